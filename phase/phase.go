@@ -1,0 +1,75 @@
+// Package phase says what ipcbench times and how: the phases of a round, the
+// samples, one clock for all processes of a machine, and the recorder into
+// which any goroutine writes without a lock.
+//
+// Package phase imports nothing of ours. It knows no transport and computes no
+// statistics.
+package phase
+
+import "fmt"
+
+// A Phase is a part of a round. The phases of the server's and the worker's
+// calls enclose those that a transport records inside them.
+type Phase uint8
+
+// The phases, in the order in which a tensor meets them.
+const (
+	None      Phase = iota
+	Round           // server: Reserve of the next model to the last Release
+	Reserve         // server: reserving the memory of the next model
+	Publish         // server: handing the current model to the transport
+	Dispatch        // server: giving a client's job to a lane
+	Receive         // worker: waiting for, receiving and decoding job and model
+	Lend            // worker: reserving the memory of the update
+	Train           // worker: the worker function
+	Submit          // worker: encoding and sending the update
+	Collect         // server: waiting for, receiving and decoding the update
+	Fold            // server: adding the update to the next model
+	Release         // server: giving the update's memory back
+	Encode          // transport: making bytes of tensors
+	Send            // transport: moving bytes out
+	Wait            // transport: waiting for the peer
+	Queue           // transport: a request that waits for a free handler
+	Read            // transport: moving bytes in
+	Decode          // transport: making tensors of bytes
+	Copy            // transport: copying between heap and shared memory
+	lastPhase = Copy
+)
+
+var names = [lastPhase + 1]string{
+	"none", "round", "reserve", "publish", "dispatch", "receive", "lend", "train", "submit", "collect", "fold", "release",
+	"encode", "send", "wait", "queue", "read", "decode", "copy",
+}
+
+// Phases returns all phases but None, in order.
+func Phases() []Phase {
+	all := make([]Phase, 0, lastPhase)
+	for p := None + 1; p <= lastPhase; p++ {
+		all = append(all, p)
+	}
+	return all
+}
+
+// String returns the phase's name as it stands in results and profiles.
+func (p Phase) String() string {
+	if p > lastPhase {
+		return fmt.Sprintf("phase(%d)", uint8(p))
+	}
+	return names[p]
+}
+
+// An ID says whose work is timed. Lane, Round or Client is -1 where the work
+// belongs to no single one.
+type ID struct{ Lane, Round, Client int }
+
+// Whole is the ID of work that belongs to a round as a whole.
+func Whole(round int) ID { return ID{Lane: -1, Round: round, Client: -1} }
+
+// A Sample is one timed span. Start and End are readings of [Now].
+type Sample struct {
+	Start, End int64
+	Round      int32
+	Client     int32
+	Lane       int16
+	Phase      Phase
+}

@@ -1,0 +1,141 @@
+package phase
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A Recorder collects the samples and counters of one process. Any goroutine
+// may record; a slot is claimed by one atomic add, and nothing is allocated.
+// When the recorder is full, further samples are dropped and counted. A nil
+// Recorder records nothing and costs next to nothing.
+type Recorder struct {
+	samples []Sample
+	next    atomic.Int64 // slots claimed, may exceed len(samples)
+
+	mu       sync.Mutex // guards counters, which are looked up while setting up
+	counters map[string]*Counter
+}
+
+// NewRecorder returns a recorder with room for n samples, its memory touched.
+func NewRecorder(n int) *Recorder {
+	r := &Recorder{samples: make([]Sample, n), counters: map[string]*Counter{}}
+	for i := range r.samples {
+		r.samples[i].Phase = None // the first touch of a page belongs to set-up
+	}
+	return r
+}
+
+// A Span is a running measurement. It is a value: starting one allocates
+// nothing.
+type Span struct {
+	r     *Recorder
+	id    ID
+	start int64
+	phase Phase
+}
+
+// Begin starts a span of phase p.
+func (r *Recorder) Begin(p Phase, id ID) Span {
+	if r == nil {
+		return Span{}
+	}
+	return Span{r: r, id: id, phase: p, start: Now()}
+}
+
+// End records the span. A span may be ended once.
+func (s Span) End() {
+	if s.r == nil {
+		return
+	}
+	s.r.Add(Sample{
+		Start: s.start, End: Now(), Phase: s.phase,
+		Lane: int16(s.id.Lane), Round: int32(s.id.Round), Client: int32(s.id.Client),
+	})
+}
+
+// Add records a sample that was timed by other means.
+func (r *Recorder) Add(s Sample) {
+	if r == nil {
+		return
+	}
+	if i := r.next.Add(1) - 1; i < int64(len(r.samples)) {
+		r.samples[i] = s
+	}
+}
+
+// Drain returns a copy of all samples and how many were lost, and empties r.
+// The caller makes sure that nobody is recording.
+func (r *Recorder) Drain() (samples []Sample, lost int) {
+	if r == nil {
+		return nil, 0
+	}
+	n := min(r.next.Load(), int64(len(r.samples)))
+	lost = int(r.next.Load() - n)
+	samples = append(samples, r.samples[:n]...)
+	r.next.Store(0)
+	return samples, lost
+}
+
+// Len returns how many samples are held, and Cap how many there is room for.
+func (r *Recorder) Len() int { return int(min(r.next.Load(), int64(len(r.samples)))) }
+
+// Cap returns how many samples there is room for.
+func (r *Recorder) Cap() int { return len(r.samples) }
+
+// A Counter counts calls, bytes or events of one kind in one process. A nil
+// Counter, which is what a nil Recorder gives, counts nothing.
+type Counter struct{ n atomic.Int64 }
+
+// Add adds n.
+func (c *Counter) Add(n int) {
+	if c != nil {
+		c.n.Add(int64(n))
+	}
+}
+
+// Counter returns the counter called name, made on first use. Transports look
+// their counters up in Listen and Dial, not in a round. The names in use are
+// constants of this package.
+func (r *Recorder) Counter(name string) *Counter {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.counters[name]
+	if c == nil {
+		c = &Counter{}
+		r.counters[name] = c
+	}
+	return c
+}
+
+// Counts returns the value of every counter.
+func (r *Recorder) Counts() map[string]int64 {
+	counts := map[string]int64{}
+	if r == nil {
+		return counts
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, c := range r.counters {
+		counts[name] = c.n.Load()
+	}
+	return counts
+}
+
+// Names of counters that mean the same in every transport. Names that end in a
+// dot are prefixes.
+const (
+	WireSent      = "wire.sent"      // bytes handed to a socket or file
+	WireReceived  = "wire.received"  // bytes taken from a socket or file
+	Calls         = "calls."         // + method: requests made, counted by the client
+	Served        = "served."        // + method: requests answered, counted by the server
+	HandleTensors = "handle.tensors" // tensors that travelled as a handle to memory that the receiver maps
+	HandleBytes   = "handle.bytes"   // their bytes
+	BodyTensors   = "body.tensors"   // tensors whose bytes were moved
+	BodyBytes     = "body.bytes"     // their bytes
+	Fallback      = "fallback."      // + reason: tensors that did not go the way the transport is named for
+	Copied        = "copied"         // tensor bytes copied in user space by our own code
+)

@@ -1,0 +1,50 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// byteUnits are tried in order when parsing, so longer suffixes come first.
+var byteUnits = []struct {
+	suffix string
+	bytes  float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
+}
+
+// ParseBytes reads a size such as "64MiB", "1.5GB" or "4096".
+func ParseBytes(s string) (int, error) {
+	for _, u := range byteUnits {
+		number, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		f, err := strconv.ParseFloat(number, 64)
+		if err != nil || math.IsNaN(f) || f < 0 || f*u.bytes >= math.MaxInt {
+			break
+		}
+		if n := f * u.bytes; n == math.Trunc(n) {
+			return int(n), nil
+		}
+		return 0, fmt.Errorf("size %q is not a whole number of bytes", s)
+	}
+	return 0, fmt.Errorf("size %q: want a number with an optional unit: B, KB, MB, GB, KiB, MiB, GiB", s)
+}
+
+// FormatBytes writes n so that ParseBytes reads it back: in the largest binary
+// unit that divides it, else in bytes.
+func FormatBytes(n int) string {
+	for _, u := range []struct {
+		suffix string
+		bytes  int
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if n != 0 && n%u.bytes == 0 {
+			return strconv.Itoa(n/u.bytes) + u.suffix
+		}
+	}
+	return strconv.Itoa(n) + "B"
+}

@@ -1,0 +1,45 @@
+package tensor
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// A Number is a Go type that tensors' elements can be viewed as. f16 and bf16
+// are viewed as uint16.
+type Number interface {
+	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
+}
+
+// Of returns b viewed as a slice of T: the same memory, not a copy. A
+// remainder of len(b) that fills no element is left out. It panics if b does
+// not start at a multiple of T's size; package memory always does.
+func Of[T Number](b []byte) []T {
+	var zero T
+	size := int(unsafe.Sizeof(zero))
+	if len(b) < size {
+		return nil
+	}
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	if uintptr(p)%uintptr(size) != 0 {
+		panic(fmt.Sprintf("tensor: memory at %p is not aligned to %d", p, size))
+	}
+	// This is safe because:
+	//  - the alignment was checked above,
+	//  - T holds no pointers, and every bit pattern is a valid T,
+	//  - the new slice ends at or before the end of b,
+	//  - the result points into b's memory and so keeps it alive.
+	return unsafe.Slice((*T)(p), len(b)/size)
+}
+
+// Alloc returns a package for l in fresh heap memory, aligned to [Align].
+func Alloc(l *Layout) *Package {
+	mem := make([]byte, l.size+Align)
+	if l.size == 0 {
+		return NewPackage(l, mem)
+	}
+	// Arithmetic on an integer copy of the address only decides where the slice
+	// starts; the slice expression below is bounds-checked.
+	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & (Align - 1))
+	return NewPackage(l, mem[skip:skip+l.size])
+}

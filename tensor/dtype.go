@@ -1,0 +1,89 @@
+package tensor
+
+import "fmt"
+
+// A DType is the type of a tensor's elements.
+type DType uint8
+
+// The ten data types that every transport carries. The zero DType is invalid,
+// so that a forgotten one is noticed.
+const (
+	F16 DType = iota + 1
+	BF16
+	F32
+	F64
+	I8
+	I16
+	I32
+	I64
+	Bool
+	U8
+	lastDType = U8
+)
+
+// dtypes has a row for each DType: its name, the bytes of one element, and
+// which bits of an element may change freely without making it a NaN, an
+// infinity, a number of another sign or magnitude, or a bool other than 0 or 1.
+var dtypes = [lastDType + 1]struct {
+	name string
+	size int
+	mask uint64
+}{
+	F16:  {"f16", 2, 0x03ff},
+	BF16: {"bf16", 2, 0x007f},
+	F32:  {"f32", 4, 0x007fffff},
+	F64:  {"f64", 8, 0x000fffffffffffff},
+	I8:   {"i8", 1, 0xff},
+	I16:  {"i16", 2, 0xffff},
+	I32:  {"i32", 4, 0xffffffff},
+	I64:  {"i64", 8, 0xffffffffffffffff},
+	Bool: {"bool", 1, 0x01},
+	U8:   {"u8", 1, 0xff},
+}
+
+// DTypes returns all data types in their fixed order.
+func DTypes() []DType {
+	all := make([]DType, 0, lastDType)
+	for d := DType(1); d <= lastDType; d++ {
+		all = append(all, d)
+	}
+	return all
+}
+
+// Valid reports whether d is one of the ten data types.
+func (d DType) Valid() bool { return d >= 1 && d <= lastDType }
+
+// Size returns the bytes of one element, and 0 if d is invalid.
+func (d DType) Size() int {
+	if !d.Valid() {
+		return 0
+	}
+	return dtypes[d].size
+}
+
+// String returns the name that users write, such as "f32".
+func (d DType) String() string {
+	if !d.Valid() {
+		return fmt.Sprintf("dtype(%d)", uint8(d))
+	}
+	return dtypes[d].name
+}
+
+// ParseDType is the inverse of String.
+func ParseDType(name string) (DType, error) {
+	for d := DType(1); d <= lastDType; d++ {
+		if dtypes[d].name == name {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("tensor: unknown dtype %q", name)
+}
+
+// wordMask returns the mask of d repeated over the 8 bytes of a word.
+func (d DType) wordMask() uint64 {
+	m := dtypes[d].mask
+	for bits := 8 * d.Size(); bits < 64; bits *= 2 {
+		m |= m << bits
+	}
+	return m
+}

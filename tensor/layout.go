@@ -1,0 +1,131 @@
+package tensor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+)
+
+// Align is the alignment, in bytes, of every tensor in a package: one cache
+// line, and enough for any vector load.
+const Align = 64
+
+// A Spec names one tensor of a model and says what it is.
+type Spec struct {
+	Name  string
+	DType DType
+	Shape []int // no entry is a scalar; an entry of 0 is an empty tensor
+}
+
+// Elems returns the number of elements, and an error if the shape has a
+// negative entry or the count does not fit.
+func (s Spec) Elems() (int, error) {
+	n, zero := 1, false
+	for _, d := range s.Shape {
+		switch {
+		case d < 0:
+			return 0, fmt.Errorf("tensor: %s: negative dimension in shape %v", s.Name, s.Shape)
+		case d == 0:
+			zero = true
+		case n > math.MaxInt/d:
+			return 0, fmt.Errorf("tensor: %s: shape %v overflows", s.Name, s.Shape)
+		default:
+			n *= d
+		}
+	}
+	if zero {
+		return 0, nil
+	}
+	return n, nil
+}
+
+// Bytes returns the size of the tensor's data in bytes.
+func (s Spec) Bytes() (int, error) {
+	if !s.DType.Valid() {
+		return 0, fmt.Errorf("tensor: %s: invalid %v", s.Name, s.DType)
+	}
+	n, err := s.Elems()
+	if err != nil {
+		return 0, err
+	}
+	if n > math.MaxInt/s.DType.Size() {
+		return 0, fmt.Errorf("tensor: %s: %v elements of %v overflow", s.Name, n, s.DType)
+	}
+	return n * s.DType.Size(), nil
+}
+
+// A Layout is an ordered list of specs with a place for each one in one block
+// of memory. It is immutable: two packages have the same layout if and only if
+// they have the same *Layout.
+type Layout struct {
+	specs   []Spec
+	offsets []int // of each tensor in a contiguous block, multiples of Align
+	sizes   []int // of each tensor, bytes
+	size    int   // of the block, a multiple of Align
+	payload int   // sum of sizes
+}
+
+// NewLayout places specs one after another, each at a multiple of [Align].
+func NewLayout(specs []Spec) (*Layout, error) {
+	l := &Layout{
+		specs:   make([]Spec, len(specs)),
+		offsets: make([]int, len(specs)),
+		sizes:   make([]int, len(specs)),
+	}
+	for i, s := range specs {
+		n, err := s.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		if l.size > math.MaxInt-n-Align {
+			return nil, fmt.Errorf("tensor: %s: layout overflows", s.Name)
+		}
+		l.specs[i] = Spec{Name: s.Name, DType: s.DType, Shape: slices.Clone(s.Shape)}
+		l.offsets[i], l.sizes[i] = l.size, n
+		l.size += (n + Align - 1) &^ (Align - 1)
+		l.payload += n
+	}
+	return l, nil
+}
+
+// Len returns the number of tensors.
+func (l *Layout) Len() int { return len(l.specs) }
+
+// Spec returns the spec of tensor i. The caller must not change its shape.
+func (l *Layout) Spec(i int) Spec { return l.specs[i] }
+
+// Specs returns a copy of all specs, from which [NewLayout] makes an equal
+// layout in another process.
+func (l *Layout) Specs() []Spec { return slices.Clone(l.specs) }
+
+// Offset returns where tensor i starts in a contiguous block.
+func (l *Layout) Offset(i int) int { return l.offsets[i] }
+
+// Bytes returns the size of tensor i in bytes.
+func (l *Layout) Bytes(i int) int { return l.sizes[i] }
+
+// Size returns the size of the whole block in bytes, padding included.
+func (l *Layout) Size() int { return l.size }
+
+// Payload returns the sum of the sizes of all tensors, without padding: the
+// bytes that count as delivered.
+func (l *Layout) Payload() int { return l.payload }
+
+// Digest returns a hash of all names, dtypes and shapes. Peers compare it to
+// make sure that they speak of the same model.
+func (l *Layout) Digest() uint64 {
+	var b []byte
+	for _, s := range l.specs {
+		b = binary.AppendUvarint(b, uint64(len(s.Name)))
+		b = append(b, s.Name...)
+		b = append(b, byte(s.DType))
+		b = binary.AppendUvarint(b, uint64(len(s.Shape)))
+		for _, d := range s.Shape {
+			b = binary.AppendUvarint(b, uint64(d))
+		}
+	}
+	return xxh3.Hash(b)
+}

@@ -1,0 +1,116 @@
+package tensor
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A Package is a receipt and the tensors of one layout: a global model on its
+// way down, or a client's update on its way up.
+//
+// A package belongs to the transport that made it and is lent to its user. The
+// memory of its tensors may be shared with other processes and, where the
+// contract says so, be read-only. It must not be used after it was released.
+type Package struct {
+	// Receipt is everything that is not a tensor. The sender sets it before it
+	// hands the package over and may reuse the slice's memory afterwards; the
+	// receiver must not change it.
+	Receipt []byte
+
+	layout *Layout
+	data   [][]byte
+
+	lent   atomic.Bool
+	ledger *Ledger
+	free   func(*Package)
+}
+
+// NewPackage returns a package whose tensors lie in mem at the offsets of l.
+// It panics if mem is smaller than l.Size.
+func NewPackage(l *Layout, mem []byte) *Package {
+	if len(mem) < l.size {
+		panic(fmt.Sprintf("tensor: %d bytes of memory for a layout of %d", len(mem), l.size))
+	}
+	p := &Package{layout: l, data: make([][]byte, len(l.specs))}
+	for i, off := range l.offsets {
+		p.data[i] = mem[off : off+l.sizes[i] : off+l.sizes[i]]
+	}
+	return p
+}
+
+// NewScattered returns a package whose tensor i is data[i]. It keeps data and
+// panics if its lengths are not those of l.
+func NewScattered(l *Layout, data [][]byte) *Package {
+	if len(data) != len(l.specs) {
+		panic(fmt.Sprintf("tensor: %d tensors for a layout of %d", len(data), len(l.specs)))
+	}
+	for i, d := range data {
+		if len(d) != l.sizes[i] {
+			panic(fmt.Sprintf("tensor: %s: %d bytes, layout says %d", l.specs[i].Name, len(d), l.sizes[i]))
+		}
+	}
+	return &Package{layout: l, data: data}
+}
+
+// Layout returns the layout that p was made with.
+func (p *Package) Layout() *Layout { return p.layout }
+
+// Len returns the number of tensors.
+func (p *Package) Len() int { return len(p.data) }
+
+// View returns the memory of tensor i: not a copy.
+func (p *Package) View(i int) []byte { return p.data[i] }
+
+// CopyFrom copies all tensors and the receipt of q, which must have the same
+// layout, into p.
+func (p *Package) CopyFrom(q *Package) {
+	if p.layout != q.layout {
+		panic("tensor: copy between packages of different layouts")
+	}
+	for i := range p.data {
+		copy(p.data[i], q.data[i])
+	}
+	p.Receipt = append(p.Receipt[:0], q.Receipt...)
+}
+
+// Hash returns a digest of the bytes of all tensors, in order, without padding.
+// Packages with equal tensors have equal hashes wherever their memory lies.
+func (p *Package) Hash() uint64 {
+	var h uint64
+	for _, d := range p.data {
+		h = xxh3.HashSeed(d, h+uint64(len(d)))
+	}
+	return h
+}
+
+// Lend marks p as given out, counted in ledger, until Release calls free. It
+// panics if p is already out: that is a fault of the transport.
+func (p *Package) Lend(ledger *Ledger, free func(*Package)) {
+	if !p.lent.CompareAndSwap(false, true) {
+		panic("tensor: package lent twice")
+	}
+	p.ledger, p.free = ledger, free
+	ledger.out.Add(1)
+}
+
+// Release gives a lent package back. Any goroutine may call it, also after the
+// transport was shut down. It panics if p is not out, since somebody else may
+// already be writing to that memory.
+func (p *Package) Release() {
+	ledger, free := p.ledger, p.free
+	if !p.lent.CompareAndSwap(true, false) {
+		panic("tensor: package released twice")
+	}
+	if free != nil {
+		free(p)
+	}
+	ledger.out.Add(-1)
+}
+
+// A Ledger counts packages that are out. The zero Ledger is empty.
+type Ledger struct{ out atomic.Int64 }
+
+// Out returns how many packages have been lent and not yet released.
+func (l *Ledger) Out() int { return int(l.out.Load()) }

@@ -1,0 +1,151 @@
+// Package pull is the mailbox of transports whose workers ask for their jobs:
+// a request parks until the server dispatches one, and an upload's handler
+// hands the update to the server's Collect. Nothing polls.
+//
+// It knows no wire format: the gRPC and HTTP transports call it from their
+// handlers.
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// ErrBusy means that a second worker asked for a lane that is taken.
+var ErrBusy = errors.New("lane is already asked for")
+
+// A Lane is the mailbox of one lane. At most one job and one update are in it.
+type Lane struct {
+	jobs    chan transports.Job
+	updates chan Update
+	closed  chan struct{}
+	once    sync.Once
+
+	mu         sync.Mutex
+	parked     bool           // guarded by mu: a request is waiting in Take
+	dispatched bool           // guarded by mu: a job is out whose update was not collected
+	job        transports.Job // guarded by mu: that job
+}
+
+// An Update is what Collect waits for.
+type Update struct {
+	Package *tensor.Package
+	Err     error // the worker's upload failed for good; Package is nil
+}
+
+// NewLane returns an empty mailbox.
+func NewLane() *Lane {
+	return &Lane{
+		jobs:    make(chan transports.Job, 1),
+		updates: make(chan Update, 1),
+		closed:  make(chan struct{}),
+	}
+}
+
+// Dispatch puts a job in; the server calls it.
+func (l *Lane) Dispatch(ctx context.Context, j transports.Job) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dispatched {
+		return fmt.Errorf("dispatch of client %d before the update of client %d was collected", j.Client, l.job.Client)
+	}
+	select {
+	case <-l.closed:
+		return errors.New("dispatch after shutdown")
+	case l.jobs <- j:
+		l.dispatched, l.job = true, j
+		return nil
+	default:
+		return fmt.Errorf("dispatch of client %d: the lane holds a job", j.Client)
+	}
+}
+
+// Take waits for a job; the handler of a worker's request calls it. It returns
+// io.EOF once the lane is closed.
+func (l *Lane) Take(ctx context.Context) (transports.Job, error) {
+	l.mu.Lock()
+	if l.parked {
+		l.mu.Unlock()
+		return transports.Job{}, ErrBusy
+	}
+	l.parked = true
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.parked = false
+		l.mu.Unlock()
+	}()
+	select {
+	case j := <-l.jobs:
+		return j, nil
+	case <-l.closed:
+		return transports.Job{}, io.EOF
+	case <-ctx.Done():
+		return transports.Job{}, context.Cause(ctx)
+	}
+}
+
+// Job returns the job that is out. A handler asks it to check an upload against.
+func (l *Lane) Job() (j transports.Job, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.job, l.dispatched
+}
+
+// Deliver hands the update to Collect; the handler of an upload calls it. If
+// nobody waits for an update the package is released and the error says so.
+func (l *Lane) Deliver(u Update) error {
+	l.mu.Lock()
+	out := l.dispatched
+	l.mu.Unlock()
+	if out {
+		select {
+		case l.updates <- u:
+			return nil
+		default:
+		}
+	}
+	if u.Package != nil {
+		u.Package.Release()
+	}
+	return errors.New("update for a job that is not out")
+}
+
+// Collect waits for the update of the job that is out; the server calls it.
+func (l *Lane) Collect(ctx context.Context) (*tensor.Package, error) {
+	if _, ok := l.Job(); !ok {
+		return nil, errors.New("collect without dispatch")
+	}
+	select {
+	case u := <-l.updates:
+		l.mu.Lock()
+		l.dispatched = false
+		l.mu.Unlock()
+		return u.Package, u.Err
+	case <-l.closed:
+		return nil, errors.New("collect after shutdown")
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Close makes every Take return io.EOF and every Collect fail. An update that
+// nobody collected is released.
+func (l *Lane) Close() {
+	l.once.Do(func() {
+		close(l.closed)
+		select {
+		case u := <-l.updates:
+			if u.Package != nil {
+				u.Package.Release()
+			}
+		default:
+		}
+	})
+}
