@@ -1,0 +1,187 @@
+package models
+
+import (
+	"fmt"
+
+	"ipcbench/tensor"
+)
+
+// A dict is a state dictionary in the making.
+type dict []tensor.Spec
+
+func (d *dict) add(dtype tensor.DType, name string, shape ...int) {
+	*d = append(*d, tensor.Spec{Name: name, DType: dtype, Shape: shape})
+}
+
+// conv adds the weight of a convolution with square kernels.
+func (d *dict) conv(name string, in, out, kernel int) {
+	d.add(tensor.F32, name+".weight", out, in, kernel, kernel)
+}
+
+func (d *dict) convBias(name string, in, out, kernel int) {
+	d.conv(name, in, out, kernel)
+	d.add(tensor.F32, name+".bias", out)
+}
+
+func (d *dict) linear(name string, in, out int) {
+	d.add(tensor.F32, name+".weight", out, in)
+	d.add(tensor.F32, name+".bias", out)
+}
+
+// batchNorm adds the two parameters, the two running statistics and the counter
+// of a batch normalisation.
+func (d *dict) batchNorm(name string, n int) {
+	for _, part := range []string{"weight", "bias", "running_mean", "running_var"} {
+		d.add(tensor.F32, name+"."+part, n)
+	}
+	d.add(tensor.I64, name+".num_batches_tracked")
+}
+
+// cnn is the network of PyTorch's tutorial "Training a Classifier".
+func cnn() []tensor.Spec {
+	var d dict
+	d.convBias("conv1", 3, 6, 5)
+	d.convBias("conv2", 6, 16, 5)
+	d.linear("fc1", 16*5*5, 120)
+	d.linear("fc2", 120, 84)
+	d.linear("fc3", 84, 10)
+	return d
+}
+
+// histology is the network of OpenFL's workspace torch_cnn_histology. Some
+// convolutions also get what earlier ones made, hence 160 and 672 inputs.
+func histology() []tensor.Spec {
+	var d dict
+	for i, c := range [][2]int{{3, 16}, {16, 32}, {32, 64}, {64, 128}, {160, 256}, {256, 512}, {672, 256}, {256, 512}} {
+		d.convBias(fmt.Sprintf("conv%d", i+1), c[0], c[1], 3)
+	}
+	d.linear("fc1", 95904, 128)
+	d.linear("fc2", 128, 8)
+	return d
+}
+
+// resnet is a residual network (He et al., 2015) as torchvision saves it, with
+// the given numbers of blocks in its four stages. A bottleneck block has three
+// convolutions and four times the channels at its end.
+func resnet(bottleneck bool, stages ...int) []tensor.Spec {
+	var d dict
+	convNorm := func(prefix, conv, norm string, in, out, kernel int) {
+		d.conv(prefix+conv, in, out, kernel)
+		d.batchNorm(prefix+norm, out)
+	}
+	convNorm("", "conv1", "bn1", 3, 64, 7)
+	in, width, expansion := 64, 64, 1
+	if bottleneck {
+		expansion = 4
+	}
+	for stage, blocks := range stages {
+		for block := range blocks {
+			prefix, out := fmt.Sprintf("layer%d.%d.", stage+1, block), width*expansion
+			if bottleneck {
+				convNorm(prefix, "conv1", "bn1", in, width, 1)
+				convNorm(prefix, "conv2", "bn2", width, width, 3)
+				convNorm(prefix, "conv3", "bn3", width, out, 1)
+			} else {
+				convNorm(prefix, "conv1", "bn1", in, width, 3)
+				convNorm(prefix, "conv2", "bn2", width, width, 3)
+			}
+			if block == 0 && (stage > 0 || in != out) {
+				convNorm(prefix, "downsample.0", "downsample.1", in, out, 1)
+			}
+			in = out
+		}
+		width *= 2
+	}
+	d.linear("fc", in, 1000)
+	return d
+}
+
+// gpt2 is GPT-2 (Radford et al., 2019) with the given number of blocks and the
+// given width, as the transformers library's GPT2LMHeadModel lists it: 4 tensors
+// and 12 a block, and lm_head.weight. The head is the same matrix as wte.weight,
+// but a state dictionary lists it under both names, and a framework that sends
+// one entry after another sends it twice. So GPT-2 large has 437 entries and
+// 3.35 GB, though it has 774,030,080 parameters and 3.1 GB.
+func gpt2(blocks, width int) []tensor.Spec {
+	const vocabulary, positions = 50257, 1024
+	var d dict
+	parameters := func(name string, in, out int) { // the library keeps these transposed
+		d.add(tensor.F32, name+".weight", in, out)
+		d.add(tensor.F32, name+".bias", out)
+	}
+	norm := func(name string) {
+		d.add(tensor.F32, name+".weight", width)
+		d.add(tensor.F32, name+".bias", width)
+	}
+	d.add(tensor.F32, "transformer.wte.weight", vocabulary, width)
+	d.add(tensor.F32, "transformer.wpe.weight", positions, width)
+	for b := range blocks {
+		prefix := fmt.Sprintf("transformer.h.%d.", b)
+		norm(prefix + "ln_1")
+		parameters(prefix+"attn.c_attn", width, 3*width)
+		parameters(prefix+"attn.c_proj", width, width)
+		norm(prefix + "ln_2")
+		parameters(prefix+"mlp.c_fc", width, 4*width)
+		parameters(prefix+"mlp.c_proj", 4*width, width)
+	}
+	norm("transformer.ln_f")
+	d.add(tensor.F32, "lm_head.weight", vocabulary, width)
+	return d
+}
+
+// lora is what is sent when Llama 3 8B is fine-tuned by low-rank adaptation (Hu
+// et al., 2021) of rank 8 on all linear layers: 448 bf16 matrices of 16 to
+// 224 KiB, named as the peft library names them.
+func lora() []tensor.Spec {
+	const layers, rank, hidden, keys, inner = 32, 8, 4096, 1024, 14336
+	modules := []struct {
+		name    string
+		in, out int
+	}{
+		{"self_attn.q_proj", hidden, hidden},
+		{"self_attn.k_proj", hidden, keys},
+		{"self_attn.v_proj", hidden, keys},
+		{"self_attn.o_proj", hidden, hidden},
+		{"mlp.gate_proj", hidden, inner},
+		{"mlp.up_proj", hidden, inner},
+		{"mlp.down_proj", inner, hidden},
+	}
+	var d dict
+	for layer := range layers {
+		for _, m := range modules {
+			prefix := fmt.Sprintf("base_model.model.model.layers.%d.%s.", layer, m.name)
+			d.add(tensor.BF16, prefix+"lora_A.weight", rank, m.in)
+			d.add(tensor.BF16, prefix+"lora_B.weight", m.out, rank)
+		}
+	}
+	return d
+}
+
+// vlmBatch is a batch of 32 sequences as a reinforcement learning trainer of a
+// vision-language model moves it: a few images, cut into patches of 1,176
+// numbers, and for each sequence many small tensors. Sequences have different
+// lengths; three of four have no image, so their image tensors are empty.
+func vlmBatch() []tensor.Spec {
+	const sequences, patch = 32, 3 * 2 * 14 * 14
+	var d dict
+	for s := range sequences {
+		name := func(field string) string { return fmt.Sprintf("%d.%s", s, field) }
+		tokens, images, patches := 97+(s*389)%1500, 0, 0
+		if s%4 == 0 {
+			images, patches = 1, 4*(13+s)*27
+		}
+		d.add(tensor.I64, name("input_ids"), tokens)
+		d.add(tensor.Bool, name("attention_mask"), tokens)
+		d.add(tensor.U8, name("loss_mask"), tokens)
+		d.add(tensor.F32, name("logprobs"), tokens)
+		d.add(tensor.F16, name("advantages"), tokens)
+		d.add(tensor.I32, name("versions"), tokens)
+		d.add(tensor.I16, name("position_ids"), 3, tokens)
+		d.add(tensor.BF16, name("pixel_values"), patches, patch)
+		d.add(tensor.I64, name("image_grid_thw"), images, 3)
+		d.add(tensor.F64, name("reward"))
+		d.add(tensor.I8, name("truncated"))
+	}
+	d.add(tensor.I64, "step")
+	return d
+}

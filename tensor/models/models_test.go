@@ -1,0 +1,212 @@
+package models
+
+import (
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+)
+
+func mustParse(t *testing.T, name string) *Model {
+	t.Helper()
+	m, err := Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// elems returns the elements of all tensors of the given type.
+func elems(l *tensor.Layout, d tensor.DType) int {
+	n := 0
+	for i := range l.Len() {
+		if l.Spec(i).DType == d {
+			n += l.Bytes(i) / d.Size()
+		}
+	}
+	return n
+}
+
+// The figures are those that the networks' own publications and libraries give.
+func TestNamedModels(t *testing.T) {
+	tests := []struct {
+		name    string
+		tensors int
+		f32     int // elements
+		bytes   int
+	}{
+		{"cnn", 10, 62_006, 248_024},
+		{"histology", 20, 16_652_072, 66_608_288},
+		// Parameters and two running statistics; one i64 counter a normalisation.
+		{"resnet18", 122, 11_689_512 + 2*4_800, 46_796_608},
+		{"resnet50", 320, 25_557_032 + 2*26_560, 4*(25_557_032+2*26_560) + 8*53},
+		{"resnet101", 626, 44_549_160 + 2*52_672, 4*(44_549_160+2*52_672) + 8*104},
+		// Parameters, and the head that is the same matrix as the embedding.
+		{"gpt2", 149, 124_439_808 + 50_257*768, 4 * (124_439_808 + 50_257*768)},
+		{"gpt2-large", 437, 774_030_080 + 50_257*1280, 3_353_436_160},
+		{"lora", 448, 0, 2 * 20_971_520},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			l := mustParse(t, test.name).Layout
+			if l.Len() != test.tensors || elems(l, tensor.F32) != test.f32 || l.Payload() != test.bytes {
+				t.Errorf("%d tensors, %d f32 elements, %d bytes, want %d, %d, %d",
+					l.Len(), elems(l, tensor.F32), l.Payload(), test.tensors, test.f32, test.bytes)
+			}
+			names := map[string]bool{}
+			for _, s := range l.Specs() {
+				if names[s.Name] {
+					t.Errorf("%s stands twice", s.Name)
+				}
+				names[s.Name] = true
+			}
+		})
+	}
+}
+
+func TestResNetOrderAndNames(t *testing.T) {
+	l := mustParse(t, "resnet18").Layout
+	want := []string{
+		"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var", "bn1.num_batches_tracked",
+		"layer1.0.conv1.weight",
+	}
+	for i, name := range want {
+		if got := l.Spec(i).Name; got != name {
+			t.Errorf("tensor %d is %s, want %s", i, got, name)
+		}
+	}
+	if s := l.Spec(5); s.DType != tensor.I64 || len(s.Shape) != 0 {
+		t.Errorf("counter is %v %v, want an i64 scalar", s.DType, s.Shape)
+	}
+}
+
+// The batch is there for what the networks lack: every type, scalars, empties,
+// and few tensors that hold nearly all bytes.
+func TestVLMBatch(t *testing.T) {
+	l := mustParse(t, "vlm-batch").Layout
+	types, empty, scalars, big, bigBytes := map[tensor.DType]bool{}, 0, 0, 0, 0
+	for i, s := range l.Specs() {
+		types[s.DType] = true
+		switch {
+		case len(s.Shape) == 0:
+			scalars++
+		case l.Bytes(i) == 0:
+			empty++
+		case l.Bytes(i) > 1<<20:
+			big++
+			bigBytes += l.Bytes(i)
+		}
+	}
+	if len(types) != len(tensor.DTypes()) || empty == 0 || scalars == 0 {
+		t.Errorf("%d types, %d empty, %d scalars", len(types), empty, scalars)
+	}
+	if big > l.Len()/20 || bigBytes < l.Payload()*9/10 {
+		t.Errorf("%d of %d tensors are big and hold %d of %d bytes", big, l.Len(), bigBytes, l.Payload())
+	}
+}
+
+func TestUniform(t *testing.T) {
+	tests := []struct {
+		text, name  string
+		count       int
+		first, last int // bytes
+	}{
+		{"uniform:64MiB/16", "uniform:64MiB/16", 16, 4 << 20, 4 << 20},
+		{"uniform:64MiB/20", "uniform:64MiB/20", 20, 3355444, 3355440},
+		{"uniform:1000KB/1000", "uniform:1000000B/1000", 1000, 1000, 1000},
+		{"uniform:4/3", "uniform:4B/3", 3, 4, 0},
+		{"uniform:0/1", "uniform:0B/1", 1, 0, 0},
+	}
+	for _, test := range tests {
+		m := mustParse(t, test.text)
+		l, size := m.Layout, 0
+		for i := range l.Len() {
+			size += l.Bytes(i)
+		}
+		want, err := tensor.ParseBytes(strings.TrimSuffix(strings.TrimPrefix(test.text, "uniform:"), test.text[strings.Index(test.text, "/"):]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Name != test.name || l.Len() != test.count || size != want ||
+			l.Bytes(0) != test.first || l.Bytes(l.Len()-1) != test.last {
+			t.Errorf("%s: %s has %d tensors of %d to %d bytes, %d in all", test.text, m.Name, l.Len(), l.Bytes(0), l.Bytes(l.Len()-1), size)
+		}
+		if again := mustParse(t, m.Name); again.Layout.Digest() != l.Digest() {
+			t.Errorf("%s: its name %s is another model", test.text, m.Name)
+		}
+	}
+}
+
+func TestParseErrorsSayWhatToWrite(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"", "want one of cnn, histology, resnet18"},
+		{"resnet", "uniform:SIZE/COUNT or PATH.safetensors"},
+		{"resnet19", "did you mean resnet18?"},
+		{"histolgy", "did you mean histology?"},
+		{"GPT2-Large", "did you mean gpt2-large?"},
+		{"uniform:64MiB", "such as uniform:64MiB/20"},
+		{"uniform:/3", `size ""`},
+		{"uniform:64Mib/3", `size "64Mib"`},
+		{"uniform:6/3", "multiple of 4"},
+		{"uniform:-4/3", `size "-4"`},
+		{"uniform:4/0", "from 1 to"},
+		{"uniform:4/1e3", "from 1 to"},
+		{"uniform:4/10000000", "from 1 to"},
+		{"uniform:4/3/2", "from 1 to"},
+		{"no/such.safetensors", "no/such.safetensors: no such file"},
+		{t.TempDir() + "/../" + "x.safetensors", "no such file"},
+	}
+	for _, test := range tests {
+		if _, err := Parse(test.text); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: error %v, want %q in it", test.text, err, test.want)
+		}
+	}
+}
+
+func TestListIsWhatParseReads(t *testing.T) {
+	list := List()
+	for _, info := range list {
+		if info.Tensors == 0 {
+			continue // a family
+		}
+		m := mustParse(t, info.Name)
+		if m.Name != info.Name || m.Layout.Len() != info.Tensors || m.Layout.Payload() != info.Bytes || info.About == "" {
+			t.Errorf("listed %+v, parsed %s with %d tensors and %d bytes", info, m.Name, m.Layout.Len(), m.Layout.Payload())
+		}
+	}
+	if len(list) != len(named)+2 {
+		t.Errorf("%d models listed, want %d", len(list), len(named)+2)
+	}
+}
+
+func TestInitIsSeeded(t *testing.T) {
+	m := mustParse(t, "cnn")
+	hash := func(seed uint64) uint64 {
+		p := tensor.Alloc(m.Layout)
+		if err := m.Init(p, seed); err != nil {
+			t.Fatal(err)
+		}
+		return p.Hash()
+	}
+	first, again, other := hash(1), hash(1), hash(2)
+	if first != again || first == other {
+		t.Error("first values do not depend on the seed alone")
+	}
+	if err := m.Init(tensor.Alloc(mustParse(t, "cnn").Layout), 1); err == nil {
+		t.Error("wrote to a package of another layout")
+	}
+}
+
+func TestDistance(t *testing.T) {
+	tests := []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"cnn", "cnn", 0}, {"flaw", "lawn", 2},
+	}
+	for _, test := range tests {
+		if got := distance(test.a, test.b); got != test.want {
+			t.Errorf("distance of %q and %q is %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,337 @@
+package models
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"ipcbench/tensor"
+)
+
+// encode returns a file with the given header and data.
+func encode(header, data string) []byte {
+	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+	return append(append(b, header...), data...)
+}
+
+// write writes content to a new .safetensors file and returns its path.
+func write(t testing.TB, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// mixed returns a package with every data type, scalars and empties.
+func mixed(t testing.TB) *tensor.Package {
+	t.Helper()
+	var specs []tensor.Spec
+	for _, d := range tensor.DTypes() {
+		for i, shape := range [][]int{nil, {0}, {7}, {3, 5}, {2, 0, 4}} {
+			specs = append(specs, tensor.Spec{Name: fmt.Sprintf("%v.%d", d, i), DType: d, Shape: shape})
+		}
+	}
+	l, err := tensor.NewLayout(specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := tensor.Alloc(l)
+	tensor.Fill(p, 1)
+	return p
+}
+
+func fileOf(t testing.TB, p *tensor.Package) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteSafetensors(&b, p); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// What was written comes back: names, types, shapes, order and data.
+func TestSafetensorsRoundTrip(t *testing.T) {
+	p := mixed(t)
+	m := mustParse(t, write(t, fileOf(t, p)))
+	if m.Layout.Digest() != p.Layout().Digest() {
+		t.Fatal(cmp.Diff(p.Layout().Specs(), m.Layout.Specs()))
+	}
+	q := tensor.Alloc(m.Layout)
+	if err := m.Init(q, 99); err != nil {
+		t.Fatal(err)
+	}
+	if q.Hash() != p.Hash() {
+		t.Error("other data came back")
+	}
+}
+
+func TestSafetensorsRoundTripOfAnyLayout(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		var specs []tensor.Spec
+		for i, name := range rapid.SliceOfNDistinct(rapid.String(), 0, 8, rapid.ID[string]).Draw(r, "names") {
+			if name == metadataKey {
+				continue
+			}
+			specs = append(specs, tensor.Spec{
+				Name:  name,
+				DType: rapid.SampledFrom(tensor.DTypes()).Draw(r, fmt.Sprint("dtype", i)),
+				Shape: rapid.SliceOfN(rapid.IntRange(0, 9), 0, 4).Draw(r, fmt.Sprint("shape", i)),
+			})
+		}
+		l, err := tensor.NewLayout(specs)
+		if err != nil {
+			r.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := WriteSafetensors(&b, tensor.Alloc(l)); err != nil {
+			r.Fatal(err)
+		}
+		got, data, err := readHeader(bytes.NewReader(b.Bytes()), int64(b.Len()))
+		if err != nil {
+			r.Fatal(err)
+		}
+		again, err := tensor.NewLayout(got)
+		if err != nil || again.Digest() != l.Digest() || data%8 != 0 {
+			r.Fatalf("%v became %v, data at %d, error %v", specs, got, data, err)
+		}
+	})
+}
+
+func TestSafetensorsOfTheFormatsOwnKind(t *testing.T) {
+	tests := []struct {
+		name, header, data string
+		want               []string // names in the order of the data
+	}{
+		{"empty", `{}`, "", nil},
+		{"padded with blanks", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}     `, "x", []string{"a"}},
+		{"metadata", `{"__metadata__":{"format":"pt","a":""},"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`, "x", []string{"a"}},
+		{"header not in the order of the data",
+			`{"a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]},"b":{"shape":[1],"data_offsets":[0,2],"dtype":"BF16"}}`, "bbaa", []string{"b", "a"}},
+		{"empties in between",
+			`{"z":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"F64","shape":[0],"data_offsets":[2,2]},"a":{"dtype":"F64","shape":[5,0],"data_offsets":[0,0]}}`, "zz", []string{"a", "z", "y"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := mustParse(t, write(t, encode(test.header, test.data)))
+			var got []string
+			for _, s := range m.Layout.Specs() {
+				got = append(got, s.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if err := m.Init(tensor.Alloc(m.Layout), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// one returns a header with one tensor a of type U8.
+func one(shape, offsets string) string {
+	return fmt.Sprintf(`{"a":{"dtype":"U8","shape":%s,"data_offsets":%s}}`, shape, offsets)
+}
+
+// lies are files that say what is not so. Each is refused with its own words.
+var lies = []struct {
+	name    string
+	content []byte
+	want    string
+}{
+	{"no bytes", nil, "too few"},
+	{"half a length", []byte{1, 0, 0, 0}, "too few"},
+	{"header longer than allowed", append([]byte{1, 0xe1, 0xf5, 5, 0, 0, 0, 0}, "{}"...), "more than 100000000"},
+	{"header of 2^64-1 bytes", append(bytes.Repeat([]byte{255}, 8), "{}"...), "more than 100000000"},
+	{"header longer than the file", append([]byte{9, 0, 0, 0, 0, 0, 0, 0}, "{}"...), "the file has 2 more"},
+	{"no header", encode("", ""), "not a JSON object"},
+	{"a list", encode("[]", ""), "not a JSON object"},
+	{"blank first", encode(" {}", ""), "not a JSON object"},
+	{"no JSON", encode("{", ""), "not a JSON object"},
+	{"two objects", encode("{}{}", ""), "not a JSON object"},
+	{"no UTF-8", encode("{\"\xff\":1}", ""), "not UTF-8"},
+	{"deep", encode("{\"a\":"+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+"}", ""), "not a JSON object"},
+	{"tensor is a number", encode(`{"a":7}`, ""), "7 stands where an object should"},
+	{"tensor is nothing", encode(`{"a":null}`, ""), "stands where an object should"},
+	{"no fields", encode(`{"a":{}}`, ""), "want dtype, shape and data_offsets"},
+	{"no shape", encode(`{"a":{"dtype":"U8","data_offsets":[0,1]}}`, "x"), "want dtype, shape and data_offsets"},
+	{"unknown field", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":1}}`, "x"), `unknown key "x"`},
+	{"field in capitals", encode(`{"a":{"DType":"U8","shape":[1],"data_offsets":[0,1]}}`, "x"), `unknown key "DType"`},
+	{"field twice", encode(`{"a":{"dtype":"U8","dtype":"I8","shape":[1],"data_offsets":[0,1]}}`, "x"), `"dtype" stands twice`},
+	{"tensor twice", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, "x"), `"a" stands twice`},
+	{"tensor twice, once escaped", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"\u0061":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, "x"), `"a" stands twice`},
+	{"unknown dtype", encode(`{"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}`, "x"), `dtype "F8_E4M3" cannot be carried`},
+	{"dtype in small letters", encode(`{"a":{"dtype":"f32","shape":[1],"data_offsets":[0,4]}}`, "xxxx"), `dtype "f32"`},
+	{"dtype is a number", encode(`{"a":{"dtype":4,"shape":[1],"data_offsets":[0,4]}}`, "xxxx"), "dtype is 4, want a string"},
+	{"shape is a number", encode(one("1", "[0,1]"), "x"), "a list for shape"},
+	{"shape has a list", encode(one("[[1]]", "[0,1]"), "x"), "among its numbers"},
+	{"shape has a fraction", encode(one("[1.0]", "[0,1]"), "x"), "1.0 among its numbers"},
+	{"shape has an exponent", encode(one("[1e0]", "[0,1]"), "x"), "1e0 among its numbers"},
+	{"shape has a negative", encode(one("[-1]", "[0,1]"), "x"), "-1 among its numbers"},
+	{"shape beyond int", encode(one("[9223372036854775808]", "[0,1]"), "x"), "too large"},
+	{"shape beyond uint", encode(one("[18446744073709551616]", "[0,1]"), "x"), "below 2^64"},
+	{"shape overflows", encode(one("[4294967296,4294967296]", "[0,0]"), ""), "overflow"},
+	{"shape overflows in bytes", encode(`{"a":{"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,0]}}`, ""), "overflow"},
+	{"shape overflows though empty", encode(one("[4294967296,4294967296,0]", "[0,0]"), ""), "overflow"},
+	{"too many dimensions", encode(one("[1"+strings.Repeat(",1", 64)+"]", "[0,1]"), "x"), "more than 64 numbers"},
+	{"one offset", encode(one("[1]", "[0]"), "x"), "want a start and an end"},
+	{"three offsets", encode(one("[1]", "[0,1,1]"), "x"), "want a start and an end"},
+	{"offsets backwards", encode(one("[1]", "[1,0]"), "x"), "want a start and an end"},
+	{"too few bytes for the shape", encode(one("[2]", "[0,1]"), "x"), "has 2 bytes"},
+	{"too many bytes for the shape", encode(one("[1]", "[0,2]"), "xx"), "has 1 bytes"},
+	{"offsets that wrap around", encode(one("[1]", "[18446744073709551615,18446744073709551615]"), "x"), "has 1 bytes"},
+	{"end of 2^64-1", encode(one("[1]", "[18446744073709551614,18446744073709551615]"), "x"), "belong to no tensor"},
+	{"hole at the start", encode(one("[1]", "[1,2]"), "xx"), "bytes from 0 belong to no tensor"},
+	{"hole", encode(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}`, "xxx"), "bytes from 1 belong to no tensor"},
+	{"overlap", encode(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}`, "xxx"), `"b" starts at 1, inside tensor "a"`},
+	{"the same bytes twice", encode(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, "xx"), `"b" starts at 0, inside tensor "a"`},
+	{"data cut off", encode(one("[2]", "[0,2]"), "x"), "ends at 2, the data has 1 bytes"},
+	{"trailing bytes", encode(one("[1]", "[0,1]"), "xx"), "the tensors end at 1, the data has 2 bytes"},
+	{"trailing bytes only", encode("{}", "x"), "the tensors end at 0, the data has 1 bytes"},
+	{"metadata is a list", encode(`{"__metadata__":[]}`, ""), "__metadata__: [ stands where an object should"},
+	{"metadata has a number", encode(`{"__metadata__":{"a":1}}`, ""), `__metadata__: "a" is 1, want a string`},
+	{"metadata has an object", encode(`{"__metadata__":{"a":{}}}`, ""), "want a string"},
+	{"metadata twice", encode(`{"__metadata__":{},"__metadata__":{}}`, ""), `"__metadata__" stands twice`},
+}
+
+func TestLyingFiles(t *testing.T) {
+	for _, lie := range lies {
+		t.Run(lie.name, func(t *testing.T) {
+			path := write(t, lie.content)
+			_, err := Parse(path)
+			if err == nil || !strings.Contains(err.Error(), lie.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v, want the path and %q in it", err, lie.want)
+			}
+		})
+	}
+}
+
+func TestTruncatedFiles(t *testing.T) {
+	whole := fileOf(t, mixed(t))
+	for n := range len(whole) {
+		if _, _, err := readHeader(bytes.NewReader(whole[:n]), int64(n)); err == nil {
+			t.Fatalf("the first %d of %d bytes pass for a file", n, len(whole))
+		}
+	}
+}
+
+// A pipe must not be waited for, and a directory has no header.
+func TestSafetensorsThatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe.safetensors")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(dir, "folder.safetensors")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, folder} {
+		if _, err := Parse(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: error %v", path, err)
+		}
+	}
+}
+
+// Between Parse and Init the file may be replaced, shortened or removed.
+func TestSafetensorsThatChanges(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(path string, content []byte) error
+		want   string
+	}{
+		{"shortened", func(path string, content []byte) error { return os.Truncate(path, int64(len(content)-1)) }, "has changed"},
+		{"rewritten", func(path string, content []byte) error {
+			return os.Chtimes(path, time.Time{}, time.Unix(1, 0))
+		}, "has changed"},
+		{"removed", func(path string, content []byte) error { return os.Remove(path) }, "no such file"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			content := fileOf(t, mixed(t))
+			path := write(t, content)
+			m := mustParse(t, path)
+			if err := test.change(path, content); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Init(tensor.Alloc(m.Layout), 0); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q in it", err, test.want)
+			}
+		})
+	}
+}
+
+func TestSafetensorsWithARelativePath(t *testing.T) {
+	path := write(t, fileOf(t, mixed(t)))
+	t.Chdir(filepath.Dir(path))
+	m := mustParse(t, filepath.Base(path))
+	t.Chdir(t.TempDir())
+	if err := m.Init(tensor.Alloc(m.Layout), 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSafetensorsBoolsAreZeroOrOne(t *testing.T) {
+	m := mustParse(t, write(t, encode(`{"b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}`, "\x00\x01\x02")))
+	if err := m.Init(tensor.Alloc(m.Layout), 0); err == nil || !strings.Contains(err.Error(), "bool 2 is 2") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestWriteSafetensorsRefusesNames(t *testing.T) {
+	for _, names := range [][]string{{"a", "a"}, {metadataKey}, {"\xff"}} {
+		var specs []tensor.Spec
+		for _, n := range names {
+			specs = append(specs, tensor.Spec{Name: n, DType: tensor.U8})
+		}
+		l, err := tensor.NewLayout(specs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteSafetensors(&bytes.Buffer{}, tensor.Alloc(l)); err == nil {
+			t.Errorf("wrote tensors named %q", names)
+		}
+	}
+}
+
+// FuzzSafetensors feeds the reader anything. What it accepts must account for
+// every byte, and must read the same again after it was written.
+func FuzzSafetensors(f *testing.F) {
+	f.Add(fileOf(f, mixed(f)))
+	for _, lie := range lies {
+		if len(lie.content) < 1000 {
+			f.Add(lie.content)
+		}
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		specs, data, err := readHeader(bytes.NewReader(content), int64(len(content)))
+		if err != nil {
+			return
+		}
+		l, err := tensor.NewLayout(specs)
+		if err != nil {
+			t.Fatalf("accepted %v: %v", specs, err)
+		}
+		if data+int64(l.Payload()) != int64(len(content)) {
+			t.Fatalf("data at %d and %d bytes of tensors in a file of %d", data, l.Payload(), len(content))
+		}
+		again := fileOf(t, tensor.Alloc(l))
+		specs, _, err = readHeader(bytes.NewReader(again), int64(len(again)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, err := tensor.NewLayout(specs); err != nil || second.Digest() != l.Digest() {
+			t.Fatalf("%v became %v: %v", l.Specs(), specs, err)
+		}
+	})
+}
