@@ -1,0 +1,174 @@
+package slab
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/zeebo/xxh3"
+	"golang.org/x/sys/unix"
+)
+
+// A Nonce is a random number that stands in a named pool. Whoever opens the
+// name and finds the nonce that its owner told shares memory with the owner,
+// whatever hostnames and mount namespaces say.
+type Nonce [16]byte
+
+// The header fills the first page of a named pool:
+//
+//	offset  size
+//	     0     8  magic and version
+//	     8     8  capacity in bytes of what follows the header
+//	    16    16  nonce
+//	    32     8  xxh3 of the 32 bytes above
+const (
+	headerSize  = 4096
+	headerUsed  = 40
+	headerMagic = "ipcslab\x01"
+)
+
+func encodeHeader(b []byte, capacity int, n Nonce) {
+	copy(b, headerMagic)
+	binary.LittleEndian.PutUint64(b[8:], uint64(capacity))
+	copy(b[16:32], n[:])
+	binary.LittleEndian.PutUint64(b[32:], xxh3.Hash(b[:32]))
+}
+
+// decodeHeader checks the header at the start of a file of size bytes.
+func decodeHeader(b []byte, size int64) (capacity int, n Nonce, err error) {
+	if len(b) < headerUsed || !bytes.Equal(b[:8], []byte(headerMagic)) {
+		return 0, n, ErrHeader
+	}
+	if binary.LittleEndian.Uint64(b[32:]) != xxh3.Hash(b[:32]) {
+		return 0, n, fmt.Errorf("%w: checksum differs", ErrHeader)
+	}
+	c := binary.LittleEndian.Uint64(b[8:])
+	if size < headerSize || c != uint64(size-headerSize) {
+		return 0, n, fmt.Errorf("header says %d bytes, file has %d: %w", c, size-headerSize, ErrSize)
+	}
+	copy(n[:], b[16:32])
+	return int(c), n, nil
+}
+
+// CreatePool makes a named pool at path, a new file of mode 0600 that the pool
+// removes when its memory is unmapped. Its blocks are stamped.
+func CreatePool(path string, capacity int, o PoolOptions) (*Pool, Nonce, error) {
+	var n Nonce
+	if capacity <= 0 || capacity > int(^uint(0)>>1)-headerSize {
+		return nil, n, fmt.Errorf("slab: create %s: capacity of %d bytes", path, capacity)
+	}
+	m, err := CreateFile(path, headerSize+capacity)
+	if err != nil {
+		return nil, n, err
+	}
+	rand.Read(n[:]) // never fails
+	encodeHeader(m.bytes, capacity, n)
+	m.bytes = m.bytes[headerSize:]
+	o.Stamped = true
+	p, err := NewPool(m, o)
+	if err != nil {
+		return nil, n, errors.Join(err, m.Close())
+	}
+	return p, n, nil
+}
+
+// A Reader reads blocks of a named pool that belongs to another process. It
+// maps the pool read-only.
+//
+// The owner may release a block at any time and write another one there. So a
+// block is checked before it is read and again afterwards: Copy does both.
+type Reader struct {
+	mem   *Memory
+	fence atomic.Uint32
+}
+
+// OpenReader opens the named pool at path, if it holds nonce.
+func OpenReader(path string, nonce Nonce) (*Reader, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("slab: %w", err)
+	}
+	size, err := checkHeader(f, nonce)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("slab: open %s: %w", path, err)
+	}
+	m, err := mapFile(f, size, ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	m.bytes = m.bytes[headerSize:]
+	return &Reader{mem: m}, nil
+}
+
+func checkHeader(f *os.File, nonce Nonce) (size int, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return 0, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, ErrNotRegular
+	}
+	var b [headerUsed]byte
+	if _, err := f.ReadAt(b[:], 0); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrHeader, err)
+	}
+	capacity, found, err := decodeHeader(b[:], st.Size)
+	if err != nil {
+		return 0, err
+	}
+	if found != nonce {
+		return 0, ErrNonce
+	}
+	return headerSize + capacity, nil
+}
+
+// View returns the length bytes that h names: not a copy. What was read from
+// them counts only if Check(h) still succeeds afterwards.
+func (r *Reader) View(h Handle, length int) ([]byte, error) {
+	b, err := h.Slice(r.mem.bytes, length)
+	if err == nil {
+		err = r.Check(h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("slab: view: %w", err)
+	}
+	return b, nil
+}
+
+// Check reports whether the block that h names is published and not released.
+func (r *Reader) Check(h Handle) error {
+	if h.Offset < stampSize || h.Offset%Align != 0 || h.Offset > uint64(len(r.mem.bytes)) {
+		return ErrBounds
+	}
+	// An acquiring load alone would let the reads of the block sink below it on
+	// processors that reorder loads. A read-modify-write of a word of our own
+	// keeps them above.
+	r.fence.Add(1)
+	if h.Generation == 0 || stampAt(r.mem.bytes, int(h.Offset)-stampSize).Load() != h.Generation {
+		return ErrStale
+	}
+	return nil
+}
+
+// Copy copies the block that h names, which must be as long as dst. If it
+// fails, what dst holds is undefined.
+func (r *Reader) Copy(dst []byte, h Handle) error {
+	b, err := r.View(h, len(dst))
+	if err != nil {
+		return err
+	}
+	copy(dst, b)
+	if err := r.Check(h); err != nil {
+		return fmt.Errorf("slab: copy: %w", err)
+	}
+	return nil
+}
+
+// Close unmaps the pool. Nobody may look at a view any more.
+func (r *Reader) Close() error { return r.mem.Close() }

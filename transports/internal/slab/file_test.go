@@ -1,0 +1,130 @@
+package slab
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+)
+
+// A2, A14, A20, A21: a reader sees what is published, and notices what was
+// released while it read.
+func TestReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	p, nonce, err := CreatePool(path, 8192, PoolOptions{Audited: true})
+	must(t, err)
+	r, err := OpenReader(path, nonce)
+	must(t, err)
+
+	h, b := reserved(t, p, 100)
+	copy(b, "a tensor")
+	got := make([]byte, 100)
+	refused(t, r.Copy(got, h), ErrStale) // in flight
+	must(t, p.Publish(h))
+	must(t, r.Copy(got, h))
+	if !bytes.Equal(got, b) {
+		t.Error("bytes differ")
+	}
+	refused(t, r.Copy(got[:99], h), ErrLength)
+	far := h
+	far.Offset = 1<<64 - 64
+	refused(t, r.Copy(got, far), ErrBounds)
+	far.Offset = 0 // no room for a stamp
+	refused(t, r.Copy(got, far), ErrBounds)
+
+	view, err := r.View(h, 100)
+	must(t, err)
+	must(t, p.Release(h))
+	refused(t, r.Check(h), ErrStale)
+	if len(view) != 100 {
+		t.Error("view is gone")
+	}
+	h2, _ := reserved(t, p, 100)
+	must(t, p.Publish(h2))
+	refused(t, r.Copy(got, h), ErrStale)
+
+	// A30: the size is the one asked for; A28: nothing is left.
+	info, err := os.Stat(path)
+	must(t, err)
+	if info.Size() != headerSize+8192 || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %d bytes, mode %v", info.Size(), info.Mode())
+	}
+	must(t, p.Release(h2))
+	must(t, p.Close(t.Context()))
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("pool left its file: %v", err)
+	}
+	must(t, r.Close())
+}
+
+// A24: of two creators of one name the second is refused, and the first one's
+// file stays.
+func TestCreateIsExclusive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	p, nonce, err := CreatePool(path, 64, PoolOptions{})
+	must(t, err)
+	_, _, err = CreatePool(path, 64, PoolOptions{})
+	refused(t, err, os.ErrExist)
+	r, err := OpenReader(path, nonce)
+	must(t, err)
+	must(t, r.Close())
+	_, err = OpenReader(path, Nonce{1})
+	refused(t, err, ErrNonce)
+	must(t, p.Close(t.Context()))
+}
+
+func TestHeaderIsChecked(t *testing.T) {
+	good := make([]byte, headerSize+64)
+	encodeHeader(good, 64, Nonce{7})
+	for name, c := range map[string]struct {
+		change func(b []byte) []byte
+		want   error
+	}{
+		"good":      {func(b []byte) []byte { return b }, nil},
+		"empty":     {func(b []byte) []byte { return nil }, ErrHeader},
+		"cut":       {func(b []byte) []byte { return b[:headerUsed] }, ErrSize},
+		"longer":    {func(b []byte) []byte { return append(b, 0) }, ErrSize},
+		"magic":     {func(b []byte) []byte { b[0]++; return b }, ErrHeader},
+		"version":   {func(b []byte) []byte { b[7]++; return b }, ErrHeader},
+		"size":      {func(b []byte) []byte { b[8]++; return b }, ErrHeader},
+		"huge size": {func(b []byte) []byte { binary.LittleEndian.PutUint64(b[8:], 1<<63); resum(b); return b }, ErrSize},
+		"nonce":     {func(b []byte) []byte { b[16]++; resum(b); return b }, ErrNonce},
+		"checksum":  {func(b []byte) []byte { b[32]++; return b }, ErrHeader},
+	} {
+		path := filepath.Join(t.TempDir(), "pool")
+		must(t, os.WriteFile(path, c.change(bytes.Clone(good)), 0o600))
+		r, err := OpenReader(path, Nonce{7})
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		if err == nil {
+			must(t, r.Close())
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink("/dev/zero", link))
+	if _, err := OpenReader(link, Nonce{}); err == nil {
+		t.Error("followed a link")
+	}
+	_, err := OpenReader("/dev/zero", Nonce{})
+	refused(t, err, ErrNotRegular)
+}
+
+func resum(b []byte) { binary.LittleEndian.PutUint64(b[32:], xxh3.Hash(b[:32])) }
+
+func FuzzDecodeHeader(f *testing.F) {
+	good := make([]byte, headerSize)
+	encodeHeader(good, 64, Nonce{7})
+	f.Add(good, int64(headerSize+64))
+	f.Add(good[:headerUsed], int64(0))
+	f.Fuzz(func(t *testing.T, b []byte, size int64) {
+		capacity, _, err := decodeHeader(b, size)
+		if err == nil && int64(capacity)+headerSize != size {
+			t.Errorf("accepted %d bytes in a file of %d", capacity, size)
+		}
+	})
+}

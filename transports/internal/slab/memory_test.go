@@ -1,0 +1,156 @@
+package slab
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func faults(t *testing.T) int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		t.Fatal(err)
+	}
+	return u.Minflt
+}
+
+// Pages are reserved and mapped when the memory is made: no write faults.
+func TestMemoryIsTouched(t *testing.T) {
+	const pages = 1000
+	dir, err := os.MkdirTemp("/dev/shm", "slab-test-") // a tmpfs: file systems on disks fault to notice writes
+	must(t, err)
+	defer os.RemoveAll(dir)
+	for name, open := range map[string]func() (*Memory, error){
+		"anonymous": func() (*Memory, error) { return Anonymous(pages * 4096) },
+		"memfd":     func() (*Memory, error) { return Memfd("test", pages*4096) },
+		"file":      func() (*Memory, error) { return CreateFile(filepath.Join(dir, "f"), pages*4096) },
+		"opened": func() (*Memory, error) {
+			m, err := Memfd("test", pages*4096)
+			if err != nil {
+				return nil, err
+			}
+			return Open(dup(t, m.File()), pages*4096, ReadWrite)
+		},
+	} {
+		m, err := open()
+		must(t, err)
+		before := faults(t)
+		b := m.Bytes()
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		if n := faults(t) - before; n > pages/10 {
+			t.Errorf("%s: %d faults while writing %d pages", name, n, pages)
+		}
+		must(t, m.Close())
+	}
+}
+
+func dup(t *testing.T, f *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	must(t, err)
+	return os.NewFile(uintptr(fd), f.Name())
+}
+
+// A descriptor without the seals or the size that it claims is refused before
+// it is mapped, each with its own error.
+func TestOpenChecksDescriptor(t *testing.T) {
+	unsealed := func(size int64) *os.File {
+		fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		must(t, err)
+		f := os.NewFile(uintptr(fd), "unsealed")
+		must(t, f.Truncate(size))
+		return f
+	}
+	half := unsealed(4096)
+	_, err := unix.FcntlInt(half.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_GROW)
+	must(t, err)
+	m, err := Memfd("good", 4096)
+	must(t, err)
+	defer m.Close()
+	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
+	must(t, err)
+	must(t, plain.Truncate(4096))
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer w.Close()
+
+	for name, c := range map[string]struct {
+		f    *os.File
+		size int
+		want error
+	}{
+		"no seals":    {unsealed(4096), 4096, ErrSeals},
+		"may shrink":  {half, 4096, ErrSeals},
+		"a file":      {plain, 4096, ErrSeals},
+		"a pipe":      {r, 4096, ErrNotRegular},
+		"smaller":     {dup(t, m.File()), 8192, ErrSize},
+		"larger":      {dup(t, m.File()), 64, ErrSize},
+		"not a size":  {dup(t, m.File()), -1, ErrSize},
+		"as it seems": {dup(t, m.File()), 4096, nil},
+	} {
+		got, err := Open(c.f, c.size, ReadOnly)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		if err == nil {
+			_, poolErr := NewPool(got, PoolOptions{}) // A25: readers allocate nothing
+			refused(t, poolErr, ErrOwned)
+			must(t, got.Close())
+		}
+	}
+}
+
+// A25: nobody gets a writable mapping of a frozen memory; who has one keeps it.
+func TestFreeze(t *testing.T) {
+	m, err := Memfd("frozen", 4096)
+	must(t, err)
+	must(t, m.Freeze())
+	if _, err := Open(dup(t, m.File()), 4096, ReadWrite); err == nil {
+		t.Error("mapped a frozen memory for writing")
+	}
+	r, err := Open(dup(t, m.File()), 4096, ReadOnly)
+	must(t, err)
+	m.Bytes()[7] = 42
+	if r.Bytes()[7] != 42 {
+		t.Error("mappings are not of the same memory")
+	}
+	must(t, r.Close())
+	must(t, m.Close())
+}
+
+// Memory that is kept outlives its owner's Close.
+func TestKeep(t *testing.T) {
+	m, err := Memfd("kept", 0) // nothing is a size, too
+	must(t, err)
+	if m.Len() != 0 {
+		t.Errorf("got %d bytes, want none", m.Len())
+	}
+	m.Keep()
+	must(t, m.Close())
+	if m.File() == nil || m.bytes == nil {
+		t.Error("unmapped under a keeper")
+	}
+	must(t, m.Close())
+	defer func() {
+		if recover() == nil {
+			t.Error("closed once more than kept")
+		}
+	}()
+	m.Close()
+}
+
+// A full memory is an error that names the size, and leaves nothing behind.
+func TestTooLarge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "huge")
+	if _, err := CreateFile(path, 1<<60); err == nil {
+		t.Error("made a file of an exabyte")
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left %s behind: %v", path, err)
+	}
+}

@@ -1,0 +1,443 @@
+package slab
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// A Pool allocates blocks in a Memory, which it owns: nobody else allocates
+// there. Its methods may be called by several goroutines. A pool holds no state
+// outside itself, and its lock is never held while bytes move.
+//
+// A block is in flight from Reserve to Publish, live from Publish to Release,
+// and then gone. Views delay that: a block that was released while somebody
+// still looks at it stays where it is until the last Unpin.
+type Pool struct {
+	mem     *Memory
+	stamped bool
+	audited bool
+
+	mu         sync.Mutex // guards what follows
+	blocks     []block    // records, in use or spare; a handle's Index is one's place here
+	spare      int32      // first record of the spare list, or none
+	first      int32      // block at the lowest address, or none
+	after      int32      // block below the pointer, or none
+	pointer    int        // where the next block goes if it fits
+	generation uint64
+	stats      Stats
+	closing    bool          // set by Close: no more reservations
+	closed     bool          // set when Close gives up waiting: no more publishing
+	drained    chan struct{} // made by Close, closed when nothing is in flight
+}
+
+// PoolOptions are choices that are made once for a pool.
+type PoolOptions struct {
+	// Stamped puts each block's generation into the memory before it, so that a
+	// [Reader] in another process notices a stale handle by itself. A stamp takes
+	// 64 bytes.
+	Stamped bool
+
+	// Audited checks after every change that no two blocks overlap and that none
+	// is lost, and panics otherwise. It costs time in proportion to the blocks.
+	Audited bool
+}
+
+// Stats describe a pool at one moment.
+type Stats struct {
+	InFlight  int // blocks that are reserved and not published
+	Live      int // blocks that are published, or released with a view on them
+	Used      int // bytes of all these blocks, padding included
+	HighWater int // the most that Used has been
+	Next      int // the pointer: the offset of the next block, if it fits
+	Capacity  int // bytes
+}
+
+type block struct {
+	offset, extent int // of what is taken, stamp and padding included
+	length         int // as reserved
+	generation     uint64
+	state          state
+	pins           int   // views
+	below, above   int32 // neighbours by address; above also links the spare list
+}
+
+type state uint8
+
+const (
+	spare state = iota
+	inFlight
+	live
+	doomed // released while pinned
+)
+
+const none = -1
+
+// NewPool returns a pool in mem, which it takes: Close closes it. It is an
+// error if mem has a pool already or cannot be written.
+func NewPool(mem *Memory, o PoolOptions) (*Pool, error) {
+	if !mem.writable {
+		return nil, fmt.Errorf("slab: new pool: memory is mapped read-only: %w", ErrOwned)
+	}
+	if !mem.owned.CompareAndSwap(false, true) {
+		return nil, fmt.Errorf("slab: new pool: %w", ErrOwned)
+	}
+	p := &Pool{mem: mem, stamped: o.Stamped, audited: o.Audited, spare: none, first: none, after: none}
+	p.stats.Capacity = mem.Len() &^ (Align - 1)
+	return p, nil
+}
+
+// Memory returns the pool's memory, to hand its descriptor to others.
+func (p *Pool) Memory() *Memory { return p.mem }
+
+// Stats returns the pool's figures.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Next = p.pointer
+	return s
+}
+
+// Extent returns how many bytes of a pool a block of n bytes takes, and false if
+// no pool could hold it.
+func Extent(n int, o PoolOptions) (int, bool) {
+	const most = int(^uint(0)>>1) - stampSize - Align
+	if n < 0 || n > most {
+		return 0, false
+	}
+	n = max(n+Align-1, Align) &^ (Align - 1) // a block of no bytes needs a place of its own, too
+	if o.Stamped {
+		n += stampSize
+	}
+	return n, true
+}
+
+// Reserve allocates a block of n bytes, which only the caller may write to and
+// nobody else can see. It never waits: if there is no room the error is a
+// *FullError.
+func (p *Pool) Reserve(n int) (Handle, []byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closing {
+		return Handle{}, nil, fmt.Errorf("slab: reserve %d bytes: %w", n, ErrClosed)
+	}
+	extent, ok := Extent(n, PoolOptions{Stamped: p.stamped})
+	if !ok {
+		extent = n
+	}
+	at, after, found := 0, int32(none), false
+	if ok {
+		at, after, found = p.find(extent)
+	}
+	if !found {
+		return Handle{}, nil, &FullError{Need: extent, Used: p.stats.Used, Capacity: p.stats.Capacity}
+	}
+	p.generation++
+	i := p.insert(block{offset: at, extent: extent, length: n, generation: p.generation, state: inFlight}, after)
+	p.pointer, p.after = at+extent, i
+	p.stats.InFlight++
+	p.stats.Used += extent
+	p.stats.HighWater = max(p.stats.HighWater, p.stats.Used)
+	p.mem.Keep()
+	p.stamp(i, 0) // whoever still reads what lay here must notice before it is overwritten
+	p.audit()
+	return p.handle(i), p.bytes(i), nil
+}
+
+// find looks for a gap of extent bytes: at the pointer, else upwards from
+// there past the blocks in the way, once around. Blocks that come and go in one
+// order, as those of rounds do, leave none in the way but the one that makes
+// the pool full.
+func (p *Pool) find(extent int) (at int, after int32, ok bool) {
+	at, after = p.pointer, p.after
+	for wrapped := false; ; {
+		next, end := p.next(after), p.stats.Capacity
+		if next != none {
+			end = p.blocks[next].offset
+		}
+		switch {
+		case end-at >= extent:
+			return at, after, true
+		case next != none:
+			at, after = p.blocks[next].offset+p.blocks[next].extent, next
+		case !wrapped:
+			at, after, wrapped = 0, none, true
+		default:
+			return 0, none, false
+		}
+	}
+}
+
+// next returns the block above i, or the first one if i is none.
+func (p *Pool) next(i int32) int32 {
+	if i == none {
+		return p.first
+	}
+	return p.blocks[i].above
+}
+
+// insert records b as the block above the block after, and returns its index.
+func (p *Pool) insert(b block, after int32) int32 {
+	i := p.spare
+	if i == none {
+		i = int32(len(p.blocks))
+		p.blocks = append(p.blocks, block{})
+	} else {
+		p.spare = p.blocks[i].above
+	}
+	b.below, b.above = after, p.next(after)
+	p.blocks[i] = b
+	if b.above != none {
+		p.blocks[b.above].below = i
+	}
+	if after == none {
+		p.first = i
+	} else {
+		p.blocks[after].above = i
+	}
+	return i
+}
+
+// remove gives the room of block i back.
+func (p *Pool) remove(i int32) {
+	b := &p.blocks[i]
+	if b.above != none {
+		p.blocks[b.above].below = b.below
+	}
+	if b.below == none {
+		p.first = b.above
+	} else {
+		p.blocks[b.below].above = b.above
+	}
+	if p.after == i {
+		p.after = b.below
+	}
+	p.stats.Used -= b.extent
+	*b = block{above: p.spare}
+	p.spare = i
+	p.audit()
+}
+
+func (p *Pool) handle(i int32) Handle {
+	b := &p.blocks[i]
+	return Handle{Offset: uint64(p.start(b)), Length: uint64(b.length), Generation: b.generation, Index: uint32(i)}
+}
+
+func (p *Pool) start(b *block) int {
+	if p.stamped {
+		return b.offset + stampSize
+	}
+	return b.offset
+}
+
+func (p *Pool) bytes(i int32) []byte {
+	b := &p.blocks[i]
+	at := p.start(b)
+	return p.mem.bytes[at : at+b.length : at+b.length]
+}
+
+func (p *Pool) stamp(i int32, generation uint64) {
+	if p.stamped {
+		stampAt(p.mem.bytes, p.blocks[i].offset).Store(generation)
+	}
+}
+
+// lookup returns the block that h names.
+func (p *Pool) lookup(h Handle) (int32, error) {
+	if uint64(h.Index) >= uint64(len(p.blocks)) || h.Generation == 0 || h.Generation > p.generation {
+		return none, ErrUnknown
+	}
+	i := int32(h.Index)
+	b := &p.blocks[i]
+	switch {
+	case b.generation != h.Generation || b.state == doomed:
+		return none, ErrStale
+	case h != p.handle(i):
+		return none, fmt.Errorf("handle to %d bytes at %d, the block has %d at %d: %w",
+			h.Length, h.Offset, b.length, p.start(b), ErrLength)
+	}
+	return i, nil
+}
+
+// Publish makes the block that was reserved visible: every byte of it is
+// written.
+func (p *Pool) Publish(h Handle) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, err := p.lookup(h)
+	switch {
+	case err != nil:
+	case p.closed:
+		err = ErrClosed
+	case p.blocks[i].state != inFlight:
+		err = fmt.Errorf("block was published before")
+	}
+	if err != nil {
+		return fmt.Errorf("slab: publish: %w", err)
+	}
+	p.blocks[i].state = live
+	p.stats.Live++
+	p.stamp(i, h.Generation)
+	p.landed()
+	return nil
+}
+
+// landed counts one block less in flight.
+func (p *Pool) landed() {
+	p.stats.InFlight--
+	if p.stats.InFlight == 0 && p.drained != nil {
+		close(p.drained)
+		p.drained = nil
+	}
+}
+
+// Release gives a block back, in flight or live: a reservation that is released
+// was never visible. If the block is pinned, its room is given back by the last
+// Unpin.
+func (p *Pool) Release(h Handle) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, err := p.lookup(h)
+	if err != nil {
+		return fmt.Errorf("slab: release: %w", err)
+	}
+	p.stamp(i, 0)
+	b := &p.blocks[i]
+	if b.state == inFlight {
+		p.landed()
+		p.remove(i)
+		return p.mem.Close()
+	}
+	b.state = doomed
+	return p.settle(i)
+}
+
+// settle gives the room of block i back if nobody wants it any more.
+func (p *Pool) settle(i int32) error {
+	if b := &p.blocks[i]; b.state != doomed || b.pins > 0 {
+		return nil
+	}
+	p.stats.Live--
+	p.remove(i)
+	return p.mem.Close()
+}
+
+// Pin returns the bytes of a live block: not a copy. They stay what they are
+// until Unpin, even if the block is released meanwhile and the pool closed.
+func (p *Pool) Pin(h Handle) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, err := p.lookup(h)
+	switch {
+	case err != nil:
+	case p.closing:
+		err = ErrClosed
+	case p.blocks[i].state == inFlight:
+		err = ErrInFlight
+	}
+	if err != nil {
+		return nil, fmt.Errorf("slab: view: %w", err)
+	}
+	p.blocks[i].pins++
+	return p.bytes(i), nil
+}
+
+// Unpin ends a view. It panics if there is none.
+func (p *Pool) Unpin(h Handle) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := int32(h.Index)
+	if uint64(h.Index) >= uint64(len(p.blocks)) || p.blocks[i].generation != h.Generation || p.blocks[i].pins == 0 {
+		panic(fmt.Sprintf("slab: unpin of %+v, which nobody pinned", h))
+	}
+	p.blocks[i].pins--
+	return p.settle(i)
+}
+
+// TryReset puts the pointer back to zero if no block is left, and reports
+// whether it did.
+func (p *Pool) TryReset() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.first != none {
+		return false
+	}
+	p.pointer, p.after = 0, none
+	return true
+}
+
+// Reset is TryReset for callers who know that every block was released. It
+// panics if they are wrong.
+func (p *Pool) Reset() {
+	if !p.TryReset() {
+		s := p.Stats()
+		panic(fmt.Sprintf("slab: reset with %d live blocks and %d in flight", s.Live, s.InFlight))
+	}
+}
+
+// Close refuses further reservations at once, waits for what is in flight
+// until ctx ends, and gives the memory up: it is unmapped when the last block is
+// released. The error says what was still in flight; that is never published
+// any more. A second call does nothing.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	if p.closing {
+		p.mu.Unlock()
+		return nil
+	}
+	p.closing = true
+	drained := make(chan struct{})
+	if p.stats.InFlight == 0 {
+		close(drained)
+	} else {
+		p.drained = drained
+	}
+	p.mu.Unlock()
+
+	var err error
+	select {
+	case <-drained:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.drained = nil
+	if n := p.stats.InFlight; n > 0 {
+		err = fmt.Errorf("slab: close with %d blocks in flight: %w", n, err)
+	} else {
+		err = nil // drained at the last moment
+	}
+	if e := p.mem.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// audit proves what the allocator promises: every block is aligned and in
+// bounds, none overlaps the next, and the figures are the sum of the blocks.
+func (p *Pool) audit() {
+	if !p.audited {
+		return
+	}
+	end, used, count := 0, 0, 0
+	below := int32(none)
+	for i := p.first; i != none; i = p.blocks[i].above {
+		b := &p.blocks[i]
+		switch {
+		case b.state == spare || b.below != below || b.offset%Align != 0 || b.extent < b.length:
+			panic(fmt.Sprintf("slab: audit: record %d is broken: %+v", i, *b))
+		case b.offset < end:
+			panic(fmt.Sprintf("slab: audit: block at %d to %d overlaps the one below, which ends at %d",
+				b.offset, b.offset+b.extent, end))
+		}
+		end, used, below = b.offset+b.extent, used+b.extent, i
+		count++
+	}
+	if end > p.stats.Capacity || used != p.stats.Used {
+		panic(fmt.Sprintf("slab: audit: blocks end at %d and take %d bytes, want at most %d and %d",
+			end, used, p.stats.Capacity, p.stats.Used))
+	}
+}

@@ -1,0 +1,587 @@
+package slab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// newPool returns an audited pool over the heap, so that the race detector sees
+// what happens to its bytes.
+func newPool(t testing.TB, capacity int) *Pool {
+	t.Helper()
+	p, err := NewPool(Heap(capacity), PoolOptions{Audited: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func reserved(t testing.TB, p *Pool, n int) (Handle, []byte) {
+	t.Helper()
+	h, b, err := p.Reserve(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) != n || cap(b) != n {
+		t.Fatalf("reserve %d: got len %d, cap %d", n, len(b), cap(b))
+	}
+	return h, b
+}
+
+func published(t testing.TB, p *Pool, n int, fill byte) Handle {
+	t.Helper()
+	h, b := reserved(t, p, n)
+	for i := range b {
+		b[i] = fill
+	}
+	must(t, p.Publish(h))
+	return h
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refused(t testing.TB, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+}
+
+// A8: offsets increase, are multiples of 64, and ranges do not intersect.
+func TestReserveBumps(t *testing.T) {
+	p := newPool(t, 4096)
+	end := uint64(0)
+	for _, n := range []int{1, 63, 64, 65, 0, 200, 0} {
+		h, _ := reserved(t, p, n)
+		if h.Offset < end || h.Offset%64 != 0 {
+			t.Errorf("%d bytes at %d, want a multiple of 64 from %d on", n, h.Offset, end)
+		}
+		end = h.Offset + max(h.Length, 1)
+	}
+}
+
+// A9: back to zero when the next block does not fit at the end, never into a
+// block that is alive.
+func TestReserveWraps(t *testing.T) {
+	p := newPool(t, 640)
+	a := published(t, p, 256, 'a')
+	b := published(t, p, 256, 'b')
+	_, _, err := p.Reserve(256) // 128 are left
+	var full *FullError
+	if !errors.As(err, &full) || full.Need != 256 || full.Used != 512 || full.Capacity != 640 {
+		t.Fatalf("got %v, want a full pool that says so", err)
+	}
+	must(t, p.Release(a))
+	c := published(t, p, 200, 'c')
+	if c.Offset != 0 {
+		t.Errorf("got offset %d, want 0", c.Offset)
+	}
+	for h, want := range map[Handle]byte{b: 'b', c: 'c'} {
+		view, err := p.Pin(h)
+		must(t, err)
+		if !bytes.Equal(view, bytes.Repeat([]byte{want}, int(h.Length))) {
+			t.Errorf("block %c changed", want)
+		}
+		must(t, p.Unpin(h))
+	}
+	if _, _, err := p.Reserve(256); err == nil {
+		t.Error("reserved into a live block")
+	}
+	if h, _ := reserved(t, p, 128); h.Offset != 512 {
+		t.Errorf("got offset %d, want the gap at 512", h.Offset)
+	}
+}
+
+// Blocks that are released out of order leave gaps that are used before the
+// pool is called full: a lane below its depth can always get a job.
+func TestReserveSkipsLiveBlocks(t *testing.T) {
+	p := newPool(t, 3*64)
+	var h [3]Handle
+	for i := range h {
+		h[i] = published(t, p, 64, byte(i))
+	}
+	for _, i := range []int{1, 1, 2, 1, 0, 2, 2, 0} {
+		must(t, p.Release(h[i]))
+		was := h[i].Offset
+		if h[i] = published(t, p, 64, byte(i)); h[i].Offset != was {
+			t.Fatalf("got offset %d, want the only gap at %d", h[i].Offset, was)
+		}
+	}
+}
+
+// A10: a forced overlap is found by the next change, and the ranges are named.
+func TestAuditFindsOverlap(t *testing.T) {
+	p := newPool(t, 1024)
+	reserved(t, p, 64)
+	h, _ := reserved(t, p, 64)
+	p.blocks[h.Index].offset = 0
+	defer func() {
+		if msg := fmt.Sprint(recover()); !strings.Contains(msg, "overlaps") {
+			t.Errorf("got %q, want an overlap", msg)
+		}
+	}()
+	reserved(t, p, 64)
+}
+
+// A12: a block that cannot fit is refused with need and capacity, at once.
+func TestReserveFull(t *testing.T) {
+	p := newPool(t, 128)
+	for _, n := range []int{1024, 129, int(^uint(0) >> 1), -1} {
+		_, _, err := p.Reserve(n)
+		var full *FullError
+		if !errors.As(err, &full) || full.Capacity != 128 {
+			t.Errorf("reserve %d: got %v, want a full pool", n, err)
+		}
+	}
+	if s := p.Stats(); s.Used != 0 || s.InFlight != 0 {
+		t.Errorf("a refused reservation left %+v", s)
+	}
+}
+
+// A14: nobody sees a block before it is published, nor one whose write failed.
+func TestVisibleOncePublished(t *testing.T) {
+	p := newPool(t, 1024)
+	h, _ := reserved(t, p, 100)
+	_, err := p.Pin(h)
+	refused(t, err, ErrInFlight)
+	must(t, p.Publish(h))
+	_, err = p.Pin(h)
+	must(t, err)
+	if p.Publish(h) == nil {
+		t.Error("published twice")
+	}
+	failed, _ := reserved(t, p, 100)
+	must(t, p.Release(failed))
+	_, err = p.Pin(failed)
+	refused(t, err, ErrStale)
+	refused(t, p.Publish(failed), ErrStale)
+}
+
+// A15, A17, A18: no reset while a block is in flight or live; then the pointer
+// is at zero.
+func TestReset(t *testing.T) {
+	p := newPool(t, 1024)
+	h, _ := reserved(t, p, 100)
+	if p.TryReset() {
+		t.Error("reset with a block in flight")
+	}
+	must(t, p.Publish(h))
+	if p.TryReset() {
+		t.Error("reset with a live block")
+	}
+	func() {
+		defer func() {
+			if msg := fmt.Sprint(recover()); !strings.Contains(msg, "1 live") {
+				t.Errorf("got %q, want the count of live blocks", msg)
+			}
+		}()
+		p.Reset()
+	}()
+	must(t, p.Release(h))
+	if next := p.Stats().Next; next == 0 {
+		t.Error("the pointer went back by itself")
+	}
+	if !p.TryReset() || p.Stats().Next != 0 {
+		t.Errorf("not reset although empty: %+v", p.Stats())
+	}
+	p.Reset()
+}
+
+// A16: after Close nothing is stored; what is in flight drains; memory that is
+// looked at stays.
+func TestCloseDrains(t *testing.T) {
+	p := newPool(t, 1<<16)
+	seen := published(t, p, 64, 's')
+	view, err := p.Pin(seen)
+	must(t, err)
+	slow, _ := reserved(t, p, 64)
+
+	closed := make(chan error)
+	go func() { closed <- p.Close(t.Context()) }()
+	for { // until Close has begun
+		_, _, err := p.Reserve(1)
+		if errors.Is(err, ErrClosed) {
+			break
+		}
+		must(t, err)
+		must(t, p.Publish(Handle{Offset: uint64(p.Stats().Next - 64), Length: 1, Generation: p.generation, Index: uint32(p.after)}))
+	}
+	select {
+	case err := <-closed:
+		t.Fatalf("closed with a block in flight: %v", err)
+	default:
+	}
+	must(t, p.Publish(slow))
+	must(t, <-closed)
+	must(t, p.Close(t.Context())) // twice is harmless
+	_, err = p.Pin(seen)
+	refused(t, err, ErrClosed)
+	if view[0] != 's' {
+		t.Error("a view changed")
+	}
+	must(t, p.Release(seen))
+	if view[63] != 's' {
+		t.Error("a view changed")
+	}
+	must(t, p.Unpin(seen))
+}
+
+// A16: a write that never ends does not keep Close from ending, and is never
+// seen.
+func TestCloseGivesUp(t *testing.T) {
+	p := newPool(t, 1024)
+	stuck, _ := reserved(t, p, 64)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	err := p.Close(ctx)
+	refused(t, err, context.DeadlineExceeded)
+	if !strings.Contains(err.Error(), "1 blocks in flight") {
+		t.Errorf("got %v, want the count", err)
+	}
+	refused(t, p.Publish(stuck), ErrClosed)
+	must(t, p.Release(stuck))
+}
+
+// A20, A21: a handle is checked completely before anything is read through it.
+func TestHandles(t *testing.T) {
+	p := newPool(t, 1024)
+	h := published(t, p, 100, 'h')
+	for name, c := range map[string]struct {
+		change func(*Handle)
+		want   error
+	}{
+		"length":            {func(h *Handle) { h.Length++ }, ErrLength},
+		"offset":            {func(h *Handle) { h.Offset += 64 }, ErrLength},
+		"generation before": {func(h *Handle) { h.Generation-- }, ErrUnknown},
+		"generation after":  {func(h *Handle) { h.Generation++ }, ErrUnknown},
+		"index":             {func(h *Handle) { h.Index = 1 << 31 }, ErrUnknown},
+		"zero":              {func(h *Handle) { *h = Handle{} }, ErrUnknown},
+	} {
+		bad := h
+		c.change(&bad)
+		if _, err := p.Pin(bad); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		if err := p.Release(bad); !errors.Is(err, c.want) {
+			t.Errorf("release, %s: got %v, want %v", name, err, c.want)
+		}
+	}
+	must(t, p.Release(h))
+	again := published(t, p, 100, 'i') // the same record
+	if again.Index != h.Index {
+		t.Fatalf("got record %d, want %d", again.Index, h.Index)
+	}
+	refused(t, p.Release(h), ErrStale)
+
+	for name, c := range map[string]struct {
+		h    Handle
+		want error
+	}{
+		"beyond the end":  {Handle{Offset: 1024, Length: 64}, ErrBounds},
+		"over the end":    {Handle{Offset: 960, Length: 65}, ErrBounds},
+		"sum overflows":   {Handle{Offset: 1<<64 - 64, Length: 128}, ErrBounds},
+		"length is huge":  {Handle{Offset: 64, Length: 1<<64 - 1}, ErrBounds},
+		"not aligned":     {Handle{Offset: 8, Length: 64}, ErrAlignment},
+		"another length":  {Handle{Offset: 64, Length: 63}, ErrLength},
+		"good":            {Handle{Offset: 64, Length: 64}, nil},
+		"good at the end": {Handle{Offset: 960, Length: 64}, nil},
+	} {
+		if _, err := c.h.Slice(make([]byte, 1024), 64); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// A22: a view is not a copy; its block is not reused while somebody looks.
+func TestViewsProtect(t *testing.T) {
+	p := newPool(t, 64)
+	h := published(t, p, 64, 'v')
+	view, err := p.Pin(h)
+	must(t, err)
+	must(t, p.Release(h))
+	if _, _, err := p.Reserve(1); err == nil {
+		t.Fatal("reused a block that is looked at")
+	}
+	if p.TryReset() {
+		t.Fatal("reset under a view")
+	}
+	refused(t, p.Release(h), ErrStale)
+	if view[0] != 'v' {
+		t.Error("view changed")
+	}
+	must(t, p.Unpin(h))
+	reserved(t, p, 1)
+}
+
+// A25: one allocator to a memory.
+func TestOneOwner(t *testing.T) {
+	m := Heap(64)
+	_, err := NewPool(m, PoolOptions{})
+	must(t, err)
+	_, err = NewPool(m, PoolOptions{})
+	refused(t, err, ErrOwned)
+}
+
+// A26: two pools know nothing of each other.
+func TestPoolsAreIndependent(t *testing.T) {
+	p, q := newPool(t, 128), newPool(t, 128)
+	h := published(t, p, 128, 'p')
+	published(t, q, 128, 'q')
+	must(t, p.Release(h))
+	must(t, p.Close(t.Context()))
+	if s := q.Stats(); s.Live != 1 {
+		t.Errorf("got %+v, want one live block", s)
+	}
+}
+
+// A19: a thousand steps leave the high-water mark where the second one put it.
+func TestStepsAreFlat(t *testing.T) {
+	p := newPool(t, 1<<20)
+	sizes := []int{1, 1000, 64, 65_000, 0, 12}
+	step := func() {
+		var handles []Handle
+		for i, n := range sizes {
+			handles = append(handles, published(t, p, n, byte(i)))
+		}
+		for _, h := range handles {
+			must(t, p.Release(h))
+		}
+	}
+	step()
+	mark, records := p.Stats().HighWater, len(p.blocks)
+	for range 1000 {
+		step()
+	}
+	if s := p.Stats(); s.HighWater != mark || s.Used != 0 || len(p.blocks) != records {
+		t.Errorf("after 1000 steps %+v and %d records, want high water %d and %d records", s, len(p.blocks), mark, records)
+	}
+}
+
+func TestSteadyStepAllocatesNothing(t *testing.T) {
+	p, err := NewPool(Heap(1<<12), PoolOptions{})
+	must(t, err)
+	n := testing.AllocsPerRun(100, func() {
+		h, _, err := p.Reserve(1000)
+		if err == nil {
+			err = errors.Join(p.Publish(h), p.Release(h))
+		}
+		must(t, err)
+	})
+	if n != 0 {
+		t.Errorf("got %v allocations, want none", n)
+	}
+}
+
+// A16, A26: many writers and a Close among them; for the race detector.
+func TestConcurrentUse(t *testing.T) {
+	p := newPool(t, 1<<14)
+	var writers sync.WaitGroup
+	for w := range 8 {
+		writers.Go(func() {
+			for i := range 300 {
+				h, b, err := p.Reserve(1 + (i*37+w)%700)
+				var full *FullError
+				switch {
+				case errors.As(err, &full):
+					continue
+				case errors.Is(err, ErrClosed):
+					return
+				case err != nil:
+					t.Error(err)
+					return
+				}
+				for j := range b {
+					b[j] = byte(w)
+				}
+				if err := p.Publish(h); err != nil {
+					t.Error(err)
+				}
+				if view, err := p.Pin(h); err == nil {
+					if !bytes.Equal(view, bytes.Repeat([]byte{byte(w)}, len(view))) {
+						t.Errorf("block of writer %d holds another one's bytes", w)
+					}
+					if err := p.Unpin(h); err != nil {
+						t.Error(err)
+					}
+				}
+				if err := p.Release(h); err != nil {
+					t.Error(err)
+				}
+				if w == 0 && i == 200 {
+					go p.Close(context.Background())
+				}
+			}
+		})
+	}
+	writers.Wait()
+	must(t, p.Close(t.Context()))
+}
+
+// A8 to A10, A14, A15, A17, A22: any sequence of operations, against a model
+// that only remembers what is alive and what it holds.
+func TestAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		stamped := rapid.Bool().Draw(t, "stamped")
+		capacity := rapid.IntRange(64, 4096).Draw(t, "capacity")
+		p, err := NewPool(Heap(capacity), PoolOptions{Audited: true, Stamped: stamped})
+		if err != nil {
+			t.Fatal(err)
+		}
+		type entry struct {
+			h        Handle
+			view     []byte
+			fill     byte
+			visible  bool
+			pins     int
+			released bool
+		}
+		var alive []*entry
+		fill := byte(0)
+		pick := func(t *rapid.T, ok func(*entry) bool) *entry {
+			var some []*entry
+			for _, e := range alive {
+				if ok(e) {
+					some = append(some, e)
+				}
+			}
+			if len(some) == 0 {
+				t.Skip("none")
+			}
+			return rapid.SampledFrom(some).Draw(t, "block")
+		}
+		drop := func() {
+			kept := alive[:0]
+			for _, e := range alive {
+				if !e.released || e.pins > 0 {
+					kept = append(kept, e)
+				}
+			}
+			alive = kept
+		}
+		ok := func(t *rapid.T, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"reserve": func(t *rapid.T) {
+				n := rapid.IntRange(0, 1000).Draw(t, "bytes")
+				h, b, err := p.Reserve(n)
+				if err != nil {
+					// Refused: there must really be no gap that is large enough.
+					if need, _ := Extent(n, PoolOptions{Stamped: stamped}); largestGap(p) >= need {
+						t.Fatalf("%v, but there is a gap of %d", err, largestGap(p))
+					}
+					return
+				}
+				fill++
+				for i := range b {
+					b[i] = fill
+				}
+				alive = append(alive, &entry{h: h, view: b, fill: fill})
+			},
+			"publish": func(t *rapid.T) {
+				e := pick(t, func(e *entry) bool { return !e.visible })
+				ok(t, p.Publish(e.h))
+				e.visible = true
+			},
+			"release": func(t *rapid.T) {
+				e := pick(t, func(e *entry) bool { return !e.released })
+				ok(t, p.Release(e.h))
+				e.released = true
+				drop()
+			},
+			"pin": func(t *rapid.T) {
+				e := pick(t, func(e *entry) bool { return e.visible && !e.released })
+				_, err := p.Pin(e.h)
+				ok(t, err)
+				e.pins++
+			},
+			"unpin": func(t *rapid.T) {
+				e := pick(t, func(e *entry) bool { return e.pins > 0 })
+				ok(t, p.Unpin(e.h))
+				e.pins--
+				drop()
+			},
+			"reset": func(t *rapid.T) {
+				if got := p.TryReset(); got != (len(alive) == 0) {
+					t.Fatalf("reset %v with %d blocks", got, len(alive))
+				}
+			},
+			"": func(t *rapid.T) {
+				inFlight := 0
+				for _, e := range alive {
+					if !bytes.Equal(e.view, bytes.Repeat([]byte{e.fill}, len(e.view))) {
+						t.Fatalf("block at %d lost bytes", e.h.Offset)
+					}
+					if !e.visible {
+						inFlight++
+					}
+				}
+				if s := p.Stats(); s.InFlight != inFlight || s.InFlight+s.Live != len(alive) {
+					t.Fatalf("got %+v, want %d blocks, %d in flight", s, len(alive), inFlight)
+				}
+			},
+		})
+	})
+}
+
+func largestGap(p *Pool) int {
+	gap, end := 0, 0
+	for i := p.first; i != none; i = p.blocks[i].above {
+		gap = max(gap, p.blocks[i].offset-end)
+		end = p.blocks[i].offset + p.blocks[i].extent
+	}
+	return max(gap, p.stats.Capacity-end)
+}
+
+// B14: a handle takes less than 64 bytes and comes back equal.
+func TestHandleRoundTrip(t *testing.T) {
+	for range 100 {
+		h := Handle{Offset: rand.Uint64(), Length: rand.Uint64(), Generation: rand.Uint64(), Index: rand.Uint32()}
+		b := h.Append(nil)
+		got, err := DecodeHandle(b)
+		if err != nil || got != h || len(b) != HandleSize || len(b) >= 64 {
+			t.Fatalf("got %+v, %v from %d bytes, want %+v", got, err, len(b), h)
+		}
+	}
+	if _, err := DecodeHandle(make([]byte, HandleSize-1)); err == nil {
+		t.Error("decoded half a handle")
+	}
+}
+
+func FuzzDecodeHandle(f *testing.F) {
+	f.Add(Handle{Offset: 64, Length: 64, Generation: 1}.Append(nil), 64)
+	f.Add(Handle{Offset: 1<<64 - 64, Length: 128}.Append(nil), 128)
+	mem := make([]byte, 1000)
+	p, err := NewPool(Heap(1000), PoolOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, length int) {
+		h, err := DecodeHandle(b)
+		if err != nil {
+			return
+		}
+		if view, err := h.Slice(mem, length); err == nil && (len(view) != length || uint64(length) != h.Length) {
+			t.Errorf("got %d bytes of %d", len(view), length)
+		}
+		if _, err := p.Pin(h); err == nil {
+			t.Error("an empty pool has a block")
+		}
+	})
+}
