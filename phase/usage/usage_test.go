@@ -1,0 +1,306 @@
+package usage
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+func read(t testing.TB) Usage {
+	t.Helper()
+	u, err := Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// between returns what act costs.
+func between(t testing.TB, act func()) Usage {
+	t.Helper()
+	before := read(t)
+	act()
+	return read(t).Since(before)
+}
+
+// burn computes until this process has spent d of CPU time.
+func burn(t testing.TB, d time.Duration) {
+	t.Helper()
+	before := read(t)
+	for start := time.Now(); read(t).Since(before).CPU() < d; {
+		if time.Since(start) > time.Minute {
+			t.Fatalf("a minute of computing made less than %v of CPU time", d)
+		}
+	}
+}
+
+// share maps fresh shared memory and writes a byte into each page.
+func share(t testing.TB, size int) []byte {
+	t.Helper()
+	fd, err := unix.MemfdCreate("usage-test", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Ftruncate(fd, int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(mem) })
+	for i := 0; i < size; i += os.Getpagesize() {
+		mem[i] = 1
+	}
+	return mem
+}
+
+// Each kind of cost shows where it belongs, at least with what was spent.
+func TestCostsAreCounted(t *testing.T) {
+	const size = 4 << 20
+	var keep []byte
+	tests := []struct {
+		name string
+		act  func()
+		got  func(Usage) int64
+		want int64
+	}{
+		{"cpu", func() { burn(t, 10*time.Millisecond) }, func(u Usage) int64 { return int64(u.CPU()) }, int64(10 * time.Millisecond)},
+		{"voluntary switches", func() { time.Sleep(time.Millisecond) }, func(u Usage) int64 { return u.VoluntarySwitches }, 1},
+		{"allocated bytes", func() { keep = make([]byte, size) }, func(u Usage) int64 { return u.AllocBytes }, size},
+		{"allocated objects", func() { keep = make([]byte, size) }, func(u Usage) int64 { return u.AllocObjects }, 1},
+		{"collections", runtime.GC, func(u Usage) int64 { return u.GCCycles }, 1},
+		{"time of collections", runtime.GC, func(u Usage) int64 { return int64(u.GCTime) }, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.got(between(t, tt.act)); got < tt.want {
+				t.Errorf("got %d, want at least %d", got, tt.want)
+			}
+		})
+	}
+	runtime.KeepAlive(keep)
+}
+
+func TestInputAndOutputAreCounted(t *testing.T) {
+	if read(t).IO == nil {
+		t.Skip("this kernel keeps no I/O accounting")
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	buf := make([]byte, 5000)
+	spent := between(t, func() {
+		for range 3 {
+			w.Write(buf)
+			r.Read(buf)
+		}
+	})
+	own := between(t, func() {})
+	got := IO{
+		ReadBytes:    spent.IO.ReadBytes - own.IO.ReadBytes,
+		WrittenBytes: spent.IO.WrittenBytes - own.IO.WrittenBytes,
+		ReadCalls:    spent.IO.ReadCalls - own.IO.ReadCalls,
+		WriteCalls:   spent.IO.WriteCalls - own.IO.WriteCalls,
+	}
+	if got.WrittenBytes != 15_000 || got.WriteCalls != 3 {
+		t.Errorf("got %d bytes in %d writes, want 15000 in 3", got.WrittenBytes, got.WriteCalls)
+	}
+	// Threads come and go with what Read itself reads of each.
+	if got.ReadBytes < 14_500 || got.ReadBytes > 17_000 {
+		t.Errorf("got %d bytes read, want about 15000", got.ReadBytes)
+	}
+}
+
+// What IO's comment says of shared memory and sendmsg, and where shared memory
+// does show.
+func TestWhatPassesByInputAndOutput(t *testing.T) {
+	if read(t).IO == nil {
+		t.Skip("this kernel keeps no I/O accounting")
+	}
+	const size = 4 << 20
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	spent := between(t, func() {
+		share(t, size)
+		for range 4 {
+			if err := unix.Sendmsg(pair[0], make([]byte, 30_000), nil, nil, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if got := spent.IO.ReadBytes + spent.IO.WrittenBytes; got > 20_000 {
+		t.Errorf("got %d bytes of I/O, want none but Read's own", got)
+	}
+	if got, want := spent.MinorFaults, int64(size/os.Getpagesize()); got < want {
+		t.Errorf("got %d minor faults, want at least %d", got, want)
+	}
+}
+
+// A thread that waits for a processor is seen even if it is not the main one,
+// whose /proc/self/schedstat would show nothing.
+func TestQueueSeesAllThreads(t *testing.T) {
+	if read(t).Queue == nil {
+		t.Skip("this kernel keeps no scheduler statistics")
+	}
+	if runtime.GOMAXPROCS(0) < 2 {
+		t.Skip("the Go scheduler alone would queue the goroutines")
+	}
+	// Two threads on one processor: while both compute, one waits.
+	spent := between(t, func() {
+		done := make(chan error, 2)
+		var together sync.WaitGroup
+		together.Add(cap(done))
+		for range cap(done) {
+			go func() { done <- crowd(&together, 20*time.Millisecond) }()
+		}
+		for range cap(done) {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if spent.Queue.Wait < 5*time.Millisecond {
+		t.Errorf("got %v of waiting for a processor, want at least 5ms", spent.Queue.Wait)
+	}
+}
+
+// crowd computes for d of its own thread's CPU time, on the first processor
+// that this process may use, once all are together there.
+func crowd(together *sync.WaitGroup, d time.Duration) error {
+	arrive := sync.OnceFunc(together.Done)
+	defer arrive() // also after an error
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return err
+	}
+	var one unix.CPUSet
+	for cpu := range 1024 {
+		if all.IsSet(cpu) {
+			one.Set(cpu)
+			break
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return err
+	}
+	defer unix.SchedSetaffinity(0, &all)
+	arrive()
+	together.Wait()
+	var start, now unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &start); err != nil {
+		return err
+	}
+	for now = start; now.Utime.Nano()+now.Stime.Nano() < start.Utime.Nano()+start.Stime.Nano()+int64(d); {
+		if err := unix.Getrusage(unix.RUSAGE_THREAD, &now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbered returns a Usage whose every number is different and a multiple of
+// step.
+func numbered(step int64) Usage {
+	u := Usage{Queue: &Queue{}, IO: &IO{}}
+	n := int64(0)
+	for _, group := range []any{&u, u.Queue, u.IO} {
+		v := reflect.ValueOf(group).Elem()
+		for i := range v.NumField() {
+			if v.Field(i).CanInt() {
+				n++
+				v.Field(i).SetInt(n * step)
+			}
+		}
+	}
+	return u
+}
+
+func TestArithmeticMissesNoField(t *testing.T) {
+	if diff := cmp.Diff(numbered(3), numbered(1).Add(numbered(2))); diff != "" {
+		t.Errorf("Add (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(numbered(1), numbered(3).Since(numbered(2))); diff != "" {
+		t.Errorf("Since (-want +got):\n%s", diff)
+	}
+}
+
+func TestAbsentStaysAbsent(t *testing.T) {
+	whole, part := numbered(1), numbered(1)
+	part.IO, part.Queue = nil, nil
+	for name, got := range map[string]Usage{
+		"whole+part": whole.Add(part), "part+whole": part.Add(whole), "whole-part": whole.Since(part), "part-whole": part.Since(whole),
+	} {
+		if got.IO != nil || got.Queue != nil {
+			t.Errorf("%s: got IO %v and queue %v, want neither", name, got.IO, got.Queue)
+		}
+	}
+	if diff := cmp.Diff(whole, Usage{}.Add(whole).Add(Usage{})); diff != "" {
+		t.Errorf("the zero Usage is not neutral (-want +got):\n%s", diff)
+	}
+}
+
+func TestAThreadThatEndedTakesNothingBack(t *testing.T) {
+	before, after := Usage{Queue: &Queue{Wait: 5}}, Usage{Queue: &Queue{Wait: 3}}
+	if got := after.Since(before).Queue.Wait; got != 0 {
+		t.Errorf("got %d, want 0", got)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	want := numbered(1)
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Usage
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	want.IO, want.Queue = nil, nil
+	if text, err = json.Marshal(want); err != nil {
+		t.Fatal(err)
+	}
+	if s := string(text); strings.Contains(s, "queue") || strings.Contains(s, "io") {
+		t.Errorf("got %s, want neither queue nor io in it", s)
+	}
+}
+
+// Read stands between rounds, so it may not cost what it measures.
+func TestReadAllocatesLittle(t *testing.T) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(20, func() { read(t) }); n > float64(10+4*len(threads)) {
+		t.Errorf("got %v allocations for %d threads", n, len(threads))
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		read(b)
+	}
+}
