@@ -54,6 +54,12 @@ func (s Span) End() {
 	})
 }
 
+// EndAs is End for work that turned out to be id's only after it had begun.
+func (s Span) EndAs(id ID) {
+	s.id = id
+	s.End()
+}
+
 // Add records a sample that was timed by other means.
 func (r *Recorder) Add(s Sample) {
 	if r == nil {

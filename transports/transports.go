@@ -6,7 +6,7 @@
 // others. A round through it:
 //
 //	server                                   worker of lane w
-//	Reserve, write the model, Publish
+//	Publish the model, Reserve the next one
 //	Dispatch(w, job)       -------------->   Receive
 //	                                         Reserve, write the update
 //	Collect(w)             <--------------   Submit
@@ -89,8 +89,9 @@ type Server interface {
 	Addr() string
 
 	// Reserve returns a package of the Down layout where the next global model
-	// is to be written. It never waits. At most two models exist: the one that
-	// was published last and the one that was reserved last.
+	// is to be written. It never waits. Two models exist: the one that was
+	// published last and the one that was reserved last. So a round publishes the
+	// current model, which frees the one before, and then reserves the next.
 	Reserve() (*tensor.Package, error)
 
 	// Publish makes p the model of the jobs that follow. It takes p: the caller
@@ -131,3 +132,7 @@ type Worker interface {
 	// Close gives up the lane. A second call does nothing.
 	Close() error
 }
+
+// InProcess is implemented by a transport that may be unable to leave the
+// server's process. A driver gives such a one goroutines for workers.
+type InProcess interface{ InProcess() bool }

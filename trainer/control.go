@@ -1,0 +1,164 @@
+package trainer
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/phase/usage"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// A message travels on the control socket between a pool and a worker process.
+// Exactly one of its fields is set.
+type message struct {
+	Assign  *assignment // to the worker: what it is; first message
+	Mark    *mark       // to the worker: what is measured begins or ends here
+	Stop    *stop       // to the worker: worker functions should end early
+	Ready   *ready      // to the pool: all lanes are connected
+	Marked  *marked     // to the pool: answer to Mark
+	Failure *failure    // to the pool: a lane has failed; the process ends
+	Report  *report     // to the pool: all lanes have ended; last message
+}
+
+// assignment is everything that a worker process needs to know.
+type assignment struct {
+	Process    int
+	Lanes      []int // that this process hosts
+	Transport  string
+	Settings   transports.Settings
+	Down, Up   []tensor.Spec
+	TotalLanes int
+	Clients    int
+	Depth      int
+	Dir        string
+	Addr       string
+	Func       string
+	FuncConfig []byte
+	Samples    int // capacity of the recorder
+}
+
+type ready struct{}
+
+type mark struct{ Begin bool }
+
+type marked struct{}
+
+type stop struct{ On bool }
+
+type failure struct {
+	Lane, Round, Client int
+	Text                string
+}
+
+type report struct{ Totals Totals }
+
+// Totals are what one process recorded over the timed rounds of a session.
+type Totals struct {
+	Samples []phase.Sample
+	Lost    int              // samples for which there was no room
+	Counts  map[string]int64 // counters, over the timed rounds only
+	Usage   usage.Usage      // over the timed rounds only
+	Memory  usage.Memory     // at the end
+}
+
+// control is one end of a control socket. Any goroutine may send.
+type control struct {
+	conn net.Conn
+	dec  *gob.Decoder
+
+	mu  sync.Mutex // guards enc
+	enc *gob.Encoder
+}
+
+func newControl(conn net.Conn) *control {
+	return &control{conn: conn, dec: gob.NewDecoder(conn), enc: gob.NewEncoder(conn)}
+}
+
+// sendTimeout bounds one message: the peer reads all the time.
+const sendTimeout = 10 * time.Second
+
+func (c *control) send(m message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	if err := c.enc.Encode(m); err != nil {
+		return fmt.Errorf("control socket: %w", err)
+	}
+	return nil
+}
+
+func (c *control) receive() (message, error) {
+	var m message
+	if err := c.dec.Decode(&m); err != nil {
+		return m, fmt.Errorf("control socket: %w", err)
+	}
+	return m, nil
+}
+
+// meter sums usage and counters of one process over the timed rounds.
+type meter struct {
+	rec    *phase.Recorder
+	usage  usage.Usage
+	counts map[string]int64
+
+	open       bool
+	sinceUsage usage.Usage
+	sinceCount map[string]int64
+}
+
+func newMeter(rec *phase.Recorder) *meter { return &meter{rec: rec, counts: map[string]int64{}} }
+
+// mark begins or ends what is measured. Marks that change nothing do nothing.
+func (m *meter) mark(begin bool) error {
+	if begin == m.open {
+		return nil
+	}
+	m.open = begin
+	if begin {
+		m.sinceCount = m.rec.Counts()
+	}
+	now, err := usage.Read()
+	if err != nil {
+		return err
+	}
+	if begin {
+		m.sinceUsage = now
+		return nil
+	}
+	m.usage = m.usage.Add(now.Since(m.sinceUsage))
+	for name, n := range m.rec.Counts() {
+		if d := n - m.sinceCount[name]; d != 0 {
+			m.counts[name] += d
+		}
+	}
+	return nil
+}
+
+func (m *meter) totals() (Totals, error) {
+	err := m.mark(false)
+	memory, memErr := usage.ReadMemory()
+	samples, lost := m.rec.Drain()
+	return Totals{Samples: samples, Lost: lost, Counts: m.counts, Usage: m.usage, Memory: memory}, errors.Join(err, memErr)
+}
+
+// awaitClosed waits until done is closed, for d at most.
+func awaitClosed(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}

@@ -1,0 +1,22 @@
+// Package trainer is a pool of client-trainer processes: it starts workers,
+// drives rounds through a transport, and stops everything in order.
+//
+//   - A [Pool] is one session: a server, its lanes, and the worker processes that
+//     host them. [Pool.Round] runs one round.
+//   - A [Launcher] brings worker processes into being: [Processes] re-executes the
+//     program, [Goroutines] stays inside it. Nothing else knows the difference.
+//   - A [Func] is a worker function, known by name, since a re-executed process
+//     cannot be sent one. [Host] holds what a worker process must know.
+//   - A [ClientTrainer] is the interface for training code: any Go value as
+//     payload, any Go value back, with results cached in client order.
+//
+// A worker process lives like this. It is the same executable, marked by an
+// environment variable. Its control socket is file descriptor 3. It is told what
+// it is (assign), says that it is connected (ready), and then both sides are
+// silent while rounds are timed; marks around timed rounds are the exception, and
+// they come between rounds. At the end it reports its samples. When the control
+// socket closes, it ends: there are no orphans.
+//
+// Package trainer computes no statistics and prints nothing; only
+// [Host.MaybeWorker], which owns its process, ends it.
+package trainer

@@ -1,0 +1,354 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// Config says what a pool is made of. All fields are required unless they say
+// otherwise.
+type Config struct {
+	Variant    transports.Variant
+	Down, Up   *tensor.Layout
+	Workers    int // lanes
+	PerProcess int // lanes that one process hosts; 0 is 1
+	Clients    int // the most clients that a round has
+	Depth      int // updates of a lane that may be alive; 0 is DefaultDepth
+	Func       string
+	FuncConfig []byte
+	Launcher   Launcher
+	Samples    int // room for samples in each process; 0 records nothing
+}
+
+// DefaultDepth lets a lane train while its last update waits for its turn to be
+// folded.
+const DefaultDepth = 2
+
+// How long things may take that are not part of a round.
+const (
+	startTimeout    = 60 * time.Second       // until all workers are connected: they touch all their memory first
+	shutdownTimeout = 5 * time.Second        // for workers to leave in order
+	markTimeout     = 10 * time.Second       // for a worker to answer a mark
+	reportTimeout   = 10 * time.Second       // for a worker's samples
+	exitGrace       = 500 * time.Millisecond // in which an exit status outranks the transport's error
+)
+
+func (c *Config) defaults() error {
+	if c.PerProcess == 0 {
+		c.PerProcess = 1
+	}
+	if c.Depth == 0 {
+		c.Depth = DefaultDepth
+	}
+	switch {
+	case c.Workers < 1:
+		return fmt.Errorf("trainer: %d workers: want at least 1", c.Workers)
+	case c.PerProcess < 1:
+		return fmt.Errorf("trainer: %d lanes a process: want at least 1", c.PerProcess)
+	case c.Depth < 1:
+		return fmt.Errorf("trainer: depth %d: want at least 1", c.Depth)
+	case c.Clients < 0:
+		return fmt.Errorf("trainer: %d clients: want at least 0", c.Clients)
+	}
+	return nil
+}
+
+// A Pool is a session: a server in this process and workers in others. It has
+// one user at a time, but for SetStop, which any goroutine may call.
+type Pool struct {
+	cfg    Config
+	rec    *phase.Recorder
+	meter  *meter
+	dir    *scratch.Dir
+	server transports.Server
+	lanes  []*poolLane
+	procs  []*poolProcess
+
+	updates chan Update // has room for all updates that may be alive
+	early   []Update    // those of a round that wait for their turn, by index
+
+	// failed ends when a worker process dies; its cause is the processError.
+	failed context.Context
+	fail   context.CancelCauseFunc
+
+	closing bool           // set by the user's goroutine
+	readers sync.WaitGroup // of control sockets
+}
+
+// poolProcess is a worker process as the pool sees it.
+type poolProcess struct {
+	Process
+	n       int
+	control *control
+	ready   chan struct{} // closed when all its lanes are connected
+	marked  chan struct{} // answers to marks
+	report  chan Totals
+	failure chan failure // at most one
+}
+
+// processError is the end of a worker process that was not asked to end.
+type processError struct {
+	n    int
+	lane int // or -1
+	err  error
+}
+
+func (e *processError) Error() string { return fmt.Sprintf("worker %d %v", e.n, e.err) }
+func (e *processError) Unwrap() error { return e.err }
+
+// Open starts a session: it checks that the transport can carry it, starts
+// server and workers, and returns when all lanes are connected.
+func Open(ctx context.Context, cfg Config) (*Pool, error) {
+	if err := cfg.defaults(); err != nil {
+		return nil, err
+	}
+	dir, err := scratch.New(scratch.Roots()[0])
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{cfg: cfg, dir: dir}
+	p.failed, p.fail = context.WithCancelCause(context.Background())
+	if cfg.Samples > 0 {
+		p.rec = phase.NewRecorder(cfg.Samples)
+	}
+	p.meter = newMeter(p.rec)
+	p.updates = make(chan Update, cfg.Workers*cfg.Depth)
+	if err := p.start(ctx); err != nil {
+		_, closeErr := p.Close()
+		return nil, errors.Join(err, closeErr)
+	}
+	return p, nil
+}
+
+func (p *Pool) options() transports.Options {
+	return transports.Options{
+		Down: p.cfg.Down, Up: p.cfg.Up,
+		Lanes: p.cfg.Workers, Clients: p.cfg.Clients, Depth: p.cfg.Depth,
+		Dir: p.dir.Path(), Settings: p.cfg.Variant.Settings, Rec: p.rec,
+	}
+}
+
+func (p *Pool) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("workers were not connected after %v", startTimeout))
+	defer cancel()
+	t, o := p.cfg.Variant.Transport, p.options()
+	if err := t.Check(o); err != nil {
+		return err
+	}
+	var err error
+	if p.server, err = t.Listen(ctx, o); err != nil {
+		return err
+	}
+	for n := 0; n*p.cfg.PerProcess < p.cfg.Workers; n++ {
+		if err := p.launch(n, o); err != nil {
+			return err
+		}
+	}
+	for _, w := range p.procs {
+		if err := p.await(ctx, w, w.ready); err != nil {
+			return p.withStderr(fmt.Errorf("trainer: start: %w", err), w.n)
+		}
+	}
+	p.startLanes()
+	return nil
+}
+
+// launch starts process n with its share of the lanes.
+func (p *Pool) launch(n int, o transports.Options) error {
+	proc, err := p.cfg.Launcher.Launch(n)
+	if err != nil {
+		return err
+	}
+	w := &poolProcess{
+		Process: proc, n: n, control: newControl(proc.Conn()),
+		ready: make(chan struct{}), marked: make(chan struct{}, 1),
+		report: make(chan Totals, 1), failure: make(chan failure, 1),
+	}
+	p.procs = append(p.procs, w)
+	a := assignment{
+		Process: n, Transport: p.cfg.Variant.Transport.Name(), Settings: o.Settings,
+		Down: o.Down.Specs(), Up: o.Up.Specs(),
+		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth,
+		Dir: o.Dir, Addr: p.server.Addr(),
+		Func: p.cfg.Func, FuncConfig: p.cfg.FuncConfig, Samples: p.cfg.Samples,
+	}
+	for lane := n * p.cfg.PerProcess; lane < min((n+1)*p.cfg.PerProcess, p.cfg.Workers); lane++ {
+		a.Lanes = append(a.Lanes, lane)
+		p.lanes = append(p.lanes, &poolLane{n: lane, process: w})
+	}
+	p.readers.Go(func() { p.listen(w) })
+	return w.control.send(message{Assign: &a})
+}
+
+// listen reads a worker's messages until its control socket closes, and sees to
+// it that an end which nobody asked for fails the pool.
+func (p *Pool) listen(w *poolProcess) {
+	for {
+		m, err := w.control.receive()
+		switch {
+		case err != nil:
+			if awaitClosed(context.Background(), w.Exited(), exitGrace) {
+				err = exitError(w.Err())
+			} else {
+				err = fmt.Errorf("closed its control socket: %w", err)
+			}
+			p.fail(&processError{w.n, -1, err})
+			return
+		case m.Ready != nil:
+			close(w.ready)
+		case m.Marked != nil:
+			w.marked <- struct{}{}
+		case m.Report != nil:
+			w.report <- m.Report.Totals
+		case m.Failure != nil:
+			w.failure <- *m.Failure
+			p.fail(&processError{w.n, m.Failure.Lane, errors.New("failed: " + m.Failure.Text)})
+		}
+	}
+}
+
+func exitError(err error) error {
+	if err == nil {
+		return errors.New("exited: exit status 0, before it was asked to")
+	}
+	return fmt.Errorf("exited: %w", err)
+}
+
+// await waits for w to signal on ch, for ctx, or for any process to die.
+func (p *Pool) await(ctx context.Context, w *poolProcess, ch <-chan struct{}) error {
+	select {
+	case <-ch:
+		return nil
+	case <-p.failed.Done():
+		return context.Cause(p.failed)
+	case <-ctx.Done():
+		return fmt.Errorf("worker %d: %w", w.n, context.Cause(ctx))
+	}
+}
+
+// Mark begins or ends what is measured, in all processes. It is called between
+// rounds.
+func (p *Pool) Mark(ctx context.Context, begin bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, markTimeout, fmt.Errorf("no answer to a mark after %v", markTimeout))
+	defer cancel()
+	if !begin { // the server's mark is the inner one: it pays for no worker's answer
+		if err := p.meter.mark(false); err != nil {
+			return err
+		}
+	}
+	for _, w := range p.procs {
+		if err := w.control.send(message{Mark: &mark{Begin: begin}}); err != nil {
+			return fmt.Errorf("trainer: worker %d: %w", w.n, err)
+		}
+	}
+	for _, w := range p.procs {
+		if err := p.await(ctx, w, w.marked); err != nil {
+			return fmt.Errorf("trainer: %w", err)
+		}
+	}
+	if begin {
+		return p.meter.mark(true)
+	}
+	return nil
+}
+
+// SetStop raises or lowers the stop flag that running worker functions see. A
+// round lowers it when it starts.
+func (p *Pool) SetStop(on bool) error {
+	var errs error
+	for _, w := range p.procs {
+		errs = errors.Join(errs, w.control.send(message{Stop: &stop{On: on}}))
+	}
+	return errs
+}
+
+// Recorder returns the recorder of the server's process, nil if none is kept.
+func (p *Pool) Recorder() *phase.Recorder { return p.rec }
+
+// PIDs returns the process ids of the workers, for display.
+func (p *Pool) PIDs() []int {
+	var pids []int
+	for _, w := range p.procs {
+		pids = append(pids, w.PID())
+	}
+	return pids
+}
+
+// A Report is what all processes recorded, the server first.
+type Report struct {
+	Server  Totals
+	Workers []Totals
+}
+
+// Close ends the session and returns what was recorded. After a failure it does
+// not wait for anybody, and the report is incomplete. It returns only when every
+// process is gone and the session's directory is removed.
+func (p *Pool) Close() (Report, error) {
+	var r Report
+	if p.closing {
+		return r, errors.New("trainer: pool is closed")
+	}
+	p.closing = true
+	healthy := p.failed.Err() == nil && len(p.procs) > 0
+	p.stopLanes()
+
+	var errs error
+	if p.server != nil {
+		timeout := shutdownTimeout
+		if !healthy {
+			timeout = time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		err := p.server.Shutdown(ctx)
+		cancel()
+		if healthy {
+			errs = errors.Join(errs, err)
+		}
+	}
+	if healthy {
+		errs = errors.Join(errs, p.collectReports(&r))
+	}
+	totals, err := p.meter.totals()
+	r.Server, errs = totals, errors.Join(errs, err)
+
+	// Every process is stopped even if another one makes trouble, all at once.
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, w := range p.procs {
+		wg.Go(func() {
+			err := w.Stop()
+			mu.Lock()
+			defer mu.Unlock()
+			errs = errors.Join(errs, err)
+		})
+	}
+	wg.Wait()
+	p.readers.Wait()
+	p.fail(io.ErrClosedPipe)
+	return r, errors.Join(errs, p.dir.Close())
+}
+
+func (p *Pool) collectReports(r *Report) error {
+	timer := time.NewTimer(reportTimeout)
+	defer timer.Stop()
+	for _, w := range p.procs {
+		select {
+		case totals := <-w.report:
+			r.Workers = append(r.Workers, totals)
+		case <-p.failed.Done():
+			return fmt.Errorf("trainer: close: %w", context.Cause(p.failed))
+		case <-timer.C:
+			return fmt.Errorf("trainer: close: worker %d sent no report within %v", w.n, reportTimeout)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,315 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// A Client is one client's part in a round.
+type Client struct {
+	ID     int
+	Weight float64
+	Device string // a label for the worker function
+	Config []byte // the client's own configuration
+}
+
+// A Round says what happens in one round.
+type Round struct {
+	Number  int
+	Clients []Client // in the order in which they are dispatched
+	Timed   bool     // whether the round's samples count
+
+	// Each is called with every client's update, one call at a time. It must see
+	// to it that the update is released, then or later; until then its lane may
+	// have no room for another one.
+	Each func(u Update) error
+
+	// AsCompleted makes Each see the updates in the order in which they arrive,
+	// and not in the order of Clients.
+	AsCompleted bool
+}
+
+// An Update is what one client sent back.
+type Update struct {
+	Index   int // of the client in Round.Clients
+	Package *tensor.Package
+	lane    *poolLane
+	id      phase.ID
+	rec     *phase.Recorder
+}
+
+// Release gives the update's memory back to its transport.
+func (u Update) Release() {
+	span := u.rec.Begin(phase.Release, u.id)
+	u.Package.Release()
+	span.End()
+	u.lane.credit <- struct{}{}
+}
+
+// poolLane is a lane as the pool sees it, with a goroutine of its own.
+type poolLane struct {
+	n       int
+	process *poolProcess
+	credit  chan struct{} // holds a token for every update that may come alive
+	rounds  chan *running
+	ended   chan struct{} // closed when the goroutine has returned
+	client  atomic.Int64  // whose job is out, or -1
+}
+
+// running is a round in progress.
+type running struct {
+	Round
+	ctx      context.Context
+	cancel   context.CancelFunc
+	updates  chan Update
+	failures chan laneError // room for one a lane
+	lanes    sync.WaitGroup // that still work for this round
+
+	mu   sync.Mutex
+	next int // guarded by mu: the client to dispatch next
+}
+
+// take returns the next client to dispatch, or -1.
+func (r *running) take() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == len(r.Clients) {
+		return -1
+	}
+	r.next++
+	return r.next - 1
+}
+
+func (p *Pool) startLanes() {
+	for _, l := range p.lanes {
+		l.credit = make(chan struct{}, p.cfg.Depth)
+		for range p.cfg.Depth {
+			l.credit <- struct{}{}
+		}
+		l.rounds, l.ended = make(chan *running), make(chan struct{})
+		l.client.Store(-1)
+		go func() {
+			defer close(l.ended)
+			for r := range l.rounds {
+				if err := p.work(r, l); err != nil {
+					r.failures <- *err
+				}
+				r.lanes.Done()
+			}
+		}()
+	}
+}
+
+func (p *Pool) stopLanes() {
+	for _, l := range p.lanes {
+		if l.rounds != nil {
+			close(l.rounds)
+			<-l.ended
+		}
+	}
+}
+
+// work takes clients one after another until there are none left. A lane whose
+// updates are all alive waits for the fold to release one, and only then takes
+// the next client: so the client whose turn it is to be folded is never waiting
+// for room.
+func (p *Pool) work(r *running, l *poolLane) *laneError {
+	for {
+		select {
+		case <-l.credit:
+		case <-r.ctx.Done():
+			return nil
+		}
+		i := r.take()
+		if i < 0 {
+			l.credit <- struct{}{}
+			return nil
+		}
+		c := r.Clients[i]
+		l.client.Store(int64(c.ID))
+		update, err := p.exchange(r, l, c)
+		if err != nil {
+			return &laneError{lane: l.n, round: r.Number, client: c.ID, err: err}
+		}
+		l.client.Store(-1)
+		// There is room: no more updates are alive than there are tokens.
+		r.updates <- Update{Index: i, Package: update, lane: l, rec: p.rec, id: phase.ID{Lane: l.n, Round: r.Number, Client: c.ID}}
+	}
+}
+
+// exchange gives a job to a lane and waits for its update.
+func (p *Pool) exchange(r *running, l *poolLane, c Client) (*tensor.Package, error) {
+	id := phase.ID{Lane: l.n, Round: r.Number, Client: c.ID}
+	dispatch := p.rec.Begin(phase.Dispatch, id)
+	err := p.server.Dispatch(r.ctx, l.n, transports.Job{
+		Round: r.Number, Client: c.ID, Weight: c.Weight, Device: c.Device, Config: c.Config, Timed: r.Timed,
+	})
+	dispatch.End()
+	if err != nil {
+		return nil, err
+	}
+	collect := p.rec.Begin(phase.Collect, id)
+	update, err := p.server.Collect(r.ctx, l.n)
+	collect.End()
+	return update, err
+}
+
+// Publish makes model the one that the clients of the next rounds get. The model
+// before it may then be reserved again.
+func (p *Pool) Publish(ctx context.Context, round int, model *tensor.Package) error {
+	span := p.rec.Begin(phase.Publish, phase.Whole(round))
+	err := p.server.Publish(ctx, model)
+	span.End()
+	if err != nil {
+		err = fmt.Errorf("round %d: %w", round, err)
+		p.fail(err)
+	}
+	return err
+}
+
+// Reserve returns where the next model is to be written.
+func (p *Pool) Reserve(round int) (*tensor.Package, error) {
+	span := p.rec.Begin(phase.Reserve, phase.Whole(round))
+	next, err := p.server.Reserve()
+	span.End()
+	if err != nil {
+		return nil, fmt.Errorf("round %d: %w", round, err)
+	}
+	return next, nil
+}
+
+// Round has every client trained by the next free lane and hands the updates to
+// Each. It returns when Each has seen all of them. After an error the pool is of
+// no more use: only Close follows.
+func (p *Pool) Round(ctx context.Context, spec Round) error {
+	if len(spec.Clients) > p.cfg.Clients {
+		return fmt.Errorf("trainer: round %d has %d clients, the session was made for %d", spec.Number, len(spec.Clients), p.cfg.Clients)
+	}
+	if p.failed.Err() != nil {
+		return p.explain(spec.Number, nil)
+	}
+	if len(spec.Clients) == 0 {
+		return nil
+	}
+
+	r := &running{Round: spec, updates: p.updates, failures: make(chan laneError, len(p.lanes))}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	defer r.cancel()
+	r.lanes.Add(len(p.lanes))
+	for _, l := range p.lanes {
+		l.rounds <- r
+	}
+	err := p.fold(r)
+	if err != nil {
+		p.fail(err) // unless a process has died, which is the better cause
+		r.cancel()
+	}
+	r.lanes.Wait()
+	if err != nil {
+		p.drop(r)
+	}
+	return err
+}
+
+// fold hands updates to Each until it has seen all of them, in client order
+// unless the round says otherwise.
+func (p *Pool) fold(r *running) error {
+	if cap(p.early) < len(r.Clients) {
+		p.early = make([]Update, len(r.Clients))
+	}
+	p.early = p.early[:len(r.Clients)]
+	clear(p.early)
+	for next := 0; next < len(r.Clients); {
+		select {
+		case u := <-r.updates:
+			if r.AsCompleted {
+				next++
+				if err := r.Each(u); err != nil {
+					return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[u.Index].ID, err)
+				}
+				continue
+			}
+			p.early[u.Index] = u
+		case failed := <-r.failures:
+			return p.explain(r.Number, &failed)
+		case <-p.failed.Done():
+			return p.explain(r.Number, nil)
+		case <-r.ctx.Done():
+			return fmt.Errorf("round %d: %w", r.Number, context.Cause(r.ctx))
+		}
+		for ; next < len(r.Clients) && p.early[next].Package != nil; next++ {
+			u := p.early[next]
+			p.early[next] = Update{}
+			if err := r.Each(u); err != nil {
+				return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[next].ID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// drop releases the updates of a failed round that Each has not seen.
+func (p *Pool) drop(r *running) {
+	for {
+		select {
+		case u := <-r.updates:
+			u.Release()
+		default:
+			for _, u := range p.early {
+				if u.Package != nil {
+					u.Release()
+				}
+			}
+			clear(p.early)
+			return
+		}
+	}
+}
+
+// explain says why round n failed. The death of a worker process explains what
+// its lanes' transports complain of, so its exit status, which may take a
+// moment to arrive, comes first; the transport's own error is joined to it.
+func (p *Pool) explain(n int, failed *laneError) error {
+	if failed != nil {
+		awaitClosed(context.Background(), p.failed.Done(), exitGrace)
+	}
+	var dead *processError
+	if !errors.As(context.Cause(p.failed), &dead) {
+		if failed == nil {
+			return fmt.Errorf("round %d: %w", n, context.Cause(p.failed))
+		}
+		return fmt.Errorf("round %d, client %d: worker %d: %w", n, failed.client, p.lanes[failed.lane].process.n, failed.err)
+	}
+	err := fmt.Errorf("round %d%s: %w", n, p.clientsOf(dead), dead)
+	if failed != nil && p.lanes[failed.lane].process.n == dead.n {
+		err = fmt.Errorf("round %d, client %d: %w (%w)", n, failed.client, dead, failed.err)
+	}
+	return p.withStderr(err, dead.n)
+}
+
+// clientsOf names the client that the dead process was working for, if any.
+func (p *Pool) clientsOf(dead *processError) string {
+	for _, l := range p.lanes {
+		if l.process.n == dead.n && (dead.lane < 0 || dead.lane == l.n) {
+			if c := l.client.Load(); c >= 0 {
+				return fmt.Sprintf(", client %d", c)
+			}
+		}
+	}
+	return ", between clients"
+}
+
+// withStderr adds the end of what worker n wrote to stderr.
+func (p *Pool) withStderr(err error, n int) error {
+	if text := p.procs[n].Stderr(); text != "" {
+		return fmt.Errorf("%w\nstderr of worker %d:\n%s", err, n, indent(text))
+	}
+	return err
+}

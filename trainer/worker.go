@@ -1,0 +1,300 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// A Call is one client's turn, as the worker function sees it.
+type Call struct {
+	transports.Job
+	Model  *tensor.Package // the global model; read-only
+	Update *tensor.Package // where the update goes; every byte must be written
+	stop   *atomic.Bool
+}
+
+// Stopped reports whether the pool asked worker functions to end early. A long
+// worker function looks at it once an epoch and then returns what it has.
+func (c *Call) Stopped() bool { return c.stop.Load() }
+
+// A Train trains one client: it reads c.Model and writes c.Update.
+type Train func(c *Call) error
+
+// A Func makes the worker function of a lane from the pool's configuration, once
+// a lane, before the first round.
+type Func func(config []byte) (Train, error)
+
+// A Host is what a worker process knows before it is told what to do. The pool's
+// process and its workers run the same program, so they have the same Host.
+type Host struct {
+	Transports []transports.Transport
+	Funcs      map[string]Func
+}
+
+// workerEnv marks a process as a worker.
+const workerEnv = "IPCBENCH_WORKER"
+
+// controlFD is the control socket's descriptor in a worker process.
+const controlFD = 3
+
+// MaybeWorker turns this process into a worker if it was started as one, and
+// does not return then. It must be called first in main, and in every TestMain
+// of a package that opens pools.
+func (h Host) MaybeWorker() {
+	if os.Getenv(workerEnv) == "" {
+		return
+	}
+	if err := h.workerMain(); err != nil {
+		fmt.Fprintln(os.Stderr, err) // kept by the pool and shown if the worker failed
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func (h Host) workerMain() error {
+	signal.Ignore(unix.SIGINT, unix.SIGPIPE) // Ctrl-C is the server's affair: it shuts its workers down in order
+	unix.CloseOnExec(controlFD)
+	f := os.NewFile(controlFD, "control")
+	conn, err := net.FileConn(f)
+	f.Close()
+	if err != nil {
+		return fmt.Errorf("worker: descriptor %d is no control socket (was this process started by hand?): %w", controlFD, err)
+	}
+	return h.serve(conn)
+}
+
+// serve is the life of a worker process, or of the goroutines that stand in for
+// one. It returns when the pool closes the control socket.
+func (h Host) serve(conn net.Conn) error {
+	defer conn.Close()
+	c := newControl(conn)
+	m, err := c.receive()
+	if err != nil || m.Assign == nil {
+		return fmt.Errorf("worker: waiting for an assignment: %w", err)
+	}
+	w, err := h.newProcess(*m.Assign)
+	if err != nil {
+		return errors.Join(err, c.send(message{Failure: &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}}))
+	}
+
+	// The control socket closes when the server is gone, however it went.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	listening := make(chan struct{})
+	go func() {
+		defer close(listening)
+		cancel(w.obey(c))
+	}()
+	defer func() {
+		conn.Close()
+		<-listening
+	}()
+
+	lanes, err := w.dial(ctx)
+	if err == nil {
+		err = c.send(message{Ready: &ready{}})
+	}
+	if err == nil {
+		err = w.train(ctx, lanes)
+	}
+	if err != nil {
+		f := failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}
+		var at *laneError
+		if errors.As(err, &at) {
+			f = failure{Lane: at.lane, Round: at.round, Client: at.client, Text: at.err.Error()}
+		}
+		if ctx.Err() != nil {
+			return nil // the server closed the control socket: the end it wanted
+		}
+		return errors.Join(err, c.send(message{Failure: &f}))
+	}
+	totals, err := w.meter.totals()
+	if err = errors.Join(err, c.send(message{Report: &report{Totals: totals}})); err != nil {
+		return err
+	}
+	<-listening // the pool closes when it has read the report
+	return nil
+}
+
+// process is one worker process: its lanes and what it measures.
+type process struct {
+	a         assignment
+	o         transports.Options
+	transport transports.Transport
+	fn        Func
+	meter     *meter
+	stop      atomic.Bool
+}
+
+type lane struct {
+	n     int
+	end   transports.Worker
+	train Train
+}
+
+type laneError struct {
+	lane, round, client int
+	err                 error
+}
+
+func (e *laneError) Error() string {
+	return fmt.Sprintf("round %d, client %d: lane %d: %v", e.round, e.client, e.lane, e.err)
+}
+func (e *laneError) Unwrap() error { return e.err }
+
+func (h Host) newProcess(a assignment) (*process, error) {
+	i := slices.IndexFunc(h.Transports, func(t transports.Transport) bool { return t.Name() == a.Transport })
+	if i < 0 {
+		return nil, fmt.Errorf("worker %d: no transport %q in this program", a.Process, a.Transport)
+	}
+	fn := h.Funcs[a.Func]
+	if fn == nil {
+		return nil, fmt.Errorf("worker %d: no worker function %q in this program", a.Process, a.Func)
+	}
+	down, err := tensor.NewLayout(a.Down)
+	if err != nil {
+		return nil, fmt.Errorf("worker %d: model: %w", a.Process, err)
+	}
+	up, err := sameOrNew(down, a.Down, a.Up)
+	if err != nil {
+		return nil, fmt.Errorf("worker %d: update: %w", a.Process, err)
+	}
+	rec := phase.NewRecorder(a.Samples)
+	return &process{
+		a: a, transport: h.Transports[i], fn: fn, meter: newMeter(rec),
+		o: transports.Options{
+			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
+			Dir: a.Dir, Settings: a.Settings, Rec: rec,
+		},
+	}, nil
+}
+
+// sameOrNew returns down where the update has its layout, so that both are one
+// pointer in every process of the session, and a new layout otherwise.
+func sameOrNew(down *tensor.Layout, downSpecs, upSpecs []tensor.Spec) (*tensor.Layout, error) {
+	same := slices.EqualFunc(downSpecs, upSpecs, func(a, b tensor.Spec) bool {
+		return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape)
+	})
+	if same {
+		return down, nil
+	}
+	return tensor.NewLayout(upSpecs)
+}
+
+// obey carries out the pool's messages until the control socket closes.
+func (w *process) obey(c *control) error {
+	for {
+		m, err := c.receive()
+		if err != nil {
+			return fmt.Errorf("the server is gone: %w", err)
+		}
+		switch {
+		case m.Mark != nil:
+			if err := errors.Join(w.meter.mark(m.Mark.Begin), c.send(message{Marked: &marked{}})); err != nil {
+				return err
+			}
+		case m.Stop != nil:
+			w.stop.Store(m.Stop.On)
+		}
+	}
+}
+
+// dial connects all lanes of the process.
+func (w *process) dial(ctx context.Context) ([]lane, error) {
+	var lanes []lane
+	for _, n := range w.a.Lanes {
+		l := lane{n: n}
+		var err error
+		if l.train, err = w.fn(w.a.FuncConfig); err != nil {
+			err = fmt.Errorf("worker function %s: %w", w.a.Func, err)
+		} else if l.end, err = w.transport.Dial(ctx, w.a.Addr, n, w.o); err != nil {
+			err = fmt.Errorf("lane %d: %w", n, err)
+		}
+		if err != nil {
+			for _, l := range lanes {
+				err = errors.Join(err, l.end.Close())
+			}
+			return nil, err
+		}
+		lanes = append(lanes, l)
+	}
+	return lanes, nil
+}
+
+// train runs all lanes until the server shuts down or one of them fails, and
+// closes them.
+func (w *process) train(ctx context.Context, lanes []lane) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(lanes))
+	var wg sync.WaitGroup
+	for i, l := range lanes {
+		wg.Go(func() {
+			if errs[i] = errors.Join(w.run(ctx, l), l.end.Close()); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs { // the cause, before those that it cancelled
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// run is one lane: receive, train, submit, until the server shuts down.
+func (w *process) run(ctx context.Context, l lane) error {
+	rec := w.o.Rec
+	call := &Call{stop: &w.stop}
+	for {
+		id := phase.ID{Lane: l.n, Round: -1, Client: -1}
+		receive := rec.Begin(phase.Receive, id)
+		job, model, err := l.end.Receive(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return &laneError{l.n, -1, -1, err}
+		}
+		id.Round, id.Client = job.Round, job.Client
+		receive.EndAs(id)
+
+		reserve := rec.Begin(phase.Lend, id)
+		update, err := l.end.Reserve()
+		reserve.End()
+		if err != nil {
+			return &laneError{l.n, job.Round, job.Client, err}
+		}
+
+		call.Job, call.Model, call.Update = job, model, update
+		train := rec.Begin(phase.Train, id)
+		err = l.train(call)
+		train.End()
+		if err != nil {
+			return &laneError{l.n, job.Round, job.Client, fmt.Errorf("worker function %s: %w", w.a.Func, err)}
+		}
+
+		submit := rec.Begin(phase.Submit, id)
+		err = l.end.Submit(ctx, update)
+		submit.End()
+		if err != nil {
+			return &laneError{l.n, job.Round, job.Client, err}
+		}
+	}
+}

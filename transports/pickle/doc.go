@@ -1,0 +1,21 @@
+// Package pickle moves packages by serializing them, as a Python process pool
+// does with pickle; here the serializer is encoding/gob.
+//
+//   - [Pipe] sends model and update through one Unix socket a lane. The model
+//     goes with every job. Copies per direction: tensor to gob's buffer, buffer
+//     to socket, socket to gob's buffer, buffer to tensor: 2 in user space by
+//     gob, 2 by the kernel.
+//   - [Files] writes them to files and sends paths: the model once a round, each
+//     client's update in the file that held its job. The same four copies, the
+//     kernel's being to and from the page cache. Nothing is synced to a disk.
+//
+// Tensor data goes through gob as []byte, one value a tensor, so that gob's
+// buffers hold one tensor and not a model. gob allocates a buffer for every value
+// that it decodes: allocations grow with the model, and that is part of what
+// this transport costs. The setting elems=on sends slices of numbers instead,
+// which gob encodes element by element.
+//
+// A gob decoder must not be fed by strangers. Both ends are processes of one
+// session, joined by a socket in the session's private directory; what arrives is
+// checked against the layout all the same.
+package pickle

@@ -1,0 +1,156 @@
+package pickle
+
+import (
+	"context"
+	"encoding/gob"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/phase"
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// files is the server's directory of models and updates.
+type files struct {
+	dir *scratch.Dir
+	rec *phase.Recorder
+}
+
+func root(o transports.Options) string {
+	if dir := o.Settings.Get("dir"); dir != "" {
+		return dir
+	}
+	return os.TempDir()
+}
+
+// checkRoom makes sure that the files will be files, and that they fit: one
+// model, and for each lane the update being written beside the job it replaces.
+func checkRoom(o transports.Options) error {
+	dir := root(o)
+	if dir == scratch.SharedMemory || strings.HasPrefix(dir, scratch.SharedMemory+"/") {
+		return fmt.Errorf("storage: dir=%s is shared memory: choose a directory on a disk, or transport shm-tensor", dir)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("storage: directory %s: %w", dir, err)
+	}
+	need := uint64(o.Down.Payload()) + uint64(o.Lanes)*uint64(o.Up.Payload())
+	if free := fs.Bavail * uint64(fs.Bsize); need > free {
+		return fmt.Errorf("storage: directory %s: files need %d bytes, %d are free: free some, or set dir= to another disk", dir, need, free)
+	}
+	return nil
+}
+
+func newFiles(o transports.Options) (*files, error) {
+	dir, err := scratch.New(root(o))
+	if err != nil {
+		return nil, fmt.Errorf("storage: %w", err)
+	}
+	return &files{dir: dir, rec: o.Rec}, nil
+}
+
+func (f *files) modelPath() string { return filepath.Join(f.dir.Path(), "model") }
+
+func (f *files) clientPath(client int) string {
+	return filepath.Join(f.dir.Path(), fmt.Sprintf("client-%d", client))
+}
+
+// writeModel writes the model of a round, once for all clients.
+func (f *files) writeModel(ctx context.Context, k *packer, p *tensor.Package) error {
+	return writeFile(ctx, f.rec, phase.Whole(-1), f.modelPath(), func(enc *gob.Encoder) error {
+		return k.encode(enc, header{}, p)
+	})
+}
+
+// writeJob writes a client's job to the client's file.
+func (f *files) writeJob(ctx context.Context, id phase.ID, j transports.Job) (string, error) {
+	path := f.clientPath(j.Client)
+	return path, writeFile(ctx, f.rec, id, path, func(enc *gob.Encoder) error {
+		return enc.Encode(header{Job: j, Path: f.modelPath()})
+	})
+}
+
+// readUpdate waits for the word that the client's file holds its update now,
+// reads it and removes it.
+func (f *files) readUpdate(ctx context.Context, ln *lane, id phase.ID, update *tensor.Package) error {
+	path := f.clientPath(id.Client)
+	err := ln.stream.receive(ctx, id, func() error {
+		var h header
+		if err := ln.stream.next(&h); err != nil {
+			return err
+		}
+		if h.Path != path {
+			return fmt.Errorf("update is in %q, want %q", h.Path, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = readFile(f.rec, id, path, func(st *stream) error { return ln.decodeUpdate(st, id, update) })
+	if err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+func (f *files) close() error { return f.dir.Close() }
+
+// readFiles reads the job from the client's file, and the model that it names.
+func (w *worker) readFiles(path string) error {
+	w.path = path
+	var h header
+	err := readFile(w.o.Rec, phase.ID{Lane: w.lane, Round: -1, Client: -1}, path, func(st *stream) error { return st.next(&h) })
+	if err != nil {
+		return err
+	}
+	w.job = h.Job
+	return readFile(w.o.Rec, w.id(), h.Path, func(st *stream) error {
+		var m header
+		if err := st.next(&m); err != nil {
+			return err
+		}
+		return w.packer.decode(st, w.id(), m, w.model)
+	})
+}
+
+// writeFile replaces path by a file with one message. A reader sees the old file
+// or the new one, never a part.
+func writeFile(ctx context.Context, rec *phase.Recorder, id phase.ID, path string, encode func(*gob.Encoder) error) error {
+	part := path + ".part"
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("storage: %w", err)
+	}
+	err = newStream(f, rec).send(ctx, id, encode)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		return fmt.Errorf("storage: write %s: %w", path, err)
+	}
+	return nil
+}
+
+func readFile(rec *phase.Recorder, id phase.ID, path string, decode func(*stream) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("storage: %w", err)
+	}
+	defer f.Close()
+	st := newStream(f, rec)
+	st.id = id
+	if err := decode(st); err != nil {
+		return fmt.Errorf("storage: read %s: %w", path, err)
+	}
+	return nil
+}

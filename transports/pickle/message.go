@@ -1,0 +1,147 @@
+package pickle
+
+import (
+	"encoding/gob"
+	"fmt"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// A header starts every message. A package's tensors follow it as gob values of
+// their own, if the message carries any.
+type header struct {
+	Hello   *hello // the first message of a worker
+	Job     transports.Job
+	Receipt []byte
+	Path    string // of the client's file, where tensors travel in files
+	Tensors int    // values that follow
+	End     bool   // the server has shut down
+}
+
+// hello is how a worker makes itself known.
+type hello struct {
+	Lane     int
+	Down, Up uint64 // digests of its layouts
+}
+
+// A packer turns packages into gob values and back.
+type packer struct {
+	elems   bool
+	tensors *phase.Counter
+	bytes   *phase.Counter
+	numbers numbers // scratch of elems
+}
+
+func newPacker(o transports.Options) *packer {
+	return &packer{
+		elems:   o.Settings.On("elems"),
+		tensors: o.Rec.Counter(phase.BodyTensors), bytes: o.Rec.Counter(phase.BodyBytes),
+	}
+}
+
+// encode writes h and the receipt and tensors of p.
+func (k *packer) encode(enc *gob.Encoder, h header, p *tensor.Package) error {
+	h.Receipt, h.Tensors = p.Receipt, p.Len()
+	if err := enc.Encode(h); err != nil {
+		return err
+	}
+	for i := range p.Len() {
+		var v any = p.View(i)
+		if k.elems {
+			k.numbers = numbersOf(p.Layout().Spec(i).DType, p.View(i))
+			v = &k.numbers
+		}
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+	}
+	k.tensors.Add(p.Len())
+	k.bytes.Add(p.Layout().Payload())
+	return nil
+}
+
+// decode reads the tensors that follow h into their places in p. gob reuses a
+// slice's memory if the value fits; the size of what arrived is checked, since a
+// larger value has landed elsewhere.
+func (k *packer) decode(st *stream, id phase.ID, h header, p *tensor.Package) error {
+	span := st.rec.Begin(phase.Decode, id)
+	defer span.End()
+	if h.Tensors != p.Len() {
+		return fmt.Errorf("message holds %d tensors, the layout has %d", h.Tensors, p.Len())
+	}
+	p.Receipt = append(p.Receipt[:0], h.Receipt...)
+	for i := range p.Len() {
+		spec, view := p.Layout().Spec(i), p.View(i)
+		n, err := k.decodeTensor(st, spec.DType, view)
+		if err != nil {
+			return fmt.Errorf("tensor %d (%s): %w", i, spec.Name, err)
+		}
+		if n != len(view) {
+			return fmt.Errorf("tensor %d (%s): %d bytes arrived, the layout says %d", i, spec.Name, n, len(view))
+		}
+	}
+	return nil
+}
+
+// decodeTensor reads one tensor into view and returns the bytes that arrived.
+func (k *packer) decodeTensor(st *stream, d tensor.DType, view []byte) (int, error) {
+	if k.elems {
+		k.numbers = numbersOf(d, view).emptied()
+		err := st.next(&k.numbers)
+		return k.numbers.bytes(d), err
+	}
+	got := view[:0]
+	err := st.next(&got)
+	return len(got), err
+}
+
+// numbers is a tensor as a slice of its elements, of which one field is set.
+// gob encodes all but bytes one element at a time, floats and integers in a
+// variable number of bytes. bool and u8 are bytes either way.
+type numbers struct {
+	Bytes []uint8
+	I8    []int8
+	I16   []int16
+	I32   []int32
+	I64   []int64
+	Half  []uint16 // f16 and bf16
+	F32   []float32
+	F64   []float64
+}
+
+func numbersOf(d tensor.DType, b []byte) numbers {
+	switch d {
+	case tensor.I8:
+		return numbers{I8: tensor.Of[int8](b)}
+	case tensor.I16:
+		return numbers{I16: tensor.Of[int16](b)}
+	case tensor.I32:
+		return numbers{I32: tensor.Of[int32](b)}
+	case tensor.I64:
+		return numbers{I64: tensor.Of[int64](b)}
+	case tensor.F16, tensor.BF16:
+		return numbers{Half: tensor.Of[uint16](b)}
+	case tensor.F32:
+		return numbers{F32: tensor.Of[float32](b)}
+	case tensor.F64:
+		return numbers{F64: tensor.Of[float64](b)}
+	}
+	return numbers{Bytes: b}
+}
+
+// emptied returns n with no elements but the same memory, so that a field that
+// does not arrive is noticed.
+func (n numbers) emptied() numbers {
+	return numbers{
+		Bytes: n.Bytes[:0], I8: n.I8[:0], I16: n.I16[:0], I32: n.I32[:0], I64: n.I64[:0],
+		Half: n.Half[:0], F32: n.F32[:0], F64: n.F64[:0],
+	}
+}
+
+// bytes returns the size of the field that holds elements of type d.
+func (n *numbers) bytes(d tensor.DType) int {
+	elems := len(n.Bytes) + len(n.I8) + len(n.I16) + len(n.I32) + len(n.I64) + len(n.Half) + len(n.F32) + len(n.F64)
+	return elems * d.Size()
+}

@@ -1,0 +1,96 @@
+package pickle
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// Pipe returns the transport "pickle".
+func Pipe() transports.Transport { return driver{name: "pickle"} }
+
+// Files returns the transport "storage".
+func Files() transports.Transport { return driver{name: "storage", files: true} }
+
+type driver struct {
+	name  string
+	files bool
+}
+
+func (d driver) Name() string { return d.name }
+
+func (d driver) Settings() []transports.Setting {
+	settings := []transports.Setting{
+		transports.OnOff("elems", false, "send slices of numbers, which gob encodes one element at a time, instead of bytes"),
+	}
+	if d.files {
+		settings = append(settings, transports.Setting{
+			Name: "dir", Kind: transports.Path,
+			Help: "directory in which the session makes its private one for the files; empty is the temporary directory",
+		})
+	}
+	return settings
+}
+
+func (d driver) Check(o transports.Options) error {
+	if !d.files {
+		return nil
+	}
+	return checkRoom(o)
+}
+
+func (d driver) Footprint(o transports.Options) int64 {
+	down, up := int64(o.Down.Size()), int64(o.Up.Size())
+	n := int64(o.Lanes)
+	// Two models and the updates in flight at the server; a model and an update
+	// at each worker; gob's buffers, which hold the largest tensor, at both ends
+	// of each lane, twice because the collector runs behind.
+	return 2*down + n*(int64(o.Depth)*up+down+up) + 4*n*int64(max(largest(o.Down), largest(o.Up)))
+}
+
+func largest(l *tensor.Layout) int {
+	n := 0
+	for i := range l.Len() {
+		n = max(n, l.Bytes(i))
+	}
+	return n
+}
+
+func (d driver) Listen(_ context.Context, o transports.Options) (transports.Server, error) {
+	s := newServer(o)
+	var err error
+	if d.files {
+		if s.files, err = newFiles(o); err != nil {
+			return nil, err
+		}
+	}
+	path := filepath.Join(o.Dir, d.name+".sock")
+	l, err := net.Listen("unix", path)
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pickle: listen: %w", err)
+	}
+	s.accept(l)
+	return s, nil
+}
+
+func (d driver) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", addr)
+	if err != nil {
+		return nil, fmt.Errorf("pickle: dial: %w", err)
+	}
+	w := newWorker(conn, lane, o)
+	if err := w.hello(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return w, nil
+}

@@ -1,0 +1,221 @@
+package pickle
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/internal/lend"
+)
+
+// helloTimeout bounds how long a new connection may keep silent.
+const helloTimeout = 10 * time.Second
+
+type server struct {
+	o        transports.Options
+	models   *lend.Model
+	out      tensor.Ledger // updates lent to the caller
+	lanes    []*lane
+	files    *files // nil where tensors travel through the socket
+	listener net.Listener
+	handlers sync.WaitGroup // accept loop and hellos
+	shutdown sync.Once
+}
+
+// A lane is the server's end of one worker's connection. connected is closed
+// when stream is set.
+type lane struct {
+	connected chan struct{}
+	once      sync.Once
+	stream    *stream
+	packer    *packer
+	updates   *lend.Bank
+	job       transports.Job
+	busy      bool // a job is out
+}
+
+func newServer(o transports.Options) *server {
+	s := &server{o: o, models: lend.NewModel(o.Down)}
+	for range o.Lanes {
+		s.lanes = append(s.lanes, &lane{
+			connected: make(chan struct{}),
+			packer:    newPacker(o),
+			updates:   lend.NewBank("updates of the lane", o.Up, o.Depth, &s.out),
+		})
+	}
+	return s
+}
+
+func (s *server) Addr() string { return s.listener.Addr().String() }
+
+// accept gives connections to the lanes that they ask for.
+func (s *server) accept(l net.Listener) {
+	s.listener = l
+	s.handlers.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return // the listener was closed
+			}
+			s.handlers.Go(func() {
+				if err := s.greet(conn); err != nil {
+					conn.Close()
+				}
+			})
+		}
+	})
+}
+
+// greet reads a worker's hello and connects its lane. An error closes the
+// connection: the worker notices, and the server's call on that lane ends with
+// its context.
+func (s *server) greet(conn net.Conn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), helloTimeout)
+	defer cancel()
+	st := newStream(conn, s.o.Rec)
+	var h header
+	if err := st.receive(ctx, phase.Whole(-1), func() error { return st.next(&h) }); err != nil {
+		return err
+	}
+	switch {
+	case h.Hello == nil, h.Hello.Lane < 0, h.Hello.Lane >= len(s.lanes):
+		return errors.New("pickle: connection of no lane")
+	case h.Hello.Down != s.o.Down.Digest(), h.Hello.Up != s.o.Up.Digest():
+		return fmt.Errorf("pickle: worker of lane %d has other layouts", h.Hello.Lane)
+	}
+	err := fmt.Errorf("pickle: second connection for lane %d", h.Hello.Lane)
+	ln := s.lanes[h.Hello.Lane]
+	ln.once.Do(func() {
+		ln.stream, err = st, nil
+		close(ln.connected)
+	})
+	return err
+}
+
+func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
+
+func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
+	if err := s.models.Publish(p); err != nil {
+		return fmt.Errorf("pickle: %w", err)
+	}
+	if s.files != nil {
+		return s.files.writeModel(ctx, newPacker(s.o), p)
+	}
+	return nil
+}
+
+func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
+	ln := s.lanes[n]
+	if ln.busy {
+		return fmt.Errorf("pickle: dispatch of client %d before the update of client %d was collected", j.Client, ln.job.Client)
+	}
+	model, err := s.models.Current()
+	if err != nil {
+		return fmt.Errorf("pickle: dispatch: %w", err)
+	}
+	select {
+	case <-ln.connected:
+	case <-ctx.Done():
+		return fmt.Errorf("pickle: dispatch: no worker has connected: %w", context.Cause(ctx))
+	}
+	ln.job, ln.busy = j, true
+	id := phase.ID{Lane: n, Round: j.Round, Client: j.Client}
+	if s.files != nil {
+		path, err := s.files.writeJob(ctx, id, j)
+		if err != nil {
+			return err
+		}
+		return ln.stream.sendHeader(ctx, id, header{Path: path})
+	}
+	return ln.stream.send(ctx, id, func(enc *gob.Encoder) error {
+		return ln.packer.encode(enc, header{Job: j}, model)
+	})
+}
+
+func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
+	ln := s.lanes[n]
+	if !ln.busy {
+		return nil, errors.New("pickle: collect without dispatch")
+	}
+	update, err := ln.updates.Lend()
+	if err != nil {
+		return nil, fmt.Errorf("pickle: collect: %w", err)
+	}
+	id := phase.ID{Lane: n, Round: ln.job.Round, Client: ln.job.Client}
+	if s.files != nil {
+		err = s.files.readUpdate(ctx, ln, id, update)
+	} else {
+		err = ln.stream.receive(ctx, id, func() error { return ln.decodeUpdate(ln.stream, id, update) })
+	}
+	if err != nil {
+		update.Release()
+		return nil, err
+	}
+	ln.busy = false
+	return update, nil
+}
+
+// decodeUpdate reads the header and the tensors of an update from st.
+func (ln *lane) decodeUpdate(st *stream, id phase.ID, update *tensor.Package) error {
+	var h header
+	if err := st.next(&h); err != nil {
+		return err
+	}
+	if h.Job.Round != id.Round || h.Job.Client != id.Client {
+		return fmt.Errorf("update of round %d, client %d; want round %d, client %d",
+			h.Job.Round, h.Job.Client, id.Round, id.Client)
+	}
+	return ln.packer.decode(st, id, h, update)
+}
+
+// Shutdown tells every connected worker that there are no more jobs and waits
+// until they have closed their ends. One that is in the middle of something sees
+// its connection close.
+func (s *server) Shutdown(ctx context.Context) (err error) {
+	s.shutdown.Do(func() {
+		err = s.listener.Close()
+		for _, ln := range s.lanes {
+			ln.once.Do(func() {}) // no worker connects from here on
+			if ln.stream != nil && !ln.busy {
+				_ = ln.stream.sendHeader(ctx, phase.Whole(-1), header{End: true}) // a worker that is gone needs no end
+			}
+		}
+		for n, ln := range s.lanes {
+			if ln.stream == nil {
+				continue
+			}
+			if !ln.busy {
+				if e := ln.stream.awaitClose(ctx); e != nil {
+					err = errors.Join(err, fmt.Errorf("pickle: shutdown: lane %d: %w", n, e))
+				}
+			}
+			ln.stream.conn.Close()
+		}
+		s.handlers.Wait()
+		if s.files != nil {
+			err = errors.Join(err, s.files.close())
+		}
+		if n := s.out.Out(); n > 0 {
+			err = errors.Join(err, fmt.Errorf("pickle: shutdown: %d updates are still out", n))
+		}
+	})
+	return err
+}
+
+// awaitClose reads until the peer closes.
+func (s *stream) awaitClose(ctx context.Context) error {
+	stop := s.obey(ctx)
+	defer stop()
+	if _, err := io.Copy(io.Discard, s.conn); err != nil && ctx.Err() != nil {
+		return fmt.Errorf("worker did not leave: %w", context.Cause(ctx))
+	}
+	return nil
+}

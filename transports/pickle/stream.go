@@ -1,0 +1,142 @@
+package pickle
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"ipcbench/phase"
+)
+
+// bufferSize is that of both directions of a stream. A tensor that is larger
+// goes past the buffer.
+const bufferSize = 64 << 10
+
+// A medium is what gob's bytes go through: a lane's socket, or a file.
+type medium interface {
+	io.ReadWriteCloser
+	SetDeadline(time.Time) error
+}
+
+// A stream is a medium with its gob coder. Encoder and decoder live as long as
+// a connection does: gob sends the description of a type once.
+type stream struct {
+	conn           medium
+	enc            *gob.Encoder
+	dec            *gob.Decoder
+	out            *bufio.Writer
+	rec            *phase.Recorder
+	sent, received *phase.Counter
+
+	id phase.ID // of the message in hand
+
+	// Of the message being received: when the wait for it began, and the first
+	// and last moment of the reads since the last value was complete.
+	waiting             int64
+	readFirst, readLast int64
+}
+
+func newStream(conn medium, rec *phase.Recorder) *stream {
+	s := &stream{
+		conn: conn, rec: rec,
+		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
+	}
+	s.out = bufio.NewWriterSize(writer{s}, bufferSize)
+	s.enc = gob.NewEncoder(s.out)
+	s.dec = gob.NewDecoder(bufio.NewReaderSize(reader{s}, bufferSize)) // an io.ByteReader: gob adds no buffer of its own
+	return s
+}
+
+// writer and reader are the stream's socket with its spans and byte counts.
+type writer struct{ s *stream }
+
+func (w writer) Write(b []byte) (int, error) {
+	span := w.s.rec.Begin(phase.Send, w.s.id)
+	n, err := w.s.conn.Write(b)
+	span.End()
+	w.s.sent.Add(n)
+	return n, err
+}
+
+type reader struct{ s *stream }
+
+func (r reader) Read(b []byte) (int, error) {
+	s := r.s
+	start := phase.Now()
+	n, err := s.conn.Read(b)
+	s.received.Add(n)
+	s.readLast = phase.Now()
+	switch {
+	case s.waiting != 0: // the first read of a message waits for the peer
+		s.rec.Add(phase.Sample{Phase: phase.Wait, Start: s.waiting, End: s.readLast,
+			Lane: int16(s.id.Lane), Round: int32(s.id.Round), Client: int32(s.id.Client)})
+		s.waiting, s.readFirst = 0, s.readLast
+	case s.readFirst == 0:
+		s.readFirst = start
+	}
+	return n, err
+}
+
+// next decodes one value into v. gob reads a value completely before it decodes
+// it, so all reads up to here are one Read span.
+func (s *stream) next(v any) error {
+	err := s.dec.Decode(v)
+	if s.readFirst != 0 {
+		s.rec.Add(phase.Sample{Phase: phase.Read, Start: s.readFirst, End: s.readLast,
+			Lane: int16(s.id.Lane), Round: int32(s.id.Round), Client: int32(s.id.Client)})
+		s.readFirst = 0
+	}
+	return err
+}
+
+// send encodes the values one after another and flushes them. Its Encode span
+// encloses the Send spans of what leaves the buffer on the way.
+func (s *stream) send(ctx context.Context, id phase.ID, encode func(*gob.Encoder) error) error {
+	s.id = id
+	stop := s.obey(ctx)
+	span := s.rec.Begin(phase.Encode, id)
+	err := encode(s.enc)
+	span.End()
+	if err == nil {
+		err = s.out.Flush()
+	}
+	return s.explain(ctx, stop, "send", err)
+}
+
+// sendHeader sends a message without tensors.
+func (s *stream) sendHeader(ctx context.Context, id phase.ID, h header) error {
+	return s.send(ctx, id, func(enc *gob.Encoder) error { return enc.Encode(h) })
+}
+
+// receive waits for a message and decodes it with next. Its Decode span encloses
+// the Read spans of what comes in on the way.
+func (s *stream) receive(ctx context.Context, id phase.ID, decode func() error) error {
+	s.id, s.readFirst = id, 0
+	s.waiting = phase.Now()
+	stop := s.obey(ctx)
+	err := decode()
+	return s.explain(ctx, stop, "receive", err)
+}
+
+// obey makes the end of ctx end all I/O on the stream.
+func (s *stream) obey(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) }) // files have no deadlines and need none
+}
+
+// explain names the act that failed, and the end of ctx if that was the cause.
+func (s *stream) explain(ctx context.Context, stop func() bool, act string, err error) error {
+	ended := !stop()
+	switch {
+	case err == nil:
+		return nil
+	case ended:
+		return fmt.Errorf("pickle: %s: %w", act, context.Cause(ctx))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("pickle: %s: peer closed the connection: %w", act, io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("pickle: %s: %w", act, err)
+}

@@ -1,0 +1,93 @@
+package pickle
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/internal/lend"
+)
+
+type worker struct {
+	o      transports.Options
+	lane   int
+	stream *stream
+	packer *packer
+	model  *tensor.Package
+	bank   *lend.Bank // of the one update in the making
+	ledger tensor.Ledger
+	job    transports.Job
+	path   string // of the client's file; empty where tensors travel through the socket
+}
+
+func newWorker(conn net.Conn, lane int, o transports.Options) *worker {
+	w := &worker{o: o, lane: lane, stream: newStream(conn, o.Rec), packer: newPacker(o), model: tensor.Alloc(o.Down)}
+	w.bank = lend.NewBank("updates of the worker", o.Up, 1, &w.ledger)
+	return w
+}
+
+func (w *worker) hello(ctx context.Context) error {
+	return w.stream.sendHeader(ctx, phase.Whole(-1), header{
+		Hello: &hello{Lane: w.lane, Down: w.o.Down.Digest(), Up: w.o.Up.Digest()},
+	})
+}
+
+func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
+	var h header
+	err := w.stream.receive(ctx, phase.ID{Lane: w.lane, Round: -1, Client: -1}, func() error {
+		if err := w.stream.next(&h); err != nil || h.End || h.Path != "" {
+			return err
+		}
+		w.job = h.Job
+		return w.packer.decode(w.stream, w.id(), h, w.model)
+	})
+	if err == nil && h.End {
+		err = io.EOF
+	}
+	if err == nil && h.Path != "" {
+		err = w.readFiles(h.Path)
+	}
+	if err != nil {
+		return transports.Job{}, nil, err
+	}
+	return w.job, w.model, nil
+}
+
+func (w *worker) id() phase.ID {
+	return phase.ID{Lane: w.lane, Round: w.job.Round, Client: w.job.Client}
+}
+
+func (w *worker) Reserve() (*tensor.Package, error) {
+	p, err := w.bank.Lend()
+	if err != nil {
+		return nil, fmt.Errorf("pickle: reserve: %w", err)
+	}
+	return p, nil
+}
+
+func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
+	defer p.Release()
+	encode := func(enc *gob.Encoder) error {
+		return w.packer.encode(enc, header{Job: transports.Job{Round: w.job.Round, Client: w.job.Client}}, p)
+	}
+	if w.path == "" {
+		return w.stream.send(ctx, w.id(), encode)
+	}
+	if err := writeFile(ctx, w.o.Rec, w.id(), w.path, encode); err != nil {
+		return err
+	}
+	return w.stream.sendHeader(ctx, w.id(), header{Path: w.path})
+}
+
+func (w *worker) Close() error {
+	if err := w.stream.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("pickle: close: %w", err)
+	}
+	return nil
+}
