@@ -30,6 +30,9 @@ type Lane struct {
 	mu         sync.Mutex
 	parked     bool           // guarded by mu: a request is waiting in Take
 	dispatched bool           // guarded by mu: a job is out whose update was not collected
+	taken      bool           // guarded by mu: a request took that job
+	arrived    bool           // guarded by mu: its update is in, or was
+	shut       bool           // guarded by mu: closed is closed
 	job        transports.Job // guarded by mu: that job
 }
 
@@ -60,6 +63,7 @@ func (l *Lane) Dispatch(ctx context.Context, j transports.Job) error {
 		return errors.New("dispatch after shutdown")
 	case l.jobs <- j:
 		l.dispatched, l.job = true, j
+		l.taken, l.arrived = false, false
 		return nil
 	default:
 		return fmt.Errorf("dispatch of client %d: the lane holds a job", j.Client)
@@ -83,12 +87,24 @@ func (l *Lane) Take(ctx context.Context) (transports.Job, error) {
 	}()
 	select {
 	case j := <-l.jobs:
+		l.mu.Lock()
+		l.taken = true
+		l.mu.Unlock()
 		return j, nil
 	case <-l.closed:
 		return transports.Job{}, io.EOF
 	case <-ctx.Done():
 		return transports.Job{}, context.Cause(ctx)
 	}
+}
+
+// Again returns the job that a request took and whose update has not arrived.
+// The answer to that request may have been lost: a worker that asks once more
+// gets the same job.
+func (l *Lane) Again() (j transports.Job, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.job, l.dispatched && l.taken && !l.arrived && !l.shut
 }
 
 // Job returns the job that is out. A handler asks it to check an upload against.
@@ -101,20 +117,25 @@ func (l *Lane) Job() (j transports.Job, ok bool) {
 // Deliver hands the update to Collect; the handler of an upload calls it. If
 // nobody waits for an update the package is released and the error says so.
 func (l *Lane) Deliver(u Update) error {
-	l.mu.Lock()
-	out := l.dispatched
-	l.mu.Unlock()
-	if out {
-		select {
-		case l.updates <- u:
-			return nil
-		default:
-		}
+	if l.put(u) {
+		return nil
 	}
 	if u.Package != nil {
 		u.Package.Release()
 	}
 	return errors.New("update for a job that is not out")
+}
+
+// put puts the update in if the job is out and has none.
+func (l *Lane) put(u Update) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.dispatched || l.arrived || l.shut {
+		return false
+	}
+	l.arrived = true
+	l.updates <- u // there is room: one job, one update
+	return true
 }
 
 // Collect waits for the update of the job that is out; the server calls it.
@@ -139,6 +160,9 @@ func (l *Lane) Collect(ctx context.Context) (*tensor.Package, error) {
 // nobody collected is released.
 func (l *Lane) Close() {
 	l.once.Do(func() {
+		l.mu.Lock()
+		l.shut = true
+		l.mu.Unlock()
 		close(l.closed)
 		select {
 		case u := <-l.updates:
