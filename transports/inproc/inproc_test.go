@@ -1,0 +1,141 @@
+package inproc_test
+
+import (
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/inproc"
+	"ipcbench/transports/transporttest"
+)
+
+func TestMain(m *testing.M) { transporttest.Main(m, inproc.New()) }
+
+func TestConformance(t *testing.T) { transporttest.Run(t, inproc.New) }
+
+func options(t testing.TB) transports.Options {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{
+		{Name: "w", DType: tensor.F32, Shape: []int{1000, 100}},
+		{Name: "b", DType: tensor.F32, Shape: []int{100}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 2, Settings: transports.Settings{}}
+}
+
+// A server is found by the value that it listens through, and by no other.
+func TestDialElsewhere(t *testing.T) {
+	o := options(t)
+	s, err := inproc.New().Listen(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = inproc.New().Dial(t.Context(), s.Addr(), 0, o)
+	if err == nil || !strings.Contains(err.Error(), "goroutines of the server's process") {
+		t.Errorf("got %v, want an error that says where workers have to be", err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A worker that leaves is noticed, whether a job is out or not.
+func TestWorkerLeaves(t *testing.T) {
+	o := options(t)
+	tr := inproc.New()
+	s, err := tr.Listen(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := tr.Dial(t.Context(), s.Addr(), 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Dial(t.Context(), s.Addr(), 0, o); err == nil {
+		t.Error("two workers on one lane")
+	}
+	model, err := s.Reserve()
+	if err == nil {
+		err = s.Publish(t.Context(), model)
+	}
+	if err == nil {
+		err = s.Dispatch(t.Context(), 0, transports.Job{})
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Collect(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "has left") {
+		t.Errorf("collect: got %v, want that the worker has left", err)
+	}
+	if err := s.Dispatch(t.Context(), 0, transports.Job{}); err == nil || !strings.Contains(err.Error(), "has left") {
+		t.Errorf("dispatch: got %v, want that the worker has left", err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSteadyRoundAllocatesNothing(t *testing.T) {
+	o := options(t)
+	tr := inproc.New()
+	s, err := tr.Listen(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := tr.Dial(t.Context(), s.Addr(), 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	round := func() error {
+		model, err := s.Reserve()
+		if err != nil {
+			return err
+		}
+		model.Receipt = append(model.Receipt[:0], "receipt"...)
+		if err := s.Publish(ctx, model); err != nil {
+			return err
+		}
+		if err := s.Dispatch(ctx, 0, transports.Job{Client: 1, Device: "cpu"}); err != nil {
+			return err
+		}
+		_, _, err = w.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		update, err := w.Reserve()
+		if err != nil {
+			return err
+		}
+		update.Receipt = append(update.Receipt[:0], "receipt"...)
+		if err := w.Submit(ctx, update); err != nil {
+			return err
+		}
+		p, err := s.Collect(ctx, 0)
+		if err != nil {
+			return err
+		}
+		p.Release()
+		return nil
+	}
+	n := testing.AllocsPerRun(100, func() {
+		if err := round(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("a steady round makes %v allocations, want none", n)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
