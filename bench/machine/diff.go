@@ -1,0 +1,102 @@
+package machine
+
+import "fmt"
+
+// Diff says in which respects that matter for a comparison two environments
+// differ: one sentence for each, with both values. Build and time are left out:
+// they are what is compared. So is what changes from minute to minute.
+func Diff(a, b Environment) []string {
+	var all []string
+	differ := func(what string, x, y any) {
+		if x != y {
+			all = append(all, fmt.Sprintf("%s: %v in the first, %v in the second", what, x, y))
+		}
+	}
+	differ("CPU model", a.CPU, b.CPU)
+	differ("architecture", a.Arch, b.Arch)
+	differ("processors online", a.CPUs, b.CPUs)
+	differ("processors that may be used", a.Affinity, b.Affinity)
+	differ("GOMAXPROCS", a.GOMAXPROCS, b.GOMAXPROCS)
+	differ("last-level cache", bytes(a.LLC), bytes(b.LLC))
+	differ("frequency governor", orNone(a.Governor), orNone(b.Governor))
+	differ("hypervisor", orNone(a.Hypervisor), orNone(b.Hypervisor))
+	differ("kernel", a.Kernel, b.Kernel)
+	if !near(a.MemTotal, b.MemTotal) {
+		differ("memory", rounded(a.MemTotal), rounded(b.MemTotal))
+	}
+	differ("cgroup's processor limit", a.Cgroup.cpuText(), b.Cgroup.cpuText())
+	differ("cgroup's memory limit", a.Cgroup.memoryText(), b.Cgroup.memoryText())
+	if x, y := a.Shm.orNone(), b.Shm.orNone(); x.FileSystem != y.FileSystem || !near(x.Size, y.Size) {
+		differ("/dev/shm", x.String(), y.String())
+	}
+	differ("transparent huge pages", a.THP, b.THP)
+	differ("transparent huge pages of shared memory", a.ShmemTHP, b.ShmemTHP)
+	differ("reserved huge pages", a.HugePages, b.HugePages)
+	differ("Go version", a.Go, b.Go)
+	differ("race detector", a.Race, b.Race)
+	return all
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func (c *Cgroup) cpuText() string {
+	if c == nil || c.CPUs == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%.4g", *c.CPUs)
+}
+
+func (c *Cgroup) memoryText() string {
+	if c == nil || c.Memory == nil {
+		return "none"
+	}
+	return bytes(*c.Memory)
+}
+
+func (s *Space) orNone() Space {
+	if s == nil {
+		return Space{FileSystem: "none"}
+	}
+	return *s
+}
+
+// String returns size and type.
+func (s Space) String() string { return rounded(s.Size) + " (" + s.FileSystem + ")" }
+
+// near holds for sizes that differ by less than 1 %: the kernel reserves a
+// little more or less memory from boot to boot.
+func near(x, y int64) bool {
+	d := max(x-y, y-x)
+	return d <= max(x, y)/100
+}
+
+// rounded writes n so that sizes that are not near do not look the same.
+func rounded(n int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.size {
+			return fmt.Sprintf("%.4g %s", float64(n)/float64(u.size), u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// bytes writes n so that two different sizes never look the same.
+func bytes(n int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.size && n%u.size == 0 {
+			return fmt.Sprintf("%d %s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}

@@ -1,0 +1,155 @@
+package machine
+
+import (
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// text returns what is in a file, without the white space around it, and
+// nothing if it cannot be read. All these files may be missing, in containers
+// above all.
+func text(root fs.FS, name string) string {
+	b, err := fs.ReadFile(root, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// number returns the decimal number that a file holds.
+func number(root fs.FS, name string) (int64, bool) {
+	n, err := strconv.ParseInt(text(root, name), 10, 64)
+	return n, err == nil
+}
+
+// value returns what stands behind key and sep on a line of s.
+func value(s, key, sep string) (string, bool) {
+	for line := range strings.Lines(s) {
+		if k, v, ok := strings.Cut(line, sep); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v), true
+		}
+	}
+	return "", false
+}
+
+// chosen returns the word in brackets of "always [madvise] never".
+func chosen(s string) string {
+	_, rest, _ := strings.Cut(s, "[")
+	word, _, ok := strings.Cut(rest, "]")
+	if !ok {
+		return unknown
+	}
+	return word
+}
+
+// memory returns what /proc/meminfo says, in bytes, and zero for what it does
+// not say.
+func memory(root fs.FS) (total, available int64) {
+	kibibytes := func(key string) int64 {
+		v, _ := value(text(root, "proc/meminfo"), key, ":")
+		n, err := strconv.ParseInt(strings.TrimSuffix(v, " kB"), 10, 64)
+		if err != nil {
+			return 0
+		}
+		return n << 10
+	}
+	return kibibytes("MemTotal"), kibibytes("MemAvailable")
+}
+
+// cpuModel prefers what the processor itself says. Only x86 does.
+func cpuModel(root fs.FS) string {
+	if cpuid.CPU.BrandName != "" {
+		return cpuid.CPU.BrandName
+	}
+	info := text(root, "proc/cpuinfo")
+	for _, key := range []string{"model name", "Model", "CPU part", "uarch"} {
+		if v, ok := value(info, key, ":"); ok && v != "" {
+			return v
+		}
+	}
+	return unknown
+}
+
+func cpusOnline(root fs.FS) int {
+	n := 0
+	for part := range strings.SplitSeq(text(root, "sys/devices/system/cpu/online"), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		lo, err1 := strconv.Atoi(first)
+		hi, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil || hi < lo {
+			return 0
+		}
+		n += hi - lo + 1
+	}
+	return n
+}
+
+// formatList writes ascending numbers as the kernel does: "0-3,8".
+func formatList(list []int) string {
+	var b strings.Builder
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(list[i]))
+		if j > i {
+			b.WriteString("-" + strconv.Itoa(list[j]))
+		}
+		i = j + 1
+	}
+	return b.String()
+}
+
+// lastLevelCache returns the size of the largest cache that the first processor
+// can fill, in bytes, and 0 if nobody says.
+func lastLevelCache(root fs.FS) int64 {
+	largest := int64(max(0, cpuid.CPU.Cache.L2, cpuid.CPU.Cache.L3))
+	sizes, _ := fs.Glob(root, "sys/devices/system/cpu/cpu0/cache/index*/size")
+	for i, name := range sizes {
+		if i == 0 {
+			largest = 0 // the kernel knows better: it sees which cores share a cache
+		}
+		largest = max(largest, cacheSize(text(root, name)))
+	}
+	return largest
+}
+
+// cacheSize reads "32K" or "260M".
+func cacheSize(s string) int64 {
+	unit := int64(1)
+	switch {
+	case strings.HasSuffix(s, "K"):
+		s, unit = s[:len(s)-1], 1<<10
+	case strings.HasSuffix(s, "M"):
+		s, unit = s[:len(s)-1], 1<<20
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n * unit
+}
+
+// governor returns the frequency governors in use: one, as a rule.
+func governor(root fs.FS) string {
+	names, _ := fs.Glob(root, "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
+	var all []string
+	for _, name := range names {
+		if g := text(root, name); g != "" {
+			all = append(all, g)
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), "+")
+}

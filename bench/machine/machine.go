@@ -1,0 +1,143 @@
+// Package machine says where a measurement was made: the environment section of
+// a result. It reads; it changes nothing, and it starts nothing.
+//
+// Two results may be compared when [Diff] of their environments is empty; if
+// not, its sentences belong at the top of the comparison. [MemoryLimit] is what
+// a cell may need, and [FileSystem] what lies under a path.
+//
+// There is no host name, no user and no address in an Environment, so that it
+// may be published.
+package machine
+
+import (
+	"io/fs"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+	"golang.org/x/sys/unix"
+)
+
+// unknown stands where a name could not be found out.
+const unknown = "unknown"
+
+// An Environment is what may change the outcome of a measurement without any
+// change to ipcbench, and the build that was measured. What a machine does not
+// tell is absent, zero or "unknown".
+type Environment struct {
+	Time time.Time `json:"time"` // of reading, UTC
+
+	CPU        string `json:"cpu"`         // the model's name
+	CPUs       int    `json:"cpus_online"` // logical ones
+	Affinity   string `json:"affinity"`    // those this process may use: "0-3,8"
+	GOMAXPROCS int    `json:"gomaxprocs"`
+	LLC        int64  `json:"llc_bytes"` // last-level cache that one core can fill
+	Governor   string `json:"governor,omitempty"`
+	Hypervisor string `json:"hypervisor,omitempty"` // absent: none that shows itself
+	Arch       string `json:"arch"`                 // GOARCH
+	Kernel     string `json:"kernel"`
+
+	MemTotal     int64   `json:"mem_total_bytes"`
+	MemAvailable int64   `json:"mem_available_bytes"`
+	Cgroup       *Cgroup `json:"cgroup,omitempty"`
+	Shm          *Space  `json:"dev_shm,omitempty"`
+	THP          string  `json:"thp"`       // of anonymous memory: always, madvise or never
+	ShmemTHP     string  `json:"shmem_thp"` // of shared memory
+	HugePages    int     `json:"nr_hugepages"`
+
+	Go     string `json:"go"`
+	Commit string `json:"commit"`          // of the running binary, or "unknown"
+	Dirty  bool   `json:"dirty,omitempty"` // its source was not what the commit holds
+	Race   bool   `json:"race,omitempty"`  // built with the race detector, so no timing means anything
+}
+
+// A Space is a file system's size.
+type Space struct {
+	FileSystem string `json:"file_system"`
+	Size       int64  `json:"size_bytes"`
+	Free       int64  `json:"free_bytes"`
+}
+
+// Read returns the environment of this process.
+func Read() Environment { return read(os.DirFS("/")) }
+
+// read takes what is in files from root.
+func read(root fs.FS) Environment {
+	e := Environment{
+		Time:       time.Now().UTC().Truncate(time.Second),
+		CPU:        cpuModel(root),
+		CPUs:       cpusOnline(root),
+		Affinity:   affinity(),
+		GOMAXPROCS: runtime.GOMAXPROCS(0),
+		LLC:        lastLevelCache(root),
+		Governor:   governor(root),
+		Hypervisor: hypervisor(),
+		Arch:       runtime.GOARCH,
+		Kernel:     kernel(),
+		Cgroup:     readCgroup(root),
+		Shm:        space("/dev/shm"),
+		THP:        chosen(text(root, "sys/kernel/mm/transparent_hugepage/enabled")),
+		ShmemTHP:   chosen(text(root, "sys/kernel/mm/transparent_hugepage/shmem_enabled")),
+		Go:         runtime.Version(),
+		Commit:     unknown,
+	}
+	e.MemTotal, e.MemAvailable = memory(root)
+	if n, ok := number(root, "proc/sys/vm/nr_hugepages"); ok {
+		e.HugePages = int(n)
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		e.build(info)
+	}
+	return e
+}
+
+// build takes what the linker noted. Only binaries that go build made inside a
+// working tree know their commit.
+func (e *Environment) build(info *debug.BuildInfo) {
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			e.Commit = s.Value
+		case "vcs.modified":
+			e.Dirty = s.Value == "true"
+		case "-race":
+			e.Race = s.Value == "true"
+		}
+	}
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return unknown
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+func hypervisor() string {
+	switch c := &cpuid.CPU; {
+	case !c.VM():
+		return ""
+	case c.HypervisorVendorString != "":
+		return c.HypervisorVendorString
+	default:
+		return unknown
+	}
+}
+
+// affinity is the main thread's: the one that the process was started with.
+func affinity() string {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
+		return unknown
+	}
+	cpus := make([]int, 0, set.Count())
+	for cpu := 0; len(cpus) < set.Count(); cpu++ {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return formatList(cpus)
+}

@@ -1,0 +1,230 @@
+package machine
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// files makes a root directory of names and contents.
+func files(contents map[string]string) fstest.MapFS {
+	root := fstest.MapFS{}
+	for name, s := range contents {
+		root[name] = &fstest.MapFile{Data: []byte(s)}
+	}
+	return root
+}
+
+func TestReadFiles(t *testing.T) {
+	e := read(files(map[string]string{
+		"proc/meminfo":                                          "MemTotal:       24684084 kB\nMemFree:        100 kB\nMemAvailable:   24347368 kB\nHugePages_Total:       0\n",
+		"proc/sys/vm/nr_hugepages":                              "12\n",
+		"sys/devices/system/cpu/online":                         "0-3,8\n",
+		"sys/devices/system/cpu/offline":                        "4-7\n",
+		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":  "performance\n",
+		"sys/devices/system/cpu/cpu1/cpufreq/scaling_governor":  "powersave\n",
+		"sys/devices/system/cpu/cpu2/cpufreq/scaling_governor":  "performance\n",
+		"sys/devices/system/cpu/cpu0/cache/index0/size":         "48K\n",
+		"sys/devices/system/cpu/cpu0/cache/index2/size":         "2048K\n",
+		"sys/devices/system/cpu/cpu0/cache/index3/size":         "32M\n",
+		"sys/kernel/mm/transparent_hugepage/enabled":            "always [madvise] never\n",
+		"sys/kernel/mm/transparent_hugepage/shmem_enabled":      "always within_size advise [never] deny force\n",
+		"sys/kernel/mm/transparent_hugepage/khugepaged/unused":  "",
+		"sys/devices/system/cpu/cpufreq/policy0/not_a_governor": "",
+	}))
+	got := Environment{
+		CPUs: e.CPUs, LLC: e.LLC, Governor: e.Governor, MemTotal: e.MemTotal, MemAvailable: e.MemAvailable,
+		THP: e.THP, ShmemTHP: e.ShmemTHP, HugePages: e.HugePages, Cgroup: e.Cgroup,
+	}
+	want := Environment{
+		CPUs: 5, LLC: 32 << 20, Governor: "performance+powersave", MemTotal: 24684084 << 10, MemAvailable: 24347368 << 10,
+		THP: "madvise", ShmemTHP: "never", HugePages: 12,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A container may show nothing at all.
+func TestReadNothing(t *testing.T) {
+	e := read(fstest.MapFS{})
+	if e.THP != unknown || e.ShmemTHP != unknown || e.MemTotal != 0 || e.CPUs != 0 || e.Governor != "" || e.Cgroup != nil {
+		t.Errorf("got %+v, want nothing but what system calls tell", e)
+	}
+	if e.Kernel == unknown || e.Affinity == unknown || e.CPU == "" || e.Go != runtime.Version() {
+		t.Errorf("got %+v, want what system calls tell", e)
+	}
+}
+
+func TestReadNonsense(t *testing.T) {
+	root := files(map[string]string{
+		"proc/meminfo":                                  "MemTotal: lots\nMemAvailable\n",
+		"sys/devices/system/cpu/online":                 "3-1,x",
+		"sys/devices/system/cpu/cpu0/cache/index3/size": "huge",
+		"sys/kernel/mm/transparent_hugepage/enabled":    "always [madvise never",
+	})
+	if e := read(root); e.MemTotal != 0 || e.MemAvailable != 0 || e.CPUs != 0 || e.LLC != 0 || e.THP != unknown {
+		t.Errorf("got %+v, want nothing of it", e)
+	}
+}
+
+// What this machine says of itself is plausible.
+func TestReadThisMachine(t *testing.T) {
+	e := Read()
+	text, err := json.MarshalIndent(e, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", text)
+	switch {
+	case e.CPUs < 1 || e.GOMAXPROCS < 1 || e.Affinity == "" || e.Affinity == unknown:
+		t.Error("no processor")
+	case e.MemTotal < 64<<20 || e.MemAvailable <= 0 || e.MemAvailable > e.MemTotal:
+		t.Error("memory")
+	case e.LLC != 0 && (e.LLC < 64<<10 || e.LLC > 4<<30):
+		t.Error("last-level cache")
+	case e.Kernel == "" || e.CPU == "" || e.Arch != runtime.GOARCH:
+		t.Error("names")
+	case time.Since(e.Time) > time.Minute || e.Time.Location() != time.UTC:
+		t.Error("time")
+	case e.Shm != nil && (e.Shm.Size < 0 || e.Shm.Free > e.Shm.Size):
+		t.Error("/dev/shm")
+	}
+	if host, err := os.Hostname(); err == nil && len(host) > 3 && strings.Contains(string(text), host) {
+		t.Errorf("the host's name %q is told", host)
+	}
+	var back Environment
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(e, back); diff != "" {
+		t.Errorf("JSON (-want +got):\n%s", diff)
+	}
+}
+
+func TestBuild(t *testing.T) {
+	settings := func(s ...string) *debug.BuildInfo {
+		var info debug.BuildInfo
+		for i := 0; i < len(s); i += 2 {
+			info.Settings = append(info.Settings, debug.BuildSetting{Key: s[i], Value: s[i+1]})
+		}
+		return &info
+	}
+	tests := []struct {
+		name string
+		info *debug.BuildInfo
+		want Environment
+	}{
+		{"clean", settings("vcs", "git", "vcs.revision", "abc", "vcs.modified", "false"), Environment{Commit: "abc"}},
+		{"dirty", settings("vcs.revision", "abc", "vcs.modified", "true"), Environment{Commit: "abc", Dirty: true}},
+		{"race", settings("-race", "true"), Environment{Commit: unknown, Race: true}},
+		{"no working tree", settings("CGO_ENABLED", "1"), Environment{Commit: unknown}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Environment{Commit: unknown}
+			got.build(tt.info)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFormatList(t *testing.T) {
+	for want, list := range map[string][]int{
+		"": nil, "0": {0}, "0-1": {0, 1}, "0-3,8": {0, 1, 2, 3, 8}, "1,3,5": {1, 3, 5}, "2,4-6": {2, 4, 5, 6},
+	} {
+		if got := formatList(list); got != want {
+			t.Errorf("%v: got %q, want %q", list, got, want)
+		}
+	}
+}
+
+func TestFileSystem(t *testing.T) {
+	for path, want := range map[string]string{"/proc/self": "proc", "/sys/kernel": "sysfs"} {
+		if got, err := FileSystem(path); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", path, got, err, want)
+		}
+	}
+	if got := fileSystemName(0x01021994); got != "tmpfs" {
+		t.Errorf("got %q, want tmpfs", got)
+	}
+	if got := fileSystemName(-0x6edc97c2); got != "btrfs" { // the number is signed on some platforms
+		t.Errorf("got %q, want btrfs", got)
+	}
+	if got := fileSystemName(0x1234); got != "0x1234" {
+		t.Errorf("got %q, want 0x1234", got)
+	}
+	missing := filepath.Join(t.TempDir(), "missing")
+	if _, err := FileSystem(missing); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("got %v, want an error that names the path", err)
+	}
+}
+
+// MEASURING.md, 17: comparing different environments prints the difference.
+func TestDiff(t *testing.T) {
+	cpus, memory := 1.5, int64(8<<30)
+	base := Environment{
+		CPU: "Xeon", CPUs: 2, Affinity: "0-1", GOMAXPROCS: 2, LLC: 32 << 20, Arch: "amd64", Kernel: "6.1", Hypervisor: "KVM",
+		MemTotal: 16 << 30, MemAvailable: 1 << 30, THP: "always", ShmemTHP: "never", Go: "go1.26", Commit: "a",
+		Shm: &Space{FileSystem: "tmpfs", Size: 8 << 30, Free: 1},
+	}
+	tests := []struct {
+		name   string
+		change func(*Environment)
+		want   []string
+	}{
+		{"nothing", func(e *Environment) {}, nil},
+		{"what is compared", func(e *Environment) { e.Commit, e.Dirty, e.Time = "b", true, time.Now() }, nil},
+		{"what always changes", func(e *Environment) {
+			e.MemAvailable, e.MemTotal, e.Shm = 2<<30, 16<<30-50<<20, &Space{FileSystem: "tmpfs", Size: 8<<30 - 25<<20, Free: 2}
+		}, nil},
+		{"processor", func(e *Environment) { e.CPU, e.CPUs = "EPYC", 4 }, []string{
+			"CPU model: Xeon in the first, EPYC in the second",
+			"processors online: 2 in the first, 4 in the second"}},
+		{"memory", func(e *Environment) { e.MemTotal = 16<<30 - 500<<20 }, []string{
+			"memory: 16 GiB in the first, 15.51 GiB in the second"}},
+		{"cache", func(e *Environment) { e.LLC = 48 << 10 }, []string{
+			"last-level cache: 32 MiB in the first, 48 KiB in the second"}},
+		{"governor", func(e *Environment) { e.Governor = "powersave" }, []string{
+			"frequency governor: none in the first, powersave in the second"}},
+		{"unlimited cgroup", func(e *Environment) { e.Cgroup = &Cgroup{Version: "v2"} }, nil},
+		{"limited cgroup", func(e *Environment) { e.Cgroup = &Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory} }, []string{
+			"cgroup's processor limit: none in the first, 1.5 in the second",
+			"cgroup's memory limit: none in the first, 8 GiB in the second"}},
+		{"no /dev/shm", func(e *Environment) { e.Shm = nil }, []string{
+			"/dev/shm: 8 GiB (tmpfs) in the first, 0 B (none) in the second"}},
+		{"race", func(e *Environment) { e.Race = true }, []string{
+			"race detector: false in the first, true in the second"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			other := base
+			tt.change(&other)
+			if diff := cmp.Diff(tt.want, Diff(base, other)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	for b.Loop() {
+		Read()
+	}
+}
+
+func BenchmarkMemoryLimit(b *testing.B) {
+	for b.Loop() {
+		MemoryLimit()
+	}
+}
