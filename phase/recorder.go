@@ -144,4 +144,6 @@ const (
 	BodyBytes     = "body.bytes"     // their bytes
 	Fallback      = "fallback."      // + reason: tensors that did not go the way the transport is named for
 	Copied        = "copied"         // tensor bytes copied in user space by our own code
+	CacheHits     = "cache.hits"     // tensors that a worker had fetched before and kept
+	CacheBytes    = "cache.bytes"    // bytes that workers keep now: goes up and down
 )
