@@ -58,9 +58,10 @@ func (l *Lane) Dispatch(ctx context.Context, j transports.Job) error {
 	if l.dispatched {
 		return fmt.Errorf("dispatch of client %d before the update of client %d was collected", j.Client, l.job.Client)
 	}
-	select {
-	case <-l.closed:
+	if l.shut {
 		return errors.New("dispatch after shutdown")
+	}
+	select {
 	case l.jobs <- j:
 		l.dispatched, l.job = true, j
 		l.taken, l.arrived = false, false
