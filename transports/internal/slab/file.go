@@ -62,7 +62,7 @@ func CreatePool(path string, capacity int, o PoolOptions) (*Pool, Nonce, error) 
 	if capacity <= 0 || capacity > int(^uint(0)>>1)-headerSize {
 		return nil, n, fmt.Errorf("slab: create %s: capacity of %d bytes", path, capacity)
 	}
-	m, err := CreateFile(path, headerSize+capacity)
+	m, err := CreateFile(path, headerSize+capacity, Touched)
 	if err != nil {
 		return nil, n, err
 	}
@@ -93,12 +93,12 @@ func OpenReader(path string, nonce Nonce) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("slab: %w", err)
 	}
+	defer f.Close() // the mapping outlives it
 	size, err := checkHeader(f, nonce)
 	if err != nil {
-		f.Close()
 		return nil, fmt.Errorf("slab: open %s: %w", path, err)
 	}
-	m, err := mapFile(f, size, ReadOnly)
+	m, err := mapFile(f, size, ReadOnly, Touched)
 	if err != nil {
 		return nil, err
 	}

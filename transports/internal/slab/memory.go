@@ -14,7 +14,7 @@ import (
 type Memory struct {
 	bytes    []byte
 	mapping  []byte   // what mmap returned, nil for the heap
-	file     *os.File // nil if the memory has no descriptor
+	file     *os.File // of a memfd that this process made, nil otherwise
 	path     string   // of a named file that this process made, removed at the end
 	writable bool
 
@@ -29,6 +29,16 @@ type Access bool
 const (
 	ReadOnly  Access = false
 	ReadWrite Access = true
+)
+
+// A Paging says when the page tables of a mapping are filled in. The pages
+// themselves are always reserved when the memory is made.
+type Paging bool
+
+// The kinds of paging.
+const (
+	Touched   Paging = true  // at once: no later access faults
+	Untouched Paging = false // page by page, by the first access to each
 )
 
 func newMemory(mapping []byte, size int, a Access) *Memory {
@@ -55,10 +65,10 @@ func Anonymous(size int) (*Memory, error) {
 	return newMemory(b, size, ReadWrite), nil
 }
 
-// Memfd returns touched memory behind a descriptor, which another process can
-// map with [Open]. Its size is sealed, its pages are reserved, and it has no
-// name in any directory; name is for display in /proc.
-func Memfd(name string, size int) (*Memory, error) {
+// Memfd returns memory behind a descriptor, which another process can map with
+// [Open]. Its size is sealed, its pages are reserved, and it has no name in any
+// directory; name is for display in /proc.
+func Memfd(name string, size int, p Paging) (*Memory, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -75,29 +85,52 @@ func Memfd(name string, size int) (*Memory, error) {
 		f.Close()
 		return nil, fmt.Errorf("slab: seal memfd %s: %w", name, err)
 	}
-	return mapFile(f, size, ReadWrite)
+	m, err := mapFile(f, size, ReadWrite, p)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	m.file = f
+	return m, nil
 }
 
-// CreateFile returns touched memory behind a new file at path, mode 0600, which
-// the last Close removes. It is an error if the file exists. A file cannot be
-// sealed: keep it in a private directory.
-func CreateFile(path string, size int) (*Memory, error) {
+// CreateFile returns memory behind a new file at path, mode 0600, which the last
+// Close removes. It is an error if the file exists. A file cannot be sealed: keep
+// it in a private directory.
+func CreateFile(path string, size int, p Paging) (*Memory, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("slab: %w", err)
 	}
+	defer f.Close() // the mapping outlives it
 	err = reserve(f, size)
 	var m *Memory
 	if err == nil {
-		m, err = mapFile(f, size, ReadWrite)
-	} else {
-		f.Close()
+		m, err = mapFile(f, size, ReadWrite, p)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(path))
 	}
 	m.path = path
 	return m, nil
+}
+
+// OpenFile maps the file at path that another process made with CreateFile, if
+// it has the given size.
+func OpenFile(path string, size int, a Access, p Paging) (*Memory, error) {
+	flags := os.O_RDONLY
+	if a == ReadWrite {
+		flags = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("slab: %w", err)
+	}
+	defer f.Close()
+	if err := checkSize(f, size); err != nil {
+		return nil, fmt.Errorf("slab: open %s: %w", path, err)
+	}
+	return mapFile(f, size, a, p)
 }
 
 // sizeSeals keep a peer from truncating the memory under our feet. F_SEAL_SEAL
@@ -107,15 +140,19 @@ const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 // Open maps the memory behind a descriptor that came from another process, and
 // takes f. Seals and size are checked first: a descriptor that could shrink
 // would turn a later access into a SIGBUS.
-func Open(f *os.File, size int, a Access) (*Memory, error) {
-	if err := checkSealed(f, size); err != nil {
-		f.Close()
+func Open(f *os.File, size int, a Access, p Paging) (*Memory, error) {
+	defer f.Close() // the mapping outlives it
+	err := checkSize(f, size)
+	if err == nil {
+		err = checkSeals(f)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("slab: open %s: %w", f.Name(), err)
 	}
-	return mapFile(f, size, a)
+	return mapFile(f, size, a, p)
 }
 
-func checkSealed(f *os.File, size int) error {
+func checkSize(f *os.File, size int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
@@ -123,6 +160,13 @@ func checkSealed(f *os.File, size int) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return ErrNotRegular
 	}
+	if size < 0 || st.Size != int64(whole(size)) {
+		return fmt.Errorf("%d bytes announced, %d found: %w", size, st.Size, ErrSize)
+	}
+	return nil
+}
+
+func checkSeals(f *os.File) error {
 	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSeals, err) // not a memfd
@@ -130,14 +174,11 @@ func checkSealed(f *os.File, size int) error {
 	if seals&sizeSeals != sizeSeals {
 		return ErrSeals
 	}
-	if size < 0 || st.Size != int64(whole(size)) {
-		return fmt.Errorf("%d bytes announced, %d found: %w", size, st.Size, ErrSize)
-	}
 	return nil
 }
 
-// Freeze forbids new writable mappings and any further seal. Mappings that
-// exist keep their access.
+// Freeze forbids new writable mappings of a memfd, in any process, and any
+// further seal. Mappings that exist keep their access.
 func (m *Memory) Freeze() error {
 	if _, err := unix.FcntlInt(m.file.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL); err != nil {
 		return fmt.Errorf("slab: freeze %s: %w", m.file.Name(), err)
@@ -175,22 +216,30 @@ func reserve(f *os.File, size int) error {
 	}
 }
 
-// mapFile maps f and takes it.
-func mapFile(f *os.File, size int, a Access) (*Memory, error) {
-	prot := unix.PROT_READ
+// mapFile maps f, which the caller closes.
+func mapFile(f *os.File, size int, a Access, p Paging) (*Memory, error) {
+	prot, flags := unix.PROT_READ, unix.MAP_SHARED
 	if a == ReadWrite {
 		prot |= unix.PROT_WRITE
 	}
-	// The page tables are filled in here, so that no later access faults. The pages
-	// themselves were reserved.
-	b, err := unix.Mmap(int(f.Fd()), 0, whole(size), prot, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if p == Touched {
+		flags |= unix.MAP_POPULATE
+	}
+	b, err := unix.Mmap(int(f.Fd()), 0, whole(size), prot, flags)
 	if err != nil {
-		f.Close()
 		return nil, fmt.Errorf("slab: map %s: %w", f.Name(), err)
 	}
-	m := newMemory(b, size, a)
-	m.file = f
-	return m, nil
+	return newMemory(b, size, a), nil
+}
+
+// Protect takes this process's own right to write to the mapping: an attempt is
+// a fault from now on.
+func (m *Memory) Protect() error {
+	if err := unix.Mprotect(m.mapping, unix.PROT_READ); err != nil {
+		return fmt.Errorf("slab: protect: %w", err)
+	}
+	m.writable = false
+	return nil
 }
 
 // Bytes returns the memory: not a copy. It may be used until the last Close.
@@ -199,8 +248,8 @@ func (m *Memory) Bytes() []byte { return m.bytes }
 // Len returns the size in bytes.
 func (m *Memory) Len() int { return len(m.bytes) }
 
-// File returns the descriptor to hand to another process, nil if there is none.
-// It belongs to m.
+// File returns the descriptor of a memfd, to hand to another process, and nil
+// for other memory. It belongs to m.
 func (m *Memory) File() *os.File { return m.file }
 
 // Keep holds the memory until one more Close. It panics if m is unmapped

@@ -25,14 +25,14 @@ func TestMemoryIsTouched(t *testing.T) {
 	defer os.RemoveAll(dir)
 	for name, open := range map[string]func() (*Memory, error){
 		"anonymous": func() (*Memory, error) { return Anonymous(pages * 4096) },
-		"memfd":     func() (*Memory, error) { return Memfd("test", pages*4096) },
-		"file":      func() (*Memory, error) { return CreateFile(filepath.Join(dir, "f"), pages*4096) },
+		"memfd":     func() (*Memory, error) { return Memfd("test", pages*4096, Touched) },
+		"file":      func() (*Memory, error) { return CreateFile(filepath.Join(dir, "f"), pages*4096, Touched) },
 		"opened": func() (*Memory, error) {
-			m, err := Memfd("test", pages*4096)
+			m, err := Memfd("test", pages*4096, Touched)
 			if err != nil {
 				return nil, err
 			}
-			return Open(dup(t, m.File()), pages*4096, ReadWrite)
+			return Open(dup(t, m.File()), pages*4096, ReadWrite, Touched)
 		},
 	} {
 		m, err := open()
@@ -69,7 +69,7 @@ func TestOpenChecksDescriptor(t *testing.T) {
 	half := unsealed(4096)
 	_, err := unix.FcntlInt(half.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_GROW)
 	must(t, err)
-	m, err := Memfd("good", 4096)
+	m, err := Memfd("good", 4096, Touched)
 	must(t, err)
 	defer m.Close()
 	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
@@ -93,7 +93,7 @@ func TestOpenChecksDescriptor(t *testing.T) {
 		"not a size":  {dup(t, m.File()), -1, ErrSize},
 		"as it seems": {dup(t, m.File()), 4096, nil},
 	} {
-		got, err := Open(c.f, c.size, ReadOnly)
+		got, err := Open(c.f, c.size, ReadOnly, Touched)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
@@ -107,13 +107,13 @@ func TestOpenChecksDescriptor(t *testing.T) {
 
 // A25: nobody gets a writable mapping of a frozen memory; who has one keeps it.
 func TestFreeze(t *testing.T) {
-	m, err := Memfd("frozen", 4096)
+	m, err := Memfd("frozen", 4096, Touched)
 	must(t, err)
 	must(t, m.Freeze())
-	if _, err := Open(dup(t, m.File()), 4096, ReadWrite); err == nil {
+	if _, err := Open(dup(t, m.File()), 4096, ReadWrite, Touched); err == nil {
 		t.Error("mapped a frozen memory for writing")
 	}
-	r, err := Open(dup(t, m.File()), 4096, ReadOnly)
+	r, err := Open(dup(t, m.File()), 4096, ReadOnly, Touched)
 	must(t, err)
 	m.Bytes()[7] = 42
 	if r.Bytes()[7] != 42 {
@@ -125,7 +125,7 @@ func TestFreeze(t *testing.T) {
 
 // Memory that is kept outlives its owner's Close.
 func TestKeep(t *testing.T) {
-	m, err := Memfd("kept", 0) // nothing is a size, too
+	m, err := Memfd("kept", 0, Touched) // nothing is a size, too
 	must(t, err)
 	if m.Len() != 0 {
 		t.Errorf("got %d bytes, want none", m.Len())
@@ -147,7 +147,7 @@ func TestKeep(t *testing.T) {
 // A full memory is an error that names the size, and leaves nothing behind.
 func TestTooLarge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "huge")
-	if _, err := CreateFile(path, 1<<60); err == nil {
+	if _, err := CreateFile(path, 1<<60, Untouched); err == nil {
 		t.Error("made a file of an exabyte")
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
