@@ -1,0 +1,90 @@
+package http
+
+import (
+	"container/list"
+
+	"ipcbench/phase"
+)
+
+// A cache keeps the tensors that a worker fetched, so that the same client that
+// asks for the same tensor again gets it without a request, also after the
+// server has deleted it. It is bounded; the oldest tensors go first.
+//
+// Ids are never reused, so nothing in it is ever wrong: it only grows, if nobody
+// drains it, and for models that are new every round it grows for nothing.
+type cache struct {
+	limit   int // bytes
+	bytes   int
+	entries map[cacheKey]*list.Element
+	order   list.List // of *cached, oldest first
+	hits    *phase.Counter
+	size    *phase.Counter // goes up and down with bytes
+}
+
+// A cacheKey says whose copy of which tensor it is.
+type cacheKey struct {
+	client int
+	id     string
+}
+
+type cached struct {
+	key  cacheKey
+	data []byte
+}
+
+func newCache(limit int, rec *phase.Recorder) *cache {
+	return &cache{
+		limit: limit, entries: map[cacheKey]*list.Element{},
+		hits: rec.Counter(phase.CacheHits), size: rec.Counter(phase.CacheBytes),
+	}
+}
+
+// get copies a tensor to dst, and reports whether the cache has it.
+func (c *cache) get(client int, id []byte, dst []byte) bool {
+	e, ok := c.entries[cacheKey{client, string(id)}]
+	if !ok || len(e.Value.(*cached).data) != len(dst) {
+		return false
+	}
+	copy(dst, e.Value.(*cached).data)
+	c.hits.Add(1)
+	return true
+}
+
+// put keeps a copy of a tensor that was fetched.
+func (c *cache) put(client int, id []byte, data []byte) {
+	key := cacheKey{client, string(id)}
+	if _, ok := c.entries[key]; ok || len(data) > c.limit {
+		return
+	}
+	for c.bytes+len(data) > c.limit {
+		c.remove(c.order.Front())
+	}
+	c.entries[key] = c.order.PushBack(&cached{key, append([]byte(nil), data...)})
+	c.grow(len(data))
+}
+
+func (c *cache) remove(e *list.Element) {
+	t := c.order.Remove(e).(*cached)
+	delete(c.entries, t.key)
+	c.grow(-len(t.data))
+}
+
+func (c *cache) grow(n int) {
+	c.bytes += n
+	c.size.Add(n)
+}
+
+// drain forgets everything.
+func (c *cache) drain() {
+	clear(c.entries)
+	c.order.Init()
+	c.grow(-c.bytes)
+}
+
+// stats returns what the cache holds. A nil cache holds nothing.
+func (c *cache) stats() cacheStats {
+	if c == nil {
+		return cacheStats{}
+	}
+	return cacheStats{Tensors: len(c.entries), Bytes: c.bytes}
+}

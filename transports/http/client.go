@@ -1,0 +1,256 @@
+package http
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ipcbench/phase"
+)
+
+// A client speaks HTTP/1.1 over one connection, one request at a time. It is
+// what is left of net/http's client when there is nothing to pool, redirect or
+// multiplex: no goroutine stands between the caller and the socket, tensors go
+// out in one gathering write with the request's head, and they come in where
+// they belong.
+type client struct {
+	addr  string
+	fresh bool // a new connection for every request
+
+	rec            *phase.Recorder
+	sent, received *phase.Counter
+	id             phase.ID // of the work that requests belong to
+
+	conn     net.Conn // nil before the first request, and between requests if fresh
+	closed   bool
+	in       *bufio.Reader
+	headLeft int // bytes that the head of an answer may still have; -1 outside one
+	head     []byte
+	out      net.Buffers
+	all      [][]byte // out's memory: writing consumes out
+}
+
+// readBuffer is the size of a client's reader. What is larger goes past it.
+const readBuffer = 32 << 10
+
+func newClient(addr string, fresh bool, rec *phase.Recorder) *client {
+	c := &client{
+		addr: addr, fresh: fresh, rec: rec, id: phase.ID{Lane: -1, Round: -1, Client: -1},
+		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
+	}
+	c.in = bufio.NewReaderSize(c, readBuffer)
+	return c
+}
+
+// Read reads from the connection.
+func (c *client) Read(b []byte) (int, error) {
+	if c.headLeft == 0 {
+		return 0, errors.New("the head of the answer is too long")
+	}
+	n, err := c.conn.Read(b)
+	c.received.Add(n)
+	if c.headLeft > 0 {
+		c.headLeft = max(0, c.headLeft-n)
+	}
+	return n, err
+}
+
+// A request is what a client asks.
+type request struct {
+	method, path string
+	kind         string // Content-Type of the body
+	fields       []field
+	body         [][]byte
+	parks        bool // the answer may take as long as it likes
+	calls        *phase.Counter
+}
+
+type field struct {
+	name  string
+	value int
+}
+
+// do sends q and has take read the body of the answer, all of it; take may be
+// nil if there is none. An answer that is an error is a statusError. After any
+// other error the client cannot be used any more.
+func (c *client) do(ctx context.Context, q request, take func(*http.Response) error) error {
+	err := c.connect(ctx)
+	if err == nil {
+		q.calls.Add(1)
+		stop := context.AfterFunc(ctx, func() { c.conn.Close() }) // half a message may be on it
+		if err = c.exchange(q, take); !stop() && err != nil {
+			err = context.Cause(ctx)
+		}
+	}
+	if status := (statusError{}); c.fresh || err != nil && !errors.As(err, &status) {
+		c.close()
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", q.method, q.path, err)
+	}
+	return nil
+}
+
+func (c *client) connect(ctx context.Context) error {
+	if c.conn != nil {
+		return nil
+	}
+	if c.closed {
+		return net.ErrClosed
+	}
+	conn, err := dialAddr(ctx, c.addr)
+	if err != nil {
+		return err
+	}
+	c.conn = conn
+	c.in.Reset(c)
+	return nil
+}
+
+// close ends the connection. A client that keeps its connection has had its
+// only one.
+func (c *client) close() {
+	c.closed = !c.fresh
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+func (c *client) exchange(q request, take func(*http.Response) error) error {
+	sent := c.send(q)
+	if sent != nil {
+		// A server that refuses a request answers and closes, without reading on.
+		_ = c.conn.SetReadDeadline(time.Now().Add(time.Second)) // if it fails, so does the read
+	}
+	answer, err := c.await(q, sent == nil)
+	if err != nil {
+		return errors.Join(sent, err)
+	}
+	if answer.StatusCode/100 != 2 {
+		return refusal(answer)
+	}
+	if sent != nil {
+		return sent
+	}
+	if take == nil {
+		take = func(*http.Response) error { return nil }
+	}
+	if err := take(answer); err != nil {
+		return broken(err)
+	}
+	if n, err := answer.Body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+		return errors.New("the answer goes on after its end")
+	}
+	return nil
+}
+
+// send writes head and body in one go.
+func (c *client) send(q request) error {
+	span := c.rec.Begin(phase.Send, c.id)
+	defer span.End()
+	length := 0
+	c.all = append(c.all[:0], nil)
+	for _, b := range q.body {
+		if len(b) > 0 {
+			c.all = append(c.all, b)
+			length += len(b)
+		}
+	}
+	h := append(c.head[:0], q.method...)
+	h = append(h, ' ')
+	h = append(h, q.path...)
+	h = append(h, " HTTP/1.1\r\nHost: ipcbench\r\n"...)
+	if c.fresh {
+		h = append(h, "Connection: close\r\n"...)
+	}
+	if q.kind != "" {
+		h = append(h, "Content-Type: "...)
+		h = append(h, q.kind...)
+		h = append(h, "\r\n"...)
+	}
+	if q.method != http.MethodGet {
+		h = appendField(h, "Content-Length", length)
+	}
+	for _, f := range q.fields {
+		h = appendField(h, f.name, f.value)
+	}
+	c.head = append(h, "\r\n"...)
+	c.all[0] = c.head
+	_ = c.conn.SetWriteDeadline(time.Now().Add(allow(int64(length)))) // if it fails, so does the write
+	c.out = net.Buffers(c.all)
+	n, err := c.out.WriteTo(c.conn)
+	c.sent.Add(int(n))
+	return err
+}
+
+func appendField(b []byte, name string, value int) []byte {
+	b = append(b, name...)
+	b = append(b, ": "...)
+	b = strconv.AppendInt(b, int64(value), 10)
+	return append(b, "\r\n"...)
+}
+
+// await reads the head of the answer, and sets a deadline for the rest of it.
+func (c *client) await(q request, patient bool) (*http.Response, error) {
+	wait := c.rec.Begin(phase.Wait, c.id)
+	switch {
+	case patient && q.parks:
+		_ = c.conn.SetReadDeadline(time.Time{}) // if it fails, so does the read
+	case patient:
+		_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+	}
+	c.headLeft = maxHeader + readBuffer
+	_, err := c.in.Peek(1)
+	wait.End()
+	if err != nil {
+		return nil, broken(err)
+	}
+	if patient && q.parks {
+		_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+	}
+	answer, err := http.ReadResponse(c.in, nil)
+	c.headLeft = -1
+	if err != nil {
+		return nil, broken(err)
+	}
+	if answer.ContentLength < 0 || answer.StatusCode < 200 {
+		return nil, fmt.Errorf("answer %s without a length", answer.Status)
+	}
+	_ = c.conn.SetReadDeadline(time.Now().Add(allow(answer.ContentLength)))
+	return answer, nil
+}
+
+// refusal returns the error that an answer is.
+func refusal(answer *http.Response) error {
+	e := statusError{code: answer.StatusCode, err: errors.New(answer.Status)}
+	text, err := readBody(answer, maxControl+1<<16)
+	var p problem
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", answer.Status, err)
+	case json.Unmarshal(text, &p) != nil:
+	case len(p.Missing) > 0:
+		e.err = fmt.Errorf("%s: %s: %w", answer.Status, p.Error, missingError{p.Missing})
+	default:
+		e.err = fmt.Errorf("%s: %s", answer.Status, p.Error)
+	}
+	return e
+}
+
+// readBody reads a body of at most limit bytes.
+func readBody(answer *http.Response, limit int) ([]byte, error) {
+	if answer.ContentLength > int64(limit) {
+		return nil, fmt.Errorf("answer of %d bytes, want %d at most", answer.ContentLength, limit)
+	}
+	b := make([]byte, answer.ContentLength)
+	_, err := io.ReadFull(answer.Body, b)
+	return b, err
+}

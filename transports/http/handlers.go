@@ -1,0 +1,227 @@
+package http
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"ipcbench/phase"
+)
+
+// An endpoint is one kind of request, with the name that it is counted under.
+type endpoint struct {
+	pattern, name string
+	serve         func(*server, *exchange) error
+	served        *atomic.Int64 // requests, for those who ask: the recorder may be off
+}
+
+func endpoints() []endpoint {
+	return []endpoint{
+		{"GET /v1/ping", "ping", (*server).ping, new(atomic.Int64)},
+		{"GET /v1/stats", "stats", (*server).stats, new(atomic.Int64)},
+		{"PUT /v1/tensors/{id}", "put", (*server).put, new(atomic.Int64)},
+		{"GET /v1/tensors/{id}", "get", (*server).get, new(atomic.Int64)},
+		{"DELETE /v1/tensors/{id}", "delete", (*server).delete, new(atomic.Int64)},
+		{"POST /v1/batch", "batch", (*server).batch, new(atomic.Int64)},
+		{"POST /v1/clear", "clear", (*server).clear, new(atomic.Int64)},
+		{"POST /v1/drain", "drain", (*server).drain, new(atomic.Int64)},
+		{"POST /v1/lanes/{lane}", "join", (*server).join, new(atomic.Int64)},
+		{"DELETE /v1/lanes/{lane}", "leave", (*server).leave, new(atomic.Int64)},
+		{"GET /v1/jobs/{lane}", "jobs", (*server).jobs, new(atomic.Int64)},
+		{"POST /v1/results/{lane}", "results", (*server).results, new(atomic.Int64)},
+	}
+}
+
+// An exchange is one request and its answer.
+type exchange struct {
+	*http.Request
+	w       http.ResponseWriter
+	control *http.ResponseController
+	began   bool // the answer's head was written
+}
+
+// scratch is the memory of one exchange, reused.
+type scratch struct {
+	body, table []byte
+	ids         [][]byte
+	shards      []shard
+	tail        [tailBytes]byte
+}
+
+// A statusError is an error with the status code that it is answered with.
+// Others are answered 500.
+type statusError struct {
+	code int
+	err  error
+}
+
+func (e statusError) Error() string { return e.err.Error() }
+func (e statusError) Unwrap() error { return e.err }
+
+func refuse(code int, format string, args ...any) error {
+	return statusError{code, fmt.Errorf(format, args...)}
+}
+
+// problem is the body of every answer that is an error.
+type problem struct {
+	Error   string   `json:"error"`
+	Missing []string `json:"missing,omitempty"` // ids that the store does not know, in the order of the request
+}
+
+// handler returns the handler of all endpoints.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, e := range s.endpoints {
+		counter := s.o.Rec.Counter(phase.Served + e.name)
+		mux.HandleFunc(e.pattern, func(w http.ResponseWriter, r *http.Request) {
+			counter.Add(1)
+			e.served.Add(1)
+			x := &exchange{Request: r, w: w, control: http.NewResponseController(w)}
+			x.fail(s.guard(e, x))
+		})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		closing := s.closing
+		if !closing {
+			s.handlers.Add(1)
+		}
+		s.mu.Unlock()
+		if closing {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		defer s.handlers.Done()
+		// A peer that sends or reads too slowly is given up. The longest wait, for
+		// a job, and long answers set deadlines of their own.
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Now().Add(allow(max(r.ContentLength, 0)))) // a closed connection shows in what follows
+		_ = control.SetWriteDeadline(time.Now().Add(patience))
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// guard serves one request. A panic is an answer like other errors, and not the
+// end of the process.
+func (s *server) guard(e endpoint, x *exchange) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			err = fmt.Errorf("%s: %v", e.name, p)
+		}
+	}()
+	return e.serve(s, x)
+}
+
+// fail answers with err. If half an answer is out, it closes the connection: a
+// body that is shorter than announced cannot be taken for a whole one.
+func (x *exchange) fail(err error) {
+	if err == nil {
+		return
+	}
+	if x.began {
+		panic(http.ErrAbortHandler)
+	}
+	code := http.StatusInternalServerError
+	if e := (statusError{}); errors.As(err, &e) {
+		code = e.code
+	}
+	var missing missingError
+	errors.As(err, &missing)
+	x.answerJSON(code, problem{Error: err.Error(), Missing: missing.ids})
+}
+
+// head writes the head of an answer with a body of n bytes.
+func (x *exchange) head(code int, kind string, n int) {
+	h := x.w.Header()
+	if n > 0 || code == http.StatusOK {
+		h.Set("Content-Type", kind)
+		h.Set("Content-Length", strconv.Itoa(n))
+	}
+	_ = x.control.SetWriteDeadline(time.Now().Add(allow(int64(n)))) // a closed connection shows in the write
+	x.w.WriteHeader(code)
+	x.began = true
+}
+
+// answer writes a whole answer.
+func (x *exchange) answer(code int, kind string, body []byte) error {
+	x.head(code, kind, len(body))
+	_, err := x.w.Write(body)
+	return err
+}
+
+func (x *exchange) answerJSON(code int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return x.answer(code, typeJSON, append(body, '\n'))
+}
+
+// empty answers that all is well and there is nothing more to say.
+func (x *exchange) empty() error {
+	x.head(http.StatusNoContent, "", 0)
+	return nil
+}
+
+// length returns the announced length of the request's body.
+func (x *exchange) length(limit int) (int, error) {
+	switch {
+	case x.ContentLength < 0:
+		return 0, refuse(http.StatusLengthRequired, "body without Content-Length")
+	case x.ContentLength > int64(limit):
+		return 0, refuse(http.StatusRequestEntityTooLarge, "body of %d bytes, want %d at most", x.ContentLength, limit)
+	}
+	return int(x.ContentLength), nil
+}
+
+// readFull fills b from the request's body.
+func (x *exchange) readFull(b []byte) error {
+	if _, err := io.ReadFull(x.Body, b); err != nil {
+		return refuse(http.StatusBadRequest, "body broke off: %w", broken(err))
+	}
+	return nil
+}
+
+// broken spells the end of a connection so that nobody takes it for the end of
+// a session.
+func broken(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// readAll reads a body of at most limit bytes into memory that grows no further
+// than what has arrived.
+func (x *exchange) readAll(limit int, into []byte) ([]byte, error) {
+	n, err := x.length(limit)
+	if err != nil {
+		return into, err
+	}
+	const step = 1 << 20
+	b := into[:0]
+	for len(b) < n {
+		m := min(n-len(b), step)
+		if cap(b)-len(b) < m {
+			b = append(b, make([]byte, m)...)
+		} else {
+			b = b[:len(b)+m]
+		}
+		if err := x.readFull(b[len(b)-m:]); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+func (x *exchange) isJSON() bool { return x.Header.Get("Content-Type") == typeJSON }
+
+func (s *server) ping(x *exchange) error { return x.empty() }

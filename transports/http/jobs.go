@@ -1,0 +1,183 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+)
+
+// laneOf returns the lane that the request's path names.
+func (s *server) laneOf(x *exchange) (*lane, error) {
+	n, err := parseCount(x.PathValue("lane"), uint64(len(s.lanes)-1))
+	if err != nil {
+		return nil, refuse(http.StatusNotFound, "lane %w", err)
+	}
+	return s.lanes[n], nil
+}
+
+// join is a worker's first request. It names the layouts that the worker means.
+func (s *server) join(x *exchange) error {
+	l, err := s.laneOf(x)
+	if err != nil {
+		return err
+	}
+	q := x.URL.Query()
+	if down, up := digest(s.o.Down), digest(s.o.Up); q.Get("down") != down || q.Get("up") != up {
+		return refuse(http.StatusConflict, "the worker's layouts are %.64q and %.64q, want %s and %s", q.Get("down"), q.Get("up"), down, up)
+	}
+	var c *conn
+	if !x.Close {
+		c = x.conn()
+	}
+	if err := l.join(c); err != nil {
+		return refuse(http.StatusConflict, "lane %d: %w", l.n, err)
+	}
+	return x.empty()
+}
+
+func digest(l *tensor.Layout) string { return strconv.FormatUint(l.Digest(), 16) }
+
+func (s *server) leave(x *exchange) error {
+	l, err := s.laneOf(x)
+	if err != nil {
+		return err
+	}
+	if err := l.leave(x.conn()); err != nil {
+		return refuse(http.StatusConflict, "lane %d: %w", l.n, err)
+	}
+	return x.empty()
+}
+
+// conn returns the connection that the request came on.
+func (x *exchange) conn() *conn { return x.Context().Value(connKey{}).(*conn) }
+
+// jobs parks the request until there is a job.
+func (s *server) jobs(x *exchange) error {
+	l, err := s.laneOf(x)
+	if err != nil {
+		return err
+	}
+	answer, err := l.take(x.Context(), x.conn())
+	switch {
+	case errors.Is(err, io.EOF):
+		err := x.answer(http.StatusGone, typeText, []byte("the session is over\n"))
+		_ = x.control.Flush() // the connection closes as soon as the lane has left
+		return errors.Join(err, l.leave(x.conn()))
+	case err != nil:
+		return refuse(http.StatusConflict, "lane %d: %w", l.n, err)
+	}
+	return x.answer(http.StatusOK, typeJSON, answer)
+}
+
+// results takes the update of the job that is out, straight into its place.
+func (s *server) results(x *exchange) error {
+	l, err := s.laneOf(x)
+	if err != nil {
+		return err
+	}
+	if x.isJSON() {
+		return s.resultsJSON(x, l)
+	}
+	h, err := x.resultHead(len(s.tables.up.bytes), s.o.Up.Payload())
+	if err != nil {
+		return err
+	}
+	p, err := l.begin(h.round, h.client)
+	if err != nil {
+		return l.conflict(h.round, h.client, err)
+	}
+	span := s.o.Rec.Begin(phase.Read, phase.ID{Lane: l.n, Round: h.round, Client: h.client})
+	err = s.readUpdate(x, h, p)
+	span.End()
+	if err != nil {
+		l.abandon(p, fmt.Errorf("update of round %d, client %d: %w", h.round, h.client, err))
+		return err
+	}
+	return s.arrived(x, l, p, h.cache)
+}
+
+// arrived hands over an update that is complete.
+func (s *server) arrived(x *exchange, l *lane, p *tensor.Package, c cacheStats) error {
+	s.count.tensors.Add(p.Len())
+	s.count.bytes.Add(s.o.Up.Payload())
+	if err := l.deliver(p, c); err != nil {
+		return refuse(http.StatusConflict, "lane %d: %w", l.n, err)
+	}
+	return x.empty()
+}
+
+// conflict answers an upload that the lane does not expect.
+func (l *lane) conflict(round, client int, err error) error {
+	return refuse(http.StatusConflict, "lane %d: round %d, client %d: %w", l.n, round, client, err)
+}
+
+// A resultHead is what the header fields of an upload say.
+type resultHead struct {
+	round, client, receipt int
+	cache                  cacheStats
+}
+
+// resultHead checks the head of an upload whose tensors have a table and a
+// payload of the given sizes. Nothing is read before everything fits.
+func (x *exchange) resultHead(table, payload int) (h resultHead, err error) {
+	for _, f := range []struct {
+		name  string
+		value *int
+		limit int
+	}{
+		{fieldRound, &h.round, 1 << 40},
+		{fieldClient, &h.client, 1 << 40},
+		{fieldReceipt, &h.receipt, maxReceipt},
+		{fieldCached, &h.cache.Tensors, 1 << 40},
+		{fieldCache, &h.cache.Bytes, 1 << 60},
+	} {
+		n, err := parseCount(x.Header.Get(f.name), uint64(f.limit))
+		if err != nil {
+			return h, refuse(http.StatusBadRequest, "%s: %w", f.name, err)
+		}
+		*f.value = int(n)
+	}
+	want := h.receipt + table + payload
+	n, err := x.length(want)
+	if err == nil && n != want {
+		err = refuse(http.StatusBadRequest, "body of %d bytes, want %d: receipt %d, table %d, tensors %d", n, want, h.receipt, table, payload)
+	}
+	return h, err
+}
+
+// readUpdate reads receipt, table and tensors of an update.
+func (s *server) readUpdate(x *exchange, h resultHead, p *tensor.Package) error {
+	p.Receipt = resize(p.Receipt, h.receipt) // the session's own memory: nobody else sets a collected receipt
+	if err := x.readFull(p.Receipt); err != nil {
+		return err
+	}
+	m := s.scratch.Get().(*scratch)
+	defer s.scratch.Put(m)
+	want := s.tables.up.bytes
+	m.table = resize(m.table, len(want))
+	if err := x.readFull(m.table); err != nil {
+		return err
+	}
+	if err := matchTable(m.table, want); err != nil {
+		return refuse(http.StatusBadRequest, "%w", err)
+	}
+	for i := range p.Len() {
+		if err := x.readFull(p.View(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resize returns b with length n, in new memory if it has to be.
+func resize(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}

@@ -1,0 +1,176 @@
+package http
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"ipcbench/tensor"
+)
+
+// A store holds tensors by id: those that were put one by one, and the
+// published model, whose tensors are named after it: model-7.0, model-7.1, ….
+//
+// What it hands out is never written to while its shard is live, and a reader
+// that outlives a shard notices: see shard.live.
+type store struct {
+	room int // bytes that put tensors may take
+
+	mu     sync.RWMutex
+	single map[string]*single // guarded by mu
+	bytes  int                // guarded by mu: of single tensors, and of those being received
+	model  *modelSet          // guarded by mu; nil before the first Publish
+}
+
+// A single is a tensor that was put.
+type single struct {
+	kind  kind
+	entry []byte // of a table
+	data  []byte
+}
+
+// A modelSet is one published model. It retires before its memory is written to
+// again.
+type modelSet struct {
+	name    string
+	p       *tensor.Package
+	table   table
+	retired atomic.Bool
+}
+
+// A shard is a tensor as a reader gets it.
+type shard struct {
+	entry []byte
+	data  []byte
+	set   *modelSet // nil for a single tensor, whose memory is never reused
+}
+
+// live reports whether the bytes that were read so far are the shard's: its
+// memory was not reused in the meantime.
+func (s shard) live() bool { return s.set == nil || !s.set.retired.Load() }
+
+func newStore(room int) *store {
+	return &store{room: room, single: map[string]*single{}}
+}
+
+// Errors of the store that have a status code of their own.
+var (
+	errNoRoom  = errors.New("the store is full")
+	errSession = errors.New("the tensors of a published model belong to the session")
+)
+
+// find returns the tensor called id.
+func (s *store) find(id []byte) (shard, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if t, ok := s.single[string(id)]; ok {
+		return shard{entry: t.entry, data: t.data}, true
+	}
+	i, ok := s.inModel(id)
+	if !ok {
+		return shard{}, false
+	}
+	return shard{entry: s.model.table.part(i, i+1), data: s.model.p.View(i), set: s.model}, true
+}
+
+// inModel returns which tensor of the published model id names. s.mu is held.
+func (s *store) inModel(id []byte) (i int, ok bool) {
+	if s.model == nil {
+		return 0, false
+	}
+	digits, ok := bytes.CutPrefix(id, []byte(s.model.name))
+	if !ok || len(digits) < 2 || len(digits) > 10 || digits[0] != '.' || digits[1] == '0' && len(digits) > 2 {
+		return 0, false
+	}
+	for _, c := range digits[1:] {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		i = 10*i + int(c-'0')
+	}
+	return i, i < s.model.p.Len()
+}
+
+// reserve takes n bytes of room. They are given back with unreserve, unless the
+// tensor is put.
+func (s *store) reserve(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > s.room-s.bytes {
+		return fmt.Errorf("%w: %d of %d bytes are taken, %d more were asked for", errNoRoom, s.bytes, s.room, n)
+	}
+	s.bytes += n
+	return nil
+}
+
+func (s *store) unreserve(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= n
+}
+
+// put makes a tensor visible whose room was reserved and whose bytes are all
+// there. It reports whether the id is new.
+func (s *store) put(id string, t *single) (created bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.inModel([]byte(id)); ok {
+		s.bytes -= len(t.data)
+		return false, errSession
+	}
+	before, replaced := s.single[id]
+	if replaced {
+		s.bytes -= len(before.data)
+	}
+	s.single[id] = t
+	return !replaced, nil
+}
+
+// remove deletes tensors that were put, and returns how many of the ids there
+// were. If one of them belongs to the model nothing is deleted.
+func (s *store) remove(ids ...[]byte) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if _, ok := s.inModel(id); ok {
+			return 0, errSession
+		}
+	}
+	for _, id := range ids {
+		if t, ok := s.single[string(id)]; ok {
+			delete(s.single, string(id))
+			s.bytes -= len(t.data)
+			n++
+		}
+	}
+	return n, nil
+}
+
+// publish makes m the model, and the one before unknown.
+func (s *store) publish(m *modelSet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.model != nil {
+		s.model.retired.Store(true)
+	}
+	s.model = m
+}
+
+// current returns the published model.
+func (s *store) current() (*modelSet, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.model == nil {
+		return nil, errors.New("no model was published")
+	}
+	return s.model, nil
+}
+
+// held returns how many tensors were put and are still there, and their bytes.
+func (s *store) held() (tensors, bytes int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.single), s.bytes
+}

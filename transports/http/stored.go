@@ -1,0 +1,232 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ipcbench/phase"
+)
+
+// tailBytes is how many bytes of a body's end are held back until it is certain
+// that all bytes before were those of live shards.
+const tailBytes = 64
+
+// missingError lists the ids of a batch that the store does not know.
+type missingError struct{ ids []string }
+
+func (e missingError) Error() string {
+	return fmt.Sprintf("%d tensors are not in the store", len(e.ids))
+}
+
+// put stores one tensor. Nobody sees it before all its bytes are there.
+func (s *server) put(x *exchange) error {
+	id := x.PathValue("id")
+	if err := checkID([]byte(id)); err != nil {
+		return refuse(http.StatusBadRequest, "%w", err)
+	}
+	n, err := x.length(s.store.room)
+	if err != nil {
+		return err
+	}
+	shape, err := parseShape(x.Header.Get(fieldShape))
+	if err != nil {
+		return refuse(http.StatusBadRequest, "%s: %w", fieldShape, err)
+	}
+	t := &single{kind: kind{dtype: x.Header.Get(fieldDType), shape: shape, size: n}}
+	if err := t.kind.check(); err != nil {
+		return refuse(http.StatusBadRequest, "%s, %s: %w", fieldDType, fieldShape, err)
+	}
+	t.entry = t.kind.appendEntry(nil)
+	if err := s.store.reserve(n); err != nil {
+		return refuse(http.StatusInsufficientStorage, "%w", err)
+	}
+	if t.data, err = x.readAll(n, nil); err != nil {
+		s.store.unreserve(n)
+		return err
+	}
+	created, err := s.store.put(id, t)
+	switch {
+	case err != nil:
+		return refuse(http.StatusConflict, "%w", err)
+	case created:
+		x.head(http.StatusCreated, "", 0)
+		return nil
+	}
+	return x.empty()
+}
+
+// get answers with one tensor.
+func (s *server) get(x *exchange) error {
+	id := []byte(x.PathValue("id"))
+	if err := checkID(id); err != nil {
+		return refuse(http.StatusBadRequest, "%w", err)
+	}
+	t, ok := s.store.find(id)
+	if !ok {
+		return refuse(http.StatusNotFound, "no tensor %s in the store", id)
+	}
+	k, _, err := parseEntry(t.entry)
+	if err != nil {
+		return err
+	}
+	x.w.Header().Set(fieldDType, k.dtype)
+	x.w.Header().Set(fieldShape, formatShape(k.shape))
+	m := s.scratch.Get().(*scratch)
+	defer s.scratch.Put(m)
+	m.shards = append(m.shards[:0], t)
+	return x.shards(m, nil, len(t.data))
+}
+
+func (s *server) delete(x *exchange) error {
+	id := []byte(x.PathValue("id"))
+	if err := checkID(id); err != nil {
+		return refuse(http.StatusBadRequest, "%w", err)
+	}
+	n, err := s.store.remove(id)
+	switch {
+	case err != nil:
+		return refuse(http.StatusConflict, "%w", err)
+	case n == 0:
+		return refuse(http.StatusNotFound, "no tensor %s in the store", id)
+	}
+	return x.empty()
+}
+
+// batch answers with the tensors of all ids, in their order, or with the ids
+// that it does not know. A request in JSON gets its answer in JSON.
+func (s *server) batch(x *exchange) error {
+	m := s.scratch.Get().(*scratch)
+	defer s.scratch.Put(m)
+	var err error
+	if m.body, err = x.readAll(maxControl, m.body); err != nil {
+		return err
+	}
+	_ = x.control.SetReadDeadline(time.Time{}) // an answer may take longer than its request
+	if m.ids, err = parseIDs(m.ids[:0], m.body, x.isJSON()); err != nil {
+		return refuse(http.StatusBadRequest, "%w", err)
+	}
+	m.shards, m.table = m.shards[:0], m.table[:0]
+	var missing missingError
+	total := 0
+	for _, id := range m.ids {
+		t, ok := s.store.find(id)
+		if !ok {
+			missing.ids = append(missing.ids, string(id))
+			continue
+		}
+		m.shards, m.table = append(m.shards, t), append(m.table, t.entry...)
+		total += len(t.data)
+	}
+	if len(missing.ids) > 0 {
+		return statusError{http.StatusBadRequest, missing}
+	}
+	span := s.o.Rec.Begin(phase.Send, phase.ID{Lane: -1, Round: -1, Client: -1})
+	defer span.End()
+	if x.isJSON() {
+		return s.batchJSON(x, m)
+	}
+	h := x.w.Header()
+	h.Set(fieldCount, strconv.Itoa(len(m.shards)))
+	h.Set(fieldTable, strconv.Itoa(len(m.table)))
+	return x.shards(m, m.table, total)
+}
+
+// shards answers with a table and the tensors in m.shards, from where they lie.
+// Should the memory of one be reused meanwhile, which happens only to those who
+// read a model that is not theirs, the body ends short.
+func (x *exchange) shards(m *scratch, table []byte, total int) error {
+	x.head(http.StatusOK, typeRaw, len(table)+total)
+	if _, err := x.w.Write(table); err != nil {
+		return err
+	}
+	last := len(m.shards) - 1
+	for last >= 0 && len(m.shards[last].data) == 0 {
+		last--
+	}
+	for i, t := range m.shards[:last+1] {
+		data, tail := t.data, []byte(nil)
+		if i == last {
+			tail = m.tail[:copy(m.tail[:], data[max(0, len(data)-tailBytes):])]
+			data = data[:len(data)-len(tail)]
+		}
+		if _, err := x.w.Write(data); err != nil {
+			return err
+		}
+		if i == last {
+			for _, t := range m.shards {
+				if !t.live() {
+					return errRetired
+				}
+			}
+			if _, err := x.w.Write(tail); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errRetired = errors.New("the model was replaced while it was being read")
+
+// clear deletes the tensors of all ids that the store knows, and says how many
+// those were.
+func (s *server) clear(x *exchange) error {
+	body, err := x.readAll(maxControl, nil)
+	if err != nil {
+		return err
+	}
+	ids, err := parseIDs(nil, body, x.isJSON())
+	if err != nil {
+		return refuse(http.StatusBadRequest, "%w", err)
+	}
+	n, err := s.store.remove(ids...)
+	if err != nil {
+		return refuse(http.StatusConflict, "%w", err)
+	}
+	return x.answerJSON(http.StatusOK, clearAnswer{Cleared: n})
+}
+
+type clearAnswer struct {
+	Cleared int `json:"cleared_count"`
+}
+
+// statsAnswer is what the server knows of the store and of the workers' caches.
+type statsAnswer struct {
+	Tensors  int              `json:"tensors"` // that were put
+	Bytes    int              `json:"bytes"`   // of these
+	Capacity int              `json:"capacity"`
+	Model    string           `json:"model,omitempty"` // the ids of its tensors are this, a dot, and 0, 1, …
+	Count    int              `json:"model_tensors"`
+	Served   map[string]int64 `json:"served"` // requests by endpoint
+	Caches   []cacheStats     `json:"caches"` // of each lane, as its last result said
+}
+
+func (s *server) stats(x *exchange) error {
+	a := statsAnswer{Capacity: s.store.room, Served: map[string]int64{}}
+	a.Tensors, a.Bytes = s.store.held()
+	if m, err := s.store.current(); err == nil {
+		a.Model, a.Count = m.name, m.p.Len()
+	}
+	for _, e := range s.endpoints {
+		a.Served[e.name] = e.served.Load()
+	}
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		a.Caches = append(a.Caches, l.cached)
+		l.mu.Unlock()
+	}
+	return x.answerJSON(http.StatusOK, a)
+}
+
+// drain makes every worker empty its cache before it works on its next job.
+func (s *server) drain(x *exchange) error {
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		l.drain = true
+		l.mu.Unlock()
+	}
+	return x.empty()
+}
