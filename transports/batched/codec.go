@@ -1,0 +1,279 @@
+package batched
+
+import (
+	"slices"
+
+	"google.golang.org/grpc/encoding"
+	stock "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// codec is gRPC's codec "proto" with a short cut for messages that hold tensors:
+// it sends their data by reference and leaves received data where it arrived,
+// for one copy into its final place. On the wire there is no difference. All
+// other messages go through the stock codec.
+type codec struct{ stock encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(stock.Name)} }
+
+// Name makes the content type that of plain protobuf.
+func (codec) Name() string { return stock.Name }
+
+// Marshal implements encoding.CodecV2. It hands the buffers of an outgoing
+// message over to gRPC, so that such a message can be sent once.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if m, ok := v.(*outgoing); ok {
+		bufs := m.bufs
+		m.bufs = nil
+		return bufs, nil
+	}
+	return c.stock.Marshal(v)
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if m, ok := v.(*incoming); ok {
+		return m.decode(data)
+	}
+	return c.stock.Unmarshal(data, v)
+}
+
+// A form is one of the three messages that hold tensors. They have the same
+// fields under the same numbers, but for what the flags say.
+type form uint8
+
+const (
+	single form = iota // GetAggregatedTensorResponse: one tensor
+	many               // GetAggregatedTensorsResponse: several
+	chunk              // TensorChunk: several, and results
+)
+
+// Field numbers of those messages, of MessageHeader and of NamedTensor.
+const (
+	fieldHeader  = 1
+	fieldResults = 2
+	fieldTensors = 3
+
+	fieldSender     = 1
+	fieldReceiver   = 2
+	fieldFederation = 3
+
+	fieldName     = 1
+	fieldDType    = 2
+	fieldShape    = 3
+	fieldRound    = 4
+	fieldReport   = 5
+	fieldTags     = 6
+	fieldLossless = 7
+	fieldCodec    = 8
+	fieldOffset   = 9
+	fieldData     = 10
+)
+
+// An incoming is a received message that holds tensors. It keeps the buffers in
+// which the message arrived until release, and may be used again after that.
+type incoming struct {
+	form    form
+	bufs    mem.BufferSlice
+	header  header
+	results *pb.TaskResults // nil if there are none
+	tensors []named
+}
+
+// A header is a MessageHeader.
+type header struct {
+	set                          bool
+	sender, receiver, federation []byte
+}
+
+// A named is a NamedTensor whose data lies where it arrived.
+type named struct {
+	name     []byte
+	dtype    int32
+	shape    []int64
+	round    int64
+	report   bool
+	tags     [][]byte
+	lossless bool
+	codec    []*pb.CodecMetadata
+	offset   uint64
+	data     view
+}
+
+// release gives the buffers back to gRPC.
+func (m *incoming) release() {
+	m.bufs.Free()
+	m.bufs = nil
+}
+
+// decode reads a message from data and keeps a reference to it, unless it fails.
+func (m *incoming) decode(data mem.BufferSlice) error {
+	m.release()
+	m.header = header{sender: m.header.sender[:0], receiver: m.header.receiver[:0], federation: m.header.federation[:0]}
+	m.results = nil
+	m.tensors = m.tensors[:0]
+	if err := m.fields(viewOf(data)); err != nil {
+		return err
+	}
+	data.Ref()
+	m.bufs = data
+	return nil
+}
+
+func (m *incoming) fields(v view) error {
+	for v.n > 0 {
+		num, typ, err := v.field()
+		if err != nil {
+			return err
+		}
+		var in view
+		if typ != protowire.BytesType {
+			err = v.skipField(num, typ)
+		} else if in, err = v.bytes(); err == nil {
+			err = m.field(num, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *incoming) field(num protowire.Number, v view) error {
+	switch {
+	case num == fieldHeader:
+		return m.header.merge(v)
+	case num == fieldResults && m.form == chunk:
+		return m.mergeResults(v)
+	case num == fieldTensors:
+		return m.tensor().merge(v)
+	}
+	return nil
+}
+
+// tensor returns the tensor that the next field is about: a new one, or in a
+// message that has a single one always that, as protobuf merges.
+func (m *incoming) tensor() *named {
+	if m.form == single && len(m.tensors) == 1 {
+		return &m.tensors[0]
+	}
+	n := len(m.tensors)
+	m.tensors = slices.Grow(m.tensors, 1)[:n+1]
+	t := &m.tensors[n]
+	*t = named{name: t.name[:0], shape: t.shape[:0], tags: t.tags[:0]}
+	return t
+}
+
+func (m *incoming) mergeResults(v view) error {
+	if m.results == nil {
+		m.results = &pb.TaskResults{}
+	}
+	return proto.UnmarshalOptions{Merge: true}.Unmarshal(v.appendTo(nil), m.results)
+}
+
+func (h *header) merge(v view) error {
+	h.set = true
+	for v.n > 0 {
+		num, typ, err := v.field()
+		if err != nil {
+			return err
+		}
+		var in view
+		if typ != protowire.BytesType {
+			err = v.skipField(num, typ)
+		} else if in, err = v.bytes(); err == nil {
+			err = h.text(num, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *header) text(num protowire.Number, v view) (err error) {
+	switch num {
+	case fieldSender:
+		h.sender, err = v.text(h.sender)
+	case fieldReceiver:
+		h.receiver, err = v.text(h.receiver)
+	case fieldFederation:
+		h.federation, err = v.text(h.federation)
+	}
+	return err
+}
+
+func (t *named) merge(v view) error {
+	for v.n > 0 {
+		num, typ, err := v.field()
+		if err != nil {
+			return err
+		}
+		switch typ {
+		case protowire.VarintType:
+			var x uint64
+			if x, err = v.varint(); err == nil {
+				t.number(num, x)
+			}
+		case protowire.BytesType:
+			var in view
+			if in, err = v.bytes(); err == nil {
+				err = t.bytes(num, in)
+			}
+		default:
+			err = v.skipField(num, typ)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// number sets the field to x, if it is a number.
+func (t *named) number(num protowire.Number, x uint64) {
+	switch num {
+	case fieldDType:
+		t.dtype = int32(x)
+	case fieldShape: // one entry, not packed
+		t.shape = append(t.shape, int64(x))
+	case fieldRound:
+		t.round = int64(x)
+	case fieldReport:
+		t.report = x != 0
+	case fieldLossless:
+		t.lossless = x != 0
+	case fieldOffset:
+		t.offset = x
+	}
+}
+
+// bytes sets the field to what v holds, if it is of that kind.
+func (t *named) bytes(num protowire.Number, v view) (err error) {
+	switch num {
+	case fieldName:
+		t.name, err = v.text(t.name)
+	case fieldShape: // packed
+		for v.n > 0 && err == nil {
+			var x uint64
+			if x, err = v.varint(); err == nil {
+				t.shape = append(t.shape, int64(x))
+			}
+		}
+	case fieldTags:
+		n := len(t.tags)
+		t.tags = slices.Grow(t.tags, 1)[:n+1]
+		t.tags[n], err = v.text(t.tags[n])
+	case fieldCodec:
+		c := &pb.CodecMetadata{}
+		err = proto.Unmarshal(v.appendTo(nil), c)
+		t.codec = append(t.codec, c)
+	case fieldData:
+		t.data = v
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package batched
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+
+	"google.golang.org/grpc/peer"
+
+	"ipcbench/phase"
+)
+
+// maxSocketPath is the longest path of a Unix socket: sun_path less its NUL.
+const maxSocketPath = 107
+
+// checkAddress refuses what is neither a Unix socket nor a loopback address:
+// nothing here is encrypted or authenticated.
+func checkAddress(a address) error {
+	switch a.network {
+	case "unix":
+		if len(a.at) > maxSocketPath {
+			return fmt.Errorf("socket %s: path of %d bytes, at most %d fit", a.at, len(a.at), maxSocketPath)
+		}
+		return nil
+	case "tcp":
+		host, _, err := net.SplitHostPort(a.at)
+		if err != nil {
+			return err
+		}
+		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+			return fmt.Errorf("address %s: not a loopback address", a.at)
+		}
+		return nil
+	}
+	return fmt.Errorf("network %q: want unix or tcp", a.network)
+}
+
+// wire counts what its connections move.
+type wire struct{ sent, received, opened *phase.Counter }
+
+// newWire returns the counters of one process; opened names that of connections.
+func newWire(rec *phase.Recorder, opened string) *wire {
+	return &wire{rec.Counter(phase.WireSent), rec.Counter(phase.WireReceived), rec.Counter(opened)}
+}
+
+// listen opens a listener that counts.
+func (w *wire) listen(a address) (*listener, error) {
+	if err := checkAddress(a); err != nil {
+		return nil, err
+	}
+	l, err := net.Listen(a.network, a.at)
+	if err != nil {
+		return nil, err
+	}
+	if a.network == "unix" {
+		if err := os.Chmod(a.at, 0o600); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return &listener{Listener: l, wire: w}, nil
+}
+
+// dial opens a connection that counts.
+func (w *wire) dial(ctx context.Context, a address) (net.Conn, error) {
+	if err := checkAddress(a); err != nil {
+		return nil, err
+	}
+	var d net.Dialer
+	c, err := d.DialContext(ctx, a.network, a.at)
+	if err != nil {
+		return nil, err
+	}
+	w.opened.Add(1)
+	return &conn{Conn: c, wire: w}, nil
+}
+
+type listener struct {
+	net.Listener
+	wire *wire
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.wire.opened.Add(1)
+	return &conn{Conn: c, wire: l.wire}, nil
+}
+
+// A conn counts its bytes and knows whose it is.
+type conn struct {
+	net.Conn
+	wire *wire
+	lane atomic.Pointer[lane] // set by the first request that names its sender
+	shut atomic.Bool
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.wire.received.Add(n)
+	return n, err
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.wire.sent.Add(n)
+	return n, err
+}
+
+// belongsTo says that c is a connection of lane l.
+func (c *conn) belongsTo(l *lane) {
+	if c.lane.CompareAndSwap(nil, l) {
+		l.connected(1)
+	}
+}
+
+func (c *conn) Close() error {
+	if c.shut.CompareAndSwap(false, true) {
+		if l := c.lane.Load(); l != nil {
+			l.connected(-1)
+		}
+	}
+	return c.Conn.Close()
+}
+
+// RemoteAddr is how handlers find the connection of their request: gRPC hands it
+// to them as the peer's address.
+func (c *conn) RemoteAddr() net.Addr { return connAddr{c.Conn.RemoteAddr(), c} }
+
+type connAddr struct {
+	net.Addr
+	conn *conn
+}
+
+// connOf returns the connection of a handler's request.
+func connOf(ctx context.Context) *conn {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	a, ok := p.Addr.(connAddr)
+	if !ok {
+		return nil
+	}
+	return a.conn
+}

@@ -1,0 +1,49 @@
+package batched
+
+import (
+	"ipcbench/phase"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// Names of counters of this package's own.
+const (
+	dialled  = "connections.dialled"  // by workers
+	accepted = "connections.accepted" // by the server
+	retries  = "retries"              // calls made again by workers, and not counted as calls until they succeed
+)
+
+// methods holds a counter for each method. A call counts when its answer is in,
+// so that a request that parks across rounds belongs to the round of its job.
+type methods struct {
+	ping, join, leave, tasks, tensor, batch, stream, results *phase.Counter
+}
+
+func newMethods(rec *phase.Recorder, prefix string) methods {
+	count := func(full string) *phase.Counter {
+		return rec.Counter(prefix + full[len("/"+pb.Federation_ServiceDesc.ServiceName+"/"):])
+	}
+	return methods{
+		ping:    count(pb.Federation_Ping_FullMethodName),
+		join:    count(pb.Federation_Join_FullMethodName),
+		leave:   count(pb.Federation_Leave_FullMethodName),
+		tasks:   count(pb.Federation_GetTasks_FullMethodName),
+		tensor:  count(pb.Federation_GetAggregatedTensor_FullMethodName),
+		batch:   count(pb.Federation_GetAggregatedTensors_FullMethodName),
+		stream:  count(pb.Federation_StreamAggregatedTensors_FullMethodName),
+		results: count(pb.Federation_SendLocalTaskResults_FullMethodName),
+	}
+}
+
+// bodies counts received tensors.
+type bodies struct{ tensors, bytes, copied *phase.Counter }
+
+func newBodies(rec *phase.Recorder) bodies {
+	return bodies{rec.Counter(phase.BodyTensors), rec.Counter(phase.BodyBytes), rec.Counter(phase.Copied)}
+}
+
+// add counts what an assembly put in place.
+func (b bodies) add(a *assembly) {
+	b.tensors.Add(a.count)
+	b.bytes.Add(a.moved)
+	b.copied.Add(a.moved)
+}

@@ -1,0 +1,85 @@
+package batched
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// aggregator is the server's name in headers.
+const aggregator = "aggregator"
+
+// workerName returns the name of a lane's worker in headers.
+func workerName(lane int) string { return "worker-" + strconv.Itoa(lane) }
+
+// laneOf is the inverse of workerName.
+func laneOf(name []byte, lanes int) (int, bool) {
+	digits, ok := strings.CutPrefix(string(name), "worker-")
+	lane, err := strconv.Atoi(digits)
+	if !ok || err != nil || lane < 0 || lane >= lanes || workerName(lane) != string(name) {
+		return 0, false
+	}
+	return lane, true
+}
+
+// headerOf returns what m says, for the checks below.
+func headerOf(m *pb.MessageHeader) header {
+	if m == nil {
+		return header{}
+	}
+	return header{set: true, sender: []byte(m.Sender), receiver: []byte(m.Receiver), federation: []byte(m.FederationId)}
+}
+
+// admit returns the lane whose worker sent h, and refuses what is meant for
+// somebody else.
+func (s *server) admit(ctx context.Context, h header) (*lane, error) {
+	switch {
+	case !h.set:
+		return nil, refuse(noHeader, "no header")
+	case string(h.receiver) != aggregator:
+		return nil, refuse(wrongReceiver, "receiver %q: this is %q", h.receiver, aggregator)
+	case string(h.federation) != s.federation:
+		return nil, refuse(wrongFederation, "federation %q is not this one", h.federation)
+	}
+	i, ok := laneOf(h.sender, len(s.lanes))
+	if !ok {
+		return nil, refuse(wrongSender, "sender %q is none of the %d workers", h.sender, len(s.lanes))
+	}
+	if c := connOf(ctx); c != nil {
+		c.belongsTo(s.lanes[i])
+	}
+	return s.lanes[i], nil
+}
+
+// checkReply refuses a response whose header does not mirror the request's.
+func (w *worker) checkReply(h header) error {
+	switch {
+	case !h.set:
+		return refuse(noHeader, "response without a header")
+	case string(h.receiver) != w.name:
+		return refuse(wrongReceiver, "response for %q: this is %q", h.receiver, w.name)
+	case string(h.federation) != w.federation:
+		return refuse(wrongFederation, "response of federation %q", h.federation)
+	case string(h.sender) != aggregator:
+		return refuse(wrongSender, "response of %q: want %q", h.sender, aggregator)
+	}
+	return nil
+}
+
+// An address is where a server listens and which federation it serves: what
+// Addr returns and Dial takes.
+type address struct{ network, at, federation string }
+
+func (a address) String() string { return a.network + ":" + a.at + "#" + a.federation }
+
+func parseAddress(text string) (address, error) {
+	where, federation, ok := strings.Cut(text, "#")
+	network, at, ok2 := strings.Cut(where, ":")
+	if !ok || !ok2 || federation == "" || at == "" {
+		return address{}, fmt.Errorf("address %q: want network:address#federation", text)
+	}
+	return address{network, at, federation}, nil
+}

@@ -1,0 +1,95 @@
+package batched
+
+import (
+	"context"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// A lookup is a request for tensors that was found in order. It holds a slot
+// until done.
+type lookup struct {
+	s     *server
+	lane  *lane
+	id    phase.ID
+	model *tensor.Package
+	round int64
+	order []int // the tensors that were asked for
+}
+
+// find checks a request and looks its tensors up.
+func (s *server) find(ctx context.Context, h *pb.MessageHeader, client int64, specs []*pb.TensorSpec) (*lookup, error) {
+	l, err := s.admit(ctx, headerOf(h))
+	if err != nil {
+		return nil, err
+	}
+	j, ok := l.mail.Job()
+	switch {
+	case !ok:
+		return nil, refuse(wrongTask, "%s has no task", l.reply.Receiver)
+	case client != int64(j.Client):
+		return nil, refuse(wrongTask, "client %d: the task of %s is client %d's", client, l.reply.Receiver, j.Client)
+	}
+	f := &lookup{s: s, lane: l, id: phase.ID{Lane: l.index, Round: j.Round, Client: j.Client}, round: int64(j.Round)}
+	if f.model, err = s.model.Current(); err != nil {
+		return nil, refuse(wrongTask, "%v", err)
+	}
+	if err := f.resume(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.look(specs); err != nil {
+		f.done()
+		return nil, err
+	}
+	return f, nil
+}
+
+// resume takes a slot again after done.
+func (f *lookup) resume(ctx context.Context) error { return f.s.slots.take(ctx, f.s.o.Rec, f.id) }
+
+func (f *lookup) done() { f.s.slots.give() }
+
+// look finds the tensors that specs name.
+func (f *lookup) look(specs []*pb.TensorSpec) error {
+	f.order = make([]int, 0, len(specs))
+	asked := make([]bool, f.s.down.layout.Len())
+	for _, spec := range specs {
+		i, ok := f.s.down.index[spec.GetName()]
+		tags := spec.GetTags()
+		switch {
+		case !ok || spec.GetReport() || len(tags) != 1 || tags[0] != modelTag:
+			return refuse(unknownTensor, "no tensor %q with tags %q, report %v", spec.GetName(), tags, spec.GetReport())
+		case spec.GetRound() != f.round:
+			return refuse(wrongTask, "tensor %q of round %d: this is round %d", spec.GetName(), spec.GetRound(), f.round)
+		case asked[i]:
+			return refuse(duplicateTensor, "tensor %q is asked for twice", spec.GetName())
+		}
+		asked[i] = true
+		f.order = append(f.order, i)
+	}
+	return nil
+}
+
+// whole encodes all tensors into one message.
+func (f *lookup) whole() (*outgoing, error) {
+	defer f.s.o.Rec.Begin(phase.Encode, f.id).End()
+	c, small, all := f.s.down, headerRoom, headerRoom
+	for _, i := range f.order {
+		small += len(c.head[i]) + len(c.tail) + byReference
+		all += c.field(i)
+	}
+	if all > f.s.cfg.limit {
+		return nil, refuse(overLimit, "%s", overBatch(len(f.order), all, f.s.cfg.limit))
+	}
+	e := encoder{pool: &f.s.frames}
+	e.start(min(small, all))
+	if err := e.message(fieldHeader, f.lane.reply); err != nil {
+		return nil, err
+	}
+	for _, i := range f.order {
+		e.tensor(c, i, f.round, 0, f.model.View(i))
+	}
+	return e.finish(), nil
+}

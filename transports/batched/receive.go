@@ -1,0 +1,118 @@
+package batched
+
+import (
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	"ipcbench/phase"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// sendResults takes the results of a task. Nothing of them is visible before all
+// have come.
+func (s *server) sendResults(stream grpc.ServerStream) error {
+	m := &incoming{form: chunk}
+	defer m.release()
+	first := s.o.Rec.Begin(phase.Read, phase.ID{})
+	err := stream.RecvMsg(m)
+	if errors.Is(err, io.EOF) {
+		return refuse(emptyStream, "results without a message")
+	}
+	if err != nil {
+		return err
+	}
+	ctx, r := stream.Context(), m.results
+	l, err := s.admit(ctx, m.header)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		return refuse(wrongTask, "the first message says nothing about the task")
+	}
+	j, out := l.mail.Job()
+	if r.Round != int64(j.Round) || r.Client != int64(j.Client) {
+		return refuse(wrongTask, "results of round %d, client %d: the task of %s is round %d, client %d",
+			r.Round, r.Client, l.reply.Receiver, j.Round, j.Client)
+	}
+	if !out {
+		return refuse(duplicateResults, "the results are here")
+	}
+	if r.Report < r.Reports {
+		return s.takeReport(stream, l, m)
+	}
+	into, err := l.begin()
+	if err != nil {
+		return err
+	}
+	whole := false
+	defer func() {
+		if !whole {
+			_ = l.end(false)
+		}
+	}()
+	in := assembly{catalog: s.up, round: r.Round, into: into}
+	id := phase.ID{Lane: l.index, Round: j.Round, Client: j.Client}
+	first.EndAs(id)
+	for err == nil {
+		if err := s.slots.take(ctx, s.o.Rec, id); err != nil {
+			return err
+		}
+		err = in.take(m, s.o.Rec, id)
+		s.slots.give()
+		if err != nil {
+			return err
+		}
+		span := s.o.Rec.Begin(phase.Read, id)
+		err = stream.RecvMsg(m)
+		span.End()
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	if err := in.finish(); err != nil {
+		return err
+	}
+	into.Receipt = append(into.Receipt[:0], r.Receipt...)
+	s.bodies.add(&in)
+	s.served.results.Add(1)
+	whole = true
+	if err := l.end(true); err != nil {
+		return refuse(duplicateResults, "%v", err)
+	}
+	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
+}
+
+// takeReport takes a report that carries no tensors: what a collaborator says of
+// its task before it has the results.
+func (s *server) takeReport(stream grpc.ServerStream, l *lane, m *incoming) error {
+	r := m.results
+	for {
+		if len(m.tensors) > 0 {
+			return refuse(outOfOrder, "tensor %q in report %d of %d: only the last one carries tensors",
+				m.tensors[0].name, r.Report, r.Reports)
+		}
+		err := stream.RecvMsg(m)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.served.results.Add(1)
+	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
+}
+
+// take puts all tensors of m into place.
+func (a *assembly) take(m *incoming, rec *phase.Recorder, id phase.ID) error {
+	defer rec.Begin(phase.Decode, id).End()
+	for i := range m.tensors {
+		if err := a.add(&m.tensors[i]); err != nil {
+			return err
+		}
+	}
+	m.release()
+	return nil
+}

@@ -1,0 +1,86 @@
+package batched
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	"ipcbench/phase"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// send sends the reports of the task in hand; the last one carries the update.
+func (w *worker) send(ctx context.Context) error {
+	for n := 1; n <= w.cfg.reports; n++ {
+		first := true
+		err := w.call(ctx, w.cfg.deadline, w.calls.results, func(ctx context.Context, cc *grpc.ClientConn) error {
+			err := w.report(ctx, cc, n)
+			if !first && because(err, duplicateResults) {
+				return nil // the attempt before was whole, and only its answer was lost
+			}
+			first = false
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report sends one report.
+func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int) error {
+	if len(w.update.Receipt) > maxReceipt {
+		return refuse(overLimit, "a receipt of %d bytes: at most %d", len(w.update.Receipt), maxReceipt)
+	}
+	stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pb.Federation_SendLocalTaskResults_FullMethodName)
+	if err != nil {
+		return err
+	}
+	c := chunker{catalog: w.up, e: encoder{pool: &w.frames}, from: w.update, round: w.task.Round, size: w.cfg.chunk}
+	if n < w.cfg.reports {
+		c.order = []int{} // no tensors
+	}
+	results := &pb.TaskResults{
+		Round: w.task.Round, Client: w.task.Client,
+		Report: uint32(n), Reports: uint32(w.cfg.reports), Receipt: w.update.Receipt,
+	}
+	for first := true; first || !c.done(); first = false {
+		if err := w.sendChunk(stream, &c, results, first); errors.Is(err, io.EOF) {
+			break // the server has answered; the answer says why
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	resp := &pb.SendLocalTaskResultsResponse{}
+	span := w.o.Rec.Begin(phase.Wait, w.id())
+	err = stream.RecvMsg(resp)
+	span.End()
+	if err != nil {
+		return err
+	}
+	return w.checkReply(headerOf(resp.Header))
+}
+
+func (w *worker) sendChunk(stream grpc.ClientStream, c *chunker, results *pb.TaskResults, first bool) error {
+	span := w.o.Rec.Begin(phase.Encode, w.id())
+	var m *outgoing
+	var err error
+	if first {
+		m, err = c.next(w.header, results)
+	} else {
+		m, err = c.next(nil, nil)
+	}
+	span.End()
+	if err != nil {
+		return err
+	}
+	span = w.o.Rec.Begin(phase.Send, w.id())
+	defer span.End()
+	return stream.SendMsg(m)
+}

@@ -1,0 +1,177 @@
+package batched
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"ipcbench/phase"
+	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/internal/pull"
+)
+
+// service describes the protocol to gRPC as the generated code does, but for the
+// messages that hold tensors, which the codec treats on their own.
+var service = grpc.ServiceDesc{
+	ServiceName: pb.Federation_ServiceDesc.ServiceName,
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{
+		unary("Ping", (*server).ping),
+		unary("Join", (*server).join),
+		unary("Leave", (*server).leave),
+		unary("GetTasks", (*server).getTasks),
+		unary("GetAggregatedTensor", (*server).getTensor),
+		unary("GetAggregatedTensors", (*server).getTensors),
+	},
+	Streams: []grpc.StreamDesc{{
+		StreamName:    "StreamAggregatedTensors",
+		ServerStreams: true,
+		Handler: func(s any, stream grpc.ServerStream) error {
+			return s.(*server).streamTensors(stream)
+		},
+	}, {
+		StreamName:    "SendLocalTaskResults",
+		ClientStreams: true,
+		Handler: func(s any, stream grpc.ServerStream) error {
+			return s.(*server).sendResults(stream)
+		},
+	}},
+	Metadata: pb.Federation_ServiceDesc.Metadata,
+}
+
+// unary describes a method with one request, made by new, and one response.
+func unary[Req any, Resp any](name string, f func(*server, context.Context, *Req) (Resp, error)) grpc.MethodDesc {
+	return grpc.MethodDesc{
+		MethodName: name,
+		Handler: func(s any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			req := new(Req)
+			if err := decode(req); err != nil {
+				return nil, err
+			}
+			return f(s.(*server), ctx, req)
+		},
+	}
+}
+
+func (s *server) ping(context.Context, *pb.PingRequest) (*pb.PingResponse, error) {
+	s.served.ping.Add(1)
+	return &pb.PingResponse{}, nil
+}
+
+func (s *server) join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinResponse, error) {
+	l, err := s.admit(ctx, headerOf(req.Header))
+	if err != nil {
+		return nil, err
+	}
+	if req.ModelDigest != s.o.Down.Digest() || req.UpdateDigest != s.o.Up.Digest() {
+		return nil, refuse(wrongLayout, "%s has another model or update than %s", l.reply.Receiver, aggregator)
+	}
+	l.join()
+	s.served.join.Add(1)
+	return &pb.JoinResponse{Header: l.reply}, nil
+}
+
+func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+	l, err := s.admit(ctx, headerOf(req.Header))
+	if err != nil {
+		return nil, err
+	}
+	if _, out := l.mail.Again(); out {
+		_ = l.mail.Deliver(pull.Update{Err: errors.New(req.Cause)}) // fails if somebody was faster
+	}
+	l.leave()
+	s.served.leave.Add(1)
+	return &pb.LeaveResponse{Header: l.reply}, nil
+}
+
+// getTasks parks until there is a task.
+func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.GetTasksResponse, error) {
+	l, err := s.admit(ctx, headerOf(req.Header))
+	if err != nil {
+		return nil, err
+	}
+	j, again := l.mail.Again()
+	if !again {
+		j, err = l.mail.Take(ctx)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		l.leave()
+		s.served.tasks.Add(1)
+		return &pb.GetTasksResponse{Header: l.reply, Quit: true}, nil
+	case errors.Is(err, pull.ErrBusy):
+		return nil, refuse(busy, "another request of %s waits for a task", l.reply.Receiver)
+	case err != nil:
+		return nil, status.FromContextError(err).Err()
+	}
+	model, err := s.model.Current()
+	if err != nil {
+		return nil, refuse(wrongTask, "%v", err)
+	}
+	s.served.tasks.Add(1)
+	return &pb.GetTasksResponse{Header: l.reply, Task: &pb.Task{
+		Round: int64(j.Round), Client: int64(j.Client), Weight: j.Weight, Device: j.Device, Config: j.Config, Timed: j.Timed,
+		ModelVersion: s.version.Load(), Receipt: model.Receipt,
+	}}, nil
+}
+
+func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorRequest) (*outgoing, error) {
+	f, err := s.find(ctx, req.Header, req.Client, []*pb.TensorSpec{req.Spec})
+	if err != nil {
+		return nil, err
+	}
+	defer f.done()
+	s.served.tensor.Add(1)
+	return f.whole()
+}
+
+func (s *server) getTensors(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (*outgoing, error) {
+	f, err := s.find(ctx, req.Header, req.Client, req.Specs)
+	if err != nil {
+		return nil, err
+	}
+	defer f.done()
+	s.served.batch.Add(1)
+	return f.whole()
+}
+
+func (s *server) streamTensors(stream grpc.ServerStream) error {
+	ctx := stream.Context()
+	req := &pb.GetAggregatedTensorsRequest{}
+	if err := stream.RecvMsg(req); err != nil {
+		return err
+	}
+	f, err := s.find(ctx, req.Header, req.Client, req.Specs)
+	if err != nil {
+		return err
+	}
+	s.served.stream.Add(1)
+	c := chunker{e: encoder{pool: &s.frames}, catalog: s.down, order: f.order, from: f.model, round: f.round, size: s.cfg.chunk}
+	for first := true; first || !c.done(); first = false {
+		if !first {
+			if err := f.resume(ctx); err != nil {
+				return err
+			}
+		}
+		var header proto.Message
+		if first {
+			header = f.lane.reply
+		}
+		m, err := c.next(header, nil)
+		f.done()
+		if err != nil {
+			return err
+		}
+		span := s.o.Rec.Begin(phase.Send, f.id)
+		err = stream.SendMsg(m)
+		span.End()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

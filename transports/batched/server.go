@@ -1,0 +1,351 @@
+package batched
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/tap"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/internal/lend"
+	"ipcbench/transports/internal/pull"
+)
+
+// Windows and buffers of a connection, from the curves in results. Windows are
+// set as a pair: gRPC leaves one that is not set at 64 KiB for ever.
+const (
+	streamWindow = 4 << 20
+	connWindow   = 16 << 20
+	ioBuffer     = 128 << 10
+)
+
+// parkFor is how long a request for a task may wait. A worker that nobody needed
+// for so long asks again.
+const parkFor = time.Hour
+
+// A server is the aggregator. Its handlers are in serve.go.
+type server struct {
+	cfg        config
+	o          transports.Options
+	addr       address
+	federation string
+	down, up   *catalog
+	model      *lend.Model
+	version    atomic.Uint64 // publishes so far
+	lanes      []*lane
+	ledger     tensor.Ledger // updates that Collect returned
+	frames     framePool
+	slots      slots
+	served     methods
+	bodies     bodies
+	grpc       *grpc.Server
+	serving    chan error // what Serve returned
+	changed    chan struct{}
+	closeOnce  sync.Once
+}
+
+// A lane is the server's end of one worker.
+type lane struct {
+	index int
+	s     *server
+	reply *pb.MessageHeader // of every response to this worker
+	mail  *pull.Lane
+	bank  *lend.Bank
+
+	mu        sync.Mutex
+	update    *tensor.Package // guarded by mu: where the results of the job that is out go
+	uploading bool            // guarded by mu: a handler writes to update
+	closed    bool            // guarded by mu
+	joined    bool            // guarded by mu: the worker is there
+	left      bool            // guarded by mu: and has gone, or was told to
+	conns     int             // guarded by mu
+}
+
+func socketAddress(cfg config, o transports.Options) address {
+	if cfg.network == "tcp" {
+		return address{network: "tcp", at: "127.0.0.1:0"}
+	}
+	return address{network: "unix", at: filepath.Join(o.Dir, "grpc.sock")}
+}
+
+func newServer(cfg config, o transports.Options) (*server, error) {
+	s := &server{
+		cfg: cfg, o: o,
+		addr:    socketAddress(cfg, o),
+		down:    newCatalog(o.Down, modelTag),
+		up:      newCatalog(o.Up, updateTag),
+		model:   lend.NewModel(o.Down),
+		slots:   newSlots(cfg.threads),
+		served:  newMethods(o.Rec, phase.Served),
+		bodies:  newBodies(o.Rec),
+		serving: make(chan error, 1),
+		changed: make(chan struct{}, 1),
+	}
+	var id [16]byte
+	rand.Read(id[:]) // never fails
+	s.federation = hex.EncodeToString(id[:])
+	s.addr.federation = s.federation
+	for i := range o.Lanes {
+		s.lanes = append(s.lanes, &lane{
+			index: i,
+			s:     s,
+			reply: &pb.MessageHeader{Sender: aggregator, Receiver: workerName(i), FederationId: s.federation},
+			mail:  pull.NewLane(),
+			bank:  lend.NewBank(fmt.Sprintf("updates of lane %d", i), o.Up, o.Depth, &s.ledger),
+		})
+	}
+	l, err := newWire(o.Rec, accepted).listen(s.addr)
+	if err != nil {
+		return nil, err
+	}
+	if s.addr.network == "tcp" {
+		s.addr.at = l.Addr().String()
+	}
+	s.start(l)
+	return s, nil
+}
+
+// start serves what comes in through l.
+func (s *server) start(l net.Listener) {
+	s.grpc = grpc.NewServer(
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ReadBufferSize(ioBuffer),
+		grpc.WriteBufferSize(ioBuffer),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connWindow),
+		grpc.MaxConcurrentStreams(math.MaxUint32),
+		grpc.MaxRecvMsgSize(min(s.cfg.chunk+chunkRoom(s.cfg.chunk)+maxReceipt, maxMessage)),
+		grpc.MaxSendMsgSize(maxMessage),
+		experimental.BufferPool(&s.frames),
+		grpc.InTapHandle(s.bound),
+	)
+	s.grpc.RegisterService(&service, s)
+	go func() { s.serving <- s.grpc.Serve(l) }()
+}
+
+// bound gives every request a deadline, whatever its client says. One that does
+// not read its response in time loses its connection, and with it all that the
+// response holds.
+func (s *server) bound(ctx context.Context, info *tap.Info) (context.Context, error) {
+	limit := s.cfg.deadline
+	if info.FullMethodName == pb.Federation_GetTasks_FullMethodName {
+		limit = parkFor
+	}
+	if d, ok := ctx.Deadline(); ok && time.Until(d) <= limit {
+		return ctx, nil // as those of our workers
+	}
+	c := connOf(ctx)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	context.AfterFunc(ctx, func() { // runs at the latest when the request has ended
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c != nil {
+			c.Close()
+		}
+		cancel()
+	})
+	return ctx, nil
+}
+
+// Addr implements transports.Server.
+func (s *server) Addr() string { return s.addr.String() }
+
+// Reserve implements transports.Server.
+func (s *server) Reserve() (*tensor.Package, error) { return s.model.Reserve() }
+
+// Publish implements transports.Server. Nothing is encoded here: every client
+// fetches for itself.
+func (s *server) Publish(_ context.Context, p *tensor.Package) error {
+	if err := s.model.Publish(p); err != nil {
+		return err
+	}
+	s.version.Add(1)
+	return nil
+}
+
+// Dispatch implements transports.Server.
+func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
+	if n < 0 || n >= len(s.lanes) {
+		return fmt.Errorf("dispatch to lane %d of %d", n, len(s.lanes))
+	}
+	if _, err := s.model.Current(); err != nil {
+		return fmt.Errorf("dispatch: %w", err)
+	}
+	l := s.lanes[n]
+	if err := l.prepare(); err != nil {
+		return fmt.Errorf("dispatch: %w", err)
+	}
+	return l.mail.Dispatch(ctx, j)
+}
+
+// Collect implements transports.Server.
+func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
+	if n < 0 || n >= len(s.lanes) {
+		return nil, fmt.Errorf("collect from lane %d of %d", n, len(s.lanes))
+	}
+	return s.lanes[n].mail.Collect(ctx)
+}
+
+// Shutdown implements transports.Server.
+func (s *server) Shutdown(ctx context.Context) error {
+	var err error
+	s.closeOnce.Do(func() { err = s.shutdown(ctx) })
+	return err
+}
+
+func (s *server) shutdown(ctx context.Context) error {
+	for _, l := range s.lanes {
+		l.close()
+	}
+	var errs error
+	for waiting := s.present(); waiting > 0; waiting = s.present() {
+		select {
+		case <-s.changed:
+			continue
+		case <-ctx.Done():
+			errs = fmt.Errorf("shutdown: %d workers have not left: %w", waiting, context.Cause(ctx))
+		}
+		break
+	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, s.grpc.Stop)
+	go func() {
+		defer close(stopped)
+		s.grpc.GracefulStop()
+	}()
+	<-stopped
+	stop()
+	if err := <-s.serving; err != nil {
+		errs = errors.Join(errs, err)
+	}
+	if n := s.ledger.Out(); n > 0 {
+		errs = errors.Join(errs, fmt.Errorf("shutdown: %d updates are still out", n))
+	}
+	return errs
+}
+
+// present returns how many workers are there that do not know of the end.
+func (s *server) present() int {
+	n := 0
+	for _, l := range s.lanes {
+		if l.present() {
+			n++
+		}
+	}
+	return n
+}
+
+// notify makes Shutdown look again.
+func (s *server) notify() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// prepare reserves the memory of the next update.
+func (l *lane) prepare() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return errors.New("after shutdown")
+	}
+	if l.update != nil {
+		return nil // the mailbox knows what is wrong
+	}
+	p, err := l.bank.Lend()
+	if err != nil {
+		return err
+	}
+	l.update = p
+	return nil
+}
+
+// begin gives the memory of the update to a handler, and end takes it back.
+// There is one at a time: a worker that comes back while the handler of its
+// broken connection is still there has to wait.
+func (l *lane) begin() (*tensor.Package, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return nil, refuse(closing, "the session is over")
+	case l.uploading:
+		return nil, refuse(busy, "results of %s are coming in already", l.reply.Receiver)
+	case l.update == nil:
+		return nil, refuse(duplicateResults, "the results are here")
+	}
+	l.uploading = true
+	return l.update, nil
+}
+
+// end delivers the update if whole, and otherwise keeps it for the next attempt.
+func (l *lane) end(whole bool) error {
+	l.mu.Lock()
+	p, keep := l.update, !whole && !l.closed
+	l.uploading = false
+	if !keep {
+		l.update = nil
+	}
+	l.mu.Unlock()
+	switch {
+	case whole:
+		return l.mail.Deliver(pull.Update{Package: p}) // which releases what nobody waits for
+	case !keep:
+		p.Release()
+	}
+	return nil
+}
+
+// close ends the lane: nothing is given or taken any more.
+func (l *lane) close() {
+	l.mail.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed && !l.uploading && l.update != nil {
+		l.update.Release()
+		l.update = nil
+	}
+	l.closed = true
+}
+
+// connected counts the lane's connections. A worker that keeps its connection
+// and has none is gone.
+func (l *lane) connected(n int) {
+	l.mu.Lock()
+	l.conns += n
+	l.mu.Unlock()
+	l.s.notify()
+}
+
+// join and leave say whether the worker is there.
+func (l *lane) join() {
+	l.mu.Lock()
+	l.joined = true
+	l.mu.Unlock()
+}
+
+func (l *lane) leave() {
+	l.mu.Lock()
+	l.left = true
+	l.mu.Unlock()
+	l.s.notify()
+}
+
+func (l *lane) present() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.joined && !l.left && (l.conns > 0 || l.s.cfg.perCall)
+}
