@@ -19,7 +19,7 @@ import (
 // Exactly one of its fields is set.
 type message struct {
 	Assign  *assignment // to the worker: what it is; first message
-	Mark    *mark       // to the worker: what is measured begins or ends here
+	Mark    *mark       // to the worker: what is measured changes here
 	Stop    *stop       // to the worker: worker functions should end early
 	Ready   *ready      // to the pool: all lanes are connected
 	Marked  *marked     // to the pool: answer to Mark
@@ -46,7 +46,7 @@ type assignment struct {
 
 type ready struct{}
 
-type mark struct{ Begin bool }
+type mark struct{ Window Window }
 
 type marked struct{}
 
@@ -59,13 +59,23 @@ type failure struct {
 
 type report struct{ Totals Totals }
 
-// Totals are what one process recorded over the timed rounds of a session.
+// A Window names a part of a session whose costs are summed apart.
+type Window string
+
+// The windows of a session.
+const (
+	Outside Window = ""      // not measured
+	Cold    Window = "cold"  // the first round
+	Timed   Window = "timed" // the rounds whose times count
+)
+
+// Totals are what one process recorded over a session.
 type Totals struct {
 	Samples []phase.Sample
-	Lost    int              // samples for which there was no room
-	Counts  map[string]int64 // counters, over the timed rounds only
-	Usage   usage.Usage      // over the timed rounds only
-	Memory  usage.Memory     // at the end
+	Lost    int // samples for which there was no room
+	Usage   map[Window]usage.Usage
+	Counts  map[Window]map[string]int64 // counters
+	Memory  usage.Memory                // at the end
 }
 
 // control is one end of a control socket. Any goroutine may send.
@@ -104,47 +114,50 @@ func (c *control) receive() (message, error) {
 	return m, nil
 }
 
-// meter sums usage and counters of one process over the timed rounds.
+// meter sums usage and counters of one process by window.
 type meter struct {
 	rec    *phase.Recorder
-	usage  usage.Usage
-	counts map[string]int64
+	usage  map[Window]usage.Usage
+	counts map[Window]map[string]int64
 
-	open       bool
+	window     Window
 	sinceUsage usage.Usage
 	sinceCount map[string]int64
 }
 
-func newMeter(rec *phase.Recorder) *meter { return &meter{rec: rec, counts: map[string]int64{}} }
+func newMeter(rec *phase.Recorder) *meter {
+	return &meter{rec: rec, usage: map[Window]usage.Usage{}, counts: map[Window]map[string]int64{}}
+}
 
-// mark begins or ends what is measured. Marks that change nothing do nothing.
-func (m *meter) mark(begin bool) error {
-	if begin == m.open {
+// enter ends the window that is open and begins w.
+func (m *meter) enter(w Window) error {
+	if w == m.window {
 		return nil
-	}
-	m.open = begin
-	if begin {
-		m.sinceCount = m.rec.Counts()
 	}
 	now, err := usage.Read()
 	if err != nil {
 		return err
 	}
-	if begin {
-		m.sinceUsage = now
-		return nil
-	}
-	m.usage = m.usage.Add(now.Since(m.sinceUsage))
-	for name, n := range m.rec.Counts() {
-		if d := n - m.sinceCount[name]; d != 0 {
-			m.counts[name] += d
+	counts := m.rec.Counts()
+	if m.window != Outside {
+		m.usage[m.window] = m.usage[m.window].Add(now.Since(m.sinceUsage))
+		sum := m.counts[m.window]
+		if sum == nil {
+			sum = map[string]int64{}
+			m.counts[m.window] = sum
+		}
+		for name, n := range counts {
+			if d := n - m.sinceCount[name]; d != 0 {
+				sum[name] += d
+			}
 		}
 	}
+	m.window, m.sinceUsage, m.sinceCount = w, now, counts
 	return nil
 }
 
 func (m *meter) totals() (Totals, error) {
-	err := m.mark(false)
+	err := m.enter(Outside)
 	memory, memErr := usage.ReadMemory()
 	samples, lost := m.rec.Drain()
 	return Totals{Samples: samples, Lost: lost, Counts: m.counts, Usage: m.usage, Memory: memory}, errors.Join(err, memErr)

@@ -235,31 +235,31 @@ func (p *Pool) await(ctx context.Context, w *poolProcess, ch <-chan struct{}) er
 	}
 }
 
-// Mark begins or ends what is measured, in all processes. It is called between
-// rounds.
-func (p *Pool) Mark(ctx context.Context, begin bool) error {
+// Enter ends the window that is open and begins w, in all processes. It is
+// called between rounds.
+func (p *Pool) Enter(ctx context.Context, w Window) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, markTimeout, fmt.Errorf("no answer to a mark after %v", markTimeout))
 	defer cancel()
-	if !begin { // the server's mark is the inner one: it pays for no worker's answer
-		if err := p.meter.mark(false); err != nil {
-			return err
+	if err := p.meter.enter(Outside); err != nil { // the server's window is the inner one: it pays for no worker's answer
+		return err
+	}
+	for _, proc := range p.procs {
+		if err := proc.control.send(message{Mark: &mark{Window: w}}); err != nil {
+			return fmt.Errorf("trainer: worker %d: %w", proc.n, err)
 		}
 	}
-	for _, w := range p.procs {
-		if err := w.control.send(message{Mark: &mark{Begin: begin}}); err != nil {
-			return fmt.Errorf("trainer: worker %d: %w", w.n, err)
-		}
-	}
-	for _, w := range p.procs {
-		if err := p.await(ctx, w, w.marked); err != nil {
+	for _, proc := range p.procs {
+		if err := p.await(ctx, proc, proc.marked); err != nil {
 			return fmt.Errorf("trainer: %w", err)
 		}
 	}
-	if begin {
-		return p.meter.mark(true)
-	}
-	return nil
+	return p.meter.enter(w)
 }
+
+// EnterServer is Enter for the server's process alone, so that what the server
+// does between two rounds of a window is not taken for a part of them. The
+// workers are idle then.
+func (p *Pool) EnterServer(w Window) error { return p.meter.enter(w) }
 
 // SetStop raises or lowers the stop flag that running worker functions see. A
 // round lowers it when it starts.

@@ -204,7 +204,7 @@ func (w *process) obey(c *control) error {
 		}
 		switch {
 		case m.Mark != nil:
-			if err := errors.Join(w.meter.mark(m.Mark.Begin), c.send(message{Marked: &marked{}})); err != nil {
+			if err := errors.Join(w.meter.enter(m.Mark.Window), c.send(message{Marked: &marked{}})); err != nil {
 				return err
 			}
 		case m.Stop != nil:

@@ -1,0 +1,150 @@
+package bench
+
+import (
+	"slices"
+
+	"ipcbench/phase"
+	"ipcbench/trainer"
+)
+
+// account fills the block with what the processes recorded in the timed rounds.
+func (s *session) account(r trainer.Report, l trainer.Launcher) {
+	b := s.block
+	b.Cold.Server = r.Server.Usage[trainer.Cold]
+	b.Server = process(r.Server)
+	b.Lost = r.Server.Lost
+	samples := r.Server.Samples
+	for _, w := range r.Workers {
+		samples = append(samples, w.Samples...)
+		b.Lost += w.Lost
+		if s.cell.inside() {
+			// The worker is this process, whose usage is the server's; what it
+			// counted is its own.
+			for name, n := range w.Counts[trainer.Timed] {
+				b.Server.Counts[name] += n
+			}
+			continue
+		}
+		b.Cold.Workers = append(b.Cold.Workers, w.Usage[trainer.Cold])
+		b.Workers = append(b.Workers, process(w))
+	}
+	rounds := byRound(samples, s.windows)
+	b.Phases = map[string][]int64{}
+	for i, w := range s.windows {
+		b.Spans += int64(len(rounds[i]))
+		b.Round = append(b.Round, w.end-w.start)
+		b.Unattributed = append(b.Unattributed, w.end-w.start-covered(rounds[i], w))
+		s.phases(i, rounds[i], w)
+		s.clients(rounds[i])
+	}
+}
+
+func process(t trainer.Totals) Process {
+	counts := t.Counts[trainer.Timed]
+	if counts == nil {
+		counts = map[string]int64{}
+	}
+	return Process{Usage: t.Usage[trainer.Timed], Memory: t.Memory, Counts: counts}
+}
+
+// byRound sorts samples to the timed rounds: by the round that they name, or,
+// where they name none, by when they began. The others are left out.
+func byRound(samples []phase.Sample, windows []window) [][]phase.Sample {
+	rounds := make([][]phase.Sample, len(windows))
+	for _, sample := range samples {
+		var i int
+		var found bool
+		if sample.Round >= 0 {
+			i, found = slices.BinarySearchFunc(windows, int(sample.Round), func(w window, round int) int { return w.round - round })
+		} else {
+			i, found = slices.BinarySearchFunc(windows, sample.Start, func(w window, at int64) int {
+				switch {
+				case w.end <= at:
+					return -1
+				case w.start > at:
+					return 1
+				}
+				return 0
+			})
+		}
+		if found {
+			rounds[i] = append(rounds[i], sample)
+		}
+	}
+	return rounds
+}
+
+// clip returns the part of the sample that lies in the window: a worker's wait
+// for its job may begin long before the round.
+func clip(s phase.Sample, w window) (start, end int64) {
+	start, end = max(s.Start, w.start), min(s.End, w.end)
+	return start, max(start, end)
+}
+
+// covered returns how much of the window lies in any span.
+func covered(samples []phase.Sample, w window) int64 {
+	slices.SortFunc(samples, func(a, b phase.Sample) int {
+		switch {
+		case a.Start < b.Start:
+			return -1
+		case a.Start > b.Start:
+			return 1
+		}
+		return 0
+	})
+	var sum int64
+	until := w.start
+	for _, s := range samples {
+		start, end := clip(s, w)
+		if start = max(start, until); end > start {
+			sum += end - start
+			until = end
+		}
+	}
+	return sum
+}
+
+// phases adds the sums of the phases of timed round i.
+func (s *session) phases(i int, samples []phase.Sample, w window) {
+	for _, sample := range samples {
+		name := sample.Phase.String()
+		sums := s.block.Phases[name]
+		if sums == nil {
+			sums = make([]int64, len(s.windows))
+			s.block.Phases[name] = sums
+		}
+		start, end := clip(sample, w)
+		sums[i] += end - start
+	}
+}
+
+// clients adds the times of each client of one round, in dispatch order.
+func (s *session) clients(samples []phase.Sample) {
+	type turn struct{ dispatch, received, train, lend, collected int64 }
+	turns := make([]turn, len(s.roster.clients)) // a client's id is its index
+	for _, sample := range samples {
+		if sample.Client < 0 || int(sample.Client) >= len(turns) {
+			continue
+		}
+		t := &turns[sample.Client]
+		switch sample.Phase {
+		case phase.Dispatch:
+			t.dispatch = sample.Start
+		case phase.Receive:
+			t.received = sample.End
+		case phase.Train:
+			t.train = sample.End - sample.Start
+		case phase.Lend:
+			t.lend = sample.Start
+		case phase.Collect:
+			t.collected = sample.End
+		}
+	}
+	b := s.block
+	for _, t := range turns {
+		b.Train = append(b.Train, t.train)
+		b.RTT = append(b.RTT, t.collected-t.dispatch)
+		b.Down = append(b.Down, t.received-t.dispatch)
+		b.Up = append(b.Up, t.collected-t.lend)
+	}
+}

@@ -1,0 +1,97 @@
+package bench_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/bench/floors"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+)
+
+func TestMain(m *testing.M) {
+	floors.MaybePeer()
+	host().MaybeWorker()
+	os.Exit(m.Run())
+}
+
+func host() trainer.Host {
+	return trainer.Host{Transports: all.Transports(), Funcs: bench.Funcs()}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// spec returns a cell of the variant that text names.
+func spec(t testing.TB, h trainer.Host, text, model string, workers, clients int) bench.Spec {
+	t.Helper()
+	v, err := transports.Parse(text, h.Transports)
+	check(t, err)
+	m, err := models.Parse(model)
+	check(t, err)
+	return bench.Spec{Variant: v, Model: m, Workers: workers, Clients: clients, PerProcess: 1, Depth: trainer.DefaultDepth}
+}
+
+func quick(t testing.TB) bench.Plan {
+	t.Helper()
+	p, err := bench.DefaultPlan(bench.Quick)
+	check(t, err)
+	p.Time, p.Blocks = 60*time.Millisecond, 2
+	return p
+}
+
+// TestRun: a run holds proved cells, their control, floors and consistent
+// samples.
+func TestRun(t *testing.T) {
+	h := host()
+	control, err := transports.NewVariant(h.Transports[0], nil)
+	check(t, err)
+	r, err := bench.Run(t.Context(), bench.Options{
+		Cells: []bench.Spec{spec(t, h, "pickle", "cnn", 2, 3)}, Plan: quick(t), Control: control, Host: h,
+	})
+	check(t, err)
+	if len(r.Cells) != 2 || r.Cells[0].Variant != "inproc" || r.Cells[1].Variant != "pickle" {
+		t.Fatalf("got %d cells, want the control and pickle", len(r.Cells))
+	}
+	for _, c := range r.Cells {
+		if !c.Proved() {
+			t.Errorf("%s: not proved", c.ID())
+		}
+		for _, b := range c.Blocks {
+			rounds := len(b.Round)
+			if rounds < 3 {
+				t.Errorf("%s: block of %d timed rounds", c.ID(), rounds)
+			}
+			for name, per := range map[string]struct{ got, want int }{
+				"unattributed": {len(b.Unattributed), rounds}, "train": {len(b.Train), 3 * rounds}, "rtt": {len(b.RTT), 3 * rounds},
+				"down": {len(b.Down), 3 * rounds}, "up": {len(b.Up), 3 * rounds}, "fold": {len(b.Phases["fold"]), rounds},
+			} {
+				if per.got != per.want {
+					t.Errorf("%s: %d samples of %s, want %d", c.ID(), per.got, name, per.want)
+				}
+			}
+			for i, ns := range b.RTT {
+				if b.Down[i] <= 0 || b.Up[i] <= 0 || b.Train[i] <= 0 || b.Down[i]+b.Up[i] > ns {
+					t.Errorf("%s: client turn %d: down %d, train %d, up %d, rtt %d ns", c.ID(), i, b.Down[i], b.Train[i], b.Up[i], ns)
+				}
+			}
+		}
+	}
+	names := map[string]bool{}
+	for _, f := range r.Floors {
+		names[f.Name] = true
+	}
+	for _, want := range []string{"copy", "first-touch", "unix-stream", "unix-pingpong", "futex", "work"} {
+		if !names[want] {
+			t.Errorf("floor %s is missing", want)
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/phase/usage"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// fewest timed rounds of a block, however long they take.
+const fewest = 3
+
+// proofEvery is how many rounds lie between two that are proved.
+const proofEvery = 8
+
+// clients is who takes part in a round.
+type clients struct {
+	clients []trainer.Client
+	total   float64 // of the weights
+}
+
+// roster returns n clients. Their weights differ, as those of clients with more
+// and less data do.
+func roster(n int) clients {
+	var c clients
+	for id := range n {
+		weight := float64(1 + id%3)
+		c.clients = append(c.clients, trainer.Client{ID: id, Weight: weight, Device: "cpu"})
+		c.total += weight
+	}
+	return c
+}
+
+// session is a block in progress.
+type session struct {
+	cell    Spec
+	plan    Plan
+	chain   *chain
+	pool    *trainer.Pool
+	roster  clients
+	average *tensor.Average
+	model   *tensor.Package // the current one
+	block   *Block
+	windows []window // of the timed rounds
+	open    trainer.Window
+	onRound func()
+}
+
+// window is when a timed round was, on the clock of package phase.
+type window struct {
+	round      int
+	start, end int64
+}
+
+// limits say when a block has enough timed rounds.
+type limits struct {
+	rounds int           // 0: by time
+	time   time.Duration // of timed rounds
+}
+
+// runBlock runs one session of fresh processes. ctx ends it at once; quit asks
+// it to end after the round in hand.
+func (s *session) run(ctx, quit context.Context, l trainer.Launcher, lim limits) (err error) {
+	config, err := json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.plan.TrainMS})
+	if err != nil {
+		return err
+	}
+	_ = usage.ResetPeak() // where the kernel does not allow it, the peak is that of the whole run
+	began := time.Now()
+	s.pool, err = trainer.Open(ctx, trainer.Config{
+		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.Model.Layout,
+		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
+		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.plan.Samples,
+	})
+	if err != nil {
+		return err
+	}
+	s.block.Spawn = time.Since(began)
+	err = s.rounds(ctx, quit, lim)
+	report, closeErr := s.pool.Close()
+	if err = errors.Join(err, closeErr); err != nil {
+		return err
+	}
+	s.account(report, l)
+	return nil
+}
+
+// rounds runs the rounds of a block.
+func (s *session) rounds(ctx, quit context.Context, lim limits) error {
+	s.average = tensor.NewAverage(s.cell.Model.Layout)
+	var err error
+	if s.model, err = s.pool.Reserve(0); err != nil {
+		return err
+	}
+	if err := s.cell.Model.Init(s.model, s.plan.Seed); err != nil {
+		return err
+	}
+	system, systemErr := usage.ReadSystem()
+
+	if err := s.cold(ctx); err != nil {
+		return err
+	}
+	round := 1
+	if err := s.proved(ctx, round); err != nil {
+		return err
+	}
+	for range s.plan.Warmup {
+		round++
+		if _, err := s.hashed(ctx, round, false); err != nil {
+			return err
+		}
+	}
+	var spent time.Duration
+	for quit.Err() == nil && !s.enough(lim, spent, round) {
+		round++
+		if round%proofEvery == 0 || s.plan.Verify == VerifyAll && round%2 == 0 {
+			if err := s.proved(ctx, round); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := s.enter(ctx, trainer.Timed); err != nil {
+			return err
+		}
+		w, err := s.hashed(ctx, round, true)
+		if err != nil {
+			return err
+		}
+		s.windows = append(s.windows, w)
+		spent += time.Duration(w.end - w.start)
+		if s.onRound != nil {
+			s.onRound()
+		}
+	}
+	if err := s.enter(ctx, trainer.Outside); err != nil {
+		return err
+	}
+	if now, err := usage.ReadSystem(); err == nil && systemErr == nil {
+		s.block.System = now.Since(system)
+	}
+	if len(s.windows) == 0 {
+		return nil // interrupted before the first timed round
+	}
+	return s.proved(ctx, round+1)
+}
+
+// enough reports whether the block has all timed rounds that it needs, or all
+// that the recorders or the reference chain have room for.
+func (s *session) enough(lim limits, spent time.Duration, round int) bool {
+	rec := s.pool.Recorder()
+	n := len(s.windows)
+	switch {
+	case n > 0 && rec.Len() > rec.Cap()*3/4, round+2 >= len(s.chain.hashes):
+		return true
+	case lim.rounds > 0:
+		return n >= lim.rounds
+	}
+	return n >= fewest && spent >= lim.time
+}
+
+// enter moves all processes to another window, unless they are there.
+func (s *session) enter(ctx context.Context, w trainer.Window) error {
+	if s.open == w {
+		return nil
+	}
+	s.open = w
+	return s.pool.Enter(ctx, w)
+}
+
+// cold runs the first round, whose costs are its own.
+func (s *session) cold(ctx context.Context) error {
+	if err := s.enter(ctx, trainer.Cold); err != nil {
+		return err
+	}
+	w, err := s.round(ctx, 0, false, nil)
+	if err != nil {
+		return err
+	}
+	s.block.Cold.Round = w.end - w.start
+	if err := s.enter(ctx, trainer.Outside); err != nil {
+		return err
+	}
+	return s.check(0)
+}
+
+// hashed runs a round whose model's hash is compared with the chain afterwards.
+func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error) {
+	if timed {
+		if err := s.pool.EnterServer(trainer.Timed); err != nil {
+			return window{}, err
+		}
+	}
+	w, err := s.round(ctx, n, timed, nil)
+	if err != nil {
+		return w, err
+	}
+	if timed {
+		if err := s.pool.EnterServer(trainer.Outside); err != nil {
+			return window{}, err
+		}
+	}
+	return w, s.check(n)
+}
+
+// proved runs a round in which every element of every update is checked.
+func (s *session) proved(ctx context.Context, n int) error {
+	if err := s.enter(ctx, trainer.Outside); err != nil {
+		return err
+	}
+	current := s.model
+	_, err := s.round(ctx, n, false, func(client int, update *tensor.Package) error {
+		s.block.Proof.Updates++
+		return tensor.Prove(update, current, tensor.Key{Seed: s.plan.Seed, Round: n, Client: client})
+	})
+	if err != nil {
+		return err
+	}
+	s.block.Proof.Rounds++
+	return s.check(n)
+}
+
+// check compares the hash of the model that round n has made with the chain.
+func (s *session) check(n int) error {
+	if got, want := s.model.Hash(), s.chain.hashes[n]; got != want {
+		return fmt.Errorf("round %d: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data",
+			n, got, want, s.cell.Variant)
+	}
+	s.block.Proof.Hashed++
+	return nil
+}
+
+// round runs one round and makes the model that it yields current.
+func (s *session) round(ctx context.Context, n int, timed bool, prove func(client int, update *tensor.Package) error) (window, error) {
+	w := window{round: n, start: phase.Now()}
+	if err := s.pool.Publish(ctx, n, s.model); err != nil {
+		return w, err
+	}
+	next, err := s.pool.Reserve(n)
+	if err != nil {
+		return w, err
+	}
+	if err := s.average.Begin(next, s.roster.total); err != nil {
+		return w, err
+	}
+	rec := s.pool.Recorder()
+	err = s.pool.Round(ctx, trainer.Round{Number: n, Clients: s.roster.clients, Timed: timed, Each: func(u trainer.Update) error {
+		defer u.Release()
+		client := s.roster.clients[u.Index]
+		if prove != nil {
+			if err := prove(client.ID, u.Package); err != nil {
+				return err
+			}
+		}
+		span := rec.Begin(phase.Fold, phase.ID{Lane: -1, Round: n, Client: client.ID})
+		defer span.End()
+		return s.average.Fold(u.Package, client.Weight)
+	}})
+	if err != nil {
+		return w, err
+	}
+	finish := rec.Begin(phase.Fold, phase.Whole(n))
+	err = s.average.Finish()
+	finish.End()
+	w.end = phase.Now()
+	s.model = next
+	return w, err
+}
+
+// goroutines reports whether the transport's workers are goroutines.
+func goroutines(t transports.Transport) bool {
+	i, ok := t.(transports.InProcess)
+	return ok && i.InProcess()
+}

@@ -1,0 +1,19 @@
+// Package bench is the measuring core: it runs cells in blocks, proves their
+// data, measures the floors between them, and returns raw samples with
+// everything that is needed to judge them.
+//
+// A cell is a transport variant with a model and a number of workers and
+// clients. A block is one session of fresh processes for one cell. Blocks of all
+// cells are run in a random order with a recorded seed, so that a drift of the
+// machine falls on all cells alike.
+//
+// Of a block's rounds the first is cold and reported apart, the second is
+// proved, some more warm up, and the rest are timed, but for those that are
+// proved: every eighth and the last. A proved round checks every element of every
+// update. After every other round the new model's hash must be the one that the
+// same arithmetic gives without any transport: the reference chain, whose
+// computation is also the floor called work.
+//
+// Package bench never prints, imports no transport and computes only the
+// statistics that it needs to know when to stop.
+package bench

@@ -1,0 +1,181 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"ipcbench/bench/machine"
+	"ipcbench/tensor"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// What Plan.Verify may be.
+const (
+	VerifySample = "sample" // the second round, every eighth and the last are proved
+	VerifyAll    = "all"    // every second round is
+)
+
+// A Spec is a cell that is to be measured.
+type Spec struct {
+	Variant    transports.Variant
+	Model      *models.Model
+	Workers    int
+	Clients    int
+	PerProcess int // lanes a process
+	Depth      int
+}
+
+func (s Spec) String() string {
+	return fmt.Sprintf("%s %s workers=%d clients=%d", s.Variant, s.Model.Name, s.Workers, s.Clients)
+}
+
+// inside reports whether the cell's workers are goroutines of this process.
+func (s Spec) inside() bool {
+	i, ok := s.Variant.Transport.(transports.InProcess)
+	return ok && i.InProcess()
+}
+
+// The modes of a run: how much time they spend on how sure an answer.
+const (
+	Quick    = "quick"
+	Default  = "default"
+	Thorough = "thorough"
+)
+
+// Modes lists the modes of a run.
+func Modes() []string { return []string{Quick, Default, Thorough} }
+
+// DefaultPlan returns the settings of a mode. It is the only place of defaults.
+//
+// Six blocks are the fewest whose medians give a 95 % interval without assuming
+// a distribution: the chance that the true median lies outside of all six is
+// 2/2^6.
+func DefaultPlan(mode string) (Plan, error) {
+	p := Plan{
+		Mode: mode, Seed: 1, Blocks: 6, Warmup: 2, Time: 6 * time.Second, Precision: 0.05,
+		Verify: VerifySample, Samples: 1 << 17,
+	}
+	switch mode {
+	case Quick:
+		p.Blocks, p.Warmup, p.Time = 3, 1, 600*time.Millisecond
+	case Default:
+	case Thorough:
+		p.Blocks, p.Warmup, p.Time, p.Precision = 12, 3, 30*time.Second, 0.02
+	default:
+		return p, fmt.Errorf("unknown mode %q: want quick, default or thorough", mode)
+	}
+	return p, nil
+}
+
+// validate checks what a user can choose.
+func (p Plan) validate() error {
+	switch {
+	case p.Blocks < 1:
+		return fmt.Errorf("--blocks %d: want at least 1", p.Blocks)
+	case p.Rounds < 0:
+		return fmt.Errorf("--rounds %d: want at least 1, or 0 to go by --time", p.Rounds)
+	case p.Warmup < 0:
+		return fmt.Errorf("--warmup %d: want at least 0", p.Warmup)
+	case p.Time <= 0:
+		return fmt.Errorf("--time %v: want a positive duration", p.Time)
+	case !(p.Precision > 0):
+		return fmt.Errorf("--precision %v: want a positive number", p.Precision)
+	case p.Verify != VerifySample && p.Verify != VerifyAll:
+		return fmt.Errorf("--verify %q: want sample or all", p.Verify)
+	case p.TrainMS < 0:
+		return fmt.Errorf("--train-ms %d: want at least 0", p.TrainMS)
+	case p.Samples < 1:
+		return fmt.Errorf("no room for samples")
+	}
+	return nil
+}
+
+func (s Spec) validate() error {
+	switch {
+	case s.Workers < 1:
+		return fmt.Errorf("--workers %d: want at least 1", s.Workers)
+	case s.Clients < 1:
+		return fmt.Errorf("--clients %d: want at least 1", s.Clients)
+	case s.PerProcess < 1:
+		return fmt.Errorf("--lanes-per-process %d: want at least 1", s.PerProcess)
+	case s.Depth < 1:
+		return fmt.Errorf("--depth %d: want at least 1", s.Depth)
+	}
+	return nil
+}
+
+// limits returns what one of the plan's blocks aims for.
+func (p Plan) limits() limits {
+	if p.Rounds > 0 {
+		return limits{rounds: (p.Rounds + p.Blocks - 1) / p.Blocks}
+	}
+	return limits{time: p.Time / time.Duration(p.Blocks)}
+}
+
+// mostRounds bounds a block: more rounds of one session say little that is new.
+const mostRounds = 500
+
+// chainLength returns the fewest and the most rounds that a reference chain of
+// the plan needs.
+func (p Plan) chainLength() (least, most int) {
+	timed := fewest
+	if p.Rounds > 0 {
+		timed = p.limits().rounds
+	}
+	every := proofEvery
+	if p.Verify == VerifyAll {
+		every = 2
+	}
+	// Besides the timed rounds: the cold one, those that are proved, and those
+	// that warm up.
+	around := func(timed int) int { return timed + timed/(every-1) + p.Warmup + 5 }
+	if p.Rounds > 0 {
+		return around(timed), around(timed)
+	}
+	return around(timed), around(mostRounds)
+}
+
+// samplesPerTurn is how many spans one client's turn leaves in a process at
+// least; recorders must have room for a few rounds.
+const samplesPerTurn = 16
+
+// Check reports what makes the cell impossible on this machine: a setting that
+// the transport cannot carry, or more memory than there is.
+func (s Spec) Check(p Plan) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	o := transports.Options{
+		Down: s.Model.Layout, Up: s.Model.Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
+		Settings: s.Variant.Settings,
+	}
+	if err := s.Variant.Transport.Check(o); err != nil {
+		return fmt.Errorf("%s: %w", s, err)
+	}
+	need := s.Variant.Transport.Footprint(o) + 3*int64(s.Model.Layout.Size())
+	if have, source := machine.MemoryLimit(); have > 0 && need > have {
+		return fmt.Errorf("%s: needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
+			s, megabytes(need), source, megabytes(have))
+	}
+	return nil
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.FormatBytes(int(n))) }
+
+// control returns the control cell of s: the same round inside one process.
+func (s Spec) control(inproc transports.Variant) Spec {
+	s.Variant = inproc
+	s.PerProcess = s.Workers
+	return s
+}
+
+// newCell returns the result's entry for s.
+func (s Spec) newCell(l trainer.Launcher) Cell {
+	return Cell{
+		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Settings: s.Variant.Settings,
+		Model:   Model{Name: s.Model.Name, Tensors: s.Model.Layout.Len(), Bytes: int64(s.Model.Layout.Payload())},
+		Workers: s.Workers, PerProcess: s.PerProcess, Clients: s.Clients, Depth: s.Depth, Launcher: l.Name(),
+	}
+}

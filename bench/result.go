@@ -1,0 +1,175 @@
+package bench
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"ipcbench/bench/machine"
+	"ipcbench/phase/usage"
+)
+
+// Schema is the version of the result format. A reader refuses any other.
+const Schema = 1
+
+// A Result is everything that one run measured: raw samples, and what is needed
+// to judge them. Statistics are computed from it by whoever reads it, so that a
+// better statistic needs no new run. Times are nanoseconds, sizes bytes.
+type Result struct {
+	Schema      int                 `json:"schema"`
+	Command     []string            `json:"command"` // as it was typed
+	Started     time.Time           `json:"started"`
+	Elapsed     time.Duration       `json:"elapsed_ns"`
+	Partial     string              `json:"partial,omitempty"` // why the run ended early; empty if it did not
+	Plan        Plan                `json:"plan"`
+	Environment machine.Environment `json:"environment"`
+	Floors      []Floor             `json:"floors"`
+	Cells       []Cell              `json:"cells"`
+}
+
+// A Plan holds every setting of a run, defaults included.
+type Plan struct {
+	Mode        string        `json:"mode"` // quick, default or thorough
+	Seed        uint64        `json:"seed"` // of the data and of the order of blocks
+	Blocks      int           `json:"blocks"`
+	Rounds      int           `json:"rounds,omitempty"` // timed rounds a cell; 0 is by Time
+	Warmup      int           `json:"warmup"`           // rounds a block that are not counted, besides the cold one
+	Time        time.Duration `json:"time_ns"`          // the most measured time a cell
+	Precision   float64       `json:"precision"`        // relative half-width of the interval of the median round at which a cell stops
+	Verify      string        `json:"verify"`           // sample or all
+	TrainMS     int           `json:"train_ms"`         // CPU time that the worker function burns besides its work
+	Respawn     bool          `json:"respawn"`          // a fresh pool for every round
+	Pin         bool          `json:"pin"`
+	Samples     int           `json:"samples"`               // room for spans in each process
+	Interleaved bool          `json:"interleaved,omitempty"` // with blocks of another build
+}
+
+// A Floor is a limit of the machine, measured between the cells.
+type Floor struct {
+	Name    string      `json:"name"`              // such as copy or futex
+	Variant string      `json:"variant,omitempty"` // the condition that was fastest, where several are tried
+	Unit    string      `json:"unit"`              // s or B/s
+	Help    string      `json:"help"`
+	Model   string      `json:"model,omitempty"`   // whose cells it bounds; empty bounds all
+	Clients int         `json:"clients,omitempty"` // likewise
+	Gap     int64       `json:"gap_ns,omitempty"`  // of a floor that is measured after other work
+	Blocks  [][]float64 `json:"blocks"`            // samples by block, in Unit
+}
+
+// A Cell is one combination that was measured.
+type Cell struct {
+	Transport  string            `json:"transport"`
+	Variant    string            `json:"variant"`         // the transport with the settings that differ from their defaults
+	Settings   map[string]string `json:"settings"`        // all of them
+	Build      string            `json:"build,omitempty"` // of an interleaved run: base or head
+	Model      Model             `json:"model"`
+	Workers    int               `json:"workers"`
+	PerProcess int               `json:"lanes_per_process"`
+	Clients    int               `json:"clients"`
+	Depth      int               `json:"depth"`
+	Launcher   string            `json:"launcher"`              // processes or goroutines
+	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
+	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, interrupted
+	Blocks     []Block           `json:"blocks"`
+}
+
+// Model says what was moved.
+type Model struct {
+	Name    string `json:"name"`
+	Tensors int    `json:"tensors"`
+	Bytes   int64  `json:"bytes"` // of one model, and of one update
+}
+
+// Payload returns the bytes that a round delivers: the model to every client and
+// an update from each of them, counted once.
+func (c Cell) Payload() int64 { return 2 * c.Model.Bytes * int64(c.Clients) }
+
+// ID names a cell among those of a run, and the same cell in another run.
+func (c Cell) ID() string {
+	return c.Variant + " " + c.Model.Name + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
+}
+
+// A Block is one session of fresh processes. Slices with an entry a round hold
+// the timed rounds in order; slices with an entry a client hold, for each of
+// those rounds, one entry for every client in dispatch order.
+type Block struct {
+	Index    int           `json:"index"`    // of the block among the cell's
+	Position int           `json:"position"` // in the order of the run
+	At       time.Duration `json:"at_ns"`    // since the run began
+	Spawn    time.Duration `json:"spawn_ns"` // until all workers were connected
+	Cold     Cold          `json:"cold"`
+
+	Round        []int64 `json:"round_ns"`        // a round: publishing the model to releasing the last update
+	Unattributed []int64 `json:"unattributed_ns"` // a round: what no span covers
+	Train        []int64 `json:"train_ns"`        // a client
+	RTT          []int64 `json:"rtt_ns"`          // a client: start of Dispatch to end of Collect
+	Down         []int64 `json:"down_ns"`         // a client: start of Dispatch to end of Receive
+	Up           []int64 `json:"up_ns"`           // a client: start of the worker's Reserve to end of Collect
+
+	// Phases are sums over all spans of a phase, of all processes, a round. Spans
+	// of a transport lie inside those of the calls that made them.
+	Phases map[string][]int64 `json:"phases_ns"`
+
+	Server  Process      `json:"server"`
+	Workers []Process    `json:"workers"` // none where workers are goroutines of the server
+	System  usage.System `json:"system"`  // of the whole machine while the block ran
+	Proof   Proof        `json:"proof"`
+
+	Profiled bool  `json:"profiled,omitempty"` // profiles were taken: its times do not count
+	Lost     int   `json:"lost,omitempty"`     // spans for which there was no room
+	Spans    int64 `json:"spans"`              // that were recorded in the timed rounds
+	SpanCost int64 `json:"span_cost_ns"`       // of recording one, measured in this process
+}
+
+// Cold is the first round of a block, in which memory is touched for the first
+// time.
+type Cold struct {
+	Round   int64         `json:"round_ns"`
+	Server  usage.Usage   `json:"server"`
+	Workers []usage.Usage `json:"workers"`
+}
+
+// A Process is what one process spent in the timed rounds of a block.
+type Process struct {
+	Usage  usage.Usage      `json:"usage"`
+	Memory usage.Memory     `json:"memory"` // at the end of the block
+	Counts map[string]int64 `json:"counts"` // by the counter names of package phase
+}
+
+// A Proof says how the data of a block was checked.
+type Proof struct {
+	Rounds  int `json:"rounds"`  // in which every element of every update was checked
+	Updates int `json:"updates"` // that were checked so
+	Hashed  int `json:"hashed"`  // models whose hash was compared with the reference chain
+}
+
+// Proved reports whether the data of every block was checked. A block whose data
+// is wrong ends the run, so there is no other answer than yes and not yet.
+func (c Cell) Proved() bool {
+	for _, b := range c.Blocks {
+		if b.Proof.Updates == 0 || b.Proof.Hashed == 0 {
+			return false
+		}
+	}
+	return len(c.Blocks) > 0
+}
+
+// Counts returns the counters of all processes of the block, summed by name.
+func (b Block) Counts() map[string]int64 {
+	sum := maps.Clone(b.Server.Counts)
+	if sum == nil {
+		sum = map[string]int64{}
+	}
+	for _, w := range b.Workers {
+		for name, n := range w.Counts {
+			sum[name] += n
+		}
+	}
+	return sum
+}
+
+// Timed returns the blocks whose times count: those without profiles.
+func (c Cell) Timed() []Block {
+	return slices.DeleteFunc(slices.Clone(c.Blocks), func(b Block) bool { return b.Profiled })
+}

@@ -1,0 +1,76 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+)
+
+// stockFunc is the name of the worker function that is measured.
+const stockFunc = "stock"
+
+// stockConfig is what the stock worker function is told at the start.
+type stockConfig struct {
+	Seed    uint64 `json:"seed"`
+	TrainMS int    `json:"train_ms"`
+}
+
+// Funcs returns the worker functions that runs use, for the Host of a program
+// that calls [Run].
+func Funcs() map[string]trainer.Func {
+	return map[string]trainer.Func{stockFunc: stock}
+}
+
+// stock makes the stock worker function: it sets the update to a function of
+// every byte of the model ([tensor.Train]), and burns some CPU time if it is
+// told to.
+func stock(config []byte) (trainer.Train, error) {
+	var c stockConfig
+	if err := json.Unmarshal(config, &c); err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	return func(call *trainer.Call) error {
+		if err := tensor.Train(call.Update, call.Model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client}); err != nil {
+			return err
+		}
+		return burn(c.TrainMS, call.Stopped)
+	}, nil
+}
+
+// burn uses ms milliseconds of CPU time, not of the clock: a core that others
+// use too takes longer.
+func burn(ms int, stopped func() bool) error {
+	if ms == 0 {
+		return nil
+	}
+	runtime.LockOSThread() // the clock is the thread's
+	defer runtime.UnlockOSThread()
+	start, err := threadTime()
+	if err != nil {
+		return err
+	}
+	for now := start; now-start < int64(ms)*1e6 && !stopped(); {
+		x := uint64(now)
+		for range 10_000 {
+			x = x*6364136223846793005 + 1442695040888963407
+		}
+		runtime.KeepAlive(x)
+		if now, err = threadTime(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func threadTime() (int64, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
+		return 0, fmt.Errorf("thread clock: %w", err)
+	}
+	return ts.Nano(), nil
+}

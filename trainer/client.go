@@ -1,0 +1,305 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// ErrNotImplemented is the answer of a [Task] method that its author left out.
+var ErrNotImplemented = errors.New("not implemented")
+
+// A Task is what training code tells a [ClientTrainer]. Types embed
+// [Unimplemented], so that a method which they lack fails and names itself.
+type Task interface {
+	// Update returns an update of the kind that every client sends: its tensors
+	// say what memory to prepare, and the rest is what a worker starts from. It is
+	// called once a session.
+	Update() (any, error)
+
+	// Config returns the configuration of a client.
+	Config(client int) ([]byte, error)
+}
+
+// Unimplemented is a Task in which everything is missing.
+type Unimplemented struct{}
+
+// Update fails with ErrNotImplemented.
+func (Unimplemented) Update() (any, error) {
+	return nil, fmt.Errorf("trainer: Task.Update: %w", ErrNotImplemented)
+}
+
+// Config fails with ErrNotImplemented.
+func (Unimplemented) Config(int) ([]byte, error) {
+	return nil, fmt.Errorf("trainer: Task.Config: %w", ErrNotImplemented)
+}
+
+// A ClientTrainer trains clients on a pool of workers: any Go value goes to them
+// as payload, any Go value comes back, and the results are kept in the order of
+// the clients until they are handed out. It has one user at a time, but for
+// Stop.
+//
+// Keeping the results of K clients on N workers takes memory for
+// N × (⌈K/N⌉ + 1) updates, and a model for each worker where the transport cannot
+// share one.
+type ClientTrainer struct {
+	Task     Task
+	Func     string // a worker function that Values made
+	Variant  transports.Variant
+	Launcher Launcher
+	Workers  int
+	Nesting  int // how deep to look for tensors; 0 is tensor.DefaultDepth
+
+	// Device and Devices choose the device of a client: "cuda" with 2 devices
+	// gives cuda:0 to even clients and cuda:1 to odd ones; with 0 devices every
+	// client gets Device as it is.
+	Device  string
+	Devices int
+
+	// Progress is given all pending results, in client order, and returns them in
+	// the order in which the trainer is to wait for them; it sees each one as it
+	// is waited for. Nil waits in client order.
+	Progress func(iter.Seq[*Pending]) iter.Seq[*Pending]
+
+	pool    atomic.Pointer[Pool]
+	down    *tensor.Layout
+	room    int // clients that the pool has memory for
+	round   int
+	results []*Result
+}
+
+// A Pending is a result that is on its way.
+type Pending struct {
+	Client int
+	done   chan struct{} // closed when update is set
+	update Update
+}
+
+// A Result is what a client sent back.
+type Result struct {
+	Client int
+	update Update
+}
+
+// Into sets the variable that v points to to the client's update. Its tensors
+// are the transport's memory, not a copy: they are valid until Release.
+func (r *Result) Into(v any) error {
+	if err := tensor.Attach(r.update.Package.Receipt, r.update.Package, v); err != nil {
+		return fmt.Errorf("trainer: update of client %d: %w", r.Client, err)
+	}
+	return nil
+}
+
+// Release gives the memory of the update back. The clients of the next call to
+// Process need it.
+func (r *Result) Release() { r.update.Release() }
+
+// device returns the device of a client.
+func (t *ClientTrainer) device(client int) string {
+	if t.Devices > 0 {
+		return fmt.Sprintf("%s:%d", t.Device, client%t.Devices)
+	}
+	return t.Device
+}
+
+func (t *ClientTrainer) nesting() int {
+	if t.Nesting == 0 {
+		return tensor.DefaultDepth
+	}
+	return t.Nesting
+}
+
+// Process trains the clients on payload and keeps their results. Every payload
+// of a trainer must have the same tensors. Results that were not handed out are
+// released.
+func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int) error {
+	for _, r := range t.Results() {
+		r.Release()
+	}
+	if len(clients) == 0 {
+		return nil
+	}
+	roster, err := t.roster(clients)
+	if err != nil {
+		return err
+	}
+	detached, err := tensor.Detach(payload, t.nesting())
+	if err != nil {
+		return fmt.Errorf("trainer: payload: %w", err)
+	}
+	if err := t.prepare(ctx, detached, len(clients)); err != nil {
+		return err
+	}
+	pool := t.pool.Load()
+	if err := pool.SetStop(false); err != nil {
+		return err
+	}
+	if err := t.publish(ctx, pool, detached); err != nil {
+		return err
+	}
+	t.results, err = t.collect(ctx, pool, roster)
+	t.round++
+	return err
+}
+
+// roster returns the round's clients.
+func (t *ClientTrainer) roster(clients []int) ([]Client, error) {
+	seen := map[int]bool{}
+	var roster []Client
+	for _, id := range clients {
+		if id < 0 || seen[id] {
+			return nil, fmt.Errorf("trainer: client %d: want each client once, and none negative", id)
+		}
+		seen[id] = true
+		config, err := t.Task.Config(id)
+		if err != nil {
+			return nil, fmt.Errorf("trainer: client %d: %w", id, err)
+		}
+		roster = append(roster, Client{ID: id, Weight: 1, Device: t.device(id), Config: config})
+	}
+	return roster, nil
+}
+
+// prepare makes sure that there is a pool with room for this many clients.
+func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, clients int) error {
+	if t.pool.Load() != nil && clients > t.room {
+		if err := t.Close(); err != nil {
+			return err
+		}
+	}
+	if t.pool.Load() != nil {
+		return nil
+	}
+	down, err := tensor.NewLayout(payload.Specs)
+	if err != nil {
+		return fmt.Errorf("trainer: payload: %w", err)
+	}
+	update, err := t.Task.Update()
+	if err != nil {
+		return err
+	}
+	prototype, err := tensor.Detach(update, t.nesting())
+	if err != nil {
+		return fmt.Errorf("trainer: update: %w", err)
+	}
+	up, err := tensor.NewLayout(prototype.Specs)
+	if err != nil {
+		return fmt.Errorf("trainer: update: %w", err)
+	}
+	config, err := valuesConfig{Nesting: t.nesting(), Receipt: prototype.Receipt}.encode()
+	if err != nil {
+		return err
+	}
+	workers := max(1, t.Workers)
+	pool, err := Open(ctx, Config{
+		Variant: t.Variant, Down: down, Up: up, Workers: workers, Clients: clients,
+		Depth: (clients+workers-1)/workers + 1, Func: t.Func, FuncConfig: config, Launcher: t.Launcher,
+	})
+	if err != nil {
+		return err
+	}
+	t.down, t.room = down, clients
+	t.pool.Store(pool)
+	return nil
+}
+
+// publish writes the payload to the next model and publishes it.
+func (t *ClientTrainer) publish(ctx context.Context, pool *Pool, payload *tensor.Detached) error {
+	model, err := pool.Reserve(t.round)
+	if err != nil {
+		return err
+	}
+	if err := payload.CopyTo(model); err != nil {
+		return fmt.Errorf("trainer: payload has other tensors than the session's first one: %w", err)
+	}
+	return pool.Publish(ctx, t.round, model)
+}
+
+// collect runs the round and waits for its results as Progress wants it.
+func (t *ClientTrainer) collect(ctx context.Context, pool *Pool, roster []Client) ([]*Result, error) {
+	pending := make([]*Pending, len(roster))
+	for i, c := range roster {
+		pending[i] = &Pending{Client: c.ID, done: make(chan struct{})}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- pool.Round(ctx, Round{Number: t.round, Clients: roster, AsCompleted: true, Each: func(u Update) error {
+			pending[u.Index].update = u
+			close(pending[u.Index].done)
+			return nil
+		}})
+	}()
+	order := slices.Values(pending)
+	if t.Progress != nil {
+		order = t.Progress(order)
+	}
+	var waitErr error
+	waited := 0
+	for p := range order {
+		waited++
+		select {
+		case <-p.done:
+			continue
+		case waitErr = <-ended:
+			ended <- waitErr
+		}
+		if waitErr != nil {
+			break
+		}
+	}
+	err := <-ended
+	if err == nil && waited != len(pending) {
+		err = fmt.Errorf("trainer: the progress hook returned %d of %d pending results", waited, len(pending))
+	}
+	if err != nil {
+		for _, p := range pending {
+			if p.update.Package != nil {
+				p.update.Release()
+			}
+		}
+		return nil, err
+	}
+	results := make([]*Result, len(pending))
+	for i, p := range pending { // in client order, whatever the order of waiting
+		results[i] = &Result{Client: p.Client, update: p.update}
+	}
+	return results, nil
+}
+
+// Results hands out the results of the last Process, in the order of its
+// clients. The trainer keeps none: the caller releases them.
+func (t *ClientTrainer) Results() []*Result {
+	results := t.results
+	t.results = nil
+	return results
+}
+
+// Stop asks running worker functions to end early. Any goroutine may call it
+// while Process runs; the next Process lowers the flag.
+func (t *ClientTrainer) Stop() error {
+	pool := t.pool.Load()
+	if pool == nil {
+		return nil
+	}
+	return pool.SetStop(true)
+}
+
+// Close releases what was not handed out and ends the session. Results that the
+// caller holds stay valid until they are released.
+func (t *ClientTrainer) Close() error {
+	for _, r := range t.Results() {
+		r.Release()
+	}
+	pool := t.pool.Swap(nil)
+	if pool == nil {
+		return nil
+	}
+	_, err := pool.Close()
+	return err
+}
