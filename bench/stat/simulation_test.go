@@ -1,0 +1,249 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// session returns blocks of a cell whose median is 1: rounds vary by within,
+// sessions by between.
+func session(r *rand.Rand, blocks, rounds int, between, within float64) [][]float64 {
+	all := make([][]float64, blocks)
+	for i := range all {
+		level := between * r.NormFloat64()
+		for range rounds {
+			all[i] = append(all[i], math.Exp(level+within*r.NormFloat64()))
+		}
+	}
+	return all
+}
+
+// bootstrap is the method that was left out: it draws blocks, and rounds within
+// them.
+func bootstrap(r *rand.Rand, blocks [][]float64) (low, high float64) {
+	medians := make([]float64, 100)
+	for k := range medians {
+		drawn := make([]float64, len(blocks))
+		for i := range drawn {
+			b := blocks[r.IntN(len(blocks))]
+			again := make([]float64, len(b))
+			for j := range again {
+				again[j] = b[r.IntN(len(b))]
+			}
+			drawn[i] = Median(again)
+		}
+		medians[k] = Median(drawn)
+	}
+	slices.Sort(medians)
+	return medians[2], medians[97]
+}
+
+// TestCoverage: an interval holds as often as it says, also where sessions
+// differ more than rounds (guard 10); one that is made of rounds alone, or of a
+// bootstrap, does not.
+func TestCoverage(t *testing.T) {
+	const runs = 300
+	for _, blocks := range []int{3, 6, 9} {
+		t.Run(fmt.Sprintf("blocks=%d", blocks), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(7, uint64(blocks)))
+			held, heldRounds, heldBootstrap := 0, 0, 0
+			var confidence float64
+			for range runs {
+				all := session(r, blocks, 15, 0.03, 0.01)
+				i := Of(all)
+				confidence = i.Confidence
+				held += count(!i.Excludes(1))
+				heldRounds += count(!ofMedians(Pool(all)).Excludes(1))
+				low, high := bootstrap(r, all)
+				heldBootstrap += count(low <= 1 && 1 <= high)
+			}
+			t.Logf("says %.3f: held %.3f; of pooled rounds %.3f; of a bootstrap %.3f",
+				confidence, share(held, runs), share(heldRounds, runs), share(heldBootstrap, runs))
+			if share(held, runs) < confidence-0.03 {
+				t.Errorf("held in %.3f of runs, says %.3f", share(held, runs), confidence)
+			}
+			if blocks == 3 && share(heldBootstrap, runs) > 0.9 {
+				t.Errorf("a bootstrap of three blocks held in %.3f of runs: the package comment is wrong", share(heldBootstrap, runs))
+			}
+			if share(heldRounds, runs) > 0.75 {
+				t.Errorf("an interval that ignores sessions held in %.3f of runs: the simulation shows nothing", share(heldRounds, runs))
+			}
+		})
+	}
+}
+
+// TestAgainstItself: comparing a build with itself claims a difference in no
+// more runs than it says (A/A of guard 14), with many cells and Holm's
+// correction; an effect of the size that Detectable names is found in four of
+// five.
+func TestAgainstItself(t *testing.T) {
+	const runs, cells, blocks = 300, 5, 8
+	r := rand.New(rand.NewPCG(3, 4))
+	claims, found, tried := 0, 0, 0
+	for range runs {
+		ps := make([]float64, cells)
+		for c := range ps {
+			a, b := Medians(session(r, blocks, 5, 0.03, 0.02)), Medians(session(r, blocks, 5, 0.03, 0.02))
+			ps[c] = Test(a, b)
+			if c == 0 {
+				effect := Detectable(a, b, 0.05)
+				for i := range b {
+					b[i] *= effect
+				}
+				tried++
+				found += count(Test(a, b) <= 0.05)
+			}
+		}
+		claims += count(slices.Min(Holm(ps)) <= 0.05)
+	}
+	t.Logf("claims in %.3f of runs; effects found %.3f", share(claims, runs), share(found, tried))
+	if share(claims, runs) > 0.07 {
+		t.Errorf("claimed a difference in %.3f of comparisons of a build with itself", share(claims, runs))
+	}
+	if f := share(found, tried); f < 0.7 || f > 0.95 {
+		t.Errorf("found %.3f of the effects that should be found in four of five", f)
+	}
+}
+
+func TestDetectable(t *testing.T) {
+	quiet, loud := []float64{100, 101, 99, 100.5, 99.5, 100}, []float64{100, 130, 80, 110, 90, 100}
+	if q, l := Detectable(quiet, quiet, 0.05), Detectable(loud, loud, 0.05); q < 1.001 || q > 1.03 || l < 1.1 || l > 1.7 {
+		t.Errorf("got %v of steady blocks and %v of unsteady ones", q, l)
+	}
+	if got := Detectable(quiet[:3], quiet[:3], 0.05); !math.IsInf(got, 1) {
+		t.Errorf("got %v of three blocks against three, which can show nothing at 5 %%", got)
+	}
+	if got := Detectable(quiet, quiet, 0.05/100); !math.IsInf(got, 1) {
+		t.Errorf("got %v of six blocks against six among 100 cells", got)
+	}
+	if got := Detectable(nil, quiet, 0.05); !math.IsInf(got, 1) {
+		t.Errorf("got %v of nothing", got)
+	}
+}
+
+// TestModes: a cell with two modes is told from one that is merely wide or
+// skewed (guard 11).
+func TestModes(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	families := map[string]func() float64{
+		"normal":       func() float64 { return 10 + r.NormFloat64() },
+		"flat":         func() float64 { return 1 + r.Float64() },
+		"exponential":  func() float64 { return 1 + r.ExpFloat64() },
+		"lognormal":    func() float64 { return math.Exp(0.5 * r.NormFloat64()) },
+		"few outliers": func() float64 { return 10 + 0.1*r.NormFloat64() + 20*float64(count(r.IntN(20) == 0)) },
+	}
+	for name, draw := range families {
+		for _, n := range []int{30, 60, 300} {
+			flagged := 0
+			for range 300 {
+				xs := make([]float64, n)
+				for i := range xs {
+					xs[i] = draw()
+				}
+				flagged += count(Modes(xs) != nil)
+			}
+			if share(flagged, 300) > 0.03 {
+				t.Errorf("%s, %d samples: flagged in %.3f of tries", name, n, share(flagged, 300))
+			}
+		}
+	}
+
+	// What a mean of 12.27 ± 6.52 GB/s stood for.
+	var xs []float64
+	for k := range 50 {
+		if k%5 < 2 {
+			xs = append(xs, 3.9+0.2*r.NormFloat64())
+		} else {
+			xs = append(xs, 17.2+0.5*r.NormFloat64())
+		}
+	}
+	m := Modes(xs)
+	if len(m) != 2 || math.Abs(m[0].Center-3.9) > 0.2 || math.Abs(m[1].Center-17.2) > 0.4 || m[0].Share != 0.4 || m[1].Share != 0.6 {
+		t.Errorf("got %v, want 3.9 (0.4) and 17.2 (0.6)", m)
+	}
+
+	if m := Modes([]float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}); m != nil {
+		t.Errorf("got %v of samples that are all alike", m)
+	}
+	close := make([]float64, 40) // two sharp modes, 1 % apart
+	for i := range close {
+		close[i] = 100 + float64(i%2) + 0.001*r.NormFloat64()
+	}
+	if m := Modes(close); m != nil {
+		t.Errorf("got %v, which nobody would act on", m)
+	}
+}
+
+func TestKendall(t *testing.T) {
+	for _, tt := range []struct {
+		n    int
+		s    float64
+		want float64
+	}{
+		// Exact tables of Kendall's S.
+		{4, 6, 2. / 24}, {5, 10, 2. / 120}, {5, 8, 10. / 120}, {6, 15, 2. / 720}, {6, 13, 12. / 720}, {10, 23, 0.0466}, {6, -15, 2. / 720}, {4, 0, 1},
+	} {
+		if got := kendall([][]float64{make([]float64, tt.n)}, tt.s, 1); math.Abs(got-tt.want) > 5e-4 {
+			t.Errorf("n %d, S %v: got p %v, want %v", tt.n, tt.s, got, tt.want)
+		}
+	}
+}
+
+// TestDrift: a trend is flagged and measured (guard 11); levels that differ from
+// block to block are none.
+func TestDrift(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	flagged := 0
+	for range 200 {
+		d := Drift(session(r, 6, 40, 0.05, 0.05))
+		flagged += count(d != Trend{})
+	}
+	if share(flagged, 200) > 0.03 {
+		t.Errorf("flagged in %.3f of runs without drift", share(flagged, 200))
+	}
+
+	rising := session(r, 6, 100, 0.03, 0.01)
+	for _, b := range rising {
+		for k := range b {
+			b[k] *= 1 + 0.2*float64(k)/99
+		}
+	}
+	if d := Drift(rising); math.Abs(d.Within-0.18) > 0.03 || d.Across != 0 {
+		t.Errorf("got %+v, want some 0.18 within blocks", d)
+	}
+
+	falling := session(r, 8, 20, 0.001, 0.01)
+	for i, b := range falling {
+		for k := range b {
+			b[k] *= 1 - 0.3*float64(i)/7
+		}
+	}
+	if d := Drift(falling); d.Within != 0 || math.Abs(d.Across+0.35) > 0.05 {
+		t.Errorf("got %+v, want some -0.35 across blocks", d)
+	}
+
+	slight := session(r, 6, 100, 0, 0.001)
+	for _, b := range slight {
+		for k := range b {
+			b[k] *= 1 + 0.02*float64(k)/99
+		}
+	}
+	if d := Drift(slight); d != (Trend{}) {
+		t.Errorf("got %+v of a trend of 2 %%", d)
+	}
+	if d := Drift(nil); d != (Trend{}) {
+		t.Errorf("got %+v of nothing", d)
+	}
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func share(n, of int) float64 { return float64(n) / float64(of) }

@@ -1,0 +1,286 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// The tests of this package are the known answers that guard 19 of MEASURING.md
+// asks for: textbook examples, published tables, and simulations whose outcome
+// is known.
+
+func near(got, want float64) bool { return math.Abs(got-want) <= 1e-4*max(1, math.Abs(want)) }
+
+func upTo(n int) []float64 {
+	xs := make([]float64, n)
+	for i := range xs {
+		xs[i] = float64(i + 1)
+	}
+	return xs
+}
+
+func TestMedianAndMAD(t *testing.T) {
+	tests := []struct {
+		name        string
+		xs          []float64
+		median, mad float64
+	}{
+		{"one", []float64{7}, 7, 0},
+		{"odd", []float64{9, 1, 5}, 5, 4},
+		{"even", []float64{4, 1, 3, 2}, 2.5, 1},
+		{"textbook", []float64{1, 1, 2, 2, 4, 6, 9}, 2, 1},
+		{"an outlier", []float64{1, 2, 3, 4, 1e9}, 3, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := slices.Clone(tt.xs)
+			if got := Median(tt.xs); got != tt.median {
+				t.Errorf("got median %v, want %v", got, tt.median)
+			}
+			if got := MAD(tt.xs); got != tt.mad {
+				t.Errorf("got MAD %v, want %v", got, tt.mad)
+			}
+			if !slices.Equal(before, tt.xs) {
+				t.Error("the input was changed")
+			}
+		})
+	}
+	if !math.IsNaN(Median(nil)) || !math.IsNaN(MAD(nil)) {
+		t.Error("there is a median or MAD of nothing")
+	}
+}
+
+// TestPercentile checks R-7 against NumPy's results, and guard 12: a percentile
+// that n does not support is not given.
+func TestPercentile(t *testing.T) {
+	for _, tt := range []struct {
+		xs      []float64
+		p, want float64
+	}{
+		{upTo(10), 90, 9.1},
+		{[]float64{1, 2, 3, 4}, 25, 1.75},
+		{[]float64{15, 20, 35, 40, 50}, 40, 29},
+		{upTo(1000), 99.9, 999.001},
+		{[]float64{3, 1, 2}, 100, 3},
+	} {
+		if got, _ := Percentile(tt.xs, tt.p); !near(got, tt.want) {
+			t.Errorf("p%v of %d: got %v, want %v", tt.p, len(tt.xs), got, tt.want)
+		}
+	}
+	for p, n := range map[float64]int{90: 29, 95: 59, 99: 299, 99.9: 2995} { // Wilks
+		if _, ok := Percentile(upTo(n), p); !ok {
+			t.Errorf("p%v is not supported by %d samples", p, n)
+		}
+		if _, ok := Percentile(upTo(n-1), p); ok {
+			t.Errorf("p%v is supported by %d samples", p, n-1)
+		}
+	}
+	if _, ok := Percentile(upTo(62), 99); ok {
+		t.Error("p99 out of 62 samples")
+	}
+	if _, ok := Percentile(nil, 90); ok {
+		t.Error("a percentile of nothing")
+	}
+}
+
+func TestOutliers(t *testing.T) {
+	tests := []struct {
+		name string
+		xs   []float64
+		want int
+	}{
+		{"none", upTo(9), 0},
+		{"two", []float64{2.1, 2.6, 2.4, 2.5, 2.3, 2.1, 2.3, 2.6, 8.2, 8.3}, 2},
+		{"all alike", []float64{3, 3, 3, 3, 9}, 0}, // no spread to judge by
+		{"nothing", nil, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Outliers(tt.xs); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestOf compares the bounds with the published table of the ranks that enclose
+// a median at 95 %, and with what fewer blocks allow (guard 10: blocks count, not
+// rounds).
+func TestOf(t *testing.T) {
+	tests := []struct {
+		blocks     int
+		low, high  float64
+		confidence float64
+	}{
+		{1, 1, 1, 0},
+		{2, 1, 2, 0.5},
+		{3, 1, 3, 0.75},
+		{5, 1, 5, 0.9375},
+		{6, 1, 6, 0.96875},
+		{8, 1, 7, 0.9609375}, // 1 to 8 would do as well, and more
+		{9, 2, 8, 0.9609375},
+		{10, 2, 9, 0.978515625},
+		{12, 3, 10, 0.961426},
+		{15, 4, 12, 0.964844},
+		{20, 6, 15, 0.958611},
+		{25, 8, 18, 0.956715},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("blocks=%d", tt.blocks), func(t *testing.T) {
+			var blocks [][]float64
+			for k := tt.blocks; k >= 1; k-- {
+				m := float64(k)
+				blocks = append(blocks, []float64{m + 1000, m, m - 0.5}) // its median is k
+			}
+			got := Of(blocks)
+			want := Interval{Center: Median(upTo(tt.blocks)), Low: tt.low, High: tt.high, Confidence: tt.confidence, Blocks: tt.blocks, N: 3 * tt.blocks}
+			if got.Center != want.Center || got.Low != want.Low || got.High != want.High ||
+				!near(got.Confidence, want.Confidence) || got.Blocks != want.Blocks || got.N != want.N {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if got.Sure() != (tt.blocks >= 6) {
+				t.Errorf("got sure %v of %d blocks", got.Sure(), tt.blocks)
+			}
+		})
+	}
+	if i := Of(nil); i.Known() || i.Blocks != 0 {
+		t.Errorf("got %+v of nothing", i)
+	}
+	if i := Of([][]float64{{1, 2, 3}}); !math.IsInf(i.Half(), 1) || i.Excludes(99) {
+		t.Errorf("one block tells nothing about the next: got %+v", i)
+	}
+}
+
+// TestCritical compares with the published table of the Mann-Whitney U test,
+// two-sided.
+func TestCritical(t *testing.T) {
+	tests := []struct {
+		n, m  int
+		alpha float64
+		want  int
+	}{
+		{3, 3, 0.05, -1}, {3, 5, 0.05, 0}, {4, 4, 0.05, 0}, {4, 5, 0.05, 1}, {5, 5, 0.05, 2}, {6, 6, 0.05, 5}, {5, 10, 0.05, 8},
+		{7, 7, 0.05, 8}, {8, 8, 0.05, 13}, {9, 9, 0.05, 17}, {10, 10, 0.05, 23}, {15, 15, 0.05, 64}, {20, 20, 0.05, 127},
+		{4, 4, 0.01, -1}, {5, 5, 0.01, 0}, {6, 6, 0.01, 2}, {10, 10, 0.01, 16}, {20, 20, 0.01, 105},
+		{30, 30, 0.05, 317}, {40, 40, 0.05, 596},
+		{60, 60, 0.05, 1426}, // by the normal approximation: 1800 - 0.5 - 1.96 × 190.53
+	}
+	for _, tt := range tests {
+		got, p := critical(tt.n, tt.m, tt.alpha)
+		if got != tt.want {
+			t.Errorf("%d against %d at %v: got U %d, want %d", tt.n, tt.m, tt.alpha, got, tt.want)
+		}
+		if got >= 0 && (p <= 0 || p > tt.alpha) {
+			t.Errorf("%d against %d at %v: got p %v", tt.n, tt.m, tt.alpha, p)
+		}
+	}
+	for n, want := range []float64{1: 1, 2: 1. / 3, 3: 0.1, 4: 2. / 70, 5: 2. / 252, 6: 2. / 924} {
+		if n > 0 && !near(least(n, n), want) {
+			t.Errorf("least p of %d against %d: got %v, want %v", n, n, least(n, n), want)
+		}
+	}
+}
+
+// TestTest is the example of R's help page of wilcox.test: permeability of the
+// human chorioamnion (Hollander and Wolfe 1973), W = 35, p = 0.1272 one-sided.
+func TestTest(t *testing.T) {
+	x := []float64{0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46}
+	y := []float64{1.15, 0.88, 0.90, 0.74, 1.21}
+	if got := Test(x, y); !near(got, 2*0.127206) {
+		t.Errorf("got p %v, want 0.2544", got)
+	}
+	if got := Test(upTo(6), []float64{11, 12, 13, 14, 15, 16}); !near(got, 2./924) {
+		t.Errorf("got p %v of two samples that do not touch, want 2/924", got)
+	}
+	if got := Test(upTo(6), upTo(6)); got < 0.99 {
+		t.Errorf("got p %v of a sample and itself", got)
+	}
+}
+
+func TestShift(t *testing.T) {
+	a := []float64{1, 2, 3, 4}
+	tests := []struct {
+		name string
+		b    []float64
+		want Interval
+	}{
+		{"ten more", []float64{11, 12, 13, 14}, Interval{Center: 10, Low: 7, High: 13, Confidence: 1 - 2./70, Blocks: 4, N: 8}},
+		{"three blocks", []float64{11, 12, 13}, Interval{Center: 9.5, Low: 7, High: 12, Confidence: 1 - 2./35, Blocks: 3, N: 7}},
+		{"one block", []float64{5}, Interval{Center: 2.5, Low: 1, High: 4, Confidence: 1 - 2./5, Blocks: 1, N: 5}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Shift(a, tt.b)
+			if !near(got.Confidence, tt.want.Confidence) {
+				t.Errorf("got confidence %v, want %v", got.Confidence, tt.want.Confidence)
+			}
+			got.Confidence = tt.want.Confidence
+			if got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+	if got := Shift([]float64{1}, []float64{2}); got.Confidence != 0 || got.Center != 1 {
+		t.Errorf("one block against another: got %+v", got)
+	}
+	if Shift(nil, a).Known() {
+		t.Error("there is a shift from nothing")
+	}
+}
+
+func TestRatio(t *testing.T) {
+	a := []float64{10, 20, 40, 80}
+	got := Ratio(a, []float64{20, 40, 80, 160})
+	if !near(got.Center, 2) || !near(got.Low, 0.25) || !near(got.High, 16) {
+		t.Errorf("got %+v, want 2 in 0.25..16", got)
+	}
+	for _, bad := range [][]float64{{1, 0}, {1, -1}, {1, math.NaN()}, nil} {
+		if Ratio(a, bad).Known() {
+			t.Errorf("there is a ratio to %v", bad)
+		}
+	}
+}
+
+// TestIntervalAgreesWithTest: the bounds of a ratio exclude 1 exactly where the
+// test says that there is a difference.
+func TestIntervalAgreesWithTest(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	claims := 0
+	for range 500 {
+		a, b := make([]float64, 4+r.IntN(6)), make([]float64, 4+r.IntN(6))
+		for i := range a {
+			a[i] = math.Exp(r.NormFloat64())
+		}
+		for i := range b {
+			b[i] = math.Exp(r.NormFloat64() + 1)
+		}
+		p, i := Test(a, b), Ratio(a, b)
+		if (p <= 1-Confidence) != i.Excludes(1) {
+			t.Fatalf("p is %v, but the interval is %+v\na %v\nb %v", p, i, a, b)
+		}
+		if i.Excludes(1) {
+			claims++
+		}
+	}
+	if claims < 50 || claims > 450 {
+		t.Errorf("%d of 500 pairs differ: the test tries one side only", claims)
+	}
+}
+
+// TestHolm is the worked example of the method's encyclopaedia article.
+func TestHolm(t *testing.T) {
+	got := Holm([]float64{0.01, 0.04, math.NaN(), 0.03, 0.005})
+	want := []float64{0.03, 0.06, math.NaN(), 0.06, 0.02}
+	for i := range want {
+		if !near(got[i], want[i]) && !(math.IsNaN(got[i]) && math.IsNaN(want[i])) {
+			t.Errorf("got %v, want %v", got, want)
+			break
+		}
+	}
+	if got := Holm([]float64{0.9, 0.8}); got[0] != 1 || got[1] != 1 {
+		t.Errorf("got %v, want 1 and 1", got)
+	}
+}
