@@ -1,0 +1,101 @@
+// Package floors measures what the machine can do without any transport: how
+// fast it copies, touches fresh shared memory and moves bytes through a socket,
+// and how long one process takes to wake another and hear back. Every ratio to
+// a floor in a report comes from a measurement of this package, made in the
+// same run.
+//
+// A driver measures each floor again and again between its blocks, so that both
+// see the same moods of the machine, and pools the samples:
+//
+//	series, err := floors.Measure(ctx, "unix-stream", floors.Params{})
+//
+// Every measurement starts fresh processes and ends them: this executable again,
+// marked by an environment variable. So the driver's own heap, threads and peak
+// memory stay out of it, the variance between processes is in the samples, and
+// nothing is left between two measurements. Programs that measure call
+// [MaybePeer] first in main, and tests in TestMain.
+//
+// There are no statistics here: samples are raw.
+package floors
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A Floor is a limit of the machine.
+type Floor struct {
+	Name string
+	Unit string // of the samples: "B/s", where the machine does no more, or "s", where it needs no less
+	Help string
+
+	roles []role // what each process does; the first one times
+}
+
+// All returns the floors, in the order in which they are shown.
+func All() []Floor {
+	return []Floor{
+		{
+			Name: "copy", Unit: "B/s", roles: []role{measureCopy},
+			Help: "one thread copies memory that lies outside of the caches: bytes copied a second",
+		},
+		{
+			Name: "first-touch", Unit: "B/s", roles: []role{measureFirstTouch},
+			Help: "one thread writes fresh shared memory (memfd), page faults and all: 66.6 MB a sample",
+		},
+		{
+			Name: "unix-stream", Unit: "B/s", roles: []role{receiveStream, sendStream},
+			Help: "66.6 MB through a Unix socket from one process to another, both ends' memory written before, by size of write; the floor is the largest median",
+		},
+		{
+			Name: "unix-pingpong", Unit: "s", roles: []role{ping, pong},
+			Help: "a byte through a Unix socket to another process and one back, each exchange after a busy gap",
+		},
+		{
+			Name: "futex", Unit: "s", roles: []role{knock, answer},
+			Help: "waking another process that sleeps on a word of shared memory, and being woken by it, each exchange after a busy gap",
+		},
+	}
+}
+
+// Params are what a measurement depends on.
+type Params struct {
+	// Gap is for how long the first process computes before each exchange of
+	// unix-pingpong and futex, while the second one sleeps: the longer, the deeper.
+	// A cell's floor takes the median of its train phase. Gaps longer than MaxGap
+	// are measured with MaxGap.
+	Gap time.Duration `json:"gap_ns"`
+
+	// CPUs, unless it is empty, are the processors that the processes are pinned
+	// to: the first process to the first one, and so on. Where a run pins its
+	// server and workers, its floors are only floors if they are pinned alike.
+	CPUs []int `json:"cpus,omitempty"`
+}
+
+// MaxGap bounds the gap, and so how long a measurement takes. A processor that
+// was idle for that long sleeps as deep as it ever will.
+const MaxGap = 50 * time.Millisecond
+
+// A Series is the samples that one measurement took under one condition, in the
+// order in which they were taken.
+type Series struct {
+	Variant string    `json:"variant"` // the condition: "write=65536", "gap=20ms"
+	Samples []float64 `json:"samples"` // in the floor's unit, all greater than zero
+}
+
+// Measure measures a floor once, which takes a few tenths of a second. When ctx
+// ends, or the measurement fails, the processes are gone when it returns.
+func Measure(ctx context.Context, name string, p Params) ([]Series, error) {
+	for _, f := range All() {
+		if f.Name == name {
+			p.Gap = max(0, min(p.Gap, MaxGap))
+			series, err := f.measure(ctx, p)
+			if err != nil {
+				return nil, fmt.Errorf("floors: %s: %w", name, err)
+			}
+			return series, nil
+		}
+	}
+	return nil, fmt.Errorf("floors: unknown floor %q", name)
+}

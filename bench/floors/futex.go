@@ -1,0 +1,103 @@
+package floors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ipcbench/futex"
+)
+
+const (
+	// Two processes that wake each other in turn end up on one processor if the
+	// scheduler may choose, where an exchange takes 3 µs and not 50: after some
+	// tens of milliseconds.
+	settleTime = 80 * time.Millisecond
+
+	exchangeTime   = 160 * time.Millisecond // of the samples, with their gaps
+	mostExchanges  = 400
+	leastExchanges = 5 // with the largest gap they take a little longer
+)
+
+// exchanges times exchange, each time after the gap.
+func (p *peer) exchanges(exchange func(i int) error) ([]Series, error) {
+	i := 0
+	for start := time.Now(); time.Since(start) < settleTime; i++ {
+		if err := exchange(i); err != nil {
+			return nil, err
+		}
+	}
+	n := mostExchanges
+	if p.Gap > 0 {
+		n = max(leastExchanges, min(n, int(exchangeTime/p.Gap)))
+	}
+	samples := make([]float64, 0, n)
+	for ; len(samples) < n; i++ {
+		busy(p.Gap)
+		start := time.Now()
+		if err := exchange(i); err != nil {
+			return nil, err
+		}
+		samples = append(samples, time.Since(start).Seconds())
+	}
+	return []Series{{Variant: fmt.Sprintf("gap=%v", p.Gap), Samples: samples}}, nil
+}
+
+// bye is the request that ends answer.
+const bye = 1<<32 - 1
+
+// words returns the two that knock and answer change: each its own, on a cache
+// line of its own.
+func (p *peer) words() (request, reply futex.Word, err error) {
+	if request, err = futex.At(p.page, 0); err != nil {
+		return request, reply, err
+	}
+	reply, err = futex.At(p.page, pageSize/2)
+	return request, reply, err
+}
+
+// knock times how long it takes to wake the other process and to be woken by
+// it; answer is that other process.
+func knock(p *peer) ([]Series, error) {
+	request, reply, err := p.words()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		request.Store(bye)
+		_ = request.Wake(1) // it cannot fail after it has worked
+	}()
+	ctx := context.Background() // whoever started this process ends it, too
+	return p.exchanges(func(i int) error {
+		request.Add(1)
+		if err := request.Wake(1); err != nil {
+			return err
+		}
+		if err := reply.Wait(ctx, uint32(i)); err != nil {
+			return err
+		}
+		if got := reply.Load(); got != uint32(i+1) {
+			return fmt.Errorf("exchange %d: got answer %d", i+1, got)
+		}
+		return nil
+	})
+}
+
+func answer(p *peer) ([]Series, error) {
+	request, reply, err := p.words()
+	if err != nil {
+		return nil, err
+	}
+	for last := uint32(0); ; last++ {
+		if err := request.Wait(context.Background(), last); err != nil {
+			return nil, err
+		}
+		if request.Load() == bye {
+			return nil, nil
+		}
+		reply.Add(1)
+		if err := reply.Wake(1); err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package floors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// A role is what one process of a measurement does. What it returns goes to the
+// process that measures; the second role returns nothing.
+type role func(*peer) ([]Series, error)
+
+// A peer is what a process of a measurement is given.
+type peer struct {
+	Params
+	link int    // blocking stream socket to the other process, if there is one
+	page []byte // of memory shared with it
+}
+
+// An order tells a process what it is. It travels in the environment.
+type order struct {
+	Floor  string `json:"floor"`
+	Role   int    `json:"role"`
+	Params Params `json:"params"`
+}
+
+// A reply is what a process says on its control socket before it exits.
+type reply struct {
+	Series []Series `json:"series,omitempty"`
+	Error  string   `json:"error,omitempty"`
+}
+
+const (
+	orderEnv = "IPCBENCH_FLOOR"
+
+	// The descriptors of a peer. It is gone when its control socket ends.
+	controlFD = 3
+	linkFD    = 4
+	pageFD    = 5
+
+	pageSize = 4096
+
+	// patience is when a measurement counts as hung.
+	patience = 30 * time.Second
+
+	maxReply = 1 << 20
+)
+
+// MaybePeer plays the part of a peer, and exits, if this process was started as
+// one. It is called before anything else in main and in TestMain.
+func MaybePeer() {
+	text := os.Getenv(orderEnv)
+	if text == "" {
+		return
+	}
+	control := os.NewFile(controlFD, "control")
+	go func() {
+		control.Read(make([]byte, 1)) // nothing is ever sent: this is the end
+		os.Exit(1)
+	}()
+	var r reply
+	var err error
+	if r.Series, err = obey(text); err != nil {
+		r = reply{Error: err.Error()}
+	}
+	if err := json.NewEncoder(control).Encode(r); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// obey does what the order says.
+func obey(text string) ([]Series, error) {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return nil, fmt.Errorf("order: %w", err)
+	}
+	for _, f := range All() {
+		if f.Name != o.Floor || o.Role < 0 || o.Role >= len(f.roles) {
+			continue
+		}
+		p := &peer{Params: o.Params, link: linkFD}
+		if len(f.roles) > 1 {
+			var err error
+			if p.page, err = unix.Mmap(pageFD, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+				return nil, fmt.Errorf("map shared page: %w", err)
+			}
+		}
+		series, err := f.roles[o.Role](p)
+		if !errors.Is(err, errGone) {
+			return series, err
+		}
+		if o.Role > 0 {
+			return nil, nil // the first process has what it wanted
+		}
+		// The other process failed. Why, is for that one to say, or for its exit
+		// status; whoever started both learns of it and ends this one.
+		select {}
+	}
+	return nil, fmt.Errorf("no role %d of floor %q", o.Role, o.Floor)
+}
+
+// busy computes for d.
+func busy(d time.Duration) {
+	for start := time.Now(); time.Since(start) < d; {
+	}
+}
+
+// measure starts the floor's processes and waits until all of them are gone.
+func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
+	if os.Getenv(orderEnv) != "" {
+		return nil, errors.New("this is a peer: its main does not begin with floors.MaybePeer()")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no result after %v (does main begin with floors.MaybePeer()?)", patience))
+	defer cancel()
+	all, ctx := errgroup.WithContext(ctx)
+
+	// The kernel sends Pdeathsig when the thread that started a process ends, not
+	// when the process does: keep this one until the peers are gone.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	children, err := f.start(ctx, p)
+	if err != nil {
+		cancel() // ends those that were started
+	}
+	results := make([][]Series, len(children))
+	for i, c := range children {
+		all.Go(func() (err error) {
+			if results[i], err = c.wait(); err != nil {
+				err = fmt.Errorf("process %d of %d: %w", i+1, len(f.roles), err)
+			}
+			return err
+		})
+	}
+	switch waited := all.Wait(); {
+	case err != nil:
+		return nil, err
+	case waited != nil:
+		return nil, context.Cause(ctx) // the first failure, or why ctx ended
+	}
+	return results[0], nil
+}
+
+// start starts one process for each role. If it fails, it returns those that
+// run already; they end with ctx.
+func (f *Floor) start(ctx context.Context, p Params) (children []*child, err error) {
+	var shared [2][]*os.File // beyond the control socket, for each process
+	if len(f.roles) > 1 {
+		var pair [2]*os.File
+		if pair, err = socketpair("link"); err != nil {
+			return nil, err
+		}
+		defer pair[0].Close()
+		defer pair[1].Close()
+		page, err := sharedPage()
+		if err != nil {
+			return nil, err
+		}
+		defer page.Close()
+		shared = [2][]*os.File{{pair[0], page}, {pair[1], page}}
+	}
+	for i := range f.roles {
+		var c *child
+		err := pinned(p.CPUs, i, func() (err error) {
+			c, err = startChild(ctx, order{Floor: f.Name, Role: i, Params: p}, shared[i])
+			return err
+		})
+		if c != nil {
+			children = append(children, c)
+		}
+		if err != nil {
+			return children, fmt.Errorf("start process %d of %d: %w", i+1, len(f.roles), err)
+		}
+	}
+	return children, nil
+}
+
+// pinned calls start with the thread, which the caller has locked, pinned to
+// the i-th of cpus: a process that it starts inherits that, before the Go
+// runtime there has started any thread.
+func pinned(cpus []int, i int, start func() error) error {
+	if len(cpus) == 0 {
+		return start()
+	}
+	if i >= len(cpus) {
+		return fmt.Errorf("only %d processors are named", len(cpus))
+	}
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return fmt.Errorf("read affinity: %w", err)
+	}
+	one.Set(cpus[i])
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		return fmt.Errorf("pin to processor %d: %w", cpus[i], err)
+	}
+	err := start()
+	if restore := unix.SchedSetaffinity(0, &before); restore != nil {
+		err = errors.Join(err, fmt.Errorf("unpin: %w", restore))
+	}
+	return err
+}
+
+func socketpair(name string) (pair [2]*os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return pair, fmt.Errorf("%s: socketpair: %w", name, err)
+	}
+	for i, fd := range fds {
+		pair[i] = os.NewFile(uintptr(fd), name)
+	}
+	return pair, nil
+}
+
+func sharedPage() (*os.File, error) {
+	fd, err := unix.MemfdCreate("ipcbench-floor", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("shared page: memfd_create: %w", err)
+	}
+	page := os.NewFile(uintptr(fd), "page")
+	if err := page.Truncate(pageSize); err != nil {
+		page.Close()
+		return nil, fmt.Errorf("shared page: %w", err)
+	}
+	return page, nil
+}
+
+// A child is a started peer, as its starter sees it.
+type child struct {
+	cmd     *exec.Cmd
+	control *os.File
+	stderr  *head
+}
+
+func startChild(ctx context.Context, o order, shared []*os.File) (*child, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	control, err := socketpair("control")
+	if err != nil {
+		return nil, err
+	}
+	defer control[1].Close()
+	c := &child{control: control[0], stderr: &head{}}
+	c.cmd = exec.CommandContext(ctx, "/proc/self/exe") // also if the file was replaced or removed
+	c.cmd.Args = []string{"ipcbench-floor", o.Floor, fmt.Sprint(o.Role)}
+	c.cmd.Env = append(os.Environ(), orderEnv+"="+string(text))
+	c.cmd.ExtraFiles = append([]*os.File{control[1]}, shared...)
+	c.cmd.Stderr = c.stderr
+	// A group of its own: an interrupt from the terminal reaches its starter,
+	// whose ctx ends.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	c.cmd.WaitDelay = time.Second
+	if err := c.cmd.Start(); err != nil {
+		control[0].Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// wait returns what the process measured, after it has ended.
+func (c *child) wait() ([]Series, error) {
+	defer c.control.Close()
+	said, readErr := io.ReadAll(io.LimitReader(c.control, maxReply))
+	waitErr := c.cmd.Wait()
+	series, err := parseReply(said)
+	switch {
+	case waitErr != nil:
+		return nil, fmt.Errorf("%w%s", waitErr, c.stderr)
+	case readErr != nil:
+		return nil, fmt.Errorf("control socket: %w", readErr)
+	}
+	return series, err
+}
+
+// parseReply checks what came from another process.
+func parseReply(text []byte) ([]Series, error) {
+	var r reply
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("reply: %w", err)
+	}
+	if r.Error != "" {
+		return nil, errors.New(r.Error)
+	}
+	for _, s := range r.Series {
+		if len(s.Samples) == 0 {
+			return nil, fmt.Errorf("reply: %s: no samples", s.Variant)
+		}
+		for i, v := range s.Samples {
+			if !(v > 0) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("reply: %s: sample %d is %v", s.Variant, i, v)
+			}
+		}
+	}
+	return r.Series, nil
+}
+
+// A head keeps the first kilobyte of what is written to it: of a panic, that is
+// what matters.
+type head struct{ text []byte }
+
+func (h *head) Write(b []byte) (int, error) {
+	h.text = append(h.text, b[:min(len(b), 1024-len(h.text))]...)
+	return len(b), nil
+}
+
+func (h *head) String() string {
+	if s := strings.TrimSpace(string(h.text)); s != "" {
+		return ": " + s
+	}
+	return ""
+}
