@@ -171,7 +171,7 @@ func (v *slabView) update(h slab.Handle) (*tensor.Package, error) {
 	return v.heap, nil
 }
 
-func (v *slabView) finish(p *tensor.Package, id phase.ID) error {
+func (v *slabView) finish(_ context.Context, p *tensor.Package, id phase.ID) error {
 	if v.heap == nil {
 		return nil
 	}

@@ -24,7 +24,7 @@ type view interface {
 
 	// finish is called when p, which update returned, is written, before the
 	// server is told.
-	finish(p *tensor.Package, id phase.ID) error
+	finish(ctx context.Context, p *tensor.Package, id phase.ID) error
 
 	// done ends the use of model and update: of those of the job in hand.
 	done() error
@@ -47,14 +47,13 @@ type worker struct {
 
 	watching chan struct{} // closed when the goroutine that watches the link has returned
 
-	mu       sync.Mutex // held by all calls
-	task     task
-	result   result
-	inHand   bool            // a model is lent
-	update   *tensor.Package // of the job in hand, nil before Reserve
-	hungUp   bool            // the link is closed
-	closed   bool
-	unmapped bool
+	mu     sync.Mutex // held by all calls
+	task   task
+	result result
+	inHand bool            // a model is lent
+	update *tensor.Package // of the job in hand, nil before Reserve
+	hungUp bool            // the link is closed
+	closed bool
 }
 
 // newWorker takes the link and the control areas' descriptors.
@@ -171,14 +170,14 @@ func (w *worker) Reserve() (*tensor.Package, error) {
 func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.wrap("submit", w.submit(p))
+	return w.wrap("submit", w.submit(ctx, p))
 }
 
-func (w *worker) submit(p *tensor.Package) error {
+func (w *worker) submit(ctx context.Context, p *tensor.Package) error {
 	if !w.inHand {
 		return errors.New("no job is in hand")
 	}
-	err := w.deliver(p)
+	err := w.deliver(ctx, p)
 	w.inHand, w.update = false, nil
 	if w.closed {
 		err = errors.Join(err, w.unmap())
@@ -186,7 +185,7 @@ func (w *worker) submit(p *tensor.Package) error {
 	return err
 }
 
-func (w *worker) deliver(p *tensor.Package) error {
+func (w *worker) deliver(ctx context.Context, p *tensor.Package) error {
 	if w.update == nil || p != w.update {
 		return errors.Join(errors.New("not the package that was reserved"), w.view.done())
 	}
@@ -196,7 +195,7 @@ func (w *worker) deliver(p *tensor.Package) error {
 	w.result = result{update: w.task.update, receipt: p.Receipt}
 	size, err := w.result.put(w.out.message)
 	if err == nil {
-		err = w.view.finish(p, w.id())
+		err = w.view.finish(ctx, p, w.id())
 	}
 	if err = errors.Join(err, w.view.done()); err != nil {
 		return err

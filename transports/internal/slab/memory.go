@@ -275,7 +275,9 @@ func (m *Memory) Close() error {
 	}
 	m.bytes, m.mapping = nil, nil
 	if m.path != "" {
-		err = errors.Join(err, os.Remove(m.path))
+		if e := os.Remove(m.path); !errors.Is(e, os.ErrNotExist) { // its directory may be gone already
+			err = errors.Join(err, e)
+		}
 	}
 	if m.file != nil {
 		err = errors.Join(err, m.file.Close())

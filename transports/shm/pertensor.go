@@ -1,0 +1,158 @@
+package shm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// PerTensor returns the transport that keeps each tensor in its own segment.
+func PerTensor() transports.Transport { return tensorTransport{root: scratch.SharedMemory} }
+
+type tensorTransport struct {
+	root string // where sessions make their directories
+}
+
+func (tensorTransport) Name() string { return "shm-tensor" }
+
+func (tensorTransport) Settings() []transports.Setting {
+	return []transports.Setting{
+		transports.OnOff("reuse", false, "keep segments over rounds, so that making them and touching them first are left out"),
+		{Name: "pass", Values: []string{"name", "fd"}, Default: "name",
+			Help: "fd: each tensor of an update is a new anonymous segment, whose descriptor is passed"},
+	}
+}
+
+// need is the memory that a session takes, by where it is taken from.
+type need struct {
+	named     int64 // bytes of segments in a directory
+	anonymous int64 // bytes of memfds
+	mappings  int64 // of the server, where there are most
+	files     int64 // descriptors that one process has at once
+}
+
+func needOf(o transports.Options) (n need, err error) {
+	down, err := segmentBytes(o.Down)
+	if err != nil {
+		return n, err
+	}
+	up, err := segmentBytes(o.Up)
+	if err != nil {
+		return n, err
+	}
+	buffers := int64(o.Lanes) * int64(o.Depth)
+	if down > math.MaxInt64/4 || up > math.MaxInt64/4/buffers {
+		return n, fmt.Errorf("%d buffers of %d bytes overflow", buffers, up)
+	}
+	n = need{named: 2*down + buffers*up, anonymous: controlBytes(o), mappings: 2*int64(o.Down.Len()) + buffers*int64(o.Up.Len())}
+	if o.Settings["pass"] == "fd" {
+		n.named -= buffers * up
+		n.anonymous += buffers * up
+		n.files = int64(o.Lanes) * int64(o.Up.Len())
+	}
+	return n, nil
+}
+
+// segmentBytes is the size of the segments of one package, in whole pages.
+func segmentBytes(l *tensor.Layout) (int64, error) {
+	page := int64(os.Getpagesize())
+	total := int64(0)
+	for i := range l.Len() {
+		if rank := len(l.Spec(i).Shape); rank > maxRank {
+			return 0, fmt.Errorf("tensor %d (%s) has %d dimensions, a segment's header holds %d", i, l.Spec(i).Name, rank, maxRank)
+		}
+		total += (int64(segmentSize(l, i)) + page - 1) / page * page
+	}
+	return total, nil
+}
+
+func (t tensorTransport) Footprint(o transports.Options) int64 {
+	n, err := needOf(o)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return n.named + n.anonymous
+}
+
+func (t tensorTransport) Check(o transports.Options) error {
+	n, err := needOf(o)
+	if err == nil {
+		err = n.check(t.root)
+	}
+	if err == nil && o.Settings["pass"] == "fd" && o.Settings.On("reuse") {
+		err = fmt.Errorf("reuse=on and pass=fd exclude each other: a descriptor is passed of a new segment")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.Name(), err)
+	}
+	return nil
+}
+
+// check compares the need with what there is.
+func (n need) check(root string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(root, &fs); err != nil {
+		return fmt.Errorf("%s: %w", root, err)
+	}
+	if free := int64(fs.Bavail) * fs.Bsize; n.named > free {
+		return fmt.Errorf("segments need %d bytes in %s, %d are available: make it larger (docker run --shm-size=%dm), or use shm-slab, which needs none of it",
+			n.named, root, free, (n.named>>20)+1)
+	}
+	if most := readLimit("/proc/sys/vm/max_map_count"); n.mappings > most-1000 { // the Go runtime has some, too
+		return fmt.Errorf("segments need %d mappings in one process, vm.max_map_count is %d: raise it, or use shm-slab, which needs a few", n.mappings, most)
+	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	if most := int64(files.Max); n.files > most-100 {
+		return fmt.Errorf("passing needs %d descriptors in one process, the limit is %d: raise it (ulimit -Hn), or use pass=name", n.files, most)
+	}
+	return nil
+}
+
+func (t tensorTransport) Listen(ctx context.Context, o transports.Options) (transports.Server, error) {
+	ledger := &tensor.Ledger{}
+	st, err := newTensorStore(t.root, o, ledger)
+	if err != nil {
+		return nil, fmt.Errorf("%s: listen: %w", t.Name(), err)
+	}
+	s, err := listen(ctx, t.Name(), o, ledger, st)
+	if err != nil {
+		return nil, fmt.Errorf("%s: listen: %w", t.Name(), err)
+	}
+	return s, nil
+}
+
+func (t tensorTransport) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+	w, err := connect(ctx, t.Name(), addr, lane, o, func(dir string, files []*os.File, l *link) (view, error) {
+		return newTensorView(o, lane, dir, files, l)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: dial lane %d: %w", t.Name(), lane, err)
+	}
+	return w, nil
+}
+
+// readLimit returns the number in a file of /proc, or a very large one if it
+// cannot be read: the limit will then tell by itself.
+func readLimit(path string) int64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return math.MaxInt64
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return n
+}

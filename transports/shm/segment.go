@@ -1,0 +1,204 @@
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"ipcbench/tensor"
+	"ipcbench/transports/internal/slab"
+)
+
+// What can be wrong with a segment that another process made.
+var (
+	errMagic     = errors.New("not a tensor's segment")
+	errVersion   = errors.New("segment of another version")
+	errTruncated = errors.New("segment's header is cut off")
+	errChecksum  = errors.New("segment's header is corrupt")
+	errSpec      = errors.New("segment holds another tensor")
+)
+
+// A segment holds one tensor behind a header that says what it is:
+//
+//	offset  size
+//	     0     6  magic
+//	     6     2  version
+//	     8     1  dtype
+//	     9     1  rank
+//	    16     8  length of the data in bytes
+//	    24     8  offset of the data, a multiple of 64
+//	    32  8*rank  shape
+//	     -     8  xxh3 of all bytes before
+//
+// The creator writes it before it tells anybody of the segment.
+const (
+	segmentMagic   = "ipcseg"
+	segmentVersion = 1
+	shapeAt        = 32
+	maxRank        = math.MaxUint8
+)
+
+// dataAt returns the offset of the data of a tensor with the given rank.
+func dataAt(rank int) int {
+	return (shapeAt + 8*rank + 8 + tensor.Align - 1) &^ (tensor.Align - 1)
+}
+
+// segmentSize returns the size of the segment for tensor i of l.
+func segmentSize(l *tensor.Layout, i int) int { return dataAt(len(l.Spec(i).Shape)) + l.Bytes(i) }
+
+// putHeader writes the header of a tensor of n bytes to b.
+func putHeader(b []byte, s tensor.Spec, n int) {
+	end := shapeAt + 8*len(s.Shape)
+	clear(b[:end])
+	copy(b, segmentMagic)
+	binary.LittleEndian.PutUint16(b[6:], segmentVersion)
+	b[8], b[9] = byte(s.DType), byte(len(s.Shape))
+	binary.LittleEndian.PutUint64(b[16:], uint64(n))
+	binary.LittleEndian.PutUint64(b[24:], uint64(dataAt(len(s.Shape))))
+	for i, d := range s.Shape {
+		binary.LittleEndian.PutUint64(b[shapeAt+8*i:], uint64(d))
+	}
+	binary.LittleEndian.PutUint64(b[end:], xxh3.Hash(b[:end]))
+}
+
+// A header is what a segment says about itself.
+type header struct {
+	dtype          tensor.DType
+	shape          []int
+	offset, length uint64
+}
+
+// decodeHeader reads the header at the start of b, which nobody else may change
+// meanwhile.
+func decodeHeader(b []byte) (header, error) {
+	switch {
+	case len(b) < shapeAt+8:
+		return header{}, errTruncated
+	case string(b[:6]) != segmentMagic:
+		return header{}, errMagic
+	case binary.LittleEndian.Uint16(b[6:]) != segmentVersion:
+		return header{}, fmt.Errorf("%w: %d", errVersion, binary.LittleEndian.Uint16(b[6:]))
+	}
+	rank := int(b[9])
+	end := shapeAt + 8*rank
+	if len(b) < end+8 {
+		return header{}, errTruncated
+	}
+	if binary.LittleEndian.Uint64(b[end:]) != xxh3.Hash(b[:end]) {
+		return header{}, errChecksum
+	}
+	h := header{
+		dtype: tensor.DType(b[8]), shape: make([]int, rank),
+		length: binary.LittleEndian.Uint64(b[16:]), offset: binary.LittleEndian.Uint64(b[24:]),
+	}
+	for i := range h.shape {
+		d := binary.LittleEndian.Uint64(b[shapeAt+8*i:])
+		if d > math.MaxInt {
+			return header{}, fmt.Errorf("%w: dimension %d", errSpec, d)
+		}
+		h.shape[i] = int(d)
+	}
+	return h, nil
+}
+
+// check reports whether h describes a tensor of n bytes that s specifies.
+func (h header) check(s tensor.Spec, n int) error {
+	if h.dtype != s.DType || !slices.Equal(h.shape, s.Shape) ||
+		h.length != uint64(n) || h.offset != uint64(dataAt(len(s.Shape))) {
+		return fmt.Errorf("%w: %v %v, %d bytes at %d, want %s %v %v, %d bytes",
+			errSpec, h.dtype, h.shape, h.length, h.offset, s.Name, s.DType, s.Shape, n)
+	}
+	return nil
+}
+
+// dataOf returns the data of tensor i of l in a segment that another process
+// made.
+func dataOf(m *slab.Memory, l *tensor.Layout, i int) ([]byte, error) {
+	at := segmentSize(l, i) - l.Bytes(i)
+	if m.Len() != segmentSize(l, i) {
+		return nil, errTruncated
+	}
+	var copied [shapeAt + 8*maxRank + 8 + tensor.Align]byte // its maker may still change the original
+	h, err := decodeHeader(copied[:copy(copied[:], m.Bytes()[:at])])
+	if err == nil {
+		err = h.check(l.Spec(i), l.Bytes(i))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.Bytes()[at:], nil
+}
+
+// A bundle is a package whose tensors lie in a segment each.
+type bundle struct {
+	serial   uint64 // new for every bundle of a session
+	segments []*slab.Memory
+	pkg      *tensor.Package
+}
+
+// newBundle makes a bundle of segments that open returns, one for each tensor;
+// use turns a segment into the tensor's data.
+func newBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error),
+	use func(m *slab.Memory, i int) ([]byte, error)) (*bundle, error) {
+	b := &bundle{serial: serial, segments: make([]*slab.Memory, 0, l.Len())}
+	data := make([][]byte, l.Len())
+	for i := range data {
+		m, err := open(i)
+		if err == nil {
+			b.segments = append(b.segments, m)
+			data[i], err = use(m, i)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("tensor %d (%s): %w", i, l.Spec(i).Name, err), b.close())
+		}
+	}
+	b.pkg = tensor.NewScattered(l, data)
+	return b, nil
+}
+
+// makeBundle is newBundle for the maker of the segments, who writes the headers.
+func makeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*bundle, error) {
+	return newBundle(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) {
+		putHeader(m.Bytes(), l.Spec(i), l.Bytes(i))
+		at := m.Len() - l.Bytes(i)
+		return m.Bytes()[at:], nil
+	})
+}
+
+// takeBundle is newBundle for everybody else, who checks them.
+func takeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*bundle, error) {
+	return newBundle(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) { return dataOf(m, l, i) })
+}
+
+// protect takes this process's right to write to the bundle.
+func (b *bundle) protect() error {
+	for _, m := range b.segments {
+		if err := m.Protect(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close unmaps the segments and removes those that this process made.
+func (b *bundle) close() error {
+	if b == nil {
+		return nil
+	}
+	var err error
+	for _, m := range b.segments {
+		err = errors.Join(err, m.Close())
+	}
+	b.segments = nil
+	return err
+}
+
+// handle returns what names the bundle in a message. Its index is the place that
+// the bundle takes among those of its kind.
+func (b *bundle) handle(place int) slab.Handle {
+	return slab.Handle{Length: uint64(b.pkg.Layout().Size()), Generation: b.serial, Index: uint32(place)}
+}
