@@ -8,7 +8,7 @@ import (
 )
 
 // account fills the block with what the processes recorded in the timed rounds.
-func (s *session) account(r trainer.Report, l trainer.Launcher) {
+func (s *session) account(r trainer.Report) {
 	b := s.block
 	b.Cold.Server = r.Server.Usage[trainer.Cold]
 	b.Server = process(r.Server)

@@ -11,7 +11,6 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"ipcbench/transports"
 )
 
 // fewest timed rounds of a block, however long they take.
@@ -65,9 +64,17 @@ type limits struct {
 	time   time.Duration // of timed rounds
 }
 
-// runBlock runs one session of fresh processes. ctx ends it at once; quit asks
-// it to end after the round in hand.
-func (s *session) run(ctx, quit context.Context, l trainer.Launcher, lim limits) (err error) {
+// run runs one session of fresh processes. ctx ends it at once; quit asks it to
+// end after the round in hand.
+func (s *session) run(ctx, quit context.Context, l trainer.Launcher, lim limits) error {
+	if err := s.start(ctx, l); err != nil {
+		return err
+	}
+	return s.finish(s.rounds(ctx, quit, lim))
+}
+
+// start starts server and workers and makes the first model.
+func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 	config, err := json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.plan.TrainMS})
 	if err != nil {
 		return err
@@ -83,25 +90,30 @@ func (s *session) run(ctx, quit context.Context, l trainer.Launcher, lim limits)
 		return err
 	}
 	s.block.Spawn = time.Since(began)
-	err = s.rounds(ctx, quit, lim)
+	s.average = tensor.NewAverage(s.cell.Model.Layout)
+	if s.model, err = s.pool.Reserve(0); err == nil {
+		err = s.cell.Model.Init(s.model, s.plan.Seed)
+	}
+	if err != nil {
+		_, closeErr := s.pool.Close()
+		return errors.Join(err, closeErr)
+	}
+	return nil
+}
+
+// finish stops everything and, unless err says that the rounds have failed,
+// fills the block.
+func (s *session) finish(err error) error {
 	report, closeErr := s.pool.Close()
 	if err = errors.Join(err, closeErr); err != nil {
 		return err
 	}
-	s.account(report, l)
+	s.account(report)
 	return nil
 }
 
 // rounds runs the rounds of a block.
 func (s *session) rounds(ctx, quit context.Context, lim limits) error {
-	s.average = tensor.NewAverage(s.cell.Model.Layout)
-	var err error
-	if s.model, err = s.pool.Reserve(0); err != nil {
-		return err
-	}
-	if err := s.cell.Model.Init(s.model, s.plan.Seed); err != nil {
-		return err
-	}
 	system, systemErr := usage.ReadSystem()
 
 	if err := s.cold(ctx); err != nil {
@@ -271,10 +283,4 @@ func (s *session) round(ctx context.Context, n int, timed bool, prove func(clien
 	w.end = phase.Now()
 	s.model = next
 	return w, err
-}
-
-// goroutines reports whether the transport's workers are goroutines.
-func goroutines(t transports.Transport) bool {
-	i, ok := t.(transports.InProcess)
-	return ok && i.InProcess()
 }
