@@ -123,9 +123,15 @@ func (l *Layout) Digest() uint64 {
 		b = append(b, s.Name...)
 		b = append(b, byte(s.DType))
 		b = binary.AppendUvarint(b, uint64(len(s.Shape)))
-		for _, d := range s.Shape {
-			b = binary.AppendUvarint(b, uint64(d))
-		}
+		b = s.appendShape(b)
 	}
 	return xxh3.Hash(b)
+}
+
+// appendShape appends the dimensions to b.
+func (s Spec) appendShape(b []byte) []byte {
+	for _, d := range s.Shape {
+		b = binary.AppendUvarint(b, uint64(d))
+	}
+	return b
 }

@@ -1,0 +1,322 @@
+package tensor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// Concrete types inside interfaces are found by name, if they are known.
+func TestAttachKnowsTypes(t *testing.T) {
+	type unknown struct{ N int }
+	type other struct{ N int }
+	tests := []struct {
+		name  string
+		v     any
+		known []any
+		want  string // in the error
+	}{
+		{"predeclared", []any{int8(1), []string{"a"}, map[string]any{"b": []float32{1}}, Tensor{}, []byte{1}}, nil, ""},
+		{"given", []any{unknown{1}, &unknown{2}}, []any{unknown{}}, ""},
+		{"given by a container", []any{unknown{1}, &unknown{2}}, []any{[]map[string]unknown{}}, ""},
+		{"not given", []any{unknown{1}}, nil, `[0]: type "ipcbench/tensor.unknown" is not known here`},
+		{"given another", []any{unknown{1}}, []any{other{}, nil}, `type "ipcbench/tensor.unknown" is not known here`},
+		{"not a listed composite", []any{[][]int{{1}}}, nil, `type "[][]int" is not known here`},
+		{"error value", []any{fmt.Stringer(time.Second)}, []any{time.Second}, ""},
+	}
+	for _, test := range tests {
+		d := mustDetach(t, test.v, DefaultDepth)
+		var out any
+		err := Attach(d.Receipt, packed(t, d), &out, test.known...)
+		if test.want == "" {
+			if diff := cmp.Diff(test.v, out); err != nil || diff != "" {
+				t.Errorf("%s: error %v, %s", test.name, err, diff)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), test.want) || out != nil {
+			t.Errorf("%s: error %v, want %q in it", test.name, err, test.want)
+		}
+	}
+}
+
+// Two types of one name, as functions may declare them, are not guessed between.
+func TestAttachRefusesAmbiguousNames(t *testing.T) {
+	a := func() any { type local struct{ A int }; return local{1} }()
+	b := func() any { type local struct{ A int }; return local{1} }()
+	d := mustDetach(t, []any{a}, DefaultDepth)
+	var out []any
+	if err := Attach(d.Receipt, packed(t, d), &out, a, b); err == nil || !strings.Contains(err.Error(), "or by two") {
+		t.Errorf("error %v", err)
+	}
+	if err := Attach(d.Receipt, packed(t, d), &out, a); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAttachChecksTheVariable(t *testing.T) {
+	v := network{Epoch: 3}
+	d := mustDetach(t, v, DefaultDepth)
+	p := packed(t, d)
+	changed := func() any {
+		type network struct{ Epoch string }
+		return &network{}
+	}()
+	tests := []struct {
+		name string
+		into any
+		want string
+	}{
+		{"nil", nil, "want a pointer"},
+		{"no pointer", v, "want a pointer"},
+		{"nil pointer", (*network)(nil), "want a pointer"},
+		{"another type", new(layer), `type "ipcbench/tensor.network" is not known here`},
+		{"pointer to a pointer", new(*network), "a tensor.network where a *tensor.network stands"},
+		{"interface without its methods", new(error), "is not known here"},
+		{"the same name, other fields", changed, "is not the same here"},
+	}
+	for _, test := range tests {
+		if err := Attach(d.Receipt, p, test.into); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q in it", test.name, err, test.want)
+		}
+	}
+}
+
+// A receipt for another package, or one that was cut or changed, is refused, and
+// the variable stays as it was.
+func TestLyingReceipts(t *testing.T) {
+	type value struct {
+		W, V *Tensor
+		Flag bool
+		N    uint8
+		Map  map[int8]bool
+		List []int64
+		P, Q *int
+		S    *string
+		Any  []any
+	}
+	n := 1
+	d := mustDetach(t, value{W: numbers(4, 1), V: numbers(4, 5), Map: map[int8]bool{1: true, 2: true}, P: &n, Q: &n}, 1)
+	whole := packed(t, d)
+	refuse := func(name, want string, receipt []byte, p *Package) {
+		t.Helper()
+		out := value{N: 42}
+		if err := Attach(receipt, p, &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q in it", name, err, want)
+		}
+		if diff := cmp.Diff(value{N: 42}, out); diff != "" {
+			t.Errorf("%s: the variable has changed: %s", name, diff)
+		}
+	}
+
+	for i := range d.Receipt {
+		refuse(fmt.Sprint("cut after ", i), "", d.Receipt[:i], whole)
+	}
+	refuse("longer", "1 bytes behind the end", append(bytes.Clone(d.Receipt), 0), whole)
+	refuse("version", "not a receipt of version 1", append([]byte{2}, d.Receipt[1:]...), whole)
+
+	spec := Spec{DType: U8, Shape: []int{4}}
+	for name, specs := range map[string][]Spec{
+		"package of one":         {spec},
+		"package of none":        {},
+		"package of other type":  {spec, {DType: I8, Shape: []int{4}}},
+		"package of other shape": {spec, {DType: U8, Shape: []int{2, 2}}},
+		"package of three":       {spec, spec, spec},
+	} {
+		refuse(name, "tensor ", d.Receipt, Alloc(mustLayout(t, specs)))
+	}
+
+	// The parts of the receipt behind the header: two pointers with a tensor each,
+	// flag, number, map, list, pointers, string, list.
+	const tail = 2*(1+1+handleSize) + 1 + 1 + (1 + 1 + 4) + 1 + (1 + 1) + 1 + 1 + 1
+	head := d.Receipt[:len(d.Receipt)-tail]
+	// A second W would leave V's tensor without a place.
+	twice := bytes.Clone(d.Receipt)
+	copy(twice[len(head)+2+handleSize:], twice[len(head):][:2+handleSize])
+	refuse("handle twice", "tensor 1 of the package (V) has no place", twice, whole)
+
+	none := Alloc(mustLayout(t, nil))
+	huge := binary.AppendUvarint(nil, 1<<62)
+	valid := []byte{0, 0, 1, 7, 0, 0, 0, 0, 0, 0}
+	ok := value{}
+	if err := Attach(append(bytes.Clone(head), valid...), none, &ok); err != nil || !ok.Flag || ok.N != 7 {
+		t.Fatalf("the test's own receipt: %+v, %v", ok, err)
+	}
+	join := func(parts ...[]byte) []byte { return bytes.Join(append([][]byte{head}, parts...), nil) }
+	inline := func(dtype DType, rest ...byte) []byte {
+		return join([]byte{refNew, tensorData, byte(dtype)}, rest, valid[1:])
+	}
+	tests := []struct {
+		name, want string
+		receipt    []byte
+	}{
+		{"bool", "Flag: bool is 2", join([]byte{0, 0, 2})},
+		{"uint8", "N: 256 is no uint8", join([]byte{0, 0, 1, 0x80, 2})},
+		{"varint of 11 bytes", "N: ", join([]byte{0, 0, 1}, bytes.Repeat([]byte{0xff}, 11))},
+		{"map too long", "Map: length 4611686018427387904: the receipt is cut off", join([]byte{0, 0, 1, 7, refNew}, huge)},
+		{"map keys in disorder", "Map: map key 1 does not follow 2", join([]byte{0, 0, 1, 7, refNew, 2, 4, 0, 2, 0}, valid[5:])},
+		{"map key twice", "Map: map key 1 does not follow 1", join([]byte{0, 0, 1, 7, refNew, 2, 2, 0, 2, 0}, valid[5:])},
+		{"map key too large", "Map: 128 is no int8", join([]byte{0, 0, 1, 7, refNew, 1, 0x80, 2, 0}, valid[5:])},
+		{"list too long", "List: length 4611686018427387904", join([]byte{0, 0, 1, 7, 0, refNew}, huge)},
+		{"list beyond int", "List: length 18446744073709551615", join([]byte{0, 0, 1, 7, 0, refNew}, binary.AppendUvarint(nil, 1<<64-1))},
+		{"reference to what was not met", "P: refers to object 0 of 0", join([]byte{0, 0, 1, 7, 0, 0, refFirst, 0, 0, 0})},
+		{"reference beyond int", "P: refers to object 18446744073709551613 of 0", join([]byte{0, 0, 1, 7, 0, 0}, binary.AppendUvarint(nil, 1<<64-1))},
+		{"reference to another type", "S: refers to a *int where a *string stands", join([]byte{0, 0, 1, 7, 0, 0, refNew, 2, 0, refFirst, 0})},
+		{"string too long", "S: the receipt is cut off", join([]byte{0, 0, 1, 7, 0, 0, 0, 0, refNew}, huge)},
+		{"type that was not met", "Any[0]: type 7 of 1", join(valid[:9], []byte{refNew, 1, 9})},
+		{"type that contains the variable", "Any[0].W: the receipt is cut off", join(valid[:9], []byte{refNew, 1, refFirst})},
+		{"type name too long", "Any[0]: the receipt is cut off", join(valid[:9], []byte{refNew, 1, refNew}, huge)},
+		{"interface type", `Any[0]: type "interface {}" is not known`, join(valid[:9], []byte{refNew, 1, refNew, 12}, []byte("interface {}"), make([]byte, 8))},
+		{"fingerprint", `Any[0]: type "int" is not the same here`, join(valid[:9], []byte{refNew, 1, refNew, 3}, []byte("int"), make([]byte, 8))},
+		{"tensor of no type", "W: tensor: tensor: invalid dtype(0)", inline(0, 0)},
+		{"tensor of another type", "invalid dtype(11)", inline(11, 0)},
+		{"tensor too large", "W: the receipt is cut off", inline(U8, append([]byte{1}, huge...)...)},
+		{"tensor that overflows", "overflow", inline(F64, append([]byte{1}, huge...)...)},
+		{"tensor of many dimensions", "W: length 4611686018427387904", inline(U8, huge...)},
+		{"dimension beyond int", "too large", inline(U8, append([]byte{1}, binary.AppendUvarint(nil, 1<<63)...)...)},
+		{"tensor that was not met", "W: refers to tensor 4 of 0", join([]byte{refNew, tensorOld + 4}, valid[1:])},
+	}
+	for _, test := range tests {
+		refuse(test.name, test.want, test.receipt, none)
+	}
+}
+
+// tree is drawn at random, with tensors and sharing at every level.
+type tree struct {
+	Name  string
+	W     *Tensor
+	V     Tensor
+	Kids  []*tree
+	Items map[string]any
+	Up    *tree
+	Pair  [2]any
+	When  time.Time
+}
+
+func drawTree(r *rapid.T) *tree {
+	var made []*tree
+	tensors := []*Tensor{nil}
+	draw := func(name string, n int) int { return rapid.IntRange(0, n-1).Draw(r, name) }
+	drawTensor := func() *Tensor {
+		if draw("new tensor", 2) == 0 {
+			return tensors[draw("old tensor", len(tensors))]
+		}
+		shape := [][]int{nil, {0}, {3}, {2, 2}}[draw("shape", 4)]
+		w := &Tensor{DType: rapid.SampledFrom(DTypes()).Draw(r, "dtype"), Shape: shape}
+		n, err := w.spec("").Bytes()
+		if err != nil {
+			r.Fatal(err)
+		}
+		w.Data = append(make([]byte, 0, n), rapid.SliceOfN(rapid.Byte(), n, n).Draw(r, "data")...)
+		tensors = append(tensors, w)
+		return w
+	}
+	var grow func(depth int) *tree
+	grow = func(depth int) *tree {
+		if depth == 0 || len(made) > 0 && draw("old tree", 4) == 0 {
+			if len(made) == 0 {
+				return nil
+			}
+			return made[draw("which tree", len(made))]
+		}
+		n := &tree{Name: rapid.String().Draw(r, "name"), W: drawTensor(), When: time.Unix(int64(draw("time", 1000)), 0).UTC()}
+		made = append(made, n)
+		if v := drawTensor(); v != nil {
+			n.V = *v
+		}
+		for range draw("kids", 3) {
+			n.Kids = append(n.Kids, grow(depth-1))
+		}
+		for i := range draw("items", 3) {
+			if n.Items == nil {
+				n.Items = map[string]any{}
+			}
+			n.Items[fmt.Sprint(i)] = []any{grow(depth - 1), drawTensor(), n.Items, 3.5, nil}[draw("item", 5)]
+		}
+		n.Up = made[draw("up", len(made))]
+		n.Pair = [2]any{drawTensor(), n.Kids}
+		return n
+	}
+	return grow(rapid.IntRange(0, 4).Draw(r, "depth"))
+}
+
+// Any value, with cycles and sharing, comes back equal at any limit, with the
+// same tensors, and what comes back detaches to the same receipt.
+func TestRoundTripOfAnyValue(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		v := drawTree(r)
+		limit := rapid.IntRange(0, 12).Draw(r, "limit")
+		d, err := Detach(v, limit)
+		if err != nil {
+			r.Fatal(err)
+		}
+		l, err := NewLayout(d.Specs)
+		if err != nil {
+			r.Fatal(err)
+		}
+		p := Alloc(l)
+		if err := d.CopyTo(p); err != nil {
+			r.Fatal(err)
+		}
+		var out *tree
+		if err := Attach(p.Receipt, p, &out, []*tree{}); err != nil {
+			r.Fatal(err)
+		}
+		if !reflect.DeepEqual(v, out) { // unlike cmp.Diff, it walks shared parts once
+			r.Fatal("another value came back")
+		}
+		again, err := Detach(out, limit)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if !bytes.Equal(again.Receipt, d.Receipt) || !cmp.Equal(again.Specs, d.Specs) || !cmp.Equal(again.Untouched, d.Untouched) {
+			r.Fatalf("what came back detaches differently:\n%q %v %v\n%q %v %v", d.Receipt, d.Specs, d.Untouched, again.Receipt, again.Specs, again.Untouched)
+		}
+	})
+}
+
+// FuzzAttach attaches receipts that are not to be trusted. What is accepted must
+// be a value that travels on.
+func FuzzAttach(f *testing.F) {
+	type value struct {
+		K kinds
+		N *network
+		R *ring
+		L []layer
+	}
+	known := []any{new(*ring), []any{}}
+	loop := &ring{Name: "a"}
+	loop.Next, loop.Any, loop.List = loop, loop, []any{loop, numbers(2, 3), *numbers(2, 3)}
+	k := sampleKinds()
+	k.Big, k.Many = nil, nil
+	var p *Package
+	for depth := range 4 {
+		for _, v := range []value{{k, sampleNetwork(), loop, nil}, {R: loop}, {}} {
+			d := mustDetach(f, v, depth)
+			f.Add(d.Receipt)
+			if p == nil || len(d.Specs) == 7 {
+				p = packed(f, d)
+			}
+		}
+	}
+	empty := Alloc(mustLayout(f, nil))
+	f.Fuzz(func(t *testing.T, receipt []byte) {
+		for _, p := range []*Package{p, empty} {
+			var v value
+			if Attach(receipt, p, &v, known...) != nil {
+				continue
+			}
+			d := mustDetach(t, v, DefaultDepth)
+			var again value
+			mustAttach(t, packed(t, d), &again, known...)
+			if !bytes.Equal(mustDetach(t, again, DefaultDepth).Receipt, d.Receipt) {
+				t.Error("the value changes on its way")
+			}
+		}
+	})
+}
