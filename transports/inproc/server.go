@@ -23,6 +23,8 @@ type server struct {
 	ledger tensor.Ledger
 	attest attest
 	closed atomic.Bool
+
+	receipt []byte // of the published model; written by Publish, when no job is out
 }
 
 func newServer(o transports.Options) (*server, error) {
@@ -57,14 +59,18 @@ func (s *server) Addr() string { return s.addr }
 func (s *server) Reserve() (*tensor.Package, error) {
 	p, err := s.models.Reserve()
 	if err != nil {
-		return nil, fmt.Errorf("inproc: %w", err)
+		return nil, fmt.Errorf("inproc: reserve: %w", err)
 	}
 	return p, nil
 }
 
 func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
+	if p == nil {
+		return errors.New("inproc: publish: no model")
+	}
+	s.receipt = append(s.receipt[:0], p.Receipt...)
 	if err := s.models.Publish(p); err != nil {
-		return fmt.Errorf("inproc: %w", err)
+		return fmt.Errorf("inproc: publish: %w", err)
 	}
 	return nil
 }
@@ -84,7 +90,7 @@ func (s *server) dispatch(ctx context.Context, l *lane, j transports.Job) error 
 	case l.left.Load():
 		return errLeft
 	}
-	model, p, err := s.models.Current()
+	model, _, err := s.models.Current()
 	if err != nil {
 		return err
 	}
@@ -92,7 +98,7 @@ func (s *server) dispatch(ctx context.Context, l *lane, j transports.Job) error 
 	if err != nil {
 		return err
 	}
-	l.model, l.modelReceipt, l.update = model, p.Receipt, update
+	l.model, l.modelReceipt, l.update = model, s.receipt, update
 	s.attest.count(s.o.Down)
 	return l.mail.Dispatch(ctx, j)
 }

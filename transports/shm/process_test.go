@@ -1,0 +1,338 @@
+package shm
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// Tests with two processes run this binary again, which then plays a part: a
+// worker that does as it is told, or a server that lives until it is killed.
+const (
+	roleEnv = "IPCBENCH_SHM_TEST_ROLE"
+	addrEnv = "IPCBENCH_SHM_TEST_ADDR"
+	dirEnv  = "IPCBENCH_SHM_TEST_DIR"
+	nameEnv = "IPCBENCH_SHM_TEST_TRANSPORT"
+)
+
+// soon is how late a peer's death may be noticed.
+const soon = time.Second
+
+// play is main of such a process.
+func play(role string) {
+	v, err := transports.Parse(os.Getenv(nameEnv), []transports.Transport{Slab(), PerTensor()})
+	if err == nil {
+		o := options(v)
+		o.Dir = os.Getenv(dirEnv)
+		if role == "serve" {
+			err = playServer(v, o)
+		} else {
+			err = playWorker(role, v, o)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func playServer(v transports.Variant, o transports.Options) error {
+	s, err := v.Transport.Listen(context.Background(), o)
+	if err != nil {
+		return err
+	}
+	if m, err := s.Reserve(); err != nil {
+		return err
+	} else if err := s.Publish(context.Background(), m); err != nil {
+		return err
+	}
+	fmt.Println(s.Addr())
+	_, err = io.Copy(io.Discard, os.Stdin) // until killed
+	return err
+}
+
+func playWorker(role string, v transports.Variant, o transports.Options) error {
+	ctx := context.Background()
+	w, err := v.Transport.Dial(ctx, os.Getenv(addrEnv), 0, o)
+	if err != nil {
+		return err
+	}
+	for {
+		j, model, err := w.Receive(ctx)
+		if errors.Is(err, io.EOF) {
+			return w.Close()
+		}
+		if err != nil {
+			return err
+		}
+		update, err := w.Reserve()
+		if err != nil {
+			return err
+		}
+		switch role {
+		case "die": // in the middle of writing
+			copy(update.View(0), model.View(0)[:100])
+			if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+				return err
+			}
+			select {}
+		case "scribble":
+			model.View(0)[0]++
+		}
+		update.Receipt = append(update.Receipt[:0], model.Receipt...)
+		if err := tensor.Train(update, model, tensor.Key{Round: j.Round, Client: j.Client}); err != nil {
+			return err
+		}
+		if err := w.Submit(ctx, update); err != nil {
+			return err
+		}
+	}
+}
+
+// options are those of all tests in this package.
+func options(v transports.Variant) transports.Options {
+	l, err := tensor.NewLayout([]tensor.Spec{
+		{Name: "weights", DType: tensor.F32, Shape: []int{100, 100}},
+		{Name: "scalar", DType: tensor.I64},
+		{Name: "empty", DType: tensor.Bool, Shape: []int{0, 3}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return transports.Options{Down: l, Up: l, Lanes: 2, Clients: 4, Depth: 2, Settings: v.Settings}
+}
+
+func parse(t testing.TB, text string) (transports.Variant, transports.Options) {
+	t.Helper()
+	v, err := transports.Parse(text, []transports.Transport{Slab(), PerTensor()})
+	must(t, err)
+	o := options(v)
+	d, err := scratch.New(os.TempDir())
+	must(t, err)
+	t.Cleanup(func() { must(t, d.Close()) })
+	o.Dir = d.Path()
+	return v, o
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listening returns a server whose model is published.
+func listening(t testing.TB, v transports.Variant, o transports.Options) (transports.Server, *tensor.Package) {
+	t.Helper()
+	must(t, v.Transport.Check(o))
+	s, err := v.Transport.Listen(t.Context(), o)
+	must(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.Shutdown(ctx) // tests that care have called it
+	})
+	return s, publish(t, s, 1)
+}
+
+func publish(t testing.TB, s transports.Server, seed uint64) *tensor.Package {
+	t.Helper()
+	m, err := s.Reserve()
+	must(t, err)
+	tensor.Fill(m, seed)
+	m.Receipt = append(m.Receipt[:0], "receipt of the model"...)
+	must(t, s.Publish(t.Context(), m))
+	return m
+}
+
+// child starts this binary in a role, and kills it at the end of the test if it
+// is still there.
+func child(t testing.TB, role, name, addr, dir string) (c *exec.Cmd, out *bufio.Reader) {
+	t.Helper()
+	exe, err := os.Executable()
+	must(t, err)
+	c = exec.Command(exe)
+	c.Env = append(os.Environ(), roleEnv+"="+role, nameEnv+"="+name, addrEnv+"="+addr, dirEnv+"="+dir)
+	c.Stderr = &strings.Builder{}
+	in, err := c.StdinPipe()
+	must(t, err)
+	pipe, err := c.StdoutPipe()
+	must(t, err)
+	must(t, c.Start())
+	t.Cleanup(func() {
+		in.Close()
+		_ = c.Process.Kill() // it may have ended
+		_ = c.Wait()         // or been waited for
+	})
+	return c, bufio.NewReader(pipe)
+}
+
+var variants = []string{
+	"shm-slab", "shm-slab:wait=spin", "shm-slab:copy=in", "shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd",
+}
+
+// each runs f for every variant.
+func each(t *testing.T, f func(t *testing.T, name string)) {
+	for _, name := range variants {
+		t.Run(name, func(t *testing.T) { f(t, name) })
+	}
+}
+
+// A worker that dies while it writes: the server is told at once, and nothing is
+// left of either.
+func TestWorkerKilled(t *testing.T) {
+	each(t, func(t *testing.T, name string) {
+		before := segments(t)
+		v, o := parse(t, name)
+		s, _ := listening(t, v, o)
+		c, _ := child(t, "die", name, s.Addr(), o.Dir)
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{Client: 3}))
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		_, err := s.Collect(ctx, 0)
+		noticed := time.Now()
+		if !errors.Is(err, errGone) {
+			t.Errorf("collect: got %v, want %v", err, errGone)
+		}
+		// The child killed itself before that, so this returns when it was reaped.
+		_ = c.Wait() // signal: killed
+		if late := time.Since(noticed); late > soon {
+			t.Errorf("noticed %v before the death", late)
+		}
+		if err := s.Dispatch(t.Context(), 0, transports.Job{}); !errors.Is(err, errGone) {
+			t.Errorf("dispatch: got %v, want %v", err, errGone)
+		}
+		must(t, s.Shutdown(t.Context()))
+		if after := segments(t); after != before {
+			t.Errorf("%d names before, %d after", before, after)
+		}
+	})
+}
+
+// segments counts what stands under /dev/shm.
+func segments(t testing.TB) (n int) {
+	t.Helper()
+	all, err := filepath.Glob("/dev/shm/ipcbench-*/*")
+	must(t, err)
+	return len(all)
+}
+
+// A server that is killed: its worker is told within a second. What it left
+// is listed, harms no new session, and can be removed (A23, A28).
+func TestServerKilled(t *testing.T) {
+	each(t, func(t *testing.T, name string) {
+		v, o := parse(t, name)
+		c, out := child(t, "serve", name, "", o.Dir)
+		addr, err := out.ReadString('\n')
+		must(t, err)
+		w, err := v.Transport.Dial(t.Context(), strings.TrimSpace(addr), 0, o)
+		must(t, err)
+		told := make(chan error, 1)
+		go func() {
+			_, _, err := w.Receive(context.Background())
+			told <- err
+		}()
+		must(t, c.Process.Kill())
+		_ = c.Wait() // signal: killed
+		timer := time.NewTimer(soon)
+		defer timer.Stop()
+		select {
+		case err := <-told:
+			if !errors.Is(err, errGone) {
+				t.Errorf("receive: got %v, want %v", err, errGone)
+			}
+		case <-timer.C:
+			t.Fatalf("worker was not told within %v", soon)
+		}
+		must(t, w.Close())
+
+		s, _ := listening(t, v, o)
+		left, err := scratch.Leftovers(scratch.SharedMemory)
+		must(t, err)
+		mine := 0
+		for _, l := range left {
+			if strings.Contains(l.Owner, "pid "+strconv.Itoa(c.Process.Pid)+",") {
+				mine++
+				must(t, l.Remove())
+			}
+		}
+		want := 0 // memfds leave nothing
+		if strings.HasPrefix(name, "shm-tensor") {
+			want = 1
+		}
+		if mine != want {
+			t.Errorf("%d leftovers of the killed server, want %d", mine, want)
+		}
+		w, err = v.Transport.Dial(t.Context(), s.Addr(), 0, o)
+		must(t, err)
+		must(t, w.Close())
+	})
+}
+
+// A worker function that writes into the model is stopped by the hardware, and
+// the model is unharmed.
+func TestModelIsReadOnly(t *testing.T) {
+	for _, name := range []string{"shm-slab", "shm-tensor"} {
+		v, o := parse(t, name)
+		s, m := listening(t, v, o)
+		before := m.Hash()
+		c, _ := child(t, "scribble", name, s.Addr(), o.Dir)
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, errGone) {
+			t.Errorf("%s: collect: got %v, want %v", name, err, errGone)
+		}
+		if err := c.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Stderr), "fault") {
+			t.Errorf("%s: worker ended with %v, want a fault", name, err)
+		}
+		if m.Hash() != before {
+			t.Errorf("%s: the model changed", name)
+		}
+	}
+}
+
+// Two processes exchange messages, each update proved byte by byte: 100,000 of
+// them in a soak.
+func TestExchange(t *testing.T) {
+	n := 200
+	if os.Getenv("IPCBENCH_SOAK") != "" {
+		n = 100_000
+	}
+	each(t, func(t *testing.T, name string) {
+		v, o := parse(t, name)
+		s, m := listening(t, v, o)
+		c, _ := child(t, "echo", name, s.Addr(), o.Dir)
+		for i := range n {
+			if i%10 == 9 {
+				m = publish(t, s, uint64(i))
+			}
+			j := transports.Job{Round: i / 10, Client: i}
+			must(t, s.Dispatch(t.Context(), 0, j))
+			p, err := s.Collect(t.Context(), 0)
+			must(t, err)
+			must(t, tensor.Prove(p, m, tensor.Key{Round: j.Round, Client: j.Client}))
+			if string(p.Receipt) != string(m.Receipt) {
+				t.Fatalf("receipt %q, want %q", p.Receipt, m.Receipt)
+			}
+			p.Release()
+		}
+		must(t, s.Shutdown(t.Context()))
+		if err := c.Wait(); err != nil {
+			t.Errorf("worker: %v: %s", err, c.Stderr)
+		}
+	})
+}
