@@ -55,20 +55,53 @@ func decodeHeader(b []byte, size int64) (capacity int, n Nonce, err error) {
 	return int(c), n, nil
 }
 
-// CreatePool makes a named pool at path, a new file of mode 0600 that the pool
-// removes when its memory is unmapped. Its blocks are stamped.
-func CreatePool(path string, capacity int, o PoolOptions) (*Pool, Nonce, error) {
+// CreateNamed makes a named memory of size bytes at path: a new file of mode
+// 0600 with a header and a nonce before the memory. The last Close removes it.
+func CreateNamed(path string, size int) (*Memory, Nonce, error) {
 	var n Nonce
-	if capacity <= 0 || capacity > int(^uint(0)>>1)-headerSize {
-		return nil, n, fmt.Errorf("slab: create %s: capacity of %d bytes", path, capacity)
+	if size <= 0 || size > int(^uint(0)>>1)-headerSize {
+		return nil, n, fmt.Errorf("slab: create %s: capacity of %d bytes", path, size)
 	}
-	m, err := CreateFile(path, headerSize+capacity, Touched)
+	m, err := CreateFile(path, headerSize+size, Touched)
 	if err != nil {
 		return nil, n, err
 	}
 	rand.Read(n[:]) // never fails
-	encodeHeader(m.bytes, capacity, n)
+	encodeHeader(m.bytes, size, n)
 	m.bytes = m.bytes[headerSize:]
+	return m, n, nil
+}
+
+// OpenNamed maps the named memory of another process at path, if it holds nonce.
+func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
+	flags := os.O_RDONLY
+	if a == ReadWrite {
+		flags = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("slab: %w", err)
+	}
+	defer f.Close() // the mapping outlives it
+	size, err := checkHeader(f, nonce)
+	if err != nil {
+		return nil, fmt.Errorf("slab: open %s: %w", path, err)
+	}
+	m, err := mapFile(f, size, a, Touched)
+	if err != nil {
+		return nil, err
+	}
+	m.bytes = m.bytes[headerSize:]
+	return m, nil
+}
+
+// CreatePool makes a named pool at path, in a memory as CreateNamed makes it. Its
+// blocks are stamped.
+func CreatePool(path string, capacity int, o PoolOptions) (*Pool, Nonce, error) {
+	m, n, err := CreateNamed(path, capacity)
+	if err != nil {
+		return nil, n, err
+	}
 	o.Stamped = true
 	p, err := NewPool(m, o)
 	if err != nil {
@@ -89,20 +122,10 @@ type Reader struct {
 
 // OpenReader opens the named pool at path, if it holds nonce.
 func OpenReader(path string, nonce Nonce) (*Reader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("slab: %w", err)
-	}
-	defer f.Close() // the mapping outlives it
-	size, err := checkHeader(f, nonce)
-	if err != nil {
-		return nil, fmt.Errorf("slab: open %s: %w", path, err)
-	}
-	m, err := mapFile(f, size, ReadOnly, Touched)
+	m, err := OpenNamed(path, nonce, ReadOnly)
 	if err != nil {
 		return nil, err
 	}
-	m.bytes = m.bytes[headerSize:]
 	return &Reader{mem: m}, nil
 }
 
