@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/phase/usage"
+)
+
+// tiny returns a result with one cell of two rounds by one client.
+func tiny() *Result {
+	pss := int64(5 << 20)
+	process := Process{
+		Usage:  usage.Usage{User: 1e6, Queue: &usage.Queue{Wait: 10}},
+		Memory: usage.Memory{Peak: 8 << 20, PSS: &pss},
+		Counts: map[string]int64{"wire.sent": 100},
+	}
+	return &Result{
+		Schema: Schema, Command: []string{"ipcbench", "run"}, Started: time.Unix(1, 0).UTC(), Elapsed: time.Second,
+		Plan:   Plan{Mode: Quick, Blocks: 1},
+		Floors: []Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{3.5e9, 3.25e9}}}},
+		Cells: []Cell{{
+			Transport: "pickle", Variant: "pickle", Settings: map[string]string{"elems": "off"},
+			Model: Model{Name: "cnn", Tensors: 10, Bytes: 248024}, Workers: 1, PerProcess: 1, Clients: 1, Depth: 2, Stopped: "time",
+			Blocks: []Block{{
+				Round: []int64{500, 600}, Unattributed: []int64{1, 0}, Train: []int64{100, 110}, RTT: []int64{400, 410},
+				Down: []int64{200, 210}, Up: []int64{190, 180}, Phases: map[string][]int64{"train": {100, 110}},
+				Server: process, Workers: []Process{process}, Proof: Proof{Rounds: 1, Updates: 1, Hashed: 3},
+			}},
+		}},
+	}
+}
+
+func text(t testing.TB, r *Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "r.json")
+	want := tiny()
+	for range 2 { // the second time replaces the first
+		if err := want.WriteFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("written and read (-want +got):\n%s", diff)
+	}
+	if s := text(t, want); !strings.Contains(s, "\n\t\t\t\t\t\"round_ns\": [500,600],\n") {
+		t.Errorf("samples do not stand in one line:\n%s", s)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("got %d files, want one", len(entries))
+	}
+}
+
+// TestReplaceFile: what fails leaves the old file and nothing else.
+func TestReplaceFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "r.json")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := ReplaceFile(path, func(w io.Writer) error {
+		_, _ = io.WriteString(w, "half")
+		return io.ErrShortWrite
+	})
+	if err == nil {
+		t.Error("no error")
+	}
+	if data, _ := os.ReadFile(path); string(data) != "old" {
+		t.Errorf("got %q, want the old file", data)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("got %d files, want one", len(entries))
+	}
+	if err := ReplaceFile("/dev/null", func(w io.Writer) error { _, err := io.WriteString(w, "x"); return err }); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat("/dev/null"); err != nil || info.Mode().IsRegular() {
+		t.Fatal("/dev/null was replaced")
+	}
+}
+
+// TestBadFile: a result that was cut, edited by hand or made by another version
+// is refused by the name of the field.
+func TestBadFile(t *testing.T) {
+	good := text(t, tiny())
+	replace := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("nothing to edit: %s", old)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	tests := []struct {
+		name, text, want string
+	}{
+		{"empty", " \n", "empty file: not a result of ipcbench"},
+		{"not a result", `{"a": 1}`, "schema: missing: not a result of ipcbench"},
+		{"another version", replace(`"schema": 1`, `"schema": 2, "more": [1]`), "schema: version 2: this ipcbench reads version 1"},
+		{"not JSON", "hello", "the result: not JSON at byte 1: invalid character 'h' looking for beginning of value"},
+		{"a list", "[1]", "holds a JSON array where bench.Result belongs"},
+		{"truncated", good[:strings.Index(good, "[500,")+5], "truncated: ends after 1"},
+		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns[1]"},
+		{"NaN", replace("500,600", "500,NaN"), "cells[0].blocks[0].round_ns[1]: not JSON at byte 1"},
+		{"NaN of a floor", replace("3250000000", "NaN"), "floors[0].blocks[0][1]: not JSON"},
+		{"a float's overflow", replace("3250000000", "1e999"), "floors[0].blocks[0][1]: holds a JSON number 1e999 where float64 belongs"},
+		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: holds a JSON string where int64 belongs"},
+		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `unknown field "pu_ns"`},
+		{"twice", good + good, "something follows the result"},
+		{"no cells", `{"schema": 1, "plan": {"blocks": 1}}`, "cells: none"},
+		{"no blocks planned", `{"schema": 1, "plan": {"blocks": 0}}`, "plan.blocks: 0: want at least 1"},
+		{"no samples", replace("[500,600]", "[]"), "cells[0].blocks[0].round_ns: no samples"},
+		{"no floor samples", replace("[3500000000,3250000000]", "[]"), "floors[0].blocks[0]: no samples"},
+		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: want a positive number"},
+		{"floor's unit", replace("B/s", "GB/s"), `floors[0].unit: "GB/s": want s or B/s`},
+		{"a sample less", replace("[100,110]", "[100]"), "cells[0].blocks[0].train_ns: 1 samples: want 2 for 2 rounds of 1 clients"},
+		{"no time at all", replace("[500,600]", "[500,0]"), "cells[0].blocks[0].round_ns[1]: 0: a round takes time"},
+		{"time runs backwards", replace("[400,410]", "[400,-1]"), "cells[0].blocks[0].rtt_ns[1]: -1: no duration of a run"},
+		{"a hundred years", replace("[400,410]", "[400,3153600000000000000]"), "cells[0].blocks[0].rtt_ns[1]"},
+		{"phase", replace(`"train": `, `"trian": `), "cells[0].blocks[0].phases_ns.trian: no such phase"},
+		{"phase sample", strings.Replace(good, `"train": [100,110]`, `"train": [100,110,120]`, 1), "cells[0].blocks[0].phases_ns.train: 3 samples: want 2, one a round"},
+		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: want a number from 1"},
+		{"size", replace("248024", "1152921504606846976"), "cells[0].model.bytes"},
+		{"build", replace(`"model": {`, `"build": "other", "model": {`), `cells[0].build: "other": want base or head`},
+		{"counter", replace(`"wire.sent": 100`, `"wire.sent": -100`), "cells[0].blocks[0].server.counts.wire.sent: -100"},
+		{"name", replace(`"name": "cnn"`, `"name": "c\nn"`), "cells[0].model.name"},
+		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "bad.json")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := ReadFile(path)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %q, want one line with the file and %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := ReadFile(filepath.Join(t.TempDir(), "none.json")); !os.IsNotExist(err) {
+		t.Errorf("got %v of a file that is not there", err)
+	}
+}
+
+func TestSameCellTwice(t *testing.T) {
+	r := tiny()
+	r.Cells = append(r.Cells, r.Cells[0])
+	if err := r.Validate(); err == nil || err.Error() != "cells[1]: the same as cells[0]: pickle cnn workers=1 clients=1" {
+		t.Errorf("got %v", err)
+	}
+	r.Cells[0].Build, r.Cells[1].Build = "base", "head"
+	if err := r.Validate(); err != nil {
+		t.Errorf("of two builds: %v", err)
+	}
+}
+
+// FuzzDecode: no bytes make a reader panic, and what it accepts is written and
+// read again unchanged.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(text(f, tiny())))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := decode(data)
+		if err != nil {
+			return
+		}
+		again, err := decode([]byte(text(t, r)))
+		if err != nil {
+			t.Fatalf("what was accepted once is refused: %v", err)
+		}
+		if diff := cmp.Diff(text(t, r), text(t, again)); diff != "" {
+			t.Errorf("(-first +second):\n%s", diff)
+		}
+	})
+}
