@@ -1,0 +1,338 @@
+package batched
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"ipcbench/transports"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// refused checks that err is a refusal with the code and reason of why, and that
+// its message holds text.
+func refused(t *testing.T, what string, err error, why reason, text string) {
+	t.Helper()
+	if got, want := status.Code(err), reasons[why].code; got != want || !because(err, why) || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: got %v (%v), want %v %s with %q", what, err, got, want, reasons[why].name, text)
+	}
+}
+
+// TestReasonsDiffer: no two reasons look the same to a client.
+func TestReasonsDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for why, r := range reasons {
+		if r.name == "" || r.code == codes.OK || seen[r.name] {
+			t.Errorf("reason %d is %q with %v", why, r.name, r.code)
+		}
+		seen[r.name] = true
+	}
+	if a, b, c := reasons[wrongReceiver].code, reasons[wrongFederation].code, reasons[wrongSender].code; a == b || b == c || a == c {
+		t.Errorf("header faults have codes %v, %v, %v: want different ones", a, b, c)
+	}
+}
+
+// TestHeaders: O4. A request for another receiver, of another federation, or of
+// an unknown sender is refused, each with a status of its own, by every method.
+func TestHeaders(t *testing.T) {
+	r := listen(t, "grpc-batch", twenty(t), 1)
+	r.dispatch(0, transports.Job{Round: 1})
+	client, _ := r.stranger()
+	ctx := limited(t)
+	methods := map[string]func(h *pb.MessageHeader) error{
+		"Join": func(h *pb.MessageHeader) error {
+			_, err := client.Join(ctx, &pb.JoinRequest{Header: h})
+			return err
+		},
+		"Leave": func(h *pb.MessageHeader) error {
+			_, err := client.Leave(ctx, &pb.LeaveRequest{Header: h})
+			return err
+		},
+		"GetTasks": func(h *pb.MessageHeader) error {
+			_, err := client.GetTasks(ctx, &pb.GetTasksRequest{Header: h})
+			return err
+		},
+		"GetAggregatedTensor": func(h *pb.MessageHeader) error {
+			_, err := client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: h})
+			return err
+		},
+		"GetAggregatedTensors": func(h *pb.MessageHeader) error {
+			_, err := client.GetAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: h})
+			return err
+		},
+		"StreamAggregatedTensors": func(h *pb.MessageHeader) error {
+			s, err := client.StreamAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: h})
+			if err == nil {
+				_, err = s.Recv()
+			}
+			return err
+		},
+		"SendLocalTaskResults": func(h *pb.MessageHeader) error {
+			return upload(ctx, client, &pb.TensorChunk{Header: h})
+		},
+	}
+	for name, call := range methods {
+		good := func() *pb.MessageHeader { return r.head(0) }
+		h := good()
+		h.Receiver = "somebody"
+		refused(t, name, call(h), wrongReceiver, "somebody")
+		h = good()
+		h.FederationId = "another"
+		refused(t, name, call(h), wrongFederation, "another")
+		for _, sender := range []string{"worker-1", "worker--1", "worker-00", "worker-", "", "aggregator", "worker-99999999999999999999"} {
+			h = good()
+			h.Sender = sender
+			refused(t, name, call(h), wrongSender, sender)
+		}
+		refused(t, name, call(nil), noHeader, "header")
+	}
+}
+
+// upload sends chunks and returns what the server says.
+func upload(ctx context.Context, client pb.FederationClient, chunks ...*pb.TensorChunk) error {
+	s, err := client.SendLocalTaskResults(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range chunks {
+		if err := s.Send(c); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	_, err = s.CloseAndRecv()
+	return err
+}
+
+// TestBadRequests: each has its own status and message.
+func TestBadRequests(t *testing.T) {
+	r := listen(t, "grpc-batch", twenty(t), 1)
+	client, _ := r.stranger()
+	ctx := limited(t)
+	get := func(round int, specs ...*pb.TensorSpec) error {
+		_, err := client.GetAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 3, Specs: specs})
+		return err
+	}
+	refused(t, "no task", get(1), wrongTask, "no task")
+	r.dispatch(0, transports.Job{Round: 1, Client: 3})
+	good := r.specs(1, 0, 1, 2)
+	if err := get(1, good...); err != nil {
+		t.Fatal(err)
+	}
+	unknown := proto.Clone(good[1]).(*pb.TensorSpec)
+	unknown.Name = "layer99.weight"
+	refused(t, "O6: unknown tensor", get(1, good[0], unknown, good[2]), unknownTensor, "layer99.weight")
+	refused(t, "duplicate tensor", get(1, good[0], good[1], good[0]), duplicateTensor, "layer0.weight")
+	refused(t, "wrong round", get(1, r.specs(2, 0)...), wrongTask, "round 2")
+	for _, change := range []func(*pb.TensorSpec){
+		func(s *pb.TensorSpec) { s.Tags = nil },
+		func(s *pb.TensorSpec) { s.Tags = []string{"model", "metric"} },
+		func(s *pb.TensorSpec) { s.Tags = []string{updateTag} },
+		func(s *pb.TensorSpec) { s.Report = true },
+	} {
+		s := proto.Clone(good[0]).(*pb.TensorSpec)
+		change(s)
+		refused(t, "O3: tags and report are part of the name", get(1, good[1], s), unknownTensor, "layer0.weight")
+	}
+	_, err := client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 3})
+	refused(t, "no spec", err, unknownTensor, `""`)
+	_, err = client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 4, Spec: good[0]})
+	refused(t, "another client", err, wrongTask, "client 4")
+	_, err = client.Join(ctx, &pb.JoinRequest{Header: r.head(0), ModelDigest: 1})
+	refused(t, "another model", err, wrongLayout, "worker-0")
+	if err := get(1, good...); err != nil {
+		t.Errorf("O6: after all that: %v", err)
+	}
+}
+
+// chunksOf cuts what a client may send into one chunk for each tensor.
+func (r *rig) chunksOf(round, client int) []*pb.TensorChunk {
+	var all []*pb.TensorChunk
+	for i := range r.o.Up.Len() {
+		s := r.o.Up.Spec(i)
+		all = append(all, &pb.TensorChunk{Tensors: []*pb.NamedTensor{{
+			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s), Round: int64(round),
+			Tags: []string{updateTag}, Lossless: true, Data: make([]byte, r.o.Up.Bytes(i)),
+		}}})
+	}
+	all[0].Header = r.head(0)
+	all[0].Results = &pb.TaskResults{Round: int64(round), Client: int64(client), Report: 1, Reports: 1}
+	return all
+}
+
+// TestBadResults: each has its own status and message, leaves the task to be
+// done, and holds nothing.
+func TestBadResults(t *testing.T) {
+	r := listen(t, "grpc-stream", twenty(t), 2)
+	client, _ := r.stranger()
+	ctx := limited(t)
+	r.dispatch(0, transports.Job{Round: 1, Client: 3})
+	first := func(c []*pb.TensorChunk) *pb.NamedTensor { return c[0].Tensors[0] }
+	for _, c := range []struct {
+		name string
+		make func(c []*pb.TensorChunk) []*pb.TensorChunk
+		why  reason
+		text string
+	}{
+		{"O18: an empty stream", func([]*pb.TensorChunk) []*pb.TensorChunk { return nil }, emptyStream, "without a message"},
+		{"no results", func(c []*pb.TensorChunk) []*pb.TensorChunk { c[0].Results = nil; return c }, wrongTask, "first message"},
+		{"wrong round", func(c []*pb.TensorChunk) []*pb.TensorChunk { c[0].Results.Round = 2; return c }, wrongTask, "round 2"},
+		{"wrong client", func(c []*pb.TensorChunk) []*pb.TensorChunk { c[0].Results.Client = 4; return c }, wrongTask, "client 4"},
+		{"tensor of another round", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Round = 2; return c }, wrongTask, "round 2"},
+		{"unknown tensor", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Name = "x"; return c }, unknownTensor, `"x"`},
+		{"duplicate tensor", func(c []*pb.TensorChunk) []*pb.TensorChunk { c[1].Tensors = c[0].Tensors; return c }, duplicateTensor, "layer0.weight"},
+		{"duplicate tensor at the end", func(c []*pb.TensorChunk) []*pb.TensorChunk { return append(c, c[7]) }, duplicateTensor, "layer7.weight"},
+		{"wrong dtype", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Dtype = pb.DType_DTYPE_I32; return c }, wrongTensor, "dtype 7"},
+		{"no dtype", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Dtype = 0; return c }, wrongTensor, "dtype 0"},
+		{"dtype beyond all", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Dtype = -7; return c }, wrongTensor, "dtype -7"},
+		{"wrong shape", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Shape = []int64{2}; return c }, wrongTensor, "[2]"},
+		{"negative size", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Shape = []int64{-1}; return c }, wrongSize, "[-1]"},
+		{"overflowing size", func(c []*pb.TensorChunk) []*pb.TensorChunk {
+			first(c).Shape = []int64{math.MaxInt64, math.MaxInt64}
+			return c
+		}, wrongSize, "no size"},
+		{"more bytes than the shape has", func(c []*pb.TensorChunk) []*pb.TensorChunk {
+			first(c).Data = make([]byte, 5)
+			return c
+		}, wrongSize, "5 bytes"},
+		{"fewer bytes than the shape has", func(c []*pb.TensorChunk) []*pb.TensorChunk {
+			first(c).Data = make([]byte, 3)
+			return c
+		}, outOfOrder, "3 of 4 bytes"},
+		{"chunks out of order", func(c []*pb.TensorChunk) []*pb.TensorChunk { c[4], c[5] = c[5], c[4]; return c }, outOfOrder, "layer5.weight"},
+		{"pieces out of order", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Offset = 2; return c }, outOfOrder, "from 2"},
+		{"huge offset", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Offset = math.MaxUint64; return c }, outOfOrder, "from 18446744073709551615"},
+		{"a stream that stops midway", func(c []*pb.TensorChunk) []*pb.TensorChunk { return c[:12] }, cutShort, "12 of 20 tensors"},
+		{"encoded", func(c []*pb.TensorChunk) []*pb.TensorChunk {
+			first(c).Codec = []*pb.CodecMetadata{{Name: "zip"}}
+			return c
+		}, unknownCodec, "zip"},
+		{"another tag", func(c []*pb.TensorChunk) []*pb.TensorChunk { first(c).Tags = []string{"delta"}; return c }, wrongTensor, "delta"},
+		{"tensors in a report", func(c []*pb.TensorChunk) []*pb.TensorChunk { c[0].Results.Reports = 2; return c }, outOfOrder, "report 1 of 2"},
+	} {
+		refused(t, c.name, upload(ctx, client, c.make(r.chunksOf(1, 3))...), c.why, c.text)
+	}
+	if got := r.server.ledger.Out(); got != 1 {
+		t.Errorf("%d updates are out, want the one that was reserved for the task", got)
+	}
+	if err := upload(ctx, client, r.chunksOf(1, 3)...); err != nil {
+		t.Fatalf("good results after all that: %v", err)
+	}
+	p, err := r.server.Collect(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "the same results again", upload(ctx, client, r.chunksOf(1, 3)...), duplicateResults, "results are here")
+	p.Release()
+}
+
+// rawCodec sends bytes as they are.
+type rawCodec struct{ codec }
+
+func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+// TestMalformed: bytes that are no message are refused, also those that promise
+// more than they hold.
+func TestMalformed(t *testing.T) {
+	r := listen(t, "grpc-stream", twenty(t), 1)
+	r.dispatch(0, transports.Job{Round: 1})
+	_, cc := r.stranger()
+	for name, b := range map[string][]byte{
+		"garbage":                    []byte("\xff\xff\xff"),
+		"a field of 1 GiB":           append(binary.AppendUvarint([]byte{3<<3 | 2}, 1<<30), make([]byte, 10)...),
+		"a length that overflows":    append(binary.AppendUvarint([]byte{3<<3 | 2}, math.MaxUint64), make([]byte, 10)...),
+		"data of 1 GiB in a tensor":  append([]byte{3<<3 | 2, 15}, append(binary.AppendUvarint([]byte{10<<3 | 2}, 1<<30), make([]byte, 9)...)...),
+		"a name that is not UTF-8":   {3<<3 | 2, 3, 1<<3 | 2, 1, 0xff},
+		"a group without an end":     {9<<3 | 3},
+		"an end without a group":     {9<<3 | 4},
+		"a wire type there is not":   {1<<3 | 6},
+		"field number 0":             {2, 0},
+		"results that are malformed": {2<<3 | 2, 1, 0xff},
+	} {
+		ctx := limited(t)
+		stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pb.Federation_SendLocalTaskResults_FullMethodName, grpc.ForceCodecV2(rawCodec{newCodec()}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.SendMsg(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.RecvMsg(&pb.SendLocalTaskResultsResponse{}); status.Code(err) != codes.Internal {
+			t.Errorf("%s: got %v, want %v", name, err, codes.Internal)
+		}
+	}
+}
+
+// TestLengthPrefix: a message that is said to have 1 GiB, and of which 10 bytes
+// come, costs nothing and ends with its stream.
+func TestLengthPrefix(t *testing.T) {
+	r := listen(t, "grpc-stream", twenty(t), 1)
+	for name, c := range map[string]struct {
+		length uint32
+		code   string
+	}{
+		"over the limit":        {1 << 30, "8"},  // RESOURCE_EXHAUSTED
+		"within, but cut short": {1 << 20, "13"}, // INTERNAL, as gRPC has it
+	} {
+		conn, err := net.Dial("unix", r.server.addr.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+			t.Fatal(err)
+		}
+		f := http2.NewFramer(conn, conn)
+		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		var head strings.Builder
+		e := hpack.NewEncoder(&head)
+		for _, h := range [][2]string{
+			{":method", "POST"}, {":scheme", "http"}, {":path", pb.Federation_SendLocalTaskResults_FullMethodName},
+			{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		} {
+			if err := e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		message := append(binary.BigEndian.AppendUint32([]byte{0}, c.length), make([]byte, 10)...)
+		if err := errors.Join(
+			f.WriteSettings(),
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(head.String()), EndHeaders: true}),
+			f.WriteData(1, true, message),
+		); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if h, ok := frame.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
+				got := ""
+				for _, field := range h.Fields {
+					if field.Name == "grpc-status" {
+						got = field.Value
+					}
+				}
+				if got != c.code {
+					t.Errorf("%s: got status %s, want %s", name, got, c.code)
+				}
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package batched
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// A rig is a server and its workers in this process, each with a recorder.
+type rig struct {
+	t       *testing.T
+	o       transports.Options
+	server  *server
+	workers []*worker
+	recs    []*phase.Recorder // the server's, then the workers'
+	done    []chan error      // what became of each worker
+	model   *tensor.Package
+}
+
+// layoutOf returns a layout of f32 tensors with the given numbers of elements.
+func layoutOf(t testing.TB, elems ...int) *tensor.Layout {
+	t.Helper()
+	specs := make([]tensor.Spec, len(elems))
+	for i, n := range elems {
+		specs[i] = tensor.Spec{Name: fmt.Sprintf("layer%d.weight", i), DType: tensor.F32, Shape: []int{n}}
+	}
+	return layoutFrom(t, specs...)
+}
+
+func layoutFrom(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout(specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// twenty has 20 tensors, as OpenFL's example.
+func twenty(t testing.TB) *tensor.Layout {
+	elems := make([]int, 20)
+	for i := range elems {
+		elems[i] = 100*i + 1
+	}
+	return layoutOf(t, elems...)
+}
+
+// variant parses name[:key=value]….
+func variant(t testing.TB, text string) (*transport, transports.Settings) {
+	t.Helper()
+	v, err := transports.Parse(text, []transports.Transport{Unary(), Batched(), Streaming()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Transport.(*transport), v.Settings
+}
+
+// listen starts a server for the variant.
+func listen(t *testing.T, text string, l *tensor.Layout, lanes int) *rig {
+	t.Helper()
+	tr, settings := variant(t, text)
+	r := &rig{t: t, o: transports.Options{
+		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: t.TempDir(), Settings: settings,
+	}}
+	o := r.o
+	o.Rec = phase.NewRecorder(1 << 16)
+	r.recs = append(r.recs, o.Rec)
+	s, err := tr.Listen(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server = s.(*server)
+	r.publish(1)
+	t.Cleanup(func() { r.shutdown() })
+	return r
+}
+
+// open is listen with workers that train until the end.
+func open(t *testing.T, text string, l *tensor.Layout, lanes int) *rig {
+	t.Helper()
+	r := listen(t, text, l, lanes)
+	for n := range lanes {
+		w := r.dial(text, n)
+		done := make(chan error, 1)
+		r.done = append(r.done, done)
+		go func() {
+			err := serve(w)
+			done <- errors.Join(err, w.Close())
+		}()
+	}
+	return r
+}
+
+// dial connects a worker.
+func (r *rig) dial(text string, lane int) *worker {
+	r.t.Helper()
+	tr, _ := variant(r.t, text)
+	o := r.o
+	o.Rec = phase.NewRecorder(1 << 16)
+	w, err := tr.Dial(r.t.Context(), r.server.Addr(), lane, o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.recs = append(r.recs, o.Rec)
+	r.workers = append(r.workers, w.(*worker))
+	return w.(*worker)
+}
+
+// serve is the life of a worker.
+func serve(w transports.Worker) error {
+	for {
+		err := turn(w)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// turn is a worker's part of one job.
+func turn(w transports.Worker) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	j, model, err := w.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	u, err := w.Reserve()
+	if err != nil {
+		return err
+	}
+	u.Receipt = append(u.Receipt[:0], fmt.Sprintf("client %d", j.Client)...)
+	return errors.Join(tensor.Train(u, model, keyOf(j)), w.Submit(ctx, u))
+}
+
+func keyOf(j transports.Job) tensor.Key {
+	return tensor.Key{Seed: 42, Round: j.Round, Client: j.Client}
+}
+
+// publish makes a model with the given seed current.
+func (r *rig) publish(seed uint64) {
+	r.t.Helper()
+	m, err := r.server.Reserve()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	tensor.Fill(m, seed)
+	m.Receipt = append(m.Receipt[:0], "receipt"...)
+	if err := r.server.Publish(r.t.Context(), m); err != nil {
+		r.t.Fatal(err)
+	}
+	r.model = m
+}
+
+// round runs clients over all lanes and proves every update.
+func (r *rig) round(number, clients int) {
+	r.t.Helper()
+	failed := make(chan error)
+	for lane := range r.o.Lanes {
+		go func() {
+			var err error
+			for c := lane; c < clients && err == nil; c += r.o.Lanes {
+				err = r.exchange(lane, transports.Job{Round: number, Client: c, Timed: true})
+			}
+			failed <- err
+		}()
+	}
+	var errs error
+	for range r.o.Lanes {
+		errs = errors.Join(errs, <-failed)
+	}
+	if errs != nil {
+		r.t.Fatal(errs)
+	}
+}
+
+// exchange is the server's part of one job.
+func (r *rig) exchange(lane int, j transports.Job) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := r.server.Dispatch(ctx, lane, j); err != nil {
+		return err
+	}
+	p, err := r.server.Collect(ctx, lane)
+	if err != nil {
+		return err
+	}
+	defer p.Release()
+	if want := fmt.Sprintf("client %d", j.Client); string(p.Receipt) != want {
+		return fmt.Errorf("got receipt %q, want %q", p.Receipt, want)
+	}
+	return tensor.Prove(p, r.model, keyOf(j))
+}
+
+// shutdown ends the session and waits for the workers.
+func (r *rig) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := r.server.Shutdown(ctx); err != nil {
+		r.t.Errorf("shutdown: %v", err)
+	}
+	for i, done := range r.done {
+		if err := <-done; err != nil {
+			r.t.Errorf("worker %d: %v", i, err)
+		}
+	}
+	r.done = nil
+	for _, w := range r.workers {
+		if err := w.Close(); err != nil {
+			r.t.Errorf("close: %v", err)
+		}
+	}
+}
+
+// counts returns the counters whose names start with prefix, of the server and
+// of all workers together.
+func (r *rig) counts(prefix string) (server, workers map[string]int64) {
+	server, workers = map[string]int64{}, map[string]int64{}
+	for i, rec := range r.recs {
+		all := workers
+		if i == 0 {
+			all = server
+		}
+		for name, n := range rec.Counts() {
+			if rest, ok := strings.CutPrefix(name, prefix); ok && n != 0 {
+				all[rest] += n
+			}
+		}
+	}
+	return server, workers
+}
+
+// less returns what was counted since before.
+func less(now, before map[string]int64) map[string]int64 {
+	d := maps.Clone(now)
+	for name, n := range before {
+		if d[name] -= n; d[name] == 0 {
+			delete(d, name)
+		}
+	}
+	return d
+}
+
+// stranger returns a client made of generated code alone.
+func (r *rig) stranger(opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
+	r.t.Helper()
+	a := r.server.addr
+	target := "passthrough:///" + a.at
+	if a.network == "unix" {
+		target = "unix:" + a.at
+	}
+	cc, err := grpc.NewClient(target, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
+	}, opts...)...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { cc.Close() })
+	return pb.NewFederationClient(cc), cc
+}
+
+// head is the header of a lane's requests.
+func (r *rig) head(lane int) *pb.MessageHeader {
+	return &pb.MessageHeader{Sender: workerName(lane), Receiver: aggregator, FederationId: r.server.federation}
+}
+
+// dispatch gives lane a job that a stranger will work on.
+func (r *rig) dispatch(lane int, j transports.Job) {
+	r.t.Helper()
+	if err := r.server.Dispatch(r.t.Context(), lane, j); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// specs asks for the tensors in order.
+func (r *rig) specs(round int, order ...int) []*pb.TensorSpec {
+	var all []*pb.TensorSpec
+	for _, i := range order {
+		all = append(all, &pb.TensorSpec{
+			Name: r.o.Down.Spec(i).Name, Round: int64(round), Tags: []string{modelTag}, RequireLossless: true,
+		})
+	}
+	return all
+}
+
+// limited returns a context for one call.
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func jobOf(round, client int) transports.Job { return transports.Job{Round: round, Client: client} }
