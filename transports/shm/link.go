@@ -20,8 +20,9 @@ import (
 // pass=fd, with every update; and its end tells either side that the other one
 // is gone.
 //
-// A connection starts with three packets: the worker's hello, the server's
-// welcome with descriptors or a refusal, and the worker's ready.
+// A connection starts with four packets: the worker's hello, the server's
+// welcome with descriptors or a refusal, and ready from each: when the worker has
+// mapped its memory, and when the server has sealed it against further writers.
 type link struct {
 	conn           *net.UnixConn
 	sent, received *phase.Counter
@@ -168,7 +169,27 @@ func (h hello) check(own hello, lanes int) error {
 const (
 	welcomed = 'w'
 	refused  = 'r'
+	agreed   = "ready"
 )
+
+// agree tells the server that the worker has mapped its memory, and waits until
+// the server has sealed it.
+func (l *link) agree(ctx context.Context) error {
+	stop := l.obey(ctx)
+	err := l.send([]byte(agreed))
+	if err == nil {
+		var files []*os.File
+		_, files, err = l.receive()
+		closeAll(files)
+	}
+	if !stop() && err != nil {
+		err = context.Cause(ctx)
+	}
+	if errors.Is(err, io.EOF) {
+		err = errGone
+	}
+	return err
+}
 
 // dial connects and shakes hands. It returns what the server's store sent.
 func dial(ctx context.Context, addr string, h hello, rec *phase.Recorder) (l *link, text string, files []*os.File, err error) {

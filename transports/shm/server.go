@@ -190,7 +190,7 @@ func (s *server) serve(c *net.UnixConn) {
 		return
 	}
 	// The worker has its writable mappings. From now on nobody gets another one.
-	if l.up.Freeze() != nil || s.store.ready(l.n) != nil {
+	if l.up.Freeze() != nil || s.store.ready(l.n) != nil || k.send([]byte(agreed)) != nil {
 		return
 	}
 	c.SetDeadline(time.Time{})

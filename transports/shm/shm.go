@@ -59,7 +59,7 @@ func connect(ctx context.Context, name, addr string, lane int, o transports.Opti
 		closeAll(files[:2])
 		return nil, errors.Join(err, l.conn.Close())
 	}
-	w, err := newWorker(name, lane, o, l, files[:2], v)
+	w, err := newWorker(ctx, name, lane, o, l, files[:2], v)
 	if err != nil {
 		return nil, errors.Join(err, v.close(), l.conn.Close())
 	}

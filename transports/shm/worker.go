@@ -57,7 +57,7 @@ type worker struct {
 }
 
 // newWorker takes the link and the control areas' descriptors.
-func newWorker(name string, n int, o transports.Options, l *link, files []*os.File, v view) (*worker, error) {
+func newWorker(ctx context.Context, name string, n int, o transports.Options, l *link, files []*os.File, v view) (*worker, error) {
 	w := &worker{
 		name: name, o: o, n: n, link: l, view: v, watching: make(chan struct{}),
 		tensors: o.Rec.Counter(phase.HandleTensors), bytes: o.Rec.Counter(phase.HandleBytes),
@@ -76,7 +76,7 @@ func newWorker(name string, n int, o transports.Options, l *link, files []*os.Fi
 		w.out, err = newOutbox(up, !spins(o))
 	}
 	if err == nil {
-		err = l.send([]byte("ready"))
+		err = l.agree(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, down.Close(), up.Close())

@@ -14,9 +14,10 @@ import (
 
 // A Bank lends packages of one layout.
 type Bank struct {
-	what   string
-	size   int
-	ledger *tensor.Ledger
+	what     string
+	size     int
+	ledger   *tensor.Ledger
+	giveBack func(*tensor.Package) // takeBack, made once: a loan allocates nothing
 
 	mu   sync.Mutex
 	idle []*tensor.Package // guarded by mu; its capacity is the bank's size
@@ -37,7 +38,9 @@ func NewBank(what string, l *tensor.Layout, n int, ledger *tensor.Ledger) *Bank 
 
 // NewBankOf returns a bank of the given packages, which it keeps.
 func NewBankOf(what string, packages []*tensor.Package, ledger *tensor.Ledger) *Bank {
-	return &Bank{what: what, size: len(packages), ledger: ledger, idle: packages}
+	b := &Bank{what: what, size: len(packages), ledger: ledger, idle: packages}
+	b.giveBack = b.takeBack
+	return b
 }
 
 // touch makes the kernel back every page of fresh memory, so that first-touch
@@ -59,7 +62,7 @@ func (b *Bank) Lend() (*tensor.Package, error) {
 	}
 	p := b.idle[len(b.idle)-1]
 	b.idle = b.idle[:len(b.idle)-1]
-	p.Lend(b.ledger, b.takeBack)
+	p.Lend(b.ledger, b.giveBack)
 	return p, nil
 }
 

@@ -1,0 +1,235 @@
+package shm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"ipcbench/transports"
+	"ipcbench/transports/internal/slab"
+)
+
+// boxes returns both ends of a control area over the heap.
+func boxes(t testing.TB, spin bool) (*outbox, *inbox) {
+	t.Helper()
+	mem := slab.Heap(messageAt + 256)
+	o, err := newOutbox(mem, !spin)
+	must(t, err)
+	i, err := newInbox(mem, spin)
+	must(t, err)
+	return o, i
+}
+
+func TestMailbox(t *testing.T) {
+	for _, spin := range []bool{false, true} {
+		o, i := boxes(t, spin)
+		o.sent, i.read = over-3, over-3 // so that the numbers wrap
+		o.sequence.Store(over - 3)
+		for n := range 10 {
+			want := bytes.Repeat([]byte{byte(n)}, n*25)
+			go func() {
+				if err := o.post(copy(o.message, want)); err != nil {
+					t.Error(err)
+				}
+			}()
+			got, err := i.fetch(t.Context())
+			must(t, err)
+			if !bytes.Equal(got, want) {
+				t.Errorf("message %d: got %d bytes %v, want %d", n, len(got), got, len(want))
+			}
+		}
+		must(t, o.end())
+		for range 2 {
+			if _, err := i.fetch(t.Context()); !errors.Is(err, errOver) {
+				t.Errorf("got %v, want %v", err, errOver)
+			}
+		}
+		if err := o.post(0); !errors.Is(err, errOver) {
+			t.Errorf("post after the end: got %v, want %v", err, errOver)
+		}
+	}
+}
+
+// A wait ends with its context, and with its peer.
+func TestMailboxWaitEnds(t *testing.T) {
+	for _, spin := range []bool{false, true} {
+		_, i := boxes(t, spin)
+		cause := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Millisecond, func() { cancel(cause) })
+		if _, err := i.fetch(ctx); !errors.Is(err, cause) {
+			t.Errorf("got %v, want %v", err, cause)
+		}
+		time.AfterFunc(time.Millisecond, i.abandon)
+		if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
+			t.Errorf("got %v, want %v", err, errGone)
+		}
+	}
+}
+
+// What the peer posted before it went still arrives.
+func TestMailboxDeliversBeforeTheEnd(t *testing.T) {
+	o, i := boxes(t, false)
+	must(t, o.post(copy(o.message, "last words")))
+	i.abandon()
+	got, err := i.fetch(t.Context())
+	must(t, err)
+	if string(got) != "last words" {
+		t.Errorf("got %q", got)
+	}
+	if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
+		t.Errorf("got %v, want %v", err, errGone)
+	}
+}
+
+func TestMailboxRefusesNonsense(t *testing.T) {
+	for name, c := range map[string]struct {
+		sequence, length uint32
+		want             error
+	}{
+		"skipped":    {2, 0, errSequence},
+		"went back":  {over - 1, 0, errSequence},
+		"too long":   {1, 257, errLength},
+		"very long":  {1, 1<<32 - 1, errLength},
+		"just right": {1, 256, nil},
+	} {
+		o, i := boxes(t, false)
+		o.length.Store(c.length)
+		o.sequence.Store(c.sequence)
+		if _, err := i.fetch(t.Context()); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// Whatever a peer writes to its control area, it is read within bounds.
+func FuzzMailbox(f *testing.F) {
+	good := make([]byte, messageAt+64)
+	good[sequenceAt], good[lengthAt] = 1, 64
+	f.Add(good)
+	f.Add(make([]byte, messageAt))
+	long := bytes.Clone(good)
+	long[lengthAt+3] = 0xff
+	f.Add(long)
+	f.Fuzz(func(t *testing.T, area []byte) {
+		if len(area) > 1<<16 {
+			return
+		}
+		mem := slab.Heap(len(area))
+		copy(mem.Bytes(), area)
+		i, err := newInbox(mem, false)
+		if err != nil {
+			return
+		}
+		i.abandon() // nobody will post
+		b, err := i.fetch(t.Context())
+		if err == nil && len(b) > len(area)-messageAt {
+			t.Errorf("%d bytes out of %d", len(b), len(area))
+		}
+	})
+}
+
+func TestMessages(t *testing.T) {
+	b := make([]byte, 400)
+	want := task{
+		job:    transports.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
+		model:  slab.Handle{Offset: 64, Length: 128, Generation: 1 << 60, Index: 9},
+		update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
+	}
+	want.receipt = []byte("receipt")
+	n, err := want.put(b)
+	must(t, err)
+	var got task
+	must(t, got.parse(b[:n]))
+	if got.job.Device != "cuda:1" || string(got.job.Config) != "config" || string(got.receipt) != "receipt" ||
+		got.job.Round != -1 || got.job.Client != 1<<40 || got.job.Weight != 0.1 || !got.job.Timed ||
+		got.model != want.model || got.update != want.update {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for cut := range n {
+		if err := got.parse(b[:cut]); !errors.Is(err, errMessage) {
+			t.Fatalf("%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
+		}
+	}
+	if err := got.parse(b[:n+1]); !errors.Is(err, errMessage) {
+		t.Errorf("a byte too many: got %v, want %v", err, errMessage)
+	}
+	want.receipt = make([]byte, 400)
+	if _, err := want.put(b); err == nil {
+		t.Error("a task that does not fit: got no error")
+	}
+
+	r := result{update: want.update, receipt: []byte("receipt")}
+	n, err = r.put(b)
+	must(t, err)
+	var back result
+	must(t, back.parse(b[:n]))
+	if back.update != r.update || string(back.receipt) != "receipt" {
+		t.Errorf("got %+v, want %+v", back, r)
+	}
+	for cut := range n {
+		if err := back.parse(b[:cut]); !errors.Is(err, errMessage) {
+			t.Fatalf("%d of %d bytes: got %v, want %v", cut, n, err, errMessage)
+		}
+	}
+	r.receipt = make([]byte, 400)
+	if _, err := r.put(b); err == nil {
+		t.Error("a result that does not fit: got no error")
+	}
+}
+
+func FuzzTask(f *testing.F) {
+	b := make([]byte, 400)
+	t := task{job: transports.Job{Device: "cpu", Config: []byte("c")}, receipt: []byte("r")}
+	n, err := t.put(b)
+	must(f, err)
+	f.Add(b[:n])
+	f.Add(b[:taskFixed])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var first, second task
+		if first.parse(b) != nil {
+			return
+		}
+		again := make([]byte, len(b))
+		n, err := first.put(again)
+		must(t, err)
+		must(t, second.parse(again[:n]))
+		if !bytes.Equal(again[:n], b) {
+			t.Errorf("%x came back as %x", b, again[:n])
+		}
+	})
+}
+
+func FuzzResult(f *testing.F) {
+	b := make([]byte, 400)
+	r := result{receipt: []byte("r")}
+	n, err := r.put(b)
+	must(f, err)
+	f.Add(b[:n])
+	f.Add(b[:resultFixed-1])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r result
+		if r.parse(b) != nil {
+			return
+		}
+		again := make([]byte, len(b))
+		n, err := r.put(again)
+		must(t, err)
+		if !bytes.Equal(again[:n], b) {
+			t.Errorf("%x came back as %x", b, again[:n])
+		}
+	})
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add(hello{lane: 1, down: 2, up: 3, variant: "shm-slab:wait=block"}.encode())
+	f.Add([]byte(helloMagic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := decodeHello(b)
+		if err == nil && !bytes.Equal(h.encode(), b) {
+			t.Errorf("%x came back as %x", b, h.encode())
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// list returns the names of a session's segments.
+func list(t *testing.T, s transports.Server) []string {
+	t.Helper()
+	entries, err := os.ReadDir(s.(*server).store.(*tensorStore).names.dir)
+	must(t, err)
+	var all []string
+	for _, e := range entries {
+		if e.Name() != "lock" {
+			all = append(all, e.Name())
+		}
+	}
+	return all
+}
+
+func count(all []string, prefix string) (n int) {
+	for _, name := range all {
+		if strings.HasPrefix(name, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// A3, B4, B5, B6, A29: one file a tensor while it is alive; one model for all
+// workers; every buffer of the round before its first job; names that differ by
+// role, lane and tensor, and are short.
+func TestOneSegmentATensor(t *testing.T) {
+	for _, name := range []string{"shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd"} {
+		v, o := parse(t, name)
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		other, err := v.Transport.Dial(t.Context(), s.Addr(), 1, o)
+		must(t, err)
+		tensors, updates := o.Down.Len(), o.Lanes*o.Depth*o.Up.Len()
+		if strings.Contains(name, "pass=fd") {
+			updates = 0 // they have no names
+		}
+		for round := range 3 {
+			all := list(t, s)
+			if n := count(all, "model-"); n != tensors*min(round+1, 2) && (strings.Contains(name, "reuse") || n != tensors) {
+				t.Errorf("%s: %d segments of models with two workers, want %d for each model that exists", name, n, tensors)
+			}
+			if n := count(all, "update-"); n != updates {
+				t.Errorf("%s: %d buffers before the first job, want %d", name, n, updates)
+			}
+			must(t, exchange(s, w, transports.Job{Round: round}))
+			publish(t, s, uint64(round))
+		}
+		all := list(t, s)
+		if unique := slices.Compact(slices.Sorted(slices.Values(all))); len(unique) != len(all) {
+			t.Errorf("%s: names are not unique: %v", name, all)
+		}
+		for _, n := range all {
+			if len(n) > 64 {
+				t.Errorf("%s: name %s has %d bytes", name, n, len(n))
+			}
+		}
+		must(t, other.Close())
+	}
+}
+
+// B6: the segments of a round are new ones, unless they are reused.
+func TestSegmentsAreNewEachRound(t *testing.T) {
+	for name, reuse := range map[string]bool{"shm-tensor": false, "shm-tensor:reuse=on": true} {
+		v, o := parse(t, name)
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		must(t, exchange(s, w, transports.Job{}))
+		publish(t, s, 2)
+		first := list(t, s)
+		for round := range 2 {
+			must(t, exchange(s, w, transports.Job{Round: round}))
+			publish(t, s, uint64(round))
+		}
+		if same := slices.Equal(first, list(t, s)); same != reuse {
+			t.Errorf("%s: segments are the same after two rounds: %v, want %v", name, same, reuse)
+		}
+	}
+}
+
+// A3: a segment that was damaged after it was made is refused by its reader, by
+// name of the tensor, and never read.
+func TestDamagedSegment(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"header": func(path string) error {
+			f, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt([]byte{0xff}, 32)
+			return err
+		},
+		"truncated": func(path string) error { return os.Truncate(path, 10) },
+		"longer":    func(path string) error { return os.Truncate(path, 1<<20) },
+		"removed":   os.Remove,
+		"a link": func(path string) error {
+			return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path))
+		},
+	} {
+		v, o := parse(t, "shm-tensor")
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		all := list(t, s)
+		victim := all[slices.IndexFunc(all, func(n string) bool { return strings.HasPrefix(n, "model-") })]
+		must(t, damage(filepath.Join(s.(*server).store.(*tensorStore).names.dir, victim)))
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		if _, _, err := w.Receive(t.Context()); err == nil || !strings.Contains(err.Error(), "weights") {
+			t.Errorf("%s: got %v, want an error that names the tensor", name, err)
+		}
+	}
+}
+
+// More descriptors than one message holds arrive in several.
+func TestPassManyDescriptors(t *testing.T) {
+	var specs []tensor.Spec
+	for i := range 2*maxFiles + 1 {
+		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.I64, Shape: []int{i % 3}})
+	}
+	l, err := tensor.NewLayout(specs)
+	must(t, err)
+	v, o := parse(t, "shm-tensor:pass=fd")
+	o.Down, o.Up = l, l
+	s, m := listening(t, v, o)
+	w := dialled(t, v, s, o)
+	before := filesNow(t)
+	for i := range 3 {
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{Client: i}))
+		_, model, err := w.Receive(t.Context())
+		must(t, err)
+		u, err := w.Reserve()
+		must(t, err)
+		must(t, tensor.Train(u, model, tensor.Key{Client: i}))
+		must(t, w.Submit(t.Context(), u))
+		p, err := s.Collect(t.Context(), 0)
+		must(t, err)
+		must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
+		p.Release()
+	}
+	if after := filesNow(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+// A small /dev/shm, such as Docker's 64 MB, is an error with both figures and
+// what to do about it, before the first round.
+func TestSmallSharedMemory(t *testing.T) {
+	root := t.TempDir()
+	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=64M"); err != nil {
+		t.Skipf("cannot mount a small tmpfs: %v", err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(root, 0)) })
+	v, o := parse(t, "shm-tensor")
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "big", DType: tensor.F32, Shape: []int{64 << 20}}})
+	must(t, err)
+	o.Down, o.Up = l, l
+	v.Transport = tensorTransport{root: root}
+	err = v.Transport.Check(o)
+	n, _ := needOf(o)
+	for _, want := range []string{fmt.Sprint(n.named), fmt.Sprint(64 << 20), "--shm-size", "shm-slab"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to say %s", err, want)
+		}
+	}
+	// Without the check it is an error, too, and not a fault; nothing is left.
+	if _, err := v.Transport.Listen(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("listen: got %v, want no space left", err)
+	}
+	entries, err := os.ReadDir(root)
+	must(t, err)
+	if len(entries) > 0 {
+		t.Errorf("listen left %v", entries)
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	v, o := parse(t, "shm-tensor:pass=fd:reuse=on")
+	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "exclude each other") {
+		t.Errorf("got %v, want that the settings exclude each other", err)
+	}
+	v, o = parse(t, "shm-tensor")
+	var err error
+	o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "deep", DType: tensor.U8, Shape: make([]int, maxRank+1)}})
+	must(t, err)
+	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "dimensions") {
+		t.Errorf("got %v, want that there are too many dimensions", err)
+	}
+	for _, name := range variants { // sizes that no machine has
+		v, o := parse(t, name)
+		o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 61}}})
+		must(t, err)
+		o.Up, o.Lanes, o.Depth = o.Down, 1000, 1000
+		if err := v.Transport.Check(o); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+		if f := v.Transport.Footprint(o); f <= 0 {
+			t.Errorf("%s: footprint of %d bytes", name, f)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package shm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+
+	"ipcbench/tensor"
+	"ipcbench/transports/internal/slab"
+)
+
+func oneTensor(t testing.TB, s tensor.Spec) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{s})
+	must(t, err)
+	return l
+}
+
+// A3: the header decodes to the exact dtype and shape, for every dtype and rank.
+func TestSegmentHeader(t *testing.T) {
+	for _, d := range tensor.DTypes() {
+		for _, shape := range [][]int{nil, {}, {0}, {7}, {2, 0, 3}, {1, 2, 3, 4, 5}, make([]int, maxRank)} {
+			s := tensor.Spec{Name: "t", DType: d, Shape: shape}
+			l := oneTensor(t, s)
+			mem := slab.Heap(segmentSize(l, 0))
+			putHeader(mem.Bytes(), s, l.Bytes(0))
+			data, err := dataOf(mem, l, 0)
+			must(t, err)
+			if len(data) != l.Bytes(0) {
+				t.Errorf("%v %v: got %d bytes, want %d", d, shape, len(data), l.Bytes(0))
+			}
+		}
+	}
+}
+
+// A3, A21: what is wrong with a header is told apart.
+func TestSegmentHeaderRefused(t *testing.T) {
+	s := tensor.Spec{Name: "t", DType: tensor.F32, Shape: []int{4, 5}}
+	l := oneTensor(t, s)
+	resum := func(b []byte) { binary.LittleEndian.PutUint64(b[48:], xxh3.Hash(b[:48])) }
+	for name, c := range map[string]struct {
+		change func(b []byte) []byte
+		want   error
+	}{
+		"good":         {func(b []byte) []byte { return b }, nil},
+		"empty":        {func(b []byte) []byte { return nil }, errTruncated},
+		"cut":          {func(b []byte) []byte { return b[:55] }, errTruncated},
+		"magic":        {func(b []byte) []byte { b[0]++; return b }, errMagic},
+		"version":      {func(b []byte) []byte { b[6]++; return b }, errVersion},
+		"dtype":        {func(b []byte) []byte { b[8]++; return b }, errChecksum},
+		"other dtype":  {func(b []byte) []byte { b[8]++; resum(b); return b }, errSpec},
+		"no dtype":     {func(b []byte) []byte { b[8] = 200; resum(b); return b }, errSpec},
+		"rank":         {func(b []byte) []byte { b[9] = 255; return b }, errTruncated},
+		"less rank":    {func(b []byte) []byte { b[9] = 1; return b }, errChecksum},
+		"length":       {func(b []byte) []byte { b[16]++; resum(b); return b }, errSpec},
+		"huge length":  {func(b []byte) []byte { b[23] = 0xff; resum(b); return b }, errSpec},
+		"offset":       {func(b []byte) []byte { b[24]++; resum(b); return b }, errSpec},
+		"shape":        {func(b []byte) []byte { b[32]++; resum(b); return b }, errSpec},
+		"huge shape":   {func(b []byte) []byte { b[39] = 0xff; resum(b); return b }, errSpec},
+		"bad checksum": {func(b []byte) []byte { b[48]++; return b }, errChecksum},
+	} {
+		b := make([]byte, dataAt(2))
+		putHeader(b, s, l.Bytes(0))
+		h, err := decodeHeader(c.change(b))
+		if err == nil {
+			err = h.check(s, l.Bytes(0))
+		}
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	if _, err := dataOf(slab.Heap(segmentSize(l, 0)-1), l, 0); !errors.Is(err, errTruncated) {
+		t.Errorf("short segment: got %v, want %v", err, errTruncated)
+	}
+}
+
+func FuzzSegment(f *testing.F) {
+	s := tensor.Spec{Name: "t", DType: tensor.F32, Shape: []int{4, 5}}
+	l := oneTensor(f, s)
+	b := make([]byte, segmentSize(l, 0))
+	putHeader(b, s, l.Bytes(0))
+	f.Add(b)
+	f.Add(b[:shapeAt])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 1<<16 {
+			return
+		}
+		mem := slab.Heap(len(b))
+		copy(mem.Bytes(), b)
+		if data, err := dataOf(mem, l, 0); err == nil && len(data) != l.Bytes(0) {
+			t.Errorf("%d bytes, want %d", len(data), l.Bytes(0))
+		}
+		h, err := decodeHeader(b)
+		if err != nil {
+			return
+		}
+		again := make([]byte, dataAt(len(h.shape)))
+		putHeader(again, tensor.Spec{DType: h.dtype, Shape: h.shape}, int(h.length))
+		if end := shapeAt + 8*len(h.shape); h.offset == uint64(dataAt(len(h.shape))) && !bytes.Equal(again[16:end], b[16:end]) {
+			t.Errorf("%x came back as %x", b[:end], again[:end])
+		}
+	})
+}

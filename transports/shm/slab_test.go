@@ -1,0 +1,316 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/internal/slab"
+)
+
+// dialled returns the worker of lane 0, in this process.
+func dialled(t testing.TB, v transports.Variant, s transports.Server, o transports.Options) *worker {
+	t.Helper()
+	w, err := v.Transport.Dial(t.Context(), s.Addr(), 0, o)
+	must(t, err)
+	t.Cleanup(func() { must(t, w.Close()) })
+	return w.(*worker)
+}
+
+// exchange carries a job to w and its update back. With at most one job out, one
+// goroutine can play both sides.
+func exchange(s transports.Server, w transports.Worker, j transports.Job) error {
+	ctx := context.Background()
+	if err := s.Dispatch(ctx, 0, j); err != nil {
+		return err
+	}
+	_, model, err := w.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	update, err := w.Reserve()
+	if err != nil {
+		return err
+	}
+	update.Receipt = append(update.Receipt[:0], model.Receipt...)
+	if err := tensor.Train(update, model, tensor.Key{Round: j.Round, Client: j.Client}); err != nil {
+		return err
+	}
+	if err := w.Submit(ctx, update); err != nil {
+		return err
+	}
+	p, err := s.Collect(ctx, 0)
+	if err == nil {
+		p.Release()
+	}
+	return err
+}
+
+// A7, A30: one memfd a writer, whatever the number of tensors, of the size that
+// the settings ask for, before the first job; and no name in /dev/shm.
+func TestSlabsAreFew(t *testing.T) {
+	v, o := parse(t, "shm-slab")
+	names := segments(t)
+	s, _ := listening(t, v, o)
+	dialled(t, v, s, o)
+	if n := segments(t); n != names {
+		t.Errorf("%d names in /dev/shm, %d before", n, names)
+	}
+	want, err := slabSizes(o)
+	must(t, err)
+	st := s.(*server).store.(*slabStore)
+	sizes := map[string]int64{"ipcbench-models": int64(want.models), "ipcbench-updates-0": int64(want.updates), "ipcbench-updates-1": int64(want.updates)}
+	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
+		info, err := m.File().Stat()
+		must(t, err)
+		if got := info.Size(); got != sizes[m.File().Name()] {
+			t.Errorf("%s has %d bytes, want %d", m.File().Name(), got, sizes[m.File().Name()])
+		}
+	}
+}
+
+// B9: the update that the server gets is the memory that the worker wrote, not a
+// copy.
+func TestUpdateIsTheWorkersMemory(t *testing.T) {
+	for _, name := range []string{"shm-slab", "shm-tensor:reuse=on"} {
+		v, o := parse(t, name)
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		_, _, err := w.Receive(t.Context())
+		must(t, err)
+		update, err := w.Reserve()
+		must(t, err)
+		must(t, w.Submit(t.Context(), update))
+		p, err := s.Collect(t.Context(), 0)
+		must(t, err)
+		update.View(0)[5] = 123 // which a real worker does not do any more
+		if p.View(0)[5] != 123 {
+			t.Errorf("%s: the server has a copy", name)
+		}
+		p.Release()
+	}
+}
+
+// B2, B7: what travels is small and does not depend on the size of the tensors.
+// All of them travel as handles.
+func TestReceiptsAreSmall(t *testing.T) {
+	each(t, func(t *testing.T, name string) {
+		var sent [2]int64
+		for i, elems := range []int{256, 1 << 20} { // 1 KiB and 4 MiB
+			v, o := parse(t, name)
+			l, err := tensor.NewLayout([]tensor.Spec{
+				{Name: "a", DType: tensor.F32, Shape: []int{elems}}, {Name: "b", DType: tensor.F32, Shape: []int{elems}},
+			})
+			must(t, err)
+			o.Down, o.Up, o.Rec = l, l, phase.NewRecorder(1000)
+			s, _ := listening(t, v, o)
+			w := dialled(t, v, s, o)
+			must(t, exchange(s, w, transports.Job{}))
+			before := o.Rec.Counts()
+			must(t, exchange(s, w, transports.Job{Client: 1}))
+			after := o.Rec.Counts()
+			diff := func(name string) int64 { return after[name] - before[name] }
+			sent[i] = diff(phase.WireSent)
+			if got, most := diff(phase.WireSent), int64(2*(1<<10+64*l.Len())); got == 0 || got > most {
+				t.Errorf("%d bytes sent for a job and a receipt, want at most %d", got, most)
+			}
+			if got := diff(phase.WireReceived); got != sent[i] {
+				t.Errorf("%d bytes received, %d sent", got, sent[i])
+			}
+			if got := diff(phase.HandleTensors); got != 4 {
+				t.Errorf("%d tensors travelled as handles, want 4", got)
+			}
+			if got := diff(phase.HandleBytes); got != int64(2*l.Payload()) {
+				t.Errorf("%d bytes travelled as handles, want %d", got, 2*l.Payload())
+			}
+			copied := int64(0)
+			if strings.Contains(name, "copy=in") {
+				copied = int64(l.Payload())
+			}
+			if got := diff(phase.Copied); got != copied {
+				t.Errorf("%d bytes copied, want %d", got, copied)
+			}
+		}
+		if sent[0] != sent[1] {
+			t.Errorf("%d bytes sent for small tensors, %d for large ones", sent[0], sent[1])
+		}
+	})
+}
+
+// A19, and no allocation: a thousand rounds leave memory, mappings and
+// descriptors as they were.
+func TestRoundsAreFlat(t *testing.T) {
+	each(t, func(t *testing.T, name string) {
+		v, o := parse(t, name)
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		round := 0
+		step := func() error {
+			m, err := s.Reserve()
+			if err != nil {
+				return err
+			}
+			if err := s.Publish(t.Context(), m); err != nil {
+				return err
+			}
+			round++
+			return exchange(s, w, transports.Job{Round: round, Device: "cpu"})
+		}
+		for range 3 {
+			must(t, step())
+		}
+		mappings, files, named := mappingsNow(t), filesNow(t), segments(t)
+		for range 1000 {
+			must(t, step())
+		}
+		if n := filesNow(t); n != files {
+			t.Errorf("%d descriptors, %d after a thousand rounds", files, n)
+		}
+		if n := segments(t); n != named {
+			t.Errorf("%d segments, %d after a thousand rounds", named, n)
+		}
+		if n := mappingsNow(t); n != mappings {
+			t.Errorf("%d mappings of ours, %d after a thousand rounds", mappings, n)
+		}
+		if !strings.HasPrefix(name, "shm-slab") {
+			return // segments are made, so something is allocated
+		}
+		if n := testing.AllocsPerRun(100, func() { must(t, step()) }); n != 0 {
+			t.Errorf("%v allocations a round, want none", n)
+		}
+	})
+}
+
+// mappingsNow counts this process's mappings of segments and slabs.
+func mappingsNow(t testing.TB) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/maps")
+	must(t, err)
+	return strings.Count(string(b), "ipcbench-")
+}
+
+func filesNow(t testing.TB) int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/self/fd/*")
+	must(t, err)
+	return len(all)
+}
+
+// A24, A26: two sessions in one process, even in one directory, know nothing of
+// each other.
+func TestTwoSessions(t *testing.T) {
+	each(t, func(t *testing.T, name string) {
+		v, o := parse(t, name)
+		s1, m1 := listening(t, v, o)
+		s2, _ := listening(t, v, o)
+		if s1.Addr() == s2.Addr() {
+			t.Fatalf("both are at %s", s1.Addr())
+		}
+		h1 := m1.Hash()
+		w2 := dialled(t, v, s2, o)
+		publish(t, s2, 99)
+		must(t, exchange(s2, w2, transports.Job{}))
+		if m1.Hash() != h1 {
+			t.Error("one session's model changed with the other's")
+		}
+		must(t, w2.Close())
+		must(t, s2.Shutdown(t.Context()))
+		must(t, exchange(s1, dialled(t, v, s1, o), transports.Job{}))
+	})
+}
+
+// A25: a lane has one writer. A second worker is refused, and a writable mapping
+// of what the first one has is refused by the kernel.
+func TestOneWriter(t *testing.T) {
+	v, o := parse(t, "shm-slab")
+	s, _ := listening(t, v, o)
+	w := dialled(t, v, s, o)
+	must(t, exchange(s, w, transports.Job{}))
+	if _, err := v.Transport.Dial(t.Context(), s.Addr(), 0, o); err == nil || !strings.Contains(err.Error(), "has had a worker") {
+		t.Errorf("second worker: got %v, want a refusal", err)
+	}
+	st := s.(*server).store.(*slabStore)
+	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), s.(*server).lanes[0].out.mem, s.(*server).lanes[0].up} {
+		f, err := os.OpenFile(filepath.Join("/proc/self/fd", strconv.Itoa(int(m.File().Fd()))), os.O_RDWR, 0)
+		must(t, err)
+		if mem, err := slab.Open(f, m.Len(), slab.ReadWrite, slab.Untouched); err == nil {
+			t.Errorf("%s was mapped for writing again", m.File().Name())
+			must(t, mem.Close())
+		}
+	}
+}
+
+// Handles from a peer are refused, each kind with its own error, on either side.
+func TestHostileHandles(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(h *slab.Handle)
+		worker error // what a worker says to such a job
+		server error // what the server says to such a receipt
+	}{
+		{"offset beyond", func(h *slab.Handle) { h.Offset = 1 << 40 }, slab.ErrBounds, slab.ErrStale},
+		{"sum overflows", func(h *slab.Handle) { h.Offset = 1<<64 - 64 }, slab.ErrBounds, slab.ErrStale},
+		{"length", func(h *slab.Handle) { h.Length -= 64 }, slab.ErrLength, slab.ErrStale},
+		{"not aligned", func(h *slab.Handle) { h.Offset++; h.Length = 1 << 10 }, slab.ErrAlignment, slab.ErrStale},
+		{"between two", func(h *slab.Handle) { h.Offset += 64 }, slab.ErrAlignment, slab.ErrStale},
+		{"generation", func(h *slab.Handle) { h.Generation++ }, nil, slab.ErrStale},
+	} {
+		v, o := parse(t, "shm-slab")
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		view := w.view.(*slabView)
+		h, err := s.(*server).store.current()
+		must(t, err)
+		c.change(&h)
+		if _, err := view.model(h); !errors.Is(err, c.worker) {
+			t.Errorf("%s: model: got %v, want %v", c.name, err, c.worker)
+		}
+		if _, err := view.update(h); !errors.Is(err, c.worker) {
+			t.Errorf("%s: update: got %v, want %v", c.name, err, c.worker)
+		}
+
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		_, _, err = w.Receive(t.Context())
+		must(t, err)
+		u, err := w.Reserve()
+		must(t, err)
+		c.change(&w.task.update)
+		must(t, w.Submit(t.Context(), u))
+		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, c.server) {
+			t.Errorf("%s: collect: got %v, want %v", c.name, err, c.server)
+		}
+	}
+}
+
+// A receipt or configuration that the mailbox cannot hold is refused with both
+// figures, before anything is sent.
+func TestTooLargeForTheMailbox(t *testing.T) {
+	v, o := parse(t, "shm-slab")
+	s, _ := listening(t, v, o)
+	w := dialled(t, v, s, o)
+	err := s.Dispatch(t.Context(), 0, transports.Job{Config: make([]byte, spare+4096)})
+	if err == nil || !strings.Contains(err.Error(), "the limit is") {
+		t.Errorf("dispatch: got %v, want the limit", err)
+	}
+
+	v, o = parse(t, "shm-slab")
+	s, _ = listening(t, v, o)
+	w = dialled(t, v, s, o)
+	must(t, s.Dispatch(t.Context(), 0, transports.Job{Config: make([]byte, spare)}))
+	_, _, err = w.Receive(t.Context())
+	must(t, err)
+	u, err := w.Reserve()
+	must(t, err)
+	u.Receipt = make([]byte, spare+4096)
+	if err := w.Submit(t.Context(), u); err == nil || !strings.Contains(err.Error(), "the limit is") {
+		t.Errorf("submit: got %v, want the limit", err)
+	}
+}
