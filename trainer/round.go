@@ -72,6 +72,8 @@ type running struct {
 	failures chan laneError // room for one a lane
 	lanes    sync.WaitGroup // that still work for this round
 
+	taken chan struct{} // closed when every client has a lane
+
 	mu   sync.Mutex
 	next int // guarded by mu: the client to dispatch next
 }
@@ -84,6 +86,9 @@ func (r *running) take() int {
 		return -1
 	}
 	r.next++
+	if r.next == len(r.Clients) {
+		close(r.taken)
+	}
 	return r.next - 1
 }
 
@@ -124,6 +129,8 @@ func (p *Pool) work(r *running, l *poolLane) *laneError {
 	for {
 		select {
 		case <-l.credit:
+		case <-r.taken: // without waiting for a credit that may not come before the next round
+			return nil
 		case <-r.ctx.Done():
 			return nil
 		}
@@ -199,7 +206,7 @@ func (p *Pool) Round(ctx context.Context, spec Round) error {
 		return nil
 	}
 
-	r := &running{Round: spec, updates: p.updates, failures: make(chan laneError, len(p.lanes))}
+	r := &running{Round: spec, updates: p.updates, failures: make(chan laneError, len(p.lanes)), taken: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
 	r.lanes.Add(len(p.lanes))
