@@ -29,13 +29,11 @@ func TestMailbox(t *testing.T) {
 		o.sequence.Store(over - 3)
 		for n := range 10 {
 			want := bytes.Repeat([]byte{byte(n)}, n*25)
-			go func() {
-				if err := o.post(copy(o.message, want)); err != nil {
-					t.Error(err)
-				}
-			}()
+			posted := make(chan error, 1)
+			go func() { posted <- o.post(copy(o.message, want)) }()
 			got, err := i.fetch(t.Context())
 			must(t, err)
+			must(t, <-posted)
 			if !bytes.Equal(got, want) {
 				t.Errorf("message %d: got %d bytes %v, want %d", n, len(got), got, len(want))
 			}

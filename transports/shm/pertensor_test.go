@@ -105,7 +105,7 @@ func TestDamagedSegment(t *testing.T) {
 				return err
 			}
 			_, err = f.WriteAt([]byte{0xff}, 32)
-			return err
+			return errors.Join(err, f.Close())
 		},
 		"truncated": func(path string) error { return os.Truncate(path, 10) },
 		"longer":    func(path string) error { return os.Truncate(path, 1<<20) },

@@ -295,7 +295,6 @@ func TestHostileHandles(t *testing.T) {
 func TestTooLargeForTheMailbox(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
-	w := dialled(t, v, s, o)
 	err := s.Dispatch(t.Context(), 0, transports.Job{Config: make([]byte, spare+4096)})
 	if err == nil || !strings.Contains(err.Error(), "the limit is") {
 		t.Errorf("dispatch: got %v, want the limit", err)
@@ -303,7 +302,7 @@ func TestTooLargeForTheMailbox(t *testing.T) {
 
 	v, o = parse(t, "shm-slab")
 	s, _ = listening(t, v, o)
-	w = dialled(t, v, s, o)
+	w := dialled(t, v, s, o)
 	must(t, s.Dispatch(t.Context(), 0, transports.Job{Config: make([]byte, spare)}))
 	_, _, err = w.Receive(t.Context())
 	must(t, err)
