@@ -2,6 +2,7 @@ package batched
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -26,7 +27,7 @@ func everyKind(t testing.TB) *tensor.Layout {
 		)
 	}
 	for _, n := range []int{0, 1, 127, 128, byReference - 1, byReference, frameSize - 1, frameSize, frameSize + 1, 100_000} {
-		specs = append(specs, tensor.Spec{Name: string(bytes.Repeat([]byte("n"), n%200+1)), DType: tensor.U8, Shape: []int{n}})
+		specs = append(specs, tensor.Spec{Name: fmt.Sprintf("%d%*s", n, n%200, "."), DType: tensor.U8, Shape: []int{n}})
 	}
 	return layoutFrom(t, specs...)
 }

@@ -41,9 +41,9 @@ func newBodies(rec *phase.Recorder) bodies {
 	return bodies{rec.Counter(phase.BodyTensors), rec.Counter(phase.BodyBytes), rec.Counter(phase.Copied)}
 }
 
-// add counts what an assembly put in place.
-func (b bodies) add(a *assembly) {
-	b.tensors.Add(a.count)
-	b.bytes.Add(a.moved)
-	b.copied.Add(a.moved)
+// add counts tensors that are complete and bytes that were put in place.
+func (b bodies) add(tensors, bytes int) {
+	b.tensors.Add(tensors)
+	b.bytes.Add(bytes)
+	b.copied.Add(bytes)
 }

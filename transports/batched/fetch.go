@@ -114,7 +114,7 @@ func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, method string, r
 	if err := w.place(a); err != nil {
 		return err
 	}
-	return w.finish(a)
+	return a.finish()
 }
 
 func (w *worker) assembly(run []int) *assembly {
@@ -123,18 +123,13 @@ func (w *worker) assembly(run []int) *assembly {
 
 // place puts the tensors of the received message into place.
 func (w *worker) place(a *assembly) error {
-	before := a.count
+	count, moved := a.count, a.moved
 	err := a.take(&w.in, w.o.Rec, w.id())
-	for k := before; k < a.count; k++ {
+	for k := count; k < a.count; k++ {
 		w.local[a.at(k)] = true
 	}
+	w.bodies.add(a.count-count, a.moved-moved)
 	return err
-}
-
-// finish checks that everything came, and counts it.
-func (w *worker) finish(a *assembly) error {
-	w.bodies.add(a)
-	return a.finish()
 }
 
 // fetchStream makes one call whose response is a stream of chunks. After a broken
@@ -166,7 +161,7 @@ func (w *worker) drain(stream grpc.ClientStream, a *assembly) error {
 		err := stream.RecvMsg(&w.in)
 		span.End()
 		if errors.Is(err, io.EOF) {
-			return w.finish(a)
+			return a.finish()
 		}
 		if err != nil {
 			return err

@@ -32,12 +32,14 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 		return refuse(wrongTask, "the first message says nothing about the task")
 	}
 	j, out := l.mail.Job()
-	if r.Round != int64(j.Round) || r.Client != int64(j.Client) {
-		return refuse(wrongTask, "results of round %d, client %d: the task of %s is round %d, client %d",
-			r.Round, r.Client, l.reply.Receiver, j.Round, j.Client)
-	}
-	if !out {
-		return refuse(duplicateResults, "the results are here")
+	switch {
+	case r.TaskId > 0 && r.TaskId < l.id():
+		return refuse(duplicateResults, "results of task %d came already", r.TaskId)
+	case r.TaskId != l.id() || r.Round != int64(j.Round) || r.Client != int64(j.Client):
+		return refuse(wrongTask, "results of task %d, round %d, client %d: the task of %s is %d, round %d, client %d",
+			r.TaskId, r.Round, r.Client, l.reply.Receiver, l.id(), j.Round, j.Client)
+	case !out:
+		return refuse(duplicateResults, "results of task %d came already", r.TaskId)
 	}
 	if r.Report < r.Reports {
 		return s.takeReport(stream, l, m)
@@ -75,7 +77,7 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 		return err
 	}
 	into.Receipt = append(into.Receipt[:0], r.Receipt...)
-	s.bodies.add(&in)
+	s.bodies.add(in.count, in.moved)
 	s.served.results.Add(1)
 	whole = true
 	if err := l.end(true); err != nil {

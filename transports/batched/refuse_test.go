@@ -168,7 +168,7 @@ func (r *rig) chunksOf(round, client int) []*pb.TensorChunk {
 		}}})
 	}
 	all[0].Header = r.head(0)
-	all[0].Results = &pb.TaskResults{Round: int64(round), Client: int64(client), Report: 1, Reports: 1}
+	all[0].Results = &pb.TaskResults{TaskId: 1, Round: int64(round), Client: int64(client), Report: 1, Reports: 1}
 	return all
 }
 
@@ -234,7 +234,7 @@ func TestBadResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(t, "the same results again", upload(ctx, client, r.chunksOf(1, 3)...), duplicateResults, "results are here")
+	refused(t, "the same results again", upload(ctx, client, r.chunksOf(1, 3)...), duplicateResults, "came already")
 	p.Release()
 }
 

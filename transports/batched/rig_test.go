@@ -27,7 +27,7 @@ type rig struct {
 	t       *testing.T
 	o       transports.Options
 	server  *server
-	workers []*worker
+	workers []*worker         // whose calls the test makes
 	recs    []*phase.Recorder // the server's, then the workers'
 	done    []chan error      // what became of each worker
 	model   *tensor.Package
@@ -104,16 +104,23 @@ func open(t *testing.T, text string, l *tensor.Layout, lanes int) *rig {
 			done <- errors.Join(err, w.Close())
 		}()
 	}
+	r.workers = nil
 	return r
 }
 
 // dial connects a worker.
 func (r *rig) dial(text string, lane int) *worker {
 	r.t.Helper()
-	tr, _ := variant(r.t, text)
+	return r.dialAt(r.server.Addr(), text, lane)
+}
+
+// dialAt connects a worker through another address.
+func (r *rig) dialAt(addr, text string, lane int) *worker {
+	r.t.Helper()
+	tr, settings := variant(r.t, text)
 	o := r.o
-	o.Rec = phase.NewRecorder(1 << 16)
-	w, err := tr.Dial(r.t.Context(), r.server.Addr(), lane, o)
+	o.Settings, o.Rec = settings, phase.NewRecorder(1<<16)
+	w, err := tr.Dial(r.t.Context(), addr, lane, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -214,6 +221,11 @@ func (r *rig) exchange(lane int, j transports.Job) error {
 func (r *rig) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+	for _, w := range r.workers {
+		if err := w.Close(); err != nil {
+			r.t.Errorf("close: %v", err)
+		}
+	}
 	if err := r.server.Shutdown(ctx); err != nil {
 		r.t.Errorf("shutdown: %v", err)
 	}
@@ -223,11 +235,6 @@ func (r *rig) shutdown() {
 		}
 	}
 	r.done = nil
-	for _, w := range r.workers {
-		if err := w.Close(); err != nil {
-			r.t.Errorf("close: %v", err)
-		}
-	}
 }
 
 // counts returns the counters whose names start with prefix, of the server and

@@ -44,7 +44,7 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int) error {
 		c.order = []int{} // no tensors
 	}
 	results := &pb.TaskResults{
-		Round: w.task.Round, Client: w.task.Client,
+		TaskId: w.task.Id, Round: w.task.Round, Client: w.task.Client,
 		Report: uint32(n), Reports: uint32(w.cfg.reports), Receipt: w.update.Receipt,
 	}
 	for first := true; first || !c.done(); first = false {

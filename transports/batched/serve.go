@@ -115,7 +115,7 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	s.served.tasks.Add(1)
 	return &pb.GetTasksResponse{Header: l.reply, Task: &pb.Task{
 		Round: int64(j.Round), Client: int64(j.Client), Weight: j.Weight, Device: j.Device, Config: j.Config, Timed: j.Timed,
-		ModelVersion: s.version.Load(), Receipt: model.Receipt,
+		ModelVersion: s.version.Load(), Receipt: model.Receipt, Id: l.id(),
 	}}, nil
 }
 

@@ -67,7 +67,8 @@ type lane struct {
 	bank  *lend.Bank
 
 	mu        sync.Mutex
-	update    *tensor.Package // guarded by mu: where the results of the job that is out go
+	task      uint64          // guarded by mu: id of the job that was dispatched last
+	update    *tensor.Package // guarded by mu: where its results go; nil once they are here
 	uploading bool            // guarded by mu: a handler writes to update
 	closed    bool            // guarded by mu
 	joined    bool            // guarded by mu: the worker is there
@@ -270,7 +271,15 @@ func (l *lane) prepare() error {
 		return err
 	}
 	l.update = p
+	l.task++
 	return nil
+}
+
+// id returns the id of the job that was dispatched last.
+func (l *lane) id() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.task
 }
 
 // begin gives the memory of the update to a handler, and end takes it back.

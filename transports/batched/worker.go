@@ -140,7 +140,7 @@ func (w *worker) conn() (*grpc.ClientConn, func(), error) {
 // Retries wait from backoffBase to backoffMax, doubling, each wait shortened by
 // up to half at random so that workers do not come back all at once.
 const (
-	attempts    = 10
+	attempts    = 8
 	backoffBase = 20 * time.Millisecond
 	backoffMax  = 2 * time.Second
 )

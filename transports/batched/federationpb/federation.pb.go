@@ -553,7 +553,9 @@ type Task struct {
 	// Identifies the global model: the tensors of equal versions are equal.
 	ModelVersion uint64 `protobuf:"varint,7,opt,name=model_version,json=modelVersion,proto3" json:"model_version,omitempty"`
 	// What belongs to the global model and is no tensor.
-	Receipt       []byte `protobuf:"bytes,8,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	Receipt []byte `protobuf:"bytes,8,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// Tells this task from all others of the sender.
+	Id            uint64 `protobuf:"varint,9,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -642,6 +644,13 @@ func (x *Task) GetReceipt() []byte {
 		return x.Receipt
 	}
 	return nil
+}
+
+func (x *Task) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
 }
 
 // TensorSpec asks for a tensor. It names no origin: the receiver knows the
@@ -1194,9 +1203,11 @@ type TaskResults struct {
 	Client int64                  `protobuf:"varint,2,opt,name=client,proto3" json:"client,omitempty"`
 	// Which of the reports of a task this is, from 1. The last one carries the
 	// tensors and ends the task.
-	Report        uint32 `protobuf:"varint,3,opt,name=report,proto3" json:"report,omitempty"`
-	Reports       uint32 `protobuf:"varint,4,opt,name=reports,proto3" json:"reports,omitempty"`
-	Receipt       []byte `protobuf:"bytes,5,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	Report  uint32 `protobuf:"varint,3,opt,name=report,proto3" json:"report,omitempty"`
+	Reports uint32 `protobuf:"varint,4,opt,name=reports,proto3" json:"reports,omitempty"`
+	Receipt []byte `protobuf:"bytes,5,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// The id of the task.
+	TaskId        uint64 `protobuf:"varint,6,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1264,6 +1275,13 @@ func (x *TaskResults) GetReceipt() []byte {
 		return x.Receipt
 	}
 	return nil
+}
+
+func (x *TaskResults) GetTaskId() uint64 {
+	if x != nil {
+		return x.TaskId
+	}
+	return 0
 }
 
 type SendLocalTaskResultsResponse struct {
@@ -1337,7 +1355,7 @@ const file_federation_proto_rawDesc = "" +
 	"\x10GetTasksResponse\x12=\n" +
 	"\x06header\x18\x01 \x01(\v2%.ipcbench.federation.v1.MessageHeaderR\x06header\x120\n" +
 	"\x04task\x18\x02 \x01(\v2\x1c.ipcbench.federation.v1.TaskR\x04task\x12\x12\n" +
-	"\x04quit\x18\x03 \x01(\bR\x04quit\"\xd1\x01\n" +
+	"\x04quit\x18\x03 \x01(\bR\x04quit\"\xe1\x01\n" +
 	"\x04Task\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x03R\x05round\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\x03R\x06client\x12\x16\n" +
@@ -1346,7 +1364,8 @@ const file_federation_proto_rawDesc = "" +
 	"\x06config\x18\x05 \x01(\fR\x06config\x12\x14\n" +
 	"\x05timed\x18\x06 \x01(\bR\x05timed\x12#\n" +
 	"\rmodel_version\x18\a \x01(\x04R\fmodelVersion\x12\x18\n" +
-	"\areceipt\x18\b \x01(\fR\areceipt\"\x8d\x01\n" +
+	"\areceipt\x18\b \x01(\fR\areceipt\x12\x0e\n" +
+	"\x02id\x18\t \x01(\x04R\x02id\"\x8d\x01\n" +
 	"\n" +
 	"TensorSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -1390,13 +1409,14 @@ const file_federation_proto_rawDesc = "" +
 	"\vTensorChunk\x12=\n" +
 	"\x06header\x18\x01 \x01(\v2%.ipcbench.federation.v1.MessageHeaderR\x06header\x12=\n" +
 	"\aresults\x18\x02 \x01(\v2#.ipcbench.federation.v1.TaskResultsR\aresults\x12=\n" +
-	"\atensors\x18\x03 \x03(\v2#.ipcbench.federation.v1.NamedTensorR\atensors\"\x87\x01\n" +
+	"\atensors\x18\x03 \x03(\v2#.ipcbench.federation.v1.NamedTensorR\atensors\"\xa0\x01\n" +
 	"\vTaskResults\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\x03R\x05round\x12\x16\n" +
 	"\x06client\x18\x02 \x01(\x03R\x06client\x12\x16\n" +
 	"\x06report\x18\x03 \x01(\rR\x06report\x12\x18\n" +
 	"\areports\x18\x04 \x01(\rR\areports\x12\x18\n" +
-	"\areceipt\x18\x05 \x01(\fR\areceipt\"]\n" +
+	"\areceipt\x18\x05 \x01(\fR\areceipt\x12\x17\n" +
+	"\atask_id\x18\x06 \x01(\x04R\x06taskId\"]\n" +
 	"\x1cSendLocalTaskResultsResponse\x12=\n" +
 	"\x06header\x18\x01 \x01(\v2%.ipcbench.federation.v1.MessageHeaderR\x06header*\xb4\x01\n" +
 	"\x05DType\x12\x15\n" +

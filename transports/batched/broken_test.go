@@ -1,0 +1,434 @@
+package batched
+
+import (
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ipcbench/phase"
+	"ipcbench/transports"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// A cutter forwards connections to a server and cuts them: each one, as long as
+// there is a cut left, after so many bytes in either direction.
+type cutter struct {
+	addr     address
+	target   string
+	listener net.Listener
+	wg       sync.WaitGroup
+
+	mu   sync.Mutex
+	cuts []int64    // guarded by mu
+	live []net.Conn // guarded by mu
+}
+
+func newCutter(t *testing.T, s *server, cuts ...int64) *cutter {
+	t.Helper()
+	c := &cutter{addr: s.addr, target: s.addr.at, cuts: cuts}
+	c.addr.at = filepath.Join(t.TempDir(), "cutter")
+	var err error
+	if c.listener, err = net.Listen("unix", c.addr.at); err != nil {
+		t.Fatal(err)
+	}
+	c.wg.Go(func() {
+		for {
+			in, err := c.listener.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("unix", c.target)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			c.forward(in, out)
+		}
+	})
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *cutter) forward(in, out net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limit := int64(1 << 60)
+	if len(c.cuts) > 0 {
+		limit, c.cuts = c.cuts[0], c.cuts[1:]
+	}
+	c.live = append(c.live, in, out)
+	for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+		c.wg.Go(func() {
+			_, _ = io.CopyN(pair[0], pair[1], limit) // any end is the end
+			in.Close()
+			out.Close()
+		})
+	}
+}
+
+func (c *cutter) stop() {
+	c.listener.Close()
+	c.mu.Lock()
+	for _, conn := range c.live {
+		conn.Close()
+	}
+	c.mu.Unlock()
+	c.wg.Wait()
+}
+
+// TestBrokenConnection: O22. Whatever is under way when a connection breaks, the
+// job ends with correct data, and what was made again is counted.
+func TestBrokenConnection(t *testing.T) {
+	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000) // 1 MB
+	const never = 1 << 60
+	kept := [][]int64{
+		{500_000},          // in the fetch
+		{1_500_000},        // in the upload, or later
+		{2_500, 600_000},   // in the task, then in the fetch
+		{500_000, 900_000}, // and again after it went on
+	}
+	for _, c := range []struct {
+		variant string
+		cuts    [][]int64 // bytes after which connections break
+	}{
+		{"grpc-tensor", kept}, {"grpc-batch", kept}, {"grpc-stream", kept},
+		{"grpc-stream:conn=per-call", [][]int64{
+			{never, never, 500_000},        // join, task, fetch
+			{never, never, never, 500_000}, // upload
+			{never, 10, 10, 300_000},       // the task twice, then the fetch
+		}},
+	} {
+		for _, cuts := range c.cuts {
+			variantName := c.variant
+			r := listen(t, variantName+":chunk=64KiB", l, 1)
+			c := newCutter(t, r.server, cuts...)
+			w := r.dialAt(c.addr.String(), variantName+":chunk=64KiB", 0)
+			done := make(chan error, 1)
+			go func() {
+				for range 3 {
+					if err := turn(w); err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+			for job := range 3 {
+				if err := r.exchange(0, jobOf(job, job)); err != nil {
+					t.Fatalf("%s, cuts %v: %v", variantName, cuts, err)
+				}
+			}
+			if err := <-done; err != nil {
+				t.Fatalf("%s, cuts %v: worker: %v", variantName, cuts, err)
+			}
+			if got := r.recs[1].Counts()[retries]; got < 1 || got > 20 {
+				t.Errorf("%s, cuts %v: %d retries", variantName, cuts, got)
+			}
+			r.shutdown()
+		}
+	}
+}
+
+// TestResume: what of a stream came before it broke is not fetched again.
+func TestResume(t *testing.T) {
+	l := layoutOf(t, 250_000, 250_000, 250_000, 250_000) // 4 MB
+	r := listen(t, "grpc-stream:chunk=64KiB", l, 1)
+	c := newCutter(t, r.server, 3_000_000)
+	w := r.dialAt(c.addr.String(), "grpc-stream:chunk=64KiB", 0)
+	r.dispatch(0, transports.Job{})
+	if _, m, err := w.Receive(limited(t)); err != nil || m.Hash() != r.model.Hash() {
+		t.Fatalf("model with another hash, or error %v", err)
+	}
+	if got := r.recs[1].Counts()["body.bytes"]; got < 4_000_000 || got > 5_000_000 {
+		t.Errorf("put %d bytes in place for a model of 4000000", got)
+	}
+}
+
+// TestServerRestart: O22. A server that comes back in the middle of a session
+// finds its workers again.
+func TestServerRestart(t *testing.T) {
+	r := open(t, "grpc-stream", twenty(t), 2)
+	r.round(0, 4)
+	r.server.grpc.Stop()
+	if err := <-r.server.serving; err != nil {
+		t.Fatal(err)
+	}
+	l, err := newWire(nil, accepted).listen(r.server.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server.start(l)
+	r.round(1, 4)
+}
+
+// TestDeadline: O22. A server that stays away is not waited for for ever.
+func TestDeadline(t *testing.T) {
+	for name, variantName := range map[string]string{
+		"deadline": "grpc-stream:deadline=1",
+		"attempts": "grpc-stream:deadline=3600",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := listen(t, variantName, twenty(t), 1)
+			c := newCutter(t, r.server)
+			w := r.dialAt(c.addr.String(), variantName, 0)
+			r.dispatch(0, transports.Job{})
+			if _, _, err := w.Receive(limited(t)); err != nil {
+				t.Fatal(err)
+			}
+			c.stop()
+			u, err := w.Reserve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = w.Submit(limited(t), u)
+			if code := status.Code(err); err == nil || code != codes.Unavailable && code != codes.DeadlineExceeded {
+				t.Errorf("got error %v, want that the server is unavailable", err)
+			}
+			if got := r.recs[1].Counts()[retries]; got < 2 || got >= attempts {
+				t.Errorf("%d retries", got)
+			}
+		})
+	}
+}
+
+// TestLimit: O20, O19. Over the limit a batch fails once, says why and what to
+// do, before the session and in it; a stream and split batches do not.
+func TestLimit(t *testing.T) {
+	l := layoutOf(t, 100_000, 100_000, 60_000, 1) // 400, 400, 240 kB
+	const limit = ":chunk=64KiB:limit=512KiB"
+	tr, settings := variant(t, "grpc-batch"+limit)
+	o := transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings}
+	for _, text := range []string{"4 tensors", "104", "524288", "grpc-stream", "split=on"} {
+		if err := tr.Check(o); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("check: got %v, want %q in it", err, text)
+		}
+	}
+	big := o
+	big.Down = layoutOf(t, 200_000)
+	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-batch:split=on"} {
+		tr, settings := variant(t, name+limit)
+		big.Settings = settings
+		if err := tr.Check(big); err == nil || !strings.Contains(err.Error(), "use grpc-stream") {
+			t.Errorf("%s: check of one large tensor: got %v, want the way out", name, err)
+		}
+	}
+	if tr, settings := variant(t, "grpc-stream:limit=64KiB"); true {
+		o.Settings = settings
+		if err := tr.Check(o); err == nil || !strings.Contains(err.Error(), "chunk=2MiB") {
+			t.Errorf("check of a chunk over the limit: got %v", err)
+		}
+	}
+
+	for _, c := range []struct {
+		variant string
+		method  string
+		calls   int64
+	}{
+		{"grpc-stream" + limit, "StreamAggregatedTensors", 1},
+		{"grpc-batch:split=on" + limit, "GetAggregatedTensors", 3},
+		{"grpc-tensor" + limit, "GetAggregatedTensor", 4},
+	} {
+		r := open(t, c.variant, l, 1)
+		r.round(0, 1)
+		served, _ := r.counts("served.")
+		if got := served[c.method]; got != c.calls {
+			t.Errorf("%s: %d calls, want %d", c.variant, got, c.calls)
+		}
+		r.shutdown()
+	}
+
+	// A client that asks all the same gets one answer.
+	r := listen(t, "grpc-stream"+limit, l, 1)
+	r.dispatch(0, transports.Job{})
+	client, _ := r.stranger()
+	_, err := client.GetAggregatedTensors(limited(t), &pb.GetAggregatedTensorsRequest{Header: r.head(0), Specs: r.specs(0, 0, 1, 2, 3)})
+	refused(t, "over the limit", err, overLimit, "use grpc-stream, or split=on")
+	w := r.dial("grpc-batch"+limit, 0)
+	_, _, err = w.Receive(limited(t))
+	refused(t, "a worker over the limit", errors.Unwrap(err), overLimit, "the limit is 524288")
+	if got := r.recs[1].Counts()[retries]; got != 0 {
+		t.Errorf("%d retries of what cannot succeed", got)
+	}
+}
+
+// TestTwoGiB: protobuf's limit is an error and no panic.
+func TestTwoGiB(t *testing.T) {
+	l := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each; nothing of it is allocated
+	tr, settings := variant(t, "grpc-batch:limit=2147483647B")
+	err := tr.Check(transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings})
+	if err == nil || !strings.Contains(err.Error(), "the limit is 2147483647") {
+		t.Errorf("got %v", err)
+	}
+	settings["split"] = "on"
+	if err := tr.Check(transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings}); err != nil {
+		t.Errorf("split: %v", err)
+	}
+}
+
+// TestNeverReads: a client that never reads loses its connection when its time is
+// up, holds no handler meanwhile, and disturbs nobody.
+func TestNeverReads(t *testing.T) {
+	const name = "grpc-stream:threads=1:deadline=1:chunk=64KiB"
+	l := layoutOf(t, 500_000)
+	r := listen(t, name, l, 2)
+	r.dispatch(1, transports.Job{})
+	client, cc := r.stranger(grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
+	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil { // now it is connected
+		t.Fatal(err)
+	}
+	state := cc.GetState()
+	stream, err := client.StreamAggregatedTensors(t.Context(), &pb.GetAggregatedTensorsRequest{Header: r.head(1), Specs: r.specs(0, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := r.dial(name, 0)
+	go func() {
+		for range 5 {
+			if err := turn(w); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for job := range 5 {
+		if err := r.exchange(0, jobOf(0, job)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := limited(t)
+	if !cc.WaitForStateChange(ctx, state) {
+		t.Fatal("the connection is still there")
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if errors.Is(err, io.EOF) {
+		t.Error("the stream ended well")
+	}
+}
+
+// TestThreads: O8, O6. While all handlers are at work a request for tensors
+// waits, which is recorded; a request that parks and an empty one do not.
+func TestThreads(t *testing.T) {
+	r := open(t, "grpc-batch:threads=2", twenty(t), 3)
+	s := r.server.slots
+	for range 2 {
+		if err := s.take(t.Context(), nil, idOf(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client, _ := r.stranger()
+	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil {
+		t.Errorf("ping while all handlers work: %v", err)
+	}
+	r.dispatch(0, transports.Job{Client: 7})
+	waited := make(chan error, 1)
+	go func() {
+		p, err := r.server.Collect(limited(t), 0)
+		if err == nil {
+			p.Release()
+		}
+		waited <- err
+	}()
+	for served := int64(0); served == 0; { // the task is given although no handler is free
+		now, _ := r.counts("served.")
+		served = now["GetTasks"]
+		time.Sleep(time.Millisecond) // polls; nothing depends on how long
+	}
+	if now, _ := r.counts("served."); now["GetAggregatedTensors"] != 0 {
+		t.Error("tensors were served while no handler was free")
+	}
+	s.give()
+	s.give()
+	if err := <-waited; err != nil {
+		t.Fatal(err)
+	}
+	r.round(1, 9)
+	samples, _ := r.recs[0].Drain()
+	queued := 0
+	for _, x := range samples {
+		if x.Phase.String() == "queue" {
+			queued++
+		}
+	}
+	if queued == 0 {
+		t.Error("no wait for a handler was recorded")
+	}
+}
+
+// TestSlots: O8. No more than T are at work at any time.
+func TestSlots(t *testing.T) {
+	const bound = 3
+	s := newSlots(bound)
+	var mu sync.Mutex
+	working, most := 0, 0
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for range 200 {
+				if err := s.take(t.Context(), nil, idOf(0)); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				working++
+				most = max(most, working)
+				mu.Unlock()
+				mu.Lock()
+				working--
+				mu.Unlock()
+				s.give()
+			}
+		})
+	}
+	wg.Wait()
+	if most > bound {
+		t.Errorf("%d were at work, want at most %d", most, bound)
+	}
+}
+
+// TestLeave: a worker that leaves with a job in hand ends the wait for it, and
+// says why.
+func TestLeave(t *testing.T) {
+	r := listen(t, "grpc-stream", twenty(t), 1)
+	w := r.dial("grpc-stream", 0)
+	r.dispatch(0, transports.Job{})
+	if _, _, err := w.Receive(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.server.Collect(limited(t), 0); err == nil || !strings.Contains(err.Error(), "the worker has left") {
+		t.Errorf("collect: got %v, want that the worker has left", err)
+	}
+	if _, _, err := w.Receive(limited(t)); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("receive after close: got %v", err)
+	}
+}
+
+// TestPing: the floor of a call can be measured on a worker's own connection.
+func TestPing(t *testing.T) {
+	r := listen(t, "grpc-tensor", twenty(t), 1)
+	w := r.dial("grpc-tensor", 0)
+	for range 3 {
+		if err := w.Ping(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.recs[1].Counts()["calls.Ping"]; got != 3 {
+		t.Errorf("%d calls, want 3", got)
+	}
+}
+
+func idOf(lane int) phase.ID { return phase.ID{Lane: lane} }

@@ -1,0 +1,310 @@
+package batched
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// TestStranger: a client of generated code alone takes part in a round: O5, the
+// replies come in the order of shuffled requests; O3, each spec has its own
+// fields; O13 and O25, every tensor of every dtype is what the server has, over
+// every method, and what the client sends arrives bit for bit.
+func TestStranger(t *testing.T) {
+	l := everyKind(t)
+	r := listen(t, "grpc-batch:chunk=64KiB", l, 1)
+	client, _ := r.stranger()
+	ctx := limited(t)
+	r.dispatch(0, transports.Job{Round: 4, Client: 2, Weight: 0.5, Device: "cpu", Config: []byte("c"), Timed: true})
+
+	tasks, err := client.GetTasks(ctx, &pb.GetTasksRequest{Header: r.head(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if task := tasks.Task; task.GetRound() != 4 || task.GetClient() != 2 || task.GetDevice() != "cpu" || string(task.GetReceipt()) != "receipt" {
+		t.Errorf("got task %v", task)
+	}
+	if h := tasks.Header; h.GetSender() != aggregator || h.GetReceiver() != "worker-0" || h.GetFederationId() != r.server.federation {
+		t.Errorf("O4: the response's header does not mirror the request's: %v", h)
+	}
+
+	order := rand.New(rand.NewPCG(3, 4)).Perm(l.Len())
+	specs := r.specs(4, order...)
+	for k, s := range specs {
+		s.RequireLossless = k%2 == 0
+	}
+	batch, err := client.GetAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 2, Specs: specs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sameTensors("batch", batch.Tensors, order)
+
+	var streamed []*pb.NamedTensor
+	stream, err := client.StreamAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 2, Specs: specs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		c, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, piece := range c.Tensors {
+			if piece.Offset == 0 {
+				streamed = append(streamed, piece)
+			} else if whole := streamed[len(streamed)-1]; int(piece.Offset) == len(whole.Data) && piece.Name == whole.Name {
+				whole.Data = append(whole.Data, piece.Data...)
+			} else {
+				t.Fatalf("piece of %q from %d after %d bytes of %q", piece.Name, piece.Offset, len(whole.Data), whole.Name)
+			}
+		}
+	}
+	r.sameTensors("stream", streamed, order)
+
+	update := tensor.Alloc(l)
+	tensor.Fill(update, 99)
+	chunks := []*pb.TensorChunk{{Header: r.head(0), Results: &pb.TaskResults{TaskId: tasks.Task.Id, Round: 4, Client: 2, Report: 1, Reports: 1, Receipt: []byte("up")}}}
+	for k := range l.Len() {
+		one, err := client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 2, Spec: r.specs(4, k)[0]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.sameTensors("single", []*pb.NamedTensor{one.Tensor}, []int{k})
+		one.Tensor.Tags, one.Tensor.Data = []string{updateTag}, update.View(k)
+		chunks = append(chunks, &pb.TensorChunk{Tensors: []*pb.NamedTensor{one.Tensor}})
+	}
+	if err := upload(ctx, client, chunks...); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.server.Collect(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Hash() != update.Hash() || string(p.Receipt) != "up" {
+		t.Errorf("the update or its receipt %q differs from what was sent", p.Receipt)
+	}
+	p.Release()
+}
+
+// sameTensors compares tensors with those of the model, in order.
+func (r *rig) sameTensors(what string, got []*pb.NamedTensor, order []int) {
+	r.t.Helper()
+	if len(got) != len(order) {
+		r.t.Fatalf("%s: got %d tensors, want %d", what, len(got), len(order))
+	}
+	for k, i := range order {
+		s, g := r.o.Down.Spec(i), got[k]
+		if g.Name != s.Name || g.Dtype != pb.DType(s.DType) || !sameShape(g.Shape, s.Shape) || g.Round != 4 || !g.Lossless {
+			r.t.Errorf("%s: tensor %d: got %s %v %v of round %d, lossless %v, want %+v", what, k, g.Name, g.Dtype, g.Shape, g.Round, g.Lossless, s)
+		}
+		if string(g.Data) != string(r.model.View(i)) {
+			r.t.Errorf("%s: tensor %d, %s: the data differs", what, k, s.Name)
+		}
+	}
+}
+
+// liar is a server of generated code that answers as it is told.
+type liar struct {
+	pb.UnimplementedFederationServer
+	header  func(*pb.MessageHeader) *pb.MessageHeader // of the response, from a right one
+	tensors func([]*pb.NamedTensor) []*pb.NamedTensor // from the right ones
+}
+
+func mirror(h *pb.MessageHeader) *pb.MessageHeader {
+	return &pb.MessageHeader{Sender: h.GetReceiver(), Receiver: h.GetSender(), FederationId: h.GetFederationId()}
+}
+
+func (l *liar) Join(_ context.Context, r *pb.JoinRequest) (*pb.JoinResponse, error) {
+	return &pb.JoinResponse{Header: mirror(r.Header)}, nil
+}
+
+func (l *liar) GetTasks(_ context.Context, r *pb.GetTasksRequest) (*pb.GetTasksResponse, error) {
+	return &pb.GetTasksResponse{Header: mirror(r.Header), Task: &pb.Task{Round: 1}}, nil
+}
+
+func (l *liar) answer(specs []*pb.TensorSpec) []*pb.NamedTensor {
+	var all []*pb.NamedTensor
+	for _, s := range specs {
+		all = append(all, &pb.NamedTensor{
+			Name: s.Name, Dtype: pb.DType_DTYPE_F32, Shape: []int64{2}, Round: s.Round, Tags: s.Tags, Lossless: true, Data: make([]byte, 8),
+		})
+	}
+	return l.tensors(all)
+}
+
+func (l *liar) GetAggregatedTensor(_ context.Context, r *pb.GetAggregatedTensorRequest) (*pb.GetAggregatedTensorResponse, error) {
+	resp := &pb.GetAggregatedTensorResponse{Header: l.header(mirror(r.Header))}
+	if all := l.answer([]*pb.TensorSpec{r.Spec}); len(all) > 0 {
+		resp.Tensor = all[0]
+	}
+	return resp, nil
+}
+
+func (l *liar) GetAggregatedTensors(_ context.Context, r *pb.GetAggregatedTensorsRequest) (*pb.GetAggregatedTensorsResponse, error) {
+	return &pb.GetAggregatedTensorsResponse{Header: l.header(mirror(r.Header)), Tensors: l.answer(r.Specs)}, nil
+}
+
+func (l *liar) StreamAggregatedTensors(r *pb.GetAggregatedTensorsRequest, s grpc.ServerStreamingServer[pb.TensorChunk]) error {
+	return s.Send(&pb.TensorChunk{Header: l.header(mirror(r.Header)), Tensors: l.answer(r.Specs)})
+}
+
+// TestLyingServer: O4 and O5 at the worker's end. A response that is not for it,
+// or that has too few tensors, too many, or others, is an error and never a
+// model; and it is not asked for again and again.
+func TestLyingServer(t *testing.T) {
+	same := func(h *pb.MessageHeader) *pb.MessageHeader { return h }
+	all := func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts }
+	for _, c := range []struct {
+		name    string
+		header  func(*pb.MessageHeader) *pb.MessageHeader
+		tensors func([]*pb.NamedTensor) []*pb.NamedTensor
+		why     reason
+		many    bool // of several tensors only
+	}{
+		{"no header", func(*pb.MessageHeader) *pb.MessageHeader { return nil }, all, noHeader, false},
+		{"for somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Receiver = "worker-1"; return h }, all, wrongReceiver, false},
+		{"of somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Sender = "worker-1"; return h }, all, wrongSender, false},
+		{"of another federation", func(h *pb.MessageHeader) *pb.MessageHeader { h.FederationId += "0"; return h }, all, wrongFederation, false},
+		{"none", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return nil }, cutShort, false},
+		{"one too few", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts[:len(ts)-1] }, cutShort, true},
+		{"one too many", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return append(ts, ts[0]) }, duplicateTensor, true},
+		{"swapped", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0], ts[1] = ts[1], ts[0]; return ts }, outOfOrder, true},
+		{"too short", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0].Data = ts[0].Data[:7]; return ts[:1] }, cutShort, false},
+		{"too long", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0].Data = make([]byte, 9); return ts }, wrongSize, false},
+		{"of another round", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0].Round = 2; return ts }, wrongTask, false},
+	} {
+		for _, variantName := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
+			if c.many && variantName == "grpc-tensor" {
+				continue
+			}
+			err := fetchFrom(t, variantName, &liar{header: c.header, tensors: c.tensors})
+			refused(t, variantName+": "+c.name, errors.Unwrap(err), c.why, "")
+		}
+	}
+}
+
+// fetchFrom lets a worker receive a model of two tensors from l.
+func fetchFrom(t *testing.T, variantName string, l *liar) error {
+	t.Helper()
+	tr, settings := variant(t, variantName)
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	pb.RegisterFederationServer(s, l)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(listener) }()
+	defer func() {
+		s.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	two := layoutOf(t, 2, 2)
+	w, err := tr.Dial(limited(t), address{"unix", path, "f"}.String(), 0, transports.Options{Down: two, Up: two, Lanes: 1, Depth: 1, Settings: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	_, _, err = w.Receive(limited(t))
+	if err == nil {
+		t.Fatal("got a model")
+	}
+	return err
+}
+
+// TestMasked: O23. Updates that are masked for secure aggregation pass unchanged:
+// masks that cancel out leave the plain sum.
+func TestMasked(t *testing.T) {
+	for _, variantName := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
+		l := layoutOf(t, 1000)
+		r := listen(t, variantName, l, 1)
+		w := r.dial(variantName, 0)
+		mask := rand.New(rand.NewPCG(5, 6))
+		masks := make([]float32, 1000)
+		for i := range masks {
+			masks[i] = mask.Float32()*8 - 4
+		}
+		sum := make([]float64, 1000)
+		for client, sign := range []float32{1, -1} {
+			r.dispatch(0, transports.Job{Client: client})
+			_, model, err := w.Receive(limited(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, err := w.Reserve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			masked := tensor.Of[float32](u.View(0))
+			for i, x := range tensor.Of[float32](model.View(0)) {
+				masked[i] = x + sign*masks[i]
+			}
+			sent := u.Hash()
+			if err := w.Submit(limited(t), u); err != nil {
+				t.Fatal(err)
+			}
+			p, err := r.server.Collect(limited(t), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Hash() != sent {
+				t.Errorf("%s: the masked update changed on its way", variantName)
+			}
+			for i, x := range tensor.Of[float32](p.View(0)) {
+				sum[i] += float64(x)
+			}
+			p.Release()
+		}
+		for i, x := range tensor.Of[float32](r.model.View(0)) {
+			if math.Abs(sum[i]-2*float64(x)) > 1e-5 {
+				t.Fatalf("%s: element %d: got sum %v, want %v", variantName, i, sum[i], 2*x)
+			}
+		}
+	}
+}
+
+// TestListeners: the socket is its owner's alone, and nothing but a Unix socket
+// or loopback is listened on or dialled.
+func TestListeners(t *testing.T) {
+	r := listen(t, "grpc-batch", twenty(t), 1)
+	info, err := os.Stat(r.server.addr.at)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket: got mode %v, %v, want 0600", info.Mode(), err)
+	}
+	for _, bad := range []address{
+		{"tcp", "192.0.2.1:80", "f"}, {"tcp", "example.com:80", "f"}, {"tcp", "0.0.0.0:0", "f"}, {"tcp", "[::]:0", "f"},
+		{"tcp", ":0", "f"}, {"udp", "127.0.0.1:0", "f"}, {"unix", "/" + strings.Repeat("x", maxSocketPath), "f"},
+	} {
+		if _, err := new(wire).listen(bad); err == nil {
+			t.Errorf("listen on %v: got no error", bad)
+		}
+		if _, err := new(wire).dial(t.Context(), bad); err == nil {
+			t.Errorf("dial %v: got no error", bad)
+		}
+	}
+	tr, settings := variant(t, "grpc-batch")
+	o := r.o
+	o.Settings, o.Dir = settings, "/"+strings.Repeat("x", maxSocketPath)
+	if err := tr.Check(o); err == nil {
+		t.Error("a directory whose path is too long for a socket: got no error")
+	}
+}
