@@ -309,6 +309,9 @@ func TestModelIsReadOnly(t *testing.T) {
 // them in a soak.
 func TestExchange(t *testing.T) {
 	n := 200
+	if raceDetector {
+		n = 20
+	}
 	if os.Getenv("IPCBENCH_SOAK") != "" {
 		n = 100_000
 	}
