@@ -1,0 +1,154 @@
+package phase
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestMain: with clockEnv set, this process prints what time it is.
+func TestMain(m *testing.M) {
+	if os.Getenv(clockEnv) != "" {
+		os.Stdout.WriteString(strconv.FormatInt(Now(), 10))
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const clockEnv = "PHASE_TEST_CLOCK"
+
+// TestClockIsShared: a reading of another process lies between two of ours.
+func TestClockIsShared(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), clockEnv+"=1")
+	before := Now()
+	out, err := cmd.Output()
+	after := Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := strconv.ParseInt(string(out), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there < before || there > after {
+		t.Errorf("the other process reads %d, which is not between %d and %d", there, before, after)
+	}
+}
+
+func TestRecorder(t *testing.T) {
+	r := NewRecorder(3)
+	for i := range 5 {
+		s := r.Begin(Train, ID{Lane: 1, Round: 2, Client: i})
+		s.End()
+	}
+	receive := r.Begin(Receive, ID{Lane: 1, Round: -1, Client: -1})
+	receive.EndAs(ID{Lane: 1, Round: 9, Client: 9})
+	if r.Len() != 3 || r.Cap() != 3 {
+		t.Errorf("len %d, cap %d, want 3 and 3", r.Len(), r.Cap())
+	}
+	samples, lost := r.Drain()
+	if len(samples) != 3 || lost != 3 {
+		t.Fatalf("got %d samples and %d lost, want 3 and 3", len(samples), lost)
+	}
+	for i, s := range samples {
+		if s.Phase != Train || s.Lane != 1 || s.Round != 2 || int(s.Client) != i || s.End < s.Start {
+			t.Errorf("sample %d is %+v", i, s)
+		}
+	}
+	if samples, lost := r.Drain(); len(samples) != 0 || lost != 0 {
+		t.Errorf("after a drain: %d samples, %d lost", len(samples), lost)
+	}
+}
+
+// TestConcurrent: any goroutine records, and no sample is lost or torn.
+func TestConcurrent(t *testing.T) {
+	const goroutines, each = 8, 200
+	r := NewRecorder(goroutines * each)
+	c := r.Counter("n")
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range each {
+				r.Begin(Send, ID{Lane: g, Round: i, Client: g}).End()
+				c.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	samples, lost := r.Drain()
+	if len(samples) != goroutines*each || lost != 0 {
+		t.Fatalf("got %d samples, %d lost", len(samples), lost)
+	}
+	seen := map[[2]int32]bool{}
+	for _, s := range samples {
+		if int32(s.Lane) != s.Client {
+			t.Fatalf("torn sample %+v", s)
+		}
+		seen[[2]int32{s.Client, s.Round}] = true
+	}
+	if len(seen) != goroutines*each {
+		t.Errorf("%d different samples, want %d", len(seen), goroutines*each)
+	}
+	if got := r.Counts()["n"]; got != goroutines*each {
+		t.Errorf("counted %d, want %d", got, goroutines*each)
+	}
+}
+
+// TestNothingAllocated: recording allocates nothing, and neither does a recorder
+// that is off (MEASURING.md 7).
+func TestNothingAllocated(t *testing.T) {
+	on := NewRecorder(10_000)
+	counter := on.Counter("n")
+	for name, r := range map[string]*Recorder{"on": on, "off": nil} {
+		got := testing.AllocsPerRun(1000, func() {
+			s := r.Begin(Fold, ID{Lane: 1, Round: 2, Client: 3})
+			counter.Add(1)
+			s.End()
+		})
+		if got != 0 {
+			t.Errorf("recorder %s: %v allocations a span, want 0", name, got)
+		}
+	}
+}
+
+// TestOff: a nil recorder takes every call.
+func TestOff(t *testing.T) {
+	var r *Recorder
+	r.Add(Sample{})
+	r.Begin(Round, Whole(1)).EndAs(ID{})
+	r.Counter("x").Add(1)
+	if samples, lost := r.Drain(); samples != nil || lost != 0 || len(r.Counts()) != 0 {
+		t.Error("a nil recorder has recorded something")
+	}
+}
+
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range Phases() {
+		name := p.String()
+		if name == "" || seen[name] || strings.Contains(name, "(") {
+			t.Errorf("phase %d has the name %q", uint8(p), name)
+		}
+		seen[name] = true
+	}
+	if got := Phase(200).String(); got != "phase(200)" {
+		t.Errorf("got %q for a phase that does not exist", got)
+	}
+}
+
+func BenchmarkSpan(b *testing.B) {
+	r := NewRecorder(1)
+	for b.Loop() {
+		r.Begin(Copy, ID{}).End()
+	}
+}
+
+func BenchmarkNow(b *testing.B) {
+	for b.Loop() {
+		Now()
+	}
+}

@@ -1,0 +1,175 @@
+package scratch
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestMain: with ownEnv set, this process makes a directory and waits to be
+// killed.
+func TestMain(m *testing.M) {
+	if root := os.Getenv(ownEnv); root != "" {
+		d, err := New(root)
+		if err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		fmt.Println(d.Path())
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+const ownEnv = "SCRATCH_TEST_ROOT"
+
+// shortRoot returns a temporary directory whose path leaves room for sockets.
+func shortRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "scratch")
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func leftovers(t *testing.T, root string) []Leftover {
+	t.Helper()
+	left, err := Leftovers(root)
+	check(t, err)
+	return left
+}
+
+func TestDir(t *testing.T) {
+	root := shortRoot(t)
+	d, err := New(root)
+	check(t, err)
+	info, err := os.Stat(d.Path())
+	check(t, err)
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, want 0700", info.Mode().Perm())
+	}
+	check(t, os.WriteFile(filepath.Join(d.Path(), "segment"), make([]byte, 100), 0o600))
+	if left := leftovers(t, root); len(left) != 0 {
+		t.Errorf("a directory that is in use counts as left behind: %v", left)
+	}
+	check(t, d.Close())
+	check(t, d.Close())
+	if _, err := os.Stat(d.Path()); !os.IsNotExist(err) {
+		t.Errorf("directory is still there: %v", err)
+	}
+}
+
+// TestKilled: A23, A28: what a killed owner leaves is found and removed, and
+// nothing of a living one is touched.
+func TestKilled(t *testing.T) {
+	root := shortRoot(t)
+	alive, err := New(root)
+	check(t, err)
+	defer alive.Close()
+
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ownEnv+"="+root)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	check(t, err)
+	path := strings.TrimSpace(line)
+	if left := leftovers(t, root); len(left) != 0 {
+		t.Errorf("the owner lives, but %v counts as left behind", left)
+	}
+	check(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+
+	left := leftovers(t, root)
+	if len(left) != 1 || left[0].Path != path || !strings.Contains(left[0].Owner, fmt.Sprint("pid ", cmd.Process.Pid)) {
+		t.Fatalf("got leftovers %+v, want %s", left, path)
+	}
+	check(t, left[0].Remove())
+	if left := leftovers(t, root); len(left) != 0 {
+		t.Errorf("%v is still there", left)
+	}
+	if _, err := os.Stat(alive.Path()); err != nil {
+		t.Errorf("the living owner's directory is gone: %v", err)
+	}
+}
+
+// TestRemoveHeld: a directory that somebody holds by now is not removed.
+func TestRemoveHeld(t *testing.T) {
+	root := shortRoot(t)
+	d, err := New(root)
+	check(t, err)
+	defer d.Close()
+	l := Leftover{Path: d.Path(), lock: filepath.Join(d.Path(), lockName)}
+	if err := l.Remove(); err == nil {
+		t.Error("got no error for a directory in use")
+	}
+}
+
+// TestNotOurs: what only looks like one of our directories is left alone.
+func TestNotOurs(t *testing.T) {
+	root := shortRoot(t)
+	check(t, os.Mkdir(filepath.Join(root, prefix+"open"), 0o755))
+	check(t, os.WriteFile(filepath.Join(root, prefix+"file"), nil, 0o600))
+	check(t, os.Symlink(root, filepath.Join(root, prefix+"link")))
+	check(t, os.Mkdir(filepath.Join(root, prefix+"newborn"), 0o700)) // its lock may come any moment
+	check(t, os.Mkdir(filepath.Join(root, "other"), 0o700))
+	if left := leftovers(t, root); len(left) != 0 {
+		t.Errorf("got %v, want nothing", left)
+	}
+	old := time.Now().Add(-2 * settle)
+	check(t, os.Chtimes(filepath.Join(root, prefix+"newborn"), old, old))
+	if left := leftovers(t, root); len(left) != 1 {
+		t.Errorf("got %v, want the directory that never got its lock", left)
+	}
+}
+
+// TestConcurrent: A24: many at once get directories of their own, and none of
+// them ever looks left behind.
+func TestConcurrent(t *testing.T) {
+	root := shortRoot(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			d, err := New(root)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if left, err := Leftovers(root); err != nil || len(left) != 0 {
+				t.Errorf("got leftovers %v, error %v", left, err)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestLongRoot(t *testing.T) {
+	root := filepath.Join(shortRoot(t), strings.Repeat("x", 100))
+	check(t, os.Mkdir(root, 0o700))
+	if _, err := New(root); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("got error %v, want one that names TMPDIR", err)
+	}
+	if _, err := New(filepath.Join(shortRoot(t), "missing")); err == nil {
+		t.Error("a root that does not exist: got no error")
+	}
+	if left, err := Leftovers(filepath.Join(root, "missing")); err != nil || len(left) != 0 {
+		t.Errorf("a root that does not exist: got %v, %v, want nothing", left, err)
+	}
+}
