@@ -1,0 +1,190 @@
+// Package ipcbench_test holds the rules for the whole tree.
+package ipcbench_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "ipcbench/"
+
+// layers says which packages of ours each package may import, itself a folder
+// with everything below it. What is not listed may import nothing of ours.
+// ARCHITECTURE.md has the picture.
+var layers = map[string][]string{
+	"tensor":                   {},
+	"tensor/models":            {"tensor"},
+	"futex":                    {},
+	"scratch":                  {},
+	"phase":                    {},
+	"phase/usage":              {},
+	"transports":               {"tensor", "phase"},
+	"transports/internal/lend": {"tensor"},
+	"transports/internal/pull": {"tensor", "transports"},
+	"transports/internal/slab": {"tensor", "scratch", "futex"},
+	"transports/inproc":        driver,
+	"transports/pickle":        driver,
+	"transports/shm":           driver,
+	"transports/batched":       append([]string{"transports/batched/federationpb"}, driver...),
+	"transports/http":          driver,
+	"transports/transporttest": {"tensor", "phase", "scratch", "transports", "trainer"},
+	"transports/all":           {"transports", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
+	"trainer":                  {"tensor", "phase", "phase/usage", "scratch", "transports"},
+	"bench":                    {"tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "bench/floors", "bench/machine", "bench/stat"},
+	"bench/floors":             {"futex"},
+	"bench/machine":            {},
+	"bench/stat":               {},
+	"report":                   {"bench", "bench/machine", "bench/stat", "phase", "phase/usage"},
+	"cmd/ipcbench":             {"tensor", "tensor/models", "scratch", "transports", "transports/all", "trainer", "bench", "bench/floors", "bench/machine", "report"},
+}
+
+// driver is what a transport may import: the contract and what two of them
+// share, never another transport, the trainer, bench or report.
+var driver = []string{
+	"tensor", "phase", "scratch", "futex", "transports",
+	"transports/internal/lend", "transports/internal/pull", "transports/internal/slab",
+}
+
+// generated packages are left out: their imports are not chosen by us.
+var generated = []string{"transports/batched/federationpb"}
+
+// unsafeFiles are the only files that may import unsafe. Each cast in them has
+// its proof beside it.
+var unsafeFiles = []string{
+	"tensor/cast.go",
+	"futex/word.go",
+}
+
+// goFiles calls f with every Go file of the tree and the imports in it.
+func goFiles(t *testing.T, f func(path string, imports []string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && path != "." && strings.HasPrefix(e.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if e.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		var imports []string
+		for _, i := range file.Imports {
+			name, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			imports = append(imports, name)
+		}
+		f(filepath.ToSlash(path), imports)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestImports: packages import downwards only. Tests may also use the
+// conformance suite and the programs' parts that they drive.
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	goFiles(t, func(path string, imports []string) {
+		pkg := strings.TrimSuffix(path[:max(0, strings.LastIndex(path, "/"))], "/")
+		if pkg == "" || slices.Contains(generated, pkg) || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		seen[pkg] = true
+		allowed, ok := layers[pkg]
+		if !ok {
+			t.Errorf("%s: package %s has no row in the table of layers", path, pkg)
+			return
+		}
+		for _, name := range imports {
+			if ours, ok := strings.CutPrefix(name, module); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s: %s may not import %s", path, pkg, ours)
+			}
+		}
+	})
+	for pkg := range layers {
+		if !seen[pkg] {
+			t.Errorf("layers: package %s does not exist", pkg)
+		}
+	}
+}
+
+// TestUnsafe: unsafe stays in the files that prove their casts.
+func TestUnsafe(t *testing.T) {
+	if len(unsafeFiles) > 4 {
+		t.Errorf("%d files with unsafe, want at most 4", len(unsafeFiles))
+	}
+	var found []string
+	goFiles(t, func(path string, imports []string) {
+		if slices.Contains(imports, "unsafe") && !slices.ContainsFunc(generated, func(g string) bool { return strings.HasPrefix(path, g+"/") }) {
+			found = append(found, path)
+		}
+	})
+	for _, path := range found {
+		if !slices.Contains(unsafeFiles, path) {
+			t.Errorf("%s imports unsafe", path)
+		}
+	}
+	for _, path := range unsafeFiles {
+		if !slices.Contains(found, path) {
+			t.Errorf("%s does not import unsafe: take it off the list", path)
+		}
+	}
+}
+
+// TestPackageComments: every package says what it is, once.
+func TestPackageComments(t *testing.T) {
+	comments := map[string]int{}
+	goFiles(t, func(path string, _ []string) {
+		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg := path[:strings.LastIndex(path, "/")]
+		if file.Doc != nil && len(strings.TrimSpace(file.Doc.Text())) > 0 {
+			comments[pkg]++
+		} else {
+			comments[pkg] += 0
+		}
+	})
+	for pkg, n := range comments {
+		if n != 1 && !slices.Contains(generated, pkg) {
+			t.Errorf("package %s has %d package comments, want 1", pkg, n)
+		}
+	}
+}
+
+// TestNoInitNoRegistry: nothing happens because a package was imported.
+func TestNoInitNoRegistry(t *testing.T) {
+	goFiles(t, func(path string, _ []string) {
+		if strings.HasSuffix(path, ".pb.go") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s has an init function", path)
+			}
+		}
+	})
+}
