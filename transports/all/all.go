@@ -1,0 +1,29 @@
+// Package all is the list of all transports. It is the only package that knows
+// every one of them; whoever runs transports is given the list as a value.
+package all
+
+import (
+	"ipcbench/transports"
+	"ipcbench/transports/batched"
+	"ipcbench/transports/http"
+	"ipcbench/transports/inproc"
+	"ipcbench/transports/pickle"
+	"ipcbench/transports/shm"
+)
+
+// Transports returns a new value of every transport, in the order in which lists
+// and tables show them. The first one is the control.
+func Transports() []transports.Transport {
+	return []transports.Transport{
+		inproc.New(),
+		pickle.Pipe(),
+		pickle.Files(),
+		shm.PerTensor(),
+		shm.Slab(),
+		batched.Unary(),
+		batched.Batched(),
+		batched.Streaming(),
+		http.New(),
+		http.Local(),
+	}
+}
