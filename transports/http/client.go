@@ -67,6 +67,7 @@ type request struct {
 	method, path string
 	kind         string // Content-Type of the body
 	fields       []field
+	handle       hexHandle // of an update; empty for none
 	body         [][]byte
 	parks        bool // the answer may take as long as it likes
 	calls        *phase.Counter
@@ -181,6 +182,11 @@ func (c *client) send(q request) error {
 	}
 	for _, f := range q.fields {
 		h = appendField(h, f.name, f.value)
+	}
+	if q.handle != "" {
+		h = append(h, fieldUpdate+": "...)
+		h = append(h, q.handle...)
+		h = append(h, "\r\n"...)
 	}
 	c.head = append(h, "\r\n"...)
 	c.all[0] = c.head

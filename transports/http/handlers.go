@@ -31,6 +31,7 @@ func endpoints() []endpoint {
 		{"POST /v1/clear", "clear", (*server).clear, new(atomic.Int64)},
 		{"POST /v1/drain", "drain", (*server).drain, new(atomic.Int64)},
 		{"POST /v1/lanes/{lane}", "join", (*server).join, new(atomic.Int64)},
+		{"POST /v1/lanes/{lane}/local", "prove", (*server).prove, new(atomic.Int64)},
 		{"DELETE /v1/lanes/{lane}", "leave", (*server).leave, new(atomic.Int64)},
 		{"GET /v1/jobs/{lane}", "jobs", (*server).jobs, new(atomic.Int64)},
 		{"POST /v1/results/{lane}", "results", (*server).results, new(atomic.Int64)},
@@ -45,8 +46,8 @@ type exchange struct {
 	began   bool // the answer's head was written
 }
 
-// scratch is the memory of one exchange, reused.
-type scratch struct {
+// A scratchpad is the memory of one exchange, reused.
+type scratchpad struct {
 	body, table []byte
 	ids         [][]byte
 	shards      []shard

@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"ipcbench/transports"
 )
@@ -10,22 +11,36 @@ import (
 // New returns the transport "http": tensors as HTTP bodies.
 func New() transports.Transport { return driver{name: "http"} }
 
-type driver struct{ name string }
+// Local returns the transport "http-shm": tensors in shared memory where the peer
+// is local, as HTTP bodies where it is not.
+func Local() transports.Transport { return driver{name: "http-shm", local: true} }
+
+type driver struct {
+	name  string
+	local bool
+}
 
 func (d driver) Name() string { return d.name }
 
 func (d driver) Settings() []transports.Setting {
-	return []transports.Setting{
+	common := []transports.Setting{
 		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
 			Help: "a Unix socket in the session's directory, or TCP on the loopback interface"},
 		{Name: "batch", Kind: transports.Count, Default: "0", Max: maxIDs,
 			Help: "tensors that a worker asks for in one request; 0 is all of them"},
-		{Name: "body", Values: []string{"raw", "json"}, Default: "raw",
+	}
+	if d.local {
+		return append(common,
+			transports.OnOff("shm", true, "keep tensors in shared memory; off is the store alone, and counted as a fallback"),
+			transports.Setting{Name: "pool", Kind: transports.Size, Default: "0B", Max: 1 << 40,
+				Help: "bytes of each slab, whatever it has to hold; 0 is what is needed"})
+	}
+	return append(common,
+		transports.Setting{Name: "body", Values: []string{"raw", "json"}, Default: "raw",
 			Help: "tensors as raw bytes on kept connections, or base64 in JSON with a connection for each request"},
 		transports.OnOff("cache", false, "workers keep the tensors that they fetched, for each client apart, until they are drained"),
-		{Name: "cache-size", Kind: transports.Size, Default: "64MiB", Min: 1, Max: 1 << 40,
-			Help: "bytes of tensors that one worker's cache holds at most; the oldest go first"},
-	}
+		transports.Setting{Name: "cache-size", Kind: transports.Size, Default: "64MiB", Min: 1, Max: 1 << 40,
+			Help: "bytes of tensors that one worker's cache holds at most; the oldest go first"})
 }
 
 // A config is what the settings of a session say.
@@ -33,12 +48,19 @@ type config struct {
 	network   string
 	batch     int // tensors a request, 0 is all
 	json      bool
-	cacheSize int // bytes, 0 is no cache
+	cacheSize int  // bytes, 0 is no cache
+	local     bool // the transport is the one with shared memory
+	shm       bool // and that is on
+	pool      int  // bytes of each slab, 0 is what is needed
 }
 
 func (d driver) config(o transports.Options) config {
 	s := o.Settings
-	c := config{network: s.Get("network"), batch: s.Int("batch")}
+	c := config{network: s.Get("network"), batch: s.Int("batch"), local: d.local}
+	if d.local {
+		c.shm, c.pool = s.On("shm"), s.Int("pool")
+		return c
+	}
 	c.json = s.Get("body") == "json"
 	if s.On("cache") {
 		c.cacheSize = s.Int("cache-size")
@@ -47,29 +69,40 @@ func (d driver) config(o transports.Options) config {
 }
 
 func (d driver) Check(o transports.Options) error {
-	if _, err := tablesOf(o); err != nil {
-		return fmt.Errorf("http: %w", err)
+	_, err := tablesOf(o)
+	if err == nil {
+		_, err = sizesOf(o, d.config(o))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.name, err)
 	}
 	return nil
 }
 
-// Footprint counts two models and the updates of all lanes at the server, a
-// model and an update at each worker. JSON is in memory as a whole, at both ends
-// of a lane, as text and decoded.
+// Footprint counts two models and the updates of all lanes at the server, and a
+// model and an update at each worker, unless they share them. JSON is in memory
+// as a whole, at both ends of a lane, as text and decoded.
 func (d driver) Footprint(o transports.Options) int64 {
 	c := d.config(o)
 	down, up, lanes := int64(o.Down.Size()), int64(o.Up.Size()), int64(o.Lanes)
+	if c.shm && c.pool == 0 {
+		size, err := sizesOf(o, c)
+		if err != nil {
+			return math.MaxInt64
+		}
+		return int64(size.models) + lanes*int64(size.updates)
+	}
 	n := 2*down + lanes*(int64(o.Depth)*up+down+up)
 	if c.json {
 		n += lanes * 6 * max(down, up)
 	}
-	return n + lanes*int64(c.cacheSize)
+	return n + lanes*int64(c.cacheSize+c.pool) + int64(c.pool)
 }
 
 func (d driver) Listen(ctx context.Context, o transports.Options) (transports.Server, error) {
 	s, err := newServer(ctx, o, d.config(o))
 	if err != nil {
-		return nil, fmt.Errorf("http: listen: %w", err)
+		return nil, fmt.Errorf("%s: listen: %w", d.name, err)
 	}
 	return s, nil
 }
@@ -77,7 +110,7 @@ func (d driver) Listen(ctx context.Context, o transports.Options) (transports.Se
 func (d driver) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
 	w, err := dial(ctx, addr, lane, o, d.config(o))
 	if err != nil {
-		return nil, fmt.Errorf("http: dial lane %d: %w", lane, err)
+		return nil, fmt.Errorf("%s: dial lane %d: %w", d.name, lane, err)
 	}
 	return w, nil
 }

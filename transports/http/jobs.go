@@ -34,7 +34,23 @@ func (s *server) join(x *exchange) error {
 	if !x.Close {
 		c = x.conn()
 	}
-	if err := l.join(c); err != nil {
+	a, err := l.join(c)
+	if err != nil {
+		return refuse(http.StatusConflict, "lane %d: %w", l.n, err)
+	}
+	if s.pools != nil {
+		a.Models = s.pools.models.ref
+	}
+	return x.answerJSON(http.StatusOK, a)
+}
+
+// prove is a worker's request after it has written the challenge to its slab.
+func (s *server) prove(x *exchange) error {
+	l, err := s.laneOf(x)
+	if err != nil {
+		return err
+	}
+	if err := l.prove(x.conn()); err != nil {
 		return refuse(http.StatusConflict, "lane %d: %w", l.n, err)
 	}
 	return x.empty()
@@ -74,7 +90,8 @@ func (s *server) jobs(x *exchange) error {
 	return x.answer(http.StatusOK, typeJSON, answer)
 }
 
-// results takes the update of the job that is out, straight into its place.
+// results takes the update of the job that is out: from the lane's slab, or
+// from the body straight into its place.
 func (s *server) results(x *exchange) error {
 	l, err := s.laneOf(x)
 	if err != nil {
@@ -83,13 +100,16 @@ func (s *server) results(x *exchange) error {
 	if x.isJSON() {
 		return s.resultsJSON(x, l)
 	}
-	h, err := x.resultHead(len(s.tables.up.bytes), s.o.Up.Payload())
+	if x.Header.Get(fieldUpdate) != "" {
+		return s.resultsSlab(x, l)
+	}
+	h, err := x.resultHead(len(s.tables.up.bytes) + s.o.Up.Payload())
 	if err != nil {
 		return err
 	}
-	p, err := l.begin(h.round, h.client)
+	p, why, err := l.begin(h.round, h.client)
 	if err != nil {
-		return l.conflict(h.round, h.client, err)
+		return l.conflict(h, err)
 	}
 	span := s.o.Rec.Begin(phase.Read, phase.ID{Lane: l.n, Round: h.round, Client: h.client})
 	err = s.readUpdate(x, h, p)
@@ -98,22 +118,53 @@ func (s *server) results(x *exchange) error {
 		l.abandon(p, fmt.Errorf("update of round %d, client %d: %w", h.round, h.client, err))
 		return err
 	}
-	return s.arrived(x, l, p, h.cache)
+	return s.arrived(x, l, p, h, why)
 }
 
-// arrived hands over an update that is complete.
-func (s *server) arrived(x *exchange, l *lane, p *tensor.Package, c cacheStats) error {
-	s.count.tensors.Add(p.Len())
-	s.count.bytes.Add(s.o.Up.Payload())
-	if err := l.deliver(p, c); err != nil {
-		return refuse(http.StatusConflict, "lane %d: %w", l.n, err)
+// resultsSlab takes an update of which only the receipt is in the body.
+func (s *server) resultsSlab(x *exchange, l *lane) error {
+	h, err := x.resultHead(0)
+	if err != nil {
+		return err
+	}
+	handle, err := hexHandle(x.Header.Get(fieldUpdate)).decode()
+	if err != nil {
+		return refuse(http.StatusBadRequest, "%s: %w", fieldUpdate, err)
+	}
+	m := s.scratch.Get().(*scratchpad)
+	defer s.scratch.Put(m)
+	m.body = resize(m.body, h.receipt)
+	if err := x.readFull(m.body); err != nil {
+		return err
+	}
+	p, err := l.fromSlab(x.conn(), h.round, h.client, handle)
+	if err != nil {
+		return l.conflict(h, err)
+	}
+	p.Receipt = append(p.Receipt[:0], m.body...)
+	s.count.handleTensors.Add(p.Len())
+	s.count.handleBytes.Add(s.o.Up.Payload())
+	return s.deliver(x, l, p, h)
+}
+
+// arrived hands over an update that came as a body.
+func (s *server) arrived(x *exchange, l *lane, p *tensor.Package, h resultHead, why string) error {
+	s.count.bodyTensors.Add(p.Len())
+	s.count.bodyBytes.Add(s.o.Up.Payload())
+	s.count.fallback.add(why, p.Len())
+	return s.deliver(x, l, p, h)
+}
+
+func (s *server) deliver(x *exchange, l *lane, p *tensor.Package, h resultHead) error {
+	if err := l.deliver(p, h.cache); err != nil {
+		return l.conflict(h, err)
 	}
 	return x.empty()
 }
 
 // conflict answers an upload that the lane does not expect.
-func (l *lane) conflict(round, client int, err error) error {
-	return refuse(http.StatusConflict, "lane %d: round %d, client %d: %w", l.n, round, client, err)
+func (l *lane) conflict(h resultHead, err error) error {
+	return refuse(http.StatusConflict, "lane %d: round %d, client %d: %w", l.n, h.round, h.client, err)
 }
 
 // A resultHead is what the header fields of an upload say.
@@ -122,9 +173,9 @@ type resultHead struct {
 	cache                  cacheStats
 }
 
-// resultHead checks the head of an upload whose tensors have a table and a
-// payload of the given sizes. Nothing is read before everything fits.
-func (x *exchange) resultHead(table, payload int) (h resultHead, err error) {
+// resultHead checks the head of an upload whose table and tensors have the given
+// size. Nothing is read before everything fits.
+func (x *exchange) resultHead(size int) (h resultHead, err error) {
 	for _, f := range []struct {
 		name  string
 		value *int
@@ -142,10 +193,10 @@ func (x *exchange) resultHead(table, payload int) (h resultHead, err error) {
 		}
 		*f.value = int(n)
 	}
-	want := h.receipt + table + payload
+	want := h.receipt + size
 	n, err := x.length(want)
 	if err == nil && n != want {
-		err = refuse(http.StatusBadRequest, "body of %d bytes, want %d: receipt %d, table %d, tensors %d", n, want, h.receipt, table, payload)
+		err = refuse(http.StatusBadRequest, "body of %d bytes, want %d: a receipt of %d, table and tensors of %d", n, want, h.receipt, size)
 	}
 	return h, err
 }
@@ -156,7 +207,7 @@ func (s *server) readUpdate(x *exchange, h resultHead, p *tensor.Package) error 
 	if err := x.readFull(p.Receipt); err != nil {
 		return err
 	}
-	m := s.scratch.Get().(*scratch)
+	m := s.scratch.Get().(*scratchpad)
 	defer s.scratch.Put(m)
 	want := s.tables.up.bytes
 	m.table = resize(m.table, len(want))

@@ -68,7 +68,7 @@ func unpackJSON(p *tensor.Package, first int, tensors []jsonTensor) error {
 }
 
 // batchJSON answers a batch in JSON.
-func (s *server) batchJSON(x *exchange, m *scratch) error {
+func (s *server) batchJSON(x *exchange, m *scratchpad) error {
 	tensors := make([]jsonTensor, len(m.shards))
 	for i, t := range m.shards {
 		k, _, err := parseEntry(t.entry)
@@ -96,15 +96,16 @@ func (s *server) resultsJSON(x *exchange, l *lane) error {
 		return err
 	}
 	var u jsonUpdate
-	if err := strictJSON(body, &u); err != nil {
+	if err := parseJSON(body, &u); err != nil {
 		return refuse(http.StatusBadRequest, "%w", err)
 	}
 	if len(u.Tensors) != s.o.Up.Len() || len(u.Receipt) > maxReceipt {
 		return refuse(http.StatusBadRequest, "update has %d tensors, want %d", len(u.Tensors), s.o.Up.Len())
 	}
-	p, err := l.begin(u.Round, u.Client)
+	h := resultHead{round: u.Round, client: u.Client, cache: u.Cache}
+	p, why, err := l.begin(u.Round, u.Client)
 	if err != nil {
-		return l.conflict(u.Round, u.Client, err)
+		return l.conflict(h, err)
 	}
 	span := s.o.Rec.Begin(phase.Decode, phase.ID{Lane: l.n, Round: u.Round, Client: u.Client})
 	err = unpackJSON(p, 0, u.Tensors)
@@ -115,5 +116,5 @@ func (s *server) resultsJSON(x *exchange, l *lane) error {
 	}
 	p.Receipt = append(p.Receipt[:0], u.Receipt...)
 	s.count.copied.Add(s.o.Up.Payload())
-	return s.arrived(x, l, p, u.Cache)
+	return s.arrived(x, l, p, h, why)
 }

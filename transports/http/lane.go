@@ -2,6 +2,9 @@ package http
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,25 +14,37 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/internal/lend"
 	"ipcbench/transports/internal/pull"
+	"ipcbench/transports/internal/slab"
 )
 
 // A lane is the server's end of one worker: a mailbox, the memory that its
 // updates arrive in, and what is known about who is at the other end.
 type lane struct {
-	n    int
-	mail *pull.Lane
-	bank *lend.Bank
+	n      int
+	o      transports.Options
+	mail   *pull.Lane
+	ledger *tensor.Ledger // updates lent to the server's user, and those that are arriving on the heap
+	pool   *lanePool      // nil without shared memory
 
-	mu     sync.Mutex
-	joined bool            // guarded by mu: a worker has the lane
-	conn   *conn           // guarded by mu: its connection, if it keeps one
-	err    error           // guarded by mu: why nothing goes through the lane any more
-	place  *tensor.Package // guarded by mu: where the update of the job that is out goes; nil while or after it arrives
-	answer []byte          // guarded by mu: the encoded job
-	left   chan struct{}   // closed when the worker that joined last is gone or was told that the session is over
-	drain  bool            // guarded by mu: the next job tells the worker to empty its cache
-	cached cacheStats      // guarded by mu: as its last result said
+	mu        sync.Mutex
+	joined    bool                // guarded by mu: a worker has the lane
+	conn      *conn               // guarded by mu: its connection, if it keeps one
+	challenge [challengeSize]byte // guarded by mu: what it writes to the lane's slab to prove that it can
+	local     bool                // guarded by mu: it has proved that
+	left      chan struct{}       // guarded by mu: closed when it is gone or was told that the session is over
+
+	err     error           // guarded by mu: why nothing goes through the lane any more
+	bank    *lend.Bank      // guarded by mu: heap memory for updates; nil until an update has no other place
+	awaited bool            // guarded by mu: the update of the job that is out has not begun to arrive
+	place   *tensor.Package // guarded by mu: heap memory for it; nil if it is to come through the slab
+	issued  slab.Handle     // guarded by mu: block for it, or for a later one if it came another way; zero if there is none
+	reason  string          // guarded by mu: why there is no block
+	answer  []byte          // guarded by mu: the job that is out, encoded
+	drain   bool            // guarded by mu: the next job tells the worker to empty its cache
+	cached  cacheStats      // guarded by mu: as its last result said
 }
+
+const challengeSize = 16
 
 // cacheStats say what a worker's cache holds.
 type cacheStats struct {
@@ -38,38 +53,75 @@ type cacheStats struct {
 }
 
 var (
-	errTaken = errors.New("the lane has a worker")
-	errGone  = errors.New("the worker's connection was lost")
-	errNoJob = errors.New("no such job is out")
-
+	errTaken    = errors.New("the lane has a worker")
+	errGone     = errors.New("the worker's connection was lost")
+	errLeft     = errors.New("the worker left")
+	errNoJob    = errors.New("no such job is out")
 	errStranger = errors.New("the lane's worker has another connection")
+	errNoProof  = errors.New("the lane's slab does not hold the challenge")
 )
 
-func newLane(n int, o transports.Options, out *tensor.Ledger) *lane {
-	return &lane{
-		n: n, mail: pull.NewLane(),
-		bank: lend.NewBank(fmt.Sprintf("updates of lane %d", n), o.Up, o.Depth, out),
+func newLane(n int, o transports.Options, ledger *tensor.Ledger, pool *lanePool) *lane {
+	l := &lane{n: n, o: o, mail: pull.NewLane(), ledger: ledger, pool: pool}
+	if pool == nil {
+		l.bank = l.newBank() // before the first job
 	}
+	return l
+}
+
+func (l *lane) newBank() *lend.Bank {
+	return lend.NewBank(fmt.Sprintf("updates of lane %d", l.n), l.o.Up, l.o.Depth, l.ledger)
+}
+
+// joinAnswer is what a worker is told that joins: which slabs to look for, and
+// what to write to its own one as a proof.
+type joinAnswer struct {
+	Models    *poolRef `json:"models,omitempty"`
+	Updates   *poolRef `json:"updates,omitempty"`
+	Challenge string   `json:"challenge,omitempty"`
 }
 
 // join gives the lane to the worker at c. c is nil if it keeps no connection.
-func (l *lane) join(c *conn) error {
+func (l *lane) join(c *conn) (a joinAnswer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.err != nil:
-		return l.err
+		return a, l.err
 	case l.joined:
-		return errTaken
+		return a, errTaken
 	case c != nil && !c.bind(l):
-		return errGone
+		return a, errGone
 	}
 	l.joined, l.conn, l.left = true, c, make(chan struct{})
+	if l.pool != nil {
+		rand.Read(l.challenge[:]) // never fails
+		a.Updates, a.Challenge = l.pool.ref, hex.EncodeToString(l.challenge[:])
+	}
+	return a, nil
+}
+
+// prove makes the worker at c a local one, if it could write the challenge to
+// where the server finds it.
+func (l *lane) prove(c *conn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.joined || l.conn == nil || l.conn != c:
+		return errStranger
+	case l.pool == nil || l.local:
+		return errNoProof
+	}
+	if mem := l.pool.updates.Memory().Bytes(); len(mem) < challengeSize ||
+		subtle.ConstantTimeCompare(mem[:challengeSize], l.challenge[:]) == 0 {
+		return errNoProof
+	}
+	l.local = true
 	return nil
 }
 
-// leave takes the lane from its worker, which has closed it or was told that
-// the session is over. A job that is out cannot be answered any more.
+// leave takes the lane from the worker at c, which has closed it or was told
+// that the session is over. A job that is out cannot be answered any more.
 func (l *lane) leave(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,35 +129,26 @@ func (l *lane) leave(c *conn) error {
 		return errStranger
 	}
 	if _, out := l.mail.Job(); out && l.joined {
-		l.fail(errors.New("the worker left"))
+		l.fail(errLeft)
 	}
 	l.gone()
 	return nil
 }
 
-// lost is called when c has closed.
+// lost is called when c has closed, or c's request for a job was given up.
 func (l *lane) lost(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.joined && l.conn == c {
+	if l.joined && (l.conn == nil || l.conn == c) {
 		l.fail(errGone)
 		l.gone()
 	}
 }
 
-// hungUp is called when the worker closed the connection on which it waited for
-// a job.
-func (l *lane) hungUp() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fail(errGone)
-	l.gone()
-}
-
 // gone wakes who waits for the worker to leave. l.mu is held.
 func (l *lane) gone() {
 	if l.joined {
-		l.joined, l.conn = false, nil
+		l.joined, l.conn, l.local = false, nil, false
 		close(l.left)
 	}
 }
@@ -117,11 +160,17 @@ func (l *lane) fail(err error) {
 		return
 	}
 	l.err = err
+	l.forget()
+	_ = l.mail.Deliver(pull.Update{Err: err}) // an error means that nobody waits
+}
+
+// forget gives up the heap memory of an update that does not come. l.mu is held.
+func (l *lane) forget() {
+	l.awaited = false
 	if l.place != nil {
 		l.place.Release()
 		l.place = nil
 	}
-	_ = l.mail.Deliver(pull.Update{Err: err}) // an error means that nobody waits
 }
 
 // dispatch puts j and its model, as the worker will see them, in the mailbox.
@@ -131,26 +180,59 @@ func (l *lane) dispatch(ctx context.Context, j transports.Job, a jobAnswer) erro
 	if l.err != nil {
 		return l.err
 	}
-	a.Drain = l.drain
-	answer, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
 	if _, out := l.mail.Job(); out {
 		return l.mail.Dispatch(ctx, j) // which says what is wrong
 	}
-	place, err := l.bank.Lend()
-	if err != nil {
-		return err
+	if out := l.ledger.Out(); out >= l.o.Depth {
+		return fmt.Errorf("%d updates are out, which is the session's depth", out)
 	}
-	l.place, l.answer = place, answer // before the request that is parked wakes
-	if err := l.mail.Dispatch(ctx, j); err != nil {
-		l.place = nil
-		place.Release()
+	err := l.makeRoom(&a)
+	if err == nil {
+		a.Drain = l.drain
+		l.answer, err = json.Marshal(a) // before the request that is parked wakes
+	}
+	if err == nil {
+		l.awaited = true
+		err = l.mail.Dispatch(ctx, j)
+	}
+	if err != nil {
+		l.forget()
 		return err
 	}
 	l.drain = false
 	return nil
+}
+
+// makeRoom finds a place for the update of the job a. l.mu is held.
+func (l *lane) makeRoom(a *jobAnswer) error {
+	switch {
+	case l.pool == nil:
+		l.reason = fallbackOff
+	case !l.local:
+		l.reason = fallbackRemote
+	case l.issued == slab.Handle{}:
+		h, _, err := l.pool.updates.Reserve()
+		if isFull(err) {
+			l.reason = fallbackFull
+		} else if err != nil {
+			return err
+		}
+		l.issued = h
+	}
+	if l.local && l.issued != (slab.Handle{}) {
+		a.Update, l.reason = encodeHandle(l.issued), fallbackRemote // what it would be if it came another way
+		return nil
+	}
+	return l.lendHeap()
+}
+
+// lendHeap makes heap memory the place of the next update. l.mu is held.
+func (l *lane) lendHeap() (err error) {
+	if l.bank == nil {
+		l.bank = l.newBank()
+	}
+	l.place, err = l.bank.Lend()
+	return err
 }
 
 // take waits for a job, with the request of the worker at c parked, and returns
@@ -164,25 +246,55 @@ func (l *lane) take(ctx context.Context, c *conn) ([]byte, error) {
 	}
 	_, err := l.mail.Take(ctx)
 	if err != nil && ctx.Err() != nil {
-		l.hungUp()
+		l.lost(c)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.answer, err
 }
 
-// begin returns the memory for the update of a job, which must be the one that
-// is out, and whose update must not be arriving or here already. The caller ends
-// with deliver or abandon.
-func (l *lane) begin(round, client int) (*tensor.Package, error) {
+// begin returns heap memory for the update of a job, which must be the one that
+// is out and whose update must not have begun to arrive, and the reason why it
+// does not come through the slab. The caller ends with deliver or abandon.
+func (l *lane) begin(round, client int) (p *tensor.Package, reason string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	j, out := l.mail.Job()
-	if !out || j.Round != round || j.Client != client || l.place == nil {
-		return nil, errNoJob
+	if !l.awaits(round, client) {
+		return nil, "", errNoJob
 	}
-	p := l.place
-	l.place = nil
+	if l.place == nil {
+		if err := l.lendHeap(); err != nil {
+			return nil, "", err
+		}
+	}
+	p = l.place
+	l.place, l.awaited = nil, false
+	return p, l.reason, nil
+}
+
+// awaits reports whether the job is out and its update has not begun to arrive.
+// l.mu is held.
+func (l *lane) awaits(round, client int) bool {
+	j, out := l.mail.Job()
+	return out && l.awaited && j.Round == round && j.Client == client
+}
+
+// fromSlab returns the update of a job that lies in the block which was issued
+// for it.
+func (l *lane) fromSlab(c *conn, round, client int, h slab.Handle) (*tensor.Package, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.awaits(round, client):
+		return nil, errNoJob
+	case !l.local || l.conn != c || l.issued == (slab.Handle{}):
+		return nil, errNoProof
+	}
+	p, err := l.pool.updates.Lend(h)
+	if err != nil {
+		return nil, err
+	}
+	l.issued, l.awaited = slab.Handle{}, false
 	return p, nil
 }
 
@@ -207,10 +319,7 @@ func (l *lane) close() {
 	l.mail.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.place != nil {
-		l.place.Release()
-		l.place = nil
-	}
+	l.forget()
 }
 
 // awaitLeave waits until the lane has no worker.

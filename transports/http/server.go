@@ -21,26 +21,34 @@ import (
 type server struct {
 	o         transports.Options
 	addr      string
-	models    *lend.Model
-	store     *store
-	lanes     []*lane
+	nonce     string // of this session, so that ids of two sessions differ
 	tables    tables
-	out       tensor.Ledger // updates lent to the caller, or about to be
-	nonce     string        // of this session, so that ids of two sessions differ
-	count     serverCounters
 	endpoints []endpoint
+	count     serverCounters
+
+	models  models
+	pools   *pools // nil without shared memory
+	store   *store
+	lanes   []*lane
+	ledgers []tensor.Ledger // of each lane's updates
 
 	seq     int    // of the model published last; Publish alone uses it
 	receipt []byte // of that model
 
 	http    *http.Server
 	serving sync.WaitGroup // the accept loop
-	scratch sync.Pool      // of *scratch
+	scratch sync.Pool      // of *scratchpad
 
 	mu       sync.Mutex
 	closing  bool           // guarded by mu: no handler starts any more
 	handlers sync.WaitGroup // running; added to with mu held
 	shutdown sync.Once
+}
+
+// models is where the server's two models lie: lend.Model or slabModels.
+type models interface {
+	Reserve() (*tensor.Package, error)
+	Publish(p *tensor.Package) error
 }
 
 // tables are the two layouts of a session as they are spelt on the wire.
@@ -54,7 +62,8 @@ func tablesOf(o transports.Options) (t tables, err error) {
 }
 
 type serverCounters struct {
-	tensors, bytes, copied *phase.Counter
+	bodyTensors, bodyBytes, handleTensors, handleBytes, copied *phase.Counter
+	fallback                                                   fallbacks
 }
 
 // jobAnswer is what a parked request is answered with.
@@ -68,31 +77,36 @@ type jobAnswer struct {
 	Model   string  `json:"model"` // the ids of its tensors are this, a dot, and 0, 1, …
 	Receipt []byte  `json:"receipt"`
 	Drain   bool    `json:"drain,omitempty"` // the worker empties its cache first
+
+	Pool     *poolRef  `json:"pool,omitempty"`     // where some or all of the model's tensors lie
+	Runs     []run     `json:"runs,omitempty"`     // which, and where in the pool
+	Fallback string    `json:"fallback,omitempty"` // why the others do not
+	Update   hexHandle `json:"update,omitempty"`   // where the update goes, in the lane's slab
 }
 
-func newServer(ctx context.Context, o transports.Options, c config) (*server, error) {
+func newServer(ctx context.Context, o transports.Options, c config) (s *server, err error) {
 	t, err := tablesOf(o)
 	if err != nil {
 		return nil, err
 	}
 	var nonce [8]byte
-	rand.Read(nonce[:])
-	s := &server{
-		o: o, models: lend.NewModel(o.Down), store: newStore(storeRoom(o)), tables: t,
-		nonce: hex.EncodeToString(nonce[:]),
+	rand.Read(nonce[:]) // never fails
+	s = &server{
+		o: o, tables: t, nonce: hex.EncodeToString(nonce[:]), endpoints: endpoints(),
 		count: serverCounters{
-			tensors: o.Rec.Counter(phase.BodyTensors), bytes: o.Rec.Counter(phase.BodyBytes),
-			copied: o.Rec.Counter(phase.Copied),
+			bodyTensors: o.Rec.Counter(phase.BodyTensors), bodyBytes: o.Rec.Counter(phase.BodyBytes),
+			handleTensors: o.Rec.Counter(phase.HandleTensors), handleBytes: o.Rec.Counter(phase.HandleBytes),
+			copied: o.Rec.Counter(phase.Copied), fallback: newFallbacks(o.Rec, c.local),
 		},
-		endpoints: endpoints(),
-		scratch:   sync.Pool{New: func() any { return &scratch{} }},
+		scratch: sync.Pool{New: func() any { return &scratchpad{} }},
+		ledgers: make([]tensor.Ledger, o.Lanes),
 	}
-	for n := range o.Lanes {
-		s.lanes = append(s.lanes, newLane(n, o, &s.out))
+	if err := s.place(c); err != nil {
+		return nil, err
 	}
 	l, addr, err := listen(ctx, c.network, o.Dir)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.release())
 	}
 	s.addr = addr
 	s.http = &http.Server{
@@ -108,6 +122,39 @@ func newServer(ctx context.Context, o transports.Options, c config) (*server, er
 	}
 	s.serving.Go(func() { _ = s.http.Serve(counted) }) // returns when Shutdown closes it
 	return s, nil
+}
+
+// place makes the memory of models, updates and tensors that are put.
+func (s *server) place(c config) (err error) {
+	room := storeRoom(s.o)
+	switch {
+	case c.shm:
+		if s.pools, err = newPools(s.o, c, s.ledgers); err != nil {
+			return err
+		}
+		s.models, s.store = s.pools.models, newStore(room, s.pools.stored)
+	case c.local:
+		s.models, s.store = lend.NewModel(s.o.Down), newStore(room, &storedPool{why: fallbackOff})
+	default:
+		s.models, s.store = lend.NewModel(s.o.Down), newStore(room, &storedPool{})
+	}
+	for n := range s.o.Lanes {
+		var pool *lanePool
+		if s.pools != nil {
+			pool = &s.pools.lanes[n]
+		}
+		s.lanes = append(s.lanes, newLane(n, s.o, &s.ledgers[n], pool))
+	}
+	return nil
+}
+
+// release gives all shared memory up that is not lent.
+func (s *server) release() error {
+	s.store.close()
+	if s.pools == nil {
+		return nil
+	}
+	return s.pools.close()
 }
 
 // storeRoom returns how many bytes of tensors may be put, apart from the model.
@@ -136,12 +183,16 @@ func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	}
 	s.seq++
 	s.receipt = append(s.receipt[:0], p.Receipt...)
-	s.store.publish(&modelSet{
-		name: fmt.Sprintf("model-%s-%d", s.nonce, s.seq), p: p, table: s.tables.down,
-	})
 	if err := s.models.Publish(p); err != nil {
-		return fmt.Errorf("http: %w", err)
+		return fmt.Errorf("http: publish: %w", err)
 	}
+	// What lay in the model before is written to after the next Reserve, at the
+	// earliest: by then it has retired.
+	m := &modelSet{name: fmt.Sprintf("model-%s-%d", s.nonce, s.seq), p: p, table: s.tables.down, fallback: fallbackOff}
+	if s.pools != nil {
+		m.pool, m.runs, m.fallback = s.pools.models.ref, s.pools.models.runs(), fallbackFull
+	}
+	s.store.publish(m)
 	return nil
 }
 
@@ -153,7 +204,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 	if err == nil {
 		err = s.lanes[n].dispatch(ctx, j, jobAnswer{
 			Round: j.Round, Client: j.Client, Weight: j.Weight, Device: j.Device, Config: j.Config, Timed: j.Timed,
-			Model: m.name, Receipt: s.receipt,
+			Model: m.name, Receipt: s.receipt, Pool: m.pool, Runs: m.runs, Fallback: m.fallback,
 		})
 	}
 	if err != nil {
@@ -186,8 +237,13 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 		err = errors.Join(err, s.http.Close()) // wakes handlers that read or write
 		s.serving.Wait()
 		s.handlers.Wait()
-		if n := s.out.Out(); n > 0 {
-			err = errors.Join(err, fmt.Errorf("%d updates are still out", n))
+		err = errors.Join(err, s.release())
+		out := 0
+		for i := range s.ledgers {
+			out += s.ledgers[i].Out()
+		}
+		if out > 0 {
+			err = errors.Join(err, fmt.Errorf("%d updates are still out", out))
 		}
 		if err != nil {
 			err = fmt.Errorf("http: shutdown: %w", err)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"ipcbench/tensor"
+	"ipcbench/transports/internal/slab"
 )
 
 // A store holds tensors by id: those that were put one by one, and the
@@ -16,7 +17,8 @@ import (
 // What it hands out is never written to while its shard is live, and a reader
 // that outlives a shard notices: see shard.live.
 type store struct {
-	room int // bytes that put tensors may take
+	room int         // bytes that put tensors may take
+	pool *storedPool // where they lie if they can
 
 	mu     sync.RWMutex
 	single map[string]*single // guarded by mu
@@ -26,9 +28,21 @@ type store struct {
 
 // A single is a tensor that was put.
 type single struct {
-	kind  kind
-	entry []byte // of a table
-	data  []byte
+	kind   kind
+	entry  []byte // of a table
+	data   []byte
+	pool   *slab.Pool  // nil if data is on the heap
+	handle slab.Handle // in pool
+	why    string      // data is on the heap although there is a pool, or could be one
+}
+
+// drop gives the memory up: at once, or when the last reader is done.
+func (t *single) drop() {
+	if t.pool != nil {
+		if err := t.pool.Release(t.handle); err != nil {
+			panic(err) // nobody else releases it
+		}
+	}
 }
 
 // A modelSet is one published model. It retires before its memory is written to
@@ -38,41 +52,58 @@ type modelSet struct {
 	p       *tensor.Package
 	table   table
 	retired atomic.Bool
+
+	pool     *poolRef // where some or all of the tensors lie; nil without shared memory
+	runs     []run    // which, and where in the pool
+	fallback string   // why the others do not
 }
 
-// A shard is a tensor as a reader gets it.
+// A shard is a tensor as a reader gets it. The reader ends with done.
 type shard struct {
-	entry []byte
-	data  []byte
-	set   *modelSet // nil for a single tensor, whose memory is never reused
+	entry  []byte
+	data   []byte
+	set    *modelSet  // of which it is a part; nil for a single tensor
+	pool   *slab.Pool // in which the tensor is pinned, or nil
+	handle slab.Handle
 }
 
 // live reports whether the bytes that were read so far are the shard's: its
 // memory was not reused in the meantime.
 func (s shard) live() bool { return s.set == nil || !s.set.retired.Load() }
 
-func newStore(room int) *store {
-	return &store{room: room, single: map[string]*single{}}
+func (s shard) done() {
+	if s.pool != nil {
+		_ = s.pool.Unpin(s.handle) // what can go wrong is the unmapping of memory
+	}
+}
+
+func newStore(room int, pool *storedPool) *store {
+	return &store{room: room, pool: pool, single: map[string]*single{}}
 }
 
 // Errors of the store that have a status code of their own.
 var (
+	errUnknown = errors.New("no such tensor")
 	errNoRoom  = errors.New("the store is full")
 	errSession = errors.New("the tensors of a published model belong to the session")
 )
 
-// find returns the tensor called id.
-func (s *store) find(id []byte) (shard, bool) {
+// find returns the tensor called id. The error is errUnknown if there is none.
+func (s *store) find(id []byte) (shard, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if t, ok := s.single[string(id)]; ok {
-		return shard{entry: t.entry, data: t.data}, true
+		if t.pool == nil {
+			return shard{entry: t.entry, data: t.data}, nil
+		}
+		data, err := t.pool.Pin(t.handle)
+		return shard{entry: t.entry, data: data, pool: t.pool, handle: t.handle}, err
 	}
 	i, ok := s.inModel(id)
 	if !ok {
-		return shard{}, false
+		return shard{}, errUnknown
 	}
-	return shard{entry: s.model.table.part(i, i+1), data: s.model.p.View(i), set: s.model}, true
+	return shard{entry: s.model.table.part(i, i+1), data: s.model.p.View(i), set: s.model}, nil
 }
 
 // inModel returns which tensor of the published model id names. s.mu is held.
@@ -112,17 +143,18 @@ func (s *store) unreserve(n int) {
 }
 
 // put makes a tensor visible whose room was reserved and whose bytes are all
-// there. It reports whether the id is new.
+// there. It reports whether the id is new. If it fails the caller still has
+// room and tensor.
 func (s *store) put(id string, t *single) (created bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.inModel([]byte(id)); ok {
-		s.bytes -= len(t.data)
 		return false, errSession
 	}
 	before, replaced := s.single[id]
 	if replaced {
 		s.bytes -= len(before.data)
+		before.drop()
 	}
 	s.single[id] = t
 	return !replaced, nil
@@ -142,6 +174,7 @@ func (s *store) remove(ids ...[]byte) (n int, err error) {
 		if t, ok := s.single[string(id)]; ok {
 			delete(s.single, string(id))
 			s.bytes -= len(t.data)
+			t.drop()
 			n++
 		}
 	}
@@ -166,6 +199,17 @@ func (s *store) current() (*modelSet, error) {
 		return nil, errors.New("no model was published")
 	}
 	return s.model, nil
+}
+
+// close forgets everything. No request is being served any more.
+func (s *store) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.single {
+		t.drop()
+	}
+	clear(s.single)
+	s.bytes, s.model = 0, nil
 }
 
 // held returns how many tensors were put and are still there, and their bytes.

@@ -21,7 +21,21 @@ func (e missingError) Error() string {
 	return fmt.Sprintf("%d tensors are not in the store", len(e.ids))
 }
 
-// put stores one tensor. Nobody sees it before all its bytes are there.
+// A tensorRef describes a stored tensor, and where it lies for those who share
+// memory with the server. It is complete or absent, never half.
+type tensorRef struct {
+	ID       string    `json:"id"`
+	DType    string    `json:"dtype"`
+	Shape    []int     `json:"shape"`
+	Bytes    int       `json:"bytes"`
+	Pool     *poolRef  `json:"pool,omitempty"`
+	Handle   hexHandle `json:"handle,omitempty"`
+	Fallback string    `json:"fallback,omitempty"` // why there is no pool
+}
+
+// put stores one tensor. Nobody sees it before all its bytes are there. The
+// answer says where it lies, so that whoever is told of the tensor can be told
+// that, too.
 func (s *server) put(x *exchange) error {
 	id := x.PathValue("id")
 	if err := checkID([]byte(id)); err != nil {
@@ -35,27 +49,54 @@ func (s *server) put(x *exchange) error {
 	if err != nil {
 		return refuse(http.StatusBadRequest, "%s: %w", fieldShape, err)
 	}
-	t := &single{kind: kind{dtype: x.Header.Get(fieldDType), shape: shape, size: n}}
-	if err := t.kind.check(); err != nil {
+	k := kind{dtype: x.Header.Get(fieldDType), shape: shape, size: n}
+	if err := k.check(); err != nil {
 		return refuse(http.StatusBadRequest, "%s, %s: %w", fieldDType, fieldShape, err)
 	}
-	t.entry = t.kind.appendEntry(nil)
 	if err := s.store.reserve(n); err != nil {
 		return refuse(http.StatusInsufficientStorage, "%w", err)
 	}
-	if t.data, err = x.readAll(n, nil); err != nil {
+	t, err := s.receive(x, k)
+	if err != nil {
 		s.store.unreserve(n)
 		return err
+	}
+	ref := tensorRef{ID: id, DType: k.dtype, Shape: k.shape, Bytes: n, Fallback: t.why}
+	if t.pool != nil {
+		ref.Pool, ref.Handle = s.store.pool.ref, encodeHandle(t.handle)
 	}
 	created, err := s.store.put(id, t)
 	switch {
 	case err != nil:
+		t.drop()
+		s.store.unreserve(n)
 		return refuse(http.StatusConflict, "%w", err)
 	case created:
-		x.head(http.StatusCreated, "", 0)
-		return nil
+		return x.answerJSON(http.StatusCreated, ref)
 	}
-	return x.empty()
+	return x.answerJSON(http.StatusOK, ref)
+}
+
+// receive reads a tensor into the slab, or onto the heap if it cannot lie there.
+func (s *server) receive(x *exchange, k kind) (t *single, err error) {
+	t = &single{kind: k, entry: k.appendEntry(nil)}
+	t.handle, t.data, t.why, err = s.store.pool.reserve(k)
+	if err != nil {
+		return nil, err
+	}
+	if t.data == nil {
+		t.data, err = x.readAll(k.size, nil)
+		return t, err
+	}
+	t.pool = s.store.pool.pool
+	if err = x.readFull(t.data); err == nil {
+		err = t.pool.Publish(t.handle)
+	}
+	if err != nil {
+		t.drop() // was never visible
+		return nil, err
+	}
+	return t, nil
 }
 
 // get answers with one tensor.
@@ -64,17 +105,18 @@ func (s *server) get(x *exchange) error {
 	if err := checkID(id); err != nil {
 		return refuse(http.StatusBadRequest, "%w", err)
 	}
-	t, ok := s.store.find(id)
-	if !ok {
-		return refuse(http.StatusNotFound, "no tensor %s in the store", id)
+	t, err := s.store.find(id)
+	if err != nil {
+		return notFound(id, err)
 	}
+	defer t.done()
 	k, _, err := parseEntry(t.entry)
 	if err != nil {
 		return err
 	}
 	x.w.Header().Set(fieldDType, k.dtype)
 	x.w.Header().Set(fieldShape, formatShape(k.shape))
-	m := s.scratch.Get().(*scratch)
+	m := s.scratch.Get().(*scratchpad)
 	defer s.scratch.Put(m)
 	m.shards = append(m.shards[:0], t)
 	return x.shards(m, nil, len(t.data))
@@ -90,15 +132,22 @@ func (s *server) delete(x *exchange) error {
 	case err != nil:
 		return refuse(http.StatusConflict, "%w", err)
 	case n == 0:
-		return refuse(http.StatusNotFound, "no tensor %s in the store", id)
+		return notFound(id, errUnknown)
 	}
 	return x.empty()
+}
+
+func notFound(id []byte, err error) error {
+	if errors.Is(err, errUnknown) {
+		return refuse(http.StatusNotFound, "%s: %w", id, err)
+	}
+	return fmt.Errorf("%s: %w", id, err)
 }
 
 // batch answers with the tensors of all ids, in their order, or with the ids
 // that it does not know. A request in JSON gets its answer in JSON.
 func (s *server) batch(x *exchange) error {
-	m := s.scratch.Get().(*scratch)
+	m := s.scratch.Get().(*scratchpad)
 	defer s.scratch.Put(m)
 	var err error
 	if m.body, err = x.readAll(maxControl, m.body); err != nil {
@@ -109,13 +158,17 @@ func (s *server) batch(x *exchange) error {
 		return refuse(http.StatusBadRequest, "%w", err)
 	}
 	m.shards, m.table = m.shards[:0], m.table[:0]
+	defer m.done()
 	var missing missingError
 	total := 0
 	for _, id := range m.ids {
-		t, ok := s.store.find(id)
-		if !ok {
+		t, err := s.store.find(id)
+		if errors.Is(err, errUnknown) {
 			missing.ids = append(missing.ids, string(id))
 			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", id, err)
 		}
 		m.shards, m.table = append(m.shards, t), append(m.table, t.entry...)
 		total += len(t.data)
@@ -134,10 +187,19 @@ func (s *server) batch(x *exchange) error {
 	return x.shards(m, m.table, total)
 }
 
+// done ends the use of all shards.
+func (m *scratchpad) done() {
+	for _, t := range m.shards {
+		t.done()
+	}
+	clear(m.shards)
+	m.shards = m.shards[:0]
+}
+
 // shards answers with a table and the tensors in m.shards, from where they lie.
 // Should the memory of one be reused meanwhile, which happens only to those who
 // read a model that is not theirs, the body ends short.
-func (x *exchange) shards(m *scratch, table []byte, total int) error {
+func (x *exchange) shards(m *scratchpad, table []byte, total int) error {
 	x.head(http.StatusOK, typeRaw, len(table)+total)
 	if _, err := x.w.Write(table); err != nil {
 		return err

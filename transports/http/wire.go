@@ -49,6 +49,7 @@ const (
 	fieldClient  = "Job-Client"
 	fieldCache   = "Cache-Bytes" // what the worker's cache holds
 	fieldCached  = "Cache-Tensors"
+	fieldUpdate  = "Update-Handle" // where in the lane's slab the update lies, which is not in the body then
 )
 
 const (
@@ -260,7 +261,7 @@ type batchRequest struct {
 func parseIDs(ids [][]byte, body []byte, isJSON bool) ([][]byte, error) {
 	if isJSON {
 		var q batchRequest
-		if err := strictJSON(body, &q); err != nil {
+		if err := parseJSON(body, &q); err != nil {
 			return ids, err
 		}
 		for _, id := range q.IDs {
@@ -284,15 +285,10 @@ func parseIDs(ids [][]byte, body []byte, isJSON bool) ([][]byte, error) {
 	return ids, nil
 }
 
-// strictJSON decodes one JSON value with no unknown fields and nothing after it.
-func strictJSON(b []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
+// parseJSON decodes one JSON value with nothing after it.
+func parseJSON(b []byte, v any) error {
+	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("malformed JSON: %w", err)
-	}
-	if dec.More() {
-		return errors.New("malformed JSON: something follows the value")
 	}
 	return nil
 }

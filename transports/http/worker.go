@@ -25,17 +25,47 @@ type worker struct {
 	client *client
 	table  table // of updates
 	fetch  fetcher
-	which  []int // all tensors of the model
 	asks   asks
+	shared *shared // memory that is the server's, too; nil if none is wanted
+	memory heapMemory
 
-	model  *tensor.Package
-	update *tensor.Package
 	job    transports.Job
+	update *tensor.Package // of the job in hand, after Reserve
+	handle hexHandle       // of the update, if it lies in the lane's slab
 	state  state
 	closed bool
 
+	which  []int    // scratch: tensors to fetch
 	fields []field  // scratch of uploads
 	body   [][]byte // scratch of uploads
+}
+
+// heapMemory is what a worker needs if it shares nothing with the server, made
+// when it is needed.
+type heapMemory struct {
+	o             transports.Options
+	model, update *tensor.Package
+}
+
+func (m *heapMemory) downlink() *tensor.Package {
+	if m.model == nil {
+		m.model = touched(m.o.Down)
+	}
+	return m.model
+}
+
+func (m *heapMemory) uplink() *tensor.Package {
+	if m.update == nil {
+		m.update = touched(m.o.Up)
+	}
+	return m.update
+}
+
+// touched returns a package whose memory is there already.
+func touched(l *tensor.Layout) *tensor.Package {
+	p := tensor.Alloc(l)
+	tensor.Fill(p, 0)
+	return p
 }
 
 // A state is what a worker's lane waits for.
@@ -49,7 +79,7 @@ const (
 )
 
 // asks are the requests that a worker makes, as far as they are always the same.
-type asks struct{ ping, join, leave, jobs, batch, results request }
+type asks struct{ ping, join, prove, leave, jobs, batch, results request }
 
 func newAsks(o transports.Options, lane int) asks {
 	n := strconv.Itoa(lane)
@@ -59,6 +89,7 @@ func newAsks(o transports.Options, lane int) asks {
 	a := asks{
 		ping:    q("ping", http.MethodGet, "ping"),
 		join:    q("join", http.MethodPost, "lanes/"+n+"?down="+digest(o.Down)+"&up="+digest(o.Up)),
+		prove:   q("prove", http.MethodPost, "lanes/"+n+"/local"),
 		leave:   q("leave", http.MethodDelete, "lanes/"+n),
 		jobs:    q("jobs", http.MethodGet, "jobs/"+n),
 		batch:   q("batch", http.MethodPost, "batch"),
@@ -75,8 +106,7 @@ func dial(ctx context.Context, addr string, lane int, o transports.Options, c co
 	}
 	w := &worker{
 		o: o, json: c.json, lane: lane, table: t.up, asks: newAsks(o, lane),
-		client: newClient(addr, c.json, o.Rec),
-		model:  tensor.Alloc(o.Down), update: tensor.Alloc(o.Up),
+		client: newClient(addr, c.json, o.Rec), memory: heapMemory{o: o},
 	}
 	w.client.id.Lane = lane
 	w.fetch = fetcher{
@@ -86,21 +116,41 @@ func dial(ctx context.Context, addr string, lane int, o transports.Options, c co
 	if c.cacheSize > 0 {
 		w.fetch.cache = newCache(c.cacheSize, o.Rec)
 	}
-	for i := range o.Down.Len() {
-		w.which = append(w.which, i)
+	if c.local {
+		w.shared = newShared(o)
 	}
-	if err := w.client.do(ctx, w.asks.join, nil); err != nil {
+	if err := w.join(ctx); err != nil {
 		w.client.close()
-		return nil, err
+		return nil, errors.Join(err, w.shared.close())
+	}
+	if !w.shared.has() { // not before it is known: it is touched
+		w.memory.downlink()
+		w.memory.uplink()
 	}
 	return w, nil
 }
 
+// join takes the lane, and proves to the server that this process is local, if
+// it is.
+func (w *worker) join(ctx context.Context) error {
+	var a joinAnswer
+	err := w.client.do(ctx, w.asks.join, func(r *http.Response) error { return readJSON(r, &a) })
+	if err != nil || w.shared == nil {
+		return err
+	}
+	if !w.shared.open(a) {
+		return nil
+	}
+	return w.client.do(ctx, w.asks.prove, nil)
+}
+
 func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
-	switch w.state {
-	case over:
+	switch {
+	case w.state == over:
 		return transports.Job{}, nil, io.EOF
-	case received, reserved:
+	case w.closed:
+		return transports.Job{}, nil, errors.New("http: receive on a lane that is closed")
+	case w.state != idle:
 		return transports.Job{}, nil, fmt.Errorf("http: receive before the update of client %d was submitted", w.job.Client)
 	}
 	a, err := w.ask(ctx)
@@ -108,41 +158,76 @@ func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, 
 		w.state = over
 		return transports.Job{}, nil, io.EOF
 	}
+	var model *tensor.Package
 	if err == nil {
-		w.client.id.Round, w.client.id.Client = a.Round, a.Client
-		w.job = transports.Job{Round: a.Round, Client: a.Client, Weight: a.Weight, Device: a.Device, Config: a.Config, Timed: a.Timed}
-		if a.Drain && w.fetch.cache != nil {
-			w.fetch.cache.drain()
-		}
-		w.model.Receipt = a.Receipt
-		err = w.fetch.fetch(ctx, a.Model, w.which, w.model)
+		model, err = w.take(ctx, a)
 	}
 	if err != nil {
+		w.client.close()
 		return transports.Job{}, nil, fmt.Errorf("http: receive on lane %d: %w", w.lane, err)
 	}
 	w.state = received
-	return w.job, w.model, nil
+	return w.job, model, nil
+}
+
+// take returns the model of a job, from the server's slab as far as it lies
+// there and the rest from the server's store.
+func (w *worker) take(ctx context.Context, a jobAnswer) (model *tensor.Package, err error) {
+	w.client.id.Round, w.client.id.Client = a.Round, a.Client
+	w.job = transports.Job{Round: a.Round, Client: a.Client, Weight: a.Weight, Device: a.Device, Config: a.Config, Timed: a.Timed}
+	if a.Drain && w.fetch.cache != nil {
+		w.fetch.cache.drain()
+	}
+	w.handle = a.Update
+	w.which = w.which[:0]
+	if w.shared != nil {
+		if model, w.which, err = w.shared.model(a, &w.memory, w.which); err != nil {
+			return nil, err
+		}
+	} else {
+		model = w.memory.downlink()
+		for i := range model.Len() {
+			w.which = append(w.which, i)
+		}
+	}
+	model.Receipt = a.Receipt
+	return model, w.fetch.fetch(ctx, a.Model, w.which, model)
 }
 
 // ask waits for a job.
 func (w *worker) ask(ctx context.Context) (a jobAnswer, err error) {
 	w.client.id.Round, w.client.id.Client = -1, -1
 	err = w.client.do(ctx, w.asks.jobs, func(r *http.Response) error {
-		body, err := readBody(r, 4*maxReceipt)
-		if err == nil {
-			err = json.Unmarshal(body, &a)
+		if err := readJSON(r, &a); err != nil {
+			return err
 		}
-		if err == nil {
-			err = checkID([]byte(a.Model))
-		}
-		return err
+		return checkID([]byte(a.Model))
 	})
 	return a, err
+}
+
+// readJSON decodes an answer.
+func readJSON(r *http.Response, v any) error {
+	body, err := readBody(r, 4*maxReceipt)
+	if err != nil {
+		return err
+	}
+	return parseJSON(body, v)
 }
 
 func (w *worker) Reserve() (*tensor.Package, error) {
 	if w.state != received {
 		return nil, errors.New("http: reserve without a job that was received")
+	}
+	w.update = nil
+	if w.handle != "" {
+		p, err := w.shared.update(w.handle)
+		if err != nil {
+			return nil, fmt.Errorf("http: reserve on lane %d: %w", w.lane, err)
+		}
+		w.update = p
+	} else {
+		w.update = w.memory.uplink()
 	}
 	w.state = reserved
 	w.update.Receipt = nil
@@ -150,19 +235,38 @@ func (w *worker) Reserve() (*tensor.Package, error) {
 }
 
 func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
-	if w.state != reserved || p != w.update {
-		return errors.New("http: submit of a package that was not reserved for the job")
+	err := errors.New("not the package that was reserved for the job")
+	if w.state == reserved && p == w.update {
+		err = w.submit(ctx, p)
 	}
-	w.state = idle
-	q, err := w.upload(p)
-	if err == nil {
-		err = w.client.do(ctx, q, nil)
+	if w.state != over {
+		w.state = idle
+	}
+	w.update = nil
+	if w.closed {
+		err = errors.Join(err, w.shared.close())
 	}
 	if err != nil {
 		w.client.close()
 		return fmt.Errorf("http: submit on lane %d: round %d, client %d: %w", w.lane, w.job.Round, w.job.Client, err)
 	}
 	return nil
+}
+
+func (w *worker) submit(ctx context.Context, p *tensor.Package) error {
+	if w.closed {
+		return errors.New("the lane is closed")
+	}
+	// The model was read in place. Had its memory been reused meanwhile, the
+	// update would be worthless.
+	if err := w.shared.unchanged(); err != nil {
+		return fmt.Errorf("the model changed while it was in use: %w", err)
+	}
+	q, err := w.upload(p)
+	if err != nil {
+		return err
+	}
+	return w.client.do(ctx, q, nil)
 }
 
 // upload returns the request that carries p.
@@ -184,9 +288,14 @@ func (w *worker) upload(p *tensor.Package) (request, error) {
 	q.kind = typeRaw
 	q.fields = append(w.fields[:0], field{fieldRound, w.job.Round}, field{fieldClient, w.job.Client},
 		field{fieldReceipt, len(p.Receipt)}, field{fieldCached, held.Tensors}, field{fieldCache, held.Bytes})
-	q.body = append(w.body[:0], p.Receipt, w.table.bytes)
-	for i := range p.Len() {
-		q.body = append(q.body, p.View(i))
+	q.body = append(w.body[:0], p.Receipt)
+	if w.handle != "" {
+		q.handle = w.handle
+	} else {
+		q.body = append(q.body, w.table.bytes)
+		for i := range p.Len() {
+			q.body = append(q.body, p.View(i))
+		}
 	}
 	w.fields, w.body = q.fields, q.body
 	return q, nil
@@ -213,5 +322,11 @@ func (w *worker) Close() error {
 		_ = w.client.do(ctx, w.asks.leave, nil) // a server that is gone needs no goodbye
 	}
 	w.client.close()
+	if w.state == received || w.state == reserved {
+		return nil // somebody may be looking at the model: Submit gives the memory up
+	}
+	if err := w.shared.close(); err != nil {
+		return fmt.Errorf("http: close lane %d: %w", w.lane, err)
+	}
 	return nil
 }

@@ -1,0 +1,296 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/internal/slab"
+)
+
+// pools are the server's shared memory: one slab for the models, one for each
+// lane's updates, and one for tensors that are put, made when the first one is.
+type pools struct {
+	dir    *scratch.Dir
+	models *slabModels
+	lanes  []lanePool
+	stored *storedPool
+}
+
+// A lanePool is the slab of one lane's updates. The server allocates in it, the
+// lane's worker writes.
+type lanePool struct {
+	updates *slab.Updates
+	ref     *poolRef
+}
+
+// poolSizes are the capacities of a session's slabs.
+type poolSizes struct{ models, updates, stored int }
+
+func sizesOf(o transports.Options, c config) (s poolSizes, err error) {
+	if !c.shm {
+		return s, nil
+	}
+	if c.pool > 0 {
+		return poolSizes{c.pool, c.pool, c.pool}, nil
+	}
+	s.stored = storeRoom(o)
+	for i := range o.Down.Len() {
+		n, ok := slab.Extent(o.Down.Bytes(i), slab.PoolOptions{Stamped: true})
+		if !ok || n > 1<<60-s.models {
+			return s, fmt.Errorf("tensors of %d bytes overflow", o.Down.Payload())
+		}
+		s.models += n
+	}
+	s.models = max(2*s.models, slab.Align)
+	s.updates, err = slab.SizeOf(o.Up, o.Depth)
+	return s, err
+}
+
+func newPools(o transports.Options, c config, ledgers []tensor.Ledger) (p *pools, err error) {
+	size, err := sizesOf(o, c)
+	if err != nil {
+		return nil, err
+	}
+	p = &pools{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	if p.dir, err = scratch.New(scratch.SharedMemory); err != nil {
+		return p, err
+	}
+	if p.models, err = newSlabModels(filepath.Join(p.dir.Path(), "models"), size.models, o.Down); err != nil {
+		return p, err
+	}
+	for n := range o.Lanes {
+		l, err := newLanePool(filepath.Join(p.dir.Path(), fmt.Sprintf("updates-%d", n)), size.updates, o.Up, &ledgers[n])
+		if err != nil {
+			return p, err
+		}
+		p.lanes = append(p.lanes, l)
+	}
+	p.stored = &storedPool{path: filepath.Join(p.dir.Path(), "stored"), size: size.stored}
+	return p, nil
+}
+
+func newLanePool(path string, size int, l *tensor.Layout, ledger *tensor.Ledger) (lanePool, error) {
+	mem, nonce, err := slab.CreateNamed(path, size)
+	if err != nil {
+		return lanePool{}, err
+	}
+	u, err := slab.NewUpdates(mem, l, ledger)
+	if err == nil {
+		err = mem.Protect() // the worker writes, and nobody else
+	}
+	if err != nil {
+		return lanePool{}, errors.Join(err, mem.Close())
+	}
+	return lanePool{updates: u, ref: newPoolRef(path, nonce)}, nil
+}
+
+// close gives all memory up. That of updates which are lent lives until they
+// are released.
+func (p *pools) close() error {
+	var err error
+	if p.models != nil {
+		err = p.models.close()
+	}
+	for _, l := range p.lanes {
+		err = errors.Join(err, l.updates.Close())
+	}
+	if p.stored != nil {
+		err = errors.Join(err, p.stored.close())
+	}
+	if p.dir != nil {
+		err = errors.Join(err, p.dir.Close())
+	}
+	return err
+}
+
+// A storedPool is the slab of tensors that are put. It is made when the first one
+// is: most sessions have none.
+type storedPool struct {
+	why  string // there is no pool, if this or path is not set
+	path string
+	size int
+
+	once sync.Once
+	pool *slab.Pool
+	ref  *poolRef
+	err  error
+}
+
+// reserve returns a block for n bytes, or why there is none.
+func (p *storedPool) reserve(k kind) (h slab.Handle, view []byte, why string, err error) {
+	if p.path == "" {
+		return h, nil, p.why, nil
+	}
+	if _, ok := k.known(); !ok {
+		return h, nil, fallbackDType, nil
+	}
+	p.once.Do(func() {
+		var n slab.Nonce
+		if p.pool, n, p.err = slab.CreatePool(p.path, p.size, slab.PoolOptions{}); p.err == nil {
+			p.ref = newPoolRef(p.path, n)
+		}
+	})
+	if p.err != nil {
+		return h, nil, fallbackFull, nil // no memory for the pool
+	}
+	h, view, err = p.pool.Reserve(k.size)
+	if isFull(err) {
+		return h, nil, fallbackFull, nil
+	}
+	return h, view, "", err
+}
+
+func (p *storedPool) close() error {
+	p.once.Do(func() { p.err = slab.ErrClosed })
+	if p.pool == nil {
+		return nil
+	}
+	return p.pool.Close(context.Background()) // nothing is in flight: handlers have returned
+}
+
+// slabModels keeps the server's two models, tensor by tensor, in a stamped pool
+// from which other processes read. What does not fit lies on the heap, and
+// travels as a body.
+type slabModels struct {
+	pool    *slab.Pool
+	ref     *poolRef
+	layout  *tensor.Layout
+	slots   [2]slabModel
+	current int // slot of the published model, -1 before the first
+	ready   int // slot of the reserved model, -1 if there is none
+}
+
+// A slabModel is one of the two models. Round after round it gets blocks at the
+// same places, so its package is made once.
+type slabModel struct {
+	p       *tensor.Package
+	handles []slab.Handle // of tensors, zero where one lies on the heap
+	views   [][]byte
+	heap    [][]byte // memory of tensors that did not fit, kept
+	runs    []run    // where the tensors lie, as workers are told
+}
+
+func newSlabModels(path string, size int, l *tensor.Layout) (*slabModels, error) {
+	pool, nonce, err := slab.CreatePool(path, size, slab.PoolOptions{})
+	if err != nil {
+		return nil, err
+	}
+	m := &slabModels{pool: pool, ref: newPoolRef(path, nonce), layout: l, current: -1, ready: -1}
+	for i := range m.slots {
+		m.slots[i] = slabModel{
+			handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len()), heap: make([][]byte, l.Len()),
+		}
+	}
+	return m, nil
+}
+
+// Reserve places the next model, as far as the slab has room.
+func (m *slabModels) Reserve() (*tensor.Package, error) {
+	if m.ready >= 0 {
+		return nil, errors.New("a model is reserved already")
+	}
+	slot := 0
+	if m.current == 0 {
+		slot = 1
+	}
+	s := &m.slots[slot]
+	moved := s.p == nil
+	for i := range m.layout.Len() {
+		h, view, err := m.pool.Reserve(m.layout.Bytes(i))
+		if isFull(err) {
+			if s.heap[i] == nil {
+				s.heap[i] = heapTensor(m.layout.Bytes(i))
+			}
+			h, view, err = slab.Handle{}, s.heap[i], nil
+		}
+		if err != nil {
+			return nil, errors.Join(err, m.release(s, i))
+		}
+		moved = moved || s.handles[i].Offset != h.Offset
+		s.handles[i], s.views[i] = h, view
+	}
+	if moved {
+		s.p = tensor.NewScattered(m.layout, append([][]byte(nil), s.views...))
+	}
+	m.ready = slot
+	return s.p, nil
+}
+
+func isFull(err error) bool {
+	if err == nil {
+		return false
+	}
+	var full *slab.FullError
+	return errors.As(err, &full)
+}
+
+// heapTensor returns n bytes of aligned memory.
+func heapTensor(n int) []byte { return slab.Heap(n).Bytes() }
+
+// Publish makes p, which must be reserved, visible to readers, and the model
+// before it invisible before its memory is used again.
+func (m *slabModels) Publish(p *tensor.Package) error {
+	if m.ready < 0 || m.slots[m.ready].p != p {
+		return errors.New("publish of a model that is not reserved")
+	}
+	s := &m.slots[m.ready]
+	s.runs = s.runs[:0]
+	var before slab.Handle
+	for i, h := range s.handles {
+		if h == (slab.Handle{}) {
+			before = h
+			continue
+		}
+		if err := m.pool.Publish(h); err != nil {
+			return err
+		}
+		if n := len(s.runs); before != (slab.Handle{}) && follows(before, h) {
+			s.runs[n-1].Count++
+		} else {
+			s.runs = append(s.runs, run{First: i, Count: 1, Handle: encodeHandle(h)})
+		}
+		before = h
+	}
+	old := m.current
+	m.current, m.ready = m.ready, -1
+	if old >= 0 {
+		return m.release(&m.slots[old], m.layout.Len())
+	}
+	return nil
+}
+
+// release gives the blocks of the first n tensors of s back.
+func (m *slabModels) release(s *slabModel, n int) error {
+	var err error
+	for _, h := range s.handles[:n] {
+		if h != (slab.Handle{}) {
+			err = errors.Join(err, m.pool.Release(h))
+		}
+	}
+	return err
+}
+
+// runs returns where the published model lies.
+func (m *slabModels) runs() []run { return m.slots[m.current].runs }
+
+func (m *slabModels) close() error {
+	var err error
+	for _, i := range []int{m.current, m.ready} {
+		if i >= 0 {
+			err = errors.Join(err, m.release(&m.slots[i], m.layout.Len()))
+		}
+	}
+	m.current, m.ready = -1, -1
+	return errors.Join(err, m.pool.Close(context.Background())) // nothing is in flight: it does not wait
+}
