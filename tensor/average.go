@@ -15,21 +15,30 @@ import (
 //
 //   - f32 and f64 accumulate in their own precision, in the next model's memory.
 //   - f16 and bf16 accumulate in float32 and are rounded once, to nearest even.
-//   - i8, i16 and u8 accumulate in float32, i32 and i64 in float64, and are
-//     rounded once, to nearest even, and clamped to their range. i64 counters
-//     are therefore exact up to 2^53.
-//   - A bool is true if the clients that say so hold more than half the weight.
+//   - i8, i16 and u8 accumulate in float32, i32 and i64 in float64. The sum is
+//     divided by the total weight, rounded once, to nearest even, and clamped to
+//     the type's range. So with weights that are whole numbers, such as counts of
+//     samples, the result is exact as long as the sum of all weights times the
+//     largest value is below 2^24 or 2^53: a counter on which the clients agree
+//     does not drift.
+//   - A bool is true if the clients that say so hold more than half the weight,
+//     counted in float64.
+//
+// A NaN stays a NaN, but its other bits depend on the processor.
 //
 // An Average keeps its scratch memory: after the first round nothing is
 // allocated.
 type Average struct {
 	layout *Layout
-	narrow [][]float32 // scratch of f16, bf16, i8, i16, u8 and bool tensors
-	wide   [][]float64 // scratch of i32 and i64 tensors
+	narrow [][]float32 // scratch of f16, bf16, i8, i16 and u8 tensors
+	wide   [][]float64 // scratch of i32, i64 and bool tensors
 
 	next   *Package
-	total  float64
-	folded int
+	total  float64 // weight of the round
+	weight float64 // folded so far
+	folded int     // updates
+
+	block [512]float32 // scratch of accumulateHalf, small enough for the fastest cache
 }
 
 // NewAverage returns an Average for models of layout l.
@@ -38,9 +47,9 @@ func NewAverage(l *Layout) *Average {
 	for i := range l.Len() {
 		elems := l.Bytes(i) / l.Spec(i).DType.Size()
 		switch l.Spec(i).DType {
-		case F16, BF16, I8, I16, U8, Bool:
+		case F16, BF16, I8, I16, U8:
 			a.narrow[i] = make([]float32, elems)
-		case I32, I64:
+		case I32, I64, Bool:
 			a.wide[i] = make([]float64, elems)
 		}
 	}
@@ -48,15 +57,16 @@ func NewAverage(l *Layout) *Average {
 }
 
 // Begin starts a round whose result is written to next. total is the sum of
-// the weights of all updates that will be folded; it must be positive.
+// the weights of all updates that will be folded. It must lie between 2^-53 and
+// 2^53, so that no product leaves the range of its type.
 func (a *Average) Begin(next *Package, total float64) error {
 	if next.Layout() != a.layout {
 		return fmt.Errorf("tensor: average of models of another layout")
 	}
-	if !(total > 0) || math.IsInf(total, 0) {
-		return fmt.Errorf("tensor: weights of a round sum to %v, want a positive number", total)
+	if !(total >= 0x1p-53 && total <= 0x1p53) {
+		return fmt.Errorf("tensor: weights of a round sum to %v, want a positive number up to 2^53", total)
 	}
-	a.next, a.total, a.folded = next, total, 0
+	a.next, a.total, a.weight, a.folded = next, total, 0, 0
 	return nil
 }
 
@@ -65,9 +75,13 @@ func (a *Average) Fold(update *Package, weight float64) error {
 	if update.Layout() != a.layout {
 		return fmt.Errorf("tensor: average of updates of another layout")
 	}
+	if !(weight >= 0) || math.IsInf(weight, 0) {
+		return fmt.Errorf("tensor: weight of an update is %v", weight)
+	}
 	share := weight / a.total
 	first := a.folded == 0
 	a.folded++
+	a.weight += weight
 	for i := range update.Len() {
 		src, dst := update.View(i), a.next.View(i)
 		switch a.layout.Spec(i).DType {
@@ -76,19 +90,21 @@ func (a *Average) Fold(update *Package, weight float64) error {
 		case F64:
 			accumulate(Of[float64](dst), Of[float64](src), share, first)
 		case F16:
-			accumulateBy(a.narrow[i], Of[uint16](src), float32(share), first, F16ToFloat32)
+			a.accumulateHalf(a.narrow[i], Of[uint16](src), float32(share), first, widenF16)
 		case BF16:
-			accumulateBy(a.narrow[i], Of[uint16](src), float32(share), first, BF16ToFloat32)
+			a.accumulateHalf(a.narrow[i], Of[uint16](src), float32(share), first, widenBF16)
 		case I8:
-			accumulate(a.narrow[i], Of[int8](src), float32(share), first)
+			accumulate(a.narrow[i], Of[int8](src), float32(weight), first)
 		case I16:
-			accumulate(a.narrow[i], Of[int16](src), float32(share), first)
-		case U8, Bool:
-			accumulate(a.narrow[i], Of[uint8](src), float32(share), first)
+			accumulate(a.narrow[i], Of[int16](src), float32(weight), first)
+		case U8:
+			accumulate(a.narrow[i], Of[uint8](src), float32(weight), first)
+		case Bool:
+			accumulate(a.wide[i], Of[uint8](src), weight, first)
 		case I32:
-			accumulate(a.wide[i], Of[int32](src), share, first)
+			accumulate(a.wide[i], Of[int32](src), weight, first)
 		case I64:
-			accumulate(a.wide[i], Of[int64](src), share, first)
+			accumulate(a.wide[i], Of[int64](src), weight, first)
 		}
 	}
 	return nil
@@ -99,30 +115,29 @@ func (a *Average) Finish() error {
 	if a.folded == 0 {
 		return fmt.Errorf("tensor: average of no updates")
 	}
+	// The sums may differ in their last bits, if they were made in another order.
+	if diff := math.Abs(a.weight - a.total); diff > 1e-9*a.total {
+		return fmt.Errorf("tensor: updates of weight %v were folded, of %v in all", a.weight, a.total)
+	}
 	for i := range a.next.Len() {
 		dst := a.next.View(i)
 		switch a.layout.Spec(i).DType {
 		case F16:
-			finishBy(Of[uint16](dst), a.narrow[i], Float32ToF16)
+			narrowF16(Of[uint16](dst), a.narrow[i])
 		case BF16:
-			finishBy(Of[uint16](dst), a.narrow[i], Float32ToBF16)
+			narrowBF16(Of[uint16](dst), a.narrow[i])
 		case I8:
-			finishInt(Of[int8](dst), a.narrow[i], math.MinInt8, math.MaxInt8)
+			finishInt(Of[int8](dst), a.narrow[i], a.total, math.MinInt8, math.MaxInt8)
 		case I16:
-			finishInt(Of[int16](dst), a.narrow[i], math.MinInt16, math.MaxInt16)
+			finishInt(Of[int16](dst), a.narrow[i], a.total, math.MinInt16, math.MaxInt16)
 		case U8:
-			finishInt(Of[uint8](dst), a.narrow[i], 0, math.MaxUint8)
+			finishInt(Of[uint8](dst), a.narrow[i], a.total, 0, math.MaxUint8)
 		case Bool:
-			finishBy(Of[uint8](dst), a.narrow[i], func(share float32) uint8 {
-				if share > 0.5 {
-					return 1
-				}
-				return 0
-			})
+			finishBool(Of[uint8](dst), a.wide[i], a.total/2)
 		case I32:
-			finishInt(Of[int32](dst), a.wide[i], math.MinInt32, math.MaxInt32)
+			finishInt(Of[int32](dst), a.wide[i], a.total, math.MinInt32, math.MaxInt32)
 		case I64:
-			finishInt(Of[int64](dst), a.wide[i], math.MinInt64, math.MaxInt64)
+			finishInt(Of[int64](dst), a.wide[i], a.total, math.MinInt64, math.MaxInt64)
 		}
 	}
 	return nil
@@ -139,39 +154,57 @@ func accumulate[A float32 | float64, T Number](acc []A, src []T, share A, first 
 		}
 		return
 	}
-	for i, x := range src {
-		acc[i] += A(share * A(x))
+	// Eight at a time: this is most of the server's work in a round, and half as
+	// fast again as one at a time.
+	n := len(src) &^ 7
+	for i := 0; i < n; i += 8 {
+		a, x := (*[8]A)(acc[i:]), (*[8]T)(src[i:])
+		a[0] += A(share * A(x[0]))
+		a[1] += A(share * A(x[1]))
+		a[2] += A(share * A(x[2]))
+		a[3] += A(share * A(x[3]))
+		a[4] += A(share * A(x[4]))
+		a[5] += A(share * A(x[5]))
+		a[6] += A(share * A(x[6]))
+		a[7] += A(share * A(x[7]))
+	}
+	for i, x := range src[n:] {
+		acc[n+i] += A(share * A(x))
 	}
 }
 
-func accumulateBy(acc []float32, src []uint16, share float32, first bool, widen func(uint16) float32) {
-	acc = acc[:len(src)]
-	if first {
-		clear(acc)
-	}
-	for i, x := range src {
-		acc[i] += float32(share * widen(x))
-	}
-}
-
-func finishBy[T Number](dst []T, acc []float32, narrow func(float32) T) {
-	for i, x := range acc {
-		dst[i] = narrow(x)
+// accumulateHalf does the same with floats of 16 bits, which widen turns into
+// float32.
+func (a *Average) accumulateHalf(acc []float32, src []uint16, share float32, first bool, widen func([]float32, []uint16)) {
+	for len(src) > 0 {
+		n := min(len(src), len(a.block))
+		widen(a.block[:n], src[:n])
+		accumulate(acc[:n], a.block[:n], share, first)
+		acc, src = acc[n:], src[n:]
 	}
 }
 
-// finishInt rounds acc to nearest even and clamps it to [low, high], which are
-// dst's limits as floats. A limit that no float hits exactly (2^63-1) is
+// finishInt divides acc by total, rounds to nearest even and clamps to [low,
+// high], which are dst's limits. A limit that no float hits exactly (2^63-1) is
 // reached by comparing before the conversion.
-func finishInt[T Number, A float32 | float64](dst []T, acc []A, low, high int64) {
+func finishInt[T Number, A float32 | float64](dst []T, acc []A, total float64, low, high int64) {
 	for i, x := range acc {
-		switch r := math.RoundToEven(float64(x)); {
+		switch r := math.RoundToEven(float64(x) / total); {
 		case r >= float64(high):
 			dst[i] = T(high)
 		case r <= float64(low):
 			dst[i] = T(low)
 		default:
 			dst[i] = T(r)
+		}
+	}
+}
+
+func finishBool(dst []uint8, acc []float64, half float64) {
+	for i, x := range acc {
+		dst[i] = 0
+		if x > half {
+			dst[i] = 1
 		}
 	}
 }

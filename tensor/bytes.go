@@ -10,7 +10,7 @@ import (
 // byteUnits are tried in order when parsing, so longer suffixes come first.
 var byteUnits = []struct {
 	suffix string
-	bytes  float64
+	bytes  int
 }{
 	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30},
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
@@ -23,11 +23,15 @@ func ParseBytes(s string) (int, error) {
 		if !ok {
 			continue
 		}
+		if n, err := strconv.Atoi(number); err == nil && n >= 0 && n <= math.MaxInt/u.bytes {
+			return n * u.bytes, nil // exact, where a float would not be
+		}
 		f, err := strconv.ParseFloat(number, 64)
-		if err != nil || math.IsNaN(f) || f < 0 || f*u.bytes >= math.MaxInt {
+		n := f * float64(u.bytes)
+		if err != nil || !(n >= 0 && n < math.MaxInt) {
 			break
 		}
-		if n := f * u.bytes; n == math.Trunc(n) {
+		if n == math.Trunc(n) {
 			return int(n), nil
 		}
 		return 0, fmt.Errorf("size %q is not a whole number of bytes", s)

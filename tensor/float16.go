@@ -17,15 +17,13 @@ func Float32ToBF16(f float32) uint16 {
 
 // F16ToFloat32 widens an IEEE 754 binary16, exactly.
 func F16ToFloat32(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	exp, frac := uint32(h>>10&0x1f), uint32(h&0x3ff)
-	switch exp {
-	case 0: // zero or subnormal: frac × 2^-24, which a float32 holds exactly
-		return math.Float32frombits(sign | math.Float32bits(float32(frac)*0x1p-24))
-	case 0x1f: // infinity or NaN
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	sign, rest := uint32(h&0x8000)<<16, uint32(h&0x7fff)<<13
+	if rest >= 0x0f800000 { // infinity or NaN
+		return math.Float32frombits(sign | 0x7f800000 | rest)
 	}
-	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
+	// As a float32, rest is too small by the difference of the exponents' biases.
+	// Multiplying by a power of two is exact, also for subnormals.
+	return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(rest)*0x1p112))
 }
 
 // Float32ToF16 rounds f to the nearest binary16, ties to even. What is too
@@ -46,4 +44,34 @@ func Float32ToF16(f float32) uint16 {
 	}
 	b += 0xfff + b>>13&1 // may carry into the exponent, and at 65520 into infinity
 	return sign | uint16((b-(127-15)<<23)>>13)
+}
+
+// The same for slices: loops that a compiler can inline the conversion into.
+
+func widenF16(dst []float32, src []uint16) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = F16ToFloat32(x)
+	}
+}
+
+func widenBF16(dst []float32, src []uint16) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = BF16ToFloat32(x)
+	}
+}
+
+func narrowF16(dst []uint16, src []float32) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = Float32ToF16(x)
+	}
+}
+
+func narrowBF16(dst []uint16, src []float32) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		dst[i] = Float32ToBF16(x)
+	}
 }

@@ -1,9 +1,6 @@
 package tensor
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "fmt"
 
 // A Key selects the numbers that one client of one round produces.
 type Key struct {
@@ -16,11 +13,12 @@ type Key struct {
 const golden = 0x9e3779b97f4a7c15
 
 // stream returns the starting point of the word sequence of tensor t, by the
-// finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+// finalizer of splitmix64 (Steele, Lea and Flood, 2014) after each part: so no
+// seed of one round is that of another.
 func (k Key) stream(t int) uint64 {
-	h := k.Seed
-	for _, v := range [...]int{k.Round, k.Client, t} {
-		h += golden + uint64(v)
+	h := uint64(0)
+	for _, v := range [...]uint64{k.Seed, uint64(k.Round), uint64(k.Client), uint64(t)} {
+		h += golden + v
 		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 		h = (h ^ h>>27) * 0x94d049bb133111eb
 		h ^= h >> 31
@@ -48,7 +46,7 @@ func Fill(p *Package, seed uint64) {
 		for i := range words {
 			words[i] = word(k, i)&mask | base
 		}
-		tail(data, word(k, len(words))&mask|base)
+		setTail(data, word(k, len(words))&mask|base)
 	}
 }
 
@@ -68,11 +66,20 @@ func (d DType) wordBase() uint64 {
 	return 0
 }
 
-// tail writes the low bytes of w to the last len(data) % 8 bytes.
-func tail(data []byte, w uint64) {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], w)
-	copy(data[len(data)&^7:], b[:])
+// setTail writes the low bytes of w to the last len(data) % 8 bytes.
+func setTail(data []byte, w uint64) {
+	for i := len(data) &^ 7; i < len(data); i++ {
+		data[i] = byte(w)
+		w >>= 8
+	}
+}
+
+// tail is the inverse of setTail; the other bytes of its result are 0.
+func tail(data []byte) (w uint64) {
+	for i := len(data) - 1; i >= len(data)&^7; i-- {
+		w = w<<8 | uint64(data[i])
+	}
+	return w
 }
 
 // Train is the stock worker function. It sets every word of update to the same
@@ -94,11 +101,7 @@ func Train(update, model *Package, key Key) error {
 		for i, w := range src {
 			dst[i] = w ^ word(k, i)&mask
 		}
-		if rest := from[len(from)&^7:]; len(rest) > 0 {
-			var last [8]byte
-			copy(last[:], rest)
-			tail(to, binary.LittleEndian.Uint64(last[:])^word(k, len(src))&mask)
-		}
+		setTail(to, tail(from)^word(k, len(src))&mask)
 	}
 	return nil
 }
@@ -117,20 +120,19 @@ func Prove(update, model *Package, key Key) error {
 		src := Of[uint64](from)
 		for i, g := range Of[uint64](got) {
 			if want := src[i] ^ word(k, i)&mask; g != want {
-				return fmt.Errorf("tensor %d (%s %v %v): bytes %d to %d are %016x, want %016x",
-					t, spec.Name, spec.DType, spec.Shape, 8*i, 8*i+8, g, want)
+				return mismatch(t, spec, 8*i, 8*i+8, g, want)
 			}
 		}
-		if rest := from[len(from)&^7:]; len(rest) > 0 {
-			var a, b [8]byte
-			copy(a[:], rest)
-			w := word(k, len(src)) & mask
-			binary.LittleEndian.PutUint64(b[:], binary.LittleEndian.Uint64(a[:])^w)
-			if want, g := b[:len(rest)], got[len(got)&^7:]; string(g) != string(want) {
-				return fmt.Errorf("tensor %d (%s %v %v): last bytes are %x, want %x",
-					t, spec.Name, spec.DType, spec.Shape, g, want)
-			}
+		rest := 8 * (len(from) % 8) // bits behind the last word
+		want := (tail(from) ^ word(k, len(src))&mask) & (1<<rest - 1)
+		if g := tail(got); g != want {
+			return mismatch(t, spec, 8*len(src), len(from), g, want)
 		}
 	}
 	return nil
+}
+
+func mismatch(t int, s Spec, from, to int, got, want uint64) error {
+	return fmt.Errorf("tensor %d (%s %v %v): bytes %d to %d are %0*x, want %0*x",
+		t, s.Name, s.DType, s.Shape, from, to, 2*(to-from), got, 2*(to-from), want)
 }

@@ -1,0 +1,142 @@
+package tensor
+
+import (
+	"math"
+	"os"
+	"testing"
+)
+
+// A half is one of the two 16-bit formats, with the slow truth about it.
+type half struct {
+	name     string
+	widen    func(uint16) float32
+	narrow   func(float32) uint16
+	value    func(pattern uint16) float64 // of a finite, non-negative pattern
+	infinity uint16
+	quiet    uint16 // the bit that makes a NaN quiet
+}
+
+var halves = []half{
+	{"f16", F16ToFloat32, Float32ToF16, func(h uint16) float64 {
+		exp, frac := int(h>>10), float64(h&0x3ff)
+		if exp == 0 {
+			return math.Ldexp(frac, -24)
+		}
+		return math.Ldexp(1024+frac, exp-25)
+	}, 0x7c00, 0x0200},
+	{"bf16", BF16ToFloat32, Float32ToBF16, func(h uint16) float64 {
+		exp, frac := int(h>>7), float64(h&0x7f)
+		if exp == 0 {
+			return math.Ldexp(frac, -133)
+		}
+		return math.Ldexp(128+frac, exp-134)
+	}, 0x7f80, 0x0040},
+}
+
+// All patterns widen exactly and come back; NaNs stay NaNs.
+func TestHalfPatterns(t *testing.T) {
+	for _, h := range halves {
+		for p := range 1 << 16 {
+			pattern := uint16(p)
+			sign, magnitude := pattern&0x8000, pattern&0x7fff
+			f := h.widen(pattern)
+			switch {
+			case magnitude > h.infinity:
+				if f == f || h.narrow(f)&^h.quiet != pattern&^h.quiet || h.narrow(f)&0x7fff <= h.infinity {
+					t.Fatalf("%s: NaN %04x became %v and %04x", h.name, pattern, f, h.narrow(f))
+				}
+				continue
+			case magnitude == h.infinity:
+				if !math.IsInf(float64(f), 0) {
+					t.Fatalf("%s: infinity %04x became %v", h.name, pattern, f)
+				}
+			case float64(f) != math.Copysign(h.value(magnitude), float64(f)):
+				t.Fatalf("%s: %04x became %v, want magnitude %v", h.name, pattern, f, h.value(magnitude))
+			}
+			if math.Signbit(float64(f)) != (sign != 0) || h.narrow(f) != pattern {
+				t.Fatalf("%s: %04x became %v and %04x", h.name, pattern, f, h.narrow(f))
+			}
+		}
+	}
+}
+
+// Between each two neighbours rounding switches at the midpoint, which goes to
+// the even one: checked at the midpoint and the float32s beside it.
+func TestHalfRounding(t *testing.T) {
+	for _, h := range halves {
+		for low := range h.infinity {
+			above := h.value(low + 1) // of infinity: what would follow the largest
+			middle := float32((h.value(low) + above) / 2)
+			even := low + low&1
+			check := func(f float32, want uint16) {
+				if got := h.narrow(f); got != want {
+					t.Fatalf("%s: %v became %04x, want %04x", h.name, f, got, want)
+				}
+				if got := h.narrow(-f); got != want|0x8000 {
+					t.Fatalf("%s: %v became %04x, want %04x", h.name, -f, got, want|0x8000)
+				}
+			}
+			if float64(middle) == (h.value(low)+above)/2 { // not below the smallest float32
+				check(middle, even)
+			}
+			check(math.Nextafter32(middle, 0), low)
+			if next := math.Nextafter32(middle, math.MaxFloat32); float64(next) > h.value(low) {
+				check(next, low+1)
+			}
+			check(math.Nextafter32(float32(above), 0), low+1)
+		}
+		for _, f := range []float64{math.MaxFloat32, math.Inf(1)} {
+			if got := h.narrow(float32(f)); got != h.infinity {
+				t.Errorf("%s: %v became %04x", h.name, f, got)
+			}
+		}
+	}
+}
+
+// Every float32 there is, against the nearest of all patterns.
+func TestHalfRoundingOfEverything(t *testing.T) {
+	if os.Getenv("IPCBENCH_SOAK") == "" {
+		t.Skip("takes minutes: make soak")
+	}
+	for _, h := range halves {
+		low, middle := uint16(0), h.value(1)/2
+		for bits := range uint32(0x7f800000) {
+			f := math.Float32frombits(bits)
+			for low < h.infinity && float64(f) > middle { // passes low's half of the gap
+				low++
+				middle = (h.value(low) + h.value(low+1)) / 2
+			}
+			want := low
+			if float64(f) == middle && low < h.infinity {
+				want += low & 1
+			}
+			if got := h.narrow(f); got != want {
+				t.Fatalf("%s: %v became %04x, want %04x", h.name, f, got, want)
+			}
+			if got := h.narrow(-f); got != want|0x8000 {
+				t.Fatalf("%s: %v became %04x, want %04x", h.name, -f, got, want|0x8000)
+			}
+		}
+	}
+}
+
+func TestHalfSlices(t *testing.T) {
+	patterns := make([]uint16, 1<<16)
+	for i := range patterns {
+		patterns[i] = uint16(i)
+	}
+	for _, h := range []struct {
+		half
+		widen  func([]float32, []uint16)
+		narrow func([]uint16, []float32)
+	}{{halves[0], widenF16, narrowF16}, {halves[1], widenBF16, narrowBF16}} {
+		wide, back := make([]float32, len(patterns)), make([]uint16, len(patterns))
+		h.widen(wide, patterns)
+		h.narrow(back, wide)
+		for i, p := range patterns {
+			if math.Float32bits(wide[i]) != math.Float32bits(h.half.widen(p)) || back[i] != h.half.narrow(wide[i]) {
+				t.Fatalf("%s: %04x became %v and %04x", h.name, p, wide[i], back[i])
+			}
+		}
+	}
+}

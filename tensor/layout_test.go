@@ -1,0 +1,167 @@
+package tensor
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A13: the ten data types, their names and sizes. The numbers are stored in
+// results and on wires, so they do not change.
+func TestDTypes(t *testing.T) {
+	want := []struct {
+		name string
+		size int
+	}{
+		{"f16", 2}, {"bf16", 2}, {"f32", 4}, {"f64", 8}, {"i8", 1},
+		{"i16", 2}, {"i32", 4}, {"i64", 8}, {"bool", 1}, {"u8", 1},
+	}
+	all := DTypes()
+	if len(all) != len(want) {
+		t.Fatalf("%d types, want %d", len(all), len(want))
+	}
+	for i, d := range all {
+		if int(d) != i+1 || d.String() != want[i].name || d.Size() != want[i].size || !d.Valid() {
+			t.Errorf("type %d is %v of %d bytes, want %s of %d", d, d, d.Size(), want[i].name, want[i].size)
+		}
+		if back, err := ParseDType(d.String()); err != nil || back != d {
+			t.Errorf("%v is parsed as %v, error %v", d, back, err)
+		}
+	}
+	for _, d := range []DType{0, lastDType + 1, 255} {
+		if d.Valid() || d.Size() != 0 || !strings.HasPrefix(d.String(), "dtype(") {
+			t.Errorf("%d passes for a type: %v", uint8(d), d)
+		}
+	}
+	for _, name := range []string{"", "F32", "f8", "dtype(3)"} {
+		if d, err := ParseDType(name); err == nil {
+			t.Errorf("%q is parsed as %v", name, d)
+		}
+	}
+}
+
+func TestSpecBytes(t *testing.T) {
+	tests := []struct {
+		name  string
+		dtype DType
+		shape []int
+		bytes int
+		err   string
+	}{
+		{"scalar", F32, nil, 4, ""},
+		{"scalar, not nil", I64, []int{}, 8, ""},
+		{"vector", U8, []int{7}, 7, ""},
+		{"matrix", F64, []int{3, 5}, 120, ""},
+		{"empty", F32, []int{0}, 0, ""},
+		{"empty inside", F32, []int{3, 0, 5}, 0, ""},
+		{"largest", U8, []int{math.MaxInt}, math.MaxInt, ""},
+		{"largest in elements", F64, []int{math.MaxInt}, 0, "overflow"},
+		{"product too large", U8, []int{1 << 32, 1 << 31}, 0, "overflow"},
+		{"product too large, empty first", U8, []int{0, 1 << 32, 1 << 31}, 0, "overflow"},
+		{"product too large, empty last", U8, []int{1 << 32, 1 << 31, 0}, 0, "overflow"},
+		{"negative", U8, []int{-1}, 0, "negative"},
+		{"negative twice", U8, []int{-1, -1}, 0, "negative"},
+		{"negative and empty", U8, []int{0, -1}, 0, "negative"},
+		{"no type", 0, []int{1}, 0, "invalid dtype(0)"},
+	}
+	for _, test := range tests {
+		n, err := Spec{Name: "w", DType: test.dtype, Shape: test.shape}.Bytes()
+		if test.err == "" && (err != nil || n != test.bytes) {
+			t.Errorf("%s: %d bytes, error %v, want %d", test.name, n, err, test.bytes)
+		}
+		if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), "w")) {
+			t.Errorf("%s: error %v, want the name and %q in it", test.name, err, test.err)
+		}
+	}
+}
+
+// A8: offsets increase, are multiples of 64, and no two tensors intersect.
+func TestLayoutPlaces(t *testing.T) {
+	sizes := []int{0, 1, 63, 64, 65, 0, 0, 127, 128, 129, 1}
+	var specs []Spec
+	payload := 0
+	for _, n := range sizes {
+		specs = append(specs, Spec{DType: U8, Shape: []int{n}})
+		payload += n
+	}
+	l := mustLayout(t, specs)
+	at := 0
+	for i, n := range sizes {
+		if l.Offset(i) != at || l.Offset(i)%Align != 0 || l.Bytes(i) != n {
+			t.Errorf("tensor %d has %d bytes at %d, want %d at %d", i, l.Bytes(i), l.Offset(i), n, at)
+		}
+		at += (n + Align - 1) / Align * Align
+	}
+	if l.Len() != len(sizes) || l.Size() != at || l.Payload() != payload {
+		t.Errorf("%d tensors, %d bytes, %d of payload, want %d, %d, %d", l.Len(), l.Size(), l.Payload(), len(sizes), at, payload)
+	}
+	if empty := mustLayout(t, nil); empty.Len() != 0 || empty.Size() != 0 || empty.Payload() != 0 {
+		t.Error("a layout of nothing is not empty")
+	}
+}
+
+func TestLayoutOverflow(t *testing.T) {
+	half := Spec{Name: "half", DType: U8, Shape: []int{math.MaxInt/2 - Align}}
+	if _, err := NewLayout([]Spec{half, half}); err != nil {
+		t.Errorf("two halves: %v", err)
+	}
+	for _, specs := range [][]Spec{
+		{{DType: U8, Shape: []int{math.MaxInt}}},
+		{{DType: U8, Shape: []int{math.MaxInt - Align + 1}}},
+		{half, half, half},
+		{half, {Name: "bad", DType: U8, Shape: []int{-1}}},
+	} {
+		if _, err := NewLayout(specs); err == nil {
+			t.Errorf("no error for %v", specs)
+		}
+	}
+}
+
+// A layout owns its shapes, and its specs make an equal one.
+func TestLayoutIsImmutable(t *testing.T) {
+	shape := []int{2, 3}
+	specs := []Spec{{Name: "a", DType: F32, Shape: shape}, {Name: "b", DType: I64}}
+	l := mustLayout(t, specs)
+	digest := l.Digest()
+	shape[0], specs[1].Name = 9, "c"
+	l.Specs()[0].Name = "d"
+	want := []Spec{{Name: "a", DType: F32, Shape: []int{2, 3}}, {Name: "b", DType: I64}}
+	if diff := cmp.Diff(want, l.Specs()); diff != "" || l.Digest() != digest {
+		t.Error("the layout has changed", diff)
+	}
+	if diff := cmp.Diff(want[0], l.Spec(0)); diff != "" {
+		t.Error(diff)
+	}
+	if again := mustLayout(t, l.Specs()); again.Digest() != digest {
+		t.Error("the same specs have another digest")
+	}
+}
+
+// Every part of a layout counts in its digest, and parts do not run into each
+// other.
+func TestDigestTellsLayoutsApart(t *testing.T) {
+	a := Spec{Name: "a", DType: F32, Shape: []int{2, 3}}
+	layouts := [][]Spec{
+		{}, {a}, {a, a},
+		{{Name: "b", DType: F32, Shape: []int{2, 3}}},
+		{{Name: "a", DType: I32, Shape: []int{2, 3}}},
+		{{Name: "a", DType: F32, Shape: []int{3, 2}}},
+		{{Name: "a", DType: F32, Shape: []int{6}}},
+		{{Name: "a", DType: F32, Shape: []int{2, 3, 1}}},
+		{{Name: "a", DType: F32}},
+		{{Name: "", DType: F32}}, {{Name: "", DType: F32}, {Name: "", DType: F32}},
+		{{Name: "ab", DType: F32}, {Name: "c", DType: F32}}, {{Name: "a", DType: F32}, {Name: "bc", DType: F32}},
+		{{Name: "a", DType: F32, Shape: []int{1 << 7}}}, {{Name: "a", DType: F32, Shape: []int{1 << 14}}},
+	}
+	seen := map[uint64]int{}
+	for i, specs := range layouts {
+		d := mustLayout(t, slices.Clone(specs)).Digest()
+		if j, taken := seen[d]; taken {
+			t.Errorf("%v and %v have one digest", layouts[j], specs)
+		}
+		seen[d] = i
+	}
+}

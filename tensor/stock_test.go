@@ -1,0 +1,201 @@
+package tensor
+
+import (
+	"strings"
+	"testing"
+)
+
+// stockSizes are sizes in bytes around the step of the loops and around powers
+// of two.
+func stockSizes() []int {
+	sizes := []int{0, 1, 7, 8, 9}
+	for k := 4; k <= 14; k += 5 {
+		sizes = append(sizes, 1<<k-1, 1<<k, 1<<k+1)
+	}
+	return sizes
+}
+
+// stockLayouts returns a layout of one tensor for each data type and size.
+func stockLayouts(t testing.TB) []*Layout {
+	var all []*Layout
+	for _, d := range DTypes() {
+		seen := map[int]bool{}
+		for _, n := range stockSizes() {
+			if n /= d.Size(); !seen[n] {
+				all = append(all, vector(t, d, n))
+			}
+			seen[n] = true
+		}
+	}
+	return all
+}
+
+// Whatever bit of an update is wrong, Prove finds it; and a model that arrived
+// with a wrong bit shows in the update. (Large tensors: every 1021st bit.)
+func TestProveFindsEveryBit(t *testing.T) {
+	for _, l := range stockLayouts(t) {
+		model, update := Alloc(l), Alloc(l)
+		key := Key{Seed: 3, Round: 1, Client: 2}
+		Fill(model, 7)
+		if err := Train(update, model, key); err != nil {
+			t.Fatal(err)
+		}
+		if err := Prove(update, model, key); err != nil {
+			t.Fatalf("%v: %v", l.Spec(0), err)
+		}
+		data, step := update.View(0), 1
+		if len(data) > 64 {
+			step = 1021
+		}
+		for bit := 0; bit < 8*len(data); bit += step {
+			data[bit/8] ^= 1 << (bit % 8)
+			if Prove(update, model, key) == nil {
+				t.Fatalf("%v: bit %d of the update is wrong and not found", l.Spec(0), bit)
+			}
+			data[bit/8] ^= 1 << (bit % 8)
+
+			wrong := model.View(0)
+			wrong[bit/8] ^= 1 << (bit % 8)
+			if err := Train(update, model, key); err != nil {
+				t.Fatal(err)
+			}
+			wrong[bit/8] ^= 1 << (bit % 8)
+			if Prove(update, model, key) == nil {
+				t.Fatalf("%v: bit %d of the model was wrong and is not found", l.Spec(0), bit)
+			}
+			if err := Train(update, model, key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Train writes every byte, whatever was there, and nothing behind the tensor.
+func TestTrainWritesEveryByteAndNoOther(t *testing.T) {
+	for _, l := range stockLayouts(t) {
+		model := Alloc(l)
+		Fill(model, 1)
+		key := Key{Seed: 9}
+		var hashes [2]uint64
+		for i, rest := range []byte{0x00, 0xff} {
+			mem := make([]byte, l.Size()+8)
+			for j := range mem {
+				mem[j] = rest
+			}
+			update := NewPackage(l, mem)
+			if err := Train(update, model, key); err != nil {
+				t.Fatal(err)
+			}
+			hashes[i] = update.Hash()
+			for j := l.Payload(); j < len(mem); j++ {
+				if mem[j] != rest {
+					t.Fatalf("%v: byte %d behind the tensor has changed", l.Spec(0), j)
+				}
+			}
+		}
+		if hashes[0] != hashes[1] {
+			t.Errorf("%v: the update depends on what was in its memory", l.Spec(0))
+		}
+	}
+}
+
+func TestFillAndTrainAreSound(t *testing.T) {
+	for _, l := range stockLayouts(t) {
+		model, update := Alloc(l), Alloc(l)
+		for seed := range uint64(3) {
+			Fill(model, seed)
+			sound(t, model)
+			if err := Train(update, model, Key{Seed: seed, Round: int(seed)}); err != nil {
+				t.Fatal(err)
+			}
+			sound(t, update)
+		}
+	}
+}
+
+// Equal keys give equal numbers; another seed, round, client, tensor or position
+// gives others.
+func TestNumbersDependOnTheKey(t *testing.T) {
+	specs := []Spec{{Name: "a", DType: F32, Shape: []int{1000}}, {Name: "b", DType: F32, Shape: []int{1000}}}
+	l := mustLayout(t, specs)
+	model := Alloc(l)
+	Fill(model, 1)
+	if string(model.View(0)) == string(model.View(1)) {
+		t.Error("two tensors have the same first values")
+	}
+	seen := map[uint64]Key{}
+	for seed := range uint64(3) {
+		for round := -1; round < 3; round++ {
+			for client := -1; client < 3; client++ {
+				key := Key{seed, round, client}
+				update := Alloc(l)
+				if err := Train(update, model, key); err != nil {
+					t.Fatal(err)
+				}
+				if other, taken := seen[update.Hash()]; taken {
+					t.Errorf("%+v and %+v give the same update", key, other)
+				}
+				seen[update.Hash()] = key
+				stale := Key{seed, round + 1, client}
+				if Prove(update, model, stale) == nil {
+					t.Errorf("an update of %+v passes for one of %+v", key, stale)
+				}
+			}
+		}
+	}
+	words := map[uint64]bool{}
+	for _, w := range Of[uint64](model.View(0)) {
+		words[w] = true
+	}
+	if n := len(model.View(0)) / 8; len(words) != n {
+		t.Errorf("only %d of %d words are different", len(words), n)
+	}
+}
+
+// The error says where the difference is.
+func TestProveNamesTheDifference(t *testing.T) {
+	l := mustLayout(t, []Spec{{Name: "first", DType: F32, Shape: []int{4}}, {Name: "second", DType: U8, Shape: []int{11}}})
+	model, update := Alloc(l), Alloc(l)
+	Fill(model, 1)
+	if err := Train(update, model, Key{}); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		tensor, at int
+		want       string
+	}{
+		{0, 9, "tensor 0 (first f32 [4]): bytes 8 to 16 are "},
+		{1, 0, "tensor 1 (second u8 [11]): bytes 0 to 8 are "},
+		{1, 10, "tensor 1 (second u8 [11]): bytes 8 to 11 are "},
+	}
+	for _, test := range tests {
+		update.View(test.tensor)[test.at] ^= 0x80
+		if err := Prove(update, model, Key{}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("error %v, want %q in it", err, test.want)
+		}
+		update.View(test.tensor)[test.at] ^= 0x80
+	}
+}
+
+func TestStockChecksLayouts(t *testing.T) {
+	a, b := Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 1))
+	if Train(a, b, Key{}) == nil || Prove(a, b, Key{}) == nil {
+		t.Error("models of two layouts pass")
+	}
+}
+
+// In a session nothing is allocated by the work itself.
+func TestStockAllocatesNothing(t *testing.T) {
+	l := mixedLayout(t)
+	model, update := Alloc(l), Alloc(l)
+	for name, f := range map[string]func(){
+		"fill":  func() { Fill(model, 1) },
+		"train": func() { _ = Train(update, model, Key{}) },
+		"prove": func() { _ = Prove(update, model, Key{}) },
+		"hash":  func() { update.Hash() },
+	} {
+		if n := testing.AllocsPerRun(10, f); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package tensor
+
+import (
+	"fmt"
+	"testing"
+)
+
+// The benchmarks of a round's work move the 64 MiB of a model in 20 tensors. In
+// each, bytes are those of the model, counted once: compare with Copy, which
+// reads and writes as much as Train does.
+
+func benchModels(b *testing.B, d DType, n int) []*Package {
+	b.Helper()
+	specs := make([]Spec, 20)
+	for i := range specs {
+		specs[i] = Spec{Name: fmt.Sprint(i), DType: d, Shape: []int{64 << 20 / 20 / 64 * 64 / d.Size()}}
+	}
+	l := mustLayout(b, specs)
+	all := make([]*Package, n)
+	for i := range all {
+		all[i] = Alloc(l)
+		Fill(all[i], uint64(i))
+	}
+	b.SetBytes(int64(l.Payload()))
+	return all
+}
+
+func BenchmarkCopy(b *testing.B) {
+	p := benchModels(b, F32, 2)
+	for b.Loop() {
+		p[1].CopyFrom(p[0])
+	}
+}
+
+func BenchmarkFill(b *testing.B) {
+	p := benchModels(b, F32, 1)
+	for b.Loop() {
+		Fill(p[0], 1)
+	}
+}
+
+func BenchmarkTrain(b *testing.B) {
+	p := benchModels(b, F32, 2)
+	for b.Loop() {
+		if err := Train(p[1], p[0], Key{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkProve(b *testing.B) {
+	p := benchModels(b, F32, 2)
+	if err := Train(p[1], p[0], Key{}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := Prove(p[1], p[0], Key{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkHash(b *testing.B) {
+	p := benchModels(b, F32, 1)
+	for b.Loop() {
+		p[0].Hash()
+	}
+}
+
+// Fold adds the second of many updates: it reads two models and writes one.
+func BenchmarkFold(b *testing.B) {
+	for _, d := range DTypes() {
+		b.Run("dtype="+d.String(), func(b *testing.B) {
+			p := benchModels(b, d, 2)
+			a := NewAverage(p[0].Layout())
+			if err := a.Begin(p[1], 1); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := a.Fold(p[0], 0.1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkFinish(b *testing.B) {
+	for _, d := range DTypes() {
+		b.Run("dtype="+d.String(), func(b *testing.B) {
+			p := benchModels(b, d, 2)
+			a := NewAverage(p[0].Layout())
+			for b.Loop() {
+				if err := a.Begin(p[1], 1); err != nil {
+					b.Fatal(err)
+				}
+				a.folded, a.weight = 1, 1
+				if err := a.Finish(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
