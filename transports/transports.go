@@ -136,3 +136,11 @@ type Worker interface {
 // InProcess is implemented by a transport that may be unable to leave the
 // server's process. A driver gives such a one goroutines for workers.
 type InProcess interface{ InProcess() bool }
+
+// A Pinger is a Worker that can exchange an empty request and an empty answer
+// with its server over the connection that it has: the least that a call costs,
+// and the floor of transports that make calls. It may be called whenever Receive
+// or Submit may.
+type Pinger interface {
+	Ping(ctx context.Context) error
+}
