@@ -21,8 +21,9 @@ import (
 // out in one gathering write with the request's head, and they come in where
 // they belong.
 type client struct {
-	addr  string
-	fresh bool // a new connection for every request
+	addr     string
+	fresh    bool // a new connection for every request
+	patience patience
 
 	rec            *phase.Recorder
 	sent, received *phase.Counter
@@ -42,7 +43,7 @@ const readBuffer = 32 << 10
 
 func newClient(addr string, fresh bool, rec *phase.Recorder) *client {
 	c := &client{
-		addr: addr, fresh: fresh, rec: rec, id: phase.ID{Lane: -1, Round: -1, Client: -1},
+		addr: addr, fresh: fresh, patience: defaultPatience, rec: rec, id: phase.ID{Lane: -1, Round: -1, Client: -1},
 		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
 	}
 	c.in = bufio.NewReaderSize(c, readBuffer)
@@ -190,7 +191,7 @@ func (c *client) send(q request) error {
 	}
 	c.head = append(h, "\r\n"...)
 	c.all[0] = c.head
-	_ = c.conn.SetWriteDeadline(time.Now().Add(allow(int64(length)))) // if it fails, so does the write
+	_ = c.conn.SetWriteDeadline(c.patience.until(int64(length))) // if it fails, so does the write
 	c.out = net.Buffers(c.all)
 	n, err := c.out.WriteTo(c.conn)
 	c.sent.Add(int(n))
@@ -211,7 +212,7 @@ func (c *client) await(q request, patient bool) (*http.Response, error) {
 	case patient && q.parks:
 		_ = c.conn.SetReadDeadline(time.Time{}) // if it fails, so does the read
 	case patient:
-		_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+		_ = c.conn.SetReadDeadline(c.patience.until(0))
 	}
 	c.headLeft = maxHeader + readBuffer
 	_, err := c.in.Peek(1)
@@ -220,7 +221,7 @@ func (c *client) await(q request, patient bool) (*http.Response, error) {
 		return nil, broken(err)
 	}
 	if patient && q.parks {
-		_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+		_ = c.conn.SetReadDeadline(c.patience.until(0))
 	}
 	answer, err := http.ReadResponse(c.in, nil)
 	c.headLeft = -1
@@ -230,7 +231,7 @@ func (c *client) await(q request, patient bool) (*http.Response, error) {
 	if answer.ContentLength < 0 || answer.StatusCode < 200 {
 		return nil, fmt.Errorf("answer %s without a length", answer.Status)
 	}
-	_ = c.conn.SetReadDeadline(time.Now().Add(allow(answer.ContentLength)))
+	_ = c.conn.SetReadDeadline(c.patience.until(answer.ContentLength))
 	return answer, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"ipcbench/phase"
 )
@@ -41,9 +40,10 @@ func endpoints() []endpoint {
 // An exchange is one request and its answer.
 type exchange struct {
 	*http.Request
-	w       http.ResponseWriter
-	control *http.ResponseController
-	began   bool // the answer's head was written
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	patience patience
+	began    bool // the answer's head was written
 }
 
 // A scratchpad is the memory of one exchange, reused.
@@ -82,7 +82,7 @@ func (s *server) handler() http.Handler {
 		mux.HandleFunc(e.pattern, func(w http.ResponseWriter, r *http.Request) {
 			counter.Add(1)
 			e.served.Add(1)
-			x := &exchange{Request: r, w: w, control: http.NewResponseController(w)}
+			x := &exchange{Request: r, w: w, control: http.NewResponseController(w), patience: s.patience}
 			x.fail(s.guard(e, x))
 		})
 	}
@@ -98,11 +98,13 @@ func (s *server) handler() http.Handler {
 			return
 		}
 		defer s.handlers.Done()
-		// A peer that sends or reads too slowly is given up. The longest wait, for
-		// a job, and long answers set deadlines of their own.
+		// A peer that sends or reads too slowly is given up. One that waits for a job
+		// has nothing to send.
 		control := http.NewResponseController(w)
-		_ = control.SetReadDeadline(time.Now().Add(allow(max(r.ContentLength, 0)))) // a closed connection shows in what follows
-		_ = control.SetWriteDeadline(time.Now().Add(patience))
+		if r.ContentLength != 0 {
+			_ = control.SetReadDeadline(s.patience.until(r.ContentLength)) // a closed connection shows in what follows
+		}
+		_ = control.SetWriteDeadline(s.patience.until(0)) // extended when an answer begins
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -146,7 +148,7 @@ func (x *exchange) head(code int, kind string, n int) {
 		h.Set("Content-Type", kind)
 		h.Set("Content-Length", strconv.Itoa(n))
 	}
-	_ = x.control.SetWriteDeadline(time.Now().Add(allow(int64(n)))) // a closed connection shows in the write
+	_ = x.control.SetWriteDeadline(x.patience.until(int64(n))) // a closed connection shows in the write
 	x.w.WriteHeader(code)
 	x.began = true
 }

@@ -52,11 +52,12 @@ type config struct {
 	local     bool // the transport is the one with shared memory
 	shm       bool // and that is on
 	pool      int  // bytes of each slab, 0 is what is needed
+	patience  patience
 }
 
 func (d driver) config(o transports.Options) config {
 	s := o.Settings
-	c := config{network: s.Get("network"), batch: s.Int("batch"), local: d.local}
+	c := config{network: s.Get("network"), batch: s.Int("batch"), local: d.local, patience: defaultPatience}
 	if d.local {
 		c.shm, c.pool = s.On("shm"), s.Int("pool")
 		return c

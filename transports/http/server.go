@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -24,6 +25,7 @@ type server struct {
 	nonce     string // of this session, so that ids of two sessions differ
 	tables    tables
 	endpoints []endpoint
+	patience  patience
 	count     serverCounters
 
 	models  models
@@ -92,7 +94,7 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never fails
 	s = &server{
-		o: o, tables: t, nonce: hex.EncodeToString(nonce[:]), endpoints: endpoints(),
+		o: o, tables: t, nonce: hex.EncodeToString(nonce[:]), endpoints: endpoints(), patience: c.patience,
 		count: serverCounters{
 			bodyTensors: o.Rec.Counter(phase.BodyTensors), bodyBytes: o.Rec.Counter(phase.BodyBytes),
 			handleTensors: o.Rec.Counter(phase.HandleTensors), handleBytes: o.Rec.Counter(phase.HandleBytes),
@@ -111,7 +113,7 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 	s.addr = addr
 	s.http = &http.Server{
 		Handler:           s.handler(),
-		ReadHeaderTimeout: patience, // bodies have deadlines of their own; an idle connection is a worker that trains
+		ReadHeaderTimeout: time.Duration(c.patience), // bodies have deadlines of their own; an idle connection is a worker that trains
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(io.Discard, "", 0), // what goes wrong is answered, or seen by the lane
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },

@@ -71,6 +71,13 @@ func (s *shared) open(a joinAnswer) bool {
 	return true
 }
 
+// giveUp forgets the lane's slab.
+func (s *shared) giveUp() error {
+	err := s.mem.Close()
+	s.mem, s.updates = nil, nil
+	return err
+}
+
 // reading returns the reader of a slab, nil if it cannot be opened. That is
 // found out once.
 func (s *shared) reading(ref poolRef) *slab.Reader {

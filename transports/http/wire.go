@@ -25,16 +25,18 @@ const (
 	maxDims    = 32
 )
 
-// Every wait for a peer that is in the middle of something is bounded. A body
-// may take patience, and a second more for every paceBytes.
+// A patience bounds every wait for a peer that is in the middle of something. A
+// body may take as long, and a second more for every paceBytes.
+type patience time.Duration
+
 const (
-	patience  = 30 * time.Second
-	paceBytes = 4 << 20
+	defaultPatience = patience(30 * time.Second)
+	paceBytes       = 4 << 20
 )
 
-// allow returns how long n bytes may take.
-func allow(n int64) time.Duration {
-	return patience + time.Duration(n/paceBytes)*time.Second
+// until returns when n bytes must have passed.
+func (p patience) until(n int64) time.Time {
+	return time.Now().Add(time.Duration(p) + time.Duration(n/paceBytes)*time.Second)
 }
 
 // Header fields. A body of tensors is a receipt, a table and the tensors' bytes,

@@ -141,7 +141,11 @@ func (w *worker) join(ctx context.Context) error {
 	if !w.shared.open(a) {
 		return nil
 	}
-	return w.client.do(ctx, w.asks.prove, nil)
+	err = w.client.do(ctx, w.asks.prove, nil)
+	if status := (statusError{}); errors.As(err, &status) {
+		return w.shared.giveUp() // the server looks at other memory: this process is not local
+	}
+	return err
 }
 
 func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {

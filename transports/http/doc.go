@@ -1,0 +1,58 @@
+// Package http moves tensors through a store over HTTP/1.1, as reinforcement-
+// learning systems do, and through shared memory where the peer proves that it is
+// on the same machine.
+//
+//   - [New] is "http". A client costs three exchanges on one kept connection: a
+//     request that parks until there is a job, one for all tensors of the model
+//     (or several, with batch=), and one that carries the update. Tensors are raw
+//     bytes, sent from where they lie and read into their places: no copy but the
+//     kernel's two. With body=json it does what such systems ship: base64 in
+//     JSON, a new connection for every request. That form alone allocates memory
+//     in proportion to the model.
+//   - [Local] is "http-shm". The server's models lie in a slab, and updates in one
+//     slab a lane. Where they lie is told in the answers that exist anyway, so a
+//     local client costs two exchanges without tensors. Whoever is not local gets
+//     bodies from the same store.
+//
+// Whether a peer is local is proved and not concluded from addresses or host
+// names: the worker must open the slab that the server names and find the
+// server's nonce in it, and the server must find in the lane's slab what it told
+// the worker to write there. A tensor that is not in the slab (no room, an
+// element type of another system), or whose generation there is not the one that
+// was told, is fetched as a body: that one alone. Every such fallback is counted
+// with its reason, and the bytes that went either way are, too.
+//
+// A worker reads a model where it lies: not a copy. Its generations are checked
+// before the model is lent and again before the update is sent.
+//
+// The store holds the published model, whose tensors have the ids NAME.0, NAME.1,
+// …, and tensors that clients put:
+//
+//	PUT    /v1/tensors/ID      201, 200 if it replaced one; answers where it lies
+//	GET    /v1/tensors/ID      the bytes; Tensor-Dtype and Tensor-Shape say what they are
+//	DELETE /v1/tensors/ID      204
+//	POST   /v1/batch           ids, one a line, or {"shard_ids": [...]}: all their tensors, in order
+//	POST   /v1/clear           ids: deletes their tensors and says how many there were
+//	GET    /v1/stats           what the store holds, what was asked, what workers have cached
+//	POST   /v1/drain           workers empty their caches before their next job
+//	GET    /v1/ping            204
+//	POST   /v1/lanes/LANE      a worker takes a lane; DELETE gives it back; POST …/local proves that it is local
+//	GET    /v1/jobs/LANE       parks until there is a job; 410 when the session is over
+//	POST   /v1/results/LANE    takes the update of that job
+//
+// An unknown id is 404, in a batch 400 with the list of those missing; what the
+// server cannot read is 400, 411, 413 or 431, what it has no room for 507, what
+// does not fit the state of a lane 409, and what goes wrong inside 500 with its
+// cause. Every wait for a peer that is in the middle of something is bounded. A
+// body that cannot be completed ends short of its Content-Length, and so is never
+// taken for a whole one.
+//
+// In the systems that this is modelled on, the consumer of a tensor fetches it
+// from the process that produced it, and every process is a server. That topology
+// is not the round trip that is measured here: there is one server, and it is the
+// consumer of updates. The store's own endpoints offer it to whoever wants to try.
+//
+// With network=tcp the server listens on the loopback interface: every user of
+// this machine can talk to it. The default is a Unix socket in the session's
+// private directory.
+package http
