@@ -16,6 +16,7 @@ type Phase uint8
 const (
 	None      Phase = iota
 	Round           // server: Reserve of the next model to the last Release
+	Spawn           // server: starting the workers, where every round has its own
 	Reserve         // server: reserving the memory of the next model
 	Publish         // server: handing the current model to the transport
 	Dispatch        // server: giving a client's job to a lane
@@ -26,6 +27,7 @@ const (
 	Collect         // server: waiting for, receiving and decoding the update
 	Fold            // server: adding the update to the next model
 	Release         // server: giving the update's memory back
+	Stop            // server: ending the workers, where every round has its own
 	Encode          // transport: making bytes of tensors
 	Send            // transport: moving bytes out
 	Wait            // transport: waiting for the peer
@@ -37,7 +39,7 @@ const (
 )
 
 var names = [lastPhase + 1]string{
-	"none", "round", "reserve", "publish", "dispatch", "receive", "lend", "train", "submit", "collect", "fold", "release",
+	"none", "round", "spawn", "reserve", "publish", "dispatch", "receive", "lend", "train", "submit", "collect", "fold", "release", "stop",
 	"encode", "send", "wait", "queue", "read", "decode", "copy",
 }
 

@@ -21,7 +21,9 @@ type message struct {
 	Assign  *assignment // to the worker: what it is; first message
 	Mark    *mark       // to the worker: what is measured changes here
 	Stop    *stop       // to the worker: worker functions should end early
+	Ping    *ping       // to the worker of lane 0: all workers are connected
 	Ready   *ready      // to the pool: all lanes are connected
+	Pinged  *pinged     // to the pool: answer to Ping
 	Marked  *marked     // to the pool: answer to Mark
 	Failure *failure    // to the pool: a lane has failed; the process ends
 	Report  *report     // to the pool: all lanes have ended; last message
@@ -42,9 +44,17 @@ type assignment struct {
 	Func       string
 	FuncConfig []byte
 	Samples    int // capacity of the recorder
+	Window     Window
+	Pings      int // that lane 0 makes before its first job
 }
 
 type ready struct{}
+
+type ping struct{}
+
+// pinged holds what each empty call took, in nanoseconds; none if the transport
+// makes no calls.
+type pinged struct{ Samples []int64 }
 
 type mark struct{ Window Window }
 
@@ -76,6 +86,7 @@ type Totals struct {
 	Usage   map[Window]usage.Usage
 	Counts  map[Window]map[string]int64 // counters
 	Memory  usage.Memory                // at the end
+	CPUs    []int                       // that the process could use
 }
 
 // control is one end of a control socket. Any goroutine may send.
@@ -129,6 +140,14 @@ func newMeter(rec *phase.Recorder) *meter {
 	return &meter{rec: rec, usage: map[Window]usage.Usage{}, counts: map[Window]map[string]int64{}}
 }
 
+// begin opens the first window with everything that this process has cost since
+// its start.
+func (m *meter) begin(w Window) {
+	m.window = w
+	// Present, so that their difference from what is read later is present too.
+	m.sinceUsage = usage.Usage{Queue: &usage.Queue{}, IO: &usage.IO{}}
+}
+
 // enter ends the window that is open and begins w.
 func (m *meter) enter(w Window) error {
 	if w == m.window {
@@ -159,8 +178,10 @@ func (m *meter) enter(w Window) error {
 func (m *meter) totals() (Totals, error) {
 	err := m.enter(Outside)
 	memory, memErr := usage.ReadMemory()
+	cpus, cpusErr := Affinity()
 	samples, lost := m.rec.Drain()
-	return Totals{Samples: samples, Lost: lost, Counts: m.counts, Usage: m.usage, Memory: memory}, errors.Join(err, memErr)
+	return Totals{Samples: samples, Lost: lost, Counts: m.counts, Usage: m.usage, Memory: memory, CPUs: cpus},
+		errors.Join(err, memErr, cpusErr)
 }
 
 // awaitClosed waits until done is closed, for d at most.

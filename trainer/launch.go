@@ -52,19 +52,21 @@ const (
 )
 
 // NewProcesses returns the launcher of real worker processes: it runs this
-// executable again, and [Host.MaybeWorker] takes over there.
-func NewProcesses() (Launcher, error) {
+// executable again, and [Host.MaybeWorker] takes over there. Process n is pinned
+// to the processors cpus[n], round and round; without any, none is pinned.
+func NewProcesses(cpus ...[]int) (Launcher, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("trainer: find the executable to start workers from: %w", err)
 	}
-	p := &processes{exe: exe, start: make(chan func()), done: make(chan struct{})}
+	p := &processes{exe: exe, cpus: cpus, start: make(chan func()), done: make(chan struct{})}
 	go p.starter()
 	return p, nil
 }
 
 type processes struct {
 	exe   string
+	cpus  [][]int
 	start chan func()
 	done  chan struct{} // closed when starter has returned
 	once  sync.Once
@@ -112,7 +114,11 @@ func (p *processes) Launch(n int) (Process, error) {
 		Pdeathsig: unix.SIGKILL, // besides the end of the control socket
 	}
 	started := make(chan error)
-	p.start <- func() { started <- c.cmd.Start() }
+	var cpus []int
+	if len(p.cpus) > 0 {
+		cpus = p.cpus[n%len(p.cpus)]
+	}
+	p.start <- func() { started <- pinned(cpus, c.cmd.Start) }
 	if err := <-started; err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("trainer: start worker %d: %w", n, err)

@@ -27,6 +27,14 @@ type Config struct {
 	FuncConfig []byte
 	Launcher   Launcher
 	Samples    int // room for samples in each process; 0 records nothing
+
+	// Window is the one in which the processes begin, so that it holds what their
+	// start costs.
+	Window Window
+
+	// Pings is how many empty calls are made before the first round, if the
+	// transport makes calls: see Pool.Pings.
+	Pings int
 }
 
 // DefaultDepth lets a lane train while its last update waits for its turn to be
@@ -73,6 +81,9 @@ type Pool struct {
 	lanes  []*poolLane
 	procs  []*poolProcess
 
+	spawned time.Duration
+	pings   []int64
+
 	updates chan Update // has room for all updates that may be alive
 	early   []Update    // those of a round that wait for their turn, by index
 
@@ -91,6 +102,7 @@ type poolProcess struct {
 	control *control
 	ready   chan struct{} // closed when all its lanes are connected
 	marked  chan struct{} // answers to marks
+	pinged  chan []int64
 	report  chan Totals
 	failure chan failure // at most one
 }
@@ -111,6 +123,7 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	dir, err := scratch.New(scratch.Roots()[0])
 	if err != nil {
 		return nil, err
@@ -122,7 +135,11 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	}
 	p.meter = newMeter(p.rec)
 	p.updates = make(chan Update, cfg.Workers*cfg.Depth)
-	if err := p.start(ctx); err != nil {
+	err = p.meter.enter(cfg.Window)
+	if err == nil {
+		err = p.start(ctx, began)
+	}
+	if err != nil {
 		_, closeErr := p.Close()
 		return nil, errors.Join(err, closeErr)
 	}
@@ -137,7 +154,7 @@ func (p *Pool) options() transports.Options {
 	}
 }
 
-func (p *Pool) start(ctx context.Context) error {
+func (p *Pool) start(ctx context.Context, began time.Time) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("workers were not connected after %v", startTimeout))
 	defer cancel()
 	t, o := p.cfg.Variant.Transport, p.options()
@@ -158,8 +175,29 @@ func (p *Pool) start(ctx context.Context) error {
 			return p.withStderr(fmt.Errorf("trainer: start: %w", err), w.n)
 		}
 	}
+	p.spawned = time.Since(began)
+	if p.cfg.Pings > 0 {
+		if err := p.ping(ctx, p.procs[0]); err != nil { // it hosts lane 0
+			return p.withStderr(fmt.Errorf("trainer: ping: %w", err), 0)
+		}
+	}
 	p.startLanes()
 	return nil
+}
+
+// ping has w make its empty calls while nobody else does anything.
+func (p *Pool) ping(ctx context.Context, w *poolProcess) error {
+	if err := w.control.send(message{Ping: &ping{}}); err != nil {
+		return err
+	}
+	select {
+	case p.pings = <-w.pinged:
+		return nil
+	case <-p.failed.Done():
+		return context.Cause(p.failed)
+	case <-ctx.Done():
+		return fmt.Errorf("worker %d: %w", w.n, context.Cause(ctx))
+	}
 }
 
 // launch starts process n with its share of the lanes.
@@ -171,7 +209,7 @@ func (p *Pool) launch(n int, o transports.Options) error {
 	w := &poolProcess{
 		Process: proc, n: n, control: newControl(proc.Conn()),
 		ready: make(chan struct{}), marked: make(chan struct{}, 1),
-		report: make(chan Totals, 1), failure: make(chan failure, 1),
+		pinged: make(chan []int64, 1), report: make(chan Totals, 1), failure: make(chan failure, 1),
 	}
 	p.procs = append(p.procs, w)
 	a := assignment{
@@ -180,6 +218,7 @@ func (p *Pool) launch(n int, o transports.Options) error {
 		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth,
 		Dir: o.Dir, Addr: p.server.Addr(),
 		Func: p.cfg.Func, FuncConfig: p.cfg.FuncConfig, Samples: p.cfg.Samples,
+		Window: p.cfg.Window, Pings: p.cfg.Pings,
 	}
 	for lane := n * p.cfg.PerProcess; lane < min((n+1)*p.cfg.PerProcess, p.cfg.Workers); lane++ {
 		a.Lanes = append(a.Lanes, lane)
@@ -205,6 +244,8 @@ func (p *Pool) listen(w *poolProcess) {
 			return
 		case m.Ready != nil:
 			close(w.ready)
+		case m.Pinged != nil:
+			w.pinged <- m.Pinged.Samples
 		case m.Marked != nil:
 			w.marked <- struct{}{}
 		case m.Report != nil:
@@ -273,6 +314,14 @@ func (p *Pool) SetStop(on bool) error {
 
 // Recorder returns the recorder of the server's process, nil if none is kept.
 func (p *Pool) Recorder() *phase.Recorder { return p.rec }
+
+// Spawned returns how long it took until all workers were connected.
+func (p *Pool) Spawned() time.Duration { return p.spawned }
+
+// Pings returns what each empty call on the connection of lane 0 took, in
+// nanoseconds, made while nothing else went on; none if the transport makes no
+// calls.
+func (p *Pool) Pings() []int64 { return p.pings }
 
 // PIDs returns the process ids of the workers, for display.
 func (p *Pool) PIDs() []int {

@@ -108,8 +108,15 @@ func (h Host) serve(conn net.Conn) error {
 	if err == nil {
 		err = c.send(message{Ready: &ready{}})
 	}
+	if err == nil && w.a.Pings > 0 && w.a.Lanes[0] == 0 {
+		err = w.ping(ctx, c, lanes[0])
+	}
 	if err == nil {
 		err = w.train(ctx, lanes)
+	} else {
+		for _, l := range lanes {
+			err = errors.Join(err, l.end.Close())
+		}
 	}
 	if err != nil {
 		f := failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}
@@ -138,6 +145,7 @@ type process struct {
 	fn        Func
 	meter     *meter
 	stop      atomic.Bool
+	quiet     chan struct{} // closed when all workers are connected
 }
 
 type lane struct {
@@ -174,8 +182,10 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		return nil, fmt.Errorf("worker %d: update: %w", a.Process, err)
 	}
 	rec := phase.NewRecorder(a.Samples)
+	meter := newMeter(rec)
+	meter.begin(a.Window)
 	return &process{
-		a: a, transport: h.Transports[i], fn: fn, meter: newMeter(rec),
+		a: a, transport: h.Transports[i], fn: fn, meter: meter, quiet: make(chan struct{}),
 		o: transports.Options{
 			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Dir: a.Dir, Settings: a.Settings, Rec: rec,
@@ -209,8 +219,39 @@ func (w *process) obey(c *control) error {
 			}
 		case m.Stop != nil:
 			w.stop.Store(m.Stop.On)
+		case m.Ping != nil:
+			close(w.quiet)
 		}
 	}
+}
+
+// unmeasured is how many empty calls come before those that count: the first
+// ones open connections and make buffers.
+const unmeasured = 10
+
+// ping measures empty calls on the lane's own connection, before its first job
+// and while nobody else does anything.
+func (w *process) ping(ctx context.Context, c *control, l lane) error {
+	select {
+	case <-w.quiet:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	p, ok := l.end.(transports.Pinger)
+	if !ok {
+		return c.send(message{Pinged: &pinged{}})
+	}
+	samples := make([]int64, 0, w.a.Pings)
+	for i := range unmeasured + w.a.Pings {
+		start := phase.Now()
+		if err := p.Ping(ctx); err != nil {
+			return &laneError{l.n, -1, -1, err}
+		}
+		if i >= unmeasured {
+			samples = append(samples, phase.Now()-start)
+		}
+	}
+	return c.send(message{Pinged: &pinged{Samples: samples}})
 }
 
 // dial connects all lanes of the process.
