@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ipcbench/bench"
+	"ipcbench/report"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// runFlags are what `ipcbench run` was asked for, before it was understood.
+type runFlags struct {
+	transports, models []string
+	workers, clients   []string
+	perProcess, depth  int
+	quick, thorough    bool
+	out, format        string
+	quiet              bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	plan, err := bench.DefaultPlan(bench.Default)
+	if err != nil {
+		panic(err) // the default mode exists
+	}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Measure transports and print a table",
+		Long: strings.TrimSpace(`
+Starts a server and worker processes for every combination of transport, model,
+workers and clients, has them exchange models and updates, proves the data, and
+prints what a round costs. The raw samples go to a JSON file, from which
+ipcbench report makes every other format.
+
+Comma-separated lists make a matrix. A transport takes settings after colons:
+  --transport shm-slab,shm-slab:wait=spin,pickle:elems=on
+A model is a name (ipcbench list models), uniform:SIZE/COUNT, or a file:
+  --model resnet18,uniform:64MiB/20,path/to/model.safetensors
+
+The transport inproc, which never leaves the process, is always measured too:
+overhead is what a round costs beyond the same round there.
+
+Without any flag, a choice of cells is measured in --quick mode.`),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.choose(cmd, &plan); err != nil {
+				return err
+			}
+			return a.run(cmd.Context(), f, plan)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "transports with their settings, or all")
+	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "models")
+	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "workers that train at the same time")
+	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "clients a round, shared out among the workers")
+	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "workers that one process hosts")
+	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "updates of a worker that may wait to be folded, the one in the making included")
+	fs.BoolVar(&f.quick, "quick", false, "a rough answer: few short blocks")
+	fs.BoolVar(&f.thorough, "thorough", false, "a sure answer: many long blocks")
+	fs.DurationVar(&plan.Time, "time", plan.Time, "the most measured time for each cell")
+	fs.IntVar(&plan.Rounds, "rounds", 0, "timed rounds of each cell, instead of --time")
+	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "the fewest blocks of each cell: sessions of fresh processes")
+	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "rounds of a block that do not count, besides the first two")
+	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "stop a cell when its median round is known this well (0.05 is ±5 %)")
+	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "seed of the data and of the order of blocks")
+	fs.StringVar(&plan.Verify, "verify", plan.Verify, "sample proves every eighth round element by element, all every second one")
+	fs.IntVar(&plan.TrainMS, "train-ms", 0, "CPU time in milliseconds that every client's training burns")
+	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh processes for every round, and count that")
+	fs.StringVar(&f.out, "out", "", "the result's file (default ipcbench-TIME.json)")
+	fs.StringVar(&f.format, "format", "text", "what is printed: "+formatNames())
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	return cmd
+}
+
+func formatNames() string {
+	var names []string
+	for _, f := range report.Formats() {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, "|")
+}
+
+// choose settles what the flags leave open: without any flag that says what to
+// run or how long, a quick run of a few cells; flags that were given beat the
+// mode's defaults.
+func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
+	given := cmd.Flags().Changed
+	if f.quick && f.thorough {
+		return usagef("--quick and --thorough: choose one")
+	}
+	mode := bench.Default
+	switch {
+	case f.thorough:
+		mode = bench.Thorough
+	case f.quick, !given("transport") && !given("model") && !given("workers") && !given("clients") && !given("time") && !given("rounds"):
+		mode = bench.Quick
+	}
+	defaults, err := bench.DefaultPlan(mode)
+	if err != nil {
+		return err
+	}
+	asked := *plan
+	*plan = defaults
+	for name, take := range map[string]func(){
+		"time":      func() { plan.Time = asked.Time },
+		"rounds":    func() { plan.Rounds = asked.Rounds },
+		"blocks":    func() { plan.Blocks = asked.Blocks },
+		"warmup":    func() { plan.Warmup = asked.Warmup },
+		"precision": func() { plan.Precision = asked.Precision },
+	} {
+		if given(name) {
+			take()
+		}
+	}
+	plan.Seed, plan.Verify, plan.TrainMS, plan.Respawn = asked.Seed, asked.Verify, asked.TrainMS, asked.Respawn
+	if given("rounds") && plan.Rounds < 1 {
+		return usagef("--rounds %d: want at least 1", plan.Rounds)
+	}
+	return nil
+}
+
+// run measures and presents.
+func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
+	format, err := findFormat(f.format)
+	if err != nil {
+		return err
+	}
+	cells, err := a.cells(f)
+	if err != nil {
+		return err
+	}
+	for _, c := range cells {
+		if err := c.Check(plan); err != nil {
+			return usageError{err}
+		}
+	}
+	out := f.out
+	if out == "" {
+		out = "ipcbench-" + time.Now().Format("20060102-150405") + ".json"
+	}
+	if err := writable(out); err != nil {
+		return err
+	}
+	control, err := transports.NewVariant(a.host.Transports[0], nil)
+	if err != nil {
+		return err
+	}
+	a.mentionLeftovers()
+
+	p := newProgress(a.err, f.quiet)
+	o := bench.Options{Cells: cells, Plan: plan, Control: control, Host: a.host, Command: os.Args}
+	if p != nil {
+		o.Progress = p.show
+	}
+	result, runErr := bench.Run(ctx, o)
+	p.end()
+	if result == nil {
+		return runErr
+	}
+	if len(result.Cells) > 0 {
+		if err := result.WriteFile(out); err != nil {
+			return errors.Join(runErr, err)
+		}
+		if err := format.Write(a.out, result); err != nil {
+			return errors.Join(runErr, err)
+		}
+		fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out)
+	}
+	if result.Partial != "" && runErr == nil {
+		runErr = context.Cause(ctx)
+	}
+	return runErr
+}
+
+func findFormat(name string) (report.Format, error) {
+	for _, f := range report.Formats() {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return report.Format{}, usagef("--format %s: want %s", name, formatNames())
+}
+
+// cells returns the matrix that the flags ask for.
+func (a *app) cells(f runFlags) ([]bench.Spec, error) {
+	variants, err := a.variants(f.transports)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := numbers("--workers", f.workers)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := numbers("--clients", f.clients)
+	if err != nil {
+		return nil, err
+	}
+	var cells []bench.Spec
+	for _, text := range f.models {
+		model, err := models.Parse(text)
+		if err != nil {
+			return nil, hinted{usagef("--model: %w", err), "ipcbench list models"}
+		}
+		for _, w := range workers {
+			for _, c := range clients {
+				for _, v := range variants {
+					cells = append(cells, bench.Spec{
+						Variant: v, Model: model, Workers: w, Clients: c, PerProcess: f.perProcess, Depth: f.depth,
+					})
+				}
+			}
+		}
+	}
+	return cells, nil
+}
+
+func (a *app) variants(texts []string) ([]transports.Variant, error) {
+	var variants []transports.Variant
+	seen := map[string]bool{}
+	add := func(v transports.Variant) {
+		if !seen[v.String()] {
+			seen[v.String()] = true
+			variants = append(variants, v)
+		}
+	}
+	for _, text := range texts {
+		if text == "all" {
+			for _, t := range a.host.Transports {
+				v, err := transports.NewVariant(t, nil)
+				if err != nil {
+					return nil, err
+				}
+				add(v)
+			}
+			continue
+		}
+		v, err := transports.Parse(text, a.host.Transports)
+		if err != nil {
+			return nil, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
+		}
+		add(v)
+	}
+	return variants, nil
+}
+
+func numbers(flag string, texts []string) ([]int, error) {
+	var all []int
+	for _, text := range texts {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, usagef("%s %s: want whole numbers of at least 1", flag, text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// writable makes sure before anything is measured that the result can be kept.
+func writable(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return hinted{usagef("--out: %w", err), "choose another file with --out"}
+	}
+	info, err := f.Stat()
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil && info.Size() == 0 {
+		err = os.Remove(path) // an empty file would look like a result until the run ends
+	}
+	return err
+}
