@@ -60,6 +60,7 @@ var generated = []string{"transports/batched/federationpb"}
 var unsafeFiles = []string{
 	"tensor/cast.go",
 	"futex/word.go",
+	"phase/goroutine.go",
 }
 
 // goFiles calls f with every Go file of the tree and the imports in it.

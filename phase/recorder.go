@@ -13,6 +13,8 @@ type Recorder struct {
 	samples []Sample
 	next    atomic.Int64 // slots claimed, may exceed len(samples)
 
+	profiling *profiling // nil unless goroutines are labelled; set before anybody records
+
 	mu       sync.Mutex // guards counters, which are looked up while setting up
 	counters map[string]*Counter
 }
@@ -33,6 +35,8 @@ type Span struct {
 	id    ID
 	start int64
 	phase Phase
+	mark  bool   // labels only: nothing is recorded
+	outer labels // of the goroutine before the span, where goroutines are labelled
 }
 
 // Begin starts a span of phase p.
@@ -40,13 +44,25 @@ func (r *Recorder) Begin(p Phase, id ID) Span {
 	if r == nil {
 		return Span{}
 	}
-	return Span{r: r, id: id, phase: p, start: Now()}
+	s := Span{r: r, id: id, phase: p, start: Now()}
+	if r.profiling != nil {
+		s.outer = goroutineLabels()
+		setGoroutineLabels(r.profiling.phases[p])
+	}
+	return s
 }
 
-// End records the span. A span may be ended once.
+// End records the span. A span may be ended once, by the goroutine that began
+// it, which then is in the phase again in which it was before.
 func (s Span) End() {
 	if s.r == nil {
 		return
+	}
+	if s.r.profiling != nil {
+		setGoroutineLabels(s.outer)
+		if s.mark {
+			return
+		}
 	}
 	s.r.Add(Sample{
 		Start: s.start, End: Now(), Phase: s.phase,

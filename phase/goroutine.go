@@ -1,0 +1,25 @@
+package phase
+
+import "unsafe"
+
+// labels are the profiler labels of a goroutine, as the runtime keeps them.
+// Nothing here looks into them: they are made by runtime/pprof, read from a
+// goroutine and given back to it.
+//
+// runtime/pprof can set a goroutine's labels but not tell them, and to put back
+// what was there before a span, one has to know it. Neither a lane nor a process
+// tells a goroutine: a library's handler and the lane that waits for it record
+// at the same time. runtime.Stack would name the goroutine, and take longer than
+// most spans. The two functions of the runtime below are what pprof.Do itself is
+// made of, and the runtime promises to keep them and their signatures
+// (golang.org/issue/67401, and the comments at their definitions).
+//
+// Proof: the type is a pointer to what the garbage collector knows and no
+// arithmetic is done with it; it is only ever what the same runtime has returned.
+type labels = unsafe.Pointer
+
+//go:linkname goroutineLabels runtime/pprof.runtime_getProfLabel
+func goroutineLabels() labels
+
+//go:linkname setGoroutineLabels runtime/pprof.runtime_setProfLabel
+func setGoroutineLabels(l labels)

@@ -1,0 +1,163 @@
+package phase
+
+import (
+	"bytes"
+	"context"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+)
+
+// current returns the phase with which the calling goroutine is labelled.
+func current() string {
+	// The labels of a goroutine cannot be asked for, but its children inherit
+	// them, and a profile of goroutines shows those.
+	var wg sync.WaitGroup
+	park, parked := make(chan struct{}), make(chan struct{})
+	wg.Go(func() { parkHere(parked, park) })
+	<-parked
+	defer wg.Wait()
+	defer close(park)
+	var b bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&b, 0); err != nil {
+		return err.Error()
+	}
+	p, err := profile.Parse(&b)
+	if err != nil {
+		return err.Error()
+	}
+	for _, s := range p.Sample {
+		for _, l := range s.Location {
+			for _, line := range l.Line {
+				if strings.HasSuffix(line.Function.Name, "phase.parkHere") {
+					return strings.Join(append(append([]string{}, s.Label[LabelProcess]...), append(s.Label[LabelPhase], s.Label[LabelWindow]...)...), " ")
+				}
+			}
+		}
+	}
+	return "not found"
+}
+
+func parkHere(parked chan<- struct{}, until <-chan struct{}) {
+	close(parked)
+	<-until
+}
+
+// TestLabelsNest: the innermost open span labels its goroutine, and no other; a
+// span that was never ended is forgotten with the one around it.
+func TestLabelsNest(t *testing.T) {
+	r := NewRecorder(100)
+	r.Label("pickle", "cnn", "worker-1")
+	want := func(when, label string) {
+		t.Helper()
+		if got := current(); got != label {
+			t.Errorf("%s: got %q, want %q", when, got, label)
+		}
+	}
+	want("before", "")
+	submit := r.Begin(Submit, ID{})
+	want("in a span", "worker-1 submit")
+	encode := r.Begin(Encode, ID{})
+	send := r.Begin(Send, ID{})
+	want("three deep", "worker-1 send")
+	done := make(chan struct{})
+	go func() { // a handler of a library, at the same time, for the same lane
+		defer close(done)
+		read := r.Begin(Read, ID{})
+		want("elsewhere", "worker-1 read")
+		read.End()
+		want("elsewhere, after its span", "worker-1 send") // inherited
+	}()
+	<-done
+	send.EndAs(ID{Lane: 3})
+	want("two deep", "worker-1 encode")
+	mark := r.Mark(Read)
+	want("in a mark", "worker-1 read")
+	mark.End()
+	encode.End()
+	want("one deep", "worker-1 submit")
+	r.Begin(Wait, ID{}) // a call that failed
+	submit.End()
+	want("after", "")
+	outside := r.Outside()
+	want("outside", "worker-1 outside")
+	outside.End()
+	want("after that", "")
+	if n := r.Len(); n != 4 {
+		t.Errorf("%d samples, want 4: marks are not recorded", n)
+	}
+}
+
+// TestLabelsKeepOthers: labels that the program had set come back.
+func TestLabelsKeepOthers(t *testing.T) {
+	r := NewRecorder(1)
+	r.Label("pickle", "cnn", "server")
+	pprof.Do(context.Background(), pprof.Labels(LabelPhase, "mine"), func(context.Context) {
+		r.Begin(Fold, ID{}).End()
+		if got := current(); got != "mine" {
+			t.Errorf("got %q, want mine", got)
+		}
+	})
+}
+
+// TestSpansAllocateNothing, labelled or not.
+func TestSpansAllocateNothing(t *testing.T) {
+	off, on := NewRecorder(10), NewRecorder(10)
+	on.Label("pickle", "cnn", "server")
+	for _, tt := range []struct {
+		name string
+		rec  *Recorder
+	}{{"no recorder", nil}, {"off", off}, {"on", on}} {
+		if n := testing.AllocsPerRun(100, func() {
+			outer := tt.rec.Begin(Collect, ID{Lane: 1})
+			tt.rec.Mark(Read).End()
+			tt.rec.Begin(Decode, ID{Lane: 1}).EndAs(ID{Lane: 2})
+			outer.End()
+		}); n != 0 {
+			t.Errorf("%s: %v allocations for two spans and a mark, want none", tt.name, n)
+		}
+	}
+}
+
+// TestProfileShowsPhases: what burns CPU time in a span is found under its
+// phase.
+func TestProfileShowsPhases(t *testing.T) {
+	r := NewRecorder(1)
+	r.Label("shm-slab", "histology", "server")
+	var b bytes.Buffer
+	if err := pprof.StartCPUProfile(&b); err != nil {
+		t.Skip(err) // go test -cpuprofile is taking one
+	}
+	span := r.Begin(Decode, ID{})
+	x := 1.0
+	for start := time.Now(); time.Since(start) < 200*time.Millisecond; {
+		for range 1000 {
+			x = x*1.0000001 + 1
+		}
+	}
+	span.End()
+	pprof.StopCPUProfile()
+	p, err := profile.Parse(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range p.Sample {
+		if s.HasLabel(LabelPhase, "decode") && s.HasLabel(LabelTransport, "shm-slab") && s.HasLabel(LabelModel, "histology") && s.HasLabel(LabelProcess, "server") {
+			return
+		}
+	}
+	t.Errorf("none of %d samples has the phase's labels (%v)", len(p.Sample), x)
+}
+
+func BenchmarkLabelledSpan(b *testing.B) {
+	r := NewRecorder(0)
+	r.Label("pickle", "cnn", "server")
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Begin(Copy, ID{}).End()
+	}
+}
