@@ -1,0 +1,45 @@
+package tensor_test
+
+import (
+	"fmt"
+	"log"
+
+	"ipcbench/tensor"
+)
+
+// A result with tensors in it is taken apart, its tensors are written where a
+// transport wants them, and it is put together again at the other end.
+func ExampleDetach() {
+	type Result struct {
+		Loss   float64
+		Params map[string]*tensor.Tensor
+	}
+	bias, err := tensor.NewTensor(tensor.F32, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	copy(tensor.Of[float32](bias.Data), []float32{0.5, -1})
+
+	d, err := tensor.Detach(Result{0.25, map[string]*tensor.Tensor{"bias": bias}}, tensor.DefaultDepth)
+	if err != nil {
+		log.Fatal(err)
+	}
+	layout, err := tensor.NewLayout(d.Specs)
+	if err != nil {
+		log.Fatal(err)
+	}
+	p := tensor.Alloc(layout) // or a package that a transport lends
+	if err := d.CopyTo(p); err != nil {
+		log.Fatal(err)
+	}
+
+	var r Result
+	if err := tensor.Attach(p.Receipt, p, &r); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Specs)
+	fmt.Println(r.Loss, tensor.Of[float32](r.Params["bias"].Data))
+	// Output:
+	// [{Params.bias f32 [2]}]
+	// 0.25 [0.5 -1]
+}
