@@ -57,5 +57,9 @@ func (a *app) mentionLeftovers() {
 	for _, l := range left {
 		bytes += l.Bytes
 	}
-	fmt.Fprintf(a.err, "ipcbench: %d killed runs have left %s behind; ipcbench clean removes it\n", len(left), tensor.FormatBytes(int(bytes)))
+	runs := "a killed run has"
+	if len(left) > 1 {
+		runs = fmt.Sprintf("%d killed runs have", len(left))
+	}
+	fmt.Fprintf(a.err, "ipcbench: %s left %s behind; ipcbench clean removes it\n", runs, tensor.FormatBytes(int(bytes)))
 }

@@ -25,7 +25,7 @@ type progress struct {
 // How often it draws.
 const (
 	liveEvery  = 100 * time.Millisecond
-	plainEvery = 5 * time.Second
+	plainEvery = time.Second // and ten times that while nothing new has begun
 )
 
 func newProgress(w io.Writer, quiet bool) *progress {
@@ -45,11 +45,11 @@ func (p *progress) show(s bench.Progress) {
 	if p.live {
 		every = liveEvery
 	}
-	if now := time.Now(); now.Sub(p.last) < every {
+	now := time.Now()
+	if now.Sub(p.last) < every || !p.live && s.What == p.what && now.Sub(p.last) < 10*every {
 		return
-	} else {
-		p.last = now
 	}
+	p.last, p.what = now, s.What
 	line := fmt.Sprintf("%3.0fs  block %d of %d  %s", s.Elapsed.Seconds(), min(s.Done+1, s.Plan), s.Plan, s.What)
 	if s.Round > 0 {
 		line += fmt.Sprintf("  round %d", s.Round)
