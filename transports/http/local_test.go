@@ -1,0 +1,435 @@
+package http
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/phase"
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/internal/slab"
+)
+
+// A2, A20: a local client costs two exchanges, none of them with tensors; the
+// metadata rides on the answers that exist anyway.
+func TestLocalClientCostsTwoExchanges(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 20, 1000), 2)
+	m := r.publish(1)
+	before := r.counts(0)
+	for i := range 5 {
+		r.exchange(0, transports.Job{Client: i}, m)
+	}
+	got := r.counts(0)
+	for name, n := range before {
+		got[name] -= n
+	}
+	wantCounts(t, "worker", got, map[string]int64{
+		phase.Calls + "jobs": 5, phase.Calls + "results": 5, phase.Calls + "batch": 0,
+		phase.Calls + "join": 0, phase.Calls + "prove": 0,
+		phase.HandleTensors: 5 * 20, phase.HandleBytes: 5 * 20_000, phase.BodyTensors: 0, phase.BodyBytes: 0, phase.Copied: 0,
+	})
+	wantCounts(t, "server", r.counts(-1), map[string]int64{
+		phase.Served + "jobs": 5, phase.Served + "results": 5, phase.Served + "batch": 0,
+		phase.HandleTensors: 5 * 20, phase.HandleBytes: 5 * 20_000, phase.BodyTensors: 0, phase.BodyBytes: 0,
+	})
+	for name, n := range r.counts(0) {
+		if strings.HasPrefix(name, phase.Fallback) && n != 0 {
+			t.Errorf("%s: %d, want none", name, n)
+		}
+	}
+	if got[phase.WireReceived]+got[phase.WireSent] > 5*4096 {
+		t.Errorf("%d bytes received and %d sent by 5 clients: tensors went through the socket", got[phase.WireReceived], got[phase.WireSent])
+	}
+}
+
+// A4, A5, A6: of a model whose shards are partly in the slab and partly not,
+// those that are there are read there, the others come in one request, in
+// order; a damaged shard falls back alone, and nothing is read twice.
+func TestPartialFallback(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
+	m := r.publish(1)
+	pool, err := os.OpenFile(r.s.pools.models.ref.Path, os.O_RDWR, 0)
+	check(t, err)
+	defer pool.Close()
+	for _, i := range []int{2, 3, 7} { // their generations, which stand before them
+		h := r.s.pools.models.slots[r.s.pools.models.current].handles[i]
+		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(h.Offset)-slab.Align)
+		check(t, err)
+	}
+	r.exchange(0, transports.Job{}, m)
+	wantCounts(t, "damaged", r.counts(0), map[string]int64{
+		phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
+		phase.HandleTensors: 7, phase.HandleBytes: 7000, phase.Fallback + fallbackStale: 3,
+	})
+	m = r.publish(2) // the next model is whole
+	r.exchange(0, transports.Job{Round: 1}, m)
+	wantCounts(t, "whole", r.counts(0), map[string]int64{phase.Calls + "batch": 1, phase.HandleTensors: 17})
+}
+
+// A12, A13: what the slab has no room for goes as a body, and is counted; so
+// does a type that it does not hold; all ten types go through it.
+func TestFallbacks(t *testing.T) {
+	t.Run("full", func(t *testing.T) {
+		r := open(t, "http-shm:pool=128B", layout(t, tensor.Spec{Name: "kilobyte", DType: tensor.U8, Shape: []int{1024}}), 1)
+		m := r.publish(1)
+		r.exchange(0, transports.Job{}, m)
+		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackFull: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
+		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackFull: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
+		h := r.client()
+		data := pattern(1, 1024)
+		if ref := r.put(h, "kb", data); ref.Pool != nil || ref.Handle != "" || ref.Fallback != fallbackFull {
+			t.Errorf("put: got %+v, want no metadata", ref)
+		}
+		if a := r.ask(h, "GET", "/v1/tensors/kb", nil); !bytes.Equal(a.body, data) {
+			t.Error("get: other bytes")
+		}
+	})
+	t.Run("partly full", func(t *testing.T) {
+		// One model and a half fit, and one update: of two models alive at once the
+		// second one is half on the heap.
+		r := open(t, "http-shm:pool=6000B", vectors(t, 4, 900), 1)
+		for round := range 6 {
+			r.exchange(0, transports.Job{Round: round}, r.publish(uint64(round)))
+		}
+		got := r.counts(0)
+		if full := got[phase.Fallback+fallbackFull]; full == 0 || full != got[phase.BodyTensors] || got[phase.HandleTensors] != 24-full {
+			t.Errorf("got %v, want some of 24 tensors each way", got)
+		}
+	})
+	t.Run("dtypes", func(t *testing.T) {
+		r := start(t, "http-shm", vectors(t, 1, 1), 1)
+		h := r.client()
+		for _, name := range []string{"c64", "f8", "qint4"} {
+			a := r.ask(h, "PUT", "/v1/tensors/"+name, []byte("12345678"), fieldDType, name, fieldShape, "1,1")
+			if a.code != 201 || strings.Contains(string(a.body), "pool") || !strings.Contains(string(a.body), `"fallback":"dtype"`) {
+				t.Errorf("%s: got %d %s, want no metadata", name, a.code, a.body)
+			}
+			if a := r.ask(h, "GET", "/v1/tensors/"+name, nil); string(a.body) != "12345678" || a.head.Get(fieldDType) != name {
+				t.Errorf("%s: got %q %v", name, a.body, a.head)
+			}
+		}
+		for _, d := range tensor.DTypes() {
+			a := r.ask(h, "PUT", "/v1/tensors/"+d.String(), pattern(1, 3*d.Size()), fieldDType, d.String(), fieldShape, "3")
+			if a.code != 201 || !strings.Contains(string(a.body), `"pool"`) {
+				t.Errorf("%v: got %d %s, want metadata", d, a.code, a.body)
+			}
+		}
+	})
+	t.Run("off", func(t *testing.T) { // A30
+		before := segments(t)
+		r := open(t, "http-shm:shm=off", vectors(t, 3, 100), 1)
+		r.exchange(0, transports.Job{}, r.publish(1))
+		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackOff: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
+		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackOff: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
+		if ref := r.put(r.client(), "t", []byte{1}); ref.Pool != nil || ref.Fallback != fallbackOff {
+			t.Errorf("put: got %+v", ref)
+		}
+		for name := range segments(t) {
+			if _, was := before[name]; !was {
+				t.Errorf("shared memory is off, and there is %s", name)
+			}
+		}
+	})
+}
+
+// segments returns the files in sessions' directories of shared memory, with
+// their sizes.
+func segments(t *testing.T) map[string]int64 {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(scratch.SharedMemory, "ipcbench-*", "*"))
+	check(t, err)
+	all := map[string]int64{}
+	for _, name := range found {
+		if info, err := os.Stat(name); err == nil && filepath.Base(name) != "lock" {
+			all[name] = info.Size()
+		}
+	}
+	return all
+}
+
+// A7, A29, A30: a writer has one segment, however many tensors it writes; it is
+// there before the first one; its size is the one that was asked for.
+func TestSegments(t *testing.T) {
+	for _, tensors := range []int{1, 300} {
+		r := open(t, "http-shm:pool=1MiB", vectors(t, tensors, 64), 3)
+		names := map[string]int{}
+		for name, size := range segments(t) {
+			if filepath.Dir(name) != r.s.pools.dir.Path() {
+				continue // another session's
+			}
+			names[filepath.Base(name)]++
+			if size != 4096+1<<20 {
+				t.Errorf("%s has %d bytes, want 1 MiB and a header", name, size)
+			}
+		}
+		if len(names) != 4 || names["models"] != 1 || names["updates-0"] != 1 || names["updates-2"] != 1 {
+			t.Errorf("%d tensors: segments %v, want one of the server and one a lane", tensors, names)
+		}
+	}
+}
+
+// A20, A22: a stored tensor's metadata is complete, and enough to read it in
+// place; a reader that is late notices; a view of the server's is not reused.
+func TestStoredMetadata(t *testing.T) {
+	r := start(t, "http-shm", vectors(t, 1, 1), 1)
+	h := r.client()
+	data := pattern(1, 5000)
+	ref := r.put(h, "t", data)
+	if ref.Pool == nil || ref.Handle == "" || ref.Fallback != "" || ref.Bytes != 5000 {
+		t.Fatalf("got %+v, want complete metadata", ref)
+	}
+	nonce, err := ref.Pool.nonce()
+	check(t, err)
+	handle, err := ref.Handle.decode()
+	check(t, err)
+	reader, err := slab.OpenReader(ref.Pool.Path, nonce)
+	check(t, err)
+	defer reader.Close()
+	view, err := reader.View(handle, ref.Bytes)
+	check(t, err)
+	if !bytes.Equal(view, data) {
+		t.Error("other bytes in the slab")
+	}
+	shard, err := r.s.store.find([]byte("t")) // as a request that is being answered
+	check(t, err)
+	if a := r.ask(h, "DELETE", "/v1/tensors/t", nil); a.code != 204 {
+		t.Errorf("delete: got %d", a.code)
+	}
+	for i := range 10 {
+		r.put(h, fmt.Sprint("u", i), pattern(2, 5000))
+	}
+	if !bytes.Equal(shard.data, data) {
+		t.Error("the memory of a tensor was reused while it was being sent")
+	}
+	shard.done()
+	if err := reader.Check(handle); !errors.Is(err, slab.ErrStale) {
+		t.Errorf("after delete: got %v, want a stale handle", err)
+	}
+}
+
+// A14, A22: a model that is replaced while a worker reads it is noticed before
+// the update is sent.
+func TestModelIsCheckedAfterUse(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 3, 100), 1)
+	r.publish(1)
+	check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+	w := r.workers[0]
+	_, _, err := w.Receive(t.Context())
+	check(t, err)
+	u, err := w.Reserve()
+	check(t, err)
+	r.publish(2) // which no server does before the update was collected
+	err = w.Submit(t.Context(), u)
+	if !errors.Is(err, slab.ErrStale) {
+		t.Errorf("submit: got %v, want a stale handle", err)
+	}
+	_, err = r.s.Collect(t.Context(), 0)
+	wantError(t, "collect", err, "connection was lost")
+}
+
+// A4: who claims to be local has to prove it: a lane's slab has to hold what the
+// server said.
+func TestLocalityIsProved(t *testing.T) {
+	join := func(t *testing.T, r *rig) (*client, joinAnswer) {
+		t.Helper()
+		c := newClient(r.s.Addr(), false, nil)
+		t.Cleanup(c.close)
+		var a joinAnswer
+		check(t, c.do(t.Context(), newAsks(r.o, 0).join, func(q *http.Response) error { return readJSON(q, &a) }))
+		return c, a
+	}
+	t.Run("no proof", func(t *testing.T) {
+		r := start(t, "http-shm", vectors(t, 1, 100), 1)
+		c, _ := join(t, r)
+		wantError(t, "prove", c.do(t.Context(), newAsks(r.o, 0).prove, nil), "does not hold the challenge")
+		m := r.publish(1)
+		check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+		var job jobAnswer
+		check(t, c.do(t.Context(), newAsks(r.o, 0).jobs, func(q *http.Response) error { return readJSON(q, &job) }))
+		if job.Update != "" {
+			t.Errorf("a stranger is offered the lane's slab: %+v", job)
+		}
+		// It claims all the same that its update lies there.
+		q := newAsks(r.o, 0).results
+		q.handle, q.kind = encodeHandle(slab.Handle{Length: uint64(r.o.Up.Size()), Generation: 1}), typeRaw
+		q.fields = []field{{fieldRound, 0}, {fieldClient, 0}, {fieldReceipt, 0}, {fieldCache, 0}, {fieldCached, 0}}
+		wantError(t, "results", c.do(t.Context(), q, nil), "409")
+		// A body is taken.
+		q.handle, q.body = "", [][]byte{r.s.tables.up.bytes, m.View(0)}
+		check(t, c.do(t.Context(), q, nil))
+		p, err := r.s.Collect(t.Context(), 0)
+		check(t, err)
+		if p.Hash() != m.Hash() {
+			t.Error("other bytes")
+		}
+		p.Release()
+		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackRemote: 1})
+	})
+	t.Run("wrong nonce", func(t *testing.T) {
+		r := start(t, "http-shm", vectors(t, 1, 100), 1)
+		o := r.o
+		o.Rec = phase.NewRecorder(10)
+		s := newShared(o)
+		_, a := join(t, r)
+		a.Updates.Nonce, a.Models.Nonce = strings.Repeat("00", 16), strings.Repeat("11", 16)
+		if s.open(a) || s.reading(*a.Models) != nil {
+			t.Error("opened a slab with another nonce")
+		}
+		check(t, s.close())
+	})
+	t.Run("other connection", func(t *testing.T) {
+		r := open(t, "http-shm", vectors(t, 1, 100), 1)
+		c := newClient(r.s.Addr(), false, nil)
+		t.Cleanup(c.close)
+		wantError(t, "prove", c.do(t.Context(), newAsks(r.o, 0).prove, nil), "another connection")
+		wantError(t, "leave", c.do(t.Context(), newAsks(r.o, 0).leave, nil), "another connection")
+		wantError(t, "jobs", c.do(t.Context(), newAsks(r.o, 0).jobs, nil), "another connection")
+		r.exchange(0, transports.Job{}, r.publish(1))
+	})
+	t.Run("stale handle", func(t *testing.T) { // A21
+		r := open(t, "http-shm", vectors(t, 1, 100), 1)
+		r.publish(1)
+		check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+		w := r.workers[0]
+		_, _, err := w.Receive(t.Context())
+		check(t, err)
+		u, err := w.Reserve()
+		check(t, err)
+		h, err := w.handle.decode()
+		check(t, err)
+		h.Generation--
+		w.handle = encodeHandle(h)
+		wantError(t, "submit", w.Submit(t.Context(), u), "stale")
+	})
+}
+
+// A21: a job that does not say where its model lies is refused, and not read.
+func TestRunsAreChecked(t *testing.T) {
+	o := transports.Options{Down: vectors(t, 4, 100), Up: vectors(t, 4, 100)}
+	good := slab.Handle{Offset: 64, Length: 100, Generation: 1}
+	after, err := next(good, 100)
+	check(t, err)
+	for name, c := range map[string]struct {
+		runs []run
+		ok   bool
+	}{
+		"none":             {nil, true},
+		"all":              {[]run{{0, 4, encodeHandle(good)}}, true},
+		"some":             {[]run{{1, 2, encodeHandle(good)}}, true},
+		"two":              {[]run{{0, 1, encodeHandle(good)}, {3, 1, encodeHandle(after)}}, true},
+		"no handle":        {[]run{{0, 4, ""}}, false},
+		"half a handle":    {[]run{{0, 4, encodeHandle(good)[:55]}}, false},
+		"not hexadecimal":  {[]run{{0, 4, "zz" + encodeHandle(good)[2:]}}, false},
+		"negative first":   {[]run{{-1, 1, encodeHandle(good)}}, false},
+		"first beyond":     {[]run{{4, 1, encodeHandle(good)}}, false},
+		"too many":         {[]run{{1, 4, encodeHandle(good)}}, false},
+		"count overflows":  {[]run{{3, 1<<63 - 1, encodeHandle(good)}}, false},
+		"empty":            {[]run{{0, 0, encodeHandle(good)}}, false},
+		"overlap":          {[]run{{0, 2, encodeHandle(good)}, {1, 1, encodeHandle(after)}}, false},
+		"other length":     {[]run{{0, 1, encodeHandle(slab.Handle{Offset: 64, Length: 99, Generation: 1})}}, false},
+		"huge length":      {[]run{{0, 1, encodeHandle(slab.Handle{Offset: 64, Length: 1 << 63, Generation: 1})}}, false},
+		"no generation":    {[]run{{0, 1, encodeHandle(slab.Handle{Offset: 64, Length: 100})}}, false},
+		"offset overflows": {[]run{{0, 2, encodeHandle(slab.Handle{Offset: 1<<64 - 64, Length: 100, Generation: 1})}}, false},
+	} {
+		if err := newShared(o).locate(c.runs); (err == nil) != c.ok {
+			t.Errorf("%s: got error %v", name, err)
+		}
+	}
+}
+
+// A26: two sessions in one process know nothing of each other.
+func TestSessionsAreIndependent(t *testing.T) {
+	a, b := open(t, "http-shm", vectors(t, 2, 100), 1), open(t, "http-shm", vectors(t, 2, 100), 1)
+	ma, mb := a.publish(1), b.publish(2)
+	a.exchange(0, transports.Job{}, ma)
+	check(t, a.workers[0].Close())
+	check(t, a.s.Shutdown(t.Context()))
+	b.exchange(0, transports.Job{}, mb)
+}
+
+// A15, A16, A28: a shutdown while tensors are being written: no crash, nothing
+// left, and a second one does nothing.
+func TestShutdownDuringWrites(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 2, 100), 1)
+	r.publish(1)
+	for i := range 4 {
+		c := r.raw()
+		fmt.Fprintf(c, "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i)
+	}
+	r.put(r.client(), "whole", []byte("whole"))
+	dir := r.s.pools.dir.Path()
+	check(t, r.workers[0].Close())
+	within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
+	check(t, r.s.Shutdown(t.Context()))
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", dir, err)
+	}
+}
+
+// A19: a thousand steps leave the slabs where the second one put them.
+func TestStepsAreFlat(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 7, 1000), 1)
+	steps := 100
+	if os.Getenv("IPCBENCH_SOAK") != "" {
+		steps = 2000
+	}
+	for i := range 3 {
+		r.exchange(0, transports.Job{Round: i}, r.publish(uint64(i)))
+	}
+	before := r.s.pools.models.pool.Stats()
+	for i := range steps {
+		r.exchange(0, transports.Job{Round: i}, r.publish(uint64(i)))
+	}
+	if after := r.s.pools.models.pool.Stats(); after.HighWater != before.HighWater || after.Used != before.Used {
+		t.Errorf("after %d steps %+v, before %+v", steps, after, before)
+	}
+	wantCounts(t, "worker", r.counts(0), map[string]int64{phase.BodyTensors: 0, phase.HandleTensors: int64(7 * (steps + 3))})
+}
+
+// The slab's own file does not help a reader whose header was damaged (A3): it
+// is remote then, and the session goes on with bodies.
+func TestDamagedHeader(t *testing.T) {
+	r := start(t, "http-shm", vectors(t, 3, 100), 1)
+	for _, ref := range []*poolRef{r.s.pools.models.ref, r.s.pools.lanes[0].ref} {
+		f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
+		check(t, err)
+		_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, 1), 8) // another capacity
+		check(t, errors.Join(err, f.Close()))
+	}
+	r.dial(0)
+	r.exchange(0, transports.Job{}, r.publish(1))
+	wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackRemote: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
+	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackRemote: 3})
+}
+
+func FuzzRuns(f *testing.F) {
+	h := slab.Handle{Offset: 64, Length: 100, Generation: 1}.Append(nil)
+	f.Add(0, 4, h, 2, 1, h)
+	f.Add(-1, 1<<62, h[:20], 3, 1, h)
+	f.Fuzz(func(t *testing.T, first, count int, h []byte, first2, count2 int, h2 []byte) {
+		o := transports.Options{Down: vectors(t, 4, 100), Up: vectors(t, 1, 1)}
+		runs := []run{
+			{first, count, hexHandle(hex.EncodeToString(h))},
+			{first2, count2, hexHandle(hex.EncodeToString(h2))},
+		}
+		s := newShared(o)
+		if s.locate(runs) != nil {
+			return
+		}
+		if count+count2 > 4 {
+			t.Errorf("accepted %v", runs)
+		}
+		if _, _, err := s.model(jobAnswer{Runs: runs, Pool: &poolRef{Path: "/nowhere"}}, &heapMemory{o: o}, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,253 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// limit is when a wait in a test becomes a failure.
+const limit = 20 * time.Second
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A rig is a server and its workers in this process, driven call by call.
+type rig struct {
+	t       testing.TB
+	d       driver
+	o       transports.Options
+	c       config
+	s       *server
+	workers []*worker
+	recs    []*phase.Recorder // of the workers
+}
+
+// start opens a session of variant, such as "http:batch=2", without workers.
+// change may change what no setting does.
+func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*config)) *rig {
+	t.Helper()
+	v, err := transports.Parse(variant, []transports.Transport{New(), Local()})
+	check(t, err)
+	dir, err := scratch.New(t.TempDir())
+	check(t, err)
+	r := &rig{t: t, d: v.Transport.(driver), o: transports.Options{
+		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: dir.Path(),
+		Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
+	}}
+	r.c = r.d.config(r.o)
+	for _, f := range change {
+		f(&r.c)
+	}
+	check(t, r.d.Check(r.o))
+	r.s, err = newServer(t.Context(), r.o, r.c)
+	check(t, err)
+	t.Cleanup(func() {
+		for _, w := range r.workers {
+			_ = w.Close() // some tests have broken it
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		_ = r.s.Shutdown(ctx) // some tests have closed it
+		check(t, dir.Close())
+	})
+	return r
+}
+
+// open is start with a worker for every lane.
+func open(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*config)) *rig {
+	t.Helper()
+	r := start(t, variant, l, lanes, change...)
+	for n := range lanes {
+		r.dial(n)
+	}
+	return r
+}
+
+func (r *rig) dial(lane int) *worker {
+	r.t.Helper()
+	o := r.o
+	o.Rec = phase.NewRecorder(1 << 10)
+	w, err := dial(r.t.Context(), r.s.Addr(), lane, o, r.c)
+	check(r.t, err)
+	w.client.patience = r.c.patience
+	r.workers, r.recs = append(r.workers, w), append(r.recs, o.Rec)
+	return w
+}
+
+// publish makes a model with the given seed current.
+func (r *rig) publish(seed uint64) *tensor.Package {
+	r.t.Helper()
+	m, err := r.s.Reserve()
+	check(r.t, err)
+	tensor.Fill(m, seed)
+	check(r.t, r.s.Publish(r.t.Context(), m))
+	return m
+}
+
+func key(j transports.Job) tensor.Key { return tensor.Key{Seed: 5, Round: j.Round, Client: j.Client} }
+
+// train is one job of w, from Receive to Submit.
+func train(ctx context.Context, w *worker) error {
+	j, model, err := w.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	u, err := w.Reserve()
+	if err != nil {
+		return err
+	}
+	if err := tensor.Train(u, model, key(j)); err != nil {
+		return err
+	}
+	return w.Submit(ctx, u)
+}
+
+// exchange sends a job through lane n, checks the update and releases it.
+func (r *rig) exchange(n int, j transports.Job, model *tensor.Package) {
+	r.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- train(r.t.Context(), r.workers[n]) }()
+	check(r.t, r.s.Dispatch(r.t.Context(), n, j))
+	p, err := r.s.Collect(r.t.Context(), n)
+	check(r.t, errors.Join(err, <-done))
+	check(r.t, tensor.Prove(p, model, key(j)))
+	p.Release()
+}
+
+// counts returns the counters of worker n, or of the server if n is -1.
+func (r *rig) counts(n int) map[string]int64 {
+	if n < 0 {
+		return r.o.Rec.Counts()
+	}
+	return r.recs[n].Counts()
+}
+
+// wantCounts checks counters; those that are not named are not looked at.
+func wantCounts(t testing.TB, who string, got, want map[string]int64) {
+	t.Helper()
+	for name, n := range want {
+		if got[name] != n {
+			t.Errorf("%s: counter %s is %d, want %d", who, name, got[name], n)
+		}
+	}
+}
+
+// client is an ordinary HTTP client for the rig's server.
+func (r *rig) client() *http.Client {
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialAddr(ctx, r.s.Addr()) },
+	}
+	r.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: limit}
+}
+
+// A reply is an answer with its body.
+type reply struct {
+	code int
+	head http.Header
+	body []byte
+}
+
+// ask makes one request. head is name, value, name, value, ….
+func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...string) reply {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://ipcbench"+path, bytes.NewReader(body))
+	check(r.t, err)
+	for pair := range slices.Chunk(head, 2) {
+		q.Header.Set(pair[0], pair[1])
+	}
+	a, err := c.Do(q)
+	check(r.t, err)
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	check(r.t, err)
+	return reply{a.StatusCode, a.Header, text}
+}
+
+// put stores a tensor of bytes and returns where it lies.
+func (r *rig) put(c *http.Client, id string, data []byte) (ref tensorRef) {
+	r.t.Helper()
+	a := r.ask(c, "PUT", "/v1/tensors/"+id, data, fieldDType, "u8", fieldShape, fmt.Sprint(len(data)))
+	if a.code != http.StatusCreated {
+		r.t.Fatalf("put %s: got %d %s, want 201", id, a.code, a.body)
+	}
+	check(r.t, json.Unmarshal(a.body, &ref))
+	return ref
+}
+
+// raw opens a connection to the server for requests that no client would make.
+func (r *rig) raw() net.Conn {
+	r.t.Helper()
+	c, err := dialAddr(r.t.Context(), r.s.Addr())
+	check(r.t, err)
+	check(r.t, c.SetDeadline(time.Now().Add(limit)))
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// pattern returns n bytes that depend on seed and position.
+func pattern(seed, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8 + seed*31)
+	}
+	return b
+}
+
+func layout(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout(specs)
+	check(t, err)
+	return l
+}
+
+// vectors is a layout of n tensors of size bytes each.
+func vectors(t testing.TB, n, size int) *tensor.Layout {
+	t.Helper()
+	specs := make([]tensor.Spec, n)
+	for i := range specs {
+		specs[i] = tensor.Spec{Name: fmt.Sprint("v", i), DType: tensor.U8, Shape: []int{size}}
+	}
+	return layout(t, specs...)
+}
+
+// wantError checks that err is not nil, is no end of a session, and says text.
+func wantError(t testing.TB, what string, err error, text string) {
+	t.Helper()
+	if err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: got error %v, want one with %q", what, err, text)
+	}
+}
+
+// within fails the test if f takes longer than limit.
+func within(t testing.TB, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		t.Fatalf("%s: hangs", what)
+	}
+}

@@ -1,0 +1,275 @@
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// A1: put, get, batch, delete and clear, with their status codes, exact counts
+// and causes, on both transports.
+func TestStore(t *testing.T) {
+	for _, variant := range []string{"http", "http-shm", "http:network=tcp"} {
+		t.Run(variant, func(t *testing.T) {
+			r := start(t, variant, vectors(t, 1, 10), 1)
+			c := r.client()
+			want := func(what string, got reply, code int, body string) {
+				t.Helper()
+				if got.code != code || !strings.Contains(string(got.body), body) {
+					t.Errorf("%s: got %d %q, want %d and %q", what, got.code, got.body, code, body)
+				}
+			}
+			data := pattern(1, 1000)
+			for i := range 5 {
+				r.put(c, fmt.Sprint("t", i), append(data, byte(i)))
+			}
+			got := r.ask(c, "GET", "/v1/tensors/t3", nil)
+			if got.code != 200 || !bytes.Equal(got.body, append(data, 3)) || got.head.Get(fieldDType) != "u8" || got.head.Get(fieldShape) != "1001" {
+				t.Errorf("get: got %d, %d bytes, %v", got.code, len(got.body), got.head)
+			}
+			want("get of nothing", r.ask(c, "GET", "/v1/tensors/t9", nil), 404, "no such tensor")
+
+			again := r.ask(c, "PUT", "/v1/tensors/t3", []byte{1, 2, 3, 4}, fieldDType, "f32", fieldShape, "")
+			want("replace", again, 200, `"id":"t3"`)
+			got = r.ask(c, "GET", "/v1/tensors/t3", nil)
+			if !bytes.Equal(got.body, []byte{1, 2, 3, 4}) || got.head.Get(fieldDType) != "f32" || got.head.Get(fieldShape) != "" {
+				t.Errorf("get of what was replaced: got %x %v", got.body, got.head)
+			}
+
+			// A32: order is that of the request; what is missing is named, in order.
+			got = r.ask(c, "POST", "/v1/batch", []byte("t4\nt0\nt4\n"))
+			table, err := strconv.Atoi(got.head.Get(fieldTable))
+			check(t, err)
+			if got.head.Get(fieldCount) != "3" || !bytes.Equal(got.body[table:], slices.Concat(data, []byte{4}, data, []byte{0}, data, []byte{4})) {
+				t.Errorf("batch: got %v and %d bytes", got.head, len(got.body))
+			}
+			want("batch with unknown ids", r.ask(c, "POST", "/v1/batch", []byte("x9\nt0\nx1\n")), 400, `"missing":["x9","x1"]`)
+			want("batch of nothing", r.ask(c, "POST", "/v1/batch", nil), 200, "")
+			got = r.ask(c, "POST", "/v1/batch", []byte(`{"shard_ids":["t3"]}`), "Content-Type", typeJSON)
+			want("batch in JSON", got, 200, `[{"type":"tensor","dtype":"f32","shape":[],"data":"AQIDBA=="}]`)
+
+			want("delete", r.ask(c, "DELETE", "/v1/tensors/t0", nil), 204, "")
+			want("second delete", r.ask(c, "DELETE", "/v1/tensors/t0", nil), 404, "")
+			want("stats", r.ask(c, "GET", "/v1/stats", nil), 200, `"tensors":4,"bytes":3007`)
+			want("clear", r.ask(c, "POST", "/v1/clear", []byte("t0\nt1\nt2\nt2\nzz\n")), 200, `{"cleared_count":2}`)
+			want("get after clear", r.ask(c, "GET", "/v1/tensors/t1", nil), 404, "")
+			want("clear in JSON", r.ask(c, "POST", "/v1/clear", []byte(`{"shard_ids":["t4","t3"]}`), "Content-Type", typeJSON), 200, `{"cleared_count":2}`)
+			want("stats after clear", r.ask(c, "GET", "/v1/stats", nil), 200, `"tensors":0,"bytes":0`)
+
+			// The model is in the store, and is the session's.
+			m := r.publish(3)
+			set, err := r.s.store.current()
+			check(t, err)
+			id := set.name + ".0"
+			if got := r.ask(c, "GET", "/v1/tensors/"+id, nil); !bytes.Equal(got.body, m.View(0)) {
+				t.Errorf("get of the model: got %d %x", got.code, got.body)
+			}
+			want("delete of the model", r.ask(c, "DELETE", "/v1/tensors/"+id, nil), 409, "belong to the session")
+			want("put over the model", r.ask(c, "PUT", "/v1/tensors/"+id, []byte{1}, fieldDType, "u8", fieldShape, "1"), 409, "belong to the session")
+			r.put(c, "kept", data)
+			want("clear of the model", r.ask(c, "POST", "/v1/clear", []byte("kept\n"+id)), 409, "belong to the session")
+			want("what it would have cleared", r.ask(c, "GET", "/v1/tensors/kept", nil), 200, string(data))
+			for _, tail := range []string{".1", ".00", ".-0", ".", ".0.0", ".4294967296", ".99999999999999999999"} {
+				want("get of no tensor of the model", r.ask(c, "GET", "/v1/tensors/"+set.name+tail, nil), 404, "")
+			}
+		})
+	}
+}
+
+// A1: what goes wrong inside is a 500 with its cause, and not the end of the
+// server.
+func TestInternalErrors(t *testing.T) {
+	r := start(t, "http-shm", vectors(t, 1, 10), 1)
+	c := r.client()
+	r.put(c, "t", []byte("tensor"))
+	check(t, r.s.store.pool.pool.Close(t.Context()))
+	for _, a := range []reply{
+		r.ask(c, "GET", "/v1/tensors/t", nil),
+		r.ask(c, "POST", "/v1/batch", []byte("t")),
+		r.ask(c, "PUT", "/v1/tensors/u", []byte{1}, fieldDType, "u8", fieldShape, "1"),
+	} {
+		if a.code != 500 || !strings.Contains(string(a.body), "pool is closed") {
+			t.Errorf("got %d %s, want 500 with the cause", a.code, a.body)
+		}
+	}
+	r.s.store.single["broken"] = nil // a handler that panics
+	if a := r.ask(c, "GET", "/v1/tensors/broken", nil); a.code != 500 || !strings.Contains(string(a.body), "nil pointer") {
+		t.Errorf("panic: got %d %s, want 500 with the cause", a.code, a.body)
+	}
+	delete(r.s.store.single, "broken")
+	if a := r.ask(c, "GET", "/v1/ping", nil); a.code != 204 {
+		t.Errorf("ping: got %d", a.code)
+	}
+}
+
+// A32: five shards with a limit of two are requests of 2, 2 and 1.
+func TestBatches(t *testing.T) {
+	for batch, requests := range map[int]int64{0: 1, 1: 5, 2: 3, 4: 2, 5: 1, 6: 1} {
+		for _, variant := range []string{"http", "http-shm:shm=off"} {
+			r := open(t, fmt.Sprintf("%s:batch=%d", variant, batch), vectors(t, 5, 100), 1)
+			m := r.publish(1)
+			r.exchange(0, transports.Job{Client: 3}, m)
+			wantCounts(t, fmt.Sprint(variant, " batch=", batch), r.counts(0), map[string]int64{
+				phase.Calls + "jobs": 1, phase.Calls + "batch": requests, phase.Calls + "results": 1, phase.Calls + "join": 1,
+				phase.BodyTensors: 5, phase.BodyBytes: 500, phase.HandleTensors: 0,
+			})
+			wantCounts(t, "server", r.counts(-1), map[string]int64{
+				phase.Served + "jobs": 1, phase.Served + "batch": requests, phase.Served + "results": 1,
+				phase.BodyTensors: 5, phase.BodyBytes: 500,
+			})
+		}
+	}
+}
+
+// A31: a second fetch succeeds after the server has forgotten the tensors; each
+// client has a cache of its own, which is bounded, and empty after a drain.
+func TestCache(t *testing.T) {
+	r := open(t, "http:cache=on:cache-size=1000", vectors(t, 3, 100), 1)
+	w, h := r.workers[0], r.client()
+	old := r.publish(1)
+	r.exchange(0, transports.Job{Client: 7}, old)
+	name := jobModel(t, r)
+	was := old.Hash()
+	r.publish(2) // and the model before is gone
+	if a := r.ask(h, "GET", "/v1/tensors/"+name+".0", nil); a.code != 404 {
+		t.Fatalf("the old model is still there: %d", a.code)
+	}
+
+	got := tensor.Alloc(r.o.Down)
+	w.client.id.Client = 7
+	check(t, w.fetch.fetch(t.Context(), name, []int{2, 0, 1}, got))
+	if got.Hash() != was {
+		t.Error("the cache returned other bytes")
+	}
+	wantCounts(t, "hits", r.counts(0), map[string]int64{
+		phase.CacheHits: 3, phase.CacheBytes: 300, phase.Calls + "batch": 1, phase.BodyTensors: 3,
+	})
+	w.client.id.Client = 8
+	wantError(t, "another client", w.fetch.fetch(t.Context(), name, []int{0}, got), "not in the store")
+
+	// New models only fill the cache; the oldest tensors go.
+	for round := range 10 {
+		r.exchange(0, transports.Job{Round: round, Client: 7}, r.publish(uint64(round)))
+	}
+	wantCounts(t, "full", r.counts(0), map[string]int64{phase.CacheHits: 3, phase.CacheBytes: 1000})
+	stats := func() (a statsAnswer) {
+		t.Helper()
+		check(t, json.Unmarshal(r.ask(h, "GET", "/v1/stats", nil).body, &a))
+		return a
+	}
+	if got, want := stats().Caches[0], (cacheStats{10, 1000}); got != want {
+		t.Errorf("stats: got %+v, want %+v", got, want)
+	}
+
+	if a := r.ask(h, "POST", "/v1/drain", nil); a.code != 204 {
+		t.Errorf("drain: got %d", a.code)
+	}
+	m := r.publish(50)
+	r.exchange(0, transports.Job{Round: 50, Client: 9}, m)
+	if got, want := stats().Caches[0], (cacheStats{3, 300}); got != want { // of the job that came with the drain
+		t.Errorf("stats after drain: got %+v, want %+v", got, want)
+	}
+	r.exchange(0, transports.Job{Round: 51, Client: 9}, m)
+	wantCounts(t, "no drain twice", r.counts(0), map[string]int64{phase.CacheHits: 6, phase.CacheBytes: 300})
+	w.fetch.cache.drain()
+	if got := w.fetch.cache.stats(); got != (cacheStats{}) {
+		t.Errorf("after drain: %+v", got)
+	}
+}
+
+// jobModel returns the name of the published model.
+func jobModel(t *testing.T, r *rig) string {
+	t.Helper()
+	set, err := r.s.store.current()
+	check(t, err)
+	return set.name
+}
+
+// A14, A27: nobody sees a tensor before all its bytes are there, a failed write
+// is never seen, and a blocked one blocks nobody else.
+func TestVisibleWhenComplete(t *testing.T) {
+	for _, variant := range []string{"http", "http-shm"} {
+		r := start(t, variant, vectors(t, 1, 10), 1)
+		h := r.client()
+		r.put(h, "other", []byte("other"))
+		slow, failed := r.raw(), r.raw()
+		head := "PUT /v1/tensors/%s HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf"
+		fmt.Fprintf(slow, head, "slow")
+		fmt.Fprintf(failed, head, "failed")
+		check(t, failed.Close())
+		for range 20 {
+			if a := r.ask(h, "GET", "/v1/tensors/slow", nil); a.code != 404 {
+				t.Fatalf("%s: half a tensor is visible: %d %q", variant, a.code, a.body)
+			}
+			if a := r.ask(h, "GET", "/v1/tensors/other", nil); string(a.body) != "other" {
+				t.Fatalf("%s: another tensor: %d", variant, a.code)
+			}
+		}
+		fmt.Fprint(slow, "half")
+		answer := make([]byte, 12)
+		_, err := io.ReadFull(slow, answer)
+		check(t, err)
+		if string(answer) != "HTTP/1.1 201" {
+			t.Errorf("%s: got %q", variant, answer)
+		}
+		if a := r.ask(h, "GET", "/v1/tensors/slow", nil); string(a.body) != "halfhalf" {
+			t.Errorf("%s: got %d %q", variant, a.code, a.body)
+		}
+		if a := r.ask(h, "GET", "/v1/tensors/failed", nil); a.code != 404 {
+			t.Errorf("%s: a failed write is visible: %d", variant, a.code)
+		}
+		if _, held := r.s.store.held(); held != 13 {
+			t.Errorf("%s: the store holds %d bytes, want 13: room of the failed write is lost", variant, held)
+		}
+	}
+}
+
+// A reader of a model that is replaced meanwhile gets an answer that ends short,
+// and never other bytes.
+func TestModelRetires(t *testing.T) {
+	for _, variant := range []string{"http", "http-shm"} {
+		const size = 16 << 20 // more than sockets hold
+		r := start(t, variant, vectors(t, 1, size), 1)
+		r.publish(1)
+		c := r.raw()
+		fmt.Fprintf(c, "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s.0", len(jobModel(t, r))+2, jobModel(t, r))
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		check(t, err)
+		r.publish(2) // where the next one goes, nobody has written yet
+		got, err := io.ReadAll(a.Body)
+		if a.StatusCode != 200 || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: got %s with %d bytes and error %v, want an answer that ends short", variant, a.Status, len(got), err)
+		}
+	}
+}
+
+// A stranger who fills the store is told so, and the session goes on.
+func TestStoreIsBounded(t *testing.T) {
+	r := open(t, "http", vectors(t, 1, 10), 1)
+	h := r.client()
+	third := make([]byte, 25<<20)
+	r.put(h, "a", third)
+	r.put(h, "b", third)
+	a := r.ask(h, "PUT", "/v1/tensors/c", third, fieldDType, "u8", fieldShape, fmt.Sprint(len(third)))
+	if a.code != http.StatusInsufficientStorage {
+		t.Errorf("third: got %d %s", a.code, a.body)
+	}
+	a = r.ask(h, "DELETE", "/v1/tensors/a", nil)
+	if a.code != 204 {
+		t.Errorf("delete: got %d", a.code)
+	}
+	r.put(h, "c", third)
+	r.exchange(0, transports.Job{}, r.publish(1))
+}
