@@ -107,6 +107,9 @@ func (n need) check(root string) error {
 		return fmt.Errorf("segments need %d bytes in %s, %d are available: make it larger (docker run --shm-size=%dm), or use shm-slab, which needs none of it",
 			n.named, root, free, (n.named>>20)+1)
 	}
+	if err := checkMemory(n.named + n.anonymous); err != nil {
+		return err
+	}
 	if most := readLimit("/proc/sys/vm/max_map_count"); n.mappings > most-1000 { // the Go runtime has some, too
 		return fmt.Errorf("segments need %d mappings in one process, vm.max_map_count is %d: raise it, or use shm-slab, which needs a few", n.mappings, most)
 	}

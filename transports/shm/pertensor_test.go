@@ -201,7 +201,13 @@ func TestCheckRefuses(t *testing.T) {
 	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "dimensions") {
 		t.Errorf("got %v, want that there are too many dimensions", err)
 	}
-	for _, name := range variants { // sizes that no machine has
+	v, o = parse(t, "shm-slab")
+	o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}}})
+	must(t, err)
+	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "are available (") {
+		t.Errorf("got %v, want that there is not enough memory", err)
+	}
+	for _, name := range variants { // sizes that overflow
 		v, o := parse(t, name)
 		o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 61}}})
 		must(t, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -336,6 +337,50 @@ func TestExchange(t *testing.T) {
 		must(t, s.Shutdown(t.Context()))
 		if err := c.Wait(); err != nil {
 			t.Errorf("worker: %v: %s", err, c.Stderr)
+		}
+	})
+}
+
+// Workers that are killed at random moments: the server is always told, and
+// nothing is left (200 kills in a soak).
+func TestKilledAtAnyMoment(t *testing.T) {
+	kills := 3
+	if os.Getenv("IPCBENCH_SOAK") != "" {
+		kills = 200
+	}
+	each(t, func(t *testing.T, name string) {
+		before := segments(t)
+		for range kills {
+			v, o := parse(t, name)
+			s, m := listening(t, v, o)
+			c, _ := child(t, "echo", name, s.Addr(), o.Dir)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			turn := func(i int) error {
+				if err := s.Dispatch(ctx, 0, transports.Job{Client: i}); err != nil {
+					return err
+				}
+				p, err := s.Collect(ctx, 0)
+				if err == nil {
+					must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
+					p.Release()
+				}
+				return err
+			}
+			err := turn(0) // it is there
+			kill := time.AfterFunc(time.Duration(rand.IntN(10_000))*time.Microsecond, func() { _ = c.Process.Kill() })
+			for i := 1; err == nil; i++ {
+				err = turn(i)
+			}
+			if !errors.Is(err, errGone) {
+				t.Errorf("got %v, want %v", err, errGone)
+			}
+			cancel()
+			kill.Stop()
+			_ = c.Wait() // signal: killed
+			must(t, s.Shutdown(t.Context()))
+		}
+		if after := segments(t); after != before {
+			t.Errorf("%d names before, %d after", before, after)
 		}
 	})
 }

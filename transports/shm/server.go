@@ -66,9 +66,8 @@ type server struct {
 	closed atomic.Bool
 	peers  sync.WaitGroup // accept and the connections' goroutines
 
-	mu      sync.Mutex
-	conns   map[*net.UnixConn]*lane // guarded by mu: open connections; nil until the worker has its lane
-	severed bool                    // guarded by mu: no connection may stay
+	mu    sync.Mutex
+	conns map[*net.UnixConn]*lane // guarded by mu: open connections; nil until the worker has its lane
 }
 
 // lane is the server's end of one lane.
@@ -153,7 +152,7 @@ func (s *server) accept() {
 		}
 		s.mu.Lock()
 		s.conns[c] = nil
-		if s.severed {
+		if s.closed.Load() { // Shutdown may have looked at the connections already
 			c.Close()
 		}
 		s.mu.Unlock()
@@ -219,7 +218,10 @@ func (s *server) admit(k *link, c *net.UnixConn) (*lane, error) {
 	l := s.lanes[h.lane]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l.taken {
+	switch {
+	case s.closed.Load():
+		return nil, errOver
+	case l.taken:
 		return nil, fmt.Errorf("lane %d has had a worker already", l.n)
 	}
 	l.taken, s.conns[c] = true, l
@@ -338,6 +340,13 @@ func (s *server) Shutdown(ctx context.Context) error {
 		err = errors.Join(err, l.out.end())
 	}
 	err = errors.Join(err, s.listener.Close())
+	s.mu.Lock()
+	for c, l := range s.conns {
+		if l == nil { // has not said who it is
+			c.Close()
+		}
+	}
+	s.mu.Unlock()
 
 	// Workers leave when they have seen the end. Those that do not in time are
 	// left to themselves: they have mappings of their own.
@@ -366,15 +375,10 @@ func (s *server) Shutdown(ctx context.Context) error {
 func (s *server) sever(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.severed = true
-	staying := 0
-	for c, l := range s.conns {
+	for c := range s.conns {
 		c.Close()
-		if l != nil {
-			staying++
-		}
 	}
-	return fmt.Errorf("%d workers have not left: %w", staying, cause)
+	return fmt.Errorf("%d workers have not left: %w", len(s.conns), cause)
 }
 
 // release gives up all memory but that of updates that are lent.

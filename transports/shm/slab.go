@@ -53,8 +53,21 @@ func (t slabTransport) Footprint(o transports.Options) int64 {
 }
 
 func (t slabTransport) Check(o transports.Options) error {
-	if _, err := slabSizes(o); err != nil {
+	_, err := slabSizes(o)
+	if err == nil {
+		err = checkMemory(t.Footprint(o))
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", t.Name(), err)
+	}
+	return nil
+}
+
+// checkMemory compares a session's need with what there is. Memfds have no limit
+// of their own: what is too much is taken from everybody.
+func checkMemory(need int64) error {
+	if have, limit := slab.Available(); need > have {
+		return fmt.Errorf("%d bytes of memory are needed, %d are available (%s)", need, have, limit)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -213,12 +214,13 @@ func TestCloseDrains(t *testing.T) {
 	closed := make(chan error)
 	go func() { closed <- p.Close(t.Context()) }()
 	for { // until Close has begun
-		_, _, err := p.Reserve(1)
+		h, _, err := p.Reserve(1)
 		if errors.Is(err, ErrClosed) {
 			break
 		}
 		must(t, err)
-		must(t, p.Publish(Handle{Offset: uint64(p.Stats().Next - 64), Length: 1, Generation: p.generation, Index: uint32(p.after)}))
+		must(t, p.Release(h))
+		runtime.Gosched()
 	}
 	select {
 	case err := <-closed:

@@ -1,0 +1,187 @@
+package shm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/internal/slab"
+)
+
+func unsealed(t *testing.T, size int) *os.File {
+	t.Helper()
+	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	must(t, err)
+	f := os.NewFile(uintptr(fd), "unsealed")
+	must(t, f.Truncate(int64(size)))
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// A worker believes nothing that it is told at Dial, and leaks no descriptor.
+func TestHostileServer(t *testing.T) {
+	_, o := parse(t, "shm-slab")
+	size, err := slabSizes(o)
+	must(t, err)
+	control := controlSize(o.Down.Len())
+	memfd := func(size int) *os.File {
+		m, err := slab.Memfd("test", size, slab.Untouched)
+		must(t, err)
+		t.Cleanup(func() { must(t, m.Close()) })
+		return m.File()
+	}
+	good := []*os.File{memfd(control), memfd(control), memfd(size.models), memfd(size.updates)}
+	swap := func(i int, f *os.File) []*os.File {
+		files := append([]*os.File(nil), good...)
+		files[i] = f
+		return files
+	}
+	for name, c := range map[string]struct {
+		packet string
+		files  []*os.File
+		want   string
+	}{
+		"nothing":           {"", nil, errGone.Error()},
+		"no descriptors":    {"w", nil, "0 descriptors"},
+		"too few":           {"w", good[:3], "1 descriptors"},
+		"too many":          {"w", append(swap(0, good[0]), good[0]), "3 descriptors"},
+		"another letter":    {"x", good, errMessage.Error()},
+		"refused":           {"rbecause", nil, "refused: because"},
+		"unsealed mailbox":  {"w", swap(0, unsealed(t, control)), slab.ErrSeals.Error()},
+		"unsealed models":   {"w", swap(2, unsealed(t, size.models)), slab.ErrSeals.Error()},
+		"small updates":     {"w", swap(3, memfd(size.updates-64)), slab.ErrSize.Error()},
+		"large mailbox":     {"w", swap(1, memfd(control+64)), slab.ErrSize.Error()},
+		"not even a memory": {"w", swap(2, os.Stdin), "slab: open"},
+	} {
+		l, err := net.ListenUnix(network, &net.UnixAddr{Net: network, Name: filepath.Join(t.TempDir(), "s")})
+		must(t, err)
+		before := filesNow(t)
+		served := make(chan error, 1)
+		go func() {
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				served <- err
+				return
+			}
+			k := newLink(conn, nil)
+			if _, _, err = k.receive(); err == nil && c.packet != "" {
+				err = k.send([]byte(c.packet), c.files...)
+			}
+			served <- errors.Join(err, conn.Close())
+		}()
+		w, err := Slab().Dial(t.Context(), l.Addr().String(), 0, o)
+		if err == nil {
+			_ = w.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+		must(t, <-served)
+		if after := filesNow(t); after != before {
+			t.Errorf("%s: %d descriptors before, %d after", name, before, after)
+		}
+		must(t, l.Close())
+	}
+}
+
+// Strangers who connect and say something else, or nothing, get no descriptors,
+// and disturb nobody.
+func TestStrangersAreTurnedAway(t *testing.T) {
+	v, o := parse(t, "shm-slab")
+	s, _ := listening(t, v, o)
+	own := s.(*server).hello
+	other := own
+	other.variant = "shm-tensor:pass=name;reuse=off"
+	model := own
+	model.down++
+	far := own
+	far.lane = 1 << 40
+	for name, packet := range map[string][]byte{
+		"garbage": []byte("GET / HTTP/1.1"), "short": []byte(helloMagic), "long": make([]byte, maxPacket),
+		"another transport": other.encode(), "another model": model.encode(), "another lane": far.encode(),
+	} {
+		c, err := net.Dial(network, s.Addr())
+		must(t, err)
+		k := newLink(c.(*net.UnixConn), nil)
+		must(t, k.send(packet, unsealed(t, 10))) // which the server has to close
+		must(t, c.SetDeadline(time.Now().Add(soon)))
+		b, files, err := k.receive()
+		if err != nil || b[0] != refused || len(files) != 0 {
+			t.Errorf("%s: got %q, %d descriptors, %v, want a refusal", name, b, len(files), err)
+		}
+		must(t, c.Close())
+	}
+	silent, err := net.Dial(network, s.Addr())
+	must(t, err)
+	defer silent.Close()
+	w := dialled(t, v, s, o)
+	must(t, exchange(s, w, transports.Job{}))
+	must(t, w.Close())
+	must(t, s.Shutdown(t.Context())) // does not wait for it
+}
+
+// Descriptors that come with pass=fd are checked before anything is mapped.
+func TestHostileDescriptors(t *testing.T) {
+	packet := func(serial uint64, first uint32) []byte {
+		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint64(nil, serial), first)
+	}
+	_, o := parse(t, "shm-tensor:pass=fd")
+	files := func(n int) (all []*os.File) {
+		for range n {
+			all = append(all, unsealed(t, 4096))
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		packet []byte
+		files  []*os.File
+		want   error
+	}{
+		"empty":           {nil, files(1), errMessage},
+		"another serial":  {packet(2, 0), files(1), errSequence},
+		"not the first":   {packet(1, 1), files(1), errSequence},
+		"no descriptors":  {packet(1, 0), nil, errLength},
+		"too many":        {packet(1, 0), files(4), errLength},
+		"as many as fits": {packet(1, 0), files(3), nil},
+	} {
+		p := newPassing(o, &tensor.Ledger{})
+		h, err := p.issue(0)
+		must(t, err)
+		if err := p.passed(0, c.packet, c.files); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		if c.want == nil {
+			_, err := p.lend(t.Context(), 0, h)
+			if !errors.Is(err, slab.ErrSize) && !errors.Is(err, slab.ErrSeals) {
+				t.Errorf("%s: got %v, want a refusal", name, err)
+			}
+			if err := p.passed(0, packet(1, 0), files(3)); err != nil {
+				t.Error(err)
+			}
+			if err := p.passed(0, packet(1, 0), files(3)); !errors.Is(err, errSequence) {
+				t.Errorf("a second set: got %v, want %v", err, errSequence)
+			}
+		}
+		p.left(0)
+		if _, err := p.lanes[1].await(expired(t)); err == nil {
+			t.Error("got descriptors that nobody sent")
+		}
+		p.close()
+	}
+}
+
+func expired(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
