@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	"scratch":                  {},
 	"phase":                    {},
 	"phase/usage":              {},
+	"profile/capture":          {},
 	"transports":               {"tensor", "phase"},
 	"transports/internal/lend": {"tensor"},
 	"transports/internal/pull": {"tensor", "transports"},
@@ -36,9 +37,9 @@ var layers = map[string][]string{
 	"transports/http":          driver,
 	"transports/transporttest": {"tensor", "phase", "scratch", "transports", "trainer"},
 	"transports/all":           {"transports", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
-	"trainer":                  {"tensor", "phase", "phase/usage", "scratch", "transports"},
+	"trainer":                  {"tensor", "phase", "phase/usage", "profile/capture", "scratch", "transports"},
 	"bench":                    {"tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "bench/floors", "bench/machine", "bench/stat"},
-	"bench/floors":             {"futex"},
+	"bench/floors":             {"futex", "bench/machine"},
 	"bench/machine":            {},
 	"bench/stat":               {},
 	"report":                   {"bench", "bench/machine", "bench/stat", "phase", "phase/usage"},
@@ -61,6 +62,7 @@ var unsafeFiles = []string{
 	"tensor/cast.go",
 	"futex/word.go",
 	"phase/goroutine.go",
+	"transports/internal/slab/stamp.go",
 }
 
 // goFiles calls f with every Go file of the tree and the imports in it.

@@ -1,0 +1,80 @@
+package bench
+
+import (
+	"os"
+	"testing"
+
+	"ipcbench/phase/usage"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+)
+
+// TestSoakRounds: 1,000 rounds of one session do not grow the server's memory,
+// over any transport (A19, O24).
+func TestSoakRounds(t *testing.T) {
+	if os.Getenv("IPCBENCH_SOAK") == "" {
+		t.Skip("a long test: make soak runs it")
+	}
+	host := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
+	model, err := models.Parse("uniform:4MiB/20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range host.Transports {
+		t.Run(tr.Name(), func(t *testing.T) {
+			v, err := transports.NewVariant(tr, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cell := Spec{Variant: v, Model: model, Workers: 2, Clients: 4, PerProcess: 1, Depth: trainer.DefaultDepth}
+			if growth := grow(t, host, cell, 1000); growth > 8<<20 {
+				t.Errorf("resident memory grew by %d bytes from round 100 to round 1000", growth)
+			}
+		})
+	}
+}
+
+// grow runs rounds and returns by how much the resident memory grew after the
+// first hundred of them.
+func grow(t *testing.T, host trainer.Host, cell Spec, rounds int) int64 {
+	t.Helper()
+	plan, err := DefaultPlan(Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launcher := trainer.NewGoroutines(host)
+	if !cell.inside() {
+		if launcher, err = trainer.NewProcesses(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer launcher.Close()
+	s := &session{cell: cell, plan: plan, chain: &chain{}, roster: roster(cell.Clients), block: &Block{}}
+	s.plan.Samples = 1 // it fills up, and that is counted
+	if err := s.start(t.Context(), launcher); err != nil {
+		t.Fatal(err)
+	}
+	var before, after int64
+	for n := 0; n < rounds && err == nil; n++ {
+		_, err = s.round(t.Context(), n, false, nil)
+		if n == 100 {
+			before = resident(t)
+		}
+	}
+	after = resident(t)
+	if err := s.finish(err); err != nil {
+		t.Fatal(err)
+	}
+	return after - before
+}
+
+func resident(t *testing.T) int64 {
+	t.Helper()
+	m, err := usage.ReadMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.RSS
+}
