@@ -115,7 +115,7 @@ type Detached struct {
 // travel once. So v may contain itself. Pointers to a part of something else in
 // v become pointers to a copy of that part.
 //
-// Equal values give equal receipts: maps are sorted by key.
+// A value always gives the same receipt: maps are sorted by key.
 //
 // Detach fails, naming the path, on what cannot be put together again in another
 // process: functions, channels, uintptrs, unsafe pointers, map keys that hold

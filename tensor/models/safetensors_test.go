@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -278,6 +279,27 @@ func TestSafetensorsWithARelativePath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := m.Init(tensor.Alloc(m.Layout), 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// The data goes straight to its place: a model is never in memory twice.
+func TestSafetensorsAreReadInPlace(t *testing.T) {
+	from := tensor.Alloc(mustParse(t, "uniform:16MiB/3").Layout)
+	tensor.Fill(from, 1)
+	path := write(t, fileOf(t, from))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	m := mustParse(t, path)
+	p := tensor.Alloc(m.Layout)
+	if err := m.Init(p, 0); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if extra := int(after.TotalAlloc-before.TotalAlloc) - m.Layout.Size(); extra > 1<<20 {
+		t.Errorf("%d bytes allocated beside the model", extra)
+	}
+	if p.Hash() != from.Hash() {
+		t.Error("other data came back")
 	}
 }
 

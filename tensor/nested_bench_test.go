@@ -1,0 +1,46 @@
+package tensor
+
+import (
+	"fmt"
+	"testing"
+)
+
+// The cost of taking apart and putting together a state dictionary of 437
+// tensors, as GPT-2 large has, without moving them.
+func BenchmarkNested(b *testing.B) {
+	type result struct {
+		Loss   float64
+		Params map[string]*Tensor
+		Extra  map[string]any
+	}
+	v := result{Params: map[string]*Tensor{}, Extra: map[string]any{"samples": 600, "history": make([]float64, 100)}}
+	for i := range 437 {
+		v.Params[fmt.Sprintf("transformer.h.%d.weight", i)] = numbers(8, byte(i))
+	}
+	d := mustDetach(b, v, DefaultDepth)
+	p := packed(b, d)
+	b.Run("act=detach", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := Detach(v, DefaultDepth); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("act=copy", func(b *testing.B) {
+		for b.Loop() {
+			if err := d.CopyTo(p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("act=attach", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var out result
+			if err := Attach(p.Receipt, p, &out); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
