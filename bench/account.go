@@ -44,7 +44,7 @@ func process(t trainer.Totals) Process {
 	if counts == nil {
 		counts = map[string]int64{}
 	}
-	return Process{Usage: t.Usage[trainer.Timed], Memory: t.Memory, Counts: counts}
+	return Process{Usage: t.Usage[trainer.Timed], Memory: t.Memory, Counts: counts, CPUs: t.CPUs}
 }
 
 // byRound sorts samples to the timed rounds: by the round that they name, or,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 
 	"ipcbench/bench/floors"
@@ -51,7 +52,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer r.close()
+	return r.all(ctx)
+}
 
+// all runs everything.
+func (r *run) all(ctx context.Context) (*Result, error) {
 	// now ends some time after ctx: until then the round in hand may finish.
 	now, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -60,7 +65,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	})
 	defer stop()
 
-	err = r.cycles(now, ctx)
+	err := r.cycles(now, ctx)
 	switch {
 	case ctx.Err() != nil: // what failed after that was broken off
 		r.result.Partial, err = fmt.Sprint(context.Cause(ctx)), nil
@@ -81,7 +86,8 @@ type run struct {
 	cells      []*cell
 	chains     map[chainKey]*chain
 	floors     []*Floor
-	done       int // blocks
+	done       int   // blocks
+	cpus       []int // that this process may use
 }
 
 type chainKey struct {
@@ -106,6 +112,9 @@ func newRun(o Options) (*run, error) {
 	}
 	r.result.Started = r.started.UTC()
 	var err error
+	if r.cpus, err = trainer.Affinity(); err != nil {
+		return nil, err
+	}
 	if r.processes, err = trainer.NewProcesses(); err != nil {
 		return nil, err
 	}
@@ -115,7 +124,10 @@ func newRun(o Options) (*run, error) {
 			return nil, errors.Join(err, r.processes.Close())
 		}
 		c := &cell{Spec: s}
-		c.result = s.newCell(r.launcher(s))
+		c.result = s.newCell(r.launcher(s), o.Plan)
+		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.result.ID() == c.result.ID() }) {
+			return nil, errors.Join(fmt.Errorf("%s: asked for twice", s), r.processes.Close())
+		}
 		c.result.FileSystem = fileSystem(s.Variant)
 		r.cells = append(r.cells, c)
 		key := chainKey{s.Model, s.Clients}
@@ -191,6 +203,9 @@ func (r *run) cycles(ctx, quit context.Context) error {
 			return nil
 		}
 		for _, f := range r.floors {
+			if f.Name == rpcEmpty {
+				continue
+			}
 			tasks = append(tasks, func() error { return r.floor(ctx, f) })
 		}
 		for _, ch := range r.chains {
@@ -265,13 +280,14 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		}
 	}
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost()}
+	r.progress(c.String(), 0)
 	s := &session{cell: c.Spec, plan: r.Plan, chain: ch, roster: roster(c.Clients), block: &b}
 	s.onRound = func() { r.progress(c.String(), len(s.windows)) }
-	r.progress(c.String(), 0)
-	if err := s.run(ctx, quit, r.launcher(c.Spec), r.Plan.limits()); err != nil {
+	if err := r.session(ctx, quit, s); err != nil {
 		return fmt.Errorf("%s: block %d: %w", c.Spec, b.Index, err)
 	}
 	r.done++
+	r.keepPings(c.Spec, s.pings)
 	if len(b.Round) == 0 {
 		return nil // interrupted before there was anything to keep
 	}
@@ -282,6 +298,40 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 	c.result.Blocks = append(c.result.Blocks, b)
 	return nil
 }
+
+// session runs s where the plan wants its processes.
+func (r *run) session(ctx, quit context.Context, s *session) error {
+	if !r.Plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
+		return s.run(ctx, quit, r.launcher(s.cell), r.Plan.limits())
+	}
+	p := place(r.cpus, s.cell.processes())
+	return p.pinned(func(l trainer.Launcher) error {
+		if err := s.run(ctx, quit, l, r.Plan.limits()); err != nil || len(s.windows) == 0 {
+			return err
+		}
+		return p.verify(s.block)
+	})
+}
+
+// keepPings adds what empty calls took in one block to the floor of the cell's
+// variant.
+func (r *run) keepPings(s Spec, ns []int64) {
+	if len(ns) == 0 {
+		return
+	}
+	variant := s.Variant.String()
+	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Transport == variant })
+	if i < 0 {
+		i = len(r.floors)
+		r.floors = append(r.floors, &Floor{
+			Name: rpcEmpty, Unit: "s", Transport: variant, Help: "an empty call on a worker's own connection, while nothing else goes on",
+		})
+	}
+	r.floors[i].Blocks = append(r.floors[i].Blocks, seconds(ns))
+}
+
+// rpcEmpty is the floor that the cells' own sessions measure.
+const rpcEmpty = "rpc-empty"
 
 // extend makes the reference chain long enough for any cell that needs it.
 func (r *run) extend(ctx context.Context, ch *chain) error {
@@ -328,6 +378,10 @@ func (r *run) planFloors() {
 func (r *run) floor(ctx context.Context, f *Floor) error {
 	r.progress("floor "+f.Name, 0)
 	var p floors.Params
+	if r.Plan.Pin {
+		at := place(r.cpus, 1)
+		p.CPUs = []int{at.server[0], at.workers[0][0]}
+	}
 	if f.Model != "" {
 		if f.Gap == 0 {
 			f.Gap = r.trainTime(f.Model)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"ipcbench/bench/stat"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
@@ -15,6 +16,9 @@ import (
 
 // fewest timed rounds of a block, however long they take.
 const fewest = 3
+
+// emptyCalls of a block, if its transport makes calls.
+const emptyCalls = 100
 
 // proofEvery is how many rounds lie between two that are proved.
 const proofEvery = 8
@@ -42,13 +46,16 @@ type session struct {
 	cell    Spec
 	plan    Plan
 	chain   *chain
-	pool    *trainer.Pool
+	config  trainer.Config
+	pool    *trainer.Pool // nil between rounds that have their own
+	fresh   *fresh        // nil if one pool serves all rounds
 	roster  clients
 	average *tensor.Average
 	model   *tensor.Package // the current one
 	block   *Block
 	windows []window // of the timed rounds
 	open    trainer.Window
+	pings   []int64 // what empty calls took, ns
 	onRound func()
 }
 
@@ -80,17 +87,21 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 		return err
 	}
 	_ = usage.ResetPeak() // where the kernel does not allow it, the peak is that of the whole run
-	began := time.Now()
-	s.pool, err = trainer.Open(ctx, trainer.Config{
+	s.config = trainer.Config{
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.Model.Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
-		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.plan.Samples,
-	})
-	if err != nil {
+		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.plan.Samples, Pings: emptyCalls,
+	}
+	s.average = tensor.NewAverage(s.cell.Model.Layout)
+	if s.cell.respawns(s.plan) {
+		s.config.Pings = 0 // its floor comes from the same cells without --respawn
+		s.model, s.fresh = tensor.Alloc(s.cell.Model.Layout), &fresh{spare: tensor.Alloc(s.cell.Model.Layout)}
+		return s.cell.Model.Init(s.model, s.plan.Seed)
+	}
+	if s.pool, err = trainer.Open(ctx, s.config); err != nil {
 		return err
 	}
-	s.block.Spawn = time.Since(began)
-	s.average = tensor.NewAverage(s.cell.Model.Layout)
+	s.block.Spawn, s.pings = s.pool.Spawned(), s.pool.Pings()
 	if s.model, err = s.pool.Reserve(0); err == nil {
 		err = s.cell.Model.Init(s.model, s.plan.Seed)
 	}
@@ -104,6 +115,13 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 // finish stops everything and, unless err says that the rounds have failed,
 // fills the block.
 func (s *session) finish(err error) error {
+	if s.fresh != nil {
+		if err == nil && len(s.windows) > 0 {
+			s.block.Spawn = time.Duration(stat.Median(seconds(s.fresh.spawns)) * float64(time.Second))
+			s.account(s.fresh.report)
+		}
+		return err
+	}
 	report, closeErr := s.pool.Close()
 	if err = errors.Join(err, closeErr); err != nil {
 		return err
@@ -166,15 +184,23 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 // enough reports whether the block has all timed rounds that it needs, or all
 // that the recorders or the reference chain have room for.
 func (s *session) enough(lim limits, spent time.Duration, round int) bool {
-	rec := s.pool.Recorder()
 	n := len(s.windows)
 	switch {
-	case n > 0 && rec.Len() > rec.Cap()*3/4, round+2 >= len(s.chain.hashes):
+	case n > 0 && s.full(), round+2 >= len(s.chain.hashes):
 		return true
 	case lim.rounds > 0:
 		return n >= lim.rounds
 	}
 	return n >= fewest && spent >= lim.time
+}
+
+// full reports whether the recorders may have no room for another round.
+func (s *session) full() bool {
+	if s.pool == nil {
+		return false
+	}
+	rec := s.pool.Recorder()
+	return rec.Len() > rec.Cap()*3/4
 }
 
 // enter moves all processes to another window, unless they are there.
@@ -183,7 +209,18 @@ func (s *session) enter(ctx context.Context, w trainer.Window) error {
 		return nil
 	}
 	s.open = w
+	if s.pool == nil {
+		return nil // the next round's pool begins in it
+	}
 	return s.pool.Enter(ctx, w)
+}
+
+// enterServer is enter for the server alone, between timed rounds.
+func (s *session) enterServer(w trainer.Window) error {
+	if s.pool == nil {
+		return nil
+	}
+	return s.pool.EnterServer(w)
 }
 
 // cold runs the first round, whose costs are its own.
@@ -205,7 +242,7 @@ func (s *session) cold(ctx context.Context) error {
 // hashed runs a round whose model's hash is compared with the chain afterwards.
 func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error) {
 	if timed {
-		if err := s.pool.EnterServer(trainer.Timed); err != nil {
+		if err := s.enterServer(trainer.Timed); err != nil {
 			return window{}, err
 		}
 	}
@@ -214,7 +251,7 @@ func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error)
 		return w, err
 	}
 	if timed {
-		if err := s.pool.EnterServer(trainer.Outside); err != nil {
+		if err := s.enterServer(trainer.Outside); err != nil {
 			return window{}, err
 		}
 	}
@@ -250,6 +287,9 @@ func (s *session) check(n int) error {
 
 // round runs one round and makes the model that it yields current.
 func (s *session) round(ctx context.Context, n int, timed bool, prove func(client int, update *tensor.Package) error) (window, error) {
+	if s.fresh != nil {
+		return s.respawned(ctx, n, timed, prove)
+	}
 	w := window{round: n, start: phase.Now()}
 	if err := s.pool.Publish(ctx, n, s.model); err != nil {
 		return w, err
@@ -258,11 +298,20 @@ func (s *session) round(ctx context.Context, n int, timed bool, prove func(clien
 	if err != nil {
 		return w, err
 	}
+	err = s.exchange(ctx, n, timed, next, prove)
+	w.end = phase.Now()
+	s.model = next
+	return w, err
+}
+
+// exchange has all clients train the model that was published, and folds their
+// updates into next.
+func (s *session) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove func(client int, update *tensor.Package) error) error {
 	if err := s.average.Begin(next, s.roster.total); err != nil {
-		return w, err
+		return err
 	}
 	rec := s.pool.Recorder()
-	err = s.pool.Round(ctx, trainer.Round{Number: n, Clients: s.roster.clients, Timed: timed, Each: func(u trainer.Update) error {
+	err := s.pool.Round(ctx, trainer.Round{Number: n, Clients: s.roster.clients, Timed: timed, Each: func(u trainer.Update) error {
 		defer u.Release()
 		client := s.roster.clients[u.Index]
 		if prove != nil {
@@ -275,12 +324,8 @@ func (s *session) round(ctx context.Context, n int, timed bool, prove func(clien
 		return s.average.Fold(u.Package, client.Weight)
 	}})
 	if err != nil {
-		return w, err
+		return err
 	}
-	finish := rec.Begin(phase.Fold, phase.Whole(n))
-	err = s.average.Finish()
-	finish.End()
-	w.end = phase.Now()
-	s.model = next
-	return w, err
+	defer rec.Begin(phase.Fold, phase.Whole(n)).End()
+	return s.average.Finish()
 }

@@ -172,10 +172,11 @@ func (s Spec) control(inproc transports.Variant) Spec {
 }
 
 // newCell returns the result's entry for s.
-func (s Spec) newCell(l trainer.Launcher) Cell {
+func (s Spec) newCell(l trainer.Launcher, p Plan) Cell {
 	return Cell{
 		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Settings: s.Variant.Settings,
 		Model:   Model{Name: s.Model.Name, Tensors: s.Model.Layout.Len(), Bytes: int64(s.Model.Layout.Payload())},
 		Workers: s.Workers, PerProcess: s.PerProcess, Clients: s.Clients, Depth: s.Depth, Launcher: l.Name(),
+		Respawn: s.respawns(p),
 	}
 }

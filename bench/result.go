@@ -47,14 +47,15 @@ type Plan struct {
 
 // A Floor is a limit of the machine, measured between the cells.
 type Floor struct {
-	Name    string      `json:"name"`              // such as copy or futex
-	Variant string      `json:"variant,omitempty"` // the condition that was fastest, where several are tried
-	Unit    string      `json:"unit"`              // s or B/s
-	Help    string      `json:"help"`
-	Model   string      `json:"model,omitempty"`   // whose cells it bounds; empty bounds all
-	Clients int         `json:"clients,omitempty"` // likewise
-	Gap     int64       `json:"gap_ns,omitempty"`  // of a floor that is measured after other work
-	Blocks  [][]float64 `json:"blocks"`            // samples by block, in Unit
+	Name      string      `json:"name"`              // such as copy or futex
+	Variant   string      `json:"variant,omitempty"` // the condition that was fastest, where several are tried
+	Unit      string      `json:"unit"`              // s or B/s
+	Help      string      `json:"help"`
+	Model     string      `json:"model,omitempty"`     // whose cells it bounds; empty bounds all
+	Clients   int         `json:"clients,omitempty"`   // likewise
+	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
+	Gap       int64       `json:"gap_ns,omitempty"`    // of a floor that is measured after other work
+	Blocks    [][]float64 `json:"blocks"`              // samples by block, in Unit
 }
 
 // A Cell is one combination that was measured.
@@ -69,6 +70,7 @@ type Cell struct {
 	Clients    int               `json:"clients"`
 	Depth      int               `json:"depth"`
 	Launcher   string            `json:"launcher"`              // processes or goroutines
+	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
 	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, interrupted
 	Blocks     []Block           `json:"blocks"`
@@ -87,7 +89,11 @@ func (c Cell) Payload() int64 { return 2 * c.Model.Bytes * int64(c.Clients) }
 
 // ID names a cell among those of a run, and the same cell in another run.
 func (c Cell) ID() string {
-	return c.Variant + " " + c.Model.Name + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
+	id := c.Variant + " " + c.Model.Name + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
+	if c.Respawn {
+		id += " respawn"
+	}
+	return id
 }
 
 // A Block is one session of fresh processes. Slices with an entry a round hold
@@ -97,7 +103,7 @@ type Block struct {
 	Index    int           `json:"index"`    // of the block among the cell's
 	Position int           `json:"position"` // in the order of the run
 	At       time.Duration `json:"at_ns"`    // since the run began
-	Spawn    time.Duration `json:"spawn_ns"` // until all workers were connected
+	Spawn    time.Duration `json:"spawn_ns"` // until all workers were connected; the median where every round has its own
 	Cold     Cold          `json:"cold"`
 
 	Round        []int64 `json:"round_ns"`        // a round: publishing the model to releasing the last update
@@ -133,8 +139,9 @@ type Cold struct {
 // A Process is what one process spent in the timed rounds of a block.
 type Process struct {
 	Usage  usage.Usage      `json:"usage"`
-	Memory usage.Memory     `json:"memory"` // at the end of the block
-	Counts map[string]int64 `json:"counts"` // by the counter names of package phase
+	Memory usage.Memory     `json:"memory"`         // at the end of the block
+	Counts map[string]int64 `json:"counts"`         // by the counter names of package phase
+	CPUs   []int            `json:"cpus,omitempty"` // that it could use, as the kernel says
 }
 
 // A Proof says how the data of a block was checked.

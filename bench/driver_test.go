@@ -1,0 +1,117 @@
+package bench_test
+
+import (
+	"slices"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// measure runs cells with the plan and returns the result.
+func measure(t *testing.T, h trainer.Host, p bench.Plan, cells ...bench.Spec) *bench.Result {
+	t.Helper()
+	control, err := transports.NewVariant(h.Transports[0], nil)
+	check(t, err)
+	r, err := bench.RunWithoutFloors(t.Context(), bench.Options{Cells: cells, Plan: p, Control: control, Host: h})
+	check(t, err)
+	check(t, r.Validate())
+	return r
+}
+
+// cellOf returns the cell of a variant.
+func cellOf(t *testing.T, r *bench.Result, variant string) bench.Cell {
+	t.Helper()
+	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Variant == variant })
+	if i < 0 {
+		t.Fatalf("no cell of %s", variant)
+	}
+	return r.Cells[i]
+}
+
+// TestRespawn: with fresh workers for every round, their start and end are a part
+// of each round, and of what the workers cost; nothing of the proof is lost. The
+// control has no processes, so it stays as it is.
+func TestRespawn(t *testing.T) {
+	h := host()
+	p := quick(t)
+	p.Respawn, p.Rounds = true, 6
+	r := measure(t, h, p, spec(t, h, "pickle", "cnn", 2, 3))
+	if cellOf(t, r, "inproc").Respawn {
+		t.Error("the control is marked as respawned")
+	}
+	c := cellOf(t, r, "pickle")
+	if !c.Respawn || !c.Proved() {
+		t.Errorf("marked %v, proved %v, want both", c.Respawn, c.Proved())
+	}
+	for _, b := range c.Blocks {
+		if len(b.Round) != 3 || len(b.RTT) != 9 || len(b.Workers) != 2 {
+			t.Fatalf("%d rounds, %d round trips, %d workers: want 3, 9, 2", len(b.Round), len(b.RTT), len(b.Workers))
+		}
+		for i, ns := range b.Round {
+			inside := b.Phases["spawn"][i] + b.Phases["stop"][i]
+			if b.Phases["spawn"][i] <= 0 || b.Phases["stop"][i] <= 0 || inside >= ns {
+				t.Errorf("round %d: %d ns, spawn %d, stop %d", i, ns, b.Phases["spawn"][i], b.Phases["stop"][i])
+			}
+			if b.Unattributed[i] > ns/2 {
+				t.Errorf("round %d: %d of %d ns are not attributed", i, b.Unattributed[i], ns)
+			}
+		}
+		if b.Spawn <= 0 || b.Cold.Round <= 0 || b.Lost != 0 {
+			t.Errorf("spawn %v, cold %d, lost %d", b.Spawn, b.Cold.Round, b.Lost)
+		}
+		for i, w := range b.Workers {
+			// A Go program that starts and ends touches more than these in any case.
+			if w.Usage.CPU() <= 0 || w.Usage.MinorFaults < 3*100 || w.Counts["body.bytes"] == 0 {
+				t.Errorf("worker %d: %v CPU, %d faults, %d bytes: its starts are not counted", i, w.Usage.CPU(), w.Usage.MinorFaults, w.Counts["body.bytes"])
+			}
+		}
+	}
+}
+
+// TestEmptyCalls: the floor of transports that make calls is measured in every
+// block on the workers' own connections.
+func TestEmptyCalls(t *testing.T) {
+	h := host()
+	pickle, batch, http := spec(t, h, "pickle", "cnn", 2, 2), spec(t, h, "grpc-batch", "cnn", 2, 2), spec(t, h, "http", "cnn", 2, 2)
+	batch.Model, http.Model = pickle.Model, pickle.Model
+	r := measure(t, h, quick(t), pickle, batch, http)
+	var got []string
+	for _, f := range r.Floors {
+		if f.Name != "rpc-empty" {
+			continue
+		}
+		got = append(got, f.Transport)
+		if len(f.Blocks) != len(cellOf(t, r, f.Transport).Blocks) || len(f.Blocks[0]) != 100 {
+			t.Errorf("%s: %d blocks of %d, want one for each of the cell's, of 100", f.Transport, len(f.Blocks), len(f.Blocks[0]))
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"grpc-batch", "http"}) {
+		t.Errorf("rpc-empty of %v, want grpc-batch and http", got)
+	}
+}
+
+// TestPin: the processes of a block run where they were put, which they read back
+// from the kernel, and the driver has its processors again afterwards.
+func TestPin(t *testing.T) {
+	h := host()
+	before, err := trainer.Affinity()
+	check(t, err)
+	if len(before) < 2 {
+		t.Skip("needs two processors")
+	}
+	p := quick(t)
+	p.Pin, p.Blocks = true, 1
+	r := measure(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	b := cellOf(t, r, "pickle").Blocks[0]
+	if len(b.Workers) != 1 || len(b.Workers[0].CPUs) == 0 || slices.ContainsFunc(b.Workers[0].CPUs, func(cpu int) bool { return slices.Contains(b.Server.CPUs, cpu) }) {
+		t.Errorf("server on %v, workers %+v: want processors of their own", b.Server.CPUs, b.Workers)
+	}
+	if after, err := trainer.Affinity(); err != nil || !slices.Equal(after, before) {
+		t.Errorf("affinity after the run is %v (%v), was %v", after, err, before)
+	}
+	if cpus := cellOf(t, r, "inproc").Blocks[0].Server.CPUs; !slices.Equal(cpus, before) {
+		t.Errorf("the control ran on %v, want all: %v", cpus, before)
+	}
+}

@@ -1,0 +1,18 @@
+package bench
+
+import (
+	"context"
+	"slices"
+)
+
+// RunWithoutFloors is Run without the floors that take time for themselves, for
+// tests of something else.
+func RunWithoutFloors(ctx context.Context, o Options) (*Result, error) {
+	r, err := newRun(o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	r.floors = slices.DeleteFunc(r.floors, func(f *Floor) bool { return f.Name != rpcEmpty })
+	return r.all(ctx)
+}

@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"ipcbench/trainer"
+)
+
+// A placement says on which processors the processes of a session run.
+type placement struct {
+	server  []int
+	workers [][]int // by process
+}
+
+// place shares cpus out: each process gets as many neighbouring ones, and the
+// server what is left over. Where there are fewer processors than processes, each
+// process gets one, round and round.
+func place(cpus []int, processes int) placement {
+	share := len(cpus) / (processes + 1)
+	if share == 0 {
+		p := placement{server: cpus[:1]}
+		for i := range processes {
+			at := (i + 1) % len(cpus)
+			p.workers = append(p.workers, cpus[at:at+1])
+		}
+		return p
+	}
+	mine := len(cpus) - share*processes
+	p := placement{server: cpus[:mine]}
+	for i := range processes {
+		at := mine + i*share
+		p.workers = append(p.workers, cpus[at:at+share])
+	}
+	return p
+}
+
+// processes returns how many worker processes the cell has.
+func (s Spec) processes() int { return (s.Workers + s.PerProcess - 1) / s.PerProcess }
+
+// pinned calls f with this process on the server's processors and a launcher
+// that puts workers on theirs, and takes the restriction back.
+func (p placement) pinned(f func(l trainer.Launcher) error) (err error) {
+	before, err := trainer.Affinity()
+	if err != nil {
+		return err
+	}
+	l, err := trainer.NewProcesses(p.workers...)
+	if err != nil {
+		return err
+	}
+	threads := runtime.GOMAXPROCS(len(p.server)) // more would only take turns
+	defer func() {
+		runtime.GOMAXPROCS(threads)
+		err = errors.Join(err, trainer.Pin(before), l.Close())
+	}()
+	if err := trainer.Pin(p.server); err != nil {
+		return err
+	}
+	return f(l)
+}
+
+// verify compares where the processes of the block say that they could run with
+// where they were put.
+func (p placement) verify(b *Block) error {
+	check := func(who string, got, want []int) error {
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("%s was pinned to processors %v and could use %v", who, want, got)
+		}
+		return nil
+	}
+	if err := check("the server", b.Server.CPUs, p.server); err != nil {
+		return err
+	}
+	for i, w := range b.Workers {
+		if err := check(fmt.Sprintf("worker %d", i), w.CPUs, p.workers[i%len(p.workers)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/phase"
+	"ipcbench/phase/usage"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+)
+
+// respawns reports whether every round of the cell has fresh workers. Where
+// workers are goroutines there is nothing to start: the control stays what it
+// is, and overhead shows the starts too.
+func (s Spec) respawns(p Plan) bool { return p.Respawn && !s.inside() }
+
+// fresh is what a session with fresh workers for every round keeps between two
+// rounds.
+type fresh struct {
+	spare  *tensor.Package // where the next model is folded; the server's own memory, as the current one is
+	report trainer.Report  // of the rounds so far
+	spawns []int64         // of the timed rounds, ns
+}
+
+// room returns how many spans a round can leave in one process. Memory for more
+// would be touched in every round, and cost more than what is measured.
+func (s *session) room() int {
+	perClient := samplesPerTurn + 4*s.cell.Model.Layout.Len() // a transport may time every tensor's own call
+	return min(s.plan.Samples, 256+perClient*s.cell.Clients)
+}
+
+// respawned runs one round with workers of its own: the round begins when they
+// are started and ends when they are gone.
+func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(client int, update *tensor.Package) error) (window, error) {
+	cfg := s.config
+	cfg.Window, cfg.Samples = s.open, s.room()
+	mine, err := usage.Read()
+	if err != nil {
+		return window{}, err
+	}
+	children, err := readChildren()
+	if err != nil {
+		return window{}, err
+	}
+
+	w := window{round: n, start: phase.Now()}
+	if s.pool, err = trainer.Open(ctx, cfg); err != nil {
+		return w, fmt.Errorf("round %d: %w", n, err)
+	}
+	started := phase.Now()
+	err = s.present(ctx, n)
+	if err == nil {
+		err = s.exchange(ctx, n, timed, s.fresh.spare, prove)
+	}
+	ending := phase.Now()
+	report, closeErr := s.pool.Close()
+	w.end = phase.Now()
+	s.pool = nil
+	if err = errors.Join(err, closeErr); err != nil {
+		return w, err
+	}
+	s.model, s.fresh.spare = s.fresh.spare, s.model
+
+	if s.open == trainer.Outside {
+		return w, nil
+	}
+	if timed {
+		s.fresh.spawns = append(s.fresh.spawns, started-w.start)
+	}
+	whole := phase.Whole(n)
+	for _, span := range []struct {
+		phase      phase.Phase
+		start, end int64
+	}{{phase.Spawn, w.start, started}, {phase.Stop, ending, w.end}} {
+		report.Server.Samples = append(report.Server.Samples, phase.Sample{
+			Phase: span.phase, Start: span.start, End: span.end,
+			Lane: int16(whole.Lane), Round: int32(n), Client: int32(whole.Client),
+		})
+	}
+	now, err := usage.Read()
+	if err != nil {
+		return w, err
+	}
+	report.Server.Usage[s.open] = now.Since(mine)
+	dead, err := readChildren()
+	if err != nil {
+		return w, err
+	}
+	chargeEnds(report.Workers, s.open, dead.Since(children))
+	s.fresh.report = merge(s.fresh.report, report)
+	return w, nil
+}
+
+// present gives the workers of this round the current model.
+func (s *session) present(ctx context.Context, n int) error {
+	model, err := s.pool.Reserve(n)
+	if err != nil {
+		return err
+	}
+	model.CopyFrom(s.model)
+	return s.pool.Publish(ctx, n, model)
+}
+
+// readChildren returns what the processes that this one has waited for have
+// cost, from start to end.
+func readChildren() (usage.Usage, error) {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &r); err != nil {
+		return usage.Usage{}, fmt.Errorf("getrusage: %w", err)
+	}
+	return usage.Usage{
+		User: time.Duration(r.Utime.Nano()), System: time.Duration(r.Stime.Nano()),
+		MinorFaults: r.Minflt, MajorFaults: r.Majflt, VoluntarySwitches: r.Nvcsw, InvoluntarySwitches: r.Nivcsw,
+	}, nil
+}
+
+// chargeEnds adds what the workers have cost after they had reported: that much
+// more the kernel knows of them, all together. The first one is charged.
+func chargeEnds(workers []trainer.Totals, w trainer.Window, whole usage.Usage) {
+	if len(workers) == 0 {
+		return
+	}
+	rest := whole
+	for _, t := range workers {
+		u := t.Usage[w]
+		rest.User -= u.User
+		rest.System -= u.System
+		rest.MinorFaults -= u.MinorFaults
+		rest.MajorFaults -= u.MajorFaults
+		rest.VoluntarySwitches -= u.VoluntarySwitches
+		rest.InvoluntarySwitches -= u.InvoluntarySwitches
+	}
+	first := workers[0].Usage[w]
+	first.User += max(0, rest.User) // the split between the two is sampled, and may shift
+	first.System += max(0, rest.System)
+	first.MinorFaults += max(0, rest.MinorFaults)
+	first.MajorFaults += max(0, rest.MajorFaults)
+	first.VoluntarySwitches += max(0, rest.VoluntarySwitches)
+	first.InvoluntarySwitches += max(0, rest.InvoluntarySwitches)
+	workers[0].Usage[w] = first
+}
+
+// merge adds the report of another round's processes to those that had the same
+// place before them.
+func merge(sum, r trainer.Report) trainer.Report {
+	sum.Server = mergeTotals(sum.Server, r.Server)
+	for i, w := range r.Workers {
+		if i == len(sum.Workers) {
+			sum.Workers = append(sum.Workers, trainer.Totals{})
+		}
+		sum.Workers[i] = mergeTotals(sum.Workers[i], w)
+	}
+	return sum
+}
+
+func mergeTotals(sum, t trainer.Totals) trainer.Totals {
+	counts := t.Counts
+	if sum.Counts != nil {
+		counts = sum.Counts
+		for w, more := range t.Counts {
+			if counts[w] == nil {
+				counts[w] = map[string]int64{}
+			}
+			for name, n := range more {
+				counts[w][name] += n
+			}
+		}
+	}
+	spent := maps.Clone(t.Usage)
+	for w, u := range sum.Usage {
+		spent[w] = spent[w].Add(u)
+	}
+	memory := t.Memory
+	memory.Peak = max(memory.Peak, sum.Memory.Peak)
+	return trainer.Totals{
+		Samples: append(sum.Samples, t.Samples...), Lost: sum.Lost + t.Lost,
+		Usage: spent, Counts: counts, Memory: memory, CPUs: t.CPUs,
+	}
+}
