@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -312,4 +314,31 @@ func TestTooLargeForTheMailbox(t *testing.T) {
 	if err := w.Submit(t.Context(), u); err == nil || !strings.Contains(err.Error(), "the limit is") {
 		t.Errorf("submit: got %v, want the limit", err)
 	}
+}
+
+// A7: nothing is touched for the first time in a round. Both sides are in this
+// process, with mappings of their own.
+func TestRoundsDoNotFault(t *testing.T) {
+	v, o := parse(t, "shm-slab")
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{1 << 20}}}) // 1024 pages
+	must(t, err)
+	o.Down, o.Up = l, l
+	s, _ := listening(t, v, o)
+	w := dialled(t, v, s, o)
+	before := faultsNow(t)
+	for round := range 4 { // every place of both slabs
+		publish(t, s, uint64(round))
+		must(t, exchange(s, w, transports.Job{Round: round}))
+	}
+	// 8 MiB of models and 8 MiB of updates are 4096 pages, mapped on each side.
+	if n := faultsNow(t) - before; n > 500 {
+		t.Errorf("%d page faults in the first rounds, want none but Go's own", n)
+	}
+}
+
+func faultsNow(t *testing.T) int64 {
+	t.Helper()
+	var u unix.Rusage
+	must(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return u.Minflt
 }
