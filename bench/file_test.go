@@ -140,7 +140,8 @@ func TestBadFile(t *testing.T) {
 		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: want a number from 1"},
 		{"size", replace("248024", "1152921504606846976"), "cells[0].model.bytes"},
 		{"build", replace(`"model": {`, `"build": "other", "model": {`), `cells[0].build: "other": want base or head`},
-		{"counter", replace(`"wire.sent": 100`, `"wire.sent": -100`), "cells[0].blocks[0].server.counts.wire.sent: -100"},
+		{"counter", replace(`"wire.sent": 100`, `"wire.sent": 9e18`), "cells[0].blocks[0].server.counts.wire.sent: holds a JSON number"},
+		{"counter's size", replace(`"wire.sent": 100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: no count of a run"},
 		{"name", replace(`"name": "cnn"`, `"name": "c\nn"`), "cells[0].model.name"},
 		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
 	}

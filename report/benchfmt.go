@@ -1,0 +1,100 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/perf/benchfmt"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+)
+
+// benchUnits are the metrics that go into benchfmt, by their names there. They
+// are measurements of a block: what is derived from several cells is left to
+// whoever compares them.
+var benchUnits = []struct{ metric, unit string }{
+	{"round", "sec/op"},
+	{"transfer", "transfer-sec/op"},
+	{"down", "down-sec/op"},
+	{"up", "up-sec/op"},
+	{"train", "train-sec/op"},
+	{"cpu_per_round", "cpu-sec/op"},
+	{"cpu_per_gb", "cpu-sec/GB"},
+	{"wire_bytes", "wire-B/op"},
+	{"rpcs", "calls/op"},
+	{"alloc_bytes", "B/op"},
+	{"allocs", "allocs/op"},
+	{"peak_rss", "peak-rss-B"},
+}
+
+// writeBenchfmt writes a line for each block of each cell, so that what benchstat
+// sees vary is what varies between sessions.
+func writeBenchfmt(w io.Writer, r *bench.Result) error {
+	v := newView(r)
+	out := benchfmt.NewWriter(w)
+	for _, u := range benchUnits {
+		if err := out.Write(unitLine(u.unit, v.metric(u.metric).Better)); err != nil {
+			return err
+		}
+	}
+	if err := out.Write(unitLine("B/s", higher)); err != nil {
+		return err
+	}
+	e := r.Environment
+	config := []benchfmt.Config{
+		fileConfig("goos", "linux"), fileConfig("goarch", e.Arch), fileConfig("cpu", e.CPU), fileConfig("kernel", e.Kernel),
+		fileConfig("go", e.Go), fileConfig("commit", e.Commit), fileConfig("mode", r.Plan.Mode),
+	}
+	for _, c := range v.cells {
+		for i := range c.timed {
+			res := &benchfmt.Result{Config: config, Name: c.benchName(), Iters: len(c.timed[i].Round)}
+			for _, u := range benchUnits {
+				if xs := v.metric(u.metric).samples(c, &c.timed[i]); len(xs) > 0 {
+					res.Values = append(res.Values, benchfmt.Value{Value: stat.Median(xs), Unit: u.unit})
+				}
+			}
+			round := stat.Median(v.metric("round").samples(c, &c.timed[i]))
+			res.Values = append(res.Values, benchfmt.Value{Value: float64(c.Payload()) / round, Unit: "B/s"})
+			if err := out.Write(res); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// benchName is the name that the benchmark of the same cell has.
+func (c *cell) benchName() benchfmt.Name {
+	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
+	if c.Build != "" {
+		name += "/build=" + c.Build
+	}
+	return benchfmt.Name(name)
+}
+
+// word writes what stands between the slashes of a benchmark's name.
+func word(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || unicode.IsSpace(r) {
+			return '_'
+		}
+		return r
+	}, text)
+}
+
+func unitLine(unit, better string) *benchfmt.UnitMetadata {
+	u := &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: unit, Key: "better"}, OrigUnit: unit, Value: better}
+	if better == "" { // what is neither: benchstat only wants to know how it spreads
+		u.Key, u.Value = "assume", "nothing"
+	}
+	return u
+}
+
+func fileConfig(key, value string) benchfmt.Config {
+	value = strconv.QuoteToGraphic(value)
+	return benchfmt.Config{Key: key, Value: []byte(value[1 : len(value)-1]), File: true}
+}

@@ -1,0 +1,70 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ipcbench/phase"
+)
+
+// callTable lists which requests a round makes, of transports that make any.
+func callTable(v *view) section {
+	t := table{header: []string{"transport", "model", "workers", "clients", "calls a round", "of these"}, words: 2, endnote: true}
+	for _, c := range v.cells {
+		rpcs := c.of("rpcs")
+		if !rpcs.Known() {
+			continue
+		}
+		t.add(c.Variant, c.Model.Name, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center), c.callMix())
+	}
+	if len(t.rows) == 0 {
+		return section{}
+	}
+	return section{title: "Requests", tables: []table{t}}
+}
+
+// callMix says which methods were called how often a round, the most frequent
+// first.
+func (c *cell) callMix() string {
+	type method struct {
+		name string
+		n    int64
+	}
+	sums := map[string]int64{}
+	total := int64(0)
+	for _, b := range c.timed {
+		for name, n := range b.Counts() {
+			if m, ok := strings.CutPrefix(name, phase.Calls); ok {
+				sums[m] += n
+				total += n
+			}
+		}
+	}
+	var methods []method
+	for name, n := range sums {
+		if n > 0 {
+			methods = append(methods, method{name, n})
+		}
+	}
+	slices.SortFunc(methods, func(a, b method) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.name, b.name)) })
+	var parts []string
+	for _, m := range methods {
+		parts = append(parts, fmt.Sprintf("%s %s (%s)", calls(float64(m.n)/float64(c.rounds())), m.name, share(float64(m.n)/float64(total))))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// calls writes a number of calls a round, which is whole where nothing is
+// retried.
+func calls(x float64) string {
+	if evenly(x) {
+		return fixed(x, 0)
+	}
+	return fixed(x, 2)
+}
+
+// evenly reports whether x is a whole number, but for rounding.
+func evenly(x float64) bool { return math.Abs(x-math.Round(x)) < 1e-6 }

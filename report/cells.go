@@ -1,0 +1,153 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"ipcbench/bench/stat"
+)
+
+// cellTables are the main tables: one for each model, number of workers and
+// number of clients, so that a table holds what can be compared.
+func cellTables(v *view) section {
+	s := section{title: "Round trips"}
+	if text := partial(v.Result); text != "" {
+		s.lead = append(s.lead, text)
+	}
+	sure := 1.0
+	for _, cells := range v.groups() {
+		s.tables = append(s.tables, cellTable(cells))
+		for _, c := range cells {
+			sure = min(sure, c.of("round").Confidence)
+		}
+	}
+	s.tail = []string{
+		"round: the whole round trip of all clients, from publishing the model to releasing the last update. " +
+			"overhead: round less that of " + control + ", which does the same work without leaving the process: it ranks transports. " +
+			"transfer: one client's round trip without its training; down and up are the way there and back. " +
+			"bandwidth: payload both ways over overhead, of 1 client on 1 worker.",
+		confidence(sure) + " " + none + ": there is none, or the samples do not tell it from zero.",
+	}
+	return s
+}
+
+// confidence explains the intervals of medians, the least sure of which is sure.
+func confidence(sure float64) string {
+	switch {
+	case sure >= stat.Confidence:
+		return "± holds with 95 % and assumes no distribution; the unit is a block, a session of fresh processes."
+	case sure > 0:
+		return fmt.Sprintf("± holds with %s only: there are too few blocks, sessions of fresh processes. 95 %% takes 6 of them.", share(sure))
+	}
+	return "A cell with one block, a session of fresh processes, has no ±: nothing is known of the next one. 95 % takes 6 of them."
+}
+
+func cellTable(cells []*cell) table {
+	var rounds, widths []float64
+	for _, c := range cells {
+		rounds = append(rounds, c.of("round").Center)
+		widths = append(widths, c.of("transfer").Center)
+	}
+	u := timeScale(append(rounds, widths...)...)
+	in := ", " + u.name
+	t := table{
+		caption: cells[0].group().title() + ": " + effort(cells),
+		header:  []string{"transport", "round" + in, "overhead" + in, "transfer" + in, "down" + in, "up" + in, "GB/s", "of its floor", "CPU s/GB", "peak RSS, MB", "proved", "note"},
+		words:   1, endnote: true,
+	}
+	for _, c := range cells {
+		proved := "no"
+		if c.Proved() {
+			proved = "yes"
+		}
+		t.add(c.Variant, u.show(c.of("round")), u.show(c.of("overhead")), u.show(c.of("transfer")), u.show(c.of("down")), u.show(c.of("up")),
+			gigabytes.show(c.of("bandwidth")), c.boundText(), plain.value(c.of("cpu_per_gb")), megabytes.value(c.of("peak_rss")), proved, c.note())
+	}
+	t.trim()
+	return t
+}
+
+func (c *cell) boundText() string {
+	name, i := c.bound()
+	if !i.Known() {
+		return none
+	}
+	return fixed(i.Center, decimals(i.Center)) + "× " + name
+}
+
+// note says what a reader of the cell's numbers must know, or nothing.
+func (c *cell) note() string {
+	var notes []string
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if a := c.of("attested"); a.Known() && a.Low < 1 || len(c.fallbacks()) > 0 {
+		text := "only " + share(a.Center) + " went the way of its name"
+		reasons := c.fallbacks()
+		for i, reason := range slices.Sorted(maps.Keys(reasons)) {
+			sep := ", "
+			if i == 0 {
+				sep = ": "
+			}
+			text += fmt.Sprintf("%s%s %d", sep, reason, reasons[reason])
+		}
+		add("%s", text)
+	}
+	pooled := c.pooled("round")
+	if m := stat.Modes(pooled); m != nil {
+		add("two modes: %s (%s) and %s (%s)", duration(m[0].Center), share(m[0].Share), duration(m[1].Center), share(m[1].Share))
+	}
+	switch d := stat.Drift(c.blocks(c.view.metric("round").samples)); {
+	case d.Across != 0:
+		add("drifts: %s %% from the first to the last block", signed(d.Across))
+	case d.Within != 0:
+		add("drifts: %s %% within a block", signed(d.Within))
+	}
+	if i := c.of("round"); i.Sure() && i.Relative() > c.view.Plan.Precision && c.view.Plan.Precision > 0 && c.Stopped == "time" {
+		add("time ran out at ±%s", share(math.Ceil(i.Relative()*1000)/1000))
+	}
+	if n := stat.Outliers(pooled); n*10 > len(pooled) {
+		add("%s among %d rounds", plural(n, "outlier"), len(pooled))
+	}
+	if c.Stopped == "interrupted" {
+		add("interrupted")
+	}
+	text := ""
+	for i, n := range notes {
+		if i > 0 {
+			text += "; "
+		}
+		text += n
+	}
+	return text
+}
+
+// floorTable lists the limits of the machine.
+func floorTable(v *view) section {
+	if len(v.Floors) == 0 {
+		return section{}
+	}
+	t := table{header: []string{"floor", "of", "median", "what"}, words: 2, endnote: true}
+	for _, f := range v.Floors {
+		i := stat.Of(f.Blocks)
+		u := scale{"GB/s", 1e9}
+		if f.Unit == "s" {
+			u = timeScale(i.Center)
+		}
+		of := "this machine"
+		if f.Model != "" {
+			of = f.Model
+		}
+		if f.Clients > 0 {
+			of += ", " + plural(f.Clients, "client")
+		}
+		if f.Gap > 0 {
+			of += ", after " + duration(float64(f.Gap)/1e9) + " of work"
+		}
+		if f.Variant != "" {
+			of += ", " + f.Variant
+		}
+		t.add(f.Name, of, u.show(i)+" "+u.name, f.Help)
+	}
+	return section{title: "Floors", lead: []string{"What this machine could do while the cells ran, without any transport."}, tables: []table{t}}
+}

@@ -1,0 +1,49 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// A chart is a bar for each transport. GitHub draws it from Mermaid's notation.
+type chart struct {
+	title, axis string
+	names       []string
+	values      []float64
+}
+
+func (c chart) empty() bool { return len(c.names) < 2 }
+
+// write writes the chart as a fenced block. The name of the kind is that which
+// all versions of Mermaid understand.
+func (c chart) write(w io.Writer) error {
+	var names, values []string
+	for i, name := range c.names {
+		names = append(names, label(name))
+		values = append(values, fixed(c.values[i], decimals(c.values[i])))
+	}
+	_, err := fmt.Fprintf(w, "```mermaid\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s\n    bar [%s]\n```\n",
+		label(c.title), strings.Join(names, ", "), label(c.axis), strings.Join(values, ", "))
+	return err
+}
+
+// label quotes a text for Mermaid, which knows no escapes inside quotes.
+func label(text string) string {
+	return `"` + strings.NewReplacer(`"`, "'", "`", "'", "\n", " ", ";", ",", "#", "").Replace(text) + `"`
+}
+
+// roundChart shows the rounds of a group as multiples of the control's, which
+// lie close enough together for a linear axis.
+func roundChart(cells []*cell) chart {
+	g := cells[0].group()
+	c := chart{title: g.short(), axis: "round, as a multiple of " + control}
+	for _, cell := range cells {
+		if cell.control == nil || cell.Variant == control {
+			continue
+		}
+		c.names = append(c.names, cell.Variant)
+		c.values = append(c.values, cell.of("round").Center/cell.control.of("round").Center)
+	}
+	return c
+}

@@ -1,0 +1,225 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+)
+
+func write(t testing.TB, c *Comparison, format string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Write(&b, format); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func compare(t testing.TB, base, head *bench.Result, o CompareOptions) *Comparison {
+	t.Helper()
+	c, err := Compare(base, head, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// eight returns eight rounds around x that do not repeat.
+func eight(x float64) []float64 {
+	return []float64{x * 0.985, x * 1.002, x * 0.995, x * 1.01, x, x * 1.004, x * 0.992, x * 1.015}
+}
+
+// interleaved returns a result with both builds of some cells: of "a" with one
+// client, head is slower by the factor slow; of "b" it is the same.
+func interleaved(slow float64) *bench.Result {
+	m := models["cnn"]
+	r := plainResult()
+	r.Plan.Interleaved = true
+	add := func(build, transport string, rounds []float64) {
+		c := plainCell(transport, m, 1, 1, rounds...)
+		c.Build = build
+		r.Cells = append(r.Cells, c)
+	}
+	for _, build := range []string{"base", "head"} {
+		f := 1.0
+		if build == "head" {
+			f = slow
+		}
+		add(build, "inproc", eight(5))
+		add(build, "a", eight(20*f))
+		add(build, "b", eight(30.03))
+	}
+	return r
+}
+
+// TestCompare: ratios with intervals, corrected for their number (guard 13), the
+// environment first (guard 17), missing cells by name.
+func TestCompare(t *testing.T) {
+	m := models["cnn"]
+	base := plainResult(plainCell("inproc", m, 1, 1, eight(5)...), plainCell("a", m, 1, 1, eight(20)...), plainCell("b", m, 1, 1, eight(30)...),
+		plainCell("c", m, 1, 1, eight(40)...), plainCell("gone", m, 2, 4, eight(30)...))
+	head := plainResult(plainCell("inproc", m, 1, 1, eight(5)...), plainCell("a", m, 1, 1, eight(24)...), plainCell("b", m, 1, 1, eight(30.03)...),
+		plainCell("c", m, 1, 1, eight(20)...), plainCell("new", m, 2, 4, eight(30)...))
+	head.Environment.Kernel, head.Environment.Commit, head.Environment.Dirty = "6.2.0", "fedcba9876543210", true
+	head.Plan.TrainMS = 5
+	c := compare(t, base, head, CompareOptions{})
+
+	if len(c.Rows) != 4 {
+		t.Fatalf("got %d rows, want the 4 cells that both have", len(c.Rows))
+	}
+	a, b := c.Rows[1], c.Rows[2]
+	if math.Abs(a.Ratio.Center-1.2) > 1e-9 || !a.Significant || a.Ratio.Low < 1.17 || a.Ratio.High > 1.23 || a.Worse() != a.Ratio.Center {
+		t.Errorf("a: got %+v, want 1.2 with bounds near it", a)
+	}
+	if want := 4 * 2. / 12870; math.Abs(a.P-want) > 1e-6 { // all 8 blocks of one before those of the other, times 4 rows
+		t.Errorf("a: got p %v, want %v", a.P, want)
+	}
+	if b.Significant || b.Ratio.Low > 1 || b.Ratio.High < 1 || b.Detectable < 1.005 || b.Detectable > 1.05 {
+		t.Errorf("b: got %+v, want no difference, with an effect of a few percent that would have shown", b)
+	}
+	if got := strings.Join(c.Environment, "\n"); !strings.Contains(got, "kernel: 6.1.0 in the first, 6.2.0 in the second") || !strings.Contains(got, "training: 0 ms in the first, 5 ms in the second") {
+		t.Errorf("got environment differences %q", got)
+	}
+	if got := fmt.Sprint(c.OnlyBase, c.OnlyHead); got != "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]" {
+		t.Errorf("got only in one %s", got)
+	}
+	if got, want := c.sentence(), "Of 4 comparisons: 1 worse, by up to +20.0 %; 1 better, by up to +50.0 %; no difference shown in 2."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, format := range ComparisonFormats() {
+		golden(t, "compare."+format, write(t, c, format))
+	}
+	var decoded map[string]any
+	if err := json.Unmarshal([]byte(write(t, c, "json")), &decoded); err != nil {
+		t.Error(err)
+	}
+	text := write(t, c, "text")
+	if strings.Index(text, "differs: kernel") > strings.Index(text, "transport") {
+		t.Error("the environment does not come first")
+	}
+	if md := write(t, c, "md"); !strings.HasPrefix(md, "**Of 4 comparisons") {
+		t.Error("the verdict does not come first")
+	}
+}
+
+func TestCompareMetrics(t *testing.T) {
+	m := models["cnn"]
+	base, head := plainResult(plainCell("a", m, 1, 1, eight(20)...)), plainResult(plainCell("a", m, 1, 1, eight(20)...))
+	for i := range head.Cells[0].Blocks {
+		head.Cells[0].Blocks[i].Server.Usage.User *= 2
+	}
+	c := compare(t, base, head, CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}})
+	if len(c.Rows) != 2 || c.Rows[0].Significant || !c.Rows[1].Significant || c.Rows[1].Metric != "cpu_per_gb" {
+		t.Errorf("got %+v, want more CPU and no other difference; neither makes requests", c.Rows)
+	}
+	if text := write(t, c, "text"); !strings.Contains(text, "metric") || !strings.Contains(text, "cpu_per_gb") {
+		t.Errorf("the metrics are not told apart:\n%s", text)
+	}
+	for _, name := range []string{"bandwidth", "nonsense"} {
+		if _, err := Compare(base, head, CompareOptions{Metrics: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestNoDifference: "no difference shown" is an answer, and comes with what could
+// have been seen (guard 13).
+func TestNoDifference(t *testing.T) {
+	m := models["cnn"]
+	few := func() *bench.Result { return plainResult(plainCell("a", m, 1, 1, 10, 11, 12)) }
+	c := compare(t, few(), few(), CompareOptions{})
+	if got, want := c.sentence(), "No difference shown in 1 comparison, and there are too few blocks to show one."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	same := func() *bench.Result { return plainResult(plainCell("a", m, 1, 1, eight(10)...)) }
+	if got := compare(t, same(), same(), CompareOptions{}).sentence(); !strings.HasPrefix(got, "No difference shown in 1 comparison; half of them would have shown a change of +") {
+		t.Errorf("got %q", got)
+	}
+	other := plainResult(plainCell("b", m, 1, 1, eight(10)...))
+	c = compare(t, same(), other, CompareOptions{})
+	if got := c.sentence(); got != "Nothing can be compared: the two have no cell in common." {
+		t.Errorf("got %q", got)
+	}
+	for _, format := range ComparisonFormats() {
+		write(t, c, format)
+	}
+}
+
+// TestGate: a gate that can fail and can pass (guard 14): the canary, a slowdown
+// of known size, is found; a build against itself is not.
+func TestGate(t *testing.T) {
+	tests := []struct {
+		name  string
+		slow  float64
+		above float64
+		fail  bool
+		want  string // in the reasons
+	}{
+		{"canary", 1.10, 0.05, true, "a, cnn, 1 worker, 1 client: +10.0 % (+"},
+		{"A/A", 1, 0.05, false, ""},
+		{"slower, but not by so much", 1.10, 0.25, false, ""},
+		{"faster", 0.5, 0.05, false, ""},
+		{"too small to be seen", 1, 0.001, false, "a change of 0.1 % would have been missed in 3 of 3"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := compare(t, interleaved(tt.slow), nil, CompareOptions{})
+			fail, reasons, err := c.Gate(tt.above)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fail != tt.fail || !strings.Contains(strings.Join(reasons, "\n"), tt.want) || tt.want == "" && len(reasons) > 0 {
+				t.Errorf("got fail %v because of %q, want %v and %q", fail, reasons, tt.fail, tt.want)
+			}
+		})
+	}
+}
+
+// TestGateRefuses: what was not interleaved is judged only by those who ask for
+// it (guard 10), and what has nothing in common not at all.
+func TestGateRefuses(t *testing.T) {
+	m := models["cnn"]
+	base, head := plainResult(plainCell("a", m, 1, 1, eight(20)...)), plainResult(plainCell("a", m, 1, 1, eight(30)...))
+	if _, _, err := compare(t, base, head, CompareOptions{}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "not interleaved") {
+		t.Errorf("got %v", err)
+	}
+	if fail, _, err := compare(t, base, head, CompareOptions{Separate: true}).Gate(0.05); err != nil || !fail {
+		t.Errorf("got %v, %v", fail, err)
+	}
+	other := plainResult(plainCell("b", m, 1, 1, eight(20)...))
+	if _, _, err := compare(t, base, other, CompareOptions{Separate: true}).Gate(0.05); err == nil {
+		t.Error("a gate that cannot fail")
+	}
+	gone := plainResult(plainCell("a", m, 1, 1, eight(20)...), plainCell("b", m, 1, 1, eight(20)...))
+	if fail, reasons, err := compare(t, gone, base, CompareOptions{Separate: true}).Gate(0.05); err != nil || fail ||
+		strings.Join(reasons, "") != "not measured any more: b cnn workers=1 clients=1" {
+		t.Errorf("got %v, %q, %v", fail, reasons, err)
+	}
+}
+
+// TestBuilds: which result holds what.
+func TestBuilds(t *testing.T) {
+	both := interleaved(1)
+	if err := both.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	one := plainResult(plainCell("a", models["cnn"], 1, 1, eight(20)...))
+	if _, err := Compare(one, nil, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "one build only") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Compare(both, one, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "compare it alone") {
+		t.Errorf("got %v", err)
+	}
+	if csv := format(t, "csv", both); !strings.Contains(csv, "a,cnn,1,1,build=head,round,") {
+		t.Error("CSV does not tell the builds apart")
+	}
+	// Each build has its own control.
+	if o := newView(both).cells[4].of("overhead"); math.Abs(o.Center-15.015e-3) > 1e-9 {
+		t.Errorf("got overhead %v", o.Center)
+	}
+}

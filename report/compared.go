@@ -1,0 +1,232 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+
+	"ipcbench/bench/stat"
+)
+
+// ComparisonFormats returns the names of the formats that a comparison can be
+// written in.
+func ComparisonFormats() []string { return []string{"text", "md", "json"} }
+
+// Write writes the comparison in one of them.
+func (c *Comparison) Write(w io.Writer, format string) error {
+	switch format {
+	case "text":
+		return c.text(w)
+	case "md":
+		return c.markdown(w)
+	case "json":
+		return c.json(w)
+	}
+	return fmt.Errorf("unknown format %q: want one of %s", format, list(ComparisonFormats()))
+}
+
+// rowTable shows rows with both medians, the change, and how sure it is.
+func (c *Comparison) rowTable(rows []Row) table {
+	t := table{
+		header: []string{"transport", "model", "workers", "clients", "metric", "base", "head", "change", "p", "n", "would have shown"},
+		words:  2,
+	}
+	several := false
+	for _, r := range rows {
+		several = several || r.Metric != "round"
+	}
+	for _, r := range rows {
+		u, unit := r.scale()
+		metric := r.Metric
+		if !several {
+			metric = none // the column is left out
+		}
+		change := change(r.Ratio)
+		if !r.Significant {
+			change = "no difference shown (" + signed(r.Ratio.Low-1) + " to " + signed(r.Ratio.High-1) + ")"
+			if r.Ratio.Confidence == 0 {
+				change = "no difference shown"
+			}
+		}
+		shown := none
+		if !math.IsInf(r.Detectable, 1) {
+			shown = "±" + share(r.Detectable-1)
+		}
+		t.add(r.Transport, r.Model, fmt.Sprint(r.Workers), fmt.Sprint(r.Clients), metric, u.show(r.Base)+unit, u.show(r.Head)+unit,
+			change, pText(r.P), fmt.Sprintf("%d+%d", r.Base.Blocks, r.Head.Blocks), shown)
+	}
+	t.trim()
+	return t
+}
+
+// scale returns the unit in which both medians are shown, and how it is written
+// behind them.
+func (r Row) scale() (scale, string) {
+	switch r.Unit {
+	case "s", "s/round":
+		u := timeScale(r.Base.Center, r.Head.Center)
+		return u, " " + u.name
+	case "B":
+		return megabytes, " MB"
+	}
+	return plain, " " + r.Unit
+}
+
+const howCompared = "change: head over base, in percent, with bounds that hold with 95 % for a row by itself. " +
+	"p: Mann-Whitney over blocks, corrected by Holm's method for the number of rows. n: blocks of base and head. " +
+	"would have shown: the smallest change that four of five such runs would have found."
+
+// warnings are what a reader must know before any number.
+func (c *Comparison) warnings() []string {
+	var all []string
+	for _, d := range c.Environment {
+		all = append(all, "differs: "+d)
+	}
+	if !c.Interleaved {
+		all = append(all, "The two runs were not interleaved: a drift of the machine looks like a change.")
+	}
+	for _, f := range clipFindings(c.Findings) {
+		all = append(all, f)
+	}
+	return all
+}
+
+func clipFindings(findings []Finding) []string {
+	var lines []string
+	for _, f := range findings {
+		lines = append(lines, f.String())
+	}
+	return clip(lines, 20)
+}
+
+// missing are the cells that only one of them has.
+func (c *Comparison) missing() []string {
+	var all []string
+	for _, id := range clip(c.OnlyBase, 20) {
+		all = append(all, "only in base: "+id)
+	}
+	for _, id := range clip(c.OnlyHead, 20) {
+		all = append(all, "only in head: "+id)
+	}
+	return all
+}
+
+func (c *Comparison) text(w io.Writer) error {
+	s := section{title: "base " + c.Base + ", head " + c.Head, lead: c.warnings(), tail: []string{howCompared}}
+	s.tables = []table{c.rowTable(c.Rows)}
+	if len(c.Rows) == 0 {
+		s.tables, s.tail = nil, nil
+	}
+	s.tail = append(s.tail, c.missing()...)
+	s.tail = append(s.tail, c.sentence())
+	var b bytes.Buffer
+	if err := s.text(&b); err != nil {
+		return err
+	}
+	_, err := w.Write(bytes.TrimPrefix(b.Bytes(), []byte("\n")))
+	return err
+}
+
+func (c *Comparison) markdown(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "**%s**\n\nBase is %s, head is %s.\n", escape(c.sentence()), escape(c.Base), escape(c.Head))
+	for _, text := range c.warnings() {
+		fmt.Fprintf(&b, "\n> %s\n", escape(text))
+	}
+	changed := append(c.worse(), c.better()...)
+	if len(changed) > 0 {
+		most := min(len(changed), 30)
+		fmt.Fprintln(&b)
+		if err := c.rowTable(changed[:most]).markdown(&b); err != nil {
+			return err
+		}
+		if most < len(changed) {
+			fmt.Fprintf(&b, "\n%d more below.\n", len(changed)-most)
+		}
+	}
+	for _, text := range c.missing() {
+		fmt.Fprintf(&b, "\n- %s", escape(text))
+	}
+	if len(c.OnlyBase)+len(c.OnlyHead) > 0 {
+		fmt.Fprintln(&b)
+	}
+	var parts []part
+	if len(c.Rows) > 0 {
+		p, err := folded(section{title: "All comparisons", tables: []table{c.rowTable(c.Rows)}, tail: []string{howCompared}}, false)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, p)
+	}
+	_, err := io.WriteString(w, fit(b.String(), parts))
+	return err
+}
+
+// The JSON of a comparison: what is unknown or infinite is null.
+type jsonComparison struct {
+	Base        string    `json:"base"`
+	Head        string    `json:"head"`
+	Interleaved bool      `json:"interleaved"`
+	Alpha       float64   `json:"alpha"`
+	Verdict     string    `json:"verdict"`
+	Environment []string  `json:"environment_differences"`
+	Findings    []Finding `json:"findings"`
+	OnlyBase    []string  `json:"only_base"`
+	OnlyHead    []string  `json:"only_head"`
+	Rows        []jsonRow `json:"rows"`
+}
+
+type jsonRow struct {
+	Transport   string       `json:"transport"`
+	Model       string       `json:"model"`
+	Workers     int          `json:"workers"`
+	Clients     int          `json:"clients"`
+	Metric      string       `json:"metric"`
+	Unit        string       `json:"unit"`
+	Better      string       `json:"better,omitempty"`
+	Base        jsonInterval `json:"base"`
+	Head        jsonInterval `json:"head"`
+	Ratio       jsonInterval `json:"ratio"`
+	P           float64      `json:"p_corrected"`
+	Significant bool         `json:"significant"`
+	Detectable  *float64     `json:"detectable_ratio"`
+}
+
+type jsonInterval struct {
+	Median     float64  `json:"median"`
+	Low        *float64 `json:"low"`
+	High       *float64 `json:"high"`
+	Confidence float64  `json:"confidence"`
+	Blocks     int      `json:"blocks"`
+	N          int      `json:"n"`
+}
+
+func jsonOf(i stat.Interval) jsonInterval {
+	j := jsonInterval{Median: i.Center, Confidence: i.Confidence, Blocks: i.Blocks, N: i.N}
+	if i.Confidence > 0 {
+		j.Low, j.High = &i.Low, &i.High
+	}
+	return j
+}
+
+func (c *Comparison) json(w io.Writer) error {
+	j := jsonComparison{
+		Base: c.Base, Head: c.Head, Interleaved: c.Interleaved, Alpha: c.alpha, Verdict: c.sentence(), Environment: c.Environment,
+		Findings: c.Findings, OnlyBase: c.OnlyBase, OnlyHead: c.OnlyHead,
+	}
+	for _, r := range c.Rows {
+		row := jsonRow{
+			Transport: r.Transport, Model: r.Model, Workers: r.Workers, Clients: r.Clients, Metric: r.Metric, Unit: r.Unit, Better: r.Better,
+			Base: jsonOf(r.Base), Head: jsonOf(r.Head), Ratio: jsonOf(r.Ratio), P: r.P, Significant: r.Significant,
+		}
+		if !math.IsInf(r.Detectable, 1) {
+			row.Detectable = &r.Detectable
+		}
+		j.Rows = append(j.Rows, row)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "\t")
+	return e.Encode(j)
+}

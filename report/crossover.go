@@ -1,0 +1,201 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"ipcbench/bench/stat"
+)
+
+// The pair whose crossover is always told: the question whether a server on the
+// same host is a bottleneck, and from which size on going around it pays.
+const (
+	fastPath = "http-shm"
+	slowPath = "http"
+)
+
+// mostCrossovers is how many pairs besides that one are told.
+const mostCrossovers = 12
+
+// A meeting is two transports at one model, with the same workers and clients.
+type meeting struct {
+	a, b  *cell
+	ratio stat.Interval // round of b over that of a
+}
+
+// outcome is 1 where a is faster, -1 where b is, and 0 where there is no telling.
+func (m meeting) outcome() int {
+	switch {
+	case !m.ratio.Excludes(1):
+		return 0
+	case m.ratio.Center > 1:
+		return 1
+	}
+	return -1
+}
+
+// at names the model.
+func (m meeting) at() string {
+	return fmt.Sprintf("%s (%s in %s)", m.a.Model.Name, size(m.a.Model.Bytes), plural(m.a.Model.Tensors, "tensor"))
+}
+
+// crossovers says from which model on one transport beats another, for pairs of
+// which neither is always ahead.
+func crossovers(v *view) section {
+	s := section{title: "Crossover points"}
+	type work struct {
+		build            string
+		workers, clients int
+	}
+	var order []work
+	by := map[work]map[string][]*cell{} // by variant, in the order of the result
+	names := map[work][]string{}
+	for _, c := range v.cells {
+		w := work{c.Build, c.Workers, c.Clients}
+		if by[w] == nil {
+			by[w] = map[string][]*cell{}
+			order = append(order, w)
+		}
+		if c.Variant == control {
+			continue
+		}
+		if by[w][c.Variant] == nil {
+			names[w] = append(names[w], c.Variant)
+		}
+		by[w][c.Variant] = append(by[w][c.Variant], c)
+	}
+	told, untold := 0, 0
+	least := 1.0
+	for _, w := range order {
+		for i, a := range names[w] {
+			for _, b := range names[w][i+1:] {
+				meetings := meet(by[w][a], by[w][b])
+				asked := a == slowPath && b == fastPath || a == fastPath && b == slowPath
+				if len(meetings) < 2 || !asked && !crosses(meetings) {
+					continue
+				}
+				if !asked && told == mostCrossovers {
+					untold++
+					continue
+				}
+				told++
+				for _, m := range meetings {
+					least = min(least, m.ratio.Confidence)
+				}
+				where := fmt.Sprintf("With %s and %s: ", plural(w.workers, "worker"), plural(w.clients, "client"))
+				s.lead = append(s.lead, where+crossing(meetings)+burden(meetings, asked))
+			}
+		}
+	}
+	if untold > 0 {
+		s.lead = append(s.lead, fmt.Sprintf("%s more cross: see the table of verdicts.", plural(untold, "pair")))
+	}
+	if len(s.lead) == 0 {
+		return section{}
+	}
+	s.tail = []string{"A crossing is told as the two measured sizes between which it lies. The bounds of a ratio hold with at least " +
+		share(least) + "; faster means that they exclude 1."}
+	return s
+}
+
+// meet pairs cells of the same model, the smallest first.
+func meet(as, bs []*cell) []meeting {
+	var all []meeting
+	for _, a := range as {
+		for _, b := range bs {
+			if a.Model == b.Model {
+				all = append(all, meeting{a, b, stat.Ratio(a.medianOf("round"), b.medianOf("round"))})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y meeting) int {
+		return cmp.Or(cmp.Compare(x.a.Model.Bytes, y.a.Model.Bytes), cmp.Compare(x.a.Model.Tensors, y.a.Model.Tensors))
+	})
+	return all
+}
+
+// crosses reports whether each of the two is ahead somewhere.
+func crosses(meetings []meeting) bool {
+	ahead := func(o int) bool {
+		return slices.ContainsFunc(meetings, func(m meeting) bool { return m.outcome() == o })
+	}
+	return ahead(1) && ahead(-1)
+}
+
+// crossing says where one of the two overtakes the other. The names are turned
+// round so that a is ahead at the largest model, if either is.
+func crossing(meetings []meeting) string {
+	last := len(meetings) - 1
+	if meetings[last].outcome() < 0 {
+		for i, m := range meetings {
+			meetings[i] = meeting{m.b, m.a, stat.Ratio(m.b.medianOf("round"), m.a.medianOf("round"))}
+		}
+	}
+	a, b := meetings[0].a.Variant, meetings[0].b.Variant
+	first := last + 1 // from here on a is ahead
+	for first > 0 && meetings[first-1].outcome() > 0 {
+		first--
+	}
+	top := fmt.Sprintf("%s at %s", times(meetings[last].ratio), meetings[last].at())
+	switch {
+	case first > last && crosses(meetings):
+		var at []string
+		for _, m := range meetings {
+			switch m.outcome() {
+			case 1:
+				at = append(at, a+" is faster at "+m.at())
+			case -1:
+				at = append(at, b+" is faster at "+m.at())
+			}
+		}
+		return list(at) + "; no size decides."
+	case first > last:
+		return fmt.Sprintf("%s and %s are too close to call at every size up to %s.", a, b, top)
+	case first == 0:
+		return fmt.Sprintf("%s beats %s at every size measured, from %s at %s to %s.", a, b, times(meetings[0].ratio), meetings[0].at(), top)
+	}
+	below := meetings[first-1]
+	verb := fmt.Sprintf("is not told from %s", b)
+	if below.outcome() < 0 {
+		verb = fmt.Sprintf("is slower than %s", b)
+	}
+	text := fmt.Sprintf("%s overtakes %s between %s, where it %s (%s), and %s, where it is faster (%s)",
+		a, b, below.at(), verb, times(below.ratio), meetings[first].at(), times(meetings[first].ratio))
+	if first < last {
+		text += ", up to " + top
+	}
+	return text + "."
+}
+
+// burden says which share of a round the slower of the pair adds, at the
+// smallest and the largest model.
+func burden(meetings []meeting, asked bool) string {
+	if !asked {
+		return ""
+	}
+	slow := func(m meeting) *cell {
+		if m.a.Variant == slowPath {
+			return m.a
+		}
+		return m.b
+	}
+	text := ""
+	for k, m := range []meeting{meetings[0], meetings[len(meetings)-1]} {
+		c := slow(m)
+		o := c.of("overhead")
+		if !o.Known() {
+			return ""
+		}
+		part := quotient(o, c.of("round"))
+		if k == 0 {
+			text = fmt.Sprintf(" Of a round of %s, moving tensors is %s at %s", slowPath, share(part.Center), m.a.Model.Name)
+		} else {
+			text += fmt.Sprintf(" and %s at %s", share(part.Center), m.a.Model.Name)
+		}
+		if part.Confidence > 0 {
+			text += fmt.Sprintf(" (%s to %s)", share(max(0, part.Low)), share(min(1, part.High)))
+		}
+	}
+	return text + "."
+}

@@ -1,0 +1,86 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+)
+
+// csvHeader is read by others' scripts: it does not change.
+var csvHeader = []string{"transport", "model", "workers", "clients", "settings", "metric", "unit", "n", "median", "low", "high"}
+
+// writeCSV writes one row for each cell and metric, and one for each floor. A
+// metric that a cell does not have has no row. n is the number of samples that
+// the median is made of; low and high are empty where there is no interval.
+// Where a result holds two builds, the settings name the build.
+func writeCSV(w io.Writer, r *bench.Result) error {
+	v := newView(r)
+	out := csv.NewWriter(w)
+	_ = out.Write(csvHeader) // errors are kept until Flush
+	for _, c := range v.cells {
+		row := []string{c.Transport, c.Model.Name, strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), pairs(c.settings())}
+		for _, m := range Metrics() {
+			if i := c.of(m.Name); i.Known() {
+				_ = out.Write(append(slices.Clone(row), csvValues(m.Name, m.Unit, i)...))
+			}
+		}
+	}
+	for _, f := range v.Floors {
+		model, of := "-", map[string]string{}
+		if f.Model != "" {
+			model = f.Model
+		}
+		if f.Clients > 0 {
+			of["clients"] = strconv.Itoa(f.Clients)
+		}
+		if f.Gap > 0 {
+			of["gap"] = fmt.Sprintf("%dns", f.Gap)
+		}
+		if f.Variant != "" {
+			of["variant"] = f.Variant
+		}
+		_ = out.Write(append([]string{"floor", model, "1", "1", pairs(of)}, csvValues(f.Name, f.Unit, stat.Of(f.Blocks))...))
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// settings are those of the transport, with the build where there are two.
+func (c *cell) settings() map[string]string {
+	if c.Build == "" {
+		return c.Settings
+	}
+	s := maps.Clone(c.Settings)
+	if s == nil {
+		s = map[string]string{}
+	}
+	s["build"] = c.Build
+	return s
+}
+
+// pairs writes key=value;key=value, sorted.
+func pairs(settings map[string]string) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(settings)) {
+		all = append(all, k+"="+settings[k])
+	}
+	return strings.Join(all, ";")
+}
+
+func csvValues(name, unit string, i stat.Interval) []string {
+	low, high := "", ""
+	if i.Confidence > 0 {
+		low, high = csvNumber(i.Low), csvNumber(i.High)
+	}
+	return []string{name, unit, strconv.Itoa(i.N), csvNumber(i.Center), low, high}
+}
+
+// csvNumber leaves out the digits that arithmetic made.
+func csvNumber(x float64) string { return strconv.FormatFloat(x, 'g', 12, 64) }

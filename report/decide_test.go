@@ -1,0 +1,166 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+)
+
+// sentences returns the paragraphs of a view.
+func sentences(t testing.TB, name string, r *bench.Result) string {
+	t.Helper()
+	v, err := viewNamed(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := v.make(newView(r))
+	return strings.Join(append(s.lead, s.tail...), "\n")
+}
+
+// TestVerdict: the best, the runner-up or "too close to call", and what the
+// wrong choice costs.
+func TestVerdict(t *testing.T) {
+	m := models["cnn"]
+	inproc := plainCell("inproc", m, 1, 1, six(5)...)
+	tests := []struct {
+		name  string
+		cells []bench.Cell
+		want  string
+	}{
+		{"one is best", []bench.Cell{inproc, plainCell("pickle", m, 1, 1, six(30)...), plainCell("shm-slab", m, 1, 1, six(10)...), plainCell("http", m, 1, 1, six(15)...)},
+			"cnn, 1 worker, 1 client: shm-slab is best, 10.0 ms a round. The runner-up, http, costs 5.00 ms (4.75 to 5.25) and 0.0075 CPU s a round more; " +
+				"the worst choice, pickle, costs 20.0 ms (19.5 to 20.5) and 0.030 CPU s a round more."},
+		{"two", []bench.Cell{plainCell("pickle", m, 1, 1, six(30)...), plainCell("shm-slab", m, 1, 1, six(10)...)},
+			"cnn, 1 worker, 1 client: shm-slab is best, 10.0 ms a round. The runner-up, pickle, costs 20.0 ms (19.5 to 20.5) and 0.030 CPU s a round more."},
+		{"too close", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), plainCell("b", m, 1, 1, six(10.05)...), plainCell("c", m, 1, 1, six(20)...)},
+			"cnn, 1 worker, 1 client: a and b are too close to call, from 10.0 ms a round on; the worst choice, c, costs 10.0 ms (9.70 to 10.3) and 0.015 CPU s a round more."},
+		{"all too close", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), plainCell("b", m, 1, 1, six(10.01)...)},
+			"cnn, 1 worker, 1 client: a and b are too close to call, from 10.0 ms a round on."},
+		{"three blocks", []bench.Cell{plainCell("a", m, 1, 1, 9, 10, 11), plainCell("b", m, 1, 1, 19, 20, 21)},
+			"cnn, 1 worker, 1 client: a looks best, 10.0 ms a round, though 3 blocks cannot prove it. The runner-up, b, costs 10.0 ms (8.00 to 12.0) and 0.015 CPU s a round more."},
+		{"one block", []bench.Cell{plainCell("a", m, 1, 1, 9), plainCell("b", m, 1, 1, 19)},
+			"cnn, 1 worker, 1 client: a and b are too close to call, from 9.00 ms a round on."},
+		{"alone", []bench.Cell{inproc, plainCell("pickle", m, 1, 1, six(30)...)},
+			"cnn, 1 worker, 1 client: pickle takes 30.0 ms a round; nothing else was measured."},
+		{"control only", []bench.Cell{inproc}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := sentences(t, "verdict", plainResult(tt.cells...)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestPhases observes B23: downlink, compute, uplink and reconstruct side by
+// side, and the speed-up against pickle for each model.
+func TestPhases(t *testing.T) {
+	m := models["cnn"]
+	pickle := plainCell("pickle", m, 1, 1, six(30)...)
+	for i := range pickle.Blocks {
+		pickle.Blocks[i].Phases["decode"] = []int64{3 * ms, 3 * ms}
+	}
+	text := format(t, "text", plainResult(pickle, plainCell("shm-slab", m, 1, 1, six(10)...)))
+	for _, want := range []string{
+		" transport    down, ms   train, ms      up, ms  reconstruct, ms  round, ms  speed-up of transfer  speed-up of the round ",
+		" pickle     9.00 ±0.18  15.0 ±0.3  4.50 ±0.09       3.00 ±0.00  30.0 ±0.6                     —                      — ",
+		" shm-slab   3.00 ±0.06  5.00 ±0.10  1.50 ±0.03                —  10.0 ±0.2  3.00× (2.94 to 3.06)   3.00× (2.94 to 3.06) ",
+	} {
+		squeezed := strings.Join(strings.Fields(want), " ")
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), squeezed) {
+			t.Errorf("no line %s in\n%s", squeezed, text)
+		}
+	}
+}
+
+// TestWorkers observes B24: clients a second over clients × workers × model with
+// their intervals, and where starting the workers dominates (20 ms here).
+func TestWorkers(t *testing.T) {
+	small, large := models["cnn"], models["histology"]
+	inproc := plainCell("inproc", small, 1, 1, six(5)...)
+	tests := []struct {
+		name  string
+		cells []bench.Cell
+		want  string
+	}{
+		{"nowhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(30)...)}, "Nowhere is it told that starting the workers takes longer than a round."},
+		{"everywhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(3)...)}, "Starting the workers takes longer than a round everywhere: a pool that is started for every round spends most of its time so."},
+		{"a model", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(6)...), plainCell("a", large, 1, 1, six(300)...)},
+			"Starting the workers takes longer than a round, and would dominate a pool that is started for every round, for all cells of cnn."},
+		{"a cell", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(60)...)},
+			"Starting the workers takes longer than a round, and would dominate a pool that is started for every round, for a at cnn, 1 worker, 1 client."},
+		{"no telling", []bench.Cell{plainCell("a", small, 1, 1, 3)}, "Nowhere is it told that starting the workers takes longer than a round."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := sentences(t, "workers", plainResult(tt.cells...)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+	text := strings.Join(strings.Fields(format(t, "text", plainResult(plainCell("a", small, 2, 4, six(8)...)))), " ")
+	if want := "a cnn 2 4 500 ±11 20.0 ±0.0 2.50"; !strings.Contains(text, want) {
+		t.Errorf("no row %q in %s", want, text)
+	}
+}
+
+// TestCalls observes O10: the mix of requests, of which 160 of 192 (83 %) carry
+// tensors where 8 collaborators fetch 20 tensors one by one (O1, O11).
+func TestCalls(t *testing.T) {
+	c := plainCell("grpc-tensor", bench.Model{Name: "histology", Tensors: 20, Bytes: mb}, 1, 8, 10, 10, 10)
+	for name, n := range map[string]int64{"GetTensor": 160, "GetTasks": 8, "SendResults": 24} {
+		count(c, "calls."+name, 2*n) // two rounds a block
+	}
+	text := strings.Join(strings.Fields(format(t, "text", plainResult(c))), " ")
+	if want := "grpc-tensor histology 1 8 192 160 GetTensor (83 %), 24 SendResults (12 %), 8 GetTasks (4.2 %)"; !strings.Contains(text, want) {
+		t.Errorf("no row %q in %s", want, text)
+	}
+}
+
+// TestCrossover observes A33: from which size and count of tensors on the shared
+// memory beats HTTP, with bounds, and what part of a round is at stake.
+func TestCrossover(t *testing.T) {
+	small, middle, large := models["cnn"], models["resnet18"], models["histology"]
+	cells := func(a, b string, rounds ...[2]float64) []bench.Cell {
+		var all []bench.Cell
+		for i, m := range []bench.Model{small, middle, large}[:len(rounds)] {
+			all = append(all, plainCell("inproc", m, 1, 1, six(5)...),
+				plainCell(a, m, 1, 1, six(rounds[i][0])...), plainCell(b, m, 1, 1, six(rounds[i][1])...))
+		}
+		return all
+	}
+	const bounds = "\nA crossing is told as the two measured sizes between which it lies. The bounds of a ratio hold with at least 96 %; faster means that they exclude 1."
+	tests := []struct {
+		name  string
+		cells []bench.Cell
+		want  string
+	}{
+		{"crosses", cells("http", "http-shm", [2]float64{8, 10}, [2]float64{20, 20}, [2]float64{60, 20}),
+			"With 1 worker and 1 client: http-shm overtakes http between resnet18 (46.8 MB in 122 tensors), where it is not told from http (1.00× (0.98 to 1.02)), " +
+				"and histology (66.6 MB in 20 tensors), where it is faster (3.00× (2.94 to 3.06)). " +
+				"Of a round of http, moving tensors is 38 % at cnn (35 % to 40 %) and 92 % at histology (88 % to 95 %)."},
+		{"slower first", cells("http-shm", "http", [2]float64{10, 8}, [2]float64{10, 20}, [2]float64{20, 60}),
+			"With 1 worker and 1 client: http-shm overtakes http between cnn (248 kB in 10 tensors), where it is slower than http (0.800× (0.784 to 0.816)), " +
+				"and resnet18 (46.8 MB in 122 tensors), where it is faster (2.00× (1.96 to 2.04)), up to 3.00× (2.94 to 3.06) at histology (66.6 MB in 20 tensors). Of"},
+		{"always ahead", cells("http", "http-shm", [2]float64{20, 10}, [2]float64{60, 20}),
+			"With 1 worker and 1 client: http-shm beats http at every size measured, from 2.00× (1.96 to 2.04) at cnn (248 kB in 10 tensors) to 3.00× (2.94 to 3.06) at resnet18 (46.8 MB in 122 tensors). Of"},
+		{"close", cells("http", "http-shm", [2]float64{20, 20}, [2]float64{20, 20}),
+			"With 1 worker and 1 client: http and http-shm are too close to call at every size up to 1.00× (0.98 to 1.02) at resnet18 (46.8 MB in 122 tensors). Of"},
+		{"another pair", cells("grpc", "storage", [2]float64{20, 40}, [2]float64{40, 20}),
+			"With 1 worker and 1 client: storage overtakes grpc between cnn (248 kB in 10 tensors), where it is slower than grpc (0.500× (0.490 to 0.510)), and resnet18 (46.8 MB in 122 tensors), where it is faster (2.00× (1.96 to 2.04))." + bounds},
+		{"no order", cells("a", "b", [2]float64{20, 40}, [2]float64{40, 20}, [2]float64{20, 20}),
+			"With 1 worker and 1 client: a is faster at cnn (248 kB in 10 tensors) and b is faster at resnet18 (46.8 MB in 122 tensors); no size decides." + bounds},
+		{"another pair that does not cross", cells("a", "b", [2]float64{20, 40}, [2]float64{20, 40}), ""},
+		{"one model", cells("http", "http-shm", [2]float64{20, 10}), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := sentences(t, "crossover", plainResult(tt.cells...))
+			if got != tt.want && !(tt.want != "" && strings.HasPrefix(got, tt.want)) {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package report
+
+import (
+	"fmt"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+)
+
+// A Severity says what a finding means for a result.
+type Severity string
+
+// The severities.
+const (
+	Error   Severity = "error"   // a bug in the measurement: the result is not to be used
+	Warning Severity = "warning" // it is to be used with care
+)
+
+// A Finding is something that a result says and that cannot be, or that puts it
+// in doubt.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Cell     string   `json:"cell,omitempty"` // whose it is; empty of the whole result
+	Text     string   `json:"text"`
+}
+
+// String writes the finding as a line.
+func (f Finding) String() string {
+	text := string(f.Severity) + ": "
+	if f.Cell != "" {
+		text += f.Cell + ": "
+	}
+	return text + f.Text
+}
+
+// Findings applies the rules of plausibility to a result.
+func Findings(r *bench.Result) []Finding { return newView(r).findings() }
+
+// What the rules allow.
+const (
+	controlRatio  = 1.05   // of the control's round over the same work called directly
+	controlSlack  = 100e-6 // seconds of a round below which a ratio says nothing about the control
+	recorderShare = 0.01   // of a round that recording may take
+	stolenShare   = 0.05   // of the processors' time that the hypervisor may give to others
+	quietTime     = 0.5    // seconds: the least that the kernel's 10 ms ticks can measure
+)
+
+func (v *view) findings() []Finding {
+	var all []Finding
+	if v.Environment.Race {
+		all = append(all, Finding{Warning, "", "built with the race detector: no time means anything"})
+	}
+	if text := partial(v.Result); text != "" {
+		all = append(all, Finding{Warning, "", text})
+	}
+	for _, c := range v.cells {
+		for _, rule := range []func(c *cell) (Severity, string){
+			beatsByteFloor, shorterThanItsParts, fasterThanControl, noControl, slowControl, unproved, lostSpans, recorderCost, stolen,
+		} {
+			if severity, text := rule(c); text != "" {
+				all = append(all, Finding{severity, c.name(), text})
+			}
+		}
+	}
+	return all
+}
+
+// name is the cell's identity with its build.
+func (c *cell) name() string {
+	if c.Build == "" {
+		return c.ID()
+	}
+	return c.ID() + " " + c.Build
+}
+
+// beatsByteFloor: bytes that were moved faster than this machine can move bytes
+// were not moved.
+func beatsByteFloor(c *cell) (Severity, string) {
+	f, floor := c.byteFloor()
+	b := c.of("bandwidth")
+	if f == nil || !c.movesBytes() || !b.Known() || b.Low <= floor.High {
+		return "", ""
+	}
+	return Error, fmt.Sprintf("moves bytes at %s (%s to %s), more than the %s of the floor %s: a bug in the measurement",
+		rate(b.Center), rate(b.Low), rate(b.High), rate(floor.Center), f.Name)
+}
+
+// shorterThanItsParts: a round holds the training of its clients.
+func shorterThanItsParts(c *cell) (Severity, string) {
+	for _, b := range c.timed {
+		train := 0.0
+		for _, ns := range b.Train {
+			train += float64(ns)
+		}
+		round := 0.0
+		for _, ns := range b.Round {
+			round += float64(ns)
+		}
+		if at := train / float64(c.Workers); at > round*(1+1e-9) {
+			return Error, fmt.Sprintf("block %d: its rounds took %s, but each worker trained for %s in them", b.Index, duration(round/1e9), duration(at/1e9))
+		}
+	}
+	return "", ""
+}
+
+// fasterThanControl: leaving the process cannot save time, so the control is in
+// doubt.
+func fasterThanControl(c *cell) (Severity, string) {
+	o := c.of("overhead")
+	if !o.Known() || !o.Excludes(0) || o.Center >= 0 {
+		return "", ""
+	}
+	return Warning, fmt.Sprintf("faster than %s by %s a round (%s to %s): the control is in doubt", control, duration(-o.Center), duration(-o.High), duration(-o.Low))
+}
+
+func noControl(c *cell) (Severity, string) {
+	if c.control != nil {
+		return "", ""
+	}
+	return Warning, "no cell of " + control + " did the same work: there is no overhead"
+}
+
+// slowControl: what the control adds to the work itself, every overhead lacks.
+func slowControl(c *cell) (Severity, string) {
+	f, work := c.floor(floorWork)
+	round := c.of("round")
+	if c.control != c || f == nil || c.Workers > 1 || round.Center-work.Center < controlSlack {
+		return "", ""
+	}
+	ratio := quotient(round, work)
+	if ratio.Center <= controlRatio {
+		return "", ""
+	}
+	return Warning, fmt.Sprintf("takes %s the time of the same work called directly, more than %g: all overheads are too small by that",
+		times(ratio), controlRatio)
+}
+
+func unproved(c *cell) (Severity, string) {
+	if c.Proved() {
+		return "", ""
+	}
+	return Warning, "its data was not proved"
+}
+
+func lostSpans(c *cell) (Severity, string) {
+	n := 0
+	for _, b := range c.Blocks {
+		n += b.Lost
+	}
+	if n == 0 {
+		return "", ""
+	}
+	return Error, fmt.Sprintf("%s found no room: phases and client times are incomplete", plural(n, "span"))
+}
+
+func recorderCost(c *cell) (Severity, string) {
+	i := c.of("recorder_share")
+	if !i.Known() || i.Center <= recorderShare || c.of("round").Center < 1e-3 {
+		return "", ""
+	}
+	return Warning, "recording took " + share(i.Center) + " of its rounds"
+}
+
+// stolen: other virtual machines on the same host took time.
+func stolen(c *cell) (Severity, string) {
+	var shares []float64
+	for _, b := range c.timed {
+		if all := (b.System.Busy + b.System.Idle + b.System.Steal).Seconds(); all >= quietTime {
+			shares = append(shares, b.System.Steal.Seconds()/all)
+		}
+	}
+	if m := stat.Median(shares); m > stolenShare {
+		return Warning, "other virtual machines took " + share(m) + " of the processors' time"
+	}
+	return "", ""
+}
+
+func findingsSection(v *view) section {
+	s := section{title: "Findings"}
+	for _, f := range v.findings() {
+		s.lead = append(s.lead, f.String())
+	}
+	return s
+}

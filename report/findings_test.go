@@ -1,0 +1,100 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/phase/usage"
+)
+
+// TestFindings: what cannot be is told, and what can is not (guard 21).
+func TestFindings(t *testing.T) {
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb}
+	floors := []bench.Floor{
+		{Name: "unix-stream", Unit: "B/s", Blocks: [][]float64{{3e9}, {3e9}, {3.1e9}, {3e9}, {3e9}, {3e9}}},
+		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}, {2e9}, {2e9}, {2e9}}},
+		{Name: "work", Unit: "s", Model: "even", Clients: 1, Blocks: [][]float64{{0.1}, {0.1}, {0.1}, {0.1}, {0.1}, {0.1}}},
+	}
+	inproc := plainCell("inproc", m, 1, 1, six(104)...)
+	bodies := func(rounds ...float64) bench.Cell {
+		return count(plainCell("pickle", m, 1, 1, rounds...), "body.tensors", 10)
+	}
+	edit := func(c bench.Cell, f func(b *bench.Block)) bench.Cell {
+		for i := range c.Blocks {
+			f(&c.Blocks[i])
+		}
+		return c
+	}
+	tests := []struct {
+		name  string
+		cells []bench.Cell
+		want  []string // prefixes, in order
+	}{
+		{"nothing wrong", []bench.Cell{inproc, bodies(six(200)...)}, nil},
+		{"as fast as the floor", []bench.Cell{inproc, bodies(six(169)...)}, nil}, // its interval reaches below
+		{"faster than bytes can be moved", []bench.Cell{inproc, bodies(six(150)...)},
+			[]string{"error: pickle even workers=1 clients=1: moves bytes at 4.35 GB/s (4.12 GB/s to 4.60 GB/s), more than the 3.00 GB/s of the floor unix-stream"}},
+		{"handles may be as fast as they like", []bench.Cell{inproc, count(plainCell("shm-slab", m, 1, 1, six(120)...), "handle.tensors", 10)}, nil},
+		{"faster than the control", []bench.Cell{inproc, bodies(six(80)...)},
+			[]string{"warning: pickle even workers=1 clients=1: faster than inproc by 24.0 ms a round"}},
+		{"slow control", []bench.Cell{plainCell("inproc", m, 1, 1, six(110)...)},
+			[]string{"warning: inproc even workers=1 clients=1: takes 1.10× (1.08 to 1.12) the time of the same work"}},
+		{"no control", []bench.Cell{bodies(six(200)...)}, []string{"warning: pickle even workers=1 clients=1: no cell of inproc"}},
+		{"shorter than its parts", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Train[0] *= 5 })},
+			[]string{"error: pickle even workers=1 clients=1: block 0: its rounds took 392 ms, but each worker trained for"}},
+		{"not proved", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Proof = bench.Proof{} })},
+			[]string{"warning: pickle even workers=1 clients=1: its data was not proved"}},
+		{"spans lost", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Lost = 2 })},
+			[]string{"error: pickle even workers=1 clients=1: 12 spans found no room"}},
+		{"costly recorder", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Spans = 1e5 })},
+			[]string{"warning: pickle even workers=1 clients=1: recording took 2 % of its rounds"}}, // guard 7
+		{"stolen time", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) {
+			b.System = usage.System{Busy: time.Second, Idle: time.Second, Steal: 2 * time.Second}
+		})}, []string{"warning: pickle even workers=1 clients=1: other virtual machines took 50 % of the processors' time"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := plainResult(tt.cells...)
+			r.Floors = floors
+			got := Findings(r)
+			if len(got) != len(tt.want) {
+				t.Fatalf("got %v, want %d of them", got, len(tt.want))
+			}
+			for i, f := range got {
+				if !strings.HasPrefix(f.String(), tt.want[i]) {
+					t.Errorf("got  %s\nwant %s…", f, tt.want[i])
+				}
+				for _, name := range []string{"text", "md"} {
+					doc := strings.Join(strings.Fields(format(t, name, r)), " ")
+					if text := strings.ReplaceAll(f.Text, ">", "&gt;"); !strings.Contains(doc, f.Text) && !strings.Contains(doc, text) {
+						t.Errorf("the %s report does not hold it:\n%s", name, doc)
+					}
+				}
+			}
+		})
+	}
+	race := plainResult(inproc)
+	race.Environment.Race, race.Partial = true, "interrupted"
+	if got := Findings(race); len(got) != 2 || got[0].Cell != "" || !strings.Contains(got[1].Text, "ended early (interrupted)") {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestCopyFloor: a machine that copies faster than its sockets carry is not
+// suspected.
+func TestCopyFloor(t *testing.T) {
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb}
+	r := plainResult(plainCell("inproc", m, 1, 1, six(100)...), count(plainCell("storage", m, 1, 1, six(150)...), "body.tensors", 1))
+	r.Floors = []bench.Floor{
+		{Name: "unix-stream", Unit: "B/s", Blocks: [][]float64{{3e9}, {3e9}}},
+		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{5e9}, {5e9}}},
+	}
+	if got := Findings(r); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+	if got := newView(r).cells[1].boundText(); got != "1.33× unix-stream" {
+		t.Errorf("got %s, want 4 GB/s as a share of 3", got)
+	}
+}

@@ -1,0 +1,228 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchproc"
+
+	"ipcbench/bench"
+)
+
+// TestBenchfmt reads our lines with the reader that benchstat has, and groups
+// them as benchstat -col /transport does.
+func TestBenchfmt(t *testing.T) {
+	r := pair(1, 1)
+	r.Cells[1].Variant = "pickle:dir=/tmp/a b:elems=on"
+	in := benchfmt.NewReader(strings.NewReader(format(t, "benchfmt", r)), "test")
+	var parser benchproc.ProjectionParser
+	col, err := parser.Parse("/transport", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string][]float64{}
+	for in.Scan() {
+		switch rec := in.Result().(type) {
+		case *benchfmt.SyntaxError:
+			t.Errorf("%v", rec)
+		case *benchfmt.Result:
+			if got := string(rec.Name.Base()); got != "Round" {
+				t.Errorf("got name %s", got)
+			}
+			if rec.Iters != 2 {
+				t.Errorf("got %d iterations, want the rounds of a block", rec.Iters)
+			}
+			v, ok := rec.Value("sec/op")
+			if !ok {
+				t.Errorf("%s has no sec/op", rec.Name)
+			}
+			key := col.Project(rec).String()
+			lines[key] = append(lines[key], v)
+		}
+	}
+	if err := in.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 2 || len(lines["/transport:inproc"]) != 6 || len(lines["/transport:pickle:dir=_tmp_a_b:elems=on"]) != 6 {
+		t.Errorf("got %v, want a line for each of 6 blocks of 2 transports", lines)
+	}
+	units := in.Units()
+	for unit, want := range map[string]int{"sec/op": -1, "cpu-sec/GB": -1, "B/s": 1, "train-sec/op": 0} {
+		if got := units.GetBetter(unit); got != want {
+			t.Errorf("%s: got better %d, want %d", unit, got, want)
+		}
+	}
+}
+
+// TestMarkdown: nothing that GitHub strips or that a name could smuggle in, and
+// the verdict comes first.
+func TestMarkdown(t *testing.T) {
+	r := pair(1, 1)
+	r.Cells[1].Variant = "evil|<img src=x>`@octocat [a](b)*\\#1"
+	r.Command = append(r.Command, "a|b", "<b>", "it's")
+	md := format(t, "md", r)
+	if !strings.HasPrefix(md, "**even, 1 worker, 1 client: evil") {
+		t.Errorf("the verdict does not come first: %.80s", md)
+	}
+	for _, bad := range []string{"<img", "<b>", "|<", "@octocat", "#1", "[a](b)"} {
+		if strings.Contains(md, bad) {
+			t.Errorf("%q got through", bad)
+		}
+	}
+	tags := regexp.MustCompile(`</?([a-z]+)`)
+	for _, tag := range tags.FindAllStringSubmatch(md, -1) {
+		if !strings.Contains("details summary br", tag[1]) {
+			t.Errorf("tag %s", tag[0])
+		}
+	}
+	// Every row of a table has as many cells as its header.
+	row := regexp.MustCompile(`(?:[^\\]|^)\|`)
+	cells := 0
+	for line := range strings.Lines(md) {
+		if !strings.HasPrefix(line, "|") {
+			cells = 0
+			continue
+		}
+		n := len(row.FindAllString(strings.ReplaceAll(line, "||", "| |"), -1))
+		if cells != 0 && n != cells {
+			t.Errorf("a row with %d cells where the header has %d: %s", n, cells, line)
+		}
+		cells = n
+	}
+}
+
+// TestMarkdownLimit: a result of any size becomes a comment that GitHub takes,
+// and says what it lacks.
+func TestMarkdownLimit(t *testing.T) {
+	for _, n := range []int{1, 10, 100, 1000} {
+		r := manyCells(n, 6, 2)
+		md := format(t, "md", r)
+		got := utf8.RuneCountInString(md)
+		if got > 65536 {
+			t.Errorf("%d cells: %d characters", n, got)
+		}
+		if n == 1000 && !strings.Contains(md, "Left out, to stay below") {
+			t.Error("nothing is said of what is missing")
+		}
+		if n == 1 && strings.Contains(md, "Left out") {
+			t.Error("something is missing in a small report")
+		}
+		if strings.Count(md, "<details") != strings.Count(md, "</details>") {
+			t.Errorf("%d cells: details do not close", n)
+		}
+	}
+	base, head := manyCells(1000, 4, 2), manyCells(1000, 4, 2)
+	md := write(t, compare(t, base, head, CompareOptions{}), "md")
+	if got := utf8.RuneCountInString(md); got > 65536 {
+		t.Errorf("comparison: %d characters", got)
+	}
+}
+
+// manyCells returns a result of n cells.
+func manyCells(n, blocks, rounds int) *bench.Result {
+	r := plainResult()
+	for i := range n {
+		name := []string{"inproc", "pickle", "storage", "shm-tensor", "shm-slab", "grpc-tensor", "grpc-batch", "grpc-stream", "http", "http-shm"}[i%10]
+		m := models["histology"]
+		m.Name = fmt.Sprintf("model%d", i/10)
+		times := make([]float64, blocks*rounds/2)
+		for k := range times {
+			times[k] = float64(10+i%10) * (1 + 0.001*float64((k*7+i)%13))
+		}
+		c := plainCell(name, m, 2, 4, times...)
+		// Blocks of two rounds are put together to blocks of more.
+		for len(c.Blocks) > blocks {
+			last := c.Blocks[len(c.Blocks)-1]
+			c.Blocks = c.Blocks[:len(c.Blocks)-1]
+			b := &c.Blocks[len(c.Blocks)%blocks]
+			b.Round, b.Unattributed = append(b.Round, last.Round...), append(b.Unattributed, last.Unattributed...)
+			b.Train, b.RTT = append(b.Train, last.Train...), append(b.RTT, last.RTT...)
+			b.Down, b.Up = append(b.Down, last.Down...), append(b.Up, last.Up...)
+			for p, ns := range last.Phases {
+				b.Phases[p] = append(b.Phases[p], ns...)
+			}
+		}
+		r.Cells = append(r.Cells, c)
+	}
+	return r
+}
+
+// TestThousandCells: a report on 1,000 cells, read from a file, takes under 2 s
+// and 200 MB.
+func TestThousandCells(t *testing.T) {
+	if os.Getenv("IPCBENCH_SOAK") == "" {
+		t.Skip("a measurement: set IPCBENCH_SOAK=1")
+	}
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := manyCells(1000, 6, 20).WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	start := time.Now()
+	r, err := bench.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := format(t, "text", r)
+	took := time.Since(start)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	info, _ := os.Stat(path)
+	t.Logf("%d bytes of JSON became %d of text in %v; %d MB were taken from the system", info.Size(), len(text), took, m.Sys/1e6)
+	if took > 2*time.Second || m.Sys > 200e6 {
+		t.Errorf("took %v and %d MB", took, m.Sys/1e6)
+	}
+}
+
+func BenchmarkReport(b *testing.B) {
+	r := manyCells(1000, 6, 20)
+	for _, f := range Formats() {
+		b.Run("format="+f.Name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				format(b, f.Name, r)
+			}
+		})
+	}
+	b.Run("compare", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			compare(b, r, r, CompareOptions{})
+		}
+	})
+}
+
+// FuzzReport: whatever a reader accepts can be written in every format.
+func FuzzReport(f *testing.F) {
+	f.Add([]byte(format(f, "json", pair(1, 1))))
+	f.Add([]byte(format(f, "json", interleaved(2))))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "r.json")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := bench.ReadFile(path)
+		if err != nil {
+			return
+		}
+		for _, name := range []string{"text", "md", "csv", "benchfmt"} {
+			format(t, name, r)
+		}
+		Findings(r)
+		for _, head := range []*bench.Result{r, nil} {
+			if c, err := Compare(r, head, CompareOptions{Separate: true}); err == nil {
+				write(t, c, "md")
+				write(t, c, "json")
+				_, _, _ = c.Gate(0.05)
+			}
+		}
+	})
+}

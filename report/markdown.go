@@ -1,0 +1,158 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"ipcbench/bench"
+)
+
+// limit is the largest comment that GitHub takes, in characters.
+const limit = 65536
+
+// A part is a piece of a Markdown document that may be left out.
+type part struct {
+	name string
+	text string
+}
+
+// writeMarkdown writes a result as a pull request shows it: the verdict, what
+// puts it in doubt, and the tables, folded.
+func writeMarkdown(w io.Writer, r *bench.Result) error {
+	v := newView(r)
+	head, err := markdownHead(v)
+	if err != nil {
+		return err
+	}
+	var parts []part
+	for _, name := range []string{"cells", "floors", "phases", "crossover", "workers", "calls", "environment", "spans"} {
+		view, err := viewNamed(name)
+		if err != nil {
+			return err
+		}
+		p, err := folded(view.make(v), name == "cells" && len(v.groups()) <= 2)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, p)
+	}
+	_, err = io.WriteString(w, fit(head, parts))
+	return err
+}
+
+// markdownHead is what no document leaves out.
+func markdownHead(v *view) (string, error) {
+	var b bytes.Buffer
+	s := verdicts(v)
+	for i, p := range s.lead {
+		if i == 0 {
+			fmt.Fprintf(&b, "**%s**\n", escape(p))
+			continue
+		}
+		fmt.Fprintf(&b, "\n- %s", escape(p))
+	}
+	if len(s.lead) > 1 {
+		b.WriteByte('\n')
+	}
+	for _, t := range s.tables {
+		if len(t.rows) > 20 {
+			continue // hundreds of verdicts: the tables below tell them too
+		}
+		b.WriteByte('\n')
+		if err := t.markdown(&b); err != nil {
+			return "", err
+		}
+	}
+	findings := findingsSection(v).lead
+	for i, f := range findings {
+		if i == 20 {
+			fmt.Fprintf(&b, "\n> %d more findings.\n", len(findings)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n> %s\n", escape(f))
+	}
+	if groups := v.groups(); len(groups) > 0 {
+		if c := roundChart(largest(groups)); !c.empty() {
+			b.WriteByte('\n')
+			if err := c.write(&b); err != nil {
+				return "", err
+			}
+		}
+	}
+	return b.String(), nil
+}
+
+// largest returns the group that moves most.
+func largest(groups [][]*cell) []*cell {
+	most := groups[0]
+	for _, g := range groups {
+		if g[0].Payload() > most[0].Payload() {
+			most = g
+		}
+	}
+	return most
+}
+
+// folded writes a section, closed unless open.
+func folded(s section, open bool) (part, error) {
+	if s.empty() {
+		return part{}, nil
+	}
+	var b bytes.Buffer
+	attribute := ""
+	if open {
+		attribute = " open"
+	}
+	fmt.Fprintf(&b, "\n<details%s><summary>%s</summary>\n", attribute, escape(s.title))
+	if err := s.markdown(&b); err != nil {
+		return part{}, err
+	}
+	fmt.Fprint(&b, "\n</details>\n")
+	return part{s.title, b.String()}, nil
+}
+
+// markdown writes the section without its title.
+func (s section) markdown(w io.Writer) error {
+	for _, p := range s.lead {
+		fmt.Fprintf(w, "\n%s\n", escape(p))
+	}
+	for _, t := range s.tables {
+		if t.caption != "" {
+			fmt.Fprintf(w, "\n%s\n", escape(t.caption))
+		}
+		fmt.Fprintln(w)
+		if err := t.markdown(w); err != nil {
+			return err
+		}
+	}
+	for _, p := range s.tail {
+		fmt.Fprintf(w, "\n%s\n", escape(p))
+	}
+	return nil
+}
+
+// fit joins the parts that fit GitHub's limit, in order of importance, and says
+// which do not.
+func fit(head string, parts []part) string {
+	const reserve = 400 // for saying so
+	var b strings.Builder
+	b.WriteString(head)
+	n := utf8.RuneCountInString(head)
+	var left []string
+	for _, p := range parts {
+		m := utf8.RuneCountInString(p.text)
+		if n+m > limit-reserve {
+			left = append(left, p.name)
+			continue
+		}
+		n += m
+		b.WriteString(p.text)
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(&b, "\nLeft out, to stay below GitHub's limit of %d characters: %s. The text format has them.\n", limit, list(left))
+	}
+	return b.String()
+}

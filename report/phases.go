@@ -1,0 +1,75 @@
+package report
+
+import (
+	"ipcbench/bench/stat"
+	"ipcbench/phase"
+)
+
+// phaseTables hold the parts of a client's round trip side by side, with the
+// speed-up against what a process pool does by default.
+func phaseTables(v *view) section {
+	s := section{title: "Where a client's round trip goes"}
+	compared := false
+	for _, cells := range v.groups() {
+		base := find(cells, baseline)
+		var ways []float64
+		for _, c := range cells {
+			ways = append(ways, c.of("down").Center, c.of("up").Center)
+		}
+		u := timeScale(ways...)
+		in := ", " + u.name
+		t := table{
+			caption: cells[0].group().title(),
+			header:  []string{"transport", "down" + in, "train" + in, "up" + in, "reconstruct" + in, "round" + in, "speed-up of transfer", "speed-up of the round"}, words: 1,
+		}
+		for _, c := range cells {
+			transfer, round := none, none
+			if base != nil && base != c {
+				transfer = times(stat.Ratio(c.medianOf("transfer"), base.medianOf("transfer")))
+				round = times(stat.Ratio(c.medianOf("round"), base.medianOf("round")))
+				compared = true
+			}
+			t.add(c.Variant, u.show(c.of("down")), u.show(c.of("train")), u.show(c.of("up")), u.show(c.of("reconstruct")), u.show(c.of("round")), transfer, round)
+		}
+		t.trim()
+		s.tables = append(s.tables, t)
+	}
+	s.tail = []string{"reconstruct: making tensors of what has arrived (phases decode and copy), part of down and up; " + none + " where nothing has to be made."}
+	if compared {
+		s.tail[0] += " The speed-up is that against " + baseline + "."
+	}
+	return s
+}
+
+// spanTables hold all phases that were recorded.
+func spanTables(v *view) section {
+	s := section{
+		title: "All phases of a round",
+		tail: []string{"Sums over all spans of a phase, of all processes: with several workers they add up to more than the round. " +
+			"The phases of a transport, from encode on, lie inside those of the calls that made them."},
+	}
+	for _, cells := range v.groups() {
+		shortest := []float64{}
+		for _, c := range cells {
+			shortest = append(shortest, c.of("round").Center/100)
+		}
+		u := timeScale(shortest...)
+		t := table{caption: cells[0].group().title() + ", in " + u.name, header: []string{"transport"}, words: 1}
+		for _, p := range phase.Phases() {
+			if p != phase.Round {
+				t.header = append(t.header, p.String())
+			}
+		}
+		t.header = append(t.header, "unattributed")
+		for _, c := range cells {
+			row := []string{c.Variant}
+			for _, name := range t.header[1 : len(t.header)-1] {
+				row = append(row, u.value(c.of("phase."+name)))
+			}
+			t.add(append(row, u.value(c.of("unattributed")))...)
+		}
+		t.trim()
+		s.tables = append(s.tables, t)
+	}
+	return s
+}

@@ -1,0 +1,173 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"ipcbench/bench"
+)
+
+// A section is a part of a document.
+type section struct {
+	title  string
+	lead   []string // paragraphs, before the tables
+	tables []table
+	tail   []string // paragraphs, after them
+	chart  chart    // in Markdown only
+}
+
+func (s section) empty() bool {
+	return len(s.lead) == 0 && len(s.tables) == 0 && len(s.tail) == 0 && s.chart.empty()
+}
+
+// A View is a section by name: what a committed Markdown file can hold between
+// markers, and what the documents are made of.
+type View struct {
+	Name string
+	Help string
+	make func(v *view) section
+}
+
+// Views returns all views, in the order of a document.
+func Views() []View {
+	return []View{
+		{"verdict", "which transport to use for each model, how sure that is, and what the wrong choice costs", verdicts},
+		{"findings", "what a result says that cannot be, or that puts it in doubt", findingsSection},
+		{"cells", "the times and costs of every cell", cellTables},
+		{"floors", "the limits of the machine, measured between the cells", floorTable},
+		{"phases", "down, train, up and reconstruct side by side, with the speed-up against " + baseline, phaseTables},
+		{"crossover", "from which model on one transport beats another", crossovers},
+		{"workers", "clients a second over workers and clients, and where starting workers dominates", workerTable},
+		{"calls", "which requests a round makes", callTable},
+		{"spans", "all phases that were recorded, a round", spanTables},
+		{"environment", "machine, build and settings", environment},
+	}
+}
+
+func viewNamed(name string) (View, error) {
+	all := Views()
+	i := slices.IndexFunc(all, func(v View) bool { return v.Name == name })
+	if i < 0 {
+		names := make([]string, len(all))
+		for i, v := range all {
+			names[i] = v.Name
+		}
+		return View{}, fmt.Errorf("unknown view %q: want one of %s", name, list(names))
+	}
+	return all[i], nil
+}
+
+// title says what the cells of a group have in common.
+func (g group) title() string {
+	t := fmt.Sprintf("%s (%s, %s), %s, %s", g.model, plural(g.tensors, "tensor"), size(g.bytes), plural(g.workers, "worker"), plural(g.clients, "client"))
+	if g.build != "" {
+		t += ", " + g.build
+	}
+	return t
+}
+
+// short is the title without sizes.
+func (g group) short() string {
+	t := fmt.Sprintf("%s, %s, %s", g.model, plural(g.workers, "worker"), plural(g.clients, "client"))
+	if g.build != "" {
+		t += ", " + g.build
+	}
+	return t
+}
+
+// effort says how much was measured in the cells.
+func effort(cells []*cell) string {
+	blocks, rounds := make([]int, len(cells)), make([]int, len(cells))
+	for i, c := range cells {
+		blocks[i], rounds[i] = len(c.timed), c.rounds()
+	}
+	return between(slices.Min(blocks), slices.Max(blocks), "block") + " and " +
+		between(slices.Min(rounds), slices.Max(rounds), "round") + " a cell"
+}
+
+// environment says where and how the result was made.
+func environment(v *view) section {
+	e, p := v.Environment, v.Plan
+	s := section{title: "Environment"}
+	t := table{header: []string{"what", "value"}, words: 2}
+	add := func(what, value string) {
+		if value != "" {
+			t.add(what, value)
+		}
+	}
+	cpu := fmt.Sprintf("%s, %s online, %s may be used", e.CPU, plural(e.CPUs, "processor"), e.Affinity)
+	if e.Hypervisor != "" {
+		cpu += ", under " + e.Hypervisor
+	}
+	if e.Governor != "" {
+		cpu += ", governor " + e.Governor
+	}
+	add("CPU", cpu)
+	memory := fmt.Sprintf("%s, %s of it available", size(e.MemTotal), size(e.MemAvailable))
+	if e.Shm != nil {
+		memory += fmt.Sprintf("; /dev/shm %s (%s)", size(e.Shm.Size), e.Shm.FileSystem)
+	}
+	add("memory", memory)
+	add("huge pages", fmt.Sprintf("transparent %s, of shared memory %s, %d reserved", orNone(e.THP), orNone(e.ShmemTHP), e.HugePages))
+	if e.Cgroup != nil {
+		limits := "cgroup " + e.Cgroup.Version + ": "
+		if e.Cgroup.CPUs != nil {
+			limits += plain.number(*e.Cgroup.CPUs) + " processors, "
+		}
+		if e.Cgroup.Memory != nil {
+			limits += size(*e.Cgroup.Memory)
+		} else {
+			limits += "no memory limit"
+		}
+		add("limits", limits)
+	}
+	add("kernel", e.Kernel+" "+e.Arch)
+	build := e.Commit
+	if e.Dirty {
+		build += ", changed since"
+	}
+	add("build", build+", "+e.Go)
+	add("run", fmt.Sprintf("%s, %s, %s, seed %d", v.Started.UTC().Format("2006-01-02 15:04 UTC"), elapsed(v.Elapsed), p.Mode, p.Seed))
+	settings := fmt.Sprintf("%s a cell at least, %d warm-up rounds each, precision %s, verify %s", plural(p.Blocks, "block"), p.Warmup, share(p.Precision), p.Verify)
+	if p.TrainMS > 0 {
+		settings += fmt.Sprintf(", %d ms of training", p.TrainMS)
+	}
+	if p.Respawn {
+		settings += ", a fresh pool for every round"
+	}
+	if p.Pin {
+		settings += ", pinned"
+	}
+	add("settings", settings)
+	add("command", commandLine(v.Command))
+	s.tables = []table{t}
+	return s
+}
+
+// commandLine writes a command with the directory of the program left out.
+func commandLine(command []string) string {
+	line := ""
+	for i, word := range command {
+		if i == 0 {
+			line = lastOf(word)
+			continue
+		}
+		line += " " + quoted(word)
+	}
+	return line
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// partial says that a result is not complete, or nothing.
+func partial(r *bench.Result) string {
+	if r.Partial == "" {
+		return ""
+	}
+	return "The run ended early (" + r.Partial + "): cells and blocks are missing."
+}

@@ -1,0 +1,105 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// A table is a header and rows of the same length. The first columns are words
+// and the others numbers.
+type table struct {
+	caption string
+	header  []string
+	rows    [][]string
+	words   int  // columns that are words
+	endnote bool // the last column is words too
+}
+
+func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// trim removes columns in which no row has anything to say.
+func (t *table) trim() {
+	for c := len(t.header) - 1; c >= t.words; c-- {
+		empty := true
+		for _, r := range t.rows {
+			empty = empty && (r[c] == none || r[c] == "")
+		}
+		if !empty {
+			continue
+		}
+		if t.endnote && c == len(t.header)-1 {
+			t.endnote = false
+		}
+		t.header = without(t.header, c)
+		for i := range t.rows {
+			t.rows[i] = without(t.rows[i], c)
+		}
+	}
+}
+
+func without(row []string, c int) []string {
+	return append(append([]string{}, row[:c]...), row[c+1:]...)
+}
+
+// text writes the table for a terminal.
+func (t table) text(w io.Writer) error {
+	return t.render(w, renderer.NewBlueprint(tw.Rendition{
+		Borders:  tw.BorderNone,
+		Settings: tw.Settings{Lines: tw.Lines{ShowHeaderLine: tw.On}, Separators: tw.SeparatorsNone},
+	}), strings.NewReplacer("\n", " ").Replace)
+}
+
+// markdown writes the table as GitHub reads it.
+func (t table) markdown(w io.Writer) error {
+	return t.render(w, renderer.NewMarkdown(), escape)
+}
+
+func (t table) render(w io.Writer, r tw.Renderer, escape func(string) string) error {
+	align := make(tw.Alignment, len(t.header))
+	for c := range align {
+		align[c] = tw.AlignRight
+		if c < t.words || t.endnote && c == len(align)-1 {
+			align[c] = tw.AlignLeft
+		}
+	}
+	// Left alone, tablewriter rewrites headers, wraps cells, and lets the
+	// locale decide how wide "±" is.
+	tab := tablewriter.NewTable(w,
+		tablewriter.WithRenderer(r), tablewriter.WithAlignment(align),
+		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone),
+		tablewriter.WithEastAsian(tw.Off))
+	tab.Header(escaped(t.header, escape))
+	for _, row := range t.rows {
+		if err := tab.Append(escaped(row, escape)); err != nil {
+			return fmt.Errorf("report: table %q: %w", t.caption, err)
+		}
+	}
+	if err := tab.Render(); err != nil {
+		return fmt.Errorf("report: table %q: %w", t.caption, err)
+	}
+	return nil
+}
+
+func escaped(row []string, escape func(string) string) []string {
+	out := make([]string, len(row)) // tablewriter keeps it
+	for i, cell := range row {
+		out[i] = escape(cell)
+	}
+	return out
+}
+
+// escape makes Markdown of a text, so that nothing in it is taken for markup, a
+// mention of a user or a cell's end.
+func escape(text string) string {
+	return markup.Replace(text)
+}
+
+var markup = strings.NewReplacer(
+	`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`,
+	"~", `\~`, "@", "&#64;", "#", "&#35;", "\r\n", "<br>", "\n", "<br>", "\r", "<br>",
+)

@@ -1,0 +1,79 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"ipcbench/bench"
+)
+
+// writeText writes a result for a terminal. What matters most comes last, next
+// to the prompt.
+func writeText(w io.Writer, r *bench.Result) error {
+	v := newView(r)
+	b := bufio.NewWriter(w)
+	e := v.Environment
+	fmt.Fprintf(b, "ipcbench %s: %s, %s, kernel %s, %s\n", v.Plan.Mode, e.CPU, plural(e.CPUs, "processor"), e.Kernel, e.Go)
+	for _, name := range []string{"cells", "floors", "phases", "workers", "calls", "crossover", "findings", "verdict"} {
+		view, err := viewNamed(name)
+		if err != nil {
+			return err
+		}
+		if err := view.make(v).text(b); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// text writes the section for a terminal.
+func (s section) text(w io.Writer) error {
+	if s.empty() {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%s\n%s\n", s.title, strings.Repeat("=", utf8.RuneCountInString(s.title)))
+	for _, p := range s.lead {
+		fmt.Fprint(w, "\n", wrap(p))
+	}
+	for _, t := range s.tables {
+		fmt.Fprintln(w)
+		if t.caption != "" {
+			fmt.Fprintln(w, t.caption)
+		}
+		if err := t.text(w); err != nil {
+			return err
+		}
+	}
+	for _, p := range s.tail {
+		fmt.Fprint(w, "\n", wrap(p))
+	}
+	return nil
+}
+
+// width is how long a line of words becomes.
+const width = 110
+
+// wrap breaks a paragraph into lines.
+func wrap(text string) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
