@@ -1,0 +1,43 @@
+package slab
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// B14: a handle takes less than 64 bytes and comes back equal.
+func TestHandleRoundTrip(t *testing.T) {
+	for range 100 {
+		h := Handle{Offset: rand.Uint64(), Length: rand.Uint64(), Generation: rand.Uint64(), Index: rand.Uint32()}
+		b := h.Append(nil)
+		got, err := DecodeHandle(b)
+		if err != nil || got != h || len(b) != HandleSize || len(b) >= 64 {
+			t.Fatalf("got %+v, %v from %d bytes, want %+v", got, err, len(b), h)
+		}
+	}
+	if _, err := DecodeHandle(make([]byte, HandleSize-1)); err == nil {
+		t.Error("decoded half a handle")
+	}
+}
+
+func FuzzDecodeHandle(f *testing.F) {
+	f.Add(Handle{Offset: 64, Length: 64, Generation: 1}.Append(nil), 64)
+	f.Add(Handle{Offset: 1<<64 - 64, Length: 128}.Append(nil), 128)
+	mem := make([]byte, 1000)
+	p, err := NewPool(Heap(1000), PoolOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, length int) {
+		h, err := DecodeHandle(b)
+		if err != nil {
+			return
+		}
+		if view, err := h.Slice(mem, length); err == nil && (len(view) != length || uint64(length) != h.Length) {
+			t.Errorf("got %d bytes of %d", len(view), length)
+		}
+		if _, err := p.Pin(h); err == nil {
+			t.Error("an empty pool has a block")
+		}
+	})
+}
