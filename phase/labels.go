@@ -31,6 +31,9 @@ type profiling struct {
 // called before anybody records. Without it, spans touch no label and cost what
 // they did.
 func (r *Recorder) Label(transport, model, process string) {
+	if r == nil {
+		return
+	}
 	names := pprof.WithLabels(context.Background(),
 		pprof.Labels(LabelTransport, transport, LabelModel, model, LabelProcess, process))
 	p := &profiling{outside: made(pprof.WithLabels(names, pprof.Labels(LabelWindow, OutsideRound)))}

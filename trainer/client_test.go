@@ -70,6 +70,7 @@ func host() trainer.Host {
 		t.Update.Samples = 999
 	}
 	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{
+		"burn": burn,
 		// Writes into the prepared memory.
 		"write": trainer.Values(func(t *turn) error {
 			note(t)

@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
+	"ipcbench/profile/capture"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -46,6 +47,7 @@ type assignment struct {
 	Samples    int // capacity of the recorder
 	Window     Window
 	Pings      int // that lane 0 makes before its first job
+	Profiling  *Profiling
 }
 
 type ready struct{}
@@ -87,6 +89,8 @@ type Totals struct {
 	Counts  map[Window]map[string]int64 // counters
 	Memory  usage.Memory                // at the end
 	CPUs    []int                       // that the process could use
+
+	Profiles []capture.Piece // of the window Timed
 }
 
 // control is one end of a control socket. Any goroutine may send.
@@ -127,9 +131,10 @@ func (c *control) receive() (message, error) {
 
 // meter sums usage and counters of one process by window.
 type meter struct {
-	rec    *phase.Recorder
-	usage  map[Window]usage.Usage
-	counts map[Window]map[string]int64
+	rec     *phase.Recorder
+	capture *capture.Capture // nil unless the process is profiled
+	usage   map[Window]usage.Usage
+	counts  map[Window]map[string]int64
 
 	window     Window
 	sinceUsage usage.Usage
@@ -176,11 +181,14 @@ func (m *meter) enter(w Window) error {
 }
 
 func (m *meter) totals() (Totals, error) {
-	err := m.enter(Outside)
+	err := m.mark(Outside)
 	memory, memErr := usage.ReadMemory()
 	cpus, cpusErr := Affinity()
 	samples, lost := m.rec.Drain()
-	return Totals{Samples: samples, Lost: lost, Counts: m.counts, Usage: m.usage, Memory: memory, CPUs: cpus},
+	return Totals{
+			Samples: samples, Lost: lost, Counts: m.counts, Usage: m.usage, Memory: memory, CPUs: cpus,
+			Profiles: m.capture.Pieces(),
+		},
 		errors.Join(err, memErr, cpusErr)
 }
 

@@ -35,6 +35,8 @@ type Config struct {
 	// Pings is how many empty calls are made before the first round, if the
 	// transport makes calls: see Pool.Pings.
 	Pings int
+
+	Profiling *Profiling // nil is none
 }
 
 // DefaultDepth lets a lane train while its last update waits for its turn to be
@@ -80,6 +82,8 @@ type Pool struct {
 	server transports.Server
 	lanes  []*poolLane
 	procs  []*poolProcess
+
+	outside phase.Span // of the user's goroutine, between the rounds of a window
 
 	spawned time.Duration
 	pings   []int64
@@ -135,7 +139,10 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	}
 	p.meter = newMeter(p.rec)
 	p.updates = make(chan Update, cfg.Workers*cfg.Depth)
-	err = p.meter.enter(cfg.Window)
+	p.meter.capture, err = cfg.Profiling.server().start(p.rec, phase.ServerProcess)
+	if err == nil {
+		err = p.meter.mark(cfg.Window)
+	}
 	if err == nil {
 		err = p.start(ctx, began)
 	}
@@ -224,6 +231,7 @@ func (p *Pool) launch(n int, o transports.Options) error {
 		a.Lanes = append(a.Lanes, lane)
 		p.lanes = append(p.lanes, &poolLane{n: lane, process: w})
 	}
+	a.Profiling = p.cfg.Profiling.worker(proc)
 	p.readers.Go(func() { p.listen(w) })
 	return w.control.send(message{Assign: &a})
 }
@@ -281,7 +289,8 @@ func (p *Pool) await(ctx context.Context, w *poolProcess, ch <-chan struct{}) er
 func (p *Pool) Enter(ctx context.Context, w Window) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, markTimeout, fmt.Errorf("no answer to a mark after %v", markTimeout))
 	defer cancel()
-	if err := p.meter.enter(Outside); err != nil { // the server's window is the inner one: it pays for no worker's answer
+	p.endOutside()
+	if err := p.meter.mark(Outside); err != nil { // the server's window is the inner one: it pays for no worker's answer
 		return err
 	}
 	for _, proc := range p.procs {
@@ -294,13 +303,24 @@ func (p *Pool) Enter(ctx context.Context, w Window) error {
 			return fmt.Errorf("trainer: %w", err)
 		}
 	}
-	return p.meter.enter(w)
+	return p.meter.mark(w)
 }
 
 // EnterServer is Enter for the server's process alone, so that what the server
 // does between two rounds of a window is not taken for a part of them. The
 // workers are idle then.
-func (p *Pool) EnterServer(w Window) error { return p.meter.enter(w) }
+func (p *Pool) EnterServer(w Window) error {
+	p.endOutside()
+	if w == Outside {
+		p.outside = p.rec.Outside() // a profile goes on, and leaves this out
+	}
+	return p.meter.enter(w)
+}
+
+func (p *Pool) endOutside() {
+	p.outside.End()
+	p.outside = phase.Span{}
+}
 
 // SetStop raises or lowers the stop flag that running worker functions see. A
 // round lowers it when it starts.
@@ -347,6 +367,7 @@ func (p *Pool) Close() (Report, error) {
 		return r, errors.New("trainer: pool is closed")
 	}
 	p.closing = true
+	p.endOutside()
 	healthy := p.failed.Err() == nil && len(p.procs) > 0
 	p.stopLanes()
 

@@ -183,7 +183,15 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	}
 	rec := phase.NewRecorder(a.Samples)
 	meter := newMeter(rec)
+	if meter.capture, err = a.Profiling.start(rec, workerName(a.Process)); err != nil {
+		return nil, fmt.Errorf("worker %d: %w", a.Process, err)
+	}
 	meter.begin(a.Window)
+	if a.Window == Timed {
+		if err := meter.capture.Start(); err != nil {
+			return nil, fmt.Errorf("worker %d: %w", a.Process, err)
+		}
+	}
 	return &process{
 		a: a, transport: h.Transports[i], fn: fn, meter: meter, quiet: make(chan struct{}),
 		o: transports.Options{
@@ -214,7 +222,12 @@ func (w *process) obey(c *control) error {
 		}
 		switch {
 		case m.Mark != nil:
-			if err := errors.Join(w.meter.enter(m.Mark.Window), c.send(message{Marked: &marked{}})); err != nil {
+			answer := message{Marked: &marked{}}
+			err := w.meter.mark(m.Mark.Window)
+			if err != nil {
+				answer = message{Failure: &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}}
+			}
+			if err := errors.Join(err, c.send(answer)); err != nil {
 				return err
 			}
 		case m.Stop != nil:

@@ -1,0 +1,63 @@
+package trainer
+
+import (
+	"fmt"
+	"os"
+
+	"ipcbench/phase"
+	"ipcbench/profile/capture"
+)
+
+// A Profiling says which profiles are taken of a session's processes while the
+// window [Timed] is open. Whether any are, all goroutines that record are
+// labelled: see [phase.Recorder.Label].
+type Profiling struct {
+	Transport, Model string   // names for the labels
+	Kinds            []string // see package capture; none is labels alone
+	Workers          bool     // profile the workers alone: something else profiles this process
+}
+
+// start makes a process of a session ready to be profiled.
+func (p *Profiling) start(rec *phase.Recorder, process string) (*capture.Capture, error) {
+	if p == nil {
+		return nil, nil
+	}
+	rec.Label(p.Transport, p.Model, process)
+	return capture.New(p.Kinds...)
+}
+
+// server returns what this process does.
+func (p *Profiling) server() *Profiling {
+	if p == nil || !p.Workers {
+		return p
+	}
+	return &Profiling{Transport: p.Transport, Model: p.Model}
+}
+
+// worker returns what a worker does: nothing but labels if it is in this process,
+// which has one profile.
+func (p *Profiling) worker(w Process) *Profiling {
+	if p == nil || w.PID() != os.Getpid() {
+		return p
+	}
+	return &Profiling{Transport: p.Transport, Model: p.Model}
+}
+
+func workerName(n int) string { return fmt.Sprintf("worker-%d", n) }
+
+// mark moves the process to window w: it is entered, and profiles are taken while
+// it is Timed.
+func (m *meter) mark(w Window) error {
+	if w != Timed {
+		if err := m.capture.Stop(); err != nil {
+			return err
+		}
+	}
+	if err := m.enter(w); err != nil {
+		return err
+	}
+	if w == Timed {
+		return m.capture.Start()
+	}
+	return nil
+}
