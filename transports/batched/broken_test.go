@@ -1,10 +1,12 @@
 package batched
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -320,49 +322,36 @@ func TestNeverReads(t *testing.T) {
 // TestThreads: O8, O6. While all handlers are at work a request for tensors
 // waits, which is recorded; a request that parks and an empty one do not.
 func TestThreads(t *testing.T) {
-	r := open(t, "grpc-batch:threads=2", twenty(t), 3)
-	s := r.server.slots
+	r := listen(t, "grpc-batch:threads=2", twenty(t), 1)
+	client, _ := r.stranger()
+	busy := r.server.slots
 	for range 2 {
-		if err := s.take(t.Context(), nil, idOf(0)); err != nil {
+		if err := busy.take(t.Context(), nil, phase.ID{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	client, _ := r.stranger()
-	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil {
-		t.Errorf("ping while all handlers work: %v", err)
-	}
 	r.dispatch(0, transports.Job{Client: 7})
-	waited := make(chan error, 1)
-	go func() {
-		p, err := r.server.Collect(limited(t), 0)
-		if err == nil {
-			p.Release()
-		}
-		waited <- err
-	}()
-	for served := int64(0); served == 0; { // the task is given although no handler is free
-		now, _ := r.counts("served.")
-		served = now["GetTasks"]
-		time.Sleep(time.Millisecond) // polls; nothing depends on how long
+	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil {
+		t.Errorf("an empty call while all handlers work: %v", err)
 	}
-	if now, _ := r.counts("served."); now["GetAggregatedTensors"] != 0 {
-		t.Error("tensors were served while no handler was free")
+	if _, err := client.GetTasks(limited(t), &pb.GetTasksRequest{Header: r.head(0)}); err != nil {
+		t.Errorf("a request for a task while all handlers work: %v", err)
 	}
-	s.give()
-	s.give()
-	if err := <-waited; err != nil {
-		t.Fatal(err)
+	get := &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 7, Specs: r.specs(0, 1)}
+	short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	if _, err := client.GetAggregatedTensors(short, get); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a request for tensors while all handlers work: got %v, want that it waits", err)
 	}
-	r.round(1, 9)
+	busy.give()
+	if _, err := client.GetAggregatedTensors(limited(t), get); err != nil {
+		t.Errorf("a request for tensors when a handler is free: %v", err)
+	}
+	busy.give()
+	r.shutdown()
 	samples, _ := r.recs[0].Drain()
-	queued := 0
-	for _, x := range samples {
-		if x.Phase.String() == "queue" {
-			queued++
-		}
-	}
-	if queued == 0 {
-		t.Error("no wait for a handler was recorded")
+	if !slices.ContainsFunc(samples, func(s phase.Sample) bool { return s.Phase == phase.Queue && s.Client == 7 }) {
+		t.Error("the wait for a handler was not recorded")
 	}
 }
 
@@ -376,7 +365,7 @@ func TestSlots(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			for range 200 {
-				if err := s.take(t.Context(), nil, idOf(0)); err != nil {
+				if err := s.take(t.Context(), nil, phase.ID{}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -430,5 +419,3 @@ func TestPing(t *testing.T) {
 		t.Errorf("%d calls, want 3", got)
 	}
 }
-
-func idOf(lane int) phase.ID { return phase.ID{Lane: lane} }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync/atomic"
+	"sync"
 
 	"google.golang.org/grpc/peer"
 
@@ -95,8 +95,10 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	wire *wire
-	lane atomic.Pointer[lane] // set by the first request that names its sender
-	shut atomic.Bool
+
+	mu   sync.Mutex
+	lane *lane // guarded by mu: set by the first request that names its sender
+	shut bool  // guarded by mu
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -113,17 +115,21 @@ func (c *conn) Write(b []byte) (int, error) {
 
 // belongsTo says that c is a connection of lane l.
 func (c *conn) belongsTo(l *lane) {
-	if c.lane.CompareAndSwap(nil, l) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lane == nil && !c.shut {
+		c.lane = l
 		l.connected(1)
 	}
 }
 
 func (c *conn) Close() error {
-	if c.shut.CompareAndSwap(false, true) {
-		if l := c.lane.Load(); l != nil {
-			l.connected(-1)
-		}
+	c.mu.Lock()
+	if c.lane != nil && !c.shut {
+		c.lane.connected(-1)
 	}
+	c.shut = true
+	c.mu.Unlock()
 	return c.Conn.Close()
 }
 

@@ -72,8 +72,8 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 	return nil
 }
 
-// whole encodes all tensors into one message.
-func (f *lookup) whole() (*outgoing, error) {
+// whole encodes all tensors into one message, and counts it.
+func (f *lookup) whole(served *phase.Counter) (*outgoing, error) {
 	defer f.s.o.Rec.Begin(phase.Encode, f.id).End()
 	c, small, all := f.s.down, headerRoom, headerRoom
 	for _, i := range f.order {
@@ -91,5 +91,6 @@ func (f *lookup) whole() (*outgoing, error) {
 	for _, i := range f.order {
 		e.tensor(c, i, f.round, 0, f.model.View(i))
 	}
+	served.Add(1)
 	return e.finish(), nil
 }

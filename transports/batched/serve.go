@@ -80,8 +80,8 @@ func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResp
 	if err != nil {
 		return nil, err
 	}
-	if _, out := l.mail.Again(); out {
-		_ = l.mail.Deliver(pull.Update{Err: errors.New(req.Cause)}) // fails if somebody was faster
+	if _, out := l.mail.Job(); out {
+		_ = l.mail.Deliver(pull.Update{Err: errors.New(req.Cause)}) // fails if the results are here
 	}
 	l.leave()
 	s.served.leave.Add(1)
@@ -125,8 +125,7 @@ func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorReque
 		return nil, err
 	}
 	defer f.done()
-	s.served.tensor.Add(1)
-	return f.whole()
+	return f.whole(s.served.tensor)
 }
 
 func (s *server) getTensors(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (*outgoing, error) {
@@ -135,8 +134,7 @@ func (s *server) getTensors(ctx context.Context, req *pb.GetAggregatedTensorsReq
 		return nil, err
 	}
 	defer f.done()
-	s.served.batch.Add(1)
-	return f.whole()
+	return f.whole(s.served.batch)
 }
 
 func (s *server) streamTensors(stream grpc.ServerStream) error {
@@ -149,7 +147,6 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	s.served.stream.Add(1)
 	c := chunker{e: encoder{pool: &s.frames}, catalog: s.down, order: f.order, from: f.model, round: f.round, size: s.cfg.chunk}
 	for first := true; first || !c.done(); first = false {
 		if !first {
@@ -161,17 +158,20 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 		if first {
 			header = f.lane.reply
 		}
+		span := s.o.Rec.Begin(phase.Encode, f.id)
 		m, err := c.next(header, nil)
+		span.End()
 		f.done()
 		if err != nil {
 			return err
 		}
-		span := s.o.Rec.Begin(phase.Send, f.id)
+		span = s.o.Rec.Begin(phase.Send, f.id)
 		err = stream.SendMsg(m)
 		span.End()
 		if err != nil {
 			return err
 		}
 	}
+	s.served.stream.Add(1)
 	return nil
 }

@@ -131,11 +131,18 @@ func (s *server) start(l net.Listener) {
 		grpc.MaxConcurrentStreams(math.MaxUint32),
 		grpc.MaxRecvMsgSize(min(s.cfg.chunk+chunkRoom(s.cfg.chunk)+maxReceipt, maxMessage)),
 		grpc.MaxSendMsgSize(maxMessage),
+		grpc.WaitForHandlers(true), // they hold memory of ours
 		experimental.BufferPool(&s.frames),
 		grpc.InTapHandle(s.bound),
 	)
 	s.grpc.RegisterService(&service, s)
-	go func() { s.serving <- s.grpc.Serve(l) }()
+	go func() {
+		err := s.grpc.Serve(l)
+		if errors.Is(err, grpc.ErrServerStopped) {
+			err = nil // Shutdown was faster
+		}
+		s.serving <- err
+	}()
 }
 
 // bound gives every request a deadline, whatever its client says. One that does
@@ -220,13 +227,8 @@ func (s *server) shutdown(ctx context.Context) error {
 		}
 		break
 	}
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, s.grpc.Stop)
-	go func() {
-		defer close(stopped)
-		s.grpc.GracefulStop()
-	}()
-	<-stopped
+	stop := context.AfterFunc(ctx, s.grpc.Stop) // which makes GracefulStop return
+	s.grpc.GracefulStop()
 	stop()
 	if err := <-s.serving; err != nil {
 		errs = errors.Join(errs, err)
@@ -342,7 +344,7 @@ func (l *lane) connected(n int) {
 // join and leave say whether the worker is there.
 func (l *lane) join() {
 	l.mu.Lock()
-	l.joined = true
+	l.joined, l.left = true, false
 	l.mu.Unlock()
 }
 

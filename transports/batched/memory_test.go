@@ -1,0 +1,124 @@
+package batched
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"github.com/prometheus/procfs"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// TestAllocations: O24. What a round allocates, at both ends together, does not
+// grow with the model, but for a few bytes in a thousand: gRPC's lists of frames.
+func TestAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	for _, variantName := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
+		perRound := func(elems int) float64 {
+			r := open(t, variantName, layoutOf(t, elems, elems, elems, elems), 1)
+			defer r.shutdown()
+			r.round(0, 4)
+			const rounds = 5
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for n := range rounds {
+				r.round(n+1, 4)
+			}
+			runtime.ReadMemStats(&after)
+			return float64(after.TotalAlloc-before.TotalAlloc) / rounds / 4
+		}
+		small, large := perRound(1<<14), perRound(1<<20)
+		payload := float64(2 * 4 * 4 * (1<<20 - 1<<14)) // more, down and up
+		t.Logf("%s: a client allocates %.0f kB with 256 KiB of model, %.0f kB with 16 MiB: %.4f of the payload", variantName, small/1e3, large/1e3, (large-small)/payload)
+		if (large-small)/payload > 0.05 {
+			t.Errorf("%s: allocations grow by %.3f of the payload", variantName, (large-small)/payload)
+		}
+	}
+}
+
+// TestFlatMemory: O24, O19. With 8 clients of 64 MB the server's memory stays
+// within lanes × depth updates and two models, and is flat over 200 rounds.
+func TestFlatMemory(t *testing.T) {
+	if os.Getenv("IPCBENCH_SOAK") == "" {
+		t.Skip("skipped: takes minutes; make soak runs it")
+	}
+	// Left alone, Go lets the little garbage that gRPC makes grow to the size of
+	// all models together before it collects. Collecting often costs nothing:
+	// there are no pointers in tensors.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	const lanes, depth, clients = 2, 2, 8
+	l := layoutOf(t, 4<<20, 4<<20, 4<<20, 4<<20) // 64 MiB
+	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
+		tr, settings := variant(t, name)
+		launcher, err := trainer.NewProcesses()
+		if err != nil {
+			t.Fatal(err)
+		}
+		debug.FreeOSMemory()
+		base := resident(t)
+		p, err := trainer.Open(t.Context(), trainer.Config{
+			Variant: transports.Variant{Transport: tr, Settings: settings},
+			Down:    l, Up: l, Workers: lanes, Depth: depth, Clients: clients, Func: "train", Launcher: launcher,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		roster := make([]trainer.Client, clients)
+		for i := range roster {
+			roster[i].ID = i
+		}
+		early, late := 0, 0
+		for round := range 200 {
+			m, err := p.Reserve(round)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tensor.Fill(m, uint64(round))
+			if err := p.Publish(t.Context(), round, m); err != nil {
+				t.Fatal(err)
+			}
+			each := func(u trainer.Update) error { u.Release(); return nil }
+			if err := p.Round(t.Context(), trainer.Round{Number: round, Clients: roster, Each: each}); err != nil {
+				t.Fatal(err)
+			}
+			switch now := resident(t) - base; {
+			case round < 20:
+				early = max(early, now)
+			default:
+				late = max(late, now)
+			}
+		}
+		if _, err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := launcher.Close(); err != nil {
+			t.Fatal(err)
+		}
+		model := l.Size()
+		bound := (lanes*depth+2)*model*11/10 + lanes*2*(streamWindow+2*settings.Int("chunk"))
+		t.Logf("%s: server at %.2f models after 20 rounds, %.2f at most after that; bound %.2f",
+			name, float64(early)/float64(model), float64(late)/float64(model), float64(bound)/float64(model))
+		if late > bound || late-early > model/8 {
+			t.Errorf("%s: memory grew from %d to %d bytes, bound %d", name, early, late, bound)
+		}
+	}
+}
+
+// resident returns this process's resident memory in bytes.
+func resident(t *testing.T) int {
+	self, err := procfs.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := self.NewStatus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(status.VmRSS)
+}

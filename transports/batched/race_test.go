@@ -1,0 +1,5 @@
+//go:build race
+
+package batched
+
+const raceDetector = true
