@@ -41,9 +41,9 @@ type client struct {
 // readBuffer is the size of a client's reader. What is larger goes past it.
 const readBuffer = 32 << 10
 
-func newClient(addr string, fresh bool, rec *phase.Recorder) *client {
+func newClient(addr string, fresh bool, p patience, rec *phase.Recorder) *client {
 	c := &client{
-		addr: addr, fresh: fresh, patience: defaultPatience, rec: rec, id: phase.ID{Lane: -1, Round: -1, Client: -1},
+		addr: addr, fresh: fresh, patience: p, rec: rec, id: phase.ID{Lane: -1, Round: -1, Client: -1},
 		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
 	}
 	c.in = bufio.NewReaderSize(c, readBuffer)

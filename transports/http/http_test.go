@@ -1,16 +1,128 @@
 package http
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
+	"ipcbench/phase"
+	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/transporttest"
 )
-
-func TestMain(m *testing.M) { transporttest.Main(m, New(), Local()) }
 
 func TestHTTP(t *testing.T) { transporttest.Run(t, New) }
 
 func TestHTTPShm(t *testing.T) { transporttest.Run(t, Local) }
 
-var _ transports.Transport = driver{}
+// A preset is a transport with other defaults, for the suite that runs with
+// defaults.
+type preset struct {
+	driver
+	name     string
+	defaults map[string]string
+}
+
+func (p preset) Name() string { return p.name }
+
+func (p preset) Settings() []transports.Setting {
+	all := p.driver.Settings()
+	for i, s := range all {
+		if v, ok := p.defaults[s.Name]; ok {
+			all[i].Default = v
+		}
+	}
+	return all
+}
+
+func presets() []transports.Transport {
+	plain, local := New().(driver), Local().(driver)
+	return []transports.Transport{
+		preset{plain, "http-json", map[string]string{"body": "json", "batch": "3"}},
+		preset{plain, "http-tcp", map[string]string{"network": "tcp", "batch": "2", "cache": "on", "cache-size": "64KiB"}},
+		preset{local, "http-shm-off", map[string]string{"shm": "off"}},
+		preset{local, "http-shm-small", map[string]string{"pool": "64KiB", "network": "tcp"}},
+	}
+}
+
+// The whole suite for what is not the default takes its time.
+func TestPresets(t *testing.T) {
+	if os.Getenv("IPCBENCH_SOAK") == "" {
+		t.Skip("IPCBENCH_SOAK is not set")
+	}
+	for _, p := range presets() {
+		t.Run(p.Name(), func(t *testing.T) { transporttest.Run(t, func() transports.Transport { return p }) })
+	}
+}
+
+// A32, A12: every setting carries every type and shape, round after round, with
+// more lanes than one.
+func TestVariants(t *testing.T) {
+	specs := []tensor.Spec{{Name: "empty", DType: tensor.F32, Shape: []int{3, 0}}, {Name: "scalar", DType: tensor.F64}}
+	for _, d := range tensor.DTypes() {
+		specs = append(specs, tensor.Spec{Name: d.String(), DType: d, Shape: []int{65, 33}})
+	}
+	l := layout(t, specs...)
+	for _, variant := range []string{
+		"http", "http:batch=5", "http:network=tcp", "http:body=json", "http:body=json:batch=1:network=tcp",
+		"http:cache=on:cache-size=10KiB", "http:cache=on:body=json",
+		"http-shm", "http-shm:shm=off", "http-shm:network=tcp", "http-shm:pool=64B", "http-shm:pool=40KiB:batch=3", "http-shm:pool=120KiB",
+	} {
+		t.Run(variant, func(t *testing.T) {
+			r := open(t, variant, l, 2)
+			for round := range 4 {
+				m := r.publish(uint64(round))
+				for c := range 4 {
+					r.exchange(c%2, transports.Job{Round: round, Client: c}, m)
+				}
+			}
+			moved, sent := int64(0), int64(0)
+			for n := range r.workers {
+				c := r.counts(n)
+				moved += c[phase.BodyTensors] + c[phase.HandleTensors]
+				sent += c[phase.WireSent]
+				if c[phase.CacheHits] > 0 {
+					t.Errorf("cache hits: %d, and no client was twice in a round", c[phase.CacheHits])
+				}
+			}
+			s := r.counts(-1)
+			if up := s[phase.BodyTensors] + s[phase.HandleTensors]; moved != 16*int64(l.Len()) || up != moved {
+				t.Errorf("%d tensors went down and %d up, want %d", moved, up, 16*l.Len())
+			}
+			if s[phase.WireReceived] != sent {
+				t.Errorf("workers sent %d bytes, the server received %d", sent, s[phase.WireReceived])
+			}
+		})
+	}
+}
+
+// In a steady round nothing is allocated that grows with the model.
+func TestAllocations(t *testing.T) {
+	for _, variant := range []string{"http", "http-shm"} {
+		cost := func(tensors, size int) float64 {
+			r := open(t, variant, vectors(t, tensors, size), 1)
+			round := 0
+			m := r.publish(1)
+			return testing.AllocsPerRun(20, func() {
+				round++
+				r.exchange(0, transports.Job{Round: round}, m)
+				m = r.publish(uint64(round))
+			})
+		}
+		small, large, many := cost(1, 100), cost(1, 4<<20), cost(500, 100)
+		t.Log(variant, ":", small, "allocations a round with 1 small tensor,", large, "with 1 of 4 MiB,", many, "with 500 small ones")
+		if most := small + 20; large > most || many > most {
+			t.Errorf("%s: %s", variant, fmt.Sprintf("%v allocations with 1 small tensor, %v with 1 of 4 MiB, %v with 500 small ones", small, large, many))
+		}
+	}
+}
+
+// The floor of this transport: an empty exchange.
+func BenchmarkPing(b *testing.B) {
+	r := open(b, "http", vectors(b, 1, 1), 1)
+	for b.Loop() {
+		check(b, r.workers[0].Ping(b.Context()))
+	}
+}
+
+var _ transports.Pinger = (*worker)(nil)

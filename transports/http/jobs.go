@@ -103,7 +103,7 @@ func (s *server) results(x *exchange) error {
 	if x.Header.Get(fieldUpdate) != "" {
 		return s.resultsSlab(x, l)
 	}
-	h, err := x.resultHead(len(s.tables.up.bytes) + s.o.Up.Payload())
+	h, err := x.resultHead(len(s.tables.up.bytes), s.o.Up.Payload())
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *server) results(x *exchange) error {
 
 // resultsSlab takes an update of which only the receipt is in the body.
 func (s *server) resultsSlab(x *exchange, l *lane) error {
-	h, err := x.resultHead(0)
+	h, err := x.resultHead(0, 0)
 	if err != nil {
 		return err
 	}
@@ -169,13 +169,13 @@ func (l *lane) conflict(h resultHead, err error) error {
 
 // A resultHead is what the header fields of an upload say.
 type resultHead struct {
-	round, client, receipt int
-	cache                  cacheStats
+	round, client, receipt, table int
+	cache                         cacheStats
 }
 
 // resultHead checks the head of an upload whose table and tensors have the given
-// size. Nothing is read before everything fits.
-func (x *exchange) resultHead(size int) (h resultHead, err error) {
+// sizes. Nothing is read before everything fits.
+func (x *exchange) resultHead(table, payload int) (h resultHead, err error) {
 	for _, f := range []struct {
 		name  string
 		value *int
@@ -184,6 +184,7 @@ func (x *exchange) resultHead(size int) (h resultHead, err error) {
 		{fieldRound, &h.round, 1 << 40},
 		{fieldClient, &h.client, 1 << 40},
 		{fieldReceipt, &h.receipt, maxReceipt},
+		{fieldTable, &h.table, maxControl},
 		{fieldCached, &h.cache.Tensors, 1 << 40},
 		{fieldCache, &h.cache.Bytes, 1 << 60},
 	} {
@@ -193,10 +194,11 @@ func (x *exchange) resultHead(size int) (h resultHead, err error) {
 		}
 		*f.value = int(n)
 	}
-	want := h.receipt + size
+	want := h.receipt + table + payload
 	n, err := x.length(want)
-	if err == nil && n != want {
-		err = refuse(http.StatusBadRequest, "body of %d bytes, want %d: a receipt of %d, table and tensors of %d", n, want, h.receipt, size)
+	if err == nil && (n != want || h.table != table) {
+		err = refuse(http.StatusBadRequest, "body of %d bytes with a table of %d, want %d: receipt %d, table %d, tensors %d",
+			n, h.table, want, h.receipt, table, payload)
 	}
 	return h, err
 }

@@ -241,7 +241,7 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 func TestLocalityIsProved(t *testing.T) {
 	join := func(t *testing.T, r *rig) (*client, joinAnswer) {
 		t.Helper()
-		c := newClient(r.s.Addr(), false, nil)
+		c := newClient(r.s.Addr(), false, defaultPatience, nil)
 		t.Cleanup(c.close)
 		var a joinAnswer
 		check(t, c.do(t.Context(), newAsks(r.o, 0).join, func(q *http.Response) error { return readJSON(q, &a) }))
@@ -261,10 +261,11 @@ func TestLocalityIsProved(t *testing.T) {
 		// It claims all the same that its update lies there.
 		q := newAsks(r.o, 0).results
 		q.handle, q.kind = encodeHandle(slab.Handle{Length: uint64(r.o.Up.Size()), Generation: 1}), typeRaw
-		q.fields = []field{{fieldRound, 0}, {fieldClient, 0}, {fieldReceipt, 0}, {fieldCache, 0}, {fieldCached, 0}}
+		q.fields = []field{{fieldRound, 0}, {fieldClient, 0}, {fieldReceipt, 0}, {fieldTable, 0}, {fieldCache, 0}, {fieldCached, 0}}
 		wantError(t, "results", c.do(t.Context(), q, nil), "409")
 		// A body is taken.
 		q.handle, q.body = "", [][]byte{r.s.tables.up.bytes, m.View(0)}
+		q.fields[3].value = len(r.s.tables.up.bytes)
 		check(t, c.do(t.Context(), q, nil))
 		p, err := r.s.Collect(t.Context(), 0)
 		check(t, err)
@@ -288,7 +289,7 @@ func TestLocalityIsProved(t *testing.T) {
 	})
 	t.Run("other connection", func(t *testing.T) {
 		r := open(t, "http-shm", vectors(t, 1, 100), 1)
-		c := newClient(r.s.Addr(), false, nil)
+		c := newClient(r.s.Addr(), false, defaultPatience, nil)
 		t.Cleanup(c.close)
 		wantError(t, "prove", c.do(t.Context(), newAsks(r.o, 0).prove, nil), "another connection")
 		wantError(t, "leave", c.do(t.Context(), newAsks(r.o, 0).leave, nil), "another connection")

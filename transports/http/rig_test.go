@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,7 @@ func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...
 	t.Helper()
 	v, err := transports.Parse(variant, []transports.Transport{New(), Local()})
 	check(t, err)
-	dir, err := scratch.New(t.TempDir())
+	dir, err := scratch.New(os.TempDir())
 	check(t, err)
 	r := &rig{t: t, d: v.Transport.(driver), o: transports.Options{
 		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: dir.Path(),
@@ -88,7 +89,6 @@ func (r *rig) dial(lane int) *worker {
 	o.Rec = phase.NewRecorder(1 << 10)
 	w, err := dial(r.t.Context(), r.s.Addr(), lane, o, r.c)
 	check(r.t, err)
-	w.client.patience = r.c.patience
 	r.workers, r.recs = append(r.workers, w), append(r.recs, o.Rec)
 	return w
 }

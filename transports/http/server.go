@@ -37,9 +37,10 @@ type server struct {
 	seq     int    // of the model published last; Publish alone uses it
 	receipt []byte // of that model
 
-	http    *http.Server
-	serving sync.WaitGroup // the accept loop
-	scratch sync.Pool      // of *scratchpad
+	http     *http.Server
+	listener *listener
+	serving  sync.WaitGroup // the accept loop
+	scratch  sync.Pool      // of *scratchpad
 
 	mu       sync.Mutex
 	closing  bool           // guarded by mu: no handler starts any more
@@ -118,11 +119,11 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 		ErrorLog:          log.New(io.Discard, "", 0), // what goes wrong is answered, or seen by the lane
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
-	counted := &listener{
+	s.listener = &listener{
 		Listener: l, limit: int64(4*o.Lanes + 64),
 		sent: o.Rec.Counter(phase.WireSent), received: o.Rec.Counter(phase.WireReceived),
 	}
-	s.serving.Go(func() { _ = s.http.Serve(counted) }) // returns when Shutdown closes it
+	s.serving.Go(func() { _ = s.http.Serve(s.listener) }) // returns when Shutdown closes it
 	return s, nil
 }
 

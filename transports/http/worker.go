@@ -106,7 +106,7 @@ func dial(ctx context.Context, addr string, lane int, o transports.Options, c co
 	}
 	w := &worker{
 		o: o, json: c.json, lane: lane, table: t.up, asks: newAsks(o, lane),
-		client: newClient(addr, c.json, o.Rec), memory: heapMemory{o: o},
+		client: newClient(addr, c.json, c.patience, o.Rec), memory: heapMemory{o: o},
 	}
 	w.client.id.Lane = lane
 	w.fetch = fetcher{
@@ -289,15 +289,17 @@ func (w *worker) upload(p *tensor.Package) (request, error) {
 		q.kind, q.body = typeJSON, [][]byte{body}
 		return q, err
 	}
+	table := w.table.bytes
+	if q.handle = w.handle; q.handle != "" {
+		table = nil // the server has the tensors
+	}
 	q.kind = typeRaw
 	q.fields = append(w.fields[:0], field{fieldRound, w.job.Round}, field{fieldClient, w.job.Client},
-		field{fieldReceipt, len(p.Receipt)}, field{fieldCached, held.Tensors}, field{fieldCache, held.Bytes})
-	q.body = append(w.body[:0], p.Receipt)
-	if w.handle != "" {
-		q.handle = w.handle
-	} else {
-		q.body = append(q.body, w.table.bytes)
-		for i := range p.Len() {
+		field{fieldReceipt, len(p.Receipt)}, field{fieldTable, len(table)},
+		field{fieldCached, held.Tensors}, field{fieldCache, held.Bytes})
+	q.body = append(w.body[:0], p.Receipt, table)
+	for i := range p.Len() {
+		if q.handle == "" {
 			q.body = append(q.body, p.View(i))
 		}
 	}

@@ -1,0 +1,393 @@
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// A1: requests that are wrong in themselves are refused with a status code that
+// says how, whoever sends them, and disturb nobody.
+func TestBadRequests(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 2, 100), 1)
+	m := r.publish(1)
+	put := func(id, dtype, shape, length, body string) string {
+		return "PUT /v1/tensors/" + id + " HTTP/1.1\r\nHost: x\r\nTensor-Dtype: " + dtype + "\r\nTensor-Shape: " + shape +
+			"\r\nContent-Length: " + length + "\r\nConnection: close\r\n\r\n" + body
+	}
+	post := func(path, kind, body string) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, kind, len(body), body)
+	}
+	get := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" }
+	result := func(head, body string) string {
+		return fmt.Sprintf("POST /v1/results/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
+	}
+	const resultHead = "Job-Round: 0\r\nJob-Client: 0\r\nReceipt-Bytes: 0\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n"
+	withTable := resultHead + fmt.Sprintf("Table-Bytes: %d\r\n", len(r.s.tables.up.bytes))
+	withHandle := resultHead + "Table-Bytes: 0\r\n"
+	whole := strings.Repeat("x", len(r.s.tables.up.bytes)+200)
+
+	for _, c := range []struct {
+		name, request string
+		code          int
+	}{
+		{"id climbs up", put("..%2f..%2fetc%2fpasswd", "u8", "1", "1", "x"), 400},
+		{"id is dot dot", put("%2e%2e", "u8", "1", "1", "x"), 400},
+		{"id has a slash", put("a%2fb", "u8", "1", "1", "x"), 400},
+		{"id has a null", put("a%00b", "u8", "1", "1", "x"), 400},
+		{"id has a line break", put("a%0ab", "u8", "1", "1", "x"), 400},
+		{"id is not ASCII", put("%c3%a9", "u8", "1", "1", "x"), 400},
+		{"id starts with a dot", put(".hidden", "u8", "1", "1", "x"), 400},
+		{"id is long", put(strings.Repeat("a", 129), "u8", "1", "1", "x"), 400},
+		{"path climbs up", get("/v1/tensors/../../etc/passwd"), 307}, // to /etc/passwd, which is
+		{"path outside", get("/etc/passwd"), 404},
+		{"get of a bad id", get("/v1/tensors/a%2f..%2fb"), 400},
+		{"no dtype", put("a", "", "1", "1", "x"), 400},
+		{"dtype with spaces", put("a", "f 32", "1", "4", "xxxx"), 400},
+		{"shape of another size", put("a", "f32", "2", "4", "xxxx"), 400},
+		{"negative shape", put("a", "f32", "-1", "4", "xxxx"), 400},
+		{"shape with a sign", put("a", "u8", "+1", "1", "x"), 400},
+		{"shape overflows", put("a", "f32", "4611686018427387904,4611686018427387904", "4", "xxxx"), 400},
+		{"number overflows", put("a", "f32", "99999999999999999999", "4", "xxxx"), 400},
+		{"too many dimensions", put("a", "u8", strings.Repeat("1,", 32)+"1", "1", "x"), 400},
+		{"shape is no list", put("a", "u8", "1,,1", "1", "x"), 400},
+		{"unknown dtype, bad shape", put("a", "c64", "-8", "8", "12345678"), 400},
+		{"too large", put("a", "u8", "1", "9999999999", "x"), 413},
+		{"negative length", put("a", "u8", "1", "-1", "x"), 400},
+		{"two lengths", put("a", "u8", "1", "1\r\nContent-Length: 2", "x"), 400},
+		{"no length", "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\nx\r\n0\r\n\r\n", 411},
+		{"length and chunks", "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nContent-Length: 1\r\nTransfer-Encoding: gzip\r\nConnection: close\r\n\r\nx", 501},
+		{"head is too large", "GET /v1/ping HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", 431},
+		{"no HTTP", "hello\r\n\r\n", 400},
+		{"other version", "GET /v1/ping HTTP/9.9\r\n\r\n", 505},
+		{"no host", "GET /v1/ping HTTP/1.1\r\n\r\n", 400},
+		{"other method", "PATCH /v1/tensors/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405},
+		{"batch with a bad id", post("/v1/batch", typeText, "a\n../b\n"), 400},
+		{"batch with an empty id", post("/v1/batch", typeText, "a\n\nb\n"), 400},
+		{"huge batch", post("/v1/batch", typeText, strings.Repeat("a\n", maxIDs+1)), 400},
+		{"huger batch", "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\nConnection: close\r\n\r\n", 413},
+		{"batch without length", "POST /v1/batch HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n", 411},
+		{"malformed JSON", post("/v1/batch", typeJSON, `{"shard_ids":["a"`), 400},
+		{"JSON and more", post("/v1/batch", typeJSON, `{"shard_ids":["a"]} {}`), 400},
+		{"JSON of other types", post("/v1/batch", typeJSON, `{"shard_ids":[1]}`), 400},
+		{"JSON with a bad id", post("/v1/clear", typeJSON, `{"shard_ids":["../a"]}`), 400},
+		{"lane beyond the last", get("/v1/jobs/1"), 404},
+		{"negative lane", get("/v1/jobs/-1"), 404},
+		{"no lane", get("/v1/jobs/x"), 404},
+		{"lane that is taken", get("/v1/jobs/0"), 409},
+		{"join of a taken lane", post("/v1/lanes/0?down="+digest(r.o.Down)+"&up="+digest(r.o.Up), typeText, ""), 409},
+		{"join with another model", post("/v1/lanes/0?down=1&up=2", typeText, ""), 409},
+		{"update without a job", result(withTable, whole), 409},
+		{"update without fields", result("", whole), 400},
+		{"update with another table", result(resultHead+"Table-Bytes: 1\r\n", whole), 400},
+		{"update with half its fields", result("Job-Round: 0\r\n", whole), 400},
+		{"update with a negative round", result(strings.Replace(withTable, "Round: 0", "Round: -1", 1), whole), 400},
+		{"update that is too short", result(withTable, whole[1:]), 400},
+		{"update that is too long", result(withTable, whole+"x"), 413},
+		{"receipt that is not there", result(strings.Replace(withTable, "Receipt-Bytes: 0", "Receipt-Bytes: 10", 1), whole), 400},
+		{"receipt beyond the limit", result(strings.Replace(withTable, "Receipt-Bytes: 0", "Receipt-Bytes: 99999999999", 1), whole), 400},
+		{"handle that is none", result(withHandle+"Update-Handle: xyz\r\n", ""), 400},
+		{"handle without a job", result(withHandle+"Update-Handle: "+strings.Repeat("0", 56)+"\r\n", ""), 409},
+		{"update in malformed JSON", post("/v1/results/0", typeJSON, "{"), 400},
+		{"update in JSON without tensors", post("/v1/results/0", typeJSON, "{}"), 400},
+	} {
+		conn := r.raw()
+		go io.Copy(conn, strings.NewReader(c.request)) // ends when the connection does
+		a, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if a.StatusCode != c.code {
+			text, _ := io.ReadAll(a.Body)
+			t.Errorf("%s: got %d %s, want %d", c.name, a.StatusCode, text, c.code)
+		}
+		conn.Close()
+	}
+	if n, held := r.s.store.held(); n != 0 || held != 0 {
+		t.Errorf("the store holds %d tensors, %d bytes", n, held)
+	}
+	r.exchange(0, transports.Job{}, m)
+}
+
+// Uploads that go wrong after they began end their lane, with the cause for the
+// server's caller; no wrong byte is ever collected.
+func TestBrokenUploads(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(r *rig, w *worker, q *request)
+		code  string // for the worker
+		cause string // for the server
+	}{
+		{"other dtype", func(r *rig, w *worker, q *request) {
+			q.body[1] = bytes.Replace(bytes.Clone(q.body[1]), []byte("u8"), []byte("i8"), 1)
+		}, "tensor 0 is i8 [100], want u8 [100]", "tensor 0 is i8"},
+		{"other shape", func(r *rig, w *worker, q *request) {
+			b := bytes.Clone(q.body[1])
+			b[len(b)-2]++ // the last dimension
+			q.body[1] = b
+		}, "100 bytes of u8 [101], want 101", "100 bytes of u8"},
+		{"malformed table", func(r *rig, w *worker, q *request) { q.body[1] = bytes.Repeat([]byte{0xff}, len(q.body[1])) },
+			"malformed", "malformed"},
+		{"cut", func(r *rig, w *worker, q *request) {
+			head := fmt.Sprintf("POST /v1/results/0 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n", len(r.s.tables.up.bytes)+200)
+			for _, f := range q.fields {
+				head += fmt.Sprintf("%s: %d\r\n", f.name, f.value)
+			}
+			fmt.Fprintf(w.client.conn, "%s\r\n%s%s", head, r.s.tables.up.bytes, "some of it")
+			w.client.conn.Close()
+		}, "", "unexpected EOF"},
+	} {
+		r := open(t, "http", vectors(t, 2, 100), 1)
+		r.publish(1)
+		w := r.workers[0]
+		check(t, r.s.Dispatch(t.Context(), 0, transports.Job{Round: 3, Client: 5}))
+		_, _, err := w.Receive(t.Context())
+		check(t, err)
+		u, err := w.Reserve()
+		check(t, err)
+		q, err := w.upload(u)
+		check(t, err)
+		c.spoil(r, w, &q)
+		err = w.client.do(t.Context(), q, nil)
+		if err == nil || !strings.Contains(err.Error(), c.code) {
+			t.Errorf("%s: worker: got %v, want %q", c.name, err, c.code)
+		}
+		_, err = r.s.Collect(t.Context(), 0)
+		wantError(t, c.name+": server", err, c.cause)
+		wantError(t, c.name+": next job", r.s.Dispatch(t.Context(), 0, transports.Job{}), "lane 0")
+		if out := r.s.ledgers[0].Out(); out != 0 {
+			t.Errorf("%s: %d updates are out", c.name, out)
+		}
+	}
+}
+
+// An update is taken once, and for the job that is out.
+func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
+	r := open(t, "http", vectors(t, 2, 100), 1)
+	m := r.publish(1)
+	w, j := r.workers[0], transports.Job{Round: 3, Client: 5}
+	check(t, r.s.Dispatch(t.Context(), 0, j))
+	_, model, err := w.Receive(t.Context())
+	check(t, err)
+	u, err := w.Reserve()
+	check(t, err)
+	check(t, tensor.Train(u, model, key(j)))
+	for _, other := range []transports.Job{{Round: 2, Client: 5}, {Round: 3, Client: 6}} {
+		w.job = other
+		q, err := w.upload(u)
+		check(t, err)
+		wantError(t, "other job", w.client.do(t.Context(), q, nil), "no such job")
+	}
+	w.job = j
+	q, err := w.upload(u)
+	check(t, err)
+	check(t, w.client.do(t.Context(), q, nil))
+	wantError(t, "second upload", w.client.do(t.Context(), q, nil), "no such job")
+	p, err := r.s.Collect(t.Context(), 0)
+	check(t, err)
+	p.Release()
+	wantError(t, "late upload", w.client.do(t.Context(), q, nil), "no such job")
+	w.state = idle
+	r.exchange(0, transports.Job{Round: 4}, m)
+}
+
+// Peers that are slow in the middle of something are given up; one that waits
+// for a job, or trains, is not.
+func TestSlowPeers(t *testing.T) {
+	const patient = 100 * time.Millisecond
+	r := open(t, "http", vectors(t, 1, 3<<20), 1, func(c *config) { c.patience = patience(patient) })
+	r.publish(1)
+	for what, request := range map[string]string{
+		"head":   "GET /v1/ping HTTP/1.1\r\nHost: ",
+		"body":   "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf",
+		"batch":  "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nhalf",
+		"reader": "GET /v1/tensors/" + jobModel(t, r) + ".0 HTTP/1.1\r\nHost: x\r\n\r\n", // of more than sockets hold
+	} {
+		c := r.raw()
+		fmt.Fprint(c, request)
+		eventually(t, "end of the slow "+what, func() bool { return r.s.listener.open.Load() == 1 })
+		c.Close()
+	}
+	if _, held := r.s.store.held(); held != 0 {
+		t.Errorf("%d bytes of the store's room are lost", held)
+	}
+
+	// A worker that waits for several times the patience, and trains as long. This
+	// is what sleeps here stand for.
+	done := make(chan error, 1)
+	w := r.workers[0]
+	go func() {
+		_, _, err := w.Receive(t.Context())
+		if err != nil {
+			done <- err
+			return
+		}
+		time.Sleep(3 * patient)
+		u, err := w.Reserve()
+		done <- errors.Join(err, w.Submit(t.Context(), u))
+	}()
+	time.Sleep(3 * patient)
+	check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+	p, err := r.s.Collect(t.Context(), 0)
+	check(t, errors.Join(err, <-done))
+	p.Release()
+}
+
+// eventually waits until f is true.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("%s: did not come", what)
+		}
+	}
+}
+
+// Connections beyond the limit are closed at once, and make room again.
+func TestConnectionsAreLimited(t *testing.T) {
+	r := open(t, "http", vectors(t, 1, 10), 1)
+	var conns []net.Conn
+	for range r.s.listener.limit {
+		conns = append(conns, r.raw())
+	}
+	eventually(t, "the limit", func() bool { return r.s.listener.open.Load() == r.s.listener.limit })
+	over := r.raw()
+	if n, err := over.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("connection above the limit: read %d bytes, %v", n, err)
+	}
+	r.exchange(0, transports.Job{}, r.publish(1))
+	for _, c := range conns {
+		c.Close()
+	}
+	eventually(t, "room", func() bool { return r.s.listener.open.Load() == 1 })
+	if a := r.ask(r.client(), "GET", "/v1/ping", nil); a.code != 204 {
+		t.Errorf("ping: got %d", a.code)
+	}
+}
+
+// fakeServer answers each request on its only connection with the next of
+// answers, and then closes it, or keeps silent if the last one is "silence".
+func fakeServer(t *testing.T, answers ...string) (addr string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	check(t, err)
+	served := make(chan struct{})
+	ctx := t.Context()
+	go func() {
+		defer close(served)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		in := bufio.NewReader(c)
+		for _, a := range answers {
+			q, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, q.Body)
+			if a == "silence" {
+				<-ctx.Done()
+				return
+			}
+			_, _ = io.WriteString(c, a)
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-served
+	})
+	return "unix:" + path
+}
+
+// A server that lies, is silent or ends in the middle is an error for the worker
+// that says what was wrong, and never a hang, wrong bytes, or the end of the
+// session.
+func TestLyingServers(t *testing.T) {
+	l := vectors(t, 2, 100)
+	tb, err := tableOf(l)
+	check(t, err)
+	table := string(tb.bytes)
+	data := strings.Repeat("d", 200)
+	answer := func(head, body string) string {
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
+	}
+	batch := func(count, tableBytes int, body string) string {
+		return answer(fmt.Sprintf("Tensor-Count: %d\r\nTable-Bytes: %d\r\n", count, tableBytes), body)
+	}
+	joined := answer("", "{}")
+	job := answer("", `{"round":1,"client":2,"weight":1,"model":"m-1"}`)
+	for _, c := range []struct {
+		name    string
+		answers []string // to join, jobs, batch
+		want    string
+	}{
+		{"good", []string{joined, job, batch(2, len(table), table+data)}, ""},
+		{"ends at once", nil, "/v1/lanes/0"},
+		{"no HTTP", []string{"220 smtp.example.org\r\n"}, "malformed HTTP"},
+		{"silent", []string{"silence"}, "timeout"},
+		{"refuses", []string{"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno"}, "503"},
+		{"join is no JSON", []string{answer("", "x")}, "malformed JSON"},
+		{"ends before the job", []string{joined}, "unexpected EOF"},
+		{"half a job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"}, "unexpected EOF"},
+		{"half a head", []string{joined, "HTTP/1.1 200 OK\r\nContent-"}, "malformed"},
+		{"endless head", []string{joined, "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)}, "too long"},
+		{"job without length", []string{joined, "HTTP/1.1 200 OK\r\n\r\n{}"}, "without a length"},
+		{"chunked job", []string{joined, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, "without a length"},
+		{"huge job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"}, "at most"},
+		{"continue", []string{joined, "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n"}, "100"},
+		{"malformed job", []string{joined, answer("", `{"round":"x"}`)}, "malformed JSON"},
+		{"job and more", []string{joined, answer("", `{"model":"m"}`) + "x", "x"}, "malformed HTTP"},
+		{"model is a path", []string{joined, answer("", `{"model":"../m"}`)}, "letters, digits"},
+		{"model has a line break", []string{joined, answer("", `{"model":"m\n"}`)}, "letters, digits"},
+		{"unknown tensors", []string{joined, job, strings.Replace(answer("", `{"error":"gone","missing":["m-1.0"]}`), "200 OK", "400 Bad Request", 1)}, "gone"},
+		{"no tensors", []string{joined, job, answer("", "")}, "another number of tensors"},
+		{"one tensor", []string{joined, job, batch(1, len(table)/2, table[:len(table)/2]+data[:100])}, "another number of tensors"},
+		{"other dtype", []string{joined, job, batch(2, len(table), strings.ReplaceAll(table, "u8", "i8")+data)}, "tensor 0 is i8"},
+		{"short table", []string{joined, job, batch(2, len(table)/2, table[:len(table)/2]+data)}, "table ends before tensor 1"},
+		{"long table", []string{joined, job, batch(2, 2*len(table), table+table+data)}, "goes on"},
+		{"table beyond the body", []string{joined, job, batch(2, 5000, table+data)}, "Table-Bytes"},
+		{"negative table", []string{joined, job, batch(2, -1, table+data)}, "Table-Bytes"},
+		{"a byte less", []string{joined, job, batch(2, len(table), table+data[1:])}, "want a table"},
+		{"a byte more", []string{joined, job, batch(2, len(table), table+data+"d")}, "want a table"},
+		{"half the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100])}, "unexpected EOF"},
+		{"silent in the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100]), "silence"}, "timeout"},
+	} {
+		o := transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
+		within(t, c.name, func() {
+			w, err := dial(t.Context(), fakeServer(t, c.answers...), 0, o, config{network: "unix", patience: patience(50 * time.Millisecond)})
+			if err == nil {
+				_, _, err = w.Receive(t.Context())
+				if err == nil && c.want == "malformed HTTP" {
+					_, err = w.Reserve()
+				}
+				defer w.Close()
+			}
+			if c.want == "" {
+				check(t, err)
+				return
+			}
+			wantError(t, c.name, err, c.want)
+		})
+	}
+}

@@ -1,0 +1,279 @@
+package http
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/phase"
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/transporttest"
+)
+
+// childEnv says what a re-executed test binary is to be: a worker or a server
+// that these tests start themselves, and kill.
+const childEnv = "IPCBENCH_HTTP_CHILD"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(childEnv); role != "" {
+		if err := child(role); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	transporttest.Main(m, append(presets(), New(), Local())...)
+}
+
+// childSpec is what a child reads from its standard input. It ends with it.
+type childSpec struct {
+	Addr, Dir string
+	Variant   string
+	Specs     []tensor.Spec
+	OwnShm    bool // mount another /dev/shm first; the process has a mount namespace of its own
+}
+
+func child(role string) error {
+	in := bufio.NewReader(os.Stdin)
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	var spec childSpec
+	if err := json.Unmarshal(line, &spec); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, in) // ends with the test
+		cancel()
+	}()
+	if spec.OwnShm {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return fmt.Errorf("make mounts private: %w", err)
+		}
+		if err := unix.Mount("tmpfs", scratch.SharedMemory, "tmpfs", 0, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", scratch.SharedMemory, err)
+		}
+	}
+	v, err := transports.Parse(spec.Variant, []transports.Transport{New(), Local()})
+	if err != nil {
+		return err
+	}
+	l, err := tensor.NewLayout(spec.Specs)
+	if err != nil {
+		return err
+	}
+	o := transports.Options{
+		Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: spec.Dir, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
+	}
+	if role == "server" {
+		return childServer(ctx, v.Transport, o)
+	}
+	return childWorker(ctx, v.Transport, spec.Addr, o)
+}
+
+// childWorker trains until the session is over, and says what it counted.
+func childWorker(ctx context.Context, t transports.Transport, addr string, o transports.Options) error {
+	tw, err := t.Dial(ctx, addr, 0, o)
+	if err != nil {
+		return err
+	}
+	w := tw.(*worker)
+	for err == nil {
+		err = train(ctx, w)
+	}
+	if err != io.EOF {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(o.Rec.Counts())
+}
+
+// childServer publishes a model, says where it listens, and gives out one job.
+func childServer(ctx context.Context, t transports.Transport, o transports.Options) error {
+	s, err := t.Listen(ctx, o)
+	if err != nil {
+		return err
+	}
+	m, err := s.Reserve()
+	if err != nil {
+		return err
+	}
+	tensor.Fill(m, 1)
+	if err := s.Publish(ctx, m); err != nil {
+		return err
+	}
+	fmt.Println(s.Addr())
+	if err := s.Dispatch(ctx, 0, transports.Job{}); err != nil {
+		return err
+	}
+	<-ctx.Done() // never collects
+	return nil
+}
+
+// A kid is a child that was started.
+type kid struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	err *strings.Builder
+}
+
+func spawn(t *testing.T, role string, spec childSpec, attr *syscall.SysProcAttr) (*kid, error) {
+	t.Helper()
+	self, err := os.Executable()
+	check(t, err)
+	k := &kid{cmd: exec.CommandContext(t.Context(), self), err: &strings.Builder{}}
+	k.cmd.Env = append(os.Environ(), childEnv+"="+role)
+	k.cmd.SysProcAttr, k.cmd.Stderr = attr, k.err
+	k.in, err = k.cmd.StdinPipe()
+	check(t, err)
+	out, err := k.cmd.StdoutPipe()
+	check(t, err)
+	k.out = bufio.NewReader(out)
+	if err := k.cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		_ = k.cmd.Process.Kill() // if it has not ended
+		_ = k.cmd.Wait()
+	})
+	line, err := json.Marshal(spec)
+	check(t, err)
+	_, err = fmt.Fprintf(k.in, "%s\n", line)
+	check(t, err)
+	return k, nil
+}
+
+// A4, A5: a worker in network and mount namespaces of its own, with another
+// /dev/shm, reaches the server through its socket and is remote all the same:
+// every tensor comes and goes as a body, whole, and the reason is counted. The
+// same worker without such namespaces is local.
+func TestNamespaces(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		t.Run(fmt.Sprint("apart=", apart), func(t *testing.T) {
+			l := vectors(t, 5, 10_000)
+			r := start(t, "http-shm", l, 1)
+			var attr *syscall.SysProcAttr
+			if apart {
+				attr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET}
+				if os.Geteuid() != 0 {
+					attr.Cloneflags |= unix.CLONE_NEWUSER
+					attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+					attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+				}
+			}
+			k, err := spawn(t, "worker", childSpec{Addr: r.s.Addr(), Dir: r.o.Dir, Variant: "http-shm", Specs: l.Specs(), OwnShm: apart}, attr)
+			if err != nil {
+				t.Skipf("no namespaces can be made here: %v", err)
+			}
+			gone := make(chan error, 1)
+			go func() {
+				_, err := k.out.Peek(1)
+				gone <- err
+			}()
+			joined := func() bool {
+				r.s.lanes[0].mu.Lock()
+				defer r.s.lanes[0].mu.Unlock()
+				return r.s.lanes[0].joined && (r.s.lanes[0].local || apart)
+			}
+			eventually(t, "worker", func() bool {
+				select {
+				case <-gone:
+					_ = k.cmd.Wait() // all that it said is read
+					if apart && strings.Contains(k.err.String(), "mount") {
+						t.Skipf("no mounts can be made here: %s", k.err)
+					}
+					t.Fatalf("worker: %s", k.err)
+				default:
+				}
+				return joined()
+			})
+			for round := range 3 {
+				m, j := r.publish(uint64(round)), transports.Job{Round: round, Client: 1}
+				check(t, r.s.Dispatch(t.Context(), 0, j))
+				p, err := r.s.Collect(t.Context(), 0)
+				check(t, err)
+				check(t, tensor.Prove(p, m, key(j)))
+				p.Release()
+			}
+			within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
+			check(t, <-gone)
+			var counts map[string]int64
+			check(t, json.NewDecoder(k.out).Decode(&counts))
+			handles, bodies := int64(15), int64(0)
+			if apart {
+				handles, bodies = 0, 15
+			}
+			want := map[string]int64{phase.HandleTensors: handles, phase.BodyTensors: bodies, phase.Fallback + fallbackRemote: bodies}
+			wantCounts(t, "worker", counts, want)
+			wantCounts(t, "server", r.counts(-1), want)
+		})
+	}
+}
+
+// A23, A24, A28: a server that is killed while its worker reads is an error for
+// the worker, whose view stays readable; what it leaves behind is listed and
+// reclaimed, and does not disturb a session that starts meanwhile.
+func TestServerIsKilled(t *testing.T) {
+	l := vectors(t, 3, 100_000)
+	dir := t.TempDir()
+	k, err := spawn(t, "server", childSpec{Dir: dir, Variant: "http-shm", Specs: l.Specs()}, nil)
+	check(t, err)
+	addr, err := k.out.ReadString('\n')
+	check(t, err)
+
+	d := Local().(driver)
+	v, err := transports.NewVariant(d, nil)
+	check(t, err)
+	o := transports.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: dir, Settings: v.Settings}
+	w, err := dial(t.Context(), strings.TrimSpace(addr), 0, o, d.config(o))
+	check(t, err)
+	_, model, err := w.Receive(t.Context())
+	check(t, err)
+	var left string // the server's directory in shared memory
+	for ref := range w.shared.readers {
+		left = filepath.Dir(ref.Path)
+	}
+
+	check(t, k.cmd.Process.Kill())
+	_ = k.cmd.Wait() // killed
+	want := tensor.Alloc(l)
+	tensor.Fill(want, 1)
+	if model.Hash() != want.Hash() {
+		t.Error("the model changed when its server was killed")
+	}
+	u, err := w.Reserve()
+	check(t, err)
+	check(t, tensor.Train(u, model, key(transports.Job{})))
+	within(t, "submit", func() { wantError(t, "submit", w.Submit(t.Context(), u), "results") })
+	wantError(t, "receive", func() error { _, _, err := w.Receive(t.Context()); return err }(), "receive")
+	check(t, w.Close())
+
+	r := open(t, "http-shm", l, 1) // while the leftovers are there
+	r.exchange(0, transports.Job{}, r.publish(2))
+	found, err := scratch.Leftovers(scratch.SharedMemory)
+	check(t, err)
+	i := slices.IndexFunc(found, func(f scratch.Leftover) bool { return f.Path == left })
+	if i < 0 {
+		t.Fatalf("%s is not listed among %v", left, found)
+	}
+	check(t, found[i].Remove())
+	r.exchange(0, transports.Job{Round: 1}, r.publish(3))
+}
