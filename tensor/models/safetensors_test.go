@@ -219,7 +219,7 @@ func TestLyingFiles(t *testing.T) {
 
 func TestTruncatedFiles(t *testing.T) {
 	whole := fileOf(t, mixed(t))
-	for n := range len(whole) {
+	for n := 0; n < len(whole); n += 1 + n/100 {
 		if _, _, err := readHeader(bytes.NewReader(whole[:n]), int64(n)); err == nil {
 			t.Fatalf("the first %d of %d bytes pass for a file", n, len(whole))
 		}
