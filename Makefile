@@ -13,7 +13,11 @@ build: ## the command, in this folder
 	$(GO) build -o ipcbench ./cmd/ipcbench
 
 .PHONY: check
-check: fmt vet lint test race ## all that a change must pass: format, vet, staticcheck, tests, race
+check: install fmt vet lint drift test race ## all that a change must pass, after installing what it needs: format, vet, staticcheck, tests, race
+
+.PHONY: install
+install:
+	@.ci/install
 
 .PHONY: fmt
 fmt:
@@ -43,6 +47,13 @@ soak: ## the long versions of tests: hundreds of kills, 100,000 messages, 1,000 
 .PHONY: bench
 bench: ## the benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench . -benchtime 20x ./bench
+
+# The versions of the generators stand in comments, which may differ.
+.PHONY: drift
+drift:
+	@if command -v protoc >/dev/null; then \
+		transports/batched/generate.sh && git diff --exit-code -I '^//' -- transports/batched/federationpb; \
+	else echo "protoc is not installed: the protobuf code was not compared with its source"; fi
 
 .PHONY: generate
 generate: ## the protobuf code again; needs protoc (Debian: protobuf-compiler)
