@@ -47,37 +47,112 @@ func ReadFile(path string) (*Result, error) {
 
 // decode reads a result from its JSON and validates it.
 func decode(data []byte) (*Result, error) {
+	r, err := stream(json.NewDecoder(bytes.NewReader(data)))
+	if err != nil || r.Schema != Schema {
+		return nil, explain(data)
+	}
+	return r, r.Validate()
+}
+
+// stream reads a result cell by cell: a decoder holds the text of a whole value,
+// and the cells of a large result are most of it.
+func stream(d *json.Decoder) (*Result, error) {
+	d.DisallowUnknownFields()
+	if err := delim(d, '{'); err != nil {
+		return nil, err
+	}
+	rest := map[string]json.RawMessage{}
+	var cells []Cell
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if key != "cells" {
+			var value json.RawMessage
+			if err := d.Decode(&value); err != nil {
+				return nil, err
+			}
+			rest[key.(string)] = value
+			continue
+		}
+		switch token, err := d.Token(); {
+		case err != nil:
+			return nil, err
+		case token == nil: // null
+			continue
+		case token != json.Delim('['):
+			return nil, fmt.Errorf("cells: %v", token)
+		}
+		for d.More() {
+			var c Cell
+			if err := d.Decode(&c); err != nil {
+				return nil, err
+			}
+			cells = append(cells, c)
+		}
+		if err := delim(d, ']'); err != nil {
+			return nil, err
+		}
+	}
+	if err := delim(d, '}'); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("something follows")
+	}
+	data, err := json.Marshal(rest)
+	if err != nil {
+		return nil, err
+	}
+	small := json.NewDecoder(bytes.NewReader(data))
+	small.DisallowUnknownFields()
+	r := new(Result)
+	if err := small.Decode(r); err != nil {
+		return nil, err
+	}
+	r.Cells = append(r.Cells, cells...)
+	return r, nil
+}
+
+// delim takes the next token, which must be that delimiter.
+func delim(d *json.Decoder, want json.Delim) error {
+	token, err := d.Token()
+	if err == nil && token != want {
+		err = fmt.Errorf("%v where %v belongs", token, want)
+	}
+	return err
+}
+
+// explain says why data is no result, once it is known that it is none.
+func explain(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	r := new(Result)
-	err := d.Decode(r)
-	if err == nil && r.Schema == Schema {
-		if at := int(d.InputOffset()); len(bytes.TrimSpace(data[at:])) > 0 {
-			return nil, fmt.Errorf("something follows the result, at byte %d", at)
-		}
-		return r, r.Validate()
-	}
+	err := d.Decode(new(Result))
 	// A file of another version has other fields too: its version is the better
 	// explanation.
 	var version struct{ Schema *int }
 	versionErr := json.NewDecoder(bytes.NewReader(data)).Decode(&version)
 	switch syntax := new(json.SyntaxError); {
 	case versionErr == nil && version.Schema == nil:
-		return nil, errors.New("schema: missing: not a result of ipcbench")
+		return errors.New("schema: missing: not a result of ipcbench")
 	case versionErr == nil && *version.Schema != Schema:
-		return nil, fmt.Errorf("schema: version %d: this ipcbench reads version %d", *version.Schema, Schema)
+		return fmt.Errorf("schema: version %d: this ipcbench reads version %d", *version.Schema, Schema)
 	case len(bytes.TrimSpace(data)) == 0:
-		return nil, errors.New("empty file: not a result of ipcbench")
+		return errors.New("empty file: not a result of ipcbench")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("truncated: ends after %d bytes within %s", len(data), locate(data, len(data)))
+		return fmt.Errorf("truncated: ends after %d bytes within %s", len(data), locate(data, len(data)))
 	case errors.As(err, &syntax):
-		return nil, fmt.Errorf("%s: not JSON at byte %d: %w", locate(data, int(syntax.Offset)-1), syntax.Offset, err)
+		return fmt.Errorf("%s: not JSON at byte %d: %w", locate(data, int(syntax.Offset)-1), syntax.Offset, err)
 	}
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return nil, fmt.Errorf("%s: holds a JSON %s where %s belongs", locate(data, int(wrong.Offset)-1), wrong.Value, wrong.Type)
+	if err == nil {
+		return fmt.Errorf("something follows the result, at byte %d", d.InputOffset())
 	}
-	return nil, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("%s: holds a JSON %s where %s belongs", locate(data, int(wrong.Offset)-1), wrong.Value, wrong.Type)
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // locate says in which field the byte at offset lies: cells[3].blocks[0].round_ns[7].

@@ -87,10 +87,7 @@ func (c *Comparison) warnings() []string {
 	if !c.Interleaved {
 		all = append(all, "The two runs were not interleaved: a drift of the machine looks like a change.")
 	}
-	for _, f := range clipFindings(c.Findings) {
-		all = append(all, f)
-	}
-	return all
+	return append(all, clipFindings(c.Findings)...)
 }
 
 func clipFindings(findings []Finding) []string {

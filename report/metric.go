@@ -165,24 +165,24 @@ func exactly(x float64, blocks, n int) stat.Interval {
 
 // costs are what server and workers spent in the timed rounds.
 func costs() []Metric {
-	cpu := func(p bench.Process) (float64, bool) { return ns(p.Usage.CPU()) }
+	cpu := func(p *bench.Process) (float64, bool) { return ns(p.Usage.CPU()) }
 	return []Metric{
 		{Name: "cpu_per_gb", Unit: "s/GB", Better: lower, Help: "CPU time per delivered GB, server and workers", samples: sum(cpu, perGB)},
 		{Name: "cpu_user_per_gb", Unit: "s/GB", Better: lower, Help: "the part of it outside of the kernel",
-			samples: sum(func(p bench.Process) (float64, bool) { return ns(p.Usage.User) }, perGB)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return ns(p.Usage.User) }, perGB)},
 		{Name: "cpu_system_per_gb", Unit: "s/GB", Better: lower, Help: "the part of it in the kernel",
-			samples: sum(func(p bench.Process) (float64, bool) { return ns(p.Usage.System) }, perGB)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return ns(p.Usage.System) }, perGB)},
 		{Name: "cpu_per_round", Unit: "s/round", Better: lower, Help: "CPU time of a round, server and workers", samples: sum(cpu, perRound)},
 		{Name: "minor_faults", Unit: "1/GB", Better: lower, Help: "page faults that needed no disk",
-			samples: sum(func(p bench.Process) (float64, bool) { return number(p.Usage.MinorFaults) }, perGB)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.MinorFaults) }, perGB)},
 		{Name: "major_faults", Unit: "1/GB", Better: lower, Help: "page faults that waited for a disk",
-			samples: sum(func(p bench.Process) (float64, bool) { return number(p.Usage.MajorFaults) }, perGB)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.MajorFaults) }, perGB)},
 		{Name: "voluntary_switches", Unit: "1/GB", Better: lower, Help: "times that a thread had to wait",
-			samples: sum(func(p bench.Process) (float64, bool) { return number(p.Usage.VoluntarySwitches) }, perGB)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.VoluntarySwitches) }, perGB)},
 		{Name: "involuntary_switches", Unit: "1/GB", Better: lower, Help: "times that a thread lost its processor to another",
-			samples: sum(func(p bench.Process) (float64, bool) { return number(p.Usage.InvoluntarySwitches) }, perGB)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.InvoluntarySwitches) }, perGB)},
 		{Name: "queue_wait", Unit: "s/round", Better: lower, Help: "time that threads wanted to run and had no processor",
-			samples: sum(func(p bench.Process) (float64, bool) {
+			samples: sum(func(p *bench.Process) (float64, bool) {
 				if p.Usage.Queue == nil {
 					return 0, false
 				}
@@ -196,15 +196,15 @@ func costs() []Metric {
 		{Name: "wire_bytes", Unit: "B/round", Better: lower, Help: "bytes handed to sockets and files", samples: counted(phase.WireSent)},
 		{Name: "copied_bytes", Unit: "B/round", Better: lower, Help: "tensor bytes copied in user space by our own code", samples: counted(phase.Copied)},
 		{Name: "allocs", Unit: "1/round", Better: lower, Help: "objects that were allocated",
-			samples: sum(func(p bench.Process) (float64, bool) { return number(p.Usage.AllocObjects) }, perRound)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocObjects) }, perRound)},
 		{Name: "alloc_bytes", Unit: "B/round", Better: lower, Help: "bytes that were allocated",
-			samples: sum(func(p bench.Process) (float64, bool) { return number(p.Usage.AllocBytes) }, perRound)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocBytes) }, perRound)},
 		{Name: "gc_cycles", Unit: "1/round", Better: lower, Help: "garbage collections that were finished",
-			samples: sum(func(p bench.Process) (float64, bool) { return number(p.Usage.GCCycles) }, perRound)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.GCCycles) }, perRound)},
 		{Name: "gc_time", Unit: "s/round", Better: lower, Help: "CPU time of garbage collection",
-			samples: sum(func(p bench.Process) (float64, bool) { return ns(p.Usage.GCTime) }, perRound)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return ns(p.Usage.GCTime) }, perRound)},
 		{Name: "peak_rss", Unit: "B", Better: lower, Help: "peak resident memory, summed over processes: what several of them map counts in each",
-			samples: sum(func(p bench.Process) (float64, bool) { return number(p.Memory.Peak) }, whole)},
+			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Memory.Peak) }, whole)},
 		{Name: "peak_rss_server", Unit: "B", Better: lower, Help: "peak resident memory of the server",
 			samples: each(func(_ *cell, b *bench.Block) (float64, bool) { return number(b.Server.Memory.Peak) })},
 		{Name: "peak_rss_workers", Unit: "B", Better: lower, Help: "peak resident memory of the largest worker process",
@@ -216,7 +216,7 @@ func costs() []Metric {
 				return float64(peak), len(b.Workers) > 0
 			})},
 		{Name: "pss", Unit: "B", Better: lower, Help: "resident memory at the end of a block, summed over processes, shared pages once",
-			samples: sum(func(p bench.Process) (float64, bool) {
+			samples: sum(func(p *bench.Process) (float64, bool) {
 				if p.Memory.PSS == nil {
 					return 0, false
 				}

@@ -165,13 +165,18 @@ func each(f func(c *cell, b *bench.Block) (float64, bool)) series {
 }
 
 // processes returns the server and all workers of a block.
-func processes(b *bench.Block) []bench.Process {
-	return append([]bench.Process{b.Server}, b.Workers...)
+func processes(b *bench.Block) []*bench.Process {
+	all := make([]*bench.Process, 0, 1+len(b.Workers))
+	all = append(all, &b.Server)
+	for i := range b.Workers {
+		all = append(all, &b.Workers[i])
+	}
+	return all
 }
 
 // sum returns a series of what all processes of a block spent, over what per
 // returns for it.
-func sum(of func(p bench.Process) (float64, bool), per func(c *cell, b *bench.Block) float64) series {
+func sum(of func(p *bench.Process) (float64, bool), per func(c *cell, b *bench.Block) float64) series {
 	return each(func(c *cell, b *bench.Block) (float64, bool) {
 		total := 0.0
 		for _, p := range processes(b) {
