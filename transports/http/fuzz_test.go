@@ -1,0 +1,184 @@
+package http
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/transports"
+)
+
+// What is accepted as a table is what was encoded, and names a size that its
+// shape has.
+func FuzzTable(f *testing.F) {
+	f.Add(kind{"f32", []int{64, 3}, 768}.appendEntry(nil))
+	f.Add(kind{"c64", nil, 8}.appendEntry(kind{"u8", []int{0, 1 << 40}, 0}.appendEntry(nil)))
+	f.Add([]byte("\x02u8\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for rest := b; len(rest) > 0; {
+			before := rest
+			k, after, err := parseEntry(rest)
+			if err != nil {
+				if matchTable(b, b) != nil {
+					t.Error("a table is not equal to itself")
+				}
+				return
+			}
+			again, _, err := parseEntry(k.appendEntry(nil))
+			if err != nil || again.dtype != k.dtype || !slices.Equal(again.shape, k.shape) || again.size != k.size {
+				t.Errorf("%+v comes back as %+v, %v", k, again, err)
+			}
+			_ = matchTable(b, k.appendEntry(nil)) // must not panic
+			rest = after
+			if len(rest) >= len(before) {
+				t.Fatal("parsing does not advance")
+			}
+		}
+	})
+}
+
+func FuzzIDs(f *testing.F) {
+	f.Add([]byte("a\nb.0\n"), false)
+	f.Add([]byte(`{"shard_ids":["a","b.0"]}`), true)
+	f.Add([]byte("../a\n"), false)
+	f.Fuzz(func(t *testing.T, body []byte, isJSON bool) {
+		ids, err := parseIDs(nil, body, isJSON)
+		if err != nil {
+			return
+		}
+		for _, id := range ids {
+			if len(id) == 0 || len(id) > maxID || id[0] == '.' || bytes.ContainsAny(id, "/\\%\r\n\x00 ") {
+				t.Errorf("accepted id %q", id)
+			}
+		}
+		if again, err := parseIDs(nil, append(bytes.Join(ids, []byte("\n")), '\n'), false); len(ids) > 0 && (err != nil || len(again) != len(ids)) {
+			t.Errorf("%q: %d ids, %v", ids, len(again), err)
+		}
+	})
+}
+
+func FuzzShape(f *testing.F) {
+	for _, s := range []string{"", "64,3,7,7", "0", "-1", "1,,2", "99999999999999999999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		shape, err := parseShape(s)
+		if err != nil {
+			return
+		}
+		again, err := parseShape(formatShape(shape))
+		if err != nil || !slices.Equal(again, shape) {
+			t.Errorf("%q: %v, then %v, %v", s, shape, again, err)
+		}
+	})
+}
+
+func FuzzMetadata(f *testing.F) {
+	f.Add("00112233445566778899aabbccddeeff", strings.Repeat("0", 56))
+	f.Add("zz", "")
+	f.Fuzz(func(t *testing.T, nonce, handle string) {
+		if n, err := (poolRef{Nonce: nonce}).nonce(); err == nil && !strings.EqualFold(newPoolRef("", n).Nonce, nonce) {
+			t.Errorf("nonce %q is %x", nonce, n)
+		}
+		if h, err := hexHandle(handle).decode(); err == nil && !strings.EqualFold(string(encodeHandle(h)), handle) {
+			t.Errorf("handle %q is %+v", handle, h)
+		}
+	})
+}
+
+// Whatever stands on a connection, the server survives it, answers in HTTP or
+// not at all, and serves others.
+func FuzzServer(f *testing.F) {
+	r := open(f, "http-shm", vectors(f, 2, 100), 1, func(c *config) { c.patience = patience(time.Second) })
+	r.publish(1)
+	for _, q := range []string{
+		"GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",
+		"PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 1\r\nContent-Length: 1\r\n\r\nxGET /v1/tensors/a HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\na\nb\n",
+		"POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n{\"shard_ids\":[]} ",
+		"POST /v1/results/0 HTTP/1.1\r\nHost: x\r\nJob-Round: 0\r\nJob-Client: 0\r\nReceipt-Bytes: 0\r\nTable-Bytes: 0\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\nUpdate-Handle: 00\r\n\r\n",
+		"POST /v1/lanes/0?down=1&up=2 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"DELETE /v1/lanes/0 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /v1/jobs/0 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /v1/stats HTTP/1.0\r\n\r\n",
+	} {
+		f.Add([]byte(q))
+	}
+	h := r.client()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := dialAddr(t.Context(), r.s.Addr())
+		check(t, err)
+		defer c.Close()
+		check(t, c.SetDeadline(time.Now().Add(limit)))
+		_, _ = c.Write(b) // the server may have had enough
+		_ = c.(*net.UnixConn).CloseWrite()
+		got, _ := io.ReadAll(c)
+		if len(got) > 0 && !bytes.HasPrefix(got, []byte("HTTP/1.")) {
+			t.Errorf("answer %q", got)
+		}
+		if bytes.Contains(got, []byte(" 500 ")) {
+			t.Errorf("internal error: %s", got)
+		}
+		if a, err := h.Get("http://ipcbench/v1/ping"); err != nil || a.StatusCode != http.StatusNoContent {
+			t.Errorf("ping: %v", err)
+		}
+	})
+}
+
+// Whatever a server answers, a worker does not crash or hang, and takes nothing
+// for the end of the session but what says so.
+func FuzzWorker(f *testing.F) {
+	l := vectors(f, 2, 100)
+	tb, err := tableOf(l)
+	check(f, err)
+	answer := func(head, body string) string {
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
+	}
+	job := answer("", `{"round":1,"client":2,"weight":1,"model":"m-1"}`)
+	tensors := answer(fmt.Sprintf("Tensor-Count: 2\r\nTable-Bytes: %d\r\n", len(tb.bytes)), string(tb.bytes)+strings.Repeat("d", 200))
+	f.Add([]byte(answer("", "{}")), []byte(job), []byte(tensors))
+	f.Add([]byte(answer("", `{"models":{"path":"/dev/zero","nonce":"00112233445566778899aabbccddeeff"}}`)), []byte("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"), []byte(""))
+	f.Add([]byte(answer("", "{}")), []byte("HTTP/1.1 200 OK\r\n\r\n"), []byte(""))
+	o := transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
+	f.Fuzz(func(t *testing.T, joined, job, tensors []byte) {
+		client, server := net.Pipe()
+		done := make(chan struct{})
+		go func() { // answers whatever is asked, and reads the questions to nowhere
+			defer close(done)
+			go io.Copy(io.Discard, server)
+			for _, b := range [][]byte{joined, job, tensors} {
+				if _, err := server.Write(b); err != nil {
+					return
+				}
+			}
+			server.Close()
+		}()
+		w := &worker{
+			o: o, asks: newAsks(o, 0), memory: heapMemory{o: o}, shared: newShared(o),
+			client: newClient("", false, patience(time.Second), nil),
+			fetch:  fetcher{table: tb},
+		}
+		w.client.conn = client
+		w.client.in.Reset(w.client)
+		w.fetch.client, w.fetch.request = w.client, w.asks.batch
+		if w.join(t.Context()) == nil {
+			_, p, err := w.Receive(t.Context())
+			if err == nil && p.Layout() != l {
+				t.Error("a model of another layout")
+			}
+			if err == io.EOF && !bytes.Contains(append(joined, job...), []byte("410")) {
+				t.Error("the session ended without being told so")
+			}
+		}
+		check(t, w.Close())
+		check(t, w.shared.close())
+		server.Close()
+		<-done
+	})
+}
