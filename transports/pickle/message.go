@@ -12,7 +12,8 @@ import (
 // A header starts every message. A package's tensors follow it as gob values of
 // their own, if the message carries any.
 type header struct {
-	Hello   *hello // the first message of a worker
+	Hello   *hello // the first message of a worker, and the server's answer
+	Refused string // the server's answer to a worker that does not belong here
 	Job     transports.Job
 	Receipt []byte
 	Path    string // of the client's file, where tensors travel in files

@@ -74,9 +74,7 @@ func (s *server) accept(l net.Listener) {
 	})
 }
 
-// greet reads a worker's hello and connects its lane. An error closes the
-// connection: the worker notices, and the server's call on that lane ends with
-// its context.
+// greet reads a worker's hello, connects its lane and says so, or says why not.
 func (s *server) greet(conn net.Conn) error {
 	ctx, cancel := context.WithTimeout(context.Background(), helloTimeout)
 	defer cancel()
@@ -85,19 +83,33 @@ func (s *server) greet(conn net.Conn) error {
 	if err := st.receive(ctx, phase.Whole(-1), func() error { return st.next(&h) }); err != nil {
 		return err
 	}
-	switch {
-	case h.Hello == nil, h.Hello.Lane < 0, h.Hello.Lane >= len(s.lanes):
-		return errors.New("pickle: connection of no lane")
-	case h.Hello.Down != s.o.Down.Digest(), h.Hello.Up != s.o.Up.Digest():
-		return fmt.Errorf("pickle: worker of lane %d has other layouts", h.Hello.Lane)
+	err := s.admit(h.Hello)
+	if err != nil {
+		return errors.Join(err, st.sendHeader(ctx, phase.Whole(-1), header{Refused: err.Error()}))
 	}
-	err := fmt.Errorf("pickle: second connection for lane %d", h.Hello.Lane)
 	ln := s.lanes[h.Hello.Lane]
+	err = fmt.Errorf("lane %d has a worker", h.Hello.Lane)
 	ln.once.Do(func() {
-		ln.stream, err = st, nil
-		close(ln.connected)
+		if err = st.sendHeader(ctx, phase.Whole(-1), header{Hello: h.Hello}); err == nil {
+			ln.stream = st
+			close(ln.connected)
+		}
 	})
+	if err != nil {
+		_ = st.sendHeader(ctx, phase.Whole(-1), header{Refused: err.Error()}) // it may be gone
+	}
 	return err
+}
+
+// admit checks a worker's hello.
+func (s *server) admit(h *hello) error {
+	switch {
+	case h == nil, h.Lane < 0, h.Lane >= len(s.lanes):
+		return fmt.Errorf("no such lane: the session has %d", len(s.lanes))
+	case h.Down != s.o.Down.Digest(), h.Up != s.o.Up.Digest():
+		return fmt.Errorf("lane %d: the session has other layouts", h.Lane)
+	}
+	return nil
 }
 
 func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }

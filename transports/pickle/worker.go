@@ -32,10 +32,21 @@ func newWorker(conn net.Conn, lane int, o transports.Options) *worker {
 	return w
 }
 
+// hello makes the worker known and waits until it is admitted, so that a server
+// which shuts down from then on tells it.
 func (w *worker) hello(ctx context.Context) error {
-	return w.stream.sendHeader(ctx, phase.Whole(-1), header{
+	err := w.stream.sendHeader(ctx, phase.Whole(-1), header{
 		Hello: &hello{Lane: w.lane, Down: w.o.Down.Digest(), Up: w.o.Up.Digest()},
 	})
+	if err != nil {
+		return err
+	}
+	var h header
+	err = w.stream.receive(ctx, phase.Whole(-1), func() error { return w.stream.next(&h) })
+	if err == nil && h.Hello == nil {
+		err = fmt.Errorf("pickle: dial: refused: %s", h.Refused)
+	}
+	return err
 }
 
 func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
