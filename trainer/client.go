@@ -54,7 +54,8 @@ type ClientTrainer struct {
 	Variant  transports.Variant
 	Launcher Launcher
 	Workers  int
-	Nesting  int // how deep to look for tensors; 0 is tensor.DefaultDepth
+	Nesting  int   // how deep to look for tensors; 0 is tensor.DefaultDepth
+	Known    []any // values of the types that interfaces in an update may hold, besides the usual ones
 
 	// Device and Devices choose the device of a client: "cuda" with 2 devices
 	// gives cuda:0 to even clients and cuda:1 to odd ones; with 0 devices every
@@ -67,11 +68,11 @@ type ClientTrainer struct {
 	// is waited for. Nil waits in client order.
 	Progress func(iter.Seq[*Pending]) iter.Seq[*Pending]
 
-	pool    atomic.Pointer[Pool]
-	down    *tensor.Layout
-	room    int // clients that the pool has memory for
-	round   int
-	results []*Result
+	pool      atomic.Pointer[Pool]
+	room      int // clients that the pool has memory for
+	round     int
+	results   []*Result
+	untouched []string
 }
 
 // A Pending is a result that is on its way.
@@ -85,12 +86,13 @@ type Pending struct {
 type Result struct {
 	Client int
 	update Update
+	known  []any
 }
 
 // Into sets the variable that v points to to the client's update. Its tensors
 // are the transport's memory, not a copy: they are valid until Release.
 func (r *Result) Into(v any) error {
-	if err := tensor.Attach(r.update.Package.Receipt, r.update.Package, v); err != nil {
+	if err := tensor.Attach(r.update.Package.Receipt, r.update.Package, v, r.known...); err != nil {
 		return fmt.Errorf("trainer: update of client %d: %w", r.Client, err)
 	}
 	return nil
@@ -133,6 +135,7 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	if err != nil {
 		return fmt.Errorf("trainer: payload: %w", err)
 	}
+	t.untouched = detached.Untouched
 	if err := t.prepare(ctx, detached, len(clients)); err != nil {
 		return err
 	}
@@ -204,7 +207,7 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, c
 	if err != nil {
 		return err
 	}
-	t.down, t.room = down, clients
+	t.room = clients
 	t.pool.Store(pool)
 	return nil
 }
@@ -267,7 +270,7 @@ func (t *ClientTrainer) collect(ctx context.Context, pool *Pool, roster []Client
 	}
 	results := make([]*Result, len(pending))
 	for i, p := range pending { // in client order, whatever the order of waiting
-		results[i] = &Result{Client: p.Client, update: p.update}
+		results[i] = &Result{Client: p.Client, update: p.update, known: t.Known}
 	}
 	return results, nil
 }
@@ -279,6 +282,11 @@ func (t *ClientTrainer) Results() []*Result {
 	t.results = nil
 	return results
 }
+
+// Untouched returns the paths of the tensors of the last payload that lie deeper
+// than Nesting. They travelled inside the receipt, which is copied to every
+// client.
+func (t *ClientTrainer) Untouched() []string { return t.untouched }
 
 // Stop asks running worker functions to end early. Any goroutine may call it
 // while Process runs; the next Process lowers the flag.

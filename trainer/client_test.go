@@ -229,6 +229,23 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestTooDeep: B11: a tensor deeper than the limit is reported, and arrives.
+func TestTooDeep(t *testing.T) {
+	ct := newTrainer(t, "pickle", "write", 1, false)
+	ct.Nesting = 3 // payload, layers, body and the layer itself: its tensors are at depth 4
+	if err := ct.Process(t.Context(), newPayload(t, 5), []int{2}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Layers.body[0].Weight", "Layers.body[0].Bias"}
+	if got := ct.Untouched(); !slices.Equal(got, want) {
+		t.Errorf("untouched are %v, want %v", got, want)
+	}
+	u := take(t, ct)[0]
+	if got := tensor.Of[float32](u.Delta["w"].Data); !slices.Equal(got, []float32{15, 18, 21, 24}) {
+		t.Errorf("got %v, want the payload's numbers times 3", got)
+	}
+}
+
 // TestRebound: a worker that replaces a prepared tensor loses nothing.
 func TestRebound(t *testing.T) {
 	ct := newTrainer(t, "pickle", "rebind", 1, false)

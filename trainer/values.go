@@ -43,8 +43,9 @@ func (c valuesConfig) encode() ([]byte, error) {
 }
 
 // Values makes a worker function of one that works on Go values: payloads of
-// type P and updates of type U.
-func Values[P, U any](train func(t *Turn[P, U]) error) Func {
+// type P and updates of type U. Interfaces in them may hold the types that
+// [tensor.Attach] names, and those of the values in known.
+func Values[P, U any](train func(t *Turn[P, U]) error, known ...any) Func {
 	return func(config []byte) (Train, error) {
 		var c valuesConfig
 		if err := gob.NewDecoder(bytes.NewReader(config)).Decode(&c); err != nil {
@@ -54,10 +55,10 @@ func Values[P, U any](train func(t *Turn[P, U]) error) Func {
 			turn := Turn[P, U]{
 				Round: call.Round, Client: call.Client, Config: call.Config, Device: call.Device, stopped: call.Stopped,
 			}
-			if err := tensor.Attach(call.Model.Receipt, call.Model, &turn.Payload); err != nil {
+			if err := tensor.Attach(call.Model.Receipt, call.Model, &turn.Payload, known...); err != nil {
 				return fmt.Errorf("payload: %w", err)
 			}
-			if err := tensor.Attach(c.Receipt, call.Update, &turn.Update); err != nil {
+			if err := tensor.Attach(c.Receipt, call.Update, &turn.Update, known...); err != nil {
 				return fmt.Errorf("prepared update: %w", err)
 			}
 			if err := train(&turn); err != nil {
