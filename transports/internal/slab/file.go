@@ -116,8 +116,9 @@ func CreatePool(path string, capacity int, o PoolOptions) (*Pool, Nonce, error) 
 // The owner may release a block at any time and write another one there. So a
 // block is checked before it is read and again afterwards: Copy does both.
 type Reader struct {
-	mem   *Memory
-	fence atomic.Uint32
+	mem    *Memory
+	fence  atomic.Uint32
+	closed atomic.Bool
 }
 
 // OpenReader opens the named pool at path, if it holds nonce.
@@ -193,5 +194,11 @@ func (r *Reader) Copy(dst []byte, h Handle) error {
 	return nil
 }
 
-// Close unmaps the pool. Nobody may look at a view any more.
-func (r *Reader) Close() error { return r.mem.Close() }
+// Close unmaps the pool. Nobody may look at a view any more. A second call does
+// nothing.
+func (r *Reader) Close() error {
+	if !r.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	return r.mem.Close()
+}

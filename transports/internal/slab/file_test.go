@@ -59,6 +59,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("pool left its file: %v", err)
 	}
 	must(t, r.Close())
+	must(t, r.Close()) // A28: twice is harmless
 }
 
 // A24: of two creators of one name the second is refused, and the first one's

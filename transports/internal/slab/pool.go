@@ -3,6 +3,7 @@ package slab
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 )
 
@@ -84,6 +85,11 @@ func NewPool(mem *Memory, o PoolOptions) (*Pool, error) {
 	}
 	p := &Pool{mem: mem, stamped: o.Stamped, audited: o.Audited, spare: none, first: none, after: none}
 	p.stats.Capacity = mem.Len() &^ (Align - 1)
+	if o.Stamped {
+		// Stamps lie between tensors. From a random start no tensor's bytes are
+		// taken for one, as those of a small counter might be for a small number.
+		p.generation = rand.Uint64() >> 1
+	}
 	return p, nil
 }
 

@@ -1,0 +1,37 @@
+package shm
+
+import (
+	"testing"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// What a job and an update cost without training: with both ends on one
+// goroutine, where nobody ever waits, and with the worker in another process.
+func BenchmarkHandOff(b *testing.B) {
+	one, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
+	must(b, err)
+	for _, name := range variants {
+		v, o := parse(b, name)
+		o.Down, o.Up = one, one
+		s, _ := listening(b, v, o)
+		w := dialled(b, v, s, o)
+		b.Run("transport="+name+"/ends=together", func(b *testing.B) {
+			for b.Loop() {
+				must(b, exchange(s, w, transports.Job{Device: "cpu"}))
+			}
+		})
+		v, o = parse(b, name)
+		s, _ = listening(b, v, o)
+		child(b, "echo", name, s.Addr(), o.Dir)
+		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
+			for b.Loop() {
+				must(b, s.Dispatch(b.Context(), 0, transports.Job{Device: "cpu"}))
+				p, err := s.Collect(b.Context(), 0)
+				must(b, err)
+				p.Release()
+			}
+		})
+	}
+}
