@@ -49,6 +49,14 @@ func (r *Result) Validate() error {
 		}
 		seen[id] = i
 	}
+	if r.Canary != nil {
+		if err := r.Canary.Same.validate(); err != nil {
+			return fmt.Errorf("canary.same.%w", err)
+		}
+		if err := r.Canary.Slow.validate(); err != nil {
+			return fmt.Errorf("canary.slow.%w", err)
+		}
+	}
 	return nil
 }
 

@@ -30,6 +30,9 @@ func cellTables(v *view) section {
 			"bandwidth: payload both ways over overhead, of 1 client on 1 worker.",
 		confidence(sure) + " " + none + ": there is none, or the samples do not tell it from zero.",
 	}
+	if v.Plan.Respawn {
+		s.lead = append(s.lead, "Every round but the control's started its own workers and ended them: round and overhead hold that too.")
+	}
 	return s
 }
 
@@ -143,6 +146,9 @@ func floorTable(v *view) section {
 		}
 		if f.Gap > 0 {
 			of += ", after " + duration(float64(f.Gap)/1e9) + " of work"
+		}
+		if f.Transport != "" {
+			of = f.Transport
 		}
 		if f.Variant != "" {
 			of += ", " + f.Variant

@@ -75,6 +75,10 @@ func Compare(base, head *bench.Result, o CompareOptions) (*Comparison, error) {
 			return nil, errors.New("this result holds one build only: name a second one to compare it with")
 		}
 		c.Base, c.Head, c.Interleaved = "base", "head", base.Plan.Interleaved
+		if base.Against != nil {
+			c.Base, c.Head = commit(*base.Against), commit(base.Environment)
+			c.Environment = machine.Diff(*base.Against, base.Environment)
+		}
 		c.Findings = v.findings()
 	} else {
 		if base.Plan.Interleaved || head.Plan.Interleaved {
@@ -99,7 +103,10 @@ func (v *view) built(build string) []*cell {
 
 // source names what a result was made of.
 func source(r *bench.Result) string {
-	e := r.Environment
+	return commit(r.Environment) + " of " + r.Started.UTC().Format("2006-01-02 15:04")
+}
+
+func commit(e machine.Environment) string {
 	name := e.Commit
 	if len(name) > 12 {
 		name = name[:12]
@@ -107,7 +114,7 @@ func source(r *bench.Result) string {
 	if e.Dirty {
 		name += ", changed"
 	}
-	return name + " of " + r.Started.UTC().Format("2006-01-02 15:04")
+	return name
 }
 
 // differences says what besides the build differs: the machine, and settings
@@ -226,50 +233,6 @@ func (c *Comparison) detectable() float64 {
 	}
 	slices.Sort(all)
 	return all[len(all)/2]
-}
-
-// Gate says whether to fail: for a significant regression by more than
-// failAbove, 0.05 being 5 %. The reasons say why, or what the gate could not
-// have seen. An error means that there is nothing to judge by.
-func (c *Comparison) Gate(failAbove float64) (fail bool, reasons []string, err error) {
-	if !c.Interleaved && !c.separate {
-		return false, nil, errors.New("the two runs were not interleaved, so that a drift of the machine looks like a change: " +
-			"measure both with run --against, or ask for separate runs to be judged")
-	}
-	if len(c.Rows) == 0 {
-		return false, nil, errors.New("the two have no cell in common")
-	}
-	for _, r := range c.worse() {
-		if r.Worse() > 1+failAbove {
-			fail = true
-			reasons = append(reasons, fmt.Sprintf("%s: %s, p %s, is more than %s worse", r.name(), change(r.Ratio), pText(r.P), share(failAbove)))
-		}
-	}
-	for _, f := range c.Findings {
-		if f.Severity == Error {
-			fail = true
-			reasons = append(reasons, f.String())
-		}
-	}
-	if blind := c.blind(failAbove); len(blind) > 0 {
-		reasons = append(reasons, fmt.Sprintf("a change of %s would have been missed in %d of %d: %s",
-			share(failAbove), len(blind), len(c.Rows), list(clip(blind, 5))))
-	}
-	for _, id := range c.OnlyBase {
-		reasons = append(reasons, "not measured any more: "+id)
-	}
-	return fail, reasons, nil
-}
-
-// blind names the rows that would not have shown a change of that size.
-func (c *Comparison) blind(change float64) []string {
-	var names []string
-	for _, r := range c.Rows {
-		if r.Detectable > 1+change && !r.Significant {
-			names = append(names, r.name())
-		}
-	}
-	return names
 }
 
 // clip cuts a list that nobody would read to its end.

@@ -223,3 +223,39 @@ func TestBuilds(t *testing.T) {
 		t.Errorf("got overhead %v", o.Center)
 	}
 }
+
+// TestCanary: a gate that passes the slow copy, or fails for the same one, is
+// broken (guard 14).
+func TestCanary(t *testing.T) {
+	m := models["cnn"]
+	with := func(same, slow float64) *bench.Result {
+		r := interleaved(1)
+		r.Canary = &bench.Canary{Slowdown: 0.10, Same: plainCell("a", m, 1, 1, eight(20*same)...), Slow: plainCell("a", m, 1, 1, eight(20*slow)...)}
+		r.Canary.Same.Build, r.Canary.Slow.Build = "head", "head"
+		return r
+	}
+	tests := []struct {
+		name       string
+		same, slow float64
+		above      float64
+		want       string
+	}{
+		{"works", 1, 1.10, 0.05, ""},
+		{"cannot fail", 1, 1.001, 0.05, "gate broken: it passes a slowdown of 10 %: No difference shown"},
+		{"fails for nothing", 1.2, 1.10, 0.05, "gate broken: it fails for a cell that is the same again: Of 1 comparison: 1 worse"},
+		{"too small a canary", 1, 1.10, 0.15, "canary: a slowdown of 10 % is not above the 15 % at which the gate fails"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := with(tt.same, tt.slow)
+			err := compare(t, r, nil, CompareOptions{}).Canary(r, tt.above)
+			if err == nil && tt.want != "" || err != nil && (tt.want == "" || !strings.HasPrefix(err.Error(), tt.want)) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	r := interleaved(1)
+	if err := compare(t, r, nil, CompareOptions{}).Canary(r, 0.05); err == nil || !strings.Contains(err.Error(), "no canary") {
+		t.Errorf("got %v", err)
+	}
+}

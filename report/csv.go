@@ -43,6 +43,9 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 		if f.Gap > 0 {
 			of["gap"] = fmt.Sprintf("%dns", f.Gap)
 		}
+		if f.Transport != "" {
+			of["transport"] = f.Transport
+		}
 		if f.Variant != "" {
 			of["variant"] = f.Variant
 		}

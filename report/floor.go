@@ -14,6 +14,7 @@ const (
 	floorCopy   = "copy"        // B/s
 	floorStream = "unix-stream" // B/s
 	floorFutex  = "futex"       // s, an exchange
+	floorCall   = "rpc-empty"   // s, a call on a cell's own connection
 	floorWork   = "work"        // s, a round
 )
 
@@ -22,7 +23,8 @@ const (
 func (c *cell) floor(name string) (*bench.Floor, stat.Interval) {
 	for i := range c.view.Floors {
 		f := &c.view.Floors[i]
-		if f.Name == name && (f.Model == "" || f.Model == c.Model.Name) && (f.Clients == 0 || f.Clients == c.Clients) {
+		if f.Name == name && (f.Model == "" || f.Model == c.Model.Name) && (f.Clients == 0 || f.Clients == c.Clients) &&
+			(f.Transport == "" || f.Transport == c.Variant) {
 			return f, stat.Of(f.Blocks)
 		}
 	}
@@ -51,7 +53,7 @@ func (c *cell) byteFloor() (*bench.Floor, stat.Interval) {
 // bound returns the floor that bounds c and how far c is from it: the control's
 // round as a multiple of the same work called directly, the bandwidth of what
 // moves bytes as a share of a socket's, the overhead of what hands them over as
-// a multiple of two wake-ups.
+// a multiple of two exchanges: wake-ups or, if it makes calls, empty ones.
 func (c *cell) bound() (string, stat.Interval) {
 	switch {
 	case c.control == c:
@@ -60,10 +62,13 @@ func (c *cell) bound() (string, stat.Interval) {
 			return "", stat.None()
 		}
 		return f.Name, quotient(c.of("round"), i)
-	case !c.alone():
+	case !c.alone() || c.Respawn:
 		return "", stat.None()
 	case c.handsOver():
-		f, i := c.floor(floorFutex)
+		f, i := c.floor(floorCall)
+		if f == nil {
+			f, i = c.floor(floorFutex)
+		}
 		o := c.of("overhead")
 		if f == nil || !o.Known() {
 			return "", stat.None()

@@ -57,7 +57,7 @@ func Metrics() []Metric {
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
 		{Name: "reconstruct", Unit: "s", Better: lower, Help: "making tensors of what has arrived (phases decode and copy), a client",
 			samples: reconstruct},
-		{Name: "bandwidth", Unit: "B/s", Better: higher, Help: "payload, down and up, over overhead; of 1 client on 1 worker whose overhead is told from zero",
+		{Name: "bandwidth", Unit: "B/s", Better: higher, Help: "payload, down and up, over overhead; of 1 client on 1 worker that stays, whose overhead is told from zero",
 			derived: bandwidth},
 		{Name: "goodput", Unit: "B/s", Better: higher, Help: "payload over round, the worker function included",
 			derived: func(c *cell) stat.Interval {
@@ -65,7 +65,7 @@ func Metrics() []Metric {
 			}},
 		{Name: "unattributed", Unit: "s", Better: lower, Help: "what no span of a round covers",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Unattributed })},
-		{Name: "floor_ratio", Unit: "1", Help: "bandwidth as a share of the byte floor, or overhead as a multiple of the wake-ups that it needs; of 1 client on 1 worker",
+		{Name: "floor_ratio", Unit: "1", Help: "bandwidth as a share of the byte floor, or overhead as a multiple of the exchanges that it needs; of 1 client on 1 worker",
 			derived: floorRatio},
 	}
 	all = append(all, tails()...)
@@ -119,7 +119,7 @@ func (c *cell) alone() bool { return c.Clients == 1 && c.Workers == 1 }
 
 func bandwidth(c *cell) stat.Interval {
 	o := c.of("overhead")
-	if !c.alone() || !o.Known() || !(o.Excludes(0) && o.Low > 0) {
+	if !c.alone() || c.Respawn || !o.Known() || !(o.Excludes(0) && o.Low > 0) {
 		return stat.None()
 	}
 	return o.Map(func(s float64) float64 { return float64(c.Payload()) / s })

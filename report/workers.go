@@ -17,10 +17,15 @@ func workerTable(v *view) section {
 			continue
 		}
 		clients := round.Map(func(s float64) float64 { return float64(c.Clients) / s })
+		// A round that starts its own workers holds that time already.
+		rest, longest := round.Center, round.High
+		if c.Respawn {
+			rest, longest = round.Center-spawn.Center, round.High-spawn.Low
+		}
 		t.add(c.Variant, c.Model.Name, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), plain.show(clients),
-			milliseconds.show(spawn), plain.number(spawn.Center/round.Center))
+			milliseconds.show(spawn), plain.number(spawn.Center/rest))
 		shown = append(shown, c)
-		if spawn.Confidence > 0 && round.Confidence > 0 && spawn.Low > round.High {
+		if spawn.Confidence > 0 && round.Confidence > 0 && spawn.Low > longest {
 			dominated = append(dominated, c)
 		}
 	}
@@ -35,9 +40,9 @@ func workerTable(v *view) section {
 func dominance(shown, dominated []*cell) string {
 	switch len(dominated) {
 	case 0:
-		return "Nowhere is it told that starting the workers takes longer than a round."
+		return "Nowhere is it told that starting the workers takes longer than all else in a round."
 	case len(shown):
-		return "Starting the workers takes longer than a round everywhere: a pool that is started for every round spends most of its time so."
+		return "Starting the workers takes longer than all else in a round everywhere: a pool that is started for every round spends most of its time so."
 	}
 	of := func(cells []*cell, model string) []*cell {
 		return slices.DeleteFunc(slices.Clone(cells), func(c *cell) bool { return c.Model.Name != model })
@@ -62,5 +67,5 @@ func dominance(shown, dominated []*cell) string {
 			}
 		}
 	}
-	return "Starting the workers takes longer than a round, and would dominate a pool that is started for every round, for " + list(where) + "."
+	return "Starting the workers takes longer than all else in a round, and dominates a pool that is started for every round, for " + list(where) + "."
 }
