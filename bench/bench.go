@@ -2,14 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"time"
 
-	"ipcbench/bench/floors"
 	"ipcbench/bench/machine"
 	"ipcbench/bench/stat"
 	"ipcbench/tensor/models"
@@ -22,6 +20,8 @@ type Options struct {
 	Cells    []Spec
 	Plan     Plan
 	Control  transports.Variant // the transport inside one process, which every cell is compared with
+	Against  string             // the executable of another build, whose blocks are run between those of this one; or empty
+	Canary   float64            // by what share a copy of one cell is slowed down; 0 for no canary
 	Host     trainer.Host
 	Command  []string       // for the result
 	Progress func(Progress) // called between rounds and never during one; may be nil
@@ -35,10 +35,6 @@ type Progress struct {
 	Elapsed    time.Duration
 }
 
-// grace is how long an interrupted run waits for the round in hand before it
-// breaks it off.
-const grace = 2 * time.Second
-
 // Run measures all cells, with the control cells and the floors that they are
 // judged by. When ctx ends, Run ends after the round in hand and returns what
 // it has, marked as partial, without an error. A cell that fails ends the run:
@@ -47,7 +43,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.Plan.validate(); err != nil {
 		return nil, err
 	}
-	r, err := newRun(o)
+	r, err := newRun(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +53,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 // all runs everything.
 func (r *run) all(ctx context.Context) (*Result, error) {
-	// now ends some time after ctx: until then the round in hand may finish.
-	now, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) })
-	})
-	defer stop()
-
+	now, cancel := bounded(ctx)
+	defer cancel()
 	err := r.cycles(now, ctx)
 	switch {
 	case ctx.Err() != nil: // what failed after that was broken off
@@ -78,68 +68,88 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 // run is a run in progress.
 type run struct {
 	Options
-	started    time.Time
-	result     *Result
-	order      *rand.Rand // of blocks
-	processes  trainer.Launcher
-	goroutines trainer.Launcher
-	cells      []*cell
-	chains     map[chainKey]*chain
-	floors     []*Floor
-	done       int   // blocks
-	cpus       []int // that this process may use
-}
-
-type chainKey struct {
-	model   *models.Model
-	clients int
+	here    *host
+	base    *otherBuild // nil unless the run is interleaved
+	started time.Time
+	result  *Result
+	order   *rand.Rand // of blocks
+	cells   []*cell
+	chains  []*chain
+	floors  []*Floor
+	done    int // blocks
 }
 
 // cell is a cell in progress.
 type cell struct {
 	Spec
+	build  *otherBuild // whose processes run it; nil for this one
+	canary canaryKind
+	chain  *chain
 	result Cell
 	spent  time.Duration // in timed rounds
-	rounds int
 }
 
-func newRun(o Options) (*run, error) {
+func newRun(ctx context.Context, o Options) (*run, error) {
 	r := &run{
 		Options: o, started: time.Now(),
 		order:  rand.New(rand.NewPCG(o.Plan.Seed, 0)),
-		chains: map[chainKey]*chain{},
 		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read()},
 	}
+	r.result.Plan.Interleaved = o.Against != ""
 	r.result.Started = r.started.UTC()
-	var err error
-	if r.cpus, err = trainer.Affinity(); err != nil {
-		return nil, err
-	}
-	if r.processes, err = trainer.NewProcesses(); err != nil {
-		return nil, err
-	}
-	r.goroutines = trainer.NewGoroutines(o.Host)
-	for _, s := range withControls(o.Cells, o.Control) {
+	specs := withControls(o.Cells, o.Control)
+	for _, s := range specs {
 		if err := s.Check(o.Plan); err != nil {
-			return nil, errors.Join(err, r.processes.Close())
-		}
-		c := &cell{Spec: s}
-		c.result = s.newCell(r.launcher(s), o.Plan)
-		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.result.ID() == c.result.ID() }) {
-			return nil, errors.Join(fmt.Errorf("%s: asked for twice", s), r.processes.Close())
-		}
-		c.result.FileSystem = fileSystem(s.Variant)
-		r.cells = append(r.cells, c)
-		key := chainKey{s.Model, s.Clients}
-		if r.chains[key] == nil {
-			r.chains[key] = &chain{model: s.Model, clients: s.Clients, seed: o.Plan.Seed}
+			return nil, err
 		}
 	}
+	var err error
+	if r.here, err = newHost(o.Plan, o.Host); err != nil {
+		return nil, err
+	}
+	if o.Against == "" {
+		err = r.addCells(specs, "", nil)
+	} else {
+		err = r.addBuilds(ctx, specs)
+	}
+	if err != nil {
+		r.here.close()
+		return nil, err
+	}
+	r.addCanaries()
 	r.planFloors()
 	return r, nil
 }
 
-func (r *run) close() { _ = r.processes.Close() } // all its processes were waited for
+// addCells adds the cells of one build.
+func (r *run) addCells(specs []Spec, name string, build *otherBuild) error {
+	for _, s := range specs {
+		c := &cell{Spec: s, build: build, chain: r.chainOf(s)}
+		c.result = s.newCell(r.here.launcher(s), r.Plan)
+		c.result.Build = name
+		c.result.FileSystem = fileSystem(s.Variant)
+		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.build == build && d.result.ID() == c.result.ID() }) {
+			return fmt.Errorf("%s: asked for twice", s)
+		}
+		r.cells = append(r.cells, c)
+	}
+	return nil
+}
+
+// chainOf returns the reference chain of s, a new one if no cell before had the
+// same model and clients.
+func (r *run) chainOf(s Spec) *chain {
+	for _, ch := range r.chains {
+		if ch.model == s.Model && ch.clients == s.Clients {
+			return ch
+		}
+	}
+	ch := &chain{model: s.Model, clients: s.Clients, seed: r.Plan.Seed}
+	r.chains = append(r.chains, ch)
+	return ch
+}
+
+func (r *run) close() { r.here.close() }
 
 // withControls adds the control cell of every cell that lacks it, before it.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
@@ -162,13 +172,6 @@ func withControls(cells []Spec, inproc transports.Variant) []Spec {
 		all = append(all, s)
 	}
 	return all
-}
-
-func (r *run) launcher(s Spec) trainer.Launcher {
-	if s.inside() {
-		return r.goroutines
-	}
-	return r.processes
 }
 
 // fileSystem returns what lies under the directory in which a variant writes
@@ -195,7 +198,7 @@ func (r *run) cycles(ctx, quit context.Context) error {
 	for {
 		var tasks []func() error
 		for _, c := range r.cells {
-			if !r.finished(c) {
+			if !r.finished(c) && r.ready(c) {
 				tasks = append(tasks, func() error { return r.block(ctx, quit, c) })
 			}
 		}
@@ -272,77 +275,72 @@ func seconds(ns []int64) []float64 {
 
 // block runs one block of c.
 func (r *run) block(ctx, quit context.Context, c *cell) error {
-	ch := r.chains[chainKey{c.Model, c.Clients}]
-	if len(ch.hashes) == 0 {
-		r.progress("floor work "+c.Model.Name, 0)
-		if err := r.extend(ctx, ch); err != nil {
-			return err
-		}
+	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
+	var pings []int64
+	var err error
+	if r.Against == "" {
+		pings, err = r.blockHere(ctx, quit, c, &b)
+	} else {
+		pings, err = r.blockThere(ctx, quit, c, &b)
 	}
-	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost()}
-	r.progress(c.String(), 0)
-	s := &session{cell: c.Spec, plan: r.Plan, chain: ch, roster: roster(c.Clients), block: &b}
-	s.onRound = func() { r.progress(c.String(), len(s.windows)) }
-	if err := r.session(ctx, quit, s); err != nil {
-		return fmt.Errorf("%s: block %d: %w", c.Spec, b.Index, err)
+	if err != nil {
+		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}
 	r.done++
-	r.keepPings(c.Spec, s.pings)
+	r.keepPings(c.Spec, pings)
 	if len(b.Round) == 0 {
 		return nil // interrupted before there was anything to keep
 	}
 	for _, ns := range b.Round {
 		c.spent += time.Duration(ns)
 	}
-	c.rounds += len(b.Round)
 	c.result.Blocks = append(c.result.Blocks, b)
 	return nil
 }
 
-// session runs s where the plan wants its processes.
-func (r *run) session(ctx, quit context.Context, s *session) error {
-	if !r.Plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
-		return s.run(ctx, quit, r.launcher(s.cell), r.Plan.limits())
-	}
-	p := place(r.cpus, s.cell.processes())
-	return p.pinned(func(l trainer.Launcher) error {
-		if err := s.run(ctx, quit, l, r.Plan.limits()); err != nil || len(s.windows) == 0 {
-			return err
+// String says which cell it is, for progress and errors.
+func (c *cell) String() string {
+	text := c.Spec.String()
+	for _, of := range []string{c.result.Build, string(c.canary)} {
+		if of != "" {
+			text += ", " + of
 		}
-		return p.verify(s.block)
-	})
+	}
+	return text
 }
 
-// keepPings adds what empty calls took in one block to the floor of the cell's
-// variant.
-func (r *run) keepPings(s Spec, ns []int64) {
-	if len(ns) == 0 {
-		return
+// blockHere runs one block of c with this process as its server.
+func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
+	if len(c.chain.hashes) == 0 {
+		r.progress("floor work "+c.Model.Name, 0)
+		if err := r.extend(ctx, c.chain); err != nil {
+			return nil, err
+		}
 	}
-	variant := s.Variant.String()
-	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Transport == variant })
-	if i < 0 {
-		i = len(r.floors)
-		r.floors = append(r.floors, &Floor{
-			Name: rpcEmpty, Unit: "s", Transport: variant, Help: "an empty call on a worker's own connection, while nothing else goes on",
-		})
-	}
-	r.floors[i].Blocks = append(r.floors[i].Blocks, seconds(ns))
+	r.progress(c.String(), 0)
+	b.SpanCost = spanCost()
+	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), roster: roster(c.Clients), block: b}
+	s.onRound = func() { r.progress(c.String(), len(s.windows)) }
+	err = r.here.run(ctx, quit, s)
+	return s.pings, err
 }
-
-// rpcEmpty is the floor that the cells' own sessions measure.
-const rpcEmpty = "rpc-empty"
 
 // extend makes the reference chain long enough for any cell that needs it.
 func (r *run) extend(ctx context.Context, ch *chain) error {
+	least, most := r.Plan.chainLength()
+	return ch.extend(ctx, r.Plan.limits().time, r.lanes(ch), least, most)
+}
+
+// lanes returns how many lanes do the work of the chain at once in the widest
+// cell.
+func (r *run) lanes(ch *chain) int {
 	lanes := 1
 	for _, c := range r.cells {
-		if c.Model == ch.model && c.Clients == ch.clients {
+		if c.chain == ch {
 			lanes = max(lanes, c.Workers)
 		}
 	}
-	least, most := r.Plan.chainLength()
-	return ch.extend(ctx, r.Plan.limits().time, lanes, least, most)
+	return lanes
 }
 
 func (r *run) progress(what string, round int) {
@@ -356,69 +354,6 @@ func (r *run) progress(what string, round int) {
 	r.Progress(Progress{What: what, Round: round, Done: r.done, Plan: planned, Elapsed: time.Since(r.started)})
 }
 
-// planFloors lists the floors that bound the cells: those of the machine, and
-// for each model the wake-up after that model's train time.
-func (r *run) planFloors() {
-	for _, f := range floors.All() {
-		if f.Name != "futex" {
-			r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help})
-			continue
-		}
-		seen := map[*models.Model]bool{}
-		for _, c := range r.cells {
-			if !seen[c.Model] {
-				seen[c.Model] = true
-				r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Model: c.Model.Name})
-			}
-		}
-	}
-}
-
-// floor measures f once more.
-func (r *run) floor(ctx context.Context, f *Floor) error {
-	r.progress("floor "+f.Name, 0)
-	var p floors.Params
-	if r.Plan.Pin {
-		at := place(r.cpus, 1)
-		p.CPUs = []int{at.server[0], at.workers[0][0]}
-	}
-	if f.Model != "" {
-		if f.Gap == 0 {
-			f.Gap = r.trainTime(f.Model)
-		}
-		if f.Gap == 0 {
-			return nil // no cell of the model has run yet
-		}
-		p.Gap = time.Duration(f.Gap)
-	}
-	series, err := floors.Measure(ctx, f.Name, p)
-	if err != nil {
-		return err
-	}
-	// Where several conditions are tried, the best one is the limit.
-	best := series[0]
-	for _, s := range series[1:] {
-		if stat.Median(s.Samples) > stat.Median(best.Samples) {
-			best = s
-		}
-	}
-	if len(series) > 1 {
-		f.Variant = best.Variant
-	}
-	f.Blocks = append(f.Blocks, best.Samples)
-	return nil
-}
-
-// trainTime returns the median time of the worker function with the model, ns.
-func (r *run) trainTime(model string) int64 {
-	for _, c := range r.cells {
-		if c.Model.Name == model && len(c.result.Blocks) > 0 {
-			return int64(stat.Median(seconds(c.result.Blocks[0].Train)) * 1e9)
-		}
-	}
-	return 0
-}
-
 // finish returns the result of what was run.
 func (r *run) finish() *Result {
 	r.result.Elapsed = time.Since(r.started)
@@ -426,25 +361,23 @@ func (r *run) finish() *Result {
 		if c.result.Stopped == "" {
 			c.result.Stopped = "interrupted"
 		}
-		if len(c.result.Blocks) > 0 {
+		if len(c.result.Blocks) > 0 && c.canary == "" {
 			r.result.Cells = append(r.result.Cells, c.result)
 		}
 	}
+	r.result.Canary = r.canaries()
 	for _, f := range r.floors {
 		if len(f.Blocks) > 0 {
 			r.result.Floors = append(r.result.Floors, *f)
 		}
 	}
-	for _, c := range r.cells { // in the order of cells, not of the map
-		ch := r.chains[chainKey{c.Model, c.Clients}]
-		if ch == nil || len(ch.work) == 0 {
-			continue
+	for _, ch := range r.chains {
+		if len(ch.work) > 0 {
+			r.result.Floors = append(r.result.Floors, Floor{
+				Name: "work", Unit: "s", Model: ch.model.Name, Clients: ch.clients, Blocks: ch.work,
+				Help: "the arithmetic of a round, trained and folded by direct calls",
+			})
 		}
-		r.result.Floors = append(r.result.Floors, Floor{
-			Name: "work", Unit: "s", Model: c.Model.Name, Clients: c.Clients, Blocks: ch.work,
-			Help: "the arithmetic of a round, trained and folded by direct calls",
-		})
-		delete(r.chains, chainKey{c.Model, c.Clients})
 	}
 	return r.result
 }

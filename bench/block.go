@@ -46,6 +46,7 @@ type session struct {
 	cell    Spec
 	plan    Plan
 	chain   *chain
+	slow    time.Duration // CPU time that every Submit burns: a canary
 	config  trainer.Config
 	pool    *trainer.Pool // nil between rounds that have their own
 	fresh   *fresh        // nil if one pool serves all rounds
@@ -91,6 +92,9 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.Model.Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.plan.Samples, Pings: emptyCalls,
+	}
+	if s.slow > 0 {
+		s.config.Variant = slowDown(s.cell.Variant, s.slow)
 	}
 	s.average = tensor.NewAverage(s.cell.Model.Layout)
 	if s.cell.respawns(s.plan) {

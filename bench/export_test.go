@@ -8,7 +8,7 @@ import (
 // RunWithoutFloors is Run without the floors that take time for themselves, for
 // tests of something else.
 func RunWithoutFloors(ctx context.Context, o Options) (*Result, error) {
-	r, err := newRun(o)
+	r, err := newRun(ctx, o)
 	if err != nil {
 		return nil, err
 	}

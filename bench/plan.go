@@ -147,19 +147,24 @@ func (s Spec) Check(p Plan) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
-	o := transports.Options{
-		Down: s.Model.Layout, Up: s.Model.Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
-		Settings: s.Variant.Settings,
-	}
-	if err := s.Variant.Transport.Check(o); err != nil {
+	if err := s.Variant.Transport.Check(s.options()); err != nil {
 		return fmt.Errorf("%s: %w", s, err)
 	}
-	need := s.Variant.Transport.Footprint(o) + 3*int64(s.Model.Layout.Size())
+	need := s.memory()
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
 		return fmt.Errorf("%s: needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
 			s, megabytes(need), source, megabytes(have))
 	}
 	return nil
+}
+
+// options are those that a session of s gives its transport, as far as they are
+// known before it.
+func (s Spec) options() transports.Options {
+	return transports.Options{
+		Down: s.Model.Layout, Up: s.Model.Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
+		Settings: s.Variant.Settings,
+	}
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.FormatBytes(int(n))) }

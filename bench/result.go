@@ -26,6 +26,19 @@ type Result struct {
 	Environment machine.Environment `json:"environment"`
 	Floors      []Floor             `json:"floors"`
 	Cells       []Cell              `json:"cells"`
+
+	// Of an interleaved run, the environment that the other build, called base,
+	// saw: the same machine, and its own commit.
+	Against *machine.Environment `json:"against,omitempty"`
+
+	Canary *Canary `json:"canary,omitempty"`
+}
+
+// A Canary is two copies of one of the cells, which tell whether a gate works.
+type Canary struct {
+	Slowdown float64 `json:"slowdown"` // the share by which the slow copy's round was made longer
+	Same     Cell    `json:"same"`
+	Slow     Cell    `json:"slow"`
 }
 
 // A Plan holds every setting of a run, defaults included.

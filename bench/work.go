@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,14 +39,14 @@ func stock(config []byte) (trainer.Train, error) {
 		if err := tensor.Train(call.Update, call.Model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client}); err != nil {
 			return err
 		}
-		return burn(c.TrainMS, call.Stopped)
+		return burn(time.Duration(c.TrainMS)*time.Millisecond, call.Stopped)
 	}, nil
 }
 
-// burn uses ms milliseconds of CPU time, not of the clock: a core that others
-// use too takes longer.
-func burn(ms int, stopped func() bool) error {
-	if ms == 0 {
+// burn uses d of CPU time, not of the clock: a core that others use too takes
+// longer.
+func burn(d time.Duration, stopped func() bool) error {
+	if d <= 0 {
 		return nil
 	}
 	runtime.LockOSThread() // the clock is the thread's
@@ -54,9 +55,9 @@ func burn(ms int, stopped func() bool) error {
 	if err != nil {
 		return err
 	}
-	for now := start; now-start < int64(ms)*1e6 && !stopped(); {
+	for now := start; now-start < int64(d) && !stopped(); {
 		x := uint64(now)
-		for range 10_000 {
+		for range 1_000 {
 			x = x*6364136223846793005 + 1442695040888963407
 		}
 		runtime.KeepAlive(x)

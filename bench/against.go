@@ -1,0 +1,298 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"ipcbench/bench/machine"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// An interleaved run takes blocks of two builds of ipcbench in turn. Each block
+// is a process of its build, started for it: the other build's and this one's
+// alike, so that neither has an older heap. It reads an order from stdin and
+// answers on stdout; the end of stdin asks it to end early.
+
+// BlockCommand is the argument that makes a build of ipcbench read an order and
+// run one block. Both builds of an interleaved run must know it.
+const BlockCommand = "block"
+
+// An order asks for one block, or, without a cell, what the build can do.
+type order struct {
+	Schema int           `json:"schema"`
+	Cells  []cellOrder   `json:"cells,omitempty"` // that will be asked for; of the first order
+	Cell   *cellOrder    `json:"cell,omitempty"`
+	Plan   Plan          `json:"plan"`
+	Slow   time.Duration `json:"slow_ns,omitempty"` // CPU time that every Submit burns
+	Hashes []uint64      `json:"hashes,omitempty"`  // the build's own reference chain
+	Lanes  int           `json:"lanes,omitempty"`   // for which a chain is to be made if there is none
+}
+
+// A cellOrder is a Spec in words.
+type cellOrder struct {
+	Variant    string `json:"variant"`
+	Model      string `json:"model"`
+	Workers    int    `json:"workers"`
+	Clients    int    `json:"clients"`
+	PerProcess int    `json:"lanes_per_process"`
+	Depth      int    `json:"depth"`
+}
+
+// An answer is what came of an order.
+type answer struct {
+	Schema      int                  `json:"schema"`
+	Environment *machine.Environment `json:"environment,omitempty"` // with the build in it; to the first order
+	Refused     []string             `json:"refused,omitempty"`     // why, for each cell of the first order; empty if it is not
+	Block       *Block               `json:"block,omitempty"`
+	Pings       []int64              `json:"pings_ns,omitempty"`
+	Hashes      []uint64             `json:"hashes,omitempty"` // if the order had none
+	Error       string               `json:"error,omitempty"`
+}
+
+// otherBuild is another build of ipcbench.
+type otherBuild struct {
+	exe    string
+	chains map[*chain][]uint64 // by the chain of this build for the same cells
+}
+
+func (s Spec) order() cellOrder {
+	return cellOrder{
+		Variant: s.Variant.String(), Model: s.Model.Name,
+		Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth,
+	}
+}
+
+func (o cellOrder) spec(all []transports.Transport) (Spec, error) {
+	v, err := transports.Parse(o.Variant, all)
+	if err != nil {
+		return Spec{}, err
+	}
+	m, err := models.Parse(o.Model)
+	if err != nil {
+		return Spec{}, err
+	}
+	s := Spec{Variant: v, Model: m, Workers: o.Workers, Clients: o.Clients, PerProcess: o.PerProcess, Depth: o.Depth}
+	return s, s.validate()
+}
+
+// addBuilds adds all cells of both builds, but for those that the other one does
+// not know.
+func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
+	r.base = &otherBuild{exe: r.Against, chains: map[*chain][]uint64{}}
+	first := order{Schema: Schema, Plan: r.Plan}
+	for _, s := range specs {
+		first.Cells = append(first.Cells, s.order())
+	}
+	a, err := ask(ctx, ctx, r.base.exe, first)
+	if err != nil {
+		return fmt.Errorf("--against %s: %w", r.base.exe, err)
+	}
+	if a.Environment == nil || len(a.Refused) != len(specs) {
+		return fmt.Errorf("--against %s: its answer says nothing of the cells", r.base.exe)
+	}
+	r.result.Against = a.Environment
+	var known []Spec
+	for i, s := range specs {
+		if a.Refused[i] == "" {
+			known = append(known, s)
+		}
+	}
+	if len(known) == 0 {
+		return fmt.Errorf("--against %s: it can run none of these cells: %s", r.base.exe, a.Refused[0])
+	}
+	if err := r.addCells(known, "base", r.base); err != nil {
+		return err
+	}
+	return r.addCells(specs, "head", nil)
+}
+
+// blockThere runs one block of c in a process of its build.
+func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
+	asked := c.order()
+	o := order{Schema: Schema, Cell: &asked, Plan: r.Plan, Slow: r.slow(c)}
+	exe := "/proc/self/exe" // also if the file was replaced
+	if c.build == nil {
+		if len(c.chain.hashes) == 0 {
+			r.progress("floor work "+c.Model.Name, 0)
+			if err := r.extend(ctx, c.chain); err != nil {
+				return nil, err
+			}
+		}
+		o.Hashes = c.chain.hashes
+	} else {
+		exe, o.Hashes, o.Lanes = c.build.exe, c.build.chains[c.chain], r.lanes(c.chain)
+	}
+	r.progress(c.String(), 0)
+	a, err := ask(ctx, quit, exe, o)
+	if err != nil {
+		return nil, err
+	}
+	if a.Block == nil {
+		return nil, errors.New("the answer holds no block")
+	}
+	if c.build != nil && len(a.Hashes) > 0 {
+		c.build.chains[c.chain] = a.Hashes
+	}
+	a.Block.Index, a.Block.Position, a.Block.At = b.Index, b.Position, b.At
+	*b = *a.Block
+	if len(b.Round) == 0 {
+		return nil, nil // it was interrupted
+	}
+	return a.Pings, b.validate(c.Clients)
+}
+
+// most of an answer that is read: a block has some hundred rounds.
+const largestAnswer = 256 << 20
+
+// ask has a process of the build exe carry out an order. When ctx ends, it is
+// killed; when quit ends, it is asked to end early.
+func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	// The kernel sends Pdeathsig when the thread that started the process ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, exe, BlockCommand)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt from the terminal is for this process
+	cmd.WaitDelay = time.Second
+	var stdout capped
+	var stderr tail
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(quit, func() { _ = stdin.Close() })
+	defer stop()
+	_, writeErr := stdin.Write(append(text, '\n')) // it may have ended already, which says more
+	waitErr := cmd.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if waitErr != nil {
+		return nil, fmt.Errorf("%s %s: %w: is it a build of ipcbench that can run single blocks?%s", exe, BlockCommand, waitErr, stderr.text())
+	}
+	a := new(answer)
+	if err := json.Unmarshal(stdout.Bytes(), a); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s %s: its answer: %w%s", exe, BlockCommand, err, stderr.text()), writeErr)
+	}
+	if a.Schema != Schema {
+		return nil, fmt.Errorf("its results are of version %d, those of this build of version %d: measure both apart", a.Schema, Schema)
+	}
+	if a.Error != "" {
+		return nil, errors.New(a.Error)
+	}
+	return a, nil
+}
+
+// ServeBlock carries out one order, which it reads from in, and answers on out.
+// It ends early when ctx ends or in does.
+func ServeBlock(ctx context.Context, in io.Reader, out io.Writer, h trainer.Host) error {
+	d := json.NewDecoder(in)
+	var o order
+	if err := d.Decode(&o); err != nil {
+		return fmt.Errorf("%s: order: %w", BlockCommand, err)
+	}
+	a := &answer{Schema: Schema}
+	if o.Schema == Schema { // if not, the version in the answer says it all
+		quit, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() { // ends with the process
+			_, _ = io.Copy(io.Discard, d.Buffered())
+			_, _ = io.Copy(io.Discard, in)
+			cancel(errors.New("asked to end early"))
+		}()
+		if err := a.carryOut(quit, o, h); err != nil {
+			a.Error = err.Error()
+		}
+	}
+	return json.NewEncoder(out).Encode(a)
+}
+
+func (a *answer) carryOut(quit context.Context, o order, h trainer.Host) error {
+	if o.Cell == nil {
+		e := machine.Read()
+		a.Environment = &e
+		for _, c := range o.Cells {
+			refused := ""
+			if _, err := c.spec(h.Transports); err != nil {
+				refused = err.Error()
+			}
+			a.Refused = append(a.Refused, refused)
+		}
+		return nil
+	}
+	if err := o.Plan.validate(); err != nil {
+		return err
+	}
+	cell, err := o.Cell.spec(h.Transports)
+	if err != nil {
+		return err
+	}
+	here, err := newHost(o.Plan, h)
+	if err != nil {
+		return err
+	}
+	defer here.close()
+	now, cancel := bounded(quit)
+	defer cancel()
+	ch := &chain{model: cell.Model, clients: cell.Clients, seed: o.Plan.Seed, hashes: o.Hashes}
+	if len(ch.hashes) == 0 {
+		least, most := o.Plan.chainLength()
+		if err := ch.extend(now, o.Plan.limits().time, max(1, o.Lanes), least, most); err != nil {
+			return err
+		}
+		a.Hashes = ch.hashes
+	}
+	a.Block = &Block{SpanCost: spanCost()}
+	s := &session{cell: cell, plan: o.Plan, chain: ch, slow: o.Slow, roster: roster(cell.Clients), block: a.Block}
+	if err := here.run(now, quit, s); err != nil {
+		return err
+	}
+	a.Pings = s.pings
+	return nil
+}
+
+// capped is a buffer that refuses more than an answer can hold.
+type capped struct{ bytes.Buffer }
+
+func (c *capped) Write(b []byte) (int, error) {
+	if c.Len()+len(b) > largestAnswer {
+		return 0, fmt.Errorf("an answer of more than %d bytes", largestAnswer)
+	}
+	return c.Buffer.Write(b)
+}
+
+// tail keeps the last kilobyte of what is written to it.
+type tail struct{ b []byte }
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.b = append(t.b, b...)
+	if over := len(t.b) - 1024; over > 0 {
+		t.b = append(t.b[:0], t.b[over:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) text() string {
+	if s := strings.TrimSpace(string(t.b)); s != "" {
+		return "\n" + s
+	}
+	return ""
+}

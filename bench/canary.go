@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"ipcbench/bench/stat"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// A canary tells whether a gate works. Besides a cell of the run there are two
+// copies of it, their blocks between all others: one is the same again, in which
+// a gate must find nothing, and in the other every Submit burns some CPU time,
+// which it must find. The slowdown is in the data path, not in the numbers.
+
+// canaryKind says which copy a cell is; empty if it is none.
+type canaryKind string
+
+const (
+	canarySame canaryKind = "canary, the same again"
+	canarySlow canaryKind = "canary, slowed down"
+)
+
+// addCanaries adds the copies of a cell, if the run has a canary.
+func (r *run) addCanaries() {
+	if r.Canary == 0 {
+		return
+	}
+	of := r.reference()
+	for _, kind := range []canaryKind{canarySame, canarySlow} {
+		c := &cell{Spec: of.Spec, canary: kind, chain: of.chain, result: of.result}
+		r.cells = append(r.cells, c)
+	}
+}
+
+// reference returns the cell that the canaries are copies of: of this build, and
+// not the control if there is another one.
+func (r *run) reference() *cell {
+	var of *cell
+	for _, c := range r.cells {
+		if c.build == nil && c.canary == "" && (of == nil || of.inside() && !c.inside()) {
+			of = c
+		}
+	}
+	return of
+}
+
+// ready reports whether a block of c can be run: how much to slow it down is
+// known only once there is a block of the cell that it is a copy of.
+func (r *run) ready(c *cell) bool {
+	return c.canary != canarySlow || len(r.reference().result.Blocks) > 0
+}
+
+// slow returns what each Submit of the cell is to burn. The updates of a round
+// follow each other on each lane, so each of them takes its share of what is to
+// be added to the round.
+func (r *run) slow(c *cell) time.Duration {
+	if c.canary != canarySlow {
+		return 0
+	}
+	of := r.reference()
+	var blocks [][]float64
+	for _, b := range of.result.Blocks {
+		blocks = append(blocks, seconds(b.Round))
+	}
+	turns := (c.Clients + c.Workers - 1) / c.Workers
+	return time.Duration(r.Canary * stat.Median(stat.Medians(blocks)) / float64(turns) * float64(time.Second))
+}
+
+// canaries returns the canary of the result; nil if the run has none or was
+// broken off before there was a block of both.
+func (r *run) canaries() *Canary {
+	canary := Canary{Slowdown: r.Canary}
+	for _, c := range r.cells {
+		if len(c.result.Blocks) == 0 {
+			continue
+		}
+		switch c.canary {
+		case canarySame:
+			canary.Same = c.result
+		case canarySlow:
+			canary.Slow = c.result
+		}
+	}
+	if len(canary.Same.Blocks) == 0 || len(canary.Slow.Blocks) == 0 {
+		return nil
+	}
+	return &canary
+}
+
+// Pairs returns what a gate is to be tried on: two results of interleaved
+// builds, in the first of which they are the same, and in the second of which the
+// head is slower. There are none if the run had no canary.
+func (r *Result) Pairs() (same, slow *Result, err error) {
+	if r.Canary == nil {
+		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or broken off")
+	}
+	of := func(head Cell) (*Result, error) {
+		i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Build == head.Build })
+		if i < 0 {
+			return nil, fmt.Errorf("canary: %s: no such cell in the result", head.ID())
+		}
+		pair := *r
+		pair.Plan.Interleaved, pair.Canary = true, nil
+		base := r.Cells[i]
+		base.Build, head.Build = "base", "head"
+		pair.Cells = []Cell{base, head}
+		return &pair, nil
+	}
+	if same, err = of(r.Canary.Same); err != nil {
+		return nil, nil, err
+	}
+	slow, err = of(r.Canary.Slow)
+	return same, slow, err
+}
+
+// Workers returns h with what bench adds to the transports: the host that worker
+// processes of a run need.
+func Workers(h trainer.Host) trainer.Host {
+	all := slices.Clone(h.Transports)
+	for _, t := range h.Transports {
+		all = append(all, slowed{t})
+	}
+	return trainer.Host{Transports: all, Funcs: h.Funcs}
+}
+
+// slowed is a transport whose workers burn CPU time in every Submit.
+type slowed struct{ transports.Transport }
+
+const (
+	slowedPrefix = "slowed/"
+	burnSetting  = "burn"
+)
+
+func (s slowed) Name() string { return slowedPrefix + s.Transport.Name() }
+
+func (s slowed) InProcess() bool {
+	i, ok := s.Transport.(transports.InProcess)
+	return ok && i.InProcess()
+}
+
+func (s slowed) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+	ns, err := strconv.ParseInt(o.Settings[burnSetting], 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("canary: %w", err)
+	}
+	w, err := s.Transport.Dial(ctx, addr, lane, o)
+	if err != nil {
+		return nil, err
+	}
+	return slowedWorker{w, time.Duration(ns)}, nil
+}
+
+type slowedWorker struct {
+	transports.Worker
+	burn time.Duration
+}
+
+func (w slowedWorker) Submit(ctx context.Context, p *tensor.Package) error {
+	burnErr := burn(w.burn, func() bool { return ctx.Err() != nil })
+	if err := w.Worker.Submit(ctx, p); err != nil {
+		return err
+	}
+	return burnErr
+}
+
+// slowDown returns v with workers that burn d in every Submit.
+func slowDown(v transports.Variant, d time.Duration) transports.Variant {
+	settings := transports.Settings{burnSetting: strconv.FormatInt(int64(d), 10)}
+	for name, value := range v.Settings {
+		settings[name] = value
+	}
+	return transports.Variant{Transport: slowed{v.Transport}, Settings: settings}
+}

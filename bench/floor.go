@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"ipcbench/bench/floors"
+	"ipcbench/bench/stat"
+	"ipcbench/tensor/models"
+)
+
+// rpcEmpty is the floor that the cells' own sessions measure.
+const rpcEmpty = "rpc-empty"
+
+// keepPings adds what empty calls took in one block to the floor of the cell's
+// variant.
+func (r *run) keepPings(s Spec, ns []int64) {
+	if len(ns) == 0 {
+		return
+	}
+	variant := s.Variant.String()
+	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Transport == variant })
+	if i < 0 {
+		i = len(r.floors)
+		r.floors = append(r.floors, &Floor{
+			Name: rpcEmpty, Unit: "s", Transport: variant, Help: "an empty call on a worker's own connection, while nothing else goes on",
+		})
+	}
+	r.floors[i].Blocks = append(r.floors[i].Blocks, seconds(ns))
+}
+
+// planFloors lists the floors that bound the cells: those of the machine, and
+// for each model the wake-up after that model's train time.
+func (r *run) planFloors() {
+	for _, f := range floors.All() {
+		if f.Name != "futex" {
+			r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help})
+			continue
+		}
+		seen := map[*models.Model]bool{}
+		for _, c := range r.cells {
+			if !seen[c.Model] {
+				seen[c.Model] = true
+				r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Model: c.Model.Name})
+			}
+		}
+	}
+}
+
+// floor measures f once more.
+func (r *run) floor(ctx context.Context, f *Floor) error {
+	r.progress("floor "+f.Name, 0)
+	var p floors.Params
+	if r.Plan.Pin {
+		at := place(r.here.cpus, 1)
+		p.CPUs = []int{at.server[0], at.workers[0][0]}
+	}
+	if f.Model != "" {
+		if f.Gap == 0 {
+			f.Gap = r.trainTime(f.Model)
+		}
+		if f.Gap == 0 {
+			return nil // no cell of the model has run yet
+		}
+		p.Gap = time.Duration(f.Gap)
+	}
+	series, err := floors.Measure(ctx, f.Name, p)
+	if err != nil {
+		return err
+	}
+	// Where several conditions are tried, the best one is the limit.
+	best := series[0]
+	for _, s := range series[1:] {
+		if stat.Median(s.Samples) > stat.Median(best.Samples) {
+			best = s
+		}
+	}
+	if len(series) > 1 {
+		f.Variant = best.Variant
+	}
+	f.Blocks = append(f.Blocks, best.Samples)
+	return nil
+}
+
+// trainTime returns the median time of the worker function with the model, ns.
+func (r *run) trainTime(model string) int64 {
+	for _, c := range r.cells {
+		if c.Model.Name == model && len(c.result.Blocks) > 0 {
+			return int64(stat.Median(seconds(c.result.Blocks[0].Train)) * 1e9)
+		}
+	}
+	return 0
+}

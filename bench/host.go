@@ -1,0 +1,69 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"ipcbench/trainer"
+)
+
+// host runs sessions from this process.
+type host struct {
+	plan       Plan
+	cpus       []int // that this process may use
+	processes  trainer.Launcher
+	goroutines trainer.Launcher
+}
+
+func newHost(p Plan, h trainer.Host) (*host, error) {
+	cpus, err := trainer.Affinity()
+	if err != nil {
+		return nil, err
+	}
+	processes, err := trainer.NewProcesses()
+	if err != nil {
+		return nil, err
+	}
+	return &host{plan: p, cpus: cpus, processes: processes, goroutines: trainer.NewGoroutines(Workers(h))}, nil
+}
+
+func (h *host) close() { _ = h.processes.Close() } // all its processes were waited for
+
+// launcher returns what starts the workers of s, unless they are pinned.
+func (h *host) launcher(s Spec) trainer.Launcher {
+	if s.inside() {
+		return h.goroutines
+	}
+	return h.processes
+}
+
+// run runs s where the plan wants its processes.
+func (h *host) run(ctx, quit context.Context, s *session) error {
+	if !h.plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
+		return s.run(ctx, quit, h.launcher(s.cell), h.plan.limits())
+	}
+	p := place(h.cpus, s.cell.processes())
+	return p.pinned(func(l trainer.Launcher) error {
+		if err := s.run(ctx, quit, l, h.plan.limits()); err != nil || len(s.windows) == 0 {
+			return err
+		}
+		return p.verify(s.block)
+	})
+}
+
+// grace is how long an interrupted run waits for the round in hand before it
+// breaks it off.
+const grace = 2 * time.Second
+
+// bounded returns a context that ends some time after quit does: until then,
+// the round in hand may finish.
+func bounded(quit context.Context) (now context.Context, cancel func()) {
+	now, end := context.WithCancelCause(context.WithoutCancel(quit))
+	stop := context.AfterFunc(quit, func() {
+		time.AfterFunc(grace, func() { end(context.Cause(quit)) })
+	})
+	return now, func() {
+		stop()
+		end(nil)
+	}
+}

@@ -1,0 +1,110 @@
+package bench
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"ipcbench/bench/machine"
+)
+
+// An Outline is what a run would do, with a guess at what it takes.
+type Outline struct {
+	Cells  []OutlineCell
+	Floors []string // measured once for each block of a cell
+	Blocks int      // of all cells together, at least
+	Time   time.Duration
+	Most   time.Duration // if no cell becomes precise before its time is up
+	Memory int64         // of the largest cell
+	Limit  int64         // that may be used; 0 if that is not known
+	Source string        // what sets the limit
+}
+
+// An OutlineCell is a cell of an [Outline].
+type OutlineCell struct {
+	Name   string
+	Blocks int           // at least
+	Block  time.Duration // that one takes
+	Memory int64         // of server and workers together
+}
+
+// What the guesses are made with: a virtual machine of two cores. They are
+// within a factor of two or three elsewhere, which is all that a guess is for.
+const (
+	guessStart = 120 * time.Millisecond // starting and ending a session
+	guessTurn  = 300 * time.Microsecond // a client's turn, without its bytes
+	guessTouch = 0.5e9                  // bytes of fresh memory a second
+	guessMove  = 1e9                    // bytes that go from one process to another a second
+	guessWork  = 1.5e9                  // bytes that are trained or folded a second
+	guessFloor = 400 * time.Millisecond // measuring a floor once
+)
+
+// Describe returns the outline of a run, after the checks that the run would
+// make. Nothing is measured.
+func Describe(ctx context.Context, o Options) (*Outline, error) {
+	if err := o.Plan.validate(); err != nil {
+		return nil, err
+	}
+	r, err := newRun(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	var out Outline
+	out.Limit, out.Source = machine.MemoryLimit()
+	for _, c := range r.cells {
+		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: c.guess(r.Plan, len(r.here.cpus)), Memory: c.memory()}
+		out.Cells = append(out.Cells, cell)
+		out.Blocks += cell.Blocks
+		out.Time += time.Duration(cell.Blocks) * cell.Block
+		out.Most += max(time.Duration(cell.Blocks)*cell.Block, 2*r.Plan.Time)
+		out.Memory = max(out.Memory, cell.Memory)
+	}
+	for _, f := range r.floors {
+		out.Floors = append(out.Floors, f.Name)
+	}
+	floors := time.Duration(len(r.floors)) * guessFloor
+	for _, ch := range r.chains {
+		out.Floors = append(out.Floors, "work")
+		least, _ := r.Plan.chainLength()
+		floors += bytesTime(2*ch.model.Layout.Payload()*ch.clients, guessWork) * workRounds
+		first := bytesTime(2*ch.model.Layout.Payload()*ch.clients, guessWork) * time.Duration(least)
+		out.Time, out.Most = out.Time+first, out.Most+first
+	}
+	slices.Sort(out.Floors)
+	out.Floors = slices.Compact(out.Floors)
+	out.Time += time.Duration(r.Plan.Blocks) * floors
+	out.Most += 2 * time.Duration(r.Plan.Blocks) * floors
+	return &out, nil
+}
+
+func bytesTime(n int, perSecond float64) time.Duration {
+	return time.Duration(float64(n) / perSecond * float64(time.Second))
+}
+
+// guess returns about how long one block of s takes.
+func (s Spec) guess(p Plan, cpus int) time.Duration {
+	atOnce := min(s.Workers, cpus)
+	payload := 2 * s.Model.Layout.Payload() * s.Clients
+	turns := time.Duration((s.Clients + atOnce - 1) / atOnce)
+	round := bytesTime(payload, guessWork)/time.Duration(atOnce) + turns*(guessTurn+time.Duration(p.TrainMS)*time.Millisecond)
+	start := guessStart + bytesTime(int(s.memory()), guessTouch)
+	if !s.inside() {
+		round += bytesTime(payload, guessMove) / time.Duration(atOnce)
+	}
+	if s.respawns(p) {
+		round += start
+	}
+	timed := max(fewest*round, p.limits().time)
+	if p.Rounds > 0 {
+		timed = time.Duration(p.limits().rounds) * round
+	}
+	untimed := time.Duration(4+p.Warmup) * round // cold, proved, to warm up
+	return start + untimed + timed + timed/proofEvery
+}
+
+// memory returns what a session of s needs in all its processes, and the models
+// that the driver holds besides.
+func (s Spec) memory() int64 {
+	return s.Variant.Transport.Footprint(s.options()) + 3*int64(s.Model.Layout.Size())
+}
