@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	"scratch":                  {},
 	"phase":                    {},
 	"phase/usage":              {},
+	"profile":                  {"phase", "profile/capture"},
 	"profile/capture":          {},
 	"transports":               {"tensor", "phase"},
 	"transports/internal/lend": {"tensor"},

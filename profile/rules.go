@@ -1,0 +1,202 @@
+package profile
+
+import (
+	"strings"
+
+	pprof "github.com/google/pprof/profile"
+
+	"ipcbench/phase"
+)
+
+// A rule says what a function does, for samples that no label says it of. Its
+// name is matched from the front and, where back is set, from the end too.
+type rule struct {
+	front, back string
+	phase       phase.Phase
+}
+
+func (r rule) matches(name string) bool {
+	return strings.HasPrefix(name, r.front) && strings.HasSuffix(name, r.back)
+}
+
+// goroutines are the outermost functions of goroutines that libraries start and
+// on which no span is ever open. Their labels are those of whoever happened to
+// be there when they were started, and mean nothing.
+var goroutines = []rule{
+	// grpc-go: one goroutine a connection writes all frames, one reads them.
+	{"google.golang.org/grpc/internal/transport.(*loopyWriter).run", "", phase.Send},
+	{"google.golang.org/grpc/internal/transport.(*http2Client).reader", "", phase.Read},
+	{"google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams", "", phase.Read},
+	// net/http's client: the same.
+	{"net/http.(*persistConn).readLoop", "", phase.Read},
+	{"net/http.(*persistConn).writeLoop", "", phase.Send},
+	// net/http's server looks whether the client has gone while a handler works.
+	{"net/http.(*connReader).backgroundRead", "", phase.Wait},
+}
+
+// calls are functions below or around our own spans. The innermost one in a stack
+// counts, before those of contract. They serve goroutines of a library between two
+// of our spans, and the kinds of profile that have no labels.
+var calls = []rule{
+	// Bytes in and out of the process, whoever asks for it.
+	{"internal/poll.(*FD).Write", "", phase.Send},
+	{"internal/poll.(*FD).Read", "", phase.Read},
+	{"internal/poll.(*FD).Pread", "", phase.Read},
+	{"internal/poll.(*FD).Pwrite", "", phase.Send},
+	{"internal/poll.Splice", "", phase.Send},
+	{"internal/poll.SendFile", "", phase.Send},
+	{"internal/poll.writev", "", phase.Send},
+	// encoding/gob and encoding/json.
+	{"encoding/gob.(*Encoder).", "", phase.Encode},
+	{"encoding/gob.(*Decoder).", "", phase.Decode},
+	{"encoding/json.(*Encoder).", "", phase.Encode},
+	{"encoding/json.(*Decoder).", "", phase.Decode},
+	{"encoding/json.Marshal", "", phase.Encode},
+	{"encoding/json.Unmarshal", "", phase.Decode},
+	// grpc-go's server around a handler, and its client around a call.
+	{"google.golang.org/grpc.encode", "", phase.Encode},
+	{"google.golang.org/grpc.prepareMsg", "", phase.Encode},
+	{"google.golang.org/grpc.recv", "", phase.Read}, // recv and recvAndDecompress
+	{"google.golang.org/grpc.(*parser).recvMsg", "", phase.Read},
+	{"google.golang.org/grpc.(*Server).sendResponse", "", phase.Send},
+	{"google.golang.org/grpc/internal/transport.(*http2Server).write", "", phase.Send},
+	{"google.golang.org/grpc/internal/transport.(*ServerStream).SendHeader", "", phase.Send},
+	{"google.golang.org/grpc/internal/transport.(*ServerStream).WriteStatus", "", phase.Send},
+	{"google.golang.org/grpc.(*Server).processUnaryRPC", "", phase.Queue},     // a request on its way to our handler,
+	{"google.golang.org/grpc.(*Server).processStreamingRPC", "", phase.Queue}, // and back
+	{"google.golang.org/grpc.(*Server).handleStream", "", phase.Queue},
+	// net/http's server around a handler.
+	{"net/http.(*conn).readRequest", "", phase.Read},
+	{"net/http.(*response).finishRequest", "", phase.Send},
+	{"net/http.(*conn).serve", "", phase.Queue},
+	{"ipcbench/tensor.(*Package).Release", "", phase.Release},
+	{"ipcbench/tensor.(*Average).", "", phase.Fold},
+	{"ipcbench/tensor.Train", "", phase.Train},
+	{"ipcbench/bench.stock.", "", phase.Train},
+}
+
+// contract are the calls of package transports, which the trainer times and in
+// which the transport's own spans lie.
+var contract = []rule{
+	{"ipcbench/transports/", ".Publish", phase.Publish},
+	{"ipcbench/transports/", ".Dispatch", phase.Dispatch},
+	{"ipcbench/transports/", ".Collect", phase.Collect},
+	{"ipcbench/transports/", ".Receive", phase.Receive},
+	{"ipcbench/transports/", ".Submit", phase.Submit},
+	{"ipcbench/transports/", "orker).Reserve", phase.Lend}, // of a Worker
+	{"ipcbench/transports/", ".Reserve", phase.Reserve},
+}
+
+// rests are what a process does that is no phase of a round.
+var rests = []struct {
+	front, name string
+}{
+	{"runtime.gcBgMarkWorker", "garbage collection"},
+	{"runtime.bgsweep", "garbage collection"},
+	{"runtime.bgscavenge", "garbage collection"},
+	{"runtime/pprof.", "profiler"},
+	{"runtime/trace.", "profiler"},
+	{"ipcbench/trainer.", "harness"},
+	{"ipcbench/bench.", "harness"},
+	{"runtime.mcall", "scheduler"},
+	{"runtime.mstart", "scheduler"},
+	{"runtime.park_m", "scheduler"},
+	{"runtime.schedule", "scheduler"},
+	{"runtime.goexit0", "scheduler"},
+	{"runtime.morestack", "scheduler"},
+	{"runtime.sysmon", "scheduler"},
+}
+
+const other = "other"
+
+// transportCode are the functions whose samples should have a phase: ours, and
+// those that libraries run for them on goroutines of their own.
+var transportCode = []string{
+	"ipcbench/transports/", "ipcbench/futex.", "google.golang.org/grpc", "net/http.", "encoding/gob.",
+}
+
+// notTransport are functions that may stand around such code for other purposes:
+// the harness talks gob on its control sockets.
+var notTransport = []string{"ipcbench/trainer.(*control)."}
+
+// walk calls f with the name of each function of the sample's stack, innermost
+// first, until it returns false.
+func walk(s *pprof.Sample, f func(name string) bool) {
+	for _, l := range s.Location {
+		for _, line := range l.Line {
+			if line.Function != nil && !f(line.Function.Name) {
+				return
+			}
+		}
+	}
+}
+
+// match returns the rule for the innermost function that has one.
+func match(s *pprof.Sample, rules []rule) (p phase.Phase) {
+	walk(s, func(name string) bool {
+		for _, r := range rules {
+			if r.matches(name) {
+				p = r.phase
+				return false
+			}
+		}
+		return true
+	})
+	return p
+}
+
+// phaseOf returns the name of the sample's phase, or nothing.
+func phaseOf(s *pprof.Sample) string {
+	if p := match(s, goroutines); p != phase.None {
+		return p.String()
+	}
+	if label := s.Label[phase.LabelPhase]; len(label) > 0 {
+		return label[0]
+	}
+	if within(s, notTransport) {
+		return ""
+	}
+	for _, rules := range [][]rule{calls, contract} {
+		if p := match(s, rules); p != phase.None {
+			return p.String()
+		}
+	}
+	return ""
+}
+
+// phasesAround returns name, which is the sample's own phase, and the phase of the
+// call in which it lies, if that is another one.
+func phasesAround(s *pprof.Sample, name string) []string {
+	if p := match(s, contract); p != phase.None && p.String() != name {
+		return []string{name, p.String()}
+	}
+	return []string{name}
+}
+
+// within reports whether a function of the stack begins with one of the names.
+func within(s *pprof.Sample, fronts []string) (found bool) {
+	walk(s, func(name string) bool {
+		for _, front := range fronts {
+			found = found || strings.HasPrefix(name, front)
+		}
+		return !found
+	})
+	return found
+}
+
+// ofTransport reports whether the sample should have a phase.
+func ofTransport(s *pprof.Sample) bool { return within(s, transportCode) && !within(s, notTransport) }
+
+// place returns the name under which a sample is counted: its phase, or what else
+// it is.
+func place(s *pprof.Sample) (name string, isPhase bool) {
+	if label := s.Label[phase.LabelPhase]; len(label) > 0 {
+		return label[0], true
+	}
+	for _, r := range rests {
+		if within(s, []string{r.front}) {
+			return r.name, false
+		}
+	}
+	return other, false
+}

@@ -1,0 +1,139 @@
+package profile
+
+import (
+	"cmp"
+	"slices"
+
+	"ipcbench/phase"
+)
+
+// A Summary is what is shown of a profile. Values are nanoseconds or bytes.
+type Summary struct {
+	Meta
+	Unit  string `json:"unit"`  // s or B: what values are of, in ns or bytes
+	Total int64  `json:"total"` // of all samples
+	// Transport is the part of Total that lies in transport code, and Attributed
+	// the part of that which has a phase.
+	Transport  int64   `json:"transport_code"`
+	Attributed int64   `json:"attributed"`
+	Memmove    int64   `json:"memmove,omitempty"` // in copying memory
+	Phases     []Split `json:"phases"`            // the heaviest first
+}
+
+// A Split is a phase's part of a profile.
+type Split struct {
+	Name      string     `json:"name"`
+	Rest      bool       `json:"rest,omitempty"` // no phase: garbage collection and the like
+	Flat      int64      `json:"flat"`           // in the phase itself
+	Cum       int64      `json:"cum"`            // with what is inside of it
+	Server    int64      `json:"server"`         // the server's part of Flat
+	Functions []Function `json:"functions"`      // the heaviest first
+}
+
+// A Function is one function's part of a phase.
+type Function struct {
+	Name string `json:"name"`
+	Flat int64  `json:"flat"` // in the function itself
+	Cum  int64  `json:"cum"`  // with what it calls
+}
+
+// Summarize counts p by phase, with n functions of each phase, or all of them if
+// n is 0.
+func Summarize(p *Profile, n int) *Summary {
+	sum := &Summary{Meta: p.Meta, Unit: p.Unit()}
+	splits := map[string]*Split{}
+	functions := map[string]map[string]*Function{}
+	at := func(name string, isPhase bool) *Split {
+		s := splits[name]
+		if s == nil {
+			s = &Split{Name: name, Rest: !isPhase}
+			splits[name], functions[name] = s, map[string]*Function{}
+		}
+		return s
+	}
+	for _, s := range p.Sample {
+		v := p.value(s)
+		if v <= 0 { // less is in use than before, or the delta of a counter that wrapped
+			continue
+		}
+		name, isPhase := place(s)
+		sum.Total += v
+		if ofTransport(s) {
+			sum.Transport += v
+			if isPhase {
+				sum.Attributed += v
+			}
+		}
+		split := at(name, isPhase)
+		split.Flat += v
+		if s.HasLabel(phase.LabelProcess, phase.ServerProcess) {
+			split.Server += v
+		}
+		for _, around := range phasesAround(s, name) {
+			at(around, isPhase || around != name).Cum += v
+		}
+		seen := map[string]bool{}
+		first := true
+		walk(s, func(function string) bool {
+			if first && isMemmove(function) {
+				sum.Memmove += v
+			}
+			f := functions[name][function]
+			if f == nil {
+				f = &Function{Name: function}
+				functions[name][function] = f
+			}
+			if first {
+				f.Flat += v
+			}
+			if !seen[function] {
+				seen[function] = true
+				f.Cum += v
+			}
+			first = false
+			return true
+		})
+	}
+	for name, split := range splits {
+		for _, f := range functions[name] {
+			split.Functions = append(split.Functions, *f)
+		}
+		slices.SortFunc(split.Functions, func(a, b Function) int {
+			return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
+		})
+		if n > 0 && len(split.Functions) > n {
+			split.Functions = split.Functions[:n]
+		}
+		sum.Phases = append(sum.Phases, *split)
+	}
+	slices.SortFunc(sum.Phases, func(a, b Split) int {
+		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
+	})
+	return sum
+}
+
+// Share returns value's share of all.
+func (s *Summary) Share(value int64) float64 {
+	if s.Total == 0 {
+		return 0
+	}
+	return float64(value) / float64(s.Total)
+}
+
+// PerGB returns value per delivered GB, in seconds or bytes, and whether it is
+// known how much was delivered.
+func (s *Summary) PerGB(value int64) (float64, bool) {
+	return scaled(s.Unit, s.perGB(value)), s.Delivered > 0
+}
+
+// scaled makes seconds of nanoseconds.
+func scaled(unit string, value float64) float64 {
+	if unit == "s" {
+		return value / 1e9
+	}
+	return value
+}
+
+func isMemmove(function string) bool {
+	return function == "runtime.memmove" || function == "runtime.typedmemmove"
+}
