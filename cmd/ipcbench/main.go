@@ -25,8 +25,8 @@ import (
 
 func main() {
 	app := newApp(os.Stdout, os.Stderr)
-	floors.MaybePeer()     // a process of a floor's measurement never gets past this,
-	app.host.MaybeWorker() // nor a worker past this
+	floors.MaybePeer()                    // a process of a floor's measurement never gets past this,
+	bench.Workers(app.host).MaybeWorker() // nor a worker past this
 	os.Exit(app.main(os.Args[1:]))
 }
 
@@ -147,7 +147,7 @@ gRPC and HTTP, with real processes and real model shapes, every byte proved.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hinted{usageError{err}, cmd.CommandPath() + " --help lists the flags"}
 	})
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.cleanCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.cleanCommand(), a.blockCommand())
 	return root
 }
 

@@ -25,7 +25,9 @@ type runFlags struct {
 	perProcess, depth  int
 	quick, thorough    bool
 	out, format        string
-	quiet              bool
+	quiet, dry         bool
+	against            string // another build
+	canary             percent
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -78,6 +80,11 @@ Without any flag, a choice of cells is measured in --quick mode.`),
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "sample proves every eighth round element by element, all every second one")
 	fs.IntVar(&plan.TrainMS, "train-ms", 0, "CPU time in milliseconds that every client's training burns")
 	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh processes for every round, and count that")
+	fs.BoolVar(&plan.Pin, "pin", false, "give server and workers processors of their own, if there are enough")
+	fs.StringVar(&f.against, "against", "", "another build of ipcbench, whose blocks are run between those of this one")
+	fs.Var(&f.canary, "canary", "try the gate too: copy a cell as it is, and slowed down by so much")
+	fs.Lookup("canary").NoOptDefVal = "20%"
+	fs.BoolVar(&f.dry, "dry-run", false, "say what would be run and how long that may take, and run nothing")
 	fs.StringVar(&f.out, "out", "", "the result's file (default ipcbench-TIME.json)")
 	fs.StringVar(&f.format, "format", "text", "what is printed: "+formatNames())
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
@@ -124,7 +131,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 			take()
 		}
 	}
-	plan.Seed, plan.Verify, plan.TrainMS, plan.Respawn = asked.Seed, asked.Verify, asked.TrainMS, asked.Respawn
+	plan.Seed, plan.Verify, plan.TrainMS, plan.Respawn, plan.Pin = asked.Seed, asked.Verify, asked.TrainMS, asked.Respawn, asked.Pin
 	if given("rounds") && plan.Rounds < 1 {
 		return usagef("--rounds %d: want at least 1", plan.Rounds)
 	}
@@ -146,6 +153,17 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 			return usageError{err}
 		}
 	}
+	control, err := transports.NewVariant(a.host.Transports[0], nil)
+	if err != nil {
+		return err
+	}
+	o := bench.Options{
+		Cells: cells, Plan: plan, Control: control, Host: a.host, Command: os.Args,
+		Against: f.against, Canary: float64(f.canary),
+	}
+	if f.dry {
+		return a.dryRun(ctx, o)
+	}
 	out := f.out
 	if out == "" {
 		out = "ipcbench-" + time.Now().Format("20060102-150405") + ".json"
@@ -153,14 +171,9 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err := writable(out); err != nil {
 		return err
 	}
-	control, err := transports.NewVariant(a.host.Transports[0], nil)
-	if err != nil {
-		return err
-	}
 	a.mentionLeftovers()
 
 	p := newProgress(a.err, f.quiet)
-	o := bench.Options{Cells: cells, Plan: plan, Control: control, Host: a.host, Command: os.Args}
 	if p != nil {
 		o.Progress = p.show
 	}

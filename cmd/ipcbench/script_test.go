@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/scratch"
 )
@@ -25,7 +26,7 @@ import (
 // a worker or a floor's peer when it was started as one.
 func TestMain(m *testing.M) {
 	floors.MaybePeer()
-	newApp(os.Stdout, os.Stderr).host.MaybeWorker()
+	bench.Workers(newApp(os.Stdout, os.Stderr).host).MaybeWorker()
 	testscript.Main(m, map[string]func(){"ipcbench": main})
 }
 
