@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"math"
 
+	"golang.org/x/sys/unix"
+
+	"ipcbench/scratch"
 	"ipcbench/transports"
+	"ipcbench/transports/internal/slab"
 )
 
 // New returns the transport "http": tensors as HTTP bodies.
@@ -72,10 +76,33 @@ func (d driver) config(o transports.Options) config {
 func (d driver) Check(o transports.Options) error {
 	_, err := tablesOf(o)
 	if err == nil {
-		_, err = sizesOf(o, d.config(o))
+		err = checkRoom(o, d.config(o))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.name, err)
+	}
+	return nil
+}
+
+// checkRoom reports whether the slabs fit into this machine's shared memory.
+func checkRoom(o transports.Options, c config) error {
+	if !c.shm {
+		return nil
+	}
+	size, err := sizesOf(o, c)
+	if err != nil {
+		return err
+	}
+	need := size.total(o.Lanes)
+	if have, limit := slab.Available(); need > have {
+		return fmt.Errorf("slabs need %d bytes of memory, %s leaves %d", need, limit, have)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(scratch.SharedMemory, &fs); err != nil {
+		return fmt.Errorf("%s: %w", scratch.SharedMemory, err)
+	}
+	if have := int64(fs.Bavail) * fs.Bsize; need > have {
+		return fmt.Errorf("slabs need %d bytes, %s has %d", need, scratch.SharedMemory, have)
 	}
 	return nil
 }
@@ -91,7 +118,7 @@ func (d driver) Footprint(o transports.Options) int64 {
 		if err != nil {
 			return math.MaxInt64
 		}
-		return int64(size.models) + lanes*int64(size.updates)
+		return size.total(o.Lanes)
 	}
 	n := 2*down + lanes*(int64(o.Depth)*up+down+up)
 	if c.json {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"sync"
 
@@ -31,6 +32,15 @@ type lanePool struct {
 
 // poolSizes are the capacities of a session's slabs.
 type poolSizes struct{ models, updates, stored int }
+
+// total returns the bytes of the slabs that a session has from the start.
+func (s poolSizes) total(lanes int) int64 {
+	total := int64(s.models)
+	if int64(s.updates) > (math.MaxInt64-total)/int64(lanes) {
+		return math.MaxInt64
+	}
+	return total + int64(lanes)*int64(s.updates)
+}
 
 func sizesOf(o transports.Options, c config) (s poolSizes, err error) {
 	if !c.shm {
