@@ -13,7 +13,8 @@ const (
 )
 
 // methods holds a counter for each method. A call counts when its answer is in,
-// so that a request that parks across rounds belongs to the round of its job.
+// so that a request that parks across rounds belongs to the round of its job;
+// the results count when they are out, since then the round may be over.
 type methods struct {
 	ping, join, leave, tasks, tensor, batch, stream, results *phase.Counter
 }

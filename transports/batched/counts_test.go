@@ -23,12 +23,14 @@ func TestCalls(t *testing.T) {
 			r := open(t, c.variant, twenty(t), 2)
 			r.round(0, 8) // the first round has no say in what the second costs
 			for number := 1; number < 3; number++ {
-				before, _ := r.counts("served.")
+				servedBefore, _ := r.counts("served.")
+				_, callsBefore := r.counts("calls.")
 				r.round(number, 8)
-				after, _ := r.counts("served.")
-				got := less(after, before)
-				if !maps.Equal(got, c.want) {
-					t.Errorf("round %d: served %v, want %v", number, got, c.want)
+				served, _ := r.counts("served.")
+				_, calls := r.counts("calls.")
+				got := less(served, servedBefore)
+				if made := less(calls, callsBefore); !maps.Equal(got, c.want) || !maps.Equal(made, c.want) {
+					t.Errorf("round %d: served %v, made %v, want %v", number, got, made, c.want)
 				}
 				total := int64(0)
 				for _, n := range got {

@@ -21,9 +21,9 @@
 //
 // # Counting
 //
-// A call counts, under its method's name, when its answer is in: so GetTasks,
-// which parks until there is a job, counts in the round of that job. Attempts
-// that failed and were made again count as retries. A client makes GetTasks once,
+// A call counts, under its method's name, in the round of the job that it is
+// about, also GetTasks, which parks until there is one. Attempts that failed and
+// were made again count as retries. A client makes GetTasks once,
 // as many fetches as its transport says, and as many SendLocalTaskResults as
 // there are reports.
 //

@@ -14,13 +14,13 @@ import (
 // send sends the reports of the task in hand; the last one carries the update.
 func (w *worker) send(ctx context.Context) error {
 	for n := 1; n <= w.cfg.reports; n++ {
-		first := true
-		err := w.call(ctx, w.cfg.deadline, w.calls.results, func(ctx context.Context, cc *grpc.ClientConn) error {
-			err := w.report(ctx, cc, n)
-			if !first && because(err, duplicateResults) {
+		attempt := 0
+		err := w.call(ctx, w.cfg.deadline, nil, func(ctx context.Context, cc *grpc.ClientConn) error {
+			attempt++
+			err := w.report(ctx, cc, n, attempt)
+			if attempt > 1 && because(err, duplicateResults) {
 				return nil // the attempt before was whole, and only its answer was lost
 			}
-			first = false
 			return err
 		})
 		if err != nil {
@@ -31,7 +31,7 @@ func (w *worker) send(ctx context.Context) error {
 }
 
 // report sends one report.
-func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int) error {
+func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n, attempt int) error {
 	if len(w.update.Receipt) > maxReceipt {
 		return refuse(overLimit, "a receipt of %d bytes: at most %d", len(w.update.Receipt), maxReceipt)
 	}
@@ -53,6 +53,11 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int) error {
 		} else if err != nil {
 			return err
 		}
+	}
+	if attempt == 1 {
+		// Not when the answer is in, as for all other calls: the round is over when
+		// the server has the results, and this call belongs to it.
+		w.calls.results.Add(1)
 	}
 	if err := stream.CloseSend(); err != nil {
 		return err
