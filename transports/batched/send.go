@@ -14,12 +14,12 @@ import (
 // send sends the reports of the task in hand; the last one carries the update.
 func (w *worker) send(ctx context.Context) error {
 	for n := 1; n <= w.cfg.reports; n++ {
-		attempt := 0
+		out := false // whether all of it was sent once
 		err := w.call(ctx, w.cfg.deadline, nil, func(ctx context.Context, cc *grpc.ClientConn) error {
-			attempt++
-			err := w.report(ctx, cc, n, attempt)
-			if attempt > 1 && because(err, duplicateResults) {
-				return nil // the attempt before was whole, and only its answer was lost
+			again := out
+			err := w.report(ctx, cc, n, &out)
+			if again && because(err, duplicateResults) {
+				return nil // only the answer was lost
 			}
 			return err
 		})
@@ -30,8 +30,8 @@ func (w *worker) send(ctx context.Context) error {
 	return nil
 }
 
-// report sends one report.
-func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n, attempt int) error {
+// report sends one report, and notes when all of it is out.
+func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bool) error {
 	if len(w.update.Receipt) > maxReceipt {
 		return refuse(overLimit, "a receipt of %d bytes: at most %d", len(w.update.Receipt), maxReceipt)
 	}
@@ -54,11 +54,12 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n, attempt int
 			return err
 		}
 	}
-	if attempt == 1 {
+	if !*out {
 		// Not when the answer is in, as for all other calls: the round is over when
 		// the server has the results, and this call belongs to it.
 		w.calls.results.Add(1)
 	}
+	*out = true
 	if err := stream.CloseSend(); err != nil {
 		return err
 	}
