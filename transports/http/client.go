@@ -27,7 +27,8 @@ type client struct {
 
 	rec            *phase.Recorder
 	sent, received *phase.Counter
-	id             phase.ID // of the work that requests belong to
+	id             phase.ID     // of the work that requests belong to
+	parked         phase.Sample // the last wait for a job, which says whose it was when it is over
 
 	conn     net.Conn // nil before the first request, and between requests if fresh
 	closed   bool
@@ -86,7 +87,8 @@ func (c *client) do(ctx context.Context, q request, take func(*http.Response) er
 	err := c.connect(ctx)
 	if err == nil {
 		q.calls.Add(1)
-		stop := context.AfterFunc(ctx, func() { c.conn.Close() }) // half a message may be on it
+		conn := c.conn
+		stop := context.AfterFunc(ctx, func() { conn.Close() }) // half a message may be on it
 		if err = c.exchange(q, take); !stop() && err != nil {
 			err = context.Cause(ctx)
 		}
@@ -207,7 +209,7 @@ func appendField(b []byte, name string, value int) []byte {
 
 // await reads the head of the answer, and sets a deadline for the rest of it.
 func (c *client) await(q request, patient bool) (*http.Response, error) {
-	wait := c.rec.Begin(phase.Wait, c.id)
+	start := phase.Now()
 	switch {
 	case patient && q.parks:
 		_ = c.conn.SetReadDeadline(time.Time{}) // if it fails, so does the read
@@ -216,7 +218,11 @@ func (c *client) await(q request, patient bool) (*http.Response, error) {
 	}
 	c.headLeft = maxHeader + readBuffer
 	_, err := c.in.Peek(1)
-	wait.End()
+	if q.parks {
+		c.parked = phase.Sample{Phase: phase.Wait, Start: start, End: phase.Now()}
+	} else {
+		c.rec.Add(c.of(phase.Sample{Phase: phase.Wait, Start: start, End: phase.Now()}))
+	}
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -233,6 +239,12 @@ func (c *client) await(q request, patient bool) (*http.Response, error) {
 	}
 	_ = c.conn.SetReadDeadline(c.patience.until(answer.ContentLength))
 	return answer, nil
+}
+
+// of returns s as a sample of the work that requests belong to now.
+func (c *client) of(s phase.Sample) phase.Sample {
+	s.Lane, s.Round, s.Client = int16(c.id.Lane), int32(c.id.Round), int32(c.id.Client)
+	return s
 }
 
 // refusal returns the error that an answer is.

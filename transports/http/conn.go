@@ -133,6 +133,18 @@ func (c *conn) Close() error {
 	return err
 }
 
+// id returns whose work a request on c belongs to, as far as it is known.
+func (c *conn) id() phase.ID {
+	c.mu.Lock()
+	l := c.lane
+	c.mu.Unlock()
+	if l == nil {
+		return phase.ID{Lane: -1, Round: -1, Client: -1}
+	}
+	j, _ := l.mail.Job()
+	return phase.ID{Lane: l.n, Round: j.Round, Client: j.Client}
+}
+
 // bind makes c the connection of ln's worker. It fails if c has closed already.
 func (c *conn) bind(ln *lane) bool {
 	c.mu.Lock()

@@ -138,7 +138,7 @@ func (x *exchange) fail(err error) {
 	}
 	var missing missingError
 	errors.As(err, &missing)
-	x.answerJSON(code, problem{Error: err.Error(), Missing: missing.ids})
+	_ = x.answerJSON(code, problem{Error: err.Error(), Missing: missing.ids}) // nobody else can be told
 }
 
 // head writes the head of an answer with a body of n bytes.
@@ -202,13 +202,18 @@ func broken(err error) error {
 	return err
 }
 
-// readAll reads a body of at most limit bytes into memory that grows no further
-// than what has arrived.
+// readAll reads a whole body of at most limit bytes.
 func (x *exchange) readAll(limit int, into []byte) ([]byte, error) {
 	n, err := x.length(limit)
 	if err != nil {
 		return into, err
 	}
+	return x.read(n, into)
+}
+
+// read reads the next n bytes of the body into memory that grows no further than
+// what has arrived: the length is only what a peer says.
+func (x *exchange) read(n int, into []byte) ([]byte, error) {
 	const step = 1 << 20
 	b := into[:0]
 	for len(b) < n {

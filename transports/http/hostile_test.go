@@ -348,7 +348,7 @@ func TestLyingServers(t *testing.T) {
 		{"silent", []string{"silence"}, "timeout"},
 		{"refuses", []string{"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno"}, "503"},
 		{"join is no JSON", []string{answer("", "x")}, "malformed JSON"},
-		{"ends before the job", []string{joined}, "unexpected EOF"},
+		{"ends before the job", []string{joined}, "/v1/jobs/0"},
 		{"half a job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"}, "unexpected EOF"},
 		{"half a head", []string{joined, "HTTP/1.1 200 OK\r\nContent-"}, "malformed"},
 		{"endless head", []string{joined, "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)}, "too long"},

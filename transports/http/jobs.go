@@ -133,8 +133,7 @@ func (s *server) resultsSlab(x *exchange, l *lane) error {
 	}
 	m := s.scratch.Get().(*scratchpad)
 	defer s.scratch.Put(m)
-	m.body = resize(m.body, h.receipt)
-	if err := x.readFull(m.body); err != nil {
+	if m.body, err = x.read(h.receipt, m.body); err != nil {
 		return err
 	}
 	p, err := l.fromSlab(x.conn(), h.round, h.client, handle)
@@ -204,9 +203,10 @@ func (x *exchange) resultHead(table, payload int) (h resultHead, err error) {
 }
 
 // readUpdate reads receipt, table and tensors of an update.
-func (s *server) readUpdate(x *exchange, h resultHead, p *tensor.Package) error {
-	p.Receipt = resize(p.Receipt, h.receipt) // the session's own memory: nobody else sets a collected receipt
-	if err := x.readFull(p.Receipt); err != nil {
+func (s *server) readUpdate(x *exchange, h resultHead, p *tensor.Package) (err error) {
+	// The receipt's memory is the session's own: nobody else sets that of an update
+	// which was collected.
+	if p.Receipt, err = x.read(h.receipt, p.Receipt); err != nil {
 		return err
 	}
 	m := s.scratch.Get().(*scratchpad)

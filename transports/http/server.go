@@ -30,6 +30,7 @@ type server struct {
 
 	models  models
 	pools   *pools // nil without shared memory
+	why     string // tensors of a model do not lie there; empty if nobody expects it
 	store   *store
 	lanes   []*lane
 	ledgers []tensor.Ledger // of each lane's updates
@@ -130,16 +131,16 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 // place makes the memory of models, updates and tensors that are put.
 func (s *server) place(c config) (err error) {
 	room := storeRoom(s.o)
-	switch {
-	case c.shm:
+	if c.shm {
 		if s.pools, err = newPools(s.o, c, s.ledgers); err != nil {
 			return err
 		}
-		s.models, s.store = s.pools.models, newStore(room, s.pools.stored)
-	case c.local:
-		s.models, s.store = lend.NewModel(s.o.Down), newStore(room, &storedPool{why: fallbackOff})
-	default:
-		s.models, s.store = lend.NewModel(s.o.Down), newStore(room, &storedPool{})
+		s.models, s.store, s.why = s.pools.models, newStore(room, s.pools.stored), fallbackFull
+	} else {
+		if c.local {
+			s.why = fallbackOff
+		}
+		s.models, s.store = lend.NewModel(s.o.Down), newStore(room, &storedPool{why: s.why})
 	}
 	for n := range s.o.Lanes {
 		var pool *lanePool
@@ -191,9 +192,9 @@ func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	}
 	// What lay in the model before is written to after the next Reserve, at the
 	// earliest: by then it has retired.
-	m := &modelSet{name: fmt.Sprintf("model-%s-%d", s.nonce, s.seq), p: p, table: s.tables.down, fallback: fallbackOff}
+	m := &modelSet{name: fmt.Sprintf("model-%s-%d", s.nonce, s.seq), p: p, table: s.tables.down}
 	if s.pools != nil {
-		m.pool, m.runs, m.fallback = s.pools.models.ref, s.pools.models.runs(), fallbackFull
+		m.pool, m.runs = s.pools.models.ref, s.pools.models.runs()
 	}
 	s.store.publish(m)
 	return nil
@@ -207,7 +208,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 	if err == nil {
 		err = s.lanes[n].dispatch(ctx, j, jobAnswer{
 			Round: j.Round, Client: j.Client, Weight: j.Weight, Device: j.Device, Config: j.Config, Timed: j.Timed,
-			Model: m.name, Receipt: s.receipt, Pool: m.pool, Runs: m.runs, Fallback: m.fallback,
+			Model: m.name, Receipt: s.receipt, Pool: m.pool, Runs: m.runs, Fallback: s.why,
 		})
 	}
 	if err != nil {

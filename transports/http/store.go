@@ -22,7 +22,8 @@ type store struct {
 
 	mu     sync.RWMutex
 	single map[string]*single // guarded by mu
-	bytes  int                // guarded by mu: of single tensors, and of those being received
+	count  int                // guarded by mu: of single tensors, and of those being received
+	bytes  int                // guarded by mu: of the same
 	model  *modelSet          // guarded by mu; nil before the first Publish
 }
 
@@ -53,9 +54,8 @@ type modelSet struct {
 	table   table
 	retired atomic.Bool
 
-	pool     *poolRef // where some or all of the tensors lie; nil without shared memory
-	runs     []run    // which, and where in the pool
-	fallback string   // why the others do not
+	pool *poolRef // where some or all of the tensors lie; nil without shared memory
+	runs []run    // which, and where in the pool
 }
 
 // A shard is a tensor as a reader gets it. The reader ends with done.
@@ -124,22 +124,29 @@ func (s *store) inModel(id []byte) (i int, ok bool) {
 	return i, i < s.model.p.Len()
 }
 
-// reserve takes n bytes of room. They are given back with unreserve, unless the
-// tensor is put.
+// reserve takes room for a tensor of n bytes. It is given back with unreserve,
+// unless the tensor is put.
 func (s *store) reserve(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n > s.room-s.bytes {
-		return fmt.Errorf("%w: %d of %d bytes are taken, %d more were asked for", errNoRoom, s.bytes, s.room, n)
+	if n > s.room-s.bytes || s.count == maxIDs {
+		return fmt.Errorf("%w: it holds %d tensors and %d bytes, the limits are %d and %d; %d bytes more were asked for",
+			errNoRoom, s.count, s.bytes, maxIDs, s.room, n)
 	}
-	s.bytes += n
+	s.take(1, n)
 	return nil
 }
 
 func (s *store) unreserve(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.bytes -= n
+	s.take(-1, -n)
+}
+
+// take counts room that is taken, or given back. s.mu is held.
+func (s *store) take(tensors, bytes int) {
+	s.count += tensors
+	s.bytes += bytes
 }
 
 // put makes a tensor visible whose room was reserved and whose bytes are all
@@ -153,7 +160,7 @@ func (s *store) put(id string, t *single) (created bool, err error) {
 	}
 	before, replaced := s.single[id]
 	if replaced {
-		s.bytes -= len(before.data)
+		s.take(-1, -len(before.data))
 		before.drop()
 	}
 	s.single[id] = t
@@ -173,7 +180,7 @@ func (s *store) remove(ids ...[]byte) (n int, err error) {
 	for _, id := range ids {
 		if t, ok := s.single[string(id)]; ok {
 			delete(s.single, string(id))
-			s.bytes -= len(t.data)
+			s.take(-1, -len(t.data))
 			t.drop()
 			n++
 		}
@@ -209,7 +216,7 @@ func (s *store) close() {
 		t.drop()
 	}
 	clear(s.single)
-	s.bytes, s.model = 0, nil
+	s.count, s.bytes, s.model = 0, 0, nil
 }
 
 // held returns how many tensors were put and are still there, and their bytes.

@@ -271,5 +271,11 @@ func TestStoreIsBounded(t *testing.T) {
 		t.Errorf("delete: got %d", a.code)
 	}
 	r.put(h, "c", third)
+	for range maxIDs - 2 {
+		check(t, r.s.store.reserve(0))
+	}
+	if err := r.s.store.reserve(0); !errors.Is(err, errNoRoom) {
+		t.Errorf("one tensor more than the store may hold: got %v", err)
+	}
 	r.exchange(0, transports.Job{}, r.publish(1))
 }

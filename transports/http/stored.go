@@ -176,7 +176,7 @@ func (s *server) batch(x *exchange) error {
 	if len(missing.ids) > 0 {
 		return statusError{http.StatusBadRequest, missing}
 	}
-	span := s.o.Rec.Begin(phase.Send, phase.ID{Lane: -1, Round: -1, Client: -1})
+	span := s.o.Rec.Begin(phase.Send, x.conn().id())
 	defer span.End()
 	if x.isJSON() {
 		return s.batchJSON(x, m)
