@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -57,14 +56,6 @@ func (c *cell) callMix() string {
 	return strings.Join(parts, ", ")
 }
 
-// calls writes a number of calls a round, which is whole where nothing is
-// retried.
-func calls(x float64) string {
-	if evenly(x) {
-		return fixed(x, 0)
-	}
-	return fixed(x, 2)
-}
-
-// evenly reports whether x is a whole number, but for rounding.
-func evenly(x float64) bool { return math.Abs(x-math.Round(x)) < 1e-6 }
+// calls writes a number of calls a round. It is whole, but for a request that
+// was made before the first of the rounds or answered after the last.
+func calls(x float64) string { return strings.TrimSuffix(fixed(x, 2), ".00") }

@@ -26,7 +26,7 @@ func cellTables(v *view) section {
 	s.tail = []string{
 		"round: the whole round trip of all clients, from publishing the model to releasing the last update. " +
 			"overhead: round less that of " + control + ", which does the same work without leaving the process: it ranks transports. " +
-			"transfer: one client's round trip without its training; down and up are the way there and back. " +
+			"transfer: one client's round trip without its training. down: until the worker has the model; up: from there until the server has the update, training included. " +
 			"bandwidth: payload both ways over overhead, of 1 client on 1 worker.",
 		confidence(sure) + " " + none + ": there is none, or the samples do not tell it from zero.",
 	}

@@ -46,13 +46,15 @@ func Metrics() []Metric {
 		{Name: "overhead", Unit: "s", Better: lower, Help: "round less that of " + control + ": the same work without leaving the process; this ranks transports",
 			derived: overhead},
 		{Name: "transfer", Unit: "s", Better: lower, Help: "a client's round trip without the worker function",
-			samples: transfer},
+			samples: untrained(func(b *bench.Block) []int64 { return b.RTT })},
 		{Name: "rtt", Unit: "s", Better: lower, Help: "a client's round trip: start of Dispatch to end of Collect",
 			samples: seconds(func(b *bench.Block) []int64 { return b.RTT })},
 		{Name: "down", Unit: "s", Better: lower, Help: "start of Dispatch to end of Receive, a client",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Down })},
-		{Name: "up", Unit: "s", Better: lower, Help: "start of the worker's Reserve to end of Collect, a client",
+		{Name: "up", Unit: "s", Better: lower, Help: "start of the worker's Reserve to end of Collect, a client; the worker function lies in between",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Up })},
+		{Name: "uplink", Unit: "s", Better: lower, Help: "up without the worker function, a client",
+			samples: untrained(func(b *bench.Block) []int64 { return b.Up })},
 		{Name: "train", Unit: "s", Help: "the worker function, a client",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
 		{Name: "reconstruct", Unit: "s", Better: lower, Help: "making tensors of what has arrived (phases decode and copy), a client",
@@ -89,12 +91,17 @@ func overhead(c *cell) stat.Interval {
 	return i
 }
 
-func transfer(_ *cell, b *bench.Block) []float64 {
-	s := make([]float64, len(b.RTT))
-	for i := range s {
-		s[i] = float64(b.RTT[i]-b.Train[i]) / float64(time.Second)
+// untrained returns a series of durations that enclose the worker function,
+// without it.
+func untrained(of func(b *bench.Block) []int64) series {
+	return func(_ *cell, b *bench.Block) []float64 {
+		ns := of(b)
+		s := make([]float64, len(ns))
+		for i, n := range ns {
+			s[i] = float64(n-b.Train[i]) / float64(time.Second)
+		}
+		return s
 	}
-	return s
 }
 
 func reconstruct(c *cell, b *bench.Block) []float64 {

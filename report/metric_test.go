@@ -44,7 +44,8 @@ func TestMetrics(t *testing.T) {
 		"transfer":          9e-3, // 95 % less 50 %
 		"rtt":               19e-3,
 		"down":              6e-3,
-		"up":                3e-3,
+		"up":                13e-3,
+		"uplink":            3e-3,
 		"train":             10e-3,
 		"reconstruct":       3e-3,
 		"unattributed":      0.2e-3,

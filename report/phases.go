@@ -14,13 +14,13 @@ func phaseTables(v *view) section {
 		base := find(cells, baseline)
 		var ways []float64
 		for _, c := range cells {
-			ways = append(ways, c.of("down").Center, c.of("up").Center)
+			ways = append(ways, c.of("down").Center, c.of("uplink").Center)
 		}
 		u := timeScale(ways...)
 		in := ", " + u.name
 		t := table{
 			caption: cells[0].group().title(),
-			header:  []string{"transport", "down" + in, "train" + in, "up" + in, "reconstruct" + in, "round" + in, "speed-up of transfer", "speed-up of the round"}, words: 1,
+			header:  []string{"transport", "down" + in, "train" + in, "uplink" + in, "reconstruct" + in, "round" + in, "speed-up of transfer", "speed-up of the round"}, words: 1,
 		}
 		for _, c := range cells {
 			transfer, round := none, none
@@ -29,12 +29,12 @@ func phaseTables(v *view) section {
 				round = times(stat.Ratio(c.medianOf("round"), base.medianOf("round")))
 				compared = true
 			}
-			t.add(c.Variant, u.show(c.of("down")), u.show(c.of("train")), u.show(c.of("up")), u.show(c.of("reconstruct")), u.show(c.of("round")), transfer, round)
+			t.add(c.Variant, u.show(c.of("down")), u.show(c.of("train")), u.show(c.of("uplink")), u.show(c.of("reconstruct")), u.show(c.of("round")), transfer, round)
 		}
 		t.trim()
 		s.tables = append(s.tables, t)
 	}
-	s.tail = []string{"reconstruct: making tensors of what has arrived (phases decode and copy), part of down and up; " + none + " where nothing has to be made."}
+	s.tail = []string{"uplink: up without the training in between. reconstruct: making tensors of what has arrived (phases decode and copy), part of down and uplink; " + none + " where nothing has to be made."}
 	if compared {
 		s.tail[0] += " The speed-up is that against " + baseline + "."
 	}

@@ -67,7 +67,8 @@ var models = map[string]bench.Model{
 
 // plainCell returns a cell whose numbers can be checked by hand: every block has
 // two rounds, and each of its rounds takes as many ms as rounds says for the
-// block. Training takes half of a round, the way down 30 % and that back 15 %.
+// block. Training takes half of a round, the way down 30 % and that back 15 %, so
+// that up, which holds the training, is 65 %.
 func plainCell(transport string, m bench.Model, workers, clients int, rounds ...float64) bench.Cell {
 	c := bench.Cell{
 		Transport: transport, Variant: transport, Settings: map[string]string{}, Model: m,
@@ -89,7 +90,7 @@ func plainCell(transport string, m bench.Model, workers, clients int, rounds ...
 				b.Train = append(b.Train, share/2)
 				b.RTT = append(b.RTT, share*95/100)
 				b.Down = append(b.Down, share*30/100)
-				b.Up = append(b.Up, share*15/100)
+				b.Up = append(b.Up, share*65/100)
 			}
 		}
 		b.Server = process(2*r/1e3, 100*mb)
@@ -192,7 +193,7 @@ func synthetic(blocks, rounds int) *bench.Result {
 							down, up := vary(move*0.6, 0.05), vary(move*0.4, 0.05)
 							b.Train = append(b.Train, int64(work*1e9))
 							b.Down = append(b.Down, int64(down*1e9))
-							b.Up = append(b.Up, int64(up*1e9))
+							b.Up = append(b.Up, int64((work+up)*1e9))
 							b.RTT = append(b.RTT, int64((work+down+up)*1e9))
 							sum["train"] += work
 							sum["receive"] += down

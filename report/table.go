@@ -1,14 +1,19 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 )
+
+// noteWidth is how long a line of notes beside numbers becomes.
+const noteWidth = 60
 
 // A table is a header and rows of the same length. The first columns are words
 // and the others numbers.
@@ -46,12 +51,31 @@ func without(row []string, c int) []string {
 	return append(append([]string{}, row[:c]...), row[c+1:]...)
 }
 
-// text writes the table for a terminal.
+// text writes the table for a terminal, its notes in several lines if they are
+// long.
 func (t table) text(w io.Writer) error {
-	return t.render(w, renderer.NewBlueprint(tw.Rendition{
+	if t.endnote {
+		last := len(t.header) - 1
+		rows := t.rows
+		t.rows = make([][]string, len(rows))
+		for i, r := range rows {
+			t.rows[i] = append(slices.Clone(r[:last]), strings.TrimSuffix(wrap(r[last], noteWidth), "\n"))
+		}
+	}
+	var b bytes.Buffer
+	err := t.render(&b, renderer.NewBlueprint(tw.Rendition{
 		Borders:  tw.BorderNone,
 		Settings: tw.Settings{Lines: tw.Lines{ShowHeaderLine: tw.On}, Separators: tw.SeparatorsNone},
-	}), strings.NewReplacer("\n", " ").Replace)
+	}), func(text string) string { return text })
+	if err != nil {
+		return err
+	}
+	for line := range bytes.Lines(b.Bytes()) {
+		if _, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // markdown writes the table as GitHub reads it.

@@ -36,7 +36,7 @@ func (s section) text(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\n%s\n%s\n", s.title, strings.Repeat("=", utf8.RuneCountInString(s.title)))
 	for _, p := range s.lead {
-		fmt.Fprint(w, "\n", wrap(p))
+		fmt.Fprint(w, "\n", wrap(p, width))
 	}
 	for _, t := range s.tables {
 		fmt.Fprintln(w)
@@ -48,7 +48,7 @@ func (s section) text(w io.Writer) error {
 		}
 	}
 	for _, p := range s.tail {
-		fmt.Fprint(w, "\n", wrap(p))
+		fmt.Fprint(w, "\n", wrap(p, width))
 	}
 	return nil
 }
@@ -56,8 +56,9 @@ func (s section) text(w io.Writer) error {
 // width is how long a line of words becomes.
 const width = 110
 
-// wrap breaks a paragraph into lines.
-func wrap(text string) string {
+// wrap breaks a paragraph into lines of at most width characters, if its words
+// allow that.
+func wrap(text string, width int) string {
 	var b strings.Builder
 	column := 0
 	for i, word := range strings.Fields(text) {

@@ -58,19 +58,27 @@ func decimals(x float64) int {
 	return 3
 }
 
-// show writes an estimate with its half-width: 12.3 ±0.4. The half-width is
-// rounded up.
+// lopsided is the relative half-width from which on the bounds are written out:
+// ± would hide that they lie at different distances.
+const lopsided = 0.3
+
+// show writes an estimate with its half-width, rounded up: 12.3 ±0.4; or, if that
+// is wide, with its bounds: 12.3 (9.9 to 24.1).
 func (s scale) show(i stat.Interval) string {
 	if !i.Known() {
 		return none
 	}
 	d := decimals(i.Center / s.per)
 	text := fixed(i.Center/s.per, d)
-	if half := i.Half() / s.per; !math.IsInf(half, 0) {
+	switch half := i.Half() / s.per; {
+	case i.Confidence == 0:
+		return text
+	case i.Relative() > lopsided:
+		return text + " (" + s.number(i.Low) + " to " + s.number(i.High) + ")"
+	default:
 		unit := math.Pow10(-d)
-		text += " ±" + fixed(math.Ceil(half/unit*(1-1e-9))*unit, d)
+		return text + " ±" + fixed(math.Ceil(half/unit*(1-1e-9))*unit, d)
 	}
-	return text
 }
 
 // value writes an estimate alone.

@@ -14,12 +14,12 @@ type verdict struct {
 	group  group
 	ranked []*cell // without the control, the fastest first
 	tied   []*cell // of the others, those that may be as fast as the first
-	likely bool    // nothing is proved, but all blocks of the first were faster than all of the second
+	likely bool    // there are none, but only because the blocks of the first were all faster than those of the second
 }
 
 // decide ranks the transports of a group by their median round. Those whose
 // rounds the Mann-Whitney test cannot tell from the first's, corrected for their
-// number, are tied with it.
+// number, are tied with it, unless there are but too few blocks for the test.
 func decide(cells []*cell) (verdict, bool) {
 	d := verdict{group: cells[0].group()}
 	for _, c := range cells {
@@ -37,22 +37,20 @@ func decide(cells []*cell) (verdict, bool) {
 		ps[i] = stat.Test(best.medianOf("round"), c.medianOf("round"))
 	}
 	for i, p := range stat.Holm(ps) {
-		if p > 1-stat.Confidence {
-			d.tied = append(d.tied, others[i])
+		if p <= 1-stat.Confidence {
+			continue
 		}
-	}
-	if len(d.tied) > 0 {
-		i := stat.Shift(best.medianOf("round"), d.ranked[1].medianOf("round"))
-		d.likely = i.Low > 0 && i.Confidence > 0
+		if apart := stat.Shift(best.medianOf("round"), others[i].medianOf("round")); apart.Low > 0 && apart.Confidence > 0 {
+			d.likely = d.likely || i == 0
+			continue
+		}
+		d.tied = append(d.tied, others[i])
 	}
 	return d, true
 }
 
-// sure reports whether the first is proved to be the fastest.
-func (d verdict) sure() bool { return len(d.tied) == 0 }
-
 // close reports whether there is no telling which is the fastest.
-func (d verdict) close() bool { return !d.sure() && !d.likely }
+func (d verdict) close() bool { return len(d.tied) > 0 }
 
 // sentence says which transport to use, how sure that is, and what another
 // choice costs.
@@ -65,9 +63,9 @@ func (d verdict) sentence() string {
 	}
 	second, worst := d.ranked[1], d.ranked[len(d.ranked)-1]
 	switch {
-	case d.sure():
+	case !d.close() && !d.likely:
 		text += fmt.Sprintf("%s is best, %s. The runner-up, %s, costs %s more", best.Variant, round, second.Variant, cost(best, second))
-	case d.likely:
+	case !d.close():
 		text += fmt.Sprintf("%s looks best, %s, though %s cannot prove it. The runner-up, %s, costs %s more",
 			best.Variant, round, plural(len(best.timed), "block"), second.Variant, cost(best, second))
 	default:
