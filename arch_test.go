@@ -39,7 +39,7 @@ var layers = map[string][]string{
 	"transports/transporttest": {"tensor", "phase", "scratch", "transports", "trainer"},
 	"transports/all":           {"transports", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                  {"tensor", "phase", "phase/usage", "profile/capture", "scratch", "transports"},
-	"bench":                    {"tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "bench/floors", "bench/machine", "bench/stat"},
+	"bench":                    {"tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "profile", "profile/capture", "bench/floors", "bench/machine", "bench/stat"},
 	"bench/floors":             {"futex", "bench/machine"},
 	"bench/machine":            {},
 	"bench/stat":               {},

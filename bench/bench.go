@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -25,6 +26,8 @@ type Options struct {
 	Host     trainer.Host
 	Command  []string       // for the result
 	Progress func(Progress) // called between rounds and never during one; may be nil
+
+	Profiling Profiling // what is profiled, in blocks of their own
 }
 
 // A Progress says how far a run is.
@@ -38,9 +41,10 @@ type Progress struct {
 // Run measures all cells, with the control cells and the floors that they are
 // judged by. When ctx ends, Run ends after the round in hand and returns what
 // it has, marked as partial, without an error. A cell that fails ends the run:
-// the result so far is returned with the error.
+// the result so far is returned with the error. Profiles come last: without them,
+// the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := o.Plan.validate(); err != nil {
+	if err := errors.Join(o.Plan.validate(), o.Profiling.validate(o)); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)
@@ -61,6 +65,10 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 		r.result.Partial, err = fmt.Sprint(context.Cause(ctx)), nil
 	case err != nil:
 		r.result.Partial = err.Error()
+	default:
+		if err = r.profiles(now, ctx); ctx.Err() != nil {
+			r.result.Partial, err = fmt.Sprint(context.Cause(ctx)), nil
+		}
 	}
 	return r.finish(), err
 }

@@ -58,6 +58,9 @@ type session struct {
 	open    trainer.Window
 	pings   []int64 // what empty calls took, ns
 	onRound func()
+
+	profiling *trainer.Profiling // nil unless the block is profiled
+	report    trainer.Report     // of a profiled block
 }
 
 // window is when a timed round was, on the clock of package phase.
@@ -92,6 +95,7 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.Model.Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.plan.Samples, Pings: emptyCalls,
+		Profiling: s.profiling,
 	}
 	if s.slow > 0 {
 		s.config.Variant = slowDown(s.cell.Variant, s.slow)
@@ -130,6 +134,9 @@ func (s *session) finish(err error) error {
 	if err = errors.Join(err, closeErr); err != nil {
 		return err
 	}
+	if s.profiling != nil {
+		s.report = report
+	}
 	s.account(report)
 	return nil
 }
@@ -154,7 +161,7 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 	var spent time.Duration
 	for quit.Err() == nil && !s.enough(lim, spent, round) {
 		round++
-		if round%proofEvery == 0 || s.plan.Verify == VerifyAll && round%2 == 0 {
+		if s.proves(round) {
 			if err := s.proved(ctx, round); err != nil {
 				return err
 			}
@@ -183,6 +190,15 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 		return nil // interrupted before the first timed round
 	}
 	return s.proved(ctx, round+1)
+}
+
+// proves reports whether the round is proved and not timed. A profile is not
+// interrupted for that: a fifth of a second would go by each time.
+func (s *session) proves(round int) bool {
+	if s.profiling != nil {
+		return false
+	}
+	return round%proofEvery == 0 || s.plan.Verify == VerifyAll && round%2 == 0
 }
 
 // enough reports whether the block has all timed rounds that it needs, or all

@@ -8,6 +8,7 @@ import (
 
 	"ipcbench/bench/machine"
 	"ipcbench/phase/usage"
+	"ipcbench/profile"
 )
 
 // Schema is the version of the result format. A reader refuses any other.
@@ -87,6 +88,33 @@ type Cell struct {
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
 	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, interrupted
 	Blocks     []Block           `json:"blocks"`
+	Profiles   []Profile         `json:"profiles,omitempty"`
+}
+
+// A Profile is what was profiled of a cell, in blocks of their own.
+type Profile struct {
+	Kind     string           `json:"kind"`  // see package capture
+	Files    []string         `json:"files"` // relative to the folder of the result's file; one, or one a process for traces
+	Blocks   int              `json:"blocks"`
+	Rounds   int              `json:"rounds"`
+	Slowdown float64          `json:"slowdown"`          // of the median round by the profile, and by those taken with it
+	Summary  *profile.Summary `json:"summary,omitempty"` // not of a trace
+}
+
+// A Timeline holds all spans of a few rounds, one column a property. Times are
+// nanoseconds since the first of these rounds began.
+type Timeline struct {
+	Processes  []string `json:"processes"`
+	Rounds     []int    `json:"rounds"`
+	RoundStart []int64  `json:"round_start_ns"`
+	RoundEnd   []int64  `json:"round_end_ns"`
+
+	Process []int    `json:"process"` // an index of Processes
+	Lane    []int    `json:"lane"`    // -1 where a span belongs to none; likewise the client
+	Client  []int    `json:"client"`
+	Phase   []string `json:"phase"`
+	Start   []int64  `json:"start_ns"`
+	End     []int64  `json:"end_ns"`
 }
 
 // Model says what was moved.
@@ -135,10 +163,11 @@ type Block struct {
 	System  usage.System `json:"system"`  // of the whole machine while the block ran
 	Proof   Proof        `json:"proof"`
 
-	Profiled bool  `json:"profiled,omitempty"` // profiles were taken: its times do not count
-	Lost     int   `json:"lost,omitempty"`     // spans for which there was no room
-	Spans    int64 `json:"spans"`              // that were recorded in the timed rounds
-	SpanCost int64 `json:"span_cost_ns"`       // of recording one, measured in this process
+	Profiled bool      `json:"profiled,omitempty"` // profiles were taken: its times do not count
+	Timeline *Timeline `json:"timeline,omitempty"` // of some rounds of a profiled block
+	Lost     int       `json:"lost,omitempty"`     // spans for which there was no room
+	Spans    int64     `json:"spans"`              // that were recorded in the timed rounds
+	SpanCost int64     `json:"span_cost_ns"`       // of recording one, measured in this process
 }
 
 // Cold is the first round of a block, in which memory is touched for the first

@@ -115,6 +115,11 @@ func (c Cell) validate() error {
 			return fmt.Errorf("blocks[%d].%w", i, err)
 		}
 	}
+	for i, p := range c.Profiles {
+		if err := p.validate(); err != nil {
+			return fmt.Errorf("profiles[%d].%w", i, err)
+		}
+	}
 	return nil
 }
 
@@ -178,6 +183,11 @@ func (b Block) validate(clients int) error {
 	} {
 		if err := count(n.field, n.value); err != nil {
 			return err
+		}
+	}
+	if b.Timeline != nil {
+		if err := b.Timeline.validate(); err != nil {
+			return fmt.Errorf("timeline.%w", err)
 		}
 	}
 	if err := b.Server.validate(); err != nil {

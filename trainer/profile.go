@@ -43,7 +43,8 @@ func (p *Profiling) worker(w Process) *Profiling {
 	return &Profiling{Transport: p.Transport, Model: p.Model}
 }
 
-func workerName(n int) string { return fmt.Sprintf("worker-%d", n) }
+// WorkerName returns the name of worker process n in profiles.
+func WorkerName(n int) string { return fmt.Sprintf("worker-%d", n) }
 
 // mark moves the process to window w: it is entered, and profiles are taken while
 // it is Timed.

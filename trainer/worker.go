@@ -183,7 +183,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	}
 	rec := phase.NewRecorder(a.Samples)
 	meter := newMeter(rec)
-	if meter.capture, err = a.Profiling.start(rec, workerName(a.Process)); err != nil {
+	if meter.capture, err = a.Profiling.start(rec, WorkerName(a.Process)); err != nil {
 		return nil, fmt.Errorf("worker %d: %w", a.Process, err)
 	}
 	meter.begin(a.Window)

@@ -1,0 +1,337 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"ipcbench/bench/stat"
+	"ipcbench/phase"
+	"ipcbench/profile"
+	"ipcbench/profile/capture"
+	"ipcbench/trainer"
+)
+
+// Profiling says which profiles a run takes, after all cells are measured.
+type Profiling struct {
+	Kinds []string // see package capture
+	Dir   string   // where the files go; must exist. Results name it by its last element
+}
+
+func (p Profiling) validate(o Options) error {
+	if err := capture.Check(p.Kinds...); err != nil {
+		return fmt.Errorf("--profile: %w", err)
+	}
+	switch {
+	case len(p.Kinds) == 0:
+	case o.Plan.Respawn:
+		return errors.New("--profile and --respawn: choose one: ending a profile takes longer than ending a worker")
+	case o.Against != "":
+		return errors.New("--profile and --against: choose one: profile each build, and compare with ipcbench profile diff")
+	}
+	return nil
+}
+
+// How much is profiled: blocks of a cell until they have so much time in timed
+// rounds, or the plan's if that is less. At 100 samples a second and processor,
+// 2 s tell a tenth from a fifth.
+const (
+	profiledTime   = 2 * time.Second
+	fewestProfiled = 2
+	mostProfiled   = 8
+)
+
+// groups returns the kinds that are taken in the same blocks, group by group.
+func (p Profiling) groups() [][]string {
+	var groups [][]string
+	at := map[string]int{}
+	for _, k := range capture.Kinds() {
+		if !slices.Contains(p.Kinds, k.Name) {
+			continue
+		}
+		i, ok := at[k.Group]
+		if !ok {
+			i = len(groups)
+			at[k.Group] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], k.Name)
+	}
+	return groups
+}
+
+// profiles runs the blocks in which profiles are taken. Nothing that they
+// measure counts, and nothing that was measured before is lost if they fail.
+func (r *run) profiles(ctx, quit context.Context) error {
+	var tasks []func() error
+	for _, c := range r.cells {
+		if c.canary != "" || len(c.result.Blocks) == 0 {
+			continue
+		}
+		for _, kinds := range r.Profiling.groups() {
+			tasks = append(tasks, func() error { return r.profileCell(ctx, quit, c, kinds) })
+		}
+	}
+	r.order.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
+	for _, task := range tasks {
+		if quit.Err() != nil {
+			return quit.Err()
+		}
+		if err := task(); err != nil {
+			return err
+		}
+	}
+	for _, c := range r.cells { // in the order of kinds, and not in that of their blocks
+		slices.SortFunc(c.result.Profiles, func(a, b Profile) int { return rank(a.Kind) - rank(b.Kind) })
+	}
+	return nil
+}
+
+func rank(kind string) int {
+	return slices.IndexFunc(capture.Kinds(), func(k capture.Kind) bool { return k.Name == kind })
+}
+
+// profileCell takes one group of profiles of c and writes their files.
+func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) error {
+	var parts []profile.Part
+	var rounds [][]float64
+	var spent time.Duration
+	enough := min(profiledTime, r.Plan.Time)
+	for len(rounds) < mostProfiled && (len(rounds) < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
+		b, report, err := r.profileBlock(ctx, quit, c, kinds)
+		if err != nil {
+			return fmt.Errorf("%s: profile %s: %w", c, strings.Join(kinds, ", "), err)
+		}
+		if len(b.Round) == 0 {
+			return nil // interrupted
+		}
+		c.result.Blocks = append(c.result.Blocks, b)
+		rounds = append(rounds, seconds(b.Round))
+		for _, ns := range b.Round {
+			spent += time.Duration(ns)
+		}
+		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: report.Server.Profiles})
+		for i, w := range report.Workers {
+			parts = append(parts, profile.Part{Process: trainer.WorkerName(i), Pieces: w.Profiles})
+		}
+		if slices.Contains(kinds, capture.Trace) {
+			break // there is one file a process
+		}
+	}
+	n := len(stat.Pool(rounds))
+	slowdown := stat.Median(stat.Pool(rounds))/stat.Median(stat.Pool(timedRounds(c.result))) - 1
+	for _, kind := range kinds {
+		p := Profile{Kind: kind, Blocks: len(rounds), Rounds: n, Slowdown: slowdown}
+		err := r.writeProfile(c, &p, parts)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c, err)
+		}
+		c.result.Profiles = append(c.result.Profiles, p)
+	}
+	return nil
+}
+
+func timedRounds(c Cell) [][]float64 {
+	var rounds [][]float64
+	for _, b := range c.Timed() {
+		rounds = append(rounds, seconds(b.Round))
+	}
+	return rounds
+}
+
+// profileBlock runs one block of c with profiles.
+func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
+	what := c.String() + ", profile " + strings.Join(kinds, ", ")
+	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
+	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, roster: roster(c.Clients), block: &b}
+	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Name, Kinds: kinds}
+	s.onRound = func() { r.progress(what, len(s.windows)) }
+	r.progress(what, 0)
+	if err := r.here.run(ctx, quit, s); err != nil {
+		return b, trainer.Report{}, fmt.Errorf("block %d: %w", b.Index, err)
+	}
+	r.done++
+	if !slices.ContainsFunc(c.result.Blocks, func(b Block) bool { return b.Timeline != nil }) && len(b.Round) > 0 {
+		b.Timeline = timeline(s.report, s.windows)
+	}
+	return b, s.report, nil
+}
+
+// writeProfile writes the files of p.
+func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
+	base := r.profileName(c)
+	keep := func(name string, write func(io.Writer) error) error {
+		if err := ReplaceFile(filepath.Join(r.Profiling.Dir, name), write); err != nil {
+			return fmt.Errorf("keep profile: %w", err)
+		}
+		p.Files = append(p.Files, filepath.Join(filepath.Base(r.Profiling.Dir), name))
+		return nil
+	}
+	if p.Kind == capture.Trace {
+		for _, part := range parts {
+			for _, piece := range part.Pieces {
+				name := fmt.Sprintf("%s.%s.trace", base, part.Process)
+				if err := keep(name, func(w io.Writer) error { _, err := w.Write(piece.Data); return err }); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	merged, err := profile.Merge(profile.Meta{
+		Kind: p.Kind, Transport: c.result.Variant, Model: c.result.Model.Name, Workers: c.Workers, Clients: c.Clients,
+		Blocks: p.Blocks, Rounds: p.Rounds, Delivered: c.result.Payload() * int64(p.Rounds),
+	}, parts)
+	if err != nil {
+		return err
+	}
+	p.Summary = profile.Summarize(merged, summaryFunctions)
+	return keep(base+"."+p.Kind+".pb.gz", merged.Write)
+}
+
+// summaryFunctions of each phase stand in a result; its files hold all.
+const summaryFunctions = 5
+
+// profileName returns the start of the names of the cell's files.
+func (r *run) profileName(c *cell) string {
+	clean := func(text string) string {
+		return strings.Map(func(r rune) rune {
+			switch {
+			case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+				return r
+			}
+			return '-'
+		}, text)
+	}
+	name := func(c *cell) string {
+		return fmt.Sprintf("%s.%s.w%d.c%d", clean(c.result.Variant), clean(c.result.Model.Name), c.Workers, c.Clients)
+	}
+	own := name(c)
+	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return name(d) == own }) {
+		return fmt.Sprintf("%s.%d", own, i) // two names that differ in what was cleaned away
+	}
+	return own
+}
+
+// A timeline is kept of so many rounds, or of one if they have too many spans.
+const (
+	timelineRounds = 3
+	timelineSpans  = 6000
+)
+
+// timeline returns the spans of the first timed rounds of all processes.
+func timeline(r trainer.Report, windows []window) *Timeline {
+	t := &Timeline{Processes: []string{phase.ServerProcess}}
+	all := [][]phase.Sample{r.Server.Samples}
+	for i, w := range r.Workers {
+		t.Processes = append(t.Processes, trainer.WorkerName(i))
+		all = append(all, w.Samples)
+	}
+	for i, w := range windows[:min(timelineRounds, len(windows))] {
+		size := len(t.Start)
+		for process, samples := range all {
+			for _, s := range byRound(samples, windows[i:i+1])[0] {
+				start, end := clip(s, w)
+				t.Process = append(t.Process, process)
+				t.Lane = append(t.Lane, int(s.Lane))
+				t.Client = append(t.Client, int(s.Client))
+				t.Phase = append(t.Phase, s.Phase.String())
+				t.Start = append(t.Start, start-windows[0].start)
+				t.End = append(t.End, end-windows[0].start)
+			}
+		}
+		if i > 0 && len(t.Start) > timelineSpans {
+			t.cut(size)
+			break
+		}
+		t.Rounds = append(t.Rounds, w.round)
+		t.RoundStart = append(t.RoundStart, w.start-windows[0].start)
+		t.RoundEnd = append(t.RoundEnd, w.end-windows[0].start)
+	}
+	return t
+}
+
+// cut forgets all spans from the nth on.
+func (t *Timeline) cut(n int) {
+	t.Process, t.Lane, t.Client, t.Phase = t.Process[:n], t.Lane[:n], t.Client[:n], t.Phase[:n]
+	t.Start, t.End = t.Start[:n], t.End[:n]
+}
+
+func (p Profile) validate() error {
+	if err := capture.Check(p.Kind); err != nil {
+		return fmt.Errorf("kind: %w", err)
+	}
+	if len(p.Files) == 0 {
+		return errors.New("files: none")
+	}
+	for i, f := range p.Files {
+		if err := named(fmt.Sprintf("files[%d]", i), f); err != nil {
+			return err
+		}
+		if !filepath.IsLocal(f) {
+			return fmt.Errorf("files[%d]: %q: leaves the folder of the result", i, f)
+		}
+	}
+	if !(p.Slowdown >= -1 && p.Slowdown < float64(most)) {
+		return fmt.Errorf("slowdown: %v: want a number from -1", p.Slowdown)
+	}
+	if p.Summary == nil {
+		return nil
+	}
+	if err := named("summary.kind", p.Summary.Kind); err != nil {
+		return err
+	}
+	for i, s := range p.Summary.Phases {
+		if err := named(fmt.Sprintf("summary.phases[%d].name", i), s.Name); err != nil {
+			return err
+		}
+		for j, f := range s.Functions {
+			if err := named(fmt.Sprintf("summary.phases[%d].functions[%d].name", i, j), f.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Timeline) validate() error {
+	n := len(t.Start)
+	for _, c := range []struct {
+		field string
+		len   int
+	}{{"process", len(t.Process)}, {"lane", len(t.Lane)}, {"client", len(t.Client)}, {"phase", len(t.Phase)}, {"end_ns", len(t.End)}} {
+		if c.len != n {
+			return fmt.Errorf("%s: %d entries: want %d, one a span", c.field, c.len, n)
+		}
+	}
+	if len(t.RoundStart) != len(t.Rounds) || len(t.RoundEnd) != len(t.Rounds) {
+		return fmt.Errorf("round_start_ns, round_end_ns: %d and %d entries: want %d, one a round", len(t.RoundStart), len(t.RoundEnd), len(t.Rounds))
+	}
+	for i := range n {
+		if t.Process[i] < 0 || t.Process[i] >= len(t.Processes) {
+			return fmt.Errorf("process[%d]: %d: there are %d processes", i, t.Process[i], len(t.Processes))
+		}
+		if err := named(fmt.Sprintf("phase[%d]", i), t.Phase[i]); err != nil {
+			return err
+		}
+		if t.Start[i] < -longest || t.End[i] < t.Start[i] || t.End[i] > longest {
+			return fmt.Errorf("start_ns[%d], end_ns[%d]: %d to %d: no span of a run", i, i, t.Start[i], t.End[i])
+		}
+	}
+	for i := range t.Rounds {
+		if t.RoundStart[i] < 0 || t.RoundEnd[i] < t.RoundStart[i] || t.RoundEnd[i] > longest {
+			return fmt.Errorf("round_start_ns[%d], round_end_ns[%d]: %d to %d: no round", i, i, t.RoundStart[i], t.RoundEnd[i])
+		}
+	}
+	for i, p := range t.Processes {
+		if err := named(fmt.Sprintf("processes[%d]", i), p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package bench_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/profile"
+	"ipcbench/profile/capture"
+	"ipcbench/transports"
+)
+
+// profiled runs the variants with profiles of all kinds given.
+func profiled(t *testing.T, dir string, kinds []string, model string, variants ...string) (*bench.Result, error) {
+	t.Helper()
+	h := host()
+	control, err := transports.NewVariant(h.Transports[0], nil)
+	check(t, err)
+	o := bench.Options{Plan: quick(t), Control: control, Host: h, Profiling: bench.Profiling{Kinds: kinds, Dir: dir}}
+	for _, v := range variants {
+		o.Cells = append(o.Cells, spec(t, h, v, model, 2, 3))
+	}
+	return bench.Run(t.Context(), o)
+}
+
+// skipIfProfiled skips a test that cannot take a CPU profile: go test takes one.
+func skipIfProfiled(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && strings.Contains(err.Error(), "already in use") {
+		t.Skip(err)
+	}
+}
+
+// TestProfiles: a cell has one file a kind, of blocks that do not count, and its
+// timed blocks are what they are without.
+func TestProfiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "r.profiles")
+	check(t, os.Mkdir(dir, 0o755))
+	kinds := []string{"trace", "cpu", "heap", "allocs", "mutex", "block"}
+	r, err := profiled(t, dir, kinds, "cnn", "pickle")
+	skipIfProfiled(t, err)
+	check(t, err)
+	var data bytes.Buffer
+	check(t, r.Write(&data))
+	for _, c := range r.Cells {
+		var got []string
+		for _, p := range c.Profiles {
+			got = append(got, p.Kind)
+			if p.Rounds == 0 || p.Blocks == 0 || p.Slowdown <= -1 {
+				t.Errorf("%s: %s: %+v", c.ID(), p.Kind, p)
+			}
+			files := 1
+			if p.Kind == capture.Trace {
+				if files = 3; c.Launcher == "goroutines" {
+					files = 1
+				}
+			}
+			if len(p.Files) != files {
+				t.Errorf("%s: %s: files %v, want %d", c.ID(), p.Kind, p.Files, files)
+			}
+			for _, f := range p.Files {
+				path := filepath.Join(filepath.Dir(dir), f)
+				if p.Kind == capture.Trace {
+					if head, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(head, []byte("go 1.")) {
+						t.Errorf("%s: no trace: %v", f, err)
+					}
+					continue
+				}
+				read, err := profile.ReadFile(path)
+				check(t, err)
+				if read.Kind != p.Kind || read.Transport != c.Variant || read.Delivered != c.Payload()*int64(p.Rounds) {
+					t.Errorf("%s: %+v", f, read.Meta)
+				}
+			}
+		}
+		if want := []string{"cpu", "heap", "allocs", "mutex", "block", "trace"}; !slices.Equal(got, want) {
+			t.Errorf("%s: profiles %v, want %v", c.ID(), got, want)
+		}
+		timelines := 0
+		for _, b := range c.Blocks {
+			if b.Timeline != nil {
+				timelines++
+				if len(b.Timeline.Start) == 0 || !b.Profiled {
+					t.Errorf("%s: timeline of %d spans, profiled %v", c.ID(), len(b.Timeline.Start), b.Profiled)
+				}
+			}
+		}
+		if timelines != 1 || len(c.Timed()) < 2 || len(c.Timed()) == len(c.Blocks) {
+			t.Errorf("%s: %d timelines, %d blocks, %d of them timed", c.ID(), timelines, len(c.Blocks), len(c.Timed()))
+		}
+	}
+}
+
+// TestProfilesFail: whatever goes wrong with profiles, the result is there.
+func TestProfilesFail(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	r, err := profiled(t, missing, []string{"allocs"}, "cnn", "inproc")
+	if err == nil || !strings.Contains(err.Error(), "keep profile: open "+missing) {
+		t.Errorf("got error %v", err)
+	}
+	if r == nil || len(r.Cells) != 1 || r.Partial != "" || len(r.Cells[0].Timed()) == 0 {
+		t.Fatalf("the result is lost: %+v", r)
+	}
+	check(t, r.Validate())
+	if _, err := profiled(t, missing, []string{"cup"}, "cnn", "inproc"); err == nil || !strings.Contains(err.Error(), `--profile: unknown kind of profile "cup"`) {
+		t.Errorf("got error %v", err)
+	}
+}
