@@ -326,7 +326,7 @@ func TestThreads(t *testing.T) {
 	client, _ := r.stranger()
 	busy := r.server.slots
 	for range 2 {
-		if err := busy.take(t.Context(), nil, phase.ID{}); err != nil {
+		if err := busy.take(t.Context(), &tally{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -365,7 +365,7 @@ func TestSlots(t *testing.T) {
 	for range 20 {
 		wg.Go(func() {
 			for range 200 {
-				if err := s.take(t.Context(), nil, phase.ID{}); err != nil {
+				if err := s.take(t.Context(), &tally{}); err != nil {
 					t.Error(err)
 					return
 				}

@@ -110,11 +110,12 @@ func TestCache(t *testing.T) {
 	for _, c := range []struct {
 		variant string
 		want    [4]int64 // fetches of each job
+		hits    int64
 	}{
-		{"grpc-tensor:cache=on", [4]int64{20, 0, 20, 20}},
-		{"grpc-batch:cache=on", [4]int64{1, 0, 1, 1}},
-		{"grpc-stream:cache=on", [4]int64{1, 0, 1, 1}},
-		{"grpc-batch:cache=off", [4]int64{1, 1, 1, 1}},
+		{"grpc-tensor:cache=on", [4]int64{20, 0, 20, 20}, 20},
+		{"grpc-batch:cache=on", [4]int64{1, 0, 1, 1}, 20},
+		{"grpc-stream:cache=on", [4]int64{1, 0, 1, 1}, 20},
+		{"grpc-batch:cache=off", [4]int64{1, 1, 1, 1}, 0},
 	} {
 		t.Run(c.variant, func(t *testing.T) {
 			r := open(t, c.variant, twenty(t), 1)
@@ -135,6 +136,9 @@ func TestCache(t *testing.T) {
 				if fetches := got["GetAggregatedTensor"] + got["GetAggregatedTensors"] + got["StreamAggregatedTensors"]; fetches != c.want[n] {
 					t.Errorf("job %d: %d fetches, want %d", n, fetches, c.want[n])
 				}
+			}
+			if _, cache := r.counts("cache."); cache["hits"] != c.hits {
+				t.Errorf("%d tensors were local, want %d", cache["hits"], c.hits)
 			}
 		})
 	}

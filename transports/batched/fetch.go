@@ -23,7 +23,11 @@ func (w *worker) fetch(ctx context.Context) error {
 		clear(w.local)
 	}
 	w.client, w.version = w.job.Client, w.task.ModelVersion
-	return w.t.fetch(ctx, w, w.missing())
+	want := w.missing()
+	w.hits.Add(len(w.local) - len(want))
+	w.tally = newTally(w.o.Rec)
+	defer func() { w.tally.record(w.id()) }()
+	return w.t.fetch(ctx, w, want)
 }
 
 // missing returns the tensors that are not local.
@@ -101,9 +105,9 @@ func fetchBatch(ctx context.Context, w *worker, want []int) error {
 func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, method string, req any, form form, run []int) error {
 	w.in.form = form
 	defer w.in.release()
-	span := w.o.Rec.Begin(phase.Read, w.id())
+	lap := w.tally.begin(phase.Read)
 	err := cc.Invoke(ctx, method, req, &w.in, grpc.MaxCallRecvMsgSize(w.cfg.limit))
-	span.End()
+	lap.end()
 	if err != nil {
 		return err
 	}
@@ -124,7 +128,7 @@ func (w *worker) assembly(run []int) *assembly {
 // place puts the tensors of the received message into place.
 func (w *worker) place(a *assembly) error {
 	count, moved := a.count, a.moved
-	err := a.take(&w.in, w.o.Rec, w.id())
+	err := a.take(&w.in, &w.tally)
 	for k := count; k < a.count; k++ {
 		w.local[a.at(k)] = true
 	}
@@ -157,9 +161,9 @@ func (w *worker) drain(stream grpc.ClientStream, a *assembly) error {
 	w.in.form = chunk
 	defer w.in.release()
 	for first := true; ; first = false {
-		span := w.o.Rec.Begin(phase.Read, w.id())
+		lap := w.tally.begin(phase.Read)
 		err := stream.RecvMsg(&w.in)
-		span.End()
+		lap.end()
 		if errors.Is(err, io.EOF) {
 			return a.finish()
 		}

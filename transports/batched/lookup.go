@@ -14,6 +14,7 @@ type lookup struct {
 	s     *server
 	lane  *lane
 	id    phase.ID
+	tally tally
 	model *tensor.Package
 	round int64
 	order []int // the tensors that were asked for
@@ -32,22 +33,25 @@ func (s *server) find(ctx context.Context, h *pb.MessageHeader, client int64, sp
 	case client != int64(j.Client):
 		return nil, refuse(wrongTask, "client %d: the task of %s is client %d's", client, l.reply.Receiver, j.Client)
 	}
-	f := &lookup{s: s, lane: l, id: phase.ID{Lane: l.index, Round: j.Round, Client: j.Client}, round: int64(j.Round)}
+	f := &lookup{
+		s: s, lane: l, round: int64(j.Round),
+		id: phase.ID{Lane: l.index, Round: j.Round, Client: j.Client}, tally: newTally(s.o.Rec),
+	}
 	if f.model, err = s.model.Current(); err != nil {
 		return nil, refuse(wrongTask, "%v", err)
 	}
-	if err := f.resume(ctx); err != nil {
-		return nil, err
-	}
-	if err := f.look(specs); err != nil {
+	if err = f.resume(ctx); err == nil {
+		if err = f.look(specs); err == nil {
+			return f, nil
+		}
 		f.done()
-		return nil, err
 	}
-	return f, nil
+	f.tally.record(f.id)
+	return nil, err
 }
 
 // resume takes a slot again after done.
-func (f *lookup) resume(ctx context.Context) error { return f.s.slots.take(ctx, f.s.o.Rec, f.id) }
+func (f *lookup) resume(ctx context.Context) error { return f.s.slots.take(ctx, &f.tally) }
 
 func (f *lookup) done() { f.s.slots.give() }
 
@@ -74,7 +78,10 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 
 // whole encodes all tensors into one message, and counts it.
 func (f *lookup) whole(served *phase.Counter) (*outgoing, error) {
-	defer f.s.o.Rec.Begin(phase.Encode, f.id).End()
+	defer f.tally.record(f.id)
+	if len(f.order) > 1 { // one, by reference, is encoded sooner than timed
+		defer f.tally.begin(phase.Encode).end()
+	}
 	c, small, all := f.s.down, headerRoom, headerRoom
 	for _, i := range f.order {
 		small += len(c.head[i]) + len(c.tail) + byReference

@@ -15,8 +15,10 @@ import (
 func (s *server) sendResults(stream grpc.ServerStream) error {
 	m := &incoming{form: chunk}
 	defer m.release()
-	first := s.o.Rec.Begin(phase.Read, phase.ID{})
+	tally := newTally(s.o.Rec)
+	lap := tally.begin(phase.Read)
 	err := stream.RecvMsg(m)
+	lap.end()
 	if errors.Is(err, io.EOF) {
 		return refuse(emptyStream, "results without a message")
 	}
@@ -55,20 +57,19 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 		}
 	}()
 	in := assembly{catalog: s.up, round: r.Round, into: into}
-	id := phase.ID{Lane: l.index, Round: j.Round, Client: j.Client}
-	first.EndAs(id)
+	defer func() { tally.record(phase.ID{Lane: l.index, Round: j.Round, Client: j.Client}) }()
 	for err == nil {
-		if err := s.slots.take(ctx, s.o.Rec, id); err != nil {
+		if err := s.slots.take(ctx, &tally); err != nil {
 			return err
 		}
-		err = in.take(m, s.o.Rec, id)
+		err = in.take(m, &tally)
 		s.slots.give()
 		if err != nil {
 			return err
 		}
-		span := s.o.Rec.Begin(phase.Read, id)
+		lap := tally.begin(phase.Read)
 		err = stream.RecvMsg(m)
-		span.End()
+		lap.end()
 	}
 	if !errors.Is(err, io.EOF) {
 		return err
@@ -108,8 +109,8 @@ func (s *server) takeReport(stream grpc.ServerStream, l *lane, m *incoming) erro
 }
 
 // take puts all tensors of m into place.
-func (a *assembly) take(m *incoming, rec *phase.Recorder, id phase.ID) error {
-	defer rec.Begin(phase.Decode, id).End()
+func (a *assembly) take(m *incoming, t *tally) error {
+	defer t.begin(phase.Decode).end()
 	for i := range m.tensors {
 		if err := a.add(&m.tensors[i]); err != nil {
 			return err

@@ -47,6 +47,8 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 		TaskId: w.task.Id, Round: w.task.Round, Client: w.task.Client,
 		Report: uint32(n), Reports: uint32(w.cfg.reports), Receipt: w.update.Receipt,
 	}
+	w.tally = newTally(w.o.Rec)
+	defer func() { w.tally.record(w.id()) }()
 	for first := true; first || !c.done(); first = false {
 		if err := w.sendChunk(stream, &c, results, first); errors.Is(err, io.EOF) {
 			break // the server has answered; the answer says why
@@ -64,9 +66,9 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 		return err
 	}
 	resp := &pb.SendLocalTaskResultsResponse{}
-	span := w.o.Rec.Begin(phase.Wait, w.id())
+	lap := w.tally.begin(phase.Wait)
 	err = stream.RecvMsg(resp)
-	span.End()
+	lap.end()
 	if err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 }
 
 func (w *worker) sendChunk(stream grpc.ClientStream, c *chunker, results *pb.TaskResults, first bool) error {
-	span := w.o.Rec.Begin(phase.Encode, w.id())
+	lap := w.tally.begin(phase.Encode)
 	var m *outgoing
 	var err error
 	if first {
@@ -82,11 +84,10 @@ func (w *worker) sendChunk(stream grpc.ClientStream, c *chunker, results *pb.Tas
 	} else {
 		m, err = c.next(nil, nil)
 	}
-	span.End()
+	lap.end()
 	if err != nil {
 		return err
 	}
-	span = w.o.Rec.Begin(phase.Send, w.id())
-	defer span.End()
+	defer w.tally.begin(phase.Send).end()
 	return stream.SendMsg(m)
 }

@@ -147,6 +147,7 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
+	defer func() { f.tally.record(f.id) }()
 	c := chunker{e: encoder{pool: &s.frames}, catalog: s.down, order: f.order, from: f.model, round: f.round, size: s.cfg.chunk}
 	for first := true; first || !c.done(); first = false {
 		if !first {
@@ -158,16 +159,16 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 		if first {
 			header = f.lane.reply
 		}
-		span := s.o.Rec.Begin(phase.Encode, f.id)
+		lap := f.tally.begin(phase.Encode)
 		m, err := c.next(header, nil)
-		span.End()
+		lap.end()
 		f.done()
 		if err != nil {
 			return err
 		}
-		span = s.o.Rec.Begin(phase.Send, f.id)
+		lap = f.tally.begin(phase.Send)
 		err = stream.SendMsg(m)
-		span.End()
+		lap.end()
 		if err != nil {
 			return err
 		}

@@ -20,8 +20,8 @@ func newSlots(n int) slots {
 	return slots{make(chan struct{}, n)}
 }
 
-// take waits for a slot. Only a wait is recorded.
-func (s slots) take(ctx context.Context, rec *phase.Recorder, id phase.ID) error {
+// take waits for a slot. Only a wait is timed.
+func (s slots) take(ctx context.Context, t *tally) error {
 	if s.free == nil {
 		return nil
 	}
@@ -30,8 +30,7 @@ func (s slots) take(ctx context.Context, rec *phase.Recorder, id phase.ID) error
 		return nil
 	default:
 	}
-	span := rec.Begin(phase.Queue, id)
-	defer span.End()
+	defer t.begin(phase.Queue).end()
 	select {
 	case s.free <- struct{}{}:
 		return nil

@@ -39,11 +39,13 @@ type worker struct {
 	calls      methods
 	bodies     bodies
 	retries    *phase.Counter
+	hits       *phase.Counter
 
 	model   *tensor.Package
 	update  *tensor.Package
 	request *pb.GetAggregatedTensorsRequest // for all tensors; reused
 	in      incoming                        // reused
+	tally   tally                           // of the fetch or the send that goes on
 
 	// What the model's memory holds. The tensors of one client of one version
 	// are local; everybody else's are not.
@@ -71,6 +73,7 @@ func newWorker(ctx context.Context, t *transport, a address, n int, o transports
 		calls:   newMethods(o.Rec, phase.Calls),
 		bodies:  newBodies(o.Rec),
 		retries: o.Rec.Counter(retries),
+		hits:    o.Rec.Counter(phase.CacheHits),
 		model:   touched(o.Down),
 		update:  touched(o.Up),
 		local:   make([]bool, o.Down.Len()),
