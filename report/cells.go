@@ -23,12 +23,16 @@ func cellTables(v *view) section {
 			sure = min(sure, c.of("round").Confidence)
 		}
 	}
+	bounded := slices.ContainsFunc(v.cells, func(c *cell) bool { return c.of("floor_ratio").Known() })
 	s.tail = []string{
 		"round: the whole round trip of all clients, from publishing the model to releasing the last update. " +
 			"overhead: round less that of " + control + ", which does the same work without leaving the process: it ranks transports. " +
 			"transfer: one client's round trip without its training. down: until the worker has the model; up: from there until the server has the update, training included. " +
 			"bandwidth: payload both ways over overhead, of 1 client on 1 worker.",
 		confidence(sure) + " " + none + ": there is none, or the samples do not tell it from zero.",
+	}
+	if bounded {
+		s.tail[0] += " of its floor: 0.5× " + floorStream + " is half of the bandwidth of a socket, 2× " + floorFutex + " twice the time of two wake-ups."
 	}
 	if v.Plan.Respawn {
 		s.lead = append(s.lead, "Every round but the control's started its own workers and ended them: round and overhead hold that too.")

@@ -52,37 +52,41 @@ func (c *cell) byteFloor() (*bench.Floor, stat.Interval) {
 
 // bound returns the floor that bounds c and how far c is from it: the control's
 // round as a multiple of the same work called directly, the bandwidth of what
-// moves bytes as a share of a socket's, the overhead of what hands them over as
-// a multiple of two exchanges: wake-ups or, if it makes calls, empty ones.
+// moves bytes as a share of a socket's, the time of what hands them over as a
+// multiple of two exchanges: wake-ups or, if it makes calls, empty ones. That time
+// is the overhead, or one client's transfer where clients overlap: then it is no
+// limit in the strict sense, since part of it may hide in another client's work.
 func (c *cell) bound() (string, stat.Interval) {
-	switch {
-	case c.control == c:
+	if c.control == c {
 		f, i := c.floor(floorWork)
 		if f == nil || c.Workers > 1 { // workers share the work
 			return "", stat.None()
 		}
 		return f.Name, quotient(c.of("round"), i)
-	case !c.alone() || c.Respawn:
+	}
+	took := c.of("transfer")
+	if c.alone() {
+		took = c.of("overhead")
+	}
+	if !took.Known() || took.Center <= 0 || c.Respawn {
 		return "", stat.None()
-	case c.handsOver():
+	}
+	if c.handsOver() {
 		f, i := c.floor(floorCall)
 		if f == nil {
 			f, i = c.floor(floorFutex)
 		}
-		o := c.of("overhead")
-		if f == nil || !o.Known() {
+		if f == nil {
 			return "", stat.None()
 		}
-		return f.Name, quotient(o, i.Map(func(s float64) float64 { return 2 * s }))
-	case c.movesBytes():
-		f, i := c.floor(floorStream)
-		b := c.of("bandwidth")
-		if f == nil || !b.Known() {
-			return "", stat.None()
-		}
-		return f.Name, quotient(b, i)
+		return f.Name, quotient(took, i.Map(func(s float64) float64 { return 2 * s }))
 	}
-	return "", stat.None()
+	f, i := c.floor(floorStream)
+	if f == nil || took.Low <= 0 || !c.movesBytes() {
+		return "", stat.None()
+	}
+	moved := took.Map(func(s float64) float64 { return 2 * float64(c.Model.Bytes) / s })
+	return f.Name, quotient(moved, i)
 }
 
 func floorRatio(c *cell) stat.Interval {

@@ -63,6 +63,24 @@ func TestBenchfmt(t *testing.T) {
 	}
 }
 
+// TestBenchstat: benchstat itself reads our lines.
+func TestBenchstat(t *testing.T) {
+	if os.Getenv("IPCBENCH_SOAK") == "" {
+		t.Skip("builds benchstat: set IPCBENCH_SOAK=1")
+	}
+	path := filepath.Join(t.TempDir(), "bench.txt")
+	if err := os.WriteFile(path, []byte(format(t, "benchfmt", pair(1, 1))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "run", "golang.org/x/perf/cmd/benchstat", "-col", "/transport", path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if line := "Round/model=even/workers=1/clients=1 10.00m ± 2% 20.00m ± 2% +100.00% (p=0.002 n=6)"; !strings.Contains(strings.Join(strings.Fields(string(out)), " "), line) {
+		t.Errorf("no line %q in\n%s", line, out)
+	}
+}
+
 // TestMarkdown: nothing that GitHub strips or that a name could smuggle in, and
 // the verdict comes first.
 func TestMarkdown(t *testing.T) {

@@ -67,7 +67,7 @@ func Metrics() []Metric {
 			}},
 		{Name: "unattributed", Unit: "s", Better: lower, Help: "what no span of a round covers",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Unattributed })},
-		{Name: "floor_ratio", Unit: "1", Help: "bandwidth as a share of the byte floor, or overhead as a multiple of the exchanges that it needs; of 1 client on 1 worker",
+		{Name: "floor_ratio", Unit: "1", Help: "bandwidth as a share of a socket's, or overhead as a multiple of the exchanges that it needs; by transfer where there are more clients or workers than one",
 			derived: floorRatio},
 	}
 	all = append(all, tails()...)
@@ -135,7 +135,7 @@ func bandwidth(c *cell) stat.Interval {
 // tails are the percentiles and the spread of times.
 func tails() []Metric {
 	var all []Metric
-	for _, of := range []string{"round", "rtt"} {
+	for _, of := range []string{"round", "rtt", "down"} {
 		for _, p := range []struct {
 			name string
 			p    float64

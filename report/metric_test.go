@@ -300,3 +300,63 @@ func TestQuotient(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitMode: two wait modes of one transport are two rows, and CPU seconds
+// stand beside their times (guard 20).
+func TestWaitMode(t *testing.T) {
+	m := models["cnn"]
+	block, spin := plainCell("shm-slab", m, 1, 1, six(10)...), plainCell("shm-slab", m, 1, 1, six(9)...)
+	spin.Variant, spin.Settings = "shm-slab:wait=spin", map[string]string{"wait": "spin"}
+	block.Settings = map[string]string{"wait": "block"}
+	for i := range spin.Blocks {
+		spin.Blocks[i].Server.Usage.User *= 4
+	}
+	r := plainResult(block, spin)
+	text := strings.Join(strings.Fields(format(t, "text", r)), " ")
+	for _, want := range []string{"round, ms transfer, ms down, ms up, ms CPU s/GB", "shm-slab 10.0 ±0.2", "shm-slab:wait=spin 9.00 ±0.18"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if csv := format(t, "csv", r); !strings.Contains(csv, ",wait=block,cpu_per_gb,") || !strings.Contains(csv, ",wait=spin,cpu_per_gb,") {
+		t.Error("CSV does not tell the modes apart")
+	}
+}
+
+// TestBound: every cell shows how far it is from the floor that bounds it.
+func TestBound(t *testing.T) {
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb}
+	floors := []bench.Floor{
+		{Name: "unix-stream", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}}},
+		{Name: "futex", Unit: "s", Model: "other", Blocks: [][]float64{{1e-6}}},
+		{Name: "futex", Unit: "s", Model: "even", Blocks: [][]float64{{50e-6}, {50e-6}}},
+		{Name: "rpc-empty", Unit: "s", Transport: "http-shm", Blocks: [][]float64{{100e-6}, {100e-6}}},
+		{Name: "work", Unit: "s", Model: "even", Clients: 1, Blocks: [][]float64{{8e-3}, {8e-3}}},
+	}
+	inproc := func(workers, clients int) bench.Cell { return plainCell("inproc", m, workers, clients, six(10)...) }
+	tests := []struct {
+		name  string
+		cells []bench.Cell
+		want  string // of the last cell
+	}{
+		{"control", []bench.Cell{inproc(1, 1)}, "1.25× work"},
+		{"control whose workers share the work", []bench.Cell{inproc(2, 1)}, none},
+		{"bytes", []bench.Cell{inproc(1, 1), count(plainCell("pickle", m, 1, 1, six(210)...), "body.tensors", 1)}, "0.500× unix-stream"},
+		{"handles", []bench.Cell{inproc(1, 1), count(plainCell("shm-slab", m, 1, 1, six(10.2)...), "handle.tensors", 1)}, "2.00× futex"},
+		{"handles by calls", []bench.Cell{inproc(1, 1), count(plainCell("http-shm", m, 1, 1, six(10.2)...), "handle.tensors", 1)}, "1.00× rpc-empty"},
+		// Two clients on one worker: 20 ms a client, 45 % of them transfer.
+		{"two clients", []bench.Cell{inproc(1, 2), count(plainCell("pickle", m, 1, 2, six(400)...), "body.tensors", 1)}, "1.11× unix-stream"},
+		{"nothing is known of what it moves", []bench.Cell{inproc(1, 1), plainCell("pickle", m, 1, 1, six(210)...)}, none},
+		{"less than nothing", []bench.Cell{inproc(1, 1), count(plainCell("shm-slab", m, 1, 1, six(9)...), "handle.tensors", 1)}, none},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := plainResult(tt.cells...)
+			r.Floors = floors
+			v := newView(r)
+			if got := v.cells[len(v.cells)-1].boundText(); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
