@@ -43,8 +43,8 @@ var layers = map[string][]string{
 	"bench/floors":             {"futex", "bench/machine"},
 	"bench/machine":            {},
 	"bench/stat":               {},
-	"report":                   {"bench", "bench/machine", "bench/stat", "phase", "phase/usage"},
-	"cmd/ipcbench":             {"tensor", "tensor/models", "scratch", "transports", "transports/all", "trainer", "bench", "bench/floors", "bench/machine", "report"},
+	"report":                   {"bench", "bench/machine", "bench/stat", "profile", "profile/capture", "phase", "phase/usage"},
+	"cmd/ipcbench":             {"tensor", "tensor/models", "scratch", "transports", "transports/all", "trainer", "bench", "bench/floors", "bench/machine", "profile", "profile/capture", "report"},
 }
 
 // driver is what a transport may import: the contract and what two of them

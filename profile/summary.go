@@ -18,6 +18,8 @@ type Summary struct {
 	Attributed int64   `json:"attributed"`
 	Memmove    int64   `json:"memmove,omitempty"` // in copying memory
 	Phases     []Split `json:"phases"`            // the heaviest first
+
+	Functions []Function `json:"functions"` // of all phases, the heaviest first
 }
 
 // A Split is a phase's part of a profile.
@@ -42,7 +44,7 @@ type Function struct {
 func Summarize(p *Profile, n int) *Summary {
 	sum := &Summary{Meta: p.Meta, Unit: p.Unit()}
 	splits := map[string]*Split{}
-	functions := map[string]map[string]*Function{}
+	all, functions := map[string]*Function{}, map[string]map[string]*Function{}
 	at := func(name string, isPhase bool) *Split {
 		s := splits[name]
 		if s == nil {
@@ -78,38 +80,47 @@ func Summarize(p *Profile, n int) *Summary {
 			if first && isMemmove(function) {
 				sum.Memmove += v
 			}
-			f := functions[name][function]
-			if f == nil {
-				f = &Function{Name: function}
-				functions[name][function] = f
+			for _, in := range []map[string]*Function{all, functions[name]} {
+				f := in[function]
+				if f == nil {
+					f = &Function{Name: function}
+					in[function] = f
+				}
+				if first {
+					f.Flat += v
+				}
+				if !seen[function] {
+					f.Cum += v
+				}
 			}
-			if first {
-				f.Flat += v
-			}
-			if !seen[function] {
-				seen[function] = true
-				f.Cum += v
-			}
-			first = false
+			seen[function], first = true, false
 			return true
 		})
 	}
 	for name, split := range splits {
-		for _, f := range functions[name] {
-			split.Functions = append(split.Functions, *f)
-		}
-		slices.SortFunc(split.Functions, func(a, b Function) int {
-			return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
-		})
-		if n > 0 && len(split.Functions) > n {
-			split.Functions = split.Functions[:n]
-		}
+		split.Functions = heaviest(functions[name], n)
 		sum.Phases = append(sum.Phases, *split)
 	}
 	slices.SortFunc(sum.Phases, func(a, b Split) int {
 		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
 	})
+	sum.Functions = heaviest(all, n)
 	return sum
+}
+
+// heaviest returns n functions, or all if n is 0, the heaviest first.
+func heaviest(all map[string]*Function, n int) []Function {
+	functions := make([]Function, 0, len(all))
+	for _, f := range all {
+		functions = append(functions, *f)
+	}
+	slices.SortFunc(functions, func(a, b Function) int {
+		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
+	})
+	if n > 0 && len(functions) > n {
+		functions = functions[:n]
+	}
+	return slices.Clip(functions)
 }
 
 // Share returns value's share of all.

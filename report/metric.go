@@ -72,6 +72,7 @@ func Metrics() []Metric {
 	}
 	all = append(all, tails()...)
 	all = append(all, costs()...)
+	all = append(all, copyMetrics()...)
 	all = append(all, facts()...)
 	for _, p := range phase.Phases() {
 		all = append(all, Metric{Name: "phase." + p.String(), Unit: "s/round", Better: lower,

@@ -39,6 +39,8 @@ func Views() []View {
 		{"crossover", "from which model on one transport beats another", crossovers},
 		{"workers", "clients a second over workers and clients, and where starting workers dominates", workerTable},
 		{"calls", "which requests a round makes", callTable},
+		{"profiles", "CPU time by phase, the heaviest functions and where memory is allocated, of a run with --profile", profileTables},
+		{"copies", "how often a byte is copied, by our code, by the kernel and by libraries", copyTables},
 		{"spans", "all phases that were recorded, a round", spanTables},
 		{"environment", "machine, build and settings", environment},
 	}
