@@ -200,10 +200,20 @@ func fileSystem(v transports.Variant) string {
 	return ""
 }
 
-// cycles runs blocks of all cells that need more, in random order, and one
-// measurement of every floor, again and again.
+// cycles runs blocks of all cells that need more, and measures every floor, in
+// random order, again and again.
 func (r *run) cycles(ctx, quit context.Context) error {
-	for {
+	var took time.Duration // of the cycle before
+	for n := 0; ; n++ {
+		began := time.Now()
+		if r.Plan.Budget > 0 && n > 0 && began.Sub(r.started)+took > r.Plan.Budget {
+			for _, c := range r.cells {
+				if !r.finished(c) {
+					c.result.Stopped = "budget"
+				}
+			}
+			return nil
+		}
 		var tasks []func() error
 		for _, c := range r.cells {
 			if !r.finished(c) && r.ready(c) {
@@ -213,19 +223,10 @@ func (r *run) cycles(ctx, quit context.Context) error {
 		if len(tasks) == 0 {
 			return nil
 		}
-		for _, f := range r.floors {
-			if f.Name == rpcEmpty {
-				continue
-			}
-			tasks = append(tasks, func() error { return r.floor(ctx, f) })
-		}
-		for _, ch := range r.chains {
-			if len(ch.hashes) > 0 {
-				tasks = append(tasks, func() error {
-					r.progress("floor work "+ch.model.Name, 0)
-					return ch.measure(ctx)
-				})
-			}
+		// Cells of short rounds may need many more blocks than others; measuring the
+		// floors around each of them would take longer than they do.
+		if n < r.Plan.Blocks || n%4 == 0 {
+			tasks = append(tasks, r.limits(ctx)...)
 		}
 		r.order.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
 		for _, task := range tasks {
@@ -236,7 +237,27 @@ func (r *run) cycles(ctx, quit context.Context) error {
 				return err
 			}
 		}
+		took = time.Since(began)
 	}
+}
+
+// limits returns what measures each floor once.
+func (r *run) limits(ctx context.Context) []func() error {
+	var tasks []func() error
+	for _, f := range r.floors {
+		if f.Name != rpcEmpty { // which the blocks measure
+			tasks = append(tasks, func() error { return r.floor(ctx, f) })
+		}
+	}
+	for _, ch := range r.chains {
+		if len(ch.hashes) > 0 {
+			tasks = append(tasks, func() error {
+				r.progress("floor work "+ch.model.Name, 0)
+				return ch.measure(ctx)
+			})
+		}
+	}
+	return tasks
 }
 
 // finished reports whether c needs no more blocks, and notes why.

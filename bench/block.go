@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"ipcbench/bench/stat"
@@ -90,6 +92,10 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 	if err != nil {
 		return err
 	}
+	// What blocks before have left is no part of this one's memory. What lay in a
+	// sync.Pool takes two collections.
+	runtime.GC()
+	debug.FreeOSMemory()
 	_ = usage.ResetPeak() // where the kernel does not allow it, the peak is that of the whole run
 	s.config = trainer.Config{
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.Model.Layout,

@@ -69,6 +69,14 @@ func DefaultPlan(mode string) (Plan, error) {
 	return p, nil
 }
 
+// InterleavedBlocks is how many blocks each of two builds gets at least, unless
+// the user asks for another number. With six of each, a difference can be
+// significant among no more than 23 comparisons; with ten, among thousands.
+const InterleavedBlocks = 10
+
+// QuickBudget is what a run without any flags may take, less what ending it may.
+const QuickBudget = 45 * time.Second
+
 // validate checks what a user can choose.
 func (p Plan) validate() error {
 	switch {

@@ -47,13 +47,14 @@ type Plan struct {
 	Mode        string        `json:"mode"` // quick, default or thorough
 	Seed        uint64        `json:"seed"` // of the data and of the order of blocks
 	Blocks      int           `json:"blocks"`
-	Rounds      int           `json:"rounds,omitempty"` // timed rounds a cell; 0 is by Time
-	Warmup      int           `json:"warmup"`           // rounds a block that are not counted, besides the cold one
-	Time        time.Duration `json:"time_ns"`          // the most measured time a cell
-	Precision   float64       `json:"precision"`        // relative half-width of the interval of the median round at which a cell stops
-	Verify      string        `json:"verify"`           // sample or all
-	TrainMS     int           `json:"train_ms"`         // CPU time that the worker function burns besides its work
-	Respawn     bool          `json:"respawn"`          // a fresh pool for every round
+	Rounds      int           `json:"rounds,omitempty"`    // timed rounds a cell; 0 is by Time
+	Warmup      int           `json:"warmup"`              // rounds a block that are not counted, besides the cold one
+	Time        time.Duration `json:"time_ns"`             // the most measured time a cell
+	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: no cycle of blocks begins that may end later; 0 is none
+	Precision   float64       `json:"precision"`           // relative half-width of the interval of the median round at which a cell stops
+	Verify      string        `json:"verify"`              // sample or all
+	TrainMS     int           `json:"train_ms"`            // CPU time that the worker function burns besides its work
+	Respawn     bool          `json:"respawn"`             // a fresh pool for every round
 	Pin         bool          `json:"pin"`
 	Samples     int           `json:"samples"`               // room for spans in each process
 	Interleaved bool          `json:"interleaved,omitempty"` // with blocks of another build
@@ -86,7 +87,7 @@ type Cell struct {
 	Launcher   string            `json:"launcher"`              // processes or goroutines
 	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
-	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, interrupted
+	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, blocks, budget, interrupted
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
 }

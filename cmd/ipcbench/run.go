@@ -107,12 +107,16 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	if f.quick && f.thorough {
 		return usagef("--quick and --thorough: choose one")
 	}
+	choice := !given("transport") && !given("model") && !given("workers") && !given("clients") // of cells: ours
 	mode := bench.Default
 	switch {
 	case f.thorough:
 		mode = bench.Thorough
-	case f.quick, !given("transport") && !given("model") && !given("workers") && !given("clients") && !given("time") && !given("rounds"):
+	case f.quick, choice && !given("time") && !given("rounds"):
 		mode = bench.Quick
+	}
+	if mode == bench.Quick && choice { // one of each, so that bandwidths and floors are shown too
+		f.workers, f.clients = []string{"1"}, []string{"1"}
 	}
 	defaults, err := bench.DefaultPlan(mode)
 	if err != nil {
@@ -120,6 +124,9 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	}
 	asked := *plan
 	*plan = defaults
+	if mode == bench.Quick && choice {
+		plan.Budget = bench.QuickBudget
+	}
 	for name, take := range map[string]func(){
 		"time":      func() { plan.Time = asked.Time },
 		"rounds":    func() { plan.Rounds = asked.Rounds },
@@ -130,6 +137,9 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 		if given(name) {
 			take()
 		}
+	}
+	if f.against != "" && !given("blocks") {
+		plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks)
 	}
 	plan.Seed, plan.Verify, plan.TrainMS, plan.Respawn, plan.Pin = asked.Seed, asked.Verify, asked.TrainMS, asked.Respawn, asked.Pin
 	if given("rounds") && plan.Rounds < 1 {
