@@ -211,7 +211,7 @@ func (c *Comparison) sentence() string {
 		text := fmt.Sprintf("No difference shown in %s", plural(n, "comparison"))
 		smallest := c.detectable()
 		if math.IsInf(smallest, 1) {
-			return text + ", and there are too few blocks to show one."
+			return text + ", and there are too few blocks to show one: " + c.needs() + "."
 		}
 		return text + fmt.Sprintf("; half of them would have shown a change of %s %%.", signed(smallest-1))
 	}
@@ -223,6 +223,11 @@ func (c *Comparison) sentence() string {
 		parts = append(parts, fmt.Sprintf("%d better, by up to %s %%", len(better), signed(1-better[0].Worse())))
 	}
 	return fmt.Sprintf("Of %s: %s; no difference shown in %d.", plural(n, "comparison"), strings.Join(parts, "; "), n-len(worse)-len(better))
+}
+
+// needs says how many blocks it takes to show anything in so many rows.
+func (c *Comparison) needs() string {
+	return fmt.Sprintf("comparing %s takes %d blocks of each", plural(len(c.Rows), "cell"), stat.Needed(c.alpha/float64(len(c.Rows))))
 }
 
 // detectable returns the median of what the rows would have shown.

@@ -133,7 +133,7 @@ func TestNoDifference(t *testing.T) {
 	m := models["cnn"]
 	few := func() *bench.Result { return plainResult(plainCell("a", m, 1, 1, 10, 11, 12)) }
 	c := compare(t, few(), few(), CompareOptions{})
-	if got, want := c.sentence(), "No difference shown in 1 comparison, and there are too few blocks to show one."; got != want {
+	if got, want := c.sentence(), "No difference shown in 1 comparison, and there are too few blocks to show one: comparing 1 cell takes 4 blocks of each."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	same := func() *bench.Result { return plainResult(plainCell("a", m, 1, 1, eight(10)...)) }
@@ -194,6 +194,10 @@ func TestGateRefuses(t *testing.T) {
 	other := plainResult(plainCell("b", m, 1, 1, eight(20)...))
 	if _, _, err := compare(t, base, other, CompareOptions{Separate: true}).Gate(0.05); err == nil {
 		t.Error("a gate that cannot fail")
+	}
+	few := plainResult(plainCell("a", m, 1, 1, 20, 21, 22))
+	if _, _, err := compare(t, few, few, CompareOptions{Separate: true}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "comparing 1 cell takes 4 blocks of each") {
+		t.Errorf("too few blocks: got %v", err)
 	}
 	gone := plainResult(plainCell("a", m, 1, 1, eight(20)...), plainCell("b", m, 1, 1, eight(20)...))
 	if fail, reasons, err := compare(t, gone, base, CompareOptions{Separate: true}).Gate(0.05); err != nil || fail ||

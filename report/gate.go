@@ -3,6 +3,8 @@ package report
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"ipcbench/bench"
@@ -18,6 +20,9 @@ func (c *Comparison) Gate(failAbove float64) (fail bool, reasons []string, err e
 	}
 	if len(c.Rows) == 0 {
 		return false, nil, errors.New("the two have no cell in common")
+	}
+	if !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }) {
+		return false, nil, fmt.Errorf("there are too few blocks for any change to show, so that the gate could not fail: %s", c.needs())
 	}
 	for _, r := range c.worse() {
 		if r.Worse() > 1+failAbove {

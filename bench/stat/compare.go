@@ -88,6 +88,16 @@ func arrangements(n, m int) float64 {
 // orders in which the blocks of one cell come before all of the other.
 func least(n, m int) float64 { return min(1, 2/arrangements(n, m)) }
 
+// Needed returns how many blocks of each of two cells it takes before any
+// difference between them, however large, reaches level alpha.
+func Needed(alpha float64) int {
+	n := 1
+	for n < exact && least(n, n) > alpha {
+		n++
+	}
+	return n
+}
+
 // critical returns the largest U at which n against m blocks differ at level
 // alpha, two-sided, and its p; -1 if no U is small enough.
 func critical(n, m int, alpha float64) (u int, p float64) {

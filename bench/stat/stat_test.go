@@ -184,6 +184,14 @@ func TestCritical(t *testing.T) {
 	}
 }
 
+func TestNeeded(t *testing.T) {
+	for alpha, want := range map[float64]int{0.05: 4, 0.01: 5, 0.005: 6, 0.05 / 24: 7, 0.05 / 50: 7, 0.05 / 1000: 9} {
+		if got := Needed(alpha); got != want {
+			t.Errorf("at %v: got %d blocks, want %d", alpha, got, want)
+		}
+	}
+}
+
 // TestTest is the example of R's help page of wilcox.test: permeability of the
 // human chorioamnion (Hollander and Wolfe 1973), W = 35, p = 0.1272 one-sided.
 func TestTest(t *testing.T) {
