@@ -20,6 +20,7 @@ func (a *app) listCommand() *cobra.Command {
 		{"models", a.listModels},
 		{"metrics", a.listMetrics},
 		{"formats", a.listFormats},
+		{"views", a.listViews},
 	}
 	var names []string
 	for _, l := range lists {
@@ -80,5 +81,11 @@ func (a *app) listMetrics() {
 func (a *app) listFormats() {
 	for _, f := range report.Formats() {
 		fmt.Fprintf(a.out, "%-10s %s\n", f.Name, f.Help)
+	}
+}
+
+func (a *app) listViews() {
+	for _, v := range report.Views() {
+		fmt.Fprintf(a.out, "%-12s %s\n", v.Name, v.Help)
 	}
 }
