@@ -12,12 +12,17 @@ import (
 // measure runs cells with the plan and returns the result.
 func measure(t *testing.T, h trainer.Host, p bench.Plan, cells ...bench.Spec) *bench.Result {
 	t.Helper()
-	control, err := transports.NewVariant(h.Transports[0], nil)
-	check(t, err)
-	r, err := bench.RunWithoutFloors(t.Context(), bench.Options{Cells: cells, Plan: p, Control: control, Host: h})
+	r, err := bench.RunWithoutFloors(t.Context(), options(t, h, p, cells...))
 	check(t, err)
 	check(t, r.Validate())
 	return r
+}
+
+func options(t *testing.T, h trainer.Host, p bench.Plan, cells ...bench.Spec) bench.Options {
+	t.Helper()
+	control, err := transports.NewVariant(h.Transports[0], nil)
+	check(t, err)
+	return bench.Options{Cells: cells, Plan: p, Control: control, Host: h}
 }
 
 // cellOf returns the cell of a variant.

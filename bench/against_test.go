@@ -1,0 +1,108 @@
+package bench_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+)
+
+// self returns this executable, which is a build of ipcbench as far as blocks
+// are concerned.
+func self(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	check(t, err)
+	return exe
+}
+
+// TestAgainst: blocks of two builds take turns, all in processes of their own,
+// with the controls of both; what the base says of itself is kept (guard 10).
+func TestAgainst(t *testing.T) {
+	h := host()
+	p := quick(t)
+	p.Rounds, p.Blocks = 6, 2
+	o := options(t, h, p, spec(t, h, "grpc-batch", "cnn", 2, 3))
+	o.Against = self(t)
+	r, err := bench.RunWithoutFloors(t.Context(), o)
+	check(t, err)
+	check(t, r.Validate())
+	if !r.Plan.Interleaved || r.Against == nil || r.Against.Go == "" {
+		t.Errorf("interleaved %v, base %+v", r.Plan.Interleaved, r.Against)
+	}
+	builds := map[string]int{}
+	positions := map[string][]int{}
+	for _, c := range r.Cells {
+		builds[c.Build]++
+		if !c.Proved() || len(c.Blocks) != 2 {
+			t.Errorf("%s, %s: %d blocks, proved %v", c.ID(), c.Build, len(c.Blocks), c.Proved())
+		}
+		for i, b := range c.Blocks {
+			positions[c.Build] = append(positions[c.Build], b.Position)
+			if b.Index != i || b.SpanCost <= 0 || len(b.Round) != 3 || b.Server.Memory.Peak <= 0 {
+				t.Errorf("%s, %s: block %d is %d, of %d rounds", c.ID(), c.Build, i, b.Index, len(b.Round))
+			}
+		}
+	}
+	if len(r.Cells) != 4 || builds["base"] != 2 || builds["head"] != 2 {
+		t.Errorf("cells by build: %v, want 2 of each", builds)
+	}
+	for _, f := range r.Floors {
+		if f.Name == "rpc-empty" && len(f.Blocks) != 4 {
+			t.Errorf("%d blocks of empty calls, want one for each of both builds' blocks", len(f.Blocks))
+		}
+	}
+}
+
+// TestAgainstOthers: what is not such a build is told apart.
+func TestAgainstOthers(t *testing.T) {
+	h := host()
+	script := func(text string) string {
+		path := filepath.Join(t.TempDir(), "other")
+		check(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+		return path
+	}
+	for name, tt := range map[string]struct{ exe, want string }{
+		"missing":       {filepath.Join(t.TempDir(), "none"), "no such file"},
+		"another":       {script(`echo 'unknown command "block"' >&2; exit 2`), `exit status 2: is it a build of ipcbench that can run single blocks?` + "\n" + `unknown command "block"`},
+		"silent":        {script("cat >/dev/null & exit 0"), "its answer"},
+		"older":         {script(`read order; echo '{"schema": 0}'`), "its results are of version 0, those of this build of version 1: measure both apart"},
+		"garbage":       {script(`read order; echo '{"schema": "x"}'`), "its answer"},
+		"says nothing":  {script(`read order; echo '{"schema": 1}'`), "says nothing of the cells"},
+		"reports error": {script(`read order; echo '{"schema": 1, "error": "no room"}'`), "no room"},
+		"knows nothing": {script(`read order; echo '{"schema": 1, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
+			o.Against = tt.exe
+			r, err := bench.RunWithoutFloors(t.Context(), o)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "--against") {
+				t.Errorf("got %v, %v, want an error that holds %q", r, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestServeBlock: an order that cannot be carried out is answered, not obeyed.
+func TestServeBlock(t *testing.T) {
+	for _, tt := range []struct{ name, order, want string }{
+		{"another version", `{"schema": 99, "cell": {"variant": "pickle"}}`, `{"schema":1}`},
+		{"no such transport", `{"schema": 1, "cell": {"variant": "pigeon", "model": "cnn"}, "plan": {"blocks": 1, "time_ns": 1, "precision": 1, "verify": "all", "samples": 9}}`, "unknown transport"},
+		{"no plan", `{"schema": 1, "cell": {"variant": "pickle", "model": "cnn"}}`, "--blocks 0"},
+		{"no workers", `{"schema": 1, "cell": {"variant": "pickle", "model": "cnn"}, "plan": {"blocks": 1, "time_ns": 1, "precision": 1, "verify": "all", "samples": 9}}`, "--workers 0"},
+		{"what it can", `{"schema": 1, "cells": [{"variant": "pickle", "model": "cnn", "workers": 1, "clients": 1, "lanes_per_process": 1, "depth": 1}, {"variant": "pigeon"}]}`, `"refused":["","unknown transport`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			check(t, bench.ServeBlock(t.Context(), strings.NewReader(tt.order), &out, host()))
+			if !strings.Contains(out.String(), tt.want) {
+				t.Errorf("answer %s, want %s in it", out.String(), tt.want)
+			}
+		})
+	}
+	if err := bench.ServeBlock(t.Context(), strings.NewReader("{"), new(strings.Builder), host()); err == nil {
+		t.Error("half an order was carried out")
+	}
+}
