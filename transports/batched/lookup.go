@@ -58,7 +58,10 @@ func (f *lookup) done() { f.s.slots.give() }
 // look finds the tensors that specs name.
 func (f *lookup) look(specs []*pb.TensorSpec) error {
 	f.order = make([]int, 0, len(specs))
-	asked := make([]bool, f.s.down.layout.Len())
+	var asked []bool
+	if len(specs) > 1 {
+		asked = make([]bool, f.s.down.layout.Len())
+	}
 	for _, spec := range specs {
 		i, ok := f.s.down.index[spec.GetName()]
 		tags := spec.GetTags()
@@ -67,10 +70,12 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 			return refuse(unknownTensor, "no tensor %q with tags %q, report %v", spec.GetName(), tags, spec.GetReport())
 		case spec.GetRound() != f.round:
 			return refuse(wrongTask, "tensor %q of round %d: this is round %d", spec.GetName(), spec.GetRound(), f.round)
-		case asked[i]:
+		case asked != nil && asked[i]:
 			return refuse(duplicateTensor, "tensor %q is asked for twice", spec.GetName())
 		}
-		asked[i] = true
+		if asked != nil {
+			asked[i] = true
+		}
 		f.order = append(f.order, i)
 	}
 	return nil
@@ -84,14 +89,18 @@ func (f *lookup) whole(served *phase.Counter) (*outgoing, error) {
 	}
 	c, small, all := f.s.down, headerRoom, headerRoom
 	for _, i := range f.order {
-		small += len(c.head[i]) + len(c.tail) + byReference
-		all += c.field(i)
+		n := c.field(i)
+		all += n
+		if size := c.layout.Bytes(i); size >= byReference {
+			n -= size
+		}
+		small += n
 	}
 	if all > f.s.cfg.limit {
 		return nil, refuse(overLimit, "%s", overBatch(len(f.order), all, f.s.cfg.limit))
 	}
 	e := encoder{pool: &f.s.frames}
-	e.start(min(small, all))
+	e.start(small)
 	if err := e.message(fieldHeader, f.lane.reply); err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 	s.served.results.Add(1)
 	whole = true
 	if err := l.end(true); err != nil {
-		return refuse(duplicateResults, "%v", err)
+		return refuse(closing, "%v", err)
 	}
 	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
 }

@@ -191,11 +191,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 	if _, err := s.model.Current(); err != nil {
 		return fmt.Errorf("dispatch: %w", err)
 	}
-	l := s.lanes[n]
-	if err := l.prepare(); err != nil {
-		return fmt.Errorf("dispatch: %w", err)
-	}
-	return l.mail.Dispatch(ctx, j)
+	return s.lanes[n].dispatch(ctx, j)
 }
 
 // Collect implements transports.Server.
@@ -258,22 +254,24 @@ func (s *server) notify() {
 	}
 }
 
-// prepare reserves the memory of the next update.
-func (l *lane) prepare() error {
+// dispatch reserves the memory of the job's update and puts the job in.
+func (l *lane) dispatch(ctx context.Context, j transports.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return errors.New("after shutdown")
+		return errors.New("dispatch after shutdown")
 	}
-	if l.update != nil {
-		return nil // the mailbox knows what is wrong
+	if l.update == nil { // else the job before has failed, or is still out
+		p, err := l.bank.Lend()
+		if err != nil {
+			return fmt.Errorf("dispatch of client %d: %w", j.Client, err)
+		}
+		l.update = p
 	}
-	p, err := l.bank.Lend()
-	if err != nil {
+	if err := l.mail.Dispatch(ctx, j); err != nil {
 		return err
 	}
-	l.update = p
-	l.task++
+	l.task++ // nobody sees the job before its id: id waits for mu
 	return nil
 }
 
