@@ -23,7 +23,8 @@ type Profiling struct {
 	Dir   string   // where the files go; must exist. Results name it by its last element
 }
 
-func (p Profiling) validate(o Options) error {
+// Check reports a kind that does not exist, and what cannot be profiled.
+func (p Profiling) Check(o Options) error {
 	if err := capture.Check(p.Kinds...); err != nil {
 		return fmt.Errorf("--profile: %w", err)
 	}

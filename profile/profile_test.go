@@ -111,6 +111,22 @@ func TestPhases(t *testing.T) {
 	}
 }
 
+// TestFunctions: what works for others has their name.
+func TestFunctions(t *testing.T) {
+	for _, tt := range []struct{ frames, want string }{
+		{"runtime.memmove < main.copy < main.main", "runtime.memmove in main.copy"},
+		{"internal/runtime/syscall/linux.Syscall6 < syscall.RawSyscall6 < syscall.read < syscall.Read < internal/poll.(*FD).Read < net.(*conn).Read < main.get", "syscall.Read in main.get"},
+		{"main.train < main.main", "main.train"},
+		{"runtime.asyncPreempt < main.train < main.main", "main.train"},
+		{"runtime.futex < runtime.mcall", "runtime.futex"},
+	} {
+		p := made([]string{"samples", "cpu"}, stack{1, nil, tt.frames})
+		if got := functionsOf(p.Sample[0]); got[0] != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.frames, got[0], tt.want)
+		}
+	}
+}
+
 func meta(kind string) Meta {
 	return Meta{Kind: kind, Transport: "pickle", Model: "cnn", Workers: 1, Clients: 2, Blocks: 2, Rounds: 10, Delivered: 2e9}
 }
@@ -161,7 +177,7 @@ func TestMerge(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	if f := sum.Phases[0].Functions; len(f) != 5 || f[0] != (Function{"runtime.memmove", 18e9, 18e9}) {
+	if f := sum.Phases[0].Functions; len(f) != 5 || f[0] != (Function{"runtime.memmove in encoding/gob.decUint8Slice", 18e9, 18e9}) {
 		t.Errorf("functions of decode: %v", f)
 	}
 	if per, ok := sum.PerGB(sum.Total); per != 16 || !ok {
@@ -283,7 +299,7 @@ func TestCompare(t *testing.T) {
 	b.Delivered *= 2
 	d, err := Compare(a, b)
 	check(t, err)
-	if d.Total != (Change{"", 16, 8}) || d.Phases[0] != (Change{"decode", 9, 4.5}) || d.Functions[0] != (Change{"runtime.memmove", 9, 4.5}) {
+	if d.Total != (Change{"", 16, 8}) || d.Phases[0] != (Change{"decode", 9, 4.5}) || d.Functions[0] != (Change{"runtime.memmove in encoding/gob.decUint8Slice", 9, 4.5}) {
 		t.Errorf("got %+v", d)
 	}
 	b.Kind = capture.Allocs

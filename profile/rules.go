@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"slices"
 	"strings"
 
 	pprof "github.com/google/pprof/profile"
@@ -109,6 +110,9 @@ var rests = []struct {
 
 const other = "other"
 
+// profilers are what takes the profiles.
+var profilers = []string{"runtime/pprof.", "runtime/trace.", "ipcbench/profile/capture."}
+
 // transportCode are the functions whose samples should have a phase: ours, and
 // those that libraries run for them on goroutines of their own.
 var transportCode = []string{
@@ -200,3 +204,40 @@ func place(s *pprof.Sample) (name string, isPhase bool) {
 	}
 	return other, false
 }
+
+// memmoves are the functions in which memory is copied.
+var memmoves = []string{"runtime.memmove"}
+
+// plumbing are functions that work for whoever calls them.
+var plumbing = []string{
+	"runtime.", "internal/", "syscall.", "golang.org/x/sys/unix.", "sync.", "sync/atomic.", "net.(*", "os.(*", "io.",
+}
+
+func isPlumbing(name string) bool {
+	return slices.ContainsFunc(plumbing, func(front string) bool { return strings.HasPrefix(name, front) })
+}
+
+// functionsOf returns the functions of the sample's stack, innermost first. The
+// plumbing at its inner end is one entry, with the name of its caller in it.
+func functionsOf(s *pprof.Sample) []string {
+	var names []string
+	walk(s, func(name string) bool {
+		if len(names) > 0 || name != "runtime.asyncPreempt" { // a function that is interrupted is at work
+			names = append(names, name)
+		}
+		return true
+	})
+	caller := slices.IndexFunc(names, func(name string) bool { return !isPlumbing(name) })
+	if caller <= 0 {
+		return names
+	}
+	inner := names[0]
+	for _, name := range names[:caller] { // syscall.Read says more than the instruction below it
+		if strings.HasPrefix(name, "syscall.") {
+			inner = name
+		}
+	}
+	return append([]string{inner + calledIn + names[caller]}, names[caller:]...)
+}
+
+const calledIn = " in "

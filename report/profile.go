@@ -115,7 +115,7 @@ func heaviestPhases(cells []*cell) table {
 			continue
 		}
 		i := slices.IndexFunc(s.Phases, func(p profile.Split) bool { return !p.Rest && p.Flat > 0 && !slices.Contains(work, p.Name) })
-		if i < 0 {
+		if i < 0 || s.Share(s.Phases[i].Flat) < 0.01 {
 			continue
 		}
 		split := s.Phases[i]
@@ -165,8 +165,16 @@ func ratio(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-// shortened leaves out the folders of a function's package.
-func shortened(name string) string {
+// shortened leaves out the folders of the functions' packages.
+func shortened(names string) string {
+	parts := strings.Split(names, " in ")
+	for i := range parts {
+		parts[i] = shortenedOne(parts[i])
+	}
+	return strings.Join(parts, " in ")
+}
+
+func shortenedOne(name string) string {
 	if front, _, ok := strings.Cut(name, "["); ok { // of a generic one, whose types have folders too
 		name = front + "[...]"
 	}
@@ -226,7 +234,7 @@ func copyTables(v *view) section {
 	}
 	s.tail = []string{"Bytes copied over payload bytes delivered, server and workers together. By our code: tensor bytes that pass our own copy points. " +
 		"By the kernel: what read and write and their like have moved; in and out again are two. By memmove: its share of the CPU profile, times the copy floor; " +
-		"it sees what libraries copy, and the copies of tensors that training needs."}
+		"it sees what libraries copy too."}
 	return s
 }
 

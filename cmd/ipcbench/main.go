@@ -147,7 +147,7 @@ gRPC and HTTP, with real processes and real model shapes, every byte proved.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hinted{usageError{err}, cmd.CommandPath() + " --help lists the flags"}
 	})
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.cleanCommand(), a.blockCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.cleanCommand(), a.blockCommand())
 	return root
 }
 

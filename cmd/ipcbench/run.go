@@ -28,6 +28,7 @@ type runFlags struct {
 	quiet, dry         bool
 	against            string // another build
 	canary             percent
+	profile            []string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -85,6 +86,7 @@ Without any flag, a choice of cells is measured in --quick mode.`),
 	fs.Var(&f.canary, "canary", "try the gate too: copy a cell as it is, and slowed down by so much")
 	fs.Lookup("canary").NoOptDefVal = "20%"
 	fs.BoolVar(&f.dry, "dry-run", false, "say what would be run and how long that may take, and run nothing")
+	fs.StringSliceVar(&f.profile, "profile", nil, "profile too, in blocks of their own: "+kindNames(allKinds))
 	fs.StringVar(&f.out, "out", "", "the result's file (default ipcbench-TIME.json)")
 	fs.StringVar(&f.format, "format", "text", "what is printed: "+formatNames())
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
@@ -169,7 +171,10 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	}
 	o := bench.Options{
 		Cells: cells, Plan: plan, Control: control, Host: a.host, Command: os.Args,
-		Against: f.against, Canary: float64(f.canary),
+		Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
+	}
+	if err := o.Profiling.Check(o); err != nil {
+		return usageError{err}
 	}
 	if f.dry {
 		return a.dryRun(ctx, o)
@@ -180,6 +185,12 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	}
 	if err := writable(out); err != nil {
 		return err
+	}
+	if len(f.profile) > 0 {
+		if o.Profiling.Dir, err = profileFolder(out); err != nil {
+			return err
+		}
+		defer os.Remove(o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
 	}
 	a.mentionLeftovers()
 
