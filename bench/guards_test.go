@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/bench/machine"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -247,12 +247,8 @@ func TestOrder(t *testing.T) {
 			t.Errorf("cycle %d: %v", cycle, three)
 		}
 	}
-	different := false
-	for seed := uint64(8); seed < 12 && !different; seed++ {
-		different = !slices.Equal(first, order(seed))
-	}
-	if !different {
-		t.Errorf("five seeds give the same order: %v", first)
+	if slices.Equal(first, order(8)) {
+		t.Errorf("seeds 7 and 8 give the same order: %v", first)
 	}
 }
 
@@ -353,6 +349,9 @@ func TestEveryTransport(t *testing.T) {
 // TestOwnMemory: the peak of a small model's server is not that of the large one
 // before it.
 func TestOwnMemory(t *testing.T) {
+	if machine.Read().Race {
+		t.Skip("the race detector's own memory is in the way")
+	}
 	h := host()
 	p := quick(t)
 	p.Rounds, p.Blocks = 6, 2
@@ -361,7 +360,7 @@ func TestOwnMemory(t *testing.T) {
 	for _, c := range r.Cells {
 		for i, b := range c.Blocks {
 			if peak := b.Server.Memory.Peak; c.Model.Name == small.Model.Name && peak > 60e6 {
-				t.Errorf("%s: block %d: peak of %s", c.ID(), i, strconv.FormatInt(peak, 10))
+				t.Errorf("%s: block %d: peak of %s", c.ID(), i, tensor.FormatBytes(int(peak)))
 			}
 		}
 	}
