@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"ipcbench/phase"
@@ -8,7 +10,9 @@ import (
 )
 
 // account fills the block with what the processes recorded in the timed rounds.
-func (s *session) account(r trainer.Report) {
+// A round of which something is missing would give times that nobody took, so
+// it is an error.
+func (s *session) account(r trainer.Report) error {
 	b := s.block
 	b.Cold.Server = r.Server.Usage[trainer.Cold]
 	b.Server = process(r.Server)
@@ -35,8 +39,12 @@ func (s *session) account(r trainer.Report) {
 		b.Round = append(b.Round, w.end-w.start)
 		b.Unattributed = append(b.Unattributed, w.end-w.start-covered(rounds[i], w))
 		s.phases(i, rounds[i], w)
-		s.clients(rounds[i])
+		if err := s.clients(rounds[i]); err != nil || b.Lost > 0 {
+			return errors.Join(fmt.Errorf("round %d: %d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors",
+				w.round, b.Lost), err)
+		}
 	}
+	return nil
 }
 
 func process(t trainer.Totals) Process {
@@ -119,8 +127,8 @@ func (s *session) phases(i int, samples []phase.Sample, w window) {
 }
 
 // clients adds the times of each client of one round, in dispatch order.
-func (s *session) clients(samples []phase.Sample) {
-	type turn struct{ dispatch, received, train, lend, collected int64 }
+func (s *session) clients(samples []phase.Sample) error {
+	type turn struct{ dispatch, received, train, trained, lend, collected int64 }
 	turns := make([]turn, len(s.roster.clients)) // a client's id is its index
 	for _, sample := range samples {
 		if sample.Client < 0 || int(sample.Client) >= len(turns) {
@@ -133,7 +141,7 @@ func (s *session) clients(samples []phase.Sample) {
 		case phase.Receive:
 			t.received = sample.End
 		case phase.Train:
-			t.train = sample.End - sample.Start
+			t.train, t.trained = sample.Start, sample.End
 		case phase.Lend:
 			t.lend = sample.Start
 		case phase.Collect:
@@ -141,10 +149,14 @@ func (s *session) clients(samples []phase.Sample) {
 		}
 	}
 	b := s.block
-	for _, t := range turns {
-		b.Train = append(b.Train, t.train)
+	for id, t := range turns {
+		if t.dispatch == 0 || t.received == 0 || t.trained == 0 || t.lend == 0 || t.collected == 0 {
+			return fmt.Errorf("the spans of client %d are incomplete", id)
+		}
+		b.Train = append(b.Train, t.trained-t.train)
 		b.RTT = append(b.RTT, t.collected-t.dispatch)
 		b.Down = append(b.Down, t.received-t.dispatch)
 		b.Up = append(b.Up, t.collected-t.lend)
 	}
+	return nil
 }

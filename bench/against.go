@@ -238,7 +238,7 @@ func (a *answer) carryOut(quit context.Context, o order, h trainer.Host) error {
 		}
 		return nil
 	}
-	if err := o.Plan.validate(); err != nil {
+	if err := o.Plan.Validate(); err != nil {
 		return err
 	}
 	cell, err := o.Cell.spec(h.Transports)

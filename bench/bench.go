@@ -44,7 +44,7 @@ type Progress struct {
 // the result so far is returned with the error. Profiles come last: without them,
 // the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := errors.Join(o.Plan.validate(), o.Profiling.Check(o)); err != nil {
+	if err := errors.Join(o.Plan.Validate(), o.Profiling.Check(o)); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)

@@ -100,7 +100,7 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 	s.config = trainer.Config{
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.Model.Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
-		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.plan.Samples, Pings: emptyCalls,
+		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.samples(), Pings: emptyCalls,
 		Profiling: s.profiling,
 	}
 	if s.slow > 0 {
@@ -132,7 +132,7 @@ func (s *session) finish(err error) error {
 	if s.fresh != nil {
 		if err == nil && len(s.windows) > 0 {
 			s.block.Spawn = time.Duration(stat.Median(seconds(s.fresh.spawns)) * float64(time.Second))
-			s.account(s.fresh.report)
+			err = s.account(s.fresh.report)
 		}
 		return err
 	}
@@ -143,8 +143,7 @@ func (s *session) finish(err error) error {
 	if s.profiling != nil {
 		s.report = report
 	}
-	s.account(report)
-	return nil
+	return s.account(report)
 }
 
 // rounds runs the rounds of a block.
@@ -221,12 +220,13 @@ func (s *session) enough(lim limits, spent time.Duration, round int) bool {
 }
 
 // full reports whether the recorders may have no room for another round.
-func (s *session) full() bool {
-	if s.pool == nil {
-		return false
-	}
-	rec := s.pool.Recorder()
-	return rec.Len() > rec.Cap()*3/4
+func (s *session) full() bool { return s.pool != nil && s.pool.Full() }
+
+// samples returns for how many spans a process needs room: what the plan says,
+// and enough for the fewest timed rounds of many clients with many tensors.
+func (s *session) samples() int {
+	perClient := samplesPerTurn + 2*s.cell.Model.Layout.Len() // a transport may time every tensor's coming and going
+	return max(s.plan.Samples, 2*(fewest+1)*s.cell.Clients*perClient)
 }
 
 // enter moves all processes to another window, unless they are there.

@@ -218,8 +218,12 @@ func locate(data []byte, offset int) string {
 // WriteFile writes the result as JSON. The file appears complete or not at all.
 func (r *Result) WriteFile(path string) error { return ReplaceFile(path, r.Write) }
 
-// Write writes the result as JSON, its samples a line each.
+// Write writes the result as JSON, its samples a line each. What ReadFile would
+// refuse is not written.
 func (r *Result) Write(w io.Writer) error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
 	data, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("bench: encode the result: %w", err)

@@ -42,7 +42,7 @@ const (
 // Describe returns the outline of a run, after the checks that the run would
 // make. Nothing is measured.
 func Describe(ctx context.Context, o Options) (*Outline, error) {
-	if err := o.Plan.validate(); err != nil {
+	if err := o.Plan.Validate(); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)

@@ -77,8 +77,8 @@ const InterleavedBlocks = 10
 // QuickBudget is what a run without any flags may take, less what ending it may.
 const QuickBudget = 45 * time.Second
 
-// validate checks what a user can choose.
-func (p Plan) validate() error {
+// Validate checks what a user can choose.
+func (p Plan) Validate() error {
 	switch {
 	case p.Blocks < 1:
 		return fmt.Errorf("--blocks %d: want at least 1", p.Blocks)

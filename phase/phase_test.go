@@ -64,6 +64,29 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// TestForget: what was recorded before stays, and losses stay on record.
+func TestForget(t *testing.T) {
+	r := NewRecorder(4)
+	record := func(n int) {
+		for range n {
+			r.Begin(Fold, Whole(n)).End()
+		}
+	}
+	record(1)
+	kept := r.Len()
+	record(9) // more than there is room for, and of no interest
+	r.Forget(kept)
+	record(2)
+	if samples, lost := r.Drain(); len(samples) != 3 || lost != 0 || samples[0].Round != 1 || samples[1].Round != 2 {
+		t.Errorf("got %+v, %d lost", samples, lost)
+	}
+	record(6)
+	r.Forget(r.Len())
+	if _, lost := r.Drain(); lost != 2 {
+		t.Errorf("%d lost, want the 2 that had no room", lost)
+	}
+}
+
 // TestConcurrent: any goroutine records, and no sample is lost or torn.
 func TestConcurrent(t *testing.T) {
 	const goroutines, each = 8, 200

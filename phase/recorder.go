@@ -99,8 +99,29 @@ func (r *Recorder) Drain() (samples []Sample, lost int) {
 	return samples, lost
 }
 
-// Len returns how many samples are held, and Cap how many there is room for.
-func (r *Recorder) Len() int { return int(min(r.next.Load(), int64(len(r.samples)))) }
+// Forget drops all samples but the first n, unless some were lost already: then
+// that stays on record. The caller makes sure that nobody is recording.
+func (r *Recorder) Forget(n int) {
+	if r == nil {
+		return
+	}
+	if next := r.next.Load(); int64(n) < next && n < len(r.samples) {
+		r.next.Store(int64(n))
+	}
+}
+
+// Full reports whether more than the given share of the room is taken.
+func (r *Recorder) Full(share float64) bool {
+	return r != nil && float64(r.Len()) > share*float64(r.Cap())
+}
+
+// Len returns how many samples are held, none in a nil Recorder.
+func (r *Recorder) Len() int {
+	if r == nil {
+		return 0
+	}
+	return int(min(r.next.Load(), int64(len(r.samples))))
+}
 
 // Cap returns how many samples there is room for.
 func (r *Recorder) Cap() int { return len(r.samples) }

@@ -60,7 +60,9 @@ type pinged struct{ Samples []int64 }
 
 type mark struct{ Window Window }
 
-type marked struct{}
+type marked struct {
+	Full bool // the recorder may have no room for many more rounds
+}
 
 type stop struct{ On bool }
 
@@ -137,6 +139,7 @@ type meter struct {
 	counts  map[Window]map[string]int64
 
 	window     Window
+	kept       int // samples of timed rounds so far
 	sinceUsage usage.Usage
 	sinceCount map[string]int64
 }
@@ -175,6 +178,12 @@ func (m *meter) enter(w Window) error {
 				sum[name] += d
 			}
 		}
+	}
+	switch { // only what is recorded in timed rounds is of interest, and takes room
+	case w == Timed:
+		m.rec.Forget(m.kept)
+	case m.window == Timed:
+		m.kept = m.rec.Len()
 	}
 	m.window, m.sinceUsage, m.sinceCount = w, now, counts
 	return nil

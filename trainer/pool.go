@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ipcbench/phase"
@@ -95,6 +96,7 @@ type Pool struct {
 	failed context.Context
 	fail   context.CancelCauseFunc
 
+	full    atomic.Bool    // a worker's recorder is
 	closing bool           // set by the user's goroutine
 	readers sync.WaitGroup // of control sockets
 }
@@ -255,6 +257,9 @@ func (p *Pool) listen(w *poolProcess) {
 		case m.Pinged != nil:
 			w.pinged <- m.Pinged.Samples
 		case m.Marked != nil:
+			if m.Marked.Full {
+				p.full.Store(true)
+			}
 			w.marked <- struct{}{}
 		case m.Report != nil:
 			w.report <- m.Report.Totals
@@ -331,6 +336,13 @@ func (p *Pool) SetStop(on bool) error {
 	}
 	return errs
 }
+
+// halfFull is the share of a recorder's room from which on it counts as full:
+// between two marks it must not run out.
+const halfFull = 0.5
+
+// Full reports whether a recorder may have no room for many more rounds.
+func (p *Pool) Full() bool { return p.full.Load() || p.rec.Full(halfFull) }
 
 // Recorder returns the recorder of the server's process, nil if none is kept.
 func (p *Pool) Recorder() *phase.Recorder { return p.rec }

@@ -222,7 +222,7 @@ func (w *process) obey(c *control) error {
 		}
 		switch {
 		case m.Mark != nil:
-			answer := message{Marked: &marked{}}
+			answer := message{Marked: &marked{Full: w.o.Rec.Full(halfFull)}}
 			err := w.meter.mark(m.Mark.Window)
 			if err != nil {
 				answer = message{Failure: &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}}

@@ -103,19 +103,26 @@ func (a *app) main(args []string) int {
 	return exitFailed
 }
 
-// untilSignal returns a context that ends at the first SIGINT or SIGTERM. The
-// second one takes its normal course, for whoever cannot wait.
+// untilSignal returns a context that ends at the first SIGINT, SIGTERM or
+// SIGHUP. Further ones change nothing: a run that was interrupted stops its
+// processes and removes its files within seconds, and one that is killed could
+// not. A reader that closes its end of stdout or stderr ends nothing: what
+// cannot be written is an error of its own.
 func untilSignal(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		defer signal.Stop(signals)
-		select {
-		case s := <-signals:
-			cancel(interrupted{s.(syscall.Signal)})
-		case <-done:
+		for {
+			select {
+			case s := <-signals:
+				cancel(interrupted{s.(syscall.Signal)}) // the first one counts
+			case <-done:
+				return
+			}
 		}
 	}()
 	return ctx, func() { close(done) }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -160,7 +160,15 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err != nil {
 		return err
 	}
+	if err := plan.Validate(); err != nil {
+		return usageError{err}
+	}
+	seen := map[string]bool{}
 	for _, c := range cells {
+		if seen[c.String()] {
+			return usagef("%s is asked for twice", c)
+		}
+		seen[c.String()] = true
 		if err := c.Check(plan); err != nil {
 			return usageError{err}
 		}
@@ -179,15 +187,13 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if f.dry {
 		return a.dryRun(ctx, o)
 	}
-	out := f.out
-	if out == "" {
-		out = "ipcbench-" + time.Now().Format("20060102-150405") + ".json"
-	}
-	if err := writable(out); err != nil {
+	out, err := outFile(f.out)
+	if err != nil {
 		return err
 	}
+	defer out.discard()
 	if len(f.profile) > 0 {
-		if o.Profiling.Dir, err = profileFolder(out); err != nil {
+		if o.Profiling.Dir, err = profileFolder(out.path); err != nil {
 			return err
 		}
 		defer os.Remove(o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
@@ -204,13 +210,13 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		return runErr
 	}
 	if len(result.Cells) > 0 {
-		if err := result.WriteFile(out); err != nil {
-			return errors.Join(runErr, err)
+		// The table comes even if the file cannot be written, and the other way
+		// round: what was measured is not thrown away.
+		err := out.keep(result)
+		if err == nil {
+			fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out.path)
 		}
-		if err := format.Write(a.out, result); err != nil {
-			return errors.Join(runErr, err)
-		}
-		fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out)
+		runErr = errors.Join(runErr, err, format.Write(a.out, result))
 	}
 	if result.Partial != "" && runErr == nil {
 		runErr = context.Cause(ctx)
@@ -229,6 +235,13 @@ func findFormat(name string) (report.Format, error) {
 
 // cells returns the matrix that the flags ask for.
 func (a *app) cells(f runFlags) ([]bench.Spec, error) {
+	for flag, list := range map[string][]string{
+		"--transport": f.transports, "--model": f.models, "--workers": f.workers, "--clients": f.clients,
+	} {
+		if len(list) == 0 || slices.Contains(list, "") {
+			return nil, usagef("%s: a list of at least one, with nothing empty in it", flag)
+		}
+	}
 	variants, err := a.variants(f.transports)
 	if err != nil {
 		return nil, err
@@ -299,20 +312,4 @@ func numbers(flag string, texts []string) ([]int, error) {
 		all = append(all, n)
 	}
 	return all, nil
-}
-
-// writable makes sure before anything is measured that the result can be kept.
-func writable(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return hinted{usagef("--out: %w", err), "choose another file with --out"}
-	}
-	info, err := f.Stat()
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil && info.Size() == 0 {
-		err = os.Remove(path) // an empty file would look like a result until the run ends
-	}
-	return err
 }
