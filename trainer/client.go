@@ -72,6 +72,7 @@ type ClientTrainer struct {
 	room      int // clients that the pool has memory for
 	round     int
 	results   []*Result
+	out       atomic.Int64 // results that were not released
 	untouched []string
 }
 
@@ -87,6 +88,7 @@ type Result struct {
 	Client int
 	update Update
 	known  []any
+	out    *atomic.Int64
 }
 
 // Into sets the variable that v points to to the client's update. Its tensors
@@ -100,7 +102,10 @@ func (r *Result) Into(v any) error {
 
 // Release gives the memory of the update back. The clients of the next call to
 // Process need it.
-func (r *Result) Release() { r.update.Release() }
+func (r *Result) Release() {
+	r.update.Release()
+	r.out.Add(-1)
+}
 
 // device returns the device of a client.
 func (t *ClientTrainer) device(client int) string {
@@ -126,6 +131,9 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	}
 	if len(clients) == 0 {
 		return nil
+	}
+	if n := t.out.Load(); n > 0 {
+		return fmt.Errorf("trainer: %d results of an earlier call are out, and their memory is needed: release them", n)
 	}
 	roster, err := t.roster(clients)
 	if err != nil {
@@ -270,8 +278,9 @@ func (t *ClientTrainer) collect(ctx context.Context, pool *Pool, roster []Client
 	}
 	results := make([]*Result, len(pending))
 	for i, p := range pending { // in client order, whatever the order of waiting
-		results[i] = &Result{Client: p.Client, update: p.update, known: t.Known}
+		results[i] = &Result{Client: p.Client, update: p.update, known: t.Known, out: &t.out}
 	}
+	t.out.Add(int64(len(results)))
 	return results, nil
 }
 

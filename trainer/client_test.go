@@ -425,6 +425,21 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
+// TestHeldResults: results that are still out are an error at the next call, and
+// not a wait for ever.
+func TestHeldResults(t *testing.T) {
+	ct := newTrainer(t, "pickle", "write", 2, false)
+	check(t, ct.Process(t.Context(), newPayload(t, 0), []int{0, 1, 2, 3}))
+	held := ct.Results()
+	if err := ct.Process(t.Context(), newPayload(t, 0), []int{0, 1}); err == nil || !strings.Contains(err.Error(), "4 results") {
+		t.Errorf("got error %v, want one that counts the results", err)
+	}
+	for _, r := range held {
+		r.Release()
+	}
+	check(t, ct.Process(t.Context(), newPayload(t, 0), []int{0, 1}))
+}
+
 // TestGrow: more clients than before get a larger session.
 func TestGrow(t *testing.T) {
 	ct := newTrainer(t, "pickle", "write", 2, false)

@@ -52,20 +52,23 @@ const (
 )
 
 // NewProcesses returns the launcher of real worker processes: it runs this
-// executable again, and [Host.MaybeWorker] takes over there. Process n is pinned
-// to the processors cpus[n], round and round; without any, none is pinned.
-func NewProcesses(cpus ...[]int) (Launcher, error) {
-	exe, err := os.Executable()
+// executable again, and [Host.MaybeWorker] takes over there.
+func NewProcesses() (Launcher, error) {
+	name, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("trainer: find the executable to start workers from: %w", err)
 	}
-	p := &processes{exe: exe, cpus: cpus, start: make(chan func()), done: make(chan struct{})}
+	p := &processes{path: name, start: make(chan func()), done: make(chan struct{})}
 	go p.starter()
 	return p, nil
 }
 
+// self is the running executable, also if the file that it was started from has
+// been replaced or removed meanwhile.
+const self = "/proc/self/exe"
+
 type processes struct {
-	exe   string
+	path  string
 	cpus  [][]int
 	start chan func()
 	done  chan struct{} // closed when starter has returned
@@ -104,7 +107,8 @@ func (p *processes) Launch(n int) (Process, error) {
 		return nil, fmt.Errorf("trainer: control socket: %w", err)
 	}
 	c := &child{n: n, conn: conn, exited: make(chan struct{})}
-	c.cmd = exec.Command(p.exe, "(worker)") // the argument is only for ps
+	c.cmd = exec.Command(self)
+	c.cmd.Args = []string{p.path, "(worker)"} // only for ps
 	c.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", workerEnv, n))
 	c.cmd.ExtraFiles = []*os.File{theirs} // becomes controlFD
 	c.cmd.Stderr = &c.stderr

@@ -44,6 +44,9 @@ type Config struct {
 // folded.
 const DefaultDepth = 2
 
+// MaxWorkers bounds the lanes of a session.
+const MaxWorkers = 4096
+
 // How long things may take that are not part of a round.
 const (
 	startTimeout    = 60 * time.Second       // until all workers are connected: they touch all their memory first
@@ -63,6 +66,8 @@ func (c *Config) defaults() error {
 	switch {
 	case c.Workers < 1:
 		return fmt.Errorf("trainer: %d workers: want at least 1", c.Workers)
+	case c.Workers > MaxWorkers:
+		return fmt.Errorf("trainer: %d workers: want at most %d", c.Workers, MaxWorkers)
 	case c.PerProcess < 1:
 		return fmt.Errorf("trainer: %d lanes a process: want at least 1", c.PerProcess)
 	case c.Depth < 1:
@@ -327,8 +332,8 @@ func (p *Pool) endOutside() {
 	p.outside = phase.Span{}
 }
 
-// SetStop raises or lowers the stop flag that running worker functions see. A
-// round lowers it when it starts.
+// SetStop raises or lowers the stop flag that running worker functions see. It
+// stays as it is until the next call.
 func (p *Pool) SetStop(on bool) error {
 	var errs error
 	for _, w := range p.procs {

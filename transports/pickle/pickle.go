@@ -2,6 +2,7 @@ package pickle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -72,9 +73,14 @@ func (d driver) Listen(_ context.Context, o transports.Options) (transports.Serv
 	path := filepath.Join(o.Dir, d.name+".sock")
 	l, err := net.Listen("unix", path)
 	if err == nil {
-		err = os.Chmod(path, 0o600)
+		if err = os.Chmod(path, 0o600); err != nil {
+			l.Close()
+		}
 	}
 	if err != nil {
+		if s.files != nil {
+			err = errors.Join(err, s.files.close())
+		}
 		return nil, fmt.Errorf("pickle: listen: %w", err)
 	}
 	s.accept(l)

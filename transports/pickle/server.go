@@ -26,7 +26,9 @@ type server struct {
 	lanes    []*lane
 	files    *files // nil where tensors travel through the socket
 	listener net.Listener
-	handlers sync.WaitGroup // accept loop and hellos
+	handlers sync.WaitGroup     // accept loop and hellos
+	greeting context.Context    // ends when no more workers are wanted
+	dismiss  context.CancelFunc // ends it
 	shutdown sync.Once
 }
 
@@ -44,6 +46,7 @@ type lane struct {
 
 func newServer(o transports.Options) *server {
 	s := &server{o: o, models: lend.NewModel(o.Down)}
+	s.greeting, s.dismiss = context.WithCancel(context.Background())
 	for range o.Lanes {
 		s.lanes = append(s.lanes, &lane{
 			connected: make(chan struct{}),
@@ -76,7 +79,7 @@ func (s *server) accept(l net.Listener) {
 
 // greet reads a worker's hello, connects its lane and says so, or says why not.
 func (s *server) greet(conn net.Conn) error {
-	ctx, cancel := context.WithTimeout(context.Background(), helloTimeout)
+	ctx, cancel := context.WithTimeout(s.greeting, helloTimeout)
 	defer cancel()
 	st := newStream(conn, s.o.Rec)
 	var h header
@@ -194,6 +197,7 @@ func (ln *lane) decodeUpdate(st *stream, id phase.ID, update *tensor.Package) er
 func (s *server) Shutdown(ctx context.Context) (err error) {
 	s.shutdown.Do(func() {
 		err = s.listener.Close()
+		s.dismiss()
 		for _, ln := range s.lanes {
 			ln.once.Do(func() {}) // no worker connects from here on
 			if ln.stream != nil && !ln.busy {

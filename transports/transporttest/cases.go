@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -235,6 +238,43 @@ func testShutdown(t *testing.T, tr transports.Transport) {
 	if err := s.server.Dispatch(t.Context(), 0, transports.Job{}); err == nil {
 		t.Error("dispatch after shutdown: got no error")
 	}
+}
+
+// testSilent: a stranger who connects and keeps silent does not hold up Shutdown.
+func testSilent(t *testing.T, tr transports.Transport) {
+	s := open(t, tr, small(t), 1)
+	for _, network := range []string{"unix", "unixpacket", "tcp"} {
+		for _, addr := range sockets(s) {
+			conn, err := net.Dial(network, addr)
+			if err == nil {
+				defer conn.Close()
+			}
+		}
+	}
+	check(t, s.workers[0].Close())
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.server.Shutdown(ctx) }()
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		t.Errorf("shutdown still waits after %v, though its context ended after 200ms", soon)
+	}
+}
+
+// sockets returns the addresses that may be connected to: the server's own, and
+// the names in the session's directory.
+func sockets(s *session) []string {
+	addrs := []string{s.server.Addr()}
+	entries, err := os.ReadDir(s.o.Dir)
+	check(s.t, err)
+	for _, e := range entries {
+		addrs = append(addrs, filepath.Join(s.o.Dir, e.Name()))
+	}
+	return addrs
 }
 
 // ignoreEOF turns the end that a worker must see into nil, and its absence into

@@ -91,6 +91,7 @@ func Run(t *testing.T, newTransport func() transports.Transport) {
 		{"misuse", testMisuse},
 		{"cancel", testCancel},
 		{"shutdown", testShutdown},
+		{"silent", testSilent},
 		{"strangers", testStrangers},
 		{"kill", testKill},
 		{"function", testFunction},
