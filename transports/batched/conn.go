@@ -60,7 +60,7 @@ func (w *wire) listen(a address) (*listener, error) {
 			return nil, err
 		}
 	}
-	return &listener{Listener: l, wire: w}, nil
+	return &listener{Listener: l, wire: w, open: map[*conn]bool{}}, nil
 }
 
 // dial opens a connection that counts.
@@ -80,21 +80,50 @@ func (w *wire) dial(ctx context.Context, a address) (net.Conn, error) {
 type listener struct {
 	net.Listener
 	wire *wire
+
+	mu   sync.Mutex
+	open map[*conn]bool // guarded by mu: connections that were accepted and not closed
+	over bool           // guarded by mu: nobody else is wanted
 }
 
 func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
+	raw, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	l.wire.opened.Add(1)
-	return &conn{Conn: c, wire: l.wire}, nil
+	c := &conn{Conn: raw, wire: l.wire, from: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[c] = true
+	if l.over {
+		_ = raw.Close() // gRPC finds that out by itself
+	}
+	return c, nil
+}
+
+// dismiss closes the connections that belong to no lane, those that come later
+// included. gRPC's own stop waits for whoever has not said a word yet.
+func (l *listener) dismiss() {
+	l.mu.Lock()
+	l.over = true
+	var strangers []*conn
+	for c := range l.open {
+		if !c.belongs() {
+			strangers = append(strangers, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range strangers {
+		_ = c.Close() // it is being given up
+	}
 }
 
 // A conn counts its bytes and knows whose it is.
 type conn struct {
 	net.Conn
 	wire *wire
+	from *listener // nil at the worker's end
 
 	mu   sync.Mutex
 	lane *lane // guarded by mu: set by the first request that names its sender
@@ -123,7 +152,19 @@ func (c *conn) belongsTo(l *lane) {
 	}
 }
 
+// belongs reports whether c is a connection of any lane.
+func (c *conn) belongs() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lane != nil
+}
+
 func (c *conn) Close() error {
+	if c.from != nil {
+		c.from.mu.Lock()
+		delete(c.from.open, c)
+		c.from.mu.Unlock()
+	}
 	c.mu.Lock()
 	if c.lane != nil && !c.shut {
 		c.lane.connected(-1)

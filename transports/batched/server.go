@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -53,6 +52,7 @@ type server struct {
 	served     methods
 	bodies     bodies
 	grpc       *grpc.Server
+	listener   *listener
 	serving    chan error // what Serve returned
 	changed    chan struct{}
 	closeOnce  sync.Once
@@ -121,7 +121,8 @@ func newServer(cfg config, o transports.Options) (*server, error) {
 }
 
 // start serves what comes in through l.
-func (s *server) start(l net.Listener) {
+func (s *server) start(l *listener) {
+	s.listener = l
 	s.grpc = grpc.NewServer(
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ReadBufferSize(ioBuffer),
@@ -223,6 +224,7 @@ func (s *server) shutdown(ctx context.Context) error {
 		}
 		break
 	}
+	s.listener.dismiss()
 	stop := context.AfterFunc(ctx, s.grpc.Stop) // which makes GracefulStop return
 	s.grpc.GracefulStop()
 	stop()
