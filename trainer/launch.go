@@ -52,13 +52,14 @@ const (
 )
 
 // NewProcesses returns the launcher of real worker processes: it runs this
-// executable again, and [Host.MaybeWorker] takes over there.
-func NewProcesses() (Launcher, error) {
+// executable again, and [Host.MaybeWorker] takes over there. Process n is pinned
+// to the processors cpus[n], round and round; without any, none is pinned.
+func NewProcesses(cpus ...[]int) (Launcher, error) {
 	name, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("trainer: find the executable to start workers from: %w", err)
 	}
-	p := &processes{path: name, start: make(chan func()), done: make(chan struct{})}
+	p := &processes{path: name, cpus: cpus, start: make(chan func()), done: make(chan struct{})}
 	go p.starter()
 	return p, nil
 }
