@@ -48,6 +48,10 @@ soak: ## the long versions of tests: hundreds of kills, 100,000 messages, 1,000 
 bench: ## the benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench . -benchtime 20x ./bench
 
+.PHONY: pr-report
+pr-report: ## BASE=main: what this change does to the numbers, as Markdown in pr-report/
+	BASE=$(BASE) scripts/pr-report
+
 # The versions of the generators stand in comments, which may differ.
 .PHONY: drift
 drift:
