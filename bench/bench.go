@@ -60,15 +60,20 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	now, cancel := bounded(ctx)
 	defer cancel()
 	err := r.cycles(now, ctx)
+	if err == nil && ctx.Err() == nil {
+		err = r.profiles(now, ctx)
+		if err != nil && ctx.Err() == nil {
+			return r.finish(), err // all that was measured is complete
+		}
+	}
 	switch {
-	case ctx.Err() != nil: // what failed after that was broken off
-		r.result.Partial, err = fmt.Sprint(context.Cause(ctx)), nil
+	case ctx.Err() != nil:
+		r.result.Partial = fmt.Sprint(context.Cause(ctx))
+		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
+			err = nil // what was broken off has not failed
+		}
 	case err != nil:
 		r.result.Partial = err.Error()
-	default:
-		if err = r.profiles(now, ctx); ctx.Err() != nil {
-			r.result.Partial, err = fmt.Sprint(context.Cause(ctx)), nil
-		}
 	}
 	return r.finish(), err
 }
@@ -260,24 +265,42 @@ func (r *run) limits(ctx context.Context) []func() error {
 	return tasks
 }
 
-// finished reports whether c needs no more blocks, and notes why.
+// finished reports whether c needs no more blocks, and notes why. Cells that are
+// compared with each other, of two builds or a canary's, end together: blocks
+// that one of them had alone would hold what the machine did only then.
 func (r *run) finished(c *cell) bool {
+	if c.result.Stopped != "" {
+		return true
+	}
+	why := r.enough(c)
+	if why == "" {
+		return false
+	}
+	for _, d := range r.cells {
+		if d != c && d.result.ID() == c.result.ID() && d.result.Stopped == "" && r.enough(d) == "" {
+			return false
+		}
+	}
+	c.result.Stopped = why
+	return true
+}
+
+// enough says why c alone needs no more blocks, or nothing if it does.
+func (r *run) enough(c *cell) string {
 	n := len(c.result.Blocks)
 	switch {
-	case c.result.Stopped != "":
-		return true
 	case n < r.Plan.Blocks:
-		return false
+		return ""
 	case r.Plan.Rounds > 0:
-		c.result.Stopped = "rounds"
+		return "rounds"
 	case r.precise(c):
-		c.result.Stopped = "precision"
+		return "precision"
 	case c.spent >= r.Plan.Time:
-		c.result.Stopped = "time"
+		return "time"
 	case n >= mostBlocks*r.Plan.Blocks: // rounds so short that a block has too few of them to use its time
-		c.result.Stopped = "blocks"
+		return "blocks"
 	}
-	return c.result.Stopped != ""
+	return ""
 }
 
 // mostBlocks bounds the blocks of a cell as a multiple of those planned.
