@@ -56,6 +56,9 @@ func (c *chain) run(ctx context.Context, more func(round int, took time.Duration
 			return err
 		}
 		for _, client := range roster.clients {
+			if ctx.Err() != nil { // a round of many clients takes long
+				return ctx.Err()
+			}
 			if err := tensor.Train(update, model, tensor.Key{Seed: c.seed, Round: round, Client: client.ID}); err != nil {
 				return err
 			}

@@ -100,10 +100,17 @@ func (p Plan) Validate() error {
 	return nil
 }
 
+// maxClients bounds a round: its samples have to fit into memory.
+const maxClients = 100_000
+
 func (s Spec) validate() error {
 	switch {
 	case s.Workers < 1:
 		return fmt.Errorf("--workers %d: want at least 1", s.Workers)
+	case s.Workers > trainer.MaxWorkers:
+		return fmt.Errorf("--workers %d: want at most %d", s.Workers, trainer.MaxWorkers)
+	case s.Clients > maxClients:
+		return fmt.Errorf("--clients %d: want at most %d", s.Clients, maxClients)
 	case s.Clients < 1:
 		return fmt.Errorf("--clients %d: want at least 1", s.Clients)
 	case s.PerProcess < 1:

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/report"
-	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 )
 
@@ -66,7 +65,7 @@ func (a *app) listModels() {
 	for _, m := range models.List() {
 		size := ""
 		if m.Tensors > 0 {
-			size = fmt.Sprintf("%d tensors, %s: ", m.Tensors, tensor.FormatBytes(m.Bytes))
+			size = fmt.Sprintf("%d tensors, %.4g MB: ", m.Tensors, float64(m.Bytes)/1e6)
 		}
 		fmt.Fprintf(a.out, "%-20s %s%s\n", m.Name, size, m.About)
 	}

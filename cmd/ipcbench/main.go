@@ -19,6 +19,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
+	"ipcbench/bench/machine"
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
 )
@@ -141,6 +142,7 @@ gRPC and HTTP, with real processes and real model shapes, every byte proved.
   ipcbench run --transport pickle,shm-slab --model resnet18 --clients 4
   ipcbench list transports                      what can be compared, and how
   ipcbench report --format md FILE              a result again, as Markdown`),
+		Version:       machine.Read().Commit,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -73,7 +73,7 @@ Without any flag, a choice of cells is measured in --quick mode.`),
 	fs.BoolVar(&f.quick, "quick", false, "a rough answer: few short blocks")
 	fs.BoolVar(&f.thorough, "thorough", false, "a sure answer: many long blocks")
 	fs.DurationVar(&plan.Time, "time", plan.Time, "the most measured time for each cell")
-	fs.IntVar(&plan.Rounds, "rounds", 0, "timed rounds of each cell, instead of --time")
+	fs.IntVar(&plan.Rounds, "rounds", 0, "timed rounds of each cell, instead of --time, rounded up to whole blocks")
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "the fewest blocks of each cell: sessions of fresh processes")
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "rounds of a block that do not count, besides the first two")
 	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "stop a cell when its median round is known this well (0.05 is ±5 %)")
@@ -139,6 +139,9 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 		if given(name) {
 			take()
 		}
+	}
+	if plan.Rounds > 0 && !given("blocks") {
+		plan.Blocks = max(1, min(plan.Blocks, plan.Rounds)) // a block has at least one
 	}
 	if f.against != "" && !given("blocks") {
 		plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks)

@@ -202,7 +202,7 @@ func await(ts *testscript.TestScript, what string, ok func() bool) {
 // signal SIGNAL NAME sends a signal to the command, and signal SIGNAL worker N
 // to a worker process, once there is one.
 func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
-	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}
+	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: signal SIGNAL NAME|worker N")
 	}

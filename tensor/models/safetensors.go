@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"ipcbench/tensor"
@@ -55,6 +57,9 @@ type file struct {
 
 // open reads the header of the safetensors file at path.
 func open(path string) (*Model, error) {
+	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return nil, fmt.Errorf("model: %q: a path that cannot be printed names no cell of a result", path)
+	}
 	// Stat before Open: opening a pipe would wait for a writer.
 	if info, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
