@@ -1,11 +1,17 @@
 package bench
 
 import (
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"ipcbench/bench/stat"
+	"ipcbench/profile"
+	"ipcbench/profile/capture"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -52,7 +58,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	defer launcher.Close()
 	ctx := b.Context()
 	chain := &chain{model: cell.Model, clients: cell.Clients, seed: plan.Seed}
-	s := &session{cell: cell, plan: plan, chain: chain, roster: roster(cell.Clients), block: &Block{}}
+	s := &session{cell: cell, plan: plan, chain: chain, roster: roster(cell.Clients), block: &Block{}, profiling: benchProfiling(cell)}
 	if err := s.start(ctx, launcher); err != nil {
 		b.Fatal(err)
 	}
@@ -67,22 +73,69 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	if err == nil {
 		err = next() // warm
 	}
+	if err == nil && s.profiling != nil {
+		err = s.enter(ctx, trainer.Timed)
+	}
 	b.SetBytes(int64(2 * cell.Model.Layout.Payload() * cell.Clients))
 	for err == nil && b.Loop() {
 		err = next()
 	}
 	b.StopTimer()
 	if err == nil {
+		err = s.enter(ctx, trainer.Outside)
+	}
+	outside := s.pool.Recorder().Outside()
+	if err == nil {
 		err = chain.extend(ctx, time.Hour, 1, n, n)
 	}
 	if err == nil {
 		err = s.check(n - 1)
 	}
+	outside.End()
 	s.windows = s.windows[2:]
 	if err := s.finish(err); err != nil {
+		b.Fatal(err)
+	}
+	if err := keepWorkers(b.Name(), s); err != nil {
 		b.Fatal(err)
 	}
 	for unit, ns := range map[string][]int64{"down-ns": s.block.Down, "train-ns": s.block.Train, "up-ns": s.block.Up} {
 		b.ReportMetric(stat.Median(seconds(ns))*1e9, unit)
 	}
+}
+
+// profileDirEnv names the folder for the CPU profiles of workers.
+const profileDirEnv = "IPCBENCH_PROFILE_DIR"
+
+// benchProfiling labels the server's profile if go test -cpuprofile takes one,
+// and profiles the workers if a folder for that is given.
+func benchProfiling(cell Spec) *trainer.Profiling {
+	p := &trainer.Profiling{Transport: cell.Variant.String(), Model: cell.Model.Name, Workers: true}
+	switch f := flag.Lookup("test.cpuprofile"); {
+	case os.Getenv(profileDirEnv) != "":
+		p.Kinds = []string{capture.CPU}
+	case f == nil || f.Value.String() == "":
+		return nil
+	}
+	return p
+}
+
+// keepWorkers writes what the workers of a benchmark have profiled.
+func keepWorkers(name string, s *session) error {
+	dir := os.Getenv(profileDirEnv)
+	if dir == "" || s.cell.inside() {
+		return nil
+	}
+	var parts []profile.Part
+	for i, w := range s.report.Workers {
+		parts = append(parts, profile.Part{Process: trainer.WorkerName(i), Pieces: w.Profiles})
+	}
+	p, err := profile.Merge(profile.Meta{
+		Kind: capture.CPU, Transport: s.cell.Variant.String(), Model: s.cell.Model.Name, Workers: s.cell.Workers, Clients: s.cell.Clients,
+		Blocks: 1, Rounds: len(s.windows), Delivered: int64(2*s.cell.Model.Layout.Payload()*s.cell.Clients) * int64(len(s.windows)),
+	}, parts)
+	if err != nil {
+		return err
+	}
+	return ReplaceFile(filepath.Join(dir, strings.ReplaceAll(name, "/", ",")+".workers.cpu.pb.gz"), p.Write)
 }

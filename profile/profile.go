@@ -174,7 +174,8 @@ func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar })
 }
 
-// raw makes a Profile of one that ipcbench has labelled but not merged.
+// raw makes a Profile of one that go test has taken of a benchmark's server, which
+// ipcbench has labelled but not merged.
 func raw(p *pprof.Profile) (*Profile, error) {
 	ours := false
 	for _, s := range p.Sample {
@@ -183,7 +184,7 @@ func raw(p *pprof.Profile) (*Profile, error) {
 	if !ours {
 		return nil, errors.New("a profile, but not one of ipcbench: no sample has its labels")
 	}
-	tidy(p, nil)
+	tidy(p, map[string]string{phase.LabelProcess: phase.ServerProcess}) // whose own process it is
 	return of(Meta{Kind: capture.CPU}, p)
 }
 

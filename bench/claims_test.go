@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/profile"
+	"ipcbench/profile/capture"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+)
+
+// profiledSession runs one profiled block of a variant.
+func profiledSession(t *testing.T, h trainer.Host, variant string, most time.Duration) *session {
+	t.Helper()
+	v, err := transports.Parse(variant, h.Transports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := models.Parse("uniform:4MiB/10")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := DefaultPlan(Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: trainer.DefaultDepth}
+	launcher := trainer.NewGoroutines(h)
+	if !cell.inside() {
+		if launcher, err = trainer.NewProcesses(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer launcher.Close()
+	const rounds = 200
+	s := &session{
+		cell: cell, plan: plan, chain: &chain{model: m, clients: cell.Clients, seed: plan.Seed}, roster: roster(cell.Clients), block: &Block{},
+		profiling: &trainer.Profiling{Transport: v.String(), Model: m.Name, Kinds: []string{capture.CPU}},
+	}
+	if err := s.chain.extend(t.Context(), most, cell.Workers, 8, rounds); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.run(t.Context(), t.Context(), launcher, limits{time: most}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestClaims: each transport copies a byte as often as its package comment says,
+// and nine tenths of the samples in transport code have a phase.
+func TestClaims(t *testing.T) {
+	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
+	var parts []profile.Part
+	for _, tt := range []struct {
+		variant      string
+		ours, kernel float64 // copies of a byte, one way
+	}{
+		{"inproc", 0, 0},
+		{"pickle", 0, 2},  // gob's own two are in the library
+		{"storage", 0, 2}, // to the page cache, and from it
+		{"shm-tensor", 0, 0},
+		{"shm-slab", 0, 0},
+		{"shm-slab:copy=in", 1, 0},
+		{"grpc-tensor", 1, 2}, // from frames into place
+		{"grpc-batch", 1, 2},
+		{"grpc-stream", 1, 2},
+		{"http", 0, 2}, // read into place
+		{"http:body=json", 1, 2 * 4. / 3}, // base64 of it
+		{"http-shm", 0, 0},
+	} {
+		s := profiledSession(t, h, tt.variant, 60*time.Millisecond)
+		payload := float64(2*s.cell.Model.Layout.Payload()*s.cell.Clients) * float64(len(s.windows))
+		if got := float64(s.block.Counts()[phase.Copied]) / payload; math.Abs(got-tt.ours) > 0.01 {
+			t.Errorf("%s: %.3f copies of a byte by our code, want %v", tt.variant, got, tt.ours)
+		}
+		kernel := int64(0)
+		for _, p := range append([]Process{s.block.Server}, s.block.Workers...) {
+			if p.Usage.IO == nil {
+				t.Skip("the kernel keeps no I/O accounting")
+			}
+			kernel += p.Usage.IO.ReadBytes + p.Usage.IO.WrittenBytes
+		}
+		if got := float64(kernel) / payload; math.Abs(got-tt.kernel) > 0.02*max(1, tt.kernel) {
+			t.Errorf("%s: %.3f copies of a byte by the kernel, want %.2f", tt.variant, got, tt.kernel)
+		}
+		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: s.report.Server.Profiles})
+		for i, w := range s.report.Workers {
+			parts = append(parts, profile.Part{Process: trainer.WorkerName(i), Pieces: w.Profiles})
+		}
+	}
+	p, err := profile.Merge(profile.Meta{Kind: capture.CPU}, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := profile.Summarize(p, 5)
+	if sum.Transport == 0 || float64(sum.Attributed) < 0.9*float64(sum.Transport) {
+		t.Errorf("%d of %d ns in transport code have a phase, want 90 %%", sum.Attributed, sum.Transport)
+	}
+	t.Logf("%d ms in all, %d ms of it in transport code, %d ms of that with a phase", sum.Total/1e6, sum.Transport/1e6, sum.Attributed/1e6)
+}
