@@ -32,6 +32,7 @@ const (
 	Send            // transport: moving bytes out
 	Wait            // transport: waiting for the peer
 	Queue           // transport: a request that waits for a free handler
+	Serve           // transport: answering a request, besides what the other phases do for it; in profiles alone
 	Read            // transport: moving bytes in
 	Decode          // transport: making tensors of bytes
 	Copy            // transport: copying between heap and shared memory
@@ -40,7 +41,7 @@ const (
 
 var names = [lastPhase + 1]string{
 	"none", "round", "spawn", "reserve", "publish", "dispatch", "receive", "lend", "train", "submit", "collect", "fold", "release", "stop",
-	"encode", "send", "wait", "queue", "read", "decode", "copy",
+	"encode", "send", "wait", "queue", "serve", "read", "decode", "copy",
 }
 
 // Phases returns all phases but None, in order.

@@ -63,13 +63,11 @@ var calls = []rule{
 	{"google.golang.org/grpc/internal/transport.(*http2Server).write", "", phase.Send},
 	{"google.golang.org/grpc/internal/transport.(*ServerStream).SendHeader", "", phase.Send},
 	{"google.golang.org/grpc/internal/transport.(*ServerStream).WriteStatus", "", phase.Send},
-	{"google.golang.org/grpc.(*Server).processUnaryRPC", "", phase.Queue},     // a request on its way to our handler,
-	{"google.golang.org/grpc.(*Server).processStreamingRPC", "", phase.Queue}, // and back
-	{"google.golang.org/grpc.(*Server).handleStream", "", phase.Queue},
+	{"google.golang.org/grpc.(*Server).handleStream", "", phase.Serve}, // a request on its way to our handler, and back
 	// net/http's server around a handler.
 	{"net/http.(*conn).readRequest", "", phase.Read},
 	{"net/http.(*response).finishRequest", "", phase.Send},
-	{"net/http.(*conn).serve", "", phase.Queue},
+	{"net/http.(*conn).serve", "", phase.Serve},
 	{"ipcbench/tensor.(*Package).Release", "", phase.Release},
 	{"ipcbench/tensor.(*Average).", "", phase.Fold},
 	{"ipcbench/tensor.Train", "", phase.Train},

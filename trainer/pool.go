@@ -320,11 +320,14 @@ func (p *Pool) Enter(ctx context.Context, w Window) error {
 // does between two rounds of a window is not taken for a part of them. The
 // workers are idle then.
 func (p *Pool) EnterServer(w Window) error {
-	p.endOutside()
-	if w == Outside {
+	if w == Outside && p.meter.window != w {
 		p.outside = p.rec.Outside() // a profile goes on, and leaves this out
 	}
-	return p.meter.enter(w)
+	err := p.meter.enter(w)
+	if w != Outside {
+		p.endOutside()
+	}
+	return err
 }
 
 func (p *Pool) endOutside() {
