@@ -1,12 +1,15 @@
 #!/bin/sh
-# Regenerates federationpb from federation.proto. It needs protoc 3.21 or later
-# (Debian: protobuf-compiler); the two plugins come from tools.mod.
+# Regenerates federationpb from federation.proto, or writes what it would be to
+# the folder that is its argument. It needs protoc 3.21 (Debian:
+# protobuf-compiler); the two plugins come from tools.mod.
 set -eu
 cd "$(dirname "$0")"
+out=${1:-federationpb}
 root=$(go list -m -f '{{.Dir}}')
+plugin() { go tool -modfile="$root/tools.mod" -n "$1"; }
 protoc \
-	--plugin=protoc-gen-go="$(go tool -modfile="$root/tools.mod" -n protoc-gen-go)" \
-	--plugin=protoc-gen-go-grpc="$(go tool -modfile="$root/tools.mod" -n protoc-gen-go-grpc)" \
-	--go_out=federationpb --go_opt=paths=source_relative \
-	--go-grpc_out=federationpb --go-grpc_opt=paths=source_relative \
+	--plugin=protoc-gen-go="$(plugin protoc-gen-go)" \
+	--plugin=protoc-gen-go-grpc="$(plugin protoc-gen-go-grpc)" \
+	--go_out="$out" --go_opt=paths=source_relative \
+	--go-grpc_out="$out" --go-grpc_opt=paths=source_relative \
 	federation.proto

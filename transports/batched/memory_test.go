@@ -42,6 +42,30 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
+// TestNothingKept: O24. A session that is over keeps nothing of its memory alive.
+func TestNothingKept(t *testing.T) {
+	for _, variantName := range []string{"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-stream:conn=per-call"} {
+		before := heap()
+		t.Run(variantName, func(t *testing.T) { // the rig ends with its test
+			r := open(t, variantName, layoutOf(t, 1<<21), 1) // 8 MiB
+			r.round(0, 4)
+		})
+		if kept := heap() - before; kept > 4<<20 {
+			t.Errorf("%s: %d bytes are still alive", variantName, kept)
+		}
+	}
+}
+
+// heap returns the bytes that are alive.
+func heap() int {
+	for range 3 { // pools let go of what they hold after two
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
 // TestFlatMemory: O24, O19. With 8 clients of 64 MB the server's memory stays
 // within lanes × depth updates and two models, and is flat over 200 rounds.
 func TestFlatMemory(t *testing.T) {
@@ -60,7 +84,9 @@ func TestFlatMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		debug.FreeOSMemory()
+		for range 3 { // pools let go of what they hold after two collections
+			debug.FreeOSMemory()
+		}
 		base := resident(t)
 		p, err := trainer.Open(t.Context(), trainer.Config{
 			Variant: transports.Variant{Transport: tr, Settings: settings},

@@ -1,0 +1,35 @@
+package batched
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestGenerated: the committed code is what federation.proto says.
+func TestGenerated(t *testing.T) {
+	version, err := exec.Command("protoc", "--version").Output()
+	if err != nil || !strings.HasPrefix(string(version), "libprotoc 3.21.") {
+		t.Skipf("skipped: no protoc 3.21 (Debian: protobuf-compiler): %s %v", version, err)
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("./generate.sh", dir).CombinedOutput(); err != nil {
+		t.Fatalf("generate.sh: %v\n%s", err, out)
+	}
+	for _, name := range []string{"federation.pb.go", "federation_grpc.pb.go"} {
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("federationpb", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("federationpb/%s is out of date: run make generate", name)
+		}
+	}
+}
