@@ -318,7 +318,7 @@ func TestFlame(t *testing.T) {
 	var b bytes.Buffer
 	check(t, WriteFlame(&b, merged(t)))
 	page := b.String()
-	for _, want := range []string{"<html", "encoding/gob.(*Decoder).Decode", "worker-0", "decode", "</html>"} {
+	for _, want := range []string{"<html", "<h1>cpu of pickle cnn workers=1 clients=2</h1>", "encoding/gob.(*Decoder).Decode", "worker-0", "decode", "</html>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

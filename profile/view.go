@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -49,12 +50,19 @@ func flame(p *Profile) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The bar at the top has links to pprof's other pages, which are not there.
-	head := []byte("</head>")
-	if !bytes.Contains(page, head) {
-		return nil, errors.New("pprof's page has no head")
+	// The bar at the top has links to pprof's other pages, which are not there: the
+	// title takes its place.
+	title := html.EscapeString(p.Title())
+	for _, change := range []struct{ old, new string }{
+		{"</head>", "<style>" + pageStyle + "</style></head>"},
+		{`<h1><a href="./">pprof</a></h1>`, "<h1>" + title + "</h1>"},
+	} {
+		if !bytes.Contains(page, []byte(change.old)) {
+			return nil, fmt.Errorf("pprof's page has no %s", change.old)
+		}
+		page = bytes.Replace(page, []byte(change.old), []byte(change.new), 1)
 	}
-	return bytes.Replace(page, head, []byte("<style>"+pageStyle+"</style></head>"), 1), nil
+	return page, nil
 }
 
 const pageStyle = ".header > * { display: none } .header > .title { display: block }"

@@ -304,7 +304,7 @@ func (f profileFlags) read(path string) ([]found, error) {
 	case len(have) == 0:
 		return nil, hinted{usagef("%s: the run was not profiled", path), "ipcbench run --profile cpu"}
 	case !have[f.kind]:
-		return nil, usagef("%s: no profile of kind %s: there are %s", path, f.kind, kindNames(func(k capture.Kind) bool { return have[k.Name] }))
+		return nil, usagef("%s: no profile of kind %s: the run has %s", path, f.kind, kindNames(func(k capture.Kind) bool { return have[k.Name] }))
 	}
 	return nil, hinted{usagef("%s: no profiled cell matches --transport and --model", path), "ipcbench profile top " + path + " lists all"}
 }

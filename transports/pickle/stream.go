@@ -67,7 +67,9 @@ type reader struct{ s *stream }
 func (r reader) Read(b []byte) (int, error) {
 	s := r.s
 	start := phase.Now()
+	mark := s.rec.Mark(phase.Read)
 	n, err := s.conn.Read(b)
+	mark.End()
 	s.received.Add(n)
 	s.readLast = phase.Now()
 	switch {

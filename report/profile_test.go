@@ -1,0 +1,171 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/phase"
+	"ipcbench/phase/usage"
+	"ipcbench/profile"
+)
+
+// profiledResult is a result of the control, of a transport that copies nothing,
+// and of one whose library copies a byte as often as the kernel does.
+func profiledResult() *bench.Result {
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb}
+	r := &bench.Result{Floors: []bench.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}}}}}
+	for _, c := range []struct {
+		name           string
+		memmove        int64 // ns
+		copied, kernel int64 // a round
+	}{{"inproc", 0, 0, 1000}, {"shm-slab", 0, 0, 2000}, {"pickle", 200 * ms, 0, 400 * mb}, {"grpc", 10 * ms, 200 * mb, 400 * mb}} {
+		cell := plainCell(c.name, m, 1, 1, 10, 10, 10)
+		for i := range cell.Blocks {
+			b := &cell.Blocks[i]
+			rounds := int64(len(b.Round))
+			b.Server.Counts = map[string]int64{phase.Copied: c.copied * rounds}
+			b.Server.Usage.IO = &usage.IO{ReadBytes: c.kernel * rounds / 2, WrittenBytes: c.kernel * rounds / 2}
+			for w := range b.Workers {
+				b.Workers[w].Usage.IO = &usage.IO{}
+			}
+		}
+		meta := profile.Meta{Kind: "cpu", Transport: c.name, Model: m.Name, Workers: 1, Clients: 1, Blocks: 2, Rounds: 1, Delivered: 200 * mb}
+		cell.Profiles = []bench.Profile{
+			{Kind: "cpu", Files: []string{"r.profiles/x"}, Blocks: 2, Rounds: 1, Slowdown: 0.031, Summary: &profile.Summary{
+				Meta: meta, Unit: "s", Total: 400 * ms, Transport: 200 * ms, Attributed: 190 * ms, Memmove: c.memmove,
+				Phases: []profile.Split{
+					{Name: "train", Flat: 200 * ms, Cum: 200 * ms},
+					{Name: "decode", Flat: 150 * ms, Cum: 150 * ms, Server: 75 * ms, Functions: []profile.Function{
+						{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", Flat: 120 * ms, Cum: 120 * ms},
+						{Name: "example.org/a/b.generic[go.shape.float32]", Flat: 30 * ms, Cum: 60 * ms},
+						{Name: "never.shown", Cum: 150 * ms},
+					}},
+					{Name: "garbage collection", Rest: true, Flat: 50 * ms, Cum: 50 * ms},
+				},
+			}},
+			{Kind: "allocs", Files: []string{"r.profiles/y"}, Blocks: 2, Rounds: 1, Slowdown: -0.001, Summary: &profile.Summary{
+				Meta: meta, Unit: "B", Total: 300 * mb, Functions: []profile.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * mb, Cum: 300 * mb}},
+			}},
+		}
+		r.Cells = append(r.Cells, cell)
+	}
+	return r
+}
+
+// lines returns the lines of a section, with spaces squeezed.
+func lines(t *testing.T, s section) []string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.text(&b); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range strings.Lines(b.String()) {
+		all = append(all, strings.Join(strings.Fields(line), " "))
+	}
+	return all
+}
+
+func wantLines(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	text := "\n" + strings.Join(got, "\n") + "\n"
+	for _, w := range want {
+		if !strings.Contains(text, "\n"+w+"\n") {
+			t.Errorf("no line %q in:\n%s", w, text)
+		}
+	}
+}
+
+// TestProfileTables: the phase split, the heaviest functions of the heaviest phase
+// that is not the work, where memory is allocated, and what the profiles cost.
+func TestProfileTables(t *testing.T) {
+	wantLines(t, lines(t, profileTables(newView(profiledResult()))),
+		"pickle 2.00 19 % 95 % +3.1 % train 50 %, decode 38 %, garbage collection 12 %",
+		"pickle decode runtime.memmove in gob.(*Decoder).readMessage 80 % 80 % 30 %",
+		"b.generic[...] 20 % 40 % 7.5 %",
+		"pickle saferio.ReadData in gob.(*Decoder).readMessage 1.50 100 %",
+		"cpu +3.1 %, allocs -0.1 %.",
+	)
+	plain := profiledResult()
+	for i := range plain.Cells {
+		plain.Cells[i].Profiles = nil
+	}
+	if s := profileTables(newView(plain)); !s.empty() {
+		t.Errorf("a run without profiles: %+v", s)
+	}
+}
+
+// TestCopyTables: zero-copy stands where the counts say so, and nowhere else.
+func TestCopyTables(t *testing.T) {
+	got := lines(t, copyTables(newView(profiledResult())))
+	wantLines(t, got,
+		"inproc 0.00 0.00 0.00 zero-copy",
+		"shm-slab 0.00 0.00 0.00 zero-copy",
+		"pickle 0.00 2.00 2.00 2.00 in libraries",
+		"grpc 1.00 2.00 0.10 counted more than memmove can have done: copies in cache",
+	)
+}
+
+func TestWriteProfile(t *testing.T) {
+	s := profiledResult().Cells[2].Profiles[0].Summary
+	var text, md bytes.Buffer
+	if err := WriteProfile(&text, false, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"cpu of pickle even workers=1 clients=1: 400 s", "(garbage collection)", "runtime.memmove in gob.(*Decoder).readMessage", "50 % of it in transport code, of which 95 % has a phase."} {
+		want = strings.Replace(want, "400 s", "400 ms in 1 round of 2 blocks, 200 MB delivered", 1)
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in:\n%s", want, &text)
+		}
+	}
+	if err := WriteProfile(&md, true, s); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(md.String(), "### cpu of pickle") || !strings.Contains(md.String(), `gob.(\*Decoder).readMessage`) {
+		t.Errorf("got:\n%s", &md)
+	}
+}
+
+// TestTimeline: spans of a lane nest on one track, and what overlaps them has a
+// track of its own.
+func TestTimeline(t *testing.T) {
+	c := plainCell("grpc", models["cnn"], 1, 1, 10)
+	c.Blocks[0].Timeline = &bench.Timeline{
+		Processes: []string{"server", "worker-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
+		Process: []int{0, 0, 0, 1}, Lane: []int{0, 0, 0, 0}, Client: []int{2, 2, -1, 2},
+		Phase: []string{"decode", "collect", "read", "train"},
+		Start: []int64{200, 100, 500, 0}, End: []int64{300, 600, 900, 400},
+	}
+	var b bytes.Buffer
+	if err := WriteTimeline(&b, c); err != nil {
+		t.Fatal(err)
+	}
+	var trace struct{ TraceEvents []event }
+	if err := json.Unmarshal(b.Bytes(), &trace); err != nil {
+		t.Fatal(err)
+	}
+	type place struct{ pid, tid int }
+	at, names := map[string]place{}, map[place]string{}
+	for _, e := range trace.TraceEvents {
+		switch {
+		case e.Type == "X":
+			at[e.Name] = place{e.PID, e.TID}
+		case e.Name == "thread_name":
+			names[place{e.PID, e.TID}] = e.Args["name"].(string)
+		}
+	}
+	for span, want := range map[string]string{"round 4": "rounds", "collect": "lane 0", "decode": "lane 0", "read": "lane 0, meanwhile", "train": "lane 0"} {
+		if got := names[at[span]]; got != want {
+			t.Errorf("%s is on track %q, want %q", span, got, want)
+		}
+	}
+	if at["collect"].pid == at["train"].pid {
+		t.Error("server and worker are one process")
+	}
+	if err := WriteTimeline(&b, plainCell("pickle", models["cnn"], 1, 1, 10)); err == nil {
+		t.Error("a cell without spans makes a timeline")
+	}
+}
