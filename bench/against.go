@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -86,6 +87,13 @@ func (o cellOrder) spec(all []transports.Transport) (Spec, error) {
 	return s, s.validate()
 }
 
+// ProbeBuild reports why the executable exe cannot be the other build of an
+// interleaved run.
+func ProbeBuild(ctx context.Context, exe string) error {
+	_, err := ask(ctx, ctx, exe, order{Schema: Schema})
+	return err
+}
+
 // addBuilds adds all cells of both builds, but for those that the other one does
 // not know.
 func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
@@ -121,7 +129,7 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	asked := c.order()
 	o := order{Schema: Schema, Cell: &asked, Plan: r.Plan, Slow: r.slow(c)}
-	exe := "/proc/self/exe" // also if the file was replaced
+	exe := self
 	if c.build == nil {
 		if len(c.chain.hashes) == 0 {
 			r.progress("floor work "+c.Model.Name, 0)
@@ -152,6 +160,9 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	return a.Pings, b.validate(c.Clients)
 }
 
+// self is this build, also if the file that it was started from was replaced.
+const self = "/proc/self/exe"
+
 // most of an answer that is read: a block has some hundred rounds.
 const largestAnswer = 256 << 20
 
@@ -166,6 +177,9 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, exe, BlockCommand)
+	if exe == self {
+		cmd.Args[0] = os.Args[0]
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt from the terminal is for this process
 	cmd.WaitDelay = time.Second
 	var stdout capped

@@ -187,6 +187,11 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err := o.Profiling.Check(o); err != nil {
 		return usageError{err}
 	}
+	if f.against != "" {
+		if err := bench.ProbeBuild(ctx, f.against); err != nil {
+			return hinted{usagef("--against: %w", err), "go build -o FILE ./cmd/ipcbench makes one, in a checkout of the other commit"}
+		}
+	}
 	if f.dry {
 		return a.dryRun(ctx, o)
 	}
