@@ -69,7 +69,7 @@ func TestClaims(t *testing.T) {
 		{"grpc-tensor", 1, 2}, // from frames into place
 		{"grpc-batch", 1, 2},
 		{"grpc-stream", 1, 2},
-		{"http", 0, 2}, // read into place
+		{"http", 0, 2},                    // read into place
 		{"http:body=json", 1, 2 * 4. / 3}, // base64 of it
 		{"http-shm", 0, 0},
 	} {
