@@ -30,6 +30,7 @@ vet:
 .PHONY: lint
 lint:
 	$(TOOL) staticcheck $(PACKAGES)
+	$(TOOL) actionlint .github/workflows/*.yml
 
 .PHONY: test
 test: ## the tests
