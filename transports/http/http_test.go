@@ -111,7 +111,9 @@ func TestAllocations(t *testing.T) {
 		}
 		small, large, many := cost(1, 100), cost(1, 4<<20), cost(500, 100)
 		t.Log(variant, ":", small, "allocations a round with 1 small tensor,", large, "with 1 of 4 MiB,", many, "with 500 small ones")
-		if most := small + 20; large > most || many > most {
+		// What grew would grow by 500. Pools that the collector empties, and under the
+		// race detector lose things on purpose, take some dozens.
+		if most := small + 100; large > most || many > most {
 			t.Errorf("%s: %s", variant, fmt.Sprintf("%v allocations with 1 small tensor, %v with 1 of 4 MiB, %v with 500 small ones", small, large, many))
 		}
 	}

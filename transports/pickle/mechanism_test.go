@@ -1,0 +1,220 @@
+package pickle_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ipcbench/phase"
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/pickle"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pair is a server and one worker in this process.
+type pair struct {
+	server transports.Server
+	worker transports.Worker
+	rec    *phase.Recorder
+}
+
+func open(t *testing.T, text string, l *tensor.Layout) pair {
+	t.Helper()
+	v, err := transports.Parse(text, []transports.Transport{pickle.Pipe(), pickle.Files()})
+	check(t, err)
+	dir, err := scratch.New(os.TempDir())
+	check(t, err)
+	p := pair{rec: phase.NewRecorder(1000)}
+	o := transports.Options{
+		Down: l, Up: l, Lanes: 1, Clients: 4, Depth: 2, Dir: dir.Path(), Settings: v.Settings, Rec: p.rec,
+	}
+	p.server, err = v.Transport.Listen(t.Context(), o)
+	check(t, err)
+	p.worker, err = v.Transport.Dial(t.Context(), p.server.Addr(), 0, o)
+	check(t, err)
+	t.Cleanup(func() {
+		check(t, p.worker.Close())
+		check(t, p.server.Shutdown(context.Background()))
+		check(t, dir.Close())
+	})
+	return p
+}
+
+// round carries one job; during is called while the worker trains, after while
+// its update is out.
+func (p pair) round(t *testing.T, j transports.Job, during, after func()) {
+	t.Helper()
+	failed := make(chan error, 1)
+	training, trained := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(failed)
+		_, model, err := p.worker.Receive(t.Context())
+		if err != nil {
+			failed <- err
+			return
+		}
+		close(training)
+		<-trained
+		u, err := p.worker.Reserve()
+		if err == nil {
+			if err = tensor.Train(u, model, tensor.Key{Round: j.Round, Client: j.Client}); err == nil {
+				err = p.worker.Submit(t.Context(), u)
+			}
+		}
+		failed <- err
+	}()
+	check(t, p.server.Dispatch(t.Context(), 0, j))
+	<-training
+	during()
+	close(trained)
+	u, err := p.server.Collect(t.Context(), 0)
+	check(t, err)
+	check(t, <-failed)
+	after()
+	u.Release()
+}
+
+func publish(t *testing.T, s transports.Server, seed uint64) {
+	t.Helper()
+	m, err := s.Reserve()
+	check(t, err)
+	tensor.Fill(m, seed)
+	check(t, s.Publish(t.Context(), m))
+}
+
+// files returns the names in the session's directory of files below root, and
+// when each was written.
+func files(t *testing.T, root string) map[string]int64 {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(root, "ipcbench-*", "*"))
+	check(t, err)
+	written := map[string]int64{}
+	for _, path := range found {
+		info, err := os.Stat(path)
+		check(t, err)
+		if name := filepath.Base(path); name != "lock" {
+			written[name] = info.ModTime().UnixNano()
+		}
+	}
+	return written
+}
+
+// TestStorage: B3: the model's file is written once a round, each client has one
+// file, which its update replaces, and nothing appears in shared memory.
+func TestStorage(t *testing.T) {
+	root := t.TempDir()
+	if len(root) > 60 {
+		t.Skip("the temporary directory's path leaves no room for sockets")
+	}
+	shm := func() []string {
+		names, err := filepath.Glob(filepath.Join(scratch.SharedMemory, "*"))
+		check(t, err)
+		return slices.DeleteFunc(names, func(n string) bool { return !strings.Contains(n, "storage") })
+	}
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{50_000}}})
+	check(t, err)
+	p := open(t, "storage:dir="+root, l)
+	for round := range 2 {
+		publish(t, p.server, uint64(round))
+		model := files(t, root)["model"]
+		if model == 0 {
+			t.Fatal("the model has no file")
+		}
+		for client := range 3 {
+			var job, update int64
+			p.round(t, transports.Job{Round: round, Client: client}, func() {
+				now := files(t, root)
+				name := "client-" + string(rune('0'+client))
+				if job = now[name]; job == 0 || len(now) != 2 {
+					t.Errorf("while client %d trains there are the files %v, want the model's and its own", client, now)
+				}
+				info, err := filepath.Glob(filepath.Join(root, "ipcbench-*", name))
+				check(t, err)
+				size, err := os.Stat(info[0])
+				check(t, err)
+				if size.Size() > 4096 {
+					t.Errorf("the job's file has %d bytes: the model is in it", size.Size())
+				}
+			}, func() {
+				now := files(t, root)
+				if now["model"] != model {
+					t.Error("the model was written again for a client")
+				}
+				update = now["client-"+string(rune('0'+client))]
+				if update != 0 {
+					t.Error("the update's file was not removed when it was read")
+				}
+			})
+			if names := shm(); len(names) > 0 {
+				t.Errorf("shared memory holds %v", names)
+			}
+		}
+	}
+}
+
+// TestPipeBytes: B1: the bytes through a worker's socket are at least those of
+// the model in both directions, and grow with it.
+func TestPipeBytes(t *testing.T) {
+	for _, elems := range []int{1000, 10_000, 1_000_000} {
+		l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{elems}}})
+		check(t, err)
+		p := open(t, "pickle", l)
+		publish(t, p.server, 1)
+		before := p.rec.Counts()[phase.WireSent]
+		p.round(t, transports.Job{}, func() {}, func() {})
+		sent := p.rec.Counts()[phase.WireSent] - before
+		want := int64(2 * l.Payload()) // both ends are in this process
+		if sent < want || sent > want+4096 {
+			t.Errorf("%d elements: %d bytes through the socket, want %d and at most 4096 more", elems, sent, want)
+		}
+	}
+}
+
+// TestElements: one number at a time, gob needs more bytes for floats than they
+// have.
+func TestElements(t *testing.T) {
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10_000}}})
+	check(t, err)
+	p := open(t, "pickle:elems=on", l)
+	publish(t, p.server, 1)
+	before := p.rec.Counts()[phase.WireSent]
+	p.round(t, transports.Job{}, func() {}, func() {})
+	if sent, payload := p.rec.Counts()[phase.WireSent]-before, int64(2*l.Payload()); sent < payload*5/4 {
+		t.Errorf("%d bytes for a payload of %d: floats went as bytes", sent, payload)
+	}
+}
+
+// TestStorageRefuses: shared memory is no disk, and files that do not fit are
+// told before anything starts.
+func TestStorageRefuses(t *testing.T) {
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{1 << 50}}})
+	check(t, err)
+	small, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{1}}})
+	check(t, err)
+	for _, c := range []struct {
+		text, want string
+		l          *tensor.Layout
+	}{
+		{"storage:dir=/dev/shm", "is shared memory", small},
+		{"storage:dir=/does/not/exist", "no such file", small},
+		{"storage", "bytes, ", l},
+	} {
+		v, err := transports.Parse(c.text, []transports.Transport{pickle.Files()})
+		check(t, err)
+		err = v.Transport.Check(transports.Options{Down: c.l, Up: c.l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want one with %q", c.text, err, c.want)
+		}
+	}
+}
