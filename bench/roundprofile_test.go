@@ -1,0 +1,40 @@
+package bench
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"ipcbench/profile"
+)
+
+// TestBenchmarkProfiles: go test -bench -cpuprofile labels the server's profile
+// by phase, and the workers write theirs beside it.
+func TestBenchmarkProfiles(t *testing.T) {
+	dir := t.TempDir()
+	server := filepath.Join(dir, "server.pb.gz")
+	cmd := exec.Command(os.Args[0], "-test.run=^$", "-test.bench=Round/transport=pickle$/model=histology/workers=1", "-test.benchtime=4x", "-test.cpuprofile="+server)
+	cmd.Env = append(os.Environ(), profileDirEnv+"="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for path, want := range map[string][]string{
+		server: {"fold", "decode"},
+		filepath.Join(dir, "BenchmarkRound,transport=pickle,model=histology,workers=1,clients=1.workers.cpu.pb.gz"): {"train", "decode"},
+	} {
+		p, err := profile.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, s := range profile.Summarize(p, 1).Phases {
+			found[s.Name] = !s.Rest && s.Flat > 0
+		}
+		for _, name := range want {
+			if !found[name] {
+				t.Errorf("%s: no sample of phase %s, but of %v", filepath.Base(path), name, found)
+			}
+		}
+	}
+}
