@@ -51,10 +51,12 @@ func Modes() []string { return []string{Quick, Default, Thorough} }
 //
 // Six blocks are the fewest whose medians give a 95 % interval without assuming
 // a distribution: the chance that the true median lies outside of all six is
-// 2/2^6.
+// 2/2^6. Ten tell a difference of one and a half times what blocks differ by, and
+// can do so among thousands of comparisons; six against six cannot among more
+// than 23.
 func DefaultPlan(mode string) (Plan, error) {
 	p := Plan{
-		Mode: mode, Seed: 1, Blocks: 6, Warmup: 2, Time: 6 * time.Second, Precision: 0.05,
+		Mode: mode, Seed: 1, Blocks: 10, Warmup: 2, Time: 6 * time.Second, Precision: 0.05,
 		Verify: VerifySample, Samples: 1 << 17,
 	}
 	switch mode {
@@ -69,9 +71,8 @@ func DefaultPlan(mode string) (Plan, error) {
 	return p, nil
 }
 
-// InterleavedBlocks is how many blocks each of two builds gets at least, unless
-// the user asks for another number. With six of each, a difference can be
-// significant among no more than 23 comparisons; with ten, among thousands.
+// InterleavedBlocks is how many blocks each of two builds gets at least, in any
+// mode, unless the user asks for another number.
 const InterleavedBlocks = 10
 
 // QuickBudget is what a run without any flags may take, less what ending it may.
