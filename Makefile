@@ -39,7 +39,7 @@ test: ## the tests
 # The race detector sees no mapped memory; what it can see is in these packages.
 .PHONY: race
 race:
-	$(GO) test -race -timeout 8m ./tensor/... ./phase/... ./futex ./scratch ./trainer ./transports/... ./bench
+	$(GO) test -race -timeout 8m ./tensor/... ./phase/... ./futex ./scratch ./trainer ./transports/...
 
 .PHONY: soak
 soak: ## the long versions of tests: hundreds of kills, 100,000 messages, 1,000 rounds
