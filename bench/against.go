@@ -202,15 +202,29 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	if waitErr != nil {
 		return nil, fmt.Errorf("%s %s: %w: is it a build of ipcbench that can run single blocks?%s", exe, BlockCommand, waitErr, stderr.text())
 	}
+	a, err := parseAnswer(stdout.Bytes())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s %s: %w%s", exe, BlockCommand, err, stderr.text()), writeErr)
+	}
+	return a, nil
+}
+
+// parseAnswer checks what came from another process.
+func parseAnswer(text []byte) (*answer, error) {
 	a := new(answer)
-	if err := json.Unmarshal(stdout.Bytes(), a); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s %s: its answer: %w%s", exe, BlockCommand, err, stderr.text()), writeErr)
+	if err := json.Unmarshal(text, a); err != nil {
+		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	if a.Schema != Schema {
 		return nil, fmt.Errorf("its results are of version %d, those of this build of version %d: measure both apart", a.Schema, Schema)
 	}
 	if a.Error != "" {
 		return nil, errors.New(a.Error)
+	}
+	for i, ns := range a.Pings {
+		if ns <= 0 || ns > longest {
+			return nil, fmt.Errorf("pings_ns[%d]: %d: no duration of a call", i, ns)
+		}
 	}
 	return a, nil
 }
