@@ -208,17 +208,7 @@ func fileSystem(v transports.Variant) string {
 // cycles runs blocks of all cells that need more, and measures every floor, in
 // random order, again and again.
 func (r *run) cycles(ctx, quit context.Context) error {
-	var took time.Duration // of the cycle before
 	for n := 0; ; n++ {
-		began := time.Now()
-		if r.Plan.Budget > 0 && n > 0 && began.Sub(r.started)+took > r.Plan.Budget {
-			for _, c := range r.cells {
-				if !r.finished(c) {
-					c.result.Stopped = "budget"
-				}
-			}
-			return nil
-		}
 		var tasks []func() error
 		for _, c := range r.cells {
 			if !r.finished(c) && r.ready(c) {
@@ -238,12 +228,28 @@ func (r *run) cycles(ctx, quit context.Context) error {
 			if quit.Err() != nil {
 				return quit.Err()
 			}
+			if n > 0 && r.overspent() {
+				return nil
+			}
 			if err := task(); err != nil {
 				return err
 			}
 		}
-		took = time.Since(began)
 	}
+}
+
+// overspent reports whether the run has used up its budget, and ends all cells
+// if it has.
+func (r *run) overspent() bool {
+	if r.Plan.Budget == 0 || time.Since(r.started) < r.Plan.Budget {
+		return false
+	}
+	for _, c := range r.cells {
+		if !r.finished(c) {
+			c.result.Stopped = "budget"
+		}
+	}
+	return true
 }
 
 // limits returns what measures each floor once.

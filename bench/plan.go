@@ -75,8 +75,9 @@ func DefaultPlan(mode string) (Plan, error) {
 // mode, unless the user asks for another number.
 const InterleavedBlocks = 10
 
-// QuickBudget is what a run without any flags may take, less what ending it may.
-const QuickBudget = 45 * time.Second
+// QuickBudget is what a run without any flags may take, a minute, less what the
+// block in hand and the report may.
+const QuickBudget = 54 * time.Second
 
 // Validate checks what a user can choose.
 func (p Plan) Validate() error {

@@ -50,7 +50,7 @@ type Plan struct {
 	Rounds      int           `json:"rounds,omitempty"`    // timed rounds a cell; 0 is by Time
 	Warmup      int           `json:"warmup"`              // rounds a block that are not counted, besides the cold one
 	Time        time.Duration `json:"time_ns"`             // the most measured time a cell
-	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: no cycle of blocks begins that may end later; 0 is none
+	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: after it, no block begins but the first of each cell; 0 is none
 	Precision   float64       `json:"precision"`           // relative half-width of the interval of the median round at which a cell stops
 	Verify      string        `json:"verify"`              // sample or all
 	TrainMS     int           `json:"train_ms"`            // CPU time that the worker function burns besides its work

@@ -49,3 +49,20 @@ func TestStop(t *testing.T) {
 		t.Errorf("stopped: base %q, head %q; want precision and time", base.result.Stopped, head.result.Stopped)
 	}
 }
+
+// TestBudget: a run that has used up its time ends all cells that need more, and
+// says so.
+func TestBudget(t *testing.T) {
+	r := &run{Options: Options{Plan: Plan{Blocks: 1, Rounds: 1, Budget: time.Hour}}, started: time.Now()}
+	done, more := &cell{}, &cell{}
+	done.result.Blocks = []Block{{}}
+	more.result.Variant = "another"
+	r.cells = []*cell{done, more}
+	if r.overspent() {
+		t.Error("overspent at once")
+	}
+	r.Plan.Budget = time.Nanosecond
+	if !r.overspent() || done.result.Stopped != "rounds" || more.result.Stopped != "budget" {
+		t.Errorf("stopped by %q and %q, want rounds and budget", done.result.Stopped, more.result.Stopped)
+	}
+}
