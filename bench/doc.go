@@ -14,6 +14,12 @@
 // same arithmetic gives without any transport: the reference chain, whose
 // computation is also the floor called work.
 //
+// A run can also take blocks of another build of the same program in turn, so
+// that two commits are compared in the same moods of the machine; copy one of its
+// cells as it is and slowed down, so that a gate can be tried (a canary); start
+// fresh workers for every round (respawn); and take profiles, in blocks of their
+// own.
+//
 // Package bench never prints, imports no transport and computes only the
 // statistics that it needs to know when to stop.
 package bench

@@ -1,0 +1,26 @@
+package bench
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestPlace: processes get processors of their own where there are enough, and
+// take turns where there are not.
+func TestPlace(t *testing.T) {
+	for _, tt := range []struct {
+		cpus      []int
+		processes int
+		want      placement
+	}{
+		{[]int{0, 1}, 1, placement{[]int{0}, [][]int{{1}}}},
+		{[]int{0, 1}, 2, placement{[]int{0}, [][]int{{1}, {0}}}},
+		{[]int{3}, 2, placement{[]int{3}, [][]int{{3}, {3}}}},
+		{[]int{0, 1, 2, 3}, 3, placement{[]int{0}, [][]int{{1}, {2}, {3}}}},
+		{[]int{0, 2, 4, 6, 8, 10, 12, 14}, 2, placement{[]int{0, 2, 4, 6}, [][]int{{8, 10}, {12, 14}}}},
+	} {
+		if got := place(tt.cpus, tt.processes); !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%v for %d workers: got %v, want %v", tt.cpus, tt.processes, got, tt.want)
+		}
+	}
+}
