@@ -54,6 +54,9 @@ func profiledSession(t *testing.T, h trainer.Host, variant string, most time.Dur
 // TestClaims: each transport copies a byte as often as its package comment says,
 // and nine tenths of the samples in transport code have a phase.
 func TestClaims(t *testing.T) {
+	if raceDetector {
+		t.Skip("twelve sessions")
+	}
 	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	var parts []profile.Part
 	for _, tt := range []struct {

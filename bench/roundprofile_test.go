@@ -12,6 +12,9 @@ import (
 // TestBenchmarkProfiles: go test -bench -cpuprofile labels the server's profile
 // by phase, and the workers write theirs beside it.
 func TestBenchmarkProfiles(t *testing.T) {
+	if raceDetector {
+		t.Skip("histology")
+	}
 	dir := t.TempDir()
 	server := filepath.Join(dir, "server.pb.gz")
 	cmd := exec.Command(os.Args[0], "-test.run=^$", "-test.bench=Round/transport=pickle$/model=histology/workers=1", "-test.benchtime=4x", "-test.cpuprofile="+server)

@@ -71,13 +71,12 @@ func parse(piece capture.Piece) (*pprof.Profile, error) {
 	return pprof.Merge([]*pprof.Profile{after, before})
 }
 
-// tidy leaves out what belongs to no round and what the profiler itself
-// allocates at the marks, gives every sample its phase and the
+// tidy leaves out what belongs to no round, gives every sample its phase and the
 // labels in names that it lacks, and removes all others.
 func tidy(p *pprof.Profile, names map[string]string) {
-	sampled := len(p.SampleType) > 0 && p.SampleType[0].Type == "samples" // CPU time, of which the profiler's is real
+	sampled := len(p.SampleType) > 0 && p.SampleType[0].Type == "samples" // CPU time, whose samples have labels
 	p.Sample = slices.DeleteFunc(p.Sample, func(s *pprof.Sample) bool {
-		return s.HasLabel(phase.LabelWindow, phase.OutsideRound) || !sampled && within(s, profilers)
+		return s.HasLabel(phase.LabelWindow, phase.OutsideRound) || !sampled && within(s, betweenRounds)
 	})
 	for _, s := range p.Sample {
 		labels := map[string][]string{}

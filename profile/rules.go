@@ -108,8 +108,13 @@ var rests = []struct {
 
 const other = "other"
 
-// profilers are what takes the profiles.
-var profilers = []string{"runtime/pprof.", "runtime/trace.", "ipcbench/profile/capture."}
+// betweenRounds are functions of the harness that run between the rounds of a
+// profile, for kinds that have no label which says so: those that take profiles,
+// read what a round has cost, and check the model that it has made.
+var betweenRounds = []string{
+	"runtime/pprof.", "runtime/trace.", "ipcbench/profile/capture.", "ipcbench/phase/usage.",
+	"ipcbench/trainer.(*Pool).EnterServer", "ipcbench/bench.(*session).check",
+}
 
 // transportCode are the functions whose samples should have a phase: ours, and
 // those that libraries run for them on goroutines of their own.
