@@ -33,9 +33,9 @@ type OutlineCell struct {
 const (
 	guessStart = 120 * time.Millisecond // starting and ending a session
 	guessTurn  = 300 * time.Microsecond // a client's turn, without its bytes
-	guessTouch = 0.5e9                  // bytes of fresh memory a second
-	guessMove  = 1e9                    // bytes that go from one process to another a second
-	guessWork  = 1.5e9                  // bytes that are trained or folded a second
+	guessTouch = 1e9                    // bytes of fresh memory a second
+	guessMove  = 1.5e9                  // bytes that go from one process to another a second
+	guessWork  = 3e9                    // bytes that are trained or folded a second
 	guessFloor = 400 * time.Millisecond // measuring a floor once
 )
 
