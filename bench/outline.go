@@ -75,6 +75,9 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	out.Floors = slices.Compact(out.Floors)
 	out.Time += time.Duration(r.Plan.Blocks) * floors
 	out.Most += 2 * time.Duration(r.Plan.Blocks) * floors
+	if r.Plan.Budget > 0 {
+		out.Time, out.Most = min(out.Time, r.Plan.Budget), min(out.Most, r.Plan.Budget)
+	}
 	return &out, nil
 }
 
