@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/report"
 )
 
 const module = "ipcbench/"
@@ -172,6 +174,18 @@ func TestPackageComments(t *testing.T) {
 		if n != 1 && !slices.Contains(generated, pkg) {
 			t.Errorf("package %s has %d package comments, want 1", pkg, n)
 		}
+	}
+}
+
+// TestTables: every table in README and results/ is what its committed result
+// gives (MEASURING.md 18).
+func TestTables(t *testing.T) {
+	drifts, err := report.Check(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range drifts {
+		t.Errorf("%s:%d: the table %q no longer matches its result: ipcbench report --update .", d.File, d.Line, d.View)
 	}
 }
 
