@@ -90,9 +90,19 @@ func (o cellOrder) spec(all []transports.Transport) (Spec, error) {
 // ProbeBuild reports why the executable exe cannot be the other build of an
 // interleaved run.
 func ProbeBuild(ctx context.Context, exe string) error {
-	_, err := ask(ctx, ctx, exe, order{Schema: Schema})
+	_, err := askFirst(ctx, exe, order{Schema: Schema})
 	return err
 }
+
+// askFirst gives the first order, which takes no time to carry out.
+func askFirst(ctx context.Context, exe string, o order) (*answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s %s: no answer within %v", exe, BlockCommand, patience))
+	defer cancel()
+	return ask(ctx, ctx, exe, o)
+}
+
+// patience is how long another build may take to say what it can.
+const patience = 10 * time.Second
 
 // addBuilds adds all cells of both builds, but for those that the other one does
 // not know.
@@ -102,7 +112,7 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 	for _, s := range specs {
 		first.Cells = append(first.Cells, s.order())
 	}
-	a, err := ask(ctx, ctx, r.base.exe, first)
+	a, err := askFirst(ctx, r.base.exe, first)
 	if err != nil {
 		return fmt.Errorf("--against %s: %w", r.base.exe, err)
 	}
@@ -194,7 +204,7 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	}
 	stop := context.AfterFunc(quit, func() { _ = stdin.Close() })
 	defer stop()
-	_, writeErr := stdin.Write(append(text, '\n')) // it may have ended already, which says more
+	_, _ = stdin.Write(append(text, '\n')) // if it does not read that, its end or its answer says why
 	waitErr := cmd.Wait()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -204,7 +214,7 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	}
 	a, err := parseAnswer(stdout.Bytes())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s %s: %w%s", exe, BlockCommand, err, stderr.text()), writeErr)
+		return nil, fmt.Errorf("%s %s: %w%s", exe, BlockCommand, err, stderr.text())
 	}
 	return a, nil
 }
