@@ -153,7 +153,9 @@ func inspect(path string) (Leftover, bool) {
 	held, err := l.hold()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if time.Since(info.ModTime()) < settle {
+		// It is being made or being removed, unless nothing has changed in it
+		// for long: look at the time again, for the removal of the lock is a change.
+		if info, err = os.Lstat(path); err != nil || time.Since(info.ModTime()) < settle {
 			return Leftover{}, false
 		}
 		l.Owner = "unknown"
@@ -176,7 +178,8 @@ func inspect(path string) (Leftover, bool) {
 	return l, true
 }
 
-// hold takes the lock, which fails if the owner lives.
+// hold takes the lock, which fails if the owner lives. A file that was removed
+// between the opening and the locking is no lock any more: it does not exist.
 func (l Leftover) hold() (*os.File, error) {
 	f, err := os.OpenFile(l.lock, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -185,6 +188,15 @@ func (l Leftover) hold() (*os.File, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if st.Nlink == 0 {
+		f.Close()
+		return nil, fs.ErrNotExist
 	}
 	return f, nil
 }

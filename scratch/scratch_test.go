@@ -138,22 +138,24 @@ func TestNotOurs(t *testing.T) {
 }
 
 // TestConcurrent: A24: many at once get directories of their own, and none of
-// them ever looks left behind.
+// them ever looks left behind, also while it is being made or removed.
 func TestConcurrent(t *testing.T) {
 	root := shortRoot(t)
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			d, err := New(root)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if left, err := Leftovers(root); err != nil || len(left) != 0 {
-				t.Errorf("got leftovers %v, error %v", left, err)
-			}
-			if err := d.Close(); err != nil {
-				t.Error(err)
+			for range 20 {
+				d, err := New(root)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if left, err := Leftovers(root); err != nil || len(left) != 0 {
+					t.Errorf("got leftovers %v, error %v", left, err)
+				}
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}
