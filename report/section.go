@@ -111,6 +111,9 @@ func environment(v *view) section {
 	}
 	add("memory", memory)
 	add("huge pages", fmt.Sprintf("transparent %s, of shared memory %s, %d reserved", orNone(e.THP), orNone(e.ShmemTHP), e.HugePages))
+	if e.SocketBuffer > 0 {
+		add("sockets", fmt.Sprintf("at most %s on their way (net.core.wmem_max)", size(e.SocketBuffer)))
+	}
 	if e.Cgroup != nil {
 		limits := "cgroup " + e.Cgroup.Version + ": "
 		if e.Cgroup.CPUs != nil {

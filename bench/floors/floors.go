@@ -46,7 +46,7 @@ func All() []Floor {
 		},
 		{
 			Name: "unix-stream", Unit: "B/s", roles: []role{receiveStream, sendStream},
-			Help: "66.6 MB through a Unix socket from one process to another, both ends' memory written before, by size of write; the floor is the largest median",
+			Help: "66.6 MB through a Unix socket from one process to another, both ends' memory written before, 1 MiB on its way, by size of write; the floor is the largest median",
 		},
 		{
 			Name: "unix-pingpong", Unit: "s", roles: []role{ping, pong},

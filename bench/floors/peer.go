@@ -219,6 +219,9 @@ func socketpair(name string) (pair [2]*os.File, err error) {
 		return pair, fmt.Errorf("%s: socketpair: %w", name, err)
 	}
 	for i, fd := range fds {
+		// The kernel's default makes writer and reader take turns, and a floor is
+		// the fastest there is. A smaller buffer, if no more is granted, is no error.
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer)
 		pair[i] = os.NewFile(uintptr(fd), name)
 	}
 	return pair, nil

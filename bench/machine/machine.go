@@ -46,6 +46,7 @@ type Environment struct {
 	THP          string  `json:"thp"`       // of anonymous memory: always, madvise or never
 	ShmemTHP     string  `json:"shmem_thp"` // of shared memory
 	HugePages    int     `json:"nr_hugepages"`
+	SocketBuffer int64   `json:"wmem_max"` // bytes: the most that a socket's sender may have on the way
 
 	Go     string `json:"go"`
 	Commit string `json:"commit"`          // of the running binary, or "unknown"
@@ -86,6 +87,9 @@ func read(root fs.FS) Environment {
 	e.MemTotal, e.MemAvailable = memory(root)
 	if n, ok := number(root, "proc/sys/vm/nr_hugepages"); ok {
 		e.HugePages = int(n)
+	}
+	if n, ok := number(root, "proc/sys/net/core/wmem_max"); ok {
+		e.SocketBuffer = n
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		e.build(info)

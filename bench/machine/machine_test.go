@@ -27,6 +27,7 @@ func TestReadFiles(t *testing.T) {
 	e := read(files(map[string]string{
 		"proc/meminfo":                                          "MemTotal:       24684084 kB\nMemFree:        100 kB\nMemAvailable:   24347368 kB\nHugePages_Total:       0\n",
 		"proc/sys/vm/nr_hugepages":                              "12\n",
+		"proc/sys/net/core/wmem_max":                            "4194304\n",
 		"sys/devices/system/cpu/online":                         "0-3,8\n",
 		"sys/devices/system/cpu/offline":                        "4-7\n",
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":  "performance\n",
@@ -42,11 +43,11 @@ func TestReadFiles(t *testing.T) {
 	}))
 	got := Environment{
 		CPUs: e.CPUs, LLC: e.LLC, Governor: e.Governor, MemTotal: e.MemTotal, MemAvailable: e.MemAvailable,
-		THP: e.THP, ShmemTHP: e.ShmemTHP, HugePages: e.HugePages, Cgroup: e.Cgroup,
+		THP: e.THP, ShmemTHP: e.ShmemTHP, HugePages: e.HugePages, SocketBuffer: e.SocketBuffer, Cgroup: e.Cgroup,
 	}
 	want := Environment{
 		CPUs: 5, LLC: 32 << 20, Governor: "performance+powersave", MemTotal: 24684084 << 10, MemAvailable: 24347368 << 10,
-		THP: "madvise", ShmemTHP: "never", HugePages: 12,
+		THP: "madvise", ShmemTHP: "never", HugePages: 12, SocketBuffer: 4 << 20,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

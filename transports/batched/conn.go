@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"ipcbench/phase"
+	"ipcbench/transports"
 )
 
 // maxSocketPath is the longest path of a Unix socket: sun_path less its NUL.
@@ -73,6 +74,7 @@ func (w *wire) dial(ctx context.Context, a address) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	transports.Enlarge(c)
 	w.opened.Add(1)
 	return &conn{Conn: c, wire: w}, nil
 }
@@ -91,6 +93,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	transports.Enlarge(raw)
 	l.wire.opened.Add(1)
 	c := &conn{Conn: raw, wire: l.wire, from: l}
 	l.mu.Lock()

@@ -25,10 +25,11 @@ import (
 )
 
 // Windows and buffers of a connection, from the curves in results. Windows are
-// set as a pair: gRPC leaves one that is not set at 64 KiB for ever.
+// set as a pair: gRPC leaves one that is not set at 64 KiB for ever. A stream's
+// holds some chunks, so that a sender need not wait for the receiver's answer.
 const (
-	streamWindow = 4 << 20
-	connWindow   = 16 << 20
+	streamWindow = 8 << 20
+	connWindow   = 32 << 20
 	ioBuffer     = 128 << 10
 )
 

@@ -11,11 +11,8 @@ import (
 	"sync/atomic"
 
 	"ipcbench/phase"
+	"ipcbench/transports"
 )
-
-// socketBuffer is what a connection may hold on its way. More lets the writer
-// run ahead of the reader; much more falls out of the processor's cache.
-const socketBuffer = 1 << 20
 
 // listen opens the session's socket. The address that it returns is what
 // dialAddr understands: unix:/path or tcp:127.0.0.1:port.
@@ -56,16 +53,9 @@ func dialAddr(ctx context.Context, addr string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, address)
 	if err == nil {
-		enlarge(conn)
+		transports.Enlarge(conn)
 	}
 	return conn, err
-}
-
-// enlarge sets the buffers of a Unix socket. Those of TCP tune themselves.
-func enlarge(c net.Conn) {
-	if u, ok := c.(*net.UnixConn); ok {
-		_ = u.SetWriteBuffer(socketBuffer) // what the kernel does not grant costs speed only
-	}
 }
 
 // A listener counts the connections that it accepts and the bytes on them, and
@@ -88,7 +78,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			c.Close()
 			continue
 		}
-		enlarge(c)
+		transports.Enlarge(c)
 		return &conn{Conn: c, l: l}, nil
 	}
 }

@@ -93,6 +93,7 @@ func (d driver) Dial(ctx context.Context, addr string, lane int, o transports.Op
 	if err != nil {
 		return nil, fmt.Errorf("pickle: dial: %w", err)
 	}
+	transports.Enlarge(conn)
 	w := newWorker(conn, lane, o)
 	if err := w.hello(ctx); err != nil {
 		conn.Close()

@@ -68,6 +68,7 @@ func (s *server) accept(l net.Listener) {
 			if err != nil {
 				return // the listener was closed
 			}
+			transports.Enlarge(conn)
 			s.handlers.Go(func() {
 				if err := s.greet(conn); err != nil {
 					conn.Close()
