@@ -32,7 +32,7 @@ func cellTables(v *view) section {
 		confidence(sure) + " " + none + ": there is none, or the samples do not tell it from zero.",
 	}
 	if bounded {
-		s.tail[0] += " of its floor: 0.5× " + floorStream + " is half of the bandwidth of a socket, 2× " + floorFutex + " twice the time of two wake-ups."
+		s.tail[0] += " of its floor: 0.5× " + floorStream + " is half of the bandwidth of a socket, 2× " + floorFutex + " twice the time of two wake-ups, 2× " + floorCall + " twice that of two empty calls."
 	}
 	if v.Plan.Respawn {
 		s.lead = append(s.lead, "Every round but the control's started its own workers and ended them: round and overhead hold that too.")

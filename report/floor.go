@@ -52,10 +52,12 @@ func (c *cell) byteFloor() (*bench.Floor, stat.Interval) {
 
 // bound returns the floor that bounds c and how far c is from it: the control's
 // round as a multiple of the same work called directly, the bandwidth of what
-// moves bytes as a share of a socket's, the time of what hands them over as a
-// multiple of two exchanges: wake-ups or, if it makes calls, empty ones. That time
-// is the overhead, or one client's transfer where clients overlap: then it is no
-// limit in the strict sense, since part of it may hide in another client's work.
+// moves bytes as a share of a socket's, and the transfer of what hands them over
+// as a multiple of the exchanges that it consists of: two empty calls, for a job
+// and a result, or being woken and waking, which is one exchange of wake-ups.
+// The bandwidth is that of the overhead, or of one client's transfer where clients
+// overlap: then it is no limit in the strict sense, since part of it may hide in
+// another client's work.
 func (c *cell) bound() (string, stat.Interval) {
 	if c.control == c {
 		f, i := c.floor(floorWork)
@@ -65,21 +67,23 @@ func (c *cell) bound() (string, stat.Interval) {
 		return f.Name, quotient(c.of("round"), i)
 	}
 	took := c.of("transfer")
+	if c.handsOver() {
+		f, i := c.floor(floorCall)
+		exchanges := 2.0
+		if f == nil {
+			f, i = c.floor(floorFutex)
+			exchanges = 1
+		}
+		if f == nil || !took.Known() || took.Center <= 0 || c.Respawn {
+			return "", stat.None()
+		}
+		return f.Name, quotient(took, i.Map(func(s float64) float64 { return exchanges * s }))
+	}
 	if c.alone() {
 		took = c.of("overhead")
 	}
 	if !took.Known() || took.Center <= 0 || c.Respawn {
 		return "", stat.None()
-	}
-	if c.handsOver() {
-		f, i := c.floor(floorCall)
-		if f == nil {
-			f, i = c.floor(floorFutex)
-		}
-		if f == nil {
-			return "", stat.None()
-		}
-		return f.Name, quotient(took, i.Map(func(s float64) float64 { return 2 * s }))
 	}
 	f, i := c.floor(floorStream)
 	if f == nil || took.Low <= 0 || !c.movesBytes() {
