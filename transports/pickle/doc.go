@@ -9,9 +9,9 @@
 //     client's update in the file that held its job. The same four copies, the
 //     kernel's being to and from the page cache. Nothing is synced to a disk.
 //
-// Tensor data goes through gob as []byte, one value a tensor, so that gob's
-// buffers hold one tensor and not a model. gob allocates a buffer for every value
-// that it decodes: allocations grow with the model, and that is part of what
+// Tensor data goes through gob as []byte, in values of at most 1 MiB, so that
+// gob's buffers stay in the processor's cache. gob allocates a buffer for every
+// value that it decodes: allocations grow with the model, and that is part of what
 // this transport costs. The setting elems=on sends slices of numbers instead,
 // which gob encodes element by element.
 //

@@ -3,21 +3,28 @@ package pickle
 import (
 	"encoding/gob"
 	"fmt"
+	"slices"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
 
-// A header starts every message. A package's tensors follow it as gob values of
-// their own, if the message carries any.
+// pieceSize is the most bytes of a tensor in one gob value: a whole number of
+// elements of any type. gob copies a value into a buffer at either end; buffers of
+// this size are used again while they are in the processor's cache. And it grows
+// the buffer of a value of more than 10 MiB step by step, from nothing, each time.
+const pieceSize = 1024 << 10
+
+// A header starts every message. The tensors of a package follow it, if the
+// message carries any, each as gob values of pieceSize bytes and one for the rest.
 type header struct {
 	Hello   *hello // the first message of a worker, and the server's answer
 	Refused string // the server's answer to a worker that does not belong here
 	Job     transports.Job
 	Receipt []byte
 	Path    string // of the client's file, where tensors travel in files
-	Tensors int    // values that follow
+	Tensors int    // that follow
 	End     bool   // the server has shut down
 }
 
@@ -49,13 +56,15 @@ func (k *packer) encode(enc *gob.Encoder, h header, p *tensor.Package) error {
 		return err
 	}
 	for i := range p.Len() {
-		var v any = p.View(i)
-		if k.elems {
-			k.numbers = numbersOf(p.Layout().Spec(i).DType, p.View(i))
-			v = &k.numbers
-		}
-		if err := enc.Encode(v); err != nil {
-			return err
+		for piece := range slices.Chunk(p.View(i), pieceSize) {
+			var v any = piece
+			if k.elems {
+				k.numbers = numbersOf(p.Layout().Spec(i).DType, piece)
+				v = &k.numbers
+			}
+			if err := enc.Encode(v); err != nil {
+				return err
+			}
 		}
 	}
 	k.tensors.Add(p.Len())
@@ -74,20 +83,22 @@ func (k *packer) decode(st *stream, id phase.ID, h header, p *tensor.Package) er
 	}
 	p.Receipt = append(p.Receipt[:0], h.Receipt...)
 	for i := range p.Len() {
-		spec, view := p.Layout().Spec(i), p.View(i)
-		n, err := k.decodeTensor(st, spec.DType, view)
-		if err != nil {
-			return fmt.Errorf("tensor %d (%s): %w", i, spec.Name, err)
-		}
-		if n != len(view) {
-			return fmt.Errorf("tensor %d (%s): %d bytes arrived, the layout says %d", i, spec.Name, n, len(view))
+		spec := p.Layout().Spec(i)
+		for piece := range slices.Chunk(p.View(i), pieceSize) {
+			n, err := k.decodePiece(st, spec.DType, piece)
+			if err == nil && n != len(piece) {
+				err = fmt.Errorf("a piece of %d bytes arrived, the layout says %d", n, len(piece))
+			}
+			if err != nil {
+				return fmt.Errorf("tensor %d (%s): %w", i, spec.Name, err)
+			}
 		}
 	}
 	return nil
 }
 
-// decodeTensor reads one tensor into view and returns the bytes that arrived.
-func (k *packer) decodeTensor(st *stream, d tensor.DType, view []byte) (int, error) {
+// decodePiece reads one gob value into view and returns the bytes that arrived.
+func (k *packer) decodePiece(st *stream, d tensor.DType, view []byte) (int, error) {
 	if k.elems {
 		k.numbers = numbersOf(d, view).emptied()
 		err := st.next(&k.numbers)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"ipcbench/tensor"
 	"ipcbench/transports"
 )
 
@@ -49,17 +48,9 @@ func (d driver) Footprint(o transports.Options) int64 {
 	down, up := int64(o.Down.Size()), int64(o.Up.Size())
 	n := int64(o.Lanes)
 	// Two models and the updates in flight at the server; a model and an update
-	// at each worker; gob's buffers, which hold the largest tensor, at both ends
-	// of each lane, twice because the collector runs behind.
-	return 2*down + n*(int64(o.Depth)*up+down+up) + 4*n*int64(max(largest(o.Down), largest(o.Up)))
-}
-
-func largest(l *tensor.Layout) int {
-	n := 0
-	for i := range l.Len() {
-		n = max(n, l.Bytes(i))
-	}
-	return n
+	// at each worker; and as much again, because gob allocates a buffer for all
+	// that it decodes and the collector waits until the heap has doubled.
+	return 2 * (2*down + n*(int64(o.Depth)*up+down+up))
 }
 
 func (d driver) Listen(_ context.Context, o transports.Options) (transports.Server, error) {

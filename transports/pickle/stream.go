@@ -12,7 +12,7 @@ import (
 	"ipcbench/phase"
 )
 
-// bufferSize is that of both directions of a stream. A tensor that is larger
+// bufferSize is that of both directions of a stream. A piece of a tensor that is larger
 // goes past the buffer.
 const bufferSize = 64 << 10
 
