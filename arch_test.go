@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"bench/floors":             {"futex", "bench/machine"},
 	"bench/machine":            {},
 	"bench/stat":               {},
-	"report":                   {"bench", "bench/machine", "bench/stat", "profile", "profile/capture", "phase", "phase/usage"},
+	"report":                   {"transports", "bench", "bench/machine", "bench/stat", "profile", "profile/capture", "phase", "phase/usage"},
 	"cmd/ipcbench":             {"tensor", "tensor/models", "scratch", "transports", "transports/all", "trainer", "bench", "bench/floors", "bench/machine", "profile", "profile/capture", "report"},
 }
 

@@ -2,9 +2,11 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/transports"
 )
 
 // A Severity says what a finding means for a result.
@@ -53,6 +55,9 @@ func (v *view) findings() []Finding {
 	if text := partial(v.Result); text != "" {
 		all = append(all, Finding{Warning, "", text})
 	}
+	if text := smallSockets(v); text != "" {
+		all = append(all, Finding{Warning, "", text})
+	}
 	for _, c := range v.cells {
 		for _, rule := range []func(c *cell) (Severity, string){
 			beatsByteFloor, shorterThanItsParts, fasterThanControl, noControl, slowControl, unproved, lostSpans, recorderCost, stolen,
@@ -71,6 +76,17 @@ func (c *cell) name() string {
 		return c.ID()
 	}
 	return c.ID() + " " + c.Build
+}
+
+// smallSockets: whoever sends through a small socket waits for its reader. Most
+// distributions grant less than the transports ask for.
+func smallSockets(v *view) string {
+	granted := v.Environment.SocketBuffer
+	if granted == 0 || granted >= transports.SocketBuffer || !slices.ContainsFunc(v.cells, (*cell).movesBytes) {
+		return ""
+	}
+	return fmt.Sprintf("sockets hold %s and not %s, which slows down what moves bytes through them: sysctl net.core.wmem_max=%d",
+		size(granted), size(int64(transports.SocketBuffer)), transports.SocketBuffer)
 }
 
 // beatsByteFloor: bytes that were moved faster than this machine can move bytes
@@ -128,7 +144,7 @@ func slowControl(c *cell) (Severity, string) {
 		return "", ""
 	}
 	ratio := quotient(round, work)
-	if ratio.Center <= controlRatio {
+	if ratio.Center <= controlRatio || ratio.Low <= 1 { // or noise
 		return "", ""
 	}
 	return Warning, fmt.Sprintf("takes %s the time of the same work called directly, more than %g: all overheads are too small by that",

@@ -41,6 +41,7 @@ func TestFindings(t *testing.T) {
 			[]string{"warning: pickle even workers=1 clients=1: faster than inproc by 24.0 ms a round"}},
 		{"slow control", []bench.Cell{plainCell("inproc", m, 1, 1, six(110)...)},
 			[]string{"warning: inproc even workers=1 clients=1: takes 1.10× (1.08 to 1.12) the time of the same work"}},
+		{"perhaps a slow control", []bench.Cell{plainCell("inproc", m, 1, 1, 60, 80, 110, 110, 150, 160)}, nil},
 		{"no control", []bench.Cell{bodies(six(200)...)}, []string{"warning: pickle even workers=1 clients=1: no cell of inproc"}},
 		{"shorter than its parts", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Train[0] *= 5 })},
 			[]string{"error: pickle even workers=1 clients=1: block 0: its rounds took 392 ms, but each worker trained for"}},
@@ -74,6 +75,11 @@ func TestFindings(t *testing.T) {
 				}
 			}
 		})
+	}
+	small := plainResult(inproc, bodies(six(200)...))
+	small.Environment.SocketBuffer = 212_992
+	if got := Findings(small); len(got) != 1 || !strings.HasPrefix(got[0].Text, "sockets hold 213 kB and not 1.05 MB") {
+		t.Errorf("got %v", got)
 	}
 	race := plainResult(inproc)
 	race.Environment.Race, race.Partial = true, "interrupted"
