@@ -9,20 +9,31 @@ import (
 	"ipcbench/phase"
 )
 
-// callTable lists which requests a round makes, of transports that make any.
+// callTable lists which requests a round makes, of transports that make any, and
+// what they cost a client that waits and the server.
 func callTable(v *view) section {
-	t := table{header: []string{"transport", "model", "workers", "clients", "calls a round", "of these"}, words: 2, endnote: true}
+	t := table{
+		header: []string{"transport", "model", "workers", "clients", "calls a round", "down, ms", "its p99, ms", "queued a client, ms",
+			"server, CPU s a round", "server, MB", "of these calls"},
+		words: 2, endnote: true,
+	}
 	for _, c := range v.cells {
 		rpcs := c.of("rpcs")
 		if !rpcs.Known() {
 			continue
 		}
-		t.add(c.Variant, c.Model.Name, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center), c.callMix())
+		queued := c.of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) })
+		t.add(c.Variant, c.Model.Name, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center),
+			milliseconds.show(c.of("down")), milliseconds.value(c.of("down_p99")), milliseconds.value(queued),
+			plain.value(c.of("cpu_server")), megabytes.value(c.of("peak_rss_server")), c.callMix())
 	}
 	if len(t.rows) == 0 {
 		return section{}
 	}
-	return section{title: "Requests", tables: []table{t}}
+	t.trim()
+	return section{title: "Requests", tables: []table{t}, tail: []string{
+		"down: a client's way to the model, the median and, where there are enough of them, the 99th percentile. " +
+			"queued: how long its requests waited for one of the server's threads, where they are bounded. server: CPU time and peak resident memory."}}
 }
 
 // callMix says which methods were called how often a round, the most frequent

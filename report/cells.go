@@ -110,7 +110,7 @@ func (c *cell) note() string {
 	case d.Within != 0:
 		add("drifts: %s %% within a block", signed(d.Within))
 	}
-	if i := c.of("round"); i.Sure() && i.Relative() > c.view.Plan.Precision && c.view.Plan.Precision > 0 && c.Stopped == "time" {
+	if i := c.of("round"); i.Sure() && i.Relative() > c.view.Plan.Precision && c.view.Plan.Precision > 0 && (c.Stopped == "time" || c.Stopped == "budget") {
 		add("time ran out at ±%s", share(math.Ceil(i.Relative()*1000)/1000))
 	}
 	if n := stat.Outliers(pooled); n*10 > len(pooled) {

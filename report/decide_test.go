@@ -121,7 +121,7 @@ func TestCalls(t *testing.T) {
 		count(c, "calls."+name, 2*n) // two rounds a block
 	}
 	text := strings.Join(strings.Fields(format(t, "text", plainResult(c))), " ")
-	if want := "grpc-tensor histology 1 8 192 160 GetTensor (83 %), 24 SendResults (12 %), 8 GetTasks (4.2 %)"; !strings.Contains(text, want) {
+	if want := "grpc-tensor histology 1 8 192 0.375 ±0.000 0.010 100 160 GetTensor (83 %), 24 SendResults (12 %), 8 GetTasks (4.2 %)"; !strings.Contains(text, want) {
 		t.Errorf("no row %q in %s", want, text)
 	}
 }

@@ -28,7 +28,7 @@ func writeMarkdown(w io.Writer, r *bench.Result) error {
 		return err
 	}
 	var parts []part
-	for _, name := range []string{"cells", "floors", "phases", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans"} {
+	for _, name := range []string{"cells", "floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans"} {
 		view, err := viewNamed(name)
 		if err != nil {
 			return err

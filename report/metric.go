@@ -181,6 +181,10 @@ func costs() []Metric {
 		{Name: "cpu_system_per_gb", Unit: "s/GB", Better: lower, Help: "the part of it in the kernel",
 			samples: sum(func(p *bench.Process) (float64, bool) { return ns(p.Usage.System) }, perGB)},
 		{Name: "cpu_per_round", Unit: "s/round", Better: lower, Help: "CPU time of a round, server and workers", samples: sum(cpu, perRound)},
+		{Name: "cpu_server", Unit: "s/round", Better: lower, Help: "the server's CPU time of a round",
+			samples: each(func(_ *cell, b *bench.Block) (float64, bool) {
+				return b.Server.Usage.CPU().Seconds() / float64(len(b.Round)), true
+			})},
 		{Name: "minor_faults", Unit: "1/GB", Better: lower, Help: "page faults that needed no disk",
 			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.MinorFaults) }, perGB)},
 		{Name: "major_faults", Unit: "1/GB", Better: lower, Help: "page faults that waited for a disk",

@@ -17,7 +17,7 @@ func writeText(w io.Writer, r *bench.Result) error {
 	b := bufio.NewWriter(w)
 	e := v.Environment
 	fmt.Fprintf(b, "ipcbench %s: %s, %s, kernel %s, %s\n", v.Plan.Mode, e.CPU, plural(e.CPUs, "processor"), e.Kernel, e.Go)
-	for _, name := range []string{"cells", "floors", "phases", "profiles", "copies", "workers", "calls", "crossover", "findings", "verdict"} {
+	for _, name := range []string{"cells", "floors", "phases", "costs", "profiles", "copies", "workers", "calls", "crossover", "findings", "verdict"} {
 		view, err := viewNamed(name)
 		if err != nil {
 			return err

@@ -116,30 +116,11 @@ func (m *incoming) decode(data mem.BufferSlice) error {
 	m.header = header{sender: m.header.sender[:0], receiver: m.header.receiver[:0], federation: m.header.federation[:0]}
 	m.results = nil
 	m.tensors = m.tensors[:0]
-	if err := m.fields(viewOf(data)); err != nil {
+	if err := viewOf(data).eachBytes(m.field); err != nil {
 		return err
 	}
 	data.Ref()
 	m.bufs = data
-	return nil
-}
-
-func (m *incoming) fields(v view) error {
-	for v.n > 0 {
-		num, typ, err := v.field()
-		if err != nil {
-			return err
-		}
-		var in view
-		if typ != protowire.BytesType {
-			err = v.skipField(num, typ)
-		} else if in, err = v.bytes(); err == nil {
-			err = m.field(num, in)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -177,22 +158,7 @@ func (m *incoming) mergeResults(v view) error {
 
 func (h *header) merge(v view) error {
 	h.set = true
-	for v.n > 0 {
-		num, typ, err := v.field()
-		if err != nil {
-			return err
-		}
-		var in view
-		if typ != protowire.BytesType {
-			err = v.skipField(num, typ)
-		} else if in, err = v.bytes(); err == nil {
-			err = h.text(num, in)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return v.eachBytes(h.text)
 }
 
 func (h *header) text(num protowire.Number, v view) (err error) {

@@ -155,6 +155,27 @@ func (v view) text(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// eachBytes calls take with the number and the bytes of every field that has a
+// length, and skips all others, for messages whose known fields all have one.
+func (v view) eachBytes(take func(protowire.Number, view) error) error {
+	for v.n > 0 {
+		num, typ, err := v.field()
+		if err != nil {
+			return err
+		}
+		var in view
+		if typ != protowire.BytesType {
+			err = v.skipField(num, typ)
+		} else if in, err = v.bytes(); err == nil {
+			err = take(num, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // groupDepth is how deep groups may be nested, as in Go's protobuf library.
 const groupDepth = 10000
 
