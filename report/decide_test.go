@@ -1,8 +1,11 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ipcbench/bench"
 )
@@ -29,16 +32,20 @@ func TestVerdict(t *testing.T) {
 		want  string
 	}{
 		{"one is best", []bench.Cell{inproc, plainCell("pickle", m, 1, 1, six(30)...), plainCell("shm-slab", m, 1, 1, six(10)...), plainCell("http", m, 1, 1, six(15)...)},
-			"cnn, 1 worker, 1 client: shm-slab is best, 10.0 ms a round. The runner-up, http, costs 5.00 ms (4.75 to 5.25) and 0.0075 CPU s a round more; " +
-				"the worst choice, pickle, costs 20.0 ms (19.5 to 20.5) and 0.030 CPU s a round more."},
+			"cnn, 1 worker, 1 client: shm-slab is best, 10.0 ms a round. The runner-up, http, costs 5.00 ms (4.75 to 5.25) a round more and 7.50 ms (7.12 to 7.88) more CPU time; " +
+				"the worst choice, pickle, costs 20.0 ms (19.5 to 20.5) a round more and 30.0 ms (29.3 to 30.7) more CPU time."},
 		{"two", []bench.Cell{plainCell("pickle", m, 1, 1, six(30)...), plainCell("shm-slab", m, 1, 1, six(10)...)},
-			"cnn, 1 worker, 1 client: shm-slab is best, 10.0 ms a round. The runner-up, pickle, costs 20.0 ms (19.5 to 20.5) and 0.030 CPU s a round more."},
+			"cnn, 1 worker, 1 client: shm-slab is best, 10.0 ms a round. The runner-up, pickle, costs 20.0 ms (19.5 to 20.5) a round more and 30.0 ms (29.3 to 30.7) more CPU time."},
 		{"too close", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), plainCell("b", m, 1, 1, six(10.05)...), plainCell("c", m, 1, 1, six(20)...)},
-			"cnn, 1 worker, 1 client: a and b are too close to call, from 10.0 ms a round on; the worst choice, c, costs 10.0 ms (9.70 to 10.3) and 0.015 CPU s a round more."},
+			"cnn, 1 worker, 1 client: a and b are too close to call, from 10.0 ms a round on; the worst choice, c, costs 10.0 ms (9.70 to 10.3) a round more and 15.0 ms (14.5 to 15.4) more CPU time."},
 		{"all too close", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), plainCell("b", m, 1, 1, six(10.01)...)},
 			"cnn, 1 worker, 1 client: a and b are too close to call, from 10.0 ms a round on."},
 		{"three blocks", []bench.Cell{plainCell("a", m, 1, 1, 9, 10, 11), plainCell("b", m, 1, 1, 19, 20, 21)},
-			"cnn, 1 worker, 1 client: a looks best, 10.0 ms a round, though 3 blocks cannot prove it. The runner-up, b, costs 10.0 ms (8.00 to 12.0) and 0.015 CPU s a round more."},
+			"cnn, 1 worker, 1 client: a looks best, 10.0 ms a round, though 3 blocks cannot prove it. The runner-up, b, costs 10.0 ms (8.00 to 12.0) a round more and 15.0 ms (12.0 to 18.0) more CPU time."},
+		{"as much CPU time", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), idle(plainCell("b", m, 1, 1, six(20)...), 2)},
+			"cnn, 1 worker, 1 client: a is best, 10.0 ms a round. The runner-up, b, costs 10.0 ms (9.70 to 10.3) a round more."},
+		{"less CPU time", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), idle(plainCell("b", m, 1, 1, six(20)...), 4)},
+			"cnn, 1 worker, 1 client: a is best, 10.0 ms a round. The runner-up, b, costs 10.0 ms (9.70 to 10.3) a round more and 7.50 ms (7.27 to 7.72) less CPU time."},
 		{"one block", []bench.Cell{plainCell("a", m, 1, 1, 9), plainCell("b", m, 1, 1, 19)},
 			"cnn, 1 worker, 1 client: a and b are too close to call, from 9.00 ms a round on."},
 		{"alone", []bench.Cell{inproc, plainCell("pickle", m, 1, 1, six(30)...)},
@@ -51,6 +58,75 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// idle returns c with CPU times divided by n.
+func idle(c bench.Cell, n time.Duration) bench.Cell {
+	for i := range c.Blocks {
+		b := &c.Blocks[i]
+		for _, p := range processes(b) {
+			p.Usage.User, p.Usage.System = p.Usage.User/n, p.Usage.System/n
+		}
+	}
+	return c
+}
+
+// TestNotProved: a difference that Holm's correction does not let through is a
+// tie where the blocks could have passed it, and unproved where they could not.
+func TestNotProved(t *testing.T) {
+	m := models["cnn"]
+	overlapping := []float64{10.05, 10.15, 10.3, 10.4, 10.5, 10.6} // p 0.015 against six(10): enough for one pair
+	among := func(n int, round ...float64) []*cell {
+		cells := []bench.Cell{plainCell("best", m, 1, 1, six(10)...), plainCell("next", m, 1, 1, round...)}
+		for i := range n {
+			cells = append(cells, plainCell(fmt.Sprint("same-", i), m, 1, 1, six(10.001)...))
+		}
+		return newView(plainResult(cells...)).cells
+	}
+	for _, tt := range []struct {
+		name   string
+		cells  []*cell
+		tied   bool // next is
+		likely bool
+	}{
+		{"alone", among(0, overlapping...), false, false},
+		{"among ten, where 6 blocks can prove a difference", among(10, overlapping...), true, false},
+		{"among thirty, where they cannot", among(30, six(20)...), false, true},
+	} {
+		d, _ := decide(tt.cells)
+		tied := slices.ContainsFunc(d.tied, func(c *cell) bool { return c.Variant == "next" })
+		if tied != tt.tied || d.likely != tt.likely {
+			t.Errorf("%s: got tied %v, likely %v, want %v, %v", tt.name, tied, d.likely, tt.tied, tt.likely)
+		}
+	}
+}
+
+// TestSummary: only what was compared counts, for each build by itself, and only
+// what is proved is a win.
+func TestSummary(t *testing.T) {
+	cells := func(build string) []bench.Cell {
+		all := []bench.Cell{
+			plainCell("a", models["cnn"], 1, 1, six(10)...), plainCell("b", models["cnn"], 1, 1, six(20)...),
+			plainCell("a", models["resnet18"], 1, 1, 9, 10, 11), plainCell("b", models["resnet18"], 1, 1, 19, 20, 21),
+			plainCell("a", models["histology"], 1, 1, six(10)...),
+		}
+		for i := range all {
+			all[i].Build = build
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		cells []bench.Cell
+		want  string
+	}{
+		{cells(""), "Fastest of 2 comparisons: a in 1; 1 not proved."},
+		{append(cells("base"), cells("head")...), "base: Fastest of 2 comparisons: a in 1; 1 not proved.\nhead: Fastest of 2 comparisons: a in 1; 1 not proved."},
+		{cells("")[4:], ""},
+	} {
+		if got := strings.Join(summaries(newView(plainResult(tt.cells...)).verdicts()), "\n"); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
 	}
 }
 
@@ -121,7 +197,7 @@ func TestCalls(t *testing.T) {
 		count(c, "calls."+name, 2*n) // two rounds a block
 	}
 	text := strings.Join(strings.Fields(format(t, "text", plainResult(c))), " ")
-	if want := "grpc-tensor histology 1 8 192 0.375 ±0.000 0.010 100 160 GetTensor (83 %), 24 SendResults (12 %), 8 GetTasks (4.2 %)"; !strings.Contains(text, want) {
+	if want := "grpc-tensor histology 1 8 192 0.375 ±0.000 0.0100 100 160 GetTensor (83 %), 24 SendResults (12 %), 8 GetTasks (4.2 %)"; !strings.Contains(text, want) {
 		t.Errorf("no row %q in %s", want, text)
 	}
 }

@@ -54,8 +54,10 @@ func decimals(x float64) int {
 		return 1
 	case x >= 1:
 		return 2
+	case x >= 0.1:
+		return 3
 	}
-	return 3
+	return min(2-int(math.Floor(math.Log10(x))), 9)
 }
 
 // lopsided is the relative half-width from which on the bounds are written out:

@@ -14,12 +14,13 @@ type verdict struct {
 	group  group
 	ranked []*cell // without the control, the fastest first
 	tied   []*cell // of the others, those that may be as fast as the first
-	likely bool    // there are none, but only because the blocks of the first were all faster than those of the second
+	likely bool    // some of the others are slower by all that their blocks show, but there are too few blocks to prove it
 }
 
 // decide ranks the transports of a group by their median round. Those whose
 // rounds the Mann-Whitney test cannot tell from the first's, corrected for their
-// number, are tied with it, unless there are but too few blocks for the test.
+// number, are tied with it. Where so few blocks could not pass that test however
+// far they lay apart, their interval speaks instead, and nothing counts as proved.
 func decide(cells []*cell) (verdict, bool) {
 	d := verdict{group: cells[0].group()}
 	for _, c := range cells {
@@ -36,12 +37,15 @@ func decide(cells []*cell) (verdict, bool) {
 	for i, c := range others {
 		ps[i] = stat.Test(best.medianOf("round"), c.medianOf("round"))
 	}
+	const alpha = 1 - stat.Confidence
 	for i, p := range stat.Holm(ps) {
-		if p <= 1-stat.Confidence {
+		if p <= alpha {
 			continue
 		}
-		if apart := stat.Shift(best.medianOf("round"), others[i].medianOf("round")); apart.Low > 0 && apart.Confidence > 0 {
-			d.likely = d.likely || i == 0
+		a, b := best.medianOf("round"), others[i].medianOf("round")
+		hopeless := math.IsInf(stat.Detectable(a, b, alpha/float64(len(others))), 1)
+		if apart := stat.Shift(a, b); hopeless && apart.Low > 0 && apart.Confidence > 0 {
+			d.likely = true
 			continue
 		}
 		d.tied = append(d.tied, others[i])
@@ -64,9 +68,9 @@ func (d verdict) sentence() string {
 	second, worst := d.ranked[1], d.ranked[len(d.ranked)-1]
 	switch {
 	case !d.close() && !d.likely:
-		text += fmt.Sprintf("%s is best, %s. The runner-up, %s, costs %s more", best.Variant, round, second.Variant, cost(best, second))
+		text += fmt.Sprintf("%s is best, %s. The runner-up, %s, costs %s", best.Variant, round, second.Variant, cost(best, second))
 	case !d.close():
-		text += fmt.Sprintf("%s looks best, %s, though %s cannot prove it. The runner-up, %s, costs %s more",
+		text += fmt.Sprintf("%s looks best, %s, though %s cannot prove it. The runner-up, %s, costs %s",
 			best.Variant, round, plural(len(best.timed), "block"), second.Variant, cost(best, second))
 	default:
 		near := []string{best.Variant}
@@ -79,32 +83,38 @@ func (d verdict) sentence() string {
 		if d.close() && slices.Contains(d.tied, worst) {
 			return text + "."
 		}
-		text += fmt.Sprintf("; the worst choice, %s, costs %s more", worst.Variant, cost(best, worst))
+		text += fmt.Sprintf("; the worst choice, %s, costs %s", worst.Variant, cost(best, worst))
 	}
 	return text + "."
 }
 
-// cost says what a round of other costs more than one of best.
+// cost says what a round of other costs more than one of best: time, and CPU
+// time where that is told from none.
 func cost(best, other *cell) string {
 	i := stat.Shift(best.medianOf("round"), other.medianOf("round"))
-	text := ""
-	if i.Confidence > 0 {
-		text = fmt.Sprintf("%s ms (%s to %s)", milliseconds.number(i.Center), milliseconds.number(i.Low), milliseconds.number(i.High))
-	} else {
-		text = milliseconds.number(i.Center) + " ms"
+	text := bounded(i) + " a round more"
+	cpu := moreCPU(best, other)
+	switch {
+	case cpu.Excludes(0) && cpu.Center > 0:
+		text += " and " + bounded(cpu) + " more CPU time"
+	case cpu.Excludes(0) && cpu.Center < 0:
+		text += " and " + bounded(cpu.Map(func(s float64) float64 { return -s })) + " less CPU time"
 	}
-	return text + " and " + moreCPU(best, other) + " CPU s a round"
+	return text
 }
 
-// moreCPU is how many CPU seconds a round of other takes more, with two digits
-// that count.
-func moreCPU(best, other *cell) string {
-	cpu := other.of("cpu_per_round").Center - best.of("cpu_per_round").Center
-	d := 2
-	if x := math.Abs(cpu); x > 0 && x < 1 {
-		d = 1 - int(math.Floor(math.Log10(x)))
+// bounded writes a time with its bounds, if it has any.
+func bounded(i stat.Interval) string {
+	text := milliseconds.number(i.Center) + " ms"
+	if i.Confidence > 0 {
+		text += fmt.Sprintf(" (%s to %s)", milliseconds.number(i.Low), milliseconds.number(i.High))
 	}
-	return fixed(cpu, min(d, 6))
+	return text
+}
+
+// moreCPU is how much more CPU time a round of other takes.
+func moreCPU(best, other *cell) stat.Interval {
+	return stat.Shift(best.medianOf("cpu_per_round"), other.medianOf("cpu_per_round"))
 }
 
 func (v *view) verdicts() []verdict {
@@ -123,9 +133,7 @@ const mostSentences = 8
 func verdicts(v *view) section {
 	s := section{title: "Verdict"}
 	all := v.verdicts()
-	if len(all) > 1 {
-		s.lead = append(s.lead, summary(all))
-	}
+	s.lead = append(s.lead, summaries(all)...)
 	if len(all) <= mostSentences {
 		for _, d := range all {
 			s.lead = append(s.lead, d.sentence())
@@ -133,15 +141,15 @@ func verdicts(v *view) section {
 		return s
 	}
 	t := table{
-		header: []string{"model", "workers", "clients", "best", "round, ms", "runner-up", "costs, ms", "and CPU s", "worst", "costs, ms", "and CPU s"}, words: 1,
+		header: []string{"model", "build", "workers", "clients", "best", "round, ms", "runner-up", "costs, ms", "and CPU, ms", "worst", "costs, ms", "and CPU, ms"}, words: 1,
 	}
 	for _, d := range all {
 		best := d.ranked[0]
-		row := []string{d.group.model, fmt.Sprint(d.group.workers), fmt.Sprint(d.group.clients), best.Variant, milliseconds.show(best.of("round"))}
+		row := []string{d.group.model, d.group.build, fmt.Sprint(d.group.workers), fmt.Sprint(d.group.clients), best.Variant, milliseconds.show(best.of("round"))}
 		if d.close() {
-			row[3] += ", too close to call"
+			row[4] += ", too close to call"
 		} else if d.likely {
-			row[3] += ", not proved"
+			row[4] += ", not proved"
 		}
 		for _, k := range []int{1, len(d.ranked) - 1} {
 			if k >= len(d.ranked) || k < 1 {
@@ -150,22 +158,56 @@ func verdicts(v *view) section {
 			}
 			c := d.ranked[k]
 			row = append(row, c.Variant, milliseconds.show(stat.Shift(best.medianOf("round"), c.medianOf("round"))),
-				moreCPU(best, c))
+				milliseconds.show(moreCPU(best, c)))
 		}
 		t.add(row...)
 	}
+	t.trim()
 	s.tables = []table{t}
 	return s
 }
 
-// summary is the one sentence over all verdicts.
+// summaries are a sentence for each build over all of its verdicts, where there
+// are several that compare anything.
+func summaries(all []verdict) []string {
+	var builds []string
+	by := map[string][]verdict{}
+	for _, d := range all {
+		if len(d.ranked) < 2 {
+			continue
+		}
+		build := d.group.build
+		if by[build] == nil {
+			builds = append(builds, build)
+		}
+		by[build] = append(by[build], d)
+	}
+	var texts []string
+	for _, build := range builds {
+		if len(by[build]) < 2 {
+			continue
+		}
+		text := summary(by[build])
+		if build != "" {
+			text = build + ": " + text
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// summary is the one sentence over verdicts. What is not proved is no win.
 func summary(all []verdict) string {
 	var order []string
 	wins := map[string]int{}
-	close := 0
+	close, likely := 0, 0
 	for _, d := range all {
-		if d.close() {
+		switch {
+		case d.close():
 			close++
+			continue
+		case d.likely:
+			likely++
 			continue
 		}
 		name := d.ranked[0].Variant
@@ -179,11 +221,12 @@ func summary(all []verdict) string {
 	for _, name := range order {
 		parts = append(parts, fmt.Sprintf("%s in %d", name, wins[name]))
 	}
-	text := ""
+	text := fmt.Sprintf("Of %d comparisons", len(all))
 	if len(parts) > 0 {
 		text = fmt.Sprintf("Fastest of %d comparisons: %s", len(all), list(parts))
-	} else {
-		text = fmt.Sprintf("Of %d comparisons", len(all))
+	}
+	if likely > 0 {
+		text += fmt.Sprintf("; %d not proved", likely)
 	}
 	if close > 0 {
 		text += fmt.Sprintf("; %d too close to call", close)
