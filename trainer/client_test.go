@@ -70,7 +70,8 @@ func host() trainer.Host {
 		t.Update.Samples = 999
 	}
 	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{
-		"burn": burn,
+		"burn":    burn,
+		"diverge": diverge,
 		// Writes into the prepared memory.
 		"write": trainer.Values(func(t *turn) error {
 			note(t)

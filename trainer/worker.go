@@ -104,6 +104,13 @@ func (h Host) serve(conn net.Conn) error {
 		<-listening
 	}()
 
+	// What follows the first failure is its consequence: the pool is told one.
+	var once sync.Once
+	tell := func(err error) (sent error) {
+		once.Do(func() { sent = c.send(message{Failure: newFailure(err)}) })
+		return sent
+	}
+
 	lanes, err := w.dial(ctx)
 	if err == nil {
 		err = c.send(message{Ready: &ready{}})
@@ -112,22 +119,17 @@ func (h Host) serve(conn net.Conn) error {
 		err = w.ping(ctx, c, lanes[0])
 	}
 	if err == nil {
-		err = w.train(ctx, lanes)
+		err = w.train(ctx, lanes, tell)
 	} else {
 		for _, l := range lanes {
 			err = errors.Join(err, l.end.Close())
 		}
 	}
 	if err != nil {
-		f := failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}
-		var at *laneError
-		if errors.As(err, &at) {
-			f = failure{Lane: at.lane, Round: at.round, Client: at.client, Text: at.err.Error()}
-		}
 		if ctx.Err() != nil {
 			return nil // the server closed the control socket: the end it wanted
 		}
-		return errors.Join(err, c.send(message{Failure: &f}))
+		return errors.Join(err, tell(err))
 	}
 	totals, err := w.meter.totals()
 	if err = errors.Join(err, c.send(message{Report: &report{Totals: totals}})); err != nil {
@@ -163,6 +165,14 @@ func (e *laneError) Error() string {
 	return fmt.Sprintf("round %d, client %d: lane %d: %v", e.round, e.client, e.lane, e.err)
 }
 func (e *laneError) Unwrap() error { return e.err }
+
+func newFailure(err error) *failure {
+	var at *laneError
+	if errors.As(err, &at) {
+		return &failure{Lane: at.lane, Round: at.round, Client: at.client, Text: at.err.Error()}
+	}
+	return &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}
+}
 
 func (h Host) newProcess(a assignment) (*process, error) {
 	i := slices.IndexFunc(h.Transports, func(t transports.Transport) bool { return t.Name() == a.Transport })
@@ -290,16 +300,24 @@ func (w *process) dial(ctx context.Context) ([]lane, error) {
 }
 
 // train runs all lanes until the server shuts down or one of them fails, and
-// closes them.
-func (w *process) train(ctx context.Context, lanes []lane) error {
+// closes them. It tells the failure at once: the server sees the lane close, and
+// other lanes may be in worker functions, which nothing interrupts.
+func (w *process) train(ctx context.Context, lanes []lane, tell func(error) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, len(lanes))
 	var wg sync.WaitGroup
 	for i, l := range lanes {
 		wg.Go(func() {
-			if errs[i] = errors.Join(w.run(ctx, l), l.end.Close()); errs[i] != nil {
+			update, err := w.run(ctx, l)
+			if err != nil && !errors.Is(err, context.Canceled) {
+				err = errors.Join(err, tell(err))
+			}
+			if errs[i] = errors.Join(err, l.end.Close()); errs[i] != nil {
 				cancel()
+			}
+			if update != nil {
+				_ = l.end.Submit(ctx, update) // a closed lane delivers nothing, but takes the memory back
 			}
 		})
 	}
@@ -312,8 +330,9 @@ func (w *process) train(ctx context.Context, lanes []lane) error {
 	return errors.Join(errs...)
 }
 
-// run is one lane: receive, train, submit, until the server shuts down.
-func (w *process) run(ctx context.Context, l lane) error {
+// run is one lane: receive, train, submit, until the server shuts down. If the
+// worker function fails, it returns the update that was not submitted.
+func (w *process) run(ctx context.Context, l lane) (inHand *tensor.Package, err error) {
 	rec := w.o.Rec
 	call := &Call{stop: &w.stop}
 	for {
@@ -321,10 +340,10 @@ func (w *process) run(ctx context.Context, l lane) error {
 		receive := rec.Begin(phase.Receive, id)
 		job, model, err := l.end.Receive(ctx)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return &laneError{l.n, -1, -1, err}
+			return nil, &laneError{l.n, -1, -1, err}
 		}
 		id.Round, id.Client = job.Round, job.Client
 		receive.EndAs(id)
@@ -333,7 +352,7 @@ func (w *process) run(ctx context.Context, l lane) error {
 		update, err := l.end.Reserve()
 		reserve.End()
 		if err != nil {
-			return &laneError{l.n, job.Round, job.Client, err}
+			return nil, &laneError{l.n, job.Round, job.Client, err}
 		}
 
 		call.Job, call.Model, call.Update = job, model, update
@@ -341,14 +360,14 @@ func (w *process) run(ctx context.Context, l lane) error {
 		err = l.train(call)
 		train.End()
 		if err != nil {
-			return &laneError{l.n, job.Round, job.Client, fmt.Errorf("worker function %s: %w", w.a.Func, err)}
+			return update, &laneError{l.n, job.Round, job.Client, fmt.Errorf("worker function %s: %w", w.a.Func, err)}
 		}
 
 		submit := rec.Begin(phase.Submit, id)
 		err = l.end.Submit(ctx, update)
 		submit.End()
 		if err != nil {
-			return &laneError{l.n, job.Round, job.Client, err}
+			return nil, &laneError{l.n, job.Round, job.Client, err}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -24,6 +25,7 @@ type worker struct {
 	ledger tensor.Ledger
 	job    transports.Job
 	path   string // of the client's file; empty where tensors travel through the socket
+	closed atomic.Bool
 }
 
 func newWorker(conn net.Conn, lane int, o transports.Options) *worker {
@@ -84,6 +86,9 @@ func (w *worker) Reserve() (*tensor.Package, error) {
 
 func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	defer p.Release()
+	if w.closed.Load() { // no file either: the session's directory may be going
+		return errors.New("pickle: submit: the lane is closed")
+	}
 	encode := func(enc *gob.Encoder) error {
 		return w.packer.encode(enc, header{Job: transports.Job{Round: w.job.Round, Client: w.job.Client}}, p)
 	}
@@ -97,6 +102,7 @@ func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 }
 
 func (w *worker) Close() error {
+	w.closed.Store(true)
 	if err := w.stream.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("pickle: close: %w", err)
 	}

@@ -1,0 +1,95 @@
+package trainer_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// diverge is a worker function of two clients: client 0 fails while client 1
+// trains, and client 1 goes on until the test lets it end. Its configuration is
+// the directory in which the files that say so appear.
+func diverge(config []byte) (trainer.Train, error) {
+	name := func(event string) string { return filepath.Join(string(config), event) }
+	return func(c *trainer.Call) error {
+		if c.Client == 0 {
+			return errors.Join(errors.New("loss is NaN"), until(name("busy")))
+		}
+		if err := os.WriteFile(name("busy"), nil, 0o600); err != nil {
+			return err
+		}
+		return until(name("end"))
+	}, nil
+}
+
+// until waits for a file to appear.
+func until(path string) error {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-time.After(time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+	}
+	return errors.New(path + " did not appear")
+}
+
+// TestCause: the error of a worker function is told while another lane of its
+// process trains, and afterwards no memory is left.
+func TestCause(t *testing.T) {
+	h := host()
+	for _, transport := range h.Transports {
+		t.Run(transport.Name()+"/goroutines", func(t *testing.T) {
+			testCause(t, transport, trainer.NewGoroutines(h))
+			maps, err := os.ReadFile("/proc/self/maps")
+			check(t, err)
+			for line := range strings.Lines(string(maps)) {
+				if strings.Contains(line, "ipcbench-") {
+					t.Error("still mapped:", line)
+				}
+			}
+		})
+		if i, ok := transport.(transports.InProcess); ok && i.InProcess() {
+			continue
+		}
+		t.Run(transport.Name()+"/processes", func(t *testing.T) {
+			l, err := trainer.NewProcesses()
+			check(t, err)
+			testCause(t, transport, l)
+		})
+	}
+}
+
+func testCause(t *testing.T, transport transports.Transport, launcher trainer.Launcher) {
+	v, err := transports.NewVariant(transport, nil)
+	check(t, err)
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
+	check(t, err)
+	dir := t.TempDir()
+	p, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: v, Down: l, Up: l, Workers: 2, PerProcess: 2, Clients: 2,
+		Func: "diverge", FuncConfig: []byte(dir), Launcher: launcher,
+	})
+	check(t, err)
+	model, err := p.Reserve(0)
+	check(t, err)
+	tensor.Fill(model, 1)
+	check(t, p.Publish(t.Context(), 0, model))
+	err = p.Round(t.Context(), trainer.Round{Clients: []trainer.Client{{ID: 0}, {ID: 1}}, Each: func(u trainer.Update) error {
+		u.Release()
+		return nil
+	}})
+	if err == nil || !strings.Contains(err.Error(), "round 0, client 0: worker 0 failed") || !strings.Contains(err.Error(), "loss is NaN") {
+		t.Errorf("got error %v, want one that names round 0, client 0 and the cause", err)
+	}
+	check(t, os.WriteFile(filepath.Join(dir, "end"), nil, 0o600))
+	if _, err := p.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	check(t, launcher.Close())
+}
