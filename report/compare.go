@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -128,10 +129,52 @@ func differences(a, b *bench.Result) []string {
 	}{
 		{"seed", p.Seed, q.Seed}, {"training", fmt.Sprintf("%d ms", p.TrainMS), fmt.Sprintf("%d ms", q.TrainMS)},
 		{"a fresh pool for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"warm-up rounds", p.Warmup, q.Warmup},
+		{"verify", p.Verify, q.Verify},
 	} {
 		if s.x != s.y {
 			all = append(all, fmt.Sprintf("%s: %v in the first, %v in the second", s.what, s.x, s.y))
 		}
+	}
+	return all
+}
+
+// unlike collects in which settings paired cells differ although they have one
+// name: defaults may have changed between two builds (guard 17).
+type unlike struct {
+	order []string // texts
+	cells map[string][]string
+}
+
+func (u *unlike) add(a, b *cell) {
+	note := func(what string, x, y any) {
+		if x == y {
+			return
+		}
+		text := fmt.Sprintf("%s: %v in the first, %v in the second", what, x, y)
+		if u.cells[text] == nil {
+			u.order = append(u.order, text)
+		}
+		u.cells[text] = append(u.cells[text], a.ID())
+	}
+	keys := maps.Clone(a.Settings)
+	if keys == nil {
+		keys = map[string]string{}
+	}
+	maps.Copy(keys, b.Settings)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		note("setting "+k, cmp.Or(a.Settings[k], "none"), cmp.Or(b.Settings[k], "none"))
+	}
+	note("depth", a.Depth, b.Depth)
+	note("lanes per process", a.PerProcess, b.PerProcess)
+	note("launcher", a.Launcher, b.Launcher)
+	note("file system", cmp.Or(a.FileSystem, "none"), cmp.Or(b.FileSystem, "none"))
+}
+
+// texts are the differences, each with the cells that have it.
+func (u *unlike) texts() []string {
+	var all []string
+	for _, text := range u.order {
+		all = append(all, text+" ("+list(clip(u.cells[text], 3))+")")
 	}
 	return all
 }
@@ -147,6 +190,7 @@ func (c *Comparison) compare(before, after []*cell, metrics []string) error {
 	type pair struct{ base, head []float64 } // medians of blocks
 	var pairs []pair
 	var ps []float64
+	unlike := unlike{cells: map[string][]string{}}
 	for _, b := range before {
 		h := byID[b.ID()]
 		if h == nil {
@@ -157,6 +201,7 @@ func (c *Comparison) compare(before, after []*cell, metrics []string) error {
 		if b.Model != h.Model {
 			c.Environment = append(c.Environment, fmt.Sprintf("%s: %s in the first, %s in the second", b.ID(), b.group().title(), h.group().title()))
 		}
+		unlike.add(b, h)
 		for _, name := range metrics {
 			m, ok := b.view.metrics[name]
 			if !ok || m.samples == nil {
@@ -174,6 +219,7 @@ func (c *Comparison) compare(before, after []*cell, metrics []string) error {
 			})
 		}
 	}
+	c.Environment = append(c.Environment, unlike.texts()...)
 	for _, h := range after {
 		if byID[h.ID()] != nil {
 			c.OnlyHead = append(c.OnlyHead, h.ID())

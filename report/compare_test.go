@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,36 @@ func TestCompare(t *testing.T) {
 	}
 	if md := write(t, c, "md"); !strings.HasPrefix(md, "**Of 4 comparisons") {
 		t.Error("the verdict does not come first")
+	}
+}
+
+// TestCompareSettings: cells of one name whose effective settings differ are
+// compared, and the difference is told (guard 17).
+func TestCompareSettings(t *testing.T) {
+	result := func() *bench.Result {
+		return plainResult(plainCell("a", models["cnn"], 1, 1, eight(20)...), plainCell("b", models["cnn"], 1, 1, eight(20)...))
+	}
+	base, head := result(), result()
+	head.Plan.Verify = "all"
+	for i := range head.Cells {
+		head.Cells[i].Settings = map[string]string{"window": "4MiB"}
+		head.Cells[i].Depth = 3
+	}
+	head.Cells[1].Launcher, head.Cells[1].PerProcess, head.Cells[1].FileSystem = "goroutines", 2, "ext4"
+	const a, b = "a cnn workers=1 clients=1", "b cnn workers=1 clients=1"
+	want := []string{
+		"verify: sample in the first, all in the second",
+		"setting window: none in the first, 4MiB in the second (" + a + " and " + b + ")",
+		"depth: 2 in the first, 3 in the second (" + a + " and " + b + ")",
+		"lanes per process: 1 in the first, 2 in the second (" + b + ")",
+		"launcher: processes in the first, goroutines in the second (" + b + ")",
+		"file system: none in the first, ext4 in the second (" + b + ")",
+	}
+	if got := compare(t, base, head, CompareOptions{}).Environment; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if got := compare(t, result(), result(), CompareOptions{}).Environment; len(got) != 0 {
+		t.Errorf("got %q of equal runs", got)
 	}
 }
 

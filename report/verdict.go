@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"ipcbench/bench/stat"
 )
@@ -221,15 +222,15 @@ func summary(all []verdict) string {
 	for _, name := range order {
 		parts = append(parts, fmt.Sprintf("%s in %d", name, wins[name]))
 	}
-	text := fmt.Sprintf("Of %d comparisons", len(all))
-	if len(parts) > 0 {
-		text = fmt.Sprintf("Fastest of %d comparisons: %s", len(all), list(parts))
-	}
+	var rest []string
 	if likely > 0 {
-		text += fmt.Sprintf("; %d not proved", likely)
+		rest = append(rest, fmt.Sprintf("%d not proved", likely))
 	}
 	if close > 0 {
-		text += fmt.Sprintf("; %d too close to call", close)
+		rest = append(rest, fmt.Sprintf("%d too close to call", close))
 	}
-	return text + "."
+	if len(parts) == 0 {
+		return fmt.Sprintf("Of %d comparisons: %s.", len(all), strings.Join(rest, "; "))
+	}
+	return fmt.Sprintf("Fastest of %d comparisons: %s.", len(all), strings.Join(append([]string{list(parts)}, rest...), "; "))
 }
