@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,8 @@ type run struct {
 	cells   []*cell
 	chains  []*chain
 	floors  []*Floor
-	done    int // blocks
+	tried   map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
+	done    int                               // blocks
 }
 
 // cell is a cell in progress.
@@ -245,8 +247,8 @@ func (r *run) overspent() bool {
 		return false
 	}
 	for _, c := range r.cells {
-		if !r.finished(c) {
-			c.result.Stopped = "budget"
+		if c.result.Stopped == "" {
+			c.result.Stopped = cmp.Or(r.enough(c, r.peers(c)), "budget")
 		}
 	}
 	return true
@@ -271,28 +273,42 @@ func (r *run) limits(ctx context.Context) []func() error {
 	return tasks
 }
 
-// finished reports whether c needs no more blocks, and notes why. Cells that are
-// compared with each other, of two builds or a canary's, end together: blocks
-// that one of them had alone would hold what the machine did only then.
+// finished reports whether c needs no more blocks, and notes why. Cells that do
+// the same work are compared with each other, and one of them is the control that
+// is subtracted from all: they end together. Blocks that one of them had alone
+// would hold what the machine did only then.
 func (r *run) finished(c *cell) bool {
 	if c.result.Stopped != "" {
 		return true
 	}
-	why := r.enough(c)
-	if why == "" {
-		return false
-	}
-	for _, d := range r.cells {
-		if d != c && d.result.ID() == c.result.ID() && d.result.Stopped == "" && r.enough(d) == "" {
+	peers := r.peers(c)
+	for _, d := range peers {
+		if d.result.Stopped == "" && r.enough(d, peers) == "" {
 			return false
 		}
 	}
-	c.result.Stopped = why
+	c.result.Stopped = r.enough(c, peers)
 	return true
 }
 
-// enough says why c alone needs no more blocks, or nothing if it does.
-func (r *run) enough(c *cell) string {
+// peers returns the cells that do the same work as c, c included.
+func (r *run) peers(c *cell) []*cell {
+	var all []*cell
+	for _, d := range r.cells {
+		if d.result.Model == c.result.Model && d.result.Workers == c.result.Workers && d.result.Clients == c.result.Clients {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// enough says why c alone needs no more blocks, or nothing if it does. The time
+// is one budget for all its peers: one of slow rounds takes more of it.
+func (r *run) enough(c *cell, peers []*cell) string {
+	var spent time.Duration
+	for _, d := range peers {
+		spent += d.spent
+	}
 	n := len(c.result.Blocks)
 	switch {
 	case n < r.Plan.Blocks:
@@ -301,7 +317,7 @@ func (r *run) enough(c *cell) string {
 		return "rounds"
 	case r.precise(c):
 		return "precision"
-	case c.spent >= r.Plan.Time:
+	case spent >= time.Duration(len(peers))*r.Plan.Time:
 		return "time"
 	case n >= mostBlocks*r.Plan.Blocks: // rounds so short that a block has too few of them to use its time
 		return "blocks"

@@ -120,3 +120,18 @@ func TestPin(t *testing.T) {
 		t.Errorf("the control ran on %v, want all: %v", cpus, before)
 	}
 }
+
+// TestMemoryRead: what a process has resident is read while it has it: shared
+// memory is in it, in both processes that map it.
+func TestMemoryRead(t *testing.T) {
+	h := host()
+	r := measure(t, h, quick(t), spec(t, h, "shm-slab", "uniform:16MiB/4", 1, 1))
+	for _, b := range cellOf(t, r, "shm-slab").Blocks {
+		const model = 16 << 20
+		for _, p := range append([]bench.Process{b.Server}, b.Workers...) {
+			if m := p.Memory; m.Shmem < 2*model || m.Peak < m.Shmem || m.PSS != nil && *m.PSS < model {
+				t.Errorf("%d bytes of shared memory, peak %d: want a model and an update at least", m.Shmem, m.Peak)
+			}
+		}
+	}
+}

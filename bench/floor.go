@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"ipcbench/bench/floors"
@@ -58,7 +59,7 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	}
 	if f.Model != "" {
 		if f.Gap == 0 {
-			f.Gap = r.trainTime(f.Model)
+			f.Gap = min(r.trainTime(f.Model), int64(floors.MaxGap))
 		}
 		if f.Gap == 0 {
 			return nil // no cell of the model has run yet
@@ -69,18 +70,29 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	if err != nil {
 		return err
 	}
-	// Where several conditions are tried, the best one is the limit.
-	best := series[0]
-	for _, s := range series[1:] {
-		if stat.Median(s.Samples) > stat.Median(best.Samples) {
-			best = s
+	r.keepSeries(f, series)
+	return nil
+}
+
+// keepSeries adds a block to f. Where several conditions are tried, the one that
+// is best over all blocks is the limit.
+func (r *run) keepSeries(f *Floor, series []floors.Series) {
+	if r.tried == nil {
+		r.tried = map[*Floor]map[string][][]float64{}
+	}
+	if r.tried[f] == nil {
+		r.tried[f] = map[string][][]float64{}
+	}
+	tried, best := r.tried[f], 0.0
+	for _, s := range series {
+		tried[s.Variant] = append(tried[s.Variant], s.Samples)
+		if m := stat.Of(tried[s.Variant]).Center; m > best {
+			best, f.Blocks = m, tried[s.Variant]
+			if len(series) > 1 || strings.HasSuffix(s.Variant, floors.Cached) {
+				f.Variant = s.Variant
+			}
 		}
 	}
-	if len(series) > 1 {
-		f.Variant = best.Variant
-	}
-	f.Blocks = append(f.Blocks, best.Samples)
-	return nil
 }
 
 // trainTime returns the median time of the worker function with the model, ns.

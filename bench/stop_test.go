@@ -30,23 +30,27 @@ func TestStop(t *testing.T) {
 		{"time is up", cellOf(9, 10*ms), "time"},
 		{"short rounds", func() *cell { c := cellOf(24, 10*ms); c.spent = 0; return c }(), "blocks"},
 	} {
-		if got := r.enough(tt.cell); got != tt.want {
+		if got := r.enough(tt.cell, []*cell{tt.cell}); got != tt.want {
 			t.Errorf("%s: stops by %q, want %q", tt.name, got, tt.want)
 		}
 	}
 
-	// Two builds of a cell end together: one that went on alone would be compared
+	// Cells of the same work end together: one that went on alone would be compared
 	// over another time (guard 10).
-	base, head, other := cellOf(6, 0), cellOf(6, 10*ms), cellOf(6, 0)
-	other.result.Variant = "another"
-	r.cells = []*cell{base, head, other}
-	if r.finished(base) || r.finished(head) || !r.finished(other) {
-		t.Errorf("stopped: base %q, head %q, another cell %q; want the last alone", base.result.Stopped, head.result.Stopped, other.result.Stopped)
+	control, one, other := cellOf(6, 0), cellOf(6, 10*ms), cellOf(6, 0)
+	one.result.Variant, other.result.Workers = "one", 2
+	r.cells = []*cell{control, one, other}
+	if r.finished(control) || r.finished(one) || !r.finished(other) {
+		t.Errorf("stopped: control %q, one %q, other work %q; want the last alone", control.result.Stopped, one.result.Stopped, other.result.Stopped)
 	}
-	*head = *cellOf(9, 10*ms)
-	*base = *cellOf(9, 0)
-	if !r.finished(base) || !r.finished(head) || base.result.Stopped != "precision" || head.result.Stopped != "time" {
-		t.Errorf("stopped: base %q, head %q; want precision and time", base.result.Stopped, head.result.Stopped)
+	*one = *cellOf(9, 10*ms) // 1.26 s, and the control 0.7 s: not yet two seconds
+	*control = *cellOf(7, 0)
+	if r.finished(control) || r.finished(one) {
+		t.Errorf("stopped: control %q, one %q, before the time of both was spent", control.result.Stopped, one.result.Stopped)
+	}
+	*one = *cellOf(10, 10*ms)
+	if !r.finished(control) || !r.finished(one) || control.result.Stopped != "precision" || one.result.Stopped != "time" {
+		t.Errorf("stopped: control %q, one %q; want precision and time", control.result.Stopped, one.result.Stopped)
 	}
 }
 

@@ -46,11 +46,11 @@ func All() []Floor {
 		},
 		{
 			Name: "unix-stream", Unit: "B/s", roles: []role{receiveStream, sendStream},
-			Help: "66.6 MB through a Unix socket from one process to another, both ends' memory written before, 1 MiB on its way, by size of write; the floor is the largest median",
+			Help: "66.6 MB through a Unix socket from one process to another, both ends' memory written before, 1 MiB on its way, by size of write, of which the best one is shown",
 		},
 		{
 			Name: "unix-pingpong", Unit: "s", roles: []role{ping, pong},
-			Help: "a byte through a Unix socket to another process and one back, each exchange after a busy gap",
+			Help: "a byte through a Unix socket to another process and one back, one exchange after the other",
 		},
 		{
 			Name: "futex", Unit: "s", roles: []role{knock, answer},

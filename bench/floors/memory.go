@@ -40,12 +40,15 @@ func bufferSize(llc, free int64) (size int64, outside bool) {
 	return size, llc <= 0 || size+copyChunks<<12 > llc
 }
 
+// Cached ends the condition of a floor whose memory was not outside of the caches.
+const Cached = ",cached"
+
 func measureCopy(*peer) ([]Series, error) {
 	free, _ := machine.MemoryLimit()
 	size, outside := bufferSize(machine.Read().LLC, free)
 	variant := fmt.Sprintf("buffer=%dMiB", size>>20)
 	if !outside {
-		variant += ",cached"
+		variant += Cached
 	}
 	src, err := mapped(size)
 	if err != nil {

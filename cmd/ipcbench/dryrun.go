@@ -41,7 +41,7 @@ func ends(p bench.Plan) string {
 	if p.Rounds > 0 {
 		return fmt.Sprintf("after %d timed rounds in %d blocks", p.Rounds, p.Blocks)
 	}
-	text := fmt.Sprintf("when its median round is known to ±%.3g %%, or after %v of timed rounds; not before %d blocks", p.Precision*100, p.Time, p.Blocks)
+	text := fmt.Sprintf("when its median round is known to ±%.3g %%, or after %v of timed rounds each; not before %d blocks", p.Precision*100, p.Time, p.Blocks)
 	if p.Budget > 0 {
 		text += fmt.Sprintf(", unless the whole run takes %v", p.Budget)
 	}

@@ -65,9 +65,24 @@ func (a *app) report(format string, paths []string) error {
 		if err != nil {
 			return usageError{err}
 		}
-		if err := f.Write(a.out, result); err != nil {
+		if err := errors.Join(f.Write(a.out, result), plausible(result)); err != nil {
 			return fmt.Errorf("report %s: %w", path, err)
 		}
+	}
+	return nil
+}
+
+// plausible returns an error if the result says what cannot be: then ipcbench has
+// a bug, and no number of it is to be believed.
+func plausible(r *bench.Result) error {
+	var errs error
+	for _, f := range report.Findings(r) {
+		if f.Severity == report.Error {
+			errs = errors.Join(errs, errors.New(f.String()))
+		}
+	}
+	if errs != nil {
+		return hinted{errs, "this is a bug of ipcbench: please report it, with the result file"}
 	}
 	return nil
 }

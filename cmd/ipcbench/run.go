@@ -72,7 +72,7 @@ Without any flag, a choice of cells is measured in --quick mode.`),
 	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "updates of a worker that may wait to be folded, the one in the making included")
 	fs.BoolVar(&f.quick, "quick", false, "a rough answer: few short blocks")
 	fs.BoolVar(&f.thorough, "thorough", false, "a sure answer: many long blocks")
-	fs.DurationVar(&plan.Time, "time", plan.Time, "the most measured time for each cell")
+	fs.DurationVar(&plan.Time, "time", plan.Time, "the measured time for each cell, on average over those of the same work, which end together")
 	fs.IntVar(&plan.Rounds, "rounds", 0, "timed rounds of each cell, instead of --time, rounded up to whole blocks")
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "the fewest blocks of each cell: sessions of fresh processes")
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "rounds of a block that do not count, besides the first two")
@@ -224,7 +224,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		if err == nil {
 			fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out.path)
 		}
-		runErr = errors.Join(runErr, err, format.Write(a.out, result))
+		runErr = errors.Join(runErr, err, format.Write(a.out, result), plausible(result))
 	}
 	if result.Partial != "" && runErr == nil {
 		runErr = context.Cause(ctx)
