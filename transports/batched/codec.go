@@ -1,6 +1,8 @@
 package batched
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"google.golang.org/grpc/encoding"
@@ -15,10 +17,14 @@ import (
 // codec is gRPC's codec "proto" with a short cut for messages that hold tensors:
 // it sends their data by reference and leaves received data where it arrived,
 // for one copy into its final place. On the wire there is no difference. All
-// other messages go through the stock codec.
-type codec struct{ stock encoding.CodecV2 }
+// other messages go through the stock codec, if they are not too large: the generated
+// code makes an object of two bytes.
+type codec struct {
+	stock encoding.CodecV2
+	most  int // bytes of a received message without tensors; 0: any number
+}
 
-func newCodec() codec { return codec{encoding.GetCodecV2(stock.Name)} }
+func newCodec(most int) codec { return codec{encoding.GetCodecV2(stock.Name), most} }
 
 // Name makes the content type that of plain protobuf.
 func (codec) Name() string { return stock.Name }
@@ -37,7 +43,11 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m, ok := v.(*incoming); ok {
-		return m.decode(data)
+		m.refused = m.decode(data)
+		return nil // gRPC would make a mere text of the error: see verdict
+	}
+	if n := data.Len(); c.most > 0 && n > c.most {
+		return fmt.Errorf("a request of %d bytes without tensors: at most %d", n, c.most)
 	}
 	return c.stock.Unmarshal(data, v)
 }
@@ -78,6 +88,9 @@ const (
 // which the message arrived until release, and may be used again after that.
 type incoming struct {
 	form    form
+	most    int   // entries that all lists of a message may have together
+	left    int   // of these, while one is decoded
+	refused error // why the message was not decoded
 	bufs    mem.BufferSlice
 	header  header
 	results *pb.TaskResults // nil if there are none
@@ -116,12 +129,35 @@ func (m *incoming) decode(data mem.BufferSlice) error {
 	m.header = header{sender: m.header.sender[:0], receiver: m.header.receiver[:0], federation: m.header.federation[:0]}
 	m.results = nil
 	m.tensors = m.tensors[:0]
+	m.left = m.most
 	if err := viewOf(data).eachBytes(m.field); err != nil {
 		return err
 	}
 	data.Ref()
 	m.bufs = data
 	return nil
+}
+
+// errEntries is the verdict on a message whose lists are longer than those of any
+// that is wanted. An entry takes up to a hundred times the bytes that it came in.
+var errEntries = errors.New("too many tensors, dimensions, tags and codecs")
+
+// spend takes n entries off what the message in hand may have.
+func (m *incoming) spend(n int) error {
+	if n > m.left {
+		return fmt.Errorf("%w: at most %d", errEntries, m.most)
+	}
+	m.left -= n
+	return nil
+}
+
+// verdict returns err, with which the message was received, or else a refusal if
+// it could not be decoded.
+func (m *incoming) verdict(err error) error {
+	if err == nil && m.refused != nil {
+		return refuse(malformed, "%v", m.refused)
+	}
+	return err
 }
 
 func (m *incoming) field(num protowire.Number, v view) error {
@@ -131,22 +167,29 @@ func (m *incoming) field(num protowire.Number, v view) error {
 	case num == fieldResults && m.form == chunk:
 		return m.mergeResults(v)
 	case num == fieldTensors:
-		return m.tensor().merge(v)
+		t, err := m.tensor()
+		if err != nil {
+			return err
+		}
+		return m.merge(t, v)
 	}
 	return nil
 }
 
 // tensor returns the tensor that the next field is about: a new one, or in a
 // message that has a single one always that, as protobuf merges.
-func (m *incoming) tensor() *named {
+func (m *incoming) tensor() (*named, error) {
 	if m.form == single && len(m.tensors) == 1 {
-		return &m.tensors[0]
+		return &m.tensors[0], nil
+	}
+	if err := m.spend(1); err != nil {
+		return nil, err
 	}
 	n := len(m.tensors)
 	m.tensors = slices.Grow(m.tensors, 1)[:n+1]
 	t := &m.tensors[n]
 	*t = named{name: t.name[:0], shape: t.shape[:0], tags: t.tags[:0]}
-	return t
+	return t, nil
 }
 
 func (m *incoming) mergeResults(v view) error {
@@ -173,7 +216,8 @@ func (h *header) text(num protowire.Number, v view) (err error) {
 	return err
 }
 
-func (t *named) merge(v view) error {
+// merge adds what v says to t.
+func (m *incoming) merge(t *named, v view) error {
 	for v.n > 0 {
 		num, typ, err := v.field()
 		if err != nil {
@@ -183,12 +227,12 @@ func (t *named) merge(v view) error {
 		case protowire.VarintType:
 			var x uint64
 			if x, err = v.varint(); err == nil {
-				t.number(num, x)
+				err = m.number(t, num, x)
 			}
 		case protowire.BytesType:
 			var in view
 			if in, err = v.bytes(); err == nil {
-				err = t.bytes(num, in)
+				err = m.bytes(t, num, in)
 			}
 		default:
 			err = v.skipField(num, typ)
@@ -200,13 +244,13 @@ func (t *named) merge(v view) error {
 	return nil
 }
 
-// number sets the field to x, if it is a number.
-func (t *named) number(num protowire.Number, x uint64) {
+// number sets the field of t to x, if it is a number.
+func (m *incoming) number(t *named, num protowire.Number, x uint64) error {
 	switch num {
 	case fieldDType:
 		t.dtype = int32(x)
 	case fieldShape: // one entry, not packed
-		t.shape = append(t.shape, int64(x))
+		return m.dimension(t, x)
 	case fieldRound:
 		t.round = int64(x)
 	case fieldReport:
@@ -216,10 +260,19 @@ func (t *named) number(num protowire.Number, x uint64) {
 	case fieldOffset:
 		t.offset = x
 	}
+	return nil
 }
 
-// bytes sets the field to what v holds, if it is of that kind.
-func (t *named) bytes(num protowire.Number, v view) (err error) {
+func (m *incoming) dimension(t *named, x uint64) error {
+	if err := m.spend(1); err != nil {
+		return err
+	}
+	t.shape = append(t.shape, int64(x))
+	return nil
+}
+
+// bytes sets the field of t to what v holds, if it is of that kind.
+func (m *incoming) bytes(t *named, num protowire.Number, v view) (err error) {
 	switch num {
 	case fieldName:
 		t.name, err = v.text(t.name)
@@ -227,14 +280,20 @@ func (t *named) bytes(num protowire.Number, v view) (err error) {
 		for v.n > 0 && err == nil {
 			var x uint64
 			if x, err = v.varint(); err == nil {
-				t.shape = append(t.shape, int64(x))
+				err = m.dimension(t, x)
 			}
 		}
 	case fieldTags:
+		if err := m.spend(1); err != nil {
+			return err
+		}
 		n := len(t.tags)
 		t.tags = slices.Grow(t.tags, 1)[:n+1]
 		t.tags[n], err = v.text(t.tags[n])
 	case fieldCodec:
+		if err := m.spend(1 + v.n); err != nil { // it has lists of its own
+			return err
+		}
 		c := &pb.CodecMetadata{}
 		err = proto.Unmarshal(v.appendTo(nil), c)
 		t.codec = append(t.codec, c)

@@ -2,6 +2,7 @@ package batched
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -164,7 +165,7 @@ func compare(t *testing.T, f form, b []byte, in *incoming, r *rand.Rand) {
 	t.Helper()
 	m, parts := generated(f)
 	want := proto.Unmarshal(b, m)
-	in.form = f
+	in.form, in.most = f, len(b) // an entry has a byte at least
 	got := in.decode(cutUp(b, r))
 	if (got == nil) != (want == nil) {
 		t.Fatalf("%x: got %v, the generated code says %v", b, got, want)
@@ -199,6 +200,16 @@ func compare(t *testing.T, f form, b []byte, in *incoming, r *rand.Rand) {
 		}
 	}
 	in.release()
+	if in.most -= in.left; in.most > 0 { // as many as there are
+		if err := in.decode(cutUp(b, r)); err != nil {
+			t.Errorf("%x: got %v, with a bound of the %d entries that it has", b, err, in.most)
+		}
+		in.most--
+		if err := in.decode(cutUp(b, r)); !errors.Is(err, errEntries) {
+			t.Errorf("%x: got %v, with a bound of one entry less than it has", b, err)
+		}
+		in.release()
+	}
 }
 
 // equalCodec compares what is known of two; what is not, proto.Equal would

@@ -124,6 +124,20 @@ func newCatalog(l *tensor.Layout, tag string) *catalog {
 	return c
 }
 
+// spareEntries is how many entries a message may have beyond those of all tensors,
+// so that what is nearly right is refused for what is wrong with it, and a client
+// may cut a tensor into pieces that are smaller than a message.
+const spareEntries = 1 << 10
+
+// entries returns how many entries the lists of a message may have: see incoming.
+func (c *catalog) entries() int {
+	n := spareEntries
+	for i := range c.layout.Len() {
+		n += 1 + len(c.layout.Spec(i).Shape) + 1 // the tensor, its shape, its tag
+	}
+	return n
+}
+
 // marshal encodes a message of ours, which cannot fail: names were checked.
 func marshal(m proto.Message) []byte {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)

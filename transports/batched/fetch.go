@@ -106,7 +106,7 @@ func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, method string, r
 	w.in.form = form
 	defer w.in.release()
 	lap := w.tally.begin(phase.Read)
-	err := cc.Invoke(ctx, method, req, &w.in, grpc.MaxCallRecvMsgSize(w.cfg.limit))
+	err := w.in.verdict(cc.Invoke(ctx, method, req, &w.in, grpc.MaxCallRecvMsgSize(w.cfg.limit)))
 	lap.end()
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (w *worker) drain(stream grpc.ClientStream, a *assembly) error {
 	defer w.in.release()
 	for first := true; ; first = false {
 		lap := w.tally.begin(phase.Read)
-		err := stream.RecvMsg(&w.in)
+		err := w.in.verdict(stream.RecvMsg(&w.in))
 		lap.end()
 		if errors.Is(err, io.EOF) {
 			return a.finish()

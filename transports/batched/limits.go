@@ -20,6 +20,20 @@ const (
 	headerRoom = 4 << 10
 )
 
+// requestRoom is what a request may hold beside the names of tensors. The text of
+// a worker's error, which it leaves with, is the longest such thing.
+const requestRoom = 64 << 10
+
+// requestLimit returns how long a request for tensors may be: twice what our own
+// are, as others may encode more than they need to.
+func (c *catalog) requestLimit() int {
+	n := requestRoom
+	for i := range c.layout.Len() {
+		n += 2 * (len(c.layout.Spec(i).Name) + 32) // round, tag, flags and lengths
+	}
+	return min(n, maxMessage)
+}
+
 // checkLimit says, before anything starts, what would not fit into a message.
 func (t *transport) checkLimit(cfg config, o transports.Options) error {
 	if need := cfg.chunk + chunkRoom(cfg.chunk); need > cfg.limit {

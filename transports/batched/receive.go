@@ -13,11 +13,11 @@ import (
 // sendResults takes the results of a task. Nothing of them is visible before all
 // have come.
 func (s *server) sendResults(stream grpc.ServerStream) error {
-	m := &incoming{form: chunk}
+	m := &incoming{form: chunk, most: s.up.entries()}
 	defer m.release()
 	tally := newTally(s.o.Rec)
 	lap := tally.begin(phase.Read)
-	err := stream.RecvMsg(m)
+	err := m.verdict(stream.RecvMsg(m))
 	lap.end()
 	if errors.Is(err, io.EOF) {
 		return refuse(emptyStream, "results without a message")
@@ -68,7 +68,7 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 			return err
 		}
 		lap := tally.begin(phase.Read)
-		err = stream.RecvMsg(m)
+		err = m.verdict(stream.RecvMsg(m))
 		lap.end()
 	}
 	if !errors.Is(err, io.EOF) {
@@ -96,7 +96,7 @@ func (s *server) takeReport(stream grpc.ServerStream, l *lane, m *incoming) erro
 			return refuse(outOfOrder, "tensor %q in report %d of %d: only the last one carries tensors",
 				m.tensors[0].name, r.Report, r.Reports)
 		}
-		err := stream.RecvMsg(m)
+		err := m.verdict(stream.RecvMsg(m))
 		if errors.Is(err, io.EOF) {
 			break
 		}

@@ -1,12 +1,14 @@
 package batched
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -264,15 +266,64 @@ func TestMalformed(t *testing.T) {
 		"results that are malformed": {2<<3 | 2, 1, 0xff},
 	} {
 		ctx := limited(t)
-		stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pb.Federation_SendLocalTaskResults_FullMethodName, grpc.ForceCodecV2(rawCodec{newCodec()}))
+		stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pb.Federation_SendLocalTaskResults_FullMethodName, grpc.ForceCodecV2(rawCodec{newCodec(0)}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := stream.SendMsg(b); err != nil {
 			t.Fatal(err)
 		}
-		if err := stream.RecvMsg(&pb.SendLocalTaskResultsResponse{}); status.Code(err) != codes.Internal {
-			t.Errorf("%s: got %v, want %v", name, err, codes.Internal)
+		if err := stream.RecvMsg(&pb.SendLocalTaskResultsResponse{}); status.Code(err) != codes.Internal || !because(err, malformed) {
+			t.Errorf("%s: got %v, want %v and %s", name, err, codes.Internal, reasons[malformed].name)
+		}
+	}
+}
+
+// TestInflated: O18. A message of many small things, of which each takes many
+// times its bytes, costs no more than those bytes and is refused; no lane and no
+// task is needed to send one.
+func TestInflated(t *testing.T) {
+	const size = 8 << 20
+	r := listen(t, "grpc-stream", twenty(t), 1)
+	_, cc := r.stranger()
+	field := func(num int, content []byte) []byte {
+		return append(binary.AppendUvarint([]byte{byte(num<<3 | 2)}, uint64(len(content))), content...)
+	}
+	for name, c := range map[string]struct {
+		method  string
+		message []byte
+		text    string
+	}{
+		"tensors":  {"SendLocalTaskResults", bytes.Repeat([]byte{3<<3 | 2, 0}, size/2), errEntries.Error()},
+		"shape":    {"SendLocalTaskResults", field(3, field(3, make([]byte, size))), errEntries.Error()},
+		"unpacked": {"SendLocalTaskResults", field(3, bytes.Repeat([]byte{3 << 3, 1}, size/2)), errEntries.Error()},
+		"tags":     {"SendLocalTaskResults", field(3, bytes.Repeat([]byte{6<<3 | 2, 0}, size/2)), errEntries.Error()},
+		"codecs":   {"SendLocalTaskResults", field(3, bytes.Repeat([]byte{8<<3 | 2, 0}, size/2)), errEntries.Error()},
+		"integers": {"SendLocalTaskResults", field(3, field(8, field(3, make([]byte, size)))), errEntries.Error()},
+		"specs":    {"GetAggregatedTensors", bytes.Repeat([]byte{3<<3 | 2, 0}, size/2), "a request of 8388608 bytes"},
+		"streamed": {"StreamAggregatedTensors", bytes.Repeat([]byte{3<<3 | 2, 0}, size/2), "a request of 8388608 bytes"},
+		"cause":    {"Leave", field(2, make([]byte, size)), "a request of 8388613 bytes"},
+	} {
+		method := "/" + pb.Federation_ServiceDesc.ServiceName + "/" + c.method
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		stream, err := cc.NewStream(limited(t), &grpc.StreamDesc{ClientStreams: true}, method, grpc.ForceCodecV2(rawCodec{newCodec(0)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(stream.SendMsg(c.message), stream.CloseSend()); err != nil {
+			t.Fatal(err)
+		}
+		err = stream.RecvMsg(&pb.PingResponse{})
+		runtime.ReadMemStats(&after)
+		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: got %v, want %v with %q", name, err, codes.Internal, c.text)
+		}
+		if c.method == "SendLocalTaskResults" && !because(err, malformed) {
+			t.Errorf("%s: got %v, want the reason %s", name, err, reasons[malformed].name)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > 6*size { // frames at both ends, and the client's buffers
+			t.Errorf("%s: a message of %d bytes made %d bytes of garbage", name, size, got)
 		}
 	}
 }

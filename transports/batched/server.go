@@ -125,7 +125,7 @@ func newServer(cfg config, o transports.Options) (*server, error) {
 func (s *server) start(l *listener) {
 	s.listener = l
 	s.grpc = grpc.NewServer(
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ForceServerCodecV2(newCodec(s.down.requestLimit())),
 		grpc.ReadBufferSize(ioBuffer),
 		grpc.WriteBufferSize(ioBuffer),
 		grpc.StaticStreamWindowSize(streamWindow),

@@ -78,6 +78,7 @@ func newWorker(ctx context.Context, t *transport, a address, n int, o transports
 		update:  touched(o.Up),
 		local:   make([]bool, o.Down.Len()),
 	}
+	w.in.most = w.down.entries()
 	w.request = w.newRequest()
 	if !w.cfg.perCall {
 		var err error
@@ -121,7 +122,7 @@ func (w *worker) connect() (*grpc.ClientConn, error) {
 		}),
 		experimental.WithBufferPool(&w.frames),
 		grpc.WithDefaultCallOptions(
-			grpc.ForceCodecV2(newCodec()),
+			grpc.ForceCodecV2(newCodec(0)),
 			grpc.MaxCallRecvMsgSize(min(w.cfg.limit+maxReceipt, maxMessage)),
 			grpc.MaxCallSendMsgSize(maxMessage),
 		),
