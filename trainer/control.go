@@ -142,6 +142,7 @@ type meter struct {
 	kept       int // samples of timed rounds so far
 	sinceUsage usage.Usage
 	sinceCount map[string]int64
+	memory     usage.Memory // when the process was last outside of all windows
 }
 
 func newMeter(rec *phase.Recorder) *meter {
@@ -189,9 +190,24 @@ func (m *meter) enter(w Window) error {
 	return nil
 }
 
+// survey reads what the process has resident, while it has it: at the end of a
+// session the shared memory is gone. It is no part of any window.
+func (m *meter) survey() (err error) {
+	m.memory, err = usage.ReadMemory()
+	return err
+}
+
 func (m *meter) totals() (Totals, error) {
 	err := m.mark(Outside)
-	memory, memErr := usage.ReadMemory()
+	memory := m.memory
+	var memErr error
+	if now, e := usage.ReadMemory(); e != nil {
+		memErr = e
+	} else if memory.RSS == 0 { // the session ended before its first mark
+		memory = now
+	} else {
+		memory.Peak = now.Peak
+	}
 	cpus, cpusErr := Affinity()
 	samples, lost := m.rec.Drain()
 	return Totals{

@@ -313,6 +313,9 @@ func (p *Pool) Enter(ctx context.Context, w Window) error {
 			return fmt.Errorf("trainer: %w", err)
 		}
 	}
+	if w == Outside {
+		return p.meter.survey()
+	}
 	return p.meter.mark(w)
 }
 

@@ -234,6 +234,9 @@ func (w *process) obey(c *control) error {
 		case m.Mark != nil:
 			answer := message{Marked: &marked{Full: w.o.Rec.Full(halfFull)}}
 			err := w.meter.mark(m.Mark.Window)
+			if err == nil && m.Mark.Window == Outside {
+				err = w.meter.survey()
+			}
 			if err != nil {
 				answer = message{Failure: &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}}
 			}
