@@ -32,6 +32,7 @@ type Comparison struct {
 	Findings    []Finding // about either
 	alpha       float64
 	separate    bool
+	canary      bool // one was measured, so that a gate can be tried
 }
 
 // A Row is one metric of a cell in both.
@@ -80,7 +81,7 @@ func Compare(base, head *bench.Result, o CompareOptions) (*Comparison, error) {
 			c.Base, c.Head = commit(*base.Against), commit(base.Environment)
 			c.Environment = machine.Diff(*base.Against, base.Environment)
 		}
-		c.Findings = v.findings()
+		c.Findings, c.canary = v.findings(), base.Canary != nil
 	} else {
 		if base.Plan.Interleaved || head.Plan.Interleaved {
 			return nil, errors.New("an interleaved result holds both builds: compare it alone")
@@ -89,7 +90,7 @@ func Compare(base, head *bench.Result, o CompareOptions) (*Comparison, error) {
 		before, after = v.cells, w.cells
 		c.Base, c.Head = source(base), source(head)
 		c.Environment = differences(base, head)
-		c.Findings = slices.Concat(v.findings(), w.findings())
+		c.Findings, c.canary = slices.Concat(v.findings(), w.findings()), base.Canary != nil || head.Canary != nil
 	}
 	if err := c.compare(before, after, o.Metrics); err != nil {
 		return nil, err

@@ -199,7 +199,9 @@ func TestGate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := compare(t, interleaved(tt.slow), nil, CompareOptions{})
+			r := interleaved(tt.slow)
+			r.Canary = &bench.Canary{}
+			c := compare(t, r, nil, CompareOptions{})
 			fail, reasons, err := c.Gate(tt.above)
 			if err != nil {
 				t.Fatal(err)
@@ -232,7 +234,7 @@ func TestGateRefuses(t *testing.T) {
 	}
 	gone := plainResult(plainCell("a", m, 1, 1, eight(20)...), plainCell("b", m, 1, 1, eight(20)...))
 	if fail, reasons, err := compare(t, gone, base, CompareOptions{Separate: true}).Gate(0.05); err != nil || fail ||
-		strings.Join(reasons, "") != "not measured any more: b cnn workers=1 clients=1" {
+		strings.Join(reasons, "; ") != "not measured any more: b cnn workers=1 clients=1; no canary: this gate was not tried" {
 		t.Errorf("got %v, %q, %v", fail, reasons, err)
 	}
 }

@@ -43,6 +43,9 @@ func (c *Comparison) Gate(failAbove float64) (fail bool, reasons []string, err e
 	for _, id := range c.OnlyBase {
 		reasons = append(reasons, "not measured any more: "+id)
 	}
+	if !c.canary {
+		reasons = append(reasons, "no canary: this gate was not tried")
+	}
 	return fail, reasons, nil
 }
 
@@ -75,6 +78,7 @@ func (c *Comparison) Canary(r *bench.Result, failAbove float64) error {
 		if err != nil {
 			return false, "", err
 		}
+		d.canary = true // it is being tried
 		fail, reasons, err := d.Gate(failAbove)
 		return fail, strings.Join(append([]string{d.sentence()}, reasons...), "; "), err
 	}
