@@ -361,7 +361,9 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}
 	r.done++
-	r.keepPings(c.Spec, pings)
+	if c.build == nil { // a floor is this build's
+		r.keepPings(c.Spec, pings)
+	}
 	if len(b.Round) == 0 {
 		return nil // interrupted before there was anything to keep
 	}
