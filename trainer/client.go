@@ -69,7 +69,9 @@ type ClientTrainer struct {
 	Progress func(iter.Seq[*Pending]) iter.Seq[*Pending]
 
 	pool      atomic.Pointer[Pool]
-	room      int // clients that the pool has memory for
+	stopped   atomic.Bool     // Stop was called since Process began
+	next      *tensor.Package // reserved by a Process that could not publish it
+	room      int             // clients that the pool has memory for
 	round     int
 	results   []*Result
 	out       atomic.Int64 // results that were not released
@@ -126,6 +128,7 @@ func (t *ClientTrainer) nesting() int {
 // of a trainer must have the same tensors. Results that were not handed out are
 // released.
 func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int) error {
+	t.stopped.Store(false)
 	for _, r := range t.Results() {
 		r.Release()
 	}
@@ -148,7 +151,7 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 		return err
 	}
 	pool := t.pool.Load()
-	if err := pool.SetStop(false); err != nil {
+	if err := t.lowerStop(pool); err != nil {
 		return err
 	}
 	if err := t.publish(ctx, pool, detached); err != nil {
@@ -156,6 +159,17 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	}
 	t.results, err = t.collect(ctx, pool, roster)
 	t.round++
+	return err
+}
+
+// lowerStop lowers what the call before left of the workers' flag. A Stop since
+// this call began holds: either it is seen here, or it finds the pool and its own
+// message comes after the one that lowers the flag.
+func (t *ClientTrainer) lowerStop(pool *Pool) error {
+	err := pool.SetStop(false)
+	if err == nil && t.stopped.Load() {
+		err = pool.SetStop(true)
+	}
 	return err
 }
 
@@ -222,13 +236,17 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, c
 
 // publish writes the payload to the next model and publishes it.
 func (t *ClientTrainer) publish(ctx context.Context, pool *Pool, payload *tensor.Detached) error {
-	model, err := pool.Reserve(t.round)
-	if err != nil {
-		return err
+	if t.next == nil {
+		var err error
+		if t.next, err = pool.Reserve(t.round); err != nil {
+			return err
+		}
 	}
-	if err := payload.CopyTo(model); err != nil {
+	if err := payload.CopyTo(t.next); err != nil {
 		return fmt.Errorf("trainer: payload has other tensors than the session's first one: %w", err)
 	}
+	model := t.next
+	t.next = nil
 	return pool.Publish(ctx, t.round, model)
 }
 
@@ -300,11 +318,11 @@ func (t *ClientTrainer) Untouched() []string { return t.untouched }
 // Stop asks running worker functions to end early. Any goroutine may call it
 // while Process runs; the next Process lowers the flag.
 func (t *ClientTrainer) Stop() error {
-	pool := t.pool.Load()
-	if pool == nil {
-		return nil
+	t.stopped.Store(true)
+	if pool := t.pool.Load(); pool != nil {
+		return pool.SetStop(true)
 	}
-	return pool.SetStop(true)
+	return nil // Process tells the workers when there are any
 }
 
 // Close releases what was not handed out and ends the session. Results that the
@@ -314,6 +332,7 @@ func (t *ClientTrainer) Close() error {
 		r.Release()
 	}
 	pool := t.pool.Swap(nil)
+	t.next = nil // it goes with the pool
 	if pool == nil {
 		return nil
 	}

@@ -369,6 +369,25 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestStopEarly: a Stop while Process still prepares holds, in a session that is
+// being opened as in one that exists.
+func TestStopEarly(t *testing.T) {
+	dir := t.TempDir()
+	ct := newTrainer(t, "pickle", "endless", 1, false)
+	ct.Task = task{config: func(client int) string {
+		check(t, ct.Stop())
+		return filepath.Join(dir, strconv.Itoa(client))
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 2 {
+		check(t, ct.Process(ctx, newPayload(t, 0), []int{0}))
+		if u := take(t, ct)[0]; !u.Stopped {
+			t.Error("the worker function ended without the flag")
+		}
+	}
+}
+
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -423,6 +442,10 @@ func TestBadCalls(t *testing.T) {
 	other.Layers["more"][0].Weight, _ = tensor.NewTensor(tensor.I8, 3)
 	if err := ct.Process(t.Context(), other, []int{1}); err == nil || !strings.Contains(err.Error(), "other tensors") {
 		t.Errorf("another payload's tensors: got error %v", err)
+	}
+	check(t, ct.Process(t.Context(), newPayload(t, 3), []int{1}))
+	if got := tensor.Of[float32](take(t, ct)[0].Delta["w"].Data); !slices.Equal(got, []float32{6, 8, 10, 12}) {
+		t.Errorf("after another payload's tensors: got %v, want the payload's numbers times 2", got)
 	}
 }
 
