@@ -361,7 +361,7 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}
 	r.done++
-	if c.build == nil { // a floor is this build's
+	if c.build == nil { // a floor is that of this build
 		r.keepPings(c.Spec, pings)
 	}
 	if len(b.Round) == 0 {

@@ -13,7 +13,7 @@ import (
 // what they cost a client that waits and the server.
 func callTable(v *view) section {
 	t := table{
-		header: []string{"transport", "model", "workers", "clients", "calls a round", "down, ms", "its p99, ms", "queued a client, ms",
+		header: []string{"transport", "model", "build", "workers", "clients", "calls a round", "down, ms", "its p99, ms", "queued a client, ms",
 			"server, CPU s a round", "server, MB", "of these calls"},
 		words: 2, endnote: true,
 	}
@@ -23,7 +23,7 @@ func callTable(v *view) section {
 			continue
 		}
 		queued := c.of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) })
-		t.add(c.Variant, c.Model.Name, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center),
+		t.add(c.Variant, c.Model.Name, c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center),
 			milliseconds.show(c.of("down")), milliseconds.value(c.of("down_p99")), milliseconds.value(queued),
 			plain.value(c.of("cpu_server")), megabytes.value(c.of("peak_rss_server")), c.callMix())
 	}

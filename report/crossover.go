@@ -83,8 +83,11 @@ func crossovers(v *view) section {
 				for _, m := range meetings {
 					least = min(least, m.ratio.Confidence)
 				}
-				where := fmt.Sprintf("With %s and %s: ", plural(w.workers, "worker"), plural(w.clients, "client"))
-				s.lead = append(s.lead, where+crossing(meetings)+burden(meetings, asked))
+				where := fmt.Sprintf("With %s and %s", plural(w.workers, "worker"), plural(w.clients, "client"))
+				if w.build != "" {
+					where += ", " + w.build
+				}
+				s.lead = append(s.lead, where+": "+crossing(meetings)+burden(meetings, asked))
 			}
 		}
 	}

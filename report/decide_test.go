@@ -61,6 +61,29 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func built(build string, cells []bench.Cell) []bench.Cell {
+	for i := range cells {
+		cells[i].Build = build
+	}
+	return cells
+}
+
+// TestBuildColumn: rows of two builds are told apart.
+func TestBuildColumn(t *testing.T) {
+	m := models["cnn"]
+	var cells []bench.Cell
+	for _, build := range []string{"base", "head"} {
+		c := count(plainCell("http", m, 1, 1, six(10)...), "calls.jobs", 2)
+		cells = append(cells, built(build, []bench.Cell{c})...)
+	}
+	for name, want := range map[string]string{"workers": "http cnn head 1 1", "calls": "http cnn head 1 1"} {
+		v, _ := viewNamed(name)
+		if text := strings.Join(lines(t, v.make(newView(plainResult(cells...)))), "\n"); !strings.Contains(text, want) {
+			t.Errorf("%s: no %q in\n%s", name, want, text)
+		}
+	}
+}
+
 // idle returns c with CPU times divided by n.
 func idle(c bench.Cell, n time.Duration) bench.Cell {
 	for i := range c.Blocks {
@@ -106,15 +129,11 @@ func TestNotProved(t *testing.T) {
 // what is proved is a win.
 func TestSummary(t *testing.T) {
 	cells := func(build string) []bench.Cell {
-		all := []bench.Cell{
+		return built(build, []bench.Cell{
 			plainCell("a", models["cnn"], 1, 1, six(10)...), plainCell("b", models["cnn"], 1, 1, six(20)...),
 			plainCell("a", models["resnet18"], 1, 1, 9, 10, 11), plainCell("b", models["resnet18"], 1, 1, 19, 20, 21),
 			plainCell("a", models["histology"], 1, 1, six(10)...),
-		}
-		for i := range all {
-			all[i].Build = build
-		}
-		return all
+		})
 	}
 	for _, tt := range []struct {
 		cells []bench.Cell
@@ -166,25 +185,26 @@ func TestWorkers(t *testing.T) {
 		cells []bench.Cell
 		want  string
 	}{
-		{"nowhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(30)...)}, "Nowhere is it told that starting the workers takes longer than all else in a round."},
-		{"everywhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(3)...)}, "Starting the workers takes longer than all else in a round everywhere: a pool that is started for every round spends most of its time so."},
+		{"nowhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(30)...)}, "Nowhere is it told that starting the workers takes longer than all else in a cold round."},
+		{"longer than a warm round only", []bench.Cell{plainCell("a", small, 1, 1, six(10)...)}, "Nowhere is it told that starting the workers takes longer than all else in a cold round."},
+		{"everywhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(3)...)}, "Starting the workers takes longer than all else in a cold round everywhere: a pool that is started for every round spends most of its time so."},
 		{"a model", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(6)...), plainCell("a", large, 1, 1, six(300)...)},
-			"Starting the workers takes longer than all else in a round, and dominates a pool that is started for every round, for all cells of cnn."},
+			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for all cells of cnn."},
 		{"a cell", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(60)...)},
-			"Starting the workers takes longer than all else in a round, and dominates a pool that is started for every round, for a at cnn, 1 worker, 1 client."},
+			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for a at cnn, 1 worker, 1 client."},
 		{"in every round", []bench.Cell{respawned(plainCell("a", small, 1, 1, six(35)...)), respawned(plainCell("a", large, 1, 1, six(45)...))},
-			"Starting the workers takes longer than all else in a round, and dominates a pool that is started for every round, for all cells of cnn."},
-		{"no telling", []bench.Cell{plainCell("a", small, 1, 1, 3)}, "Nowhere is it told that starting the workers takes longer than all else in a round."},
+			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for all cells of cnn."},
+		{"no telling", []bench.Cell{plainCell("a", small, 1, 1, 3)}, "Nowhere is it told that starting the workers takes longer than all else in a cold round."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := sentences(t, "workers", plainResult(tt.cells...)); got != tt.want {
+			if got, _, _ := strings.Cut(sentences(t, "workers", plainResult(tt.cells...)), "\n"); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}
 	text := strings.Join(strings.Fields(format(t, "text", plainResult(plainCell("a", small, 2, 4, six(8)...)))), " ")
-	if want := "a cnn 2 4 500 ±11 20.0 ±0.0 2.50"; !strings.Contains(text, want) {
+	if want := "a cnn 2 4 500 ±11 20.0 ±0.0 24.0 ±0.5 0.833"; !strings.Contains(text, want) {
 		t.Errorf("no row %q in %s", want, text)
 	}
 }
@@ -231,6 +251,7 @@ func TestCrossover(t *testing.T) {
 			"With 1 worker and 1 client: http-shm beats http at every size measured, from 2.00× (1.96 to 2.04) at cnn (248 kB in 10 tensors) to 3.00× (2.94 to 3.06) at resnet18 (46.8 MB in 122 tensors). Of"},
 		{"close", cells("http", "http-shm", [2]float64{20, 20}, [2]float64{20, 20}),
 			"With 1 worker and 1 client: http and http-shm are too close to call at every size up to 1.00× (0.98 to 1.02) at resnet18 (46.8 MB in 122 tensors). Of"},
+		{"of a build", built("head", cells("grpc", "storage", [2]float64{20, 40}, [2]float64{40, 20})), "With 1 worker and 1 client, head: storage overtakes grpc"},
 		{"another pair", cells("grpc", "storage", [2]float64{20, 40}, [2]float64{40, 20}),
 			"With 1 worker and 1 client: storage overtakes grpc between cnn (248 kB in 10 tensors), where it is slower than grpc (0.500× (0.490 to 0.510)), and resnet18 (46.8 MB in 122 tensors), where it is faster (2.00× (1.96 to 2.04))." + bounds},
 		{"no order", cells("a", "b", [2]float64{20, 40}, [2]float64{40, 20}, [2]float64{20, 20}),

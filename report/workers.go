@@ -3,12 +3,16 @@ package report
 import (
 	"fmt"
 	"slices"
+
+	"ipcbench/bench/stat"
 )
 
-// workerTable shows how the work scales, and what starting the workers costs.
+// workerTable shows how the work scales, and what starting the workers costs. A
+// pool that is started for every round runs its cold round and no other, so that
+// is what starting it is held against.
 func workerTable(v *view) section {
 	t := table{
-		header: []string{"transport", "model", "workers", "clients", "clients/s", "starting them, ms", "rounds in that time"}, words: 2,
+		header: []string{"transport", "model", "build", "workers", "clients", "clients/s", "starting them, ms", "cold round, ms", "cold rounds in that time"}, words: 2,
 	}
 	var shown, dominated []*cell
 	for _, c := range v.cells {
@@ -17,32 +21,38 @@ func workerTable(v *view) section {
 			continue
 		}
 		clients := round.Map(func(s float64) float64 { return float64(c.Clients) / s })
-		// A round that starts its own workers holds that time already.
-		rest, longest := round.Center, round.High
-		if c.Respawn {
-			rest, longest = round.Center-spawn.Center, round.High-spawn.Low
+		cold := c.of("cold_round")
+		if c.Respawn { // every round is cold, and holds the starting already
+			cold = stat.Interval{Center: round.Center - spawn.Center, Low: round.Low - spawn.High, High: round.High - spawn.Low,
+				Confidence: max(0, round.Confidence+spawn.Confidence-1), Blocks: round.Blocks, N: round.N}
 		}
-		t.add(c.Variant, c.Model.Name, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), plain.show(clients),
-			milliseconds.show(spawn), plain.number(spawn.Center/rest))
+		ratio := none
+		if cold.Known() && cold.Center > 0 {
+			ratio = plain.number(spawn.Center / cold.Center)
+		}
+		t.add(c.Variant, c.Model.Name, c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), plain.show(clients),
+			milliseconds.show(spawn), milliseconds.show(cold), ratio)
 		shown = append(shown, c)
-		if spawn.Confidence > 0 && round.Confidence > 0 && spawn.Low > longest {
+		if spawn.Confidence > 0 && cold.Confidence > 0 && spawn.Low > cold.High {
 			dominated = append(dominated, c)
 		}
 	}
 	if len(shown) == 0 {
 		return section{}
 	}
-	return section{title: "Workers", lead: []string{dominance(shown, dominated)}, tables: []table{t}}
+	t.trim()
+	return section{title: "Workers", lead: []string{dominance(shown, dominated)}, tables: []table{t}, tail: []string{
+		"cold round: the first of a block, and the only one of a pool that is started for every round; where every round started its own workers, what is left of it without that."}}
 }
 
-// dominance says where starting the workers takes longer than a round, whole
+// dominance says where starting the workers takes longer than a cold round, whole
 // models first.
 func dominance(shown, dominated []*cell) string {
 	switch len(dominated) {
 	case 0:
-		return "Nowhere is it told that starting the workers takes longer than all else in a round."
+		return "Nowhere is it told that starting the workers takes longer than all else in a cold round."
 	case len(shown):
-		return "Starting the workers takes longer than all else in a round everywhere: a pool that is started for every round spends most of its time so."
+		return "Starting the workers takes longer than all else in a cold round everywhere: a pool that is started for every round spends most of its time so."
 	}
 	of := func(cells []*cell, model string) []*cell {
 		return slices.DeleteFunc(slices.Clone(cells), func(c *cell) bool { return c.Model.Name != model })
@@ -67,5 +77,5 @@ func dominance(shown, dominated []*cell) string {
 			}
 		}
 	}
-	return "Starting the workers takes longer than all else in a round, and dominates a pool that is started for every round, for " + list(where) + "."
+	return "Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for " + list(where) + "."
 }
