@@ -88,6 +88,26 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// A1: an id may be repeated, but not until the answer is larger than all that
+// could be in the store: it takes two bytes, and what it stands for a MiB.
+func TestRepeatedIDs(t *testing.T) {
+	const size = 1 << 20
+	r := start(t, "http", vectors(t, 1, 10), 1)
+	c := r.client()
+	r.put(c, "t", pattern(1, size))
+	most := storeRoom(r.o) / size
+	for n, code := range map[int]int{2: 200, most + 1: 413, maxIDs / 64: 413} {
+		for kind, ids := range map[string]string{
+			typeText: strings.Repeat("t\n", n),
+			typeJSON: `{"shard_ids":["t"` + strings.Repeat(`,"t"`, n-1) + `]}`,
+		} {
+			if got := r.ask(c, "POST", "/v1/batch", []byte(ids), "Content-Type", kind); got.code != code {
+				t.Errorf("%s with an id %d times: got %d and %d bytes, want %d", kind, n, got.code, len(got.body), code)
+			}
+		}
+	}
+}
+
 // A1: what goes wrong inside is a 500 with its cause, and not the end of the
 // server.
 func TestInternalErrors(t *testing.T) {

@@ -160,7 +160,7 @@ func (s *server) batch(x *exchange) error {
 	m.shards, m.table = m.shards[:0], m.table[:0]
 	defer m.done()
 	var missing missingError
-	total := 0
+	total, most := 0, s.store.room+s.o.Down.Payload() // ids may be repeated, but not without end
 	for _, id := range m.ids {
 		t, err := s.store.find(id)
 		if errors.Is(err, errUnknown) {
@@ -171,7 +171,9 @@ func (s *server) batch(x *exchange) error {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 		m.shards, m.table = append(m.shards, t), append(m.table, t.entry...)
-		total += len(t.data)
+		if total += len(t.data); total > most {
+			return refuse(http.StatusRequestEntityTooLarge, "batch of %d ids: an answer has %d bytes at most, as many as there can be in the store", len(m.ids), most)
+		}
 	}
 	if len(missing.ids) > 0 {
 		return statusError{http.StatusBadRequest, missing}
