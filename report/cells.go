@@ -16,11 +16,14 @@ func cellTables(v *view) section {
 	if text := partial(v.Result); text != "" {
 		s.lead = append(s.lead, text)
 	}
-	sure := 1.0
+	sure, boundSure := 1.0, 1.0
 	for _, cells := range v.groups() {
 		s.tables = append(s.tables, cellTable(cells))
 		for _, c := range cells {
 			sure = min(sure, c.of("round").Confidence)
+			if i := c.of("floor_ratio"); i.Known() {
+				boundSure = min(boundSure, i.Confidence)
+			}
 		}
 	}
 	bounded := slices.ContainsFunc(v.cells, func(c *cell) bool { return c.of("floor_ratio").Known() })
@@ -28,11 +31,18 @@ func cellTables(v *view) section {
 		"round: the whole round trip of all clients, from publishing the model to releasing the last update. " +
 			"overhead: round less that of " + control + ", which does the same work without leaving the process: it ranks transports. " +
 			"transfer: one client's round trip without its training. down: until the worker has the model; up: from there until the server has the update, training included. " +
-			"bandwidth: payload both ways over overhead, of 1 client on 1 worker.",
+			"bandwidth: payload both ways over overhead, of 1 client on 1 worker, and of what moves bytes. " +
+			"peak RSS: summed over processes, so that shared pages count in each that maps them; the PSS under costs counts them once.",
 		confidence(sure) + " " + none + ": there is none, or the samples do not tell it from zero.",
 	}
 	if bounded {
-		s.tail[0] += " of its floor: 0.5× " + floorStream + " is half of the bandwidth of a socket, 2× " + floorFutex + " twice the time of two wake-ups, 2× " + floorCall + " twice that of two empty calls."
+		s.tail[0] += " of its floor"
+		if boundSure > 0 {
+			s.tail[0] += ", with bounds that hold with at least " + share(boundSure)
+		}
+		s.tail[0] += ": 0.5× " + floorStream + " is half of the bandwidth of a socket, for the bandwidth of overhead with 1 client on 1 worker, " +
+			"and of one client's transfer otherwise; 2× " + floorFutex + " is twice the time of two wake-ups, 2× " + floorCall + " twice that of two empty calls, " +
+			"for one client's transfer: page faults and cold caches inside training are not in it; 2× " + floorWork + " is twice the same work called directly, for a round of " + control + "."
 	}
 	if v.Plan.Respawn {
 		s.lead = append(s.lead, "Every round but the control's started its own workers and ended them: round and overhead hold that too.")
@@ -81,7 +91,7 @@ func (c *cell) boundText() string {
 	if !i.Known() {
 		return none
 	}
-	return fixed(i.Center, decimals(i.Center)) + "× " + name
+	return times(i) + " " + name
 }
 
 // note says what a reader of the cell's numbers must know, or nothing.

@@ -100,7 +100,7 @@ func TestCopyFloor(t *testing.T) {
 	if got := Findings(r); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
-	if got := newView(r).cells[1].boundText(); got != "1.33× unix-stream" {
+	if got := newView(r).cells[1].boundText(); got != "1.33× (1.27 to 1.40) unix-stream" {
 		t.Errorf("got %s, want 4 GB/s as a share of 3", got)
 	}
 }

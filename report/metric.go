@@ -59,7 +59,7 @@ func Metrics() []Metric {
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
 		{Name: "reconstruct", Unit: "s", Better: lower, Help: "making tensors of what has arrived (phases decode and copy), a client",
 			samples: reconstruct},
-		{Name: "bandwidth", Unit: "B/s", Better: higher, Help: "payload, down and up, over overhead; of 1 client on 1 worker that stays, whose overhead is told from zero",
+		{Name: "bandwidth", Unit: "B/s", Better: higher, Help: "payload, down and up, over overhead; of 1 client on 1 worker that stays, whose overhead is told from zero, and of what moves bytes: a hand-off is a latency",
 			derived: bandwidth},
 		{Name: "goodput", Unit: "B/s", Better: higher, Help: "payload over round, the worker function included",
 			derived: func(c *cell) stat.Interval {
@@ -67,7 +67,8 @@ func Metrics() []Metric {
 			}},
 		{Name: "unattributed", Unit: "s", Better: lower, Help: "what no span of a round covers",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Unattributed })},
-		{Name: "floor_ratio", Unit: "1", Help: "bandwidth as a share of a socket's, or overhead as a multiple of the exchanges that it needs; by transfer where there are more clients or workers than one",
+		{Name: "floor_ratio", Unit: "1", Help: "of what moves bytes, its bandwidth over a socket's: that of overhead with 1 client on 1 worker, of one client's transfer otherwise; " +
+			"of what hands over, one client's transfer, which lacks page faults and cold caches inside training, over two wake-ups or two empty calls; of " + control + ", its round over the same work called directly",
 			derived: floorRatio},
 	}
 	all = append(all, tails()...)
@@ -125,9 +126,11 @@ func reconstruct(c *cell, b *bench.Block) []float64 {
 // overlaps and bytes over time is a bandwidth.
 func (c *cell) alone() bool { return c.Clients == 1 && c.Workers == 1 }
 
+// bandwidth is that of what moves all tensors' bytes: handing them over takes the
+// same time whatever their size, and would make any figure (guard 1).
 func bandwidth(c *cell) stat.Interval {
 	o := c.of("overhead")
-	if !c.alone() || c.Respawn || !o.Known() || !(o.Excludes(0) && o.Low > 0) {
+	if !c.alone() || !c.movesBytes() || c.handsOver() || c.Respawn || !o.Known() || !(o.Excludes(0) && o.Low > 0) {
 		return stat.None()
 	}
 	return o.Map(func(s float64) float64 { return float64(c.Payload()) / s })
