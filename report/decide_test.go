@@ -149,7 +149,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestPhases observes B23: downlink, compute, uplink and reconstruct side by
+// TestPhases observes B23: downlink, compute, uplink and reconstruct (copy and decode) side by
 // side, and the speed-up against pickle for each model.
 func TestPhases(t *testing.T) {
 	m := models["cnn"]
@@ -159,7 +159,7 @@ func TestPhases(t *testing.T) {
 	}
 	text := format(t, "text", plainResult(pickle, plainCell("shm-slab", m, 1, 1, six(10)...)))
 	for _, want := range []string{
-		" transport    down, ms   train, ms   uplink, ms  reconstruct, ms  round, ms  speed-up of transfer  speed-up of the round ",
+		" transport    down, ms   train, ms   uplink, ms  copy and decode, ms  round, ms  speed-up of transfer  speed-up of the round ",
 		" pickle     9.00 ±0.18  15.0 ±0.3  4.50 ±0.09       3.00 ±0.00  30.0 ±0.6                     —                      — ",
 		" shm-slab   3.00 ±0.06  5.00 ±0.10  1.50 ±0.03                —  10.0 ±0.2  3.00× (2.94 to 3.06)   3.00× (2.94 to 3.06) ",
 	} {

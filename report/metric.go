@@ -57,8 +57,8 @@ func Metrics() []Metric {
 			samples: untrained(func(b *bench.Block) []int64 { return b.Up })},
 		{Name: "train", Unit: "s", Help: "the worker function, a client",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
-		{Name: "reconstruct", Unit: "s", Better: lower, Help: "making tensors of what has arrived (phases decode and copy), a client",
-			samples: reconstruct},
+		{Name: "copy_decode", Unit: "s", Better: lower, Help: "copying and decoding tensors (phases copy and decode), those that go out too, in all processes, over the clients",
+			samples: copyDecode},
 		{Name: "bandwidth", Unit: "B/s", Better: higher, Help: "payload, down and up, over overhead; of 1 client on 1 worker that stays, whose overhead is told from zero, and of what moves bytes: a hand-off is a latency",
 			derived: bandwidth},
 		{Name: "goodput", Unit: "B/s", Better: higher, Help: "payload over round, the worker function included",
@@ -106,7 +106,9 @@ func untrained(of func(b *bench.Block) []int64) series {
 	}
 }
 
-func reconstruct(c *cell, b *bench.Block) []float64 {
+// copyDecode holds the outgoing copies too: their spans do not say which way
+// they went.
+func copyDecode(c *cell, b *bench.Block) []float64 {
 	decode, copied := b.Phases[phase.Decode.String()], b.Phases[phase.Copy.String()]
 	if decode == nil && copied == nil {
 		return nil

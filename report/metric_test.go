@@ -46,7 +46,7 @@ func TestMetrics(t *testing.T) {
 		"up":                13e-3,
 		"uplink":            3e-3,
 		"train":             10e-3,
-		"reconstruct":       3e-3,
+		"copy_decode":       3e-3,
 		"unattributed":      0.2e-3,
 		"bandwidth":         200e6 / 10e-3, // 1 client, 1 worker: bytes both ways over overhead, not over round (guards 4 and 5)
 		"goodput":           200e6 / 20e-3,

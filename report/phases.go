@@ -20,7 +20,7 @@ func phaseTables(v *view) section {
 		in := ", " + u.name
 		t := table{
 			caption: cells[0].group().title(),
-			header:  []string{"transport", "down" + in, "train" + in, "uplink" + in, "reconstruct" + in, "round" + in, "speed-up of transfer", "speed-up of the round"}, words: 1,
+			header:  []string{"transport", "down" + in, "train" + in, "uplink" + in, "copy and decode" + in, "round" + in, "speed-up of transfer", "speed-up of the round"}, words: 1,
 		}
 		for _, c := range cells {
 			transfer, round := none, none
@@ -29,12 +29,12 @@ func phaseTables(v *view) section {
 				round = times(stat.Ratio(c.medianOf("round"), base.medianOf("round")))
 				compared = true
 			}
-			t.add(c.Variant, u.show(c.of("down")), u.show(c.of("train")), u.show(c.of("uplink")), u.show(c.of("reconstruct")), u.show(c.of("round")), transfer, round)
+			t.add(c.Variant, u.show(c.of("down")), u.show(c.of("train")), u.show(c.of("uplink")), u.show(c.of("copy_decode")), u.show(c.of("round")), transfer, round)
 		}
 		t.trim()
 		s.tables = append(s.tables, t)
 	}
-	s.tail = []string{"uplink: up without the training in between. reconstruct: making tensors of what has arrived (phases decode and copy), part of down and uplink; " + none + " where nothing has to be made."}
+	s.tail = []string{"uplink: up without the training in between. copy and decode: copying tensors, those that go out too, and making them of what has arrived (the phases copy and decode), in all processes, over the clients; " + none + " where neither is done."}
 	if compared {
 		s.tail[0] += " The speed-up is that against " + baseline + "."
 	}

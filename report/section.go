@@ -35,7 +35,7 @@ func Views() []View {
 		{"findings", "what a result says that cannot be, or that puts it in doubt", findingsSection},
 		{"cells", "the times and costs of every cell", cellTables},
 		{"floors", "the limits of the machine, measured between the cells", floorTable},
-		{"phases", "down, train, uplink and reconstruct side by side, with the speed-up against " + baseline, phaseTables},
+		{"phases", "down, train, uplink, and copying and decoding side by side, with the speed-up against " + baseline, phaseTables},
 		{"costs", "CPU time, page faults, switches, allocations and memory, and the cold first round", costTables},
 		{"crossover", "from which model on one transport beats another", crossovers},
 		{"workers", "clients a second over workers and clients, and where starting workers dominates", workerTable},
