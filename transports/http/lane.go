@@ -96,6 +96,10 @@ func (l *lane) join(c *conn) (a joinAnswer, err error) {
 	l.joined, l.conn, l.left = true, c, make(chan struct{})
 	if l.pool != nil {
 		rand.Read(l.challenge[:]) // never fails
+	}
+	// The challenge is written to where the first update lies. One that the worker
+	// before has sent may still be read: then the new one gets no part in the slab.
+	if l.pool != nil && l.ledger.Out() == 0 {
 		a.Updates, a.Challenge = l.pool.ref, hex.EncodeToString(l.challenge[:])
 	}
 	return a, nil

@@ -318,6 +318,35 @@ func TestLocalityIsProved(t *testing.T) {
 	})
 }
 
+// A worker that takes a lane over leaves the updates alone that its predecessor
+// has sent, and is local only if there are none.
+func TestRejoinLeavesUpdates(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 1, 100), 1)
+	m := r.publish(1)
+	rejoin := func() {
+		t.Helper()
+		check(t, r.workers[0].Close())
+		r.workers, r.recs = nil, nil
+		r.dial(0)
+	}
+	check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+	check(t, train(t.Context(), r.workers[0]))
+	held, err := r.s.Collect(t.Context(), 0)
+	check(t, err)
+
+	rejoin()
+	check(t, tensor.Prove(held, m, key(transports.Job{})))
+	r.exchange(0, transports.Job{Client: 1}, m)
+	check(t, tensor.Prove(held, m, key(transports.Job{})))
+	held.Release()
+	remote := map[string]int64{phase.Fallback + fallbackRemote: 1, phase.BodyTensors: 1}
+	wantCounts(t, "server", r.counts(-1), remote)
+
+	rejoin()
+	r.exchange(0, transports.Job{Client: 2}, m)
+	wantCounts(t, "server", r.counts(-1), remote)
+}
+
 // A21: a job that does not say where its model lies is refused, and not read.
 func TestRunsAreChecked(t *testing.T) {
 	o := transports.Options{Down: vectors(t, 4, 100), Up: vectors(t, 4, 100)}
