@@ -42,7 +42,9 @@ func Findings(r *bench.Result) []Finding { return newView(r).findings() }
 const (
 	controlRatio  = 1.05   // of the control's round over the same work called directly
 	controlSlack  = 100e-6 // seconds of a round below which a ratio says nothing about the control
+	controlPart   = 0.1    // of the smallest overhead that the control may add to the work
 	recorderShare = 0.01   // of a round that recording may take
+	recorderTime  = 5e-6   // seconds of a round that it may take besides: a share of a short round says nothing
 	stolenShare   = 0.05   // of the processors' time that the hypervisor may give to others
 	quietTime     = 0.5    // seconds: the least that the kernel's 10 ms ticks can measure
 )
@@ -137,18 +139,42 @@ func noControl(c *cell) (Severity, string) {
 }
 
 // slowControl: what the control adds to the work itself, every overhead lacks.
+// It must be small beside the round, and beside the overheads.
 func slowControl(c *cell) (Severity, string) {
 	f, work := c.floor(floorWork)
 	round := c.of("round")
-	if c.control != c || f == nil || c.Workers > 1 || round.Center-work.Center < controlSlack {
+	if c.control != c || f == nil || c.Workers > 1 {
 		return "", ""
 	}
-	ratio := quotient(round, work)
-	if ratio.Center <= controlRatio || ratio.Low <= 1 { // or noise
+	excess := stat.Shift(stat.Medians(f.Blocks), c.medianOf("round"))
+	if !excess.Excludes(0) || excess.Center <= 0 { // or noise
 		return "", ""
 	}
-	return Warning, fmt.Sprintf("takes %s the time of the same work called directly, more than %g: all overheads are too small by that",
-		times(ratio), controlRatio)
+	if ratio := quotient(round, work); ratio.Center > controlRatio && ratio.Low > 1 && excess.Center >= controlSlack {
+		return Warning, fmt.Sprintf("takes %s the time of the same work called directly, more than %g: all overheads are too small by that",
+			times(ratio), controlRatio)
+	}
+	if least := c.leastOverhead(); least != nil && excess.Center > controlPart*least.of("overhead").Center {
+		return Warning, fmt.Sprintf("takes %s (%s to %s) longer than the same work called directly, more than a tenth of the overhead of %s, %s: small overheads are too small by that",
+			duration(excess.Center), duration(excess.Low), duration(excess.High), least.Variant, duration(least.of("overhead").Center))
+	}
+	return "", ""
+}
+
+// leastOverhead returns the cell of the same work with the smallest overhead that
+// is told from zero, or nil.
+func (c *cell) leastOverhead() *cell {
+	var least *cell
+	for _, o := range c.view.cells {
+		i := o.of("overhead")
+		if o.control != c.control || !i.Excludes(0) || i.Center <= 0 {
+			continue
+		}
+		if least == nil || i.Center < least.of("overhead").Center {
+			least = o
+		}
+	}
+	return least
 }
 
 func unproved(c *cell) (Severity, string) {
@@ -171,10 +197,14 @@ func lostSpans(c *cell) (Severity, string) {
 
 func recorderCost(c *cell) (Severity, string) {
 	i := c.of("recorder_share")
-	if !i.Known() || i.Center <= recorderShare || c.of("round").Center < 1e-3 {
+	if !i.Known() || i.Center <= recorderShare {
 		return "", ""
 	}
-	return Warning, "recording took " + share(i.Center) + " of its rounds"
+	took := i.Center * c.of("round").Center
+	if took <= recorderTime {
+		return "", ""
+	}
+	return Warning, fmt.Sprintf("recording took %s of its rounds, %s each", share(i.Center), duration(took))
 }
 
 // stolen: other virtual machines on the same host took time.

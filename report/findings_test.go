@@ -36,12 +36,20 @@ func TestFindings(t *testing.T) {
 		{"as fast as the floor", []bench.Cell{inproc, bodies(six(169)...)}, nil}, // its interval reaches below
 		{"faster than bytes can be moved", []bench.Cell{inproc, bodies(six(150)...)},
 			[]string{"error: pickle even workers=1 clients=1: moves bytes at 4.35 GB/s (4.12 GB/s to 4.60 GB/s), more than the 3.00 GB/s of the floor unix-stream"}},
-		{"handles may be as fast as they like", []bench.Cell{inproc, count(plainCell("shm-slab", m, 1, 1, six(120)...), "handle.tensors", 10)}, nil},
+		{"handles may be as fast as they like", []bench.Cell{inproc, count(plainCell("shm-slab", m, 1, 1, six(150)...), "handle.tensors", 10)}, nil},
 		{"faster than the control", []bench.Cell{inproc, bodies(six(80)...)},
 			[]string{"warning: pickle even workers=1 clients=1: faster than inproc by 24.0 ms a round"}},
 		{"slow control", []bench.Cell{plainCell("inproc", m, 1, 1, six(110)...)},
 			[]string{"warning: inproc even workers=1 clients=1: takes 1.10× (1.08 to 1.12) the time of the same work"}},
 		{"perhaps a slow control", []bench.Cell{plainCell("inproc", m, 1, 1, 60, 80, 110, 110, 150, 160)}, nil},
+		// 4 ms more than the work.
+		{"control slow beside a small overhead", []bench.Cell{plainCell("inproc", m, 1, 1, 103.9, 103.95, 104, 104, 104.05, 104.1),
+			count(plainCell("shm-slab", m, 1, 1, 124, 124.1, 124.2, 124.3, 124.4, 124.5), "handle.tensors", 10)},
+			[]string{"warning: inproc even workers=1 clients=1: takes 4.00 ms (3.90 ms to 4.10 ms) longer than the same work called directly, more than a tenth of the overhead of shm-slab, 20.3 ms"}},
+		{"control slow by noise", []bench.Cell{plainCell("inproc", m, 1, 1, 90, 96, 102, 104, 110, 115),
+			count(plainCell("shm-slab", m, 1, 1, 124, 124.1, 124.2, 124.3, 124.4, 124.5), "handle.tensors", 10)}, nil},
+		{"overhead that may be none", []bench.Cell{plainCell("inproc", m, 1, 1, 103.9, 103.95, 104, 104, 104.05, 104.1),
+			count(plainCell("shm-slab", m, 1, 1, 100, 102, 104, 105, 107, 108), "handle.tensors", 10)}, nil},
 		{"no control", []bench.Cell{bodies(six(200)...)}, []string{"warning: pickle even workers=1 clients=1: no cell of inproc"}},
 		{"shorter than its parts", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Train[0] *= 5 })},
 			[]string{"error: pickle even workers=1 clients=1: block 0: its rounds took 392 ms, but each worker trained for"}},
@@ -50,7 +58,10 @@ func TestFindings(t *testing.T) {
 		{"spans lost", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Lost = 2 })},
 			[]string{"error: pickle even workers=1 clients=1: 12 spans found no room"}},
 		{"costly recorder", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Spans = 1e5 })},
-			[]string{"warning: pickle even workers=1 clients=1: recording took 2 % of its rounds"}}, // guard 7
+			[]string{"warning: pickle even workers=1 clients=1: recording took 2 % of its rounds, 4.00 ms each"}}, // guard 7
+		{"recorder of a short round", []bench.Cell{plainCell("inproc", m, 1, 1, 0.1, 0.1, 0.1, 0.1)}, nil}, // 4 µs of 100
+		{"costly recorder of a short round", []bench.Cell{edit(plainCell("inproc", m, 1, 1, 0.1, 0.1, 0.1, 0.1), func(b *bench.Block) { b.Spans = 200 })},
+			[]string{"warning: inproc even workers=1 clients=1: recording took 8 % of its rounds, 8.00 µs each"}},
 		{"stolen time", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) {
 			b.System = usage.System{Busy: time.Second, Idle: time.Second, Steal: 2 * time.Second}
 		})}, []string{"warning: pickle even workers=1 clients=1: other virtual machines took 50 % of the processors' time"}},
