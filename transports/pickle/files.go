@@ -3,7 +3,9 @@ package pickle
 import (
 	"context"
 	"encoding/gob"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,8 +31,7 @@ func root(o transports.Options) string {
 	return os.TempDir()
 }
 
-// checkRoom makes sure that the files will be files, and that they fit: one
-// model, and for each lane the update being written beside the job it replaces.
+// checkRoom makes sure that the files will be files, and that they fit.
 func checkRoom(o transports.Options) error {
 	dir := root(o)
 	if dir == scratch.SharedMemory || strings.HasPrefix(dir, scratch.SharedMemory+"/") {
@@ -40,17 +41,37 @@ func checkRoom(o transports.Options) error {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("storage: directory %s: %w", dir, err)
 	}
-	need := uint64(o.Down.Payload()) + uint64(o.Lanes)*uint64(o.Up.Payload())
-	if free := fs.Bavail * uint64(fs.Bsize); need > free {
-		return fmt.Errorf("storage: directory %s: files need %d bytes, %d are free: free some, or set dir= to another disk", dir, need, free)
+	if need, free := room(o), float64(fs.Bavail)*float64(fs.Bsize); need > free {
+		return fmt.Errorf("storage: directory %s: files need %.0f bytes, %.0f are free: free some, or set dir= to another disk", dir, need, free)
 	}
 	return nil
+}
+
+// room is how many bytes there may be in files at once: a model being written
+// beside the one that it replaces, when there are no updates, or one model and an
+// update for each lane. It is a float since those do not overflow.
+func room(o transports.Options) float64 {
+	elems := o.Settings.On("elems")
+	down, up := fileSize(o.Down, elems), fileSize(o.Up, elems)
+	return max(2*down, down+float64(o.Lanes)*up)
+}
+
+// fileSize is the most bytes of a file with tensors of layout l and a receipt of
+// a page.
+func fileSize(l *tensor.Layout, elems bool) float64 {
+	const header, perValue = 8 << 10, 32
+	size := float64(l.Payload())
+	values := float64(l.Len()) + size/pieceSize
+	if elems {
+		size *= 2 // an i8 may take two bytes; larger elements grow by less
+	}
+	return header + perValue*values + size
 }
 
 func newFiles(o transports.Options) (*files, error) {
 	dir, err := scratch.New(root(o))
 	if err != nil {
-		return nil, fmt.Errorf("storage: %w", err)
+		return nil, err
 	}
 	return &files{dir: dir, rec: o.Rec}, nil
 }
@@ -126,7 +147,7 @@ func writeFile(ctx context.Context, rec *phase.Recorder, id phase.ID, path strin
 	part := path + ".part"
 	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return fmt.Errorf("storage: %w", err)
+		return err
 	}
 	err = newStream(f, rec).send(ctx, id, encode)
 	if e := f.Close(); err == nil {
@@ -136,7 +157,7 @@ func writeFile(ctx context.Context, rec *phase.Recorder, id phase.ID, path strin
 		err = os.Rename(part, path)
 	}
 	if err != nil {
-		return fmt.Errorf("storage: write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
 }
@@ -144,13 +165,17 @@ func writeFile(ctx context.Context, rec *phase.Recorder, id phase.ID, path strin
 func readFile(rec *phase.Recorder, id phase.ID, path string, decode func(*stream) error) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("storage: %w", err)
+		return err
 	}
 	defer f.Close()
 	st := newStream(f, rec)
 	st.id = id
-	if err := decode(st); err != nil {
-		return fmt.Errorf("storage: read %s: %w", path, err)
+	err = decode(st)
+	if errors.Is(err, io.EOF) { // which would mean that the session has ended
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
 }

@@ -54,11 +54,11 @@ func (d driver) Footprint(o transports.Options) int64 {
 }
 
 func (d driver) Listen(_ context.Context, o transports.Options) (transports.Server, error) {
-	s := newServer(o)
+	s := newServer(d.name, o)
 	var err error
 	if d.files {
 		if s.files, err = newFiles(o); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: listen: %w", d.name, err)
 		}
 	}
 	path := filepath.Join(o.Dir, d.name+".sock")
@@ -72,7 +72,7 @@ func (d driver) Listen(_ context.Context, o transports.Options) (transports.Serv
 		if s.files != nil {
 			err = errors.Join(err, s.files.close())
 		}
-		return nil, fmt.Errorf("pickle: listen: %w", err)
+		return nil, fmt.Errorf("%s: listen: %w", d.name, err)
 	}
 	s.accept(l)
 	return s, nil
@@ -82,13 +82,13 @@ func (d driver) Dial(ctx context.Context, addr string, lane int, o transports.Op
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", addr)
 	if err != nil {
-		return nil, fmt.Errorf("pickle: dial: %w", err)
+		return nil, fmt.Errorf("%s: lane %d: dial: %w", d.name, lane, err)
 	}
 	transports.Enlarge(conn)
-	w := newWorker(conn, lane, o)
+	w := newWorker(d.name, conn, lane, o)
 	if err := w.hello(ctx); err != nil {
 		conn.Close()
-		return nil, err
+		return nil, w.wrap("dial", err)
 	}
 	return w, nil
 }

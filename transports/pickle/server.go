@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ipcbench/phase"
@@ -20,15 +21,17 @@ import (
 const helloTimeout = 10 * time.Second
 
 type server struct {
+	name     string // of the transport
 	o        transports.Options
 	models   *lend.Model
 	out      tensor.Ledger // updates lent to the caller
 	lanes    []*lane
 	files    *files // nil where tensors travel through the socket
 	listener net.Listener
-	handlers sync.WaitGroup     // accept loop and hellos
-	greeting context.Context    // ends when no more workers are wanted
-	dismiss  context.CancelFunc // ends it
+	accepted atomic.Pointer[error] // how the last Accept ended
+	handlers sync.WaitGroup        // accept loop and hellos
+	greeting context.Context       // ends when no more workers are wanted
+	dismiss  context.CancelFunc    // ends it
 	shutdown sync.Once
 }
 
@@ -44,8 +47,8 @@ type lane struct {
 	busy      bool // a job is out
 }
 
-func newServer(o transports.Options) *server {
-	s := &server{o: o, models: lend.NewModel(o.Down)}
+func newServer(name string, o transports.Options) *server {
+	s := &server{name: name, o: o, models: lend.NewModel(o.Down)}
 	s.greeting, s.dismiss = context.WithCancel(context.Background())
 	for range o.Lanes {
 		s.lanes = append(s.lanes, &lane{
@@ -65,8 +68,14 @@ func (s *server) accept(l net.Listener) {
 	s.handlers.Go(func() {
 		for {
 			conn, err := l.Accept()
-			if err != nil {
-				return // the listener was closed
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			s.accepted.Store(&err)
+			if err != nil { // out of descriptors, say: the worker waits until there is one
+				timer := time.NewTimer(10 * time.Millisecond)
+				<-timer.C
+				continue
 			}
 			transports.Enlarge(conn)
 			s.handlers.Go(func() {
@@ -116,31 +125,56 @@ func (s *server) admit(h *hello) error {
 	return nil
 }
 
-func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
-
-func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
-	if err := s.models.Publish(p); err != nil {
-		return fmt.Errorf("pickle: %w", err)
-	}
-	if s.files != nil {
-		return s.files.writeModel(ctx, newPacker(s.o), p)
+// wrap says whose error it is.
+func (s *server) wrap(act string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", s.name, act, err)
 	}
 	return nil
 }
 
+// wrapLane is wrap for a call about a lane.
+func (s *server) wrapLane(n int, act string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: lane %d: %s: %w", s.name, n, act, err)
+	}
+	return nil
+}
+
+func (s *server) Reserve() (*tensor.Package, error) {
+	p, err := s.models.Reserve()
+	return p, s.wrap("reserve", err)
+}
+
+func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
+	err := s.models.Publish(p)
+	if err == nil && s.files != nil {
+		err = s.files.writeModel(ctx, newPacker(s.o), p)
+	}
+	return s.wrap("publish", err)
+}
+
 func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
+	return s.wrapLane(n, "dispatch", s.dispatch(ctx, n, j))
+}
+
+func (s *server) dispatch(ctx context.Context, n int, j transports.Job) error {
 	ln := s.lanes[n]
 	if ln.busy {
-		return fmt.Errorf("pickle: dispatch of client %d before the update of client %d was collected", j.Client, ln.job.Client)
+		return fmt.Errorf("client %d before the update of client %d was collected", j.Client, ln.job.Client)
 	}
 	model, err := s.models.Current()
 	if err != nil {
-		return fmt.Errorf("pickle: dispatch: %w", err)
+		return err
 	}
 	select {
 	case <-ln.connected:
 	case <-ctx.Done():
-		return fmt.Errorf("pickle: dispatch: no worker has connected: %w", context.Cause(ctx))
+		err := fmt.Errorf("no worker has connected: %w", context.Cause(ctx))
+		if last := s.accepted.Load(); last != nil && *last != nil {
+			err = fmt.Errorf("%w (%w)", err, *last)
+		}
+		return err
 	}
 	ln.job, ln.busy = j, true
 	id := phase.ID{Lane: n, Round: j.Round, Client: j.Client}
@@ -157,13 +191,18 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 }
 
 func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
+	p, err := s.collect(ctx, n)
+	return p, s.wrapLane(n, "collect", err)
+}
+
+func (s *server) collect(ctx context.Context, n int) (*tensor.Package, error) {
 	ln := s.lanes[n]
 	if !ln.busy {
-		return nil, errors.New("pickle: collect without dispatch")
+		return nil, errors.New("no job was dispatched")
 	}
 	update, err := ln.updates.Lend()
 	if err != nil {
-		return nil, fmt.Errorf("pickle: collect: %w", err)
+		return nil, err
 	}
 	id := phase.ID{Lane: n, Round: ln.job.Round, Client: ln.job.Client}
 	if s.files != nil {
@@ -211,7 +250,7 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 			}
 			if !ln.busy {
 				if e := ln.stream.awaitClose(ctx); e != nil {
-					err = errors.Join(err, fmt.Errorf("pickle: shutdown: lane %d: %w", n, e))
+					err = errors.Join(err, fmt.Errorf("lane %d: %w", n, e))
 				}
 			}
 			ln.stream.conn.Close()
@@ -221,8 +260,9 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 			err = errors.Join(err, s.files.close())
 		}
 		if n := s.out.Out(); n > 0 {
-			err = errors.Join(err, fmt.Errorf("pickle: shutdown: %d updates are still out", n))
+			err = errors.Join(err, fmt.Errorf("%d updates are still out", n))
 		}
+		err = s.wrap("shutdown", err)
 	})
 	return err
 }

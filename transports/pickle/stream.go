@@ -136,9 +136,9 @@ func (s *stream) explain(ctx context.Context, stop func() bool, act string, err 
 	case err == nil:
 		return nil
 	case ended:
-		return fmt.Errorf("pickle: %s: %w", act, context.Cause(ctx))
+		return fmt.Errorf("%s: %w", act, context.Cause(ctx))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("pickle: %s: peer closed the connection: %w", act, io.ErrUnexpectedEOF)
+		return fmt.Errorf("%s: peer closed the connection: %w", act, io.ErrUnexpectedEOF)
 	}
-	return fmt.Errorf("pickle: %s: %w", act, err)
+	return fmt.Errorf("%s: %w", act, err)
 }

@@ -16,6 +16,7 @@ import (
 )
 
 type worker struct {
+	name   string // of the transport
 	o      transports.Options
 	lane   int
 	stream *stream
@@ -28,10 +29,18 @@ type worker struct {
 	closed atomic.Bool
 }
 
-func newWorker(conn net.Conn, lane int, o transports.Options) *worker {
-	w := &worker{o: o, lane: lane, stream: newStream(conn, o.Rec), packer: newPacker(o), model: tensor.Alloc(o.Down)}
+func newWorker(name string, conn net.Conn, lane int, o transports.Options) *worker {
+	w := &worker{name: name, o: o, lane: lane, stream: newStream(conn, o.Rec), packer: newPacker(o), model: tensor.Alloc(o.Down)}
 	w.bank = lend.NewBank("updates of the worker", o.Up, 1, &w.ledger)
 	return w
+}
+
+// wrap says whose error it is.
+func (w *worker) wrap(act string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: lane %d: %s: %w", w.name, w.lane, act, err)
+	}
+	return nil
 }
 
 // hello makes the worker known and waits until it is admitted, so that a server
@@ -46,7 +55,7 @@ func (w *worker) hello(ctx context.Context) error {
 	var h header
 	err = w.stream.receive(ctx, phase.Whole(-1), func() error { return w.stream.next(&h) })
 	if err == nil && h.Hello == nil {
-		err = fmt.Errorf("pickle: dial: refused: %s", h.Refused)
+		err = fmt.Errorf("refused: %s", h.Refused)
 	}
 	return err
 }
@@ -61,13 +70,13 @@ func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, 
 		return w.packer.decode(w.stream, w.id(), h, w.model)
 	})
 	if err == nil && h.End {
-		err = io.EOF
+		return transports.Job{}, nil, io.EOF
 	}
 	if err == nil && h.Path != "" {
 		err = w.readFiles(h.Path)
 	}
 	if err != nil {
-		return transports.Job{}, nil, err
+		return transports.Job{}, nil, w.wrap("receive", err)
 	}
 	return w.job, w.model, nil
 }
@@ -78,16 +87,17 @@ func (w *worker) id() phase.ID {
 
 func (w *worker) Reserve() (*tensor.Package, error) {
 	p, err := w.bank.Lend()
-	if err != nil {
-		return nil, fmt.Errorf("pickle: reserve: %w", err)
-	}
-	return p, nil
+	return p, w.wrap("reserve", err)
 }
 
 func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	defer p.Release()
+	return w.wrap("submit", w.submit(ctx, p))
+}
+
+func (w *worker) submit(ctx context.Context, p *tensor.Package) error {
 	if w.closed.Load() { // no file either: the session's directory may be going
-		return errors.New("pickle: submit: the lane is closed")
+		return errors.New("the lane is closed")
 	}
 	encode := func(enc *gob.Encoder) error {
 		return w.packer.encode(enc, header{Job: transports.Job{Round: w.job.Round, Client: w.job.Client}}, p)
@@ -104,7 +114,7 @@ func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 func (w *worker) Close() error {
 	w.closed.Store(true)
 	if err := w.stream.conn.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("pickle: close: %w", err)
+		return w.wrap("close", err)
 	}
 	return nil
 }

@@ -1,0 +1,88 @@
+package pickle
+
+import (
+	"encoding/gob"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+func layout(t *testing.T, d tensor.DType, shapes ...[]int) *tensor.Layout {
+	t.Helper()
+	var specs []tensor.Spec
+	for i, s := range shapes {
+		specs = append(specs, tensor.Spec{Name: string(rune('a' + i)), DType: d, Shape: s})
+	}
+	l, err := tensor.NewLayout(specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// tally counts what is written to it.
+type tally int
+
+func (n *tally) Write(b []byte) (int, error) {
+	*n += tally(len(b))
+	return len(b), nil
+}
+
+// TestFileSize: no file is larger than fileSize says, whatever numbers it holds.
+func TestFileSize(t *testing.T) {
+	fills := map[string]func() byte{
+		"zeros": func() byte { return 0 }, "ones": func() byte { return 0xff }, "alternating": func() byte { return 0xaa },
+		"random": func() byte { return byte(rand.Uint32()) },
+	}
+	for _, d := range tensor.DTypes() {
+		for name, fill := range fills {
+			for _, elems := range []bool{false, true} {
+				l := layout(t, d, nil, []int{0}, []int{1}, []int{300_000})
+				p := tensor.Alloc(l)
+				p.Receipt = make([]byte, 4096)
+				for i := range p.Len() {
+					for b := range p.View(i) {
+						p.View(i)[b] = fill()
+					}
+				}
+				var written tally
+				k := &packer{elems: elems}
+				if err := k.encode(gob.NewEncoder(&written), header{}, p); err != nil {
+					t.Fatal(err)
+				}
+				if most := fileSize(l, elems); float64(written) > most {
+					t.Errorf("%s %s, elems %v: %d bytes, want %.0f at most", d, name, elems, written, most)
+				}
+			}
+		}
+	}
+}
+
+// TestRoom: the peak is a model beside the one that it replaces, or a model and
+// everybody's updates, and it does not wrap around.
+func TestRoom(t *testing.T) {
+	const slack = 1 << 20
+	small, large := layout(t, tensor.U8, []int{1}), layout(t, tensor.U8, []int{1 << 30})
+	huge := layout(t, tensor.U8, []int{1 << 61})
+	for _, c := range []struct {
+		name     string
+		down, up *tensor.Layout
+		lanes    int
+		elems    string
+		want     float64
+	}{
+		{"large model", large, small, 3, "off", 2 << 30},
+		{"large update", small, large, 3, "off", 3 << 30},
+		{"both", large, large, 3, "off", 4 << 30},
+		{"elems", large, large, 3, "on", 8 << 30},
+		{"overflow", huge, huge, 8, "on", 18 * math.Exp2(61)},
+	} {
+		o := transports.Options{Down: c.down, Up: c.up, Lanes: c.lanes, Settings: transports.Settings{"elems": c.elems}}
+		if got := room(o); got < c.want || got > c.want*1.001+slack {
+			t.Errorf("%s: room for %.0f bytes, want %.0f and a little", c.name, got, c.want)
+		}
+	}
+}
