@@ -50,7 +50,7 @@ func (s Setting) Domain() string {
 	case Size:
 		return fmt.Sprintf("%s..%s", tensor.FormatBytes(s.Min), tensor.FormatBytes(s.Max))
 	case Path:
-		return "a directory"
+		return "a directory, absolute and without \":\"" // which separates settings
 	}
 	return strings.Join(s.Values, "|")
 }
@@ -70,7 +70,7 @@ func (s Setting) check(value string) (string, error) {
 			value = tensor.FormatBytes(n)
 		}
 	case Path:
-		ok = value == "" || strings.HasPrefix(value, "/")
+		ok = value == "" || strings.HasPrefix(value, "/") && !strings.Contains(value, ":")
 	default:
 		ok = slices.Contains(s.Values, value)
 	}

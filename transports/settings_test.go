@@ -91,6 +91,15 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestPathWithoutColon: what Parse could not read back is refused where it does
+// not come from Parse, too.
+func TestPathWithoutColon(t *testing.T) {
+	_, err := transports.NewVariant(list[1], transports.Settings{"dir": "/data:1"})
+	if err == nil || !strings.Contains(err.Error(), `dir=/data:1: want a directory, absolute and without ":"`) {
+		t.Errorf("got error %v, want one that names the colon", err)
+	}
+}
+
 func TestSettings(t *testing.T) {
 	v, err := transports.Parse("rich:chunk=4KiB:threads=3", list)
 	if err != nil {
