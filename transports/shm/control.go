@@ -20,6 +20,14 @@ var (
 	errOver     = errors.New("the session is over")
 )
 
+// because adds to err why the peer is gone, if that is what it says.
+func because(err, why error) error {
+	if why == nil || !errors.Is(err, errGone) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, why)
+}
+
 // A control area is the mailbox of one direction of one lane: shared memory that
 // one side writes and the other maps read-only. It holds at most one message,
 // since at most one job is outstanding.

@@ -23,6 +23,7 @@ import (
 // A connection starts with four packets: the worker's hello, the server's
 // welcome with descriptors or a refusal, and ready from each: when the worker has
 // mapped its memory, and when the server has sealed it against further writers.
+// A server that gives a worker up says why in a last packet, a refusal.
 type link struct {
 	conn           *net.UnixConn
 	sent, received *phase.Counter
@@ -39,6 +40,7 @@ const (
 	maxFiles  = 250
 
 	handshake = 10 * time.Second
+	goodbye   = time.Second
 )
 
 func newLink(c *net.UnixConn, rec *phase.Recorder) *link {
@@ -75,8 +77,12 @@ func (l *link) receive() ([]byte, []*os.File, error) {
 	}
 	l.received.Add(n)
 	files, err := filesOf(l.rights[:rn])
-	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+	switch {
+	case err != nil:
+	case flags&unix.MSG_TRUNC != 0:
 		err = errors.New("packet is too large")
+	case flags&unix.MSG_CTRUNC != 0: // there was room for more than the kernel sends
+		err = errors.New("descriptors were cut off: too many open files?")
 	}
 	if err != nil {
 		closeAll(files)
@@ -112,6 +118,28 @@ func closeAll(files []*os.File) {
 		f.Close()
 	}
 }
+
+// refuse tells the peer why it is given up, if it can still be told and if it is
+// not the peer that has closed its end, or this side.
+func (l *link) refuse(why error) {
+	if parted(why) {
+		return
+	}
+	packet := append([]byte{refused}, why.Error()...)
+	l.conn.SetWriteDeadline(time.Now().Add(goodbye)) // it may not read
+	_ = l.send(packet[:min(len(packet), maxPacket)])
+}
+
+// refusal returns the error that a packet holds, if it is a refusal.
+func refusal(packet []byte) error {
+	if packet[0] != refused {
+		return nil
+	}
+	return fmt.Errorf("refused: %s", packet[1:])
+}
+
+// parted reports whether err is the end of a link as it should be.
+func parted(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) }
 
 // obey makes the end of ctx end all I/O on the link, until stop is called.
 func (l *link) obey(ctx context.Context) (stop func() bool) {
@@ -169,7 +197,7 @@ func (h hello) check(own hello, lanes int) error {
 const (
 	welcomed = 'w'
 	refused  = 'r'
-	agreed   = "ready"
+	agreed   = "agreed"
 )
 
 // agree tells the server that the worker has mapped its memory, and waits until
@@ -178,8 +206,11 @@ func (l *link) agree(ctx context.Context) error {
 	stop := l.obey(ctx)
 	err := l.send([]byte(agreed))
 	if err == nil {
+		var b []byte
 		var files []*os.File
-		_, files, err = l.receive()
+		if b, files, err = l.receive(); err == nil {
+			err = refusal(b)
+		}
 		closeAll(files)
 	}
 	if !stop() && err != nil {
@@ -211,10 +242,10 @@ func dial(ctx context.Context, addr string, h hello, rec *phase.Recorder) (l *li
 	case errors.Is(err, io.EOF):
 		err = errGone
 	case err != nil:
-	case b[0] == refused:
-		err = fmt.Errorf("refused: %s", b[1:])
 	case b[0] != welcomed:
-		err = fmt.Errorf("welcome: %w", errMessage)
+		if err = refusal(b); err == nil {
+			err = fmt.Errorf("welcome: %w", errMessage)
+		}
 	}
 	if err != nil {
 		closeAll(files)

@@ -130,6 +130,81 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	must(t, s.Shutdown(t.Context())) // does not wait for it
 }
 
+// Why the server gives a worker up is said at both ends.
+func TestWhyGone(t *testing.T) {
+	t.Run("descriptors", func(t *testing.T) {
+		v, o := parse(t, "shm-tensor:pass=fd")
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		_, _, err := w.Receive(t.Context())
+		must(t, err)
+		u, err := w.Reserve()
+		must(t, err)
+		var before unix.Rlimit
+		must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max})) // no more can be opened
+		err = w.Submit(t.Context(), u)
+		_, cause := s.Collect(t.Context(), 0)
+		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
+		must(t, err)
+		saysWhy(t, "collect", cause, "too many open files")
+		saysWhy(t, "dispatch", s.Dispatch(t.Context(), 0, transports.Job{}), "too many open files")
+		_, _, err = w.Receive(t.Context())
+		saysWhy(t, "receive", err, "too many open files")
+	})
+	t.Run("ready", func(t *testing.T) { // says it with a descriptor, when it has its lane
+		v, o := parse(t, "shm-slab")
+		s, _ := listening(t, v, o)
+		k, _, files, err := dial(t.Context(), s.Addr(), s.(*server).hello, nil)
+		must(t, err)
+		defer k.conn.Close()
+		closeAll(files)
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, k.send([]byte(agreed), unsealed(t, 10)))
+		_, err = s.Collect(t.Context(), 0)
+		saysWhy(t, "collect", err, "ready with descriptors")
+		must(t, k.conn.SetDeadline(time.Now().Add(soon)))
+		b, _, err := k.receive()
+		must(t, err)
+		if err := refusal(b); err == nil || !strings.Contains(err.Error(), "ready with descriptors") {
+			t.Errorf("the worker: got %v, want the reason", err)
+		}
+	})
+	t.Run("none", func(t *testing.T) { // a worker that leaves by itself
+		v, o := parse(t, "shm-slab")
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, w.Close())
+		_, err := s.Collect(t.Context(), 0)
+		if !errors.Is(err, errGone) || !strings.HasSuffix(err.Error(), errGone.Error()) {
+			t.Errorf("collect: got %v, want %v and no more", err, errGone)
+		}
+	})
+}
+
+// saysWhy checks that err says that the peer is gone, and why.
+func saysWhy(t *testing.T, what string, err error, why string) {
+	t.Helper()
+	if !errors.Is(err, errGone) || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s: got %v, want %v and %q", what, err, errGone, why)
+	}
+}
+
+// A socket whose mode cannot be set is closed again.
+func TestListenCleansUp(t *testing.T) {
+	v, o := parse(t, "shm-slab")
+	before := filesNow(t)
+	o.Dir = "@ipcbench-test" // a socket without a file
+	if _, err := v.Transport.Listen(t.Context(), o); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want that there is no file", err)
+	}
+	if after := filesNow(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
 // Descriptors that come with pass=fd are checked before anything is mapped.
 func TestHostileDescriptors(t *testing.T) {
 	packet := func(serial uint64, first uint32) []byte {

@@ -40,6 +40,13 @@ type need struct {
 	files     int64 // descriptors that one process has at once
 }
 
+// Descriptors that a process has besides those of tensors: a few of its own, and
+// for each lane a socket, two mailboxes, and what the trainer has for its worker.
+const (
+	filesOfProcess = 100
+	filesOfLane    = 8
+)
+
 func needOf(o transports.Options) (n need, err error) {
 	down, err := segmentBytes(o.Down)
 	if err != nil {
@@ -53,11 +60,15 @@ func needOf(o transports.Options) (n need, err error) {
 	if down > math.MaxInt64/4 || up > math.MaxInt64/4/buffers {
 		return n, fmt.Errorf("%d buffers of %d bytes overflow", buffers, up)
 	}
-	n = need{named: 2*down + buffers*up, anonymous: controlBytes(o), mappings: 2*int64(o.Down.Len()) + buffers*int64(o.Up.Len())}
+	n = need{
+		named: 2*down + buffers*up, anonymous: controlBytes(o),
+		mappings: 2*int64(o.Down.Len()) + buffers*int64(o.Up.Len()),
+		files:    filesOfProcess + filesOfLane*int64(o.Lanes),
+	}
 	if o.Settings["pass"] == "fd" {
 		n.named -= buffers * up
 		n.anonymous += buffers * up
-		n.files = int64(o.Lanes) * int64(o.Up.Len())
+		n.files += int64(o.Lanes) * int64(o.Up.Len())
 	}
 	return n, nil
 }
@@ -117,8 +128,8 @@ func (n need) check(root string) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	if most := int64(files.Max); n.files > most-100 {
-		return fmt.Errorf("passing needs %d descriptors in one process, the limit is %d: raise it (ulimit -Hn), or use pass=name", n.files, most)
+	if most := int64(files.Max); n.files > most {
+		return fmt.Errorf("the session needs %d descriptors in one process, the limit is %d: raise it (ulimit -Hn), or use fewer workers or pass=name", n.files, most)
 	}
 	return nil
 }

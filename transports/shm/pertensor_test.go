@@ -201,6 +201,18 @@ func TestCheckRefuses(t *testing.T) {
 	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "dimensions") {
 		t.Errorf("got %v, want that there are too many dimensions", err)
 	}
+	v, o = parse(t, "shm-tensor") // which has no descriptors for tensors, but some for every lane
+	o.Lanes = 1000
+	n, err := needOf(o)
+	must(t, err)
+	if n.files < 8000 {
+		t.Errorf("%d descriptors for 1000 lanes, want 8 each at least", n.files)
+	}
+	var files unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
+	if err := (need{files: int64(files.Max) + 1}).check(os.TempDir()); err == nil || !strings.Contains(err.Error(), "ulimit -Hn") {
+		t.Errorf("got %v, want that there are not enough descriptors", err)
+	}
 	v, o = parse(t, "shm-slab")
 	o.Down, err = tensor.NewLayout([]tensor.Spec{{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}}})
 	must(t, err)

@@ -77,6 +77,7 @@ type lane struct {
 	in   *inbox
 	out  *outbox
 	left atomic.Bool // the worker was here and is gone
+	why  error       // and this is the reason if the server gave it up; set before left is
 
 	mu   sync.Mutex // held by Dispatch and Collect, and to take their memory away
 	busy bool       // guarded by mu: a job is out
@@ -103,12 +104,11 @@ func listen(ctx context.Context, name string, o transports.Options, ledger *tens
 	rand.Read(id[:]) // never fails
 	addr := &net.UnixAddr{Net: network, Name: filepath.Join(o.Dir, "shm-"+hex.EncodeToString(id[:])+".sock")}
 	var err error
-	s.listener, err = net.ListenUnix(network, addr)
-	if err == nil {
-		err = os.Chmod(addr.Name, 0o600) // besides, the directory is private
-	}
-	if err != nil {
+	if s.listener, err = net.ListenUnix(network, addr); err != nil {
 		return nil, errors.Join(err, s.release())
+	}
+	if err := os.Chmod(addr.Name, 0o600); err != nil { // besides, the directory is private
+		return nil, errors.Join(err, s.listener.Close(), s.release())
 	}
 	s.peers.Go(s.accept)
 	return s, nil
@@ -172,33 +172,57 @@ func (s *server) serve(c *net.UnixConn) {
 	c.SetDeadline(time.Now().Add(handshake))
 	l, err := s.admit(k, c)
 	if err != nil {
-		_ = k.send(append([]byte{refused}, err.Error()...)) // the peer may be gone
+		k.refuse(err)
 		return
 	}
-	defer func() {
-		l.left.Store(true)
-		s.store.left(l.n)
-		l.in.abandon()
-	}()
+	err = s.attend(k, c, l)
+	if !parted(err) {
+		l.why = err
+	}
+	l.left.Store(true)
+	s.store.left(l.n)
+	l.in.abandon()
+	k.refuse(err)
+}
+
+// attend has a worker join its lane, and takes what it sends until it goes, or
+// does what it should not.
+func (s *server) attend(k *link, c *net.UnixConn, l *lane) error {
 	text, files := s.store.welcome(l.n)
-	if k.send(append([]byte{welcomed}, text...), append([]*os.File{l.out.mem.File(), l.up.File()}, files...)...) != nil {
-		return
+	if err := k.send(append([]byte{welcomed}, text...), append([]*os.File{l.out.mem.File(), l.up.File()}, files...)...); err != nil {
+		return err
 	}
-	if _, extra, err := k.receive(); err != nil || len(extra) > 0 { // the worker's ready
-		closeAll(extra)
-		return
+	_, extra, err := k.receive() // the worker's ready
+	if closeAll(extra); err == nil && len(extra) > 0 {
+		err = fmt.Errorf("ready with descriptors: %w", errMessage)
 	}
 	// The worker has its writable mappings. From now on nobody gets another one.
-	if l.up.Freeze() != nil || s.store.ready(l.n) != nil || k.send([]byte(agreed)) != nil {
-		return
+	if err == nil {
+		err = l.up.Freeze()
+	}
+	if err == nil {
+		err = s.store.ready(l.n)
+	}
+	if err == nil {
+		err = k.send([]byte(agreed))
 	}
 	c.SetDeadline(time.Time{})
-	for {
-		packet, files, err := k.receive()
-		if err != nil || s.store.passed(l.n, packet, files) != nil {
-			return
+	for err == nil {
+		var packet []byte
+		var files []*os.File
+		if packet, files, err = k.receive(); err == nil {
+			err = s.store.passed(l.n, packet, files)
 		}
 	}
+	return err
+}
+
+// gone adds to err why the lane's worker is gone.
+func (l *lane) gone(err error) error {
+	if !l.left.Load() {
+		return err
+	}
+	return because(err, l.why)
 }
 
 // admit reads a worker's hello and gives it its lane.
@@ -258,7 +282,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := s.dispatch(l, j); err != nil {
-		return fmt.Errorf("%s: lane %d: dispatch: %w", s.name, n, err)
+		return fmt.Errorf("%s: lane %d: dispatch: %w", s.name, n, l.gone(err))
 	}
 	return nil
 }
@@ -298,7 +322,7 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	defer l.mu.Unlock()
 	p, err := s.collect(ctx, l)
 	if err != nil {
-		return nil, fmt.Errorf("%s: lane %d: collect: %w", s.name, n, err)
+		return nil, fmt.Errorf("%s: lane %d: collect: %w", s.name, n, l.gone(err))
 	}
 	return p, nil
 }

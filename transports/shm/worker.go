@@ -46,6 +46,7 @@ type worker struct {
 	sent, received *phase.Counter
 
 	watching chan struct{} // closed when the goroutine that watches the link has returned
+	why      error         // the server is gone, if it said so; set before in is abandoned
 
 	mu     sync.Mutex // held by all calls
 	task   task
@@ -89,9 +90,15 @@ func newWorker(ctx context.Context, name string, n int, o transports.Options, l 
 func (w *worker) watch() {
 	defer close(w.watching)
 	for {
-		_, files, err := w.link.receive()
+		b, files, err := w.link.receive()
 		closeAll(files) // none are expected
+		if err == nil {
+			err = refusal(b)
+		}
 		if err != nil {
+			if !parted(err) {
+				w.why = err
+			}
 			w.in.abandon()
 			return
 		}
@@ -131,6 +138,9 @@ func (w *worker) receive(ctx context.Context) (*tensor.Package, error) {
 	b, err := w.in.fetch(ctx)
 	if err == nil {
 		err = w.task.parse(b)
+	}
+	if errors.Is(err, errGone) { // only after in was abandoned
+		err = because(err, w.why)
 	}
 	if err != nil {
 		return nil, err
