@@ -37,10 +37,10 @@ func costTables(v *view) section {
 	return s
 }
 
-// shareOf writes an estimate in percent.
+// shareOf writes an estimate in percent, with digits that count where it is small.
 func shareOf(i stat.Interval) string {
 	if !i.Known() {
 		return none
 	}
-	return share(i.Center)
+	return plain.number(100*i.Center) + " %"
 }

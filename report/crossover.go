@@ -87,7 +87,12 @@ func crossovers(v *view) section {
 				if w.build != "" {
 					where += ", " + w.build
 				}
-				s.lead = append(s.lead, where+": "+crossing(meetings)+burden(meetings, asked))
+				text := where + ": " + crossing(meetings)
+				if asked {
+					moving, sure := burden(meetings)
+					text, least = text+moving, min(least, sure)
+				}
+				s.lead = append(s.lead, text)
 			}
 		}
 	}
@@ -97,8 +102,8 @@ func crossovers(v *view) section {
 	if len(s.lead) == 0 {
 		return section{}
 	}
-	s.tail = []string{"A crossing is told as the two measured sizes between which it lies. The bounds of a ratio hold with at least " +
-		share(least) + "; faster means that they exclude 1."}
+	s.tail = []string{"A crossing is told as the two measured sizes between which it lies. Bounds hold with at least " +
+		share(least) + "; faster means that those of the ratio exclude 1."}
 	return s
 }
 
@@ -112,83 +117,80 @@ func meet(as, bs []*cell) []meeting {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(x, y meeting) int {
-		return cmp.Or(cmp.Compare(x.a.Model.Bytes, y.a.Model.Bytes), cmp.Compare(x.a.Model.Tensors, y.a.Model.Tensors))
-	})
+	slices.SortStableFunc(all, bySize)
 	return all
+}
+
+func bySize(x, y meeting) int {
+	return cmp.Or(cmp.Compare(x.a.Model.Bytes, y.a.Model.Bytes), cmp.Compare(x.a.Model.Tensors, y.a.Model.Tensors))
+}
+
+// those returns the meetings of an outcome.
+func those(meetings []meeting, outcome int) []meeting {
+	return slices.DeleteFunc(slices.Clone(meetings), func(m meeting) bool { return m.outcome() != outcome })
 }
 
 // crosses reports whether each of the two is ahead somewhere.
 func crosses(meetings []meeting) bool {
-	ahead := func(o int) bool {
-		return slices.ContainsFunc(meetings, func(m meeting) bool { return m.outcome() == o })
-	}
-	return ahead(1) && ahead(-1)
+	return len(those(meetings, 1)) > 0 && len(those(meetings, -1)) > 0
 }
 
 // crossing says where one of the two overtakes the other. The names are turned
-// round so that a is ahead at the largest model, if either is.
+// round so that a is ahead at the largest model, or else anywhere, if either is.
 func crossing(meetings []meeting) string {
 	last := len(meetings) - 1
-	if meetings[last].outcome() < 0 {
+	if meetings[last].outcome() < 0 || len(those(meetings, 1)) == 0 && len(those(meetings, -1)) > 0 {
 		for i, m := range meetings {
 			meetings[i] = meeting{m.b, m.a, stat.Ratio(m.b.medianOf("round"), m.a.medianOf("round"))}
 		}
 	}
 	a, b := meetings[0].a.Variant, meetings[0].b.Variant
-	first := last + 1 // from here on a is ahead
-	for first > 0 && meetings[first-1].outcome() > 0 {
-		first--
-	}
-	top := fmt.Sprintf("%s at %s", times(meetings[last].ratio), meetings[last].at())
-	switch {
-	case first > last && crosses(meetings):
+	ahead, behind, untold := those(meetings, 1), those(meetings, -1), those(meetings, 0)
+	places := func(meetings []meeting) string {
 		var at []string
 		for _, m := range meetings {
-			switch m.outcome() {
-			case 1:
-				at = append(at, a+" is faster at "+m.at())
-			case -1:
-				at = append(at, b+" is faster at "+m.at())
-			}
+			at = append(at, times(m.ratio)+" at "+m.at())
 		}
-		return list(at) + "; no size decides."
-	case first > last:
+		return list(at)
+	}
+	top, rest := places(meetings[last:]), ""
+	if len(untold) > 0 {
+		rest = "; no telling: " + places(untold)
+	}
+	switch {
+	case len(ahead) == 0:
 		return fmt.Sprintf("%s and %s are too close to call at every size up to %s.", a, b, top)
-	case first == 0:
-		return fmt.Sprintf("%s beats %s at every size measured, from %s at %s to %s.", a, b, times(meetings[0].ratio), meetings[0].at(), top)
+	case len(behind) == 0 && len(untold) == 0:
+		return fmt.Sprintf("%s beats %s at every size measured, from %s to %s.", a, b, places(meetings[:1]), top)
+	case len(behind) == 0:
+		return fmt.Sprintf("%s is faster than %s: %s%s.", a, b, places(ahead), rest)
+	case meetings[last].outcome() == 0 || !slices.IsSortedFunc(append(behind, ahead...), bySize):
+		return fmt.Sprintf("%s is faster: %s; %s is faster: %s; no size decides.", a, places(ahead), b, places(behind))
 	}
-	below := meetings[first-1]
-	verb := fmt.Sprintf("is not told from %s", b)
-	if below.outcome() < 0 {
-		verb = fmt.Sprintf("is slower than %s", b)
-	}
-	text := fmt.Sprintf("%s overtakes %s between %s, where it %s (%s), and %s, where it is faster (%s)",
-		a, b, below.at(), verb, times(below.ratio), meetings[first].at(), times(meetings[first].ratio))
-	if first < last {
+	below := behind[len(behind)-1]
+	text := fmt.Sprintf("%s overtakes %s between %s, where it is slower than %s (%s), and %s, where it is faster (%s)",
+		a, b, below.at(), b, times(below.ratio), ahead[0].at(), times(ahead[0].ratio))
+	if len(ahead) > 1 {
 		text += ", up to " + top
 	}
-	return text + "."
+	return text + rest + "."
 }
 
-// burden says which share of a round the slower of the pair adds, at the
-// smallest and the largest model.
-func burden(meetings []meeting, asked bool) string {
-	if !asked {
-		return ""
-	}
+// burden says which share of a round the slower of the asked pair adds, at the
+// smallest and the largest model, and how sure its bounds are.
+func burden(meetings []meeting) (text string, sure float64) {
 	slow := func(m meeting) *cell {
 		if m.a.Variant == slowPath {
 			return m.a
 		}
 		return m.b
 	}
-	text := ""
+	sure = 1
 	for k, m := range []meeting{meetings[0], meetings[len(meetings)-1]} {
 		c := slow(m)
 		o := c.of("overhead")
 		if !o.Known() {
-			return ""
+			return "", 1
 		}
 		part := quotient(o, c.of("round"))
 		if k == 0 {
@@ -198,7 +200,8 @@ func burden(meetings []meeting, asked bool) string {
 		}
 		if part.Confidence > 0 {
 			text += fmt.Sprintf(" (%s to %s)", share(max(0, part.Low)), share(min(1, part.High)))
+			sure = min(sure, part.Confidence)
 		}
 	}
-	return text + "."
+	return text + ".", sure
 }
