@@ -413,7 +413,7 @@ func TestShutdownDuringWrites(t *testing.T) {
 // A19: a thousand steps leave the slabs where the second one put them.
 func TestStepsAreFlat(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 7, 1000), 1)
-	steps := 100
+	steps := 1000
 	if os.Getenv("IPCBENCH_SOAK") != "" {
 		steps = 2000
 	}
