@@ -125,7 +125,7 @@ func testLent(t *testing.T, tr transports.Transport) {
 		check(t, w.Close())
 	}
 	err := s.server.Shutdown(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "1") {
+	if err == nil || !strings.Contains(err.Error(), "1 updates are still out") {
 		t.Errorf("shutdown with one update out: got error %v, want one that says so", err)
 	}
 	if got := out[0].Hash(); got != hash {

@@ -9,6 +9,7 @@
 package transporttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,14 +64,25 @@ func names() []string {
 	return all
 }
 
-// leftovers returns the names that were not there before and that nobody holds:
-// other test processes may be making theirs.
+// leftovers returns the names that were not there before and that either nobody
+// holds or this process made, which still holds what it forgot. Other test
+// processes may be making theirs.
 func leftovers(before []string) []string {
 	var left []string
 	stale, _ := scratch.Leftovers(scratch.Roots()...) // a root that cannot be read hides nothing of ours
 	for _, l := range stale {
 		if !slices.Contains(before, l.Path) {
 			left = append(left, l.Path)
+		}
+	}
+	ours := []byte(fmt.Sprintf("pid %d,", os.Getpid()))
+	for _, path := range names() {
+		if slices.Contains(before, path) || slices.Contains(left, path) {
+			continue
+		}
+		owner, err := os.ReadFile(filepath.Join(path, "lock"))
+		if err == nil && bytes.HasPrefix(owner, ours) {
+			left = append(left, path)
 		}
 	}
 	return left
