@@ -1,6 +1,7 @@
 package batched
 
 import (
+	"errors"
 	"maps"
 	"testing"
 )
@@ -47,6 +48,27 @@ func TestCalls(t *testing.T) {
 				t.Errorf("the server counted %v, the workers %v", served, calls)
 			}
 		})
+	}
+}
+
+// TestHalfACall: results that the server refuses half-way are no call.
+func TestHalfACall(t *testing.T) {
+	r := listen(t, "grpc-stream", layoutOf(t, streamWindow), 1) // four windows: not all is out before the refusal
+	w := r.dial("grpc-stream", 0)
+	r.dispatch(0, jobOf(0, 0))
+	if _, _, err := w.Receive(limited(t)); err != nil {
+		t.Fatal(err)
+	}
+	u, err := w.Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.task.Round = 1
+	refused(t, "results of another round", errors.Unwrap(w.Submit(limited(t), u)), wrongTask, "round 1")
+	served, _ := r.counts("served.")
+	_, calls := r.counts("calls.")
+	if calls["SendLocalTaskResults"] != 0 || served["SendLocalTaskResults"] != 0 {
+		t.Errorf("made %v, served %v, want no results", calls, served)
 	}
 }
 

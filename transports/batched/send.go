@@ -49,19 +49,19 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 	}
 	w.tally = newTally(w.o.Rec)
 	defer func() { w.tally.record(w.id()) }()
-	for first := true; first || !c.done(); first = false {
-		if err := w.sendChunk(stream, &c, results, first); errors.Is(err, io.EOF) {
-			break // the server has answered; the answer says why
-		} else if err != nil {
+	broken := false // the stream has ended half-way; RecvMsg says why
+	for first := true; !broken && (first || !c.done()); first = false {
+		err := w.sendChunk(stream, &c, results, first)
+		if broken = errors.Is(err, io.EOF); err != nil && !broken {
 			return err
 		}
 	}
-	if !*out {
+	if !broken && !*out {
 		// Not when the answer is in, as for all other calls: the round is over when
 		// the server has the results, and this call belongs to it.
 		w.calls.results.Add(1)
+		*out = true
 	}
-	*out = true
 	if err := stream.CloseSend(); err != nil {
 		return err
 	}
