@@ -17,8 +17,8 @@ import (
 // codec is gRPC's codec "proto" with a short cut for messages that hold tensors:
 // it sends their data by reference and leaves received data where it arrived,
 // for one copy into its final place. On the wire there is no difference. All
-// other messages go through the stock codec, if they are not too large: the generated
-// code makes an object of two bytes.
+// other messages go through the stock codec, if they are not too large: the
+// generated code makes an object of two bytes.
 type codec struct {
 	stock encoding.CodecV2
 	most  int // bytes of a received message without tensors; 0: any number

@@ -24,9 +24,8 @@ import (
 	"ipcbench/transports/internal/pull"
 )
 
-// Windows and buffers of a connection, from the curves in results. Windows are
-// set as a pair: gRPC leaves one that is not set at 64 KiB for ever. A stream's
-// holds some chunks, so that a sender need not wait for the receiver's answer.
+// Windows and buffers of a connection: the package comment says why these.
+// Windows are set as a pair: gRPC leaves one that is not set at 64 KiB for ever.
 const (
 	streamWindow = 8 << 20
 	connWindow   = 32 << 20
