@@ -50,22 +50,10 @@ func profileTables(v *view) section {
 	if len(s.tables) == 0 {
 		return section{}
 	}
-	slowdowns := map[string][]float64{}
-	for _, c := range v.cells {
-		for _, p := range c.Profiles {
-			slowdowns[p.Kind] = append(slowdowns[p.Kind], p.Slowdown)
-		}
-	}
-	var costs []string
-	for _, k := range capture.Kinds() {
-		if s := slowdowns[k.Name]; len(s) > 0 {
-			costs = append(costs, fmt.Sprintf("%s %s %%", k.Name, signed(stat.Median(s))))
-		}
-	}
 	s.tail = []string{
-		"Profiles are taken in blocks of their own, whose times do not count. What they cost, in the median over cells: " + strings.Join(costs, ", ") + ".",
+		"Profiles are taken in blocks of their own, whose times do not count. How they slowed down rounds: " + slowdowns(v) + ".",
 		"A sample belongs to the innermost phase that was open, or that the table of rules gives to a library's own goroutine; " +
-			"the share of samples in transport code for which there is one stands under attributed. Training and folding are work, which every transport has alike.",
+			"the share of samples in transport code for which there is one stands under attributed, and the samples' share of the CPU time that the kernel counted under sampled. Training and folding are work, which every transport has alike.",
 	}
 	return s
 }
@@ -74,7 +62,7 @@ func profileTables(v *view) section {
 func phaseSplits(cells []*cell) table {
 	t := table{
 		caption: "CPU time by phase, " + cells[0].group().title(),
-		header:  []string{"transport", "s/GB", "server", "attributed", "slowdown", "phases"}, words: 1, endnote: true,
+		header:  []string{"transport", "s/GB", "server", "sampled", "attributed", "slowdown", "phases"}, words: 1, endnote: true,
 	}
 	for _, c := range cells {
 		p := c.profiled(capture.CPU)
@@ -90,8 +78,9 @@ func phaseSplits(cells []*cell) table {
 				parts = append(parts, split.Name+" "+share(x))
 			}
 		}
-		t.add(c.Variant, perGBText(s, s.Total), share(s.Share(server)), attributed(s), signed(p.Slowdown)+" %", strings.Join(parts, ", "))
+		t.add(c.Variant, perGBText(s, s.Total), share(s.Share(server)), c.sampled(p), attributed(s), slowdownText(c.slowdown(p)), strings.Join(parts, ", "))
 	}
+	t.trim()
 	return t
 }
 

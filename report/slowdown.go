@@ -1,0 +1,121 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/profile/capture"
+)
+
+// A taking is what profiles that were taken in the same blocks say of them.
+type taking struct {
+	blocks, rounds int
+	slowdown       float64
+}
+
+func takingOf(p *bench.Profile) taking { return taking{p.Blocks, p.Rounds, p.Slowdown} }
+
+// watched returns the blocks in which p was taken. No block says so, but those of
+// one taking follow each other, and it holds their number and their slowdown.
+func (c *cell) watched(p *bench.Profile) []bench.Block {
+	var all []taking
+	for i := range c.Profiles {
+		if t := takingOf(&c.Profiles[i]); !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	profiled := slices.DeleteFunc(slices.Clone(c.Blocks), func(b bench.Block) bool { return !b.Profiled })
+	return c.place(profiled, all)[takingOf(p)]
+}
+
+// place gives every taking its blocks, and returns nil if that cannot be.
+func (c *cell) place(blocks []bench.Block, takings []taking) map[taking][]bench.Block {
+	if len(takings) == 0 && len(blocks) == 0 {
+		return map[taking][]bench.Block{}
+	}
+	for i, t := range takings {
+		if t.blocks < 1 || t.blocks > len(blocks) {
+			continue
+		}
+		rounds := stat.Pool(c.roundsOf(blocks[:t.blocks]))
+		if len(rounds) != t.rounds || math.Abs(stat.Median(rounds)/stat.Median(c.pooled("round"))-1-t.slowdown) > 1e-9 {
+			continue
+		}
+		if placed := c.place(blocks[t.blocks:], slices.Delete(slices.Clone(takings), i, i+1)); placed != nil {
+			placed[t] = blocks[:t.blocks]
+			return placed
+		}
+	}
+	return nil
+}
+
+func (c *cell) roundsOf(blocks []bench.Block) [][]float64 {
+	rounds := make([][]float64, len(blocks))
+	for i := range blocks {
+		rounds[i] = c.view.metric("round").samples(c, &blocks[i])
+	}
+	return rounds
+}
+
+// slowdown is the round with the profile over that without.
+func (c *cell) slowdown(p *bench.Profile) stat.Interval {
+	return stat.Ratio(c.medianOf("round"), stat.Medians(c.roundsOf(c.watched(p))))
+}
+
+func slowdownText(i stat.Interval) string {
+	if i.Confidence == 0 { // of one block against another
+		return none
+	}
+	return change(i)
+}
+
+// slowdowns says for each kind in how many cells it told, and how much at most.
+func slowdowns(v *view) string {
+	var texts []string
+	for _, k := range capture.Kinds() {
+		cells, told := 0, 0
+		worst := stat.None()
+		for _, c := range v.cells {
+			p := c.profiled(k.Name)
+			if p == nil {
+				continue
+			}
+			cells++
+			if i := c.slowdown(p); i.Excludes(1) && i.Center > 1 {
+				told++
+				if !worst.Known() || i.Center > worst.Center {
+					worst = i
+				}
+			}
+		}
+		switch {
+		case cells == 0:
+		case told == 0:
+			texts = append(texts, fmt.Sprintf("%s not told from noise in any of %s", k.Name, plural(cells, "cell")))
+		default:
+			texts = append(texts, fmt.Sprintf("%s in %d of %s, by up to %s", k.Name, told, plural(cells, "cell"), change(worst)))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// sampled returns which part of the CPU time that the kernel counted in the
+// blocks of a CPU profile its samples hold.
+func (c *cell) sampled(p *bench.Profile) string {
+	var used time.Duration
+	blocks := c.watched(p)
+	for i := range blocks {
+		for _, process := range processes(&blocks[i]) {
+			used += process.Usage.CPU()
+		}
+	}
+	if used <= 0 {
+		return none
+	}
+	return share(float64(p.Summary.Total) / float64(used))
+}
