@@ -115,7 +115,6 @@ type poolProcess struct {
 	marked  chan struct{} // answers to marks
 	pinged  chan []int64
 	report  chan Totals
-	failure chan failure // at most one
 }
 
 // processError is the end of a worker process that was not asked to end.
@@ -223,7 +222,7 @@ func (p *Pool) launch(n int, o transports.Options) error {
 	w := &poolProcess{
 		Process: proc, n: n, control: newControl(proc.Conn()),
 		ready: make(chan struct{}), marked: make(chan struct{}, 1),
-		pinged: make(chan []int64, 1), report: make(chan Totals, 1), failure: make(chan failure, 1),
+		pinged: make(chan []int64, 1), report: make(chan Totals, 1),
 	}
 	p.procs = append(p.procs, w)
 	a := assignment{
@@ -269,7 +268,6 @@ func (p *Pool) listen(w *poolProcess) {
 		case m.Report != nil:
 			w.report <- m.Report.Totals
 		case m.Failure != nil:
-			w.failure <- *m.Failure
 			p.fail(&processError{w.n, m.Failure.Lane, errors.New("failed: " + m.Failure.Text)})
 		}
 	}

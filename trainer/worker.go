@@ -104,9 +104,13 @@ func (h Host) serve(conn net.Conn) error {
 		<-listening
 	}()
 
-	// What follows the first failure is its consequence: the pool is told one.
+	// What follows the first failure is its consequence: the pool is told one. And
+	// none if obey has ended: the server closed the control socket, or was told there.
 	var once sync.Once
 	tell := func(err error) (sent error) {
+		if ctx.Err() != nil {
+			return nil
+		}
 		once.Do(func() { sent = c.send(message{Failure: newFailure(err)}) })
 		return sent
 	}
