@@ -138,6 +138,11 @@ func bandwidth(c *cell) stat.Interval {
 	return o.Map(func(s float64) float64 { return float64(c.Payload()) / s })
 }
 
+// tailBlocks is how many sessions a percentile takes: what one or two of them
+// hold, however many clients and rounds, says nothing of the next. Three are as
+// many as the widest interval of a median takes that is worth showing, 75 %.
+const tailBlocks = 3
+
 // tails are the percentiles and the spread of times.
 func tails() []Metric {
 	var all []Metric
@@ -147,11 +152,11 @@ func tails() []Metric {
 			p    float64
 		}{{"p90", 90}, {"p99", 99}, {"p99.9", 99.9}} {
 			all = append(all, Metric{Name: of + "_" + p.name, Unit: "s", Better: lower,
-				Help: fmt.Sprintf("%gth percentile (R-7) of %s over all blocks, where there are enough samples", p.p, of),
+				Help: fmt.Sprintf("%gth percentile (R-7) of %s over all blocks, where there are enough samples and %d blocks", p.p, of, tailBlocks),
 				derived: func(c *cell) stat.Interval {
 					xs := c.pooled(of)
 					x, ok := stat.Percentile(xs, p.p)
-					if !ok {
+					if !ok || len(c.timed) < tailBlocks {
 						return stat.None()
 					}
 					return exactly(x, len(c.timed), len(xs))

@@ -231,6 +231,12 @@ func TestPercentiles(t *testing.T) {
 	if c.of("round_p99.9").Known() {
 		t.Error("p99.9 out of 300 samples")
 	}
+	for blocks, want := range map[int]bool{1: false, 2: false, 3: true} {
+		cell := plainCell("pickle", models["cnn"], 1, 100, rounds[:blocks]...) // 200 clients in each
+		if got := newView(plainResult(cell)).cells[0].of("down_p90").Known(); got != want {
+			t.Errorf("%d blocks: got a percentile: %v, want %v", blocks, got, want)
+		}
+	}
 }
 
 // TestProfiledBlocksDoNotCount: a profile disturbs what it watches.
