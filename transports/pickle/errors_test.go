@@ -3,6 +3,7 @@ package pickle_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,4 +128,23 @@ func descriptors(t *testing.T, change func(*unix.Rlimit)) unix.Rlimit {
 	change(&now)
 	check(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &now))
 	return before
+}
+
+// TestShutdownAfterHello: a worker that was admitted is told of the end, however
+// soon it comes.
+func TestShutdownAfterHello(t *testing.T) {
+	for range 300 {
+		s, o := alone(t, pickle.Pipe())
+		w, err := pickle.Pipe().Dial(t.Context(), s.Addr(), 0, o)
+		check(t, err)
+		ended := make(chan error, 1)
+		go func() {
+			_, _, err := w.Receive(t.Context())
+			ended <- errors.Join(err, w.Close())
+		}()
+		check(t, s.Shutdown(t.Context()))
+		if err := <-ended; !errors.Is(err, io.EOF) {
+			t.Fatalf("got error %v, want io.EOF", err)
+		}
+	}
 }

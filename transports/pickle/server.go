@@ -237,9 +237,11 @@ func (ln *lane) decodeUpdate(st *stream, id phase.ID, update *tensor.Package) er
 func (s *server) Shutdown(ctx context.Context) (err error) {
 	s.shutdown.Do(func() {
 		err = s.listener.Close()
+		for _, ln := range s.lanes {
+			ln.once.Do(func() {}) // no worker connects from here on; one that is being admitted has its answer, and is told of the end
+		}
 		s.dismiss()
 		for _, ln := range s.lanes {
-			ln.once.Do(func() {}) // no worker connects from here on
 			if ln.stream != nil && !ln.busy {
 				_ = ln.stream.sendHeader(ctx, phase.Whole(-1), header{End: true}) // a worker that is gone needs no end
 			}

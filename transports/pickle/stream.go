@@ -106,7 +106,7 @@ func (s *stream) send(ctx context.Context, id phase.ID, encode func(*gob.Encoder
 	if err == nil {
 		err = s.out.Flush()
 	}
-	return s.explain(ctx, stop, "send", err)
+	return s.explain(ctx, stop, err)
 }
 
 // sendHeader sends a message without tensors.
@@ -121,7 +121,7 @@ func (s *stream) receive(ctx context.Context, id phase.ID, decode func() error) 
 	s.waiting = phase.Now()
 	stop := s.obey(ctx)
 	err := decode()
-	return s.explain(ctx, stop, "receive", err)
+	return s.explain(ctx, stop, err)
 }
 
 // obey makes the end of ctx end all I/O on the stream.
@@ -129,16 +129,16 @@ func (s *stream) obey(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = s.conn.SetDeadline(time.Unix(1, 0)) }) // files have no deadlines and need none
 }
 
-// explain names the act that failed, and the end of ctx if that was the cause.
-func (s *stream) explain(ctx context.Context, stop func() bool, act string, err error) error {
+// explain names the end of ctx, or the peer's, if that was the cause of err.
+func (s *stream) explain(ctx context.Context, stop func() bool, err error) error {
 	ended := !stop()
 	switch {
 	case err == nil:
 		return nil
 	case ended:
-		return fmt.Errorf("%s: %w", act, context.Cause(ctx))
+		return context.Cause(ctx)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: peer closed the connection: %w", act, io.ErrUnexpectedEOF)
+		return fmt.Errorf("peer closed the connection: %w", io.ErrUnexpectedEOF)
 	}
-	return fmt.Errorf("%s: %w", act, err)
+	return err
 }
