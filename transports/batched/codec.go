@@ -144,10 +144,9 @@ var errEntries = errors.New("too many tensors, dimensions, tags and codecs")
 
 // spend takes n entries off what the message in hand may have.
 func (m *incoming) spend(n int) error {
-	if n > m.left {
-		return fmt.Errorf("%w: at most %d", errEntries, m.most)
+	if m.left -= n; m.left < 0 {
+		return errEntries
 	}
-	m.left -= n
 	return nil
 }
 
