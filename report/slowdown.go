@@ -74,9 +74,11 @@ func slowdownText(i stat.Interval) string {
 	return change(i)
 }
 
-// slowdowns says for each kind in how many cells it told, and how much at most.
+// slowdowns says for each kind in how many cells it told at 95 %, how much at
+// most, and how sure the bounds of all slowdowns are.
 func slowdowns(v *view) string {
 	var texts []string
+	least := 1.0
 	for _, k := range capture.Kinds() {
 		cells, told := 0, 0
 		worst := stat.None()
@@ -86,7 +88,11 @@ func slowdowns(v *view) string {
 				continue
 			}
 			cells++
-			if i := c.slowdown(p); i.Excludes(1) && i.Center > 1 {
+			i := c.slowdown(p)
+			if i.Confidence > 0 {
+				least = min(least, i.Confidence)
+			}
+			if i.Sure() && i.Excludes(1) && i.Center > 1 {
 				told++
 				if !worst.Known() || i.Center > worst.Center {
 					worst = i
@@ -101,7 +107,11 @@ func slowdowns(v *view) string {
 			texts = append(texts, fmt.Sprintf("%s in %d of %s, by up to %s", k.Name, told, plural(cells, "cell"), change(worst)))
 		}
 	}
-	return strings.Join(texts, "; ")
+	text := strings.Join(texts, "; ")
+	if least < 1 {
+		text += "; bounds hold with at least " + share(least)
+	}
+	return text
 }
 
 // sampled returns which part of the CPU time that the kernel counted in the
