@@ -110,7 +110,16 @@ func (c *Comparison) missing() []string {
 	return all
 }
 
-func (c *Comparison) text(w io.Writer) error {
+// changes compares the two builds of an interleaved result.
+func changes(v *view) section {
+	c, err := Compare(v.Result, nil, CompareOptions{})
+	if err != nil {
+		return section{} // it holds one build only
+	}
+	return c.section()
+}
+
+func (c *Comparison) section() section {
 	s := section{title: "base " + c.Base + ", head " + c.Head, lead: c.warnings(), tail: []string{howCompared}}
 	s.tables = []table{c.rowTable(c.Rows)}
 	if len(c.Rows) == 0 {
@@ -118,8 +127,12 @@ func (c *Comparison) text(w io.Writer) error {
 	}
 	s.tail = append(s.tail, c.missing()...)
 	s.tail = append(s.tail, c.sentence())
+	return s
+}
+
+func (c *Comparison) text(w io.Writer) error {
 	var b bytes.Buffer
-	if err := s.text(&b); err != nil {
+	if err := c.section().text(&b); err != nil {
 		return err
 	}
 	_, err := w.Write(bytes.TrimPrefix(b.Bytes(), []byte("\n")))

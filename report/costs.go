@@ -23,7 +23,7 @@ func costTables(v *view) section {
 		for _, c := range cells {
 			wire := none
 			if sent := c.of("wire_bytes"); sent.Known() {
-				wire = plain.number(sent.Center/float64(c.Payload())) + "×"
+				wire = fixed(sent.Center/float64(c.Payload()), 3) + "×" // of handles, nothing that could be seen
 			}
 			t.add(c.Variant, plain.value(c.of("cpu_user_per_gb")), plain.value(c.of("cpu_system_per_gb")), plain.value(c.of("minor_faults")),
 				plain.value(c.of("voluntary_switches")), milliseconds.value(c.of("queue_wait")), wire,

@@ -43,6 +43,7 @@ func Views() []View {
 		{"profiles", "CPU time by phase, the heaviest functions and where memory is allocated, of a run with --profile", profileTables},
 		{"copies", "how often a byte is copied, by our code, by the kernel and by libraries", copyTables},
 		{"spans", "all phases that were recorded, a round", spanTables},
+		{"change", "what changed from base to head, of a run with --against", changes},
 		{"environment", "machine, build and settings", environment},
 	}
 }
