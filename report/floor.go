@@ -66,24 +66,28 @@ func (c *cell) bound() (string, stat.Interval) {
 		}
 		return f.Name, quotient(c.of("round"), i)
 	}
+	if c.Respawn {
+		return "", stat.None()
+	}
 	took := c.of("transfer")
-	if c.handsOver() {
+	handsOver := c.handsOver()
+	if c.alone() && !handsOver {
+		took = c.of("overhead")
+	}
+	if !took.Known() || took.Center <= 0 {
+		return "", stat.None()
+	}
+	if handsOver {
 		f, i := c.floor(floorCall)
 		exchanges := 2.0
 		if f == nil {
 			f, i = c.floor(floorFutex)
 			exchanges = 1
 		}
-		if f == nil || !took.Known() || took.Center <= 0 || c.Respawn {
+		if f == nil {
 			return "", stat.None()
 		}
 		return f.Name, quotient(took, i.Map(func(s float64) float64 { return exchanges * s }))
-	}
-	if c.alone() {
-		took = c.of("overhead")
-	}
-	if !took.Known() || took.Center <= 0 || c.Respawn {
-		return "", stat.None()
 	}
 	f, i := c.floor(floorStream)
 	if f == nil || took.Low <= 0 || !c.movesBytes() {
