@@ -99,6 +99,7 @@ func rank(kind string) int {
 
 // profileCell takes one group of profiles of c and writes their files.
 func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) error {
+	first := len(c.result.Blocks)
 	var parts []profile.Part
 	var rounds [][]float64
 	var spent time.Duration
@@ -127,7 +128,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 	n := len(stat.Pool(rounds))
 	slowdown := stat.Median(stat.Pool(rounds))/stat.Median(stat.Pool(timedRounds(c.result))) - 1
 	for _, kind := range kinds {
-		p := Profile{Kind: kind, Blocks: len(rounds), Rounds: n, Slowdown: slowdown}
+		p := Profile{Kind: kind, First: first, Blocks: len(rounds), Rounds: n, Slowdown: slowdown}
 		err := r.writeProfile(c, &p, parts)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c, err)

@@ -53,6 +53,11 @@ func TestProfiles(t *testing.T) {
 			if p.Rounds == 0 || p.Blocks == 0 || p.Slowdown <= -1 {
 				t.Errorf("%s: %s: %+v", c.ID(), p.Kind, p)
 			}
+			for _, b := range c.Blocks[p.First : p.First+p.Blocks] {
+				if !b.Profiled {
+					t.Errorf("%s: %s: block %d was not profiled", c.ID(), p.Kind, b.Index)
+				}
+			}
 			files := 1
 			if p.Kind == capture.Trace {
 				if files = 3; c.Launcher == "goroutines" {

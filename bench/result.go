@@ -94,8 +94,9 @@ type Cell struct {
 
 // A Profile is what was profiled of a cell, in blocks of their own.
 type Profile struct {
-	Kind     string           `json:"kind"`  // see package capture
-	Files    []string         `json:"files"` // relative to the folder of the result's file; one, or one a process for traces
+	Kind     string           `json:"kind"`        // see package capture
+	Files    []string         `json:"files"`       // relative to the folder of the result's file; one, or one a process for traces
+	First    int              `json:"first_block"` // of the cell's, the first in which it was taken; the others follow
 	Blocks   int              `json:"blocks"`
 	Rounds   int              `json:"rounds"`
 	Slowdown float64          `json:"slowdown"`          // of the median round by the profile, and by those taken with it

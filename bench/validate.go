@@ -119,6 +119,9 @@ func (c Cell) validate() error {
 		if err := p.validate(); err != nil {
 			return fmt.Errorf("profiles[%d].%w", i, err)
 		}
+		if p.Blocks < 0 || p.First < 0 || p.First > len(c.Blocks)-p.Blocks {
+			return fmt.Errorf("profiles[%d].first_block: %d: want one of which %d follow among %d blocks", i, p.First, p.Blocks, len(c.Blocks))
+		}
 	}
 	return nil
 }

@@ -41,10 +41,11 @@ func profiledResult() *bench.Result {
 				cell.Blocks = append(cell.Blocks, b)
 			}
 		}
+		first := len(cell.Blocks)
 		slow(3, 9_990_000)
 		slow(8, 10_310_000)
 		cell.Profiles = []bench.Profile{
-			{Kind: "cpu", Files: []string{"r.profiles/x"}, Blocks: 8, Rounds: 16, Slowdown: 0.031, Summary: &profile.Summary{
+			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: first + 3, Blocks: 8, Rounds: 16, Slowdown: 0.031, Summary: &profile.Summary{
 				Meta: meta, Unit: "s", Total: 400 * ms, Transport: 200 * ms, Attributed: 190 * ms, Memmove: c.memmove,
 				Phases: []profile.Split{
 					{Name: "train", Flat: 200 * ms, Cum: 200 * ms},
@@ -56,7 +57,7 @@ func profiledResult() *bench.Result {
 					{Name: "garbage collection", Rest: true, Flat: 50 * ms, Cum: 50 * ms},
 				},
 			}},
-			{Kind: "allocs", Files: []string{"r.profiles/y"}, Blocks: 3, Rounds: 6, Slowdown: -0.001, Summary: &profile.Summary{
+			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: first, Blocks: 3, Rounds: 6, Slowdown: -0.001, Summary: &profile.Summary{
 				Meta: meta, Unit: "B", Total: 300 * mb, Functions: []profile.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * mb, Cum: 300 * mb}},
 			}},
 		}

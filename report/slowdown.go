@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -12,46 +11,11 @@ import (
 	"ipcbench/profile/capture"
 )
 
-// A taking is what profiles that were taken in the same blocks say of them.
-type taking struct {
-	blocks, rounds int
-	slowdown       float64
-}
-
-func takingOf(p *bench.Profile) taking { return taking{p.Blocks, p.Rounds, p.Slowdown} }
-
-// watched returns the blocks in which p was taken. No block says so, but those of
-// one taking follow each other, and it holds their number and their slowdown.
+// watched returns the blocks in which p was taken.
 func (c *cell) watched(p *bench.Profile) []bench.Block {
-	var all []taking
-	for i := range c.Profiles {
-		if t := takingOf(&c.Profiles[i]); !slices.Contains(all, t) {
-			all = append(all, t)
-		}
-	}
-	profiled := slices.DeleteFunc(slices.Clone(c.Blocks), func(b bench.Block) bool { return !b.Profiled })
-	return c.place(profiled, all)[takingOf(p)]
-}
-
-// place gives every taking its blocks, and returns nil if that cannot be.
-func (c *cell) place(blocks []bench.Block, takings []taking) map[taking][]bench.Block {
-	if len(takings) == 0 && len(blocks) == 0 {
-		return map[taking][]bench.Block{}
-	}
-	for i, t := range takings {
-		if t.blocks < 1 || t.blocks > len(blocks) {
-			continue
-		}
-		rounds := stat.Pool(c.roundsOf(blocks[:t.blocks]))
-		if len(rounds) != t.rounds || math.Abs(stat.Median(rounds)/stat.Median(c.pooled("round"))-1-t.slowdown) > 1e-9 {
-			continue
-		}
-		if placed := c.place(blocks[t.blocks:], slices.Delete(slices.Clone(takings), i, i+1)); placed != nil {
-			placed[t] = blocks[:t.blocks]
-			return placed
-		}
-	}
-	return nil
+	return slices.DeleteFunc(slices.Clone(c.Blocks[p.First:p.First+p.Blocks]), func(b bench.Block) bool {
+		return !b.Profiled // of a result that did not say yet which they were
+	})
 }
 
 func (c *cell) roundsOf(blocks []bench.Block) [][]float64 {
