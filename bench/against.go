@@ -293,7 +293,7 @@ func (a *answer) carryOut(quit context.Context, o order, h trainer.Host) error {
 	ch := &chain{model: cell.Model, clients: cell.Clients, seed: o.Plan.Seed, hashes: o.Hashes}
 	if len(ch.hashes) == 0 {
 		least, most := o.Plan.chainLength()
-		if err := ch.extend(now, o.Plan.limits().time, max(1, o.Lanes), least, most); err != nil {
+		if err := ch.extend(now, o.Plan.limits(), max(1, o.Lanes), least, most); err != nil {
 			return err
 		}
 		a.Hashes = ch.hashes

@@ -222,7 +222,7 @@ func (r *run) cycles(ctx, quit context.Context) error {
 		}
 		// Cells of short rounds may need many more blocks than others; measuring the
 		// floors around each of them would take longer than they do.
-		if n < r.Plan.Blocks || n%4 == 0 {
+		if n < r.Plan.Blocks || n%floorEvery == 0 {
 			tasks = append(tasks, r.limits(ctx)...)
 		}
 		r.order.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
@@ -239,6 +239,10 @@ func (r *run) cycles(ctx, quit context.Context) error {
 		}
 	}
 }
+
+// floorEvery is how many cycles lie between two that measure the floors, after
+// those that every cell has.
+const floorEvery = 4
 
 // overspent reports whether the run has used up its budget, and ends all cells
 // if it has.
@@ -326,7 +330,7 @@ func (r *run) enough(c *cell, peers []*cell) string {
 }
 
 // mostBlocks bounds the blocks of a cell as a multiple of those planned.
-const mostBlocks = 4
+const mostBlocks = 6
 
 // precise reports whether the interval of the cell's median round is as narrow
 // as the plan asks for.
@@ -404,7 +408,7 @@ func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []i
 // extend makes the reference chain long enough for any cell that needs it.
 func (r *run) extend(ctx context.Context, ch *chain) error {
 	least, most := r.Plan.chainLength()
-	return ch.extend(ctx, r.Plan.limits().time, r.lanes(ch), least, most)
+	return ch.extend(ctx, r.Plan.limits(), r.lanes(ch), least, most)
 }
 
 // lanes returns how many lanes do the work of the chain at once in the widest

@@ -75,6 +75,7 @@ type window struct {
 type limits struct {
 	rounds int           // 0: by time
 	time   time.Duration // of timed rounds
+	warm   time.Duration // of rounds before them
 }
 
 // run runs one session of fresh processes. ctx ends it at once; quit asks it to
@@ -157,11 +158,17 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 	if err := s.proved(ctx, round); err != nil {
 		return err
 	}
-	for range s.plan.Warmup {
+	// What a session needs to settle, its heaps and where its processes run, is a
+	// matter of time: cnn's rounds get faster for some 40 ms.
+	var warm time.Duration
+	room := max(len(s.chain.hashes)/2, len(s.chain.hashes)-2*mostRounds)
+	for n := 0; n < s.plan.Warmup || warm < lim.warm && round < room; n++ {
 		round++
-		if _, err := s.hashed(ctx, round, false); err != nil {
+		w, err := s.hashed(ctx, round, false)
+		if err != nil {
 			return err
 		}
+		warm += time.Duration(w.end - w.start)
 	}
 	var spent time.Duration
 	for quit.Err() == nil && !s.enough(lim, spent, round) {
@@ -216,7 +223,7 @@ func (s *session) enough(lim limits, spent time.Duration, round int) bool {
 	case lim.rounds > 0:
 		return n >= lim.rounds
 	}
-	return n >= fewest && spent >= lim.time
+	return n >= fewest && spent >= lim.time || n >= mostRounds && s.profiling == nil
 }
 
 // full reports whether the recorders may have no room for another round.

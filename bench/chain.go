@@ -25,13 +25,13 @@ type chain struct {
 const workRounds = 5
 
 // extend makes the chain as long as the rounds that the fastest session can do
-// in budget, with lanes workers at once, but between least and most rounds. It
+// within lim, with lanes workers at once, but between least and most rounds. It
 // measures the work as it goes. The memory is given back at the end.
-func (c *chain) extend(ctx context.Context, budget time.Duration, lanes, least, most int) error {
+func (c *chain) extend(ctx context.Context, lim limits, lanes, least, most int) error {
 	var spent time.Duration
 	return c.run(ctx, func(round int, took time.Duration) bool {
 		spent += took
-		return round+1 < least || round+1 < most && spent < time.Duration(lanes)*budget
+		return round+1 < least || round+1 < most && spent < time.Duration(lanes)*(lim.warm+lim.time)
 	})
 }
 

@@ -178,6 +178,26 @@ func TestColdApart(t *testing.T) {
 	}
 }
 
+// TestWarmTime: rounds that are too short for two of them to warm a session up are
+// so many that they take the time for it, unless none are wanted; and a block has
+// no more of them than say something new (guard 6).
+func TestWarmTime(t *testing.T) {
+	h := host()
+	for _, warmup := range []int{0, 1} {
+		p := quick(t)
+		p.Warmup, p.Blocks, p.Time = warmup, 1, time.Second
+		for _, c := range measure(t, h, p, spec(t, h, "shm-slab", "cnn", 1, 1)).Cells {
+			for _, b := range c.Blocks {
+				// Besides those that warm up, the cold one, the timed and the proved ones are hashed.
+				warm := b.Proof.Hashed - 1 - len(b.Round) - b.Proof.Rounds
+				if (warm > warmup) != (warmup > 0) || len(b.Round) != 100 {
+					t.Errorf("%s: %d rounds to warm up and %d timed ones, asked for %d and a time that is enough for 100", c.ID(), warm, len(b.Round), warmup)
+				}
+			}
+		}
+	}
+}
+
 // TestEachProcessCounts: workers are real processes, and what each of them costs
 // in the timed rounds is its own, over the same rounds (guards 8 and 9).
 func TestEachProcessCounts(t *testing.T) {

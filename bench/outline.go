@@ -57,11 +57,15 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		out.Cells = append(out.Cells, cell)
 		out.Blocks += cell.Blocks
 		out.Time += time.Duration(cell.Blocks) * cell.Block
-		out.Most += max(time.Duration(cell.Blocks)*cell.Block, 2*r.Plan.Time)
+		out.Most += time.Duration(r.mostCycles(c)) * cell.Block
 		out.Memory = max(out.Memory, cell.Memory)
 	}
 	for _, f := range r.floors {
 		out.Floors = append(out.Floors, f.Name)
+	}
+	cycles := r.Plan.Blocks // in which the floors are measured
+	for _, c := range r.cells {
+		cycles = max(cycles, r.Plan.Blocks+(r.mostCycles(c)-r.Plan.Blocks)/floorEvery)
 	}
 	floors := time.Duration(len(r.floors)) * guessFloor
 	for _, ch := range r.chains {
@@ -74,7 +78,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	slices.Sort(out.Floors)
 	out.Floors = slices.Compact(out.Floors)
 	out.Time += time.Duration(r.Plan.Blocks) * floors
-	out.Most += 2 * time.Duration(r.Plan.Blocks) * floors
+	out.Most += time.Duration(cycles) * floors
 	if r.Plan.Budget > 0 {
 		out.Time, out.Most = min(out.Time, r.Plan.Budget), min(out.Most, r.Plan.Budget)
 	}
@@ -85,25 +89,52 @@ func bytesTime(n int, perSecond float64) time.Duration {
 	return time.Duration(float64(n) / perSecond * float64(time.Second))
 }
 
+// mostCycles returns how many blocks c has if its time, which it shares with its
+// peers, runs out.
+func (r *run) mostCycles(c *cell) int {
+	if r.Plan.Rounds > 0 {
+		return r.Plan.Blocks
+	}
+	var budget, cycle time.Duration
+	for _, d := range r.peers(c) {
+		budget += r.Plan.Time
+		cycle += d.guessTimed(r.Plan, len(r.here.cpus))
+	}
+	return min(max(r.Plan.Blocks, int(budget/cycle)+1), mostBlocks*r.Plan.Blocks)
+}
+
 // guess returns about how long one block of s takes.
 func (s Spec) guess(p Plan, cpus int) time.Duration {
+	round, timed := s.guessRound(p, cpus), s.guessTimed(p, cpus)
+	warm := max(p.limits().warm, time.Duration(p.Warmup)*round)
+	return s.guessOpen() + 4*round + warm + timed + timed/proofEvery // four are the cold one and the proved ones
+}
+
+// guessTimed returns how much of a block is timed rounds.
+func (s Spec) guessTimed(p Plan, cpus int) time.Duration {
+	round, lim := s.guessRound(p, cpus), p.limits()
+	if lim.rounds > 0 {
+		return time.Duration(lim.rounds) * round
+	}
+	return min(max(fewest*round, lim.time), mostRounds*round)
+}
+
+func (s Spec) guessOpen() time.Duration {
+	return guessStart + bytesTime(int(s.memory()), guessTouch)
+}
+
+func (s Spec) guessRound(p Plan, cpus int) time.Duration {
 	atOnce := min(s.Workers, cpus)
 	payload := 2 * s.Model.Layout.Payload() * s.Clients
 	turns := time.Duration((s.Clients + atOnce - 1) / atOnce)
 	round := bytesTime(payload, guessWork)/time.Duration(atOnce) + turns*(guessTurn+time.Duration(p.TrainMS)*time.Millisecond)
-	start := guessStart + bytesTime(int(s.memory()), guessTouch)
 	if !s.inside() {
 		round += bytesTime(payload, guessMove) / time.Duration(atOnce)
 	}
 	if s.respawns(p) {
-		round += start
+		round += s.guessOpen()
 	}
-	timed := max(fewest*round, p.limits().time)
-	if p.Rounds > 0 {
-		timed = time.Duration(p.limits().rounds) * round
-	}
-	untimed := time.Duration(4+p.Warmup) * round // cold, proved, to warm up
-	return start + untimed + timed + timed/proofEvery
+	return round
 }
 
 // memory returns what a session of s needs in all its processes, and the models

@@ -48,7 +48,8 @@ type Plan struct {
 	Seed        uint64        `json:"seed"` // of the data and of the order of blocks
 	Blocks      int           `json:"blocks"`
 	Rounds      int           `json:"rounds,omitempty"`    // timed rounds a cell; 0 is by Time
-	Warmup      int           `json:"warmup"`              // rounds a block that are not counted, besides the cold one
+	Warmup      int           `json:"warmup"`              // rounds a block that are not counted, besides the first two
+	WarmTime    time.Duration `json:"warm_ns,omitempty"`   // that they take at least, unless there are none or the rounds are counted
 	Time        time.Duration `json:"time_ns"`             // the most measured time a cell
 	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: after it, no block begins but the first of each cell; 0 is none
 	Precision   float64       `json:"precision"`           // relative half-width of the interval of the median round at which a cell stops

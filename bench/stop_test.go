@@ -28,7 +28,7 @@ func TestStop(t *testing.T) {
 		{"precise", cellOf(6, 0), "precision"},
 		{"not precise", cellOf(6, 10*ms), ""},
 		{"time is up", cellOf(9, 10*ms), "time"},
-		{"short rounds", func() *cell { c := cellOf(24, 10*ms); c.spent = 0; return c }(), "blocks"},
+		{"short rounds", func() *cell { c := cellOf(mostBlocks*6, 10*ms); c.spent = 0; return c }(), "blocks"},
 	} {
 		if got := r.enough(tt.cell, []*cell{tt.cell}); got != tt.want {
 			t.Errorf("%s: stops by %q, want %q", tt.name, got, tt.want)

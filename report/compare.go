@@ -129,7 +129,7 @@ func differences(a, b *bench.Result) []string {
 		x, y any
 	}{
 		{"seed", p.Seed, q.Seed}, {"training", fmt.Sprintf("%d ms", p.TrainMS), fmt.Sprintf("%d ms", q.TrainMS)},
-		{"a fresh pool for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"warm-up rounds", p.Warmup, q.Warmup},
+		{"a fresh pool for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"warm-up", warmup(p), warmup(q)},
 		{"verify", p.Verify, q.Verify},
 	} {
 		if s.x != s.y {

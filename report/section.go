@@ -135,7 +135,7 @@ func environment(v *view) section {
 	}
 	add("build", build+", "+e.Go)
 	add("run", fmt.Sprintf("%s, %s, %s, seed %d", v.Started.UTC().Format("2006-01-02 15:04 UTC"), elapsed(v.Elapsed), p.Mode, p.Seed))
-	settings := fmt.Sprintf("%s a cell at least, %d warm-up rounds each, precision %s, verify %s", plural(p.Blocks, "block"), p.Warmup, share(p.Precision), p.Verify)
+	settings := fmt.Sprintf("%s a cell at least, %s each, precision %s, verify %s", plural(p.Blocks, "block"), warmup(p), share(p.Precision), p.Verify)
 	if p.TrainMS > 0 {
 		settings += fmt.Sprintf(", %d ms of training", p.TrainMS)
 	}
@@ -149,6 +149,15 @@ func environment(v *view) section {
 	add("command", commandLine(v.Command))
 	s.tables = []table{t}
 	return s
+}
+
+// warmup says which rounds of each block do not count, besides the first two.
+func warmup(p bench.Plan) string {
+	text := plural(p.Warmup, "warm-up round")
+	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
+		text = fmt.Sprintf("at least %s and %v", text, p.WarmTime)
+	}
+	return text
 }
 
 // commandLine writes a command with the directory of the program left out.

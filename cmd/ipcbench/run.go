@@ -75,7 +75,7 @@ Without any flag, a choice of cells is measured in --quick mode.`),
 	fs.DurationVar(&plan.Time, "time", plan.Time, "the measured time for each cell, on average over those of the same work, which end together")
 	fs.IntVar(&plan.Rounds, "rounds", 0, "timed rounds of each cell, instead of --time, rounded up to whole blocks")
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "the fewest blocks of each cell: sessions of fresh processes")
-	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "rounds of a block that do not count, besides the first two")
+	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "rounds of a block that do not count, besides the first two; without --rounds, no fewer than take 50ms; 0 is none")
 	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "stop a cell when its median round is known this well (0.05 is ±5 %)")
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "seed of the data and of the order of blocks")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "sample proves every eighth round element by element, all every second one")
