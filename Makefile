@@ -13,7 +13,7 @@ build: ## the command, in this folder
 	$(GO) build -o ipcbench ./cmd/ipcbench
 
 .PHONY: check
-check: install fmt vet lint drift test race ## all that a change must pass, after installing what it needs: format, vet, staticcheck, tests, race
+check: install fmt vet lint drift test race ## all that a change must pass, after installing what it needs: format, vet, linters, generated code, tests, race
 
 .PHONY: install
 install:

@@ -178,7 +178,7 @@ func TestPackageComments(t *testing.T) {
 }
 
 // TestTables: every table in README and results/ is what its committed result
-// gives (MEASURING.md 18).
+// gives (guard 18).
 func TestTables(t *testing.T) {
 	drifts, err := report.Check(".")
 	if err != nil {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,11 +15,11 @@ func (s *session) account(r trainer.Report) error {
 	b := s.block
 	b.Cold.Server = r.Server.Usage[trainer.Cold]
 	b.Server = process(r.Server)
-	b.Lost = r.Server.Lost
+	lost := r.Server.Lost
 	samples := r.Server.Samples
 	for _, w := range r.Workers {
 		samples = append(samples, w.Samples...)
-		b.Lost += w.Lost
+		lost += w.Lost
 		if s.cell.inside() {
 			// The worker is this process, whose usage is the server's; what it
 			// counted is its own.
@@ -32,6 +31,9 @@ func (s *session) account(r trainer.Report) error {
 		b.Cold.Workers = append(b.Cold.Workers, w.Usage[trainer.Cold])
 		b.Workers = append(b.Workers, process(w))
 	}
+	if lost > 0 {
+		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)
+	}
 	rounds := byRound(samples, s.windows)
 	b.Phases = map[string][]int64{}
 	for i, w := range s.windows {
@@ -39,9 +41,8 @@ func (s *session) account(r trainer.Report) error {
 		b.Round = append(b.Round, w.end-w.start)
 		b.Unattributed = append(b.Unattributed, w.end-w.start-covered(rounds[i], w))
 		s.phases(i, rounds[i], w)
-		if err := s.clients(rounds[i]); err != nil || b.Lost > 0 {
-			return errors.Join(fmt.Errorf("round %d: %d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors",
-				w.round, b.Lost), err)
+		if err := s.clients(rounds[i]); err != nil {
+			return fmt.Errorf("round %d: %w", w.round, err)
 		}
 	}
 	return nil

@@ -53,6 +53,7 @@ type cellOrder struct {
 // An answer is what came of an order.
 type answer struct {
 	Schema      int                  `json:"schema"`
+	Protocol    int                  `json:"protocol"`              // of the build
 	Environment *machine.Environment `json:"environment,omitempty"` // with the build in it; to the first order
 	Refused     []string             `json:"refused,omitempty"`     // why, for each cell of the first order; empty if it is not
 	Block       *Block               `json:"block,omitempty"`
@@ -98,7 +99,11 @@ func ProbeBuild(ctx context.Context, exe string) error {
 func askFirst(ctx context.Context, exe string, o order) (*answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s %s: no answer within %v", exe, BlockCommand, patience))
 	defer cancel()
-	return ask(ctx, ctx, exe, o)
+	a, err := ask(ctx, ctx, exe, o)
+	if err == nil && a.Protocol != protocol {
+		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their blocks do not compare", exe, a.Protocol, protocol)
+	}
+	return a, err
 }
 
 // patience is how long another build may take to say what it can.
@@ -247,7 +252,7 @@ func ServeBlock(ctx context.Context, in io.Reader, out io.Writer, h trainer.Host
 	if err := d.Decode(&o); err != nil {
 		return fmt.Errorf("%s: order: %w", BlockCommand, err)
 	}
-	a := &answer{Schema: Schema}
+	a := &answer{Schema: Schema, Protocol: protocol}
 	if o.Schema == Schema { // if not, the version in the answer says it all
 		quit, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -292,8 +297,7 @@ func (a *answer) carryOut(quit context.Context, o order, h trainer.Host) error {
 	defer cancel()
 	ch := &chain{model: cell.Model, clients: cell.Clients, seed: o.Plan.Seed, hashes: o.Hashes}
 	if len(ch.hashes) == 0 {
-		least, most := o.Plan.chainLength()
-		if err := ch.extend(now, o.Plan.limits(), max(1, o.Lanes), least, most); err != nil {
+		if err := ch.extend(now, o.Plan, max(1, o.Lanes)); err != nil {
 			return err
 		}
 		a.Hashes = ch.hashes

@@ -70,9 +70,10 @@ func TestAgainstOthers(t *testing.T) {
 		"silent":        {script("cat >/dev/null & exit 0"), "its answer"},
 		"older":         {script(`read order; echo '{"schema": 0}'`), "its results are of version 0, those of this build of version 1: measure both apart"},
 		"garbage":       {script(`read order; echo '{"schema": "x"}'`), "its answer"},
-		"says nothing":  {script(`read order; echo '{"schema": 1}'`), "says nothing of the cells"},
+		"says nothing":  {script(`read order; echo '{"schema": 1, "protocol": 2}'`), "says nothing of the cells"},
+		"other rules":   {script(`read order; echo '{"schema": 1, "protocol": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 2"},
 		"reports error": {script(`read order; echo '{"schema": 1, "error": "no room"}'`), "no room"},
-		"knows nothing": {script(`read order; echo '{"schema": 1, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
+		"knows nothing": {script(`read order; echo '{"schema": 1, "protocol": 2, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
@@ -88,7 +89,7 @@ func TestAgainstOthers(t *testing.T) {
 // TestServeBlock: an order that cannot be carried out is answered, not obeyed.
 func TestServeBlock(t *testing.T) {
 	for _, tt := range []struct{ name, order, want string }{
-		{"another version", `{"schema": 99, "cell": {"variant": "pickle"}}`, `{"schema":1}`},
+		{"another version", `{"schema": 99, "cell": {"variant": "pickle"}}`, `{"schema":1,"protocol":2}`},
 		{"no such transport", `{"schema": 1, "cell": {"variant": "pigeon", "model": "cnn"}, "plan": {"blocks": 1, "time_ns": 1, "precision": 1, "verify": "all", "samples": 9}}`, "unknown transport"},
 		{"no plan", `{"schema": 1, "cell": {"variant": "pickle", "model": "cnn"}}`, "--blocks 0"},
 		{"no workers", `{"schema": 1, "cell": {"variant": "pickle", "model": "cnn"}, "plan": {"blocks": 1, "time_ns": 1, "precision": 1, "verify": "all", "samples": 9}}`, "--workers 0"},

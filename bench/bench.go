@@ -101,7 +101,7 @@ type cell struct {
 	canary canaryKind
 	chain  *chain
 	result Cell
-	spent  time.Duration // in timed rounds
+	spent  time.Duration // of its time
 }
 
 func newRun(ctx context.Context, o Options) (*run, error) {
@@ -210,7 +210,9 @@ func fileSystem(v transports.Variant) string {
 // cycles runs blocks of all cells that need more, and measures every floor, in
 // random order, again and again.
 func (r *run) cycles(ctx, quit context.Context) error {
-	for n := 0; ; n++ {
+	var last time.Duration // that a cycle took
+	for n := 0; n == 0 || !r.overspent(last); n++ {
+		start := time.Now()
 		var tasks []func() error
 		for _, c := range r.cells {
 			if !r.finished(c) && r.ready(c) {
@@ -230,24 +232,25 @@ func (r *run) cycles(ctx, quit context.Context) error {
 			if quit.Err() != nil {
 				return quit.Err()
 			}
-			if n > 0 && r.overspent() {
-				return nil
-			}
 			if err := task(); err != nil {
 				return err
 			}
 		}
+		last = time.Since(start)
 	}
+	return nil
 }
 
 // floorEvery is how many cycles lie between two that measure the floors, after
 // those that every cell has.
 const floorEvery = 4
 
-// overspent reports whether the run has used up its budget, and ends all cells
-// if it has.
-func (r *run) overspent() bool {
-	if r.Plan.Budget == 0 || time.Since(r.started) < r.Plan.Budget {
+// overspent reports whether another cycle, which takes as long as the last one,
+// would go beyond the run's budget, and ends all cells if so. It does not break a
+// cycle off: some cells would have a block that those lack which they are
+// compared with.
+func (r *run) overspent(last time.Duration) bool {
+	if r.Plan.Budget == 0 || time.Since(r.started)+last < r.Plan.Budget {
 		return false
 	}
 	for _, c := range r.cells {
@@ -270,7 +273,7 @@ func (r *run) limits(ctx context.Context) []func() error {
 		if len(ch.hashes) > 0 {
 			tasks = append(tasks, func() error {
 				r.progress("floor work "+ch.model.Name, 0)
-				return ch.measure(ctx)
+				return ch.measure(ctx, r.Plan.limits().warm)
 			})
 		}
 	}
@@ -323,14 +326,9 @@ func (r *run) enough(c *cell, peers []*cell) string {
 		return "precision"
 	case spent >= time.Duration(len(peers))*r.Plan.Time:
 		return "time"
-	case n >= mostBlocks*r.Plan.Blocks: // rounds so short that a block has too few of them to use its time
-		return "blocks"
 	}
 	return ""
 }
-
-// mostBlocks bounds the blocks of a cell as a multiple of those planned.
-const mostBlocks = 6
 
 // precise reports whether the interval of the cell's median round is as narrow
 // as the plan asks for.
@@ -371,11 +369,23 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 	if len(b.Round) == 0 {
 		return nil // interrupted before there was anything to keep
 	}
-	for _, ns := range b.Round {
-		c.spent += time.Duration(ns)
-	}
+	c.spent += b.charge()
 	c.result.Blocks = append(c.result.Blocks, b)
 	return nil
+}
+
+// leastCharge is what a block counts for at least, of the time of its cell. To
+// start and end a session takes longer than that: a cell of short rounds would
+// spend minutes on seconds.
+const leastCharge = 100 * time.Millisecond
+
+// charge returns how much of its cell's time the block has used.
+func (b *Block) charge() time.Duration {
+	var timed time.Duration
+	for _, ns := range b.Round {
+		timed += time.Duration(ns)
+	}
+	return max(timed, leastCharge)
 }
 
 // String says which cell it is, for progress and errors.
@@ -407,8 +417,7 @@ func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []i
 
 // extend makes the reference chain long enough for any cell that needs it.
 func (r *run) extend(ctx context.Context, ch *chain) error {
-	least, most := r.Plan.chainLength()
-	return ch.extend(ctx, r.Plan.limits(), r.lanes(ch), least, most)
+	return ch.extend(ctx, r.Plan, r.lanes(ch))
 }
 
 // lanes returns how many lanes do the work of the chain at once in the widest

@@ -14,6 +14,7 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
+	"ipcbench/transports"
 )
 
 // fewest timed rounds of a block, however long they take.
@@ -161,8 +162,8 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 	// What a session needs to settle, its heaps and where its processes run, is a
 	// matter of time: cnn's rounds get faster for some 40 ms.
 	var warm time.Duration
-	room := max(len(s.chain.hashes)/2, len(s.chain.hashes)-2*mostRounds)
-	for n := 0; n < s.plan.Warmup || warm < lim.warm && round < room; n++ {
+	room := len(s.chain.hashes) - Plan{Rounds: fewest, Blocks: 1, Verify: s.plan.Verify}.chainLength(0)
+	for n := 0; n < s.plan.Warmup || warm < lim.warm && n < mostWarm && round < room; n++ {
 		round++
 		w, err := s.hashed(ctx, round, false)
 		if err != nil {
@@ -284,11 +285,22 @@ func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error)
 		return w, err
 	}
 	if timed {
-		if err := s.enterServer(trainer.Outside); err != nil {
+		if err := s.leave(ctx); err != nil {
 			return window{}, err
 		}
 	}
 	return w, s.check(n)
+}
+
+// leave ends the window of a timed round: what the server does until the next one
+// is no part of either. Workers are idle meanwhile, unless they wait by spinning,
+// which would be counted.
+func (s *session) leave(ctx context.Context) error {
+	spinner, ok := s.cell.Variant.Transport.(transports.Spinner)
+	if ok && spinner.Spins(s.cell.Variant.Settings) && s.profiling == nil {
+		return s.enter(ctx, trainer.Outside)
+	}
+	return s.enterServer(trainer.Outside)
 }
 
 // proved runs a round in which every element of every update is checked.

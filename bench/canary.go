@@ -144,6 +144,11 @@ func (s slowed) InProcess() bool {
 	return ok && i.InProcess()
 }
 
+func (s slowed) Spins(settings transports.Settings) bool {
+	spinner, ok := s.Transport.(transports.Spinner)
+	return ok && spinner.Spins(settings)
+}
+
 func (s slowed) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
 	ns, err := strconv.ParseInt(o.Settings[burnSetting], 10, 64)
 	if err != nil {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"ipcbench/phase"
@@ -24,24 +25,27 @@ type chain struct {
 // workRounds are measured in every block after the one that made the chain.
 const workRounds = 5
 
-// extend makes the chain as long as the rounds that the fastest session can do
-// within lim, with lanes workers at once, but between least and most rounds. It
-// measures the work as it goes. The memory is given back at the end.
-func (c *chain) extend(ctx context.Context, lim limits, lanes, least, most int) error {
-	var spent time.Duration
-	return c.run(ctx, func(round int, took time.Duration) bool {
-		spent += took
-		return round+1 < least || round+1 < most && spent < time.Duration(lanes)*(lim.warm+lim.time)
+// extend makes the chain as long as the plan's sessions need that have lanes
+// workers at once. It measures the work as it goes. The memory is given back at
+// the end.
+func (c *chain) extend(ctx context.Context, p Plan, lanes int) error {
+	fastest := time.Duration(math.MaxInt64)
+	return c.run(ctx, p.limits().warm, func(round, _ int, took time.Duration) bool {
+		if round > 0 { // the first one touches its memory
+			fastest = min(fastest, took)
+		}
+		return round+1 < p.chainLength(fastest/time.Duration(lanes))
 	})
 }
 
 // measure takes some rounds of work for the floor.
-func (c *chain) measure(ctx context.Context) error {
-	return c.run(ctx, func(round int, _ time.Duration) bool { return round < workRounds })
+func (c *chain) measure(ctx context.Context, warm time.Duration) error {
+	return c.run(ctx, warm, func(_, samples int, _ time.Duration) bool { return samples < workRounds })
 }
 
-// run does rounds from the first one for as long as more says so.
-func (c *chain) run(ctx context.Context, more func(round int, took time.Duration) bool) error {
+// run does rounds from the first one for as long as more says so, and keeps what
+// they take once they have taken warm.
+func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, samples int, took time.Duration) bool) error {
 	l := c.model.Layout
 	average := tensor.NewAverage(l)
 	model, next, update := tensor.Alloc(l), tensor.Alloc(l), tensor.Alloc(l)
@@ -50,6 +54,7 @@ func (c *chain) run(ctx context.Context, more func(round int, took time.Duration
 	}
 	roster := roster(c.clients)
 	var samples []float64
+	var spent time.Duration
 	for round := 0; ctx.Err() == nil; round++ {
 		start := phase.Now()
 		if err := average.Begin(next, roster.total); err != nil {
@@ -70,14 +75,15 @@ func (c *chain) run(ctx context.Context, more func(round int, took time.Duration
 			return err
 		}
 		took := time.Duration(phase.Now() - start)
-		if round > 0 && len(samples) < mostRounds { // the first one touches its memory
+		if round > 0 && spent >= warm && len(samples) < mostRounds {
 			samples = append(samples, took.Seconds())
 		}
+		spent += took
 		if round == len(c.hashes) {
 			c.hashes = append(c.hashes, next.Hash())
 		}
 		model, next = next, model
-		if !more(round, took) {
+		if !more(round, len(samples), took) {
 			break
 		}
 	}

@@ -10,8 +10,8 @@
 // Of a block's rounds the first is cold and reported apart, the second is
 // proved, some more warm up, and the rest are timed, but for those that are
 // proved: every eighth and the last. A proved round checks every element of every
-// update. After every other round the new model's hash must be the one that the
-// same arithmetic gives without any transport: the reference chain, whose
+// update. After each round, timed or not, the new model's hash must be the one that
+// the same arithmetic gives without any transport: the reference chain, whose
 // computation is also the floor called work.
 //
 // A run can also take blocks of another build of the same program in turn, so

@@ -11,7 +11,7 @@ import (
 // An Outline is what a run would do, with a guess at what it takes.
 type Outline struct {
 	Cells  []OutlineCell
-	Floors []string // measured once for each block of a cell
+	Floors []string // measured in each cycle that has a block of every cell, later in every fourth
 	Blocks int      // of all cells together, at least
 	Time   time.Duration
 	Most   time.Duration // if no cell becomes precise before its time is up
@@ -70,9 +70,9 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	floors := time.Duration(len(r.floors)) * guessFloor
 	for _, ch := range r.chains {
 		out.Floors = append(out.Floors, "work")
-		least, _ := r.Plan.chainLength()
-		floors += bytesTime(2*ch.model.Layout.Payload()*ch.clients, guessWork) * workRounds
-		first := bytesTime(2*ch.model.Layout.Payload()*ch.clients, guessWork) * time.Duration(least)
+		work := bytesTime(2*ch.model.Layout.Payload()*ch.clients, guessWork)
+		floors += work * workRounds
+		first := work * time.Duration(r.Plan.chainLength(work/time.Duration(r.lanes(ch))))
 		out.Time, out.Most = out.Time+first, out.Most+first
 	}
 	slices.Sort(out.Floors)
@@ -98,9 +98,9 @@ func (r *run) mostCycles(c *cell) int {
 	var budget, cycle time.Duration
 	for _, d := range r.peers(c) {
 		budget += r.Plan.Time
-		cycle += d.guessTimed(r.Plan, len(r.here.cpus))
+		cycle += max(leastCharge, d.guessTimed(r.Plan, len(r.here.cpus)))
 	}
-	return min(max(r.Plan.Blocks, int(budget/cycle)+1), mostBlocks*r.Plan.Blocks)
+	return max(r.Plan.Blocks, int(budget/cycle)+1)
 }
 
 // guess returns about how long one block of s takes.

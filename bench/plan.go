@@ -47,16 +47,21 @@ const (
 // Modes lists the modes of a run.
 func Modes() []string { return []string{Quick, Default, Thorough} }
 
+// protocol is the version of the rules by which a block is measured: how many
+// rounds warm up, are timed and are proved. Whoever changes them raises it, so
+// that blocks which were measured in different ways are not compared.
+const protocol = 2
+
 // DefaultPlan returns the settings of a mode. It is the only place of defaults.
 //
 // Six blocks are the fewest whose medians give a 95 % interval without assuming
 // a distribution: the chance that the true median lies outside of all six is
-// 2/2^6. Ten tell a difference of one and a half times what blocks differ by, and
-// can do so among thousands of comparisons; six against six cannot among more
-// than 23.
+// 2/2^6. Ten against ten show a difference of one and a half times what blocks
+// differ by. They reach 5 % among thousands of comparisons if no two blocks
+// overlap; six against six cannot among more than 23.
 func DefaultPlan(mode string) (Plan, error) {
 	p := Plan{
-		Mode: mode, Seed: 1, Blocks: 10, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
+		Mode: mode, Protocol: protocol, Seed: 1, Blocks: 10, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
 		Verify: VerifySample, Samples: 1 << 17,
 	}
 	switch mode {
@@ -75,9 +80,9 @@ func DefaultPlan(mode string) (Plan, error) {
 // mode, unless the user asks for another number.
 const InterleavedBlocks = 10
 
-// QuickBudget is what a run without any flags may take, a minute, less what the
-// block in hand and the report may.
-const QuickBudget = 54 * time.Second
+// QuickBudget is what a run without any flags may take: a minute, less what the
+// report takes and what a cycle takes longer than the one before.
+const QuickBudget = 56 * time.Second
 
 // Validate checks what a user can choose.
 func (p Plan) Validate() error {
@@ -146,24 +151,23 @@ const mostRounds = 100
 // mostWarm is how many rounds of a block warm up at most.
 const mostWarm = 1000
 
-// chainLength returns the fewest and the most rounds that a reference chain of
-// the plan needs.
-func (p Plan) chainLength() (least, most int) {
-	timed := fewest
-	if p.Rounds > 0 {
-		timed = p.limits().rounds
+// chainLength returns how many rounds the plan's reference chain needs for
+// sessions whose rounds take fastest at least.
+func (p Plan) chainLength(fastest time.Duration) int {
+	lim := p.limits()
+	timed, warm := lim.rounds, p.Warmup
+	if timed == 0 {
+		within := func(d time.Duration) int { return int(d/max(1, fastest)) + 1 }
+		timed = min(max(fewest, within(lim.time)), mostRounds)
+		warm = max(warm, min(within(lim.warm), mostWarm))
 	}
 	every := proofEvery
 	if p.Verify == VerifyAll {
 		every = 2
 	}
-	// Besides the timed rounds: the cold one, those that are proved, and those
-	// that warm up.
-	around := func(timed int) int { return timed + timed/(every-1) + p.Warmup + 5 }
-	if p.Rounds > 0 {
-		return around(timed), around(timed)
-	}
-	return around(timed), around(mostRounds) + mostWarm
+	// Besides these there are the cold round and those that are proved: the second,
+	// some in between, and the last.
+	return timed + (timed+warm)/(every-1) + warm + 5
 }
 
 // samplesPerTurn is how many spans one client's turn leaves in a process at

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench/stat"
 	"ipcbench/phase"
 	"ipcbench/profile"
 	"ipcbench/profile/capture"
@@ -101,10 +100,10 @@ func rank(kind string) int {
 func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) error {
 	first := len(c.result.Blocks)
 	var parts []profile.Part
-	var rounds [][]float64
+	var blocks, rounds int
 	var spent time.Duration
 	enough := min(profiledTime, r.Plan.Time)
-	for len(rounds) < mostProfiled && (len(rounds) < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
+	for blocks < mostProfiled && (blocks < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
 		b, report, err := r.profileBlock(ctx, quit, c, kinds)
 		if err != nil {
 			return fmt.Errorf("%s: profile %s: %w", c, strings.Join(kinds, ", "), err)
@@ -113,7 +112,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 			return nil // interrupted
 		}
 		c.result.Blocks = append(c.result.Blocks, b)
-		rounds = append(rounds, seconds(b.Round))
+		blocks, rounds = blocks+1, rounds+len(b.Round)
 		for _, ns := range b.Round {
 			spent += time.Duration(ns)
 		}
@@ -125,10 +124,8 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 			break // there is one file a process
 		}
 	}
-	n := len(stat.Pool(rounds))
-	slowdown := stat.Median(stat.Pool(rounds))/stat.Median(stat.Pool(timedRounds(c.result))) - 1
 	for _, kind := range kinds {
-		p := Profile{Kind: kind, First: first, Blocks: len(rounds), Rounds: n, Slowdown: slowdown}
+		p := Profile{Kind: kind, First: first, Blocks: blocks, Rounds: rounds}
 		err := r.writeProfile(c, &p, parts)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c, err)
@@ -136,14 +133,6 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 		c.result.Profiles = append(c.result.Profiles, p)
 	}
 	return nil
-}
-
-func timedRounds(c Cell) [][]float64 {
-	var rounds [][]float64
-	for _, b := range c.Timed() {
-		rounds = append(rounds, seconds(b.Round))
-	}
-	return rounds
 }
 
 // profileBlock runs one block of c with profiles.
@@ -278,9 +267,6 @@ func (p Profile) validate() error {
 		if !filepath.IsLocal(f) {
 			return fmt.Errorf("files[%d]: %q: leaves the folder of the result", i, f)
 		}
-	}
-	if !(p.Slowdown >= -1 && p.Slowdown < float64(most)) {
-		return fmt.Errorf("slowdown: %v: want a number from -1", p.Slowdown)
 	}
 	if p.Summary == nil {
 		return nil

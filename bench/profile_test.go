@@ -50,7 +50,7 @@ func TestProfiles(t *testing.T) {
 		var got []string
 		for _, p := range c.Profiles {
 			got = append(got, p.Kind)
-			if p.Rounds == 0 || p.Blocks == 0 || p.Slowdown <= -1 {
+			if p.Rounds == 0 || p.Blocks == 0 {
 				t.Errorf("%s: %s: %+v", c.ID(), p.Kind, p)
 			}
 			for _, b := range c.Blocks[p.First : p.First+p.Blocks] {

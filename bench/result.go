@@ -19,7 +19,7 @@ const Schema = 1
 // better statistic needs no new run. Times are nanoseconds, sizes bytes.
 type Result struct {
 	Schema      int                 `json:"schema"`
-	Command     []string            `json:"command"` // as it was typed
+	Command     []string            `json:"command"` // as it was typed, after the program's name
 	Started     time.Time           `json:"started"`
 	Elapsed     time.Duration       `json:"elapsed_ns"`
 	Partial     string              `json:"partial,omitempty"` // why the run ended early; empty if it did not
@@ -44,13 +44,14 @@ type Canary struct {
 
 // A Plan holds every setting of a run, defaults included.
 type Plan struct {
-	Mode        string        `json:"mode"` // quick, default or thorough
-	Seed        uint64        `json:"seed"` // of the data and of the order of blocks
+	Mode        string        `json:"mode"`     // quick, default or thorough
+	Protocol    int           `json:"protocol"` // the version of the rules by which a block is measured
+	Seed        uint64        `json:"seed"`     // of the data and of the order of blocks
 	Blocks      int           `json:"blocks"`
 	Rounds      int           `json:"rounds,omitempty"`    // timed rounds a cell; 0 is by Time
 	Warmup      int           `json:"warmup"`              // rounds a block that are not counted, besides the first two
 	WarmTime    time.Duration `json:"warm_ns,omitempty"`   // that they take at least, unless there are none or the rounds are counted
-	Time        time.Duration `json:"time_ns"`             // the most measured time a cell
+	Time        time.Duration `json:"time_ns"`             // the most measured time a cell, on average over those of the same work
 	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: after it, no block begins but the first of each cell; 0 is none
 	Precision   float64       `json:"precision"`           // relative half-width of the interval of the median round at which a cell stops
 	Verify      string        `json:"verify"`              // sample or all
@@ -88,20 +89,19 @@ type Cell struct {
 	Launcher   string            `json:"launcher"`              // processes or goroutines
 	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
-	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, blocks, budget, interrupted
+	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, budget, interrupted
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
 }
 
 // A Profile is what was profiled of a cell, in blocks of their own.
 type Profile struct {
-	Kind     string           `json:"kind"`        // see package capture
-	Files    []string         `json:"files"`       // relative to the folder of the result's file; one, or one a process for traces
-	First    int              `json:"first_block"` // of the cell's, the first in which it was taken; the others follow
-	Blocks   int              `json:"blocks"`
-	Rounds   int              `json:"rounds"`
-	Slowdown float64          `json:"slowdown"`          // of the median round by the profile, and by those taken with it
-	Summary  *profile.Summary `json:"summary,omitempty"` // not of a trace
+	Kind    string           `json:"kind"`        // see package capture
+	Files   []string         `json:"files"`       // relative to the folder of the result's file; one, or one a process for traces
+	First   int              `json:"first_block"` // of the cell's, the first in which it was taken; the others follow
+	Blocks  int              `json:"blocks"`
+	Rounds  int              `json:"rounds"`
+	Summary *profile.Summary `json:"summary,omitempty"` // not of a trace
 }
 
 // A Timeline holds all spans of a few rounds, one column a property. Times are
@@ -150,7 +150,7 @@ type Block struct {
 	Spawn    time.Duration `json:"spawn_ns"` // until all workers were connected; the median where every round has its own
 	Cold     Cold          `json:"cold"`
 
-	Round        []int64 `json:"round_ns"`        // a round: publishing the model to releasing the last update
+	Round        []int64 `json:"round_ns"`        // a round: publishing the model to the end of the average that is the next one
 	Unattributed []int64 `json:"unattributed_ns"` // a round: what no span covers
 	Train        []int64 `json:"train_ns"`        // a client
 	RTT          []int64 `json:"rtt_ns"`          // a client: start of Dispatch to end of Collect
@@ -168,7 +168,6 @@ type Block struct {
 
 	Profiled bool      `json:"profiled,omitempty"` // profiles were taken: its times do not count
 	Timeline *Timeline `json:"timeline,omitempty"` // of some rounds of a profiled block
-	Lost     int       `json:"lost,omitempty"`     // spans for which there was no room
 	Spans    int64     `json:"spans"`              // that were recorded in the timed rounds
 	SpanCost int64     `json:"span_cost_ns"`       // of recording one, measured in this process
 }

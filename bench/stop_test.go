@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestStop: a cell ends when it is precise, or its time is up, or it has very
-// many blocks, and not before it has the fewest; and says which it was.
+// TestStop: a cell ends when it is precise, or its time is up, and not before it
+// has the fewest blocks; and says which it was.
 func TestStop(t *testing.T) {
 	r := &run{Options: Options{Plan: Plan{Blocks: 6, Time: time.Second, Precision: 0.05}}}
 	const ms = int64(time.Millisecond)
@@ -14,7 +14,7 @@ func TestStop(t *testing.T) {
 		c := &cell{}
 		for i := range blocks {
 			b := Block{Round: []int64{100*ms + int64(i)*spread}}
-			c.spent += time.Duration(b.Round[0])
+			c.spent += b.charge()
 			c.result.Blocks = append(c.result.Blocks, b)
 		}
 		return c
@@ -28,11 +28,14 @@ func TestStop(t *testing.T) {
 		{"precise", cellOf(6, 0), "precision"},
 		{"not precise", cellOf(6, 10*ms), ""},
 		{"time is up", cellOf(9, 10*ms), "time"},
-		{"short rounds", func() *cell { c := cellOf(mostBlocks*6, 10*ms); c.spent = 0; return c }(), "blocks"},
 	} {
 		if got := r.enough(tt.cell, []*cell{tt.cell}); got != tt.want {
 			t.Errorf("%s: stops by %q, want %q", tt.name, got, tt.want)
 		}
+	}
+
+	if short, long := (&Block{Round: []int64{ms, ms}}).charge(), (&Block{Round: []int64{100 * ms, 50 * ms}}).charge(); short != leastCharge || long != 150*time.Millisecond {
+		t.Errorf("blocks of 2 and 150 ms count for %v and %v", short, long)
 	}
 
 	// Cells of the same work end together: one that went on alone would be compared
@@ -62,11 +65,10 @@ func TestBudget(t *testing.T) {
 	done.result.Blocks = []Block{{}}
 	more.result.Variant = "another"
 	r.cells = []*cell{done, more}
-	if r.overspent() {
+	if r.overspent(time.Minute) {
 		t.Error("overspent at once")
 	}
-	r.Plan.Budget = time.Nanosecond
-	if !r.overspent() || done.result.Stopped != "rounds" || more.result.Stopped != "budget" {
+	if !r.overspent(time.Hour) || done.result.Stopped != "rounds" || more.result.Stopped != "budget" {
 		t.Errorf("stopped by %q and %q, want rounds and budget", done.result.Stopped, more.result.Stopped)
 	}
 }

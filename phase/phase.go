@@ -15,7 +15,6 @@ type Phase uint8
 // The phases, in the order in which a tensor meets them.
 const (
 	None      Phase = iota
-	Round           // server: Reserve of the next model to the last Release
 	Spawn           // server: starting the workers, where every round has its own
 	Reserve         // server: reserving the memory of the next model
 	Publish         // server: handing the current model to the transport
@@ -40,7 +39,7 @@ const (
 )
 
 var names = [lastPhase + 1]string{
-	"none", "round", "spawn", "reserve", "publish", "dispatch", "receive", "lend", "train", "submit", "collect", "fold", "release", "stop",
+	"none", "spawn", "reserve", "publish", "dispatch", "receive", "lend", "train", "submit", "collect", "fold", "release", "stop",
 	"encode", "send", "wait", "queue", "serve", "read", "decode", "copy",
 }
 
@@ -68,7 +67,8 @@ type ID struct{ Lane, Round, Client int }
 // Whole is the ID of work that belongs to a round as a whole.
 func Whole(round int) ID { return ID{Lane: -1, Round: round, Client: -1} }
 
-// A Sample is one timed span. Start and End are readings of [Now].
+// A Sample is one timed span. Start and End are readings of [Now]. Round, Client
+// and Lane are -1 as those of [ID] are.
 type Sample struct {
 	Start, End int64
 	Round      int32

@@ -122,7 +122,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 // TestNothingAllocated: recording allocates nothing, and neither does a recorder
-// that is off (MEASURING.md 7).
+// that is off (guard 7).
 func TestNothingAllocated(t *testing.T) {
 	on := NewRecorder(10_000)
 	counter := on.Counter("n")
@@ -142,7 +142,7 @@ func TestNothingAllocated(t *testing.T) {
 func TestOff(t *testing.T) {
 	var r *Recorder
 	r.Add(Sample{})
-	r.Begin(Round, Whole(1)).EndAs(ID{})
+	r.Begin(Fold, Whole(1)).EndAs(ID{})
 	r.Counter("x").Add(1)
 	if samples, lost := r.Drain(); samples != nil || lost != 0 || len(r.Counts()) != 0 {
 		t.Error("a nil recorder has recorded something")

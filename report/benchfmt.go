@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -48,8 +49,10 @@ func writeBenchfmt(w io.Writer, r *bench.Result) error {
 	config := []benchfmt.Config{
 		fileConfig("goos", "linux"), fileConfig("goarch", e.Arch), fileConfig("cpu", e.CPU), fileConfig("kernel", e.Kernel),
 		fileConfig("go", e.Go), fileConfig("commit", e.Commit), fileConfig("mode", r.Plan.Mode),
+		fileConfig("respawn", fmt.Sprint(r.Plan.Respawn)), fileConfig("pin", fmt.Sprint(r.Plan.Pin)), fileConfig("train-ms", fmt.Sprint(r.Plan.TrainMS)),
 	}
 	for _, c := range v.cells {
+		config := append(slices.Clip(config), fileConfig("depth", fmt.Sprint(c.Depth)))
 		for i := range c.timed {
 			res := &benchfmt.Result{Config: config, Name: c.benchName(), Iters: len(c.timed[i].Round)}
 			for _, u := range benchUnits {

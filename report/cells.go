@@ -28,21 +28,23 @@ func cellTables(v *view) section {
 	}
 	bounded := slices.ContainsFunc(v.cells, func(c *cell) bool { return c.of("floor_ratio").Known() })
 	s.tail = []string{
-		"round: the whole round trip of all clients, from publishing the model to releasing the last update. " +
+		"round: the whole round trip of all clients, from publishing the model to the new one, the average of all updates. " +
 			"overhead: round less that of " + control + ", which does the same work without leaving the process: it ranks transports. " +
 			"transfer: one client's round trip without its training. down: until the worker has the model; up: from there until the server has the update, training included. " +
 			"bandwidth: payload both ways over overhead, of 1 client on 1 worker, and of what moves bytes. " +
 			"peak RSS: summed over processes, so that shared pages count in each that maps them; the PSS under costs counts them once.",
-		confidence(sure) + " " + none + ": there is none, or the samples do not tell it from zero.",
+		confidence(sure) + " " + none + ": there is none, or the samples do not show that it is not zero.",
 	}
 	if bounded {
-		s.tail[0] += " of its floor"
+		floors := "of its floor: against what this machine could do meanwhile"
 		if boundSure > 0 {
-			s.tail[0] += ", with bounds that hold with at least " + share(boundSure)
+			floors += ", with at least " + share(boundSure) + " confidence"
 		}
-		s.tail[0] += ": 0.5× " + floorStream + " is half of the bandwidth of a socket, for the bandwidth of overhead with 1 client on 1 worker, " +
-			"and of one client's transfer otherwise; 2× " + floorFutex + " is twice the time of two wake-ups, 2× " + floorCall + " twice that of two empty calls, " +
-			"for one client's transfer: page faults and cold caches inside training are not in it; 2× " + floorWork + " is twice the same work called directly, for a round of " + control + "."
+		s.tail = slices.Insert(s.tail, 1, floors+". "+floorStream+": the share of a socket's bandwidth that was reached, "+
+			"by overhead with 1 client on 1 worker, by one client's transfer otherwise; 1× is the limit. "+
+			floorFutex+", "+floorCall+": one client's transfer as a multiple of two wake-ups, or of two empty calls; "+
+			"page faults and cold caches inside training are not in it. "+
+			floorWork+": the round of "+control+" as a multiple of the same arithmetic called directly.")
 	}
 	if v.Plan.Respawn {
 		s.lead = append(s.lead, "Every round but the control's started its own workers and ended them: round and overhead hold that too.")
@@ -54,11 +56,11 @@ func cellTables(v *view) section {
 func confidence(sure float64) string {
 	switch {
 	case sure >= stat.Confidence:
-		return "± holds with 95 % and assumes no distribution; the unit is a block, a session of fresh processes."
+		return "±: 95 % confidence interval of the median, without assuming a distribution; its unit is a block, a session of fresh processes."
 	case sure > 0:
-		return fmt.Sprintf("± holds with %s only: there are too few blocks, sessions of fresh processes. 95 %% takes 6 of them.", share(sure))
+		return fmt.Sprintf("±: interval of the median with %s confidence only: there are too few blocks, sessions of fresh processes. 95 %% takes 6 of them.", share(sure))
 	}
-	return "A cell with one block, a session of fresh processes, has no ±: nothing is known of the next one. 95 % takes 6 of them."
+	return "A cell with one block, a session of fresh processes, has no ±: nothing is known of the next one. 95 % confidence takes 6 of them."
 }
 
 func cellTable(cells []*cell) table {
@@ -111,7 +113,7 @@ func (c *cell) note() string {
 		add("%s", text)
 	}
 	pooled := c.pooled("round")
-	if m := stat.Modes(pooled); m != nil {
+	if m := stat.Modes(c.blocks(c.view.metric("round").samples)); m != nil {
 		add("two modes: %s (%s) and %s (%s)", duration(m[0].Center), share(m[0].Share), duration(m[1].Center), share(m[1].Share))
 	}
 	switch d := stat.Drift(c.blocks(c.view.metric("round").samples)); {

@@ -129,7 +129,7 @@ func differences(a, b *bench.Result) []string {
 		x, y any
 	}{
 		{"seed", p.Seed, q.Seed}, {"training", fmt.Sprintf("%d ms", p.TrainMS), fmt.Sprintf("%d ms", q.TrainMS)},
-		{"a fresh pool for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"warm-up", warmup(p), warmup(q)},
+		{"a fresh pool for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"rules by which a block is measured, their version", p.Protocol, q.Protocol}, {"warm-up", warmup(p), warmup(q)},
 		{"verify", p.Verify, q.Verify},
 	} {
 		if s.x != s.y {
@@ -264,10 +264,10 @@ func (c *Comparison) sentence() string {
 	}
 	var parts []string
 	if len(worse) > 0 {
-		parts = append(parts, fmt.Sprintf("%d worse, by up to %s %%", len(worse), signed(worse[0].Worse()-1)))
+		parts = append(parts, fmt.Sprintf("%d worse, by up to %s", len(worse), share(worse[0].Worse()-1)))
 	}
 	if len(better) > 0 {
-		parts = append(parts, fmt.Sprintf("%d better, by up to %s %%", len(better), signed(1-better[0].Worse())))
+		parts = append(parts, fmt.Sprintf("%d better, by up to %s", len(better), share(1-better[0].Worse())))
 	}
 	return fmt.Sprintf("Of %s: %s; no difference shown in %d.", plural(n, "comparison"), strings.Join(parts, "; "), n-len(worse)-len(better))
 }

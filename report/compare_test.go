@@ -89,7 +89,7 @@ func TestCompare(t *testing.T) {
 	if got := fmt.Sprint(c.OnlyBase, c.OnlyHead); got != "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]" {
 		t.Errorf("got only in one %s", got)
 	}
-	if got, want := c.sentence(), "Of 4 comparisons: 1 worse, by up to +20.0 %; 1 better, by up to +50.0 %; no difference shown in 2."; got != want {
+	if got, want := c.sentence(), "Of 4 comparisons: 1 worse, by up to 20 %; 1 better, by up to 50 %; no difference shown in 2."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, format := range ComparisonFormats() {

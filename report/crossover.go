@@ -102,8 +102,8 @@ func crossovers(v *view) section {
 	if len(s.lead) == 0 {
 		return section{}
 	}
-	s.tail = []string{"A crossing is told as the two measured sizes between which it lies. Bounds hold with at least " +
-		share(least) + "; faster means that those of the ratio exclude 1."}
+	s.tail = []string{"A crossing is given as the two measured sizes between which it lies. Intervals have at least " +
+		share(least) + " confidence; faster means that that of the ratio excludes 1."}
 	return s
 }
 
@@ -155,7 +155,7 @@ func crossing(meetings []meeting) string {
 	}
 	top, rest := places(meetings[last:]), ""
 	if len(untold) > 0 {
-		rest = "; no telling: " + places(untold)
+		rest = "; not decided: " + places(untold)
 	}
 	switch {
 	case len(ahead) == 0:

@@ -185,8 +185,8 @@ func TestWorkers(t *testing.T) {
 		cells []bench.Cell
 		want  string
 	}{
-		{"nowhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(30)...)}, "Nowhere is it told that starting the workers takes longer than all else in a cold round."},
-		{"longer than a warm round only", []bench.Cell{plainCell("a", small, 1, 1, six(10)...)}, "Nowhere is it told that starting the workers takes longer than all else in a cold round."},
+		{"nowhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(30)...)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
+		{"longer than a warm round only", []bench.Cell{plainCell("a", small, 1, 1, six(10)...)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
 		{"everywhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(3)...)}, "Starting the workers takes longer than all else in a cold round everywhere: a pool that is started for every round spends most of its time so."},
 		{"a model", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(6)...), plainCell("a", large, 1, 1, six(300)...)},
 			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for all cells of cnn."},
@@ -194,7 +194,7 @@ func TestWorkers(t *testing.T) {
 			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for a at cnn, 1 worker, 1 client."},
 		{"in every round", []bench.Cell{respawned(plainCell("a", small, 1, 1, six(35)...)), respawned(plainCell("a", large, 1, 1, six(45)...))},
 			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for all cells of cnn."},
-		{"no telling", []bench.Cell{plainCell("a", small, 1, 1, 3)}, "Nowhere is it told that starting the workers takes longer than all else in a cold round."},
+		{"no telling", []bench.Cell{plainCell("a", small, 1, 1, 3)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestCrossover(t *testing.T) {
 		}
 		return all
 	}
-	const bounds = "\nA crossing is told as the two measured sizes between which it lies. Bounds hold with at least 96 %; faster means that those of the ratio exclude 1."
+	const bounds = "\nA crossing is given as the two measured sizes between which it lies. Intervals have at least 96 % confidence; faster means that that of the ratio excludes 1."
 	tests := []struct {
 		name  string
 		cells []bench.Cell
@@ -242,12 +242,12 @@ func TestCrossover(t *testing.T) {
 	}{
 		{"crosses", cells("http", "http-shm", [2]float64{8, 10}, [2]float64{20, 20}, [2]float64{60, 20}),
 			"With 1 worker and 1 client: http-shm overtakes http between cnn (248 kB in 10 tensors), where it is slower than http (0.800× (0.784 to 0.816)), " +
-				"and histology (66.6 MB in 20 tensors), where it is faster (3.00× (2.94 to 3.06)); no telling: 1.00× (0.98 to 1.02) at resnet18 (46.8 MB in 122 tensors). " +
+				"and histology (66.6 MB in 20 tensors), where it is faster (3.00× (2.94 to 3.06)); not decided: 1.00× (0.98 to 1.02) at resnet18 (46.8 MB in 122 tensors). " +
 				"Of a round of http, moving tensors is 38 % at cnn (35 % to 40 %) and 92 % at histology (88 % to 95 %)."},
 		{"no crossing shown", cells("http", "http-shm", [2]float64{20, 20}, [2]float64{60, 20}),
-			"With 1 worker and 1 client: http-shm is faster than http: 3.00× (2.94 to 3.06) at resnet18 (46.8 MB in 122 tensors); no telling: 1.00× (0.98 to 1.02) at cnn (248 kB in 10 tensors). Of"},
+			"With 1 worker and 1 client: http-shm is faster than http: 3.00× (2.94 to 3.06) at resnet18 (46.8 MB in 122 tensors); not decided: 1.00× (0.98 to 1.02) at cnn (248 kB in 10 tensors). Of"},
 		{"no telling at the largest", cells("http", "http-shm", [2]float64{20, 10}, [2]float64{20, 20}),
-			"With 1 worker and 1 client: http-shm is faster than http: 2.00× (1.96 to 2.04) at cnn (248 kB in 10 tensors); no telling: 1.00× (0.98 to 1.02) at resnet18 (46.8 MB in 122 tensors). Of"},
+			"With 1 worker and 1 client: http-shm is faster than http: 2.00× (1.96 to 2.04) at cnn (248 kB in 10 tensors); not decided: 1.00× (0.98 to 1.02) at resnet18 (46.8 MB in 122 tensors). Of"},
 		{"slower first", cells("http-shm", "http", [2]float64{10, 8}, [2]float64{10, 20}, [2]float64{20, 60}),
 			"With 1 worker and 1 client: http-shm overtakes http between cnn (248 kB in 10 tensors), where it is slower than http (0.800× (0.784 to 0.816)), " +
 				"and resnet18 (46.8 MB in 122 tensors), where it is faster (2.00× (1.96 to 2.04)), up to 3.00× (2.94 to 3.06) at histology (66.6 MB in 20 tensors). Of"},

@@ -5,7 +5,7 @@
 //     entry in it.
 //   - [Formats] is the one list of what a result can be written as. A format is one
 //     file and one line in it.
-//   - A document is made of sections (see sections.go), each of which is a view of
+//   - A document is made of sections (see section.go), each of which is a view of
 //     a result that a Markdown file may hold: [Check] tells whether it still does.
 //   - [Compare] holds two results, or two builds in one, against each other, and
 //     [Comparison.Gate] says whether to fail for it.

@@ -62,7 +62,7 @@ func (v *view) findings() []Finding {
 	}
 	for _, c := range v.cells {
 		for _, rule := range []func(c *cell) (Severity, string){
-			beatsByteFloor, shorterThanItsParts, fasterThanControl, noControl, slowControl, unproved, lostSpans, recorderCost, stolen,
+			beatsByteFloor, shorterThanItsParts, fasterThanControl, noControl, slowControl, unproved, recorderCost, stolen,
 		} {
 			if severity, text := rule(c); text != "" {
 				all = append(all, Finding{severity, c.name(), text})
@@ -182,17 +182,6 @@ func unproved(c *cell) (Severity, string) {
 		return "", ""
 	}
 	return Warning, "its data was not proved"
-}
-
-func lostSpans(c *cell) (Severity, string) {
-	n := 0
-	for _, b := range c.Blocks {
-		n += b.Lost
-	}
-	if n == 0 {
-		return "", ""
-	}
-	return Error, fmt.Sprintf("%s found no room: phases and client times are incomplete", plural(n, "span"))
 }
 
 func recorderCost(c *cell) (Severity, string) {

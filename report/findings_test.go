@@ -55,8 +55,6 @@ func TestFindings(t *testing.T) {
 			[]string{"error: pickle even workers=1 clients=1: block 0: its rounds took 392 ms, but each worker trained for"}},
 		{"not proved", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Proof = bench.Proof{} })},
 			[]string{"warning: pickle even workers=1 clients=1: its data was not proved"}},
-		{"spans lost", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Lost = 2 })},
-			[]string{"error: pickle even workers=1 clients=1: 12 spans found no room"}},
 		{"costly recorder", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Spans = 1e5 })},
 			[]string{"warning: pickle even workers=1 clients=1: recording took 2 % of its rounds, 4.00 ms each"}}, // guard 7
 		{"recorder of a short round", []bench.Cell{plainCell("inproc", m, 1, 1, 0.1, 0.1, 0.1, 0.1)}, nil}, // 4 µs of 100

@@ -41,7 +41,7 @@ func number(n int64) (float64, bool)     { return float64(n), true }
 // Metrics returns all metrics.
 func Metrics() []Metric {
 	all := []Metric{
-		{Name: "round", Unit: "s", Better: lower, Help: "a round: publishing the model to releasing the last update",
+		{Name: "round", Unit: "s", Better: lower, Help: "a round: publishing the model to the new one, the average of all updates",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Round })},
 		{Name: "overhead", Unit: "s", Better: lower, Help: "round less that of " + control + ": the same work without leaving the process; this ranks transports",
 			derived: overhead},

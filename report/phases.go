@@ -56,9 +56,7 @@ func spanTables(v *view) section {
 		u := timeScale(shortest...)
 		t := table{caption: cells[0].group().title() + ", in " + u.name, header: []string{"transport"}, words: 1}
 		for _, p := range phase.Phases() {
-			if p != phase.Round {
-				t.header = append(t.header, p.String())
-			}
+			t.header = append(t.header, p.String())
 		}
 		t.header = append(t.header, "unattributed")
 		for _, c := range cells {

@@ -66,7 +66,7 @@ func slowdowns(v *view) string {
 		switch {
 		case cells == 0:
 		case told == 0:
-			texts = append(texts, fmt.Sprintf("%s not told from noise in any of %s", k.Name, plural(cells, "cell")))
+			texts = append(texts, fmt.Sprintf("%s: none shown in %s", k.Name, plural(cells, "cell")))
 		default:
 			texts = append(texts, fmt.Sprintf("%s in %d of %s, by up to %s", k.Name, told, plural(cells, "cell"), change(worst)))
 		}

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -20,7 +19,9 @@ type verdict struct {
 
 // decide ranks the transports of a group by their median round. Those whose
 // rounds the Mann-Whitney test cannot tell from the first's, corrected for their
-// number, are tied with it. Where so few blocks could not pass that test however
+// number, are tied with it; it is not corrected for choosing the first by the
+// same samples, so that of many transports which are all alike, one may now and
+// then seem slower. Where so few blocks could not pass that test however
 // far they lay apart, their interval speaks instead, and nothing counts as proved.
 func decide(cells []*cell) (verdict, bool) {
 	d := verdict{group: cells[0].group()}
@@ -44,7 +45,7 @@ func decide(cells []*cell) (verdict, bool) {
 			continue
 		}
 		a, b := best.medianOf("round"), others[i].medianOf("round")
-		hopeless := math.IsInf(stat.Detectable(a, b, alpha/float64(len(others))), 1)
+		hopeless := min(len(a), len(b)) < stat.Needed(alpha/float64(len(others)))
 		if apart := stat.Shift(a, b); hopeless && apart.Low > 0 && apart.Confidence > 0 {
 			d.likely = true
 			continue

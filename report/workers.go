@@ -50,7 +50,7 @@ func workerTable(v *view) section {
 func dominance(shown, dominated []*cell) string {
 	switch len(dominated) {
 	case 0:
-		return "Nowhere is it told that starting the workers takes longer than all else in a cold round."
+		return "In no cell is starting the workers shown to take longer than all else in a cold round."
 	case len(shown):
 		return "Starting the workers takes longer than all else in a cold round everywhere: a pool that is started for every round spends most of its time so."
 	}

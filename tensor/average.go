@@ -70,7 +70,9 @@ func (a *Average) Begin(next *Package, total float64) error {
 	return nil
 }
 
-// Fold adds update with the given weight.
+// Fold adds update with the given weight, and keeps nothing of it. Updates of
+// another layout and weights that are negative or not finite are errors. One
+// goroutine folds at a time.
 func (a *Average) Fold(update *Package, weight float64) error {
 	if update.Layout() != a.layout {
 		return fmt.Errorf("tensor: average of updates of another layout")
@@ -110,7 +112,8 @@ func (a *Average) Fold(update *Package, weight float64) error {
 	return nil
 }
 
-// Finish writes what was accumulated in scratch memory to the next model.
+// Finish completes the next model: it writes what was accumulated in scratch
+// memory. It is an error if nothing was folded, or not all of the total weight.
 func (a *Average) Finish() error {
 	if a.folded == 0 {
 		return fmt.Errorf("tensor: average of no updates")

@@ -97,11 +97,11 @@ func (l *Layout) Len() int { return len(l.specs) }
 // Spec returns the spec of tensor i. The caller must not change its shape.
 func (l *Layout) Spec(i int) Spec { return l.specs[i] }
 
-// Specs returns a copy of all specs, from which [NewLayout] makes an equal
-// layout in another process.
+// Specs returns all specs, from which [NewLayout] makes an equal layout in another
+// process. The caller must not change their shapes.
 func (l *Layout) Specs() []Spec { return slices.Clone(l.specs) }
 
-// Offset returns where tensor i starts in a contiguous block.
+// Offset returns where tensor i starts in a contiguous block, in bytes.
 func (l *Layout) Offset(i int) int { return l.offsets[i] }
 
 // Bytes returns the size of tensor i in bytes.

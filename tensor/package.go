@@ -27,8 +27,9 @@ type Package struct {
 	free   func(*Package)
 }
 
-// NewPackage returns a package whose tensors lie in mem at the offsets of l.
-// It panics if mem is smaller than l.Size.
+// NewPackage returns a package whose tensors lie in mem at the offsets of l. It
+// keeps mem, which must start at a multiple of 8, and panics if mem is smaller
+// than l.Size.
 func NewPackage(l *Layout, mem []byte) *Package {
 	if len(mem) < l.size {
 		panic(fmt.Sprintf("tensor: %d bytes of memory for a layout of %d", len(mem), l.size))

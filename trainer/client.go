@@ -52,10 +52,10 @@ type ClientTrainer struct {
 	Task     Task
 	Func     string // a worker function that Values made
 	Variant  transports.Variant
-	Launcher Launcher
-	Workers  int
-	Nesting  int   // how deep to look for tensors; 0 is tensor.DefaultDepth
-	Known    []any // values of the types that interfaces in an update may hold, besides the usual ones
+	Launcher Launcher // stays the caller's: Close does not close it
+	Workers  int      // processes; 0 is one
+	Nesting  int      // how deep to look for tensors; 0 is tensor.DefaultDepth
+	Known    []any    // values of the types that interfaces in an update may hold, besides the usual ones
 
 	// Device and Devices choose the device of a client: "cuda" with 2 devices
 	// gives cuda:0 to even clients and cuda:1 to odd ones; with 0 devices every
@@ -126,7 +126,8 @@ func (t *ClientTrainer) nesting() int {
 
 // Process trains the clients on payload and keeps their results. Every payload
 // of a trainer must have the same tensors. Results that were not handed out are
-// released.
+// released. If a worker process died or the transport failed, the session is dead:
+// every call fails until Close, after which the next Process opens another one.
 func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int) error {
 	t.stopped.Store(false)
 	for _, r := range t.Results() {

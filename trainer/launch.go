@@ -53,7 +53,8 @@ const (
 
 // NewProcesses returns the launcher of real worker processes: it runs this
 // executable again, and [Host.MaybeWorker] takes over there. Process n is pinned
-// to the processors cpus[n], round and round; without any, none is pinned.
+// to the processors cpus[n], round and round; without any, none is pinned. The
+// caller closes it: until then it keeps a thread.
 func NewProcesses(cpus ...[]int) (Launcher, error) {
 	name, err := os.Executable()
 	if err != nil {

@@ -319,7 +319,7 @@ func (p *Pool) Enter(ctx context.Context, w Window) error {
 
 // EnterServer is Enter for the server's process alone, so that what the server
 // does between two rounds of a window is not taken for a part of them. The
-// workers are idle then.
+// workers' goes on: they are to be idle then.
 func (p *Pool) EnterServer(w Window) error {
 	if w == Outside && p.meter.window != w {
 		p.outside = p.rec.Outside() // a profile goes on, and leaves this out

@@ -168,8 +168,10 @@ func (p *Pool) exchange(r *running, l *poolLane, c Client) (*tensor.Package, err
 	return update, err
 }
 
-// Publish makes model the one that the clients of the next rounds get. The model
-// before it may then be reserved again.
+// Publish makes model, which Reserve returned, the one that the clients of the
+// next rounds get. It takes model: the caller must not write to it again, and may
+// read it until the next Publish returns. An error ends the session. round is for
+// samples and errors.
 func (p *Pool) Publish(ctx context.Context, round int, model *tensor.Package) error {
 	span := p.rec.Begin(phase.Publish, phase.Whole(round))
 	err := p.server.Publish(ctx, model)
@@ -181,7 +183,8 @@ func (p *Pool) Publish(ctx context.Context, round int, model *tensor.Package) er
 	return err
 }
 
-// Reserve returns where the next model is to be written.
+// Reserve returns where the next model is to be written, every byte of it. round
+// is for samples and errors.
 func (p *Pool) Reserve(round int) (*tensor.Package, error) {
 	span := p.rec.Begin(phase.Reserve, phase.Whole(round))
 	next, err := p.server.Reserve()

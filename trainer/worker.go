@@ -19,7 +19,8 @@ import (
 	"ipcbench/transports"
 )
 
-// A Call is one client's turn, as the worker function sees it.
+// A Call is one client's turn, as the worker function sees it. Its packages are
+// lent: they are valid until the function returns.
 type Call struct {
 	transports.Job
 	Model  *tensor.Package // the global model; read-only

@@ -37,16 +37,15 @@ import (
 	"ipcbench/tensor"
 )
 
-// Options are the same in every process of a session, but for Rec and, in a
-// worker on another host, Dir.
+// Options are the same in every process of a session, but for Rec.
 type Options struct {
-	Down, Up *tensor.Layout // of the global model and of an update
-	Lanes    int            // workers, at least 1
-	Clients  int            // clients a round, at least 0
-	Depth    int            // updates of one lane that may be collected and not yet released, or in the making; at least 1
-	Dir      string         // the session's private directory; the transport may create names in it
-	Settings Settings       // of this transport: complete and checked
-	Rec      *phase.Recorder
+	Down, Up *tensor.Layout  // of the global model and of an update
+	Lanes    int             // workers, at least 1
+	Clients  int             // clients a round, at least 0
+	Depth    int             // updates of one lane that may be collected and not yet released, or in the making; at least 1
+	Dir      string          // the session's private directory, which the caller makes and removes; the transport may create names in it
+	Settings Settings        // of this transport: complete and checked
+	Rec      *phase.Recorder // of the process; nil records nothing
 }
 
 // A Job is one client's turn in one round.
@@ -76,10 +75,12 @@ type Transport interface {
 	// peak, in all processes together, shared memory counted once.
 	Footprint(o Options) int64
 
-	// Listen starts the server's side. It must be ready for Dial on return.
+	// Listen starts the server's side. It must be ready for Dial on return. ctx
+	// bounds the call, not the session. An error leaves nothing behind.
 	Listen(ctx context.Context, o Options) (Server, error)
 
 	// Dial connects lane to the server at addr, which is what its Addr returned.
+	// ctx bounds the call, not the session. An error leaves nothing behind.
 	Dial(ctx context.Context, addr string, lane int, o Options) (Worker, error)
 }
 
@@ -96,7 +97,8 @@ type Server interface {
 
 	// Publish makes p the model of the jobs that follow. It takes p: the caller
 	// must not write to it again, and may read it until the next Publish
-	// returns. Every job of the model before has been collected.
+	// returns. Every job of the model before has been collected. After an error
+	// the session is dead.
 	Publish(ctx context.Context, p *tensor.Package) error
 
 	// Dispatch gives a client's job to a lane whose last job was collected and
@@ -136,6 +138,9 @@ type Worker interface {
 // InProcess is implemented by a transport that may be unable to leave the
 // server's process. A driver gives such a one goroutines for workers.
 type InProcess interface{ InProcess() bool }
+
+// A Spinner is a transport whose workers may burn a processor while they wait.
+type Spinner interface{ Spins(Settings) bool }
 
 // A Pinger is a Worker that can exchange an empty request and an empty answer
 // with its server over the connection that it has: the least that a call costs,

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // slow makes those measurements take long that depend on the gap.
 var slow = Params{Gap: MaxGap}
 
-// MEASURING.md, 21: floors are measured, and no sample is impossible.
+// Guard 21: floors are measured, and no sample is impossible.
 func TestMeasure(t *testing.T) {
 	for _, f := range All() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestBufferSize(t *testing.T) {
 	}
 }
 
-// MEASURING.md, 2: no zero page, and nothing that a kernel could compress.
+// Guard 2: no zero page, and nothing that a kernel could compress.
 func TestScramble(t *testing.T) {
 	const page = 4096
 	for _, size := range []int{0, 1, 7, 8, 9, page, 64<<10 - 25, 64<<10 - 24, 64<<10 - 23, 64 << 10, 1<<20 + 5} {

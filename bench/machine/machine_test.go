@@ -171,7 +171,7 @@ func TestFileSystem(t *testing.T) {
 	}
 }
 
-// MEASURING.md, 17: comparing different environments prints the difference.
+// Guard 17: comparing different environments prints the difference.
 func TestDiff(t *testing.T) {
 	cpus, memory := 1.5, int64(8<<30)
 	base := Environment{

@@ -1,6 +1,7 @@
 package stat
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -149,12 +150,7 @@ func Holm(ps []float64) []float64 {
 			order = append(order, i)
 		}
 	}
-	slices.SortFunc(order, func(i, j int) int {
-		if ps[i] < ps[j] {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(ps[i], ps[j]) })
 	floor := 0.0
 	for rank, i := range order {
 		floor = min(1, max(floor, ps[i]*float64(len(order)-rank)))

@@ -11,23 +11,25 @@ type Mode struct {
 	Share  float64 // of the samples
 }
 
-// Modes returns the two modes of samples whose median or mean would describe
-// neither, and nil for all others.
+// Modes returns the two modes of rounds, given by block, whose median or mean
+// would describe neither, and nil for all others.
 //
 // The samples are cut in two where that leaves the least variance within the
 // parts (Otsu 1979). The parts are modes if Ashman's D, the distance of their
 // means over their spread (1994), is above what a flat distribution shows in one
 // of a hundred samples of that size: it has 3.5, and chance adds 10/√n. Other
 // distributions with one mode have less; a normal one has 2.7. There must be 30
-// samples and a sixth of them in each part, since a few outliers are no mode, and
-// the modes must lie apart by a tenth of the median, since a reader acts on
-// nothing less.
-func Modes(xs []float64) []Mode {
-	n := len(xs)
+// samples and a sixth of them in each part, since a few outliers are no mode;
+// three blocks must have been in each, for a sixth of their time, since one
+// session that differs is none either; and the modes must lie apart by a tenth of
+// the median, since a reader acts on nothing less.
+func Modes(blocks [][]float64) []Mode {
+	sorted := Pool(blocks)
+	n := len(sorted)
 	if n < 30 {
 		return nil
 	}
-	sorted := slices.Sorted(slices.Values(xs))
+	slices.Sort(sorted)
 	cut := otsu(sorted)
 	low, high := sorted[:cut], sorted[cut:]
 	if min(len(low), len(high))*6 < n {
@@ -39,6 +41,24 @@ func Modes(xs []float64) []Mode {
 	b := Mode{Center: Median(high), Share: float64(len(high)) / float64(n)}
 	apart := b.Center-a.Center > 0.1*math.Abs(Median(sorted))
 	if !apart || math.Sqrt2*(m2-m1) <= (3.5+10/math.Sqrt(float64(n)))*math.Sqrt(v1+v2) {
+		return nil
+	}
+	inLow, inHigh := 0, 0
+	for _, block := range blocks {
+		below := 0
+		for _, x := range block {
+			if x < high[0] {
+				below++
+			}
+		}
+		if 6*below >= len(block) && below > 0 {
+			inLow++
+		}
+		if above := len(block) - below; 6*above >= len(block) && above > 0 {
+			inHigh++
+		}
+	}
+	if min(inLow, inHigh) < 3 {
 		return nil
 	}
 	return []Mode{a, b}

@@ -108,6 +108,48 @@ func TestAgainstItself(t *testing.T) {
 	}
 }
 
+// TestUnequalSpread: what the interval of a difference loses where one cell is
+// far steadier than the other, as a control is.
+func TestUnequalSpread(t *testing.T) {
+	const runs = 2000
+	r := rand.New(rand.NewPCG(11, 12))
+	for _, blocks := range []int{6, 10, 20} {
+		held := 0
+		for range runs {
+			a, b := Medians(session(r, blocks, 5, 0.001, 0)), Medians(session(r, blocks, 5, 0.1, 0))
+			held += count(!Shift(a, b).Excludes(0))
+		}
+		t.Logf("%d blocks: held %.3f", blocks, share(held, runs))
+		if share(held, runs) < 0.87 {
+			t.Errorf("%d blocks: held in %.3f of runs", blocks, share(held, runs))
+		}
+	}
+}
+
+// TestStopping: what the interval of a median loses where a cell ends as soon as
+// it is narrow.
+func TestStopping(t *testing.T) {
+	const runs, fewest, most, precision = 2000, 10, 60, 0.05
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, between := range []float64{0.05, 0.1, 0.15} {
+		held, ended := 0, 0
+		for range runs {
+			blocks := session(r, fewest, 3, between, 0)
+			i := Of(blocks)
+			for i.Relative() > precision && len(blocks) < most {
+				blocks = append(blocks, session(r, 1, 3, between, 0)...)
+				i = Of(blocks)
+			}
+			ended += len(blocks)
+			held += count(!i.Excludes(1))
+		}
+		t.Logf("blocks differ by %.2f: %.1f of them, held %.3f", between, float64(ended)/runs, share(held, runs))
+		if share(held, runs) < 0.87 {
+			t.Errorf("blocks differ by %.2f: held in %.3f of runs", between, share(held, runs))
+		}
+	}
+}
+
 func TestDetectable(t *testing.T) {
 	quiet, loud := []float64{100, 101, 99, 100.5, 99.5, 100}, []float64{100, 130, 80, 110, 90, 100}
 	if q, l := Detectable(quiet, quiet, 0.05), Detectable(loud, loud, 0.05); q < 1.001 || q > 1.03 || l < 1.1 || l > 1.7 {
@@ -143,7 +185,7 @@ func TestModes(t *testing.T) {
 				for i := range xs {
 					xs[i] = draw()
 				}
-				flagged += count(Modes(xs) != nil)
+				flagged += count(Modes(deal(xs)) != nil)
 			}
 			if share(flagged, 300) > 0.03 {
 				t.Errorf("%s, %d samples: flagged in %.3f of tries", name, n, share(flagged, 300))
@@ -160,21 +202,49 @@ func TestModes(t *testing.T) {
 			xs = append(xs, 17.2+0.5*r.NormFloat64())
 		}
 	}
-	m := Modes(xs)
+	m := Modes(deal(xs))
 	if len(m) != 2 || math.Abs(m[0].Center-3.9) > 0.2 || math.Abs(m[1].Center-17.2) > 0.4 || m[0].Share != 0.4 || m[1].Share != 0.6 {
 		t.Errorf("got %v, want 3.9 (0.4) and 17.2 (0.6)", m)
 	}
 
-	if m := Modes([]float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}); m != nil {
+	if m := Modes(deal(make([]float64, 40))); m != nil {
 		t.Errorf("got %v of samples that are all alike", m)
 	}
 	close := make([]float64, 40) // two sharp modes, 1 % apart
 	for i := range close {
 		close[i] = 100 + float64(i%2) + 0.001*r.NormFloat64()
 	}
-	if m := Modes(close); m != nil {
+	if m := Modes(deal(close)); m != nil {
 		t.Errorf("got %v, which nobody would act on", m)
 	}
+
+	// Sessions of different speed are two modes only if there are several of each.
+	sessions := func(levels ...float64) [][]float64 {
+		var blocks [][]float64
+		for _, level := range levels {
+			block := make([]float64, 100)
+			for i := range block {
+				block[i] = level + r.NormFloat64()
+			}
+			blocks = append(blocks, block)
+		}
+		return blocks
+	}
+	if m := Modes(sessions(100, 101, 115)); m != nil {
+		t.Errorf("got %v of three sessions, one of which is slower", m)
+	}
+	if m := Modes(sessions(100, 115, 100, 115, 100, 115)); len(m) != 2 {
+		t.Errorf("got %v of three sessions of one speed and three of another", m)
+	}
+}
+
+// deal makes three blocks of samples.
+func deal(xs []float64) [][]float64 {
+	blocks := make([][]float64, 3)
+	for i, x := range xs {
+		blocks[i%3] = append(blocks[i%3], x)
+	}
+	return blocks
 }
 
 func TestKendall(t *testing.T) {

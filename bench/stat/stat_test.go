@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// The tests of this package are the known answers that guard 19 of MEASURING.md
-// asks for: textbook examples, published tables, and simulations whose outcome
+// The tests of this package are the known answers that guard 19 asks for: textbook examples, published tables, and simulations whose outcome
 // is known.
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-4*max(1, math.Abs(want)) }

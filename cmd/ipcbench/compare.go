@@ -34,12 +34,15 @@ Compares the two builds in the result FILE of an interleaved run:
 or two results, BASE and NEW. For every cell it says by how much the median
 round differs, how sure that is, and what difference would have been seen.
 
-With --fail-above, it is a gate: it exits with 3 if a cell is significantly
-slower by more than that, and with 0 otherwise. Two runs that were not
-interleaved differ by the machine's moods too, so it judges them only with
---allow-separate. If the run had a canary (run --canary), the gate is tried on
-it first: it must pass the copy of a cell that is the same, and fail the one
-that was slowed down; if not, the gate is broken, and the exit code is 1.`),
+With --fail-above P it is a gate, with these exit codes:
+
+  0  nothing is wrong
+  3  a cell's change is significant and its estimate is more than P slower, or
+     the measurement contradicts itself
+  2  the files cannot be judged: two runs that were not interleaved differ by the
+     machine's moods too, and are judged only with --allow-separate
+  1  the gate is broken: the run had a canary (run --canary), and the gate fails
+     the copy of a cell that is the same, or passes the one that was slowed down`),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return hinted{usagef("compare: %d files: want one of an interleaved run, or two", len(args)), "ipcbench run writes them"}
@@ -53,6 +56,7 @@ that was slowed down; if not, the gate is broken, and the exit code is 1.`),
 	}
 	fs := cmd.Flags()
 	fs.Var(&f.failAbove, "fail-above", "exit with 3 if a cell is significantly slower by more than this, such as 5%")
+	fs.Lookup("fail-above").DefValue = "" // without it there is no gate, and not one at 0 %
 	fs.BoolVar(&f.separate, "allow-separate", false, "let the gate judge runs that were not interleaved")
 	fs.StringSliceVar(&f.metrics, "metric", []string{"round"}, "what is compared, of ipcbench list metrics: what blocks measure")
 	fs.StringVar(&f.format, "format", "text", "how it is presented: "+strings.Join(report.ComparisonFormats(), "|"))

@@ -23,11 +23,12 @@ after another. Nothing is measured.
 
 Tables in Markdown files can be kept in step with committed results. Between
 
-  <!-- ipcbench: begin FILE.json VIEW [model=…] [workers=…] [clients=…] -->
+  <!-- ipcbench: begin FILE.json VIEW [transport=…] [model=…] [workers=…] [clients=…] -->
   <!-- ipcbench: end -->
 
 --update DIR writes the table that FILE.json gives, for all Markdown files below
-DIR, and --check DIR fails if one differs. ipcbench list views lists the views.`),
+DIR, and --check DIR fails if one differs. FILE.json lies beside the page or below
+it. ipcbench list views lists the views.`),
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case check && update:

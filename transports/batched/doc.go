@@ -25,7 +25,7 @@
 // that lie the frames of what was received and not yet put into place: of a
 // stream, its window and one chunk; of a batch, the whole model; of a single
 // tensor, that tensor. Every frame costs gRPC some 100 bytes of garbage, which
-// is a half to one hundredth of the payload.
+// is 0.5 to 1 % of the payload.
 //
 // # Counting
 //

@@ -115,7 +115,7 @@ func listen(ctx context.Context, name string, o transports.Options, ledger *tens
 }
 
 func newLane(n int, o transports.Options) (*lane, error) {
-	spin := spins(o)
+	spin := spins(o.Settings)
 	down, err := slab.Memfd(fmt.Sprintf("ipcbench-down-%d", n), controlSize(o.Down.Len()), slab.Touched)
 	if err != nil {
 		return nil, err

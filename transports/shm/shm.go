@@ -35,7 +35,7 @@ import (
 )
 
 // spins reports whether waiting burns a processor.
-func spins(o transports.Options) bool { return o.Settings["wait"] == "spin" }
+func spins(s transports.Settings) bool { return s["wait"] == "spin" }
 
 // controlBytes is the size of all control areas of a session.
 func controlBytes(o transports.Options) int64 {

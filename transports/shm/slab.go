@@ -27,6 +27,9 @@ func (slabTransport) Settings() []transports.Setting {
 	}
 }
 
+// Spins implements [transports.Spinner].
+func (slabTransport) Spins(s transports.Settings) bool { return spins(s) }
+
 // sizes are those of a session's slabs.
 type sizes struct{ models, updates int }
 

@@ -73,8 +73,8 @@ func newWorker(ctx context.Context, name string, n int, o transports.Options, l 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("control area: %w", err), down.Close())
 	}
-	if w.in, err = newInbox(down, spins(o)); err == nil {
-		w.out, err = newOutbox(up, !spins(o))
+	if w.in, err = newInbox(down, spins(o.Settings)); err == nil {
+		w.out, err = newOutbox(up, !spins(o.Settings))
 	}
 	if err == nil {
 		err = l.agree(ctx)

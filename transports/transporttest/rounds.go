@@ -52,7 +52,7 @@ func pause() {
 	<-timer.C
 }
 
-// layouts are the shapes at which implementations break.
+// layouts are the shapes at which implementations break (guard 16).
 func layouts(t *testing.T) map[string]*tensor.Layout {
 	all := map[string]*tensor.Layout{}
 	var mixed []tensor.Spec

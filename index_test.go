@@ -1,0 +1,103 @@
+package ipcbench_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	testFunc  = regexp.MustCompile(`(?m)^func (Test\w+|Fuzz\w+|Benchmark\w+)\(`)
+	clause    = regexp.MustCompile(`(?m)^package (\w+?)(_test)?$`)
+	docTest   = regexp.MustCompile("`(\\w+)\\.((?:Test|Fuzz|Benchmark)\\w+)(?:/(\\w+))?`")
+	mechanism = regexp.MustCompile(`\b[BAO][1-9][0-9]?\b`)
+	guard     = regexp.MustCompile(`(?i)\bguards? ((?:[0-9]+(?:, | and )?)+)`)
+	number    = regexp.MustCompile(`[0-9]+`)
+)
+
+// TestIndex: the tests that docs/ names exist, and what tests quote, mechanisms
+// and guards, stands in docs/; each of the 21 guards is quoted.
+func TestIndex(t *testing.T) {
+	tests := map[string]bool{} // by package and name
+	quotedIDs, quotedGuards := map[string]bool{}, map[int]bool{}
+	note := func(text string) {
+		for _, id := range mechanism.FindAllString(text, -1) {
+			quotedIDs[id] = true
+		}
+		for _, m := range guard.FindAllStringSubmatch(text, -1) {
+			for _, digits := range number.FindAllString(m[1], -1) {
+				n, _ := strconv.Atoi(digits)
+				quotedGuards[n] = true
+			}
+		}
+	}
+	goFiles(t, func(path string, _ []string) {
+		text := read(t, path)
+		if strings.Contains(path, "transporttest/") {
+			note(comments(text))
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		note(comments(text))
+		pkg := clause.FindStringSubmatch(text)[1]
+		for _, m := range testFunc.FindAllStringSubmatch(text, -1) {
+			tests[pkg+"."+m[1]] = true
+		}
+	})
+	scripts, err := filepath.Glob("cmd/ipcbench/testdata/script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	for _, path := range scripts {
+		note(comments(read(t, path)))
+		tests["main.TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
+	}
+
+	measuring, mechanisms := read(t, "docs/measuring.md"), read(t, "docs/mechanisms.md")
+	for _, m := range docTest.FindAllStringSubmatch(measuring+mechanisms, -1) {
+		name := m[1] + "." + m[2]
+		if name == "main.TestScripts" {
+			name += "/" + m[3]
+		}
+		if !tests[name] {
+			t.Errorf("docs name the test %s, which does not exist", name)
+		}
+	}
+	for id := range quotedIDs {
+		if !strings.Contains(mechanisms, "| "+id+" |") {
+			t.Errorf("a test quotes %s, which has no row in docs/mechanisms.md", id)
+		}
+	}
+	for n := 1; n <= 21; n++ {
+		if !quotedGuards[n] || !strings.Contains(measuring, "| "+strconv.Itoa(n)+" |") {
+			t.Errorf("guard %d: quoted by a test: %v; it needs that and a row in docs/measuring.md", n, quotedGuards[n])
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// comments returns the comments that fill a line, of Go and of scripts.
+func comments(text string) string {
+	var all strings.Builder
+	for line := range bytes.Lines([]byte(text)) {
+		line = bytes.TrimSpace(line)
+		if bytes.HasPrefix(line, []byte("//")) || bytes.HasPrefix(line, []byte("#")) {
+			all.Write(bytes.TrimLeft(line, "/# "))
+			all.WriteByte(' ')
+		}
+	}
+	return all.String()
+}
