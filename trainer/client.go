@@ -69,6 +69,7 @@ type ClientTrainer struct {
 	Progress func(iter.Seq[*Pending]) iter.Seq[*Pending]
 
 	pool      atomic.Pointer[Pool]
+	current   atomic.Int64    // the round of the Process that runs, plus one; 0 if none does
 	stopped   atomic.Bool     // Stop was called since Process began
 	next      *tensor.Package // reserved by a Process that could not publish it
 	room      int             // clients that the pool has memory for
@@ -136,6 +137,11 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	if len(clients) == 0 {
 		return nil
 	}
+	t.current.Store(int64(t.round) + 1)
+	defer func() {
+		t.current.Store(0)
+		t.round++ // also after a failure: whoever stopped this round did not stop another one
+	}()
 	if n := t.out.Load(); n > 0 {
 		return fmt.Errorf("trainer: %d results of an earlier call are out, and their memory is needed: release them", n)
 	}
@@ -152,25 +158,15 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 		return err
 	}
 	pool := t.pool.Load()
-	if err := t.lowerStop(pool); err != nil {
-		return err
+	if t.stopped.Load() { // before there was a pool to tell
+		if err := pool.Stop(t.round); err != nil {
+			return err
+		}
 	}
 	if err := t.publish(ctx, pool, detached); err != nil {
 		return err
 	}
 	t.results, err = t.collect(ctx, pool, roster)
-	t.round++
-	return err
-}
-
-// lowerStop lowers what the call before left of the workers' flag. A Stop since
-// this call began holds: either it is seen here, or it finds the pool and its own
-// message comes after the one that lowers the flag.
-func (t *ClientTrainer) lowerStop(pool *Pool) error {
-	err := pool.SetStop(false)
-	if err == nil && t.stopped.Load() {
-		err = pool.SetStop(true)
-	}
 	return err
 }
 
@@ -316,14 +312,15 @@ func (t *ClientTrainer) Results() []*Result {
 // client.
 func (t *ClientTrainer) Untouched() []string { return t.untouched }
 
-// Stop asks running worker functions to end early. Any goroutine may call it
-// while Process runs; the next Process lowers the flag.
+// Stop asks the worker functions of the Process that runs to end early. Any
+// goroutine may call it; the next Process does not see it.
 func (t *ClientTrainer) Stop() error {
 	t.stopped.Store(true)
-	if pool := t.pool.Load(); pool != nil {
-		return pool.SetStop(true)
+	pool, current := t.pool.Load(), t.current.Load()
+	if pool == nil || current == 0 {
+		return nil // Process tells the workers when there are any
 	}
-	return nil // Process tells the workers when there are any
+	return pool.Stop(int(current - 1))
 }
 
 // Close releases what was not handed out and ends the session. Results that the

@@ -64,7 +64,7 @@ type marked struct {
 	Full bool // the recorder may have no room for many more rounds
 }
 
-type stop struct{ On bool }
+type stop struct{ Below int } // the first round that goes on
 
 type failure struct {
 	Lane, Round, Client int

@@ -79,7 +79,7 @@ func (c *Config) defaults() error {
 }
 
 // A Pool is a session: a server in this process and workers in others. It has
-// one user at a time, but for SetStop, which any goroutine may call.
+// one user at a time, but for Stop, which any goroutine may call.
 type Pool struct {
 	cfg    Config
 	rec    *phase.Recorder
@@ -336,12 +336,12 @@ func (p *Pool) endOutside() {
 	p.outside = phase.Span{}
 }
 
-// SetStop raises or lowers the stop flag that running worker functions see. It
-// stays as it is until the next call.
-func (p *Pool) SetStop(on bool) error {
+// Stop asks the worker functions of all rounds up to round to end early, those
+// that run and those that have not begun.
+func (p *Pool) Stop(round int) error {
 	var errs error
 	for _, w := range p.procs {
-		errs = errors.Join(errs, w.control.send(message{Stop: &stop{On: on}}))
+		errs = errors.Join(errs, w.control.send(message{Stop: &stop{Below: round + 1}}))
 	}
 	return errs
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestStop: B17: running worker functions see the flag, and the next Process
-// lowers it.
+// TestStop: B17: running worker functions see the flag, and those of the next
+// Process do not.
 func TestStop(t *testing.T) {
 	dir := t.TempDir()
 	ct := newTrainer(t, "pickle", "endless", 2, false)

@@ -25,12 +25,12 @@ type Call struct {
 	transports.Job
 	Model  *tensor.Package // the global model; read-only
 	Update *tensor.Package // where the update goes; every byte must be written
-	stop   *atomic.Bool
+	stop   *atomic.Int64   // the first round that goes on
 }
 
 // Stopped reports whether the pool asked worker functions to end early. A long
 // worker function looks at it once an epoch and then returns what it has.
-func (c *Call) Stopped() bool { return c.stop.Load() }
+func (c *Call) Stopped() bool { return int64(c.Round) < c.stop.Load() }
 
 // A Train trains one client: it reads c.Model and writes c.Update.
 type Train func(c *Call) error
@@ -151,7 +151,7 @@ type process struct {
 	transport transports.Transport
 	fn        Func
 	meter     *meter
-	stop      atomic.Bool
+	stop      atomic.Int64  // worker functions of the rounds below end early
 	quiet     chan struct{} // closed when all workers are connected
 }
 
@@ -249,7 +249,7 @@ func (w *process) obey(c *control) error {
 				return err
 			}
 		case m.Stop != nil:
-			w.stop.Store(m.Stop.On)
+			w.stop.Store(int64(m.Stop.Below))
 		case m.Ping != nil:
 			close(w.quiet)
 		}
