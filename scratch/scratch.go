@@ -29,6 +29,9 @@ const (
 	prefix   = "ipcbench-"
 	lockName = "lock"
 
+	// goneSuffix marks a directory that its owner is removing.
+	goneSuffix = ".gone"
+
 	// longest path of a directory in which a Unix socket with a name of up to
 	// 20 bytes still fits: sun_path holds 108 bytes and ends with a zero.
 	longest = 108 - 1 - 1 - 20
@@ -96,12 +99,20 @@ func takeLock(dir string) (*os.File, error) {
 func (d *Dir) Path() string { return d.path }
 
 // Close removes the directory and everything in it, then lets go of the lock.
-// A second call does nothing.
+// A second call does nothing. What another process is about to create in the
+// directory cannot keep it alive: its name goes first.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
 	}
-	err := os.RemoveAll(d.path)
+	path := d.path + goneSuffix
+	if os.Rename(d.path, path) != nil {
+		path = d.path
+	}
+	err := os.RemoveAll(path)
+	if errors.Is(err, syscall.ENOTEMPTY) { // a file whose creator had found the directory before it lost its name
+		err = os.RemoveAll(path)
+	}
 	err = errors.Join(err, d.lock.Close())
 	d.lock = nil
 	if err != nil {

@@ -2,10 +2,13 @@ package scratch
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +77,36 @@ func TestDir(t *testing.T) {
 
 // TestKilled: A23, A28: what a killed owner leaves is found and removed, and
 // nothing of a living one is touched.
+// TestCloseAgainstWriters: what others still create in a directory does not keep
+// it, and they see that it is gone.
+func TestCloseAgainstWriters(t *testing.T) {
+	root := shortRoot(t)
+	for range 50 {
+		d, err := New(root)
+		check(t, err)
+		started, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			for i := 0; ; i++ {
+				if err := os.WriteFile(filepath.Join(d.Path(), strconv.Itoa(i)), nil, 0o600); err != nil {
+					ended <- err
+					return
+				}
+				if i == 10 {
+					close(started)
+				}
+			}
+		}()
+		<-started
+		check(t, d.Close())
+		if err := <-ended; !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("the writer ended with %v", err)
+		}
+		if entries, err := os.ReadDir(root); err != nil || len(entries) > 0 {
+			t.Fatalf("left: %v, %v", entries, err)
+		}
+	}
+}
+
 func TestKilled(t *testing.T) {
 	root := shortRoot(t)
 	alive, err := New(root)
