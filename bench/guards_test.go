@@ -186,14 +186,19 @@ func TestWarmTime(t *testing.T) {
 	for _, warmup := range []int{0, 1} {
 		p := quick(t)
 		p.Warmup, p.Blocks, p.Time = warmup, 1, 400*time.Millisecond
+		longest := 0
 		for _, c := range measure(t, h, p, spec(t, h, "shm-slab", "cnn", 1, 1)).Cells {
 			for _, b := range c.Blocks {
 				// Besides those that warm up, the cold one, the timed and the proved ones are hashed.
 				warm := b.Proof.Hashed - 1 - len(b.Round) - b.Proof.Rounds
-				if (warm > warmup) != (warmup > 0) || len(b.Round) != 100 {
-					t.Errorf("%s: %d rounds to warm up and %d timed ones, asked for %d and a time that is enough for 100", c.ID(), warm, len(b.Round), warmup)
+				if (warm > warmup) != (warmup > 0) {
+					t.Errorf("%s: %d rounds to warm up, asked for %d", c.ID(), warm, warmup)
 				}
+				longest = max(longest, len(b.Round))
 			}
+		}
+		if longest != 100 {
+			t.Errorf("the longest block has %d timed rounds, of a time that is enough for hundreds; want 100", longest)
 		}
 	}
 }
