@@ -381,11 +381,7 @@ const leastCharge = 100 * time.Millisecond
 
 // charge returns how much of its cell's time the block has used.
 func (b *Block) charge() time.Duration {
-	var timed time.Duration
-	for _, ns := range b.Round {
-		timed += time.Duration(ns)
-	}
-	return max(timed, leastCharge)
+	return max(b.RoundTime(), leastCharge)
 }
 
 // String says which cell it is, for progress and errors.

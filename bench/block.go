@@ -296,8 +296,7 @@ func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error)
 // is no part of either. Workers are idle meanwhile, unless they wait by spinning,
 // which would be counted.
 func (s *session) leave(ctx context.Context) error {
-	spinner, ok := s.cell.Variant.Transport.(transports.Spinner)
-	if ok && spinner.Spins(s.cell.Variant.Settings) && s.profiling == nil {
+	if v := s.cell.Variant; transports.Spins(v.Transport, v.Settings) && s.profiling == nil {
 		return s.enter(ctx, trainer.Outside)
 	}
 	return s.enterServer(trainer.Outside)

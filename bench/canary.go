@@ -139,14 +139,10 @@ const (
 
 func (s slowed) Name() string { return slowedPrefix + s.Transport.Name() }
 
-func (s slowed) InProcess() bool {
-	i, ok := s.Transport.(transports.InProcess)
-	return ok && i.InProcess()
-}
+func (s slowed) InProcess() bool { return transports.StaysInside(s.Transport) }
 
 func (s slowed) Spins(settings transports.Settings) bool {
-	spinner, ok := s.Transport.(transports.Spinner)
-	return ok && spinner.Spins(settings)
+	return transports.Spins(s.Transport, settings)
 }
 
 func (s slowed) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {

@@ -52,20 +52,19 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	defer r.close()
 	var out Outline
 	out.Limit, out.Source = machine.MemoryLimit()
+	cycles := r.Plan.Blocks // in which the floors are measured
 	for _, c := range r.cells {
+		most := r.mostCycles(c)
+		cycles = max(cycles, r.Plan.Blocks+(most-r.Plan.Blocks)/floorEvery)
 		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: c.guess(r.Plan, len(r.here.cpus)), Memory: c.memory()}
 		out.Cells = append(out.Cells, cell)
 		out.Blocks += cell.Blocks
 		out.Time += time.Duration(cell.Blocks) * cell.Block
-		out.Most += time.Duration(r.mostCycles(c)) * cell.Block
+		out.Most += time.Duration(most) * cell.Block
 		out.Memory = max(out.Memory, cell.Memory)
 	}
 	for _, f := range r.floors {
 		out.Floors = append(out.Floors, f.Name)
-	}
-	cycles := r.Plan.Blocks // in which the floors are measured
-	for _, c := range r.cells {
-		cycles = max(cycles, r.Plan.Blocks+(r.mostCycles(c)-r.Plan.Blocks)/floorEvery)
 	}
 	floors := time.Duration(len(r.floors)) * guessFloor
 	for _, ch := range r.chains {

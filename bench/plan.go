@@ -33,8 +33,7 @@ func (s Spec) String() string {
 
 // inside reports whether the cell's workers are goroutines of this process.
 func (s Spec) inside() bool {
-	i, ok := s.Variant.Transport.(transports.InProcess)
-	return ok && i.InProcess()
+	return transports.StaysInside(s.Variant.Transport)
 }
 
 // The modes of a run: how much time they spend on how sure an answer.

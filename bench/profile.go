@@ -113,9 +113,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 		}
 		c.result.Blocks = append(c.result.Blocks, b)
 		blocks, rounds = blocks+1, rounds+len(b.Round)
-		for _, ns := range b.Round {
-			spent += time.Duration(ns)
-		}
+		spent += b.RoundTime()
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: report.Server.Profiles})
 		for i, w := range report.Workers {
 			parts = append(parts, profile.Part{Process: trainer.WorkerName(i), Pieces: w.Profiles})

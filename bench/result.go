@@ -52,7 +52,7 @@ type Plan struct {
 	Warmup      int           `json:"warmup"`              // rounds a block that are not counted, besides the first two
 	WarmTime    time.Duration `json:"warm_ns,omitempty"`   // that they take at least, unless there are none or the rounds are counted
 	Time        time.Duration `json:"time_ns"`             // the most measured time a cell, on average over those of the same work
-	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: after it, no block begins but the first of each cell; 0 is none
+	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: no cycle begins that would end after it, but the first; 0 is none
 	Precision   float64       `json:"precision"`           // relative half-width of the interval of the median round at which a cell stops
 	Verify      string        `json:"verify"`              // sample or all
 	TrainMS     int           `json:"train_ms"`            // CPU time that the worker function burns besides its work
@@ -204,6 +204,15 @@ func (c Cell) Proved() bool {
 		}
 	}
 	return len(c.Blocks) > 0
+}
+
+// RoundTime returns the time of all timed rounds.
+func (b *Block) RoundTime() time.Duration {
+	var sum time.Duration
+	for _, ns := range b.Round {
+		sum += time.Duration(ns)
+	}
+	return sum
 }
 
 // Counts returns the counters of all processes of the block, summed by name.

@@ -112,11 +112,12 @@ func (c *cell) note() string {
 		}
 		add("%s", text)
 	}
-	pooled := c.pooled("round")
-	if m := stat.Modes(c.blocks(c.view.metric("round").samples)); m != nil {
+	rounds := c.blocks(c.view.metric("round").samples)
+	pooled := stat.Pool(rounds)
+	if m := stat.Modes(rounds); m != nil {
 		add("two modes: %s (%s) and %s (%s)", duration(m[0].Center), share(m[0].Share), duration(m[1].Center), share(m[1].Share))
 	}
-	switch d := stat.Drift(c.blocks(c.view.metric("round").samples)); {
+	switch d := stat.Drift(rounds); {
 	case d.Across != 0:
 		add("drifts: %s %% from the first to the last block", signed(d.Across))
 	case d.Within != 0:

@@ -129,8 +129,8 @@ func differences(a, b *bench.Result) []string {
 		x, y any
 	}{
 		{"seed", p.Seed, q.Seed}, {"training", fmt.Sprintf("%d ms", p.TrainMS), fmt.Sprintf("%d ms", q.TrainMS)},
-		{"a fresh pool for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"rules by which a block is measured, their version", p.Protocol, q.Protocol}, {"warm-up", warmup(p), warmup(q)},
-		{"verify", p.Verify, q.Verify},
+		{"a fresh pool for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"warm-up", warmup(p), warmup(q)},
+		{"rules by which a block is measured, their version", p.Protocol, q.Protocol}, {"verify", p.Verify, q.Verify},
 	} {
 		if s.x != s.y {
 			all = append(all, fmt.Sprintf("%s: %v in the first, %v in the second", s.what, s.x, s.y))

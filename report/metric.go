@@ -283,11 +283,7 @@ func facts() []Metric {
 			samples: each(func(_ *cell, b *bench.Block) (float64, bool) { return b.Spawn.Seconds(), b.Spawn > 0 })},
 		{Name: "recorder_share", Unit: "1", Better: lower, Help: "what recording took of the rounds: spans times the cost of one",
 			samples: each(func(_ *cell, b *bench.Block) (float64, bool) {
-				total := int64(0)
-				for _, n := range b.Round {
-					total += n
-				}
-				return float64(b.Spans) * float64(b.SpanCost) / float64(total), b.SpanCost > 0
+				return float64(b.Spans) * float64(b.SpanCost) / float64(b.RoundTime()), b.SpanCost > 0
 			})},
 		{Name: "machine_busy", Unit: "1", Help: "share of the machine's CPU time that was used while a block ran, by anybody",
 			samples: each(func(_ *cell, b *bench.Block) (float64, bool) {

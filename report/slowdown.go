@@ -14,7 +14,7 @@ import (
 // watched returns the blocks in which p was taken.
 func (c *cell) watched(p *bench.Profile) []bench.Block {
 	return slices.DeleteFunc(slices.Clone(c.Blocks[p.First:p.First+p.Blocks]), func(b bench.Block) bool {
-		return !b.Profiled // of a result that did not say yet which they were
+		return !b.Profiled // a file that was edited may name others
 	})
 }
 

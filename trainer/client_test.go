@@ -208,8 +208,7 @@ func take(t *testing.T, ct *trainer.ClientTrainer) []update {
 func TestValues(t *testing.T) {
 	for _, transport := range host().Transports {
 		t.Run(transport.Name(), func(t *testing.T) {
-			i, ok := transport.(transports.InProcess)
-			inside := ok && i.InProcess()
+			inside := transports.StaysInside(transport)
 			ct := newTrainer(t, transport.Name(), "write", 2, inside)
 			for round := range 3 {
 				p := newPayload(t, float32(10*round))

@@ -54,7 +54,7 @@ func TestCause(t *testing.T) {
 				}
 			}
 		})
-		if i, ok := transport.(transports.InProcess); ok && i.InProcess() {
+		if transports.StaysInside(transport) {
 			continue
 		}
 		t.Run(transport.Name()+"/processes", func(t *testing.T) {

@@ -139,8 +139,20 @@ type Worker interface {
 // server's process. A driver gives such a one goroutines for workers.
 type InProcess interface{ InProcess() bool }
 
+// StaysInside reports whether t cannot leave the server's process.
+func StaysInside(t Transport) bool {
+	i, ok := t.(InProcess)
+	return ok && i.InProcess()
+}
+
 // A Spinner is a transport whose workers may burn a processor while they wait.
 type Spinner interface{ Spins(Settings) bool }
+
+// Spins reports whether the workers of t burn a processor while they wait.
+func Spins(t Transport, s Settings) bool {
+	spinner, ok := t.(Spinner)
+	return ok && spinner.Spins(s)
+}
 
 // A Pinger is a Worker that can exchange an empty request and an empty answer
 // with its server over the connection that it has: the least that a call costs,

@@ -19,10 +19,10 @@
 // the two to have the same shape: where one is far steadier than the other, 95 %
 // are 89 % (TestUnequalSpread). Counting is exact up to 30 blocks for a median and
 // 50 for a test, and a normal approximation beyond. A cell that ends once its
-// interval is narrow ends at a lucky moment more often than at an unlucky one, which
-// costs up to 3 of the 95 % (TestStopping). Where there are too few blocks for [Confidence], which takes
-// 6 for a median and 4 against 4 for a difference, the interval is the whole
-// range, and says how much less it holds with.
+// interval is narrow ends at a lucky moment more often than at an unlucky one,
+// which costs up to 3 of the 95 % (TestStopping). Where there are too few blocks
+// for [Confidence], which takes 6 for a median and 4 against 4 for a difference,
+// the interval is the whole range, and says how much less it holds with.
 //
 // A bootstrap over blocks, and within them, was tried and left out. With three
 // blocks, its 95 % intervals held in 80 % of simulated runs (see TestCoverage);

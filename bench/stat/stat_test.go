@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The tests of this package are the known answers that guard 19 asks for: textbook examples, published tables, and simulations whose outcome
-// is known.
+// The tests of this package are the known answers that guard 19 asks for:
+// textbook examples, published tables, and simulations whose outcome is known.
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-4*max(1, math.Abs(want)) }
 

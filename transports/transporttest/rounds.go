@@ -218,7 +218,7 @@ func testOrder(t *testing.T, tr transports.Transport) {
 // testKill: a worker that dies in the middle of writing ends the round, named,
 // and nothing is left of it.
 func testKill(t *testing.T, tr transports.Transport) {
-	if inside(tr) {
+	if transports.StaysInside(tr) {
 		t.Skip("no process to kill: the transport does not leave this one")
 	}
 	processes(t, func(t *testing.T, launcher trainer.Launcher) {

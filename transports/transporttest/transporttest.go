@@ -124,7 +124,7 @@ func launchers(t *testing.T, tr transports.Transport, f func(t *testing.T, l tra
 		f(t, l)
 		check(t, l.Close())
 	})
-	if inside(tr) || raceDetector {
+	if transports.StaysInside(tr) || raceDetector {
 		return
 	}
 	t.Run("workers=processes", func(t *testing.T) { processes(t, f) })
@@ -135,12 +135,6 @@ func processes(t *testing.T, f func(t *testing.T, l trainer.Launcher)) {
 	check(t, err)
 	f(t, l)
 	check(t, l.Close())
-}
-
-// inside reports whether tr refuses to leave the process.
-func inside(tr transports.Transport) bool {
-	i, ok := tr.(transports.InProcess)
-	return ok && i.InProcess()
 }
 
 // variant returns tr with its default settings.
