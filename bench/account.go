@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"ipcbench/phase"
@@ -35,6 +36,9 @@ func (s *session) account(r trainer.Report) error {
 		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)
 	}
 	rounds := byRound(samples, s.windows)
+	if err := sameSpans(rounds, s.windows); err != nil {
+		return err
+	}
 	b.Phases = map[string][]int64{}
 	for i, w := range s.windows {
 		b.Spans += int64(len(rounds[i]))
@@ -44,6 +48,46 @@ func (s *session) account(r trainer.Report) error {
 		if err := s.clients(rounds[i]); err != nil {
 			return fmt.Errorf("round %d: %w", w.round, err)
 		}
+	}
+	return s.wire()
+}
+
+// sameSpans checks that every timed round has as many spans of each phase as the
+// first one: rounds differ in nothing but how long they take. A request may or may
+// not have to queue.
+func sameSpans(rounds [][]phase.Sample, windows []window) error {
+	var want map[phase.Phase]int
+	for i, samples := range rounds {
+		got := map[phase.Phase]int{}
+		for _, sample := range samples {
+			if sample.Phase != phase.Queue {
+				got[sample.Phase]++
+			}
+		}
+		if want == nil {
+			want = got
+		}
+		if maps.Equal(got, want) {
+			continue
+		}
+		for _, p := range phase.Phases() {
+			if got[p] != want[p] {
+				return fmt.Errorf("round %d has %d spans of %s, round %d has %d: a call was repeated, or its end came too late to be counted",
+					windows[i].round, got[p], p, windows[0].round, want[p])
+			}
+		}
+	}
+	return nil
+}
+
+// wire checks that the tensors which moved as bytes were counted on their way. A
+// file is written once and read by every lane.
+func (s *session) wire() error {
+	counts := s.block.Counts()
+	moved, sent, received := counts[phase.BodyBytes], counts[phase.WireSent], counts[phase.WireReceived]
+	if received < moved || sent < moved && fileSystem(s.cell.Variant) == "" {
+		return fmt.Errorf("%d bytes of tensors moved, and only %d bytes were counted as sent and %d as received: the transport counts too late",
+			moved, sent, received)
 	}
 	return nil
 }
@@ -57,7 +101,8 @@ func process(t trainer.Totals) Process {
 }
 
 // byRound sorts samples to the timed rounds: by the round that they name, or,
-// where they name none, by when they began. The others are left out.
+// where they name none, by when they ended, as a wait may begin long before its
+// round. The others are left out.
 func byRound(samples []phase.Sample, windows []window) [][]phase.Sample {
 	rounds := make([][]phase.Sample, len(windows))
 	for _, sample := range samples {
@@ -66,11 +111,11 @@ func byRound(samples []phase.Sample, windows []window) [][]phase.Sample {
 		if sample.Round >= 0 {
 			i, found = slices.BinarySearchFunc(windows, int(sample.Round), func(w window, round int) int { return w.round - round })
 		} else {
-			i, found = slices.BinarySearchFunc(windows, sample.Start, func(w window, at int64) int {
+			i, found = slices.BinarySearchFunc(windows, sample.End, func(w window, at int64) int {
 				switch {
-				case w.end <= at:
+				case w.end < at:
 					return -1
-				case w.start > at:
+				case w.start >= at:
 					return 1
 				}
 				return 0

@@ -32,7 +32,7 @@ func host() trainer.Host {
 	ts := all.Transports()
 	for _, t := range ts {
 		if t.Name() == "pickle" {
-			ts = append(ts, liars(t)...)
+			ts = append(append(ts, liars(t)...), late{t})
 		}
 	}
 	return trainer.Host{Transports: ts, Funcs: bench.Funcs()}

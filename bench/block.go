@@ -180,7 +180,7 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 			}
 			continue
 		}
-		if err := s.enter(ctx, trainer.Timed); err != nil {
+		if err := s.enter(ctx, trainer.Timed, round); err != nil {
 			return err
 		}
 		w, err := s.hashed(ctx, round, true)
@@ -193,7 +193,7 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 			s.onRound()
 		}
 	}
-	if err := s.enter(ctx, trainer.Outside); err != nil {
+	if err := s.enter(ctx, trainer.Outside, round+1); err != nil {
 		return err
 	}
 	if now, err := usage.ReadSystem(); err == nil && systemErr == nil {
@@ -237,8 +237,9 @@ func (s *session) samples() int {
 	return max(s.plan.Samples, 2*(fewest+1)*s.cell.Clients*perClient)
 }
 
-// enter moves all processes to another window, unless they are there.
-func (s *session) enter(ctx context.Context, w trainer.Window) error {
+// enter moves all processes to another window, unless they are there. round is the
+// next one.
+func (s *session) enter(ctx context.Context, w trainer.Window, round int) error {
 	if s.open == w {
 		return nil
 	}
@@ -246,20 +247,12 @@ func (s *session) enter(ctx context.Context, w trainer.Window) error {
 	if s.pool == nil {
 		return nil // the next round's pool begins in it
 	}
-	return s.pool.Enter(ctx, w)
-}
-
-// enterServer is enter for the server alone, between timed rounds.
-func (s *session) enterServer(w trainer.Window) error {
-	if s.pool == nil {
-		return nil
-	}
-	return s.pool.EnterServer(w)
+	return s.pool.Enter(ctx, w, round)
 }
 
 // cold runs the first round, whose costs are its own.
 func (s *session) cold(ctx context.Context) error {
-	if err := s.enter(ctx, trainer.Cold); err != nil {
+	if err := s.enter(ctx, trainer.Cold, 0); err != nil {
 		return err
 	}
 	w, err := s.round(ctx, 0, false, nil)
@@ -267,7 +260,7 @@ func (s *session) cold(ctx context.Context) error {
 		return err
 	}
 	s.block.Cold.Round = w.end - w.start
-	if err := s.enter(ctx, trainer.Outside); err != nil {
+	if err := s.enter(ctx, trainer.Outside, 1); err != nil {
 		return err
 	}
 	return s.check(0)
@@ -275,8 +268,8 @@ func (s *session) cold(ctx context.Context) error {
 
 // hashed runs a round whose model's hash is compared with the chain afterwards.
 func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error) {
-	if timed {
-		if err := s.enterServer(trainer.Timed); err != nil {
+	if timed && s.pool != nil {
+		if err := s.pool.Resume(); err != nil {
 			return window{}, err
 		}
 	}
@@ -284,27 +277,27 @@ func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error)
 	if err != nil {
 		return w, err
 	}
-	if timed {
-		if err := s.leave(ctx); err != nil {
+	if timed && s.pool != nil {
+		if err := s.leave(ctx, n+1); err != nil {
 			return window{}, err
 		}
 	}
 	return w, s.check(n)
 }
 
-// leave ends the window of a timed round: what the server does until the next one
-// is no part of either. Workers are idle meanwhile, unless they wait by spinning,
-// which would be counted.
-func (s *session) leave(ctx context.Context) error {
+// leave ends a timed round: what the server does until the next one is no part of
+// either. Workers are idle meanwhile, unless they wait by spinning, which would be
+// counted.
+func (s *session) leave(ctx context.Context, next int) error {
 	if v := s.cell.Variant; transports.Spins(v.Transport, v.Settings) && s.profiling == nil {
-		return s.enter(ctx, trainer.Outside)
+		return s.enter(ctx, trainer.Outside, next)
 	}
-	return s.enterServer(trainer.Outside)
+	return s.pool.Pause()
 }
 
 // proved runs a round in which every element of every update is checked.
 func (s *session) proved(ctx context.Context, n int) error {
-	if err := s.enter(ctx, trainer.Outside); err != nil {
+	if err := s.enter(ctx, trainer.Outside, n); err != nil {
 		return err
 	}
 	current := s.model

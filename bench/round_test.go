@@ -74,7 +74,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 		err = next() // warm
 	}
 	if err == nil && s.profiling != nil {
-		err = s.enter(ctx, trainer.Timed)
+		err = s.enter(ctx, trainer.Timed, n)
 	}
 	b.SetBytes(int64(2 * cell.Model.Layout.Payload() * cell.Clients))
 	for err == nil && b.Loop() {
@@ -82,7 +82,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	}
 	b.StopTimer()
 	if err == nil {
-		err = s.enter(ctx, trainer.Outside)
+		err = s.enter(ctx, trainer.Outside, n)
 	}
 	outside := s.pool.Recorder().Outside()
 	if err == nil {

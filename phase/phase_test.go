@@ -3,6 +3,7 @@ package phase
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -64,26 +65,29 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// TestForget: what was recorded before stays, and losses stay on record.
-func TestForget(t *testing.T) {
+// TestRounds: samples are kept by the round that they name, however late they
+// come, and what is not of interest takes no room.
+func TestRounds(t *testing.T) {
 	r := NewRecorder(4)
-	record := func(n int) {
-		for range n {
+	record := func(rounds ...int) {
+		for _, n := range rounds {
 			r.Begin(Fold, Whole(n)).End()
 		}
 	}
-	record(1)
-	kept := r.Len()
-	record(9) // more than there is room for, and of no interest
-	r.Forget(kept)
-	record(2)
-	if samples, lost := r.Drain(); len(samples) != 3 || lost != 0 || samples[0].Round != 1 || samples[1].Round != 2 {
-		t.Errorf("got %+v, %d lost", samples, lost)
+	record(0, -1)
+	r.Until(1)
+	record(1, 2, 3, 4, -1)
+	r.From(5)
+	record(4, 5)
+	r.Until(6)
+	record(6, -1, 5) // the last one belongs to a round that is over
+	samples, lost := r.Drain()
+	var got []int32
+	for _, s := range samples {
+		got = append(got, s.Round)
 	}
-	record(6)
-	r.Forget(r.Len())
-	if _, lost := r.Drain(); lost != 2 {
-		t.Errorf("%d lost, want the 2 that had no room", lost)
+	if want := []int32{0, -1, 5, 5}; !slices.Equal(got, want) || lost != 0 {
+		t.Errorf("got rounds %d and %d lost, want %d and none", got, lost, want)
 	}
 }
 

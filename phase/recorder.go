@@ -1,6 +1,7 @@
 package phase
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -13,6 +14,8 @@ type Recorder struct {
 	samples []Sample
 	next    atomic.Int64 // slots claimed, may exceed len(samples)
 
+	from, until atomic.Int64 // the rounds whose samples are kept, until excluded; all of them at first
+
 	profiling *profiling // nil unless goroutines are labelled; set before anybody records
 
 	mu       sync.Mutex // guards counters, which are looked up while setting up
@@ -22,6 +25,7 @@ type Recorder struct {
 // NewRecorder returns a recorder with room for n samples, its memory touched.
 func NewRecorder(n int) *Recorder {
 	r := &Recorder{samples: make([]Sample, n), counters: map[string]*Counter{}}
+	r.From(0)
 	for i := range r.samples {
 		r.samples[i].Phase = None // the first touch of a page belongs to set-up
 	}
@@ -78,12 +82,20 @@ func (s Span) EndAs(id ID) {
 
 // Add records a sample that was timed by other means.
 func (r *Recorder) Add(s Sample) {
-	if r == nil {
+	if r == nil || !r.keeps(int64(s.Round)) {
 		return
 	}
 	if i := r.next.Add(1) - 1; i < int64(len(r.samples)) {
 		r.samples[i] = s
 	}
+}
+
+func (r *Recorder) keeps(round int64) bool {
+	until := r.until.Load()
+	if round < 0 {
+		return until == math.MaxInt64
+	}
+	return round < until && round >= r.from.Load()
 }
 
 // Drain returns a copy of all samples and how many were lost, and empties r.
@@ -99,14 +111,20 @@ func (r *Recorder) Drain() (samples []Sample, lost int) {
 	return samples, lost
 }
 
-// Forget drops all samples but the first n, unless some were lost already: then
-// that stays on record. The caller makes sure that nobody is recording.
-func (r *Recorder) Forget(n int) {
-	if r == nil {
-		return
+// From keeps the samples of the rounds from round on, and those of no round.
+func (r *Recorder) From(round int) {
+	if r != nil {
+		r.from.Store(int64(round))
+		r.until.Store(math.MaxInt64)
 	}
-	if next := r.next.Load(); int64(n) < next && n < len(r.samples) {
-		r.next.Store(int64(n))
+}
+
+// Until drops the samples of the rounds from round on, and those of no round, as
+// they come: what is not of interest takes no room. A sample of an earlier round
+// is kept, however late it comes.
+func (r *Recorder) Until(round int) {
+	if r != nil {
+		r.until.Store(int64(round))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -58,7 +59,10 @@ type ping struct{}
 // makes no calls.
 type pinged struct{ Samples []int64 }
 
-type mark struct{ Window Window }
+type mark struct {
+	Window Window
+	Round  int // the first one that is of the window
+}
 
 type marked struct {
 	Full bool // the recorder may have no room for many more rounds
@@ -131,15 +135,17 @@ func (c *control) receive() (message, error) {
 	return m, nil
 }
 
-// meter sums usage and counters of one process by window.
+// meter sums usage and counters of one process by window. Any goroutine may call
+// it: a worker that is told of a mark may be at its end.
 type meter struct {
 	rec     *phase.Recorder
 	capture *capture.Capture // nil unless the process is profiled
-	usage   map[Window]usage.Usage
-	counts  map[Window]map[string]int64
 
-	window     Window
-	kept       int // samples of timed rounds so far
+	mu         sync.Mutex                  // guards all that follows
+	usage      map[Window]usage.Usage      // so far
+	counts     map[Window]map[string]int64 // so far
+	window     Window                      // that is open
+	paused     bool                        // its usage is not
 	sinceUsage usage.Usage
 	sinceCount map[string]int64
 	memory     usage.Memory // when the process was last outside of all windows
@@ -157,8 +163,27 @@ func (m *meter) begin(w Window) {
 	m.sinceUsage = usage.Usage{Queue: &usage.Queue{}, IO: &usage.IO{}}
 }
 
-// enter ends the window that is open and begins w.
-func (m *meter) enter(w Window) error {
+// mark moves the process to window w, of which round is the first round, and takes
+// profiles while w is Timed.
+func (m *meter) mark(w Window, round int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w != Timed {
+		if err := m.capture.Stop(); err != nil {
+			return err
+		}
+	}
+	if err := m.enter(w, round); err != nil {
+		return err
+	}
+	if w == Timed {
+		return m.capture.Start()
+	}
+	return nil
+}
+
+// enter ends the window that is open and begins w. m.mu is held.
+func (m *meter) enter(w Window, round int) error {
 	if w == m.window {
 		return nil
 	}
@@ -168,7 +193,9 @@ func (m *meter) enter(w Window) error {
 	}
 	counts := m.rec.Counts()
 	if m.window != Outside {
-		m.usage[m.window] = m.usage[m.window].Add(now.Since(m.sinceUsage))
+		if !m.paused {
+			m.usage[m.window] = m.usage[m.window].Add(now.Since(m.sinceUsage))
+		}
 		sum := m.counts[m.window]
 		if sum == nil {
 			sum = map[string]int64{}
@@ -180,25 +207,48 @@ func (m *meter) enter(w Window) error {
 			}
 		}
 	}
-	switch { // only what is recorded in timed rounds is of interest, and takes room
-	case w == Timed:
-		m.rec.Forget(m.kept)
-	case m.window == Timed:
-		m.kept = m.rec.Len()
+	if w == Timed { // only what is recorded of timed rounds is of interest, and takes room
+		m.rec.From(round)
+	} else {
+		m.rec.Until(round)
 	}
-	m.window, m.sinceUsage, m.sinceCount = w, now, counts
+	m.window, m.paused, m.sinceUsage, m.sinceCount = w, false, now, counts
+	return nil
+}
+
+// pause leaves what the process spends out of the window that is open, until it is
+// called with false. What it counts stays in: the last bytes of a round may come
+// after its end.
+func (m *meter) pause(paused bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.window == Outside || m.paused == paused {
+		return nil
+	}
+	now, err := usage.Read()
+	if err != nil {
+		return err
+	}
+	if paused {
+		m.usage[m.window] = m.usage[m.window].Add(now.Since(m.sinceUsage))
+	}
+	m.paused, m.sinceUsage = paused, now
 	return nil
 }
 
 // survey reads what the process has resident, while it has it: at the end of a
 // session the shared memory is gone. It is no part of any window.
 func (m *meter) survey() (err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.memory, err = usage.ReadMemory()
 	return err
 }
 
 func (m *meter) totals() (Totals, error) {
-	err := m.mark(Outside)
+	err := m.mark(Outside, math.MaxInt)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	memory := m.memory
 	var memErr error
 	if now, e := usage.ReadMemory(); e != nil {

@@ -147,7 +147,7 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	p.updates = make(chan Update, cfg.Workers*cfg.Depth)
 	p.meter.capture, err = cfg.Profiling.server().start(p.rec, phase.ServerProcess)
 	if err == nil {
-		err = p.meter.mark(cfg.Window)
+		err = p.meter.mark(cfg.Window, 0)
 	}
 	if err == nil {
 		err = p.start(ctx, began)
@@ -293,16 +293,21 @@ func (p *Pool) await(ctx context.Context, w *poolProcess, ch <-chan struct{}) er
 }
 
 // Enter ends the window that is open and begins w, in all processes. It is
-// called between rounds.
-func (p *Pool) Enter(ctx context.Context, w Window) error {
+// called between rounds; round is the next one. Neither end is in the middle of
+// anything then: what belongs to the rounds before is recorded and counted, and
+// the workers have asked for the job that follows, where they do ask.
+func (p *Pool) Enter(ctx context.Context, w Window, round int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, markTimeout, fmt.Errorf("no answer to a mark after %v", markTimeout))
 	defer cancel()
 	p.endOutside()
-	if err := p.meter.mark(Outside); err != nil { // the server's window is the inner one: it pays for no worker's answer
+	if err := p.settle(ctx); err != nil {
+		return fmt.Errorf("trainer: %w", err)
+	}
+	if err := p.meter.mark(Outside, round); err != nil { // the server's window is the inner one: it pays for no worker's answer
 		return err
 	}
 	for _, proc := range p.procs {
-		if err := proc.control.send(message{Mark: &mark{Window: w}}); err != nil {
+		if err := proc.control.send(message{Mark: &mark{Window: w, Round: round}}); err != nil {
 			return fmt.Errorf("trainer: worker %d: %w", proc.n, err)
 		}
 	}
@@ -314,20 +319,33 @@ func (p *Pool) Enter(ctx context.Context, w Window) error {
 	if w == Outside {
 		return p.meter.survey()
 	}
-	return p.meter.mark(w)
+	return p.meter.mark(w, round)
 }
 
-// EnterServer is Enter for the server's process alone, so that what the server
-// does between two rounds of a window is not taken for a part of them. The
-// workers' goes on: they are to be idle then.
-func (p *Pool) EnterServer(w Window) error {
-	if w == Outside && p.meter.window != w {
-		p.outside = p.rec.Outside() // a profile goes on, and leaves this out
+// settle waits until every lane's worker has asked for its next job.
+func (p *Pool) settle(ctx context.Context) error {
+	s, asks := p.server.(transports.Settler)
+	if !asks {
+		return nil
 	}
-	err := p.meter.enter(w)
-	if w != Outside {
-		p.endOutside()
-	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.failed, func() { cancel(context.Cause(p.failed)) })()
+	return s.Settle(ctx)
+}
+
+// Pause leaves what the server spends from here to Resume out of the window that
+// is open, so that its work between two rounds is not taken for a part of them.
+// The workers' window goes on: they are to be idle then.
+func (p *Pool) Pause() error {
+	p.outside = p.rec.Outside() // a profile goes on, and leaves this out
+	return p.meter.pause(true)
+}
+
+// Resume ends a Pause.
+func (p *Pool) Resume() error {
+	err := p.meter.pause(false)
+	p.endOutside()
 	return err
 }
 

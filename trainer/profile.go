@@ -45,20 +45,3 @@ func (p *Profiling) worker(w Process) *Profiling {
 
 // WorkerName returns the name of worker process n in profiles.
 func WorkerName(n int) string { return fmt.Sprintf("worker-%d", n) }
-
-// mark moves the process to window w: it is entered, and profiles are taken while
-// it is Timed.
-func (m *meter) mark(w Window) error {
-	if w != Timed {
-		if err := m.capture.Stop(); err != nil {
-			return err
-		}
-	}
-	if err := m.enter(w); err != nil {
-		return err
-	}
-	if w == Timed {
-		return m.capture.Start()
-	}
-	return nil
-}

@@ -55,9 +55,9 @@ func profiled(t *testing.T, h trainer.Host, l trainer.Launcher, variant, config 
 		for n := range 5 {
 			switch n {
 			case 1:
-				err = pool.Enter(t.Context(), trainer.Timed)
+				err = pool.Enter(t.Context(), trainer.Timed, n)
 			case 4:
-				err = pool.Enter(t.Context(), trainer.Outside)
+				err = pool.Enter(t.Context(), trainer.Outside, n)
 			}
 			if err != nil {
 				return err

@@ -98,7 +98,7 @@ func (h Host) serve(conn net.Conn) error {
 	listening := make(chan struct{})
 	go func() {
 		defer close(listening)
-		cancel(w.obey(c))
+		w.obey(ctx, cancel, c)
 	}()
 	defer func() {
 		conn.Close()
@@ -151,6 +151,7 @@ type process struct {
 	transport transports.Transport
 	fn        Func
 	meter     *meter
+	busy      *busy
 	stop      atomic.Int64  // worker functions of the rounds below end early
 	quiet     chan struct{} // closed when all workers are connected
 }
@@ -208,7 +209,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		}
 	}
 	return &process{
-		a: a, transport: h.Transports[i], fn: fn, meter: meter, quiet: make(chan struct{}),
+		a: a, transport: h.Transports[i], fn: fn, meter: meter, busy: newBusy(), quiet: make(chan struct{}),
 		o: transports.Options{
 			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Dir: a.Dir, Settings: a.Settings, Rec: rec,
@@ -228,32 +229,84 @@ func sameOrNew(down *tensor.Layout, downSpecs, upSpecs []tensor.Spec) (*tensor.L
 	return tensor.NewLayout(upSpecs)
 }
 
-// obey carries out the pool's messages until the control socket closes.
-func (w *process) obey(c *control) error {
+// obey carries out the pool's messages until the control socket closes, and
+// cancels ctx then.
+func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *control) {
+	var marks sync.WaitGroup
+	defer marks.Wait()
 	for {
 		m, err := c.receive()
 		if err != nil {
-			return fmt.Errorf("the server is gone: %w", err)
+			cancel(fmt.Errorf("the server is gone: %w", err))
+			return
 		}
 		switch {
 		case m.Mark != nil:
-			answer := message{Marked: &marked{Full: w.o.Rec.Full(halfFull)}}
-			err := w.meter.mark(m.Mark.Window)
-			if err == nil && m.Mark.Window == Outside {
-				err = w.meter.survey()
-			}
-			if err != nil {
-				answer = message{Failure: &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}}
-			}
-			if err := errors.Join(err, c.send(answer)); err != nil {
-				return err
-			}
+			marks.Go(func() {
+				if err := w.mark(ctx, c, *m.Mark); err != nil {
+					cancel(err)
+				}
+			})
 		case m.Stop != nil:
 			w.stop.Store(int64(m.Stop.Below))
 		case m.Ping != nil:
 			close(w.quiet)
 		}
 	}
+}
+
+// mark moves the process to the window that m names as soon as no lane is in the
+// middle of a job: the pool has the update before the lane has recorded its end.
+func (w *process) mark(ctx context.Context, c *control, m mark) error {
+	if err := w.busy.await(ctx); err != nil {
+		return err
+	}
+	err := w.meter.mark(m.Window, m.Round)
+	if err == nil && m.Window == Outside {
+		err = w.meter.survey()
+	}
+	answer := message{Marked: &marked{Full: w.o.Rec.Full(halfFull)}}
+	if err != nil {
+		answer = message{Failure: &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}}
+	}
+	return errors.Join(err, c.send(answer))
+}
+
+// busy counts the lanes that are in the middle of a job, from the end of Receive
+// to the end of Submit.
+type busy struct {
+	mu    sync.Mutex
+	lanes int // guarded by mu
+	none  *sync.Cond
+}
+
+func newBusy() *busy {
+	b := &busy{}
+	b.none = sync.NewCond(&b.mu)
+	return b
+}
+
+func (b *busy) add(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lanes += n; b.lanes == 0 {
+		b.none.Broadcast()
+	}
+}
+
+// await waits until no lane is busy.
+func (b *busy) await(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { // not between the look at ctx and the wait
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.none.Broadcast()
+	})()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.lanes > 0 && ctx.Err() == nil {
+		b.none.Wait()
+	}
+	return context.Cause(ctx)
 }
 
 // unmeasured is how many empty calls come before those that count: the first
@@ -341,11 +394,10 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 // run is one lane: receive, train, submit, until the server shuts down. If the
 // worker function fails, it returns the update that was not submitted.
 func (w *process) run(ctx context.Context, l lane) (inHand *tensor.Package, err error) {
-	rec := w.o.Rec
 	call := &Call{stop: &w.stop}
 	for {
 		id := phase.ID{Lane: l.n, Round: -1, Client: -1}
-		receive := rec.Begin(phase.Receive, id)
+		receive := w.o.Rec.Begin(phase.Receive, id)
 		job, model, err := l.end.Receive(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil, nil
@@ -354,28 +406,36 @@ func (w *process) run(ctx context.Context, l lane) (inHand *tensor.Package, err 
 			return nil, &laneError{l.n, -1, -1, err}
 		}
 		id.Round, id.Client = job.Round, job.Client
+		call.Job, call.Model = job, model
+		w.busy.add(1)
 		receive.EndAs(id)
-
-		reserve := rec.Begin(phase.Lend, id)
-		update, err := l.end.Reserve()
-		reserve.End()
+		inHand, err := w.turn(ctx, l, call, id)
+		w.busy.add(-1)
 		if err != nil {
-			return nil, &laneError{l.n, job.Round, job.Client, err}
-		}
-
-		call.Job, call.Model, call.Update = job, model, update
-		train := rec.Begin(phase.Train, id)
-		err = l.train(call)
-		train.End()
-		if err != nil {
-			return update, &laneError{l.n, job.Round, job.Client, fmt.Errorf("worker function %s: %w", w.a.Func, err)}
-		}
-
-		submit := rec.Begin(phase.Submit, id)
-		err = l.end.Submit(ctx, update)
-		submit.End()
-		if err != nil {
-			return nil, &laneError{l.n, job.Round, job.Client, err}
+			return inHand, &laneError{l.n, job.Round, job.Client, err}
 		}
 	}
+}
+
+// turn does the job that l has received. If the worker function fails, it returns
+// the update that was not submitted.
+func (w *process) turn(ctx context.Context, l lane, call *Call, id phase.ID) (inHand *tensor.Package, err error) {
+	rec := w.o.Rec
+	reserve := rec.Begin(phase.Lend, id)
+	call.Update, err = l.end.Reserve()
+	reserve.End()
+	if err != nil {
+		return nil, err
+	}
+
+	train := rec.Begin(phase.Train, id)
+	err = l.train(call)
+	train.End()
+	if err != nil {
+		return call.Update, fmt.Errorf("worker function %s: %w", w.a.Func, err)
+	}
+
+	submit := rec.Begin(phase.Submit, id)
+	defer submit.End()
+	return nil, l.end.Submit(ctx, call.Update)
 }

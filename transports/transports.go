@@ -154,6 +154,13 @@ func Spins(t Transport, s Settings) bool {
 	return ok && spinner.Spins(s)
 }
 
+// A Settler is a Server whose workers ask for their jobs. Settle waits until every
+// lane's worker has: then everything of the jobs before is over, and at both ends
+// counted. It is called while no job is out.
+type Settler interface {
+	Settle(ctx context.Context) error
+}
+
 // A Pinger is a Worker that can exchange an empty request and an empty answer
 // with its server over the connection that it has: the least that a call costs,
 // and the floor of transports that make calls. It may be called whenever Receive

@@ -139,9 +139,12 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Write counts the bytes before they go: the peer may have them, and move on to the
+// next window, before the write returns.
 func (c *conn) Write(b []byte) (int, error) {
+	c.wire.sent.Add(len(b))
 	n, err := c.Conn.Write(b)
-	c.wire.sent.Add(n)
+	c.wire.sent.Add(n - len(b)) // none, unless it failed
 	return n, err
 }
 

@@ -203,6 +203,16 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	return s.lanes[n].mail.Collect(ctx)
 }
 
+// Settle implements transports.Settler.
+func (s *server) Settle(ctx context.Context) error {
+	for i, l := range s.lanes {
+		if err := l.mail.Settle(ctx); err != nil {
+			return fmt.Errorf("lane %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
 // Shutdown implements transports.Server.
 func (s *server) Shutdown(ctx context.Context) error {
 	var err error

@@ -27,8 +27,8 @@ type client struct {
 
 	rec            *phase.Recorder
 	sent, received *phase.Counter
-	id             phase.ID     // of the work that requests belong to
-	parked         phase.Sample // the last wait for a job, which says whose it was when it is over
+	id             phase.ID        // of the work that requests belong to
+	parked         [2]phase.Sample // sending the last request for a job and waiting for it: whose they are is known then
 
 	conn     net.Conn // nil before the first request, and between requests if fresh
 	closed   bool
@@ -158,8 +158,11 @@ func (c *client) exchange(q request, take func(*http.Response) error) error {
 
 // send writes head and body in one go.
 func (c *client) send(q request) error {
-	span := c.rec.Begin(phase.Send, c.id)
-	defer span.End()
+	mark, start := c.rec.Mark(phase.Send), phase.Now()
+	defer func() {
+		mark.End()
+		c.record(q, phase.Sample{Phase: phase.Send, Start: start, End: phase.Now()})
+	}()
 	length := 0
 	c.all = append(c.all[:0], nil)
 	for _, b := range q.body {
@@ -195,8 +198,10 @@ func (c *client) send(q request) error {
 	c.all[0] = c.head
 	_ = c.conn.SetWriteDeadline(c.patience.until(int64(length))) // if it fails, so does the write
 	c.out = net.Buffers(c.all)
+	length += len(c.head)
+	c.sent.Add(length) // before the peer has it, and moves on
 	n, err := c.out.WriteTo(c.conn)
-	c.sent.Add(int(n))
+	c.sent.Add(int(n) - length)
 	return err
 }
 
@@ -218,11 +223,7 @@ func (c *client) await(q request, patient bool) (*http.Response, error) {
 	}
 	c.headLeft = maxHeader + readBuffer
 	_, err := c.in.Peek(1)
-	if q.parks {
-		c.parked = phase.Sample{Phase: phase.Wait, Start: start, End: phase.Now()}
-	} else {
-		c.rec.Add(c.of(phase.Sample{Phase: phase.Wait, Start: start, End: phase.Now()}))
-	}
+	c.record(q, phase.Sample{Phase: phase.Wait, Start: start, End: phase.Now()})
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -241,10 +242,22 @@ func (c *client) await(q request, patient bool) (*http.Response, error) {
 	return answer, nil
 }
 
-// of returns s as a sample of the work that requests belong to now.
-func (c *client) of(s phase.Sample) phase.Sample {
+// record adds s to the work that requests belong to. That of a request for a job
+// belongs to the job that answers it.
+func (c *client) record(q request, s phase.Sample) {
+	switch {
+	case !q.parks:
+		c.add(s)
+	case s.Phase == phase.Send:
+		c.parked[0] = s
+	default:
+		c.parked[1] = s
+	}
+}
+
+func (c *client) add(s phase.Sample) {
 	s.Lane, s.Round, s.Client = int16(c.id.Lane), int32(c.id.Round), int32(c.id.Client)
-	return s
+	c.rec.Add(s)
 }
 
 // refusal returns the error that an answer is.

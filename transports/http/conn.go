@@ -100,9 +100,12 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Write counts the bytes before they go: the peer may have them, and move on to the
+// next window, before the write returns.
 func (c *conn) Write(b []byte) (int, error) {
+	c.l.sent.Add(len(b))
 	n, err := c.Conn.Write(b)
-	c.l.sent.Add(n)
+	c.l.sent.Add(n - len(b)) // none, unless it failed
 	return n, err
 }
 

@@ -225,6 +225,16 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	return p, nil
 }
 
+// Settle implements transports.Settler.
+func (s *server) Settle(ctx context.Context) error {
+	for i, l := range s.lanes {
+		if err := l.mail.Settle(ctx); err != nil {
+			return fmt.Errorf("http: lane %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
 // Shutdown answers every worker's next request for a job with the end of the
 // session, and waits until each has heard it or is gone.
 func (s *server) Shutdown(ctx context.Context) (err error) {

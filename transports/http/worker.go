@@ -178,7 +178,9 @@ func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, 
 // there and the rest from the server's store.
 func (w *worker) take(ctx context.Context, a jobAnswer) (model *tensor.Package, err error) {
 	w.client.id.Round, w.client.id.Client = a.Round, a.Client
-	w.o.Rec.Add(w.client.of(w.client.parked))
+	for _, s := range w.client.parked {
+		w.client.add(s)
+	}
 	w.job = transports.Job{Round: a.Round, Client: a.Client, Weight: a.Weight, Device: a.Device, Config: a.Config, Timed: a.Timed}
 	if a.Drain && w.fetch.cache != nil {
 		w.fetch.cache.drain()

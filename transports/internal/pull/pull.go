@@ -28,6 +28,7 @@ type Lane struct {
 	once    sync.Once
 
 	mu         sync.Mutex
+	changed    sync.Cond      // of mu: parked or shut became true
 	parked     bool           // guarded by mu: a request is waiting in Take
 	dispatched bool           // guarded by mu: a job is out whose update was not collected
 	taken      bool           // guarded by mu: a request took that job
@@ -44,11 +45,13 @@ type Update struct {
 
 // NewLane returns an empty mailbox.
 func NewLane() *Lane {
-	return &Lane{
+	l := &Lane{
 		jobs:    make(chan transports.Job, 1),
 		updates: make(chan Update, 1),
 		closed:  make(chan struct{}),
 	}
+	l.changed.L = &l.mu
+	return l
 }
 
 // Dispatch puts a job in; the server calls it.
@@ -80,6 +83,7 @@ func (l *Lane) Take(ctx context.Context) (transports.Job, error) {
 		return transports.Job{}, ErrBusy
 	}
 	l.parked = true
+	l.changed.Broadcast()
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
@@ -97,6 +101,24 @@ func (l *Lane) Take(ctx context.Context) (transports.Job, error) {
 	case <-ctx.Done():
 		return transports.Job{}, context.Cause(ctx)
 	}
+}
+
+// Settle waits until a request waits in Take, or the lane is closed.
+func (l *Lane) Settle(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { // not between the look at ctx and the wait
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.changed.Broadcast()
+	})()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.parked && !l.shut {
+		if ctx.Err() != nil {
+			return fmt.Errorf("its worker has not asked for a job: %w", context.Cause(ctx))
+		}
+		l.changed.Wait()
+	}
+	return nil
 }
 
 // Again returns the job that a request took and whose update has not arrived.
@@ -163,6 +185,7 @@ func (l *Lane) Close() {
 	l.once.Do(func() {
 		l.mu.Lock()
 		l.shut = true
+		l.changed.Broadcast()
 		l.mu.Unlock()
 		close(l.closed)
 		select {

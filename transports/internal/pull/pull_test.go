@@ -151,3 +151,46 @@ func TestBusy(t *testing.T) {
 		l.Close()
 	})
 }
+
+// TestSettle: a lane has settled when its worker's request waits, or when it is
+// closed; the end of the context is an error that says what was missing.
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLane()
+		settled := make(chan error, 1)
+		settle := func(ctx context.Context) { go func() { settled <- l.Settle(ctx) }() }
+		pending := func() bool { synctest.Wait(); return len(settled) == 0 }
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		settle(ctx)
+		if !pending() {
+			t.Fatal("settled without a request")
+		}
+		why := errors.New("patience is over")
+		cancel(why)
+		if err := <-settled; !errors.Is(err, why) {
+			t.Errorf("got %v, want the cause of the context's end", err)
+		}
+
+		settle(t.Context())
+		if !pending() {
+			t.Fatal("settled without a request")
+		}
+		go l.Take(t.Context())
+		if err := <-settled; err != nil {
+			t.Errorf("a request waits, and Settle says %v", err)
+		}
+		if err := l.Dispatch(t.Context(), transports.Job{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		settle(t.Context())
+		if !pending() {
+			t.Fatal("settled while the lane works on its job")
+		}
+		l.Close()
+		if err := <-settled; err != nil {
+			t.Errorf("the lane is closed, and Settle says %v", err)
+		}
+	})
+}
