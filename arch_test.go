@@ -24,6 +24,7 @@ var layers = map[string][]string{
 	"tensor":                   {},
 	"tensor/models":            {"tensor"},
 	"futex":                    {},
+	"internal/skip":            {},
 	"scratch":                  {},
 	"phase":                    {},
 	"phase/usage":              {},

@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/skip"
 )
 
 // TestGenerated: the committed code is what federation.proto says.
 func TestGenerated(t *testing.T) {
 	version, err := exec.Command("protoc", "--version").Output()
 	if err != nil || !strings.HasPrefix(string(version), "libprotoc 3.21.") {
-		t.Skipf("skipped: no protoc 3.21 (Debian: protobuf-compiler): %s %v", version, err)
+		skip.Missing(t, "protoc 3.21 (Debian: protobuf-compiler): %s %v", version, err)
 	}
 	dir := t.TempDir()
 	if out, err := exec.Command("./generate.sh", dir).CombinedOutput(); err != nil {

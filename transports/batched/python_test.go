@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ipcbench/internal/skip"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -56,19 +57,19 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// pythonWithGRPC returns a Python that has grpcio, and skips the test if there is
+// pythonWithGRPC returns a Python that has grpcio, and ends the test if there is
 // none, or no protoc.
 func pythonWithGRPC(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("protoc"); err != nil {
-		t.Skip("skipped: protoc is not installed (Debian: protobuf-compiler)")
+		skip.Missing(t, "protoc (Debian: protobuf-compiler)")
 	}
 	for _, python := range []string{"/usr/bin/python3", "python3"} {
 		if exec.Command(python, "-c", "import grpc, google.protobuf").Run() == nil {
 			return python
 		}
 	}
-	t.Skip("skipped: no Python with grpcio (Debian: python3-grpcio, python3-protobuf)")
+	skip.Missing(t, "a Python with grpcio (Debian: python3-grpcio, python3-protobuf)")
 	return ""
 }
 

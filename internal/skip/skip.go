@@ -1,0 +1,28 @@
+// Package skip is how a test says that it cannot run here, in two words that
+// `make check` tells apart: a tool that is missing can be installed, so where CI is
+// set that is a failure; what the kernel refuses is skipped and counted.
+package skip
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// Missing ends t, which needs a tool that is not installed: the text says which,
+// and how to get it. Where the environment variable CI is set, t has failed.
+func Missing(t testing.TB, format string, args ...any) {
+	t.Helper()
+	text := "not installed: " + fmt.Sprintf(format, args...)
+	if os.Getenv("CI") != "" {
+		t.Fatal(text + " (CI is set, so nothing may be missing: see .ci/install)")
+	}
+	t.Skip(text)
+}
+
+// Refused ends t, which needs what this kernel, or this user's rights, do not
+// give: "namespaces: operation not permitted".
+func Refused(t testing.TB, format string, args ...any) {
+	t.Helper()
+	t.Skip("the kernel refuses " + fmt.Sprintf(format, args...))
+}
