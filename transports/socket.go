@@ -1,6 +1,38 @@
 package transports
 
-import "net"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+)
+
+// Dial connects to a socket. If several hundred workers do so at once, the queue of
+// a Unix socket may be full (net.core.somaxconn): connect(2) does not wait for room
+// as it does with TCP, it fails with EAGAIN. So Dial tries again, ever more rarely,
+// until ctx ends.
+func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	var full error
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		c, err := d.DialContext(ctx, network, address)
+		if err != nil && full != nil && ctx.Err() != nil {
+			return nil, fmt.Errorf("%w: the queue of the socket was full: %w", err, full)
+		}
+		if !errors.Is(err, syscall.EAGAIN) {
+			return c, err
+		}
+		full = err
+		again := time.NewTimer(wait)
+		select {
+		case <-again.C:
+		case <-ctx.Done(): // the next attempt says so
+			again.Stop()
+		}
+	}
+}
 
 // SocketBuffer is how many bytes may be on their way in a Unix socket. With it,
 // a writer runs ahead of its reader and both work at the same time, where the

@@ -69,8 +69,7 @@ func (w *wire) dial(ctx context.Context, a address) (net.Conn, error) {
 	if err := checkAddress(a); err != nil {
 		return nil, err
 	}
-	var d net.Dialer
-	c, err := d.DialContext(ctx, a.network, a.at)
+	c, err := transports.Dial(ctx, a.network, a.at)
 	if err != nil {
 		return nil, err
 	}

@@ -50,8 +50,7 @@ func dialAddr(ctx context.Context, addr string) (net.Conn, error) {
 	if !ok || network != "unix" && network != "tcp" {
 		return nil, fmt.Errorf("address %q: want unix:PATH or tcp:HOST:PORT", addr)
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, address)
+	conn, err := transports.Dial(ctx, network, address)
 	if err == nil {
 		transports.Enlarge(conn)
 	}

@@ -79,8 +79,7 @@ func (d driver) Listen(_ context.Context, o transports.Options) (transports.Serv
 }
 
 func (d driver) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", addr)
+	conn, err := transports.Dial(ctx, "unix", addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: lane %d: dial: %w", d.name, lane, err)
 	}

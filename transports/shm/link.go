@@ -224,8 +224,7 @@ func (l *link) agree(ctx context.Context) error {
 
 // dial connects and shakes hands. It returns what the server's store sent.
 func dial(ctx context.Context, addr string, h hello, rec *phase.Recorder) (l *link, text string, files []*os.File, err error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, network, addr)
+	c, err := transports.Dial(ctx, network, addr)
 	if err != nil {
 		return nil, "", nil, err
 	}
