@@ -21,8 +21,8 @@ import (
 //     samples, the result is exact as long as the sum of all weights times the
 //     largest value is below 2^24 or 2^53: a counter on which the clients agree
 //     does not drift.
-//   - A bool is true if the clients that say so hold more than half the weight,
-//     counted in float64.
+//   - A bool is true if the clients that say so, with any value but 0, hold more
+//     than half the weight, counted in float64.
 //
 // A NaN stays a NaN, but its other bits depend on the processor.
 //
@@ -102,7 +102,7 @@ func (a *Average) Fold(update *Package, weight float64) error {
 		case U8:
 			accumulate(a.narrow[i], Of[uint8](src), float32(weight), first)
 		case Bool:
-			accumulate(a.wide[i], Of[uint8](src), weight, first)
+			accumulateBool(a.wide[i], src, weight, first)
 		case I32:
 			accumulate(a.wide[i], Of[int32](src), weight, first)
 		case I64:
@@ -184,6 +184,19 @@ func (a *Average) accumulateHalf(acc []float32, src []uint16, share float32, fir
 		widen(a.block[:n], src[:n])
 		accumulate(acc[:n], a.block[:n], share, first)
 		acc, src = acc[n:], src[n:]
+	}
+}
+
+// accumulateBool adds weight where src is true. Whatever is not 0 is: a peer's
+// 255 counts as one voice.
+func accumulateBool(acc []float64, src []byte, weight float64, first bool) {
+	if first {
+		clear(acc)
+	}
+	for i, x := range src {
+		if x != 0 {
+			acc[i] += weight
+		}
 	}
 }
 

@@ -126,6 +126,7 @@ func TestAverageKnownAnswers(t *testing.T) {
 		{"infinity", []DType{F16, BF16, F32, F64}, equal, []values{{math.Inf(1)}, {1}}, values{math.Inf(1)}},
 		{"bools by majority", []DType{Bool}, third, []values{{1, 1, 0, 0}, {1, 0, 1, 0}, {1, 1, 0, 0}}, values{1, 1, 0, 0}},
 		{"bools in a tie", []DType{Bool}, equal, []values{{1, 0}, {0, 1}}, values{0, 0}},
+		{"a bool above 1 is a true and no more", []DType{Bool}, third, []values{{255, 2}, {0, 255}, {0, 1}}, values{0, 1}},
 		{"bools by weight", []DType{Bool}, values{3, 2}, []values{{1, 0}, {0, 1}}, values{1, 0}},
 		{"bools, half of ten", []DType{Bool}, slices.Repeat(values{1}, 10),
 			[]values{{1}, {1}, {1}, {1}, {1}, {0}, {0}, {0}, {0}, {0}}, values{0}},

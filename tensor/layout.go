@@ -27,11 +27,11 @@ func (s Spec) Elems() (int, error) {
 	for _, d := range s.Shape {
 		switch {
 		case d < 0:
-			return 0, fmt.Errorf("tensor: %s: negative dimension in shape %v", s.Name, s.Shape)
+			return 0, fmt.Errorf("tensor: %q: negative dimension in shape %v", s.Name, s.Shape)
 		case d == 0:
 			zero = true
 		case n > math.MaxInt/d:
-			return 0, fmt.Errorf("tensor: %s: shape %v overflows", s.Name, s.Shape)
+			return 0, fmt.Errorf("tensor: %q: shape %v overflows", s.Name, s.Shape)
 		default:
 			n *= d
 		}
@@ -45,14 +45,14 @@ func (s Spec) Elems() (int, error) {
 // Bytes returns the size of the tensor's data in bytes.
 func (s Spec) Bytes() (int, error) {
 	if !s.DType.Valid() {
-		return 0, fmt.Errorf("tensor: %s: invalid %v", s.Name, s.DType)
+		return 0, fmt.Errorf("tensor: %q: invalid %v", s.Name, s.DType)
 	}
 	n, err := s.Elems()
 	if err != nil {
 		return 0, err
 	}
 	if n > math.MaxInt/s.DType.Size() {
-		return 0, fmt.Errorf("tensor: %s: %v elements of %v overflow", s.Name, n, s.DType)
+		return 0, fmt.Errorf("tensor: %q: %v elements of %v overflow", s.Name, n, s.DType)
 	}
 	return n * s.DType.Size(), nil
 }
@@ -81,7 +81,7 @@ func NewLayout(specs []Spec) (*Layout, error) {
 			return nil, err
 		}
 		if l.size > math.MaxInt-n-Align {
-			return nil, fmt.Errorf("tensor: %s: layout overflows", s.Name)
+			return nil, fmt.Errorf("tensor: %q: layout overflows", s.Name)
 		}
 		l.specs[i] = Spec{Name: s.Name, DType: s.DType, Shape: slices.Clone(s.Shape)}
 		l.offsets[i], l.sizes[i] = l.size, n

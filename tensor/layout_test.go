@@ -3,6 +3,7 @@ package tensor
 import (
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,6 +118,30 @@ func TestLayoutOverflow(t *testing.T) {
 		if _, err := NewLayout(specs); err == nil {
 			t.Errorf("no error for %v", specs)
 		}
+	}
+}
+
+// A name may come from a file: an error quotes it, so that it cannot write to a
+// terminal.
+func TestErrorsQuoteNames(t *testing.T) {
+	const name = "w\x1b[2J\n"
+	half := math.MaxInt/2 - Align
+	for _, specs := range [][]Spec{
+		{{Name: name, DType: U8, Shape: []int{-1}}},
+		{{Name: name, DType: U8, Shape: []int{math.MaxInt, 2}}},
+		{{Name: name, DType: 99}},
+		{{Name: name, DType: F64, Shape: []int{math.MaxInt / 4}}},
+		{{Name: name, DType: U8, Shape: []int{half}}, {Name: name, DType: U8, Shape: []int{half}}, {Name: name, DType: U8, Shape: []int{half}}},
+	} {
+		if _, err := NewLayout(specs); err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) {
+			t.Errorf("%v: error %q, want one with the name quoted", specs, err)
+		}
+	}
+	l := mustLayout(t, []Spec{{Name: name, DType: U8, Shape: []int{9}}})
+	model, update := Alloc(l), Alloc(l)
+	Fill(model, 1)
+	if err := Prove(update, model, Key{}); err == nil || !strings.Contains(err.Error(), strconv.Quote(name)) {
+		t.Errorf("prove: error %q, want one with the name quoted", err)
 	}
 }
 

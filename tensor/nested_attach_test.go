@@ -138,7 +138,7 @@ func TestLyingReceipts(t *testing.T) {
 	// A second W would leave V's tensor without a place.
 	twice := bytes.Clone(d.Receipt)
 	copy(twice[len(head)+2+handleSize:], twice[len(head):][:2+handleSize])
-	refuse("handle twice", "tensor 1 of the package (V) has no place", twice, whole)
+	refuse("handle twice", "tensor 1 of the package (\"V\") has no place", twice, whole)
 
 	none := Alloc(mustLayout(t, nil))
 	huge := binary.AppendUvarint(nil, 1<<62)
@@ -173,7 +173,7 @@ func TestLyingReceipts(t *testing.T) {
 		{"type name too long", "Any[0]: the receipt is cut off", join(valid[:9], []byte{refNew, 1, refNew}, huge)},
 		{"interface type", `Any[0]: type "interface {}" is not known`, join(valid[:9], []byte{refNew, 1, refNew, 12}, []byte("interface {}"), make([]byte, 8))},
 		{"fingerprint", `Any[0]: type "int" is not the same here`, join(valid[:9], []byte{refNew, 1, refNew, 3}, []byte("int"), make([]byte, 8))},
-		{"tensor of no type", "W: tensor: tensor: invalid dtype(0)", inline(0, 0)},
+		{"tensor of no type", `W: tensor: "tensor": invalid dtype(0)`, inline(0, 0)},
 		{"tensor of another type", "invalid dtype(11)", inline(11, 0)},
 		{"tensor too large", "W: the receipt is cut off", inline(U8, append([]byte{1}, huge...)...)},
 		{"tensor that overflows", "overflow", inline(F64, append([]byte{1}, huge...)...)},

@@ -50,7 +50,7 @@ func (d *decoder) root(into any) error {
 		return fmt.Errorf("%d bytes behind the end of the value", len(d.in))
 	}
 	if i := slices.Index(d.used, false); i >= 0 {
-		return fmt.Errorf("tensor %d of the package (%s) has no place in the value", i, d.p.layout.Spec(i).Name)
+		return fmt.Errorf("tensor %d of the package (%q) has no place in the value", i, d.p.layout.Spec(i).Name)
 	}
 	variable.Set(result)
 	return nil

@@ -49,7 +49,7 @@ func NewScattered(l *Layout, data [][]byte) *Package {
 	}
 	for i, d := range data {
 		if len(d) != l.sizes[i] {
-			panic(fmt.Sprintf("tensor: %s: %d bytes, layout says %d", l.specs[i].Name, len(d), l.sizes[i]))
+			panic(fmt.Sprintf("tensor: %q: %d bytes, layout says %d", l.specs[i].Name, len(d), l.sizes[i]))
 		}
 	}
 	return &Package{layout: l, data: data}

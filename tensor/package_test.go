@@ -47,7 +47,7 @@ func TestScatteredPackage(t *testing.T) {
 	if text := panics(func() { NewScattered(l, [][]byte{a}) }); !strings.Contains(text, "1 tensors for a layout of 2") {
 		t.Errorf("too few tensors: %q", text)
 	}
-	if text := panics(func() { NewScattered(l, [][]byte{a, a}) }); !strings.Contains(text, "b: 65 bytes, layout says 8") {
+	if text := panics(func() { NewScattered(l, [][]byte{a, a}) }); !strings.Contains(text, `"b": 65 bytes, layout says 8`) {
 		t.Errorf("wrong length: %q", text)
 	}
 }

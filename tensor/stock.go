@@ -133,6 +133,6 @@ func Prove(update, model *Package, key Key) error {
 }
 
 func mismatch(t int, s Spec, from, to int, got, want uint64) error {
-	return fmt.Errorf("tensor %d (%s %v %v): bytes %d to %d are %0*x, want %0*x",
+	return fmt.Errorf("tensor %d (%q %v %v): bytes %d to %d are %0*x, want %0*x",
 		t, s.Name, s.DType, s.Shape, from, to, 2*(to-from), got, 2*(to-from), want)
 }

@@ -164,9 +164,9 @@ func TestProveNamesTheDifference(t *testing.T) {
 		tensor, at int
 		want       string
 	}{
-		{0, 9, "tensor 0 (first f32 [4]): bytes 8 to 16 are "},
-		{1, 0, "tensor 1 (second u8 [11]): bytes 0 to 8 are "},
-		{1, 10, "tensor 1 (second u8 [11]): bytes 8 to 11 are "},
+		{0, 9, `tensor 0 ("first" f32 [4]): bytes 8 to 16 are `},
+		{1, 0, `tensor 1 ("second" u8 [11]): bytes 0 to 8 are `},
+		{1, 10, `tensor 1 ("second" u8 [11]): bytes 8 to 11 are `},
 	}
 	for _, test := range tests {
 		update.View(test.tensor)[test.at] ^= 0x80

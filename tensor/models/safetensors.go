@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -216,7 +217,8 @@ func (h headerReader) entry(name string) (entry, error) {
 			}
 			var ok bool
 			if e.DType, ok = fileTypes[text]; !ok {
-				return fmt.Errorf("dtype %q cannot be carried", text)
+				return fmt.Errorf("dtype %q cannot be carried: want one of %s",
+					text, strings.Join(slices.Sorted(maps.Keys(fileTypes)), ", "))
 			}
 		case "shape":
 			shape, err := h.numbers("shape")
@@ -277,9 +279,18 @@ func (h headerReader) delim(want json.Delim, what string) error {
 		return err
 	}
 	if token != want {
-		return fmt.Errorf("%v stands where %s should", token, what)
+		return fmt.Errorf("%s stands where %s should", quoted(token), what)
 	}
 	return nil
+}
+
+// quoted returns a token as an error shows it: a string as Go writes one, so that
+// no file writes to a terminal.
+func quoted(t json.Token) string {
+	if s, ok := t.(string); ok {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprint(t)
 }
 
 func (h headerReader) text(what string) (string, error) {
@@ -307,7 +318,7 @@ func (h headerReader) numbers(what string) ([]uint64, error) {
 		}
 		number, ok := token.(json.Number)
 		if !ok {
-			return nil, fmt.Errorf("%s has %v among its numbers", what, token)
+			return nil, fmt.Errorf("%s has %s among its numbers", what, quoted(token))
 		}
 		n, err := strconv.ParseUint(number.String(), 10, 64)
 		if err != nil {
