@@ -90,7 +90,7 @@ func (k *packer) decode(st *stream, id phase.ID, h header, p *tensor.Package) er
 				err = fmt.Errorf("a piece of %d bytes arrived, the layout says %d", n, len(piece))
 			}
 			if err != nil {
-				return fmt.Errorf("tensor %d (%s): %w", i, spec.Name, err)
+				return fmt.Errorf("tensor %d (%q): %w", i, spec.Name, err)
 			}
 		}
 	}

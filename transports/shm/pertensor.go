@@ -79,7 +79,7 @@ func segmentBytes(l *tensor.Layout) (int64, error) {
 	total := int64(0)
 	for i := range l.Len() {
 		if rank := len(l.Spec(i).Shape); rank > maxRank {
-			return 0, fmt.Errorf("tensor %d (%s) has %d dimensions, a segment's header holds %d", i, l.Spec(i).Name, rank, maxRank)
+			return 0, fmt.Errorf("tensor %d (%q) has %d dimensions, a segment's header holds %d", i, l.Spec(i).Name, rank, maxRank)
 		}
 		total += (int64(segmentSize(l, i)) + page - 1) / page * page
 	}

@@ -109,7 +109,7 @@ func decodeHeader(b []byte) (header, error) {
 func (h header) check(s tensor.Spec, n int) error {
 	if h.dtype != s.DType || !slices.Equal(h.shape, s.Shape) ||
 		h.length != uint64(n) || h.offset != uint64(dataAt(len(s.Shape))) {
-		return fmt.Errorf("%w: %v %v, %d bytes at %d, want %s %v %v, %d bytes",
+		return fmt.Errorf("%w: %v %v, %d bytes at %d, want %q %v %v, %d bytes",
 			errSpec, h.dtype, h.shape, h.length, h.offset, s.Name, s.DType, s.Shape, n)
 	}
 	return nil
@@ -153,7 +153,7 @@ func newBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, 
 			data[i], err = use(m, i)
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("tensor %d (%s): %w", i, l.Spec(i).Name, err), b.close())
+			return nil, errors.Join(fmt.Errorf("tensor %d (%q): %w", i, l.Spec(i).Name, err), b.close())
 		}
 	}
 	b.pkg = tensor.NewScattered(l, data)
