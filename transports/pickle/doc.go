@@ -8,6 +8,8 @@
 //   - [Files] writes them to files and sends paths: the model once a round, each
 //     client's update in the file that held its job. The same four copies, the
 //     kernel's being to and from the page cache. Nothing is synced to a disk.
+//     Where the directory is a tmpfs, as /tmp is on some systems, the files are
+//     memory, and count as such.
 //
 // Tensor data goes through gob as []byte, in values of at most 1 MiB, so that
 // gob's buffers stay in the processor's cache. gob allocates a buffer for every

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/internal/slab"
 )
 
 // files is the server's directory of models and updates.
@@ -34,17 +36,38 @@ func root(o transports.Options) string {
 // checkRoom makes sure that the files will be files, and that they fit.
 func checkRoom(o transports.Options) error {
 	dir := root(o)
-	if dir == scratch.SharedMemory || strings.HasPrefix(dir, scratch.SharedMemory+"/") {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("storage: directory: %w", err)
+	}
+	if real == scratch.SharedMemory || strings.HasPrefix(real, scratch.SharedMemory+"/") {
 		return fmt.Errorf("storage: dir=%s is shared memory: choose a directory on a disk, or transport shm-tensor", dir)
 	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("storage: directory %s: %w", dir, err)
 	}
-	if need, free := room(o), float64(fs.Bavail)*float64(fs.Bsize); need > free {
+	need := room(o)
+	if free := float64(fs.Bavail) * float64(fs.Bsize); need > free {
 		return fmt.Errorf("storage: directory %s: files need %.0f bytes, %.0f are free: free some, or set dir= to another disk", dir, need, free)
 	}
+	if fs.Type == unix.TMPFS_MAGIC { // whose own limit may be more than there is
+		if have, limit := slab.Available(); need > float64(have) {
+			return fmt.Errorf("storage: directory %s is a tmpfs, so that its files are memory: they need %.0f bytes, %d are available (%s): set dir= to a directory on a disk",
+				dir, need, have, limit)
+		}
+	}
 	return nil
+}
+
+// inMemory is how many bytes of the files lie in memory: all of them if their
+// directory is a tmpfs, as /tmp is on some systems, and none otherwise.
+func inMemory(o transports.Options) int64 {
+	var fs unix.Statfs_t
+	if unix.Statfs(root(o), &fs) != nil || fs.Type != unix.TMPFS_MAGIC {
+		return 0 // Check tells of a directory that does not exist
+	}
+	return int64(min(room(o), math.MaxInt64/2))
 }
 
 // room is how many bytes there may be in files at once: a model being written
@@ -85,7 +108,7 @@ func (f *files) clientPath(client int) string {
 // writeModel writes the model of a round, once for all clients.
 func (f *files) writeModel(ctx context.Context, k *packer, p *tensor.Package) error {
 	return writeFile(ctx, f.rec, phase.Whole(-1), f.modelPath(), func(enc *gob.Encoder) error {
-		return k.encode(enc, header{}, p)
+		return k.encode(enc, header{Receipt: p.Receipt}, p)
 	})
 }
 
@@ -142,10 +165,11 @@ func (w *worker) readFiles(path string) error {
 }
 
 // writeFile replaces path by a file with one message. A reader sees the old file
-// or the new one, never a part.
+// or the new one, never a part. The new one must not exist before: opening what
+// somebody else put there, such as a pipe, might wait for ever.
 func writeFile(ctx context.Context, rec *phase.Recorder, id phase.ID, path string, encode func(*gob.Encoder) error) error {
 	part := path + ".part"
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -163,14 +187,20 @@ func writeFile(ctx context.Context, rec *phase.Recorder, id phase.ID, path strin
 }
 
 func readFile(rec *phase.Recorder, id phase.ID, path string, decode func(*stream) error) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // a pipe is not waited for
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	st := newStream(f, rec)
-	st.id = id
-	err = decode(st)
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err == nil {
+		st := newStream(f, rec)
+		st.id = id
+		err = decode(st)
+	}
 	if errors.Is(err, io.EOF) { // which would mean that the session has ended
 		err = io.ErrUnexpectedEOF
 	}

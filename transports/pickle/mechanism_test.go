@@ -3,10 +3,14 @@ package pickle_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ipcbench/phase"
 	"ipcbench/scratch"
@@ -191,6 +195,131 @@ func TestElements(t *testing.T) {
 	p.round(t, transports.Job{}, func() {}, func() {})
 	if sent, payload := p.rec.Counts()[phase.WireSent]-before, int64(2*l.Payload()); sent < payload*5/4 {
 		t.Errorf("%d bytes for a payload of %d: floats went as bytes", sent, payload)
+	}
+}
+
+// TestReceiptIsTaken: a receipt that the caller writes to after Publish is not
+// what its workers get.
+func TestReceiptIsTaken(t *testing.T) {
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
+	check(t, err)
+	for _, name := range []string{"pickle", "storage"} {
+		p := open(t, name, l)
+		m, err := p.server.Reserve()
+		check(t, err)
+		tensor.Fill(m, 1)
+		m.Receipt = []byte("receipt")
+		check(t, p.server.Publish(t.Context(), m))
+		clear(m.Receipt)
+		check(t, p.server.Dispatch(t.Context(), 0, transports.Job{}))
+		_, model, err := p.worker.Receive(t.Context())
+		check(t, err)
+		if string(model.Receipt) != "receipt" {
+			t.Errorf("%s: the worker got %q, want what was published", name, model.Receipt)
+		}
+		u, err := p.worker.Reserve()
+		check(t, err)
+		check(t, p.worker.Submit(t.Context(), u))
+		got, err := p.server.Collect(t.Context(), 0)
+		check(t, err)
+		got.Release()
+	}
+}
+
+// TestPipeInPlaceOfFile: a pipe under the name of a file is refused, and nobody
+// waits for its other end.
+func TestPipeInPlaceOfFile(t *testing.T) {
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
+	check(t, err)
+	for _, name := range []string{"client-0", "client-0.part"} { // to be read, and to be written
+		root := t.TempDir()
+		v, err := transports.Parse("storage:dir="+root, []transports.Transport{pickle.Files()})
+		check(t, err)
+		dir, err := scratch.New(os.TempDir())
+		check(t, err)
+		o := transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir.Path(), Settings: v.Settings}
+		s, err := v.Transport.Listen(t.Context(), o)
+		check(t, err)
+		publish(t, s, 1)
+		w, err := v.Transport.Dial(t.Context(), s.Addr(), 0, o)
+		check(t, err)
+		found, err := filepath.Glob(filepath.Join(root, "ipcbench-*"))
+		check(t, err)
+		path := filepath.Join(found[0], name)
+		failed := make(chan error, 1)
+		go func() {
+			failed <- func() error {
+				if name == "client-0.part" {
+					if err := unix.Mkfifo(path, 0o600); err != nil {
+						return err
+					}
+				}
+				if err := s.Dispatch(t.Context(), 0, transports.Job{}); err != nil {
+					return err
+				}
+				if _, _, err := w.Receive(t.Context()); err != nil {
+					return err
+				}
+				u, err := w.Reserve()
+				if err != nil {
+					return err
+				}
+				if err := w.Submit(t.Context(), u); err != nil {
+					return err
+				}
+				if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
+					return err
+				}
+				p, err := s.Collect(t.Context(), 0)
+				if err == nil {
+					p.Release()
+				}
+				return err
+			}()
+		}()
+		select {
+		case err := <-failed:
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.HasPrefix(err.Error(), "storage: lane 0: ") {
+				t.Errorf("%s: error %v, want one that names the file and the lane", name, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: still waiting for the other end of a pipe", name)
+		}
+		check(t, w.Close())
+		check(t, s.Shutdown(context.Background()))
+		check(t, dir.Close())
+	}
+}
+
+// TestStorageInMemory: files in a tmpfs are memory: they count in the footprint,
+// and do not fit if the memory does not, however large the tmpfs is.
+func TestStorageInMemory(t *testing.T) {
+	root := t.TempDir()
+	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=1p"); err != nil {
+		t.Skipf("cannot mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(root, 0)) })
+	const size = 16 << 40 // more than any memory, less than the tmpfs
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{size}}})
+	check(t, err)
+	v, err := transports.Parse("storage:dir="+root, []transports.Transport{pickle.Files()})
+	check(t, err)
+	o := transports.Options{Down: l, Up: l, Lanes: 2, Clients: 2, Depth: 2, Settings: v.Settings}
+	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "is a tmpfs") || !strings.Contains(err.Error(), "are available (") {
+		t.Errorf("got %v, want that the tmpfs is memory and that there is not enough", err)
+	}
+	pipe, err := transports.Parse("pickle", []transports.Transport{pickle.Pipe()})
+	check(t, err)
+	files, heap := v.Transport.Footprint(o), pipe.Transport.Footprint(o)
+	if files < heap+3*size {
+		t.Errorf("footprint of %d bytes, without files %d: want three files of %d more", files, heap, int64(size))
+	}
+	// A name for /dev/shm is /dev/shm.
+	link := filepath.Join(t.TempDir(), "link")
+	check(t, os.Symlink(scratch.SharedMemory, link))
+	o.Settings = transports.Settings{"dir": link, "elems": "off"}
+	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "is shared memory") {
+		t.Errorf("a link to %s: got %v, want a refusal", scratch.SharedMemory, err)
 	}
 }
 

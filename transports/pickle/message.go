@@ -49,9 +49,12 @@ func newPacker(o transports.Options) *packer {
 	}
 }
 
-// encode writes h and the receipt and tensors of p.
+// encode writes h and the tensors of p. It counts them first: the peer goes on as
+// soon as it has the last byte.
 func (k *packer) encode(enc *gob.Encoder, h header, p *tensor.Package) error {
-	h.Receipt, h.Tensors = p.Receipt, p.Len()
+	k.tensors.Add(p.Len())
+	k.bytes.Add(p.Layout().Payload())
+	h.Tensors = p.Len()
 	if err := enc.Encode(h); err != nil {
 		return err
 	}
@@ -67,8 +70,6 @@ func (k *packer) encode(enc *gob.Encoder, h header, p *tensor.Package) error {
 			}
 		}
 	}
-	k.tensors.Add(p.Len())
-	k.bytes.Add(p.Layout().Payload())
 	return nil
 }
 
@@ -85,11 +86,7 @@ func (k *packer) decode(st *stream, id phase.ID, h header, p *tensor.Package) er
 	for i := range p.Len() {
 		spec := p.Layout().Spec(i)
 		for piece := range slices.Chunk(p.View(i), pieceSize) {
-			n, err := k.decodePiece(st, spec.DType, piece)
-			if err == nil && n != len(piece) {
-				err = fmt.Errorf("a piece of %d bytes arrived, the layout says %d", n, len(piece))
-			}
-			if err != nil {
+			if err := k.decodePiece(st, spec.DType, piece); err != nil {
 				return fmt.Errorf("tensor %d (%q): %w", i, spec.Name, err)
 			}
 		}
@@ -97,16 +94,23 @@ func (k *packer) decode(st *stream, id phase.ID, h header, p *tensor.Package) er
 	return nil
 }
 
-// decodePiece reads one gob value into view and returns the bytes that arrived.
-func (k *packer) decodePiece(st *stream, d tensor.DType, view []byte) (int, error) {
-	if k.elems {
-		k.numbers = numbersOf(d, view).emptied()
-		err := st.next(&k.numbers)
-		return k.numbers.bytes(d), err
+// decodePiece reads one gob value into view.
+func (k *packer) decodePiece(st *stream, d tensor.DType, view []byte) error {
+	if !k.elems {
+		got := view[:0]
+		err := st.next(&got)
+		if err == nil && len(got) != len(view) {
+			err = fmt.Errorf("a piece of %d bytes arrived, the layout says %d", len(got), len(view))
+		}
+		return err
 	}
-	got := view[:0]
-	err := st.next(&got)
-	return len(got), err
+	want := numbersOf(d, view)
+	k.numbers = want.emptied()
+	err := st.next(&k.numbers)
+	if err == nil && k.numbers.lengths() != want.lengths() {
+		err = fmt.Errorf("a piece with %v numbers in its fields arrived, the layout says %v", k.numbers.lengths(), want.lengths())
+	}
+	return err
 }
 
 // numbers is a tensor as a slice of its elements, of which one field is set.
@@ -152,8 +156,7 @@ func (n numbers) emptied() numbers {
 	}
 }
 
-// bytes returns the size of the field that holds elements of type d.
-func (n *numbers) bytes(d tensor.DType) int {
-	elems := len(n.Bytes) + len(n.I8) + len(n.I16) + len(n.I32) + len(n.I64) + len(n.Half) + len(n.F32) + len(n.F64)
-	return elems * d.Size()
+// lengths returns how many numbers there are in each field.
+func (n *numbers) lengths() [8]int {
+	return [8]int{len(n.Bytes), len(n.I8), len(n.I16), len(n.I32), len(n.I64), len(n.Half), len(n.F32), len(n.F64)}
 }

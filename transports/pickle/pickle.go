@@ -50,7 +50,11 @@ func (d driver) Footprint(o transports.Options) int64 {
 	// Two models and the updates in flight at the server; a model and an update
 	// at each worker; and as much again, because gob allocates a buffer for all
 	// that it decodes and the collector waits until the heap has doubled.
-	return 2 * (2*down + n*(int64(o.Depth)*up+down+up))
+	heap := 2 * (2*down + n*(int64(o.Depth)*up+down+up))
+	if d.files {
+		heap += inMemory(o)
+	}
+	return heap
 }
 
 func (d driver) Listen(_ context.Context, o transports.Options) (transports.Server, error) {

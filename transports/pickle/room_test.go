@@ -50,7 +50,7 @@ func TestFileSize(t *testing.T) {
 				}
 				var written tally
 				k := &packer{elems: elems}
-				if err := k.encode(gob.NewEncoder(&written), header{}, p); err != nil {
+				if err := k.encode(gob.NewEncoder(&written), header{Receipt: p.Receipt}, p); err != nil {
 					t.Fatal(err)
 				}
 				if most := fileSize(l, elems); float64(written) > most {

@@ -33,6 +33,8 @@ type server struct {
 	greeting context.Context       // ends when no more workers are wanted
 	dismiss  context.CancelFunc    // ends it
 	shutdown sync.Once
+
+	receipt []byte // of the published model; written by Publish, when no job is out
 }
 
 // A lane is the server's end of one worker's connection. connected is closed
@@ -148,6 +150,9 @@ func (s *server) Reserve() (*tensor.Package, error) {
 
 func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	err := s.models.Publish(p)
+	if err == nil {
+		s.receipt = append(s.receipt[:0], p.Receipt...)
+	}
 	if err == nil && s.files != nil {
 		err = s.files.writeModel(ctx, newPacker(s.o), p)
 	}
@@ -186,7 +191,7 @@ func (s *server) dispatch(ctx context.Context, n int, j transports.Job) error {
 		return ln.stream.sendHeader(ctx, id, header{Path: path})
 	}
 	return ln.stream.send(ctx, id, func(enc *gob.Encoder) error {
-		return ln.packer.encode(enc, header{Job: j}, model)
+		return ln.packer.encode(enc, header{Job: j, Receipt: s.receipt}, model)
 	})
 }
 

@@ -54,11 +54,14 @@ func newStream(conn medium, rec *phase.Recorder) *stream {
 // writer and reader are the stream's socket with its spans and byte counts.
 type writer struct{ s *stream }
 
+// Write counts the bytes before they go: the peer may have read them, and moved on
+// to the next window, before the write returns.
 func (w writer) Write(b []byte) (int, error) {
 	span := w.s.rec.Begin(phase.Send, w.s.id)
+	w.s.sent.Add(len(b))
 	n, err := w.s.conn.Write(b)
 	span.End()
-	w.s.sent.Add(n)
+	w.s.sent.Add(n - len(b)) // none, unless it failed
 	return n, err
 }
 

@@ -100,7 +100,7 @@ func (w *worker) submit(ctx context.Context, p *tensor.Package) error {
 		return errors.New("the lane is closed")
 	}
 	encode := func(enc *gob.Encoder) error {
-		return w.packer.encode(enc, header{Job: transports.Job{Round: w.job.Round, Client: w.job.Client}}, p)
+		return w.packer.encode(enc, header{Job: transports.Job{Round: w.job.Round, Client: w.job.Client}, Receipt: p.Receipt}, p)
 	}
 	if w.path == "" {
 		return w.stream.send(ctx, w.id(), encode)
