@@ -195,6 +195,11 @@ func whole(size int) int {
 	return size
 }
 
+// reserveStep is how many bytes are reserved with one call. Kernels before Linux
+// 6.11 or so undo a call that a signal interrupts: one that takes longer than the
+// time between two signals, of a CPU profile say, would never end.
+const reserveStep = 2 << 20
+
 // reserve gives f its size and has the kernel set its pages aside.
 func reserve(f *os.File, size int) error {
 	if size < 0 {
@@ -204,16 +209,18 @@ func reserve(f *os.File, size int) error {
 	if err := f.Truncate(int64(whole(size))); err != nil {
 		return fmt.Errorf("slab: size %s to %d bytes: %w", f.Name(), size, err)
 	}
-	for {
-		err := unix.Fallocate(int(f.Fd()), 0, 0, int64(whole(size)))
+	for at, end := int64(0), int64(whole(size)); at < end; {
+		n := min(end-at, reserveStep)
+		err := unix.Fallocate(int(f.Fd()), 0, at, n)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("slab: reserve %d bytes of memory for %s: %w", size, f.Name(), err)
 		}
-		return nil
+		at += n
 	}
+	return nil
 }
 
 // mapFile maps f, which the caller closes.

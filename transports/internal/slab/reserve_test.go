@@ -1,0 +1,90 @@
+package slab
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// blocks returns how many bytes the file behind m has reserved.
+func blocks(t *testing.T, path string) int64 {
+	t.Helper()
+	var st unix.Stat_t
+	must(t, unix.Stat(path, &st))
+	return st.Blocks * 512
+}
+
+// interruptLong has the kernel end every fallocate of more than most bytes on this
+// thread with EINTR: as old kernels do, if a profile's signals arrive faster than
+// the call takes.
+func interruptLong(most uint32) error {
+	const number, length = 0, 16 + 3*8 // in struct seccomp_data: the call, and the low half of its fourth argument
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_FALLOCATE, Jf: 3},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: length},
+		{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: most, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EINTR)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	f := &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, reflect.ValueOf(f).Pointer(), 0, 0)
+	runtime.KeepAlive(f)
+	return err
+}
+
+// Reserving ends where a long call is always interrupted, and while signals
+// arrive all the time.
+func TestReserveUnderSignals(t *testing.T) {
+	const size = 64<<20 + 4096
+	dir, err := os.MkdirTemp("/dev/shm", "slab-test-")
+	must(t, err)
+	defer os.RemoveAll(dir)
+	alarms := make(chan os.Signal, 1)
+	signal.Notify(alarms, unix.SIGALRM)
+	defer signal.Stop(alarms)
+	every := unix.Timeval{Usec: 200}
+	_, err = unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{Interval: every, Value: every})
+	must(t, err)
+	defer unix.Setitimer(unix.ITIMER_REAL, unix.Itimerval{})
+
+	path := filepath.Join(dir, "f")
+	type made struct {
+		mem *Memory
+		err error
+	}
+	done := make(chan made, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with its filter
+		if err := interruptLong(4 << 20); err != nil {
+			done <- made{nil, err}
+			return
+		}
+		m, err := CreateFile(path, size, Untouched)
+		done <- made{m, err}
+	}()
+	select {
+	case d := <-done:
+		must(t, d.err)
+		if got := blocks(t, path); got < size {
+			t.Errorf("%d bytes are reserved, want %d", got, size)
+		}
+		must(t, d.mem.Close())
+	case <-time.After(20 * time.Second):
+		t.Fatal("reserving does not end")
+	}
+	select {
+	case <-alarms:
+	default:
+		t.Error("no signal has arrived")
+	}
+}
