@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	"tensor/models":            {"tensor"},
 	"futex":                    {},
 	"internal/skip":            {},
+	"crash":                    {},
 	"scratch":                  {},
 	"phase":                    {},
 	"phase/usage":              {},
@@ -33,7 +34,7 @@ var layers = map[string][]string{
 	"transports":               {"tensor", "phase"},
 	"transports/internal/lend": {"tensor"},
 	"transports/internal/pull": {"tensor", "transports"},
-	"transports/internal/slab": {"tensor", "scratch", "futex"},
+	"transports/internal/slab": {"tensor", "scratch", "futex", "crash"},
 	"transports/inproc":        driver,
 	"transports/pickle":        driver,
 	"transports/shm":           driver,
@@ -41,8 +42,8 @@ var layers = map[string][]string{
 	"transports/http":          driver,
 	"transports/transporttest": {"tensor", "phase", "scratch", "transports", "trainer"},
 	"transports/all":           {"transports", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
-	"trainer":                  {"tensor", "phase", "phase/usage", "profile/capture", "scratch", "transports"},
-	"bench":                    {"tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "profile", "profile/capture", "bench/floors", "bench/machine", "bench/stat"},
+	"trainer":                  {"crash", "tensor", "phase", "phase/usage", "profile/capture", "scratch", "transports"},
+	"bench":                    {"crash", "tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "profile", "profile/capture", "bench/floors", "bench/machine", "bench/stat"},
 	"bench/floors":             {"futex", "bench/machine"},
 	"bench/machine":            {},
 	"bench/stat":               {},
@@ -53,7 +54,7 @@ var layers = map[string][]string{
 // driver is what a transport may import: the contract and what two of them
 // share, never another transport, the trainer, bench or report.
 var driver = []string{
-	"tensor", "phase", "scratch", "futex", "transports",
+	"tensor", "phase", "scratch", "futex", "crash", "transports",
 	"transports/internal/lend", "transports/internal/pull", "transports/internal/slab",
 }
 
