@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
-	"time"
 )
 
 // TestMain: with ownEnv set, this process makes a directory and waits to be
@@ -25,7 +26,8 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(d.Path())
-		select {}
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -75,8 +77,41 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// TestKilled: A23, A28: what a killed owner leaves is found and removed, and
-// nothing of a living one is touched.
+// owned starts a process that owns a directory under root, as another user if
+// cred is not nil.
+func owned(t *testing.T, root string, cred *syscall.Credential) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	if cred != nil {
+		cmd.Path = filepath.Join(root, "program") // where that user can reach it
+		program, err := os.ReadFile(os.Args[0])
+		check(t, err)
+		check(t, os.WriteFile(cmd.Path, program, 0o755))
+		cmd.Dir = root
+	}
+	cmd.Env = append(os.Environ(), ownEnv+"="+root)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	_, err := cmd.StdinPipe()
+	check(t, err)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			kill(t, cmd)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	check(t, err)
+	return cmd, strings.TrimSpace(line)
+}
+
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	check(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+}
+
 // TestCloseAgainstWriters: what others still create in a directory does not keep
 // it, and they see that it is gone.
 func TestCloseAgainstWriters(t *testing.T) {
@@ -107,28 +142,26 @@ func TestCloseAgainstWriters(t *testing.T) {
 	}
 }
 
+// TestKilled: A23, A28: what a killed owner leaves is found and removed, and
+// nothing of a living one is touched.
 func TestKilled(t *testing.T) {
 	root := shortRoot(t)
 	alive, err := New(root)
 	check(t, err)
 	defer alive.Close()
 
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), ownEnv+"="+root)
-	out, err := cmd.StdoutPipe()
-	check(t, err)
-	check(t, cmd.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	check(t, err)
-	path := strings.TrimSpace(line)
+	cmd, path := owned(t, root, nil)
 	if left := leftovers(t, root); len(left) != 0 {
 		t.Errorf("the owner lives, but %v counts as left behind", left)
 	}
-	check(t, cmd.Process.Kill())
-	_ = cmd.Wait() // it was killed
+	if err := (Leftover{Path: path}).Remove(); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("removal of a directory in use: got error %v", err)
+	}
+	kill(t, cmd)
 
 	left := leftovers(t, root)
-	if len(left) != 1 || left[0].Path != path || !strings.Contains(left[0].Owner, fmt.Sprint("pid ", cmd.Process.Pid)) {
+	if len(left) != 1 || left[0].Path != path || left[0].PID != cmd.Process.Pid || left[0].Parent != os.Getpid() ||
+		!strings.Contains(left[0].Owner, fmt.Sprint("pid ", cmd.Process.Pid)) {
 		t.Fatalf("got leftovers %+v, want %s", left, path)
 	}
 	check(t, left[0].Remove())
@@ -137,36 +170,6 @@ func TestKilled(t *testing.T) {
 	}
 	if _, err := os.Stat(alive.Path()); err != nil {
 		t.Errorf("the living owner's directory is gone: %v", err)
-	}
-}
-
-// TestRemoveHeld: a directory that somebody holds by now is not removed.
-func TestRemoveHeld(t *testing.T) {
-	root := shortRoot(t)
-	d, err := New(root)
-	check(t, err)
-	defer d.Close()
-	l := Leftover{Path: d.Path(), lock: filepath.Join(d.Path(), lockName)}
-	if err := l.Remove(); err == nil {
-		t.Error("got no error for a directory in use")
-	}
-}
-
-// TestNotOurs: what only looks like one of our directories is left alone.
-func TestNotOurs(t *testing.T) {
-	root := shortRoot(t)
-	check(t, os.Mkdir(filepath.Join(root, prefix+"open"), 0o755))
-	check(t, os.WriteFile(filepath.Join(root, prefix+"file"), nil, 0o600))
-	check(t, os.Symlink(root, filepath.Join(root, prefix+"link")))
-	check(t, os.Mkdir(filepath.Join(root, prefix+"newborn"), 0o700)) // its lock may come any moment
-	check(t, os.Mkdir(filepath.Join(root, "other"), 0o700))
-	if left := leftovers(t, root); len(left) != 0 {
-		t.Errorf("got %v, want nothing", left)
-	}
-	old := time.Now().Add(-2 * settle)
-	check(t, os.Chtimes(filepath.Join(root, prefix+"newborn"), old, old))
-	if left := leftovers(t, root); len(left) != 1 {
-		t.Errorf("got %v, want the directory that never got its lock", left)
 	}
 }
 

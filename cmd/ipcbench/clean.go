@@ -15,17 +15,23 @@ func (a *app) cleanCommand() *cobra.Command {
 	var dirs []string
 	var dry bool
 	cmd := &cobra.Command{
-		Use:   "clean",
+		Use:   "clean [LEFTOVER...]",
 		Short: "Remove what killed runs have left behind",
 		Long: strings.TrimSpace(fmt.Sprintf(`
 Removes the private directories of runs that were killed: sockets, files and
-shared-memory segments. A directory is removed only if no living process holds
-the lock in it, so runs that are going on are not disturbed.
+shared-memory segments. Looks in %s, and where --dir says; or takes
+the directories LEFTOVER... alone, and says why one of them is not to be removed.
 
-Looks in %s, and where --dir says.`, strings.Join(scratch.Roots(), " and "))),
-		Args: noArgs,
+A directory is removed only if it is certainly one: it has the name, the mode and
+the user of a session's, and a lock file that a session has written and that no
+living process holds. Runs that are going on are not disturbed, and what others
+have mounted in it is not touched.
+
+Locks do not reach beyond a kernel: in a directory that is shared with a virtual
+machine, runs on the other side cannot be told from dead ones. What was made
+under another kernel, or before the last boot, is left alone for a week.`, strings.Join(scratch.Roots(), " and "))),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			left, err := scratch.Leftovers(append(scratch.Roots(), dirs...)...)
+			left, err := leftovers(args, append(scratch.Roots(), dirs...))
 			for _, l := range left {
 				verb := "removed"
 				if dry {
@@ -45,6 +51,22 @@ Looks in %s, and where --dir says.`, strings.Join(scratch.Roots(), " and "))),
 	cmd.Flags().StringSliceVar(&dirs, "dir", nil, "also look in this directory, as given to a transport's dir= setting")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed and remove nothing")
 	return cmd
+}
+
+// leftovers returns those that were named, or all under the roots.
+func leftovers(named, roots []string) (left []scratch.Leftover, err error) {
+	if len(named) == 0 {
+		return scratch.Leftovers(roots...)
+	}
+	for _, path := range named {
+		l, e := scratch.Inspect(path)
+		if e != nil {
+			err = errors.Join(err, usageError{e})
+			continue
+		}
+		left = append(left, l)
+	}
+	return left, err
 }
 
 // mentionLeftovers says in one line that earlier runs have left something.

@@ -64,14 +64,14 @@ func names() []string {
 	return all
 }
 
-// leftovers returns the names that were not there before and that either nobody
-// holds or this process made, which still holds what it forgot. Other test
-// processes may be making theirs.
+// leftovers returns the names that were not there before and that either a child
+// of this process left when it was killed, or this process made, which still
+// holds what it forgot. Other processes may be making theirs, or be killed.
 func leftovers(before []string) []string {
 	var left []string
 	stale, _ := scratch.Leftovers(scratch.Roots()...) // a root that cannot be read hides nothing of ours
 	for _, l := range stale {
-		if !slices.Contains(before, l.Path) {
+		if l.Parent == os.Getpid() && !slices.Contains(before, l.Path) {
 			left = append(left, l.Path)
 		}
 	}
