@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func (a *app) blockCommand() *cobra.Command {
 		Hidden: true,
 		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return bench.ServeBlock(cmd.Context(), os.Stdin, a.out, a.host)
+			return interruptible(func(ctx context.Context) error { return bench.ServeBlock(ctx, os.Stdin, a.out, a.host) })
 		},
 	}
 }

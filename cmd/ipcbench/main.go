@@ -6,7 +6,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,12 +32,28 @@ func main() {
 
 // app is what the subcommands share.
 type app struct {
-	out, err io.Writer // results, and everything else
-	host     trainer.Host
+	out  *sink     // results
+	err  io.Writer // everything else
+	host trainer.Host
+}
+
+// sink remembers that something could not be written: what prints to it need
+// not look.
+type sink struct {
+	io.Writer
+	err error // the first
+}
+
+func (o *sink) Write(text []byte) (int, error) {
+	n, err := o.Writer.Write(text)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 func newApp(out, err io.Writer) *app {
-	return &app{out: out, err: err, host: trainer.Host{Transports: all.Transports(), Funcs: bench.Funcs()}}
+	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all.Transports(), Funcs: bench.Funcs()}}
 }
 
 // Exit codes, besides 0, and 128 + n for signal n.
@@ -67,35 +82,30 @@ type codeError struct {
 	code int
 }
 
-// interrupted is the cause of a context that a signal has ended.
-type interrupted struct{ signal syscall.Signal }
-
-func (i interrupted) Error() string { return "interrupted by " + i.signal.String() }
-
 // main runs the command line and returns the exit code. What goes to stderr has
 // the program's name in front, and a hint below if there is one.
 func (a *app) main(args []string) int {
-	ctx, stop := untilSignal(context.Background())
-	defer stop()
+	// A reader that closes its end of stdout or stderr ends nothing: what cannot
+	// be written is an error of its own.
+	signal.Ignore(syscall.SIGPIPE)
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	err := root.ExecuteContext(ctx)
+	err := root.Execute()
+	if err == nil {
+		err = a.out.err
+	}
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintf(a.err, "ipcbench: %v\n", err)
-	var h hinted
-	if errors.As(err, &h) {
-		fmt.Fprintf(a.err, "hint: %s\n", h.hint)
+	if hint := hintFor(err); hint != "" {
+		fmt.Fprintf(a.err, "hint: %s\n", hint)
 	}
 	var code codeError
 	var usage usageError
-	var sig interrupted
 	switch {
-	case errors.As(err, &sig):
-		return 128 + int(sig.signal)
 	case errors.As(err, &code):
 		return code.code
 	case errors.As(err, &usage):
@@ -104,29 +114,17 @@ func (a *app) main(args []string) int {
 	return exitFailed
 }
 
-// untilSignal returns a context that ends at the first SIGINT, SIGTERM or
-// SIGHUP. Further ones change nothing: a run that was interrupted stops its
-// processes and removes its files within seconds, and one that is killed could
-// not. A reader that closes its end of stdout or stderr ends nothing: what
-// cannot be written is an error of its own.
-func untilSignal(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	signal.Ignore(syscall.SIGPIPE)
-	done := make(chan struct{})
-	go func() {
-		defer signal.Stop(signals)
-		for {
-			select {
-			case s := <-signals:
-				cancel(interrupted{s.(syscall.Signal)}) // the first one counts
-			case <-done:
-				return
-			}
-		}
-	}()
-	return ctx, func() { close(done) }
+// hintFor returns what to try next, or nothing.
+func hintFor(err error) string {
+	var h hinted
+	var files syscall.Rlimit
+	switch {
+	case errors.As(err, &h):
+		return h.hint
+	case strings.Contains(err.Error(), syscall.EMFILE.Error()) && syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil: // a worker's too
+		return fmt.Sprintf("a process may have %d open files here: ulimit -n raises that, or use fewer --workers", files.Cur)
+	}
+	return ""
 }
 
 func (a *app) rootCommand() *cobra.Command {

@@ -6,79 +6,105 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"ipcbench/bench"
 )
 
-// resultFile is the file that a run will write. It is claimed before anything is
-// measured, so that a place where nothing can be written is told at once, and
-// two runs never take the same name.
+// resultFile is the file that a run will write. Whether that can be done is tried
+// before anything is measured; nothing stands at its path until the result does,
+// so that a run that is killed leaves nothing that looks like one.
 type resultFile struct {
 	path string
-	made bool // by us, and empty so far
+
+	// Of a name that was not asked for: what stands before its number, and the
+	// number. Nothing that exists is replaced.
+	stem string
+	n    int
 }
 
-// outFile claims the file that the user named, or one with the time in its name.
+// outFile returns the file that the user named, or one with the time in its name.
 func outFile(path string) (*resultFile, error) {
-	const mode = 0o644
-	if path == "" {
-		stamp := time.Now().Format("20060102-150405")
-		for n := 1; ; n++ {
-			path = "ipcbench-" + stamp + ".json"
-			if n > 1 {
-				path = fmt.Sprintf("ipcbench-%s-%d.json", stamp, n)
-			}
-			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-			if err == nil {
-				return &resultFile{path, true}, f.Close()
-			}
-			if !errors.Is(err, fs.ErrExist) {
-				return nil, cannotWrite(err)
-			}
-		}
+	f := &resultFile{path: path}
+	switch path {
+	case "":
+		f.stem = "ipcbench-" + time.Now().Format("20060102-150405")
+		f.next()
+	case "-":
+		return nil, hinted{usagef("--out -: the result goes to a file"), "--format json prints it, too"}
 	}
 	// The result replaces the file that a link leads to, not the link.
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
+	if real, err := filepath.EvalSymlinks(f.path); err == nil {
+		f.path = real
 	}
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if info, err := os.Stat(f.path); err == nil {
+		if !info.Mode().IsRegular() {
+			return nil, cannotWrite(fmt.Errorf("%s is no regular file", f.path))
+		}
+		old, err := os.OpenFile(f.path, os.O_WRONLY, 0)
 		if err != nil {
 			return nil, cannotWrite(err)
 		}
-		return &resultFile{path, true}, f.Close()
-	case err != nil:
+		old.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, cannotWrite(err)
-	case !info.Mode().IsRegular():
-		return nil, cannotWrite(fmt.Errorf("%s is no regular file", path))
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	try, err := os.CreateTemp(filepath.Dir(f.path), ".ipcbench-")
+	if err == nil {
+		err = errors.Join(try.Close(), os.Remove(try.Name()))
+	}
+	var p *fs.PathError
+	if errors.As(err, &p) { // the name of the try means nothing to the user
+		err = &fs.PathError{Op: p.Op, Path: f.path, Err: p.Err}
+	}
 	if err != nil {
 		return nil, cannotWrite(err)
 	}
-	return &resultFile{path: path}, f.Close()
+	return f, nil
 }
+
+// next chooses the next name that does not exist, neither the file nor the folder
+// of its profiles.
+func (f *resultFile) next() {
+	for {
+		f.n++
+		f.path = f.stem + ".json"
+		if f.n > 1 {
+			f.path = fmt.Sprintf("%s-%d.json", f.stem, f.n)
+		}
+		if !exists(f.path) && !exists(f.profiles()) {
+			return
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// profiles returns the folder for the profiles of the result.
+func (f *resultFile) profiles() string { return strings.TrimSuffix(f.path, ".json") + ".profiles" }
 
 func cannotWrite(err error) error {
 	return hinted{usagef("--out: %w", err), "choose another file with --out"}
 }
 
-// keep writes the result.
+// keep writes the result. Two runs that chose one name get two.
 func (f *resultFile) keep(r *bench.Result) error {
-	err := r.WriteFile(f.path)
-	if err == nil {
-		f.made = false
+	for f.stem != "" {
+		claim, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err == nil {
+			if err = errors.Join(claim.Close(), r.WriteFile(f.path)); err != nil {
+				_ = os.Remove(f.path) // an empty file would look like a result
+			}
+			return err
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		f.next()
 	}
-	return err
-}
-
-// discard removes the file if it was claimed and never written: an empty one
-// would look like a result.
-func (f *resultFile) discard() {
-	if f.made {
-		_ = os.Remove(f.path) // best effort: the run's own error matters more
-	}
+	return r.WriteFile(f.path)
 }

@@ -64,10 +64,10 @@ phase: go tool pprof -tagroot process,phase FILE shows them too.`),
 	flags.StringSliceVar(&f.transports, "transport", nil, "of a RESULT: these transports alone")
 	flags.StringSliceVar(&f.models, "model", nil, "of a RESULT: these models alone")
 
-	top := a.profileView("top", "RESULT|FILE", 1, 1, "List phases and the heaviest functions of each", func(ctx context.Context, args []string) error {
+	top := a.profileView("top", "RESULT|FILE", 1, 1, "List phases and the heaviest functions of each", func(args []string) error {
 		return a.profileTop(f, args[0])
 	})
-	diff := a.profileView("diff", "A [B]", 1, 2, "Compare two transports or two builds, per delivered GB", func(ctx context.Context, args []string) error {
+	diff := a.profileView("diff", "A [B]", 1, 2, "Compare two transports or two builds, per delivered GB", func(args []string) error {
 		return a.profileDiff(f, args)
 	})
 	for _, c := range []*cobra.Command{top, diff} {
@@ -83,15 +83,15 @@ is delivered. A and B are profiles, or results with one cell that --transport an
   ipcbench profile diff r.json --transport pickle,shm-slab
   ipcbench profile diff base.json head.json --transport grpc-batch --model histology`)
 
-	flame := a.profileView("flame", "RESULT|FILE", 1, 1, "Write pprof's flame graph as one HTML file", func(ctx context.Context, args []string) error {
+	flame := a.profileView("flame", "RESULT|FILE", 1, 1, "Write pprof's flame graph as one HTML file", func(args []string) error {
 		return a.profileFlame(f, args[0])
 	})
 	flame.Flags().StringVar(&f.out, "out", "", "the HTML file (default: the profile's name with .html)")
-	web := a.profileView("web", "RESULT|FILE", 1, 1, "Serve pprof's web interface on the loopback interface", func(ctx context.Context, args []string) error {
-		return a.profileWeb(ctx, f, args[0])
+	web := a.profileView("web", "RESULT|FILE", 1, 1, "Serve pprof's web interface on the loopback interface", func(args []string) error {
+		return interruptible(func(ctx context.Context) error { return a.profileWeb(ctx, f, args[0]) })
 	})
 	web.Flags().StringVar(&f.http, "http", "localhost:0", "where: a loopback address and a port, 0 for any")
-	timeline := a.profileView("timeline", "RESULT", 1, 1, "Write all phases of all processes of some rounds as a trace for Perfetto", func(ctx context.Context, args []string) error {
+	timeline := a.profileView("timeline", "RESULT", 1, 1, "Write all phases of all processes of some rounds as a trace for Perfetto", func(args []string) error {
 		return a.profileTimeline(f, args[0])
 	})
 	timeline.Flags().StringVar(&f.out, "out", "", "the trace (default: the result's name with .trace.json)")
@@ -100,7 +100,7 @@ is delivered. A and B are profiles, or results with one cell that --transport an
 }
 
 // profileView makes one of the subcommands, which takes least to most files.
-func (a *app) profileView(name, args string, least, most int, short string, run func(ctx context.Context, args []string) error) *cobra.Command {
+func (a *app) profileView(name, args string, least, most int, short string, run func(args []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " " + args, Short: short,
 		Args: func(cmd *cobra.Command, files []string) error {
@@ -109,7 +109,7 @@ func (a *app) profileView(name, args string, least, most int, short string, run 
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return run(args) },
 	}
 }
 
@@ -350,10 +350,14 @@ func isResult(path string) (bool, error) {
 
 // profileFolder makes the folder for the profiles of the result out, before
 // anything is measured.
-func profileFolder(out string) (string, error) {
-	dir := strings.TrimSuffix(out, ".json") + ".profiles"
-	err := os.MkdirAll(dir, 0o755)
-	if err == nil {
+func profileFolder(out *resultFile) (string, error) {
+	err := os.Mkdir(out.profiles(), 0o755)
+	for out.stem != "" && errors.Is(err, fs.ErrExist) { // another run was faster
+		out.next()
+		err = os.Mkdir(out.profiles(), 0o755)
+	}
+	dir := out.profiles()
+	if err == nil || errors.Is(err, fs.ErrExist) {
 		var try *os.File
 		if try, err = os.CreateTemp(dir, "try"); err == nil {
 			err = errors.Join(try.Close(), os.Remove(try.Name()))

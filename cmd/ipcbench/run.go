@@ -13,6 +13,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/report"
+	"ipcbench/scratch"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -63,7 +64,7 @@ are those of the default mode; --quick takes 3 blocks and 600ms a cell, and
 			if err := f.choose(cmd, &plan); err != nil {
 				return err
 			}
-			return a.run(cmd.Context(), f, plan)
+			return interruptible(func(ctx context.Context) error { return a.run(ctx, f, plan) })
 		},
 	}
 	fs := cmd.Flags()
@@ -195,6 +196,9 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 			return hinted{usagef("--against: %w", err), "go build -o FILE ./cmd/ipcbench makes one, in a checkout of the other commit"}
 		}
 	}
+	if err := privateFolder(); err != nil {
+		return err
+	}
 	if f.dry {
 		return a.dryRun(ctx, o)
 	}
@@ -202,9 +206,8 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err != nil {
 		return err
 	}
-	defer out.discard()
 	if len(f.profile) > 0 {
-		if o.Profiling.Dir, err = profileFolder(out.path); err != nil {
+		if o.Profiling.Dir, err = profileFolder(out); err != nil {
 			return err
 		}
 		defer os.Remove(o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
@@ -233,6 +236,18 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		runErr = context.Cause(ctx)
 	}
 	return runErr
+}
+
+// privateFolder tries whether sessions can make their directories.
+func privateFolder() error {
+	dir, err := scratch.New(os.TempDir())
+	if err == nil {
+		err = dir.Close()
+	}
+	if err != nil {
+		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
+	}
+	return nil
 }
 
 func findFormat(name string) (report.Format, error) {
@@ -269,7 +284,11 @@ func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 	for _, text := range f.models {
 		model, err := models.Parse(text)
 		if err != nil {
-			return nil, hinted{usagef("--model: %w", err), "ipcbench list models"}
+			err = usagef("--model: %w", err)
+			if !strings.HasSuffix(text, ".safetensors") { // whose errors say what is wrong with the file
+				err = hinted{err, "ipcbench list models"}
+			}
+			return nil, err
 		}
 		for _, w := range workers {
 			for _, c := range clients {
