@@ -126,7 +126,7 @@ func TestBadFile(t *testing.T) {
 		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `unknown field "pu_ns"`},
 		{"twice", good + good, "something follows the result"},
 		{"no cells", `{"schema": 1, "plan": {"blocks": 1}}`, "cells: none"},
-		{"no blocks planned", `{"schema": 1, "plan": {"blocks": 0}}`, "plan.blocks: 0: want at least 1"},
+		{"no blocks planned", `{"schema": 1, "plan": {"blocks": 0}}`, "plan.blocks: 0: want a number from 1 to 10000"},
 		{"no samples", replace("[500,600]", "[]"), "cells[0].blocks[0].round_ns: no samples"},
 		{"no floor samples", replace("[3500000000,3250000000]", "[]"), "floors[0].blocks[0]: no samples"},
 		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: want a positive number"},

@@ -83,50 +83,6 @@ const InterleavedBlocks = 10
 // report takes and what a cycle takes longer than the one before.
 const QuickBudget = 56 * time.Second
 
-// Validate checks what a user can choose.
-func (p Plan) Validate() error {
-	switch {
-	case p.Blocks < 1:
-		return fmt.Errorf("--blocks %d: want at least 1", p.Blocks)
-	case p.Rounds < 0:
-		return fmt.Errorf("--rounds %d: want at least 1, or 0 to go by --time", p.Rounds)
-	case p.Warmup < 0:
-		return fmt.Errorf("--warmup %d: want at least 0", p.Warmup)
-	case p.Time <= 0:
-		return fmt.Errorf("--time %v: want a positive duration", p.Time)
-	case !(p.Precision > 0):
-		return fmt.Errorf("--precision %v: want a positive number", p.Precision)
-	case p.Verify != VerifySample && p.Verify != VerifyAll:
-		return fmt.Errorf("--verify %q: want sample or all", p.Verify)
-	case p.TrainMS < 0:
-		return fmt.Errorf("--train-ms %d: want at least 0", p.TrainMS)
-	case p.Samples < 1:
-		return fmt.Errorf("no room for samples")
-	}
-	return nil
-}
-
-// maxClients bounds a round: its samples have to fit into memory.
-const maxClients = 100_000
-
-func (s Spec) validate() error {
-	switch {
-	case s.Workers < 1:
-		return fmt.Errorf("--workers %d: want at least 1", s.Workers)
-	case s.Workers > trainer.MaxWorkers:
-		return fmt.Errorf("--workers %d: want at most %d", s.Workers, trainer.MaxWorkers)
-	case s.Clients > maxClients:
-		return fmt.Errorf("--clients %d: want at most %d", s.Clients, maxClients)
-	case s.Clients < 1:
-		return fmt.Errorf("--clients %d: want at least 1", s.Clients)
-	case s.PerProcess < 1:
-		return fmt.Errorf("--lanes-per-process %d: want at least 1", s.PerProcess)
-	case s.Depth < 1:
-		return fmt.Errorf("--depth %d: want at least 1", s.Depth)
-	}
-	return nil
-}
-
 // limits returns what one of the plan's blocks aims for.
 func (p Plan) limits() limits {
 	if p.Rounds > 0 {

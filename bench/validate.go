@@ -24,8 +24,8 @@ func (r *Result) Validate() error {
 	if r.Schema != Schema {
 		return fmt.Errorf("schema: version %d: this ipcbench reads version %d", r.Schema, Schema)
 	}
-	if r.Plan.Blocks < 1 {
-		return fmt.Errorf("plan.blocks: %d: want at least 1", r.Plan.Blocks)
+	if err := r.Plan.read(); err != nil {
+		return fmt.Errorf("plan.%w", err)
 	}
 	if err := times("elapsed_ns", int64(r.Elapsed)); err != nil {
 		return err
@@ -50,6 +50,9 @@ func (r *Result) Validate() error {
 		seen[id] = i
 	}
 	if r.Canary != nil {
+		if err := share("canary.slowdown", r.Canary.Slowdown, maxSlowdown); err != nil {
+			return err
+		}
 		if err := r.Canary.Same.validate(); err != nil {
 			return fmt.Errorf("canary.same.%w", err)
 		}
@@ -96,16 +99,10 @@ func (c Cell) validate() error {
 	if !slices.Contains([]string{"", "base", "head"}, c.Build) {
 		return fmt.Errorf("build: %q: want base or head", c.Build)
 	}
-	for _, n := range []struct {
-		field        string
-		value, least int
-	}{{"workers", c.Workers, 1}, {"clients", c.Clients, 1}, {"lanes_per_process", c.PerProcess, 1}, {"depth", c.Depth, 1}, {"model.tensors", c.Model.Tensors, 0}} {
-		if n.value < n.least || n.value > 1<<20 {
-			return fmt.Errorf("%s: %d: want a number from %d to %d", n.field, n.value, n.least, 1<<20)
+	for _, n := range c.numbers() {
+		if err := n.read(); err != nil {
+			return err
 		}
-	}
-	if c.Model.Bytes < 0 || c.Model.Bytes > most/int64(c.Clients) {
-		return fmt.Errorf("model.bytes: %d: want a size that %d clients can carry", c.Model.Bytes, c.Clients)
 	}
 	if len(c.Blocks) == 0 {
 		return fmt.Errorf("blocks: none")

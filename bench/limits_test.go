@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/tensor"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+)
+
+// plain returns a small cell that can be run.
+func plain(t *testing.T) Spec {
+	t.Helper()
+	v, err := transports.Parse("pickle", all.Transports())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := models.Parse("cnn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: trainer.DefaultDepth}
+}
+
+// TestLimits: a number of a plan or of a cell at its limit can be run, written and
+// read again; beyond it, it is refused by the name of its flag before anything
+// runs, and by that of its field in a result.
+func TestLimits(t *testing.T) {
+	for _, tt := range []struct {
+		flag, field string
+		set         func(p *Plan, s *Spec, n int)
+		most        int
+	}{
+		{"--blocks", "plan.blocks", func(p *Plan, _ *Spec, n int) { p.Blocks = n }, maxBlocks},
+		{"--rounds", "plan.rounds", func(p *Plan, _ *Spec, n int) { p.Rounds = n }, maxRounds},
+		{"--warmup", "plan.warmup", func(p *Plan, _ *Spec, n int) { p.Warmup = n }, maxWarmup},
+		{"--train-ms", "plan.train_ms", func(p *Plan, _ *Spec, n int) { p.TrainMS = n }, int(maxTrainMS)},
+		{"--time", "plan.time_ns", func(p *Plan, _ *Spec, n int) { p.Time = time.Duration(n) }, int(longest)},
+		{"--precision", "plan.precision", func(p *Plan, _ *Spec, n int) { p.Precision = float64(n) }, int(maxPrecision)},
+		{"--workers", "cells[0].workers", func(_ *Plan, s *Spec, n int) { s.Workers = n }, trainer.MaxWorkers},
+		{"--clients", "cells[0].clients", func(_ *Plan, s *Spec, n int) { s.Clients = n }, maxClients},
+		{"--lanes-per-process", "cells[0].lanes_per_process", func(_ *Plan, s *Spec, n int) { s.PerProcess = n }, trainer.MaxWorkers},
+		{"--depth", "cells[0].depth", func(_ *Plan, s *Spec, n int) { s.Depth = n }, maxDepth},
+		{"--model", "cells[0].model.tensors", func(_ *Plan, s *Spec, n int) {
+			if n > maxTensors+1 {
+				n = maxTensors + 1 // a layout of more takes all memory
+			}
+			specs := make([]tensor.Spec, n)
+			for i := range specs {
+				specs[i] = tensor.Spec{Name: strconv.Itoa(i), DType: tensor.F32, Shape: []int{1}}
+			}
+			l, err := tensor.NewLayout(specs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Model = &models.Model{Name: "many", Layout: l}
+		}, maxTensors},
+	} {
+		try := func(n int) (run, read error) {
+			p, err := DefaultPlan(Quick)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := plain(t)
+			tt.set(&p, &s, n)
+			if run = p.Validate(); run == nil {
+				run = s.validate()
+			}
+			r := tiny()
+			r.Plan = p
+			c := s.newCell(trainer.NewGoroutines(trainer.Host{}), p)
+			c.Blocks = r.Cells[0].Blocks
+			if c.Clients > 1 {
+				c.Blocks = blocksOf(c.Clients)
+			}
+			r.Cells = []Cell{c}
+			return run, r.Validate()
+		}
+		if run, read := try(tt.most); run != nil || read != nil {
+			t.Errorf("%s at its limit: %v; in a result: %v", tt.flag, run, read)
+		}
+		for _, n := range []int{tt.most + 1, math.MaxInt} {
+			run, read := try(n)
+			if run == nil || !strings.Contains(run.Error(), tt.flag) || !strings.Contains(run.Error(), "want at most") {
+				t.Errorf("%s %d: got %v, want a refusal that names the flag and its limit", tt.flag, n, run)
+			}
+			if read == nil || !strings.HasPrefix(read.Error(), tt.field+": ") {
+				t.Errorf("%s: %d: got %v in a result, want a refusal by that field", tt.field, n, read)
+			}
+		}
+	}
+	p, err := DefaultPlan(Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []float64{math.Inf(1), math.NaN(), -1, 0} {
+		p.Precision = x
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "--precision") {
+			t.Errorf("--precision %v: got %v", x, err)
+		}
+	}
+}
+
+func blocksOf(clients int) []Block {
+	n := make([]int64, min(clients, maxClients)) // more are refused before they are looked at
+	return []Block{{Round: []int64{1}, Unattributed: []int64{0}, Train: n, RTT: n, Down: n, Up: n}}
+}
+
+// TestOddNames: a name that a result could not hold is refused before anything
+// runs.
+func TestOddNames(t *testing.T) {
+	s := plain(t)
+	s.Model = &models.Model{Name: "a\x1b[2Jb.safetensors", Layout: s.Model.Layout}
+	if err := s.validate(); err == nil || !strings.Contains(err.Error(), `--model: "a\x1b[2Jb`) {
+		t.Errorf("got %v", err)
+	}
+	v, err := transports.Parse("storage:dir="+filepath.Join(t.TempDir(), "a\u202eb"), all.Transports())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = plain(t)
+	s.Variant = v
+	if err := s.validate(); err == nil || !strings.Contains(err.Error(), `--transport: "storage:dir=`) {
+		t.Errorf("got %v", err)
+	}
+}
