@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"reflect"
 	"runtime"
 	"strings"
 	"syscall"
@@ -233,6 +234,10 @@ func parseAnswer(text []byte) (*answer, error) {
 	if a.Schema != Schema {
 		return nil, fmt.Errorf("its results are of version %d, those of this build of version %d: measure both apart", a.Schema, Schema)
 	}
+	// Its texts reach the terminal and the result.
+	if err := texts(reflect.ValueOf(a), true); err != nil {
+		return nil, fmt.Errorf("its answer: %w", err)
+	}
 	if a.Error != "" {
 		return nil, errors.New(a.Error)
 	}
@@ -333,8 +338,11 @@ func (t *tail) Write(b []byte) (int, error) {
 }
 
 func (t *tail) text() string {
-	if s := strings.TrimSpace(string(t.b)); s != "" {
-		return "\n" + s
+	text := ""
+	for line := range strings.Lines(string(t.b)) {
+		if line = strings.TrimSpace(line); line != "" {
+			text += "\n" + printable(line)
+		}
 	}
-	return ""
+	return text
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"time"
 
@@ -69,12 +70,12 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		r.result.Partial = fmt.Sprint(context.Cause(ctx))
+		r.result.Partial = printable(oneLine(fmt.Sprint(context.Cause(ctx))))
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
 			err = nil // what was broken off has not failed
 		}
 	case err != nil:
-		r.result.Partial = err.Error()
+		r.result.Partial = printable(oneLine(err.Error()))
 	}
 	return r.finish(), err
 }
@@ -133,7 +134,28 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	}
 	r.addCanaries()
 	r.planFloors()
+	if err := r.dry(); err != nil {
+		r.here.close()
+		return nil, err
+	}
 	return r, nil
+}
+
+// dry checks the result as far as it is known before anything is measured: what
+// could not be written at the end is not run. What the machine and the command
+// line say is made printable.
+func (r *run) dry() error {
+	err := texts(reflect.ValueOf(r.result), true)
+	if err == nil {
+		err = r.result.validateHead()
+	}
+	for _, c := range r.cells {
+		err = errors.Join(err, c.result.validateHead(), texts(reflect.ValueOf(&c.result), false))
+	}
+	if err != nil {
+		return fmt.Errorf("bench: the result could not be written: %w", err)
+	}
+	return nil
 }
 
 // addCells adds the cells of one build.

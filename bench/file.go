@@ -51,6 +51,7 @@ func decode(data []byte) (*Result, error) {
 	if err != nil || r.Schema != Schema {
 		return nil, explain(data)
 	}
+	r.Partial = oneLine(r.Partial) // of older builds, it may have several
 	return r, r.Validate()
 }
 

@@ -2,10 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -21,11 +20,8 @@ const (
 // Validate reports the first thing that no run could have written, by the name
 // of its field in the file.
 func (r *Result) Validate() error {
-	if r.Schema != Schema {
-		return fmt.Errorf("schema: version %d: this ipcbench reads version %d", r.Schema, Schema)
-	}
-	if err := r.Plan.read(); err != nil {
-		return fmt.Errorf("plan.%w", err)
+	if err := r.validateHead(); err != nil {
+		return err
 	}
 	if err := times("elapsed_ns", int64(r.Elapsed)); err != nil {
 		return err
@@ -63,6 +59,17 @@ func (r *Result) Validate() error {
 	return nil
 }
 
+// validateHead checks what is known before anything is measured, and all texts.
+func (r *Result) validateHead() error {
+	if r.Schema != Schema {
+		return fmt.Errorf("schema: version %d: this ipcbench reads version %d", r.Schema, Schema)
+	}
+	if err := r.Plan.read(); err != nil {
+		return fmt.Errorf("plan.%w", err)
+	}
+	return texts(reflect.ValueOf(r), false)
+}
+
 func (f Floor) validate() error {
 	if err := named("name", f.Name); err != nil {
 		return err
@@ -87,22 +94,8 @@ func (f Floor) validate() error {
 }
 
 func (c Cell) validate() error {
-	if err := named("transport", c.Transport); err != nil {
+	if err := c.validateHead(); err != nil {
 		return err
-	}
-	if err := named("variant", c.Variant); err != nil {
-		return err
-	}
-	if err := named("model.name", c.Model.Name); err != nil {
-		return err
-	}
-	if !slices.Contains([]string{"", "base", "head"}, c.Build) {
-		return fmt.Errorf("build: %q: want base or head", c.Build)
-	}
-	for _, n := range c.numbers() {
-		if err := n.read(); err != nil {
-			return err
-		}
 	}
 	if len(c.Blocks) == 0 {
 		return fmt.Errorf("blocks: none")
@@ -118,6 +111,28 @@ func (c Cell) validate() error {
 		}
 		if p.Blocks < 0 || p.First < 0 || p.First > len(c.Blocks)-p.Blocks {
 			return fmt.Errorf("profiles[%d].first_block: %d: want one of which %d follow among %d blocks", i, p.First, p.Blocks, len(c.Blocks))
+		}
+	}
+	return nil
+}
+
+// validateHead checks what is known of a cell before it is measured.
+func (c Cell) validateHead() error {
+	if err := named("transport", c.Transport); err != nil {
+		return err
+	}
+	if err := named("variant", c.Variant); err != nil {
+		return err
+	}
+	if err := named("model.name", c.Model.Name); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"", "base", "head"}, c.Build) {
+		return fmt.Errorf("build: %q: want base or head", c.Build)
+	}
+	for _, n := range c.numbers() {
+		if err := n.read(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -284,13 +299,9 @@ func named(field, text string) error {
 		return fmt.Errorf("%s: empty", field)
 	case len(text) > 4096:
 		return fmt.Errorf("%s: %d bytes long", field, len(text))
-	case !utf8.ValidString(text):
-		return fmt.Errorf("%s: %q: not UTF-8", field, text)
 	}
-	for _, r := range text {
-		if !unicode.IsPrint(r) {
-			return fmt.Errorf("%s: %q: holds what cannot be printed", field, text)
-		}
+	if err := checkText(text); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
 	}
 	return nil
 }
