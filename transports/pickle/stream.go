@@ -34,6 +34,10 @@ type stream struct {
 
 	id phase.ID // of the message in hand
 
+	// Of the message being sent: when its first write began, and how long all of
+	// them took.
+	sendFirst, sending int64
+
 	// Of the message being received: when the wait for it began, and the first
 	// and last moment of the reads since the last value was complete.
 	waiting             int64
@@ -57,11 +61,16 @@ type writer struct{ s *stream }
 // Write counts the bytes before they go: the peer may have read them, and moved on
 // to the next window, before the write returns.
 func (w writer) Write(b []byte) (int, error) {
-	span := w.s.rec.Begin(phase.Send, w.s.id)
-	w.s.sent.Add(len(b))
-	n, err := w.s.conn.Write(b)
-	span.End()
-	w.s.sent.Add(n - len(b)) // none, unless it failed
+	s := w.s
+	start, mark := phase.Now(), s.rec.Mark(phase.Send)
+	s.sent.Add(len(b))
+	n, err := s.conn.Write(b)
+	s.sent.Add(n - len(b)) // none, unless it failed
+	mark.End()
+	if s.sendFirst == 0 {
+		s.sendFirst = start
+	}
+	s.sending += phase.Now() - start
 	return n, err
 }
 
@@ -77,8 +86,7 @@ func (r reader) Read(b []byte) (int, error) {
 	s.readLast = phase.Now()
 	switch {
 	case s.waiting != 0: // the first read of a message waits for the peer
-		s.rec.Add(phase.Sample{Phase: phase.Wait, Start: s.waiting, End: s.readLast,
-			Lane: int16(s.id.Lane), Round: int32(s.id.Round), Client: int32(s.id.Client)})
+		s.record(phase.Wait, s.waiting, s.readLast)
 		s.waiting, s.readFirst = 0, s.readLast
 	case s.readFirst == 0:
 		s.readFirst = start
@@ -86,22 +94,30 @@ func (r reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// record adds a span of the message in hand.
+func (s *stream) record(p phase.Phase, start, end int64) {
+	s.rec.Add(phase.Sample{
+		Phase: p, Start: start, End: end, Lane: int16(s.id.Lane), Round: int32(s.id.Round), Client: int32(s.id.Client),
+	})
+}
+
 // next decodes one value into v. gob reads a value completely before it decodes
-// it, so all reads up to here are one Read span.
+// it, so all reads up to here are one Read span. One that lay in the buffer has a
+// span too, of no length: how much a read brings differs from round to round.
 func (s *stream) next(v any) error {
 	err := s.dec.Decode(v)
-	if s.readFirst != 0 {
-		s.rec.Add(phase.Sample{Phase: phase.Read, Start: s.readFirst, End: s.readLast,
-			Lane: int16(s.id.Lane), Round: int32(s.id.Round), Client: int32(s.id.Client)})
-		s.readFirst = 0
+	if s.readFirst == 0 {
+		s.readFirst = s.readLast
 	}
+	s.record(phase.Read, s.readFirst, s.readLast)
+	s.readFirst = 0
 	return err
 }
 
 // send encodes the values one after another and flushes them. Its Encode span
-// encloses the Send spans of what leaves the buffer on the way.
+// encloses most of its Send span, which is as long as all its writes together.
 func (s *stream) send(ctx context.Context, id phase.ID, encode func(*gob.Encoder) error) error {
-	s.id = id
+	s.id, s.sendFirst, s.sending = id, 0, 0
 	stop := s.obey(ctx)
 	span := s.rec.Begin(phase.Encode, id)
 	err := encode(s.enc)
@@ -109,6 +125,7 @@ func (s *stream) send(ctx context.Context, id phase.ID, encode func(*gob.Encoder
 	if err == nil {
 		err = s.out.Flush()
 	}
+	s.record(phase.Send, s.sendFirst, s.sendFirst+s.sending)
 	return s.explain(ctx, stop, err)
 }
 
