@@ -1,6 +1,7 @@
 package http
 
 import (
+	"bytes"
 	"container/list"
 
 	"ipcbench/phase"
@@ -14,7 +15,7 @@ import (
 // drains it, and for models that are new every round it grows for nothing.
 type cache struct {
 	limit   int // bytes
-	bytes   int
+	bytes   int // that the entries cost
 	entries map[cacheKey]*list.Element
 	order   list.List // of *cached, oldest first
 	hits    *phase.Counter
@@ -31,6 +32,12 @@ type cached struct {
 	key  cacheKey
 	data []byte
 }
+
+// entryBytes is what an entry takes besides its id and data: a tensor without
+// elements is not free.
+const entryBytes = 256
+
+func (t *cached) cost() int { return len(t.data) + len(t.key.id) + entryBytes }
 
 func newCache(limit int, rec *phase.Recorder) *cache {
 	return &cache{
@@ -52,21 +59,22 @@ func (c *cache) get(client int, id []byte, dst []byte) bool {
 
 // put keeps a copy of a tensor that was fetched.
 func (c *cache) put(client int, id []byte, data []byte) {
-	key := cacheKey{client, string(id)}
-	if _, ok := c.entries[key]; ok || len(data) > c.limit {
+	t := &cached{cacheKey{client, string(id)}, data}
+	if _, ok := c.entries[t.key]; ok || t.cost() > c.limit {
 		return
 	}
-	for c.bytes+len(data) > c.limit {
+	for c.bytes+t.cost() > c.limit {
 		c.remove(c.order.Front())
 	}
-	c.entries[key] = c.order.PushBack(&cached{key, append([]byte(nil), data...)})
-	c.grow(len(data))
+	t.data = bytes.Clone(data)
+	c.entries[t.key] = c.order.PushBack(t)
+	c.grow(t.cost())
 }
 
 func (c *cache) remove(e *list.Element) {
 	t := c.order.Remove(e).(*cached)
 	delete(c.entries, t.key)
-	c.grow(-len(t.data))
+	c.grow(-t.cost())
 }
 
 func (c *cache) grow(n int) {

@@ -22,7 +22,8 @@ import (
 // they belong.
 type client struct {
 	addr     string
-	fresh    bool // a new connection for every request
+	bearer   string // shown with every request
+	fresh    bool   // a new connection for every request
 	patience patience
 
 	rec            *phase.Recorder
@@ -43,8 +44,9 @@ type client struct {
 const readBuffer = 32 << 10
 
 func newClient(addr string, fresh bool, p patience, rec *phase.Recorder) *client {
+	_, _, secret, _ := splitAddr(addr) // connect says what is wrong with it
 	c := &client{
-		addr: addr, fresh: fresh, patience: p, rec: rec, id: phase.ID{Lane: -1, Round: -1, Client: -1},
+		addr: addr, bearer: bearer(secret), fresh: fresh, patience: p, rec: rec, id: phase.ID{Lane: -1, Round: -1, Client: -1},
 		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
 	}
 	c.in = bufio.NewReaderSize(c, readBuffer)
@@ -174,7 +176,9 @@ func (c *client) send(q request) error {
 	h := append(c.head[:0], q.method...)
 	h = append(h, ' ')
 	h = append(h, q.path...)
-	h = append(h, " HTTP/1.1\r\nHost: ipcbench\r\n"...)
+	h = append(h, " HTTP/1.1\r\nHost: ipcbench\r\nAuthorization: "...)
+	h = append(h, c.bearer...)
+	h = append(h, "\r\n"...)
 	if c.fresh {
 		h = append(h, "Connection: close\r\n"...)
 	}

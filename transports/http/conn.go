@@ -1,21 +1,22 @@
 package http
 
 import (
+	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"ipcbench/phase"
 	"ipcbench/transports"
 )
 
-// listen opens the session's socket. The address that it returns is what
-// dialAddr understands: unix:/path or tcp:127.0.0.1:port.
+// listen opens the session's socket and returns where it is: unix:/path or
+// tcp:127.0.0.1:port. With the session's secret behind it, that is its address.
 func listen(ctx context.Context, network, dir string) (net.Listener, string, error) {
 	var lc net.ListenConfig
 	if network == "tcp" {
@@ -45,41 +46,91 @@ func listen(ctx context.Context, network, dir string) (net.Listener, string, err
 	return l, "unix:" + path, nil
 }
 
-func dialAddr(ctx context.Context, addr string) (net.Conn, error) {
-	network, address, ok := strings.Cut(addr, ":")
-	if !ok || network != "unix" && network != "tcp" {
-		return nil, fmt.Errorf("address %q: want unix:PATH or tcp:HOST:PORT", addr)
+// addressFile is the name of the file, in the session's private directory, that
+// holds the session's address: for whoever wants to talk to the store with a
+// client of his own.
+const addressFile = "http-address"
+
+// writeAddress writes that file. Its error leaves nothing behind.
+func writeAddress(dir, addr string) (path string, err error) {
+	path = filepath.Join(dir, addressFile)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
 	}
-	conn, err := transports.Dial(ctx, network, address)
+	_, err = f.WriteString(addr + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(path))
+	}
+	return path, nil
+}
+
+// splitAddr splits an address: unix:PATH#SECRET or tcp:HOST:PORT#SECRET. Its
+// error does not quote the address, which may hold a secret.
+func splitAddr(addr string) (network, where, secret string, err error) {
+	network, where, _ = strings.Cut(addr, ":")
+	i := strings.LastIndexByte(where, '#') // a path may have one, a secret has none
+	if network != "unix" && network != "tcp" || i < 0 {
+		return "", "", "", errors.New("malformed address: want unix:PATH#SECRET or tcp:HOST:PORT#SECRET")
+	}
+	return network, where[:i], where[i+1:], nil
+}
+
+// bearer is the value of the header field that shows a secret.
+func bearer(secret string) string { return "Bearer " + secret }
+
+func dialAddr(ctx context.Context, addr string) (net.Conn, error) {
+	network, where, _, err := splitAddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := transports.Dial(ctx, network, where)
 	if err == nil {
 		transports.Enlarge(conn)
 	}
 	return conn, err
 }
 
-// A listener counts the connections that it accepts and the bytes on them, and
-// turns away those above its limit.
+// A listener counts the bytes on the connections that it accepts, and bounds how
+// many there are on which nobody has shown the session's secret: above the limit
+// the oldest of those is closed. So a worker gets a connection however many idle
+// ones others hold, and loses none that it has used.
 type listener struct {
 	net.Listener
-	limit          int64
-	open           atomic.Int64
+	limit          int
 	sent, received *phase.Counter
+
+	mu        sync.Mutex
+	open      int       // guarded by mu: connections
+	strangers list.List // guarded by mu: of *conn, those without the secret, oldest first
 }
 
 func (l *listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.open.Add(1) > l.limit {
-			l.open.Add(-1)
-			c.Close()
-			continue
-		}
-		transports.Enlarge(c)
-		return &conn{Conn: c, l: l}, nil
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	transports.Enlarge(nc)
+	c := &conn{Conn: nc, l: l}
+	l.mu.Lock()
+	l.open++
+	c.stranger = l.strangers.PushBack(c)
+	var oldest *conn
+	if l.strangers.Len() > l.limit {
+		oldest = l.strangers.Front().Value.(*conn)
+	}
+	l.mu.Unlock()
+	if oldest != nil {
+		oldest.Close()
+	}
+	return c, nil
+}
+
+// count returns how many connections there are.
+func (l *listener) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open
 }
 
 // A conn is the server's end of a connection.
@@ -88,9 +139,21 @@ type conn struct {
 	l    *listener
 	once sync.Once
 
+	stranger *list.Element // guarded by l.mu: its place in l.strangers; nil once somebody has shown the secret on it
+
 	mu     sync.Mutex
 	lane   *lane // guarded by mu: whose worker lives at the other end; nil if nobody said so
 	closed bool  // guarded by mu
+}
+
+// known takes c from those who have not shown the secret.
+func (c *conn) known() {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	if c.stranger != nil {
+		c.l.strangers.Remove(c.stranger)
+		c.stranger = nil
+	}
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -113,7 +176,10 @@ func (c *conn) Write(b []byte) (int, error) {
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
-		c.l.open.Add(-1)
+		c.known()
+		c.l.mu.Lock()
+		c.l.open--
+		c.l.mu.Unlock()
 		c.mu.Lock()
 		c.closed = true
 		ln := c.lane

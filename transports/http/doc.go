@@ -52,7 +52,37 @@
 // is not the round trip that is measured here: there is one server, and it is the
 // consumer of updates. The store's own endpoints offer it to whoever wants to try.
 //
-// With network=tcp the server listens on the loopback interface: every user of
-// this machine can talk to it. The default is a Unix socket in the session's
-// private directory.
+// Every request has to show the session's secret, 128 random bits or more, that
+// is a part of the server's address (unix:PATH#SECRET, tcp:HOST:PORT#SECRET) in
+// the header field
+//
+//	Authorization: Bearer SECRET
+//
+// It is compared before anything else happens: 401 and the end of the connection
+// for whoever does not have it. Workers take it from the address. Users find the
+// address in the file http-address, which nobody else can read, in the session's
+// private directory, as long as the session lives:
+//
+//	read -r a < $TMPDIR/ipcbench-…/http-address
+//	auth() { printf 'Authorization: Bearer %s\n' "${a##*#}"; } # keeps it out of the list of processes
+//	where=${a%#*}
+//	auth | curl -H @- --unix-socket "${where#unix:}" http://ipcbench/v1/stats
+//	auth | curl -H @- "http://${where#tcp:}/v1/stats" # with network=tcp
+//
+// The default is a Unix socket in that directory, which other users cannot open.
+// With network=tcp the server listens on the loopback interface, where every user
+// of this machine can connect, and none without the secret gets further: the
+// server keeps 64 such connections and 4 more a lane, closes the oldest for the
+// next one, and each after 30 s. Someone who opens them faster than requests are
+// read can still slow workers down, or cost one its connection. Nothing is
+// encrypted: root can read what the loopback interface carries.
+//
+// Only the connection on which a worker took its lane can deliver the lane's
+// update. With body=json there is no such connection: there, whoever has the
+// secret can.
+//
+// PUT takes element types by name. The ten of package tensor may be spelt f32 or,
+// as in safetensors, F32, and come back as f32; other names are types that are
+// not known here, whose bytes are kept as they are. Ids of models belong to the
+// session and cannot be put.
 package http

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"ipcbench/phase"
 )
@@ -17,29 +19,40 @@ type endpoint struct {
 	pattern, name string
 	serve         func(*server, *exchange) error
 	served        *atomic.Int64 // requests, for those who ask: the recorder may be off
+	counter       *phase.Counter
 }
 
-func endpoints() []endpoint {
-	return []endpoint{
-		{"GET /v1/ping", "ping", (*server).ping, new(atomic.Int64)},
-		{"GET /v1/stats", "stats", (*server).stats, new(atomic.Int64)},
-		{"PUT /v1/tensors/{id}", "put", (*server).put, new(atomic.Int64)},
-		{"GET /v1/tensors/{id}", "get", (*server).get, new(atomic.Int64)},
-		{"DELETE /v1/tensors/{id}", "delete", (*server).delete, new(atomic.Int64)},
-		{"POST /v1/batch", "batch", (*server).batch, new(atomic.Int64)},
-		{"POST /v1/clear", "clear", (*server).clear, new(atomic.Int64)},
-		{"POST /v1/drain", "drain", (*server).drain, new(atomic.Int64)},
-		{"POST /v1/lanes/{lane}", "join", (*server).join, new(atomic.Int64)},
-		{"POST /v1/lanes/{lane}/local", "prove", (*server).prove, new(atomic.Int64)},
-		{"DELETE /v1/lanes/{lane}", "leave", (*server).leave, new(atomic.Int64)},
-		{"GET /v1/jobs/{lane}", "jobs", (*server).jobs, new(atomic.Int64)},
-		{"POST /v1/results/{lane}", "results", (*server).results, new(atomic.Int64)},
+func (e *endpoint) count() {
+	e.counter.Add(1)
+	e.served.Add(1)
+}
+
+func endpoints(rec *phase.Recorder) []*endpoint {
+	all := []*endpoint{
+		{pattern: "GET /v1/ping", name: "ping", serve: (*server).ping},
+		{pattern: "GET /v1/stats", name: "stats", serve: (*server).stats},
+		{pattern: "PUT /v1/tensors/{id}", name: "put", serve: (*server).put},
+		{pattern: "GET /v1/tensors/{id}", name: "get", serve: (*server).get},
+		{pattern: "DELETE /v1/tensors/{id}", name: "delete", serve: (*server).delete},
+		{pattern: "POST /v1/batch", name: "batch", serve: (*server).batch},
+		{pattern: "POST /v1/clear", name: "clear", serve: (*server).clear},
+		{pattern: "POST /v1/drain", name: "drain", serve: (*server).drain},
+		{pattern: "POST /v1/lanes/{lane}", name: "join", serve: (*server).join},
+		{pattern: "POST /v1/lanes/{lane}/local", name: "prove", serve: (*server).prove},
+		{pattern: "DELETE /v1/lanes/{lane}", name: "leave", serve: (*server).leave},
+		{pattern: "GET /v1/jobs/{lane}", name: "jobs", serve: (*server).jobs},
+		{pattern: "POST /v1/results/{lane}", name: "results", serve: (*server).results},
 	}
+	for _, e := range all {
+		e.served, e.counter = new(atomic.Int64), rec.Counter(phase.Served+e.name)
+	}
+	return all
 }
 
 // An exchange is one request and its answer.
 type exchange struct {
 	*http.Request
+	endpoint *endpoint
 	w        http.ResponseWriter
 	control  *http.ResponseController
 	patience patience
@@ -78,15 +91,16 @@ type problem struct {
 func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, e := range s.endpoints {
-		counter := s.o.Rec.Counter(phase.Served + e.name)
 		mux.HandleFunc(e.pattern, func(w http.ResponseWriter, r *http.Request) {
-			counter.Add(1)
-			e.served.Add(1)
-			x := &exchange{Request: r, w: w, control: http.NewResponseController(w), patience: s.patience}
+			e.count()
+			x := &exchange{Request: r, endpoint: e, w: w, control: http.NewResponseController(w), patience: s.patience}
 			x.fail(s.guard(e, x))
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.admits(w, r) {
+			return
+		}
 		s.mu.Lock()
 		closing := s.closing
 		if !closing {
@@ -109,9 +123,27 @@ func (s *server) handler() http.Handler {
 	})
 }
 
+// admits reports whether a request shows the session's secret, and answers it if
+// it does not. That comes before all else: who cannot show it costs no memory,
+// and learns nothing. Its connection is closed.
+func (s *server) admits(w http.ResponseWriter, r *http.Request) bool {
+	c := r.Context().Value(connKey{}).(*conn)
+	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), s.bearer) == 1 {
+		c.known()
+		return true
+	}
+	w.Header().Set("Connection", "close")
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	x := &exchange{Request: r, w: w, control: http.NewResponseController(w), patience: s.patience}
+	_ = x.control.SetReadDeadline(time.Now().Add(goodbye)) // net/http drops some of the body; a closed connection shows there
+	x.fail(refuse(http.StatusUnauthorized,
+		"want the header field Authorization: Bearer SECRET, with what stands behind the # in %s in the session's directory", addressFile))
+	return false
+}
+
 // guard serves one request. A panic is an answer like other errors, and not the
 // end of the process.
-func (s *server) guard(e endpoint, x *exchange) (err error) {
+func (s *server) guard(e *endpoint, x *exchange) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
@@ -153,10 +185,15 @@ func (x *exchange) head(code int, kind string, n int) {
 	x.began = true
 }
 
-// answer writes a whole answer.
+// answer writes a whole answer. Its end leaves the server when the handler has
+// returned, with all that it records: until then it lies in net/http's buffer.
 func (x *exchange) answer(code int, kind string, body []byte) error {
 	x.head(code, kind, len(body))
-	_, err := x.w.Write(body)
+	end := max(0, len(body)-tailBytes)
+	if _, err := x.w.Write(body[:end]); err != nil {
+		return err
+	}
+	_, err := x.w.Write(body[end:])
 	return err
 }
 

@@ -103,7 +103,7 @@ func TestBadRequests(t *testing.T) {
 		{"update in JSON without tensors", post("/v1/results/0", typeJSON, "{}"), 400},
 	} {
 		conn := r.raw()
-		go io.Copy(conn, strings.NewReader(c.request)) // ends when the connection does
+		go io.Copy(conn, strings.NewReader(r.admitted(c.request))) // ends when the connection does
 		a, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -141,7 +141,7 @@ func TestBrokenUploads(t *testing.T) {
 		{"malformed table", func(r *rig, w *worker, q *request) { q.body[1] = bytes.Repeat([]byte{0xff}, len(q.body[1])) },
 			"malformed", "malformed"},
 		{"cut", func(r *rig, w *worker, q *request) {
-			head := fmt.Sprintf("POST /v1/results/0 HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n", len(r.s.tables.up.bytes)+200)
+			head := fmt.Sprintf("POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n", r.secret(), len(r.s.tables.up.bytes)+200)
 			for _, f := range q.fields {
 				head += fmt.Sprintf("%s: %d\r\n", f.name, f.value)
 			}
@@ -216,8 +216,8 @@ func TestSlowPeers(t *testing.T) {
 		"reader": "GET /v1/tensors/" + jobModel(t, r) + ".0 HTTP/1.1\r\nHost: x\r\n\r\n", // of more than sockets hold
 	} {
 		c := r.raw()
-		fmt.Fprint(c, request)
-		eventually(t, "end of the slow "+what, func() bool { return r.s.listener.open.Load() == 1 })
+		fmt.Fprint(c, r.admitted(request))
+		eventually(t, "end of the slow "+what, func() bool { return r.s.listener.count() == 1 })
 		c.Close()
 	}
 	if _, held := r.s.store.held(); held != 0 {
@@ -261,28 +261,6 @@ func eventually(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// Connections beyond the limit are closed at once, and make room again.
-func TestConnectionsAreLimited(t *testing.T) {
-	r := open(t, "http", vectors(t, 1, 10), 1)
-	var conns []net.Conn
-	for range r.s.listener.limit {
-		conns = append(conns, r.raw())
-	}
-	eventually(t, "the limit", func() bool { return r.s.listener.open.Load() == r.s.listener.limit })
-	over := r.raw()
-	if n, err := over.Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Errorf("connection above the limit: read %d bytes, %v", n, err)
-	}
-	r.exchange(0, transports.Job{}, r.publish(1))
-	for _, c := range conns {
-		c.Close()
-	}
-	eventually(t, "room", func() bool { return r.s.listener.open.Load() == 1 })
-	if a := r.ask(r.client(), "GET", "/v1/ping", nil); a.code != 204 {
-		t.Errorf("ping: got %d", a.code)
-	}
-}
-
 // fakeServer answers each request on its only connection with the next of
 // answers, and then closes it, or keeps silent if the last one is "silence".
 func fakeServer(t *testing.T, answers ...string) (addr string) {
@@ -317,7 +295,7 @@ func fakeServer(t *testing.T, answers ...string) (addr string) {
 		l.Close()
 		<-served
 	})
-	return "unix:" + path
+	return "unix:" + path + "#secret"
 }
 
 // A server that lies, is silent or ends in the middle is an error for the worker
@@ -375,7 +353,7 @@ func TestLyingServers(t *testing.T) {
 	} {
 		o := transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
 		within(t, c.name, func() {
-			w, err := dial(t.Context(), fakeServer(t, c.answers...), 0, o, config{network: "unix", patience: patience(50 * time.Millisecond)})
+			w, err := dial(t.Context(), fakeServer(t, c.answers...), 0, o, config{name: "http", network: "unix", patience: patience(50 * time.Millisecond)})
 			if err == nil {
 				_, _, err = w.Receive(t.Context())
 				if err == nil && c.want == "malformed HTTP" {

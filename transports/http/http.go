@@ -44,11 +44,12 @@ func (d driver) Settings() []transports.Setting {
 			Help: "tensors as raw bytes on kept connections, or base64 in JSON with a connection for each request"},
 		transports.OnOff("cache", false, "workers keep the tensors that they fetched, for each client apart, until they are drained"),
 		transports.Setting{Name: "cache-size", Kind: transports.Size, Default: "64MiB", Min: 1, Max: 1 << 40,
-			Help: "bytes of tensors that one worker's cache holds at most; the oldest go first"})
+			Help: "bytes that one worker's cache takes at most, 256 for each tensor and its id included; the oldest tensors go first"})
 }
 
 // A config is what the settings of a session say.
 type config struct {
+	name      string // of the transport, for errors
 	network   string
 	batch     int // tensors a request, 0 is all
 	json      bool
@@ -61,7 +62,7 @@ type config struct {
 
 func (d driver) config(o transports.Options) config {
 	s := o.Settings
-	c := config{network: s.Get("network"), batch: s.Int("batch"), local: d.local, patience: defaultPatience}
+	c := config{name: d.name, network: s.Get("network"), batch: s.Int("batch"), local: d.local, patience: defaultPatience}
 	if d.local {
 		c.shm, c.pool = s.On("shm"), s.Int("pool")
 		return c

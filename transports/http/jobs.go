@@ -107,7 +107,7 @@ func (s *server) results(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	p, why, err := l.begin(h.round, h.client)
+	p, why, err := l.begin(x.conn(), h.round, h.client)
 	if err != nil {
 		return l.conflict(h, err)
 	}
@@ -154,6 +154,8 @@ func (s *server) arrived(x *exchange, l *lane, p *tensor.Package, h resultHead, 
 	return s.deliver(x, l, p, h)
 }
 
+// deliver comes last, after all that is recorded of the update: whoever collects
+// it may end the round.
 func (s *server) deliver(x *exchange, l *lane, p *tensor.Package, h resultHead) error {
 	if err := l.deliver(p, h.cache); err != nil {
 		return l.conflict(h, err)
@@ -172,26 +174,38 @@ type resultHead struct {
 	cache                         cacheStats
 }
 
+// A number is a header field that an upload must have.
+type number struct {
+	name  string
+	value *int
+	limit int
+}
+
+func (x *exchange) numbers(fields ...number) error {
+	for _, f := range fields {
+		n, err := parseCount(x.Header.Get(f.name), uint64(f.limit))
+		if err != nil {
+			return refuse(http.StatusBadRequest, "%s: %w", f.name, err)
+		}
+		*f.value = int(n)
+	}
+	return nil
+}
+
+// jobHead reads what the head of every upload says.
+func (x *exchange) jobHead() (h resultHead, err error) {
+	return h, x.numbers(number{fieldRound, &h.round, 1 << 40}, number{fieldClient, &h.client, 1 << 40},
+		number{fieldCached, &h.cache.Tensors, 1 << 40}, number{fieldCache, &h.cache.Bytes, 1 << 60})
+}
+
 // resultHead checks the head of an upload whose table and tensors have the given
 // sizes. Nothing is read before everything fits.
 func (x *exchange) resultHead(table, payload int) (h resultHead, err error) {
-	for _, f := range []struct {
-		name  string
-		value *int
-		limit int
-	}{
-		{fieldRound, &h.round, 1 << 40},
-		{fieldClient, &h.client, 1 << 40},
-		{fieldReceipt, &h.receipt, maxReceipt},
-		{fieldTable, &h.table, maxControl},
-		{fieldCached, &h.cache.Tensors, 1 << 40},
-		{fieldCache, &h.cache.Bytes, 1 << 60},
-	} {
-		n, err := parseCount(x.Header.Get(f.name), uint64(f.limit))
-		if err != nil {
-			return h, refuse(http.StatusBadRequest, "%s: %w", f.name, err)
-		}
-		*f.value = int(n)
+	if h, err = x.jobHead(); err != nil {
+		return h, err
+	}
+	if err := x.numbers(number{fieldReceipt, &h.receipt, maxReceipt}, number{fieldTable, &h.table, maxControl}); err != nil {
+		return h, err
 	}
 	want := h.receipt + table + payload
 	n, err := x.length(want)

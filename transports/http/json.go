@@ -21,13 +21,10 @@ type jsonTensor struct {
 	Data  []byte `json:"data"`
 }
 
-// jsonUpdate is an upload in JSON.
+// jsonUpdate is the body of an upload in JSON. Whose it is stands in the head.
 type jsonUpdate struct {
-	Round   int          `json:"round"`
-	Client  int          `json:"client"`
 	Receipt []byte       `json:"receipt"`
 	Tensors []jsonTensor `json:"tensors"`
-	Cache   cacheStats   `json:"cache"`
 }
 
 // jsonLimit returns how long the JSON form of n tensors with the given payload
@@ -89,32 +86,50 @@ func (s *server) batchJSON(x *exchange, m *scratchpad) error {
 	return x.answer(http.StatusOK, typeJSON, body)
 }
 
-// resultsJSON takes an update in JSON.
+// resultsJSON takes an update in JSON. Nothing is read before it is certain that
+// the lane waits for it.
 func (s *server) resultsJSON(x *exchange, l *lane) error {
-	body, err := x.readAll(jsonLimit(s.o.Up.Len(), s.o.Up.Payload()), nil)
+	h, err := x.jobHead()
 	if err != nil {
 		return err
 	}
+	n, err := x.length(jsonLimit(s.o.Up.Len(), s.o.Up.Payload()))
+	if err != nil {
+		return err
+	}
+	p, why, err := l.begin(x.conn(), h.round, h.client)
+	if err != nil {
+		return l.conflict(h, err)
+	}
+	if err := s.readJSON(x, l, h, n, p); err != nil {
+		l.abandon(p, fmt.Errorf("update of round %d, client %d: %w", h.round, h.client, err))
+		return err
+	}
+	return s.arrived(x, l, p, h, why)
+}
+
+// readJSON reads a body of n bytes, receipt and tensors of an update.
+func (s *server) readJSON(x *exchange, l *lane, h resultHead, n int, p *tensor.Package) error {
+	id := phase.ID{Lane: l.n, Round: h.round, Client: h.client}
+	span := s.o.Rec.Begin(phase.Read, id)
+	body, err := x.read(n, nil)
+	span.End()
+	if err != nil {
+		return err
+	}
+	defer s.o.Rec.Begin(phase.Decode, id).End()
 	var u jsonUpdate
 	if err := parseJSON(body, &u); err != nil {
 		return refuse(http.StatusBadRequest, "%w", err)
 	}
-	if len(u.Tensors) != s.o.Up.Len() || len(u.Receipt) > maxReceipt {
-		return refuse(http.StatusBadRequest, "update has %d tensors, want %d", len(u.Tensors), s.o.Up.Len())
+	if len(u.Tensors) != p.Len() || len(u.Receipt) > maxReceipt {
+		return refuse(http.StatusBadRequest, "update has %d tensors and a receipt of %d bytes, want %d and %d at most",
+			len(u.Tensors), len(u.Receipt), p.Len(), maxReceipt)
 	}
-	h := resultHead{round: u.Round, client: u.Client, cache: u.Cache}
-	p, why, err := l.begin(u.Round, u.Client)
-	if err != nil {
-		return l.conflict(h, err)
-	}
-	span := s.o.Rec.Begin(phase.Decode, phase.ID{Lane: l.n, Round: u.Round, Client: u.Client})
-	err = unpackJSON(p, 0, u.Tensors)
-	span.End()
-	if err != nil {
-		l.abandon(p, fmt.Errorf("update of round %d, client %d: %w", u.Round, u.Client, err))
+	if err := unpackJSON(p, 0, u.Tensors); err != nil {
 		return refuse(http.StatusBadRequest, "%w", err)
 	}
 	p.Receipt = append(p.Receipt[:0], u.Receipt...)
-	s.count.copied.Add(s.o.Up.Payload())
-	return s.arrived(x, l, p, h, why)
+	s.count.copied.Add(p.Layout().Payload())
+	return nil
 }

@@ -143,7 +143,7 @@ func (l *lane) leave(c *conn) error {
 func (l *lane) lost(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.joined && (l.conn == nil || l.conn == c) {
+	if l.isWorker(c) {
 		l.fail(errGone)
 		l.gone()
 	}
@@ -239,11 +239,15 @@ func (l *lane) lendHeap() (err error) {
 	return err
 }
 
+// isWorker reports whether c may be the connection of the lane's worker. l.mu is
+// held.
+func (l *lane) isWorker(c *conn) bool { return l.joined && (l.conn == nil || l.conn == c) }
+
 // take waits for a job, with the request of the worker at c parked, and returns
 // it encoded.
 func (l *lane) take(ctx context.Context, c *conn) ([]byte, error) {
 	l.mu.Lock()
-	mine := l.joined && (l.conn == nil || l.conn == c)
+	mine := l.isWorker(c)
 	l.mu.Unlock()
 	if !mine {
 		return nil, errStranger
@@ -259,11 +263,15 @@ func (l *lane) take(ctx context.Context, c *conn) ([]byte, error) {
 
 // begin returns heap memory for the update of a job, which must be the one that
 // is out and whose update must not have begun to arrive, and the reason why it
-// does not come through the slab. The caller ends with deliver or abandon.
-func (l *lane) begin(round, client int) (p *tensor.Package, reason string, err error) {
+// does not come through the slab. c must be the worker's. The caller ends with
+// deliver or abandon.
+func (l *lane) begin(c *conn, round, client int) (p *tensor.Package, reason string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.awaits(round, client) {
+	switch {
+	case !l.isWorker(c):
+		return nil, "", errStranger
+	case !l.awaits(round, client):
 		return nil, "", errNoJob
 	}
 	if l.place == nil {

@@ -396,10 +396,16 @@ func TestSessionsAreIndependent(t *testing.T) {
 func TestShutdownDuringWrites(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 2, 100), 1)
 	r.publish(1)
-	for i := range 4 {
+	const writers = 4
+	for i := range writers {
 		c := r.raw()
-		fmt.Fprintf(c, "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i)
+		fmt.Fprintf(c, "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\n%sTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i, r.secret())
 	}
+	eventually(t, "the writes", func() bool { // in flight: none is in the store yet
+		r.s.store.mu.Lock()
+		defer r.s.store.mu.Unlock()
+		return r.s.store.count == writers && r.s.store.bytes == 8*writers && len(r.s.store.single) == 0
+	})
 	r.put(r.client(), "whole", []byte("whole"))
 	dir := r.s.pools.dir.Path()
 	check(t, r.workers[0].Close())

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -131,10 +133,9 @@ type storedPool struct {
 	path string
 	size int
 
-	once sync.Once
-	pool *slab.Pool
-	ref  *poolRef
-	err  error
+	mu   sync.Mutex
+	pool *slab.Pool // guarded by mu; nil until it is made
+	ref  *poolRef   // guarded by mu; like pool, it does not change any more
 }
 
 // reserve returns a block for n bytes, or why there is none.
@@ -145,28 +146,42 @@ func (p *storedPool) reserve(k kind) (h slab.Handle, view []byte, why string, er
 	if _, ok := k.known(); !ok {
 		return h, nil, fallbackDType, nil
 	}
-	p.once.Do(func() {
-		var n slab.Nonce
-		if p.pool, n, p.err = slab.CreatePool(p.path, p.size, slab.PoolOptions{}); p.err == nil {
-			p.ref = newPoolRef(p.path, n)
-		}
-	})
-	if p.err != nil {
-		return h, nil, fallbackFull, nil // no memory for the pool
+	pool, err := p.make()
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
+		return h, nil, fallbackFull, nil
 	}
-	h, view, err = p.pool.Reserve(k.size)
+	if err != nil {
+		return h, nil, "", fmt.Errorf("slab of stored tensors: %w", err)
+	}
+	h, view, err = pool.Reserve(k.size)
 	if isFull(err) {
 		return h, nil, fallbackFull, nil
 	}
 	return h, view, "", err
 }
 
+// make returns the pool, which it makes first if need be.
+func (p *storedPool) make() (*slab.Pool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pool == nil {
+		pool, n, err := slab.CreatePool(p.path, p.size, slab.PoolOptions{})
+		if err != nil {
+			return nil, err
+		}
+		p.pool, p.ref = pool, newPoolRef(p.path, n)
+	}
+	return p.pool, nil
+}
+
+// close gives the pool up. All handlers have returned.
 func (p *storedPool) close() error {
-	p.once.Do(func() { p.err = slab.ErrClosed })
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.pool == nil {
 		return nil
 	}
-	return p.pool.Close(context.Background()) // nothing is in flight: handlers have returned
+	return p.pool.Close(context.Background()) // nothing is in flight
 }
 
 // slabModels keeps the server's two models, tensor by tensor, in a stamped pool

@@ -151,6 +151,14 @@ func wantCounts(t testing.TB, who string, got, want map[string]int64) {
 	}
 }
 
+// secret is the header field that every request needs.
+func (r *rig) secret() string { return "Authorization: " + string(r.s.bearer) + "\r\n" }
+
+// admitted returns a request with the session's secret after its first line.
+func (r *rig) admitted(request string) string {
+	return strings.Replace(request, "\r\n", "\r\n"+r.secret(), 1)
+}
+
 // client is an ordinary HTTP client for the rig's server.
 func (r *rig) client() *http.Client {
 	transport := &http.Transport{
@@ -172,6 +180,7 @@ func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...stri
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://ipcbench"+path, bytes.NewReader(body))
 	check(r.t, err)
+	q.Header.Set("Authorization", string(r.s.bearer))
 	for pair := range slices.Chunk(head, 2) {
 		q.Header.Set(pair[0], pair[1])
 	}

@@ -10,6 +10,8 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,10 +23,13 @@ import (
 
 type server struct {
 	o         transports.Options
+	name      string // of the transport, for errors
 	addr      string
+	addrFile  string // which holds addr
+	bearer    []byte // what a request has to show
 	nonce     string // of this session, so that ids of two sessions differ
 	tables    tables
-	endpoints []endpoint
+	endpoints []*endpoint
 	patience  patience
 	count     serverCounters
 
@@ -96,7 +101,7 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never fails
 	s = &server{
-		o: o, tables: t, nonce: hex.EncodeToString(nonce[:]), endpoints: endpoints(), patience: c.patience,
+		o: o, name: c.name, tables: t, nonce: hex.EncodeToString(nonce[:]), endpoints: endpoints(o.Rec), patience: c.patience,
 		count: serverCounters{
 			bodyTensors: o.Rec.Counter(phase.BodyTensors), bodyBytes: o.Rec.Counter(phase.BodyBytes),
 			handleTensors: o.Rec.Counter(phase.HandleTensors), handleBytes: o.Rec.Counter(phase.HandleBytes),
@@ -108,11 +113,15 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 	if err := s.place(c); err != nil {
 		return nil, err
 	}
-	l, addr, err := listen(ctx, c.network, o.Dir)
+	l, where, err := listen(ctx, c.network, o.Dir)
 	if err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	s.addr = addr
+	secret := rand.Text() // at least 128 bits
+	s.addr, s.bearer = where+"#"+secret, []byte(bearer(secret))
+	if s.addrFile, err = writeAddress(o.Dir, s.addr); err != nil {
+		return nil, errors.Join(err, l.Close(), s.release())
+	}
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: time.Duration(c.patience), // bodies have deadlines of their own; an idle connection is a worker that trains
@@ -121,11 +130,25 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	s.listener = &listener{
-		Listener: l, limit: int64(4*o.Lanes + 64),
+		Listener: l, limit: 4*o.Lanes + 64,
 		sent: o.Rec.Counter(phase.WireSent), received: o.Rec.Counter(phase.WireReceived),
 	}
-	s.serving.Go(func() { _ = s.http.Serve(s.listener) }) // returns when Shutdown closes it
+	s.serving.Go(s.serve)
 	return s, nil
+}
+
+// serve accepts connections until Shutdown. If they cannot be accepted any more
+// it fails all lanes: workers could not come back, and would only be waited for.
+func (s *server) serve() {
+	err := s.http.Serve(s.listener)
+	if errors.Is(err, http.ErrServerClosed) {
+		return
+	}
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		l.fail(fmt.Errorf("no connection can be accepted any more: %w", err))
+		l.mu.Unlock()
+	}
 }
 
 // place makes the memory of models, updates and tensors that are put.
@@ -135,12 +158,12 @@ func (s *server) place(c config) (err error) {
 		if s.pools, err = newPools(s.o, c, s.ledgers); err != nil {
 			return err
 		}
-		s.models, s.store, s.why = s.pools.models, newStore(room, s.pools.stored), fallbackFull
+		s.models, s.store, s.why = s.pools.models, newStore(room, s.modelPrefix(), s.pools.stored), fallbackFull
 	} else {
 		if c.local {
 			s.why = fallbackOff
 		}
-		s.models, s.store = lend.NewModel(s.o.Down), newStore(room, &storedPool{why: s.why})
+		s.models, s.store = lend.NewModel(s.o.Down), newStore(room, s.modelPrefix(), &storedPool{why: s.why})
 	}
 	for n := range s.o.Lanes {
 		var pool *lanePool
@@ -167,12 +190,16 @@ func storeRoom(o transports.Options) int { return max(64<<20, o.Down.Size()) }
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
+// modelPrefix is what the ids of all models of the session start with, the future
+// ones included.
+func (s *server) modelPrefix() string { return "model-" + s.nonce + "-" }
+
 func (s *server) Addr() string { return s.addr }
 
 func (s *server) Reserve() (*tensor.Package, error) {
 	p, err := s.models.Reserve()
 	if err != nil {
-		return nil, fmt.Errorf("http: reserve: %w", err)
+		return nil, fmt.Errorf("%s: reserve: %w", s.name, err)
 	}
 	p.Receipt = nil
 	return p, nil
@@ -180,19 +207,19 @@ func (s *server) Reserve() (*tensor.Package, error) {
 
 func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	if p == nil || p.Layout() != s.o.Down {
-		return errors.New("http: publish: no package of the model's layout")
+		return fmt.Errorf("%s: publish: no package of the model's layout", s.name)
 	}
 	if len(p.Receipt) > maxReceipt {
-		return fmt.Errorf("http: publish: receipt of %d bytes, want %d at most", len(p.Receipt), maxReceipt)
+		return fmt.Errorf("%s: publish: receipt of %d bytes, want %d at most", s.name, len(p.Receipt), maxReceipt)
 	}
 	s.seq++
 	s.receipt = append(s.receipt[:0], p.Receipt...)
 	if err := s.models.Publish(p); err != nil {
-		return fmt.Errorf("http: publish: %w", err)
+		return fmt.Errorf("%s: publish: %w", s.name, err)
 	}
 	// What lay in the model before is written to after the next Reserve, at the
 	// earliest: by then it has retired.
-	m := &modelSet{name: fmt.Sprintf("model-%s-%d", s.nonce, s.seq), p: p, table: s.tables.down}
+	m := &modelSet{name: s.modelPrefix() + strconv.Itoa(s.seq), p: p, table: s.tables.down}
 	if s.pools != nil {
 		m.pool, m.runs = s.pools.models.ref, s.pools.models.runs()
 	}
@@ -212,7 +239,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("http: dispatch to lane %d: %w", n, err)
+		return fmt.Errorf("%s: dispatch to lane %d: %w", s.name, n, err)
 	}
 	return nil
 }
@@ -220,7 +247,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	p, err := s.lanes[n].mail.Collect(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("http: collect from lane %d: %w", n, err)
+		return nil, fmt.Errorf("%s: collect from lane %d: %w", s.name, n, err)
 	}
 	return p, nil
 }
@@ -248,7 +275,7 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 		s.mu.Lock()
 		s.closing = true
 		s.mu.Unlock()
-		err = errors.Join(err, s.http.Close()) // wakes handlers that read or write
+		err = errors.Join(err, s.http.Close(), os.Remove(s.addrFile)) // wakes handlers that read or write
 		s.serving.Wait()
 		s.handlers.Wait()
 		err = errors.Join(err, s.release())
@@ -260,7 +287,7 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("%d updates are still out", out))
 		}
 		if err != nil {
-			err = fmt.Errorf("http: shutdown: %w", err)
+			err = fmt.Errorf("%s: shutdown: %w", s.name, err)
 		}
 	})
 	return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +19,7 @@ import (
 // that outlives a shard notices: see shard.live.
 type store struct {
 	room int         // bytes that put tensors may take
+	own  string      // what the ids of the session's models start with
 	pool *storedPool // where they lie if they can
 
 	mu     sync.RWMutex
@@ -77,33 +79,41 @@ func (s shard) done() {
 	}
 }
 
-func newStore(room int, pool *storedPool) *store {
-	return &store{room: room, pool: pool, single: map[string]*single{}}
+func newStore(room int, own string, pool *storedPool) *store {
+	return &store{room: room, own: own, pool: pool, single: map[string]*single{}}
 }
 
 // Errors of the store that have a status code of their own.
 var (
 	errUnknown = errors.New("no such tensor")
 	errNoRoom  = errors.New("the store is full")
-	errSession = errors.New("the tensors of a published model belong to the session")
+	errSession = errors.New("the tensors of models belong to the session")
 )
 
 // find returns the tensor called id. The error is errUnknown if there is none.
 func (s *store) find(id []byte) (shard, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if t, ok := s.single[string(id)]; ok {
-		if t.pool == nil {
-			return shard{entry: t.entry, data: t.data}, nil
-		}
-		data, err := t.pool.Pin(t.handle)
-		return shard{entry: t.entry, data: data, pool: t.pool, handle: t.handle}, err
+	if i, ok := s.inModel(id); ok {
+		return shard{entry: s.model.table.part(i, i+1), data: s.model.p.View(i), set: s.model}, nil
 	}
-	i, ok := s.inModel(id)
+	t, ok := s.single[string(id)]
 	if !ok {
 		return shard{}, errUnknown
 	}
-	return shard{entry: s.model.table.part(i, i+1), data: s.model.p.View(i), set: s.model}, nil
+	if t.pool == nil {
+		return shard{entry: t.entry, data: t.data}, nil
+	}
+	data, err := t.pool.Pin(t.handle)
+	return shard{entry: t.entry, data: data, pool: t.pool, handle: t.handle}, err
+}
+
+// checkPut refuses an id that belongs to a model of the session, past or future.
+func (s *store) checkPut(id string) error {
+	if strings.HasPrefix(id, s.own) {
+		return errSession
+	}
+	return nil
 }
 
 // inModel returns which tensor of the published model id names. s.mu is held.
@@ -150,21 +160,17 @@ func (s *store) take(tensors, bytes int) {
 }
 
 // put makes a tensor visible whose room was reserved and whose bytes are all
-// there. It reports whether the id is new. If it fails the caller still has
-// room and tensor.
-func (s *store) put(id string, t *single) (created bool, err error) {
+// there, under an id that checkPut allows. It reports whether the id is new.
+func (s *store) put(id string, t *single) (created bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.inModel([]byte(id)); ok {
-		return false, errSession
-	}
 	before, replaced := s.single[id]
 	if replaced {
 		s.take(-1, -len(before.data))
 		before.drop()
 	}
 	s.single[id] = t
-	return !replaced, nil
+	return !replaced
 }
 
 // remove deletes tensors that were put, and returns how many of the ids there

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"ipcbench/phase"
+	"ipcbench/tensor"
 )
 
 // tailBytes is how many bytes of a body's end are held back until it is certain
@@ -41,6 +43,9 @@ func (s *server) put(x *exchange) error {
 	if err := checkID([]byte(id)); err != nil {
 		return refuse(http.StatusBadRequest, "%w", err)
 	}
+	if err := s.store.checkPut(id); err != nil {
+		return refuse(http.StatusConflict, "%w", err)
+	}
 	n, err := x.length(s.store.room)
 	if err != nil {
 		return err
@@ -50,6 +55,9 @@ func (s *server) put(x *exchange) error {
 		return refuse(http.StatusBadRequest, "%s: %w", fieldShape, err)
 	}
 	k := kind{dtype: x.Header.Get(fieldDType), shape: shape, size: n}
+	if d, err := tensor.ParseDType(strings.ToLower(k.dtype)); err == nil {
+		k.dtype = d.String() // also spelt F32, as safetensors does
+	}
 	if err := k.check(); err != nil {
 		return refuse(http.StatusBadRequest, "%s, %s: %w", fieldDType, fieldShape, err)
 	}
@@ -65,16 +73,11 @@ func (s *server) put(x *exchange) error {
 	if t.pool != nil {
 		ref.Pool, ref.Handle = s.store.pool.ref, encodeHandle(t.handle)
 	}
-	created, err := s.store.put(id, t)
-	switch {
-	case err != nil:
-		t.drop()
-		s.store.unreserve(n)
-		return refuse(http.StatusConflict, "%w", err)
-	case created:
-		return x.answerJSON(http.StatusCreated, ref)
+	code := http.StatusOK
+	if s.store.put(id, t) {
+		code = http.StatusCreated
 	}
-	return x.answerJSON(http.StatusOK, ref)
+	return x.answerJSON(code, ref)
 }
 
 // receive reads a tensor into the slab, or onto the heap if it cannot lie there.
@@ -266,10 +269,11 @@ type statsAnswer struct {
 	Count    int              `json:"model_tensors"`
 	Served   map[string]int64 `json:"served"` // requests by endpoint
 	Caches   []cacheStats     `json:"caches"` // of each lane, as its last result said
+	Open     int              `json:"connections"`
 }
 
 func (s *server) stats(x *exchange) error {
-	a := statsAnswer{Capacity: s.store.room, Served: map[string]int64{}}
+	a := statsAnswer{Capacity: s.store.room, Served: map[string]int64{}, Open: s.listener.count()}
 	a.Tensors, a.Bytes = s.store.held()
 	if m, err := s.store.current(); err == nil {
 		a.Model, a.Count = m.name, m.p.Len()

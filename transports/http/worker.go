@@ -20,6 +20,7 @@ const goodbye = time.Second
 
 type worker struct {
 	o      transports.Options
+	name   string // of the transport, for errors
 	json   bool
 	lane   int
 	client *client
@@ -105,7 +106,7 @@ func dial(ctx context.Context, addr string, lane int, o transports.Options, c co
 		return nil, err
 	}
 	w := &worker{
-		o: o, json: c.json, lane: lane, table: t.up, asks: newAsks(o, lane),
+		o: o, name: c.name, json: c.json, lane: lane, table: t.up, asks: newAsks(o, lane),
 		client: newClient(addr, c.json, c.patience, o.Rec), memory: heapMemory{o: o},
 	}
 	w.client.id.Lane = lane
@@ -153,9 +154,9 @@ func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, 
 	case w.state == over:
 		return transports.Job{}, nil, io.EOF
 	case w.closed:
-		return transports.Job{}, nil, errors.New("http: receive on a lane that is closed")
+		return transports.Job{}, nil, fmt.Errorf("%s: receive on a lane that is closed", w.name)
 	case w.state != idle:
-		return transports.Job{}, nil, fmt.Errorf("http: receive before the update of client %d was submitted", w.job.Client)
+		return transports.Job{}, nil, fmt.Errorf("%s: receive before the update of client %d was submitted", w.name, w.job.Client)
 	}
 	a, err := w.ask(ctx)
 	if status := (statusError{}); errors.As(err, &status) && status.code == http.StatusGone {
@@ -168,7 +169,7 @@ func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, 
 	}
 	if err != nil {
 		w.client.close()
-		return transports.Job{}, nil, fmt.Errorf("http: receive on lane %d: %w", w.lane, err)
+		return transports.Job{}, nil, fmt.Errorf("%s: receive on lane %d: %w", w.name, w.lane, err)
 	}
 	w.state = received
 	return w.job, model, nil
@@ -224,13 +225,13 @@ func readJSON(r *http.Response, v any) error {
 
 func (w *worker) Reserve() (*tensor.Package, error) {
 	if w.state != received {
-		return nil, errors.New("http: reserve without a job that was received")
+		return nil, fmt.Errorf("%s: reserve without a job that was received", w.name)
 	}
 	w.update = nil
 	if w.handle != "" {
 		p, err := w.shared.update(w.handle)
 		if err != nil {
-			return nil, fmt.Errorf("http: reserve on lane %d: %w", w.lane, err)
+			return nil, fmt.Errorf("%s: reserve on lane %d: %w", w.name, w.lane, err)
 		}
 		w.update = p
 	} else {
@@ -255,7 +256,7 @@ func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	}
 	if err != nil {
 		w.client.close()
-		return fmt.Errorf("http: submit on lane %d: round %d, client %d: %w", w.lane, w.job.Round, w.job.Client, err)
+		return fmt.Errorf("%s: submit on lane %d: round %d, client %d: %w", w.name, w.lane, w.job.Round, w.job.Client, err)
 	}
 	return nil
 }
@@ -283,12 +284,13 @@ func (w *worker) upload(p *tensor.Package) (request, error) {
 	}
 	q := w.asks.results
 	held := w.fetch.cache.stats()
+	w.fields = append(w.fields[:0], field{fieldRound, w.job.Round}, field{fieldClient, w.job.Client},
+		field{fieldCached, held.Tensors}, field{fieldCache, held.Bytes})
+	q.fields = w.fields
 	if w.json {
 		span := w.o.Rec.Begin(phase.Encode, w.client.id)
 		defer span.End()
-		body, err := json.Marshal(jsonUpdate{
-			Round: w.job.Round, Client: w.job.Client, Receipt: p.Receipt, Tensors: jsonPackage(p), Cache: held,
-		})
+		body, err := json.Marshal(jsonUpdate{Receipt: p.Receipt, Tensors: jsonPackage(p)})
 		q.kind, q.body = typeJSON, [][]byte{body}
 		return q, err
 	}
@@ -297,9 +299,7 @@ func (w *worker) upload(p *tensor.Package) (request, error) {
 		table = nil // the server has the tensors
 	}
 	q.kind = typeRaw
-	q.fields = append(w.fields[:0], field{fieldRound, w.job.Round}, field{fieldClient, w.job.Client},
-		field{fieldReceipt, len(p.Receipt)}, field{fieldTable, len(table)},
-		field{fieldCached, held.Tensors}, field{fieldCache, held.Bytes})
+	q.fields = append(q.fields, field{fieldReceipt, len(p.Receipt)}, field{fieldTable, len(table)})
 	q.body = append(w.body[:0], p.Receipt, table)
 	for i := range p.Len() {
 		if q.handle == "" {
@@ -313,7 +313,7 @@ func (w *worker) upload(p *tensor.Package) (request, error) {
 // Ping exchanges an empty request and an empty answer.
 func (w *worker) Ping(ctx context.Context) error {
 	if err := w.client.do(ctx, w.asks.ping, nil); err != nil {
-		return fmt.Errorf("http: ping: %w", err)
+		return fmt.Errorf("%s: ping: %w", w.name, err)
 	}
 	return nil
 }
@@ -335,7 +335,7 @@ func (w *worker) Close() error {
 		return nil // somebody may be looking at the model: Submit gives the memory up
 	}
 	if err := w.shared.close(); err != nil {
-		return fmt.Errorf("http: close lane %d: %w", w.lane, err)
+		return fmt.Errorf("%s: close lane %d: %w", w.name, w.lane, err)
 	}
 	return nil
 }

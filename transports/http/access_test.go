@@ -1,0 +1,264 @@
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/transports"
+)
+
+// Whoever cannot show the session's secret is refused at every endpoint, before
+// a byte of a body is read, and changes nothing.
+func TestSecret(t *testing.T) {
+	for _, variant := range []string{"http", "http:network=tcp", "http-shm"} {
+		r := open(t, variant, vectors(t, 2, 100), 1)
+		m := r.publish(1)
+		before := r.counts(-1)
+		for _, e := range r.s.endpoints {
+			method, path, _ := strings.Cut(e.pattern, " ")
+			path = strings.NewReplacer("{id}", "a", "{lane}", "0").Replace(path)
+			for what, shown := range map[string]string{
+				"nothing":        "",
+				"an empty value": "Authorization: \r\n",
+				"another secret": "Authorization: " + bearer("ABCDEFGHIJKLMNOPQRSTUVWXYZ") + "\r\n",
+				"most of it":     strings.TrimSuffix(r.secret(), "\r\n")[:len(r.secret())-3] + "\r\n",
+				"more than it":   strings.TrimSuffix(r.secret(), "\r\n") + "A\r\n",
+				"another scheme": strings.Replace(r.secret(), "Bearer", "Basic", 1),
+			} {
+				c := r.raw()
+				// The body never comes: a server that waited for it would not answer.
+				fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1000000\r\n\r\n", method, path, shown)
+				a, err := http.ReadResponse(bufio.NewReader(c), nil)
+				if err != nil || a.StatusCode != http.StatusUnauthorized || !a.Close {
+					t.Errorf("%s: %s with %s: got %v, %v, want 401 and the end of the connection", variant, e.pattern, what, a, err)
+				}
+				c.Close()
+			}
+		}
+		for name, n := range r.counts(-1) {
+			if strings.HasPrefix(name, phase.Served) && n != before[name] {
+				t.Errorf("%s: %s is %d, was %d: a stranger was served", variant, name, n, before[name])
+			}
+		}
+		r.exchange(0, transports.Job{}, m)
+	}
+}
+
+// The address stands in a file that only its owner can read, and is what a client
+// of another kind needs; it goes with the session.
+func TestAddressFile(t *testing.T) {
+	for _, network := range []string{"unix", "tcp"} {
+		r := open(t, "http:network="+network, vectors(t, 1, 10), 1)
+		path := filepath.Join(r.o.Dir, addressFile)
+		text, err := os.ReadFile(path)
+		check(t, err)
+		if string(text) != r.s.Addr()+"\n" {
+			t.Errorf("%s: %s holds %q, want %q", network, addressFile, text, r.s.Addr())
+		}
+		info, err := os.Stat(path)
+		check(t, err)
+		if info.Mode() != 0o600 {
+			t.Errorf("%s: %s has mode %v, want 0600", network, addressFile, info.Mode())
+		}
+		if _, err := newServer(t.Context(), r.o, r.c); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), addressFile) {
+			t.Errorf("%s: a second session in the directory: got error %v, want one that names %s", network, err, addressFile)
+		}
+		check(t, r.workers[0].Close())
+		check(t, r.s.Shutdown(t.Context()))
+		left, err := os.ReadDir(r.o.Dir)
+		check(t, err)
+		for _, e := range left {
+			if e.Name() != "lock" {
+				t.Errorf("%s: %s is left", network, e.Name())
+			}
+		}
+	}
+}
+
+// An address that is none is refused without being quoted: it may hold a secret.
+func TestAddresses(t *testing.T) {
+	for addr, ok := range map[string]bool{
+		"unix:/a#b/s#SECRET": true, "tcp:127.0.0.1:80#SECRET": true, "unix:/a/s": false, "udp:1#SECRET": false, "SECRET": false, "": false,
+	} {
+		_, where, secret, err := splitAddr(addr)
+		if (err == nil) != ok || ok && secret != "SECRET" || strings.Contains(where, "SECRET") {
+			t.Errorf("%s: got %q, %q, %v", addr, where, secret, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "SECRET\"") {
+			t.Errorf("%s: %v quotes it", addr, err)
+		}
+	}
+}
+
+// A connection that is not the worker's delivers no update, and kills no lane,
+// even if it knows the secret.
+func TestOtherConnections(t *testing.T) {
+	for _, variant := range []string{"http:network=tcp", "http", "http-shm"} {
+		r := open(t, variant, vectors(t, 1, 8), 1)
+		m := r.publish(1)
+		w, j := r.workers[0], transports.Job{Round: 3, Client: 5}
+		check(t, r.s.Dispatch(t.Context(), 0, j))
+		table := r.s.tables.up.bytes
+		head := []string{fieldRound, "3", fieldClient, "5", fieldReceipt, "0", fieldCache, "0", fieldCached, "0", fieldTable, fmt.Sprint(len(table))}
+		for what, body := range map[string][]byte{
+			"whole":  append(bytes.Clone(table), pattern(9, 8)...),
+			"broken": bytes.Repeat([]byte{0xff}, len(table)+8),
+		} {
+			if a := r.ask(r.client(), "POST", "/v1/results/0", body, head...); a.code != http.StatusConflict {
+				t.Errorf("%s: %s update of another connection: got %d %s, want 409", variant, what, a.code, a.body)
+			}
+		}
+		json := []string{fieldRound, "3", fieldClient, "5", fieldCache, "0", fieldCached, "0", "Content-Type", typeJSON}
+		if a := r.ask(r.client(), "POST", "/v1/results/0", []byte("{}"), json...); a.code != http.StatusConflict {
+			t.Errorf("%s: update in JSON of another connection: got %d %s, want 409", variant, a.code, a.body)
+		}
+		done := make(chan error, 1)
+		go func() { done <- train(t.Context(), w) }()
+		p, err := r.s.Collect(t.Context(), 0)
+		check(t, errors.Join(err, <-done))
+		p.Release()
+		r.exchange(0, transports.Job{Round: 4}, m)
+	}
+}
+
+// An update in JSON that the lane does not wait for is refused before its body
+// is there.
+func TestJSONIsRefusedFirst(t *testing.T) {
+	r := open(t, "http:body=json", vectors(t, 1, 8), 1)
+	m := r.publish(1)
+	check(t, r.s.Dispatch(t.Context(), 0, transports.Job{Round: 3, Client: 5}))
+	for head, code := range map[string]int{
+		"": 400,
+		"Job-Round: 3\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n":                  400,
+		"Job-Round: 3\r\nJob-Client: 6\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n": 409,
+		"Job-Round: 2\r\nJob-Client: 5\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n": 409,
+	} {
+		c := r.raw()
+		fmt.Fprintf(c, "POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sContent-Type: %s\r\n%sContent-Length: 1000000\r\n\r\n", r.secret(), typeJSON, head)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || a.StatusCode != code {
+			t.Errorf("%q: got %v, %v, want %d", head, a, err, code)
+		}
+		c.Close()
+	}
+	done := make(chan error, 1)
+	go func() { done <- train(t.Context(), r.workers[0]) }()
+	p, err := r.s.Collect(t.Context(), 0)
+	check(t, errors.Join(err, <-done))
+	p.Release()
+	r.exchange(0, transports.Job{Round: 4}, m)
+}
+
+// A thousand connections on which nothing is said lock nobody out, neither a
+// worker that keeps its connection nor one that makes a new one for every
+// request, and no user of the store; and the server keeps few of them.
+func TestIdleConnections(t *testing.T) {
+	for _, variant := range []string{"http", "http:network=tcp", "http:body=json", "http:body=json:network=tcp", "http-shm:network=tcp"} {
+		t.Run(variant, func(t *testing.T) {
+			r := open(t, variant, vectors(t, 3, 1000), 2)
+			most := r.s.listener.limit + 2 + 1 + 1 // workers, the client below, and one that is being let in
+			user := r.client()
+			for round := range 3 {
+				var idle []net.Conn
+				for range 1000 {
+					c, err := dialAddr(t.Context(), r.s.Addr())
+					check(t, err)
+					idle = append(idle, c)
+				}
+				m := r.publish(uint64(round))
+				for i := range 4 {
+					r.exchange(i%2, transports.Job{Round: round, Client: i}, m)
+				}
+				if a := r.ask(user, "GET", "/v1/ping", nil); a.code != 204 {
+					t.Errorf("ping: got %d", a.code)
+				}
+				if n := r.s.listener.count(); n > most {
+					t.Errorf("%d connections are open, want %d at most", n, most)
+				}
+				first := idle[0] // evicted: it sees its end, and does not hang
+				check(t, first.SetReadDeadline(time.Now().Add(limit)))
+				if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("the oldest idle connection: got %v, want its end", err)
+				}
+				for _, c := range idle {
+					c.Close()
+				}
+			}
+		})
+	}
+}
+
+// A connection on which nothing is said, or not the secret, ends by itself.
+func TestStrangersAreTimed(t *testing.T) {
+	r := open(t, "http", vectors(t, 1, 10), 1, func(c *config) { c.patience = patience(50 * time.Millisecond) })
+	for what, said := range map[string]string{
+		"silence": "", "half a head": "GET /v1/ping HTTP/1.1\r\nHost", "no secret": "GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",
+		"half a body": "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",
+	} {
+		c := r.raw()
+		_, err := io.WriteString(c, said)
+		check(t, err)
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection does not end", what)
+		}
+	}
+	eventually(t, "the end of all strangers", func() bool { return r.s.listener.count() == 1 })
+	r.exchange(0, transports.Job{}, r.publish(1))
+}
+
+// A server that cannot accept connections any more says so where its caller
+// waits.
+func TestAcceptFails(t *testing.T) {
+	for _, variant := range []string{"http", "http-shm"} {
+		r := open(t, variant, vectors(t, 1, 10), 1)
+		r.publish(1)
+		check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+		check(t, r.s.listener.Listener.Close())
+		within(t, "collect", func() {
+			_, err := r.s.Collect(t.Context(), 0)
+			wantError(t, "collect", err, variant+": collect from lane 0: no connection can be accepted any more: accept")
+		})
+		wantError(t, "dispatch", r.s.Dispatch(t.Context(), 0, transports.Job{}), "can be accepted any more")
+	}
+}
+
+// Errors name the transport that was asked for.
+func TestErrorNames(t *testing.T) {
+	for _, name := range []string{"http", "http-shm"} {
+		r := open(t, name, vectors(t, 1, 10), 1)
+		w := r.workers[0]
+		_, err := r.s.Collect(t.Context(), 0)
+		wantName := func(what string, err error) {
+			t.Helper()
+			if err == nil || !strings.HasPrefix(err.Error(), name+": "+what) {
+				t.Errorf("got error %v, want one that starts with %s: %s", err, name, what)
+			}
+		}
+		wantName("collect", err)
+		wantName("dispatch", r.s.Dispatch(t.Context(), 0, transports.Job{}))
+		wantName("publish", r.s.Publish(t.Context(), nil))
+		r.publish(1)
+		_, err = r.s.Reserve()
+		check(t, err)
+		_, err = r.s.Reserve()
+		wantName("reserve", err)
+		_, err = w.Reserve()
+		wantName("reserve", err)
+		wantName("submit", w.Submit(t.Context(), nil))
+		_, _, err = w.Receive(t.Context())
+		wantName("receive", err)
+		wantName("ping", w.Ping(t.Context()))
+	}
+}
