@@ -9,17 +9,12 @@
 package transporttest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -32,18 +27,14 @@ const limit = 60 * time.Second
 
 // Main is the TestMain of a transport's package: a process that was started as a
 // worker becomes one, all others run the tests. After the tests nothing may be
-// left: no goroutine, no directory, no segment.
+// left: no goroutine, directory, descriptor, mapping or child process.
 func Main(m *testing.M, all ...transports.Transport) {
 	host(all...).MaybeWorker()
-	before := names()
+	before := hold()
 	code := m.Run()
 	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, "after the tests:", err)
-			code = 1
-		}
-		if left := leftovers(before); len(left) > 0 {
-			fmt.Fprintln(os.Stderr, "after the tests these names are left:", left)
+		for _, what := range before.left() {
+			fmt.Fprintln(os.Stderr, "left after the tests:", what)
 			code = 1
 		}
 	}
@@ -52,40 +43,6 @@ func Main(m *testing.M, all ...transports.Transport) {
 
 func host(all ...transports.Transport) trainer.Host {
 	return trainer.Host{Transports: all, Funcs: funcs()}
-}
-
-// names returns what stands in the directories where sessions make theirs.
-func names() []string {
-	var all []string
-	for _, root := range scratch.Roots() {
-		found, _ := filepath.Glob(filepath.Join(root, "ipcbench-*")) // the pattern is well-formed
-		all = append(all, found...)
-	}
-	return all
-}
-
-// leftovers returns the names that were not there before and that either a child
-// of this process left when it was killed, or this process made, which still
-// holds what it forgot. Other processes may be making theirs, or be killed.
-func leftovers(before []string) []string {
-	var left []string
-	stale, _ := scratch.Leftovers(scratch.Roots()...) // a root that cannot be read hides nothing of ours
-	for _, l := range stale {
-		if l.Parent == os.Getpid() && !slices.Contains(before, l.Path) {
-			left = append(left, l.Path)
-		}
-	}
-	ours := []byte(fmt.Sprintf("pid %d,", os.Getpid()))
-	for _, path := range names() {
-		if slices.Contains(before, path) || slices.Contains(left, path) {
-			continue
-		}
-		owner, err := os.ReadFile(filepath.Join(path, "lock"))
-		if err == nil && bytes.HasPrefix(owner, ours) {
-			left = append(left, path)
-		}
-	}
-	return left
 }
 
 // Run runs the conformance suite against the transport that newTransport makes.
