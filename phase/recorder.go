@@ -201,4 +201,9 @@ const (
 	Copied        = "copied"         // tensor bytes copied in user space by our own code
 	CacheHits     = "cache.hits"     // tensors that a worker had fetched before and kept
 	CacheBytes    = "cache.bytes"    // bytes that workers keep now: goes up and down
+
+	Dialled  = "connections.dialled"  // connections that workers opened
+	Accepted = "connections.accepted" // connections that the server accepted
+	DialTime = "connections.ns"       // nanoseconds that workers waited for connections of single calls
+	Retries  = "retries"              // calls that workers made again, and that are no calls until they succeed
 )

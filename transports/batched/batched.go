@@ -140,7 +140,7 @@ func (t *transport) Listen(ctx context.Context, o transports.Options) (transport
 	if err := t.Check(o); err != nil {
 		return nil, err
 	}
-	s, err := newServer(t.config(o.Settings), o)
+	s, err := newServer(t.name, t.config(o.Settings), o, newFederation())
 	if err != nil {
 		return nil, fmt.Errorf("%s: listen: %w", t.name, err)
 	}
@@ -151,11 +151,11 @@ func (t *transport) Listen(ctx context.Context, o transports.Options) (transport
 func (t *transport) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
 	a, err := parseAddress(addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: dial: %w", t.name, err)
+		return nil, fmt.Errorf("%s: lane %d: dial: %w", t.name, lane, err)
 	}
 	w, err := newWorker(ctx, t, a, lane, o)
 	if err != nil {
-		return nil, fmt.Errorf("%s: worker %d: dial: %w", t.name, lane, err)
+		return nil, fmt.Errorf("%s: lane %d: dial: %w", t.name, lane, err)
 	}
 	return w, nil
 }

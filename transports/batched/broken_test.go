@@ -132,7 +132,7 @@ func TestBrokenConnection(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatalf("%s, cuts %v: worker: %v", variantName, cuts, err)
 			}
-			if got := r.recs[1].Counts()[retries]; got < 1 || got > 20 {
+			if got := r.recs[1].Counts()[phase.Retries]; got < 1 || got > 20 {
 				t.Errorf("%s, cuts %v: %d retries", variantName, cuts, got)
 			}
 			r.shutdown()
@@ -164,7 +164,7 @@ func TestServerRestart(t *testing.T) {
 	if err := <-r.server.serving; err != nil {
 		t.Fatal(err)
 	}
-	l, err := newWire(nil, accepted).listen(r.server.addr)
+	l, err := newWire(nil, phase.Accepted).listen(r.server.addr, r.o.Lanes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestDeadline(t *testing.T) {
 			if code := status.Code(err); err == nil || code != codes.Unavailable && code != codes.DeadlineExceeded {
 				t.Errorf("got error %v, want that the server is unavailable", err)
 			}
-			if got := r.recs[1].Counts()[retries]; got < 2 || got >= attempts {
+			if got := r.recs[1].Counts()[phase.Retries]; got < 2 || got >= attempts {
 				t.Errorf("%d retries", got)
 			}
 		})
@@ -258,7 +258,7 @@ func TestLimit(t *testing.T) {
 	w := r.dial("grpc-batch"+limit, 0)
 	_, _, err = w.Receive(limited(t))
 	refused(t, "a worker over the limit", errors.Unwrap(err), overLimit, "the limit is 524288")
-	if got := r.recs[1].Counts()[retries]; got != 0 {
+	if got := r.recs[1].Counts()[phase.Retries]; got != 0 {
 		t.Errorf("%d retries of what cannot succeed", got)
 	}
 }

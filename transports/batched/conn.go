@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/peer"
 
@@ -17,7 +20,7 @@ import (
 const maxSocketPath = 107
 
 // checkAddress refuses what is neither a Unix socket nor a loopback address:
-// nothing here is encrypted or authenticated.
+// nothing here is encrypted.
 func checkAddress(a address) error {
 	switch a.network {
 	case "unix":
@@ -46,8 +49,16 @@ func newWire(rec *phase.Recorder, opened string) *wire {
 	return &wire{rec.Counter(phase.WireSent), rec.Counter(phase.WireReceived), rec.Counter(opened)}
 }
 
+// Strangers are those who have not yet shown that they know the federation, which
+// a worker does with its first request, as soon as it has connected. A listener
+// keeps so many of them beside one for each lane, and none for longer than that.
+const (
+	strangers    = 64
+	strangerTime = 10 * time.Second
+)
+
 // listen opens a listener that counts.
-func (w *wire) listen(a address) (*listener, error) {
+func (w *wire) listen(a address, lanes int) (*listener, error) {
 	if err := checkAddress(a); err != nil {
 		return nil, err
 	}
@@ -61,7 +72,10 @@ func (w *wire) listen(a address) (*listener, error) {
 			return nil, err
 		}
 	}
-	return &listener{Listener: l, wire: w, open: map[*conn]bool{}}, nil
+	return &listener{
+		Listener: l, wire: w, most: lanes + strangers, patience: strangerTime,
+		open: map[*conn]bool{},
+	}, nil
 }
 
 // dial opens a connection that counts.
@@ -80,12 +94,19 @@ func (w *wire) dial(ctx context.Context, a address) (net.Conn, error) {
 
 type listener struct {
 	net.Listener
-	wire *wire
+	wire     *wire
+	most     int           // strangers at a time
+	patience time.Duration // with a stranger
 
-	mu   sync.Mutex
-	open map[*conn]bool // guarded by mu: connections that were accepted and not closed
-	over bool           // guarded by mu: nobody else is wanted
+	mu        sync.Mutex
+	open      map[*conn]bool // guarded by mu: connections that were accepted and not closed
+	strangers []*conn        // guarded by mu: those of them that nobody has answered for, oldest first
+	over      bool           // guarded by mu: nobody else is wanted
 }
+
+// Accept makes room for a new stranger at the cost of the oldest one: whoever
+// knows the federation has said so by then, and whoever floods the listener
+// meets only themselves.
 
 func (l *listener) Accept() (net.Conn, error) {
 	raw, err := l.Listener.Accept()
@@ -95,13 +116,40 @@ func (l *listener) Accept() (net.Conn, error) {
 	transports.Enlarge(raw)
 	l.wire.opened.Add(1)
 	c := &conn{Conn: raw, wire: l.wire, from: l}
+	var oldest *conn
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.open[c] = true
+	c.timer = time.AfterFunc(l.patience, func() { _ = c.Close() }) // it is being given up
+	if l.strangers = append(l.strangers, c); len(l.strangers) > l.most {
+		oldest = l.strangers[0]
+	}
 	if l.over {
 		_ = raw.Close() // gRPC finds that out by itself
 	}
+	l.mu.Unlock()
+	if oldest != nil {
+		_ = oldest.Close() // likewise
+	}
 	return c, nil
+}
+
+// know says that the one at the other end of c knows the federation.
+func (l *listener) know(c *conn) {
+	if c.known.Load() {
+		return
+	}
+	c.known.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noStranger(c)
+}
+
+// noStranger takes c off the list of strangers. The caller holds mu.
+func (l *listener) noStranger(c *conn) {
+	c.timer.Stop()
+	if i := slices.Index(l.strangers, c); i >= 0 {
+		l.strangers = slices.Delete(l.strangers, i, i+1)
+	}
 }
 
 // dismiss closes the connections that belong to no lane, those that come later
@@ -126,6 +174,9 @@ type conn struct {
 	net.Conn
 	wire *wire
 	from *listener // nil at the worker's end
+
+	known atomic.Bool // no stranger's
+	timer *time.Timer // guarded by from.mu: ends a stranger's connection
 
 	mu   sync.Mutex
 	lane *lane // guarded by mu: set by the first request that names its sender
@@ -168,6 +219,7 @@ func (c *conn) Close() error {
 	if c.from != nil {
 		c.from.mu.Lock()
 		delete(c.from.open, c)
+		c.from.noStranger(c)
 		c.from.mu.Unlock()
 	}
 	c.mu.Lock()

@@ -5,13 +5,6 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// Names of counters of this package's own.
-const (
-	dialled  = "connections.dialled"  // by workers
-	accepted = "connections.accepted" // by the server
-	retries  = "retries"              // calls made again by workers, and not counted as calls until they succeed
-)
-
 // methods holds a counter for each method. A call counts when its answer is in,
 // so that a request that parks across rounds belongs to the round of its job;
 // the results count when they are out, since then the round may be over.

@@ -27,13 +27,26 @@
 // tensor, that tensor. Every frame costs gRPC some 100 bytes of garbage, which
 // is 0.5 to 1 % of the payload.
 //
+// So extra memory is bounded by windows and chunk, and not by the model, with
+// grpc-stream alone; the models themselves are lent whole at both ends, as the
+// contract of package transports has it, and no transport can do with less.
+//
+// # Other clients
+//
+// The address, federation included, stands in the file grpc-address in the
+// session's directory, which its owner alone can read, from Listen to Shutdown.
+// federation.proto says all that a client in another language has to know;
+// testdata/collaborator.py is one.
+//
 // # Counting
 //
 // A call counts, under its method's name, in the round of the job that it is
 // about, also GetTasks, which parks until there is one. Attempts that failed and
 // were made again count as retries. A client makes GetTasks once,
 // as many fetches as its transport says, and as many SendLocalTaskResults as
-// there are reports.
+// there are reports. With conn=per-call, connections.ns is how long the workers
+// waited for connections of their own, from connect(2) until HTTP/2 may be spoken:
+// that is part of a round, and of no phase.
 //
 // With threads=N, at most N handlers decode, look up or encode at a time. One
 // that waits for a job, for bytes, or for a client to read has no share in that,
@@ -45,7 +58,10 @@
 //
 // Each request says who sends it to whom in which federation, and each response
 // mirrors it; either end refuses what is not meant for it. The federation's id is
-// random, and part of the address. Sockets are Unix sockets of mode 0600, or on
+// random, and part of the address. It also travels as metadata, which is checked,
+// in constant time, before a byte of a request's message is taken: whoever does not
+// know it costs a connection's buffers for ten seconds, and the server keeps 64 of
+// those beside one for each lane, the newest. Sockets are Unix sockets of mode 0600, or on
 // the loopback interface. Nothing is believed before it was checked, a refusal
 // says why with a status code and a reason of its own, no message may have more
 // entries than are wanted, and no request lives longer than its deadline, whatever

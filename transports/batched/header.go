@@ -3,6 +3,8 @@ package batched
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -11,6 +13,10 @@ import (
 
 // aggregator is the server's name in headers.
 const aggregator = "aggregator"
+
+// federationKey is the metadata of every request that names the federation, which
+// is checked before the message comes. The header in the message is checked too.
+const federationKey = "federation-id"
 
 // workerName returns the name of a lane's worker in headers.
 func workerName(lane int) string { return "worker-" + strconv.Itoa(lane) }
@@ -74,6 +80,24 @@ func (w *worker) checkReply(h header) error {
 type address struct{ network, at, federation string }
 
 func (a address) String() string { return a.network + ":" + a.at + "#" + a.federation }
+
+// addressFile is where a client that no worker process of ours is finds the
+// address. The package comment says how.
+func (s *server) addressFile() string { return filepath.Join(s.o.Dir, "grpc-address") }
+
+// announce writes the address where its owner alone can read it. Whoever waits
+// for the file finds all of it.
+func (s *server) announce() error {
+	path := s.addressFile()
+	err := os.WriteFile(path+".new", []byte(s.Addr()+"\n"), 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		_ = os.Remove(path + ".new") // err says more
+	}
+	return err
+}
 
 func parseAddress(text string) (address, error) {
 	where, federation, ok := strings.Cut(text, "#")

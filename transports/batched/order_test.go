@@ -294,7 +294,7 @@ func TestListeners(t *testing.T) {
 		{"tcp", "192.0.2.1:80", "f"}, {"tcp", "example.com:80", "f"}, {"tcp", "0.0.0.0:0", "f"}, {"tcp", "[::]:0", "f"},
 		{"tcp", ":0", "f"}, {"udp", "127.0.0.1:0", "f"}, {"unix", "/" + strings.Repeat("x", maxSocketPath), "f"},
 	} {
-		if _, err := new(wire).listen(bad); err == nil {
+		if _, err := new(wire).listen(bad, 1); err == nil {
 			t.Errorf("listen on %v: got no error", bad)
 		}
 		if _, err := new(wire).dial(t.Context(), bad); err == nil {

@@ -13,17 +13,23 @@ import (
 )
 
 // TestPython: O25. A collaborator in another language, made of nothing but the
-// .proto file, takes part: it fetches over all three methods and sends results.
+// .proto file and the file with the address, takes part: it fetches over all three
+// methods and sends results.
 func TestPython(t *testing.T) {
 	python := pythonWithGRPC(t)
+	for _, network := range []string{"unix", "tcp"} {
+		t.Run(network, func(t *testing.T) { testPython(t, python, network) })
+	}
+}
+
+func testPython(t *testing.T, python, network string) {
 	l := everyKind(t)
-	r := listen(t, "grpc-stream:chunk=64KiB", l, 1)
+	r := listen(t, "grpc-stream:chunk=64KiB:network="+network, l, 1)
 	r.dispatch(0, transports.Job{Round: 5, Client: 1})
 
 	dir := t.TempDir()
 	specs, err := json.Marshal(map[string]any{
-		"target": "unix:" + r.server.addr.at, "federation": r.server.federation,
-		"tensors": names(l), "model_tag": modelTag, "update_tag": updateTag,
+		"address": filepath.Join(r.o.Dir, "grpc-address"), "tensors": names(l),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -25,8 +25,8 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	ctx, r := stream.Context(), m.results
-	l, err := s.admit(ctx, m.header)
+	r := m.results
+	l, err := s.admit(stream.Context(), m.header)
 	if err != nil {
 		return err
 	}
@@ -57,12 +57,29 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 		}
 	}()
 	in := assembly{catalog: s.up, round: r.Round, into: into}
-	defer func() { tally.record(phase.ID{Lane: l.index, Round: j.Round, Client: j.Client}) }()
-	for err == nil {
-		if err := s.slots.take(ctx, &tally); err != nil {
+	err = s.takeAll(stream, m, &in, &tally)
+	tally.record(phase.ID{Lane: l.index, Round: j.Round, Client: j.Client})
+	if err != nil {
+		return err
+	}
+	into.Receipt = append(into.Receipt[:0], r.Receipt...)
+	s.bodies.add(in.count, in.moved)
+	s.served.results.Add(1)
+	// Nothing is recorded or counted from here on: the round may be over.
+	whole = true
+	if err := l.end(true); err != nil {
+		return refuse(closing, "%v", err)
+	}
+	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
+}
+
+// takeAll puts the tensors of m and of all messages after it into place.
+func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, tally *tally) error {
+	for {
+		if err := s.slots.take(stream.Context(), tally); err != nil {
 			return err
 		}
-		err = in.take(m, &tally)
+		err := in.take(m, tally)
 		s.slots.give()
 		if err != nil {
 			return err
@@ -70,21 +87,13 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 		lap := tally.begin(phase.Read)
 		err = m.verdict(stream.RecvMsg(m))
 		lap.end()
+		if errors.Is(err, io.EOF) {
+			return in.finish()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if !errors.Is(err, io.EOF) {
-		return err
-	}
-	if err := in.finish(); err != nil {
-		return err
-	}
-	into.Receipt = append(into.Receipt[:0], r.Receipt...)
-	s.bodies.add(in.count, in.moved)
-	s.served.results.Add(1)
-	whole = true
-	if err := l.end(true); err != nil {
-		return refuse(closing, "%v", err)
-	}
-	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
 }
 
 // takeReport takes a report that carries no tensors: what a collaborator says of

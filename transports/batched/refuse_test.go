@@ -5,15 +5,14 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
-	"net"
 	"runtime"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
@@ -85,6 +84,15 @@ func TestHeaders(t *testing.T) {
 		"SendLocalTaskResults": func(h *pb.MessageHeader) error {
 			return upload(ctx, client, &pb.TensorChunk{Header: h})
 		},
+	}
+	for _, id := range []string{"", "another", r.server.federation[1:], r.server.federation + "0"} {
+		other, _ := r.as(id)
+		known := client
+		client = other
+		for name, call := range methods {
+			refused(t, fmt.Sprintf("%s with %q as metadata", name, id), call(r.head(0)), wrongFederation, federationKey)
+		}
+		client = known
 	}
 	for name, call := range methods {
 		good := func() *pb.MessageHeader { return r.head(0) }
@@ -339,32 +347,10 @@ func TestLengthPrefix(t *testing.T) {
 		"over the limit":        {1 << 30, "8"},  // RESOURCE_EXHAUSTED
 		"within, but cut short": {1 << 20, "13"}, // INTERNAL, as gRPC has it
 	} {
-		conn, err := net.Dial("unix", r.server.addr.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
-			t.Fatal(err)
-		}
-		f := http2.NewFramer(conn, conn)
-		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-		var head strings.Builder
-		e := hpack.NewEncoder(&head)
-		for _, h := range [][2]string{
-			{":method", "POST"}, {":scheme", "http"}, {":path", pb.Federation_SendLocalTaskResults_FullMethodName},
-			{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"},
-		} {
-			if err := e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		f := r.frames()
 		message := append(binary.BigEndian.AppendUint32([]byte{0}, c.length), make([]byte, 10)...)
-		if err := errors.Join(
-			f.WriteSettings(),
-			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte(head.String()), EndHeaders: true}),
-			f.WriteData(1, true, message),
-		); err != nil {
+		upload := headers(t, pb.Federation_SendLocalTaskResults_FullMethodName, r.server.federation)
+		if err := errors.Join(f.WriteHeaders(upload(1)), f.WriteData(1, true, message)); err != nil {
 			t.Fatal(err)
 		}
 		for {

@@ -266,8 +266,24 @@ func less(now, before map[string]int64) map[string]int64 {
 	return d
 }
 
-// stranger returns a client made of generated code alone.
+// identity is the metadata of every request of a client of generated code.
+type identity string
+
+func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{federationKey: string(i)}, nil
+}
+
+func (identity) RequireTransportSecurity() bool { return false }
+
+// stranger returns a client made of generated code alone, which knows the
+// federation.
 func (r *rig) stranger(opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
+	r.t.Helper()
+	return r.as(r.server.federation, opts...)
+}
+
+// as returns a client whose metadata names the federation id.
+func (r *rig) as(id string, opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
 	r.t.Helper()
 	a := r.server.addr
 	target := "passthrough:///" + a.at
@@ -275,6 +291,7 @@ func (r *rig) stranger(opts ...grpc.DialOption) (pb.FederationClient, *grpc.Clie
 		target = "unix:" + a.at
 	}
 	cc, err := grpc.NewClient(target, append([]grpc.DialOption{
+		grpc.WithPerRPCCredentials(identity(id)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
 	}, opts...)...)

@@ -80,11 +80,11 @@ func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResp
 	if err != nil {
 		return nil, err
 	}
+	s.served.leave.Add(1) // before anybody who waits for the worker hears of it
 	if _, out := l.mail.Job(); out {
 		_ = l.mail.Deliver(pull.Update{Err: errors.New(req.Cause)}) // fails if the results are here
 	}
 	l.leave()
-	s.served.leave.Add(1)
 	return &pb.LeaveResponse{Header: l.reply}, nil
 }
 
@@ -100,22 +100,19 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		l.leave()
 		s.served.tasks.Add(1)
+		l.leave()
 		return &pb.GetTasksResponse{Header: l.reply, Quit: true}, nil
 	case errors.Is(err, pull.ErrBusy):
 		return nil, refuse(busy, "another request of %s waits for a task", l.reply.Receiver)
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
 	}
-	model, err := s.model.Current()
-	if err != nil {
-		return nil, refuse(wrongTask, "%v", err)
-	}
+	model := s.current.Load() // a job is dispatched after a model was published
 	s.served.tasks.Add(1)
 	return &pb.GetTasksResponse{Header: l.reply, Task: &pb.Task{
 		Round: int64(j.Round), Client: int64(j.Client), Weight: j.Weight, Device: j.Device, Config: j.Config, Timed: j.Timed,
-		ModelVersion: s.version.Load(), Receipt: model.Receipt, Id: l.id(),
+		ModelVersion: model.version, Receipt: model.receipt, Id: l.id(),
 	}}, nil
 }
 

@@ -1,12 +1,15 @@
 package batched
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -32,19 +35,27 @@ const (
 	ioBuffer     = 128 << 10
 )
 
+// What a connection may ask for: workers make one request at a time, also if all
+// lanes share a connection; the others are those that a broken call leaves behind.
+const (
+	spareStreams  = 8
+	maxHeaderList = 16 << 10
+)
+
 // parkFor is how long a request for a task may wait. A worker that nobody needed
 // for so long asks again.
 const parkFor = time.Hour
 
 // A server is the aggregator. Its handlers are in serve.go.
 type server struct {
+	name       string // of the transport
 	cfg        config
 	o          transports.Options
 	addr       address
 	federation string
 	down, up   *catalog
 	model      *lend.Model
-	version    atomic.Uint64 // publishes so far
+	current    atomic.Pointer[edition]
 	lanes      []*lane
 	ledger     tensor.Ledger // updates that Collect returned
 	frames     framePool
@@ -56,6 +67,13 @@ type server struct {
 	serving    chan error // what Serve returned
 	changed    chan struct{}
 	closeOnce  sync.Once
+}
+
+// An edition is what a task says of the model that was published last. It never
+// changes: the handler of a request that was given up may still read an old one.
+type edition struct {
+	version uint64 // publishes so far
+	receipt []byte // a copy: the package's own is the caller's
 }
 
 // A lane is the server's end of one worker.
@@ -83,9 +101,16 @@ func socketAddress(cfg config, o transports.Options) address {
 	return address{network: "unix", at: filepath.Join(o.Dir, "grpc.sock")}
 }
 
-func newServer(cfg config, o transports.Options) (*server, error) {
+// newFederation returns a new id, which nobody can guess.
+func newFederation() string {
+	var id [16]byte
+	rand.Read(id[:]) // never fails
+	return hex.EncodeToString(id[:])
+}
+
+func newServer(name string, cfg config, o transports.Options, federation string) (*server, error) {
 	s := &server{
-		cfg: cfg, o: o,
+		name: name, cfg: cfg, o: o, federation: federation,
 		addr:    socketAddress(cfg, o),
 		down:    newCatalog(o.Down, modelTag),
 		up:      newCatalog(o.Up, updateTag),
@@ -96,9 +121,7 @@ func newServer(cfg config, o transports.Options) (*server, error) {
 		serving: make(chan error, 1),
 		changed: make(chan struct{}, 1),
 	}
-	var id [16]byte
-	rand.Read(id[:]) // never fails
-	s.federation = hex.EncodeToString(id[:])
+	s.current.Store(&edition{})
 	s.addr.federation = s.federation
 	for i := range o.Lanes {
 		s.lanes = append(s.lanes, &lane{
@@ -109,12 +132,16 @@ func newServer(cfg config, o transports.Options) (*server, error) {
 			bank:  lend.NewBank(fmt.Sprintf("updates of lane %d", i), o.Up, o.Depth, &s.ledger),
 		})
 	}
-	l, err := newWire(o.Rec, accepted).listen(s.addr)
+	l, err := newWire(o.Rec, phase.Accepted).listen(s.addr, o.Lanes)
 	if err != nil {
 		return nil, err
 	}
 	if s.addr.network == "tcp" {
 		s.addr.at = l.Addr().String()
+	}
+	if err := s.announce(); err != nil {
+		l.Close()
+		return nil, err
 	}
 	s.start(l)
 	return s, nil
@@ -129,12 +156,13 @@ func (s *server) start(l *listener) {
 		grpc.WriteBufferSize(ioBuffer),
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
-		grpc.MaxConcurrentStreams(math.MaxUint32),
+		grpc.MaxConcurrentStreams(uint32(s.o.Lanes+spareStreams)),
+		grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.MaxRecvMsgSize(min(s.cfg.chunk+chunkRoom(s.cfg.chunk)+maxReceipt, maxMessage)),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.WaitForHandlers(true), // they hold memory of ours
 		experimental.BufferPool(&s.frames),
-		grpc.InTapHandle(s.bound),
+		grpc.InTapHandle(s.tap),
 	)
 	s.grpc.RegisterService(&service, s)
 	go func() {
@@ -146,18 +174,31 @@ func (s *server) start(l *listener) {
 	}()
 }
 
+// tap sees every request before a byte of its message is taken, and refuses those
+// of whoever does not know the federation: a message may be large.
+func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	ids := info.Header.Get(federationKey)
+	if len(ids) != 1 || subtle.ConstantTimeCompare([]byte(ids[0]), []byte(s.federation)) == 0 {
+		return nil, refuse(wrongFederation, "metadata %s does not name this federation", federationKey)
+	}
+	c := connOf(ctx)
+	if c != nil {
+		c.from.know(c)
+	}
+	return s.bound(ctx, c, info.FullMethodName), nil
+}
+
 // bound gives every request a deadline, whatever its client says. One that does
 // not read its response in time loses its connection, and with it all that the
 // response holds.
-func (s *server) bound(ctx context.Context, info *tap.Info) (context.Context, error) {
+func (s *server) bound(ctx context.Context, c *conn, method string) context.Context {
 	limit := s.cfg.deadline
-	if info.FullMethodName == pb.Federation_GetTasks_FullMethodName {
+	if method == pb.Federation_GetTasks_FullMethodName {
 		limit = parkFor
 	}
 	if d, ok := ctx.Deadline(); ok && time.Until(d) <= limit {
-		return ctx, nil // as those of our workers
+		return ctx // as those of our workers
 	}
-	c := connOf(ctx)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	context.AfterFunc(ctx, func() { // runs at the latest when the request has ended
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && c != nil {
@@ -165,49 +206,78 @@ func (s *server) bound(ctx context.Context, info *tap.Info) (context.Context, er
 		}
 		cancel()
 	})
-	return ctx, nil
+	return ctx
 }
 
 // Addr implements transports.Server.
 func (s *server) Addr() string { return s.addr.String() }
 
 // Reserve implements transports.Server.
-func (s *server) Reserve() (*tensor.Package, error) { return s.model.Reserve() }
+func (s *server) Reserve() (*tensor.Package, error) {
+	p, err := s.model.Reserve()
+	return p, s.wrap("reserve", err)
+}
 
 // Publish implements transports.Server. Nothing is encoded here: every client
 // fetches for itself.
 func (s *server) Publish(_ context.Context, p *tensor.Package) error {
 	if err := s.model.Publish(p); err != nil {
-		return err
+		return s.wrap("publish", err)
 	}
-	s.version.Add(1)
+	s.current.Store(&edition{s.current.Load().version + 1, bytes.Clone(p.Receipt)})
 	return nil
+}
+
+// wrap and wrapLane say in which transport, and on which lane, act failed.
+func (s *server) wrap(act string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %s: %w", s.name, act, err)
+	}
+	return err
+}
+
+func (s *server) wrapLane(n int, act string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: lane %d: %s: %w", s.name, n, act, err)
+	}
+	return err
+}
+
+// lane returns lane n.
+func (s *server) lane(n int) (*lane, error) {
+	if n < 0 || n >= len(s.lanes) {
+		return nil, fmt.Errorf("no such lane: the session has %d", len(s.lanes))
+	}
+	return s.lanes[n], nil
 }
 
 // Dispatch implements transports.Server.
 func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
-	if n < 0 || n >= len(s.lanes) {
-		return fmt.Errorf("dispatch to lane %d of %d", n, len(s.lanes))
+	l, err := s.lane(n)
+	if err == nil {
+		_, err = s.model.Current()
 	}
-	if _, err := s.model.Current(); err != nil {
-		return fmt.Errorf("dispatch: %w", err)
+	if err == nil {
+		err = l.dispatch(ctx, j)
 	}
-	return s.lanes[n].dispatch(ctx, j)
+	return s.wrapLane(n, "dispatch", err)
 }
 
 // Collect implements transports.Server.
 func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
-	if n < 0 || n >= len(s.lanes) {
-		return nil, fmt.Errorf("collect from lane %d of %d", n, len(s.lanes))
+	l, err := s.lane(n)
+	if err != nil {
+		return nil, s.wrapLane(n, "collect", err)
 	}
-	return s.lanes[n].mail.Collect(ctx)
+	p, err := l.mail.Collect(ctx)
+	return p, s.wrapLane(n, "collect", err)
 }
 
 // Settle implements transports.Settler.
 func (s *server) Settle(ctx context.Context) error {
 	for i, l := range s.lanes {
 		if err := l.mail.Settle(ctx); err != nil {
-			return fmt.Errorf("lane %d: %w", i, err)
+			return s.wrapLane(i, "settle", err)
 		}
 	}
 	return nil
@@ -217,7 +287,7 @@ func (s *server) Settle(ctx context.Context) error {
 func (s *server) Shutdown(ctx context.Context) error {
 	var err error
 	s.closeOnce.Do(func() { err = s.shutdown(ctx) })
-	return err
+	return s.wrap("shutdown", err)
 }
 
 func (s *server) shutdown(ctx context.Context) error {
@@ -230,7 +300,7 @@ func (s *server) shutdown(ctx context.Context) error {
 		case <-s.changed:
 			continue
 		case <-ctx.Done():
-			errs = fmt.Errorf("shutdown: %d workers have not left: %w", waiting, context.Cause(ctx))
+			errs = fmt.Errorf("%d workers have not left: %w", waiting, context.Cause(ctx))
 		}
 		break
 	}
@@ -241,8 +311,11 @@ func (s *server) shutdown(ctx context.Context) error {
 	if err := <-s.serving; err != nil {
 		errs = errors.Join(errs, err)
 	}
+	if err := os.Remove(s.addressFile()); err != nil && !errors.Is(err, fs.ErrNotExist) { // its owner may have removed all
+		errs = errors.Join(errs, err)
+	}
 	if n := s.ledger.Out(); n > 0 {
-		errs = errors.Join(errs, fmt.Errorf("shutdown: %d updates are still out", n))
+		errs = errors.Join(errs, fmt.Errorf("%d updates are still out", n))
 	}
 	return errs
 }
@@ -271,12 +344,12 @@ func (l *lane) dispatch(ctx context.Context, j transports.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return errors.New("dispatch after shutdown")
+		return errors.New("the session is over")
 	}
 	if l.update == nil { // else the job before has failed, or is still out
 		p, err := l.bank.Lend()
 		if err != nil {
-			return fmt.Errorf("dispatch of client %d: %w", j.Client, err)
+			return fmt.Errorf("client %d: %w", j.Client, err)
 		}
 		l.update = p
 	}

@@ -7,13 +7,16 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"ipcbench/phase"
@@ -32,6 +35,7 @@ type worker struct {
 	addr       address
 	federation string
 	header     *pb.MessageHeader // of every request
+	metadata   metadata.MD       // likewise
 	down, up   *catalog
 	wire       *wire
 	frames     framePool
@@ -39,6 +43,7 @@ type worker struct {
 	calls      methods
 	bodies     bodies
 	retries    *phase.Counter
+	dialTime   *phase.Counter
 	hits       *phase.Counter
 
 	model   *tensor.Package
@@ -66,17 +71,19 @@ func newWorker(ctx context.Context, t *transport, a address, n int, o transports
 		t: t, cfg: t.config(o.Settings), o: o,
 		lane: n, name: workerName(n),
 		addr: a, federation: a.federation,
-		header:  &pb.MessageHeader{Sender: workerName(n), Receiver: aggregator, FederationId: a.federation},
-		down:    newCatalog(o.Down, modelTag),
-		up:      newCatalog(o.Up, updateTag),
-		wire:    newWire(o.Rec, dialled),
-		calls:   newMethods(o.Rec, phase.Calls),
-		bodies:  newBodies(o.Rec),
-		retries: o.Rec.Counter(retries),
-		hits:    o.Rec.Counter(phase.CacheHits),
-		model:   touched(o.Down),
-		update:  touched(o.Up),
-		local:   make([]bool, o.Down.Len()),
+		header:   &pb.MessageHeader{Sender: workerName(n), Receiver: aggregator, FederationId: a.federation},
+		metadata: metadata.Pairs(federationKey, a.federation),
+		down:     newCatalog(o.Down, modelTag),
+		up:       newCatalog(o.Up, updateTag),
+		wire:     newWire(o.Rec, phase.Dialled),
+		calls:    newMethods(o.Rec, phase.Calls),
+		bodies:   newBodies(o.Rec),
+		retries:  o.Rec.Counter(phase.Retries),
+		dialTime: o.Rec.Counter(phase.DialTime),
+		hits:     o.Rec.Counter(phase.CacheHits),
+		model:    touched(o.Down),
+		update:   touched(o.Up),
+		local:    make([]bool, o.Down.Len()),
 	}
 	w.in.most = w.down.entries()
 	w.request = w.newRequest()
@@ -129,15 +136,24 @@ func (w *worker) connect() (*grpc.ClientConn, error) {
 	)
 }
 
-// conn returns the connection of the next call, and what to do after it.
-func (w *worker) conn() (*grpc.ClientConn, func(), error) {
+// conn returns the connection of the next call, and what to do after it. What it
+// costs to open one is counted by itself, and is in no phase.
+func (w *worker) conn(ctx context.Context) (*grpc.ClientConn, func(), error) {
 	if w.kept != nil {
 		return w.kept, func() {}, nil
 	}
+	start := phase.Now()
 	cc, err := w.connect()
 	if err != nil {
 		return nil, nil, err
 	}
+	cc.Connect()
+	for state := cc.GetState(); state == connectivity.Idle || state == connectivity.Connecting; state = cc.GetState() {
+		if !cc.WaitForStateChange(ctx, state) {
+			break // the call says that time is up
+		}
+	}
+	w.dialTime.Add(int(phase.Now() - start))
 	return cc, func() { _ = cc.Close() }, nil // it can only say that it was closed before
 }
 
@@ -181,12 +197,12 @@ func (w *worker) call(ctx context.Context, limit time.Duration, counter *phase.C
 }
 
 func (w *worker) try(ctx context.Context, f func(context.Context, *grpc.ClientConn) error) error {
-	cc, done, err := w.conn()
+	cc, done, err := w.conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ctx, cancel := context.WithCancel(ctx) // ends what f leaves of a stream
+	ctx, cancel := context.WithCancel(metadata.NewOutgoingContext(ctx, w.metadata)) // ends what f leaves of a stream
 	defer cancel()
 	return f(ctx, cc)
 }
@@ -282,9 +298,9 @@ func (w *worker) Reserve() (*tensor.Package, error) {
 	case w.dead != nil:
 		return nil, w.dead
 	case w.task == nil:
-		return nil, fmt.Errorf("%s: %s: reserve without a job", w.t.name, w.name)
+		return nil, w.wrap("reserve", errors.New("no job is in hand"))
 	case w.lent:
-		return nil, fmt.Errorf("%s: %s: the update is reserved already", w.t.name, w.name)
+		return nil, w.wrap("reserve", errors.New("the update is reserved already"))
 	}
 	w.lent = true
 	return w.update, nil
@@ -296,7 +312,7 @@ func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	case w.dead != nil:
 		return w.dead
 	case w.task == nil || !w.lent || p != w.update:
-		return fmt.Errorf("%s: %s: submit of a package that was not reserved", w.t.name, w.name)
+		return w.wrap("submit", errors.New("the package was not reserved"))
 	}
 	if err := w.send(ctx); err != nil {
 		return w.fail(fmt.Sprintf("round %d, client %d: send the results", w.job.Round, w.job.Client), err)
@@ -307,9 +323,16 @@ func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 
 // fail makes err the end of the lane.
 func (w *worker) fail(act string, err error) error {
-	w.dead = fmt.Errorf("%s: %s: %s: %w", w.t.name, w.name, act, err)
+	w.dead = w.wrap(act, err)
 	return w.dead
 }
+
+// wrap says which lane of which transport err is about, as the server does.
+func (w *worker) wrap(act string, err error) error {
+	return fmt.Errorf("%s%s: %w", w.prefix(), act, err)
+}
+
+func (w *worker) prefix() string { return fmt.Sprintf("%s: lane %d: ", w.t.name, w.lane) }
 
 // leaveWithin bounds the last call.
 const leaveWithin = time.Second
@@ -324,7 +347,7 @@ func (w *worker) Close() error {
 	if !w.over {
 		cause := "the worker has left"
 		if w.dead != nil {
-			cause = w.dead.Error()
+			cause = strings.TrimPrefix(w.dead.Error(), w.prefix()) // the server says that, too
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 		defer cancel()

@@ -2,7 +2,7 @@
 
 It fetches the model over all three methods, compares, and sends every tensor
 back with its bytes reversed. Arguments: the directory of federation_pb2.py, and
-JSON that says where the aggregator is and what the tensors are called.
+JSON that says which file has the aggregator's address and what the tensors are called.
 """
 
 import json
@@ -14,47 +14,45 @@ import grpc
 import federation_pb2 as pb
 
 arguments = json.loads(sys.argv[2])
+# Where the aggregator is and which federation it serves, as its file says it.
+with open(arguments["address"]) as file:
+    target, federation = file.read().strip().split("#")
+target = target.removeprefix("tcp:")  # grpcio knows unix:PATH and HOST:PORT
 SERVICE = "/ipcbench.federation.v1.Federation/"
-TIMEOUT = 20
 
 
 def method(make, name, response):
-    return make(
+    call = make(
         SERVICE + name,
         request_serializer=lambda m: m.SerializeToString(),
         response_deserializer=response.FromString,
     )
+    return lambda request: call(request, timeout=20, metadata=[("federation-id", federation)])
 
 
-channel = grpc.insecure_channel(
-    arguments["target"], options=[("grpc.max_receive_message_length", 1 << 30)]
-)
+channel = grpc.insecure_channel(target, options=[("grpc.max_receive_message_length", 1 << 30)])
 get_tasks = method(channel.unary_unary, "GetTasks", pb.GetTasksResponse)
 get_tensor = method(channel.unary_unary, "GetAggregatedTensor", pb.GetAggregatedTensorResponse)
 get_tensors = method(channel.unary_unary, "GetAggregatedTensors", pb.GetAggregatedTensorsResponse)
 stream_tensors = method(channel.unary_stream, "StreamAggregatedTensors", pb.TensorChunk)
 send_results = method(channel.stream_unary, "SendLocalTaskResults", pb.SendLocalTaskResultsResponse)
 
-header = pb.MessageHeader(
-    sender="worker-0", receiver="aggregator", federation_id=arguments["federation"]
-)
-task = get_tasks(pb.GetTasksRequest(header=header), timeout=TIMEOUT).task
+header = pb.MessageHeader(sender="worker-0", receiver="aggregator", federation_id=federation)
+task = get_tasks(pb.GetTasksRequest(header=header)).task
 specs = [
-    pb.TensorSpec(name=name, round=task.round, tags=[arguments["model_tag"]], require_lossless=True)
+    pb.TensorSpec(name=name, round=task.round, tags=["model"], require_lossless=True)
     for name in arguments["tensors"]
 ]
 
 singles = [
-    get_tensor(
-        pb.GetAggregatedTensorRequest(header=header, client=task.client, spec=spec), timeout=TIMEOUT
-    ).tensor
+    get_tensor(pb.GetAggregatedTensorRequest(header=header, client=task.client, spec=spec)).tensor
     for spec in specs
 ]
 many = pb.GetAggregatedTensorsRequest(header=header, client=task.client, specs=specs)
-batch = list(get_tensors(many, timeout=TIMEOUT).tensors)
+batch = list(get_tensors(many).tensors)
 
 streamed = []
-for chunk in stream_tensors(many, timeout=TIMEOUT):
+for chunk in stream_tensors(many):
     for piece in chunk.tensors:
         if piece.offset == 0:
             streamed.append(piece)
@@ -75,11 +73,11 @@ def chunks():
         ),
     )
     for tensor in batch:
-        tensor.tags[:] = [arguments["update_tag"]]
+        tensor.tags[:] = ["trained"]
         tensor.data = tensor.data[::-1]
         yield pb.TensorChunk(tensors=[tensor])
 
 
-reply = send_results(chunks(), timeout=TIMEOUT)
+reply = send_results(chunks())
 assert reply.header.receiver == "worker-0" and reply.header.federation_id == header.federation_id
 channel.close()

@@ -1,0 +1,330 @@
+package batched
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"ipcbench/phase"
+	"ipcbench/transports"
+	pb "ipcbench/transports/batched/federationpb"
+)
+
+// frames returns a connection to the server on which HTTP/2 may be spoken, frame
+// by frame.
+func (r *rig) frames() *http2.Framer {
+	r.t.Helper()
+	conn := r.connect()
+	f := http2.NewFramer(conn, conn)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_, err := io.WriteString(conn, http2.ClientPreface)
+	if err := errors.Join(err, f.WriteSettings()); err != nil {
+		r.t.Fatal(err)
+	}
+	return f
+}
+
+// connect returns a connection to the server on which nothing was said.
+func (r *rig) connect() net.Conn {
+	r.t.Helper()
+	conn, err := transports.Dial(limited(r.t), r.server.addr.network, r.server.addr.at)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		r.t.Fatal(err)
+	}
+	return conn
+}
+
+// headers returns what starts a call of method on a stream, with the federation
+// as metadata unless it is empty.
+func headers(t *testing.T, method, federation string) func(stream uint32) http2.HeadersFrameParam {
+	t.Helper()
+	var head strings.Builder
+	e := hpack.NewEncoder(&head)
+	for _, h := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", method},
+		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {federationKey, federation},
+	} {
+		if h[1] == "" {
+			continue
+		}
+		if err := e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1], Sensitive: true}); err != nil { // in no table, so that it may be sent again
+			t.Fatal(err)
+		}
+	}
+	return func(stream uint32) http2.HeadersFrameParam {
+		return http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte(head.String()), EndHeaders: true}
+	}
+}
+
+// TestStrangersHoldNothing: messages of whoever does not know the federation are
+// refused before they are taken. Here a hundred announce 60 MB each and send a
+// MiB of it: no memory is held, and a session goes on.
+func TestStrangersHoldNothing(t *testing.T) {
+	const conns, streams, part = 13, 8, 1 << 20
+	r := open(t, "grpc-stream:network=tcp", twenty(t), 1)
+	r.round(0, 2)
+	var all []*http2.Framer
+	for range conns { // what an idle connection costs is not what this is about
+		f := r.frames()
+		if _, err := f.ReadFrame(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, f)
+	}
+	before := heap()
+	upload := headers(t, pb.Federation_SendLocalTaskResults_FullMethodName, "")
+	piece := make([]byte, 16<<10)
+	for _, f := range all {
+		refusals := 0
+		for s := uint32(0); s < streams; s++ {
+			id := 2*s + 1
+			err := errors.Join(f.WriteHeaders(upload(id)), f.WriteData(id, false, binary.BigEndian.AppendUint32([]byte{0}, 60_000_000)))
+			for n := 0; n < part && err == nil; n += len(piece) {
+				err = f.WriteData(id, false, piece)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.WritePing(false, [8]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		for answered := false; !answered || refusals < streams; { // the answer to the ping: all was taken in
+			frame, err := f.ReadFrame()
+			if err != nil {
+				t.Fatalf("after %d refusals: %v", refusals, err)
+			}
+			switch frame := frame.(type) {
+			case *http2.PingFrame:
+				answered = answered || frame.IsAck()
+			case *http2.MetaHeadersFrame:
+				if got := fieldOf(frame, "grpc-status"); got != "7" { // PERMISSION_DENIED
+					t.Fatalf("got status %q, want 7", got)
+				}
+				refusals++
+			}
+		}
+	}
+	if held := heap() - before; held > conns*streams*part/8 {
+		t.Errorf("strangers who sent %d bytes make the server hold %d", conns*streams*part, held)
+	}
+	r.round(1, 4)
+}
+
+func fieldOf(h *http2.MetaHeadersFrame, name string) string {
+	for _, f := range h.Fields {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// TestStrangersAreFew: of those who connect and do not say which federation they
+// mean only the newest are kept, and a worker finds its way through them.
+func TestStrangersAreFew(t *testing.T) {
+	r := listen(t, "grpc-stream:network=tcp", twenty(t), 1)
+	l := r.server.listener
+	l.mu.Lock()
+	l.patience = time.Hour // time ends nobody here
+	l.mu.Unlock()
+	first := r.dial("grpc-stream:network=tcp", 0)
+	var silent []net.Conn
+	for range 1 + strangers + 10 {
+		silent = append(silent, r.connect())
+	}
+	for _, c := range silent[:10] {
+		if err := ended(c); err != nil {
+			t.Errorf("one of the oldest: %v", err)
+		}
+	}
+	l.mu.Lock()
+	if n := len(l.strangers); n > 1+strangers {
+		t.Errorf("%d strangers, want at most %d", n, 1+strangers)
+	}
+	l.mu.Unlock()
+	failed := make(chan error, 1)
+	go func() { failed <- turn(first) }() // it was there before, and still is
+	if err := errors.Join(r.exchange(0, jobOf(0, 0)), <-failed); err != nil {
+		t.Error(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	second := r.dial("grpc-stream:network=tcp", 0)
+	go func() { failed <- turn(second) }()
+	if err := errors.Join(r.exchange(0, jobOf(0, 1)), <-failed); err != nil {
+		t.Error(err)
+	}
+}
+
+// ended returns an error unless the server has closed c.
+func ended(c net.Conn) error {
+	_, err := io.Copy(io.Discard, c) // the server's settings may have come
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return nil // its end, or a reset: gRPC gave up with bytes unread
+}
+
+// TestStrangersAreBrief: a stranger's connection is closed when its time is up,
+// and that of whoever knows the federation is not.
+func TestStrangersAreBrief(t *testing.T) {
+	r := listen(t, "grpc-stream:network=tcp", twenty(t), 1)
+	client, cc := r.stranger()
+	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	state := cc.GetState()
+	l := r.server.listener
+	l.mu.Lock()
+	l.patience = time.Millisecond // with those who come now
+	for c := range l.open {
+		if c.timer.Stop() {
+			t.Error("the time of a client that knows the federation is running")
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range []net.Conn{r.connect(), r.connect()} {
+		if err := ended(c); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil || cc.GetState() != state {
+		t.Errorf("a client that knows the federation: %v, %v", err, cc.GetState())
+	}
+}
+
+// TestAddressFile: whoever may read the session's files, and nobody else, learns
+// how to join it, as long as it lasts.
+func TestAddressFile(t *testing.T) {
+	for _, name := range []string{"grpc-batch", "grpc-stream:network=tcp"} {
+		r := listen(t, name, twenty(t), 1)
+		path := filepath.Join(r.o.Dir, "grpc-address")
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != 0o600 {
+			t.Errorf("%s: got mode %v, want 0600", name, info.Mode())
+		}
+		text, err := os.ReadFile(path)
+		if want := r.server.Addr() + "\n"; err != nil || string(text) != want {
+			t.Errorf("%s: got %q, %v, want %q", name, text, err, want)
+		}
+		w := r.dialAt(strings.TrimSpace(string(text)), name, 0)
+		if err := w.Ping(limited(t)); err != nil {
+			t.Error(err)
+		}
+		r.shutdown()
+		if left, err := os.ReadDir(r.o.Dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: after the end: %v, %v, want an empty directory", name, left, err)
+		}
+	}
+}
+
+// TestErrorsNameTheLane: both ends say first which transport and which lane.
+func TestErrorsNameTheLane(t *testing.T) {
+	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
+		r := listen(t, name, twenty(t), 4)
+		w := r.dial(name, 3)
+		at := name + ": lane 3: "
+		errs := map[string]error{}
+		_, errs[at+"collect: "] = r.server.Collect(t.Context(), 3)
+		errs[name+": lane 4: dispatch: no such lane"] = r.server.Dispatch(t.Context(), 4, jobOf(0, 0))
+		_, errs[name+": lane -1: collect: no such lane"] = r.server.Collect(t.Context(), -1)
+		_, errs[at+"reserve: "] = w.Reserve()
+		errs[at+"submit: "] = w.Submit(t.Context(), nil)
+		tr, settings := variant(t, name)
+		o := r.o
+		o.Settings, o.Down = settings, layoutOf(t, 1)
+		_, errs[at+"dial: "] = tr.Dial(t.Context(), r.server.Addr(), 3, o)
+		_, errs[name+": lane 2: dial: address"] = tr.Dial(t.Context(), "nowhere", 2, o)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, errs[at+"receive: "] = w.Receive(gone)
+		r.dispatch(3, jobOf(0, 0))
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		_, errs[at+"collect: receive: "] = r.server.Collect(limited(t), 3) // what the worker said when it left
+		if _, err := r.server.Reserve(); err != nil {
+			t.Fatal(err)
+		}
+		_, errs[name+": reserve: "] = r.server.Reserve()
+		for want, err := range errs {
+			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Count(err.Error(), name+": ") > 1 {
+				t.Errorf("got error %v, want one that begins with %q and names its transport once", err, want)
+			}
+		}
+	}
+}
+
+// TestCountedBeforeItIsSeen: no end has received what the other has not counted as
+// sent, at no time, so a round that ends with bytes has counted them.
+func TestCountedBeforeItIsSeen(t *testing.T) {
+	for _, name := range []string{"grpc-batch", "grpc-stream:network=tcp"} {
+		r := open(t, name, layoutOf(t, 1<<20, 1<<18), 1)
+		over := make(chan error, 1)
+		go func() {
+			var err error
+			for n := 0; n < 5 && err == nil; n++ {
+				err = r.exchange(0, jobOf(0, n))
+			}
+			over <- err
+		}()
+		ends := [2]*phase.Recorder{r.recs[0], r.recs[1]}
+		for done := false; !done; {
+			select {
+			case err := <-over:
+				if err != nil {
+					t.Fatal(err)
+				}
+				done = true
+			default:
+			}
+			for i, to := range ends {
+				received := to.Counts()[phase.WireReceived]
+				if sent := ends[1-i].Counts()[phase.WireSent]; received > sent {
+					t.Fatalf("%s: %d bytes were received of %d that were sent", name, received, sent)
+				}
+			}
+		}
+		r.shutdown()
+	}
+}
+
+// TestRecordedBeforeCollect: what the server did for an update is on record when
+// Collect returns, since the round may end with that.
+func TestRecordedBeforeCollect(t *testing.T) {
+	r := open(t, "grpc-batch", twenty(t), 1)
+	for n := range 300 {
+		if err := r.exchange(0, jobOf(0, n)); err != nil {
+			t.Fatal(err)
+		}
+		samples, _ := r.recs[0].Drain()
+		found := map[phase.Phase]int{}
+		for _, s := range samples {
+			if int(s.Client) == n {
+				found[s.Phase]++
+			}
+		}
+		if found[phase.Decode] != 1 || found[phase.Read] != 1 || found[phase.Encode] != 1 {
+			t.Fatalf("job %d: got %v, want that reading, decoding and encoding were recorded once each", n, found)
+		}
+	}
+}
