@@ -59,8 +59,8 @@ func testJob(t *testing.T, tr transports.Transport) {
 	}
 }
 
-// testReceipts: receipts of all sizes arrive in both directions, and none is
-// what is left of a longer one before.
+// testReceipts: receipts of all sizes arrive in both directions, none is what is
+// left of a longer one before, and the server keeps a copy of the caller's.
 func testReceipts(t *testing.T, tr transports.Transport) {
 	s := open(t, tr, small(t), 1)
 	for _, size := range []int{0, 1, 63, 64, 1000, 4096, 32<<10 + 1, 3, 0} {
@@ -68,8 +68,11 @@ func testReceipts(t *testing.T, tr transports.Transport) {
 		m, err := s.server.Reserve()
 		check(t, err)
 		tensor.Fill(m, 1)
-		m.Receipt = append(m.Receipt[:0], down...)
+		m.Receipt = bytes.Clone(down)
 		check(t, s.server.Publish(t.Context(), m))
+		for i := range m.Receipt { // its memory is the caller's again
+			m.Receipt[i] = 'x'
+		}
 		failed := make(chan error, 1)
 		go func() {
 			_, model, err := s.workers[0].Receive(t.Context())
