@@ -25,18 +25,20 @@ import (
 // there is a cut left, after so many bytes in either direction.
 type cutter struct {
 	addr     address
-	target   string
 	listener net.Listener
+	onlyUp   bool                    // bytes to the server alone count
+	atCut    func() (target address) // if set: what happens before a cut, and which server is next
 	wg       sync.WaitGroup
 
-	mu   sync.Mutex
-	cuts []int64    // guarded by mu
-	live []net.Conn // guarded by mu
+	mu     sync.Mutex
+	target address    // guarded by mu
+	cuts   []int64    // guarded by mu
+	live   []net.Conn // guarded by mu
 }
 
-func newCutter(t *testing.T, s *server, cuts ...int64) *cutter {
+func newCutter(t *testing.T, target address, cuts ...int64) *cutter {
 	t.Helper()
-	c := &cutter{addr: s.addr, target: s.addr.at, cuts: cuts}
+	c := &cutter{addr: target, target: target, cuts: cuts}
 	c.addr.at = filepath.Join(t.TempDir(), "cutter")
 	var err error
 	if c.listener, err = net.Listen("unix", c.addr.at); err != nil {
@@ -48,7 +50,10 @@ func newCutter(t *testing.T, s *server, cuts ...int64) *cutter {
 			if err != nil {
 				return
 			}
-			out, err := net.Dial("unix", c.target)
+			c.mu.Lock()
+			at := c.target.at
+			c.mu.Unlock()
+			out, err := net.Dial("unix", at)
 			if err != nil {
 				in.Close()
 				continue
@@ -68,9 +73,19 @@ func (c *cutter) forward(in, out net.Conn) {
 		limit, c.cuts = c.cuts[0], c.cuts[1:]
 	}
 	c.live = append(c.live, in, out)
-	for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+	for i, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+		limit := limit
+		if i == 0 && c.onlyUp {
+			limit = 1 << 60
+		}
 		c.wg.Go(func() {
-			_, _ = io.CopyN(pair[0], pair[1], limit) // any end is the end
+			_, err := io.CopyN(pair[0], pair[1], limit) // any end is the end
+			if err == nil && c.atCut != nil {
+				next := c.atCut()
+				c.mu.Lock()
+				c.target = next
+				c.mu.Unlock()
+			}
 			in.Close()
 			out.Close()
 		})
@@ -112,7 +127,7 @@ func TestBrokenConnection(t *testing.T) {
 		for _, cuts := range c.cuts {
 			variantName := c.variant
 			r := listen(t, variantName+":chunk=64KiB", l, 1)
-			c := newCutter(t, r.server, cuts...)
+			c := newCutter(t, r.server.addr, cuts...)
 			w := r.dialAt(c.addr.String(), variantName+":chunk=64KiB", 0)
 			done := make(chan error, 1)
 			go func() {
@@ -144,7 +159,7 @@ func TestBrokenConnection(t *testing.T) {
 func TestResume(t *testing.T) {
 	l := layoutOf(t, 250_000, 250_000, 250_000, 250_000) // 4 MB
 	r := listen(t, "grpc-stream:chunk=64KiB", l, 1)
-	c := newCutter(t, r.server, 3_000_000)
+	c := newCutter(t, r.server.addr, 3_000_000)
 	w := r.dialAt(c.addr.String(), "grpc-stream:chunk=64KiB", 0)
 	r.dispatch(0, transports.Job{})
 	if _, m, err := w.Receive(limited(t)); err != nil || m.Hash() != r.model.Hash() {
@@ -181,7 +196,7 @@ func TestDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := listen(t, variantName, twenty(t), 1)
-			c := newCutter(t, r.server)
+			c := newCutter(t, r.server.addr)
 			w := r.dialAt(c.addr.String(), variantName, 0)
 			r.dispatch(0, transports.Job{})
 			if _, _, err := w.Receive(limited(t)); err != nil {

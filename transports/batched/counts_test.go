@@ -4,6 +4,8 @@ import (
 	"errors"
 	"maps"
 	"testing"
+
+	"ipcbench/phase"
 )
 
 // TestCalls: O1, O2, O10, O11. 8 clients and 20 tensors make 160 fetches a round
@@ -72,8 +74,8 @@ func TestHalfACall(t *testing.T) {
 	}
 }
 
-// TestConnections: O12. A call of its own for each connection, or one connection
-// a worker for the whole session.
+// TestConnections: O12. A connection of its own for each call, or one connection
+// a worker for the whole session; and what the former cost.
 func TestConnections(t *testing.T) {
 	for _, c := range []struct {
 		variant string
@@ -90,6 +92,9 @@ func TestConnections(t *testing.T) {
 			_, before := r.counts("connections.")
 			r.round(1, 8)
 			_, after := r.counts("connections.")
+			if _, cost := r.counts(phase.DialTime); (cost[""] > 0) != (c.round > 0) {
+				t.Errorf("%d ns went into connections of single calls", cost[""])
+			}
 			// The request that parks after the round may have a connection already.
 			if got := less(after, before)["dialled"]; got < c.round-1 || got > c.round+1 {
 				t.Errorf("dialled %d connections in a round, want %d", got, c.round)

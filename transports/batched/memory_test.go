@@ -1,6 +1,7 @@
 package batched
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -59,6 +60,51 @@ func TestNothingKept(t *testing.T) {
 		}
 		if kept > 4<<20 {
 			t.Errorf("%s: %d bytes are still alive", variantName, kept)
+		}
+	}
+}
+
+// TestFlatHeap: O24. What is alive after a round, at both ends together, is after
+// 90 rounds what it was after 30. Idle buffers, whose number is that of the round
+// that needed most of them, are left out.
+func TestFlatHeap(t *testing.T) {
+	for _, variantName := range []string{"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-stream:conn=per-call"} {
+		r := listen(t, variantName, layoutOf(t, 1<<10, 1, 1<<12), 2)
+		done := make(chan error, r.o.Lanes)
+		ends := []*framePool{&r.server.frames}
+		for lane := range r.o.Lanes {
+			w := r.dial(variantName, lane)
+			ends = append(ends, &w.frames)
+			go func() { done <- errors.Join(serve(w), w.Close()) }()
+		}
+		r.workers = nil
+		alive := func() int {
+			n := heap()
+			for _, p := range ends {
+				n -= p.most()
+			}
+			return n
+		}
+		var after [3]int
+		for part := range after {
+			for n := range 30 {
+				r.publish(uint64(part + 1))
+				r.round(30*part+n, 4)
+			}
+			after[part] = alive()
+		}
+		grown := func() int { return after[2] - after[0] }
+		for deadline := time.Now().Add(10 * time.Second); grown() > 64<<10 && time.Now().Before(deadline); after[2] = alive() {
+			<-time.After(10 * time.Millisecond) // gRPC may be at the end of a write, with its buffer
+		}
+		if grown() > 64<<10 {
+			t.Errorf("%s: alive after 30, 60 and 90 rounds: %v bytes", variantName, after)
+		}
+		r.shutdown()
+		for range r.o.Lanes {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"ipcbench/phase"
 	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
 )
@@ -164,6 +165,56 @@ func TestBadRequests(t *testing.T) {
 	refused(t, "another model", err, wrongLayout, "worker-0")
 	if err := get(1, good...); err != nil {
 		t.Errorf("O6: after all that: %v", err)
+	}
+}
+
+// TestUnknownTensor: O6. With one handler in all, a request in which one tensor is
+// unknown is refused by the name of that tensor, and the handler is free for the
+// next request: nobody ever waits for it.
+func TestUnknownTensor(t *testing.T) {
+	r := listen(t, "grpc-batch:threads=1", twenty(t), 1)
+	r.dispatch(0, jobOf(1, 3))
+	client, _ := r.stranger()
+	ctx := limited(t)
+	methods := map[string]func([]*pb.TensorSpec) error{
+		"single": func(specs []*pb.TensorSpec) error {
+			_, err := client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 3, Spec: specs[1]})
+			return err
+		},
+		"batch": func(specs []*pb.TensorSpec) error {
+			_, err := client.GetAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 3, Specs: specs})
+			return err
+		},
+		"stream": func(specs []*pb.TensorSpec) error {
+			s, err := client.StreamAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 3, Specs: specs})
+			for err == nil {
+				_, err = s.Recv()
+			}
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		},
+	}
+	for name, get := range methods {
+		for range 3 {
+			bad := r.specs(1, 0, 1, 2)
+			bad[1].Name = "layer99.weight"
+			refused(t, name, get(bad), unknownTensor, `"layer99.weight"`)
+			if n := len(r.server.slots.free); n != 0 {
+				t.Fatalf("%s: %d handlers are at work after the refusal", name, n)
+			}
+			if err := get(r.specs(1, 0, 1, 2)); err != nil {
+				t.Errorf("%s: the next request: %v", name, err)
+			}
+		}
+	}
+	r.shutdown()
+	samples, _ := r.recs[0].Drain()
+	for _, s := range samples {
+		if s.Phase == phase.Queue {
+			t.Errorf("a request waited %d ns for the handler", s.End-s.Start)
+		}
 	}
 }
 

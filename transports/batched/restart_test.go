@@ -1,0 +1,164 @@
+package batched
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// A process is a server in a process of its own, with one job for one worker.
+type process struct {
+	cmd   *exec.Cmd
+	addr  address
+	lines *bufio.Scanner // of its output
+}
+
+// asServer names the variable that makes TestServerProcess a server: its variant,
+// directory and federation.
+const asServer = "IPCBENCH_TEST_SERVER"
+
+// ofProcess returns what both processes agree on: 1 MB of model.
+func ofProcess(t *testing.T, dir, variantName string) (*transport, transports.Options) {
+	t.Helper()
+	tr, settings := variant(t, variantName)
+	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000)
+	return tr, transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir, Settings: settings}
+}
+
+// TestServerProcess is the life of such a process, and nothing in any other.
+func TestServerProcess(t *testing.T) {
+	words := strings.Fields(os.Getenv(asServer))
+	if len(words) != 3 {
+		return
+	}
+	tr, o := ofProcess(t, words[1], words[0])
+	s, err := newServer(tr.name, tr.config(o.Settings), o, words[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, o: o, server: s}
+	defer r.shutdown()
+	r.publish(1)
+	r.dispatch(0, jobOf(0, 0))
+	fmt.Println("listening")
+	p, err := s.Collect(limited(t), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Release()
+	if err := tensor.Prove(p, r.model, keyOf(jobOf(0, 0))); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("proved")
+}
+
+// startProcess starts a server and waits until it listens. It ends with the test.
+func startProcess(t *testing.T, variantName, federation string) *process {
+	t.Helper()
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	p := &process{
+		cmd:  exec.CommandContext(ctx, os.Args[0], "-test.run=^TestServerProcess$"),
+		addr: address{"unix", filepath.Join(dir, "grpc.sock"), federation},
+	}
+	p.cmd.Env = append(os.Environ(), asServer+"="+strings.Join([]string{variantName, dir, federation}, " "))
+	p.cmd.Stderr = os.Stderr
+	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = p.cmd.Wait() // it has been waited for, or is killed now
+	})
+	p.lines = bufio.NewScanner(out)
+	if !p.says("listening") {
+		t.Fatal("the server does not listen")
+	}
+	return p
+}
+
+// says waits for a line.
+func (p *process) says(want string) bool {
+	for p.lines.Scan() {
+		if p.lines.Text() == want {
+			return true
+		}
+	}
+	return false
+}
+
+// TestKilledServer: O22. A server's process is killed in the middle of a transfer.
+// If another one takes its place, with the same federation and job, the worker ends
+// the job there, with correct data; if none does, it gives up. Either way it has
+// counted what it made again.
+func TestKilledServer(t *testing.T) {
+	for _, variantName := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
+		for _, upload := range []bool{false, true} {
+			for _, returns := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/upload=%v/returns=%v", variantName, upload, returns), func(t *testing.T) {
+					t.Parallel()
+					killServer(t, variantName+":chunk=64KiB:deadline=5", upload, returns)
+				})
+			}
+		}
+	}
+}
+
+func killServer(t *testing.T, variantName string, upload, returns bool) {
+	first := startProcess(t, variantName, "f")
+	next := first // whose socket nobody listens on any more
+	if returns {
+		next = startProcess(t, variantName, "f")
+	}
+	c := newCutter(t, first.addr, 500_000)
+	c.onlyUp = upload
+	killed := make(chan error, 1)
+	c.atCut = func() address {
+		killed <- first.cmd.Process.Kill()
+		_ = first.cmd.Wait() // it says that it was killed
+		return next.addr
+	}
+	tr, o := ofProcess(t, "", variantName)
+	o.Rec = phase.NewRecorder(1 << 12)
+	w, err := tr.Dial(limited(t), c.addr.String(), 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = turn(w)
+	if e := <-killed; e != nil {
+		t.Errorf("the server was not killed: %v", e)
+	}
+	if returns {
+		if err != nil {
+			t.Errorf("with a new server: %v", err)
+		} else if !next.says("proved") {
+			t.Error("the update is wrong")
+		} else if err := next.cmd.Wait(); err != nil {
+			t.Errorf("the new server: %v", err)
+		}
+	} else if code := status.Code(err); code != codes.Unavailable && code != codes.DeadlineExceeded {
+		t.Errorf("without a server: got %v, want that it is unavailable", err)
+	}
+	if n := o.Rec.Counts()[phase.Retries]; n < 1 || n >= attempts {
+		t.Errorf("%d retries", n)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
