@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ipcbench/bench/stat"
+	"ipcbench/crash"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
@@ -85,7 +86,7 @@ func (s *session) run(ctx, quit context.Context, l trainer.Launcher, lim limits)
 	if err := s.start(ctx, l); err != nil {
 		return err
 	}
-	return s.finish(s.rounds(ctx, quit, lim))
+	return s.finish(crash.Guard(func() error { return s.rounds(ctx, quit, lim) })) // models and updates may be mapped files
 }
 
 // start starts server and workers and makes the first model.
@@ -119,7 +120,7 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 	}
 	s.block.Spawn, s.pings = s.pool.Spawned(), s.pool.Pings()
 	if s.model, err = s.pool.Reserve(0); err == nil {
-		err = s.cell.Model.Init(s.model, s.plan.Seed)
+		err = crash.Guard(func() error { return s.cell.Model.Init(s.model, s.plan.Seed) })
 	}
 	if err != nil {
 		_, closeErr := s.pool.Close()

@@ -71,6 +71,7 @@ func host() trainer.Host {
 	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{
 		"burn":    burn,
 		"diverge": diverge,
+		"stumble": stumble,
 		// Writes into the prepared memory.
 		"write": trainer.Values(func(t *turn) error {
 			note(t)

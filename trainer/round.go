@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"ipcbench/crash"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -141,7 +142,8 @@ func (p *Pool) work(r *running, l *poolLane) *laneError {
 		}
 		c := r.Clients[i]
 		l.client.Store(int64(c.ID))
-		update, err := p.exchange(r, l, c)
+		var update *tensor.Package
+		err := crash.Guard(func() (err error) { update, err = p.exchange(r, l, c); return err })
 		if err != nil {
 			return &laneError{lane: l.n, round: r.Number, client: c.ID, err: err}
 		}
@@ -174,7 +176,7 @@ func (p *Pool) exchange(r *running, l *poolLane, c Client) (*tensor.Package, err
 // samples and errors.
 func (p *Pool) Publish(ctx context.Context, round int, model *tensor.Package) error {
 	span := p.rec.Begin(phase.Publish, phase.Whole(round))
-	err := p.server.Publish(ctx, model)
+	err := crash.Guard(func() error { return p.server.Publish(ctx, model) })
 	span.End()
 	if err != nil {
 		err = fmt.Errorf("round %d: %w", round, err)
@@ -187,7 +189,8 @@ func (p *Pool) Publish(ctx context.Context, round int, model *tensor.Package) er
 // is for samples and errors.
 func (p *Pool) Reserve(round int) (*tensor.Package, error) {
 	span := p.rec.Begin(phase.Reserve, phase.Whole(round))
-	next, err := p.server.Reserve()
+	var next *tensor.Package
+	err := crash.Guard(func() (err error) { next, err = p.server.Reserve(); return err })
 	span.End()
 	if err != nil {
 		return nil, fmt.Errorf("round %d: %w", round, err)
@@ -241,7 +244,7 @@ func (p *Pool) fold(r *running) error {
 		case u := <-r.updates:
 			if r.AsCompleted {
 				next++
-				if err := r.Each(u); err != nil {
+				if err := crash.Guard(func() error { return r.Each(u) }); err != nil {
 					return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[u.Index].ID, err)
 				}
 				continue
@@ -257,7 +260,7 @@ func (p *Pool) fold(r *running) error {
 		for ; next < len(r.Clients) && p.early[next].Package != nil; next++ {
 			u := p.early[next]
 			p.early[next] = Update{}
-			if err := r.Each(u); err != nil {
+			if err := crash.Guard(func() error { return r.Each(u) }); err != nil {
 				return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[next].ID, err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/crash"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -343,10 +344,10 @@ func (w *process) dial(ctx context.Context) ([]lane, error) {
 	var lanes []lane
 	for _, n := range w.a.Lanes {
 		l := lane{n: n}
-		var err error
-		if l.train, err = w.fn(w.a.FuncConfig); err != nil {
+		err := crash.Guard(func() (err error) { l.train, err = w.fn(w.a.FuncConfig); return err })
+		if err != nil {
 			err = fmt.Errorf("worker function %s: %w", w.a.Func, err)
-		} else if l.end, err = w.transport.Dial(ctx, w.a.Addr, n, w.o); err != nil {
+		} else if err = crash.Guard(func() (err error) { l.end, err = w.transport.Dial(ctx, w.a.Addr, n, w.o); return err }); err != nil {
 			err = fmt.Errorf("lane %d: %w", n, err)
 		}
 		if err != nil {
@@ -370,7 +371,8 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 	var wg sync.WaitGroup
 	for i, l := range lanes {
 		wg.Go(func() {
-			update, err := w.run(ctx, l)
+			var update *tensor.Package
+			err := crash.Guard(func() (err error) { update, err = w.run(ctx, l); return err })
 			if err != nil && !errors.Is(err, context.Canceled) {
 				err = errors.Join(err, tell(err))
 			}
@@ -429,7 +431,7 @@ func (w *process) turn(ctx context.Context, l lane, call *Call, id phase.ID) (in
 	}
 
 	train := rec.Begin(phase.Train, id)
-	err = l.train(call)
+	err = crash.Guard(func() error { return l.train(call) })
 	train.End()
 	if err != nil {
 		return call.Update, fmt.Errorf("worker function %s: %w", w.a.Func, err)

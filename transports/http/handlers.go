@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"ipcbench/crash"
 	"ipcbench/phase"
 )
 
@@ -144,12 +146,13 @@ func (s *server) admits(w http.ResponseWriter, r *http.Request) bool {
 // guard serves one request. A panic is an answer like other errors, and not the
 // end of the process.
 func (s *server) guard(e *endpoint, x *exchange) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // slabs are files, which somebody may truncate
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			err = fmt.Errorf("%s: %v", e.name, p)
+			err = fmt.Errorf("%s: %w", e.name, crash.Error(p))
 		}
 	}()
 	return e.serve(s, x)

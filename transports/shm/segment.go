@@ -9,6 +9,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"ipcbench/crash"
 	"ipcbench/tensor"
 	"ipcbench/transports/internal/slab"
 )
@@ -150,7 +151,7 @@ func newBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, 
 		m, err := open(i)
 		if err == nil {
 			b.segments = append(b.segments, m)
-			data[i], err = use(m, i)
+			err = crash.Guard(func() (err error) { data[i], err = use(m, i); return err }) // a file may be truncated
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("tensor %d (%q): %w", i, l.Spec(i).Name, err), b.close())

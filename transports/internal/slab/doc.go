@@ -2,9 +2,9 @@
 // processes can map, instead of one segment a tensor.
 //
 //   - A [Memory] is such a block: anonymous, behind a sealed memfd, or behind a
-//     named file. Its pages are reserved and touched when it is made, so that a
-//     full memory is an error and never a SIGBUS, and no round pays for a first
-//     touch.
+//     named file. Its pages are reserved when it is made, so that a full memory
+//     is an error at that time and not a fault later, and touched, so that no round
+//     pays for a first touch.
 //   - A [Pool] allocates in a Memory, in a ring: 64-byte aligned, upwards, back to
 //     zero when the next block does not fit, never into a block that is alive.
 //   - A [Handle] says where a block lies. It is what travels to other processes,
@@ -14,6 +14,17 @@
 // A block is reserved, written, published, read and released. There is one
 // allocator and one process that publishes; whoever else maps the memory reads
 // only, and where the kernel can enforce that, it does.
+//
+// A memfd is protected by the kernel: its size is sealed, so that it can neither
+// shrink under a mapping nor grow, and once the peer has its mapping no other
+// process can get one to write to. A file with a name cannot be sealed: it lies in
+// a private directory, with mode 0600, and its size is checked when it is mapped,
+// but a process of the same user may open it, write to it, and truncate it at any
+// time. A page that is gone is a fault, SIGBUS, for whoever touches it next. So
+// whatever touches named memory does it inside of crash.Guard, which makes that an
+// error with the file's name: the stamps of a pool in this package; bytes of models
+// and updates in package trainer, which calls transports and worker functions, in
+// package bench, and in the HTTP handlers.
 //
 // The pool is a ring and has no size classes. Blocks of a session are of one
 // model's tensors: they come and go in the same order round after round, so a

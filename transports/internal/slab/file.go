@@ -12,6 +12,8 @@ import (
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
+
+	"ipcbench/crash"
 )
 
 // A Nonce is a random number that stands in a named pool. Whoever opens the
@@ -67,7 +69,9 @@ func CreateNamed(path string, size int) (*Memory, Nonce, error) {
 		return nil, n, err
 	}
 	rand.Read(n[:]) // never fails
-	encodeHeader(m.bytes, size, n)
+	if err := crash.Guard(func() error { encodeHeader(m.bytes, size, n); return nil }); err != nil {
+		return nil, n, errors.Join(fmt.Errorf("slab: create %s: %w", path, err), m.Close())
+	}
 	m.bytes = m.bytes[headerSize:]
 	return m, n, nil
 }

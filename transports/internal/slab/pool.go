@@ -2,9 +2,12 @@ package slab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+
+	"ipcbench/crash"
 )
 
 // A Pool allocates blocks in a Memory, which it owns: nobody else allocates
@@ -146,8 +149,12 @@ func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 	p.stats.Used += extent
 	p.stats.HighWater = max(p.stats.HighWater, p.stats.Used)
 	p.mem.Keep()
-	p.stamp(i, 0) // whoever still reads what lay here must notice before it is overwritten
 	p.audit()
+	if err := p.stamp(i, 0); err != nil { // whoever still reads what lay here must notice before it is overwritten
+		p.landed()
+		p.remove(i)
+		return Handle{}, nil, errors.Join(fmt.Errorf("slab: reserve %d bytes: %w", n, err), p.mem.Close())
+	}
 	return p.handle(i), p.bytes(i), nil
 }
 
@@ -243,10 +250,16 @@ func (p *Pool) bytes(i int32) []byte {
 	return p.mem.bytes[at : at+b.length : at+b.length]
 }
 
-func (p *Pool) stamp(i int32, generation uint64) {
-	if p.stamped {
-		stampAt(p.mem.bytes, p.blocks[i].offset).Store(generation)
+// stamp says in the memory itself whose bytes those of block i are. A pool that is
+// stamped lies in a file, which somebody may have truncated.
+func (p *Pool) stamp(i int32, generation uint64) error {
+	if !p.stamped {
+		return nil
 	}
+	return crash.Guard(func() error {
+		stampAt(p.mem.bytes, p.blocks[i].offset).Store(generation)
+		return nil
+	})
 }
 
 // lookup returns the block that h names.
@@ -278,13 +291,14 @@ func (p *Pool) Publish(h Handle) error {
 		err = ErrClosed
 	case p.blocks[i].state != inFlight:
 		err = fmt.Errorf("block was published before")
+	default:
+		err = p.stamp(i, h.Generation)
 	}
 	if err != nil {
 		return fmt.Errorf("slab: publish: %w", err)
 	}
 	p.blocks[i].state = live
 	p.stats.Live++
-	p.stamp(i, h.Generation)
 	p.landed()
 	return nil
 }
@@ -308,15 +322,20 @@ func (p *Pool) Release(h Handle) error {
 	if err != nil {
 		return fmt.Errorf("slab: release: %w", err)
 	}
-	p.stamp(i, 0)
+	err = p.stamp(i, 0)
 	b := &p.blocks[i]
 	if b.state == inFlight {
 		p.landed()
 		p.remove(i)
-		return p.mem.Close()
+		err = errors.Join(err, p.mem.Close())
+	} else {
+		b.state = doomed
+		err = errors.Join(err, p.settle(i))
 	}
-	b.state = doomed
-	return p.settle(i)
+	if err != nil {
+		return fmt.Errorf("slab: release: %w", err)
+	}
+	return nil
 }
 
 // settle gives the room of block i back if nobody wants it any more.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -428,4 +430,30 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	writers.Wait()
 	must(t, p.Close(t.Context()))
+}
+
+// A pool whose file was truncated says so, by name, whatever is called, and can
+// still be closed.
+func TestTruncatedPool(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pool")
+	p, _, err := CreatePool(path, 4*os.Getpagesize(), PoolOptions{Audited: true})
+	must(t, err)
+	live := published(t, p, 100, 1)
+	flying, _ := reserved(t, p, 100)
+	must(t, os.Truncate(path, 0))
+	_, _, err = p.Reserve(100)
+	for act, err := range map[string]error{
+		"reserve": err, "publish": p.Publish(flying), "release in flight": p.Release(flying), "release": p.Release(live),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "memory fault in "+path) {
+			t.Errorf("%s: got %v, want a fault in %s", act, err, path)
+		}
+	}
+	if s := p.Stats(); s.Live != 0 || s.InFlight != 0 || s.Used != 0 {
+		t.Errorf("blocks are left: %+v", s)
+	}
+	must(t, p.Close(t.Context()))
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want no file", err)
+	}
 }

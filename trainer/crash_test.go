@@ -1,0 +1,118 @@
+package trainer_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// stumble is a worker function that panics where it is told to: when it is made,
+// or for a client.
+func stumble(config []byte) (trainer.Train, error) {
+	if string(config) == "made" {
+		panic("no such dataset")
+	}
+	return func(c *trainer.Call) error {
+		if string(config) == "called" && c.Client == 2 {
+			panic("loss of client 2 is a panic")
+		}
+		return tensor.Train(c.Update, c.Model, tensor.Key{Round: c.Round, Client: c.Client})
+	}, nil
+}
+
+// owned lists what this process's sessions have in shared memory.
+func owned(t *testing.T) (all []string) {
+	t.Helper()
+	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
+	check(t, err)
+	for _, lock := range locks {
+		if owner, err := os.ReadFile(lock); err == nil && strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", os.Getpid())) {
+			all = append(all, filepath.Dir(lock))
+		}
+	}
+	return all
+}
+
+// TestPanic: A28: a panic of a worker function, or of the server's own callback,
+// is an error that names the client and has the stack; the session ends as after
+// any other error, and nothing of it is left.
+func TestPanic(t *testing.T) {
+	h := host()
+	v, err := transports.Parse("shm-tensor", h.Transports) // with a name for every tensor
+	check(t, err)
+	slab, err := transports.Parse("shm-slab", h.Transports)
+	check(t, err)
+	inproc, err := transports.Parse("inproc", h.Transports)
+	check(t, err)
+	processes, err := trainer.NewProcesses()
+	check(t, err)
+	for _, c := range []struct {
+		name     string
+		variant  transports.Variant
+		launcher trainer.Launcher
+	}{
+		{"processes", v, processes}, {"goroutines", v, trainer.NewGoroutines(h)},
+		{"slab", slab, trainer.NewGoroutines(h)}, {"inproc", inproc, trainer.NewGoroutines(h)},
+	} {
+		for where, want := range map[string][]string{
+			"made":   {"panic: no such dataset", "trainer_test.stumble", "crash_test.go:"},
+			"called": {"client 2", "panic: loss of client 2 is a panic", "trainer_test.stumble", "crash_test.go:"},
+			"each":   {"round 4, client 1", "panic: runtime error: index out of range", "crash_test.go:"},
+		} {
+			err := session(t, c.variant, c.launcher, where)
+			for _, w := range want {
+				if err == nil || !strings.Contains(err.Error(), w) {
+					t.Errorf("%s, %s: got %v, want %q in it", c.name, where, err, w)
+				}
+			}
+			if left := owned(t); len(left) > 0 {
+				t.Errorf("%s, %s: %v are left in shared memory", c.name, where, left)
+			}
+			maps, err := os.ReadFile("/proc/self/maps")
+			check(t, err)
+			if strings.Contains(string(maps), "ipcbench-") {
+				t.Errorf("%s, %s: still mapped:\n%s", c.name, where, maps)
+			}
+		}
+	}
+	check(t, processes.Close())
+}
+
+// session runs one round in which something panics, and closes its pool.
+func session(t *testing.T, v transports.Variant, launcher trainer.Launcher, where string) error {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1000}}})
+	check(t, err)
+	p, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: v, Down: l, Up: l, Workers: 2, Clients: 4,
+		Func: "stumble", FuncConfig: []byte(where), Launcher: launcher,
+	})
+	if err != nil {
+		return err
+	}
+	model, err := p.Reserve(4)
+	check(t, err)
+	tensor.Fill(model, 1)
+	check(t, p.Publish(t.Context(), 4, model))
+	var clients []trainer.Client
+	for id := range 4 {
+		clients = append(clients, trainer.Client{ID: id})
+	}
+	err = p.Round(t.Context(), trainer.Round{Number: 4, Clients: clients, Each: func(u trainer.Update) error {
+		defer u.Release()
+		if where == "each" && u.Index == 1 {
+			_ = clients[len(clients)+u.Index-1]
+		}
+		return nil
+	}})
+	if _, closeErr := p.Close(); closeErr != nil {
+		t.Errorf("%s: close: %v", where, closeErr)
+	}
+	return err
+}
