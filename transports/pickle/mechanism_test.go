@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -289,6 +292,46 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 		check(t, s.Shutdown(context.Background()))
 		check(t, dir.Close())
 	}
+}
+
+// TestMemoryBeforeHello: a worker makes its memory before it connects: the server
+// waits for a hello for seconds only, and touching memory may take longer.
+func TestMemoryBeforeHello(t *testing.T) {
+	const size = 64 << 20
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{size}}})
+	check(t, err)
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	check(t, err)
+	defer listener.Close()
+	debug.FreeOSMemory() // so that nothing is used again without being touched
+	before := resident(t)
+	v, err := transports.NewVariant(pickle.Pipe(), nil)
+	check(t, err)
+	dialled := make(chan error, 1)
+	go func() {
+		_, err := v.Transport.Dial(t.Context(), listener.Addr().String(), 0, transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
+		dialled <- err
+	}()
+	conn, err := listener.Accept()
+	check(t, err)
+	if grown := resident(t) - before; grown < size {
+		t.Errorf("the worker has touched %d bytes when it connects, want %d for its update", grown, size)
+	}
+	check(t, conn.Close())
+	if err := <-dialled; err == nil {
+		t.Error("dialled what closed the connection")
+	}
+}
+
+// resident returns how much memory this process has.
+func resident(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	check(t, err)
+	var size, pages int
+	_, err = fmt.Sscan(string(text), &size, &pages)
+	check(t, err)
+	return pages * os.Getpagesize()
 }
 
 // TestStorageInMemory: files in a tmpfs are memory: they count in the footprint,

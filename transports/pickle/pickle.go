@@ -83,12 +83,13 @@ func (d driver) Listen(_ context.Context, o transports.Options) (transports.Serv
 }
 
 func (d driver) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+	w := newWorker(d.name, lane, o) // before the server waits for its hello: that may take long
 	conn, err := transports.Dial(ctx, "unix", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: lane %d: dial: %w", d.name, lane, err)
+		return nil, w.wrap("dial", err)
 	}
 	transports.Enlarge(conn)
-	w := newWorker(d.name, conn, lane, o)
+	w.stream = newStream(conn, o.Rec)
 	if err := w.hello(ctx); err != nil {
 		conn.Close()
 		return nil, w.wrap("dial", err)

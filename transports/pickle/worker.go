@@ -29,8 +29,9 @@ type worker struct {
 	closed atomic.Bool
 }
 
-func newWorker(name string, conn net.Conn, lane int, o transports.Options) *worker {
-	w := &worker{name: name, o: o, lane: lane, stream: newStream(conn, o.Rec), packer: newPacker(o), model: tensor.Alloc(o.Down)}
+// newWorker returns a worker with its memory, and no stream yet.
+func newWorker(name string, lane int, o transports.Options) *worker {
+	w := &worker{name: name, o: o, lane: lane, packer: newPacker(o), model: tensor.Alloc(o.Down)}
 	w.bank = lend.NewBank("updates of the worker", o.Up, 1, &w.ledger)
 	return w
 }

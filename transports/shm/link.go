@@ -39,8 +39,8 @@ const (
 	maxPacket = 4096
 	maxFiles  = 250
 
-	handshake = 10 * time.Second
-	goodbye   = time.Second
+	helloTimeout = 10 * time.Second // how long a new connection may keep silent
+	goodbye      = time.Second
 )
 
 func newLink(c *net.UnixConn, rec *phase.Recorder) *link {

@@ -184,6 +184,44 @@ func TestWhyGone(t *testing.T) {
 	})
 }
 
+// A worker that is given up while it is closed: no two goroutines touch the reason
+// at once, which the race detector watches.
+func TestRefusedWhileClosing(t *testing.T) {
+	for range 100 {
+		v, o := parse(t, "shm-slab")
+		s, _ := listening(t, v, o)
+		w := dialled(t, v, s, o)
+		received, closed := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, _, err := w.Receive(t.Context())
+			received <- err
+		}()
+		must(t, w.link.send([]byte("what no worker says"))) // the server answers with a refusal
+		go func() { closed <- w.Close() }()
+		if err := <-received; err == nil {
+			t.Error("received a job that nobody sent")
+		}
+		must(t, <-closed)
+		must(t, s.Shutdown(t.Context()))
+	}
+}
+
+// A worker may take its time to map its memory: as long as the caller of Dial
+// gives it.
+func TestSlowWorker(t *testing.T) {
+	if os.Getenv("IPCBENCH_SOAK") == "" {
+		t.Skip("takes longer than a hello may: make soak")
+	}
+	v, o := parse(t, "shm-slab")
+	s, _ := listening(t, v, o)
+	k, _, files, err := dial(t.Context(), s.Addr(), s.(*server).hello, nil)
+	must(t, err)
+	closeAll(files)
+	<-time.After(helloTimeout + 2*time.Second)
+	must(t, k.agree(t.Context()))
+	must(t, k.conn.Close())
+}
+
 // saysWhy checks that err says that the peer is gone, and why.
 func saysWhy(t *testing.T, what string, err error, why string) {
 	t.Helper()

@@ -169,12 +169,15 @@ func (s *server) accept() {
 // serve is the life of a worker's connection.
 func (s *server) serve(c *net.UnixConn) {
 	k := newLink(c, s.o.Rec)
-	c.SetDeadline(time.Now().Add(handshake))
+	c.SetDeadline(time.Now().Add(helloTimeout))
 	l, err := s.admit(k, c)
 	if err != nil {
 		k.refuse(err)
 		return
 	}
+	// How long it may take to map its memory is up to whoever called Dial, and with
+	// many workers it takes long. It has a lane now, so its end is noticed.
+	c.SetDeadline(time.Time{})
 	err = s.attend(k, c, l)
 	if !parted(err) {
 		l.why = err
@@ -206,7 +209,6 @@ func (s *server) attend(k *link, c *net.UnixConn, l *lane) error {
 	if err == nil {
 		err = k.send([]byte(agreed))
 	}
-	c.SetDeadline(time.Time{})
 	for err == nil {
 		var packet []byte
 		var files []*os.File

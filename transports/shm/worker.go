@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -45,8 +46,8 @@ type worker struct {
 	tensors, bytes *phase.Counter
 	sent, received *phase.Counter
 
-	watching chan struct{} // closed when the goroutine that watches the link has returned
-	why      error         // the server is gone, if it said so; set before in is abandoned
+	watching chan struct{}         // closed when the goroutine that watches the link has returned
+	why      atomic.Pointer[error] // the server is gone, if it said so; set before watch abandons in, which Close may do earlier
 
 	mu     sync.Mutex // held by all calls
 	task   task
@@ -97,7 +98,7 @@ func (w *worker) watch() {
 		}
 		if err != nil {
 			if !parted(err) {
-				w.why = err
+				w.why.Store(&err)
 			}
 			w.in.abandon()
 			return
@@ -139,8 +140,8 @@ func (w *worker) receive(ctx context.Context) (*tensor.Package, error) {
 	if err == nil {
 		err = w.task.parse(b)
 	}
-	if errors.Is(err, errGone) { // only after in was abandoned
-		err = because(err, w.why)
+	if why := w.why.Load(); why != nil {
+		err = because(err, *why)
 	}
 	if err != nil {
 		return nil, err
