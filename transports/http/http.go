@@ -98,6 +98,9 @@ func checkRoom(o transports.Options, c config) error {
 	if have, limit := slab.Available(); need > have {
 		return fmt.Errorf("slabs need %d bytes of memory, %s leaves %d", need, limit, have)
 	}
+	if err := slab.CheckDir(scratch.SharedMemory); err != nil {
+		return fmt.Errorf("slabs are files: %w: mount a tmpfs there that can be written to, or set shm=off", err)
+	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(scratch.SharedMemory, &fs); err != nil {
 		return fmt.Errorf("%s: %w", scratch.SharedMemory, err)

@@ -43,6 +43,9 @@ func checkRoom(o transports.Options) error {
 	if real == scratch.SharedMemory || strings.HasPrefix(real, scratch.SharedMemory+"/") {
 		return fmt.Errorf("storage: dir=%s is shared memory: choose a directory on a disk, or transport shm-tensor", dir)
 	}
+	if err := slab.CheckDir(dir); err != nil {
+		return fmt.Errorf("storage: %w: set dir= to a directory that can be written to", err)
+	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("storage: directory %s: %w", dir, err)

@@ -13,6 +13,7 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/internal/slab"
 )
 
 // PerTensor returns the transport that keeps each tensor in its own segment.
@@ -110,6 +111,9 @@ func (t tensorTransport) Check(o transports.Options) error {
 
 // check compares the need with what there is.
 func (n need) check(root string) error {
+	if err := slab.CheckDir(root); err != nil {
+		return fmt.Errorf("segments are files: %w: mount a tmpfs there that can be written to, or use shm-slab, which needs none", err)
+	}
 	var fs unix.Statfs_t
 	if err := unix.Statfs(root, &fs); err != nil {
 		return fmt.Errorf("%s: %w", root, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +188,48 @@ func TestSmallSharedMemory(t *testing.T) {
 	if len(entries) > 0 {
 		t.Errorf("listen left %v", entries)
 	}
+}
+
+// A /dev/shm in which no file can be made is refused before anything starts, with
+// what to try.
+func TestCheckDirectory(t *testing.T) {
+	v, o := parse(t, "shm-tensor")
+	refused := func(name, root, want string) {
+		t.Helper()
+		v.Transport = tensorTransport{root: root}
+		err := v.Transport.Check(o)
+		for _, w := range []string{root, want, "shm-slab"} {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: got %v, want %q in it", name, err, w)
+			}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	refused("a file", file, "not a directory")
+	refused("missing", file+"s", "no such file")
+
+	private := t.TempDir()
+	must(t, os.Chmod(private, 0o500))
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with its user
+		if os.Getuid() == 0 {
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
+				t.Error(errno)
+			}
+		}
+		refused("of another user", private, "permission denied")
+	}()
+	<-done
+
+	frozen := t.TempDir()
+	if err := unix.Mount("tmpfs", frozen, "tmpfs", unix.MS_RDONLY, ""); err != nil {
+		t.Skipf("cannot mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() { must(t, unix.Unmount(frozen, 0)) })
+	refused("read-only", frozen, "read-only file system")
 }
 
 func TestCheckRefuses(t *testing.T) {

@@ -7,7 +7,23 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
+
+// CheckDir reports why this process can make no files in dir.
+func CheckDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &os.PathError{Op: "use", Path: dir, Err: unix.ENOTDIR}
+	}
+	if err == nil {
+		if e := unix.Access(dir, unix.W_OK|unix.X_OK); e != nil {
+			err = &os.PathError{Op: "write to", Path: dir, Err: e}
+		}
+	}
+	return err
+}
 
 // Available returns how many more bytes of memory this process can expect to
 // get, and what limits them. Memory behind a memfd or in /dev/shm is part of it.
