@@ -102,7 +102,8 @@ func testReceipts(t *testing.T, tr transports.Transport) {
 }
 
 // testLent: an update that is out is not touched by what its lane or another one
-// does next, up to the session's depth; and it stays readable after Shutdown.
+// does next, up to the session's depth; and it stays readable after Shutdown, whose
+// error counts it (A18).
 func testLent(t *testing.T, tr transports.Transport) {
 	s := open(t, tr, small(t), 2)
 	model := s.publish(7)

@@ -93,11 +93,6 @@ func TestAgainstModel(t *testing.T) {
 				e.pins--
 				drop()
 			},
-			"reset": func(t *rapid.T) {
-				if got := p.TryReset(); got != (len(alive) == 0) {
-					t.Fatalf("reset %v with %d blocks", got, len(alive))
-				}
-			},
 			"": func(t *rapid.T) {
 				inFlight := 0
 				for _, e := range alive {
@@ -108,8 +103,12 @@ func TestAgainstModel(t *testing.T) {
 						inFlight++
 					}
 				}
-				if s := p.Stats(); s.InFlight != inFlight || s.InFlight+s.Live != len(alive) {
+				s := p.Stats()
+				if s.InFlight != inFlight || s.InFlight+s.Live != len(alive) {
 					t.Fatalf("got %+v, want %d blocks, %d in flight", s, len(alive), inFlight)
+				}
+				if len(alive) == 0 && s.Next != 0 {
+					t.Fatalf("an empty pool goes on at %d", s.Next)
 				}
 			},
 		})

@@ -16,7 +16,8 @@ import (
 //
 // A block is in flight from Reserve to Publish, live from Publish to Release,
 // and then gone. Views delay that: a block that was released while somebody
-// still looks at it stays where it is until the last Unpin.
+// still looks at it stays where it is until the last Unpin. When the last block is
+// gone, the next one lies at zero again: there is nothing to reset by hand.
 type Pool struct {
 	mem     *Memory
 	stamped bool
@@ -43,7 +44,8 @@ type PoolOptions struct {
 	Stamped bool
 
 	// Audited checks after every change that no two blocks overlap and that none
-	// is lost, and panics otherwise. It costs time in proportion to the blocks.
+	// is lost, and panics otherwise. It costs time in proportion to the blocks. A
+	// new block is checked against its neighbours in every pool.
 	Audited bool
 }
 
@@ -149,6 +151,7 @@ func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 	p.stats.Used += extent
 	p.stats.HighWater = max(p.stats.HighWater, p.stats.Used)
 	p.mem.Keep()
+	p.check(i)
 	p.audit()
 	if err := p.stamp(i, 0); err != nil { // whoever still reads what lay here must notice before it is overwritten
 		p.landed()
@@ -229,6 +232,9 @@ func (p *Pool) remove(i int32) {
 	p.stats.Used -= b.extent
 	*b = block{above: p.spare}
 	p.spare = i
+	if p.first == none { // what is warm is used again first
+		p.pointer, p.after = 0, none
+	}
 	p.audit()
 }
 
@@ -380,27 +386,6 @@ func (p *Pool) Unpin(h Handle) error {
 	return p.settle(i)
 }
 
-// TryReset puts the pointer back to zero if no block is left, and reports
-// whether it did.
-func (p *Pool) TryReset() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.first != none {
-		return false
-	}
-	p.pointer, p.after = 0, none
-	return true
-}
-
-// Reset is TryReset for callers who know that every block was released. It
-// panics if they are wrong.
-func (p *Pool) Reset() {
-	if !p.TryReset() {
-		s := p.Stats()
-		panic(fmt.Sprintf("slab: reset with %d live blocks and %d in flight", s.Live, s.InFlight))
-	}
-}
-
 // Close refuses further reservations at once, waits for what is in flight
 // until ctx ends, and gives the memory up: it is unmapped when the last block is
 // released. The error says what was still in flight; that is never published
@@ -441,7 +426,24 @@ func (p *Pool) Close(ctx context.Context) error {
 	return err
 }
 
-// audit proves what the allocator promises: every block is aligned and in
+// check proves what the allocator promises of the block that it has just placed:
+// it is aligned and in bounds, and overlaps neither of its neighbours.
+func (p *Pool) check(i int32) {
+	b := &p.blocks[i]
+	from, to := 0, p.stats.Capacity
+	if b.below != none {
+		from = p.blocks[b.below].offset + p.blocks[b.below].extent
+	}
+	if b.above != none {
+		to = p.blocks[b.above].offset
+	}
+	if b.offset%Align != 0 || b.offset < from || b.offset+b.extent > to {
+		panic(fmt.Sprintf("slab: block at %d to %d overlaps its neighbours, which leave %d to %d",
+			b.offset, b.offset+b.extent, from, to))
+	}
+}
+
+// audit proves the same of all blocks, if the pool is audited: every block is aligned and in
 // bounds, none overlaps the next, and the figures are the sum of the blocks.
 func (p *Pool) audit() {
 	if !p.audited {

@@ -137,6 +137,25 @@ func TestAuditFindsOverlap(t *testing.T) {
 	reserved(t, p, 64)
 }
 
+// A10: a block that the allocator puts over another one is found at once, in every
+// pool.
+func TestOverlapIsFound(t *testing.T) {
+	p, err := NewPool(Heap(1024), PoolOptions{})
+	must(t, err)
+	reserved(t, p, 64)
+	h, _ := reserved(t, p, 64)
+	p.pointer, p.after = 0, int32(h.Index)
+	defer func() {
+		if msg := fmt.Sprint(recover()); !strings.Contains(msg, "block at 0 to 64 overlaps its neighbours, which leave 128 to 1024") {
+			t.Errorf("got %q, want an overlap", msg)
+		}
+		if !p.mu.TryLock() {
+			t.Error("the pool is locked for ever")
+		}
+	}()
+	reserved(t, p, 64)
+}
+
 // A12: a block that cannot fit is refused with need and capacity, at once.
 func TestReserveFull(t *testing.T) {
 	p := newPool(t, 128)
@@ -171,34 +190,32 @@ func TestVisibleOncePublished(t *testing.T) {
 	refused(t, p.Publish(failed), ErrStale)
 }
 
-// A15, A17, A18: no reset while a block is in flight or live; then the pointer
-// is at zero.
-func TestReset(t *testing.T) {
+// A15, A17: the pointer goes back to zero with the last block, and no earlier: not
+// while one is in flight, alive or looked at.
+func TestDrained(t *testing.T) {
 	p := newPool(t, 1024)
+	next := func(what string, want int) {
+		t.Helper()
+		if got := p.Stats().Next; got != want {
+			t.Errorf("%s: the next block goes to %d, want %d", what, got, want)
+		}
+	}
 	h, _ := reserved(t, p, 100)
-	if p.TryReset() {
-		t.Error("reset with a block in flight")
-	}
+	next("in flight", 128)
 	must(t, p.Publish(h))
-	if p.TryReset() {
-		t.Error("reset with a live block")
-	}
-	func() {
-		defer func() {
-			if msg := fmt.Sprint(recover()); !strings.Contains(msg, "1 live") {
-				t.Errorf("got %q, want the count of live blocks", msg)
-			}
-		}()
-		p.Reset()
-	}()
+	next("live", 128)
+	other, _ := reserved(t, p, 64)
+	must(t, p.Release(other)) // was never visible
+	next("one of two released", 192)
+	_, err := p.Pin(h)
+	must(t, err)
 	must(t, p.Release(h))
-	if next := p.Stats().Next; next == 0 {
-		t.Error("the pointer went back by itself")
+	next("looked at", 192)
+	must(t, p.Unpin(h))
+	next("empty", 0)
+	if h, _ := reserved(t, p, 1024); h.Offset != 0 {
+		t.Errorf("block at %d, want 0", h.Offset)
 	}
-	if !p.TryReset() || p.Stats().Next != 0 {
-		t.Errorf("not reset although empty: %+v", p.Stats())
-	}
-	p.Reset()
 }
 
 // A16: after Close nothing is stored; what is in flight drains; memory that is
@@ -316,9 +333,6 @@ func TestViewsProtect(t *testing.T) {
 	must(t, p.Release(h))
 	if _, _, err := p.Reserve(1); err == nil {
 		t.Fatal("reused a block that is looked at")
-	}
-	if p.TryReset() {
-		t.Fatal("reset under a view")
 	}
 	refused(t, p.Release(h), ErrStale)
 	if view[0] != 'v' {
