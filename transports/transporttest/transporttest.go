@@ -64,6 +64,7 @@ func Run(t *testing.T, newTransport func() transports.Transport) {
 		{"strangers", testStrangers},
 		{"kill", testKill},
 		{"function", testFunction},
+		{"flat", testFlat},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			timer := time.AfterFunc(limit, func() { panic(t.Name() + ": hangs") }) // with all goroutines' stacks
