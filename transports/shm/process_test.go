@@ -39,9 +39,14 @@ func play(role string) {
 	if err == nil {
 		o := options(v)
 		o.Dir = os.Getenv(dirEnv)
-		if role == "serve" {
+		switch role {
+		case "serve":
 			err = playServer(v, o)
-		} else {
+		case "create":
+			err = playCreator(os.Getenv(addrEnv))
+		case "intrude":
+			err = playIntruder(os.Getenv(addrEnv))
+		default:
 			err = playWorker(role, v, o)
 		}
 	}
@@ -165,22 +170,29 @@ func publish(t testing.TB, s transports.Server, seed uint64) *tensor.Package {
 // is still there.
 func child(t testing.TB, role, name, addr, dir string) (c *exec.Cmd, out *bufio.Reader) {
 	t.Helper()
+	c, _, out = talking(t, role, name, addr, dir)
+	return c, out
+}
+
+// talking is child, with the process's standard input.
+func talking(t testing.TB, role, name, addr, dir string) (c *exec.Cmd, in io.Writer, out *bufio.Reader) {
+	t.Helper()
 	exe, err := os.Executable()
 	must(t, err)
 	c = exec.Command(exe)
 	c.Env = append(os.Environ(), roleEnv+"="+role, nameEnv+"="+name, addrEnv+"="+addr, dirEnv+"="+dir)
 	c.Stderr = &strings.Builder{}
-	in, err := c.StdinPipe()
+	stdin, err := c.StdinPipe()
 	must(t, err)
 	pipe, err := c.StdoutPipe()
 	must(t, err)
 	must(t, c.Start())
 	t.Cleanup(func() {
-		in.Close()
+		stdin.Close()
 		_ = c.Process.Kill() // it may have ended
 		_ = c.Wait()         // or been waited for
 	})
-	return c, bufio.NewReader(pipe)
+	return c, stdin, bufio.NewReader(pipe)
 }
 
 var variants = []string{

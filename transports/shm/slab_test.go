@@ -29,30 +29,35 @@ func dialled(t testing.TB, v transports.Variant, s transports.Server, o transpor
 // exchange carries a job to w and its update back. With at most one job out, one
 // goroutine can play both sides.
 func exchange(s transports.Server, w transports.Worker, j transports.Job) error {
-	ctx := context.Background()
-	if err := s.Dispatch(ctx, 0, j); err != nil {
-		return err
-	}
-	_, model, err := w.Receive(ctx)
-	if err != nil {
-		return err
-	}
-	update, err := w.Reserve()
-	if err != nil {
-		return err
-	}
-	update.Receipt = append(update.Receipt[:0], model.Receipt...)
-	if err := tensor.Train(update, model, tensor.Key{Round: j.Round, Client: j.Client}); err != nil {
-		return err
-	}
-	if err := w.Submit(ctx, update); err != nil {
-		return err
-	}
-	p, err := s.Collect(ctx, 0)
+	p, err := exchanged(s, w, j)
 	if err == nil {
 		p.Release()
 	}
 	return err
+}
+
+// exchanged is exchange, and returns the update.
+func exchanged(s transports.Server, w transports.Worker, j transports.Job) (*tensor.Package, error) {
+	ctx := context.Background()
+	if err := s.Dispatch(ctx, 0, j); err != nil {
+		return nil, err
+	}
+	_, model, err := w.Receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	update, err := w.Reserve()
+	if err != nil {
+		return nil, err
+	}
+	update.Receipt = append(update.Receipt[:0], model.Receipt...)
+	if err := tensor.Train(update, model, tensor.Key{Round: j.Round, Client: j.Client}); err != nil {
+		return nil, err
+	}
+	if err := w.Submit(ctx, update); err != nil {
+		return nil, err
+	}
+	return s.Collect(ctx, 0)
 }
 
 // A7, A30: one memfd a writer, whatever the number of tensors, of the size that
@@ -328,7 +333,10 @@ func TestRoundsDoNotFault(t *testing.T) {
 	before := faultsNow(t)
 	for round := range 4 { // every place of both slabs
 		publish(t, s, uint64(round))
+		out, err := exchanged(s, w, transports.Job{Round: round})
+		must(t, err)
 		must(t, exchange(s, w, transports.Job{Round: round}))
+		out.Release()
 	}
 	// 8 MiB of models and 8 MiB of updates are 4096 pages, mapped on each side.
 	if n := faultsNow(t) - before; n > 500 {
