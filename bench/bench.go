@@ -21,6 +21,7 @@ import (
 // Options say what to run.
 type Options struct {
 	Cells    []Spec
+	Skipped  []Skipped // cells that were asked for besides, for the result
 	Plan     Plan
 	Control  transports.Variant // the transport inside one process, which every cell is compared with
 	Against  string             // the executable of another build, whose blocks are run between those of this one; or empty
@@ -109,7 +110,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	r := &run{
 		Options: o, started: time.Now(),
 		order:  rand.New(rand.NewPCG(o.Plan.Seed, 0)),
-		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read()},
+		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped},
 	}
 	r.result.Plan.Interleaved = o.Against != ""
 	r.result.Started = r.started.UTC()

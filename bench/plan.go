@@ -136,14 +136,33 @@ func (s Spec) Check(p Plan) error {
 		return err
 	}
 	if err := s.Variant.Transport.Check(s.options()); err != nil {
-		return fmt.Errorf("%s: %w", s, err)
+		return &Unfit{s, err}
 	}
 	need := s.memory()
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
-		return fmt.Errorf("%s: needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
-			s, megabytes(need), source, megabytes(have))
+		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
+			megabytes(need), source, megabytes(have))}
 	}
 	return nil
+}
+
+// Unfit is the error of a cell that this machine, or its transport, cannot
+// carry. Others of the same run may be carried all the same.
+type Unfit struct {
+	Spec Spec
+	Err  error
+}
+
+func (u *Unfit) Error() string { return fmt.Sprintf("%s: %v", u.Spec, u.Err) }
+func (u *Unfit) Unwrap() error { return u.Err }
+
+// Skipped returns the result's entry for the cell, which was left out.
+func (u *Unfit) Skipped() Skipped {
+	s := u.Spec
+	return Skipped{
+		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.Model.Name,
+		Workers: s.Workers, Clients: s.Clients, Why: u.Err.Error(),
+	}
 }
 
 // options are those that a session of s gives its transport, as far as they are

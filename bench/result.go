@@ -27,12 +27,28 @@ type Result struct {
 	Environment machine.Environment `json:"environment"`
 	Floors      []Floor             `json:"floors"`
 	Cells       []Cell              `json:"cells"`
+	Skipped     []Skipped           `json:"skipped,omitempty"` // cells that were asked for and could not be measured
 
 	// Of an interleaved run, the environment that the other build, called base,
 	// saw: the same machine, and its own commit.
 	Against *machine.Environment `json:"against,omitempty"`
 
 	Canary *Canary `json:"canary,omitempty"`
+}
+
+// A Skipped is a cell that was left out of a run because it does not fit.
+type Skipped struct {
+	Transport string `json:"transport"`
+	Variant   string `json:"variant"`
+	Model     string `json:"model"`
+	Workers   int    `json:"workers"`
+	Clients   int    `json:"clients"`
+	Why       string `json:"why"` // and what to try
+}
+
+// ID names the cell as that of one that was measured.
+func (s Skipped) ID() string {
+	return Cell{Variant: s.Variant, Model: Model{Name: s.Model}, Workers: s.Workers, Clients: s.Clients}.ID()
 }
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.

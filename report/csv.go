@@ -17,7 +17,8 @@ import (
 var csvHeader = []string{"transport", "model", "workers", "clients", "settings", "metric", "unit", "n", "median", "low", "high"}
 
 // writeCSV writes one row for each cell and metric, and one for each floor. A
-// metric that a cell does not have has no row. n is the number of samples that
+// metric that a cell does not have has no row, and a cell that was skipped has one
+// that says why. n is the number of samples that
 // the median is made of; low and high are empty where there is no interval.
 // Where a result holds two builds, the settings name the build.
 func writeCSV(w io.Writer, r *bench.Result) error {
@@ -31,6 +32,9 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 				_ = out.Write(append(slices.Clone(row), csvValues(m.Name, m.Unit, i)...))
 			}
 		}
+	}
+	for _, s := range v.Skipped {
+		_ = out.Write([]string{s.Transport, s.Model, strconv.Itoa(s.Workers), strconv.Itoa(s.Clients), pairs(map[string]string{"variant": s.Variant, "why": s.Why}), "skipped", "", "0", "", "", ""})
 	}
 	for _, f := range v.Floors {
 		model, of := "-", map[string]string{}

@@ -16,6 +16,7 @@ type Severity string
 const (
 	Error   Severity = "error"   // a bug in the measurement: the result is not to be used
 	Warning Severity = "warning" // it is to be used with care
+	Skipped Severity = "skipped" // what is not in it
 )
 
 // A Finding is something that a result says and that cannot be, or that puts it
@@ -59,6 +60,9 @@ func (v *view) findings() []Finding {
 	}
 	if text := smallSockets(v); text != "" {
 		all = append(all, Finding{Warning, "", text})
+	}
+	for _, s := range v.Skipped {
+		all = append(all, Finding{Skipped, s.ID(), s.Why})
 	}
 	for _, c := range v.cells {
 		for _, rule := range []func(c *cell) (Severity, string){

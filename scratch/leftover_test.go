@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/skip"
 )
 
 const name = "ipcbench-0123456789abcdef"
@@ -173,7 +175,7 @@ func TestMounts(t *testing.T) {
 	dir := plant(t, root, name, map[string]string{lockName: ownerText(), "sub/x": ""})
 	sub := filepath.Join(dir, "sub")
 	if err := unix.Mount(precious, sub, "", unix.MS_BIND, ""); err != nil {
-		t.Skipf("the kernel refuses: mount: %v", err)
+		skip.Refused(t, "mount: %v", err)
 	}
 	defer func() { check(t, unix.Unmount(sub, 0)) }()
 	if _, err := Inspect(dir); err == nil || !strings.Contains(err.Error(), "sub is a mount") {
@@ -208,7 +210,7 @@ func TestTwoUsers(t *testing.T) {
 	kill(t, mine)
 	other := &syscall.Credential{Uid: 65534, Gid: 65534}
 	if os.Geteuid() != 0 {
-		t.Skip("the kernel refuses: a second user needs root")
+		skip.Refused(t, "a second user: this needs root")
 	}
 	theirs, theirPath := owned(t, root, other)
 	kill(t, theirs)

@@ -23,6 +23,9 @@ func (a *app) dryRun(ctx context.Context, o bench.Options) error {
 	for _, c := range plan.Cells {
 		fmt.Fprintf(a.out, "  %-*s  %d or more blocks of about %v, %s\n", width, c.Name, c.Blocks, rough(c.Block), megabytes(c.Memory))
 	}
+	for _, s := range o.Skipped {
+		fmt.Fprintf(a.out, "  %s  skipped: %s\n", s.ID(), s.Why)
+	}
 	fmt.Fprintf(a.out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))
 	fmt.Fprintf(a.out, "a cell ends %s\n", ends(o.Plan))
 	fmt.Fprintf(a.out, "%d cells, %d or more blocks: about %v, at most about %v\n", len(plan.Cells), plan.Blocks, rough(plan.Time), rough(max(plan.Time, plan.Most)))

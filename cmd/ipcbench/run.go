@@ -49,6 +49,8 @@ ipcbench report makes every other format.
 
 Comma-separated lists make a matrix. A transport takes settings after colons:
   --transport shm-slab,shm-slab:wait=spin,pickle:elems=on
+A minus takes one out: --transport all,-shm-tensor. Of several transports, those
+that a model does not fit are skipped, and the result says why.
 A model is a name (ipcbench list models), uniform:SIZE/COUNT, or a file:
   --model resnet18,uniform:64MiB/20,path/to/model.safetensors
 
@@ -68,7 +70,7 @@ are those of the default mode; --quick takes 3 blocks and 600ms a cell, and
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "transports with their settings, or all")
+	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "transports with their settings, or all; -NAME takes one out")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "models")
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "workers that train at the same time")
 	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "clients a round, shared out among the workers")
@@ -170,22 +172,16 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err := plan.Validate(); err != nil {
 		return usageError{err}
 	}
-	seen := map[string]bool{}
-	for _, c := range cells {
-		if seen[c.String()] {
-			return usagef("%s is asked for twice", c)
-		}
-		seen[c.String()] = true
-		if err := c.Check(plan); err != nil {
-			return usageError{err}
-		}
+	cells, skipped, err := fitting(cells, plan)
+	if err != nil {
+		return usageError{err}
 	}
 	control, err := transports.NewVariant(a.host.Transports[0], nil)
 	if err != nil {
 		return err
 	}
 	o := bench.Options{
-		Cells: cells, Plan: plan, Control: control, Host: a.host, Command: append([]string{"ipcbench"}, os.Args[1:]...), // not by what path it was called
+		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: append([]string{"ipcbench"}, os.Args[1:]...), // not by what path it was called
 		Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
 	}
 	if err := o.Profiling.Check(o); err != nil {
@@ -220,6 +216,9 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	}
 	result, runErr := bench.Run(ctx, o)
 	p.end()
+	if unfit := (*bench.Unfit)(nil); result == nil && errors.As(runErr, &unfit) { // the control that is always measured
+		return usageError{runErr}
+	}
 	if result == nil {
 		return runErr
 	}
@@ -236,6 +235,34 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		runErr = context.Cause(ctx)
 	}
 	return runErr
+}
+
+// fitting returns the cells that can be measured here, and the others. One that
+// was named alone has to fit, and at least one of several.
+func fitting(cells []bench.Spec, plan bench.Plan) (fit []bench.Spec, skipped []bench.Skipped, err error) {
+	seen := map[string]bool{}
+	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
+	for _, c := range cells {
+		if seen[c.String()] {
+			return nil, nil, fmt.Errorf("%s is asked for twice", c)
+		}
+		seen[c.String()] = true
+		e := c.Check(plan)
+		var unfit *bench.Unfit
+		switch {
+		case e == nil:
+			fit = append(fit, c)
+		case alone || !errors.As(e, &unfit):
+			return nil, nil, e
+		default:
+			err = errors.Join(err, e)
+			skipped = append(skipped, unfit.Skipped())
+		}
+	}
+	if len(fit) == 0 {
+		return nil, nil, err
+	}
+	return fit, skipped, nil
 }
 
 // privateFolder tries whether sessions can make their directories.
@@ -303,7 +330,45 @@ func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 	return cells, nil
 }
 
+// variants returns those that texts name, without those that stand there with a
+// minus; all, if there is nothing else.
 func (a *app) variants(texts []string) ([]transports.Variant, error) {
+	without := slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return !strings.HasPrefix(t, "-") })
+	variants, err := a.named(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return strings.HasPrefix(t, "-") }))
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range without {
+		v, err := a.parse(text[1:])
+		if err != nil {
+			return nil, err
+		}
+		n := len(variants)
+		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
+			return w.String() == v.String() || text[1:] == w.Transport.Name() // with all settings
+		})
+		if len(variants) == n {
+			return nil, usagef("--transport %s: takes nothing away", text)
+		}
+	}
+	if len(variants) == 0 {
+		return nil, usagef("--transport %s: nothing is left", strings.Join(texts, ","))
+	}
+	return variants, nil
+}
+
+func (a *app) parse(text string) (transports.Variant, error) {
+	v, err := transports.Parse(text, a.host.Transports)
+	if err != nil {
+		return v, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
+	}
+	return v, nil
+}
+
+func (a *app) named(texts []string) ([]transports.Variant, error) {
+	if len(texts) == 0 {
+		texts = []string{"all"}
+	}
 	var variants []transports.Variant
 	seen := map[string]bool{}
 	add := func(v transports.Variant) {
@@ -323,9 +388,9 @@ func (a *app) variants(texts []string) ([]transports.Variant, error) {
 			}
 			continue
 		}
-		v, err := transports.Parse(text, a.host.Transports)
+		v, err := a.parse(text)
 		if err != nil {
-			return nil, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
+			return nil, err
 		}
 		add(v)
 	}
