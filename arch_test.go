@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	"tensor/models":            {"tensor"},
 	"futex":                    {},
 	"internal/skip":            {},
+	"internal/gotest":          {},
 	"crash":                    {},
 	"scratch":                  {},
 	"phase":                    {},
