@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/internal/skip"
 )
 
 func TestParseSchedstat(t *testing.T) {
@@ -130,7 +132,7 @@ func TestResetPeak(t *testing.T) {
 	before := readMemory(t)
 	if err := ResetPeak(); err != nil {
 		if os.Getuid() != 0 {
-			t.Skip(err)
+			skip.Refused(t, "a new peak: %v", err)
 		}
 		t.Fatal(err)
 	}

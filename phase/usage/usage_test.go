@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/skip"
 )
 
 func read(t testing.TB) Usage {
@@ -93,7 +95,7 @@ func TestCostsAreCounted(t *testing.T) {
 
 func TestInputAndOutputAreCounted(t *testing.T) {
 	if read(t).IO == nil {
-		t.Skip("this kernel keeps no I/O accounting")
+		skip.Refused(t, "I/O accounting: it keeps none")
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -128,7 +130,7 @@ func TestInputAndOutputAreCounted(t *testing.T) {
 // does show.
 func TestWhatPassesByInputAndOutput(t *testing.T) {
 	if read(t).IO == nil {
-		t.Skip("this kernel keeps no I/O accounting")
+		skip.Refused(t, "I/O accounting: it keeps none")
 	}
 	const size = 4 << 20
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -157,7 +159,7 @@ func TestWhatPassesByInputAndOutput(t *testing.T) {
 // whose /proc/self/schedstat would show nothing.
 func TestQueueSeesAllThreads(t *testing.T) {
 	if read(t).Queue == nil {
-		t.Skip("this kernel keeps no scheduler statistics")
+		skip.Refused(t, "scheduler statistics: it keeps none")
 	}
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("the Go scheduler alone would queue the goroutines")

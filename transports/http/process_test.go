@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -181,7 +182,7 @@ func TestNamespaces(t *testing.T) {
 			}
 			k, err := spawn(t, "worker", childSpec{Addr: r.s.Addr(), Dir: r.o.Dir, Variant: "http-shm", Specs: l.Specs(), OwnShm: apart}, attr)
 			if err != nil {
-				t.Skipf("no namespaces can be made here: %v", err)
+				skip.Refused(t, "namespaces: %v", err)
 			}
 			gone := make(chan error, 1)
 			go func() {
@@ -198,7 +199,7 @@ func TestNamespaces(t *testing.T) {
 				case <-gone:
 					_ = k.cmd.Wait() // all that it said is read
 					if apart && strings.Contains(k.err.String(), "mount") {
-						t.Skipf("no mounts can be made here: %s", k.err)
+						skip.Refused(t, "mounts: %s", k.err)
 					}
 					t.Fatalf("worker: %s", k.err)
 				default:

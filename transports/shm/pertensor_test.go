@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/skip"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -164,7 +165,7 @@ func TestPassManyDescriptors(t *testing.T) {
 func TestSmallSharedMemory(t *testing.T) {
 	root := t.TempDir()
 	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=64M"); err != nil {
-		t.Skipf("cannot mount a small tmpfs: %v", err)
+		skip.Refused(t, "a small tmpfs: %v", err)
 	}
 	t.Cleanup(func() { must(t, unix.Unmount(root, 0)) })
 	v, o := parse(t, "shm-tensor")
