@@ -12,8 +12,13 @@ import (
 	"strings"
 )
 
-// largest is the size of a result file that is not read any more.
-const largest = 1 << 30
+// What is not read any more, in bytes: a file, one cell in it, and any other value.
+// A hundred blocks of 100,000 clients fit; the largest committed result has 11 MB.
+const (
+	largest      = 256 << 20
+	largestCell  = 192 << 20
+	largestValue = 64 << 20
+)
 
 // ReadFile reads a result and validates it. Its errors name the file and the
 // field.
@@ -23,31 +28,53 @@ func ReadFile(path string) (*Result, error) {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	var buf bytes.Buffer
-	if info.Mode().IsRegular() && info.Size() < largest {
-		buf.Grow(int(info.Size()) + bytes.MinRead)
-	}
-	n, err := buf.ReadFrom(io.LimitReader(f, largest+1))
-	if err != nil {
-		return nil, err
-	}
-	if n > largest {
-		return nil, fmt.Errorf("%s: larger than %d bytes: not a result of ipcbench", path, largest)
-	}
-	r, err := decode(buf.Bytes())
+	r, err := read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return r, nil
 }
 
+func read(f *os.File) (*Result, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var buf bytes.Buffer
+	if info.Mode().IsRegular() {
+		if info.Size() > largest {
+			return nil, errLarge
+		}
+		buf.Grow(int(info.Size()) + bytes.MinRead)
+	}
+	// What cannot be a result is not read to its end: a device has none.
+	if _, err := io.CopyN(&buf, f, 512); err != nil && err != io.EOF {
+		return nil, err
+	}
+	switch start := bytes.TrimLeft(buf.Bytes(), " \t\r\n"); {
+	case len(start) == 0 || start[0] == '{':
+	case start[0] == '[' || start[0] == '"':
+		return nil, fmt.Errorf("the result: a JSON text that begins with %c, where an object belongs", start[0])
+	default:
+		return nil, explain(buf.Bytes())
+	}
+	if _, err := buf.ReadFrom(io.LimitReader(f, largest+1-int64(buf.Len()))); err != nil {
+		return nil, err
+	}
+	if buf.Len() > largest {
+		return nil, errLarge
+	}
+	return decode(buf.Bytes())
+}
+
+var errLarge = fmt.Errorf("larger than %d bytes: not a result of ipcbench", largest)
+
 // decode reads a result from its JSON and validates it.
 func decode(data []byte) (*Result, error) {
-	r, err := stream(json.NewDecoder(bytes.NewReader(data)))
+	r, err := stream(data)
+	if refused := new(refusal); errors.As(err, &refused) {
+		return nil, err
+	}
 	if err != nil || r.Schema != Schema {
 		return nil, explain(data)
 	}
@@ -55,46 +82,75 @@ func decode(data []byte) (*Result, error) {
 	return r, r.Validate()
 }
 
+// A refusal is why a result is not read although it may be JSON.
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return r.text }
+
+// A ration is a reader that refuses a value that is too long before it is held in
+// memory.
+type ration struct {
+	data []byte
+	at   int
+	end  int // of what may be read
+	what string
+}
+
+func (r *ration) Read(b []byte) (int, error) {
+	switch {
+	case r.at == len(r.data):
+		return 0, io.EOF
+	case r.at >= r.end:
+		return 0, &refusal{fmt.Sprintf("%s: too long: not a result of ipcbench", r.what)}
+	}
+	n := copy(b, r.data[r.at:min(r.end, len(r.data))])
+	r.at += n
+	return n, nil
+}
+
+// allow lets the decoder read so many bytes more, of what.
+func (r *ration) allow(d *json.Decoder, n int, what string) {
+	r.end, r.what = int(d.InputOffset())+n, what
+}
+
 // stream reads a result cell by cell: a decoder holds the text of a whole value,
 // and the cells of a large result are most of it.
-func stream(d *json.Decoder) (*Result, error) {
-	d.DisallowUnknownFields()
+func stream(data []byte) (*Result, error) {
+	in := &ration{data: data, end: largestValue}
+	d := json.NewDecoder(in)
 	if err := delim(d, '{'); err != nil {
 		return nil, err
 	}
-	rest := map[string]json.RawMessage{}
-	var cells []Cell
+	r := new(Result)
+	seen := map[string]bool{}
 	for d.More() {
-		key, err := d.Token()
+		token, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
-		if key != "cells" {
-			var value json.RawMessage
-			if err := d.Decode(&value); err != nil {
-				return nil, err
-			}
-			rest[key.(string)] = value
-			continue
+		key := token.(string)
+		if folded := fold(key); seen[folded] {
+			return nil, &refusal{fmt.Sprintf("%.80q: stands twice", key)}
+		} else {
+			seen[folded] = true
 		}
-		switch token, err := d.Token(); {
-		case err != nil:
-			return nil, err
-		case token == nil: // null
-			continue
-		case token != json.Delim('['):
-			return nil, fmt.Errorf("cells: %v", token)
+		in.allow(d, largestValue, key)
+		if key == "cells" {
+			err = cells(in, d, r)
+		} else {
+			// A decoder fills one field of the result, and knows the others.
+			err = value(d, key, func(text []byte) error {
+				field, err := json.Marshal(map[string]json.RawMessage{key: text})
+				if err != nil {
+					return err
+				}
+				return strict(field, r)
+			})
 		}
-		for d.More() {
-			var c Cell
-			if err := d.Decode(&c); err != nil {
-				return nil, err
-			}
-			cells = append(cells, c)
-		}
-		if err := delim(d, ']'); err != nil {
+		if err != nil {
 			return nil, err
 		}
+		in.allow(d, largestValue, key)
 	}
 	if err := delim(d, '}'); err != nil {
 		return nil, err
@@ -102,19 +158,88 @@ func stream(d *json.Decoder) (*Result, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("something follows")
 	}
-	data, err := json.Marshal(rest)
-	if err != nil {
-		return nil, err
-	}
-	small := json.NewDecoder(bytes.NewReader(data))
-	small.DisallowUnknownFields()
-	r := new(Result)
-	if err := small.Decode(r); err != nil {
-		return nil, err
-	}
-	r.Cells = append(r.Cells, cells...)
 	return r, nil
 }
+
+// cells reads the list of cells.
+func cells(in *ration, d *json.Decoder, r *Result) error {
+	token, err := d.Token()
+	switch {
+	case err != nil:
+		return err
+	case token == nil: // null
+		return nil
+	case token != json.Delim('['):
+		return fmt.Errorf("cells: %v", token)
+	}
+	for d.More() {
+		what := fmt.Sprintf("cells[%d]", len(r.Cells))
+		in.allow(d, largestCell, what)
+		var c Cell
+		if err := value(d, what, func(text []byte) error { return strict(text, &c) }); err != nil {
+			return err
+		}
+		r.Cells = append(r.Cells, c)
+	}
+	return delim(d, ']')
+}
+
+// value reads the next value, in which no object may have a key twice: readers of
+// JSON differ in which one counts.
+func value(d *json.Decoder, what string, use func(text []byte) error) error {
+	var text json.RawMessage
+	if err := d.Decode(&text); err != nil {
+		return err
+	}
+	if key := twice(text); key != "" {
+		return &refusal{fmt.Sprintf("%s: %.80q stands twice in an object", what, key)}
+	}
+	return use(text)
+}
+
+// strict decodes text, in which no field may be unknown.
+func strict(text []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(v)
+}
+
+// twice returns a key that stands twice in one of the objects of a JSON text, or
+// nothing.
+func twice(text []byte) string {
+	var objects []map[string]bool // those that are open; nil for an array
+	key := false
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '{':
+			objects, key = append(objects, map[string]bool{}), true
+		case '[':
+			objects, key = append(objects, nil), false
+		case '}', ']':
+			objects = objects[:len(objects)-1]
+		case ',':
+			key = len(objects) > 0 && objects[len(objects)-1] != nil
+		case '"':
+			end := endOfString(text, i)
+			if key {
+				var name string
+				if err := json.Unmarshal(text[i:end], &name); err != nil {
+					return ""
+				}
+				top := objects[len(objects)-1]
+				if name = fold(name); top[name] {
+					return name
+				}
+				top[name], key = true, false
+			}
+			i = end - 1
+		}
+	}
+	return ""
+}
+
+// fold returns one of the spellings of a key that package json takes for the same.
+func fold(key string) string { return strings.ToLower(strings.ToUpper(key)) }
 
 // delim takes the next token, which must be that delimiter.
 func delim(d *json.Decoder, want json.Delim) error {
@@ -156,6 +281,9 @@ func explain(data []byte) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
+// maxPath is how much of the place of an error is shown, in bytes or levels.
+const maxPath = 100
+
 // locate says in which field the byte at offset lies: cells[3].blocks[0].round_ns[7].
 // Up to there, data must be JSON.
 func locate(data []byte, offset int) string {
@@ -177,16 +305,20 @@ func locate(data []byte, offset int) string {
 				b.WriteString(l.key)
 			}
 		}
-		if b.Len() == 0 {
+		switch text := b.String(); {
+		case text == "":
 			return "the result"
+		case len(text) > maxPath:
+			return text[:maxPath] + "…"
+		default:
+			return text
 		}
-		return b.String()
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	key := false // the next string is a key
 	for {
 		token, err := d.Token()
-		if err != nil {
+		if err != nil || len(path) > maxPath {
 			return where()
 		}
 		top := len(path) - 1

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -116,7 +118,7 @@ func TestBadFile(t *testing.T) {
 		{"not a result", `{"a": 1}`, "schema: missing: not a result of ipcbench"},
 		{"another version", replace(`"schema": 1`, `"schema": 2, "more": [1]`), "schema: version 2: this ipcbench reads version 1"},
 		{"not JSON", "hello", "the result: not JSON at byte 1: invalid character 'h' looking for beginning of value"},
-		{"a list", "[1]", "holds a JSON array where bench.Result belongs"},
+		{"a list", "[1]", "begins with [, where an object belongs"},
 		{"truncated", good[:strings.Index(good, "[500,")+5], "truncated: ends after 1"},
 		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns[1]"},
 		{"NaN", replace("500,600", "500,NaN"), "cells[0].blocks[0].round_ns[1]: not JSON at byte 1"},
@@ -143,6 +145,16 @@ func TestBadFile(t *testing.T) {
 		{"counter", replace(`"wire.sent": 100`, `"wire.sent": 9e18`), "cells[0].blocks[0].server.counts.wire.sent: holds a JSON number"},
 		{"counter's size", replace(`"wire.sent": 100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: no count of a run"},
 		{"name", replace(`"name": "cnn"`, `"name": "c\nn"`), "cells[0].model.name"},
+		{"a field twice", replace(`"elapsed_ns"`, `"schema": 1, "elapsed_ns"`), `"schema": stands twice`},
+		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), `"schema": stands twice`},
+		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), `"SCHEMA": stands twice`},
+		{"cells twice", replace(`"elapsed_ns"`, `"cells": [], "elapsed_ns"`), `"cells": stands twice`},
+		{"in a plan", replace(`"blocks": 1`, `"blocks": 1, "blocks": 2`), `plan: "blocks" stands twice in an object`},
+		{"in a block", replace(`"up_ns"`, `"down_ns": [1,2], "up_ns"`), `cells[0]: "down_ns" stands twice in an object`},
+		{"a counter twice", replace(`"wire.sent": 100`, `"wire.sent": 100, "a": [{}], "wire.sent": 1`), `cells[0]: "wire.sent" stands twice in an object`},
+		{"deep", `{"schema": 1, "plan": ` + strings.Repeat("[", 1_000_000), "plan[0][0]"},
+		{"deeper", strings.Repeat("[", 1_000_000), "begins with ["},
+		{"long", replace(`"run"`, `"`+strings.Repeat("x", largestValue)+`"`), "command: too long: not a result of ipcbench"},
 		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
 	}
 	for _, tt := range tests {
@@ -155,13 +167,58 @@ func TestBadFile(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 500 {
 				t.Errorf("got %q, want one line with the file and %q", err, tt.want)
 			}
 		})
 	}
 	if _, err := ReadFile(filepath.Join(t.TempDir(), "none.json")); !os.IsNotExist(err) {
 		t.Errorf("got %v of a file that is not there", err)
+	}
+}
+
+// TestEndless: what is too large for a result, or has no end, is refused before it
+// is read.
+func TestEndless(t *testing.T) {
+	sparse := filepath.Join(t.TempDir(), "sparse.json")
+	if err := os.WriteFile(sparse, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(sparse, largest+1); err != nil {
+		t.Fatal(err)
+	}
+	before := heap()
+	for path, want := range map[string]string{
+		sparse:      "larger than 268435456 bytes: not a result of ipcbench",
+		"/dev/zero": "not JSON at byte 1",
+	} {
+		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+	if n := heap() - before; n > 1<<20 {
+		t.Errorf("%d bytes were allocated", n)
+	}
+}
+
+// heap returns how much this process has allocated.
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+// TestOlderPartial: builds before this one wrote why a run ended as several lines.
+func TestOlderPartial(t *testing.T) {
+	r := tiny()
+	r.Partial = "worker 1 failed:\n\tout of memory\n"
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decode(data)
+	if err != nil || got.Partial != "worker 1 failed:; out of memory" {
+		t.Errorf("got %v, %v", got, err)
 	}
 }
 
