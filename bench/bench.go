@@ -30,6 +30,12 @@ type Options struct {
 	Command  []string       // for the result
 	Progress func(Progress) // called between rounds and never during one; may be nil
 
+	// Save, unless it is nil, is called between cycles with all that was measured so
+	// far, marked as partial, so that a run which is killed leaves that. It takes a
+	// small share of the run's time: where it is slow, it is called less often. What
+	// it returns ends nothing: the result that Run returns is complete.
+	Save func(*Result) error
+
 	Profiling Profiling // what is profiled, in blocks of their own
 }
 
@@ -66,34 +72,36 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	if err == nil && ctx.Err() == nil {
 		err = r.profiles(now, ctx)
 		if err != nil && ctx.Err() == nil {
-			return r.finish(), err // all that was measured is complete
+			return r.sofar(""), err // all that was measured is complete
 		}
 	}
+	partial := ""
 	switch {
 	case ctx.Err() != nil:
-		r.result.Partial = printable(oneLine(fmt.Sprint(context.Cause(ctx))))
+		partial = printable(oneLine(fmt.Sprint(context.Cause(ctx))))
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
 			err = nil // what was broken off has not failed
 		}
 	case err != nil:
-		r.result.Partial = printable(oneLine(err.Error()))
+		partial = printable(oneLine(err.Error()))
 	}
-	return r.finish(), err
+	return r.sofar(partial), err
 }
 
 // run is a run in progress.
 type run struct {
 	Options
-	here    *host
-	base    *otherBuild // nil unless the run is interleaved
-	started time.Time
-	result  *Result
-	order   *rand.Rand // of blocks
-	cells   []*cell
-	chains  []*chain
-	floors  []*Floor
-	tried   map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
-	done    int                               // blocks
+	here     *host
+	base     *otherBuild // nil unless the run is interleaved
+	started  time.Time
+	result   *Result
+	order    *rand.Rand // of blocks
+	cells    []*cell
+	chains   []*chain
+	floors   []*Floor
+	tried    map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
+	done     int                               // blocks
+	nextSave time.Time                         // not before
 }
 
 // cell is a cell in progress.
@@ -260,6 +268,7 @@ func (r *run) cycles(ctx, quit context.Context) error {
 			}
 		}
 		last = time.Since(start)
+		r.save()
 	}
 	return nil
 }
@@ -460,32 +469,4 @@ func (r *run) progress(what string, round int) {
 		planned += max(r.Plan.Blocks, len(c.result.Blocks))
 	}
 	r.Progress(Progress{What: what, Round: round, Done: r.done, Plan: planned, Elapsed: time.Since(r.started)})
-}
-
-// finish returns the result of what was run.
-func (r *run) finish() *Result {
-	r.result.Elapsed = time.Since(r.started)
-	for _, c := range r.cells {
-		if c.result.Stopped == "" {
-			c.result.Stopped = "interrupted"
-		}
-		if len(c.result.Blocks) > 0 && c.canary == "" {
-			r.result.Cells = append(r.result.Cells, c.result)
-		}
-	}
-	r.result.Canary = r.canaries()
-	for _, f := range r.floors {
-		if len(f.Blocks) > 0 {
-			r.result.Floors = append(r.result.Floors, *f)
-		}
-	}
-	for _, ch := range r.chains {
-		if len(ch.work) > 0 {
-			r.result.Floors = append(r.result.Floors, Floor{
-				Name: "work", Unit: "s", Model: ch.model.Name, Clients: ch.clients, Blocks: ch.work,
-				Help: "the arithmetic of a round, trained and folded by direct calls",
-			})
-		}
-	}
-	return r.result
 }

@@ -82,9 +82,9 @@ func (r *run) canaries() *Canary {
 		}
 		switch c.canary {
 		case canarySame:
-			canary.Same = c.result
+			canary.Same = c.sofar()
 		case canarySlow:
-			canary.Slow = c.result
+			canary.Slow = c.sofar()
 		}
 	}
 	if len(canary.Same.Blocks) == 0 || len(canary.Slow.Blocks) == 0 {

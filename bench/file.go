@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // What is not read any more, in bytes: a file, one cell in it, and any other value.
@@ -349,7 +352,13 @@ func locate(data []byte, offset int) string {
 }
 
 // WriteFile writes the result as JSON. The file appears complete or not at all.
-func (r *Result) WriteFile(path string) error { return ReplaceFile(path, r.Write) }
+func (r *Result) WriteFile(path string) error {
+	err := ReplaceFile(path, r.Write)
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("%w: what stood in %s before is unharmed; make room, or choose a place that has some with --out", err, path)
+	}
+	return err
+}
 
 // Write writes the result as JSON, its samples a line each. What ReadFile would
 // refuse is not written.
@@ -448,15 +457,31 @@ func ReplaceFile(path string, write func(io.Writer) error) (err error) {
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	f, err := os.OpenFile(path+".tmp"+strconv.Itoa(os.Getpid()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := beside(path)
 	if err != nil {
 		return err
 	}
-	if err = errors.Join(write(f), f.Close()); err == nil {
+	if err = write(f); err == nil {
+		err = f.Sync() // or a crash might leave an empty file under the name
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// beside creates a file whose name begins with path, and that nothing else has:
+// one that a killed process has left is in nobody's way. Unlike os.CreateTemp, it
+// leaves who may read it to the umask.
+func beside(path string) (f *os.File, err error) {
+	for range 100 {
+		f, err = os.OpenFile(fmt.Sprintf("%s.tmp%08x", path, rand.Uint32()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return f, err
 }

@@ -214,6 +214,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if p != nil {
 		o.Progress = p.show
 	}
+	o.Save = out.keep
 	result, runErr := bench.Run(ctx, o)
 	p.end()
 	if unfit := (*bench.Unfit)(nil); result == nil && errors.As(runErr, &unfit) { // the control that is always measured

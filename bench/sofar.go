@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"cmp"
+	"time"
+)
+
+// savingShare bounds what saving takes, of the run's time.
+const savingShare = 0.02
+
+// save saves what was measured so far. It is called between cycles, so that
+// nothing is timed meanwhile.
+func (r *run) save() {
+	start := time.Now()
+	if r.Save == nil || start.Before(r.nextSave) {
+		return
+	}
+	r.progress("saving the result so far", 0)
+	_ = r.Save(r.sofar("the run was going on when this was saved")) // the end tries again, and says what is wrong
+	r.nextSave = time.Now().Add(time.Duration(float64(time.Since(start)) / savingShare))
+}
+
+// sofar returns the result of what was run so far, marked with why it is partial
+// unless that is empty. It shares memory with the run, whose next block changes
+// it.
+func (r *run) sofar(partial string) *Result {
+	result := *r.result
+	result.Partial = partial
+	result.Elapsed = time.Since(r.started)
+	for _, c := range r.cells {
+		if len(c.result.Blocks) > 0 && c.canary == "" {
+			result.Cells = append(result.Cells, c.sofar())
+		}
+	}
+	result.Canary = r.canaries()
+	for _, f := range r.floors {
+		if len(f.Blocks) > 0 {
+			result.Floors = append(result.Floors, *f)
+		}
+	}
+	for _, ch := range r.chains {
+		if len(ch.work) > 0 {
+			result.Floors = append(result.Floors, Floor{
+				Name: "work", Unit: "s", Model: ch.model.Name, Clients: ch.clients, Blocks: ch.work,
+				Help: "the arithmetic of a round, trained and folded by direct calls",
+			})
+		}
+	}
+	return &result
+}
+
+func (c *cell) sofar() Cell {
+	result := c.result
+	result.Stopped = cmp.Or(result.Stopped, "interrupted")
+	return result
+}

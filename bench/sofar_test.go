@@ -1,0 +1,61 @@
+package bench_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"ipcbench/bench"
+)
+
+// TestSave: after a cycle, what was measured so far is on disk, marked as partial,
+// and the complete result differs from it by what came later. A place that cannot
+// be written ends nothing.
+func TestSave(t *testing.T) {
+	h := host()
+	p := quick(t)
+	p.Rounds, p.Blocks = 6, 2
+	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	path := filepath.Join(t.TempDir(), "r.json")
+	var saved []*bench.Result
+	o.Save = func(r *bench.Result) error {
+		check(t, r.WriteFile(path))
+		read, err := bench.ReadFile(path)
+		check(t, err)
+		saved = append(saved, read)
+		return errors.New("no room")
+	}
+	r, err := bench.RunWithoutFloors(t.Context(), o)
+	check(t, err)
+	if len(saved) == 0 {
+		t.Fatal("nothing was saved")
+	}
+	first := saved[0]
+	if first.Partial == "" || len(first.Cells) != 2 || len(first.Cells[0].Blocks) != 1 || first.Cells[0].Stopped != "interrupted" {
+		t.Errorf("first saved: partial %q, %d cells: want a block of each cell", first.Partial, len(first.Cells))
+	}
+	if r.Partial != "" || len(r.Cells[0].Blocks) != 2 || r.Cells[0].Stopped != "rounds" {
+		t.Errorf("in the end: partial %q, %d blocks, stopped by %q", r.Partial, len(r.Cells[0].Blocks), r.Cells[0].Stopped)
+	}
+}
+
+// TestLeftTemporary: what a killed process has left beside a file is in nobody's
+// way, whatever the process ids.
+func TestLeftTemporary(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "r.json")
+	for _, name := range []string{path + ".tmp1", path + ".tmp" + strconv.Itoa(os.Getpid())} {
+		check(t, os.WriteFile(name, nil, 0o600))
+	}
+	for range 50 {
+		check(t, bench.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }))
+	}
+	entries, err := os.ReadDir(dir)
+	check(t, err)
+	if len(entries) != 3 {
+		t.Errorf("%d files, want the two that were there and one", len(entries))
+	}
+}
