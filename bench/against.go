@@ -37,8 +37,7 @@ type order struct {
 	Cell   *cellOrder    `json:"cell,omitempty"`
 	Plan   Plan          `json:"plan"`
 	Slow   time.Duration `json:"slow_ns,omitempty"` // CPU time that every Submit burns
-	Hashes []uint64      `json:"hashes,omitempty"`  // the build's own reference chain
-	Lanes  int           `json:"lanes,omitempty"`   // for which a chain is to be made if there is none
+	Hashes []uint64      `json:"hashes,omitempty"`  // the build's own reference chain, as far as it is known
 }
 
 // A cellOrder is a Spec in words.
@@ -59,14 +58,22 @@ type answer struct {
 	Refused     []string             `json:"refused,omitempty"`     // why, for each cell of the first order; empty if it is not
 	Block       *Block               `json:"block,omitempty"`
 	Pings       []int64              `json:"pings_ns,omitempty"`
-	Hashes      []uint64             `json:"hashes,omitempty"` // if the order had none
+	Hashes      []uint64             `json:"hashes,omitempty"` // if the chain had to be longer than the order's
 	Error       string               `json:"error,omitempty"`
 }
 
 // otherBuild is another build of ipcbench.
 type otherBuild struct {
 	exe    string
-	chains map[*chain][]uint64 // by the chain of this build for the same cells
+	chains map[*chain]*[]uint64 // by the chain of this build for the same cells
+}
+
+// chainOf returns where the hashes of the build's own chain stand.
+func (b *otherBuild) chainOf(ch *chain) *[]uint64 {
+	if b.chains[ch] == nil {
+		b.chains[ch] = new([]uint64)
+	}
+	return b.chains[ch]
 }
 
 func (s Spec) order() cellOrder {
@@ -113,7 +120,7 @@ const patience = 10 * time.Second
 // addBuilds adds all cells of both builds, but for those that the other one does
 // not know.
 func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
-	r.base = &otherBuild{exe: r.Against, chains: map[*chain][]uint64{}}
+	r.base = &otherBuild{exe: r.Against, chains: map[*chain]*[]uint64{}}
 	first := order{Schema: Schema, Plan: r.Plan}
 	for _, s := range specs {
 		first.Cells = append(first.Cells, s.order())
@@ -145,18 +152,11 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	asked := c.order()
 	o := order{Schema: Schema, Cell: &asked, Plan: r.Plan, Slow: r.slow(c)}
-	exe := self
-	if c.build == nil {
-		if len(c.chain.hashes) == 0 {
-			r.progress("floor work "+c.Model.Name, 0)
-			if err := r.extend(ctx, c.chain); err != nil {
-				return nil, err
-			}
-		}
-		o.Hashes = c.chain.hashes
-	} else {
-		exe, o.Hashes, o.Lanes = c.build.exe, c.build.chains[c.chain], r.lanes(c.chain)
+	exe, hashes := self, &c.chain.hashes
+	if c.build != nil {
+		exe, hashes = c.build.exe, c.build.chainOf(c.chain)
 	}
+	o.Hashes = *hashes
 	r.progress(c.String(), 0)
 	a, err := ask(ctx, quit, exe, o)
 	if err != nil {
@@ -165,8 +165,8 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	if a.Block == nil {
 		return nil, errors.New("the answer holds no block")
 	}
-	if c.build != nil && len(a.Hashes) > 0 {
-		c.build.chains[c.chain] = a.Hashes
+	if len(a.Hashes) > len(*hashes) {
+		*hashes = a.Hashes
 	}
 	a.Block.Index, a.Block.Position, a.Block.At = b.Index, b.Position, b.At
 	*b = *a.Block
@@ -301,18 +301,15 @@ func (a *answer) carryOut(quit context.Context, o order, h trainer.Host) error {
 	now, cancel := bounded(quit)
 	defer cancel()
 	ch := &chain{model: cell.Model, clients: cell.Clients, seed: o.Plan.Seed, hashes: o.Hashes}
-	if len(ch.hashes) == 0 {
-		if err := ch.extend(now, o.Plan, max(1, o.Lanes)); err != nil {
-			return err
-		}
-		a.Hashes = ch.hashes
-	}
 	a.Block = &Block{SpanCost: spanCost()}
 	s := &session{cell: cell, plan: o.Plan, chain: ch, slow: o.Slow, roster: roster(cell.Clients), block: a.Block}
 	if err := here.run(now, quit, s); err != nil {
 		return err
 	}
 	a.Pings = s.pings
+	if len(ch.hashes) > len(o.Hashes) {
+		a.Hashes = ch.hashes
+	}
 	return nil
 }
 

@@ -302,12 +302,10 @@ func (r *run) limits(ctx context.Context) []func() error {
 		}
 	}
 	for _, ch := range r.chains {
-		if len(ch.hashes) > 0 {
-			tasks = append(tasks, func() error {
-				r.progress("floor work "+ch.model.Name, 0)
-				return ch.measure(ctx, r.Plan.limits().warm)
-			})
-		}
+		tasks = append(tasks, func() error {
+			r.progress("floor work "+ch.model.Name, 0)
+			return ch.measure(ctx, r.Plan.limits().warm)
+		})
 	}
 	return tasks
 }
@@ -353,6 +351,9 @@ func (r *run) enough(c *cell, peers []*cell) string {
 	case n < r.Plan.Blocks:
 		return ""
 	case r.Plan.Rounds > 0:
+		if c.result.rounds() < r.Plan.Rounds { // a block has no more than recorders have room for
+			return ""
+		}
 		return "rounds"
 	case r.precise(c):
 		return "precision"
@@ -429,35 +430,20 @@ func (c *cell) String() string {
 
 // blockHere runs one block of c with this process as its server.
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
-	if len(c.chain.hashes) == 0 {
-		r.progress("floor work "+c.Model.Name, 0)
-		if err := r.extend(ctx, c.chain); err != nil {
-			return nil, err
-		}
-	}
 	r.progress(c.String(), 0)
 	b.SpanCost = spanCost()
 	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), roster: roster(c.Clients), block: b}
 	s.onRound = func() { r.progress(c.String(), len(s.windows)) }
+	s.onChain = r.onChain(c)
 	err = r.here.run(ctx, quit, s)
 	return s.pings, err
 }
 
-// extend makes the reference chain long enough for any cell that needs it.
-func (r *run) extend(ctx context.Context, ch *chain) error {
-	return ch.extend(ctx, r.Plan, r.lanes(ch))
-}
-
-// lanes returns how many lanes do the work of the chain at once in the widest
-// cell.
-func (r *run) lanes(ch *chain) int {
-	lanes := 1
-	for _, c := range r.cells {
-		if c.chain == ch {
-			lanes = max(lanes, c.Workers)
-		}
+// onChain shows that the reference chain of c is made longer.
+func (r *run) onChain(c *cell) func(round int) {
+	return func(round int) {
+		r.progress(fmt.Sprintf("reference chain of %s, clients=%d", c.Model.Name, c.Clients), round)
 	}
-	return lanes
 }
 
 func (r *run) progress(what string, round int) {

@@ -58,10 +58,12 @@ type session struct {
 	average *tensor.Average
 	model   *tensor.Package // the current one
 	block   *Block
+	hashes  []uint64 // of the models that the rounds have made
 	windows []window // of the timed rounds
 	open    trainer.Window
 	pings   []int64 // what empty calls took, ns
 	onRound func()
+	onChain func(round int) // while the reference chain is made longer
 
 	profiling *trainer.Profiling // nil unless the block is profiled
 	report    trainer.Report     // of a profiled block
@@ -163,8 +165,7 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 	// What a session needs to settle, its heaps and where its processes run, is a
 	// matter of time: cnn's rounds get faster for some 40 ms.
 	var warm time.Duration
-	room := len(s.chain.hashes) - Plan{Rounds: fewest, Blocks: 1, Verify: s.plan.Verify}.chainLength(0)
-	for n := 0; n < s.plan.Warmup || warm < lim.warm && n < mostWarm && round < room; n++ {
+	for n := 0; quit.Err() == nil && (n < s.plan.Warmup || warm < lim.warm && n < mostWarm); n++ {
 		round++
 		w, err := s.hashed(ctx, round, false)
 		if err != nil {
@@ -173,7 +174,7 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 		warm += time.Duration(w.end - w.start)
 	}
 	var spent time.Duration
-	for quit.Err() == nil && !s.enough(lim, spent, round) {
+	for quit.Err() == nil && !s.enough(lim, spent) {
 		round++
 		if s.proves(round) {
 			if err := s.proved(ctx, round); err != nil {
@@ -216,11 +217,11 @@ func (s *session) proves(round int) bool {
 }
 
 // enough reports whether the block has all timed rounds that it needs, or all
-// that the recorders or the reference chain have room for.
-func (s *session) enough(lim limits, spent time.Duration, round int) bool {
+// that the recorders have room for.
+func (s *session) enough(lim limits, spent time.Duration) bool {
 	n := len(s.windows)
 	switch {
-	case n > 0 && s.full(), round+2 >= len(s.chain.hashes):
+	case n > 0 && s.full():
 		return true
 	case lim.rounds > 0:
 		return n >= lim.rounds
@@ -264,7 +265,8 @@ func (s *session) cold(ctx context.Context) error {
 	if err := s.enter(ctx, trainer.Outside, 1); err != nil {
 		return err
 	}
-	return s.check(0)
+	s.check()
+	return nil
 }
 
 // hashed runs a round whose model's hash is compared with the chain afterwards.
@@ -283,7 +285,8 @@ func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error)
 			return window{}, err
 		}
 	}
-	return w, s.check(n)
+	s.check()
+	return w, nil
 }
 
 // leave ends a timed round: what the server does until the next one is no part of
@@ -310,16 +313,24 @@ func (s *session) proved(ctx context.Context, n int) error {
 		return err
 	}
 	s.block.Proof.Rounds++
-	return s.check(n)
+	s.check()
+	return nil
 }
 
-// check compares the hash of the model that round n has made with the chain.
-func (s *session) check(n int) error {
-	if got, want := s.model.Hash(), s.chain.hashes[n]; got != want {
-		return fmt.Errorf("round %d: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data",
-			n, got, want, s.cell.Variant)
+// check keeps the hash of the model that the latest round has made. What it must
+// be is known when the chain is that long: see [session.compare].
+func (s *session) check() { s.hashes = append(s.hashes, s.model.Hash()) }
+
+// compare compares the models of all rounds with the chain, which it makes longer
+// if it must.
+func (s *session) compare(ctx context.Context) error {
+	if err := s.chain.extend(ctx, len(s.hashes), s.plan.limits().warm, s.onChain); err != nil {
+		return fmt.Errorf("compare with the reference chain: %w", err)
 	}
-	s.block.Proof.Hashed++
+	if err := s.chain.compare(s.hashes, s.cell.Variant); err != nil {
+		return err
+	}
+	s.block.Proof.Hashed = len(s.hashes)
 	return nil
 }
 

@@ -2,12 +2,13 @@ package bench
 
 import (
 	"context"
-	"math"
+	"fmt"
 	"time"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
+	"ipcbench/transports"
 )
 
 // A chain is the reference of all cells with one model and number of clients:
@@ -22,30 +23,45 @@ type chain struct {
 	work    [][]float64 // seconds a round, by block
 }
 
-// workRounds are measured in every block after the one that made the chain.
+// workRounds are measured in every block of the floor.
 const workRounds = 5
 
-// extend makes the chain as long as the plan's sessions need that have lanes
-// workers at once. It measures the work as it goes. The memory is given back at
-// the end.
-func (c *chain) extend(ctx context.Context, p Plan, lanes int) error {
-	fastest := time.Duration(math.MaxInt64)
-	return c.run(ctx, p.limits().warm, func(round, _ int, took time.Duration) bool {
-		if round > 0 { // the first one touches its memory
-			fastest = min(fastest, took)
+// extend makes the chain at least as long as rounds, and calls each, unless it is
+// nil, after every round. It measures the work as it goes. The memory is given
+// back at the end. Blocks are compared with the chain after they have run: no
+// worker waits for it, and it is never longer than they need.
+func (c *chain) extend(ctx context.Context, rounds int, warm time.Duration, each func(round int)) error {
+	if len(c.hashes) >= rounds {
+		return nil
+	}
+	rounds += rounds / 8 // the next block may have some more
+	return c.run(ctx, warm, func(round, _ int) bool {
+		if each != nil {
+			each(round)
 		}
-		return round+1 < p.chainLength(fastest/time.Duration(lanes))
+		return round+1 < rounds
 	})
+}
+
+// compare reports the first of the models' hashes of a session that the chain does
+// not have. The chain is long enough.
+func (c *chain) compare(hashes []uint64, v transports.Variant) error {
+	for n, got := range hashes {
+		if want := c.hashes[n]; got != want {
+			return fmt.Errorf("round %d: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data", n, got, want, v)
+		}
+	}
+	return nil
 }
 
 // measure takes some rounds of work for the floor.
 func (c *chain) measure(ctx context.Context, warm time.Duration) error {
-	return c.run(ctx, warm, func(_, samples int, _ time.Duration) bool { return samples < workRounds })
+	return c.run(ctx, warm, func(_, samples int) bool { return samples < workRounds })
 }
 
 // run does rounds from the first one for as long as more says so, and keeps what
 // they take once they have taken warm.
-func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, samples int, took time.Duration) bool) error {
+func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, samples int) bool) error {
 	l := c.model.Layout
 	average := tensor.NewAverage(l)
 	model, next, update := tensor.Alloc(l), tensor.Alloc(l), tensor.Alloc(l)
@@ -83,7 +99,7 @@ func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, sa
 			c.hashes = append(c.hashes, next.Hash())
 		}
 		model, next = next, model
-		if !more(round, len(samples), took) {
+		if !more(round, len(samples)) {
 			break
 		}
 	}

@@ -42,10 +42,10 @@ func profiledSession(t *testing.T, h trainer.Host, variant string, most time.Dur
 		cell: cell, plan: plan, chain: &chain{model: m, clients: cell.Clients, seed: plan.Seed}, roster: roster(cell.Clients), block: &Block{},
 		profiling: &trainer.Profiling{Transport: v.String(), Model: m.Name, Kinds: []string{capture.CPU}},
 	}
-	if err := s.chain.run(t.Context(), 0, func(round, _ int, _ time.Duration) bool { return round+1 < rounds }); err != nil {
+	if err := s.run(t.Context(), t.Context(), launcher, limits{rounds: rounds}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.run(t.Context(), t.Context(), launcher, limits{time: most}); err != nil {
+	if err := s.compare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s

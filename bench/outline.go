@@ -71,7 +71,11 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		out.Floors = append(out.Floors, "work")
 		work := bytesTime(2*ch.model.Layout.Payload()*ch.clients, guessWork)
 		floors += work * workRounds
-		first := work * time.Duration(r.Plan.chainLength(work/time.Duration(r.lanes(ch))))
+		rounds := r.Plan.limits().rounds
+		if rounds == 0 {
+			rounds = min(max(fewest, int(r.Plan.limits().time/max(1, work))), mostRounds)
+		}
+		first := work * time.Duration(rounds) // the chain
 		out.Time, out.Most = out.Time+first, out.Most+first
 	}
 	slices.Sort(out.Floors)

@@ -106,25 +106,6 @@ const mostRounds = 100
 // mostWarm is how many rounds of a block warm up at most.
 const mostWarm = 1000
 
-// chainLength returns how many rounds the plan's reference chain needs for
-// sessions whose rounds take fastest at least.
-func (p Plan) chainLength(fastest time.Duration) int {
-	lim := p.limits()
-	timed, warm := lim.rounds, p.Warmup
-	if timed == 0 {
-		within := func(d time.Duration) int { return int(d/max(1, fastest)) + 1 }
-		timed = min(max(fewest, within(lim.time)), mostRounds)
-		warm = max(warm, min(within(lim.warm), mostWarm))
-	}
-	every := proofEvery
-	if p.Verify == VerifyAll {
-		every = 2
-	}
-	// Besides these there are the cold round and those that are proved: the second,
-	// some in between, and the last.
-	return timed + (timed+warm)/(every-1) + warm + 5
-}
-
 // samplesPerTurn is how many spans one client's turn leaves in a process at
 // least; recorders must have room for a few rounds.
 const samplesPerTurn = 16

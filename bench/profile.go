@@ -140,6 +140,7 @@ func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (
 	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, roster: roster(c.Clients), block: &b}
 	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Name, Kinds: kinds}
 	s.onRound = func() { r.progress(what, len(s.windows)) }
+	s.onChain = r.onChain(c)
 	r.progress(what, 0)
 	if err := r.here.run(ctx, quit, s); err != nil {
 		return b, trainer.Report{}, fmt.Errorf("block %d: %w", b.Index, err)

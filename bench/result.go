@@ -231,6 +231,15 @@ func (b *Block) RoundTime() time.Duration {
 	return sum
 }
 
+// rounds returns how many rounds of the cell were timed.
+func (c Cell) rounds() int {
+	n := 0
+	for _, b := range c.Blocks {
+		n += len(b.Round)
+	}
+	return n
+}
+
 // Counts returns the counters of all processes of the block, summed by name.
 func (b Block) Counts() map[string]int64 {
 	sum := maps.Clone(b.Server.Counts)

@@ -62,7 +62,7 @@ func TestStop(t *testing.T) {
 func TestBudget(t *testing.T) {
 	r := &run{Options: Options{Plan: Plan{Blocks: 1, Rounds: 1, Budget: time.Hour}}, started: time.Now()}
 	done, more := &cell{}, &cell{}
-	done.result.Blocks = []Block{{}}
+	done.result.Blocks = []Block{{Round: []int64{1}}}
 	more.result.Variant = "another"
 	r.cells = []*cell{done, more}
 	if r.overspent(time.Minute) {

@@ -1,0 +1,42 @@
+package bench_test
+
+import (
+	"testing"
+
+	"ipcbench/bench"
+)
+
+// TestChainLate: the reference chain is made after a block, and only as long as
+// that needs: however many rounds are planned, workers start at once. Blocks go on
+// until the cell has its rounds.
+func TestChainLate(t *testing.T) {
+	h := host()
+	p := quick(t)
+	p.Rounds, p.Blocks, p.Samples = 400, 2, 1000 // room for some 60 rounds a block
+	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	var first string
+	chain := false
+	o.Progress = func(p bench.Progress) {
+		if first == "" {
+			first = p.What
+		}
+		chain = chain || p.What == "reference chain of cnn, clients=1"
+	}
+	r, err := bench.RunWithoutFloors(t.Context(), o)
+	check(t, err)
+	if first == "reference chain of cnn, clients=1" || !chain {
+		t.Errorf("began with %q, chain shown: %v", first, chain)
+	}
+	for _, c := range r.Cells {
+		rounds := 0
+		for _, b := range c.Blocks {
+			rounds += len(b.Round)
+			if b.Proof.Hashed <= len(b.Round) {
+				t.Errorf("%s: %d models of %d timed rounds were compared", c.Variant, b.Proof.Hashed, len(b.Round))
+			}
+		}
+		if rounds < 400 || len(c.Blocks) <= 2 || c.Stopped != "rounds" {
+			t.Errorf("%s: %d rounds in %d blocks, stopped by %q, want 400 in several", c.Variant, rounds, len(c.Blocks), c.Stopped)
+		}
+	}
+}
