@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"transports/all":           {"transports", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                  {"crash", "tensor", "phase", "phase/usage", "profile/capture", "scratch", "transports"},
 	"bench":                    {"crash", "tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "profile", "profile/capture", "bench/floors", "bench/machine", "bench/stat"},
-	"bench/floors":             {"futex", "bench/machine"},
+	"bench/floors":             {"futex", "phase/usage", "bench/machine"},
 	"bench/machine":            {},
 	"bench/stat":               {},
 	"report":                   {"transports", "bench", "bench/machine", "bench/stat", "profile", "profile/capture", "phase", "phase/usage"},

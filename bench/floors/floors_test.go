@@ -227,6 +227,42 @@ func TestPeerDies(t *testing.T) {
 	}
 }
 
+// A peer that stops answering ends the measurement within its bound, and the error
+// says in which state each of them was.
+func TestPeerStops(t *testing.T) {
+	defer func(d time.Duration) { patience = d }(patience)
+	patience = 3 * time.Second
+	for range 20 { // on a machine that stalls, a measurement may be over before it is hit
+		result := make(chan error, 1)
+		go func() {
+			_, err := Measure(t.Context(), "futex", slow)
+			result <- err
+		}()
+		eventually(t, "peer is stopped", func() bool {
+			for _, p := range peersOf(t, os.Getpid()) {
+				if p.args[2] == "1" {
+					return unix.Kill(p.pid, unix.SIGSTOP) == nil
+				}
+			}
+			return len(result) > 0
+		})
+		err := <-result
+		if left := peersOf(t, os.Getpid()); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		if err == nil {
+			continue
+		}
+		for _, want := range []string{"floors: futex: no result after 3s", "process 1 of 2 (pid ", "process 2 of 2 (pid ", ") was stopped (T)"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("got %q, want %q in it", err, want)
+			}
+		}
+		return
+	}
+	t.Error("no peer could be hit")
+}
+
 func TestContextEndsMeasuring(t *testing.T) {
 	for _, f := range All() {
 		t.Run(f.Name, func(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"ipcbench/phase/usage"
 )
 
 // A role is what one process of a measurement does. What it returns goes to the
@@ -52,11 +54,18 @@ const (
 
 	pageSize = 4096
 
-	// patience is when a measurement counts as hung.
-	patience = 30 * time.Second
-
 	maxReply = 1 << 20
 )
+
+// patience is when a measurement counts as hung. Tests have less.
+var patience = 30 * time.Second
+
+// A hungError is the end of a measurement that took longer than patience.
+type hungError struct{}
+
+func (hungError) Error() string {
+	return fmt.Sprintf("no result after %v (does main begin with floors.MaybePeer()?)", patience)
+}
 
 // MaybePeer plays the part of a peer, and exits, if this process was started as
 // one. It is called before anything else in main and in TestMain.
@@ -123,7 +132,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	if os.Getenv(orderEnv) != "" {
 		return nil, errors.New("this is a peer: its main does not begin with floors.MaybePeer()")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no result after %v (does main begin with floors.MaybePeer()?)", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, hungError{})
 	defer cancel()
 	all, ctx := errgroup.WithContext(ctx)
 
@@ -149,7 +158,13 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	case err != nil:
 		return nil, err
 	case waited != nil:
-		return nil, context.Cause(ctx) // the first failure, or why ctx ended
+		err := context.Cause(ctx) // the first failure, or why ctx ended
+		if errors.Is(err, hungError{}) {
+			for i, c := range children {
+				err = fmt.Errorf("%w; process %d of %d (pid %d) was %s", err, i+1, len(f.roles), c.cmd.Process.Pid, c.state)
+			}
+		}
+		return nil, err
 	}
 	return results[0], nil
 }
@@ -245,6 +260,7 @@ type child struct {
 	cmd     *exec.Cmd
 	control *os.File
 	stderr  *head
+	state   string // when it was killed because ctx had ended; read after wait
 }
 
 func startChild(ctx context.Context, o order, shared []*os.File) (*child, error) {
@@ -267,6 +283,10 @@ func startChild(ctx context.Context, o order, shared []*os.File) (*child, error)
 	// whose ctx ends.
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	c.cmd.WaitDelay = time.Second
+	c.cmd.Cancel = func() error {
+		c.state = usage.State(c.cmd.Process.Pid)
+		return c.cmd.Process.Kill()
+	}
 	if err := c.cmd.Start(); err != nil {
 		control[0].Close()
 		return nil, err

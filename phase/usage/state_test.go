@@ -1,0 +1,51 @@
+package usage
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestState: a process is told apart while it runs, is stopped, and is gone.
+func TestState(t *testing.T) {
+	if got := State(os.Getpid()); got != "running (R)" && got != "sleeping (S)" { // the main thread's
+		t.Errorf("this process is %s", got)
+	}
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := child.Process.Pid
+	until := func(want string) {
+		t.Helper()
+		for start := time.Now(); State(pid) != want; time.Sleep(time.Millisecond) {
+			if time.Since(start) > 20*time.Second {
+				t.Fatalf("after 20 s, the child is %s, want %s", State(pid), want)
+			}
+		}
+	}
+	until("sleeping (S)")
+	if err := child.Process.Signal(unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until("stopped (T)")
+	if !Stopped(pid) {
+		t.Error("a stopped process is not")
+	}
+	if err := child.Process.Signal(unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	until("sleeping (S)")
+	in.Close()
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	until("gone")
+}
