@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ipcbench/bench/machine"
+	"ipcbench/phase/usage"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -38,6 +39,8 @@ type order struct {
 	Plan   Plan          `json:"plan"`
 	Slow   time.Duration `json:"slow_ns,omitempty"` // CPU time that every Submit burns
 	Hashes []uint64      `json:"hashes,omitempty"`  // the build's own reference chain, as far as it is known
+
+	guess time.Duration // that the block takes
 }
 
 // A cellOrder is a Spec in words.
@@ -151,7 +154,7 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 // blockThere runs one block of c in a process of its build.
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	asked := c.order()
-	o := order{Schema: Schema, Cell: &asked, Plan: r.Plan, Slow: r.slow(c)}
+	o := order{Schema: Schema, Cell: &asked, Plan: r.Plan, Slow: r.slow(c), guess: c.guess(r.Plan, len(r.here.cpus))}
 	exe, hashes := self, &c.chain.hashes
 	if c.build != nil {
 		exe, hashes = c.build.exe, c.build.chainOf(c.chain)
@@ -179,16 +182,22 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 // self is this build, also if the file that it was started from was replaced.
 const self = "/proc/self/exe"
 
-// most of an answer that is read: a block has some hundred rounds.
-const largestAnswer = 256 << 20
+// The most of an answer that is read: to the first order, and of a block. A
+// result holds no more either.
+const (
+	largestFirst  = 1 << 20
+	largestAnswer = largest
+)
 
-// ask has a process of the build exe carry out an order. When ctx ends, it is
-// killed; when quit ends, it is asked to end early.
+// ask has a process of the build exe carry out an order. When ctx ends, or the
+// process stops answering, it is killed; when quit ends, it is asked to end early.
 func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	// The kernel sends Pdeathsig when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -198,9 +207,12 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt from the terminal is for this process
 	cmd.WaitDelay = time.Second
-	var stdout capped
+	stdout := &capped{most: largestFirst, end: end}
+	if o.Cell != nil {
+		stdout.most = largestAnswer
+	}
 	var stderr tail
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -210,19 +222,67 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	}
 	stop := context.AfterFunc(quit, func() { _ = stdin.Close() })
 	defer stop()
-	_, _ = stdin.Write(append(text, '\n')) // if it does not read that, its end or its answer says why
+	unwatch := make(chan struct{})
+	if o.Cell != nil {
+		go func() {
+			if err := watchBlock(cmd.Process.Pid, o, unwatch); err != nil {
+				end(err)
+			}
+		}()
+	}
+	go func() { // a process that is stopped does not read
+		_, _ = stdin.Write(append(text, '\n')) // if it does not read that, its end or its answer says why
+	}()
 	waitErr := cmd.Wait()
+	close(unwatch)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, fmt.Errorf("%s %s: %w%s", exe, BlockCommand, context.Cause(ctx), stderr.text())
 	}
 	if waitErr != nil {
 		return nil, fmt.Errorf("%s %s: %w: is it a build of ipcbench that can run single blocks?%s", exe, BlockCommand, waitErr, stderr.text())
 	}
-	a, err := parseAnswer(stdout.Bytes())
+	a, err := parseAnswer(stdout.b.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w%s", exe, BlockCommand, err, stderr.text())
 	}
 	return a, nil
+}
+
+// How long the process of a block may be stopped, and how long it may take for
+// sure, besides many times what is guessed: its own watch over its workers ends it
+// long before that.
+const (
+	blockPatience = 10 * time.Minute
+	blockGuesses  = 20
+)
+
+var stoppedPatience = time.Minute // tests have less
+
+// watchBlock waits until the process of a block has been stopped for too long, or
+// takes too long, and says so. It returns nil once unwatch is closed.
+func watchBlock(pid int, o order, unwatch <-chan struct{}) error {
+	patience := stoppedPatience
+	tick := time.NewTicker(min(patience/4, 5*time.Second)) // seldom, as blocks are timed
+	defer tick.Stop()
+	began := time.Now()
+	ran := began // when it was last seen running
+	for {
+		select {
+		case <-unwatch:
+			return nil
+		case <-tick.C:
+		}
+		if !usage.Stopped(pid) {
+			ran = time.Now()
+		}
+		what := fmt.Sprintf("a block of %s, %s (pid %d)", o.Cell.Variant, o.Cell.Model, pid)
+		switch {
+		case time.Since(ran) > patience:
+			return fmt.Errorf("%s has been %s for %v: who stopped it?", what, usage.State(pid), patience)
+		case time.Since(began) > blockPatience+blockGuesses*o.guess:
+			return fmt.Errorf("%s has not ended after %v and is %s", what, time.Since(began).Round(time.Second), usage.State(pid))
+		}
+	}
 }
 
 // parseAnswer checks what came from another process.
@@ -313,14 +373,21 @@ func (a *answer) carryOut(quit context.Context, o order, h trainer.Host) error {
 	return nil
 }
 
-// capped is a buffer that refuses more than an answer can hold.
-type capped struct{ bytes.Buffer }
+// capped is a buffer that ends what writes to it once that is more than an answer
+// can be. It has no other method: io.Copy would go around Write.
+type capped struct {
+	b    bytes.Buffer
+	most int
+	end  context.CancelCauseFunc
+}
 
 func (c *capped) Write(b []byte) (int, error) {
-	if c.Len()+len(b) > largestAnswer {
-		return 0, fmt.Errorf("an answer of more than %d bytes", largestAnswer)
+	if c.b.Len()+len(b) > c.most {
+		err := fmt.Errorf("an answer of more than %d bytes: is it a build of ipcbench that can run single blocks?", c.most)
+		c.end(err)
+		return 0, err
 	}
-	return c.Buffer.Write(b)
+	return c.b.Write(b)
 }
 
 // tail keeps the last kilobyte of what is written to it.

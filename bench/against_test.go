@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ipcbench/bench"
 )
@@ -73,6 +74,9 @@ func TestAgainstOthers(t *testing.T) {
 		"says nothing":  {script(`read order; echo '{"schema": 1, "protocol": 2}'`), "says nothing of the cells"},
 		"other rules":   {script(`read order; echo '{"schema": 1, "protocol": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 2"},
 		"reports error": {script(`read order; echo '{"schema": 1, "error": "no room"}'`), "no room"},
+		"endless":       {"/usr/bin/yes", "an answer of more than 1048576 bytes"},
+		"escapes":       {script(`read order; printf '{"schema": 1, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
+		"odd stderr":    {script(`printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
 		"knows nothing": {script(`read order; echo '{"schema": 1, "protocol": 2, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +87,33 @@ func TestAgainstOthers(t *testing.T) {
 				t.Errorf("got %v, %v, want an error that holds %q", r, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestAgainstStopped: a process of a block that stops answering ends the run within
+// a bound, and the error names it, what it was doing and its state.
+func TestAgainstStopped(t *testing.T) {
+	bench.SetStoppedPatience(t, time.Second)
+	h := host()
+	p := quick(t)
+	p.Rounds, p.Blocks = 3, 1
+	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	o.Against = filepath.Join(t.TempDir(), "other")
+	check(t, os.WriteFile(o.Against, []byte(`#!/bin/sh
+read order
+case "$order" in
+*'"cell":'*) kill -STOP $$ ;;
+*) echo '{"schema": 1, "protocol": 2, "environment": {}, "refused": ["", ""]}' ;;
+esac
+`), 0o700))
+	_, err := bench.RunWithoutFloors(t.Context(), o)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{o.Against, "a block of ", ", cnn (pid ", "has been stopped (T) for 1s"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
 	}
 }
 
