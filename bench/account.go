@@ -16,6 +16,7 @@ func (s *session) account(r trainer.Report) error {
 	b := s.block
 	b.Cold.Server = r.Server.Usage[trainer.Cold]
 	b.Server = process(r.Server)
+	b.Server.StalePeak = s.stalePeak
 	lost := r.Server.Lost
 	samples := r.Server.Samples
 	for _, w := range r.Workers {

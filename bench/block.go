@@ -67,6 +67,7 @@ type session struct {
 
 	profiling *trainer.Profiling // nil unless the block is profiled
 	report    trainer.Report     // of a profiled block
+	stalePeak bool               // of this process: what ran before may have been larger
 }
 
 // window is when a timed round was, on the clock of package phase.
@@ -101,7 +102,7 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 	// sync.Pool takes two collections.
 	runtime.GC()
 	debug.FreeOSMemory()
-	_ = usage.ResetPeak() // where the kernel does not allow it, the peak is that of the whole run
+	s.stalePeak = usage.ResetPeak() != nil
 	s.config = trainer.Config{
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.Model.Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
@@ -199,7 +200,8 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 		return err
 	}
 	if now, err := usage.ReadSystem(); err == nil && systemErr == nil {
-		s.block.System = now.Since(system)
+		spent := now.Since(system)
+		s.block.System = &spent
 	}
 	if len(s.windows) == 0 {
 		return nil // interrupted before the first timed round

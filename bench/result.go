@@ -177,10 +177,10 @@ type Block struct {
 	// of a transport lie inside those of the calls that made them.
 	Phases map[string][]int64 `json:"phases_ns"`
 
-	Server  Process      `json:"server"`
-	Workers []Process    `json:"workers"` // none where workers are goroutines of the server
-	System  usage.System `json:"system"`  // of the whole machine while the block ran
-	Proof   Proof        `json:"proof"`
+	Server  Process       `json:"server"`
+	Workers []Process     `json:"workers"`          // none where workers are goroutines of the server
+	System  *usage.System `json:"system,omitempty"` // of the whole machine while the block ran; absent if it does not tell
+	Proof   Proof         `json:"proof"`
 
 	Profiled bool      `json:"profiled,omitempty"` // profiles were taken: its times do not count
 	Timeline *Timeline `json:"timeline,omitempty"` // of some rounds of a profiled block
@@ -202,6 +202,10 @@ type Process struct {
 	Memory usage.Memory     `json:"memory"`         // at the end of the block
 	Counts map[string]int64 `json:"counts"`         // by the counter names of package phase
 	CPUs   []int            `json:"cpus,omitempty"` // that it could use, as the kernel says
+
+	// The kernel did not let Memory.Peak begin again with the block (it needs to write
+	// to /proc/self/clear_refs): it is that of the process so far, whatever ran in it.
+	StalePeak bool `json:"stale_peak,omitempty"`
 }
 
 // A Proof says how the data of a block was checked.

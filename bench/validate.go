@@ -186,8 +186,10 @@ func (b Block) validate(clients int) error {
 	if err := times("cold.round_ns", b.Cold.Round); err != nil {
 		return err
 	}
-	if err := times("system", int64(b.System.Busy), int64(b.System.Idle), int64(b.System.Steal)); err != nil {
-		return err
+	if t := b.System; t != nil {
+		if err := times("system", int64(t.Busy), int64(t.Idle), int64(t.Steal)); err != nil {
+			return err
+		}
 	}
 	for _, n := range []struct {
 		field string

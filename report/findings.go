@@ -204,6 +204,9 @@ func recorderCost(c *cell) (Severity, string) {
 func stolen(c *cell) (Severity, string) {
 	var shares []float64
 	for _, b := range c.timed {
+		if b.System == nil {
+			continue
+		}
 		if all := (b.System.Busy + b.System.Idle + b.System.Steal).Seconds(); all >= quietTime {
 			shares = append(shares, b.System.Steal.Seconds()/all)
 		}

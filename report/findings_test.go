@@ -61,7 +61,7 @@ func TestFindings(t *testing.T) {
 		{"costly recorder of a short round", []bench.Cell{edit(plainCell("inproc", m, 1, 1, 0.1, 0.1, 0.1, 0.1), func(b *bench.Block) { b.Spans = 200 })},
 			[]string{"warning: inproc even workers=1 clients=1: recording took 8 % of its rounds, 8.00 µs each"}},
 		{"stolen time", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) {
-			b.System = usage.System{Busy: time.Second, Idle: time.Second, Steal: 2 * time.Second}
+			b.System = &usage.System{Busy: time.Second, Idle: time.Second, Steal: 2 * time.Second}
 		})}, []string{"warning: pickle even workers=1 clients=1: other virtual machines took 50 % of the processors' time"}},
 	}
 	for _, tt := range tests {

@@ -226,9 +226,15 @@ func costs() []Metric {
 		{Name: "gc_time", Unit: "s/round", Better: lower, Help: "CPU time of garbage collection",
 			samples: sum(func(p *bench.Process) (float64, bool) { return ns(p.Usage.GCTime) }, perRound)},
 		{Name: "peak_rss", Unit: "B", Better: lower, Help: "peak resident memory, summed over processes: what several of them map counts in each",
-			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Memory.Peak) }, whole)},
+			samples: sum(func(p *bench.Process) (float64, bool) {
+				peak, ok := number(p.Memory.Peak)
+				return peak, ok && !p.StalePeak
+			}, whole)},
 		{Name: "peak_rss_server", Unit: "B", Better: lower, Help: "peak resident memory of the server",
-			samples: each(func(_ *cell, b *bench.Block) (float64, bool) { return number(b.Server.Memory.Peak) })},
+			samples: each(func(_ *cell, b *bench.Block) (float64, bool) {
+				peak, ok := number(b.Server.Memory.Peak)
+				return peak, ok && !b.Server.StalePeak
+			})},
 		{Name: "peak_rss_workers", Unit: "B", Better: lower, Help: "peak resident memory of the largest worker process",
 			samples: each(func(_ *cell, b *bench.Block) (float64, bool) {
 				peak := int64(0)
@@ -287,6 +293,9 @@ func facts() []Metric {
 			})},
 		{Name: "machine_busy", Unit: "1", Help: "share of the machine's CPU time that was used while a block ran, by anybody",
 			samples: each(func(_ *cell, b *bench.Block) (float64, bool) {
+				if b.System == nil {
+					return 0, false
+				}
 				all := b.System.Busy + b.System.Idle + b.System.Steal
 				return float64(b.System.Busy+b.System.Steal) / float64(all), all > 0
 			})},

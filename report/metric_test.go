@@ -8,7 +8,6 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
-	"ipcbench/phase/usage"
 )
 
 // six returns six rounds around x.
@@ -254,10 +253,11 @@ func TestAbsent(t *testing.T) {
 	for i := range c.Blocks {
 		c.Blocks[i].Server.Memory.PSS = nil
 		c.Blocks[i].Server.Usage.Queue = nil
-		c.Blocks[i].System = usage.System{}
+		c.Blocks[i].System = nil
+		c.Blocks[i].Server.StalePeak = true
 	}
 	v := newView(plainResult(c)).cells[0]
-	for _, name := range []string{"pss", "queue_wait", "machine_busy", "rpcs", "wire_bytes", "attested"} {
+	for _, name := range []string{"pss", "queue_wait", "machine_busy", "peak_rss", "peak_rss_server", "rpcs", "wire_bytes", "attested"} {
 		if v.of(name).Known() {
 			t.Errorf("got %s %v", name, v.of(name).Center)
 		}

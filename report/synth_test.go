@@ -78,7 +78,7 @@ func plainCell(transport string, m bench.Model, workers, clients int, rounds ...
 		b := bench.Block{
 			Index: i, Position: i, Spawn: 20 * time.Millisecond, Phases: map[string][]int64{},
 			Cold: bench.Cold{Round: int64(3 * r * float64(ms))}, Proof: bench.Proof{Rounds: 2, Updates: 2 * clients, Hashed: 3},
-			System: usage.System{Busy: time.Second, Idle: time.Second}, Spans: 100, SpanCost: 80,
+			System: &usage.System{Busy: time.Second, Idle: time.Second}, Spans: 100, SpanCost: 80,
 		}
 		for range 2 {
 			ns := int64(r * float64(ms))
@@ -178,7 +178,7 @@ func synthetic(blocks, rounds int) *bench.Result {
 					b := bench.Block{
 						Index: i, Position: r.IntN(1000), Spawn: time.Duration(vary(25e6*float64(workers), 0.1)), Phases: map[string][]int64{},
 						Proof: bench.Proof{Rounds: 2, Updates: 2 * clients, Hashed: rounds}, SpanCost: 70, Spans: int64(rounds * clients * 9),
-						System: usage.System{Busy: 3 * time.Second, Idle: time.Second},
+						System: &usage.System{Busy: 3 * time.Second, Idle: time.Second},
 					}
 					turns := float64(clients) / float64(workers)
 					for range rounds {
