@@ -46,7 +46,7 @@ var layers = map[string][]string{
 	"trainer":                  {"crash", "tensor", "phase", "phase/usage", "profile/capture", "scratch", "transports"},
 	"bench":                    {"crash", "tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "profile", "profile/capture", "bench/floors", "bench/machine", "bench/stat"},
 	"bench/floors":             {"futex", "phase/usage", "bench/machine"},
-	"bench/machine":            {},
+	"bench/machine":            {"phase/usage"},
 	"bench/stat":               {},
 	"report":                   {"transports", "bench", "bench/machine", "bench/stat", "profile", "profile/capture", "phase", "phase/usage"},
 	"cmd/ipcbench":             {"tensor", "tensor/models", "scratch", "transports", "transports/all", "trainer", "bench", "bench/floors", "bench/machine", "profile", "profile/capture", "report"},

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/phase/usage"
 )
 
 // A Launcher brings worker processes into being. It is all that a pool knows of
@@ -124,7 +126,7 @@ func (p *processes) Launch(n int) (Process, error) {
 	if len(p.cpus) > 0 {
 		cpus = p.cpus[n%len(p.cpus)]
 	}
-	p.start <- func() { started <- pinned(cpus, c.cmd.Start) }
+	p.start <- func() { started <- usage.Restricted(cpus, c.cmd.Start) }
 	if err := <-started; err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("trainer: start worker %d: %w", n, err)

@@ -213,19 +213,7 @@ func pinned(cpus []int, i int, start func() error) error {
 	if i >= len(cpus) {
 		return fmt.Errorf("only %d processors are named", len(cpus))
 	}
-	var before, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return fmt.Errorf("read affinity: %w", err)
-	}
-	one.Set(cpus[i])
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return fmt.Errorf("pin to processor %d: %w", cpus[i], err)
-	}
-	err := start()
-	if restore := unix.SchedSetaffinity(0, &before); restore != nil {
-		err = errors.Join(err, fmt.Errorf("unpin: %w", restore))
-	}
-	return err
+	return usage.Restricted(cpus[i:i+1], start)
 }
 
 func socketpair(name string) (pair [2]*os.File, err error) {

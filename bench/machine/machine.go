@@ -18,6 +18,8 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 	"golang.org/x/sys/unix"
+
+	"ipcbench/phase/usage"
 )
 
 // unknown stands where a name could not be found out.
@@ -133,15 +135,9 @@ func hypervisor() string {
 
 // affinity is the main thread's: the one that the process was started with.
 func affinity() string {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
+	cpus, err := usage.Processors(os.Getpid())
+	if err != nil {
 		return unknown
-	}
-	cpus := make([]int, 0, set.Count())
-	for cpu := 0; len(cpus) < set.Count(); cpu++ {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
 	}
 	return formatList(cpus)
 }

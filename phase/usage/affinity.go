@@ -1,0 +1,80 @@
+package usage
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Processors returns the processors that a thread may use, in order; 0 is the
+// calling thread, and a process id its main thread.
+func Processors(thread int) ([]int, error) {
+	set, err := processors(thread, unix.SchedGetaffinityDynamic)
+	if err != nil {
+		return nil, err
+	}
+	var cpus []int
+	for cpu, left := 0, set.Count(); left > 0; cpu++ {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+			left--
+		}
+	}
+	return cpus, nil
+}
+
+// maxProcessors is more than any kernel can be built for.
+const maxProcessors = 1 << 20
+
+// processors asks get with larger and larger sets: the kernel refuses one that is
+// smaller than its own, whose size it does not tell.
+func processors(thread int, get func(int, unix.CPUSetDynamic) error) (unix.CPUSetDynamic, error) {
+	for n := 1024; ; n *= 2 {
+		set := unix.NewCPUSet(n)
+		err := get(thread, set)
+		if err == nil {
+			return set, nil
+		}
+		if !errors.Is(err, unix.EINVAL) || n >= maxProcessors {
+			return nil, fmt.Errorf("usage: read affinity: %w", err)
+		}
+	}
+}
+
+// Restrict restricts a thread to cpus, and the threads and processes that it
+// starts from then on; 0 is the calling thread.
+func Restrict(thread int, cpus []int) error {
+	most := 0
+	for _, cpu := range cpus {
+		if cpu < 0 {
+			return fmt.Errorf("usage: restrict to processors %v: %w", cpus, unix.EINVAL)
+		}
+		most = max(most, cpu)
+	}
+	set := unix.NewCPUSet(most + 1)
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinityDynamic(thread, set); err != nil {
+		return fmt.Errorf("usage: restrict to processors %v: %w", cpus, err)
+	}
+	return nil
+}
+
+// Restricted calls start, which starts a process, with the calling thread
+// restricted to cpus, unless there are none: the process inherits that, before it
+// has any other thread. The caller has locked the thread.
+func Restricted(cpus []int, start func() error) error {
+	if len(cpus) == 0 {
+		return start()
+	}
+	before, err := Processors(0)
+	if err != nil {
+		return err
+	}
+	if err := Restrict(0, cpus); err != nil {
+		return err
+	}
+	return errors.Join(start(), Restrict(0, before))
+}

@@ -1,0 +1,57 @@
+package usage
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestProcessors: a thread has the processors that it was restricted to, also in
+// what it starts, and all of them again afterwards.
+func TestProcessors(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before, err := Processors(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := before[len(before)-1:]
+	if err := Restricted(one, func() error {
+		if got, err := Processors(0); err != nil || !slices.Equal(got, one) {
+			t.Errorf("restricted to %v, got %v, %v", one, got, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Processors(0); err != nil || !slices.Equal(got, before) {
+		t.Errorf("afterwards: got %v, %v, want %v", got, err, before)
+	}
+	if err := Restricted([]int{maxProcessors}, func() error { return nil }); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("a processor that does not exist: got %v", err)
+	}
+}
+
+// TestManyProcessors: a kernel for more processors than a usual set has is asked
+// again with a larger one. It refuses as sched_getaffinity(2) says.
+func TestManyProcessors(t *testing.T) {
+	const kernel = 8192
+	get := func(_ int, set unix.CPUSetDynamic) error {
+		if len(set)*64 < kernel {
+			return unix.EINVAL
+		}
+		set.Set(kernel - 1)
+		return nil
+	}
+	set, err := processors(0, get)
+	if err != nil || set.Count() != 1 || !set.IsSet(kernel-1) {
+		t.Errorf("got %d processors, %v", set.Count(), err)
+	}
+	never := func(int, unix.CPUSetDynamic) error { return unix.EINVAL }
+	if _, err := processors(0, never); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("got %v, want EINVAL in the end", err)
+	}
+}
