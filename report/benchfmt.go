@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -32,23 +31,42 @@ var benchUnits = []struct{ metric, unit string }{
 	{"peak_rss", "peak-rss-B"},
 }
 
+// goodputUnit is that of the payload over the round. B/s alone would be read as a
+// bandwidth, which what hands over has none of (guard 1).
+const goodputUnit = "goodput-B/s"
+
 // writeBenchfmt writes a line for each block of each cell, so that what benchstat
-// sees vary is what varies between sessions.
+// sees vary is what varies between sessions. It holds only those lines against each
+// other whose configuration is the same: so that is what a cell does and the
+// machine, and the build stands in comments.
 func writeBenchfmt(w io.Writer, r *bench.Result) error {
 	v := newView(r)
+	e := r.Environment
+	comments := []string{"mode: " + r.Plan.Mode, "kernel: " + e.Kernel}
+	for _, build := range v.builds() {
+		name := "commit: "
+		if build != "" {
+			name = "commit of build=" + build + ": "
+		}
+		built := v.environmentOf(build)
+		comments = append(comments, name+fullCommit(built)+", "+built.Go)
+	}
+	for _, c := range comments {
+		if _, err := fmt.Fprintf(w, "# %s\n", visible(c)); err != nil {
+			return err
+		}
+	}
 	out := benchfmt.NewWriter(w)
 	for _, u := range benchUnits {
 		if err := out.Write(unitLine(u.unit, v.metric(u.metric).Better)); err != nil {
 			return err
 		}
 	}
-	if err := out.Write(unitLine("B/s", higher)); err != nil {
+	if err := out.Write(unitLine(goodputUnit, higher)); err != nil {
 		return err
 	}
-	e := r.Environment
 	config := []benchfmt.Config{
-		fileConfig("goos", "linux"), fileConfig("goarch", e.Arch), fileConfig("cpu", e.CPU), fileConfig("kernel", e.Kernel),
-		fileConfig("go", e.Go), fileConfig("commit", e.Commit), fileConfig("mode", r.Plan.Mode),
+		fileConfig("goos", "linux"), fileConfig("goarch", e.Arch), fileConfig("cpu", e.CPU),
 		fileConfig("respawn", fmt.Sprint(r.Plan.Respawn)), fileConfig("pin", fmt.Sprint(r.Plan.Pin)), fileConfig("train-ms", fmt.Sprint(r.Plan.TrainMS)),
 	}
 	for _, c := range v.cells {
@@ -61,7 +79,7 @@ func writeBenchfmt(w io.Writer, r *bench.Result) error {
 				}
 			}
 			round := stat.Median(v.metric("round").samples(c, &c.timed[i]))
-			res.Values = append(res.Values, benchfmt.Value{Value: float64(c.Payload()) / round, Unit: "B/s"})
+			res.Values = append(res.Values, benchfmt.Value{Value: float64(c.Payload()) / round, Unit: goodputUnit})
 			if err := out.Write(res); err != nil {
 				return err
 			}
@@ -74,7 +92,7 @@ func writeBenchfmt(w io.Writer, r *bench.Result) error {
 func (c *cell) benchName() benchfmt.Name {
 	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
 	if c.Build != "" {
-		name += "/build=" + c.Build
+		name += "/build=" + word(c.Build)
 	}
 	return benchfmt.Name(name)
 }
@@ -86,7 +104,7 @@ func word(text string) string {
 			return '_'
 		}
 		return r
-	}, text)
+	}, visible(text))
 }
 
 func unitLine(unit, better string) *benchfmt.UnitMetadata {
@@ -98,6 +116,5 @@ func unitLine(unit, better string) *benchfmt.UnitMetadata {
 }
 
 func fileConfig(key, value string) benchfmt.Config {
-	value = strconv.QuoteToGraphic(value)
-	return benchfmt.Config{Key: key, Value: []byte(value[1 : len(value)-1]), File: true}
+	return benchfmt.Config{Key: key, Value: []byte(visible(value)), File: true}
 }

@@ -28,9 +28,10 @@ func (c chart) write(w io.Writer) error {
 	return err
 }
 
-// label quotes a text for Mermaid, which knows no escapes inside quotes.
+// label quotes a text for Mermaid, which knows no escapes inside quotes, and takes
+// directives in braces from anywhere.
 func label(text string) string {
-	return `"` + strings.NewReplacer(`"`, "'", "`", "'", "\n", " ", ";", ",", "#", "").Replace(text) + `"`
+	return `"` + strings.NewReplacer(`"`, "'", "`", "'", ";", ",", "#", "", "{", "(", "}", ")").Replace(visible(text)) + `"`
 }
 
 // roundChart shows the rounds of a group as multiples of the control's, which

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -141,9 +140,9 @@ func (c *Comparison) text(w io.Writer) error {
 
 func (c *Comparison) markdown(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "**%s**\n\nBase is %s, head is %s.\n", escape(c.sentence()), escape(c.Base), escape(c.Head))
+	fmt.Fprintf(&b, "**%s**\n\nBase is %s, head is %s.\n", paragraph(c.sentence()), escape(c.Base), escape(c.Head))
 	for _, text := range c.warnings() {
-		fmt.Fprintf(&b, "\n> %s\n", escape(text))
+		fmt.Fprintf(&b, "\n> %s\n", paragraph(text))
 	}
 	changed := append(c.worse(), c.better()...)
 	if len(changed) > 0 {
@@ -157,7 +156,7 @@ func (c *Comparison) markdown(w io.Writer) error {
 		}
 	}
 	for _, text := range c.missing() {
-		fmt.Fprintf(&b, "\n- %s", escape(text))
+		fmt.Fprintf(&b, "\n- %s", paragraph(text))
 	}
 	if len(c.OnlyBase)+len(c.OnlyHead) > 0 {
 		fmt.Fprintln(&b)
@@ -236,7 +235,5 @@ func (c *Comparison) json(w io.Writer) error {
 		}
 		j.Rows = append(j.Rows, row)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "\t")
-	return e.Encode(j)
+	return writeJSON(w, j, "\t")
 }

@@ -13,33 +13,41 @@ import (
 	"ipcbench/bench/stat"
 )
 
-// csvHeader is read by others' scripts: it does not change.
-var csvHeader = []string{"transport", "model", "workers", "clients", "settings", "metric", "unit", "n", "median", "low", "high"}
+// csvHeader is read by others' scripts: columns are added at its end only.
+var csvHeader = []string{
+	"transport", "model", "workers", "clients", "settings", "metric", "unit", "n", "median", "low", "high",
+	"confidence", "blocks", "mode", "commit",
+}
 
 // writeCSV writes one row for each cell and metric, and one for each floor. A
 // metric that a cell does not have has no row, and a cell that was skipped has one
-// that says why. n is the number of samples that
-// the median is made of; low and high are empty where there is no interval.
-// Where a result holds two builds, the settings name the build.
+// that says why. n is the number of samples that the median is made of, and blocks
+// that of the sessions; low and high, between which it lies with that confidence,
+// are empty where it is 0. Where a result holds two builds, the settings name the
+// build, and the commit is its own.
 func writeCSV(w io.Writer, r *bench.Result) error {
 	v := newView(r)
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHeader) // errors are kept until Flush
 	for _, c := range v.cells {
-		row := []string{c.Transport, c.Model.Name, strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), pairs(c.settings())}
+		row := []string{literal(c.Transport), literal(c.Model.Name), strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), literal(pairs(c.settings()))}
 		for _, m := range Metrics() {
 			if i := c.of(m.Name); i.Known() {
-				_ = out.Write(append(slices.Clone(row), csvValues(m.Name, m.Unit, i)...))
+				_ = out.Write(append(slices.Clone(row), v.csvValues(m.Name, m.Unit, c.Build, i)...))
 			}
 		}
 	}
 	for _, s := range v.Skipped {
-		_ = out.Write([]string{s.Transport, s.Model, strconv.Itoa(s.Workers), strconv.Itoa(s.Clients), pairs(map[string]string{"variant": s.Variant, "why": s.Why}), "skipped", "", "0", "", "", ""})
+		_ = out.Write([]string{
+			literal(s.Transport), literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients),
+			literal(pairs(map[string]string{"variant": s.Variant, "why": s.Why})), "skipped", "", "0", "", "", "",
+			"0", "0", literal(v.Plan.Mode), literal(fullCommit(v.environmentOf(""))),
+		})
 	}
 	for _, f := range v.Floors {
 		model, of := "-", map[string]string{}
 		if f.Model != "" {
-			model = f.Model
+			model = literal(f.Model)
 		}
 		if f.Clients > 0 {
 			of["clients"] = strconv.Itoa(f.Clients)
@@ -53,7 +61,7 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 		if f.Variant != "" {
 			of["variant"] = f.Variant
 		}
-		_ = out.Write(append([]string{"floor", model, "1", "1", pairs(of)}, csvValues(f.Name, f.Unit, stat.Of(f.Blocks))...))
+		_ = out.Write(append([]string{"floor", model, "1", "1", literal(pairs(of))}, v.csvValues(literal(f.Name), literal(f.Unit), "", stat.Of(f.Blocks))...))
 	}
 	out.Flush()
 	return out.Error()
@@ -81,12 +89,15 @@ func pairs(settings map[string]string) string {
 	return strings.Join(all, ";")
 }
 
-func csvValues(name, unit string, i stat.Interval) []string {
+func (v *view) csvValues(name, unit, build string, i stat.Interval) []string {
 	low, high := "", ""
 	if i.Confidence > 0 {
 		low, high = csvNumber(i.Low), csvNumber(i.High)
 	}
-	return []string{name, unit, strconv.Itoa(i.N), csvNumber(i.Center), low, high}
+	return []string{
+		name, unit, strconv.Itoa(i.N), csvNumber(i.Center), low, high,
+		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), literal(v.Plan.Mode), literal(fullCommit(v.environmentOf(build))),
+	}
 }
 
 // csvNumber leaves out the digits that arithmetic made.

@@ -33,7 +33,7 @@ func (f Finding) String() string {
 	if f.Cell != "" {
 		text += f.Cell + ": "
 	}
-	return text + f.Text
+	return visible(text + f.Text)
 }
 
 // Findings applies the rules of plausibility to a result.

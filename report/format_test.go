@@ -56,28 +56,86 @@ func TestBenchfmt(t *testing.T) {
 		t.Errorf("got %v, want a line for each of 6 blocks of 2 transports", lines)
 	}
 	units := in.Units()
-	for unit, want := range map[string]int{"sec/op": -1, "cpu-sec/GB": -1, "B/s": 1, "train-sec/op": 0} {
+	for unit, want := range map[string]int{"sec/op": -1, "cpu-sec/GB": -1, "goodput-B/s": 1, "train-sec/op": 0} {
 		if got := units.GetBetter(unit); got != want {
 			t.Errorf("%s: got better %d, want %d", unit, got, want)
 		}
 	}
 }
 
-// TestBenchstat: benchstat itself reads our lines.
+// TestBenchfmtOfTwoCommits: benchstat compares what has the same configuration, so
+// nothing that two builds differ in may be part of it.
+func TestBenchfmtOfTwoCommits(t *testing.T) {
+	base, head := twoCommits()
+	both := interleaved(1)
+	both.Against = &base.Environment
+	var parser benchproc.ProjectionParser
+	config, err := parser.Parse(".config", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	configs := map[benchproc.Key]int{}
+	for _, r := range []*bench.Result{base, head, both} {
+		in := benchfmt.NewReader(strings.NewReader(format(t, "benchfmt", r)), "test")
+		for in.Scan() {
+			switch rec := in.Result().(type) {
+			case *benchfmt.SyntaxError:
+				t.Errorf("%v", rec)
+			case *benchfmt.Result:
+				configs[config.Project(rec)]++
+			}
+		}
+		if err := in.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(configs) != 1 {
+		t.Errorf("got configurations %v, want one", configs)
+	}
+	text := format(t, "benchfmt", both)
+	for _, want := range []string{"# commit of build=base: fedcba, go1.99\n", "# commit of build=head: 0123456789abcdef, go1.26.8\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no line %q in\n%.500s", want, text)
+		}
+	}
+}
+
+// twoCommits returns results of a base and of a head that differ in all that a
+// build may change.
+func twoCommits() (base, head *bench.Result) {
+	base, head = pair(1, 1), pair(1, 1)
+	base.Environment.Commit, base.Environment.Go, base.Plan.Mode, base.Environment.Kernel = "fedcba", "go1.99", "quick", "5.0"
+	return base, head
+}
+
+// TestBenchstat: benchstat itself reads our lines, and compares two commits.
 func TestBenchstat(t *testing.T) {
 	if os.Getenv("IPCBENCH_SOAK") == "" {
 		t.Skip("builds benchstat: set IPCBENCH_SOAK=1")
 	}
-	path := filepath.Join(t.TempDir(), "bench.txt")
-	if err := os.WriteFile(path, []byte(format(t, "benchfmt", pair(1, 1))), 0o600); err != nil {
-		t.Fatal(err)
+	benchstat := func(args []string, results ...*bench.Result) string {
+		for i, r := range results {
+			args = append(args, filepath.Join(t.TempDir(), fmt.Sprintf("%d.txt", i)))
+			if err := os.WriteFile(args[len(args)-1], []byte(format(t, "benchfmt", r)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := exec.CommandContext(t.Context(), "go", append([]string{"run", "golang.org/x/perf/cmd/benchstat"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "run", "golang.org/x/perf/cmd/benchstat", "-col", "/transport", path).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if line := "Round/model=even/workers=1/clients=1 10.00m ± 2% 20.00m ± 2% +100.00% (p=0.002 n=6)"; !strings.Contains(strings.Join(strings.Fields(string(out)), " "), line) {
+	base, head := twoCommits()
+	out := benchstat([]string{"-col", "/transport"}, head)
+	if line := "Round/model=even/workers=1/clients=1 10.00m ± 2% 20.00m ± 2% +100.00% (p=0.002 n=6)"; !strings.Contains(strings.Join(strings.Fields(out), " "), line) {
 		t.Errorf("no line %q in\n%s", line, out)
+	}
+	if out := benchstat(nil, base, head); !strings.Contains(out, "vs base") {
+		t.Errorf("two commits are not compared:\n%s", out)
+	}
+	if out := benchstat([]string{"-col", "/build"}, interleaved(1.2)); !strings.Contains(out, "vs base") {
+		t.Errorf("two builds are not compared:\n%s", out)
 	}
 }
 
@@ -98,7 +156,7 @@ func TestMarkdown(t *testing.T) {
 	}
 	tags := regexp.MustCompile(`</?([a-z]+)`)
 	for _, tag := range tags.FindAllStringSubmatch(md, -1) {
-		if !strings.Contains("details summary br", tag[1]) {
+		if !strings.Contains("details summary span", tag[1]) {
 			t.Errorf("tag %s", tag[0])
 		}
 	}

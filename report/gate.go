@@ -46,6 +46,9 @@ func (c *Comparison) Gate(failAbove float64) (fail bool, reasons []string, err e
 	if !c.canary {
 		reasons = append(reasons, "no canary: this gate was not tried")
 	}
+	for i := range reasons {
+		reasons[i] = visible(reasons[i])
+	}
 	return fail, reasons, nil
 }
 

@@ -49,10 +49,10 @@ func markdownHead(v *view) (string, error) {
 	s := verdicts(v)
 	for i, p := range s.lead {
 		if i == 0 {
-			fmt.Fprintf(&b, "**%s**\n", escape(p))
+			fmt.Fprintf(&b, "**%s**\n", paragraph(p))
 			continue
 		}
-		fmt.Fprintf(&b, "\n- %s", escape(p))
+		fmt.Fprintf(&b, "\n- %s", paragraph(p))
 	}
 	if len(s.lead) > 1 {
 		b.WriteByte('\n')
@@ -72,7 +72,7 @@ func markdownHead(v *view) (string, error) {
 			fmt.Fprintf(&b, "\n> %d more findings.\n", len(findings)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n> %s\n", escape(f))
+		fmt.Fprintf(&b, "\n> %s\n", paragraph(f))
 	}
 	if groups := v.groups(); len(groups) > 0 {
 		if c := roundChart(largest(groups)); !c.empty() {
@@ -106,7 +106,7 @@ func folded(s section, open bool) (part, error) {
 	if open {
 		attribute = " open"
 	}
-	fmt.Fprintf(&b, "\n<details%s><summary>%s</summary>\n", attribute, escape(s.title))
+	fmt.Fprintf(&b, "\n<details%s><summary>%s</summary>\n", attribute, paragraph(s.title))
 	if err := s.markdown(&b); err != nil {
 		return part{}, err
 	}
@@ -117,11 +117,11 @@ func folded(s section, open bool) (part, error) {
 // markdown writes the section without its title.
 func (s section) markdown(w io.Writer) error {
 	for _, p := range s.lead {
-		fmt.Fprintf(w, "\n%s\n", escape(p))
+		fmt.Fprintf(w, "\n%s\n", paragraph(p))
 	}
 	for _, t := range s.tables {
 		if t.caption != "" {
-			fmt.Fprintf(w, "\n%s\n", escape(t.caption))
+			fmt.Fprintf(w, "\n%s\n", paragraph(t.caption))
 		}
 		fmt.Fprintln(w)
 		if err := t.markdown(w); err != nil {
@@ -129,7 +129,7 @@ func (s section) markdown(w io.Writer) error {
 		}
 	}
 	for _, p := range s.tail {
-		fmt.Fprintf(w, "\n%s\n", escape(p))
+		fmt.Fprintf(w, "\n%s\n", paragraph(p))
 	}
 	return nil
 }

@@ -277,7 +277,7 @@ func TestCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(rows[0], ","); got != "transport,model,workers,clients,settings,metric,unit,n,median,low,high" {
+	if got := strings.Join(rows[0], ","); got != "transport,model,workers,clients,settings,metric,unit,n,median,low,high,confidence,blocks,mode,commit" {
 		t.Errorf("got header %s", got)
 	}
 	have := map[string]string{}
@@ -285,13 +285,13 @@ func TestCSV(t *testing.T) {
 		have[row[0]+" "+row[5]] = strings.Join(row, ",")
 	}
 	for key, want := range map[string]string{
-		"pickle round": "pickle,even,1,1,elems=off;lanes=2,round,s,12,0.02,0.0196,0.0204",
+		"pickle round": "pickle,even,1,1,elems=off;lanes=2,round,s,12,0.02,0.0196,0.0204,0.96875,6,default,0123456789abcdef",
 		// The sixth of 36 differences from either end: 19.8 - 10.1 and 20.2 - 9.9.
-		"pickle overhead":  "pickle,even,1,1,elems=off;lanes=2,overhead,s,12,0.01,0.0097,0.0103",
-		"pickle bandwidth": "pickle,even,1,1,elems=off;lanes=2,bandwidth,B/s,12,20000000000,19417475728.2,20618556701",
-		"pickle proved":    "pickle,even,1,1,elems=off;lanes=2,proved,1,6,1,,",
-		"floor copy":       "floor,-,1,1,,copy,B/s,2,3500000000,3000000000,4000000000",
-		"floor work":       "floor,even,1,1,clients=4,work,s,2,0.5,,",
+		"pickle overhead":  "pickle,even,1,1,elems=off;lanes=2,overhead,s,12,0.01,0.0097,0.0103,0.958874458874,6,default,0123456789abcdef",
+		"pickle bandwidth": "pickle,even,1,1,elems=off;lanes=2,bandwidth,B/s,12,20000000000,19417475728.2,20618556701,0.958874458874,6,default,0123456789abcdef",
+		"pickle proved":    "pickle,even,1,1,elems=off;lanes=2,proved,1,6,1,,,0,6,default,0123456789abcdef",
+		"floor copy":       "floor,-,1,1,,copy,B/s,2,3500000000,3000000000,4000000000,0.5,2,default,0123456789abcdef",
+		"floor work":       "floor,even,1,1,clients=4,work,s,2,0.5,,,0,1,default,0123456789abcdef",
 	} {
 		if have[key] != want {
 			t.Errorf("%s: got  %s\nwant %s", key, have[key], want)
@@ -299,6 +299,25 @@ func TestCSV(t *testing.T) {
 	}
 	if have["inproc overhead"] != "" {
 		t.Errorf("the control has an overhead: %s", have["inproc overhead"])
+	}
+	// A script must see that the bounds of a quick run are no 95 %, and of two builds
+	// which is whose.
+	r = interleaved(1)
+	r.Plan.Mode = "quick"
+	for i := range r.Cells {
+		r.Cells[i].Blocks = r.Cells[i].Blocks[:3]
+	}
+	against := r.Environment
+	against.Commit, against.Dirty = "fedcba", true
+	r.Against = &against
+	text := format(t, "csv", r)
+	for _, want := range []string{
+		"a,cnn,1,1,build=base,round,s,6,0.0199,0.0197,0.02004,0.75,3,quick,fedcba+dirty\n",
+		"a,cnn,1,1,build=head,round,s,6,0.0199,0.0197,0.02004,0.75,3,quick,0123456789abcdef\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no row %s in\n%.2000s", want, text)
+		}
 	}
 }
 

@@ -376,7 +376,7 @@ func (s section) write(w io.Writer, markdown bool) error {
 	if !markdown {
 		return s.text(w)
 	}
-	if _, err := fmt.Fprintf(w, "\n### %s\n", escape(s.title)); err != nil {
+	if _, err := fmt.Fprintf(w, "\n### %s\n", paragraph(s.title)); err != nil {
 		return err
 	}
 	return s.markdown(w)

@@ -54,19 +54,17 @@ func without(row []string, c int) []string {
 // text writes the table for a terminal, its notes in several lines if they are
 // long.
 func (t table) text(w io.Writer) error {
-	if t.endnote {
-		last := len(t.header) - 1
-		rows := t.rows
-		t.rows = make([][]string, len(rows))
-		for i, r := range rows {
-			t.rows[i] = append(slices.Clone(r[:last]), strings.TrimSuffix(wrap(r[last], noteWidth), "\n"))
+	t = t.with(visible)
+	if last := len(t.header) - 1; t.endnote {
+		for _, r := range t.rows {
+			r[last] = strings.TrimSuffix(wrap(r[last], noteWidth), "\n")
 		}
 	}
 	var b bytes.Buffer
 	err := t.render(&b, renderer.NewBlueprint(tw.Rendition{
 		Borders:  tw.BorderNone,
 		Settings: tw.Settings{Lines: tw.Lines{ShowHeaderLine: tw.On}, Separators: tw.SeparatorsNone},
-	}), func(text string) string { return text })
+	}))
 	if err != nil {
 		return err
 	}
@@ -80,10 +78,10 @@ func (t table) text(w io.Writer) error {
 
 // markdown writes the table as GitHub reads it.
 func (t table) markdown(w io.Writer) error {
-	return t.render(w, renderer.NewMarkdown(), escape)
+	return t.with(escape).render(w, renderer.NewMarkdown())
 }
 
-func (t table) render(w io.Writer, r tw.Renderer, escape func(string) string) error {
+func (t table) render(w io.Writer, r tw.Renderer) error {
 	align := make(tw.Alignment, len(t.header))
 	for c := range align {
 		align[c] = tw.AlignRight
@@ -97,9 +95,9 @@ func (t table) render(w io.Writer, r tw.Renderer, escape func(string) string) er
 		tablewriter.WithRenderer(r), tablewriter.WithAlignment(align),
 		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone),
 		tablewriter.WithEastAsian(tw.Off))
-	tab.Header(escaped(t.header, escape))
+	tab.Header(t.header)
 	for _, row := range t.rows {
-		if err := tab.Append(escaped(row, escape)); err != nil {
+		if err := tab.Append(row); err != nil {
 			return fmt.Errorf("report: table %q: %w", t.caption, err)
 		}
 	}
@@ -109,21 +107,18 @@ func (t table) render(w io.Writer, r tw.Renderer, escape func(string) string) er
 	return nil
 }
 
-func escaped(row []string, escape func(string) string) []string {
-	out := make([]string, len(row)) // tablewriter keeps it
-	for i, cell := range row {
-		out[i] = escape(cell)
+// with returns a copy of the table with its texts as a document writes them.
+func (t table) with(written func(string) string) table {
+	all := func(row []string) []string {
+		row = slices.Clone(row)
+		for i, text := range row {
+			row[i] = written(text)
+		}
+		return row
 	}
-	return out
+	t.header, t.rows = all(t.header), slices.Clone(t.rows)
+	for i, row := range t.rows {
+		t.rows[i] = all(row)
+	}
+	return t
 }
-
-// escape makes Markdown of a text, so that nothing in it is taken for markup, a
-// mention of a user or a cell's end.
-func escape(text string) string {
-	return markup.Replace(text)
-}
-
-var markup = strings.NewReplacer(
-	`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`,
-	"~", `\~`, "@", "&#64;", "#", "&#35;", "\r\n", "<br>", "\n", "<br>", "\r", "<br>",
-)

@@ -16,7 +16,7 @@ func writeText(w io.Writer, r *bench.Result) error {
 	v := newView(r)
 	b := bufio.NewWriter(w)
 	e := v.Environment
-	fmt.Fprintf(b, "ipcbench %s: %s, %s, kernel %s, %s\n", v.Plan.Mode, e.CPU, plural(e.CPUs, "processor"), e.Kernel, e.Go)
+	fmt.Fprintln(b, visible(fmt.Sprintf("ipcbench %s: %s, %s, kernel %s, %s", v.Plan.Mode, e.CPU, plural(e.CPUs, "processor"), e.Kernel, e.Go)))
 	for _, name := range []string{"cells", "floors", "phases", "costs", "profiles", "copies", "workers", "calls", "crossover", "findings", "verdict"} {
 		view, err := viewNamed(name)
 		if err != nil {
@@ -34,21 +34,22 @@ func (s section) text(w io.Writer) error {
 	if s.empty() {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%s\n%s\n", s.title, strings.Repeat("=", utf8.RuneCountInString(s.title)))
+	title := visible(s.title)
+	fmt.Fprintf(w, "\n%s\n%s\n", title, strings.Repeat("=", utf8.RuneCountInString(title)))
 	for _, p := range s.lead {
-		fmt.Fprint(w, "\n", wrap(p, width))
+		fmt.Fprint(w, "\n", wrap(visible(p), width))
 	}
 	for _, t := range s.tables {
 		fmt.Fprintln(w)
 		if t.caption != "" {
-			fmt.Fprintln(w, t.caption)
+			fmt.Fprintln(w, visible(t.caption))
 		}
 		if err := t.text(w); err != nil {
 			return err
 		}
 	}
 	for _, p := range s.tail {
-		fmt.Fprint(w, "\n", wrap(p, width))
+		fmt.Fprint(w, "\n", wrap(visible(p), width))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -44,7 +43,7 @@ func WriteTimeline(w io.Writer, cells ...bench.Cell) error {
 	if len(events) == 0 {
 		return fmt.Errorf("report: no spans were kept: run with --profile")
 	}
-	if err := json.NewEncoder(w).Encode(map[string]any{"traceEvents": events, "displayTimeUnit": "ms"}); err != nil {
+	if err := writeJSON(w, map[string]any{"traceEvents": events, "displayTimeUnit": "ms"}, ""); err != nil {
 		return fmt.Errorf("report: timeline: %w", err)
 	}
 	return nil

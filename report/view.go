@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/bench/machine"
 	"ipcbench/bench/stat"
 )
 
@@ -77,6 +78,34 @@ func (v *view) groups() [][]*cell {
 		all[i] = by[g]
 	}
 	return all
+}
+
+// builds returns the builds of the cells, in their order: one without a name, or
+// base and head.
+func (v *view) builds() []string {
+	var all []string
+	for _, c := range v.cells {
+		if !slices.Contains(all, c.Build) {
+			all = append(all, c.Build)
+		}
+	}
+	return all
+}
+
+// environmentOf returns what a build saw.
+func (v *view) environmentOf(build string) machine.Environment {
+	if build == "base" && v.Against != nil {
+		return *v.Against
+	}
+	return v.Environment
+}
+
+// fullCommit names what a build was made of, for other programs.
+func fullCommit(e machine.Environment) string {
+	if e.Dirty {
+		return e.Commit + "+dirty"
+	}
+	return e.Commit
 }
 
 // find returns the cell of a variant among cells, or nil.

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Texts in a result may come from anybody: a pull request's build, a model file,
+// a kernel. Whatever they hold, no writer lets it act: every string goes through
+// [visible] for a terminal, a log or a table, through [escape] for Markdown,
+// through [literal] for a spreadsheet, and JSON through [escapedJSON].
+
+// shows reports whether r can be seen and moves nothing: no control character,
+// no line separator, nothing that reverses a line or has no width.
+func shows(r rune) bool {
+	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// visible returns text as one line of which nothing is hidden: what could act on
+// a terminal is written as Go writes it in a string, and what GitHub's runners
+// would take for a command, :: where a line may begin and ##[ anywhere, is cut by
+// a backslash.
+func visible(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		at := text[i:]
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case !shows(r):
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		case strings.HasPrefix(at, "::") && (i == 0 || text[i-1] == ' '):
+			b.WriteString(`\:`)
+		case strings.HasPrefix(at, "##["):
+			b.WriteString(`#\`)
+		default:
+			b.WriteRune(r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// escape makes Markdown of a text, so that nothing in it is taken for markup, a
+// link, mathematics, a mention of a user or an issue, or a cell's end. GitHub looks
+// for some of these in the source and for others in what it has rendered: a
+// character reference hides a sign from the first, an element of its own from the
+// second.
+func escape(text string) string { return markup.Replace(visible(text)) }
+
+// paragraph makes Markdown of a text that stands by itself, so that nothing makes a
+// list, a heading or code of how it begins.
+func paragraph(text string) string {
+	text = strings.TrimLeft(text, " ")
+	number := len(text) - len(strings.TrimLeft(text, "0123456789"))
+	switch {
+	case strings.IndexAny(text, "-+=") == 0, number > 0 && strings.IndexAny(text[number:], ".)") == 0:
+		return text[:number] + `\` + escape(text[number:])
+	}
+	return escape(text)
+}
+
+var markup = strings.NewReplacer(
+	`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`,
+	"@", "<span>&#64;</span>", "#", "<span>&#35;</span>", "$", "<span>&#36;</span>",
+	"://", "<span>&#58;</span>//", "www.", "www<span>&#46;</span>", "WWW.", "WWW<span>&#46;</span>",
+)
+
+// literal returns text as a cell of CSV that no spreadsheet takes for a formula.
+func literal(text string) string {
+	text = visible(text)
+	if strings.IndexAny(text, "=+-@") == 0 {
+		return "'" + text
+	}
+	return text
+}
+
+// escapedJSON returns JSON in which what does not show is written as escapes: it
+// can stand in strings only.
+func escapedJSON(data []byte) []byte {
+	var out []byte
+	done := 0 // of data, that out holds
+	for i := 0; i < len(data); {
+		r, n := rune(data[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(data[i:])
+		}
+		if r > ' ' && !shows(r) || bytes.HasPrefix(data[i:], []byte("##[")) {
+			out = append(out, data[done:i]...)
+			for _, unit := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+			done = i + n
+		}
+		i += n
+	}
+	return append(out, data[done:]...)
+}
+
+// writeJSON writes v as JSON, indented by indent.
+func writeJSON(w io.Writer, v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapedJSON(b.Bytes()))
+	return err
+}
