@@ -51,7 +51,7 @@ func Compare(a, b *Profile) (*Difference, error) {
 		total := map[string]*Change{"": &d.Total}
 		count(total, "", sum.Total)
 		for _, s := range sum.Phases {
-			count(phases, s.Name, s.Flat)
+			count(phases, s.Title(), s.Flat)
 			for _, f := range s.Functions {
 				count(functions, f.Name, f.Flat)
 			}

@@ -32,6 +32,14 @@ type Split struct {
 	Functions []Function `json:"functions"`      // the heaviest first
 }
 
+// Title is the name, in parentheses if it is no phase.
+func (s Split) Title() string {
+	if s.Rest {
+		return "(" + s.Name + ")"
+	}
+	return s.Name
+}
+
 // A Function is one function's part of a phase. What a function of the runtime or
 // the system takes stands under its name and that of whoever needed it: 40 % in
 // memmove tell nobody what to do, and "runtime.memmove in main.decode" does.

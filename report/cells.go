@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"ipcbench/bench/stat"
 )
@@ -46,10 +47,34 @@ func cellTables(v *view) section {
 			"page faults and cold caches inside training are not in it. "+
 			floorWork+": the round of "+control+" as a multiple of the same arithmetic called directly.")
 	}
+	if text := noteLegend(s.tables); text != "" {
+		s.tail = append(s.tail, text)
+	}
 	if v.Plan.Respawn {
 		s.lead = append(s.lead, "Every round but the control's started its own workers and ended them: round and overhead hold that too.")
 	}
 	return s
+}
+
+// noteTexts explain notes, by how they begin.
+var noteTexts = []struct{ begin, text string }{
+	{timeRanOut, "the cell's time was used up before its interval was as narrow as asked for; the numbers hold, with the interval that they show."},
+	{drifts, "rounds became slower (+) or faster (-) by that, so that not all of them are of one state of the machine."},
+	{twoModes, "rounds fall into two groups, each with its share; the median lies in the larger one or between them."},
+	{outliers, "rounds whose modified z-score is above 3.5, more than a tenth of them; the median does not follow them."},
+}
+
+// noteLegend explains the notes that occur in tables.
+func noteLegend(tables []table) string {
+	var texts []string
+	for _, n := range noteTexts {
+		if slices.ContainsFunc(tables, func(t table) bool {
+			return t.endnote && slices.ContainsFunc(t.rows, func(r []string) bool { return strings.Contains(r[len(r)-1], n.begin) })
+		}) {
+			texts = append(texts, n.begin+": "+n.text)
+		}
+	}
+	return strings.Join(texts, " ")
 }
 
 // confidence explains the intervals of medians, the least sure of which is sure.
@@ -62,6 +87,14 @@ func confidence(sure float64) string {
 	}
 	return "A cell with one block, a session of fresh processes, has no ±: nothing is known of the next one. 95 % confidence takes 6 of them."
 }
+
+// How notes begin.
+const (
+	twoModes   = "two modes"
+	drifts     = "drifts"
+	timeRanOut = "time ran out"
+	outliers   = "outlier"
+)
 
 func cellTable(cells []*cell) table {
 	var rounds, widths []float64
@@ -115,19 +148,19 @@ func (c *cell) note() string {
 	rounds := c.blocks(c.view.metric("round").samples)
 	pooled := stat.Pool(rounds)
 	if m := stat.Modes(rounds); m != nil {
-		add("two modes: %s (%s) and %s (%s)", duration(m[0].Center), share(m[0].Share), duration(m[1].Center), share(m[1].Share))
+		add(twoModes+": %s (%s) and %s (%s)", duration(m[0].Center), share(m[0].Share), duration(m[1].Center), share(m[1].Share))
 	}
 	switch d := stat.Drift(rounds); {
 	case d.Across != 0:
-		add("drifts: %s %% from the first to the last block", signed(d.Across))
+		add(drifts+": %s %% from the first to the last block", signed(d.Across))
 	case d.Within != 0:
-		add("drifts: %s %% within a block", signed(d.Within))
+		add(drifts+": %s %% within a block", signed(d.Within))
 	}
 	if i := c.of("round"); i.Sure() && i.Relative() > c.view.Plan.Precision && c.view.Plan.Precision > 0 && (c.Stopped == "time" || c.Stopped == "budget") {
-		add("time ran out at ±%s", share(math.Ceil(i.Relative()*1000)/1000))
+		add(timeRanOut+" at ±%s", share(math.Ceil(i.Relative()*1000)/1000))
 	}
 	if n := stat.Outliers(pooled); n*10 > len(pooled) {
-		add("%s among %d rounds", plural(n, "outlier"), len(pooled))
+		add("%s among %d rounds", plural(n, outliers), len(pooled))
 	}
 	if c.Stopped == "interrupted" {
 		add("interrupted")

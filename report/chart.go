@@ -19,12 +19,16 @@ func (c chart) empty() bool { return len(c.names) < 2 }
 // all versions of Mermaid understand.
 func (c chart) write(w io.Writer) error {
 	var names, values []string
+	top := 0 // the axis begins at 0 and ends with the longest bar: else bars are not in proportion
 	for i, name := range c.names {
 		names = append(names, label(name))
 		values = append(values, fixed(c.values[i], decimals(c.values[i])))
+		if c.values[i] > c.values[top] {
+			top = i
+		}
 	}
-	_, err := fmt.Fprintf(w, "```mermaid\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s\n    bar [%s]\n```\n",
-		label(c.title), strings.Join(names, ", "), label(c.axis), strings.Join(values, ", "))
+	_, err := fmt.Fprintf(w, "```mermaid\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n",
+		label(c.title), strings.Join(names, ", "), label(c.axis), values[top], strings.Join(values, ", "))
 	return err
 }
 

@@ -222,6 +222,34 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestConnections observes O12 and O22: what dialling for every call costs stands
+// beside the calls, and so do calls that were made again; where there is none of
+// them, there is no column.
+func TestConnections(t *testing.T) {
+	c := plainCell("grpc-tensor:conn=per-call", bench.Model{Name: "histology", Tensors: 20, Bytes: mb}, 1, 8, 10, 10, 10)
+	for name, n := range map[string]int64{"calls.GetTasks": 192, "connections.dialled": 176, "retries": 0} {
+		count(c, name, 2*n)
+	}
+	header := func() string {
+		return strings.Join(callTable(newView(plainResult(c))).tables[0].header, "|")
+	}
+	if got := header(); !strings.Contains(got, "|calls a round|connections a round|down, ms|") {
+		t.Errorf("got columns %s", got)
+	}
+	v := newView(plainResult(c))
+	if got, again := v.cells[0].of("connections"), v.cells[0].of("retries"); got.Center != 176 || again.Center != 0 {
+		t.Errorf("got %v connections and %v retries, want 176 and 0", got, again)
+	}
+	count(c, "retries", 4)
+	if got := header(); !strings.Contains(got, "|connections a round|retries a round|") {
+		t.Errorf("got columns %s", got)
+	}
+	other := plainCell("http", models["cnn"], 1, 1, 10)
+	if got := newView(plainResult(other)).cells[0]; got.of("connections").Known() || got.of("retries").Known() {
+		t.Error("what is not counted is known")
+	}
+}
+
 // TestCrossover observes A33: from which size and count of tensors on the shared
 // memory beats HTTP, with bounds, and what part of a round is at stake.
 func TestCrossover(t *testing.T) {

@@ -66,7 +66,7 @@ func (v *view) findings() []Finding {
 	}
 	for _, c := range v.cells {
 		for _, rule := range []func(c *cell) (Severity, string){
-			beatsByteFloor, shorterThanItsParts, fasterThanControl, noControl, slowControl, unproved, recorderCost, stolen,
+			beatsByteFloor, shorterThanItsParts, fasterThanControl, noControl, slowControl, unproved, recorderCost, stolen, filesInMemory,
 		} {
 			if severity, text := rule(c); text != "" {
 				all = append(all, Finding{severity, c.name(), text})
@@ -215,6 +215,14 @@ func stolen(c *cell) (Severity, string) {
 		return Warning, "other virtual machines took " + share(m) + " of the processors' time"
 	}
 	return "", ""
+}
+
+// filesInMemory: a file system in memory has no disk under it.
+func filesInMemory(c *cell) (Severity, string) {
+	if c.FileSystem != "tmpfs" && c.FileSystem != "ramfs" {
+		return "", ""
+	}
+	return Warning, "its files are in memory (" + c.FileSystem + "), where they cost no disk but room: dir=DIR takes another directory"
 }
 
 func findingsSection(v *view) section {

@@ -27,6 +27,10 @@ func TestFindings(t *testing.T) {
 		}
 		return c
 	}
+	on := func(fileSystem string, c bench.Cell) bench.Cell {
+		c.FileSystem = fileSystem
+		return c
+	}
 	tests := []struct {
 		name  string
 		cells []bench.Cell
@@ -63,6 +67,8 @@ func TestFindings(t *testing.T) {
 		{"stolen time", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) {
 			b.System = &usage.System{Busy: time.Second, Idle: time.Second, Steal: 2 * time.Second}
 		})}, []string{"warning: pickle even workers=1 clients=1: other virtual machines took 50 % of the processors' time"}},
+		{"files in memory", []bench.Cell{inproc, on("tmpfs", bodies(six(200)...))}, []string{"warning: pickle even workers=1 clients=1: its files are in memory (tmpfs)"}},
+		{"files on a disk", []bench.Cell{inproc, on("ext4", bodies(six(200)...))}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

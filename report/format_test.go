@@ -176,6 +176,51 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// TestCharts: bars are in proportion, since the axis begins at 0, and every group
+// has a chart or a sentence.
+func TestCharts(t *testing.T) {
+	r := synthetic(3, 2)
+	md := format(t, "md", r)
+	charts := regexp.MustCompile("(?s)```mermaid\n(.*?)```").FindAllStringSubmatch(md, -1)
+	if len(charts) != mostCharts || !strings.Contains(md, "and not of another 2 groups: the tables have all") {
+		t.Errorf("got %d charts of 6 groups:\n%.3000s", len(charts), md)
+	}
+	axis := regexp.MustCompile(`(?m)^    y-axis ".*" 0 --> ([0-9.]+)\n    bar \[(.*)\]$`)
+	for _, c := range charts {
+		m := axis.FindStringSubmatch(c[1])
+		if m == nil || !strings.Contains(", "+m[2]+",", ", "+m[1]+",") {
+			t.Errorf("the axis does not go from 0 to the longest bar:\n%s", c[1])
+		}
+	}
+	r.Cells = r.Cells[:2*len(kinds)]
+	if got := strings.Count(format(t, "md", r), "```mermaid"); got != 2 {
+		t.Errorf("two groups have %d charts", got)
+	}
+}
+
+// TestNoteLegend: notes are explained where they stand, and only there.
+func TestNoteLegend(t *testing.T) {
+	r := plainResult(plainCell("pickle", models["cnn"], 1, 1, 10, 11, 12, 13, 14, 15))
+	got := strings.Join(cellTables(newView(r)).tail, "\n")
+	for _, n := range noteTexts {
+		want := n.begin == drifts || n.begin == timeRanOut
+		if strings.Contains(got, n.begin+": ") != want {
+			t.Errorf("%s explained: %v, want %v in:\n%s\n%v", n.begin, !want, want, got, cellTables(newView(r)).tables[0].rows)
+		}
+	}
+	if got := noteLegend(cellTables(newView(plainResult(plainCell("pickle", models["cnn"], 1, 1, 10, 10, 10)))).tables); got != "" {
+		t.Errorf("without notes: %s", got)
+	}
+}
+
+func TestShare(t *testing.T) {
+	for x, want := range map[float64]string{0: "0 %", 0.042: "4.2 %", 0.34: "34 %", 0.9999: "99.99 %", 0.999999: "99.99 %", 1: "100 %", 1.197: "120 %", 11.2498: "1125 %"} {
+		if got := share(x); got != want {
+			t.Errorf("%v: got %s, want %s", x, got, want)
+		}
+	}
+}
+
 // TestMarkdownLimit: a result of any size becomes a comment that GitHub takes,
 // and says what it lacks.
 func TestMarkdownLimit(t *testing.T) {

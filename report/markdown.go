@@ -2,8 +2,10 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -74,26 +76,34 @@ func markdownHead(v *view) (string, error) {
 		}
 		fmt.Fprintf(&b, "\n> %s\n", paragraph(f))
 	}
-	if groups := v.groups(); len(groups) > 0 {
-		if c := roundChart(largest(groups)); !c.empty() {
-			b.WriteByte('\n')
-			if err := c.write(&b); err != nil {
-				return "", err
-			}
+	charts := roundCharts(v)
+	for _, c := range charts[:min(len(charts), mostCharts)] {
+		b.WriteByte('\n')
+		if err := c.write(&b); err != nil {
+			return "", err
 		}
+	}
+	if more := len(charts) - mostCharts; more > 0 {
+		fmt.Fprintf(&b, "\nCharts of what moves most only, and not of another %s: the tables have all.\n", plural(more, "group"))
 	}
 	return b.String(), nil
 }
 
-// largest returns the group that moves most.
-func largest(groups [][]*cell) []*cell {
-	most := groups[0]
+// mostCharts is how many charts are looked at.
+const mostCharts = 4
+
+// roundCharts returns a chart for each group that has one, that which moves most
+// first.
+func roundCharts(v *view) []chart {
+	groups := v.groups()
+	slices.SortStableFunc(groups, func(a, b []*cell) int { return cmp.Compare(b[0].Payload(), a[0].Payload()) })
+	var all []chart
 	for _, g := range groups {
-		if g[0].Payload() > most[0].Payload() {
-			most = g
+		if c := roundChart(g); !c.empty() {
+			all = append(all, c)
 		}
 	}
-	return most
+	return all
 }
 
 // folded writes a section, closed unless open.

@@ -215,6 +215,8 @@ func costs() []Metric {
 				n, ok := prefixed(b.Counts(), phase.Calls)
 				return float64(n) / float64(len(b.Round)), ok
 			})},
+		{Name: "connections", Unit: "1/round", Better: lower, Help: "connections that workers opened, of transports that count them", samples: counted("connections.dialled")},
+		{Name: "retries", Unit: "1/round", Better: lower, Help: "calls that workers made again, of transports that count them", samples: counted("retries")},
 		{Name: "wire_bytes", Unit: "B/round", Better: lower, Help: "bytes handed to sockets and files", samples: counted(phase.WireSent)},
 		{Name: "copied_bytes", Unit: "B/round", Better: lower, Help: "tensor bytes copied in user space by our own code", samples: counted(phase.Copied)},
 		{Name: "allocs", Unit: "1/round", Better: lower, Help: "objects that were allocated",

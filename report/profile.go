@@ -75,7 +75,7 @@ func phaseSplits(cells []*cell) table {
 		for _, split := range s.Phases {
 			server += split.Server
 			if x := s.Share(split.Flat); x >= 0.005 {
-				parts = append(parts, split.Name+" "+share(x))
+				parts = append(parts, split.Title()+" "+share(x))
 			}
 		}
 		t.add(c.Variant, perGBText(s, s.Total), share(s.Share(server)), c.sampled(p), attributed(s), slowdownText(c.slowdown(p)), strings.Join(parts, ", "))
@@ -193,13 +193,15 @@ func valueText(s *profile.Summary, value int64) string {
 	return duration(float64(value) / 1e9)
 }
 
+const memmoveColumn = "by memmove, estimated"
+
 // copyTables say how often a byte is copied on its way.
 func copyTables(v *view) section {
 	s := section{title: "Copies per byte"}
 	for _, cells := range v.groups() {
 		t := table{
 			caption: cells[0].group().title(),
-			header:  []string{"transport", "by our code", "by the kernel", "by memmove, estimated", "note"}, words: 1, endnote: true,
+			header:  []string{"transport", "by our code", "by the kernel", memmoveColumn, "note"}, words: 1, endnote: true,
 		}
 		for _, c := range cells {
 			ours, kernel := c.of("copies"), c.of("kernel_copies")
@@ -221,9 +223,14 @@ func copyTables(v *view) section {
 	if len(s.tables) == 0 {
 		return section{}
 	}
-	s.tail = []string{"Bytes copied over payload bytes delivered, server and workers together. By our code: tensor bytes that pass our own copy points. " +
-		"By the kernel: what read and write and their like have moved; in and out again are two. By memmove: its share of the CPU profile, times the copy floor; " +
-		"it sees what libraries copy too."}
+	text := "Bytes copied over payload bytes delivered, server and workers together. By our code: tensor bytes that pass our own copy points; what libraries copy is not in it. " +
+		"By the kernel: what read and write and their like have moved; in and out again are two."
+	if slices.ContainsFunc(s.tables, func(t table) bool { return slices.Contains(t.header, memmoveColumn) }) {
+		text += " By memmove: its share of the CPU profile, times the copy floor; it sees what libraries copy too."
+	} else {
+		text += " A run with --profile cpu estimates what libraries copy."
+	}
+	s.tail = []string{text}
 	return s
 }
 
@@ -307,15 +314,11 @@ func WriteProfile(w io.Writer, markdown bool, s *profile.Summary) error {
 		header: []string{"phase", "function", unit, "share", "with calls, " + unit, "share", "server"}, words: 2,
 	}
 	for _, split := range s.Phases {
-		name := split.Name
-		if split.Rest {
-			name = "(" + name + ")"
-		}
 		server := none
 		if split.Flat > 0 {
 			server = share(ratio(split.Server, split.Flat))
 		}
-		t.add(name, "", perGBText(s, split.Flat), share(s.Share(split.Flat)), perGBText(s, split.Cum), share(s.Share(split.Cum)), server)
+		t.add(split.Title(), "", perGBText(s, split.Flat), share(s.Share(split.Flat)), perGBText(s, split.Cum), share(s.Share(split.Cum)), server)
 		for _, f := range split.Functions {
 			if f.Flat > 0 {
 				t.add("", shortened(f.Name), perGBText(s, f.Flat), share(s.Share(f.Flat)), perGBText(s, f.Cum), share(s.Share(f.Cum)), "")
@@ -324,9 +327,27 @@ func WriteProfile(w io.Writer, markdown bool, s *profile.Summary) error {
 	}
 	sec := section{title: head, tables: []table{t}}
 	if s.Transport > 0 {
-		sec.tail = []string{fmt.Sprintf("%s of it in transport code, of which %s has a phase.", share(s.Share(s.Transport)), attributed(s))}
+		sec.tail = append(sec.tail, fmt.Sprintf("%s of it in transport code, of which %s has a phase.", share(s.Share(s.Transport)), attributed(s)))
+	}
+	if text := fewSamples(s); text != "" {
+		sec.tail = append(sec.tail, text)
 	}
 	return sec.write(w, markdown)
+}
+
+// samplePeriod is the CPU time between two samples, in ns: 100 a second.
+const samplePeriod = 10e6
+
+// enoughSamples are those in which a tenth can be told from a fifth.
+const enoughSamples = 100
+
+// fewSamples says that a CPU profile is too short to tell shares, or nothing.
+func fewSamples(s *profile.Summary) string {
+	n := int(s.Total / samplePeriod)
+	if s.Kind != capture.CPU || n >= enoughSamples {
+		return ""
+	}
+	return fmt.Sprintf("Only %s, one each 10 ms of CPU time: a line of a few percent is one or two of them, or chance. A run with a longer --time has more.", plural(n, "sample"))
 }
 
 // WriteDifference writes what two profiles spend per delivered GB, by phase and by

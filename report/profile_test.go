@@ -94,7 +94,7 @@ func wantLines(t *testing.T, got []string, want ...string) {
 // that is not the work, where memory is allocated, and what the profiles cost.
 func TestProfileTables(t *testing.T) {
 	wantLines(t, lines(t, profileTables(newView(profiledResult()))),
-		"pickle 2.00 19 % 80 % 95 % +3.1 % (+3.1 to +3.1) train 50 %, decode 38 %, garbage collection 12 %",
+		"pickle 2.00 19 % 80 % 95 % +3.1 % (+3.1 to +3.1) train 50 %, decode 38 %, (garbage collection) 12 %",
 		"pickle decode runtime.memmove in gob.(*Decoder).readMessage 80 % 80 % 30 %",
 		"b.generic[...] 20 % 40 % 7.5 %",
 		"pickle saferio.ReadData in gob.(*Decoder).readMessage 1.50 100 %",
@@ -119,6 +119,15 @@ func TestCopyTables(t *testing.T) {
 		"pickle 0.00 2.00 2.00 2.00 in libraries",
 		"grpc 1.00 2.00 0.10 counted more than memmove can have done: copies in cache",
 	)
+	r := profiledResult()
+	for _, profiled := range []bool{true, false} { // the legend explains the columns that there are
+		if got := copyTables(newView(r)).tail[0]; strings.Contains(got, "By memmove") != profiled || strings.Contains(got, "--profile cpu") == profiled {
+			t.Errorf("profiled %v: the legend is %s", profiled, got)
+		}
+		for i := range r.Cells {
+			r.Cells[i].Profiles = nil
+		}
+	}
 }
 
 func TestWriteProfile(t *testing.T) {
@@ -127,11 +136,17 @@ func TestWriteProfile(t *testing.T) {
 	if err := WriteProfile(&text, false, s); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"cpu of pickle even workers=1 clients=1: 400 s", "(garbage collection)", "runtime.memmove in gob.(*Decoder).readMessage", "50 % of it in transport code, of which 95 % has a phase."} {
+	for _, want := range []string{"cpu of pickle even workers=1 clients=1: 400 s", "(garbage collection)", "runtime.memmove in gob.(*Decoder).readMessage", "50 % of it in transport code, of which 95 % has a phase.", "Only 40 samples, one each 10 ms"} {
 		want = strings.Replace(want, "400 s", "400 ms in 1 round of 2 blocks, 200 MB delivered", 1)
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in:\n%s", want, &text)
 		}
+	}
+	text.Reset()
+	long := *s
+	long.Total = 1e9
+	if err := WriteProfile(&text, false, &long); err != nil || strings.Contains(text.String(), "Only") {
+		t.Errorf("a second of CPU time: %v\n%s", err, &text)
 	}
 	if err := WriteProfile(&md, true, s); err != nil {
 		t.Fatal(err)
@@ -141,15 +156,15 @@ func TestWriteProfile(t *testing.T) {
 	}
 }
 
-// TestTimeline: spans of a lane nest on one track, and what overlaps them has a
-// track of its own.
+// TestTimeline: spans of a lane nest on one track, what overlaps them has a track of
+// its own, and one that took no time is there too: Perfetto drops spans without dur.
 func TestTimeline(t *testing.T) {
 	c := plainCell("grpc", models["cnn"], 1, 1, 10)
 	c.Blocks[0].Timeline = &bench.Timeline{
 		Processes: []string{"server", "worker-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
-		Process: []int{0, 0, 0, 1}, Lane: []int{0, 0, 0, 0}, Client: []int{2, 2, -1, 2},
-		Phase: []string{"decode", "collect", "read", "train"},
-		Start: []int64{200, 100, 500, 0}, End: []int64{300, 600, 900, 400},
+		Process: []int{0, 0, 0, 1, 1}, Lane: []int{0, 0, 0, 0, 0}, Client: []int{2, 2, -1, 2, 2},
+		Phase: []string{"decode", "collect", "read", "train", "lend"},
+		Start: []int64{200, 100, 500, 0, 300}, End: []int64{300, 600, 900, 400, 300},
 	}
 	var b bytes.Buffer
 	if err := WriteTimeline(&b, c); err != nil {
@@ -165,11 +180,14 @@ func TestTimeline(t *testing.T) {
 		switch {
 		case e.Type == "X":
 			at[e.Name] = place{e.PID, e.TID}
+			if e.Took == nil {
+				t.Errorf("%s has no dur", e.Name)
+			}
 		case e.Name == "thread_name":
 			names[place{e.PID, e.TID}] = e.Args["name"].(string)
 		}
 	}
-	for span, want := range map[string]string{"round 4": "rounds", "collect": "lane 0", "decode": "lane 0", "read": "lane 0, meanwhile", "train": "lane 0"} {
+	for span, want := range map[string]string{"round 4": "rounds", "collect": "lane 0", "decode": "lane 0", "read": "lane 0, meanwhile", "train": "lane 0", "lend": "lane 0"} {
 		if got := names[at[span]]; got != want {
 			t.Errorf("%s is on track %q, want %q", span, got, want)
 		}

@@ -10,12 +10,13 @@ import (
 )
 
 // An event is one entry of a trace as Chrome's tracing, Perfetto and Speedscope
-// read it. Times are microseconds.
+// read it. Times are microseconds. A span without dur is lost in Perfetto, so one of
+// 0 ns has it too.
 type event struct {
 	Name  string         `json:"name"`
 	Type  string         `json:"ph"`
 	Start float64        `json:"ts"`
-	Took  float64        `json:"dur,omitempty"`
+	Took  *float64       `json:"dur,omitempty"` // of spans
 	PID   int            `json:"pid"`
 	TID   int            `json:"tid"`
 	Args  map[string]any `json:"args,omitempty"`
@@ -52,6 +53,11 @@ func WriteTimeline(w io.Writer, cells ...bench.Cell) error {
 // micros makes microseconds of nanoseconds.
 func micros(ns int64) float64 { return float64(ns) / 1e3 }
 
+func took(start, end int64) *float64 {
+	us := micros(end - start)
+	return &us
+}
+
 // named returns the events that name a process or a track, and say at which place
 // it is shown.
 func named(kind string, pid, tid int, name string) []event {
@@ -72,7 +78,7 @@ func rounds(t *bench.Timeline, cell string, pid int) []event {
 	for i, n := range t.Rounds {
 		events = append(events, event{
 			Name: fmt.Sprintf("round %d", n), Type: "X", PID: pid,
-			Start: micros(t.RoundStart[i]), Took: micros(t.RoundEnd[i] - t.RoundStart[i]),
+			Start: micros(t.RoundStart[i]), Took: took(t.RoundStart[i], t.RoundEnd[i]),
 		})
 	}
 	return events
@@ -113,7 +119,7 @@ func tracks(t *bench.Timeline, process, pid int, name string) []event {
 			events = append(events, named("thread", pid, track, trackName(lane, track-first))...)
 		}
 		open[track] = append(open[track], t.End[i])
-		e := event{Name: t.Phase[i], Type: "X", PID: pid, TID: track, Start: micros(t.Start[i]), Took: micros(t.End[i] - t.Start[i])}
+		e := event{Name: t.Phase[i], Type: "X", PID: pid, TID: track, Start: micros(t.Start[i]), Took: took(t.Start[i], t.End[i])}
 		if t.Client[i] >= 0 {
 			e.Args = map[string]any{"client": t.Client[i]}
 		}

@@ -167,7 +167,7 @@ func signed(x float64) string {
 func share(x float64) string {
 	x *= 100
 	switch {
-	case x == math.Trunc(x) || x >= 10 && x < 99.5:
+	case x == math.Trunc(x) || x >= 10 && x < 99.5 || x > 100:
 		return fixed(x, 0) + " %"
 	case x >= 99.5: // never "100 %" of what is less
 		return fixed(math.Floor(x*100)/100, 2) + " %"
