@@ -76,7 +76,6 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	if err == nil && s.profiling != nil {
 		err = s.enter(ctx, trainer.Timed, n)
 	}
-	b.SetBytes(int64(2 * cell.Model.Layout.Payload() * cell.Clients))
 	for err == nil && b.Loop() {
 		err = next()
 	}
@@ -99,9 +98,13 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	if err := keepWorkers(b.Name(), s); err != nil {
 		b.Fatal(err)
 	}
-	for unit, ns := range map[string][]int64{"down-ns": s.block.Down, "train-ns": s.block.Train, "up-ns": s.block.Up} {
+	// To benchstat, which reads ns as sec and MB as B, the units are those of report
+	// --format benchfmt. There is no MB/s alone: what hands over has a goodput, and no
+	// bandwidth (guard 1).
+	for unit, ns := range map[string][]int64{"down-ns/op": s.block.Down, "train-ns/op": s.block.Train, "up-ns/op": s.block.Up} {
 		b.ReportMetric(stat.Median(seconds(ns))*1e9, unit)
 	}
+	b.ReportMetric(float64(2*cell.Model.Layout.Payload()*cell.Clients)*float64(b.N)/1e6/b.Elapsed().Seconds(), "goodput-MB/s")
 }
 
 // profileDirEnv names the folder for the CPU profiles of workers.
