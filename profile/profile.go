@@ -140,17 +140,15 @@ func Read(r io.Reader) (*Profile, error) {
 	if data, err = unzip(data); err != nil {
 		return nil, err
 	}
+	if err := safe(data); err != nil {
+		return nil, err
+	}
 	p, err := pprof.ParseUncompressed(data)
 	if err == nil {
 		err = p.CheckValid()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("not a profile: %w", err)
-	}
-	for _, f := range p.Function {
-		if !printable(f.Name) {
-			return nil, fmt.Errorf("function %q: no name", f.Name)
-		}
 	}
 	for _, c := range p.Comments {
 		text, ok := strings.CutPrefix(c, commentPrefix)

@@ -2,7 +2,9 @@ package profile
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -267,8 +269,13 @@ func TestReadErrors(t *testing.T) {
 		"cut header":    {whole.String()[:5], "not a profile: "},
 		"foreign":       {string(encoded(t, foreign)), "not one of ipcbench"},
 		"no such value": {other.String(), `holds no value "cpu"`},
-		"control codes": {string(encoded(t, made([]string{"samples", "cpu"}, stack{1, nil, "main.\x1b[2J"}))), "no name"},
-		"bad comment":   {string(encoded(t, spoilt.Profile)), "comment"},
+		"control codes": {string(encoded(t, made([]string{"samples", "cpu"}, stack{1, nil, "main.\x1b[2J"}))), "holds what cannot be printed"},
+		"a label of control codes": {string(encoded(t, made([]string{"samples", "cpu"},
+			stack{1, map[string]string{phase.LabelProcess: phase.ServerProcess, "x": "\u202e"}, "main.main"}))), "holds what cannot be printed"},
+		// 130 kB of a .gz file would take tens of GB.
+		"millions of empty samples": {zipped(t, strings.Repeat("\x12\x00", mostFields+1)), "more than 4194304 entries"},
+		"millions of empty labels":  {zipped(t, "\x12\x80\x80\x80\x08"+strings.Repeat("\x1a\x00", 1<<23)), "more than 4194304 entries"},
+		"bad comment":               {string(encoded(t, spoilt.Profile)), "comment"},
 	} {
 		path := filepath.Join(t.TempDir(), "f")
 		check(t, os.WriteFile(path, []byte(tt.data), 0o600))
@@ -279,6 +286,15 @@ func TestReadErrors(t *testing.T) {
 	if _, err := ReadFile(filepath.Join(t.TempDir(), "missing")); !os.IsNotExist(err) {
 		t.Errorf("missing: got error %v", err)
 	}
+}
+
+func zipped(t *testing.T, data string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := io.WriteString(z, data)
+	check(t, errors.Join(err, z.Close()))
+	return b.String()
 }
 
 // TestReadBenchmark: a profile that go test has written is read without knowing
