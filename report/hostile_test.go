@@ -251,33 +251,40 @@ func TestHostileTexts(t *testing.T) {
 	if len(ways) < 50 {
 		t.Fatalf("found only %d strings: %v", len(ways), ways)
 	}
-	shown := map[string]bool{}
-	for _, way := range ways {
-		edits := []func(string) string{func(string) string { return hostile }, func(s string) string { return s + hostile }}
-		for _, s := range starts {
-			edits = append(edits, func(string) string { return s })
-		}
-		for i, edit := range edits {
-			if i == 2 && !shown[way] {
-				break // nobody writes it
+	// try sets the strings that are wanted, and looks at what all writers make of them.
+	try := func(want func(way string) bool, edit func(string) string) (shown bool) {
+		r := rich()
+		texts(reflect.ValueOf(r), "", func(way string, set func(func(string) string)) {
+			if want(way) {
+				set(edit)
 			}
-			r := rich()
-			texts(reflect.ValueOf(r), "", func(at string, set func(func(string) string)) {
-				if at == way {
-					set(edit)
-				}
-			})
-			for name, out := range outputs(t, r) {
-				if !strings.Contains(out, "evil") {
-					continue
-				}
-				if name != "json" { // which shows all, and begins no line with a text
-					shown[way] = true
-				}
-				if why := acts(name, out); why != "" {
+		})
+		for name, out := range outputs(t, r) {
+			if !strings.Contains(out, "evil") {
+				continue
+			}
+			shown = true
+			if why := acts(name, out); why != "" {
+				for _, way := range slices.DeleteFunc(slices.Clone(ways), func(way string) bool { return !want(way) }) {
 					t.Errorf("%s = %q: %s %s", way, edit(""), name, why)
 				}
 			}
+		}
+		return shown
+	}
+	shown := map[string]bool{}
+	for _, way := range ways {
+		for n := range 2 { // alone, and behind what was there
+			edit := func(s string) string { return strings.Repeat(s, n) + hostile }
+			if try(func(at string) bool { return at == way }, edit) {
+				shown[way] = true
+			}
+		}
+	}
+	const groups = 12 // of strings that are set together
+	for _, s := range starts {
+		for g := range groups {
+			try(func(way string) bool { return slices.Index(ways, way)%groups == g }, func(string) string { return s })
 		}
 	}
 	t.Logf("%d of %d are shown", len(shown), len(ways))
