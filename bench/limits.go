@@ -90,6 +90,10 @@ func (p Plan) Validate() error {
 		return fmt.Errorf("--time %v: want a positive duration", p.Time)
 	case int64(p.Time) > longest:
 		return fmt.Errorf("--time %v: want at most %v", p.Time, time.Duration(longest))
+	case p.RoundLimit != 0 && p.RoundLimit < trainer.LeastRoundLimit:
+		return fmt.Errorf("--round-limit %v: want at least %v, or 0", p.RoundLimit, trainer.LeastRoundLimit)
+	case int64(p.RoundLimit) > longest:
+		return fmt.Errorf("--round-limit %v: want at most %v", p.RoundLimit, time.Duration(longest))
 	case !(p.Precision > 0):
 		return fmt.Errorf("--precision %v: want a positive number", p.Precision)
 	case p.Precision > maxPrecision:
@@ -118,6 +122,9 @@ func (p Plan) read() error {
 		return err
 	}
 	if err := times("budget_ns", int64(p.Budget)); err != nil {
+		return err
+	}
+	if err := times("round_limit_ns", int64(p.RoundLimit)); err != nil {
 		return err
 	}
 	return share("precision", p.Precision, maxPrecision)

@@ -74,8 +74,9 @@ type Plan struct {
 	TrainMS     int           `json:"train_ms"`            // CPU time that the worker function burns besides its work
 	Respawn     bool          `json:"respawn"`             // a fresh pool for every round
 	Pin         bool          `json:"pin"`
-	Samples     int           `json:"samples"`               // room for spans in each process
-	Interleaved bool          `json:"interleaved,omitempty"` // with blocks of another build
+	Samples     int           `json:"samples"`                  // room for spans in each process
+	RoundLimit  time.Duration `json:"round_limit_ns,omitempty"` // for how long nothing may move in a round; 0 is what package trainer takes
+	Interleaved bool          `json:"interleaved,omitempty"`    // with blocks of another build
 }
 
 // A Floor is a limit of the machine, measured between the cells.

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -56,6 +57,8 @@ type ClientTrainer struct {
 	Workers  int      // processes; 0 is one
 	Nesting  int      // how deep to look for tensors; 0 is tensor.DefaultDepth
 	Known    []any    // values of the types that interfaces in an update may hold, besides the usual ones
+
+	RoundLimit time.Duration // see Config
 
 	// Device and Devices choose the device of a client: "cuda" with 2 devices
 	// gives cuda:0 to even clients and cuda:1 to odd ones; with 0 devices every
@@ -221,7 +224,7 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, c
 	workers := max(1, t.Workers)
 	pool, err := Open(ctx, Config{
 		Variant: t.Variant, Down: down, Up: up, Workers: workers, Clients: clients,
-		Depth: (clients+workers-1)/workers + 1, Func: t.Func, FuncConfig: config, Launcher: t.Launcher,
+		Depth: (clients+workers-1)/workers + 1, Func: t.Func, FuncConfig: config, Launcher: t.Launcher, RoundLimit: t.RoundLimit,
 	})
 	if err != nil {
 		return err

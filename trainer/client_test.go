@@ -68,10 +68,12 @@ func host() trainer.Host {
 		t.Update.PID, t.Update.Round, t.Update.Stopped = os.Getpid(), t.Round, t.Stopped()
 		t.Update.Samples = 999
 	}
-	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{
+	return trainer.Host{Transports: append(all.Transports(), slows()...), Funcs: map[string]trainer.Func{
 		"burn":    burn,
 		"diverge": diverge,
 		"stumble": stumble,
+		"freeze":  freeze,
+		"linger":  linger,
 		// Writes into the prepared memory.
 		"write": trainer.Values(func(t *turn) error {
 			note(t)
@@ -207,7 +209,7 @@ func take(t *testing.T, ct *trainer.ClientTrainer) []update {
 // payload and its device, writes into the memory that was prepared for it, and
 // both the numbers and what the worker changed beside them come back.
 func TestValues(t *testing.T) {
-	for _, transport := range host().Transports {
+	for _, transport := range all.Transports() {
 		t.Run(transport.Name(), func(t *testing.T) {
 			inside := transports.StaysInside(transport)
 			ct := newTrainer(t, transport.Name(), "write", 2, inside)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ipcbench/phase"
@@ -24,9 +25,11 @@ type message struct {
 	Mark    *mark       // to the worker: what is measured changes here
 	Stop    *stop       // to the worker: worker functions should end early
 	Ping    *ping       // to the worker of lane 0: all workers are connected
+	Poke    *poke       // to the worker: say what you do
 	Ready   *ready      // to the pool: all lanes are connected
 	Pinged  *pinged     // to the pool: answer to Ping
 	Marked  *marked     // to the pool: answer to Mark
+	News    *news       // to the pool: answer to Poke
 	Failure *failure    // to the pool: a lane has failed; the process ends
 	Report  *report     // to the pool: all lanes have ended; last message
 }
@@ -54,6 +57,8 @@ type assignment struct {
 type ready struct{}
 
 type ping struct{}
+
+type poke struct{}
 
 // pinged holds what each empty call took, in nanoseconds; none if the transport
 // makes no calls.
@@ -99,17 +104,60 @@ type Totals struct {
 	Profiles []capture.Piece // of the window Timed
 }
 
+// errProtocol is a message that its sender may not send.
+var errProtocol = errors.New("no message of this protocol")
+
+// answers returns what a message to the pool answers, and its name.
+func (m message) answers() (debt, string) {
+	switch {
+	case m.Ready != nil:
+		return oweReady, "ready"
+	case m.Pinged != nil:
+		return owePinged, "the answer to a ping"
+	case m.Marked != nil:
+		return oweMarked, "the answer to a mark"
+	case m.News != nil:
+		return oweNews, "news"
+	case m.Report != nil:
+		return oweReport, "a report"
+	}
+	return 0, "a message for workers"
+}
+
 // control is one end of a control socket. Any goroutine may send.
 type control struct {
-	conn net.Conn
-	dec  *gob.Decoder
+	conn    net.Conn
+	timeout time.Duration // of a send
+	dec     *gob.Decoder
+	got     int64        // bytes of the message that is being received
+	ended   error        // of the connection, set by receive
+	limit   atomic.Int64 // of got; 0 is none
 
 	mu  sync.Mutex // guards enc
 	enc *gob.Encoder
 }
 
-func newControl(conn net.Conn) *control {
-	return &control{conn: conn, dec: gob.NewDecoder(conn), enc: gob.NewEncoder(conn)}
+func newControl(conn net.Conn, timeout time.Duration) *control {
+	c := &control{conn: conn, timeout: timeout, enc: gob.NewEncoder(conn)}
+	c.dec = gob.NewDecoder(bounded{c})
+	return c
+}
+
+// bounded is what a control's decoder reads from: the lengths that a peer claims
+// are believed up to a limit.
+type bounded struct{ *control }
+
+func (b bounded) Read(to []byte) (int, error) {
+	if limit := b.limit.Load(); limit > 0 {
+		if b.got >= limit {
+			return 0, fmt.Errorf("%w: more than %d bytes", errProtocol, limit)
+		}
+		to = to[:min(int64(len(to)), limit-b.got)]
+	}
+	n, err := b.conn.Read(to)
+	b.got += int64(n)
+	b.ended = err
+	return n, err
 }
 
 // sendTimeout bounds one message: the peer reads all the time.
@@ -118,7 +166,7 @@ const sendTimeout = 10 * time.Second
 func (c *control) send(m message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+	if err := c.conn.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
 	if err := c.enc.Encode(m); err != nil {
@@ -127,8 +175,10 @@ func (c *control) send(m message) error {
 	return nil
 }
 
+// receive returns the next message. One goroutine receives.
 func (c *control) receive() (message, error) {
 	var m message
+	c.got = 0
 	if err := c.dec.Decode(&m); err != nil {
 		return m, fmt.Errorf("control socket: %w", err)
 	}

@@ -99,16 +99,19 @@ func (p *processes) Close() error {
 }
 
 func (p *processes) Launch(n int) (Process, error) {
+	if err := checkThreads(); err != nil {
+		return nil, startError(n, err)
+	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("trainer: control socket: %w", err)
+		return nil, startError(n, fmt.Errorf("control socket: %w", err))
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "control"), os.NewFile(uintptr(fds[1]), "control")
 	defer theirs.Close()
 	conn, err := net.FileConn(ours)
 	ours.Close()
 	if err != nil {
-		return nil, fmt.Errorf("trainer: control socket: %w", err)
+		return nil, startError(n, fmt.Errorf("control socket: %w", err))
 	}
 	c := &child{n: n, conn: conn, exited: make(chan struct{})}
 	c.cmd = exec.Command(self)
@@ -129,7 +132,7 @@ func (p *processes) Launch(n int) (Process, error) {
 	p.start <- func() { started <- usage.Restricted(cpus, c.cmd.Start) }
 	if err := <-started; err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("trainer: start worker %d: %w", n, err)
+		return nil, startError(n, err)
 	}
 	go c.wait()
 	return c, nil
@@ -163,19 +166,25 @@ func (c *child) Stderr() string          { return c.stderr.String() }
 func (c *child) Stop() error {
 	_ = c.conn.Close() // the first means; that it was closed before is fine
 	ctx := context.Background()
-	if awaitClosed(ctx, c.exited, graceClose) {
-		return nil
-	}
-	// A signal to a process that has just ended is not an error.
-	_ = c.cmd.Process.Signal(unix.SIGTERM)
-	if awaitClosed(ctx, c.exited, graceTerm) {
-		return nil
+	for _, means := range []struct {
+		signal unix.Signal // or 0
+		grace  time.Duration
+	}{{0, graceClose}, {unix.SIGTERM, graceTerm}} {
+		if isStopped(c.PID()) { // it would see none of them
+			break
+		}
+		if means.signal != 0 {
+			_ = c.cmd.Process.Signal(means.signal) // to a process that has just ended it is no error
+		}
+		if awaitClosed(ctx, c.exited, means.grace) {
+			return nil
+		}
 	}
 	_ = c.cmd.Process.Kill()
 	if awaitClosed(ctx, c.exited, graceKill) {
 		return nil
 	}
-	return fmt.Errorf("trainer: worker %d (pid %d) has not ended %v after SIGKILL", c.n, c.PID(), graceKill)
+	return fmt.Errorf("trainer: worker %d (process %d) has not ended %v after SIGKILL: it is %s", c.n, c.PID(), graceKill, processState(c.PID()))
 }
 
 // tailBuffer keeps the last bytes written to it.

@@ -33,6 +33,12 @@ type Config struct {
 	// start costs.
 	Window Window
 
+	// RoundLimit is for how long nothing may move while workers are waited for: no
+	// job, no span, no counted byte; a worker function may take as long as it
+	// likes. It ends the session. 0 is a minute, or a hundred times the slowest
+	// round so far if that is more.
+	RoundLimit time.Duration
+
 	// Pings is how many empty calls are made before the first round, if the
 	// transport makes calls: see Pool.Pings.
 	Pings int
@@ -47,13 +53,18 @@ const DefaultDepth = 2
 // MaxWorkers bounds the lanes of a session.
 const MaxWorkers = 4096
 
+// LeastRoundLimit is the shortest Config.RoundLimit: a machine with more processes
+// than processors lets one wait for a while.
+const LeastRoundLimit = 100 * time.Millisecond
+
 // How long things may take that are not part of a round.
 const (
-	startTimeout    = 60 * time.Second       // until all workers are connected: they touch all their memory first
+	startTimeout    = 60 * time.Second       // until all workers are connected, besides what touching their memory takes
+	startSpeed      = 500_000_000            // bytes a second that are touched at least
 	shutdownTimeout = 5 * time.Second        // for workers to leave in order
-	markTimeout     = 10 * time.Second       // for a worker to answer a mark
-	reportTimeout   = 10 * time.Second       // for a worker's samples
-	exitGrace       = 500 * time.Millisecond // in which an exit status outranks the transport's error
+	reportTimeout   = 10 * time.Second       // for the samples of all workers
+	exitGrace       = 500 * time.Millisecond // in which a worker's death outranks the transport's error
+	deathGrace      = 5 * time.Second        // in which an exit status follows the end of the control socket
 )
 
 func (c *Config) defaults() error {
@@ -74,6 +85,8 @@ func (c *Config) defaults() error {
 		return fmt.Errorf("trainer: depth %d: want at least 1", c.Depth)
 	case c.Clients < 0:
 		return fmt.Errorf("trainer: %d clients: want at least 0", c.Clients)
+	case c.RoundLimit < 0 || c.RoundLimit > 0 && c.RoundLimit < LeastRoundLimit:
+		return fmt.Errorf("trainer: round limit %v: want at least %v, or 0", c.RoundLimit, LeastRoundLimit)
 	}
 	return nil
 }
@@ -97,35 +110,22 @@ type Pool struct {
 	updates chan Update // has room for all updates that may be alive
 	early   []Update    // those of a round that wait for their turn, by index
 
-	// failed ends when a worker process dies; its cause is the processError.
+	// failed ends when a worker process dies or is stuck; its cause is the
+	// processError.
 	failed context.Context
 	fail   context.CancelCauseFunc
+
+	limit   time.Duration // Config.RoundLimit, or the least one
+	waits   atomic.Int32  // what the user waits for
+	busy    atomic.Bool   // in a callback of the user's
+	slowest atomic.Int64  // round so far, ns
+	unwatch chan struct{} // closed to end watch
+	watched chan struct{} // closed when it has ended; nil if it never began
 
 	full    atomic.Bool    // a worker's recorder is
 	closing bool           // set by the user's goroutine
 	readers sync.WaitGroup // of control sockets
 }
-
-// poolProcess is a worker process as the pool sees it.
-type poolProcess struct {
-	Process
-	n       int
-	control *control
-	ready   chan struct{} // closed when all its lanes are connected
-	marked  chan struct{} // answers to marks
-	pinged  chan []int64
-	report  chan Totals
-}
-
-// processError is the end of a worker process that was not asked to end.
-type processError struct {
-	n    int
-	lane int // or -1
-	err  error
-}
-
-func (e *processError) Error() string { return fmt.Sprintf("worker %d %v", e.n, e.err) }
-func (e *processError) Unwrap() error { return e.err }
 
 // Open starts a session: it checks that the transport can carry it, starts
 // server and workers, and returns when all lanes are connected.
@@ -138,7 +138,10 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{cfg: cfg, dir: dir}
+	p := &Pool{cfg: cfg, dir: dir, limit: cfg.RoundLimit, unwatch: make(chan struct{})}
+	if p.limit == 0 {
+		p.limit = leastLimit
+	}
 	p.failed, p.fail = context.WithCancelCause(context.Background())
 	if cfg.Samples > 0 {
 		p.rec = phase.NewRecorder(cfg.Samples)
@@ -168,9 +171,12 @@ func (p *Pool) options() transports.Options {
 }
 
 func (p *Pool) start(ctx context.Context, began time.Time) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("workers were not connected after %v", startTimeout))
-	defer cancel()
 	t, o := p.cfg.Variant.Transport, p.options()
+	need := t.Footprint(o)
+	limit := startTimeout + time.Duration(min(need/startSpeed, 1<<20))*time.Second
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not connected after %v, which is %v and what touching %s takes at 0.5 GB/s",
+		limit, startTimeout, tensor.FormatBytes(int(need))))
+	defer cancel()
 	if err := t.Check(o); err != nil {
 		return err
 	}
@@ -180,18 +186,23 @@ func (p *Pool) start(ctx context.Context, began time.Time) error {
 	}
 	for n := 0; n*p.cfg.PerProcess < p.cfg.Workers; n++ {
 		if err := p.launch(n, o); err != nil {
-			return err
+			return p.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
 	}
+	p.watched = make(chan struct{})
+	go p.watch()
+	p.waits.Store(waitStart)
+	defer p.waits.Store(waitNone)
 	for _, w := range p.procs {
 		if err := p.await(ctx, w, w.ready); err != nil {
-			return p.withStderr(fmt.Errorf("trainer: start: %w", err), w.n)
+			return p.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
 	}
 	p.spawned = time.Since(began)
 	if p.cfg.Pings > 0 {
+		p.waits.Store(waitPing)
 		if err := p.ping(ctx, p.procs[0]); err != nil { // it hosts lane 0
-			return p.withStderr(fmt.Errorf("trainer: ping: %w", err), 0)
+			return p.withStderr(fmt.Errorf("trainer: ping: %w", err))
 		}
 	}
 	p.startLanes()
@@ -200,7 +211,8 @@ func (p *Pool) start(ctx context.Context, began time.Time) error {
 
 // ping has w make its empty calls while nobody else does anything.
 func (p *Pool) ping(ctx context.Context, w *poolProcess) error {
-	if err := w.control.send(message{Ping: &ping{}}); err != nil {
+	w.ask(owePinged)
+	if err := p.tell(w, message{Ping: &ping{}}); err != nil {
 		return err
 	}
 	select {
@@ -213,113 +225,50 @@ func (p *Pool) ping(ctx context.Context, w *poolProcess) error {
 	}
 }
 
-// launch starts process n with its share of the lanes.
-func (p *Pool) launch(n int, o transports.Options) error {
-	proc, err := p.cfg.Launcher.Launch(n)
-	if err != nil {
-		return err
-	}
-	w := &poolProcess{
-		Process: proc, n: n, control: newControl(proc.Conn()),
-		ready: make(chan struct{}), marked: make(chan struct{}, 1),
-		pinged: make(chan []int64, 1), report: make(chan Totals, 1),
-	}
-	p.procs = append(p.procs, w)
-	a := assignment{
-		Process: n, Transport: p.cfg.Variant.Transport.Name(), Settings: o.Settings,
-		Down: o.Down.Specs(), Up: o.Up.Specs(),
-		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth,
-		Dir: o.Dir, Addr: p.server.Addr(),
-		Func: p.cfg.Func, FuncConfig: p.cfg.FuncConfig, Samples: p.cfg.Samples,
-		Window: p.cfg.Window, Pings: p.cfg.Pings,
-	}
-	for lane := n * p.cfg.PerProcess; lane < min((n+1)*p.cfg.PerProcess, p.cfg.Workers); lane++ {
-		a.Lanes = append(a.Lanes, lane)
-		p.lanes = append(p.lanes, &poolLane{n: lane, process: w})
-	}
-	a.Profiling = p.cfg.Profiling.worker(proc)
-	p.readers.Go(func() { p.listen(w) })
-	return w.control.send(message{Assign: &a})
-}
-
-// listen reads a worker's messages until its control socket closes, and sees to
-// it that an end which nobody asked for fails the pool.
-func (p *Pool) listen(w *poolProcess) {
-	for {
-		m, err := w.control.receive()
-		switch {
-		case err != nil:
-			if awaitClosed(context.Background(), w.Exited(), exitGrace) {
-				err = exitError(w.Err())
-			} else {
-				err = fmt.Errorf("closed its control socket: %w", err)
-			}
-			p.fail(&processError{w.n, -1, err})
-			return
-		case m.Ready != nil:
-			close(w.ready)
-		case m.Pinged != nil:
-			w.pinged <- m.Pinged.Samples
-		case m.Marked != nil:
-			if m.Marked.Full {
-				p.full.Store(true)
-			}
-			w.marked <- struct{}{}
-		case m.Report != nil:
-			w.report <- m.Report.Totals
-		case m.Failure != nil:
-			p.fail(&processError{w.n, m.Failure.Lane, errors.New("failed: " + m.Failure.Text)})
-		}
-	}
-}
-
-func exitError(err error) error {
-	if err == nil {
-		return errors.New("exited: exit status 0, before it was asked to")
-	}
-	return fmt.Errorf("exited: %w", err)
-}
-
-// await waits for w to signal on ch, for ctx, or for any process to die.
-func (p *Pool) await(ctx context.Context, w *poolProcess, ch <-chan struct{}) error {
-	select {
-	case <-ch:
-		return nil
-	case <-p.failed.Done():
-		return context.Cause(p.failed)
-	case <-ctx.Done():
-		return fmt.Errorf("worker %d: %w", w.n, context.Cause(ctx))
-	}
-}
-
 // Enter ends the window that is open and begins w, in all processes. It is
 // called between rounds; round is the next one. Neither end is in the middle of
 // anything then: what belongs to the rounds before is recorded and counted, and
-// the workers have asked for the job that follows, where they do ask.
+// the workers have asked for the job that follows, where they do ask. An error
+// ends the session.
 func (p *Pool) Enter(ctx context.Context, w Window, round int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, markTimeout, fmt.Errorf("no answer to a mark after %v", markTimeout))
-	defer cancel()
 	p.endOutside()
-	if err := p.settle(ctx); err != nil {
-		return fmt.Errorf("trainer: %w", err)
-	}
-	if err := p.meter.mark(Outside, round); err != nil { // the server's window is the inner one: it pays for no worker's answer
-		return err
-	}
+	p.waits.Store(waitMark)
+	defer p.waits.Store(waitNone)
 	for _, proc := range p.procs {
-		if err := proc.control.send(message{Mark: &mark{Window: w, Round: round}}); err != nil {
-			return fmt.Errorf("trainer: worker %d: %w", proc.n, err)
+		proc.ask(oweMarked) // what they do until they are told to is waited for too
+	}
+	err := p.settle(ctx)
+	if err == nil {
+		err = p.meter.mark(Outside, round) // the server's window is the inner one: it pays for no worker's answer
+	}
+	if err == nil {
+		err = p.markWorkers(ctx, mark{Window: w, Round: round})
+	}
+	if err == nil && w == Outside {
+		err = p.meter.survey()
+	}
+	if err == nil && w != Outside {
+		err = p.meter.mark(w, round)
+	}
+	if err == nil {
+		return nil
+	}
+	p.fail(err)
+	return p.withStderr(fmt.Errorf("trainer: mark: %w", err))
+}
+
+func (p *Pool) markWorkers(ctx context.Context, m mark) error {
+	for _, proc := range p.procs {
+		if err := p.tell(proc, message{Mark: &m}); err != nil {
+			return err
 		}
 	}
 	for _, proc := range p.procs {
 		if err := p.await(ctx, proc, proc.marked); err != nil {
-			return fmt.Errorf("trainer: %w", err)
+			return err
 		}
 	}
-	if w == Outside {
-		return p.meter.survey()
-	}
-	return p.meter.mark(w, round)
+	return nil
 }
 
 // settle waits until every lane's worker has asked for its next job.
@@ -328,10 +277,14 @@ func (p *Pool) settle(ctx context.Context) error {
 	if !asks {
 		return nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(p.failed, func() { cancel(context.Cause(p.failed)) })()
-	return s.Settle(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.failed, cancel)()
+	err := s.Settle(ctx)
+	if err != nil && p.failed.Err() != nil {
+		return context.Cause(p.failed) // the cause of the transport's error
+	}
+	return err
 }
 
 // Pause leaves what the server spends from here to Resume out of the window that
@@ -359,7 +312,9 @@ func (p *Pool) endOutside() {
 func (p *Pool) Stop(round int) error {
 	var errs error
 	for _, w := range p.procs {
-		errs = errors.Join(errs, w.control.send(message{Stop: &stop{Below: round + 1}}))
+		if err := p.tell(w, message{Stop: &stop{Below: round + 1}}); err != nil {
+			errs = errors.Join(errs, fmt.Errorf("trainer: stop: %w", err))
+		}
 	}
 	return errs
 }
@@ -407,24 +362,36 @@ func (p *Pool) Close() (Report, error) {
 	}
 	p.closing = true
 	p.endOutside()
+	if p.watched != nil {
+		close(p.unwatch)
+		<-p.watched
+	}
 	healthy := p.failed.Err() == nil && len(p.procs) > 0
 	p.stopLanes()
+	if healthy {
+		for _, w := range p.procs {
+			w.control.limit.Store(p.cfg.reportSize())
+			w.ask(oweReport)
+		}
+	}
 
 	var errs error
+	left := healthy // whether all workers have
 	if p.server != nil {
-		timeout := shutdownTimeout
+		timeout := min(shutdownTimeout, p.limit)
 		if !healthy {
 			timeout = time.Millisecond
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		ctx, cancel := context.WithTimeout(p.failed, timeout)
 		err := p.server.Shutdown(ctx)
+		left = left && ctx.Err() == nil
 		cancel()
 		if healthy {
 			errs = errors.Join(errs, err)
 		}
 	}
 	if healthy {
-		errs = errors.Join(errs, p.collectReports(&r))
+		errs = errors.Join(errs, p.collectReports(&r, left))
 	}
 	totals, err := p.meter.totals()
 	r.Server, errs = totals, errors.Join(errs, err)
@@ -446,17 +413,24 @@ func (p *Pool) Close() (Report, error) {
 	return r, errors.Join(errs, p.dir.Close())
 }
 
-func (p *Pool) collectReports(r *Report) error {
-	timer := time.NewTimer(reportTimeout)
+// collectReports waits for the reports, which come at once where workers have
+// left in order.
+func (p *Pool) collectReports(r *Report, left bool) error {
+	timeout := min(reportTimeout, p.limit)
+	if !left {
+		timeout = exitGrace
+	}
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for _, w := range p.procs {
 		select {
 		case totals := <-w.report:
 			r.Workers = append(r.Workers, totals)
 		case <-p.failed.Done():
-			return fmt.Errorf("trainer: close: %w", context.Cause(p.failed))
+			return p.withStderr(fmt.Errorf("trainer: close: %w", context.Cause(p.failed)))
 		case <-timer.C:
-			return fmt.Errorf("trainer: close: worker %d sent no report within %v", w.n, reportTimeout)
+			return p.withStderr(fmt.Errorf("trainer: close: %w",
+				&processError{w.n, -1, fmt.Errorf("has sent no report %v after it was told to leave: %s", timeout, w.state())}))
 		}
 	}
 	return nil

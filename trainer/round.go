@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ipcbench/crash"
 	"ipcbench/phase"
@@ -62,6 +63,8 @@ type poolLane struct {
 	rounds  chan *running
 	ended   chan struct{} // closed when the goroutine has returned
 	client  atomic.Int64  // whose job is out, or -1
+	given   atomic.Bool   // the job was dispatched
+	jobs    atomic.Int64  // begun and ended so far
 }
 
 // running is a round in progress.
@@ -100,7 +103,6 @@ func (p *Pool) startLanes() {
 			l.credit <- struct{}{}
 		}
 		l.rounds, l.ended = make(chan *running), make(chan struct{})
-		l.client.Store(-1)
 		go func() {
 			defer close(l.ended)
 			for r := range l.rounds {
@@ -142,12 +144,14 @@ func (p *Pool) work(r *running, l *poolLane) *laneError {
 		}
 		c := r.Clients[i]
 		l.client.Store(int64(c.ID))
+		l.jobs.Add(1)
 		var update *tensor.Package
 		err := crash.Guard(func() (err error) { update, err = p.exchange(r, l, c); return err })
 		if err != nil {
 			return &laneError{lane: l.n, round: r.Number, client: c.ID, err: err}
 		}
 		l.client.Store(-1)
+		l.jobs.Add(1) // done: that is progress too
 		// There is room: no more updates are alive than there are tokens.
 		r.updates <- Update{Index: i, Package: update, lane: l, rec: p.rec, id: phase.ID{Lane: l.n, Round: r.Number, Client: c.ID}}
 	}
@@ -164,6 +168,8 @@ func (p *Pool) exchange(r *running, l *poolLane, c Client) (*tensor.Package, err
 	if err != nil {
 		return nil, err
 	}
+	l.given.Store(true)
+	defer l.given.Store(false)
 	collect := p.rec.Begin(phase.Collect, id)
 	update, err := p.server.Collect(r.ctx, l.n)
 	collect.End()
@@ -178,10 +184,14 @@ func (p *Pool) Publish(ctx context.Context, round int, model *tensor.Package) er
 	span := p.rec.Begin(phase.Publish, phase.Whole(round))
 	err := crash.Guard(func() error { return p.server.Publish(ctx, model) })
 	span.End()
-	if err != nil {
-		err = fmt.Errorf("round %d: %w", round, err)
-		p.fail(err)
+	if err == nil {
+		return nil
 	}
+	err = fmt.Errorf("round %d: %w", round, err)
+	if awaitClosed(context.Background(), p.failed.Done(), exitGrace) {
+		err = fmt.Errorf("%w (%w)", p.explain(round, nil), err)
+	}
+	p.fail(err)
 	return err
 }
 
@@ -212,6 +222,9 @@ func (p *Pool) Round(ctx context.Context, spec Round) error {
 		return nil
 	}
 
+	p.waits.Store(waitRound)
+	defer p.waits.Store(waitNone)
+	began := time.Now()
 	r := &running{Round: spec, updates: p.updates, failures: make(chan laneError, len(p.lanes)), taken: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
@@ -228,6 +241,7 @@ func (p *Pool) Round(ctx context.Context, spec Round) error {
 	if err != nil {
 		p.drop(r)
 	}
+	p.slowest.Store(max(p.slowest.Load(), int64(time.Since(began))))
 	return err
 }
 
@@ -244,7 +258,7 @@ func (p *Pool) fold(r *running) error {
 		case u := <-r.updates:
 			if r.AsCompleted {
 				next++
-				if err := crash.Guard(func() error { return r.Each(u) }); err != nil {
+				if err := p.each(r, u); err != nil {
 					return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[u.Index].ID, err)
 				}
 				continue
@@ -260,12 +274,19 @@ func (p *Pool) fold(r *running) error {
 		for ; next < len(r.Clients) && p.early[next].Package != nil; next++ {
 			u := p.early[next]
 			p.early[next] = Update{}
-			if err := crash.Guard(func() error { return r.Each(u) }); err != nil {
+			if err := p.each(r, u); err != nil {
 				return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[next].ID, err)
 			}
 		}
 	}
 	return nil
+}
+
+// each hands an update to the user, who may take as long as he likes.
+func (p *Pool) each(r *running, u Update) error {
+	p.busy.Store(true)
+	defer p.busy.Store(false)
+	return crash.Guard(func() error { return r.Each(u) })
 }
 
 // drop releases the updates of a failed round that Each has not seen.
@@ -290,11 +311,13 @@ func (p *Pool) drop(r *running) {
 // its lanes' transports complain of, so its exit status, which may take a
 // moment to arrive, comes first; the transport's own error is joined to it.
 func (p *Pool) explain(n int, failed *laneError) error {
-	if failed != nil {
-		awaitClosed(context.Background(), p.failed.Done(), exitGrace)
-	}
 	var dead *processError
-	if !errors.As(context.Cause(p.failed), &dead) {
+	if failed != nil {
+		dead = p.death(p.lanes[failed.lane].process)
+	} else {
+		errors.As(context.Cause(p.failed), &dead)
+	}
+	if dead == nil {
 		if failed == nil {
 			return fmt.Errorf("round %d: %w", n, context.Cause(p.failed))
 		}
@@ -304,25 +327,17 @@ func (p *Pool) explain(n int, failed *laneError) error {
 	if failed != nil && p.lanes[failed.lane].process.n == dead.n {
 		err = fmt.Errorf("round %d, client %d: %w (%w)", n, failed.client, dead, failed.err)
 	}
-	return p.withStderr(err, dead.n)
+	return p.withStderr(err)
 }
 
 // clientsOf names the client that the dead process was working for, if any.
 func (p *Pool) clientsOf(dead *processError) string {
-	for _, l := range p.lanes {
-		if l.process.n == dead.n && (dead.lane < 0 || dead.lane == l.n) {
+	for _, l := range p.procs[dead.n].lanes {
+		if dead.lane < 0 || dead.lane == l.n {
 			if c := l.client.Load(); c >= 0 {
 				return fmt.Sprintf(", client %d", c)
 			}
 		}
 	}
 	return ", between clients"
-}
-
-// withStderr adds the end of what worker n wrote to stderr.
-func (p *Pool) withStderr(err error, n int) error {
-	if text := p.procs[n].Stderr(); text != "" {
-		return fmt.Errorf("%w\nstderr of worker %d:\n%s", err, n, indent(text))
-	}
-	return err
 }

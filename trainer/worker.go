@@ -60,6 +60,7 @@ func (h Host) MaybeWorker() {
 	if os.Getenv(workerEnv) == "" {
 		return
 	}
+	_ = os.Unsetenv(workerEnv) // what a worker function starts is no worker; the name is a good one
 	if err := h.workerMain(); err != nil {
 		fmt.Fprintln(os.Stderr, err) // kept by the pool and shown if the worker failed
 		os.Exit(1)
@@ -83,7 +84,7 @@ func (h Host) workerMain() error {
 // one. It returns when the pool closes the control socket.
 func (h Host) serve(conn net.Conn) error {
 	defer conn.Close()
-	c := newControl(conn)
+	c := newControl(conn, sendTimeout)
 	m, err := c.receive()
 	if err != nil || m.Assign == nil {
 		return fmt.Errorf("worker: waiting for an assignment: %w", err)
@@ -155,12 +156,37 @@ type process struct {
 	busy      *busy
 	stop      atomic.Int64  // worker functions of the rounds below end early
 	quiet     chan struct{} // closed when all workers are connected
+	lanes     []laneState   // as in a.Lanes
 }
 
 type lane struct {
 	n     int
 	end   transports.Worker
 	train Train
+	state *laneState
+}
+
+// laneState is what a lane does, for whoever asks.
+type laneState struct {
+	doing atomic.Int32 // a step
+	of    atomic.Int64 // the last job: its round in the upper half, its client in the lower
+}
+
+func (s *laneState) set(doing step) { s.doing.Store(int32(doing)) }
+
+// news says what the process does.
+func (w *process) news() *news {
+	n := &news{Moves: int64(w.o.Rec.Len())}
+	for _, count := range w.o.Rec.Counts() {
+		n.Moves += count
+	}
+	for i := range w.lanes {
+		of := w.lanes[i].of.Load()
+		n.Lanes = append(n.Lanes, laneNews{
+			Lane: w.a.Lanes[i], Doing: step(w.lanes[i].doing.Load()), Round: int(of >> 32), Client: int(int32(of)),
+		})
+	}
+	return n
 }
 
 type laneError struct {
@@ -210,12 +236,20 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		}
 	}
 	return &process{
-		a: a, transport: h.Transports[i], fn: fn, meter: meter, busy: newBusy(), quiet: make(chan struct{}),
+		a: a, transport: h.Transports[i], fn: fn, meter: meter, busy: newBusy(), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
 		o: transports.Options{
 			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Dir: a.Dir, Settings: a.Settings, Rec: rec,
 		},
 	}, nil
+}
+
+func newLaneStates(n int) []laneState {
+	states := make([]laneState, n)
+	for i := range states {
+		states[i].of.Store(-1)
+	}
+	return states
 }
 
 // sameOrNew returns down where the update has its layout, so that both are one
@@ -252,6 +286,10 @@ func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *c
 			w.stop.Store(int64(m.Stop.Below))
 		case m.Ping != nil:
 			close(w.quiet)
+		case m.Poke != nil:
+			if err := c.send(message{News: w.news()}); err != nil {
+				cancel(err)
+			}
 		}
 	}
 }
@@ -342,8 +380,8 @@ func (w *process) ping(ctx context.Context, c *control, l lane) error {
 // dial connects all lanes of the process.
 func (w *process) dial(ctx context.Context) ([]lane, error) {
 	var lanes []lane
-	for _, n := range w.a.Lanes {
-		l := lane{n: n}
+	for i, n := range w.a.Lanes {
+		l := lane{n: n, state: &w.lanes[i]}
 		err := crash.Guard(func() (err error) { l.train, err = w.fn(w.a.FuncConfig); return err })
 		if err != nil {
 			err = fmt.Errorf("worker function %s: %w", w.a.Func, err)
@@ -399,6 +437,7 @@ func (w *process) run(ctx context.Context, l lane) (inHand *tensor.Package, err 
 	call := &Call{stop: &w.stop}
 	for {
 		id := phase.ID{Lane: l.n, Round: -1, Client: -1}
+		l.state.set(receiving)
 		receive := w.o.Rec.Begin(phase.Receive, id)
 		job, model, err := l.end.Receive(ctx)
 		if errors.Is(err, io.EOF) {
@@ -411,6 +450,7 @@ func (w *process) run(ctx context.Context, l lane) (inHand *tensor.Package, err 
 		call.Job, call.Model = job, model
 		w.busy.add(1)
 		receive.EndAs(id)
+		l.state.of.Store(int64(job.Round)<<32 | int64(uint32(job.Client)))
 		inHand, err := w.turn(ctx, l, call, id)
 		w.busy.add(-1)
 		if err != nil {
@@ -430,6 +470,7 @@ func (w *process) turn(ctx context.Context, l lane, call *Call, id phase.ID) (in
 		return nil, err
 	}
 
+	l.state.set(training)
 	train := rec.Begin(phase.Train, id)
 	err = crash.Guard(func() error { return l.train(call) })
 	train.End()
@@ -437,6 +478,7 @@ func (w *process) turn(ctx context.Context, l lane, call *Call, id phase.ID) (in
 		return call.Update, fmt.Errorf("worker function %s: %w", w.a.Func, err)
 	}
 
+	l.state.set(submitting)
 	submit := rec.Begin(phase.Submit, id)
 	defer submit.End()
 	return nil, l.end.Submit(ctx, call.Update)

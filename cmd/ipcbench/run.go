@@ -86,6 +86,7 @@ are those of the default mode; --quick takes 3 blocks and 600ms a cell, and
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "seed of the data and of the order of blocks")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "which rounds are checked element by element, and not timed: sample (every eighth) or all (every second)")
 	fs.IntVar(&plan.TrainMS, "train-ms", 0, "CPU time in milliseconds that every client's training burns")
+	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run when a round waits and nothing moves for so long; training does not count (default 1m, or 100 times the slowest round)")
 	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh processes for every round, and count that")
 	fs.BoolVar(&plan.Pin, "pin", false, "give server and workers processors of their own; they share them in turn if there are too few")
 	fs.StringVar(&f.against, "against", "", "another build of ipcbench, whose blocks are run between those of this one")
@@ -153,6 +154,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 		plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks)
 	}
 	plan.Seed, plan.Verify, plan.TrainMS, plan.Respawn, plan.Pin = asked.Seed, asked.Verify, asked.TrainMS, asked.Respawn, asked.Pin
+	plan.RoundLimit = asked.RoundLimit
 	if given("rounds") && plan.Rounds < 1 {
 		return usagef("--rounds %d: want at least 1", plan.Rounds)
 	}

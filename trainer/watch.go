@@ -1,0 +1,205 @@
+package trainer
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A worker that is stopped, or stuck, keeps its sockets: no transport notices,
+// and a round with it would never end. So while somebody waits for workers, a
+// goroutine looks now and then whether anything moves: jobs, spans, counted bytes.
+// Only a process that has been silent for a quarter of the limit is asked, so
+// that nothing is sent while rounds take what rounds take. Time is counted in
+// looks, not by the clock: a server that was stopped itself has not looked.
+
+// What the pool's user waits for.
+const (
+	waitNone int32 = iota
+	waitStart
+	waitPing
+	waitMark
+	waitRound
+)
+
+// The limit, unless Config says another one.
+const (
+	leastLimit   = 60 * time.Second
+	slowestTimes = 100 // of the slowest round so far, if that is more
+)
+
+// looks are how many make the limit.
+const looks = 16
+
+// news answers a poke: what a worker process has done, and does.
+type news struct {
+	Moves int64 // spans and everything counted
+	Lanes []laneNews
+}
+
+type laneNews struct {
+	Lane, Round, Client int
+	Doing               step
+}
+
+// A step is what a lane does.
+type step int32
+
+const (
+	connecting step = iota
+	receiving
+	training
+	submitting
+)
+
+func (s step) String() string {
+	switch s {
+	case connecting:
+		return "connecting"
+	case receiving:
+		return "receiving"
+	case training:
+		return "training"
+	case submitting:
+		return "submitting"
+	}
+	return fmt.Sprintf("doing %d", int32(s))
+}
+
+// progress reports whether anything has moved since the news before. A worker
+// function may take as long as it likes.
+func (n *news) progress(before *news) bool {
+	if before == nil || n.Moves != before.Moves || !slices.Equal(n.Lanes, before.Lanes) {
+		return true
+	}
+	for _, l := range n.Lanes {
+		if l.Doing == training {
+			return true
+		}
+	}
+	return false
+}
+
+// of returns how lane n was last seen.
+func (n *news) of(lane int) string {
+	if n != nil {
+		for _, l := range n.Lanes {
+			if l.Lane == lane && l.Round >= 0 {
+				return fmt.Sprintf("; last seen %v in round %d, client %d", l.Doing, l.Round, l.Client)
+			} else if l.Lane == lane {
+				return fmt.Sprintf("; last seen %v", l.Doing)
+			}
+		}
+	}
+	return ""
+}
+
+// pulse is what the watch knows of a process, or of the whole session.
+type pulse struct {
+	last  int64
+	quiet int // looks since last has changed
+}
+
+func (p *pulse) feel(now int64) {
+	if p.quiet++; now != p.last {
+		p.last, p.quiet = now, 0
+	}
+}
+
+// watch ends the session when nothing moves. It runs from when all processes
+// are started until Close.
+func (p *Pool) watch() {
+	defer close(p.watched)
+	tick := p.limit / looks
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	var session pulse
+	procs := make([]pulse, len(p.procs))
+	for {
+		select {
+		case <-p.unwatch:
+			return
+		case <-p.failed.Done():
+			return
+		case <-ticker.C:
+		}
+		most := looks
+		if p.cfg.RoundLimit == 0 {
+			most = max(most, int(slowestTimes*time.Duration(p.slowest.Load())/tick))
+		}
+		waits := p.waits.Load()
+		if waits == waitNone {
+			session.quiet = 0
+			for i := range procs {
+				procs[i].quiet = 0
+			}
+			continue
+		}
+		moved := int64(p.rec.Len())
+		for _, n := range p.rec.Counts() {
+			moved += n
+		}
+		for i, w := range p.procs {
+			jobs, owes, signs, answers := w.signs()
+			moved += jobs + signs
+			if procs[i].feel(jobs + answers); !owes {
+				procs[i].quiet = 0
+			}
+			switch quiet := procs[i].quiet; {
+			case quiet >= most-1: // it was poked long ago
+				p.fail(w.stuck("has not answered", time.Duration(quiet+1)*tick))
+			case quiet >= most/4 && w.ask(oweNews):
+				p.readers.Go(func() { _ = w.control.send(message{Poke: &poke{}}) }) // a full socket is silence too
+			}
+		}
+		session.feel(moved)
+		if p.busy.Load() || waits == waitStart { // a start has a limit of its own
+			session.quiet = 0
+		}
+		if session.quiet >= most-1 {
+			p.fail(p.still(time.Duration(session.quiet+1) * tick))
+		}
+	}
+}
+
+// signs returns how many jobs w was given, whether anybody waits for it, and how
+// many signs of progress and of life it gave.
+func (w *poolProcess) signs() (jobs int64, owes bool, progress, life int64) {
+	for _, l := range w.lanes {
+		jobs += l.jobs.Load()
+		owes = owes || l.client.Load() >= 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return jobs, owes || w.owed&^oweNews != 0, w.moved, w.heard
+}
+
+// stuck says what is known of a process that does not go on.
+func (w *poolProcess) stuck(what string, d time.Duration) *processError {
+	w.mu.Lock()
+	news := w.news
+	w.mu.Unlock()
+	l, job := w.lanes[0], "has no job"
+	for _, with := range w.lanes {
+		if with.client.Load() < 0 {
+			continue
+		}
+		l, job = with, "was not given its job yet"
+		if l.given.Load() {
+			job = "was given its job"
+		}
+		break
+	}
+	return &processError{w.n, l.n, fmt.Errorf("%s for %v (see --round-limit): lane %d %s%s; %s",
+		what, d.Round(time.Millisecond), l.n, job, news.of(l.n), w.state())}
+}
+
+// still says who keeps the session from going on, if nothing moves at all.
+func (p *Pool) still(d time.Duration) error {
+	for _, w := range p.procs {
+		if _, owes, _, _ := w.signs(); owes {
+			return w.stuck("has moved no byte and ended no span", d)
+		}
+	}
+	return fmt.Errorf("no lane has a job, and nothing has moved for %v: updates were not released", d.Round(time.Millisecond))
+}

@@ -1,0 +1,307 @@
+package trainer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/inproc"
+	"ipcbench/transports/pickle"
+)
+
+// freeze stops its own process for good, where its configuration says: when the
+// worker function is made, or when it runs.
+func freeze(config []byte) (trainer.Train, error) {
+	stop := func(where string) error {
+		if string(config) == where {
+			return stopSelf()
+		}
+		return nil
+	}
+	return func(*trainer.Call) error { return stop("round") }, stop("start")
+}
+
+// stopSelf stops this process, and waits for that to happen.
+func stopSelf() error {
+	err := syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	<-time.After(time.Minute)
+	return err
+}
+
+// linger is a worker function that does nothing for a while.
+func linger(config []byte) (trainer.Train, error) {
+	d, err := time.ParseDuration(string(config))
+	return func(*trainer.Call) error {
+		<-time.After(d)
+		return nil
+	}, err
+}
+
+// slow is a transport whose workers take a second for every update. One that
+// moves counts bytes meanwhile, one that freezes stops its process when it is
+// pinged.
+type slow struct {
+	transports.Transport
+	name           string
+	moves, freezes bool
+}
+
+func slows() []transports.Transport {
+	return []transports.Transport{
+		slow{Transport: inproc.New(), name: "slow"}, slow{Transport: inproc.New(), name: "slow-moves", moves: true},
+		slow{Transport: pickle.Pipe(), name: "slow-ping", freezes: true},
+	}
+}
+
+func (s slow) Name() string { return s.name }
+
+func (s slow) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+	w, err := s.Transport.Dial(ctx, addr, lane, o)
+	return slowWorker{w, s, o.Rec.Counter(phase.WireSent)}, err
+}
+
+type slowWorker struct {
+	transports.Worker
+	slow
+	sent *phase.Counter
+}
+
+func (w slowWorker) Name() string { return w.slow.name }
+
+func (w slowWorker) Submit(ctx context.Context, p *tensor.Package) error {
+	for range 50 {
+		if w.freezes {
+			break
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		if w.moves {
+			w.sent.Add(1)
+		}
+	}
+	return w.Worker.Submit(ctx, p)
+}
+
+func (w slowWorker) Ping(context.Context) error {
+	return stopSelf()
+}
+
+// session opens a pool of two workers with a small model.
+func session(t *testing.T, transport transports.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Pool, error) {
+	t.Helper()
+	v, err := transports.NewVariant(transport, nil)
+	check(t, err)
+	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
+	check(t, err)
+	cfg := trainer.Config{Variant: v, Down: layout, Up: layout, Workers: 2, Clients: 4, Func: "freeze", Launcher: l, Samples: 1000}
+	change(&cfg)
+	return trainer.Open(t.Context(), cfg)
+}
+
+// round publishes a model and runs a round of four clients.
+func round(ctx context.Context, p *trainer.Pool, n int) error {
+	model, err := p.Reserve(n)
+	if err != nil {
+		return err
+	}
+	tensor.Fill(model, 1)
+	if err := p.Publish(ctx, n, model); err != nil {
+		return err
+	}
+	return p.Round(ctx, trainer.Round{Number: n, Clients: []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}, Each: func(u trainer.Update) error {
+		u.Release()
+		return nil
+	}})
+}
+
+// stop stops all threads of a process.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(time.Millisecond) {
+		running := 0
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		check(t, err)
+		for _, path := range threads {
+			if stat, err := os.ReadFile(path); err == nil && !strings.Contains(string(stat), ") T ") {
+				running++
+			}
+		}
+		if running == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d threads of process %d do not stop", running, pid)
+		}
+	}
+}
+
+// within fails the test if f takes longer: the error that it returns took too long.
+func within(t *testing.T, d time.Duration, what string, f func()) {
+	t.Helper()
+	start := time.Now()
+	f()
+	if took := time.Since(start); took > d {
+		t.Errorf("%s took %v, want %v at most", what, took, d)
+	}
+}
+
+func contains(t *testing.T, err error, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("got error %v, want one with %q", err, word)
+			return
+		}
+	}
+}
+
+// TestFrozenWorker: a worker process that is stopped keeps its sockets, and ends
+// the session all the same, wherever the pool waits for it. What follows does
+// not wait for it again.
+func TestFrozenWorker(t *testing.T) {
+	const limit = time.Second
+	h := host()
+	everywhere := []string{"start", "round", "mark", "close"}
+	for _, transport := range h.Transports {
+		places := map[string][]string{"slow-ping": {"ping"}, "pickle": everywhere, "shm-slab": everywhere, "grpc-stream": {"mark"}}[transport.Name()]
+		if places == nil && !transports.StaysInside(transport) && !strings.HasPrefix(transport.Name(), "slow") {
+			places = []string{"round"}
+		}
+		for _, where := range places {
+			t.Run(transport.Name()+"/"+where, func(t *testing.T) {
+				t.Parallel()
+				l, err := trainer.NewProcesses()
+				check(t, err)
+				defer func() { check(t, l.Close()) }()
+				var p *trainer.Pool
+				within(t, 10*limit, "to open", func() {
+					p, err = session(t, transport, l, func(c *trainer.Config) {
+						c.RoundLimit, c.FuncConfig = limit, []byte(where)
+						if where == "ping" {
+							c.Pings = 1
+						}
+					})
+				})
+				if where == "start" || where == "ping" {
+					contains(t, err, where, "worker ", "is stopped (T)")
+					return
+				}
+				check(t, err)
+				if where != "round" {
+					check(t, round(t.Context(), p, 0))
+					stop(t, p.PIDs()[1])
+				}
+				within(t, 10*limit, "to "+where, func() {
+					switch where {
+					case "round":
+						contains(t, round(t.Context(), p, 7), "round 7, client ", "worker ", "lane ", "was given its job", "is stopped (T)")
+					case "mark":
+						contains(t, p.Enter(t.Context(), trainer.Timed, 1), "mark", "worker 1 has not answered", "is stopped (T)")
+					case "close":
+						_, err = p.Close()
+						contains(t, err, "close", "worker 1 has sent no report", "is stopped (T)")
+					}
+				})
+				if where != "close" {
+					within(t, 3*time.Second, "to close", func() { _, _ = p.Close() }) // the session has failed
+				}
+			})
+		}
+	}
+}
+
+// TestInterrupt: a context that ends is not held up by a worker that is stopped,
+// in a round as in a mark.
+func TestInterrupt(t *testing.T) {
+	for _, where := range []string{"round", "mark"} {
+		t.Run(where, func(t *testing.T) {
+			l, err := trainer.NewProcesses()
+			check(t, err)
+			defer func() { check(t, l.Close()) }()
+			p, err := session(t, pickle.Pipe(), l, func(*trainer.Config) {})
+			check(t, err)
+			check(t, round(t.Context(), p, 0))
+			stop(t, p.PIDs()[0])
+			ctx, cancel := context.WithCancelCause(t.Context())
+			timer := time.AfterFunc(100*time.Millisecond, func() { cancel(errors.New("enough")) })
+			defer timer.Stop()
+			within(t, 3*time.Second, "to end and to close", func() {
+				if where == "round" {
+					err = round(ctx, p, 1)
+				} else {
+					err = p.Enter(ctx, trainer.Timed, 1)
+				}
+				_, _ = p.Close() // it has failed
+			})
+			contains(t, err, "enough")
+		})
+	}
+}
+
+// TestSlowIsNotStuck: training counts as progress, and so do bytes; a session in
+// which neither goes on is ended, and says who does what.
+func TestSlowIsNotStuck(t *testing.T) {
+	h := host()
+	for name, want := range map[string]string{"inproc": "", "slow-moves": "", "slow": "submitting in round 0, client"} {
+		t.Run(name, func(t *testing.T) {
+			v, err := transports.Parse(name, h.Transports)
+			check(t, err)
+			p, err := session(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
+				c.RoundLimit, c.Func, c.FuncConfig = 400*time.Millisecond, "linger", []byte("0s")
+				if name == "inproc" {
+					c.FuncConfig = []byte("1s")
+				}
+			})
+			check(t, err)
+			err = round(t.Context(), p, 0)
+			if want != "" {
+				contains(t, err, "has moved no byte", want)
+			} else {
+				check(t, err)
+			}
+			if _, err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestNotReleased: updates that their user keeps, so that no lane can go on, end
+// the session too.
+func TestNotReleased(t *testing.T) {
+	h := host()
+	v, err := transports.Parse("inproc", h.Transports)
+	check(t, err)
+	p, err := session(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
+		c.RoundLimit, c.Func, c.FuncConfig, c.Depth = 200*time.Millisecond, "linger", []byte("0s"), 1
+	})
+	check(t, err)
+	model, err := p.Reserve(0)
+	check(t, err)
+	tensor.Fill(model, 1)
+	check(t, p.Publish(t.Context(), 0, model))
+	var kept []trainer.Update
+	err = p.Round(t.Context(), trainer.Round{Clients: []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}, Each: func(u trainer.Update) error {
+		kept = append(kept, u)
+		return nil
+	}})
+	contains(t, err, "round 0", "updates were not released")
+	for _, u := range kept {
+		u.Release()
+	}
+	_, err = p.Close()
+	check(t, err)
+}
