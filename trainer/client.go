@@ -46,15 +46,15 @@ func (Unimplemented) Config(int) ([]byte, error) {
 // the clients until they are handed out. It has one user at a time, but for
 // Stop.
 //
-// Keeping the results of K clients on N workers takes memory for
-// N × (⌈K/N⌉ + 1) updates, and a model for each worker where the transport cannot
-// share one.
+// Every client of a call has memory for its result before the first one trains:
+// K clients on N workers take that for N × ⌈K/N⌉ updates, and no worker trains more
+// than ⌈K/N⌉ of them. Fewer clients than workers take fewer workers.
 type ClientTrainer struct {
 	Task     Task
 	Func     string // a worker function that Values made
 	Variant  transports.Variant
 	Launcher Launcher // stays the caller's: Close does not close it
-	Workers  int      // processes; 0 is one
+	Workers  int      // processes at most; 0 is one
 	Nesting  int      // how deep to look for tensors; 0 is tensor.DefaultDepth
 	Known    []any    // values of the types that interfaces in an update may hold, besides the usual ones
 
@@ -221,10 +221,10 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, c
 	if err != nil {
 		return err
 	}
-	workers := max(1, t.Workers)
+	workers := min(max(1, t.Workers), clients)
 	pool, err := Open(ctx, Config{
 		Variant: t.Variant, Down: down, Up: up, Workers: workers, Clients: clients,
-		Depth: (clients+workers-1)/workers + 1, Func: t.Func, FuncConfig: config, Launcher: t.Launcher, RoundLimit: t.RoundLimit,
+		Depth: (clients + workers - 1) / workers, Func: t.Func, FuncConfig: config, Launcher: t.Launcher, RoundLimit: t.RoundLimit,
 	})
 	if err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	host().MaybeWorker()
+	maybeLimited()
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -59,9 +60,6 @@ type update struct {
 
 type turn = trainer.Turn[payload, update]
 
-// running counts the worker functions of this process that run at once.
-var running, mostRunning atomic.Int64
-
 func host() trainer.Host {
 	note := func(t *turn) {
 		t.Update.Client, t.Update.Device, t.Update.Config = t.Client, t.Device, string(t.Config)
@@ -74,9 +72,13 @@ func host() trainer.Host {
 		"stumble": stumble,
 		"freeze":  freeze,
 		"linger":  linger,
+		"fork":    fork,
 		// Writes into the prepared memory.
 		"write": trainer.Values(func(t *turn) error {
 			note(t)
+			if err := logCall(t); err != nil {
+				return err
+			}
 			w := tensor.Of[float32](t.Payload.Layers["body"][0].Weight.Data)
 			for i, d := range tensor.Of[float32](t.Update.Delta["w"].Data) {
 				_ = d
@@ -95,18 +97,29 @@ func host() trainer.Host {
 			t.Update.Delta = map[string]*tensor.Tensor{"w": own}
 			return nil
 		}),
+		// Counts those that run at once, in all processes: each has a file meanwhile.
 		"count": trainer.Values(func(t *turn) error {
 			note(t)
-			n := running.Add(1)
-			defer running.Add(-1)
-			for {
-				most := mostRunning.Load()
-				if n <= most || mostRunning.CompareAndSwap(most, n) {
-					break
-				}
+			dir := t.Payload.Notes["running"]
+			mine := filepath.Join(dir, strconv.Itoa(t.Client))
+			if err := os.WriteFile(mine, nil, 0o600); err != nil {
+				return err
 			}
-			<-time.After(2 * time.Millisecond) // long enough for the others to start
-			return nil
+			<-time.After(20 * time.Millisecond) // long enough for the others to start
+			all, err := os.ReadDir(dir)
+			t.Update.Samples = len(all)
+			return errors.Join(err, os.Remove(mine))
+		}),
+		// Counts the named segments for updates that its server has.
+		"buffers": trainer.Values(func(t *turn) error {
+			note(t)
+			dir, err := serversSegments()
+			if err != nil {
+				return err
+			}
+			all, err := filepath.Glob(filepath.Join(dir, "update-*"))
+			t.Update.Samples = len(all)
+			return err
 		}),
 		// The lower its number, the longer a client takes.
 		"reverse": trainer.Values(func(t *turn) error {
@@ -123,11 +136,13 @@ func host() trainer.Host {
 			if err := os.WriteFile(name, nil, 0o600); err != nil {
 				return err
 			}
-			for !t.Stopped() {
-				<-time.After(time.Millisecond)
+			epochs, err := os.Create(string(t.Config) + ".epochs")
+			for err == nil && !t.Stopped() {
+				<-time.After(100 * time.Millisecond)
+				_, err = epochs.Write([]byte{'.'})
 			}
 			note(t)
-			return nil
+			return errors.Join(err, epochs.Close())
 		}),
 	}}
 }
@@ -328,20 +343,6 @@ func TestProgress(t *testing.T) {
 	}
 	if err := ct.Process(t.Context(), newPayload(t, 0), []int{1, 2}); err == nil || !strings.Contains(err.Error(), "0 of 2") {
 		t.Errorf("a hook that drops results: got error %v", err)
-	}
-}
-
-// TestParallel: B20: never more workers at once than the pool has.
-func TestParallel(t *testing.T) {
-	mostRunning.Store(0)
-	ct := newTrainer(t, "inproc", "count", 3, true)
-	clients := make([]int, 30)
-	for i := range clients {
-		clients[i] = i
-	}
-	check(t, ct.Process(t.Context(), newPayload(t, 0), clients))
-	if got := mostRunning.Load(); got > 3 || got < 2 {
-		t.Errorf("%d worker functions ran at once, want 2 to 3", got)
 	}
 }
 

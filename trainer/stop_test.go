@@ -9,21 +9,34 @@ import (
 	"time"
 )
 
-// TestStop: B17: running worker functions see the flag, and those of the next
-// Process do not.
+// TestStop: B17: running worker functions see the flag when they look the next
+// time, and those of the next Process do not.
 func TestStop(t *testing.T) {
+	for _, transport := range []string{"pickle", "shm-slab", "grpc-stream", "http"} {
+		t.Run(transport, func(t *testing.T) { testStop(t, transport) })
+	}
+}
+
+func testStop(t *testing.T, transport string) {
 	dir := t.TempDir()
-	ct := newTrainer(t, "pickle", "endless", 2, false)
+	ct := newTrainer(t, transport, "endless", 2, false)
 	name := func(client int) string { return filepath.Join(dir, strconv.Itoa(client)) }
 	ct.Task = task{config: name}
+	epochs := func(client int) int64 {
+		info, err := os.Stat(name(client) + ".epochs")
+		check(t, err)
+		return info.Size()
+	}
 	for range 2 {
 		ended := make(chan error, 1)
 		go func() { ended <- ct.Process(t.Context(), newPayload(t, 0), []int{0, 1}) }()
 		for _, client := range []int{0, 1} {
 			awaitFile(t, name(client))
+			awaitFile(t, name(client)+".epochs")
 			check(t, os.Remove(name(client)))
 		}
 		check(t, ct.Stop())
+		before := []int64{epochs(0), epochs(1)}
 		select {
 		case err := <-ended:
 			check(t, err)
@@ -34,6 +47,11 @@ func TestStop(t *testing.T) {
 			if !u.Stopped {
 				t.Errorf("client %d ended without the flag", u.Client)
 			}
+			// The epoch that was running, and one more if the flag came just after a look.
+			if n := epochs(u.Client) - before[u.Client]; n > 2 {
+				t.Errorf("client %d went on for %d epochs", u.Client, n)
+			}
+			check(t, os.Remove(name(u.Client)+".epochs"))
 		}
 	}
 }

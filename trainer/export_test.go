@@ -1,0 +1,4 @@
+package trainer
+
+// UserThreads is for the tests of limits.
+var UserThreads = userThreads

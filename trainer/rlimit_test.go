@@ -1,0 +1,105 @@
+package trainer_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/pickle"
+)
+
+// limitedEnv is for a process of these tests that opens a session under a limit,
+// and says how that went. It holds the limit's number and its value.
+const limitedEnv = "IPCBENCH_LIMITED"
+
+func maybeLimited() {
+	text := os.Getenv(limitedEnv)
+	if text == "" {
+		return
+	}
+	fmt.Println(limited(text))
+	os.Exit(0)
+}
+
+func limited(text string) error {
+	var resource int
+	var most uint64
+	if _, err := fmt.Sscan(text, &resource, &most); err != nil {
+		return err
+	}
+	if resource == unix.RLIMIT_NPROC {
+		if os.Geteuid() == 0 { // whom it does not bind
+			if err := syscall.Setuid(65534); err != nil {
+				return err
+			}
+		}
+		most += uint64(trainer.UserThreads(os.Geteuid()))
+	}
+	if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+		return err
+	}
+	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
+	if err != nil {
+		return err
+	}
+	v, err := transports.NewVariant(pickle.Pipe(), nil)
+	if err != nil {
+		return err
+	}
+	l, err := trainer.NewProcesses()
+	if err != nil {
+		return err
+	}
+	p, err := trainer.Open(context.Background(), trainer.Config{
+		Variant: v, Down: layout, Up: layout, Workers: 20, Clients: 20, Func: "linger", FuncConfig: []byte("0s"), Launcher: l,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = p.Close()
+	return err
+}
+
+// TestLimits: a user's limit that keeps workers from starting is an error that
+// names the worker and what it lacks, and nothing is left.
+func TestLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		resource, most int
+		want           []string
+	}{
+		"files":   {unix.RLIMIT_NOFILE, 40, []string{"trainer: start worker ", "too many open files"}},
+		"threads": {unix.RLIMIT_NPROC, 20, []string{"trainer: start worker ", "another worker and the server need up to ", "the limit is ", "(ulimit -u)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp("/tmp", "limits-") // that another user finds too
+			check(t, err)
+			defer os.RemoveAll(dir)
+			check(t, os.Chmod(dir, 0o777))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, "/proc/self/exe")
+			cmd.Env = append(os.Environ(), "TMPDIR="+dir, limitedEnv+"="+strconv.Itoa(c.resource)+" "+strconv.Itoa(c.most))
+			out, err := cmd.CombinedOutput()
+			for _, want := range c.want {
+				if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "goroutine ") {
+					t.Errorf("%v: got %q, want one with %q", err, out, want)
+				}
+			}
+			left, err := os.ReadDir(dir)
+			if err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v (%v)", left, err)
+			}
+		})
+	}
+}
