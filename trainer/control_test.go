@@ -174,3 +174,13 @@ func TestMarkAtTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestStartLimit: sixteen lanes with two updates of 3.35 GB each take 71 s to touch
+// at 1.5 GB/s, and may.
+func TestStartLimit(t *testing.T) {
+	for need, want := range map[int64]time.Duration{0: time.Minute, 107_200_000_000: time.Minute + 214*time.Second, 1 << 62: startTimeout + 1<<20*time.Second} {
+		if got := startLimit(need); got != want {
+			t.Errorf("a session of %d bytes may take %v to start, want %v", need, got, want)
+		}
+	}
+}

@@ -173,8 +173,8 @@ func (p *Pool) options() transports.Options {
 func (p *Pool) start(ctx context.Context, began time.Time) error {
 	t, o := p.cfg.Variant.Transport, p.options()
 	need := t.Footprint(o)
-	limit := startTimeout + time.Duration(min(need/startSpeed, 1<<20))*time.Second
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not connected after %v, which is %v and what touching %s takes at 0.5 GB/s",
+	limit := startLimit(need)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("is not connected after %v, which is %v and what touching %s takes at 0.5 GB/s",
 		limit, startTimeout, tensor.FormatBytes(int(need))))
 	defer cancel()
 	if err := t.Check(o); err != nil {
@@ -209,20 +209,23 @@ func (p *Pool) start(ctx context.Context, began time.Time) error {
 	return nil
 }
 
+// startLimit is for how long workers may take to connect: they touch all the
+// memory of the session first.
+func startLimit(need int64) time.Duration {
+	return startTimeout + time.Duration(min(need/startSpeed, 1<<20))*time.Second
+}
+
 // ping has w make its empty calls while nobody else does anything.
 func (p *Pool) ping(ctx context.Context, w *poolProcess) error {
 	w.ask(owePinged)
 	if err := p.tell(w, message{Ping: &ping{}}); err != nil {
 		return err
 	}
-	select {
-	case p.pings = <-w.pinged:
-		return nil
-	case <-p.failed.Done():
-		return context.Cause(p.failed)
-	case <-ctx.Done():
-		return fmt.Errorf("worker %d: %w", w.n, context.Cause(ctx))
+	if err := p.await(ctx, w, w.pinged); err != nil {
+		return err
 	}
+	p.pings = w.samples
+	return nil
 }
 
 // Enter ends the window that is open and begins w, in all processes. It is

@@ -21,7 +21,8 @@ type poolProcess struct {
 	control *control
 	ready   chan struct{} // closed when all its lanes are connected
 	marked  chan struct{} // answers to marks
-	pinged  chan []int64
+	pinged  chan struct{} // closed when samples is set
+	samples []int64       // what empty calls took
 	report  chan Totals
 	gone    chan struct{} // closed when nothing more comes from its control socket
 
@@ -107,7 +108,7 @@ func (p *Pool) launch(n int, o transports.Options) error {
 	w := &poolProcess{
 		Process: proc, n: n, control: newControl(proc.Conn(), min(sendTimeout, p.limit)),
 		ready: make(chan struct{}), marked: make(chan struct{}, 1), gone: make(chan struct{}),
-		pinged: make(chan []int64, 1), report: make(chan Totals, 1),
+		pinged: make(chan struct{}), report: make(chan Totals, 1),
 	}
 	w.control.limit.Store(shortMessage + int64(16*p.cfg.Pings))
 	p.procs = append(p.procs, w)
@@ -189,7 +190,8 @@ func (p *Pool) take(w *poolProcess, m message) error {
 	case oweReady:
 		close(w.ready)
 	case owePinged:
-		w.pinged <- m.Pinged.Samples
+		w.samples = m.Pinged.Samples
+		close(w.pinged)
 	case oweMarked:
 		if m.Marked.Full {
 			p.full.Store(true)
@@ -269,6 +271,9 @@ func (p *Pool) await(ctx context.Context, w *poolProcess, ch <-chan struct{}) er
 	case <-p.failed.Done():
 		return context.Cause(p.failed)
 	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return &processError{w.n, -1, fmt.Errorf("%w; %s", context.Cause(ctx), w.state())}
+		}
 		return fmt.Errorf("worker %d: %w", w.n, context.Cause(ctx))
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"ipcbench/phase"
 )
 
 // A worker that is stopped, or stuck, keeps its sockets: no transport notices,
@@ -100,10 +102,12 @@ type pulse struct {
 	quiet int // looks since last has changed
 }
 
-func (p *pulse) feel(now int64) {
+// feel looks again, and reports whether there was a beat.
+func (p *pulse) feel(now int64) bool {
 	if p.quiet++; now != p.last {
 		p.last, p.quiet = now, 0
 	}
+	return p.quiet == 0
 }
 
 // watch ends the session when nothing moves. It runs from when all processes
@@ -113,7 +117,7 @@ func (p *Pool) watch() {
 	tick := p.limit / looks
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
-	var session pulse
+	var session, server pulse
 	procs := make([]pulse, len(p.procs))
 	for {
 		select {
@@ -135,10 +139,7 @@ func (p *Pool) watch() {
 			}
 			continue
 		}
-		moved := int64(p.rec.Len())
-		for _, n := range p.rec.Counts() {
-			moved += n
-		}
+		var moved int64
 		for i, w := range p.procs {
 			jobs, owes, signs, answers := w.signs()
 			moved += jobs + signs
@@ -152,14 +153,22 @@ func (p *Pool) watch() {
 				p.readers.Go(func() { _ = w.control.send(message{Poke: &poke{}}) }) // a full socket is silence too
 			}
 		}
-		session.feel(moved)
-		if p.busy.Load() || waits == waitStart { // a start has a limit of its own
+		if !session.feel(moved) && (server.feel(moves(p.rec)) || p.busy.Load() || waits == waitStart) { // a start has a limit of its own
 			session.quiet = 0
 		}
 		if session.quiet >= most-1 {
 			p.fail(p.still(time.Duration(session.quiet+1) * tick))
 		}
 	}
+}
+
+// moves counts what a process has done.
+func moves(rec *phase.Recorder) int64 {
+	sum := int64(rec.Len())
+	for _, n := range rec.Counts() {
+		sum += n
+	}
+	return sum
 }
 
 // signs returns how many jobs w was given, whether anybody waits for it, and how

@@ -176,10 +176,7 @@ func (s *laneState) set(doing step) { s.doing.Store(int32(doing)) }
 
 // news says what the process does.
 func (w *process) news() *news {
-	n := &news{Moves: int64(w.o.Rec.Len())}
-	for _, count := range w.o.Rec.Counts() {
-		n.Moves += count
-	}
+	n := &news{Moves: moves(w.o.Rec)}
 	for i := range w.lanes {
 		of := w.lanes[i].of.Load()
 		n.Lanes = append(n.Lanes, laneNews{
