@@ -168,18 +168,31 @@ func TestIdleConnections(t *testing.T) {
 	for _, variant := range []string{"http", "http:network=tcp", "http:body=json", "http:body=json:network=tcp", "http-shm:network=tcp"} {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, vectors(t, 3, 1000), 2)
-			most := r.s.listener.limit + 2 + 1 + 1 // workers, the client below, and one that is being let in
+			most := r.s.listener.limit + 2 + 1 // workers, and the client below
 			user := r.client()
-			for round := range 3 {
+			for round := range 2 {
 				var idle []net.Conn
-				for range 1000 {
-					c, err := dialAddr(t.Context(), r.s.Addr())
-					check(t, err)
-					idle = append(idle, c)
-				}
+				dialled := make(chan error, 1)
+				go func() {
+					for range 1000 {
+						c, err := dialAddr(t.Context(), r.s.Addr())
+						if err != nil {
+							dialled <- err
+							return
+						}
+						idle = append(idle, c)
+					}
+					dialled <- nil
+				}()
 				m := r.publish(uint64(round))
-				for i := range 4 {
+				for i, waits := 0, true; waits || i%8 > 0; i++ { // while they come, and then while they are there
 					r.exchange(i%2, transports.Job{Round: round, Client: i}, m)
+					select {
+					case err := <-dialled:
+						check(t, err)
+						waits = false
+					default:
+					}
 				}
 				if a := r.ask(user, "GET", "/v1/ping", nil); a.code != 204 {
 					t.Errorf("ping: got %d", a.code)

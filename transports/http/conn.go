@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"ipcbench/phase"
 	"ipcbench/transports"
@@ -92,38 +93,65 @@ func dialAddr(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // A listener counts the bytes on the connections that it accepts, and bounds how
-// many there are on which nobody has shown the session's secret: above the limit
-// the oldest of those is closed. So a worker gets a connection however many idle
-// ones others hold, and loses none that it has used.
+// many there are on which nobody has shown the session's secret. Above the limit
+// the oldest of those is closed, but not before it had time to show it: until
+// then the next ones wait in the kernel. So a worker gets a connection however
+// many others are made, and has the time to use it.
 type listener struct {
 	net.Listener
 	limit          int
 	sent, received *phase.Counter
+	freed          chan struct{} // has room for one: there is a stranger less
 
 	mu        sync.Mutex
 	open      int       // guarded by mu: connections
 	strangers list.List // guarded by mu: of *conn, those without the secret, oldest first
 }
 
+// grace is how long a connection has for its first request before others may
+// take its place: a worker writes it right after it has connected.
+const grace = 250 * time.Millisecond
+
+func newListener(l net.Listener, lanes int, rec *phase.Recorder) *listener {
+	return &listener{
+		Listener: l, limit: 256 + 4*lanes, freed: make(chan struct{}, 1),
+		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
+	}
+}
+
 func (l *listener) Accept() (net.Conn, error) {
+	l.makeRoom()
 	nc, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	transports.Enlarge(nc)
-	c := &conn{Conn: nc, l: l}
+	c := &conn{Conn: nc, l: l, since: time.Now()}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.open++
 	c.stranger = l.strangers.PushBack(c)
-	var oldest *conn
-	if l.strangers.Len() > l.limit {
-		oldest = l.strangers.Front().Value.(*conn)
-	}
-	l.mu.Unlock()
-	if oldest != nil {
-		oldest.Close()
-	}
 	return c, nil
+}
+
+// makeRoom waits until there is room for a stranger. It takes grace at most.
+func (l *listener) makeRoom() {
+	for {
+		l.mu.Lock()
+		if l.strangers.Len() < l.limit {
+			l.mu.Unlock()
+			return
+		}
+		oldest := l.strangers.Front().Value.(*conn)
+		l.mu.Unlock()
+		timer := time.NewTimer(time.Until(oldest.since.Add(grace)))
+		select {
+		case <-l.freed:
+		case <-timer.C:
+			oldest.evict()
+		}
+		timer.Stop()
+	}
 }
 
 // count returns how many connections there are.
@@ -136,8 +164,9 @@ func (l *listener) count() int {
 // A conn is the server's end of a connection.
 type conn struct {
 	net.Conn
-	l    *listener
-	once sync.Once
+	l     *listener
+	since time.Time
+	once  sync.Once
 
 	stranger *list.Element // guarded by l.mu: its place in l.strangers; nil once somebody has shown the secret on it
 
@@ -146,14 +175,28 @@ type conn struct {
 	closed bool  // guarded by mu
 }
 
-// known takes c from those who have not shown the secret.
-func (c *conn) known() {
+// evict closes c if nobody has shown the secret on it.
+func (c *conn) evict() {
+	if c.known() {
+		c.Close()
+	}
+}
+
+// known takes c from those who have not shown the secret, and reports whether it
+// was one of them.
+func (c *conn) known() bool {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
-	if c.stranger != nil {
-		c.l.strangers.Remove(c.stranger)
-		c.stranger = nil
+	if c.stranger == nil {
+		return false
 	}
+	c.l.strangers.Remove(c.stranger)
+	c.stranger = nil
+	select {
+	case c.l.freed <- struct{}{}:
+	default: // it is told already
+	}
+	return true
 }
 
 func (c *conn) Read(b []byte) (int, error) {

@@ -72,10 +72,11 @@
 // The default is a Unix socket in that directory, which other users cannot open.
 // With network=tcp the server listens on the loopback interface, where every user
 // of this machine can connect, and none without the secret gets further: the
-// server keeps 64 such connections and 4 more a lane, closes the oldest for the
-// next one, and each after 30 s. Someone who opens them faster than requests are
-// read can still slow workers down, or cost one its connection. Nothing is
-// encrypted: root can read what the loopback interface carries.
+// server keeps 256 such connections and 4 more a lane, closes each after 30 s, and
+// the oldest for the next one, if it is there for 250 ms. Whoever opens thousands
+// can slow down workers that connect (with body=json, for every request), but not
+// end the session. Nothing is encrypted: root can read what the loopback interface
+// carries.
 //
 // Only the connection on which a worker took its lane can deliver the lane's
 // update. With body=json there is no such connection: there, whoever has the

@@ -129,10 +129,7 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 		ErrorLog:          log.New(io.Discard, "", 0), // what goes wrong is answered, or seen by the lane
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
-	s.listener = &listener{
-		Listener: l, limit: 4*o.Lanes + 64,
-		sent: o.Rec.Counter(phase.WireSent), received: o.Rec.Counter(phase.WireReceived),
-	}
+	s.listener = newListener(l, o.Lanes, o.Rec)
 	s.serving.Go(s.serve)
 	return s, nil
 }
