@@ -100,13 +100,17 @@ func (l *lane) join(c *conn) (a joinAnswer, err error) {
 	// The challenge is written to where the first update lies. One that the worker
 	// before has sent may still be read: then the new one gets no part in the slab.
 	if l.pool != nil && l.ledger.Out() == 0 {
+		if err := l.pool.permit(modeWriter); err != nil {
+			l.gone()
+			return a, err
+		}
 		a.Updates, a.Challenge = l.pool.ref, hex.EncodeToString(l.challenge[:])
 	}
 	return a, nil
 }
 
 // prove makes the worker at c a local one, if it could write the challenge to
-// where the server finds it.
+// where the server finds it. It has mapped the slab then, and nobody else may.
 func (l *lane) prove(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,6 +123,9 @@ func (l *lane) prove(c *conn) error {
 	if mem := l.pool.updates.Memory().Bytes(); len(mem) < challengeSize ||
 		subtle.ConstantTimeCompare(mem[:challengeSize], l.challenge[:]) == 0 {
 		return errNoProof
+	}
+	if err := l.pool.permit(modeReaders); err != nil {
+		return err
 	}
 	l.local = true
 	return nil

@@ -56,6 +56,7 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 func TestPartialFallback(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
 	m := r.publish(1)
+	check(t, os.Chmod(r.s.pools.models.ref.Path, modeWriter))
 	pool, err := os.OpenFile(r.s.pools.models.ref.Path, os.O_RDWR, 0)
 	check(t, err)
 	defer pool.Close()
@@ -441,6 +442,7 @@ func TestStepsAreFlat(t *testing.T) {
 func TestDamagedHeader(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 3, 100), 1)
 	for _, ref := range []*poolRef{r.s.pools.models.ref, r.s.pools.lanes[0].ref} {
+		check(t, os.Chmod(ref.Path, modeWriter))
 		f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
 		check(t, err)
 		_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, 1), 8) // another capacity

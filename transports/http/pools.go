@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -31,6 +32,16 @@ type lanePool struct {
 	updates *slab.Updates
 	ref     *poolRef
 }
+
+// Modes of the slabs' names. The kernel refuses to open one for writing that must
+// not be, to all but root. The server maps its slabs when it makes them.
+const (
+	modeReaders = 0o400
+	modeWriter  = 0o600 // while the lane's worker may map its slab
+)
+
+// permit sets the mode of the slab's name.
+func (p *lanePool) permit(mode os.FileMode) error { return os.Chmod(p.ref.Path, mode) }
 
 // poolSizes are the capacities of a session's slabs.
 type poolSizes struct{ models, updates, stored int }
@@ -101,10 +112,14 @@ func newLanePool(path string, size int, l *tensor.Layout, ledger *tensor.Ledger)
 	if err == nil {
 		err = mem.Protect() // the worker writes, and nobody else
 	}
+	p := lanePool{updates: u, ref: newPoolRef(path, nonce)}
+	if err == nil {
+		err = p.permit(modeReaders)
+	}
 	if err != nil {
 		return lanePool{}, errors.Join(err, mem.Close())
 	}
-	return lanePool{updates: u, ref: newPoolRef(path, nonce)}, nil
+	return p, nil
 }
 
 // close gives all memory up. That of updates which are lent lives until they
@@ -210,6 +225,9 @@ func newSlabModels(path string, size int, l *tensor.Layout) (*slabModels, error)
 	pool, nonce, err := slab.CreatePool(path, size, slab.PoolOptions{})
 	if err != nil {
 		return nil, err
+	}
+	if err := os.Chmod(path, modeReaders); err != nil {
+		return nil, errors.Join(err, pool.Close(context.Background())) // nothing is in flight
 	}
 	m := &slabModels{pool: pool, ref: newPoolRef(path, nonce), layout: l, current: -1, ready: -1}
 	for i := range m.slots {

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -226,6 +229,116 @@ func TestNamespaces(t *testing.T) {
 			wantCounts(t, "worker", counts, want)
 			wantCounts(t, "server", r.counts(-1), want)
 		})
+	}
+}
+
+// A25: the kernel lets nobody but its one writer open a slab for writing: none but
+// the server that of the models, none but the lane's worker, when it joins, that
+// of its updates.
+func TestOneWriter(t *testing.T) {
+	r := open(t, "http-shm", vectors(t, 2, 100), 2)
+	m := r.publish(1)
+	tryAll := func(when string, flag int, want error) {
+		t.Helper()
+		for _, ref := range []*poolRef{r.s.pools.models.ref, r.s.pools.lanes[0].ref, r.s.pools.lanes[1].ref} {
+			if err := openAsUser(ref.Path, flag); !errors.Is(err, want) {
+				t.Errorf("%s: open %s with flags %x: got %v, want %v", when, filepath.Base(ref.Path), flag, err, want)
+			}
+		}
+	}
+	tryAll("workers are there", os.O_RDWR, fs.ErrPermission)
+	tryAll("workers are there", os.O_RDONLY, nil)
+	check(t, r.workers[0].Close())
+	tryAll("one has left", os.O_RDWR, fs.ErrPermission)
+	w := r.dial(0)
+	r.workers[0] = w
+	tryAll("another has come", os.O_RDWR, fs.ErrPermission)
+	r.exchange(0, transports.Job{}, m)
+	r.exchange(1, transports.Job{}, m)
+	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.HandleTensors: 4, phase.BodyTensors: 0})
+}
+
+// openAsUser opens a file as a process without root's right to open everything.
+func openAsUser(path string, flag int) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and ends with the goroutine: its capabilities are gone
+		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&head, &none[0]); err != nil {
+			done <- err
+			return
+		}
+		fd, err := unix.Open(path, flag|unix.O_CLOEXEC, 0)
+		if err == nil {
+			err = unix.Close(fd)
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// A24: two processes that open sessions at once take nothing from each other: each
+// has its own, or, where both were given the same directory, one is refused and
+// leaves the other's alone.
+func TestTwoServersAtOnce(t *testing.T) {
+	l := vectors(t, 3, 1000)
+	for _, same := range []bool{false, true} {
+		t.Run(fmt.Sprint("same directory=", same), func(t *testing.T) {
+			dirs := []string{t.TempDir(), t.TempDir()}
+			if same {
+				dirs[1] = dirs[0]
+			}
+			var kids []*kid
+			for _, dir := range dirs {
+				k, err := spawn(t, "server", childSpec{Dir: dir, Variant: "http-shm", Specs: l.Specs()}, nil)
+				check(t, err)
+				kids = append(kids, k)
+			}
+			serving := 0
+			for i, k := range kids {
+				addr, err := k.out.ReadString('\n')
+				if err != nil {
+					_ = k.cmd.Wait() // all that it said is read
+					if !same || !strings.Contains(k.err.String(), addressFile+": file exists") {
+						t.Errorf("server %d: %s", i, k.err)
+					}
+					continue
+				}
+				serving++
+				d := Local().(driver)
+				v, err := transports.NewVariant(d, nil)
+				check(t, err)
+				o := transports.Options{
+					Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: dirs[i], Settings: v.Settings, Rec: phase.NewRecorder(100),
+				}
+				w, err := dial(t.Context(), strings.TrimSpace(addr), 0, o, d.config(o))
+				check(t, err)
+				check(t, train(t.Context(), w))
+				wantCounts(t, "worker", o.Rec.Counts(), map[string]int64{phase.HandleTensors: 3, phase.BodyTensors: 0})
+				check(t, w.Close())
+			}
+			if same && serving != 1 || !same && serving != 2 {
+				t.Errorf("%d servers serve", serving)
+			}
+			for _, k := range kids {
+				_ = k.cmd.Process.Kill() // if it has not ended
+				_ = k.cmd.Wait()
+				k.removeLeft(t)
+			}
+		})
+	}
+}
+
+// removeLeft removes what a killed server has left in shared memory.
+func (k *kid) removeLeft(t *testing.T) {
+	t.Helper()
+	found, err := scratch.Leftovers(scratch.SharedMemory)
+	check(t, err)
+	for _, f := range found {
+		if strings.Contains(f.Owner, fmt.Sprintf("pid %d,", k.cmd.Process.Pid)) {
+			check(t, f.Remove())
+		}
 	}
 }
 
