@@ -3,6 +3,7 @@ package http
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -260,6 +261,9 @@ func TestErrorNames(t *testing.T) {
 			}
 		}
 		wantName("collect", err)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantName("settle", r.s.Settle(ended))
 		wantName("dispatch", r.s.Dispatch(t.Context(), 0, transports.Job{}))
 		wantName("publish", r.s.Publish(t.Context(), nil))
 		r.publish(1)

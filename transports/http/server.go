@@ -253,7 +253,7 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 func (s *server) Settle(ctx context.Context) error {
 	for i, l := range s.lanes {
 		if err := l.mail.Settle(ctx); err != nil {
-			return fmt.Errorf("http: lane %d: %w", i, err)
+			return fmt.Errorf("%s: settle: lane %d: %w", s.name, i, err)
 		}
 	}
 	return nil
