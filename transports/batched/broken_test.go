@@ -26,14 +26,14 @@ import (
 type cutter struct {
 	addr     address
 	listener net.Listener
-	onlyUp   bool                    // bytes to the server alone count
-	atCut    func() (target address) // if set: what happens before a cut, and which server is next
 	wg       sync.WaitGroup
 
 	mu     sync.Mutex
-	target address    // guarded by mu
-	cuts   []int64    // guarded by mu
-	live   []net.Conn // guarded by mu
+	target address        // guarded by mu
+	cuts   []int64        // guarded by mu
+	onlyUp bool           // guarded by mu: bytes to the server alone count
+	atCut  func() address // guarded by mu: if set, what happens before a cut; returns the next target
+	live   []net.Conn     // guarded by mu
 }
 
 func newCutter(t *testing.T, target address, cuts ...int64) *cutter {
@@ -73,6 +73,7 @@ func (c *cutter) forward(in, out net.Conn) {
 		limit, c.cuts = c.cuts[0], c.cuts[1:]
 	}
 	c.live = append(c.live, in, out)
+	atCut := c.atCut
 	for i, pair := range [][2]net.Conn{{in, out}, {out, in}} {
 		limit := limit
 		if i == 0 && c.onlyUp {
@@ -80,8 +81,8 @@ func (c *cutter) forward(in, out net.Conn) {
 		}
 		c.wg.Go(func() {
 			_, err := io.CopyN(pair[0], pair[1], limit) // any end is the end
-			if err == nil && c.atCut != nil {
-				next := c.atCut()
+			if err == nil && atCut != nil {
+				next := atCut()
 				c.mu.Lock()
 				c.target = next
 				c.mu.Unlock()

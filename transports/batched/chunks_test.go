@@ -159,6 +159,9 @@ func sent(t *testing.T, name string, l *tensor.Layout) []int {
 // What a transfer needs beside them grows with the chunk and the window of a stream,
 // and not with the model; only a batch takes the model once more.
 func TestExtraMemory(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
 	const size = 24 << 20
 	l := layoutOf(t, size/8, size/8)
 	for _, c := range []struct {
@@ -186,7 +189,7 @@ func TestExtraMemory(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		idle = r.server.frames.most() + w.frames.most() - idle
 		// Buffers that are kept are bounded below; what else is made are gRPC's lists of them.
-		if made := int(after.TotalAlloc-before.TotalAlloc) - idle; made > size/20 && !raceDetector {
+		if made := int(after.TotalAlloc-before.TotalAlloc) - idle; made > size/20 {
 			t.Errorf("%s: a model and an update of %d bytes each made %d bytes of garbage", c.name, size, made)
 		}
 		for end, pool := range map[string]*framePool{"server": &r.server.frames, "worker": &w.frames} {

@@ -68,6 +68,9 @@ func TestNothingKept(t *testing.T) {
 // 90 rounds what it was after 30. Idle buffers, whose number is that of the round
 // that needed most of them, are left out.
 func TestFlatHeap(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
 	for _, variantName := range []string{"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-stream:conn=per-call"} {
 		r := listen(t, variantName, layoutOf(t, 1<<10, 1, 1<<12), 2)
 		done := make(chan error, r.o.Lanes)

@@ -127,13 +127,15 @@ func killServer(t *testing.T, variantName string, upload, returns bool) {
 		next = startProcess(t, variantName, "f")
 	}
 	c := newCutter(t, first.addr, 500_000)
-	c.onlyUp = upload
 	killed := make(chan error, 1)
+	c.mu.Lock()
+	c.onlyUp = upload
 	c.atCut = func() address {
 		killed <- first.cmd.Process.Kill()
 		_ = first.cmd.Wait() // it says that it was killed
 		return next.addr
 	}
+	c.mu.Unlock()
 	tr, o := ofProcess(t, "", variantName)
 	o.Rec = phase.NewRecorder(1 << 12)
 	w, err := tr.Dial(limited(t), c.addr.String(), 0, o)

@@ -278,7 +278,7 @@ func TestErrorsNameTheLane(t *testing.T) {
 // sent, at no time, so a round that ends with bytes has counted them.
 func TestCountedBeforeItIsSeen(t *testing.T) {
 	for _, name := range []string{"grpc-batch", "grpc-stream:network=tcp"} {
-		r := open(t, name, layoutOf(t, 1<<20, 1<<18), 1)
+		r := open(t, name, layoutOf(t, 1<<18, 1<<16), 1)
 		over := make(chan error, 1)
 		go func() {
 			var err error
