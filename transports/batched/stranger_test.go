@@ -282,7 +282,7 @@ func TestCountedBeforeItIsSeen(t *testing.T) {
 		over := make(chan error, 1)
 		go func() {
 			var err error
-			for n := 0; n < 5 && err == nil; n++ {
+			for n := 0; n < 40 && err == nil; n++ {
 				err = r.exchange(0, jobOf(0, n))
 			}
 			over <- err
