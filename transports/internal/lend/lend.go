@@ -6,6 +6,7 @@
 package lend
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -101,7 +102,7 @@ func (m *Model) Reserve() (*tensor.Package, error) { return m.bank.Lend() }
 // Publish makes p current and takes the one before back.
 func (m *Model) Publish(p *tensor.Package) error {
 	if p == nil {
-		return fmt.Errorf("publish: no model")
+		return errors.New("no model")
 	}
 	m.mu.Lock()
 	before := m.current
@@ -118,7 +119,7 @@ func (m *Model) Current() (*tensor.Package, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.current == nil {
-		return nil, fmt.Errorf("no model was published")
+		return nil, errors.New("no model was published")
 	}
 	return m.current, nil
 }

@@ -59,10 +59,10 @@ func (l *Lane) Dispatch(ctx context.Context, j transports.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.dispatched {
-		return fmt.Errorf("dispatch of client %d before the update of client %d was collected", j.Client, l.job.Client)
+		return fmt.Errorf("client %d before the update of client %d was collected", j.Client, l.job.Client)
 	}
 	if l.shut {
-		return errors.New("dispatch after shutdown")
+		return errors.New("the session is over")
 	}
 	select {
 	case l.jobs <- j:
@@ -70,7 +70,7 @@ func (l *Lane) Dispatch(ctx context.Context, j transports.Job) error {
 		l.taken, l.arrived = false, false
 		return nil
 	default:
-		return fmt.Errorf("dispatch of client %d: the lane holds a job", j.Client)
+		return fmt.Errorf("client %d: the lane holds a job", j.Client)
 	}
 }
 
@@ -164,7 +164,7 @@ func (l *Lane) put(u Update) bool {
 // Collect waits for the update of the job that is out; the server calls it.
 func (l *Lane) Collect(ctx context.Context) (*tensor.Package, error) {
 	if _, ok := l.Job(); !ok {
-		return nil, errors.New("collect without dispatch")
+		return nil, errors.New("no job was dispatched")
 	}
 	select {
 	case u := <-l.updates:
@@ -173,7 +173,7 @@ func (l *Lane) Collect(ctx context.Context) (*tensor.Package, error) {
 		l.mu.Unlock()
 		return u.Package, u.Err
 	case <-l.closed:
-		return nil, errors.New("collect after shutdown")
+		return nil, errors.New("the session is over")
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
