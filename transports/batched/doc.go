@@ -27,9 +27,10 @@
 // tensor, that tensor. Every frame costs gRPC some 100 bytes of garbage, which
 // is 0.5 to 1 % of the payload.
 //
-// So extra memory is bounded by windows and chunk, and not by the model, with
-// grpc-stream alone; the models themselves are lent whole at both ends, as the
-// contract of package transports has it, and no transport can do with less.
+// So what a download needs beside the models is bounded by windows and chunk, and
+// not by the model, with grpc-stream alone; an upload's is with all three. The
+// models themselves are lent whole at both ends, as the contract of package
+// transports has it.
 //
 // # Other clients
 //
@@ -60,10 +61,11 @@
 // mirrors it; either end refuses what is not meant for it. The federation's id is
 // random, and part of the address. It also travels as metadata, which is checked,
 // in constant time, before a byte of a request's message is taken: whoever does not
-// know it costs a connection's buffers for ten seconds, and the server keeps 64 of
-// those beside one for each lane, the newest. Sockets are Unix sockets of mode 0600, or on
-// the loopback interface. Nothing is believed before it was checked, a refusal
-// says why with a status code and a reason of its own, no message may have more
-// entries than are wanted, and no request lives longer than its deadline, whatever
-// its client says.
+// know it costs the buffers of a connection for ten seconds, and the server keeps
+// 64 of those beside one for each lane, the newest.
+//
+// Sockets are Unix sockets of mode 0600, or on the loopback interface. Nothing is
+// believed before it was checked, a refusal says why with a status code and a
+// reason of its own, no message may have more entries than are wanted, and no
+// request lives longer than its deadline, whatever its client says.
 package batched

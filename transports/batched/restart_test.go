@@ -113,7 +113,7 @@ func TestKilledServer(t *testing.T) {
 			for _, returns := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/upload=%v/returns=%v", variantName, upload, returns), func(t *testing.T) {
 					t.Parallel()
-					killServer(t, variantName+":chunk=64KiB:deadline=5", upload, returns)
+					killServer(t, variantName+":chunk=64KiB:deadline=60", upload, returns)
 				})
 			}
 		}
