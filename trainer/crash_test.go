@@ -65,7 +65,7 @@ func TestPanic(t *testing.T) {
 			"called": {"client 2", "panic: loss of client 2 is a panic", "trainer_test.stumble", "crash_test.go:"},
 			"each":   {"round 4, client 1", "panic: runtime error: index out of range", "crash_test.go:"},
 		} {
-			err := session(t, c.variant, c.launcher, where)
+			err := panicking(t, c.variant, c.launcher, where)
 			for _, w := range want {
 				if err == nil || !strings.Contains(err.Error(), w) {
 					t.Errorf("%s, %s: got %v, want %q in it", c.name, where, err, w)
@@ -84,8 +84,8 @@ func TestPanic(t *testing.T) {
 	check(t, processes.Close())
 }
 
-// session runs one round in which something panics, and closes its pool.
-func session(t *testing.T, v transports.Variant, launcher trainer.Launcher, where string) error {
+// panicking runs one round in which something panics, and closes its pool.
+func panicking(t *testing.T, v transports.Variant, launcher trainer.Launcher, where string) error {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1000}}})
 	check(t, err)

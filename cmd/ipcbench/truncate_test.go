@@ -67,7 +67,7 @@ func TestTruncated(t *testing.T) {
 			if !named || !strings.Contains(text, "truncated to 0 bytes") || strings.Contains(text, "goroutine ") {
 				t.Errorf("%v were truncated, and the error is\n%s", cut, text)
 			}
-			if left := segmentsOf(cmd.Process.Pid); len(left) > 0 {
+			if left := memoryOf(cmd.Process.Pid); len(left) > 0 {
 				t.Errorf("%v are left", left)
 			}
 			if left, _ := filepath.Glob(filepath.Join(tmp, "ipcbench-*")); len(left) > 0 { // the pattern is well-formed
@@ -80,8 +80,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// segmentsOf returns the directories in shared memory of the process.
-func segmentsOf(pid int) (dirs []string) {
+// memoryOf returns the directories in shared memory of the process.
+func memoryOf(pid int) (dirs []string) {
 	locks, _ := filepath.Glob("/dev/shm/ipcbench-*/lock") // the pattern is well-formed
 	for _, lock := range locks {
 		if owner, err := os.ReadFile(lock); err == nil && strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", pid)) {
@@ -94,7 +94,7 @@ func segmentsOf(pid int) (dirs []string) {
 // truncate cuts off the files of the process's sessions that match pattern, once
 // another process has mapped one of them, and returns their names.
 func truncate(t *testing.T, pid int, pattern string) []string {
-	for _, dir := range segmentsOf(pid) {
+	for _, dir := range memoryOf(pid) {
 		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well-formed
 		if len(mapping(found)) < 2 {
 			continue

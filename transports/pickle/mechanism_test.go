@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -339,7 +340,7 @@ func resident(t *testing.T) int {
 func TestStorageInMemory(t *testing.T) {
 	root := t.TempDir()
 	if err := unix.Mount("tmpfs", root, "tmpfs", 0, "size=1p"); err != nil {
-		t.Skipf("cannot mount a tmpfs: %v", err)
+		skip.Refused(t, "a mount of a tmpfs: %v", err)
 	}
 	t.Cleanup(func() { check(t, unix.Unmount(root, 0)) })
 	const size = 16 << 40 // more than any memory, less than the tmpfs

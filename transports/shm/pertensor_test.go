@@ -227,7 +227,7 @@ func TestCheckDirectory(t *testing.T) {
 
 	frozen := t.TempDir()
 	if err := unix.Mount("tmpfs", frozen, "tmpfs", unix.MS_RDONLY, ""); err != nil {
-		t.Skipf("cannot mount a tmpfs: %v", err)
+		skip.Refused(t, "a mount of a tmpfs: %v", err)
 	}
 	t.Cleanup(func() { must(t, unix.Unmount(frozen, 0)) })
 	refused("read-only", frozen, "read-only file system")
