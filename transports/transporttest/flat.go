@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime/debug"
 	"testing"
+	"time"
 
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -34,7 +35,11 @@ func testFlat(t *testing.T, tr transports.Transport) {
 		model, err := p.Reserve(0)
 		check(t, err)
 		tensor.Fill(model, seed)
-		for r := range rounds {
+		start, r := time.Now(), 0
+		for ; r < rounds; r++ {
+			if r > 3*settled && time.Since(start) > limit/3 { // files on a slow disk
+				break
+			}
 			check(t, p.Publish(t.Context(), r, model))
 			next, err := p.Reserve(r)
 			check(t, err)
@@ -53,7 +58,7 @@ func testFlat(t *testing.T, tr transports.Transport) {
 		debug.FreeOSMemory()
 		for _, pid := range pids {
 			if now := resident(t, pid); now-before[pid] > most {
-				t.Errorf("process %d has %d bytes resident after round %d, and %d after round %d", pid, before[pid], settled, now, rounds)
+				t.Errorf("process %d has %d bytes resident after round %d, and %d after round %d", pid, before[pid], settled, now, r)
 			}
 		}
 		_, err = p.Close()
