@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ipcbench/crash"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -242,7 +243,7 @@ func (t *ClientTrainer) publish(ctx context.Context, pool *Pool, payload *tensor
 			return err
 		}
 	}
-	if err := payload.CopyTo(t.next); err != nil {
+	if err := crash.Guard(func() error { return payload.CopyTo(t.next) }); err != nil {
 		return fmt.Errorf("trainer: payload has other tensors than the session's first one: %w", err)
 	}
 	model := t.next
