@@ -34,11 +34,11 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// Error returns the error for v, which recover returned, in the function that was
-// deferred. For a fault of mapped memory it names the mapped file; for any other
-// panic it holds the value and the stack.
+// Error returns the error for v, what recover returned; only the deferred function
+// that called recover may ask, since the stack is still that of the panic there. For
+// a fault of mapped memory the error names the mapped file; for any other panic it
+// holds the value and the stack.
 func Error(v any) error {
-	cause, isError := v.(error)
 	if fault, ok := v.(interface {
 		runtime.Error
 		Addr() uintptr
@@ -47,8 +47,8 @@ func Error(v any) error {
 			return fmt.Errorf("memory fault in %s", text)
 		}
 	}
-	if isError {
-		return fmt.Errorf("panic: %w\n%s", cause, stack())
+	if err, ok := v.(error); ok {
+		return fmt.Errorf("panic: %w\n%s", err, stack())
 	}
 	return fmt.Errorf("panic: %v\n%s", v, stack())
 }
