@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/skip"
 )
 
 // blocks returns how many bytes the file behind m has reserved.
@@ -59,21 +61,24 @@ func TestReserveUnderSignals(t *testing.T) {
 
 	path := filepath.Join(dir, "f")
 	type made struct {
-		mem *Memory
-		err error
+		mem          *Memory
+		refused, err error
 	}
 	done := make(chan made, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with its filter
 		if err := interruptLong(4 << 20); err != nil {
-			done <- made{nil, err}
+			done <- made{refused: err}
 			return
 		}
 		m, err := CreateFile(path, size, Untouched)
-		done <- made{m, err}
+		done <- made{mem: m, err: err}
 	}()
 	select {
 	case d := <-done:
+		if d.refused != nil {
+			skip.Refused(t, "a filter of system calls: %v", d.refused)
+		}
 		must(t, d.err)
 		if got := blocks(t, path); got < size {
 			t.Errorf("%d bytes are reserved, want %d", got, size)
