@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -27,7 +28,21 @@ import (
 func TestMain(m *testing.M) {
 	floors.MaybePeer()
 	bench.Workers(newApp(os.Stdout, os.Stderr).host).MaybeWorker()
-	testscript.Main(m, map[string]func(){"ipcbench": main, "stubborn": stubborn})
+	testscript.Main(signalled{m}, map[string]func(){"ipcbench": main, "stubborn": stubborn})
+}
+
+// signalled runs the tests so that the commands they start may be ended by
+// signals, also if whoever started the tests has some ignored: nohup, or a script
+// that runs them in the background.
+type signalled struct{ *testing.M }
+
+func (m signalled) Run() int {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s) // as good as ignored, and not inherited
+		}
+	}
+	return m.M.Run()
 }
 
 // What a script waits for: a run to come so far, and one to end that was told to
