@@ -291,14 +291,14 @@ func clearOf(ts *testscript.TestScript, neg bool, args []string) {
 	if len(left) > 0 {
 		ts.Fatalf("directories are left: %v", left)
 	}
-	if segments := segmentsOf(ts); len(segments) > 0 {
+	if segments := leftSegments(ts); len(segments) > 0 {
 		ts.Fatalf("segments are left: %v", segments)
 	}
 }
 
-// segmentsOf returns the directories in shared memory that killed commands of
+// leftSegments returns the directories in shared memory that killed commands of
 // this test have left. Others may be running ipcbench on this machine, too.
-func segmentsOf(ts *testscript.TestScript) (own []string) {
+func leftSegments(ts *testscript.TestScript) (own []string) {
 	all, err := scratch.Leftovers(scratch.SharedMemory)
 	ts.Check(err)
 	for _, l := range all {
@@ -312,7 +312,7 @@ func segmentsOf(ts *testscript.TestScript) (own []string) {
 // segments VARIABLE sets a variable to the directory in shared memory that a
 // killed command has left.
 func segments(ts *testscript.TestScript, neg bool, args []string) {
-	own := segmentsOf(ts)
+	own := leftSegments(ts)
 	if neg || len(args) != 1 || len(own) != 1 {
 		ts.Fatalf("usage: segments VARIABLE, with one directory left: %v", own)
 	}
