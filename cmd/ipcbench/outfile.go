@@ -91,15 +91,18 @@ func cannotWrite(err error) error {
 	return hinted{usagef("--out: %w", err), "choose another file with --out"}
 }
 
-// keep writes the result. Two runs that chose one name get two.
+// keep writes the result, also again and again. Two runs that chose one name get
+// two.
 func (f *resultFile) keep(r *bench.Result) error {
 	for f.stem != "" {
 		claim, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err == nil {
 			if err = errors.Join(claim.Close(), r.WriteFile(f.path)); err != nil {
 				_ = os.Remove(f.path) // an empty file would look like a result
+				return err
 			}
-			return err
+			f.stem = "" // from now on it is ours
+			return nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return err

@@ -78,6 +78,18 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// shortDir returns a temporary directory whose path leaves room for sockets,
+// whatever the test is called.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what a failed test has left
+	return dir
+}
+
 // idEnv marks all processes of one script.
 const idEnv = "IPCBENCH_SCRIPT"
 

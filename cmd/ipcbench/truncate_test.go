@@ -28,7 +28,7 @@ func TestTruncated(t *testing.T) {
 		{"shm-tensor:reuse=on", "update-*"},
 	} {
 		t.Run(c.variant+"/"+strings.Trim(c.files, "-*"), func(t *testing.T) {
-			tmp := t.TempDir()
+			tmp := shortDir(t)
 			cmd := exec.Command(path, "run", "--transport", c.variant, "--model", "cnn", "--workers", "2",
 				"--train-ms", "10", "--blocks", "1", "--time", "30s", "--out", filepath.Join(tmp, "out.json"))
 			cmd.Dir, cmd.Env = tmp, append(os.Environ(), "TMPDIR="+tmp)
