@@ -54,6 +54,17 @@ const (
 
 // TestScripts runs the scripts in testdata/script: the command as a user sees it.
 func TestScripts(t *testing.T) {
+	t.Cleanup(func() { // after all of them
+		left, err := scratch.Leftovers(scratch.SharedMemory)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, l := range left {
+			if l.Parent == os.Getpid() {
+				t.Errorf("segments are left: %s", l.Path)
+			}
+		}
+	})
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
@@ -68,12 +79,12 @@ func TestScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":    exits,
-			"start":    start,
-			"signal":   sendSignal,
-			"ended":    ended,
-			"clear":    clearOf,
-			"segments": segments,
+			"exits":   exits,
+			"start":   start,
+			"signal":  sendSignal,
+			"ended":   ended,
+			"clear":   clearOf,
+			"session": session,
 		},
 	})
 }
@@ -303,30 +314,42 @@ func clearOf(ts *testscript.TestScript, neg bool, args []string) {
 	if len(left) > 0 {
 		ts.Fatalf("directories are left: %v", left)
 	}
-	if segments := leftSegments(ts); len(segments) > 0 {
-		ts.Fatalf("segments are left: %v", segments)
-	}
-}
-
-// leftSegments returns the directories in shared memory that killed commands of
-// this test have left. Others may be running ipcbench on this machine, too.
-func leftSegments(ts *testscript.TestScript) (own []string) {
 	all, err := scratch.Leftovers(scratch.SharedMemory)
 	ts.Check(err)
 	for _, l := range all {
-		if l.Parent == os.Getpid() {
-			own = append(own, l.Path)
+		if p.startedBy(l.PID) {
+			ts.Fatalf("segments are left: %s", l.Path)
 		}
 	}
-	return own
 }
 
-// segments VARIABLE sets a variable to the directory in shared memory that a
-// killed command has left.
-func segments(ts *testscript.TestScript, neg bool, args []string) {
-	own := leftSegments(ts)
-	if neg || len(args) != 1 || len(own) != 1 {
-		ts.Fatalf("usage: segments VARIABLE, with one directory left: %v", own)
+// startedBy reports whether the script has started process pid. Other scripts, and
+// others on this machine, may be running ipcbench, too.
+func (p *processes) startedBy(pid int) bool {
+	for _, b := range p.started {
+		if b.cmd.Process.Pid == pid {
+			return true
+		}
 	}
-	ts.Setenv(args[0], own[0])
+	return false
+}
+
+// session NAME VARIABLE DIR waits until the command has a session's directory in
+// DIR, and sets a variable to it.
+func session(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: session NAME VARIABLE DIR")
+	}
+	owner := fmt.Sprintf("pid %d,", processesOf(ts).started[args[0]].cmd.Process.Pid)
+	await(ts, "a directory of "+args[0]+" in "+args[2], func() bool {
+		locks, err := filepath.Glob(filepath.Join(args[2], "ipcbench-*", "lock"))
+		ts.Check(err)
+		for _, lock := range locks {
+			if text, err := os.ReadFile(lock); err == nil && strings.HasPrefix(string(text), owner) {
+				ts.Setenv(args[1], filepath.Dir(lock))
+				return true
+			}
+		}
+		return false
+	})
 }
