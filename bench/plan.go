@@ -124,6 +124,10 @@ func (s Spec) Check(p Plan) error {
 		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
 			megabytes(need), source, megabytes(have))}
 	}
+	if left, limited := machine.AddressSpace(); limited && s.inServer() > left {
+		return &Unfit{s, fmt.Errorf("the server needs about %s of address space, the limit (ulimit -v) leaves %s: raise it, or choose a smaller model",
+			megabytes(s.inServer()), megabytes(left))}
+	}
 	return nil
 }
 
@@ -144,6 +148,15 @@ func (u *Unfit) Skipped() Skipped {
 		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.Model.Name,
 		Workers: s.Workers, Clients: s.Clients, Why: u.Err.Error(),
 	}
+}
+
+// inServer guesses how much of the memory of a session is the server's: all where
+// workers live in it, twice as much as of one of its workers elsewhere.
+func (s Spec) inServer() int64 {
+	if s.inside() {
+		return s.memory()
+	}
+	return s.memory() * 2 / int64(2+s.processes())
 }
 
 // options are those that a session of s gives its transport, as far as they are

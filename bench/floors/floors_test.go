@@ -363,7 +363,7 @@ func TestPinning(t *testing.T) {
 
 	for want, cpus := range map[string][]int{
 		"start process 1 of 2: usage: restrict to processors [1000]:":         {1000, cpu},
-		"start process 2 of 2: only 1 processors are named":    {cpu},
+		"start process 2 of 2: only 1 processors are named":                   {cpu},
 		"start process 1 of 2: usage: restrict to processors [-1]: invalid a": {-1, -1},
 	} {
 		if _, err := Measure(t.Context(), "futex", Params{CPUs: cpus}); err == nil || !strings.Contains(err.Error(), want) {

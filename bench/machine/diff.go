@@ -29,6 +29,9 @@ func Diff(a, b Environment) []string {
 	if x, y := a.Shm.orNone(), b.Shm.orNone(); x.FileSystem != y.FileSystem || !near(x.Size, y.Size) {
 		differ("/dev/shm", x.String(), y.String())
 	}
+	if a.Tmp != nil && b.Tmp != nil { // a build may not have recorded it
+		differ("file system of temporary files", a.Tmp.FileSystem, b.Tmp.FileSystem)
+	}
 	differ("transparent huge pages", a.THP, b.THP)
 	differ("transparent huge pages of shared memory", a.ShmemTHP, b.ShmemTHP)
 	differ("reserved huge pages", a.HugePages, b.HugePages)

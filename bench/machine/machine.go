@@ -45,8 +45,9 @@ type Environment struct {
 	MemAvailable int64   `json:"mem_available_bytes"`
 	Cgroup       *Cgroup `json:"cgroup,omitempty"`
 	Shm          *Space  `json:"dev_shm,omitempty"`
-	THP          string  `json:"thp"`       // of anonymous memory: always, madvise or never
-	ShmemTHP     string  `json:"shmem_thp"` // of shared memory
+	Tmp          *Space  `json:"tmp,omitempty"` // of the directory for temporary files, where sockets and the files of transports lie
+	THP          string  `json:"thp"`           // of anonymous memory: always, madvise or never
+	ShmemTHP     string  `json:"shmem_thp"`     // of shared memory
 	HugePages    int     `json:"nr_hugepages"`
 	SocketBuffer int64   `json:"wmem_max"` // bytes: the most that a socket's sender may have on the way
 
@@ -81,6 +82,7 @@ func read(root fs.FS) Environment {
 		Kernel:     kernel(),
 		Cgroup:     readCgroup(root),
 		Shm:        space("/dev/shm"),
+		Tmp:        space(os.TempDir()),
 		THP:        chosen(text(root, "sys/kernel/mm/transparent_hugepage/enabled")),
 		ShmemTHP:   chosen(text(root, "sys/kernel/mm/transparent_hugepage/shmem_enabled")),
 		Go:         runtime.Version(),
