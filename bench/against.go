@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -252,16 +253,15 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 // sure, besides many times what is guessed: its own watch over its workers ends it
 // long before that.
 const (
-	blockPatience = 10 * time.Minute
-	blockGuesses  = 20
+	stoppedPatience = time.Minute // unless the plan has a round limit
+	blockPatience   = 10 * time.Minute
+	blockGuesses    = 20
 )
-
-var stoppedPatience = time.Minute // tests have less
 
 // watchBlock waits until the process of a block has been stopped for too long, or
 // takes too long, and says so. It returns nil once unwatch is closed.
 func watchBlock(pid int, o order, unwatch <-chan struct{}) error {
-	patience := stoppedPatience
+	patience := cmp.Or(o.Plan.RoundLimit, stoppedPatience)
 	tick := time.NewTicker(min(patience/4, 5*time.Second)) // seldom, as blocks are timed
 	defer tick.Stop()
 	began := time.Now()
@@ -278,7 +278,7 @@ func watchBlock(pid int, o order, unwatch <-chan struct{}) error {
 		what := fmt.Sprintf("a block of %s, %s (pid %d)", o.Cell.Variant, o.Cell.Model, pid)
 		switch {
 		case time.Since(ran) > patience:
-			return fmt.Errorf("%s has been %s for %v: who stopped it?", what, usage.State(pid), patience)
+			return fmt.Errorf("%s has been %s for %v: whoever stopped it can let it go on, or raise --round-limit", what, usage.State(pid), patience)
 		case time.Since(began) > blockPatience+blockGuesses*o.guess:
 			return fmt.Errorf("%s has not ended after %v and is %s", what, time.Since(began).Round(time.Second), usage.State(pid))
 		}

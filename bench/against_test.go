@@ -93,10 +93,9 @@ func TestAgainstOthers(t *testing.T) {
 // TestAgainstStopped: a process of a block that stops answering ends the run within
 // a bound, and the error names it, what it was doing and its state.
 func TestAgainstStopped(t *testing.T) {
-	bench.SetStoppedPatience(t, time.Second)
 	h := host()
 	p := quick(t)
-	p.Rounds, p.Blocks = 3, 1
+	p.Rounds, p.Blocks, p.RoundLimit = 3, 1, time.Second
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
 	o.Against = filepath.Join(t.TempDir(), "other")
 	check(t, os.WriteFile(o.Against, []byte(`#!/bin/sh

@@ -3,17 +3,7 @@ package bench
 import (
 	"context"
 	"slices"
-	"testing"
-	"time"
 )
-
-// SetStoppedPatience makes runs wait for a stopped process of a block for d, until
-// the test ends.
-func SetStoppedPatience(t *testing.T, d time.Duration) {
-	before := stoppedPatience
-	t.Cleanup(func() { stoppedPatience = before })
-	stoppedPatience = d
-}
 
 // RunWithoutFloors is Run without the floors that take time for themselves, for
 // tests of something else.

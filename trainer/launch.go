@@ -170,7 +170,7 @@ func (c *child) Stop() error {
 		signal unix.Signal // or 0
 		grace  time.Duration
 	}{{0, graceClose}, {unix.SIGTERM, graceTerm}} {
-		if isStopped(c.PID()) { // it would see none of them
+		if usage.Stopped(c.PID()) { // it would see none of them
 			break
 		}
 		if means.signal != 0 {
@@ -184,7 +184,7 @@ func (c *child) Stop() error {
 	if awaitClosed(ctx, c.exited, graceKill) {
 		return nil
 	}
-	return fmt.Errorf("trainer: worker %d (process %d) has not ended %v after SIGKILL: it is %s", c.n, c.PID(), graceKill, processState(c.PID()))
+	return fmt.Errorf("trainer: worker %d (process %d) has not ended %v after SIGKILL: it is %s", c.n, c.PID(), graceKill, usage.State(c.PID()))
 }
 
 // tailBuffer keeps the last bytes written to it.

@@ -1,15 +1,14 @@
 package trainer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
+	"ipcbench/phase/usage"
 	"ipcbench/transports"
 )
 
@@ -222,45 +221,7 @@ func (w *poolProcess) state() string {
 	if w.PID() == os.Getpid() {
 		return "is a goroutine"
 	}
-	return fmt.Sprintf("process %d is %s", w.PID(), processState(w.PID()))
-}
-
-// processState returns the state of a process in words, with the letter that the
-// kernel has for it.
-func processState(pid int) string {
-	letter := stateLetter(pid)
-	words := map[byte]string{
-		'R': "running", 'S': "sleeping", 'D': "waiting for a disk or the like", 'T': "stopped", 't': "stopped by a debugger",
-		'Z': "dead", 'X': "dead",
-	}
-	switch word := words[letter]; {
-	case letter == 0:
-		return "gone"
-	case word == "":
-		return fmt.Sprintf("in state %q", letter)
-	default:
-		return fmt.Sprintf("%s (%c)", word, letter)
-	}
-}
-
-// stateLetter returns what the third field of /proc/PID/stat says, 0 if there is
-// no such process.
-func stateLetter(pid int) byte {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	_, state, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ") // the name before it may hold anything
-	if state == "" {
-		return 0
-	}
-	return state[0]
-}
-
-// isStopped reports whether a process runs no instruction until it is continued.
-func isStopped(pid int) bool {
-	letter := stateLetter(pid)
-	return letter == 'T' || letter == 't'
+	return fmt.Sprintf("process %d is %s", w.PID(), usage.State(w.PID()))
 }
 
 // await waits for w to signal on ch, for ctx, or for any process to die.

@@ -18,8 +18,10 @@ func State(pid int) string {
 		return "sleeping (S)"
 	case 'D':
 		return "waiting for a disk or the like (D)"
-	case 'T', 't':
-		return fmt.Sprintf("stopped (%c)", letter)
+	case 'T':
+		return "stopped (T)"
+	case 't':
+		return "stopped by a debugger (t)"
 	case 'Z', 'X':
 		return fmt.Sprintf("dead (%c)", letter)
 	}
