@@ -53,7 +53,7 @@ type Progress struct {
 // the result so far is returned with the error. Profiles come last: without them,
 // the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := errors.Join(o.Plan.Validate(), o.Profiling.Check(o)); err != nil {
+	if err := cmp.Or(o.Plan.Validate(), o.Profiling.Check(o), o.CheckSize()); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)
@@ -278,16 +278,23 @@ func (r *run) cycles(ctx, quit context.Context) error {
 const floorEvery = 4
 
 // overspent reports whether another cycle, which takes as long as the last one,
-// would go beyond the run's budget, and ends all cells if so. It does not break a
+// would go beyond the run's budget or the size of a result, and ends all cells if
+// so. It does not break a
 // cycle off: some cells would have a block that those lack which they are
 // compared with.
 func (r *run) overspent(last time.Duration) bool {
-	if r.Plan.Budget == 0 || time.Since(r.started)+last < r.Plan.Budget {
+	why := ""
+	switch {
+	case r.Plan.Budget > 0 && time.Since(r.started)+last >= r.Plan.Budget:
+		why = "budget"
+	case r.full():
+		why = "size"
+	default:
 		return false
 	}
 	for _, c := range r.cells {
 		if c.result.Stopped == "" {
-			c.result.Stopped = cmp.Or(r.enough(c, r.peers(c)), "budget")
+			c.result.Stopped = cmp.Or(r.enough(c, r.peers(c)), why)
 		}
 	}
 	return true

@@ -175,3 +175,40 @@ func TestAddressSpace(t *testing.T) {
 		t.Errorf("a small model: %v", err)
 	}
 }
+
+// TestCheckSize: what is planned fits into a file that can be read again, and what
+// comes on top ends the run before it does not.
+func TestCheckSize(t *testing.T) {
+	s := plain(t)
+	control, err := transports.NewVariant(all.Transports()[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := DefaultPlan(Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Plan: p, Control: control, Cells: []Spec{s}}
+	o.Cells[0].Clients = maxClients
+	if err := o.CheckSize(); err != nil {
+		t.Errorf("as many clients as there may be: %v", err)
+	}
+	o.Plan.Blocks = 40
+	if err := o.CheckSize(); err == nil || !strings.Contains(err.Error(), "--clients 100000") {
+		t.Errorf("got %v", err)
+	}
+
+	r := &run{Options: Options{Plan: p}, cells: []*cell{{Spec: s}}}
+	block := blocksOf(1)[0]
+	block.Round = make([]int64, mostRounds)
+	for !r.overspent(0) {
+		if c := &r.cells[0].result; len(c.Blocks) <= maxBlocks {
+			c.Blocks = append(c.Blocks, block)
+			continue
+		}
+		t.Fatal("a cell grows without an end")
+	}
+	if got := r.cells[0].result.Stopped; got != "size" {
+		t.Errorf("stopped by %q, want size", got)
+	}
+}

@@ -106,7 +106,7 @@ type Cell struct {
 	Launcher   string            `json:"launcher"`              // processes or goroutines
 	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
-	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, budget, interrupted
+	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, budget, size (of the result), interrupted
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
 }

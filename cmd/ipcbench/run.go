@@ -186,7 +186,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: append([]string{"ipcbench"}, os.Args[1:]...), // not by what path it was called
 		Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
 	}
-	if err := o.Profiling.Check(o); err != nil {
+	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
 		return usageError{err}
 	}
 	if f.against != "" {
