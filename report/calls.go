@@ -14,7 +14,7 @@ import (
 // what they cost a client that waits and the server.
 func callTable(v *view) section {
 	t := table{
-		header: []string{"transport", "model", "build", "workers", "clients", "calls a round", "connections a round", "retries a round", "down, ms", "its p99, ms", "queued a client, ms",
+		header: []string{"transport", "model", "build", "workers", "clients", "calls a round", "connections a round", "connecting, ms", "retries a round", "down, ms", "its p99, ms", "queued a client, ms",
 			"server, CPU s a round", "server, MB", "of these calls"},
 		words: 2, endnote: true,
 	}
@@ -24,7 +24,7 @@ func callTable(v *view) section {
 			continue
 		}
 		queued := c.of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) })
-		t.add(c.Variant, c.Model.Name, c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center), unlessZero(c.of("connections")), unlessZero(c.of("retries")),
+		t.add(c.Variant, c.Model.Name, c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center), unlessZero(calls, c.of("connections")), unlessZero(milliseconds.number, c.of("connecting")), unlessZero(calls, c.of("retries")),
 			milliseconds.show(c.of("down")), milliseconds.value(c.of("down_p99")), milliseconds.value(queued),
 			plain.value(c.of("cpu_server")), megabytes.value(c.of("peak_rss_server")), c.callMix())
 	}
@@ -32,17 +32,21 @@ func callTable(v *view) section {
 		return section{}
 	}
 	t.trim()
+	connecting := ""
+	if slices.Contains(t.header, "connecting, ms") {
+		connecting = " connecting: how long workers waited for connections of single calls, added up."
+	}
 	return section{title: "Requests", tables: []table{t}, tail: []string{
 		"down: a client's way to the model, the median and, where there are enough of them, the 99th percentile. " +
-			"queued: how long its requests waited for one of the server's threads, where they are bounded. server: CPU time and peak resident memory."}}
+			"queued: how long its requests waited for one of the server's threads, where they are bounded. server: CPU time and peak resident memory." + connecting}}
 }
 
-// unlessZero writes a number of calls a round, if there were any.
-func unlessZero(i stat.Interval) string {
+// unlessZero writes an estimate, if there is anything to write of.
+func unlessZero(written func(float64) string, i stat.Interval) string {
 	if !i.Known() || i.Center == 0 {
 		return none
 	}
-	return calls(i.Center)
+	return written(i.Center)
 }
 
 // callMix says which methods were called how often a round, the most frequent

@@ -227,21 +227,24 @@ func TestCalls(t *testing.T) {
 // them, there is no column.
 func TestConnections(t *testing.T) {
 	c := plainCell("grpc-tensor:conn=per-call", bench.Model{Name: "histology", Tensors: 20, Bytes: mb}, 1, 8, 10, 10, 10)
-	for name, n := range map[string]int64{"calls.GetTasks": 192, "connections.dialled": 176, "retries": 0} {
+	for name, n := range map[string]int64{"calls.GetTasks": 192, "connections.dialled": 176, "connections.ns": 5 * ms, "retries": 0} {
 		count(c, name, 2*n)
 	}
 	header := func() string {
 		return strings.Join(callTable(newView(plainResult(c))).tables[0].header, "|")
 	}
-	if got := header(); !strings.Contains(got, "|calls a round|connections a round|down, ms|") {
+	if got := header(); !strings.Contains(got, "|calls a round|connections a round|connecting, ms|down, ms|") {
 		t.Errorf("got columns %s", got)
 	}
 	v := newView(plainResult(c))
 	if got, again := v.cells[0].of("connections"), v.cells[0].of("retries"); got.Center != 176 || again.Center != 0 {
 		t.Errorf("got %v connections and %v retries, want 176 and 0", got, again)
 	}
+	if got := v.cells[0].of("connecting"); got.Center != 5e-3 {
+		t.Errorf("got %v s of connecting, want 5 ms", got)
+	}
 	count(c, "retries", 4)
-	if got := header(); !strings.Contains(got, "|connections a round|retries a round|") {
+	if got := header(); !strings.Contains(got, "|connecting, ms|retries a round|") {
 		t.Errorf("got columns %s", got)
 	}
 	other := plainCell("http", models["cnn"], 1, 1, 10)

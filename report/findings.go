@@ -58,8 +58,10 @@ func (v *view) findings() []Finding {
 	if text := partial(v.Result); text != "" {
 		all = append(all, Finding{Warning, "", text})
 	}
-	if text := smallSockets(v); text != "" {
-		all = append(all, Finding{Warning, "", text})
+	for _, rule := range []func(v *view) string{smallSockets, stalePeaks} {
+		if text := rule(v); text != "" {
+			all = append(all, Finding{Warning, "", text})
+		}
 	}
 	for _, s := range v.Skipped {
 		all = append(all, Finding{Skipped, s.ID(), s.Why})
@@ -93,6 +95,16 @@ func smallSockets(v *view) string {
 	}
 	return fmt.Sprintf("sockets hold %s and not %s, which slows down what moves bytes through them: sysctl net.core.wmem_max=%d",
 		size(granted), size(int64(transports.SocketBuffer)), transports.SocketBuffer)
+}
+
+// stalePeaks: a peak of the server that may be another cell's is not shown.
+func stalePeaks(v *view) string {
+	if !slices.ContainsFunc(v.cells, func(c *cell) bool {
+		return slices.ContainsFunc(c.timed, func(b bench.Block) bool { return b.Server.StalePeak })
+	}) {
+		return ""
+	}
+	return "there is no peak RSS of the server: the kernel did not let it begin anew with each block, which takes write access to /proc/self/clear_refs"
 }
 
 // beatsByteFloor: bytes that were moved faster than this machine can move bytes

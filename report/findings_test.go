@@ -96,6 +96,10 @@ func TestFindings(t *testing.T) {
 	if got := Findings(small); len(got) != 1 || !strings.HasPrefix(got[0].Text, "sockets hold 213 kB and not 1.05 MB") {
 		t.Errorf("got %v", got)
 	}
+	stale := plainResult(edit(plainCell("inproc", m, 1, 1, six(104)...), func(b *bench.Block) { b.Server.StalePeak = true }))
+	if got := Findings(stale); len(got) != 1 || !strings.HasPrefix(got[0].Text, "there is no peak RSS of the server") {
+		t.Errorf("got %v", got)
+	}
 	race := plainResult(inproc)
 	race.Environment.Race, race.Partial = true, "interrupted"
 	if got := Findings(race); len(got) != 2 || got[0].Cell != "" || !strings.Contains(got[1].Text, "ended early (interrupted)") {

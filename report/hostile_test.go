@@ -46,6 +46,7 @@ func rich() *bench.Result {
 	r.Partial = "interrupted"
 	against := r.Environment
 	r.Against = &against
+	r.Skipped = []bench.Skipped{{Transport: "b", Variant: "b:x=1", Model: "cnn", Workers: 1, Clients: 1, Why: "too large"}}
 	cpus, memory := 1.5, int64(1e9)
 	r.Environment.Cgroup = &machine.Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory}
 	r.Floors = append(r.Floors, bench.Floor{Name: "copy", Variant: "64 KiB", Unit: "B/s", Help: "help", Model: "cnn", Transport: "a", Clients: 1, Blocks: [][]float64{{1e9}, {2e9}}})

@@ -215,8 +215,10 @@ func costs() []Metric {
 				n, ok := prefixed(b.Counts(), phase.Calls)
 				return float64(n) / float64(len(b.Round)), ok
 			})},
-		{Name: "connections", Unit: "1/round", Better: lower, Help: "connections that workers opened, of transports that count them", samples: counted("connections.dialled")},
-		{Name: "retries", Unit: "1/round", Better: lower, Help: "calls that workers made again, of transports that count them", samples: counted("retries")},
+		{Name: "connections", Unit: "1/round", Better: lower, Help: "connections that workers opened, of transports that count them", samples: counted(phase.Dialled)},
+		{Name: "connecting", Unit: "s/round", Better: lower, Help: "time that workers waited for connections of single calls, summed over them",
+			samples: nanoseconds(counted(phase.DialTime))},
+		{Name: "retries", Unit: "1/round", Better: lower, Help: "calls that workers made again, of transports that count them", samples: counted(phase.Retries)},
 		{Name: "wire_bytes", Unit: "B/round", Better: lower, Help: "bytes handed to sockets and files", samples: counted(phase.WireSent)},
 		{Name: "copied_bytes", Unit: "B/round", Better: lower, Help: "tensor bytes copied in user space by our own code", samples: counted(phase.Copied)},
 		{Name: "allocs", Unit: "1/round", Better: lower, Help: "objects that were allocated",
@@ -311,6 +313,17 @@ func counted(name string) series {
 		n, ok := b.Counts()[name]
 		return float64(n) / float64(len(b.Round)), ok
 	})
+}
+
+// nanoseconds makes seconds of a series that counts them.
+func nanoseconds(s series) series {
+	return func(c *cell, b *bench.Block) []float64 {
+		xs := s(c, b)
+		for i := range xs {
+			xs[i] /= float64(time.Second)
+		}
+		return xs
+	}
 }
 
 // prefixed returns the sum of all counters with a prefix, and whether there are
