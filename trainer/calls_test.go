@@ -162,7 +162,7 @@ func fork([]byte) (trainer.Train, error) {
 func TestChildrenOfWorkers(t *testing.T) {
 	l, err := trainer.NewProcesses()
 	check(t, err)
-	p, err := session(t, pickle.Pipe(), l, func(c *trainer.Config) { c.Func = "fork" })
+	p, err := openSession(t, pickle.Pipe(), l, func(c *trainer.Config) { c.Func = "fork" })
 	check(t, err)
 	check(t, round(t.Context(), p, 0))
 	_, err = p.Close()

@@ -98,8 +98,8 @@ func (w slowWorker) Ping(context.Context) error {
 	return stopSelf()
 }
 
-// session opens a pool of two workers with a small model.
-func session(t *testing.T, transport transports.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Pool, error) {
+// openSession opens a pool of two workers with a small model.
+func openSession(t *testing.T, transport transports.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Pool, error) {
 	t.Helper()
 	v, err := transports.NewVariant(transport, nil)
 	check(t, err)
@@ -188,7 +188,7 @@ func TestFrozenWorker(t *testing.T) {
 				defer func() { check(t, l.Close()) }()
 				var p *trainer.Pool
 				within(t, 10*limit, "to open", func() {
-					p, err = session(t, transport, l, func(c *trainer.Config) {
+					p, err = openSession(t, transport, l, func(c *trainer.Config) {
 						c.RoundLimit, c.FuncConfig = limit, []byte(where)
 						if where == "ping" {
 							c.Pings = 1
@@ -231,7 +231,7 @@ func TestInterrupt(t *testing.T) {
 			l, err := trainer.NewProcesses()
 			check(t, err)
 			defer func() { check(t, l.Close()) }()
-			p, err := session(t, pickle.Pipe(), l, func(*trainer.Config) {})
+			p, err := openSession(t, pickle.Pipe(), l, func(*trainer.Config) {})
 			check(t, err)
 			check(t, round(t.Context(), p, 0))
 			stop(t, p.PIDs()[0])
@@ -259,7 +259,7 @@ func TestSlowIsNotStuck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v, err := transports.Parse(name, h.Transports)
 			check(t, err)
-			p, err := session(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
+			p, err := openSession(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
 				c.RoundLimit, c.Func, c.FuncConfig = 400*time.Millisecond, "linger", []byte("0s")
 				if name == "inproc" {
 					c.FuncConfig = []byte("1s")
@@ -285,7 +285,7 @@ func TestNotReleased(t *testing.T) {
 	h := host()
 	v, err := transports.Parse("inproc", h.Transports)
 	check(t, err)
-	p, err := session(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
+	p, err := openSession(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
 		c.RoundLimit, c.Func, c.FuncConfig, c.Depth = 200*time.Millisecond, "linger", []byte("0s"), 1
 	})
 	check(t, err)

@@ -1,0 +1,75 @@
+package trainer_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+)
+
+// assassins kills the worker process with the number that is next, some time
+// after it was started.
+type assassins struct {
+	trainer.Launcher
+	after time.Duration
+	done  atomic.Bool
+}
+
+func (a *assassins) Launch(n int) (trainer.Process, error) {
+	p, err := a.Launcher.Launch(n)
+	if err == nil && n == 1 {
+		time.AfterFunc(a.after, func() { a.done.Store(syscall.Kill(p.PID(), syscall.SIGKILL) == nil) })
+	}
+	return p, err
+}
+
+// TestDeath: a worker that is killed is named, with its cause, whatever the pool
+// did when it died: before it was told what it is, while it connected, before the
+// first round, in one, or in a mark.
+func TestDeath(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	tries := 30
+	if os.Getenv("IPCBENCH_SOAK") != "" {
+		tries = 500
+	}
+	l, err := trainer.NewProcesses()
+	check(t, err)
+	defer func() { check(t, l.Close()) }()
+	candidates := all.Transports()
+	for n := range tries {
+		transport := candidates[n%len(candidates)]
+		if transports.StaysInside(transport) {
+			continue
+		}
+		t.Run(transport.Name()+"/"+strconv.Itoa(n), func(t *testing.T) {
+			a := &assassins{Launcher: l, after: time.Duration(random.IntN(60_000)) * time.Microsecond}
+			p, err := openSession(t, transport, a, func(c *trainer.Config) { c.Func, c.FuncConfig, c.Pings = "linger", []byte("1ms"), 10 })
+			for r := 0; err == nil && r < 10_000; r++ {
+				if err = p.Enter(t.Context(), trainer.Timed, r); err == nil {
+					err = round(t.Context(), p, r)
+				}
+				if err == nil {
+					err = p.Enter(t.Context(), trainer.Outside, r+1)
+				}
+			}
+			if p != nil {
+				within(t, 10*time.Second, "to close", func() { _, _ = p.Close() }) // it has failed
+			}
+			if !a.done.Load() {
+				t.Fatalf("failed before the worker was killed: %v", err)
+			}
+			contains(t, err, "worker 1 exited: signal: killed")
+			if t.Failed() {
+				t.Logf("seed %d, killed after %v", seed, a.after)
+			}
+		})
+	}
+}
