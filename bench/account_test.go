@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"ipcbench/phase"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+)
+
+// TestUnequalRounds: a timed round with more or fewer spans of a phase than the
+// first one is told by name; waiting for a handler may or may not happen (guard 7).
+func TestUnequalRounds(t *testing.T) {
+	round := func(phases ...phase.Phase) (spans []phase.Sample) {
+		for _, p := range phases {
+			spans = append(spans, phase.Sample{Phase: p})
+		}
+		return spans
+	}
+	windows := []window{{round: 4}, {round: 5}, {round: 6}}
+	whole := round(phase.Dispatch, phase.Train, phase.Submit, phase.Submit)
+	for _, tt := range []struct {
+		name, want string
+		third      []phase.Sample
+	}{
+		{"same", "", round(phase.Submit, phase.Train, phase.Submit, phase.Dispatch)},
+		{"queued", "", append(round(phase.Queue), whole...)},
+		{"one less", "round 6 has 1 spans of submit, round 4 has 2", round(phase.Dispatch, phase.Train, phase.Submit)},
+		{"one more", "round 6 has 2 spans of train, round 4 has 1", append(round(phase.Train), whole...)},
+		{"none", "round 6 has 0 spans of dispatch", nil},
+	} {
+		err := sameSpans([][]phase.Sample{whole, whole, tt.third}, windows)
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestWireBelowPayload: fewer bytes on the wire than tensors that moved are an
+// error, on either side; a file is written once and read by every lane (guard 5).
+func TestWireBelowPayload(t *testing.T) {
+	for _, tt := range []struct {
+		variant              string
+		moved, sent, arrived int64
+		fails                bool
+	}{
+		{"http", 1000, 1000, 1000, false},
+		{"http", 1000, 999, 1000, true},
+		{"http", 1000, 1000, 999, true},
+		{"storage", 1000, 600, 1000, false},
+		{"storage", 1000, 600, 999, true},
+		{"shm-slab", 0, 100, 100, false},
+	} {
+		v, err := transports.Parse(tt.variant, all.Transports())
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := map[string]int64{phase.BodyBytes: tt.moved, phase.WireSent: tt.sent, phase.WireReceived: tt.arrived}
+		s := &session{cell: Spec{Variant: v}, block: &Block{Server: Process{Counts: counts}}}
+		if err := s.wire(); (err != nil) != tt.fails {
+			t.Errorf("%s: %v", tt.variant, err)
+		}
+	}
+}
