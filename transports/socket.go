@@ -18,13 +18,16 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var full error
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		c, err := d.DialContext(ctx, network, address)
-		if err != nil && full != nil && ctx.Err() != nil {
+		switch {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, syscall.EAGAIN):
+			full = err
+		case full != nil:
 			return nil, fmt.Errorf("%w: the queue of the socket was full: %w", err, full)
+		default:
+			return nil, err
 		}
-		if !errors.Is(err, syscall.EAGAIN) {
-			return c, err
-		}
-		full = err
 		again := time.NewTimer(wait)
 		select {
 		case <-again.C:

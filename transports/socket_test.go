@@ -101,7 +101,7 @@ func TestDialFull(t *testing.T) {
 	fd, path := backlog(t)
 	defer unix.Close(fd)
 	fill(t, path)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // begins with a full queue, also on a slow machine
 	defer cancel()
 	_, err := transports.Dial(ctx, "unix", path)
 	if !errors.Is(err, unix.EAGAIN) || !errors.Is(err, context.DeadlineExceeded) {
