@@ -63,7 +63,7 @@ func TestSignalsEndReaders(t *testing.T) {
 	}
 }
 
-// TestTerminalCloses: a terminal that goes away ends a run in order, and what was
+// TestTerminalCloses: B25: a terminal that goes away ends a run in order, and what was
 // measured is kept, although nothing can be printed any more.
 func TestTerminalCloses(t *testing.T) {
 	exe, err := exec.LookPath("ipcbench")
@@ -131,7 +131,7 @@ func stubborn() {
 	select {}
 }
 
-// TestSecondSignal: a program that hangs after the first signal is ended by a
+// TestSecondSignal: B25: a program that hangs after the first signal is ended by a
 // later one, and not by one that comes at once.
 func TestSecondSignal(t *testing.T) {
 	exe, err := exec.LookPath("stubborn")
