@@ -50,6 +50,17 @@ func visible(text string) string {
 	return b.String()
 }
 
+// Lines returns a text of several lines, such as that of joined errors, in which
+// nothing acts on a terminal or in a log. Names of files and what other processes
+// wrote stand in errors too.
+func Lines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = visible(strings.ReplaceAll(line, "\t", "    "))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // escape makes Markdown of a text, so that nothing in it is taken for markup, a
 // link, mathematics, a mention of a user or an issue, or a cell's end. GitHub looks
 // for some of these in the source and for others in what it has rendered: a

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ipcbench/report"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 )
@@ -40,7 +41,7 @@ under another kernel, or before the last boot, is left alone for a week.`, strin
 					err = errors.Join(err, e)
 					continue
 				}
-				fmt.Fprintf(a.out, "%s %s: %s (%s)\n", verb, l.Path, tensor.FormatBytes(int(l.Bytes)), l.Owner)
+				fmt.Fprintf(a.out, "%s %s: %s (%s)\n", verb, report.Lines(l.Path), tensor.FormatBytes(int(l.Bytes)), report.Lines(l.Owner))
 			}
 			if len(left) == 0 && err == nil {
 				fmt.Fprintln(a.out, "nothing to clean")

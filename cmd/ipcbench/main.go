@@ -19,6 +19,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/bench/machine"
+	"ipcbench/report"
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
 )
@@ -99,9 +100,9 @@ func (a *app) main(args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(a.err, "ipcbench: %v\n", err)
+	fmt.Fprintf(a.err, "ipcbench: %s\n", report.Lines(err.Error()))
 	if hint := hintFor(err); hint != "" {
-		fmt.Fprintf(a.err, "hint: %s\n", hint)
+		fmt.Fprintf(a.err, "hint: %s\n", report.Lines(hint))
 	}
 	var code codeError
 	var usage usageError

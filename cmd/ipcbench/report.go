@@ -105,7 +105,7 @@ func (a *app) checkTables(dir string) error {
 func (a *app) updateTables(dir string) error {
 	changed, err := report.Update(dir)
 	for _, path := range changed {
-		fmt.Fprintln(a.out, path)
+		fmt.Fprintln(a.out, report.Lines(path))
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,5 +32,30 @@ func TestImplausible(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "Round trips") {
 		t.Error("the report was not shown")
+	}
+}
+
+// TestHostileNames: what a name of a file could do to a terminal or to a CI log
+// does not happen, whoever's error holds it.
+func TestHostileNames(t *testing.T) {
+	dir := t.TempDir()
+	name := "a\n::error::evil\x1b]0;evil\x07\u202e"
+	page := "<!-- ipcbench: begin evil\x1b[2J.json cells -->\n<!-- ipcbench: end -->\n"
+	if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"report", "--check", dir}, {"report", filepath.Join(dir, name)}, {"compare", filepath.Join(dir, name)},
+		{"profile", "top", filepath.Join(dir, name)}, {"run", "--model", filepath.Join(dir, "evil\x1b[2J.safetensors")}, {name},
+	} {
+		var out, stderr bytes.Buffer
+		if newApp(&out, &stderr).main(args) == 0 || !strings.Contains(stderr.String(), "evil") {
+			t.Errorf("%q: got %q, want an error", args, &stderr)
+		}
+		for line := range strings.Lines(out.String() + stderr.String()) {
+			if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.ContainsAny(line, "\x1b\x07\u202e") {
+				t.Errorf("%q writes %q", args, line)
+			}
+		}
 	}
 }
