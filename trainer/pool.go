@@ -63,6 +63,7 @@ const (
 	startSpeed      = 500_000_000            // bytes a second that are touched at least
 	shutdownTimeout = 5 * time.Second        // for workers to leave in order
 	reportTimeout   = 10 * time.Second       // for the samples of all workers
+	leastClose      = 2 * time.Second        // for either of them, however short the round limit
 	exitGrace       = 500 * time.Millisecond // in which a worker's death outranks the transport's error
 	deathGrace      = 5 * time.Second        // in which an exit status follows the end of the control socket
 )
@@ -381,7 +382,7 @@ func (p *Pool) Close() (Report, error) {
 	var errs error
 	left := healthy // whether all workers have
 	if p.server != nil {
-		timeout := min(shutdownTimeout, p.limit)
+		timeout := min(shutdownTimeout, max(p.limit, leastClose))
 		if !healthy {
 			timeout = time.Millisecond
 		}
@@ -419,7 +420,7 @@ func (p *Pool) Close() (Report, error) {
 // collectReports waits for the reports, which come at once where workers have
 // left in order.
 func (p *Pool) collectReports(r *Report, left bool) error {
-	timeout := min(reportTimeout, p.limit)
+	timeout := min(reportTimeout, max(p.limit, leastClose))
 	if !left {
 		timeout = exitGrace
 	}

@@ -141,7 +141,7 @@ func (p *Pool) tell(w *poolProcess, m message) error {
 	if dead := p.death(w); dead != nil {
 		return dead
 	}
-	return &processError{w.n, -1, fmt.Errorf("takes no message: %w", err)}
+	return &processError{w.n, -1, fmt.Errorf("takes no message, and %s: %w", w.state(), err)}
 }
 
 // death returns what has failed the pool, or nil. What the sockets of a dead
