@@ -131,12 +131,12 @@ func (c *client) close() {
 }
 
 func (c *client) exchange(q request, take func(*http.Response) error) error {
-	sent := c.send(q)
+	length, sent := c.send(q)
 	if sent != nil {
 		// A server that refuses a request answers and closes, without reading on.
 		_ = c.conn.SetReadDeadline(time.Now().Add(time.Second)) // if it fails, so does the read
 	}
-	answer, err := c.await(q, sent == nil)
+	answer, err := c.await(q, length, sent == nil)
 	if err != nil {
 		return errors.Join(sent, err)
 	}
@@ -158,14 +158,13 @@ func (c *client) exchange(q request, take func(*http.Response) error) error {
 	return nil
 }
 
-// send writes head and body in one go.
-func (c *client) send(q request) error {
+// send writes head and body in one go, and returns how long they are.
+func (c *client) send(q request) (length int, err error) {
 	mark, start := c.rec.Mark(phase.Send), phase.Now()
 	defer func() {
 		mark.End()
 		c.record(q, phase.Sample{Phase: phase.Send, Start: start, End: phase.Now()})
 	}()
-	length := 0
 	c.all = append(c.all[:0], nil)
 	for _, b := range q.body {
 		if len(b) > 0 {
@@ -206,7 +205,7 @@ func (c *client) send(q request) error {
 	c.sent.Add(length) // before the peer has it, and moves on
 	n, err := c.out.WriteTo(c.conn)
 	c.sent.Add(int(n) - length)
-	return err
+	return length, err
 }
 
 func appendField(b []byte, name string, value int) []byte {
@@ -216,14 +215,15 @@ func appendField(b []byte, name string, value int) []byte {
 	return append(b, "\r\n"...)
 }
 
-// await reads the head of the answer, and sets a deadline for the rest of it.
-func (c *client) await(q request, patient bool) (*http.Response, error) {
+// await reads the head of the answer, and sets a deadline for the rest of it. A
+// server may need as long to understand the request of that length as to read it.
+func (c *client) await(q request, length int, patient bool) (*http.Response, error) {
 	start := phase.Now()
 	switch {
 	case patient && q.parks:
 		_ = c.conn.SetReadDeadline(time.Time{}) // if it fails, so does the read
 	case patient:
-		_ = c.conn.SetReadDeadline(c.patience.until(0))
+		_ = c.conn.SetReadDeadline(c.patience.until(int64(length)))
 	}
 	c.headLeft = maxHeader + readBuffer
 	_, err := c.in.Peek(1)
