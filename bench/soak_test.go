@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"runtime/debug"
 	"testing"
 
 	"ipcbench/phase/usage"
@@ -17,6 +18,9 @@ func TestSoakRounds(t *testing.T) {
 	if os.Getenv("IPCBENCH_SOAK") == "" {
 		t.Skip("a long test: make soak runs it")
 	}
+	// Left alone, Go lets the little garbage of a round grow to the size of the models
+	// before it collects, which takes most of the rounds.
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	host := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	model, err := models.Parse("uniform:4MiB/20")
 	if err != nil {
