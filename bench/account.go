@@ -37,7 +37,7 @@ func (s *session) account(r trainer.Report) error {
 		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)
 	}
 	rounds := byRound(samples, s.windows)
-	if err := sameSpans(rounds, s.windows); err != nil {
+	if err := sameSpans(rounds, s.windows, s.block.Counts()[phase.Retries] > 0); err != nil {
 		return err
 	}
 	b.Phases = map[string][]int64{}
@@ -55,13 +55,14 @@ func (s *session) account(r trainer.Report) error {
 
 // sameSpans checks that every timed round has as many spans of each phase as the
 // first one: rounds differ in nothing but how long they take. A request may or may
-// not have to queue.
-func sameSpans(rounds [][]phase.Sample, windows []window) error {
+// not have to queue, and where calls were retried, which is counted, only the
+// phases outside of transports are the same.
+func sameSpans(rounds [][]phase.Sample, windows []window, retried bool) error {
 	var want map[phase.Phase]int
 	for i, samples := range rounds {
 		got := map[phase.Phase]int{}
 		for _, sample := range samples {
-			if sample.Phase != phase.Queue {
+			if sample.Phase != phase.Queue && !(retried && sample.Phase.Inside()) {
 				got[sample.Phase]++
 			}
 		}
@@ -73,7 +74,7 @@ func sameSpans(rounds [][]phase.Sample, windows []window) error {
 		}
 		for _, p := range phase.Phases() {
 			if got[p] != want[p] {
-				return fmt.Errorf("round %d has %d spans of %s, round %d has %d: a call was repeated, or its end came too late to be counted",
+				return fmt.Errorf("round %d has %d spans of %s, round %d has %d: something was done twice, or its end came too late to be counted",
 					windows[i].round, got[p], p, windows[0].round, want[p])
 			}
 		}

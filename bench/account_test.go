@@ -23,14 +23,17 @@ func TestUnequalRounds(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
 		third      []phase.Sample
+		retried    bool
 	}{
-		{"same", "", round(phase.Submit, phase.Train, phase.Submit, phase.Dispatch)},
-		{"queued", "", append(round(phase.Queue), whole...)},
-		{"one less", "round 6 has 1 spans of submit, round 4 has 2", round(phase.Dispatch, phase.Train, phase.Submit)},
-		{"one more", "round 6 has 2 spans of train, round 4 has 1", append(round(phase.Train), whole...)},
-		{"none", "round 6 has 0 spans of dispatch", nil},
+		{"same", "", round(phase.Submit, phase.Train, phase.Submit, phase.Dispatch), false},
+		{"queued", "", append(round(phase.Queue), whole...), false},
+		{"one less", "round 6 has 1 spans of submit, round 4 has 2", round(phase.Dispatch, phase.Train, phase.Submit), false},
+		{"one more", "round 6 has 2 spans of train, round 4 has 1", append(round(phase.Train), whole...), true},
+		{"sent twice", "round 6 has 1 spans of send, round 4 has 0", append(round(phase.Send), whole...), false},
+		{"sent again", "", append(round(phase.Send), whole...), true},
+		{"none", "round 6 has 0 spans of dispatch", nil, false},
 	} {
-		err := sameSpans([][]phase.Sample{whole, whole, tt.third}, windows)
+		err := sameSpans([][]phase.Sample{whole, whole, tt.third}, windows, tt.retried)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.want)
 		}

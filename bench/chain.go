@@ -29,7 +29,7 @@ const workRounds = 5
 // extend makes the chain at least as long as rounds, and calls each, unless it is
 // nil, after every round. It measures the work as it goes. The memory is given
 // back at the end. Blocks are compared with the chain after they have run: no
-// worker waits for it, and it is never longer than they need.
+// worker waits for it, and it is at most an eighth longer than they need.
 func (c *chain) extend(ctx context.Context, rounds int, warm time.Duration, each func(round int)) error {
 	if len(c.hashes) >= rounds {
 		return nil

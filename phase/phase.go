@@ -60,6 +60,10 @@ func (p Phase) String() string {
 	return names[p]
 }
 
+// Inside reports whether the phase is a part of a transport's work, recorded
+// inside the phase of a call.
+func (p Phase) Inside() bool { return p >= Encode }
+
 // An ID says whose work is timed. Lane, Round or Client is -1 where the work
 // belongs to no single one.
 type ID struct{ Lane, Round, Client int }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -415,4 +416,30 @@ func FuzzRead(f *testing.F) {
 		Summarize(p, 3)
 		_, _ = Compare(p, p)
 	})
+}
+
+// TestRulesNameCode: the functions of ours that the rules name exist.
+func TestRulesNameCode(t *testing.T) {
+	method := regexp.MustCompile(`^ipcbench/(.*)\.\(\*(\w+)\)\.(\w*)$`)
+	for _, name := range slices.Concat(betweenRounds, transportCode, notTransport) {
+		m := method.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join("..", m[1], "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(text), "*"+m[2]+") "+m[3])
+		}
+		if !found {
+			t.Errorf("no function %s", name)
+		}
+	}
 }

@@ -113,7 +113,7 @@ const other = "other"
 // read what a round has cost, and check the model that it has made.
 var betweenRounds = []string{
 	"runtime/pprof.", "runtime/trace.", "ipcbench/profile/capture.", "ipcbench/phase/usage.",
-	"ipcbench/trainer.(*Pool).EnterServer", "ipcbench/bench.(*session).check",
+	"ipcbench/trainer.(*Pool).Pause", "ipcbench/trainer.(*Pool).Resume", "ipcbench/bench.(*session).check",
 }
 
 // transportCode are the functions whose samples should have a phase: ours, and

@@ -73,9 +73,26 @@ func (r Row) scale() (scale, string) {
 	return plain, " " + r.Unit
 }
 
-const howCompared = "change: head over base, in percent, with bounds that hold with 95 % for a row by itself. " +
-	"p: Mann-Whitney over blocks, corrected by Holm's method for the number of rows. n: blocks of base and head. " +
-	"would have shown: the smallest change that four of five such runs would have found."
+// how explains the columns of rowTable. Few blocks give bounds that are less sure.
+func (c *Comparison) how() string {
+	sure, detects := 1.0, false
+	for _, r := range c.Rows {
+		if r.Ratio.Confidence > 0 {
+			sure = min(sure, r.Ratio.Confidence)
+		}
+		detects = detects || !math.IsInf(r.Detectable, 1)
+	}
+	bounds := "95 %"
+	if sure < stat.Confidence {
+		bounds = share(sure) + " only, as there are few blocks,"
+	}
+	text := "change: head over base, in percent, with bounds that hold with " + bounds + " for a row by itself. " +
+		"p: Mann-Whitney over blocks, corrected by Holm's method for the number of rows. n: blocks of base and head."
+	if detects {
+		text += " would have shown: the smallest change that four of five such runs would have found."
+	}
+	return text
+}
 
 // warnings are what a reader must know before any number.
 func (c *Comparison) warnings() []string {
@@ -119,7 +136,7 @@ func changes(v *view) section {
 }
 
 func (c *Comparison) section() section {
-	s := section{title: "base " + c.Base + ", head " + c.Head, lead: c.warnings(), tail: []string{howCompared}}
+	s := section{title: "base " + c.Base + ", head " + c.Head, lead: c.warnings(), tail: []string{c.how()}}
 	s.tables = []table{c.rowTable(c.Rows)}
 	if len(c.Rows) == 0 {
 		s.tables, s.tail = nil, nil
@@ -163,7 +180,7 @@ func (c *Comparison) markdown(w io.Writer) error {
 	}
 	var parts []part
 	if len(c.Rows) > 0 {
-		p, err := folded(section{title: "All comparisons", tables: []table{c.rowTable(c.Rows)}, tail: []string{howCompared}}, false)
+		p, err := folded(section{title: "All comparisons", tables: []table{c.rowTable(c.Rows)}, tail: []string{c.how()}}, false)
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func faults() []fault {
 		{"stop worker, interrupt", func(t *testing.T, r *faultRun) {
 			r.hit(t, syscall.SIGSTOP)
 			r.signal(t, syscall.SIGINT)
-		}, 130, `interrupted by interrupt`, 10 * time.Second, false},
+		}, 130, `interrupted by SIGINT`, 10 * time.Second, false},
 		{"stop and continue worker, interrupt", func(t *testing.T, r *faultRun) {
 			pid := r.hit(t, syscall.SIGSTOP)
 			<-time.After(r.pause) // less than the round limit
@@ -56,9 +56,9 @@ func faults() []fault {
 				t.Errorf("the server has %d open files (%v)", len(files), err)
 			}
 			r.signal(t, syscall.SIGINT)
-		}, 130, `interrupted by interrupt`, 10 * time.Second, false},
-		{"interrupt server", server(syscall.SIGINT), 130, `interrupted by interrupt`, 10 * time.Second, false},
-		{"terminate server", server(syscall.SIGTERM), 143, `interrupted by terminated`, 10 * time.Second, false},
+		}, 130, `interrupted by SIGINT`, 10 * time.Second, false},
+		{"interrupt server", server(syscall.SIGINT), 130, `interrupted by SIGINT`, 10 * time.Second, false},
+		{"terminate server", server(syscall.SIGTERM), 143, `interrupted by SIGTERM`, 10 * time.Second, false},
 		{"kill server", server(syscall.SIGKILL), -1, ``, 10 * time.Second, false},
 	}
 }
@@ -227,7 +227,7 @@ func (r *faultRun) check(t *testing.T, f fault) {
 			t.Fatalf("has not ended after %v:\n%s", f.soon, r.text())
 		}
 		r.signal(t, syscall.SIGINT)
-		f = fault{name: f.name, code: 130, says: "interrupted by interrupt", soon: f.soon}
+		f = fault{name: f.name, code: 130, says: "interrupted by SIGINT", soon: f.soon}
 		t.Logf("came too late for the worker: the run goes on")
 		r.check(t, f)
 		return

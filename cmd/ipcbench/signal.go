@@ -9,12 +9,14 @@ import (
 	"runtime/pprof"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // interrupted is the cause of a context that a signal has ended.
 type interrupted struct{ signal syscall.Signal }
 
-func (i interrupted) Error() string { return "interrupted by " + i.signal.String() }
+func (i interrupted) Error() string { return "interrupted by " + unix.SignalName(i.signal) }
 
 // interruptible runs a command that has processes to stop and files to remove
 // when a signal ends its context; if that makes it fail, it ends with the
@@ -25,6 +27,9 @@ func interruptible(run func(ctx context.Context) error) error {
 	err := run(ctx)
 	var i interrupted
 	if err != nil && errors.As(context.Cause(ctx), &i) {
+		if !errors.As(err, new(interrupted)) { // something else broke on the way out
+			err = fmt.Errorf("%w: %w", i, err)
+		}
 		return codeError{err, 128 + int(i.signal)}
 	}
 	return err
