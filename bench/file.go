@@ -473,6 +473,19 @@ func ReplaceFile(path string, write func(io.Writer) error) (err error) {
 	return nil
 }
 
+// TryWrite tries whether a result could be written to path, and whether a result may
+// name it, as one with profiles does. It leaves nothing behind.
+func TryWrite(path string) error {
+	if err := checkText(path); err != nil {
+		return err
+	}
+	f, err := beside(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // beside creates a file whose name begins with path, and that nothing else has:
 // one that a killed process has left is in nobody's way. Unlike os.CreateTemp, it
 // leaves who may read it to the umask.

@@ -140,6 +140,9 @@ func unfinished(path string) error {
 		if e.Name() != newLock || !e.Type().IsRegular() {
 			return fmt.Errorf("has no lock, but %s", e.Name())
 		}
+		if info, err := e.Info(); err != nil || info.Size() > 0 && !wrote(filepath.Join(path, newLock), info.Size()) {
+			return fmt.Errorf("has no lock, but %s, which was not written by ipcbench", newLock)
+		}
 	}
 	// It is being made or being removed, unless nothing has changed in it for
 	// long. The time is asked for last: the removal of the lock is a change.
@@ -148,6 +151,16 @@ func unfinished(path string) error {
 		err = fmt.Errorf("has no lock, and changed less than %v ago", settle)
 	}
 	return err
+}
+
+// wrote reports whether the file, a regular one of that size, says who made it as
+// a lock does.
+func wrote(path string, size int64) bool {
+	if size > mostOwner {
+		return false
+	}
+	text, err := os.ReadFile(path)
+	return err == nil && owner.Match(text)
 }
 
 // hold takes the lock, which fails if the owner lives, and reads who it was. A
@@ -183,7 +196,7 @@ func (l *Leftover) hold() (f *os.File, err error) {
 	if st.Nlink == 0 {
 		return f, fs.ErrNotExist
 	}
-	text, err := io.ReadAll(io.LimitReader(f, 512))
+	text, err := io.ReadAll(io.LimitReader(f, mostOwner))
 	if err != nil {
 		return f, err
 	}

@@ -97,6 +97,7 @@ func TestNotOurs(t *testing.T) {
 			check(t, unix.Mkfifo(filepath.Join(dir, lockName), 0o600))
 			return dir
 		}},
+		{"new lock of somebody else", "not written by ipcbench", dir(name, map[string]string{newLock: "thesis"})},
 		{"new lock is a pipe", "has no lock, but lock.new", func(t *testing.T, root string) string {
 			dir := plant(t, root, name, nil)
 			check(t, unix.Mkfifo(filepath.Join(dir, newLock), 0o600))

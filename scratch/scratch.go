@@ -27,6 +27,8 @@ const (
 	lockName = "lock"
 	newLock  = "lock.new" // it is locked before it gets its name
 
+	mostOwner = 512 // bytes of a lock
+
 	// goneSuffix marks a directory that its owner is removing.
 	goneSuffix = ".gone"
 

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,14 +58,44 @@ const (
 	maxReply = 1 << 20
 )
 
-// patience is when a measurement counts as hung. Tests have less.
+// patience is for how long the processes of a measurement may use no processor
+// before it counts as hung: on a busy machine they get on slowly. Tests have less.
 var patience = 30 * time.Second
 
-// A hungError is the end of a measurement that took longer than patience.
-type hungError struct{}
+const (
+	looks = 10 // how often it is looked during that time
+	most  = 10 // times patience that a measurement may take in all
+)
 
-func (hungError) Error() string {
-	return fmt.Sprintf("no result after %v (does main begin with floors.MaybePeer()?)", patience)
+// A hungError is why a measurement was ended.
+type hungError string
+
+func (h hungError) Error() string { return "no result: " + string(h) }
+
+// watch ends a measurement that hangs. It returns when ctx has ended.
+func watch(ctx context.Context, end context.CancelCauseFunc, children []*child) {
+	ticker := time.NewTicker(patience / looks)
+	defer ticker.Stop()
+	quiet, last := 0, -1
+	for n := 0; quiet < looks && n < most*looks; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		spent := 0
+		for _, c := range children {
+			spent += usage.Spent(c.cmd.Process.Pid)
+		}
+		if quiet++; spent != last {
+			quiet, last = 0, spent
+		}
+	}
+	if quiet < looks {
+		end(hungError(fmt.Sprintf("not done after %v", most*patience)))
+		return
+	}
+	end(hungError(fmt.Sprintf("no process has worked for %v", patience)))
 }
 
 // MaybePeer plays the part of a peer, and exits, if this process was started as
@@ -132,8 +163,10 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	if os.Getenv(orderEnv) != "" {
 		return nil, errors.New("this is a peer: its main does not begin with floors.MaybePeer()")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, hungError{})
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
 	all, ctx := errgroup.WithContext(ctx)
 
 	// The kernel sends Pdeathsig when the thread that started a process ends, not
@@ -143,8 +176,9 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 
 	children, err := f.start(ctx, p)
 	if err != nil {
-		cancel() // ends those that were started
+		cancel(err) // ends those that were started
 	}
+	watching.Go(func() { watch(ctx, cancel, children) })
 	results := make([][]Series, len(children))
 	for i, c := range children {
 		all.Go(func() (err error) {
@@ -159,7 +193,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 		return nil, err
 	case waited != nil:
 		err := context.Cause(ctx) // the first failure, or why ctx ended
-		if errors.Is(err, hungError{}) {
+		if errors.As(err, new(hungError)) {
 			for i, c := range children {
 				err = fmt.Errorf("%w; process %d of %d (pid %d) was %s", err, i+1, len(f.roles), c.cmd.Process.Pid, c.state)
 			}

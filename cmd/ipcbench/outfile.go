@@ -50,10 +50,7 @@ func outFile(path string) (*resultFile, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, cannotWrite(err)
 	}
-	try, err := os.CreateTemp(filepath.Dir(f.path), ".ipcbench-")
-	if err == nil {
-		err = errors.Join(try.Close(), os.Remove(try.Name()))
-	}
+	err := bench.TryWrite(f.path)
 	var p *fs.PathError
 	if errors.As(err, &p) { // the name of the try means nothing to the user
 		err = &fs.PathError{Op: p.Op, Path: f.path, Err: p.Err}

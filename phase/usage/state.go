@@ -3,6 +3,8 @@ package usage
 import (
 	"bytes"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // State says what a process does right now, in words and by the letter of
@@ -34,13 +36,28 @@ func Stopped(pid int) bool {
 	return letter == 'T' || letter == 't'
 }
 
+// Spent returns the CPU time of a process in ticks of the kernel, 0 if there is no
+// such process. It tells whether a process gets on.
+func Spent(pid int) (ticks int) {
+	if fields := statFields(pid); len(fields) > 12 {
+		user, _ := strconv.Atoi(fields[11]) // the kernel writes numbers
+		system, _ := strconv.Atoi(fields[12])
+		ticks = user + system
+	}
+	return ticks
+}
+
 // stateLetter returns the third field of /proc/PID/stat, 0 if there is none.
 func stateLetter(pid int) byte {
+	if fields := statFields(pid); len(fields) > 0 {
+		return fields[0][0]
+	}
+	return 0
+}
+
+// statFields returns the fields of /proc/PID/stat from the third on, the state.
+func statFields(pid int) []string {
 	var buf [512]byte
 	stat := readFile(fmt.Sprintf("/proc/%d/stat", pid), buf[:])
-	rest := stat[bytes.LastIndexByte(stat, ')')+1:] // the name before it may hold anything
-	if len(rest) < 2 || rest[0] != ' ' {
-		return 0
-	}
-	return rest[1]
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before may hold anything
 }

@@ -106,7 +106,8 @@ func checkRoom(o transports.Options, c config) error {
 		return fmt.Errorf("%s: %w", scratch.SharedMemory, err)
 	}
 	if have := int64(fs.Bavail) * fs.Bsize; need > have {
-		return fmt.Errorf("slabs need %d bytes, %s has %d", need, scratch.SharedMemory, have)
+		return fmt.Errorf("slabs need %d bytes in %s, %d are available: make it larger (docker run --shm-size=%dm), or set shm=off",
+			need, scratch.SharedMemory, have, need>>20+1)
 	}
 	return nil
 }
