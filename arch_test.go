@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"profile":                  {"phase", "profile/capture"},
 	"profile/capture":          {},
 	"transports":               {"tensor", "phase"},
+	"transports/internal/door": {"phase", "transports"},
 	"transports/internal/lend": {"tensor"},
 	"transports/internal/pull": {"tensor", "transports"},
 	"transports/internal/slab": {"tensor", "scratch", "futex", "crash"},
@@ -56,7 +57,7 @@ var layers = map[string][]string{
 // share, never another transport, the trainer, bench or report.
 var driver = []string{
 	"tensor", "phase", "scratch", "futex", "crash", "transports",
-	"transports/internal/lend", "transports/internal/pull", "transports/internal/slab",
+	"transports/internal/door", "transports/internal/lend", "transports/internal/pull", "transports/internal/slab",
 }
 
 // generated packages are left out: their imports are not chosen by us.

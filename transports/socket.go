@@ -7,6 +7,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"ipcbench/phase"
 )
 
 // Dial connects to a socket. If several hundred workers do so at once, the queue of
@@ -51,4 +53,26 @@ func Enlarge(c net.Conn) {
 	if u, ok := c.(*net.UnixConn); ok {
 		_ = u.SetWriteBuffer(SocketBuffer) // see above
 	}
+}
+
+// A Counted is a connection that counts the bytes which it moves.
+type Counted struct {
+	net.Conn
+	Sent, Received *phase.Counter
+}
+
+// Read implements net.Conn.
+func (c Counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.Received.Add(n)
+	return n, err
+}
+
+// Write counts the bytes before they go: the peer may have them, and move on to the
+// next window, before the write returns.
+func (c Counted) Write(b []byte) (int, error) {
+	c.Sent.Add(len(b))
+	n, err := c.Conn.Write(b)
+	c.Sent.Add(n - len(b)) // none, unless it failed
+	return n, err
 }

@@ -180,12 +180,22 @@ func TestServerRestart(t *testing.T) {
 	if err := <-r.server.serving; err != nil {
 		t.Fatal(err)
 	}
-	l, err := newWire(nil, phase.Accepted).listen(r.server.addr, r.o.Lanes)
+	r.restart(nil)
+	r.round(1, 4)
+}
+
+// restart lets the server, which was stopped, listen where it did, through what
+// wrap makes of its listener.
+func (r *rig) restart(wrap func(net.Listener) net.Listener) {
+	r.t.Helper()
+	l, err := listenAt(r.server.addr, r.o.Lanes, nil)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
+	}
+	if wrap != nil {
+		l.Listener = wrap(l.Listener)
 	}
 	r.server.start(l)
-	r.round(1, 4)
 }
 
 // TestDeadline: O22. A server that stays away is not waited for for ever.

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/peer"
 
 	"ipcbench/phase"
 	"ipcbench/transports"
+	"ipcbench/transports/internal/door"
 )
 
 // maxSocketPath is the longest path of a Unix socket: sun_path less its NUL.
@@ -41,24 +40,13 @@ func checkAddress(a address) error {
 	return fmt.Errorf("network %q: want unix or tcp", a.network)
 }
 
-// wire counts what its connections move.
-type wire struct{ sent, received, opened *phase.Counter }
+// strangerTime is how long somebody may be connected who has not shown that they
+// know the federation, which a worker does with its first request, as soon as it
+// has connected.
+const strangerTime = 10 * time.Second
 
-// newWire returns the counters of one process; opened names that of connections.
-func newWire(rec *phase.Recorder, opened string) *wire {
-	return &wire{rec.Counter(phase.WireSent), rec.Counter(phase.WireReceived), rec.Counter(opened)}
-}
-
-// Strangers are those who have not yet shown that they know the federation, which
-// a worker does with its first request, as soon as it has connected. A listener
-// keeps so many of them beside one for each lane, and none for longer than that.
-const (
-	strangers    = 64
-	strangerTime = 10 * time.Second
-)
-
-// listen opens a listener that counts.
-func (w *wire) listen(a address, lanes int) (*listener, error) {
+// listenAt opens the listener of a server with so many lanes.
+func listenAt(a address, lanes int, rec *phase.Recorder) (*door.Listener, error) {
 	if err := checkAddress(a); err != nil {
 		return nil, err
 	}
@@ -72,130 +60,34 @@ func (w *wire) listen(a address, lanes int) (*listener, error) {
 			return nil, err
 		}
 	}
-	return &listener{
-		Listener: l, wire: w, most: lanes + strangers, patience: strangerTime,
-		open: map[*conn]bool{},
-	}, nil
+	accepted := rec.Counter(phase.Accepted)
+	return door.New(l, lanes, strangerTime, rec, func(c *door.Conn) net.Conn {
+		accepted.Add(1)
+		return &conn{Conn: c}
+	}), nil
 }
 
-// dial opens a connection that counts.
-func (w *wire) dial(ctx context.Context, a address) (net.Conn, error) {
-	if err := checkAddress(a); err != nil {
+// dial opens a connection of w's.
+func (w *worker) dial(ctx context.Context, _ string) (net.Conn, error) {
+	if err := checkAddress(w.addr); err != nil {
 		return nil, err
 	}
-	c, err := transports.Dial(ctx, a.network, a.at)
+	c, err := transports.Dial(ctx, w.addr.network, w.addr.at)
 	if err != nil {
 		return nil, err
 	}
 	transports.Enlarge(c)
-	w.opened.Add(1)
-	return &conn{Conn: c, wire: w}, nil
+	w.dialled.Add(1)
+	return transports.Counted{Conn: c, Sent: w.sent, Received: w.received}, nil
 }
 
-type listener struct {
-	net.Listener
-	wire     *wire
-	most     int           // strangers at a time
-	patience time.Duration // with a stranger
-
-	mu        sync.Mutex
-	open      map[*conn]bool // guarded by mu: connections that were accepted and not closed
-	strangers []*conn        // guarded by mu: those of them that nobody has answered for, oldest first
-	over      bool           // guarded by mu: nobody else is wanted
-}
-
-// Accept makes room for a new stranger at the cost of the oldest one: whoever
-// knows the federation has said so by then, and whoever floods the listener
-// meets only themselves.
-
-func (l *listener) Accept() (net.Conn, error) {
-	raw, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	transports.Enlarge(raw)
-	l.wire.opened.Add(1)
-	c := &conn{Conn: raw, wire: l.wire, from: l}
-	var oldest *conn
-	l.mu.Lock()
-	l.open[c] = true
-	c.timer = time.AfterFunc(l.patience, func() { _ = c.Close() }) // it is being given up
-	if l.strangers = append(l.strangers, c); len(l.strangers) > l.most {
-		oldest = l.strangers[0]
-	}
-	if l.over {
-		_ = raw.Close() // gRPC finds that out by itself
-	}
-	l.mu.Unlock()
-	if oldest != nil {
-		_ = oldest.Close() // likewise
-	}
-	return c, nil
-}
-
-// know says that the one at the other end of c knows the federation.
-func (l *listener) know(c *conn) {
-	if c.known.Load() {
-		return
-	}
-	c.known.Store(true)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.noStranger(c)
-}
-
-// noStranger takes c off the list of strangers. The caller holds mu.
-func (l *listener) noStranger(c *conn) {
-	c.timer.Stop()
-	if i := slices.Index(l.strangers, c); i >= 0 {
-		l.strangers = slices.Delete(l.strangers, i, i+1)
-	}
-}
-
-// dismiss closes the connections that belong to no lane, those that come later
-// included. gRPC's own stop waits for whoever has not said a word yet.
-func (l *listener) dismiss() {
-	l.mu.Lock()
-	l.over = true
-	var strangers []*conn
-	for c := range l.open {
-		if !c.belongs() {
-			strangers = append(strangers, c)
-		}
-	}
-	l.mu.Unlock()
-	for _, c := range strangers {
-		_ = c.Close() // it is being given up
-	}
-}
-
-// A conn counts its bytes and knows whose it is.
+// A conn is the server's end of a connection, and knows whose it is.
 type conn struct {
-	net.Conn
-	wire *wire
-	from *listener // nil at the worker's end
-
-	known atomic.Bool // no stranger's
-	timer *time.Timer // guarded by from.mu: ends a stranger's connection
+	*door.Conn
 
 	mu   sync.Mutex
 	lane *lane // guarded by mu: set by the first request that names its sender
 	shut bool  // guarded by mu
-}
-
-func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.wire.received.Add(n)
-	return n, err
-}
-
-// Write counts the bytes before they go: the peer may have them, and move on to the
-// next window, before the write returns.
-func (c *conn) Write(b []byte) (int, error) {
-	c.wire.sent.Add(len(b))
-	n, err := c.Conn.Write(b)
-	c.wire.sent.Add(n - len(b)) // none, unless it failed
-	return n, err
 }
 
 // belongsTo says that c is a connection of lane l.
@@ -204,24 +96,13 @@ func (c *conn) belongsTo(l *lane) {
 	defer c.mu.Unlock()
 	if c.lane == nil && !c.shut {
 		c.lane = l
+		c.Keep()
 		l.connected(1)
 	}
 }
 
-// belongs reports whether c is a connection of any lane.
-func (c *conn) belongs() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.lane != nil
-}
-
+// Close tells the lane.
 func (c *conn) Close() error {
-	if c.from != nil {
-		c.from.mu.Lock()
-		delete(c.from.open, c)
-		c.from.noStranger(c)
-		c.from.mu.Unlock()
-	}
 	c.mu.Lock()
 	if c.lane != nil && !c.shut {
 		c.lane.connected(-1)

@@ -3,8 +3,6 @@ package batched
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -82,22 +80,8 @@ type address struct{ network, at, federation string }
 func (a address) String() string { return a.network + ":" + a.at + "#" + a.federation }
 
 // addressFile is where a client that no worker process of ours is finds the
-// address. The package comment says how.
-func (s *server) addressFile() string { return filepath.Join(s.o.Dir, "grpc-address") }
-
-// announce writes the address where its owner alone can read it. Whoever waits
-// for the file finds all of it.
-func (s *server) announce() error {
-	path := s.addressFile()
-	err := os.WriteFile(path+".new", []byte(s.Addr()+"\n"), 0o600)
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		_ = os.Remove(path + ".new") // err says more
-	}
-	return err
-}
+// address, in the session's directory. The package comment says how.
+const addressFile = "grpc-address"
 
 func parseAddress(text string) (address, error) {
 	where, federation, ok := strings.Cut(text, "#")

@@ -294,10 +294,10 @@ func TestListeners(t *testing.T) {
 		{"tcp", "192.0.2.1:80", "f"}, {"tcp", "example.com:80", "f"}, {"tcp", "0.0.0.0:0", "f"}, {"tcp", "[::]:0", "f"},
 		{"tcp", ":0", "f"}, {"udp", "127.0.0.1:0", "f"}, {"unix", "/" + strings.Repeat("x", maxSocketPath), "f"},
 	} {
-		if _, err := new(wire).listen(bad, 1); err == nil {
+		if _, err := listenAt(bad, 1, nil); err == nil {
 			t.Errorf("listen on %v: got no error", bad)
 		}
-		if _, err := new(wire).dial(t.Context(), bad); err == nil {
+		if _, err := (&worker{addr: bad}).dial(t.Context(), ""); err == nil {
 			t.Errorf("dial %v: got no error", bad)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -23,6 +21,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/internal/door"
 	"ipcbench/transports/internal/lend"
 	"ipcbench/transports/internal/pull"
 )
@@ -63,8 +62,9 @@ type server struct {
 	served     methods
 	bodies     bodies
 	grpc       *grpc.Server
-	listener   *listener
-	serving    chan error // what Serve returned
+	listener   *door.Listener
+	withdraw   func() error // removes the file that holds the address
+	serving    chan error   // what Serve returned
 	changed    chan struct{}
 	closeOnce  sync.Once
 }
@@ -132,14 +132,14 @@ func newServer(name string, cfg config, o transports.Options, federation string)
 			bank:  lend.NewBank(fmt.Sprintf("updates of lane %d", i), o.Up, o.Depth, &s.ledger),
 		})
 	}
-	l, err := newWire(o.Rec, phase.Accepted).listen(s.addr, o.Lanes)
+	l, err := listenAt(s.addr, o.Lanes, o.Rec)
 	if err != nil {
 		return nil, err
 	}
 	if s.addr.network == "tcp" {
 		s.addr.at = l.Addr().String()
 	}
-	if err := s.announce(); err != nil {
+	if s.withdraw, err = door.Announce(o.Dir, addressFile, s.Addr()); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func newServer(name string, cfg config, o transports.Options, federation string)
 }
 
 // start serves what comes in through l.
-func (s *server) start(l *listener) {
+func (s *server) start(l *door.Listener) {
 	s.listener = l
 	s.grpc = grpc.NewServer(
 		grpc.ForceServerCodecV2(newCodec(s.down.requestLimit())),
@@ -183,7 +183,7 @@ func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, erro
 	}
 	c := connOf(ctx)
 	if c != nil {
-		c.from.know(c)
+		c.Admit()
 	}
 	return s.bound(ctx, c, info.FullMethodName), nil
 }
@@ -304,16 +304,14 @@ func (s *server) shutdown(ctx context.Context) error {
 		}
 		break
 	}
-	s.listener.dismiss()
+	s.listener.Dismiss()                        // gRPC's own stop waits for whoever has not said a word yet
 	stop := context.AfterFunc(ctx, s.grpc.Stop) // which makes GracefulStop return
 	s.grpc.GracefulStop()
 	stop()
 	if err := <-s.serving; err != nil {
 		errs = errors.Join(errs, err)
 	}
-	if err := os.Remove(s.addressFile()); err != nil && !errors.Is(err, fs.ErrNotExist) { // its owner may have removed all
-		errs = errors.Join(errs, err)
-	}
+	errs = errors.Join(errs, s.withdraw())
 	if n := s.ledger.Out(); n > 0 {
 		errs = errors.Join(errs, fmt.Errorf("%d updates are still out", n))
 	}

@@ -134,41 +134,62 @@ func fieldOf(h *http2.MetaHeadersFrame, name string) string {
 	return ""
 }
 
-// TestStrangersAreFew: of those who connect and do not say which federation they
-// mean only the newest are kept, and a worker finds its way through them.
-func TestStrangersAreFew(t *testing.T) {
-	r := listen(t, "grpc-stream:network=tcp", twenty(t), 1)
-	l := r.server.listener
-	l.mu.Lock()
-	l.patience = time.Hour // time ends nobody here
-	l.mu.Unlock()
-	first := r.dial("grpc-stream:network=tcp", 0)
-	var silent []net.Conn
-	for range 1 + strangers + 10 {
-		silent = append(silent, r.connect())
-	}
-	for _, c := range silent[:10] {
-		if err := ended(c); err != nil {
-			t.Errorf("one of the oldest: %v", err)
+// flood makes connections on which nothing is said, ever new ones and several
+// hundred at a time, until stop.
+func (r *rig) flood() (stop func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var all []net.Conn
+		for ctx.Err() == nil {
+			c, err := transports.Dial(ctx, r.server.addr.network, r.server.addr.at)
+			if err != nil {
+				if ctx.Err() == nil {
+					r.t.Error(err)
+				}
+				break
+			}
+			if all = append(all, c); len(all) > 600 {
+				all[0].Close()
+				all = all[1:]
+			}
 		}
+		for _, c := range all {
+			c.Close()
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
 	}
-	l.mu.Lock()
-	if n := len(l.strangers); n > 1+strangers {
-		t.Errorf("%d strangers, want at most %d", n, 1+strangers)
-	}
-	l.mu.Unlock()
-	failed := make(chan error, 1)
-	go func() { failed <- turn(first) }() // it was there before, and still is
-	if err := errors.Join(r.exchange(0, jobOf(0, 0)), <-failed); err != nil {
-		t.Error(err)
-	}
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
-	second := r.dial("grpc-stream:network=tcp", 0)
-	go func() { failed <- turn(second) }()
-	if err := errors.Join(r.exchange(0, jobOf(0, 1)), <-failed); err != nil {
-		t.Error(err)
+}
+
+// TestStrangersAreFew: of those who connect and do not say which federation they
+// mean few are kept, and a worker finds its way through them, also if it connects
+// for every call.
+func TestStrangersAreFew(t *testing.T) {
+	for _, name := range []string{"grpc-stream:network=tcp", "grpc-stream:conn=per-call"} {
+		r := open(t, name, twenty(t), 1)
+		oldest := r.connect()
+		stop := r.flood()
+		for n := range 5 {
+			if err := r.exchange(0, jobOf(0, n)); err != nil {
+				t.Error(err)
+			}
+			if n := r.server.listener.Count(); n > 256+4+2 { // two of the worker's
+				t.Errorf("%s: %d connections are open", name, n)
+			}
+		}
+		if err := ended(oldest); err != nil {
+			t.Errorf("%s: the oldest: %v", name, err)
+		}
+		late := r.dial(name, 0) // while they come
+		if err := late.Close(); err != nil {
+			t.Error(err)
+		}
+		stop()
+		r.shutdown()
 	}
 }
 
@@ -179,34 +200,6 @@ func ended(c net.Conn) error {
 		return err
 	}
 	return nil // its end, or a reset: gRPC gave up with bytes unread
-}
-
-// TestStrangersAreBrief: a stranger's connection is closed when its time is up,
-// and that of whoever knows the federation is not.
-func TestStrangersAreBrief(t *testing.T) {
-	r := listen(t, "grpc-stream:network=tcp", twenty(t), 1)
-	client, cc := r.stranger()
-	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	state := cc.GetState()
-	l := r.server.listener
-	l.mu.Lock()
-	l.patience = time.Millisecond // with those who come now
-	for c := range l.open {
-		if c.timer.Stop() {
-			t.Error("the time of a client that knows the federation is running")
-		}
-	}
-	l.mu.Unlock()
-	for _, c := range []net.Conn{r.connect(), r.connect()} {
-		if err := ended(c); err != nil {
-			t.Error(err)
-		}
-	}
-	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil || cc.GetState() != state {
-		t.Errorf("a client that knows the federation: %v, %v", err, cc.GetState())
-	}
 }
 
 // TestAddressFile: whoever may read the session's files, and nobody else, learns

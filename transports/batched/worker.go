@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"time"
 
@@ -37,14 +36,12 @@ type worker struct {
 	header     *pb.MessageHeader // of every request
 	metadata   metadata.MD       // likewise
 	down, up   *catalog
-	wire       *wire
 	frames     framePool
 	kept       *grpc.ClientConn // nil if every call has its own
 	calls      methods
 	bodies     bodies
-	retries    *phase.Counter
-	dialTime   *phase.Counter
-	hits       *phase.Counter
+
+	sent, received, dialled, dialTime, retries, hits *phase.Counter
 
 	model   *tensor.Package
 	update  *tensor.Package
@@ -75,7 +72,9 @@ func newWorker(ctx context.Context, t *transport, a address, n int, o transports
 		metadata: metadata.Pairs(federationKey, a.federation),
 		down:     newCatalog(o.Down, modelTag),
 		up:       newCatalog(o.Up, updateTag),
-		wire:     newWire(o.Rec, phase.Dialled),
+		sent:     o.Rec.Counter(phase.WireSent),
+		received: o.Rec.Counter(phase.WireReceived),
+		dialled:  o.Rec.Counter(phase.Dialled),
 		calls:    newMethods(o.Rec, phase.Calls),
 		bodies:   newBodies(o.Rec),
 		retries:  o.Rec.Counter(phase.Retries),
@@ -114,7 +113,7 @@ func touched(l *tensor.Layout) *tensor.Package {
 func (w *worker) connect() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+w.addr.at,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return w.wire.dial(ctx, w.addr) }),
+		grpc.WithContextDialer(w.dial),
 		grpc.WithAuthority(aggregator),
 		grpc.WithReadBufferSize(ioBuffer),
 		grpc.WithWriteBufferSize(ioBuffer),

@@ -169,7 +169,7 @@ func TestIdleConnections(t *testing.T) {
 	for _, variant := range []string{"http", "http:network=tcp", "http:body=json", "http:body=json:network=tcp", "http-shm:network=tcp"} {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, vectors(t, 3, 1000), 2)
-			most := r.s.listener.limit + 2 + 1 // workers, and the client below
+			most := 256 + 4*2 + 2 + 1 // strangers, workers, and the client below
 			user := r.client()
 			for round := range 2 {
 				var idle []net.Conn
@@ -198,7 +198,7 @@ func TestIdleConnections(t *testing.T) {
 				if a := r.ask(user, "GET", "/v1/ping", nil); a.code != 204 {
 					t.Errorf("ping: got %d", a.code)
 				}
-				if n := r.s.listener.count(); n > most {
+				if n := r.s.listener.Count(); n > most {
 					t.Errorf("%d connections are open, want %d at most", n, most)
 				}
 				first := idle[0] // evicted: it sees its end, and does not hang
@@ -228,7 +228,7 @@ func TestStrangersAreTimed(t *testing.T) {
 			t.Errorf("%s: the connection does not end", what)
 		}
 	}
-	eventually(t, "the end of all strangers", func() bool { return r.s.listener.count() == 1 })
+	eventually(t, "the end of all strangers", func() bool { return r.s.listener.Count() == 1 })
 	r.exchange(0, transports.Job{}, r.publish(1))
 }
 

@@ -131,7 +131,7 @@ func (s *server) handler() http.Handler {
 func (s *server) admits(w http.ResponseWriter, r *http.Request) bool {
 	c := r.Context().Value(connKey{}).(*conn)
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), s.bearer) == 1 {
-		c.known()
+		c.Admit()
 		return true
 	}
 	w.Header().Set("Connection", "close")

@@ -217,7 +217,7 @@ func TestSlowPeers(t *testing.T) {
 	} {
 		c := r.raw()
 		fmt.Fprint(c, r.admitted(request))
-		eventually(t, "end of the slow "+what, func() bool { return r.s.listener.count() == 1 })
+		eventually(t, "end of the slow "+what, func() bool { return r.s.listener.Count() == 1 })
 		c.Close()
 	}
 	if _, held := r.s.store.held(); held != 0 {

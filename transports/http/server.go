@@ -10,7 +10,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/internal/door"
 	"ipcbench/transports/internal/lend"
 )
 
@@ -25,9 +25,9 @@ type server struct {
 	o         transports.Options
 	name      string // of the transport, for errors
 	addr      string
-	addrFile  string // which holds addr
-	bearer    []byte // what a request has to show
-	nonce     string // of this session, so that ids of two sessions differ
+	withdraw  func() error // removes the file that holds addr
+	bearer    []byte       // what a request has to show
+	nonce     string       // of this session, so that ids of two sessions differ
 	tables    tables
 	endpoints []*endpoint
 	patience  patience
@@ -44,7 +44,7 @@ type server struct {
 	receipt []byte // of that model
 
 	http     *http.Server
-	listener *listener
+	listener *door.Listener
 	serving  sync.WaitGroup // the accept loop
 	scratch  sync.Pool      // of *scratchpad
 
@@ -119,7 +119,7 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 	}
 	secret := rand.Text() // at least 128 bits
 	s.addr, s.bearer = where+"#"+secret, []byte(bearer(secret))
-	if s.addrFile, err = writeAddress(o.Dir, s.addr); err != nil {
+	if s.withdraw, err = door.Announce(o.Dir, addressFile, s.addr); err != nil {
 		return nil, errors.Join(err, l.Close(), s.release())
 	}
 	s.http = &http.Server{
@@ -129,7 +129,7 @@ func newServer(ctx context.Context, o transports.Options, c config) (s *server, 
 		ErrorLog:          log.New(io.Discard, "", 0), // what goes wrong is answered, or seen by the lane
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
-	s.listener = newListener(l, o.Lanes, o.Rec)
+	s.listener = door.New(l, o.Lanes, time.Duration(c.patience), o.Rec, newConn)
 	s.serving.Go(s.serve)
 	return s, nil
 }
@@ -272,7 +272,7 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 		s.mu.Lock()
 		s.closing = true
 		s.mu.Unlock()
-		err = errors.Join(err, s.http.Close(), os.Remove(s.addrFile)) // wakes handlers that read or write
+		err = errors.Join(err, s.http.Close(), s.withdraw()) // wakes handlers that read or write
 		s.serving.Wait()
 		s.handlers.Wait()
 		err = errors.Join(err, s.release())

@@ -273,7 +273,7 @@ type statsAnswer struct {
 }
 
 func (s *server) stats(x *exchange) error {
-	a := statsAnswer{Capacity: s.store.room, Served: map[string]int64{}, Open: s.listener.count()}
+	a := statsAnswer{Capacity: s.store.room, Served: map[string]int64{}, Open: s.listener.Count()}
 	a.Tensors, a.Bytes = s.store.held()
 	if m, err := s.store.current(); err == nil {
 		a.Model, a.Count = m.name, m.p.Len()

@@ -1,0 +1,165 @@
+// Package door is where the server of a session meets those who may be anybody:
+// a listener that bounds the connections of strangers, in number and in time, and
+// the private file in which the session's address stands. A stranger is whoever
+// has not yet shown the session's secret. How it is shown, and what is said to
+// those who cannot, is the transport's.
+package door
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/transports"
+)
+
+// grace is how long a connection has to show the secret before others may take
+// its place: a worker does it with its first request, as soon as it has connected.
+const grace = 250 * time.Millisecond
+
+// A Listener accepts connections, counts their bytes, and keeps strangers few:
+// 256, and 4 more a lane. For the next one the oldest is closed, but not within
+// its grace: until then the next ones wait in the kernel. So a worker gets a
+// connection however many others are made, and has the time to use it.
+type Listener struct {
+	net.Listener
+	limit          int
+	patience       time.Duration
+	wrap           func(*Conn) net.Conn
+	sent, received *phase.Counter
+	freed          chan struct{} // has room for one: there is a stranger less
+
+	mu        sync.Mutex
+	open      map[*Conn]bool // guarded by mu: connections; true for those that Dismiss spares
+	strangers []*Conn        // guarded by mu: those of strangers, oldest first
+	over      bool           // guarded by mu: nobody else is wanted
+}
+
+// New returns a listener that accepts what l does, for a session of so many
+// lanes, and closes the connections of strangers that are there for longer than
+// patience. Accept returns what wrap makes of a connection. Whoever closes that
+// must close the connection.
+func New(l net.Listener, lanes int, patience time.Duration, rec *phase.Recorder, wrap func(*Conn) net.Conn) *Listener {
+	return &Listener{
+		Listener: l, limit: 256 + 4*lanes, patience: patience, wrap: wrap,
+		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
+		freed: make(chan struct{}, 1), open: map[*Conn]bool{},
+	}
+}
+
+// Accept implements net.Listener.
+func (l *Listener) Accept() (net.Conn, error) {
+	l.makeRoom()
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	transports.Enlarge(nc)
+	c := &Conn{Counted: transports.Counted{Conn: nc, Sent: l.sent, Received: l.received}, l: l, since: time.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.timer = time.AfterFunc(l.patience, c.evict)
+	l.open[c] = false
+	l.strangers = append(l.strangers, c)
+	if l.over {
+		_ = nc.Close() // its reader finds that out
+	}
+	return l.wrap(c), nil
+}
+
+// makeRoom waits until there is room for a stranger. It takes grace at most.
+func (l *Listener) makeRoom() {
+	for {
+		l.mu.Lock()
+		if len(l.strangers) < l.limit {
+			l.mu.Unlock()
+			return
+		}
+		oldest := l.strangers[0]
+		l.mu.Unlock()
+		timer := time.NewTimer(time.Until(oldest.since.Add(grace)))
+		select {
+		case <-l.freed:
+		case <-timer.C:
+			oldest.evict()
+		}
+		timer.Stop()
+	}
+}
+
+// Count returns how many connections there are.
+func (l *Listener) Count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open)
+}
+
+// Dismiss closes all connections but those that are kept, and those that come
+// later.
+func (l *Listener) Dismiss() {
+	l.mu.Lock()
+	l.over = true
+	var others []*Conn
+	for c, kept := range l.open {
+		if !kept {
+			others = append(others, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range others {
+		_ = c.Close() // it is being given up
+	}
+}
+
+// A Conn is the server's end of a connection: a stranger's until Admit.
+type Conn struct {
+	transports.Counted
+	l     *Listener
+	since time.Time
+	timer *time.Timer // ends a stranger's connection
+}
+
+// Admit says that the peer has shown the secret, and reports whether it was a
+// stranger before. Every request that shows it may call Admit.
+func (c *Conn) Admit() bool {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	i := slices.Index(c.l.strangers, c)
+	if i < 0 {
+		return false
+	}
+	c.l.strangers = slices.Delete(c.l.strangers, i, i+1)
+	c.timer.Stop()
+	select {
+	case c.l.freed <- struct{}{}:
+	default: // it is told already
+	}
+	return true
+}
+
+// evict closes c if it is a stranger's.
+func (c *Conn) evict() {
+	if c.Admit() {
+		_ = c.Close() // it is being given up
+	}
+}
+
+// Keep makes Dismiss spare c.
+func (c *Conn) Keep() {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	if _, open := c.l.open[c]; open {
+		c.l.open[c] = true
+	}
+}
+
+// Close implements net.Conn.
+func (c *Conn) Close() error {
+	c.Admit() // it is nobody's any more
+	c.l.mu.Lock()
+	delete(c.l.open, c)
+	c.l.mu.Unlock()
+	return c.Conn.Close()
+}
