@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -196,6 +197,47 @@ func (r *rig) restart(wrap func(net.Listener) net.Listener) {
 		l.Listener = wrap(l.Listener)
 	}
 	r.server.start(l)
+}
+
+// A fickle listener closes every other one of its first connections as soon as
+// HTTP/2 may be spoken on it.
+type fickle struct {
+	net.Listener
+	n, until int
+}
+
+func (l *fickle) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if l.n++; l.n%2 == 0 || l.n > l.until {
+			return c, nil
+		}
+		err = http2.NewFramer(c, nil).WriteSettings()
+		if err = errors.Join(err, c.Close()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// TestClosedWhenReady: a worker whose new connection ends before it was used gets
+// another one, and does not wait for it until its time is up.
+func TestClosedWhenReady(t *testing.T) {
+	const name = "grpc-stream:conn=per-call"
+	r := listen(t, name, twenty(t), 1)
+	w := r.dial(name, 0)
+	r.server.grpc.Stop()
+	if err := <-r.server.serving; err != nil {
+		t.Fatal(err)
+	}
+	r.restart(func(l net.Listener) net.Listener { return &fickle{Listener: l, until: 40} })
+	for range 20 { // the end may also come a little later, and is met by the call
+		if err := w.Ping(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestDeadline: O22. A server that stays away is not waited for for ever.

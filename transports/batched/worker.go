@@ -146,11 +146,11 @@ func (w *worker) conn(ctx context.Context) (*grpc.ClientConn, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// Connecting begins before Connect returns. Idle after it is a connection that
+	// ended as soon as it was ready: the call opens another one, or fails and is
+	// made again.
 	cc.Connect()
-	for state := cc.GetState(); state == connectivity.Idle || state == connectivity.Connecting; state = cc.GetState() {
-		if !cc.WaitForStateChange(ctx, state) {
-			break // the call says that time is up
-		}
+	for cc.GetState() == connectivity.Connecting && cc.WaitForStateChange(ctx, connectivity.Connecting) {
 	}
 	w.dialTime.Add(int(phase.Now() - start))
 	return cc, func() { _ = cc.Close() }, nil // it can only say that it was closed before
