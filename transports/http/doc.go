@@ -36,7 +36,7 @@
 //	PUT    /v1/tensors/ID      201, 200 if it replaced one; answers where it lies
 //	GET    /v1/tensors/ID      the bytes; Tensor-Dtype and Tensor-Shape say what they are
 //	DELETE /v1/tensors/ID      204
-//	POST   /v1/batch           ids, one a line, or {"shard_ids": [...]}: all their tensors, in order
+//	POST   /v1/batch           ids: all their tensors, in order
 //	POST   /v1/clear           ids: deletes their tensors and says how many there were
 //	GET    /v1/stats           what the store holds, what was asked, what workers have cached
 //	POST   /v1/drain           workers empty their caches before their next job
@@ -45,10 +45,14 @@
 //	GET    /v1/jobs/LANE       parks until there is a job; 410 when the session is over
 //	POST   /v1/results/LANE    takes the update of that job
 //
-// An unknown id is 404, in a batch 400 with the list of those missing; what the
-// server cannot read is 400, 411, 413 or 431, what it has no room for 507, what
-// does not fit the state of a lane 409, and what goes wrong inside 500 with its
-// cause. Every wait for a peer that is in the middle of something is bounded. A
+// Ids come one a line, or as {"shard_ids": [...]} with the header field
+// Content-Type: application/json, which a batch answers in JSON.
+//
+// What is wrong is answered in JSON, in the field error, but for what is no
+// HTTP/1.1. An unknown path or id is 404, in a batch 400 with the list of those
+// missing, and a method that a path does not have 405; what the server cannot read
+// is 400, 411, 413 or 431, what it has no room for 507, what does not fit the state
+// of a lane 409, and what goes wrong inside 500 with its cause. Every wait for a peer that is in the middle of something is bounded. A
 // body that cannot be completed ends short of its Content-Length, and so is never
 // taken for a whole one.
 //
@@ -76,12 +80,12 @@
 //
 // The default is a Unix socket in that directory, which other users cannot open.
 // With network=tcp the server listens on the loopback interface, where every user
-// of this machine can connect, and none without the secret gets further: the
-// server keeps 256 such connections and 4 more a lane, closes each after 30 s, and
-// the oldest for the next one, if it is there for 250 ms. Whoever opens thousands
-// can slow down workers that connect (with body=json, for every request), but not
-// end the session. Nothing is encrypted: root can read what the loopback interface
-// carries.
+// of this machine can connect, and none without the secret gets further. The
+// server keeps 256 such connections and 4 more a lane, none for longer than 30 s.
+// When there are as many, the next one waits until the oldest is 250 ms old, and
+// takes its place. Whoever opens thousands can slow down workers that connect
+// (with body=json, for every request), but not end the session. Nothing is
+// encrypted: root can read what the loopback interface carries.
 //
 // Only the connection on which a worker took its lane can deliver the lane's
 // update. With body=json there is no such connection: there, whoever has the

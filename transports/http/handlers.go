@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -99,6 +100,10 @@ func (s *server) handler() http.Handler {
 			x.fail(s.guard(e, x))
 		})
 	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{Request: r, w: w, control: http.NewResponseController(w), patience: s.patience}
+		x.fail(s.unknown(x, mux))
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.admits(w, r) {
 			return
@@ -123,6 +128,24 @@ func (s *server) handler() http.Handler {
 		_ = control.SetWriteDeadline(s.patience.until(0)) // extended when an answer begins
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// unknown says what is wrong with a request that no endpoint is for: its path, or
+// its method alone.
+func (s *server) unknown(x *exchange, mux *http.ServeMux) error {
+	var others []string // methods
+	for _, e := range s.endpoints {
+		q := *x.Request
+		q.Method, _, _ = strings.Cut(e.pattern, " ")
+		if _, pattern := mux.Handler(&q); pattern == e.pattern {
+			others = append(others, q.Method)
+		}
+	}
+	if len(others) == 0 {
+		return refuse(http.StatusNotFound, "no endpoint %.100s", x.URL.Path)
+	}
+	x.w.Header().Set("Allow", strings.Join(others, ", "))
+	return refuse(http.StatusMethodNotAllowed, "method %.20s of %.100s: want %s", x.Method, x.URL.Path, strings.Join(others, " or "))
 }
 
 // admits reports whether a request shows the session's secret, and answers it if
@@ -270,6 +293,9 @@ func (x *exchange) read(n int, into []byte) ([]byte, error) {
 	return b, nil
 }
 
-func (x *exchange) isJSON() bool { return x.Header.Get("Content-Type") == typeJSON }
+func (x *exchange) isJSON() bool {
+	kind, _, _ := strings.Cut(x.Header.Get("Content-Type"), ";") // its parameters say nothing: JSON is UTF-8
+	return kind == typeJSON
+}
 
 func (s *server) ping(x *exchange) error { return x.empty() }

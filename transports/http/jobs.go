@@ -81,7 +81,7 @@ func (s *server) jobs(x *exchange) error {
 	answer, err := l.take(x.Context(), x.conn())
 	switch {
 	case errors.Is(err, io.EOF):
-		err := x.answer(http.StatusGone, typeText, []byte("the session is over\n"))
+		err := x.answerJSON(http.StatusGone, problem{Error: "the session is over"})
 		_ = x.control.Flush() // the connection closes as soon as the lane has left
 		return errors.Join(err, l.leave(x.conn()))
 	case err != nil:

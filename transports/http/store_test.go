@@ -225,6 +225,43 @@ func TestInternalErrors(t *testing.T) {
 	}
 }
 
+// Whoever asks in a way that no endpoint understands is told in JSON what to do.
+func TestWrongRequestsAreExplained(t *testing.T) {
+	r := start(t, "http", vectors(t, 1, 10), 1)
+	c := r.client()
+	r.put(c, "t", []byte("tensor"))
+	ids := []byte(`{"shard_ids": ["t"]}`)
+	const form = "application/x-www-form-urlencoded" // as curl -d says
+	for _, q := range []struct {
+		method, path, kind string
+		code               int
+		want               string
+	}{
+		{"GET", "/", "", 404, "no endpoint /"},
+		{"GET", "/v1/tensor/t", "", 404, "no endpoint /v1/tensor/t"},
+		{"GET", "/v1/tensors", "", 404, "no endpoint /v1/tensors"},
+		{"GET", "/v1/batch", "", 405, "method GET of /v1/batch: want POST"},
+		{"PATCH", "/v1/tensors/t", "", 405, "want PUT or GET or DELETE"},
+		{"POST", "/v1/batch", form, 400, "Content-Type: application/json"},
+		{"POST", "/v1/batch", typeJSON, 200, ""},
+		{"POST", "/v1/batch", typeJSON + "; charset=utf-8", 200, ""},
+		{"POST", "/v1/clear", form, 400, "Content-Type: application/json"},
+		{"POST", "/v1/clear", typeJSON, 200, ""},
+	} {
+		a := r.ask(c, q.method, q.path, ids, "Content-Type", q.kind)
+		var p problem
+		if q.code >= 400 {
+			check(t, json.Unmarshal(a.body, &p))
+		}
+		if a.code != q.code || a.head.Get("Content-Type") != typeJSON || !strings.Contains(p.Error, q.want) {
+			t.Errorf("%s %s as %q: got %d %s %s, want %d with %q in JSON", q.method, q.path, q.kind, a.code, a.head.Get("Content-Type"), a.body, q.code, q.want)
+		}
+		if allow := a.head.Get("Allow"); (q.code == 405) != (allow != "") {
+			t.Errorf("%s %s: got Allow: %s", q.method, q.path, allow)
+		}
+	}
+}
+
 // A32: five shards with a limit of two are requests of 2, 2 and 1.
 func TestBatches(t *testing.T) {
 	for batch, requests := range map[int]int64{0: 1, 1: 5, 2: 3, 4: 2, 5: 1, 6: 1} {

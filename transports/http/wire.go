@@ -281,6 +281,9 @@ func parseIDs(ids [][]byte, body []byte, isJSON bool) ([][]byte, error) {
 	}
 	for _, id := range ids {
 		if err := checkID(id); err != nil {
+			if !isJSON && bytes.HasPrefix(id, []byte("{")) {
+				err = fmt.Errorf("%w; a body in JSON needs the header field Content-Type: %s", err, typeJSON)
+			}
 			return ids, err
 		}
 	}
