@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"ipcbench/phase"
@@ -356,7 +357,11 @@ func TestNeverReads(t *testing.T) {
 	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil { // now it is connected
 		t.Fatal(err)
 	}
-	state := cc.GetState()
+	for state := cc.GetState(); state != connectivity.Ready; state = cc.GetState() { // which is said after the answer
+		if !cc.WaitForStateChange(limited(t), state) {
+			t.Fatal("the connection is not ready")
+		}
+	}
 	stream, err := client.StreamAggregatedTensors(t.Context(), &pb.GetAggregatedTensorsRequest{Header: r.head(1), Specs: r.specs(0, 0)})
 	if err != nil {
 		t.Fatal(err)
@@ -376,7 +381,7 @@ func TestNeverReads(t *testing.T) {
 		}
 	}
 	ctx := limited(t)
-	if !cc.WaitForStateChange(ctx, state) {
+	if !cc.WaitForStateChange(ctx, connectivity.Ready) {
 		t.Fatal("the connection is still there")
 	}
 	for err == nil {

@@ -61,9 +61,9 @@
 // mirrors it; either end refuses what is not meant for it. The federation's id is
 // random, and part of the address. It also travels as metadata, which is checked,
 // in constant time, before a byte of a request's message is taken: whoever does not
-// know it costs the buffers of a connection for ten seconds at most. The server keeps
-// 256 such connections and 4 more a lane. When there are as many, the next one waits
-// until the oldest is 250 ms old, and takes its place.
+// know it costs the buffers of a connection, 140 KiB, for ten seconds at most. The
+// server keeps 256 such connections and 4 more a lane. When there are as many, the
+// next one waits until the oldest is 250 ms old, and takes its place.
 //
 // Sockets are Unix sockets of mode 0600, or on the loopback interface. Nothing is
 // believed before it was checked, a refusal says why with a status code and a

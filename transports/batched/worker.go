@@ -124,7 +124,7 @@ func (w *worker) connect() (*grpc.ClientConn, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: backoffBase, Multiplier: 2, Jitter: 0.2, MaxDelay: backoffMax},
-			MinConnectTimeout: 5 * time.Second,
+			MinConnectTimeout: 20 * time.Second, // those before it in the kernel's queue may be 4096 strangers, who take 4 s
 		}),
 		experimental.WithBufferPool(&w.frames),
 		grpc.WithDefaultCallOptions(
