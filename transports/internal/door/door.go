@@ -126,6 +126,11 @@ type Conn struct {
 func (c *Conn) Admit() bool {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
+	return c.admit()
+}
+
+// admit is Admit with l.mu held.
+func (c *Conn) admit() bool {
 	i := slices.Index(c.l.strangers, c)
 	if i < 0 {
 		return false
@@ -141,8 +146,11 @@ func (c *Conn) Admit() bool {
 
 // evict closes c if it is a stranger's.
 func (c *Conn) evict() {
-	if c.Admit() {
-		_ = c.Close() // it is being given up
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	if c.admit() {
+		_ = c.Conn.Close() // it is being given up
+		delete(c.l.open, c)
 	}
 }
 
@@ -157,9 +165,10 @@ func (c *Conn) Keep() {
 
 // Close implements net.Conn.
 func (c *Conn) Close() error {
-	c.Admit() // it is nobody's any more
+	err := c.Conn.Close()
 	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	c.admit() // it is nobody's any more
 	delete(c.l.open, c)
-	c.l.mu.Unlock()
-	return c.Conn.Close()
+	return err
 }
