@@ -424,3 +424,27 @@ func TestLengthPrefix(t *testing.T) {
 		}
 	}
 }
+
+// TestHandlerPanics: A28. A handler that panics answers its call with an error, and
+// the server goes on.
+func TestHandlerPanics(t *testing.T) {
+	r := listen(t, "grpc-batch", twenty(t), 1)
+	r.dispatch(0, jobOf(1, 3))
+	specs := r.specs(1, 0)
+	r.server.down = nil // nobody reads it yet
+	client, _ := r.stranger()
+	ctx := limited(t)
+	_, batch := client.GetAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 3, Specs: specs})
+	s, stream := client.StreamAggregatedTensors(ctx, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 3, Specs: specs})
+	if stream == nil {
+		_, stream = s.Recv()
+	}
+	for what, err := range map[string]error{"batch": batch, "stream": stream} {
+		if err == nil || !strings.Contains(err.Error(), "nil pointer") {
+			t.Errorf("%s: got %v, want the panic", what, err)
+		}
+	}
+	if _, err := client.Ping(ctx, &pb.PingRequest{}); err != nil {
+		t.Errorf("the server is gone: %v", err)
+	}
+}

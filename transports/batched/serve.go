@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"ipcbench/crash"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/internal/pull"
@@ -31,19 +32,20 @@ var service = grpc.ServiceDesc{
 		StreamName:    "StreamAggregatedTensors",
 		ServerStreams: true,
 		Handler: func(s any, stream grpc.ServerStream) error {
-			return s.(*server).streamTensors(stream)
+			return crash.Guard(func() error { return s.(*server).streamTensors(stream) })
 		},
 	}, {
 		StreamName:    "SendLocalTaskResults",
 		ClientStreams: true,
 		Handler: func(s any, stream grpc.ServerStream) error {
-			return s.(*server).sendResults(stream)
+			return crash.Guard(func() error { return s.(*server).sendResults(stream) })
 		},
 	}},
 	Metadata: pb.Federation_ServiceDesc.Metadata,
 }
 
-// unary describes a method with one request, made by new, and one response.
+// unary describes a method with one request, made by new, and one response. A panic
+// of any handler is the error of its call, and not the end of the process.
 func unary[Req any, Resp any](name string, f func(*server, context.Context, *Req) (Resp, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{
 		MethodName: name,
@@ -52,7 +54,9 @@ func unary[Req any, Resp any](name string, f func(*server, context.Context, *Req
 			if err := decode(req); err != nil {
 				return nil, err
 			}
-			return f(s.(*server), ctx, req)
+			var resp Resp
+			err := crash.Guard(func() (err error) { resp, err = f(s.(*server), ctx, req); return err })
+			return resp, err
 		},
 	}
 }
