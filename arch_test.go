@@ -21,43 +21,38 @@ const module = "ipcbench/"
 // with everything below it. What is not listed may import nothing of ours.
 // ARCHITECTURE.md has the picture.
 var layers = map[string][]string{
-	"tensor":                   {},
-	"tensor/models":            {"tensor"},
-	"futex":                    {},
-	"internal/skip":            {},
-	"internal/gotest":          {},
-	"crash":                    {},
-	"scratch":                  {},
-	"phase":                    {},
-	"phase/usage":              {},
-	"profile":                  {"phase", "profile/capture"},
-	"profile/capture":          {},
-	"transports":               {"tensor", "phase"},
-	"transports/internal/door": {"phase", "transports"},
-	"transports/internal/lend": {"tensor"},
-	"transports/internal/pull": {"tensor", "transports"},
-	"transports/internal/slab": {"tensor", "scratch", "futex", "crash"},
-	"transports/inproc":        driver,
-	"transports/pickle":        driver,
-	"transports/shm":           driver,
-	"transports/batched":       append([]string{"transports/batched/federationpb"}, driver...),
-	"transports/http":          driver,
-	"transports/transporttest": {"tensor", "phase", "scratch", "transports", "trainer"},
-	"transports/all":           {"transports", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
-	"trainer":                  {"crash", "tensor", "phase", "phase/usage", "profile/capture", "scratch", "transports"},
-	"bench":                    {"crash", "tensor", "tensor/models", "phase", "phase/usage", "transports", "trainer", "profile", "profile/capture", "bench/floors", "bench/machine", "bench/stat"},
-	"bench/floors":             {"futex", "phase/usage", "bench/machine"},
-	"bench/machine":            {"phase/usage"},
-	"bench/stat":               {},
-	"report":                   {"transports", "bench", "bench/machine", "bench/stat", "profile", "profile/capture", "phase", "phase/usage"},
-	"cmd/ipcbench":             {"tensor", "tensor/models", "scratch", "transports", "transports/all", "trainer", "bench", "bench/floors", "bench/machine", "profile", "profile/capture", "report"},
-}
-
-// driver is what a transport may import: the contract and what two of them
-// share, never another transport, the trainer, bench or report.
-var driver = []string{
-	"tensor", "phase", "scratch", "futex", "crash", "transports",
-	"transports/internal/door", "transports/internal/lend", "transports/internal/pull", "transports/internal/slab",
+	"tensor":                       {},
+	"tensor/models":                {"tensor"},
+	"futex":                        {},
+	"internal/skip":                {},
+	"internal/gotest":              {},
+	"crash":                        {},
+	"scratch":                      {},
+	"phase":                        {},
+	"phase/usage":                  {},
+	"machine":                      {"phase/usage"},
+	"profile":                      {"phase", "profile/capture"},
+	"profile/capture":              {},
+	"transports":                   {"transports/driver"},
+	"transports/driver":            {"tensor", "phase"},
+	"transports/internal/door":     {"phase", "transports/driver"},
+	"transports/internal/lend":     {"tensor"},
+	"transports/internal/mailbox":  {"tensor", "transports/driver"},
+	"transports/internal/slab":     {"tensor", "crash"},
+	"transports/inproc":            {"tensor", "phase", "transports/driver", "transports/internal/mailbox", "transports/internal/slab"},
+	"transports/pickle":            {"tensor", "phase", "scratch", "transports/driver", "transports/internal/lend", "transports/internal/slab"},
+	"transports/shm":               {"tensor", "phase", "futex", "crash", "scratch", "transports/driver", "transports/internal/lend", "transports/internal/slab"},
+	"transports/batched":           {"tensor", "phase", "crash", "transports/driver", "transports/internal/door", "transports/internal/lend", "transports/internal/mailbox", "transports/batched/federationpb"},
+	"transports/http":              {"tensor", "phase", "scratch", "crash", "transports/driver", "transports/internal/door", "transports/internal/lend", "transports/internal/mailbox", "transports/internal/slab"},
+	"transports/driver/drivertest": {"tensor", "scratch", "transports", "transports/driver", "trainer"},
+	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
+	"trainer":                      {"crash", "tensor", "phase", "phase/usage", "profile/capture", "scratch", "transports", "transports/driver"},
+	"bench":                        {"crash", "tensor", "tensor/models", "phase", "phase/usage", "machine", "transports", "transports/driver", "trainer", "profile", "profile/capture", "bench/floors", "bench/stat"},
+	"bench/floors":                 {"futex", "phase/usage", "machine"},
+	"bench/stat":                   {},
+	"report":                       {"transports/driver", "bench", "machine", "bench/stat", "profile", "profile/capture", "phase"},
+	"cli":                          {"tensor", "tensor/models", "scratch", "machine", "transports", "transports/driver", "trainer", "bench", "bench/floors", "profile", "profile/capture", "report"},
+	"cmd/ipcbench":                 {"cli", "transports/all"},
 }
 
 // generated packages are left out: their imports are not chosen by us.
@@ -105,10 +100,11 @@ func goFiles(t *testing.T, f func(path string, imports []string)) {
 	}
 }
 
-// TestImports: packages import downwards only. Tests may also use the
+// TestImports: packages import downwards only, and what a package may import it
+// does import. Tests may also use the
 // conformance suite and the programs' parts that they drive.
 func TestImports(t *testing.T) {
-	seen := map[string]bool{}
+	seen, used := map[string]bool{}, map[[2]string]bool{}
 	goFiles(t, func(path string, imports []string) {
 		pkg := strings.TrimSuffix(path[:max(0, strings.LastIndex(path, "/"))], "/")
 		if pkg == "" || slices.Contains(generated, pkg) || strings.HasSuffix(path, "_test.go") {
@@ -121,14 +117,21 @@ func TestImports(t *testing.T) {
 			return
 		}
 		for _, name := range imports {
-			if ours, ok := strings.CutPrefix(name, module); ok && !slices.Contains(allowed, ours) {
+			ours, ok := strings.CutPrefix(name, module)
+			used[[2]string{pkg, ours}] = true
+			if ok && !slices.Contains(allowed, ours) {
 				t.Errorf("%s: %s may not import %s", path, pkg, ours)
 			}
 		}
 	})
-	for pkg := range layers {
+	for pkg, allowed := range layers {
 		if !seen[pkg] {
 			t.Errorf("layers: package %s does not exist", pkg)
+		}
+		for _, name := range allowed {
+			if !used[[2]string{pkg, name}] {
+				t.Errorf("layers: %s may import %s and does not: take it off the list", pkg, name)
+			}
 		}
 	}
 }

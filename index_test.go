@@ -37,7 +37,7 @@ func TestIndex(t *testing.T) {
 	}
 	goFiles(t, func(path string, _ []string) {
 		text := read(t, path)
-		if strings.Contains(path, "transporttest/") {
+		if strings.Contains(path, "drivertest/") {
 			note(comments(text))
 		}
 		if !strings.HasSuffix(path, "_test.go") {
@@ -49,19 +49,19 @@ func TestIndex(t *testing.T) {
 			tests[pkg+"."+m[1]] = true
 		}
 	})
-	scripts, err := filepath.Glob("cmd/ipcbench/testdata/script/*.txtar")
+	scripts, err := filepath.Glob("cli/testdata/script/*.txtar")
 	if err != nil || len(scripts) == 0 {
 		t.Fatal("no scripts", err)
 	}
 	for _, path := range scripts {
 		note(comments(read(t, path)))
-		tests["main.TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
+		tests["cli.TestScripts/"+strings.TrimSuffix(filepath.Base(path), ".txtar")] = true
 	}
 
 	measuring, mechanisms := read(t, "docs/measuring.md"), read(t, "docs/mechanisms.md")
 	for _, m := range docTest.FindAllStringSubmatch(measuring+mechanisms, -1) {
 		name := m[1] + "." + m[2]
-		if name == "main.TestScripts" {
+		if name == "cli.TestScripts" {
 			name += "/" + m[3]
 		}
 		if !tests[name] {

@@ -16,11 +16,12 @@ import (
 	"syscall"
 	"time"
 
-	"ipcbench/bench/machine"
+	"ipcbench/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // An interleaved run takes blocks of two builds of ipcbench in turn. Each block
@@ -87,7 +88,7 @@ func (s Spec) order() cellOrder {
 	}
 }
 
-func (o cellOrder) spec(all []transports.Transport) (Spec, error) {
+func (o cellOrder) spec(all []driver.Transport) (Spec, error) {
 	v, err := transports.Parse(o.Variant, all)
 	if err != nil {
 		return Spec{}, err

@@ -11,11 +11,12 @@ import (
 	"slices"
 	"time"
 
-	"ipcbench/bench/machine"
 	"ipcbench/bench/stat"
+	"ipcbench/machine"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // Options say what to run.
@@ -224,7 +225,7 @@ func withControls(cells []Spec, inproc transports.Variant) []Spec {
 // files, if it has such a setting.
 func fileSystem(v transports.Variant) string {
 	for _, s := range v.Transport.Settings() {
-		if s.Kind != transports.Path {
+		if s.Kind != driver.Path {
 			continue
 		}
 		dir := v.Settings[s.Name]

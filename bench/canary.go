@@ -11,6 +11,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A canary tells whether a gate works. Besides a cell of the run there are two
@@ -130,7 +131,7 @@ func Workers(h trainer.Host) trainer.Host {
 }
 
 // slowed is a transport whose workers burn CPU time in every Submit.
-type slowed struct{ transports.Transport }
+type slowed struct{ driver.Transport }
 
 const (
 	slowedPrefix = "slowed/"
@@ -139,13 +140,13 @@ const (
 
 func (s slowed) Name() string { return slowedPrefix + s.Transport.Name() }
 
-func (s slowed) InProcess() bool { return transports.StaysInside(s.Transport) }
+func (s slowed) InProcess() bool { return driver.StaysInside(s.Transport) }
 
-func (s slowed) Spins(settings transports.Settings) bool {
-	return transports.Spins(s.Transport, settings)
+func (s slowed) Spins(settings driver.Settings) bool {
+	return driver.Spins(s.Transport, settings)
 }
 
-func (s slowed) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+func (s slowed) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
 	ns, err := strconv.ParseInt(o.Settings[burnSetting], 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("canary: %w", err)
@@ -158,7 +159,7 @@ func (s slowed) Dial(ctx context.Context, addr string, lane int, o transports.Op
 }
 
 type slowedWorker struct {
-	transports.Worker
+	driver.Worker
 	burn time.Duration
 }
 
@@ -172,7 +173,7 @@ func (w slowedWorker) Submit(ctx context.Context, p *tensor.Package) error {
 
 // slowDown returns v with workers that burn d in every Submit.
 func slowDown(v transports.Variant, d time.Duration) transports.Variant {
-	settings := transports.Settings{burnSetting: strconv.FormatInt(int64(d), 10)}
+	settings := driver.Settings{burnSetting: strconv.FormatInt(int64(d), 10)}
 	for name, value := range v.Settings {
 		settings[name] = value
 	}

@@ -10,8 +10,8 @@ import (
 	"ipcbench/bench"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
+	"ipcbench/transports/driver"
 )
 
 // The tests of this file look at the edges of the window of timed rounds: every
@@ -20,17 +20,17 @@ import (
 
 // late is a transport whose server has the update well before the worker's Submit
 // returns, and which counts its work only then.
-type late struct{ transports.Transport }
+type late struct{ driver.Transport }
 
 func (late) Name() string { return "late" }
 
-func (l late) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+func (l late) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := l.Transport.Dial(ctx, addr, lane, o)
 	return lateWorker{w, o.Rec.Counter(phase.Calls + "late")}, err
 }
 
 type lateWorker struct {
-	transports.Worker
+	driver.Worker
 	calls *phase.Counter
 }
 
@@ -68,7 +68,7 @@ func TestWindowEdges(t *testing.T) {
 	h := host()
 	for _, transport := range all.Transports() {
 		name := transport.Name()
-		if transports.StaysInside(transport) {
+		if driver.StaysInside(transport) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

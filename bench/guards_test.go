@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"ipcbench/bench"
-	"ipcbench/bench/machine"
+	"ipcbench/machine"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // The tests of this file quote the numbers of those guards of docs/measuring.md
@@ -22,14 +22,14 @@ import (
 // A liar is a transport that delivers wrong bytes in one round, now and then the
 // way real ones do: a byte that was damaged, or what was there before.
 type liar struct {
-	transports.Transport
+	driver.Transport
 	name string
 	lie  func(w *liarWorker, model, update *tensor.Package)
 }
 
 // liars returns the transports that lie.
-func liars(honest transports.Transport) []transports.Transport {
-	return []transports.Transport{
+func liars(honest driver.Transport) []driver.Transport {
+	return []driver.Transport{
 		liar{honest, "damaged-up", func(_ *liarWorker, _, update *tensor.Package) { last(update)[2] ^= 1 << 6 }},
 		liar{honest, "damaged-up-least", func(_ *liarWorker, _, update *tensor.Package) { last(update)[0] ^= 1 }}, // which averaging may round away
 		liar{honest, "damaged-down", func(_ *liarWorker, model, _ *tensor.Package) { last(model)[2] ^= 1 << 6 }},
@@ -48,17 +48,17 @@ func last(p *tensor.Package) []byte {
 
 func (l liar) Name() string { return l.name }
 
-func (l liar) Settings() []transports.Setting {
-	return append(l.Transport.Settings(), transports.Setting{Name: "round", Default: "0", Kind: transports.Count, Max: 100, Help: "when it lies"})
+func (l liar) Settings() []driver.Setting {
+	return append(l.Transport.Settings(), driver.Setting{Name: "round", Default: "0", Kind: driver.Count, Max: 100, Help: "when it lies"})
 }
 
-func (l liar) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+func (l liar) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := l.Transport.Dial(ctx, addr, lane, o)
 	return &liarWorker{Worker: w, liar: l, round: o.Settings.Int("round"), before: tensor.Alloc(o.Down)}, err
 }
 
 type liarWorker struct {
-	transports.Worker
+	driver.Worker
 	liar
 	round  int
 	now    int
@@ -67,7 +67,7 @@ type liarWorker struct {
 
 func (w *liarWorker) Name() string { return w.liar.name }
 
-func (w *liarWorker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
+func (w *liarWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
 	j, p, err := w.Worker.Receive(ctx)
 	if err != nil {
 		return j, p, err
@@ -357,7 +357,7 @@ func TestEveryTransport(t *testing.T) {
 		if strings.HasPrefix(c.Variant, "shm-") && moved > 0 {
 			t.Errorf("%s: moved %d tensors, counted as a fallback of %v", c.ID(), moved, counts)
 		}
-		i := slices.IndexFunc(h.Transports, func(tr transports.Transport) bool { return tr.Name() == c.Transport })
+		i := slices.IndexFunc(h.Transports, func(tr driver.Transport) bool { return tr.Name() == c.Transport })
 		if want := h.Transports[i].Settings(); len(c.Settings) != len(want) {
 			t.Errorf("%s: records settings %v, want all %d", c.ID(), c.Settings, len(want))
 		}

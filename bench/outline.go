@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"ipcbench/bench/machine"
+	"ipcbench/machine"
 )
 
 // An Outline is what a run would do, with a guess at what it takes.

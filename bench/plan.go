@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"time"
 
-	"ipcbench/bench/machine"
+	"ipcbench/machine"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // What Plan.Verify may be.
@@ -33,7 +34,7 @@ func (s Spec) String() string {
 
 // inside reports whether the cell's workers are goroutines of this process.
 func (s Spec) inside() bool {
-	return transports.StaysInside(s.Variant.Transport)
+	return driver.StaysInside(s.Variant.Transport)
 }
 
 // The modes of a run: how much time they spend on how sure an answer.
@@ -161,8 +162,8 @@ func (s Spec) inServer() int64 {
 
 // options are those that a session of s gives its transport, as far as they are
 // known before it.
-func (s Spec) options() transports.Options {
-	return transports.Options{
+func (s Spec) options() driver.Options {
+	return driver.Options{
 		Down: s.Model.Layout, Up: s.Model.Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
 		Settings: s.Variant.Settings,
 	}

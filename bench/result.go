@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"ipcbench/bench/machine"
+	"ipcbench/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/profile"
 )

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"ipcbench/bench"
-	"ipcbench/bench/machine"
 	"ipcbench/bench/stat"
+	"ipcbench/machine"
 )
 
 // CompareOptions say what is compared and how sure it must be.

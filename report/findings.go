@@ -6,7 +6,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A Severity says what a finding means for a result.
@@ -90,11 +90,11 @@ func (c *cell) name() string {
 // distributions grant less than the transports ask for.
 func smallSockets(v *view) string {
 	granted := v.Environment.SocketBuffer
-	if granted == 0 || granted >= transports.SocketBuffer || !slices.ContainsFunc(v.cells, (*cell).movesBytes) {
+	if granted == 0 || granted >= driver.SocketBuffer || !slices.ContainsFunc(v.cells, (*cell).movesBytes) {
 		return ""
 	}
 	return fmt.Sprintf("sockets hold %s and not %s, which slows down what moves bytes through them: sysctl net.core.wmem_max=%d",
-		size(granted), size(int64(transports.SocketBuffer)), transports.SocketBuffer)
+		size(granted), size(int64(driver.SocketBuffer)), driver.SocketBuffer)
 }
 
 // stalePeaks: a peak of the server that may be another cell's is not shown.

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"ipcbench/bench"
-	"ipcbench/bench/machine"
+	"ipcbench/machine"
 	"ipcbench/profile"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ipcbench/bench"
-	"ipcbench/bench/machine"
+	"ipcbench/machine"
 	"ipcbench/phase/usage"
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ipcbench/bench"
-	"ipcbench/bench/machine"
 	"ipcbench/bench/stat"
+	"ipcbench/machine"
 )
 
 // view is a result with what is computed from it. Each statistic is computed

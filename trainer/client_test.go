@@ -19,6 +19,7 @@ import (
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
+	"ipcbench/transports/driver"
 )
 
 func TestMain(m *testing.M) {
@@ -226,7 +227,7 @@ func take(t *testing.T, ct *trainer.ClientTrainer) []update {
 func TestValues(t *testing.T) {
 	for _, transport := range all.Transports() {
 		t.Run(transport.Name(), func(t *testing.T) {
-			inside := transports.StaysInside(transport)
+			inside := driver.StaysInside(transport)
 			ct := newTrainer(t, transport.Name(), "write", 2, inside)
 			for round := range 3 {
 				p := newPayload(t, float32(10*round))

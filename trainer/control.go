@@ -15,7 +15,7 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/profile/capture"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A message travels on the control socket between a pool and a worker process.
@@ -39,7 +39,7 @@ type assignment struct {
 	Process    int
 	Lanes      []int // that this process hosts
 	Transport  string
-	Settings   transports.Settings
+	Settings   driver.Settings
 	Down, Up   []tensor.Spec
 	TotalLanes int
 	Clients    int

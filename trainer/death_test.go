@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"ipcbench/trainer"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
+	"ipcbench/transports/driver"
 )
 
 // assassins kills the worker process with the number that is next, some time
@@ -46,7 +46,7 @@ func TestDeath(t *testing.T) {
 	candidates := all.Transports()
 	for n := range tries {
 		transport := candidates[n%len(candidates)]
-		if transports.StaysInside(transport) {
+		if driver.StaysInside(transport) {
 			continue
 		}
 		t.Run(transport.Name()+"/"+strconv.Itoa(n), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // Config says what a pool is made of. All fields are required unless they say
@@ -99,7 +100,7 @@ type Pool struct {
 	rec    *phase.Recorder
 	meter  *meter
 	dir    *scratch.Dir
-	server transports.Server
+	server driver.Server
 	lanes  []*poolLane
 	procs  []*poolProcess
 
@@ -163,8 +164,8 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-func (p *Pool) options() transports.Options {
-	return transports.Options{
+func (p *Pool) options() driver.Options {
+	return driver.Options{
 		Down: p.cfg.Down, Up: p.cfg.Up,
 		Lanes: p.cfg.Workers, Clients: p.cfg.Clients, Depth: p.cfg.Depth,
 		Dir: p.dir.Path(), Settings: p.cfg.Variant.Settings, Rec: p.rec,
@@ -277,7 +278,7 @@ func (p *Pool) markWorkers(ctx context.Context, m mark) error {
 
 // settle waits until every lane's worker has asked for its next job.
 func (p *Pool) settle(ctx context.Context) error {
-	s, asks := p.server.(transports.Settler)
+	s, asks := p.server.(driver.Settler)
 	if !asks {
 		return nil
 	}

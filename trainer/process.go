@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ipcbench/phase/usage"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // poolProcess is a worker process as the pool sees it.
@@ -99,7 +99,7 @@ func (c *Config) reportSize() int64 {
 }
 
 // launch starts process n with its share of the lanes.
-func (p *Pool) launch(n int, o transports.Options) error {
+func (p *Pool) launch(n int, o driver.Options) error {
 	proc, err := p.cfg.Launcher.Launch(n)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"ipcbench/crash"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A Client is one client's part in a round.
@@ -161,7 +161,7 @@ func (p *Pool) work(r *running, l *poolLane) *laneError {
 func (p *Pool) exchange(r *running, l *poolLane, c Client) (*tensor.Package, error) {
 	id := phase.ID{Lane: l.n, Round: r.Number, Client: c.ID}
 	dispatch := p.rec.Begin(phase.Dispatch, id)
-	err := p.server.Dispatch(r.ctx, l.n, transports.Job{
+	err := p.server.Dispatch(r.ctx, l.n, driver.Job{
 		Round: r.Number, Client: c.ID, Weight: c.Weight, Device: c.Device, Config: c.Config, Timed: r.Timed,
 	})
 	dispatch.End()

@@ -15,6 +15,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/inproc"
 	"ipcbench/transports/pickle"
 )
@@ -51,13 +52,13 @@ func linger(config []byte) (trainer.Train, error) {
 // moves counts bytes meanwhile, one that freezes stops its process when it is
 // pinged.
 type slow struct {
-	transports.Transport
+	driver.Transport
 	name           string
 	moves, freezes bool
 }
 
-func slows() []transports.Transport {
-	return []transports.Transport{
+func slows() []driver.Transport {
+	return []driver.Transport{
 		slow{Transport: inproc.New(), name: "slow"}, slow{Transport: inproc.New(), name: "slow-moves", moves: true},
 		slow{Transport: pickle.Pipe(), name: "slow-ping", freezes: true},
 	}
@@ -65,13 +66,13 @@ func slows() []transports.Transport {
 
 func (s slow) Name() string { return s.name }
 
-func (s slow) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+func (s slow) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := s.Transport.Dial(ctx, addr, lane, o)
 	return slowWorker{w, s, o.Rec.Counter(phase.WireSent)}, err
 }
 
 type slowWorker struct {
-	transports.Worker
+	driver.Worker
 	slow
 	sent *phase.Counter
 }
@@ -99,7 +100,7 @@ func (w slowWorker) Ping(context.Context) error {
 }
 
 // openSession opens a pool of two workers with a small model.
-func openSession(t *testing.T, transport transports.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Pool, error) {
+func openSession(t *testing.T, transport driver.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Pool, error) {
 	t.Helper()
 	v, err := transports.NewVariant(transport, nil)
 	check(t, err)
@@ -177,7 +178,7 @@ func TestFrozenWorker(t *testing.T) {
 	everywhere := []string{"start", "round", "mark", "close"}
 	for _, transport := range h.Transports {
 		places := map[string][]string{"slow-ping": {"ping"}, "pickle": everywhere, "shm-slab": everywhere, "grpc-stream": {"mark"}}[transport.Name()]
-		if places == nil && !transports.StaysInside(transport) && !strings.HasPrefix(transport.Name(), "slow") {
+		if places == nil && !driver.StaysInside(transport) && !strings.HasPrefix(transport.Name(), "slow") {
 			places = []string{"round"}
 		}
 		for _, where := range places {

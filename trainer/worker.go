@@ -17,13 +17,13 @@ import (
 	"ipcbench/crash"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A Call is one client's turn, as the worker function sees it. Its packages are
 // lent: they are valid until the function returns.
 type Call struct {
-	transports.Job
+	driver.Job
 	Model  *tensor.Package // the global model; read-only
 	Update *tensor.Package // where the update goes; every byte must be written
 	stop   *atomic.Int64   // the first round that goes on
@@ -43,7 +43,7 @@ type Func func(config []byte) (Train, error)
 // A Host is what a worker process knows before it is told what to do. The pool's
 // process and its workers run the same program, so they have the same Host.
 type Host struct {
-	Transports []transports.Transport
+	Transports []driver.Transport
 	Funcs      map[string]Func
 }
 
@@ -149,8 +149,8 @@ func (h Host) serve(conn net.Conn) error {
 // process is one worker process: its lanes and what it measures.
 type process struct {
 	a         assignment
-	o         transports.Options
-	transport transports.Transport
+	o         driver.Options
+	transport driver.Transport
 	fn        Func
 	meter     *meter
 	busy      *busy
@@ -161,7 +161,7 @@ type process struct {
 
 type lane struct {
 	n     int
-	end   transports.Worker
+	end   driver.Worker
 	train Train
 	state *laneState
 }
@@ -205,7 +205,7 @@ func newFailure(err error) *failure {
 }
 
 func (h Host) newProcess(a assignment) (*process, error) {
-	i := slices.IndexFunc(h.Transports, func(t transports.Transport) bool { return t.Name() == a.Transport })
+	i := slices.IndexFunc(h.Transports, func(t driver.Transport) bool { return t.Name() == a.Transport })
 	if i < 0 {
 		return nil, fmt.Errorf("worker %d: no transport %q in this program", a.Process, a.Transport)
 	}
@@ -234,7 +234,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	}
 	return &process{
 		a: a, transport: h.Transports[i], fn: fn, meter: meter, busy: newBusy(), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
-		o: transports.Options{
+		o: driver.Options{
 			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Dir: a.Dir, Settings: a.Settings, Rec: rec,
 		},
@@ -357,7 +357,7 @@ func (w *process) ping(ctx context.Context, c *control, l lane) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	p, ok := l.end.(transports.Pinger)
+	p, ok := l.end.(driver.Pinger)
 	if !ok {
 		return c.send(message{Pinged: &pinged{}})
 	}

@@ -12,6 +12,7 @@ import (
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
+	"ipcbench/transports/driver"
 )
 
 // diverge is a worker function of two clients: client 0 fails while client 1
@@ -55,7 +56,7 @@ func TestCause(t *testing.T) {
 				}
 			}
 		})
-		if transports.StaysInside(transport) {
+		if driver.StaysInside(transport) {
 			continue
 		}
 		t.Run(transport.Name()+"/processes", func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-func testCause(t *testing.T, transport transports.Transport, launcher trainer.Launcher) {
+func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launcher) {
 	v, err := transports.NewVariant(transport, nil)
 	check(t, err)
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})

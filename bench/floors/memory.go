@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/bench/machine"
+	"ipcbench/machine"
 )
 
 // modelBytes is what unix-stream moves and first-touch writes at a time: the

@@ -13,7 +13,7 @@ import (
 // is what the kernel can do. A blocked call holds a thread, as a socket has no
 // better way to be waited for.
 
-// socketBuffer is that of the transports (transports.SocketBuffer).
+// socketBuffer is that of the transports (driver.SocketBuffer).
 const socketBuffer = 1 << 20
 
 // errGone says that the other process has closed its end.

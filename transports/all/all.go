@@ -3,8 +3,8 @@
 package all
 
 import (
-	"ipcbench/transports"
 	"ipcbench/transports/batched"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/http"
 	"ipcbench/transports/inproc"
 	"ipcbench/transports/pickle"
@@ -13,8 +13,8 @@ import (
 
 // Transports returns a new value of every transport, in the order in which lists
 // and tables show them. The first one is the control.
-func Transports() []transports.Transport {
-	return []transports.Transport{
+func Transports() []driver.Transport {
+	return []driver.Transport{
 		inproc.New(),
 		pickle.Pipe(),
 		pickle.Files(),

@@ -7,19 +7,19 @@ import (
 	"unicode/utf8"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // Unary returns the transport grpc-tensor: one call for each tensor.
-func Unary() transports.Transport { return &transport{name: "grpc-tensor", fetch: fetchEach} }
+func Unary() driver.Transport { return &transport{name: "grpc-tensor", fetch: fetchEach} }
 
 // Batched returns the transport grpc-batch: one call for all tensors.
-func Batched() transports.Transport {
+func Batched() driver.Transport {
 	return &transport{name: "grpc-batch", fetch: fetchBatch, batch: true}
 }
 
 // Streaming returns the transport grpc-stream: one stream of chunks.
-func Streaming() transports.Transport {
+func Streaming() driver.Transport {
 	return &transport{name: "grpc-stream", fetch: fetchStream, stream: true}
 }
 
@@ -32,30 +32,30 @@ type transport struct {
 	stream bool // no response grows with the model
 }
 
-// Name implements transports.Transport.
+// Name implements driver.Transport.
 func (t *transport) Name() string { return t.name }
 
-// Settings implements transports.Transport.
-func (t *transport) Settings() []transports.Setting {
-	all := []transports.Setting{
+// Settings implements driver.Transport.
+func (t *transport) Settings() []driver.Setting {
+	all := []driver.Setting{
 		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
 			Help: "a Unix socket, or TCP on the loopback interface"},
 		{Name: "conn", Values: []string{"kept", "per-call"}, Default: "kept",
 			Help: "whether a worker keeps its connection or opens one for each call"},
-		{Name: "threads", Kind: transports.Count, Default: "0", Min: 0, Max: 1024,
+		{Name: "threads", Kind: driver.Count, Default: "0", Min: 0, Max: 1024,
 			Help: "handlers that work at once on the server; 0: as many as there are requests"},
-		{Name: "chunk", Kind: transports.Size, Default: "2MiB", Min: 4 << 10, Max: 64 << 20,
+		{Name: "chunk", Kind: driver.Size, Default: "2MiB", Min: 4 << 10, Max: 64 << 20,
 			Help: "tensor bytes in a message of a stream"},
-		{Name: "reports", Kind: transports.Count, Default: "1", Min: 1, Max: 16,
+		{Name: "reports", Kind: driver.Count, Default: "1", Min: 1, Max: 16,
 			Help: "sends of a client's results; the last one carries the tensors"},
-		{Name: "limit", Kind: transports.Size, Default: "1GiB", Min: 64 << 10, Max: maxMessage,
+		{Name: "limit", Kind: driver.Size, Default: "1GiB", Min: 64 << 10, Max: maxMessage,
 			Help: "largest message"},
-		{Name: "deadline", Kind: transports.Count, Default: "120", Min: 1, Max: 86400,
+		{Name: "deadline", Kind: driver.Count, Default: "120", Min: 1, Max: 86400,
 			Help: "seconds after which a call, retries included, has failed"},
-		transports.OnOff("cache", false, "whether a client's second task for a model fetches no tensor again"),
+		driver.OnOff("cache", false, "whether a client's second task for a model fetches no tensor again"),
 	}
 	if t.batch {
-		all = append(all, transports.OnOff("split", false, "whether a batch over the limit is split into several"))
+		all = append(all, driver.OnOff("split", false, "whether a batch over the limit is split into several"))
 	}
 	return all
 }
@@ -73,7 +73,7 @@ type config struct {
 	split    bool
 }
 
-func (t *transport) config(s transports.Settings) config {
+func (t *transport) config(s driver.Settings) config {
 	return config{
 		network:  s.Get("network"),
 		perCall:  s.Get("conn") == "per-call",
@@ -87,8 +87,8 @@ func (t *transport) config(s transports.Settings) config {
 	}
 }
 
-// Check implements transports.Transport.
-func (t *transport) Check(o transports.Options) error {
+// Check implements driver.Transport.
+func (t *transport) Check(o driver.Options) error {
 	cfg := t.config(o.Settings)
 	for _, l := range []*tensor.Layout{o.Down, o.Up} {
 		if err := checkNames(l); err != nil {
@@ -122,8 +122,8 @@ func checkNames(l *tensor.Layout) error {
 	return nil
 }
 
-// Footprint implements transports.Transport.
-func (t *transport) Footprint(o transports.Options) int64 {
+// Footprint implements driver.Transport.
+func (t *transport) Footprint(o driver.Options) int64 {
 	cfg := t.config(o.Settings)
 	server := 2*o.Down.Size() + o.Lanes*o.Depth*o.Up.Size()
 	worker := o.Down.Size() + o.Up.Size()
@@ -135,8 +135,8 @@ func (t *transport) Footprint(o transports.Options) int64 {
 	return int64(server) + int64(o.Lanes)*int64(worker+inFrames+4*ioBuffer)
 }
 
-// Listen implements transports.Transport.
-func (t *transport) Listen(ctx context.Context, o transports.Options) (transports.Server, error) {
+// Listen implements driver.Transport.
+func (t *transport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
 	if err := t.Check(o); err != nil {
 		return nil, err
 	}
@@ -147,8 +147,8 @@ func (t *transport) Listen(ctx context.Context, o transports.Options) (transport
 	return s, nil
 }
 
-// Dial implements transports.Transport.
-func (t *transport) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+// Dial implements driver.Transport.
+func (t *transport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
 	a, err := parseAddress(addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: lane %d: dial: %w", t.name, lane, err)

@@ -3,11 +3,11 @@ package batched
 import (
 	"testing"
 
-	"ipcbench/transports/transporttest"
+	"ipcbench/transports/driver/drivertest"
 )
 
-func TestMain(m *testing.M) { transporttest.Main(m, Unary(), Batched(), Streaming()) }
+func TestMain(m *testing.M) { drivertest.Main(m, Unary(), Batched(), Streaming()) }
 
-func TestUnary(t *testing.T)     { transporttest.Run(t, Unary) }
-func TestBatched(t *testing.T)   { transporttest.Run(t, Batched) }
-func TestStreaming(t *testing.T) { transporttest.Run(t, Streaming) }
+func TestUnary(t *testing.T)     { drivertest.Run(t, Unary) }
+func TestBatched(t *testing.T)   { drivertest.Run(t, Batched) }
+func TestStreaming(t *testing.T) { drivertest.Run(t, Streaming) }

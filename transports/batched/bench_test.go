@@ -16,8 +16,8 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // These benchmarks move a model down and an update up, with both ends in this
@@ -51,7 +51,7 @@ func BenchmarkChunk(b *testing.B) {
 func exchange(b *testing.B, name string) {
 	l := histology(b)
 	tr, settings := variant(b, name)
-	o := transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: b.TempDir(), Settings: settings}
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: b.TempDir(), Settings: settings}
 	ctx := context.Background()
 	s, err := tr.Listen(ctx, o)
 	if err != nil {
@@ -89,7 +89,7 @@ func exchange(b *testing.B, name string) {
 		}
 	}()
 	turn := func() {
-		if err := s.Dispatch(ctx, 0, transports.Job{}); err != nil {
+		if err := s.Dispatch(ctx, 0, driver.Job{}); err != nil {
 			b.Fatal(err)
 		}
 		p, err := s.Collect(ctx, 0)

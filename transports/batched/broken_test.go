@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // A cutter forwards connections to a server and cuts them: each one, as long as
@@ -164,7 +164,7 @@ func TestResume(t *testing.T) {
 	r := listen(t, "grpc-stream:chunk=64KiB", l, 1)
 	c := newCutter(t, r.server.addr, 3_000_000)
 	w := r.dialAt(c.addr.String(), "grpc-stream:chunk=64KiB", 0)
-	r.dispatch(0, transports.Job{})
+	r.dispatch(0, driver.Job{})
 	if _, m, err := w.Receive(limited(t)); err != nil || m.Hash() != r.model.Hash() {
 		t.Fatalf("model with another hash, or error %v", err)
 	}
@@ -252,7 +252,7 @@ func TestDeadline(t *testing.T) {
 			r := listen(t, variantName, twenty(t), 1)
 			c := newCutter(t, r.server.addr)
 			w := r.dialAt(c.addr.String(), variantName, 0)
-			r.dispatch(0, transports.Job{})
+			r.dispatch(0, driver.Job{})
 			if _, _, err := w.Receive(limited(t)); err != nil {
 				t.Fatal(err)
 			}
@@ -278,7 +278,7 @@ func TestLimit(t *testing.T) {
 	l := layoutOf(t, 100_000, 100_000, 60_000, 1) // 400, 400, 240 kB
 	const limit = ":chunk=64KiB:limit=512KiB"
 	tr, settings := variant(t, "grpc-batch"+limit)
-	o := transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings}
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings}
 	for _, text := range []string{"4 tensors", "104", "524288", "grpc-stream", "split=on"} {
 		if err := tr.Check(o); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("check: got %v, want %q in it", err, text)
@@ -320,7 +320,7 @@ func TestLimit(t *testing.T) {
 
 	// A client that asks all the same gets one answer.
 	r := listen(t, "grpc-stream"+limit, l, 1)
-	r.dispatch(0, transports.Job{})
+	r.dispatch(0, driver.Job{})
 	client, _ := r.stranger()
 	_, err := client.GetAggregatedTensors(limited(t), &pb.GetAggregatedTensorsRequest{Header: r.head(0), Specs: r.specs(0, 0, 1, 2, 3)})
 	refused(t, "over the limit", err, overLimit, "use grpc-stream, or split=on")
@@ -336,12 +336,12 @@ func TestLimit(t *testing.T) {
 func TestTwoGiB(t *testing.T) {
 	l := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each; nothing of it is allocated
 	tr, settings := variant(t, "grpc-batch:limit=2147483647B")
-	err := tr.Check(transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings})
+	err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings})
 	if err == nil || !strings.Contains(err.Error(), "the limit is 2147483647") {
 		t.Errorf("got %v", err)
 	}
 	settings["split"] = "on"
-	if err := tr.Check(transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings}); err != nil {
+	if err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings}); err != nil {
 		t.Errorf("split: %v", err)
 	}
 }
@@ -352,7 +352,7 @@ func TestNeverReads(t *testing.T) {
 	const name = "grpc-stream:threads=1:deadline=1:chunk=64KiB"
 	l := layoutOf(t, 500_000)
 	r := listen(t, name, l, 2)
-	r.dispatch(1, transports.Job{})
+	r.dispatch(1, driver.Job{})
 	client, cc := r.stranger(grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
 	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil { // now it is connected
 		t.Fatal(err)
@@ -403,7 +403,7 @@ func TestThreads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r.dispatch(0, transports.Job{Client: 7})
+	r.dispatch(0, driver.Job{Client: 7})
 	if _, err := client.Ping(limited(t), &pb.PingRequest{}); err != nil {
 		t.Errorf("an empty call while all handlers work: %v", err)
 	}
@@ -464,7 +464,7 @@ func TestSlots(t *testing.T) {
 func TestLeave(t *testing.T) {
 	r := listen(t, "grpc-stream", twenty(t), 1)
 	w := r.dial("grpc-stream", 0)
-	r.dispatch(0, transports.Job{})
+	r.dispatch(0, driver.Job{})
 	if _, _, err := w.Receive(limited(t)); err != nil {
 		t.Fatal(err)
 	}

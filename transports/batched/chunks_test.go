@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // collector is a server of generated code that gives one task, a model of zeros,
@@ -144,7 +144,7 @@ func sent(t *testing.T, name string, l *tensor.Layout) []int {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
 	tr, settings := variant(t, name)
-	w, err := tr.Dial(limited(t), at.String(), 0, transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings})
+	w, err := tr.Dial(limited(t), at.String(), 0, driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings})
 	if err == nil {
 		err = errors.Join(turn(w), w.Close())
 	}

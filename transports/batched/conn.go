@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/door"
 )
 
@@ -72,13 +72,13 @@ func (w *worker) dial(ctx context.Context, _ string) (net.Conn, error) {
 	if err := checkAddress(w.addr); err != nil {
 		return nil, err
 	}
-	c, err := transports.Dial(ctx, w.addr.network, w.addr.at)
+	c, err := driver.Dial(ctx, w.addr.network, w.addr.at)
 	if err != nil {
 		return nil, err
 	}
-	transports.Enlarge(c)
+	driver.Enlarge(c)
 	w.dialled.Add(1)
-	return transports.Counted{Conn: c, Sent: w.sent, Received: w.received}, nil
+	return driver.Counted{Conn: c, Sent: w.sent, Received: w.received}, nil
 }
 
 // A conn is the server's end of a connection, and knows whose it is.

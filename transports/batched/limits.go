@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 const (
@@ -35,7 +35,7 @@ func (c *catalog) requestLimit() int {
 }
 
 // checkLimit says, before anything starts, what would not fit into a message.
-func (t *transport) checkLimit(cfg config, o transports.Options) error {
+func (t *transport) checkLimit(cfg config, o driver.Options) error {
 	if need := cfg.chunk + chunkRoom(cfg.chunk); need > cfg.limit {
 		return fmt.Errorf("chunk=%s needs messages of %d bytes, the limit is %d: use a smaller chunk or a larger limit",
 			tensor.FormatBytes(cfg.chunk), need, cfg.limit)

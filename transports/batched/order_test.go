@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // TestStranger: a client of generated code alone takes part in a round: O5, the
@@ -28,7 +28,7 @@ func TestStranger(t *testing.T) {
 	r := listen(t, "grpc-batch:chunk=64KiB", l, 1)
 	client, _ := r.stranger()
 	ctx := limited(t)
-	r.dispatch(0, transports.Job{Round: 4, Client: 2, Weight: 0.5, Device: "cpu", Config: []byte("c"), Timed: true})
+	r.dispatch(0, driver.Job{Round: 4, Client: 2, Weight: 0.5, Device: "cpu", Config: []byte("c"), Timed: true})
 
 	tasks, err := client.GetTasks(ctx, &pb.GetTasksRequest{Header: r.head(0)})
 	if err != nil {
@@ -219,7 +219,7 @@ func fetchFrom(t *testing.T, variantName string, l *liar) error {
 		}
 	}()
 	two := layoutOf(t, 2, 2)
-	w, err := tr.Dial(limited(t), address{"unix", path, "f"}.String(), 0, transports.Options{Down: two, Up: two, Lanes: 1, Depth: 1, Settings: settings})
+	w, err := tr.Dial(limited(t), address{"unix", path, "f"}.String(), 0, driver.Options{Down: two, Up: two, Lanes: 1, Depth: 1, Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestMasked(t *testing.T) {
 		}
 		sum := make([]float64, 1000)
 		for client, sign := range []float32{1, -1} {
-			r.dispatch(0, transports.Job{Client: client})
+			r.dispatch(0, driver.Job{Client: client})
 			_, model, err := w.Receive(limited(t))
 			if err != nil {
 				t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"ipcbench/internal/skip"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // TestPython: O25. A collaborator in another language, made of nothing but the
@@ -25,7 +25,7 @@ func TestPython(t *testing.T) {
 func testPython(t *testing.T, python, network string) {
 	l := everyKind(t)
 	r := listen(t, "grpc-stream:chunk=64KiB:network="+network, l, 1)
-	r.dispatch(0, transports.Job{Round: 5, Client: 1})
+	r.dispatch(0, driver.Job{Round: 5, Client: 1})
 
 	dir := t.TempDir()
 	specs, err := json.Marshal(map[string]any{

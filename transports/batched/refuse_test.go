@@ -20,8 +20,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // refused checks that err is a refusal with the code and reason of why, and that
@@ -51,7 +51,7 @@ func TestReasonsDiffer(t *testing.T) {
 // an unknown sender is refused, each with a status of its own, by every method.
 func TestHeaders(t *testing.T) {
 	r := listen(t, "grpc-batch", twenty(t), 1)
-	r.dispatch(0, transports.Job{Round: 1})
+	r.dispatch(0, driver.Job{Round: 1})
 	client, _ := r.stranger()
 	ctx := limited(t)
 	methods := map[string]func(h *pb.MessageHeader) error{
@@ -137,7 +137,7 @@ func TestBadRequests(t *testing.T) {
 		return err
 	}
 	refused(t, "no task", get(1), wrongTask, "no task")
-	r.dispatch(0, transports.Job{Round: 1, Client: 3})
+	r.dispatch(0, driver.Job{Round: 1, Client: 3})
 	good := r.specs(1, 0, 1, 2)
 	if err := get(1, good...); err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestBadResults(t *testing.T) {
 	r := listen(t, "grpc-stream", twenty(t), 2)
 	client, _ := r.stranger()
 	ctx := limited(t)
-	r.dispatch(0, transports.Job{Round: 1, Client: 3})
+	r.dispatch(0, driver.Job{Round: 1, Client: 3})
 	first := func(c []*pb.TensorChunk) *pb.NamedTensor { return c[0].Tensors[0] }
 	for _, c := range []struct {
 		name string
@@ -310,7 +310,7 @@ func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 // more than they hold.
 func TestMalformed(t *testing.T) {
 	r := listen(t, "grpc-stream", twenty(t), 1)
-	r.dispatch(0, transports.Job{Round: 1})
+	r.dispatch(0, driver.Job{Round: 1})
 	_, cc := r.stranger()
 	for name, b := range map[string][]byte{
 		"garbage":                    []byte("\xff\xff\xff"),

@@ -15,7 +15,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A process is a server in a process of its own, with one job for one worker.
@@ -30,11 +30,11 @@ type process struct {
 const asServer = "IPCBENCH_TEST_SERVER"
 
 // ofProcess returns what both processes agree on: 1 MB of model.
-func ofProcess(t *testing.T, dir, variantName string) (*transport, transports.Options) {
+func ofProcess(t *testing.T, dir, variantName string) (*transport, driver.Options) {
 	t.Helper()
 	tr, settings := variant(t, variantName)
 	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000)
-	return tr, transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir, Settings: settings}
+	return tr, driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir, Settings: settings}
 }
 
 // TestServerProcess is the life of such a process, and nothing in any other.

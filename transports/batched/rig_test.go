@@ -17,6 +17,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // patience is how long a test waits for what must happen.
@@ -25,7 +26,7 @@ const patience = 30 * time.Second
 // A rig is a server and its workers in this process, each with a recorder.
 type rig struct {
 	t       *testing.T
-	o       transports.Options
+	o       driver.Options
 	server  *server
 	workers []*worker         // whose calls the test makes
 	recs    []*phase.Recorder // the server's, then the workers'
@@ -62,9 +63,9 @@ func twenty(t testing.TB) *tensor.Layout {
 }
 
 // variant parses name[:key=value]….
-func variant(t testing.TB, text string) (*transport, transports.Settings) {
+func variant(t testing.TB, text string) (*transport, driver.Settings) {
 	t.Helper()
-	v, err := transports.Parse(text, []transports.Transport{Unary(), Batched(), Streaming()})
+	v, err := transports.Parse(text, []driver.Transport{Unary(), Batched(), Streaming()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func variant(t testing.TB, text string) (*transport, transports.Settings) {
 func listen(t *testing.T, text string, l *tensor.Layout, lanes int) *rig {
 	t.Helper()
 	tr, settings := variant(t, text)
-	r := &rig{t: t, o: transports.Options{
+	r := &rig{t: t, o: driver.Options{
 		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: t.TempDir(), Settings: settings,
 	}}
 	o := r.o
@@ -130,7 +131,7 @@ func (r *rig) dialAt(addr, text string, lane int) *worker {
 }
 
 // serve is the life of a worker.
-func serve(w transports.Worker) error {
+func serve(w driver.Worker) error {
 	for {
 		err := turn(w)
 		if errors.Is(err, io.EOF) {
@@ -143,7 +144,7 @@ func serve(w transports.Worker) error {
 }
 
 // turn is a worker's part of one job.
-func turn(w transports.Worker) error {
+func turn(w driver.Worker) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	j, model, err := w.Receive(ctx)
@@ -158,7 +159,7 @@ func turn(w transports.Worker) error {
 	return errors.Join(tensor.Train(u, model, keyOf(j)), w.Submit(ctx, u))
 }
 
-func keyOf(j transports.Job) tensor.Key {
+func keyOf(j driver.Job) tensor.Key {
 	return tensor.Key{Seed: 42, Round: j.Round, Client: j.Client}
 }
 
@@ -185,7 +186,7 @@ func (r *rig) round(number, clients int) {
 		go func() {
 			var err error
 			for c := lane; c < clients && err == nil; c += r.o.Lanes {
-				err = r.exchange(lane, transports.Job{Round: number, Client: c, Timed: true})
+				err = r.exchange(lane, driver.Job{Round: number, Client: c, Timed: true})
 			}
 			failed <- err
 		}()
@@ -200,7 +201,7 @@ func (r *rig) round(number, clients int) {
 }
 
 // exchange is the server's part of one job.
-func (r *rig) exchange(lane int, j transports.Job) error {
+func (r *rig) exchange(lane int, j driver.Job) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := r.server.Dispatch(ctx, lane, j); err != nil {
@@ -308,7 +309,7 @@ func (r *rig) head(lane int) *pb.MessageHeader {
 }
 
 // dispatch gives lane a job that a stranger will work on.
-func (r *rig) dispatch(lane int, j transports.Job) {
+func (r *rig) dispatch(lane int, j driver.Job) {
 	r.t.Helper()
 	if err := r.server.Dispatch(r.t.Context(), lane, j); err != nil {
 		r.t.Fatal(err)
@@ -333,4 +334,4 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-func jobOf(round, client int) transports.Job { return transports.Job{Round: round, Client: client} }
+func jobOf(round, client int) driver.Job { return driver.Job{Round: round, Client: client} }

@@ -12,7 +12,7 @@ import (
 	"ipcbench/crash"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
-	"ipcbench/transports/internal/pull"
+	"ipcbench/transports/internal/mailbox"
 )
 
 // service describes the protocol to gRPC as the generated code does, but for the
@@ -86,7 +86,7 @@ func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResp
 	}
 	s.served.leave.Add(1) // before anybody who waits for the worker hears of it
 	if _, out := l.mail.Job(); out {
-		_ = l.mail.Deliver(pull.Update{Err: errors.New(req.Cause)}) // fails if the results are here
+		_ = l.mail.Deliver(mailbox.Update{Err: errors.New(req.Cause)}) // fails if the results are here
 	}
 	l.leave()
 	return &pb.LeaveResponse{Header: l.reply}, nil
@@ -107,7 +107,7 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 		s.served.tasks.Add(1)
 		l.leave()
 		return &pb.GetTasksResponse{Header: l.reply, Quit: true}, nil
-	case errors.Is(err, pull.ErrBusy):
+	case errors.Is(err, mailbox.ErrBusy):
 		return nil, refuse(busy, "another request of %s waits for a task", l.reply.Receiver)
 	case err != nil:
 		return nil, status.FromContextError(err).Err()

@@ -19,11 +19,11 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/door"
 	"ipcbench/transports/internal/lend"
-	"ipcbench/transports/internal/pull"
+	"ipcbench/transports/internal/mailbox"
 )
 
 // Windows and buffers of a connection: the package comment says why these.
@@ -49,7 +49,7 @@ const parkFor = time.Hour
 type server struct {
 	name       string // of the transport
 	cfg        config
-	o          transports.Options
+	o          driver.Options
 	addr       address
 	federation string
 	down, up   *catalog
@@ -81,7 +81,7 @@ type lane struct {
 	index int
 	s     *server
 	reply *pb.MessageHeader // of every response to this worker
-	mail  *pull.Lane
+	mail  *mailbox.Lane
 	bank  *lend.Bank
 
 	mu        sync.Mutex
@@ -94,7 +94,7 @@ type lane struct {
 	conns     int             // guarded by mu
 }
 
-func socketAddress(cfg config, o transports.Options) address {
+func socketAddress(cfg config, o driver.Options) address {
 	if cfg.network == "tcp" {
 		return address{network: "tcp", at: "127.0.0.1:0"}
 	}
@@ -108,7 +108,7 @@ func newFederation() string {
 	return hex.EncodeToString(id[:])
 }
 
-func newServer(name string, cfg config, o transports.Options, federation string) (*server, error) {
+func newServer(name string, cfg config, o driver.Options, federation string) (*server, error) {
 	s := &server{
 		name: name, cfg: cfg, o: o, federation: federation,
 		addr:    socketAddress(cfg, o),
@@ -128,7 +128,7 @@ func newServer(name string, cfg config, o transports.Options, federation string)
 			index: i,
 			s:     s,
 			reply: &pb.MessageHeader{Sender: aggregator, Receiver: workerName(i), FederationId: s.federation},
-			mail:  pull.NewLane(),
+			mail:  mailbox.NewLane(),
 			bank:  lend.NewBank(fmt.Sprintf("updates of lane %d", i), o.Up, o.Depth, &s.ledger),
 		})
 	}
@@ -209,16 +209,16 @@ func (s *server) bound(ctx context.Context, c *conn, method string) context.Cont
 	return ctx
 }
 
-// Addr implements transports.Server.
+// Addr implements driver.Server.
 func (s *server) Addr() string { return s.addr.String() }
 
-// Reserve implements transports.Server.
+// Reserve implements driver.Server.
 func (s *server) Reserve() (*tensor.Package, error) {
 	p, err := s.model.Reserve()
 	return p, s.wrap("reserve", err)
 }
 
-// Publish implements transports.Server. Nothing is encoded here: every client
+// Publish implements driver.Server. Nothing is encoded here: every client
 // fetches for itself.
 func (s *server) Publish(_ context.Context, p *tensor.Package) error {
 	if err := s.model.Publish(p); err != nil {
@@ -251,8 +251,8 @@ func (s *server) lane(n int) (*lane, error) {
 	return s.lanes[n], nil
 }
 
-// Dispatch implements transports.Server.
-func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
+// Dispatch implements driver.Server.
+func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
 	l, err := s.lane(n)
 	if err == nil {
 		_, err = s.model.Current()
@@ -263,7 +263,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 	return s.wrapLane(n, "dispatch", err)
 }
 
-// Collect implements transports.Server.
+// Collect implements driver.Server.
 func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	l, err := s.lane(n)
 	if err != nil {
@@ -273,7 +273,7 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	return p, s.wrapLane(n, "collect", err)
 }
 
-// Settle implements transports.Settler.
+// Settle implements driver.Settler.
 func (s *server) Settle(ctx context.Context) error {
 	for i, l := range s.lanes {
 		if err := l.mail.Settle(ctx); err != nil {
@@ -283,7 +283,7 @@ func (s *server) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown implements transports.Server.
+// Shutdown implements driver.Server.
 func (s *server) Shutdown(ctx context.Context) error {
 	var err error
 	s.closeOnce.Do(func() { err = s.shutdown(ctx) })
@@ -338,7 +338,7 @@ func (s *server) notify() {
 }
 
 // dispatch reserves the memory of the job's update and puts the job in.
-func (l *lane) dispatch(ctx context.Context, j transports.Job) error {
+func (l *lane) dispatch(ctx context.Context, j driver.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -394,7 +394,7 @@ func (l *lane) end(whole bool) error {
 	l.mu.Unlock()
 	switch {
 	case whole:
-		return l.mail.Deliver(pull.Update{Package: p}) // which releases what nobody waits for
+		return l.mail.Deliver(mailbox.Update{Package: p}) // which releases what nobody waits for
 	case !keep:
 		p.Release()
 	}

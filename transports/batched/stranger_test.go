@@ -16,8 +16,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // frames returns a connection to the server on which HTTP/2 may be spoken, frame
@@ -37,7 +37,7 @@ func (r *rig) frames() *http2.Framer {
 // connect returns a connection to the server on which nothing was said.
 func (r *rig) connect() net.Conn {
 	r.t.Helper()
-	conn, err := transports.Dial(limited(r.t), r.server.addr.network, r.server.addr.at)
+	conn, err := driver.Dial(limited(r.t), r.server.addr.network, r.server.addr.at)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func (r *rig) flood() (stop func()) {
 		defer close(done)
 		var all []net.Conn
 		for ctx.Err() == nil {
-			c, err := transports.Dial(ctx, r.server.addr.network, r.server.addr.at)
+			c, err := driver.Dial(ctx, r.server.addr.network, r.server.addr.at)
 			if err != nil {
 				if ctx.Err() == nil {
 					r.t.Error(err)

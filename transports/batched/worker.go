@@ -20,15 +20,15 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // A worker is one lane's end. It fetches with fetch.go and sends with send.go.
 type worker struct {
 	t          *transport
 	cfg        config
-	o          transports.Options
+	o          driver.Options
 	lane       int
 	name       string
 	addr       address
@@ -55,7 +55,7 @@ type worker struct {
 	version uint64
 	local   []bool
 
-	job    transports.Job
+	job    driver.Job
 	task   *pb.Task // nil if no job is in hand
 	lent   bool     // the update was reserved
 	over   bool     // the server said that there is no more
@@ -63,7 +63,7 @@ type worker struct {
 	closed bool
 }
 
-func newWorker(ctx context.Context, t *transport, a address, n int, o transports.Options) (*worker, error) {
+func newWorker(ctx context.Context, t *transport, a address, n int, o driver.Options) (*worker, error) {
 	w := &worker{
 		t: t, cfg: t.config(o.Settings), o: o,
 		lane: n, name: workerName(n),
@@ -230,24 +230,24 @@ func (w *worker) Ping(ctx context.Context) error {
 	return w.invoke(ctx, w.cfg.deadline, w.calls.ping, pb.Federation_Ping_FullMethodName, &pb.PingRequest{}, &pb.PingResponse{})
 }
 
-// Receive implements transports.Worker.
-func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
+// Receive implements driver.Worker.
+func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
 	switch {
 	case w.over:
-		return transports.Job{}, nil, io.EOF
+		return driver.Job{}, nil, io.EOF
 	case w.dead != nil:
-		return transports.Job{}, nil, w.dead
+		return driver.Job{}, nil, w.dead
 	case w.task != nil:
-		return transports.Job{}, nil, w.fail("receive", errors.New("the last job was not submitted"))
+		return driver.Job{}, nil, w.fail("receive", errors.New("the last job was not submitted"))
 	}
 	if err := w.getTask(ctx); err != nil {
-		return transports.Job{}, nil, w.fail("receive", err)
+		return driver.Job{}, nil, w.fail("receive", err)
 	}
 	if w.over {
-		return transports.Job{}, nil, io.EOF
+		return driver.Job{}, nil, io.EOF
 	}
 	if err := w.fetch(ctx); err != nil {
-		return transports.Job{}, nil, w.fail(fmt.Sprintf("round %d, client %d: fetch the model", w.job.Round, w.job.Client), err)
+		return driver.Job{}, nil, w.fail(fmt.Sprintf("round %d, client %d: fetch the model", w.job.Round, w.job.Client), err)
 	}
 	w.model.Receipt = append(w.model.Receipt[:0], w.task.Receipt...)
 	return w.job, w.model, nil
@@ -278,7 +278,7 @@ func (w *worker) getTask(ctx context.Context) error {
 		return refuse(wrongTask, "response without a task")
 	}
 	w.task = task
-	w.job = transports.Job{
+	w.job = driver.Job{
 		Round: int(task.Round), Client: int(task.Client), Weight: task.Weight,
 		Device: task.Device, Config: task.Config, Timed: task.Timed,
 	}
@@ -291,7 +291,7 @@ func (w *worker) id() phase.ID {
 	return phase.ID{Lane: w.lane, Round: w.job.Round, Client: w.job.Client}
 }
 
-// Reserve implements transports.Worker.
+// Reserve implements driver.Worker.
 func (w *worker) Reserve() (*tensor.Package, error) {
 	switch {
 	case w.dead != nil:
@@ -305,7 +305,7 @@ func (w *worker) Reserve() (*tensor.Package, error) {
 	return w.update, nil
 }
 
-// Submit implements transports.Worker.
+// Submit implements driver.Worker.
 func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	switch {
 	case w.dead != nil:
@@ -336,7 +336,7 @@ func (w *worker) prefix() string { return fmt.Sprintf("%s: lane %d: ", w.t.name,
 // leaveWithin bounds the last call.
 const leaveWithin = time.Second
 
-// Close implements transports.Worker. If the server does not know of the end, it
+// Close implements driver.Worker. If the server does not know of the end, it
 // is told.
 func (w *worker) Close() error {
 	if w.closed {

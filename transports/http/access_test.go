@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // Whoever cannot show the session's secret is refused at every endpoint, before
@@ -53,7 +53,7 @@ func TestSecret(t *testing.T) {
 				t.Errorf("%s: %s is %d, was %d: a stranger was served", variant, name, n, before[name])
 			}
 		}
-		r.exchange(0, transports.Job{}, m)
+		r.exchange(0, driver.Job{}, m)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestOtherConnections(t *testing.T) {
 	for _, variant := range []string{"http:network=tcp", "http", "http-shm"} {
 		r := open(t, variant, vectors(t, 1, 8), 1)
 		m := r.publish(1)
-		w, j := r.workers[0], transports.Job{Round: 3, Client: 5}
+		w, j := r.workers[0], driver.Job{Round: 3, Client: 5}
 		check(t, r.s.Dispatch(t.Context(), 0, j))
 		table := r.s.tables.up.bytes
 		head := []string{fieldRound, "3", fieldClient, "5", fieldReceipt, "0", fieldCache, "0", fieldCached, "0", fieldTable, fmt.Sprint(len(table))}
@@ -130,7 +130,7 @@ func TestOtherConnections(t *testing.T) {
 		p, err := r.s.Collect(t.Context(), 0)
 		check(t, errors.Join(err, <-done))
 		p.Release()
-		r.exchange(0, transports.Job{Round: 4}, m)
+		r.exchange(0, driver.Job{Round: 4}, m)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestOtherConnections(t *testing.T) {
 func TestJSONIsRefusedFirst(t *testing.T) {
 	r := open(t, "http:body=json", vectors(t, 1, 8), 1)
 	m := r.publish(1)
-	check(t, r.s.Dispatch(t.Context(), 0, transports.Job{Round: 3, Client: 5}))
+	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
 	for head, code := range map[string]int{
 		"": 400,
 		"Job-Round: 3\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n":                  400,
@@ -159,7 +159,7 @@ func TestJSONIsRefusedFirst(t *testing.T) {
 	p, err := r.s.Collect(t.Context(), 0)
 	check(t, errors.Join(err, <-done))
 	p.Release()
-	r.exchange(0, transports.Job{Round: 4}, m)
+	r.exchange(0, driver.Job{Round: 4}, m)
 }
 
 // A thousand connections on which nothing is said lock nobody out, neither a
@@ -187,7 +187,7 @@ func TestIdleConnections(t *testing.T) {
 				}()
 				m := r.publish(uint64(round))
 				for i, waits := 0, true; waits || i%8 > 0; i++ { // while they come, and then while they are there
-					r.exchange(i%2, transports.Job{Round: round, Client: i}, m)
+					r.exchange(i%2, driver.Job{Round: round, Client: i}, m)
 					select {
 					case err := <-dialled:
 						check(t, err)
@@ -229,7 +229,7 @@ func TestStrangersAreTimed(t *testing.T) {
 		}
 	}
 	eventually(t, "the end of all strangers", func() bool { return r.s.listener.Count() == 1 })
-	r.exchange(0, transports.Job{}, r.publish(1))
+	r.exchange(0, driver.Job{}, r.publish(1))
 }
 
 // A server that cannot accept connections any more says so where its caller
@@ -238,13 +238,13 @@ func TestAcceptFails(t *testing.T) {
 	for _, variant := range []string{"http", "http-shm"} {
 		r := open(t, variant, vectors(t, 1, 10), 1)
 		r.publish(1)
-		check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		check(t, r.s.listener.Listener.Close())
 		within(t, "collect", func() {
 			_, err := r.s.Collect(t.Context(), 0)
 			wantError(t, "collect", err, variant+": collect from lane 0: no connection can be accepted any more: accept")
 		})
-		wantError(t, "dispatch", r.s.Dispatch(t.Context(), 0, transports.Job{}), "can be accepted any more")
+		wantError(t, "dispatch", r.s.Dispatch(t.Context(), 0, driver.Job{}), "can be accepted any more")
 	}
 }
 
@@ -264,7 +264,7 @@ func TestErrorNames(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		wantName("settle", r.s.Settle(ended))
-		wantName("dispatch", r.s.Dispatch(t.Context(), 0, transports.Job{}))
+		wantName("dispatch", r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		wantName("publish", r.s.Publish(t.Context(), nil))
 		r.publish(1)
 		_, err = r.s.Reserve()

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/door"
 )
 
@@ -69,9 +69,9 @@ func dialAddr(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := transports.Dial(ctx, network, where)
+	conn, err := driver.Dial(ctx, network, where)
 	if err == nil {
-		transports.Enlarge(conn)
+		driver.Enlarge(conn)
 	}
 	return conn, err
 }

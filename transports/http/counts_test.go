@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // Once a round is over at both ends, all of it is recorded: what a client's turn
@@ -18,7 +18,7 @@ func TestRoundsAreRecordedWhole(t *testing.T) {
 			r := open(t, variant, vectors(t, 3, 5000), 1)
 			m := r.publish(1)
 			w := r.workers[0]
-			r.exchange(0, transports.Job{Round: 10}, m)
+			r.exchange(0, driver.Job{Round: 10}, m)
 			state := func() map[string]int64 {
 				all := map[string]int64{"server's samples": int64(r.o.Rec.Len()), "worker's samples": int64(r.recs[0].Len())}
 				for name, n := range r.counts(-1) {
@@ -35,7 +35,7 @@ func TestRoundsAreRecordedWhole(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- train(t.Context(), w) }()
 				check(t, r.s.Settle(t.Context()))
-				check(t, r.s.Dispatch(t.Context(), 0, transports.Job{Round: 11 + round}))
+				check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 11 + round}))
 				p, err := r.s.Collect(t.Context(), 0)
 				check(t, errors.Join(err, <-done))
 				p.Release()

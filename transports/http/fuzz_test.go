@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // What is accepted as a table is what was encoded, and names a size that its
@@ -147,7 +147,7 @@ func FuzzWorker(f *testing.F) {
 	f.Add([]byte(answer("", "{}")), []byte(job), []byte(tensors))
 	f.Add([]byte(answer("", `{"models":{"path":"/dev/zero","nonce":"00112233445566778899aabbccddeeff"}}`)), []byte("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"), []byte(""))
 	f.Add([]byte(answer("", "{}")), []byte("HTTP/1.1 200 OK\r\n\r\n"), []byte(""))
-	o := transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
 	f.Fuzz(func(t *testing.T, joined, job, tensors []byte) {
 		client, server := net.Pipe()
 		done := make(chan struct{})

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A1: requests that are wrong in themselves are refused with a status code that
@@ -118,7 +118,7 @@ func TestBadRequests(t *testing.T) {
 	if n, held := r.s.store.held(); n != 0 || held != 0 {
 		t.Errorf("the store holds %d tensors, %d bytes", n, held)
 	}
-	r.exchange(0, transports.Job{}, m)
+	r.exchange(0, driver.Job{}, m)
 }
 
 // Uploads that go wrong after they began end their lane, with the cause for the
@@ -152,7 +152,7 @@ func TestBrokenUploads(t *testing.T) {
 		r := open(t, "http", vectors(t, 2, 100), 1)
 		r.publish(1)
 		w := r.workers[0]
-		check(t, r.s.Dispatch(t.Context(), 0, transports.Job{Round: 3, Client: 5}))
+		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
 		_, _, err := w.Receive(t.Context())
 		check(t, err)
 		u, err := w.Reserve()
@@ -166,7 +166,7 @@ func TestBrokenUploads(t *testing.T) {
 		}
 		_, err = r.s.Collect(t.Context(), 0)
 		wantError(t, c.name+": server", err, c.cause)
-		wantError(t, c.name+": next job", r.s.Dispatch(t.Context(), 0, transports.Job{}), "lane 0")
+		wantError(t, c.name+": next job", r.s.Dispatch(t.Context(), 0, driver.Job{}), "lane 0")
 		if out := r.s.ledgers[0].Out(); out != 0 {
 			t.Errorf("%s: %d updates are out", c.name, out)
 		}
@@ -177,14 +177,14 @@ func TestBrokenUploads(t *testing.T) {
 func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	r := open(t, "http", vectors(t, 2, 100), 1)
 	m := r.publish(1)
-	w, j := r.workers[0], transports.Job{Round: 3, Client: 5}
+	w, j := r.workers[0], driver.Job{Round: 3, Client: 5}
 	check(t, r.s.Dispatch(t.Context(), 0, j))
 	_, model, err := w.Receive(t.Context())
 	check(t, err)
 	u, err := w.Reserve()
 	check(t, err)
 	check(t, tensor.Train(u, model, key(j)))
-	for _, other := range []transports.Job{{Round: 2, Client: 5}, {Round: 3, Client: 6}} {
+	for _, other := range []driver.Job{{Round: 2, Client: 5}, {Round: 3, Client: 6}} {
 		w.job = other
 		q, err := w.upload(u)
 		check(t, err)
@@ -200,7 +200,7 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	p.Release()
 	wantError(t, "late upload", w.client.do(t.Context(), q, nil), "no such job")
 	w.state = idle
-	r.exchange(0, transports.Job{Round: 4}, m)
+	r.exchange(0, driver.Job{Round: 4}, m)
 }
 
 // Peers that are slow in the middle of something are given up; one that waits
@@ -239,7 +239,7 @@ func TestSlowPeers(t *testing.T) {
 		done <- errors.Join(err, w.Submit(t.Context(), u))
 	}()
 	time.Sleep(3 * patient)
-	check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 	p, err := r.s.Collect(t.Context(), 0)
 	check(t, errors.Join(err, <-done))
 	p.Release()
@@ -351,7 +351,7 @@ func TestLyingServers(t *testing.T) {
 		{"half the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100])}, "unexpected EOF"},
 		{"silent in the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100]), "silence"}, "timeout"},
 	} {
-		o := transports.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
+		o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
 		within(t, c.name, func() {
 			w, err := dial(t.Context(), fakeServer(t, c.answers...), 0, o, config{name: "http", network: "unix", patience: patience(50 * time.Millisecond)})
 			if err == nil {

@@ -8,42 +8,42 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/scratch"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
 // New returns the transport "http": tensors as HTTP bodies.
-func New() transports.Transport { return driver{name: "http"} }
+func New() driver.Transport { return transport{name: "http"} }
 
 // Local returns the transport "http-shm": tensors in shared memory where the peer
 // is local, as HTTP bodies where it is not.
-func Local() transports.Transport { return driver{name: "http-shm", local: true} }
+func Local() driver.Transport { return transport{name: "http-shm", local: true} }
 
-type driver struct {
+type transport struct {
 	name  string
 	local bool
 }
 
-func (d driver) Name() string { return d.name }
+func (t transport) Name() string { return t.name }
 
-func (d driver) Settings() []transports.Setting {
-	common := []transports.Setting{
+func (t transport) Settings() []driver.Setting {
+	common := []driver.Setting{
 		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
 			Help: "a Unix socket in the session's directory, or TCP on the loopback interface"},
-		{Name: "batch", Kind: transports.Count, Default: "0", Max: maxIDs,
+		{Name: "batch", Kind: driver.Count, Default: "0", Max: maxIDs,
 			Help: "tensors that a worker asks for in one request; 0 is all of them"},
 	}
-	if d.local {
+	if t.local {
 		return append(common,
-			transports.OnOff("shm", true, "keep tensors in shared memory; off is the store alone, and counted as a fallback"),
-			transports.Setting{Name: "pool", Kind: transports.Size, Default: "0B", Max: 1 << 40,
+			driver.OnOff("shm", true, "keep tensors in shared memory; off is the store alone, and counted as a fallback"),
+			driver.Setting{Name: "pool", Kind: driver.Size, Default: "0B", Max: 1 << 40,
 				Help: "bytes of each slab, whatever it has to hold; 0 is what is needed"})
 	}
 	return append(common,
-		transports.Setting{Name: "body", Values: []string{"raw", "json"}, Default: "raw",
+		driver.Setting{Name: "body", Values: []string{"raw", "json"}, Default: "raw",
 			Help: "tensors as raw bytes on kept connections, or base64 in JSON with a connection for each request"},
-		transports.OnOff("cache", false, "workers keep the tensors that they fetched, for each client apart, until they are drained"),
-		transports.Setting{Name: "cache-size", Kind: transports.Size, Default: "64MiB", Min: 1, Max: 1 << 40,
+		driver.OnOff("cache", false, "workers keep the tensors that they fetched, for each client apart, until they are drained"),
+		driver.Setting{Name: "cache-size", Kind: driver.Size, Default: "64MiB", Min: 1, Max: 1 << 40,
 			Help: "bytes that one worker's cache takes at most, 256 for each tensor and its id included; the oldest tensors go first"})
 }
 
@@ -60,10 +60,10 @@ type config struct {
 	patience  patience
 }
 
-func (d driver) config(o transports.Options) config {
+func (t transport) config(o driver.Options) config {
 	s := o.Settings
-	c := config{name: d.name, network: s.Get("network"), batch: s.Int("batch"), local: d.local, patience: defaultPatience}
-	if d.local {
+	c := config{name: t.name, network: s.Get("network"), batch: s.Int("batch"), local: t.local, patience: defaultPatience}
+	if t.local {
 		c.shm, c.pool = s.On("shm"), s.Int("pool")
 		return c
 	}
@@ -74,19 +74,19 @@ func (d driver) config(o transports.Options) config {
 	return c
 }
 
-func (d driver) Check(o transports.Options) error {
+func (t transport) Check(o driver.Options) error {
 	_, err := tablesOf(o)
 	if err == nil {
-		err = checkRoom(o, d.config(o))
+		err = checkRoom(o, t.config(o))
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.name, err)
+		return fmt.Errorf("%s: %w", t.name, err)
 	}
 	return nil
 }
 
 // checkRoom reports whether the slabs fit into this machine's shared memory.
-func checkRoom(o transports.Options, c config) error {
+func checkRoom(o driver.Options, c config) error {
 	if !c.shm {
 		return nil
 	}
@@ -115,8 +115,8 @@ func checkRoom(o transports.Options, c config) error {
 // Footprint counts two models and the updates of all lanes at the server, and a
 // model and an update at each worker, unless they share them. JSON is in memory
 // as a whole, at both ends of a lane, as text and decoded.
-func (d driver) Footprint(o transports.Options) int64 {
-	c := d.config(o)
+func (t transport) Footprint(o driver.Options) int64 {
+	c := t.config(o)
 	down, up, lanes := int64(o.Down.Size()), int64(o.Up.Size()), int64(o.Lanes)
 	if c.shm && c.pool == 0 {
 		size, err := sizesOf(o, c)
@@ -132,18 +132,18 @@ func (d driver) Footprint(o transports.Options) int64 {
 	return n + lanes*int64(c.cacheSize+c.pool) + int64(c.pool)
 }
 
-func (d driver) Listen(ctx context.Context, o transports.Options) (transports.Server, error) {
-	s, err := newServer(ctx, o, d.config(o))
+func (t transport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
+	s, err := newServer(ctx, o, t.config(o))
 	if err != nil {
-		return nil, fmt.Errorf("%s: listen: %w", d.name, err)
+		return nil, fmt.Errorf("%s: listen: %w", t.name, err)
 	}
 	return s, nil
 }
 
-func (d driver) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
-	w, err := dial(ctx, addr, lane, o, d.config(o))
+func (t transport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
+	w, err := dial(ctx, addr, lane, o, t.config(o))
 	if err != nil {
-		return nil, fmt.Errorf("%s: dial lane %d: %w", d.name, lane, err)
+		return nil, fmt.Errorf("%s: dial lane %d: %w", t.name, lane, err)
 	}
 	return w, nil
 }

@@ -7,26 +7,26 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
-	"ipcbench/transports/transporttest"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
-func TestHTTP(t *testing.T) { transporttest.Run(t, New) }
+func TestHTTP(t *testing.T) { drivertest.Run(t, New) }
 
-func TestHTTPShm(t *testing.T) { transporttest.Run(t, Local) }
+func TestHTTPShm(t *testing.T) { drivertest.Run(t, Local) }
 
 // A preset is a transport with other defaults, for the suite that runs with
 // defaults.
 type preset struct {
-	driver
+	transport
 	name     string
 	defaults map[string]string
 }
 
 func (p preset) Name() string { return p.name }
 
-func (p preset) Settings() []transports.Setting {
-	all := p.driver.Settings()
+func (p preset) Settings() []driver.Setting {
+	all := p.transport.Settings()
 	for i, s := range all {
 		if v, ok := p.defaults[s.Name]; ok {
 			all[i].Default = v
@@ -35,9 +35,9 @@ func (p preset) Settings() []transports.Setting {
 	return all
 }
 
-func presets() []transports.Transport {
-	plain, local := New().(driver), Local().(driver)
-	return []transports.Transport{
+func presets() []driver.Transport {
+	plain, local := New().(transport), Local().(transport)
+	return []driver.Transport{
 		preset{plain, "http-json", map[string]string{"body": "json", "batch": "3"}},
 		preset{plain, "http-tcp", map[string]string{"network": "tcp", "batch": "2", "cache": "on", "cache-size": "64KiB"}},
 		preset{local, "http-shm-off", map[string]string{"shm": "off"}},
@@ -51,7 +51,7 @@ func TestPresets(t *testing.T) {
 		t.Skip("IPCBENCH_SOAK is not set")
 	}
 	for _, p := range presets() {
-		t.Run(p.Name(), func(t *testing.T) { transporttest.Run(t, func() transports.Transport { return p }) })
+		t.Run(p.Name(), func(t *testing.T) { drivertest.Run(t, func() driver.Transport { return p }) })
 	}
 }
 
@@ -73,7 +73,7 @@ func TestVariants(t *testing.T) {
 			for round := range 4 {
 				m := r.publish(uint64(round))
 				for c := range 4 {
-					r.exchange(c%2, transports.Job{Round: round, Client: c}, m)
+					r.exchange(c%2, driver.Job{Round: round, Client: c}, m)
 				}
 			}
 			moved, sent := int64(0), int64(0)
@@ -105,7 +105,7 @@ func TestAllocations(t *testing.T) {
 			m := r.publish(1)
 			return testing.AllocsPerRun(20, func() {
 				round++
-				r.exchange(0, transports.Job{Round: round}, m)
+				r.exchange(0, driver.Job{Round: round}, m)
 				m = r.publish(uint64(round))
 			})
 		}
@@ -127,4 +127,4 @@ func BenchmarkPing(b *testing.B) {
 	}
 }
 
-var _ transports.Pinger = (*worker)(nil)
+var _ driver.Pinger = (*worker)(nil)

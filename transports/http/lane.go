@@ -11,9 +11,9 @@ import (
 	"sync"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/lend"
-	"ipcbench/transports/internal/pull"
+	"ipcbench/transports/internal/mailbox"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -21,8 +21,8 @@ import (
 // updates arrive in, and what is known about who is at the other end.
 type lane struct {
 	n      int
-	o      transports.Options
-	mail   *pull.Lane
+	o      driver.Options
+	mail   *mailbox.Lane
 	ledger *tensor.Ledger // updates lent to the server's user, and those that are arriving on the heap
 	pool   *lanePool      // nil without shared memory
 
@@ -61,8 +61,8 @@ var (
 	errNoProof  = errors.New("the lane's slab does not hold the challenge")
 )
 
-func newLane(n int, o transports.Options, ledger *tensor.Ledger, pool *lanePool) *lane {
-	l := &lane{n: n, o: o, mail: pull.NewLane(), ledger: ledger, pool: pool}
+func newLane(n int, o driver.Options, ledger *tensor.Ledger, pool *lanePool) *lane {
+	l := &lane{n: n, o: o, mail: mailbox.NewLane(), ledger: ledger, pool: pool}
 	if pool == nil {
 		l.bank = l.newBank() // before the first job
 	}
@@ -172,7 +172,7 @@ func (l *lane) fail(err error) {
 	}
 	l.err = err
 	l.forget()
-	_ = l.mail.Deliver(pull.Update{Err: err}) // an error means that nobody waits
+	_ = l.mail.Deliver(mailbox.Update{Err: err}) // an error means that nobody waits
 }
 
 // forget gives up the heap memory of an update that does not come. l.mu is held.
@@ -185,7 +185,7 @@ func (l *lane) forget() {
 }
 
 // dispatch puts j and its model, as the worker will see them, in the mailbox.
-func (l *lane) dispatch(ctx context.Context, j transports.Job, a jobAnswer) error {
+func (l *lane) dispatch(ctx context.Context, j driver.Job, a jobAnswer) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -321,7 +321,7 @@ func (l *lane) deliver(p *tensor.Package, c cacheStats) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cached = c
-	return l.mail.Deliver(pull.Update{Package: p})
+	return l.mail.Deliver(mailbox.Update{Package: p})
 }
 
 // abandon gives p back after half an update has arrived in it.

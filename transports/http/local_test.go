@@ -15,6 +15,7 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -25,7 +26,7 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 	m := r.publish(1)
 	before := r.counts(0)
 	for i := range 5 {
-		r.exchange(0, transports.Job{Client: i}, m)
+		r.exchange(0, driver.Job{Client: i}, m)
 	}
 	got := r.counts(0)
 	for name, n := range before {
@@ -65,13 +66,13 @@ func TestPartialFallback(t *testing.T) {
 		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(h.Offset)-slab.Align)
 		check(t, err)
 	}
-	r.exchange(0, transports.Job{}, m)
+	r.exchange(0, driver.Job{}, m)
 	wantCounts(t, "damaged", r.counts(0), map[string]int64{
 		phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
 		phase.HandleTensors: 7, phase.HandleBytes: 7000, phase.Fallback + fallbackStale: 3,
 	})
 	m = r.publish(2) // the next model is whole
-	r.exchange(0, transports.Job{Round: 1}, m)
+	r.exchange(0, driver.Job{Round: 1}, m)
 	wantCounts(t, "whole", r.counts(0), map[string]int64{phase.Calls + "batch": 1, phase.HandleTensors: 17})
 }
 
@@ -81,7 +82,7 @@ func TestFallbacks(t *testing.T) {
 	t.Run("full", func(t *testing.T) {
 		r := open(t, "http-shm:pool=128B", layout(t, tensor.Spec{Name: "kilobyte", DType: tensor.U8, Shape: []int{1024}}), 1)
 		m := r.publish(1)
-		r.exchange(0, transports.Job{}, m)
+		r.exchange(0, driver.Job{}, m)
 		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackFull: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
 		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackFull: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
 		h := r.client()
@@ -98,7 +99,7 @@ func TestFallbacks(t *testing.T) {
 		// second one is half on the heap.
 		r := open(t, "http-shm:pool=6000B", vectors(t, 4, 900), 1)
 		for round := range 6 {
-			r.exchange(0, transports.Job{Round: round}, r.publish(uint64(round)))
+			r.exchange(0, driver.Job{Round: round}, r.publish(uint64(round)))
 		}
 		got := r.counts(0)
 		if full := got[phase.Fallback+fallbackFull]; full == 0 || full != got[phase.BodyTensors] || got[phase.HandleTensors] != 24-full {
@@ -132,7 +133,7 @@ func TestFallbacks(t *testing.T) {
 		}
 		before := mapped()
 		r := open(t, "http-shm:shm=off", vectors(t, 3, 100), 1)
-		r.exchange(0, transports.Job{}, r.publish(1))
+		r.exchange(0, driver.Job{}, r.publish(1))
 		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackOff: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
 		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackOff: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
 		if ref := r.put(r.client(), "t", []byte{1}); ref.Pool != nil || ref.Fallback != fallbackOff {
@@ -146,11 +147,11 @@ func TestFallbacks(t *testing.T) {
 
 // What does not fit into this machine is said before anything is made.
 func TestCheckRoom(t *testing.T) {
-	d := Local().(driver)
+	d := Local().(transport)
 	v, err := transports.NewVariant(d, nil)
 	check(t, err)
 	huge := layout(t, tensor.Spec{Name: "huge", DType: tensor.U8, Shape: []int{1 << 50}})
-	o := transports.Options{Down: huge, Up: huge, Lanes: 3, Depth: 2, Settings: v.Settings}
+	o := driver.Options{Down: huge, Up: huge, Lanes: 3, Depth: 2, Settings: v.Settings}
 	wantError(t, "check", d.Check(o), "slabs need 9007")
 	o.Lanes = 1 << 40
 	wantError(t, "check of what overflows", d.Check(o), "slabs need 9223372036854775807")
@@ -227,7 +228,7 @@ func TestStoredMetadata(t *testing.T) {
 func TestModelIsCheckedAfterUse(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 3, 100), 1)
 	r.publish(1)
-	check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 	w := r.workers[0]
 	_, _, err := w.Receive(t.Context())
 	check(t, err)
@@ -258,7 +259,7 @@ func TestLocalityIsProved(t *testing.T) {
 		c, _ := join(t, r)
 		wantError(t, "prove", c.do(t.Context(), newAsks(r.o, 0).prove, nil), "does not hold the challenge")
 		m := r.publish(1)
-		check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		var job jobAnswer
 		check(t, c.do(t.Context(), newAsks(r.o, 0).jobs, func(q *http.Response) error { return readJSON(q, &job) }))
 		if job.Update != "" {
@@ -300,12 +301,12 @@ func TestLocalityIsProved(t *testing.T) {
 		wantError(t, "prove", c.do(t.Context(), newAsks(r.o, 0).prove, nil), "another connection")
 		wantError(t, "leave", c.do(t.Context(), newAsks(r.o, 0).leave, nil), "another connection")
 		wantError(t, "jobs", c.do(t.Context(), newAsks(r.o, 0).jobs, nil), "another connection")
-		r.exchange(0, transports.Job{}, r.publish(1))
+		r.exchange(0, driver.Job{}, r.publish(1))
 	})
 	t.Run("stale handle", func(t *testing.T) { // A21
 		r := open(t, "http-shm", vectors(t, 1, 100), 1)
 		r.publish(1)
-		check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		w := r.workers[0]
 		_, _, err := w.Receive(t.Context())
 		check(t, err)
@@ -330,27 +331,27 @@ func TestRejoinLeavesUpdates(t *testing.T) {
 		r.workers, r.recs = nil, nil
 		r.dial(0)
 	}
-	check(t, r.s.Dispatch(t.Context(), 0, transports.Job{}))
+	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 	check(t, train(t.Context(), r.workers[0]))
 	held, err := r.s.Collect(t.Context(), 0)
 	check(t, err)
 
 	rejoin()
-	check(t, tensor.Prove(held, m, key(transports.Job{})))
-	r.exchange(0, transports.Job{Client: 1}, m)
-	check(t, tensor.Prove(held, m, key(transports.Job{})))
+	check(t, tensor.Prove(held, m, key(driver.Job{})))
+	r.exchange(0, driver.Job{Client: 1}, m)
+	check(t, tensor.Prove(held, m, key(driver.Job{})))
 	held.Release()
 	remote := map[string]int64{phase.Fallback + fallbackRemote: 1, phase.BodyTensors: 1}
 	wantCounts(t, "server", r.counts(-1), remote)
 
 	rejoin()
-	r.exchange(0, transports.Job{Client: 2}, m)
+	r.exchange(0, driver.Job{Client: 2}, m)
 	wantCounts(t, "server", r.counts(-1), remote)
 }
 
 // A21: a job that does not say where its model lies is refused, and not read.
 func TestRunsAreChecked(t *testing.T) {
-	o := transports.Options{Down: vectors(t, 4, 100), Up: vectors(t, 4, 100)}
+	o := driver.Options{Down: vectors(t, 4, 100), Up: vectors(t, 4, 100)}
 	good := slab.Handle{Offset: 64, Length: 100, Generation: 1}
 	after, err := next(good, 100)
 	check(t, err)
@@ -386,10 +387,10 @@ func TestRunsAreChecked(t *testing.T) {
 func TestSessionsAreIndependent(t *testing.T) {
 	a, b := open(t, "http-shm", vectors(t, 2, 100), 1), open(t, "http-shm", vectors(t, 2, 100), 1)
 	ma, mb := a.publish(1), b.publish(2)
-	a.exchange(0, transports.Job{}, ma)
+	a.exchange(0, driver.Job{}, ma)
 	check(t, a.workers[0].Close())
 	check(t, a.s.Shutdown(t.Context()))
-	b.exchange(0, transports.Job{}, mb)
+	b.exchange(0, driver.Job{}, mb)
 }
 
 // A15, A16, A28: a shutdown while tensors are being written: no crash, nothing
@@ -425,11 +426,11 @@ func TestStepsAreFlat(t *testing.T) {
 		steps = 2000
 	}
 	for i := range 3 {
-		r.exchange(0, transports.Job{Round: i}, r.publish(uint64(i)))
+		r.exchange(0, driver.Job{Round: i}, r.publish(uint64(i)))
 	}
 	before := r.s.pools.models.pool.Stats()
 	for i := range steps {
-		r.exchange(0, transports.Job{Round: i}, r.publish(uint64(i)))
+		r.exchange(0, driver.Job{Round: i}, r.publish(uint64(i)))
 	}
 	if after := r.s.pools.models.pool.Stats(); after.HighWater != before.HighWater || after.Used != before.Used {
 		t.Errorf("after %d steps %+v, before %+v", steps, after, before)
@@ -449,7 +450,7 @@ func TestDamagedHeader(t *testing.T) {
 		check(t, errors.Join(err, f.Close()))
 	}
 	r.dial(0)
-	r.exchange(0, transports.Job{}, r.publish(1))
+	r.exchange(0, driver.Job{}, r.publish(1))
 	wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackRemote: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
 	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackRemote: 3})
 }
@@ -459,7 +460,7 @@ func FuzzRuns(f *testing.F) {
 	f.Add(0, 4, h, 2, 1, h)
 	f.Add(-1, 1<<62, h[:20], 3, 1, h)
 	f.Fuzz(func(t *testing.T, first, count int, h []byte, first2, count2 int, h2 []byte) {
-		o := transports.Options{Down: vectors(t, 4, 100), Up: vectors(t, 1, 1)}
+		o := driver.Options{Down: vectors(t, 4, 100), Up: vectors(t, 1, 1)}
 		runs := []run{
 			{first, count, hexHandle(hex.EncodeToString(h))},
 			{first2, count2, hexHandle(hex.EncodeToString(h2))},

@@ -13,7 +13,7 @@ import (
 
 	"ipcbench/scratch"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -55,7 +55,7 @@ func (s poolSizes) total(lanes int) int64 {
 	return total + int64(lanes)*int64(s.updates)
 }
 
-func sizesOf(o transports.Options, c config) (s poolSizes, err error) {
+func sizesOf(o driver.Options, c config) (s poolSizes, err error) {
 	if !c.shm {
 		return s, nil
 	}
@@ -75,7 +75,7 @@ func sizesOf(o transports.Options, c config) (s poolSizes, err error) {
 	return s, err
 }
 
-func newPools(o transports.Options, c config, ledgers []tensor.Ledger) (p *pools, err error) {
+func newPools(o driver.Options, c config, ledgers []tensor.Ledger) (p *pools, err error) {
 	size, err := sizesOf(o, c)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,8 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
-	"ipcbench/transports/transporttest"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // childEnv says what a re-executed test binary is to be: a worker or a server
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	transporttest.Main(m, append(presets(), New(), Local())...)
+	drivertest.Main(m, append(presets(), New(), Local())...)
 }
 
 // childSpec is what a child reads from its standard input. It ends with it.
@@ -73,7 +74,7 @@ func child(role string) error {
 			return fmt.Errorf("mount %s: %w", scratch.SharedMemory, err)
 		}
 	}
-	v, err := transports.Parse(spec.Variant, []transports.Transport{New(), Local()})
+	v, err := transports.Parse(spec.Variant, []driver.Transport{New(), Local()})
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func child(role string) error {
 	if err != nil {
 		return err
 	}
-	o := transports.Options{
+	o := driver.Options{
 		Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: spec.Dir, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
 	}
 	if role == "server" {
@@ -91,7 +92,7 @@ func child(role string) error {
 }
 
 // childWorker trains until the session is over, and says what it counted.
-func childWorker(ctx context.Context, t transports.Transport, addr string, o transports.Options) error {
+func childWorker(ctx context.Context, t driver.Transport, addr string, o driver.Options) error {
 	tw, err := t.Dial(ctx, addr, 0, o)
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func childWorker(ctx context.Context, t transports.Transport, addr string, o tra
 }
 
 // childServer publishes a model, says where it listens, and gives out one job.
-func childServer(ctx context.Context, t transports.Transport, o transports.Options) error {
+func childServer(ctx context.Context, t driver.Transport, o driver.Options) error {
 	s, err := t.Listen(ctx, o)
 	if err != nil {
 		return err
@@ -124,7 +125,7 @@ func childServer(ctx context.Context, t transports.Transport, o transports.Optio
 		return err
 	}
 	fmt.Println(s.Addr())
-	if err := s.Dispatch(ctx, 0, transports.Job{}); err != nil {
+	if err := s.Dispatch(ctx, 0, driver.Job{}); err != nil {
 		return err
 	}
 	<-ctx.Done() // never collects
@@ -210,7 +211,7 @@ func TestNamespaces(t *testing.T) {
 				return joined()
 			})
 			for round := range 3 {
-				m, j := r.publish(uint64(round)), transports.Job{Round: round, Client: 1}
+				m, j := r.publish(uint64(round)), driver.Job{Round: round, Client: 1}
 				check(t, r.s.Dispatch(t.Context(), 0, j))
 				p, err := r.s.Collect(t.Context(), 0)
 				check(t, err)
@@ -253,8 +254,8 @@ func TestOneWriter(t *testing.T) {
 	w := r.dial(0)
 	r.workers[0] = w
 	tryAll("another has come", os.O_RDWR, fs.ErrPermission)
-	r.exchange(0, transports.Job{}, m)
-	r.exchange(1, transports.Job{}, m)
+	r.exchange(0, driver.Job{}, m)
+	r.exchange(1, driver.Job{}, m)
 	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.HandleTensors: 4, phase.BodyTensors: 0})
 }
 
@@ -306,10 +307,10 @@ func TestTwoServersAtOnce(t *testing.T) {
 					continue
 				}
 				serving++
-				d := Local().(driver)
+				d := Local().(transport)
 				v, err := transports.NewVariant(d, nil)
 				check(t, err)
-				o := transports.Options{
+				o := driver.Options{
 					Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: dirs[i], Settings: v.Settings, Rec: phase.NewRecorder(100),
 				}
 				w, err := dial(t.Context(), strings.TrimSpace(addr), 0, o, d.config(o))
@@ -353,10 +354,10 @@ func TestServerIsKilled(t *testing.T) {
 	addr, err := k.out.ReadString('\n')
 	check(t, err)
 
-	d := Local().(driver)
+	d := Local().(transport)
 	v, err := transports.NewVariant(d, nil)
 	check(t, err)
-	o := transports.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: dir, Settings: v.Settings}
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: dir, Settings: v.Settings}
 	w, err := dial(t.Context(), strings.TrimSpace(addr), 0, o, d.config(o))
 	check(t, err)
 	_, model, err := w.Receive(t.Context())
@@ -375,13 +376,13 @@ func TestServerIsKilled(t *testing.T) {
 	}
 	u, err := w.Reserve()
 	check(t, err)
-	check(t, tensor.Train(u, model, key(transports.Job{})))
+	check(t, tensor.Train(u, model, key(driver.Job{})))
 	within(t, "submit", func() { wantError(t, "submit", w.Submit(t.Context(), u), "results") })
 	wantError(t, "receive", func() error { _, _, err := w.Receive(t.Context()); return err }(), "receive")
 	check(t, w.Close())
 
 	r := open(t, "http-shm", l, 1) // while the leftovers are there
-	r.exchange(0, transports.Job{}, r.publish(2))
+	r.exchange(0, driver.Job{}, r.publish(2))
 	found, err := scratch.Leftovers(scratch.SharedMemory)
 	check(t, err)
 	i := slices.IndexFunc(found, func(f scratch.Leftover) bool { return f.Path == left })
@@ -389,5 +390,5 @@ func TestServerIsKilled(t *testing.T) {
 		t.Fatalf("%s is not listed among %v", left, found)
 	}
 	check(t, found[i].Remove())
-	r.exchange(0, transports.Job{Round: 1}, r.publish(3))
+	r.exchange(0, driver.Job{Round: 1}, r.publish(3))
 }

@@ -19,6 +19,7 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // limit is when a wait in a test becomes a failure.
@@ -34,8 +35,8 @@ func check(t testing.TB, err error) {
 // A rig is a server and its workers in this process, driven call by call.
 type rig struct {
 	t       testing.TB
-	d       driver
-	o       transports.Options
+	d       transport
+	o       driver.Options
 	c       config
 	s       *server
 	workers []*worker
@@ -46,11 +47,11 @@ type rig struct {
 // change may change what no setting does.
 func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*config)) *rig {
 	t.Helper()
-	v, err := transports.Parse(variant, []transports.Transport{New(), Local()})
+	v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
 	check(t, err)
 	dir, err := scratch.New(os.TempDir())
 	check(t, err)
-	r := &rig{t: t, d: v.Transport.(driver), o: transports.Options{
+	r := &rig{t: t, d: v.Transport.(transport), o: driver.Options{
 		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: dir.Path(),
 		Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
 	}}
@@ -103,7 +104,7 @@ func (r *rig) publish(seed uint64) *tensor.Package {
 	return m
 }
 
-func key(j transports.Job) tensor.Key { return tensor.Key{Seed: 5, Round: j.Round, Client: j.Client} }
+func key(j driver.Job) tensor.Key { return tensor.Key{Seed: 5, Round: j.Round, Client: j.Client} }
 
 // train is one job of w, from Receive to Submit.
 func train(ctx context.Context, w *worker) error {
@@ -122,7 +123,7 @@ func train(ctx context.Context, w *worker) error {
 }
 
 // exchange sends a job through lane n, checks the update and releases it.
-func (r *rig) exchange(n int, j transports.Job, model *tensor.Package) {
+func (r *rig) exchange(n int, j driver.Job, model *tensor.Package) {
 	r.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- train(r.t.Context(), r.workers[n]) }()

@@ -16,13 +16,13 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/door"
 	"ipcbench/transports/internal/lend"
 )
 
 type server struct {
-	o         transports.Options
+	o         driver.Options
 	name      string // of the transport, for errors
 	addr      string
 	withdraw  func() error // removes the file that holds addr
@@ -63,7 +63,7 @@ type models interface {
 // tables are the two layouts of a session as they are spelt on the wire.
 type tables struct{ down, up table }
 
-func tablesOf(o transports.Options) (t tables, err error) {
+func tablesOf(o driver.Options) (t tables, err error) {
 	if t.down, err = tableOf(o.Down); err == nil {
 		t.up, err = tableOf(o.Up)
 	}
@@ -93,7 +93,7 @@ type jobAnswer struct {
 	Update   hexHandle `json:"update,omitempty"`   // where the update goes, in the lane's slab
 }
 
-func newServer(ctx context.Context, o transports.Options, c config) (s *server, err error) {
+func newServer(ctx context.Context, o driver.Options, c config) (s *server, err error) {
 	t, err := tablesOf(o)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (s *server) release() error {
 }
 
 // storeRoom returns how many bytes of tensors may be put, apart from the model.
-func storeRoom(o transports.Options) int { return max(64<<20, o.Down.Size()) }
+func storeRoom(o driver.Options) int { return max(64<<20, o.Down.Size()) }
 
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
@@ -224,7 +224,7 @@ func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	return nil
 }
 
-func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
+func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
 	m, err := s.store.current()
 	if err == nil && len(j.Config) > maxReceipt {
 		err = fmt.Errorf("configuration of %d bytes, want %d at most", len(j.Config), maxReceipt)
@@ -249,7 +249,7 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	return p, nil
 }
 
-// Settle implements transports.Settler.
+// Settle implements driver.Settler.
 func (s *server) Settle(ctx context.Context) error {
 	for i, l := range s.lanes {
 		if err := l.mail.Settle(ctx); err != nil {

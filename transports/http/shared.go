@@ -8,7 +8,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -19,7 +19,7 @@ import (
 // are checked when it is lent and again before the update is sent. The methods
 // of a nil shared find nothing.
 type shared struct {
-	o       transports.Options
+	o       driver.Options
 	readers map[poolRef]*slab.Reader // nil for a slab that could not be opened
 	updates *slab.Packages           // of the lane; nil if this process is not local
 	mem     *slab.Memory             // of updates
@@ -33,7 +33,7 @@ type shared struct {
 	fallback       fallbacks
 }
 
-func newShared(o transports.Options) *shared {
+func newShared(o driver.Options) *shared {
 	return &shared{
 		o: o, readers: map[poolRef]*slab.Reader{},
 		handles: make([]slab.Handle, o.Down.Len()), views: make([][]byte, o.Down.Len()),

@@ -16,7 +16,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A1: put, get, batch, delete and clear, with their status codes, exact counts
@@ -106,7 +106,7 @@ func TestFutureModel(t *testing.T) {
 		// Even one that got there is not taken for the model's.
 		r.s.store.put(prefix+"3.0", &single{kind: kind{"u8", []int{8}, 8}, entry: kind{"u8", []int{8}, 8}.appendEntry(nil), data: pattern(9, 8)})
 		m := r.publish(3)
-		r.exchange(0, transports.Job{}, m)
+		r.exchange(0, driver.Job{}, m)
 		if a := r.ask(r.client(), "GET", "/v1/tensors/"+prefix+"3.0", nil); !bytes.Equal(a.body, m.View(0)) {
 			t.Errorf("%s: get: got %x, want the model's tensor %x", variant, a.body, m.View(0))
 		}
@@ -268,7 +268,7 @@ func TestBatches(t *testing.T) {
 		for _, variant := range []string{"http", "http-shm:shm=off"} {
 			r := open(t, fmt.Sprintf("%s:batch=%d", variant, batch), vectors(t, 5, 100), 1)
 			m := r.publish(1)
-			r.exchange(0, transports.Job{Client: 3}, m)
+			r.exchange(0, driver.Job{Client: 3}, m)
 			wantCounts(t, fmt.Sprint(variant, " batch=", batch), r.counts(0), map[string]int64{
 				phase.Calls + "jobs": 1, phase.Calls + "batch": requests, phase.Calls + "results": 1, phase.Calls + "join": 1,
 				phase.BodyTensors: 5, phase.BodyBytes: 500, phase.HandleTensors: 0,
@@ -288,7 +288,7 @@ func TestCache(t *testing.T) {
 	w, h := r.workers[0], r.client()
 	cost := 100 + entryBytes + len("model-0123456789abcdef-1.0") // of one tensor
 	old := r.publish(1)
-	r.exchange(0, transports.Job{Client: 7}, old)
+	r.exchange(0, driver.Job{Client: 7}, old)
 	name := jobModel(t, r)
 	was := old.Hash()
 	r.publish(2) // and the model before is gone
@@ -310,7 +310,7 @@ func TestCache(t *testing.T) {
 
 	// New models only fill the cache; the oldest tensors go.
 	for round := range 10 {
-		r.exchange(0, transports.Job{Round: round, Client: 7}, r.publish(uint64(round)))
+		r.exchange(0, driver.Job{Round: round, Client: 7}, r.publish(uint64(round)))
 	}
 	wantCounts(t, "full", r.counts(0), map[string]int64{phase.CacheHits: 3, phase.CacheBytes: int64(10*cost + 9)}) // nine ids are longer by a digit
 	stats := func() (a statsAnswer) {
@@ -326,11 +326,11 @@ func TestCache(t *testing.T) {
 		t.Errorf("drain: got %d", a.code)
 	}
 	m := r.publish(50)
-	r.exchange(0, transports.Job{Round: 50, Client: 9}, m)
+	r.exchange(0, driver.Job{Round: 50, Client: 9}, m)
 	if got, want := stats().Caches[0], (cacheStats{3, 3*cost + 3}); got != want { // of the job that came with the drain
 		t.Errorf("stats after drain: got %+v, want %+v", got, want)
 	}
-	r.exchange(0, transports.Job{Round: 51, Client: 9}, m)
+	r.exchange(0, driver.Job{Round: 51, Client: 9}, m)
 	wantCounts(t, "no drain twice", r.counts(0), map[string]int64{phase.CacheHits: 6, phase.CacheBytes: int64(3*cost + 3)})
 	w.fetch.cache.drain()
 	if got := w.fetch.cache.stats(); got != (cacheStats{}) {
@@ -427,5 +427,5 @@ func TestStoreIsBounded(t *testing.T) {
 	if err := r.s.store.reserve(0); !errors.Is(err, errNoRoom) {
 		t.Errorf("one tensor more than the store may hold: got %v", err)
 	}
-	r.exchange(0, transports.Job{}, r.publish(1))
+	r.exchange(0, driver.Job{}, r.publish(1))
 }

@@ -12,14 +12,14 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // goodbye bounds how long Close waits for the server to take note.
 const goodbye = time.Second
 
 type worker struct {
-	o      transports.Options
+	o      driver.Options
 	name   string // of the transport, for errors
 	json   bool
 	lane   int
@@ -30,7 +30,7 @@ type worker struct {
 	shared *shared // memory that is the server's, too; nil if none is wanted
 	memory heapMemory
 
-	job    transports.Job
+	job    driver.Job
 	update *tensor.Package // of the job in hand, after Reserve
 	handle hexHandle       // of the update, if it lies in the lane's slab
 	state  state
@@ -44,7 +44,7 @@ type worker struct {
 // heapMemory is what a worker needs if it shares nothing with the server, made
 // when it is needed.
 type heapMemory struct {
-	o             transports.Options
+	o             driver.Options
 	model, update *tensor.Package
 }
 
@@ -82,7 +82,7 @@ const (
 // asks are the requests that a worker makes, as far as they are always the same.
 type asks struct{ ping, join, prove, leave, jobs, batch, results request }
 
-func newAsks(o transports.Options, lane int) asks {
+func newAsks(o driver.Options, lane int) asks {
 	n := strconv.Itoa(lane)
 	q := func(name, method, path string) request {
 		return request{method: method, path: "/v1/" + path, calls: o.Rec.Counter(phase.Calls + name)}
@@ -100,7 +100,7 @@ func newAsks(o transports.Options, lane int) asks {
 	return a
 }
 
-func dial(ctx context.Context, addr string, lane int, o transports.Options, c config) (*worker, error) {
+func dial(ctx context.Context, addr string, lane int, o driver.Options, c config) (*worker, error) {
 	t, err := tablesOf(o)
 	if err != nil {
 		return nil, err
@@ -149,19 +149,19 @@ func (w *worker) join(ctx context.Context) error {
 	return err
 }
 
-func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
+func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
 	switch {
 	case w.state == over:
-		return transports.Job{}, nil, io.EOF
+		return driver.Job{}, nil, io.EOF
 	case w.closed:
-		return transports.Job{}, nil, fmt.Errorf("%s: receive on a lane that is closed", w.name)
+		return driver.Job{}, nil, fmt.Errorf("%s: receive on a lane that is closed", w.name)
 	case w.state != idle:
-		return transports.Job{}, nil, fmt.Errorf("%s: receive before the update of client %d was submitted", w.name, w.job.Client)
+		return driver.Job{}, nil, fmt.Errorf("%s: receive before the update of client %d was submitted", w.name, w.job.Client)
 	}
 	a, err := w.ask(ctx)
 	if status := (statusError{}); errors.As(err, &status) && status.code == http.StatusGone {
 		w.state = over
-		return transports.Job{}, nil, io.EOF
+		return driver.Job{}, nil, io.EOF
 	}
 	var model *tensor.Package
 	if err == nil {
@@ -169,7 +169,7 @@ func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, 
 	}
 	if err != nil {
 		w.client.close()
-		return transports.Job{}, nil, fmt.Errorf("%s: receive on lane %d: %w", w.name, w.lane, err)
+		return driver.Job{}, nil, fmt.Errorf("%s: receive on lane %d: %w", w.name, w.lane, err)
 	}
 	w.state = received
 	return w.job, model, nil
@@ -182,7 +182,7 @@ func (w *worker) take(ctx context.Context, a jobAnswer) (model *tensor.Package, 
 	for _, s := range w.client.parked {
 		w.client.add(s)
 	}
-	w.job = transports.Job{Round: a.Round, Client: a.Client, Weight: a.Weight, Device: a.Device, Config: a.Config, Timed: a.Timed}
+	w.job = driver.Job{Round: a.Round, Client: a.Client, Weight: a.Weight, Device: a.Device, Config: a.Config, Timed: a.Timed}
 	if a.Drain && w.fetch.cache != nil {
 		w.fetch.cache.drain()
 	}

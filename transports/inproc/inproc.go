@@ -17,14 +17,14 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
-	"ipcbench/transports/internal/pull"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/internal/mailbox"
 	"ipcbench/transports/internal/slab"
 )
 
 // New returns the transport. Its workers have to be dialled from the same value
 // in the same process.
-func New() transports.Transport { return &transport{live: map[string]*server{}} }
+func New() driver.Transport { return &transport{live: map[string]*server{}} }
 
 type transport struct {
 	mu   sync.Mutex
@@ -32,16 +32,16 @@ type transport struct {
 	last int                // guarded by mu: addresses given out
 }
 
-func (*transport) Name() string                   { return "inproc" }
-func (*transport) Settings() []transports.Setting { return nil }
-func (*transport) InProcess() bool                { return true }
+func (*transport) Name() string               { return "inproc" }
+func (*transport) Settings() []driver.Setting { return nil }
+func (*transport) InProcess() bool            { return true }
 
-func (*transport) Check(o transports.Options) error {
+func (*transport) Check(o driver.Options) error {
 	_, err := sizes(o)
 	return err
 }
 
-func (*transport) Footprint(o transports.Options) int64 {
+func (*transport) Footprint(o driver.Options) int64 {
 	s, err := sizes(o)
 	if err != nil {
 		return math.MaxInt64
@@ -52,7 +52,7 @@ func (*transport) Footprint(o transports.Options) int64 {
 // memories are the sizes of a session's blocks of memory.
 type memories struct{ models, updates int }
 
-func sizes(o transports.Options) (m memories, err error) {
+func sizes(o driver.Options) (m memories, err error) {
 	if m.models, err = slab.SizeOf(o.Down, 2); err == nil {
 		m.updates, err = slab.SizeOf(o.Up, o.Depth)
 	}
@@ -65,8 +65,8 @@ func sizes(o transports.Options) (m memories, err error) {
 	return m, nil
 }
 
-// Listen implements [transports.Transport].
-func (t *transport) Listen(ctx context.Context, o transports.Options) (transports.Server, error) {
+// Listen implements [driver.Transport].
+func (t *transport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
 	s, err := newServer(o)
 	if err != nil {
 		return nil, fmt.Errorf("inproc: %w", err)
@@ -84,8 +84,8 @@ func (t *transport) Listen(ctx context.Context, o transports.Options) (transport
 	return s, nil
 }
 
-// Dial implements [transports.Transport].
-func (t *transport) Dial(ctx context.Context, addr string, n int, o transports.Options) (transports.Worker, error) {
+// Dial implements [driver.Transport].
+func (t *transport) Dial(ctx context.Context, addr string, n int, o driver.Options) (driver.Worker, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock() // a server leaves the map before it gives its memory up
 	s := t.live[addr]
@@ -119,7 +119,7 @@ func (a attest) count(l *tensor.Layout) {
 // lane is what server and worker share.
 type lane struct {
 	n       int
-	mail    *pull.Lane
+	mail    *mailbox.Lane
 	updates *slab.Updates
 
 	// Written by the server before a job goes into mail, read by the worker after

@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/inproc"
-	"ipcbench/transports/transporttest"
 )
 
-func TestMain(m *testing.M) { transporttest.Main(m, inproc.New()) }
+func TestMain(m *testing.M) { drivertest.Main(m, inproc.New()) }
 
-func TestConformance(t *testing.T) { transporttest.Run(t, inproc.New) }
+func TestConformance(t *testing.T) { drivertest.Run(t, inproc.New) }
 
-func options(t testing.TB) transports.Options {
+func options(t testing.TB) driver.Options {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{
 		{Name: "w", DType: tensor.F32, Shape: []int{1000, 100}},
@@ -23,7 +23,7 @@ func options(t testing.TB) transports.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 2, Settings: transports.Settings{}}
+	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 2, Settings: driver.Settings{}}
 }
 
 // A server is found by the value that it listens through, and by no other.
@@ -62,7 +62,7 @@ func TestWorkerLeaves(t *testing.T) {
 		err = s.Publish(t.Context(), model)
 	}
 	if err == nil {
-		err = s.Dispatch(t.Context(), 0, transports.Job{})
+		err = s.Dispatch(t.Context(), 0, driver.Job{})
 	}
 	if err == nil {
 		err = w.Close()
@@ -73,7 +73,7 @@ func TestWorkerLeaves(t *testing.T) {
 	if _, err := s.Collect(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "has left") {
 		t.Errorf("collect: got %v, want that the worker has left", err)
 	}
-	if err := s.Dispatch(t.Context(), 0, transports.Job{}); err == nil || !strings.Contains(err.Error(), "has left") {
+	if err := s.Dispatch(t.Context(), 0, driver.Job{}); err == nil || !strings.Contains(err.Error(), "has left") {
 		t.Errorf("dispatch: got %v, want that the worker has left", err)
 	}
 	if err := s.Shutdown(t.Context()); err != nil {
@@ -102,7 +102,7 @@ func TestSteadyRoundAllocatesNothing(t *testing.T) {
 		if err := s.Publish(ctx, model); err != nil {
 			return err
 		}
-		if err := s.Dispatch(ctx, 0, transports.Job{Client: 1, Device: "cpu"}); err != nil {
+		if err := s.Dispatch(ctx, 0, driver.Job{Client: 1, Device: "cpu"}); err != nil {
 			return err
 		}
 		_, _, err = w.Receive(ctx)

@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
-	"ipcbench/transports/internal/pull"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/internal/mailbox"
 	"ipcbench/transports/internal/slab"
 )
 
 var errLeft = errors.New("the lane's worker has left")
 
 type server struct {
-	o      transports.Options
+	o      driver.Options
 	addr   string
 	forget func() // takes the server out of the transport's map
 	models *slab.Models
@@ -27,7 +27,7 @@ type server struct {
 	receipt []byte // of the published model; written by Publish, when no job is out
 }
 
-func newServer(o transports.Options) (*server, error) {
+func newServer(o driver.Options) (*server, error) {
 	size, err := sizes(o)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func newServer(o transports.Options) (*server, error) {
 		if err != nil {
 			return nil, errors.Join(err, mem.Close(), s.release())
 		}
-		s.lanes = append(s.lanes, &lane{n: n, mail: pull.NewLane(), updates: u})
+		s.lanes = append(s.lanes, &lane{n: n, mail: mailbox.NewLane(), updates: u})
 	}
 	return s, nil
 }
@@ -75,7 +75,7 @@ func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	return nil
 }
 
-func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
+func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
 	l := s.lanes[n]
 	if err := s.dispatch(ctx, l, j); err != nil {
 		return fmt.Errorf("inproc: lane %d: dispatch: %w", n, err)
@@ -83,7 +83,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 	return nil
 }
 
-func (s *server) dispatch(ctx context.Context, l *lane, j transports.Job) error {
+func (s *server) dispatch(ctx context.Context, l *lane, j driver.Job) error {
 	switch {
 	case s.closed.Load():
 		return errors.New("the server is shut down")

@@ -7,8 +7,8 @@ import (
 	"io"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
-	"ipcbench/transports/internal/pull"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/internal/mailbox"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -28,7 +28,7 @@ type worker struct {
 	closed bool
 }
 
-func newWorker(s *server, l *lane, o transports.Options) *worker {
+func newWorker(s *server, l *lane, o driver.Options) *worker {
 	models, updates := s.models.Memory(), l.updates.Memory()
 	models.Keep()
 	updates.Keep()
@@ -39,7 +39,7 @@ func newWorker(s *server, l *lane, o transports.Options) *worker {
 	}
 }
 
-func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
+func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
 	j, p, err := w.receive(ctx)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("inproc: lane %d: receive: %w", w.lane.n, err)
@@ -47,24 +47,24 @@ func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, 
 	return j, p, err
 }
 
-func (w *worker) receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
+func (w *worker) receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
 	switch {
 	case w.closed:
-		return transports.Job{}, nil, errors.New("lane is closed")
+		return driver.Job{}, nil, errors.New("lane is closed")
 	case w.update != nil:
-		return transports.Job{}, nil, errors.New("the update of the job before was not submitted")
+		return driver.Job{}, nil, errors.New("the update of the job before was not submitted")
 	}
 	j, err := w.lane.mail.Take(ctx)
 	if err != nil {
-		return transports.Job{}, nil, err
+		return driver.Job{}, nil, err
 	}
 	_, model, err := w.models.At(w.lane.model)
 	if err != nil {
-		return transports.Job{}, nil, err
+		return driver.Job{}, nil, err
 	}
 	_, update, err := w.updates.At(w.lane.update)
 	if err != nil {
-		return transports.Job{}, nil, err
+		return driver.Job{}, nil, err
 	}
 	model.Receipt = w.lane.modelReceipt
 	w.update = update
@@ -100,7 +100,7 @@ func (w *worker) submit(p *tensor.Package) error {
 	}
 	update.Receipt = append(update.Receipt[:0], p.Receipt...)
 	w.attest.count(w.up)
-	return w.lane.mail.Deliver(pull.Update{Package: update})
+	return w.lane.mail.Deliver(mailbox.Update{Package: update})
 }
 
 // done ends the loan of model and update.
@@ -117,7 +117,7 @@ func (w *worker) letGo() {
 	}
 }
 
-// Close implements [transports.Worker]. A worker function that still runs keeps
+// Close implements [driver.Worker]. A worker function that still runs keeps
 // its memory until Submit.
 func (w *worker) Close() error {
 	if w.closed {

@@ -15,11 +15,12 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/pickle"
 )
 
 // alone returns a server without workers, and its options.
-func alone(t *testing.T, tr transports.Transport) (transports.Server, transports.Options) {
+func alone(t *testing.T, tr driver.Transport) (driver.Server, driver.Options) {
 	t.Helper()
 	v, err := transports.NewVariant(tr, nil)
 	check(t, err)
@@ -27,7 +28,7 @@ func alone(t *testing.T, tr transports.Transport) (transports.Server, transports
 	check(t, err)
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
 	check(t, err)
-	o := transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir.Path(), Settings: v.Settings}
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir.Path(), Settings: v.Settings}
 	s, err := tr.Listen(t.Context(), o)
 	check(t, err)
 	t.Cleanup(func() {
@@ -40,12 +41,12 @@ func alone(t *testing.T, tr transports.Transport) (transports.Server, transports
 // TestErrorsNameTheTransport: pickle and storage share their code, and not their
 // names.
 func TestErrorsNameTheTransport(t *testing.T) {
-	for _, tr := range []transports.Transport{pickle.Pipe(), pickle.Files()} {
+	for _, tr := range []driver.Transport{pickle.Pipe(), pickle.Files()} {
 		s, o := alone(t, tr)
 		errs := map[string]error{}
 		_, errs["dial"] = tr.Dial(t.Context(), s.Addr()+"x", 0, o)
 		_, errs["stranger"] = tr.Dial(t.Context(), s.Addr(), 9, o)
-		errs["dispatch"] = s.Dispatch(t.Context(), 0, transports.Job{})
+		errs["dispatch"] = s.Dispatch(t.Context(), 0, driver.Job{})
 		_, errs["collect"] = s.Collect(t.Context(), 0)
 		publish(t, s, 1)
 		_, err := s.Reserve()
@@ -80,7 +81,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	defer restore()
 
 	type dialled struct {
-		worker transports.Worker
+		worker driver.Worker
 		err    error
 	}
 	done := make(chan dialled, 1)
@@ -92,7 +93,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	}()
 	for {
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
-		err := s.Dispatch(short, 0, transports.Job{})
+		err := s.Dispatch(short, 0, driver.Job{})
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got error %v, want a wait for the worker", err)

@@ -16,7 +16,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -26,7 +26,7 @@ type files struct {
 	rec *phase.Recorder
 }
 
-func root(o transports.Options) string {
+func root(o driver.Options) string {
 	if dir := o.Settings.Get("dir"); dir != "" {
 		return dir
 	}
@@ -34,7 +34,7 @@ func root(o transports.Options) string {
 }
 
 // checkRoom makes sure that the files will be files, and that they fit.
-func checkRoom(o transports.Options) error {
+func checkRoom(o driver.Options) error {
 	dir := root(o)
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -65,7 +65,7 @@ func checkRoom(o transports.Options) error {
 
 // inMemory is how many bytes of the files lie in memory: all of them if their
 // directory is a tmpfs, as /tmp is on some systems, and none otherwise.
-func inMemory(o transports.Options) int64 {
+func inMemory(o driver.Options) int64 {
 	var fs unix.Statfs_t
 	if unix.Statfs(root(o), &fs) != nil || fs.Type != unix.TMPFS_MAGIC {
 		return 0 // Check tells of a directory that does not exist
@@ -76,7 +76,7 @@ func inMemory(o transports.Options) int64 {
 // room is how many bytes there may be in files at once: a model being written
 // beside the one that it replaces, when there are no updates, or one model and an
 // update for each lane. It is a float since those do not overflow.
-func room(o transports.Options) float64 {
+func room(o driver.Options) float64 {
 	elems := o.Settings.On("elems")
 	down, up := fileSize(o.Down, elems), fileSize(o.Up, elems)
 	return max(2*down, down+float64(o.Lanes)*up)
@@ -94,7 +94,7 @@ func fileSize(l *tensor.Layout, elems bool) float64 {
 	return header + perValue*values + size
 }
 
-func newFiles(o transports.Options) (*files, error) {
+func newFiles(o driver.Options) (*files, error) {
 	dir, err := scratch.New(root(o))
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (f *files) writeModel(ctx context.Context, k *packer, p *tensor.Package) er
 }
 
 // writeJob writes a client's job to the client's file.
-func (f *files) writeJob(ctx context.Context, id phase.ID, j transports.Job) (string, error) {
+func (f *files) writeJob(ctx context.Context, id phase.ID, j driver.Job) (string, error) {
 	path := f.clientPath(j.Client)
 	return path, writeFile(ctx, f.rec, id, path, func(enc *gob.Encoder) error {
 		return enc.Encode(header{Job: j, Path: f.modelPath()})

@@ -20,6 +20,7 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/pickle"
 )
 
@@ -32,19 +33,19 @@ func check(t *testing.T, err error) {
 
 // pair is a server and one worker in this process.
 type pair struct {
-	server transports.Server
-	worker transports.Worker
+	server driver.Server
+	worker driver.Worker
 	rec    *phase.Recorder
 }
 
 func open(t *testing.T, text string, l *tensor.Layout) pair {
 	t.Helper()
-	v, err := transports.Parse(text, []transports.Transport{pickle.Pipe(), pickle.Files()})
+	v, err := transports.Parse(text, []driver.Transport{pickle.Pipe(), pickle.Files()})
 	check(t, err)
 	dir, err := scratch.New(os.TempDir())
 	check(t, err)
 	p := pair{rec: phase.NewRecorder(1000)}
-	o := transports.Options{
+	o := driver.Options{
 		Down: l, Up: l, Lanes: 1, Clients: 4, Depth: 2, Dir: dir.Path(), Settings: v.Settings, Rec: p.rec,
 	}
 	p.server, err = v.Transport.Listen(t.Context(), o)
@@ -61,7 +62,7 @@ func open(t *testing.T, text string, l *tensor.Layout) pair {
 
 // round carries one job; during is called while the worker trains, after while
 // its update is out.
-func (p pair) round(t *testing.T, j transports.Job, during, after func()) {
+func (p pair) round(t *testing.T, j driver.Job, during, after func()) {
 	t.Helper()
 	failed := make(chan error, 1)
 	training, trained := make(chan struct{}), make(chan struct{})
@@ -93,7 +94,7 @@ func (p pair) round(t *testing.T, j transports.Job, during, after func()) {
 	u.Release()
 }
 
-func publish(t *testing.T, s transports.Server, seed uint64) {
+func publish(t *testing.T, s driver.Server, seed uint64) {
 	t.Helper()
 	m, err := s.Reserve()
 	check(t, err)
@@ -136,7 +137,7 @@ func TestStorage(t *testing.T) {
 		}
 		for client := range 3 {
 			var job, update int64
-			p.round(t, transports.Job{Round: round, Client: client}, func() {
+			p.round(t, driver.Job{Round: round, Client: client}, func() {
 				now := files(t, root)
 				name := "client-" + string(rune('0'+client))
 				if job = now[name]; job == 0 || len(now) != 2 {
@@ -179,7 +180,7 @@ func TestPipeBytes(t *testing.T) {
 		p := open(t, "pickle", l)
 		publish(t, p.server, 1)
 		before := p.rec.Counts()[phase.WireSent]
-		p.round(t, transports.Job{}, func() {}, func() {})
+		p.round(t, driver.Job{}, func() {}, func() {})
 		sent := p.rec.Counts()[phase.WireSent] - before
 		want := int64(2 * l.Payload()) // both ends are in this process
 		if sent < want || sent > want+4096 {
@@ -196,7 +197,7 @@ func TestElements(t *testing.T) {
 	p := open(t, "pickle:elems=on", l)
 	publish(t, p.server, 1)
 	before := p.rec.Counts()[phase.WireSent]
-	p.round(t, transports.Job{}, func() {}, func() {})
+	p.round(t, driver.Job{}, func() {}, func() {})
 	if sent, payload := p.rec.Counts()[phase.WireSent]-before, int64(2*l.Payload()); sent < payload*5/4 {
 		t.Errorf("%d bytes for a payload of %d: floats went as bytes", sent, payload)
 	}
@@ -215,7 +216,7 @@ func TestReceiptIsTaken(t *testing.T) {
 		m.Receipt = []byte("receipt")
 		check(t, p.server.Publish(t.Context(), m))
 		clear(m.Receipt)
-		check(t, p.server.Dispatch(t.Context(), 0, transports.Job{}))
+		check(t, p.server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, model, err := p.worker.Receive(t.Context())
 		check(t, err)
 		if string(model.Receipt) != "receipt" {
@@ -237,11 +238,11 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 	check(t, err)
 	for _, name := range []string{"client-0", "client-0.part"} { // to be read, and to be written
 		root := t.TempDir()
-		v, err := transports.Parse("storage:dir="+root, []transports.Transport{pickle.Files()})
+		v, err := transports.Parse("storage:dir="+root, []driver.Transport{pickle.Files()})
 		check(t, err)
 		dir, err := scratch.New(os.TempDir())
 		check(t, err)
-		o := transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir.Path(), Settings: v.Settings}
+		o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir.Path(), Settings: v.Settings}
 		s, err := v.Transport.Listen(t.Context(), o)
 		check(t, err)
 		publish(t, s, 1)
@@ -258,7 +259,7 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 						return err
 					}
 				}
-				if err := s.Dispatch(t.Context(), 0, transports.Job{}); err != nil {
+				if err := s.Dispatch(t.Context(), 0, driver.Job{}); err != nil {
 					return err
 				}
 				if _, _, err := w.Receive(t.Context()); err != nil {
@@ -310,7 +311,7 @@ func TestMemoryBeforeHello(t *testing.T) {
 	check(t, err)
 	dialled := make(chan error, 1)
 	go func() {
-		_, err := v.Transport.Dial(t.Context(), listener.Addr().String(), 0, transports.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
+		_, err := v.Transport.Dial(t.Context(), listener.Addr().String(), 0, driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
 		dialled <- err
 	}()
 	conn, err := listener.Accept()
@@ -346,13 +347,13 @@ func TestStorageInMemory(t *testing.T) {
 	const size = 16 << 40 // more than any memory, less than the tmpfs
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{size}}})
 	check(t, err)
-	v, err := transports.Parse("storage:dir="+root, []transports.Transport{pickle.Files()})
+	v, err := transports.Parse("storage:dir="+root, []driver.Transport{pickle.Files()})
 	check(t, err)
-	o := transports.Options{Down: l, Up: l, Lanes: 2, Clients: 2, Depth: 2, Settings: v.Settings}
+	o := driver.Options{Down: l, Up: l, Lanes: 2, Clients: 2, Depth: 2, Settings: v.Settings}
 	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "is a tmpfs") || !strings.Contains(err.Error(), "are available (") {
 		t.Errorf("got %v, want that the tmpfs is memory and that there is not enough", err)
 	}
-	pipe, err := transports.Parse("pickle", []transports.Transport{pickle.Pipe()})
+	pipe, err := transports.Parse("pickle", []driver.Transport{pickle.Pipe()})
 	check(t, err)
 	files, heap := v.Transport.Footprint(o), pipe.Transport.Footprint(o)
 	if files < heap+3*size {
@@ -361,7 +362,7 @@ func TestStorageInMemory(t *testing.T) {
 	// A name for /dev/shm is /dev/shm.
 	link := filepath.Join(t.TempDir(), "link")
 	check(t, os.Symlink(scratch.SharedMemory, link))
-	o.Settings = transports.Settings{"dir": link, "elems": "off"}
+	o.Settings = driver.Settings{"dir": link, "elems": "off"}
 	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "is shared memory") {
 		t.Errorf("a link to %s: got %v, want a refusal", scratch.SharedMemory, err)
 	}
@@ -382,9 +383,9 @@ func TestStorageRefuses(t *testing.T) {
 		{"storage:dir=/does/not/exist", "no such file", small},
 		{"storage", "bytes, ", l},
 	} {
-		v, err := transports.Parse(c.text, []transports.Transport{pickle.Files()})
+		v, err := transports.Parse(c.text, []driver.Transport{pickle.Files()})
 		check(t, err)
-		err = v.Transport.Check(transports.Options{Down: c.l, Up: c.l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
+		err = v.Transport.Check(driver.Options{Down: c.l, Up: c.l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want one with %q", c.text, err, c.want)
 		}

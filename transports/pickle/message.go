@@ -7,7 +7,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // pieceSize is the most bytes of a tensor in one gob value: a whole number of
@@ -21,7 +21,7 @@ const pieceSize = 1024 << 10
 type header struct {
 	Hello   *hello // the first message of a worker, and the server's answer
 	Refused string // the server's answer to a worker that does not belong here
-	Job     transports.Job
+	Job     driver.Job
 	Receipt []byte
 	Path    string // of the client's file, where tensors travel in files
 	Tensors int    // that follow
@@ -42,7 +42,7 @@ type packer struct {
 	numbers numbers // scratch of elems
 }
 
-func newPacker(o transports.Options) *packer {
+func newPacker(o driver.Options) *packer {
 	return &packer{
 		elems:   o.Settings.On("elems"),
 		tensors: o.Rec.Counter(phase.BodyTensors), bytes: o.Rec.Counter(phase.BodyBytes),

@@ -8,64 +8,64 @@ import (
 	"os"
 	"path/filepath"
 
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // Pipe returns the transport "pickle".
-func Pipe() transports.Transport { return driver{name: "pickle"} }
+func Pipe() driver.Transport { return transport{name: "pickle"} }
 
 // Files returns the transport "storage".
-func Files() transports.Transport { return driver{name: "storage", files: true} }
+func Files() driver.Transport { return transport{name: "storage", files: true} }
 
-type driver struct {
+type transport struct {
 	name  string
 	files bool
 }
 
-func (d driver) Name() string { return d.name }
+func (t transport) Name() string { return t.name }
 
-func (d driver) Settings() []transports.Setting {
-	settings := []transports.Setting{
-		transports.OnOff("elems", false, "send slices of numbers, which gob encodes one element at a time, instead of bytes"),
+func (t transport) Settings() []driver.Setting {
+	settings := []driver.Setting{
+		driver.OnOff("elems", false, "send slices of numbers, which gob encodes one element at a time, instead of bytes"),
 	}
-	if d.files {
-		settings = append(settings, transports.Setting{
-			Name: "dir", Kind: transports.Path,
+	if t.files {
+		settings = append(settings, driver.Setting{
+			Name: "dir", Kind: driver.Path,
 			Help: "directory in which the session makes its private one for the files; empty is the temporary directory",
 		})
 	}
 	return settings
 }
 
-func (d driver) Check(o transports.Options) error {
-	if !d.files {
+func (t transport) Check(o driver.Options) error {
+	if !t.files {
 		return nil
 	}
 	return checkRoom(o)
 }
 
-func (d driver) Footprint(o transports.Options) int64 {
+func (t transport) Footprint(o driver.Options) int64 {
 	down, up := int64(o.Down.Size()), int64(o.Up.Size())
 	n := int64(o.Lanes)
 	// Two models and the updates in flight at the server; a model and an update
 	// at each worker; and as much again, because gob allocates a buffer for all
 	// that it decodes and the collector waits until the heap has doubled.
 	heap := 2 * (2*down + n*(int64(o.Depth)*up+down+up))
-	if d.files {
+	if t.files {
 		heap += inMemory(o)
 	}
 	return heap
 }
 
-func (d driver) Listen(_ context.Context, o transports.Options) (transports.Server, error) {
-	s := newServer(d.name, o)
+func (t transport) Listen(_ context.Context, o driver.Options) (driver.Server, error) {
+	s := newServer(t.name, o)
 	var err error
-	if d.files {
+	if t.files {
 		if s.files, err = newFiles(o); err != nil {
-			return nil, fmt.Errorf("%s: listen: %w", d.name, err)
+			return nil, fmt.Errorf("%s: listen: %w", t.name, err)
 		}
 	}
-	path := filepath.Join(o.Dir, d.name+".sock")
+	path := filepath.Join(o.Dir, t.name+".sock")
 	l, err := net.Listen("unix", path)
 	if err == nil {
 		if err = os.Chmod(path, 0o600); err != nil {
@@ -76,19 +76,19 @@ func (d driver) Listen(_ context.Context, o transports.Options) (transports.Serv
 		if s.files != nil {
 			err = errors.Join(err, s.files.close())
 		}
-		return nil, fmt.Errorf("%s: listen: %w", d.name, err)
+		return nil, fmt.Errorf("%s: listen: %w", t.name, err)
 	}
 	s.accept(l)
 	return s, nil
 }
 
-func (d driver) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
-	w := newWorker(d.name, lane, o) // before the server waits for its hello: that may take long
-	conn, err := transports.Dial(ctx, "unix", addr)
+func (t transport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
+	w := newWorker(t.name, lane, o) // before the server waits for its hello: that may take long
+	conn, err := driver.Dial(ctx, "unix", addr)
 	if err != nil {
 		return nil, w.wrap("dial", err)
 	}
-	transports.Enlarge(conn)
+	driver.Enlarge(conn)
 	w.stream = newStream(conn, o.Rec)
 	if err := w.hello(ctx); err != nil {
 		conn.Close()

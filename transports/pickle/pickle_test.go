@@ -3,11 +3,11 @@ package pickle_test
 import (
 	"testing"
 
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/pickle"
-	"ipcbench/transports/transporttest"
 )
 
-func TestMain(m *testing.M) { transporttest.Main(m, pickle.Pipe(), pickle.Files()) }
+func TestMain(m *testing.M) { drivertest.Main(m, pickle.Pipe(), pickle.Files()) }
 
-func TestPipe(t *testing.T)  { transporttest.Run(t, pickle.Pipe) }
-func TestFiles(t *testing.T) { transporttest.Run(t, pickle.Files) }
+func TestPipe(t *testing.T)  { drivertest.Run(t, pickle.Pipe) }
+func TestFiles(t *testing.T) { drivertest.Run(t, pickle.Files) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 func layout(t *testing.T, d tensor.DType, shapes ...[]int) *tensor.Layout {
@@ -80,7 +80,7 @@ func TestRoom(t *testing.T) {
 		{"elems", large, large, 3, "on", 8 << 30},
 		{"overflow", huge, huge, 8, "on", 18 * math.Exp2(61)},
 	} {
-		o := transports.Options{Down: c.down, Up: c.up, Lanes: c.lanes, Settings: transports.Settings{"elems": c.elems}}
+		o := driver.Options{Down: c.down, Up: c.up, Lanes: c.lanes, Settings: driver.Settings{"elems": c.elems}}
 		if got := room(o); got < c.want || got > c.want*1.001+slack {
 			t.Errorf("%s: room for %.0f bytes, want %.0f and a little", c.name, got, c.want)
 		}

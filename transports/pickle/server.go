@@ -13,7 +13,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/lend"
 )
 
@@ -22,7 +22,7 @@ const helloTimeout = 10 * time.Second
 
 type server struct {
 	name     string // of the transport
-	o        transports.Options
+	o        driver.Options
 	models   *lend.Model
 	out      tensor.Ledger // updates lent to the caller
 	lanes    []*lane
@@ -45,11 +45,11 @@ type lane struct {
 	stream    *stream
 	packer    *packer
 	updates   *lend.Bank
-	job       transports.Job
+	job       driver.Job
 	busy      bool // a job is out
 }
 
-func newServer(name string, o transports.Options) *server {
+func newServer(name string, o driver.Options) *server {
 	s := &server{name: name, o: o, models: lend.NewModel(o.Down)}
 	s.greeting, s.dismiss = context.WithCancel(context.Background())
 	for range o.Lanes {
@@ -79,7 +79,7 @@ func (s *server) accept(l net.Listener) {
 				<-timer.C
 				continue
 			}
-			transports.Enlarge(conn)
+			driver.Enlarge(conn)
 			s.handlers.Go(func() {
 				if err := s.greet(conn); err != nil {
 					conn.Close()
@@ -159,11 +159,11 @@ func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	return s.wrap("publish", err)
 }
 
-func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
+func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
 	return s.wrapLane(n, "dispatch", s.dispatch(ctx, n, j))
 }
 
-func (s *server) dispatch(ctx context.Context, n int, j transports.Job) error {
+func (s *server) dispatch(ctx context.Context, n int, j driver.Job) error {
 	ln := s.lanes[n]
 	if ln.busy {
 		return fmt.Errorf("client %d before the update of client %d was collected", j.Client, ln.job.Client)

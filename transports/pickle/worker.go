@@ -11,26 +11,26 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/lend"
 )
 
 type worker struct {
 	name   string // of the transport
-	o      transports.Options
+	o      driver.Options
 	lane   int
 	stream *stream
 	packer *packer
 	model  *tensor.Package
 	bank   *lend.Bank // of the one update in the making
 	ledger tensor.Ledger
-	job    transports.Job
+	job    driver.Job
 	path   string // of the client's file; empty where tensors travel through the socket
 	closed atomic.Bool
 }
 
 // newWorker returns a worker with its memory, and no stream yet.
-func newWorker(name string, lane int, o transports.Options) *worker {
+func newWorker(name string, lane int, o driver.Options) *worker {
 	w := &worker{name: name, o: o, lane: lane, packer: newPacker(o), model: tensor.Alloc(o.Down)}
 	w.bank = lend.NewBank("updates of the worker", o.Up, 1, &w.ledger)
 	return w
@@ -61,7 +61,7 @@ func (w *worker) hello(ctx context.Context) error {
 	return err
 }
 
-func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
+func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
 	var h header
 	err := w.stream.receive(ctx, phase.ID{Lane: w.lane, Round: -1, Client: -1}, func() error {
 		if err := w.stream.next(&h); err != nil || h.End || h.Path != "" {
@@ -71,13 +71,13 @@ func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, 
 		return w.packer.decode(w.stream, w.id(), h, w.model)
 	})
 	if err == nil && h.End {
-		return transports.Job{}, nil, io.EOF
+		return driver.Job{}, nil, io.EOF
 	}
 	if err == nil && h.Path != "" {
 		err = w.readFiles(h.Path)
 	}
 	if err != nil {
-		return transports.Job{}, nil, w.wrap("receive", err)
+		return driver.Job{}, nil, w.wrap("receive", err)
 	}
 	return w.job, w.model, nil
 }
@@ -101,7 +101,7 @@ func (w *worker) submit(ctx context.Context, p *tensor.Package) error {
 		return errors.New("the lane is closed")
 	}
 	encode := func(enc *gob.Encoder) error {
-		return w.packer.encode(enc, header{Job: transports.Job{Round: w.job.Round, Client: w.job.Client}, Receipt: p.Receipt}, p)
+		return w.packer.encode(enc, header{Job: driver.Job{Round: w.job.Round, Client: w.job.Client}, Receipt: p.Receipt}, p)
 	}
 	if w.path == "" {
 		return w.stream.send(ctx, w.id(), encode)

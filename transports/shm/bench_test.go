@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // What a job and an update cost without training: with both ends on one
@@ -19,7 +19,7 @@ func BenchmarkHandOff(b *testing.B) {
 		w := dialled(b, v, s, o)
 		b.Run("transport="+name+"/ends=together", func(b *testing.B) {
 			for b.Loop() {
-				must(b, exchange(s, w, transports.Job{Device: "cpu"}))
+				must(b, exchange(s, w, driver.Job{Device: "cpu"}))
 			}
 		})
 		v, o = parse(b, name)
@@ -27,7 +27,7 @@ func BenchmarkHandOff(b *testing.B) {
 		child(b, "echo", name, s.Addr(), o.Dir)
 		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
 			for b.Loop() {
-				must(b, s.Dispatch(b.Context(), 0, transports.Job{Device: "cpu"}))
+				must(b, s.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))
 				p, err := s.Collect(b.Context(), 0)
 				must(b, err)
 				p.Release()

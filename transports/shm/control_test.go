@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -132,7 +132,7 @@ func FuzzMailbox(f *testing.F) {
 func TestMessages(t *testing.T) {
 	b := make([]byte, 400)
 	want := task{
-		job:    transports.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
+		job:    driver.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
 		model:  slab.Handle{Offset: 64, Length: 128, Generation: 1 << 60, Index: 9},
 		update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
 	}
@@ -180,7 +180,7 @@ func TestMessages(t *testing.T) {
 
 func FuzzTask(f *testing.F) {
 	b := make([]byte, 400)
-	t := task{job: transports.Job{Device: "cpu", Config: []byte("c")}, receipt: []byte("r")}
+	t := task{job: driver.Job{Device: "cpu", Config: []byte("c")}, receipt: []byte("r")}
 	n, err := t.put(b)
 	must(f, err)
 	f.Add(b[:n])

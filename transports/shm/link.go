@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // A link is one lane's Unix socket. It carries descriptors, at Dial and, with
@@ -155,7 +155,7 @@ type hello struct {
 
 const helloMagic = "ipcshm\x00\x01"
 
-func helloOf(name string, lane int, o transports.Options) hello {
+func helloOf(name string, lane int, o driver.Options) hello {
 	return hello{lane: lane, down: o.Down.Digest(), up: o.Up.Digest(), variant: name + ":" + o.Settings.String()}
 }
 
@@ -224,7 +224,7 @@ func (l *link) agree(ctx context.Context) error {
 
 // dial connects and shakes hands. It returns what the server's store sent.
 func dial(ctx context.Context, addr string, h hello, rec *phase.Recorder) (l *link, text string, files []*os.File, err error) {
-	c, err := transports.Dial(ctx, network, addr)
+	c, err := driver.Dial(ctx, network, addr)
 	if err != nil {
 		return nil, "", nil, err
 	}

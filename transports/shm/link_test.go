@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -125,7 +125,7 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	must(t, err)
 	defer silent.Close()
 	w := dialled(t, v, s, o)
-	must(t, exchange(s, w, transports.Job{}))
+	must(t, exchange(s, w, driver.Job{}))
 	must(t, w.Close())
 	must(t, s.Shutdown(t.Context())) // does not wait for it
 }
@@ -136,7 +136,7 @@ func TestWhyGone(t *testing.T) {
 		v, o := parse(t, "shm-tensor:pass=fd")
 		s, _ := listening(t, v, o)
 		w := dialled(t, v, s, o)
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
 		must(t, err)
 		u, err := w.Reserve()
@@ -149,7 +149,7 @@ func TestWhyGone(t *testing.T) {
 		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
 		must(t, err)
 		saysWhy(t, "collect", cause, "too many open files")
-		saysWhy(t, "dispatch", s.Dispatch(t.Context(), 0, transports.Job{}), "too many open files")
+		saysWhy(t, "dispatch", s.Dispatch(t.Context(), 0, driver.Job{}), "too many open files")
 		_, _, err = w.Receive(t.Context())
 		saysWhy(t, "receive", err, "too many open files")
 	})
@@ -160,7 +160,7 @@ func TestWhyGone(t *testing.T) {
 		must(t, err)
 		defer k.conn.Close()
 		closeAll(files)
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		must(t, k.send([]byte(agreed), unsealed(t, 10)))
 		_, err = s.Collect(t.Context(), 0)
 		saysWhy(t, "collect", err, "ready with descriptors")
@@ -175,7 +175,7 @@ func TestWhyGone(t *testing.T) {
 		v, o := parse(t, "shm-slab")
 		s, _ := listening(t, v, o)
 		w := dialled(t, v, s, o)
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		must(t, w.Close())
 		_, err := s.Collect(t.Context(), 0)
 		if !errors.Is(err, errGone) || !strings.HasSuffix(err.Error(), errGone.Error()) {

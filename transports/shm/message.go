@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"math"
 
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
 // A task is what travels down: a job, where its model lies and where its update
 // goes. Slices that were decoded point into the message.
 type task struct {
-	job           transports.Job
+	job           driver.Job
 	model, update slab.Handle
 	receipt       []byte // the model's
 }

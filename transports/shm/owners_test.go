@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -123,7 +123,7 @@ func TestTwoWriters(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
 	w := dialled(t, v, s, o)
-	must(t, exchange(s, w, transports.Job{}))
+	must(t, exchange(s, w, driver.Job{}))
 	st := s.(*server).store.(*slabStore)
 	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), s.(*server).lanes[0].out.mem, s.(*server).lanes[0].up} {
 		c, out := child(t, "intrude", "shm-slab", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.File().Fd()), "")
@@ -140,7 +140,7 @@ func TestTwoWriters(t *testing.T) {
 	if err := c.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Stderr), "has had a worker") {
 		t.Errorf("a second worker process ended with %v: %s", err, c.Stderr)
 	}
-	must(t, exchange(s, w, transports.Job{Client: 1})) // undisturbed
+	must(t, exchange(s, w, driver.Job{Client: 1})) // undisturbed
 
 	v, o = parse(t, "shm-tensor")
 	s, _ = listening(t, v, o)
@@ -184,7 +184,7 @@ func TestNewSegmentsEachRound(t *testing.T) {
 	seen := map[string]bool{}
 	var before *tensor.Package // stays out, so that no segment of it is made again
 	for round := range 5 {
-		p, err := exchanged(s, w, transports.Job{Round: round})
+		p, err := exchanged(s, w, driver.Job{Round: round})
 		must(t, err)
 		fresh := 0
 		for inode := range memoryOf(t, "memfd:ipcbench-update") {
@@ -216,11 +216,11 @@ func TestDownlinkIsShared(t *testing.T) {
 			v, o := parse(t, name)
 			o.Lanes = workers
 			s, m := listening(t, v, o)
-			var all []transports.Worker
+			var all []driver.Worker
 			for lane := range workers {
 				w, err := v.Transport.Dial(t.Context(), s.Addr(), lane, o)
 				must(t, err)
-				must(t, s.Dispatch(t.Context(), lane, transports.Job{Client: lane}))
+				must(t, s.Dispatch(t.Context(), lane, driver.Job{Client: lane}))
 				_, model, err := w.Receive(t.Context())
 				must(t, err)
 				if model.Hash() != m.Hash() || &model.View(0)[0] == &m.View(0)[0] {

@@ -10,7 +10,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -50,7 +50,7 @@ func pass(ctx context.Context, l *link, b *bundle, rec *phase.Recorder, id phase
 // passing is the server's side: descriptors arrive on each lane's connection and
 // wait there for Collect.
 type passing struct {
-	o      transports.Options
+	o      driver.Options
 	ledger *tensor.Ledger
 	lanes  []passingLane
 }
@@ -65,7 +65,7 @@ type passingLane struct {
 	out    int    // guarded by mu: updates that are issued or lent
 }
 
-func newPassing(o transports.Options, ledger *tensor.Ledger) *passing {
+func newPassing(o driver.Options, ledger *tensor.Ledger) *passing {
 	p := &passing{o: o, ledger: ledger, lanes: make([]passingLane, o.Lanes)}
 	for i := range p.lanes {
 		p.lanes[i].arrived, p.lanes[i].gone = make(chan []*os.File, 1), make(chan struct{})

@@ -12,12 +12,12 @@ import (
 
 	"ipcbench/scratch"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
 // PerTensor returns the transport that keeps each tensor in its own segment.
-func PerTensor() transports.Transport { return tensorTransport{root: scratch.SharedMemory} }
+func PerTensor() driver.Transport { return tensorTransport{root: scratch.SharedMemory} }
 
 type tensorTransport struct {
 	root string // where sessions make their directories
@@ -25,9 +25,9 @@ type tensorTransport struct {
 
 func (tensorTransport) Name() string { return "shm-tensor" }
 
-func (tensorTransport) Settings() []transports.Setting {
-	return []transports.Setting{
-		transports.OnOff("reuse", false, "keep segments over rounds, so that making them and touching them first are left out"),
+func (tensorTransport) Settings() []driver.Setting {
+	return []driver.Setting{
+		driver.OnOff("reuse", false, "keep segments over rounds, so that making them and touching them first are left out"),
 		{Name: "pass", Values: []string{"name", "fd"}, Default: "name",
 			Help: "fd: each tensor of an update is a new anonymous segment, whose descriptor is passed"},
 	}
@@ -48,7 +48,7 @@ const (
 	filesOfLane    = 8
 )
 
-func needOf(o transports.Options) (n need, err error) {
+func needOf(o driver.Options) (n need, err error) {
 	down, err := segmentBytes(o.Down)
 	if err != nil {
 		return n, err
@@ -87,7 +87,7 @@ func segmentBytes(l *tensor.Layout) (int64, error) {
 	return total, nil
 }
 
-func (t tensorTransport) Footprint(o transports.Options) int64 {
+func (t tensorTransport) Footprint(o driver.Options) int64 {
 	n, err := needOf(o)
 	if err != nil {
 		return math.MaxInt64
@@ -95,7 +95,7 @@ func (t tensorTransport) Footprint(o transports.Options) int64 {
 	return n.named + n.anonymous
 }
 
-func (t tensorTransport) Check(o transports.Options) error {
+func (t tensorTransport) Check(o driver.Options) error {
 	n, err := needOf(o)
 	if err == nil {
 		err = n.check(t.root)
@@ -138,7 +138,7 @@ func (n need) check(root string) error {
 	return nil
 }
 
-func (t tensorTransport) Listen(ctx context.Context, o transports.Options) (transports.Server, error) {
+func (t tensorTransport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
 	ledger := &tensor.Ledger{}
 	st, err := newTensorStore(t.root, o, ledger)
 	if err != nil {
@@ -151,7 +151,7 @@ func (t tensorTransport) Listen(ctx context.Context, o transports.Options) (tran
 	return s, nil
 }
 
-func (t tensorTransport) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+func (t tensorTransport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := connect(ctx, t.Name(), addr, lane, o, func(dir string, files []*os.File, l *link) (view, error) {
 		return newTensorView(o, lane, dir, files, l)
 	})

@@ -14,11 +14,11 @@ import (
 
 	"ipcbench/internal/skip"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // list returns the names of a session's segments.
-func list(t *testing.T, s transports.Server) []string {
+func list(t *testing.T, s driver.Server) []string {
 	t.Helper()
 	entries, err := os.ReadDir(s.(*server).store.(*tensorStore).names.dir)
 	must(t, err)
@@ -62,7 +62,7 @@ func TestOneSegmentATensor(t *testing.T) {
 			if n := count(all, "update-"); n != updates {
 				t.Errorf("%s: %d buffers before the first job, want %d", name, n, updates)
 			}
-			must(t, exchange(s, w, transports.Job{Round: round}))
+			must(t, exchange(s, w, driver.Job{Round: round}))
 			publish(t, s, uint64(round))
 		}
 		all := list(t, s)
@@ -84,11 +84,11 @@ func TestSegmentsAreNewEachRound(t *testing.T) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
 		w := dialled(t, v, s, o)
-		must(t, exchange(s, w, transports.Job{}))
+		must(t, exchange(s, w, driver.Job{}))
 		publish(t, s, 2)
 		first := list(t, s)
 		for round := range 2 {
-			must(t, exchange(s, w, transports.Job{Round: round}))
+			must(t, exchange(s, w, driver.Job{Round: round}))
 			publish(t, s, uint64(round))
 		}
 		if same := slices.Equal(first, list(t, s)); same != reuse {
@@ -122,7 +122,7 @@ func TestDamagedSegment(t *testing.T) {
 		all := list(t, s)
 		victim := all[slices.IndexFunc(all, func(n string) bool { return strings.HasPrefix(n, "model-") })]
 		must(t, damage(filepath.Join(s.(*server).store.(*tensorStore).names.dir, victim)))
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		if _, _, err := w.Receive(t.Context()); err == nil || !strings.Contains(err.Error(), "weights") {
 			t.Errorf("%s: got %v, want an error that names the tensor", name, err)
 		}
@@ -143,7 +143,7 @@ func TestPassManyDescriptors(t *testing.T) {
 	w := dialled(t, v, s, o)
 	before := filesNow(t)
 	for i := range 3 {
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{Client: i}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: i}))
 		_, model, err := w.Receive(t.Context())
 		must(t, err)
 		u, err := w.Reserve()

@@ -19,6 +19,7 @@ import (
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // Tests with two processes run this binary again, which then plays a part: a
@@ -35,7 +36,7 @@ const soon = time.Second
 
 // play is main of such a process.
 func play(role string) {
-	v, err := transports.Parse(os.Getenv(nameEnv), []transports.Transport{Slab(), PerTensor()})
+	v, err := transports.Parse(os.Getenv(nameEnv), []driver.Transport{Slab(), PerTensor()})
 	if err == nil {
 		o := options(v)
 		o.Dir = os.Getenv(dirEnv)
@@ -57,7 +58,7 @@ func play(role string) {
 	os.Exit(0)
 }
 
-func playServer(v transports.Variant, o transports.Options) error {
+func playServer(v transports.Variant, o driver.Options) error {
 	s, err := v.Transport.Listen(context.Background(), o)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func playServer(v transports.Variant, o transports.Options) error {
 	return err
 }
 
-func playWorker(role string, v transports.Variant, o transports.Options) error {
+func playWorker(role string, v transports.Variant, o driver.Options) error {
 	ctx := context.Background()
 	w, err := v.Transport.Dial(ctx, os.Getenv(addrEnv), 0, o)
 	if err != nil {
@@ -111,7 +112,7 @@ func playWorker(role string, v transports.Variant, o transports.Options) error {
 }
 
 // options are those of all tests in this package.
-func options(v transports.Variant) transports.Options {
+func options(v transports.Variant) driver.Options {
 	l, err := tensor.NewLayout([]tensor.Spec{
 		{Name: "weights", DType: tensor.F32, Shape: []int{100, 100}},
 		{Name: "scalar", DType: tensor.I64},
@@ -120,12 +121,12 @@ func options(v transports.Variant) transports.Options {
 	if err != nil {
 		panic(err)
 	}
-	return transports.Options{Down: l, Up: l, Lanes: 2, Clients: 4, Depth: 2, Settings: v.Settings}
+	return driver.Options{Down: l, Up: l, Lanes: 2, Clients: 4, Depth: 2, Settings: v.Settings}
 }
 
-func parse(t testing.TB, text string) (transports.Variant, transports.Options) {
+func parse(t testing.TB, text string) (transports.Variant, driver.Options) {
 	t.Helper()
-	v, err := transports.Parse(text, []transports.Transport{Slab(), PerTensor()})
+	v, err := transports.Parse(text, []driver.Transport{Slab(), PerTensor()})
 	must(t, err)
 	o := options(v)
 	d, err := scratch.New(os.TempDir())
@@ -143,7 +144,7 @@ func must(t testing.TB, err error) {
 }
 
 // listening returns a server whose model is published.
-func listening(t testing.TB, v transports.Variant, o transports.Options) (transports.Server, *tensor.Package) {
+func listening(t testing.TB, v transports.Variant, o driver.Options) (driver.Server, *tensor.Package) {
 	t.Helper()
 	must(t, v.Transport.Check(o))
 	s, err := v.Transport.Listen(t.Context(), o)
@@ -156,7 +157,7 @@ func listening(t testing.TB, v transports.Variant, o transports.Options) (transp
 	return s, publish(t, s, 1)
 }
 
-func publish(t testing.TB, s transports.Server, seed uint64) *tensor.Package {
+func publish(t testing.TB, s driver.Server, seed uint64) *tensor.Package {
 	t.Helper()
 	m, err := s.Reserve()
 	must(t, err)
@@ -219,7 +220,7 @@ func TestWorkerKilled(t *testing.T) {
 			_ = c.Wait() // signal: killed
 			died <- time.Now()
 		}()
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{Client: 3}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: 3}))
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		_, err := s.Collect(ctx, 0)
@@ -230,7 +231,7 @@ func TestWorkerKilled(t *testing.T) {
 		if late := noticed.Sub(<-died); late > soon {
 			t.Errorf("noticed %v after the death", late)
 		}
-		if err := s.Dispatch(t.Context(), 0, transports.Job{}); !errors.Is(err, errGone) {
+		if err := s.Dispatch(t.Context(), 0, driver.Job{}); !errors.Is(err, errGone) {
 			t.Errorf("dispatch: got %v, want %v", err, errGone)
 		}
 		must(t, s.Shutdown(t.Context()))
@@ -318,7 +319,7 @@ func TestModelIsReadOnly(t *testing.T) {
 		s, m := listening(t, v, o)
 		before := m.Hash()
 		c, _ := child(t, "scribble", name, s.Addr(), o.Dir)
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, errGone) {
 			t.Errorf("%s: collect: got %v, want %v", name, err, errGone)
 		}
@@ -349,7 +350,7 @@ func TestExchange(t *testing.T) {
 			if i%10 == 9 {
 				m = publish(t, s, uint64(i))
 			}
-			j := transports.Job{Round: i / 10, Client: i}
+			j := driver.Job{Round: i / 10, Client: i}
 			must(t, s.Dispatch(t.Context(), 0, j))
 			p, err := s.Collect(t.Context(), 0)
 			must(t, err)
@@ -381,7 +382,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			c, _ := child(t, "echo", name, s.Addr(), o.Dir)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			turn := func(i int) error {
-				if err := s.Dispatch(ctx, 0, transports.Job{Client: i}); err != nil {
+				if err := s.Dispatch(ctx, 0, driver.Job{Client: i}); err != nil {
 					return err
 				}
 				p, err := s.Collect(ctx, 0)

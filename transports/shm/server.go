@@ -15,7 +15,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -50,7 +50,7 @@ type store interface {
 }
 
 type server struct {
-	o        transports.Options
+	o        driver.Options
 	name     string
 	hello    hello // what a worker must say
 	store    store
@@ -86,7 +86,7 @@ type lane struct {
 	taken bool // guarded by the server's mu: a worker has or had this lane
 }
 
-func listen(ctx context.Context, name string, o transports.Options, ledger *tensor.Ledger, st store) (*server, error) {
+func listen(ctx context.Context, name string, o driver.Options, ledger *tensor.Ledger, st store) (*server, error) {
 	s := &server{
 		o: o, name: name, store: st, ledger: ledger, hello: helloOf(name, 0, o),
 		tensors: o.Rec.Counter(phase.HandleTensors), bytes: o.Rec.Counter(phase.HandleBytes),
@@ -114,7 +114,7 @@ func listen(ctx context.Context, name string, o transports.Options, ledger *tens
 	return s, nil
 }
 
-func newLane(n int, o transports.Options) (*lane, error) {
+func newLane(n int, o driver.Options) (*lane, error) {
 	spin := spins(o.Settings)
 	down, err := slab.Memfd(fmt.Sprintf("ipcbench-down-%d", n), controlSize(o.Down.Len()), slab.Touched)
 	if err != nil {
@@ -254,10 +254,10 @@ func (s *server) admit(k *link, c *net.UnixConn) (*lane, error) {
 	return l, nil
 }
 
-// Addr implements [transports.Server].
+// Addr implements [driver.Server].
 func (s *server) Addr() string { return s.listener.Addr().String() }
 
-// Reserve implements [transports.Server].
+// Reserve implements [driver.Server].
 func (s *server) Reserve() (*tensor.Package, error) {
 	if s.closed.Load() {
 		return nil, s.wrap("reserve", errOver)
@@ -266,7 +266,7 @@ func (s *server) Reserve() (*tensor.Package, error) {
 	return p, s.wrap("reserve", err)
 }
 
-// Publish implements [transports.Server].
+// Publish implements [driver.Server].
 func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	if s.closed.Load() {
 		return s.wrap("publish", errOver)
@@ -278,8 +278,8 @@ func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	return s.wrap("publish", s.store.publish(p))
 }
 
-// Dispatch implements [transports.Server].
-func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
+// Dispatch implements [driver.Server].
+func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
 	l := s.lanes[n]
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j transports.Job) error {
 	return nil
 }
 
-func (s *server) dispatch(l *lane, j transports.Job) error {
+func (s *server) dispatch(l *lane, j driver.Job) error {
 	switch {
 	case s.closed.Load():
 		return errOver
@@ -317,7 +317,7 @@ func (s *server) dispatch(l *lane, j transports.Job) error {
 	return l.out.post(size)
 }
 
-// Collect implements [transports.Server].
+// Collect implements [driver.Server].
 func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	l := s.lanes[n]
 	l.mu.Lock()
@@ -356,7 +356,7 @@ func (s *server) collect(ctx context.Context, l *lane) (*tensor.Package, error) 
 	return p, nil
 }
 
-// Shutdown implements [transports.Server].
+// Shutdown implements [driver.Server].
 func (s *server) Shutdown(ctx context.Context) error {
 	if !s.closed.CompareAndSwap(false, true) {
 		return nil

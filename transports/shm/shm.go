@@ -31,20 +31,20 @@ import (
 	"fmt"
 	"os"
 
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // spins reports whether waiting burns a processor.
-func spins(s transports.Settings) bool { return s["wait"] == "spin" }
+func spins(s driver.Settings) bool { return s["wait"] == "spin" }
 
 // controlBytes is the size of all control areas of a session.
-func controlBytes(o transports.Options) int64 {
+func controlBytes(o driver.Options) int64 {
 	return int64(o.Lanes) * int64(controlSize(o.Down.Len())+controlSize(o.Up.Len()))
 }
 
 // connect dials the server and makes the worker's side of a lane. open makes
 // the view out of what the server's store sent, and takes the descriptors.
-func connect(ctx context.Context, name, addr string, lane int, o transports.Options,
+func connect(ctx context.Context, name, addr string, lane int, o driver.Options,
 	open func(text string, files []*os.File, l *link) (view, error)) (*worker, error) {
 	l, text, files, err := dial(ctx, addr, helloOf(name, lane, o), o.Rec)
 	if err != nil {

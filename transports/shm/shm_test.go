@@ -4,23 +4,23 @@ import (
 	"os"
 	"testing"
 
-	"ipcbench/transports"
-	"ipcbench/transports/transporttest"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleEnv); role != "" {
 		play(role) // does not return
 	}
-	transporttest.Main(m, Slab(), PerTensor())
+	drivertest.Main(m, Slab(), PerTensor())
 }
 
-func TestSlab(t *testing.T)      { transporttest.Run(t, Slab) }
-func TestPerTensor(t *testing.T) { transporttest.Run(t, PerTensor) }
+func TestSlab(t *testing.T)      { drivertest.Run(t, Slab) }
+func TestPerTensor(t *testing.T) { drivertest.Run(t, PerTensor) }
 
 // The contract holds for every setting.
 func TestSettings(t *testing.T) {
-	for name, newTransport := range map[string]func() transports.Transport{
+	for name, newTransport := range map[string]func() driver.Transport{
 		"slab,wait=spin":  with(Slab, "wait", "spin"),
 		"slab,copy=in":    with(Slab, "copy", "in"),
 		"tensor,reuse=on": with(PerTensor, "reuse", "on"),
@@ -30,7 +30,7 @@ func TestSettings(t *testing.T) {
 			if raceDetector && name != "tensor,pass=fd" { // the others differ in mapped memory only
 				t.Skip("nothing that the race detector could see")
 			}
-			transporttest.Run(t, newTransport)
+			drivertest.Run(t, newTransport)
 		})
 	}
 }
@@ -38,11 +38,11 @@ func TestSettings(t *testing.T) {
 // preset is a transport with another default. Workers find the original by its
 // name and get the setting's value from the server.
 type preset struct {
-	transports.Transport
+	driver.Transport
 	name, value string
 }
 
-func (p preset) Settings() []transports.Setting {
+func (p preset) Settings() []driver.Setting {
 	all := p.Transport.Settings()
 	for i := range all {
 		if all[i].Name == p.name {
@@ -52,6 +52,6 @@ func (p preset) Settings() []transports.Setting {
 	return all
 }
 
-func with(newTransport func() transports.Transport, name, value string) func() transports.Transport {
-	return func() transports.Transport { return preset{newTransport(), name, value} }
+func with(newTransport func() driver.Transport, name, value string) func() driver.Transport {
+	return func() driver.Transport { return preset{newTransport(), name, value} }
 }

@@ -7,19 +7,19 @@ import (
 	"os"
 
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
 // Slab returns the transport that keeps all tensors in slabs.
-func Slab() transports.Transport { return slabTransport{} }
+func Slab() driver.Transport { return slabTransport{} }
 
 type slabTransport struct{}
 
 func (slabTransport) Name() string { return "shm-slab" }
 
-func (slabTransport) Settings() []transports.Setting {
-	return []transports.Setting{
+func (slabTransport) Settings() []driver.Setting {
+	return []driver.Setting{
 		{Name: "wait", Values: []string{"block", "spin"}, Default: "block",
 			Help: "how to wait for the peer: asleep, or burning a processor"},
 		{Name: "copy", Values: []string{"off", "in"}, Default: "off",
@@ -27,13 +27,13 @@ func (slabTransport) Settings() []transports.Setting {
 	}
 }
 
-// Spins implements [transports.Spinner].
-func (slabTransport) Spins(s transports.Settings) bool { return spins(s) }
+// Spins implements [driver.Spinner].
+func (slabTransport) Spins(s driver.Settings) bool { return spins(s) }
 
 // sizes are those of a session's slabs.
 type sizes struct{ models, updates int }
 
-func slabSizes(o transports.Options) (s sizes, err error) {
+func slabSizes(o driver.Options) (s sizes, err error) {
 	if s.models, err = slab.SizeOf(o.Down, 2); err == nil {
 		s.updates, err = slab.SizeOf(o.Up, o.Depth)
 	}
@@ -43,7 +43,7 @@ func slabSizes(o transports.Options) (s sizes, err error) {
 	return s, err
 }
 
-func (t slabTransport) Footprint(o transports.Options) int64 {
+func (t slabTransport) Footprint(o driver.Options) int64 {
 	s, err := slabSizes(o)
 	if err != nil {
 		return math.MaxInt64
@@ -55,7 +55,7 @@ func (t slabTransport) Footprint(o transports.Options) int64 {
 	return total
 }
 
-func (t slabTransport) Check(o transports.Options) error {
+func (t slabTransport) Check(o driver.Options) error {
 	_, err := slabSizes(o)
 	if err == nil {
 		err = checkMemory(t.Footprint(o))
@@ -75,7 +75,7 @@ func checkMemory(need int64) error {
 	return nil
 }
 
-func (t slabTransport) Listen(ctx context.Context, o transports.Options) (transports.Server, error) {
+func (t slabTransport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
 	ledger := &tensor.Ledger{}
 	st, err := newSlabStore(o, ledger)
 	if err != nil {
@@ -88,7 +88,7 @@ func (t slabTransport) Listen(ctx context.Context, o transports.Options) (transp
 	return s, nil
 }
 
-func (t slabTransport) Dial(ctx context.Context, addr string, lane int, o transports.Options) (transports.Worker, error) {
+func (t slabTransport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := connect(ctx, t.Name(), addr, lane, o, func(_ string, files []*os.File, _ *link) (view, error) {
 		return newSlabView(o, files)
 	})

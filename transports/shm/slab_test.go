@@ -14,11 +14,12 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
 // dialled returns the worker of lane 0, in this process.
-func dialled(t testing.TB, v transports.Variant, s transports.Server, o transports.Options) *worker {
+func dialled(t testing.TB, v transports.Variant, s driver.Server, o driver.Options) *worker {
 	t.Helper()
 	w, err := v.Transport.Dial(t.Context(), s.Addr(), 0, o)
 	must(t, err)
@@ -28,7 +29,7 @@ func dialled(t testing.TB, v transports.Variant, s transports.Server, o transpor
 
 // exchange carries a job to w and its update back. With at most one job out, one
 // goroutine can play both sides.
-func exchange(s transports.Server, w transports.Worker, j transports.Job) error {
+func exchange(s driver.Server, w driver.Worker, j driver.Job) error {
 	p, err := exchanged(s, w, j)
 	if err == nil {
 		p.Release()
@@ -37,7 +38,7 @@ func exchange(s transports.Server, w transports.Worker, j transports.Job) error 
 }
 
 // exchanged is exchange, and returns the update.
-func exchanged(s transports.Server, w transports.Worker, j transports.Job) (*tensor.Package, error) {
+func exchanged(s driver.Server, w driver.Worker, j driver.Job) (*tensor.Package, error) {
 	ctx := context.Background()
 	if err := s.Dispatch(ctx, 0, j); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func TestUpdateIsTheWorkersMemory(t *testing.T) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
 		w := dialled(t, v, s, o)
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
 		must(t, err)
 		update, err := w.Reserve()
@@ -120,9 +121,9 @@ func TestReceiptsAreSmall(t *testing.T) {
 			o.Down, o.Up, o.Rec = l, l, phase.NewRecorder(1000)
 			s, _ := listening(t, v, o)
 			w := dialled(t, v, s, o)
-			must(t, exchange(s, w, transports.Job{}))
+			must(t, exchange(s, w, driver.Job{}))
 			before := o.Rec.Counts()
-			must(t, exchange(s, w, transports.Job{Client: 1}))
+			must(t, exchange(s, w, driver.Job{Client: 1}))
 			after := o.Rec.Counts()
 			diff := func(name string) int64 { return after[name] - before[name] }
 			sent[i] = diff(phase.WireSent)
@@ -169,7 +170,7 @@ func TestRoundsAreFlat(t *testing.T) {
 				return err
 			}
 			round++
-			return exchange(s, w, transports.Job{Round: round, Device: "cpu"})
+			return exchange(s, w, driver.Job{Round: round, Device: "cpu"})
 		}
 		for range 3 {
 			must(t, step())
@@ -224,13 +225,13 @@ func TestTwoSessions(t *testing.T) {
 		h1 := m1.Hash()
 		w2 := dialled(t, v, s2, o)
 		publish(t, s2, 99)
-		must(t, exchange(s2, w2, transports.Job{}))
+		must(t, exchange(s2, w2, driver.Job{}))
 		if m1.Hash() != h1 {
 			t.Error("one session's model changed with the other's")
 		}
 		must(t, w2.Close())
 		must(t, s2.Shutdown(t.Context()))
-		must(t, exchange(s1, dialled(t, v, s1, o), transports.Job{}))
+		must(t, exchange(s1, dialled(t, v, s1, o), driver.Job{}))
 	})
 }
 
@@ -240,7 +241,7 @@ func TestOneWriter(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
 	w := dialled(t, v, s, o)
-	must(t, exchange(s, w, transports.Job{}))
+	must(t, exchange(s, w, driver.Job{}))
 	if _, err := v.Transport.Dial(t.Context(), s.Addr(), 0, o); err == nil || !strings.Contains(err.Error(), "has had a worker") {
 		t.Errorf("second worker: got %v, want a refusal", err)
 	}
@@ -284,7 +285,7 @@ func TestHostileHandles(t *testing.T) {
 			t.Errorf("%s: update: got %v, want %v", c.name, err, c.worker)
 		}
 
-		must(t, s.Dispatch(t.Context(), 0, transports.Job{}))
+		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err = w.Receive(t.Context())
 		must(t, err)
 		u, err := w.Reserve()
@@ -302,7 +303,7 @@ func TestHostileHandles(t *testing.T) {
 func TestTooLargeForTheMailbox(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
-	err := s.Dispatch(t.Context(), 0, transports.Job{Config: make([]byte, spare+4096)})
+	err := s.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare+4096)})
 	if err == nil || !strings.Contains(err.Error(), "the limit is") {
 		t.Errorf("dispatch: got %v, want the limit", err)
 	}
@@ -310,7 +311,7 @@ func TestTooLargeForTheMailbox(t *testing.T) {
 	v, o = parse(t, "shm-slab")
 	s, _ = listening(t, v, o)
 	w := dialled(t, v, s, o)
-	must(t, s.Dispatch(t.Context(), 0, transports.Job{Config: make([]byte, spare)}))
+	must(t, s.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare)}))
 	_, _, err = w.Receive(t.Context())
 	must(t, err)
 	u, err := w.Reserve()
@@ -333,9 +334,9 @@ func TestRoundsDoNotFault(t *testing.T) {
 	before := faultsNow(t)
 	for round := range 4 { // every place of both slabs
 		publish(t, s, uint64(round))
-		out, err := exchanged(s, w, transports.Job{Round: round})
+		out, err := exchanged(s, w, driver.Job{Round: round})
 		must(t, err)
-		must(t, exchange(s, w, transports.Job{Round: round}))
+		must(t, exchange(s, w, driver.Job{Round: round}))
 		out.Release()
 	}
 	// 8 MiB of models and 8 MiB of updates are 4096 pages, mapped on each side.

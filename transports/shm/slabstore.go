@@ -8,7 +8,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/lend"
 	"ipcbench/transports/internal/slab"
 )
@@ -23,7 +23,7 @@ type slabStore struct {
 	copied *phase.Counter
 }
 
-func newSlabStore(o transports.Options, ledger *tensor.Ledger) (*slabStore, error) {
+func newSlabStore(o driver.Options, ledger *tensor.Ledger) (*slabStore, error) {
 	size, err := slabSizes(o)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ type slabView struct {
 	copied *phase.Counter
 }
 
-func newSlabView(o transports.Options, files []*os.File) (*slabView, error) {
+func newSlabView(o driver.Options, files []*os.File) (*slabView, error) {
 	size, err := slabSizes(o)
 	if err != nil || len(files) != 2 {
 		closeAll(files)

@@ -11,7 +11,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -32,7 +32,7 @@ func (n names) update(lane int, serial uint64, tensor int) string {
 // every buffer that an update was written to. With it they live as long as the
 // session.
 type tensorStore struct {
-	o       transports.Options
+	o       driver.Options
 	dir     *scratch.Dir
 	names   names
 	reuse   bool
@@ -63,7 +63,7 @@ const (
 	used // released
 )
 
-func newTensorStore(root string, o transports.Options, ledger *tensor.Ledger) (*tensorStore, error) {
+func newTensorStore(root string, o driver.Options, ledger *tensor.Ledger) (*tensorStore, error) {
 	dir, err := scratch.New(root)
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func (s *tensorStore) close() error {
 
 // tensorView is a worker's side. Without reuse it maps the segments for one job.
 type tensorView struct {
-	o     transports.Options
+	o     driver.Options
 	n     int
 	names names
 	reuse bool
@@ -256,7 +256,7 @@ type tensorView struct {
 	passed          *bundle            // with pass=fd, the update of the job in hand
 }
 
-func newTensorView(o transports.Options, n int, dir string, files []*os.File, l *link) (*tensorView, error) {
+func newTensorView(o driver.Options, n int, dir string, files []*os.File, l *link) (*tensorView, error) {
 	closeAll(files)
 	if len(files) != 0 || !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("welcome with %d descriptors and directory %q", len(files), dir)

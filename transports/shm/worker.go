@@ -11,7 +11,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -36,7 +36,7 @@ type view interface {
 
 type worker struct {
 	name string
-	o    transports.Options
+	o    driver.Options
 	n    int
 	link *link
 	in   *inbox
@@ -59,7 +59,7 @@ type worker struct {
 }
 
 // newWorker takes the link and the control areas' descriptors.
-func newWorker(ctx context.Context, name string, n int, o transports.Options, l *link, files []*os.File, v view) (*worker, error) {
+func newWorker(ctx context.Context, name string, n int, o driver.Options, l *link, files []*os.File, v view) (*worker, error) {
 	w := &worker{
 		name: name, o: o, n: n, link: l, view: v, watching: make(chan struct{}),
 		tensors: o.Rec.Counter(phase.HandleTensors), bytes: o.Rec.Counter(phase.HandleBytes),
@@ -113,17 +113,17 @@ func (w *worker) wrap(act string, err error) error {
 	return nil
 }
 
-// Receive implements [transports.Worker].
-func (w *worker) Receive(ctx context.Context) (transports.Job, *tensor.Package, error) {
+// Receive implements [driver.Worker].
+func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, err := w.receive(ctx)
 	if errors.Is(err, errOver) {
 		w.hangUp() // which the server waits for
-		return transports.Job{}, nil, io.EOF
+		return driver.Job{}, nil, io.EOF
 	}
 	if err != nil {
-		return transports.Job{}, nil, w.wrap("receive", err)
+		return driver.Job{}, nil, w.wrap("receive", err)
 	}
 	return w.task.job, p, nil
 }
@@ -161,7 +161,7 @@ func (w *worker) id() phase.ID {
 	return phase.ID{Lane: w.n, Round: w.task.job.Round, Client: w.task.job.Client}
 }
 
-// Reserve implements [transports.Worker].
+// Reserve implements [driver.Worker].
 func (w *worker) Reserve() (*tensor.Package, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,7 +177,7 @@ func (w *worker) Reserve() (*tensor.Package, error) {
 	return w.update, nil
 }
 
-// Submit implements [transports.Worker].
+// Submit implements [driver.Worker].
 func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,7 +227,7 @@ func (w *worker) hangUp() {
 	<-w.watching
 }
 
-// Close implements [transports.Worker]. The memory of a model and an update that
+// Close implements [driver.Worker]. The memory of a model and an update that
 // a worker function still looks at lives until Submit.
 func (w *worker) Close() error {
 	w.in.abandon() // a Receive that is waiting

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ipcbench/phase"
-	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // grace is how long a connection has to show the secret before others may take
@@ -56,8 +56,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	transports.Enlarge(nc)
-	c := &Conn{Counted: transports.Counted{Conn: nc, Sent: l.sent, Received: l.received}, l: l, since: time.Now()}
+	driver.Enlarge(nc)
+	c := &Conn{Counted: driver.Counted{Conn: nc, Sent: l.sent, Received: l.received}, l: l, since: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.timer = time.AfterFunc(l.patience, c.evict)
@@ -115,7 +115,7 @@ func (l *Listener) Dismiss() {
 
 // A Conn is the server's end of a connection: a stranger's until Admit.
 type Conn struct {
-	transports.Counted
+	driver.Counted
 	l     *Listener
 	since time.Time
 	timer *time.Timer // ends a stranger's connection

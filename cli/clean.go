@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ipcbench/report"
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+)
+
+func (a *app) cleanCommand() *cobra.Command {
+	var dirs []string
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "clean [LEFTOVER...]",
+		Short: "Remove what killed runs have left behind",
+		Long: strings.TrimSpace(fmt.Sprintf(`
+Removes the private directories of runs that were killed: sockets, files and
+shared-memory segments. Looks in %s, and where --dir says; or takes
+the directories LEFTOVER... alone, and says why one of them is not to be removed.
+
+A directory is removed only if it is certainly one: it has the name, the mode and
+the user of a session's, and a lock file that a session has written and that no
+living process holds. Runs that are going on are not disturbed, and what others
+have mounted in it is not touched.
+
+Locks do not reach beyond a kernel: in a directory that is shared with a virtual
+machine, runs on the other side cannot be told from dead ones. What was made
+under another kernel, or before the last boot, is left alone for a week.`, strings.Join(scratch.Roots(), " and "))),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			left, err := leftovers(args, append(scratch.Roots(), dirs...))
+			for _, l := range left {
+				verb := "removed"
+				if dry {
+					verb = "would remove"
+				} else if e := l.Remove(); e != nil {
+					err = errors.Join(err, e)
+					continue
+				}
+				fmt.Fprintf(a.out, "%s %s: %s (%s)\n", verb, report.Lines(l.Path), tensor.FormatBytes(int(l.Bytes)), report.Lines(l.Owner))
+			}
+			if len(left) == 0 && err == nil {
+				fmt.Fprintln(a.out, "nothing to clean")
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringSliceVar(&dirs, "dir", nil, "also look in this directory, as given to a transport's dir= setting")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed and remove nothing")
+	return cmd
+}
+
+// leftovers returns those that were named, or all under the roots.
+func leftovers(named, roots []string) (left []scratch.Leftover, err error) {
+	if len(named) == 0 {
+		return scratch.Leftovers(roots...)
+	}
+	for _, path := range named {
+		l, e := scratch.Inspect(path)
+		if e != nil {
+			err = errors.Join(err, usageError{e})
+			continue
+		}
+		left = append(left, l)
+	}
+	return left, err
+}
+
+// mentionLeftovers says in one line that earlier runs have left something.
+func (a *app) mentionLeftovers() {
+	left, _ := scratch.Leftovers(scratch.Roots()...) // a root that cannot be read is no news for this run
+	if len(left) == 0 {
+		return
+	}
+	var bytes int64
+	for _, l := range left {
+		bytes += l.Bytes
+	}
+	runs := "a killed run has"
+	if len(left) > 1 {
+		runs = fmt.Sprintf("%d killed runs have", len(left))
+	}
+	fmt.Fprintf(a.err, "ipcbench: %s left %s behind; ipcbench clean removes it\n", runs, tensor.FormatBytes(int(bytes)))
+}

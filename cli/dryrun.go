@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"ipcbench/bench"
+)
+
+// dryRun says what the run would do, with a guess at what it takes.
+func (a *app) dryRun(ctx context.Context, o bench.Options) error {
+	plan, err := bench.Describe(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "%s mode, seed %d: blocks, sessions of fresh processes, of all cells in random order\n\n", o.Plan.Mode, o.Plan.Seed)
+	width := 0
+	for _, c := range plan.Cells {
+		width = max(width, len(c.Name))
+	}
+	for _, c := range plan.Cells {
+		fmt.Fprintf(a.out, "  %-*s  %d or more blocks of about %v, %s\n", width, c.Name, c.Blocks, rough(c.Block), megabytes(c.Memory))
+	}
+	for _, s := range o.Skipped {
+		fmt.Fprintf(a.out, "  %s  skipped: %s\n", s.ID(), s.Why)
+	}
+	fmt.Fprintf(a.out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))
+	fmt.Fprintf(a.out, "a cell ends %s\n", ends(o.Plan))
+	fmt.Fprintf(a.out, "%d cells, %d or more blocks: about %v, at most about %v\n", len(plan.Cells), plan.Blocks, rough(plan.Time), rough(max(plan.Time, plan.Most)))
+	memory := "memory of the largest cell: about " + megabytes(plan.Memory)
+	if plan.Limit > 0 {
+		memory += fmt.Sprintf("; %s has %s", plan.Source, megabytes(plan.Limit))
+	}
+	fmt.Fprintln(a.out, memory)
+	return nil
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+500_000)/1_000_000) }
+
+// ends says when a cell needs no more blocks.
+func ends(p bench.Plan) string {
+	if p.Rounds > 0 {
+		return fmt.Sprintf("after %d timed rounds in %d blocks", p.Rounds, p.Blocks)
+	}
+	text := fmt.Sprintf("when its median round is known to ±%.3g %%, or after %v of timed rounds each; not before %d blocks", p.Precision*100, p.Time, p.Blocks)
+	if p.Budget > 0 {
+		text += fmt.Sprintf(", unless the whole run takes %v", p.Budget)
+	}
+	return text
+}
+
+// rough drops the digits that a guess does not have.
+func rough(d time.Duration) time.Duration {
+	switch {
+	case d < time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ipcbench/report"
+	"ipcbench/tensor/models"
+)
+
+func (a *app) listCommand() *cobra.Command {
+	lists := []struct {
+		name string
+		show func()
+	}{
+		{"transports", a.listTransports},
+		{"models", a.listModels},
+		{"metrics", a.listMetrics},
+		{"formats", a.listFormats},
+		{"views", a.listViews},
+	}
+	var names []string
+	for _, l := range lists {
+		names = append(names, l.name)
+	}
+	what := strings.Join(names, "|")
+	return &cobra.Command{
+		Use:       "list " + what,
+		Short:     "List what can be measured, and how it is reported",
+		ValidArgs: names,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("list: want one of %s", what)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, l := range lists {
+				if l.name == args[0] {
+					l.show()
+					return nil
+				}
+			}
+			return usagef("list: unknown list %q: want one of %s", args[0], what)
+		},
+	}
+}
+
+func (a *app) listTransports() {
+	for _, t := range a.host.Transports {
+		fmt.Fprintf(a.out, "%s\n", t.Name())
+		for _, s := range t.Settings() {
+			def := s.Default
+			if def == "" {
+				def = "none"
+			}
+			fmt.Fprintf(a.out, "    %s=%s (default %s)\n        %s\n", s.Name, s.Domain(), def, s.Help)
+		}
+	}
+}
+
+func (a *app) listModels() {
+	for _, m := range models.List() {
+		size := ""
+		if m.Tensors > 0 {
+			size = fmt.Sprintf("%d tensors, %.4g MB: ", m.Tensors, float64(m.Bytes)/1e6)
+		}
+		fmt.Fprintf(a.out, "%-20s %s%s\n", m.Name, size, m.About)
+	}
+}
+
+func (a *app) listMetrics() {
+	for _, m := range report.Metrics() {
+		fmt.Fprintf(a.out, "%-22s %-6s %s\n", m.Name, m.Unit, m.Help)
+	}
+}
+
+func (a *app) listFormats() {
+	for _, f := range report.Formats() {
+		fmt.Fprintf(a.out, "%-10s %s\n", f.Name, f.Help)
+	}
+}
+
+func (a *app) listViews() {
+	for _, v := range report.Views() {
+		fmt.Fprintf(a.out, "%-12s %s\n", v.Name, v.Help)
+	}
+}

@@ -1,0 +1,168 @@
+// Package cli is the command line of ipcbench: flags and words, nothing else.
+// Package bench measures, package report presents.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"ipcbench/bench"
+	"ipcbench/bench/floors"
+	"ipcbench/machine"
+	"ipcbench/report"
+	"ipcbench/trainer"
+	"ipcbench/transports/driver"
+)
+
+// Main runs the program with the given transports, the control first, and ends the
+// process. A program with transports of its own calls it first thing in main:
+// server and workers are processes of the same program.
+func Main(all ...driver.Transport) {
+	app := newApp(os.Stdout, os.Stderr, all)
+	floors.MaybePeer()                    // a process of a floor's measurement never gets past this,
+	bench.Workers(app.host).MaybeWorker() // nor a worker past this
+	os.Exit(app.main(os.Args[1:]))
+}
+
+// app is what the subcommands share.
+type app struct {
+	out  *sink     // results
+	err  io.Writer // everything else
+	host trainer.Host
+}
+
+// sink remembers that something could not be written: what prints to it need
+// not look.
+type sink struct {
+	io.Writer
+	err error // the first
+}
+
+func (o *sink) Write(text []byte) (int, error) {
+	n, err := o.Writer.Write(text)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+func newApp(out, err io.Writer, all []driver.Transport) *app {
+	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}}
+}
+
+// Exit codes, besides 0, and 128 + n for signal n.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+	exitGate   = 3 // a regression was found
+)
+
+// usageError is a mistake in what the user asked for.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// hinted adds what to try next to an error.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
+// codeError ends the program with a code of its own.
+type codeError struct {
+	error
+	code int
+}
+
+// main runs the command line and returns the exit code. What goes to stderr has
+// the program's name in front, and a hint below if there is one.
+func (a *app) main(args []string) int {
+	// A reader that closes its end of stdout or stderr ends nothing: what cannot
+	// be written is an error of its own.
+	signal.Ignore(syscall.SIGPIPE)
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.Execute()
+	if err == nil {
+		err = a.out.err
+	}
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(a.err, "ipcbench: %s\n", report.Lines(err.Error()))
+	if hint := hintFor(err); hint != "" {
+		fmt.Fprintf(a.err, "hint: %s\n", report.Lines(hint))
+	}
+	var code codeError
+	var usage usageError
+	switch {
+	case errors.As(err, &code):
+		return code.code
+	case errors.As(err, &usage):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// hintFor returns what to try next, or nothing.
+func hintFor(err error) string {
+	var h hinted
+	var files syscall.Rlimit
+	switch {
+	case errors.As(err, &h):
+		return h.hint
+	case strings.Contains(err.Error(), syscall.EMFILE.Error()) && syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil: // a worker's too
+		return fmt.Sprintf("a process may have %d open files here: ulimit -n raises that, or use fewer --workers", files.Cur)
+	}
+	return ""
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ipcbench",
+		Short: "Measure how a training server and its workers exchange model tensors",
+		Long: strings.TrimSpace(`
+ipcbench measures how a federated-learning or reinforcement-learning server and
+its client-trainer processes exchange model tensors: gob, files, shared memory,
+gRPC and HTTP, with real processes and real model shapes, every byte proved.
+
+  ipcbench run                                  a first answer, in under a minute
+  ipcbench run --transport pickle,shm-slab --model resnet18 --clients 4
+  ipcbench list transports                      what can be compared, and how
+  ipcbench report --format md FILE              a result again, as Markdown`),
+		Version:       machine.Read().Commit,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return hinted{usagef("unknown command %q", args[0]), "ipcbench --help lists the commands"}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return hinted{usageError{err}, cmd.CommandPath() + " --help lists the flags"}
+	})
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.cleanCommand(), a.blockCommand())
+	return root
+}
+
+// noArgs refuses arguments, which are most often flags without their dashes.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return hinted{usagef("%s takes no argument %q", cmd.CommandPath(), args[0]), cmd.CommandPath() + " --help lists the flags"}
+	}
+	return nil
+}

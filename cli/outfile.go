@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ipcbench/bench"
+)
+
+// resultFile is the file that a run will write. Whether that can be done is tried
+// before anything is measured; nothing stands at its path until the result does,
+// so that a run that is killed leaves nothing that looks like one.
+type resultFile struct {
+	path string
+
+	// Of a name that was not asked for: what stands before its number, and the
+	// number. Nothing that exists is replaced.
+	stem string
+	n    int
+}
+
+// outFile returns the file that the user named, or one with the time in its name.
+func outFile(path string) (*resultFile, error) {
+	f := &resultFile{path: path}
+	switch path {
+	case "":
+		f.stem = "ipcbench-" + time.Now().Format("20060102-150405")
+		f.next()
+	case "-":
+		return nil, hinted{usagef("--out -: the result goes to a file"), "--format json prints it, too"}
+	}
+	// The result replaces the file that a link leads to, not the link.
+	if real, err := filepath.EvalSymlinks(f.path); err == nil {
+		f.path = real
+	}
+	if info, err := os.Stat(f.path); err == nil {
+		if !info.Mode().IsRegular() {
+			return nil, cannotWrite(fmt.Errorf("%s is no regular file", f.path))
+		}
+		old, err := os.OpenFile(f.path, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, cannotWrite(err)
+		}
+		old.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, cannotWrite(err)
+	}
+	err := bench.TryWrite(f.path)
+	var p *fs.PathError
+	if errors.As(err, &p) { // the name of the try means nothing to the user
+		err = &fs.PathError{Op: p.Op, Path: f.path, Err: p.Err}
+	}
+	if err != nil {
+		return nil, cannotWrite(err)
+	}
+	return f, nil
+}
+
+// next chooses the next name that does not exist, neither the file nor the folder
+// of its profiles.
+func (f *resultFile) next() {
+	for {
+		f.n++
+		f.path = f.stem + ".json"
+		if f.n > 1 {
+			f.path = fmt.Sprintf("%s-%d.json", f.stem, f.n)
+		}
+		if !exists(f.path) && !exists(f.profiles()) {
+			return
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// profiles returns the folder for the profiles of the result.
+func (f *resultFile) profiles() string { return strings.TrimSuffix(f.path, ".json") + ".profiles" }
+
+func cannotWrite(err error) error {
+	return hinted{usagef("--out: %w", err), "choose another file with --out"}
+}
+
+// keep writes the result, also again and again. Two runs that chose one name get
+// two.
+func (f *resultFile) keep(r *bench.Result) error {
+	for f.stem != "" {
+		claim, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if err == nil {
+			if err = errors.Join(claim.Close(), r.WriteFile(f.path)); err != nil {
+				_ = os.Remove(f.path) // an empty file would look like a result
+				return err
+			}
+			f.stem = "" // from now on it is ours
+			return nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		f.next()
+	}
+	return r.WriteFile(f.path)
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ipcbench/bench"
+	"ipcbench/report"
+)
+
+func (a *app) reportCommand() *cobra.Command {
+	var format string
+	var check, update bool
+	cmd := &cobra.Command{
+		Use:   "report FILE... | report --check DIR | report --update DIR",
+		Short: "Present results again, in any format",
+		Long: strings.TrimSpace(`
+Presents the results in FILE..., each of which ipcbench run has written, one
+after another. Nothing is measured.
+
+Tables in Markdown files can be kept in step with committed results. Between
+
+  <!-- ipcbench: begin FILE.json VIEW [transport=…] [model=…] [workers=…] [clients=…] -->
+  <!-- ipcbench: end -->
+
+--update DIR writes the table that FILE.json gives, for all Markdown files below
+DIR, and --check DIR fails if one differs. FILE.json lies beside the page or below
+it. ipcbench list views lists the views.`),
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case check && update:
+				return usagef("report: --check and --update: choose one")
+			case (check || update) && len(args) != 1:
+				return usagef("report: --check and --update take one directory")
+			case len(args) == 0:
+				return hinted{usagef("report: no result file"), "ipcbench run writes one"}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case check:
+				return a.checkTables(args[0])
+			case update:
+				return a.updateTables(args[0])
+			}
+			return a.report(format, args)
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "text", "how it is presented: "+formatNames())
+	cmd.Flags().BoolVar(&check, "check", false, "fail if a table in a Markdown file below DIR no longer matches its result")
+	cmd.Flags().BoolVar(&update, "update", false, "write the tables in Markdown files below DIR anew")
+	return cmd
+}
+
+func (a *app) report(format string, paths []string) error {
+	f, err := findFormat(format)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		result, err := bench.ReadFile(path)
+		if err != nil {
+			return usageError{err}
+		}
+		if err := errors.Join(f.Write(a.out, result), plausible(result)); err != nil {
+			return fmt.Errorf("report %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// plausible returns an error if the result says what cannot be: then ipcbench has
+// a bug, and no number of it is to be believed.
+func plausible(r *bench.Result) error {
+	var errs error
+	for _, f := range report.Findings(r) {
+		if f.Severity == report.Error {
+			errs = errors.Join(errs, errors.New(f.String()))
+		}
+	}
+	if errs != nil {
+		return hinted{errs, "this is a bug of ipcbench: please report it, with the result file"}
+	}
+	return nil
+}
+
+func (a *app) checkTables(dir string) error {
+	drifts, err := report.Check(dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range drifts {
+		err = errors.Join(err, fmt.Errorf("%s:%d: the table %q no longer matches its result", d.File, d.Line, d.View))
+	}
+	if err != nil {
+		return hinted{err, "ipcbench report --update " + dir}
+	}
+	return nil
+}
+
+func (a *app) updateTables(dir string) error {
+	changed, err := report.Update(dir)
+	for _, path := range changed {
+		fmt.Fprintln(a.out, report.Lines(path))
+	}
+	return err
+}

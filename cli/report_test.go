@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/transports/all"
+)
+
+// TestImplausible: a result that says what cannot be is shown and fails, with what
+// is wrong with it (guard 21).
+func TestImplausible(t *testing.T) {
+	r, err := bench.ReadFile("../report/testdata/result.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range r.Cells[0].Blocks {
+		b.Train[0] = 10 * b.Round[0]
+	}
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := r.WriteFile(path); err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	a := newApp(&out, &stderr, all.Transports())
+	err = a.report("text", []string{path})
+	if err == nil || !strings.Contains(err.Error(), "trained for") {
+		t.Errorf("got error %v, want one of a round that was shorter than the training in it", err)
+	}
+	if !strings.Contains(out.String(), "Round trips") {
+		t.Error("the report was not shown")
+	}
+}
+
+// TestHostileNames: what a name of a file could do to a terminal or to a CI log
+// does not happen, whoever's error holds it.
+func TestHostileNames(t *testing.T) {
+	dir := t.TempDir()
+	name := "a\n::error::evil\x1b]0;evil\x07\u202e"
+	page := "<!-- ipcbench: begin evil\x1b[2J.json cells -->\n<!-- ipcbench: end -->\n"
+	if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"report", "--check", dir}, {"report", filepath.Join(dir, name)}, {"compare", filepath.Join(dir, name)},
+		{"profile", "top", filepath.Join(dir, name)}, {"run", "--model", filepath.Join(dir, "evil\x1b[2J.safetensors")}, {name},
+	} {
+		var out, stderr bytes.Buffer
+		if newApp(&out, &stderr, all.Transports()).main(args) == 0 || !strings.Contains(stderr.String(), "evil") {
+			t.Errorf("%q: got %q, want an error", args, &stderr)
+		}
+		for line := range strings.Lines(out.String() + stderr.String()) {
+			if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.ContainsAny(line, "\x1b\x07\u202e") {
+				t.Errorf("%q writes %q", args, line)
+			}
+		}
+	}
+}

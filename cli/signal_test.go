@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/bench"
+	"ipcbench/internal/skip"
+)
+
+// TestSignalsEndReaders: a signal ends a command that reads, also one that waits
+// for somebody to write into a pipe.
+func TestSignalsEndReaders(t *testing.T) {
+	exe, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"report"}, {"compare"}, {"profile", "top"}} {
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+			t.Run(fmt.Sprint(args[0], " ", sig), func(t *testing.T) {
+				t.Parallel()
+				fifo := filepath.Join(t.TempDir(), "fifo")
+				if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), soon)
+				defer cancel()
+				cmd := exec.CommandContext(ctx, exe, append(args, fifo)...)
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				reading := make(chan struct{})
+				go func() { // until it reads
+					f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+					if err == nil {
+						defer f.Close()
+					}
+					close(reading)
+					<-ctx.Done()
+				}()
+				select {
+				case <-reading:
+				case <-ctx.Done():
+					t.Error("it does not read")
+				}
+				_ = cmd.Process.Signal(sig) // it lives: nobody has written
+				_ = cmd.Wait()              // how it ended is looked at now
+				if got := cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != sig {
+					t.Errorf("ended with %v, want by %v", cmd.ProcessState, sig)
+				}
+			})
+		}
+	}
+}
+
+// TestTerminalCloses: B25: a terminal that goes away ends a run in order, and what was
+// measured is kept, although nothing can be printed any more.
+func TestTerminalCloses(t *testing.T) {
+	exe, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	master, slave := terminal(t)
+	out := filepath.Join(t.TempDir(), "out.json")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, "run", "--transport", "inproc", "--model", "cnn", "--time", "600s", "--precision", "0.000001", "--out", out)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	shown, block := bufio.NewReader(master), regexp.MustCompile(`block ([2-9]|[1-9][0-9]+) of`)
+	for { // ends with the process at the latest
+		line, err := shown.ReadString('\r')
+		if err != nil {
+			t.Errorf("it ended early: %v: %s", err, line)
+			break
+		}
+		if block.MatchString(line) {
+			break
+		}
+	}
+	master.Close()
+	_ = cmd.Wait() // how it ended is looked at now
+	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGHUP); got != want {
+		t.Errorf("exit code %d (%v), want %d", got, cmd.ProcessState, want)
+	}
+	if r, err := bench.ReadFile(out); err != nil || r.Partial == "" || len(r.Cells) == 0 {
+		t.Errorf("the result was not kept as partial: %v", err)
+	}
+}
+
+// terminal makes a pseudo-terminal.
+func terminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		skip.Refused(t, "a terminal: %v", err)
+	}
+	t.Cleanup(func() { master.Close() })
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		slave, err = os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		skip.Refused(t, "a terminal: %v", err)
+	}
+	return master, slave
+}
+
+// stubborn is a program that does not end when it is told to.
+func stubborn() {
+	ctx, _ := untilSignal(context.Background())
+	fmt.Println("ready")
+	<-ctx.Done()
+	select {}
+}
+
+// TestSecondSignal: B25: a program that hangs after the first signal is ended by a
+// later one, and not by one that comes at once.
+func TestSecondSignal(t *testing.T) {
+	exe, err := exec.LookPath("stubborn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscanln(out, new(string)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended is looked at below
+		close(ended)
+	}()
+	began := time.Now()
+	for cmd.Process.Signal(syscall.SIGINT) == nil { // until it has ended
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	<-ended
+	if got := cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != syscall.SIGINT {
+		t.Errorf("ended with %v, want by SIGINT", cmd.ProcessState)
+	}
+	if took := time.Since(began); took < hasty {
+		t.Errorf("ended after %v, want it to have at least %v", took, hasty)
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTruncated: A28: a segment that somebody truncates while a run has it mapped
+// ends the run with an error that names the file: no process dies of it, and
+// nothing is left.
+func TestTruncated(t *testing.T) {
+	path, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ variant, files string }{
+		{"http-shm", "models"},    // the server writes there, workers read
+		{"http-shm", "updates-*"}, // workers write there, the server reads
+		{"shm-tensor:reuse=on", "model-*"},
+		{"shm-tensor:reuse=on", "update-*"},
+	} {
+		t.Run(c.variant+"/"+strings.Trim(c.files, "-*"), func(t *testing.T) {
+			tmp := shortDir(t)
+			cmd := exec.Command(path, "run", "--transport", c.variant, "--model", "cnn", "--workers", "2",
+				"--train-ms", "10", "--blocks", "1", "--time", "30s", "--out", filepath.Join(tmp, "out.json"))
+			cmd.Dir, cmd.Env = tmp, append(os.Environ(), "TMPDIR="+tmp)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			deadline := time.NewTimer(patience)
+			defer deadline.Stop()
+			look := time.NewTicker(10 * time.Millisecond)
+			defer look.Stop()
+			var cut []string
+			for done := false; !done; {
+				select {
+				case <-look.C:
+					if len(cut) == 0 {
+						cut = truncate(t, cmd.Process.Pid, c.files)
+					}
+				case err = <-ended:
+					done = true
+				case <-deadline.C:
+					_ = cmd.Process.Kill() // fails if it ended at this very moment
+					<-ended
+					t.Fatalf("the run goes on with truncated segments %v:\n%s", cut, stderr.String())
+				}
+			}
+			text := stderr.String()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+				t.Errorf("the run ended with %v, want code %d", err, exitFailed)
+			}
+			named := slices.ContainsFunc(cut, func(path string) bool { return strings.Contains(text, "memory fault in "+path+", at byte ") })
+			if !named || !strings.Contains(text, "truncated to 0 bytes") || strings.Contains(text, "goroutine ") {
+				t.Errorf("%v were truncated, and the error is\n%s", cut, text)
+			}
+			if left := memoryOf(cmd.Process.Pid); len(left) > 0 {
+				t.Errorf("%v are left", left)
+			}
+			if left, _ := filepath.Glob(filepath.Join(tmp, "ipcbench-*")); len(left) > 0 { // the pattern is well-formed
+				t.Errorf("%v are left", left)
+			}
+			if left := mapping(cut); len(left) > 0 {
+				t.Errorf("processes %v are left", left)
+			}
+		})
+	}
+}
+
+// memoryOf returns the directories in shared memory of the process.
+func memoryOf(pid int) (dirs []string) {
+	locks, _ := filepath.Glob("/dev/shm/ipcbench-*/lock") // the pattern is well-formed
+	for _, lock := range locks {
+		if owner, err := os.ReadFile(lock); err == nil && strings.HasPrefix(string(owner), fmt.Sprintf("pid %d,", pid)) {
+			dirs = append(dirs, filepath.Dir(lock))
+		}
+	}
+	return dirs
+}
+
+// truncate cuts off the files of the process's sessions that match pattern, once
+// another process has mapped each of them, and returns their names: one that is
+// opened later is refused for its size.
+func truncate(t *testing.T, pid int, pattern string) []string {
+	for _, dir := range memoryOf(pid) {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well-formed
+		if len(found) == 0 || slices.ContainsFunc(found, func(path string) bool { return len(mapping([]string{path})) < 2 }) {
+			continue
+		}
+		for _, path := range found {
+			err := os.Chmod(path, 0o600) // some may only be read, which does not stop their owner
+			if err == nil {
+				err = os.Truncate(path, 0)
+			}
+			if err != nil && !errors.Is(err, os.ErrNotExist) { // gone meanwhile
+				t.Error(err)
+			}
+		}
+		return found
+	}
+	return nil
+}
+
+// mapping returns the processes that have one of the files mapped.
+func mapping(paths []string) (pids []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/maps") // the pattern is well-formed
+	for _, maps := range all {
+		text, err := os.ReadFile(maps)
+		if err == nil && slices.ContainsFunc(paths, func(path string) bool { return bytes.Contains(text, []byte(path)) }) {
+			pids = append(pids, maps)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,335 @@
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+)
+
+// testJob: everything about a job arrives as it was dispatched.
+func testJob(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 1)
+	for i, want := range []driver.Job{
+		{},
+		{Round: 1, Client: 7, Weight: 0.1, Device: "cuda:3", Config: []byte("lr=0.1"), Timed: true},
+		{Round: 1 << 30, Client: 0, Weight: 1e300, Config: bytes.Repeat([]byte{0xff}, 1000)},
+		{Round: 2}, // nothing of the job before is left
+	} {
+		s.publish(uint64(i))
+		got := make(chan driver.Job, 1)
+		failed := make(chan error, 1)
+		go func() {
+			j, model, err := s.workers[0].Receive(t.Context())
+			got <- driver.Job{
+				Round: j.Round, Client: j.Client, Weight: j.Weight, Device: j.Device,
+				Config: bytes.Clone(j.Config), Timed: j.Timed,
+			}
+			if err != nil {
+				failed <- err
+				return
+			}
+			u, err := s.workers[0].Reserve()
+			if err == nil {
+				err = errors.Join(tensor.Train(u, model, key(j)), s.workers[0].Submit(t.Context(), u))
+			}
+			failed <- err
+		}()
+		check(t, s.server.Dispatch(t.Context(), 0, want))
+		p, err := s.server.Collect(t.Context(), 0)
+		check(t, errors.Join(err, <-failed))
+		p.Release()
+		g := <-got
+		if len(g.Config) == 0 {
+			g.Config = nil
+		}
+		if !reflect.DeepEqual(g, want) {
+			t.Errorf("job %d: got %+v, want %+v", i, g, want)
+		}
+	}
+}
+
+// testReceipts: receipts of all sizes arrive in both directions, none is what is
+// left of a longer one before, and the server keeps a copy of the caller's.
+func testReceipts(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 1)
+	for _, size := range []int{0, 1, 63, 64, 1000, 4096, 32<<10 + 1, 3, 0} {
+		down, up := bytes.Repeat([]byte{'d'}, size), bytes.Repeat([]byte{'u'}, size)
+		m, err := s.server.Reserve()
+		check(t, err)
+		tensor.Fill(m, 1)
+		m.Receipt = bytes.Clone(down)
+		check(t, s.server.Publish(t.Context(), m))
+		for i := range m.Receipt { // its memory is the caller's again
+			m.Receipt[i] = 'x'
+		}
+		failed := make(chan error, 1)
+		go func() {
+			_, model, err := s.workers[0].Receive(t.Context())
+			if err != nil {
+				failed <- err
+				return
+			}
+			if !bytes.Equal(model.Receipt, down) {
+				err = errors.New("the model's receipt differs")
+			}
+			u, e := s.workers[0].Reserve()
+			if e == nil {
+				tensor.Fill(u, 2)
+				u.Receipt = append(u.Receipt[:0], up...)
+				e = s.workers[0].Submit(t.Context(), u)
+			}
+			failed <- errors.Join(err, e)
+		}()
+		check(t, s.server.Dispatch(t.Context(), 0, driver.Job{}))
+		p, err := s.server.Collect(t.Context(), 0)
+		check(t, errors.Join(err, <-failed))
+		if !bytes.Equal(p.Receipt, up) {
+			t.Errorf("receipt of %d bytes: the update's differs (%d bytes arrived)", size, len(p.Receipt))
+		}
+		p.Release()
+	}
+}
+
+// testLent: an update that is out is not touched by what its lane or another one
+// does next, up to the session's depth; and it stays readable after Shutdown, whose
+// error counts it (A18).
+func testLent(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 2)
+	model := s.publish(7)
+	var out []*tensor.Package
+	var jobs []driver.Job
+	for i := range 2 * s.o.Depth {
+		j := driver.Job{Round: 0, Client: i}
+		out, jobs = append(out, s.exchange(i%2, j)), append(jobs, j)
+		for n, p := range out {
+			if err := tensor.Prove(p, model, key(jobs[n])); err != nil {
+				t.Fatalf("update %d after exchange %d: %v", n, i, err)
+			}
+		}
+	}
+	hash := out[0].Hash()
+	for _, p := range out[1:] {
+		p.Release()
+	}
+	for i := range 10 { // lane 1 goes on in the memory that was released
+		s.exchange(1, driver.Job{Round: 0, Client: 100 + i}).Release()
+	}
+	for _, w := range s.workers {
+		check(t, w.Close())
+	}
+	err := s.server.Shutdown(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "1 updates are still out") {
+		t.Errorf("shutdown with one update out: got error %v, want one that says so", err)
+	}
+	if got := out[0].Hash(); got != hash {
+		t.Errorf("an update that is out changed after shutdown: hash %016x, want %016x", got, hash)
+	}
+	out[0].Release()
+}
+
+// testModelUnchanged: the model is the same before and after its workers had it,
+// and readable by the server until the next Publish.
+func testModelUnchanged(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 2)
+	for round := range 5 {
+		m := s.publish(uint64(round))
+		before := m.Hash()
+		for lane := range 2 {
+			p := s.exchange(lane, driver.Job{Round: round, Client: lane})
+			check(t, tensor.Prove(p, m, tensor.Key{Seed: seed, Round: round, Client: lane}))
+			p.Release()
+		}
+		if after := m.Hash(); after != before {
+			t.Errorf("round %d: the model changed: hash %016x, want %016x", round, after, before)
+		}
+	}
+}
+
+// testMisuse: calls out of order are errors, and not hangs or crashes.
+func testMisuse(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 2)
+	if err := s.server.Dispatch(t.Context(), 0, driver.Job{}); err == nil {
+		t.Error("dispatch without a model: got no error")
+	}
+	if _, err := s.server.Collect(t.Context(), 1); err == nil {
+		t.Error("collect without dispatch: got no error")
+	}
+	s.publish(1)
+	s.exchange(1, driver.Job{}).Release()
+	if _, err := s.server.Collect(t.Context(), 1); err == nil {
+		t.Error("second collect of one job: got no error")
+	}
+	if _, err := s.server.Reserve(); err != nil {
+		t.Errorf("reserve of the next model: %v", err)
+	}
+	if _, err := s.server.Reserve(); err == nil {
+		t.Error("reserve of a third model: got no error")
+	}
+}
+
+// soon bounds what must not wait for a peer.
+const soon = 5 * time.Second
+
+// testCancel: every wait ends with its context.
+func testCancel(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 2)
+	s.publish(1)
+	within(t, "receive", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		_, _, err := s.workers[0].Receive(ctx)
+		return err
+	}, context.DeadlineExceeded)
+	within(t, "collect", func() error {
+		failed := make(chan error, 1)
+		go func() {
+			_, _, err := s.workers[1].Receive(t.Context()) // and never submits
+			failed <- err
+		}()
+		check(t, s.server.Dispatch(t.Context(), 1, driver.Job{}))
+		check(t, <-failed)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		_, err := s.server.Collect(ctx, 1)
+		return err
+	}, context.DeadlineExceeded)
+	update, err := s.workers[1].Reserve()
+	check(t, err)
+	check(t, s.workers[1].Close())
+	if err := s.workers[1].Submit(t.Context(), update); err == nil { // which takes update and model all the same
+		t.Error("submit on a lane that was closed: got no error")
+	}
+}
+
+func within(t *testing.T, what string, f func() error, want error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		if !errors.Is(err, want) {
+			t.Errorf("%s: got error %v, want %v", what, err, want)
+		}
+	case <-timer.C:
+		t.Fatalf("%s: still waiting after %v", what, soon)
+	}
+}
+
+// testShutdown: waiting workers get io.EOF, and closing twice is harmless.
+func testShutdown(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 2)
+	s.publish(1)
+	s.exchange(1, driver.Job{}).Release()
+	ends := make(chan error, len(s.workers))
+	for _, w := range s.workers {
+		go func() {
+			_, _, err := w.Receive(context.Background())
+			ends <- errors.Join(ignoreEOF(err), w.Close(), w.Close())
+		}()
+	}
+	check(t, s.server.Shutdown(t.Context()))
+	for range s.workers {
+		check(t, <-ends)
+	}
+	check(t, s.server.Shutdown(t.Context()))
+	if err := s.server.Dispatch(t.Context(), 0, driver.Job{}); err == nil {
+		t.Error("dispatch after shutdown: got no error")
+	}
+}
+
+// testSilent: a stranger who connects and keeps silent does not hold up Shutdown.
+func testSilent(t *testing.T, tr driver.Transport) {
+	if driver.StaysInside(tr) {
+		t.Skip("nothing to connect to: the transport does not leave this process")
+	}
+	s := open(t, tr, small(t), 1)
+	made := 0
+	for _, network := range []string{"unix", "unixpacket", "tcp"} {
+		for _, addr := range sockets(s) {
+			conn, err := net.Dial(network, addr)
+			if err == nil {
+				defer conn.Close()
+				made++
+			}
+		}
+	}
+	if made == 0 {
+		t.Errorf("no connection could be made to any of %q", sockets(s))
+	}
+	check(t, s.workers[0].Close())
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err != nil || ctx.Err() != nil {
+		t.Errorf("shutdown with %d silent strangers: got error %v after %v or less, want none before that", made, err, soon)
+	}
+}
+
+// sockets returns the addresses that may be connected to: the server's own, as far
+// as it is one, and the names in the session's directory.
+func sockets(s *session) []string {
+	own, _, _ := strings.Cut(s.server.Addr(), "#") // a secret may follow
+	addrs := []string{strings.TrimPrefix(own, "tcp:")}
+	entries, err := os.ReadDir(s.o.Dir)
+	check(s.t, err)
+	for _, e := range entries {
+		addrs = append(addrs, filepath.Join(s.o.Dir, e.Name()))
+	}
+	return addrs
+}
+
+// ignoreEOF turns the end that a worker must see into nil, and its absence into
+// an error.
+func ignoreEOF(err error) error {
+	switch {
+	case err == nil:
+		return errors.New("receive after shutdown: got no error, want io.EOF")
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
+}
+
+// testStrangers: who does not belong to the session is turned away.
+func testStrangers(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 1)
+	s.publish(1)
+	other := s.o
+	other.Down = layout(t, tensor.Spec{Name: "other", DType: tensor.F32, Shape: []int{5}})
+	other.Up = other.Down
+	for _, c := range []struct {
+		name string
+		addr string
+		lane int
+		o    driver.Options
+	}{
+		{"no server there", s.server.Addr() + "x", 0, s.o},
+		{"lane beyond the last", s.server.Addr(), 9, s.o},
+		{"negative lane", s.server.Addr(), -1, s.o},
+		{"another model", s.server.Addr(), 0, other},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		w, err := tr.Dial(ctx, c.addr, c.lane, c.o)
+		if err == nil { // some transports notice at the first call
+			_, _, err = w.Receive(ctx)
+			_ = w.Close() // it is a stranger's
+		}
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: got error %v, want a refusal", c.name, err)
+		}
+		cancel()
+	}
+	s.exchange(0, driver.Job{}).Release() // and disturbs nobody
+}

@@ -1,0 +1,211 @@
+// Package drivertest proves that a transport keeps the contract of package
+// transports. A transport's test is two lines:
+//
+//	func TestMain(m *testing.M)  { drivertest.Main(m, mine.New()) }
+//	func TestMine(t *testing.T)  { drivertest.Run(t, mine.New) }
+//
+// What only that transport does is tested beside it; what every transport must
+// do is tested here, with workers in this process and in others.
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+)
+
+// limit is when a case that hangs becomes a failure.
+const limit = 60 * time.Second
+
+// Main is the TestMain of a transport's package: a process that was started as a
+// worker becomes one, all others run the tests. After the tests nothing may be
+// left: no goroutine, directory, descriptor, mapping or child process.
+func Main(m *testing.M, all ...driver.Transport) {
+	host(all...).MaybeWorker()
+	before := hold()
+	code := m.Run()
+	if code == 0 {
+		for _, what := range before.left() {
+			fmt.Fprintln(os.Stderr, "left after the tests:", what)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func host(all ...driver.Transport) trainer.Host {
+	return trainer.Host{Transports: all, Funcs: funcs()}
+}
+
+// Run runs the conformance suite against the transport that newTransport makes.
+func Run(t *testing.T, newTransport func() driver.Transport) {
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, tr driver.Transport)
+	}{
+		{"layouts", testLayouts},
+		{"order", testOrder},
+		{"job", testJob},
+		{"receipts", testReceipts},
+		{"lent", testLent},
+		{"model", testModelUnchanged},
+		{"misuse", testMisuse},
+		{"cancel", testCancel},
+		{"shutdown", testShutdown},
+		{"silent", testSilent},
+		{"strangers", testStrangers},
+		{"kill", testKill},
+		{"function", testFunction},
+		{"flat", testFlat},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			timer := time.AfterFunc(limit, func() { panic(t.Name() + ": hangs") }) // with all goroutines' stacks
+			defer timer.Stop()
+			c.run(t, newTransport())
+		})
+	}
+}
+
+// launchers calls f with workers in this process, and then with real ones if
+// the transport can leave the process.
+func launchers(t *testing.T, tr driver.Transport, f func(t *testing.T, l trainer.Launcher)) {
+	t.Run("workers=goroutines", func(t *testing.T) {
+		l := trainer.NewGoroutines(host(tr))
+		f(t, l)
+		check(t, l.Close())
+	})
+	if driver.StaysInside(tr) || raceDetector {
+		return
+	}
+	t.Run("workers=processes", func(t *testing.T) { processes(t, f) })
+}
+
+func processes(t *testing.T, f func(t *testing.T, l trainer.Launcher)) {
+	l, err := trainer.NewProcesses()
+	check(t, err)
+	f(t, l)
+	check(t, l.Close())
+}
+
+// variant returns tr with its default settings.
+func variant(t *testing.T, tr driver.Transport) transports.Variant {
+	t.Helper()
+	v, err := transports.NewVariant(tr, nil)
+	check(t, err)
+	return v
+}
+
+func layout(t *testing.T, specs ...tensor.Spec) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout(specs)
+	check(t, err)
+	return l
+}
+
+// small is a layout for cases where the shapes do not matter.
+func small(t *testing.T) *tensor.Layout {
+	return layout(t,
+		tensor.Spec{Name: "a", DType: tensor.F32, Shape: []int{33, 7}},
+		tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{1001}},
+		tensor.Spec{Name: "c", DType: tensor.I64},
+	)
+}
+
+// session is a server and workers in this process, driven call by call.
+type session struct {
+	t       *testing.T
+	o       driver.Options
+	server  driver.Server
+	workers []driver.Worker
+}
+
+func open(t *testing.T, tr driver.Transport, l *tensor.Layout, lanes int) *session {
+	t.Helper()
+	dir, err := scratch.New(scratch.Roots()[0])
+	check(t, err)
+	s := &session{t: t, o: driver.Options{
+		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: dir.Path(), Settings: variant(t, tr).Settings,
+	}}
+	check(t, tr.Check(s.o))
+	s.server, err = tr.Listen(t.Context(), s.o)
+	check(t, err)
+	for n := range lanes {
+		w, err := tr.Dial(t.Context(), s.server.Addr(), n, s.o)
+		check(t, err)
+		s.workers = append(s.workers, w)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		done := make(chan struct{})
+		go func() { // workers leave while the server waits for them
+			defer close(done)
+			for _, w := range s.workers {
+				_ = w.Close() // some cases have closed or killed it
+			}
+		}()
+		_ = s.server.Shutdown(ctx) // likewise
+		<-done
+		check(t, dir.Close())
+	})
+	return s
+}
+
+// publish makes a model with the given seed current.
+func (s *session) publish(seed uint64) *tensor.Package {
+	s.t.Helper()
+	m, err := s.server.Reserve()
+	check(s.t, err)
+	tensor.Fill(m, seed)
+	m.Receipt = append(m.Receipt[:0], "model"...)
+	check(s.t, s.server.Publish(s.t.Context(), m))
+	return m
+}
+
+// exchange carries one job over a lane and returns the update.
+func (s *session) exchange(lane int, j driver.Job) *tensor.Package {
+	s.t.Helper()
+	failed := make(chan error, 1)
+	go func() { failed <- s.turn(lane) }()
+	check(s.t, s.server.Dispatch(s.t.Context(), lane, j))
+	p, err := s.server.Collect(s.t.Context(), lane)
+	check(s.t, errors.Join(err, <-failed))
+	return p
+}
+
+// turn is a worker's part of an exchange.
+func (s *session) turn(lane int) error {
+	ctx, w := s.t.Context(), s.workers[lane]
+	j, model, err := w.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	update, err := w.Reserve()
+	if err != nil {
+		return err
+	}
+	update.Receipt = append(update.Receipt[:0], "update"...)
+	return errors.Join(tensor.Train(update, model, key(j)), w.Submit(ctx, update))
+}
+
+func key(j driver.Job) tensor.Key {
+	return tensor.Key{Seed: seed, Round: j.Round, Client: j.Client}
+}
+
+const seed = 42
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

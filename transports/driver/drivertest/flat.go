@@ -1,0 +1,85 @@
+package drivertest
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports/driver"
+)
+
+// testFlat: A19, O24: a thousand rounds of a session leave the resident memory of
+// server and worker where it was after a hundred.
+func testFlat(t *testing.T, tr driver.Transport) {
+	if raceDetector {
+		t.Skip("the race detector has memory of its own")
+	}
+	const rounds, settled, tensors = 1000, 100, 4
+	const most = 8 << 20 // of growth: one tensor of a round that was kept would be more
+	var specs []tensor.Spec
+	for i := range tensors {
+		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.F32, Shape: []int{4 << 10}})
+	}
+	l := layout(t, specs...)
+	measure := func(t *testing.T, launcher trainer.Launcher) {
+		p, err := trainer.Open(t.Context(), trainer.Config{
+			Variant: variant(t, tr), Down: l, Up: l, Workers: 1, Clients: 1, Func: "train", Launcher: launcher,
+		})
+		check(t, err)
+		pids := append(p.PIDs(), os.Getpid())
+		before := map[int]int{}
+		model, err := p.Reserve(0)
+		check(t, err)
+		tensor.Fill(model, seed)
+		start, r := time.Now(), 0
+		for ; r < rounds; r++ {
+			if r > 3*settled && time.Since(start) > limit/3 { // files on a slow disk
+				break
+			}
+			check(t, p.Publish(t.Context(), r, model))
+			next, err := p.Reserve(r)
+			check(t, err)
+			check(t, p.Round(t.Context(), trainer.Round{Number: r, Clients: []trainer.Client{{}}, Each: func(u trainer.Update) error {
+				defer u.Release()
+				next.CopyFrom(u.Package)
+				return nil
+			}}))
+			if model = next; r == settled {
+				debug.FreeOSMemory() // what tests before have left to collect
+				for _, pid := range pids {
+					before[pid] = resident(t, pid)
+				}
+			}
+		}
+		debug.FreeOSMemory()
+		for _, pid := range pids {
+			if now := resident(t, pid); now-before[pid] > most {
+				t.Errorf("process %d has %d bytes resident after round %d, and %d after round %d", pid, before[pid], settled, now, r)
+			}
+		}
+		_, err = p.Close()
+		check(t, err)
+	}
+	if driver.StaysInside(tr) {
+		l := trainer.NewGoroutines(host(tr))
+		measure(t, l)
+		check(t, l.Close())
+		return
+	}
+	processes(t, measure)
+}
+
+// resident returns how many bytes of memory a process has.
+func resident(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	check(t, err)
+	var size, pages int
+	_, err = fmt.Sscan(string(text), &size, &pages)
+	check(t, err)
+	return pages * os.Getpagesize()
+}

@@ -1,0 +1,142 @@
+package drivertest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"ipcbench/scratch"
+)
+
+// settle bounds how long the check of what is left waits for what ends by
+// itself. The server of net/http, for one, keeps a goroutine for half a second
+// after an answer that closes its connection.
+const settle = 10 * time.Second
+
+// A holding is what stands in the directories of sessions, and what this process
+// has: descriptors, mappings of files and memory files, and children.
+type holding struct {
+	names  []string
+	things map[string]int // how often
+}
+
+func hold() holding { return holding{names(), things()} }
+
+// left returns what there is beyond h, once nothing of it ends by itself.
+func (h holding) left() (found []string) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(settle); ; <-tick.C {
+		found = leftovers(h.names)
+		if err := goleak.Find(); err != nil {
+			found = append(found, err.Error())
+		}
+		now := things()
+		for _, what := range slices.Sorted(maps.Keys(now)) {
+			if n := now[what] - h.things[what]; n > 0 {
+				found = append(found, fmt.Sprintf("%s (%d times)", what, n))
+			}
+		}
+		if len(found) == 0 || time.Now().After(deadline) {
+			return found
+		}
+	}
+}
+
+// names returns what stands in the directories where sessions make theirs.
+func names() []string {
+	var all []string
+	for _, root := range scratch.Roots() {
+		found, _ := filepath.Glob(filepath.Join(root, "ipcbench-*")) // the pattern is well-formed
+		all = append(all, found...)
+	}
+	return all
+}
+
+// leftovers returns the names that were not there before and that either a child
+// of this process left when it was killed, or this process made, which still
+// holds what it forgot. Other processes may be making theirs, or be killed.
+func leftovers(before []string) []string {
+	var left []string
+	stale, _ := scratch.Leftovers(scratch.Roots()...) // a root that cannot be read hides nothing of ours
+	for _, l := range stale {
+		if l.Parent == os.Getpid() && !slices.Contains(before, l.Path) {
+			left = append(left, l.Path)
+		}
+	}
+	ours := []byte(fmt.Sprintf("pid %d,", os.Getpid()))
+	for _, path := range names() {
+		if slices.Contains(before, path) || slices.Contains(left, path) {
+			continue
+		}
+		owner, err := os.ReadFile(filepath.Join(path, "lock"))
+		if err == nil && bytes.HasPrefix(owner, ours) {
+			left = append(left, path)
+		}
+	}
+	return left
+}
+
+// things returns what this process has, and how often.
+func things() map[string]int {
+	all := map[string]int{}
+	fds, _ := os.ReadDir("/proc/self/fd") // an empty list is noticed: there is always one
+	for _, fd := range fds {
+		target, err := os.Readlink("/proc/self/fd/" + fd.Name())
+		if err == nil && !ofRuntime(target) {
+			all["descriptor of "+target]++
+		}
+	}
+	maps, _ := os.ReadFile("/proc/self/maps") // likewise
+	for line := range strings.Lines(string(maps)) {
+		if i := strings.IndexByte(line, '/'); i >= 0 && ofSession(line[i:]) {
+			all["mapping of "+strings.TrimSpace(line[i:])]++
+		}
+	}
+	for _, pid := range children() {
+		all[fmt.Sprint("child process ", pid)]++
+	}
+	return all
+}
+
+// ofRuntime reports whether a descriptor belongs to Go's runtime, which opens it
+// when it first needs it and keeps it, or to the listing of descriptors itself.
+func ofRuntime(target string) bool {
+	return target == "anon_inode:[eventpoll]" || target == "anon_inode:[eventfd]" ||
+		strings.HasPrefix(target, "/sys/fs/cgroup/") || strings.HasPrefix(target, "/proc/") && strings.HasSuffix(target, "/fd")
+}
+
+// ofSession reports whether a mapped file is one of those that sessions make.
+func ofSession(path string) bool {
+	if strings.HasPrefix(path, "/memfd:") {
+		return true
+	}
+	return slices.ContainsFunc(scratch.Roots(), func(root string) bool {
+		return strings.HasPrefix(path, filepath.Join(root, "ipcbench-"))
+	})
+}
+
+// children returns the processes that this one has started and not waited for.
+func children() (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
+	for _, path := range stats {
+		text, err := os.ReadFile(path) // PID (NAME) STATE PPID …; gone if it has ended
+		_, rest, ok := strings.Cut(string(text[max(0, bytes.LastIndexByte(text, ')')):]), ") ")
+		fields := strings.Fields(rest)
+		if err != nil || !ok || len(fields) < 2 || fields[1] != strconv.Itoa(os.Getpid()) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,261 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports/driver"
+)
+
+// funcs are the worker functions of the suite's pools.
+func funcs() map[string]trainer.Func {
+	train := func(c *trainer.Call) error { return tensor.Train(c.Update, c.Model, key(c.Job)) }
+	plain := func(f trainer.Train) trainer.Func {
+		return func([]byte) (trainer.Train, error) { return f, nil }
+	}
+	return map[string]trainer.Func{
+		"train": plain(train),
+		// The first client of a round is the last one to finish.
+		"slow-first": plain(func(c *trainer.Call) error {
+			if c.Client == 0 {
+				pause()
+			}
+			return train(c)
+		}),
+		"fail": plain(func(c *trainer.Call) error {
+			if c.Client == 3 {
+				return fmt.Errorf("out of luck")
+			}
+			return train(c)
+		}),
+		"kill": plain(func(c *trainer.Call) error {
+			if c.Round == 1 && c.Client == 3 {
+				c.Update.View(0)[0]++ // in the middle of writing
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+			return train(c)
+		}),
+	}
+}
+
+// pause lets other lanes overtake. Nothing depends on how long it takes.
+func pause() {
+	timer := time.NewTimer(20 * time.Millisecond)
+	<-timer.C
+}
+
+// layouts are the shapes at which implementations break (guard 16).
+func layouts(t *testing.T) map[string]*tensor.Layout {
+	all := map[string]*tensor.Layout{}
+	var mixed []tensor.Spec
+	for _, d := range tensor.DTypes() {
+		all["dtype="+d.String()] = layout(t,
+			tensor.Spec{Name: "scalar", DType: d},
+			tensor.Spec{Name: "empty", DType: d, Shape: []int{3, 0, 2}},
+			tensor.Spec{Name: "one", DType: d, Shape: []int{1}},
+			tensor.Spec{Name: "matrix", DType: d, Shape: []int{17, 31}},
+		)
+		mixed = append(mixed, tensor.Spec{Name: d.String(), DType: d, Shape: []int{65}})
+	}
+	all["mixed"] = layout(t, mixed...)
+	all["none"] = layout(t)
+	all["only empty"] = layout(t, tensor.Spec{Name: "e", DType: tensor.F32, Shape: []int{0}})
+	all["one byte"] = layout(t, tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{1}})
+	var powers []tensor.Spec
+	for _, k := range []int{6, 10, 12, 14, 15, 16, 20} {
+		for _, d := range []int{-1, 0, 1} {
+			powers = append(powers, tensor.Spec{Name: fmt.Sprintf("2^%d%+d", k, d), DType: tensor.U8, Shape: []int{1<<k + d}})
+		}
+	}
+	all["around powers of two"] = layout(t, powers...)
+	var many []tensor.Spec
+	for i := range 1000 {
+		many = append(many, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.F32, Shape: []int{256}})
+	}
+	all["1000 of 1 KiB"] = layout(t, many...)
+	all["one over 4 MiB"] = layout(t, tensor.Spec{Name: "big", DType: tensor.F32, Shape: []int{1<<20 + 3}})
+	return all
+}
+
+// run runs rounds through a pool and returns the hash of every model.
+func run(t *testing.T, cfg trainer.Config, rounds, clients int) []uint64 {
+	t.Helper()
+	cfg.Clients = clients
+	p, err := trainer.Open(t.Context(), cfg)
+	check(t, err)
+	hashes, err := rounder(t.Context(), p, cfg.Down, rounds, clients)
+	_, closeErr := p.Close()
+	check(t, err)
+	check(t, closeErr)
+	return hashes
+}
+
+func rounder(ctx context.Context, p *trainer.Pool, l *tensor.Layout, rounds, clients int) ([]uint64, error) {
+	average := tensor.NewAverage(l)
+	roster, total := roster(clients)
+	model, err := p.Reserve(0)
+	if err != nil {
+		return nil, err
+	}
+	tensor.Fill(model, seed)
+	var hashes []uint64
+	for r := range rounds {
+		if err := p.Publish(ctx, r, model); err != nil {
+			return hashes, err
+		}
+		next, err := p.Reserve(r)
+		if err != nil {
+			return hashes, err
+		}
+		if err := average.Begin(next, total); err != nil {
+			return hashes, err
+		}
+		err = p.Round(ctx, trainer.Round{Number: r, Clients: roster, Each: func(u trainer.Update) error {
+			defer u.Release()
+			c := roster[u.Index]
+			if err := tensor.Prove(u.Package, model, tensor.Key{Seed: seed, Round: r, Client: c.ID}); err != nil {
+				return err
+			}
+			return average.Fold(u.Package, c.Weight)
+		}})
+		if err != nil {
+			return hashes, err
+		}
+		if err := average.Finish(); err != nil {
+			return hashes, err
+		}
+		hashes = append(hashes, next.Hash())
+		model = next
+	}
+	return hashes, nil
+}
+
+func roster(clients int) (all []trainer.Client, total float64) {
+	for c := range clients {
+		w := float64(1 + c%3)
+		all = append(all, trainer.Client{ID: c, Weight: w, Device: "cpu"})
+		total += w
+	}
+	return all, total
+}
+
+// reference is what run must return: the same arithmetic without a transport.
+func reference(t *testing.T, l *tensor.Layout, rounds, clients int) []uint64 {
+	t.Helper()
+	average := tensor.NewAverage(l)
+	roster, total := roster(clients)
+	model, next, update := tensor.Alloc(l), tensor.Alloc(l), tensor.Alloc(l)
+	tensor.Fill(model, seed)
+	var hashes []uint64
+	for r := range rounds {
+		check(t, average.Begin(next, total))
+		for _, c := range roster {
+			check(t, tensor.Train(update, model, tensor.Key{Seed: seed, Round: r, Client: c.ID}))
+			check(t, average.Fold(update, c.Weight))
+		}
+		check(t, average.Finish())
+		hashes = append(hashes, next.Hash())
+		model, next = next, model
+	}
+	return hashes
+}
+
+func equal(t *testing.T, got, want []uint64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("got %d models, want %d", len(got), len(want))
+	}
+	for r := range got {
+		if got[r] != want[r] {
+			t.Fatalf("model of round %d has hash %016x, want %016x", r, got[r], want[r])
+		}
+	}
+}
+
+// testLayouts: O13, O25 (bit-exact for every dtype, over every transport).
+func testLayouts(t *testing.T, tr driver.Transport) {
+	for name, l := range layouts(t) {
+		t.Run(name, func(t *testing.T) {
+			want := reference(t, l, 3, 3)
+			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
+				cfg := trainer.Config{Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Func: "train", Launcher: launcher}
+				equal(t, run(t, cfg, 3, 3), want)
+			})
+		})
+	}
+}
+
+// testOrder: the model is the same for any number of workers, lanes a process,
+// depth and order of completion.
+func testOrder(t *testing.T, tr driver.Transport) {
+	l := small(t)
+	want := reference(t, l, 5, 5)
+	launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
+		for _, c := range []struct {
+			workers, perProcess, depth int
+			fn                         string
+		}{
+			{1, 1, 1, "train"}, {2, 1, 2, "train"}, {2, 1, 2, "slow-first"},
+			{3, 2, 1, "slow-first"}, {4, 4, 3, "slow-first"}, {7, 3, 2, "train"},
+		} {
+			cfg := trainer.Config{
+				Variant: variant(t, tr), Down: l, Up: l, Workers: c.workers, PerProcess: c.perProcess,
+				Depth: c.depth, Func: c.fn, Launcher: launcher,
+			}
+			equal(t, run(t, cfg, 5, 5), want)
+		}
+	})
+}
+
+// testKill: a worker that dies in the middle of writing ends the round, named,
+// and nothing is left of it.
+func testKill(t *testing.T, tr driver.Transport) {
+	if driver.StaysInside(tr) {
+		t.Skip("no process to kill: the transport does not leave this one")
+	}
+	processes(t, func(t *testing.T, launcher trainer.Launcher) {
+		l := small(t)
+		p, err := trainer.Open(t.Context(), trainer.Config{
+			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "kill", Launcher: launcher,
+		})
+		check(t, err)
+		_, err = rounder(t.Context(), p, l, 3, 5)
+		if err == nil || !strings.Contains(err.Error(), "round 1, client 3: worker ") || !strings.Contains(err.Error(), "exited: signal: killed") {
+			t.Errorf("got error %v, want one that names round 1, client 3, the worker and the signal", err)
+		}
+		if _, err := p.Close(); err != nil {
+			t.Errorf("close after a kill: %v", err)
+		}
+		for _, pid := range p.PIDs() {
+			if err := syscall.Kill(pid, 0); err == nil {
+				t.Errorf("worker process %d is alive", pid)
+			}
+		}
+	})
+}
+
+// testFunction: an error of the worker function ends the round, named.
+func testFunction(t *testing.T, tr driver.Transport) {
+	launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
+		l := small(t)
+		p, err := trainer.Open(t.Context(), trainer.Config{
+			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "fail", Launcher: launcher,
+		})
+		check(t, err)
+		_, err = rounder(t.Context(), p, l, 1, 5)
+		if err == nil || !strings.Contains(err.Error(), "round 0, client 3") || !strings.Contains(err.Error(), "out of luck") {
+			t.Errorf("got error %v, want one that names round 0, client 3 and the cause", err)
+		}
+		if _, err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}

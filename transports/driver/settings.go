@@ -1,0 +1,115 @@
+package driver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ipcbench/tensor"
+)
+
+// A Setting is something that a user can choose about a transport. The zero
+// Kind is a choice among Values.
+type Setting struct {
+	Name    string
+	Default string
+	Values  []string // what a choice may be; empty for other kinds
+	Kind    Kind
+	Min     int // of a count or a size
+	Max     int // of a count or a size
+	Help    string
+}
+
+// A Kind is the kind of value that a setting takes.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Choice Kind = iota // one of Values
+	Count              // a whole number from Min to Max
+	Size               // bytes from Min to Max, such as 2MiB
+	Path               // a directory, or empty
+)
+
+// OnOff returns a setting that is on or off.
+func OnOff(name string, on bool, help string) Setting {
+	s := Setting{Name: name, Values: []string{"off", "on"}, Default: "off", Help: help}
+	if on {
+		s.Default = "on"
+	}
+	return s
+}
+
+// Domain says what values the setting takes, in words for help and errors.
+func (s Setting) Domain() string {
+	switch s.Kind {
+	case Count:
+		return fmt.Sprintf("%d..%d", s.Min, s.Max)
+	case Size:
+		return fmt.Sprintf("%s..%s", tensor.FormatBytes(s.Min), tensor.FormatBytes(s.Max))
+	case Path:
+		return "a directory, absolute and without \":\"" // which separates settings
+	}
+	return strings.Join(s.Values, "|")
+}
+
+// Check returns value in its canonical spelling, or an error that says what the
+// setting takes.
+func (s Setting) Check(value string) (string, error) {
+	ok := false
+	switch s.Kind {
+	case Count:
+		n, err := strconv.Atoi(value)
+		ok = err == nil && n >= s.Min && n <= s.Max
+	case Size:
+		n, err := tensor.ParseBytes(value)
+		ok = err == nil && n >= s.Min && n <= s.Max
+		if ok {
+			value = tensor.FormatBytes(n)
+		}
+	case Path:
+		ok = value == "" || strings.HasPrefix(value, "/") && !strings.Contains(value, ":")
+	default:
+		ok = slices.Contains(s.Values, value)
+	}
+	if !ok {
+		return "", fmt.Errorf("%s=%s: want %s", s.Name, value, s.Domain())
+	}
+	return value, nil
+}
+
+// Settings are the values of all settings of one transport, defaults included.
+type Settings map[string]string
+
+// On reports whether the setting is "on".
+func (s Settings) On(name string) bool { return s.Get(name) == "on" }
+
+// Get returns the value of a setting. It panics if there is none of that name:
+// settings are complete once they are resolved, so that is a misspelling.
+func (s Settings) Get(name string) string {
+	v, ok := s[name]
+	if !ok {
+		panic("driver: no setting " + name)
+	}
+	return v
+}
+
+// Int returns the value of a count, or of a size in bytes.
+func (s Settings) Int(name string) int {
+	n, err := tensor.ParseBytes(s.Get(name))
+	if err != nil {
+		panic("driver: setting " + name + " is no number: " + s[name]) // Resolve checked it
+	}
+	return n
+}
+
+// String returns key=value;key=value, sorted by key.
+func (s Settings) String() string {
+	pairs := make([]string, 0, len(s))
+	for _, k := range slices.Sorted(maps.Keys(s)) {
+		pairs = append(pairs, k+"="+s[k])
+	}
+	return strings.Join(pairs, ";")
+}

@@ -1,0 +1,78 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"ipcbench/phase"
+)
+
+// Dial connects to a socket. If several hundred workers do so at once, the queue of
+// a Unix socket may be full (net.core.somaxconn): connect(2) does not wait for room
+// as it does with TCP, it fails with EAGAIN. So Dial tries again, ever more rarely,
+// until ctx ends.
+func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var d net.Dialer
+	var full error
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		c, err := d.DialContext(ctx, network, address)
+		switch {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, syscall.EAGAIN):
+			full = err
+		case full != nil:
+			return nil, fmt.Errorf("%w: the queue of the socket was full: %w", err, full)
+		default:
+			return nil, err
+		}
+		again := time.NewTimer(wait)
+		select {
+		case <-again.C:
+		case <-ctx.Done(): // the next attempt says so
+			again.Stop()
+		}
+	}
+}
+
+// SocketBuffer is how many bytes may be on their way in a Unix socket. With it,
+// a writer runs ahead of its reader and both work at the same time, where the
+// kernel's default of 208 KiB makes them take turns; much more falls out of the
+// processor's cache. The kernel grants at most net.core.wmem_max, which the
+// result records.
+const SocketBuffer = 1 << 20
+
+// Enlarge gives a Unix socket its buffer, the same for every transport that sends
+// tensors through one, so that none of them is compared by its tuning. Sockets of
+// TCP tune themselves. A smaller buffer costs speed only, so there is no error.
+func Enlarge(c net.Conn) {
+	if u, ok := c.(*net.UnixConn); ok {
+		_ = u.SetWriteBuffer(SocketBuffer) // see above
+	}
+}
+
+// A Counted is a connection that counts the bytes which it moves.
+type Counted struct {
+	net.Conn
+	Sent, Received *phase.Counter
+}
+
+// Read implements net.Conn.
+func (c Counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.Received.Add(n)
+	return n, err
+}
+
+// Write counts the bytes before they go: the peer may have them, and move on to the
+// next window, before the write returns.
+func (c Counted) Write(b []byte) (int, error) {
+	c.Sent.Add(len(b))
+	n, err := c.Conn.Write(b)
+	c.Sent.Add(n - len(b)) // none, unless it failed
+	return n, err
+}

@@ -1,0 +1,110 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/transports/driver"
+)
+
+// backlog returns a Unix socket that listens with room for one connection that
+// nobody has accepted, and its path.
+func backlog(t *testing.T) (fd int, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "s")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	}
+	if err == nil {
+		err = unix.Listen(fd, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd, path
+}
+
+// fill connects until the queue is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	for {
+		c, err := net.Dial("unix", path)
+		if errors.Is(err, unix.EAGAIN) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+}
+
+// TestDialMany: workers that dial at once all connect, although the socket's
+// queue has room for one of them.
+func TestDialMany(t *testing.T) {
+	const calls = 300
+	fd, path := backlog(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	fill(t, path)
+	started, results := make(chan bool), make(chan error, calls)
+	for range calls {
+		go func() {
+			started <- true
+			c, err := driver.Dial(ctx, "unix", path)
+			if err == nil {
+				c.Close()
+			}
+			results <- err
+		}()
+	}
+	for range calls {
+		<-started // room is made after nearly all have met a full queue
+	}
+	f := os.NewFile(uintptr(fd), path)
+	l, err := net.FileListener(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	for range calls {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	l.Close()
+	<-done
+}
+
+// TestDialFull: a queue in which no room is made is waited for as long as the
+// context lasts, and the error says both.
+func TestDialFull(t *testing.T) {
+	fd, path := backlog(t)
+	defer unix.Close(fd)
+	fill(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // begins with a full queue, also on a slow machine
+	defer cancel()
+	_, err := driver.Dial(ctx, "unix", path)
+	if !errors.Is(err, unix.EAGAIN) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that the queue is full and that time is up", err)
+	}
+}

@@ -1,0 +1,196 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/internal/lend"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newUpdate returns a lent package and the ledger that counts it.
+func newUpdate(t *testing.T) (*tensor.Package, *tensor.Ledger) {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.U8, Shape: []int{3}}})
+	check(t, err)
+	ledger := &tensor.Ledger{}
+	p, err := lend.NewBank("updates", l, 1, ledger).Lend()
+	check(t, err)
+	return p, ledger
+}
+
+// TestParks: a request waits, without polling, until a job is dispatched, and
+// Collect until its update is in.
+func TestParks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLane()
+		jobs := make(chan driver.Job, 1)
+		go func() {
+			j, err := l.Take(t.Context())
+			check(t, err)
+			jobs <- j
+		}()
+		synctest.Wait()
+		if _, ok := l.Again(); ok {
+			t.Error("a job is to be given again before there is one")
+		}
+		check(t, l.Dispatch(t.Context(), driver.Job{Round: 3, Client: 5}))
+		if j := <-jobs; j.Round != 3 || j.Client != 5 {
+			t.Errorf("got job %+v", j)
+		}
+		if j, ok := l.Again(); !ok || j.Client != 5 {
+			t.Error("the job whose answer may be lost is not given again")
+		}
+		update, ledger := newUpdate(t)
+		collected := make(chan *tensor.Package, 1)
+		go func() {
+			p, err := l.Collect(t.Context())
+			check(t, err)
+			collected <- p
+		}()
+		synctest.Wait()
+		check(t, l.Deliver(Update{Package: update}))
+		(<-collected).Release()
+		if ledger.Out() != 0 {
+			t.Errorf("%d updates are out", ledger.Out())
+		}
+	})
+}
+
+// TestOutOfOrder: calls that no job allows are refused, and what they brought is
+// released.
+func TestOutOfOrder(t *testing.T) {
+	l := NewLane()
+	if _, err := l.Collect(t.Context()); err == nil {
+		t.Error("collect without dispatch: got no error")
+	}
+	update, ledger := newUpdate(t)
+	if err := l.Deliver(Update{Package: update}); err == nil || ledger.Out() != 0 {
+		t.Errorf("update for no job: got error %v, %d out", err, ledger.Out())
+	}
+	check(t, l.Dispatch(t.Context(), driver.Job{}))
+	if err := l.Dispatch(t.Context(), driver.Job{}); err == nil {
+		t.Error("second dispatch: got no error")
+	}
+	first, _ := newUpdate(t)
+	second, ledger := newUpdate(t)
+	check(t, l.Deliver(Update{Package: first}))
+	if err := l.Deliver(Update{Package: second}); err == nil || ledger.Out() != 0 {
+		t.Errorf("second update: got error %v, %d out", err, ledger.Out())
+	}
+}
+
+func TestFailedUpload(t *testing.T) {
+	l := NewLane()
+	broken := errors.New("broken")
+	check(t, l.Dispatch(t.Context(), driver.Job{}))
+	check(t, l.Deliver(Update{Err: broken}))
+	if _, err := l.Collect(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("got error %v, want %v", err, broken)
+	}
+}
+
+func TestClose(t *testing.T) {
+	l := NewLane()
+	check(t, l.Dispatch(t.Context(), driver.Job{}))
+	update, ledger := newUpdate(t)
+	check(t, l.Deliver(Update{Package: update}))
+	l.Close()
+	l.Close()
+	if ledger.Out() != 0 {
+		t.Errorf("%d updates are out after the close", ledger.Out())
+	}
+	if err := l.Dispatch(t.Context(), driver.Job{}); err == nil {
+		t.Error("dispatch after the close: got no error")
+	}
+	empty := NewLane()
+	empty.Close()
+	if _, err := empty.Take(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("take after the close: got error %v, want io.EOF", err)
+	}
+}
+
+func TestContext(t *testing.T) {
+	l := NewLane()
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if _, err := l.Take(ctx); !errors.Is(err, gone) {
+		t.Errorf("take: got error %v, want %v", err, gone)
+	}
+	check(t, l.Dispatch(t.Context(), driver.Job{}))
+	if _, err := l.Collect(ctx); !errors.Is(err, gone) {
+		t.Errorf("collect: got error %v, want %v", err, gone)
+	}
+}
+
+// TestBusy: a lane has one worker.
+func TestBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLane()
+		go func() {
+			if _, err := l.Take(t.Context()); !errors.Is(err, io.EOF) {
+				t.Errorf("got error %v, want io.EOF", err)
+			}
+		}()
+		synctest.Wait()
+		if _, err := l.Take(t.Context()); !errors.Is(err, ErrBusy) {
+			t.Errorf("got error %v, want %v", err, ErrBusy)
+		}
+		l.Close()
+	})
+}
+
+// TestSettle: a lane has settled when its worker's request waits, or when it is
+// closed; the end of the context is an error that says what was missing.
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLane()
+		settled := make(chan error, 1)
+		settle := func(ctx context.Context) { go func() { settled <- l.Settle(ctx) }() }
+		pending := func() bool { synctest.Wait(); return len(settled) == 0 }
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		settle(ctx)
+		if !pending() {
+			t.Fatal("settled without a request")
+		}
+		why := errors.New("patience is over")
+		cancel(why)
+		if err := <-settled; !errors.Is(err, why) {
+			t.Errorf("got %v, want the cause of the context's end", err)
+		}
+
+		settle(t.Context())
+		if !pending() {
+			t.Fatal("settled without a request")
+		}
+		go l.Take(t.Context())
+		if err := <-settled; err != nil {
+			t.Errorf("a request waits, and Settle says %v", err)
+		}
+		if err := l.Dispatch(t.Context(), driver.Job{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		settle(t.Context())
+		if !pending() {
+			t.Fatal("settled while the lane works on its job")
+		}
+		l.Close()
+		if err := <-settled; err != nil {
+			t.Errorf("the lane is closed, and Settle says %v", err)
+		}
+	})
+}

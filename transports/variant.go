@@ -1,0 +1,87 @@
+// Package transports holds the variants that users name on the command line: a
+// transport with its settings. Package driver is the contract between ipcbench and
+// the ways in which model tensors travel.
+package transports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ipcbench/transports/driver"
+)
+
+// A Variant is a transport with its settings: one row of a comparison.
+type Variant struct {
+	Transport driver.Transport
+	Settings  driver.Settings
+}
+
+// Parse reads a variant, name[:key=value]…, with the transports in all. Its
+// errors say what could have been written instead.
+func Parse(text string, all []driver.Transport) (Variant, error) {
+	name, rest, more := strings.Cut(text, ":")
+	i := slices.IndexFunc(all, func(t driver.Transport) bool { return t.Name() == name })
+	if i < 0 {
+		names := make([]string, len(all))
+		for i, t := range all {
+			names[i] = t.Name()
+		}
+		return Variant{}, fmt.Errorf("unknown transport %q: want one of %s", name, strings.Join(names, ", "))
+	}
+	given := driver.Settings{}
+	for more {
+		var pair string
+		pair, rest, more = strings.Cut(rest, ":")
+		key, value, ok := strings.Cut(pair, "=")
+		if _, again := given[key]; !ok || again {
+			return Variant{}, fmt.Errorf("transport %q: setting %q: want key=value, each key once", text, pair)
+		}
+		given[key] = value
+	}
+	v, err := NewVariant(all[i], given)
+	if err != nil {
+		return Variant{}, fmt.Errorf("transport %q: %w", text, err)
+	}
+	return v, nil
+}
+
+// NewVariant checks the given settings and adds the defaults of the others.
+func NewVariant(t driver.Transport, given driver.Settings) (Variant, error) {
+	v := Variant{Transport: t, Settings: driver.Settings{}}
+	var known []string
+	for _, s := range t.Settings() {
+		known = append(known, s.Name)
+		value, ok := given[s.Name]
+		if !ok {
+			value = s.Default
+		}
+		canonical, err := s.Check(value)
+		if err != nil {
+			return Variant{}, err
+		}
+		v.Settings[s.Name] = canonical
+	}
+	for key := range given {
+		if _, ok := v.Settings[key]; ok {
+			continue
+		}
+		if len(known) == 0 {
+			return Variant{}, fmt.Errorf("unknown setting %q: %s has none", key, t.Name())
+		}
+		return Variant{}, fmt.Errorf("unknown setting %q: %s has %s", key, t.Name(), strings.Join(known, ", "))
+	}
+	return v, nil
+}
+
+// String returns the shortest text that Parse reads as v: the name and what
+// differs from the defaults, in the order of the transport's settings.
+func (v Variant) String() string {
+	text := v.Transport.Name()
+	for _, s := range v.Transport.Settings() {
+		if value := v.Settings[s.Name]; value != s.Default {
+			text += ":" + s.Name + "=" + value
+		}
+	}
+	return text
+}

@@ -1,0 +1,137 @@
+package transports_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+)
+
+// described is a transport of which only name and settings are used.
+type described struct {
+	name     string
+	settings []driver.Setting
+}
+
+var errUnused = errors.New("not used in these tests")
+
+func (d described) Name() string                   { return d.name }
+func (d described) Settings() []driver.Setting     { return d.settings }
+func (d described) Check(driver.Options) error     { return errUnused }
+func (d described) Footprint(driver.Options) int64 { return 0 }
+func (d described) Listen(context.Context, driver.Options) (driver.Server, error) {
+	return nil, errUnused
+}
+func (d described) Dial(context.Context, string, int, driver.Options) (driver.Worker, error) {
+	return nil, errUnused
+}
+
+var list = []driver.Transport{
+	described{name: "plain"},
+	described{name: "rich", settings: []driver.Setting{
+		{Name: "wait", Values: []string{"block", "spin"}, Default: "block"},
+		driver.OnOff("reuse", true, "keep"),
+		{Name: "chunk", Kind: driver.Size, Min: 1024, Max: 1 << 30, Default: "2MiB"},
+		{Name: "threads", Kind: driver.Count, Min: 0, Max: 64, Default: "0"},
+		{Name: "dir", Kind: driver.Path},
+	}},
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ text, canonical, settings string }{
+		{"plain", "plain", ""},
+		{"rich", "rich", "chunk=2MiB;dir=;reuse=on;threads=0;wait=block"},
+		{"rich:wait=spin", "rich:wait=spin", "chunk=2MiB;dir=;reuse=on;threads=0;wait=spin"},
+		{"rich:chunk=1048576:threads=8", "rich:chunk=1MiB:threads=8", "chunk=1MiB;dir=;reuse=on;threads=8;wait=block"},
+		{"rich:chunk=2097152", "rich", "chunk=2MiB;dir=;reuse=on;threads=0;wait=block"},
+		{"rich:dir=/tmp/x=y", "rich:dir=/tmp/x=y", "chunk=2MiB;dir=/tmp/x=y;reuse=on;threads=0;wait=block"},
+	} {
+		v, err := transports.Parse(c.text, list)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if got := v.String(); got != c.canonical {
+			t.Errorf("%s: canonical %q, want %q", c.text, got, c.canonical)
+		}
+		if got := v.Settings.String(); got != c.settings {
+			t.Errorf("%s: settings %q, want %q", c.text, got, c.settings)
+		}
+		again, err := transports.Parse(v.String(), list)
+		if err != nil || again.String() != v.String() {
+			t.Errorf("%s: its canonical form reads as %v, %v", c.text, again, err)
+		}
+	}
+}
+
+// TestParseRefuses: every mistake is named, with what could have been written.
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                          `unknown transport "": want one of plain, rich`,
+		"fast":                      "want one of plain, rich",
+		"plain:x=1":                 `unknown setting "x": plain has none`,
+		"rich:speed=9":              "rich has wait, reuse, chunk, threads, dir",
+		"rich:wait":                 "want key=value",
+		"rich:":                     "want key=value",
+		"rich:wait=spin:wait=block": "each key once",
+		"rich:wait=sleep":           "want block|spin",
+		"rich:reuse=yes":            "want off|on",
+		"rich:chunk=1":              "want 1KiB..1GiB",
+		"rich:chunk=many":           "want 1KiB..1GiB",
+		"rich:chunk=9999999999GiB":  "want 1KiB..1GiB",
+		"rich:threads=-1":           "want 0..64",
+		"rich:threads=65":           "want 0..64",
+		"rich:dir=relative":         "want a directory",
+	} {
+		if _, err := transports.Parse(text, list); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+// TestPathWithoutColon: what Parse could not read back is refused where it does
+// not come from Parse, too.
+func TestPathWithoutColon(t *testing.T) {
+	_, err := transports.NewVariant(list[1], driver.Settings{"dir": "/data:1"})
+	if err == nil || !strings.Contains(err.Error(), `dir=/data:1: want a directory, absolute and without ":"`) {
+		t.Errorf("got error %v, want one that names the colon", err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	v, err := transports.Parse("rich:chunk=4KiB:threads=3", list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Settings.Int("chunk") != 4096 || v.Settings.Int("threads") != 3 || !v.Settings.On("reuse") || v.Settings.Get("wait") != "block" {
+		t.Errorf("got %v", v.Settings)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a setting that does not exist: got no panic")
+		}
+	}()
+	v.Settings.Get("nonsense")
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"plain", "rich:wait=spin:chunk=1MiB", "rich::", "rich:dir=/", "x:y=z"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := transports.Parse(text, list)
+		if err != nil {
+			return
+		}
+		again, err := transports.Parse(v.String(), list)
+		if err != nil {
+			t.Fatalf("%q reads as %q, which does not read: %v", text, v, err)
+		}
+		if again.String() != v.String() || again.Settings.String() != v.Settings.String() {
+			t.Fatalf("%q reads as %q, which reads as %q", text, v, again)
+		}
+	})
+}
