@@ -56,12 +56,15 @@ func NewAverage(l *Layout) *Average {
 	return a
 }
 
-// Begin starts a round whose result is written to next. total is the sum of
-// the weights of all updates that will be folded. It must lie between 2^-53 and
+// Begin starts a round whose result is written to next. Tensors whose lengths
+// vary have no average and are an error. total is the sum of the weights of all updates that will be folded. It must lie between 2^-53 and
 // 2^53, so that no product leaves the range of its type.
 func (a *Average) Begin(next *Package, total float64) error {
 	if next.Layout() != a.layout {
 		return fmt.Errorf("tensor: average of models of another layout")
+	}
+	if a.layout.Var() {
+		return fmt.Errorf("tensor: average of %q, whose length varies", a.layout.specs[a.layout.vars[0]].Name)
 	}
 	if !(total >= 0x1p-53 && total <= 0x1p53) {
 		return fmt.Errorf("tensor: weights of a round sum to %v, want a positive number up to 2^53", total)

@@ -6,7 +6,8 @@
 //     immutable and compared by pointer, so that nothing about shapes has to be
 //     allocated or checked again in a round.
 //   - A [Package] is what travels: a receipt (any bytes) and one tensor for each
-//     spec of its layout. Packages are lent, and given back with Release.
+//     spec of its layout. Packages are lent, and given back with Release. Where a
+//     spec is Var, a package says how many of a tensor's rows it uses.
 //   - [Detach] and [Attach] turn any Go value with tensors nested in it into a
 //     receipt and tensors, and back.
 //   - [Average] folds updates into the next model, in client order.

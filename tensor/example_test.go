@@ -37,9 +37,9 @@ func ExampleDetach() {
 	if err := tensor.Attach(p.Receipt, p, &r); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(d.Specs)
+	fmt.Println(d.Specs[0].Name, d.Specs[0].DType, d.Specs[0].Shape)
 	fmt.Println(r.Loss, tensor.Of[float32](r.Params["bias"].Data))
 	// Output:
-	// [{Params.bias f32 [2]}]
+	// Params.bias f32 [2]
 	// 0.25 [0.5 -1]
 }

@@ -18,6 +18,10 @@ type Spec struct {
 	Name  string
 	DType DType
 	Shape []int // no entry is a scalar; an entry of 0 is an empty tensor
+
+	// Var makes dimension 0 a capacity: how many of its rows are in use is said
+	// by each package. See [Package.SetRows].
+	Var bool
 }
 
 // Elems returns the number of elements, and an error if the shape has a
@@ -42,10 +46,14 @@ func (s Spec) Elems() (int, error) {
 	return n, nil
 }
 
-// Bytes returns the size of the tensor's data in bytes.
+// Bytes returns the size of the tensor's data in bytes: of all rows, if they
+// vary.
 func (s Spec) Bytes() (int, error) {
 	if !s.DType.Valid() {
 		return 0, fmt.Errorf("tensor: %q: invalid %v", s.Name, s.DType)
+	}
+	if s.Var && len(s.Shape) == 0 {
+		return 0, fmt.Errorf("tensor: %q: a scalar has no rows that could vary", s.Name)
 	}
 	n, err := s.Elems()
 	if err != nil {
@@ -66,6 +74,7 @@ type Layout struct {
 	sizes   []int // of each tensor, bytes
 	size    int   // of the block, a multiple of Align
 	payload int   // sum of sizes
+	vars    []int // the tensors whose lengths vary
 }
 
 // NewLayout places specs one after another, each at a multiple of [Align].
@@ -83,7 +92,11 @@ func NewLayout(specs []Spec) (*Layout, error) {
 		if l.size > math.MaxInt-n-Align {
 			return nil, fmt.Errorf("tensor: %q: layout overflows", s.Name)
 		}
-		l.specs[i] = Spec{Name: s.Name, DType: s.DType, Shape: slices.Clone(s.Shape)}
+		l.specs[i] = s
+		l.specs[i].Shape = slices.Clone(s.Shape)
+		if s.Var {
+			l.vars = append(l.vars, i)
+		}
 		l.offsets[i], l.sizes[i] = l.size, n
 		l.size += (n + Align - 1) &^ (Align - 1)
 		l.payload += n
@@ -104,6 +117,10 @@ func (l *Layout) Specs() []Spec { return slices.Clone(l.specs) }
 // Offset returns where tensor i starts in a contiguous block, in bytes.
 func (l *Layout) Offset(i int) int { return l.offsets[i] }
 
+// Var reports whether the length of any tensor varies. The sizes of a layout are
+// those of all rows, whatever a package uses of them.
+func (l *Layout) Var() bool { return l.vars != nil }
+
 // Bytes returns the size of tensor i in bytes.
 func (l *Layout) Bytes(i int) int { return l.sizes[i] }
 
@@ -114,14 +131,19 @@ func (l *Layout) Size() int { return l.size }
 // bytes that count as delivered.
 func (l *Layout) Payload() int { return l.payload }
 
-// Digest returns a hash of all names, dtypes and shapes. Peers compare it to
+// Digest returns a hash of all names, dtypes and shapes, and of which lengths
+// vary. Peers compare it to
 // make sure that they speak of the same model.
 func (l *Layout) Digest() uint64 {
 	var b []byte
 	for _, s := range l.specs {
 		b = binary.AppendUvarint(b, uint64(len(s.Name)))
 		b = append(b, s.Name...)
-		b = append(b, byte(s.DType))
+		d := byte(s.DType)
+		if s.Var {
+			d |= 0x80 // no data type has this bit
+		}
+		b = append(b, d)
 		b = binary.AppendUvarint(b, uint64(len(s.Shape)))
 		b = s.appendShape(b)
 	}

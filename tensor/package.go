@@ -20,7 +20,8 @@ type Package struct {
 	Receipt []byte
 
 	layout *Layout
-	data   [][]byte
+	data   [][]byte // the bytes in use
+	rows   []int    // in use, of every tensor; nil if no length varies
 
 	lent   atomic.Bool
 	ledger *Ledger
@@ -38,11 +39,12 @@ func NewPackage(l *Layout, mem []byte) *Package {
 	for i, off := range l.offsets {
 		p.data[i] = mem[off : off+l.sizes[i] : off+l.sizes[i]]
 	}
+	p.ResetRows()
 	return p
 }
 
-// NewScattered returns a package whose tensor i is data[i]. It keeps data and
-// panics if its lengths are not those of l.
+// NewScattered returns a package whose tensor i is data[i]. It keeps data, whose
+// entries it changes with the rows in use, and panics if its lengths are not those of l.
 func NewScattered(l *Layout, data [][]byte) *Package {
 	if len(data) != len(l.specs) {
 		panic(fmt.Sprintf("tensor: %d tensors for a layout of %d", len(data), len(l.specs)))
@@ -52,7 +54,9 @@ func NewScattered(l *Layout, data [][]byte) *Package {
 			panic(fmt.Sprintf("tensor: %q: %d bytes, layout says %d", l.specs[i].Name, len(d), l.sizes[i]))
 		}
 	}
-	return &Package{layout: l, data: data}
+	p := &Package{layout: l, data: data}
+	p.ResetRows()
+	return p
 }
 
 // Layout returns the layout that p was made with.
@@ -61,14 +65,18 @@ func (p *Package) Layout() *Layout { return p.layout }
 // Len returns the number of tensors.
 func (p *Package) Len() int { return len(p.data) }
 
-// View returns the memory of tensor i: not a copy.
+// View returns the memory of tensor i: not a copy. Where its length varies, it is
+// that of the rows in use.
 func (p *Package) View(i int) []byte { return p.data[i] }
 
-// CopyFrom copies all tensors and the receipt of q, which must have the same
-// layout, into p.
+// CopyFrom copies all tensors, their rows in use and the receipt of q, which must
+// have the same layout, into p.
 func (p *Package) CopyFrom(q *Package) {
 	if p.layout != q.layout {
 		panic("tensor: copy between packages of different layouts")
+	}
+	for _, i := range p.layout.vars {
+		p.setRows(i, q.rows[i])
 	}
 	for i := range p.data {
 		copy(p.data[i], q.data[i])
@@ -77,11 +85,15 @@ func (p *Package) CopyFrom(q *Package) {
 }
 
 // Hash returns a digest of the bytes of all tensors, in order, without padding.
-// Packages with equal tensors have equal hashes wherever their memory lies.
+// Packages with equal tensors have equal hashes wherever their memory lies. Where
+// lengths vary, the rows in use count and how many they are.
 func (p *Package) Hash() uint64 {
 	var h uint64
 	for _, d := range p.data {
 		h = xxh3.HashSeed(d, h+uint64(len(d)))
+	}
+	for _, i := range p.layout.vars {
+		h = mix(h, uint64(p.rows[i])) // a row may have no bytes
 	}
 	return h
 }

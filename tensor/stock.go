@@ -12,18 +12,27 @@ type Key struct {
 // spread evenly (Knuth, The Art of Computer Programming, vol. 3, 6.4).
 const golden = 0x9e3779b97f4a7c15
 
-// stream returns the starting point of the word sequence of tensor t, by the
-// finalizer of splitmix64 (Steele, Lea and Flood, 2014) after each part: so no
-// seed of one round is that of another.
+// stream returns the starting point of the word sequence of tensor t: no seed of
+// one round is that of another.
 func (k Key) stream(t int) uint64 {
+	return mix(k.Seed, uint64(k.Round), uint64(k.Client), uint64(t))
+}
+
+// mix returns a number that depends on all parts and their order.
+func mix(parts ...uint64) uint64 {
 	h := uint64(0)
-	for _, v := range [...]uint64{k.Seed, uint64(k.Round), uint64(k.Client), uint64(t)} {
-		h += golden + v
-		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-		h = (h ^ h>>27) * 0x94d049bb133111eb
-		h ^= h >> 31
+	for _, v := range parts {
+		h = scatter(h + golden + v)
 	}
 	return h
+}
+
+// scatter makes every bit of its result depend on every bit of h, and no two
+// results equal: the finalizer of splitmix64 (Steele, Lea and Flood, 2014).
+func scatter(h uint64) uint64 {
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
 }
 
 // word returns word i of a stream: one multiplication and one shift, so that
@@ -38,16 +47,20 @@ func word(stream uint64, i int) uint64 {
 // finite and have a magnitude in [1, 2); bools are 0 or 1.
 func Fill(p *Package, seed uint64) {
 	for t := range p.Len() {
-		d := p.Layout().Spec(t).DType
-		mask, base := d.wordMask(), d.wordBase()
-		k := Key{Seed: seed, Round: -1, Client: -1}.stream(t)
-		data := p.View(t)
-		words := Of[uint64](data)
-		for i := range words {
-			words[i] = word(k, i)&mask | base
-		}
-		setTail(data, word(k, len(words))&mask|base)
+		fill(p, t, Key{Seed: seed, Round: -1, Client: -1}.stream(t))
 	}
+}
+
+// fill writes the words of a stream to tensor t.
+func fill(p *Package, t int, stream uint64) {
+	d := p.Layout().Spec(t).DType
+	mask, base := d.wordMask(), d.wordBase()
+	data := p.View(t)
+	words := Of[uint64](data)
+	for i := range words {
+		words[i] = word(stream, i)&mask | base
+	}
+	setTail(data, word(stream, len(words))&mask|base)
 }
 
 // wordBase returns the bits that put a float whose other bits are in wordMask
@@ -88,46 +101,147 @@ func tail(data []byte) (w uint64) {
 // byte of the update, at about the speed of a copy, and a stale, broken or
 // misplaced byte in either direction shows in the result. Bits that could make a
 // float a NaN or change its magnitude are left alone.
+//
+// Where the update is of another layout, or lengths vary, no word has a place in
+// the other package. Then the rows of the update that are in use are filled, as
+// [Fill] does it, with numbers that depend on every byte in use of the model too.
+// How many rows these are is up to the caller.
 func Train(update, model *Package, key Key) error {
-	if update.Layout() != model.Layout() {
-		return fmt.Errorf("tensor: train: model and update have different layouts")
+	same, err := alike(update, model)
+	if err != nil {
+		return fmt.Errorf("tensor: train: %w", err)
+	}
+	if !same {
+		d := digest(model)
+		for t := range update.Len() {
+			fill(update, t, mix(d, key.stream(t)))
+		}
+		return nil
 	}
 	for t := range model.Len() {
-		mask := model.Layout().Spec(t).DType.wordMask()
-		k := key.stream(t)
-		from, to := model.View(t), update.View(t)
-		src, dst := Of[uint64](from), Of[uint64](to)
-		dst = dst[:len(src)]
-		for i, w := range src {
-			dst[i] = w ^ word(k, i)&mask
-		}
-		setTail(to, tail(from)^word(k, len(src))&mask)
+		xor(update, model, t, key.stream(t))
 	}
 	return nil
 }
 
-// Prove checks every byte of update against what [Train] makes of model, and
-// returns an error that names the first tensor and byte that differ.
-func Prove(update, model *Package, key Key) error {
-	if update.Layout() != model.Layout() {
-		return fmt.Errorf("tensor: prove: model and update have different layouts")
+// alike reports whether each word of one package has its place in the other. Two
+// layouts with the same specs are an error: whether they are one would depend on
+// the process.
+func alike(p, q *Package) (bool, error) {
+	if p.layout == q.layout {
+		return !p.layout.Var(), nil
 	}
+	if p.layout.Digest() == q.layout.Digest() {
+		return false, fmt.Errorf("model and update have two layouts with the same specs, want one")
+	}
+	return false, nil
+}
+
+// xor sets tensor t of to, which is as long as that of from, to from's words,
+// exclusive-or'ed with those of a stream.
+func xor(to, from *Package, t int, stream uint64) {
+	mask := from.Layout().Spec(t).DType.wordMask()
+	a, b := from.View(t), to.View(t)
+	src, dst := Of[uint64](a), Of[uint64](b)
+	dst = dst[:len(src)]
+	for i, w := range src {
+		dst[i] = w ^ word(stream, i)&mask
+	}
+	setTail(b, tail(a)^word(stream, len(src))&mask)
+}
+
+// Advance makes next, which has the layout and rows of model, out of model and
+// the average of updates of another layout: each word of model, exclusive-or'ed
+// with a number that depends on every byte of the average, the tensor and the
+// position, under the same mask as in [Train].
+func Advance(next, model, average *Package) error {
+	if next.Layout() != model.Layout() {
+		return fmt.Errorf("tensor: advance: two models of different layouts")
+	}
+	for _, t := range model.layout.vars {
+		next.setRows(t, model.rows[t])
+	}
+	d := digest(average)
 	for t := range model.Len() {
-		spec := model.Layout().Spec(t)
-		mask := spec.DType.wordMask()
-		k := key.stream(t)
-		from, got := model.View(t), update.View(t)
-		src := Of[uint64](from)
-		for i, g := range Of[uint64](got) {
-			if want := src[i] ^ word(k, i)&mask; g != want {
-				return mismatch(t, spec, 8*i, 8*i+8, g, want)
+		xor(next, model, t, mix(d, uint64(t)))
+	}
+	return nil
+}
+
+// digest returns a number that depends on every byte in use of p. It reads 8
+// bytes a step. One word that differs always changes it. The steps of a tensor
+// may be done in any order, so that a language with vectors does them at once.
+func digest(p *Package) uint64 {
+	d := uint64(0)
+	for t := range p.Len() {
+		data := p.View(t)
+		d = mix(d, uint64(t), uint64(p.Rows(t)), uint64(len(data)))
+		words, sum := Of[uint64](data), uint64(0)
+		for i, w := range words {
+			sum += scatter(w ^ word(d, i))
+		}
+		d = mix(d, sum+scatter(tail(data)^word(d, len(words))))
+	}
+	return d
+}
+
+// Prove checks every byte in use of update against what [Train] makes of model,
+// and returns an error that names the first tensor and byte that differ.
+func Prove(update, model *Package, key Key) error {
+	same, err := alike(update, model)
+	if err != nil {
+		return fmt.Errorf("tensor: prove: %w", err)
+	}
+	if same {
+		for t := range update.Len() {
+			if err := proveXor(update, model, t, key.stream(t)); err != nil {
+				return err
 			}
 		}
-		rest := 8 * (len(from) % 8) // bits behind the last word
-		want := (tail(from) ^ word(k, len(src))&mask) & (1<<rest - 1)
-		if g := tail(got); g != want {
-			return mismatch(t, spec, 8*len(src), len(from), g, want)
+		return nil
+	}
+	d := digest(model)
+	for t := range update.Len() {
+		if err := proveFill(update, t, mix(d, key.stream(t))); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// proveXor checks what xor writes.
+func proveXor(to, from *Package, t int, stream uint64) error {
+	spec := from.Layout().Spec(t)
+	mask := spec.DType.wordMask()
+	src, got := from.View(t), to.View(t)
+	words := Of[uint64](src)
+	for i, g := range Of[uint64](got) {
+		if want := words[i] ^ word(stream, i)&mask; g != want {
+			return mismatch(t, spec, 8*i, 8*i+8, g, want)
+		}
+	}
+	return proveTail(got, t, spec, tail(src)^word(stream, len(words))&mask)
+}
+
+// proveFill checks what fill writes.
+func proveFill(p *Package, t int, stream uint64) error {
+	spec := p.Layout().Spec(t)
+	mask, base := spec.DType.wordMask(), spec.DType.wordBase()
+	got := p.View(t)
+	words := Of[uint64](got)
+	for i, g := range words {
+		if want := word(stream, i)&mask | base; g != want {
+			return mismatch(t, spec, 8*i, 8*i+8, g, want)
+		}
+	}
+	return proveTail(got, t, spec, word(stream, len(words))&mask|base)
+}
+
+// proveTail checks the bytes behind the last whole word against those of want.
+func proveTail(got []byte, t int, spec Spec, want uint64) error {
+	want &= 1<<(8*(len(got)%8)) - 1
+	if g := tail(got); g != want {
+		return mismatch(t, spec, len(got)&^7, len(got), g, want)
 	}
 	return nil
 }

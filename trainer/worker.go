@@ -253,7 +253,7 @@ func newLaneStates(n int) []laneState {
 // pointer in every process of the session, and a new layout otherwise.
 func sameOrNew(down *tensor.Layout, downSpecs, upSpecs []tensor.Spec) (*tensor.Layout, error) {
 	same := slices.EqualFunc(downSpecs, upSpecs, func(a, b tensor.Spec) bool {
-		return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape)
+		return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && a.Var == b.Var
 	})
 	if same {
 		return down, nil

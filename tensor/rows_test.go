@@ -1,0 +1,232 @@
+package tensor
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// ragged has tensors whose lengths vary between two that do not.
+func ragged(t testing.TB) *Layout {
+	t.Helper()
+	return mustLayout(t, []Spec{
+		{Name: "scalar", DType: F64},
+		{Name: "rollout", DType: F32, Shape: []int{5, 3}, Var: true},
+		{Name: "nothing", DType: U8, Shape: []int{4, 0}, Var: true}, // rows without bytes
+		{Name: "bytes", DType: U8, Shape: []int{300}, Var: true},
+		{Name: "none", DType: I16, Shape: []int{0, 2}, Var: true},
+		{Name: "fixed", DType: F32, Shape: []int{2, 7}},
+	})
+}
+
+// setRows sets the rows of ragged's four tensors whose lengths vary.
+func setRows(t testing.TB, p *Package, rows ...int) {
+	t.Helper()
+	for i, n := range rows {
+		if err := p.SetRows(i+1, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	l := ragged(t)
+	if !l.Var() || mixedLayout(t).Var() {
+		t.Error("the layout does not say whether lengths vary")
+	}
+	scattered := make([][]byte, l.Len())
+	for i := range scattered {
+		scattered[i] = make([]byte, l.Bytes(i), l.Bytes(i)+8)
+	}
+	for _, p := range []*Package{Alloc(l), NewScattered(l, scattered)} {
+		check := func(what string, payload int, rows ...int) {
+			t.Helper()
+			for i, want := range rows {
+				view, row := p.View(i), 0
+				if d := max(1, l.Spec(i).rows()); d > 0 {
+					row = l.Bytes(i) / d
+				}
+				if p.Rows(i) != want || len(view) != want*row {
+					t.Errorf("%s: tensor %d has %d rows and a view of %d bytes, want %d of %d", what, i, p.Rows(i), len(view), want, row)
+				}
+				if l.Spec(i).Var && cap(view) != l.Bytes(i) {
+					t.Errorf("%s: view %d has capacity %d, want %d: appending would reach what lies behind", what, i, cap(view), l.Bytes(i))
+				}
+			}
+			if p.Payload() != payload {
+				t.Errorf("%s: payload is %d, want %d", what, p.Payload(), payload)
+			}
+		}
+		check("new", l.Payload(), 1, 5, 4, 300, 0, 2)
+		p.View(1)[12] = 7
+		setRows(t, p, 1, 0, 299, 0)
+		check("less", 8+12+299+56, 1, 1, 0, 299, 0, 2)
+		setRows(t, p, 2, 3, 0)
+		check("more and less", 8+24+0+56, 1, 2, 3, 0, 0, 2)
+		if p.View(1)[12] != 7 {
+			t.Error("rows that were not in use are lost")
+		}
+		p.ResetRows()
+		check("reset", l.Payload(), 1, 5, 4, 300, 0, 2)
+	}
+	if p := Alloc(mixedLayout(t)); p.Payload() != p.Layout().Payload() || p.AppendRows(nil) != nil {
+		t.Error("a layout whose lengths do not vary has rows")
+	}
+}
+
+func TestSetRowsRefuses(t *testing.T) {
+	p := Alloc(ragged(t))
+	tests := []struct {
+		tensor, rows int
+		want         string
+	}{
+		{0, 1, `tensor: "scalar": its length does not vary`},
+		{5, 2, `tensor: "fixed": its length does not vary`},
+		{1, -1, `tensor: "rollout": -1 rows, want 0 to 5`},
+		{1, 6, `tensor: "rollout": 6 rows, want 0 to 5`},
+		{2, 5, `tensor: "nothing": 5 rows, want 0 to 4`},
+		{4, 1, `tensor: "none": 1 rows, want 0 to 0`},
+	}
+	for _, test := range tests {
+		if err := p.SetRows(test.tensor, test.rows); err == nil || err.Error() != test.want {
+			t.Errorf("error %v, want %s", err, test.want)
+		}
+	}
+	if p.Payload() != p.Layout().Payload() {
+		t.Error("a refused number of rows has changed the package")
+	}
+	if _, err := NewLayout([]Spec{{Name: "s", DType: F32, Var: true}}); err == nil || !strings.Contains(err.Error(), `"s"`) {
+		t.Errorf("a scalar whose length varies: error %v", err)
+	}
+}
+
+// The rows in use travel with a copy, and count in the hash; what lies behind
+// them does neither.
+func TestCopyAndHashOfRows(t *testing.T) {
+	l := ragged(t)
+	p, q := Alloc(l), Alloc(l)
+	Fill(p, 1)
+	Fill(q, 2)
+	behind := q.View(3)[250]
+	for _, rows := range [][]int{{2, 1, 250, 0}, {0, 0, 0, 0}, {5, 4, 0, 0}, {3, 4, 100, 0}} {
+		p.ResetRows()
+		full := p.Hash()
+		setRows(t, p, rows...)
+		q.CopyFrom(p)
+		for i := range l.Len() {
+			if q.Rows(i) != p.Rows(i) || !bytes.Equal(q.View(i), p.View(i)) {
+				t.Errorf("rows %v: the copy of tensor %d has %d rows, want %d", rows, i, q.Rows(i), p.Rows(i))
+			}
+		}
+		if q.Hash() != p.Hash() || p.Hash() == full {
+			t.Errorf("rows %v: hashes are %x, %x of the copy and %x of all rows", rows, p.Hash(), q.Hash(), full)
+		}
+	}
+	q.ResetRows()
+	if q.View(3)[250] != behind {
+		t.Error("a row that was not in use was copied")
+	}
+
+	p.ResetRows()
+	clear(p.View(3))
+	seen := map[uint64]bool{}
+	for i, rows := range [][]int{{5, 4, 300, 0}, {5, 3, 300, 0}, {5, 0, 300, 0}, {5, 4, 299, 0}, {5, 4, 0, 0}, {0, 0, 0, 0}} {
+		setRows(t, p, rows...)
+		seen[p.Hash()] = true
+		if len(seen) != i+1 {
+			t.Errorf("rows %v have the hash of others", rows)
+		}
+	}
+}
+
+// The rows are read as they were written, and anything else is refused and
+// changes nothing.
+func TestTakeRows(t *testing.T) {
+	l := ragged(t)
+	p, q := Alloc(l), Alloc(l)
+	setRows(t, p, 2, 4, 299, 0)
+	b := p.AppendRows([]byte("before"))
+	if want := "before\x02\x04\xab\x02\x00"; string(b) != want {
+		t.Fatalf("rows are %q, want %q", b, want)
+	}
+	b = b[len("before"):]
+	if err := q.TakeRows(b); err != nil || q.Rows(1) != 2 || q.Rows(2) != 4 || q.Rows(3) != 299 || q.Rows(4) != 0 {
+		t.Errorf("rows are %d, %d, %d and %d, error %v", q.Rows(1), q.Rows(2), q.Rows(3), q.Rows(4), err)
+	}
+	tests := []struct{ name, rows, want string }{
+		{"nothing", "", `"rollout": its rows are not a number`},
+		{"one missing", "\x02\x04\x05", `"none": its rows are not a number`},
+		{"one cut", "\x02\x04\xab", `"bytes": its rows are not a number`},
+		{"one too many", "\x02\x04\x05\x00\x00", "1 bytes behind"},
+		{"above the capacity", "\x01\x04\xad\x02\x00", `"bytes": 301 rows, want 0 to 300`},
+		{"negative", "\x01\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", `"bytes": 18446744073709551615 rows`},
+		{"overflow", "\x01\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00", `"bytes": its rows are not a number`},
+		{"written longer", "\x82\x00\x04\x05\x00", `"rollout": its rows are not a number`},
+	}
+	for _, test := range tests {
+		if err := q.TakeRows([]byte(test.rows)); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want %q in it", test.name, err, test.want)
+		}
+		if got := q.AppendRows(nil); !bytes.Equal(got, b) {
+			t.Fatalf("%s: was refused, and rows are now % x", test.name, got)
+		}
+	}
+	fixed := Alloc(mixedLayout(t))
+	if err := fixed.TakeRows(nil); err != nil {
+		t.Error(err)
+	}
+	if err := fixed.TakeRows([]byte{0}); err == nil {
+		t.Error("rows of a layout whose lengths do not vary are taken")
+	}
+}
+
+func FuzzTakeRows(f *testing.F) {
+	for _, s := range []string{"", "\x02\x04\xab\x02\x00", "\x00\x00\x00\x00", "\x05\x04\xac\x02\x00", "\x82\x00\x04\x05\x00", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		f.Add([]byte(s))
+	}
+	l := ragged(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p := Alloc(l)
+		if err := p.TakeRows(b); err != nil {
+			if p.Payload() != l.Payload() {
+				t.Errorf("refused, and the payload is %d", p.Payload())
+			}
+			return
+		}
+		for i := range l.Len() {
+			if n := p.Rows(i); n < 0 || n > l.Spec(i).rows() || len(p.View(i)) > l.Bytes(i) {
+				t.Errorf("tensor %d has %d rows and %d bytes", i, n, len(p.View(i)))
+			}
+		}
+		if again := p.AppendRows(nil); !bytes.Equal(again, b) {
+			t.Errorf("% x was read as % x", b, again)
+		}
+	})
+}
+
+// Numbers that results and other builds rely on do not change.
+func TestNumbersStay(t *testing.T) {
+	for _, test := range []struct {
+		l                     *Layout
+		digest, model, update uint64
+	}{
+		{mustLayout(t, []Spec{{Name: "a", DType: F32, Shape: []int{2, 3}}, {Name: "b", DType: I64}}), 0x9b04d4f6a64f6d72, 0xa7cd410f8926db9b, 0xcd6fac87c8a5f161},
+		{mixedLayout(t), 0x4bbb2919ca0d008d, 0xd315893d2df35ee4, 0x7a5b7339716ac6d2},
+	} {
+		model, update := Alloc(test.l), Alloc(test.l)
+		Fill(model, 1)
+		if err := Train(update, model, Key{Seed: 1, Round: 2, Client: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if test.l.Digest() != test.digest || model.Hash() != test.model || update.Hash() != test.update {
+			t.Errorf("digest %#x, model %#x, update %#x", test.l.Digest(), model.Hash(), update.Hash())
+		}
+	}
+}
+
+func TestAverageRefusesRows(t *testing.T) {
+	l := ragged(t)
+	if err := NewAverage(l).Begin(Alloc(l), 1); err == nil || !strings.Contains(err.Error(), `average of "rollout", whose length varies`) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,193 @@
+package tensor
+
+import (
+	"fmt"
+	"testing"
+)
+
+// The arithmetic of updates that are unlike the model: of another layout, or of a
+// length of their own.
+
+// unlike returns a model and an update of another layout, and a model and an
+// update whose lengths vary.
+func unlike(t testing.TB) map[string][2]*Package {
+	small := mustLayout(t, []Spec{{Name: "A", DType: F16, Shape: []int{3, 5}}, {Name: "n", DType: I64}, {Name: "e", DType: F32, Shape: []int{0}}})
+	l := ragged(t)
+	model, update := Alloc(l), Alloc(l)
+	setRows(t, model, 3, 2, 77, 0)
+	setRows(t, update, 5, 0, 20, 0)
+	return map[string][2]*Package{
+		"smaller": {Alloc(mixedLayout(t)), Alloc(small)},
+		"larger":  {Alloc(small), Alloc(mixedLayout(t))},
+		"rows":    {model, update},
+	}
+}
+
+// Train fills an update that is unlike its model with sound numbers, writes
+// nothing behind the rows in use, and every bit of model and update counts.
+func TestTrainUnlike(t *testing.T) {
+	for name, pair := range unlike(t) {
+		model, update := pair[0], pair[1]
+		key := Key{Seed: 3, Round: 1, Client: 2}
+		Fill(model, 7)
+		train := func() uint64 {
+			t.Helper()
+			if err := Train(update, model, key); err != nil {
+				t.Fatal(err)
+			}
+			return update.Hash()
+		}
+		hash := train()
+		sound(t, update)
+		for i := range update.Len() {
+			rest := update.View(i)[len(update.View(i)):cap(update.View(i))]
+			for j, x := range rest {
+				if update.Layout().Spec(i).Var && x != 0 {
+					t.Fatalf("%s: byte %d behind the rows in use of tensor %d was written", name, j, i)
+				}
+			}
+		}
+		prove := func() error { return Prove(update, model, key) }
+		if err := prove(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		flip(update, 5, func(i, bit int) {
+			if prove() == nil {
+				t.Fatalf("%s: bit %d of tensor %d of the update is wrong and not found", name, bit, i)
+			}
+		})
+		flip(model, 7, func(i, bit int) {
+			if prove() == nil {
+				t.Fatalf("%s: bit %d of tensor %d of the model was wrong and is not found", name, bit, i)
+			}
+		})
+		for _, other := range []Key{{4, 1, 2}, {3, 2, 2}, {3, 1, 3}} {
+			key = other
+			if train() == hash {
+				t.Errorf("%s: %+v gives the update of another key", name, other)
+			}
+		}
+	}
+}
+
+// flip calls f with each step'th bit of p changed.
+func flip(p *Package, step int, f func(tensor, bit int)) {
+	for i := range p.Len() {
+		data := p.View(i)
+		for bit := 0; bit < 8*len(data); bit += step {
+			data[bit/8] ^= 1 << (bit % 8)
+			f(i, bit)
+			data[bit/8] ^= 1 << (bit % 8)
+		}
+	}
+}
+
+// The rows that are in use count, also where they have no bytes, and also where
+// all bytes are zero.
+func TestDigestOfRows(t *testing.T) {
+	p := Alloc(ragged(t))
+	seen := map[uint64]bool{}
+	for i, rows := range [][]int{{5, 4, 300, 0}, {5, 3, 300, 0}, {4, 4, 300, 0}, {5, 4, 296, 0}, {5, 4, 297, 0}, {0, 0, 0, 0}} {
+		setRows(t, p, rows...)
+		seen[digest(p)] = true
+		if len(seen) != i+1 {
+			t.Errorf("rows %v have the digest of others", rows)
+		}
+	}
+}
+
+// Two words that change in the same way, trade places or both lose their sign do
+// not make up for each other.
+func TestDigestOfTwoWords(t *testing.T) {
+	p := Alloc(vector(t, F64, 64))
+	Fill(p, 1)
+	words, want := Of[uint64](p.View(0)), digest(p)
+	for i := range words {
+		for j := range i {
+			for bit := range 64 {
+				words[i] ^= 1 << bit
+				words[j] ^= 1 << bit
+				if digest(p) == want {
+					t.Fatalf("bit %d of words %d and %d", bit, i, j)
+				}
+				words[i] ^= 1 << bit
+				words[j] ^= 1 << bit
+			}
+			words[i], words[j] = words[j], words[i]
+			if digest(p) == want {
+				t.Fatalf("words %d and %d may trade places", i, j)
+			}
+			words[i], words[j] = words[j], words[i]
+		}
+	}
+}
+
+// Advance makes a sound model that depends on every bit of the average, and on
+// the model before.
+func TestAdvance(t *testing.T) {
+	for name, pair := range unlike(t) {
+		model, average := pair[0], pair[1]
+		next := Alloc(model.Layout())
+		Fill(model, 1)
+		Fill(average, 2)
+		advance := func() uint64 {
+			t.Helper()
+			if err := Advance(next, model, average); err != nil {
+				t.Fatal(err)
+			}
+			return next.Hash()
+		}
+		hash := advance()
+		sound(t, next)
+		for i := range next.Len() {
+			if next.Rows(i) != model.Rows(i) {
+				t.Errorf("%s: tensor %d has %d rows, want the model's %d", name, i, next.Rows(i), model.Rows(i))
+			}
+		}
+		for _, p := range []*Package{model, average} {
+			flip(p, 11, func(i, bit int) {
+				if advance() == hash {
+					t.Fatalf("%s: bit %d of tensor %d makes no difference", name, bit, i)
+				}
+			})
+		}
+	}
+	if Advance(Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 2))) == nil {
+		t.Error("models of two layouts pass")
+	}
+}
+
+// What other languages have to compute too. docs/measuring.md has these numbers.
+func TestUnlikeVectors(t *testing.T) {
+	model := Alloc(mustLayout(t, []Spec{{Name: "w", DType: F32, Shape: []int{3}}, {Name: "n", DType: U8, Shape: []int{2}, Var: true}}))
+	copy(Of[float32](model.View(0)), []float32{1, -2, 0.5})
+	copy(model.View(1), []byte{7, 9})
+	setOne := func(rows int) {
+		t.Helper()
+		if err := model.SetRows(1, rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update, next := Alloc(mustLayout(t, []Spec{{Name: "d", DType: F32, Shape: []int{3}}})), Alloc(model.Layout())
+	for _, test := range []struct {
+		rows         int
+		digest       uint64
+		update, next string
+	}{
+		{2, 0x660b347f6a00df42, "8b40a43ff3c59f3f203ed13f", "4d4fc13fe6d20cc05f555c3f 5a05"},
+		{1, 0xc04b29ae15814619, "0e299a3fbcfaaf3fb13be73f", "5063863fed711ec07465373f 3b"},
+		{0, 0x9b2bc0a5cf04d73a, "5ccdbc3f68fa973f6bc7ba3f", "7eadfd3f01aa6cc02ea07f3f "},
+	} {
+		setOne(test.rows)
+		if err := Train(update, model, Key{Seed: 1, Round: 2, Client: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if err := Advance(next, model, update); err != nil {
+			t.Fatal(err)
+		}
+		u, n := fmt.Sprintf("%x", update.View(0)), fmt.Sprintf("%x %x", next.View(0), next.View(1))
+		if d := digest(model); d != test.digest || u != test.update || n != test.next {
+			t.Errorf("{%d, %#x, %q, %q},", test.rows, d, u, n)
+		}
+	}
+}
