@@ -137,7 +137,8 @@ func clip(s phase.Sample, w window) (start, end int64) {
 	return start, max(start, end)
 }
 
-// covered returns how much of the window lies in any span.
+// covered returns how much of the window lies in any span. A sum of laps covers
+// nothing: it lies in the span of the call that made it.
 func covered(samples []phase.Sample, w window) int64 {
 	slices.SortFunc(samples, func(a, b phase.Sample) int {
 		switch {
@@ -152,7 +153,7 @@ func covered(samples []phase.Sample, w window) int64 {
 	until := w.start
 	for _, s := range samples {
 		start, end := clip(s, w)
-		if start = max(start, until); end > start {
+		if start = max(start, until); end > start && !s.Summed {
 			sum += end - start
 			until = end
 		}

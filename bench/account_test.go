@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"ipcbench/phase"
+	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
@@ -64,5 +66,26 @@ func TestWireBelowPayload(t *testing.T) {
 		if err := s.wire(); (err != nil) != tt.fails {
 			t.Errorf("%s: %v", tt.variant, err)
 		}
+	}
+}
+
+// TestSummedSpans: a sum of laps counts in its phase, covers nothing and is not
+// drawn: its start and end are no interval.
+func TestSummedSpans(t *testing.T) {
+	whole := phase.Whole(4)
+	sum := phase.Timed(phase.Send, whole, 0, 70)
+	sum.Summed = true
+	samples, w := []phase.Sample{phase.Timed(phase.Dispatch, whole, 0, 10), sum}, window{round: 4, start: 0, end: 100}
+	if got := covered(samples, w); got != 10 {
+		t.Errorf("%d ns are covered, want 10", got)
+	}
+	s := &session{block: &Block{Phases: map[string][]int64{}}, windows: []window{w}}
+	s.phases(0, samples, w)
+	if got := s.block.Phases["send"]; !slices.Equal(got, []int64{70}) {
+		t.Errorf("send took %v, want 70", got)
+	}
+	got := timeline(trainer.Report{Server: trainer.Totals{Samples: samples}}, s.windows)
+	if !slices.Equal(got.Phase, []string{"dispatch"}) {
+		t.Errorf("the timeline shows %v, want dispatch alone", got.Phase)
 	}
 }

@@ -214,7 +214,8 @@ const (
 	timelineSpans  = 6000
 )
 
-// timeline returns the spans of the first timed rounds of all processes.
+// timeline returns the spans of the first timed rounds of all processes, but for
+// those that are sums.
 func timeline(r trainer.Report, windows []window) *Timeline {
 	t := &Timeline{Processes: []string{phase.ServerProcess}}
 	all := [][]phase.Sample{r.Server.Samples}
@@ -226,6 +227,9 @@ func timeline(r trainer.Report, windows []window) *Timeline {
 		size := len(t.Start)
 		for process, samples := range all {
 			for _, s := range byRound(samples, windows[i:i+1])[0] {
+				if s.Summed {
+					continue // its start and end are no interval
+				}
 				start, end := clip(s, w)
 				t.Process = append(t.Process, process)
 				t.Lane = append(t.Lane, int(s.Lane))

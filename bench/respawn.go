@@ -73,16 +73,9 @@ func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(c
 	if timed {
 		s.fresh.spawns = append(s.fresh.spawns, started-w.start)
 	}
-	whole := phase.Whole(n)
-	for _, span := range []struct {
-		phase      phase.Phase
-		start, end int64
-	}{{phase.Spawn, w.start, started}, {phase.Stop, ending, w.end}} {
-		report.Server.Samples = append(report.Server.Samples, phase.Sample{
-			Phase: span.phase, Start: span.start, End: span.end,
-			Lane: int16(whole.Lane), Round: int32(n), Client: int32(whole.Client),
-		})
-	}
+	report.Server.Samples = append(report.Server.Samples,
+		phase.Timed(phase.Spawn, phase.Whole(n), w.start, started),
+		phase.Timed(phase.Stop, phase.Whole(n), ending, w.end))
 	now, err := usage.Read()
 	if err != nil {
 		return w, err

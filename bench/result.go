@@ -121,7 +121,8 @@ type Profile struct {
 	Summary *profile.Summary `json:"summary,omitempty"` // not of a trace
 }
 
-// A Timeline holds all spans of a few rounds, one column a property. Times are
+// A Timeline holds the spans of a few rounds, one column a property. Sums of laps
+// (phase.Sample.Summed) are not among them: nobody knows when they were. Times are
 // nanoseconds since the first of these rounds began.
 type Timeline struct {
 	Processes  []string `json:"processes"`

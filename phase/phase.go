@@ -79,4 +79,13 @@ type Sample struct {
 	Client     int32
 	Lane       int16
 	Phase      Phase
+	// Summed: the span is the sum of laps between which other phases had their own.
+	// End-Start is how long they took together. Start and End are no interval: the
+	// sample counts in sums, and is never drawn.
+	Summed bool
+}
+
+// Timed returns the sample of a span of phase p.
+func Timed(p Phase, id ID, start, end int64) Sample {
+	return Sample{Start: start, End: end, Round: int32(id.Round), Client: int32(id.Client), Lane: int16(id.Lane), Phase: p}
 }

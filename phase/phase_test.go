@@ -145,7 +145,8 @@ func TestNothingAllocated(t *testing.T) {
 // TestOff: a nil recorder takes every call.
 func TestOff(t *testing.T) {
 	var r *Recorder
-	r.Add(Sample{})
+	r.Add(Fold, ID{}, 1, 2)
+	r.AddSum(Fold, ID{}, 1, 2)
 	r.Begin(Fold, Whole(1)).EndAs(ID{})
 	r.Counter("x").Add(1)
 	if samples, lost := r.Drain(); samples != nil || lost != 0 || len(r.Counts()) != 0 {

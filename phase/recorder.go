@@ -68,10 +68,7 @@ func (s Span) End() {
 			return
 		}
 	}
-	s.r.Add(Sample{
-		Start: s.start, End: Now(), Phase: s.phase,
-		Lane: int16(s.id.Lane), Round: int32(s.id.Round), Client: int32(s.id.Client),
-	})
+	s.r.Add(s.phase, s.id, s.start, Now())
 }
 
 // EndAs is End for work that turned out to be id's only after it had begun.
@@ -80,8 +77,18 @@ func (s Span) EndAs(id ID) {
 	s.End()
 }
 
-// Add records a sample that was timed by other means.
-func (r *Recorder) Add(s Sample) {
+// Add records a span that was timed by other means.
+func (r *Recorder) Add(p Phase, id ID, start, end int64) { r.add(Timed(p, id, start, end)) }
+
+// AddSum records the sum of the laps that work of phase p took between start and
+// now, with other phases between them. See [Sample.Summed].
+func (r *Recorder) AddSum(p Phase, id ID, start, sum int64) {
+	s := Timed(p, id, start, start+sum)
+	s.Summed = true
+	r.add(s)
+}
+
+func (r *Recorder) add(s Sample) {
 	if r == nil || !r.keeps(int64(s.Round)) {
 		return
 	}

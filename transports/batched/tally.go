@@ -4,13 +4,14 @@ import "ipcbench/phase"
 
 // A tally times the phases between which the loop over a model's messages goes
 // back and forth. There can be thousands of messages, so it records one sample of
-// each phase, as long as all its laps together, one sample after the other from
-// the start of the loop: the loop does nothing else.
+// each phase, the sum of all its laps.
 type tally struct {
 	rec   *phase.Recorder
 	start int64
 	spent [3]struct {
 		phase phase.Phase // None: not used
+		first int64       // when the first lap began
+		laps  int
 		ns    int64
 	}
 }
@@ -46,7 +47,10 @@ func (l lap) end() {
 	for i := range l.t.spent {
 		part := &l.t.spent[i]
 		if part.phase == l.phase || part.phase == phase.None {
-			part.phase = l.phase
+			if part.laps == 0 {
+				part.phase, part.first = l.phase, l.start
+			}
+			part.laps++
 			part.ns += ns
 			return
 		}
@@ -56,14 +60,12 @@ func (l lap) end() {
 
 // record adds the samples. They are id's.
 func (t *tally) record(id phase.ID) {
-	at := t.start
 	for _, part := range t.spent {
-		if part.phase != phase.None {
-			t.rec.Add(phase.Sample{
-				Start: at, End: at + part.ns, Phase: part.phase,
-				Lane: int16(id.Lane), Round: int32(id.Round), Client: int32(id.Client),
-			})
-			at += part.ns
+		switch {
+		case part.laps == 1: // is a span as any other
+			t.rec.Add(part.phase, id, part.first, part.first+part.ns)
+		case part.laps > 1:
+			t.rec.AddSum(part.phase, id, t.start, part.ns)
 		}
 	}
 }

@@ -260,8 +260,7 @@ func (c *client) record(q request, s phase.Sample) {
 }
 
 func (c *client) add(s phase.Sample) {
-	s.Lane, s.Round, s.Client = int16(c.id.Lane), int32(c.id.Round), int32(c.id.Client)
-	c.rec.Add(s)
+	c.rec.Add(s.Phase, c.id, s.Start, s.End)
 }
 
 // refusal returns the error that an answer is.

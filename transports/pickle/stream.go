@@ -96,9 +96,7 @@ func (r reader) Read(b []byte) (int, error) {
 
 // record adds a span of the message in hand.
 func (s *stream) record(p phase.Phase, start, end int64) {
-	s.rec.Add(phase.Sample{
-		Phase: p, Start: start, End: end, Lane: int16(s.id.Lane), Round: int32(s.id.Round), Client: int32(s.id.Client),
-	})
+	s.rec.Add(p, s.id, start, end)
 }
 
 // next decodes one value into v. gob reads a value completely before it decodes
