@@ -2,10 +2,15 @@
 package ipcbench_test
 
 import (
+	"cmp"
+	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,9 +22,11 @@ import (
 
 const module = "ipcbench/"
 
+var update = flag.Bool("update", false, "rewrite the picture of the imports in ARCHITECTURE.md")
+
 // layers says which packages of ours each package may import, itself a folder
 // with everything below it. What is not listed may import nothing of ours.
-// ARCHITECTURE.md has the picture.
+// ARCHITECTURE.md has the picture: go test . -run TestPicture -update.
 var layers = map[string][]string{
 	"tensor":                       {},
 	"tensor/models":                {"tensor"},
@@ -63,7 +70,7 @@ var generated = []string{"transports/batched/federationpb"}
 var unsafeFiles = []string{
 	"tensor/cast.go",
 	"futex/word.go",
-	"phase/goroutine.go",
+	"phase/runtime.go",
 	"transports/internal/slab/stamp.go",
 }
 
@@ -196,7 +203,78 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestNoInitNoRegistry: nothing happens because a package was imported.
+// TestPicture: ARCHITECTURE.md shows the table of layers, level by level.
+func TestPicture(t *testing.T) {
+	const file, begin, end = "ARCHITECTURE.md", "<!-- layers of arch_test.go -->\n", "<!-- end of layers -->\n"
+	text := read(t, file)
+	before, rest, found := strings.Cut(text, begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s lacks the lines %q and %q", file, begin, end)
+	}
+	want := before + begin + "```text\n" + picture(layers) + "```\n" + end + after
+	switch {
+	case text == want:
+	case *update:
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s does not show the table of layers: go test . -run TestPicture -update", file)
+	}
+}
+
+// picture draws a table of imports: each package once with what it may import,
+// above all of that. Its level is the length of the longest way down.
+func picture(imports map[string][]string) string {
+	const name, width = 32, 100
+	levels := map[string]int{}
+	var level func(pkg string) int
+	level = func(pkg string) int {
+		if _, ok := levels[pkg]; !ok {
+			levels[pkg] = 0 // ends a circle, which the compiler refuses anyway
+			for _, i := range imports[pkg] {
+				levels[pkg] = max(levels[pkg], 1+level(i))
+			}
+		}
+		return levels[pkg]
+	}
+	order := func(a, b string) int { return cmp.Or(cmp.Compare(level(b), level(a)), cmp.Compare(a, b)) }
+	var all strings.Builder
+	last := -1
+	for _, pkg := range slices.SortedFunc(maps.Keys(imports), order) {
+		line := "  "
+		if l := level(pkg); l != last {
+			if last >= 0 {
+				all.WriteString("\n")
+			}
+			line, last = strconv.Itoa(l)+strings.Repeat(" ", 2-len(strconv.Itoa(l))), l
+		}
+		line += " " + pkg
+		for k, i := range slices.SortedFunc(slices.Values(imports[pkg]), order) {
+			if k == 0 || len(line)+len("  ")+len(i) > width {
+				if k > 0 || len(line) > name {
+					all.WriteString(line + "\n")
+					line = ""
+				}
+				line += strings.Repeat(" ", name-len(line))
+			}
+			line += "  " + i
+		}
+		all.WriteString(line + "\n")
+	}
+	return all.String()
+}
+
+// pure are the functions that make a value and do nothing else.
+var pure = []string{
+	"errors.New", "fmt.Errorf", "reflect.TypeFor", "regexp.MustCompile", "strings.NewReplacer", "sync.OnceValue", "unsafe.Sizeof",
+	"unary", // transports/batched: one method of the table of its service
+}
+
+// TestNoInitNoRegistry: nothing happens because a package was imported. There is
+// no init, and what a package variable starts with is made by no call but those
+// of pure functions.
 func TestNoInitNoRegistry(t *testing.T) {
 	goFiles(t, func(path string, _ []string) {
 		if strings.HasSuffix(path, ".pb.go") {
@@ -210,6 +288,34 @@ func TestNoInitNoRegistry(t *testing.T) {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
 				t.Errorf("%s has an init function", path)
 			}
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.VAR && !strings.HasSuffix(path, "_test.go") {
+				for _, called := range calls(g) {
+					t.Errorf("%s: a package variable is made by calling %s, which is not one of the pure functions", path, called)
+				}
+			}
 		}
 	})
+}
+
+// calls returns what is called when the variables of d are made, but for pure
+// functions and conversions that show as such. The body of a function literal
+// counts if it is called on the spot.
+func calls(d *ast.GenDecl) (all []string) {
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.CallExpr:
+			f := n.Fun
+			if i, ok := f.(*ast.IndexExpr); ok {
+				f = i.X
+			}
+			_, conversion := f.(*ast.ParenExpr)
+			if name := types.ExprString(f); !conversion && !slices.Contains(pure, name) {
+				all = append(all, name)
+			}
+		}
+		return true
+	})
+	return all
 }

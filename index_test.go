@@ -80,6 +80,57 @@ func TestIndex(t *testing.T) {
 	}
 }
 
+var (
+	where = regexp.MustCompile(`(?m)^\| [BAO][0-9]+ \| .* \| (.*) \| .* \|$`)
+	place = regexp.MustCompile("`([^`]+)`(?: \\(((?:`[^`]+`(?:, )?)+)\\))?")
+	word  = regexp.MustCompile(`\w+`)
+)
+
+// TestWhere: the files that docs/mechanisms.md names exist, and hold what it says
+// is in them. A name without a folder is of the folder before it.
+func TestWhere(t *testing.T) {
+	rows := where.FindAllStringSubmatch(read(t, "docs/mechanisms.md"), -1)
+	if len(rows) < 80 {
+		t.Fatalf("only %d rows of docs/mechanisms.md are understood", len(rows))
+	}
+	for _, row := range rows {
+		folder := ""
+		places, _, _ := strings.Cut(row[1], "metric") // metrics are no files
+		for _, m := range place.FindAllStringSubmatch(places, -1) {
+			path := m[1]
+			if strings.Contains(path, ".") && !strings.Contains(path, "/") {
+				path = folder + "/" + path
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Errorf("%s: %v", row[0][:20], err)
+				continue
+			}
+			folder = path
+			files := []string{path}
+			if info.IsDir() {
+				files, _ = filepath.Glob(path + "/*.go")
+			} else {
+				folder = filepath.Dir(path)
+			}
+			for _, named := range strings.Split(m[2], ", ") {
+				words := word.FindAllString(named, -1)
+				if len(words) == 0 {
+					continue
+				}
+				last := regexp.MustCompile(`\b` + words[len(words)-1] + `\b`)
+				held := false
+				for _, f := range files {
+					held = held || last.MatchString(read(t, f))
+				}
+				if !held {
+					t.Errorf("%s: %s does not hold %s", row[0][:20], path, named)
+				}
+			}
+		}
+	}
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -13,9 +13,6 @@ import (
 	"ipcbench/profile/capture"
 )
 
-// work are the phases that every transport has alike: what is trained and folded.
-var work = []string{phase.Train.String(), phase.Fold.String()}
-
 // profiled returns what was profiled of the cell, or nil.
 func (c *cell) profiled(kind string) *bench.Profile {
 	i := slices.IndexFunc(c.Profiles, func(p bench.Profile) bool { return p.Kind == kind })
@@ -103,7 +100,9 @@ func heaviestPhases(cells []*cell) table {
 		if s == nil {
 			continue
 		}
-		i := slices.IndexFunc(s.Phases, func(p profile.Split) bool { return !p.Rest && p.Flat > 0 && !slices.Contains(work, p.Name) })
+		i := slices.IndexFunc(s.Phases, func(p profile.Split) bool {
+			return !p.Rest && p.Flat > 0 && p.Name != phase.Train.String() && p.Name != phase.Fold.String()
+		})
 		if i < 0 || s.Share(s.Phases[i].Flat) < 0.01 {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/zeebo/xxh3"
 )
@@ -244,7 +245,7 @@ func (x types) describe(b *strings.Builder, t reflect.Type, seen map[reflect.Typ
 }
 
 // predeclared are the types that an interface may always hold.
-var predeclared = func() []reflect.Type {
+var predeclared = sync.OnceValue(func() []reflect.Type {
 	elems := []reflect.Type{
 		reflect.TypeFor[bool](), reflect.TypeFor[string](),
 		reflect.TypeFor[int](), reflect.TypeFor[int8](), reflect.TypeFor[int16](), reflect.TypeFor[int32](), reflect.TypeFor[int64](),
@@ -257,7 +258,7 @@ var predeclared = func() []reflect.Type {
 		all = append(all, reflect.SliceOf(t), reflect.MapOf(reflect.TypeFor[string](), t))
 	}
 	return all
-}()
+})
 
 // catalog returns the types that an interface inside a value of type root may
 // hold, by name. A name that two types share stands for neither.
@@ -294,7 +295,7 @@ func (x types) catalog(root reflect.Type, known []any) map[string]reflect.Type {
 			}
 		}
 	}
-	for _, t := range predeclared {
+	for _, t := range predeclared() {
 		add(t)
 	}
 	add(root)

@@ -2,6 +2,18 @@ package phase
 
 import "unsafe"
 
+// Now returns nanoseconds on a monotonic clock that all processes of this machine
+// share. It costs some 40 ns.
+//
+// time.Now's monotonic part is this very reading, but package time gives differences
+// only. The runtime takes it of CLOCK_MONOTONIC, in the process's own memory where
+// the kernel allows it. It promises to keep the function and its signature
+// (golang.org/issue/67401).
+func Now() int64 { return nanotime() }
+
+//go:linkname nanotime runtime.nanotime
+func nanotime() int64
+
 // labels are the profiler labels of a goroutine, as the runtime keeps them.
 // Nothing here looks into them: they are made by runtime/pprof, read from a
 // goroutine and given back to it.
