@@ -44,9 +44,6 @@ const (
 	Thorough = "thorough"
 )
 
-// Modes lists the modes of a run.
-func Modes() []string { return []string{Quick, Default, Thorough} }
-
 // protocol is the version of the rules by which a block is measured: how many
 // rounds warm up, are timed and are proved. Whoever changes them raises it, so
 // that blocks which were measured in different ways are not compared.

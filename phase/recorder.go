@@ -137,7 +137,7 @@ func (r *Recorder) Until(round int) {
 
 // Full reports whether more than the given share of the room is taken.
 func (r *Recorder) Full(share float64) bool {
-	return r != nil && float64(r.Len()) > share*float64(r.Cap())
+	return r != nil && float64(r.Len()) > share*float64(len(r.samples))
 }
 
 // Len returns how many samples are held, none in a nil Recorder.
@@ -147,9 +147,6 @@ func (r *Recorder) Len() int {
 	}
 	return int(min(r.next.Load(), int64(len(r.samples))))
 }
-
-// Cap returns how many samples there is room for.
-func (r *Recorder) Cap() int { return len(r.samples) }
 
 // A Counter counts calls, bytes or events of one kind in one process. A nil
 // Counter, which is what a nil Recorder gives, counts nothing.

@@ -25,7 +25,6 @@ import (
 // A Kind is a kind of profile.
 type Kind struct {
 	Name string
-	Help string
 	// Group is the same for kinds that are taken in the same rounds. Kinds of
 	// different groups would find each other's costs.
 	Group string
@@ -44,12 +43,12 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
-		{CPU, "CPU time, 100 samples a second", "cpu"},
-		{Heap, "what is in use on the heap, at the end", "memory"},
-		{Allocs, "what was allocated, a sample every 512 KiB", "memory"},
-		{Mutex, "time that goroutines waited for a lock, at whoever held it", "waiting"},
-		{Block, "time that goroutines waited, at the waiting place; from 10 µs on", "waiting"},
-		{Trace, "execution trace for go tool trace: one file a process, of the first rounds", "trace"},
+		{CPU, "cpu"},       // CPU time, 100 samples a second
+		{Heap, "memory"},   // what is in use on the heap, at the end
+		{Allocs, "memory"}, // what was allocated, a sample every 512 KiB
+		{Mutex, "waiting"}, // time that goroutines waited for a lock, at whoever held it
+		{Block, "waiting"}, // time that goroutines waited, at the waiting place; from 10 µs on
+		{Trace, "trace"},   // execution trace for go tool trace: one file a process, of the first rounds
 	}
 }
 

@@ -55,7 +55,7 @@ func mixed(t testing.TB) *tensor.Package {
 func fileOf(t testing.TB, p *tensor.Package) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteSafetensors(&b, p); err != nil {
+	if err := writeSafetensors(&b, p); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -95,7 +95,7 @@ func TestSafetensorsRoundTripOfAnyLayout(t *testing.T) {
 			r.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := WriteSafetensors(&b, tensor.Alloc(l)); err != nil {
+		if err := writeSafetensors(&b, tensor.Alloc(l)); err != nil {
 			r.Fatal(err)
 		}
 		got, data, err := readHeader(bytes.NewReader(b.Bytes()), int64(b.Len()))
@@ -323,7 +323,7 @@ func TestWriteSafetensorsRefusesNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := WriteSafetensors(&bytes.Buffer{}, tensor.Alloc(l)); err == nil {
+		if err := writeSafetensors(&bytes.Buffer{}, tensor.Alloc(l)); err == nil {
 			t.Errorf("wrote tensors named %q", names)
 		}
 	}

@@ -34,12 +34,7 @@ func NewBank(what string, l *tensor.Layout, n int, ledger *tensor.Ledger) *Bank 
 			touch(idle[i].View(t))
 		}
 	}
-	return NewBankOf(what, idle, ledger)
-}
-
-// NewBankOf returns a bank of the given packages, which it keeps.
-func NewBankOf(what string, packages []*tensor.Package, ledger *tensor.Ledger) *Bank {
-	b := &Bank{what: what, size: len(packages), ledger: ledger, idle: packages}
+	b := &Bank{what: what, size: n, ledger: ledger, idle: idle}
 	b.giveBack = b.takeBack
 	return b
 }
@@ -86,13 +81,6 @@ type Model struct {
 func NewModel(l *tensor.Layout) *Model {
 	m := &Model{}
 	m.bank = NewBank("models", l, 2, &m.ledger)
-	return m
-}
-
-// NewModelOf is NewModel with the memory of the given two packages.
-func NewModelOf(a, b *tensor.Package) *Model {
-	m := &Model{}
-	m.bank = NewBankOf("models", []*tensor.Package{a, b}, &m.ledger)
 	return m
 }
 

@@ -107,7 +107,7 @@ func CreatePool(path string, capacity int, o PoolOptions) (*Pool, Nonce, error) 
 		return nil, n, err
 	}
 	o.Stamped = true
-	p, err := NewPool(m, o)
+	p, err := newPool(m, o)
 	if err != nil {
 		return nil, n, errors.Join(err, m.Close())
 	}
@@ -118,7 +118,7 @@ func CreatePool(path string, capacity int, o PoolOptions) (*Pool, Nonce, error) 
 // maps the pool read-only.
 //
 // The owner may release a block at any time and write another one there. So a
-// block is checked before it is read and again afterwards: Copy does both.
+// block is checked before it is read and again afterwards.
 type Reader struct {
 	mem    *Memory
 	fence  atomic.Uint32
@@ -180,20 +180,6 @@ func (r *Reader) Check(h Handle) error {
 	r.fence.Add(1)
 	if h.Generation == 0 || stampAt(r.mem.bytes, int(h.Offset)-stampSize).Load() != h.Generation {
 		return ErrStale
-	}
-	return nil
-}
-
-// Copy copies the block that h names, which must be as long as dst. If it
-// fails, what dst holds is undefined.
-func (r *Reader) Copy(dst []byte, h Handle) error {
-	b, err := r.View(h, len(dst))
-	if err != nil {
-		return err
-	}
-	copy(dst, b)
-	if err := r.Check(h); err != nil {
-		return fmt.Errorf("slab: copy: %w", err)
 	}
 	return nil
 }

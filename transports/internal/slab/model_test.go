@@ -13,10 +13,11 @@ func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stamped := rapid.Bool().Draw(t, "stamped")
 		capacity := rapid.IntRange(64, 4096).Draw(t, "capacity")
-		p, err := NewPool(Heap(capacity), PoolOptions{Audited: true, Stamped: stamped})
+		p, err := newPool(Heap(capacity), PoolOptions{Stamped: stamped})
 		if err != nil {
 			t.Fatal(err)
 		}
+		audited(p)
 		type entry struct {
 			h        Handle
 			view     []byte
@@ -103,12 +104,12 @@ func TestAgainstModel(t *testing.T) {
 						inFlight++
 					}
 				}
-				s := p.Stats()
-				if s.InFlight != inFlight || s.InFlight+s.Live != len(alive) {
+				s := figures(p)
+				if s.inFlight != inFlight || s.inFlight+s.live != len(alive) {
 					t.Fatalf("got %+v, want %d blocks, %d in flight", s, len(alive), inFlight)
 				}
-				if len(alive) == 0 && s.Next != 0 {
-					t.Fatalf("an empty pool goes on at %d", s.Next)
+				if len(alive) == 0 && p.pointer != 0 {
+					t.Fatalf("an empty pool goes on at %d", p.pointer)
 				}
 			},
 		})
@@ -121,5 +122,5 @@ func largestGap(p *Pool) int {
 		gap = max(gap, p.blocks[i].offset-end)
 		end = p.blocks[i].offset + p.blocks[i].extent
 	}
-	return max(gap, p.stats.Capacity-end)
+	return max(gap, p.capacity()-end)
 }

@@ -69,7 +69,7 @@ type Models struct {
 // NewModels returns the models of layout l in mem, which it takes and which
 // must have the size that SizeOf(l, 2) says.
 func NewModels(mem *Memory, l *tensor.Layout) (*Models, error) {
-	pool, err := NewPool(mem, PoolOptions{})
+	pool, err := newPool(mem, PoolOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ type Updates struct {
 // NewUpdates returns a lane's updates of layout l in mem, which it takes. Those
 // that are lent are counted in ledger.
 func NewUpdates(mem *Memory, l *tensor.Layout, ledger *tensor.Ledger) (*Updates, error) {
-	pool, err := NewPool(mem, PoolOptions{})
+	pool, err := newPool(mem, PoolOptions{})
 	if err != nil {
 		return nil, err
 	}

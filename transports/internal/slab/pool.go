@@ -21,7 +21,7 @@ import (
 type Pool struct {
 	mem     *Memory
 	stamped bool
-	audited bool
+	changed func() // set by tests, which look at all blocks after every change; nil otherwise
 
 	mu         sync.Mutex // guards what follows
 	blocks     []block    // records, in use or spare; a handle's Index is one's place here
@@ -30,7 +30,8 @@ type Pool struct {
 	after      int32      // block below the pointer, or none
 	pointer    int        // where the next block goes if it fits
 	generation uint64
-	stats      Stats
+	used       int           // bytes of all blocks, padding included
+	inFlight   int           // blocks that are reserved and not published
 	closing    bool          // set by Close: no more reservations
 	closed     bool          // set when Close gives up waiting: no more publishing
 	drained    chan struct{} // made by Close, closed when nothing is in flight
@@ -42,21 +43,6 @@ type PoolOptions struct {
 	// [Reader] in another process notices a stale handle by itself. A stamp takes
 	// 64 bytes.
 	Stamped bool
-
-	// Audited checks after every change that no two blocks overlap and that none
-	// is lost, and panics otherwise. It costs time in proportion to the blocks. A
-	// new block is checked against its neighbours in every pool.
-	Audited bool
-}
-
-// Stats describe a pool at one moment.
-type Stats struct {
-	InFlight  int // blocks that are reserved and not published
-	Live      int // blocks that are published, or released with a view on them
-	Used      int // bytes of all these blocks, padding included
-	HighWater int // the most that Used has been
-	Next      int // the pointer: the offset of the next block, if it fits
-	Capacity  int // bytes
 }
 
 type block struct {
@@ -79,17 +65,16 @@ const (
 
 const none = -1
 
-// NewPool returns a pool in mem, which it takes: Close closes it. It is an
+// newPool returns a pool in mem, which it takes: Close closes it. It is an
 // error if mem has a pool already or cannot be written.
-func NewPool(mem *Memory, o PoolOptions) (*Pool, error) {
+func newPool(mem *Memory, o PoolOptions) (*Pool, error) {
 	if !mem.writable {
 		return nil, fmt.Errorf("slab: new pool: memory is mapped read-only: %w", ErrOwned)
 	}
 	if !mem.owned.CompareAndSwap(false, true) {
 		return nil, fmt.Errorf("slab: new pool: %w", ErrOwned)
 	}
-	p := &Pool{mem: mem, stamped: o.Stamped, audited: o.Audited, spare: none, first: none, after: none}
-	p.stats.Capacity = mem.Len() &^ (Align - 1)
+	p := &Pool{mem: mem, stamped: o.Stamped, spare: none, first: none, after: none}
 	if o.Stamped {
 		// Stamps lie between tensors. From a random start no tensor's bytes are
 		// taken for one, as those of a small counter might be for a small number.
@@ -98,17 +83,8 @@ func NewPool(mem *Memory, o PoolOptions) (*Pool, error) {
 	return p, nil
 }
 
-// Memory returns the pool's memory, to hand its descriptor to others.
-func (p *Pool) Memory() *Memory { return p.mem }
-
-// Stats returns the pool's figures.
-func (p *Pool) Stats() Stats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.stats
-	s.Next = p.pointer
-	return s
-}
+// capacity returns how many bytes blocks may take.
+func (p *Pool) capacity() int { return p.mem.Len() &^ (Align - 1) }
 
 // Extent returns how many bytes of a pool a block of n bytes takes, and false if
 // no pool could hold it.
@@ -142,17 +118,16 @@ func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 		at, after, found = p.find(extent)
 	}
 	if !found {
-		return Handle{}, nil, &FullError{Need: extent, Used: p.stats.Used, Capacity: p.stats.Capacity}
+		return Handle{}, nil, &FullError{Need: extent, Used: p.used, Capacity: p.capacity()}
 	}
 	p.generation++
 	i := p.insert(block{offset: at, extent: extent, length: n, generation: p.generation, state: inFlight}, after)
 	p.pointer, p.after = at+extent, i
-	p.stats.InFlight++
-	p.stats.Used += extent
-	p.stats.HighWater = max(p.stats.HighWater, p.stats.Used)
+	p.inFlight++
+	p.used += extent
 	p.mem.Keep()
 	p.check(i)
-	p.audit()
+	p.notify()
 	if err := p.stamp(i, 0); err != nil { // whoever still reads what lay here must notice before it is overwritten
 		p.landed()
 		p.remove(i)
@@ -168,7 +143,7 @@ func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 func (p *Pool) find(extent int) (at int, after int32, ok bool) {
 	at, after = p.pointer, p.after
 	for wrapped := false; ; {
-		next, end := p.next(after), p.stats.Capacity
+		next, end := p.next(after), p.capacity()
 		if next != none {
 			end = p.blocks[next].offset
 		}
@@ -229,13 +204,19 @@ func (p *Pool) remove(i int32) {
 	if p.after == i {
 		p.after = b.below
 	}
-	p.stats.Used -= b.extent
+	p.used -= b.extent
 	*b = block{above: p.spare}
 	p.spare = i
 	if p.first == none { // what is warm is used again first
 		p.pointer, p.after = 0, none
 	}
-	p.audit()
+	p.notify()
+}
+
+func (p *Pool) notify() {
+	if p.changed != nil {
+		p.changed()
+	}
 }
 
 func (p *Pool) handle(i int32) Handle {
@@ -304,15 +285,14 @@ func (p *Pool) Publish(h Handle) error {
 		return fmt.Errorf("slab: publish: %w", err)
 	}
 	p.blocks[i].state = live
-	p.stats.Live++
 	p.landed()
 	return nil
 }
 
 // landed counts one block less in flight.
 func (p *Pool) landed() {
-	p.stats.InFlight--
-	if p.stats.InFlight == 0 && p.drained != nil {
+	p.inFlight--
+	if p.inFlight == 0 && p.drained != nil {
 		close(p.drained)
 		p.drained = nil
 	}
@@ -349,7 +329,6 @@ func (p *Pool) settle(i int32) error {
 	if b := &p.blocks[i]; b.state != doomed || b.pins > 0 {
 		return nil
 	}
-	p.stats.Live--
 	p.remove(i)
 	return p.mem.Close()
 }
@@ -398,7 +377,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 	p.closing = true
 	drained := make(chan struct{})
-	if p.stats.InFlight == 0 {
+	if p.inFlight == 0 {
 		close(drained)
 	} else {
 		p.drained = drained
@@ -415,7 +394,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	defer p.mu.Unlock()
 	p.closed = true
 	p.drained = nil
-	if n := p.stats.InFlight; n > 0 {
+	if n := p.inFlight; n > 0 {
 		err = fmt.Errorf("slab: close with %d blocks in flight: %w", n, err)
 	} else {
 		err = nil // drained at the last moment
@@ -430,7 +409,7 @@ func (p *Pool) Close(ctx context.Context) error {
 // it is aligned and in bounds, and overlaps neither of its neighbours.
 func (p *Pool) check(i int32) {
 	b := &p.blocks[i]
-	from, to := 0, p.stats.Capacity
+	from, to := 0, p.capacity()
 	if b.below != none {
 		from = p.blocks[b.below].offset + p.blocks[b.below].extent
 	}
@@ -440,31 +419,5 @@ func (p *Pool) check(i int32) {
 	if b.offset%Align != 0 || b.offset < from || b.offset+b.extent > to {
 		panic(fmt.Sprintf("slab: block at %d to %d overlaps its neighbours, which leave %d to %d",
 			b.offset, b.offset+b.extent, from, to))
-	}
-}
-
-// audit proves the same of all blocks, if the pool is audited: every block is aligned and in
-// bounds, none overlaps the next, and the figures are the sum of the blocks.
-func (p *Pool) audit() {
-	if !p.audited {
-		return
-	}
-	end, used, count := 0, 0, 0
-	below := int32(none)
-	for i := p.first; i != none; i = p.blocks[i].above {
-		b := &p.blocks[i]
-		switch {
-		case b.state == spare || b.below != below || b.offset%Align != 0 || b.extent < b.length:
-			panic(fmt.Sprintf("slab: audit: record %d is broken: %+v", i, *b))
-		case b.offset < end:
-			panic(fmt.Sprintf("slab: audit: block at %d to %d overlaps the one below, which ends at %d",
-				b.offset, b.offset+b.extent, end))
-		}
-		end, used, below = b.offset+b.extent, used+b.extent, i
-		count++
-	}
-	if end > p.stats.Capacity || used != p.stats.Used {
-		panic(fmt.Sprintf("slab: audit: blocks end at %d and take %d bytes, want at most %d and %d",
-			end, used, p.stats.Capacity, p.stats.Used))
 	}
 }

@@ -14,15 +14,51 @@ import (
 	"time"
 )
 
-// newPool returns an audited pool over the heap, so that the race detector sees
+// auditedPool returns an audited pool over the heap, so that the race detector sees
 // what happens to its bytes.
-func newPool(t testing.TB, capacity int) *Pool {
+func auditedPool(t testing.TB, capacity int) *Pool {
 	t.Helper()
-	p, err := NewPool(Heap(capacity), PoolOptions{Audited: true})
+	p, err := newPool(Heap(capacity), PoolOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return audited(p)
+}
+
+// audited makes p panic after a change by which blocks overlap or one is lost.
+func audited(p *Pool) *Pool {
+	p.changed = func() {
+		if s := figures(p); s.used != p.used || s.inFlight != p.inFlight {
+			panic(fmt.Sprintf("slab: audit: blocks say %+v, the pool %d bytes and %d in flight", s, p.used, p.inFlight))
+		}
+	}
 	return p
+}
+
+type stats struct{ inFlight, live, used int }
+
+// figures adds the blocks of p up, and panics if they are not what the allocator
+// promises.
+func figures(p *Pool) (s stats) {
+	end, below := 0, int32(none)
+	for i := p.first; i != none; i = p.blocks[i].above {
+		b := &p.blocks[i]
+		switch {
+		case b.state == spare || b.below != below || b.offset%Align != 0 || b.extent < b.length:
+			panic(fmt.Sprintf("slab: audit: record %d is broken: %+v", i, *b))
+		case b.offset < end:
+			panic(fmt.Sprintf("slab: audit: block at %d to %d overlaps the one below, which ends at %d", b.offset, b.offset+b.extent, end))
+		case b.state == inFlight:
+			s.inFlight++
+		default:
+			s.live++
+		}
+		end, s.used, below = b.offset+b.extent, s.used+b.extent, i
+	}
+	if end > p.capacity() {
+		panic(fmt.Sprintf("slab: audit: blocks end at %d of %d", end, p.capacity()))
+	}
+	return s
 }
 
 func reserved(t testing.TB, p *Pool, n int) (Handle, []byte) {
@@ -63,7 +99,7 @@ func refused(t testing.TB, got, want error) {
 
 // A8: offsets increase, are multiples of 64, and ranges do not intersect.
 func TestReserveBumps(t *testing.T) {
-	p := newPool(t, 4096)
+	p := auditedPool(t, 4096)
 	end := uint64(0)
 	for _, n := range []int{1, 63, 64, 65, 0, 200, 0} {
 		h, _ := reserved(t, p, n)
@@ -77,7 +113,7 @@ func TestReserveBumps(t *testing.T) {
 // A9: back to zero when the next block does not fit at the end, never into a
 // block that is alive.
 func TestReserveWraps(t *testing.T) {
-	p := newPool(t, 640)
+	p := auditedPool(t, 640)
 	a := published(t, p, 256, 'a')
 	b := published(t, p, 256, 'b')
 	_, _, err := p.Reserve(256) // 128 are left
@@ -109,7 +145,7 @@ func TestReserveWraps(t *testing.T) {
 // Blocks that are released out of order leave gaps that are used before the
 // pool is called full: a lane below its depth can always get a job.
 func TestReserveSkipsLiveBlocks(t *testing.T) {
-	p := newPool(t, 3*64)
+	p := auditedPool(t, 3*64)
 	var h [3]Handle
 	for i := range h {
 		h[i] = published(t, p, 64, byte(i))
@@ -125,7 +161,7 @@ func TestReserveSkipsLiveBlocks(t *testing.T) {
 
 // A10: a forced overlap is found by the next change, and the ranges are named.
 func TestAuditFindsOverlap(t *testing.T) {
-	p := newPool(t, 1024)
+	p := auditedPool(t, 1024)
 	reserved(t, p, 64)
 	h, _ := reserved(t, p, 64)
 	p.blocks[h.Index].offset = 0
@@ -140,7 +176,7 @@ func TestAuditFindsOverlap(t *testing.T) {
 // A10: a block that the allocator puts over another one is found at once, in every
 // pool.
 func TestOverlapIsFound(t *testing.T) {
-	p, err := NewPool(Heap(1024), PoolOptions{})
+	p, err := newPool(Heap(1024), PoolOptions{})
 	must(t, err)
 	reserved(t, p, 64)
 	h, _ := reserved(t, p, 64)
@@ -158,7 +194,7 @@ func TestOverlapIsFound(t *testing.T) {
 
 // A12: a block that cannot fit is refused with need and capacity, at once.
 func TestReserveFull(t *testing.T) {
-	p := newPool(t, 128)
+	p := auditedPool(t, 128)
 	for _, n := range []int{1024, 129, int(^uint(0) >> 1), -1} {
 		_, _, err := p.Reserve(n)
 		var full *FullError
@@ -166,14 +202,14 @@ func TestReserveFull(t *testing.T) {
 			t.Errorf("reserve %d: got %v, want a full pool", n, err)
 		}
 	}
-	if s := p.Stats(); s.Used != 0 || s.InFlight != 0 {
+	if s := figures(p); s != (stats{}) {
 		t.Errorf("a refused reservation left %+v", s)
 	}
 }
 
 // A14: nobody sees a block before it is published, nor one whose write failed.
 func TestVisibleOncePublished(t *testing.T) {
-	p := newPool(t, 1024)
+	p := auditedPool(t, 1024)
 	h, _ := reserved(t, p, 100)
 	_, err := p.Pin(h)
 	refused(t, err, ErrInFlight)
@@ -193,10 +229,10 @@ func TestVisibleOncePublished(t *testing.T) {
 // A15, A17: the pointer goes back to zero with the last block, and no earlier: not
 // while one is in flight, alive or looked at.
 func TestDrained(t *testing.T) {
-	p := newPool(t, 1024)
+	p := auditedPool(t, 1024)
 	next := func(what string, want int) {
 		t.Helper()
-		if got := p.Stats().Next; got != want {
+		if got := p.pointer; got != want {
 			t.Errorf("%s: the next block goes to %d, want %d", what, got, want)
 		}
 	}
@@ -221,7 +257,7 @@ func TestDrained(t *testing.T) {
 // A16: after Close nothing is stored; what is in flight drains; memory that is
 // looked at stays.
 func TestCloseDrains(t *testing.T) {
-	p := newPool(t, 1<<16)
+	p := auditedPool(t, 1<<16)
 	seen := published(t, p, 64, 's')
 	view, err := p.Pin(seen)
 	must(t, err)
@@ -261,7 +297,7 @@ func TestCloseDrains(t *testing.T) {
 // A16: a write that never ends does not keep Close from ending, and is never
 // seen.
 func TestCloseGivesUp(t *testing.T) {
-	p := newPool(t, 1024)
+	p := auditedPool(t, 1024)
 	stuck, _ := reserved(t, p, 64)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -276,7 +312,7 @@ func TestCloseGivesUp(t *testing.T) {
 
 // A20, A21: a handle is checked completely before anything is read through it.
 func TestHandles(t *testing.T) {
-	p := newPool(t, 1024)
+	p := auditedPool(t, 1024)
 	h := published(t, p, 100, 'h')
 	for name, c := range map[string]struct {
 		change func(*Handle)
@@ -326,7 +362,7 @@ func TestHandles(t *testing.T) {
 
 // A22: a view is not a copy; its block is not reused while somebody looks.
 func TestViewsProtect(t *testing.T) {
-	p := newPool(t, 64)
+	p := auditedPool(t, 64)
 	h := published(t, p, 64, 'v')
 	view, err := p.Pin(h)
 	must(t, err)
@@ -345,27 +381,27 @@ func TestViewsProtect(t *testing.T) {
 // A25: one allocator to a memory.
 func TestOneOwner(t *testing.T) {
 	m := Heap(64)
-	_, err := NewPool(m, PoolOptions{})
+	_, err := newPool(m, PoolOptions{})
 	must(t, err)
-	_, err = NewPool(m, PoolOptions{})
+	_, err = newPool(m, PoolOptions{})
 	refused(t, err, ErrOwned)
 }
 
 // A26: two pools know nothing of each other.
 func TestPoolsAreIndependent(t *testing.T) {
-	p, q := newPool(t, 128), newPool(t, 128)
+	p, q := auditedPool(t, 128), auditedPool(t, 128)
 	h := published(t, p, 128, 'p')
 	published(t, q, 128, 'q')
 	must(t, p.Release(h))
 	must(t, p.Close(t.Context()))
-	if s := q.Stats(); s.Live != 1 {
+	if s := figures(q); s.live != 1 {
 		t.Errorf("got %+v, want one live block", s)
 	}
 }
 
 // A19: a thousand steps leave the high-water mark where the second one put it.
 func TestStepsAreFlat(t *testing.T) {
-	p := newPool(t, 1<<20)
+	p := auditedPool(t, 1<<20)
 	sizes := []int{1, 1000, 64, 65_000, 0, 12}
 	step := func() {
 		var handles []Handle
@@ -376,18 +412,21 @@ func TestStepsAreFlat(t *testing.T) {
 			must(t, p.Release(h))
 		}
 	}
+	highest := 0
+	audit := p.changed
+	p.changed = func() { audit(); highest = max(highest, p.used) }
 	step()
-	mark, records := p.Stats().HighWater, len(p.blocks)
+	mark, records := highest, len(p.blocks)
 	for range 1000 {
 		step()
 	}
-	if s := p.Stats(); s.HighWater != mark || s.Used != 0 || len(p.blocks) != records {
-		t.Errorf("after 1000 steps %+v and %d records, want high water %d and %d records", s, len(p.blocks), mark, records)
+	if highest != mark || p.used != 0 || len(p.blocks) != records {
+		t.Errorf("after 1000 steps at most %d bytes, %d now and %d records, want %d, none and %d", highest, p.used, len(p.blocks), mark, records)
 	}
 }
 
 func TestSteadyStepAllocatesNothing(t *testing.T) {
-	p, err := NewPool(Heap(1<<12), PoolOptions{})
+	p, err := newPool(Heap(1<<12), PoolOptions{})
 	must(t, err)
 	n := testing.AllocsPerRun(100, func() {
 		h, _, err := p.Reserve(1000)
@@ -403,7 +442,7 @@ func TestSteadyStepAllocatesNothing(t *testing.T) {
 
 // A16, A26: many writers and a Close among them; for the race detector.
 func TestConcurrentUse(t *testing.T) {
-	p := newPool(t, 1<<14)
+	p := auditedPool(t, 1<<14)
 	var writers sync.WaitGroup
 	for w := range 8 {
 		writers.Go(func() {
@@ -450,8 +489,9 @@ func TestConcurrentUse(t *testing.T) {
 // still be closed.
 func TestTruncatedPool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	p, _, err := CreatePool(path, 4*os.Getpagesize(), PoolOptions{Audited: true})
+	p, _, err := CreatePool(path, 4*os.Getpagesize(), PoolOptions{})
 	must(t, err)
+	audited(p)
 	live := published(t, p, 100, 1)
 	flying, _ := reserved(t, p, 100)
 	must(t, os.Truncate(path, 0))
@@ -463,7 +503,7 @@ func TestTruncatedPool(t *testing.T) {
 			t.Errorf("%s: got %v, want a fault in %s", act, err, path)
 		}
 	}
-	if s := p.Stats(); s.Live != 0 || s.InFlight != 0 || s.Used != 0 {
+	if s := figures(p); s != (stats{}) {
 		t.Errorf("blocks are left: %+v", s)
 	}
 	must(t, p.Close(t.Context()))

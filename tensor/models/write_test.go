@@ -10,9 +10,9 @@ import (
 	"ipcbench/tensor"
 )
 
-// WriteSafetensors writes p to w as a safetensors file that lists the tensors in
+// writeSafetensors writes p to w as a safetensors file that lists the tensors in
 // their order.
-func WriteSafetensors(w io.Writer, p *tensor.Package) error {
+func writeSafetensors(w io.Writer, p *tensor.Package) error {
 	names := map[tensor.DType]string{}
 	for name, d := range fileTypes {
 		names[d] = name
