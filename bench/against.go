@@ -12,16 +12,15 @@ import (
 	"os/exec"
 	"reflect"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"ipcbench/machine"
 	"ipcbench/phase/usage"
-	"ipcbench/tensor/models"
 	"ipcbench/trainer"
-	"ipcbench/transports"
-	"ipcbench/transports/driver"
 )
 
 // An interleaved run takes blocks of two builds of ipcbench in turn. Each block
@@ -33,78 +32,10 @@ import (
 // run one block. Both builds of an interleaved run must know it.
 const BlockCommand = "block"
 
-// An order asks for one block, or, without a cell, what the build can do.
-type order struct {
-	Schema int           `json:"schema"`
-	Cells  []cellOrder   `json:"cells,omitempty"` // that will be asked for; of the first order
-	Cell   *cellOrder    `json:"cell,omitempty"`
-	Plan   Plan          `json:"plan"`
-	Slow   time.Duration `json:"slow_ns,omitempty"` // CPU time that every Submit burns
-	Hashes []uint64      `json:"hashes,omitempty"`  // the build's own reference chain, as far as it is known
-
-	guess time.Duration // that the block takes
-}
-
-// A cellOrder is a Spec in words.
-type cellOrder struct {
-	Variant    string `json:"variant"`
-	Model      string `json:"model"`
-	Workers    int    `json:"workers"`
-	Clients    int    `json:"clients"`
-	PerProcess int    `json:"lanes_per_process"`
-	Depth      int    `json:"depth"`
-}
-
-// An answer is what came of an order.
-type answer struct {
-	Schema      int                  `json:"schema"`
-	Protocol    int                  `json:"protocol"`              // of the build
-	Environment *machine.Environment `json:"environment,omitempty"` // with the build in it; to the first order
-	Refused     []string             `json:"refused,omitempty"`     // why, for each cell of the first order; empty if it is not
-	Block       *Block               `json:"block,omitempty"`
-	Pings       []int64              `json:"pings_ns,omitempty"`
-	Hashes      []uint64             `json:"hashes,omitempty"` // if the chain had to be longer than the order's
-	Error       string               `json:"error,omitempty"`
-}
-
-// otherBuild is another build of ipcbench.
-type otherBuild struct {
-	exe    string
-	chains map[*chain]*[]uint64 // by the chain of this build for the same cells
-}
-
-// chainOf returns where the hashes of the build's own chain stand.
-func (b *otherBuild) chainOf(ch *chain) *[]uint64 {
-	if b.chains[ch] == nil {
-		b.chains[ch] = new([]uint64)
-	}
-	return b.chains[ch]
-}
-
-func (s Spec) order() cellOrder {
-	return cellOrder{
-		Variant: s.Variant.String(), Model: s.Model.Name,
-		Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth,
-	}
-}
-
-func (o cellOrder) spec(all []driver.Transport) (Spec, error) {
-	v, err := transports.Parse(o.Variant, all)
-	if err != nil {
-		return Spec{}, err
-	}
-	m, err := models.Parse(o.Model)
-	if err != nil {
-		return Spec{}, err
-	}
-	s := Spec{Variant: v, Model: m, Workers: o.Workers, Clients: o.Clients, PerProcess: o.PerProcess, Depth: o.Depth}
-	return s, s.validate()
-}
-
 // ProbeBuild reports why the executable exe cannot be the other build of an
 // interleaved run.
 func ProbeBuild(ctx context.Context, exe string) error {
-	_, err := askFirst(ctx, exe, order{Schema: Schema})
+	_, err := askFirst(ctx, exe, order{Version: exchangeVersion, Works: []orderWork{}, Cells: []orderCell{}})
 	return err
 }
 
@@ -112,9 +43,9 @@ func ProbeBuild(ctx context.Context, exe string) error {
 func askFirst(ctx context.Context, exe string, o order) (*answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s %s: no answer within %v", exe, BlockCommand, patience))
 	defer cancel()
-	a, err := ask(ctx, ctx, exe, o)
-	if err == nil && a.Protocol != protocol {
-		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their blocks do not compare", exe, a.Protocol, protocol)
+	a, err := ask(ctx, ctx, exe, o, 0)
+	if err == nil && a.Rules != protocol {
+		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their blocks do not compare", exe, a.Rules, protocol)
 	}
 	return a, err
 }
@@ -125,19 +56,22 @@ const patience = 10 * time.Second
 // addBuilds adds all cells of both builds, but for those that the other one does
 // not know.
 func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
-	r.base = &otherBuild{exe: r.Against, chains: map[*chain]*[]uint64{}}
-	first := order{Schema: Schema, Plan: r.Plan}
+	first := order{Version: exchangeVersion}
 	for _, s := range specs {
-		first.Cells = append(first.Cells, s.order())
+		ch := r.chainOf(s)
+		if slices.Index(r.chains, ch) == len(first.Works) {
+			first.Works = append(first.Works, ch.order())
+		}
+		first.Cells = append(first.Cells, s.order(slices.Index(r.chains, ch), r.Plan, 0))
 	}
-	a, err := askFirst(ctx, r.base.exe, first)
+	a, err := askFirst(ctx, r.Against, first)
 	if err != nil {
-		return fmt.Errorf("--against %s: %w", r.base.exe, err)
+		return fmt.Errorf("--against %s: %w", r.Against, err)
 	}
 	if a.Environment == nil || len(a.Refused) != len(specs) {
-		return fmt.Errorf("--against %s: its answer says nothing of the cells", r.base.exe)
+		return fmt.Errorf("--against %s: its answer says nothing of the cells", r.Against)
 	}
-	r.result.Against = a.Environment
+	r.result.Against = a.Environment.environment()
 	var known []Spec
 	for i, s := range specs {
 		if a.Refused[i] == "" {
@@ -145,40 +79,37 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 		}
 	}
 	if len(known) == 0 {
-		return fmt.Errorf("--against %s: it can run none of these cells: %s", r.base.exe, a.Refused[0])
+		return fmt.Errorf("--against %s: it can run none of these cells: %s", r.Against, a.Refused[0])
 	}
-	if err := r.addCells(known, "base", r.base); err != nil {
+	if err := r.addCells(known, "base", r.Against); err != nil {
 		return err
 	}
-	return r.addCells(specs, "head", nil)
+	return r.addCells(specs, "head", "")
 }
 
-// blockThere runs one block of c in a process of its build.
+// blockThere runs one block of c in a process of its build, and compares what it
+// made with the reference chain of this one.
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
-	asked := c.order()
-	o := order{Schema: Schema, Cell: &asked, Plan: r.Plan, Slow: r.slow(c), guess: c.guess(r.Plan, len(r.here.cpus))}
-	exe, hashes := self, &c.chain.hashes
-	if c.build != nil {
-		exe, hashes = c.build.exe, c.build.chainOf(c.chain)
-	}
-	o.Hashes = *hashes
+	slow := r.slow(c)
+	o := order{Version: exchangeVersion, Works: []orderWork{c.chain.order()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.order(slow)}
+	exe := cmp.Or(c.build, self)
 	r.progress(c.String(), 0)
-	a, err := ask(ctx, quit, exe, o)
+	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
+	a, err := ask(ctx, quit, exe, o, c.guess(r.Plan, len(r.here.cpus)))
 	if err != nil {
 		return nil, err
 	}
-	if a.Block == nil {
-		return nil, errors.New("the answer holds no block")
+	got, hashes, err := a.fits(o.Block, c.Clients)
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: its answer: %w", exe, BlockCommand, err)
 	}
-	if len(a.Hashes) > len(*hashes) {
-		*hashes = a.Hashes
-	}
-	a.Block.Index, a.Block.Position, a.Block.At = b.Index, b.Position, b.At
-	*b = *a.Block
+	got.Index, got.Position, got.At = b.Index, b.Position, b.At
+	*b = got
 	if len(b.Round) == 0 {
 		return nil, nil // it was interrupted
 	}
-	return a.Pings, b.validate(c.Clients)
+	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, block: b, hashes: hashes, onChain: r.onChain(c)}
+	return a.Pings, s.compare(ctx)
 }
 
 // self is this build, also if the file that it was started from was replaced.
@@ -193,7 +124,8 @@ const (
 
 // ask has a process of the build exe carry out an order. When ctx ends, or the
 // process stops answering, it is killed; when quit ends, it is asked to end early.
-func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
+// guess is what a block takes.
+func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*answer, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -210,7 +142,7 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt from the terminal is for this process
 	cmd.WaitDelay = time.Second
 	stdout := &capped{most: largestFirst, end: end}
-	if o.Cell != nil {
+	if o.Block != nil {
 		stdout.most = largestAnswer
 	}
 	var stderr tail
@@ -225,9 +157,9 @@ func ask(ctx, quit context.Context, exe string, o order) (*answer, error) {
 	stop := context.AfterFunc(quit, func() { _ = stdin.Close() })
 	defer stop()
 	unwatch := make(chan struct{})
-	if o.Cell != nil {
+	if o.Block != nil {
 		go func() {
-			if err := watchBlock(cmd.Process.Pid, o, unwatch); err != nil {
+			if err := watchBlock(cmd.Process.Pid, o, guess, unwatch); err != nil {
 				end(err)
 			}
 		}()
@@ -261,8 +193,8 @@ const (
 
 // watchBlock waits until the process of a block has been stopped for too long, or
 // takes too long, and says so. It returns nil once unwatch is closed.
-func watchBlock(pid int, o order, unwatch <-chan struct{}) error {
-	patience := cmp.Or(o.Plan.RoundLimit, stoppedPatience)
+func watchBlock(pid int, o order, guess time.Duration, unwatch <-chan struct{}) error {
+	patience := cmp.Or(o.Block.RoundLimit, stoppedPatience)
 	tick := time.NewTicker(min(patience/4, 5*time.Second)) // seldom, as blocks are timed
 	defer tick.Stop()
 	began := time.Now()
@@ -276,24 +208,36 @@ func watchBlock(pid int, o order, unwatch <-chan struct{}) error {
 		if !usage.Stopped(pid) {
 			ran = time.Now()
 		}
-		what := fmt.Sprintf("a block of %s, %s (pid %d)", o.Cell.Variant, o.Cell.Model, pid)
+		what := fmt.Sprintf("a block of %s, %s (pid %d)", o.Cells[0].Variant, o.Works[0].Model, pid)
 		switch {
 		case time.Since(ran) > patience:
 			return fmt.Errorf("%s has been %s for %v: whoever stopped it can let it go on, or raise --round-limit", what, usage.State(pid), patience)
-		case time.Since(began) > blockPatience+blockGuesses*o.guess:
+		case time.Since(began) > blockPatience+blockGuesses*guess:
 			return fmt.Errorf("%s has not ended after %v and is %s", what, time.Since(began).Round(time.Second), usage.State(pid))
 		}
 	}
 }
 
+// parse reads an order or an answer. What another version made of the fields is
+// not known, so that nothing else of it is looked at.
+func parse(text []byte, v any) error {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return err
+	}
+	if head.Version != exchangeVersion {
+		return fmt.Errorf("of version %d, where this build has version %d: measure both apart", head.Version, exchangeVersion)
+	}
+	return json.Unmarshal(text, v)
+}
+
 // parseAnswer checks what came from another process.
 func parseAnswer(text []byte) (*answer, error) {
 	a := new(answer)
-	if err := json.Unmarshal(text, a); err != nil {
+	if err := parse(text, a); err != nil {
 		return nil, fmt.Errorf("its answer: %w", err)
-	}
-	if a.Schema != Schema {
-		return nil, fmt.Errorf("its results are of version %d, those of this build of version %d: measure both apart", a.Schema, Schema)
 	}
 	// Its texts reach the terminal and the result.
 	if err := texts(reflect.ValueOf(a), true); err != nil {
@@ -313,64 +257,61 @@ func parseAnswer(text []byte) (*answer, error) {
 // ServeBlock carries out one order, which it reads from in, and answers on out.
 // It ends early when ctx ends or in does.
 func ServeBlock(ctx context.Context, in io.Reader, out io.Writer, h trainer.Host) error {
-	d := json.NewDecoder(in)
-	var o order
-	if err := d.Decode(&o); err != nil {
+	d := json.NewDecoder(io.LimitReader(in, largest))
+	var text json.RawMessage
+	if err := d.Decode(&text); err != nil {
 		return fmt.Errorf("%s: order: %w", BlockCommand, err)
 	}
-	a := &answer{Schema: Schema, Protocol: protocol}
-	if o.Schema == Schema { // if not, the version in the answer says it all
-		quit, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		go func() { // ends with the process
-			_, _ = io.Copy(io.Discard, d.Buffered())
-			_, _ = io.Copy(io.Discard, in)
-			cancel(errors.New("asked to end early"))
-		}()
-		if err := a.carryOut(quit, o, h); err != nil {
-			a.Error = err.Error()
-		}
+	quit, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, in)
+		cancel(errors.New("asked to end early"))
+	}()
+	a := &answer{Version: exchangeVersion, Rules: protocol}
+	if err := a.carryOut(quit, text, h); err != nil {
+		a.Error = err.Error()
 	}
 	return json.NewEncoder(out).Encode(a)
 }
 
-func (a *answer) carryOut(quit context.Context, o order, h trainer.Host) error {
-	if o.Cell == nil {
-		e := machine.Read()
-		a.Environment = &e
-		for _, c := range o.Cells {
+func (a *answer) carryOut(quit context.Context, text []byte, h trainer.Host) error {
+	var o order
+	if err := parse(text, &o); err != nil {
+		return fmt.Errorf("order: %w", err)
+	}
+	specs, whos, errs := o.specs(h.Transports)
+	if o.Block == nil {
+		a.Environment = environmentOut(machine.Read())
+		for _, err := range errs {
 			refused := ""
-			if _, err := c.spec(h.Transports); err != nil {
+			if err != nil {
 				refused = err.Error()
 			}
 			a.Refused = append(a.Refused, refused)
 		}
 		return nil
 	}
-	if err := o.Plan.Validate(); err != nil {
+	if len(specs) != 1 {
+		return fmt.Errorf("order: a block of %d cells: want one", len(specs))
+	}
+	plan, err := o.Block.plan()
+	if err = cmp.Or(err, errs[0]); err != nil {
 		return err
 	}
-	cell, err := o.Cell.spec(h.Transports)
-	if err != nil {
-		return err
-	}
-	here, err := newHost(o.Plan, h)
+	here, err := newHost(plan, h)
 	if err != nil {
 		return err
 	}
 	defer here.close()
 	now, cancel := bounded(quit)
 	defer cancel()
-	ch := &chain{model: cell.Model, clients: cell.Clients, seed: o.Plan.Seed, hashes: o.Hashes}
-	a.Block = &Block{SpanCost: spanCost()}
-	s := &session{cell: cell, plan: o.Plan, chain: ch, slow: o.Slow, roster: roster(cell.Clients), block: a.Block}
+	b := Block{SpanCost: spanCost()}
+	s := &session{cell: specs[0], plan: plan, slow: o.Block.Slow, roster: whos[0], block: &b}
 	if err := here.run(now, quit, s); err != nil {
 		return err
 	}
-	a.Pings = s.pings
-	if len(ch.hashes) > len(o.Hashes) {
-		a.Hashes = ch.hashes
-	}
+	a.Block, a.Pings, a.Hashes = answerOf(b), s.pings, hashesOut(s.hashes)
 	return nil
 }
 

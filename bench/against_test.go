@@ -69,15 +69,15 @@ func TestAgainstOthers(t *testing.T) {
 		"missing":       {filepath.Join(t.TempDir(), "none"), "no such file"},
 		"another":       {script(`echo 'unknown command "block"' >&2; exit 2`), `exit status 2: is it a build of ipcbench that can run single blocks?` + "\n" + `unknown command "block"`},
 		"silent":        {script("cat >/dev/null & exit 0"), "its answer"},
-		"older":         {script(`read order; echo '{"schema": 0}'`), "its results are of version 0, those of this build of version 1: measure both apart"},
-		"garbage":       {script(`read order; echo '{"schema": "x"}'`), "its answer"},
-		"says nothing":  {script(`read order; echo '{"schema": 1, "protocol": 2}'`), "says nothing of the cells"},
-		"other rules":   {script(`read order; echo '{"schema": 1, "protocol": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 2"},
-		"reports error": {script(`read order; echo '{"schema": 1, "error": "no room"}'`), "no room"},
+		"older":         {script(`read order; echo '{"version": 0}'`), "its answer: of version 0, where this build has version 1: measure both apart"},
+		"garbage":       {script(`read order; echo '{"version": "x"}'`), "its answer"},
+		"says nothing":  {script(`read order; echo '{"version": 1, "rules": 2}'`), "says nothing of the cells"},
+		"other rules":   {script(`read order; echo '{"version": 1, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 2"},
+		"reports error": {script(`read order; echo '{"version": 1, "error": "no room"}'`), "no room"},
 		"endless":       {"/usr/bin/yes", "an answer of more than 1048576 bytes"},
-		"escapes":       {script(`read order; printf '{"schema": 1, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
+		"escapes":       {script(`read order; printf '{"version": 1, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
 		"odd stderr":    {script(`printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
-		"knows nothing": {script(`read order; echo '{"schema": 1, "protocol": 2, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
+		"knows nothing": {script(`read order; echo '{"version": 1, "rules": 2, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
@@ -87,6 +87,21 @@ func TestAgainstOthers(t *testing.T) {
 				t.Errorf("got %v, %v, want an error that holds %q", r, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestAgainstWrongData: what the other build says of its models is compared with the
+// reference chain of this one.
+func TestAgainstWrongData(t *testing.T) {
+	h := host()
+	p := quick(t)
+	p.Rounds, p.Blocks = 3, 1
+	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 2))
+	o.Against = filepath.Join(t.TempDir(), "other")
+	check(t, os.WriteFile(o.Against, []byte("#!/bin/sh\n"+self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`+"\n"), 0o700))
+	_, err := bench.RunWithoutFloors(t.Context(), o)
+	if want := "round 1: the new model's hash is 0123456789abcdef, the reference chain has "; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q in it", err, want)
 	}
 }
 
@@ -101,8 +116,8 @@ func TestAgainstStopped(t *testing.T) {
 	check(t, os.WriteFile(o.Against, []byte(`#!/bin/sh
 read order
 case "$order" in
-*'"cell":'*) kill -STOP $$ ;;
-*) echo '{"schema": 1, "protocol": 2, "environment": {}, "refused": ["", ""]}' ;;
+*'"block":'*) kill -STOP $$ ;;
+*) echo '{"version": 1, "rules": 2, "environment": {}, "refused": ["", ""]}' ;;
 esac
 `), 0o700))
 	_, err := bench.RunWithoutFloors(t.Context(), o)
@@ -118,12 +133,20 @@ esac
 
 // TestServeBlock: an order that cannot be carried out is answered, not obeyed.
 func TestServeBlock(t *testing.T) {
+	const (
+		works = `"works": [{"model": "m", "down": [{"name": "w", "dtype": "f32", "shape": [2]}], "clients": [{"id": 0, "weight": 1, "device": "cpu"}]}]`
+		cell  = `{"variant": "pickle", "workers": 1, "lanes_per_process": 1, "depth": 1}`
+		block = `"block": {"rounds": 1, "verify": "all", "spans": 9999}`
+	)
 	for _, tt := range []struct{ name, order, want string }{
-		{"another version", `{"schema": 99, "cell": {"variant": "pickle"}}`, `{"schema":1,"protocol":2}`},
-		{"no such transport", `{"schema": 1, "cell": {"variant": "pigeon", "model": "cnn"}, "plan": {"blocks": 1, "time_ns": 1, "precision": 1, "verify": "all", "samples": 9}}`, "unknown transport"},
-		{"no plan", `{"schema": 1, "cell": {"variant": "pickle", "model": "cnn"}}`, "--blocks 0"},
-		{"no workers", `{"schema": 1, "cell": {"variant": "pickle", "model": "cnn"}, "plan": {"blocks": 1, "time_ns": 1, "precision": 1, "verify": "all", "samples": 9}}`, "--workers 0"},
-		{"what it can", `{"schema": 1, "cells": [{"variant": "pickle", "model": "cnn", "workers": 1, "clients": 1, "lanes_per_process": 1, "depth": 1}, {"variant": "pigeon"}]}`, `"refused":["","unknown transport`},
+		{"another version", `{"version": 99, "cells": 7}`, `{"version":1,"rules":2,"error":"order: of version 99, where this build has version 1`},
+		{"no such transport", `{"version": 1, ` + works + `, "cells": [{"variant": "pigeon"}], ` + block + `}`, "unknown transport"},
+		{"no plan", `{"version": 1, ` + works + `, "cells": [` + cell + `], "block": {}}`, "room for spans: 0"},
+		{"no workers", `{"version": 1, ` + works + `, "cells": [{"variant": "pickle"}], ` + block + `}`, "--workers 0"},
+		{"two cells", `{"version": 1, ` + works + `, "cells": [` + cell + `,` + cell + `], ` + block + `}`, "a block of 2 cells: want one"},
+		{"what it can", `{"version": 1, ` + works + `, "cells": [` + cell + `, {"variant": "pigeon"}, {"needs": ["luck"]}]}`, `"refused":["","unknown transport`},
+		{"its needs", `{"version": 1, ` + works + `, "cells": [{"needs": ["luck"]}]}`, `"refused":["it needs \"luck\", which this build does not know"]`},
+		{"a block", `{"version": 1, ` + works + `, "cells": [` + cell + `], ` + block + `}`, `"hashes":["`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder

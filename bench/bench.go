@@ -93,7 +93,6 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 type run struct {
 	Options
 	here     *host
-	base     *otherBuild // nil unless the run is interleaved
 	started  time.Time
 	result   *Result
 	order    *rand.Rand // of blocks
@@ -108,7 +107,7 @@ type run struct {
 // cell is a cell in progress.
 type cell struct {
 	Spec
-	build  *otherBuild // whose processes run it; nil for this one
+	build  string // the executable whose processes run it; empty for this one
 	canary canaryKind
 	chain  *chain
 	result Cell
@@ -134,7 +133,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		return nil, err
 	}
 	if o.Against == "" {
-		err = r.addCells(specs, "", nil)
+		err = r.addCells(specs, "", "")
 	} else {
 		err = r.addBuilds(ctx, specs)
 	}
@@ -169,7 +168,7 @@ func (r *run) dry() error {
 }
 
 // addCells adds the cells of one build.
-func (r *run) addCells(specs []Spec, name string, build *otherBuild) error {
+func (r *run) addCells(specs []Spec, name, build string) error {
 	for _, s := range specs {
 		c := &cell{Spec: s, build: build, chain: r.chainOf(s)}
 		c.result = s.newCell(r.here.launcher(s), r.Plan)
@@ -404,7 +403,7 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}
 	r.done++
-	if c.build == nil { // a floor is that of this build
+	if c.build == "" { // a floor is that of this build
 		r.keepPings(c.Spec, pings)
 	}
 	if len(b.Round) == 0 {
@@ -443,7 +442,9 @@ func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []i
 	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), roster: roster(c.Clients), block: b}
 	s.onRound = func() { r.progress(c.String(), len(s.windows)) }
 	s.onChain = r.onChain(c)
-	err = r.here.run(ctx, quit, s)
+	if err = r.here.run(ctx, quit, s); err == nil {
+		err = s.compare(ctx)
+	}
 	return s.pings, err
 }
 

@@ -44,7 +44,7 @@ func (r *run) addCanaries() {
 func (r *run) reference() *cell {
 	var of *cell
 	for _, c := range r.cells {
-		if c.build == nil && c.canary == "" && (of == nil || of.inside() && !c.inside()) {
+		if c.build == "" && c.canary == "" && (of == nil || of.inside() && !c.inside()) {
 			of = c
 		}
 	}

@@ -142,7 +142,11 @@ func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (
 	s.onRound = func() { r.progress(what, len(s.windows)) }
 	s.onChain = r.onChain(c)
 	r.progress(what, 0)
-	if err := r.here.run(ctx, quit, s); err != nil {
+	err := r.here.run(ctx, quit, s)
+	if err == nil {
+		err = s.compare(ctx)
+	}
+	if err != nil {
 		return b, trainer.Report{}, fmt.Errorf("block %d: %w", b.Index, err)
 	}
 	r.done++

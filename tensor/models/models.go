@@ -93,6 +93,15 @@ func List() []Info {
 		Info{Name: fileFamily, About: "shapes and values of a safetensors file"})
 }
 
+// File returns the path of the file that has the model's values, or nothing if
+// they are made from a seed.
+func (m *Model) File() string {
+	if m.file == nil {
+		return ""
+	}
+	return m.file.path
+}
+
 func generated(name string, specs []tensor.Spec) (*Model, error) {
 	l, err := tensor.NewLayout(specs)
 	if err != nil {

@@ -1,0 +1,298 @@
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"ipcbench/machine"
+	"ipcbench/phase/usage"
+	"ipcbench/tensor"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+)
+
+// Between the structs that travel and the program's own: each pair of functions is
+// one conversion and its inverse. Structs that have the same fields are converted
+// as such: where the program's own one changes, that does not compile any more, and
+// wants a function.
+
+// order returns the work of the chain.
+func (c *chain) order() orderWork {
+	w := orderWork{Model: c.model.Name, Values: c.model.File()}
+	for _, s := range c.model.Layout.Specs() {
+		w.Down = append(w.Down, orderTensor{s.Name, s.DType.String(), append([]int{}, s.Shape...), s.Var})
+	}
+	for _, client := range roster(c.clients).clients {
+		w.Clients = append(w.Clients, orderClient{client.ID, client.Weight, client.Device})
+	}
+	return w
+}
+
+// work returns what the order describes.
+func (w orderWork) work() (*models.Model, clients, error) {
+	var who clients
+	if err := (number{field: "clients", value: int64(len(w.Clients)), least: 1, most: maxClients}).read(); err != nil {
+		return nil, who, err
+	}
+	for i, c := range w.Clients {
+		switch {
+		case c.ID != i:
+			return nil, who, fmt.Errorf("clients[%d].id: %d: this build numbers clients from 0", i, c.ID)
+		case !(c.Weight > 0 && c.Weight < float64(most)):
+			return nil, who, fmt.Errorf("clients[%d].weight: %v: want a positive number", i, c.Weight)
+		}
+		if err := named(fmt.Sprintf("clients[%d].device", i), c.Device); err != nil {
+			return nil, who, err
+		}
+		who.clients = append(who.clients, trainer.Client{ID: c.ID, Weight: c.Weight, Device: c.Device})
+		who.total += c.Weight
+	}
+	l, err := layoutOf("down", w.Down)
+	if err != nil {
+		return nil, who, err
+	}
+	if w.Up != nil {
+		up, err := layoutOf("up", w.Up)
+		if err != nil {
+			return nil, who, err
+		}
+		if up.Digest() != l.Digest() {
+			return nil, who, errors.New("up: the updates of this build are laid out as the model is")
+		}
+	}
+	if w.Values == "" {
+		return &models.Model{Name: w.Model, Layout: l}, who, nil
+	}
+	m, err := models.Parse(w.Values)
+	if err != nil {
+		return nil, who, err
+	}
+	if m.File() == "" || m.Layout.Digest() != l.Digest() {
+		return nil, who, fmt.Errorf("values: %s: its tensors are not those of the order", w.Values)
+	}
+	m.Name = w.Model
+	return m, who, nil
+}
+
+func layoutOf(field string, tensors []orderTensor) (*tensor.Layout, error) {
+	if len(tensors) > maxTensors {
+		return nil, fmt.Errorf("%s: %d tensors: want at most %d", field, len(tensors), maxTensors)
+	}
+	specs := make([]tensor.Spec, len(tensors))
+	for i, t := range tensors {
+		d, err := tensor.ParseDType(t.DType)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", field, i, err)
+		}
+		specs[i] = tensor.Spec{Name: t.Name, DType: d, Shape: t.Shape, Var: t.Var}
+	}
+	l, err := tensor.NewLayout(specs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return l, nil
+}
+
+// order returns the cell, whose work stands at that index.
+func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
+	c := orderCell{Needs: []string{}, Work: work, Variant: s.Variant.String(), Workers: s.Workers, PerProcess: s.PerProcess, Depth: s.Depth}
+	for _, n := range []struct {
+		need string
+		has  bool
+	}{{needValues, s.Model.File() != ""}, {needRespawn, p.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}} {
+		if n.has {
+			c.Needs = append(c.Needs, n.need)
+		}
+	}
+	return c
+}
+
+// specs returns the cells of the order and their clients, or why there is none.
+func (o order) specs(all []driver.Transport) ([]Spec, []clients, []error) {
+	type work struct {
+		model *models.Model
+		who   clients
+		err   error
+	}
+	works := make([]work, len(o.Works))
+	for i, w := range o.Works {
+		works[i].model, works[i].who, works[i].err = w.work()
+	}
+	specs, whos, errs := make([]Spec, len(o.Cells)), make([]clients, len(o.Cells)), make([]error, len(o.Cells))
+	for i, c := range o.Cells {
+		if c.Work < 0 || c.Work >= len(works) {
+			errs[i] = fmt.Errorf("work: %d: the order has %d", c.Work, len(works))
+			continue
+		}
+		w := works[c.Work]
+		for _, need := range c.Needs {
+			if !slices.Contains(knownNeeds, need) {
+				errs[i] = fmt.Errorf("it needs %q, which this build does not know", need)
+			}
+		}
+		if errs[i] = cmp.Or(errs[i], w.err); errs[i] != nil {
+			continue
+		}
+		v, err := transports.Parse(c.Variant, all)
+		if err == nil {
+			specs[i] = Spec{Variant: v, Model: w.model, Workers: c.Workers, Clients: len(w.who.clients), PerProcess: c.PerProcess, Depth: c.Depth}
+			err = specs[i].validate()
+		}
+		whos[i], errs[i] = w.who, err
+	}
+	return specs, whos, errs
+}
+
+// order returns what the plan says of one block.
+func (p Plan) order(slow time.Duration) *orderBlock {
+	l := p.limits()
+	return &orderBlock{
+		Seed: p.Seed, Rounds: l.rounds, Time: l.time, Warmup: p.Warmup, WarmTime: l.warm, Verify: p.Verify, TrainMS: p.TrainMS,
+		Spans: p.Samples, RoundLimit: p.RoundLimit, Respawn: p.Respawn, Pin: p.Pin, Slow: slow,
+	}
+}
+
+// plan returns a plan of that block alone.
+func (b *orderBlock) plan() (Plan, error) {
+	p := Plan{
+		Protocol: protocol, Blocks: 1, Precision: 1,
+		Seed: b.Seed, Rounds: b.Rounds, Time: b.Time, Warmup: b.Warmup, WarmTime: b.WarmTime, Verify: b.Verify, TrainMS: b.TrainMS,
+		Samples: b.Spans, RoundLimit: b.RoundLimit, Respawn: b.Respawn, Pin: b.Pin,
+	}
+	if p.Rounds > 0 && p.Time == 0 {
+		p.Time = 1 // which does not count
+	}
+	return p, cmp.Or(p.Validate(), times("warm_ns", int64(b.WarmTime)), times("slow_ns", int64(b.Slow)))
+}
+
+func answerOf(b Block) *answerBlock {
+	a := &answerBlock{
+		Spawn: b.Spawn, Cold: answerCold{Round: b.Cold.Round, Server: usageOut(b.Cold.Server)},
+		Round: b.Round, Unattributed: b.Unattributed, Train: b.Train, RTT: b.RTT, Down: b.Down, Up: b.Up,
+		Phases: b.Phases, Server: processOut(b.Server), System: (*answerSystem)(b.System),
+		Proof: answerProof{b.Proof.Rounds, b.Proof.Updates}, Spans: b.Spans, SpanCost: b.SpanCost,
+	}
+	for _, u := range b.Cold.Workers {
+		a.Cold.Workers = append(a.Cold.Workers, usageOut(u))
+	}
+	for _, w := range b.Workers {
+		a.Workers = append(a.Workers, processOut(w))
+	}
+	return a
+}
+
+// block leaves out what is the asking build's to say: the place in the run, and
+// how many hashes were right.
+func (a *answerBlock) block() Block {
+	b := Block{
+		Spawn: a.Spawn, Cold: Cold{Round: a.Cold.Round, Server: usageIn(a.Cold.Server)},
+		Round: a.Round, Unattributed: a.Unattributed, Train: a.Train, RTT: a.RTT, Down: a.Down, Up: a.Up,
+		Phases: a.Phases, Server: processIn(a.Server), System: (*usage.System)(a.System),
+		Proof: Proof{Rounds: a.Proof.Rounds, Updates: a.Proof.Updates}, Spans: a.Spans, SpanCost: a.SpanCost,
+	}
+	for _, u := range a.Cold.Workers {
+		b.Cold.Workers = append(b.Cold.Workers, usageIn(u))
+	}
+	for _, w := range a.Workers {
+		b.Workers = append(b.Workers, processIn(w))
+	}
+	return b
+}
+
+func processOut(p Process) answerProcess {
+	return answerProcess{usageOut(p.Usage), answerMemory(p.Memory), p.Counts, p.CPUs, p.StalePeak}
+}
+
+func processIn(p answerProcess) Process {
+	return Process{usageIn(p.Usage), usage.Memory(p.Memory), p.Counts, p.CPUs, p.StalePeak}
+}
+
+func usageOut(u usage.Usage) answerUsage {
+	return answerUsage{
+		u.User, u.System, u.MinorFaults, u.MajorFaults, u.VoluntarySwitches, u.InvoluntarySwitches,
+		u.AllocBytes, u.AllocObjects, u.GCCycles, u.GCTime, (*answerQueue)(u.Queue), (*answerIO)(u.IO),
+	}
+}
+
+func usageIn(u answerUsage) usage.Usage {
+	return usage.Usage{
+		User: u.User, System: u.System, MinorFaults: u.MinorFaults, MajorFaults: u.MajorFaults,
+		VoluntarySwitches: u.VoluntarySwitches, InvoluntarySwitches: u.InvoluntarySwitches,
+		AllocBytes: u.AllocBytes, AllocObjects: u.AllocObjects, GCCycles: u.GCCycles, GCTime: u.GCTime,
+		Queue: (*usage.Queue)(u.Queue), IO: (*usage.IO)(u.IO),
+	}
+}
+
+func environmentOut(e machine.Environment) *answerEnvironment {
+	return &answerEnvironment{
+		e.Time, e.CPU, e.CPUs, e.Affinity, e.GOMAXPROCS, e.LLC, e.Governor, e.Hypervisor, e.Arch, e.Kernel,
+		e.MemTotal, e.MemAvailable, (*answerCgroup)(e.Cgroup), (*answerSpace)(e.Shm), (*answerSpace)(e.Tmp), e.THP, e.ShmemTHP,
+		e.HugePages, e.SocketBuffer, e.Go, e.Commit, e.Dirty, e.Race,
+	}
+}
+
+func (a *answerEnvironment) environment() *machine.Environment {
+	return &machine.Environment{
+		Time: a.Time, CPU: a.CPU, CPUs: a.CPUs, Affinity: a.Affinity, GOMAXPROCS: a.GOMAXPROCS, LLC: a.LLC,
+		Governor: a.Governor, Hypervisor: a.Hypervisor, Arch: a.Arch, Kernel: a.Kernel,
+		MemTotal: a.MemTotal, MemAvailable: a.MemAvailable,
+		Cgroup: (*machine.Cgroup)(a.Cgroup), Shm: (*machine.Space)(a.Shm), Tmp: (*machine.Space)(a.Tmp),
+		THP: a.THP, ShmemTHP: a.ShmemTHP, HugePages: a.HugePages, SocketBuffer: a.SocketBuffer,
+		Go: a.Go, Commit: a.Commit, Dirty: a.Dirty, Race: a.Race,
+	}
+}
+
+func hashesOut(hashes []uint64) []string {
+	var all []string
+	for _, h := range hashes {
+		all = append(all, fmt.Sprintf("%016x", h))
+	}
+	return all
+}
+
+func hashesIn(texts []string) ([]uint64, error) {
+	hashes := make([]uint64, len(texts))
+	for i, text := range texts {
+		h, err := strconv.ParseUint(text, 16, 64)
+		if err != nil || text != fmt.Sprintf("%016x", h) {
+			return nil, fmt.Errorf("hashes[%d]: %.40q: want 16 hex digits", i, text)
+		}
+		hashes[i] = h
+	}
+	return hashes, nil
+}
+
+// fits reports what a block of that order cannot have: it bounds the rounds that
+// the reference chain is made for.
+func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
+	if a.Block == nil {
+		return Block{}, nil, errors.New("the answer holds no block")
+	}
+	b := a.Block.block()
+	hashes, err := hashesIn(a.Hashes)
+	if err != nil || len(b.Round) == 0 { // it was interrupted
+		return b, nil, err
+	}
+	if err := b.validate(clients); err != nil {
+		return b, nil, err
+	}
+	if m := max(o.Rounds, mostRounds); len(b.Round) > m {
+		return b, nil, fmt.Errorf("round_ns: %d timed rounds: a block has at most %d", len(b.Round), m)
+	}
+	// Besides the timed rounds, there are the first, those that warm up and those
+	// that are proved: two, and at most one before each timed one.
+	if b.Proof.Rounds > 2+len(b.Round) || b.Proof.Updates != b.Proof.Rounds*clients {
+		return b, nil, fmt.Errorf("proof: %d updates in %d rounds: want all of %d clients, and no more rounds than there are", b.Proof.Updates, b.Proof.Rounds, clients)
+	}
+	least := 1 + len(b.Round) + b.Proof.Rounds
+	if most := least + max(o.Warmup, mostWarm); len(hashes) < least || len(hashes) > most {
+		return b, nil, fmt.Errorf("hashes: of %d models: want %d to %d for %d timed rounds and %d that were proved", len(hashes), least, most, len(b.Round), b.Proof.Rounds)
+	}
+	return b, hashes, nil
+}

@@ -1,0 +1,258 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ipcbench/tensor/models"
+	"ipcbench/transports/all"
+)
+
+// golden reads testdata/NAME into v, and checks that v is written as it stands
+// there: what another build sends today is read and written by this one for good.
+func golden(t *testing.T, name string, v any) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parse(text, v); err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.MarshalIndent(v, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again = append(again, '\n'); !bytes.Equal(again, text) {
+		t.Errorf("%s is written again as\n%s", name, again)
+	}
+	return text
+}
+
+// TestExchangeGolden: order and answer are what they were when they were frozen,
+// and survive the way through the program's own structs.
+func TestExchangeGolden(t *testing.T) {
+	var o order
+	golden(t, "order.json", &o)
+	specs, whos, errs := o.specs(all.Transports())
+	plan, err := o.Block.plan()
+	if errs[0] != nil || err != nil {
+		t.Fatal(errs[0], err)
+	}
+	if got := specs[0].order(0, plan, o.Block.Slow); !reflect.DeepEqual(got, o.Cells[0]) {
+		t.Errorf("cell %+v becomes %+v", o.Cells[0], got)
+	}
+	o.Block.Time = 1 // which does not count beside rounds
+	o.Block.WarmTime = 0
+	if got := plan.order(o.Block.Slow); got.Rounds != 3 || got.WarmTime != 0 {
+		t.Errorf("block %+v becomes %+v", o.Block, got)
+	}
+	if l := specs[0].Model.Layout; l.Payload() != 56 || whos[0].total != 3.5 || whos[0].clients[1].ID != 1 {
+		t.Errorf("%d bytes of payload, clients %+v", l.Payload(), whos[0])
+	}
+
+	var a answer
+	text := golden(t, "answer.json", &a)
+	if _, err := parseAnswer(text); err != nil {
+		t.Fatal(err)
+	}
+	b, hashes, err := a.fits(o.Block, 2)
+	if err != nil || len(hashes) != 5 || hashes[1] != 0xfedcba9876543210 {
+		t.Fatalf("hashes %x, %v", hashes, err)
+	}
+	if again := answerOf(b); !reflect.DeepEqual(again, a.Block) {
+		t.Errorf("block %+v becomes %+v", a.Block, again)
+	}
+	if again := environmentOut(*a.Environment.environment()); !reflect.DeepEqual(again, a.Environment) {
+		t.Errorf("environment %+v becomes %+v", a.Environment, again)
+	}
+	if again := hashesOut(hashes); !reflect.DeepEqual(again, a.Hashes) {
+		t.Errorf("hashes %v become %v", a.Hashes, again)
+	}
+	every(t, reflect.ValueOf(a), "answer")
+}
+
+// every reports what is zero in v: a golden without it would not notice that it is
+// lost.
+func every(t *testing.T, v reflect.Value, name string) {
+	if name == "answer.Error" {
+		return
+	}
+	if v.IsZero() {
+		t.Errorf("testdata/answer.json has no %s", name)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		every(t, v.Elem(), name)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				every(t, v.Field(i), name+"."+f.Name)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Struct {
+			every(t, v.Index(0), name+"[0]")
+		}
+	}
+}
+
+// TestOrderOfModels: the layout and the seed are all that the other build needs,
+// or the file of the values besides.
+func TestOrderOfModels(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "small.safetensors")
+	header := `{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`
+	if err := os.WriteFile(file, append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...), make([]byte, 8)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cnn", "vlm-batch", file} {
+		m, err := models.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal((&chain{model: m, clients: 4}).order())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w orderWork
+		if err := json.Unmarshal(text, &w); err != nil {
+			t.Fatal(err)
+		}
+		got, who, err := w.work()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Name != m.Name || got.File() != m.File() || got.Layout.Digest() != m.Layout.Digest() || !reflect.DeepEqual(who, roster(4)) {
+			t.Errorf("%s becomes %+v, %+v", name, got, who)
+		}
+	}
+}
+
+// change returns the golden with one part of it replaced.
+func change(t *testing.T, name, from, to string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), from); n != 1 {
+		t.Fatalf("%s holds %q %d times", name, from, n)
+	}
+	return strings.Replace(b.String(), from, to, 1)
+}
+
+// TestHostileOrder: an order that this build does not understand in full is
+// refused, by what it does not understand.
+func TestHostileOrder(t *testing.T) {
+	for _, tt := range []struct{ from, to, want string }{
+		{`"version":1`, `"version":2`, "of version 2, where this build has version 1"},
+		{`"version":1,"works":[`, `"version":2,"works":7,"x":[`, "of version 2, where this build has version 1"},
+		{`"needs":["respawn"]`, `"needs":["respawn","teleport"]`, `it needs "teleport", which this build does not know`},
+		{`"work":0`, `"work":1`, "work: 1: the order has 1"},
+		{`"work":0`, `"work":-1`, "work: -1: the order has 1"},
+		{`"variant":"pickle"`, `"variant":"pigeon"`, "unknown transport"},
+		{`"dtype":"f32"`, `"dtype":"f33"`, "down[0]: tensor: unknown dtype"},
+		{`"shape":[3,4]`, `"shape":[3,-4]`, "negative dimension"},
+		{`"shape":[3,4]`, `"shape":[4611686018427387904,4]`, "overflow"},
+		{`"shape":[3,4]`, `"shape":[1e400]`, "cannot unmarshal number"},
+		{`"shape":[3,4]`, `"shape":[4611686018427387]`, "--model: bytes:"},
+		{`"model":"two"`, `"model":"\u001b[2J"`, "cannot be printed"},
+		{`"model":"two"`, `"model":"two","values":"none.safetensors"`, "no such file"},
+		{`"model":"two"`, `"model":"two","values":"cnn"`, "not those of the order"},
+		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "are laid out as the model is"},
+		{`"id":1`, `"id":0`, "clients[1].id: 0"},
+		{`"weight":2.5`, `"weight":-1`, "clients[1].weight: -1"},
+		{`"weight":2.5`, `"weight":0`, "clients[1].weight: 0"},
+		{`"weight":2.5`, `"weight":1e300`, "clients[1].weight: 1e+300"},
+		{`"weight":2.5`, `"weight":NaN`, "invalid character"},
+		{`"workers":1`, `"workers":0`, "--workers 0"},
+		{`"workers":1`, `"workers":9223372036854775807`, "--workers 9223372036854775807"},
+		{`"depth":2`, `"depth":-2`, "--depth -2"},
+		{`"rounds":3`, `"rounds":-3`, "--rounds -3"},
+		{`"rounds":3`, `"rounds":0`, "--time 0s"},
+		{`"warm_ns":50000000`, `"warm_ns":-1`, "warm_ns: -1"},
+		{`"slow_ns":0`, `"slow_ns":-1`, "slow_ns: -1"},
+		{`"slow_ns":0`, `"slow_ns":9223372036854775807`, "slow_ns: 9223372036854775807"},
+		{`"spans":131072`, `"spans":0`, "room for spans: 0"},
+		{`"verify":"sample"`, `"verify":"none"`, `--verify "none"`},
+		{`"round_limit_ns":0`, `"round_limit_ns":1`, "--round-limit 1ns"},
+	} {
+		text := change(t, "order.json", tt.from, tt.to)
+		var o order
+		err := parse([]byte(text), &o)
+		if err == nil {
+			_, _, errs := o.specs(all.Transports())
+			if err = errs[0]; err == nil {
+				_, err = o.Block.plan()
+			}
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want an error that holds %q", tt.to, err, tt.want)
+		}
+	}
+}
+
+// TestHostileAnswer: what no block of the order can have is not believed.
+func TestHostileAnswer(t *testing.T) {
+	for _, tt := range []struct{ from, to, want string }{
+		{`"version":1,"rules"`, `"version":0,"rules"`, "of version 0, where this build has version 1"},
+		{`"fedcba9876543210"`, `"FEDCBA9876543210"`, "hashes[1]"},
+		{`"fedcba9876543210"`, `"fedcba987654321"`, "want 16 hex digits"},
+		{`"fedcba9876543210"`, `"0fedcba9876543210"`, "want 16 hex digits"},
+		{`"fedcba9876543210"`, `"+edcba9876543210"`, "want 16 hex digits"},
+		{`"fedcba9876543210"`, `""`, "want 16 hex digits"},
+		{`"fedcba9876543210"`, `16`, "cannot unmarshal number"},
+		{`,"fedcba9876543210"`, ``, "of 4 models: want 5 to 1005"},
+		{`"fedcba9876543210"`, strings.Repeat(`"fedcba9876543210",`, 1001) + `"fedcba9876543210"`, "of 1006 models"},
+		{`"proof":{"rounds":2,"updates":4}`, `"proof":{"rounds":2,"updates":5}`, "5 updates in 2 rounds"},
+		{`"proof":{"rounds":2,"updates":4}`, `"proof":{"rounds":5,"updates":10}`, "no more rounds than there are"},
+		{`"proof":{"rounds":2,"updates":4}`, `"proof":{"rounds":9223372036854775807,"updates":0}`, "proof"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,-5]`, "a round takes time"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,5000002,3]`, "want 3 for 3 rounds"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,NaN]`, "invalid character"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,9223372036854775807]`, "no duration of a run"},
+		{`"rtt_ns":[14,`, `"rtt_ns":[`, "rtt_ns: 3 samples: want 4"},
+		{`"encode"`, `"teleport"`, "no such phase"},
+		{`"pings_ns":[20000,`, `"pings_ns":[-1,`, "pings_ns[0]"},
+		{`"rules":2`, `"rules":2,"error":"no room"`, "no room"},
+	} {
+		text := change(t, "answer.json", tt.from, tt.to)
+		a, err := parseAnswer([]byte(text))
+		if err == nil {
+			_, _, err = a.fits(&orderBlock{Rounds: 3, Warmup: 2}, 2)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%.80s: %v, want an error that holds %q", tt.to, err, tt.want)
+		}
+	}
+}
+
+// TestLongBlock: a block has no more timed rounds than were asked for, as each of
+// them makes the reference chain longer.
+func TestLongBlock(t *testing.T) {
+	var a answer
+	golden(t, "answer.json", &a)
+	b := a.Block
+	b.Phases = nil
+	for _, s := range []*[]int64{&b.Round, &b.Unattributed, &b.Train, &b.RTT, &b.Down, &b.Up} {
+		*s = make([]int64, mostRounds+1)
+		for i := range *s {
+			(*s)[i] = 1
+		}
+	}
+	_, _, err := a.fits(&orderBlock{}, 1)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d timed rounds: a block has at most %d", mostRounds+1, mostRounds)) {
+		t.Errorf("got %v", err)
+	}
+}
