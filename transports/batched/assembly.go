@@ -1,21 +1,29 @@
 package batched
 
 import (
+	"bytes"
 	"slices"
 
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"ipcbench/phase"
 	"ipcbench/tensor"
+	pb "ipcbench/transports/batched/federationpb"
 )
 
 // An assembly puts received tensors, whole or in pieces, into their places in a
-// package, and takes nothing that was not expected next.
+// package, and takes nothing that was not expected next. It undoes what a chunker
+// does.
 type assembly struct {
 	*catalog
 	round int64
 	order []int // the tensors to come; nil: all of the layout
 	into  *tensor.Package
-	count int // tensors in order that are complete
-	got   int // bytes of the next one
-	moved int // bytes of all
+	count int    // tensors in order that are complete
+	got   int    // bytes of the next one
+	moved int    // bytes of all
+	next  []byte // what comes next, described
 }
 
 // tensors returns how many tensors are to come.
@@ -34,65 +42,104 @@ func (a *assembly) at(k int) int {
 	return a.order[k]
 }
 
-// add copies the data of t into place. Errors are refusals.
-func (a *assembly) add(t *named) error {
-	if a.count == a.tensors() || string(t.name) != a.layout.Spec(a.at(a.count)).Name {
+// take puts all tensors of m into place. Errors are refusals.
+func (a *assembly) take(m *incoming, t *tally) error {
+	defer t.begin(phase.Decode).end()
+	for _, nt := range m.tensors {
+		if err := a.add(nt, viewOf(mem.BufferSlice{mem.SliceBuffer(nt.Data)})); err != nil {
+			return err
+		}
+	}
+	err := viewOf(m.bufs).eachField(func(f field) error {
+		if f.num != fieldTensors {
+			return nil
+		}
+		description, data, err := m.describe(f.value)
+		if err != nil {
+			return refuse(malformed, "%v", err)
+		}
+		if a.count < a.tensors() {
+			a.next = a.appendDescription(a.next[:0], a.at(a.count), a.round, a.got)
+			if bytes.Equal(description, a.next) { // as our own encoder has it
+				return a.place(a.at(a.count), data)
+			}
+		}
+		nt := &pb.NamedTensor{}
+		if err := proto.Unmarshal(description, nt); err != nil {
+			return refuse(malformed, "%v", err)
+		}
+		return a.add(nt, data)
+	})
+	if err == nil {
+		m.release()
+	}
+	return err
+}
+
+// add copies data into place if t is what comes next.
+func (a *assembly) add(t *pb.NamedTensor, data view) error {
+	if a.count == a.tensors() || t.Name != a.layout.Spec(a.at(a.count)).Name {
 		return a.unexpected(t)
 	}
 	i := a.at(a.count)
 	if err := a.check(i, t); err != nil {
 		return err
 	}
-	size := a.layout.Bytes(i)
-	switch {
-	case t.offset != uint64(a.got):
-		return refuse(outOfOrder, "tensor %q: bytes from %d came, the next are %d", t.name, t.offset, a.got)
-	case t.data.n > size-a.got:
-		return refuse(wrongSize, "tensor %q: %d bytes from %d on, it has %d", t.name, t.data.n, t.offset, size)
+	if t.Offset != uint64(a.got) {
+		return refuse(outOfOrder, "tensor %q: bytes from %d came, the next are %d", t.Name, t.Offset, a.got)
 	}
-	n := t.data.n
-	t.data.copyTo(a.into.View(i)[a.got:])
-	a.got += n
-	a.moved += n
-	if a.got == size {
+	return a.place(i, data)
+}
+
+// place copies the next bytes of tensor i.
+func (a *assembly) place(i int, data view) error {
+	into := a.into.View(i)
+	if data.n > len(into)-a.got {
+		return refuse(wrongSize, "tensor %q: %d bytes from %d on, it has %d", a.layout.Spec(i).Name, data.n, a.got, len(into))
+	}
+	data.copyTo(into[a.got:])
+	a.got += data.n
+	a.moved += data.n
+	if a.got == len(into) {
 		a.count, a.got = a.count+1, 0
 	}
 	return nil
 }
 
 // check compares everything about t but its data with what tensor i is.
-func (a *assembly) check(i int, t *named) error {
+func (a *assembly) check(i int, t *pb.NamedTensor) error {
 	s := a.layout.Spec(i)
+	same := slices.EqualFunc(t.Shape, s.Shape, func(g int64, w int) bool { return g == int64(w) })
 	switch {
-	case !sameShape(t.shape, s.Shape) && !hasSize(t.shape):
-		return refuse(wrongSize, "tensor %q: shape %v has no size", t.name, t.shape)
-	case t.dtype != int32(s.DType) || !sameShape(t.shape, s.Shape):
-		return refuse(wrongTensor, "tensor %q: dtype %d, shape %v: it is %v %v", t.name, t.dtype, t.shape, s.DType, s.Shape)
-	case t.round != a.round:
-		return refuse(wrongTask, "tensor %q: of round %d, this is round %d", t.name, t.round, a.round)
-	case len(t.codec) > 0:
-		return refuse(unknownCodec, "tensor %q: encoded with %q", t.name, t.codec[0].GetName())
-	case t.report || len(t.tags) != 1 || string(t.tags[0]) != a.tag:
-		return refuse(wrongTensor, "tensor %q: report %v, tags %q: want %q", t.name, t.report, t.tags, a.tag)
+	case !same && !hasSize(t.Shape):
+		return refuse(wrongSize, "tensor %q: shape %v has no size", t.Name, t.Shape)
+	case t.Dtype != pb.DType(s.DType) || !same:
+		return refuse(wrongTensor, "tensor %q: dtype %d, shape %v: it is %v %v", t.Name, t.Dtype, t.Shape, s.DType, s.Shape)
+	case t.Round != a.round:
+		return refuse(wrongTask, "tensor %q: of round %d, this is round %d", t.Name, t.Round, a.round)
+	case len(t.Codec) > 0:
+		return refuse(unknownCodec, "tensor %q: encoded with %q", t.Name, t.Codec[0].GetName())
+	case t.Report || len(t.Tags) != 1 || t.Tags[0] != a.tag:
+		return refuse(wrongTensor, "tensor %q: report %v, tags %q: want %q", t.Name, t.Report, t.Tags, a.tag)
 	}
 	return nil
 }
 
 // unexpected returns what is wrong with the name of t.
-func (a *assembly) unexpected(t *named) error {
-	i, known := a.index[string(t.name)]
+func (a *assembly) unexpected(t *pb.NamedTensor) error {
+	i, known := a.index[t.Name]
 	if !known {
-		return refuse(unknownTensor, "no tensor %q", t.name)
+		return refuse(unknownTensor, "no tensor %q", t.Name)
 	}
 	for k := range a.count {
 		if a.at(k) == i {
-			return refuse(duplicateTensor, "tensor %q came already", t.name)
+			return refuse(duplicateTensor, "tensor %q came already", t.Name)
 		}
 	}
 	if a.count == a.tensors() {
-		return refuse(outOfOrder, "tensor %q after the last one", t.name)
+		return refuse(outOfOrder, "tensor %q after the last one", t.Name)
 	}
-	return refuse(outOfOrder, "tensor %q came, %q is next and has %d of %d bytes", t.name,
+	return refuse(outOfOrder, "tensor %q came, %q is next and has %d of %d bytes", t.Name,
 		a.layout.Spec(a.at(a.count)).Name, a.got, a.layout.Bytes(a.at(a.count)))
 }
 
@@ -104,10 +151,6 @@ func (a *assembly) finish() error {
 			a.got, a.layout.Bytes(i), a.layout.Spec(i).Name)
 	}
 	return nil
-}
-
-func sameShape(got []int64, want []int) bool {
-	return slices.EqualFunc(got, want, func(g int64, w int) bool { return g == int64(w) })
 }
 
 // hasSize reports whether a tensor of this shape could exist.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -52,6 +51,8 @@ func (t *transport) Settings() []driver.Setting {
 			Help: "largest message"},
 		{Name: "deadline", Kind: driver.Count, Default: "120", Min: 1, Max: 86400,
 			Help: "seconds after which a call, retries included, has failed"},
+		{Name: "marshal", Values: []string{"inplace", "generated"}, Default: "inplace",
+			Help: "who makes and reads messages: a codec that copies once, or generated code with gRPC's own buffers"},
 		driver.OnOff("cache", false, "whether a client's second task for a model fetches no tensor again"),
 	}
 	if t.batch {
@@ -62,28 +63,30 @@ func (t *transport) Settings() []driver.Setting {
 
 // A config is the settings of a transport, read.
 type config struct {
-	network  string
-	perCall  bool
-	threads  int
-	chunk    int
-	reports  int
-	limit    int
-	deadline time.Duration
-	cache    bool
-	split    bool
+	network   string
+	perCall   bool
+	threads   int
+	chunk     int
+	reports   int
+	limit     int
+	deadline  time.Duration
+	generated bool
+	cache     bool
+	split     bool
 }
 
 func (t *transport) config(s driver.Settings) config {
 	return config{
-		network:  s.Get("network"),
-		perCall:  s.Get("conn") == "per-call",
-		threads:  s.Int("threads"),
-		chunk:    s.Int("chunk"),
-		reports:  s.Int("reports"),
-		limit:    s.Int("limit"),
-		deadline: time.Duration(s.Int("deadline")) * time.Second,
-		cache:    s.On("cache"),
-		split:    t.batch && s.On("split"),
+		network:   s.Get("network"),
+		perCall:   s.Get("conn") == "per-call",
+		threads:   s.Int("threads"),
+		chunk:     s.Int("chunk"),
+		reports:   s.Int("reports"),
+		limit:     s.Int("limit"),
+		deadline:  time.Duration(s.Int("deadline")) * time.Second,
+		generated: s.Get("marshal") == "generated",
+		cache:     s.On("cache"),
+		split:     t.batch && s.On("split"),
 	}
 }
 
@@ -106,22 +109,6 @@ func (t *transport) Check(o driver.Options) error {
 	return nil
 }
 
-// checkNames refuses names that cannot tell tensors apart in a request.
-func checkNames(l *tensor.Layout) error {
-	seen := make(map[string]bool, l.Len())
-	for i := range l.Len() {
-		name := l.Spec(i).Name
-		switch {
-		case seen[name]:
-			return fmt.Errorf("two tensors are called %q, and a request names its tensor", name)
-		case !utf8.ValidString(name):
-			return fmt.Errorf("tensor %q: a name in a protobuf message must be valid UTF-8", name)
-		}
-		seen[name] = true
-	}
-	return nil
-}
-
 // Footprint implements driver.Transport.
 func (t *transport) Footprint(o driver.Options) int64 {
 	cfg := t.config(o.Settings)
@@ -131,6 +118,9 @@ func (t *transport) Footprint(o driver.Options) int64 {
 	inFrames := 2 * (streamWindow + cfg.chunk)
 	if !t.stream {
 		inFrames += min(o.Down.Size(), cfg.limit)
+	}
+	if cfg.generated {
+		inFrames *= 4 // and in one piece at either end, and in the object that is made of it
 	}
 	return int64(server) + int64(o.Lanes)*int64(worker+inFrames+4*ioBuffer)
 }

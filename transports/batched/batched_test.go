@@ -3,11 +3,45 @@ package batched
 import (
 	"testing"
 
+	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
 
-func TestMain(m *testing.M) { drivertest.Main(m, Unary(), Batched(), Streaming()) }
+func TestMain(m *testing.M) {
+	all := []driver.Transport{Unary(), Batched(), Streaming()}
+	for _, t := range all {
+		all = append(all, generated{t})
+	}
+	drivertest.Main(m, all...)
+}
 
 func TestUnary(t *testing.T)     { drivertest.Run(t, Unary) }
 func TestBatched(t *testing.T)   { drivertest.Run(t, Batched) }
 func TestStreaming(t *testing.T) { drivertest.Run(t, Streaming) }
+
+// A generated transport has marshal=generated for its default, and a name of its
+// own, by which worker processes find it.
+type generated struct{ driver.Transport }
+
+func (g generated) Name() string { return g.Transport.Name() + "-generated" }
+
+func (g generated) Settings() []driver.Setting {
+	all := g.Transport.Settings()
+	for i := range all {
+		if all[i].Name == "marshal" {
+			all[i].Default = "generated"
+		}
+	}
+	return all
+}
+
+func generatedOf(newTransport func() driver.Transport) func() driver.Transport {
+	return func() driver.Transport { return generated{newTransport()} }
+}
+
+// TestMarshalGenerated: the stock messages and gRPC's own codec and buffers at both ends.
+func TestMarshalGenerated(t *testing.T) {
+	t.Run("tensor", func(t *testing.T) { drivertest.Run(t, generatedOf(Unary)) })
+	t.Run("batch", func(t *testing.T) { drivertest.Run(t, generatedOf(Batched)) })
+	t.Run("stream", func(t *testing.T) { drivertest.Run(t, generatedOf(Streaming)) })
+}

@@ -1,23 +1,31 @@
 package batched
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	"ipcbench/tensor"
+	pb "ipcbench/transports/batched/federationpb"
 )
 
-// A chunker cuts the tensors of a package into the messages of a stream: size
-// bytes of tensors in each but the last. n bytes make ⌈n/size⌉ messages, and one
-// if n is 0.
+// A piece is bytes of a tensor, from offset on: all of them, or some.
+type piece struct {
+	tensor, offset int
+	data           []byte
+}
+
+// A chunker cuts the tensors of a package into the messages of a stream: chunk
+// bytes of tensors in each but the last. n bytes make ⌈n/chunk⌉ messages, and one
+// if n is 0. An assembly undoes that.
 type chunker struct {
 	*catalog
-	e     encoder
-	order []int // the tensors to send; nil: all of the layout
+	cfg   *config
+	pool  *framePool
 	from  *tensor.Package
+	order []int // the tensors to send; nil: all of the layout
 	round int64
-	size  int
-	count int // tensors in order that were sent
-	sent  int // bytes of the next one
+	chunk int
+	count int     // tensors in order that were sent
+	sent  int     // bytes of the next one
+	ready []piece // what the next message holds
+	cuts  []int   // where in its small things the data of each piece goes; see encode
 }
 
 // tensors returns how many tensors there are to send.
@@ -31,23 +39,12 @@ func (c *chunker) tensors() int {
 // done reports whether everything was sent.
 func (c *chunker) done() bool { return c.count == c.tensors() }
 
-// next returns the next message. The first one of a stream carries header, and
-// on the way up results.
-func (c *chunker) next(header, results proto.Message) (*outgoing, error) {
-	c.e.start(0)
-	if header != nil {
-		if err := c.e.message(fieldHeader, header); err != nil {
-			return nil, err
-		}
-	}
-	if results != nil {
-		if err := c.e.message(fieldResults, results); err != nil {
-			return nil, err
-		}
-	}
-	beside := c.e.len() // what the header and the results take does not count
-	room := c.size
-	for !c.done() && c.e.len()-beside-(c.size-room) < chunkRoom(c.size) {
+// next returns the next message, for gRPC to send. The first one of a stream
+// carries header, and on the way up results.
+func (c *chunker) next(header *pb.MessageHeader, results *pb.TaskResults) any {
+	c.ready = c.ready[:0]
+	// Names and shapes count apart: many small tensors fill a message with those.
+	for room, beside := c.chunk, chunkRoom(c.chunk); !c.done() && beside > 0; {
 		i := c.count
 		if c.order != nil {
 			i = c.order[c.count]
@@ -57,11 +54,15 @@ func (c *chunker) next(header, results proto.Message) (*outgoing, error) {
 			break
 		}
 		n := min(len(data), room)
-		c.e.tensor(c.catalog, i, c.round, c.sent, data[:n])
+		c.ready = append(c.ready, piece{i, c.sent, data[:n]})
 		room -= n
+		beside -= c.size(i, c.round, c.sent, n) - n
 		if c.sent += n; n == len(data) {
 			c.count, c.sent = c.count+1, 0
 		}
 	}
-	return c.e.finish(), nil
+	if c.cfg.generated {
+		return c.generate(header, results)
+	}
+	return c.encode(header, results)
 }

@@ -1,15 +1,13 @@
 package batched
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	stock "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
 	pb "ipcbench/transports/batched/federationpb"
 )
@@ -17,8 +15,8 @@ import (
 // codec is gRPC's codec "proto" with a short cut for messages that hold tensors:
 // it sends their data by reference and leaves received data where it arrived,
 // for one copy into its final place. On the wire there is no difference. All
-// other messages go through the stock codec, if they are not too large: the
-// generated code makes an object of two bytes.
+// other messages go through the stock codec, if they are not too large: generated
+// code makes an object of two bytes. With marshal=generated, all messages do.
 type codec struct {
 	stock encoding.CodecV2
 	most  int // bytes of a received message without tensors; 0: any number
@@ -43,7 +41,9 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal implements encoding.CodecV2.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if m, ok := v.(*incoming); ok {
-		m.refused = m.decode(data)
+		if m.refused = m.decode(data); m.refused == nil && m.cfg.generated {
+			m.refused = m.unmarshal(data, c.stock)
+		}
 		return nil // gRPC would make a mere text of the error: see verdict
 	}
 	if n := data.Len(); c.most > 0 && n > c.most {
@@ -52,252 +52,71 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.stock.Unmarshal(data, v)
 }
 
-// A form is one of the three messages that hold tensors. They have the same
-// fields under the same numbers, but for what the flags say.
-type form uint8
-
-const (
-	single form = iota // GetAggregatedTensorResponse: one tensor
-	many               // GetAggregatedTensorsResponse: several
-	chunk              // TensorChunk: several, and results
-)
-
-// Field numbers of those messages, of MessageHeader and of NamedTensor.
-const (
-	fieldHeader  = 1
-	fieldResults = 2
-	fieldTensors = 3
-
-	fieldSender     = 1
-	fieldReceiver   = 2
-	fieldFederation = 3
-
-	fieldName     = 1
-	fieldDType    = 2
-	fieldShape    = 3
-	fieldRound    = 4
-	fieldReport   = 5
-	fieldTags     = 6
-	fieldLossless = 7
-	fieldCodec    = 8
-	fieldOffset   = 9
-	fieldData     = 10
-)
-
-// An incoming is a received message that holds tensors. It keeps the buffers in
-// which the message arrived until release, and may be used again after that.
-type incoming struct {
-	form    form
-	most    int   // entries that all lists of a message may have together
-	left    int   // of these, while one is decoded
-	refused error // why the message was not decoded
-	bufs    mem.BufferSlice
-	header  header
-	results *pb.TaskResults // nil if there are none
-	tensors []named
+// generate is encode with generated code.
+func (c *chunker) generate(header *pb.MessageHeader, results *pb.TaskResults) *pb.TensorChunk {
+	m := &pb.TensorChunk{Header: header, Results: results}
+	for _, p := range c.ready {
+		s := c.layout.Spec(p.tensor)
+		m.Tensors = append(m.Tensors, &pb.NamedTensor{
+			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s), Round: c.round,
+			Tags: []string{c.tag}, Lossless: true, Offset: uint64(p.offset), Data: p.data,
+		})
+	}
+	return m
 }
 
-// A header is a MessageHeader.
-type header struct {
-	set                          bool
-	sender, receiver, federation []byte
-}
-
-// A named is a NamedTensor whose data lies where it arrived.
-type named struct {
-	name     []byte
-	dtype    int32
-	shape    []int64
-	round    int64
-	report   bool
-	tags     [][]byte
-	lossless bool
-	codec    []*pb.CodecMetadata
-	offset   uint64
-	data     view
-}
-
-// release gives the buffers back to gRPC.
-func (m *incoming) release() {
-	m.bufs.Free()
-	m.bufs = nil
-}
-
-// decode reads a message from data and keeps a reference to it, unless it fails.
-func (m *incoming) decode(data mem.BufferSlice) error {
+// unmarshal reads the tensors of a decoded message with generated code, unless
+// what that would make of them is too much.
+func (m *incoming) unmarshal(data mem.BufferSlice, stock encoding.CodecV2) error {
 	m.release()
-	m.header = header{sender: m.header.sender[:0], receiver: m.header.receiver[:0], federation: m.header.federation[:0]}
-	m.results = nil
-	m.tensors = m.tensors[:0]
-	m.left = m.most
-	if err := viewOf(data).eachBytes(m.field); err != nil {
+	left := m.describeAll
+	err := viewOf(data).eachField(func(f field) error {
+		if f.num != fieldTensors {
+			return nil
+		}
+		description, _, err := m.describe(f.value)
+		if left -= entryCost + len(description); err == nil && left < 0 {
+			err = errDescribed
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	data.Ref()
-	m.bufs = data
-	return nil
-}
-
-// errEntries is the verdict on a message whose lists are longer than those of any
-// that is wanted. An entry takes up to a hundred times the bytes that it came in.
-var errEntries = errors.New("too many tensors, dimensions, tags and codecs")
-
-// spend takes n entries off what the message in hand may have.
-func (m *incoming) spend(n int) error {
-	if m.left -= n; m.left < 0 {
-		return errEntries
-	}
-	return nil
-}
-
-// verdict returns err, with which the message was received, or else a refusal if
-// it could not be decoded.
-func (m *incoming) verdict(err error) error {
-	if err == nil && m.refused != nil {
-		return refuse(malformed, "%v", m.refused)
-	}
+	c := &pb.TensorChunk{}
+	err = stock.Unmarshal(data, c)
+	m.tensors = c.Tensors
 	return err
 }
 
-func (m *incoming) field(num protowire.Number, v view) error {
-	switch {
-	case num == fieldHeader:
-		return m.header.merge(v)
-	case num == fieldResults && m.form == chunk:
-		return m.mergeResults(v)
-	case num == fieldTensors:
-		t, err := m.tensor()
-		if err != nil {
-			return err
-		}
-		return m.merge(t, v)
+// Windows and buffers of a connection: the package comment says why these.
+// Windows are set as a pair: gRPC leaves one that is not set at 64 KiB for ever.
+const (
+	streamWindow = 8 << 20
+	connWindow   = 32 << 20
+	ioBuffer     = 128 << 10
+)
+
+// serverBuffers and clientBuffers are how a connection is tuned; with
+// marshal=generated it is not.
+func (c *config) serverBuffers(pool *framePool) []grpc.ServerOption {
+	if c.generated {
+		return nil
 	}
-	return nil
+	return []grpc.ServerOption{
+		grpc.ReadBufferSize(ioBuffer), grpc.WriteBufferSize(ioBuffer),
+		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connWindow),
+		experimental.BufferPool(pool),
+	}
 }
 
-// tensor returns the tensor that the next field is about: a new one, or in a
-// message that has a single one always that, as protobuf merges.
-func (m *incoming) tensor() (*named, error) {
-	if m.form == single && len(m.tensors) == 1 {
-		return &m.tensors[0], nil
+func (c *config) clientBuffers(pool *framePool) []grpc.DialOption {
+	if c.generated {
+		return nil
 	}
-	if err := m.spend(1); err != nil {
-		return nil, err
+	return []grpc.DialOption{
+		grpc.WithReadBufferSize(ioBuffer), grpc.WithWriteBufferSize(ioBuffer),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
+		experimental.WithBufferPool(pool),
 	}
-	n := len(m.tensors)
-	m.tensors = slices.Grow(m.tensors, 1)[:n+1]
-	t := &m.tensors[n]
-	*t = named{name: t.name[:0], shape: t.shape[:0], tags: t.tags[:0]}
-	return t, nil
-}
-
-func (m *incoming) mergeResults(v view) error {
-	if m.results == nil {
-		m.results = &pb.TaskResults{}
-	}
-	return proto.UnmarshalOptions{Merge: true}.Unmarshal(v.appendTo(nil), m.results)
-}
-
-func (h *header) merge(v view) error {
-	h.set = true
-	return v.eachBytes(h.text)
-}
-
-func (h *header) text(num protowire.Number, v view) (err error) {
-	switch num {
-	case fieldSender:
-		h.sender, err = v.text(h.sender)
-	case fieldReceiver:
-		h.receiver, err = v.text(h.receiver)
-	case fieldFederation:
-		h.federation, err = v.text(h.federation)
-	}
-	return err
-}
-
-// merge adds what v says to t.
-func (m *incoming) merge(t *named, v view) error {
-	for v.n > 0 {
-		num, typ, err := v.field()
-		if err != nil {
-			return err
-		}
-		switch typ {
-		case protowire.VarintType:
-			var x uint64
-			if x, err = v.varint(); err == nil {
-				err = m.number(t, num, x)
-			}
-		case protowire.BytesType:
-			var in view
-			if in, err = v.bytes(); err == nil {
-				err = m.bytes(t, num, in)
-			}
-		default:
-			err = v.skipField(num, typ)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// number sets the field of t to x, if it is a number.
-func (m *incoming) number(t *named, num protowire.Number, x uint64) error {
-	switch num {
-	case fieldDType:
-		t.dtype = int32(x)
-	case fieldShape: // one entry, not packed
-		return m.dimension(t, x)
-	case fieldRound:
-		t.round = int64(x)
-	case fieldReport:
-		t.report = x != 0
-	case fieldLossless:
-		t.lossless = x != 0
-	case fieldOffset:
-		t.offset = x
-	}
-	return nil
-}
-
-func (m *incoming) dimension(t *named, x uint64) error {
-	if err := m.spend(1); err != nil {
-		return err
-	}
-	t.shape = append(t.shape, int64(x))
-	return nil
-}
-
-// bytes sets the field of t to what v holds, if it is of that kind.
-func (m *incoming) bytes(t *named, num protowire.Number, v view) (err error) {
-	switch num {
-	case fieldName:
-		t.name, err = v.text(t.name)
-	case fieldShape: // packed
-		for v.n > 0 && err == nil {
-			var x uint64
-			if x, err = v.varint(); err == nil {
-				err = m.dimension(t, x)
-			}
-		}
-	case fieldTags:
-		if err := m.spend(1); err != nil {
-			return err
-		}
-		n := len(t.tags)
-		t.tags = slices.Grow(t.tags, 1)[:n+1]
-		t.tags[n], err = v.text(t.tags[n])
-	case fieldCodec:
-		if err := m.spend(1 + v.n); err != nil { // it has lists of its own
-			return err
-		}
-		c := &pb.CodecMetadata{}
-		err = proto.Unmarshal(v.appendTo(nil), c)
-		t.codec = append(t.codec, c)
-	case fieldData:
-		t.data = v
-	}
-	return err
 }

@@ -20,11 +20,17 @@
 // them with writev, without gRPC's own two buffers, was tried and gained nothing:
 // a system call for every frame of 16 KiB costs what the copies save.
 //
+// With marshal=generated none of that is done: messages are objects of generated
+// code, which gRPC's own codec makes and reads, with gRPC's own buffers and windows.
+// That is what users of generated code pay, as those of Flower and NVFlare do. The
+// bytes on the wire are the same, and so are all checks. gRPC calls that codec where
+// it sends and receives, so that its time is in phase.Send and phase.Read.
+//
 // A session uses two models and lanes × depth updates of memory on the server,
 // and a model and an update in each worker, all on the heap and reused. Beside
 // that lie the frames of what was received and not yet put into place: of a
 // stream, its window and one chunk; of a batch, the whole model; of a single
-// tensor, that tensor. Every frame costs gRPC some 100 bytes of garbage, which
+// tensor, that tensor. With marshal=generated all of that lies there four times. Every frame costs gRPC some 100 bytes of garbage, which
 // is 0.5 to 1 % of the payload.
 //
 // So what a download needs beside the models is bounded by windows and chunk, and
@@ -67,6 +73,6 @@
 //
 // Sockets are Unix sockets of mode 0600, or on the loopback interface. Nothing is
 // believed before it was checked, a refusal says why with a status code and a
-// reason of its own, no message may have more entries than are wanted, and no
+// reason of its own, no message may say more about tensors than is wanted, and no
 // request lives longer than its deadline, whatever its client says.
 package batched

@@ -5,8 +5,20 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
+)
+
+// Field numbers of the messages that hold tensors, and of NamedTensor. The three
+// messages, GetAggregatedTensorResponse, GetAggregatedTensorsResponse and
+// TensorChunk, have the same fields, and are the same on the wire.
+const (
+	fieldHeader  = 1
+	fieldResults = 2
+	fieldTensors = 3
+
+	fieldRound  = 4
+	fieldOffset = 9
+	fieldData   = 10
 )
 
 // byReference is the size from which a tensor's data is sent by reference.
@@ -17,161 +29,62 @@ const byReference = 1 << 10
 // and, by reference, the tensors' data between them.
 type outgoing struct{ bufs mem.BufferSlice }
 
-// An encoder makes one outgoing message after another. The bytes are those that
-// the generated code makes: fields in the order of their numbers, zero values
-// left out.
-type encoder struct {
-	pool  *framePool
-	small *[]byte // everything but data that goes by reference
-	cuts  []cut
-	size  int
-}
-
-// A cut is where data goes in between the small things.
-type cut struct {
-	at   int
-	data []byte
-}
-
-// start begins a message whose small things need about n bytes.
-func (e *encoder) start(n int) {
-	e.small = e.pool.Get(max(n, frameSize))
-	*e.small = (*e.small)[:0]
-	e.cuts, e.size = e.cuts[:0], 0
-}
-
-// message appends a field that is a small message.
-func (e *encoder) message(num protowire.Number, m proto.Message) error {
-	b := protowire.AppendTag(*e.small, num, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(proto.Size(m)))
-	b, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(b, m)
-	*e.small = b
-	return err
-}
-
-// tensor appends bytes [offset, offset+len(data)) of tensor i of the catalog.
-func (e *encoder) tensor(c *catalog, i int, round int64, offset int, data []byte) {
-	b := protowire.AppendTag(*e.small, fieldTensors, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(c.size(i, round, offset, len(data))))
-	b = append(b, c.head[i]...)
-	if round != 0 {
-		b = protowire.AppendTag(b, fieldRound, protowire.VarintType)
-		b = protowire.AppendVarint(b, uint64(round))
+// encode makes a message of the pieces that are ready. The bytes are those that
+// generated code makes.
+func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *outgoing {
+	n := 4*fieldStart + proto.Size(header) + proto.Size(results)
+	for _, p := range c.ready {
+		n += fieldStart + c.size(p.tensor, c.round, p.offset, len(p.data))
+		if len(p.data) >= byReference {
+			n -= len(p.data)
+		}
 	}
-	b = append(b, c.tail...)
-	if offset != 0 {
-		b = protowire.AppendTag(b, fieldOffset, protowire.VarintType)
-		b = protowire.AppendVarint(b, uint64(offset))
+	small := c.pool.Get(max(n, frameSize)) // everything but data that goes by reference
+	b := (*small)[:0]
+	if header != nil {
+		b = appendMessage(b, fieldHeader, header)
 	}
-	if len(data) > 0 {
-		b = protowire.AppendTag(b, fieldData, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(len(data)))
+	if results != nil {
+		b = appendMessage(b, fieldResults, results)
 	}
-	if len(data) >= byReference {
-		e.cuts = append(e.cuts, cut{len(b), data})
-		e.size += len(data)
-	} else {
-		b = append(b, data...)
+	c.cuts = c.cuts[:0]
+	for _, p := range c.ready {
+		b = protowire.AppendTag(b, fieldTensors, protowire.BytesType)
+		b = protowire.AppendVarint(b, uint64(c.size(p.tensor, c.round, p.offset, len(p.data))))
+		b = c.appendDescription(b, p.tensor, c.round, p.offset)
+		if len(p.data) > 0 {
+			b = protowire.AppendTag(b, fieldData, protowire.BytesType)
+			b = protowire.AppendVarint(b, uint64(len(p.data)))
+		}
+		c.cuts = append(c.cuts, len(b))
+		if len(p.data) < byReference {
+			b = append(b, p.data...)
+		}
 	}
-	*e.small = b
+	*small = b
+	return &outgoing{c.interleave(mem.NewBuffer(small, c.pool))}
 }
 
-// len returns the bytes of the message so far.
-func (e *encoder) len() int { return e.size + len(*e.small) }
-
-// finish returns the message.
-func (e *encoder) finish() *outgoing {
-	small := mem.NewBuffer(e.small, e.pool)
-	bufs := make(mem.BufferSlice, 0, 2*len(e.cuts)+1)
+// interleave puts the data that goes by reference in between the small things.
+func (c *chunker) interleave(small mem.Buffer) mem.BufferSlice {
+	defer small.Free() // slices keep it
+	bufs := make(mem.BufferSlice, 0, 2*len(c.ready)+1)
 	at := 0
-	for _, c := range e.cuts {
-		bufs = append(bufs, small.Slice(at, c.at), mem.SliceBuffer(c.data))
-		at = c.at
+	for k, p := range c.ready {
+		if len(p.data) >= byReference {
+			bufs = append(bufs, small.Slice(at, c.cuts[k]), mem.SliceBuffer(p.data))
+			at = c.cuts[k]
+		}
 	}
-	if n := len(*e.small); at < n {
-		bufs = append(bufs, small.Slice(at, n))
+	if at < small.Len() {
+		bufs = append(bufs, small.Slice(at, small.Len()))
 	}
-	small.Free()
-	clear(e.cuts)
-	e.small = nil
-	return &outgoing{bufs}
+	return bufs
 }
 
-// A catalog is what is always the same about the NamedTensors of a layout.
-type catalog struct {
-	layout *tensor.Layout
-	tag    string
-	index  map[string]int
-	head   [][]byte // of each tensor: name, dtype, shape
-	tail   []byte   // of all: tags, lossless
-}
-
-// Tags of tensors, one each, as in OpenFL.
-const (
-	modelTag  = "model"
-	updateTag = "trained"
-)
-
-// newCatalog returns the catalog of a layout whose tensors all have one tag.
-func newCatalog(l *tensor.Layout, tag string) *catalog {
-	c := &catalog{layout: l, tag: tag, index: make(map[string]int, l.Len()), head: make([][]byte, l.Len())}
-	for i := range l.Len() {
-		s := l.Spec(i)
-		c.index[s.Name] = i
-		c.head[i] = marshal(&pb.NamedTensor{Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s)})
-	}
-	c.tail = marshal(&pb.NamedTensor{Tags: []string{tag}, Lossless: true})
-	return c
-}
-
-// spareEntries is how many entries a message may have beyond those of all tensors,
-// so that what is nearly right is refused for what is wrong with it, and a client
-// may cut a tensor into pieces that are smaller than a message.
-const spareEntries = 1 << 10
-
-// entries returns how many entries the lists of a message may have: see incoming.
-func (c *catalog) entries() int {
-	n := spareEntries
-	for i := range c.layout.Len() {
-		n += 1 + len(c.layout.Spec(i).Shape) + 1 // the tensor, its shape, its tag
-	}
-	return n
-}
-
-// marshal encodes a message of ours, which cannot fail: names were checked.
-func marshal(m proto.Message) []byte {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		panic("batched: " + err.Error())
-	}
-	return b
-}
-
-func shapeOf(s tensor.Spec) []int64 {
-	shape := make([]int64, len(s.Shape))
-	for i, d := range s.Shape {
-		shape[i] = int64(d)
-	}
-	return shape
-}
-
-// size returns the encoded size of a NamedTensor.
-func (c *catalog) size(i int, round int64, offset, data int) int {
-	n := len(c.head[i]) + len(c.tail)
-	if round != 0 {
-		n += 1 + protowire.SizeVarint(uint64(round))
-	}
-	if offset != 0 {
-		n += 1 + protowire.SizeVarint(uint64(offset))
-	}
-	if data != 0 {
-		n += 1 + protowire.SizeBytes(data)
-	}
-	return n
-}
-
-// field returns the encoded size of a whole tensor as a field of a message, at
-// most.
-func (c *catalog) field(i int) int {
-	return 1 + protowire.SizeBytes(c.size(i, -1, 0, c.layout.Bytes(i)))
+// appendMessage appends a field that is a message of ours.
+func appendMessage(b []byte, num protowire.Number, m proto.Message) []byte {
+	b = protowire.AppendTag(b, num, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(proto.Size(m)))
+	return appendMarshalled(b, m)
 }

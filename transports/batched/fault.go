@@ -77,8 +77,8 @@ func refuse(why reason, format string, args ...any) error {
 	return st.Err()
 }
 
-// because reports whether err is a refusal for why, made here or by the peer.
-func because(err error, why reason) bool {
+// hasReason reports whether err is a refusal for why, made here or by the peer.
+func hasReason(err error, why reason) bool {
 	st, ok := status.FromError(err)
 	if !ok {
 		return false

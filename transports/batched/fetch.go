@@ -69,7 +69,7 @@ func fetchEach(ctx context.Context, w *worker, want []int) error {
 		req.Spec = w.request.Specs[i]
 		req.Spec.Round = w.task.Round
 		err := w.call(ctx, w.cfg.deadline, w.calls.tensor, func(ctx context.Context, cc *grpc.ClientConn) error {
-			return w.take(ctx, cc, pb.Federation_GetAggregatedTensor_FullMethodName, req, single, []int{i})
+			return w.take(ctx, cc, pb.Federation_GetAggregatedTensor_FullMethodName, req, []int{i})
 		})
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func fetchBatch(ctx context.Context, w *worker, want []int) error {
 		}
 		req := w.ask(run)
 		err := w.call(ctx, w.cfg.deadline, w.calls.batch, func(ctx context.Context, cc *grpc.ClientConn) error {
-			return w.take(ctx, cc, pb.Federation_GetAggregatedTensors_FullMethodName, req, many, run)
+			return w.take(ctx, cc, pb.Federation_GetAggregatedTensors_FullMethodName, req, run)
 		})
 		if err != nil {
 			return err
@@ -102,8 +102,7 @@ func fetchBatch(ctx context.Context, w *worker, want []int) error {
 
 // take makes a unary call whose response is the tensors in run, and puts them
 // into place.
-func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, method string, req any, form form, run []int) error {
-	w.in.form = form
+func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, method string, req any, run []int) error {
 	defer w.in.release()
 	lap := w.tally.begin(phase.Read)
 	err := w.in.verdict(cc.Invoke(ctx, method, req, &w.in, grpc.MaxCallRecvMsgSize(w.cfg.limit)))
@@ -158,7 +157,6 @@ func fetchStream(ctx context.Context, w *worker, want []int) error {
 
 // drain takes all messages of a stream.
 func (w *worker) drain(stream grpc.ClientStream, a *assembly) error {
-	w.in.form = chunk
 	defer w.in.release()
 	for first := true; ; first = false {
 		lap := w.tally.begin(phase.Read)

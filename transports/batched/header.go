@@ -20,37 +20,29 @@ const federationKey = "federation-id"
 func workerName(lane int) string { return "worker-" + strconv.Itoa(lane) }
 
 // laneOf is the inverse of workerName.
-func laneOf(name []byte, lanes int) (int, bool) {
-	digits, ok := strings.CutPrefix(string(name), "worker-")
+func laneOf(name string, lanes int) (int, bool) {
+	digits, ok := strings.CutPrefix(name, "worker-")
 	lane, err := strconv.Atoi(digits)
-	if !ok || err != nil || lane < 0 || lane >= lanes || workerName(lane) != string(name) {
+	if !ok || err != nil || lane < 0 || lane >= lanes || workerName(lane) != name {
 		return 0, false
 	}
 	return lane, true
 }
 
-// headerOf returns what m says, for the checks below.
-func headerOf(m *pb.MessageHeader) header {
-	if m == nil {
-		return header{}
-	}
-	return header{set: true, sender: []byte(m.Sender), receiver: []byte(m.Receiver), federation: []byte(m.FederationId)}
-}
-
 // admit returns the lane whose worker sent h, and refuses what is meant for
 // somebody else.
-func (s *server) admit(ctx context.Context, h header) (*lane, error) {
+func (s *server) admit(ctx context.Context, h *pb.MessageHeader) (*lane, error) {
 	switch {
-	case !h.set:
+	case h == nil:
 		return nil, refuse(noHeader, "no header")
-	case string(h.receiver) != aggregator:
-		return nil, refuse(wrongReceiver, "receiver %q: this is %q", h.receiver, aggregator)
-	case string(h.federation) != s.federation:
-		return nil, refuse(wrongFederation, "federation %q is not this one", h.federation)
+	case h.Receiver != aggregator:
+		return nil, refuse(wrongReceiver, "receiver %q: this is %q", h.Receiver, aggregator)
+	case h.FederationId != s.federation:
+		return nil, refuse(wrongFederation, "federation %q is not this one", h.FederationId)
 	}
-	i, ok := laneOf(h.sender, len(s.lanes))
+	i, ok := laneOf(h.Sender, len(s.lanes))
 	if !ok {
-		return nil, refuse(wrongSender, "sender %q is none of the %d workers", h.sender, len(s.lanes))
+		return nil, refuse(wrongSender, "sender %q is none of the %d workers", h.Sender, len(s.lanes))
 	}
 	if c := connOf(ctx); c != nil {
 		c.belongsTo(s.lanes[i])
@@ -59,16 +51,16 @@ func (s *server) admit(ctx context.Context, h header) (*lane, error) {
 }
 
 // checkReply refuses a response whose header does not mirror the request's.
-func (w *worker) checkReply(h header) error {
+func (w *worker) checkReply(h *pb.MessageHeader) error {
 	switch {
-	case !h.set:
+	case h == nil:
 		return refuse(noHeader, "response without a header")
-	case string(h.receiver) != w.name:
-		return refuse(wrongReceiver, "response for %q: this is %q", h.receiver, w.name)
-	case string(h.federation) != w.federation:
-		return refuse(wrongFederation, "response of federation %q", h.federation)
-	case string(h.sender) != aggregator:
-		return refuse(wrongSender, "response of %q: want %q", h.sender, aggregator)
+	case h.Receiver != w.name:
+		return refuse(wrongReceiver, "response for %q: this is %q", h.Receiver, w.name)
+	case h.FederationId != w.federation:
+		return refuse(wrongFederation, "response of federation %q", h.FederationId)
+	case h.Sender != aggregator:
+		return refuse(wrongSender, "response of %q: want %q", h.Sender, aggregator)
 	}
 	return nil
 }

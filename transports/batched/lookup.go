@@ -22,7 +22,7 @@ type lookup struct {
 
 // find checks a request and looks its tensors up.
 func (s *server) find(ctx context.Context, h *pb.MessageHeader, client int64, specs []*pb.TensorSpec) (*lookup, error) {
-	l, err := s.admit(ctx, headerOf(h))
+	l, err := s.admit(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -81,32 +81,25 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 	return nil
 }
 
-// whole encodes all tensors into one message, and counts it.
-func (f *lookup) whole(served *phase.Counter) (*outgoing, error) {
+// whole makes one message of all tensors, and counts it.
+func (f *lookup) whole(served *phase.Counter) (any, error) {
 	defer f.tally.record(f.id)
 	if len(f.order) > 1 { // one, by reference, is encoded sooner than timed
 		defer f.tally.begin(phase.Encode).end()
 	}
-	c, small, all := f.s.down, headerRoom, headerRoom
+	all := headerRoom
 	for _, i := range f.order {
-		n := c.field(i)
-		all += n
-		if size := c.layout.Bytes(i); size >= byReference {
-			n -= size
-		}
-		small += n
+		all += f.s.down.field(i)
 	}
 	if all > f.s.cfg.limit {
 		return nil, refuse(overLimit, "%s", overBatch(len(f.order), all, f.s.cfg.limit))
 	}
-	e := encoder{pool: &f.s.frames}
-	e.start(small)
-	if err := e.message(fieldHeader, f.lane.reply); err != nil {
-		return nil, err
-	}
-	for _, i := range f.order {
-		e.tensor(c, i, f.round, 0, f.model.View(i))
-	}
+	c := f.chunker(maxMessage)
 	served.Add(1)
-	return e.finish(), nil
+	return c.next(f.lane.reply, nil), nil
+}
+
+// chunker returns what makes the messages.
+func (f *lookup) chunker(chunk int) chunker {
+	return chunker{catalog: f.s.down, cfg: &f.s.cfg, pool: &f.s.frames, order: f.order, from: f.model, round: f.round, chunk: chunk}
 }

@@ -13,7 +13,7 @@ import (
 // sendResults takes the results of a task. Nothing of them is visible before all
 // have come.
 func (s *server) sendResults(stream grpc.ServerStream) error {
-	m := &incoming{form: chunk, most: s.up.entries()}
+	m := &incoming{catalog: s.up, cfg: &s.cfg}
 	defer m.release()
 	tally := newTally(s.o.Rec)
 	lap := tally.begin(phase.Read)
@@ -101,9 +101,8 @@ func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, ta
 func (s *server) takeReport(stream grpc.ServerStream, l *lane, m *incoming) error {
 	r := m.results
 	for {
-		if len(m.tensors) > 0 {
-			return refuse(outOfOrder, "tensor %q in report %d of %d: only the last one carries tensors",
-				m.tensors[0].name, r.Report, r.Reports)
+		if m.count > 0 {
+			return refuse(outOfOrder, "%d tensors in report %d of %d: only the last one carries tensors", m.count, r.Report, r.Reports)
 		}
 		err := m.verdict(stream.RecvMsg(m))
 		if errors.Is(err, io.EOF) {
@@ -115,16 +114,4 @@ func (s *server) takeReport(stream grpc.ServerStream, l *lane, m *incoming) erro
 	}
 	s.served.results.Add(1)
 	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
-}
-
-// take puts all tensors of m into place.
-func (a *assembly) take(m *incoming, t *tally) error {
-	defer t.begin(phase.Decode).end()
-	for i := range m.tensors {
-		if err := a.add(&m.tensors[i]); err != nil {
-			return err
-		}
-	}
-	m.release()
-	return nil
 }

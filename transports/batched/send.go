@@ -18,7 +18,7 @@ func (w *worker) send(ctx context.Context) error {
 		err := w.call(ctx, w.cfg.deadline, nil, func(ctx context.Context, cc *grpc.ClientConn) error {
 			again := out
 			err := w.report(ctx, cc, n, &out)
-			if again && because(err, duplicateResults) {
+			if again && hasReason(err, duplicateResults) {
 				return nil // only the answer was lost
 			}
 			return err
@@ -39,7 +39,7 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 	if err != nil {
 		return err
 	}
-	c := chunker{catalog: w.up, e: encoder{pool: &w.frames}, from: w.update, round: w.task.Round, size: w.cfg.chunk}
+	c := chunker{catalog: w.up, cfg: &w.cfg, pool: &w.frames, from: w.update, round: w.task.Round, chunk: w.cfg.chunk}
 	if n < w.cfg.reports {
 		c.order = []int{} // no tensors
 	}
@@ -72,22 +72,18 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 	if err != nil {
 		return err
 	}
-	return w.checkReply(headerOf(resp.Header))
+	return w.checkReply(resp.Header)
 }
 
 func (w *worker) sendChunk(stream grpc.ClientStream, c *chunker, results *pb.TaskResults, first bool) error {
 	lap := w.tally.begin(phase.Encode)
-	var m *outgoing
-	var err error
+	var m any
 	if first {
-		m, err = c.next(w.header, results)
+		m = c.next(w.header, results)
 	} else {
-		m, err = c.next(nil, nil)
+		m = c.next(nil, nil)
 	}
 	lap.end()
-	if err != nil {
-		return err
-	}
 	defer w.tally.begin(phase.Send).end()
 	return stream.SendMsg(m)
 }

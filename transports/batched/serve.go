@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"ipcbench/crash"
 	"ipcbench/phase"
@@ -67,7 +66,7 @@ func (s *server) ping(context.Context, *pb.PingRequest) (*pb.PingResponse, error
 }
 
 func (s *server) join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinResponse, error) {
-	l, err := s.admit(ctx, headerOf(req.Header))
+	l, err := s.admit(ctx, req.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func (s *server) join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinRespons
 }
 
 func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResponse, error) {
-	l, err := s.admit(ctx, headerOf(req.Header))
+	l, err := s.admit(ctx, req.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +93,7 @@ func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResp
 
 // getTasks parks until there is a task.
 func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.GetTasksResponse, error) {
-	l, err := s.admit(ctx, headerOf(req.Header))
+	l, err := s.admit(ctx, req.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +119,7 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	}}, nil
 }
 
-func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorRequest) (*outgoing, error) {
+func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorRequest) (any, error) {
 	f, err := s.find(ctx, req.Header, req.Client, []*pb.TensorSpec{req.Spec})
 	if err != nil {
 		return nil, err
@@ -129,7 +128,7 @@ func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorReque
 	return f.whole(s.served.tensor)
 }
 
-func (s *server) getTensors(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (*outgoing, error) {
+func (s *server) getTensors(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
 	f, err := s.find(ctx, req.Header, req.Client, req.Specs)
 	if err != nil {
 		return nil, err
@@ -149,24 +148,17 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 		return err
 	}
 	defer func() { f.tally.record(f.id) }()
-	c := chunker{e: encoder{pool: &s.frames}, catalog: s.down, order: f.order, from: f.model, round: f.round, size: s.cfg.chunk}
-	for first := true; first || !c.done(); first = false {
-		if !first {
+	c := f.chunker(s.cfg.chunk)
+	for header := f.lane.reply; header != nil || !c.done(); header = nil {
+		if header == nil {
 			if err := f.resume(ctx); err != nil {
 				return err
 			}
 		}
-		var header proto.Message
-		if first {
-			header = f.lane.reply
-		}
 		lap := f.tally.begin(phase.Encode)
-		m, err := c.next(header, nil)
+		m := c.next(header, nil)
 		lap.end()
 		f.done()
-		if err != nil {
-			return err
-		}
 		lap = f.tally.begin(phase.Send)
 		err = stream.SendMsg(m)
 		lap.end()

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/tap"
 
 	"ipcbench/phase"
@@ -24,14 +23,6 @@ import (
 	"ipcbench/transports/internal/door"
 	"ipcbench/transports/internal/lend"
 	"ipcbench/transports/internal/mailbox"
-)
-
-// Windows and buffers of a connection: the package comment says why these.
-// Windows are set as a pair: gRPC leaves one that is not set at 64 KiB for ever.
-const (
-	streamWindow = 8 << 20
-	connWindow   = 32 << 20
-	ioBuffer     = 128 << 10
 )
 
 // What a connection may ask for: workers make one request at a time, also if all
@@ -150,20 +141,15 @@ func newServer(name string, cfg config, o driver.Options, federation string) (*s
 // start serves what comes in through l.
 func (s *server) start(l *door.Listener) {
 	s.listener = l
-	s.grpc = grpc.NewServer(
+	s.grpc = grpc.NewServer(append(s.cfg.serverBuffers(&s.frames),
 		grpc.ForceServerCodecV2(newCodec(s.down.requestLimit())),
-		grpc.ReadBufferSize(ioBuffer),
-		grpc.WriteBufferSize(ioBuffer),
-		grpc.StaticStreamWindowSize(streamWindow),
-		grpc.StaticConnWindowSize(connWindow),
 		grpc.MaxConcurrentStreams(uint32(s.o.Lanes+spareStreams)),
 		grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.MaxRecvMsgSize(min(s.cfg.chunk+chunkRoom(s.cfg.chunk)+maxReceipt, maxMessage)),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.WaitForHandlers(true), // they hold memory of ours
-		experimental.BufferPool(&s.frames),
 		grpc.InTapHandle(s.tap),
-	)
+	)...)
 	s.grpc.RegisterService(&service, s)
 	go func() {
 		err := s.grpc.Serve(l)

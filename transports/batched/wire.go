@@ -2,16 +2,17 @@ package batched
 
 import (
 	"errors"
-	"io"
-	"math"
-	"unicode/utf8"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// errWire is the verdict on bytes that are not a protobuf message.
-var errWire = errors.New("malformed protobuf")
+// errWire is the verdict on bytes that are not a protobuf message, and errGroup on
+// one with a group, which proto3 does not have.
+var (
+	errWire  = errors.New("malformed protobuf")
+	errGroup = errors.New("a group in a proto3 message")
+)
 
 // A view is a range of bytes in the buffers that a message arrived in, and a
 // position in it. It is valid as long as those buffers are.
@@ -50,24 +51,24 @@ func (v *view) skip(n int) {
 	}
 }
 
-// take returns a view of the next n bytes and moves over them.
-func (v *view) take(n uint64) (view, error) {
-	if n > uint64(v.n) {
-		return view{}, io.ErrUnexpectedEOF
-	}
+// take returns a view of the next n bytes, of which there must be enough, and
+// moves over them.
+func (v *view) take(n int) view {
 	head := *v
-	head.n = int(n)
-	v.skip(int(n))
-	return head, nil
+	head.n = n
+	v.skip(n)
+	return head
 }
 
-// copyTo copies the whole view to dst, which must have room for it.
-func (v view) copyTo(dst []byte) {
-	for v.n > 0 {
-		n := copy(dst, v.chunk())
-		dst = dst[n:]
-		v.skip(n)
+// copyTo copies the view to dst, as much as there is or as fits.
+func (v view) copyTo(dst []byte) int {
+	n := min(v.n, len(dst))
+	for at := 0; at < n; {
+		c := copy(dst[at:n], v.chunk())
+		v.skip(c)
+		at += c
 	}
+	return n
 }
 
 // appendTo appends the whole view to dst.
@@ -80,146 +81,60 @@ func (v view) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// maxVarint is the length of the longest varint.
-const maxVarint = 10
+// fieldStart is the length of the longest tag and number, or tag and length, and
+// so of the longest field without a length.
+const fieldStart = 20
 
-// varint reads a base-128 number of up to 64 bits.
-func (v *view) varint() (uint64, error) {
-	if c := v.chunk(); len(c) >= maxVarint {
-		x, n := protowire.ConsumeVarint(c)
-		if n < 0 {
-			return 0, errWire
+// A field is one of a message: all its bytes, and what it holds if it has a length.
+type field struct {
+	num   protowire.Number // 0 if it has no length
+	whole view
+	value view
+}
+
+// field reads the next field and moves over it. There must be a byte at least.
+func (v *view) field() (field, error) {
+	var scratch [fieldStart]byte
+	b := v.chunk()
+	if len(b) < min(fieldStart, v.n) {
+		b = scratch[:v.copyTo(scratch[:])]
+	}
+	num, typ, n := protowire.ConsumeTag(b)
+	switch {
+	case n < 0 || num > protowire.MaxValidNumber:
+		return field{}, errWire
+	case typ == protowire.StartGroupType:
+		return field{}, errGroup
+	}
+	f := field{whole: *v}
+	if typ == protowire.BytesType {
+		size, k := protowire.ConsumeVarint(b[n:])
+		if k < 0 || size > uint64(v.n-n-k) {
+			return field{}, errWire
 		}
-		v.off += n
-		v.n -= n
-		return x, nil
-	}
-	var x uint64
-	for shift := 0; shift < 64; shift += 7 {
-		c := v.chunk()
-		if len(c) == 0 {
-			return 0, io.ErrUnexpectedEOF
+		v.skip(n + k)
+		f.num, f.value = num, v.take(int(size))
+	} else {
+		k := protowire.ConsumeFieldValue(num, typ, b[n:])
+		if k < 0 {
+			return field{}, errWire
 		}
-		b := c[0]
-		v.off++
-		v.n--
-		if shift == 63 && b > 1 {
-			return 0, errWire
-		}
-		x |= uint64(b&0x7f) << shift
-		if b < 0x80 {
-			return x, nil
-		}
+		v.skip(n + k)
 	}
-	return 0, errWire
+	f.whole.n -= v.n
+	return f, nil
 }
 
-// field reads the number and type of a message's next field.
-func (v *view) field() (protowire.Number, protowire.Type, error) {
-	num, typ, err := v.tag()
-	if err == nil && num > protowire.MaxValidNumber {
-		err = errWire
-	}
-	return num, typ, err
-}
-
-// tag is field without the upper limit of field numbers, which Go's protobuf
-// library does not enforce inside groups that it skips.
-func (v *view) tag() (protowire.Number, protowire.Type, error) {
-	tag, err := v.varint()
-	if err != nil {
-		return 0, 0, err
-	}
-	if tag>>3 < uint64(protowire.MinValidNumber) || tag>>3 > math.MaxInt32 {
-		return 0, 0, errWire
-	}
-	return protowire.Number(tag >> 3), protowire.Type(tag & 7), nil
-}
-
-// bytes reads a length and returns a view of as many bytes.
-func (v *view) bytes() (view, error) {
-	n, err := v.varint()
-	if err != nil {
-		return view{}, err
-	}
-	return v.take(n)
-}
-
-// text copies the whole view to dst[:0]. It must be valid UTF-8, as every string
-// of proto3.
-func (v view) text(dst []byte) ([]byte, error) {
-	dst = v.appendTo(dst[:0])
-	if !utf8.Valid(dst) {
-		return dst, errWire
-	}
-	return dst, nil
-}
-
-// eachBytes calls take with the number and the bytes of every field that has a
-// length, and skips all others, for messages whose known fields all have one.
-func (v view) eachBytes(take func(protowire.Number, view) error) error {
+// eachField calls do with every field until it fails.
+func (v view) eachField(do func(field) error) error {
 	for v.n > 0 {
-		num, typ, err := v.field()
-		if err != nil {
-			return err
-		}
-		var in view
-		if typ != protowire.BytesType {
-			err = v.skipField(num, typ)
-		} else if in, err = v.bytes(); err == nil {
-			err = take(num, in)
+		f, err := v.field()
+		if err == nil {
+			err = do(f)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// groupDepth is how deep groups may be nested, as in Go's protobuf library.
-const groupDepth = 10000
-
-// skipField moves over the value of a field that nobody knows.
-func (v *view) skipField(num protowire.Number, typ protowire.Type) error {
-	return v.skipNested(num, typ, groupDepth)
-}
-
-func (v *view) skipNested(num protowire.Number, typ protowire.Type, depth int) error {
-	var err error
-	switch typ {
-	case protowire.VarintType:
-		_, err = v.varint()
-	case protowire.Fixed32Type:
-		_, err = v.take(4)
-	case protowire.Fixed64Type:
-		_, err = v.take(8)
-	case protowire.BytesType:
-		_, err = v.bytes()
-	case protowire.StartGroupType:
-		return v.skipGroup(num, depth)
-	default: // an end without a start, or a type that does not exist
-		return errWire
-	}
-	return err
-}
-
-// skipGroup moves over the fields of group num up to and over its end.
-func (v *view) skipGroup(num protowire.Number, depth int) error {
-	if depth < 0 {
-		return errWire
-	}
-	for {
-		n, typ, err := v.tag()
-		switch {
-		case err != nil:
-			return err
-		case typ == protowire.EndGroupType && n == num:
-			return nil
-		case typ == protowire.EndGroupType:
-			return errWire
-		}
-		if err := v.skipNested(n, typ, depth-1); err != nil {
-			return err
-		}
-	}
 }

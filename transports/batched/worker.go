@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -84,7 +83,8 @@ func newWorker(ctx context.Context, t *transport, a address, n int, o driver.Opt
 		update:   touched(o.Up),
 		local:    make([]bool, o.Down.Len()),
 	}
-	w.in.most = w.down.entries()
+	w.in = incoming{catalog: w.down, cfg: &w.cfg, mirror: &pb.MessageHeader{Sender: aggregator, Receiver: w.name, FederationId: w.federation}}
+	w.in.encoded = marshal(w.in.mirror)
 	w.request = w.newRequest()
 	if !w.cfg.perCall {
 		var err error
@@ -111,14 +111,10 @@ func touched(l *tensor.Layout) *tensor.Package {
 
 // connect returns a connection, which gRPC opens when it is first used.
 func (w *worker) connect() (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+w.addr.at,
+	return grpc.NewClient("passthrough:///"+w.addr.at, append(w.cfg.clientBuffers(&w.frames),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(w.dial),
 		grpc.WithAuthority(aggregator),
-		grpc.WithReadBufferSize(ioBuffer),
-		grpc.WithWriteBufferSize(ioBuffer),
-		grpc.WithStaticStreamWindowSize(streamWindow),
-		grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithDisableRetry(), // retries are counted, here
 		grpc.WithDisableServiceConfig(),
 		grpc.WithIdleTimeout(0),
@@ -126,13 +122,12 @@ func (w *worker) connect() (*grpc.ClientConn, error) {
 			Backoff:           backoff.Config{BaseDelay: backoffBase, Multiplier: 2, Jitter: 0.2, MaxDelay: backoffMax},
 			MinConnectTimeout: 20 * time.Second, // those before it in the kernel's queue may be 4096 strangers, who take 4 s
 		}),
-		experimental.WithBufferPool(&w.frames),
 		grpc.WithDefaultCallOptions(
 			grpc.ForceCodecV2(newCodec(0)),
 			grpc.MaxCallRecvMsgSize(min(w.cfg.limit+maxReceipt, maxMessage)),
 			grpc.MaxCallSendMsgSize(maxMessage),
 		),
-	)
+	)...)
 }
 
 // conn returns the connection of the next call, and what to do after it. What it
@@ -179,7 +174,7 @@ func (w *worker) call(ctx context.Context, limit time.Duration, counter *phase.C
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // what gRPC says of it is no context error
 		}
-		if !passing(err) || bounded.Err() != nil {
+		if !retryable(err) || bounded.Err() != nil {
 			return err
 		}
 		if n == attempts {
@@ -206,8 +201,8 @@ func (w *worker) try(ctx context.Context, f func(context.Context, *grpc.ClientCo
 	return f(ctx, cc)
 }
 
-// passing reports whether another attempt may succeed.
-func passing(err error) bool { return status.Code(err) == codes.Unavailable }
+// retryable reports whether another attempt may succeed.
+func retryable(err error) bool { return status.Code(err) == codes.Unavailable }
 
 // invoke makes a unary call without tensors.
 func (w *worker) invoke(ctx context.Context, limit time.Duration, counter *phase.Counter, method string, req, resp any) error {
@@ -222,7 +217,7 @@ func (w *worker) join(ctx context.Context) error {
 	if err := w.invoke(ctx, w.cfg.deadline, w.calls.join, pb.Federation_Join_FullMethodName, req, resp); err != nil {
 		return err
 	}
-	return w.checkReply(headerOf(resp.Header))
+	return w.checkReply(resp.Header)
 }
 
 // Ping makes an empty call.
@@ -266,7 +261,7 @@ func (w *worker) getTask(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.checkReply(headerOf(resp.Header)); err != nil {
+	if err := w.checkReply(resp.Header); err != nil {
 		return err
 	}
 	if resp.Quit {

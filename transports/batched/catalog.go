@@ -1,0 +1,203 @@
+package batched
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"ipcbench/tensor"
+	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
+)
+
+// Tags of tensors, one each, as in OpenFL.
+const (
+	modelTag  = "model"
+	updateTag = "trained"
+)
+
+// A catalog is what is always the same about the NamedTensors of a layout.
+type catalog struct {
+	layout *tensor.Layout
+	tag    string
+	index  map[string]int
+	head   [][]byte // of each tensor: name, dtype, shape
+	tail   []byte   // of all: tags, lossless
+
+	// Bounds on what a peer may say of tensors beside their data, in bytes: of one,
+	// and of all in one message. What generated code makes of them takes up to a
+	// hundred times that.
+	describeOne, describeAll int
+}
+
+// entryCost is what a tensor counts in describeAll beside its description.
+const entryCost = 32
+
+// newCatalog returns the catalog of a layout whose tensors all have one tag.
+func newCatalog(l *tensor.Layout, tag string) *catalog {
+	c := &catalog{layout: l, tag: tag, index: make(map[string]int, l.Len()), head: make([][]byte, l.Len())}
+	c.tail = marshal(&pb.NamedTensor{Tags: []string{tag}, Lossless: true})
+	// Others may encode more than they need to, cut tensors into small pieces, and
+	// be nearly right, which is refused for what is wrong with it.
+	c.describeOne, c.describeAll = 1<<10, 64<<10
+	for i := range l.Len() {
+		s := l.Spec(i)
+		c.index[s.Name] = i
+		c.head[i] = marshal(&pb.NamedTensor{Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s)})
+		one := 2 * len(c.appendDescription(nil, i, math.MaxInt64, math.MaxInt64))
+		c.describeOne = max(c.describeOne, one)
+		c.describeAll += one + entryCost
+	}
+	return c
+}
+
+// appendMarshalled appends a message of ours, which cannot fail: names were checked.
+func appendMarshalled(b []byte, m proto.Message) []byte {
+	b, err := proto.MarshalOptions{}.MarshalAppend(b, m)
+	if err != nil {
+		panic("batched: " + err.Error())
+	}
+	return b
+}
+
+func marshal(m proto.Message) []byte { return appendMarshalled(nil, m) }
+
+func shapeOf(s tensor.Spec) []int64 {
+	shape := make([]int64, len(s.Shape))
+	for i, d := range s.Shape {
+		shape[i] = int64(d)
+	}
+	return shape
+}
+
+// appendDescription appends a NamedTensor without its data: tensor i, from offset
+// on. The bytes are those that generated code makes: fields in the order of their
+// numbers, zero values left out.
+func (c *catalog) appendDescription(b []byte, i int, round int64, offset int) []byte {
+	b = append(b, c.head[i]...)
+	b = appendNumber(b, fieldRound, uint64(round))
+	b = append(b, c.tail...)
+	return appendNumber(b, fieldOffset, uint64(offset))
+}
+
+func appendNumber(b []byte, num protowire.Number, x uint64) []byte {
+	if x == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), x)
+}
+
+// size returns the encoded size of a NamedTensor with so many bytes of data.
+func (c *catalog) size(i int, round int64, offset, data int) int {
+	n := len(c.head[i]) + len(c.tail) + sizeNumber(uint64(round)) + sizeNumber(uint64(offset))
+	if data != 0 {
+		n += 1 + protowire.SizeBytes(data)
+	}
+	return n
+}
+
+func sizeNumber(x uint64) int {
+	if x == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeVarint(x)
+}
+
+// field returns the encoded size of a whole tensor as a field of a message, at
+// most.
+func (c *catalog) field(i int) int {
+	return 1 + protowire.SizeBytes(c.size(i, -1, 0, c.layout.Bytes(i)))
+}
+
+const (
+	// maxMessage is the largest protobuf message.
+	maxMessage = math.MaxInt32
+
+	// maxReceipt bounds what is not a tensor in a request.
+	maxReceipt = 64 << 20
+
+	// headerRoom is what a message may hold beside tensors and receipt.
+	headerRoom = 4 << 10
+
+	// requestRoom is what a request may hold beside the names of tensors. The text of
+	// a worker's error, which it leaves with, is the longest such thing.
+	requestRoom = 64 << 10
+)
+
+// requestLimit returns how long a request for tensors may be: twice what our own
+// are, as others may encode more than they need to.
+func (c *catalog) requestLimit() int {
+	n := requestRoom
+	for i := range c.layout.Len() {
+		n += 2 * (len(c.layout.Spec(i).Name) + 32) // round, tag, flags and lengths
+	}
+	return min(n, maxMessage)
+}
+
+// checkNames refuses names that cannot tell tensors apart in a request.
+func checkNames(l *tensor.Layout) error {
+	seen := make(map[string]bool, l.Len())
+	for i := range l.Len() {
+		name := l.Spec(i).Name
+		switch {
+		case seen[name]:
+			return fmt.Errorf("two tensors are called %q, and a request names its tensor", name)
+		case !utf8.ValidString(name):
+			return fmt.Errorf("tensor %q: a name in a protobuf message must be valid UTF-8", name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// checkLimit says, before anything starts, what would not fit into a message.
+func (t *transport) checkLimit(cfg config, o driver.Options) error {
+	if need := cfg.chunk + chunkRoom(cfg.chunk); need > cfg.limit {
+		return fmt.Errorf("chunk=%s needs messages of %d bytes, the limit is %d: use a smaller chunk or a larger limit",
+			tensor.FormatBytes(cfg.chunk), need, cfg.limit)
+	}
+	if t.stream {
+		return nil
+	}
+	down := newCatalog(o.Down, modelTag)
+	all := headerRoom
+	for i := range o.Down.Len() {
+		if n := headerRoom + down.field(i); n > cfg.limit {
+			return fmt.Errorf("tensor %q needs a message of %d bytes, the limit is %d: use grpc-stream",
+				o.Down.Spec(i).Name, n, cfg.limit)
+		}
+		all += down.field(i)
+	}
+	if t.batch && !cfg.split && all > cfg.limit {
+		return errors.New(overBatch(o.Down.Len(), all, cfg.limit))
+	}
+	return nil
+}
+
+// overBatch says what is wrong with a batch and what to do.
+func overBatch(tensors, bytes, limit int) string {
+	return fmt.Sprintf("a batch of %d tensors needs a message of %d bytes, the limit is %d: use grpc-stream, or split=on",
+		tensors, bytes, limit)
+}
+
+// chunkRoom is what names and shapes may add to the tensor bytes of a chunk.
+func chunkRoom(chunk int) int { return max(chunk/4, frameSize) }
+
+// split cuts want into runs whose tensors fit into a message of limit bytes. A
+// tensor that does not fit alone is a run of its own.
+func (c *catalog) split(want []int, limit int) [][]int {
+	var runs [][]int
+	start, size := 0, headerRoom
+	for k, i := range want {
+		if n := c.field(i); k > start && size+n > limit {
+			runs = append(runs, want[start:k])
+			start, size = k, headerRoom
+		}
+		size += c.field(i)
+	}
+	return append(runs, want[start:])
+}
