@@ -191,6 +191,10 @@ func (g group) reclaimable(root fs.FS) int64 {
 // take before the machine or a control group runs out of it, and who says so.
 // Swap space does not count, and page cache that can be dropped counts as free.
 // Shared memory, memfd or not, is part of it.
+//
+// It has to be asked before memory is made: reserving pages beyond the limit of
+// a control group wakes the kernel's killer, and is no error that anybody could
+// report.
 func MemoryLimit() (bytes int64, source string) { return memoryLimit(os.DirFS("/")) }
 
 func memoryLimit(root fs.FS) (bytes int64, source string) {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,6 +61,28 @@ func fileSystemName(magic int64) string {
 	return fmt.Sprintf("%#x", uint32(magic))
 }
 
+// Room returns how many bytes files in dir may take, or why this process can make
+// none there.
+func Room(dir string) (int64, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return 0, err
+	}
+	if !info.IsDir() {
+		return 0, &os.PathError{Op: "use", Path: dir, Err: unix.ENOTDIR}
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return 0, &os.PathError{Op: "write to", Path: dir, Err: err}
+	}
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return available(s), nil
+}
+
+func available(s unix.Statfs_t) int64 { return int64(s.Bavail) * s.Frsize }
+
 // space returns nil if there is nothing at path.
 func space(path string) *Space {
 	var s unix.Statfs_t
@@ -69,6 +92,6 @@ func space(path string) *Space {
 	return &Space{
 		FileSystem: fileSystemName(s.Type),
 		Size:       int64(s.Blocks) * s.Frsize,
-		Free:       int64(s.Bavail) * s.Frsize,
+		Free:       available(s),
 	}
 }

@@ -3,7 +3,7 @@
 //
 // Two results may be compared when [Diff] of their environments is empty; if
 // not, its sentences belong at the top of the comparison. [MemoryLimit] is what
-// a cell may need, and [FileSystem] what lies under a path.
+// a cell may need, [Room] what files may, and [FileSystem] what lies under a path.
 //
 // There is no host name, no user and no address in an Environment, so that it
 // may be published.

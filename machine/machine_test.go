@@ -229,3 +229,19 @@ func BenchmarkMemoryLimit(b *testing.B) {
 		MemoryLimit()
 	}
 }
+
+func TestRoom(t *testing.T) {
+	dir := t.TempDir()
+	if n, err := Room(dir); err != nil || n <= 0 {
+		t.Errorf("got %d bytes, %v", n, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{file: "not a directory", file + "s": "no such file"} {
+		if _, err := Room(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}

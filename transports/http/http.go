@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"math"
 
-	"golang.org/x/sys/unix"
-
+	"ipcbench/machine"
 	"ipcbench/scratch"
 	"ipcbench/transports/driver"
-	"ipcbench/transports/internal/slab"
 )
 
 // New returns the transport "http": tensors as HTTP bodies.
@@ -95,17 +93,14 @@ func checkRoom(o driver.Options, c config) error {
 		return err
 	}
 	need := size.total(o.Lanes)
-	if have, limit := slab.Available(); need > have {
+	if have, limit := machine.MemoryLimit(); need > have {
 		return fmt.Errorf("slabs need %d bytes of memory, %s leaves %d", need, limit, have)
 	}
-	if err := slab.CheckDir(scratch.SharedMemory); err != nil {
+	have, err := machine.Room(scratch.SharedMemory)
+	if err != nil {
 		return fmt.Errorf("slabs are files: %w: mount a tmpfs there that can be written to, or set shm=off", err)
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(scratch.SharedMemory, &fs); err != nil {
-		return fmt.Errorf("%s: %w", scratch.SharedMemory, err)
-	}
-	if have := int64(fs.Bavail) * fs.Bsize; need > have {
+	if need > have {
 		return fmt.Errorf("slabs need %d bytes in %s, %d are available: make it larger (docker run --shm-size=%dm), or set shm=off",
 			need, scratch.SharedMemory, have, need>>20+1)
 	}

@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/machine"
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
-	"ipcbench/transports/internal/slab"
 )
 
 // files is the server's directory of models and updates.
@@ -43,19 +43,16 @@ func checkRoom(o driver.Options) error {
 	if real == scratch.SharedMemory || strings.HasPrefix(real, scratch.SharedMemory+"/") {
 		return fmt.Errorf("storage: dir=%s is shared memory: choose a directory on a disk, or transport shm-tensor", dir)
 	}
-	if err := slab.CheckDir(dir); err != nil {
+	free, err := machine.Room(dir)
+	if err != nil {
 		return fmt.Errorf("storage: %w: set dir= to a directory that can be written to", err)
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		return fmt.Errorf("storage: directory %s: %w", dir, err)
-	}
 	need := room(o)
-	if free := float64(fs.Bavail) * float64(fs.Bsize); need > free {
-		return fmt.Errorf("storage: directory %s: files need %.0f bytes, %.0f are free: free some, or set dir= to another disk", dir, need, free)
+	if need > float64(free) {
+		return fmt.Errorf("storage: directory %s: files need %.0f bytes, %d are free: free some, or set dir= to another disk", dir, need, free)
 	}
-	if fs.Type == unix.TMPFS_MAGIC { // whose own limit may be more than there is
-		if have, limit := slab.Available(); need > float64(have) {
+	if isTmpfs(dir) { // whose own limit may be more than there is
+		if have, limit := machine.MemoryLimit(); need > float64(have) {
 			return fmt.Errorf("storage: directory %s is a tmpfs, so that its files are memory: they need %.0f bytes, %d are available (%s): set dir= to a directory on a disk",
 				dir, need, have, limit)
 		}
@@ -66,11 +63,15 @@ func checkRoom(o driver.Options) error {
 // inMemory is how many bytes of the files lie in memory: all of them if their
 // directory is a tmpfs, as /tmp is on some systems, and none otherwise.
 func inMemory(o driver.Options) int64 {
-	var fs unix.Statfs_t
-	if unix.Statfs(root(o), &fs) != nil || fs.Type != unix.TMPFS_MAGIC {
-		return 0 // Check tells of a directory that does not exist
+	if !isTmpfs(root(o)) {
+		return 0
 	}
 	return int64(min(room(o), math.MaxInt64/2))
+}
+
+func isTmpfs(dir string) bool {
+	name, err := machine.FileSystem(dir) // Check tells of a directory that does not exist
+	return err == nil && name == "tmpfs"
 }
 
 // room is how many bytes there may be in files at once: a model being written

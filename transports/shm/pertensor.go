@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/machine"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
-	"ipcbench/transports/internal/slab"
 )
 
 // PerTensor returns the transport that keeps each tensor in its own segment.
@@ -111,14 +111,11 @@ func (t tensorTransport) Check(o driver.Options) error {
 
 // check compares the need with what there is.
 func (n need) check(root string) error {
-	if err := slab.CheckDir(root); err != nil {
+	free, err := machine.Room(root)
+	if err != nil {
 		return fmt.Errorf("segments are files: %w: mount a tmpfs there that can be written to, or use shm-slab, which needs none", err)
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(root, &fs); err != nil {
-		return fmt.Errorf("%s: %w", root, err)
-	}
-	if free := int64(fs.Bavail) * fs.Bsize; n.named > free {
+	if n.named > free {
 		return fmt.Errorf("segments need %d bytes in %s, %d are available: make it larger (docker run --shm-size=%dm), or use shm-slab, which needs none of it",
 			n.named, root, free, (n.named>>20)+1)
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 
+	"ipcbench/machine"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
@@ -69,7 +70,7 @@ func (t slabTransport) Check(o driver.Options) error {
 // checkMemory compares a session's need with what there is. Memfds have no limit
 // of their own: what is too much is taken from everybody.
 func checkMemory(need int64) error {
-	if have, limit := slab.Available(); need > have {
+	if have, limit := machine.MemoryLimit(); need > have {
 		return fmt.Errorf("%d bytes of memory are needed, %d are available (%s)", need, have, limit)
 	}
 	return nil
