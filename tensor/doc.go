@@ -10,7 +10,8 @@
 //     spec is Var, a package says how many of a tensor's rows it uses.
 //   - [Detach] and [Attach] turn any Go value with tensors nested in it into a
 //     receipt and tensors, and back.
-//   - [Average] folds updates into the next model, in client order.
+//   - [Average] folds updates into the next model, in client order. [Train] and
+//     [Advance] make the numbers that are measured with, as docs/arithmetic.md says.
 //   - Sub-package models names the model shapes that people measure with.
 //
 // The package imports nothing of ours, starts no goroutine and does no I/O.

@@ -48,6 +48,40 @@ func BenchmarkTrain(b *testing.B) {
 	}
 }
 
+// An update of another layout: Train reads a model for its digest, and writes an
+// update of the same size; Advance reads an average, and changes a model.
+func BenchmarkTrainUnlike(b *testing.B) {
+	model, update := benchUnlike(b)
+	for b.Loop() {
+		if err := Train(update, model[0], Key{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkAdvance(b *testing.B) {
+	model, average := benchUnlike(b)
+	for b.Loop() {
+		if err := Advance(model[1], model[0], average); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchUnlike(b *testing.B) (models []*Package, update *Package) {
+	models = benchModels(b, F32, 2)
+	specs := models[0].Layout().Specs()
+	specs[0].Name = "another"
+	return models, Alloc(mustLayout(b, specs))
+}
+
+func BenchmarkDigest(b *testing.B) {
+	p := benchModels(b, F32, 1)
+	for b.Loop() {
+		digest(p[0])
+	}
+}
+
 func BenchmarkProve(b *testing.B) {
 	p := benchModels(b, F32, 2)
 	if err := Train(p[1], p[0], Key{}); err != nil {

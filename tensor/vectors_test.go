@@ -1,0 +1,152 @@
+package tensor
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/internal/skip"
+)
+
+const arithmeticPage = "../docs/arithmetic.md"
+
+// vectors are a round of two clients, as the page has it: inputs, and what comes of
+// them, tensor by tensor in hex.
+type vectors struct {
+	Seed       uint64      `json:"seed"`
+	Round      int         `json:"round"`
+	Weights    []float64   `json:"weights"`
+	Down       [][3]any    `json:"down"`
+	Up         [][3]any    `json:"up"`
+	Model      []string    `json:"model"`
+	Same       [2][]string `json:"updates_like_down"`
+	Digest     string      `json:"digest_of_model"`
+	Updates    [2][]string `json:"updates_like_up"`
+	Average    []string    `json:"average_of_these"`
+	AverageSum string      `json:"digest_of_average"`
+	Next       []string    `json:"next_model"`
+	Hash       string      `json:"hash_of_next_model"`
+}
+
+func vectorLayouts(t *testing.T) (down, up *Layout) {
+	return mustLayout(t, []Spec{
+			{Name: "w", DType: F32, Shape: []int{2, 3}}, {Name: "half", DType: BF16, Shape: []int{5}}, {Name: "none", DType: F64, Shape: []int{0}},
+			{Name: "steps", DType: I64}, {Name: "flags", DType: Bool, Shape: []int{11}},
+		}), mustLayout(t, []Spec{
+			{Name: "w.lora_A", DType: F32, Shape: []int{1, 3}}, {Name: "w.lora_B", DType: F16, Shape: []int{2, 1}}, {Name: "wide", DType: F64, Shape: []int{2}},
+			{Name: "bytes", DType: U8, Shape: []int{9}}, {Name: "short", DType: I16, Shape: []int{3}}, {Name: "int", DType: I32, Shape: []int{1}},
+			{Name: "small", DType: I8, Shape: []int{3}}, {Name: "ok", DType: Bool, Shape: []int{3}},
+		})
+}
+
+// compute fills in what comes of the inputs.
+func (v *vectors) compute(t *testing.T, down, up *Layout) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	model, next, like, update, average := Alloc(down), Alloc(down), Alloc(down), Alloc(up), Alloc(up)
+	Fill(model, v.Seed)
+	a := NewAverage(up)
+	must(a.Begin(average, v.Weights[0]+v.Weights[1]))
+	for client, weight := range v.Weights {
+		key := Key{Seed: v.Seed, Round: v.Round, Client: client}
+		must(Train(like, model, key))
+		must(Train(update, model, key))
+		must(a.Fold(update, weight))
+		v.Same[client], v.Updates[client] = hexOf(like), hexOf(update)
+	}
+	must(a.Finish())
+	must(Advance(next, model, average))
+	v.Down, v.Up, v.Model, v.Average, v.Next = specsOf(down), specsOf(up), hexOf(model), hexOf(average), hexOf(next)
+	v.Digest, v.AverageSum, v.Hash = fmt.Sprintf("%016x", digest(model)), fmt.Sprintf("%016x", digest(average)), fmt.Sprintf("%016x", next.Hash())
+}
+
+func hexOf(p *Package) (all []string) {
+	for i := range p.Len() {
+		all = append(all, hex.EncodeToString(p.View(i)))
+	}
+	return all
+}
+
+func specsOf(l *Layout) (all [][3]any) {
+	for _, s := range l.Specs() {
+		all = append(all, [3]any{s.Name, s.DType.String(), append([]int{}, s.Shape...)})
+	}
+	return all
+}
+
+// blockOf returns the page's code block of a language.
+func blockOf(t *testing.T, language string) string {
+	t.Helper()
+	page, err := os.ReadFile(arithmeticPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(page), "```"+language+"\n")
+	block, _, end := strings.Cut(rest, "```")
+	if !ok || !end {
+		t.Fatalf("%s has no block of %s", arithmeticPage, language)
+	}
+	return block
+}
+
+// TestVectors: the numbers of docs/arithmetic.md are those that this code makes.
+func TestVectors(t *testing.T) {
+	var v vectors
+	if err := json.Unmarshal([]byte(blockOf(t, "json")), &v); err != nil {
+		t.Fatal(err)
+	}
+	down, up := vectorLayouts(t)
+	v.compute(t, down, up)
+	var want []string
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := json.NewDecoder(strings.NewReader(string(text))); ; { // a line a key
+		token, err := d.Token()
+		if err != nil || token == json.Delim('}') {
+			break
+		}
+		if key, ok := token.(string); ok {
+			var value json.RawMessage
+			if err := d.Decode(&value); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, fmt.Sprintf("  %q: %s", key, value))
+		}
+	}
+	if got := blockOf(t, "json"); got != "{\n"+strings.Join(want, ",\n")+"\n}\n" {
+		t.Errorf("the page has\n%s\nand the code makes\n{\n%s\n}", got, strings.Join(want, ",\n"))
+	}
+}
+
+// TestVectorsInPython: the program of docs/arithmetic.md makes the same updates of
+// the page's model.
+func TestVectorsInPython(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		skip.Missing(t, "python3: %v", err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"arithmetic.py": blockOf(t, "python"), "vectors.json": blockOf(t, "json")} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), python, "arithmetic.py", "vectors.json")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil || string(out) != "as expected\n" {
+		t.Errorf("got %q, error %v", out, err)
+	}
+}
