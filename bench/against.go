@@ -9,17 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"reflect"
-	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"ipcbench/machine"
 	"ipcbench/phase/usage"
+	"ipcbench/reexec"
 	"ipcbench/trainer"
 )
 
@@ -92,16 +89,15 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	slow := r.slow(c)
 	o := order{Version: exchangeVersion, Works: []orderWork{c.chain.order()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.order(slow)}
-	exe := cmp.Or(c.build, self)
 	r.progress(c.String(), 0)
 	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
-	a, err := ask(ctx, quit, exe, o, c.guess(r.Plan, len(r.here.cpus)))
+	a, err := ask(ctx, quit, c.build, o, c.guess(r.Plan, len(r.here.cpus)))
 	if err != nil {
 		return nil, err
 	}
 	got, hashes, err := a.fits(o.Block, c.Clients)
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: its answer: %w", exe, BlockCommand, err)
+		return nil, fmt.Errorf("%s %s: its answer: %w", cmp.Or(c.build, os.Args[0]), BlockCommand, err)
 	}
 	got.Index, got.Position, got.At = b.Index, b.Position, b.At
 	*b = got
@@ -112,9 +108,6 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	return a.Pings, s.compare(ctx)
 }
 
-// self is this build, also if the file that it was started from was replaced.
-const self = "/proc/self/exe"
-
 // The most of an answer that is read: to the first order, and of a block. A
 // result holds no more either.
 const (
@@ -122,9 +115,9 @@ const (
 	largestAnswer = largest
 )
 
-// ask has a process of the build exe carry out an order. When ctx ends, or the
-// process stops answering, it is killed; when quit ends, it is asked to end early.
-// guess is what a block takes.
+// ask has a process of the build exe, or of this one if it is empty, carry out an
+// order. When ctx ends, or the process stops answering, it is killed; when quit
+// ends, it is asked to end early. guess is what a block takes.
 func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*answer, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -132,34 +125,26 @@ func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	// The kernel sends Pdeathsig when the thread that started the process ends.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(ctx, exe, BlockCommand)
-	if exe == self {
-		cmd.Args[0] = os.Args[0]
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true} // an interrupt from the terminal is for this process
-	cmd.WaitDelay = time.Second
 	stdout := &capped{most: largestFirst, end: end}
 	if o.Block != nil {
 		stdout.most = largestAnswer
 	}
-	var stderr tail
-	cmd.Stdout, cmd.Stderr = stdout, &stderr
-	stdin, err := cmd.StdinPipe()
+	theirs, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	defer stdin.Close()
+	stderr := &reexec.Excerpt{Most: 1 << 10}
+	p, err := reexec.Start(ctx, reexec.Command{Path: exe, Args: []string{BlockCommand}, Stdin: theirs, Stdout: stdout, Stderr: stderr})
+	theirs.Close()
+	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(quit, func() { _ = stdin.Close() })
 	defer stop()
-	unwatch := make(chan struct{})
 	if o.Block != nil {
 		go func() {
-			if err := watchBlock(cmd.Process.Pid, o, guess, unwatch); err != nil {
+			if err := watchBlock(p, o, guess); err != nil {
 				end(err)
 			}
 		}()
@@ -167,19 +152,24 @@ func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*
 	go func() { // a process that is stopped does not read
 		_, _ = stdin.Write(append(text, '\n')) // if it does not read that, its end or its answer says why
 	}()
-	waitErr := cmd.Wait()
-	close(unwatch)
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%s %s: %w%s", exe, BlockCommand, context.Cause(ctx), stderr.text())
+	<-p.Exited()
+	err = p.Err()
+	var a *answer
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case err != nil:
+		err = fmt.Errorf("%w: is it a build of ipcbench that can run single blocks?", err)
+	default:
+		a, err = parseAnswer(stdout.b.Bytes())
 	}
-	if waitErr != nil {
-		return nil, fmt.Errorf("%s %s: %w: is it a build of ipcbench that can run single blocks?%s", exe, BlockCommand, waitErr, stderr.text())
-	}
-	a, err := parseAnswer(stdout.b.Bytes())
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w%s", exe, BlockCommand, err, stderr.text())
+		err = fmt.Errorf("%s %s: %w", cmp.Or(exe, os.Args[0]), BlockCommand, err)
+		if said := stderr.String(); said != "" {
+			err = fmt.Errorf("%w\n%s", err, said)
+		}
 	}
-	return a, nil
+	return a, err
 }
 
 // How long the process of a block may be stopped, and how long it may take for
@@ -192,8 +182,9 @@ const (
 )
 
 // watchBlock waits until the process of a block has been stopped for too long, or
-// takes too long, and says so. It returns nil once unwatch is closed.
-func watchBlock(pid int, o order, guess time.Duration, unwatch <-chan struct{}) error {
+// takes too long, and says so. It returns nil once the process has ended.
+func watchBlock(p *reexec.Process, o order, guess time.Duration) error {
+	pid := p.PID()
 	patience := cmp.Or(o.Block.RoundLimit, stoppedPatience)
 	tick := time.NewTicker(min(patience/4, 5*time.Second)) // seldom, as blocks are timed
 	defer tick.Stop()
@@ -201,7 +192,7 @@ func watchBlock(pid int, o order, guess time.Duration, unwatch <-chan struct{}) 
 	ran := began // when it was last seen running
 	for {
 		select {
-		case <-unwatch:
+		case <-p.Exited():
 			return nil
 		case <-tick.C:
 		}
@@ -330,25 +321,4 @@ func (c *capped) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.b.Write(b)
-}
-
-// tail keeps the last kilobyte of what is written to it.
-type tail struct{ b []byte }
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.b = append(t.b, b...)
-	if over := len(t.b) - 1024; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) text() string {
-	text := ""
-	for line := range strings.Lines(string(t.b)) {
-		if line = strings.TrimSpace(line); line != "" {
-			text += "\n" + printable(line)
-		}
-	}
-	return text
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/phase/usage"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 )
@@ -101,7 +102,7 @@ func TestEmptyCalls(t *testing.T) {
 // from the kernel, and the driver has its processors again afterwards.
 func TestPin(t *testing.T) {
 	h := host()
-	before, err := trainer.Affinity()
+	before, err := usage.Affinity()
 	check(t, err)
 	if len(before) < 2 {
 		t.Skip("needs two processors")
@@ -113,7 +114,7 @@ func TestPin(t *testing.T) {
 	if len(b.Workers) != 1 || len(b.Workers[0].CPUs) == 0 || slices.ContainsFunc(b.Workers[0].CPUs, func(cpu int) bool { return slices.Contains(b.Server.CPUs, cpu) }) {
 		t.Errorf("server on %v, workers %+v: want processors of their own", b.Server.CPUs, b.Workers)
 	}
-	if after, err := trainer.Affinity(); err != nil || !slices.Equal(after, before) {
+	if after, err := usage.Affinity(); err != nil || !slices.Equal(after, before) {
 		t.Errorf("affinity after the run is %v (%v), was %v", after, err, before)
 	}
 	if cpus := cellOf(t, r, "inproc").Blocks[0].Server.CPUs; !slices.Equal(cpus, before) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ipcbench/phase/usage"
 	"ipcbench/trainer"
 )
 
@@ -16,7 +17,7 @@ type host struct {
 }
 
 func newHost(p Plan, h trainer.Host) (*host, error) {
-	cpus, err := trainer.Affinity()
+	cpus, err := usage.Affinity()
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 
+	"ipcbench/phase/usage"
 	"ipcbench/trainer"
 )
 
@@ -43,7 +44,7 @@ func (s Spec) processes() int { return (s.Workers + s.PerProcess - 1) / s.PerPro
 // pinned calls f with this process on the server's processors and a launcher
 // that puts workers on theirs, and takes the restriction back.
 func (p placement) pinned(f func(l trainer.Launcher) error) (err error) {
-	before, err := trainer.Affinity()
+	before, err := usage.Affinity()
 	if err != nil {
 		return err
 	}
@@ -54,9 +55,9 @@ func (p placement) pinned(f func(l trainer.Launcher) error) (err error) {
 	threads := runtime.GOMAXPROCS(len(p.server)) // more would only take turns
 	defer func() {
 		runtime.GOMAXPROCS(threads)
-		err = errors.Join(err, trainer.Pin(before), l.Close())
+		err = errors.Join(err, usage.Pin(before), l.Close())
 	}()
-	if err := trainer.Pin(p.server); err != nil {
+	if err := usage.Pin(p.server); err != nil {
 		return err
 	}
 	return f(l)

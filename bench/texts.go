@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"ipcbench/reexec"
 )
 
 // maxText is the length of a text that is not read any more, in bytes.
@@ -108,27 +110,13 @@ func checkText(text string) error {
 	return nil
 }
 
-// printable replaces what cannot be printed, such as control characters and those
-// that turn the direction of writing, by its escape, and cuts what is too long.
+// printable replaces what cannot be printed and cuts what is too long.
 func printable(text string) string {
-	var b strings.Builder
-	for len(text) > 0 && b.Len() < maxText-utf8.UTFMax*4 {
-		r, n := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case !unicode.IsPrint(r):
-			escape := strconv.QuoteRune(r)
-			b.WriteString(escape[1 : len(escape)-1])
-		default:
-			b.WriteRune(r)
-		}
-		text = text[n:]
+	text = reexec.Printable(text)
+	if len(text) <= maxText {
+		return text
 	}
-	if text != "" {
-		b.WriteString("…")
-	}
-	return b.String()
+	return strings.ToValidUTF8(text[:maxText-len("…")], "") + "…"
 }
 
 // oneLine joins the lines of a text, such as the error of a process with what it

@@ -135,9 +135,8 @@ func hypervisor() string {
 	}
 }
 
-// affinity is the main thread's: the one that the process was started with.
 func affinity() string {
-	cpus, err := usage.Processors(os.Getpid())
+	cpus, err := usage.Affinity()
 	if err != nil {
 		return unknown
 	}

@@ -308,7 +308,7 @@ func (m *meter) totals() (Totals, error) {
 	} else {
 		memory.Peak = now.Peak
 	}
-	cpus, cpusErr := Affinity()
+	cpus, cpusErr := usage.Affinity()
 	samples, lost := m.rec.Drain()
 	return Totals{
 			Samples: samples, Lost: lost, Counts: m.counts, Usage: m.usage, Memory: memory, CPUs: cpus,

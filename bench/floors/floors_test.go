@@ -171,8 +171,8 @@ func peersOf(t *testing.T, parent int) []process {
 			continue
 		}
 		cmdline, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if args := strings.Split(string(cmdline), "\x00"); args[0] == "ipcbench-floor" {
-			found = append(found, process{pid, args})
+		if args := strings.Split(string(cmdline), "\x00"); len(args) > 1 && args[1] == "(floor)" {
+			found = append(found, process{pid, args[1:]})
 		}
 	}
 	return found
@@ -314,7 +314,7 @@ func TestStarterDies(t *testing.T) {
 	eventually(t, "peers are gone", func() bool {
 		return !slices.ContainsFunc(peers, func(p process) bool {
 			cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-			return err == nil && strings.HasPrefix(string(cmdline), "ipcbench-floor\x00")
+			return err == nil && strings.Contains(string(cmdline), "\x00(floor)\x00")
 		})
 	})
 }

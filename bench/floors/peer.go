@@ -8,17 +8,14 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
-	"runtime"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"ipcbench/phase/usage"
+	"ipcbench/reexec"
 )
 
 // A role is what one process of a measurement does. What it returns goes to the
@@ -48,10 +45,9 @@ type reply struct {
 const (
 	orderEnv = "IPCBENCH_FLOOR"
 
-	// The descriptors of a peer. It is gone when its control socket ends.
-	controlFD = 3
-	linkFD    = 4
-	pageFD    = 5
+	// The descriptors of a peer, which is gone when its control socket ends.
+	linkFD = reexec.ControlFD + 1
+	pageFD = reexec.ControlFD + 2
 
 	pageSize = 4096
 
@@ -85,7 +81,7 @@ func watch(ctx context.Context, end context.CancelCauseFunc, children []*child) 
 		}
 		spent := 0
 		for _, c := range children {
-			spent += usage.Spent(c.cmd.Process.Pid)
+			spent += usage.Spent(c.PID())
 		}
 		if quiet++; spent != last {
 			quiet, last = 0, spent
@@ -105,7 +101,7 @@ func MaybePeer() {
 	if text == "" {
 		return
 	}
-	control := os.NewFile(controlFD, "control")
+	control := os.NewFile(reexec.ControlFD, "control")
 	go func() {
 		control.Read(make([]byte, 1)) // nothing is ever sent: this is the end
 		os.Exit(1)
@@ -169,11 +165,6 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	defer cancel(nil)
 	all, ctx := errgroup.WithContext(ctx)
 
-	// The kernel sends Pdeathsig when the thread that started a process ends, not
-	// when the process does: keep this one until the peers are gone.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-
 	children, err := f.start(ctx, p)
 	if err != nil {
 		cancel(err) // ends those that were started
@@ -195,7 +186,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 		err := context.Cause(ctx) // the first failure, or why ctx ended
 		if errors.As(err, new(hungError)) {
 			for i, c := range children {
-				err = fmt.Errorf("%w; process %d of %d (pid %d) was %s", err, i+1, len(f.roles), c.cmd.Process.Pid, c.state)
+				err = fmt.Errorf("%w; process %d of %d (pid %d) was %s", err, i+1, len(f.roles), c.PID(), c.Killed())
 			}
 		}
 		return nil, err
@@ -209,7 +200,7 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*child, err err
 	var shared [2][]*os.File // beyond the control socket, for each process
 	if len(f.roles) > 1 {
 		var pair [2]*os.File
-		if pair, err = socketpair("link"); err != nil {
+		if pair, err = socketpair(); err != nil {
 			return nil, err
 		}
 		defer pair[0].Close()
@@ -222,44 +213,26 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*child, err err
 		shared = [2][]*os.File{{pair[0], page}, {pair[1], page}}
 	}
 	for i := range f.roles {
-		var c *child
-		err := pinned(p.CPUs, i, func() (err error) {
-			c, err = startChild(ctx, order{Floor: f.Name, Role: i, Params: p}, shared[i])
-			return err
-		})
-		if c != nil {
-			children = append(children, c)
-		}
+		c, err := startChild(ctx, order{Floor: f.Name, Role: i, Params: p}, shared[i])
 		if err != nil {
 			return children, fmt.Errorf("start process %d of %d: %w", i+1, len(f.roles), err)
 		}
+		children = append(children, c)
 	}
 	return children, nil
 }
 
-// pinned calls start with the thread, which the caller has locked, pinned to
-// the i-th of cpus: a process that it starts inherits that, before the Go
-// runtime there has started any thread.
-func pinned(cpus []int, i int, start func() error) error {
-	if len(cpus) == 0 {
-		return start()
-	}
-	if i >= len(cpus) {
-		return fmt.Errorf("only %d processors are named", len(cpus))
-	}
-	return usage.Restricted(cpus[i:i+1], start)
-}
-
-func socketpair(name string) (pair [2]*os.File, err error) {
+// socketpair returns the link.
+func socketpair() (pair [2]*os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return pair, fmt.Errorf("%s: socketpair: %w", name, err)
+		return pair, fmt.Errorf("link: socketpair: %w", err)
 	}
 	for i, fd := range fds {
 		// The kernel's default makes writer and reader take turns, and a floor is
 		// the fastest there is. A smaller buffer, if no more is granted, is no error.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer)
-		pair[i] = os.NewFile(uintptr(fd), name)
+		pair[i] = os.NewFile(uintptr(fd), "link")
 	}
 	return pair, nil
 }
@@ -279,10 +252,8 @@ func sharedPage() (*os.File, error) {
 
 // A child is a started peer, as its starter sees it.
 type child struct {
-	cmd     *exec.Cmd
-	control *os.File
-	stderr  *head
-	state   string // when it was killed because ctx had ended; read after wait
+	*reexec.Process
+	stderr *reexec.Excerpt
 }
 
 func startChild(ctx context.Context, o order, shared []*os.File) (*child, error) {
@@ -290,41 +261,34 @@ func startChild(ctx context.Context, o order, shared []*os.File) (*child, error)
 	if err != nil {
 		return nil, err
 	}
-	control, err := socketpair("control")
+	c := reexec.Command{
+		Args: []string{"(floor)", o.Floor, fmt.Sprint(o.Role)}, // only for ps
+		Env:  []string{orderEnv + "=" + string(text)}, Control: true, Files: shared, Stderr: &reexec.Excerpt{Most: 1 << 10, Head: true},
+	}
+	if cpus := o.Params.CPUs; len(cpus) > 0 {
+		if o.Role >= len(cpus) {
+			return nil, fmt.Errorf("only %d processors are named", len(cpus))
+		}
+		c.CPUs = cpus[o.Role : o.Role+1]
+	}
+	p, err := reexec.Start(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	defer control[1].Close()
-	c := &child{control: control[0], stderr: &head{}}
-	c.cmd = exec.CommandContext(ctx, "/proc/self/exe") // also if the file was replaced or removed
-	c.cmd.Args = []string{"ipcbench-floor", o.Floor, fmt.Sprint(o.Role)}
-	c.cmd.Env = append(os.Environ(), orderEnv+"="+string(text))
-	c.cmd.ExtraFiles = append([]*os.File{control[1]}, shared...)
-	c.cmd.Stderr = c.stderr
-	// A group of its own: an interrupt from the terminal reaches its starter,
-	// whose ctx ends.
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	c.cmd.WaitDelay = time.Second
-	c.cmd.Cancel = func() error {
-		c.state = usage.State(c.cmd.Process.Pid)
-		return c.cmd.Process.Kill()
-	}
-	if err := c.cmd.Start(); err != nil {
-		control[0].Close()
-		return nil, err
-	}
-	return c, nil
+	return &child{p, c.Stderr}, nil
 }
 
 // wait returns what the process measured, after it has ended.
 func (c *child) wait() ([]Series, error) {
-	defer c.control.Close()
-	said, readErr := io.ReadAll(io.LimitReader(c.control, maxReply))
-	waitErr := c.cmd.Wait()
+	defer c.Control.Close()
+	said, readErr := io.ReadAll(io.LimitReader(c.Control, maxReply))
+	<-c.Exited()
 	series, err := parseReply(said)
-	switch {
-	case waitErr != nil:
-		return nil, fmt.Errorf("%w%s", waitErr, c.stderr)
+	switch text := c.stderr.String(); {
+	case c.Err() != nil && text != "":
+		return nil, fmt.Errorf("%w: %s", c.Err(), text)
+	case c.Err() != nil:
+		return nil, c.Err()
 	case readErr != nil:
 		return nil, fmt.Errorf("control socket: %w", readErr)
 	}
@@ -351,20 +315,4 @@ func parseReply(text []byte) ([]Series, error) {
 		}
 	}
 	return r.Series, nil
-}
-
-// A head keeps the first kilobyte of what is written to it: of a panic, that is
-// what matters.
-type head struct{ text []byte }
-
-func (h *head) Write(b []byte) (int, error) {
-	h.text = append(h.text, b[:min(len(b), 1024-len(h.text))]...)
-	return len(b), nil
-}
-
-func (h *head) String() string {
-	if s := strings.TrimSpace(string(h.text)); s != "" {
-		return ": " + s
-	}
-	return ""
 }

@@ -3,6 +3,9 @@ package usage
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +26,10 @@ func Processors(thread int) ([]int, error) {
 	}
 	return cpus, nil
 }
+
+// Affinity returns the processors that this process may use, in order: those of
+// its main thread, with which it was started.
+func Affinity() ([]int, error) { return Processors(os.Getpid()) }
 
 // maxProcessors is more than any kernel can be built for.
 const maxProcessors = 1 << 20
@@ -77,4 +84,36 @@ func Restricted(cpus []int, start func() error) error {
 		return err
 	}
 	return errors.Join(start(), Restrict(0, before))
+}
+
+// Pin restricts this process, all its threads and those to come, to cpus.
+func Pin(cpus []int) error {
+	if len(cpus) == 0 {
+		return errors.New("usage: pin to no processor")
+	}
+	pinned := map[int]bool{}
+	// A thread that starts now has the affinity of the one that started it, which
+	// may not have been reached yet: so until there is no new one.
+	for fresh := true; fresh; {
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return fmt.Errorf("usage: pin: %w", err)
+		}
+		fresh = false
+		for _, t := range threads {
+			id, err := strconv.Atoi(t.Name())
+			if err != nil || pinned[id] {
+				continue
+			}
+			fresh, pinned[id] = true, true
+			if err := Restrict(id, cpus); err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended
+				return err
+			}
+		}
+	}
+	got, err := Affinity()
+	if err == nil && !slices.Equal(got, slices.Sorted(slices.Values(cpus))) {
+		err = fmt.Errorf("usage: pin to processors %v: the kernel allows %v", cpus, got)
+	}
+	return err
 }
