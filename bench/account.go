@@ -178,7 +178,7 @@ func (s *session) phases(i int, samples []phase.Sample, w window) {
 // clients adds the times of each client of one round, in dispatch order.
 func (s *session) clients(samples []phase.Sample) error {
 	type turn struct{ dispatch, received, train, trained, lend, collected int64 }
-	turns := make([]turn, len(s.roster.clients)) // a client's id is its index
+	turns := make([]turn, len(s.roster)) // a client's id is its index
 	for _, sample := range samples {
 		if sample.Client < 0 || int(sample.Client) >= len(turns) {
 			continue

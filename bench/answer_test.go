@@ -58,8 +58,8 @@ func FuzzOrder(f *testing.F) {
 		}
 		specs, whos, errs := o.specs(all.Transports())
 		for i, s := range specs {
-			if errs[i] == nil && (s.validate() != nil || len(whos[i].clients) != s.Clients) {
-				t.Fatalf("cell %v of %d clients", s, len(whos[i].clients))
+			if errs[i] == nil && (s.validate() != nil || len(whos[i]) != s.Clients) {
+				t.Fatalf("cell %v of %d clients", s, len(whos[i]))
 			}
 		}
 		if o.Block == nil {

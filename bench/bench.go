@@ -439,7 +439,7 @@ func (c *cell) String() string {
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	r.progress(c.String(), 0)
 	b.SpanCost = spanCost()
-	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), roster: roster(c.Clients), block: b}
+	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), block: b}
 	s.onRound = func() { r.progress(c.String(), len(s.windows)) }
 	s.onChain = r.onChain(c)
 	if err = r.here.run(ctx, quit, s); err == nil {

@@ -27,24 +27,6 @@ const emptyCalls = 100
 // proofEvery is how many rounds lie between two that are proved.
 const proofEvery = 8
 
-// clients is who takes part in a round.
-type clients struct {
-	clients []trainer.Client
-	total   float64 // of the weights
-}
-
-// roster returns n clients. Their weights differ, as those of clients with more
-// and less data do.
-func roster(n int) clients {
-	var c clients
-	for id := range n {
-		weight := float64(1 + id%3)
-		c.clients = append(c.clients, trainer.Client{ID: id, Weight: weight, Device: "cpu"})
-		c.total += weight
-	}
-	return c
-}
-
 // session is a block in progress.
 type session struct {
 	cell    Spec
@@ -52,10 +34,10 @@ type session struct {
 	chain   *chain        // nil if another build asks for the block, and compares
 	slow    time.Duration // CPU time that every Submit burns: a canary
 	config  trainer.Config
-	pool    *trainer.Pool // nil between rounds that have their own
-	fresh   *fresh        // nil if one pool serves all rounds
-	roster  clients
-	average *tensor.Average
+	pool    *trainer.Pool    // nil between rounds that have their own
+	fresh   *fresh           // nil if one pool serves all rounds
+	roster  []trainer.Client // nil for the usual ones
+	fold    *trainer.Fold
 	model   *tensor.Package // the current one
 	block   *Block
 	hashes  []uint64 // of the models that the rounds have made
@@ -112,7 +94,10 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 	if s.slow > 0 {
 		s.config.Variant = slowDown(s.cell.Variant, s.slow)
 	}
-	s.average = tensor.NewAverage(s.cell.Model.Layout)
+	if s.roster == nil {
+		s.roster = trainer.Roster(s.cell.Clients)
+	}
+	s.fold = trainer.NewFold(s.config.Down, s.config.Up)
 	if s.cell.respawns(s.plan) {
 		s.config.Pings = 0 // its floor comes from the same cells without --respawn
 		s.model, s.fresh = tensor.Alloc(s.cell.Model.Layout), &fresh{spare: tensor.Alloc(s.cell.Model.Layout)}
@@ -307,9 +292,9 @@ func (s *session) proved(ctx context.Context, n int) error {
 		return err
 	}
 	current := s.model
-	_, err := s.round(ctx, n, false, func(client int, update *tensor.Package) error {
+	_, err := s.round(ctx, n, false, func(c trainer.Client, update *tensor.Package) error {
 		s.block.Proof.Updates++
-		return tensor.Prove(update, current, tensor.Key{Seed: s.plan.Seed, Round: n, Client: client})
+		return tensor.Prove(update, current, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID})
 	})
 	if err != nil {
 		return err
@@ -341,7 +326,7 @@ func (s *session) compare(ctx context.Context) error {
 }
 
 // round runs one round and makes the model that it yields current.
-func (s *session) round(ctx context.Context, n int, timed bool, prove func(client int, update *tensor.Package) error) (window, error) {
+func (s *session) round(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
 	if s.fresh != nil {
 		return s.respawned(ctx, n, timed, prove)
 	}
@@ -361,26 +346,7 @@ func (s *session) round(ctx context.Context, n int, timed bool, prove func(clien
 
 // exchange has all clients train the model that was published, and folds their
 // updates into next.
-func (s *session) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove func(client int, update *tensor.Package) error) error {
-	if err := s.average.Begin(next, s.roster.total); err != nil {
-		return err
-	}
-	rec := s.pool.Recorder()
-	err := s.pool.Round(ctx, trainer.Round{Number: n, Clients: s.roster.clients, Timed: timed, Each: func(u trainer.Update) error {
-		defer u.Release()
-		client := s.roster.clients[u.Index]
-		if prove != nil {
-			if err := prove(client.ID, u.Package); err != nil {
-				return err
-			}
-		}
-		span := rec.Begin(phase.Fold, phase.ID{Lane: -1, Round: n, Client: client.ID})
-		defer span.End()
-		return s.average.Fold(u.Package, client.Weight)
-	}})
-	if err != nil {
-		return err
-	}
-	defer rec.Begin(phase.Fold, phase.Whole(n)).End()
-	return s.average.Finish()
+func (s *session) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove func(c trainer.Client, update *tensor.Package) error) error {
+	r := trainer.Round{Number: n, Clients: s.roster, Timed: timed}
+	return s.pool.Fold(ctx, r, s.fold, next, s.model, prove)
 }

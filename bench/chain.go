@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"ipcbench/phase"
-	"ipcbench/tensor"
 	"ipcbench/tensor/models"
+	"ipcbench/trainer"
 	"ipcbench/transports"
 )
 
@@ -62,32 +62,16 @@ func (c *chain) measure(ctx context.Context, warm time.Duration) error {
 // run does rounds from the first one for as long as more says so, and keeps what
 // they take once they have taken warm.
 func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, samples int) bool) error {
-	l := c.model.Layout
-	average := tensor.NewAverage(l)
-	model, next, update := tensor.Alloc(l), tensor.Alloc(l), tensor.Alloc(l)
-	if err := c.model.Init(model, c.seed); err != nil {
+	r := trainer.NewReference(c.model.Layout, c.model.Layout, c.seed)
+	if err := c.model.Init(r.Model, c.seed); err != nil {
 		return err
 	}
-	roster := roster(c.clients)
+	clients := trainer.Roster(c.clients)
 	var samples []float64
 	var spent time.Duration
 	for round := 0; ctx.Err() == nil; round++ {
 		start := phase.Now()
-		if err := average.Begin(next, roster.total); err != nil {
-			return err
-		}
-		for _, client := range roster.clients {
-			if ctx.Err() != nil { // a round of many clients takes long
-				return ctx.Err()
-			}
-			if err := tensor.Train(update, model, tensor.Key{Seed: c.seed, Round: round, Client: client.ID}); err != nil {
-				return err
-			}
-			if err := average.Fold(update, client.Weight); err != nil {
-				return err
-			}
-		}
-		if err := average.Finish(); err != nil {
+		if err := r.Round(ctx, clients); err != nil {
 			return err
 		}
 		took := time.Duration(phase.Now() - start)
@@ -96,9 +80,8 @@ func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, sa
 		}
 		spent += took
 		if round == len(c.hashes) {
-			c.hashes = append(c.hashes, next.Hash())
+			c.hashes = append(c.hashes, r.Model.Hash())
 		}
-		model, next = next, model
 		if !more(round, len(samples)) {
 			break
 		}

@@ -28,15 +28,15 @@ func (c *chain) order() orderWork {
 	for _, s := range c.model.Layout.Specs() {
 		w.Down = append(w.Down, orderTensor{s.Name, s.DType.String(), append([]int{}, s.Shape...), s.Var})
 	}
-	for _, client := range roster(c.clients).clients {
+	for _, client := range trainer.Roster(c.clients) {
 		w.Clients = append(w.Clients, orderClient{client.ID, client.Weight, client.Device})
 	}
 	return w
 }
 
 // work returns what the order describes.
-func (w orderWork) work() (*models.Model, clients, error) {
-	var who clients
+func (w orderWork) work() (*models.Model, []trainer.Client, error) {
+	var who []trainer.Client
 	if err := (number{field: "clients", value: int64(len(w.Clients)), least: 1, most: maxClients}).read(); err != nil {
 		return nil, who, err
 	}
@@ -50,8 +50,7 @@ func (w orderWork) work() (*models.Model, clients, error) {
 		if err := named(fmt.Sprintf("clients[%d].device", i), c.Device); err != nil {
 			return nil, who, err
 		}
-		who.clients = append(who.clients, trainer.Client{ID: c.ID, Weight: c.Weight, Device: c.Device})
-		who.total += c.Weight
+		who = append(who, trainer.Client{ID: c.ID, Weight: c.Weight, Device: c.Device})
 	}
 	l, err := layoutOf("down", w.Down)
 	if err != nil {
@@ -114,17 +113,17 @@ func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
 }
 
 // specs returns the cells of the order and their clients, or why there is none.
-func (o order) specs(all []driver.Transport) ([]Spec, []clients, []error) {
+func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []error) {
 	type work struct {
 		model *models.Model
-		who   clients
+		who   []trainer.Client
 		err   error
 	}
 	works := make([]work, len(o.Works))
 	for i, w := range o.Works {
 		works[i].model, works[i].who, works[i].err = w.work()
 	}
-	specs, whos, errs := make([]Spec, len(o.Cells)), make([]clients, len(o.Cells)), make([]error, len(o.Cells))
+	specs, whos, errs := make([]Spec, len(o.Cells)), make([][]trainer.Client, len(o.Cells)), make([]error, len(o.Cells))
 	for i, c := range o.Cells {
 		if c.Work < 0 || c.Work >= len(works) {
 			errs[i] = fmt.Errorf("work: %d: the order has %d", c.Work, len(works))
@@ -141,7 +140,7 @@ func (o order) specs(all []driver.Transport) ([]Spec, []clients, []error) {
 		}
 		v, err := transports.Parse(c.Variant, all)
 		if err == nil {
-			specs[i] = Spec{Variant: v, Model: w.model, Workers: c.Workers, Clients: len(w.who.clients), PerProcess: c.PerProcess, Depth: c.Depth}
+			specs[i] = Spec{Variant: v, Model: w.model, Workers: c.Workers, Clients: len(w.who), PerProcess: c.PerProcess, Depth: c.Depth}
 			err = specs[i].validate()
 		}
 		whos[i], errs[i] = w.who, err

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ipcbench/tensor/models"
+	"ipcbench/trainer"
 	"ipcbench/transports/all"
 )
 
@@ -53,7 +54,7 @@ func TestExchangeGolden(t *testing.T) {
 	if got := plan.order(o.Block.Slow); got.Rounds != 3 || got.WarmTime != 0 {
 		t.Errorf("block %+v becomes %+v", o.Block, got)
 	}
-	if l := specs[0].Model.Layout; l.Payload() != 56 || whos[0].total != 3.5 || whos[0].clients[1].ID != 1 {
+	if l := specs[0].Model.Layout; l.Payload() != 56 || whos[0][0].Weight+whos[0][1].Weight != 3.5 || whos[0][1].ID != 1 {
 		t.Errorf("%d bytes of payload, clients %+v", l.Payload(), whos[0])
 	}
 
@@ -129,7 +130,7 @@ func TestOrderOfModels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Name != m.Name || got.File() != m.File() || got.Layout.Digest() != m.Layout.Digest() || !reflect.DeepEqual(who, roster(4)) {
+		if got.Name != m.Name || got.File() != m.File() || got.Layout.Digest() != m.Layout.Digest() || !reflect.DeepEqual(who, trainer.Roster(4)) {
 			t.Errorf("%s becomes %+v, %+v", name, got, who)
 		}
 	}

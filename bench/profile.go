@@ -137,7 +137,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
 	what := c.String() + ", profile " + strings.Join(kinds, ", ")
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
-	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, roster: roster(c.Clients), block: &b}
+	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, block: &b}
 	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Name, Kinds: kinds}
 	s.onRound = func() { r.progress(what, len(s.windows)) }
 	s.onChain = r.onChain(c)

@@ -37,7 +37,7 @@ func (s *session) room() int {
 
 // respawned runs one round with workers of its own: the round begins when they
 // are started and ends when they are gone.
-func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(client int, update *tensor.Package) error) (window, error) {
+func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
 	cfg := s.config
 	cfg.Window, cfg.Samples = s.open, s.room()
 	mine, err := usage.Read()

@@ -58,7 +58,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	defer launcher.Close()
 	ctx := b.Context()
 	chain := &chain{model: cell.Model, clients: cell.Clients, seed: plan.Seed}
-	s := &session{cell: cell, plan: plan, chain: chain, roster: roster(cell.Clients), block: &Block{}, profiling: benchProfiling(cell)}
+	s := &session{cell: cell, plan: plan, chain: chain, block: &Block{}, profiling: benchProfiling(cell)}
 	if err := s.start(ctx, launcher); err != nil {
 		b.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func grow(t *testing.T, host trainer.Host, cell Spec, rounds int) int64 {
 		}
 	}
 	defer launcher.Close()
-	s := &session{cell: cell, plan: plan, chain: &chain{}, roster: roster(cell.Clients), block: &Block{}}
+	s := &session{cell: cell, plan: plan, chain: &chain{}, block: &Block{}}
 	s.plan.Samples = 1 // it fills up, and that is counted
 	if err := s.start(t.Context(), launcher); err != nil {
 		t.Fatal(err)

@@ -91,16 +91,15 @@ func run(t *testing.T, cfg trainer.Config, rounds, clients int) []uint64 {
 	cfg.Clients = clients
 	p, err := trainer.Open(t.Context(), cfg)
 	check(t, err)
-	hashes, err := rounder(t.Context(), p, cfg.Down, rounds, clients)
+	hashes, err := rounder(t.Context(), p, cfg.Down, cfg.Up, rounds, clients)
 	_, closeErr := p.Close()
 	check(t, err)
 	check(t, closeErr)
 	return hashes
 }
 
-func rounder(ctx context.Context, p *trainer.Pool, l *tensor.Layout, rounds, clients int) ([]uint64, error) {
-	average := tensor.NewAverage(l)
-	roster, total := roster(clients)
+func rounder(ctx context.Context, p *trainer.Pool, down, up *tensor.Layout, rounds, clients int) ([]uint64, error) {
+	fold, roster := trainer.NewFold(down, up), trainer.Roster(clients)
 	model, err := p.Reserve(0)
 	if err != nil {
 		return nil, err
@@ -115,21 +114,10 @@ func rounder(ctx context.Context, p *trainer.Pool, l *tensor.Layout, rounds, cli
 		if err != nil {
 			return hashes, err
 		}
-		if err := average.Begin(next, total); err != nil {
-			return hashes, err
-		}
-		err = p.Round(ctx, trainer.Round{Number: r, Clients: roster, Each: func(u trainer.Update) error {
-			defer u.Release()
-			c := roster[u.Index]
-			if err := tensor.Prove(u.Package, model, tensor.Key{Seed: seed, Round: r, Client: c.ID}); err != nil {
-				return err
-			}
-			return average.Fold(u.Package, c.Weight)
-		}})
+		err = p.Fold(ctx, trainer.Round{Number: r, Clients: roster}, fold, next, model, func(c trainer.Client, update *tensor.Package) error {
+			return tensor.Prove(update, model, tensor.Key{Seed: seed, Round: r, Client: c.ID})
+		})
 		if err != nil {
-			return hashes, err
-		}
-		if err := average.Finish(); err != nil {
 			return hashes, err
 		}
 		hashes = append(hashes, next.Hash())
@@ -138,32 +126,15 @@ func rounder(ctx context.Context, p *trainer.Pool, l *tensor.Layout, rounds, cli
 	return hashes, nil
 }
 
-func roster(clients int) (all []trainer.Client, total float64) {
-	for c := range clients {
-		w := float64(1 + c%3)
-		all = append(all, trainer.Client{ID: c, Weight: w, Device: "cpu"})
-		total += w
-	}
-	return all, total
-}
-
 // reference is what run must return: the same arithmetic without a transport.
-func reference(t *testing.T, l *tensor.Layout, rounds, clients int) []uint64 {
+func reference(t *testing.T, down, up *tensor.Layout, rounds, clients int) []uint64 {
 	t.Helper()
-	average := tensor.NewAverage(l)
-	roster, total := roster(clients)
-	model, next, update := tensor.Alloc(l), tensor.Alloc(l), tensor.Alloc(l)
-	tensor.Fill(model, seed)
+	r := trainer.NewReference(down, up, seed)
+	tensor.Fill(r.Model, seed)
 	var hashes []uint64
-	for r := range rounds {
-		check(t, average.Begin(next, total))
-		for _, c := range roster {
-			check(t, tensor.Train(update, model, tensor.Key{Seed: seed, Round: r, Client: c.ID}))
-			check(t, average.Fold(update, c.Weight))
-		}
-		check(t, average.Finish())
-		hashes = append(hashes, next.Hash())
-		model, next = next, model
+	for range rounds {
+		check(t, r.Round(t.Context(), trainer.Roster(clients)))
+		hashes = append(hashes, r.Model.Hash())
 	}
 	return hashes
 }
@@ -184,7 +155,7 @@ func equal(t *testing.T, got, want []uint64) {
 func testLayouts(t *testing.T, tr driver.Transport) {
 	for name, l := range layouts(t) {
 		t.Run(name, func(t *testing.T) {
-			want := reference(t, l, 3, 3)
+			want := reference(t, l, l, 3, 3)
 			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
 				cfg := trainer.Config{Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Func: "train", Launcher: launcher}
 				equal(t, run(t, cfg, 3, 3), want)
@@ -197,7 +168,7 @@ func testLayouts(t *testing.T, tr driver.Transport) {
 // depth and order of completion.
 func testOrder(t *testing.T, tr driver.Transport) {
 	l := small(t)
-	want := reference(t, l, 5, 5)
+	want := reference(t, l, l, 5, 5)
 	launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
 		for _, c := range []struct {
 			workers, perProcess, depth int
@@ -227,7 +198,7 @@ func testKill(t *testing.T, tr driver.Transport) {
 			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "kill", Launcher: launcher,
 		})
 		check(t, err)
-		_, err = rounder(t.Context(), p, l, 3, 5)
+		_, err = rounder(t.Context(), p, l, l, 3, 5)
 		if err == nil || !strings.Contains(err.Error(), "round 1, client 3: worker ") || !strings.Contains(err.Error(), "exited: signal: killed") {
 			t.Errorf("got error %v, want one that names round 1, client 3, the worker and the signal", err)
 		}
@@ -250,7 +221,7 @@ func testFunction(t *testing.T, tr driver.Transport) {
 			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "fail", Launcher: launcher,
 		})
 		check(t, err)
-		_, err = rounder(t.Context(), p, l, 1, 5)
+		_, err = rounder(t.Context(), p, l, l, 1, 5)
 		if err == nil || !strings.Contains(err.Error(), "round 0, client 3") || !strings.Contains(err.Error(), "out of luck") {
 			t.Errorf("got error %v, want one that names round 0, client 3 and the cause", err)
 		}
