@@ -59,9 +59,10 @@ func (a *assembly) take(m *incoming, t *tally) error {
 			return refuse(malformed, "%v", err)
 		}
 		if a.count < a.tensors() {
-			a.next = a.appendDescription(a.next[:0], a.at(a.count), a.round, a.got)
+			i := a.at(a.count)
+			a.next = a.appendDescription(a.next[:0], i, a.into.Rows(i), a.round, a.got)
 			if bytes.Equal(description, a.next) { // as our own encoder has it
-				return a.place(a.at(a.count), data)
+				return a.place(i, data)
 			}
 		}
 		nt := &pb.NamedTensor{}
@@ -88,6 +89,11 @@ func (a *assembly) add(t *pb.NamedTensor, data view) error {
 	if t.Offset != uint64(a.got) {
 		return refuse(outOfOrder, "tensor %q: bytes from %d came, the next are %d", t.Name, t.Offset, a.got)
 	}
+	if a.layout.Spec(i).Var {
+		if err := a.into.SetRows(i, int(t.Shape[0])); err != nil {
+			return err
+		}
+	}
 	return a.place(i, data)
 }
 
@@ -109,7 +115,7 @@ func (a *assembly) place(i int, data view) error {
 // check compares everything about t but its data with what tensor i is.
 func (a *assembly) check(i int, t *pb.NamedTensor) error {
 	s := a.layout.Spec(i)
-	same := slices.EqualFunc(t.Shape, s.Shape, func(g int64, w int) bool { return g == int64(w) })
+	same := a.fits(i, t.Shape)
 	switch {
 	case !same && !hasSize(t.Shape):
 		return refuse(wrongSize, "tensor %q: shape %v has no size", t.Name, t.Shape)
@@ -123,6 +129,16 @@ func (a *assembly) check(i int, t *pb.NamedTensor) error {
 		return refuse(wrongTensor, "tensor %q: report %v, tags %q: want %q", t.Name, t.Report, t.Tags, a.tag)
 	}
 	return nil
+}
+
+// fits reports whether tensor i may have this shape. The first piece says how many
+// rows there are, if that varies.
+func (a *assembly) fits(i int, shape []int64) bool {
+	s, rows := a.layout.Spec(i), a.into.Rows(i)
+	if s.Var && a.got == 0 && len(shape) > 0 && shape[0] >= 0 && shape[0] <= int64(s.Shape[0]) {
+		rows = int(shape[0])
+	}
+	return slices.Equal(shape, shapeOf(s, rows))
 }
 
 // unexpected returns what is wrong with the name of t.
@@ -140,7 +156,7 @@ func (a *assembly) unexpected(t *pb.NamedTensor) error {
 		return refuse(outOfOrder, "tensor %q after the last one", t.Name)
 	}
 	return refuse(outOfOrder, "tensor %q came, %q is next and has %d of %d bytes", t.Name,
-		a.layout.Spec(a.at(a.count)).Name, a.got, a.layout.Bytes(a.at(a.count)))
+		a.layout.Spec(a.at(a.count)).Name, a.got, len(a.into.View(a.at(a.count))))
 }
 
 // finish returns an error unless everything has come.
@@ -148,7 +164,7 @@ func (a *assembly) finish() error {
 	if a.count < a.tensors() {
 		i := a.at(a.count)
 		return refuse(cutShort, "%d of %d tensors came, and %d of %d bytes of %q", a.count, a.tensors(),
-			a.got, a.layout.Bytes(i), a.layout.Spec(i).Name)
+			a.got, len(a.into.View(i)), a.layout.Spec(i).Name)
 	}
 	return nil
 }

@@ -25,7 +25,8 @@ type catalog struct {
 	layout *tensor.Layout
 	tag    string
 	index  map[string]int
-	head   [][]byte // of each tensor: name, dtype, shape
+	head   [][]byte // of each tensor: name, dtype, and shape unless its length varies
+	inner  [][]byte // of those whose length varies: all dimensions but the first
 	tail   []byte   // of all: tags, lossless
 
 	// Bounds on what a peer may say of tensors beside their data, in bytes: of one,
@@ -39,7 +40,10 @@ const entryCost = 32
 
 // newCatalog returns the catalog of a layout whose tensors all have one tag.
 func newCatalog(l *tensor.Layout, tag string) *catalog {
-	c := &catalog{layout: l, tag: tag, index: make(map[string]int, l.Len()), head: make([][]byte, l.Len())}
+	c := &catalog{
+		layout: l, tag: tag, index: make(map[string]int, l.Len()),
+		head: make([][]byte, l.Len()), inner: make([][]byte, l.Len()),
+	}
 	c.tail = marshal(&pb.NamedTensor{Tags: []string{tag}, Lossless: true})
 	// Others may encode more than they need to, cut tensors into small pieces, and
 	// be nearly right, which is refused for what is wrong with it.
@@ -47,8 +51,16 @@ func newCatalog(l *tensor.Layout, tag string) *catalog {
 	for i := range l.Len() {
 		s := l.Spec(i)
 		c.index[s.Name] = i
-		c.head[i] = marshal(&pb.NamedTensor{Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s)})
-		one := 2 * len(c.appendDescription(nil, i, math.MaxInt64, math.MaxInt64))
+		head := &pb.NamedTensor{Name: s.Name, Dtype: pb.DType(s.DType)}
+		if s.Var {
+			for _, d := range s.Shape[1:] {
+				c.inner[i] = protowire.AppendVarint(c.inner[i], uint64(d))
+			}
+		} else {
+			head.Shape = shapeOf(s, 0)
+		}
+		c.head[i] = marshal(head)
+		one := 2 * c.size(i, math.MaxInt64, math.MaxInt64, math.MaxInt64, 0)
 		c.describeOne = max(c.describeOne, one)
 		c.describeAll += one + entryCost
 	}
@@ -66,19 +78,28 @@ func appendMarshalled(b []byte, m proto.Message) []byte {
 
 func marshal(m proto.Message) []byte { return appendMarshalled(nil, m) }
 
-func shapeOf(s tensor.Spec) []int64 {
+// shapeOf returns a tensor's shape, with so many rows if its length varies.
+func shapeOf(s tensor.Spec, rows int) []int64 {
 	shape := make([]int64, len(s.Shape))
 	for i, d := range s.Shape {
 		shape[i] = int64(d)
 	}
+	if s.Var {
+		shape[0] = int64(rows)
+	}
 	return shape
 }
 
-// appendDescription appends a NamedTensor without its data: tensor i, from offset
-// on. The bytes are those that generated code makes: fields in the order of their
-// numbers, zero values left out.
-func (c *catalog) appendDescription(b []byte, i int, round int64, offset int) []byte {
+// appendDescription appends a NamedTensor without its data: tensor i with so many
+// rows, if its length varies, from offset on. The bytes are those that generated
+// code makes: fields in the order of their numbers, zero values left out.
+func (c *catalog) appendDescription(b []byte, i, rows int, round int64, offset int) []byte {
 	b = append(b, c.head[i]...)
+	if c.layout.Spec(i).Var {
+		b = protowire.AppendTag(b, fieldShape, protowire.BytesType)
+		b = protowire.AppendVarint(b, uint64(protowire.SizeVarint(uint64(rows))+len(c.inner[i])))
+		b = append(protowire.AppendVarint(b, uint64(rows)), c.inner[i]...)
+	}
 	b = appendNumber(b, fieldRound, uint64(round))
 	b = append(b, c.tail...)
 	return appendNumber(b, fieldOffset, uint64(offset))
@@ -92,8 +113,11 @@ func appendNumber(b []byte, num protowire.Number, x uint64) []byte {
 }
 
 // size returns the encoded size of a NamedTensor with so many bytes of data.
-func (c *catalog) size(i int, round int64, offset, data int) int {
+func (c *catalog) size(i, rows int, round int64, offset, data int) int {
 	n := len(c.head[i]) + len(c.tail) + sizeNumber(uint64(round)) + sizeNumber(uint64(offset))
+	if c.layout.Spec(i).Var {
+		n += 1 + protowire.SizeBytes(protowire.SizeVarint(uint64(rows))+len(c.inner[i]))
+	}
 	if data != 0 {
 		n += 1 + protowire.SizeBytes(data)
 	}
@@ -110,7 +134,7 @@ func sizeNumber(x uint64) int {
 // field returns the encoded size of a whole tensor as a field of a message, at
 // most.
 func (c *catalog) field(i int) int {
-	return 1 + protowire.SizeBytes(c.size(i, -1, 0, c.layout.Bytes(i)))
+	return 1 + protowire.SizeBytes(c.size(i, math.MaxInt64, -1, 0, c.layout.Bytes(i)))
 }
 
 const (

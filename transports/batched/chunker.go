@@ -7,8 +7,8 @@ import (
 
 // A piece is bytes of a tensor, from offset on: all of them, or some.
 type piece struct {
-	tensor, offset int
-	data           []byte
+	tensor, rows, offset int
+	data                 []byte
 }
 
 // A chunker cuts the tensors of a package into the messages of a stream: chunk
@@ -54,9 +54,10 @@ func (c *chunker) next(header *pb.MessageHeader, results *pb.TaskResults) any {
 			break
 		}
 		n := min(len(data), room)
-		c.ready = append(c.ready, piece{i, c.sent, data[:n]})
+		p := piece{i, c.from.Rows(i), c.sent, data[:n]}
+		c.ready = append(c.ready, p)
 		room -= n
-		beside -= c.size(i, c.round, c.sent, n) - n
+		beside -= c.size(i, p.rows, c.round, c.sent, n) - n
 		if c.sent += n; n == len(data) {
 			c.count, c.sent = c.count+1, 0
 		}

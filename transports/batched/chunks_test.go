@@ -41,7 +41,7 @@ func (c *collector) GetAggregatedTensors(_ context.Context, r *pb.GetAggregatedT
 	for i := range c.layout.Len() {
 		s := c.layout.Spec(i)
 		resp.Tensors = append(resp.Tensors, &pb.NamedTensor{
-			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s), Tags: []string{modelTag}, Lossless: true, Data: make([]byte, c.layout.Bytes(i)),
+			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s, 0), Tags: []string{modelTag}, Lossless: true, Data: make([]byte, c.layout.Bytes(i)),
 		})
 	}
 	return resp, nil

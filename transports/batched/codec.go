@@ -58,7 +58,7 @@ func (c *chunker) generate(header *pb.MessageHeader, results *pb.TaskResults) *p
 	for _, p := range c.ready {
 		s := c.layout.Spec(p.tensor)
 		m.Tensors = append(m.Tensors, &pb.NamedTensor{
-			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s), Round: c.round,
+			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s, p.rows), Round: c.round,
 			Tags: []string{c.tag}, Lossless: true, Offset: uint64(p.offset), Data: p.data,
 		})
 	}

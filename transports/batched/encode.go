@@ -16,6 +16,7 @@ const (
 	fieldResults = 2
 	fieldTensors = 3
 
+	fieldShape  = 3
 	fieldRound  = 4
 	fieldOffset = 9
 	fieldData   = 10
@@ -34,7 +35,7 @@ type outgoing struct{ bufs mem.BufferSlice }
 func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *outgoing {
 	n := 4*fieldStart + proto.Size(header) + proto.Size(results)
 	for _, p := range c.ready {
-		n += fieldStart + c.size(p.tensor, c.round, p.offset, len(p.data))
+		n += fieldStart + c.size(p.tensor, p.rows, c.round, p.offset, len(p.data))
 		if len(p.data) >= byReference {
 			n -= len(p.data)
 		}
@@ -50,8 +51,8 @@ func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *out
 	c.cuts = c.cuts[:0]
 	for _, p := range c.ready {
 		b = protowire.AppendTag(b, fieldTensors, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(c.size(p.tensor, c.round, p.offset, len(p.data))))
-		b = c.appendDescription(b, p.tensor, c.round, p.offset)
+		b = protowire.AppendVarint(b, uint64(c.size(p.tensor, p.rows, c.round, p.offset, len(p.data))))
+		b = c.appendDescription(b, p.tensor, p.rows, c.round, p.offset)
 		if len(p.data) > 0 {
 			b = protowire.AppendTag(b, fieldData, protowire.BytesType)
 			b = protowire.AppendVarint(b, uint64(len(p.data)))

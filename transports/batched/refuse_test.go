@@ -225,7 +225,7 @@ func (r *rig) chunksOf(round, client int) []*pb.TensorChunk {
 	for i := range r.o.Up.Len() {
 		s := r.o.Up.Spec(i)
 		all = append(all, &pb.TensorChunk{Tensors: []*pb.NamedTensor{{
-			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s), Round: int64(round),
+			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s, 0), Round: int64(round),
 			Tags: []string{updateTag}, Lossless: true, Data: make([]byte, r.o.Up.Bytes(i)),
 		}}})
 	}

@@ -258,8 +258,8 @@ type JoinRequest struct {
 	Header *MessageHeader         `protobuf:"bytes,1,opt,name=header,proto3" json:"header,omitempty"`
 	// Digests of the tensors of the global model and of results: the 64-bit XXH3
 	// hash, seed 0, of, for each tensor in order: length of the name, the name, dtype
-	// as one byte, number of dimensions, each dimension. Lengths, numbers and
-	// dimensions are varints as in protobuf; names are UTF-8.
+	// as one byte (and 128 if its length varies), number of dimensions, each dimension.
+	// Lengths, numbers and dimensions are varints as in protobuf; names are UTF-8.
 	ModelDigest   uint64 `protobuf:"fixed64,2,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`
 	UpdateDigest  uint64 `protobuf:"fixed64,3,opt,name=update_digest,json=updateDigest,proto3" json:"update_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -754,13 +754,14 @@ func (x *TensorSpec) GetRequireLossless() bool {
 
 // NamedTensor is a tensor, or a piece of one.
 type NamedTensor struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Dtype  DType                  `protobuf:"varint,2,opt,name=dtype,proto3,enum=ipcbench.federation.v1.DType" json:"dtype,omitempty"`
-	Shape  []int64                `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"`
-	Round  int64                  `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`
-	Report bool                   `protobuf:"varint,5,opt,name=report,proto3" json:"report,omitempty"`
-	Tags   []string               `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Dtype DType                  `protobuf:"varint,2,opt,name=dtype,proto3,enum=ipcbench.federation.v1.DType" json:"dtype,omitempty"`
+	// Dimension 0 of a tensor whose length varies is how many rows this one has.
+	Shape  []int64  `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"`
+	Round  int64    `protobuf:"varint,4,opt,name=round,proto3" json:"round,omitempty"`
+	Report bool     `protobuf:"varint,5,opt,name=report,proto3" json:"report,omitempty"`
+	Tags   []string `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty"`
 	// Whether the tensor is exactly what its sender had.
 	Lossless bool `protobuf:"varint,7,opt,name=lossless,proto3" json:"lossless,omitempty"`
 	// How to make the tensor of data, last step first. Empty: data is the tensor.
