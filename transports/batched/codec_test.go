@@ -51,7 +51,7 @@ func TestEncodeAsGenerated(t *testing.T) {
 	p := tensor.Alloc(l)
 	tensor.Fill(p, 1)
 	c := newCatalog(l, modelTag)
-	header := &pb.MessageHeader{Sender: aggregator, Receiver: "worker-0", FederationId: "f"}
+	header := &pb.MessageHeader{Sender: aggregator, Receiver: "lane-0", FederationId: "f"}
 	results := &pb.TaskResults{Round: 7, Client: 1, Report: 1, Reports: 1, Receipt: []byte("receipt")}
 	for _, round := range []int64{0, 1, 7, 1 << 40, -1} {
 		for _, size := range []int{5000, 65536, 1 << 20} {
@@ -181,7 +181,7 @@ func compare(t *testing.T, cfg *config, b []byte, in *incoming, r *rand.Rand) {
 // samples are messages to start from: good ones, odd ones and broken ones.
 func samples() [][]byte {
 	chunk := &pb.TensorChunk{
-		Header:  &pb.MessageHeader{Sender: "worker-0", Receiver: aggregator, FederationId: "f"},
+		Header:  &pb.MessageHeader{Sender: "lane-0", Receiver: aggregator, FederationId: "f"},
 		Results: &pb.TaskResults{Round: 1, Client: 2, Report: 1, Reports: 3, Receipt: []byte("r")},
 		Tensors: []*pb.NamedTensor{{
 			Name: "a", Dtype: pb.DType_DTYPE_F32, Shape: []int64{2, -1, 1 << 40}, Round: -5, Report: true,

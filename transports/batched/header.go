@@ -16,14 +16,14 @@ const aggregator = "aggregator"
 // is checked before the message comes. The header in the message is checked too.
 const federationKey = "federation-id"
 
-// workerName returns the name of a lane's worker in headers.
-func workerName(lane int) string { return "worker-" + strconv.Itoa(lane) }
+// laneName returns a lane's name in headers.
+func laneName(lane int) string { return "lane-" + strconv.Itoa(lane) }
 
-// laneOf is the inverse of workerName.
+// laneOf is the inverse of laneName.
 func laneOf(name string, lanes int) (int, bool) {
-	digits, ok := strings.CutPrefix(name, "worker-")
+	digits, ok := strings.CutPrefix(name, "lane-")
 	lane, err := strconv.Atoi(digits)
-	if !ok || err != nil || lane < 0 || lane >= lanes || workerName(lane) != name {
+	if !ok || err != nil || lane < 0 || lane >= lanes || laneName(lane) != name {
 		return 0, false
 	}
 	return lane, true
@@ -42,7 +42,7 @@ func (s *server) admit(ctx context.Context, h *pb.MessageHeader) (*lane, error) 
 	}
 	i, ok := laneOf(h.Sender, len(s.lanes))
 	if !ok {
-		return nil, refuse(wrongSender, "sender %q is none of the %d workers", h.Sender, len(s.lanes))
+		return nil, refuse(wrongSender, "sender %q is none of the %d lanes", h.Sender, len(s.lanes))
 	}
 	if c := connOf(ctx); c != nil {
 		c.belongsTo(s.lanes[i])

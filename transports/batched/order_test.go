@@ -38,7 +38,7 @@ func TestStranger(t *testing.T) {
 	if task := tasks.Task; task.GetRound() != 4 || task.GetClient() != 2 || task.GetDevice() != "cpu" || string(task.GetReceipt()) != "receipt" {
 		t.Errorf("got task %v", task)
 	}
-	if h := tasks.Header; h.GetSender() != aggregator || h.GetReceiver() != "worker-0" || h.GetFederationId() != r.server.federation {
+	if h := tasks.Header; h.GetSender() != aggregator || h.GetReceiver() != "lane-0" || h.GetFederationId() != r.server.federation {
 		t.Errorf("O4: the response's header does not mirror the request's: %v", h)
 	}
 
@@ -179,8 +179,8 @@ func TestLyingServer(t *testing.T) {
 		many    bool // of several tensors only
 	}{
 		{"no header", func(*pb.MessageHeader) *pb.MessageHeader { return nil }, all, noHeader, false},
-		{"for somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Receiver = "worker-1"; return h }, all, wrongReceiver, false},
-		{"of somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Sender = "worker-1"; return h }, all, wrongSender, false},
+		{"for somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Receiver = "lane-1"; return h }, all, wrongReceiver, false},
+		{"of somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Sender = "lane-1"; return h }, all, wrongSender, false},
 		{"of another federation", func(h *pb.MessageHeader) *pb.MessageHeader { h.FederationId += "0"; return h }, all, wrongFederation, false},
 		{"none", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return nil }, cutShort, false},
 		{"one too few", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts[:len(ts)-1] }, cutShort, true},

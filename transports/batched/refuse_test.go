@@ -104,7 +104,7 @@ func TestHeaders(t *testing.T) {
 		h = good()
 		h.FederationId = "another"
 		refused(t, name, call(h), wrongFederation, "another")
-		for _, sender := range []string{"worker-1", "worker--1", "worker-00", "worker-", "", "aggregator", "worker-99999999999999999999"} {
+		for _, sender := range []string{"lane-1", "lane--1", "lane-00", "lane-", "", "aggregator", "lane-99999999999999999999"} {
 			h = good()
 			h.Sender = sender
 			refused(t, name, call(h), wrongSender, sender)
@@ -163,7 +163,7 @@ func TestBadRequests(t *testing.T) {
 	_, err = client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 4, Spec: good[0]})
 	refused(t, "another client", err, wrongTask, "client 4")
 	_, err = client.Join(ctx, &pb.JoinRequest{Header: r.head(0), ModelDigest: 1})
-	refused(t, "another model", err, wrongLayout, "worker-0")
+	refused(t, "another model", err, wrongLayout, "lane-0")
 	if err := get(1, good...); err != nil {
 		t.Errorf("O6: after all that: %v", err)
 	}

@@ -305,7 +305,7 @@ func (r *rig) as(id string, opts ...grpc.DialOption) (pb.FederationClient, *grpc
 
 // head is the header of a lane's requests.
 func (r *rig) head(lane int) *pb.MessageHeader {
-	return &pb.MessageHeader{Sender: workerName(lane), Receiver: aggregator, FederationId: r.server.federation}
+	return &pb.MessageHeader{Sender: laneName(lane), Receiver: aggregator, FederationId: r.server.federation}
 }
 
 // dispatch gives lane a job that a stranger will work on.

@@ -118,7 +118,7 @@ func newServer(name string, cfg config, o driver.Options, federation string) (*s
 		s.lanes = append(s.lanes, &lane{
 			index: i,
 			s:     s,
-			reply: &pb.MessageHeader{Sender: aggregator, Receiver: workerName(i), FederationId: s.federation},
+			reply: &pb.MessageHeader{Sender: aggregator, Receiver: laneName(i), FederationId: s.federation},
 			mail:  mailbox.NewLane(),
 			bank:  lend.NewBank(fmt.Sprintf("updates of lane %d", i), o.Up, o.Depth, &s.ledger),
 		})

@@ -65,9 +65,9 @@ type worker struct {
 func newWorker(ctx context.Context, t *transport, a address, n int, o driver.Options) (*worker, error) {
 	w := &worker{
 		t: t, cfg: t.config(o.Settings), o: o,
-		lane: n, name: workerName(n),
+		lane: n, name: laneName(n),
 		addr: a, federation: a.federation,
-		header:   &pb.MessageHeader{Sender: workerName(n), Receiver: aggregator, FederationId: a.federation},
+		header:   &pb.MessageHeader{Sender: laneName(n), Receiver: aggregator, FederationId: a.federation},
 		metadata: metadata.Pairs(federationKey, a.federation),
 		down:     newCatalog(o.Down, modelTag),
 		up:       newCatalog(o.Up, updateTag),

@@ -15,7 +15,7 @@
 //   - Every request carries FEDERATION twice: as metadata "federation-id", without
 //     which the aggregator takes no byte of the message, and in the message's header.
 //   - The aggregator is called "aggregator". The collaborator on lane N, from 0 on,
-//     is called "worker-N". A lane is one collaborator at a time: it may train for
+//     is called "lane-N". A lane is one collaborator at a time: it may train for
 //     many clients, one task after the other, and a task says for which.
 //   - Per task: GetTasks; one of the three ways to fetch the tensors, with the task's
 //     round and client; SendLocalTaskResults. The tensors of the global model have

@@ -37,7 +37,7 @@ get_tensors = method(channel.unary_unary, "GetAggregatedTensors", pb.GetAggregat
 stream_tensors = method(channel.unary_stream, "StreamAggregatedTensors", pb.TensorChunk)
 send_results = method(channel.stream_unary, "SendLocalTaskResults", pb.SendLocalTaskResultsResponse)
 
-header = pb.MessageHeader(sender="worker-0", receiver="aggregator", federation_id=federation)
+header = pb.MessageHeader(sender="lane-0", receiver="aggregator", federation_id=federation)
 task = get_tasks(pb.GetTasksRequest(header=header)).task
 specs = [
     pb.TensorSpec(name=name, round=task.round, tags=["model"], require_lossless=True)
@@ -79,5 +79,5 @@ def chunks():
 
 
 reply = send_results(chunks())
-assert reply.header.receiver == "worker-0" and reply.header.federation_id == header.federation_id
+assert reply.header.receiver == "lane-0" and reply.header.federation_id == header.federation_id
 channel.close()
