@@ -30,6 +30,7 @@ var update = flag.Bool("update", false, "rewrite the picture of the imports in A
 var layers = map[string][]string{
 	"tensor":                       {},
 	"tensor/models":                {"tensor"},
+	"receipt":                      {"tensor"},
 	"futex":                        {},
 	"internal/skip":                {},
 	"internal/gotest":              {},
@@ -54,7 +55,7 @@ var layers = map[string][]string{
 	"transports/http":              {"machine", "tensor", "phase", "scratch", "crash", "transports/driver", "transports/internal/door", "transports/internal/lend", "transports/internal/mailbox", "transports/internal/slab"},
 	"transports/driver/drivertest": {"tensor", "scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
-	"trainer":                      {"crash", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver"},
+	"trainer":                      {"crash", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver", "receipt"},
 	"bench":                        {"crash", "tensor", "tensor/models", "phase", "phase/usage", "machine", "transports", "transports/driver", "trainer", "profile", "profile/capture", "reexec", "bench/floors", "bench/stat"},
 	"bench/floors":                 {"futex", "phase/usage", "machine", "reexec"},
 	"bench/stat":                   {},

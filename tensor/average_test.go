@@ -15,9 +15,9 @@ func setElems(data []byte, d DType, values []float64) {
 	for i, v := range values {
 		switch d {
 		case F16:
-			Of[uint16](data)[i] = Float32ToF16(float32(v))
+			Of[uint16](data)[i] = float32ToF16(float32(v))
 		case BF16:
-			Of[uint16](data)[i] = Float32ToBF16(float32(v))
+			Of[uint16](data)[i] = float32ToBF16(float32(v))
 		case F32:
 			Of[float32](data)[i] = float32(v)
 		case F64:
@@ -43,9 +43,9 @@ func elemsOf(data []byte, d DType) []float64 {
 	for i := range values {
 		switch d {
 		case F16:
-			values[i] = float64(F16ToFloat32(Of[uint16](data)[i]))
+			values[i] = float64(f16ToFloat32(Of[uint16](data)[i]))
 		case BF16:
-			values[i] = float64(BF16ToFloat32(Of[uint16](data)[i]))
+			values[i] = float64(bf16ToFloat32(Of[uint16](data)[i]))
 		case F32:
 			values[i] = float64(Of[float32](data)[i])
 		case F64:

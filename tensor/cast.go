@@ -43,13 +43,3 @@ func Alloc(l *Layout) *Package {
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & (Align - 1))
 	return NewPackage(l, mem[skip:skip+l.size])
 }
-
-// address returns where b starts, as a number to compare with others. Numbers do
-// not keep memory alive: the caller holds b.
-func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
-
-// overlap reports whether a and b share a byte of memory.
-func overlap(a, b []byte) bool {
-	return len(a) > 0 && len(b) > 0 &&
-		address(a) < address(b)+uintptr(len(b)) && address(b) < address(a)+uintptr(len(a))
-}

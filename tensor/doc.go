@@ -8,8 +8,6 @@
 //   - A [Package] is what travels: a receipt (any bytes) and one tensor for each
 //     spec of its layout. Packages are lent, and given back with Release. Where a
 //     spec is Var, a package says how many of a tensor's rows it uses.
-//   - [Detach] and [Attach] turn any Go value with tensors nested in it into a
-//     receipt and tensors, and back.
 //   - [Average] folds updates into the next model, in client order. [Train] and
 //     [Advance] make the numbers that are measured with, as docs/arithmetic.md says.
 //   - Sub-package models names the model shapes that people measure with.

@@ -2,12 +2,12 @@ package tensor
 
 import "math"
 
-// BF16ToFloat32 widens a bfloat16: the upper half of a float32.
-func BF16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
+// bf16ToFloat32 widens a bfloat16: the upper half of a float32.
+func bf16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// Float32ToBF16 rounds f to the nearest bfloat16, ties to even. A NaN stays a
+// float32ToBF16 rounds f to the nearest bfloat16, ties to even. A NaN stays a
 // NaN.
-func Float32ToBF16(f float32) uint16 {
+func float32ToBF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	if b&0x7fffffff > 0x7f800000 {
 		return uint16(b>>16) | 0x0040 // quiet, so that rounding cannot make it an infinity
@@ -15,8 +15,8 @@ func Float32ToBF16(f float32) uint16 {
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
 
-// F16ToFloat32 widens an IEEE 754 binary16, exactly.
-func F16ToFloat32(h uint16) float32 {
+// f16ToFloat32 widens an IEEE 754 binary16, exactly.
+func f16ToFloat32(h uint16) float32 {
 	sign, rest := uint32(h&0x8000)<<16, uint32(h&0x7fff)<<13
 	if rest >= 0x0f800000 { // infinity or NaN
 		return math.Float32frombits(sign | 0x7f800000 | rest)
@@ -26,9 +26,9 @@ func F16ToFloat32(h uint16) float32 {
 	return math.Float32frombits(sign | math.Float32bits(math.Float32frombits(rest)*0x1p112))
 }
 
-// Float32ToF16 rounds f to the nearest binary16, ties to even. What is too
+// float32ToF16 rounds f to the nearest binary16, ties to even. What is too
 // large becomes an infinity; a NaN stays a NaN.
-func Float32ToF16(f float32) uint16 {
+func float32ToF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b >> 16 & 0x8000)
 	b &= 0x7fffffff
@@ -51,27 +51,27 @@ func Float32ToF16(f float32) uint16 {
 func widenF16(dst []float32, src []uint16) {
 	dst = dst[:len(src)]
 	for i, x := range src {
-		dst[i] = F16ToFloat32(x)
+		dst[i] = f16ToFloat32(x)
 	}
 }
 
 func widenBF16(dst []float32, src []uint16) {
 	dst = dst[:len(src)]
 	for i, x := range src {
-		dst[i] = BF16ToFloat32(x)
+		dst[i] = bf16ToFloat32(x)
 	}
 }
 
 func narrowF16(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	for i, x := range src {
-		dst[i] = Float32ToF16(x)
+		dst[i] = float32ToF16(x)
 	}
 }
 
 func narrowBF16(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	for i, x := range src {
-		dst[i] = Float32ToBF16(x)
+		dst[i] = float32ToBF16(x)
 	}
 }

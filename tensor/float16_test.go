@@ -17,14 +17,14 @@ type half struct {
 }
 
 var halves = []half{
-	{"f16", F16ToFloat32, Float32ToF16, func(h uint16) float64 {
+	{"f16", f16ToFloat32, float32ToF16, func(h uint16) float64 {
 		exp, frac := int(h>>10), float64(h&0x3ff)
 		if exp == 0 {
 			return math.Ldexp(frac, -24)
 		}
 		return math.Ldexp(1024+frac, exp-25)
 	}, 0x7c00, 0x0200},
-	{"bf16", BF16ToFloat32, Float32ToBF16, func(h uint16) float64 {
+	{"bf16", bf16ToFloat32, float32ToBF16, func(h uint16) float64 {
 		exp, frac := int(h>>7), float64(h&0x7f)
 		if exp == 0 {
 			return math.Ldexp(frac, -133)

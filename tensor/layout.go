@@ -24,9 +24,9 @@ type Spec struct {
 	Var bool
 }
 
-// Elems returns the number of elements, and an error if the shape has a
+// elems returns the number of elements, and an error if the shape has a
 // negative entry or the count does not fit.
-func (s Spec) Elems() (int, error) {
+func (s Spec) elems() (int, error) {
 	n, zero := 1, false
 	for _, d := range s.Shape {
 		switch {
@@ -55,7 +55,7 @@ func (s Spec) Bytes() (int, error) {
 	if s.Var && len(s.Shape) == 0 {
 		return 0, fmt.Errorf("tensor: %q: a scalar has no rows that could vary", s.Name)
 	}
-	n, err := s.Elems()
+	n, err := s.elems()
 	if err != nil {
 		return 0, err
 	}

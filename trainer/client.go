@@ -1,7 +1,9 @@
 package trainer
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"ipcbench/crash"
+	"ipcbench/receipt"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 )
@@ -56,7 +59,7 @@ type ClientTrainer struct {
 	Variant  transports.Variant
 	Launcher Launcher // stays the caller's: Close does not close it
 	Workers  int      // processes at most; 0 is one
-	Nesting  int      // how deep to look for tensors; 0 is tensor.DefaultDepth
+	Nesting  int      // how deep to look for tensors; 0 is receipt.DefaultDepth
 	Known    []any    // values of the types that interfaces in an update may hold, besides the usual ones
 
 	RoundLimit time.Duration // see Config
@@ -101,7 +104,7 @@ type Result struct {
 // Into sets the variable that v points to to the client's update. Its tensors
 // are the transport's memory, not a copy: they are valid until Release.
 func (r *Result) Into(v any) error {
-	if err := tensor.Attach(r.update.Package.Receipt, r.update.Package, v, r.known...); err != nil {
+	if err := receipt.Attach(r.update.Package.Receipt, r.update.Package, v, r.known...); err != nil {
 		return fmt.Errorf("trainer: update of client %d: %w", r.Client, err)
 	}
 	return nil
@@ -120,13 +123,6 @@ func (t *ClientTrainer) device(client int) string {
 		return fmt.Sprintf("%s:%d", t.Device, client%t.Devices)
 	}
 	return t.Device
-}
-
-func (t *ClientTrainer) nesting() int {
-	if t.Nesting == 0 {
-		return tensor.DefaultDepth
-	}
-	return t.Nesting
 }
 
 // Process trains the clients on payload and keeps their results. Every payload
@@ -153,7 +149,7 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	if err != nil {
 		return err
 	}
-	detached, err := tensor.Detach(payload, t.nesting())
+	detached, err := receipt.Detach(payload, cmp.Or(t.Nesting, receipt.DefaultDepth))
 	if err != nil {
 		return fmt.Errorf("trainer: payload: %w", err)
 	}
@@ -193,7 +189,7 @@ func (t *ClientTrainer) roster(clients []int) ([]Client, error) {
 }
 
 // prepare makes sure that there is a pool with room for this many clients.
-func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, clients int) error {
+func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, clients int) error {
 	if t.pool.Load() != nil && clients > t.room {
 		if err := t.Close(); err != nil {
 			return err
@@ -210,7 +206,8 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, c
 	if err != nil {
 		return err
 	}
-	prototype, err := tensor.Detach(update, t.nesting())
+	nesting := cmp.Or(t.Nesting, receipt.DefaultDepth)
+	prototype, err := receipt.Detach(update, nesting)
 	if err != nil {
 		return fmt.Errorf("trainer: update: %w", err)
 	}
@@ -218,7 +215,7 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, c
 	if err != nil {
 		return fmt.Errorf("trainer: update: %w", err)
 	}
-	config, err := valuesConfig{Nesting: t.nesting(), Receipt: prototype.Receipt}.encode()
+	config, err := json.Marshal(valuesConfig{Nesting: nesting, Receipt: prototype.Receipt})
 	if err != nil {
 		return err
 	}
@@ -236,7 +233,7 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *tensor.Detached, c
 }
 
 // publish writes the payload to the next model and publishes it.
-func (t *ClientTrainer) publish(ctx context.Context, pool *Pool, payload *tensor.Detached) error {
+func (t *ClientTrainer) publish(ctx context.Context, pool *Pool, payload *receipt.Detached) error {
 	if t.next == nil {
 		var err error
 		if t.next, err = pool.Reserve(t.round); err != nil {

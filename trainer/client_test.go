@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ipcbench/receipt"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -44,7 +45,7 @@ type payload struct {
 }
 
 type layer struct {
-	Weight, Bias *tensor.Tensor
+	Weight, Bias *receipt.Tensor
 }
 
 // update is what a client sends back.
@@ -56,7 +57,7 @@ type update struct {
 	PID     int
 	Round   int
 	Stopped bool
-	Delta   map[string]*tensor.Tensor
+	Delta   map[string]*receipt.Tensor
 }
 
 type turn = trainer.Turn[payload, update]
@@ -90,12 +91,12 @@ func host() trainer.Host {
 		// Replaces the prepared tensor by one of its own.
 		"rebind": trainer.Values(func(t *turn) error {
 			note(t)
-			own, err := tensor.NewTensor(tensor.F32, 4)
+			own, err := receipt.NewTensor(tensor.F32, 4)
 			if err != nil {
 				return err
 			}
 			copy(tensor.Of[float32](own.Data), []float32{1, 2, 3, float32(t.Client)})
-			t.Update.Delta = map[string]*tensor.Tensor{"w": own}
+			t.Update.Delta = map[string]*receipt.Tensor{"w": own}
 			return nil
 		}),
 		// Counts those that run at once, in all processes: each has a file meanwhile.
@@ -154,8 +155,8 @@ type task struct {
 }
 
 func (task) Update() (any, error) {
-	w, err := tensor.NewTensor(tensor.F32, 4)
-	return update{Client: 5, Delta: map[string]*tensor.Tensor{"w": w}}, err
+	w, err := receipt.NewTensor(tensor.F32, 4)
+	return update{Client: 5, Delta: map[string]*receipt.Tensor{"w": w}}, err
 }
 
 func (k task) Config(client int) ([]byte, error) {
@@ -167,9 +168,9 @@ func (k task) Config(client int) ([]byte, error) {
 
 func newPayload(t *testing.T, first float32) payload {
 	t.Helper()
-	w, err := tensor.NewTensor(tensor.F32, 4)
+	w, err := receipt.NewTensor(tensor.F32, 4)
 	check(t, err)
-	b, err := tensor.NewTensor(tensor.F64)
+	b, err := receipt.NewTensor(tensor.F64)
 	check(t, err)
 	copy(tensor.Of[float32](w.Data), []float32{first, first + 1, first + 2, first + 3})
 	return payload{Epochs: 3, Layers: map[string][]layer{"body": {{Weight: w, Bias: b}}}, Notes: map[string]string{"k": "v"}}
@@ -213,7 +214,7 @@ func take(t *testing.T, ct *trainer.ClientTrainer) []update {
 			t.Errorf("result of client %d holds the update of client %d", r.Client, u.Client)
 		}
 		for name, d := range u.Delta { // the memory goes back
-			u.Delta[name] = &tensor.Tensor{DType: d.DType, Shape: d.Shape, Data: slices.Clone(d.Data)}
+			u.Delta[name] = &receipt.Tensor{DType: d.DType, Shape: d.Shape, Data: slices.Clone(d.Data)}
 		}
 		all = append(all, u)
 		r.Release()
@@ -384,7 +385,7 @@ func TestBadCalls(t *testing.T) {
 	other := newPayload(t, 0)
 	other.Layers["more"] = []layer{{Weight: other.Layers["body"][0].Bias}}
 	other.Layers["body"][0].Bias = nil
-	other.Layers["more"][0].Weight, _ = tensor.NewTensor(tensor.I8, 3)
+	other.Layers["more"][0].Weight, _ = receipt.NewTensor(tensor.I8, 3)
 	if err := ct.Process(t.Context(), other, []int{1}); err == nil || !strings.Contains(err.Error(), "other tensors") {
 		t.Errorf("another payload's tensors: got error %v", err)
 	}

@@ -1,11 +1,10 @@
 package trainer
 
 import (
-	"bytes"
-	"encoding/gob"
+	"encoding/json"
 	"fmt"
 
-	"ipcbench/tensor"
+	"ipcbench/receipt"
 )
 
 // A Turn is one client's turn for a worker function on Go values.
@@ -34,37 +33,29 @@ type valuesConfig struct {
 	Receipt []byte // of the update that Task.Update returned
 }
 
-func (c valuesConfig) encode() ([]byte, error) {
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(c); err != nil {
-		return nil, fmt.Errorf("trainer: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
 // Values makes a worker function of one that works on Go values: payloads of
 // type P and updates of type U. Interfaces in them may hold the types that
-// [tensor.Attach] names, and those of the values in known.
+// [receipt.Attach] names, and those of the values in known.
 func Values[P, U any](train func(t *Turn[P, U]) error, known ...any) Func {
 	return func(config []byte) (Train, error) {
 		var c valuesConfig
-		if err := gob.NewDecoder(bytes.NewReader(config)).Decode(&c); err != nil {
+		if err := json.Unmarshal(config, &c); err != nil {
 			return nil, fmt.Errorf("configuration: %w", err)
 		}
 		return func(call *Call) error {
 			turn := Turn[P, U]{
 				Round: call.Round, Client: call.Client, Config: call.Config, Device: call.Device, stopped: call.Stopped,
 			}
-			if err := tensor.Attach(call.Model.Receipt, call.Model, &turn.Payload, known...); err != nil {
+			if err := receipt.Attach(call.Model.Receipt, call.Model, &turn.Payload, known...); err != nil {
 				return fmt.Errorf("payload: %w", err)
 			}
-			if err := tensor.Attach(c.Receipt, call.Update, &turn.Update, known...); err != nil {
+			if err := receipt.Attach(c.Receipt, call.Update, &turn.Update, known...); err != nil {
 				return fmt.Errorf("prepared update: %w", err)
 			}
 			if err := train(&turn); err != nil {
 				return err
 			}
-			update, err := tensor.Detach(turn.Update, c.Nesting)
+			update, err := receipt.Detach(turn.Update, c.Nesting)
 			if err != nil {
 				return fmt.Errorf("update: %w", err)
 			}

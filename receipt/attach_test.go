@@ -1,4 +1,4 @@
-package tensor
+package receipt
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"ipcbench/tensor"
 )
 
 // Concrete types inside interfaces are found by name, if they are known.
@@ -26,8 +28,8 @@ func TestAttachKnowsTypes(t *testing.T) {
 		{"predeclared", []any{int8(1), []string{"a"}, map[string]any{"b": []float32{1}}, Tensor{}, []byte{1}}, nil, ""},
 		{"given", []any{unknown{1}, &unknown{2}}, []any{unknown{}}, ""},
 		{"given by a container", []any{unknown{1}, &unknown{2}}, []any{[]map[string]unknown{}}, ""},
-		{"not given", []any{unknown{1}}, nil, `[0]: type "ipcbench/tensor.unknown" is not known here`},
-		{"given another", []any{unknown{1}}, []any{other{}, nil}, `type "ipcbench/tensor.unknown" is not known here`},
+		{"not given", []any{unknown{1}}, nil, `[0]: type "receipt.unknown" is not known here`},
+		{"given another", []any{unknown{1}}, []any{other{}, nil}, `type "receipt.unknown" is not known here`},
 		{"not a listed composite", []any{[][]int{{1}}}, nil, `type "[][]int" is not known here`},
 		{"error value", []any{fmt.Stringer(time.Second)}, []any{time.Second}, ""},
 	}
@@ -51,7 +53,7 @@ func TestAttachRefusesAmbiguousNames(t *testing.T) {
 	b := func() any { type local struct{ A int }; return local{1} }()
 	d := mustDetach(t, []any{a}, DefaultDepth)
 	var out []any
-	if err := Attach(d.Receipt, packed(t, d), &out, a, b); err == nil || !strings.Contains(err.Error(), "or by two") {
+	if err := Attach(d.Receipt, packed(t, d), &out, a, b); err == nil || !strings.Contains(err.Error(), "or there are two") {
 		t.Errorf("error %v", err)
 	}
 	if err := Attach(d.Receipt, packed(t, d), &out, a); err != nil {
@@ -75,10 +77,10 @@ func TestAttachChecksTheVariable(t *testing.T) {
 		{"nil", nil, "want a pointer"},
 		{"no pointer", v, "want a pointer"},
 		{"nil pointer", (*network)(nil), "want a pointer"},
-		{"another type", new(layer), `type "ipcbench/tensor.network" is not known here`},
-		{"pointer to a pointer", new(*network), "a tensor.network where a *tensor.network stands"},
+		{"another type", new(layer), `type "receipt.network" is not known here`},
+		{"pointer to a pointer", new(*network), "a receipt.network where a *receipt.network stands"},
 		{"interface without its methods", new(error), "is not known here"},
-		{"the same name, other fields", changed, "is not the same here"},
+		{"the same name, other fields", changed, "not the same"},
 	}
 	for _, test := range tests {
 		if err := Attach(d.Receipt, p, test.into); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -103,7 +105,7 @@ func TestLyingReceipts(t *testing.T) {
 	n := 1
 	d := mustDetach(t, value{W: numbers(4, 1), V: numbers(4, 5), Map: map[int8]bool{1: true, 2: true}, P: &n, Q: &n}, 1)
 	whole := packed(t, d)
-	refuse := func(name, want string, receipt []byte, p *Package) {
+	refuse := func(name, want string, receipt []byte, p *tensor.Package) {
 		t.Helper()
 		out := value{N: 42}
 		if err := Attach(receipt, p, &out); err == nil || !strings.Contains(err.Error(), want) {
@@ -118,17 +120,17 @@ func TestLyingReceipts(t *testing.T) {
 		refuse(fmt.Sprint("cut after ", i), "", d.Receipt[:i], whole)
 	}
 	refuse("longer", "1 bytes behind the end", append(bytes.Clone(d.Receipt), 0), whole)
-	refuse("version", "not a receipt of version 1", append([]byte{2}, d.Receipt[1:]...), whole)
+	refuse("version", "not a receipt of version 2", append([]byte{1}, d.Receipt[1:]...), whole)
 
-	spec := Spec{DType: U8, Shape: []int{4}}
-	for name, specs := range map[string][]Spec{
+	spec := tensor.Spec{DType: tensor.U8, Shape: []int{4}}
+	for name, specs := range map[string][]tensor.Spec{
 		"package of one":         {spec},
 		"package of none":        {},
-		"package of other type":  {spec, {DType: I8, Shape: []int{4}}},
-		"package of other shape": {spec, {DType: U8, Shape: []int{2, 2}}},
+		"package of other type":  {spec, {DType: tensor.I8, Shape: []int{4}}},
+		"package of other shape": {spec, {DType: tensor.U8, Shape: []int{2, 2}}},
 		"package of three":       {spec, spec, spec},
 	} {
-		refuse(name, "tensor ", d.Receipt, Alloc(mustLayout(t, specs)))
+		refuse(name, "tensor ", d.Receipt, tensor.Alloc(mustLayout(t, specs)))
 	}
 
 	// The parts of the receipt behind the header: two pointers with a tensor each,
@@ -140,23 +142,23 @@ func TestLyingReceipts(t *testing.T) {
 	copy(twice[len(head)+2+handleSize:], twice[len(head):][:2+handleSize])
 	refuse("handle twice", "tensor 1 of the package (\"V\") has no place", twice, whole)
 
-	none := Alloc(mustLayout(t, nil))
-	huge := binary.AppendUvarint(nil, 1<<62)
+	none := tensor.Alloc(mustLayout(t, nil))
+	huge, large := binary.AppendUvarint(nil, 1<<62), binary.AppendVarint(nil, 1<<62)
 	valid := []byte{0, 0, 1, 7, 0, 0, 0, 0, 0, 0}
 	ok := value{}
 	if err := Attach(append(bytes.Clone(head), valid...), none, &ok); err != nil || !ok.Flag || ok.N != 7 {
 		t.Fatalf("the test's own receipt: %+v, %v", ok, err)
 	}
 	join := func(parts ...[]byte) []byte { return bytes.Join(append([][]byte{head}, parts...), nil) }
-	inline := func(dtype DType, rest ...byte) []byte {
-		return join([]byte{refNew, tensorData, byte(dtype)}, rest, valid[1:])
+	inline := func(dtype tensor.DType, rest ...byte) []byte {
+		return join([]byte{refNew, tensorInlined, byte(dtype)}, rest, valid[1:])
 	}
 	tests := []struct {
 		name, want string
 		receipt    []byte
 	}{
-		{"bool", "Flag: bool is 2", join([]byte{0, 0, 2})},
-		{"uint8", "N: 256 is no uint8", join([]byte{0, 0, 1, 0x80, 2})},
+		{"bool", "Flag: bool is 2", join([]byte{0, 0, 2}, valid[3:])},
+		{"uint8", "N: 256 is no uint8", join([]byte{0, 0, 1, 0x80, 2}, valid[4:])},
 		{"varint of 11 bytes", "N: ", join([]byte{0, 0, 1}, bytes.Repeat([]byte{0xff}, 11))},
 		{"map too long", "Map: length 4611686018427387904: the receipt is cut off", join([]byte{0, 0, 1, 7, refNew}, huge)},
 		{"map keys in disorder", "Map: map key 1 does not follow 2", join([]byte{0, 0, 1, 7, refNew, 2, 4, 0, 2, 0}, valid[5:])},
@@ -169,17 +171,18 @@ func TestLyingReceipts(t *testing.T) {
 		{"reference to another type", "S: refers to a *int where a *string stands", join([]byte{0, 0, 1, 7, 0, 0, refNew, 2, 0, refFirst, 0})},
 		{"string too long", "S: the receipt is cut off", join([]byte{0, 0, 1, 7, 0, 0, 0, 0, refNew}, huge)},
 		{"type that was not met", "Any[0]: type 7 of 1", join(valid[:9], []byte{refNew, 1, 9})},
-		{"type that contains the variable", "Any[0].W: the receipt is cut off", join(valid[:9], []byte{refNew, 1, refFirst})},
+		{"type that contains the variable", "Any[0]: the receipt is cut off", join(valid[:9], []byte{refNew, 1, refFirst})},
 		{"type name too long", "Any[0]: the receipt is cut off", join(valid[:9], []byte{refNew, 1, refNew}, huge)},
 		{"interface type", `Any[0]: type "interface {}" is not known`, join(valid[:9], []byte{refNew, 1, refNew, 12}, []byte("interface {}"), make([]byte, 8))},
-		{"fingerprint", `Any[0]: type "int" is not the same here`, join(valid[:9], []byte{refNew, 1, refNew, 3}, []byte("int"), make([]byte, 8))},
-		{"tensor of no type", `W: tensor: "tensor": invalid dtype(0)`, inline(0, 0)},
-		{"tensor of another type", "invalid dtype(11)", inline(11, 0)},
-		{"tensor too large", "W: the receipt is cut off", inline(U8, append([]byte{1}, huge...)...)},
-		{"tensor that overflows", "overflow", inline(F64, append([]byte{1}, huge...)...)},
-		{"tensor of many dimensions", "W: length 4611686018427387904", inline(U8, huge...)},
-		{"dimension beyond int", "too large", inline(U8, append([]byte{1}, binary.AppendUvarint(nil, 1<<63)...)...)},
-		{"tensor that was not met", "W: refers to tensor 4 of 0", join([]byte{refNew, tensorOld + 4}, valid[1:])},
+		{"fingerprint", `Any[0]: type "int" is not known here, or not the same`, join(valid[:9], []byte{refNew, 1, refNew, 3}, []byte("int"), make([]byte, 8))},
+		{"tensor of no type", `W: tensor: "tensor": invalid dtype(0)`, inline(0, 0, 0)},
+		{"tensor of another type", "W: tensor: \"tensor\": invalid dtype(11)", inline(11, 0, 0)},
+		{"tensor without its data", "W: 0 bytes of data for u8 [4611686018427387904]", inline(tensor.U8, append([]byte{refNew, 1}, append(large, refNil)...)...)},
+		{"tensor too large", "W.Data: length 4611686018427387904: the receipt is cut off", inline(tensor.U8, append([]byte{refNil, refNew}, huge...)...)},
+		{"tensor that overflows", "overflow", inline(tensor.F64, append([]byte{refNew, 1}, append(large, refNil)...)...)},
+		{"tensor of many dimensions", "W.Shape: length 4611686018427387904", inline(tensor.U8, append([]byte{refNew}, huge...)...)},
+		{"negative dimension", "W: tensor: \"tensor\": negative dimension", inline(tensor.U8, refNew, 1, 1, refNil)},
+		{"tensor of no kind", "W: 3 stands for no tensor", join([]byte{refNew, 3}, valid[1:])},
 	}
 	for _, test := range tests {
 		refuse(test.name, test.want, test.receipt, none)
@@ -207,8 +210,8 @@ func drawTree(r *rapid.T) *tree {
 			return tensors[draw("old tensor", len(tensors))]
 		}
 		shape := [][]int{nil, {0}, {3}, {2, 2}}[draw("shape", 4)]
-		w := &Tensor{DType: rapid.SampledFrom(DTypes()).Draw(r, "dtype"), Shape: shape}
-		n, err := w.spec("").Bytes()
+		w := &Tensor{DType: rapid.SampledFrom(tensor.DTypes()).Draw(r, "dtype"), Shape: shape}
+		n, err := tensor.Spec{DType: w.DType, Shape: w.Shape}.Bytes()
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -255,11 +258,11 @@ func TestRoundTripOfAnyValue(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		l, err := NewLayout(d.Specs)
+		l, err := tensor.NewLayout(d.Specs)
 		if err != nil {
 			r.Fatal(err)
 		}
-		p := Alloc(l)
+		p := tensor.Alloc(l)
 		if err := d.CopyTo(p); err != nil {
 			r.Fatal(err)
 		}
@@ -294,7 +297,7 @@ func FuzzAttach(f *testing.F) {
 	loop.Next, loop.Any, loop.List = loop, loop, []any{loop, numbers(2, 3), *numbers(2, 3)}
 	k := sampleKinds()
 	k.Big, k.Many = nil, nil
-	var p *Package
+	var p *tensor.Package
 	for depth := range 4 {
 		for _, v := range []value{{k, sampleNetwork(), loop, nil}, {R: loop}, {}} {
 			d := mustDetach(f, v, depth)
@@ -304,9 +307,9 @@ func FuzzAttach(f *testing.F) {
 			}
 		}
 	}
-	empty := Alloc(mustLayout(f, nil))
+	empty := tensor.Alloc(mustLayout(f, nil))
 	f.Fuzz(func(t *testing.T, receipt []byte) {
-		for _, p := range []*Package{p, empty} {
+		for _, p := range []*tensor.Package{p, empty} {
 			var v value
 			if Attach(receipt, p, &v, known...) != nil {
 				continue

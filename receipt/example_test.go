@@ -1,9 +1,10 @@
-package tensor_test
+package receipt_test
 
 import (
 	"fmt"
 	"log"
 
+	"ipcbench/receipt"
 	"ipcbench/tensor"
 )
 
@@ -12,15 +13,15 @@ import (
 func ExampleDetach() {
 	type Result struct {
 		Loss   float64
-		Params map[string]*tensor.Tensor
+		Params map[string]*receipt.Tensor
 	}
-	bias, err := tensor.NewTensor(tensor.F32, 2)
+	bias, err := receipt.NewTensor(tensor.F32, 2)
 	if err != nil {
 		log.Fatal(err)
 	}
 	copy(tensor.Of[float32](bias.Data), []float32{0.5, -1})
 
-	d, err := tensor.Detach(Result{0.25, map[string]*tensor.Tensor{"bias": bias}}, tensor.DefaultDepth)
+	d, err := receipt.Detach(Result{0.25, map[string]*receipt.Tensor{"bias": bias}}, receipt.DefaultDepth)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +35,7 @@ func ExampleDetach() {
 	}
 
 	var r Result
-	if err := tensor.Attach(p.Receipt, p, &r); err != nil {
+	if err := receipt.Attach(p.Receipt, p, &r); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(d.Specs[0].Name, d.Specs[0].DType, d.Specs[0].Shape)

@@ -1,4 +1,4 @@
-package tensor
+package receipt
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/tensor"
 )
 
 type kinds struct {
@@ -26,8 +28,6 @@ type kinds struct {
 	Uint64  uint64
 	F32     float32
 	F64     float64
-	C64     complex64
-	C128    complex128
 	String  string
 	Bytes   []byte
 	Array   [3]byte
@@ -36,9 +36,7 @@ type kinds struct {
 	Nil     []int
 	Empty   []int
 	NilMap  map[int]int
-	Map     map[[2]int8]struct{ A, B string }
-	Bools   map[bool]float32
-	Keys    map[complex64]uint
+	Map     map[int8]struct{ A, B string }
 	Nothing struct{}
 	Many    []struct{}
 	Big     [][0]int
@@ -59,12 +57,11 @@ func sampleKinds() kinds {
 	return kinds{
 		true, math.MinInt, math.MinInt8, math.MinInt16, math.MinInt32, math.MinInt64,
 		math.MaxUint, math.MaxUint8, math.MaxUint16, math.MaxUint32, math.MaxUint64,
-		float32(math.Inf(-1)), math.SmallestNonzeroFloat64, complex(1, -2), complex(math.MaxFloat64, 0),
+		float32(math.Inf(-1)), math.SmallestNonzeroFloat64,
 		"a\x00\xff", []byte{1, 2, 3}, [3]byte{4, 5, 6}, []float64{1, 2}, [2][2]int16{{1, -2}, {3, -4}},
 		nil, []int{}, nil,
-		map[[2]int8]struct{ A, B string }{{1, -1}: {"x", "y"}, {-1, 1}: {}},
-		map[bool]float32{true: 1, false: 2}, map[complex64]uint{complex(1, 2): 3, complex(1, -2): 4},
-		struct{}{}, make([]struct{}, 3), make([][0]int, 1<<40), 0,
+		map[int8]struct{ A, B string }{-1: {"x", "y"}, 1: {}},
+		struct{}{}, make([]struct{}, 3), make([][0]int, 4), 0,
 		time.Date(2026, 11, 21, 1, 2, 3, 4, time.UTC), &p, nil, duration(4), Tensor{}, 5,
 	}
 }
@@ -72,12 +69,8 @@ func sampleKinds() kinds {
 // Everything that is not a tensor comes back as it was.
 func TestKinds(t *testing.T) {
 	v := sampleKinds()
-	v.Big = nil // too many to compare one by one
 	if diff := cmp.Diff(v, trip(t, v, DefaultDepth), cmp.AllowUnexported(kinds{})); diff != "" {
 		t.Error(diff)
-	}
-	if got := len(trip(t, sampleKinds(), DefaultDepth).Big); got != 1<<40 {
-		t.Errorf("%d elements of no size came back", got)
 	}
 }
 
@@ -96,45 +89,31 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// The order of keys of every kind is fixed, and is that of the numbers.
+// Keys of every kind are in the order of their values.
 func TestMapKeys(t *testing.T) {
-	type key struct {
-		A [2]int8
-		B struct{ C string }
-		_ int
-	}
+	type name string
+	one := func() *Tensor { return numbers(1, 1) }
 	v := map[string]any{
-		"bool": map[bool]*Tensor{true: numbers(1, 1), false: nil},
-		"int":  map[int]*Tensor{-1: numbers(1, 1), 10: numbers(1, 1), 9: numbers(1, 1)},
-		"key": map[key]*Tensor{
-			{A: [2]int8{1, -1}}:          numbers(1, 1),
-			{A: [2]int8{1, -2}}:          numbers(1, 1),
-			{B: struct{ C string }{"b"}}: numbers(1, 1),
-			{B: struct{ C string }{"a"}}: numbers(1, 1),
-		},
-		"uint":  map[uint16]*Tensor{10: numbers(1, 1), 9: numbers(1, 1)},
-		"float": map[float32]*Tensor{-0.5: numbers(1, 1), -1: numbers(1, 1)},
+		"int":  map[int]*Tensor{-1: one(), 10: one(), 9: one()},
+		"uint": map[uint16]*Tensor{10: one(), 9: one()},
+		"name": map[name]*Tensor{"b": one(), "aa": one(), "": one()},
 	}
-	want := []string{
-		"bool[true]", "float[-1]", "float[-0.5]", "int[-1]", "int[9]", "int[10]",
-		"key[{[0 0] {a} 0}]", "key[{[0 0] {b} 0}]", "key[{[1 -2] {} 0}]", "key[{[1 -1] {} 0}]",
-		"uint[9]", "uint[10]",
-	}
+	want := []string{"int[-1]", "int[9]", "int[10]", "name.", "name.aa", "name.b", "uint[9]", "uint[10]"}
 	if diff := cmp.Diff(want, names(mustDetach(t, v, DefaultDepth).Specs)); diff != "" {
 		t.Error(diff)
 	}
-	known := []any{map[bool]*Tensor{}, map[int]*Tensor{}, map[key]*Tensor{}, map[uint16]*Tensor{}, map[float32]*Tensor{}}
-	if diff := cmp.Diff(v, trip(t, v, DefaultDepth, known...), cmp.AllowUnexported(key{})); diff != "" {
+	known := []any{map[int]*Tensor{}, map[uint16]*Tensor{}, map[name]*Tensor{}}
+	if diff := cmp.Diff(v, trip(t, v, DefaultDepth, known...)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestNewTensor(t *testing.T) {
-	w, err := NewTensor(F64, 3, 5)
-	if err != nil || len(Of[float64](w.Data)) != 15 || !slices.Equal(w.Shape, []int{3, 5}) {
+	w, err := NewTensor(tensor.F64, 3, 5)
+	if err != nil || len(tensor.Of[float64](w.Data)) != 15 || !slices.Equal(w.Shape, []int{3, 5}) {
 		t.Errorf("%v, error %v", w, err)
 	}
-	if _, err := NewTensor(F64, math.MaxInt, 5); err == nil {
+	if _, err := NewTensor(tensor.F64, math.MaxInt, 5); err == nil {
 		t.Error("no error for a shape that overflows")
 	}
 	if _, err := NewTensor(0); err == nil {
@@ -161,13 +140,13 @@ func TestDetachNamesWhatCannotTravel(t *testing.T) {
 		{"root", "value: a func() cannot travel", func() {}},
 		{"pointer key", "Extra: a map key cannot be a *int", network{Extra: map[*int]bool{}}},
 		{"interface key", "Extra: a map key cannot be a interface {}", network{Extra: map[any]bool{}}},
-		{"pointer in a key", "a map key cannot be a *int", map[[1]struct{ P *int }]bool{}},
-		{"unexported field in a key", "a map key cannot be a tensor.hidden", map[hidden]bool{}},
+		{"array key", "a map key cannot be a [1]int", map[[1]int]bool{}},
 		{"key that marshals itself", "a map key cannot be a time.Time", map[time.Time]bool{}},
-		{"NaN key", "NaN is a map key", map[float64]bool{math.NaN(): true}},
-		{"short data", "Layers[0].Bias: 3 bytes of data for f32 [1], want 4", network{Layers: []layer{{Bias: Tensor{F32, []int{1}, make([]byte, 3)}}}}},
+		{"float key", "a map key cannot be a float64: want integers or strings", map[float64]bool{math.NaN(): true}},
+		{"complex number", "value: a complex128 cannot travel", 1i},
+		{"short data", "Layers[0].Bias: 3 bytes of data for f32 [1], want 4", network{Layers: []layer{{Bias: Tensor{tensor.F32, []int{1}, make([]byte, 3)}}}}},
 		{"no dtype", "invalid dtype(0)", []Tensor{{Data: []byte{}}}},
-		{"negative shape", "negative dimension", []Tensor{{DType: U8, Shape: []int{-1}}}},
+		{"negative shape", "negative dimension", []Tensor{{DType: tensor.U8, Shape: []int{-1}}}},
 	}
 	for _, test := range tests {
 		if _, err := Detach(test.v, DefaultDepth); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -192,7 +171,7 @@ func TestNestingHasALimit(t *testing.T) {
 	receipt, _ := bytes.CutSuffix(d.Receipt, []byte{refNew, 1, refNew, 0})
 	receipt = append(bytes.Clone(receipt), bytes.Repeat([]byte{refNew, 1}, 10*maxNesting)...)
 	var b bomb
-	if err := Attach(receipt, Alloc(mustLayout(t, nil)), &b); err == nil || !strings.Contains(err.Error(), "nested more than") {
+	if err := Attach(receipt, tensor.Alloc(mustLayout(t, nil)), &b); err == nil || !strings.Contains(err.Error(), "nested more than") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -217,19 +196,31 @@ func TestReceiptsDependOnTheValueAlone(t *testing.T) {
 func TestCopyToChecksThePackage(t *testing.T) {
 	a, b := numbers(4, 1), numbers(4, 9)
 	d := mustDetach(t, []*Tensor{a, b}, 1)
-	for _, specs := range [][]Spec{
-		{{DType: U8, Shape: []int{4}}},
-		{{DType: U8, Shape: []int{4}}, {DType: I8, Shape: []int{4}}},
-		{{DType: U8, Shape: []int{4}}, {DType: U8, Shape: []int{2, 2}}},
+	for _, specs := range [][]tensor.Spec{
+		{{DType: tensor.U8, Shape: []int{4}}},
+		{{DType: tensor.U8, Shape: []int{4}}, {DType: tensor.I8, Shape: []int{4}}},
+		{{DType: tensor.U8, Shape: []int{4}}, {DType: tensor.U8, Shape: []int{2, 2}}},
 	} {
-		if err := d.CopyTo(Alloc(mustLayout(t, specs))); err == nil {
+		if err := d.CopyTo(tensor.Alloc(mustLayout(t, specs))); err == nil {
 			t.Errorf("copied to %v", specs)
 		}
 	}
-	// Two views of a package that changed places would overwrite each other.
+}
+
+// Tensors of a package that changed places, or lie across its tensors, are copied
+// as they were before.
+func TestCopyToOverlaps(t *testing.T) {
+	d := mustDetach(t, []*Tensor{numbers(4, 1), numbers(4, 9)}, 1)
 	p := packed(t, d)
-	swapped := []*Tensor{{U8, []int{4}, p.View(1)}, {U8, []int{4}, p.View(0)}}
-	if err := mustDetach(t, swapped, 1).CopyTo(p); err == nil || !strings.Contains(err.Error(), "[0]: it lies in the place of [1]") {
-		t.Errorf("error %v", err)
+	swapped := []*Tensor{{tensor.U8, []int{4}, p.View(1)}, {tensor.U8, []int{4}, p.View(0)}}
+	if err := mustDetach(t, swapped, 1).CopyTo(p); err != nil || string(p.View(0)) != "\x09\x0a\x0b\x0c" || string(p.View(1)) != "\x01\x02\x03\x04" {
+		t.Errorf("tensors are % x and % x, error %v", p.View(0), p.View(1), err)
+	}
+	l := mustLayout(t, []tensor.Spec{{DType: tensor.U8, Shape: []int{64}}, {DType: tensor.U8, Shape: []int{64}}})
+	mem := numbers(128, 0).Data
+	p = tensor.NewPackage(l, mem)
+	across := []*Tensor{{tensor.U8, []int{64}, mem[1:65]}, {tensor.U8, []int{64}, mem[32:96]}}
+	if err := mustDetach(t, across, 1).CopyTo(p); err != nil || mem[0] != 1 || mem[63] != 64 || mem[64] != 32 || mem[127] != 95 {
+		t.Errorf("memory is % x, error %v", mem, err)
 	}
 }
