@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -231,7 +230,7 @@ func parseAnswer(text []byte) (*answer, error) {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	// Its texts reach the terminal and the result.
-	if err := texts(reflect.ValueOf(a), true); err != nil {
+	if err := texts(a, true); err != nil {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	if a.Error != "" {

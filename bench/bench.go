@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"slices"
 	"time"
 
@@ -154,12 +153,12 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 // could not be written at the end is not run. What the machine and the command
 // line say is made printable.
 func (r *run) dry() error {
-	err := texts(reflect.ValueOf(r.result), true)
+	err := texts(r.result, true)
 	if err == nil {
 		err = r.result.validateHead()
 	}
 	for _, c := range r.cells {
-		err = errors.Join(err, c.result.validateHead(), texts(reflect.ValueOf(&c.result), false))
+		err = errors.Join(err, c.result.validateHead(), texts(&c.result, false))
 	}
 	if err != nil {
 		return fmt.Errorf("bench: the result could not be written: %w", err)

@@ -167,7 +167,7 @@ func (b *orderBlock) plan() (Plan, error) {
 	if p.Rounds > 0 && p.Time == 0 {
 		p.Time = 1 // which does not count
 	}
-	return p, cmp.Or(p.Validate(), times("warm_ns", int64(b.WarmTime)), times("slow_ns", int64(b.Slow)))
+	return p, cmp.Or(p.Validate(), amounts(b))
 }
 
 func answerOf(b Block) *answerBlock {

@@ -73,7 +73,7 @@ func (n number) asked() error {
 // read checks a number by the name of its field in a result.
 func (n number) read() error {
 	if n.value < n.least || n.value > n.most {
-		return fmt.Errorf("%s: %d: want a number from %d to %d", n.field, n.value, n.least, n.most)
+		return field(n.field, "%d: want a number from %d to %d", n.value, n.least, n.most)
 	}
 	return nil
 }
@@ -115,24 +115,15 @@ func (p Plan) read() error {
 			return err
 		}
 	}
-	if err := times("time_ns", int64(p.Time)); err != nil {
-		return err
-	}
-	if err := times("warm_ns", int64(p.WarmTime)); err != nil {
-		return err
-	}
-	if err := times("budget_ns", int64(p.Budget)); err != nil {
-		return err
-	}
-	if err := times("round_limit_ns", int64(p.RoundLimit)); err != nil {
+	if err := amounts(p); err != nil {
 		return err
 	}
 	return share("precision", p.Precision, maxPrecision)
 }
 
-func share(field string, x, most float64) error {
+func share(name string, x, most float64) error {
 	if !(x >= 0 && x <= most) || math.IsInf(x, 0) {
-		return fmt.Errorf("%s: %v: want a number from 0 to %v", field, x, most)
+		return field(name, "%v: want a number from 0 to %v", x, most)
 	}
 	return nil
 }

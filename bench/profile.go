@@ -262,17 +262,18 @@ func (t *Timeline) cut(n int) {
 
 func (p Profile) validate() error {
 	if err := capture.Check(p.Kind); err != nil {
-		return fmt.Errorf("kind: %w", err)
+		return within("kind", err)
 	}
 	if len(p.Files) == 0 {
-		return errors.New("files: none")
+		return field("files", "none")
 	}
 	for i, f := range p.Files {
-		if err := named(fmt.Sprintf("files[%d]", i), f); err != nil {
+		place := fmt.Sprintf("files[%d]", i)
+		if err := named(place, f); err != nil {
 			return err
 		}
 		if !filepath.IsLocal(f) {
-			return fmt.Errorf("files[%d]: %q: leaves the folder of the result", i, f)
+			return field(place, "%q: leaves the folder of the result", f)
 		}
 	}
 	if p.Summary == nil {
@@ -297,30 +298,30 @@ func (p Profile) validate() error {
 func (t *Timeline) validate() error {
 	n := len(t.Start)
 	for _, c := range []struct {
-		field string
-		len   int
-	}{{"process", len(t.Process)}, {"lane", len(t.Lane)}, {"client", len(t.Client)}, {"phase", len(t.Phase)}, {"end_ns", len(t.End)}} {
-		if c.len != n {
-			return fmt.Errorf("%s: %d entries: want %d, one a span", c.field, c.len, n)
+		field     string
+		got, want int
+	}{
+		{"process", len(t.Process), n}, {"lane", len(t.Lane), n}, {"client", len(t.Client), n}, {"phase", len(t.Phase), n}, {"end_ns", len(t.End), n},
+		{"round_start_ns", len(t.RoundStart), len(t.Rounds)}, {"round_end_ns", len(t.RoundEnd), len(t.Rounds)},
+	} {
+		if c.got != c.want {
+			return field(c.field, "%d entries: want %d, one a span or round", c.got, c.want)
 		}
-	}
-	if len(t.RoundStart) != len(t.Rounds) || len(t.RoundEnd) != len(t.Rounds) {
-		return fmt.Errorf("round_start_ns, round_end_ns: %d and %d entries: want %d, one a round", len(t.RoundStart), len(t.RoundEnd), len(t.Rounds))
 	}
 	for i := range n {
 		if t.Process[i] < 0 || t.Process[i] >= len(t.Processes) {
-			return fmt.Errorf("process[%d]: %d: there are %d processes", i, t.Process[i], len(t.Processes))
+			return field(fmt.Sprintf("process[%d]", i), "%d: there are %d processes", t.Process[i], len(t.Processes))
 		}
 		if err := named(fmt.Sprintf("phase[%d]", i), t.Phase[i]); err != nil {
 			return err
 		}
-		if t.Start[i] < -longest || t.End[i] < t.Start[i] || t.End[i] > longest {
-			return fmt.Errorf("start_ns[%d], end_ns[%d]: %d to %d: no span of a run", i, i, t.Start[i], t.End[i])
+		if t.End[i] < t.Start[i] {
+			return field(fmt.Sprintf("end_ns[%d]", i), "%d: the span begins at %d", t.End[i], t.Start[i])
 		}
 	}
 	for i := range t.Rounds {
-		if t.RoundStart[i] < 0 || t.RoundEnd[i] < t.RoundStart[i] || t.RoundEnd[i] > longest {
-			return fmt.Errorf("round_start_ns[%d], round_end_ns[%d]: %d to %d: no round", i, i, t.RoundStart[i], t.RoundEnd[i])
+		if t.RoundEnd[i] < t.RoundStart[i] {
+			return field(fmt.Sprintf("round_end_ns[%d]", i), "%d: the round begins at %d", t.RoundEnd[i], t.RoundStart[i])
 		}
 	}
 	for i, p := range t.Processes {

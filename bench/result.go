@@ -134,8 +134,8 @@ type Timeline struct {
 	Lane    []int    `json:"lane"`    // -1 where a span belongs to none; likewise the client
 	Client  []int    `json:"client"`
 	Phase   []string `json:"phase"`
-	Start   []int64  `json:"start_ns"`
-	End     []int64  `json:"end_ns"`
+	Start   []int64  `json:"start_ns" check:"signed"` // of what began before its round
+	End     []int64  `json:"end_ns" check:"signed"`
 }
 
 // Model says what was moved.
@@ -201,9 +201,9 @@ type Cold struct {
 // A Process is what one process spent in the timed rounds of a block.
 type Process struct {
 	Usage  usage.Usage      `json:"usage"`
-	Memory usage.Memory     `json:"memory"`         // at the end of the block
-	Counts map[string]int64 `json:"counts"`         // by the counter names of package phase
-	CPUs   []int            `json:"cpus,omitempty"` // that it could use, as the kernel says
+	Memory usage.Memory     `json:"memory"`                // at the end of the block
+	Counts map[string]int64 `json:"counts" check:"signed"` // by the counter names of package phase; a cache may have become smaller
+	CPUs   []int            `json:"cpus,omitempty"`        // that it could use, as the kernel says
 
 	// The kernel did not let Memory.Peak begin again with the block (it needs to write
 	// to /proc/self/clear_refs): it is that of the process so far, whatever ran in it.

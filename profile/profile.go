@@ -25,10 +25,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode"
 
 	pprof "github.com/google/pprof/profile"
 
+	"ipcbench/internal/legible"
 	"ipcbench/phase"
 	"ipcbench/profile/capture"
 )
@@ -159,17 +159,12 @@ func Read(r io.Reader) (*Profile, error) {
 		if err := json.Unmarshal([]byte(text), &m); err != nil {
 			return nil, fmt.Errorf("comment %q: %w", c, err)
 		}
-		if !printable(m.Kind) || !printable(m.Transport) || !printable(m.Model) {
-			return nil, fmt.Errorf("comment %q: holds what cannot be printed", c)
+		if err := legible.Check(m.Kind + m.Transport + m.Model); err != nil {
+			return nil, fmt.Errorf("comment %q: %w", c, err)
 		}
 		return of(m, p)
 	}
 	return raw(p)
-}
-
-// printable reports whether a text from a file may go to a terminal.
-func printable(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar })
 }
 
 // raw makes a Profile of one that go test has taken of a benchmark's server, which

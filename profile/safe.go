@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"ipcbench/internal/legible"
 )
 
 // mostFields is how many fields a profile has that is read. The largest one of
@@ -40,8 +42,8 @@ func safe(data []byte) error {
 						return err
 					}
 				case texts:
-					if !printable(string(body)) {
-						return fmt.Errorf("%.200q: holds what cannot be printed", body)
+					if err := legible.Check(string(body)); err != nil {
+						return fmt.Errorf("%.200q: %w", body, err)
 					}
 				}
 			}

@@ -1,12 +1,11 @@
 package reexec
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
+
+	"ipcbench/internal/legible"
 )
 
 // An Excerpt keeps the last bytes of what is written to it or, of a panic what
@@ -40,28 +39,8 @@ func (e *Excerpt) String() string {
 	var lines []string
 	for line := range strings.Lines(string(e.text)) {
 		if line = strings.TrimRightFunc(line, unicode.IsSpace); line != "" {
-			lines = append(lines, Printable(strings.ReplaceAll(line, "\t", "    ")))
+			lines = append(lines, legible.Text(strings.ReplaceAll(line, "\t", "    ")))
 		}
 	}
 	return strings.Join(lines, "\n")
-}
-
-// Printable replaces what cannot be printed, such as control characters and those
-// that turn the direction of writing, by its escape.
-func Printable(text string) string {
-	var b strings.Builder
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case !unicode.IsPrint(r):
-			escape := strconv.QuoteRune(r)
-			b.WriteString(escape[1 : len(escape)-1])
-		default:
-			b.WriteRune(r)
-		}
-		text = text[n:]
-	}
-	return b.String()
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"ipcbench/internal/legible"
 )
 
 // Texts in a result may come from anybody: a pull request's build, a model file,
@@ -17,37 +17,13 @@ import (
 // [visible] for a terminal, a log or a table, through [escape] for Markdown,
 // through [literal] for a spreadsheet, and JSON through [escapedJSON].
 
-// shows reports whether r can be seen and moves nothing: no control character,
-// no line separator, nothing that reverses a line or has no width.
-func shows(r rune) bool {
-	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
-}
-
 // visible returns text as one line of which nothing is hidden: what could act on
 // a terminal is written as Go writes it in a string, and what GitHub's runners
 // would take for a command, :: where a line may begin and ##[ anywhere, is cut by
 // a backslash.
 func visible(text string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); {
-		r, n := utf8.DecodeRuneInString(text[i:])
-		at := text[i:]
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case !shows(r):
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-		case strings.HasPrefix(at, "::") && (i == 0 || text[i-1] == ' '):
-			b.WriteString(`\:`)
-		case strings.HasPrefix(at, "##["):
-			b.WriteString(`#\`)
-		default:
-			b.WriteRune(r)
-		}
-		i += n
-	}
-	return b.String()
+	text = strings.ReplaceAll(" "+legible.Text(text), " ::", ` \::`)
+	return strings.ReplaceAll(text[1:], "##[", `#\#[`)
 }
 
 // Lines returns a text of several lines, such as that of joined errors, in which
@@ -105,7 +81,7 @@ func escapedJSON(data []byte) []byte {
 		if r >= utf8.RuneSelf {
 			r, n = utf8.DecodeRune(data[i:])
 		}
-		if r > ' ' && !shows(r) || bytes.HasPrefix(data[i:], []byte("##[")) {
+		if r > ' ' && !legible.Rune(r) || bytes.HasPrefix(data[i:], []byte("##[")) {
 			out = append(out, data[done:i]...)
 			for _, unit := range utf16.Encode([]rune{r}) {
 				out = fmt.Appendf(out, `\u%04x`, unit)
