@@ -53,7 +53,7 @@ var layers = map[string][]string{
 	"transports/pickle":            {"machine", "tensor", "phase", "scratch", "transports/driver", "transports/internal/lend"},
 	"transports/shm":               {"machine", "tensor", "phase", "futex", "crash", "scratch", "transports/driver", "transports/internal/lend", "transports/internal/slab"},
 	"transports/batched":           {"tensor", "phase", "crash", "transports/driver", "transports/internal/door", "transports/internal/lend", "transports/internal/mailbox", "transports/batched/federationpb"},
-	"transports/http":              {"machine", "tensor", "phase", "scratch", "crash", "transports/driver", "transports/internal/door", "transports/internal/lend", "transports/internal/mailbox", "transports/internal/slab"},
+	"transports/http":              {"machine", "tensor", "phase", "scratch", "transports/driver", "transports/internal/door", "transports/internal/lend", "transports/internal/mailbox", "transports/internal/slab", "transports/http/exchange", "transports/http/store"},
 	"transports/driver/drivertest": {"tensor", "scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"crash", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver", "receipt"},
@@ -63,6 +63,8 @@ var layers = map[string][]string{
 	"report":                       {"internal/legible", "transports/driver", "bench", "machine", "bench/stat", "profile", "profile/capture", "phase"},
 	"cli":                          {"tensor", "tensor/models", "scratch", "machine", "transports", "transports/driver", "trainer", "bench", "bench/floors", "profile", "profile/capture", "report"},
 	"cmd/ipcbench":                 {"cli", "transports/all"},
+	"transports/http/exchange":     {"crash", "phase"},
+	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab"},
 }
 
 // generated packages are left out: their imports are not chosen by us.

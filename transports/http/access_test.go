@@ -18,6 +18,8 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/http/store"
 )
 
 // Whoever cannot show the session's secret is refused at every endpoint, before
@@ -27,13 +29,13 @@ func TestSecret(t *testing.T) {
 		r := open(t, variant, vectors(t, 2, 100), 1)
 		m := r.publish(1)
 		before := r.counts(-1)
-		for _, e := range r.s.endpoints {
-			method, path, _ := strings.Cut(e.pattern, " ")
+		for _, e := range r.s.endpoints() {
+			method, path, _ := strings.Cut(e.Pattern, " ")
 			path = strings.NewReplacer("{id}", "a", "{lane}", "0").Replace(path)
 			for what, shown := range map[string]string{
 				"nothing":        "",
 				"an empty value": "Authorization: \r\n",
-				"another secret": "Authorization: " + bearer("ABCDEFGHIJKLMNOPQRSTUVWXYZ") + "\r\n",
+				"another secret": "Authorization: " + exchange.Bearer("ABCDEFGHIJKLMNOPQRSTUVWXYZ") + "\r\n",
 				"most of it":     strings.TrimSuffix(r.secret(), "\r\n")[:len(r.secret())-3] + "\r\n",
 				"more than it":   strings.TrimSuffix(r.secret(), "\r\n") + "A\r\n",
 				"another scheme": strings.Replace(r.secret(), "Bearer", "Basic", 1),
@@ -43,7 +45,7 @@ func TestSecret(t *testing.T) {
 				fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1000000\r\n\r\n", method, path, shown)
 				a, err := http.ReadResponse(bufio.NewReader(c), nil)
 				if err != nil || a.StatusCode != http.StatusUnauthorized || !a.Close {
-					t.Errorf("%s: %s with %s: got %v, %v, want 401 and the end of the connection", variant, e.pattern, what, a, err)
+					t.Errorf("%s: %s with %s: got %v, %v, want 401 and the end of the connection", variant, e.Pattern, what, a, err)
 				}
 				c.Close()
 			}
@@ -111,8 +113,8 @@ func TestOtherConnections(t *testing.T) {
 		m := r.publish(1)
 		w, j := r.workers[0], driver.Job{Round: 3, Client: 5}
 		check(t, r.s.Dispatch(t.Context(), 0, j))
-		table := r.s.tables.up.bytes
-		head := []string{fieldRound, "3", fieldClient, "5", fieldReceipt, "0", fieldCache, "0", fieldCached, "0", fieldTable, fmt.Sprint(len(table))}
+		table := r.s.manifests.up.Bytes
+		head := []string{fieldRound, "3", fieldClient, "5", fieldReceipt, "0", fieldCache, "0", fieldCached, "0", store.FieldTable, fmt.Sprint(len(table))}
 		for what, body := range map[string][]byte{
 			"whole":  append(bytes.Clone(table), pattern(9, 8)...),
 			"broken": bytes.Repeat([]byte{0xff}, len(table)+8),
@@ -121,7 +123,7 @@ func TestOtherConnections(t *testing.T) {
 				t.Errorf("%s: %s update of another connection: got %d %s, want 409", variant, what, a.code, a.body)
 			}
 		}
-		json := []string{fieldRound, "3", fieldClient, "5", fieldCache, "0", fieldCached, "0", "Content-Type", typeJSON}
+		json := []string{fieldRound, "3", fieldClient, "5", fieldCache, "0", fieldCached, "0", "Content-Type", exchange.TypeJSON}
 		if a := r.ask(r.client(), "POST", "/v1/results/0", []byte("{}"), json...); a.code != http.StatusConflict {
 			t.Errorf("%s: update in JSON of another connection: got %d %s, want 409", variant, a.code, a.body)
 		}
@@ -147,7 +149,7 @@ func TestJSONIsRefusedFirst(t *testing.T) {
 		"Job-Round: 2\r\nJob-Client: 5\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n": 409,
 	} {
 		c := r.raw()
-		fmt.Fprintf(c, "POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sContent-Type: %s\r\n%sContent-Length: 1000000\r\n\r\n", r.secret(), typeJSON, head)
+		fmt.Fprintf(c, "POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sContent-Type: %s\r\n%sContent-Length: 1000000\r\n\r\n", r.secret(), exchange.TypeJSON, head)
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || a.StatusCode != code {
 			t.Errorf("%q: got %v, %v, want %d", head, a, err, code)
@@ -166,7 +168,7 @@ func TestJSONIsRefusedFirst(t *testing.T) {
 // worker that keeps its connection nor one that makes a new one for every
 // request, and no user of the store; and the server keeps few of them.
 func TestIdleConnections(t *testing.T) {
-	for _, variant := range []string{"http", "http:network=tcp", "http:body=json", "http:body=json:network=tcp", "http-shm:network=tcp"} {
+	for _, variant := range []string{"http", "http:network=tcp", "http:conn=per-request", "http:conn=per-request:network=tcp", "http-shm:network=tcp"} {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, vectors(t, 3, 1000), 2)
 			most := 256 + 4*2 + 2 + 1 // strangers, workers, and the client below
@@ -216,7 +218,7 @@ func TestIdleConnections(t *testing.T) {
 
 // A connection on which nothing is said, or not the secret, ends by itself.
 func TestStrangersAreTimed(t *testing.T) {
-	r := open(t, "http", vectors(t, 1, 10), 1, func(c *config) { c.patience = patience(50 * time.Millisecond) })
+	r := open(t, "http", vectors(t, 1, 10), 1, func(c *config) { c.patience = exchange.Patience(50 * time.Millisecond) })
 	for what, said := range map[string]string{
 		"silence": "", "half a head": "GET /v1/ping HTTP/1.1\r\nHost", "no secret": "GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",
 		"half a body": "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,9 +62,6 @@ func splitAddr(addr string) (network, where, secret string, err error) {
 	return network, where[:i], where[i+1:], nil
 }
 
-// bearer is the value of the header field that shows a secret.
-func bearer(secret string) string { return "Bearer " + secret }
-
 func dialAddr(ctx context.Context, addr string) (net.Conn, error) {
 	network, where, _, err := splitAddr(addr)
 	if err != nil {
@@ -86,6 +84,12 @@ type conn struct {
 }
 
 func newConn(c *door.Conn) net.Conn { return &conn{Conn: c} }
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// connOf returns the connection that a request came on.
+func connOf(q *http.Request) *conn { return q.Context().Value(connKey{}).(*conn) }
 
 // Close tells the lane that its worker is gone. net/http closes a connection as
 // soon as it reads its end, also while a request is being answered.

@@ -13,7 +13,7 @@ import (
 // costs, its request for a job included, is the same in every round, to the byte,
 // call and span.
 func TestRoundsAreRecordedWhole(t *testing.T) {
-	for _, variant := range []string{"http", "http:batch=1", "http:body=json", "http-shm", "http-shm:network=tcp"} {
+	for _, variant := range []string{"http", "http:batch=1", "http:body=json", "http:conn=per-request", "http-shm", "http-shm:network=tcp"} {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, vectors(t, 3, 5000), 1)
 			m := r.publish(1)

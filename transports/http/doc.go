@@ -6,9 +6,9 @@
 //     request that parks until there is a job, one for all tensors of the model
 //     (or several, with batch=), and one that carries the update. Tensors are raw
 //     bytes, sent from where they lie and read into their places: no copy but the
-//     kernel's two. With body=json it does what such systems ship: base64 in
-//     JSON, a new connection for every request. That form alone allocates memory
-//     in proportion to the model.
+//     kernel's two. What such systems ship is body=json, which is base64 in JSON
+//     and alone allocates memory in proportion to the model, and
+//     conn=per-request, a new connection for every request.
 //   - [Local] is "http-shm". The server's models lie in a slab, and updates in one
 //     slab a lane. Where they lie is told in the answers that exist anyway, so a
 //     local client costs two exchanges without tensors. Whoever is not local gets
@@ -30,7 +30,7 @@
 // A worker reads a model where it lies: not a copy. Its generations are checked
 // before the model is lent and again before the update is sent.
 //
-// The store holds the published model, whose tensors have the ids NAME.0, NAME.1,
+// The store (package store, over package exchange) holds the published model, whose tensors have the ids NAME.0, NAME.1,
 // …, and tensors that clients put:
 //
 //	PUT    /v1/tensors/ID      201, 200 if it replaced one; answers where it lies
@@ -84,12 +84,12 @@
 // server keeps 256 such connections and 4 more a lane, none for longer than 30 s.
 // When there are as many, the next one waits until the oldest is 250 ms old, and
 // takes its place. Whoever opens thousands can slow down workers that connect
-// (with body=json, for every request), but not end the session. Nothing is
+// (with conn=per-request, for every request), but not end the session. Nothing is
 // encrypted: root can read what the loopback interface carries.
 //
 // Only the connection on which a worker took its lane can deliver the lane's
-// update. With body=json there is no such connection: there, whoever has the
-// secret can.
+// update. With conn=per-request there is no such connection: there, whoever has
+// the secret can.
 //
 // PUT takes element types by name. The ten of package tensor may be spelt f32 or,
 // as in safetensors, F32, and come back as f32; other names are types that are

@@ -1,14 +1,8 @@
 package http
 
-import "ipcbench/phase"
-
-// Reasons why a tensor does not go through shared memory.
-const (
-	fallbackOff    = "off"    // it was switched off
-	fallbackFull   = "full"   // the slab has no room for it
-	fallbackDType  = "dtype"  // the slab holds tensors of the ten types only
-	fallbackRemote = "remote" // the peer could not open the slab, or not find its nonce in it
-	fallbackStale  = "stale"  // the slab does not hold it any more
+import (
+	"ipcbench/phase"
+	"ipcbench/transports/http/store"
 )
 
 // fallbacks count tensors that travel as bodies although the transport is named
@@ -20,7 +14,7 @@ func newFallbacks(rec *phase.Recorder, local bool) fallbacks {
 		return nil
 	}
 	f := fallbacks{}
-	for _, why := range []string{fallbackOff, fallbackFull, fallbackDType, fallbackRemote, fallbackStale} {
+	for _, why := range []string{store.Off, store.Full, store.DType, store.Remote, store.Stale} {
 		f[why] = rec.Counter(phase.Fallback + why)
 	}
 	return f
@@ -33,7 +27,7 @@ func (f fallbacks) add(why string, n int) {
 	}
 	c, ok := f[why]
 	if !ok {
-		c = f[fallbackRemote]
+		c = f[store.Remote]
 	}
 	c.Add(n)
 }

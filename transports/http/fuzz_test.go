@@ -2,100 +2,24 @@ package http
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/http/store"
 )
-
-// What is accepted as a table is what was encoded, and names a size that its
-// shape has.
-func FuzzTable(f *testing.F) {
-	f.Add(kind{"f32", []int{64, 3}, 768}.appendEntry(nil))
-	f.Add(kind{"c64", nil, 8}.appendEntry(kind{"u8", []int{0, 1 << 40}, 0}.appendEntry(nil)))
-	f.Add([]byte("\x02u8\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for rest := b; len(rest) > 0; {
-			before := rest
-			k, after, err := parseEntry(rest)
-			if err != nil {
-				if matchTable(b, b) != nil {
-					t.Error("a table is not equal to itself")
-				}
-				return
-			}
-			again, _, err := parseEntry(k.appendEntry(nil))
-			if err != nil || again.dtype != k.dtype || !slices.Equal(again.shape, k.shape) || again.size != k.size {
-				t.Errorf("%+v comes back as %+v, %v", k, again, err)
-			}
-			_ = matchTable(b, k.appendEntry(nil)) // must not panic
-			rest = after
-			if len(rest) >= len(before) {
-				t.Fatal("parsing does not advance")
-			}
-		}
-	})
-}
-
-func FuzzIDs(f *testing.F) {
-	f.Add([]byte("a\nb.0\n"), false)
-	f.Add([]byte(`{"shard_ids":["a","b.0"]}`), true)
-	f.Add([]byte("../a\n"), false)
-	f.Fuzz(func(t *testing.T, body []byte, isJSON bool) {
-		ids, err := parseIDs(nil, body, isJSON)
-		if err != nil {
-			return
-		}
-		for _, id := range ids {
-			if len(id) == 0 || len(id) > maxID || id[0] == '.' || bytes.ContainsAny(id, "/\\%\r\n\x00 ") {
-				t.Errorf("accepted id %q", id)
-			}
-		}
-		if again, err := parseIDs(nil, append(bytes.Join(ids, []byte("\n")), '\n'), false); len(ids) > 0 && (err != nil || len(again) != len(ids)) {
-			t.Errorf("%q: %d ids, %v", ids, len(again), err)
-		}
-	})
-}
-
-func FuzzShape(f *testing.F) {
-	for _, s := range []string{"", "64,3,7,7", "0", "-1", "1,,2", "99999999999999999999"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		shape, err := parseShape(s)
-		if err != nil {
-			return
-		}
-		again, err := parseShape(formatShape(shape))
-		if err != nil || !slices.Equal(again, shape) {
-			t.Errorf("%q: %v, then %v, %v", s, shape, again, err)
-		}
-	})
-}
-
-func FuzzMetadata(f *testing.F) {
-	f.Add("00112233445566778899aabbccddeeff", strings.Repeat("0", 56))
-	f.Add("zz", "")
-	f.Fuzz(func(t *testing.T, nonce, handle string) {
-		if n, err := (poolRef{Nonce: nonce}).nonce(); err == nil && !strings.EqualFold(newPoolRef("", n).Nonce, nonce) {
-			t.Errorf("nonce %q is %x", nonce, n)
-		}
-		if h, err := hexHandle(handle).decode(); err == nil && !strings.EqualFold(string(encodeHandle(h)), handle) {
-			t.Errorf("handle %q is %+v", handle, h)
-		}
-	})
-}
 
 // Whatever stands on a connection, the server survives it, answers in HTTP or
 // not at all, and serves others.
 func FuzzServer(f *testing.F) {
-	r := open(f, "http-shm", vectors(f, 2, 100), 1, func(c *config) { c.patience = patience(time.Second) })
+	r := open(f, "http-shm", vectors(f, 2, 100), 1, func(c *config) { c.patience = exchange.Patience(time.Second) })
 	r.publish(1)
 	for _, q := range []string{
 		"GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -137,13 +61,13 @@ func FuzzServer(f *testing.F) {
 // for the end of the session but what says so.
 func FuzzWorker(f *testing.F) {
 	l := vectors(f, 2, 100)
-	tb, err := tableOf(l)
+	tb, err := store.ManifestOf(l)
 	check(f, err)
 	answer := func(head, body string) string {
 		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
 	}
 	job := answer("", `{"round":1,"client":2,"weight":1,"model":"m-1"}`)
-	tensors := answer(fmt.Sprintf("Tensor-Count: 2\r\nTable-Bytes: %d\r\n", len(tb.bytes)), string(tb.bytes)+strings.Repeat("d", 200))
+	tensors := answer(fmt.Sprintf("Tensor-Count: 2\r\nTable-Bytes: %d\r\n", len(tb.Bytes)), string(tb.Bytes)+strings.Repeat("d", 200))
 	f.Add([]byte(answer("", "{}")), []byte(job), []byte(tensors))
 	f.Add([]byte(answer("", `{"models":{"path":"/dev/zero","nonce":"00112233445566778899aabbccddeeff"}}`)), []byte("HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"), []byte(""))
 	f.Add([]byte(answer("", "{}")), []byte("HTTP/1.1 200 OK\r\n\r\n"), []byte(""))
@@ -163,12 +87,9 @@ func FuzzWorker(f *testing.F) {
 		}()
 		w := &worker{
 			o: o, asks: newAsks(o, 0), memory: heapMemory{o: o}, shared: newShared(o),
-			client: newClient("", false, patience(time.Second), nil),
-			fetch:  fetcher{table: tb},
+			client: exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, exchange.Patience(time.Second), nil),
 		}
-		w.client.conn = client
-		w.client.in.Reset(w.client)
-		w.fetch.client, w.fetch.request = w.client, w.asks.batch
+		w.fetch = store.Fetcher{Client: w.client, Manifest: tb}
 		if w.join(t.Context()) == nil {
 			_, p, err := w.Receive(t.Context())
 			if err == nil && p.Layout() != l {

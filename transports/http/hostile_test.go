@@ -15,6 +15,8 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/http/store"
 )
 
 // A1: requests that are wrong in themselves are refused with a status code that
@@ -34,9 +36,9 @@ func TestBadRequests(t *testing.T) {
 		return fmt.Sprintf("POST /v1/results/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
 	}
 	const resultHead = "Job-Round: 0\r\nJob-Client: 0\r\nReceipt-Bytes: 0\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n"
-	withTable := resultHead + fmt.Sprintf("Table-Bytes: %d\r\n", len(r.s.tables.up.bytes))
+	withTable := resultHead + fmt.Sprintf("Table-Bytes: %d\r\n", len(r.s.manifests.up.Bytes))
 	withHandle := resultHead + "Table-Bytes: 0\r\n"
-	whole := strings.Repeat("x", len(r.s.tables.up.bytes)+200)
+	whole := strings.Repeat("x", len(r.s.manifests.up.Bytes)+200)
 
 	for _, c := range []struct {
 		name, request string
@@ -73,21 +75,21 @@ func TestBadRequests(t *testing.T) {
 		{"other version", "GET /v1/ping HTTP/9.9\r\n\r\n", 505},
 		{"no host", "GET /v1/ping HTTP/1.1\r\n\r\n", 400},
 		{"other method", "PATCH /v1/tensors/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405},
-		{"batch with a bad id", post("/v1/batch", typeText, "a\n../b\n"), 400},
-		{"batch with an empty id", post("/v1/batch", typeText, "a\n\nb\n"), 400},
-		{"huge batch", post("/v1/batch", typeText, strings.Repeat("a\n", maxIDs+1)), 400},
+		{"batch with a bad id", post("/v1/batch", exchange.TypeText, "a\n../b\n"), 400},
+		{"batch with an empty id", post("/v1/batch", exchange.TypeText, "a\n\nb\n"), 400},
+		{"huge batch", post("/v1/batch", exchange.TypeText, strings.Repeat("a\n", store.MaxIDs+1)), 400},
 		{"huger batch", "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\nConnection: close\r\n\r\n", 413},
 		{"batch without length", "POST /v1/batch HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n", 411},
-		{"malformed JSON", post("/v1/batch", typeJSON, `{"shard_ids":["a"`), 400},
-		{"JSON and more", post("/v1/batch", typeJSON, `{"shard_ids":["a"]} {}`), 400},
-		{"JSON of other types", post("/v1/batch", typeJSON, `{"shard_ids":[1]}`), 400},
-		{"JSON with a bad id", post("/v1/clear", typeJSON, `{"shard_ids":["../a"]}`), 400},
+		{"malformed JSON", post("/v1/batch", exchange.TypeJSON, `{"shard_ids":["a"`), 400},
+		{"JSON and more", post("/v1/batch", exchange.TypeJSON, `{"shard_ids":["a"]} {}`), 400},
+		{"JSON of other types", post("/v1/batch", exchange.TypeJSON, `{"shard_ids":[1]}`), 400},
+		{"JSON with a bad id", post("/v1/clear", exchange.TypeJSON, `{"shard_ids":["../a"]}`), 400},
 		{"lane beyond the last", get("/v1/jobs/1"), 404},
 		{"negative lane", get("/v1/jobs/-1"), 404},
 		{"no lane", get("/v1/jobs/x"), 404},
 		{"lane that is taken", get("/v1/jobs/0"), 409},
-		{"join of a taken lane", post("/v1/lanes/0?down="+digest(r.o.Down)+"&up="+digest(r.o.Up), typeText, ""), 409},
-		{"join with another model", post("/v1/lanes/0?down=1&up=2", typeText, ""), 409},
+		{"join of a taken lane", post("/v1/lanes/0?down="+digest(r.o.Down)+"&up="+digest(r.o.Up), exchange.TypeText, ""), 409},
+		{"join with another model", post("/v1/lanes/0?down=1&up=2", exchange.TypeText, ""), 409},
 		{"update without a job", result(withTable, whole), 409},
 		{"update without fields", result("", whole), 400},
 		{"update with another table", result(resultHead+"Table-Bytes: 1\r\n", whole), 400},
@@ -99,8 +101,8 @@ func TestBadRequests(t *testing.T) {
 		{"receipt beyond the limit", result(strings.Replace(withTable, "Receipt-Bytes: 0", "Receipt-Bytes: 99999999999", 1), whole), 400},
 		{"handle that is none", result(withHandle+"Update-Handle: xyz\r\n", ""), 400},
 		{"handle without a job", result(withHandle+"Update-Handle: "+strings.Repeat("0", 56)+"\r\n", ""), 409},
-		{"update in malformed JSON", post("/v1/results/0", typeJSON, "{"), 400},
-		{"update in JSON without tensors", post("/v1/results/0", typeJSON, "{}"), 400},
+		{"update in malformed JSON", post("/v1/results/0", exchange.TypeJSON, "{"), 400},
+		{"update in JSON without tensors", post("/v1/results/0", exchange.TypeJSON, "{}"), 400},
 	} {
 		conn := r.raw()
 		go io.Copy(conn, strings.NewReader(r.admitted(c.request))) // ends when the connection does
@@ -115,8 +117,8 @@ func TestBadRequests(t *testing.T) {
 		}
 		conn.Close()
 	}
-	if n, held := r.s.store.held(); n != 0 || held != 0 {
-		t.Errorf("the store holds %d tensors, %d bytes", n, held)
+	if got := r.s.store.Stats(); got.Tensors != 0 || got.Bytes != 0 {
+		t.Errorf("the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
 	}
 	r.exchange(0, driver.Job{}, m)
 }
@@ -126,28 +128,20 @@ func TestBadRequests(t *testing.T) {
 func TestBrokenUploads(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		spoil func(r *rig, w *worker, q *request)
+		spoil func(r *rig, w *worker, q *exchange.Request)
 		code  string // for the worker
 		cause string // for the server
 	}{
-		{"other dtype", func(r *rig, w *worker, q *request) {
-			q.body[1] = bytes.Replace(bytes.Clone(q.body[1]), []byte("u8"), []byte("i8"), 1)
+		{"other dtype", func(r *rig, w *worker, q *exchange.Request) {
+			q.Body[1] = bytes.Replace(bytes.Clone(q.Body[1]), []byte("u8"), []byte("i8"), 1)
 		}, "tensor 0 is i8 [100], want u8 [100]", "tensor 0 is i8"},
-		{"other shape", func(r *rig, w *worker, q *request) {
-			b := bytes.Clone(q.body[1])
+		{"other shape", func(r *rig, w *worker, q *exchange.Request) {
+			b := bytes.Clone(q.Body[1])
 			b[len(b)-2]++ // the last dimension
-			q.body[1] = b
+			q.Body[1] = b
 		}, "100 bytes of u8 [101], want 101", "100 bytes of u8"},
-		{"malformed table", func(r *rig, w *worker, q *request) { q.body[1] = bytes.Repeat([]byte{0xff}, len(q.body[1])) },
+		{"malformed table", func(r *rig, w *worker, q *exchange.Request) { q.Body[1] = bytes.Repeat([]byte{0xff}, len(q.Body[1])) },
 			"malformed", "malformed"},
-		{"cut", func(r *rig, w *worker, q *request) {
-			head := fmt.Sprintf("POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n", r.secret(), len(r.s.tables.up.bytes)+200)
-			for _, f := range q.fields {
-				head += fmt.Sprintf("%s: %d\r\n", f.name, f.value)
-			}
-			fmt.Fprintf(w.client.conn, "%s\r\n%s%s", head, r.s.tables.up.bytes, "some of it")
-			w.client.conn.Close()
-		}, "", "unexpected EOF"},
 	} {
 		r := open(t, "http", vectors(t, 2, 100), 1)
 		r.publish(1)
@@ -160,7 +154,7 @@ func TestBrokenUploads(t *testing.T) {
 		q, err := w.upload(u)
 		check(t, err)
 		c.spoil(r, w, &q)
-		err = w.client.do(t.Context(), q, nil)
+		err = w.client.Do(t.Context(), q, nil)
 		if err == nil || !strings.Contains(err.Error(), c.code) {
 			t.Errorf("%s: worker: got %v, want %q", c.name, err, c.code)
 		}
@@ -170,6 +164,35 @@ func TestBrokenUploads(t *testing.T) {
 		if out := r.s.ledgers[0].Out(); out != 0 {
 			t.Errorf("%s: %d updates are out", c.name, out)
 		}
+	}
+}
+
+// An upload that is cut off is the end of its lane.
+func TestCutUpload(t *testing.T) {
+	r := start(t, "http", vectors(t, 2, 100), 1)
+	r.publish(1)
+	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
+	c := r.raw()
+	in := bufio.NewReader(c)
+	for _, q := range []string{"POST /v1/lanes/0?down=" + digest(r.o.Down) + "&up=" + digest(r.o.Up), "GET /v1/jobs/0"} {
+		fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\n%s\r\n", q, r.secret())
+		a, err := http.ReadResponse(in, nil)
+		check(t, err)
+		_, err = io.Copy(io.Discard, a.Body)
+		check(t, err)
+		if a.StatusCode != http.StatusOK {
+			t.Fatalf("%s: got %s", q, a.Status)
+		}
+	}
+	table := r.s.manifests.up.Bytes
+	fmt.Fprintf(c, "POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sJob-Round: 3\r\nJob-Client: 5\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n"+
+		"Receipt-Bytes: 0\r\nTable-Bytes: %d\r\nContent-Length: %d\r\n\r\n%s%s", r.secret(), len(table), len(table)+200, table, "some of it")
+	c.Close()
+	_, err := r.s.Collect(t.Context(), 0)
+	wantError(t, "server", err, "unexpected EOF")
+	wantError(t, "next job", r.s.Dispatch(t.Context(), 0, driver.Job{}), "lane 0")
+	if out := r.s.ledgers[0].Out(); out != 0 {
+		t.Errorf("%d updates are out", out)
 	}
 }
 
@@ -188,17 +211,17 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 		w.job = other
 		q, err := w.upload(u)
 		check(t, err)
-		wantError(t, "other job", w.client.do(t.Context(), q, nil), "no such job")
+		wantError(t, "other job", w.client.Do(t.Context(), q, nil), "no such job")
 	}
 	w.job = j
 	q, err := w.upload(u)
 	check(t, err)
-	check(t, w.client.do(t.Context(), q, nil))
-	wantError(t, "second upload", w.client.do(t.Context(), q, nil), "no such job")
+	check(t, w.client.Do(t.Context(), q, nil))
+	wantError(t, "second upload", w.client.Do(t.Context(), q, nil), "no such job")
 	p, err := r.s.Collect(t.Context(), 0)
 	check(t, err)
 	p.Release()
-	wantError(t, "late upload", w.client.do(t.Context(), q, nil), "no such job")
+	wantError(t, "late upload", w.client.Do(t.Context(), q, nil), "no such job")
 	w.state = idle
 	r.exchange(0, driver.Job{Round: 4}, m)
 }
@@ -207,20 +230,20 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 // for a job, or trains, is not.
 func TestSlowPeers(t *testing.T) {
 	const patient = 100 * time.Millisecond
-	r := open(t, "http", vectors(t, 1, 3<<20), 1, func(c *config) { c.patience = patience(patient) })
+	r := open(t, "http", vectors(t, 1, 3<<20), 1, func(c *config) { c.patience = exchange.Patience(patient) })
 	r.publish(1)
 	for what, request := range map[string]string{
 		"head":   "GET /v1/ping HTTP/1.1\r\nHost: ",
 		"body":   "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf",
 		"batch":  "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nhalf",
-		"reader": "GET /v1/tensors/" + jobModel(t, r) + ".0 HTTP/1.1\r\nHost: x\r\n\r\n", // of more than sockets hold
+		"reader": "GET /v1/tensors/" + r.model() + ".0 HTTP/1.1\r\nHost: x\r\n\r\n", // of more than sockets hold
 	} {
 		c := r.raw()
 		fmt.Fprint(c, r.admitted(request))
 		eventually(t, "end of the slow "+what, func() bool { return r.s.listener.Count() == 1 })
 		c.Close()
 	}
-	if _, held := r.s.store.held(); held != 0 {
+	if held := r.s.store.Stats().Bytes; held != 0 {
 		t.Errorf("%d bytes of the store's room are lost", held)
 	}
 
@@ -303,9 +326,9 @@ func fakeServer(t *testing.T, answers ...string) (addr string) {
 // session.
 func TestLyingServers(t *testing.T) {
 	l := vectors(t, 2, 100)
-	tb, err := tableOf(l)
+	tb, err := store.ManifestOf(l)
 	check(t, err)
-	table := string(tb.bytes)
+	table := string(tb.Bytes)
 	data := strings.Repeat("d", 200)
 	answer := func(head, body string) string {
 		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
@@ -353,7 +376,7 @@ func TestLyingServers(t *testing.T) {
 	} {
 		o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
 		within(t, c.name, func() {
-			w, err := dial(t.Context(), fakeServer(t, c.answers...), 0, o, config{name: "http", network: "unix", patience: patience(50 * time.Millisecond)})
+			w, err := dial(t.Context(), fakeServer(t, c.answers...), 0, o, config{name: "http", network: "unix", patience: exchange.Patience(50 * time.Millisecond)})
 			if err == nil {
 				_, _, err = w.Receive(t.Context())
 				if err == nil && c.want == "malformed HTTP" {

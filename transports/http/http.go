@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"ipcbench/machine"
 	"ipcbench/scratch"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/http/store"
 )
 
 // New returns the transport "http": tensors as HTTP bodies.
@@ -28,7 +31,7 @@ func (t transport) Settings() []driver.Setting {
 	common := []driver.Setting{
 		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
 			Help: "a Unix socket in the session's directory, or TCP on the loopback interface"},
-		{Name: "batch", Kind: driver.Count, Default: "0", Max: maxIDs,
+		{Name: "batch", Kind: driver.Count, Default: "0", Max: store.MaxIDs,
 			Help: "tensors that a worker asks for in one request; 0 is all of them"},
 	}
 	if t.local {
@@ -39,11 +42,19 @@ func (t transport) Settings() []driver.Setting {
 	}
 	return append(common,
 		driver.Setting{Name: "body", Values: []string{"raw", "json"}, Default: "raw",
-			Help: "tensors as raw bytes on kept connections, or base64 in JSON with a connection for each request"},
+			Help: "tensors as raw bytes, or base64 in JSON"},
+		driver.Setting{Name: "conn", Values: []string{"kept", "per-request"}, Default: "kept",
+			Help: "one connection a worker, or a new one for every request"},
 		driver.OnOff("cache", false, "workers keep the tensors that they fetched, for each client apart, until they are drained"),
 		driver.Setting{Name: "cache-size", Kind: driver.Size, Default: "64MiB", Min: 1, Max: 1 << 40,
 			Help: "bytes that one worker's cache takes at most, 256 for each tensor and its id included; the oldest tensors go first"})
 }
+
+// defaultPatience bounds every wait for a peer that is in the middle of something.
+const defaultPatience = exchange.Patience(30 * time.Second)
+
+// maxReceipt is how many bytes a receipt, or a client's configuration, may have.
+const maxReceipt = 64 << 20
 
 // A config is what the settings of a session say.
 type config struct {
@@ -51,11 +62,12 @@ type config struct {
 	network   string
 	batch     int // tensors a request, 0 is all
 	json      bool
+	fresh     bool // a connection for every request
 	cacheSize int  // bytes, 0 is no cache
 	local     bool // the transport is the one with shared memory
 	shm       bool // and that is on
 	pool      int  // bytes of each slab, 0 is what is needed
-	patience  patience
+	patience  exchange.Patience
 }
 
 func (t transport) config(o driver.Options) config {
@@ -65,7 +77,7 @@ func (t transport) config(o driver.Options) config {
 		c.shm, c.pool = s.On("shm"), s.Int("pool")
 		return c
 	}
-	c.json = s.Get("body") == "json"
+	c.json, c.fresh = s.Get("body") == "json", s.Get("conn") == "per-request"
 	if s.On("cache") {
 		c.cacheSize = s.Int("cache-size")
 	}
@@ -73,7 +85,7 @@ func (t transport) config(o driver.Options) config {
 }
 
 func (t transport) Check(o driver.Options) error {
-	_, err := tablesOf(o)
+	_, err := manifestsOf(o)
 	if err == nil {
 		err = checkRoom(o, t.config(o))
 	}

@@ -38,7 +38,7 @@ func (p preset) Settings() []driver.Setting {
 func presets() []driver.Transport {
 	plain, local := New().(transport), Local().(transport)
 	return []driver.Transport{
-		preset{plain, "http-json", map[string]string{"body": "json", "batch": "3"}},
+		preset{plain, "http-json", map[string]string{"body": "json", "conn": "per-request", "batch": "3"}},
 		preset{plain, "http-tcp", map[string]string{"network": "tcp", "batch": "2", "cache": "on", "cache-size": "64KiB"}},
 		preset{local, "http-shm-off", map[string]string{"shm": "off"}},
 		preset{local, "http-shm-small", map[string]string{"pool": "64KiB", "network": "tcp"}},
@@ -65,6 +65,7 @@ func TestVariants(t *testing.T) {
 	l := layout(t, specs...)
 	for _, variant := range []string{
 		"http", "http:batch=5", "http:network=tcp", "http:body=json", "http:body=json:batch=1:network=tcp",
+		"http:conn=per-request", "http:conn=per-request:body=json:network=tcp",
 		"http:cache=on:cache-size=10KiB", "http:cache=on:body=json",
 		"http-shm", "http-shm:shm=off", "http-shm:network=tcp", "http-shm:pool=64B", "http-shm:pool=40KiB:batch=3", "http-shm:pool=120KiB",
 	} {

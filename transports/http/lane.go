@@ -12,6 +12,7 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/lend"
 	"ipcbench/transports/internal/mailbox"
 	"ipcbench/transports/internal/slab"
@@ -24,7 +25,7 @@ type lane struct {
 	o      driver.Options
 	mail   *mailbox.Lane
 	ledger *tensor.Ledger // updates lent to the server's user, and those that are arriving on the heap
-	pool   *lanePool      // nil without shared memory
+	slab   *laneSlab      // nil without shared memory
 
 	mu        sync.Mutex
 	joined    bool                // guarded by mu: a worker has the lane
@@ -33,24 +34,18 @@ type lane struct {
 	local     bool                // guarded by mu: it has proved that
 	left      chan struct{}       // guarded by mu: closed when it is gone or was told that the session is over
 
-	err     error           // guarded by mu: why nothing goes through the lane any more
-	bank    *lend.Bank      // guarded by mu: heap memory for updates; nil until an update has no other place
-	awaited bool            // guarded by mu: the update of the job that is out has not begun to arrive
-	place   *tensor.Package // guarded by mu: heap memory for it; nil if it is to come through the slab
-	issued  slab.Handle     // guarded by mu: block for it, or for a later one if it came another way; zero if there is none
-	reason  string          // guarded by mu: why there is no block
-	answer  []byte          // guarded by mu: the job that is out, encoded
-	drain   bool            // guarded by mu: the next job tells the worker to empty its cache
-	cached  cacheStats      // guarded by mu: as its last result said
+	err     error            // guarded by mu: why nothing goes through the lane any more
+	bank    *lend.Bank       // guarded by mu: heap memory for updates; nil until an update has no other place
+	awaited bool             // guarded by mu: the update of the job that is out has not begun to arrive
+	place   *tensor.Package  // guarded by mu: heap memory for it; nil if it is to come through the slab
+	issued  slab.Handle      // guarded by mu: block for it, or for a later one if it came another way; zero if there is none
+	reason  string           // guarded by mu: why there is no block
+	answer  []byte           // guarded by mu: the job that is out, encoded
+	drain   bool             // guarded by mu: the next job tells the worker to empty its cache
+	cached  store.CacheStats // guarded by mu: as its last result said
 }
 
 const challengeSize = 16
-
-// cacheStats say what a worker's cache holds.
-type cacheStats struct {
-	Tensors int `json:"tensors"`
-	Bytes   int `json:"bytes"`
-}
 
 var (
 	errTaken    = errors.New("the lane has a worker")
@@ -61,9 +56,9 @@ var (
 	errNoProof  = errors.New("the lane's slab does not hold the challenge")
 )
 
-func newLane(n int, o driver.Options, ledger *tensor.Ledger, pool *lanePool) *lane {
-	l := &lane{n: n, o: o, mail: mailbox.NewLane(), ledger: ledger, pool: pool}
-	if pool == nil {
+func newLane(n int, o driver.Options, ledger *tensor.Ledger, slab *laneSlab) *lane {
+	l := &lane{n: n, o: o, mail: mailbox.NewLane(), ledger: ledger, slab: slab}
+	if slab == nil {
 		l.bank = l.newBank() // before the first job
 	}
 	return l
@@ -71,14 +66,6 @@ func newLane(n int, o driver.Options, ledger *tensor.Ledger, pool *lanePool) *la
 
 func (l *lane) newBank() *lend.Bank {
 	return lend.NewBank(fmt.Sprintf("updates of lane %d", l.n), l.o.Up, l.o.Depth, l.ledger)
-}
-
-// joinAnswer is what a worker is told that joins: which slabs to look for, and
-// what to write to its own one as a proof.
-type joinAnswer struct {
-	Models    *poolRef `json:"models,omitempty"`
-	Updates   *poolRef `json:"updates,omitempty"`
-	Challenge string   `json:"challenge,omitempty"`
 }
 
 // join gives the lane to the worker at c. c is nil if it keeps no connection.
@@ -94,17 +81,17 @@ func (l *lane) join(c *conn) (a joinAnswer, err error) {
 		return a, errGone
 	}
 	l.joined, l.conn, l.left = true, c, make(chan struct{})
-	if l.pool != nil {
+	if l.slab != nil {
 		rand.Read(l.challenge[:]) // never fails
 	}
 	// The challenge is written to where the first update lies. One that the worker
 	// before has sent may still be read: then the new one gets no part in the slab.
-	if l.pool != nil && l.ledger.Out() == 0 {
-		if err := l.pool.permit(modeWriter); err != nil {
+	if l.slab != nil && l.ledger.Out() == 0 {
+		if err := l.slab.permit(modeWriter); err != nil {
 			l.gone()
 			return a, err
 		}
-		a.Updates, a.Challenge = l.pool.ref, hex.EncodeToString(l.challenge[:])
+		a.Updates, a.Challenge = l.slab.ref, hex.EncodeToString(l.challenge[:])
 	}
 	return a, nil
 }
@@ -117,14 +104,14 @@ func (l *lane) prove(c *conn) error {
 	switch {
 	case !l.joined || l.conn == nil || l.conn != c:
 		return errStranger
-	case l.pool == nil || l.local:
+	case l.slab == nil || l.local:
 		return errNoProof
 	}
-	if mem := l.pool.updates.Memory().Bytes(); len(mem) < challengeSize ||
+	if mem := l.slab.updates.Memory().Bytes(); len(mem) < challengeSize ||
 		subtle.ConstantTimeCompare(mem[:challengeSize], l.challenge[:]) == 0 {
 		return errNoProof
 	}
-	if err := l.pool.permit(modeReaders); err != nil {
+	if err := l.slab.permit(modeReaders); err != nil {
 		return err
 	}
 	l.local = true
@@ -217,21 +204,21 @@ func (l *lane) dispatch(ctx context.Context, j driver.Job, a jobAnswer) error {
 // makeRoom finds a place for the update of the job a. l.mu is held.
 func (l *lane) makeRoom(a *jobAnswer) error {
 	switch {
-	case l.pool == nil:
-		l.reason = fallbackOff
+	case l.slab == nil:
+		l.reason = store.Off
 	case !l.local:
-		l.reason = fallbackRemote
+		l.reason = store.Remote
 	case l.issued == slab.Handle{}:
-		h, _, err := l.pool.updates.Reserve()
+		h, _, err := l.slab.updates.Reserve()
 		if isFull(err) {
-			l.reason = fallbackFull
+			l.reason = store.Full
 		} else if err != nil {
 			return err
 		}
 		l.issued = h
 	}
 	if l.local && l.issued != (slab.Handle{}) {
-		a.Update, l.reason = encodeHandle(l.issued), fallbackRemote // what it would be if it came another way
+		a.Update, l.reason = store.EncodeHandle(l.issued), store.Remote // what it would be if it came another way
 		return nil
 	}
 	return l.lendHeap()
@@ -268,56 +255,47 @@ func (l *lane) take(ctx context.Context, c *conn) ([]byte, error) {
 	return l.answer, err
 }
 
-// begin returns heap memory for the update of a job, which must be the one that
-// is out and whose update must not have begun to arrive, and the reason why it
-// does not come through the slab. c must be the worker's. The caller ends with
-// deliver or abandon.
-func (l *lane) begin(c *conn, round, client int) (p *tensor.Package, reason string, err error) {
+// begin returns the memory of an update, which must be that of the job that is out
+// and must not have begun to arrive, and the reason why it does not come through
+// the slab, if it does not. c must be the worker's. The caller ends with deliver or
+// abandon.
+func (l *lane) begin(c *conn, u upload) (p *tensor.Package, reason string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	j, out := l.mail.Job()
 	switch {
 	case !l.isWorker(c):
 		return nil, "", errStranger
-	case !l.awaits(round, client):
+	case !out || !l.awaited || j.Round != u.Round || j.Client != u.Client:
 		return nil, "", errNoJob
 	}
-	if l.place == nil {
-		if err := l.lendHeap(); err != nil {
-			return nil, "", err
+	if u.handle != (slab.Handle{}) {
+		p, err = l.fromSlab(u.handle)
+	} else {
+		if l.place == nil {
+			err = l.lendHeap()
 		}
+		p, l.place, reason = l.place, nil, l.reason
 	}
-	p = l.place
-	l.place, l.awaited = nil, false
-	return p, l.reason, nil
+	if err == nil {
+		l.awaited = false
+	}
+	return p, reason, err
 }
 
-// awaits reports whether the job is out and its update has not begun to arrive.
-// l.mu is held.
-func (l *lane) awaits(round, client int) bool {
-	j, out := l.mail.Job()
-	return out && l.awaited && j.Round == round && j.Client == client
-}
-
-// fromSlab returns the update of a job that lies in the block which was issued
-// for it.
-func (l *lane) fromSlab(c *conn, round, client int, h slab.Handle) (*tensor.Package, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case !l.awaits(round, client):
-		return nil, errNoJob
-	case !l.local || l.conn != c || l.issued == (slab.Handle{}):
+// fromSlab returns the update in the block that was issued for it. l.mu is held.
+func (l *lane) fromSlab(h slab.Handle) (*tensor.Package, error) {
+	if !l.local || l.issued == (slab.Handle{}) {
 		return nil, errNoProof
 	}
-	p, err := l.pool.updates.Lend(h)
-	if err != nil {
-		return nil, err
+	p, err := l.slab.updates.Lend(h)
+	if err == nil {
+		l.issued = slab.Handle{}
 	}
-	l.issued, l.awaited = slab.Handle{}, false
-	return p, nil
+	return p, err
 }
 
-func (l *lane) deliver(p *tensor.Package, c cacheStats) error {
+func (l *lane) deliver(p *tensor.Package, c store.CacheStats) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cached = c

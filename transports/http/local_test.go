@@ -16,6 +16,8 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -57,19 +59,19 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 func TestPartialFallback(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
 	m := r.publish(1)
-	check(t, os.Chmod(r.s.pools.models.ref.Path, modeWriter))
-	pool, err := os.OpenFile(r.s.pools.models.ref.Path, os.O_RDWR, 0)
+	check(t, os.Chmod(r.s.slabs.models.ref.Path, modeWriter))
+	pool, err := os.OpenFile(r.s.slabs.models.ref.Path, os.O_RDWR, 0)
 	check(t, err)
 	defer pool.Close()
 	for _, i := range []int{2, 3, 7} { // their generations, which stand before them
-		h := r.s.pools.models.slots[r.s.pools.models.current].handles[i]
+		h := r.s.slabs.models.slots[r.s.slabs.models.current].handles[i]
 		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(h.Offset)-slab.Align)
 		check(t, err)
 	}
 	r.exchange(0, driver.Job{}, m)
 	wantCounts(t, "damaged", r.counts(0), map[string]int64{
 		phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
-		phase.HandleTensors: 7, phase.HandleBytes: 7000, phase.Fallback + fallbackStale: 3,
+		phase.HandleTensors: 7, phase.HandleBytes: 7000, phase.Fallback + store.Stale: 3,
 	})
 	m = r.publish(2) // the next model is whole
 	r.exchange(0, driver.Job{Round: 1}, m)
@@ -83,12 +85,12 @@ func TestFallbacks(t *testing.T) {
 		r := open(t, "http-shm:pool=128B", layout(t, tensor.Spec{Name: "kilobyte", DType: tensor.U8, Shape: []int{1024}}), 1)
 		m := r.publish(1)
 		r.exchange(0, driver.Job{}, m)
-		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackFull: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
-		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackFull: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
+		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + store.Full: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
+		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Full: 1, phase.BodyTensors: 1, phase.HandleTensors: 0})
 		h := r.client()
 		data := pattern(1, 1024)
-		if ref := r.put(h, "kb", data); ref.Pool != nil || ref.Handle != "" || ref.Fallback != fallbackFull {
-			t.Errorf("put: got %+v, want no metadata", ref)
+		if a := r.put(h, "kb", data); strings.Contains(a, "pool") || strings.Contains(a, "handle") || !strings.Contains(a, `"fallback":"full"`) {
+			t.Errorf("put: got %s, want no metadata", a)
 		}
 		if a := r.ask(h, "GET", "/v1/tensors/kb", nil); !bytes.Equal(a.body, data) {
 			t.Error("get: other bytes")
@@ -102,7 +104,7 @@ func TestFallbacks(t *testing.T) {
 			r.exchange(0, driver.Job{Round: round}, r.publish(uint64(round)))
 		}
 		got := r.counts(0)
-		if full := got[phase.Fallback+fallbackFull]; full == 0 || full != got[phase.BodyTensors] || got[phase.HandleTensors] != 24-full {
+		if full := got[phase.Fallback+store.Full]; full == 0 || full != got[phase.BodyTensors] || got[phase.HandleTensors] != 24-full {
 			t.Errorf("got %v, want some of 24 tensors each way", got)
 		}
 	})
@@ -110,16 +112,16 @@ func TestFallbacks(t *testing.T) {
 		r := start(t, "http-shm", vectors(t, 1, 1), 1)
 		h := r.client()
 		for _, name := range []string{"c64", "f8", "qint4"} {
-			a := r.ask(h, "PUT", "/v1/tensors/"+name, []byte("12345678"), fieldDType, name, fieldShape, "1,1")
+			a := r.ask(h, "PUT", "/v1/tensors/"+name, []byte("12345678"), store.FieldDType, name, store.FieldShape, "1,1")
 			if a.code != 201 || strings.Contains(string(a.body), "pool") || !strings.Contains(string(a.body), `"fallback":"dtype"`) {
 				t.Errorf("%s: got %d %s, want no metadata", name, a.code, a.body)
 			}
-			if a := r.ask(h, "GET", "/v1/tensors/"+name, nil); string(a.body) != "12345678" || a.head.Get(fieldDType) != name {
+			if a := r.ask(h, "GET", "/v1/tensors/"+name, nil); string(a.body) != "12345678" || a.head.Get(store.FieldDType) != name {
 				t.Errorf("%s: got %q %v", name, a.body, a.head)
 			}
 		}
 		for _, d := range tensor.DTypes() {
-			a := r.ask(h, "PUT", "/v1/tensors/"+d.String(), pattern(1, 3*d.Size()), fieldDType, d.String(), fieldShape, "3")
+			a := r.ask(h, "PUT", "/v1/tensors/"+d.String(), pattern(1, 3*d.Size()), store.FieldDType, d.String(), store.FieldShape, "3")
 			if a.code != 201 || !strings.Contains(string(a.body), `"pool"`) {
 				t.Errorf("%v: got %d %s, want metadata", d, a.code, a.body)
 			}
@@ -134,12 +136,12 @@ func TestFallbacks(t *testing.T) {
 		before := mapped()
 		r := open(t, "http-shm:shm=off", vectors(t, 3, 100), 1)
 		r.exchange(0, driver.Job{}, r.publish(1))
-		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackOff: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
-		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackOff: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
-		if ref := r.put(r.client(), "t", []byte{1}); ref.Pool != nil || ref.Fallback != fallbackOff {
-			t.Errorf("put: got %+v", ref)
+		wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + store.Off: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
+		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Off: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
+		if a := r.put(r.client(), "t", []byte{1}); strings.Contains(a, "pool") || !strings.Contains(a, `"fallback":"off"`) {
+			t.Errorf("put: got %s, want no metadata", a)
 		}
-		if after := mapped(); r.s.pools != nil || after > before {
+		if after := mapped(); r.s.slabs != nil || after > before {
 			t.Errorf("shared memory is off, and %d segments more are mapped", after-before)
 		}
 	})
@@ -165,7 +167,7 @@ func TestSegments(t *testing.T) {
 	for _, tensors := range []int{1, 300} {
 		r := open(t, "http-shm:pool=1MiB", vectors(t, tensors, 64), 3)
 		names := map[string]bool{}
-		entries, err := os.ReadDir(r.s.pools.dir.Path())
+		entries, err := os.ReadDir(r.s.slabs.dir.Path())
 		check(t, err)
 		for _, e := range entries {
 			info, err := e.Info()
@@ -181,45 +183,6 @@ func TestSegments(t *testing.T) {
 		if len(names) != 4 || !names["models"] || !names["updates-0"] || !names["updates-2"] {
 			t.Errorf("%d tensors: segments %v, want one of the server and one a lane", tensors, names)
 		}
-	}
-}
-
-// A20, A22: a stored tensor's metadata is complete, and enough to read it in
-// place; a reader that is late notices; a view of the server's is not reused.
-func TestStoredMetadata(t *testing.T) {
-	r := start(t, "http-shm", vectors(t, 1, 1), 1)
-	h := r.client()
-	data := pattern(1, 5000)
-	ref := r.put(h, "t", data)
-	if ref.Pool == nil || ref.Handle == "" || ref.Fallback != "" || ref.Bytes != 5000 {
-		t.Fatalf("got %+v, want complete metadata", ref)
-	}
-	nonce, err := ref.Pool.nonce()
-	check(t, err)
-	handle, err := ref.Handle.decode()
-	check(t, err)
-	reader, err := slab.OpenReader(ref.Pool.Path, nonce)
-	check(t, err)
-	defer reader.Close()
-	view, err := reader.View(handle, ref.Bytes)
-	check(t, err)
-	if !bytes.Equal(view, data) {
-		t.Error("other bytes in the slab")
-	}
-	shard, err := r.s.store.find([]byte("t")) // as a request that is being answered
-	check(t, err)
-	if a := r.ask(h, "DELETE", "/v1/tensors/t", nil); a.code != 204 {
-		t.Errorf("delete: got %d", a.code)
-	}
-	for i := range 10 {
-		r.put(h, fmt.Sprint("u", i), pattern(2, 5000))
-	}
-	if !bytes.Equal(shard.data, data) {
-		t.Error("the memory of a tensor was reused while it was being sent")
-	}
-	shard.done()
-	if err := reader.Check(handle); !errors.Is(err, slab.ErrStale) {
-		t.Errorf("after delete: got %v, want a stale handle", err)
 	}
 }
 
@@ -246,41 +209,46 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 // A4: who claims to be local has to prove it: a lane's slab has to hold what the
 // server said.
 func TestLocalityIsProved(t *testing.T) {
-	join := func(t *testing.T, r *rig) (*client, joinAnswer) {
+	join := func(t *testing.T, r *rig) (*exchange.Client, joinAnswer) {
 		t.Helper()
-		c := newClient(r.s.Addr(), false, defaultPatience, nil)
-		t.Cleanup(c.close)
+		c, err := newClient(r.s.Addr(), r.c, nil)
+		check(t, err)
+		t.Cleanup(c.Close)
 		var a joinAnswer
-		check(t, c.do(t.Context(), newAsks(r.o, 0).join, func(q *http.Response) error { return readJSON(q, &a) }))
+		check(t, c.Do(t.Context(), newAsks(r.o, 0).join, func(q *http.Response) error { return readJSON(q, &a) }))
 		return c, a
 	}
 	t.Run("no proof", func(t *testing.T) {
 		r := start(t, "http-shm", vectors(t, 1, 100), 1)
 		c, _ := join(t, r)
-		wantError(t, "prove", c.do(t.Context(), newAsks(r.o, 0).prove, nil), "does not hold the challenge")
+		wantError(t, "prove", c.Do(t.Context(), newAsks(r.o, 0).prove, nil), "does not hold the challenge")
 		m := r.publish(1)
 		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		var job jobAnswer
-		check(t, c.do(t.Context(), newAsks(r.o, 0).jobs, func(q *http.Response) error { return readJSON(q, &job) }))
+		check(t, c.Do(t.Context(), newAsks(r.o, 0).jobs, func(q *http.Response) error { return readJSON(q, &job) }))
 		if job.Update != "" {
 			t.Errorf("a stranger is offered the lane's slab: %+v", job)
 		}
 		// It claims all the same that its update lies there.
 		q := newAsks(r.o, 0).results
-		q.handle, q.kind = encodeHandle(slab.Handle{Length: uint64(r.o.Up.Size()), Generation: 1}), typeRaw
-		q.fields = []field{{fieldRound, 0}, {fieldClient, 0}, {fieldReceipt, 0}, {fieldTable, 0}, {fieldCache, 0}, {fieldCached, 0}}
-		wantError(t, "results", c.do(t.Context(), q, nil), "409")
+		q.Type = exchange.TypeRaw
+		zero := func(name string) exchange.Field { return exchange.Field{Name: name} }
+		q.Fields = []exchange.Field{
+			zero(fieldRound), zero(fieldClient), zero(fieldReceipt), zero(store.FieldTable), zero(fieldCache), zero(fieldCached),
+			{Name: fieldUpdate, Text: string(store.EncodeHandle(slab.Handle{Length: uint64(r.o.Up.Size()), Generation: 1}))},
+		}
+		wantError(t, "results", c.Do(t.Context(), q, nil), "409")
 		// A body is taken.
-		q.handle, q.body = "", [][]byte{r.s.tables.up.bytes, m.View(0)}
-		q.fields[3].value = len(r.s.tables.up.bytes)
-		check(t, c.do(t.Context(), q, nil))
+		q.Fields, q.Body = q.Fields[:6], [][]byte{r.s.manifests.up.Bytes, m.View(0)}
+		q.Fields[3].Value = len(r.s.manifests.up.Bytes)
+		check(t, c.Do(t.Context(), q, nil))
 		p, err := r.s.Collect(t.Context(), 0)
 		check(t, err)
 		if p.Hash() != m.Hash() {
 			t.Error("other bytes")
 		}
 		p.Release()
-		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackRemote: 1})
+		wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Remote: 1})
 	})
 	t.Run("wrong nonce", func(t *testing.T) {
 		r := start(t, "http-shm", vectors(t, 1, 100), 1)
@@ -296,11 +264,12 @@ func TestLocalityIsProved(t *testing.T) {
 	})
 	t.Run("other connection", func(t *testing.T) {
 		r := open(t, "http-shm", vectors(t, 1, 100), 1)
-		c := newClient(r.s.Addr(), false, defaultPatience, nil)
-		t.Cleanup(c.close)
-		wantError(t, "prove", c.do(t.Context(), newAsks(r.o, 0).prove, nil), "another connection")
-		wantError(t, "leave", c.do(t.Context(), newAsks(r.o, 0).leave, nil), "another connection")
-		wantError(t, "jobs", c.do(t.Context(), newAsks(r.o, 0).jobs, nil), "another connection")
+		c, err := newClient(r.s.Addr(), r.c, nil)
+		check(t, err)
+		t.Cleanup(c.Close)
+		wantError(t, "prove", c.Do(t.Context(), newAsks(r.o, 0).prove, nil), "another connection")
+		wantError(t, "leave", c.Do(t.Context(), newAsks(r.o, 0).leave, nil), "another connection")
+		wantError(t, "jobs", c.Do(t.Context(), newAsks(r.o, 0).jobs, nil), "another connection")
 		r.exchange(0, driver.Job{}, r.publish(1))
 	})
 	t.Run("stale handle", func(t *testing.T) { // A21
@@ -312,10 +281,10 @@ func TestLocalityIsProved(t *testing.T) {
 		check(t, err)
 		u, err := w.Reserve()
 		check(t, err)
-		h, err := w.handle.decode()
+		h, err := w.handle.Decode()
 		check(t, err)
 		h.Generation--
-		w.handle = encodeHandle(h)
+		w.handle = store.EncodeHandle(h)
 		wantError(t, "submit", w.Submit(t.Context(), u), "stale")
 	})
 }
@@ -341,7 +310,7 @@ func TestRejoinLeavesUpdates(t *testing.T) {
 	r.exchange(0, driver.Job{Client: 1}, m)
 	check(t, tensor.Prove(held, m, key(driver.Job{})))
 	held.Release()
-	remote := map[string]int64{phase.Fallback + fallbackRemote: 1, phase.BodyTensors: 1}
+	remote := map[string]int64{phase.Fallback + store.Remote: 1, phase.BodyTensors: 1}
 	wantCounts(t, "server", r.counts(-1), remote)
 
 	rejoin()
@@ -360,22 +329,22 @@ func TestRunsAreChecked(t *testing.T) {
 		ok   bool
 	}{
 		"none":             {nil, true},
-		"all":              {[]run{{0, 4, encodeHandle(good)}}, true},
-		"some":             {[]run{{1, 2, encodeHandle(good)}}, true},
-		"two":              {[]run{{0, 1, encodeHandle(good)}, {3, 1, encodeHandle(after)}}, true},
+		"all":              {[]run{{0, 4, store.EncodeHandle(good)}}, true},
+		"some":             {[]run{{1, 2, store.EncodeHandle(good)}}, true},
+		"two":              {[]run{{0, 1, store.EncodeHandle(good)}, {3, 1, store.EncodeHandle(after)}}, true},
 		"no handle":        {[]run{{0, 4, ""}}, false},
-		"half a handle":    {[]run{{0, 4, encodeHandle(good)[:55]}}, false},
-		"not hexadecimal":  {[]run{{0, 4, "zz" + encodeHandle(good)[2:]}}, false},
-		"negative first":   {[]run{{-1, 1, encodeHandle(good)}}, false},
-		"first beyond":     {[]run{{4, 1, encodeHandle(good)}}, false},
-		"too many":         {[]run{{1, 4, encodeHandle(good)}}, false},
-		"count overflows":  {[]run{{3, 1<<63 - 1, encodeHandle(good)}}, false},
-		"empty":            {[]run{{0, 0, encodeHandle(good)}}, false},
-		"overlap":          {[]run{{0, 2, encodeHandle(good)}, {1, 1, encodeHandle(after)}}, false},
-		"other length":     {[]run{{0, 1, encodeHandle(slab.Handle{Offset: 64, Length: 99, Generation: 1})}}, false},
-		"huge length":      {[]run{{0, 1, encodeHandle(slab.Handle{Offset: 64, Length: 1 << 63, Generation: 1})}}, false},
-		"no generation":    {[]run{{0, 1, encodeHandle(slab.Handle{Offset: 64, Length: 100})}}, false},
-		"offset overflows": {[]run{{0, 2, encodeHandle(slab.Handle{Offset: 1<<64 - 64, Length: 100, Generation: 1})}}, false},
+		"half a handle":    {[]run{{0, 4, store.EncodeHandle(good)[:55]}}, false},
+		"not hexadecimal":  {[]run{{0, 4, "zz" + store.EncodeHandle(good)[2:]}}, false},
+		"negative first":   {[]run{{-1, 1, store.EncodeHandle(good)}}, false},
+		"first beyond":     {[]run{{4, 1, store.EncodeHandle(good)}}, false},
+		"too many":         {[]run{{1, 4, store.EncodeHandle(good)}}, false},
+		"count overflows":  {[]run{{3, 1<<63 - 1, store.EncodeHandle(good)}}, false},
+		"empty":            {[]run{{0, 0, store.EncodeHandle(good)}}, false},
+		"overlap":          {[]run{{0, 2, store.EncodeHandle(good)}, {1, 1, store.EncodeHandle(after)}}, false},
+		"other length":     {[]run{{0, 1, store.EncodeHandle(slab.Handle{Offset: 64, Length: 99, Generation: 1})}}, false},
+		"huge length":      {[]run{{0, 1, store.EncodeHandle(slab.Handle{Offset: 64, Length: 1 << 63, Generation: 1})}}, false},
+		"no generation":    {[]run{{0, 1, store.EncodeHandle(slab.Handle{Offset: 64, Length: 100})}}, false},
+		"offset overflows": {[]run{{0, 2, store.EncodeHandle(slab.Handle{Offset: 1<<64 - 64, Length: 100, Generation: 1})}}, false},
 	} {
 		if err := newShared(o).locate(c.runs); (err == nil) != c.ok {
 			t.Errorf("%s: got error %v", name, err)
@@ -404,12 +373,11 @@ func TestShutdownDuringWrites(t *testing.T) {
 		fmt.Fprintf(c, "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\n%sTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i, r.secret())
 	}
 	eventually(t, "the writes", func() bool { // in flight: none is in the store yet
-		r.s.store.mu.Lock()
-		defer r.s.store.mu.Unlock()
-		return r.s.store.count == writers && r.s.store.bytes == 8*writers && len(r.s.store.single) == 0
+		got := r.s.store.Stats()
+		return got.Bytes == 8*writers && got.Tensors == 0
 	})
 	r.put(r.client(), "whole", []byte("whole"))
-	dir := r.s.pools.dir.Path()
+	dir := r.s.slabs.dir.Path()
 	check(t, r.workers[0].Close())
 	within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
 	check(t, r.s.Shutdown(t.Context()))
@@ -430,7 +398,7 @@ func TestStepsAreFlat(t *testing.T) {
 	}
 	used := func() int { // as a pool says when it refuses
 		var full *slab.FullError
-		if _, _, err := r.s.pools.models.pool.Reserve(1 << 40); !errors.As(err, &full) {
+		if _, _, err := r.s.slabs.models.pool.Reserve(1 << 40); !errors.As(err, &full) {
 			t.Fatalf("got error %v, want a full pool", err)
 		}
 		return full.Used
@@ -449,7 +417,7 @@ func TestStepsAreFlat(t *testing.T) {
 // is remote then, and the session goes on with bodies.
 func TestDamagedHeader(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 3, 100), 1)
-	for _, ref := range []*poolRef{r.s.pools.models.ref, r.s.pools.lanes[0].ref} {
+	for _, ref := range []*store.SlabRef{r.s.slabs.models.ref, r.s.slabs.lanes[0].ref} {
 		check(t, os.Chmod(ref.Path, modeWriter))
 		f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
 		check(t, err)
@@ -458,8 +426,8 @@ func TestDamagedHeader(t *testing.T) {
 	}
 	r.dial(0)
 	r.exchange(0, driver.Job{}, r.publish(1))
-	wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + fallbackRemote: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
-	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + fallbackRemote: 3})
+	wantCounts(t, "worker", r.counts(0), map[string]int64{phase.Fallback + store.Remote: 3, phase.BodyTensors: 3, phase.HandleTensors: 0})
+	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Remote: 3})
 }
 
 func FuzzRuns(f *testing.F) {
@@ -469,8 +437,8 @@ func FuzzRuns(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, count int, h []byte, first2, count2 int, h2 []byte) {
 		o := driver.Options{Down: vectors(t, 4, 100), Up: vectors(t, 1, 1)}
 		runs := []run{
-			{first, count, hexHandle(hex.EncodeToString(h))},
-			{first2, count2, hexHandle(hex.EncodeToString(h2))},
+			{first, count, store.Handle(hex.EncodeToString(h))},
+			{first2, count2, store.Handle(hex.EncodeToString(h2))},
 		}
 		s := newShared(o)
 		if s.locate(runs) != nil {
@@ -479,7 +447,7 @@ func FuzzRuns(f *testing.F) {
 		if count+count2 > 4 {
 			t.Errorf("accepted %v", runs)
 		}
-		if _, _, err := s.model(jobAnswer{Runs: runs, Pool: &poolRef{Path: "/nowhere"}}, &heapMemory{o: o}, nil); err != nil {
+		if _, _, err := s.model(jobAnswer{Runs: runs, Pool: &store.SlabRef{Path: "/nowhere"}}, &heapMemory{o: o}, nil); err != nil {
 			t.Error(err)
 		}
 	})

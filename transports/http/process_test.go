@@ -26,6 +26,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/http/store"
 )
 
 // childEnv says what a re-executed test binary is to be: a worker or a server
@@ -226,7 +227,7 @@ func TestNamespaces(t *testing.T) {
 			if apart {
 				handles, bodies = 0, 15
 			}
-			want := map[string]int64{phase.HandleTensors: handles, phase.BodyTensors: bodies, phase.Fallback + fallbackRemote: bodies}
+			want := map[string]int64{phase.HandleTensors: handles, phase.BodyTensors: bodies, phase.Fallback + store.Remote: bodies}
 			wantCounts(t, "worker", counts, want)
 			wantCounts(t, "server", r.counts(-1), want)
 		})
@@ -241,7 +242,7 @@ func TestOneWriter(t *testing.T) {
 	m := r.publish(1)
 	tryAll := func(when string, flag int, want error) {
 		t.Helper()
-		for _, ref := range []*poolRef{r.s.pools.models.ref, r.s.pools.lanes[0].ref, r.s.pools.lanes[1].ref} {
+		for _, ref := range []*store.SlabRef{r.s.slabs.models.ref, r.s.slabs.lanes[0].ref, r.s.slabs.lanes[1].ref} {
 			if err := openAsUser(ref.Path, flag); !errors.Is(err, want) {
 				t.Errorf("%s: open %s with flags %x: got %v, want %v", when, filepath.Base(ref.Path), flag, err, want)
 			}

@@ -3,7 +3,6 @@ package http
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,8 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/http/store"
 )
 
 // limit is when a wait in a test becomes a failure.
@@ -152,8 +153,14 @@ func wantCounts(t testing.TB, who string, got, want map[string]int64) {
 	}
 }
 
+// bearer is the value of the header field that shows the secret.
+func (r *rig) bearer() string {
+	_, _, secret, _ := splitAddr(r.s.Addr()) // which is well formed
+	return exchange.Bearer(secret)
+}
+
 // secret is the header field that every request needs.
-func (r *rig) secret() string { return "Authorization: " + string(r.s.bearer) + "\r\n" }
+func (r *rig) secret() string { return "Authorization: " + r.bearer() + "\r\n" }
 
 // admitted returns a request with the session's secret after its first line.
 func (r *rig) admitted(request string) string {
@@ -181,7 +188,7 @@ func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...stri
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://ipcbench"+path, bytes.NewReader(body))
 	check(r.t, err)
-	q.Header.Set("Authorization", string(r.s.bearer))
+	q.Header.Set("Authorization", r.bearer())
 	for pair := range slices.Chunk(head, 2) {
 		q.Header.Set(pair[0], pair[1])
 	}
@@ -193,16 +200,18 @@ func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...stri
 	return reply{a.StatusCode, a.Header, text}
 }
 
-// put stores a tensor of bytes and returns where it lies.
-func (r *rig) put(c *http.Client, id string, data []byte) (ref tensorRef) {
+// put stores a tensor of bytes and returns what is answered.
+func (r *rig) put(c *http.Client, id string, data []byte) string {
 	r.t.Helper()
-	a := r.ask(c, "PUT", "/v1/tensors/"+id, data, fieldDType, "u8", fieldShape, fmt.Sprint(len(data)))
+	a := r.ask(c, "PUT", "/v1/tensors/"+id, data, store.FieldDType, "u8", store.FieldShape, fmt.Sprint(len(data)))
 	if a.code != http.StatusCreated {
 		r.t.Fatalf("put %s: got %d %s, want 201", id, a.code, a.body)
 	}
-	check(r.t, json.Unmarshal(a.body, &ref))
-	return ref
+	return string(a.body)
 }
+
+// model returns the name of the published model.
+func (r *rig) model() string { return r.s.offer.Model }
 
 // raw opens a connection to the server for requests that no client would make.
 func (r *rig) raw() net.Conn {

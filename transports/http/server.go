@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,40 +18,35 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/door"
 	"ipcbench/transports/internal/lend"
 )
 
 type server struct {
 	o         driver.Options
-	name      string // of the transport, for errors
+	c         config
 	addr      string
 	withdraw  func() error // removes the file that holds addr
-	bearer    []byte       // what a request has to show
 	nonce     string       // of this session, so that ids of two sessions differ
-	tables    tables
-	endpoints []*endpoint
-	patience  patience
+	manifests manifests
 	count     serverCounters
 
 	models  models
-	pools   *pools // nil without shared memory
-	why     string // tensors of a model do not lie there; empty if nobody expects it
-	store   *store
+	slabs   *slabs // nil without shared memory
+	store   *store.Store
 	lanes   []*lane
 	ledgers []tensor.Ledger // of each lane's updates
 
-	seq     int    // of the model published last; Publish alone uses it
-	receipt []byte // of that model
+	seq   int       // of the model published last; Publish alone uses it
+	offer jobAnswer // what every job with that model says
 
+	handler  *exchange.Handler
 	http     *http.Server
 	listener *door.Listener
 	serving  sync.WaitGroup // the accept loop
-	scratch  sync.Pool      // of *scratchpad
-
-	mu       sync.Mutex
-	closing  bool           // guarded by mu: no handler starts any more
-	handlers sync.WaitGroup // running; added to with mu held
+	scratch  sync.Pool      // of *[]byte, for manifests
 	shutdown sync.Once
 }
 
@@ -60,14 +56,14 @@ type models interface {
 	Publish(p *tensor.Package) error
 }
 
-// tables are the two layouts of a session as they are spelt on the wire.
-type tables struct{ down, up table }
+// manifests are those of the two layouts of a session.
+type manifests struct{ down, up store.Manifest }
 
-func tablesOf(o driver.Options) (t tables, err error) {
-	if t.down, err = tableOf(o.Down); err == nil {
-		t.up, err = tableOf(o.Up)
+func manifestsOf(o driver.Options) (m manifests, err error) {
+	if m.down, err = store.ManifestOf(o.Down); err == nil {
+		m.up, err = store.ManifestOf(o.Up)
 	}
-	return t, err
+	return m, err
 }
 
 type serverCounters struct {
@@ -87,30 +83,30 @@ type jobAnswer struct {
 	Receipt []byte  `json:"receipt"`
 	Drain   bool    `json:"drain,omitempty"` // the worker empties its cache first
 
-	Pool     *poolRef  `json:"pool,omitempty"`     // where some or all of the model's tensors lie
-	Runs     []run     `json:"runs,omitempty"`     // which, and where in the pool
-	Fallback string    `json:"fallback,omitempty"` // why the others do not
-	Update   hexHandle `json:"update,omitempty"`   // where the update goes, in the lane's slab
+	Pool     *store.SlabRef `json:"pool,omitempty"`     // where some or all of the model's tensors lie
+	Runs     []run          `json:"runs,omitempty"`     // which, and where in the pool
+	Fallback string         `json:"fallback,omitempty"` // why the others do not
+	Update   store.Handle   `json:"update,omitempty"`   // where the update goes, in the lane's slab
 }
 
 func newServer(ctx context.Context, o driver.Options, c config) (s *server, err error) {
-	t, err := tablesOf(o)
+	m, err := manifestsOf(o)
 	if err != nil {
 		return nil, err
 	}
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never fails
 	s = &server{
-		o: o, name: c.name, tables: t, nonce: hex.EncodeToString(nonce[:]), endpoints: endpoints(o.Rec), patience: c.patience,
+		o: o, c: c, manifests: m, nonce: hex.EncodeToString(nonce[:]),
 		count: serverCounters{
 			bodyTensors: o.Rec.Counter(phase.BodyTensors), bodyBytes: o.Rec.Counter(phase.BodyBytes),
 			handleTensors: o.Rec.Counter(phase.HandleTensors), handleBytes: o.Rec.Counter(phase.HandleBytes),
 			copied: o.Rec.Counter(phase.Copied), fallback: newFallbacks(o.Rec, c.local),
 		},
-		scratch: sync.Pool{New: func() any { return &scratchpad{} }},
+		scratch: sync.Pool{New: func() any { return new([]byte) }},
 		ledgers: make([]tensor.Ledger, o.Lanes),
 	}
-	if err := s.place(c); err != nil {
+	if err := s.place(); err != nil {
 		return nil, err
 	}
 	l, where, err := listen(ctx, c.network, o.Dir)
@@ -118,20 +114,48 @@ func newServer(ctx context.Context, o driver.Options, c config) (s *server, err 
 		return nil, errors.Join(err, s.release())
 	}
 	secret := rand.Text() // at least 128 bits
-	s.addr, s.bearer = where+"#"+secret, []byte(bearer(secret))
+	s.addr = where + "#" + secret
 	if s.withdraw, err = door.Announce(o.Dir, addressFile, s.addr); err != nil {
 		return nil, errors.Join(err, l.Close(), s.release())
 	}
+	s.handler = exchange.NewHandler(exchange.Options{
+		Patience: c.patience, Rec: o.Rec, Admits: admits(secret), Whose: func(q *http.Request) phase.ID { return connOf(q).id() },
+		Secret: "what stands behind the # in " + addressFile + " in the session's directory",
+	}, s.endpoints())
 	s.http = &http.Server{
-		Handler:           s.handler(),
+		Handler:           s.handler,
 		ReadHeaderTimeout: time.Duration(c.patience), // bodies have deadlines of their own; an idle connection is a worker that trains
-		MaxHeaderBytes:    maxHeader,
+		MaxHeaderBytes:    exchange.MaxHead,
 		ErrorLog:          log.New(io.Discard, "", 0), // what goes wrong is answered, or seen by the lane
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	s.listener = door.New(l, o.Lanes, time.Duration(c.patience), o.Rec, newConn)
 	s.serving.Go(s.serve)
 	return s, nil
+}
+
+// admits returns a function that reports whether a request shows the secret.
+func admits(secret string) func(*http.Request) bool {
+	want := []byte(exchange.Bearer(secret))
+	return func(q *http.Request) bool {
+		if subtle.ConstantTimeCompare([]byte(q.Header.Get("Authorization")), want) == 0 {
+			return false
+		}
+		connOf(q).Admit()
+		return true
+	}
+}
+
+func (s *server) endpoints() []exchange.Endpoint {
+	return append(s.store.Endpoints(),
+		exchange.Endpoint{Pattern: "GET /v1/ping", Name: "ping", Serve: (*exchange.Exchange).ReplyEmpty},
+		exchange.Endpoint{Pattern: "GET /v1/stats", Name: "stats", Serve: s.stats},
+		exchange.Endpoint{Pattern: "POST /v1/drain", Name: "drain", Serve: s.drain},
+		exchange.Endpoint{Pattern: "POST /v1/lanes/{lane}", Name: "join", Serve: s.join},
+		exchange.Endpoint{Pattern: "POST /v1/lanes/{lane}/local", Name: "prove", Serve: s.prove},
+		exchange.Endpoint{Pattern: "DELETE /v1/lanes/{lane}", Name: "leave", Serve: s.leave},
+		exchange.Endpoint{Pattern: "GET /v1/jobs/{lane}", Name: "jobs", Serve: s.jobs},
+		exchange.Endpoint{Pattern: "POST /v1/results/{lane}", Name: "results", Serve: s.results})
 }
 
 // serve accepts connections until Shutdown. If they cannot be accepted any more
@@ -149,43 +173,45 @@ func (s *server) serve() {
 }
 
 // place makes the memory of models, updates and tensors that are put.
-func (s *server) place(c config) (err error) {
+func (s *server) place() (err error) {
 	room := storeRoom(s.o)
-	if c.shm {
-		if s.pools, err = newPools(s.o, c, s.ledgers); err != nil {
+	o := store.Options{Room: room, Answer: room + s.o.Down.Payload(), Model: s.manifests.down, Prefix: s.modelPrefix()}
+	switch {
+	case s.c.shm:
+		if s.slabs, err = newSlabs(s.o, s.c, s.ledgers); err != nil {
 			return err
 		}
-		s.models, s.store, s.why = s.pools.models, newStore(room, s.modelPrefix(), s.pools.stored), fallbackFull
-	} else {
-		if c.local {
-			s.why = fallbackOff
-		}
-		s.models, s.store = lend.NewModel(s.o.Down), newStore(room, s.modelPrefix(), &storedPool{why: s.why})
+		s.models = s.slabs.models
+		o.Slab, o.SlabSize = s.slabs.store()
+		s.offer.Pool, s.offer.Fallback = s.slabs.models.ref, store.Full
+	case s.c.local:
+		o.Reason, s.offer.Fallback = store.Off, store.Off
+		fallthrough
+	default:
+		s.models = lend.NewModel(s.o.Down)
 	}
+	s.store = store.New(o)
 	for n := range s.o.Lanes {
-		var pool *lanePool
-		if s.pools != nil {
-			pool = &s.pools.lanes[n]
+		var slab *laneSlab
+		if s.slabs != nil {
+			slab = &s.slabs.lanes[n]
 		}
-		s.lanes = append(s.lanes, newLane(n, s.o, &s.ledgers[n], pool))
+		s.lanes = append(s.lanes, newLane(n, s.o, &s.ledgers[n], slab))
 	}
 	return nil
 }
 
 // release gives all shared memory up that is not lent.
 func (s *server) release() error {
-	s.store.close()
-	if s.pools == nil {
-		return nil
+	err := s.store.Close()
+	if s.slabs != nil {
+		err = errors.Join(err, s.slabs.close())
 	}
-	return s.pools.close()
+	return err
 }
 
 // storeRoom returns how many bytes of tensors may be put, apart from the model.
 func storeRoom(o driver.Options) int { return max(64<<20, o.Down.Size()) }
-
-// connKey is the key of a request's connection in its context.
-type connKey struct{}
 
 // modelPrefix is what the ids of all models of the session start with, the future
 // ones included.
@@ -196,7 +222,7 @@ func (s *server) Addr() string { return s.addr }
 func (s *server) Reserve() (*tensor.Package, error) {
 	p, err := s.models.Reserve()
 	if err != nil {
-		return nil, fmt.Errorf("%s: reserve: %w", s.name, err)
+		return nil, fmt.Errorf("%s: reserve: %w", s.c.name, err)
 	}
 	p.Receipt = nil
 	return p, nil
@@ -204,39 +230,39 @@ func (s *server) Reserve() (*tensor.Package, error) {
 
 func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	if p == nil || p.Layout() != s.o.Down {
-		return fmt.Errorf("%s: publish: no package of the model's layout", s.name)
+		return fmt.Errorf("%s: publish: no package of the model's layout", s.c.name)
 	}
 	if len(p.Receipt) > maxReceipt {
-		return fmt.Errorf("%s: publish: receipt of %d bytes, want %d at most", s.name, len(p.Receipt), maxReceipt)
+		return fmt.Errorf("%s: publish: receipt of %d bytes, want %d at most", s.c.name, len(p.Receipt), maxReceipt)
+	}
+	if err := s.models.Publish(p); err != nil {
+		return fmt.Errorf("%s: publish: %w", s.c.name, err)
 	}
 	s.seq++
-	s.receipt = append(s.receipt[:0], p.Receipt...)
-	if err := s.models.Publish(p); err != nil {
-		return fmt.Errorf("%s: publish: %w", s.name, err)
+	s.offer.Model = s.modelPrefix() + strconv.Itoa(s.seq)
+	s.offer.Receipt = append(s.offer.Receipt[:0], p.Receipt...)
+	if s.slabs != nil {
+		s.offer.Runs = s.slabs.models.runs()
 	}
 	// What lay in the model before is written to after the next Reserve, at the
 	// earliest: by then it has retired.
-	m := &modelSet{name: s.modelPrefix() + strconv.Itoa(s.seq), p: p, table: s.tables.down}
-	if s.pools != nil {
-		m.pool, m.runs = s.pools.models.ref, s.pools.models.runs()
-	}
-	s.store.publish(m)
+	s.store.Publish(s.offer.Model, p)
 	return nil
 }
 
-func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
-	m, err := s.store.current()
-	if err == nil && len(j.Config) > maxReceipt {
+func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) (err error) {
+	a := s.offer
+	a.Round, a.Client, a.Weight, a.Device, a.Config, a.Timed = j.Round, j.Client, j.Weight, j.Device, j.Config, j.Timed
+	switch {
+	case a.Model == "":
+		err = errors.New("no model was published")
+	case len(j.Config) > maxReceipt:
 		err = fmt.Errorf("configuration of %d bytes, want %d at most", len(j.Config), maxReceipt)
-	}
-	if err == nil {
-		err = s.lanes[n].dispatch(ctx, j, jobAnswer{
-			Round: j.Round, Client: j.Client, Weight: j.Weight, Device: j.Device, Config: j.Config, Timed: j.Timed,
-			Model: m.name, Receipt: s.receipt, Pool: m.pool, Runs: m.runs, Fallback: s.why,
-		})
+	default:
+		err = s.lanes[n].dispatch(ctx, j, a)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: dispatch to lane %d: %w", s.name, n, err)
+		return fmt.Errorf("%s: dispatch to lane %d: %w", s.c.name, n, err)
 	}
 	return nil
 }
@@ -244,7 +270,7 @@ func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
 func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 	p, err := s.lanes[n].mail.Collect(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: collect from lane %d: %w", s.name, n, err)
+		return nil, fmt.Errorf("%s: collect from lane %d: %w", s.c.name, n, err)
 	}
 	return p, nil
 }
@@ -253,7 +279,7 @@ func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
 func (s *server) Settle(ctx context.Context) error {
 	for i, l := range s.lanes {
 		if err := l.mail.Settle(ctx); err != nil {
-			return fmt.Errorf("%s: settle: lane %d: %w", s.name, i, err)
+			return fmt.Errorf("%s: settle: lane %d: %w", s.c.name, i, err)
 		}
 	}
 	return nil
@@ -269,12 +295,10 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 		for _, l := range s.lanes {
 			err = errors.Join(err, l.awaitLeave(ctx))
 		}
-		s.mu.Lock()
-		s.closing = true
-		s.mu.Unlock()
+		s.handler.Refuse()
 		err = errors.Join(err, s.http.Close(), s.withdraw()) // wakes handlers that read or write
 		s.serving.Wait()
-		s.handlers.Wait()
+		s.handler.Wait()
 		err = errors.Join(err, s.release())
 		out := 0
 		for i := range s.ledgers {
@@ -284,8 +308,36 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("%d updates are still out", out))
 		}
 		if err != nil {
-			err = fmt.Errorf("%s: shutdown: %w", s.name, err)
+			err = fmt.Errorf("%s: shutdown: %w", s.c.name, err)
 		}
 	})
 	return err
+}
+
+// statsAnswer is what the server knows of the store and of the workers' caches.
+type statsAnswer struct {
+	store.Stats
+	Served map[string]int64   `json:"served"` // requests by endpoint
+	Caches []store.CacheStats `json:"caches"` // of each lane, as its last result said
+	Open   int                `json:"connections"`
+}
+
+func (s *server) stats(x *exchange.Exchange) error {
+	a := statsAnswer{Stats: s.store.Stats(), Served: s.handler.Served(), Open: s.listener.Count()}
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		a.Caches = append(a.Caches, l.cached)
+		l.mu.Unlock()
+	}
+	return x.ReplyJSON(http.StatusOK, a)
+}
+
+// drain makes every worker empty its cache before it works on its next job.
+func (s *server) drain(x *exchange.Exchange) error {
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		l.drain = true
+		l.mu.Unlock()
+	}
+	return x.ReplyEmpty()
 }

@@ -9,6 +9,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
 
@@ -20,9 +21,9 @@ import (
 // of a nil shared find nothing.
 type shared struct {
 	o       driver.Options
-	readers map[poolRef]*slab.Reader // nil for a slab that could not be opened
-	updates *slab.Packages           // of the lane; nil if this process is not local
-	mem     *slab.Memory             // of updates
+	readers map[store.SlabRef]*slab.Reader // nil for a slab that could not be opened
+	updates *slab.Packages                 // of the lane; nil if this process is not local
+	mem     *slab.Memory                   // of updates
 
 	reader  *slab.Reader  // of the model in hand; nil if none of it is shared
 	handles []slab.Handle // of its tensors, zero where one is not shared
@@ -35,7 +36,7 @@ type shared struct {
 
 func newShared(o driver.Options) *shared {
 	return &shared{
-		o: o, readers: map[poolRef]*slab.Reader{},
+		o: o, readers: map[store.SlabRef]*slab.Reader{},
 		handles: make([]slab.Handle, o.Down.Len()), views: make([][]byte, o.Down.Len()),
 		tensors: o.Rec.Counter(phase.HandleTensors), bytes: o.Rec.Counter(phase.HandleBytes),
 		fallback: newFallbacks(o.Rec, true),
@@ -55,7 +56,7 @@ func (s *shared) open(a joinAnswer) bool {
 	if a.Updates == nil || err != nil || len(challenge) != challengeSize {
 		return false
 	}
-	nonce, err := a.Updates.nonce()
+	nonce, err := a.Updates.Decode()
 	if err != nil {
 		return false
 	}
@@ -80,10 +81,10 @@ func (s *shared) giveUp() error {
 
 // reading returns the reader of a slab, nil if it cannot be opened. That is
 // found out once.
-func (s *shared) reading(ref poolRef) *slab.Reader {
+func (s *shared) reading(ref store.SlabRef) *slab.Reader {
 	r, known := s.readers[ref]
 	if !known {
-		if nonce, err := ref.nonce(); err == nil {
+		if nonce, err := ref.Decode(); err == nil {
 			r, _ = slab.OpenReader(ref.Path, nonce) // whatever it is, it is not ours to read
 		}
 		s.readers[ref] = r
@@ -96,7 +97,7 @@ func (s *shared) reading(ref poolRef) *slab.Reader {
 func (s *shared) model(a jobAnswer, memory *heapMemory, which []int) (*tensor.Package, []int, error) {
 	if s.reader = nil; a.Pool != nil {
 		if s.reader = s.reading(*a.Pool); s.reader == nil {
-			a.Fallback = fallbackRemote
+			a.Fallback = store.Remote
 		}
 	}
 	if err := s.locate(a.Runs); err != nil {
@@ -112,7 +113,7 @@ func (s *shared) model(a jobAnswer, memory *heapMemory, which []int) (*tensor.Pa
 				size += len(view)
 				continue
 			}
-			why = fallbackStale
+			why = store.Stale
 		}
 		s.fallback.add(why, 1)
 		s.handles[i], s.views[i] = slab.Handle{}, nil
@@ -129,7 +130,7 @@ var errRuns = errors.New("the job does not say where its model lies")
 func (s *shared) locate(runs []run) error {
 	clear(s.handles)
 	for _, r := range runs {
-		h, err := r.Handle.decode()
+		h, err := r.Handle.Decode()
 		if err != nil {
 			return err
 		}
@@ -201,11 +202,11 @@ func (s *shared) unchanged() error {
 }
 
 // update returns the memory that h names in the lane's slab.
-func (s *shared) update(h hexHandle) (*tensor.Package, error) {
+func (s *shared) update(h store.Handle) (*tensor.Package, error) {
 	if !s.has() {
 		return nil, errNoProof
 	}
-	handle, err := h.decode()
+	handle, err := h.Decode()
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/http/store"
 )
 
 // goodbye bounds how long Close waits for the server to take note.
@@ -23,22 +26,22 @@ type worker struct {
 	name   string // of the transport, for errors
 	json   bool
 	lane   int
-	client *client
-	table  table // of updates
-	fetch  fetcher
+	client *exchange.Client
+	table  store.Manifest // of updates
+	fetch  store.Fetcher
 	asks   asks
 	shared *shared // memory that is the server's, too; nil if none is wanted
 	memory heapMemory
 
 	job    driver.Job
 	update *tensor.Package // of the job in hand, after Reserve
-	handle hexHandle       // of the update, if it lies in the lane's slab
+	handle store.Handle    // of the update, if it lies in the lane's slab
 	state  state
 	closed bool
 
-	which  []int    // scratch: tensors to fetch
-	fields []field  // scratch of uploads
-	body   [][]byte // scratch of uploads
+	which  []int            // scratch: tensors to fetch
+	fields []exchange.Field // scratch of uploads
+	body   [][]byte         // scratch of uploads
 }
 
 // heapMemory is what a worker needs if it shares nothing with the server, made
@@ -80,12 +83,12 @@ const (
 )
 
 // asks are the requests that a worker makes, as far as they are always the same.
-type asks struct{ ping, join, prove, leave, jobs, batch, results request }
+type asks struct{ ping, join, prove, leave, jobs, results exchange.Request }
 
 func newAsks(o driver.Options, lane int) asks {
 	n := strconv.Itoa(lane)
-	q := func(name, method, path string) request {
-		return request{method: method, path: "/v1/" + path, calls: o.Rec.Counter(phase.Calls + name)}
+	q := func(name, method, path string) exchange.Request {
+		return exchange.Request{Method: method, Path: "/v1/" + path, Calls: o.Rec.Counter(phase.Calls + name)}
 	}
 	a := asks{
 		ping:    q("ping", http.MethodGet, "ping"),
@@ -93,35 +96,34 @@ func newAsks(o driver.Options, lane int) asks {
 		prove:   q("prove", http.MethodPost, "lanes/"+n+"/local"),
 		leave:   q("leave", http.MethodDelete, "lanes/"+n),
 		jobs:    q("jobs", http.MethodGet, "jobs/"+n),
-		batch:   q("batch", http.MethodPost, "batch"),
 		results: q("results", http.MethodPost, "results/"+n),
 	}
-	a.jobs.parks = true
+	a.jobs.Parks = true
 	return a
 }
 
 func dial(ctx context.Context, addr string, lane int, o driver.Options, c config) (*worker, error) {
-	t, err := tablesOf(o)
+	m, err := manifestsOf(o)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{
-		o: o, name: c.name, json: c.json, lane: lane, table: t.up, asks: newAsks(o, lane),
-		client: newClient(addr, c.json, c.patience, o.Rec), memory: heapMemory{o: o},
+	w := &worker{o: o, name: c.name, json: c.json, lane: lane, table: m.up, asks: newAsks(o, lane), memory: heapMemory{o: o}}
+	if w.client, err = newClient(addr, c, o.Rec); err != nil {
+		return nil, err
 	}
-	w.client.id.Lane = lane
-	w.fetch = fetcher{
-		client: w.client, request: w.asks.batch, batch: c.batch, json: c.json, table: t.down,
-		tensors: o.Rec.Counter(phase.BodyTensors), bytes: o.Rec.Counter(phase.BodyBytes), copied: o.Rec.Counter(phase.Copied),
+	w.client.ID.Lane = lane
+	w.fetch = store.Fetcher{
+		Client: w.client, Manifest: m.down, Batch: c.batch, JSON: c.json, Calls: o.Rec.Counter(phase.Calls + "batch"),
+		Tensors: o.Rec.Counter(phase.BodyTensors), Bytes: o.Rec.Counter(phase.BodyBytes), Copied: o.Rec.Counter(phase.Copied),
 	}
 	if c.cacheSize > 0 {
-		w.fetch.cache = newCache(c.cacheSize, o.Rec)
+		w.fetch.Cache = store.NewCache(c.cacheSize, o.Rec)
 	}
 	if c.local {
 		w.shared = newShared(o)
 	}
 	if err := w.join(ctx); err != nil {
-		w.client.close()
+		w.client.Close()
 		return nil, errors.Join(err, w.shared.close())
 	}
 	if !w.shared.has() { // not before it is known: it is touched
@@ -131,19 +133,25 @@ func dial(ctx context.Context, addr string, lane int, o driver.Options, c config
 	return w, nil
 }
 
+func newClient(addr string, c config, rec *phase.Recorder) (*exchange.Client, error) {
+	_, _, secret, err := splitAddr(addr)
+	connect := func(ctx context.Context) (net.Conn, error) { return dialAddr(ctx, addr) }
+	return exchange.NewClient(connect, secret, c.fresh, c.patience, rec), err
+}
+
 // join takes the lane, and proves to the server that this process is local, if
 // it is.
 func (w *worker) join(ctx context.Context) error {
 	var a joinAnswer
-	err := w.client.do(ctx, w.asks.join, func(r *http.Response) error { return readJSON(r, &a) })
+	err := w.client.Do(ctx, w.asks.join, func(r *http.Response) error { return readJSON(r, &a) })
 	if err != nil || w.shared == nil {
 		return err
 	}
 	if !w.shared.open(a) {
 		return nil
 	}
-	err = w.client.do(ctx, w.asks.prove, nil)
-	if status := (statusError{}); errors.As(err, &status) {
+	err = w.client.Do(ctx, w.asks.prove, nil)
+	if status := (exchange.StatusError{}); errors.As(err, &status) {
 		return w.shared.giveUp() // the server looks at other memory: this process is not local
 	}
 	return err
@@ -159,7 +167,7 @@ func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 		return driver.Job{}, nil, fmt.Errorf("%s: receive before the update of client %d was submitted", w.name, w.job.Client)
 	}
 	a, err := w.ask(ctx)
-	if status := (statusError{}); errors.As(err, &status) && status.code == http.StatusGone {
+	if status := (exchange.StatusError{}); errors.As(err, &status) && status.Code == http.StatusGone {
 		w.state = over
 		return driver.Job{}, nil, io.EOF
 	}
@@ -168,7 +176,7 @@ func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 		model, err = w.take(ctx, a)
 	}
 	if err != nil {
-		w.client.close()
+		w.client.Close()
 		return driver.Job{}, nil, fmt.Errorf("%s: receive on lane %d: %w", w.name, w.lane, err)
 	}
 	w.state = received
@@ -178,13 +186,10 @@ func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 // take returns the model of a job, from the server's slab as far as it lies
 // there and the rest from the server's store.
 func (w *worker) take(ctx context.Context, a jobAnswer) (model *tensor.Package, err error) {
-	w.client.id.Round, w.client.id.Client = a.Round, a.Client
-	for _, s := range w.client.parked {
-		w.client.add(s)
-	}
+	w.client.Claim(phase.ID{Lane: w.lane, Round: a.Round, Client: a.Client})
 	w.job = driver.Job{Round: a.Round, Client: a.Client, Weight: a.Weight, Device: a.Device, Config: a.Config, Timed: a.Timed}
-	if a.Drain && w.fetch.cache != nil {
-		w.fetch.cache.drain()
+	if a.Drain {
+		w.fetch.Cache.Drain()
 	}
 	w.handle = a.Update
 	w.which = w.which[:0]
@@ -199,28 +204,28 @@ func (w *worker) take(ctx context.Context, a jobAnswer) (model *tensor.Package, 
 		}
 	}
 	model.Receipt = a.Receipt
-	return model, w.fetch.fetch(ctx, a.Model, w.which, model)
+	return model, w.fetch.Fetch(ctx, a.Model, w.which, model)
 }
 
 // ask waits for a job.
 func (w *worker) ask(ctx context.Context) (a jobAnswer, err error) {
-	w.client.id.Round, w.client.id.Client = -1, -1
-	err = w.client.do(ctx, w.asks.jobs, func(r *http.Response) error {
+	w.client.ID.Round, w.client.ID.Client = -1, -1
+	err = w.client.Do(ctx, w.asks.jobs, func(r *http.Response) error {
 		if err := readJSON(r, &a); err != nil {
 			return err
 		}
-		return checkID([]byte(a.Model))
+		return store.CheckID([]byte(a.Model))
 	})
 	return a, err
 }
 
 // readJSON decodes an answer.
 func readJSON(r *http.Response, v any) error {
-	body, err := readBody(r, 4*maxReceipt)
+	body, err := exchange.ReadBody(r, 4*maxReceipt)
 	if err != nil {
 		return err
 	}
-	return parseJSON(body, v)
+	return exchange.ParseJSON(body, v)
 }
 
 func (w *worker) Reserve() (*tensor.Package, error) {
@@ -255,7 +260,7 @@ func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
 		err = errors.Join(err, w.shared.close())
 	}
 	if err != nil {
-		w.client.close()
+		w.client.Close()
 		return fmt.Errorf("%s: submit on lane %d: round %d, client %d: %w", w.name, w.lane, w.job.Round, w.job.Client, err)
 	}
 	return nil
@@ -274,45 +279,55 @@ func (w *worker) submit(ctx context.Context, p *tensor.Package) error {
 	if err != nil {
 		return err
 	}
-	return w.client.do(ctx, q, nil)
+	return w.client.Do(ctx, q, nil)
 }
 
 // upload returns the request that carries p.
-func (w *worker) upload(p *tensor.Package) (request, error) {
+func (w *worker) upload(p *tensor.Package) (exchange.Request, error) {
 	if len(p.Receipt) > maxReceipt {
-		return request{}, fmt.Errorf("receipt of %d bytes, want %d at most", len(p.Receipt), maxReceipt)
+		return exchange.Request{}, fmt.Errorf("receipt of %d bytes, want %d at most", len(p.Receipt), maxReceipt)
 	}
-	q := w.asks.results
-	held := w.fetch.cache.stats()
-	w.fields = append(w.fields[:0], field{fieldRound, w.job.Round}, field{fieldClient, w.job.Client},
-		field{fieldCached, held.Tensors}, field{fieldCache, held.Bytes})
-	q.fields = w.fields
+	q, cached := w.asks.results, w.fetch.Cache.Stats()
+	w.fields = append(w.fields[:0], exchange.Field{Name: fieldRound, Value: w.job.Round}, exchange.Field{Name: fieldClient, Value: w.job.Client},
+		exchange.Field{Name: fieldCached, Value: cached.Tensors}, exchange.Field{Name: fieldCache, Value: cached.Bytes})
+	q.Fields = w.fields
 	if w.json {
-		span := w.o.Rec.Begin(phase.Encode, w.client.id)
-		defer span.End()
-		body, err := json.Marshal(jsonUpdate{Receipt: p.Receipt, Tensors: jsonPackage(p)})
-		q.kind, q.body = typeJSON, [][]byte{body}
-		return q, err
+		return w.uploadJSON(q, p)
 	}
-	table := w.table.bytes
-	if q.handle = w.handle; q.handle != "" {
-		table = nil // the server has the tensors
-	}
-	q.kind = typeRaw
-	q.fields = append(q.fields, field{fieldReceipt, len(p.Receipt)}, field{fieldTable, len(table)})
-	q.body = append(w.body[:0], p.Receipt, table)
-	for i := range p.Len() {
-		if q.handle == "" {
-			q.body = append(q.body, p.View(i))
+	return w.uploadRaw(q, p), nil
+}
+
+// uploadRaw sends receipt, manifest and tensors, or the receipt alone if the
+// tensors lie in the lane's slab. Its mirror image is server.readRaw.
+func (w *worker) uploadRaw(q exchange.Request, p *tensor.Package) exchange.Request {
+	q.Type, q.Body = exchange.TypeRaw, append(w.body[:0], p.Receipt)
+	manifest := 0
+	if w.handle != "" {
+		q.Fields = append(q.Fields, exchange.Field{Name: fieldUpdate, Text: string(w.handle)})
+	} else {
+		manifest = len(w.table.Bytes)
+		q.Body = append(q.Body, w.table.Bytes)
+		for i := range p.Len() {
+			q.Body = append(q.Body, p.View(i))
 		}
 	}
-	w.fields, w.body = q.fields, q.body
-	return q, nil
+	q.Fields = append(q.Fields, exchange.Field{Name: fieldReceipt, Value: len(p.Receipt)}, exchange.Field{Name: store.FieldTable, Value: manifest})
+	w.fields, w.body = q.Fields, q.Body
+	return q
+}
+
+// uploadJSON sends receipt and tensors in JSON. Its mirror image is
+// server.readJSON.
+func (w *worker) uploadJSON(q exchange.Request, p *tensor.Package) (exchange.Request, error) {
+	defer w.client.Begin(phase.Encode).End()
+	body, err := json.Marshal(jsonUpdate{Receipt: p.Receipt, Tensors: store.ToJSON(p)})
+	q.Type, q.Body = exchange.TypeJSON, [][]byte{body}
+	return q, err
 }
 
 // Ping exchanges an empty request and an empty answer.
 func (w *worker) Ping(ctx context.Context) error {
-	if err := w.client.do(ctx, w.asks.ping, nil); err != nil {
+	if err := w.client.Do(ctx, w.asks.ping, nil); err != nil {
 		return fmt.Errorf("%s: ping: %w", w.name, err)
 	}
 	return nil
@@ -325,12 +340,12 @@ func (w *worker) Close() error {
 		return nil
 	}
 	w.closed = true
-	if w.state != over && (w.client.conn != nil || w.client.fresh) {
+	if w.state != over && w.client.Open() {
 		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 		defer cancel()
-		_ = w.client.do(ctx, w.asks.leave, nil) // a server that is gone needs no goodbye
+		_ = w.client.Do(ctx, w.asks.leave, nil) // a server that is gone needs no goodbye
 	}
-	w.client.close()
+	w.client.Close()
 	if w.state == received || w.state == reserved {
 		return nil // somebody may be looking at the model: Submit gives the memory up
 	}

@@ -1,4 +1,4 @@
-package http
+package store
 
 import (
 	"bytes"
@@ -7,13 +7,13 @@ import (
 	"ipcbench/phase"
 )
 
-// A cache keeps the tensors that a worker fetched, so that the same client that
+// A Cache keeps the tensors that a worker fetched, so that the same client that
 // asks for the same tensor again gets it without a request, also after the
 // server has deleted it. It is bounded; the oldest tensors go first.
 //
 // Ids are never reused, so nothing in it is ever wrong: it only grows, if nobody
 // drains it, and for models that are new every round it grows for nothing.
-type cache struct {
+type Cache struct {
 	limit   int // bytes
 	bytes   int // that the entries cost
 	entries map[cacheKey]*list.Element
@@ -39,15 +39,16 @@ const entryBytes = 256
 
 func (t *cached) cost() int { return len(t.data) + len(t.key.id) + entryBytes }
 
-func newCache(limit int, rec *phase.Recorder) *cache {
-	return &cache{
+// NewCache returns a cache of limit bytes.
+func NewCache(limit int, rec *phase.Recorder) *Cache {
+	return &Cache{
 		limit: limit, entries: map[cacheKey]*list.Element{},
 		hits: rec.Counter(phase.CacheHits), size: rec.Counter(phase.CacheBytes),
 	}
 }
 
 // get copies a tensor to dst, and reports whether the cache has it.
-func (c *cache) get(client int, id []byte, dst []byte) bool {
+func (c *Cache) get(client int, id []byte, dst []byte) bool {
 	e, ok := c.entries[cacheKey{client, string(id)}]
 	if !ok || len(e.Value.(*cached).data) != len(dst) {
 		return false
@@ -58,7 +59,7 @@ func (c *cache) get(client int, id []byte, dst []byte) bool {
 }
 
 // put keeps a copy of a tensor that was fetched.
-func (c *cache) put(client int, id []byte, data []byte) {
+func (c *Cache) put(client int, id []byte, data []byte) {
 	t := &cached{cacheKey{client, string(id)}, data}
 	if _, ok := c.entries[t.key]; ok || t.cost() > c.limit {
 		return
@@ -71,28 +72,37 @@ func (c *cache) put(client int, id []byte, data []byte) {
 	c.grow(t.cost())
 }
 
-func (c *cache) remove(e *list.Element) {
+func (c *Cache) remove(e *list.Element) {
 	t := c.order.Remove(e).(*cached)
 	delete(c.entries, t.key)
 	c.grow(-t.cost())
 }
 
-func (c *cache) grow(n int) {
+func (c *Cache) grow(n int) {
 	c.bytes += n
 	c.size.Add(n)
 }
 
-// drain forgets everything.
-func (c *cache) drain() {
+// Drain forgets everything. A nil cache has nothing to forget.
+func (c *Cache) Drain() {
+	if c == nil {
+		return
+	}
 	clear(c.entries)
 	c.order.Init()
 	c.grow(-c.bytes)
 }
 
-// stats returns what the cache holds. A nil cache holds nothing.
-func (c *cache) stats() cacheStats {
+// Stats returns what the cache holds. A nil cache holds nothing.
+func (c *Cache) Stats() CacheStats {
 	if c == nil {
-		return cacheStats{}
+		return CacheStats{}
 	}
-	return cacheStats{Tensors: len(c.entries), Bytes: c.bytes}
+	return CacheStats{Tensors: len(c.entries), Bytes: c.bytes}
+}
+
+// CacheStats say what a cache holds.
+type CacheStats struct {
+	Tensors int `json:"tensors"`
+	Bytes   int `json:"bytes"`
 }

@@ -7,30 +7,28 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
 
-// pools are the server's shared memory: one slab for the models, one for each
-// lane's updates, and one for tensors that are put, made when the first one is.
-type pools struct {
+// slabs are the server's shared memory: one slab for the models and one for each
+// lane's updates. The store makes its own in the same directory.
+type slabs struct {
 	dir    *scratch.Dir
+	size   slabSizes
 	models *slabModels
-	lanes  []lanePool
-	stored *storedPool
+	lanes  []laneSlab
 }
 
-// A lanePool is the slab of one lane's updates. The server allocates in it, the
+// A laneSlab is the slab of one lane's updates. The server allocates in it, the
 // lane's worker writes.
-type lanePool struct {
+type laneSlab struct {
 	updates *slab.Updates
-	ref     *poolRef
+	ref     *store.SlabRef
 }
 
 // Modes of the slabs' names. The kernel refuses to open one for writing that must
@@ -41,13 +39,13 @@ const (
 )
 
 // permit sets the mode of the slab's name.
-func (p *lanePool) permit(mode os.FileMode) error { return os.Chmod(p.ref.Path, mode) }
+func (p *laneSlab) permit(mode os.FileMode) error { return os.Chmod(p.ref.Path, mode) }
 
-// poolSizes are the capacities of a session's slabs.
-type poolSizes struct{ models, updates, stored int }
+// slabSizes are the capacities of a session's slabs.
+type slabSizes struct{ models, updates, store int }
 
 // total returns the bytes of the slabs that a session has from the start.
-func (s poolSizes) total(lanes int) int64 {
+func (s slabSizes) total(lanes int) int64 {
 	total := int64(s.models)
 	if int64(s.updates) > (math.MaxInt64-total)/int64(lanes) {
 		return math.MaxInt64
@@ -55,14 +53,14 @@ func (s poolSizes) total(lanes int) int64 {
 	return total + int64(lanes)*int64(s.updates)
 }
 
-func sizesOf(o driver.Options, c config) (s poolSizes, err error) {
+func sizesOf(o driver.Options, c config) (s slabSizes, err error) {
 	if !c.shm {
 		return s, nil
 	}
 	if c.pool > 0 {
-		return poolSizes{c.pool, c.pool, c.pool}, nil
+		return slabSizes{c.pool, c.pool, c.pool}, nil
 	}
-	s.stored = storeRoom(o)
+	s.store = storeRoom(o)
 	for i := range o.Down.Len() {
 		n, ok := slab.Extent(o.Down.Bytes(i), slab.PoolOptions{Stamped: true})
 		if !ok || n > 1<<60-s.models {
@@ -75,12 +73,12 @@ func sizesOf(o driver.Options, c config) (s poolSizes, err error) {
 	return s, err
 }
 
-func newPools(o driver.Options, c config, ledgers []tensor.Ledger) (p *pools, err error) {
+func newSlabs(o driver.Options, c config, ledgers []tensor.Ledger) (p *slabs, err error) {
 	size, err := sizesOf(o, c)
 	if err != nil {
 		return nil, err
 	}
-	p = &pools{}
+	p = &slabs{size: size}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -93,38 +91,42 @@ func newPools(o driver.Options, c config, ledgers []tensor.Ledger) (p *pools, er
 		return p, err
 	}
 	for n := range o.Lanes {
-		l, err := newLanePool(filepath.Join(p.dir.Path(), fmt.Sprintf("updates-%d", n)), size.updates, o.Up, &ledgers[n])
+		l, err := newLaneSlab(filepath.Join(p.dir.Path(), fmt.Sprintf("updates-%d", n)), size.updates, o.Up, &ledgers[n])
 		if err != nil {
 			return p, err
 		}
 		p.lanes = append(p.lanes, l)
 	}
-	p.stored = &storedPool{path: filepath.Join(p.dir.Path(), "stored"), size: size.stored}
 	return p, nil
 }
 
-func newLanePool(path string, size int, l *tensor.Layout, ledger *tensor.Ledger) (lanePool, error) {
+func newLaneSlab(path string, size int, l *tensor.Layout, ledger *tensor.Ledger) (laneSlab, error) {
 	mem, nonce, err := slab.CreateNamed(path, size)
 	if err != nil {
-		return lanePool{}, err
+		return laneSlab{}, err
 	}
 	u, err := slab.NewUpdates(mem, l, ledger)
 	if err == nil {
 		err = mem.Protect() // the worker writes, and nobody else
 	}
-	p := lanePool{updates: u, ref: newPoolRef(path, nonce)}
+	p := laneSlab{updates: u, ref: store.NewSlabRef(path, nonce)}
 	if err == nil {
 		err = p.permit(modeReaders)
 	}
 	if err != nil {
-		return lanePool{}, errors.Join(err, mem.Close())
+		return laneSlab{}, errors.Join(err, mem.Close())
 	}
 	return p, nil
 }
 
+// store returns where the store makes its slab, and how large.
+func (p *slabs) store() (path string, size int) {
+	return filepath.Join(p.dir.Path(), "stored"), p.size.store
+}
+
 // close gives all memory up. That of updates which are lent lives until they
 // are released.
-func (p *pools) close() error {
+func (p *slabs) close() error {
 	var err error
 	if p.models != nil {
 		err = p.models.close()
@@ -132,71 +134,10 @@ func (p *pools) close() error {
 	for _, l := range p.lanes {
 		err = errors.Join(err, l.updates.Close())
 	}
-	if p.stored != nil {
-		err = errors.Join(err, p.stored.close())
-	}
 	if p.dir != nil {
 		err = errors.Join(err, p.dir.Close())
 	}
 	return err
-}
-
-// A storedPool is the slab of tensors that are put. It is made when the first one
-// is: most sessions have none.
-type storedPool struct {
-	why  string // there is no pool, if this or path is not set
-	path string
-	size int
-
-	mu   sync.Mutex
-	pool *slab.Pool // guarded by mu; nil until it is made
-	ref  *poolRef   // guarded by mu; like pool, it does not change any more
-}
-
-// reserve returns a block for n bytes, or why there is none.
-func (p *storedPool) reserve(k kind) (h slab.Handle, view []byte, why string, err error) {
-	if p.path == "" {
-		return h, nil, p.why, nil
-	}
-	if _, ok := k.known(); !ok {
-		return h, nil, fallbackDType, nil
-	}
-	pool, err := p.make()
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
-		return h, nil, fallbackFull, nil
-	}
-	if err != nil {
-		return h, nil, "", fmt.Errorf("slab of stored tensors: %w", err)
-	}
-	h, view, err = pool.Reserve(k.size)
-	if isFull(err) {
-		return h, nil, fallbackFull, nil
-	}
-	return h, view, "", err
-}
-
-// make returns the pool, which it makes first if need be.
-func (p *storedPool) make() (*slab.Pool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pool == nil {
-		pool, n, err := slab.CreatePool(p.path, p.size, slab.PoolOptions{})
-		if err != nil {
-			return nil, err
-		}
-		p.pool, p.ref = pool, newPoolRef(p.path, n)
-	}
-	return p.pool, nil
-}
-
-// close gives the pool up. All handlers have returned.
-func (p *storedPool) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pool == nil {
-		return nil
-	}
-	return p.pool.Close(context.Background()) // nothing is in flight
 }
 
 // slabModels keeps the server's two models, tensor by tensor, in a stamped pool
@@ -204,7 +145,7 @@ func (p *storedPool) close() error {
 // travels as a body.
 type slabModels struct {
 	pool    *slab.Pool
-	ref     *poolRef
+	ref     *store.SlabRef
 	layout  *tensor.Layout
 	slots   [2]slabModel
 	current int // slot of the published model, -1 before the first
@@ -229,7 +170,7 @@ func newSlabModels(path string, size int, l *tensor.Layout) (*slabModels, error)
 	if err := os.Chmod(path, modeReaders); err != nil {
 		return nil, errors.Join(err, pool.Close(context.Background())) // nothing is in flight
 	}
-	m := &slabModels{pool: pool, ref: newPoolRef(path, nonce), layout: l, current: -1, ready: -1}
+	m := &slabModels{pool: pool, ref: store.NewSlabRef(path, nonce), layout: l, current: -1, ready: -1}
 	for i := range m.slots {
 		m.slots[i] = slabModel{
 			handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len()), heap: make([][]byte, l.Len()),
@@ -301,7 +242,7 @@ func (m *slabModels) Publish(p *tensor.Package) error {
 		if n := len(s.runs); before != (slab.Handle{}) && follows(before, h) {
 			s.runs[n-1].Count++
 		} else {
-			s.runs = append(s.runs, run{First: i, Count: 1, Handle: encodeHandle(h)})
+			s.runs = append(s.runs, run{First: i, Count: 1, Handle: store.EncodeHandle(h)})
 		}
 		before = h
 	}

@@ -1,4 +1,4 @@
-package http
+package exchange
 
 import (
 	"bufio"
@@ -15,21 +15,23 @@ import (
 	"ipcbench/phase"
 )
 
-// A client speaks HTTP/1.1 over one connection, one request at a time. It is
+// A Client speaks HTTP/1.1 over one connection, one request at a time. It is
 // what is left of net/http's client when there is nothing to pool, redirect or
 // multiplex: no goroutine stands between the caller and the socket, tensors go
 // out in one gathering write with the request's head, and they come in where
 // they belong.
-type client struct {
-	addr     string
+type Client struct {
+	dial     func(context.Context) (net.Conn, error)
 	bearer   string // shown with every request
 	fresh    bool   // a new connection for every request
-	patience patience
+	patience Patience
 
 	rec            *phase.Recorder
 	sent, received *phase.Counter
-	id             phase.ID        // of the work that requests belong to
-	parked         [2]phase.Sample // sending the last request for a job and waiting for it: whose they are is known then
+	parked         [2]phase.Sample // sending the last request that parked and waiting for it: whose they are is known later
+
+	// ID is whose work requests belong to. Whoever makes them may set it.
+	ID phase.ID
 
 	conn     net.Conn // nil before the first request, and between requests if fresh
 	closed   bool
@@ -43,18 +45,24 @@ type client struct {
 // readBuffer is the size of a client's reader. What is larger goes past it.
 const readBuffer = 32 << 10
 
-func newClient(addr string, fresh bool, p patience, rec *phase.Recorder) *client {
-	_, _, secret, _ := splitAddr(addr) // connect says what is wrong with it
-	c := &client{
-		addr: addr, bearer: bearer(secret), fresh: fresh, patience: p, rec: rec, id: phase.ID{Lane: -1, Round: -1, Client: -1},
+// NewClient returns a client that shows secret over connections which dial makes:
+// one that is kept, or a fresh one for every request.
+func NewClient(dial func(context.Context) (net.Conn, error), secret string, fresh bool, p Patience, rec *phase.Recorder) *Client {
+	c := &Client{
+		dial: dial, bearer: Bearer(secret), fresh: fresh, patience: p, rec: rec, ID: phase.ID{Lane: -1, Round: -1, Client: -1},
 		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
 	}
-	c.in = bufio.NewReaderSize(c, readBuffer)
+	c.in = bufio.NewReaderSize(reader{c}, readBuffer)
 	return c
 }
 
-// Read reads from the connection.
-func (c *client) Read(b []byte) (int, error) {
+// Bearer is the value of the header field that shows a secret.
+func Bearer(secret string) string { return "Bearer " + secret }
+
+// A reader reads from a client's connection.
+type reader struct{ *Client }
+
+func (c reader) Read(b []byte) (int, error) {
 	if c.headLeft == 0 {
 		return 0, errors.New("the head of the answer is too long")
 	}
@@ -66,63 +74,64 @@ func (c *client) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A request is what a client asks.
-type request struct {
-	method, path string
-	kind         string // Content-Type of the body
-	fields       []field
-	handle       hexHandle // of an update; empty for none
-	body         [][]byte
-	parks        bool // the answer may take as long as it likes
-	calls        *phase.Counter
+// A Request is what a client asks.
+type Request struct {
+	Method, Path string
+	Type         string // of the body
+	Fields       []Field
+	Body         [][]byte
+	Parks        bool           // the answer may take as long as it likes
+	Calls        *phase.Counter // counts the request
 }
 
-type field struct {
-	name  string
-	value int
+// A Field is a header field. Its value is Text, or a number if that is empty.
+type Field struct {
+	Name  string
+	Value int
+	Text  string
 }
 
-// do sends q and has take read the body of the answer, all of it; take may be
-// nil if there is none. An answer that is an error is a statusError. After any
+// Do sends q and has take read the body of the answer, all of it; take may be
+// nil if there is none. An answer that is an error is a StatusError. After any
 // other error the client cannot be used any more.
-func (c *client) do(ctx context.Context, q request, take func(*http.Response) error) error {
+func (c *Client) Do(ctx context.Context, q Request, take func(*http.Response) error) error {
 	err := c.connect(ctx)
 	if err == nil {
-		q.calls.Add(1)
+		q.Calls.Add(1)
 		conn := c.conn
 		stop := context.AfterFunc(ctx, func() { conn.Close() }) // half a message may be on it
 		if err = c.exchange(q, take); !stop() && err != nil {
 			err = context.Cause(ctx)
 		}
 	}
-	if status := (statusError{}); c.fresh || err != nil && !errors.As(err, &status) {
-		c.close()
+	if status := (StatusError{}); c.fresh || err != nil && !errors.As(err, &status) {
+		c.Close()
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", q.method, q.path, err)
+		return fmt.Errorf("%s %s: %w", q.Method, q.Path, err)
 	}
 	return nil
 }
 
-func (c *client) connect(ctx context.Context) error {
+func (c *Client) connect(ctx context.Context) error {
 	if c.conn != nil {
 		return nil
 	}
 	if c.closed {
 		return net.ErrClosed
 	}
-	conn, err := dialAddr(ctx, c.addr)
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return err
 	}
 	c.conn = conn
-	c.in.Reset(c)
+	c.in.Reset(reader{c})
 	return nil
 }
 
-// close ends the connection. A client that keeps its connection has had its
+// Close ends the connection. A client that keeps its connection has had its
 // only one.
-func (c *client) close() {
+func (c *Client) Close() {
 	c.closed = !c.fresh
 	if c.conn != nil {
 		c.conn.Close()
@@ -130,7 +139,7 @@ func (c *client) close() {
 	}
 }
 
-func (c *client) exchange(q request, take func(*http.Response) error) error {
+func (c *Client) exchange(q Request, take func(*http.Response) error) error {
 	length, sent := c.send(q)
 	if sent != nil {
 		// A server that refuses a request answers and closes, without reading on.
@@ -159,43 +168,38 @@ func (c *client) exchange(q request, take func(*http.Response) error) error {
 }
 
 // send writes head and body in one go, and returns how long they are.
-func (c *client) send(q request) (length int, err error) {
+func (c *Client) send(q Request) (length int, err error) {
 	mark, start := c.rec.Mark(phase.Send), phase.Now()
 	defer func() {
 		mark.End()
 		c.record(q, phase.Sample{Phase: phase.Send, Start: start, End: phase.Now()})
 	}()
 	c.all = append(c.all[:0], nil)
-	for _, b := range q.body {
+	for _, b := range q.Body {
 		if len(b) > 0 {
 			c.all = append(c.all, b)
 			length += len(b)
 		}
 	}
-	h := append(c.head[:0], q.method...)
+	h := append(c.head[:0], q.Method...)
 	h = append(h, ' ')
-	h = append(h, q.path...)
+	h = append(h, q.Path...)
 	h = append(h, " HTTP/1.1\r\nHost: ipcbench\r\nAuthorization: "...)
 	h = append(h, c.bearer...)
 	h = append(h, "\r\n"...)
 	if c.fresh {
 		h = append(h, "Connection: close\r\n"...)
 	}
-	if q.kind != "" {
+	if q.Type != "" {
 		h = append(h, "Content-Type: "...)
-		h = append(h, q.kind...)
+		h = append(h, q.Type...)
 		h = append(h, "\r\n"...)
 	}
-	if q.method != http.MethodGet {
-		h = appendField(h, "Content-Length", length)
+	if q.Method != http.MethodGet {
+		h = Field{Name: "Content-Length", Value: length}.append(h)
 	}
-	for _, f := range q.fields {
-		h = appendField(h, f.name, f.value)
-	}
-	if q.handle != "" {
-		h = append(h, fieldUpdate+": "...)
-		h = append(h, q.handle...)
-		h = append(h, "\r\n"...)
+	for _, f := range q.Fields {
+		h = f.append(h)
 	}
 	c.head = append(h, "\r\n"...)
 	c.all[0] = c.head
@@ -208,30 +212,34 @@ func (c *client) send(q request) (length int, err error) {
 	return length, err
 }
 
-func appendField(b []byte, name string, value int) []byte {
-	b = append(b, name...)
+func (f Field) append(b []byte) []byte {
+	b = append(b, f.Name...)
 	b = append(b, ": "...)
-	b = strconv.AppendInt(b, int64(value), 10)
+	if f.Text != "" {
+		b = append(b, f.Text...)
+	} else {
+		b = strconv.AppendInt(b, int64(f.Value), 10)
+	}
 	return append(b, "\r\n"...)
 }
 
 // await reads the head of the answer, and sets a deadline for the rest of it. A
 // server may need as long to understand the request of that length as to read it.
-func (c *client) await(q request, length int, patient bool) (*http.Response, error) {
+func (c *Client) await(q Request, length int, patient bool) (*http.Response, error) {
 	start := phase.Now()
 	switch {
-	case patient && q.parks:
+	case patient && q.Parks:
 		_ = c.conn.SetReadDeadline(time.Time{}) // if it fails, so does the read
 	case patient:
 		_ = c.conn.SetReadDeadline(c.patience.until(int64(length)))
 	}
-	c.headLeft = maxHeader + readBuffer
+	c.headLeft = MaxHead + readBuffer
 	_, err := c.in.Peek(1)
 	c.record(q, phase.Sample{Phase: phase.Wait, Start: start, End: phase.Now()})
 	if err != nil {
 		return nil, broken(err)
 	}
-	if patient && q.parks {
+	if patient && q.Parks {
 		_ = c.conn.SetReadDeadline(c.patience.until(0))
 	}
 	answer, err := http.ReadResponse(c.in, nil)
@@ -246,11 +254,11 @@ func (c *client) await(q request, length int, patient bool) (*http.Response, err
 	return answer, nil
 }
 
-// record adds s to the work that requests belong to. That of a request for a job
-// belongs to the job that answers it.
-func (c *client) record(q request, s phase.Sample) {
+// record adds s to the work that requests belong to. That of a request that parks
+// belongs to what answers it: see Claim.
+func (c *Client) record(q Request, s phase.Sample) {
 	switch {
-	case !q.parks:
+	case !q.Parks:
 		c.add(s)
 	case s.Phase == phase.Send:
 		c.parked[0] = s
@@ -259,29 +267,46 @@ func (c *client) record(q request, s phase.Sample) {
 	}
 }
 
-func (c *client) add(s phase.Sample) {
-	c.rec.Add(s.Phase, c.id, s.Start, s.End)
+func (c *Client) add(s phase.Sample) {
+	c.rec.Add(s.Phase, c.ID, s.Start, s.End)
 }
+
+// Claim makes the last request that parked, and all that follow, id's work.
+func (c *Client) Claim(id phase.ID) {
+	c.ID = id
+	for _, s := range c.parked {
+		c.add(s)
+	}
+}
+
+// Begin begins a span of the work that requests belong to.
+func (c *Client) Begin(p phase.Phase) phase.Span { return c.rec.Begin(p, c.ID) }
+
+// Open reports whether the next request may reach the server.
+func (c *Client) Open() bool { return c.conn != nil || c.fresh }
 
 // refusal returns the error that an answer is.
 func refusal(answer *http.Response) error {
-	e := statusError{code: answer.StatusCode, err: errors.New(answer.Status)}
-	text, err := readBody(answer, maxControl+1<<16)
-	var p problem
+	e := StatusError{answer.StatusCode, errors.New(answer.Status)}
+	text, err := ReadBody(answer, maxProblem)
+	var p Problem
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", answer.Status, err)
 	case json.Unmarshal(text, &p) != nil:
 	case len(p.Missing) > 0:
-		e.err = fmt.Errorf("%s: %s: %w", answer.Status, p.Error, missingError{p.Missing})
+		e.Err = fmt.Errorf("%s: %s: %w", answer.Status, p.Error, MissingError{p.Missing})
 	default:
-		e.err = fmt.Errorf("%s: %s", answer.Status, p.Error)
+		e.Err = fmt.Errorf("%s: %s", answer.Status, p.Error)
 	}
 	return e
 }
 
-// readBody reads a body of at most limit bytes.
-func readBody(answer *http.Response, limit int) ([]byte, error) {
+// maxProblem is how long an answer that is an error may be.
+const maxProblem = 16 << 20
+
+// ReadBody reads the body of an answer, of at most limit bytes.
+func ReadBody(answer *http.Response, limit int) ([]byte, error) {
 	if answer.ContentLength > int64(limit) {
 		return nil, fmt.Errorf("answer of %d bytes, want %d at most", answer.ContentLength, limit)
 	}

@@ -1,0 +1,309 @@
+package exchange
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ipcbench/crash"
+	"ipcbench/phase"
+)
+
+// An Endpoint is one kind of request, with the name that it is counted under.
+type Endpoint struct {
+	Pattern, Name string // of the pattern http.ServeMux says what it means
+	Serve         func(*Exchange) error
+}
+
+// A route is an endpoint that is served.
+type route struct {
+	Endpoint
+	served  atomic.Int64 // requests, for those who ask: the recorder may be off
+	counter *phase.Counter
+}
+
+// Options of a handler.
+type Options struct {
+	Patience Patience
+	Rec      *phase.Recorder
+	Admits   func(*http.Request) bool     // whether a request shows the secret
+	Whose    func(*http.Request) phase.ID // whose work a request belongs to, as far as it is known
+	Secret   string                       // where the secret is to be found, for who has not shown it
+}
+
+// A Handler serves the endpoints of a session.
+type Handler struct {
+	o      Options
+	mux    *http.ServeMux
+	routes []*route
+
+	mu      sync.Mutex
+	closing bool           // guarded by mu: no exchange starts any more
+	running sync.WaitGroup // exchanges; added to with mu held
+}
+
+// NewHandler returns a handler of the given endpoints.
+func NewHandler(o Options, endpoints []Endpoint) *Handler {
+	h := &Handler{o: o, mux: http.NewServeMux()}
+	for _, e := range endpoints {
+		r := &route{Endpoint: e, counter: o.Rec.Counter(phase.Served + e.Name)}
+		h.routes = append(h.routes, r)
+		h.mux.HandleFunc(e.Pattern, func(w http.ResponseWriter, q *http.Request) {
+			r.counter.Add(1)
+			r.served.Add(1)
+			x := h.exchange(w, q)
+			x.fail(x.guard(r))
+		})
+	}
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		x := h.exchange(w, q)
+		x.fail(h.unknown(x))
+	})
+	return h
+}
+
+// Served returns how many requests there were, by the names of the endpoints.
+func (h *Handler) Served() map[string]int64 {
+	all := map[string]int64{}
+	for _, r := range h.routes {
+		all[r.Name] = r.served.Load()
+	}
+	return all
+}
+
+// Refuse ends the service: whoever comes from now on is answered 503.
+func (h *Handler) Refuse() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closing = true
+}
+
+// Wait waits until no exchange is running, after Refuse and after all connections
+// were closed.
+func (h *Handler) Wait() { h.running.Wait() }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	if !h.o.Admits(q) {
+		h.exchange(w, q).stranger(h.o.Secret)
+		return
+	}
+	h.mu.Lock()
+	closing := h.closing
+	if !closing {
+		h.running.Add(1)
+	}
+	h.mu.Unlock()
+	if closing {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	defer h.running.Done()
+	// A peer that sends or reads too slowly is given up. One that waits for a job
+	// has nothing to send.
+	control := http.NewResponseController(w)
+	if q.ContentLength != 0 {
+		_ = control.SetReadDeadline(h.o.Patience.until(q.ContentLength)) // a closed connection shows in what follows
+	}
+	_ = control.SetWriteDeadline(h.o.Patience.until(0)) // extended when an answer begins
+	h.mux.ServeHTTP(w, q)
+}
+
+// goodbye bounds how long a stranger may take to read that it is one.
+const goodbye = time.Second
+
+// stranger answers who does not show the secret. That comes before all else: it
+// costs no memory, and teaches nothing. Its connection is closed.
+func (x *Exchange) stranger(where string) {
+	x.ReplyHeader().Set("Connection", "close")
+	x.ReplyHeader().Set("WWW-Authenticate", "Bearer")
+	_ = x.control.SetReadDeadline(time.Now().Add(goodbye)) // net/http drops some of the body; a closed connection shows there
+	x.fail(Refuse(http.StatusUnauthorized, "want the header field Authorization: Bearer SECRET, with %s", where))
+}
+
+// unknown says what is wrong with a request that no endpoint is for: its path, or
+// its method alone.
+func (h *Handler) unknown(x *Exchange) error {
+	var others []string // methods
+	for _, r := range h.routes {
+		q := *x.Request
+		q.Method, _, _ = strings.Cut(r.Pattern, " ")
+		if _, pattern := h.mux.Handler(&q); pattern == r.Pattern {
+			others = append(others, q.Method)
+		}
+	}
+	if len(others) == 0 {
+		return Refuse(http.StatusNotFound, "no endpoint %.100s", x.URL.Path)
+	}
+	x.ReplyHeader().Set("Allow", strings.Join(others, ", "))
+	return Refuse(http.StatusMethodNotAllowed, "method %.20s of %.100s: want %s", x.Method, x.URL.Path, strings.Join(others, " or "))
+}
+
+// An Exchange is one request and its answer.
+type Exchange struct {
+	*http.Request
+	handler *Handler
+	w       http.ResponseWriter
+	control *http.ResponseController
+	began   bool // the answer's head was written
+}
+
+func (h *Handler) exchange(w http.ResponseWriter, q *http.Request) *Exchange {
+	return &Exchange{Request: q, handler: h, w: w, control: http.NewResponseController(w)}
+}
+
+// guard serves one request. A panic is an answer like other errors, and not the
+// end of the process.
+func (x *Exchange) guard(r *route) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // slabs are files, which somebody may truncate
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			err = fmt.Errorf("%s: %w", r.Name, crash.Error(p))
+		}
+	}()
+	return r.Serve(x)
+}
+
+// Begin begins a span of whoever's work this is.
+func (x *Exchange) Begin(p phase.Phase) phase.Span {
+	return x.handler.o.Rec.Begin(p, x.handler.o.Whose(x.Request))
+}
+
+// fail answers with err. If half an answer is out, it closes the connection: a
+// body that is shorter than announced cannot be taken for a whole one.
+func (x *Exchange) fail(err error) {
+	if err == nil {
+		return
+	}
+	if x.began {
+		panic(http.ErrAbortHandler)
+	}
+	code := http.StatusInternalServerError
+	if e := (StatusError{}); errors.As(err, &e) {
+		code = e.Code
+	}
+	var missing MissingError
+	errors.As(err, &missing)
+	_ = x.ReplyJSON(code, Problem{Error: err.Error(), Missing: missing.IDs}) // nobody else can be told
+}
+
+// Head writes the head of an answer with a body of n bytes.
+func (x *Exchange) Head(code int, kind string, n int) {
+	h := x.w.Header()
+	if n > 0 || code == http.StatusOK {
+		h.Set("Content-Type", kind)
+		h.Set("Content-Length", strconv.Itoa(n))
+	}
+	_ = x.control.SetWriteDeadline(x.handler.o.Patience.until(int64(n))) // a closed connection shows in the write
+	x.w.WriteHeader(code)
+	x.began = true
+}
+
+// HeldBack is how many bytes of an answer's end lie in net/http's buffer until the
+// handler has returned.
+const HeldBack = 64
+
+// Send writes a part of the answer's body.
+func (x *Exchange) Send(b []byte) error {
+	_, err := x.w.Write(b)
+	return err
+}
+
+// Flush sends what lies in net/http's buffer.
+func (x *Exchange) Flush() { _ = x.control.Flush() } // a closed connection shows in what follows
+
+// Unhurried ends the time that the request had to arrive.
+func (x *Exchange) Unhurried() { _ = x.control.SetReadDeadline(time.Time{}) } // a closed connection shows in what follows
+
+// ReplyHeader returns the header fields of the answer.
+func (x *Exchange) ReplyHeader() http.Header { return x.w.Header() }
+
+// Reply writes a whole answer. Its end leaves the server when the handler has
+// returned, with all that it records: until then it lies in net/http's buffer.
+func (x *Exchange) Reply(code int, kind string, body []byte) error {
+	x.Head(code, kind, len(body))
+	end := max(0, len(body)-HeldBack)
+	if err := x.Send(body[:end]); err != nil {
+		return err
+	}
+	return x.Send(body[end:])
+}
+
+// ReplyJSON answers with v.
+func (x *Exchange) ReplyJSON(code int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return x.Reply(code, TypeJSON, append(body, '\n'))
+}
+
+// ReplyEmpty answers that all is well and there is nothing more to say.
+func (x *Exchange) ReplyEmpty() error {
+	x.Head(http.StatusNoContent, "", 0)
+	return nil
+}
+
+// Length returns the announced length of the request's body.
+func (x *Exchange) Length(limit int) (int, error) {
+	switch {
+	case x.ContentLength < 0:
+		return 0, Refuse(http.StatusLengthRequired, "body without Content-Length")
+	case x.ContentLength > int64(limit):
+		return 0, Refuse(http.StatusRequestEntityTooLarge, "body of %d bytes, want %d at most", x.ContentLength, limit)
+	}
+	return int(x.ContentLength), nil
+}
+
+// ReadFull fills b from the request's body.
+func (x *Exchange) ReadFull(b []byte) error {
+	if _, err := io.ReadFull(x.Body, b); err != nil {
+		return Refuse(http.StatusBadRequest, "body broke off: %w", broken(err))
+	}
+	return nil
+}
+
+// ReadAll reads a whole body of at most limit bytes.
+func (x *Exchange) ReadAll(limit int, into []byte) ([]byte, error) {
+	n, err := x.Length(limit)
+	if err != nil {
+		return into, err
+	}
+	return x.Read(n, into)
+}
+
+// Read reads the next n bytes of the body into memory that grows no further than
+// what has arrived: the length is only what a peer says.
+func (x *Exchange) Read(n int, into []byte) ([]byte, error) {
+	const step = 1 << 20
+	b := into[:0]
+	for len(b) < n {
+		m := min(n-len(b), step)
+		if cap(b)-len(b) < m {
+			b = append(b, make([]byte, m)...)
+		} else {
+			b = b[:len(b)+m]
+		}
+		if err := x.ReadFull(b[len(b)-m:]); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// IsJSON reports whether the request's body is said to be JSON.
+func (x *Exchange) IsJSON() bool {
+	kind, _, _ := strings.Cut(x.Header.Get("Content-Type"), ";") // its parameters say nothing: JSON is UTF-8
+	return kind == TypeJSON
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports/http/exchange"
+)
+
+// A Fetcher brings tensors of a model from a store to their places.
+type Fetcher struct {
+	Client   *exchange.Client
+	Manifest Manifest // of the model
+	Batch    int      // tensors a request, 0 is all
+	JSON     bool
+	Cache    *Cache // nil if it is off
+
+	Calls, Tensors, Bytes, Copied *phase.Counter
+
+	ids, want, got []byte // scratch: a request's body, the manifest that must come and the one that came
+}
+
+// appendID appends the id of tensor i of the model called name.
+func appendID(b []byte, name string, i int) []byte {
+	b = append(b, name...)
+	b = append(b, '.')
+	return strconv.AppendInt(b, int64(i), 10)
+}
+
+// Fetch brings the tensors in which, in their order, to p.
+func (f *Fetcher) Fetch(ctx context.Context, name string, which []int, p *tensor.Package) error {
+	if f.Cache != nil {
+		which = f.uncached(name, which, p)
+	}
+	for len(which) > 0 {
+		n := min(len(which), MaxIDs)
+		if f.Batch > 0 {
+			n = min(n, f.Batch)
+		}
+		if err := f.some(ctx, name, which[:n], p); err != nil {
+			return err
+		}
+		which = which[n:]
+	}
+	return nil
+}
+
+// uncached takes what the cache has from there, and returns the rest.
+func (f *Fetcher) uncached(name string, which []int, p *tensor.Package) (rest []int) {
+	for _, i := range which {
+		f.ids = appendID(f.ids[:0], name, i)
+		if !f.Cache.get(f.Client.ID.Client, f.ids, p.View(i)) {
+			rest = append(rest, i)
+		}
+	}
+	return rest
+}
+
+// some makes one request.
+func (f *Fetcher) some(ctx context.Context, name string, which []int, p *tensor.Package) error {
+	size := 0
+	for _, i := range which {
+		size += len(p.View(i))
+	}
+	fetch := f.raw
+	if f.JSON {
+		fetch = f.json
+	}
+	if err := fetch(ctx, name, which, size, p); err != nil {
+		return err
+	}
+	if f.Cache != nil {
+		for _, i := range which {
+			f.ids = appendID(f.ids[:0], name, i)
+			f.Cache.put(f.Client.ID.Client, f.ids, p.View(i))
+		}
+	}
+	f.Tensors.Add(len(which))
+	f.Bytes.Add(size)
+	return nil
+}
+
+// ask asks for tensors.
+func (f *Fetcher) ask(ctx context.Context, kind string, ids []byte, take func(*http.Response) error) error {
+	return f.Client.Do(ctx, exchange.Request{Method: http.MethodPost, Path: "/v1/batch", Type: kind, Body: [][]byte{ids}, Calls: f.Calls}, take)
+}
+
+func (f *Fetcher) raw(ctx context.Context, name string, which []int, size int, p *tensor.Package) error {
+	f.ids, f.want = f.ids[:0], f.want[:0]
+	for _, i := range which {
+		f.ids = append(appendID(f.ids, name, i), '\n')
+		f.want = append(f.want, f.Manifest.entry(i)...)
+	}
+	return f.ask(ctx, exchange.TypeText, f.ids, func(r *http.Response) error {
+		defer f.Client.Begin(phase.Read).End()
+		if err := f.readManifest(r, len(which), size); err != nil {
+			return err
+		}
+		for _, i := range which {
+			if _, err := io.ReadFull(r.Body, p.View(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var errCount = errors.New("the answer has another number of tensors than the request")
+
+// readManifest reads the manifest of n tensors, and makes sure that it is the one
+// that was asked for and that the tensors follow in full.
+func (f *Fetcher) readManifest(r *http.Response, n, size int) error {
+	if got := r.Header.Get(FieldCount); got != strconv.Itoa(n) {
+		return fmt.Errorf("%w: %.20q, want %d", errCount, got, n)
+	}
+	length, err := exchange.ParseCount(r.Header.Get(FieldTable), uint64(r.ContentLength))
+	if err != nil {
+		return fmt.Errorf("%s: %w", FieldTable, err)
+	}
+	f.got = Resize(f.got, min(int(length), len(f.want)+1)) // one byte too many is a difference, too
+	if _, err := io.ReadFull(r.Body, f.got); err != nil {
+		return err
+	}
+	if err := MatchManifest(f.got, f.want); err != nil {
+		return err
+	}
+	if r.ContentLength != length+int64(size) {
+		return fmt.Errorf("answer of %d bytes, want a table of %d and tensors of %d", r.ContentLength, length, size)
+	}
+	return nil
+}
+
+// Resize returns b with length n, in new memory if it has to be.
+func Resize(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+func (f *Fetcher) json(ctx context.Context, name string, which []int, size int, p *tensor.Package) error {
+	var q batchRequest
+	for _, i := range which {
+		q.IDs = append(q.IDs, string(appendID(nil, name, i)))
+	}
+	ids, err := json.Marshal(q)
+	if err != nil {
+		return err
+	}
+	var text []byte
+	err = f.ask(ctx, exchange.TypeJSON, ids, func(r *http.Response) (err error) {
+		text, err = exchange.ReadBody(r, JSONLimit(len(which), size))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer f.Client.Begin(phase.Decode).End()
+	var tensors []JSON
+	if err := exchange.ParseJSON(text, &tensors); err != nil {
+		return err
+	}
+	if len(tensors) != len(which) {
+		return fmt.Errorf("%w: %d, want %d", errCount, len(tensors), len(which))
+	}
+	for n, i := range which {
+		if err := FromJSON(p, i, tensors[n]); err != nil {
+			return err
+		}
+	}
+	f.Copied.Add(size)
+	return nil
+}

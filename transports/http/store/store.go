@@ -1,0 +1,300 @@
+// Package store keeps tensors by id and serves them over HTTP: those that were
+// put one by one, and a model that its owner publishes, whose tensors are named
+// after it: model-7.0, model-7.1, ….
+//
+// [Store] is the server's end, [Fetcher] the other one. Between them go ids and,
+// in return, a manifest and the tensors' bytes, from where they lie and into
+// their places; or, for those who ask in JSON, base64 in JSON.
+//
+// A tensor that is put lies in a slab of shared memory, if the store has one, and
+// the answer says where: whoever shares memory with the server can read it there.
+// What the slab cannot hold lies on the heap.
+//
+// What the store hands out is never written to while it is live, and a reader
+// that outlives it notices: see lease.live.
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/tensor"
+	"ipcbench/transports/internal/slab"
+)
+
+// Options of a store.
+type Options struct {
+	Room   int      // bytes that tensors which are put may take
+	Answer int      // bytes that one answer may have at most
+	Model  Manifest // of every model that is published
+	Prefix string   // of the ids of all models, past and future: nobody can put such an id
+
+	Slab     string // the path of the slab, which is made when the first tensor is put; empty for none
+	SlabSize int
+	Reason   string // why there is no slab, if somebody expects one
+}
+
+// A Store holds tensors by id.
+type Store struct {
+	o       Options
+	scratch sync.Pool // of *scratchpad
+
+	mu    sync.RWMutex
+	put   map[string]*stored // guarded by mu
+	count int                // guarded by mu: tensors that were put, and those being received
+	bytes int                // guarded by mu: of the same
+	model *published         // guarded by mu; nil before the first Publish
+
+	making sync.Mutex // held while the slab is made: a request for another tensor does not wait for it
+	pool   *slab.Pool // guarded by making; nil until it is made
+	ref    *SlabRef   // of pool, and set with it
+}
+
+// A stored tensor was put.
+type stored struct {
+	meta   Meta
+	entry  []byte // of a manifest
+	data   []byte
+	pool   *slab.Pool  // nil if data is on the heap
+	handle slab.Handle // in pool
+	reason string      // why data is on the heap although somebody expects it in a slab
+}
+
+// drop gives the memory up: at once, or when the last reader is done.
+func (t *stored) drop() {
+	if t.pool != nil {
+		if err := t.pool.Release(t.handle); err != nil {
+			panic(err) // nobody else releases it
+		}
+	}
+}
+
+// A published model retires before its memory is written to again.
+type published struct {
+	name    string
+	p       *tensor.Package
+	retired atomic.Bool
+}
+
+// A lease is a tensor as a reader gets it. The reader ends with done.
+type lease struct {
+	entry  []byte
+	data   []byte
+	model  *published // of which it is a part; nil if it was put
+	pool   *slab.Pool // in which the tensor is pinned, or nil
+	handle slab.Handle
+}
+
+// live reports whether the bytes that were read so far are the tensor's: its
+// memory was not reused in the meantime.
+func (l lease) live() bool { return l.model == nil || !l.model.retired.Load() }
+
+func (l lease) done() {
+	if l.pool != nil {
+		_ = l.pool.Unpin(l.handle) // what can go wrong is the unmapping of memory
+	}
+}
+
+// New returns an empty store.
+func New(o Options) *Store {
+	return &Store{o: o, put: map[string]*stored{}, scratch: sync.Pool{New: func() any { return &scratchpad{} }}}
+}
+
+// Errors of the store that have a status code of their own.
+var (
+	errUnknown = errors.New("no such tensor")
+	errNoRoom  = errors.New("the store is full")
+	errSession = errors.New("the tensors of models belong to the session")
+)
+
+// find returns the tensor called id. The error is errUnknown if there is none.
+func (s *Store) find(id []byte) (lease, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if i, ok := s.inModel(id); ok {
+		return lease{entry: s.o.Model.entry(i), data: s.model.p.View(i), model: s.model}, nil
+	}
+	t, ok := s.put[string(id)]
+	if !ok {
+		return lease{}, errUnknown
+	}
+	if t.pool == nil {
+		return lease{entry: t.entry, data: t.data}, nil
+	}
+	data, err := t.pool.Pin(t.handle)
+	return lease{entry: t.entry, data: data, pool: t.pool, handle: t.handle}, err
+}
+
+// inModel returns which tensor of the published model id names. s.mu is held.
+func (s *Store) inModel(id []byte) (i int, ok bool) {
+	if s.model == nil {
+		return 0, false
+	}
+	digits, ok := bytes.CutPrefix(id, []byte(s.model.name))
+	if !ok || len(digits) < 2 || len(digits) > 10 || digits[0] != '.' || digits[1] == '0' && len(digits) > 2 {
+		return 0, false
+	}
+	for _, c := range digits[1:] {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		i = 10*i + int(c-'0')
+	}
+	return i, i < s.model.p.Len()
+}
+
+// reserve takes room for a tensor of n bytes, under an id that does not belong to
+// a model. It is given back with unreserve, unless the tensor is added.
+func (s *Store) reserve(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n > s.o.Room-s.bytes || s.count == MaxIDs {
+		return fmt.Errorf("%w: it holds %d tensors and %d bytes, the limits are %d and %d; %d bytes more were asked for",
+			errNoRoom, s.count, s.bytes, MaxIDs, s.o.Room, n)
+	}
+	s.take(1, n)
+	return nil
+}
+
+func (s *Store) unreserve(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.take(-1, -n)
+}
+
+// take counts room that is taken, or given back. s.mu is held.
+func (s *Store) take(tensors, bytes int) {
+	s.count += tensors
+	s.bytes += bytes
+}
+
+// memory returns n bytes for a tensor: in the slab, or on the heap with the
+// reason. What is on the heap has no data yet.
+func (s *Store) memory(m Meta) (t *stored, err error) {
+	t = &stored{meta: m, entry: m.appendEntry(nil)}
+	if s.o.Slab == "" {
+		t.reason = s.o.Reason
+		return t, nil
+	}
+	if _, ok := m.known(); !ok {
+		t.reason = DType
+		return t, nil
+	}
+	pool, err := s.slab()
+	if err == nil {
+		t.handle, t.data, err = pool.Reserve(m.Size)
+		t.pool = pool
+	}
+	var full *slab.FullError
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) || errors.As(err, &full) {
+		return &stored{meta: m, entry: t.entry, reason: Full}, nil
+	}
+	return t, err
+}
+
+// slab returns the pool, which it makes first if need be.
+func (s *Store) slab() (*slab.Pool, error) {
+	s.making.Lock()
+	defer s.making.Unlock()
+	if s.pool == nil {
+		pool, n, err := slab.CreatePool(s.o.Slab, s.o.SlabSize, slab.PoolOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("slab of stored tensors: %w", err)
+		}
+		s.pool, s.ref = pool, NewSlabRef(s.o.Slab, n)
+	}
+	return s.pool, nil
+}
+
+// add makes a tensor visible whose room was reserved and whose bytes are all
+// there. It reports whether the id is new.
+func (s *Store) add(id string, t *stored) (created bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, replaced := s.put[id]
+	if replaced {
+		s.take(-1, -len(before.data))
+		before.drop()
+	}
+	s.put[id] = t
+	return !replaced
+}
+
+// remove deletes tensors that were put, and returns how many of the ids there
+// were. If one of them belongs to the model nothing is deleted.
+func (s *Store) remove(ids ...[]byte) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if _, ok := s.inModel(id); ok {
+			return 0, errSession
+		}
+	}
+	for _, id := range ids {
+		if t, ok := s.put[string(id)]; ok {
+			delete(s.put, string(id))
+			s.take(-1, -len(t.data))
+			t.drop()
+			n++
+		}
+	}
+	return n, nil
+}
+
+// owns reports whether id belongs to a model, a past or a future one.
+func (s *Store) owns(id string) bool { return strings.HasPrefix(id, s.o.Prefix) }
+
+// Publish makes p the model, and the one before unknown: its memory may be
+// written to again.
+func (s *Store) Publish(name string, p *tensor.Package) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.model != nil {
+		s.model.retired.Store(true)
+	}
+	s.model = &published{name: name, p: p}
+}
+
+// Close forgets everything. No request is being served any more.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.put {
+		t.drop()
+	}
+	clear(s.put)
+	s.count, s.bytes, s.model = 0, 0, nil
+	s.making.Lock()
+	defer s.making.Unlock()
+	if s.pool == nil {
+		return nil
+	}
+	return s.pool.Close(context.Background()) // nothing is in flight: it does not wait
+}
+
+// Stats say what a store holds.
+type Stats struct {
+	Tensors  int    `json:"tensors"` // that were put
+	Bytes    int    `json:"bytes"`   // of these
+	Capacity int    `json:"capacity"`
+	Model    string `json:"model,omitempty"` // the ids of its tensors are this, a dot, and 0, 1, …
+	Count    int    `json:"model_tensors"`
+}
+
+// Stats returns what the store holds.
+func (s *Store) Stats() Stats {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	a := Stats{Tensors: len(s.put), Bytes: s.bytes, Capacity: s.o.Room}
+	if s.model != nil {
+		a.Model, a.Count = s.model.name, s.model.p.Len()
+	}
+	return a
+}

@@ -1,0 +1,346 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+	"ipcbench/transports/http/exchange"
+	"ipcbench/transports/internal/slab"
+)
+
+// A1: put, get, batch, delete and clear, with their status codes, exact counts
+// and causes, on both transports.
+func TestStore(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			r := start(t, kind, vectors(t, 1, 10))
+			c := r.client()
+			want := func(what string, got reply, code int, body string) {
+				t.Helper()
+				if got.code != code || !strings.Contains(string(got.body), body) {
+					t.Errorf("%s: got %d %q, want %d and %q", what, got.code, got.body, code, body)
+				}
+			}
+			data := pattern(1, 1000)
+			for i := range 5 {
+				r.put(c, fmt.Sprint("t", i), append(data, byte(i)))
+			}
+			got := r.ask(c, "GET", "/v1/tensors/t3", nil)
+			if got.code != 200 || !bytes.Equal(got.body, append(data, 3)) || got.head.Get(FieldDType) != "u8" || got.head.Get(FieldShape) != "1001" {
+				t.Errorf("get: got %d, %d bytes, %v", got.code, len(got.body), got.head)
+			}
+			want("get of nothing", r.ask(c, "GET", "/v1/tensors/t9", nil), 404, "no such tensor")
+
+			again := r.ask(c, "PUT", "/v1/tensors/t3", []byte{1, 2, 3, 4}, FieldDType, "f32", FieldShape, "")
+			want("replace", again, 200, `"id":"t3"`)
+			got = r.ask(c, "GET", "/v1/tensors/t3", nil)
+			if !bytes.Equal(got.body, []byte{1, 2, 3, 4}) || got.head.Get(FieldDType) != "f32" || got.head.Get(FieldShape) != "" {
+				t.Errorf("get of what was replaced: got %x %v", got.body, got.head)
+			}
+
+			// A32: order is that of the request; what is missing is named, in order.
+			got = r.ask(c, "POST", "/v1/batch", []byte("t4\nt0\nt4\n"))
+			table, err := strconv.Atoi(got.head.Get(FieldTable))
+			check(t, err)
+			if got.head.Get(FieldCount) != "3" || !bytes.Equal(got.body[table:], slices.Concat(data, []byte{4}, data, []byte{0}, data, []byte{4})) {
+				t.Errorf("batch: got %v and %d bytes", got.head, len(got.body))
+			}
+			want("batch with unknown ids", r.ask(c, "POST", "/v1/batch", []byte("x9\nt0\nx1\n")), 400, `"missing":["x9","x1"]`)
+			want("batch of nothing", r.ask(c, "POST", "/v1/batch", nil), 200, "")
+			got = r.ask(c, "POST", "/v1/batch", []byte(`{"shard_ids":["t3"]}`), "Content-Type", exchange.TypeJSON)
+			want("batch in JSON", got, 200, `[{"type":"tensor","dtype":"f32","shape":[],"data":"AQIDBA=="}]`)
+
+			want("delete", r.ask(c, "DELETE", "/v1/tensors/t0", nil), 204, "")
+			want("second delete", r.ask(c, "DELETE", "/v1/tensors/t0", nil), 404, "")
+			if got := r.s.Stats(); got.Tensors != 4 || got.Bytes != 3007 {
+				t.Errorf("stats: got %+v, want 4 tensors and 3007 bytes", got)
+			}
+			want("clear", r.ask(c, "POST", "/v1/clear", []byte("t0\nt1\nt2\nt2\nzz\n")), 200, `{"cleared_count":2}`)
+			want("get after clear", r.ask(c, "GET", "/v1/tensors/t1", nil), 404, "")
+			want("clear in JSON", r.ask(c, "POST", "/v1/clear", []byte(`{"shard_ids":["t4","t3"]}`), "Content-Type", exchange.TypeJSON), 200, `{"cleared_count":2}`)
+			if got := r.s.Stats(); got.Tensors != 0 || got.Bytes != 0 {
+				t.Errorf("stats after clear: got %+v, want nothing", got)
+			}
+
+			// The model is in the store, and is the session's.
+			m := r.publish(3)
+			id := r.name() + ".0"
+			if got := r.ask(c, "GET", "/v1/tensors/"+id, nil); !bytes.Equal(got.body, m.View(0)) {
+				t.Errorf("get of the model: got %d %x", got.code, got.body)
+			}
+			want("delete of the model", r.ask(c, "DELETE", "/v1/tensors/"+id, nil), 409, "belong to the session")
+			want("put over the model", r.ask(c, "PUT", "/v1/tensors/"+id, []byte{1}, FieldDType, "u8", FieldShape, "1"), 409, "belong to the session")
+			r.put(c, "kept", data)
+			want("clear of the model", r.ask(c, "POST", "/v1/clear", []byte("kept\n"+id)), 409, "belong to the session")
+			want("what it would have cleared", r.ask(c, "GET", "/v1/tensors/kept", nil), 200, string(data))
+			for _, tail := range []string{".1", ".00", ".-0", ".", ".0.0", ".4294967296", ".99999999999999999999"} {
+				want("get of no tensor of the model", r.ask(c, "GET", "/v1/tensors/"+r.name()+tail, nil), 404, "")
+			}
+		})
+	}
+}
+
+// A tensor cannot be put in the place of one that a later model will have, nor of
+// one of a model that is gone.
+func TestFutureModel(t *testing.T) {
+	for _, kind := range kinds {
+		r := start(t, kind, vectors(t, 1, 8))
+		r.publish(1)
+		r.publish(2)
+		for _, id := range []string{"1.0", "2.0", "2.7", "3.0", "3.1", "x", ""} {
+			a := r.ask(r.client(), "PUT", "/v1/tensors/"+prefix+id, pattern(9, 8), FieldDType, "u8", FieldShape, "8")
+			if a.code != http.StatusConflict || !strings.Contains(string(a.body), "belong to the session") {
+				t.Errorf("%s: put of …%s: got %d %s, want 409", kind, id, a.code, a.body)
+			}
+		}
+		// Even one that got there is not taken for the model's.
+		r.s.add(prefix+"3.0", &stored{meta: Meta{"u8", []int{8}, 8}, entry: Meta{"u8", []int{8}, 8}.appendEntry(nil), data: pattern(9, 8)})
+		m := r.publish(3)
+		if a := r.ask(r.client(), "GET", "/v1/tensors/"+prefix+"3.0", nil); !bytes.Equal(a.body, m.View(0)) {
+			t.Errorf("%s: get: got %x, want the model's tensor %x", kind, a.body, m.View(0))
+		}
+	}
+}
+
+// A type of ours may be spelt as in safetensors, and then is one of ours: its
+// size is checked, and it is answered as we spell it.
+func TestSpellings(t *testing.T) {
+	r := start(t, "slab", vectors(t, 1, 1))
+	c := r.client()
+	for _, d := range tensor.DTypes() {
+		for _, name := range []string{d.String(), strings.ToUpper(d.String())} {
+			a := r.ask(c, "PUT", "/v1/tensors/"+name, pattern(1, 3*d.Size()), FieldDType, name, FieldShape, "3")
+			if a.code != 201 || !strings.Contains(string(a.body), `"pool"`) || !strings.Contains(string(a.body), `"dtype":"`+d.String()+`"`) {
+				t.Errorf("%s: got %d %s, want it stored as %v", name, a.code, a.body, d)
+			}
+			if a := r.ask(c, "GET", "/v1/tensors/"+name, nil); a.head.Get(FieldDType) != d.String() {
+				t.Errorf("%s: comes back as %s", name, a.head.Get(FieldDType))
+			}
+			a = r.ask(c, "PUT", "/v1/tensors/x", pattern(1, 3*d.Size()), FieldDType, name, FieldShape, "4")
+			if a.code != 400 {
+				t.Errorf("%s of another shape: got %d %s, want 400", name, a.code, a.body)
+			}
+		}
+	}
+}
+
+// A slab for stored tensors that cannot be made, for another reason than that
+// memory is short, is an error with its cause; what it was can be mended.
+func TestStoredSlabFails(t *testing.T) {
+	r := start(t, "slab", vectors(t, 1, 1))
+	c := r.client()
+	path := r.o.Slab
+	check(t, os.WriteFile(path, nil, 0o600)) // in the place of the slab
+	a := r.ask(c, "PUT", "/v1/tensors/t", []byte{1}, FieldDType, "u8", FieldShape, "1")
+	if a.code != 500 || !strings.Contains(string(a.body), "slab of stored tensors") || !strings.Contains(string(a.body), "exists") {
+		t.Errorf("got %d %s, want 500 with the cause", a.code, a.body)
+	}
+	if got := r.s.Stats(); got.Tensors != 0 || got.Bytes != 0 {
+		t.Errorf("the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
+	}
+	check(t, os.Remove(path))
+	if ref := r.put(c, "t", []byte{1}); ref.Pool == nil {
+		t.Errorf("got %+v, want it in the slab", ref)
+	}
+}
+
+// A cache is bounded in all that it takes: tensors without a byte are not free.
+func TestCacheIsBounded(t *testing.T) {
+	const size = 1 << 20
+	for _, n := range []int{0, 1, 1000} {
+		c := NewCache(size, nil)
+		data := make([]byte, n)
+		for i := range 1 << 14 {
+			c.put(0, []byte(strconv.Itoa(i)), data)
+		}
+		got := c.Stats()
+		if most := size / (n + entryBytes + 1); got.Tensors > most || got.Tensors < most/2 || got.Bytes > size || len(c.entries) != c.order.Len() {
+			t.Errorf("tensors of %d bytes: holds %+v, want %d at most", n, got, most)
+		}
+		c.put(0, []byte("huge"), make([]byte, size))
+		if c.get(0, []byte("huge"), make([]byte, size)) || c.Stats() != got {
+			t.Errorf("a tensor that does not fit with its id was kept")
+		}
+		c.Drain()
+		if c.Stats() != (CacheStats{}) {
+			t.Errorf("after drain: %+v", c.Stats())
+		}
+	}
+}
+
+// A1: an id may be repeated, but not until the answer is larger than all that
+// could be in the store: it takes two bytes, and what it stands for a MiB.
+func TestRepeatedIDs(t *testing.T) {
+	const size = 1 << 20
+	r := start(t, "heap", vectors(t, 1, 10))
+	c := r.client()
+	r.put(c, "t", pattern(1, size))
+	most := r.o.Room / size
+	for n, code := range map[int]int{2: 200, most + 1: 413, MaxIDs / 64: 413} {
+		for kind, ids := range map[string]string{
+			exchange.TypeText: strings.Repeat("t\n", n),
+			exchange.TypeJSON: `{"shard_ids":["t"` + strings.Repeat(`,"t"`, n-1) + `]}`,
+		} {
+			if got := r.ask(c, "POST", "/v1/batch", []byte(ids), "Content-Type", kind); got.code != code {
+				t.Errorf("%s with an id %d times: got %d and %d bytes, want %d", kind, n, got.code, len(got.body), code)
+			}
+		}
+	}
+}
+
+// A1: what goes wrong inside is a 500 with its cause, and not the end of the
+// server.
+func TestInternalErrors(t *testing.T) {
+	r := start(t, "slab", vectors(t, 1, 10))
+	c := r.client()
+	r.put(c, "t", []byte("tensor"))
+	check(t, r.s.pool.Close(t.Context()))
+	for _, a := range []reply{
+		r.ask(c, "GET", "/v1/tensors/t", nil),
+		r.ask(c, "POST", "/v1/batch", []byte("t")),
+		r.ask(c, "PUT", "/v1/tensors/u", []byte{1}, FieldDType, "u8", FieldShape, "1"),
+	} {
+		if a.code != 500 || !strings.Contains(string(a.body), "pool is closed") {
+			t.Errorf("got %d %s, want 500 with the cause", a.code, a.body)
+		}
+	}
+	r.s.put["broken"] = nil // a handler that panics
+	if a := r.ask(c, "GET", "/v1/tensors/broken", nil); a.code != 500 || !strings.Contains(string(a.body), "nil pointer") {
+		t.Errorf("panic: got %d %s, want 500 with the cause", a.code, a.body)
+	}
+	delete(r.s.put, "broken")
+	if a := r.ask(c, "GET", "/v1/tensors/zz", nil); a.code != 404 {
+		t.Errorf("get after it: got %d", a.code)
+	}
+}
+
+// A14, A27: nobody sees a tensor before all its bytes are there, a failed write
+// is never seen, and a blocked one blocks nobody else.
+func TestVisibleWhenComplete(t *testing.T) {
+	for _, kind := range kinds {
+		r := start(t, kind, vectors(t, 1, 10))
+		h := r.client()
+		r.put(h, "other", []byte("other"))
+		slow, failed := r.dial(), r.dial()
+		head := "PUT /v1/tensors/%s HTTP/1.1\r\nHost: x\r\nTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf"
+		fmt.Fprintf(slow, head, "slow")
+		fmt.Fprintf(failed, head, "failed")
+		check(t, failed.Close())
+		for range 20 {
+			if a := r.ask(h, "GET", "/v1/tensors/slow", nil); a.code != 404 {
+				t.Fatalf("%s: half a tensor is visible: %d %q", kind, a.code, a.body)
+			}
+			if a := r.ask(h, "GET", "/v1/tensors/other", nil); string(a.body) != "other" {
+				t.Fatalf("%s: another tensor: %d", kind, a.code)
+			}
+		}
+		fmt.Fprint(slow, "half")
+		answer := make([]byte, 12)
+		_, err := io.ReadFull(slow, answer)
+		check(t, err)
+		if string(answer) != "HTTP/1.1 201" {
+			t.Errorf("%s: got %q", kind, answer)
+		}
+		if a := r.ask(h, "GET", "/v1/tensors/slow", nil); string(a.body) != "halfhalf" {
+			t.Errorf("%s: got %d %q", kind, a.code, a.body)
+		}
+		if a := r.ask(h, "GET", "/v1/tensors/failed", nil); a.code != 404 {
+			t.Errorf("%s: a failed write is visible: %d", kind, a.code)
+		}
+		eventually(t, kind+": 13 bytes in the store, without the failed write's", func() bool {
+			return r.s.Stats().Bytes == 13
+		})
+	}
+}
+
+// A reader of a model that is replaced meanwhile gets an answer that ends short,
+// and never other bytes.
+func TestModelRetires(t *testing.T) {
+	for _, kind := range kinds {
+		const size = 16 << 20 // more than sockets hold
+		r := start(t, kind, vectors(t, 1, size))
+		r.publish(1)
+		c := r.dial()
+		fmt.Fprintf(c, "POST /v1/batch HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s.0", len(r.name())+2, r.name())
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		check(t, err)
+		r.publish(2) // where the next one goes, nobody has written yet
+		got, err := io.ReadAll(a.Body)
+		if a.StatusCode != 200 || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: got %s with %d bytes and error %v, want an answer that ends short", kind, a.Status, len(got), err)
+		}
+	}
+}
+
+// A stranger who fills the store is told so, and the session goes on.
+func TestStoreIsBounded(t *testing.T) {
+	r := start(t, "heap", vectors(t, 1, 10))
+	h := r.client()
+	third := make([]byte, 25<<20)
+	r.put(h, "a", third)
+	r.put(h, "b", third)
+	a := r.ask(h, "PUT", "/v1/tensors/c", third, FieldDType, "u8", FieldShape, fmt.Sprint(len(third)))
+	if a.code != http.StatusInsufficientStorage {
+		t.Errorf("third: got %d %s", a.code, a.body)
+	}
+	a = r.ask(h, "DELETE", "/v1/tensors/a", nil)
+	if a.code != 204 {
+		t.Errorf("delete: got %d", a.code)
+	}
+	r.put(h, "c", third)
+	for range MaxIDs - 2 {
+		check(t, r.s.reserve(0))
+	}
+	if err := r.s.reserve(0); !errors.Is(err, errNoRoom) {
+		t.Errorf("one tensor more than the store may hold: got %v", err)
+	}
+}
+
+// A20, A22: a stored tensor's metadata is complete, and enough to read it in
+// place; a reader that is late notices; a view of the server's is not reused.
+func TestStoredMetadata(t *testing.T) {
+	r := start(t, "slab", vectors(t, 1, 1))
+	h := r.client()
+	data := pattern(1, 5000)
+	ref := r.put(h, "t", data)
+	if ref.Pool == nil || ref.Handle == "" || ref.Reason != "" || ref.Bytes != 5000 {
+		t.Fatalf("got %+v, want complete metadata", ref)
+	}
+	nonce, err := ref.Pool.Decode()
+	check(t, err)
+	handle, err := ref.Handle.Decode()
+	check(t, err)
+	reader, err := slab.OpenReader(ref.Pool.Path, nonce)
+	check(t, err)
+	defer reader.Close()
+	view, err := reader.View(handle, ref.Bytes)
+	check(t, err)
+	if !bytes.Equal(view, data) {
+		t.Error("other bytes in the slab")
+	}
+	found, err := r.s.find([]byte("t")) // as a request that is being answered
+	check(t, err)
+	if a := r.ask(h, "DELETE", "/v1/tensors/t", nil); a.code != 204 {
+		t.Errorf("delete: got %d", a.code)
+	}
+	for i := range 10 {
+		r.put(h, fmt.Sprint("u", i), pattern(2, 5000))
+	}
+	if !bytes.Equal(found.data, data) {
+		t.Error("the memory of a tensor was reused while it was being sent")
+	}
+	found.done()
+	if err := reader.Check(handle); !errors.Is(err, slab.ErrStale) {
+		t.Errorf("after delete: got %v, want a stale handle", err)
+	}
+}
