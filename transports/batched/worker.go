@@ -79,8 +79,8 @@ func newWorker(ctx context.Context, t *transport, a address, n int, o driver.Opt
 		retries:  o.Rec.Counter(phase.Retries),
 		dialTime: o.Rec.Counter(phase.DialTime),
 		hits:     o.Rec.Counter(phase.CacheHits),
-		model:    touched(o.Down),
-		update:   touched(o.Up),
+		model:    tensor.AllocTouched(o.Down),
+		update:   tensor.AllocTouched(o.Up),
 		local:    make([]bool, o.Down.Len()),
 	}
 	w.in = incoming{catalog: w.down, cfg: &w.cfg, mirror: &pb.MessageHeader{Sender: aggregator, Receiver: w.name, FederationId: w.federation}}
@@ -97,16 +97,6 @@ func newWorker(ctx context.Context, t *transport, a address, n int, o driver.Opt
 		return nil, err
 	}
 	return w, nil
-}
-
-// touched returns a package on the heap whose pages are all there, so that their
-// first faults do not land in a round.
-func touched(l *tensor.Layout) *tensor.Package {
-	p := tensor.Alloc(l)
-	for i := range p.Len() {
-		clear(p.View(i))
-	}
-	return p
 }
 
 // connect returns a connection, which gRPC opens when it is first used.

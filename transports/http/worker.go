@@ -53,23 +53,16 @@ type heapMemory struct {
 
 func (m *heapMemory) downlink() *tensor.Package {
 	if m.model == nil {
-		m.model = touched(m.o.Down)
+		m.model = tensor.AllocTouched(m.o.Down)
 	}
 	return m.model
 }
 
 func (m *heapMemory) uplink() *tensor.Package {
 	if m.update == nil {
-		m.update = touched(m.o.Up)
+		m.update = tensor.AllocTouched(m.o.Up)
 	}
 	return m.update
-}
-
-// touched returns a package whose memory is there already.
-func touched(l *tensor.Layout) *tensor.Package {
-	p := tensor.Alloc(l)
-	tensor.Fill(p, 0)
-	return p
 }
 
 // A state is what a worker's lane waits for.

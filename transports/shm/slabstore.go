@@ -151,8 +151,7 @@ func newSlabView(o driver.Options, files []*os.File) (*slabView, error) {
 	}
 	v.models, v.updates = slab.NewPackages(v.modelsMem, o.Down), slab.NewPackages(v.updatesMem, o.Up)
 	if o.Settings.Get("copy") == "in" {
-		v.heap = tensor.Alloc(o.Up)
-		tensor.Fill(v.heap, 0) // touches it
+		v.heap = tensor.AllocTouched(o.Up)
 	}
 	return v, nil
 }

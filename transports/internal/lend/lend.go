@@ -29,23 +29,11 @@ type Bank struct {
 func NewBank(what string, l *tensor.Layout, n int, ledger *tensor.Ledger) *Bank {
 	idle := make([]*tensor.Package, n)
 	for i := range idle {
-		idle[i] = tensor.Alloc(l)
-		for t := range idle[i].Len() {
-			touch(idle[i].View(t))
-		}
+		idle[i] = tensor.AllocTouched(l)
 	}
 	b := &Bank{what: what, size: n, ledger: ledger, idle: idle}
 	b.giveBack = b.takeBack
 	return b
-}
-
-// touch makes the kernel back every page of fresh memory, so that first-touch
-// faults do not land in a round.
-func touch(b []byte) {
-	const page = 4096
-	for i := 0; i < len(b); i += page {
-		b[i] = 0
-	}
 }
 
 // Lend returns a package, which is out until it is released. It is an error if
