@@ -46,7 +46,9 @@
 //	POST   /v1/results/LANE    takes the update of that job
 //
 // Ids come one a line, or as {"shard_ids": [...]} with the header field
-// Content-Type: application/json, which a batch answers in JSON.
+// Content-Type: application/json, which a batch answers in JSON. Otherwise it
+// answers with Table-Bytes bytes that say what the Tensor-Count tensors are, a line
+// {"dtype":"f32","shape":[64,3],"bytes":768} each, and then their bytes.
 //
 // What is wrong is answered in JSON, in the field error, but for what is no
 // HTTP/1.1. An unknown path or id is 404, in a batch 400 with the list of those

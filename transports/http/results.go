@@ -55,7 +55,8 @@ func (s *server) results(x *exchange.Exchange) error {
 		return u.refuse(err)
 	}
 	if err := u.read(s, x, u, p); err != nil {
-		l.abandon(p, fmt.Errorf("update of round %d, client %d: %w", u.Round, u.Client, err))
+		err = exchange.Refuse(http.StatusBadRequest, "update of round %d, client %d: %w", u.Round, u.Client, exchange.Broken(err))
+		l.abandon(p, err)
 		return err
 	}
 	if u.handle != (slab.Handle{}) {
@@ -147,19 +148,8 @@ func (s *server) readRaw(x *exchange.Exchange, u upload, p *tensor.Package) erro
 	}
 	got := s.scratch.Get().(*[]byte)
 	defer s.scratch.Put(got)
-	*got = store.Resize(*got, len(s.manifests.up.Bytes))
-	if err := x.ReadFull(*got); err != nil {
-		return err
-	}
-	if err := store.MatchManifest(*got, s.manifests.up.Bytes); err != nil {
-		return exchange.Refuse(http.StatusBadRequest, "%w", err)
-	}
-	for i := range p.Len() {
-		if err := x.ReadFull(p.View(i)); err != nil {
-			return err
-		}
-	}
-	return nil
+	up := s.manifests.up
+	return store.ReadRaw(x.Body, x.Header, int64(u.length-u.receipt), up.Bytes, up.All, p, got)
 }
 
 // readJSON reads receipt and tensors of an update in JSON. Its mirror image is
@@ -174,18 +164,12 @@ func (s *server) readJSON(x *exchange.Exchange, u upload, p *tensor.Package) err
 	defer s.o.Rec.Begin(phase.Decode, u.ID).End()
 	var got jsonUpdate
 	if err := exchange.ParseJSON(body, &got); err != nil {
-		return exchange.Refuse(http.StatusBadRequest, "%w", err)
+		return err
 	}
-	if len(got.Tensors) != p.Len() || len(got.Receipt) > maxReceipt {
-		return exchange.Refuse(http.StatusBadRequest, "update has %d tensors and a receipt of %d bytes, want %d and %d at most",
-			len(got.Tensors), len(got.Receipt), p.Len(), maxReceipt)
-	}
-	for i, t := range got.Tensors {
-		if err := store.FromJSON(p, i, t); err != nil {
-			return exchange.Refuse(http.StatusBadRequest, "%w", err)
-		}
+	if len(got.Receipt) > maxReceipt {
+		return fmt.Errorf("receipt of %d bytes, want %d at most", len(got.Receipt), maxReceipt)
 	}
 	p.Receipt = append(p.Receipt[:0], got.Receipt...)
 	s.count.copied.Add(p.Layout().Payload())
-	return nil
+	return s.manifests.up.FromJSON(p, s.manifests.up.All, got.Tensors)
 }

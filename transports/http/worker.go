@@ -313,7 +313,7 @@ func (w *worker) uploadRaw(q exchange.Request, p *tensor.Package) exchange.Reque
 // server.readJSON.
 func (w *worker) uploadJSON(q exchange.Request, p *tensor.Package) (exchange.Request, error) {
 	defer w.client.Begin(phase.Encode).End()
-	body, err := json.Marshal(jsonUpdate{Receipt: p.Receipt, Tensors: store.ToJSON(p)})
+	body, err := json.Marshal(jsonUpdate{Receipt: p.Receipt, Tensors: w.table.ToJSON(p)})
 	q.Type, q.Body = exchange.TypeJSON, [][]byte{body}
 	return q, err
 }

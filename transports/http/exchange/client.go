@@ -159,7 +159,7 @@ func (c *Client) exchange(q Request, take func(*http.Response) error) error {
 		take = func(*http.Response) error { return nil }
 	}
 	if err := take(answer); err != nil {
-		return broken(err)
+		return Broken(err)
 	}
 	if n, err := answer.Body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
 		return errors.New("the answer goes on after its end")
@@ -237,7 +237,7 @@ func (c *Client) await(q Request, length int, patient bool) (*http.Response, err
 	_, err := c.in.Peek(1)
 	c.record(q, phase.Sample{Phase: phase.Wait, Start: start, End: phase.Now()})
 	if err != nil {
-		return nil, broken(err)
+		return nil, Broken(err)
 	}
 	if patient && q.Parks {
 		_ = c.conn.SetReadDeadline(c.patience.until(0))
@@ -245,7 +245,7 @@ func (c *Client) await(q Request, length int, patient bool) (*http.Response, err
 	answer, err := http.ReadResponse(c.in, nil)
 	c.headLeft = -1
 	if err != nil {
-		return nil, broken(err)
+		return nil, Broken(err)
 	}
 	if answer.ContentLength < 0 || answer.StatusCode < 200 {
 		return nil, fmt.Errorf("answer %s without a length", answer.Status)

@@ -88,9 +88,9 @@ func ParseCount(s string, limit uint64) (int64, error) {
 	return int64(n), nil
 }
 
-// broken spells the end of a connection so that nobody takes it for the end of
+// Broken spells the end of a connection so that nobody takes it for the end of
 // a session.
-func broken(err error) error {
+func Broken(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

@@ -269,7 +269,7 @@ func (x *Exchange) Length(limit int) (int, error) {
 // ReadFull fills b from the request's body.
 func (x *Exchange) ReadFull(b []byte) error {
 	if _, err := io.ReadFull(x.Body, b); err != nil {
-		return Refuse(http.StatusBadRequest, "body broke off: %w", broken(err))
+		return Refuse(http.StatusBadRequest, "body broke off: %w", Broken(err))
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"container/list"
 
 	"ipcbench/phase"
 )
@@ -14,12 +13,10 @@ import (
 // Ids are never reused, so nothing in it is ever wrong: it only grows, if nobody
 // drains it, and for models that are new every round it grows for nothing.
 type Cache struct {
-	limit   int // bytes
-	bytes   int // that the entries cost
-	entries map[cacheKey]*list.Element
-	order   list.List // of *cached, oldest first
-	hits    *phase.Counter
-	size    *phase.Counter // goes up and down with bytes
+	limit, bytes int // that the tensors may cost, and do
+	tensors      map[cacheKey][]byte
+	order        []cacheKey     // of tensors, oldest first
+	hits, size   *phase.Counter // size goes up and down with bytes
 }
 
 // A cacheKey says whose copy of which tensor it is.
@@ -28,54 +25,42 @@ type cacheKey struct {
 	id     string
 }
 
-type cached struct {
-	key  cacheKey
-	data []byte
-}
-
-// entryBytes is what an entry takes besides its id and data: a tensor without
-// elements is not free.
+// entryBytes is what a tensor takes besides its id and data: one without elements
+// is not free.
 const entryBytes = 256
 
-func (t *cached) cost() int { return len(t.data) + len(t.key.id) + entryBytes }
+func (k cacheKey) cost(data []byte) int { return len(data) + len(k.id) + entryBytes }
 
 // NewCache returns a cache of limit bytes.
 func NewCache(limit int, rec *phase.Recorder) *Cache {
-	return &Cache{
-		limit: limit, entries: map[cacheKey]*list.Element{},
-		hits: rec.Counter(phase.CacheHits), size: rec.Counter(phase.CacheBytes),
-	}
+	return &Cache{limit: limit, tensors: map[cacheKey][]byte{}, hits: rec.Counter(phase.CacheHits), size: rec.Counter(phase.CacheBytes)}
 }
 
 // get copies a tensor to dst, and reports whether the cache has it.
 func (c *Cache) get(client int, id []byte, dst []byte) bool {
-	e, ok := c.entries[cacheKey{client, string(id)}]
-	if !ok || len(e.Value.(*cached).data) != len(dst) {
+	data, ok := c.tensors[cacheKey{client, string(id)}]
+	if !ok || len(data) != len(dst) {
 		return false
 	}
-	copy(dst, e.Value.(*cached).data)
+	copy(dst, data)
 	c.hits.Add(1)
 	return true
 }
 
 // put keeps a copy of a tensor that was fetched.
 func (c *Cache) put(client int, id []byte, data []byte) {
-	t := &cached{cacheKey{client, string(id)}, data}
-	if _, ok := c.entries[t.key]; ok || t.cost() > c.limit {
+	k := cacheKey{client, string(id)}
+	if _, ok := c.tensors[k]; ok || k.cost(data) > c.limit {
 		return
 	}
-	for c.bytes+t.cost() > c.limit {
-		c.remove(c.order.Front())
+	for c.bytes+k.cost(data) > c.limit {
+		oldest := c.order[0]
+		c.grow(-oldest.cost(c.tensors[oldest]))
+		delete(c.tensors, oldest)
+		c.order = c.order[1:]
 	}
-	t.data = bytes.Clone(data)
-	c.entries[t.key] = c.order.PushBack(t)
-	c.grow(t.cost())
-}
-
-func (c *Cache) remove(e *list.Element) {
-	t := c.order.Remove(e).(*cached)
-	delete(c.entries, t.key)
-	c.grow(-t.cost())
+	c.tensors[k], c.order = bytes.Clone(data), append(c.order, k)
+	c.grow(k.cost(data))
 }
 
 func (c *Cache) grow(n int) {
@@ -85,12 +70,17 @@ func (c *Cache) grow(n int) {
 
 // Drain forgets everything. A nil cache has nothing to forget.
 func (c *Cache) Drain() {
-	if c == nil {
-		return
+	if c != nil {
+		clear(c.tensors)
+		c.order = nil
+		c.grow(-c.bytes)
 	}
-	clear(c.entries)
-	c.order.Init()
-	c.grow(-c.bytes)
+}
+
+// CacheStats say what a cache holds.
+type CacheStats struct {
+	Tensors int `json:"tensors"`
+	Bytes   int `json:"bytes"`
 }
 
 // Stats returns what the cache holds. A nil cache holds nothing.
@@ -98,11 +88,5 @@ func (c *Cache) Stats() CacheStats {
 	if c == nil {
 		return CacheStats{}
 	}
-	return CacheStats{Tensors: len(c.entries), Bytes: c.bytes}
-}
-
-// CacheStats say what a cache holds.
-type CacheStats struct {
-	Tensors int `json:"tensors"`
-	Bytes   int `json:"bytes"`
+	return CacheStats{Tensors: len(c.tensors), Bytes: c.bytes}
 }

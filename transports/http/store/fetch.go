@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 
@@ -92,7 +91,7 @@ func (f *Fetcher) ask(ctx context.Context, kind string, ids []byte, take func(*h
 	return f.Client.Do(ctx, exchange.Request{Method: http.MethodPost, Path: "/v1/batch", Type: kind, Body: [][]byte{ids}, Calls: f.Calls}, take)
 }
 
-func (f *Fetcher) raw(ctx context.Context, name string, which []int, size int, p *tensor.Package) error {
+func (f *Fetcher) raw(ctx context.Context, name string, which []int, _ int, p *tensor.Package) error {
 	f.ids, f.want = f.ids[:0], f.want[:0]
 	for _, i := range which {
 		f.ids = append(appendID(f.ids, name, i), '\n')
@@ -100,50 +99,14 @@ func (f *Fetcher) raw(ctx context.Context, name string, which []int, size int, p
 	}
 	return f.ask(ctx, exchange.TypeText, f.ids, func(r *http.Response) error {
 		defer f.Client.Begin(phase.Read).End()
-		if err := f.readManifest(r, len(which), size); err != nil {
-			return err
+		if got := r.Header.Get(FieldCount); got != strconv.Itoa(len(which)) {
+			return fmt.Errorf("%w: %.20q, want %d", errCount, got, len(which))
 		}
-		for _, i := range which {
-			if _, err := io.ReadFull(r.Body, p.View(i)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return ReadRaw(r.Body, r.Header, r.ContentLength, f.want, which, p, &f.got)
 	})
 }
 
 var errCount = errors.New("the answer has another number of tensors than the request")
-
-// readManifest reads the manifest of n tensors, and makes sure that it is the one
-// that was asked for and that the tensors follow in full.
-func (f *Fetcher) readManifest(r *http.Response, n, size int) error {
-	if got := r.Header.Get(FieldCount); got != strconv.Itoa(n) {
-		return fmt.Errorf("%w: %.20q, want %d", errCount, got, n)
-	}
-	length, err := exchange.ParseCount(r.Header.Get(FieldTable), uint64(r.ContentLength))
-	if err != nil {
-		return fmt.Errorf("%s: %w", FieldTable, err)
-	}
-	f.got = Resize(f.got, min(int(length), len(f.want)+1)) // one byte too many is a difference, too
-	if _, err := io.ReadFull(r.Body, f.got); err != nil {
-		return err
-	}
-	if err := MatchManifest(f.got, f.want); err != nil {
-		return err
-	}
-	if r.ContentLength != length+int64(size) {
-		return fmt.Errorf("answer of %d bytes, want a table of %d and tensors of %d", r.ContentLength, length, size)
-	}
-	return nil
-}
-
-// Resize returns b with length n, in new memory if it has to be.
-func Resize(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n)
-	}
-	return b[:n]
-}
 
 func (f *Fetcher) json(ctx context.Context, name string, which []int, size int, p *tensor.Package) error {
 	var q batchRequest
@@ -167,14 +130,6 @@ func (f *Fetcher) json(ctx context.Context, name string, which []int, size int, 
 	if err := exchange.ParseJSON(text, &tensors); err != nil {
 		return err
 	}
-	if len(tensors) != len(which) {
-		return fmt.Errorf("%w: %d, want %d", errCount, len(tensors), len(which))
-	}
-	for n, i := range which {
-		if err := FromJSON(p, i, tensors[n]); err != nil {
-			return err
-		}
-	}
 	f.Copied.Add(size)
-	return nil
+	return f.Manifest.FromJSON(p, which, tensors)
 }

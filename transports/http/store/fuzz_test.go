@@ -2,36 +2,36 @@ package store
 
 import (
 	"bytes"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"ipcbench/tensor"
 )
 
-// What is accepted as a table is what was encoded, and names a size that its
-// shape has.
-func FuzzTable(f *testing.F) {
-	f.Add(Meta{"f32", []int{64, 3}, 768}.appendEntry(nil))
-	f.Add(Meta{"c64", nil, 8}.appendEntry(Meta{"u8", []int{0, 1 << 40}, 0}.appendEntry(nil)))
-	f.Add([]byte("\x02u8\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00"))
+// No manifest but the one that is wanted is accepted, and what is wrong with
+// others is said.
+func FuzzManifest(f *testing.F) {
+	want, err := ManifestOf(vectors(f, 3, 10))
+	check(f, err)
+	f.Add(want.Bytes)
+	f.Add(want.Bytes[:len(want.Bytes)-1])
+	f.Add(append(want.Bytes[:len(want.Bytes):len(want.Bytes)], want.entry(0)...))
+	f.Add([]byte("\n\n\n"))
+	f.Add(bytes.Replace(want.Bytes, []byte("u8"), []byte("i8"), 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for rest := b; len(rest) > 0; {
-			before := rest
-			k, after, err := parseEntry(rest)
-			if err != nil {
-				if MatchManifest(b, b) != nil {
-					t.Error("a table is not equal to itself")
-				}
-				return
-			}
-			again, _, err := parseEntry(k.appendEntry(nil))
-			if err != nil || again.DType != k.DType || !slices.Equal(again.Shape, k.Shape) || again.Size != k.Size {
-				t.Errorf("%+v comes back as %+v, %v", k, again, err)
-			}
-			_ = MatchManifest(b, k.appendEntry(nil)) // must not panic
-			rest = after
-			if len(rest) >= len(before) {
-				t.Fatal("parsing does not advance")
-			}
+		if err := match(b, want.Bytes); (err == nil) != bytes.Equal(b, want.Bytes) {
+			t.Errorf("%q: %v", b, err)
+		}
+		p := tensor.Alloc(vectors(t, 3, 10))
+		h := http.Header{FieldTable: {strconv.Itoa(len(b))}}
+		var got []byte
+		body := append(bytes.Clone(b), make([]byte, 30)...)
+		err := ReadRaw(bytes.NewReader(body), h, int64(len(body)), want.Bytes, want.All, p, &got)
+		if (err == nil) != bytes.Equal(b, want.Bytes) {
+			t.Errorf("%q: read: %v", b, err)
 		}
 	})
 }

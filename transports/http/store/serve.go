@@ -13,12 +13,10 @@ import (
 	"ipcbench/transports/http/exchange"
 )
 
-// Header fields of tensors.
+// Header fields of a single tensor.
 const (
-	FieldDType = "Tensor-Dtype" // of a single tensor
-	FieldShape = "Tensor-Shape" // of a single tensor: 64,3,7,7; empty for a scalar
-	FieldCount = "Tensor-Count" // tensors in the body
-	FieldTable = "Table-Bytes"  // of the manifest in front of them
+	FieldDType = "Tensor-Dtype"
+	FieldShape = "Tensor-Shape" // 64,3,7,7; empty for a scalar
 )
 
 // Endpoints returns what the store serves.
@@ -157,13 +155,8 @@ func (s *Store) serveGet(x *exchange.Exchange, id []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}
-	m, _, err := parseEntry(l.entry)
-	if err != nil {
-		l.done()
-		return err
-	}
-	x.ReplyHeader().Set(FieldDType, m.DType)
-	x.ReplyHeader().Set(FieldShape, formatShape(m.Shape))
+	x.ReplyHeader().Set(FieldDType, l.meta.DType)
+	x.ReplyHeader().Set(FieldShape, formatShape(l.meta.Shape))
 	pad := s.pad()
 	defer s.scratch.Put(pad)
 	defer pad.done()
@@ -306,11 +299,7 @@ func (m *scratchpad) live() error {
 func (m *scratchpad) sendJSON(x *exchange.Exchange) error {
 	tensors := make([]JSON, len(m.leases))
 	for i, l := range m.leases {
-		t, _, err := parseEntry(l.entry)
-		if err != nil {
-			return err
-		}
-		tensors[i] = jsonOf(t, l.data)
+		tensors[i] = jsonOf(l.meta, l.data)
 	}
 	body, err := json.Marshal(tensors)
 	if err == nil {

@@ -85,6 +85,7 @@ type published struct {
 
 // A lease is a tensor as a reader gets it. The reader ends with done.
 type lease struct {
+	meta   Meta
 	entry  []byte
 	data   []byte
 	model  *published // of which it is a part; nil if it was put
@@ -119,17 +120,17 @@ func (s *Store) find(id []byte) (lease, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if i, ok := s.inModel(id); ok {
-		return lease{entry: s.o.Model.entry(i), data: s.model.p.View(i), model: s.model}, nil
+		return lease{meta: s.o.Model.metas[i], entry: s.o.Model.entry(i), data: s.model.p.View(i), model: s.model}, nil
 	}
 	t, ok := s.put[string(id)]
 	if !ok {
 		return lease{}, errUnknown
 	}
 	if t.pool == nil {
-		return lease{entry: t.entry, data: t.data}, nil
+		return lease{meta: t.meta, entry: t.entry, data: t.data}, nil
 	}
 	data, err := t.pool.Pin(t.handle)
-	return lease{entry: t.entry, data: data, pool: t.pool, handle: t.handle}, err
+	return lease{meta: t.meta, entry: t.entry, data: data, pool: t.pool, handle: t.handle}, err
 }
 
 // inModel returns which tensor of the published model id names. s.mu is held.
@@ -178,7 +179,7 @@ func (s *Store) take(tensors, bytes int) {
 // memory returns n bytes for a tensor: in the slab, or on the heap with the
 // reason. What is on the heap has no data yet.
 func (s *Store) memory(m Meta) (t *stored, err error) {
-	t = &stored{meta: m, entry: m.appendEntry(nil)}
+	t = &stored{meta: m, entry: m.entry()}
 	if s.o.Slab == "" {
 		t.reason = s.o.Reason
 		return t, nil

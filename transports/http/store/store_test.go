@@ -104,7 +104,7 @@ func TestFutureModel(t *testing.T) {
 			}
 		}
 		// Even one that got there is not taken for the model's.
-		r.s.add(prefix+"3.0", &stored{meta: Meta{"u8", []int{8}, 8}, entry: Meta{"u8", []int{8}, 8}.appendEntry(nil), data: pattern(9, 8)})
+		r.s.add(prefix+"3.0", &stored{meta: Meta{"u8", []int{8}, 8}, data: pattern(9, 8)})
 		m := r.publish(3)
 		if a := r.ask(r.client(), "GET", "/v1/tensors/"+prefix+"3.0", nil); !bytes.Equal(a.body, m.View(0)) {
 			t.Errorf("%s: get: got %x, want the model's tensor %x", kind, a.body, m.View(0))
@@ -164,7 +164,7 @@ func TestCacheIsBounded(t *testing.T) {
 			c.put(0, []byte(strconv.Itoa(i)), data)
 		}
 		got := c.Stats()
-		if most := size / (n + entryBytes + 1); got.Tensors > most || got.Tensors < most/2 || got.Bytes > size || len(c.entries) != c.order.Len() {
+		if most := size / (n + entryBytes + 1); got.Tensors > most || got.Tensors < most/2 || got.Bytes > size || len(c.tensors) != len(c.order) {
 			t.Errorf("tensors of %d bytes: holds %+v, want %d at most", n, got, most)
 		}
 		c.put(0, []byte("huge"), make([]byte, size))
