@@ -65,6 +65,7 @@ var layers = map[string][]string{
 	"cmd/ipcbench":                 {"cli", "transports/all"},
 	"transports/http/exchange":     {"crash", "phase"},
 	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab"},
+	"examples/fedavg":              {"receipt", "tensor", "trainer", "transports", "transports/all", "transports/driver"},
 }
 
 // generated packages are left out: their imports are not chosen by us.

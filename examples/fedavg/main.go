@@ -1,0 +1,136 @@
+// Fedavg trains one model on the data of several clients who keep them to
+// themselves: federated averaging (McMahan et al., 2017) over any transport.
+//
+//	go run ./examples/fedavg --transport shm-slab --clients 4 --rounds 3
+//
+// A client is trained in a worker process. It gets the global model and a
+// configuration of its own, descends the gradient of its own data for some
+// epochs, and sends back what it has learned. The server averages that.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"ipcbench/receipt"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+	"ipcbench/transports/driver"
+)
+
+// Global is what every client gets. Tensors may be nested anywhere in it: they
+// travel as the transport likes, everything else in a receipt.
+type Global struct {
+	Round int
+	Model map[string]*receipt.Tensor
+}
+
+// Update is what a client sends back.
+type Update struct {
+	Samples, Epochs int
+	Loss            float64 // of the global model, on the client's data
+	Model           map[string]*receipt.Tensor
+}
+
+// Config is the configuration of one client.
+type Config struct {
+	Samples, Epochs int
+	Rate            float32
+}
+
+// task says what the clients of this training are.
+type task struct{ epochs int }
+
+// Update says what an update looks like, so that memory can be prepared for it.
+func (task) Update() (any, error) {
+	m, err := newModel()
+	return Update{Model: m}, err
+}
+
+func (t task) Config(client int) ([]byte, error) {
+	return json.Marshal(Config{Samples: 100 * (1 + client%3), Epochs: t.epochs, Rate: 0.1})
+}
+
+// host is what a worker process knows: the transports and the worker functions.
+func host() trainer.Host {
+	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{"train": trainer.Values(train)}}
+}
+
+func main() {
+	host().MaybeWorker() // worker processes run this program again, up to here
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "fedavg:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("fedavg", flag.ExitOnError)
+	name := flags.String("transport", "shm-slab", "any `variant` that ipcbench knows, such as grpc-batch or pickle")
+	clients := flags.Int("clients", 4, "how many clients take part in a round")
+	workers := flags.Int("workers", 2, "how many train at once")
+	rounds := flags.Int("rounds", 3, "how often the server averages")
+	epochs := flags.Int("epochs", 5, "passes over a client's data in a round")
+	deadline := flags.Duration("deadline", time.Minute, "clients that still train this long after the start of a round send what they have")
+	_ = flags.Parse(args) // it exits if it fails
+	h := host()
+	variant, err := transports.Parse(*name, h.Transports)
+	if err != nil {
+		return err
+	}
+	launcher := trainer.NewGoroutines(h) // for inproc alone
+	if !driver.StaysInside(variant.Transport) {
+		if launcher, err = trainer.NewProcesses(); err != nil {
+			return err
+		}
+	}
+	progress := func(pending iter.Seq[*trainer.Pending]) iter.Seq[*trainer.Pending] {
+		return func(yield func(*trainer.Pending) bool) {
+			for p := range pending {
+				if !yield(p) { // waits for the client's update
+					return
+				}
+				fmt.Fprintf(out, "client %d is done\n", p.Client)
+			}
+		}
+	}
+	ct := &trainer.ClientTrainer{
+		Task: task{*epochs}, Func: "train", Variant: variant, Launcher: launcher, Workers: *workers, Progress: progress,
+	}
+	defer func() { err = errors.Join(err, ct.Close(), launcher.Close()) }()
+
+	global := Global{}
+	if global.Model, err = newModel(); err != nil {
+		return err
+	}
+	var ids []int
+	for id := range *clients {
+		ids = append(ids, id)
+	}
+	for global.Round = range *rounds {
+		late := time.AfterFunc(*deadline, func() { _ = ct.Stop() }) // Process fails if that does
+		err := ct.Process(ctx, global, ids)
+		late.Stop()
+		if err != nil {
+			return err
+		}
+		loss, err := average(global.Model, ct.Results())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "round %d began with a loss of %.6f\n", global.Round, loss)
+	}
+	return nil
+}

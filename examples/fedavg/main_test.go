@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	host().MaybeWorker()
+	os.Exit(m.Run())
+}
+
+// losses runs the program and returns what the rounds began with.
+func losses(t *testing.T, args ...string) (all []float64) {
+	t.Helper()
+	var out strings.Builder
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		var round int
+		var loss float64
+		if n, _ := fmt.Sscanf(line, "round %d began with a loss of %f", &round, &loss); n == 2 {
+			all = append(all, loss)
+		}
+	}
+	return all
+}
+
+// The loss goes down, and no bit of it depends on the transport or on how many
+// clients train at once.
+func TestLossGoesDown(t *testing.T) {
+	var first []float64
+	for _, transport := range []string{"shm-slab", "grpc-stream", "pickle", "inproc"} {
+		got := losses(t, "--transport", transport, "--clients", "5", "--rounds", "12", "--workers", fmt.Sprint(1+len(transport)%3))
+		for i := 1; i < len(got); i++ {
+			if got[i] >= got[i-1] {
+				t.Errorf("%s: losses are %v: round %d is no better than the one before", transport, got, i)
+			}
+		}
+		if len(got) != 12 || got[11] > got[0]/1000 {
+			t.Errorf("%s: losses are %v, want 12 that end below a thousandth of the first", transport, got)
+		}
+		if first == nil {
+			first = got
+		}
+		if !slices.Equal(got, first) {
+			t.Errorf("%s: losses are %v, others have %v", transport, got, first)
+		}
+	}
+}
+
+// Clients that would train for ever send what they have when the round is over.
+func TestDeadline(t *testing.T) {
+	if got := losses(t, "--clients", "2", "--rounds", "2", "--epochs", "1000000000", "--deadline", "500ms"); len(got) != 2 {
+		t.Errorf("losses are %v, want 2", got)
+	}
+}
+
+// An interrupt ends the program in the middle of a round, with nothing left.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var workers string
+	out := writer(func([]byte) { // in the middle of a round, or between two
+		workers = children(t)
+		cancel()
+	})
+	err := run(ctx, []string{"--clients", "2", "--rounds", "1000000"}, out)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+	if left := children(t); workers == "" || left != "" {
+		t.Errorf("workers were processes %q, of which %q are left", workers, left)
+	}
+}
+
+// children returns the ids of the processes that this one has started.
+func children(t *testing.T) (all string) {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range tasks {
+		text, _ := os.ReadFile(path) // none if the thread has ended
+		all += string(text)
+	}
+	return all
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), nil
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"ipcbench/receipt"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+)
+
+// What is trained: a linear regression.
+
+const features = 8
+
+func newModel() (map[string]*receipt.Tensor, error) {
+	weight, err := receipt.NewTensor(tensor.F32, features)
+	bias, err2 := receipt.NewTensor(tensor.F32) // a scalar
+	return map[string]*receipt.Tensor{"weight": weight, "bias": bias}, errors.Join(err, err2)
+}
+
+func floats(t *receipt.Tensor) []float32 { return tensor.Of[float32](t.Data) }
+
+// average sets the model to the mean of the clients' models, weighted by their
+// samples. It returns the mean of their losses.
+func average(model map[string]*receipt.Tensor, results []*trainer.Result) (loss float64, err error) {
+	samples := 0
+	for _, r := range results { // in the order of the clients, whoever was first
+		var u Update
+		if err := r.Into(&u); err != nil {
+			return 0, err
+		}
+		samples += u.Samples
+		share := float64(u.Samples) / float64(samples)
+		loss += (u.Loss - loss) * share
+		for name, t := range u.Model { // views of the transport's memory, until Release
+			mean := floats(model[name])
+			for i, x := range floats(t) {
+				mean[i] += (x - mean[i]) * float32(share)
+			}
+		}
+		r.Release()
+	}
+	return loss, nil
+}
+
+// train is the worker function: one client's part in a round.
+func train(t *trainer.Turn[Global, Update]) error {
+	var c Config
+	if err := json.Unmarshal(t.Config, &c); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	x, y := data(t.Client, c.Samples)
+
+	// The update's tensors are the memory that was prepared for this client; the
+	// payload's may be shared by all workers, and are read-only.
+	weight, bias := floats(t.Update.Model["weight"]), floats(t.Update.Model["bias"])
+	copy(weight, floats(t.Payload.Model["weight"]))
+	copy(bias, floats(t.Payload.Model["bias"]))
+	t.Update.Samples, t.Update.Loss = c.Samples, descend(weight, bias, x, y, 0)
+	for t.Update.Epochs = 0; t.Update.Epochs < c.Epochs && !t.Stopped(); t.Update.Epochs++ {
+		descend(weight, bias, x, y, c.Rate)
+	}
+	return nil
+}
+
+// descend goes one step down the gradient of the mean squared error, and returns
+// the error before.
+func descend(weight, bias []float32, x [][features]float32, y []float32, rate float32) (loss float64) {
+	var gradient [features + 1]float32
+	for n := range x {
+		diff := bias[0] - y[n]
+		for i, w := range weight {
+			diff += w * x[n][i]
+		}
+		for i := range weight {
+			gradient[i] += diff * x[n][i]
+		}
+		gradient[features] += diff
+		loss += float64(diff*diff) / float64(len(x))
+	}
+	step := rate / float32(len(x))
+	for i := range weight {
+		weight[i] -= step * gradient[i]
+	}
+	bias[0] -= step * gradient[features]
+	return loss
+}
+
+// data returns a client's samples: the same law for all, with noise, seen at
+// places of the client's own.
+func data(client, samples int) (x [][features]float32, y []float32) {
+	r := rand.New(rand.NewPCG(uint64(client), 1))
+	center := float32(r.NormFloat64() / 2)
+	for range samples {
+		var point [features]float32
+		value := float32(3 + r.NormFloat64()/100)
+		for i := range point {
+			point[i] = center + float32(r.NormFloat64())
+			value += float32(i-2) * point[i]
+		}
+		x, y = append(x, point), append(y, value)
+	}
+	return x, y
+}
