@@ -293,7 +293,6 @@ func (a *answer) carryOut(quit context.Context, text []byte, h trainer.Host) err
 	if err != nil {
 		return err
 	}
-	defer here.close()
 	now, cancel := bounded(quit)
 	defer cancel()
 	b := Block{SpanCost: spanCost()}

@@ -60,7 +60,6 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
 	return r.all(ctx)
 }
 
@@ -137,16 +136,11 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		err = r.addBuilds(ctx, specs)
 	}
 	if err != nil {
-		r.here.close()
 		return nil, err
 	}
 	r.addCanaries()
 	r.planFloors()
-	if err := r.dry(); err != nil {
-		r.here.close()
-		return nil, err
-	}
-	return r, nil
+	return r, r.dry()
 }
 
 // dry checks the result as far as it is known before anything is measured: what
@@ -193,8 +187,6 @@ func (r *run) chainOf(s Spec) *chain {
 	r.chains = append(r.chains, ch)
 	return ch
 }
-
-func (r *run) close() { r.here.close() }
 
 // withControls adds the control cell of every cell that lacks it, before it.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {

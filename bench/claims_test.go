@@ -32,11 +32,8 @@ func profiledSession(t *testing.T, h trainer.Host, variant string, most time.Dur
 	cell := Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: trainer.DefaultDepth}
 	launcher := trainer.NewGoroutines(h)
 	if !cell.inside() {
-		if launcher, err = trainer.NewProcesses(); err != nil {
-			t.Fatal(err)
-		}
+		launcher = trainer.NewProcesses()
 	}
-	defer launcher.Close()
 	const rounds = 200
 	s := &session{
 		cell: cell, plan: plan, chain: &chain{model: m, clients: cell.Clients, seed: plan.Seed}, block: &Block{},

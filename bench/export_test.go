@@ -12,7 +12,6 @@ func RunWithoutFloors(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
 	r.floors = slices.DeleteFunc(r.floors, func(f *Floor) bool { return f.Name != rpcEmpty })
 	return r.all(ctx)
 }

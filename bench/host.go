@@ -21,14 +21,8 @@ func newHost(p Plan, h trainer.Host) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	processes, err := trainer.NewProcesses()
-	if err != nil {
-		return nil, err
-	}
-	return &host{plan: p, cpus: cpus, processes: processes, goroutines: trainer.NewGoroutines(Workers(h))}, nil
+	return &host{plan: p, cpus: cpus, processes: trainer.NewProcesses(), goroutines: trainer.NewGoroutines(Workers(h))}, nil
 }
-
-func (h *host) close() { _ = h.processes.Close() } // all its processes were waited for
 
 // launcher returns what starts the workers of s, unless they are pinned.
 func (h *host) launcher(s Spec) trainer.Launcher {

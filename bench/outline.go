@@ -49,7 +49,6 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
 	var out Outline
 	out.Limit, out.Source = machine.MemoryLimit()
 	cycles := r.Plan.Blocks // in which the floors are measured

@@ -48,19 +48,15 @@ func (p placement) pinned(f func(l trainer.Launcher) error) (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := trainer.NewProcesses(p.workers...)
-	if err != nil {
-		return err
-	}
 	threads := runtime.GOMAXPROCS(len(p.server)) // more would only take turns
 	defer func() {
 		runtime.GOMAXPROCS(threads)
-		err = errors.Join(err, usage.Pin(before), l.Close())
+		err = errors.Join(err, usage.Pin(before))
 	}()
 	if err := usage.Pin(p.server); err != nil {
 		return err
 	}
-	return f(l)
+	return f(trainer.NewProcesses(p.workers...))
 }
 
 // verify compares where the processes of the block say that they could run with

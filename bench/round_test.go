@@ -51,11 +51,8 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	}
 	launcher := trainer.NewGoroutines(host)
 	if !cell.inside() {
-		if launcher, err = trainer.NewProcesses(); err != nil {
-			b.Fatal(err)
-		}
+		launcher = trainer.NewProcesses()
 	}
-	defer launcher.Close()
 	ctx := b.Context()
 	chain := &chain{model: cell.Model, clients: cell.Clients, seed: plan.Seed}
 	s := &session{cell: cell, plan: plan, chain: chain, block: &Block{}, profiling: benchProfiling(cell)}

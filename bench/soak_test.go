@@ -50,11 +50,8 @@ func grow(t *testing.T, host trainer.Host, cell Spec, rounds int) int64 {
 	}
 	launcher := trainer.NewGoroutines(host)
 	if !cell.inside() {
-		if launcher, err = trainer.NewProcesses(); err != nil {
-			t.Fatal(err)
-		}
+		launcher = trainer.NewProcesses()
 	}
-	defer launcher.Close()
 	s := &session{cell: cell, plan: plan, chain: &chain{}, block: &Block{}}
 	s.plan.Samples = 1 // it fills up, and that is counted
 	if err := s.start(t.Context(), launcher); err != nil {

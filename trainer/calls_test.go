@@ -160,11 +160,9 @@ func fork([]byte) (trainer.Train, error) {
 
 // TestChildrenOfWorkers: what a worker function starts is no worker.
 func TestChildrenOfWorkers(t *testing.T) {
-	l, err := trainer.NewProcesses()
-	check(t, err)
-	p, err := openSession(t, pickle.Pipe(), l, func(c *trainer.Config) { c.Func = "fork" })
+	p, err := openSession(t, pickle.Pipe(), trainer.NewProcesses(), func(c *trainer.Config) { c.Func = "fork" })
 	check(t, err)
 	check(t, round(t.Context(), p, 0))
 	_, err = p.Close()
-	check(t, errors.Join(err, l.Close()))
+	check(t, err)
 }

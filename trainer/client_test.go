@@ -192,14 +192,10 @@ func newTrainer(t *testing.T, transport, fn string, workers int, inside bool) *t
 	check(t, err)
 	launcher := trainer.NewGoroutines(h)
 	if !inside {
-		launcher, err = trainer.NewProcesses()
-		check(t, err)
+		launcher = trainer.NewProcesses()
 	}
 	ct := &trainer.ClientTrainer{Task: task{}, Func: fn, Variant: v, Launcher: launcher, Workers: workers, Device: "cpu"}
-	t.Cleanup(func() {
-		check(t, ct.Close())
-		check(t, launcher.Close())
-	})
+	t.Cleanup(func() { check(t, ct.Close()) })
 	return ct
 }
 
@@ -432,9 +428,7 @@ func TestOpenFails(t *testing.T) {
 	check(t, err)
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
 	check(t, err)
-	launcher, err := trainer.NewProcesses()
-	check(t, err)
-	defer launcher.Close()
+	launcher := trainer.NewProcesses()
 	good := trainer.Config{Variant: v, Down: l, Up: l, Workers: 1, Clients: 1, Func: "write", FuncConfig: nil, Launcher: launcher}
 	for name, c := range map[string]struct {
 		change func(*trainer.Config)

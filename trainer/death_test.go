@@ -40,9 +40,6 @@ func TestDeath(t *testing.T) {
 	if os.Getenv("IPCBENCH_SOAK") != "" {
 		tries = 500
 	}
-	l, err := trainer.NewProcesses()
-	check(t, err)
-	defer func() { check(t, l.Close()) }()
 	candidates := all.Transports()
 	for n := range tries {
 		transport := candidates[n%len(candidates)]
@@ -50,7 +47,7 @@ func TestDeath(t *testing.T) {
 			continue
 		}
 		t.Run(transport.Name()+"/"+strconv.Itoa(n), func(t *testing.T) {
-			a := &assassins{Launcher: l, after: time.Duration(random.IntN(60_000)) * time.Microsecond}
+			a := &assassins{Launcher: trainer.NewProcesses(), after: time.Duration(random.IntN(60_000)) * time.Microsecond}
 			p, err := openSession(t, transport, a, func(c *trainer.Config) { c.Func, c.FuncConfig, c.Pings = "linger", []byte("1ms"), 10 })
 			for r := 0; err == nil && r < 10_000; r++ {
 				if err = p.Enter(t.Context(), trainer.Timed, r); err == nil {

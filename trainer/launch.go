@@ -18,9 +18,6 @@ type Launcher interface {
 	Name() string
 	// Launch starts process n of a pool.
 	Launch(n int) (Process, error)
-	// Close waits until nothing of the launcher is left. All its processes must
-	// have exited.
-	Close() error
 }
 
 // A Process is a worker process, or what stands in for one.
@@ -43,12 +40,11 @@ type Process interface {
 // NewProcesses returns the launcher of real worker processes: it runs this
 // executable again, and [Host.MaybeWorker] takes over there. Process n is pinned
 // to the processors cpus[n], round and round; without any, none is pinned.
-func NewProcesses(cpus ...[]int) (Launcher, error) { return processes(cpus), nil }
+func NewProcesses(cpus ...[]int) Launcher { return processes(cpus) }
 
 type processes [][]int
 
 func (p processes) Name() string { return "processes" }
-func (p processes) Close() error { return nil }
 
 func (p processes) Launch(n int) (Process, error) {
 	if err := checkThreads(); err != nil {
@@ -95,7 +91,6 @@ func NewGoroutines(h Host) Launcher { return goroutines{h} }
 type goroutines struct{ host Host }
 
 func (g goroutines) Name() string { return "goroutines" }
-func (g goroutines) Close() error { return nil }
 
 func (g goroutines) Launch(n int) (Process, error) {
 	ours, theirs := net.Pipe()

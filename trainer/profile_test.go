@@ -93,14 +93,6 @@ func profiled(t *testing.T, h trainer.Host, l trainer.Launcher, variant, config 
 	return report, err
 }
 
-func startProcesses(t *testing.T) trainer.Launcher {
-	t.Helper()
-	l, err := trainer.NewProcesses()
-	check(t, err)
-	t.Cleanup(func() { check(t, l.Close()) })
-	return l
-}
-
 // phases returns the labels of phases and processes in CPU profiles.
 func phases(t *testing.T, pieces []capture.Piece) (phases, processes []string) {
 	t.Helper()
@@ -120,7 +112,7 @@ func phases(t *testing.T, pieces []capture.Piece) (phases, processes []string) {
 // inside the server's process are in its profile.
 func TestProfiles(t *testing.T) {
 	h := host()
-	processes, goroutines := startProcesses(t), trainer.NewGoroutines(h)
+	processes, goroutines := trainer.NewProcesses(), trainer.NewGoroutines(h)
 	for _, tt := range []struct {
 		name, variant string
 		launcher      trainer.Launcher
@@ -172,7 +164,7 @@ func TestProfiles(t *testing.T) {
 // TestProfiledWorkerDies: the session fails with the cause, and this process is
 // profiled no longer.
 func TestProfiledWorkerDies(t *testing.T) {
-	processes := startProcesses(t)
+	processes := trainer.NewProcesses()
 	for range 2 { // the second time would find the first one's profile in use
 		_, err := profiled(t, host(), processes, "pickle", "die", trainer.Profiling{Kinds: []string{capture.CPU, capture.Allocs}})
 		if err != nil && strings.Contains(err.Error(), "already in use") {
@@ -186,7 +178,7 @@ func TestProfiledWorkerDies(t *testing.T) {
 
 // TestUnknownProfile: a kind that does not exist is refused before anything starts.
 func TestUnknownProfile(t *testing.T) {
-	processes := startProcesses(t)
+	processes := trainer.NewProcesses()
 	v, err := transports.Parse("pickle", host().Transports)
 	check(t, err)
 	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1}}})

@@ -57,12 +57,8 @@ func limited(text string) error {
 	if err != nil {
 		return err
 	}
-	l, err := trainer.NewProcesses()
-	if err != nil {
-		return err
-	}
 	p, err := trainer.Open(context.Background(), trainer.Config{
-		Variant: v, Down: layout, Up: layout, Workers: 20, Clients: 20, Func: "linger", FuncConfig: []byte("0s"), Launcher: l,
+		Variant: v, Down: layout, Up: layout, Workers: 20, Clients: 20, Func: "linger", FuncConfig: []byte("0s"), Launcher: trainer.NewProcesses(),
 	})
 	if err != nil {
 		return err

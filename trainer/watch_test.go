@@ -184,12 +184,10 @@ func TestFrozenWorker(t *testing.T) {
 		for _, where := range places {
 			t.Run(transport.Name()+"/"+where, func(t *testing.T) {
 				t.Parallel()
-				l, err := trainer.NewProcesses()
-				check(t, err)
-				defer func() { check(t, l.Close()) }()
 				var p *trainer.Pool
+				var err error
 				within(t, 10*limit, "to open", func() {
-					p, err = openSession(t, transport, l, func(c *trainer.Config) {
+					p, err = openSession(t, transport, trainer.NewProcesses(), func(c *trainer.Config) {
 						c.RoundLimit, c.FuncConfig = limit, []byte(where)
 						if where == "ping" {
 							c.Pings = 1
@@ -229,10 +227,7 @@ func TestFrozenWorker(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	for _, where := range []string{"round", "mark"} {
 		t.Run(where, func(t *testing.T) {
-			l, err := trainer.NewProcesses()
-			check(t, err)
-			defer func() { check(t, l.Close()) }()
-			p, err := openSession(t, pickle.Pipe(), l, func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
+			p, err := openSession(t, pickle.Pipe(), trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
 			check(t, err)
 			check(t, round(t.Context(), p, 0))
 			stop(t, p.PIDs()[0])

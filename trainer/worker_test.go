@@ -60,9 +60,7 @@ func TestCause(t *testing.T) {
 			continue
 		}
 		t.Run(transport.Name()+"/processes", func(t *testing.T) {
-			l, err := trainer.NewProcesses()
-			check(t, err)
-			testCause(t, transport, l)
+			testCause(t, transport, trainer.NewProcesses())
 		})
 	}
 }
@@ -93,5 +91,4 @@ func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launch
 	if _, err := p.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	check(t, launcher.Close())
 }

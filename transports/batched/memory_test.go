@@ -136,17 +136,13 @@ func TestFlatMemory(t *testing.T) {
 	l := layoutOf(t, 4<<20, 4<<20, 4<<20, 4<<20) // 64 MiB
 	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
 		tr, settings := variant(t, name)
-		launcher, err := trainer.NewProcesses()
-		if err != nil {
-			t.Fatal(err)
-		}
 		for range 3 { // pools let go of what they hold after two collections
 			debug.FreeOSMemory()
 		}
 		base := resident(t)
 		p, err := trainer.Open(t.Context(), trainer.Config{
 			Variant: transports.Variant{Transport: tr, Settings: settings},
-			Down:    l, Up: l, Workers: lanes, Depth: depth, Clients: clients, Func: "train", Launcher: launcher,
+			Down:    l, Up: l, Workers: lanes, Depth: depth, Clients: clients, Func: "train", Launcher: trainer.NewProcesses(),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -177,9 +173,6 @@ func TestFlatMemory(t *testing.T) {
 			}
 		}
 		if _, err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := launcher.Close(); err != nil {
 			t.Fatal(err)
 		}
 		model := l.Size()

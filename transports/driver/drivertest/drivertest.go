@@ -79,21 +79,12 @@ func Run(t *testing.T, newTransport func() driver.Transport) {
 // the transport can leave the process.
 func launchers(t *testing.T, tr driver.Transport, f func(t *testing.T, l trainer.Launcher)) {
 	t.Run("workers=goroutines", func(t *testing.T) {
-		l := trainer.NewGoroutines(host(tr))
-		f(t, l)
-		check(t, l.Close())
+		f(t, trainer.NewGoroutines(host(tr)))
 	})
 	if driver.StaysInside(tr) || raceDetector {
 		return
 	}
-	t.Run("workers=processes", func(t *testing.T) { processes(t, f) })
-}
-
-func processes(t *testing.T, f func(t *testing.T, l trainer.Launcher)) {
-	l, err := trainer.NewProcesses()
-	check(t, err)
-	f(t, l)
-	check(t, l.Close())
+	t.Run("workers=processes", func(t *testing.T) { f(t, trainer.NewProcesses()) })
 }
 
 // variant returns tr with its default settings.

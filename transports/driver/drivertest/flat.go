@@ -65,12 +65,10 @@ func testFlat(t *testing.T, tr driver.Transport) {
 		check(t, err)
 	}
 	if driver.StaysInside(tr) {
-		l := trainer.NewGoroutines(host(tr))
-		measure(t, l)
-		check(t, l.Close())
+		measure(t, trainer.NewGoroutines(host(tr)))
 		return
 	}
-	processes(t, measure)
+	measure(t, trainer.NewProcesses())
 }
 
 // resident returns how many bytes of memory a process has.

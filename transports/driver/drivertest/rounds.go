@@ -192,25 +192,23 @@ func testKill(t *testing.T, tr driver.Transport) {
 	if driver.StaysInside(tr) {
 		t.Skip("no process to kill: the transport does not leave this one")
 	}
-	processes(t, func(t *testing.T, launcher trainer.Launcher) {
-		l := small(t)
-		p, err := trainer.Open(t.Context(), trainer.Config{
-			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "kill", Launcher: launcher,
-		})
-		check(t, err)
-		_, err = rounder(t.Context(), p, l, l, 3, 5)
-		if err == nil || !strings.Contains(err.Error(), "round 1, client 3: worker ") || !strings.Contains(err.Error(), "exited: signal: killed") {
-			t.Errorf("got error %v, want one that names round 1, client 3, the worker and the signal", err)
-		}
-		if _, err := p.Close(); err != nil {
-			t.Errorf("close after a kill: %v", err)
-		}
-		for _, pid := range p.PIDs() {
-			if err := syscall.Kill(pid, 0); err == nil {
-				t.Errorf("worker process %d is alive", pid)
-			}
-		}
+	l := small(t)
+	p, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "kill", Launcher: trainer.NewProcesses(),
 	})
+	check(t, err)
+	_, err = rounder(t.Context(), p, l, l, 3, 5)
+	if err == nil || !strings.Contains(err.Error(), "round 1, client 3: worker ") || !strings.Contains(err.Error(), "exited: signal: killed") {
+		t.Errorf("got error %v, want one that names round 1, client 3, the worker and the signal", err)
+	}
+	if _, err := p.Close(); err != nil {
+		t.Errorf("close after a kill: %v", err)
+	}
+	for _, pid := range p.PIDs() {
+		if err := syscall.Kill(pid, 0); err == nil {
+			t.Errorf("worker process %d is alive", pid)
+		}
+	}
 }
 
 // testFunction: an error of the worker function ends the round, named.
