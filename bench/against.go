@@ -90,7 +90,8 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	o := order{Version: exchangeVersion, Works: []orderWork{c.chain.order()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.order(slow)}
 	r.progress(c.String(), 0)
 	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
-	a, err := ask(ctx, quit, c.build, o, c.guess(r.Plan, len(r.here.cpus)))
+	guess, _ := c.guess(r.Plan, len(r.here.cpus))
+	a, err := ask(ctx, quit, c.build, o, guess)
 	if err != nil {
 		return nil, err
 	}

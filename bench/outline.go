@@ -51,92 +51,62 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	}
 	var out Outline
 	out.Limit, out.Source = machine.MemoryLimit()
-	cycles := r.Plan.Blocks // in which the floors are measured
+	most := r.Plan.Blocks // of a cell
 	for _, c := range r.cells {
-		most := r.mostCycles(c)
-		cycles = max(cycles, r.Plan.Blocks+(most-r.Plan.Blocks)/floorEvery)
-		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: c.guess(r.Plan, len(r.here.cpus)), Memory: c.memory()}
+		block, timed := c.guess(r.Plan, len(r.here.cpus))
+		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: block, Memory: c.memory()}
+		blocks := cell.Blocks
+		if r.Plan.Rounds == 0 {
+			blocks = max(blocks, int(r.Plan.Time/max(timed, leastCharge)))
+		}
+		most = max(most, blocks)
 		out.Cells = append(out.Cells, cell)
 		out.Blocks += cell.Blocks
-		out.Time += time.Duration(cell.Blocks) * cell.Block
-		out.Most += time.Duration(most) * cell.Block
+		out.Time += time.Duration(cell.Blocks) * block
+		out.Most += time.Duration(blocks) * block
 		out.Memory = max(out.Memory, cell.Memory)
 	}
 	for _, f := range r.floors {
 		out.Floors = append(out.Floors, f.Name)
 	}
-	floors := time.Duration(len(r.floors)) * guessFloor
-	for _, ch := range r.chains {
+	for range r.chains {
 		out.Floors = append(out.Floors, "work")
-		work := bytesTime(2*ch.model.Layout.Payload()*ch.clients, guessWork)
-		floors += work * workRounds
-		rounds := r.Plan.limits().rounds
-		if rounds == 0 {
-			rounds = min(max(fewest, int(r.Plan.limits().time/max(1, work))), mostRounds)
-		}
-		first := work * time.Duration(rounds) // the chain
-		out.Time, out.Most = out.Time+first, out.Most+first
 	}
+	floors := time.Duration(len(out.Floors)) * guessFloor
+	out.Time += time.Duration(r.Plan.Blocks) * floors
+	out.Most += time.Duration(r.Plan.Blocks+(most-r.Plan.Blocks)/floorEvery) * floors
 	slices.Sort(out.Floors)
 	out.Floors = slices.Compact(out.Floors)
-	out.Time += time.Duration(r.Plan.Blocks) * floors
-	out.Most += time.Duration(cycles) * floors
 	if r.Plan.Budget > 0 {
 		out.Time, out.Most = min(out.Time, r.Plan.Budget), min(out.Most, r.Plan.Budget)
 	}
 	return &out, nil
 }
 
-func bytesTime(n int, perSecond float64) time.Duration {
-	return time.Duration(float64(n) / perSecond * float64(time.Second))
-}
-
-// mostCycles returns how many blocks c has if its time, which it shares with its
-// peers, runs out.
-func (r *run) mostCycles(c *cell) int {
-	if r.Plan.Rounds > 0 {
-		return r.Plan.Blocks
+// guess returns about how long one block of s takes, and how much of that its timed
+// rounds.
+func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
+	take := func(bytes int64, perSecond float64) time.Duration {
+		return time.Duration(float64(bytes) / perSecond * float64(time.Second))
 	}
-	var budget, cycle time.Duration
-	for _, d := range r.peers(c) {
-		budget += r.Plan.Time
-		cycle += max(leastCharge, d.guessTimed(r.Plan, len(r.here.cpus)))
-	}
-	return max(r.Plan.Blocks, int(budget/cycle)+1)
-}
-
-// guess returns about how long one block of s takes.
-func (s Spec) guess(p Plan, cpus int) time.Duration {
-	round, timed := s.guessRound(p, cpus), s.guessTimed(p, cpus)
-	warm := max(p.limits().warm, time.Duration(p.Warmup)*round)
-	return s.guessOpen() + 4*round + warm + timed + timed/proofEvery // four are the cold one and the proved ones
-}
-
-// guessTimed returns how much of a block is timed rounds.
-func (s Spec) guessTimed(p Plan, cpus int) time.Duration {
-	round, lim := s.guessRound(p, cpus), p.limits()
-	if lim.rounds > 0 {
-		return time.Duration(lim.rounds) * round
-	}
-	return min(max(fewest*round, lim.time), mostRounds*round)
-}
-
-func (s Spec) guessOpen() time.Duration {
-	return guessStart + bytesTime(int(s.memory()), guessTouch)
-}
-
-func (s Spec) guessRound(p Plan, cpus int) time.Duration {
+	open := guessStart + take(s.memory(), guessTouch)
 	atOnce := min(s.Workers, cpus)
-	payload := 2 * s.Model.Layout.Payload() * s.Clients
-	turns := time.Duration((s.Clients + atOnce - 1) / atOnce)
-	round := bytesTime(payload, guessWork)/time.Duration(atOnce) + turns*(guessTurn+time.Duration(p.TrainMS)*time.Millisecond)
+	payload := 2 * int64(s.Model.Layout.Payload()) * int64(s.Clients) / int64(atOnce)
+	turn := guessTurn + time.Duration(p.TrainMS)*time.Millisecond
+	round := take(payload, guessWork) + time.Duration((s.Clients+atOnce-1)/atOnce)*turn
 	if !s.inside() {
-		round += bytesTime(payload, guessMove) / time.Duration(atOnce)
+		round += take(payload, guessMove)
 	}
 	if s.respawns(p) {
-		round += s.guessOpen()
+		round += open
 	}
-	return round
+	lim := p.limits()
+	timed = min(max(fewest*round, lim.time), mostRounds*round)
+	if lim.rounds > 0 {
+		timed = time.Duration(lim.rounds) * round
+	}
+	warm := max(lim.warm, time.Duration(p.Warmup)*round)
+	return open + 4*round + warm + timed + timed/proofEvery, timed // four are the cold one and the proved ones
 }
 
 // memory returns what a session of s needs in all its processes, and the models

@@ -92,9 +92,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	launcher := trainer.NewGoroutines(h) // for inproc alone
 	if !driver.StaysInside(variant.Transport) {
-		if launcher, err = trainer.NewProcesses(); err != nil {
-			return err
-		}
+		launcher = trainer.NewProcesses()
 	}
 	progress := func(pending iter.Seq[*trainer.Pending]) iter.Seq[*trainer.Pending] {
 		return func(yield func(*trainer.Pending) bool) {
@@ -109,7 +107,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	ct := &trainer.ClientTrainer{
 		Task: task{*epochs}, Func: "train", Variant: variant, Launcher: launcher, Workers: *workers, Progress: progress,
 	}
-	defer func() { err = errors.Join(err, ct.Close(), launcher.Close()) }()
+	defer func() { err = errors.Join(err, ct.Close()) }()
 
 	global := Global{}
 	if global.Model, err = newModel(); err != nil {
