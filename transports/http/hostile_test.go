@@ -92,7 +92,7 @@ func TestBadRequests(t *testing.T) {
 		{"join with another model", post("/v1/lanes/0?down=1&up=2", exchange.TypeText, ""), 409},
 		{"update without a job", result(withTable, whole), 409},
 		{"update without fields", result("", whole), 400},
-		{"update with another table", result(resultHead+"Table-Bytes: 1\r\n", whole), 400},
+		{"update with another table", result(resultHead+"Table-Bytes: 1\r\n", whole), 413},
 		{"update with half its fields", result("Job-Round: 0\r\n", whole), 400},
 		{"update with a negative round", result(strings.Replace(withTable, "Round: 0", "Round: -1", 1), whole), 400},
 		{"update that is too short", result(withTable, whole[1:]), 400},
@@ -140,7 +140,7 @@ func TestBrokenUploads(t *testing.T) {
 		}, "tensor 0 is", "[101]"},
 		{"malformed table", func(r *rig, w *worker, q *exchange.Request) {
 			q.Body[1] = bytes.Repeat([]byte{0xff}, len(q.Body[1]))
-		}, "tensor 0 is", "want"},
+		}, "table: tensor 0: malformed JSON", "malformed JSON"},
 	} {
 		r := open(t, "http", vectors(t, 2, 100), 1)
 		r.publish(1)
@@ -364,12 +364,12 @@ func TestLyingServers(t *testing.T) {
 		{"no tensors", []string{joined, job, answer("", "")}, "another number of tensors"},
 		{"one tensor", []string{joined, job, batch(1, len(table)/2, table[:len(table)/2]+data[:100])}, "another number of tensors"},
 		{"other dtype", []string{joined, job, batch(2, len(table), strings.ReplaceAll(table, "u8", "i8")+data)}, "i8"},
-		{"short table", []string{joined, job, batch(2, len(table)/2, table[:len(table)/2]+data)}, `tensor 1 is ""`},
-		{"long table", []string{joined, job, batch(2, 2*len(table), table+table+data)}, `want ""`},
+		{"short table", []string{joined, job, batch(2, len(table)/2, table[:len(table)/2]+data)}, "table: tensor 1"},
+		{"long table", []string{joined, job, batch(2, 2*len(table), table+table+data)}, "goes on"},
 		{"table beyond the body", []string{joined, job, batch(2, 5000, table+data)}, "Table-Bytes"},
 		{"negative table", []string{joined, job, batch(2, -1, table+data)}, "Table-Bytes"},
-		{"a byte less", []string{joined, job, batch(2, len(table), table+data[1:])}, "want a table"},
-		{"a byte more", []string{joined, job, batch(2, len(table), table+data+"d")}, "want a table"},
+		{"a byte less", []string{joined, job, batch(2, len(table), table+data[1:])}, "tensors of 199 bytes"},
+		{"a byte more", []string{joined, job, batch(2, len(table), table+data+"d")}, "tensors of 201 bytes"},
 		{"half the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100])}, "unexpected EOF"},
 		{"silent in the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100]), "silence"}, "timeout"},
 	} {

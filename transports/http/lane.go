@@ -269,7 +269,7 @@ func (l *lane) begin(c *conn, u upload) (p *tensor.Package, reason string, err e
 	case !out || !l.awaited || j.Round != u.Round || j.Client != u.Client:
 		return nil, "", errNoJob
 	}
-	if u.handle != (slab.Handle{}) {
+	if u.shared {
 		p, err = l.fromSlab(u.handle)
 	} else {
 		if l.place == nil {

@@ -33,8 +33,10 @@ type upload struct {
 	phase.ID // the job's
 	cached   store.CacheStats
 	receipt  int         // bytes at the body's front
+	table    int         // bytes of the manifest behind it
 	length   int         // of the body
-	handle   slab.Handle // of the update, in the lane's slab; zero if it is in the body
+	shared   bool        // the update lies in the lane's slab, and is not in the body
+	handle   slab.Handle // where
 	read     func(*server, *exchange.Exchange, upload, *tensor.Package) error
 }
 
@@ -59,12 +61,12 @@ func (s *server) results(x *exchange.Exchange) error {
 		l.abandon(p, err)
 		return err
 	}
-	if u.handle != (slab.Handle{}) {
+	if u.shared {
 		s.count.handleTensors.Add(p.Len())
-		s.count.handleBytes.Add(s.o.Up.Payload())
+		s.count.handleBytes.Add(p.Payload())
 	} else {
 		s.count.bodyTensors.Add(p.Len())
-		s.count.bodyBytes.Add(s.o.Up.Payload())
+		s.count.bodyBytes.Add(p.Payload())
 		s.count.fallback.add(reason, p.Len())
 	}
 	// This comes last, after all that is recorded of the update: whoever collects it
@@ -111,45 +113,49 @@ func (s *server) uploadOf(x *exchange.Exchange, l *lane) (u upload, err error) {
 		u.length, err = x.Length(maxReceipt/3*4 + store.JSONLimit(s.o.Up.Len(), s.o.Up.Payload()))
 		return u, err
 	}
-	table := 0
-	if err := numbers(x.Header, number{fieldReceipt, &u.receipt, maxReceipt}, number{store.FieldTable, &table, 1 << 40}); err != nil {
-		return u, err
-	}
-	manifest, payload := len(s.manifests.up.Bytes), s.o.Up.Payload()
-	u.read = (*server).readRaw
-	if h := x.Header.Get(fieldUpdate); h != "" {
+	h := x.Header.Get(fieldUpdate)
+	if u.shared = h != ""; u.shared {
 		if u.handle, err = store.Handle(h).Decode(); err != nil {
 			return u, exchange.Refuse(http.StatusBadRequest, "%s: %w", fieldUpdate, err)
 		}
-		manifest, payload = 0, 0
-		u.read = (*server).readReceipt
 	}
-	want := u.receipt + manifest + payload
-	if u.length, err = x.Length(want); err == nil && (u.length != want || table != manifest) {
-		err = exchange.Refuse(http.StatusBadRequest, "body of %d bytes with a table of %d, want %d: receipt %d, table %d, tensors %d",
-			u.length, table, want, u.receipt, manifest, payload)
+	u.read = (*server).readRaw
+	if err := numbers(x.Header, number{fieldReceipt, &u.receipt, maxReceipt}, number{store.FieldTable, &u.table, 2 * len(s.manifests.up.Bytes)}); err != nil {
+		return u, err
+	}
+	least, most := 0, s.o.Up.Payload()
+	switch {
+	case u.shared:
+		most = 0
+	case !s.o.Up.Var():
+		least = most
+	}
+	if u.length, err = x.Length(u.receipt + u.table + most); err == nil && u.length < u.receipt+u.table+least {
+		err = exchange.Refuse(http.StatusBadRequest, "body of %d bytes, want a receipt of %d, a table of %d and tensors of %d",
+			u.length, u.receipt, u.table, least)
 	}
 	return u, err
 }
 
-// readReceipt reads the receipt of an update. Its memory is the session's own:
-// nobody else sets that of an update which was collected.
-func (s *server) readReceipt(x *exchange.Exchange, u upload, p *tensor.Package) (err error) {
-	p.Receipt, err = x.Read(u.receipt, p.Receipt)
-	return err
-}
-
-// readRaw reads receipt, manifest and tensors of an update. Its mirror image is
-// worker.uploadRaw.
-func (s *server) readRaw(x *exchange.Exchange, u upload, p *tensor.Package) error {
+// readRaw reads receipt, manifest and tensors of an update; of one in the lane's
+// slab, what is not there: the receipt, and where lengths vary the manifest. Its
+// mirror image is worker.uploadRaw.
+func (s *server) readRaw(x *exchange.Exchange, u upload, p *tensor.Package) (err error) {
 	defer s.o.Rec.Begin(phase.Read, u.ID).End()
-	if err := s.readReceipt(x, u, p); err != nil {
+	// The receipt's memory is the session's own: nobody else sets that of an update
+	// which was collected.
+	if p.Receipt, err = x.Read(u.receipt, p.Receipt); err != nil {
 		return err
 	}
-	got := s.scratch.Get().(*[]byte)
+	up, got := s.manifests.up, s.scratch.Get().(*[]byte)
 	defer s.scratch.Put(got)
-	up := s.manifests.up
-	return store.ReadRaw(x.Body, x.Header, int64(u.length-u.receipt), up.Bytes, up.All, p, got)
+	if !u.shared || s.o.Up.Var() {
+		err = up.Read(x.Body, u.table, up.All, p, got)
+	}
+	if err != nil || u.shared {
+		return err
+	}
+	return store.ReadTensors(x.Body, u.length-u.receipt-u.table, up.All, p)
 }
 
 // readJSON reads receipt and tensors of an update in JSON. Its mirror image is
@@ -170,6 +176,9 @@ func (s *server) readJSON(x *exchange.Exchange, u upload, p *tensor.Package) err
 		return fmt.Errorf("receipt of %d bytes, want %d at most", len(got.Receipt), maxReceipt)
 	}
 	p.Receipt = append(p.Receipt[:0], got.Receipt...)
-	s.count.copied.Add(p.Layout().Payload())
-	return s.manifests.up.FromJSON(p, s.manifests.up.All, got.Tensors)
+	if err := s.manifests.up.FromJSON(p, s.manifests.up.All, got.Tensors); err != nil {
+		return err
+	}
+	s.count.copied.Add(p.Payload())
+	return nil
 }

@@ -81,6 +81,7 @@ type jobAnswer struct {
 	Timed   bool    `json:"timed"`
 	Model   string  `json:"model"` // the ids of its tensors are this, a dot, and 0, 1, …
 	Receipt []byte  `json:"receipt"`
+	Rows    []byte  `json:"rows,omitempty"`  // in use, of tensors whose length varies
 	Drain   bool    `json:"drain,omitempty"` // the worker empties its cache first
 
 	Pool     *store.SlabRef `json:"pool,omitempty"`     // where some or all of the model's tensors lie
@@ -241,6 +242,7 @@ func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	s.seq++
 	s.offer.Model = s.modelPrefix() + strconv.Itoa(s.seq)
 	s.offer.Receipt = append(s.offer.Receipt[:0], p.Receipt...)
+	s.offer.Rows = p.AppendRows(s.offer.Rows[:0])
 	if s.slabs != nil {
 		s.offer.Runs = s.slabs.models.runs()
 	}

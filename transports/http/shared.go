@@ -103,14 +103,12 @@ func (s *shared) model(a jobAnswer, memory *heapMemory, which []int) (*tensor.Pa
 	if err := s.locate(a.Runs); err != nil {
 		return nil, nil, err
 	}
-	size := 0
 	for i, h := range s.handles {
 		why := a.Fallback
 		if s.reader != nil && h != (slab.Handle{}) {
 			view, err := s.reader.View(h, s.o.Down.Bytes(i))
 			if err == nil {
 				s.views[i] = view
-				size += len(view)
 				continue
 			}
 			why = store.Stale
@@ -119,9 +117,17 @@ func (s *shared) model(a jobAnswer, memory *heapMemory, which []int) (*tensor.Pa
 		s.handles[i], s.views[i] = slab.Handle{}, nil
 		which = append(which, i)
 	}
-	s.tensors.Add(s.o.Down.Len() - len(which))
-	s.bytes.Add(size)
-	return s.lend(memory, which), which, nil
+	p := s.lend(memory, which)
+	if err := p.TakeRows(a.Rows); err != nil {
+		return nil, nil, err
+	}
+	for i, h := range s.handles {
+		if h != (slab.Handle{}) {
+			s.tensors.Add(1)
+			s.bytes.Add(len(p.View(i)))
+		}
+	}
+	return p, which, nil
 }
 
 var errRuns = errors.New("the job does not say where its model lies")

@@ -197,6 +197,11 @@ func (w *worker) take(ctx context.Context, a jobAnswer) (model *tensor.Package, 
 		}
 	}
 	model.Receipt = a.Receipt
+	if w.shared == nil {
+		if err := model.TakeRows(a.Rows); err != nil {
+			return nil, err
+		}
+	}
 	return model, w.fetch.Fetch(ctx, a.Model, w.which, model)
 }
 
@@ -290,21 +295,23 @@ func (w *worker) upload(p *tensor.Package) (exchange.Request, error) {
 	return w.uploadRaw(q, p), nil
 }
 
-// uploadRaw sends receipt, manifest and tensors, or the receipt alone if the
-// tensors lie in the lane's slab. Its mirror image is server.readRaw.
+// uploadRaw sends receipt, manifest and tensors; of an update in the lane's slab,
+// what is not there. Its mirror image is server.readRaw.
 func (w *worker) uploadRaw(q exchange.Request, p *tensor.Package) exchange.Request {
 	q.Type, q.Body = exchange.TypeRaw, append(w.body[:0], p.Receipt)
-	manifest := 0
+	var table []byte
+	if w.handle == "" || w.o.Up.Var() {
+		table = w.table.Of(p).Bytes
+		q.Body = append(q.Body, table)
+	}
+	q.Fields = append(q.Fields, exchange.Field{Name: fieldReceipt, Value: len(p.Receipt)}, exchange.Field{Name: store.FieldTable, Value: len(table)})
 	if w.handle != "" {
 		q.Fields = append(q.Fields, exchange.Field{Name: fieldUpdate, Text: string(w.handle)})
 	} else {
-		manifest = len(w.table.Bytes)
-		q.Body = append(q.Body, w.table.Bytes)
 		for i := range p.Len() {
 			q.Body = append(q.Body, p.View(i))
 		}
 	}
-	q.Fields = append(q.Fields, exchange.Field{Name: fieldReceipt, Value: len(p.Receipt)}, exchange.Field{Name: store.FieldTable, Value: manifest})
 	w.fields, w.body = q.Fields, q.Body
 	return q
 }

@@ -23,7 +23,7 @@ type Fetcher struct {
 
 	Calls, Tensors, Bytes, Copied *phase.Counter
 
-	ids, want, got []byte // scratch: a request's body, the manifest that must come and the one that came
+	ids, got []byte // scratch: a request's body, and a manifest that came
 }
 
 // appendID appends the id of tensor i of the model called name.
@@ -63,26 +63,23 @@ func (f *Fetcher) uncached(name string, which []int, p *tensor.Package) (rest []
 }
 
 // some makes one request.
-func (f *Fetcher) some(ctx context.Context, name string, which []int, p *tensor.Package) error {
-	size := 0
-	for _, i := range which {
-		size += len(p.View(i))
-	}
-	fetch := f.raw
+func (f *Fetcher) some(ctx context.Context, name string, which []int, p *tensor.Package) (err error) {
 	if f.JSON {
-		fetch = f.json
+		err = f.json(ctx, name, which, p)
+	} else {
+		err = f.raw(ctx, name, which, p)
 	}
-	if err := fetch(ctx, name, which, size, p); err != nil {
+	if err != nil {
 		return err
 	}
-	if f.Cache != nil {
-		for _, i := range which {
+	for _, i := range which {
+		if f.Cache != nil {
 			f.ids = appendID(f.ids[:0], name, i)
 			f.Cache.put(f.Client.ID.Client, f.ids, p.View(i))
 		}
+		f.Bytes.Add(len(p.View(i)))
 	}
 	f.Tensors.Add(len(which))
-	f.Bytes.Add(size)
 	return nil
 }
 
@@ -91,27 +88,35 @@ func (f *Fetcher) ask(ctx context.Context, kind string, ids []byte, take func(*h
 	return f.Client.Do(ctx, exchange.Request{Method: http.MethodPost, Path: "/v1/batch", Type: kind, Body: [][]byte{ids}, Calls: f.Calls}, take)
 }
 
-func (f *Fetcher) raw(ctx context.Context, name string, which []int, _ int, p *tensor.Package) error {
-	f.ids, f.want = f.ids[:0], f.want[:0]
+func (f *Fetcher) raw(ctx context.Context, name string, which []int, p *tensor.Package) error {
+	f.ids = f.ids[:0]
 	for _, i := range which {
 		f.ids = append(appendID(f.ids, name, i), '\n')
-		f.want = append(f.want, f.Manifest.entry(i)...)
 	}
 	return f.ask(ctx, exchange.TypeText, f.ids, func(r *http.Response) error {
 		defer f.Client.Begin(phase.Read).End()
 		if got := r.Header.Get(FieldCount); got != strconv.Itoa(len(which)) {
 			return fmt.Errorf("%w: %.20q, want %d", errCount, got, len(which))
 		}
-		return ReadRaw(r.Body, r.Header, r.ContentLength, f.want, which, p, &f.got)
+		table, err := exchange.ParseCount(r.Header.Get(FieldTable), uint64(r.ContentLength))
+		if err != nil {
+			return fmt.Errorf("%s: %w", FieldTable, err)
+		}
+		if err := f.Manifest.Read(r.Body, int(table), which, p, &f.got); err != nil {
+			return err
+		}
+		return ReadTensors(r.Body, int(r.ContentLength-table), which, p)
 	})
 }
 
 var errCount = errors.New("the answer has another number of tensors than the request")
 
-func (f *Fetcher) json(ctx context.Context, name string, which []int, size int, p *tensor.Package) error {
+func (f *Fetcher) json(ctx context.Context, name string, which []int, p *tensor.Package) error {
+	size := 0
 	var q batchRequest
 	for _, i := range which {
 		q.IDs = append(q.IDs, string(appendID(nil, name, i)))
+		size += len(p.View(i))
 	}
 	ids, err := json.Marshal(q)
 	if err != nil {

@@ -3,7 +3,10 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"ipcbench/tensor"
@@ -18,15 +21,6 @@ type Meta struct {
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
 	Size  int    `json:"bytes"`
-}
-
-func metaOf(s tensor.Spec) (Meta, error) {
-	n, err := s.Bytes()
-	m := Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: n}
-	if err == nil {
-		err = m.check()
-	}
-	return m, err
 }
 
 // known returns the element type, if it is one of ours.
@@ -54,8 +48,8 @@ func (m Meta) check() error {
 	return err
 }
 
-// entry returns the tensor's line in a manifest.
-func (m Meta) entry() []byte {
+// line returns the tensor's line in a manifest.
+func (m Meta) line() []byte {
 	line, err := json.Marshal(m)
 	if err != nil {
 		panic(err) // strings and numbers
@@ -63,45 +57,108 @@ func (m Meta) entry() []byte {
 	return append(line, '\n')
 }
 
-// A Manifest says what tensors a body has: one line of JSON each. That of a batch
-// of consecutive tensors is a part of it.
+// A Manifest says what tensors a body has: a line of JSON each, in the order of a
+// layout. That of some of them is made of their lines.
 type Manifest struct {
-	Bytes []byte
-	All   []int // the tensors: 0, 1, …
-	metas []Meta
-	at    []int // where the line of each tensor starts, and the end of the last
+	Bytes  []byte
+	All    []int // the tensors: 0, 1, …
+	layout *tensor.Layout
+	metas  []Meta
+	at     []int // where the line of each tensor starts, and the end of the last
 }
 
-// ManifestOf returns the manifest of l.
+// ManifestOf returns the manifest of l, with all rows of every tensor in use.
 func ManifestOf(l *tensor.Layout) (Manifest, error) {
-	m := Manifest{at: []int{0}}
+	m := Manifest{layout: l}
 	for i := range l.Len() {
-		t, err := metaOf(l.Spec(i))
-		if err != nil {
-			return Manifest{}, fmt.Errorf("tensor %d (%s): %w", i, l.Spec(i).Name, err)
+		s := l.Spec(i)
+		t := Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: l.Bytes(i)}
+		if err := t.check(); err != nil {
+			return m, fmt.Errorf("tensor %d (%s): %w", i, s.Name, err)
 		}
-		m.Bytes = append(m.Bytes, t.entry()...)
-		m.metas, m.at, m.All = append(m.metas, t), append(m.at, len(m.Bytes)), append(m.All, i)
+		m.add(t)
 	}
 	return m, nil
 }
 
-// entry returns the line of tensor i.
-func (m Manifest) entry(i int) []byte { return m.Bytes[m.at[i]:m.at[i+1]] }
+func (m *Manifest) add(t Meta) {
+	m.All, m.metas, m.at = append(m.All, len(m.All)), append(m.metas, t), append(m.at, len(m.Bytes))
+	m.Bytes = append(m.Bytes, t.line()...)
+}
 
-// match checks that got is want, and says what differs where it is not.
-func match(got, want []byte) error {
-	if bytes.Equal(got, want) {
-		return nil
+// Of returns the manifest of p, with the rows in use.
+func (m Manifest) Of(p *tensor.Package) Manifest {
+	if !m.layout.Var() {
+		return m
 	}
-	for i := 0; ; i++ {
-		g, gotRest, _ := bytes.Cut(got, []byte{'\n'})
-		w, wantRest, _ := bytes.Cut(want, []byte{'\n'})
-		if !bytes.Equal(g, w) || len(got) == 0 || len(want) == 0 {
-			return fmt.Errorf("tensor %d is %.200q, want %.200q", i, g, w)
+	of := Manifest{layout: m.layout}
+	for i := range m.metas {
+		of.add(m.inUse(i, p))
+	}
+	return of
+}
+
+// inUse returns what tensor i of p is.
+func (m Manifest) inUse(i int, p *tensor.Package) Meta {
+	t := m.metas[i]
+	if m.layout.Spec(i).Var {
+		t.Shape, t.Size = slices.Clone(t.Shape), len(p.View(i))
+		t.Shape[0] = p.Rows(i)
+	}
+	return t
+}
+
+// line returns the line of tensor i.
+func (m Manifest) line(i int) []byte {
+	if i+1 < len(m.at) {
+		return m.Bytes[m.at[i]:m.at[i+1]]
+	}
+	return m.Bytes[m.at[i]:]
+}
+
+// admit checks that tensor i may be what a peer says, and sets its rows in p.
+func (m Manifest) admit(i int, got Meta, p *tensor.Package) error {
+	if m.layout.Spec(i).Var && len(got.Shape) > 0 {
+		if err := p.SetRows(i, got.Shape[0]); err != nil {
+			return err
 		}
-		got, want = gotRest, wantRest
 	}
+	if want := m.inUse(i, p); got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || got.Size != want.Size {
+		return fmt.Errorf("tensor %d is %.50s %.200v with %d bytes, want %s %v with %d",
+			i, got.DType, fmt.Sprint(got.Shape), got.Size, want.DType, want.Shape, want.Size)
+	}
+	return nil
+}
+
+// Read reads the n bytes of a manifest, which must be that of the tensors in which,
+// and sets their rows in p. got is memory for it.
+func (m Manifest) Read(body io.Reader, n int, which []int, p *tensor.Package, got *[]byte) error {
+	if n > 2*len(m.Bytes) {
+		return fmt.Errorf("table of %d bytes, want %d at most", n, 2*len(m.Bytes))
+	}
+	*got = slices.Grow((*got)[:0], n)[:n]
+	if _, err := io.ReadFull(body, *got); err != nil {
+		return err
+	}
+	rest := *got
+	for _, i := range which {
+		var line []byte
+		line, rest, _ = bytes.Cut(rest, []byte{'\n'})
+		t, known := &m.metas[i], m.line(i)
+		if !bytes.Equal(line, known[:len(known)-1]) {
+			t = &Meta{}
+			if err := exchange.ParseJSON(line, t); err != nil {
+				return fmt.Errorf("table: tensor %d: %w", i, err)
+			}
+		}
+		if err := m.admit(i, *t, p); err != nil {
+			return err
+		}
+	}
+	if len(rest) > 0 {
+		return errors.New("table goes on after the last tensor")
+	}
+	return nil
 }
 
 // parseShape reads a shape from a header field.

@@ -239,7 +239,7 @@ func (s *Store) lease(pad *scratchpad) (total int, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", id, err)
 		}
-		pad.leases, pad.manifest = append(pad.leases, l), append(pad.manifest, l.entry...)
+		pad.leases, pad.manifest = append(pad.leases, l), append(pad.manifest, l.line...)
 		if total += len(l.data); total > s.o.Answer { // ids may be repeated, but not without end
 			return 0, exchange.Refuse(http.StatusRequestEntityTooLarge,
 				"batch of %d ids: an answer has %d bytes at most, as many as there can be in the store", len(pad.ids), s.o.Answer)

@@ -60,7 +60,7 @@ type Store struct {
 // A stored tensor was put.
 type stored struct {
 	meta   Meta
-	entry  []byte // of a manifest
+	line   []byte // of a manifest
 	data   []byte
 	pool   *slab.Pool  // nil if data is on the heap
 	handle slab.Handle // in pool
@@ -78,15 +78,16 @@ func (t *stored) drop() {
 
 // A published model retires before its memory is written to again.
 type published struct {
-	name    string
-	p       *tensor.Package
-	retired atomic.Bool
+	name     string
+	p        *tensor.Package
+	manifest Manifest
+	retired  atomic.Bool
 }
 
 // A lease is a tensor as a reader gets it. The reader ends with done.
 type lease struct {
 	meta   Meta
-	entry  []byte
+	line   []byte // of a manifest
 	data   []byte
 	model  *published // of which it is a part; nil if it was put
 	pool   *slab.Pool // in which the tensor is pinned, or nil
@@ -120,17 +121,17 @@ func (s *Store) find(id []byte) (lease, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if i, ok := s.inModel(id); ok {
-		return lease{meta: s.o.Model.metas[i], entry: s.o.Model.entry(i), data: s.model.p.View(i), model: s.model}, nil
+		return lease{meta: s.model.manifest.metas[i], line: s.model.manifest.line(i), data: s.model.p.View(i), model: s.model}, nil
 	}
 	t, ok := s.put[string(id)]
 	if !ok {
 		return lease{}, errUnknown
 	}
 	if t.pool == nil {
-		return lease{meta: t.meta, entry: t.entry, data: t.data}, nil
+		return lease{meta: t.meta, line: t.line, data: t.data}, nil
 	}
 	data, err := t.pool.Pin(t.handle)
-	return lease{meta: t.meta, entry: t.entry, data: data, pool: t.pool, handle: t.handle}, err
+	return lease{meta: t.meta, line: t.line, data: data, pool: t.pool, handle: t.handle}, err
 }
 
 // inModel returns which tensor of the published model id names. s.mu is held.
@@ -179,7 +180,7 @@ func (s *Store) take(tensors, bytes int) {
 // memory returns n bytes for a tensor: in the slab, or on the heap with the
 // reason. What is on the heap has no data yet.
 func (s *Store) memory(m Meta) (t *stored, err error) {
-	t = &stored{meta: m, entry: m.entry()}
+	t = &stored{meta: m, line: m.line()}
 	if s.o.Slab == "" {
 		t.reason = s.o.Reason
 		return t, nil
@@ -195,7 +196,7 @@ func (s *Store) memory(m Meta) (t *stored, err error) {
 	}
 	var full *slab.FullError
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) || errors.As(err, &full) {
-		return &stored{meta: m, entry: t.entry, reason: Full}, nil
+		return &stored{meta: m, line: t.line, reason: Full}, nil
 	}
 	return t, err
 }
@@ -260,7 +261,7 @@ func (s *Store) Publish(name string, p *tensor.Package) {
 	if s.model != nil {
 		s.model.retired.Store(true)
 	}
-	s.model = &published{name: name, p: p}
+	s.model = &published{name: name, p: p, manifest: s.o.Model.Of(p)}
 }
 
 // Close forgets everything. No request is being served any more.
