@@ -139,23 +139,15 @@ func differences(a, b *bench.Result) []string {
 	return all
 }
 
-// unlike collects in which settings paired cells differ although they have one
+// A difference is a setting in which paired cells differ although they have one
 // name: defaults may have changed between two builds (guard 17).
-type unlike struct {
-	order []string // texts
-	cells map[string][]string
-}
+type difference struct{ text, cell string }
 
-func (u *unlike) add(a, b *cell) {
+func unlike(a, b *cell) (all []difference) {
 	note := func(what string, x, y any) {
-		if x == y {
-			return
+		if x != y {
+			all = append(all, difference{fmt.Sprintf("%s: %v in the first, %v in the second", what, x, y), a.ID()})
 		}
-		text := fmt.Sprintf("%s: %v in the first, %v in the second", what, x, y)
-		if u.cells[text] == nil {
-			u.order = append(u.order, text)
-		}
-		u.cells[text] = append(u.cells[text], a.ID())
 	}
 	keys := maps.Clone(a.Settings)
 	if keys == nil {
@@ -169,14 +161,6 @@ func (u *unlike) add(a, b *cell) {
 	note("lanes per process", a.PerProcess, b.PerProcess)
 	note("launcher", a.Launcher, b.Launcher)
 	note("file system", cmp.Or(a.FileSystem, "none"), cmp.Or(b.FileSystem, "none"))
-}
-
-// texts are the differences, each with the cells that have it.
-func (u *unlike) texts() []string {
-	var all []string
-	for _, text := range u.order {
-		all = append(all, text+" ("+list(clip(u.cells[text], 3))+")")
-	}
 	return all
 }
 
@@ -191,7 +175,7 @@ func (c *Comparison) compare(before, after []*cell, metrics []string) error {
 	type pair struct{ base, head []float64 } // medians of blocks
 	var pairs []pair
 	var ps []float64
-	unlike := unlike{cells: map[string][]string{}}
+	var differ []difference
 	for _, b := range before {
 		h := byID[b.ID()]
 		if h == nil {
@@ -202,7 +186,7 @@ func (c *Comparison) compare(before, after []*cell, metrics []string) error {
 		if b.Model != h.Model {
 			c.Environment = append(c.Environment, fmt.Sprintf("%s: %s in the first, %s in the second", b.ID(), b.group().title(), h.group().title()))
 		}
-		unlike.add(b, h)
+		differ = append(differ, unlike(b, h)...)
 		for _, name := range metrics {
 			m, ok := b.view.metrics[name]
 			if !ok || m.samples == nil {
@@ -220,7 +204,13 @@ func (c *Comparison) compare(before, after []*cell, metrics []string) error {
 			})
 		}
 	}
-	c.Environment = append(c.Environment, unlike.texts()...)
+	for _, same := range grouped(differ, func(d difference) string { return d.text }) {
+		var cells []string
+		for _, d := range same {
+			cells = append(cells, d.cell)
+		}
+		c.Environment = append(c.Environment, same[0].text+" ("+list(clip(cells, 3))+")")
+	}
 	for _, h := range after {
 		if byID[h.ID()] != nil {
 			c.OnlyHead = append(c.OnlyHead, h.ID())

@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"ipcbench/bench/stat"
 )
 
-// The pair whose crossover is always told: the question whether a server on the
-// same host is a bottleneck, and from which size on going around it pays.
-const (
-	fastPath = "http-shm"
-	slowPath = "http"
-)
+// fastPath is what the name of a transport has behind it if it goes around itself
+// on the same host. That crossover is always told: whether the server is a
+// bottleneck, and from which size on going around it pays.
+const fastPath = "-shm"
 
-// mostCrossovers is how many pairs besides that one are told.
+// mostCrossovers is how many pairs besides those are told.
 const mostCrossovers = 12
 
 // A meeting is two transports at one model, with the same workers and clients.
@@ -48,34 +47,20 @@ func crossovers(v *view) section {
 		build            string
 		workers, clients int
 	}
-	var order []work
-	by := map[work]map[string][]*cell{} // by variant, in the order of the result
-	names := map[work][]string{}
-	for _, c := range v.cells {
-		w := work{c.Build, c.Workers, c.Clients}
-		if by[w] == nil {
-			by[w] = map[string][]*cell{}
-			order = append(order, w)
-		}
-		if c.Variant == control {
-			continue
-		}
-		if by[w][c.Variant] == nil {
-			names[w] = append(names[w], c.Variant)
-		}
-		by[w][c.Variant] = append(by[w][c.Variant], c)
-	}
+	cells := slices.DeleteFunc(slices.Clone(v.cells), func(c *cell) bool { return c.Variant == control })
 	told, untold := 0, 0
 	least := 1.0
-	for _, w := range order {
-		for i, a := range names[w] {
-			for _, b := range names[w][i+1:] {
-				meetings := meet(by[w][a], by[w][b])
-				asked := a == slowPath && b == fastPath || a == fastPath && b == slowPath
+	for _, same := range grouped(cells, func(c *cell) work { return work{c.Build, c.Workers, c.Clients} }) {
+		variants := grouped(same, func(c *cell) string { return c.Variant })
+		for i, as := range variants {
+			for _, bs := range variants[i+1:] {
+				meetings := meet(as, bs)
+				a, b := as[0].Variant, bs[0].Variant
+				asked := a+fastPath == b || b+fastPath == a
 				if len(meetings) < 2 || !asked && !crosses(meetings) {
 					continue
 				}
-				if !asked && told == mostCrossovers {
+				if !asked && told >= mostCrossovers {
 					untold++
 					continue
 				}
@@ -83,9 +68,9 @@ func crossovers(v *view) section {
 				for _, m := range meetings {
 					least = min(least, m.ratio.Confidence)
 				}
-				where := fmt.Sprintf("With %s and %s", plural(w.workers, "worker"), plural(w.clients, "client"))
-				if w.build != "" {
-					where += ", " + w.build
+				where := fmt.Sprintf("With %s and %s", plural(same[0].Workers, "worker"), plural(same[0].Clients, "client"))
+				if build := same[0].Build; build != "" {
+					where += ", " + build
 				}
 				text := where + ": " + crossing(meetings)
 				if asked {
@@ -179,22 +164,19 @@ func crossing(meetings []meeting) string {
 // burden says which share of a round the slower of the asked pair adds, at the
 // smallest and the largest model, and how sure its bounds are.
 func burden(meetings []meeting) (text string, sure float64) {
-	slow := func(m meeting) *cell {
-		if m.a.Variant == slowPath {
-			return m.a
-		}
-		return m.b
-	}
 	sure = 1
 	for k, m := range []meeting{meetings[0], meetings[len(meetings)-1]} {
-		c := slow(m)
+		c := m.a
+		if strings.HasSuffix(c.Variant, fastPath) {
+			c = m.b
+		}
 		o := c.of("overhead")
 		if !o.Known() {
 			return "", 1
 		}
 		part := quotient(o, c.of("round"))
 		if k == 0 {
-			text = fmt.Sprintf(" Of a round of %s, moving tensors is %s at %s", slowPath, share(part.Center), m.a.Model.Name)
+			text = fmt.Sprintf(" Of a round of %s, moving tensors is %s at %s", c.Variant, share(part.Center), m.a.Model.Name)
 		} else {
 			text += fmt.Sprintf(" and %s at %s", share(part.Center), m.a.Model.Name)
 		}

@@ -260,21 +260,11 @@ func copyNote(ours, kernel stat.Interval, estimate float64) string {
 // speed of copying, or returns -1 if one of them is not known.
 func (c *cell) memmoves() float64 {
 	s := c.summary(capture.CPU)
-	floor := c.view.floorNamed("copy")
+	_, floor := c.floor(floorCopy)
 	if s == nil || s.Delivered == 0 || !floor.Known() {
 		return -1
 	}
 	return float64(s.Memmove) / 1e9 * floor.Center / float64(s.Delivered)
-}
-
-// floorNamed returns a floor of the machine.
-func (v *view) floorNamed(name string) stat.Interval {
-	for _, f := range v.Floors {
-		if f.Name == name {
-			return stat.Of(f.Blocks)
-		}
-	}
-	return stat.None()
 }
 
 // copyMetrics are the copies per byte that were counted.

@@ -18,17 +18,9 @@ func (c *cell) watched(p *bench.Profile) []bench.Block {
 	})
 }
 
-func (c *cell) roundsOf(blocks []bench.Block) [][]float64 {
-	rounds := make([][]float64, len(blocks))
-	for i := range blocks {
-		rounds[i] = c.view.metric("round").samples(c, &blocks[i])
-	}
-	return rounds
-}
-
 // slowdown is the round with the profile over that without.
 func (c *cell) slowdown(p *bench.Profile) stat.Interval {
-	return stat.Ratio(c.medianOf("round"), stat.Medians(c.roundsOf(c.watched(p))))
+	return stat.Ratio(c.medianOf("round"), stat.Medians(c.samples(c.view.metric("round").samples, c.watched(p))))
 }
 
 func slowdownText(i stat.Interval) string {

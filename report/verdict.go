@@ -172,25 +172,14 @@ func verdicts(v *view) section {
 // summaries are a sentence for each build over all of its verdicts, where there
 // are several that compare anything.
 func summaries(all []verdict) []string {
-	var builds []string
-	by := map[string][]verdict{}
-	for _, d := range all {
-		if len(d.ranked) < 2 {
-			continue
-		}
-		build := d.group.build
-		if by[build] == nil {
-			builds = append(builds, build)
-		}
-		by[build] = append(by[build], d)
-	}
+	all = slices.DeleteFunc(slices.Clone(all), func(d verdict) bool { return len(d.ranked) < 2 })
 	var texts []string
-	for _, build := range builds {
-		if len(by[build]) < 2 {
+	for _, of := range grouped(all, func(d verdict) string { return d.group.build }) {
+		if len(of) < 2 {
 			continue
 		}
-		text := summary(by[build])
-		if build != "" {
+		text := summary(of)
+		if build := of[0].group.build; build != "" {
 			text = build + ": " + text
 		}
 		texts = append(texts, text)
@@ -200,28 +189,23 @@ func summaries(all []verdict) []string {
 
 // summary is the one sentence over verdicts. What is not proved is no win.
 func summary(all []verdict) string {
-	var order []string
-	wins := map[string]int{}
 	close, likely := 0, 0
+	var won []*cell
 	for _, d := range all {
 		switch {
 		case d.close():
 			close++
-			continue
 		case d.likely:
 			likely++
-			continue
+		default:
+			won = append(won, d.ranked[0])
 		}
-		name := d.ranked[0].Variant
-		if wins[name] == 0 {
-			order = append(order, name)
-		}
-		wins[name]++
 	}
-	slices.SortStableFunc(order, func(a, b string) int { return wins[b] - wins[a] })
+	wins := grouped(won, func(c *cell) string { return c.Variant })
+	slices.SortStableFunc(wins, func(a, b []*cell) int { return len(b) - len(a) })
 	var parts []string
-	for _, name := range order {
-		parts = append(parts, fmt.Sprintf("%s in %d", name, wins[name]))
+	for _, cells := range wins {
+		parts = append(parts, fmt.Sprintf("%s in %d", cells[0].Variant, len(cells)))
 	}
 	var rest []string
 	if likely > 0 {

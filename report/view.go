@@ -62,32 +62,31 @@ func (c *cell) group() group {
 	return group{c.Build, c.Model.Name, c.Model.Bytes, c.Model.Tensors, c.Workers, c.Clients}
 }
 
-// groups returns the cells by group, in the order of the result.
-func (v *view) groups() [][]*cell {
-	var order []group
-	by := map[group][]*cell{}
-	for _, c := range v.cells {
-		g := c.group()
-		if by[g] == nil {
-			order = append(order, g)
+// grouped returns items by key, in the order in which keys are met first.
+func grouped[T any, K comparable](items []T, key func(T) K) [][]T {
+	var all [][]T
+	at := map[K]int{}
+	for _, x := range items {
+		k := key(x)
+		i, ok := at[k]
+		if !ok {
+			i = len(all)
+			at[k], all = i, append(all, nil)
 		}
-		by[g] = append(by[g], c)
-	}
-	all := make([][]*cell, len(order))
-	for i, g := range order {
-		all[i] = by[g]
+		all[i] = append(all[i], x)
 	}
 	return all
 }
+
+// groups returns the cells by group, in the order of the result.
+func (v *view) groups() [][]*cell { return grouped(v.cells, (*cell).group) }
 
 // builds returns the builds of the cells, in their order: one without a name, or
 // base and head.
 func (v *view) builds() []string {
 	var all []string
-	for _, c := range v.cells {
-		if !slices.Contains(all, c.Build) {
-			all = append(all, c.Build)
-		}
+	for _, cells := range grouped(v.cells, func(c *cell) string { return c.Build }) {
+		all = append(all, cells[0].Build)
 	}
 	return all
 }
@@ -120,10 +119,12 @@ func find(cells []*cell, variant string) *cell {
 type series func(c *cell, b *bench.Block) []float64
 
 // blocks returns the samples of all blocks that count.
-func (c *cell) blocks(s series) [][]float64 {
-	all := make([][]float64, len(c.timed))
-	for i := range c.timed {
-		all[i] = s(c, &c.timed[i])
+func (c *cell) blocks(s series) [][]float64 { return c.samples(s, c.timed) }
+
+func (c *cell) samples(s series, of []bench.Block) [][]float64 {
+	all := make([][]float64, len(of))
+	for i := range of {
+		all[i] = s(c, &of[i])
 	}
 	return all
 }

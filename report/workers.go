@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 
 	"ipcbench/bench/stat"
 )
@@ -54,20 +53,16 @@ func dominance(shown, dominated []*cell) string {
 	case len(shown):
 		return "Starting the workers takes longer than all else in a cold round everywhere: a pool that is started for every round spends most of its time so."
 	}
-	of := func(cells []*cell, model string) []*cell {
-		return slices.DeleteFunc(slices.Clone(cells), func(c *cell) bool { return c.Model.Name != model })
-	}
 	var where []string
-	var models []string
-	for _, c := range dominated {
-		model := c.Model.Name
-		if slices.Contains(models, model) {
-			continue
+	for _, mine := range grouped(dominated, func(c *cell) string { return c.Model.Name }) {
+		model, all := mine[0].Model.Name, 0
+		for _, c := range shown {
+			if c.Model.Name == model {
+				all++
+			}
 		}
-		models = append(models, model)
-		mine := of(dominated, model)
 		switch {
-		case len(mine) == len(of(shown, model)):
+		case len(mine) == all:
 			where = append(where, "all cells of "+model)
 		case len(mine) > 4:
 			where = append(where, fmt.Sprintf("%d cells of %s", len(mine), model))
