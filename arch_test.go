@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the picture of the imports in A
 // ARCHITECTURE.md has the picture: go test . -run TestPicture -update.
 var layers = map[string][]string{
 	"tensor":                       {},
-	"tensor/models":                {"tensor"},
+	"tensor/models":                {"internal/legible", "tensor"},
 	"receipt":                      {"tensor"},
 	"futex":                        {},
 	"internal/skip":                {},

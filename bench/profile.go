@@ -276,22 +276,6 @@ func (p Profile) validate() error {
 			return field(place, "%q: leaves the folder of the result", f)
 		}
 	}
-	if p.Summary == nil {
-		return nil
-	}
-	if err := named("summary.kind", p.Summary.Kind); err != nil {
-		return err
-	}
-	for i, s := range p.Summary.Phases {
-		if err := named(fmt.Sprintf("summary.phases[%d].name", i), s.Name); err != nil {
-			return err
-		}
-		for j, f := range s.Functions {
-			if err := named(fmt.Sprintf("summary.phases[%d].functions[%d].name", i, j), f.Name); err != nil {
-				return err
-			}
-		}
-	}
 	return nil
 }
 
@@ -312,9 +296,6 @@ func (t *Timeline) validate() error {
 		if t.Process[i] < 0 || t.Process[i] >= len(t.Processes) {
 			return field(fmt.Sprintf("process[%d]", i), "%d: there are %d processes", t.Process[i], len(t.Processes))
 		}
-		if err := named(fmt.Sprintf("phase[%d]", i), t.Phase[i]); err != nil {
-			return err
-		}
 		if t.End[i] < t.Start[i] {
 			return field(fmt.Sprintf("end_ns[%d]", i), "%d: the span begins at %d", t.End[i], t.Start[i])
 		}
@@ -322,11 +303,6 @@ func (t *Timeline) validate() error {
 	for i := range t.Rounds {
 		if t.RoundEnd[i] < t.RoundStart[i] {
 			return field(fmt.Sprintf("round_end_ns[%d]", i), "%d: the round begins at %d", t.RoundEnd[i], t.RoundStart[i])
-		}
-	}
-	for i, p := range t.Processes {
-		if err := named(fmt.Sprintf("processes[%d]", i), p); err != nil {
-			return err
 		}
 	}
 	return nil

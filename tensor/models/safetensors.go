@@ -15,9 +15,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
+	"ipcbench/internal/legible"
 	"ipcbench/tensor"
 )
 
@@ -58,8 +58,8 @@ type file struct {
 
 // open reads the header of the safetensors file at path.
 func open(path string) (*Model, error) {
-	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return nil, fmt.Errorf("model: %q: a path that cannot be printed names no cell of a result", path)
+	if err := legible.Check(path); err != nil { // it names cells of a result
+		return nil, fmt.Errorf("model: path %q: %w", path, err)
 	}
 	// Stat before Open: opening a pipe would wait for a writer.
 	if info, err := os.Stat(path); err != nil {
