@@ -43,7 +43,7 @@ test: ## the tests
 .PHONY: race
 race:
 	@if cc=$$($(GO) env CC) && command -v "$${cc%% *}" >/dev/null; then \
-		$(GO) run ./internal/gotest -race -timeout 8m ./tensor/... ./phase/... ./futex ./scratch ./trainer ./transports/...; \
+		$(GO) run ./internal/gotest -race -timeout 8m ./tensor/... ./receipt ./phase/... ./futex ./scratch ./trainer ./transports/...; \
 	else $(call missing,$$cc (Debian: gcc libc6-dev),nothing was tested with the race detector); fi
 
 # missing TOOL,CONSEQUENCE: an error where CI is set.

@@ -17,34 +17,6 @@ import (
 	"ipcbench/transports"
 )
 
-// ErrNotImplemented is the answer of a [Task] method that its author left out.
-var ErrNotImplemented = errors.New("not implemented")
-
-// A Task is what training code tells a [ClientTrainer]. Types embed
-// [Unimplemented], so that a method which they lack fails and names itself.
-type Task interface {
-	// Update returns an update of the kind that every client sends: its tensors
-	// say what memory to prepare, and the rest is what a worker starts from. It is
-	// called once a session.
-	Update() (any, error)
-
-	// Config returns the configuration of a client.
-	Config(client int) ([]byte, error)
-}
-
-// Unimplemented is a Task in which everything is missing.
-type Unimplemented struct{}
-
-// Update fails with ErrNotImplemented.
-func (Unimplemented) Update() (any, error) {
-	return nil, fmt.Errorf("trainer: Task.Update: %w", ErrNotImplemented)
-}
-
-// Config fails with ErrNotImplemented.
-func (Unimplemented) Config(int) ([]byte, error) {
-	return nil, fmt.Errorf("trainer: Task.Config: %w", ErrNotImplemented)
-}
-
 // A ClientTrainer trains clients on a pool of workers: any Go value goes to them
 // as payload, any Go value comes back, and the results are kept in the order of
 // the clients until they are handed out. It has one user at a time, but for
@@ -54,7 +26,13 @@ func (Unimplemented) Config(int) ([]byte, error) {
 // K clients on N workers take that for N × ⌈K/N⌉ updates, and no worker trains more
 // than ⌈K/N⌉ of them. Fewer clients than workers take fewer workers.
 type ClientTrainer struct {
-	Task     Task
+	// Update is an update of the kind that every client sends: its tensors say what
+	// memory to prepare, and the rest is what a worker starts from.
+	Update any
+
+	// Config returns the configuration of a client.
+	Config func(client int) ([]byte, error)
+
 	Func     string // a worker function that Values made
 	Variant  transports.Variant
 	Launcher Launcher // stays the caller's: Close does not close it
@@ -62,7 +40,7 @@ type ClientTrainer struct {
 	Nesting  int      // how deep to look for tensors; 0 is receipt.DefaultDepth
 	Known    []any    // values of the types that interfaces in an update may hold, besides the usual ones
 
-	RoundLimit time.Duration // see Config
+	RoundLimit time.Duration // see [Config.RoundLimit]
 
 	// Device and Devices choose the device of a client: "cuda" with 2 devices
 	// gives cuda:0 to even clients and cuda:1 to odd ones; with 0 devices every
@@ -137,6 +115,12 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	if len(clients) == 0 {
 		return nil
 	}
+	switch {
+	case t.Update == nil:
+		return errors.New("trainer: Update of the ClientTrainer is not set")
+	case t.Config == nil:
+		return errors.New("trainer: Config of the ClientTrainer is not set")
+	}
 	t.current.Store(int64(t.round) + 1)
 	defer func() {
 		t.current.Store(0)
@@ -179,7 +163,7 @@ func (t *ClientTrainer) roster(clients []int) ([]Client, error) {
 			return nil, fmt.Errorf("trainer: client %d: want each client once, and none negative", id)
 		}
 		seen[id] = true
-		config, err := t.Task.Config(id)
+		config, err := t.Config(id)
 		if err != nil {
 			return nil, fmt.Errorf("trainer: client %d: %w", id, err)
 		}
@@ -202,12 +186,8 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, 
 	if err != nil {
 		return fmt.Errorf("trainer: payload: %w", err)
 	}
-	update, err := t.Task.Update()
-	if err != nil {
-		return err
-	}
 	nesting := cmp.Or(t.Nesting, receipt.DefaultDepth)
-	prototype, err := receipt.Detach(update, nesting)
+	prototype, err := receipt.Detach(t.Update, nesting)
 	if err != nil {
 		return fmt.Errorf("trainer: update: %w", err)
 	}

@@ -149,22 +149,16 @@ func host() trainer.Host {
 	}}
 }
 
-// task is the training code of these tests.
-type task struct {
-	config func(client int) string
-}
-
-func (task) Update() (any, error) {
+// newUpdate is what a client of these tests sends.
+func newUpdate(t *testing.T) update {
+	t.Helper()
 	w, err := receipt.NewTensor(tensor.F32, 4)
-	return update{Client: 5, Delta: map[string]*receipt.Tensor{"w": w}}, err
+	check(t, err)
+	return update{Client: 5, Delta: map[string]*receipt.Tensor{"w": w}}
 }
 
-func (k task) Config(client int) ([]byte, error) {
-	if k.config == nil {
-		return []byte("lr=" + strconv.Itoa(client)), nil
-	}
-	return []byte(k.config(client)), nil
-}
+// rate is the configuration of a client, unless a test wants another one.
+func rate(client int) ([]byte, error) { return []byte("lr=" + strconv.Itoa(client)), nil }
 
 func newPayload(t *testing.T, first float32) payload {
 	t.Helper()
@@ -194,7 +188,7 @@ func newTrainer(t *testing.T, transport, fn string, workers int, inside bool) *t
 	if !inside {
 		launcher = trainer.NewProcesses()
 	}
-	ct := &trainer.ClientTrainer{Task: task{}, Func: fn, Variant: v, Launcher: launcher, Workers: workers, Device: "cpu"}
+	ct := &trainer.ClientTrainer{Update: newUpdate(t), Config: rate, Func: fn, Variant: v, Launcher: launcher, Workers: workers, Device: "cpu"}
 	t.Cleanup(func() { check(t, ct.Close()) })
 	return ct
 }
@@ -344,19 +338,17 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// half implements one method of Task.
-type half struct{ trainer.Unimplemented }
-
-func (half) Config(int) ([]byte, error) { return nil, nil }
-
-// TestUnimplemented: B6, B21: a method that is missing fails and names itself.
-func TestUnimplemented(t *testing.T) {
-	ct := newTrainer(t, "pickle", "write", 1, false)
-	for want, k := range map[string]trainer.Task{"Task.Update": half{}, "Task.Config": trainer.Unimplemented{}} {
-		ct.Task = k
-		err := ct.Process(t.Context(), newPayload(t, 0), []int{0})
-		if !errors.Is(err, trainer.ErrNotImplemented) || !strings.Contains(err.Error(), want) {
-			t.Errorf("got error %v, want one that names %s", err, want)
+// TestUnset: B6, B21: what the author of a training left out is named.
+func TestUnset(t *testing.T) {
+	for name, unset := range map[string]func(*trainer.ClientTrainer){
+		"Update": func(ct *trainer.ClientTrainer) { ct.Update = nil },
+		"Config": func(ct *trainer.ClientTrainer) { ct.Config = nil },
+	} {
+		ct := newTrainer(t, "pickle", "write", 1, false)
+		unset(ct)
+		want := name + " of the ClientTrainer is not set"
+		if err := ct.Process(t.Context(), newPayload(t, 0), []int{0}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want %q in it", err, want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func testStop(t *testing.T, transport string) {
 	dir := t.TempDir()
 	ct := newTrainer(t, transport, "endless", 2, false)
 	name := func(client int) string { return filepath.Join(dir, strconv.Itoa(client)) }
-	ct.Task = task{config: name}
+	ct.Config = func(client int) ([]byte, error) { return []byte(name(client)), nil }
 	epochs := func(client int) int64 {
 		info, err := os.Stat(name(client) + ".epochs")
 		check(t, err)
@@ -61,10 +61,9 @@ func testStop(t *testing.T, transport string) {
 func TestStopEarly(t *testing.T) {
 	dir := t.TempDir()
 	ct := newTrainer(t, "pickle", "endless", 1, false)
-	ct.Task = task{config: func(client int) string {
-		check(t, ct.Stop())
-		return filepath.Join(dir, strconv.Itoa(client))
-	}}
+	ct.Config = func(client int) ([]byte, error) {
+		return []byte(filepath.Join(dir, strconv.Itoa(client))), ct.Stop()
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for range 2 {

@@ -14,9 +14,9 @@ type Turn[P, U any] struct {
 	Device        string
 	Payload       P // what Process was given; its tensors are the global model, read-only
 
-	// Update is what the client sends back. At first it is what Task.Update
-	// returned, with undefined numbers in its tensors: the memory that was prepared
-	// for this client. A worker writes into it; a tensor that it replaces by one of
+	// Update is what the client sends back. At first it is the
+	// ClientTrainer's, with undefined numbers in its tensors: the memory that was
+	// prepared for this client. A worker writes into it; a tensor that it replaces by one of
 	// the same type and shape is copied.
 	Update U
 
@@ -30,7 +30,7 @@ func (t *Turn[P, U]) Stopped() bool { return t.stopped() }
 // valuesConfig is what a worker function on values needs to know.
 type valuesConfig struct {
 	Nesting int
-	Receipt []byte // of the update that Task.Update returned
+	Receipt []byte // of the ClientTrainer's Update
 }
 
 // Values makes a worker function of one that works on Go values: payloads of

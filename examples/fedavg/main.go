@@ -48,19 +48,6 @@ type Config struct {
 	Rate            float32
 }
 
-// task says what the clients of this training are.
-type task struct{ epochs int }
-
-// Update says what an update looks like, so that memory can be prepared for it.
-func (task) Update() (any, error) {
-	m, err := newModel()
-	return Update{Model: m}, err
-}
-
-func (t task) Config(client int) ([]byte, error) {
-	return json.Marshal(Config{Samples: 100 * (1 + client%3), Epochs: t.epochs, Rate: 0.1})
-}
-
 // host is what a worker process knows: the transports and the worker functions.
 func host() trainer.Host {
 	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{"train": trainer.Values(train)}}
@@ -104,15 +91,16 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			}
 		}
 	}
+	config := func(client int) ([]byte, error) {
+		return json.Marshal(Config{Samples: 100 * (1 + client%3), Epochs: *epochs, Rate: 0.1})
+	}
 	ct := &trainer.ClientTrainer{
-		Task: task{*epochs}, Func: "train", Variant: variant, Launcher: launcher, Workers: *workers, Progress: progress,
+		Update: Update{Model: newModel()}, // says what memory to prepare for a client
+		Func:   "train", Config: config, Variant: variant, Launcher: launcher, Workers: *workers, Progress: progress,
 	}
 	defer func() { err = errors.Join(err, ct.Close()) }()
 
-	global := Global{}
-	if global.Model, err = newModel(); err != nil {
-		return err
-	}
+	global := Global{Model: newModel()}
 	var ids []int
 	for id := range *clients {
 		ids = append(ids, id)

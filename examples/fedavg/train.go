@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -15,10 +14,16 @@ import (
 
 const features = 8
 
-func newModel() (map[string]*receipt.Tensor, error) {
-	weight, err := receipt.NewTensor(tensor.F32, features)
-	bias, err2 := receipt.NewTensor(tensor.F32) // a scalar
-	return map[string]*receipt.Tensor{"weight": weight, "bias": bias}, errors.Join(err, err2)
+func newModel() map[string]*receipt.Tensor {
+	return map[string]*receipt.Tensor{"weight": newTensor(features), "bias": newTensor()}
+}
+
+func newTensor(shape ...int) *receipt.Tensor {
+	t, err := receipt.NewTensor(tensor.F32, shape...)
+	if err != nil {
+		panic(err) // the shapes are ours
+	}
+	return t
 }
 
 func floats(t *receipt.Tensor) []float32 { return tensor.Of[float32](t.Data) }
