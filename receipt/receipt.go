@@ -62,8 +62,9 @@ type Detached struct {
 // Detach fails, naming the path, on what cannot be put together again in another
 // process: functions, channels, uintptrs, unsafe pointers, and unexported fields,
 // unless their struct implements [encoding.BinaryMarshaler] and
-// [encoding.BinaryUnmarshaler], which then say what travels. Map keys must be
-// integers or strings. Blank fields are left out.
+// [encoding.BinaryUnmarshaler], which then say what travels. Neither do complex
+// numbers travel, nor maps whose keys are not integers or strings. Blank fields are
+// left out.
 func Detach(v any, depth int) (*Detached, error) {
 	c := &coder{
 		types: newTypes(), limit: depth, handles: map[block]uint32{}, objects: map[object]uint64{}, d: &Detached{},
@@ -128,7 +129,7 @@ func address(b []byte) uintptr {
 // Receipts come from other processes: everything in them is checked. On an error
 // the variable is left as it was.
 //
-// An interface may hold any predeclared type, slices of them and maps from string
+// An interface may hold any predeclared type that can travel, slices of them and maps from string
 // to them, tensors, the types that occur in the variable's type, pointers to
 // those, and the types of the values in known.
 func Attach(receipt []byte, p *tensor.Package, into any, known ...any) error {
