@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -125,9 +124,12 @@ func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	stdout := &capped{most: largestFirst, end: end}
+	stdout := &reexec.Excerpt{Most: largestFirst, Head: true}
 	if o.Block != nil {
-		stdout.most = largestAnswer
+		stdout.Most = largestAnswer
+	}
+	stdout.Over = func() {
+		end(fmt.Errorf("an answer of more than %d bytes: is it a build of ipcbench that can run single blocks?", stdout.Most))
 	}
 	theirs, stdin, err := os.Pipe()
 	if err != nil {
@@ -161,7 +163,7 @@ func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*
 	case err != nil:
 		err = fmt.Errorf("%w: is it a build of ipcbench that can run single blocks?", err)
 	default:
-		a, err = parseAnswer(stdout.b.Bytes())
+		a, err = parseAnswer(stdout.Bytes())
 	}
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", cmp.Or(exe, os.Args[0]), BlockCommand, err)
@@ -303,21 +305,4 @@ func (a *answer) carryOut(quit context.Context, text []byte, h trainer.Host) err
 	}
 	a.Block, a.Pings, a.Hashes = answerOf(b), s.pings, hashesOut(s.hashes)
 	return nil
-}
-
-// capped is a buffer that ends what writes to it once that is more than an answer
-// can be. It has no other method: io.Copy would go around Write.
-type capped struct {
-	b    bytes.Buffer
-	most int
-	end  context.CancelCauseFunc
-}
-
-func (c *capped) Write(b []byte) (int, error) {
-	if c.b.Len()+len(b) > c.most {
-		err := fmt.Errorf("an answer of more than %d bytes: is it a build of ipcbench that can run single blocks?", c.most)
-		c.end(err)
-		return 0, err
-	}
-	return c.b.Write(b)
 }

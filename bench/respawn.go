@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -44,7 +41,7 @@ func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(c
 	if err != nil {
 		return window{}, err
 	}
-	children, err := readChildren()
+	children, err := usage.Children()
 	if err != nil {
 		return window{}, err
 	}
@@ -81,7 +78,7 @@ func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(c
 		return w, err
 	}
 	report.Server.Usage[s.open] = now.Since(mine)
-	dead, err := readChildren()
+	dead, err := usage.Children()
 	if err != nil {
 		return w, err
 	}
@@ -100,42 +97,23 @@ func (s *session) present(ctx context.Context, n int) error {
 	return s.pool.Publish(ctx, n, model)
 }
 
-// readChildren returns what the processes that this one has waited for have
-// cost, from start to end.
-func readChildren() (usage.Usage, error) {
-	var r unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &r); err != nil {
-		return usage.Usage{}, fmt.Errorf("getrusage: %w", err)
-	}
-	return usage.Usage{
-		User: time.Duration(r.Utime.Nano()), System: time.Duration(r.Stime.Nano()),
-		MinorFaults: r.Minflt, MajorFaults: r.Majflt, VoluntarySwitches: r.Nvcsw, InvoluntarySwitches: r.Nivcsw,
-	}, nil
-}
-
 // chargeEnds adds what the workers have cost after they had reported: that much
 // more the kernel knows of them, all together. The first one is charged.
 func chargeEnds(workers []trainer.Totals, w trainer.Window, whole usage.Usage) {
 	if len(workers) == 0 {
 		return
 	}
-	rest := whole
+	rest := whole.Kernel()
 	for _, t := range workers {
 		u := t.Usage[w]
-		rest.User -= u.User
-		rest.System -= u.System
-		rest.MinorFaults -= u.MinorFaults
-		rest.MajorFaults -= u.MajorFaults
-		rest.VoluntarySwitches -= u.VoluntarySwitches
-		rest.InvoluntarySwitches -= u.InvoluntarySwitches
+		for i, n := range u.Kernel() {
+			*rest[i] -= *n
+		}
 	}
 	first := workers[0].Usage[w]
-	first.User += max(0, rest.User) // the split between the two is sampled, and may shift
-	first.System += max(0, rest.System)
-	first.MinorFaults += max(0, rest.MinorFaults)
-	first.MajorFaults += max(0, rest.MajorFaults)
-	first.VoluntarySwitches += max(0, rest.VoluntarySwitches)
-	first.InvoluntarySwitches += max(0, rest.InvoluntarySwitches)
+	for i, n := range first.Kernel() {
+		*n += max(0, *rest[i]) // the split of CPU time is sampled, and may shift
+	}
 	workers[0].Usage[w] = first
 }
 

@@ -12,7 +12,8 @@ import (
 // matters, the first ones.
 type Excerpt struct {
 	Most int
-	Head bool // the first ones
+	Head bool   // the first ones
+	Over func() // if it is not nil, called when there were more; a head's
 
 	mu   sync.Mutex
 	text []byte
@@ -22,7 +23,10 @@ func (e *Excerpt) Write(b []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.Head {
-		e.text = append(e.text, b[:min(len(b), e.Most-len(e.text))]...)
+		room := min(len(b), e.Most-len(e.text))
+		if e.text = append(e.text, b[:room]...); room < len(b) && e.Over != nil {
+			e.Over()
+		}
 		return len(b), nil
 	}
 	e.text = append(e.text, b...)
@@ -31,6 +35,9 @@ func (e *Excerpt) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+// Bytes returns what was kept, once nothing is written any more.
+func (e *Excerpt) Bytes() []byte { return e.text }
 
 // String returns the lines that are not empty, made printable.
 func (e *Excerpt) String() string {

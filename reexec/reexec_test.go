@@ -252,3 +252,17 @@ func TestExcerpt(t *testing.T) {
 		}
 	}
 }
+
+// TestOver: whoever wants all of it learns that there was more.
+func TestOver(t *testing.T) {
+	over := 0
+	e := reexec.Excerpt{Most: 3, Head: true, Over: func() { over++ }}
+	for _, text := range []string{"ab", "c", "d"} {
+		if n, err := e.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+	if over != 1 || string(e.Bytes()) != "abc" {
+		t.Errorf("kept %q, over %d times", e.Bytes(), over)
+	}
+}

@@ -66,22 +66,32 @@ type IO struct {
 
 // Read returns what this process has cost since its start.
 func Read() (Usage, error) {
+	u, err := kernel(unix.RUSAGE_SELF)
+	if err == nil {
+		u.Queue, u.IO = readQueue(), readIO()
+		u.readRuntime()
+	}
+	return u, err
+}
+
+// Children returns what the processes that this one has waited for have cost from
+// start to end, as far as the kernel keeps it.
+func Children() (Usage, error) { return kernel(unix.RUSAGE_CHILDREN) }
+
+func kernel(who int) (Usage, error) {
 	var r unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+	if err := unix.Getrusage(who, &r); err != nil {
 		return Usage{}, fmt.Errorf("usage: getrusage: %w", err)
 	}
-	u := Usage{
-		User:                time.Duration(r.Utime.Nano()),
-		System:              time.Duration(r.Stime.Nano()),
-		MinorFaults:         r.Minflt,
-		MajorFaults:         r.Majflt,
-		VoluntarySwitches:   r.Nvcsw,
-		InvoluntarySwitches: r.Nivcsw,
-		Queue:               readQueue(),
-		IO:                  readIO(),
-	}
-	u.readRuntime()
-	return u, nil
+	return Usage{
+		User: time.Duration(r.Utime.Nano()), System: time.Duration(r.Stime.Nano()),
+		MinorFaults: r.Minflt, MajorFaults: r.Majflt, VoluntarySwitches: r.Nvcsw, InvoluntarySwitches: r.Nivcsw,
+	}, nil
+}
+
+// Kernel returns the parts of u that [Children] knows.
+func (u *Usage) Kernel() [6]*int64 {
+	return [...]*int64{(*int64)(&u.User), (*int64)(&u.System), &u.MinorFaults, &u.MajorFaults, &u.VoluntarySwitches, &u.InvoluntarySwitches}
 }
 
 // readRuntime asks the Go runtime. Unlike runtime.ReadMemStats, it does not
