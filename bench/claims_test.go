@@ -90,7 +90,7 @@ func TestClaims(t *testing.T) {
 		}
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: s.report.Server.Profiles})
 		for i, w := range s.report.Workers {
-			parts = append(parts, profile.Part{Process: trainer.WorkerName(i), Pieces: w.Profiles})
+			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 		}
 	}
 	p, err := profile.Merge(profile.Meta{Kind: capture.CPU}, parts)

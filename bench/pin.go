@@ -72,7 +72,7 @@ func (p placement) verify(b *Block) error {
 		return err
 	}
 	for i, w := range b.Workers {
-		if err := check(fmt.Sprintf("worker %d", i), w.CPUs, p.workers[i%len(p.workers)]); err != nil {
+		if err := check(fmt.Sprintf("process %d", i), w.CPUs, p.workers[i%len(p.workers)]); err != nil {
 			return err
 		}
 	}

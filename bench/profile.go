@@ -116,7 +116,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 		spent += b.RoundTime()
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: report.Server.Profiles})
 		for i, w := range report.Workers {
-			parts = append(parts, profile.Part{Process: trainer.WorkerName(i), Pieces: w.Profiles})
+			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 		}
 		if slices.Contains(kinds, capture.Trace) {
 			break // there is one file a process
@@ -224,7 +224,7 @@ func timeline(r trainer.Report, windows []window) *Timeline {
 	t := &Timeline{Processes: []string{phase.ServerProcess}}
 	all := [][]phase.Sample{r.Server.Samples}
 	for i, w := range r.Workers {
-		t.Processes = append(t.Processes, trainer.WorkerName(i))
+		t.Processes = append(t.Processes, trainer.ProcessName(i))
 		all = append(all, w.Samples)
 	}
 	for i, w := range windows[:min(timelineRounds, len(windows))] {

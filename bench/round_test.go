@@ -128,7 +128,7 @@ func keepWorkers(name string, s *session) error {
 	}
 	var parts []profile.Part
 	for i, w := range s.report.Workers {
-		parts = append(parts, profile.Part{Process: trainer.WorkerName(i), Pieces: w.Profiles})
+		parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 	}
 	p, err := profile.Merge(profile.Meta{
 		Kind: capture.CPU, Transport: s.cell.Variant.String(), Model: s.cell.Model.Name, Workers: s.cell.Workers, Clients: s.cell.Clients,

@@ -40,9 +40,9 @@ func faults() []fault {
 		return func(t *testing.T, r *faultRun) { r.signal(t, signal) }
 	}
 	return []fault{
-		{"kill worker", hit(syscall.SIGKILL), 1, `worker [01] exited: signal: killed`, 10 * time.Second, true},
-		{"terminate worker", hit(syscall.SIGTERM), 1, `worker [01] exited: signal: terminated`, 10 * time.Second, true},
-		{"stop worker", hit(syscall.SIGSTOP), 1, `worker [01] .* is stopped \(T\)`, 10 * time.Second, true},
+		{"kill worker", hit(syscall.SIGKILL), 1, `process [01] exited: signal: killed`, 10 * time.Second, true},
+		{"terminate worker", hit(syscall.SIGTERM), 1, `process [01] exited: signal: terminated`, 10 * time.Second, true},
+		{"stop worker", hit(syscall.SIGSTOP), 1, `process [01] .* is stopped \(T\)`, 10 * time.Second, true},
 		{"stop worker, interrupt", func(t *testing.T, r *faultRun) {
 			r.hit(t, syscall.SIGSTOP)
 			r.signal(t, syscall.SIGINT)
@@ -164,7 +164,7 @@ func (r *faultRun) worker(t *testing.T) int {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
 		for pid, role := range r.alive() {
-			if strings.HasPrefix(role, "worker ") {
+			if strings.HasPrefix(role, "process ") {
 				return pid
 			}
 		}

@@ -126,7 +126,7 @@ func (p *processes) end() {
 }
 
 // alive returns the processes of the script that live, with the roles of
-// workers: "worker 1".
+// worker processes: "process 1".
 func (p *processes) alive() map[int]string {
 	found := map[int]string{}
 	all, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is well-formed
@@ -143,7 +143,7 @@ func (p *processes) alive() map[int]string {
 		role := "command"
 		for v := range strings.SplitSeq(string(env), "\x00") {
 			if n, ok := strings.CutPrefix(v, "IPCBENCH_WORKER="); ok {
-				role = "worker " + n
+				role = "process " + n
 			}
 		}
 		found[pid] = role
@@ -247,12 +247,12 @@ func await(ts *testscript.TestScript, what string, ok func() bool) {
 	}
 }
 
-// signal SIGNAL NAME sends a signal to the command, and signal SIGNAL worker N
+// signal SIGNAL NAME sends a signal to the command, and signal SIGNAL process N
 // to a worker process, once there is one.
 func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: signal SIGNAL NAME|worker N")
+		ts.Fatalf("usage: signal SIGNAL NAME|process N")
 	}
 	sig, p := signals[args[0]], processesOf(ts)
 	if b := p.started[args[1]]; b != nil {

@@ -9,7 +9,7 @@ import (
 const (
 	LabelTransport = "transport" // the variant
 	LabelModel     = "model"
-	LabelProcess   = "process" // server, or worker-0, worker-1 and so on
+	LabelProcess   = "process" // server, or process-0, process-1 and so on
 	LabelPhase     = "phase"   // of the innermost span that is open on the goroutine
 	LabelWindow    = "window"  // OutsideRound on what a process does between the rounds of a profile
 )

@@ -161,7 +161,7 @@ func TestWriteProfile(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	c := plainCell("grpc", models["cnn"], 1, 1, 10)
 	c.Blocks[0].Timeline = &bench.Timeline{
-		Processes: []string{"server", "worker-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
+		Processes: []string{"server", "process-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
 		Process: []int{0, 0, 0, 1, 1}, Lane: []int{0, 0, 0, 0, 0}, Client: []int{2, 2, -1, 2, 2},
 		Phase: []string{"decode", "collect", "read", "train", "lend"},
 		Start: []int64{200, 100, 500, 0, 300}, End: []int64{300, 600, 900, 400, 300},

@@ -79,6 +79,15 @@ func ParseDType(name string) (DType, error) {
 	return 0, fmt.Errorf("tensor: unknown dtype %q", name)
 }
 
+// MarshalText returns the name of d.
+func (d DType) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText makes d the type of that name.
+func (d *DType) UnmarshalText(name []byte) (err error) {
+	*d, err = ParseDType(string(name))
+	return err
+}
+
 // wordMask returns the mask of d repeated over the 8 bytes of a word.
 func (d DType) wordMask() uint64 {
 	m := dtypes[d].mask

@@ -15,13 +15,13 @@ const Align = 64
 
 // A Spec names one tensor of a model and says what it is.
 type Spec struct {
-	Name  string
-	DType DType
-	Shape []int // no entry is a scalar; an entry of 0 is an empty tensor
+	Name  string `json:"name"`
+	DType DType  `json:"dtype"`
+	Shape []int  `json:"shape,omitempty"` // no entry is a scalar; an entry of 0 is an empty tensor
 
 	// Var makes dimension 0 a capacity: how many of its rows are in use is said
 	// by each package. See [Package.SetRows].
-	Var bool
+	Var bool `json:"var,omitempty"`
 }
 
 // elems returns the number of elements, and an error if the shape has a

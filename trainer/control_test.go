@@ -3,12 +3,17 @@ package trainer
 import (
 	"bytes"
 	"context"
-	"encoding/gob"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,8 +21,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/phase"
+	"ipcbench/phase/usage"
+	"ipcbench/profile/capture"
 	"ipcbench/tensor"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/pickle"
 )
 
@@ -32,39 +41,51 @@ func (i *impostors) Name() string { return "impostors" }
 func (i *impostors) Close() error { i.wg.Wait(); return nil }
 
 func (i *impostors) Launch(int) (Process, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ours, theirs, err := socketpair()
 	if err != nil {
 		return nil, err
 	}
-	var ends [2]net.Conn
-	for n, fd := range fds {
-		f := os.NewFile(uintptr(fd), "control")
-		if ends[n], err = net.FileConn(f); err != nil {
-			return nil, err
-		}
-		f.Close()
-	}
-	p := &inside{conn: ends[0], exited: make(chan struct{})}
+	p := &inside{conn: ours, exited: make(chan struct{})}
 	i.wg.Go(func() {
 		defer close(p.exited)
-		defer ends[1].Close()
+		defer theirs.Close()
 		reading := make(chan struct{})
 		go func() {
 			defer close(reading)
-			_, _ = io.Copy(io.Discard, ends[1]) // until the pool closes
+			_, _ = io.Copy(io.Discard, theirs) // until the pool closes
 		}()
-		i.speak(ends[1])
+		i.speak(theirs)
 		<-reading
 	})
 	return p, nil
 }
 
-// says returns an impostor that sends messages.
+func socketpair() (one, other net.Conn, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	var ends [2]net.Conn
+	for n, fd := range fds {
+		f := os.NewFile(uintptr(fd), "control")
+		var e error
+		ends[n], e = net.FileConn(f)
+		err = errors.Join(err, e, f.Close())
+	}
+	return ends[0], ends[1], err
+}
+
+// frame returns the frame of one message.
+func frame(text string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
+}
+
+// says returns an impostor that sends a hello and then messages.
 func says(messages ...message) func(net.Conn) {
 	return func(conn net.Conn) {
-		enc := gob.NewEncoder(conn)
-		for _, m := range messages {
-			if enc.Encode(m) != nil {
+		c := &control{conn: conn, timeout: time.Minute}
+		for _, m := range append([]message{{Hello: newHello()}}, messages...) {
+			if c.send(m) != nil {
 				return // the pool has had enough
 			}
 		}
@@ -82,34 +103,60 @@ func writes(text []byte, times int) func(net.Conn) {
 	}
 }
 
+// greets returns an impostor that sends a hello and then one message as it is.
+func greets(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		says()(conn)
+		writes(frame(text), 1)(conn)
+	}
+}
+
 // TestImpostors: whatever is said on a control socket out of turn, or too long,
-// fails the session, names the worker, and costs little memory.
+// fails the session, names the process, and costs little memory.
 func TestImpostors(t *testing.T) {
 	var flood []message
 	for range 100_000 {
 		flood = append(flood, message{Ready: &ready{}})
 	}
-	var long bytes.Buffer
-	if err := gob.NewEncoder(&long).Encode(message{Failure: &failure{Text: strings.Repeat("x", 1<<24)}}); err != nil {
-		t.Fatal(err)
-	}
+	own, other := newHello(), newHello()
+	other.Build = strings.Repeat("another", 100)
 	for name, c := range map[string]struct {
 		speak func(net.Conn)
 		want  string
 	}{
-		"garbage":        {writes([]byte("GET / HTTP/1.1\r\n\r\n"), 1000), "spoke out of turn"},
-		"zeros":          {writes(make([]byte, 1<<10), 1<<14), "spoke out of turn"},
-		"a huge length":  {writes([]byte{0xfc, 0x3f, 0xff, 0xff, 0xff}, 1), "has not answered"}, // says 1 GiB, and sends none of it
-		"a long message": {writes(long.Bytes(), 1), "more than 1048576 bytes"},
-		"ready twice":    {says(message{Ready: &ready{}}, message{Ready: &ready{}}), "ready, which nobody asked for"},
-		"a flood":        {says(flood...), "ready, which nobody asked for"},
-		"pinged":         {says(message{Pinged: &pinged{}}), "the answer to a ping, which nobody"},
-		"marked":         {says(message{Marked: &marked{}}), "the answer to a mark, which nobody"},
-		"news":           {says(message{News: &news{}}), "news, which nobody"},
-		"report":         {says(message{Report: &report{}}), "a report, which nobody"},
-		"a pool's":       {says(message{Mark: &mark{}}), "a message for workers"},
-		"nothing":        {says(message{}), "a message for workers"},
-		"silence":        {func(net.Conn) {}, "has not answered"},
+		"garbage":            {writes([]byte("GET / HTTP/1.1\r\n\r\n"), 1000), "spoke out of turn"},
+		"zeros":              {writes(make([]byte, 1<<10), 1<<14), "spoke out of turn"},
+		"a claim of 4 GiB":   {writes([]byte{255, 255, 255, 255}, 1), "one of 4294967295 bytes: want at most 524288"},
+		"a claim of 16 MiB":  {writes([]byte{1, 0, 0, 0}, 1), "one of 16777216 bytes: want at most 524288"},
+		"a claim of 512 KiB": {writes([]byte{0, 8, 0, 0}, 1), "has not answered"}, // and none of it
+		"16 MiB":             {greets(`{"failure":{"text":"` + strings.Repeat("x", 1<<24) + `"}}`), "want at most 524288"},
+		"half a message":     {writes(frame(`{"hello":{}}`)[:9], 1), "has not answered"},
+		"many lanes":         {greets(`{"news":{"lanes":[` + strings.Repeat("{},", 170_000) + `{}]}}`), ": news"},
+		"depth":              {greets(`{"news":` + strings.Repeat("[", 500_000)), "exceeded max depth"},
+		"no JSON":            {greets("ready"), "invalid character"},
+		"nothing":            {greets("{}"), "want one object with one key"},
+		"null":               {greets(`{"ready":null}`), "want one object with one key"},
+		"two at once":        {greets(`{"ready":{},"news":{}}`), "want one object with one key"},
+		"two in a frame":     {greets(`{"ready":{}} {"ready":{}}`), "want one object with one key"},
+		"an unknown type":    {greets(`{"reboot":{}}`), `unknown field "reboot"`},
+		"an unknown field":   {greets(`{"ready":{"sudo":true}}`), `unknown field "sudo"`},
+		"no hello":           {writes(frame(`{"ready":{}}`), 1), "the peer speaks nothing of it, this process version 1 of build"},
+		"two hellos":         {says(message{Hello: newHello()}), "hello, which nobody"},
+		"another version":    {writes(frame(fmt.Sprintf(`{"hello":{"protocol":2,"build":%q}}`, own.Build)), 1), "the peer speaks version 2 of build "},
+		"another build": {func(conn net.Conn) {
+			_ = (&control{conn: conn, timeout: time.Minute}).send(message{Hello: other})
+		}, `ano", this process version 1 of build "` + own.Build},
+		"ready twice":        {says(message{Ready: &ready{}}, message{Ready: &ready{}}), "ready, which nobody asked for"},
+		"a flood":            {says(flood...), "ready, which nobody asked for"},
+		"pinged":             {says(message{Pinged: &pinged{}}), "pinged, which nobody"},
+		"marked":             {says(message{Marked: &marked{}}), "marked, which nobody"},
+		"news":               {says(message{News: &news{}}), ": news"},
+		"samples":            {says(message{Samples: newColumns(nil)}), "samples, which nobody"},
+		"profile":            {says(message{Profile: &piece{Kind: "cpu"}}), "profile, which nobody"},
+		"report":             {says(message{Report: &Totals{}}), "report, which nobody"},
+		"a pool's":           {says(message{Mark: &mark{}}), "mark, which nobody"},
+		"a failure of lanes": {says(message{Failure: &failure{Lane: 7}}), "the failure of lane 7, which it does not host"},
+		"silence":            {func(net.Conn) {}, "has not answered"},
 		"the end": {func(c net.Conn) {
 			if err := c.(*net.UnixConn).CloseWrite(); err != nil {
 				t.Error(err)
@@ -141,15 +188,303 @@ func TestImpostors(t *testing.T) {
 				_, _ = p.Close() // it has failed
 			}
 			runtime.ReadMemStats(&after)
-			if err == nil || !strings.Contains(err.Error(), "worker 0 ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one of worker 0 with %q", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), "process 0 ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one of process 0 with %q", err, c.want)
 			}
-			if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20 {
+			if grown := after.TotalAlloc - before.TotalAlloc; grown > 48<<20 {
 				t.Errorf("%d bytes were allocated", grown)
 			}
 			_ = i.Close()
 		})
 	}
+}
+
+// reporting returns a process of lanes 2 and 3 that owes a pool its report, and
+// the process's end of its control socket.
+func reporting(t testing.TB, cfg Config) (*Pool, *poolProcess, net.Conn) {
+	t.Helper()
+	ours, theirs, err := socketpair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Pool{cfg: cfg}
+	p.failed, p.fail = context.WithCancelCause(context.Background())
+	room := cfg.reportSize()
+	if cfg.Profiling != nil {
+		room -= profilesSize - 1<<20 // nearly all of it has come
+	}
+	w := &poolProcess{
+		Process: &inside{}, n: 1, lanes: []*poolLane{{n: 2}, {n: 3}}, room: room,
+		control: &control{conn: ours, timeout: sendTimeout, limit: shortMessage, met: true},
+		gone:    make(chan struct{}), answers: make(chan message, 4), owed: map[string]bool{"report": true},
+	}
+	p.readers.Go(func() { p.listen(w) })
+	t.Cleanup(func() {
+		_, _ = ours.Close(), theirs.Close()
+		p.readers.Wait()
+	})
+	return p, w, theirs
+}
+
+// TestHostileReports: what no process reports fails the session, and names the
+// process.
+func TestHostileReports(t *testing.T) {
+	samples := func(change func(c *columns)) string {
+		c := newColumns(make([]phase.Sample, 3))
+		for i := range c.Phase {
+			c.Phase[i], c.Lane[i] = 1, 2
+		}
+		change(c)
+		b, err := json.Marshal(message{Samples: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	good := samples(func(*columns) {})
+	for name, c := range map[string]struct {
+		frames []string
+		want   string
+	}{
+		"unequal columns":  {[]string{samples(func(c *columns) { c.End = c.End[:2] })}, "columns of 3 and 2 samples"},
+		"no samples":       {[]string{samples(func(c *columns) { *c = columns{} })}, "columns of 0 and 0 samples"},
+		"too many":         {[]string{good, good, good, good}, "more than 10 samples"},
+		"too many at once": {[]string{`{"samples":{"phase":[` + strings.Repeat("0,", frameSamples) + "0]}}"}, "columns of 4097 and 0 samples"},
+		"an unknown phase": {[]string{samples(func(c *columns) { c.Phases[1] = "loaf" })}, "sample {"},
+		"no such phase":    {[]string{samples(func(c *columns) { c.Phase[2] = 99 })}, "sample {"},
+		"a negative phase": {[]string{strings.Replace(good, `"phase":[1`, `"phase":[-1`, 1)}, "cannot unmarshal number -1"},
+		"another's lane":   {[]string{samples(func(c *columns) { c.Lane[2] = 4 })}, "Lane:4"},
+		"a negative lane":  {[]string{samples(func(c *columns) { c.Lane[2] = -2 })}, "Lane:-2"},
+		"a negative round": {[]string{samples(func(c *columns) { c.Round[0] = -2 })}, "Round:-2"},
+		"a client":         {[]string{samples(func(c *columns) { c.Client[0] = -7 })}, "Client:-7"},
+		"the end first":    {[]string{samples(func(c *columns) { c.Start[0] = 1 })}, "Start:1 End:0"},
+		"before the start": {[]string{samples(func(c *columns) { c.Start[0] = -1 })}, "Start:-1"},
+		"a large number":   {[]string{strings.Replace(good, `"start_ns":[0`, `"start_ns":[1e400`, 1)}, "cannot unmarshal number"},
+		"a fraction":       {[]string{strings.Replace(good, `"start_ns":[0`, `"start_ns":[0.5`, 1)}, "cannot unmarshal number"},
+		"no profile":       {[]string{`{"profile":{"kind":"trace","data":"AAAA"}}`}, `a profile of kind "trace"`},
+		"more of none":     {[]string{`{"profile":{"data":"AAAA"}}`}, `a profile of kind ""`},
+		"no base64":        {[]string{`{"profile":{"kind":"cpu","data":"!"}}`}, "illegal base64"},
+		"a window":         {[]string{`{"report":{"usage":{"sometimes":{}}}}`}, `no window "sometimes"`},
+		"counts elsewhere": {[]string{`{"report":{"counts":{"warm":{}}}}`}, `no window "warm"`},
+		"lost":             {[]string{`{"report":{"lost":-1}}`}, "-1 lost samples"},
+		"twice":            {[]string{`{"report":{}}`, `{"report":{}}`}, "report, which nobody asked for"},
+		"samples after it": {[]string{`{"report":{}}`, good}, "samples, which nobody asked for"},
+		"without an end":   {slices.Repeat([]string{`{"profile":{"kind":"cpu"}` + strings.Repeat(" ", 1<<18) + "}"}, 20), "a report of more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _, theirs := reporting(t, Config{Samples: 10, Profiling: &Profiling{Kinds: []string{"cpu"}}})
+			go func() {
+				for _, text := range c.frames {
+					if _, err := theirs.Write(frame(text)); err != nil {
+						return // the pool has had enough
+					}
+				}
+			}()
+			select {
+			case <-p.failed.Done():
+			case <-time.After(20 * time.Second):
+				t.Fatal("the pool bears it")
+			}
+			if err := context.Cause(p.failed); !strings.HasPrefix(err.Error(), "process 1 spoke out of turn: ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one of process 1 with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// fullReport is one that takes many messages.
+func fullReport(samples int) Totals {
+	random := rand.New(rand.NewPCG(1, 2))
+	t := Totals{
+		Lost: 3, Usage: map[Window]usage.Usage{Cold: {User: 5, Queue: &usage.Queue{}}, Timed: {System: 6}},
+		Counts: map[Window]map[string]int64{Timed: {phase.WireSent: 7}}, Memory: usage.Memory{RSS: 8}, CPUs: []int{0, 1},
+	}
+	now := phase.Now()
+	for i := range samples {
+		now += random.Int64N(100_000)
+		t.Samples = append(t.Samples, phase.Sample{
+			Start: now, End: now + random.Int64N(1_000_000), Round: int32(i/100) - 1, Client: int32(i%100) - 1,
+			Lane: int16(2 + i%2), Phase: phase.Phases()[i%len(phase.Phases())],
+		})
+	}
+	return t
+}
+
+// TestReport: a report arrives as it was sent, however long it is.
+func TestReport(t *testing.T) {
+	sent := fullReport(20_000)
+	long := bytes.Repeat([]byte("profile "), 100_000)
+	sent.Profiles = []capture.Piece{
+		{Kind: "cpu", Data: long}, {Kind: "allocs", Data: long[:5], Before: long[3:]}, {Kind: "cpu", Data: long[:frameProfile]},
+	}
+	p, w, theirs := reporting(t, Config{Samples: 20_000, Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
+	if err := (&control{conn: theirs, timeout: sendTimeout}).sendReport(sent); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case m := <-w.answers:
+		got := *m.Report
+		for i, profile := range got.Profiles {
+			if want := sent.Profiles[i]; !bytes.Equal(profile.Data, want.Data) || !bytes.Equal(profile.Before, want.Before) || profile.Kind != want.Kind {
+				t.Errorf("profile %d, %s, is another one", i, profile.Kind)
+			}
+		}
+		got.Profiles = sent.Profiles[:len(got.Profiles)]
+		if !reflect.DeepEqual(got, sent) {
+			t.Error("the report is another one")
+		}
+	case <-p.failed.Done():
+		t.Error(context.Cause(p.failed))
+	case <-time.After(20 * time.Second):
+		t.Error("there is no report")
+	}
+}
+
+// BenchmarkReport is what a report of a million samples takes, at both ends.
+func BenchmarkReport(b *testing.B) {
+	const samples = 1_000_000
+	sent := fullReport(samples)
+	for b.Loop() {
+		p, w, theirs := reporting(b, Config{Samples: samples})
+		if err := (&control{conn: theirs, timeout: sendTimeout}).sendReport(sent); err != nil {
+			b.Fatal(err)
+		}
+		select {
+		case <-w.answers:
+		case <-p.failed.Done():
+			b.Fatal(context.Cause(p.failed))
+		}
+		b.SetBytes(samples * 40)
+	}
+}
+
+// TestHostilePools: a process ends with an error when what it is told makes no
+// sense, and says what.
+func TestHostilePools(t *testing.T) {
+	assign := func(change func(a *assignment)) []byte {
+		a := assignment{Lanes: []int{0}, TotalLanes: 1, Depth: 1, Transport: "pickle", Func: "none"}
+		change(&a)
+		b, err := json.Marshal(message{Assign: &a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return frame(string(b))
+	}
+	greeting, err := json.Marshal(message{Hello: newHello()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		text []byte
+		want string
+	}{
+		"garbage":         {[]byte("SSH-2.0-OpenSSH_9.9\r\n"), "want at most 1073741824"},
+		"4 GiB":           {[]byte{255, 255, 255, 255}, "want at most 1073741824"},
+		"another version": {frame(`{"hello":{"protocol":0,"build":"x"}}`), `the peer speaks version 0 of build "x", this process version 1`},
+		"no hello":        {assign(func(*assignment) {}), "the peer speaks nothing of it, this process version 1 of build"},
+		"no assignment":   {append(frame(string(greeting)), frame(`{"poke":{}}`)...), "waiting for an assignment"},
+		"no lanes":        {append(frame(string(greeting)), assign(func(a *assignment) { a.Lanes = nil })...), "lanes [] of 1"},
+		"another lane":    {append(frame(string(greeting)), assign(func(a *assignment) { a.Lanes[0] = 1 })...), "lanes [1] of 1"},
+		"samples":         {append(frame(string(greeting)), assign(func(a *assignment) { a.Samples = -1 })...), "-1 samples"},
+		"pings":           {append(frame(string(greeting)), assign(func(a *assignment) { a.Pings = 1 << 40 })...), "1099511627776 pings"},
+		"a type":          {append(frame(string(greeting)), assign(func(a *assignment) { a.Down = []tensor.Spec{{DType: 77}} })...), "unknown dtype"},
+		"a function":      {append(frame(string(greeting)), assign(func(*assignment) {})...), `no worker function "none"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs, err := socketpair()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ours.Close()
+			ended := make(chan error, 1)
+			go func() { ended <- Host{Transports: []driver.Transport{pickle.Pipe()}}.serve(theirs) }()
+			if _, err := ours.Write(c.text); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err = <-ended:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the process bears it")
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestAssignmentIsNotPrinted: what an assignment says stands in no log.
+func TestAssignmentIsNotPrinted(t *testing.T) {
+	a := assignment{Addr: "whispered"}
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		if got := fmt.Sprintf(format, a) + fmt.Sprintf(format, &a) + fmt.Sprintf(format, message{Assign: &a}); strings.Contains(got, "whisper") {
+			t.Errorf("%s: %s", format, got)
+		}
+	}
+}
+
+// TestPlaces: a process of another machine is never looked for on this one.
+func TestPlaces(t *testing.T) {
+	self := here(os.Getpid())
+	for p, want := range map[Place]string{
+		self:                              fmt.Sprintf("pid %d is running (R)", self.PID),
+		here(0):                           "it is a goroutine",
+		{Host: "node7", PID: os.Getpid()}: fmt.Sprintf("it is pid %d on node7", self.PID),
+	} {
+		if got := p.state(); got != want && p != self || !strings.HasPrefix(got, want[:5]) {
+			t.Errorf("%+v: got %q, want %q", p, got, want)
+		}
+	}
+}
+
+// FuzzParse: whatever parse takes for a message is one that it would send, and
+// what is made of its samples is in range.
+func FuzzParse(f *testing.F) {
+	sent := fullReport(3)
+	for _, m := range []message{
+		{Hello: newHello()}, {Assign: &assignment{Lanes: []int{1}, Down: []tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}}}},
+		{Mark: &mark{Window: Timed, Round: 3}}, {Stop: &stop{2}}, {Ping: &ping{}}, {Poke: &poke{}}, {Ready: &ready{}},
+		{Pinged: &pinged{[]int64{1}}}, {Marked: &marked{true}}, {News: &news{Lanes: []laneNews{{Doing: training}}}},
+		{Failure: &failure{Text: "x"}}, {Samples: newColumns(sent.Samples)}, {Profile: &piece{"cpu", []byte("a"), []byte("b")}}, {Report: &sent},
+	} {
+		b, err := json.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := parse(b)
+		if err != nil {
+			return
+		}
+		first, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parse(first)
+		if err != nil {
+			t.Fatalf("%s: %v", first, err)
+		}
+		if second, err := json.Marshal(again); err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("%s became %s, %v", first, second, err)
+		}
+		if m.Samples == nil {
+			return
+		}
+		samples, err := m.Samples.appendTo(nil, func(lane int) bool { return lane == 2 || lane == 3 })
+		if err != nil {
+			return
+		}
+		if len(samples) == 0 || len(samples) > frameSamples {
+			t.Fatalf("%d samples", len(samples))
+		}
+		for _, s := range samples {
+			if s.Phase == phase.None || !slices.Contains(phase.Phases(), s.Phase) || s.Start < 0 || s.End < s.Start || s.Lane < -1 || s.Lane > 3 || s.Round < -1 || s.Client < -1 {
+				t.Fatalf("%+v", s)
+			}
+		}
+	})
 }
 
 // TestMarkAtTheEnd: a worker that is told of a mark while it sums up its costs

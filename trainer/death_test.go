@@ -25,7 +25,7 @@ type assassins struct {
 func (a *assassins) Launch(n int) (trainer.Process, error) {
 	p, err := a.Launcher.Launch(n)
 	if err == nil && n == 1 {
-		time.AfterFunc(a.after, func() { a.done.Store(syscall.Kill(p.PID(), syscall.SIGKILL) == nil) })
+		time.AfterFunc(a.after, func() { a.done.Store(syscall.Kill(p.Place().PID, syscall.SIGKILL) == nil) })
 	}
 	return p, err
 }
@@ -63,7 +63,7 @@ func TestDeath(t *testing.T) {
 			if !a.done.Load() {
 				t.Fatalf("failed before the worker was killed: %v", err)
 			}
-			contains(t, err, "worker 1 exited: signal: killed")
+			contains(t, err, "process 1 exited: signal: killed")
 			if t.Failed() {
 				t.Logf("seed %d, killed after %v", seed, a.after)
 			}

@@ -11,13 +11,14 @@
 //     payload, any Go value back, with results cached in client order.
 //
 // A worker process lives like this. It is the same executable, marked by an
-// environment variable. Its control socket is file descriptor 3. It is told what
-// it is (assign), says that it is connected (ready), and then both sides are
-// silent while rounds are timed; marks around timed rounds are the exception, and
-// they come between rounds. Only a worker from which nothing has come for a quarter
-// of [Config.RoundLimit] is asked what it does. At the end it reports its samples.
-// When the control socket closes, it ends: there are no orphans. What it says out of
-// turn, or at too great a length, fails the session.
+// environment variable. Its control socket is file descriptor 3; type message
+// lists what is said there. It is told what it is (assign), says that it is
+// connected (ready), and then both sides are silent while rounds are timed; marks
+// around timed rounds are the exception, and they come between rounds. Only a
+// process from which nothing has come for a quarter of [Config.RoundLimit] is asked
+// what it does. At the end it reports its samples. When the control socket closes,
+// it ends: there are no orphans. What it says out of turn, or at too great a
+// length, fails the session.
 //
 // Package trainer computes no statistics and prints nothing; only
 // [Host.MaybeWorker], which owns its process, ends it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 
 	"ipcbench/reexec"
@@ -24,8 +23,8 @@ type Launcher interface {
 type Process interface {
 	// Conn is the pool's end of the control socket. Its peer ends when it closes.
 	Conn() net.Conn
-	// PID returns the process id, for display.
-	PID() int
+	// Place says where it runs.
+	Place() Place
 	// Exited is closed when the process has ended; Err is valid from then on.
 	Exited() <-chan struct{}
 	// Err returns how it ended: nil, or an error such as "signal: killed".
@@ -72,11 +71,12 @@ type child struct {
 }
 
 func (c *child) Conn() net.Conn { return c.Control }
+func (c *child) Place() Place   { return here(c.PID()) }
 func (c *child) Stderr() string { return c.stderr.String() }
 
 func (c *child) Stop() error {
 	if err := c.Process.Stop(); err != nil {
-		return fmt.Errorf("trainer: worker %d: %w", c.n, err)
+		return fmt.Errorf("trainer: process %d: %w", c.n, err)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ type inside struct {
 }
 
 func (i *inside) Conn() net.Conn          { return i.conn }
-func (i *inside) PID() int                { return os.Getpid() }
+func (i *inside) Place() Place            { return here(0) }
 func (i *inside) Exited() <-chan struct{} { return i.exited }
 func (i *inside) Err() error              { return i.err }
 func (i *inside) Stderr() string          { return "" }

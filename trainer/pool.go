@@ -54,6 +54,9 @@ const DefaultDepth = 2
 // MaxWorkers bounds the lanes of a session.
 const MaxWorkers = 4096
 
+// maxPings is how many empty calls one message tells of at most.
+const maxPings = 10_000
+
 // LeastRoundLimit is the shortest Config.RoundLimit: a machine with more processes
 // than processors lets one wait for a while.
 const LeastRoundLimit = 100 * time.Millisecond
@@ -87,6 +90,8 @@ func (c *Config) defaults() error {
 		return fmt.Errorf("trainer: depth %d: want at least 1", c.Depth)
 	case c.Clients < 0:
 		return fmt.Errorf("trainer: %d clients: want at least 0", c.Clients)
+	case c.Pings < 0 || c.Pings > maxPings:
+		return fmt.Errorf("trainer: %d pings: want 0 to %d", c.Pings, maxPings)
 	case c.RoundLimit < 0 || c.RoundLimit > 0 && c.RoundLimit < LeastRoundLimit:
 		return fmt.Errorf("trainer: round limit %v: want at least %v, or 0", c.RoundLimit, LeastRoundLimit)
 	}
@@ -124,7 +129,7 @@ type Pool struct {
 	unwatch chan struct{} // closed to end watch
 	watched chan struct{} // closed when it has ended; nil if it never began
 
-	full    atomic.Bool    // a worker's recorder is
+	full    bool           // a process's recorder is
 	closing bool           // set by the user's goroutine
 	readers sync.WaitGroup // of control sockets
 }
@@ -196,7 +201,7 @@ func (p *Pool) start(ctx context.Context, began time.Time) error {
 	p.waits.Store(waitStart)
 	defer p.waits.Store(waitNone)
 	for _, w := range p.procs {
-		if err := p.await(ctx, w, w.ready); err != nil {
+		if _, err := p.await(ctx, w); err != nil {
 			return p.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
 	}
@@ -219,15 +224,15 @@ func startLimit(need int64) time.Duration {
 
 // ping has w make its empty calls while nobody else does anything.
 func (p *Pool) ping(ctx context.Context, w *poolProcess) error {
-	w.ask(owePinged)
+	w.ask("pinged")
 	if err := p.tell(w, message{Ping: &ping{}}); err != nil {
 		return err
 	}
-	if err := p.await(ctx, w, w.pinged); err != nil {
-		return err
+	m, err := p.await(ctx, w)
+	if err == nil {
+		p.pings = m.Pinged.Samples
 	}
-	p.pings = w.samples
-	return nil
+	return err
 }
 
 // Enter ends the window that is open and begins w, in all processes. It is
@@ -240,7 +245,7 @@ func (p *Pool) Enter(ctx context.Context, w Window, round int) error {
 	p.waits.Store(waitMark)
 	defer p.waits.Store(waitNone)
 	for _, proc := range p.procs {
-		proc.ask(oweMarked) // what they do until they are told to is waited for too
+		proc.ask("marked") // what they do until they are told to is waited for too
 	}
 	err := p.settle(ctx)
 	if err == nil {
@@ -269,8 +274,12 @@ func (p *Pool) markWorkers(ctx context.Context, m mark) error {
 		}
 	}
 	for _, proc := range p.procs {
-		if err := p.await(ctx, proc, proc.marked); err != nil {
+		m, err := p.await(ctx, proc)
+		if err != nil {
 			return err
+		}
+		if m.Marked.Full {
+			p.full = true
 		}
 	}
 	return nil
@@ -329,7 +338,7 @@ func (p *Pool) Stop(round int) error {
 const halfFull = 0.5
 
 // Full reports whether a recorder may have no room for many more rounds.
-func (p *Pool) Full() bool { return p.full.Load() || p.rec.Full(halfFull) }
+func (p *Pool) Full() bool { return p.full || p.rec.Full(halfFull) }
 
 // Recorder returns the recorder of the server's process, nil if none is kept.
 func (p *Pool) Recorder() *phase.Recorder { return p.rec }
@@ -342,13 +351,13 @@ func (p *Pool) Spawned() time.Duration { return p.spawned }
 // calls.
 func (p *Pool) Pings() []int64 { return p.pings }
 
-// PIDs returns the process ids of the workers, for display.
-func (p *Pool) PIDs() []int {
-	var pids []int
+// Places returns where the worker processes are, in order.
+func (p *Pool) Places() []Place {
+	var places []Place
 	for _, w := range p.procs {
-		pids = append(pids, w.PID())
+		places = append(places, w.Place())
 	}
-	return pids
+	return places
 }
 
 // A Report is what all processes recorded, the server first.
@@ -375,8 +384,7 @@ func (p *Pool) Close() (Report, error) {
 	p.stopLanes()
 	if healthy {
 		for _, w := range p.procs {
-			w.control.limit.Store(p.cfg.reportSize())
-			w.ask(oweReport)
+			w.ask("report")
 		}
 	}
 
@@ -425,18 +433,17 @@ func (p *Pool) collectReports(r *Report, left bool) error {
 	if !left {
 		timeout = exitGrace
 	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("has sent no report %v after it was told to leave", timeout))
+	defer cancel()
 	for _, w := range p.procs {
-		select {
-		case totals := <-w.report:
-			r.Workers = append(r.Workers, totals)
-		case <-p.failed.Done():
-			return p.withStderr(fmt.Errorf("trainer: close: %w", context.Cause(p.failed)))
-		case <-timer.C:
-			return p.withStderr(fmt.Errorf("trainer: close: %w",
-				&processError{w.n, -1, fmt.Errorf("has sent no report %v after it was told to leave: %s", timeout, w.state())}))
+		m, err := p.await(ctx, w)
+		for err == nil && m.Report == nil { // an answer that nobody waited for any more
+			m, err = p.await(ctx, w)
 		}
+		if err != nil {
+			return p.withStderr(fmt.Errorf("trainer: close: %w", err))
+		}
+		r.Workers = append(r.Workers, *m.Report)
 	}
 	return nil
 }

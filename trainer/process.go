@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"sync"
 	"time"
 
-	"ipcbench/phase/usage"
 	"ipcbench/transports/driver"
 )
 
@@ -18,57 +17,54 @@ type poolProcess struct {
 	n       int
 	lanes   []*poolLane // that it hosts
 	control *control
-	ready   chan struct{} // closed when all its lanes are connected
-	marked  chan struct{} // answers to marks
-	pinged  chan struct{} // closed when samples is set
-	samples []int64       // what empty calls took
-	report  chan Totals
+	answers chan message  // what was asked for, but news; has room for one of each type
 	gone    chan struct{} // closed when nothing more comes from its control socket
 
+	parts Totals // of the report, so far
+	room  int64  // for the rest of it, in bytes; both are listen's
+
 	mu    sync.Mutex
-	owed  debt  // guarded by mu: answers that were asked for
-	heard int64 // guarded by mu: messages so far
-	moved int64 // guarded by mu: those that showed progress
-	news  *news // guarded by mu: the last ones
+	owed  map[string]bool // guarded by mu: types of messages that were asked for
+	heard int64           // guarded by mu: messages so far
+	moved int64           // guarded by mu: those that showed progress
+	news  *news           // guarded by mu: the last ones
 }
-
-// A debt is a set of answers that a worker process owes the pool. One that
-// nobody has asked for is a breach of the protocol.
-type debt uint
-
-const (
-	oweReady debt = 1 << iota
-	owePinged
-	oweMarked
-	oweReport
-	oweNews
-)
 
 // ask notes that w owes an answer, before it is asked for it. It returns false if
 // w owes it already.
-func (w *poolProcess) ask(d debt) bool {
+func (w *poolProcess) ask(kind string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	owed := w.owed&d != 0
-	w.owed |= d
-	return !owed
+	if w.owed[kind] {
+		return false
+	}
+	w.owed[kind] = true
+	return true
 }
 
-// settle notes that an answer has come, and reports whether it was owed. What an
-// answer to a poke says may be that nothing has moved.
-func (w *poolProcess) settle(d debt, n *news) bool {
+// settle notes that an answer has come, or a part of one, and reports whether it
+// was owed. What an answer to a poke says may be that nothing has moved.
+func (w *poolProcess) settle(m message) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard++
-	if n == nil || n.progress(w.news) {
+	if m.News == nil || m.News.progress(w.news) {
 		w.moved++
 	}
-	if n != nil {
-		w.news = n
+	if m.News != nil {
+		w.news = m.News
 	}
-	owed := w.owed&d != 0
-	w.owed &^= d
+	if m.Samples != nil || m.Profile != nil {
+		return w.owed["report"]
+	}
+	owed := w.owed[m.kind]
+	delete(w.owed, m.kind)
 	return owed
+}
+
+// hosts reports whether the process hosts a lane.
+func (w *poolProcess) hosts(lane int) bool {
+	return slices.ContainsFunc(w.lanes, func(l *poolLane) bool { return l.n == lane })
 }
 
 // processError is what a worker process did that it was not asked for: most often
@@ -79,19 +75,18 @@ type processError struct {
 	err  error
 }
 
-func (e *processError) Error() string { return fmt.Sprintf("worker %d %v", e.n, e.err) }
+func (e *processError) Error() string { return fmt.Sprintf("process %d %v", e.n, e.err) }
 func (e *processError) Unwrap() error { return e.err }
 
-// How large a message of a worker may be.
+// How large a report may be.
 const (
-	shortMessage = 1 << 20  // any but a report
-	spareReport  = 64 << 20 // a report, besides its spans and profiles
-	spanSize     = 64       // of a span in a report, at most
+	spareReport  = 2 * shortMessage // besides its samples and profiles
+	sampleSize   = 128              // of a sample, at most
 	profilesSize = 1 << 30
 )
 
 func (c *Config) reportSize() int64 {
-	size := int64(spareReport + spanSize*c.Samples)
+	size := int64(spareReport + sampleSize*c.Samples)
 	if c.Profiling != nil {
 		size += profilesSize
 	}
@@ -105,11 +100,10 @@ func (p *Pool) launch(n int, o driver.Options) error {
 		return err
 	}
 	w := &poolProcess{
-		Process: proc, n: n, control: newControl(proc.Conn(), min(sendTimeout, p.limit)),
-		ready: make(chan struct{}), marked: make(chan struct{}, 1), gone: make(chan struct{}),
-		pinged: make(chan struct{}), report: make(chan Totals, 1),
+		Process: proc, n: n, room: p.cfg.reportSize(),
+		control: &control{conn: proc.Conn(), timeout: min(sendTimeout, p.limit), limit: shortMessage},
+		answers: make(chan message, 4), gone: make(chan struct{}), owed: map[string]bool{},
 	}
-	w.control.limit.Store(shortMessage + int64(16*p.cfg.Pings))
 	p.procs = append(p.procs, w)
 	a := assignment{
 		Process: n, Transport: p.cfg.Variant.Transport.Name(), Settings: o.Settings,
@@ -126,8 +120,11 @@ func (p *Pool) launch(n int, o driver.Options) error {
 		w.lanes, p.lanes = append(w.lanes, l), append(p.lanes, l)
 	}
 	a.Profiling = p.cfg.Profiling.worker(proc)
-	w.ask(oweReady)
+	w.ask("ready")
 	p.readers.Go(func() { p.listen(w) })
+	if err := p.tell(w, message{Hello: newHello()}); err != nil {
+		return err
+	}
 	return p.tell(w, message{Assign: &a})
 }
 
@@ -141,7 +138,7 @@ func (p *Pool) tell(w *poolProcess, m message) error {
 	if dead := p.death(w); dead != nil {
 		return dead
 	}
-	return &processError{w.n, -1, fmt.Errorf("takes no message, and %s: %w", w.state(), err)}
+	return &processError{w.n, -1, fmt.Errorf("takes no message, and %s: %w", w.Place().state(), err)}
 }
 
 // death returns what has failed the pool, or nil. What the sockets of a dead
@@ -178,64 +175,80 @@ func (p *Pool) listen(w *poolProcess) {
 // from reading what another one says.
 func (p *Pool) take(w *poolProcess, m message) error {
 	if m.Failure != nil {
+		if m.Failure.Lane != -1 && !w.hosts(m.Failure.Lane) {
+			return fmt.Errorf("%w: the failure of lane %d, which it does not host", errProtocol, m.Failure.Lane)
+		}
 		p.fail(&processError{w.n, m.Failure.Lane, errors.New("failed: " + m.Failure.Text)})
 		return nil
 	}
-	d, name := m.answers()
-	if d == 0 || !w.settle(d, m.News) {
-		return fmt.Errorf("%w: %s, which nobody asked for", errProtocol, name)
+	if !w.settle(m) {
+		return fmt.Errorf("%w: %s, which nobody asked for", errProtocol, m.kind)
 	}
-	switch d {
-	case oweReady:
-		close(w.ready)
-	case owePinged:
-		w.samples = m.Pinged.Samples
-		close(w.pinged)
-	case oweMarked:
-		if m.Marked.Full {
-			p.full.Store(true)
-		}
-		w.marked <- struct{}{}
-	case oweReport:
-		w.report <- m.Report.Totals
+	switch {
+	case m.Pinged != nil && len(m.Pinged.Samples) > p.cfg.Pings:
+		return fmt.Errorf("%w: %d answers to %d pings", errProtocol, len(m.Pinged.Samples), p.cfg.Pings)
+	case m.Ready != nil, m.Pinged != nil, m.Marked != nil:
+		w.answers <- m
+	case m.News == nil:
+		return p.gather(w, m)
+	case !slices.EqualFunc(m.News.Lanes, w.lanes, func(n laneNews, l *poolLane) bool { return n.Lane == l.n }):
+		return fmt.Errorf("%w: news of lanes that it does not host", errProtocol)
 	}
 	return nil
+}
+
+// gather keeps a part of w's report, and hands all of it over with the last one.
+func (p *Pool) gather(w *poolProcess, m message) (err error) {
+	if w.room -= w.control.got; w.room < 0 {
+		return fmt.Errorf("%w: a report of more than %d bytes", errProtocol, p.cfg.reportSize())
+	}
+	switch parts := &w.parts; {
+	case m.Samples != nil:
+		parts.Samples, err = m.Samples.appendTo(parts.Samples, w.hosts)
+		if err == nil && len(parts.Samples) > p.cfg.Samples {
+			err = fmt.Errorf("%w: more than %d samples", errProtocol, p.cfg.Samples)
+		}
+	case m.Profile != nil:
+		var kinds []string
+		if p.cfg.Profiling != nil {
+			kinds = p.cfg.Profiling.Kinds
+		}
+		parts.Profiles, err = m.Profile.addTo(parts.Profiles, kinds)
+	case m.Report.Lost < 0:
+		return fmt.Errorf("%w: %d lost samples", errProtocol, m.Report.Lost)
+	default:
+		m.Report.Samples, m.Report.Profiles = parts.Samples, parts.Profiles
+		w.answers <- m
+	}
+	return err
 }
 
 // end says how w ended, given the error of its control socket. A socket that
 // closes is most often the end of its process, whose status follows.
 func (w *poolProcess) end(err error) error {
 	switch {
-	case w.control.ended == nil:
+	case errors.Is(err, errProtocol):
 		return fmt.Errorf("spoke out of turn: %w", err)
 	case !awaitClosed(context.Background(), w.Exited(), deathGrace):
-		return fmt.Errorf("closed its control socket, and %s: %w", w.state(), err)
+		return fmt.Errorf("closed its control socket, and %s: %w", w.Place().state(), err)
 	case w.Err() == nil:
 		return errors.New("exited: exit status 0, before it was asked to")
 	}
 	return fmt.Errorf("exited: %w", w.Err())
 }
 
-// state says what the kernel says of the process.
-func (w *poolProcess) state() string {
-	if w.PID() == os.Getpid() {
-		return "is a goroutine"
-	}
-	return fmt.Sprintf("process %d is %s", w.PID(), usage.State(w.PID()))
-}
-
-// await waits for w to signal on ch, for ctx, or for any process to die.
-func (p *Pool) await(ctx context.Context, w *poolProcess, ch <-chan struct{}) error {
+// await waits for w to answer, for ctx, or for any process to die.
+func (p *Pool) await(ctx context.Context, w *poolProcess) (message, error) {
 	select {
-	case <-ch:
-		return nil
+	case m := <-w.answers:
+		return m, nil
 	case <-p.failed.Done():
-		return context.Cause(p.failed)
+		return message{}, context.Cause(p.failed)
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return &processError{w.n, -1, fmt.Errorf("%w; %s", context.Cause(ctx), w.state())}
+			return message{}, &processError{w.n, -1, fmt.Errorf("%w; %s", context.Cause(ctx), w.Place().state())}
 		}
-		return fmt.Errorf("worker %d: %w", w.n, context.Cause(ctx))
+		return message{}, fmt.Errorf("process %d: %w", w.n, context.Cause(ctx))
 	}
 }
 
@@ -244,7 +257,7 @@ func (p *Pool) withStderr(err error) error {
 	var about *processError
 	if errors.As(err, &about) {
 		if text := p.procs[about.n].Stderr(); text != "" {
-			return fmt.Errorf("%w\nstderr of worker %d:\n%s", err, about.n, indent(text))
+			return fmt.Errorf("%w\nstderr of process %d:\n%s", err, about.n, indent(text))
 		}
 	}
 	return err

@@ -1,9 +1,6 @@
 package trainer
 
 import (
-	"fmt"
-	"os"
-
 	"ipcbench/phase"
 	"ipcbench/profile/capture"
 )
@@ -12,9 +9,10 @@ import (
 // window [Timed] is open. Whether any are, all goroutines that record are
 // labelled: see [phase.Recorder.Label].
 type Profiling struct {
-	Transport, Model string   // names for the labels
-	Kinds            []string // see package capture; none is labels alone
-	Workers          bool     // profile the workers alone: something else profiles this process
+	Transport string   `json:"transport"` // name for the labels
+	Model     string   `json:"model"`     // likewise
+	Kinds     []string `json:"kinds"`     // see package capture; none is labels alone
+	Workers   bool     `json:"-"`         // profile the workers alone: something else profiles this process
 }
 
 // start makes a process of a session ready to be profiled.
@@ -37,11 +35,8 @@ func (p *Profiling) server() *Profiling {
 // worker returns what a worker does: nothing but labels if it is in this process,
 // which has one profile.
 func (p *Profiling) worker(w Process) *Profiling {
-	if p == nil || w.PID() != os.Getpid() {
+	if p == nil || w.Place().PID != 0 {
 		return p
 	}
 	return &Profiling{Transport: p.Transport, Model: p.Model}
 }
-
-// WorkerName returns the name of worker process n in profiles.
-func WorkerName(n int) string { return fmt.Sprintf("worker-%d", n) }

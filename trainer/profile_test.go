@@ -152,7 +152,7 @@ func TestProfiles(t *testing.T) {
 			if !slices.Contains(trained, "train") {
 				t.Errorf("no sample is labelled train: %v", trained)
 			}
-			for _, want := range []string{"worker-0", "worker-1"} {
+			for _, want := range []string{"process-0", "process-1"} {
 				if !slices.Contains(names, want) {
 					t.Errorf("no sample is labelled %s", want)
 				}

@@ -22,7 +22,7 @@ const (
 // fewThreads is the limit from which on nobody counts.
 const fewThreads = 2048
 
-// checkThreads reports that another worker would not fit into the user's limit of
+// checkThreads reports that another process would not fit into the user's limit of
 // threads, which does not hold for root.
 func checkThreads() error {
 	var limit unix.Rlimit
@@ -30,7 +30,7 @@ func checkThreads() error {
 		return nil // a limit that cannot be read is not checked
 	}
 	if n := userThreads(os.Geteuid()); uint64(n+workerThreads+spareThreads) > limit.Cur {
-		return fmt.Errorf("this user has %d threads, and another worker and the server need up to %d more: %w",
+		return fmt.Errorf("this user has %d threads, and another process and the server need up to %d more: %w",
 			n, workerThreads+spareThreads, unix.EAGAIN)
 	}
 	return nil
@@ -61,13 +61,13 @@ func userThreads(uid int) int {
 	return sum
 }
 
-// startError says what to try where the user's limit of threads keeps worker n
+// startError says what to try where the user's limit of threads keeps process n
 // from starting.
 func startError(n int, err error) error {
 	var limit unix.Rlimit
 	if errors.Is(err, unix.EAGAIN) && unix.Getrlimit(unix.RLIMIT_NPROC, &limit) == nil {
-		return fmt.Errorf("trainer: start worker %d: %w: the limit is %d (ulimit -u): raise it, or choose fewer workers or more lanes a process",
+		return fmt.Errorf("trainer: start process %d: %w: the limit is %d (ulimit -u): raise it, or choose fewer workers or more lanes a process",
 			n, err, limit.Cur)
 	}
-	return fmt.Errorf("trainer: start worker %d: %w", n, err)
+	return fmt.Errorf("trainer: start process %d: %w", n, err)
 }

@@ -68,14 +68,14 @@ func limited(text string) error {
 }
 
 // TestLimits: a user's limit that keeps workers from starting is an error that
-// names the worker and what it lacks, and nothing is left.
+// names the process and what it lacks, and nothing is left.
 func TestLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		resource, most int
 		want           []string
 	}{
-		"files":   {unix.RLIMIT_NOFILE, 40, []string{"trainer: start worker ", "too many open files"}},
-		"threads": {unix.RLIMIT_NPROC, 20, []string{"trainer: start worker ", "another worker and the server need up to ", "the limit is ", "(ulimit -u)"}},
+		"files":   {unix.RLIMIT_NOFILE, 40, []string{"trainer: start process ", "too many open files"}},
+		"threads": {unix.RLIMIT_NPROC, 20, []string{"trainer: start process ", "another process and the server need up to ", "the limit is ", "(ulimit -u)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("/tmp", "limits-") // that another user finds too

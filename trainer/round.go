@@ -321,7 +321,7 @@ func (p *Pool) explain(n int, failed *laneError) error {
 		if failed == nil {
 			return fmt.Errorf("round %d: %w", n, context.Cause(p.failed))
 		}
-		return fmt.Errorf("round %d, client %d: worker %d: %w", n, failed.client, p.lanes[failed.lane].process.n, failed.err)
+		return fmt.Errorf("round %d, client %d: process %d: %w", n, failed.client, p.lanes[failed.lane].process.n, failed.err)
 	}
 	err := fmt.Errorf("round %d%s: %w", n, p.clientsOf(dead), dead)
 	if failed != nil && p.lanes[failed.lane].process.n == dead.n {

@@ -33,17 +33,6 @@ const (
 // looks are how many make the limit.
 const looks = 16
 
-// news answers a poke: what a worker process has done, and does.
-type news struct {
-	Moves int64 // spans and everything counted
-	Lanes []laneNews
-}
-
-type laneNews struct {
-	Lane, Round, Client int
-	Doing               step
-}
-
 // A step is what a lane does.
 type step int32
 
@@ -54,18 +43,19 @@ const (
 	submitting
 )
 
-func (s step) String() string {
-	switch s {
-	case connecting:
-		return "connecting"
-	case receiving:
-		return "receiving"
-	case training:
-		return "training"
-	case submitting:
-		return "submitting"
+var steps = [...]string{"connecting", "receiving", "training", "submitting"}
+
+func (s step) String() string { return steps[s] }
+
+func (s step) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+func (s *step) UnmarshalText(name []byte) error {
+	i := slices.Index(steps[:], string(name))
+	if i < 0 {
+		return fmt.Errorf("no step %.20q", name)
 	}
-	return fmt.Sprintf("doing %d", int32(s))
+	*s = step(i)
+	return nil
 }
 
 // progress reports whether anything has moved since the news before. A worker
@@ -149,7 +139,7 @@ func (p *Pool) watch() {
 			switch quiet := procs[i].quiet; {
 			case quiet >= most-1: // it was poked long ago
 				p.fail(w.stuck("has not answered", time.Duration(quiet+1)*tick))
-			case quiet >= most/4 && w.ask(oweNews):
+			case quiet >= most/4 && w.ask("news"):
 				p.readers.Go(func() { _ = w.control.send(message{Poke: &poke{}}) }) // a full socket is silence too
 			}
 		}
@@ -180,7 +170,10 @@ func (w *poolProcess) signs() (jobs int64, owes bool, progress, life int64) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return jobs, owes || w.owed&^oweNews != 0, w.moved, w.heard
+	for kind := range w.owed {
+		owes = owes || kind != "news"
+	}
+	return jobs, owes, w.moved, w.heard
 }
 
 // stuck says what is known of a process that does not go on.
@@ -200,7 +193,7 @@ func (w *poolProcess) stuck(what string, d time.Duration) *processError {
 		break
 	}
 	return &processError{w.n, l.n, fmt.Errorf("%s for %v (see --round-limit): lane %d %s%s; %s",
-		what, d.Round(time.Millisecond), l.n, job, news.of(l.n), w.state())}
+		what, d.Round(time.Millisecond), l.n, job, news.of(l.n), w.Place().state())}
 }
 
 // still says who keeps the session from going on, if nothing moves at all.

@@ -195,23 +195,23 @@ func TestFrozenWorker(t *testing.T) {
 					})
 				})
 				if where == "start" || where == "ping" {
-					contains(t, err, where, "worker ", "is stopped (T)")
+					contains(t, err, where, "process ", "is stopped (T)")
 					return
 				}
 				check(t, err)
 				if where != "round" {
 					check(t, round(t.Context(), p, 0))
-					stop(t, p.PIDs()[1])
+					stop(t, p.Places()[1].PID)
 				}
 				within(t, 10*limit, "to "+where, func() {
 					switch where {
 					case "round":
-						contains(t, round(t.Context(), p, 7), "round 7, client ", "worker ", "lane ", "was given its job", "is stopped (T)")
+						contains(t, round(t.Context(), p, 7), "round 7, client ", "process ", "lane ", "was given its job", "is stopped (T)")
 					case "mark":
-						contains(t, p.Enter(t.Context(), trainer.Timed, 1), "mark", "worker 1 has not answered", "is stopped (T)")
+						contains(t, p.Enter(t.Context(), trainer.Timed, 1), "mark", "process 1 has not answered", "is stopped (T)")
 					case "close":
 						_, err = p.Close()
-						contains(t, err, "close", "worker 1 has sent no report", "is stopped (T)")
+						contains(t, err, "close", "process 1 has sent no report", "is stopped (T)")
 					}
 				})
 				if where != "close" {
@@ -230,7 +230,7 @@ func TestInterrupt(t *testing.T) {
 			p, err := openSession(t, pickle.Pipe(), trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
 			check(t, err)
 			check(t, round(t.Context(), p, 0))
-			stop(t, p.PIDs()[0])
+			stop(t, p.Places()[0].PID)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			timer := time.AfterFunc(100*time.Millisecond, func() { cancel(errors.New("enough")) })
 			defer timer.Stop()

@@ -75,7 +75,7 @@ func (h Host) workerMain() error {
 	conn, err := net.FileConn(f)
 	f.Close()
 	if err != nil {
-		return fmt.Errorf("worker: descriptor %d is no control socket (was this process started by hand?): %w", controlFD, err)
+		return fmt.Errorf("trainer: descriptor %d is no control socket (was this process started by hand?): %w", controlFD, err)
 	}
 	return h.serve(conn)
 }
@@ -84,14 +84,22 @@ func (h Host) workerMain() error {
 // one. It returns when the pool closes the control socket.
 func (h Host) serve(conn net.Conn) error {
 	defer conn.Close()
-	c := newControl(conn, sendTimeout)
-	m, err := c.receive()
-	if err != nil || m.Assign == nil {
-		return fmt.Errorf("worker: waiting for an assignment: %w", err)
+	c := &control{conn: conn, timeout: sendTimeout, limit: longMessage}
+	err := c.send(message{Hello: newHello()})
+	var m message
+	if err == nil {
+		m, err = c.receive()
 	}
+	if err == nil && m.Assign == nil {
+		err = errProtocol
+	}
+	if err != nil {
+		return fmt.Errorf("trainer: waiting for an assignment: %w", err)
+	}
+	c.limit = shortMessage
 	w, err := h.newProcess(*m.Assign)
 	if err != nil {
-		return errors.Join(err, c.send(message{Failure: &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}}))
+		return errors.Join(err, c.send(message{Failure: newFailure(err)}))
 	}
 
 	// The control socket closes when the server is gone, however it went.
@@ -139,7 +147,7 @@ func (h Host) serve(conn net.Conn) error {
 		return errors.Join(err, tell(err))
 	}
 	totals, err := w.meter.totals()
-	if err = errors.Join(err, c.send(message{Report: &report{Totals: totals}})); err != nil {
+	if err = errors.Join(err, c.sendReport(totals)); err != nil {
 		return err
 	}
 	<-listening // the pool closes when it has read the report
@@ -198,38 +206,42 @@ func (e *laneError) Unwrap() error { return e.err }
 
 func newFailure(err error) *failure {
 	var at *laneError
-	if errors.As(err, &at) {
-		return &failure{Lane: at.lane, Round: at.round, Client: at.client, Text: at.err.Error()}
+	if !errors.As(err, &at) {
+		at = &laneError{-1, -1, -1, err}
 	}
-	return &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}
+	text := at.err.Error()
+	return &failure{Lane: at.lane, Round: at.round, Client: at.client, Text: text[:min(len(text), longestFailure)]}
 }
 
 func (h Host) newProcess(a assignment) (*process, error) {
+	if err := a.check(); err != nil {
+		return nil, fmt.Errorf("process %d: %w", a.Process, err)
+	}
 	i := slices.IndexFunc(h.Transports, func(t driver.Transport) bool { return t.Name() == a.Transport })
 	if i < 0 {
-		return nil, fmt.Errorf("worker %d: no transport %q in this program", a.Process, a.Transport)
+		return nil, fmt.Errorf("process %d: no transport %q in this program", a.Process, a.Transport)
 	}
 	fn := h.Funcs[a.Func]
 	if fn == nil {
-		return nil, fmt.Errorf("worker %d: no worker function %q in this program", a.Process, a.Func)
+		return nil, fmt.Errorf("process %d: no worker function %q in this program", a.Process, a.Func)
 	}
 	down, err := tensor.NewLayout(a.Down)
 	if err != nil {
-		return nil, fmt.Errorf("worker %d: model: %w", a.Process, err)
+		return nil, fmt.Errorf("process %d: model: %w", a.Process, err)
 	}
 	up, err := sameOrNew(down, a.Down, a.Up)
 	if err != nil {
-		return nil, fmt.Errorf("worker %d: update: %w", a.Process, err)
+		return nil, fmt.Errorf("process %d: update: %w", a.Process, err)
 	}
 	rec := phase.NewRecorder(a.Samples)
 	meter := newMeter(rec)
-	if meter.capture, err = a.Profiling.start(rec, WorkerName(a.Process)); err != nil {
-		return nil, fmt.Errorf("worker %d: %w", a.Process, err)
+	if meter.capture, err = a.Profiling.start(rec, ProcessName(a.Process)); err != nil {
+		return nil, fmt.Errorf("process %d: %w", a.Process, err)
 	}
 	meter.begin(a.Window)
 	if a.Window == Timed {
 		if err := meter.capture.Start(); err != nil {
-			return nil, fmt.Errorf("worker %d: %w", a.Process, err)
+			return nil, fmt.Errorf("process %d: %w", a.Process, err)
 		}
 	}
 	return &process{
@@ -303,7 +315,7 @@ func (w *process) mark(ctx context.Context, c *control, m mark) error {
 	}
 	answer := message{Marked: &marked{Full: w.o.Rec.Full(halfFull)}}
 	if err != nil {
-		answer = message{Failure: &failure{Lane: -1, Round: -1, Client: -1, Text: err.Error()}}
+		answer = message{Failure: newFailure(err)}
 	}
 	return errors.Join(err, c.send(answer))
 }

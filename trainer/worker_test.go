@@ -84,7 +84,7 @@ func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launch
 		u.Release()
 		return nil
 	}})
-	if err == nil || !strings.Contains(err.Error(), "round 0, client 0: worker 0 failed") || !strings.Contains(err.Error(), "loss is NaN") {
+	if err == nil || !strings.Contains(err.Error(), "round 0, client 0: process 0 failed") || !strings.Contains(err.Error(), "loss is NaN") {
 		t.Errorf("got error %v, want one that names round 0, client 0 and the cause", err)
 	}
 	check(t, os.WriteFile(filepath.Join(dir, "end"), nil, 0o600))

@@ -198,15 +198,15 @@ func testKill(t *testing.T, tr driver.Transport) {
 	})
 	check(t, err)
 	_, err = rounder(t.Context(), p, l, l, 3, 5)
-	if err == nil || !strings.Contains(err.Error(), "round 1, client 3: worker ") || !strings.Contains(err.Error(), "exited: signal: killed") {
-		t.Errorf("got error %v, want one that names round 1, client 3, the worker and the signal", err)
+	if err == nil || !strings.Contains(err.Error(), "round 1, client 3: process ") || !strings.Contains(err.Error(), "exited: signal: killed") {
+		t.Errorf("got error %v, want one that names round 1, client 3, the process and the signal", err)
 	}
 	if _, err := p.Close(); err != nil {
 		t.Errorf("close after a kill: %v", err)
 	}
-	for _, pid := range p.PIDs() {
-		if err := syscall.Kill(pid, 0); err == nil {
-			t.Errorf("worker process %d is alive", pid)
+	for _, place := range p.Places() {
+		if err := syscall.Kill(place.PID, 0); err == nil {
+			t.Errorf("%v is alive", place)
 		}
 	}
 }

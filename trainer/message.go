@@ -1,0 +1,273 @@
+package trainer
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+
+	"ipcbench/phase"
+	"ipcbench/phase/usage"
+	"ipcbench/profile/capture"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+)
+
+// A message travels on the control socket between a pool and a worker process.
+// A frame is its length in four bytes, the highest first, and one JSON object with
+// one key, the type. Bytes are base64, durations and times nanoseconds; times are
+// those of CLOCK_MONOTONIC. A lane, round or client that there is none of is -1.
+//
+//	type     from  when, and what follows
+//	hello    both  the first message of each end; neither waits for the other's
+//	assign   pool  the second one: what the process is
+//	ready    proc  all its lanes are connected; answers assign
+//	ping     pool  all processes are; to that of lane 0, if there are pings to make
+//	pinged   proc  what they took; answers ping
+//	mark     pool  between two rounds: what is measured changes here
+//	marked   proc  answers mark, when no lane is in the middle of a job
+//	stop     pool  any time: worker functions of the rounds below should end early
+//	poke     pool  the process was silent for long: what does it do?
+//	news     proc  answers poke
+//	failure  proc  any time: a lane has failed, and the process ends
+//	samples  proc  all lanes have ended, as the transport told them: a part of the
+//	               report, which has as many of these as it takes,
+//	profile  proc  then as many of these,
+//	report   proc  and ends with this; nothing follows but the end of the socket
+//
+// A process that has sent its report waits for the socket to close, and whenever
+// it closes, it ends. What nobody asked for, is too long, or is of another
+// protocol fails the session.
+type message struct {
+	kind string // the key, set by parse
+
+	Hello   *hello      `json:"hello,omitempty"`
+	Assign  *assignment `json:"assign,omitempty"`
+	Mark    *mark       `json:"mark,omitempty"`
+	Stop    *stop       `json:"stop,omitempty"`
+	Ping    *ping       `json:"ping,omitempty"`
+	Poke    *poke       `json:"poke,omitempty"`
+	Ready   *ready      `json:"ready,omitempty"`
+	Pinged  *pinged     `json:"pinged,omitempty"`
+	Marked  *marked     `json:"marked,omitempty"`
+	News    *news       `json:"news,omitempty"`
+	Failure *failure    `json:"failure,omitempty"`
+	Samples *columns    `json:"samples,omitempty"`
+	Profile *piece      `json:"profile,omitempty"`
+	Report  *Totals     `json:"report,omitempty"`
+}
+
+// protocol is the version of all that is in this file.
+const protocol = 1
+
+// hello says what its sender speaks. Both ends of a session are of one build.
+type hello struct {
+	Protocol int    `json:"protocol"`
+	Build    string `json:"build"`
+}
+
+func newHello() *hello {
+	h := &hello{Protocol: protocol}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		h.Build = info.Main.Path + "@" + info.Main.Version // has the commit, and whether files were changed since
+	}
+	return h
+}
+
+func (h *hello) String() string {
+	if h == nil {
+		return "nothing of it"
+	}
+	return fmt.Sprintf("version %d of build %.80q", h.Protocol, h.Build)
+}
+
+// assignment is everything that a worker process needs to know.
+type assignment struct {
+	Process    int             `json:"process"`
+	Lanes      []int           `json:"lanes"` // that this process hosts
+	Transport  string          `json:"transport"`
+	Settings   driver.Settings `json:"settings"`
+	Down       []tensor.Spec   `json:"down"`
+	Up         []tensor.Spec   `json:"up"`
+	TotalLanes int             `json:"total_lanes"`
+	Clients    int             `json:"clients"`
+	Depth      int             `json:"depth"`
+	Dir        string          `json:"dir"`
+	Addr       string          `json:"addr"`
+	Func       string          `json:"func"`
+	FuncConfig []byte          `json:"func_config,omitempty"`
+	Samples    int             `json:"samples"` // capacity of the recorder
+	Window     Window          `json:"window"`
+	Pings      int             `json:"pings"` // that lane 0 makes before its first job
+	Profiling  *Profiling      `json:"profiling,omitempty"`
+}
+
+// Format keeps what an assignment says out of whatever prints one.
+func (assignment) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "an assignment") }
+
+// check reports numbers that no pool gives.
+func (a *assignment) check() error {
+	if len(a.Lanes) == 0 || slices.Min(a.Lanes) < 0 || slices.Max(a.Lanes) >= a.TotalLanes || a.TotalLanes > MaxWorkers ||
+		a.Clients < 0 || a.Depth < 1 || a.Samples < 0 || a.Pings < 0 || a.Pings > maxPings {
+		return fmt.Errorf("%w: lanes %v of %d, %d clients, depth %d, %d samples, %d pings",
+			errProtocol, a.Lanes, a.TotalLanes, a.Clients, a.Depth, a.Samples, a.Pings)
+	}
+	return nil
+}
+
+type ready struct{}
+
+type ping struct{}
+
+type poke struct{}
+
+// pinged holds what each empty call took; none if the transport makes no calls.
+type pinged struct {
+	Samples []int64 `json:"samples_ns"`
+}
+
+type mark struct {
+	Window Window `json:"window"`
+	Round  int    `json:"round"` // the first one that is of the window
+}
+
+type marked struct {
+	Full bool `json:"full"` // the recorder may have no room for many more rounds
+}
+
+type stop struct {
+	Below int `json:"below"` // the first round that goes on
+}
+
+type failure struct {
+	Lane   int    `json:"lane"`
+	Round  int    `json:"round"`
+	Client int    `json:"client"`
+	Text   string `json:"text"`
+}
+
+// longestFailure is how much of a failure's text is told: the rest would make the
+// message too long, and hide the failure.
+const longestFailure = 64 << 10
+
+// news says what a process has done, and does.
+type news struct {
+	Moves int64      `json:"moves"` // spans and everything counted
+	Lanes []laneNews `json:"lanes"` // all that the process hosts, in order
+}
+
+type laneNews struct {
+	Lane   int  `json:"lane"`
+	Round  int  `json:"round"`
+	Client int  `json:"client"`
+	Doing  step `json:"doing"` // connecting, receiving, training or submitting
+}
+
+// A Window names a part of a session whose costs are summed apart.
+type Window string
+
+// The windows of a session.
+const (
+	Outside Window = ""      // not measured
+	Cold    Window = "cold"  // the first round
+	Timed   Window = "timed" // the rounds whose times count
+)
+
+// UnmarshalText makes w the window of that name.
+func (w *Window) UnmarshalText(name []byte) error {
+	if *w = Window(name); *w != Outside && *w != Cold && *w != Timed {
+		return fmt.Errorf("no window %.20q", name)
+	}
+	return nil
+}
+
+// How much of a report is in one message.
+const (
+	frameSamples = 4096
+	frameProfile = 128 << 10 // of each of a piece's two profiles
+)
+
+// columns are samples: the nth one is made of the nth element of each column.
+type columns struct {
+	Phases []string `json:"phases"` // the names of phases
+	Phase  []uint16 `json:"phase"`  // by their index in Phases
+	Lane   []int16  `json:"lane"`
+	Round  []int32  `json:"round"`
+	Client []int32  `json:"client"`
+	Start  []int64  `json:"start_ns"`
+	End    []int64  `json:"end_ns"`
+}
+
+func newColumns(samples []phase.Sample) *columns {
+	c := &columns{}
+	for _, p := range phase.Phases() {
+		c.Phases = append(c.Phases, p.String())
+	}
+	first := phase.Phases()[0]
+	for _, s := range samples {
+		c.Phase = append(c.Phase, uint16(s.Phase-first))
+		c.Lane, c.Round, c.Client = append(c.Lane, s.Lane), append(c.Round, s.Round), append(c.Client, s.Client)
+		c.Start, c.End = append(c.Start, s.Start), append(c.End, s.End)
+	}
+	return c
+}
+
+// appendTo appends the samples of a process that hosts the lanes for which hosts
+// says so.
+func (c *columns) appendTo(samples []phase.Sample, hosts func(lane int) bool) ([]phase.Sample, error) {
+	n := len(c.Phase)
+	for _, other := range [...]int{len(c.Lane), len(c.Round), len(c.Client), len(c.Start), len(c.End)} {
+		if other != n || n == 0 || n > frameSamples {
+			return nil, fmt.Errorf("%w: columns of %d and %d samples: want as many in each, and at most %d", errProtocol, n, other, frameSamples)
+		}
+	}
+	phases := make([]phase.Phase, len(c.Phases)) // None: unknown
+	for _, p := range phase.Phases() {
+		if i := slices.Index(c.Phases, p.String()); i >= 0 {
+			phases[i] = p
+		}
+	}
+	for i := range n {
+		s := phase.Sample{Lane: c.Lane[i], Round: c.Round[i], Client: c.Client[i], Start: c.Start[i], End: c.End[i]}
+		if p := int(c.Phase[i]); p < len(phases) {
+			s.Phase = phases[p]
+		}
+		if s.Phase == phase.None || s.Lane != -1 && !hosts(int(s.Lane)) || s.Round < -1 || s.Client < -1 || s.Start < 0 || s.End < s.Start {
+			return nil, fmt.Errorf("%w: sample %+v", errProtocol, s)
+		}
+		samples = append(samples, s)
+	}
+	return samples, nil
+}
+
+// piece is a part of a profile, or all of it.
+type piece struct {
+	Kind   string `json:"kind,omitempty"` // of a profile that begins; absent: there is more of the one before
+	Data   []byte `json:"data,omitempty"`
+	Before []byte `json:"before,omitempty"`
+}
+
+// addTo adds the piece to the profiles of a process of which kinds are taken.
+func (p *piece) addTo(all []capture.Piece, kinds []string) ([]capture.Piece, error) {
+	switch {
+	case p.Kind != "" && slices.Contains(kinds, p.Kind):
+		return append(all, capture.Piece{Kind: p.Kind, Data: p.Data, Before: p.Before}), nil
+	case p.Kind != "" || len(all) == 0:
+		return nil, fmt.Errorf("%w: a profile of kind %.20q", errProtocol, p.Kind)
+	}
+	last := &all[len(all)-1]
+	last.Data, last.Before = append(last.Data, p.Data...), append(last.Before, p.Before...)
+	return all, nil
+}
+
+// Totals are what one process recorded over a session.
+type Totals struct {
+	Samples []phase.Sample              `json:"-"`
+	Lost    int                         `json:"lost"` // samples for which there was no room
+	Usage   map[Window]usage.Usage      `json:"usage"`
+	Counts  map[Window]map[string]int64 `json:"counts"` // counters
+	Memory  usage.Memory                `json:"memory"` // at the end
+	CPUs    []int                       `json:"cpus"`   // that the process could use
+
+	Profiles []capture.Piece `json:"-"` // of the window Timed
+}

@@ -1,0 +1,143 @@
+package trainer
+
+import (
+	"errors"
+	"math"
+	"sync"
+
+	"ipcbench/phase"
+	"ipcbench/phase/usage"
+	"ipcbench/profile/capture"
+)
+
+// meter sums usage and counters of one process by window. Any goroutine may call
+// it: a worker that is told of a mark may be at its end.
+type meter struct {
+	rec     *phase.Recorder
+	capture *capture.Capture // nil unless the process is profiled
+
+	mu         sync.Mutex                  // guards all that follows
+	usage      map[Window]usage.Usage      // so far
+	counts     map[Window]map[string]int64 // so far
+	window     Window                      // that is open
+	paused     bool                        // its usage is not
+	sinceUsage usage.Usage
+	sinceCount map[string]int64
+	memory     usage.Memory // when the process was last outside of all windows
+}
+
+func newMeter(rec *phase.Recorder) *meter {
+	return &meter{rec: rec, usage: map[Window]usage.Usage{}, counts: map[Window]map[string]int64{}}
+}
+
+// begin opens the first window with everything that this process has cost since
+// its start.
+func (m *meter) begin(w Window) {
+	m.window = w
+	// Present, so that their difference from what is read later is present too.
+	m.sinceUsage = usage.Usage{Queue: &usage.Queue{}, IO: &usage.IO{}}
+}
+
+// mark moves the process to window w, of which round is the first round, and takes
+// profiles while w is Timed.
+func (m *meter) mark(w Window, round int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w != Timed {
+		if err := m.capture.Stop(); err != nil {
+			return err
+		}
+	}
+	if err := m.enter(w, round); err != nil {
+		return err
+	}
+	if w == Timed {
+		return m.capture.Start()
+	}
+	return nil
+}
+
+// enter ends the window that is open and begins w. m.mu is held.
+func (m *meter) enter(w Window, round int) error {
+	if w == m.window {
+		return nil
+	}
+	now, err := usage.Read()
+	if err != nil {
+		return err
+	}
+	counts := m.rec.Counts()
+	if m.window != Outside {
+		if !m.paused {
+			m.usage[m.window] = m.usage[m.window].Add(now.Since(m.sinceUsage))
+		}
+		sum := m.counts[m.window]
+		if sum == nil {
+			sum = map[string]int64{}
+			m.counts[m.window] = sum
+		}
+		for name, n := range counts {
+			if d := n - m.sinceCount[name]; d != 0 {
+				sum[name] += d
+			}
+		}
+	}
+	if w == Timed { // only what is recorded of timed rounds is of interest, and takes room
+		m.rec.From(round)
+	} else {
+		m.rec.Until(round)
+	}
+	m.window, m.paused, m.sinceUsage, m.sinceCount = w, false, now, counts
+	return nil
+}
+
+// pause leaves what the process spends out of the window that is open, until it is
+// called with false. What it counts stays in: the last bytes of a round may come
+// after its end.
+func (m *meter) pause(paused bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.window == Outside || m.paused == paused {
+		return nil
+	}
+	now, err := usage.Read()
+	if err != nil {
+		return err
+	}
+	if paused {
+		m.usage[m.window] = m.usage[m.window].Add(now.Since(m.sinceUsage))
+	}
+	m.paused, m.sinceUsage = paused, now
+	return nil
+}
+
+// survey reads what the process has resident, while it has it: at the end of a
+// session the shared memory is gone. It is no part of any window.
+func (m *meter) survey() (err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.memory, err = usage.ReadMemory()
+	return err
+}
+
+func (m *meter) totals() (Totals, error) {
+	err := m.mark(Outside, math.MaxInt)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	memory := m.memory
+	var memErr error
+	if now, e := usage.ReadMemory(); e != nil {
+		memErr = e
+	} else if memory.RSS == 0 { // the session ended before its first mark
+		memory = now
+	} else {
+		memory.Peak = now.Peak
+	}
+	cpus, cpusErr := usage.Affinity()
+	samples, lost := m.rec.Drain()
+	return Totals{
+			Samples: samples, Lost: lost, Counts: m.counts, Usage: m.usage, Memory: memory, CPUs: cpus,
+			Profiles: m.capture.Pieces(),
+		},
+		errors.Join(err, memErr, cpusErr)
+}
