@@ -119,15 +119,15 @@ func ReadFile(path string) (*Profile, error) {
 		return nil, err
 	}
 	defer f.Close()
-	p, err := Read(f)
+	p, err := read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
 }
 
-// Read reads what ReadFile reads.
-func Read(r io.Reader) (*Profile, error) {
+// read reads what ReadFile reads.
+func read(r io.Reader) (*Profile, error) {
 	data, err := io.ReadAll(io.LimitReader(r, largest+1))
 	switch {
 	case err != nil:

@@ -301,7 +301,7 @@ func zipped(t *testing.T, data string) string {
 // TestReadBenchmark: a profile that go test has written is read without knowing
 // what was delivered.
 func TestReadBenchmark(t *testing.T) {
-	p, err := Read(bytes.NewReader(encoded(t, made([]string{"samples", "cpu"},
+	p, err := read(bytes.NewReader(encoded(t, made([]string{"samples", "cpu"},
 		stack{4, map[string]string{phase.LabelProcess: phase.ServerProcess, phase.LabelPhase: "fold"}, "ipcbench/tensor.(*Average).Fold"},
 		stack{1, nil, grpcReader}))))
 	check(t, err)
@@ -409,7 +409,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(encoded(f, made([]string{"samples", "cpu"}, stack{4, map[string]string{phase.LabelProcess: phase.ServerProcess}, grpcReader})))
 	f.Add([]byte("rubbish"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := Read(bytes.NewReader(data))
+		p, err := read(bytes.NewReader(data))
 		if err != nil {
 			return
 		}

@@ -49,9 +49,9 @@ func processors(thread int, get func(int, unix.CPUSetDynamic) error) (unix.CPUSe
 	}
 }
 
-// Restrict restricts a thread to cpus, and the threads and processes that it
+// restrict restricts a thread to cpus, and the threads and processes that it
 // starts from then on; 0 is the calling thread.
-func Restrict(thread int, cpus []int) error {
+func restrict(thread int, cpus []int) error {
 	most := 0
 	for _, cpu := range cpus {
 		if cpu < 0 {
@@ -80,10 +80,10 @@ func Restricted(cpus []int, start func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := Restrict(0, cpus); err != nil {
+	if err := restrict(0, cpus); err != nil {
 		return err
 	}
-	return errors.Join(start(), Restrict(0, before))
+	return errors.Join(start(), restrict(0, before))
 }
 
 // Pin restricts this process, all its threads and those to come, to cpus.
@@ -106,7 +106,7 @@ func Pin(cpus []int) error {
 				continue
 			}
 			fresh, pinned[id] = true, true
-			if err := Restrict(id, cpus); err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended
+			if err := restrict(id, cpus); err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended
 				return err
 			}
 		}

@@ -17,7 +17,7 @@ type run struct {
 // next returns the handle of a block of n bytes that was reserved right after h,
 // of a stamped pool.
 func next(h slab.Handle, n int) (slab.Handle, error) {
-	extent, ok := slab.Extent(int(h.Length), slab.PoolOptions{Stamped: true})
+	extent, ok := slab.Extent(int(h.Length), true)
 	if !ok || h.Offset > 1<<62 {
 		return slab.Handle{}, slab.ErrBounds
 	}

@@ -62,7 +62,7 @@ func sizesOf(o driver.Options, c config) (s slabSizes, err error) {
 	}
 	s.store = storeRoom(o)
 	for i := range o.Down.Len() {
-		n, ok := slab.Extent(o.Down.Bytes(i), slab.PoolOptions{Stamped: true})
+		n, ok := slab.Extent(o.Down.Bytes(i), true)
 		if !ok || n > 1<<60-s.models {
 			return s, fmt.Errorf("tensors of %d bytes overflow", o.Down.Payload())
 		}
@@ -163,7 +163,7 @@ type slabModel struct {
 }
 
 func newSlabModels(path string, size int, l *tensor.Layout) (*slabModels, error) {
-	pool, nonce, err := slab.CreatePool(path, size, slab.PoolOptions{})
+	pool, nonce, err := slab.CreatePool(path, size)
 	if err != nil {
 		return nil, err
 	}

@@ -206,7 +206,7 @@ func (s *Store) slab() (*slab.Pool, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
 	if s.pool == nil {
-		pool, n, err := slab.CreatePool(s.o.Slab, s.o.SlabSize, slab.PoolOptions{})
+		pool, n, err := slab.CreatePool(s.o.Slab, s.o.SlabSize)
 		if err != nil {
 			return nil, fmt.Errorf("slab of stored tensors: %w", err)
 		}

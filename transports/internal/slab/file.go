@@ -101,13 +101,12 @@ func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
 
 // CreatePool makes a named pool at path, in a memory as CreateNamed makes it. Its
 // blocks are stamped.
-func CreatePool(path string, capacity int, o PoolOptions) (*Pool, Nonce, error) {
+func CreatePool(path string, capacity int) (*Pool, Nonce, error) {
 	m, n, err := CreateNamed(path, capacity)
 	if err != nil {
 		return nil, n, err
 	}
-	o.Stamped = true
-	p, err := newPool(m, o)
+	p, err := newPool(m, true)
 	if err != nil {
 		return nil, n, errors.Join(err, m.Close())
 	}

@@ -25,7 +25,7 @@ func readCopy(r *Reader, dst []byte, h Handle) error {
 // released while it read.
 func TestReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	p, nonce, err := CreatePool(path, 8192, PoolOptions{})
+	p, nonce, err := CreatePool(path, 8192)
 	must(t, err)
 	audited(p)
 	r, err := OpenReader(path, nonce)
@@ -77,9 +77,9 @@ func TestReader(t *testing.T) {
 // file stays.
 func TestCreateIsExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	p, nonce, err := CreatePool(path, 64, PoolOptions{})
+	p, nonce, err := CreatePool(path, 64)
 	must(t, err)
-	_, _, err = CreatePool(path, 64, PoolOptions{})
+	_, _, err = CreatePool(path, 64)
 	refused(t, err, os.ErrExist)
 	r, err := OpenReader(path, nonce)
 	must(t, err)

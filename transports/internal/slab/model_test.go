@@ -13,7 +13,7 @@ func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stamped := rapid.Bool().Draw(t, "stamped")
 		capacity := rapid.IntRange(64, 4096).Draw(t, "capacity")
-		p, err := newPool(Heap(capacity), PoolOptions{Stamped: stamped})
+		p, err := newPool(Heap(capacity), stamped)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestAgainstModel(t *testing.T) {
 				h, b, err := p.Reserve(n)
 				if err != nil {
 					// Refused: there must really be no gap that is large enough.
-					if need, _ := Extent(n, PoolOptions{Stamped: stamped}); largestGap(p) >= need {
+					if need, _ := Extent(n, stamped); largestGap(p) >= need {
 						t.Fatalf("%v, but there is a gap of %d", err, largestGap(p))
 					}
 					return

@@ -22,7 +22,7 @@ type Packages struct {
 
 // SizeOf returns the size of a memory with room for n packages of layout l.
 func SizeOf(l *tensor.Layout, n int) (int, error) {
-	extent, ok := Extent(l.Size(), PoolOptions{})
+	extent, ok := Extent(l.Size(), false)
 	if !ok || extent > int(^uint(0)>>1)/n {
 		return 0, fmt.Errorf("slab: %d packages of %d bytes overflow", n, l.Size())
 	}
@@ -31,7 +31,7 @@ func SizeOf(l *tensor.Layout, n int) (int, error) {
 
 // NewPackages returns the packages of layout l that fit into mem.
 func NewPackages(mem *Memory, l *tensor.Layout) *Packages {
-	extent, ok := Extent(l.Size(), PoolOptions{})
+	extent, ok := Extent(l.Size(), false)
 	if !ok {
 		panic(fmt.Sprintf("slab: packages of %d bytes in a memory of %d", l.Size(), mem.Len()))
 	}
@@ -69,7 +69,7 @@ type Models struct {
 // NewModels returns the models of layout l in mem, which it takes and which
 // must have the size that SizeOf(l, 2) says.
 func NewModels(mem *Memory, l *tensor.Layout) (*Models, error) {
-	pool, err := newPool(mem, PoolOptions{})
+	pool, err := newPool(mem, false)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ type Updates struct {
 // NewUpdates returns a lane's updates of layout l in mem, which it takes. Those
 // that are lent are counted in ledger.
 func NewUpdates(mem *Memory, l *tensor.Layout, ledger *tensor.Ledger) (*Updates, error) {
-	pool, err := newPool(mem, PoolOptions{})
+	pool, err := newPool(mem, false)
 	if err != nil {
 		return nil, err
 	}

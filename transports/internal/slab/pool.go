@@ -20,7 +20,7 @@ import (
 // gone, the next one lies at zero again: there is nothing to reset by hand.
 type Pool struct {
 	mem     *Memory
-	stamped bool
+	stamped bool   // see newPool
 	changed func() // set by tests, which look at all blocks after every change; nil otherwise
 
 	mu         sync.Mutex // guards what follows
@@ -35,14 +35,6 @@ type Pool struct {
 	closing    bool          // set by Close: no more reservations
 	closed     bool          // set when Close gives up waiting: no more publishing
 	drained    chan struct{} // made by Close, closed when nothing is in flight
-}
-
-// PoolOptions are choices that are made once for a pool.
-type PoolOptions struct {
-	// Stamped puts each block's generation into the memory before it, so that a
-	// [Reader] in another process notices a stale handle by itself. A stamp takes
-	// 64 bytes.
-	Stamped bool
 }
 
 type block struct {
@@ -66,16 +58,18 @@ const (
 const none = -1
 
 // newPool returns a pool in mem, which it takes: Close closes it. It is an
-// error if mem has a pool already or cannot be written.
-func newPool(mem *Memory, o PoolOptions) (*Pool, error) {
+// error if mem has a pool already or cannot be written. If it is stamped, each
+// block's generation stands in the memory before it, so that a [Reader] in another
+// process notices a stale handle by itself. A stamp takes 64 bytes.
+func newPool(mem *Memory, stamped bool) (*Pool, error) {
 	if !mem.writable {
 		return nil, fmt.Errorf("slab: new pool: memory is mapped read-only: %w", ErrOwned)
 	}
 	if !mem.owned.CompareAndSwap(false, true) {
 		return nil, fmt.Errorf("slab: new pool: %w", ErrOwned)
 	}
-	p := &Pool{mem: mem, stamped: o.Stamped, spare: none, first: none, after: none}
-	if o.Stamped {
+	p := &Pool{mem: mem, stamped: stamped, spare: none, first: none, after: none}
+	if stamped {
 		// Stamps lie between tensors. From a random start no tensor's bytes are
 		// taken for one, as those of a small counter might be for a small number.
 		p.generation = rand.Uint64() >> 1
@@ -86,15 +80,15 @@ func newPool(mem *Memory, o PoolOptions) (*Pool, error) {
 // capacity returns how many bytes blocks may take.
 func (p *Pool) capacity() int { return p.mem.Len() &^ (Align - 1) }
 
-// Extent returns how many bytes of a pool a block of n bytes takes, and false if
+// Extent returns how many bytes of a pool, stamped or not, a block of n bytes takes, and false if
 // no pool could hold it.
-func Extent(n int, o PoolOptions) (int, bool) {
+func Extent(n int, stamped bool) (int, bool) {
 	const most = int(^uint(0)>>1) - stampSize - Align
 	if n < 0 || n > most {
 		return 0, false
 	}
 	n = max(n+Align-1, Align) &^ (Align - 1) // a block of no bytes needs a place of its own, too
-	if o.Stamped {
+	if stamped {
 		n += stampSize
 	}
 	return n, true
@@ -109,7 +103,7 @@ func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 	if p.closing {
 		return Handle{}, nil, fmt.Errorf("slab: reserve %d bytes: %w", n, ErrClosed)
 	}
-	extent, ok := Extent(n, PoolOptions{Stamped: p.stamped})
+	extent, ok := Extent(n, p.stamped)
 	if !ok {
 		extent = n
 	}

@@ -18,7 +18,7 @@ import (
 // what happens to its bytes.
 func auditedPool(t testing.TB, capacity int) *Pool {
 	t.Helper()
-	p, err := newPool(Heap(capacity), PoolOptions{})
+	p, err := newPool(Heap(capacity), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestAuditFindsOverlap(t *testing.T) {
 // A10: a block that the allocator puts over another one is found at once, in every
 // pool.
 func TestOverlapIsFound(t *testing.T) {
-	p, err := newPool(Heap(1024), PoolOptions{})
+	p, err := newPool(Heap(1024), false)
 	must(t, err)
 	reserved(t, p, 64)
 	h, _ := reserved(t, p, 64)
@@ -381,9 +381,9 @@ func TestViewsProtect(t *testing.T) {
 // A25: one allocator to a memory.
 func TestOneOwner(t *testing.T) {
 	m := Heap(64)
-	_, err := newPool(m, PoolOptions{})
+	_, err := newPool(m, false)
 	must(t, err)
-	_, err = newPool(m, PoolOptions{})
+	_, err = newPool(m, false)
 	refused(t, err, ErrOwned)
 }
 
@@ -426,7 +426,7 @@ func TestStepsAreFlat(t *testing.T) {
 }
 
 func TestSteadyStepAllocatesNothing(t *testing.T) {
-	p, err := newPool(Heap(1<<12), PoolOptions{})
+	p, err := newPool(Heap(1<<12), false)
 	must(t, err)
 	n := testing.AllocsPerRun(100, func() {
 		h, _, err := p.Reserve(1000)
@@ -489,7 +489,7 @@ func TestConcurrentUse(t *testing.T) {
 // still be closed.
 func TestTruncatedPool(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pool")
-	p, _, err := CreatePool(path, 4*os.Getpagesize(), PoolOptions{})
+	p, _, err := CreatePool(path, 4*os.Getpagesize())
 	must(t, err)
 	audited(p)
 	live := published(t, p, 100, 1)
