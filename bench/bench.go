@@ -249,17 +249,25 @@ func (r *run) cycles(ctx, quit context.Context) error {
 		if n < r.Plan.Blocks || n%floorEvery == 0 {
 			tasks = append(tasks, r.limits(ctx)...)
 		}
-		r.order.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
-		for _, task := range tasks {
-			if quit.Err() != nil {
-				return quit.Err()
-			}
-			if err := task(); err != nil {
-				return err
-			}
+		if err := r.shuffled(quit, tasks); err != nil {
+			return err
 		}
 		last = time.Since(start)
 		r.save()
+	}
+	return nil
+}
+
+// shuffled runs tasks in random order, until quit ends.
+func (r *run) shuffled(quit context.Context, tasks []func() error) error {
+	r.order.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
+	for _, task := range tasks {
+		if quit.Err() != nil {
+			return quit.Err()
+		}
+		if err := task(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

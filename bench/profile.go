@@ -77,14 +77,8 @@ func (r *run) profiles(ctx, quit context.Context) error {
 			tasks = append(tasks, func() error { return r.profileCell(ctx, quit, c, kinds) })
 		}
 	}
-	r.order.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
-	for _, task := range tasks {
-		if quit.Err() != nil {
-			return quit.Err()
-		}
-		if err := task(); err != nil {
-			return err
-		}
+	if err := r.shuffled(quit, tasks); err != nil {
+		return err
 	}
 	for _, c := range r.cells { // in the order of kinds, and not in that of their blocks
 		slices.SortFunc(c.result.Profiles, func(a, b Profile) int { return rank(a.Kind) - rank(b.Kind) })
