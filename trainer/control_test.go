@@ -413,6 +413,44 @@ func TestHostilePools(t *testing.T) {
 	}
 }
 
+// TestUnruly: a process that is told what makes no sense later on gives up.
+func TestUnruly(t *testing.T) {
+	ping := frame(`{"ping":{}}`)
+	for name, c := range map[string]struct {
+		text []byte
+		want string
+	}{
+		"ping twice":        {append(ping, ping...), "ping"},
+		"assigned again":    {frame(`{"assign":{}}`), "assign"},
+		"a process's":       {frame(`{"ready":{}}`), "ready"},
+		"a long message":    {[]byte{0, 255, 255, 255}, "one of 16777215 bytes"},
+		"an unknown window": {frame(`{"mark":{"window":"rose","round":1}}`), `no window "rose"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs, err := socketpair()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ours.Close()
+			defer theirs.Close()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			w := &process{quiet: make(chan struct{}), busy: newBusy()}
+			go w.obey(ctx, cancel, &control{conn: theirs, timeout: sendTimeout, limit: shortMessage, met: true})
+			if _, err := ours.Write(c.text); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Second):
+				t.Fatal("the process bears it")
+			}
+			if err := context.Cause(ctx); !errors.Is(err, errProtocol) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
 // TestAssignmentIsNotPrinted: what an assignment says stands in no log.
 func TestAssignmentIsNotPrinted(t *testing.T) {
 	a := assignment{Addr: "whispered"}

@@ -32,10 +32,7 @@ func (p Place) String() string {
 
 // state says what the kernel says of the process.
 func (p Place) state() string {
-	switch {
-	case p.PID == 0:
-		return "it is a goroutine"
-	case p.Here:
+	if p.PID > 0 && p.Here {
 		return fmt.Sprintf("%v is %s", p, usage.State(p.PID))
 	}
 	return fmt.Sprintf("it is %v", p)

@@ -64,7 +64,7 @@ func (w *poolProcess) settle(m message) bool {
 
 // hosts reports whether the process hosts a lane.
 func (w *poolProcess) hosts(lane int) bool {
-	return slices.ContainsFunc(w.lanes, func(l *poolLane) bool { return l.n == lane })
+	return lane >= w.lanes[0].n && lane <= w.lanes[len(w.lanes)-1].n
 }
 
 // processError is what a worker process did that it was not asked for: most often

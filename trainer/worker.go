@@ -141,7 +141,10 @@ func (h Host) serve(conn net.Conn) error {
 		}
 	}
 	if err != nil {
-		if ctx.Err() != nil {
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, errProtocol):
+			return cause
+		case cause != nil:
 			return nil // the server closed the control socket: the end it wanted
 		}
 		return errors.Join(err, tell(err))
@@ -278,6 +281,7 @@ func sameOrNew(down *tensor.Layout, downSpecs, upSpecs []tensor.Spec) (*tensor.L
 func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *control) {
 	var marks sync.WaitGroup
 	defer marks.Wait()
+	quiet := false
 	for {
 		m, err := c.receive()
 		if err != nil {
@@ -293,12 +297,16 @@ func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *c
 			})
 		case m.Stop != nil:
 			w.stop.Store(int64(m.Stop.Below))
-		case m.Ping != nil:
+		case m.Ping != nil && !quiet:
+			quiet = true
 			close(w.quiet)
 		case m.Poke != nil:
 			if err := c.send(message{News: w.news()}); err != nil {
 				cancel(err)
 			}
+		default:
+			cancel(fmt.Errorf("%w: %s", errProtocol, m.kind))
+			return
 		}
 	}
 }
