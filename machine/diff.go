@@ -81,12 +81,14 @@ func near(x, y int64) bool {
 	return d <= max(x, y)/100
 }
 
+var units = []struct {
+	size int64
+	name string
+}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}}
+
 // rounded writes n so that sizes that are not near do not look the same.
 func rounded(n int64) string {
-	for _, u := range []struct {
-		size int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+	for _, u := range units {
 		if n >= u.size {
 			return fmt.Sprintf("%.4g %s", float64(n)/float64(u.size), u.name)
 		}
@@ -96,10 +98,7 @@ func rounded(n int64) string {
 
 // bytes writes n so that two different sizes never look the same.
 func bytes(n int64) string {
-	for _, u := range []struct {
-		size int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+	for _, u := range units {
 		if n >= u.size && n%u.size == 0 {
 			return fmt.Sprintf("%d %s", n/u.size, u.name)
 		}

@@ -133,15 +133,12 @@ func (c *cell) boundText() string {
 func (c *cell) note() string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	if a := c.of("attested"); a.Known() && a.Low < 1 || len(c.fallbacks()) > 0 {
-		text := "only " + share(a.Center) + " went the way of its name"
-		reasons := c.fallbacks()
-		for i, reason := range slices.Sorted(maps.Keys(reasons)) {
-			sep := ", "
-			if i == 0 {
-				sep = ": "
-			}
+	reasons := c.fallbacks()
+	if a := c.of("attested"); a.Known() && a.Low < 1 || len(reasons) > 0 {
+		text, sep := "only "+share(a.Center)+" went the way of its name", ": "
+		for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 			text += fmt.Sprintf("%s%s %d", sep, reason, reasons[reason])
+			sep = ", "
 		}
 		add("%s", text)
 	}
@@ -165,14 +162,7 @@ func (c *cell) note() string {
 	if c.Stopped == "interrupted" {
 		add("interrupted")
 	}
-	text := ""
-	for i, n := range notes {
-		if i > 0 {
-			text += "; "
-		}
-		text += n
-	}
-	return text
+	return strings.Join(notes, "; ")
 }
 
 // floorTable lists the limits of the machine.

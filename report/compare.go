@@ -23,13 +23,14 @@ type CompareOptions struct {
 
 // A Comparison holds a base and a head against each other, cell by cell.
 type Comparison struct {
-	Base, Head  string    // what they are: commits, or the builds of an interleaved run
-	Environment []string  // differences that may explain any other
-	Interleaved bool      // blocks of both took turns
-	Rows        []Row     // of cells that both have
-	OnlyBase    []string  // cells that the head lacks
-	OnlyHead    []string  // cells that the base lacks
-	Findings    []Finding // about either
+	Base        string    `json:"base"` // what it is: a commit, or a build of an interleaved run
+	Head        string    `json:"head"`
+	Environment []string  `json:"environment_differences"` // that may explain any other
+	Interleaved bool      `json:"interleaved"`             // blocks of both took turns
+	Rows        []Row     `json:"-"`                       // of cells that both have
+	OnlyBase    []string  `json:"only_base"`               // cells that the head lacks
+	OnlyHead    []string  `json:"only_head"`               // cells that the base lacks
+	Findings    []Finding `json:"findings"`                // about either
 	alpha       float64
 	separate    bool
 	canary      bool // one was measured, so that a gate can be tried
@@ -37,15 +38,19 @@ type Comparison struct {
 
 // A Row is one metric of a cell in both.
 type Row struct {
-	Transport, Model string // the variant
-	Workers, Clients int
-	Metric, Unit     string
-	Better           string
-	Base, Head       stat.Interval
-	Ratio            stat.Interval // head over base
-	P                float64       // Mann-Whitney, corrected by Holm for the number of rows
-	Detectable       float64       // the smallest ratio that these blocks would have shown; infinite if none
-	Significant      bool          // P is at most alpha
+	Transport   string        `json:"transport"` // the variant
+	Model       string        `json:"model"`
+	Workers     int           `json:"workers"`
+	Clients     int           `json:"clients"`
+	Metric      string        `json:"metric"`
+	Unit        string        `json:"unit"`
+	Better      string        `json:"better,omitempty"`
+	Base        stat.Interval `json:"base"`
+	Head        stat.Interval `json:"head"`
+	Ratio       stat.Interval `json:"ratio"`       // head over base
+	P           float64       `json:"p_corrected"` // Mann-Whitney, corrected by Holm for the number of rows
+	Significant bool          `json:"significant"` // P is at most alpha
+	Detectable  float64       `json:"-"`           // the smallest ratio that these blocks would have shown; infinite if none
 }
 
 // Worse reports by which factor the head is worse: above 1 if it is.

@@ -190,67 +190,23 @@ func (c *Comparison) markdown(w io.Writer) error {
 	return err
 }
 
-// The JSON of a comparison: what is unknown or infinite is null.
-type jsonComparison struct {
-	Base        string    `json:"base"`
-	Head        string    `json:"head"`
-	Interleaved bool      `json:"interleaved"`
-	Alpha       float64   `json:"alpha"`
-	Verdict     string    `json:"verdict"`
-	Environment []string  `json:"environment_differences"`
-	Findings    []Finding `json:"findings"`
-	OnlyBase    []string  `json:"only_base"`
-	OnlyHead    []string  `json:"only_head"`
-	Rows        []jsonRow `json:"rows"`
-}
-
-type jsonRow struct {
-	Transport   string       `json:"transport"`
-	Model       string       `json:"model"`
-	Workers     int          `json:"workers"`
-	Clients     int          `json:"clients"`
-	Metric      string       `json:"metric"`
-	Unit        string       `json:"unit"`
-	Better      string       `json:"better,omitempty"`
-	Base        jsonInterval `json:"base"`
-	Head        jsonInterval `json:"head"`
-	Ratio       jsonInterval `json:"ratio"`
-	P           float64      `json:"p_corrected"`
-	Significant bool         `json:"significant"`
-	Detectable  *float64     `json:"detectable_ratio"`
-}
-
-type jsonInterval struct {
-	Median     float64  `json:"median"`
-	Low        *float64 `json:"low"`
-	High       *float64 `json:"high"`
-	Confidence float64  `json:"confidence"`
-	Blocks     int      `json:"blocks"`
-	N          int      `json:"n"`
-}
-
-func jsonOf(i stat.Interval) jsonInterval {
-	j := jsonInterval{Median: i.Center, Confidence: i.Confidence, Blocks: i.Blocks, N: i.N}
-	if i.Confidence > 0 {
-		j.Low, j.High = &i.Low, &i.High
-	}
-	return j
-}
-
+// json writes the comparison with what is unknown or infinite as null.
 func (c *Comparison) json(w io.Writer) error {
-	j := jsonComparison{
-		Base: c.Base, Head: c.Head, Interleaved: c.Interleaved, Alpha: c.alpha, Verdict: c.sentence(), Environment: c.Environment,
-		Findings: c.Findings, OnlyBase: c.OnlyBase, OnlyHead: c.OnlyHead,
+	type row struct {
+		Row
+		Detectable *float64 `json:"detectable_ratio"`
 	}
+	j := struct {
+		*Comparison
+		Alpha   float64 `json:"alpha"`
+		Verdict string  `json:"verdict"`
+		Rows    []row   `json:"rows"`
+	}{Comparison: c, Alpha: c.alpha, Verdict: c.sentence()}
 	for _, r := range c.Rows {
-		row := jsonRow{
-			Transport: r.Transport, Model: r.Model, Workers: r.Workers, Clients: r.Clients, Metric: r.Metric, Unit: r.Unit, Better: r.Better,
-			Base: jsonOf(r.Base), Head: jsonOf(r.Head), Ratio: jsonOf(r.Ratio), P: r.P, Significant: r.Significant,
-		}
+		j.Rows = append(j.Rows, row{Row: r})
 		if !math.IsInf(r.Detectable, 1) {
-			row.Detectable = &r.Detectable
+			j.Rows[len(j.Rows)-1].Detectable = &r.Detectable
 		}
-		j.Rows = append(j.Rows, row)
 	}
 	return writeJSON(w, j, "\t")
 }

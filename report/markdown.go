@@ -30,12 +30,8 @@ func writeMarkdown(w io.Writer, r *bench.Result) error {
 		return err
 	}
 	var parts []part
-	for _, name := range []string{"cells", "floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans"} {
-		view, err := viewNamed(name)
-		if err != nil {
-			return err
-		}
-		p, err := folded(view.make(v), name == "cells" && len(v.groups()) <= 2)
+	for i, s := range v.sections("cells", "floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans") {
+		p, err := folded(s, i == 0 && len(v.groups()) <= 2)
 		if err != nil {
 			return err
 		}

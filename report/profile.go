@@ -156,29 +156,26 @@ func ratio(a, b int64) float64 {
 // shortened leaves out the folders of the functions' packages.
 func shortened(names string) string {
 	parts := strings.Split(names, " in ")
-	for i := range parts {
-		parts[i] = shortenedOne(parts[i])
+	for i, name := range parts {
+		if front, _, ok := strings.Cut(name, "["); ok { // of a generic one, whose types have folders too
+			name = front + "[...]"
+		}
+		parts[i] = lastOf(name)
 	}
 	return strings.Join(parts, " in ")
-}
-
-func shortenedOne(name string) string {
-	if front, _, ok := strings.Cut(name, "["); ok { // of a generic one, whose types have folders too
-		name = front + "[...]"
-	}
-	if i := strings.LastIndex(name, "/"); i >= 0 {
-		name = name[i+1:]
-	}
-	return name
 }
 
 // perGBText writes a value per delivered GB.
 func perGBText(s *profile.Summary, value int64) string {
 	x, ok := s.PerGB(value)
-	switch {
-	case !ok:
+	if !ok {
 		return none
-	case s.Unit == "B":
+	}
+	return amount(s.Unit, x)
+}
+
+func amount(unit string, x float64) string {
+	if unit == "B" {
 		return size(int64(x))
 	}
 	return plain.number(x)
@@ -342,22 +339,15 @@ func fewSamples(s *profile.Summary) string {
 // WriteDifference writes what two profiles spend per delivered GB, by phase and by
 // the n functions that differ most.
 func WriteDifference(w io.Writer, markdown bool, d *profile.Difference, n int) error {
-	value := func(x float64) string {
-		if d.Unit == "B" {
-			return size(int64(x))
-		}
-		return plain.number(x)
-	}
 	row := func(t *table, c profile.Change) {
-		sign := ""
-		delta := c.B - c.A
-		if delta > 0 {
-			sign = "+"
-		}
-		if delta < 0 {
+		sign, delta := "+", c.B-c.A
+		if delta <= 0 {
 			sign, delta = "-", -delta
 		}
-		t.add(c.Name, value(c.A), value(c.B), sign+value(delta), signed((c.B-c.A)/d.Total.A)+" %")
+		if delta == 0 {
+			sign = ""
+		}
+		t.add(c.Name, amount(d.Unit, c.A), amount(d.Unit, c.B), sign+amount(d.Unit, delta), signed((c.B-c.A)/d.Total.A)+" %")
 	}
 	unit := "s/GB"
 	if d.Unit == "B" {

@@ -61,6 +61,19 @@ func viewNamed(name string) (View, error) {
 	return all[i], nil
 }
 
+// sections returns views by name, in that order.
+func (v *view) sections(names ...string) []section {
+	all := make([]section, len(names))
+	for i, name := range names {
+		view, err := viewNamed(name)
+		if err != nil {
+			panic(err) // a name that is written in this package
+		}
+		all[i] = view.make(v)
+	}
+	return all
+}
+
 // title says what the cells of a group have in common.
 func (g group) title() string {
 	t := fmt.Sprintf("%s (%s, %s), %s, %s", g.model, plural(g.tensors, "tensor"), size(g.bytes), plural(g.workers, "worker"), plural(g.clients, "client"))

@@ -17,12 +17,8 @@ func writeText(w io.Writer, r *bench.Result) error {
 	b := bufio.NewWriter(w)
 	e := v.Environment
 	fmt.Fprintln(b, visible(fmt.Sprintf("ipcbench %s: %s, %s, kernel %s, %s", v.Plan.Mode, e.CPU, plural(e.CPUs, "processor"), e.Kernel, e.Go)))
-	for _, name := range []string{"cells", "floors", "phases", "costs", "profiles", "copies", "workers", "calls", "crossover", "findings", "verdict"} {
-		view, err := viewNamed(name)
-		if err != nil {
-			return err
-		}
-		if err := view.make(v).text(b); err != nil {
+	for _, s := range v.sections("cells", "floors", "phases", "costs", "profiles", "copies", "workers", "calls", "crossover", "findings", "verdict") {
+		if err := s.text(b); err != nil {
 			return err
 		}
 	}
