@@ -196,6 +196,7 @@ type columns struct {
 	Client []int32  `json:"client"`
 	Start  []int64  `json:"start_ns"`
 	End    []int64  `json:"end_ns"`
+	Summed []bool   `json:"summed"`
 }
 
 func newColumns(samples []phase.Sample) *columns {
@@ -207,7 +208,7 @@ func newColumns(samples []phase.Sample) *columns {
 	for _, s := range samples {
 		c.Phase = append(c.Phase, uint16(s.Phase-first))
 		c.Lane, c.Round, c.Client = append(c.Lane, s.Lane), append(c.Round, s.Round), append(c.Client, s.Client)
-		c.Start, c.End = append(c.Start, s.Start), append(c.End, s.End)
+		c.Start, c.End, c.Summed = append(c.Start, s.Start), append(c.End, s.End), append(c.Summed, s.Summed)
 	}
 	return c
 }
@@ -216,7 +217,7 @@ func newColumns(samples []phase.Sample) *columns {
 // says so.
 func (c *columns) appendTo(samples []phase.Sample, hosts func(lane int) bool) ([]phase.Sample, error) {
 	n := len(c.Phase)
-	for _, other := range [...]int{len(c.Lane), len(c.Round), len(c.Client), len(c.Start), len(c.End)} {
+	for _, other := range [...]int{len(c.Lane), len(c.Round), len(c.Client), len(c.Start), len(c.End), len(c.Summed)} {
 		if other != n || n == 0 || n > frameSamples {
 			return nil, fmt.Errorf("%w: columns of %d and %d samples: want as many in each, and at most %d", errProtocol, n, other, frameSamples)
 		}
@@ -228,7 +229,7 @@ func (c *columns) appendTo(samples []phase.Sample, hosts func(lane int) bool) ([
 		}
 	}
 	for i := range n {
-		s := phase.Sample{Lane: c.Lane[i], Round: c.Round[i], Client: c.Client[i], Start: c.Start[i], End: c.End[i]}
+		s := phase.Sample{Lane: c.Lane[i], Round: c.Round[i], Client: c.Client[i], Start: c.Start[i], End: c.End[i], Summed: c.Summed[i]}
 		if p := int(c.Phase[i]); p < len(phases) {
 			s.Phase = phases[p]
 		}
