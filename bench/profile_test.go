@@ -116,3 +116,28 @@ func TestProfilesFail(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 }
+
+// TestTimelineHasNoSums: a worker of grpc-tensor decodes a tensor at a time and
+// records the sum, which counts and is not drawn.
+func TestTimelineHasNoSums(t *testing.T) {
+	dir := t.TempDir()
+	r, err := profiled(t, dir, []string{"heap"}, "cnn", "grpc-tensor")
+	check(t, err)
+	c := r.Cells[slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == "grpc-tensor" })]
+	for _, b := range c.Blocks {
+		if b.Timeline == nil {
+			continue
+		}
+		drawn := map[string]int{}
+		for i, p := range b.Timeline.Process {
+			if p > 0 {
+				drawn[b.Timeline.Phase[i]]++
+			}
+		}
+		if len(b.Phases["decode"]) == 0 || drawn["receive"] == 0 || drawn["decode"] != 0 {
+			t.Errorf("workers drew %v; decode took %v", drawn, b.Phases["decode"])
+		}
+		return
+	}
+	t.Error("no block has a timeline")
+}
