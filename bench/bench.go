@@ -176,14 +176,14 @@ func (r *run) addCells(specs []Spec, name, build string) error {
 }
 
 // chainOf returns the reference chain of s, a new one if no cell before had the
-// same model and clients.
+// same model, update and clients.
 func (r *run) chainOf(s Spec) *chain {
 	for _, ch := range r.chains {
-		if ch.model == s.Model && ch.clients == s.Clients {
+		if ch.cell.Model == s.Model && ch.cell.up() == s.up() && ch.cell.Clients == s.Clients {
 			return ch
 		}
 	}
-	ch := &chain{model: s.Model, clients: s.Clients, seed: r.Plan.Seed}
+	ch := &chain{cell: s, seed: r.Plan.Seed}
 	r.chains = append(r.chains, ch)
 	return ch
 }
@@ -191,18 +191,18 @@ func (r *run) chainOf(s Spec) *chain {
 // withControls adds the control cell of every cell that lacks it, before it.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
 	type key struct {
-		model            *models.Model
+		model, up        *models.Model
 		workers, clients int
 	}
 	have := map[key]bool{}
 	for _, s := range cells {
 		if s.Variant.String() == inproc.String() {
-			have[key{s.Model, s.Workers, s.Clients}] = true
+			have[key{s.Model, s.up(), s.Workers, s.Clients}] = true
 		}
 	}
 	var all []Spec
 	for _, s := range cells {
-		if k := (key{s.Model, s.Workers, s.Clients}); !have[k] {
+		if k := (key{s.Model, s.up(), s.Workers, s.Clients}); !have[k] {
 			have[k] = true
 			all = append(all, s.control(inproc))
 		}
@@ -309,7 +309,7 @@ func (r *run) limits(ctx context.Context) []func() error {
 	}
 	for _, ch := range r.chains {
 		tasks = append(tasks, func() error {
-			r.progress("floor work "+ch.model.Name, 0)
+			r.progress("floor work "+ch.cell.moved().Label(), 0)
 			return ch.measure(ctx, r.Plan.limits().warm)
 		})
 	}
@@ -450,7 +450,7 @@ func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []i
 // onChain shows that the reference chain of c is made longer.
 func (r *run) onChain(c *cell) func(round int) {
 	return func(round int) {
-		r.progress(fmt.Sprintf("reference chain of %s, clients=%d", c.Model.Name, c.Clients), round)
+		r.progress(fmt.Sprintf("reference chain of %s, clients=%d", c.result.Model.Label(), c.Clients), round)
 	}
 }
 

@@ -86,7 +86,7 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 	debug.FreeOSMemory()
 	s.stalePeak = usage.ResetPeak() != nil
 	s.config = trainer.Config{
-		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.Model.Layout,
+		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.up().Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.samples(), Pings: emptyCalls,
 		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
@@ -222,7 +222,7 @@ func (s *session) full() bool { return s.pool != nil && s.pool.Full() }
 // samples returns for how many spans a process needs room: what the plan says,
 // and enough for the fewest timed rounds of many clients with many tensors.
 func (s *session) samples() int {
-	perClient := samplesPerTurn + 2*s.cell.Model.Layout.Len() // a transport may time every tensor's coming and going
+	perClient := samplesPerTurn + s.cell.tensors() // a transport may time every tensor's coming and going
 	return max(s.plan.Samples, 2*(fewest+1)*s.cell.Clients*perClient)
 }
 

@@ -6,21 +6,19 @@ import (
 	"time"
 
 	"ipcbench/phase"
-	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 )
 
-// A chain is the reference of all cells with one model and number of clients:
-// the hash of the model after every round, made by the same arithmetic that
+// A chain is the reference of all cells with one model, update and number of
+// clients: the hash of the model after every round, made by the same arithmetic that
 // server and workers do, called directly. What it takes is the floor called
 // work.
 type chain struct {
-	model   *models.Model
-	clients int
-	seed    uint64
-	hashes  []uint64
-	work    [][]float64 // seconds a round, by block
+	cell   Spec // one of them
+	seed   uint64
+	hashes []uint64
+	work   [][]float64 // seconds a round, by block
 }
 
 // workRounds are measured in every block of the floor.
@@ -62,11 +60,11 @@ func (c *chain) measure(ctx context.Context, warm time.Duration) error {
 // run does rounds from the first one for as long as more says so, and keeps what
 // they take once they have taken warm.
 func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, samples int) bool) error {
-	r := trainer.NewReference(c.model.Layout, c.model.Layout, c.seed)
-	if err := c.model.Init(r.Model, c.seed); err != nil {
+	r := trainer.NewReference(c.cell.Model.Layout, c.cell.up().Layout, c.seed)
+	if err := c.cell.Model.Init(r.Model, c.seed); err != nil {
 		return err
 	}
-	clients := trainer.Roster(c.clients)
+	clients := trainer.Roster(c.cell.Clients)
 	var samples []float64
 	var spent time.Duration
 	for round := 0; ctx.Err() == nil; round++ {

@@ -36,7 +36,7 @@ func profiledSession(t *testing.T, h trainer.Host, variant string, most time.Dur
 	}
 	const rounds = 200
 	s := &session{
-		cell: cell, plan: plan, chain: &chain{model: m, clients: cell.Clients, seed: plan.Seed}, block: &Block{},
+		cell: cell, plan: plan, chain: &chain{cell: cell, seed: plan.Seed}, block: &Block{},
 		profiling: &trainer.Profiling{Transport: v.String(), Model: m.Name, Kinds: []string{capture.CPU}},
 	}
 	if err := s.run(t.Context(), t.Context(), launcher, limits{rounds: rounds}); err != nil {

@@ -24,59 +24,63 @@ import (
 
 // order returns the work of the chain.
 func (c *chain) order() orderWork {
-	w := orderWork{Model: c.model.Name, Values: c.model.File()}
-	for _, s := range c.model.Layout.Specs() {
-		w.Down = append(w.Down, orderTensor{s.Name, s.DType.String(), append([]int{}, s.Shape...), s.Var})
+	model, up := c.cell.Model, c.cell.up()
+	w := orderWork{Model: model.Name, Values: model.File(), Down: tensorsOf(model.Layout)}
+	if up != model {
+		w.Up, w.Update = tensorsOf(up.Layout), up.Name
 	}
-	for _, client := range trainer.Roster(c.clients) {
+	for _, client := range trainer.Roster(c.cell.Clients) {
 		w.Clients = append(w.Clients, orderClient{client.ID, client.Weight, client.Device})
 	}
 	return w
 }
 
-// work returns what the order describes.
-func (w orderWork) work() (*models.Model, []trainer.Client, error) {
-	var who []trainer.Client
+func tensorsOf(l *tensor.Layout) []orderTensor {
+	all := make([]orderTensor, 0, l.Len())
+	for _, s := range l.Specs() {
+		all = append(all, orderTensor{s.Name, s.DType.String(), append([]int{}, s.Shape...), s.Var})
+	}
+	return all
+}
+
+// work returns the model, update and clients that the order describes.
+func (w orderWork) work() (model, up *models.Model, who []trainer.Client, err error) {
 	if err := (number{field: "clients", value: int64(len(w.Clients)), least: 1, most: maxClients}).read(); err != nil {
-		return nil, who, err
+		return nil, nil, nil, err
 	}
 	for i, c := range w.Clients {
 		switch {
 		case c.ID != i:
-			return nil, who, fmt.Errorf("clients[%d].id: %d: this build numbers clients from 0", i, c.ID)
+			return nil, nil, nil, fmt.Errorf("clients[%d].id: %d: this build numbers clients from 0", i, c.ID)
 		case !(c.Weight > 0 && c.Weight < float64(most)):
-			return nil, who, fmt.Errorf("clients[%d].weight: %v: want a positive number", i, c.Weight)
+			return nil, nil, nil, fmt.Errorf("clients[%d].weight: %v: want a positive number", i, c.Weight)
 		}
 		if err := named(fmt.Sprintf("clients[%d].device", i), c.Device); err != nil {
-			return nil, who, err
+			return nil, nil, nil, err
 		}
 		who = append(who, trainer.Client{ID: c.ID, Weight: c.Weight, Device: c.Device})
 	}
 	l, err := layoutOf("down", w.Down)
 	if err != nil {
-		return nil, who, err
+		return nil, nil, nil, err
 	}
-	if w.Up != nil {
-		up, err := layoutOf("up", w.Up)
-		if err != nil {
-			return nil, who, err
+	model = &models.Model{Name: w.Model, Layout: l}
+	if w.Values != "" {
+		if model, err = models.Parse(w.Values); err != nil {
+			return nil, nil, nil, err
 		}
-		if up.Digest() != l.Digest() {
-			return nil, who, errors.New("up: the updates of this build are laid out as the model is")
+		if model.File() == "" || model.Layout.Digest() != l.Digest() {
+			return nil, nil, nil, fmt.Errorf("values: %s: its tensors are not those of the order", w.Values)
 		}
+		model.Name = w.Model
 	}
-	if w.Values == "" {
-		return &models.Model{Name: w.Model, Layout: l}, who, nil
+	if w.Up == nil {
+		return model, nil, who, nil
 	}
-	m, err := models.Parse(w.Values)
-	if err != nil {
-		return nil, who, err
+	if l, err = layoutOf("up", w.Up); err != nil || l.Digest() == model.Layout.Digest() {
+		return model, nil, who, err
 	}
-	if m.File() == "" || m.Layout.Digest() != l.Digest() {
-		return nil, who, fmt.Errorf("values: %s: its tensors are not those of the order", w.Values)
-	}
-	m.Name = w.Model
-	return m, who, nil
+	return model, &models.Model{Name: w.Update, Layout: l}, who, nil
 }
 
 func layoutOf(field string, tensors []orderTensor) (*tensor.Layout, error) {
@@ -104,7 +108,7 @@ func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
 	for _, n := range []struct {
 		need string
 		has  bool
-	}{{needValues, s.Model.File() != ""}, {needRespawn, p.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}} {
+	}{{needValues, s.Model.File() != ""}, {needRespawn, p.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model}} {
 		if n.has {
 			c.Needs = append(c.Needs, n.need)
 		}
@@ -115,13 +119,13 @@ func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
 // specs returns the cells of the order and their clients, or why there is none.
 func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []error) {
 	type work struct {
-		model *models.Model
-		who   []trainer.Client
-		err   error
+		model, up *models.Model
+		who       []trainer.Client
+		err       error
 	}
 	works := make([]work, len(o.Works))
 	for i, w := range o.Works {
-		works[i].model, works[i].who, works[i].err = w.work()
+		works[i].model, works[i].up, works[i].who, works[i].err = w.work()
 	}
 	specs, whos, errs := make([]Spec, len(o.Cells)), make([][]trainer.Client, len(o.Cells)), make([]error, len(o.Cells))
 	for i, c := range o.Cells {
@@ -140,7 +144,7 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 		}
 		v, err := transports.Parse(c.Variant, all)
 		if err == nil {
-			specs[i] = Spec{Variant: v, Model: w.model, Workers: c.Workers, Clients: len(w.who), PerProcess: c.PerProcess, Depth: c.Depth}
+			specs[i] = Spec{Variant: v, Model: w.model, Up: w.up, Workers: c.Workers, Clients: len(w.who), PerProcess: c.PerProcess, Depth: c.Depth}
 			err = specs[i].validate()
 		}
 		whos[i], errs[i] = w.who, err

@@ -25,9 +25,10 @@ const (
 	needRespawn = "respawn" // every round has fresh workers
 	needPin     = "pin"
 	needSlow    = "slow" // every Submit burns CPU time
+	needUp      = "up"   // updates are laid out in a way of their own
 )
 
-var knownNeeds = []string{needValues, needRespawn, needPin, needSlow}
+var knownNeeds = []string{needValues, needRespawn, needPin, needSlow, needUp}
 
 // An order asks for one block of its only cell or, without a block, which of its
 // cells the build can run.
@@ -44,8 +45,9 @@ type orderWork struct {
 	Model   string        `json:"model"`            // a label
 	Values  string        `json:"values,omitempty"` // the file of the first values, a need; if there is none, they are made from the seed
 	Down    []orderTensor `json:"down"`
-	Up      []orderTensor `json:"up,omitempty"` // absent if updates are laid out as the model is
-	Clients []orderClient `json:"clients"`      // in the order in which they are dispatched
+	Up      []orderTensor `json:"up,omitzero"`      // a need; absent if updates are laid out as the model is
+	Update  string        `json:"update,omitempty"` // a label of up
+	Clients []orderClient `json:"clients"`          // in the order in which they are dispatched
 }
 
 type orderTensor struct {

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
+	"ipcbench/transports"
 	"ipcbench/transports/all"
 )
 
@@ -105,33 +107,57 @@ func every(t *testing.T, v reflect.Value, name string) {
 	}
 }
 
-// TestOrderOfModels: the layout and the seed are all that the other build needs,
-// or the file of the values besides.
+// TestOrderOfModels: the layouts and the seed are all that the other build needs,
+// or the file of the values besides. A build that does not know of updates unlike the
+// model refuses them.
 func TestOrderOfModels(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "small.safetensors")
 	header := `{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`
 	if err := os.WriteFile(file, append(append([]byte{byte(len(header)), 0, 0, 0, 0, 0, 0, 0}, header...), make([]byte, 8)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"cnn", "vlm-batch", file} {
-		m, err := models.Parse(name)
+	v, err := transports.NewVariant(all.Transports()[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := filepath.Join(t.TempDir(), "nothing.safetensors")
+	if err := os.WriteFile(nothing, []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range [][2]string{{"cnn", "model"}, {"vlm-batch", "model"}, {file, "model"}, {"cnn", "lora"}, {"cnn", nothing}, {"cnn", file}, {"cnn", "cnn"}} {
+		name := of[0] + " up=" + of[1]
+		m, err := models.Parse(of[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := json.Marshal((&chain{model: m, clients: 4}).order())
+		up, err := models.Update(of[1], m)
 		if err != nil {
 			t.Fatal(err)
+		}
+		cell := Spec{Variant: v, Model: m, Up: up, Clients: 4}
+		if needs := slices.Contains(cell.order(0, Plan{}, 0).Needs, needUp); needs != (up != m) {
+			t.Errorf("%s: needs it: %v", name, needs)
+		}
+		text, err := json.Marshal((&chain{cell: cell}).order())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), `"up`) != (up != m) {
+			t.Errorf("%s: %s", name, text)
 		}
 		var w orderWork
 		if err := json.Unmarshal(text, &w); err != nil {
 			t.Fatal(err)
 		}
-		got, who, err := w.work()
+		got, gotUp, who, err := w.work()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got.Name != m.Name || got.File() != m.File() || got.Layout.Digest() != m.Layout.Digest() || !reflect.DeepEqual(who, trainer.Roster(4)) {
 			t.Errorf("%s becomes %+v, %+v", name, got, who)
+		}
+		if (gotUp == nil) != (up == m) || gotUp != nil && (gotUp.Name != up.Name || gotUp.Layout.Digest() != up.Layout.Digest()) {
+			t.Errorf("%s: the update becomes %+v", name, gotUp)
 		}
 	}
 }
@@ -171,7 +197,10 @@ func TestHostileOrder(t *testing.T) {
 		{`"model":"two"`, `"model":"\u001b[2J"`, "cannot be printed"},
 		{`"model":"two"`, `"model":"two","values":"none.safetensors"`, "no such file"},
 		{`"model":"two"`, `"model":"two","values":"cnn"`, "not those of the order"},
-		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "are laid out as the model is"},
+		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "--up: empty"},
+		{`"clients":[`, `"update":"\u001b[2J","up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "cannot be printed"},
+		{`"clients":[`, `"update":"big","up":[{"name":"weight","dtype":"f32","shape":[4611686018427387]}],"clients":[`, "--up: bytes:"},
+		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[-12]}],"clients":[`, "up: tensor: \"weight\": negative dimension"},
 		{`"id":1`, `"id":0`, "clients[1].id: 0"},
 		{`"weight":2.5`, `"weight":-1`, "clients[1].weight: -1"},
 		{`"weight":2.5`, `"weight":0`, "clients[1].weight: 0"},

@@ -8,7 +8,6 @@ import (
 
 	"ipcbench/bench/floors"
 	"ipcbench/bench/stat"
-	"ipcbench/tensor/models"
 )
 
 // rpcEmpty is the floor that the cells' own sessions measure.
@@ -39,11 +38,11 @@ func (r *run) planFloors() {
 			r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help})
 			continue
 		}
-		seen := map[*models.Model]bool{}
+		seen := map[Model]bool{}
 		for _, c := range r.cells {
-			if !seen[c.Model] {
-				seen[c.Model] = true
-				r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Model: c.Model.Name})
+			if m := c.result.Model; !seen[m] {
+				seen[m] = true
+				r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Model: m.Name, Up: m.Up})
 			}
 		}
 	}
@@ -59,7 +58,7 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	}
 	if f.Model != "" {
 		if f.Gap == 0 {
-			f.Gap = min(r.trainTime(f.Model), int64(floors.MaxGap))
+			f.Gap = min(r.trainTime(f), int64(floors.MaxGap))
 		}
 		if f.Gap == 0 {
 			return nil // no cell of the model has run yet
@@ -95,10 +94,11 @@ func (r *run) keepSeries(f *Floor, series []floors.Series) {
 	}
 }
 
-// trainTime returns the median time of the worker function with the model, ns.
-func (r *run) trainTime(model string) int64 {
+// trainTime returns the median time of the worker function with the floor's model,
+// ns.
+func (r *run) trainTime(f *Floor) int64 {
 	for _, c := range r.cells {
-		if c.Model.Name == model && len(c.result.Blocks) > 0 {
+		if m := c.result.Model; m.Name == f.Model && m.Up == f.Up && len(c.result.Blocks) > 0 {
 			return int64(stat.Median(seconds(c.result.Blocks[0].Train)) * 1e9)
 		}
 	}

@@ -34,6 +34,8 @@ func liars(honest driver.Transport) []driver.Transport {
 		liar{honest, "damaged-up-least", func(_ *liarWorker, _, update *tensor.Package) { last(update)[0] ^= 1 }}, // which averaging may round away
 		liar{honest, "damaged-down", func(_ *liarWorker, model, _ *tensor.Package) { last(model)[2] ^= 1 << 6 }},
 		liar{honest, "stale-down", func(w *liarWorker, model, _ *tensor.Package) { model.CopyFrom(w.before) }},
+		liar{honest, "stale-up", func(w *liarWorker, _, update *tensor.Package) { update.CopyFrom(w.sent) }},
+		liar{honest, "short-up", func(w *liarWorker, _, update *tensor.Package) { clear(last(update)) }}, // all but the last tensor was sent
 	}
 }
 
@@ -54,7 +56,7 @@ func (l liar) Settings() []driver.Setting {
 
 func (l liar) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
 	w, err := l.Transport.Dial(ctx, addr, lane, o)
-	return &liarWorker{Worker: w, liar: l, round: o.Settings.Int("round"), before: tensor.Alloc(o.Down)}, err
+	return &liarWorker{Worker: w, liar: l, round: o.Settings.Int("round"), before: tensor.Alloc(o.Down), sent: tensor.Alloc(o.Up)}, err
 }
 
 type liarWorker struct {
@@ -63,6 +65,7 @@ type liarWorker struct {
 	round  int
 	now    int
 	before *tensor.Package // the model of the round before
+	sent   *tensor.Package // the update before
 }
 
 func (w *liarWorker) Name() string { return w.liar.name }
@@ -83,8 +86,11 @@ func (w *liarWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, 
 }
 
 func (w *liarWorker) Submit(ctx context.Context, p *tensor.Package) error {
-	if w.now == w.round && strings.Contains(w.name, "-up") {
+	switch {
+	case w.now == w.round && strings.Contains(w.name, "-up"):
 		w.lie(w, nil, p)
+	default:
+		w.sent.CopyFrom(p)
 	}
 	return w.Worker.Submit(ctx, p)
 }

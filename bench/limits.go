@@ -44,7 +44,7 @@ func (p Plan) numbers() []number {
 func (s Spec) numbers() []number {
 	return Cell{
 		Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth,
-		Model: Model{Tensors: s.Model.Layout.Len(), Bytes: int64(s.Model.Layout.Payload())},
+		Model: s.moved(),
 	}.numbers()
 }
 
@@ -56,6 +56,8 @@ func (c Cell) numbers() []number {
 		{"--depth", "depth", int64(c.Depth), 1, maxDepth},
 		{"--model: number of tensors:", "model.tensors", int64(c.Model.Tensors), 0, maxTensors},
 		{"--model: bytes:", "model.bytes", c.Model.Bytes, 0, most / int64(max(1, c.Clients))},
+		{"--up: number of tensors:", "model.up_tensors", int64(c.Model.UpTensors), 0, maxTensors},
+		{"--up: bytes:", "model.up_bytes", c.Model.UpBytes, 0, most / int64(max(1, c.Clients))},
 	}
 }
 
@@ -136,6 +138,9 @@ func (s Spec) validate() error {
 		}
 	}
 	if err := named("--model", s.Model.Name); err != nil {
+		return fmt.Errorf("%w: rename it", err)
+	}
+	if err := named("--up", s.up().Name); err != nil {
 		return fmt.Errorf("%w: rename it", err)
 	}
 	if err := named("--transport", s.Variant.String()); err != nil {

@@ -91,7 +91,7 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	}
 	open := guessStart + take(s.memory(), guessTouch)
 	atOnce := min(s.Workers, cpus)
-	payload := 2 * int64(s.Model.Layout.Payload()) * int64(s.Clients) / int64(atOnce)
+	payload := s.moved().Payload() * int64(s.Clients) / int64(atOnce)
 	turn := guessTurn + time.Duration(p.TrainMS)*time.Millisecond
 	round := take(payload, guessWork) + time.Duration((s.Clients+atOnce-1)/atOnce)*turn
 	if !s.inside() {
@@ -109,8 +109,12 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	return open + 4*round + warm + timed + timed/proofEvery, timed // four are the cold one and the proved ones
 }
 
-// memory returns what a session of s needs in all its processes, and the models
-// that the driver holds besides.
+// memory returns what a session of s needs in all its processes, and what the
+// driver holds besides: two models, an update, and the average if that is no model.
 func (s Spec) memory() int64 {
-	return s.Variant.Transport.Footprint(s.options()) + 3*int64(s.Model.Layout.Size())
+	held := 2*s.Model.Layout.Size() + s.up().Layout.Size()
+	if s.up() != s.Model {
+		held += s.up().Layout.Size()
+	}
+	return s.Variant.Transport.Footprint(s.options()) + int64(held)
 }

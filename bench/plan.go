@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -22,6 +23,7 @@ const (
 type Spec struct {
 	Variant    transports.Variant
 	Model      *models.Model
+	Up         *models.Model // whose shapes updates have; nil for those of Model
 	Workers    int
 	Clients    int
 	PerProcess int // lanes a process
@@ -29,7 +31,22 @@ type Spec struct {
 }
 
 func (s Spec) String() string {
-	return fmt.Sprintf("%s %s workers=%d clients=%d", s.Variant, s.Model.Name, s.Workers, s.Clients)
+	return Cell{Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients}.ID()
+}
+
+// up returns the model whose shapes updates have.
+func (s Spec) up() *models.Model { return cmp.Or(s.Up, s.Model) }
+
+// tensors returns how many a client gets and sends.
+func (s Spec) tensors() int { return s.Model.Layout.Len() + s.up().Layout.Len() }
+
+// moved returns what a result says of model and update.
+func (s Spec) moved() Model {
+	m := Model{Name: s.Model.Name, Tensors: s.Model.Layout.Len(), Bytes: int64(s.Model.Layout.Payload())}
+	if up := s.up(); up != s.Model {
+		m.Up, m.UpTensors, m.UpBytes = up.Name, up.Layout.Len(), int64(up.Layout.Payload())
+	}
+	return m
 }
 
 // inside reports whether the cell's workers are goroutines of this process.
@@ -143,7 +160,7 @@ func (u *Unfit) Unwrap() error { return u.Err }
 func (u *Unfit) Skipped() Skipped {
 	s := u.Spec
 	return Skipped{
-		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.Model.Name,
+		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.Model.Name, Up: s.moved().Up,
 		Workers: s.Workers, Clients: s.Clients, Why: u.Err.Error(),
 	}
 }
@@ -161,7 +178,7 @@ func (s Spec) inServer() int64 {
 // known before it.
 func (s Spec) options() driver.Options {
 	return driver.Options{
-		Down: s.Model.Layout, Up: s.Model.Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
+		Down: s.Model.Layout, Up: s.up().Layout, Lanes: s.Workers, Clients: s.Clients, Depth: s.Depth,
 		Settings: s.Variant.Settings,
 	}
 }
@@ -179,8 +196,7 @@ func (s Spec) control(inproc transports.Variant) Spec {
 func (s Spec) newCell(l trainer.Launcher, p Plan) Cell {
 	return Cell{
 		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Settings: s.Variant.Settings,
-		Model:   Model{Name: s.Model.Name, Tensors: s.Model.Layout.Len(), Bytes: int64(s.Model.Layout.Payload())},
-		Workers: s.Workers, PerProcess: s.PerProcess, Clients: s.Clients, Depth: s.Depth, Launcher: l.Name(),
+		Model: s.moved(), Workers: s.Workers, PerProcess: s.PerProcess, Clients: s.Clients, Depth: s.Depth, Launcher: l.Name(),
 		Respawn: s.respawns(p),
 	}
 }

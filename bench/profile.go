@@ -132,7 +132,7 @@ func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (
 	what := c.String() + ", profile " + strings.Join(kinds, ", ")
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
 	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, block: &b}
-	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Name, Kinds: kinds}
+	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}
 	s.onRound = func() { r.progress(what, len(s.windows)) }
 	s.onChain = r.onChain(c)
 	r.progress(what, 0)
@@ -172,7 +172,7 @@ func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
 		return nil
 	}
 	merged, err := profile.Merge(profile.Meta{
-		Kind: p.Kind, Transport: c.result.Variant, Model: c.result.Model.Name, Workers: c.Workers, Clients: c.Clients,
+		Kind: p.Kind, Transport: c.result.Variant, Model: c.result.Model.Label(), Workers: c.Workers, Clients: c.Clients,
 		Blocks: p.Blocks, Rounds: p.Rounds, Delivered: c.result.Payload() * int64(p.Rounds),
 	}, parts)
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *run) profileName(c *cell) string {
 		}, text)
 	}
 	name := func(c *cell) string {
-		return fmt.Sprintf("%s.%s.w%d.c%d", clean(c.result.Variant), clean(c.result.Model.Name), c.Workers, c.Clients)
+		return fmt.Sprintf("%s.%s.w%d.c%d", clean(c.result.Variant), clean(c.result.Model.Label()), c.Workers, c.Clients)
 	}
 	own := name(c)
 	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return name(d) == own }) {

@@ -41,6 +41,7 @@ type Skipped struct {
 	Transport string `json:"transport"`
 	Variant   string `json:"variant"`
 	Model     string `json:"model"`
+	Up        string `json:"up,omitempty"` // as in Model
 	Workers   int    `json:"workers"`
 	Clients   int    `json:"clients"`
 	Why       string `json:"why"` // and what to try
@@ -48,7 +49,7 @@ type Skipped struct {
 
 // ID names the cell as that of one that was measured.
 func (s Skipped) ID() string {
-	return Cell{Variant: s.Variant, Model: Model{Name: s.Model}, Workers: s.Workers, Clients: s.Clients}.ID()
+	return Cell{Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients}.ID()
 }
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.
@@ -86,6 +87,7 @@ type Floor struct {
 	Unit      string      `json:"unit"`              // s or B/s
 	Help      string      `json:"help"`
 	Model     string      `json:"model,omitempty"`     // whose cells it bounds; empty bounds all
+	Up        string      `json:"up,omitempty"`        // likewise, where updates are unlike the model
 	Clients   int         `json:"clients,omitempty"`   // likewise
 	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
 	Gap       int64       `json:"gap_ns,omitempty"`    // of a floor that is measured after other work
@@ -142,16 +144,37 @@ type Timeline struct {
 type Model struct {
 	Name    string `json:"name"`
 	Tensors int    `json:"tensors"`
-	Bytes   int64  `json:"bytes"` // of one model, and of one update
+	Bytes   int64  `json:"bytes"` // of one model, and of one update if it is like the model
+
+	// Of an update that is unlike the model; absent if it is like it.
+	Up        string `json:"up,omitempty"` // its name, as users write it
+	UpTensors int    `json:"up_tensors,omitempty"`
+	UpBytes   int64  `json:"up_bytes,omitempty"`
+}
+
+// Label names model and update.
+func (m Model) Label() string {
+	if m.Up == "" {
+		return m.Name
+	}
+	return m.Name + " up=" + m.Up
+}
+
+// Payload returns the bytes that a client gets and sends.
+func (m Model) Payload() int64 {
+	if m.Up == "" {
+		return 2 * m.Bytes
+	}
+	return m.Bytes + m.UpBytes
 }
 
 // Payload returns the bytes that a round delivers: the model to every client and
 // an update from each of them, counted once.
-func (c Cell) Payload() int64 { return 2 * c.Model.Bytes * int64(c.Clients) }
+func (c Cell) Payload() int64 { return c.Model.Payload() * int64(c.Clients) }
 
 // ID names a cell among those of a run, and the same cell in another run.
 func (c Cell) ID() string {
-	id := c.Variant + " " + c.Model.Name + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
+	id := c.Variant + " " + c.Model.Label() + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
 	if c.Respawn {
 		id += " respawn"
 	}

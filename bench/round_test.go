@@ -54,7 +54,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 		launcher = trainer.NewProcesses()
 	}
 	ctx := b.Context()
-	chain := &chain{model: cell.Model, clients: cell.Clients, seed: plan.Seed}
+	chain := &chain{cell: cell, seed: plan.Seed}
 	s := &session{cell: cell, plan: plan, chain: chain, block: &Block{}, profiling: benchProfiling(cell)}
 	if err := s.start(ctx, launcher); err != nil {
 		b.Fatal(err)

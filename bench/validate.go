@@ -119,6 +119,13 @@ func (c Cell) validateHead() error {
 	if err := named("model.name", c.Model.Name); err != nil {
 		return err
 	}
+	if c.Model.Up != "" {
+		if err := named("model.up", c.Model.Up); err != nil {
+			return err
+		}
+	} else if c.Model.UpTensors != 0 || c.Model.UpBytes != 0 {
+		return field("model.up", "none, of %d tensors and %d bytes", c.Model.UpTensors, c.Model.UpBytes)
+	}
 	if !slices.Contains([]string{"", "base", "head"}, c.Build) {
 		return field("build", "%q: want base or head", c.Build)
 	}

@@ -69,6 +69,10 @@ func (a *app) listModels() {
 		}
 		fmt.Fprintf(a.out, "%-20s %s%s\n", m.Name, size, m.About)
 	}
+	fmt.Fprintln(a.out, "\nwhat clients send back (--up), besides these:")
+	for _, u := range models.Updates() {
+		fmt.Fprintf(a.out, "%-20s %s\n", u.Name, u.About)
+	}
 }
 
 func (a *app) listMetrics() {

@@ -22,6 +22,7 @@ import (
 // runFlags are what `ipcbench run` was asked for, before it was understood.
 type runFlags struct {
 	transports, models []string
+	ups                []string
 	workers, clients   []string
 	perProcess, depth  int
 	quick, thorough    bool
@@ -53,6 +54,9 @@ A minus takes one out: --transport all,-shm-tensor. Of several transports, those
 that a model does not fit are skipped, and the result says why.
 A model is a name (ipcbench list models), uniform:SIZE/COUNT, or a file:
   --model resnet18,uniform:64MiB/20,path/to/model.safetensors
+Clients send back what they got, trained. --up says what else: lora, adapters of
+rank 8 of every matrix in the model, lora:RANK, or any other model's shapes:
+  --model gpt2 --up model,lora,lora:64,uniform:64KiB/1
 
 The transport inproc, which never leaves the process, is always measured too:
 overhead is what a round costs beyond the same round there.
@@ -72,6 +76,7 @@ are those of the default mode; --quick takes 3 blocks and 600ms a cell, and
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "transports with their settings, or all; -NAME takes one out")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "models")
+	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "what clients send back: model (tensors like the model's), lora[:RANK], or a model")
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "workers that train at the same time")
 	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "clients a round, shared out among the workers")
 	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "workers that one process hosts")
@@ -116,7 +121,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	if f.quick && f.thorough {
 		return usagef("--quick and --thorough: choose one")
 	}
-	choice := !given("transport") && !given("model") && !given("workers") && !given("clients") // of cells: ours
+	choice := !given("transport") && !given("model") && !given("up") && !given("workers") && !given("clients") // of cells: ours
 	mode := bench.Default
 	switch {
 	case f.thorough:
@@ -292,7 +297,7 @@ func findFormat(name string) (report.Format, error) {
 // cells returns the matrix that the flags ask for.
 func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 	for flag, list := range map[string][]string{
-		"--transport": f.transports, "--model": f.models, "--workers": f.workers, "--clients": f.clients,
+		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--workers": f.workers, "--clients": f.clients,
 	} {
 		if len(list) == 0 || slices.Contains(list, "") {
 			return nil, usagef("%s: a list of at least one, with nothing empty in it", flag)
@@ -314,23 +319,34 @@ func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 	for _, text := range f.models {
 		model, err := models.Parse(text)
 		if err != nil {
-			err = usagef("--model: %w", err)
-			if !strings.HasSuffix(text, ".safetensors") { // whose errors say what is wrong with the file
-				err = hinted{err, "ipcbench list models"}
-			}
-			return nil, err
+			return nil, namedModel("--model", text, err)
 		}
-		for _, w := range workers {
-			for _, c := range clients {
-				for _, v := range variants {
-					cells = append(cells, bench.Spec{
-						Variant: v, Model: model, Workers: w, Clients: c, PerProcess: f.perProcess, Depth: f.depth,
-					})
+		for _, text := range f.ups {
+			up, err := models.Update(text, model)
+			if err != nil {
+				return nil, namedModel("--up", text, err)
+			}
+			for _, w := range workers {
+				for _, c := range clients {
+					for _, v := range variants {
+						cells = append(cells, bench.Spec{
+							Variant: v, Model: model, Up: up, Workers: w, Clients: c, PerProcess: f.perProcess, Depth: f.depth,
+						})
+					}
 				}
 			}
 		}
 	}
 	return cells, nil
+}
+
+// namedModel is the error of a flag whose text names no model.
+func namedModel(flag, text string, err error) error {
+	err = usagef("%s: %w", flag, err)
+	if !strings.HasSuffix(text, ".safetensors") { // whose errors say what is wrong with the file
+		err = hinted{err, "ipcbench list models"}
+	}
+	return err
 }
 
 // variants returns those that texts name, without those that stand there with a

@@ -91,6 +91,9 @@ func writeBenchfmt(w io.Writer, r *bench.Result) error {
 // benchName is the name that the benchmark of the same cell has.
 func (c *cell) benchName() benchfmt.Name {
 	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
+	if c.Model.Up != "" {
+		name += "/up=" + word(c.Model.Up)
+	}
 	if c.Build != "" {
 		name += "/build=" + word(c.Build)
 	}

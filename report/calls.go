@@ -24,7 +24,7 @@ func callTable(v *view) section {
 			continue
 		}
 		queued := c.of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) })
-		t.add(c.Variant, c.Model.Name, c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center), unlessZero(calls, c.of("connections")), unlessZero(milliseconds.number, c.of("connecting")), unlessZero(calls, c.of("retries")),
+		t.add(c.Variant, c.Model.Label(), c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center), unlessZero(calls, c.of("connections")), unlessZero(milliseconds.number, c.of("connecting")), unlessZero(calls, c.of("retries")),
 			milliseconds.show(c.of("down")), milliseconds.value(c.of("down_p99")), milliseconds.value(queued),
 			plain.value(c.of("cpu_server")), megabytes.value(c.of("peak_rss_server")), c.callMix())
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ipcbench/bench"
 	"ipcbench/bench/stat"
 )
 
@@ -179,7 +180,7 @@ func floorTable(v *view) section {
 		}
 		of := "this machine"
 		if f.Model != "" {
-			of = f.Model
+			of = bench.Model{Name: f.Model, Up: f.Up}.Label()
 		}
 		if f.Clients > 0 {
 			of += ", " + plural(f.Clients, "client")

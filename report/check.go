@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ import (
 //	<!-- ipcbench: end -->
 //
 // The file is relative to the Markdown file and lies below its folder; then come
-// a view and what cells to take: transport, model, workers or clients, each once.
+// a view and what cells to take: transport, model, up, workers or clients, each once.
 const (
 	beginMark = "<!-- ipcbench: begin "
 	endMark   = "<!-- ipcbench: end -->"
@@ -212,11 +213,12 @@ func (v *view) narrow(filters []string) error {
 		field, known := map[string]func(c *cell) string{
 			"transport": func(c *cell) string { return c.Variant },
 			"model":     func(c *cell) string { return c.Model.Name },
+			"up":        func(c *cell) string { return cmp.Or(c.Model.Up, "model") },
 			"workers":   func(c *cell) string { return strconv.Itoa(c.Workers) },
 			"clients":   func(c *cell) string { return strconv.Itoa(c.Clients) },
 		}[key]
 		if !ok || !known {
-			return fmt.Errorf("%q: want transport=, model=, workers= or clients=", f)
+			return fmt.Errorf("%q: want transport=, model=, up=, workers= or clients=", f)
 		}
 		wanted := strings.Split(values, ",")
 		v.cells = slices.DeleteFunc(v.cells, func(c *cell) bool { return !slices.Contains(wanted, field(c)) })

@@ -40,6 +40,7 @@ type Comparison struct {
 type Row struct {
 	Transport   string        `json:"transport"` // the variant
 	Model       string        `json:"model"`
+	Up          string        `json:"up,omitempty"` // where updates are unlike the model
 	Workers     int           `json:"workers"`
 	Clients     int           `json:"clients"`
 	Metric      string        `json:"metric"`
@@ -61,9 +62,12 @@ func (r Row) Worse() float64 {
 	return r.Ratio.Center
 }
 
+// label names model and update.
+func (r Row) label() string { return bench.Model{Name: r.Model, Up: r.Up}.Label() }
+
 // name says whose row it is.
 func (r Row) name() string {
-	n := fmt.Sprintf("%s, %s, %s, %s", r.Transport, r.Model, plural(r.Workers, "worker"), plural(r.Clients, "client"))
+	n := fmt.Sprintf("%s, %s, %s, %s", r.Transport, r.label(), plural(r.Workers, "worker"), plural(r.Clients, "client"))
 	if r.Metric != "round" {
 		n += ", " + r.Metric
 	}
@@ -204,7 +208,7 @@ func (c *Comparison) compare(before, after []*cell, metrics []string) error {
 			}
 			pairs, ps = append(pairs, p), append(ps, stat.Test(p.base, p.head))
 			c.Rows = append(c.Rows, Row{
-				Transport: b.Variant, Model: b.Model.Name, Workers: b.Workers, Clients: b.Clients, Metric: name, Unit: m.Unit, Better: m.Better,
+				Transport: b.Variant, Model: b.Model.Name, Up: b.Model.Up, Workers: b.Workers, Clients: b.Clients, Metric: name, Unit: m.Unit, Better: m.Better,
 				Base: b.of(name), Head: h.of(name), Ratio: ratio,
 			})
 		}

@@ -53,7 +53,7 @@ func (c *Comparison) rowTable(rows []Row) table {
 		if !math.IsInf(r.Detectable, 1) {
 			shown = "±" + share(r.Detectable-1)
 		}
-		t.add(r.Transport, r.Model, fmt.Sprint(r.Workers), fmt.Sprint(r.Clients), metric, u.show(r.Base)+unit, u.show(r.Head)+unit,
+		t.add(r.Transport, r.label(), fmt.Sprint(r.Workers), fmt.Sprint(r.Clients), metric, u.show(r.Base)+unit, u.show(r.Head)+unit,
 			change, pText(r.P), fmt.Sprintf("%d+%d", r.Base.Blocks, r.Head.Blocks), shown)
 	}
 	t.trim()

@@ -36,7 +36,7 @@ func (m meeting) outcome() int {
 
 // at names the model.
 func (m meeting) at() string {
-	return fmt.Sprintf("%s (%s in %s)", m.a.Model.Name, size(m.a.Model.Bytes), plural(m.a.Model.Tensors, "tensor"))
+	return fmt.Sprintf("%s (%s in %s)", m.a.Model.Label(), size(m.a.Model.Bytes), plural(m.a.Model.Tensors, "tensor"))
 }
 
 // crossovers says from which model on one transport beats another, for pairs of
@@ -107,7 +107,7 @@ func meet(as, bs []*cell) []meeting {
 }
 
 func bySize(x, y meeting) int {
-	return cmp.Or(cmp.Compare(x.a.Model.Bytes, y.a.Model.Bytes), cmp.Compare(x.a.Model.Tensors, y.a.Model.Tensors))
+	return cmp.Or(cmp.Compare(x.a.Model.Payload(), y.a.Model.Payload()), cmp.Compare(x.a.Model.Tensors, y.a.Model.Tensors))
 }
 
 // those returns the meetings of an outcome.
@@ -176,9 +176,9 @@ func burden(meetings []meeting) (text string, sure float64) {
 		}
 		part := quotient(o, c.of("round"))
 		if k == 0 {
-			text = fmt.Sprintf(" Of a round of %s, moving tensors is %s at %s", c.Variant, share(part.Center), m.a.Model.Name)
+			text = fmt.Sprintf(" Of a round of %s, moving tensors is %s at %s", c.Variant, share(part.Center), m.a.Model.Label())
 		} else {
-			text += fmt.Sprintf(" and %s at %s", share(part.Center), m.a.Model.Name)
+			text += fmt.Sprintf(" and %s at %s", share(part.Center), m.a.Model.Label())
 		}
 		if part.Confidence > 0 {
 			text += fmt.Sprintf(" (%s to %s)", share(max(0, part.Low)), share(min(1, part.High)))

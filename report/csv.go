@@ -24,7 +24,8 @@ var csvHeader = []string{
 // that says why. n is the number of samples that the median is made of, and blocks
 // that of the sessions; low and high, between which it lies with that confidence,
 // are empty where it is 0. Where a result holds two builds, the settings name the
-// build, and the commit is its own.
+// build, and the commit is its own; where updates are unlike the model, they name
+// the update.
 func writeCSV(w io.Writer, r *bench.Result) error {
 	v := newView(r)
 	out := csv.NewWriter(w)
@@ -38,9 +39,13 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 		}
 	}
 	for _, s := range v.Skipped {
+		why := map[string]string{"variant": s.Variant, "why": s.Why}
+		if s.Up != "" {
+			why["up"] = s.Up
+		}
 		_ = out.Write([]string{
 			literal(s.Transport), literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients),
-			literal(pairs(map[string]string{"variant": s.Variant, "why": s.Why})), "skipped", "", "0", "", "", "",
+			literal(pairs(why)), "skipped", "", "0", "", "", "",
 			"0", "0", literal(v.Plan.Mode), literal(fullCommit(v.environmentOf(""))),
 		})
 	}
@@ -48,6 +53,9 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 		model, of := "-", map[string]string{}
 		if f.Model != "" {
 			model = literal(f.Model)
+		}
+		if f.Up != "" {
+			of["up"] = f.Up
 		}
 		if f.Clients > 0 {
 			of["clients"] = strconv.Itoa(f.Clients)
@@ -67,16 +75,16 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 	return out.Error()
 }
 
-// settings are those of the transport, with the build where there are two.
+// settings are those of the transport, with the build where there are two and the
+// update where it is unlike the model.
 func (c *cell) settings() map[string]string {
-	if c.Build == "" {
-		return c.Settings
+	s := map[string]string{}
+	maps.Copy(s, c.Settings)
+	for name, value := range map[string]string{"build": c.Build, "up": c.Model.Up} {
+		if value != "" {
+			s[name] = value
+		}
 	}
-	s := maps.Clone(c.Settings)
-	if s == nil {
-		s = map[string]string{}
-	}
-	s["build"] = c.Build
 	return s
 }
 

@@ -23,7 +23,7 @@ const (
 func (c *cell) floor(name string) (*bench.Floor, stat.Interval) {
 	for i := range c.view.Floors {
 		f := &c.view.Floors[i]
-		if f.Name == name && (f.Model == "" || f.Model == c.Model.Name) && (f.Clients == 0 || f.Clients == c.Clients) &&
+		if f.Name == name && (f.Model == "" || f.Model == c.Model.Name && f.Up == c.Model.Up) && (f.Clients == 0 || f.Clients == c.Clients) &&
 			(f.Transport == "" || f.Transport == c.Variant) {
 			return f, stat.Of(f.Blocks)
 		}
@@ -93,7 +93,7 @@ func (c *cell) bound() (string, stat.Interval) {
 	if f == nil || took.Low <= 0 || !c.movesBytes() {
 		return "", stat.None()
 	}
-	moved := took.Map(func(s float64) float64 { return 2 * float64(c.Model.Bytes) / s })
+	moved := took.Map(func(s float64) float64 { return float64(c.Model.Payload()) / s })
 	return f.Name, quotient(moved, i)
 }
 

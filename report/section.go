@@ -76,7 +76,14 @@ func (v *view) sections(names ...string) []section {
 
 // title says what the cells of a group have in common.
 func (g group) title() string {
-	t := fmt.Sprintf("%s (%s, %s), %s, %s", g.model, plural(g.tensors, "tensor"), size(g.bytes), plural(g.workers, "worker"), plural(g.clients, "client"))
+	what := func(name string, tensors int, bytes int64) string {
+		return fmt.Sprintf("%s (%s, %s), ", name, plural(tensors, "tensor"), size(bytes))
+	}
+	t := what(g.model.Name, g.model.Tensors, g.model.Bytes)
+	if g.model.Up != "" {
+		t += "up " + what(g.model.Up, g.model.UpTensors, g.model.UpBytes)
+	}
+	t += plural(g.workers, "worker") + ", " + plural(g.clients, "client")
 	if g.build != "" {
 		t += ", " + g.build
 	}
@@ -85,7 +92,7 @@ func (g group) title() string {
 
 // short is the title without sizes.
 func (g group) short() string {
-	t := fmt.Sprintf("%s, %s, %s", g.model, plural(g.workers, "worker"), plural(g.clients, "client"))
+	t := fmt.Sprintf("%s, %s, %s", g.model.Label(), plural(g.workers, "worker"), plural(g.clients, "client"))
 	if g.build != "" {
 		t += ", " + g.build
 	}

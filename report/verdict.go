@@ -147,7 +147,7 @@ func verdicts(v *view) section {
 	}
 	for _, d := range all {
 		best := d.ranked[0]
-		row := []string{d.group.model, d.group.build, fmt.Sprint(d.group.workers), fmt.Sprint(d.group.clients), best.Variant, milliseconds.show(best.of("round"))}
+		row := []string{d.group.model.Label(), d.group.build, fmt.Sprint(d.group.workers), fmt.Sprint(d.group.clients), best.Variant, milliseconds.show(best.of("round"))}
 		if d.close() {
 			row[4] += ", too close to call"
 		} else if d.likely {

@@ -52,14 +52,12 @@ func newView(r *bench.Result) *view {
 // group is what the cells of one table have in common: the same work.
 type group struct {
 	build            string
-	model            string
-	bytes            int64
-	tensors          int
+	model            bench.Model
 	workers, clients int
 }
 
 func (c *cell) group() group {
-	return group{c.Build, c.Model.Name, c.Model.Bytes, c.Model.Tensors, c.Workers, c.Clients}
+	return group{c.Build, c.Model, c.Workers, c.Clients}
 }
 
 // grouped returns items by key, in the order in which keys are met first.

@@ -29,7 +29,7 @@ func workerTable(v *view) section {
 		if cold.Known() && cold.Center > 0 {
 			ratio = plain.number(spawn.Center / cold.Center)
 		}
-		t.add(c.Variant, c.Model.Name, c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), plain.show(clients),
+		t.add(c.Variant, c.Model.Label(), c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), plain.show(clients),
 			milliseconds.show(spawn), milliseconds.show(cold), ratio)
 		shown = append(shown, c)
 		if spawn.Confidence > 0 && cold.Confidence > 0 && spawn.Low > cold.High {
@@ -54,10 +54,10 @@ func dominance(shown, dominated []*cell) string {
 		return "Starting the workers takes longer than all else in a cold round everywhere: a pool that is started for every round spends most of its time so."
 	}
 	var where []string
-	for _, mine := range grouped(dominated, func(c *cell) string { return c.Model.Name }) {
-		model, all := mine[0].Model.Name, 0
+	for _, mine := range grouped(dominated, func(c *cell) string { return c.Model.Label() }) {
+		model, all := mine[0].Model.Label(), 0
 		for _, c := range shown {
-			if c.Model.Name == model {
+			if c.Model.Label() == model {
 				all++
 			}
 		}

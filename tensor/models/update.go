@@ -1,0 +1,76 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ipcbench/tensor"
+)
+
+// What Update reads besides what Parse does.
+const (
+	sameUpdate  = "model"
+	loraUpdate  = "lora"
+	defaultRank = 8
+	maxRank     = 4096
+)
+
+// Update returns what text names as the update of m: m itself, adapters of it, or
+// any other model, whose shapes are then those of updates. What has m's tensors is
+// m, so that the two are compared by pointer.
+func Update(text string, m *Model) (*Model, error) {
+	if text == sameUpdate {
+		return m, nil
+	}
+	u, err := (*Model)(nil), error(nil)
+	if of, rank, ranked := strings.Cut(text, ":"); of == loraUpdate {
+		u, err = adapters(m, rank, ranked)
+	} else {
+		u, err = Parse(text)
+	}
+	if err == nil && u.Layout.Digest() == m.Layout.Digest() {
+		return m, nil
+	}
+	return u, err
+}
+
+// Updates returns what Update accepts besides models, in the order for a list.
+func Updates() []Info {
+	return []Info{
+		{Name: sameUpdate, About: "tensors like the model's"},
+		{Name: loraUpdate + "[:RANK]", About: fmt.Sprintf("adapters of that rank, or %d, of every matrix of floats", defaultRank)},
+	}
+}
+
+// adapters returns what is sent when m is fine-tuned by low-rank adaptation (Hu et
+// al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021): for every matrix
+// of m a pair of thin ones, of the same type, whose product is added to it. They
+// are named as the peft library names them. Convolutions, vectors and counters stay
+// as they are, and are not sent.
+func adapters(m *Model, rank string, ranked bool) (*Model, error) {
+	name, r := loraUpdate, defaultRank
+	if ranked {
+		var err error
+		if r, err = strconv.Atoi(rank); err != nil || r < 1 || r > maxRank {
+			return nil, fmt.Errorf("update %q: %q is no rank: want a number from 1 to %d", loraUpdate+":"+rank, rank, maxRank)
+		}
+		if r != defaultRank {
+			name += ":" + strconv.Itoa(r)
+		}
+	}
+	var d dict
+	for _, s := range m.Layout.Specs() {
+		if len(s.Shape) != 2 || !slices.Contains([]tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}, s.DType) {
+			continue
+		}
+		of := strings.TrimSuffix(s.Name, ".weight")
+		d.add(s.DType, of+".lora_A.weight", r, s.Shape[1])
+		d.add(s.DType, of+".lora_B.weight", s.Shape[0], r)
+	}
+	if d == nil {
+		return nil, fmt.Errorf("update %q: model %s has no matrix of floats to adapt", name, m.Name)
+	}
+	return generated(name, d)
+}

@@ -1,0 +1,84 @@
+package models
+
+import (
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+)
+
+// TestUpdates: what travels up, and that what has the model's tensors is the model.
+func TestUpdates(t *testing.T) {
+	for _, c := range []struct {
+		model, text, name string
+		tensors, bytes    int
+	}{
+		{"cnn", "model", "", 0, 0},
+		{"cnn", "cnn", "", 0, 0},
+		{"uniform:64KiB/1", "uniform:65536B/1", "", 0, 0},
+		{"cnn", "uniform:65536B/1", "uniform:64KiB/1", 1, 64 << 10},
+		{"cnn", "histology", "histology", 20, 66_608_288},
+		// Its three linear layers, each m × n and of four bytes: 8 × (m + n) numbers.
+		{"cnn", "lora", "lora", 6, 4 * 8 * (120 + 400 + 84 + 120 + 10 + 84)},
+		{"cnn", "lora:8", "lora", 6, 4 * 8 * (120 + 400 + 84 + 120 + 10 + 84)},
+		{"cnn", "lora:16", "lora:16", 6, 4 * 16 * (120 + 400 + 84 + 120 + 10 + 84)},
+		{"cnn", "lora:1", "lora:1", 6, 4 * 1 * (120 + 400 + 84 + 120 + 10 + 84)},
+		{"gpt2", "lora", "lora", 102, 4 * 8 * (12*(768+2304+768+768+768+3072+3072+768) + 2*(50257+768) + 1024 + 768)},
+		{"lora", "lora:4", "lora:4", 896, 2 * 4 * 32 * (7*(8+8) + 2*(4096+4096) + 2*(4096+1024) + 3*(4096+14336))},
+	} {
+		m := mustParse(t, c.model)
+		u, err := Update(c.text, m)
+		if err != nil {
+			t.Errorf("%s of %s: %v", c.text, c.model, err)
+			continue
+		}
+		if c.name == "" {
+			if u != m {
+				t.Errorf("%s of %s: got %s, want the model itself", c.text, c.model, u.Name)
+			}
+			continue
+		}
+		if u.Name != c.name || u.Layout.Len() != c.tensors || u.Layout.Payload() != c.bytes {
+			t.Errorf("%s of %s: got %s with %d tensors, %d bytes, want %s, %d, %d", c.text, c.model, u.Name, u.Layout.Len(), u.Layout.Payload(), c.name, c.tensors, c.bytes)
+		}
+		if again, err := Update(u.Name, m); err != nil || again.Layout.Digest() != u.Layout.Digest() {
+			t.Errorf("%s is not what its name says: %v", u.Name, err)
+		}
+	}
+	u, err := Update("lora", mustParse(t, "cnn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []tensor.Spec{
+		{Name: "fc1.lora_A.weight", DType: tensor.F32, Shape: []int{8, 400}}, {Name: "fc1.lora_B.weight", DType: tensor.F32, Shape: []int{120, 8}},
+	} {
+		if got := u.Layout.Spec(i); got.Name != want.Name || got.DType != want.DType || got.Shape[0] != want.Shape[0] || got.Shape[1] != want.Shape[1] {
+			t.Errorf("tensor %d is %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+func TestBadUpdates(t *testing.T) {
+	for _, c := range []struct{ model, text, want string }{
+		{"cnn", "", "unknown model"},
+		{"cnn", "lorra", "did you mean lora?"},
+		{"cnn", "lora:", `"" is no rank: want a number from 1 to 4096`},
+		{"cnn", "lora:0", `"0" is no rank`},
+		{"cnn", "lora:-8", `"-8" is no rank`},
+		{"cnn", "lora:4097", `"4097" is no rank`},
+		{"cnn", "lora:8:8", `"8:8" is no rank`},
+		{"cnn", "lora:99999999999999999999", "is no rank"},
+		{"uniform:64KiB/1", "lora", "model uniform:64KiB/1 has no matrix of floats to adapt"},
+		{"cnn", "uniform:64KiB", "want uniform:SIZE/COUNT"},
+		{"cnn", "none.safetensors", "no such file"},
+	} {
+		if u, err := Update(c.text, mustParse(t, c.model)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of %s: got %v, error %v, want one with %q", c.text, c.model, u, err, c.want)
+		}
+	}
+	for _, i := range Updates() {
+		if i.Name == "" || i.About == "" {
+			t.Errorf("%+v says nothing", i)
+		}
+	}
+}
