@@ -9,7 +9,9 @@ import (
 	"ipcbench/bench"
 	"ipcbench/phase"
 	"ipcbench/tensor/models"
+	"ipcbench/trainer"
 	"ipcbench/transports"
+	"ipcbench/transports/all"
 )
 
 // TestWrongUpdates: where updates are unlike the model, the same is found, and what
@@ -132,6 +134,43 @@ func TestAgainstUnlike(t *testing.T) {
 		for _, b := range c.Blocks {
 			if body := b.Counts()[phase.BodyBytes]; c.Variant == "pickle" && body != c.Payload()*int64(len(b.Round)) {
 				t.Errorf("%s, %s: %d bytes of tensors were moved in %d rounds of %d", c.ID(), c.Build, body, len(b.Round), c.Payload())
+			}
+		}
+	}
+}
+
+// TestEveryTransportUnlike: updates that are much smaller than the model, or much
+// larger, are proved over every transport, and no byte of them goes an unknown way
+// (guard 15); so they are where every round has its own workers.
+func TestEveryTransportUnlike(t *testing.T) {
+	h := trainer.Host{Transports: all.Transports(), Funcs: bench.Funcs()}
+	for _, respawn := range []bool{false, true} {
+		p := quick(t)
+		p.Rounds, p.Blocks, p.Respawn = 3, 1, respawn
+		var cells []bench.Spec
+		model := spec(t, h, "pickle", "cnn", 2, 3).Model
+		for _, up := range []string{"lora:1", "uniform:1MiB/3"} {
+			like, err := models.Update(up, model)
+			check(t, err)
+			for _, tr := range h.Transports {
+				s := spec(t, h, tr.Name(), "cnn", 2, 3)
+				s.Model, s.Up = model, like
+				cells = append(cells, s)
+			}
+			if respawn {
+				break
+			}
+		}
+		r := measure(t, h, p, cells...)
+		for _, c := range r.Cells {
+			if !c.Proved() {
+				t.Errorf("%s: not proved", c.ID())
+			}
+			counts := c.Blocks[0].Counts()
+			// In 3 rounds of 3 clients; a file of the model is written once for all of them.
+			ways, want := counts[phase.HandleTensors]+counts[phase.BodyTensors], int64(3*10+3*3*c.Model.UpTensors)
+			if moved := counts[phase.BodyBytes]; ways < want || moved > c.Payload()*3 {
+				t.Errorf("%s: %d tensors, want at least %d; %d bytes of %d", c.ID(), ways, want, moved, c.Payload()*3)
 			}
 		}
 	}
