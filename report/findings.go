@@ -122,13 +122,9 @@ func beatsByteFloor(c *cell) (Severity, string) {
 // shorterThanItsParts: a round holds the training of its clients.
 func shorterThanItsParts(c *cell) (Severity, string) {
 	for _, b := range c.timed {
-		train := 0.0
+		train, round := 0.0, float64(b.RoundTime())
 		for _, ns := range b.Train {
 			train += float64(ns)
-		}
-		round := 0.0
-		for _, ns := range b.Round {
-			round += float64(ns)
 		}
 		if at := train / float64(c.Workers); at > round*(1+1e-9) {
 			return Error, fmt.Sprintf("block %d: its rounds took %s, but each worker trained for %s in them", b.Index, duration(round/1e9), duration(at/1e9))

@@ -215,12 +215,12 @@ func costs() []Metric {
 				n, ok := prefixed(b.Counts(), phase.Calls)
 				return float64(n) / float64(len(b.Round)), ok
 			})},
-		{Name: "connections", Unit: "1/round", Better: lower, Help: "connections that workers opened, of transports that count them", samples: counted(phase.Dialled)},
+		{Name: "connections", Unit: "1/round", Better: lower, Help: "connections that workers opened, of transports that count them", samples: counted(phase.Dialled, 1)},
 		{Name: "connecting", Unit: "s/round", Better: lower, Help: "time that workers waited for connections of single calls, summed over them",
-			samples: nanoseconds(counted(phase.DialTime))},
-		{Name: "retries", Unit: "1/round", Better: lower, Help: "calls that workers made again, of transports that count them", samples: counted(phase.Retries)},
-		{Name: "wire_bytes", Unit: "B/round", Better: lower, Help: "bytes handed to sockets and files", samples: counted(phase.WireSent)},
-		{Name: "copied_bytes", Unit: "B/round", Better: lower, Help: "tensor bytes copied in user space by our own code", samples: counted(phase.Copied)},
+			samples: counted(phase.DialTime, 1/float64(time.Second))},
+		{Name: "retries", Unit: "1/round", Better: lower, Help: "calls that workers made again, of transports that count them", samples: counted(phase.Retries, 1)},
+		{Name: "wire_bytes", Unit: "B/round", Better: lower, Help: "bytes handed to sockets and files", samples: counted(phase.WireSent, 1)},
+		{Name: "copied_bytes", Unit: "B/round", Better: lower, Help: "tensor bytes copied in user space by our own code", samples: counted(phase.Copied, 1)},
 		{Name: "allocs", Unit: "1/round", Better: lower, Help: "objects that were allocated",
 			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocObjects) }, perRound)},
 		{Name: "alloc_bytes", Unit: "B/round", Better: lower, Help: "bytes that were allocated",
@@ -306,24 +306,13 @@ func facts() []Metric {
 	}
 }
 
-// counted returns a series of a counter, per round. A transport that has no such
+// counted returns a series of a counter, per round and in another unit. A transport that has no such
 // counter has no such metric.
-func counted(name string) series {
+func counted(name string, unit float64) series {
 	return each(func(_ *cell, b *bench.Block) (float64, bool) {
 		n, ok := b.Counts()[name]
-		return float64(n) / float64(len(b.Round)), ok
+		return float64(n) * unit / float64(len(b.Round)), ok
 	})
-}
-
-// nanoseconds makes seconds of a series that counts them.
-func nanoseconds(s series) series {
-	return func(c *cell, b *bench.Block) []float64 {
-		xs := s(c, b)
-		for i := range xs {
-			xs[i] /= float64(time.Second)
-		}
-		return xs
-	}
 }
 
 // prefixed returns the sum of all counters with a prefix, and whether there are

@@ -110,22 +110,23 @@ func duration(s float64) string {
 
 // size writes bytes in a decimal unit, as bandwidths are.
 func size(n int64) string {
-	for _, u := range []scale{{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
-		if float64(n) >= u.per {
-			return u.number(float64(n)) + " " + u.name
-		}
+	if n < 1e3 {
+		return fmt.Sprintf("%d B", n)
 	}
-	return fmt.Sprintf("%d B", n)
+	return decimal(float64(n)) + "B"
 }
 
 // rate writes B/s in a decimal unit.
-func rate(x float64) string {
-	for _, u := range []scale{{"GB/s", 1e9}, {"MB/s", 1e6}, {"kB/s", 1e3}} {
+func rate(x float64) string { return decimal(x) + "B/s" }
+
+// decimal writes a number with the letter of its unit.
+func decimal(x float64) string {
+	for _, u := range []scale{{"G", 1e9}, {"M", 1e6}, {"k", 1e3}} {
 		if x >= u.per {
 			return u.number(x) + " " + u.name
 		}
 	}
-	return plain.number(x) + " B/s"
+	return plain.number(x) + " "
 }
 
 // times writes a factor with its bounds: 3.21× (3.10 to 3.32).

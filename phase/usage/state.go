@@ -1,63 +1,52 @@
 package usage
 
-import (
-	"bytes"
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "github.com/prometheus/procfs"
 
 // State says what a process does right now, in words and by the letter of
 // /proc/PID/stat, such as "stopped (T)".
 func State(pid int) string {
-	letter := stateLetter(pid)
+	letter := stat(pid).State
 	switch letter {
-	case 0:
+	case "":
 		return "gone"
-	case 'R':
+	case "R":
 		return "running (R)"
-	case 'S':
+	case "S":
 		return "sleeping (S)"
-	case 'D':
+	case "D":
 		return "waiting for a disk or the like (D)"
-	case 'T':
+	case "T":
 		return "stopped (T)"
-	case 't':
+	case "t":
 		return "stopped by a debugger (t)"
-	case 'Z', 'X':
-		return fmt.Sprintf("dead (%c)", letter)
+	case "Z", "X":
+		return "dead (" + letter + ")"
 	}
-	return fmt.Sprintf("in state %c", letter)
+	return "in state " + letter
 }
 
 // Stopped reports whether a process runs nothing until it is continued.
 func Stopped(pid int) bool {
-	letter := stateLetter(pid)
-	return letter == 'T' || letter == 't'
+	letter := stat(pid).State
+	return letter == "T" || letter == "t"
 }
 
 // Spent returns the CPU time of a process in ticks of the kernel, 0 if there is no
 // such process. It tells whether a process gets on.
 func Spent(pid int) (ticks int) {
-	if fields := statFields(pid); len(fields) > 12 {
-		user, _ := strconv.Atoi(fields[11]) // the kernel writes numbers
-		system, _ := strconv.Atoi(fields[12])
-		ticks = user + system
-	}
-	return ticks
+	s := stat(pid)
+	return int(s.UTime + s.STime)
 }
 
-// stateLetter returns the third field of /proc/PID/stat, 0 if there is none.
-func stateLetter(pid int) byte {
-	if fields := statFields(pid); len(fields) > 0 {
-		return fields[0][0]
+// stat returns what /proc/PID/stat says, nothing of a process that is gone.
+func stat(pid int) procfs.ProcStat {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return procfs.ProcStat{}
 	}
-	return 0
-}
-
-// statFields returns the fields of /proc/PID/stat from the third on, the state.
-func statFields(pid int) []string {
-	var buf [512]byte
-	stat := readFile(fmt.Sprintf("/proc/%d/stat", pid), buf[:])
-	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // the name before may hold anything
+	s, err := p.Stat()
+	if err != nil {
+		return procfs.ProcStat{}
+	}
+	return s
 }
