@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,14 +193,16 @@ func (a *app) profileFlame(f profileFlags, path string) error {
 	if err != nil {
 		return err
 	}
-	out := f.out
-	if out == "" {
-		out = strings.TrimSuffix(p.path, ".pb.gz") + ".html"
-	}
-	if err := bench.ReplaceFile(out, func(w io.Writer) error { return profile.WriteFlame(w, p.Profile) }); err != nil {
+	out := cmp.Or(f.out, strings.TrimSuffix(p.path, ".pb.gz")+".html")
+	return a.write(out, "", func(w io.Writer) error { return profile.WriteFlame(w, p.Profile) })
+}
+
+// write writes a file and says so, with what to do with it.
+func (a *app) write(path, use string, write func(w io.Writer) error) error {
+	if err := bench.ReplaceFile(path, write); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out)
+	fmt.Fprintf(a.err, "ipcbench: wrote %s%s\n", path, use)
 	return nil
 }
 
@@ -233,15 +236,8 @@ func (a *app) profileTimeline(f profileFlags, path string) error {
 	if len(cells) == 0 {
 		return hinted{usagef("%s: no cell that was asked for has a timeline", path), "ipcbench run --profile cpu keeps the spans of a few rounds"}
 	}
-	out := f.out
-	if out == "" {
-		out = strings.TrimSuffix(path, ".json") + ".trace.json"
-	}
-	if err := bench.ReplaceFile(out, func(w io.Writer) error { return report.WriteTimeline(w, cells...) }); err != nil {
-		return err
-	}
-	fmt.Fprintf(a.err, "ipcbench: wrote %s; open it at ui.perfetto.dev\n", out)
-	return nil
+	out := cmp.Or(f.out, strings.TrimSuffix(path, ".json")+".trace.json")
+	return a.write(out, "; open it at ui.perfetto.dev", func(w io.Writer) error { return report.WriteTimeline(w, cells...) })
 }
 
 // wants reports whether the flags ask for the cell.
