@@ -15,7 +15,6 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
-	"ipcbench/transports/driver"
 )
 
 // fewest timed rounds of a block, however long they take.
@@ -280,7 +279,7 @@ func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error)
 // either. Workers are idle meanwhile, unless they wait by spinning, which would be
 // counted.
 func (s *session) leave(ctx context.Context, next int) error {
-	if v := s.cell.Variant; driver.Spins(v.Transport, v.Settings) && s.profiling == nil {
+	if s.cell.Variant.Traits().Spins && s.profiling == nil {
 		return s.enter(ctx, trainer.Outside, next)
 	}
 	return s.pool.Pause()

@@ -140,18 +140,12 @@ const (
 
 func (s slowed) Name() string { return slowedPrefix + s.Transport.Name() }
 
-func (s slowed) InProcess() bool { return driver.StaysInside(s.Transport) }
-
-func (s slowed) Spins(settings driver.Settings) bool {
-	return driver.Spins(s.Transport, settings)
-}
-
-func (s slowed) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
+func (s slowed) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	ns, err := strconv.ParseInt(o.Settings[burnSetting], 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("canary: %w", err)
 	}
-	w, err := s.Transport.Dial(ctx, addr, lane, o)
+	w, err := s.Transport.Dial(ctx, e, lane, o)
 	if err != nil {
 		return nil, err
 	}

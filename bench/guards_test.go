@@ -54,8 +54,8 @@ func (l liar) Settings() []driver.Setting {
 	return append(l.Transport.Settings(), driver.Setting{Name: "round", Default: "0", Kind: driver.Count, Max: 100, Help: "when it lies"})
 }
 
-func (l liar) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
-	w, err := l.Transport.Dial(ctx, addr, lane, o)
+func (l liar) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+	w, err := l.Transport.Dial(ctx, e, lane, o)
 	return &liarWorker{Worker: w, liar: l, round: o.Settings.Int("round"), before: tensor.Alloc(o.Down), sent: tensor.Alloc(o.Up)}, err
 }
 
@@ -70,10 +70,10 @@ type liarWorker struct {
 
 func (w *liarWorker) Name() string { return w.liar.name }
 
-func (w *liarWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
-	j, p, err := w.Worker.Receive(ctx)
+func (w *liarWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
+	j, p, d, err := w.Worker.Receive(ctx)
 	if err != nil {
-		return j, p, err
+		return j, p, d, err
 	}
 	w.now = j.Round
 	switch {
@@ -82,7 +82,7 @@ func (w *liarWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, 
 	default:
 		w.before.CopyFrom(p)
 	}
-	return j, p, nil
+	return j, p, d, nil
 }
 
 func (w *liarWorker) Submit(ctx context.Context, p *tensor.Package) error {

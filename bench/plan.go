@@ -51,7 +51,7 @@ func (s Spec) moved() Model {
 
 // inside reports whether the cell's workers are goroutines of this process.
 func (s Spec) inside() bool {
-	return driver.StaysInside(s.Variant.Transport)
+	return s.Variant.Traits().Reach == driver.Process
 }
 
 // The modes of a run: how much time they spend on how sure an answer.
@@ -131,7 +131,7 @@ func (s Spec) Check(p Plan) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
-	if err := s.Variant.Transport.Check(s.options()); err != nil {
+	if err := s.Variant.Check(s.options()); err != nil {
 		return &Unfit{s, err}
 	}
 	need := s.memory()

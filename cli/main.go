@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -19,12 +20,17 @@ import (
 	"ipcbench/report"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/inproc"
 )
 
-// Main runs the program with the given transports, the control first, and ends the
-// process. A program with transports of its own calls it first thing in main:
-// server and workers are processes of the same program.
+// Main runs the program with the given transports, and the control, inproc, if it is
+// not among them, and ends the process. A program with transports of its own calls it
+// first thing in main: server and workers are processes of the same program.
 func Main(all ...driver.Transport) {
+	control := inproc.New()
+	if !slices.ContainsFunc(all, func(t driver.Transport) bool { return t.Name() == control.Name() }) {
+		all = append([]driver.Transport{control}, all...)
+	}
 	app := newApp(os.Stdout, os.Stderr, all)
 	floors.MaybePeer()                    // a process of a floor's measurement never gets past this,
 	bench.Workers(app.host).MaybeWorker() // nor a worker past this

@@ -160,7 +160,7 @@ func fork([]byte) (trainer.Train, error) {
 
 // TestChildrenOfWorkers: what a worker function starts is no worker.
 func TestChildrenOfWorkers(t *testing.T) {
-	p, err := openSession(t, pickle.Pipe(), trainer.NewProcesses(), func(c *trainer.Config) { c.Func = "fork" })
+	p, err := openSession(t, pickle.New(), trainer.NewProcesses(), func(c *trainer.Config) { c.Func = "fork" })
 	check(t, err)
 	check(t, round(t.Context(), p, 0))
 	_, err = p.Close()

@@ -20,7 +20,6 @@ import (
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
-	"ipcbench/transports/driver"
 )
 
 func TestMain(m *testing.M) {
@@ -218,7 +217,7 @@ func take(t *testing.T, ct *trainer.ClientTrainer) []update {
 func TestValues(t *testing.T) {
 	for _, transport := range all.Transports() {
 		t.Run(transport.Name(), func(t *testing.T) {
-			inside := driver.StaysInside(transport)
+			inside := inside(t, transport)
 			ct := newTrainer(t, transport.Name(), "write", 2, inside)
 			for round := range 3 {
 				p := newPayload(t, float32(10*round))

@@ -168,7 +168,7 @@ func TestImpostors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, err := transports.NewVariant(pickle.Pipe(), nil)
+			v, err := transports.NewVariant(pickle.New(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -397,7 +397,7 @@ func TestHostilePools(t *testing.T) {
 			}
 			defer ours.Close()
 			ended := make(chan error, 1)
-			go func() { ended <- Host{Transports: []driver.Transport{pickle.Pipe()}}.serve(theirs) }()
+			go func() { ended <- Host{Transports: []driver.Transport{pickle.New()}}.serve(theirs) }()
 			if _, err := ours.Write(c.text); err != nil {
 				t.Fatal(err)
 			}

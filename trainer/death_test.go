@@ -11,7 +11,6 @@ import (
 
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
-	"ipcbench/transports/driver"
 )
 
 // assassins kills the worker process with the number that is next, some time
@@ -43,7 +42,7 @@ func TestDeath(t *testing.T) {
 	candidates := all.Transports()
 	for n := range tries {
 		transport := candidates[n%len(candidates)]
-		if driver.StaysInside(transport) {
+		if inside(t, transport) {
 			continue
 		}
 		t.Run(transport.Name()+"/"+strconv.Itoa(n), func(t *testing.T) {

@@ -92,8 +92,8 @@ type assignment struct {
 	TotalLanes int             `json:"total_lanes"`
 	Clients    int             `json:"clients"`
 	Depth      int             `json:"depth"`
-	Dir        string          `json:"dir"`
-	Addr       string          `json:"addr"`
+	Addr       string          `json:"addr"`   // where the server listens; empty if it does not
+	Secret     string          `json:"secret"` // of the session
 	Func       string          `json:"func"`
 	FuncConfig []byte          `json:"func_config,omitempty"`
 	Samples    int             `json:"samples"` // capacity of the recorder

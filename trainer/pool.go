@@ -105,7 +105,8 @@ type Pool struct {
 	rec    *phase.Recorder
 	meter  *meter
 	dir    *scratch.Dir
-	server driver.Server
+	at     *driver.Endpoint // where the server listens
+	server *transports.Server
 	lanes  []*poolLane
 	procs  []*poolProcess
 
@@ -145,7 +146,7 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{cfg: cfg, dir: dir, limit: cfg.RoundLimit, unwatch: make(chan struct{})}
+	p := &Pool{cfg: cfg, dir: dir, at: driver.NewEndpoint(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
 	if p.limit == 0 {
 		p.limit = leastLimit
 	}
@@ -173,22 +174,19 @@ func (p *Pool) options() driver.Options {
 	return driver.Options{
 		Down: p.cfg.Down, Up: p.cfg.Up,
 		Lanes: p.cfg.Workers, Clients: p.cfg.Clients, Depth: p.cfg.Depth,
-		Dir: p.dir.Path(), Settings: p.cfg.Variant.Settings, Rec: p.rec,
+		Settings: p.cfg.Variant.Settings, Rec: p.rec,
 	}
 }
 
 func (p *Pool) start(ctx context.Context, began time.Time) error {
-	t, o := p.cfg.Variant.Transport, p.options()
-	need := t.Footprint(o)
+	o := p.options()
+	need := p.cfg.Variant.Transport.Footprint(o)
 	limit := startLimit(need)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("is not connected after %v, which is %v and what touching %s takes at 0.5 GB/s",
 		limit, startTimeout, tensor.FormatBytes(int(need))))
 	defer cancel()
-	if err := t.Check(o); err != nil {
-		return err
-	}
 	var err error
-	if p.server, err = t.Listen(ctx, o); err != nil {
+	if p.server, err = transports.Listen(ctx, p.cfg.Variant, p.at, o); err != nil {
 		return err
 	}
 	for n := 0; n*p.cfg.PerProcess < p.cfg.Workers; n++ {
@@ -287,14 +285,10 @@ func (p *Pool) markWorkers(ctx context.Context, m mark) error {
 
 // settle waits until every lane's worker has asked for its next job.
 func (p *Pool) settle(ctx context.Context) error {
-	s, asks := p.server.(driver.Settler)
-	if !asks {
-		return nil
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.failed, cancel)()
-	err := s.Settle(ctx)
+	err := p.server.Settle(ctx)
 	if err != nil && p.failed.Err() != nil {
 		return context.Cause(p.failed) // the cause of the transport's error
 	}

@@ -109,7 +109,7 @@ func (p *Pool) launch(n int, o driver.Options) error {
 		Process: n, Transport: p.cfg.Variant.Transport.Name(), Settings: o.Settings,
 		Down: o.Down.Specs(), Up: o.Up.Specs(),
 		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth,
-		Dir: o.Dir, Addr: p.server.Addr(),
+		Addr: p.at.Addr(), Secret: p.at.Secret(),
 		Func: p.cfg.Func, FuncConfig: p.cfg.FuncConfig, Samples: p.cfg.Samples,
 		Window: p.cfg.Window, Pings: p.cfg.Pings,
 	}

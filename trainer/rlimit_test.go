@@ -53,7 +53,7 @@ func limited(text string) error {
 	if err != nil {
 		return err
 	}
-	v, err := transports.NewVariant(pickle.Pipe(), nil)
+	v, err := transports.NewVariant(pickle.New(), nil)
 	if err != nil {
 		return err
 	}

@@ -159,21 +159,15 @@ func (p *Pool) work(r *running, l *poolLane) *laneError {
 
 // exchange gives a job to a lane and waits for its update.
 func (p *Pool) exchange(r *running, l *poolLane, c Client) (*tensor.Package, error) {
-	id := phase.ID{Lane: l.n, Round: r.Number, Client: c.ID}
-	dispatch := p.rec.Begin(phase.Dispatch, id)
 	err := p.server.Dispatch(r.ctx, l.n, driver.Job{
 		Round: r.Number, Client: c.ID, Weight: c.Weight, Device: c.Device, Config: c.Config, Timed: r.Timed,
 	})
-	dispatch.End()
 	if err != nil {
 		return nil, err
 	}
 	l.given.Store(true)
 	defer l.given.Store(false)
-	collect := p.rec.Begin(phase.Collect, id)
-	update, err := p.server.Collect(r.ctx, l.n)
-	collect.End()
-	return update, err
+	return p.server.Collect(r.ctx, l.n)
 }
 
 // Publish makes model, which Reserve returned, the one that the clients of the

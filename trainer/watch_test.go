@@ -60,14 +60,20 @@ type slow struct {
 func slows() []driver.Transport {
 	return []driver.Transport{
 		slow{Transport: inproc.New(), name: "slow"}, slow{Transport: inproc.New(), name: "slow-moves", moves: true},
-		slow{Transport: pickle.Pipe(), name: "slow-ping", freezes: true},
+		slow{Transport: pickle.New(), name: "slow-ping", freezes: true},
 	}
 }
 
 func (s slow) Name() string { return s.name }
 
-func (s slow) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
-	w, err := s.Transport.Dial(ctx, addr, lane, o)
+func (s slow) Traits(settings driver.Settings) driver.Traits {
+	t := s.Transport.Traits(settings)
+	t.Calls = s.freezes
+	return t
+}
+
+func (s slow) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+	w, err := s.Transport.Dial(ctx, e, lane, o)
 	return slowWorker{w, s, o.Rec.Counter(phase.WireSent)}, err
 }
 
@@ -178,7 +184,7 @@ func TestFrozenWorker(t *testing.T) {
 	everywhere := []string{"start", "round", "mark", "close"}
 	for _, transport := range h.Transports {
 		places := map[string][]string{"slow-ping": {"ping"}, "pickle": everywhere, "shm-slab": everywhere, "grpc-stream": {"mark"}}[transport.Name()]
-		if places == nil && !driver.StaysInside(transport) && !strings.HasPrefix(transport.Name(), "slow") {
+		if places == nil && !inside(t, transport) && !strings.HasPrefix(transport.Name(), "slow") {
 			places = []string{"round"}
 		}
 		for _, where := range places {
@@ -227,7 +233,7 @@ func TestFrozenWorker(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	for _, where := range []string{"round", "mark"} {
 		t.Run(where, func(t *testing.T) {
-			p, err := openSession(t, pickle.Pipe(), trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
+			p, err := openSession(t, pickle.New(), trainer.NewProcesses(), func(c *trainer.Config) { c.Workers = 1 }) // another one might take all clients
 			check(t, err)
 			check(t, round(t.Context(), p, 0))
 			stop(t, p.Places()[0].PID)

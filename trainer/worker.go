@@ -17,6 +17,7 @@ import (
 	"ipcbench/crash"
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
 
@@ -159,20 +160,21 @@ func (h Host) serve(conn net.Conn) error {
 
 // process is one worker process: its lanes and what it measures.
 type process struct {
-	a         assignment
-	o         driver.Options
-	transport driver.Transport
-	fn        Func
-	meter     *meter
-	busy      *busy
-	stop      atomic.Int64  // worker functions of the rounds below end early
-	quiet     chan struct{} // closed when all workers are connected
-	lanes     []laneState   // as in a.Lanes
+	a       assignment
+	o       driver.Options
+	variant transports.Variant
+	at      *driver.Endpoint
+	fn      Func
+	meter   *meter
+	busy    *busy
+	stop    atomic.Int64  // worker functions of the rounds below end early
+	quiet   chan struct{} // closed when all workers are connected
+	lanes   []laneState   // as in a.Lanes
 }
 
 type lane struct {
 	n     int
-	end   driver.Worker
+	end   *transports.Worker
 	train Train
 	state *laneState
 }
@@ -248,10 +250,10 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		}
 	}
 	return &process{
-		a: a, transport: h.Transports[i], fn: fn, meter: meter, busy: newBusy(), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
+		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: newBusy(), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
 		o: driver.Options{
 			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
-			Dir: a.Dir, Settings: a.Settings, Rec: rec,
+			Settings: a.Settings, Rec: rec,
 		},
 	}, nil
 }
@@ -377,14 +379,13 @@ func (w *process) ping(ctx context.Context, c *control, l lane) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	p, ok := l.end.(driver.Pinger)
-	if !ok {
+	if !w.variant.Transport.Traits(w.variant.Settings).Calls {
 		return c.send(message{Pinged: &pinged{}})
 	}
 	samples := make([]int64, 0, w.a.Pings)
 	for i := range unmeasured + w.a.Pings {
 		start := phase.Now()
-		if err := p.Ping(ctx); err != nil {
+		if err := l.end.Ping(ctx); err != nil {
 			return &laneError{l.n, -1, -1, err}
 		}
 		if i >= unmeasured {
@@ -402,7 +403,7 @@ func (w *process) dial(ctx context.Context) ([]lane, error) {
 		err := crash.Guard(func() (err error) { l.train, err = w.fn(w.a.FuncConfig); return err })
 		if err != nil {
 			err = fmt.Errorf("worker function %s: %w", w.a.Func, err)
-		} else if err = crash.Guard(func() (err error) { l.end, err = w.transport.Dial(ctx, w.a.Addr, n, w.o); return err }); err != nil {
+		} else if err = crash.Guard(func() (err error) { l.end, err = transports.Dial(ctx, w.variant, w.at, n, w.o); return err }); err != nil {
 			err = fmt.Errorf("lane %d: %w", n, err)
 		}
 		if err != nil {
@@ -426,16 +427,12 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 	var wg sync.WaitGroup
 	for i, l := range lanes {
 		wg.Go(func() {
-			var update *tensor.Package
-			err := crash.Guard(func() (err error) { update, err = w.run(ctx, l); return err })
+			err := crash.Guard(func() error { return w.run(ctx, l) })
 			if err != nil && !errors.Is(err, context.Canceled) {
 				err = errors.Join(err, tell(err))
 			}
 			if errs[i] = errors.Join(err, l.end.Close()); errs[i] != nil {
 				cancel()
-			}
-			if update != nil {
-				_ = l.end.Submit(ctx, update) // a closed lane delivers nothing, but takes the memory back
 			}
 		})
 	}
@@ -448,55 +445,43 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 	return errors.Join(errs...)
 }
 
-// run is one lane: receive, train, submit, until the server shuts down. If the
-// worker function fails, it returns the update that was not submitted.
-func (w *process) run(ctx context.Context, l lane) (inHand *tensor.Package, err error) {
+// run is one lane: receive, train, submit, until the server shuts down.
+func (w *process) run(ctx context.Context, l lane) error {
 	call := &Call{stop: &w.stop}
 	for {
-		id := phase.ID{Lane: l.n, Round: -1, Client: -1}
 		l.state.set(receiving)
-		receive := w.o.Rec.Begin(phase.Receive, id)
 		job, model, err := l.end.Receive(ctx)
 		if errors.Is(err, io.EOF) {
-			return nil, nil
+			return nil
 		}
 		if err != nil {
-			return nil, &laneError{l.n, -1, -1, err}
+			return &laneError{l.n, -1, -1, err}
 		}
-		id.Round, id.Client = job.Round, job.Client
 		call.Job, call.Model = job, model
 		w.busy.add(1)
-		receive.EndAs(id)
 		l.state.of.Store(int64(job.Round)<<32 | int64(uint32(job.Client)))
-		inHand, err := w.turn(ctx, l, call, id)
+		err = w.turn(ctx, l, call)
 		w.busy.add(-1)
 		if err != nil {
-			return inHand, &laneError{l.n, job.Round, job.Client, err}
+			return &laneError{l.n, job.Round, job.Client, err}
 		}
 	}
 }
 
-// turn does the job that l has received. If the worker function fails, it returns
-// the update that was not submitted.
-func (w *process) turn(ctx context.Context, l lane, call *Call, id phase.ID) (inHand *tensor.Package, err error) {
-	rec := w.o.Rec
-	reserve := rec.Begin(phase.Lend, id)
-	call.Update, err = l.end.Reserve()
-	reserve.End()
-	if err != nil {
-		return nil, err
+// turn does the job that l has received.
+func (w *process) turn(ctx context.Context, l lane, call *Call) (err error) {
+	if call.Update, err = l.end.Reserve(); err != nil {
+		return err
 	}
 
 	l.state.set(training)
-	train := rec.Begin(phase.Train, id)
+	train := w.o.Rec.Begin(phase.Train, call.ID(l.n))
 	err = crash.Guard(func() error { return l.train(call) })
 	train.End()
 	if err != nil {
-		return call.Update, fmt.Errorf("worker function %s: %w", w.a.Func, err)
+		return fmt.Errorf("worker function %s: %w", w.a.Func, err)
 	}
 
 	l.state.set(submitting)
-	submit := rec.Begin(phase.Submit, id)
-	defer submit.End()
-	return nil, l.end.Submit(ctx, call.Update)
+	return l.end.Submit(ctx, call.Update)
 }

@@ -74,6 +74,19 @@ func NewVariant(t driver.Transport, given driver.Settings) (Variant, error) {
 	return v, nil
 }
 
+// Traits returns what the variant is, whatever it is asked to carry.
+func (v Variant) Traits() driver.Traits { return v.Transport.Traits(v.Settings) }
+
+// Check reports what o asks for and the variant cannot carry on this machine, before
+// any process starts.
+func (v Variant) Check(o driver.Options) error {
+	o.Settings = v.Settings
+	if err := v.Transport.Check(o); err != nil {
+		return fmt.Errorf("%s: %w", v.Transport.Name(), err)
+	}
+	return nil
+}
+
 // String returns the shortest text that Parse reads as v: the name and what
 // differs from the defaults, in the order of the transport's settings.
 func (v Variant) String() string {

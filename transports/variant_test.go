@@ -18,14 +18,15 @@ type described struct {
 
 var errUnused = errors.New("not used in these tests")
 
-func (d described) Name() string                   { return d.name }
-func (d described) Settings() []driver.Setting     { return d.settings }
-func (d described) Check(driver.Options) error     { return errUnused }
-func (d described) Footprint(driver.Options) int64 { return 0 }
-func (d described) Listen(context.Context, driver.Options) (driver.Server, error) {
+func (d described) Name() string                         { return d.name }
+func (d described) Settings() []driver.Setting           { return d.settings }
+func (d described) Check(driver.Options) error           { return errUnused }
+func (d described) Footprint(driver.Options) int64       { return 0 }
+func (d described) Traits(driver.Settings) driver.Traits { return driver.Traits{} }
+func (d described) Listen(context.Context, *driver.Endpoint, driver.Options) (driver.Server, error) {
 	return nil, errUnused
 }
-func (d described) Dial(context.Context, string, int, driver.Options) (driver.Worker, error) {
+func (d described) Dial(context.Context, *driver.Endpoint, int, driver.Options) (driver.Worker, error) {
 	return nil, errUnused
 }
 

@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	launcher := trainer.NewGoroutines(h) // for inproc alone
-	if !driver.StaysInside(variant.Transport) {
+	if variant.Traits().Reach != driver.Process {
 		launcher = trainer.NewProcesses()
 	}
 	progress := func(pending iter.Seq[*trainer.Pending]) iter.Seq[*trainer.Pending] {

@@ -16,8 +16,8 @@ import (
 func Transports() []driver.Transport {
 	return []driver.Transport{
 		inproc.New(),
-		pickle.Pipe(),
-		pickle.Files(),
+		pickle.New(),
+		pickle.Storage(),
 		shm.PerTensor(),
 		shm.Slab(),
 		batched.Unary(),

@@ -16,35 +16,18 @@ import (
 // package, and takes nothing that was not expected next. It undoes what a chunker
 // does.
 type assembly struct {
-	*catalog
+	sequence
 	round int64
-	order []int // the tensors to come; nil: all of the layout
 	into  *tensor.Package
-	count int    // tensors in order that are complete
-	got   int    // bytes of the next one
-	moved int    // bytes of all
-	next  []byte // what comes next, described
-}
-
-// tensors returns how many tensors are to come.
-func (a *assembly) tensors() int {
-	if a.order == nil {
-		return a.layout.Len()
-	}
-	return len(a.order)
-}
-
-// at returns the k-th of the tensors to come.
-func (a *assembly) at(k int) int {
-	if a.order == nil {
-		return k
-	}
-	return a.order[k]
+	begun bool // a message has come
+	got   int  // bytes of the next tensor
+	moved int  // bytes of all
 }
 
 // take puts all tensors of m into place. Errors are refusals.
 func (a *assembly) take(m *incoming, t *tally) error {
 	defer t.begin(phase.Decode).end()
+	a.begun = true
 	for _, nt := range m.tensors {
 		if err := a.add(nt, viewOf(mem.BufferSlice{mem.SliceBuffer(nt.Data)})); err != nil {
 			return err
@@ -58,10 +41,10 @@ func (a *assembly) take(m *incoming, t *tally) error {
 		if err != nil {
 			return refuse(malformed, "%v", err)
 		}
-		if a.count < a.tensors() {
+		if !a.done() {
 			i := a.at(a.count)
-			a.next = a.appendDescription(a.next[:0], i, a.into.Rows(i), a.round, a.got)
-			if bytes.Equal(description, a.next) { // as our own encoder has it
+			m.next = a.appendDescription(m.next[:0], i, a.into.Rows(i), a.round, a.got)
+			if bytes.Equal(description, m.next) { // as our own encoder has it
 				return a.place(i, data)
 			}
 		}
@@ -79,7 +62,7 @@ func (a *assembly) take(m *incoming, t *tally) error {
 
 // add copies data into place if t is what comes next.
 func (a *assembly) add(t *pb.NamedTensor, data view) error {
-	if a.count == a.tensors() || t.Name != a.layout.Spec(a.at(a.count)).Name {
+	if a.done() || t.Name != a.layout.Spec(a.at(a.count)).Name {
 		return a.unexpected(t)
 	}
 	i := a.at(a.count)
@@ -152,7 +135,7 @@ func (a *assembly) unexpected(t *pb.NamedTensor) error {
 			return refuse(duplicateTensor, "tensor %q came already", t.Name)
 		}
 	}
-	if a.count == a.tensors() {
+	if a.done() {
 		return refuse(outOfOrder, "tensor %q after the last one", t.Name)
 	}
 	return refuse(outOfOrder, "tensor %q came, %q is next and has %d of %d bytes", t.Name,
@@ -161,7 +144,7 @@ func (a *assembly) unexpected(t *pb.NamedTensor) error {
 
 // finish returns an error unless everything has come.
 func (a *assembly) finish() error {
-	if a.count < a.tensors() {
+	if !a.done() {
 		i := a.at(a.count)
 		return refuse(cutShort, "%d of %d tensors came, and %d of %d bytes of %q", a.count, a.tensors(),
 			a.got, len(a.into.View(i)), a.layout.Spec(i).Name)

@@ -2,33 +2,36 @@ package batched
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"ipcbench/tensor"
+	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 )
 
 // Unary returns the transport grpc-tensor: one call for each tensor.
-func Unary() driver.Transport { return &transport{name: "grpc-tensor", fetch: fetchEach} }
+func Unary() driver.Transport {
+	return &transport{name: "grpc-tensor", method: pb.Federation_GetAggregatedTensor_FullMethodName, each: true}
+}
 
 // Batched returns the transport grpc-batch: one call for all tensors.
 func Batched() driver.Transport {
-	return &transport{name: "grpc-batch", fetch: fetchBatch, batch: true}
+	return &transport{name: "grpc-batch", method: pb.Federation_GetAggregatedTensors_FullMethodName, batch: true}
 }
 
 // Streaming returns the transport grpc-stream: one stream of chunks.
 func Streaming() driver.Transport {
-	return &transport{name: "grpc-stream", fetch: fetchStream, stream: true}
+	return &transport{name: "grpc-stream", method: pb.Federation_StreamAggregatedTensors_FullMethodName, stream: true}
 }
 
 // A transport differs from the others in how its workers fetch the model. Its
 // server answers all of them.
 type transport struct {
 	name   string
-	fetch  fetcher
-	batch  bool // a response holds several tensors
-	stream bool // no response grows with the model
+	method string // with which workers fetch
+	each   bool   // a response holds one tensor
+	batch  bool   // a response holds several
+	stream bool   // no response grows with the model
 }
 
 // Name implements driver.Transport.
@@ -37,8 +40,7 @@ func (t *transport) Name() string { return t.name }
 // Settings implements driver.Transport.
 func (t *transport) Settings() []driver.Setting {
 	all := []driver.Setting{
-		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
-			Help: "a Unix socket, or TCP on the loopback interface"},
+		driver.NetworkSetting(),
 		{Name: "conn", Values: []string{"kept", "per-call"}, Default: "kept",
 			Help: "whether a worker keeps its connection or opens one for each call"},
 		{Name: "threads", Kind: driver.Count, Default: "0", Min: 0, Max: 1024,
@@ -59,6 +61,11 @@ func (t *transport) Settings() []driver.Setting {
 		all = append(all, driver.OnOff("split", false, "whether a batch over the limit is split into several"))
 	}
 	return all
+}
+
+// Traits implements driver.Transport.
+func (t *transport) Traits(driver.Settings) driver.Traits {
+	return driver.Traits{Reach: driver.Network, Calls: true}
 }
 
 // A config is the settings of a transport, read.
@@ -92,21 +99,12 @@ func (t *transport) config(s driver.Settings) config {
 
 // Check implements driver.Transport.
 func (t *transport) Check(o driver.Options) error {
-	cfg := t.config(o.Settings)
 	for _, l := range []*tensor.Layout{o.Down, o.Up} {
 		if err := checkNames(l); err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+			return err
 		}
 	}
-	if cfg.network == "unix" && o.Dir != "" {
-		if err := checkAddress(socketAddress(cfg, o)); err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
-		}
-	}
-	if err := t.checkLimit(cfg, o); err != nil {
-		return fmt.Errorf("%s: %w", t.name, err)
-	}
-	return nil
+	return t.checkLimit(t.config(o.Settings), o)
 }
 
 // Footprint implements driver.Transport.
@@ -126,26 +124,23 @@ func (t *transport) Footprint(o driver.Options) int64 {
 }
 
 // Listen implements driver.Transport.
-func (t *transport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
-	if err := t.Check(o); err != nil {
+func (t *transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	s := newServer(t.config(o.Settings), e, o)
+	l, err := s.listen(ctx)
+	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(t.name, t.config(o.Settings), o, newFederation())
-	if err != nil {
-		return nil, fmt.Errorf("%s: listen: %w", t.name, err)
-	}
+	s.start(l)
 	return s, nil
 }
 
 // Dial implements driver.Transport.
-func (t *transport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
-	a, err := parseAddress(addr)
+func (t *transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+	w := newWorker(t, e, lane, o)
+	err := w.open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: lane %d: dial: %w", t.name, lane, err)
-	}
-	w, err := newWorker(ctx, t, a, lane, o)
-	if err != nil {
-		return nil, fmt.Errorf("%s: lane %d: dial: %w", t.name, lane, err)
+		w.hangUp()
+		return nil, err
 	}
 	return w, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
 
@@ -46,13 +47,14 @@ func BenchmarkChunk(b *testing.B) {
 func exchange(b *testing.B, name string) {
 	l := histology(b)
 	tr, settings := variant(b, name)
-	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: b.TempDir(), Settings: settings}
+	v, at := transports.Variant{Transport: tr, Settings: settings}, driver.NewEndpoint(b.TempDir())
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1}
 	ctx := context.Background()
-	s, err := tr.Listen(ctx, o)
+	s, err := transports.Listen(ctx, v, at, o)
 	if err != nil {
 		b.Fatal(err)
 	}
-	w, err := tr.Dial(ctx, s.Addr(), 0, o)
+	w, err := transports.Dial(ctx, v, at, 0, o)
 	if err != nil {
 		b.Fatal(err)
 	}

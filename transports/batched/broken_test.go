@@ -26,24 +26,23 @@ import (
 // A cutter forwards connections to a server and cuts them: each one, as long as
 // there is a cut left, after so many bytes in either direction.
 type cutter struct {
-	addr     address
+	path     string
 	listener net.Listener
 	wg       sync.WaitGroup
 
 	mu     sync.Mutex
-	target address        // guarded by mu
-	cuts   []int64        // guarded by mu
-	onlyUp bool           // guarded by mu: bytes to the server alone count
-	atCut  func() address // guarded by mu: if set, what happens before a cut; returns the next target
-	live   []net.Conn     // guarded by mu
+	target string        // guarded by mu: the path of a socket
+	cuts   []int64       // guarded by mu
+	onlyUp bool          // guarded by mu: bytes to the server alone count
+	atCut  func() string // guarded by mu: if set, what happens before a cut; returns the next target
+	live   []net.Conn    // guarded by mu
 }
 
-func newCutter(t *testing.T, target address, cuts ...int64) *cutter {
+func newCutter(t *testing.T, target string, cuts ...int64) *cutter {
 	t.Helper()
-	c := &cutter{addr: target, target: target, cuts: cuts}
-	c.addr.at = filepath.Join(t.TempDir(), "cutter")
+	c := &cutter{path: filepath.Join(t.TempDir(), "cutter"), target: strings.TrimPrefix(target, "unix:"), cuts: cuts}
 	var err error
-	if c.listener, err = net.Listen("unix", c.addr.at); err != nil {
+	if c.listener, err = net.Listen("unix", c.path); err != nil {
 		t.Fatal(err)
 	}
 	c.wg.Go(func() {
@@ -53,7 +52,7 @@ func newCutter(t *testing.T, target address, cuts ...int64) *cutter {
 				return
 			}
 			c.mu.Lock()
-			at := c.target.at
+			at := c.target
 			c.mu.Unlock()
 			out, err := net.Dial("unix", at)
 			if err != nil {
@@ -130,8 +129,8 @@ func TestBrokenConnection(t *testing.T) {
 		for _, cuts := range c.cuts {
 			variantName := c.variant
 			r := listen(t, variantName+":chunk=64KiB", l, 1)
-			c := newCutter(t, r.server.addr, cuts...)
-			w := r.dialAt(c.addr.String(), variantName+":chunk=64KiB", 0)
+			c := newCutter(t, r.at.Addr(), cuts...)
+			w := r.dialAt("unix:"+c.path, variantName+":chunk=64KiB", 0)
 			done := make(chan error, 1)
 			go func() {
 				for range 3 {
@@ -162,13 +161,13 @@ func TestBrokenConnection(t *testing.T) {
 func TestResume(t *testing.T) {
 	l := layoutOf(t, 250_000, 250_000, 250_000, 250_000) // 4 MB
 	r := listen(t, "grpc-stream:chunk=64KiB", l, 1)
-	c := newCutter(t, r.server.addr, 3_000_000)
-	w := r.dialAt(c.addr.String(), "grpc-stream:chunk=64KiB", 0)
+	c := newCutter(t, r.at.Addr(), 3_000_000)
+	w := r.dialAt("unix:"+c.path, "grpc-stream:chunk=64KiB", 0)
 	r.dispatch(0, driver.Job{})
 	if _, m, err := w.Receive(limited(t)); err != nil || m.Hash() != r.model.Hash() {
 		t.Fatalf("model with another hash, or error %v", err)
 	}
-	if got := r.recs[1].Counts()["body.bytes"]; got < 4_000_000 || got > 5_000_000 {
+	if got := r.recs[1].Counts()[phase.Copied]; got < 4_000_000 || got > 5_000_000 {
 		t.Errorf("put %d bytes in place for a model of 4000000", got)
 	}
 }
@@ -190,7 +189,7 @@ func TestServerRestart(t *testing.T) {
 // wrap makes of its listener.
 func (r *rig) restart(wrap func(net.Listener) net.Listener) {
 	r.t.Helper()
-	l, err := listenAt(r.server.addr, r.o.Lanes, nil)
+	l, err := r.server.listen(r.t.Context())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -250,8 +249,8 @@ func TestDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := listen(t, variantName, twenty(t), 1)
-			c := newCutter(t, r.server.addr)
-			w := r.dialAt(c.addr.String(), variantName, 0)
+			c := newCutter(t, r.at.Addr())
+			w := r.dialAt("unix:"+c.path, variantName, 0)
 			r.dispatch(0, driver.Job{})
 			if _, _, err := w.Receive(limited(t)); err != nil {
 				t.Fatal(err)
@@ -278,7 +277,7 @@ func TestLimit(t *testing.T) {
 	l := layoutOf(t, 100_000, 100_000, 60_000, 1) // 400, 400, 240 kB
 	const limit = ":chunk=64KiB:limit=512KiB"
 	tr, settings := variant(t, "grpc-batch"+limit)
-	o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings}
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings}
 	for _, text := range []string{"4 tensors", "104", "524288", "grpc-stream", "split=on"} {
 		if err := tr.Check(o); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("check: got %v, want %q in it", err, text)
@@ -326,7 +325,7 @@ func TestLimit(t *testing.T) {
 	refused(t, "over the limit", err, overLimit, "use grpc-stream, or split=on")
 	w := r.dial("grpc-batch"+limit, 0)
 	_, _, err = w.Receive(limited(t))
-	refused(t, "a worker over the limit", errors.Unwrap(err), overLimit, "the limit is 524288")
+	refused(t, "a worker over the limit", err, overLimit, "the limit is 524288")
 	if got := r.recs[1].Counts()[phase.Retries]; got != 0 {
 		t.Errorf("%d retries of what cannot succeed", got)
 	}
@@ -336,12 +335,12 @@ func TestLimit(t *testing.T) {
 func TestTwoGiB(t *testing.T) {
 	l := layoutOf(t, 200<<20, 200<<20, 200<<20) // 800 MiB each; nothing of it is allocated
 	tr, settings := variant(t, "grpc-batch:limit=2147483647B")
-	err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings})
+	err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings})
 	if err == nil || !strings.Contains(err.Error(), "the limit is 2147483647") {
 		t.Errorf("got %v", err)
 	}
 	settings["split"] = "on"
-	if err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Dir: t.TempDir(), Settings: settings}); err != nil {
+	if err := tr.Check(driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings}); err != nil {
 		t.Errorf("split: %v", err)
 	}
 }
@@ -471,7 +470,7 @@ func TestLeave(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.server.Collect(limited(t), 0); err == nil || !strings.Contains(err.Error(), "the worker has left") {
+	if _, err := r.session.Collect(limited(t), 0); err == nil || !strings.Contains(err.Error(), "the worker has left") {
 		t.Errorf("collect: got %v, want that the worker has left", err)
 	}
 	if _, _, err := w.Receive(limited(t)); err == nil || errors.Is(err, io.EOF) {

@@ -11,33 +11,46 @@ type piece struct {
 	data                 []byte
 }
 
+// A sequence is tensors of a catalog, in the order in which they travel.
+type sequence struct {
+	*catalog
+	order []int // nil: all of the layout
+	count int   // of them, that have travelled
+}
+
+// tensors returns how many there are.
+func (s *sequence) tensors() int {
+	if s.order == nil {
+		return s.layout.Len()
+	}
+	return len(s.order)
+}
+
+// at returns the k-th of them.
+func (s *sequence) at(k int) int {
+	if s.order == nil {
+		return k
+	}
+	return s.order[k]
+}
+
+// done reports whether all have travelled.
+func (s *sequence) done() bool { return s.count == s.tensors() }
+
 // A chunker cuts the tensors of a package into the messages of a stream: chunk
 // bytes of tensors in each but the last. n bytes make ⌈n/chunk⌉ messages, and one
 // if n is 0. An assembly undoes that.
 type chunker struct {
-	*catalog
+	sequence
 	cfg   *config
 	pool  *framePool
 	from  *tensor.Package
-	order []int // the tensors to send; nil: all of the layout
 	round int64
 	chunk int
-	count int     // tensors in order that were sent
-	sent  int     // bytes of the next one
+	sent  int     // bytes of the next tensor
 	ready []piece // what the next message holds
 	cuts  []int   // where in its small things the data of each piece goes; see encode
 }
-
-// tensors returns how many tensors there are to send.
-func (c *chunker) tensors() int {
-	if c.order == nil {
-		return c.layout.Len()
-	}
-	return len(c.order)
-}
-
-// done reports whether everything was sent.
-func (c *chunker) done() bool { return c.count == c.tensors() }
 
 // next returns the next message, for gRPC to send. The first one of a stream
 // carries header, and on the way up results.
@@ -45,10 +58,7 @@ func (c *chunker) next(header *pb.MessageHeader, results *pb.TaskResults) any {
 	c.ready = c.ready[:0]
 	// Names and shapes count apart: many small tensors fill a message with those.
 	for room, beside := c.chunk, chunkRoom(c.chunk); !c.done() && beside > 0; {
-		i := c.count
-		if c.order != nil {
-			i = c.order[c.count]
-		}
+		i := c.at(c.count)
 		data := c.from.View(i)[c.sent:]
 		if len(data) > 0 && room == 0 {
 			break

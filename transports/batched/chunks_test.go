@@ -134,8 +134,8 @@ func streamed(t *testing.T, name string, l *tensor.Layout) []int {
 func sent(t *testing.T, name string, l *tensor.Layout) []int {
 	t.Helper()
 	c := &collector{layout: l}
-	at := address{"unix", filepath.Join(t.TempDir(), "s"), "f"}
-	listener, err := net.Listen(at.network, at.at)
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +143,7 @@ func sent(t *testing.T, name string, l *tensor.Layout) []int {
 	pb.RegisterFederationServer(s, c)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
-	tr, settings := variant(t, name)
-	w, err := tr.Dial(limited(t), at.String(), 0, driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1, Settings: settings})
+	w, err := dialTo(limited(t), t, name, driver.EndpointAt("unix:"+path, "s"), 0, driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1})
 	if err == nil {
 		err = errors.Join(turn(w), w.Close())
 	}
@@ -183,16 +182,16 @@ func TestExtraMemory(t *testing.T) {
 		}
 		exchange(0)
 		var before, after runtime.MemStats
-		idle := r.server.frames.most() + w.frames.most()
+		idle := r.server.frames.most() + w.inner.frames.most()
 		runtime.ReadMemStats(&before)
 		exchange(1)
 		runtime.ReadMemStats(&after)
-		idle = r.server.frames.most() + w.frames.most() - idle
+		idle = r.server.frames.most() + w.inner.frames.most() - idle
 		// Buffers that are kept are bounded below; what else is made are gRPC's lists of them.
 		if made := int(after.TotalAlloc-before.TotalAlloc) - idle; made > size/20 {
 			t.Errorf("%s: a model and an update of %d bytes each made %d bytes of garbage", c.name, size, made)
 		}
-		for end, pool := range map[string]*framePool{"server": &r.server.frames, "worker": &w.frames} {
+		for end, pool := range map[string]*framePool{"server": &r.server.frames, "worker": &w.inner.frames} {
 			n := pool.most()
 			if end == "worker" && c.whole {
 				if n < size*9/10 {

@@ -85,7 +85,7 @@ func (m *incoming) unmarshal(data mem.BufferSlice, stock encoding.CodecV2) error
 	}
 	c := &pb.TensorChunk{}
 	err = stock.Unmarshal(data, c)
-	m.tensors = c.Tensors
+	m.results, m.tensors = c.Results, c.Tensors
 	return err
 }
 

@@ -55,7 +55,7 @@ func TestEncodeAsGenerated(t *testing.T) {
 	results := &pb.TaskResults{Round: 7, Client: 1, Report: 1, Reports: 1, Receipt: []byte("receipt")}
 	for _, round := range []int64{0, 1, 7, 1 << 40, -1} {
 		for _, size := range []int{5000, 65536, 1 << 20} {
-			ours := chunker{catalog: c, cfg: &config{}, pool: &framePool{}, from: p, round: round, chunk: size}
+			ours := chunker{sequence: sequence{catalog: c}, cfg: &config{}, pool: &framePool{}, from: p, round: round, chunk: size}
 			theirs := ours
 			theirs.cfg = &config{generated: true}
 			for first := true; first || !ours.done(); first = false {
@@ -92,7 +92,7 @@ func TestChunks(t *testing.T) {
 				specs = append(specs, tensor.Spec{Name: string(rune('a' + k)), DType: tensor.U8, Shape: []int{share}})
 			}
 			l := layoutFrom(t, specs...)
-			ch := chunker{catalog: newCatalog(l, updateTag), cfg: &config{}, pool: &framePool{}, from: tensor.Alloc(l), chunk: size}
+			ch := chunker{sequence: sequence{catalog: newCatalog(l, updateTag)}, cfg: &config{}, pool: &framePool{}, from: tensor.Alloc(l), chunk: size}
 			got := 0
 			for first := true; first || !ch.done(); first = false {
 				ch.next(nil, nil).(*outgoing).bufs.Free()

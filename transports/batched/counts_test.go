@@ -1,7 +1,6 @@
 package batched
 
 import (
-	"errors"
 	"maps"
 	"testing"
 
@@ -65,8 +64,8 @@ func TestHalfACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.task.Round = 1
-	refused(t, "results of another round", errors.Unwrap(w.Submit(limited(t), u)), wrongTask, "round 1")
+	w.inner.task.Round = 1
+	refused(t, "results of another round", w.Submit(limited(t), u), wrongTask, "round 1")
 	served, _ := r.counts("served.")
 	_, calls := r.counts("calls.")
 	if calls["SendLocalTaskResults"] != 0 || served["SendLocalTaskResults"] != 0 {

@@ -4,6 +4,11 @@
 // Results go up in chunks in all three. There is one server, one worker, and one
 // way to write a tensor, federation.proto; a transport is how its worker fetches.
 //
+// A tensor goes the same way down and up, and what is done to it at one end is undone
+// at the other: a chunker cuts a package into pieces, encode makes a message of them;
+// decode takes a message apart, an assembly puts the pieces in place. Down, that is
+// between serve.go and fetch.go, up between send.go and receive.go.
+//
 // # Speed
 //
 // The protocol is plain protobuf, and every generated client in any language is
@@ -30,17 +35,18 @@
 // and a model and an update in each worker, all on the heap and reused. Beside
 // that lie the frames of what was received and not yet put into place: of a
 // stream, its window and one chunk; of a batch, the whole model; of a single
-// tensor, that tensor. With marshal=generated all of that lies there four times. Every frame costs gRPC some 100 bytes of garbage, which
-// is 0.5 to 1 % of the payload.
+// tensor, that tensor. With marshal=generated all of that lies there four times.
+// Every frame costs gRPC some 100 bytes of garbage, which is 0.5 to 1 % of the
+// payload.
 //
 // So what a download needs beside the models is bounded by windows and chunk, and
 // not by the model, with grpc-stream alone; an upload's is with all three. The
-// models themselves are lent whole at both ends, as the contract of package
-// transports has it.
+// models themselves are lent whole at both ends, as the contract of package driver
+// has it.
 //
 // # Other clients
 //
-// The address, federation included, stands in the file grpc-address in the
+// The address and the session's secret stand in the file [driver.AddressFile] in the
 // session's directory, which its owner alone can read, from Listen to Shutdown.
 // federation.proto says all that a client in another language has to know;
 // testdata/collaborator.py is one.
@@ -63,16 +69,16 @@
 //
 // # Trust
 //
-// Each request says who sends it to whom in which federation, and each response
-// mirrors it; either end refuses what is not meant for it. The federation's id is
-// random, and part of the address. It also travels as metadata, which is checked,
-// in constant time, before a byte of a request's message is taken: whoever does not
-// know it costs the buffers of a connection, 140 KiB, for ten seconds at most. The
-// server keeps 256 such connections and 4 more a lane. When there are as many, the
-// next one waits until the oldest is 250 ms old, and takes its place.
+// Every request shows the session's secret as metadata, "authorization: Bearer
+// SECRET", which is checked before a byte of its message is taken: whoever does not
+// know it costs the buffers of a connection, 140 KiB, for ten seconds at most, and
+// there are few of them (see [driver.Listener]).
 //
-// Sockets are Unix sockets of mode 0600, or on the loopback interface. Nothing is
-// believed before it was checked, a refusal says why with a status code and a
-// reason of its own, no message may say more about tensors than is wanted, and no
-// request lives longer than its deadline, whatever its client says.
+// Each request says who sends it to whom in which federation, and each response
+// mirrors it; either end refuses what is not meant for it. The federation's name is a
+// hash of the secret, and no secret. A lane is the worker's who has joined it first.
+//
+// Nothing is believed before it was checked, a refusal says why with a status code
+// and a reason of its own, no message may say more about tensors than is wanted, and
+// no request lives longer than its deadline, whatever its client says.
 package batched

@@ -4,30 +4,52 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
+	"slices"
 
 	"google.golang.org/grpc"
 
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
-
-// A fetcher fetches the tensors in want. It notes what has come in w.local, also
-// when it fails.
-type fetcher func(ctx context.Context, w *worker, want []int) error
 
 // fetch brings the model of the task in hand. Tensors that are local are not
 // asked for: those that came before a connection broke, and with cache=on those
 // that the same client has of the same model.
-func (w *worker) fetch(ctx context.Context) error {
+func (w *worker) fetch(ctx context.Context) (driver.Delivered, error) {
 	if !w.cfg.cache || w.client != w.job.Client || w.version != w.task.ModelVersion {
 		clear(w.local)
 	}
 	w.client, w.version = w.job.Client, w.task.ModelVersion
-	want := w.missing()
-	w.hits.Add(len(w.local) - len(want))
+	cached := w.held()
+	w.hits.Add(cached.Tensors)
 	w.tally = newTally(w.o.Rec)
-	defer func() { w.tally.record(w.id()) }()
-	return w.t.fetch(ctx, w, want)
+	defer w.record()
+	var err error
+	for run := range w.runs(w.missing()) {
+		if err = w.call(ctx, w.cfg.deadline, w.t.method, func(ctx context.Context, cc *grpc.ClientConn) error {
+			return w.take(ctx, cc, run)
+		}); err != nil {
+			break
+		}
+	}
+	held := w.held()
+	return driver.Delivered{
+		Body:   driver.Amount{Tensors: held.Tensors - cached.Tensors, Bytes: held.Bytes - cached.Bytes},
+		Cached: cached,
+	}, err
+}
+
+// held returns what is local.
+func (w *worker) held() (a driver.Amount) {
+	for i, here := range w.local {
+		if here {
+			a.Tensors++
+			a.Bytes += len(w.model.View(i))
+		}
+	}
+	return a
 }
 
 // missing returns the tensors that are not local.
@@ -41,140 +63,94 @@ func (w *worker) missing() []int {
 	return want
 }
 
-// newRequest returns a request with a spec for each tensor.
-func (w *worker) newRequest() *pb.GetAggregatedTensorsRequest {
-	req := &pb.GetAggregatedTensorsRequest{Header: w.header}
-	for i := range w.o.Down.Len() {
-		req.Specs = append(req.Specs, &pb.TensorSpec{
-			Name: w.o.Down.Spec(i).Name, Tags: []string{modelTag}, RequireLossless: true,
-		})
+// runs returns what is asked for in one call: a tensor, with split=on as many as fit
+// into a message, or all.
+func (w *worker) runs(want []int) iter.Seq[[]int] {
+	switch {
+	case w.t.each:
+		return slices.Chunk(want, 1)
+	case w.cfg.split:
+		return slices.Values(w.down.split(want, w.cfg.limit))
 	}
-	return req
+	return slices.Chunk(want, max(1, len(want))) // none: everything is local
 }
 
-// ask returns the request for the tensors in want.
-func (w *worker) ask(want []int) *pb.GetAggregatedTensorsRequest {
-	req := &pb.GetAggregatedTensorsRequest{Header: w.header, Client: w.task.Client, Specs: make([]*pb.TensorSpec, len(want))}
-	for k, i := range want {
-		req.Specs[k] = w.request.Specs[i]
-		req.Specs[k].Round = w.task.Round
+// specsOf returns what a request says of each tensor.
+func (w *worker) specsOf() []*pb.TensorSpec {
+	specs := make([]*pb.TensorSpec, w.o.Down.Len())
+	for i := range specs {
+		specs[i] = &pb.TensorSpec{Name: w.o.Down.Spec(i).Name, Tags: []string{modelTag}, RequireLossless: true}
 	}
-	return req
+	return specs
 }
 
-// fetchEach makes a call for each tensor.
-func fetchEach(ctx context.Context, w *worker, want []int) error {
-	req := &pb.GetAggregatedTensorRequest{Header: w.header, Client: w.task.Client}
-	for _, i := range want {
-		req.Spec = w.request.Specs[i]
-		req.Spec.Round = w.task.Round
-		err := w.call(ctx, w.cfg.deadline, w.calls.tensor, func(ctx context.Context, cc *grpc.ClientConn) error {
-			return w.take(ctx, cc, pb.Federation_GetAggregatedTensor_FullMethodName, req, []int{i})
-		})
-		if err != nil {
-			return err
-		}
+// ask returns the request for the tensors in run, valid until the next call.
+func (w *worker) ask(run []int) *pb.GetAggregatedTensorsRequest {
+	w.request.Client = w.task.Client
+	w.request.Specs = w.request.Specs[:0]
+	for _, i := range run {
+		w.specs[i].Round = w.task.Round
+		w.request.Specs = append(w.request.Specs, w.specs[i])
 	}
-	return nil
+	return &w.request
 }
 
-// fetchBatch makes one call for all tensors, or with split=on one for as many as
-// fit into a message.
-func fetchBatch(ctx context.Context, w *worker, want []int) error {
-	runs := [][]int{want}
-	if w.cfg.split {
-		runs = w.down.split(want, w.cfg.limit)
-	}
-	for _, run := range runs {
-		if len(run) == 0 {
-			continue // everything is local
-		}
-		req := w.ask(run)
-		err := w.call(ctx, w.cfg.deadline, w.calls.batch, func(ctx context.Context, cc *grpc.ClientConn) error {
-			return w.take(ctx, cc, pb.Federation_GetAggregatedTensors_FullMethodName, req, run)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// take makes a unary call whose response is the tensors in run, and puts them
-// into place.
-func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, method string, req any, run []int) error {
+// take asks for the tensors in run and puts them into place. Of a stream that broke
+// it asks for the rest.
+func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, run []int) error {
 	defer w.in.release()
-	lap := w.tally.begin(phase.Read)
-	err := w.in.verdict(cc.Invoke(ctx, method, req, &w.in, grpc.MaxCallRecvMsgSize(w.cfg.limit)))
-	lap.end()
+	if !w.t.stream {
+		a := w.assembly(run)
+		lap := w.tally.begin(phase.Read)
+		err := cc.Invoke(ctx, w.t.method, w.ask(run), &w.in, grpc.MaxCallRecvMsgSize(w.cfg.limit))
+		lap.end()
+		if err = w.place(a, err); err != nil {
+			return err
+		}
+		return a.finish()
+	}
+	run = w.missing()
+	a := w.assembly(run)
+	stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, w.t.method)
 	if err != nil {
 		return err
 	}
-	if err := w.checkReply(w.in.header); err != nil {
+	if err := errors.Join(stream.SendMsg(w.ask(run)), stream.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	a := w.assembly(run)
-	if err := w.place(a); err != nil {
-		return err
-	}
-	return a.finish()
-}
-
-func (w *worker) assembly(run []int) *assembly {
-	return &assembly{catalog: w.down, round: w.task.Round, order: run, into: w.model}
-}
-
-// place puts the tensors of the received message into place.
-func (w *worker) place(a *assembly) error {
-	count, moved := a.count, a.moved
-	err := a.take(&w.in, &w.tally)
-	for k := count; k < a.count; k++ {
-		w.local[a.at(k)] = true
-	}
-	w.bodies.add(a.count-count, a.moved-moved)
-	return err
-}
-
-// fetchStream makes one call whose response is a stream of chunks. After a broken
-// connection it asks for the rest.
-func fetchStream(ctx context.Context, w *worker, want []int) error {
-	if len(want) == 0 {
-		return nil
-	}
-	desc := &grpc.StreamDesc{ServerStreams: true}
-	return w.call(ctx, w.cfg.deadline, w.calls.stream, func(ctx context.Context, cc *grpc.ClientConn) error {
-		run := w.missing()
-		stream, err := cc.NewStream(ctx, desc, pb.Federation_StreamAggregatedTensors_FullMethodName)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(stream.SendMsg(w.ask(run)), stream.CloseSend()); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		return w.drain(stream, w.assembly(run))
-	})
-}
-
-// drain takes all messages of a stream.
-func (w *worker) drain(stream grpc.ClientStream, a *assembly) error {
-	defer w.in.release()
-	for first := true; ; first = false {
+	for {
 		lap := w.tally.begin(phase.Read)
-		err := w.in.verdict(stream.RecvMsg(&w.in))
+		err := stream.RecvMsg(&w.in)
 		lap.end()
 		if errors.Is(err, io.EOF) {
 			return a.finish()
 		}
-		if err != nil {
-			return err
-		}
-		if first {
-			if err := w.checkReply(w.in.header); err != nil {
-				return err
-			}
-		}
-		if err := w.place(a); err != nil {
+		if err := w.place(a, err); err != nil {
 			return err
 		}
 	}
+}
+
+func (w *worker) assembly(run []int) *assembly {
+	return &assembly{sequence: sequence{catalog: w.down, order: run}, round: w.task.Round, into: w.model}
+}
+
+// place puts the tensors of a message that was received with err into place. The
+// first one has a header.
+func (w *worker) place(a *assembly, err error) error {
+	if err = w.in.verdict(err); err != nil {
+		return err
+	}
+	if !a.begun {
+		if err := checkHeader(w.in.header, w.reply); err != nil {
+			return err
+		}
+	}
+	count, moved := a.count, a.moved
+	err = a.take(&w.in, &w.tally)
+	for k := count; k < a.count; k++ {
+		w.local[a.at(k)] = true
+	}
+	w.copied.Add(a.moved - moved)
+	return err
 }

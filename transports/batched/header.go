@@ -2,19 +2,28 @@ package batched
 
 import (
 	"context"
-	"fmt"
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 
 	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // aggregator is the server's name in headers.
 const aggregator = "aggregator"
 
-// federationKey is the metadata of every request that names the federation, which
-// is checked before the message comes. The header in the message is checked too.
-const federationKey = "federation-id"
+// secretKey is the metadata with which every request shows the session's secret,
+// before its message comes.
+const secretKey = "authorization"
+
+// federationOf returns what the session is called in headers: 16 hexadecimal digits,
+// of a hash of its secret, so that they are no secret.
+func federationOf(e *driver.Endpoint) string {
+	h := sha256.Sum256([]byte(e.Secret()))
+	return hex.EncodeToString(h[:8])
+}
 
 // laneName returns a lane's name in headers.
 func laneName(lane int) string { return "lane-" + strconv.Itoa(lane) }
@@ -29,16 +38,27 @@ func laneOf(name string, lanes int) (int, bool) {
 	return lane, true
 }
 
+// checkHeader refuses a message whose header is not like want, in which an empty
+// sender stands for any.
+func checkHeader(h, want *pb.MessageHeader) error {
+	switch {
+	case h == nil:
+		return refuse(noHeader, "no header")
+	case h.Receiver != want.Receiver:
+		return refuse(wrongReceiver, "receiver %q: this is %q", h.Receiver, want.Receiver)
+	case h.FederationId != want.FederationId:
+		return refuse(wrongFederation, "federation %q is not this one", h.FederationId)
+	case want.Sender != "" && h.Sender != want.Sender:
+		return refuse(wrongSender, "sender %q: want %q", h.Sender, want.Sender)
+	}
+	return nil
+}
+
 // admit returns the lane whose worker sent h, and refuses what is meant for
 // somebody else.
 func (s *server) admit(ctx context.Context, h *pb.MessageHeader) (*lane, error) {
-	switch {
-	case h == nil:
-		return nil, refuse(noHeader, "no header")
-	case h.Receiver != aggregator:
-		return nil, refuse(wrongReceiver, "receiver %q: this is %q", h.Receiver, aggregator)
-	case h.FederationId != s.federation:
-		return nil, refuse(wrongFederation, "federation %q is not this one", h.FederationId)
+	if err := checkHeader(h, s.header); err != nil {
+		return nil, err
 	}
 	i, ok := laneOf(h.Sender, len(s.lanes))
 	if !ok {
@@ -48,38 +68,4 @@ func (s *server) admit(ctx context.Context, h *pb.MessageHeader) (*lane, error) 
 		c.belongsTo(s.lanes[i])
 	}
 	return s.lanes[i], nil
-}
-
-// checkReply refuses a response whose header does not mirror the request's.
-func (w *worker) checkReply(h *pb.MessageHeader) error {
-	switch {
-	case h == nil:
-		return refuse(noHeader, "response without a header")
-	case h.Receiver != w.name:
-		return refuse(wrongReceiver, "response for %q: this is %q", h.Receiver, w.name)
-	case h.FederationId != w.federation:
-		return refuse(wrongFederation, "response of federation %q", h.FederationId)
-	case h.Sender != aggregator:
-		return refuse(wrongSender, "response of %q: want %q", h.Sender, aggregator)
-	}
-	return nil
-}
-
-// An address is where a server listens and which federation it serves: what
-// Addr returns and Dial takes.
-type address struct{ network, at, federation string }
-
-func (a address) String() string { return a.network + ":" + a.at + "#" + a.federation }
-
-// addressFile is where a client that no worker process of ours is finds the
-// address, in the session's directory. The package comment says how.
-const addressFile = "grpc-address"
-
-func parseAddress(text string) (address, error) {
-	where, federation, ok := strings.Cut(text, "#")
-	network, at, ok2 := strings.Cut(where, ":")
-	if !ok || !ok2 || federation == "" || at == "" {
-		return address{}, fmt.Errorf("address %q: want network:address#federation", text)
-	}
-	return address{network, at, federation}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"ipcbench/phase"
-	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 )
 
@@ -13,42 +12,37 @@ import (
 type lookup struct {
 	s     *server
 	lane  *lane
-	id    phase.ID
+	task  task
 	tally tally
-	model *tensor.Package
-	round int64
 	order []int // the tensors that were asked for
 }
 
 // find checks a request and looks its tensors up.
-func (s *server) find(ctx context.Context, h *pb.MessageHeader, client int64, specs []*pb.TensorSpec) (*lookup, error) {
-	l, err := s.admit(ctx, h)
+func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (*lookup, error) {
+	l, err := s.admit(ctx, req.Header)
 	if err != nil {
 		return nil, err
 	}
-	j, ok := l.mail.Job()
+	t, ok := l.mail.Task()
 	switch {
 	case !ok:
 		return nil, refuse(wrongTask, "%s has no task", l.reply.Receiver)
-	case client != int64(j.Client):
-		return nil, refuse(wrongTask, "client %d: the task of %s is client %d's", client, l.reply.Receiver, j.Client)
+	case req.Client != int64(t.Client):
+		return nil, refuse(wrongTask, "client %d: the task of %s is client %d's", req.Client, l.reply.Receiver, t.Client)
 	}
-	f := &lookup{
-		s: s, lane: l, round: int64(j.Round),
-		id: phase.ID{Lane: l.index, Round: j.Round, Client: j.Client}, tally: newTally(s.o.Rec),
-	}
-	if f.model, err = s.model.Current(); err != nil {
-		return nil, refuse(wrongTask, "%v", err)
-	}
+	f := &lookup{s: s, lane: l, task: t, tally: newTally(s.o.Rec)}
 	if err = f.resume(ctx); err == nil {
-		if err = f.look(specs); err == nil {
+		if err = f.look(req.Specs); err == nil {
 			return f, nil
 		}
 		f.done()
 	}
-	f.tally.record(f.id)
+	f.record()
 	return nil, err
 }
+
+// record adds the samples of the request.
+func (f *lookup) record() { f.tally.record(f.task.ID(f.lane.index)) }
 
 // resume takes a slot again after done.
 func (f *lookup) resume(ctx context.Context) error { return f.s.slots.take(ctx, &f.tally) }
@@ -68,8 +62,8 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 		switch {
 		case !ok || spec.GetReport() || len(tags) != 1 || tags[0] != modelTag:
 			return refuse(unknownTensor, "no tensor %q with tags %q, report %v", spec.GetName(), tags, spec.GetReport())
-		case spec.GetRound() != f.round:
-			return refuse(wrongTask, "tensor %q of round %d: this is round %d", spec.GetName(), spec.GetRound(), f.round)
+		case spec.GetRound() != int64(f.task.Round):
+			return refuse(wrongTask, "tensor %q of round %d: this is round %d", spec.GetName(), spec.GetRound(), f.task.Round)
 		case asked != nil && asked[i]:
 			return refuse(duplicateTensor, "tensor %q is asked for twice", spec.GetName())
 		}
@@ -82,10 +76,13 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 }
 
 // whole makes one message of all tensors, and counts it.
-func (f *lookup) whole(served *phase.Counter) (any, error) {
-	defer f.tally.record(f.id)
+func (f *lookup) whole(method string) (any, error) {
+	defer f.record()
 	if len(f.order) > 1 { // one, by reference, is encoded sooner than timed
 		defer f.tally.begin(phase.Encode).end()
+	}
+	if method == pb.Federation_GetAggregatedTensor_FullMethodName && len(f.order) != 1 {
+		return nil, refuse(unknownTensor, "%d tensors are asked for, want one", len(f.order))
 	}
 	all := headerRoom
 	for _, i := range f.order {
@@ -95,11 +92,14 @@ func (f *lookup) whole(served *phase.Counter) (any, error) {
 		return nil, refuse(overLimit, "%s", overBatch(len(f.order), all, f.s.cfg.limit))
 	}
 	c := f.chunker(maxMessage)
-	served.Add(1)
+	f.s.served[method].Add(1)
 	return c.next(f.lane.reply, nil), nil
 }
 
 // chunker returns what makes the messages.
 func (f *lookup) chunker(chunk int) chunker {
-	return chunker{catalog: f.s.down, cfg: &f.s.cfg, pool: &f.s.frames, order: f.order, from: f.model, round: f.round, chunk: chunk}
+	return chunker{
+		sequence: sequence{catalog: f.s.down, order: f.order}, cfg: &f.s.cfg, pool: &f.s.frames,
+		from: f.task.model, round: int64(f.task.Round), chunk: chunk,
+	}
 }

@@ -77,7 +77,7 @@ func TestFlatHeap(t *testing.T) {
 		ends := []*framePool{&r.server.frames}
 		for lane := range r.o.Lanes {
 			w := r.dial(variantName, lane)
-			ends = append(ends, &w.frames)
+			ends = append(ends, &w.inner.frames)
 			go func() { done <- errors.Join(serve(w), w.Close()) }()
 		}
 		r.workers = nil

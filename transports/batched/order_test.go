@@ -7,10 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -38,7 +36,7 @@ func TestStranger(t *testing.T) {
 	if task := tasks.Task; task.GetRound() != 4 || task.GetClient() != 2 || task.GetDevice() != "cpu" || string(task.GetReceipt()) != "receipt" {
 		t.Errorf("got task %v", task)
 	}
-	if h := tasks.Header; h.GetSender() != aggregator || h.GetReceiver() != "lane-0" || h.GetFederationId() != r.server.federation {
+	if h := tasks.Header; h.GetSender() != aggregator || h.GetReceiver() != "lane-0" || h.GetFederationId() != r.server.header.FederationId {
 		t.Errorf("O4: the response's header does not mirror the request's: %v", h)
 	}
 
@@ -93,7 +91,7 @@ func TestStranger(t *testing.T) {
 	if err := upload(ctx, client, chunks...); err != nil {
 		t.Fatal(err)
 	}
-	p, err := r.server.Collect(ctx, 0)
+	p, err := r.session.Collect(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +193,7 @@ func TestLyingServer(t *testing.T) {
 				continue
 			}
 			err := fetchFrom(t, variantName, &liar{header: c.header, tensors: c.tensors})
-			refused(t, variantName+": "+c.name, errors.Unwrap(err), c.why, "")
+			refused(t, variantName+": "+c.name, err, c.why, "")
 		}
 	}
 }
@@ -203,7 +201,6 @@ func TestLyingServer(t *testing.T) {
 // fetchFrom lets a worker receive a model of two tensors from l.
 func fetchFrom(t *testing.T, variantName string, l *liar) error {
 	t.Helper()
-	tr, settings := variant(t, variantName)
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", path)
 	if err != nil {
@@ -220,7 +217,7 @@ func fetchFrom(t *testing.T, variantName string, l *liar) error {
 		}
 	}()
 	two := layoutOf(t, 2, 2)
-	w, err := tr.Dial(limited(t), address{"unix", path, "f"}.String(), 0, driver.Options{Down: two, Up: two, Lanes: 1, Depth: 1, Settings: settings})
+	w, err := dialTo(limited(t), t, variantName, driver.EndpointAt("unix:"+path, "s"), 0, driver.Options{Down: two, Up: two, Lanes: 1, Depth: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +260,7 @@ func TestMasked(t *testing.T) {
 			if err := w.Submit(limited(t), u); err != nil {
 				t.Fatal(err)
 			}
-			p, err := r.server.Collect(limited(t), 0)
+			p, err := r.session.Collect(limited(t), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -280,32 +277,5 @@ func TestMasked(t *testing.T) {
 				t.Fatalf("%s: element %d: got sum %v, want %v", variantName, i, sum[i], 2*x)
 			}
 		}
-	}
-}
-
-// TestListeners: the socket is its owner's alone, and nothing but a Unix socket
-// or loopback is listened on or dialled.
-func TestListeners(t *testing.T) {
-	r := listen(t, "grpc-batch", twenty(t), 1)
-	info, err := os.Stat(r.server.addr.at)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("socket: got mode %v, %v, want 0600", info.Mode(), err)
-	}
-	for _, bad := range []address{
-		{"tcp", "192.0.2.1:80", "f"}, {"tcp", "example.com:80", "f"}, {"tcp", "0.0.0.0:0", "f"}, {"tcp", "[::]:0", "f"},
-		{"tcp", ":0", "f"}, {"udp", "127.0.0.1:0", "f"}, {"unix", "/" + strings.Repeat("x", maxSocketPath), "f"},
-	} {
-		if _, err := listenAt(bad, 1, nil); err == nil {
-			t.Errorf("listen on %v: got no error", bad)
-		}
-		if _, err := (&worker{addr: bad}).dial(t.Context(), ""); err == nil {
-			t.Errorf("dial %v: got no error", bad)
-		}
-	}
-	tr, settings := variant(t, "grpc-batch")
-	o := r.o
-	o.Settings, o.Dir = settings, "/"+strings.Repeat("x", maxSocketPath)
-	if err := tr.Check(o); err == nil {
-		t.Error("a directory whose path is too long for a socket: got no error")
 	}
 }

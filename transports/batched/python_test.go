@@ -29,7 +29,7 @@ func testPython(t *testing.T, python, network string) {
 
 	dir := t.TempDir()
 	specs, err := json.Marshal(map[string]any{
-		"address": filepath.Join(r.o.Dir, "grpc-address"), "tensors": names(l),
+		"address": filepath.Join(r.dir, driver.AddressFile), "tensors": names(l),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func testPython(t *testing.T, python, network string) {
 			t.Fatalf("%s: %v\n%s", args[0], err, out)
 		}
 	}
-	p, err := r.server.Collect(ctx, 0)
+	p, err := r.session.Collect(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package batched
 
 import (
+	"context"
 	"errors"
 	"io"
 
@@ -25,24 +26,11 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	r := m.results
-	l, err := s.admit(stream.Context(), m.header)
+	l, t, err := s.taskOf(stream.Context(), m)
 	if err != nil {
 		return err
 	}
-	if r == nil {
-		return refuse(wrongTask, "the first message says nothing about the task")
-	}
-	j, out := l.mail.Job()
-	switch {
-	case r.TaskId > 0 && r.TaskId < l.id():
-		return refuse(duplicateResults, "results of task %d came already", r.TaskId)
-	case r.TaskId != l.id() || r.Round != int64(j.Round) || r.Client != int64(j.Client):
-		return refuse(wrongTask, "results of task %d, round %d, client %d: the task of %s is %d, round %d, client %d",
-			r.TaskId, r.Round, r.Client, l.reply.Receiver, l.id(), j.Round, j.Client)
-	case !out:
-		return refuse(duplicateResults, "results of task %d came already", r.TaskId)
-	}
+	r := m.results
 	if r.Report < r.Reports {
 		return s.takeReport(stream, l, m)
 	}
@@ -56,21 +44,41 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 			_ = l.end(false)
 		}
 	}()
-	in := assembly{catalog: s.up, round: r.Round, into: into}
+	in := assembly{sequence: sequence{catalog: s.up}, round: r.Round, into: into}
 	err = s.takeAll(stream, m, &in, &tally)
-	tally.record(phase.ID{Lane: l.index, Round: j.Round, Client: j.Client})
+	tally.record(t.ID(l.index))
 	if err != nil {
 		return err
 	}
 	into.Receipt = append(into.Receipt[:0], r.Receipt...)
-	s.bodies.add(in.count, in.moved)
-	s.served.results.Add(1)
+	s.copied.Add(in.moved)
+	s.served[pb.Federation_SendLocalTaskResults_FullMethodName].Add(1)
 	// Nothing is recorded or counted from here on: the round may be over.
 	whole = true
 	if err := l.end(true); err != nil {
 		return refuse(closing, "%v", err)
 	}
 	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
+}
+
+// taskOf returns the lane and the task whose results m begins.
+func (s *server) taskOf(ctx context.Context, m *incoming) (*lane, task, error) {
+	l, err := s.admit(ctx, m.header)
+	if err != nil {
+		return nil, task{}, err
+	}
+	t, out := l.mail.Task()
+	r := m.results
+	switch {
+	case r == nil:
+		err = refuse(wrongTask, "the first message says nothing about the task")
+	case r.TaskId > 0 && (r.TaskId < t.id || r.TaskId == t.id && !out):
+		err = refuse(duplicateResults, "results of task %d came already", r.TaskId)
+	case !out || r.TaskId != t.id || r.Round != int64(t.Round) || r.Client != int64(t.Client):
+		err = refuse(wrongTask, "results of task %d, round %d, client %d: the task of %s is %d, round %d, client %d",
+			r.TaskId, r.Round, r.Client, l.reply.Receiver, t.id, t.Round, t.Client)
+	}
+	return l, t, err
 }
 
 // takeAll puts the tensors of m and of all messages after it into place.
@@ -112,6 +120,6 @@ func (s *server) takeReport(stream grpc.ServerStream, l *lane, m *incoming) erro
 			return err
 		}
 	}
-	s.served.results.Add(1)
+	s.served[pb.Federation_SendLocalTaskResults_FullMethodName].Add(1)
 	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -29,21 +31,28 @@ import (
 // its message holds text.
 func refused(t *testing.T, what string, err error, why reason, text string) {
 	t.Helper()
-	if got, want := status.Code(err), reasons[why].code; got != want || !hasReason(err, why) || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: got %v (%v), want %v %s with %q", what, err, got, want, reasons[why].name, text)
+	if got, want := status.Code(err), why.code; got != want || !hasReason(err, why) || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: got %v (%v), want %v %s with %q", what, err, got, want, why.name, text)
 	}
 }
 
 // TestReasonsDiffer: no two reasons look the same to a client.
 func TestReasonsDiffer(t *testing.T) {
-	seen := map[string]bool{}
-	for why, r := range reasons {
-		if r.name == "" || r.code == codes.OK || seen[r.name] {
-			t.Errorf("reason %d is %q with %v", why, r.name, r.code)
-		}
-		seen[r.name] = true
+	text, err := os.ReadFile("refusal.go")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if a, b, c := reasons[wrongReceiver].code, reasons[wrongFederation].code, reasons[wrongSender].code; a == b || b == c || a == c {
+	seen := map[string]bool{}
+	for _, m := range regexp.MustCompile(`= reason\{"([A-Z_]+)", codes\.`).FindAllStringSubmatch(string(text), -1) {
+		if seen[m[1]] {
+			t.Errorf("two reasons are called %s", m[1])
+		}
+		seen[m[1]] = true
+	}
+	if len(seen) < 20 {
+		t.Errorf("found %d reasons, want more", len(seen))
+	}
+	if a, b, c := wrongReceiver.code, wrongFederation.code, wrongSender.code; a == b || b == c || a == c {
 		t.Errorf("header faults have codes %v, %v, %v: want different ones", a, b, c)
 	}
 }
@@ -87,12 +96,13 @@ func TestHeaders(t *testing.T) {
 			return upload(ctx, client, &pb.TensorChunk{Header: h})
 		},
 	}
-	for _, id := range []string{"", "another", r.server.federation[1:], r.server.federation + "0"} {
-		other, _ := r.as(id)
+	secret := r.at.Secret()
+	for _, shown := range []string{"", "another", secret, "Bearer " + secret[1:], "Bearer " + secret + "0", "bearer " + secret} {
+		other, _ := r.as(shown)
 		known := client
 		client = other
 		for name, call := range methods {
-			refused(t, fmt.Sprintf("%s with %q as metadata", name, id), call(r.head(0)), wrongFederation, federationKey)
+			refused(t, fmt.Sprintf("%s with %q as metadata", name, shown), call(r.head(0)), noSecret, secretKey)
 		}
 		client = known
 	}
@@ -159,7 +169,7 @@ func TestBadRequests(t *testing.T) {
 		refused(t, "O3: tags and report are part of the name", get(1, good[1], s), unknownTensor, "layer0.weight")
 	}
 	_, err := client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 3})
-	refused(t, "no spec", err, unknownTensor, `""`)
+	refused(t, "no spec", err, unknownTensor, "0 tensors are asked for")
 	_, err = client.GetAggregatedTensor(ctx, &pb.GetAggregatedTensorRequest{Header: r.head(0), Client: 4, Spec: good[0]})
 	refused(t, "another client", err, wrongTask, "client 4")
 	_, err = client.Join(ctx, &pb.JoinRequest{Header: r.head(0), ModelDigest: 1})
@@ -286,13 +296,13 @@ func TestBadResults(t *testing.T) {
 	} {
 		refused(t, c.name, upload(ctx, client, c.make(r.chunksOf(1, 3))...), c.why, c.text)
 	}
-	if got := r.server.ledger.Out(); got != 1 {
+	if got := r.server.o.Out.Out(); got != 1 {
 		t.Errorf("%d updates are out, want the one that was reserved for the task", got)
 	}
 	if err := upload(ctx, client, r.chunksOf(1, 3)...); err != nil {
 		t.Fatalf("good results after all that: %v", err)
 	}
-	p, err := r.server.Collect(ctx, 0)
+	p, err := r.session.Collect(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +354,7 @@ func malformedResults(t *testing.T, variantName string) {
 			t.Fatal(err)
 		}
 		if err := stream.RecvMsg(&pb.SendLocalTaskResultsResponse{}); status.Code(err) != codes.Internal || !hasReason(err, malformed) {
-			t.Errorf("%s: got %v, want %v and %s", name, err, codes.Internal, reasons[malformed].name)
+			t.Errorf("%s: got %v, want %v and %s", name, err, codes.Internal, malformed.name)
 		}
 	}
 }
@@ -406,11 +416,11 @@ func inflated(t *testing.T, variantName string) {
 		case name == "tensors":
 			c.text = errDescribed.Error()
 		}
-		if status.Code(err) != reasons[why].code || !strings.Contains(err.Error(), c.text) {
-			t.Errorf("%s: got %v, want %v with %q", name, err, reasons[why].code, c.text)
+		if status.Code(err) != why.code || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: got %v, want %v with %q", name, err, why.code, c.text)
 		}
 		if c.method == "SendLocalTaskResults" && !hasReason(err, why) {
-			t.Errorf("%s: got %v, want the reason %s", name, err, reasons[why].name)
+			t.Errorf("%s: got %v, want the reason %s", name, err, why.name)
 		}
 		if got := after.TotalAlloc - before.TotalAlloc; got > 6*size { // frames at both ends, and the client's buffers
 			t.Errorf("%s: a message of %d bytes made %d bytes of garbage", name, size, got)
@@ -431,7 +441,7 @@ func TestLengthPrefix(t *testing.T) {
 	} {
 		f := r.frames()
 		message := append(binary.BigEndian.AppendUint32([]byte{0}, c.length), make([]byte, 10)...)
-		upload := headers(t, pb.Federation_SendLocalTaskResults_FullMethodName, r.server.federation)
+		upload := headers(t, pb.Federation_SendLocalTaskResults_FullMethodName, r.at.Authorization())
 		if err := errors.Join(f.WriteHeaders(upload(1)), f.WriteData(1, true, message)); err != nil {
 			t.Fatal(err)
 		}

@@ -21,39 +21,34 @@ import (
 // A process is a server in a process of its own, with one job for one worker.
 type process struct {
 	cmd   *exec.Cmd
-	addr  address
+	path  string         // of its socket
 	lines *bufio.Scanner // of its output
 }
 
-// asServer names the variable that makes TestServerProcess a server: its variant,
-// directory and federation.
+// asServer names the variable that makes TestServerProcess a server: its variant
+// and the session's secret. Its directory is the one in which it runs.
 const asServer = "IPCBENCH_TEST_SERVER"
 
 // ofProcess returns what both processes agree on: 1 MB of model.
-func ofProcess(t *testing.T, dir, variantName string) (*transport, driver.Options) {
+func ofProcess(t *testing.T) driver.Options {
 	t.Helper()
-	tr, settings := variant(t, variantName)
 	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000)
-	return tr, driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir, Settings: settings}
+	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1}
 }
 
 // TestServerProcess is the life of such a process, and nothing in any other.
 func TestServerProcess(t *testing.T) {
 	words := strings.Fields(os.Getenv(asServer))
-	if len(words) != 3 {
+	if len(words) != 2 {
 		return
 	}
-	tr, o := ofProcess(t, words[1], words[0])
-	s, err := newServer(tr.name, tr.config(o.Settings), o, words[2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t: t, o: o, server: s}
+	r := &rig{t: t, o: ofProcess(t), at: driver.EndpointAt("", words[1])}
+	r.start(words[0])
 	defer r.shutdown()
 	r.publish(1)
 	r.dispatch(0, jobOf(0, 0))
 	fmt.Println("listening")
-	p, err := s.Collect(limited(t), 0)
+	p, err := r.session.Collect(limited(t), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,15 +60,16 @@ func TestServerProcess(t *testing.T) {
 }
 
 // startProcess starts a server and waits until it listens. It ends with the test.
-func startProcess(t *testing.T, variantName, federation string) *process {
+func startProcess(t *testing.T, variantName string) *process {
 	t.Helper()
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	p := &process{
 		cmd:  exec.CommandContext(ctx, os.Args[0], "-test.run=^TestServerProcess$"),
-		addr: address{"unix", filepath.Join(dir, "grpc.sock"), federation},
+		path: filepath.Join(dir, "socket"),
 	}
-	p.cmd.Env = append(os.Environ(), asServer+"="+strings.Join([]string{variantName, dir, federation}, " "))
+	p.cmd.Env = append(os.Environ(), asServer+"="+variantName+" "+ofProcesses)
+	p.cmd.Dir = dir
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {
@@ -93,6 +89,9 @@ func startProcess(t *testing.T, variantName, federation string) *process {
 	return p
 }
 
+// ofProcesses is the secret of all of them.
+const ofProcesses = "secret"
+
 // says waits for a line.
 func (p *process) says(want string) bool {
 	for p.lines.Scan() {
@@ -104,7 +103,7 @@ func (p *process) says(want string) bool {
 }
 
 // TestKilledServer: O22. A server's process is killed in the middle of a transfer.
-// If another one takes its place, with the same federation and job, the worker ends
+// If another one takes its place, with the same secret and job, the worker ends
 // the job there, with correct data; if none does, it gives up. Either way it has
 // counted what it made again.
 func TestKilledServer(t *testing.T) {
@@ -121,24 +120,24 @@ func TestKilledServer(t *testing.T) {
 }
 
 func killServer(t *testing.T, variantName string, upload, returns bool) {
-	first := startProcess(t, variantName, "f")
+	first := startProcess(t, variantName)
 	next := first // whose socket nobody listens on any more
 	if returns {
-		next = startProcess(t, variantName, "f")
+		next = startProcess(t, variantName)
 	}
-	c := newCutter(t, first.addr, 500_000)
+	c := newCutter(t, first.path, 500_000)
 	killed := make(chan error, 1)
 	c.mu.Lock()
 	c.onlyUp = upload
-	c.atCut = func() address {
+	c.atCut = func() string {
 		killed <- first.cmd.Process.Kill()
 		_ = first.cmd.Wait() // it says that it was killed
-		return next.addr
+		return next.path
 	}
 	c.mu.Unlock()
-	tr, o := ofProcess(t, "", variantName)
+	o := ofProcess(t)
 	o.Rec = phase.NewRecorder(1 << 12)
-	w, err := tr.Dial(limited(t), c.addr.String(), 0, o)
+	w, err := dialTo(limited(t), t, variantName, driver.EndpointAt("unix:"+c.path, ofProcesses), 0, o)
 	if err != nil {
 		t.Fatal(err)
 	}

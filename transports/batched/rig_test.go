@@ -27,8 +27,11 @@ const patience = 30 * time.Second
 type rig struct {
 	t       *testing.T
 	o       driver.Options
-	server  *server
-	workers []*worker         // whose calls the test makes
+	dir     string
+	at      *driver.Endpoint
+	session *transports.Server
+	server  *server           // the driver below it
+	workers []*remote         // whose calls the test makes
 	recs    []*phase.Recorder // the server's, then the workers'
 	done    []chan error      // what became of each worker
 	model   *tensor.Package
@@ -75,21 +78,60 @@ func variant(t testing.TB, text string) (*transport, driver.Settings) {
 // listen starts a server for the variant.
 func listen(t *testing.T, text string, l *tensor.Layout, lanes int) *rig {
 	t.Helper()
-	tr, settings := variant(t, text)
-	r := &rig{t: t, o: driver.Options{
-		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: t.TempDir(), Settings: settings,
-	}}
-	o := r.o
-	o.Rec = phase.NewRecorder(1 << 16)
-	r.recs = append(r.recs, o.Rec)
-	s, err := tr.Listen(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.server = s.(*server)
+	r := &rig{t: t, dir: t.TempDir(), o: driver.Options{Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2}}
+	r.at = driver.NewEndpoint(r.dir)
+	r.start(text)
 	r.publish(1)
 	t.Cleanup(func() { r.shutdown() })
 	return r
+}
+
+// start starts the server at r.at.
+func (r *rig) start(text string) {
+	r.t.Helper()
+	tr, settings := variant(r.t, text)
+	o, seen := r.o, &seen{transport: tr}
+	o.Rec = phase.NewRecorder(1 << 16)
+	r.recs = append(r.recs, o.Rec)
+	var err error
+	if r.session, err = transports.Listen(r.t.Context(), transports.Variant{Transport: seen, Settings: settings}, r.at, o); err != nil {
+		r.t.Fatal(err)
+	}
+	r.server = seen.server
+}
+
+// seen is a transport that shows what it made.
+type seen struct {
+	*transport
+	server *server
+	worker *worker
+}
+
+func (s *seen) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	d, err := s.transport.Listen(ctx, e, o)
+	s.server, _ = d.(*server)
+	return d, err
+}
+
+func (s *seen) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+	d, err := s.transport.Dial(ctx, e, lane, o)
+	s.worker, _ = d.(*worker)
+	return d, err
+}
+
+// remote is a worker and the driver below it.
+type remote struct {
+	*transports.Worker
+	inner *worker
+}
+
+// dialTo connects a worker.
+func dialTo(ctx context.Context, t testing.TB, text string, at *driver.Endpoint, lane int, o driver.Options) (*remote, error) {
+	t.Helper()
+	tr, settings := variant(t, text)
+	seen := &seen{transport: tr}
+	w, err := transports.Dial(ctx, transports.Variant{Transport: seen, Settings: settings}, at, lane, o)
+	return &remote{w, seen.worker}, err
 }
 
 // open is listen with workers that train until the end.
@@ -110,28 +152,27 @@ func open(t *testing.T, text string, l *tensor.Layout, lanes int) *rig {
 }
 
 // dial connects a worker.
-func (r *rig) dial(text string, lane int) *worker {
+func (r *rig) dial(text string, lane int) *remote {
 	r.t.Helper()
-	return r.dialAt(r.server.Addr(), text, lane)
+	return r.dialAt(r.at.Addr(), text, lane)
 }
 
 // dialAt connects a worker through another address.
-func (r *rig) dialAt(addr, text string, lane int) *worker {
+func (r *rig) dialAt(addr, text string, lane int) *remote {
 	r.t.Helper()
-	tr, settings := variant(r.t, text)
 	o := r.o
-	o.Settings, o.Rec = settings, phase.NewRecorder(1<<16)
-	w, err := tr.Dial(r.t.Context(), addr, lane, o)
+	o.Rec = phase.NewRecorder(1 << 16)
+	w, err := dialTo(r.t.Context(), r.t, text, driver.EndpointAt(addr, r.at.Secret()), lane, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.recs = append(r.recs, o.Rec)
-	r.workers = append(r.workers, w.(*worker))
-	return w.(*worker)
+	r.workers = append(r.workers, w)
+	return w
 }
 
 // serve is the life of a worker.
-func serve(w driver.Worker) error {
+func serve(w *remote) error {
 	for {
 		err := turn(w)
 		if errors.Is(err, io.EOF) {
@@ -144,7 +185,7 @@ func serve(w driver.Worker) error {
 }
 
 // turn is a worker's part of one job.
-func turn(w driver.Worker) error {
+func turn(w *remote) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	j, model, err := w.Receive(ctx)
@@ -166,13 +207,13 @@ func keyOf(j driver.Job) tensor.Key {
 // publish makes a model with the given seed current.
 func (r *rig) publish(seed uint64) {
 	r.t.Helper()
-	m, err := r.server.Reserve()
+	m, err := r.session.Reserve()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "receipt"...)
-	if err := r.server.Publish(r.t.Context(), m); err != nil {
+	if err := r.session.Publish(r.t.Context(), m); err != nil {
 		r.t.Fatal(err)
 	}
 	r.model = m
@@ -204,10 +245,10 @@ func (r *rig) round(number, clients int) {
 func (r *rig) exchange(lane int, j driver.Job) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := r.server.Dispatch(ctx, lane, j); err != nil {
+	if err := r.session.Dispatch(ctx, lane, j); err != nil {
 		return err
 	}
-	p, err := r.server.Collect(ctx, lane)
+	p, err := r.session.Collect(ctx, lane)
 	if err != nil {
 		return err
 	}
@@ -227,7 +268,7 @@ func (r *rig) shutdown() {
 			r.t.Errorf("close: %v", err)
 		}
 	}
-	if err := r.server.Shutdown(ctx); err != nil {
+	if err := r.session.Shutdown(ctx); err != nil {
 		r.t.Errorf("shutdown: %v", err)
 	}
 	for i, done := range r.done {
@@ -267,32 +308,30 @@ func less(now, before map[string]int64) map[string]int64 {
 	return d
 }
 
-// identity is the metadata of every request of a client of generated code.
+// identity is the secret that every request of a client of generated code shows.
 type identity string
 
 func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{federationKey: string(i)}, nil
+	return map[string]string{secretKey: string(i)}, nil
 }
 
 func (identity) RequireTransportSecurity() bool { return false }
 
-// stranger returns a client made of generated code alone, which knows the
-// federation.
+// stranger returns a client made of generated code alone, which knows the secret.
 func (r *rig) stranger(opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
 	r.t.Helper()
-	return r.as(r.server.federation, opts...)
+	return r.as(r.at.Authorization(), opts...)
 }
 
-// as returns a client whose metadata names the federation id.
-func (r *rig) as(id string, opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
+// as returns a client that shows what it is given.
+func (r *rig) as(shown string, opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
 	r.t.Helper()
-	a := r.server.addr
-	target := "passthrough:///" + a.at
-	if a.network == "unix" {
-		target = "unix:" + a.at
+	target := r.at.Addr()
+	if rest, ok := strings.CutPrefix(target, "tcp:"); ok {
+		target = "passthrough:///" + rest
 	}
 	cc, err := grpc.NewClient(target, append([]grpc.DialOption{
-		grpc.WithPerRPCCredentials(identity(id)),
+		grpc.WithPerRPCCredentials(identity(shown)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
 	}, opts...)...)
@@ -305,13 +344,13 @@ func (r *rig) as(id string, opts ...grpc.DialOption) (pb.FederationClient, *grpc
 
 // head is the header of a lane's requests.
 func (r *rig) head(lane int) *pb.MessageHeader {
-	return &pb.MessageHeader{Sender: laneName(lane), Receiver: aggregator, FederationId: r.server.federation}
+	return &pb.MessageHeader{Sender: laneName(lane), Receiver: aggregator, FederationId: r.server.header.FederationId}
 }
 
 // dispatch gives lane a job that a stranger will work on.
 func (r *rig) dispatch(lane int, j driver.Job) {
 	r.t.Helper()
-	if err := r.server.Dispatch(r.t.Context(), lane, j); err != nil {
+	if err := r.session.Dispatch(r.t.Context(), lane, j); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"google.golang.org/grpc/mem"
+
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 )
@@ -31,13 +33,13 @@ func TestRows(t *testing.T) {
 			r := listen(t, name, varying(t), 1)
 			w := r.dial(name, 0)
 			for n, rows := range [][2]int{{1000, 300}, {0, 0}, {1, 299}, {999, 1}, {128, 127}, {1000, 0}} {
-				m, err := r.server.Reserve()
+				m, err := r.session.Reserve()
 				if err != nil {
 					t.Fatal(err)
 				}
 				setRows(t, m, rows[0], rows[1])
 				tensor.Fill(m, uint64(n))
-				if err := r.server.Publish(t.Context(), m); err != nil {
+				if err := r.session.Publish(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
 				r.dispatch(0, jobOf(n, 0))
@@ -58,7 +60,7 @@ func TestRows(t *testing.T) {
 				if err := w.Submit(limited(t), u); err != nil {
 					t.Fatal(err)
 				}
-				p, err := r.server.Collect(limited(t), 0)
+				p, err := r.session.Collect(limited(t), 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -117,7 +119,7 @@ func TestBadRows(t *testing.T) {
 		if err := send(&pb.NamedTensor{Shape: []int64{2, 3}, Data: data}, &pb.NamedTensor{Shape: []int64{2, 3}, Data: data}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := r.server.Collect(limited(t), 0)
+		p, err := r.session.Collect(limited(t), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,4 +128,46 @@ func TestBadRows(t *testing.T) {
 		}
 		p.Release()
 	}
+}
+
+// FuzzAssembly: whatever a message says of tensors, either all of it is what comes
+// next, or it is refused: nothing is written where it does not belong.
+func FuzzAssembly(f *testing.F) {
+	l := varying(f)
+	up := newCatalog(l, updateTag)
+	for _, rows := range []int{0, 1, 3} {
+		p := tensor.Alloc(l)
+		for _, i := range []int{0, 2, 3} {
+			if err := p.SetRows(i, rows); err != nil {
+				f.Fatal(err)
+			}
+		}
+		c := chunker{sequence: sequence{catalog: up}, cfg: &config{generated: true}, from: p, round: 1, chunk: 100}
+		var all pb.TensorChunk
+		for !c.done() {
+			all.Tensors = append(all.Tensors, c.next(nil, nil).(*pb.TensorChunk).Tensors...)
+		}
+		f.Add(true, marshal(&all))
+		f.Add(false, marshal(&all))
+	}
+	f.Fuzz(func(t *testing.T, generated bool, b []byte) {
+		in := &incoming{catalog: up, cfg: &config{generated: generated}}
+		if err := newCodec(0).Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, in); err != nil || in.refused != nil {
+			return
+		}
+		a := assembly{sequence: sequence{catalog: up}, round: 1, into: tensor.Alloc(l)}
+		err := a.take(in, &tally{})
+		sum := 0
+		for k := range a.count {
+			sum += len(a.into.View(k))
+		}
+		if err == nil && sum+a.got != a.moved {
+			t.Errorf("%d bytes were taken for %d in %d tensors and %d in the next", a.moved, sum, a.count, a.got)
+		}
+		for i := range l.Len() {
+			if s := l.Spec(i); s.Var && (a.into.Rows(i) < 0 || a.into.Rows(i) > s.Shape[0]) {
+				t.Errorf("tensor %d has %d rows of %d", i, a.into.Rows(i), s.Shape[0])
+			}
+		}
+	})
 }

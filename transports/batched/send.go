@@ -15,7 +15,7 @@ import (
 func (w *worker) send(ctx context.Context) error {
 	for n := 1; n <= w.cfg.reports; n++ {
 		out := false // whether all of it was sent once
-		err := w.call(ctx, w.cfg.deadline, nil, func(ctx context.Context, cc *grpc.ClientConn) error {
+		err := w.call(ctx, w.cfg.deadline, "", func(ctx context.Context, cc *grpc.ClientConn) error {
 			again := out
 			err := w.report(ctx, cc, n, &out)
 			if again && hasReason(err, duplicateResults) {
@@ -39,7 +39,7 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 	if err != nil {
 		return err
 	}
-	c := chunker{catalog: w.up, cfg: &w.cfg, pool: &w.frames, from: w.update, round: w.task.Round, chunk: w.cfg.chunk}
+	c := chunker{sequence: sequence{catalog: w.up}, cfg: &w.cfg, pool: &w.frames, from: w.update, round: w.task.Round, chunk: w.cfg.chunk}
 	if n < w.cfg.reports {
 		c.order = []int{} // no tensors
 	}
@@ -48,18 +48,23 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 		Report: uint32(n), Reports: uint32(w.cfg.reports), Receipt: w.update.Receipt,
 	}
 	w.tally = newTally(w.o.Rec)
-	defer func() { w.tally.record(w.id()) }()
-	broken := false // the stream has ended half-way; RecvMsg says why
-	for first := true; !broken && (first || !c.done()); first = false {
-		err := w.sendChunk(stream, &c, results, first)
-		if broken = errors.Is(err, io.EOF); err != nil && !broken {
-			return err
-		}
+	defer w.record()
+	for header := w.header; err == nil && (header != nil || !c.done()); header, results = nil, nil {
+		lap := w.tally.begin(phase.Encode)
+		m := c.next(header, results)
+		lap.end()
+		lap = w.tally.begin(phase.Send)
+		err = stream.SendMsg(m)
+		lap.end()
 	}
-	if !broken && !*out {
+	switch {
+	case errors.Is(err, io.EOF): // the stream has ended half-way; RecvMsg says why
+	case err != nil:
+		return err
+	case !*out:
 		// Not when the answer is in, as for all other calls: the round is over when
 		// the server has the results, and this call belongs to it.
-		w.calls.results.Add(1)
+		w.calls[pb.Federation_SendLocalTaskResults_FullMethodName].Add(1)
 		*out = true
 	}
 	if err := stream.CloseSend(); err != nil {
@@ -72,18 +77,5 @@ func (w *worker) report(ctx context.Context, cc *grpc.ClientConn, n int, out *bo
 	if err != nil {
 		return err
 	}
-	return w.checkReply(resp.Header)
-}
-
-func (w *worker) sendChunk(stream grpc.ClientStream, c *chunker, results *pb.TaskResults, first bool) error {
-	lap := w.tally.begin(phase.Encode)
-	var m any
-	if first {
-		m = c.next(w.header, results)
-	} else {
-		m = c.next(nil, nil)
-	}
-	lap.end()
-	defer w.tally.begin(phase.Send).end()
-	return stream.SendMsg(m)
+	return checkHeader(resp.Header, w.reply)
 }

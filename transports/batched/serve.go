@@ -61,7 +61,7 @@ func unary[Req any, Resp any](name string, f func(*server, context.Context, *Req
 }
 
 func (s *server) ping(context.Context, *pb.PingRequest) (*pb.PingResponse, error) {
-	s.served.ping.Add(1)
+	s.served[pb.Federation_Ping_FullMethodName].Add(1)
 	return &pb.PingResponse{}, nil
 }
 
@@ -73,8 +73,10 @@ func (s *server) join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinRespons
 	if req.ModelDigest != s.o.Down.Digest() || req.UpdateDigest != s.o.Up.Digest() {
 		return nil, refuse(wrongLayout, "%s has another model or update than %s", l.reply.Receiver, aggregator)
 	}
-	l.join()
-	s.served.join.Add(1)
+	if err := l.join(req.Worker); err != nil {
+		return nil, err
+	}
+	s.served[pb.Federation_Join_FullMethodName].Add(1)
 	return &pb.JoinResponse{Header: l.reply}, nil
 }
 
@@ -83,8 +85,8 @@ func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResp
 	if err != nil {
 		return nil, err
 	}
-	s.served.leave.Add(1) // before anybody who waits for the worker hears of it
-	if _, out := l.mail.Job(); out {
+	s.served[pb.Federation_Leave_FullMethodName].Add(1) // before anybody who waits for the worker hears of it
+	if _, out := l.mail.Task(); out {
 		_ = l.mail.Deliver(mailbox.Update{Err: errors.New(req.Cause)}) // fails if the results are here
 	}
 	l.leave()
@@ -97,13 +99,13 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	if err != nil {
 		return nil, err
 	}
-	j, again := l.mail.Again()
+	t, again := l.mail.Again()
 	if !again {
-		j, err = l.mail.Take(ctx)
+		t, err = l.mail.Take(ctx)
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		s.served.tasks.Add(1)
+		s.served[pb.Federation_GetTasks_FullMethodName].Add(1)
 		l.leave()
 		return &pb.GetTasksResponse{Header: l.reply, Quit: true}, nil
 	case errors.Is(err, mailbox.ErrBusy):
@@ -111,30 +113,30 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	case err != nil:
 		return nil, status.FromContextError(err).Err()
 	}
-	model := s.current.Load() // a job is dispatched after a model was published
-	s.served.tasks.Add(1)
+	s.served[pb.Federation_GetTasks_FullMethodName].Add(1)
 	return &pb.GetTasksResponse{Header: l.reply, Task: &pb.Task{
-		Round: int64(j.Round), Client: int64(j.Client), Weight: j.Weight, Device: j.Device, Config: j.Config, Timed: j.Timed,
-		ModelVersion: model.version, Receipt: model.receipt, Id: l.id(),
+		Round: int64(t.Round), Client: int64(t.Client), Weight: t.Weight, Device: t.Device, Config: t.Config, Timed: t.Timed,
+		ModelVersion: t.version, Receipt: t.receipt, Id: t.id,
 	}}, nil
 }
 
-func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorRequest) (any, error) {
-	f, err := s.find(ctx, req.Header, req.Client, []*pb.TensorSpec{req.Spec})
-	if err != nil {
-		return nil, err
-	}
-	defer f.done()
-	return f.whole(s.served.tensor)
+// getTensor and getTensors are one: a request for a single tensor is the same on the
+// wire.
+func (s *server) getTensor(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
+	return s.getWhole(ctx, req, pb.Federation_GetAggregatedTensor_FullMethodName)
 }
 
 func (s *server) getTensors(ctx context.Context, req *pb.GetAggregatedTensorsRequest) (any, error) {
-	f, err := s.find(ctx, req.Header, req.Client, req.Specs)
+	return s.getWhole(ctx, req, pb.Federation_GetAggregatedTensors_FullMethodName)
+}
+
+func (s *server) getWhole(ctx context.Context, req *pb.GetAggregatedTensorsRequest, method string) (any, error) {
+	f, err := s.find(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	defer f.done()
-	return f.whole(s.served.batch)
+	return f.whole(method)
 }
 
 func (s *server) streamTensors(stream grpc.ServerStream) error {
@@ -143,11 +145,11 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(req); err != nil {
 		return err
 	}
-	f, err := s.find(ctx, req.Header, req.Client, req.Specs)
+	f, err := s.find(ctx, req)
 	if err != nil {
 		return err
 	}
-	defer func() { f.tally.record(f.id) }()
+	defer f.record()
 	c := f.chunker(s.cfg.chunk)
 	for header := f.lane.reply; header != nil || !c.done(); header = nil {
 		if header == nil {
@@ -166,6 +168,6 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 			return err
 		}
 	}
-	s.served.stream.Add(1)
+	s.served[pb.Federation_StreamAggregatedTensors_FullMethodName].Add(1)
 	return nil
 }

@@ -7,17 +7,16 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
 
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
-	"ipcbench/transports/driver"
 )
 
 // frames returns a connection to the server on which HTTP/2 may be spoken, frame
@@ -37,7 +36,7 @@ func (r *rig) frames() *http2.Framer {
 // connect returns a connection to the server on which nothing was said.
 func (r *rig) connect() net.Conn {
 	r.t.Helper()
-	conn, err := driver.Dial(limited(r.t), r.server.addr.network, r.server.addr.at)
+	conn, err := r.at.Dial(limited(r.t))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -48,15 +47,15 @@ func (r *rig) connect() net.Conn {
 	return conn
 }
 
-// headers returns what starts a call of method on a stream, with the federation
-// as metadata unless it is empty.
-func headers(t *testing.T, method, federation string) func(stream uint32) http2.HeadersFrameParam {
+// headers returns what starts a call of method on a stream, and shows what it is
+// given unless that is empty.
+func headers(t *testing.T, method, shown string) func(stream uint32) http2.HeadersFrameParam {
 	t.Helper()
 	var head strings.Builder
 	e := hpack.NewEncoder(&head)
 	for _, h := range [][2]string{
 		{":method", "POST"}, {":scheme", "http"}, {":path", method},
-		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {federationKey, federation},
+		{":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {secretKey, shown},
 	} {
 		if h[1] == "" {
 			continue
@@ -70,7 +69,7 @@ func headers(t *testing.T, method, federation string) func(stream uint32) http2.
 	}
 }
 
-// TestStrangersHoldNothing: messages of whoever does not know the federation are
+// TestStrangersHoldNothing: messages of whoever does not know the secret are
 // refused before they are taken. Here a hundred announce 60 MB each and send a
 // MiB of it: no memory is held, and a session goes on.
 func TestStrangersHoldNothing(t *testing.T) {
@@ -112,8 +111,8 @@ func TestStrangersHoldNothing(t *testing.T) {
 			case *http2.PingFrame:
 				answered = answered || frame.IsAck()
 			case *http2.MetaHeadersFrame:
-				if got := fieldOf(frame, "grpc-status"); got != "7" { // PERMISSION_DENIED
-					t.Fatalf("got status %q, want 7", got)
+				if got := fieldOf(frame, "grpc-status"); got != "16" { // UNAUTHENTICATED
+					t.Fatalf("got status %q, want 16", got)
 				}
 				refusals++
 			}
@@ -143,7 +142,7 @@ func (r *rig) flood() (stop func()) {
 		defer close(done)
 		var all []net.Conn
 		for ctx.Err() == nil {
-			c, err := driver.Dial(ctx, r.server.addr.network, r.server.addr.at)
+			c, err := r.at.Dial(ctx)
 			if err != nil {
 				if ctx.Err() == nil {
 					r.t.Error(err)
@@ -165,8 +164,8 @@ func (r *rig) flood() (stop func()) {
 	}
 }
 
-// TestStrangersAreFew: of those who connect and do not say which federation they
-// mean few are kept, and a worker finds its way through them, also if it connects
+// TestStrangersAreFew: of those who connect and do not show the secret few are
+// kept, and a worker finds its way through them, also if it connects
 // for every call.
 func TestStrangersAreFew(t *testing.T) {
 	for _, name := range []string{"grpc-stream:network=tcp", "grpc-stream:conn=per-call"} {
@@ -184,8 +183,8 @@ func TestStrangersAreFew(t *testing.T) {
 		if err := ended(oldest); err != nil {
 			t.Errorf("%s: the oldest: %v", name, err)
 		}
-		late := r.dial(name, 0) // while they come
-		if err := late.Close(); err != nil {
+		late, _ := r.stranger(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.at.Dial(ctx) })) // while they come
+		if _, err := late.Ping(limited(t), &pb.PingRequest{}); err != nil {
 			t.Error(err)
 		}
 		stop()
@@ -200,71 +199,6 @@ func ended(c net.Conn) error {
 		return err
 	}
 	return nil // its end, or a reset: gRPC gave up with bytes unread
-}
-
-// TestAddressFile: whoever may read the session's files, and nobody else, learns
-// how to join it, as long as it lasts.
-func TestAddressFile(t *testing.T) {
-	for _, name := range []string{"grpc-batch", "grpc-stream:network=tcp"} {
-		r := listen(t, name, twenty(t), 1)
-		path := filepath.Join(r.o.Dir, "grpc-address")
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if info.Mode() != 0o600 {
-			t.Errorf("%s: got mode %v, want 0600", name, info.Mode())
-		}
-		text, err := os.ReadFile(path)
-		if want := r.server.Addr() + "\n"; err != nil || string(text) != want {
-			t.Errorf("%s: got %q, %v, want %q", name, text, err, want)
-		}
-		w := r.dialAt(strings.TrimSpace(string(text)), name, 0)
-		if err := w.Ping(limited(t)); err != nil {
-			t.Error(err)
-		}
-		r.shutdown()
-		if left, err := os.ReadDir(r.o.Dir); err != nil || len(left) > 0 {
-			t.Errorf("%s: after the end: %v, %v, want an empty directory", name, left, err)
-		}
-	}
-}
-
-// TestErrorsNameTheLane: both ends say first which transport and which lane.
-func TestErrorsNameTheLane(t *testing.T) {
-	for _, name := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
-		r := listen(t, name, twenty(t), 4)
-		w := r.dial(name, 3)
-		at := name + ": lane 3: "
-		errs := map[string]error{}
-		_, errs[at+"collect: "] = r.server.Collect(t.Context(), 3)
-		errs[name+": lane 4: dispatch: no such lane"] = r.server.Dispatch(t.Context(), 4, jobOf(0, 0))
-		_, errs[name+": lane -1: collect: no such lane"] = r.server.Collect(t.Context(), -1)
-		_, errs[at+"reserve: "] = w.Reserve()
-		errs[at+"submit: "] = w.Submit(t.Context(), nil)
-		tr, settings := variant(t, name)
-		o := r.o
-		o.Settings, o.Down = settings, layoutOf(t, 1)
-		_, errs[at+"dial: "] = tr.Dial(t.Context(), r.server.Addr(), 3, o)
-		_, errs[name+": lane 2: dial: address"] = tr.Dial(t.Context(), "nowhere", 2, o)
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, _, errs[at+"receive: "] = w.Receive(gone)
-		r.dispatch(3, jobOf(0, 0))
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-		_, errs[at+"collect: receive: "] = r.server.Collect(limited(t), 3) // what the worker said when it left
-		if _, err := r.server.Reserve(); err != nil {
-			t.Fatal(err)
-		}
-		_, errs[name+": reserve: "] = r.server.Reserve()
-		for want, err := range errs {
-			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Count(err.Error(), name+": ") > 1 {
-				t.Errorf("got error %v, want one that begins with %q and names its transport once", err, want)
-			}
-		}
-	}
 }
 
 // TestCountedBeforeItIsSeen: no end has received what the other has not counted as
@@ -320,4 +254,27 @@ func TestRecordedBeforeCollect(t *testing.T) {
 			t.Fatalf("job %d: got %v, want that reading, decoding and encoding were recorded once each", n, found)
 		}
 	}
+}
+
+// TestLaneIsTaken: a lane is one worker's, who may say again that it is there; another
+// one is told whose it is, and the worker does not notice.
+func TestLaneIsTaken(t *testing.T) {
+	r := listen(t, "grpc-batch", twenty(t), 1)
+	client, _ := r.stranger()
+	join := func(worker uint64) error {
+		_, err := client.Join(limited(t), &pb.JoinRequest{
+			Header: r.head(0), ModelDigest: r.o.Down.Digest(), UpdateDigest: r.o.Up.Digest(), Worker: worker,
+		})
+		return err
+	}
+	for _, worker := range []uint64{7, 7} {
+		if err := join(worker); err != nil {
+			t.Error(err)
+		}
+	}
+	refused(t, "another worker", join(8), taken, "lane-0")
+	if _, err := client.Leave(limited(t), &pb.LeaveRequest{Header: r.head(0)}); err != nil {
+		t.Error(err)
+	}
+	refused(t, "another worker after the first has left", join(8), taken, "lane-0")
 }

@@ -1,6 +1,7 @@
-// Package driver is the contract between ipcbench and the ways in which
-// model tensors travel between a server (the aggregator) and its workers (the
-// client trainers).
+// Package driver is the contract between ipcbench and the ways in which model
+// tensors travel between a server (the aggregator) and its workers (the client
+// trainers). A family of transports implements it; package transports, which stands
+// between a driver and its users, keeps the rules that are the same for all.
 //
 // A [Transport] makes a [Server] in one process and a [Worker] for each lane in
 // others. A round through it:
@@ -12,22 +13,29 @@
 //	Collect(w)             <--------------   Submit
 //	read the update, Release
 //
-// Rules that hold for every implementation:
+// Rules that hold for every driver:
 //
-//   - Calls only go down: a transport never calls its user back. Every wait is
-//     inside a call that has a context.
-//   - Memory is lent. Both sides write in place, into memory that the transport
+//   - Calls only go down: a driver never calls its user back. Every wait is inside a
+//     call that has a context.
+//   - Memory is lent. Both sides write in place, into memory that the driver
 //     reserved; one that cannot share memory lends heap memory that it reuses.
-//   - A lane has one goroutine at each end. Calls for different lanes may be
-//     concurrent; calls for one lane are not.
-//   - A call that failed, or whose context ended, leaves its lane dead: half a
-//     message may be on the wire. Only Shutdown or Close follows.
-//   - In a steady round nothing is allocated that grows with the model, except
-//     where the transport's package comment says so.
+//   - A tensor whose length varies has a place for all of its rows and travels with
+//     those in use. How many they are goes beside it ([tensor.Package.AppendRows]),
+//     and is checked before use.
+//   - Each delivered tensor is counted: Receive and Collect say how it came. What a
+//     driver counts besides, and the spans that it records inside a call, are its own.
+//   - In a steady round nothing is allocated that grows with the model, except where
+//     the driver's package comment says so.
+//   - Errors are bare causes. The transport, the lane, the act and the job are named
+//     by whoever called.
 //
-// The package also holds the settings of transports and the variants that users
-// name on the command line. Package drivertest proves that an implementation
-// keeps the contract.
+// What a driver may assume: the lane exists and has one goroutine at each end; a
+// model is published before the first job; at most one job is out on a lane; the
+// package that it is given is the one that it reserved last; after a call that has
+// failed, or whose context has ended, only Shutdown or Close follows; and either of
+// these comes once, while no other call is running.
+//
+// Package drivertest proves that a driver keeps the contract.
 package driver
 
 import (
@@ -37,15 +45,15 @@ import (
 	"ipcbench/tensor"
 )
 
-// Options are the same in every process of a session, but for Rec.
+// Options are the same in every process of a session, but for the last two.
 type Options struct {
 	Down, Up *tensor.Layout  // of the global model and of an update
-	Lanes    int             // workers, at least 1
-	Clients  int             // clients a round, at least 0
+	Lanes    int             // at least 1
+	Clients  int             // a round, at least 0
 	Depth    int             // updates of one lane that may be collected and not yet released, or in the making; at least 1
-	Dir      string          // the session's private directory, which the caller makes and removes; the transport may create names in it
 	Settings Settings        // of this transport: complete and checked
 	Rec      *phase.Recorder // of the process; nil records nothing
+	Out      *tensor.Ledger  // in which the server lends the updates that Collect returns
 }
 
 // A Job is one client's turn in one round.
@@ -53,9 +61,29 @@ type Job struct {
 	Round, Client int
 	Weight        float64 // of the client's update in the average
 	Device        string  // a label for the worker function: "cpu", "cuda:1"
-	Config        []byte  // the client's own configuration; lent to the transport until Collect returns
+	Config        []byte  // the client's own configuration; lent to the driver until Collect returns, and to the worker until Submit
 	Timed         bool    // whether the round's samples count
 }
+
+// ID says whose work is timed that is done for j on lane.
+func (j Job) ID(lane int) phase.ID { return phase.ID{Lane: lane, Round: j.Round, Client: j.Client} }
+
+// Traits are what a transport is, whatever it is asked to carry.
+type Traits struct {
+	Reach Reach
+	Spins bool // its workers burn a processor while they wait
+	Calls bool // it makes calls, so that Ping has a meaning
+}
+
+// A Reach is how far from its server a worker may be.
+type Reach uint8
+
+// The reaches, each of which includes those before it.
+const (
+	Process Reach = iota // in the server's process
+	Host                 // in any process of the server's machine
+	Network              // wherever the server can be dialled from
+)
 
 // A Transport is one way in which models and updates travel. It holds no
 // sessions: several may be live at once.
@@ -67,6 +95,9 @@ type Transport interface {
 	// come from this list.
 	Settings() []Setting
 
+	// Traits returns what the transport is with these settings.
+	Traits(Settings) Traits
+
 	// Check reports what o asks for and this transport cannot carry on this
 	// machine, naming both, before any process starts.
 	Check(o Options) error
@@ -75,46 +106,45 @@ type Transport interface {
 	// peak, in all processes together, shared memory counted once.
 	Footprint(o Options) int64
 
-	// Listen starts the server's side. It must be ready for Dial on return. ctx
-	// bounds the call, not the session. An error leaves nothing behind.
-	Listen(ctx context.Context, o Options) (Server, error)
+	// Listen starts the server's side, at e if its workers come through a socket. It
+	// must be ready for Dial on return. ctx bounds the call, not the session. An
+	// error leaves nothing behind.
+	Listen(ctx context.Context, e *Endpoint, o Options) (Server, error)
 
-	// Dial connects lane to the server at addr, which is what its Addr returned.
-	// ctx bounds the call, not the session. An error leaves nothing behind.
-	Dial(ctx context.Context, addr string, lane int, o Options) (Worker, error)
+	// Dial connects lane to the server at e. ctx bounds the call, not the session.
+	// An error leaves nothing behind.
+	Dial(ctx context.Context, e *Endpoint, lane int, o Options) (Worker, error)
 }
 
 // A Server is the aggregator's side of a session.
 type Server interface {
-	// Addr returns what a worker passes to Dial.
-	Addr() string
-
 	// Reserve returns a package of the Down layout where the next global model
-	// is to be written. It never waits. Two models exist: the one that was
+	// is to be written. It never waits. There is a pair of models: the one that was
 	// published last and the one that was reserved last. So a round publishes the
 	// current model, which frees the one before, and then reserves the next.
 	Reserve() (*tensor.Package, error)
 
-	// Publish makes p the model of the jobs that follow. It takes p: the caller
-	// must not write to it again, and may read it until the next Publish
-	// returns. Every job of the model before has been collected. After an error
-	// the session is dead.
+	// Publish makes p, with its receipt, the model of the jobs that follow. It takes
+	// p, which stays readable until the next Publish returns, but not the receipt's
+	// memory. Every job of the model before has been collected.
 	Publish(ctx context.Context, p *tensor.Package) error
 
-	// Dispatch gives a client's job to a lane whose last job was collected and
-	// which has fewer than Depth updates out. It never waits for the worker to
-	// finish.
+	// Dispatch gives a client's job to a lane which has fewer than Depth updates out.
+	// It never waits for the worker to finish.
 	Dispatch(ctx context.Context, lane int, j Job) error
 
-	// Collect waits for the update of the job that was last dispatched to lane
-	// and returns it, lent until the caller releases it. Collect without
-	// Dispatch is an error.
-	Collect(ctx context.Context, lane int) (*tensor.Package, error)
+	// Collect waits for the update of lane's job and returns it, lent in Options.Out
+	// until the caller releases it, which may be after Shutdown.
+	Collect(ctx context.Context, lane int) (*tensor.Package, Delivered, error)
 
-	// Shutdown ends the session in band: a Receive that has no job returns
-	// io.EOF. It waits for the workers until ctx ends, and releases everything
-	// either way. Its error says how many packages are still out; the memory of
-	// those lives until they are released. A second call does nothing.
+	// Settle waits until every lane's worker has asked for its next job, in a
+	// transport whose workers ask: then everything of the jobs before is over, and at
+	// both ends counted. No job is out. In other transports it does nothing.
+	Settle(ctx context.Context) error
+
+	// Shutdown ends the session in band: a Receive that has no job returns io.EOF.
+	// It waits for the workers until ctx ends, and releases everything either way but
+	// the memory of updates that are out.
 	Shutdown(ctx context.Context) error
 }
 
@@ -122,7 +152,7 @@ type Server interface {
 type Worker interface {
 	// Receive waits for the next job and its model. The model is lent, read-only,
 	// until Submit. io.EOF means that the server has shut down.
-	Receive(ctx context.Context) (Job, *tensor.Package, error)
+	Receive(ctx context.Context) (Job, *tensor.Package, Delivered, error)
 
 	// Reserve returns a package of the Up layout where the update of the job last
 	// received is to be written, every byte of it: what it holds is undefined.
@@ -131,40 +161,28 @@ type Worker interface {
 	// Submit sends the update. It takes p and the model, also when it fails.
 	Submit(ctx context.Context, p *tensor.Package) error
 
-	// Close gives up the lane. A second call does nothing.
-	Close() error
-}
-
-// InProcess is implemented by a transport that may be unable to leave the
-// server's process. A driver gives such a one goroutines for workers.
-type InProcess interface{ InProcess() bool }
-
-// StaysInside reports whether t cannot leave the server's process.
-func StaysInside(t Transport) bool {
-	i, ok := t.(InProcess)
-	return ok && i.InProcess()
-}
-
-// A Spinner is a transport whose workers may burn a processor while they wait.
-type Spinner interface{ Spins(Settings) bool }
-
-// Spins reports whether the workers of t burn a processor while they wait.
-func Spins(t Transport, s Settings) bool {
-	spinner, ok := t.(Spinner)
-	return ok && spinner.Spins(s)
-}
-
-// A Settler is a Server whose workers ask for their jobs. Settle waits until every
-// lane's worker has: then everything of the jobs before is over, and at both ends
-// counted. It is called while no job is out.
-type Settler interface {
-	Settle(ctx context.Context) error
-}
-
-// A Pinger is a Worker that can exchange an empty request and an empty answer
-// with its server over the connection that it has: the least that a call costs,
-// and the floor of transports that make calls. It may be called whenever Receive
-// or Submit may.
-type Pinger interface {
+	// Ping exchanges an empty request and an empty answer with the server over the
+	// connection of the lane: the least that a call costs, and the floor of
+	// transports that make calls. It is called before the first Receive, and only if
+	// Traits say that the transport makes calls.
 	Ping(ctx context.Context) error
+
+	// Close gives up the lane, and takes back the model and the update of a job that
+	// is in hand: nobody looks at them any more. cause is why, for the server if it
+	// can be told, or nil if the session is over.
+	Close(cause error) error
 }
+
+// Delivered says how the tensors of a package came to their receiver. Each of them
+// came in one of these ways.
+type Delivered struct {
+	Body   Amount // its bytes were moved
+	Handle Amount // as a handle to memory that the receiver maps
+	Cached Amount // it was there already, from a delivery before
+}
+
+// An Amount is a number of tensors, and the bytes that they hold.
+type Amount struct{ Tensors, Bytes int }
+
+// All returns what the whole of p amounts to.
+func All(p *tensor.Package) Amount { return Amount{p.Len(), p.Payload()} }

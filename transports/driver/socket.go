@@ -11,11 +11,11 @@ import (
 	"ipcbench/phase"
 )
 
-// Dial connects to a socket. If several hundred workers do so at once, the queue of
+// dial connects to a socket. If several hundred workers do so at once, the queue of
 // a Unix socket may be full (net.core.somaxconn): connect(2) does not wait for room
-// as it does with TCP, it fails with EAGAIN. So Dial tries again, ever more rarely,
+// as it does with TCP, it fails with EAGAIN. So dial tries again, ever more rarely,
 // until ctx ends.
-func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	var full error
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -46,10 +46,10 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 // result records.
 const SocketBuffer = 1 << 20
 
-// Enlarge gives a Unix socket its buffer, the same for every transport that sends
+// enlarge gives a Unix socket its buffer, the same for every transport that sends
 // tensors through one, so that none of them is compared by its tuning. Sockets of
 // TCP tune themselves. A smaller buffer costs speed only, so there is no error.
-func Enlarge(c net.Conn) {
+func enlarge(c net.Conn) {
 	if u, ok := c.(*net.UnixConn); ok {
 		_ = u.SetWriteBuffer(SocketBuffer) // see above
 	}
@@ -58,21 +58,26 @@ func Enlarge(c net.Conn) {
 // A Counted is a connection that counts the bytes which it moves.
 type Counted struct {
 	net.Conn
-	Sent, Received *phase.Counter
+	sent, received *phase.Counter
+}
+
+// CountBytes returns c, whose bytes are counted in rec from here on.
+func CountBytes(c net.Conn, rec *phase.Recorder) Counted {
+	return Counted{Conn: c, sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived)}
 }
 
 // Read implements net.Conn.
 func (c Counted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.Received.Add(n)
+	c.received.Add(n)
 	return n, err
 }
 
 // Write counts the bytes before they go: the peer may have them, and move on to the
 // next window, before the write returns.
 func (c Counted) Write(b []byte) (int, error) {
-	c.Sent.Add(len(b))
+	c.sent.Add(len(b))
 	n, err := c.Conn.Write(b)
-	c.Sent.Add(n - len(b)) // none, unless it failed
+	c.sent.Add(n - len(b)) // none, unless it failed
 	return n, err
 }

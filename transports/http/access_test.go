@@ -3,15 +3,12 @@ package http
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,13 +26,13 @@ func TestSecret(t *testing.T) {
 		r := open(t, variant, vectors(t, 2, 100), 1)
 		m := r.publish(1)
 		before := r.counts(-1)
-		for _, e := range r.s.endpoints() {
+		for _, e := range r.s.in.endpoints() {
 			method, path, _ := strings.Cut(e.Pattern, " ")
 			path = strings.NewReplacer("{id}", "a", "{lane}", "0").Replace(path)
 			for what, shown := range map[string]string{
 				"nothing":        "",
 				"an empty value": "Authorization: \r\n",
-				"another secret": "Authorization: " + exchange.Bearer("ABCDEFGHIJKLMNOPQRSTUVWXYZ") + "\r\n",
+				"another secret": "Authorization: Bearer ABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n",
 				"most of it":     strings.TrimSuffix(r.secret(), "\r\n")[:len(r.secret())-3] + "\r\n",
 				"more than it":   strings.TrimSuffix(r.secret(), "\r\n") + "A\r\n",
 				"another scheme": strings.Replace(r.secret(), "Bearer", "Basic", 1),
@@ -59,52 +56,6 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// The address stands in a file that only its owner can read, and is what a client
-// of another kind needs; it goes with the session.
-func TestAddressFile(t *testing.T) {
-	for _, network := range []string{"unix", "tcp"} {
-		r := open(t, "http:network="+network, vectors(t, 1, 10), 1)
-		path := filepath.Join(r.o.Dir, addressFile)
-		text, err := os.ReadFile(path)
-		check(t, err)
-		if string(text) != r.s.Addr()+"\n" {
-			t.Errorf("%s: %s holds %q, want %q", network, addressFile, text, r.s.Addr())
-		}
-		info, err := os.Stat(path)
-		check(t, err)
-		if info.Mode() != 0o600 {
-			t.Errorf("%s: %s has mode %v, want 0600", network, addressFile, info.Mode())
-		}
-		if _, err := newServer(t.Context(), r.o, r.c); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), addressFile) {
-			t.Errorf("%s: a second session in the directory: got error %v, want one that names %s", network, err, addressFile)
-		}
-		check(t, r.workers[0].Close())
-		check(t, r.s.Shutdown(t.Context()))
-		left, err := os.ReadDir(r.o.Dir)
-		check(t, err)
-		for _, e := range left {
-			if e.Name() != "lock" {
-				t.Errorf("%s: %s is left", network, e.Name())
-			}
-		}
-	}
-}
-
-// An address that is none is refused without being quoted: it may hold a secret.
-func TestAddresses(t *testing.T) {
-	for addr, ok := range map[string]bool{
-		"unix:/a#b/s#SECRET": true, "tcp:127.0.0.1:80#SECRET": true, "unix:/a/s": false, "udp:1#SECRET": false, "SECRET": false, "": false,
-	} {
-		_, where, secret, err := splitAddr(addr)
-		if (err == nil) != ok || ok && secret != "SECRET" || strings.Contains(where, "SECRET") {
-			t.Errorf("%s: got %q, %q, %v", addr, where, secret, err)
-		}
-		if err != nil && strings.Contains(err.Error(), "SECRET\"") {
-			t.Errorf("%s: %v quotes it", addr, err)
-		}
-	}
-}
-
 // A connection that is not the worker's delivers no update, and kills no lane,
 // even if it knows the secret.
 func TestOtherConnections(t *testing.T) {
@@ -113,7 +64,7 @@ func TestOtherConnections(t *testing.T) {
 		m := r.publish(1)
 		w, j := r.workers[0], driver.Job{Round: 3, Client: 5}
 		check(t, r.s.Dispatch(t.Context(), 0, j))
-		table := r.s.manifests.up.Bytes
+		table := r.s.in.manifests.up.Bytes
 		head := []string{fieldRound, "3", fieldClient, "5", fieldReceipt, "0", fieldCache, "0", fieldCached, "0", store.FieldTable, fmt.Sprint(len(table))}
 		for what, body := range map[string][]byte{
 			"whole":  append(bytes.Clone(table), pattern(9, 8)...),
@@ -178,7 +129,7 @@ func TestIdleConnections(t *testing.T) {
 				dialled := make(chan error, 1)
 				go func() {
 					for range 1000 {
-						c, err := dialAddr(t.Context(), r.s.Addr())
+						c, err := r.e.Dial(t.Context())
 						if err != nil {
 							dialled <- err
 							return
@@ -200,7 +151,7 @@ func TestIdleConnections(t *testing.T) {
 				if a := r.ask(user, "GET", "/v1/ping", nil); a.code != 204 {
 					t.Errorf("ping: got %d", a.code)
 				}
-				if n := r.s.listener.Count(); n > most {
+				if n := r.s.in.listener.Count(); n > most {
 					t.Errorf("%d connections are open, want %d at most", n, most)
 				}
 				first := idle[0] // evicted: it sees its end, and does not hang
@@ -218,7 +169,7 @@ func TestIdleConnections(t *testing.T) {
 
 // A connection on which nothing is said, or not the secret, ends by itself.
 func TestStrangersAreTimed(t *testing.T) {
-	r := open(t, "http", vectors(t, 1, 10), 1, func(c *config) { c.patience = exchange.Patience(50 * time.Millisecond) })
+	r := open(t, "http", vectors(t, 1, 10), 1, func(d *transport) { d.patience = exchange.Patience(50 * time.Millisecond) })
 	for what, said := range map[string]string{
 		"silence": "", "half a head": "GET /v1/ping HTTP/1.1\r\nHost", "no secret": "GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",
 		"half a body": "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",
@@ -230,7 +181,7 @@ func TestStrangersAreTimed(t *testing.T) {
 			t.Errorf("%s: the connection does not end", what)
 		}
 	}
-	eventually(t, "the end of all strangers", func() bool { return r.s.listener.Count() == 1 })
+	eventually(t, "the end of all strangers", func() bool { return r.s.in.listener.Count() == 1 })
 	r.exchange(0, driver.Job{}, r.publish(1))
 }
 
@@ -241,43 +192,11 @@ func TestAcceptFails(t *testing.T) {
 		r := open(t, variant, vectors(t, 1, 10), 1)
 		r.publish(1)
 		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
-		check(t, r.s.listener.Listener.Close())
+		check(t, r.s.in.listener.Listener.Close())
 		within(t, "collect", func() {
 			_, err := r.s.Collect(t.Context(), 0)
-			wantError(t, "collect", err, variant+": collect from lane 0: no connection can be accepted any more: accept")
+			wantError(t, "collect", err, variant+": lane 0: collect: round 0, client 0: no connection can be accepted any more: accept")
 		})
 		wantError(t, "dispatch", r.s.Dispatch(t.Context(), 0, driver.Job{}), "can be accepted any more")
-	}
-}
-
-// Errors name the transport that was asked for.
-func TestErrorNames(t *testing.T) {
-	for _, name := range []string{"http", "http-shm"} {
-		r := open(t, name, vectors(t, 1, 10), 1)
-		w := r.workers[0]
-		_, err := r.s.Collect(t.Context(), 0)
-		wantName := func(what string, err error) {
-			t.Helper()
-			if err == nil || !strings.HasPrefix(err.Error(), name+": "+what) {
-				t.Errorf("got error %v, want one that starts with %s: %s", err, name, what)
-			}
-		}
-		wantName("collect", err)
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		wantName("settle", r.s.Settle(ended))
-		wantName("dispatch", r.s.Dispatch(t.Context(), 0, driver.Job{}))
-		wantName("publish", r.s.Publish(t.Context(), nil))
-		r.publish(1)
-		_, err = r.s.Reserve()
-		check(t, err)
-		_, err = r.s.Reserve()
-		wantName("reserve", err)
-		_, err = w.Reserve()
-		wantName("reserve", err)
-		wantName("submit", w.Submit(t.Context(), nil))
-		_, _, err = w.Receive(t.Context())
-		wantName("receive", err)
-		wantName("ping", w.Ping(t.Context()))
 	}
 }

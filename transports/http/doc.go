@@ -63,31 +63,24 @@
 // is not the round trip that is measured here: there is one server, and it is the
 // consumer of updates. The store's own endpoints offer it to whoever wants to try.
 //
-// Every request has to show the session's secret, 128 random bits or more, that
-// is a part of the server's address (unix:PATH#SECRET, tcp:HOST:PORT#SECRET) in
-// the header field
+// Every request has to show the session's secret, before anything else of it is
+// looked at, in the header field
 //
 //	Authorization: Bearer SECRET
 //
-// It is compared before anything else happens: 401 and the end of the connection
-// for whoever does not have it. Workers take it from the address. Users find the
-// address in the file http-address, which nobody else can read, in the session's
-// private directory, as long as the session lives:
+// Who does not is answered 401, and its connection is closed. Users find address and
+// secret in a file of the session's private directory:
 //
-//	read -r a < $TMPDIR/ipcbench-…/http-address
+//	read -r a < $TMPDIR/ipcbench-…/address
 //	auth() { printf 'Authorization: Bearer %s\n' "${a##*#}"; } # keeps it out of the list of processes
 //	where=${a%#*}
 //	auth | curl -H @- --unix-socket "${where#unix:}" http://ipcbench/v1/stats
 //	auth | curl -H @- "http://${where#tcp:}/v1/stats" # with network=tcp
 //
-// The default is a Unix socket in that directory, which other users cannot open.
-// With network=tcp the server listens on the loopback interface, where every user
-// of this machine can connect, and none without the secret gets further. The
-// server keeps 256 such connections and 4 more a lane, none for longer than 30 s.
-// When there are as many, the next one waits until the oldest is 250 ms old, and
-// takes its place. Whoever opens thousands can slow down workers that connect
-// (with conn=per-request, for every request), but not end the session. Nothing is
-// encrypted: root can read what the loopback interface carries.
+// How strangers are kept few, and for how long, says driver.Listener. Whoever makes
+// thousands of connections can slow down workers that connect (with conn=per-request,
+// for every request), but not end the session. Nothing is encrypted: root can read
+// what the loopback interface carries.
 //
 // Only the connection on which a worker took its lane can deliver the lane's
 // update. With conn=per-request there is no such connection: there, whoever has

@@ -19,7 +19,7 @@ import (
 // Whatever stands on a connection, the server survives it, answers in HTTP or
 // not at all, and serves others.
 func FuzzServer(f *testing.F) {
-	r := open(f, "http-shm", vectors(f, 2, 100), 1, func(c *config) { c.patience = exchange.Patience(time.Second) })
+	r := open(f, "http-shm", vectors(f, 2, 100), 1, func(d *transport) { d.patience = exchange.Patience(time.Second) })
 	r.publish(1)
 	for _, q := range []string{
 		"GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -36,7 +36,7 @@ func FuzzServer(f *testing.F) {
 	}
 	h := r.client()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := dialAddr(t.Context(), r.s.Addr())
+		c, err := r.e.Dial(t.Context())
 		check(t, err)
 		defer c.Close()
 		check(t, c.SetDeadline(time.Now().Add(limit)))
@@ -85,13 +85,11 @@ func FuzzWorker(f *testing.F) {
 			}
 			server.Close()
 		}()
-		w := &worker{
-			o: o, asks: newAsks(o, 0), memory: heapMemory{o: o}, shared: newShared(o),
-			client: exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, exchange.Patience(time.Second), nil),
-		}
-		w.fetch = store.Fetcher{Client: w.client, Manifest: tb}
+		dialled := exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, exchange.Patience(time.Second), nil)
+		w := &worker{o: o, c: config{local: true}, client: dialled, shared: newShared(o, config{}, joinAnswer{}), fetch: store.Fetcher{Client: dialled, Manifest: tb}}
+		w.jobs = w.request("jobs", "GET", "jobs", "")
 		if w.join(t.Context()) == nil {
-			_, p, err := w.Receive(t.Context())
+			_, p, _, err := w.Receive(t.Context())
 			if err == nil && p.Layout() != l {
 				t.Error("a model of another layout")
 			}
@@ -99,8 +97,7 @@ func FuzzWorker(f *testing.F) {
 				t.Error("the session ended without being told so")
 			}
 		}
-		check(t, w.Close())
-		check(t, w.shared.close())
+		check(t, w.Close(nil))
 		server.Close()
 		<-done
 	})

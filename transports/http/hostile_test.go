@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ipcbench/tensor"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
@@ -36,9 +37,9 @@ func TestBadRequests(t *testing.T) {
 		return fmt.Sprintf("POST /v1/results/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", len(body), head, body)
 	}
 	const resultHead = "Job-Round: 0\r\nJob-Client: 0\r\nReceipt-Bytes: 0\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n"
-	withTable := resultHead + fmt.Sprintf("Table-Bytes: %d\r\n", len(r.s.manifests.up.Bytes))
+	withTable := resultHead + fmt.Sprintf("Table-Bytes: %d\r\n", len(r.s.in.manifests.up.Bytes))
 	withHandle := resultHead + "Table-Bytes: 0\r\n"
-	whole := strings.Repeat("x", len(r.s.manifests.up.Bytes)+200)
+	whole := strings.Repeat("x", len(r.s.in.manifests.up.Bytes)+200)
 
 	for _, c := range []struct {
 		name, request string
@@ -117,7 +118,7 @@ func TestBadRequests(t *testing.T) {
 		}
 		conn.Close()
 	}
-	if got := r.s.store.Stats(); got.Tensors != 0 || got.Bytes != 0 {
+	if got := r.s.in.store.Stats(); got.Tensors != 0 || got.Bytes != 0 {
 		t.Errorf("the store holds %d tensors, %d bytes", got.Tensors, got.Bytes)
 	}
 	r.exchange(0, driver.Job{}, m)
@@ -150,17 +151,17 @@ func TestBrokenUploads(t *testing.T) {
 		check(t, err)
 		u, err := w.Reserve()
 		check(t, err)
-		q, err := w.upload(u)
+		q, err := w.in.upload(u)
 		check(t, err)
-		c.spoil(r, w, &q)
-		err = w.client.Do(t.Context(), q, nil)
+		c.spoil(r, w.in, &q)
+		err = w.in.client.Do(t.Context(), q, nil)
 		if err == nil || !strings.Contains(err.Error(), c.code) {
 			t.Errorf("%s: worker: got %v, want %q", c.name, err, c.code)
 		}
 		_, err = r.s.Collect(t.Context(), 0)
 		wantError(t, c.name+": server", err, c.cause)
 		wantError(t, c.name+": next job", r.s.Dispatch(t.Context(), 0, driver.Job{}), "lane 0")
-		if out := r.s.ledgers[0].Out(); out != 0 {
+		if out := r.s.in.o.Out.Out(); out != 0 {
 			t.Errorf("%s: %d updates are out", c.name, out)
 		}
 	}
@@ -183,14 +184,14 @@ func TestCutUpload(t *testing.T) {
 			t.Fatalf("%s: got %s", q, a.Status)
 		}
 	}
-	table := r.s.manifests.up.Bytes
+	table := r.s.in.manifests.up.Bytes
 	fmt.Fprintf(c, "POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sJob-Round: 3\r\nJob-Client: 5\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n"+
 		"Receipt-Bytes: 0\r\nTable-Bytes: %d\r\nContent-Length: %d\r\n\r\n%s%s", r.secret(), len(table), len(table)+200, table, "some of it")
 	c.Close()
 	_, err := r.s.Collect(t.Context(), 0)
 	wantError(t, "server", err, "unexpected EOF")
 	wantError(t, "next job", r.s.Dispatch(t.Context(), 0, driver.Job{}), "lane 0")
-	if out := r.s.ledgers[0].Out(); out != 0 {
+	if out := r.s.in.o.Out.Out(); out != 0 {
 		t.Errorf("%d updates are out", out)
 	}
 }
@@ -199,20 +200,20 @@ func TestCutUpload(t *testing.T) {
 func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	r := open(t, "http", vectors(t, 2, 100), 1)
 	m := r.publish(1)
-	w, j := r.workers[0], driver.Job{Round: 3, Client: 5}
+	w, j := r.workers[0].in, driver.Job{Round: 3, Client: 5} // of which the layer above hears nothing
 	check(t, r.s.Dispatch(t.Context(), 0, j))
-	_, model, err := w.Receive(t.Context())
+	_, model, _, err := w.Receive(t.Context())
 	check(t, err)
 	u, err := w.Reserve()
 	check(t, err)
 	check(t, tensor.Train(u, model, key(j)))
 	for _, other := range []driver.Job{{Round: 2, Client: 5}, {Round: 3, Client: 6}} {
-		w.job = other
+		w.job = other.ID(0)
 		q, err := w.upload(u)
 		check(t, err)
 		wantError(t, "other job", w.client.Do(t.Context(), q, nil), "no such job")
 	}
-	w.job = j
+	w.job = j.ID(0)
 	q, err := w.upload(u)
 	check(t, err)
 	check(t, w.client.Do(t.Context(), q, nil))
@@ -221,7 +222,6 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	check(t, err)
 	p.Release()
 	wantError(t, "late upload", w.client.Do(t.Context(), q, nil), "no such job")
-	w.state = idle
 	r.exchange(0, driver.Job{Round: 4}, m)
 }
 
@@ -229,7 +229,7 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 // for a job, or trains, is not.
 func TestSlowPeers(t *testing.T) {
 	const patient = 100 * time.Millisecond
-	r := open(t, "http", vectors(t, 1, 3<<20), 1, func(c *config) { c.patience = exchange.Patience(patient) })
+	r := open(t, "http", vectors(t, 1, 3<<20), 1, func(d *transport) { d.patience = exchange.Patience(patient) })
 	r.publish(1)
 	for what, request := range map[string]string{
 		"head":   "GET /v1/ping HTTP/1.1\r\nHost: ",
@@ -239,10 +239,10 @@ func TestSlowPeers(t *testing.T) {
 	} {
 		c := r.raw()
 		fmt.Fprint(c, r.admitted(request))
-		eventually(t, "end of the slow "+what, func() bool { return r.s.listener.Count() == 1 })
+		eventually(t, "end of the slow "+what, func() bool { return r.s.in.listener.Count() == 1 })
 		c.Close()
 	}
-	if held := r.s.store.Stats().Bytes; held != 0 {
+	if held := r.s.in.store.Stats().Bytes; held != 0 {
 		t.Errorf("%d bytes of the store's room are lost", held)
 	}
 
@@ -317,7 +317,7 @@ func fakeServer(t *testing.T, answers ...string) (addr string) {
 		l.Close()
 		<-served
 	})
-	return "unix:" + path + "#secret"
+	return "unix:" + path
 }
 
 // A server that lies, is silent or ends in the middle is an error for the worker
@@ -375,7 +375,9 @@ func TestLyingServers(t *testing.T) {
 	} {
 		o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
 		within(t, c.name, func() {
-			w, err := dial(t.Context(), fakeServer(t, c.answers...), 0, o, config{name: "http", network: "unix", patience: exchange.Patience(50 * time.Millisecond)})
+			v, err := transports.NewVariant(transport{name: "http", patience: exchange.Patience(50 * time.Millisecond)}, nil)
+			check(t, err)
+			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers...), "secret"), 0, o)
 			if err == nil {
 				_, _, err = w.Receive(t.Context())
 				if err == nil && c.want == "malformed HTTP" {

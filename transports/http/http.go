@@ -1,12 +1,12 @@
 package http
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"time"
 
 	"ipcbench/machine"
+	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
@@ -14,23 +14,25 @@ import (
 )
 
 // New returns the transport "http": tensors as HTTP bodies.
-func New() driver.Transport { return transport{name: "http"} }
+func New() driver.Transport { return transport{name: "http", patience: defaultPatience} }
 
 // Local returns the transport "http-shm": tensors in shared memory where the peer
 // is local, as HTTP bodies where it is not.
-func Local() driver.Transport { return transport{name: "http-shm", local: true} }
+func Local() driver.Transport {
+	return transport{name: "http-shm", local: true, patience: defaultPatience}
+}
 
 type transport struct {
-	name  string
-	local bool
+	name     string
+	local    bool
+	patience exchange.Patience
 }
 
 func (t transport) Name() string { return t.name }
 
 func (t transport) Settings() []driver.Setting {
 	common := []driver.Setting{
-		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
-			Help: "a Unix socket in the session's directory, or TCP on the loopback interface"},
+		driver.NetworkSetting(),
 		{Name: "batch", Kind: driver.Count, Default: "0", Max: store.MaxIDs,
 			Help: "tensors that a worker asks for in one request; 0 is all of them"},
 	}
@@ -56,9 +58,30 @@ const defaultPatience = exchange.Patience(30 * time.Second)
 // maxReceipt is how many bytes a receipt, or a client's configuration, may have.
 const maxReceipt = 64 << 20
 
+// checkReceipt bounds a receipt, or a client's configuration.
+func checkReceipt(what string, b []byte) error {
+	if len(b) > maxReceipt {
+		return fmt.Errorf("%s of %d bytes, want %d at most", what, len(b), maxReceipt)
+	}
+	return nil
+}
+
+// fellBack counts tensors that travel as bodies although the transport is named for
+// shared memory. A reason that a peer made up is that it is remote.
+func (c config) fellBack(rec *phase.Recorder, reason string, n int) {
+	if !c.local {
+		return
+	}
+	switch reason {
+	case store.Off, store.Full, store.DType, store.Stale:
+	default:
+		reason = store.Remote
+	}
+	rec.Counter(phase.Fallback + reason).Add(n)
+}
+
 // A config is what the settings of a session say.
 type config struct {
-	name      string // of the transport, for errors
 	network   string
 	batch     int // tensors a request, 0 is all
 	json      bool
@@ -70,9 +93,14 @@ type config struct {
 	patience  exchange.Patience
 }
 
+// Traits of http-shm are those of http: whoever shares no memory gets bodies.
+func (t transport) Traits(s driver.Settings) driver.Traits {
+	return driver.Traits{Reach: s.Reach(), Calls: true}
+}
+
 func (t transport) config(o driver.Options) config {
 	s := o.Settings
-	c := config{name: t.name, network: s.Get("network"), batch: s.Int("batch"), local: t.local, patience: defaultPatience}
+	c := config{network: s.Get("network"), batch: s.Int("batch"), local: t.local, patience: t.patience}
 	if t.local {
 		c.shm, c.pool = s.On("shm"), s.Int("pool")
 		return c
@@ -89,10 +117,7 @@ func (t transport) Check(o driver.Options) error {
 	if err == nil {
 		err = checkRoom(o, t.config(o))
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.name, err)
-	}
-	return nil
+	return err
 }
 
 // checkRoom reports whether the slabs fit into this machine's shared memory.
@@ -137,20 +162,4 @@ func (t transport) Footprint(o driver.Options) int64 {
 		n += lanes * 6 * max(down, up)
 	}
 	return n + lanes*int64(c.cacheSize+c.pool) + int64(c.pool)
-}
-
-func (t transport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
-	s, err := newServer(ctx, o, t.config(o))
-	if err != nil {
-		return nil, fmt.Errorf("%s: listen: %w", t.name, err)
-	}
-	return s, nil
-}
-
-func (t transport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
-	w, err := dial(ctx, addr, lane, o, t.config(o))
-	if err != nil {
-		return nil, fmt.Errorf("%s: dial lane %d: %w", t.name, lane, err)
-	}
-	return w, nil
 }

@@ -127,5 +127,3 @@ func BenchmarkPing(b *testing.B) {
 		check(b, r.workers[0].Ping(b.Context()))
 	}
 }
-
-var _ driver.Pinger = (*worker)(nil)

@@ -59,12 +59,12 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 func TestPartialFallback(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
 	m := r.publish(1)
-	check(t, os.Chmod(r.s.slabs.models.ref.Path, modeWriter))
-	pool, err := os.OpenFile(r.s.slabs.models.ref.Path, os.O_RDWR, 0)
+	check(t, os.Chmod(r.s.in.slabs.models.ref.Path, modeWriter))
+	pool, err := os.OpenFile(r.s.in.slabs.models.ref.Path, os.O_RDWR, 0)
 	check(t, err)
 	defer pool.Close()
 	for _, i := range []int{2, 3, 7} { // their generations, which stand before them
-		h := r.s.slabs.models.slots[r.s.slabs.models.current].handles[i]
+		h := r.s.in.slabs.models.published.handles[i]
 		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(h.Offset)-slab.Align)
 		check(t, err)
 	}
@@ -141,7 +141,7 @@ func TestFallbacks(t *testing.T) {
 		if a := r.put(r.client(), "t", []byte{1}); strings.Contains(a, "pool") || !strings.Contains(a, `"fallback":"off"`) {
 			t.Errorf("put: got %s, want no metadata", a)
 		}
-		if after := mapped(); r.s.slabs != nil || after > before {
+		if after := mapped(); r.s.in.slabs != nil || after > before {
 			t.Errorf("shared memory is off, and %d segments more are mapped", after-before)
 		}
 	})
@@ -167,7 +167,7 @@ func TestSegments(t *testing.T) {
 	for _, tensors := range []int{1, 300} {
 		r := open(t, "http-shm:pool=1MiB", vectors(t, tensors, 64), 3)
 		names := map[string]bool{}
-		entries, err := os.ReadDir(r.s.slabs.dir.Path())
+		entries, err := os.ReadDir(r.s.in.slabs.dir.Path())
 		check(t, err)
 		for _, e := range entries {
 			info, err := e.Info()
@@ -197,51 +197,57 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 	check(t, err)
 	u, err := w.Reserve()
 	check(t, err)
-	r.publish(2) // which no server does before the update was collected
+	m, err := r.s.in.Reserve()
+	check(t, err)
+	check(t, r.s.in.Publish(t.Context(), m)) // which no server does before the update was collected
 	err = w.Submit(t.Context(), u)
 	if !errors.Is(err, slab.ErrStale) {
 		t.Errorf("submit: got %v, want a stale handle", err)
 	}
+	check(t, w.Close())
 	_, err = r.s.Collect(t.Context(), 0)
-	wantError(t, "collect", err, "connection was lost")
+	wantError(t, "collect", err, "the worker has left: the model changed while it was in use: tensor 0")
 }
 
 // A4: who claims to be local has to prove it: a lane's slab has to hold what the
 // server said.
 func TestLocalityIsProved(t *testing.T) {
-	join := func(t *testing.T, r *rig) (*exchange.Client, joinAnswer) {
-		t.Helper()
-		c, err := newClient(r.s.Addr(), r.c, nil)
-		check(t, err)
+	connect := func(t *testing.T, r *rig) *worker { // which has not joined
+		c := exchange.NewClient(r.e.Dial, r.e.Authorization(), false, defaultPatience, nil)
 		t.Cleanup(c.Close)
-		var a joinAnswer
-		check(t, c.Do(t.Context(), newAsks(r.o, 0).join, func(q *http.Response) error { return readJSON(q, &a) }))
-		return c, a
+		return &worker{o: r.o, client: c}
+	}
+	join := func(t *testing.T, r *rig) (*worker, joinAnswer) {
+		t.Helper()
+		w, a := connect(t, r), joinAnswer{}
+		q := w.request("join", "POST", "lanes", "?down="+digest(r.o.Down)+"&up="+digest(r.o.Up))
+		check(t, w.client.Do(t.Context(), q, func(q *http.Response) error { return readJSON(q, &a) }))
+		return w, a
 	}
 	t.Run("no proof", func(t *testing.T) {
 		r := start(t, "http-shm", vectors(t, 1, 100), 1)
-		c, _ := join(t, r)
-		wantError(t, "prove", c.Do(t.Context(), newAsks(r.o, 0).prove, nil), "does not hold the challenge")
+		w, _ := join(t, r)
+		wantError(t, "prove", w.client.Do(t.Context(), w.request("prove", "POST", "lanes", "/local"), nil), "does not hold the challenge")
 		m := r.publish(1)
 		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		var job jobAnswer
-		check(t, c.Do(t.Context(), newAsks(r.o, 0).jobs, func(q *http.Response) error { return readJSON(q, &job) }))
+		check(t, w.client.Do(t.Context(), w.request("jobs", "GET", "jobs", ""), func(q *http.Response) error { return readJSON(q, &job) }))
 		if job.Update != "" {
 			t.Errorf("a stranger is offered the lane's slab: %+v", job)
 		}
 		// It claims all the same that its update lies there.
-		q := newAsks(r.o, 0).results
+		q := w.request("results", "POST", "results", "")
 		q.Type = exchange.TypeRaw
 		zero := func(name string) exchange.Field { return exchange.Field{Name: name} }
 		q.Fields = []exchange.Field{
 			zero(fieldRound), zero(fieldClient), zero(fieldReceipt), zero(store.FieldTable), zero(fieldCache), zero(fieldCached),
 			{Name: fieldUpdate, Text: string(store.EncodeHandle(slab.Handle{Length: uint64(r.o.Up.Size()), Generation: 1}))},
 		}
-		wantError(t, "results", c.Do(t.Context(), q, nil), "409")
+		wantError(t, "results", w.client.Do(t.Context(), q, nil), "409")
 		// A body is taken.
-		q.Fields, q.Body = q.Fields[:6], [][]byte{r.s.manifests.up.Bytes, m.View(0)}
-		q.Fields[3].Value = len(r.s.manifests.up.Bytes)
-		check(t, c.Do(t.Context(), q, nil))
+		q.Fields, q.Body = q.Fields[:6], [][]byte{r.s.in.manifests.up.Bytes, m.View(0)}
+		q.Fields[3].Value = len(r.s.in.manifests.up.Bytes)
+		check(t, w.client.Do(t.Context(), q, nil))
 		p, err := r.s.Collect(t.Context(), 0)
 		check(t, err)
 		if p.Hash() != m.Hash() {
@@ -254,22 +260,20 @@ func TestLocalityIsProved(t *testing.T) {
 		r := start(t, "http-shm", vectors(t, 1, 100), 1)
 		o := r.o
 		o.Rec = phase.NewRecorder(10)
-		s := newShared(o)
 		_, a := join(t, r)
 		a.Updates.Nonce, a.Models.Nonce = strings.Repeat("00", 16), strings.Repeat("11", 16)
-		if s.open(a) || s.reading(*a.Models) != nil {
+		s := newShared(o, config{local: true}, a)
+		if s.reader != nil || s.updates != nil {
 			t.Error("opened a slab with another nonce")
 		}
 		check(t, s.close())
 	})
 	t.Run("other connection", func(t *testing.T) {
 		r := open(t, "http-shm", vectors(t, 1, 100), 1)
-		c, err := newClient(r.s.Addr(), r.c, nil)
-		check(t, err)
-		t.Cleanup(c.Close)
-		wantError(t, "prove", c.Do(t.Context(), newAsks(r.o, 0).prove, nil), "another connection")
-		wantError(t, "leave", c.Do(t.Context(), newAsks(r.o, 0).leave, nil), "another connection")
-		wantError(t, "jobs", c.Do(t.Context(), newAsks(r.o, 0).jobs, nil), "another connection")
+		w := connect(t, r)
+		wantError(t, "prove", w.client.Do(t.Context(), w.request("prove", "POST", "lanes", "/local"), nil), "another connection")
+		wantError(t, "leave", w.client.Do(t.Context(), w.request("leave", "DELETE", "lanes", ""), nil), "another connection")
+		wantError(t, "jobs", w.client.Do(t.Context(), w.request("jobs", "GET", "jobs", ""), nil), "another connection")
 		r.exchange(0, driver.Job{}, r.publish(1))
 	})
 	t.Run("stale handle", func(t *testing.T) { // A21
@@ -281,16 +285,16 @@ func TestLocalityIsProved(t *testing.T) {
 		check(t, err)
 		u, err := w.Reserve()
 		check(t, err)
-		h, err := w.handle.Decode()
+		h, err := w.in.handle.Decode()
 		check(t, err)
 		h.Generation--
-		w.handle = store.EncodeHandle(h)
+		w.in.handle = store.EncodeHandle(h)
 		wantError(t, "submit", w.Submit(t.Context(), u), "stale")
 	})
 }
 
 // A worker that takes a lane over leaves the updates alone that its predecessor
-// has sent, and is local only if there are none.
+// has sent, also when it proves that it is local.
 func TestRejoinLeavesUpdates(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 1, 100), 1)
 	m := r.publish(1)
@@ -310,12 +314,9 @@ func TestRejoinLeavesUpdates(t *testing.T) {
 	r.exchange(0, driver.Job{Client: 1}, m)
 	check(t, tensor.Prove(held, m, key(driver.Job{})))
 	held.Release()
-	remote := map[string]int64{phase.Fallback + store.Remote: 1, phase.BodyTensors: 1}
-	wantCounts(t, "server", r.counts(-1), remote)
-
 	rejoin()
 	r.exchange(0, driver.Job{Client: 2}, m)
-	wantCounts(t, "server", r.counts(-1), remote)
+	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.HandleTensors: 3, phase.BodyTensors: 0})
 }
 
 // A21: a job that does not say where its model lies is refused, and not read.
@@ -346,7 +347,7 @@ func TestRunsAreChecked(t *testing.T) {
 		"no generation":    {[]run{{0, 1, store.EncodeHandle(slab.Handle{Offset: 64, Length: 100})}}, false},
 		"offset overflows": {[]run{{0, 2, store.EncodeHandle(slab.Handle{Offset: 1<<64 - 64, Length: 100, Generation: 1})}}, false},
 	} {
-		if err := newShared(o).locate(c.runs); (err == nil) != c.ok {
+		if err := newShared(o, config{local: true}, joinAnswer{}).locate(c.runs); (err == nil) != c.ok {
 			t.Errorf("%s: got error %v", name, err)
 		}
 	}
@@ -373,11 +374,11 @@ func TestShutdownDuringWrites(t *testing.T) {
 		fmt.Fprintf(c, "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\n%sTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i, r.secret())
 	}
 	eventually(t, "the writes", func() bool { // in flight: none is in the store yet
-		got := r.s.store.Stats()
+		got := r.s.in.store.Stats()
 		return got.Bytes == 8*writers && got.Tensors == 0
 	})
 	r.put(r.client(), "whole", []byte("whole"))
-	dir := r.s.slabs.dir.Path()
+	dir := r.s.in.slabs.dir.Path()
 	check(t, r.workers[0].Close())
 	within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
 	check(t, r.s.Shutdown(t.Context()))
@@ -398,7 +399,7 @@ func TestStepsAreFlat(t *testing.T) {
 	}
 	used := func() int { // as a pool says when it refuses
 		var full *slab.FullError
-		if _, _, err := r.s.slabs.models.pool.Reserve(1 << 40); !errors.As(err, &full) {
+		if _, _, err := r.s.in.slabs.models.pool.Reserve(1 << 40); !errors.As(err, &full) {
 			t.Fatalf("got error %v, want a full pool", err)
 		}
 		return full.Used
@@ -417,7 +418,7 @@ func TestStepsAreFlat(t *testing.T) {
 // is remote then, and the session goes on with bodies.
 func TestDamagedHeader(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 3, 100), 1)
-	for _, ref := range []*store.SlabRef{r.s.slabs.models.ref, r.s.slabs.lanes[0].ref} {
+	for _, ref := range []*store.SlabRef{r.s.in.slabs.models.ref, r.s.in.slabs.lanes[0].ref} {
 		check(t, os.Chmod(ref.Path, modeWriter))
 		f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
 		check(t, err)
@@ -440,14 +441,14 @@ func FuzzRuns(f *testing.F) {
 			{first, count, store.Handle(hex.EncodeToString(h))},
 			{first2, count2, store.Handle(hex.EncodeToString(h2))},
 		}
-		s := newShared(o)
+		s := newShared(o, config{local: true}, joinAnswer{})
 		if s.locate(runs) != nil {
 			return
 		}
 		if count+count2 > 4 {
 			t.Errorf("accepted %v", runs)
 		}
-		if _, _, err := s.model(jobAnswer{Runs: runs, Pool: &store.SlabRef{Path: "/nowhere"}}, &heapMemory{o: o}, nil); err != nil {
+		if _, _, err := s.model(jobAnswer{Runs: runs, Pool: &store.SlabRef{Path: "/nowhere"}}, func() *tensor.Package { return tensor.Alloc(o.Down) }, nil); err != nil {
 			t.Error(err)
 		}
 	})

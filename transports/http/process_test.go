@@ -46,10 +46,10 @@ func TestMain(m *testing.M) {
 
 // childSpec is what a child reads from its standard input. It ends with it.
 type childSpec struct {
-	Addr, Dir string
-	Variant   string
-	Specs     []tensor.Spec
-	OwnShm    bool // mount another /dev/shm first; the process has a mount namespace of its own
+	Addr, Secret, Dir string
+	Variant           string
+	Specs             []tensor.Spec
+	OwnShm            bool // mount another /dev/shm first; the process has a mount namespace of its own
 }
 
 func child(role string) error {
@@ -83,22 +83,16 @@ func child(role string) error {
 	if err != nil {
 		return err
 	}
-	o := driver.Options{
-		Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: spec.Dir, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
-	}
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10)}
 	if role == "server" {
-		return childServer(ctx, v.Transport, o)
+		return childServer(ctx, v, spec.Dir, o)
 	}
-	return childWorker(ctx, v.Transport, spec.Addr, o)
+	return childWorker(ctx, v, driver.EndpointAt(spec.Addr, spec.Secret), o)
 }
 
 // childWorker trains until the session is over, and says what it counted.
-func childWorker(ctx context.Context, t driver.Transport, addr string, o driver.Options) error {
-	tw, err := t.Dial(ctx, addr, 0, o)
-	if err != nil {
-		return err
-	}
-	w := tw.(*worker)
+func childWorker(ctx context.Context, v transports.Variant, e *driver.Endpoint, o driver.Options) error {
+	w, err := dialLane(ctx, v, e, 0, o)
 	for err == nil {
 		err = train(ctx, w)
 	}
@@ -112,8 +106,9 @@ func childWorker(ctx context.Context, t driver.Transport, addr string, o driver.
 }
 
 // childServer publishes a model, says where it listens, and gives out one job.
-func childServer(ctx context.Context, t driver.Transport, o driver.Options) error {
-	s, err := t.Listen(ctx, o)
+func childServer(ctx context.Context, v transports.Variant, dir string, o driver.Options) error {
+	e := driver.NewEndpoint(dir)
+	s, err := transports.Listen(ctx, v, e, o)
 	if err != nil {
 		return err
 	}
@@ -125,7 +120,7 @@ func childServer(ctx context.Context, t driver.Transport, o driver.Options) erro
 	if err := s.Publish(ctx, m); err != nil {
 		return err
 	}
-	fmt.Println(s.Addr())
+	fmt.Println(e.Addr(), e.Secret())
 	if err := s.Dispatch(ctx, 0, driver.Job{}); err != nil {
 		return err
 	}
@@ -185,7 +180,7 @@ func TestNamespaces(t *testing.T) {
 					attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 				}
 			}
-			k, err := spawn(t, "worker", childSpec{Addr: r.s.Addr(), Dir: r.o.Dir, Variant: "http-shm", Specs: l.Specs(), OwnShm: apart}, attr)
+			k, err := spawn(t, "worker", childSpec{Addr: r.e.Addr(), Secret: r.e.Secret(), Variant: "http-shm", Specs: l.Specs(), OwnShm: apart}, attr)
 			if err != nil {
 				skip.Refused(t, "namespaces: %v", err)
 			}
@@ -195,9 +190,9 @@ func TestNamespaces(t *testing.T) {
 				gone <- err
 			}()
 			joined := func() bool {
-				r.s.lanes[0].mu.Lock()
-				defer r.s.lanes[0].mu.Unlock()
-				return r.s.lanes[0].joined && (r.s.lanes[0].local || apart)
+				r.s.in.lanes[0].mu.Lock()
+				defer r.s.in.lanes[0].mu.Unlock()
+				return r.s.in.lanes[0].seat.taken && (r.s.in.lanes[0].seat.local || apart)
 			}
 			eventually(t, "worker", func() bool {
 				select {
@@ -242,7 +237,7 @@ func TestOneWriter(t *testing.T) {
 	m := r.publish(1)
 	tryAll := func(when string, flag int, want error) {
 		t.Helper()
-		for _, ref := range []*store.SlabRef{r.s.slabs.models.ref, r.s.slabs.lanes[0].ref, r.s.slabs.lanes[1].ref} {
+		for _, ref := range []*store.SlabRef{r.s.in.slabs.models.ref, r.s.in.slabs.lanes[0].ref, r.s.in.slabs.lanes[1].ref} {
 			if err := openAsUser(ref.Path, flag); !errors.Is(err, want) {
 				t.Errorf("%s: open %s with flags %x: got %v, want %v", when, filepath.Base(ref.Path), flag, err, want)
 			}
@@ -302,19 +297,16 @@ func TestTwoServersAtOnce(t *testing.T) {
 				addr, err := k.out.ReadString('\n')
 				if err != nil {
 					_ = k.cmd.Wait() // all that it said is read
-					if !same || !strings.Contains(k.err.String(), addressFile+": file exists") {
+					if !same || !strings.Contains(k.err.String(), "address already in use") {
 						t.Errorf("server %d: %s", i, k.err)
 					}
 					continue
 				}
 				serving++
-				d := Local().(transport)
-				v, err := transports.NewVariant(d, nil)
+				v, err := transports.NewVariant(Local(), nil)
 				check(t, err)
-				o := driver.Options{
-					Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: dirs[i], Settings: v.Settings, Rec: phase.NewRecorder(100),
-				}
-				w, err := dial(t.Context(), strings.TrimSpace(addr), 0, o, d.config(o))
+				o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(100)}
+				w, err := dialLane(t.Context(), v, at(addr), 0, o)
 				check(t, err)
 				check(t, train(t.Context(), w))
 				wantCounts(t, "worker", o.Rec.Counts(), map[string]int64{phase.HandleTensors: 3, phase.BodyTensors: 0})
@@ -330,6 +322,12 @@ func TestTwoServersAtOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// at returns the endpoint that a server's line names.
+func at(line string) *driver.Endpoint {
+	addr, secret, _ := strings.Cut(strings.TrimSpace(line), " ")
+	return driver.EndpointAt(addr, secret)
 }
 
 // removeLeft removes what a killed server has left in shared memory.
@@ -355,18 +353,14 @@ func TestServerIsKilled(t *testing.T) {
 	addr, err := k.out.ReadString('\n')
 	check(t, err)
 
-	d := Local().(transport)
-	v, err := transports.NewVariant(d, nil)
+	v, err := transports.NewVariant(Local(), nil)
 	check(t, err)
-	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Dir: dir, Settings: v.Settings}
-	w, err := dial(t.Context(), strings.TrimSpace(addr), 0, o, d.config(o))
+	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Settings: v.Settings}
+	w, err := dialLane(t.Context(), v, at(addr), 0, o)
 	check(t, err)
 	_, model, err := w.Receive(t.Context())
 	check(t, err)
-	var left string // the server's directory in shared memory
-	for ref := range w.shared.readers {
-		left = filepath.Dir(ref.Path)
-	}
+	left := filepath.Dir(w.in.shared.ref.Path) // the server's directory in shared memory
 
 	check(t, k.cmd.Process.Kill())
 	_ = k.cmd.Wait() // killed

@@ -1,11 +1,11 @@
 package http
 
 import (
-	"fmt"
 	"net/http"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
@@ -43,11 +43,7 @@ type upload struct {
 // results takes the update of the job that is out: from the lane's slab, or from
 // the body into its place. Nothing of the body is read before all that the head
 // says fits, and the lane waits for it.
-func (s *server) results(x *exchange.Exchange) error {
-	l, err := s.laneOf(x)
-	if err != nil {
-		return err
-	}
+func (s *server) results(x *exchange.Exchange, l *lane) error {
 	u, err := s.uploadOf(x, l)
 	if err != nil {
 		return err
@@ -57,21 +53,18 @@ func (s *server) results(x *exchange.Exchange) error {
 		return u.refuse(err)
 	}
 	if err := u.read(s, x, u, p); err != nil {
-		err = exchange.Refuse(http.StatusBadRequest, "update of round %d, client %d: %w", u.Round, u.Client, exchange.Broken(err))
+		err = exchange.Refuse(http.StatusBadRequest, "update: %w", exchange.Broken(err))
 		l.abandon(p, err)
 		return err
 	}
-	if u.shared {
-		s.count.handleTensors.Add(p.Len())
-		s.count.handleBytes.Add(p.Payload())
-	} else {
-		s.count.bodyTensors.Add(p.Len())
-		s.count.bodyBytes.Add(p.Payload())
-		s.count.fallback.add(reason, p.Len())
+	d := driver.Delivered{Handle: driver.All(p)}
+	if !u.shared {
+		d = driver.Delivered{Body: driver.All(p)}
+		s.c.fellBack(s.o.Rec, reason, p.Len())
 	}
 	// This comes last, after all that is recorded of the update: whoever collects it
 	// may end the round.
-	if err := l.deliver(p, u.cached); err != nil {
+	if err := l.deliver(p, d, u.cached); err != nil {
 		return u.refuse(err)
 	}
 	return x.ReplyEmpty()
@@ -113,22 +106,21 @@ func (s *server) uploadOf(x *exchange.Exchange, l *lane) (u upload, err error) {
 		u.length, err = x.Length(maxReceipt/3*4 + store.JSONLimit(s.o.Up.Len(), s.o.Up.Payload()))
 		return u, err
 	}
-	h := x.Header.Get(fieldUpdate)
-	if u.shared = h != ""; u.shared {
+	u.read = (*server).readRaw
+	table, least, most := 2*len(s.manifests.up.Bytes), 0, s.o.Up.Payload()
+	if !s.o.Up.Var() {
+		least = most
+	}
+	if h := x.Header.Get(fieldUpdate); h != "" {
 		if u.handle, err = store.Handle(h).Decode(); err != nil {
 			return u, exchange.Refuse(http.StatusBadRequest, "%s: %w", fieldUpdate, err)
 		}
+		if u.shared, least, most = true, 0, 0; !s.o.Up.Var() {
+			table = 0
+		}
 	}
-	u.read = (*server).readRaw
-	if err := numbers(x.Header, number{fieldReceipt, &u.receipt, maxReceipt}, number{store.FieldTable, &u.table, 2 * len(s.manifests.up.Bytes)}); err != nil {
+	if err := numbers(x.Header, number{fieldReceipt, &u.receipt, maxReceipt}, number{store.FieldTable, &u.table, table}); err != nil {
 		return u, err
-	}
-	least, most := 0, s.o.Up.Payload()
-	switch {
-	case u.shared:
-		most = 0
-	case !s.o.Up.Var():
-		least = most
 	}
 	if u.length, err = x.Length(u.receipt + u.table + most); err == nil && u.length < u.receipt+u.table+least {
 		err = exchange.Refuse(http.StatusBadRequest, "body of %d bytes, want a receipt of %d, a table of %d and tensors of %d",
@@ -172,13 +164,13 @@ func (s *server) readJSON(x *exchange.Exchange, u upload, p *tensor.Package) err
 	if err := exchange.ParseJSON(body, &got); err != nil {
 		return err
 	}
-	if len(got.Receipt) > maxReceipt {
-		return fmt.Errorf("receipt of %d bytes, want %d at most", len(got.Receipt), maxReceipt)
+	if err := checkReceipt("receipt", got.Receipt); err != nil {
+		return err
 	}
 	p.Receipt = append(p.Receipt[:0], got.Receipt...)
 	if err := s.manifests.up.FromJSON(p, s.manifests.up.All, got.Tensors); err != nil {
 		return err
 	}
-	s.count.copied.Add(p.Payload())
+	s.copied.Add(p.Payload())
 	return nil
 }

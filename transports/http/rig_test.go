@@ -19,7 +19,6 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
-	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 )
 
@@ -33,35 +32,69 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// A rig is a server and its workers in this process, driven call by call.
+// A rig is a session in this process, driven call by call.
 type rig struct {
 	t       testing.TB
-	d       transport
+	v       transports.Variant
+	e       *driver.Endpoint
 	o       driver.Options
-	c       config
-	s       *server
-	workers []*worker
+	dir     string
+	s       *serverEnd
+	workers []*workerEnd
 	recs    []*phase.Recorder // of the workers
+}
+
+// A serverEnd is a session's server and the driver below it.
+type serverEnd struct {
+	*transports.Server
+	in *server
+}
+
+// A workerEnd is a lane's worker and the driver below it.
+type workerEnd struct {
+	*transports.Worker
+	in *worker
+}
+
+// seen is a transport that shows what it made.
+type seen struct {
+	driver.Transport
+	s *server
+	w *worker
+}
+
+func (s *seen) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	d, err := s.Transport.Listen(ctx, e, o)
+	s.s, _ = d.(*server)
+	return d, err
+}
+
+func (s *seen) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+	d, err := s.Transport.Dial(ctx, e, lane, o)
+	s.w, _ = d.(*worker)
+	return d, err
 }
 
 // start opens a session of variant, such as "http:batch=2", without workers.
 // change may change what no setting does.
-func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*config)) *rig {
+func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport)) *rig {
 	t.Helper()
 	v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
 	check(t, err)
+	d := v.Transport.(transport)
+	for _, f := range change {
+		f(&d)
+	}
+	v.Transport = d
 	dir, err := scratch.New(os.TempDir())
 	check(t, err)
-	r := &rig{t: t, d: v.Transport.(transport), o: driver.Options{
-		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: dir.Path(),
-		Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
+	r := &rig{t: t, v: v, dir: dir.Path(), e: driver.NewEndpoint(dir.Path()), o: driver.Options{
+		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
 	}}
-	r.c = r.d.config(r.o)
-	for _, f := range change {
-		f(&r.c)
+	if len(change) > 0 {
+		r.e.Patience = time.Duration(d.patience)
 	}
-	check(t, r.d.Check(r.o))
-	r.s, err = newServer(t.Context(), r.o, r.c)
+	r.s, err = listen(t.Context(), v, r.e, r.o)
 	check(t, err)
 	t.Cleanup(func() {
 		for _, w := range r.workers {
@@ -75,8 +108,22 @@ func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...
 	return r
 }
 
+func listen(ctx context.Context, v transports.Variant, e *driver.Endpoint, o driver.Options) (*serverEnd, error) {
+	seen := &seen{Transport: v.Transport}
+	v.Transport = seen
+	s, err := transports.Listen(ctx, v, e, o)
+	return &serverEnd{s, seen.s}, err
+}
+
+func dialLane(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) (*workerEnd, error) {
+	seen := &seen{Transport: v.Transport}
+	v.Transport = seen
+	w, err := transports.Dial(ctx, v, driver.EndpointAt(e.Addr(), e.Secret()), lane, o)
+	return &workerEnd{w, seen.w}, err
+}
+
 // open is start with a worker for every lane.
-func open(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*config)) *rig {
+func open(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport)) *rig {
 	t.Helper()
 	r := start(t, variant, l, lanes, change...)
 	for n := range lanes {
@@ -85,11 +132,11 @@ func open(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...f
 	return r
 }
 
-func (r *rig) dial(lane int) *worker {
+func (r *rig) dial(lane int) *workerEnd {
 	r.t.Helper()
 	o := r.o
 	o.Rec = phase.NewRecorder(1 << 10)
-	w, err := dial(r.t.Context(), r.s.Addr(), lane, o, r.c)
+	w, err := dialLane(r.t.Context(), r.v, r.e, lane, o)
 	check(r.t, err)
 	r.workers, r.recs = append(r.workers, w), append(r.recs, o.Rec)
 	return w
@@ -108,7 +155,7 @@ func (r *rig) publish(seed uint64) *tensor.Package {
 func key(j driver.Job) tensor.Key { return tensor.Key{Seed: 5, Round: j.Round, Client: j.Client} }
 
 // train is one job of w, from Receive to Submit.
-func train(ctx context.Context, w *worker) error {
+func train(ctx context.Context, w *workerEnd) error {
 	j, model, err := w.Receive(ctx)
 	if err != nil {
 		return err
@@ -153,14 +200,8 @@ func wantCounts(t testing.TB, who string, got, want map[string]int64) {
 	}
 }
 
-// bearer is the value of the header field that shows the secret.
-func (r *rig) bearer() string {
-	_, _, secret, _ := splitAddr(r.s.Addr()) // which is well formed
-	return exchange.Bearer(secret)
-}
-
 // secret is the header field that every request needs.
-func (r *rig) secret() string { return "Authorization: " + r.bearer() + "\r\n" }
+func (r *rig) secret() string { return "Authorization: " + r.e.Authorization() + "\r\n" }
 
 // admitted returns a request with the session's secret after its first line.
 func (r *rig) admitted(request string) string {
@@ -170,7 +211,7 @@ func (r *rig) admitted(request string) string {
 // client is an ordinary HTTP client for the rig's server.
 func (r *rig) client() *http.Client {
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialAddr(ctx, r.s.Addr()) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return r.e.Dial(ctx) },
 	}
 	r.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: limit}
@@ -188,7 +229,7 @@ func (r *rig) ask(c *http.Client, method, path string, body []byte, head ...stri
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://ipcbench"+path, bytes.NewReader(body))
 	check(r.t, err)
-	q.Header.Set("Authorization", r.bearer())
+	q.Header.Set("Authorization", r.e.Authorization())
 	for pair := range slices.Chunk(head, 2) {
 		q.Header.Set(pair[0], pair[1])
 	}
@@ -211,12 +252,12 @@ func (r *rig) put(c *http.Client, id string, data []byte) string {
 }
 
 // model returns the name of the published model.
-func (r *rig) model() string { return r.s.offer.Model }
+func (r *rig) model() string { return r.s.in.offer.Model }
 
 // raw opens a connection to the server for requests that no client would make.
 func (r *rig) raw() net.Conn {
 	r.t.Helper()
-	c, err := dialAddr(r.t.Context(), r.s.Addr())
+	c, err := r.e.Dial(r.t.Context())
 	check(r.t, err)
 	check(r.t, c.SetDeadline(time.Now().Add(limit)))
 	r.t.Cleanup(func() { c.Close() })

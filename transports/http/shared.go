@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/store"
@@ -17,95 +16,78 @@ import (
 // What it cannot open, and what it does not find there, is fetched as a body.
 //
 // A model is lent to the worker where it lies, and not copied: its generations
-// are checked when it is lent and again before the update is sent. The methods
-// of a nil shared find nothing.
+// are checked when it is lent and again before the update is sent.
 type shared struct {
 	o       driver.Options
-	readers map[store.SlabRef]*slab.Reader // nil for a slab that could not be opened
-	updates *slab.Packages                 // of the lane; nil if this process is not local
-	mem     *slab.Memory                   // of updates
+	c       config
+	ref     store.SlabRef
+	reader  *slab.Reader   // of the slab of models, which ref names; nil if it cannot be opened
+	mem     *slab.Memory   // of the lane's updates; nil if this process is not local
+	updates *slab.Packages // in mem
 
-	reader  *slab.Reader  // of the model in hand; nil if none of it is shared
-	handles []slab.Handle // of its tensors, zero where one is not shared
-	views   [][]byte      // of its tensors
+	handles []slab.Handle // of the tensors of the model in hand, zero where one is not shared
+	views   [][]byte      // of these tensors
 	whole   []whole       // the last two, so that a package is not made for every job
-
-	tensors, bytes *phase.Counter
-	fallback       fallbacks
 }
 
-func newShared(o driver.Options) *shared {
-	return &shared{
-		o: o, readers: map[store.SlabRef]*slab.Reader{},
-		handles: make([]slab.Handle, o.Down.Len()), views: make([][]byte, o.Down.Len()),
-		tensors: o.Rec.Counter(phase.HandleTensors), bytes: o.Rec.Counter(phase.HandleBytes),
-		fallback: newFallbacks(o.Rec, true),
-	}
-}
-
-// has reports whether the lane's updates are shared.
-func (s *shared) has() bool { return s != nil && s.updates != nil }
-
-// open looks for the slabs of a session, and reports whether this process is
-// local. If it is, it has written the proof.
-func (s *shared) open(a joinAnswer) bool {
+// newShared opens the slabs of a session. If this process is local it has written
+// the proof.
+func newShared(o driver.Options, c config, a joinAnswer) *shared {
+	s := &shared{o: o, c: c, handles: make([]slab.Handle, o.Down.Len()), views: make([][]byte, o.Down.Len())}
 	if a.Models != nil {
-		s.reading(*a.Models) // maps it before the first round
+		s.ref = *a.Models
+		if nonce, err := s.ref.Decode(); err == nil {
+			s.reader, _ = slab.OpenReader(s.ref.Path, nonce) // whatever it is, it is not ours to read
+		}
 	}
 	challenge, err := hex.DecodeString(a.Challenge)
 	if a.Updates == nil || err != nil || len(challenge) != challengeSize {
-		return false
+		return s
 	}
-	nonce, err := a.Updates.Decode()
-	if err != nil {
-		return false
+	if nonce, err := a.Updates.Decode(); err == nil {
+		s.mem, _ = slab.OpenNamed(a.Updates.Path, nonce, slab.ReadWrite) // likewise
 	}
-	mem, err := slab.OpenNamed(a.Updates.Path, nonce, slab.ReadWrite)
-	if err != nil {
-		return false
+	if s.mem == nil {
+		return s
 	}
-	if copy(mem.Bytes(), challenge) < challengeSize {
-		_ = mem.Close() // never had room for anything
-		return false
+	if b := s.mem.Bytes(); a.Offset > uint64(len(b)) || copy(b[a.Offset:], challenge) < challengeSize {
+		_ = s.giveUp() // never had room for anything
+		return s
 	}
-	s.mem, s.updates = mem, slab.NewPackages(mem, s.o.Up)
-	return true
+	s.updates = slab.NewPackages(s.mem, o.Up)
+	return s
 }
 
 // giveUp forgets the lane's slab.
-func (s *shared) giveUp() error {
-	err := s.mem.Close()
+func (s *shared) giveUp() (err error) {
+	if s.mem != nil {
+		err = s.mem.Close()
+	}
 	s.mem, s.updates = nil, nil
 	return err
 }
 
-// reading returns the reader of a slab, nil if it cannot be opened. That is
-// found out once.
-func (s *shared) reading(ref store.SlabRef) *slab.Reader {
-	r, known := s.readers[ref]
-	if !known {
-		if nonce, err := ref.Decode(); err == nil {
-			r, _ = slab.OpenReader(ref.Path, nonce) // whatever it is, it is not ours to read
-		}
-		s.readers[ref] = r
+// close gives the memory up.
+func (s *shared) close() (err error) {
+	if s.reader != nil {
+		err = s.reader.Close()
 	}
-	return r
+	return errors.Join(err, s.giveUp())
 }
 
 // model returns the model of job a, and appends to which the tensors that have
-// to be fetched to their places in it.
-func (s *shared) model(a jobAnswer, memory *heapMemory, which []int) (*tensor.Package, []int, error) {
-	if s.reader = nil; a.Pool != nil {
-		if s.reader = s.reading(*a.Pool); s.reader == nil {
-			a.Fallback = store.Remote
-		}
-	}
+// to be fetched to their places in it, or in downlink if that is all of them.
+func (s *shared) model(a jobAnswer, downlink func() *tensor.Package, which []int) (*tensor.Package, []int, error) {
 	if err := s.locate(a.Runs); err != nil {
 		return nil, nil, err
 	}
+	there := s.reader != nil && a.Pool != nil && *a.Pool == s.ref
+	if a.Pool != nil && !there {
+		a.Fallback = store.Remote
+	}
 	for i, h := range s.handles {
 		why := a.Fallback
-		if s.reader != nil && h != (slab.Handle{}) {
+		if there && h != (slab.Handle{}) {
 			view, err := s.reader.View(h, s.o.Down.Bytes(i))
 			if err == nil {
 				s.views[i] = view
@@ -113,21 +95,52 @@ func (s *shared) model(a jobAnswer, memory *heapMemory, which []int) (*tensor.Pa
 			}
 			why = store.Stale
 		}
-		s.fallback.add(why, 1)
-		s.handles[i], s.views[i] = slab.Handle{}, nil
+		s.c.fellBack(s.o.Rec, why, 1)
+		s.handles[i] = slab.Handle{}
 		which = append(which, i)
 	}
-	p := s.lend(memory, which)
-	if err := p.TakeRows(a.Rows); err != nil {
-		return nil, nil, err
+	if len(which) == len(s.handles) {
+		return downlink(), which, nil
 	}
-	for i, h := range s.handles {
-		if h != (slab.Handle{}) {
-			s.tensors.Add(1)
-			s.bytes.Add(len(p.View(i)))
+	for _, i := range which {
+		s.views[i] = downlink().View(i)
+	}
+	return s.lend(len(which) == 0), which, nil
+}
+
+// lend returns a package of what was found. A model that is there as a whole lies
+// in one of two places.
+func (s *shared) lend(all bool) *tensor.Package {
+	for _, w := range s.whole {
+		if all && slices.EqualFunc(w.handles, s.handles, sameBlock) {
+			return w.p
 		}
 	}
-	return p, which, nil
+	p := tensor.NewScattered(s.o.Down, slices.Clone(s.views))
+	if all {
+		s.whole = append(s.whole[max(0, len(s.whole)-1):], whole{slices.Clone(s.handles), p})
+	}
+	return p
+}
+
+// A whole is a model that was found as a whole before.
+type whole struct {
+	handles []slab.Handle
+	p       *tensor.Package
+}
+
+// sameBlock reports whether a and b name the same bytes, at whatever time.
+func sameBlock(a, b slab.Handle) bool { return a.Offset == b.Offset && a.Length == b.Length }
+
+// amount returns how much of the model in hand is shared.
+func (s *shared) amount(model *tensor.Package) (a driver.Amount) {
+	for i, h := range s.handles {
+		if h != (slab.Handle{}) {
+			a.Tensors++
+			a.Bytes += len(model.View(i))
+		}
+	}
+	return a
 }
 
 var errRuns = errors.New("the job does not say where its model lies")
@@ -145,63 +158,29 @@ func (s *shared) locate(runs []run) error {
 		}
 		h.Index = 0
 		for i := r.First; i < r.First+r.Count; i++ {
+			if i > r.First {
+				if h, err = next(h, s.o.Down.Bytes(i)); err != nil {
+					return fmt.Errorf("%w: tensor %d: %w", errRuns, i, err)
+				}
+			}
 			if h.Length != uint64(s.o.Down.Bytes(i)) || h.Generation == 0 || s.handles[i] != (slab.Handle{}) {
 				return fmt.Errorf("%w: tensor %d", errRuns, i)
 			}
 			s.handles[i] = h
-			if i+1 < r.First+r.Count {
-				if h, err = next(h, s.o.Down.Bytes(i+1)); err != nil {
-					return fmt.Errorf("%w: tensor %d: %w", errRuns, i, err)
-				}
-			}
 		}
 	}
 	return nil
 }
 
-// lend returns a package of what was found and, for the tensors in which, of
-// heap memory. A model that is there as a whole lies in one of two places.
-func (s *shared) lend(memory *heapMemory, which []int) *tensor.Package {
-	switch {
-	case len(which) == s.o.Down.Len():
-		return memory.downlink()
-	case len(which) > 0:
-		for _, i := range which {
-			s.views[i] = memory.downlink().View(i)
-		}
-		return tensor.NewScattered(s.o.Down, slices.Clone(s.views))
-	}
-	for _, w := range s.whole {
-		if w.reader == s.reader && slices.EqualFunc(w.handles, s.handles, sameBlock) {
-			return w.p
-		}
-	}
-	w := whole{s.reader, slices.Clone(s.handles), tensor.NewScattered(s.o.Down, slices.Clone(s.views))}
-	s.whole = append(s.whole[max(0, len(s.whole)-1):], w)
-	return w.p
-}
-
-// A whole is a model that was found as a whole before.
-type whole struct {
-	reader  *slab.Reader
-	handles []slab.Handle
-	p       *tensor.Package
-}
-
-// sameBlock reports whether a and b name the same bytes, at whatever time.
-func sameBlock(a, b slab.Handle) bool { return a.Offset == b.Offset && a.Length == b.Length }
-
-// unchanged reports whether the model in hand is still the one that was lent.
+// unchanged reports whether the model in hand is still the one that was lent. Had its
+// memory been reused meanwhile, the update would be worthless.
 func (s *shared) unchanged() error {
-	if s == nil || s.reader == nil {
-		return nil
-	}
 	for i, h := range s.handles {
 		if h == (slab.Handle{}) {
 			continue
 		}
 		if err := s.reader.Check(h); err != nil {
-			return fmt.Errorf("tensor %d (%s): %w", i, s.o.Down.Spec(i).Name, err)
+			return fmt.Errorf("the model changed while it was in use: tensor %d (%s): %w", i, s.o.Down.Spec(i).Name, err)
 		}
 	}
 	return nil
@@ -209,7 +188,7 @@ func (s *shared) unchanged() error {
 
 // update returns the memory that h names in the lane's slab.
 func (s *shared) update(h store.Handle) (*tensor.Package, error) {
-	if !s.has() {
+	if s.updates == nil {
 		return nil, errNoProof
 	}
 	handle, err := h.Decode()
@@ -218,23 +197,4 @@ func (s *shared) update(h store.Handle) (*tensor.Package, error) {
 	}
 	_, p, err := s.updates.At(handle)
 	return p, err
-}
-
-// close gives the memory up. A second call does nothing.
-func (s *shared) close() error {
-	if s == nil {
-		return nil
-	}
-	var err error
-	for _, r := range s.readers {
-		if r != nil {
-			err = errors.Join(err, r.Close())
-		}
-	}
-	clear(s.readers)
-	if s.mem != nil {
-		err = errors.Join(err, s.mem.Close())
-	}
-	s.mem, s.updates, s.reader, s.whole = nil, nil, nil, nil
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -41,6 +42,15 @@ const (
 // permit sets the mode of the slab's name.
 func (p *laneSlab) permit(mode os.FileMode) error { return os.Chmod(p.ref.Path, mode) }
 
+// proof returns where a worker writes what proves that it shares the slab.
+func (p *laneSlab) proof(h slab.Handle) []byte {
+	mem := p.updates.Memory().Bytes()
+	if n := uint64(len(mem)); h.Offset > n || n-h.Offset < challengeSize {
+		return nil
+	}
+	return mem[h.Offset:][:challengeSize]
+}
+
 // slabSizes are the capacities of a session's slabs.
 type slabSizes struct{ models, updates, store int }
 
@@ -73,7 +83,7 @@ func sizesOf(o driver.Options, c config) (s slabSizes, err error) {
 	return s, err
 }
 
-func newSlabs(o driver.Options, c config, ledgers []tensor.Ledger) (p *slabs, err error) {
+func newSlabs(o driver.Options, c config) (p *slabs, err error) {
 	size, err := sizesOf(o, c)
 	if err != nil {
 		return nil, err
@@ -91,7 +101,7 @@ func newSlabs(o driver.Options, c config, ledgers []tensor.Ledger) (p *slabs, er
 		return p, err
 	}
 	for n := range o.Lanes {
-		l, err := newLaneSlab(filepath.Join(p.dir.Path(), fmt.Sprintf("updates-%d", n)), size.updates, o.Up, &ledgers[n])
+		l, err := newLaneSlab(filepath.Join(p.dir.Path(), fmt.Sprintf("updates-%d", n)), size.updates, o.Up, o.Out)
 		if err != nil {
 			return p, err
 		}
@@ -144,12 +154,10 @@ func (p *slabs) close() error {
 // from which other processes read. What does not fit lies on the heap, and
 // travels as a body.
 type slabModels struct {
-	pool    *slab.Pool
-	ref     *store.SlabRef
-	layout  *tensor.Layout
-	slots   [2]slabModel
-	current int // slot of the published model, -1 before the first
-	ready   int // slot of the reserved model, -1 if there is none
+	pool            *slab.Pool
+	ref             *store.SlabRef
+	layout          *tensor.Layout
+	next, published *slabModel
 }
 
 // A slabModel is one of the two models. Round after round it gets blocks at the
@@ -158,8 +166,8 @@ type slabModel struct {
 	p       *tensor.Package
 	handles []slab.Handle // of tensors, zero where one lies on the heap
 	views   [][]byte
-	heap    [][]byte // memory of tensors that did not fit, kept
-	runs    []run    // where the tensors lie, as workers are told
+	heap    *tensor.Package // memory of tensors that did not fit, kept
+	runs    []run           // where the tensors lie, as workers are told
 }
 
 func newSlabModels(path string, size int, l *tensor.Layout) (*slabModels, error) {
@@ -167,114 +175,78 @@ func newSlabModels(path string, size int, l *tensor.Layout) (*slabModels, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, modeReaders); err != nil {
-		return nil, errors.Join(err, pool.Close(context.Background())) // nothing is in flight
+	model := func() *slabModel {
+		return &slabModel{handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len())}
 	}
-	m := &slabModels{pool: pool, ref: store.NewSlabRef(path, nonce), layout: l, current: -1, ready: -1}
-	for i := range m.slots {
-		m.slots[i] = slabModel{
-			handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len()), heap: make([][]byte, l.Len()),
-		}
+	m := &slabModels{pool: pool, ref: store.NewSlabRef(path, nonce), layout: l, next: model(), published: model()}
+	if err := os.Chmod(path, modeReaders); err != nil {
+		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
 }
 
-// Reserve places the next model, as far as the slab has room.
-func (m *slabModels) Reserve() (*tensor.Package, error) {
-	if m.ready >= 0 {
-		return nil, errors.New("a model is reserved already")
-	}
-	slot := 0
-	if m.current == 0 {
-		slot = 1
-	}
-	s := &m.slots[slot]
-	moved := s.p == nil
-	for i := range m.layout.Len() {
+// reserve places the next model, as far as the slab has room.
+func (m *slabModels) reserve() (*tensor.Package, error) {
+	s, moved := m.next, m.next.p == nil
+	for i := range s.handles {
 		h, view, err := m.pool.Reserve(m.layout.Bytes(i))
-		if isFull(err) {
-			if s.heap[i] == nil {
-				s.heap[i] = heapTensor(m.layout.Bytes(i))
-			}
-			h, view, err = slab.Handle{}, s.heap[i], nil
-		}
 		if err != nil {
-			return nil, errors.Join(err, m.release(s, i))
+			if !isFull(err) {
+				return nil, err
+			}
+			if s.heap == nil {
+				s.heap = tensor.AllocTouched(m.layout)
+			}
+			h, view = slab.Handle{}, s.heap.View(i)
 		}
-		moved = moved || s.handles[i].Offset != h.Offset
+		moved = moved || len(view) > 0 && &view[0] != &s.views[i][0]
 		s.handles[i], s.views[i] = h, view
 	}
 	if moved {
-		s.p = tensor.NewScattered(m.layout, append([][]byte(nil), s.views...))
+		s.p = tensor.NewScattered(m.layout, slices.Clone(s.views))
 	}
-	m.ready = slot
 	return s.p, nil
 }
 
 func isFull(err error) bool {
-	if err == nil {
-		return false
-	}
 	var full *slab.FullError
 	return errors.As(err, &full)
 }
 
-// heapTensor returns n bytes of aligned memory.
-func heapTensor(n int) []byte { return slab.Heap(n).Bytes() }
-
-// Publish makes p, which must be reserved, visible to readers, and the model
-// before it invisible before its memory is used again.
-func (m *slabModels) Publish(p *tensor.Package) error {
-	if m.ready < 0 || m.slots[m.ready].p != p {
-		return errors.New("publish of a model that is not reserved")
-	}
-	s := &m.slots[m.ready]
+// publish makes the model that is reserved visible to readers, and the model before
+// it invisible before its memory is used again.
+func (m *slabModels) publish() error {
+	s := m.next
 	s.runs = s.runs[:0]
 	var before slab.Handle
 	for i, h := range s.handles {
-		if h == (slab.Handle{}) {
-			before = h
-			continue
-		}
-		if err := m.pool.Publish(h); err != nil {
-			return err
-		}
-		if n := len(s.runs); before != (slab.Handle{}) && follows(before, h) {
-			s.runs[n-1].Count++
-		} else {
-			s.runs = append(s.runs, run{First: i, Count: 1, Handle: store.EncodeHandle(h)})
+		if h != (slab.Handle{}) {
+			if err := m.pool.Publish(h); err != nil {
+				return err
+			}
+			if before != (slab.Handle{}) && follows(before, h) {
+				s.runs[len(s.runs)-1].Count++
+			} else {
+				s.runs = append(s.runs, run{First: i, Count: 1, Handle: store.EncodeHandle(h)})
+			}
 		}
 		before = h
 	}
-	old := m.current
-	m.current, m.ready = m.ready, -1
-	if old >= 0 {
-		return m.release(&m.slots[old], m.layout.Len())
-	}
-	return nil
+	m.next, m.published = m.published, s
+	return m.next.release(m.pool)
 }
 
-// release gives the blocks of the first n tensors of s back.
-func (m *slabModels) release(s *slabModel, n int) error {
-	var err error
-	for _, h := range s.handles[:n] {
+// release gives the blocks of all tensors back.
+func (s *slabModel) release(pool *slab.Pool) (err error) {
+	for i, h := range s.handles {
 		if h != (slab.Handle{}) {
-			err = errors.Join(err, m.pool.Release(h))
+			err = errors.Join(err, pool.Release(h))
+			s.handles[i] = slab.Handle{}
 		}
 	}
 	return err
 }
 
-// runs returns where the published model lies.
-func (m *slabModels) runs() []run { return m.slots[m.current].runs }
-
 func (m *slabModels) close() error {
-	var err error
-	for _, i := range []int{m.current, m.ready} {
-		if i >= 0 {
-			err = errors.Join(err, m.release(&m.slots[i], m.layout.Len()))
-		}
-	}
-	m.current, m.ready = -1, -1
-	return errors.Join(err, m.pool.Close(context.Background())) // nothing is in flight: it does not wait
+	return errors.Join(m.next.release(m.pool), m.published.release(m.pool), m.pool.Close(context.Background())) // nothing is in flight: it does not wait
 }

@@ -85,16 +85,21 @@ func TestCache(t *testing.T) {
 	}
 
 	got := tensor.Alloc(r.o.Down)
-	w.client.ID.Client = 7
-	check(t, w.fetch.Fetch(t.Context(), name, []int{2, 0, 1}, got))
+	w.in.client.ID.Client = 7
+	d, err := w.in.fetch.Fetch(t.Context(), name, []int{2, 0, 1}, got)
+	check(t, err)
+	if want := (driver.Amount{Tensors: 3, Bytes: 300}); d != (driver.Delivered{Cached: want}) {
+		t.Errorf("got %+v, want %+v cached", d, want)
+	}
 	if got.Hash() != was {
 		t.Error("the cache returned other bytes")
 	}
 	wantCounts(t, "hits", r.counts(0), map[string]int64{
 		phase.CacheHits: 3, phase.CacheBytes: int64(3 * cost), phase.Calls + "batch": 1, phase.BodyTensors: 3,
 	})
-	w.client.ID.Client = 8
-	wantError(t, "another client", w.fetch.Fetch(t.Context(), name, []int{0}, got), "not in the store")
+	w.in.client.ID.Client = 8
+	_, err = w.in.fetch.Fetch(t.Context(), name, []int{0}, got)
+	wantError(t, "another client", err, "not in the store")
 
 	// New models only fill the cache; the oldest tensors go.
 	for round := range 10 {
@@ -120,8 +125,8 @@ func TestCache(t *testing.T) {
 	}
 	r.exchange(0, driver.Job{Round: 51, Client: 9}, m)
 	wantCounts(t, "no drain twice", r.counts(0), map[string]int64{phase.CacheHits: 6, phase.CacheBytes: int64(3*cost + 3)})
-	w.fetch.Cache.Drain()
-	if got := w.fetch.Cache.Stats(); got != (store.CacheStats{}) {
+	w.in.fetch.Cache.Drain()
+	if got := w.in.fetch.Cache.Stats(); got != (store.CacheStats{}) {
 		t.Errorf("after drain: %+v", got)
 	}
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -23,198 +22,93 @@ const goodbye = time.Second
 
 type worker struct {
 	o      driver.Options
-	name   string // of the transport, for errors
-	json   bool
+	c      config
 	lane   int
 	client *exchange.Client
-	table  store.Manifest // of updates
+	up     store.Manifest
 	fetch  store.Fetcher
-	asks   asks
-	shared *shared // memory that is the server's, too; nil if none is wanted
-	memory heapMemory
+	shared *shared // memory that is the server's, too
 
-	job    driver.Job
-	update *tensor.Package // of the job in hand, after Reserve
-	handle store.Handle    // of the update, if it lies in the lane's slab
-	state  state
-	closed bool
-
-	which  []int            // scratch: tensors to fetch
-	fields []exchange.Field // scratch of uploads
-	body   [][]byte         // scratch of uploads
-}
-
-// heapMemory is what a worker needs if it shares nothing with the server, made
-// when it is needed.
-type heapMemory struct {
-	o             driver.Options
+	// Memory for what is not shared, made when it is needed.
 	model, update *tensor.Package
+
+	job    phase.ID     // that is in hand
+	handle store.Handle // of its update, if it lies in the lane's slab
+
+	jobs, results exchange.Request // as far as they are always the same
+	which         []int            // scratch: tensors to fetch
+	fields        []exchange.Field // scratch of uploads
+	body          [][]byte         // scratch of uploads
 }
 
-func (m *heapMemory) downlink() *tensor.Package {
-	if m.model == nil {
-		m.model = tensor.AllocTouched(m.o.Down)
-	}
-	return m.model
-}
-
-func (m *heapMemory) uplink() *tensor.Package {
-	if m.update == nil {
-		m.update = tensor.AllocTouched(m.o.Up)
-	}
-	return m.update
-}
-
-// A state is what a worker's lane waits for.
-type state uint8
-
-const (
-	idle     state = iota // Receive
-	received              // Reserve
-	reserved              // Submit
-	over                  // nothing: the session has ended
-)
-
-// asks are the requests that a worker makes, as far as they are always the same.
-type asks struct{ ping, join, prove, leave, jobs, results exchange.Request }
-
-func newAsks(o driver.Options, lane int) asks {
-	n := strconv.Itoa(lane)
-	q := func(name, method, path string) exchange.Request {
-		return exchange.Request{Method: method, Path: "/v1/" + path, Calls: o.Rec.Counter(phase.Calls + name)}
-	}
-	a := asks{
-		ping:    q("ping", http.MethodGet, "ping"),
-		join:    q("join", http.MethodPost, "lanes/"+n+"?down="+digest(o.Down)+"&up="+digest(o.Up)),
-		prove:   q("prove", http.MethodPost, "lanes/"+n+"/local"),
-		leave:   q("leave", http.MethodDelete, "lanes/"+n),
-		jobs:    q("jobs", http.MethodGet, "jobs/"+n),
-		results: q("results", http.MethodPost, "results/"+n),
-	}
-	a.jobs.Parks = true
-	return a
-}
-
-func dial(ctx context.Context, addr string, lane int, o driver.Options, c config) (*worker, error) {
+func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
 	m, err := manifestsOf(o)
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{o: o, name: c.name, json: c.json, lane: lane, table: m.up, asks: newAsks(o, lane), memory: heapMemory{o: o}}
-	if w.client, err = newClient(addr, c, o.Rec); err != nil {
-		return nil, err
-	}
+	c := t.config(o)
+	w := &worker{o: o, c: c, lane: lane, up: m.up}
+	w.client = exchange.NewClient(e.Dial, e.Authorization(), c.fresh, c.patience, o.Rec)
 	w.client.ID.Lane = lane
+	w.jobs, w.results = w.request("jobs", http.MethodGet, "jobs", ""), w.request("results", http.MethodPost, "results", "")
+	w.jobs.Parks = true
 	w.fetch = store.Fetcher{
-		Client: w.client, Manifest: m.down, Batch: c.batch, JSON: c.json, Calls: o.Rec.Counter(phase.Calls + "batch"),
-		Tensors: o.Rec.Counter(phase.BodyTensors), Bytes: o.Rec.Counter(phase.BodyBytes), Copied: o.Rec.Counter(phase.Copied),
+		Client: w.client, Manifest: m.down, Batch: c.batch, JSON: c.json,
+		Calls: o.Rec.Counter(phase.Calls + "batch"), Copied: o.Rec.Counter(phase.Copied),
 	}
 	if c.cacheSize > 0 {
 		w.fetch.Cache = store.NewCache(c.cacheSize, o.Rec)
 	}
-	if c.local {
-		w.shared = newShared(o)
-	}
 	if err := w.join(ctx); err != nil {
-		w.client.Close()
-		return nil, errors.Join(err, w.shared.close())
+		return nil, errors.Join(err, w.Close(nil))
 	}
-	if !w.shared.has() { // not before it is known: it is touched
-		w.memory.downlink()
-		w.memory.uplink()
+	if w.shared.updates == nil { // not before it is known: it is touched
+		w.downlink()
+		w.uplink()
 	}
 	return w, nil
 }
 
-func newClient(addr string, c config, rec *phase.Recorder) (*exchange.Client, error) {
-	_, _, secret, err := splitAddr(addr)
-	connect := func(ctx context.Context) (net.Conn, error) { return dialAddr(ctx, addr) }
-	return exchange.NewClient(connect, secret, c.fresh, c.patience, rec), err
+// request returns a request about the lane.
+func (w *worker) request(name, method, path, query string) exchange.Request {
+	return exchange.Request{
+		Method: method, Path: "/v1/" + path + "/" + strconv.Itoa(w.lane) + query, Calls: w.o.Rec.Counter(phase.Calls + name),
+	}
+}
+
+func (w *worker) downlink() *tensor.Package {
+	if w.model == nil {
+		w.model = tensor.AllocTouched(w.o.Down)
+	}
+	w.model.ResetRows()
+	return w.model
+}
+
+func (w *worker) uplink() *tensor.Package {
+	if w.update == nil {
+		w.update = tensor.AllocTouched(w.o.Up)
+	}
+	return w.update
 }
 
 // join takes the lane, and proves to the server that this process is local, if
 // it is.
 func (w *worker) join(ctx context.Context) error {
 	var a joinAnswer
-	err := w.client.Do(ctx, w.asks.join, func(r *http.Response) error { return readJSON(r, &a) })
-	if err != nil || w.shared == nil {
+	q := w.request("join", http.MethodPost, "lanes", "?down="+digest(w.o.Down)+"&up="+digest(w.o.Up))
+	err := w.client.Do(ctx, q, func(r *http.Response) error { return readJSON(r, &a) })
+	if err != nil || !w.c.local {
+		a = joinAnswer{} // whatever it says
+	}
+	w.shared = newShared(w.o, w.c, a)
+	if err != nil || w.shared.updates == nil {
 		return err
 	}
-	if !w.shared.open(a) {
-		return nil
-	}
-	err = w.client.Do(ctx, w.asks.prove, nil)
+	err = w.client.Do(ctx, w.request("prove", http.MethodPost, "lanes", "/local"), nil)
 	if status := (exchange.StatusError{}); errors.As(err, &status) {
 		return w.shared.giveUp() // the server looks at other memory: this process is not local
 	}
 	return err
-}
-
-func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
-	switch {
-	case w.state == over:
-		return driver.Job{}, nil, io.EOF
-	case w.closed:
-		return driver.Job{}, nil, fmt.Errorf("%s: receive on a lane that is closed", w.name)
-	case w.state != idle:
-		return driver.Job{}, nil, fmt.Errorf("%s: receive before the update of client %d was submitted", w.name, w.job.Client)
-	}
-	a, err := w.ask(ctx)
-	if status := (exchange.StatusError{}); errors.As(err, &status) && status.Code == http.StatusGone {
-		w.state = over
-		return driver.Job{}, nil, io.EOF
-	}
-	var model *tensor.Package
-	if err == nil {
-		model, err = w.take(ctx, a)
-	}
-	if err != nil {
-		w.client.Close()
-		return driver.Job{}, nil, fmt.Errorf("%s: receive on lane %d: %w", w.name, w.lane, err)
-	}
-	w.state = received
-	return w.job, model, nil
-}
-
-// take returns the model of a job, from the server's slab as far as it lies
-// there and the rest from the server's store.
-func (w *worker) take(ctx context.Context, a jobAnswer) (model *tensor.Package, err error) {
-	w.client.Claim(phase.ID{Lane: w.lane, Round: a.Round, Client: a.Client})
-	w.job = driver.Job{Round: a.Round, Client: a.Client, Weight: a.Weight, Device: a.Device, Config: a.Config, Timed: a.Timed}
-	if a.Drain {
-		w.fetch.Cache.Drain()
-	}
-	w.handle = a.Update
-	w.which = w.which[:0]
-	if w.shared != nil {
-		if model, w.which, err = w.shared.model(a, &w.memory, w.which); err != nil {
-			return nil, err
-		}
-	} else {
-		model = w.memory.downlink()
-		for i := range model.Len() {
-			w.which = append(w.which, i)
-		}
-	}
-	model.Receipt = a.Receipt
-	if w.shared == nil {
-		if err := model.TakeRows(a.Rows); err != nil {
-			return nil, err
-		}
-	}
-	return model, w.fetch.Fetch(ctx, a.Model, w.which, model)
-}
-
-// ask waits for a job.
-func (w *worker) ask(ctx context.Context) (a jobAnswer, err error) {
-	w.client.ID.Round, w.client.ID.Client = -1, -1
-	err = w.client.Do(ctx, w.asks.jobs, func(r *http.Response) error {
-		if err := readJSON(r, &a); err != nil {
-			return err
-		}
-		return store.CheckID([]byte(a.Model))
-	})
-	return a, err
 }
 
 // readJSON decodes an answer.
@@ -226,70 +120,73 @@ func readJSON(r *http.Response, v any) error {
 	return exchange.ParseJSON(body, v)
 }
 
+func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Package, d driver.Delivered, err error) {
+	var a jobAnswer
+	w.client.ID.Round, w.client.ID.Client = -1, -1
+	err = w.client.Do(ctx, w.jobs, func(r *http.Response) error { return readJSON(r, &a) })
+	if status := (exchange.StatusError{}); errors.As(err, &status) && status.Code == http.StatusGone {
+		return j, nil, d, io.EOF
+	}
+	if err == nil {
+		err = store.CheckID([]byte(a.Model))
+	}
+	if err != nil {
+		return j, nil, d, err
+	}
+	j = driver.Job{Round: a.Round, Client: a.Client, Weight: a.Weight, Device: a.Device, Config: a.Config, Timed: a.Timed}
+	w.job, w.handle = j.ID(w.lane), a.Update
+	w.client.Claim(w.job)
+	if a.Drain {
+		w.fetch.Cache.Drain()
+	}
+	model, d, err = w.receive(ctx, a)
+	return j, model, d, err
+}
+
+// receive returns the model of a job, from the server's slab as far as it lies
+// there and the rest from the server's store.
+func (w *worker) receive(ctx context.Context, a jobAnswer) (model *tensor.Package, d driver.Delivered, err error) {
+	model, w.which, err = w.shared.model(a, w.downlink, w.which[:0])
+	if err == nil {
+		err = model.TakeRows(a.Rows)
+	}
+	if err != nil {
+		return nil, d, err
+	}
+	model.Receipt = a.Receipt
+	d, err = w.fetch.Fetch(ctx, a.Model, w.which, model)
+	d.Handle = w.shared.amount(model)
+	return model, d, err
+}
+
 func (w *worker) Reserve() (*tensor.Package, error) {
-	if w.state != received {
-		return nil, fmt.Errorf("%s: reserve without a job that was received", w.name)
-	}
-	w.update = nil
 	if w.handle != "" {
-		p, err := w.shared.update(w.handle)
-		if err != nil {
-			return nil, fmt.Errorf("%s: reserve on lane %d: %w", w.name, w.lane, err)
-		}
-		w.update = p
-	} else {
-		w.update = w.memory.uplink()
+		return w.shared.update(w.handle)
 	}
-	w.state = reserved
-	w.update.Receipt = nil
-	return w.update, nil
+	return w.uplink(), nil
 }
 
 func (w *worker) Submit(ctx context.Context, p *tensor.Package) error {
-	err := errors.New("not the package that was reserved for the job")
-	if w.state == reserved && p == w.update {
-		err = w.submit(ctx, p)
-	}
-	if w.state != over {
-		w.state = idle
-	}
-	w.update = nil
-	if w.closed {
-		err = errors.Join(err, w.shared.close())
-	}
-	if err != nil {
-		w.client.Close()
-		return fmt.Errorf("%s: submit on lane %d: round %d, client %d: %w", w.name, w.lane, w.job.Round, w.job.Client, err)
-	}
-	return nil
-}
-
-func (w *worker) submit(ctx context.Context, p *tensor.Package) error {
-	if w.closed {
-		return errors.New("the lane is closed")
-	}
-	// The model was read in place. Had its memory been reused meanwhile, the
-	// update would be worthless.
 	if err := w.shared.unchanged(); err != nil {
-		return fmt.Errorf("the model changed while it was in use: %w", err)
-	}
-	q, err := w.upload(p)
-	if err != nil {
 		return err
 	}
-	return w.client.Do(ctx, q, nil)
+	q, err := w.upload(p)
+	if err == nil {
+		err = w.client.Do(ctx, q, nil)
+	}
+	return err
 }
 
 // upload returns the request that carries p.
 func (w *worker) upload(p *tensor.Package) (exchange.Request, error) {
-	if len(p.Receipt) > maxReceipt {
-		return exchange.Request{}, fmt.Errorf("receipt of %d bytes, want %d at most", len(p.Receipt), maxReceipt)
+	q, cached := w.results, w.fetch.Cache.Stats()
+	if err := checkReceipt("receipt", p.Receipt); err != nil {
+		return q, err
 	}
-	q, cached := w.asks.results, w.fetch.Cache.Stats()
 	w.fields = append(w.fields[:0], exchange.Field{Name: fieldRound, Value: w.job.Round}, exchange.Field{Name: fieldClient, Value: w.job.Client},
 		exchange.Field{Name: fieldCached, Value: cached.Tensors}, exchange.Field{Name: fieldCache, Value: cached.Bytes})
 	q.Fields = w.fields
-	if w.json {
+	if w.c.json {
 		return w.uploadJSON(q, p)
 	}
 	return w.uploadRaw(q, p), nil
@@ -301,7 +198,7 @@ func (w *worker) uploadRaw(q exchange.Request, p *tensor.Package) exchange.Reque
 	q.Type, q.Body = exchange.TypeRaw, append(w.body[:0], p.Receipt)
 	var table []byte
 	if w.handle == "" || w.o.Up.Var() {
-		table = w.table.Of(p).Bytes
+		table = w.up.Of(p).Bytes
 		q.Body = append(q.Body, table)
 	}
 	q.Fields = append(q.Fields, exchange.Field{Name: fieldReceipt, Value: len(p.Receipt)}, exchange.Field{Name: store.FieldTable, Value: len(table)})
@@ -320,37 +217,25 @@ func (w *worker) uploadRaw(q exchange.Request, p *tensor.Package) exchange.Reque
 // server.readJSON.
 func (w *worker) uploadJSON(q exchange.Request, p *tensor.Package) (exchange.Request, error) {
 	defer w.client.Begin(phase.Encode).End()
-	body, err := json.Marshal(jsonUpdate{Receipt: p.Receipt, Tensors: w.table.ToJSON(p)})
+	body, err := json.Marshal(jsonUpdate{Receipt: p.Receipt, Tensors: w.up.ToJSON(p)})
 	q.Type, q.Body = exchange.TypeJSON, [][]byte{body}
 	return q, err
 }
 
 // Ping exchanges an empty request and an empty answer.
 func (w *worker) Ping(ctx context.Context) error {
-	if err := w.client.Do(ctx, w.asks.ping, nil); err != nil {
-		return fmt.Errorf("%s: ping: %w", w.name, err)
-	}
-	return nil
+	return w.client.Do(ctx, exchange.Request{Method: http.MethodGet, Path: "/v1/ping", Calls: w.o.Rec.Counter(phase.Calls + "ping")}, nil)
 }
 
-// Close tells the server that the lane has no worker any more, if it can still
-// be told.
-func (w *worker) Close() error {
-	if w.closed {
-		return nil
-	}
-	w.closed = true
-	if w.state != over && w.client.Open() {
+// Close tells the server that the lane has no worker any more, if it can still be
+// told and does not know.
+func (w *worker) Close(cause error) error {
+	if cause != nil && w.client.Open() {
 		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 		defer cancel()
-		_ = w.client.Do(ctx, w.asks.leave, nil) // a server that is gone needs no goodbye
+		query := "?cause=" + url.QueryEscape(cause.Error()[:min(len(cause.Error()), 1000)])
+		_ = w.client.Do(ctx, w.request("leave", http.MethodDelete, "lanes", query), nil) // a server that is gone needs no goodbye
 	}
 	w.client.Close()
-	if w.state == received || w.state == reserved {
-		return nil // somebody may be looking at the model: Submit gives the memory up
-	}
-	if err := w.shared.close(); err != nil {
-		return fmt.Errorf("%s: close lane %d: %w", w.name, w.lane, err)
-	}
-	return nil
+	return w.shared.close()
 }

@@ -9,13 +9,10 @@ package inproc
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math"
-	"strconv"
 	"sync"
-	"sync/atomic"
 
-	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/mailbox"
@@ -28,104 +25,72 @@ func New() driver.Transport { return &transport{live: map[string]*server{}} }
 
 type transport struct {
 	mu   sync.Mutex
-	live map[string]*server // guarded by mu: by address
-	last int                // guarded by mu: addresses given out
+	live map[string]*server // guarded by mu: by their sessions' secrets
 }
 
-func (*transport) Name() string               { return "inproc" }
-func (*transport) Settings() []driver.Setting { return nil }
-func (*transport) InProcess() bool            { return true }
+func (*transport) Name() string                         { return "inproc" }
+func (*transport) Settings() []driver.Setting           { return nil }
+func (*transport) Traits(driver.Settings) driver.Traits { return driver.Traits{Reach: driver.Process} }
 
 func (*transport) Check(o driver.Options) error {
-	_, err := sizes(o)
+	_, _, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
 	return err
 }
 
 func (*transport) Footprint(o driver.Options) int64 {
-	s, err := sizes(o)
+	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
 	if err != nil {
 		return math.MaxInt64
 	}
-	return int64(s.models) + int64(o.Lanes)*int64(s.updates)
-}
-
-// memories are the sizes of a session's blocks of memory.
-type memories struct{ models, updates int }
-
-func sizes(o driver.Options) (m memories, err error) {
-	if m.models, err = slab.SizeOf(o.Down, 2); err == nil {
-		m.updates, err = slab.SizeOf(o.Up, o.Depth)
-	}
-	if err == nil && m.updates > (math.MaxInt-m.models)/o.Lanes {
-		err = fmt.Errorf("%d lanes of %d bytes overflow", o.Lanes, m.updates)
-	}
-	if err != nil {
-		return m, fmt.Errorf("inproc: %w", err)
-	}
-	return m, nil
+	return int64(models) + int64(o.Lanes)*int64(updates)
 }
 
 // Listen implements [driver.Transport].
-func (t *transport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
+func (t *transport) Listen(_ context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
 	s, err := newServer(o)
 	if err != nil {
-		return nil, fmt.Errorf("inproc: %w", err)
+		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last++
-	s.addr = "inproc:" + strconv.Itoa(t.last)
 	s.forget = func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.live, s.addr)
+		delete(t.live, e.Secret())
 	}
-	t.live[s.addr] = s
+	t.live[e.Secret()] = s
 	return s, nil
 }
 
 // Dial implements [driver.Transport].
-func (t *transport) Dial(ctx context.Context, addr string, n int, o driver.Options) (driver.Worker, error) {
+func (t *transport) Dial(_ context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock() // a server leaves the map before it gives its memory up
-	s := t.live[addr]
+	s := t.live[e.Secret()]
 	switch {
 	case s == nil:
-		return nil, fmt.Errorf("inproc: dial %s: no such server in this process: workers of inproc are goroutines of the server's process", addr)
-	case n < 0 || n >= len(s.lanes):
-		return nil, fmt.Errorf("inproc: dial %s: no lane %d, the session has %d", addr, n, len(s.lanes))
+		return nil, errors.New("no such server in this process: workers of inproc are goroutines of the server's process")
 	case o.Down.Digest() != s.o.Down.Digest() || o.Up.Digest() != s.o.Up.Digest():
-		return nil, fmt.Errorf("inproc: dial %s: lane %d: the server has another model", addr, n)
+		return nil, errors.New("the server has another model")
 	}
 	l := s.lanes[n]
 	if !l.taken.CompareAndSwap(false, true) {
-		return nil, fmt.Errorf("inproc: dial %s: lane %d has a worker already", addr, n)
+		return nil, errors.New("the lane has a worker already")
 	}
 	return newWorker(s, l, o), nil
 }
 
-// attest counts tensors that travel as references.
-type attest struct{ tensors, bytes *phase.Counter }
-
-func newAttest(r *phase.Recorder) attest {
-	return attest{r.Counter(phase.HandleTensors), r.Counter(phase.HandleBytes)}
-}
-
-func (a attest) count(l *tensor.Layout) {
-	a.tensors.Add(l.Len())
-	a.bytes.Add(l.Payload())
-}
-
-// lane is what server and worker share.
-type lane struct {
-	n       int
-	mail    *mailbox.Lane
-	updates *slab.Updates
-
-	// Written by the server before a job goes into mail, read by the worker after
-	// it was taken out.
+// A task is what a lane's worker is handed.
+type task struct {
+	job           driver.Job
 	model, update slab.Handle
-	modelReceipt  []byte
+	receipt, rows []byte // the model's
+}
 
-	taken, left atomic.Bool // by a worker
+// handed says that the whole of p went as references.
+func handed(p *tensor.Package) driver.Delivered { return driver.Delivered{Handle: driver.All(p)} }
+
+// newLane returns a lane whose worker has not come.
+func newLane(updates *slab.Updates) *lane {
+	return &lane{mail: mailbox.NewLane[task](), updates: updates}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ipcbench/tensor"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/inproc"
@@ -26,37 +27,31 @@ func options(t testing.TB) driver.Options {
 	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 2, Settings: driver.Settings{}}
 }
 
-// A server is found by the value that it listens through, and by no other.
-func TestDialElsewhere(t *testing.T) {
-	o := options(t)
-	s, err := inproc.New().Listen(t.Context(), o)
+// open returns a session of one lane, with its worker.
+func open(t *testing.T, o driver.Options) (*transports.Server, *transports.Worker) {
+	t.Helper()
+	v, e := transports.Variant{Transport: inproc.New()}, driver.NewEndpoint("")
+	s, err := transports.Listen(t.Context(), v, e, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = inproc.New().Dial(t.Context(), s.Addr(), 0, o)
-	if err == nil || !strings.Contains(err.Error(), "goroutines of the server's process") {
-		t.Errorf("got %v, want an error that says where workers have to be", err)
+	w, err := transports.Dial(t.Context(), v, e, 0, o)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
+	if _, err := transports.Dial(t.Context(), v, e, 0, o); err == nil || !strings.Contains(err.Error(), "inproc: lane 0: dial: the lane has a worker") {
+		t.Errorf("a second worker on the lane: got %v", err)
 	}
+	other := transports.Variant{Transport: inproc.New()}
+	if _, err := transports.Dial(t.Context(), other, e, 0, o); err == nil || !strings.Contains(err.Error(), "goroutines of the server's process") {
+		t.Errorf("through another value: got %v, want an error that says where workers have to be", err)
+	}
+	return s, w
 }
 
-// A worker that leaves is noticed, whether a job is out or not.
+// A worker that leaves is noticed while a job is out.
 func TestWorkerLeaves(t *testing.T) {
-	o := options(t)
-	tr := inproc.New()
-	s, err := tr.Listen(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := tr.Dial(t.Context(), s.Addr(), 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tr.Dial(t.Context(), s.Addr(), 0, o); err == nil {
-		t.Error("two workers on one lane")
-	}
+	s, w := open(t, options(t))
 	model, err := s.Reserve()
 	if err == nil {
 		err = s.Publish(t.Context(), model)
@@ -82,16 +77,7 @@ func TestWorkerLeaves(t *testing.T) {
 }
 
 func TestSteadyRoundAllocatesNothing(t *testing.T) {
-	o := options(t)
-	tr := inproc.New()
-	s, err := tr.Listen(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := tr.Dial(t.Context(), s.Addr(), 0, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, w := open(t, options(t))
 	ctx := t.Context()
 	round := func() error {
 		model, err := s.Reserve()

@@ -3,7 +3,6 @@ package inproc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"ipcbench/tensor"
@@ -12,125 +11,90 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-var errLeft = errors.New("the lane's worker has left")
+// lane is what server and worker share.
+type lane struct {
+	mail    *mailbox.Lane[task]
+	updates *slab.Updates
+	taken   atomic.Bool           // by a worker
+	left    atomic.Pointer[error] // that worker has, and this is why
+}
 
 type server struct {
-	o      driver.Options
-	addr   string
-	forget func() // takes the server out of the transport's map
-	models *slab.Models
-	lanes  []*lane
-	ledger tensor.Ledger
-	attest attest
-	closed atomic.Bool
-
-	receipt []byte // of the published model; written by Publish, when no job is out
+	o       driver.Options
+	forget  func() // takes the server out of the transport's map
+	models  *slab.Models
+	lanes   []*lane
+	receipt []byte // of the published model, written by Publish, when no job is out
+	rows    []byte // likewise
 }
 
 func newServer(o driver.Options) (*server, error) {
-	size, err := sizes(o)
+	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{o: o, attest: newAttest(o.Rec)}
-	mem, err := slab.Anonymous(size.models)
+	s := &server{o: o}
+	mem, err := slab.Anonymous(models)
 	if err != nil {
 		return nil, err
 	}
 	if s.models, err = slab.NewModels(mem, o.Down); err != nil {
 		return nil, errors.Join(err, mem.Close())
 	}
-	for n := range o.Lanes {
-		mem, err := slab.Anonymous(size.updates)
+	for range o.Lanes {
+		mem, err := slab.Anonymous(updates)
 		if err != nil {
 			return nil, errors.Join(err, s.release())
 		}
-		u, err := slab.NewUpdates(mem, o.Up, &s.ledger)
+		u, err := slab.NewUpdates(mem, o.Up, o.Out)
 		if err != nil {
 			return nil, errors.Join(err, mem.Close(), s.release())
 		}
-		s.lanes = append(s.lanes, &lane{n: n, mail: mailbox.NewLane(), updates: u})
+		s.lanes = append(s.lanes, newLane(u))
 	}
 	return s, nil
 }
 
-func (s *server) Addr() string { return s.addr }
+func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
 
-func (s *server) Reserve() (*tensor.Package, error) {
-	p, err := s.models.Reserve()
-	if err != nil {
-		return nil, fmt.Errorf("inproc: reserve: %w", err)
-	}
-	return p, nil
+func (s *server) Publish(_ context.Context, p *tensor.Package) error {
+	s.receipt, s.rows = append(s.receipt[:0], p.Receipt...), p.AppendRows(s.rows[:0])
+	return s.models.Publish()
 }
 
-func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
-	if p == nil {
-		return errors.New("inproc: publish: no model")
-	}
-	s.receipt = append(s.receipt[:0], p.Receipt...)
-	if err := s.models.Publish(p); err != nil {
-		return fmt.Errorf("inproc: publish: %w", err)
-	}
-	return nil
-}
-
-func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
+func (s *server) Dispatch(_ context.Context, n int, j driver.Job) error {
 	l := s.lanes[n]
-	if err := s.dispatch(ctx, l, j); err != nil {
-		return fmt.Errorf("inproc: lane %d: dispatch: %w", n, err)
+	t := task{job: j, model: s.models.Current(), receipt: s.receipt, rows: s.rows}
+	var err error
+	if t.update, _, err = l.updates.Reserve(); err == nil {
+		err = l.mail.Dispatch(t)
 	}
-	return nil
+	return l.explain(err)
 }
 
-func (s *server) dispatch(ctx context.Context, l *lane, j driver.Job) error {
-	switch {
-	case s.closed.Load():
-		return errors.New("the server is shut down")
-	case l.left.Load():
-		return errLeft
-	}
-	model, _, err := s.models.Current()
-	if err != nil {
-		return err
-	}
-	update, _, err := l.updates.Reserve()
-	if err != nil {
-		return err
-	}
-	l.model, l.modelReceipt, l.update = model, s.receipt, update
-	s.attest.count(s.o.Down)
-	return l.mail.Dispatch(ctx, j)
-}
-
-func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, error) {
+func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
 	l := s.lanes[n]
-	p, err := l.mail.Collect(ctx)
-	if err != nil && l.left.Load() {
-		err = errLeft
-	}
-	if err != nil {
-		return nil, fmt.Errorf("inproc: lane %d: collect: %w", n, err)
-	}
-	return p, nil
+	p, d, err := l.mail.Collect(ctx)
+	return p, d, l.explain(err)
 }
 
-func (s *server) Shutdown(ctx context.Context) error {
-	if !s.closed.CompareAndSwap(false, true) {
-		return nil
+// explain returns why the lane's worker has left, if it has, in place of err.
+func (l *lane) explain(err error) error {
+	if left := l.left.Load(); err != nil && left != nil {
+		return *left
 	}
+	return err
+}
+
+// Settle does nothing: a worker that takes its next job has counted the one before.
+func (s *server) Settle(context.Context) error { return nil }
+
+func (s *server) Shutdown(context.Context) error {
 	s.forget()
 	for _, l := range s.lanes {
 		l.mail.Close()
 	}
-	err := s.release()
-	if out := s.ledger.Out(); out > 0 {
-		err = errors.Join(err, fmt.Errorf("%d updates are still out", out))
-	}
-	if err != nil {
-		return fmt.Errorf("inproc: shutdown: %w", err)
-	}
-	return nil
+	return s.release()
 }
 
 // release gives all memory up. What is lent lives until it is released.

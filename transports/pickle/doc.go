@@ -1,11 +1,11 @@
 // Package pickle moves packages by serializing them, as a Python process pool
 // does with pickle; here the serializer is encoding/gob.
 //
-//   - [Pipe] sends model and update through one Unix socket a lane. The model
-//     goes with every job. Copies per direction: tensor to gob's buffer, buffer
-//     to socket, socket to gob's buffer, buffer to tensor: 2 in user space by
-//     gob, 2 by the kernel.
-//   - [Files] writes them to files and sends paths: the model once a round, each
+//   - [New] sends model and update through one socket a lane. The model goes with
+//     every job. Copies per direction: tensor to gob's buffer, buffer to socket,
+//     socket to gob's buffer, buffer to tensor: 2 in user space by gob, 2 by the
+//     kernel.
+//   - [Storage] writes them to files and sends paths: the model once a round, each
 //     client's update in the file that held its job. The same four copies, the
 //     kernel's being to and from the page cache. Nothing is synced to a disk.
 //     Where the directory is a tmpfs, as /tmp is on some systems, the files are
@@ -17,7 +17,6 @@
 // this transport costs. The setting elems=on sends slices of numbers instead,
 // which gob encodes element by element.
 //
-// A gob decoder must not be fed by strangers. Both ends are processes of one
-// session, joined by a socket in the session's private directory; what arrives is
-// checked against the layout all the same.
+// A gob decoder must not be fed by strangers: nobody gets that far who has not shown
+// the session's secret. What arrives is checked against the layout all the same.
 package pickle

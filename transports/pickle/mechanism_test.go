@@ -33,31 +33,44 @@ func check(t *testing.T, err error) {
 
 // pair is a server and one worker in this process.
 type pair struct {
-	server driver.Server
-	worker driver.Worker
+	server *transports.Server
+	worker *transports.Worker
 	rec    *phase.Recorder
+}
+
+// one returns a lane's options.
+func one(l *tensor.Layout) driver.Options {
+	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 4, Depth: 2, Rec: phase.NewRecorder(1000)}
+}
+
+// endpoint returns that of a session in a directory of its own.
+func endpoint(t *testing.T) *driver.Endpoint {
+	t.Helper()
+	dir, err := scratch.New(os.TempDir())
+	check(t, err)
+	t.Cleanup(func() { check(t, dir.Close()) })
+	return driver.NewEndpoint(dir.Path())
+}
+
+func variant(t *testing.T, text string) transports.Variant {
+	t.Helper()
+	v, err := transports.Parse(text, []driver.Transport{pickle.New(), pickle.Storage()})
+	check(t, err)
+	return v
 }
 
 func open(t *testing.T, text string, l *tensor.Layout) pair {
 	t.Helper()
-	v, err := transports.Parse(text, []driver.Transport{pickle.Pipe(), pickle.Files()})
+	v, e, o := variant(t, text), endpoint(t), one(l)
+	s, err := transports.Listen(t.Context(), v, e, o)
 	check(t, err)
-	dir, err := scratch.New(os.TempDir())
-	check(t, err)
-	p := pair{rec: phase.NewRecorder(1000)}
-	o := driver.Options{
-		Down: l, Up: l, Lanes: 1, Clients: 4, Depth: 2, Dir: dir.Path(), Settings: v.Settings, Rec: p.rec,
-	}
-	p.server, err = v.Transport.Listen(t.Context(), o)
-	check(t, err)
-	p.worker, err = v.Transport.Dial(t.Context(), p.server.Addr(), 0, o)
+	w, err := transports.Dial(t.Context(), v, e, 0, o)
 	check(t, err)
 	t.Cleanup(func() {
-		check(t, p.worker.Close())
-		check(t, p.server.Shutdown(context.Background()))
-		check(t, dir.Close())
+		check(t, w.Close())
+		check(t, s.Shutdown(context.Background()))
 	})
-	return p
+	return pair{s, w, o.Rec}
 }
 
 // round carries one job; during is called while the worker trains, after while
@@ -94,7 +107,7 @@ func (p pair) round(t *testing.T, j driver.Job, during, after func()) {
 	u.Release()
 }
 
-func publish(t *testing.T, s driver.Server, seed uint64) {
+func publish(t *testing.T, s *transports.Server, seed uint64) {
 	t.Helper()
 	m, err := s.Reserve()
 	check(t, err)
@@ -174,10 +187,10 @@ func TestStorage(t *testing.T) {
 // TestPipeBytes: B1: the bytes through a worker's socket are at least those of
 // the model in both directions, and grow with it.
 func TestPipeBytes(t *testing.T) {
-	for _, elems := range []int{1000, 10_000, 1_000_000} {
+	for i, elems := range []int{1000, 10_000, 1_000_000} {
 		l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{elems}}})
 		check(t, err)
-		p := open(t, "pickle", l)
+		p := open(t, []string{"pickle", "pickle:network=tcp"}[i%2], l)
 		publish(t, p.server, 1)
 		before := p.rec.Counts()[phase.WireSent]
 		p.round(t, driver.Job{}, func() {}, func() {})
@@ -238,16 +251,9 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 	check(t, err)
 	for _, name := range []string{"client-0", "client-0.part"} { // to be read, and to be written
 		root := t.TempDir()
-		v, err := transports.Parse("storage:dir="+root, []driver.Transport{pickle.Files()})
-		check(t, err)
-		dir, err := scratch.New(os.TempDir())
-		check(t, err)
-		o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Dir: dir.Path(), Settings: v.Settings}
-		s, err := v.Transport.Listen(t.Context(), o)
-		check(t, err)
+		p := open(t, "storage:dir="+root, l)
+		s, w := p.server, p.worker
 		publish(t, s, 1)
-		w, err := v.Transport.Dial(t.Context(), s.Addr(), 0, o)
-		check(t, err)
 		found, err := filepath.Glob(filepath.Join(root, "ipcbench-*"))
 		check(t, err)
 		path := filepath.Join(found[0], name)
@@ -275,9 +281,9 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 				if err := errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)); err != nil {
 					return err
 				}
-				p, err := s.Collect(t.Context(), 0)
+				update, err := s.Collect(t.Context(), 0)
 				if err == nil {
-					p.Release()
+					update.Release()
 				}
 				return err
 			}()
@@ -290,9 +296,6 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatalf("%s: still waiting for the other end of a pipe", name)
 		}
-		check(t, w.Close())
-		check(t, s.Shutdown(context.Background()))
-		check(t, dir.Close())
 	}
 }
 
@@ -307,11 +310,9 @@ func TestMemoryBeforeHello(t *testing.T) {
 	defer listener.Close()
 	debug.FreeOSMemory() // so that nothing is used again without being touched
 	before := resident(t)
-	v, err := transports.NewVariant(pickle.Pipe(), nil)
-	check(t, err)
 	dialled := make(chan error, 1)
 	go func() {
-		_, err := v.Transport.Dial(t.Context(), listener.Addr().String(), 0, driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
+		_, err := transports.Dial(t.Context(), variant(t, "pickle"), driver.EndpointAt("unix:"+listener.Addr().String(), "secret"), 0, one(l))
 		dialled <- err
 	}()
 	conn, err := listener.Accept()
@@ -347,13 +348,13 @@ func TestStorageInMemory(t *testing.T) {
 	const size = 16 << 40 // more than any memory, less than the tmpfs
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{size}}})
 	check(t, err)
-	v, err := transports.Parse("storage:dir="+root, []driver.Transport{pickle.Files()})
+	v, err := transports.Parse("storage:dir="+root, []driver.Transport{pickle.Storage()})
 	check(t, err)
 	o := driver.Options{Down: l, Up: l, Lanes: 2, Clients: 2, Depth: 2, Settings: v.Settings}
 	if err := v.Transport.Check(o); err == nil || !strings.Contains(err.Error(), "is a tmpfs") || !strings.Contains(err.Error(), "are available (") {
 		t.Errorf("got %v, want that the tmpfs is memory and that there is not enough", err)
 	}
-	pipe, err := transports.Parse("pickle", []driver.Transport{pickle.Pipe()})
+	pipe, err := transports.Parse("pickle", []driver.Transport{pickle.New()})
 	check(t, err)
 	files, heap := v.Transport.Footprint(o), pipe.Transport.Footprint(o)
 	if files < heap+3*size {
@@ -383,7 +384,7 @@ func TestStorageRefuses(t *testing.T) {
 		{"storage:dir=/does/not/exist", "no such file", small},
 		{"storage", "bytes, ", l},
 	} {
-		v, err := transports.Parse(c.text, []driver.Transport{pickle.Files()})
+		v, err := transports.Parse(c.text, []driver.Transport{pickle.Storage()})
 		check(t, err)
 		err = v.Transport.Check(driver.Options{Down: c.l, Up: c.l, Lanes: 1, Clients: 1, Depth: 1, Settings: v.Settings})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -2,97 +2,81 @@ package pickle
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
-	"os"
-	"path/filepath"
 
+	"ipcbench/phase"
+	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
 
-// Pipe returns the transport "pickle".
-func Pipe() driver.Transport { return transport{name: "pickle"} }
+// New returns the transport "pickle".
+func New() driver.Transport { return pickle{} }
 
-// Files returns the transport "storage".
-func Files() driver.Transport { return transport{name: "storage", files: true} }
+type pickle struct{}
 
-type transport struct {
-	name  string
-	files bool
-}
+func (pickle) Name() string { return "pickle" }
 
-func (t transport) Name() string { return t.name }
-
-func (t transport) Settings() []driver.Setting {
-	settings := []driver.Setting{
+func (pickle) Settings() []driver.Setting {
+	return []driver.Setting{
 		driver.OnOff("elems", false, "send slices of numbers, which gob encodes one element at a time, instead of bytes"),
+		driver.NetworkSetting(),
 	}
-	if t.files {
-		settings = append(settings, driver.Setting{
-			Name: "dir", Kind: driver.Path,
-			Help: "directory in which the session makes its private one for the files; empty is the temporary directory",
-		})
-	}
-	return settings
 }
 
-func (t transport) Check(o driver.Options) error {
-	if !t.files {
-		return nil
-	}
-	return checkRoom(o)
-}
+func (pickle) Traits(s driver.Settings) driver.Traits { return driver.Traits{Reach: s.Reach()} }
 
-func (t transport) Footprint(o driver.Options) int64 {
+func (pickle) Check(driver.Options) error { return nil }
+
+// Footprint counts two models and the updates in flight at the server; a model and an
+// update at each worker; and as much again, because gob allocates a buffer for all
+// that it decodes and the collector waits until the heap has doubled.
+func (pickle) Footprint(o driver.Options) int64 {
 	down, up := int64(o.Down.Size()), int64(o.Up.Size())
-	n := int64(o.Lanes)
-	// Two models and the updates in flight at the server; a model and an update
-	// at each worker; and as much again, because gob allocates a buffer for all
-	// that it decodes and the collector waits until the heap has doubled.
-	heap := 2 * (2*down + n*(int64(o.Depth)*up+down+up))
-	if t.files {
-		heap += inMemory(o)
-	}
-	return heap
+	return 2 * (2*down + int64(o.Lanes)*(int64(o.Depth)*up+down+up))
 }
 
-func (t transport) Listen(_ context.Context, o driver.Options) (driver.Server, error) {
-	s := newServer(t.name, o)
-	var err error
-	if t.files {
-		if s.files, err = newFiles(o); err != nil {
-			return nil, fmt.Errorf("%s: listen: %w", t.name, err)
-		}
-	}
-	path := filepath.Join(o.Dir, t.name+".sock")
-	l, err := net.Listen("unix", path)
-	if err == nil {
-		if err = os.Chmod(path, 0o600); err != nil {
-			l.Close()
-		}
-	}
+func (pickle) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	s, err := listen(ctx, e, o)
 	if err != nil {
-		if s.files != nil {
-			err = errors.Join(err, s.files.close())
-		}
-		return nil, fmt.Errorf("%s: listen: %w", t.name, err)
+		return nil, err
 	}
-	s.accept(l)
-	return s, nil
+	return pickleServer{s}, nil
 }
 
-func (t transport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
-	w := newWorker(t.name, lane, o) // before the server waits for its hello: that may take long
-	conn, err := driver.Dial(ctx, "unix", addr)
+func (pickle) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+	w, err := dial(ctx, e, n, o)
 	if err != nil {
-		return nil, w.wrap("dial", err)
+		return nil, err
 	}
-	driver.Enlarge(conn)
-	w.stream = newStream(conn, o.Rec)
-	if err := w.hello(ctx); err != nil {
-		conn.Close()
-		return nil, w.wrap("dial", err)
+	return pickleWorker{w}, nil
+}
+
+// A job and its model go down in one message, and an update comes up in one.
+type (
+	pickleServer struct{ *server }
+	pickleWorker struct{ *worker }
+)
+
+func (s pickleServer) Dispatch(ctx context.Context, n int, j driver.Job) error {
+	l, err := s.dispatch(ctx, n, j)
+	if err != nil {
+		return err
 	}
-	return w, nil
+	model, receipt := s.models.Current()
+	return l.send(ctx, j.ID(n), header{Job: j, Receipt: receipt}, model)
+}
+
+func (w pickleWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
+	var h header
+	err := w.conn.receive(ctx, w.nobody(), &h, w.model)
+	return w.inHand(h.Job, err)
+}
+
+func (w pickleWorker) Submit(ctx context.Context, p *tensor.Package) error {
+	return w.conn.send(ctx, w.job.ID(w.lane), w.submitted(p), p)
+}
+
+func (s pickleServer) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
+	return s.collect(n, func(l *lane, id phase.ID, h *header, p *tensor.Package) error {
+		return l.receive(ctx, id, h, p)
+	})
 }

@@ -7,7 +7,7 @@ import (
 	"ipcbench/transports/pickle"
 )
 
-func TestMain(m *testing.M) { drivertest.Main(m, pickle.Pipe(), pickle.Files()) }
+func TestMain(m *testing.M) { drivertest.Main(m, pickle.New(), pickle.Storage()) }
 
-func TestPipe(t *testing.T)  { drivertest.Run(t, pickle.Pipe) }
-func TestFiles(t *testing.T) { drivertest.Run(t, pickle.Files) }
+func TestPickle(t *testing.T)          { drivertest.Run(t, pickle.New) }
+func TestStorageConforms(t *testing.T) { drivertest.Run(t, pickle.Storage) }

@@ -1,16 +1,16 @@
 package pickle
 
 import (
-	"encoding/gob"
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
 
-func layout(t *testing.T, d tensor.DType, shapes ...[]int) *tensor.Layout {
+func layout(t testing.TB, d tensor.DType, shapes ...[]int) *tensor.Layout {
 	t.Helper()
 	var specs []tensor.Spec
 	for i, s := range shapes {
@@ -49,8 +49,8 @@ func TestFileSize(t *testing.T) {
 					}
 				}
 				var written tally
-				k := &packer{elems: elems}
-				if err := k.encode(gob.NewEncoder(&written), header{Receipt: p.Receipt}, p); err != nil {
+				o := options(l, map[bool]string{false: "off", true: "on"}[elems])
+				if err := newEncoder(&written, o).encode(phase.Whole(0), header{Receipt: p.Receipt}, p); err != nil {
 					t.Fatal(err)
 				}
 				if most := fileSize(l, elems); float64(written) > most {

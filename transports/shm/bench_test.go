@@ -16,7 +16,7 @@ func BenchmarkHandOff(b *testing.B) {
 		v, o := parse(b, name)
 		o.Down, o.Up = one, one
 		s, _ := listening(b, v, o)
-		w := dialled(b, v, s, o)
+		w := dialled(b, s)
 		b.Run("transport="+name+"/ends=together", func(b *testing.B) {
 			for b.Loop() {
 				must(b, exchange(s, w, driver.Job{Device: "cpu"}))
@@ -24,7 +24,7 @@ func BenchmarkHandOff(b *testing.B) {
 		})
 		v, o = parse(b, name)
 		s, _ = listening(b, v, o)
-		child(b, "echo", name, s.Addr(), o.Dir)
+		child(b, "echo", name, s.where())
 		b.Run("transport="+name+"/ends=apart", func(b *testing.B) {
 			for b.Loop() {
 				must(b, s.Dispatch(b.Context(), 0, driver.Job{Device: "cpu"}))

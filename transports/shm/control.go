@@ -20,8 +20,8 @@ var (
 	errOver     = errors.New("the session is over")
 )
 
-// because adds to err why the peer is gone, if that is what it says.
-func because(err, why error) error {
+// withCause adds to err why the peer is gone, if that is what it says.
+func withCause(err, why error) error {
 	if why == nil || !errors.Is(err, errGone) {
 		return err
 	}
@@ -60,7 +60,6 @@ func after(n uint32) uint32 {
 
 // An outbox is the writer's end of a control area.
 type outbox struct {
-	mem      *slab.Memory
 	sequence futex.Word
 	length   futex.Word
 	message  []byte // room for one
@@ -70,7 +69,7 @@ type outbox struct {
 
 func newOutbox(mem *slab.Memory, ring bool) (*outbox, error) {
 	sequence, length, message, err := fields(mem)
-	return &outbox{mem: mem, sequence: sequence, length: length, message: message, ring: ring}, err
+	return &outbox{sequence: sequence, length: length, message: message, ring: ring}, err
 }
 
 func fields(mem *slab.Memory) (sequence, length futex.Word, message []byte, err error) {
@@ -87,12 +86,8 @@ func fields(mem *slab.Memory) (sequence, length futex.Word, message []byte, err 
 // next message, and wakes the peer.
 func (o *outbox) post(n int) error {
 	o.length.Store(uint32(n))
-	// The store of the sequence number makes everything before it visible. It is
-	// a swap so as not to undo end.
-	if !o.sequence.CompareAndSwap(o.sent, after(o.sent)) {
-		return errOver
-	}
 	o.sent = after(o.sent)
+	o.sequence.Store(o.sent) // which makes everything before it visible
 	return o.wake()
 }
 
@@ -112,7 +107,6 @@ func (o *outbox) end() error {
 
 // An inbox is the reader's end of a control area.
 type inbox struct {
-	mem      *slab.Memory
 	sequence futex.Word
 	length   futex.Word
 	message  []byte // the peer's, which may change at any time
@@ -124,7 +118,7 @@ type inbox struct {
 
 func newInbox(mem *slab.Memory, spin bool) (*inbox, error) {
 	sequence, length, message, err := fields(mem)
-	return &inbox{mem: mem, sequence: sequence, length: length, message: message, spin: spin}, err
+	return &inbox{sequence: sequence, length: length, message: message, spin: spin}, err
 }
 
 // patience is a context that also ends when the peer is gone. An inbox keeps

@@ -14,18 +14,18 @@ import (
 type task struct {
 	job           driver.Job
 	model, update slab.Handle
-	receipt       []byte // the model's
+	rows, receipt []byte // the model's
 }
 
 // A result is what travels up.
 type result struct {
-	update  slab.Handle
-	receipt []byte // the update's
+	update        slab.Handle
+	rows, receipt []byte // the update's
 }
 
 const (
-	taskFixed   = 8 + 8 + 8 + 1 + 2*slab.HandleSize + 3*4
-	resultFixed = slab.HandleSize + 4
+	taskFixed   = 8 + 8 + 8 + 1 + 2*slab.HandleSize + 4*4
+	resultFixed = slab.HandleSize + 2*4
 )
 
 // spare is the room in a control area besides 64 bytes a tensor: for the job's
@@ -38,7 +38,7 @@ func controlSize(n int) int { return messageAt + spare + 64*n }
 // put writes the message to b and returns its size. It is an error if b is too
 // small.
 func (t *task) put(b []byte) (int, error) {
-	n := taskFixed + len(t.job.Device) + len(t.job.Config) + len(t.receipt)
+	n := taskFixed + len(t.job.Device) + len(t.job.Config) + len(t.rows) + len(t.receipt)
 	if n > len(b) {
 		return 0, fmt.Errorf("device, configuration (%d bytes) and receipt (%d bytes) of a job do not fit: the message has %d bytes, the limit is %d",
 			len(t.job.Config), len(t.receipt), n, len(b))
@@ -54,12 +54,10 @@ func (t *task) put(b []byte) (int, error) {
 	w = append(w, timed)
 	w = t.model.Append(w)
 	w = t.update.Append(w)
-	w = binary.LittleEndian.AppendUint32(w, uint32(len(t.job.Device)))
-	w = binary.LittleEndian.AppendUint32(w, uint32(len(t.job.Config)))
-	w = binary.LittleEndian.AppendUint32(w, uint32(len(t.receipt)))
-	w = append(w, t.job.Device...)
-	w = append(w, t.job.Config...)
-	w = append(w, t.receipt...)
+	w = appendField(w, t.job.Device)
+	w = appendField(w, t.job.Config)
+	w = appendField(w, t.rows)
+	w = appendField(w, t.receipt)
 	return len(w), nil
 }
 
@@ -74,57 +72,68 @@ func (t *task) parse(b []byte) error {
 	t.job.Weight = math.Float64frombits(binary.LittleEndian.Uint64(b[16:]))
 	t.job.Timed = b[24] == 1
 	b = b[25:]
-	var err error
-	if t.model, b, err = takeHandle(b); err == nil {
-		t.update, b, err = takeHandle(b)
+	var device []byte
+	err := takeHandle(&b, &t.model)
+	if err == nil {
+		err = takeHandle(&b, &t.update)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = takeFields(b, &device, &t.job.Config, &t.rows, &t.receipt)
 	}
-	// Three lengths below 2^32 cannot overflow an int.
-	device, config, receipt := int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:])), int(binary.LittleEndian.Uint32(b[8:]))
-	b = b[12:]
-	if device+config+receipt != len(b) {
-		return errMessage
+	if err == nil && string(device) != t.job.Device {
+		t.job.Device = string(device)
 	}
-	if string(b[:device]) != t.job.Device {
-		t.job.Device = string(b[:device])
-	}
-	t.job.Config = b[device : device+config : device+config]
-	t.receipt = b[device+config:]
-	return nil
+	return err
 }
 
 func (r *result) put(b []byte) (int, error) {
-	n := resultFixed + len(r.receipt)
+	n := resultFixed + len(r.rows) + len(r.receipt)
 	if n > len(b) {
-		return 0, fmt.Errorf("receipt of %d bytes does not fit: the limit is %d", len(r.receipt), len(b)-resultFixed)
+		return 0, fmt.Errorf("receipt of %d bytes does not fit: the limit is %d", len(r.receipt), len(b)-resultFixed-len(r.rows))
 	}
 	w := r.update.Append(b[:0])
-	w = binary.LittleEndian.AppendUint32(w, uint32(len(r.receipt)))
-	w = append(w, r.receipt...)
+	w = appendField(w, r.rows)
+	w = appendField(w, r.receipt)
 	return len(w), nil
 }
 
 func (r *result) parse(b []byte) error {
-	if len(b) < resultFixed {
+	err := takeHandle(&b, &r.update)
+	if err == nil {
+		err = takeFields(b, &r.rows, &r.receipt)
+	}
+	return err
+}
+
+// appendField appends the length of field and field.
+func appendField[T string | []byte](b []byte, field T) []byte {
+	return append(binary.LittleEndian.AppendUint32(b, uint32(len(field))), field...)
+}
+
+// takeFields reads the fields of which b consists.
+func takeFields(b []byte, fields ...*[]byte) error {
+	for _, f := range fields {
+		if len(b) < 4 {
+			return errMessage
+		}
+		n := binary.LittleEndian.Uint32(b)
+		if b = b[4:]; uint64(n) > uint64(len(b)) {
+			return errMessage
+		}
+		*f, b = b[:n:n], b[n:]
+	}
+	if len(b) > 0 {
 		return errMessage
 	}
-	var err error
-	if r.update, b, err = takeHandle(b); err != nil {
-		return err
-	}
-	if n := binary.LittleEndian.Uint32(b); uint64(n) != uint64(len(b)-4) {
-		return errMessage
-	}
-	r.receipt = b[4:]
 	return nil
 }
 
-func takeHandle(b []byte) (slab.Handle, []byte, error) {
-	h, err := slab.DecodeHandle(b)
+// takeHandle reads the handle with which b starts.
+func takeHandle(b *[]byte, to *slab.Handle) error {
+	h, err := slab.DecodeHandle(*b)
 	if err != nil {
-		return h, nil, fmt.Errorf("%w: %w", errMessage, err)
+		return fmt.Errorf("%w: %w", errMessage, err)
 	}
-	return h, b[slab.HandleSize:], nil
+	*to, *b = h, (*b)[slab.HandleSize:]
+	return nil
 }

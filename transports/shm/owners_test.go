@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/tensor"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
@@ -72,8 +73,8 @@ func TestTwoCreators(t *testing.T) {
 	must(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "slab")
-	_, in1, out1 := talking(t, "create", "shm-slab", path, "")
-	_, in2, out2 := talking(t, "create", "shm-slab", path, "")
+	_, in1, out1 := talking(t, "create", "shm-slab", path)
+	_, in2, out2 := talking(t, "create", "shm-slab", path)
 	both := func(line string) (answers [2]string) {
 		t.Helper()
 		_, err := fmt.Fprintln(in1, line)
@@ -122,11 +123,11 @@ func TestTwoCreators(t *testing.T) {
 func TestTwoWriters(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
-	w := dialled(t, v, s, o)
+	w := dialled(t, s)
 	must(t, exchange(s, w, driver.Job{}))
-	st := s.(*server).store.(*slabStore)
-	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), s.(*server).lanes[0].out.mem, s.(*server).lanes[0].up} {
-		c, out := child(t, "intrude", "shm-slab", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.File().Fd()), "")
+	st := s.spy.server.(*slabServer)
+	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
+		c, out := child(t, "intrude", "shm-slab", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.File().Fd()))
 		for _, act := range []string{"write", "truncate", "map"} {
 			line, err := out.ReadString('\n')
 			must(t, err)
@@ -136,15 +137,15 @@ func TestTwoWriters(t *testing.T) {
 		}
 		must(t, c.Wait())
 	}
-	c, _ := child(t, "echo", "shm-slab", s.Addr(), o.Dir)
-	if err := c.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Stderr), "has had a worker") {
+	c, _ := child(t, "echo", "shm-slab", s.where())
+	if err := c.Wait(); err == nil || !strings.Contains(fmt.Sprint(c.Stderr), "has or had a worker") {
 		t.Errorf("a second worker process ended with %v: %s", err, c.Stderr)
 	}
 	must(t, exchange(s, w, driver.Job{Client: 1})) // undisturbed
 
 	v, o = parse(t, "shm-tensor")
 	s, _ = listening(t, v, o)
-	dir := s.(*server).store.(*tensorStore).names.dir
+	dir := s.spy.server.(*namedServer).names.dir
 	for path, want := range map[string]os.FileMode{dir: 0o700 | os.ModeDir, filepath.Join(dir, list(t, s)[0]): 0o600} {
 		info, err := os.Stat(path)
 		must(t, err)
@@ -180,7 +181,7 @@ func memoryOf(t *testing.T, words ...string) map[string]int64 {
 func TestNewSegmentsEachRound(t *testing.T) {
 	v, o := parse(t, "shm-tensor:pass=fd")
 	s, _ := listening(t, v, o)
-	w := dialled(t, v, s, o)
+	w := dialled(t, s)
 	seen := map[string]bool{}
 	var before *tensor.Package // stays out, so that no segment of it is made again
 	for round := range 5 {
@@ -216,9 +217,9 @@ func TestDownlinkIsShared(t *testing.T) {
 			v, o := parse(t, name)
 			o.Lanes = workers
 			s, m := listening(t, v, o)
-			var all []driver.Worker
+			var all []*transports.Worker
 			for lane := range workers {
-				w, err := v.Transport.Dial(t.Context(), s.Addr(), lane, o)
+				w, err := s.dial(t.Context(), lane)
 				must(t, err)
 				must(t, s.Dispatch(t.Context(), lane, driver.Job{Client: lane}))
 				_, model, err := w.Receive(t.Context())

@@ -19,45 +19,27 @@ import (
 // maxFiles, before it posts the receipt:
 //
 //	offset  size
-//	     0     8  serial of the update
-//	     8     4  first tensor in this packet
-const passFixed = 12
+//	     0     1  passed
+//	     1     8  serial of the update
+//	     9     4  first tensor in this packet
+const passFixed = 13
 
-// pass sends the descriptors of a bundle.
-func pass(ctx context.Context, l *link, b *bundle, rec *phase.Recorder, id phase.ID) error {
-	span := rec.Begin(phase.Send, id)
-	defer span.End()
-	stop := l.obey(ctx)
-	files := make([]*os.File, len(b.segments))
-	for i, m := range b.segments {
-		files[i] = m.File()
+type (
+	passingServer struct {
+		*modelServer
+		incoming []*incoming // by lane
 	}
-	var err error
-	for first := 0; first < len(files) && err == nil; first += maxFiles {
-		packet := binary.LittleEndian.AppendUint64(nil, b.serial)
-		packet = binary.LittleEndian.AppendUint32(packet, uint32(first))
-		err = l.send(packet, files[first:min(first+maxFiles, len(files))]...)
+	passingWorker struct {
+		*modelWorker
+		update *bundle // of the job in hand
 	}
-	if !stop() && err != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("pass descriptors: %w", err)
-	}
-	return nil
-}
+)
 
-// passing is the server's side: descriptors arrive on each lane's connection and
+// incoming are the updates of a lane. Their descriptors arrive on the connection and
 // wait there for Collect.
-type passing struct {
-	o      driver.Options
-	ledger *tensor.Ledger
-	lanes  []passingLane
-}
-
-type passingLane struct {
+type incoming struct {
+	o       driver.Options
 	arrived chan []*os.File // all descriptors of one update
-	gone    chan struct{}   // closed when the worker has left
 	partial []*os.File      // of the connection's goroutine
 
 	mu     sync.Mutex
@@ -65,133 +47,184 @@ type passingLane struct {
 	out    int    // guarded by mu: updates that are issued or lent
 }
 
-func newPassing(o driver.Options, ledger *tensor.Ledger) *passing {
-	p := &passing{o: o, ledger: ledger, lanes: make([]passingLane, o.Lanes)}
-	for i := range p.lanes {
-		p.lanes[i].arrived, p.lanes[i].gone = make(chan []*os.File, 1), make(chan struct{})
+func newPassingServer(models *modelServer) *passingServer {
+	s := &passingServer{modelServer: models}
+	for _, l := range s.lanes {
+		in := &incoming{o: s.o, arrived: make(chan []*os.File, 1)}
+		l.take = in.take
+		s.own(in.close)
+		s.incoming = append(s.incoming, in)
 	}
-	return p
+	return s
 }
 
-func (p *passing) handle(serial uint64) slab.Handle {
-	return slab.Handle{Length: uint64(p.o.Up.Size()), Generation: serial}
-}
-
-func (p *passing) issue(n int) (slab.Handle, error) {
-	l := &p.lanes[n]
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.out == p.o.Depth {
-		return slab.Handle{}, fmt.Errorf("all %d updates of the lane are out", p.o.Depth)
+func (s *passingServer) Dispatch(_ context.Context, n int, j driver.Job) error {
+	update, err := s.incoming[n].issue()
+	if err != nil {
+		return err
 	}
-	l.out++
-	l.serial++
-	return p.handle(l.serial), nil
+	return s.post(n, j, s.published.handle(), update)
 }
 
-// passed takes the next packet of lane n.
-func (p *passing) passed(n int, packet []byte, files []*os.File) error {
-	l := &p.lanes[n]
-	if err := p.fits(l, packet, files); err != nil {
+func (in *incoming) issue() (slab.Handle, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.out == in.o.Depth {
+		return slab.Handle{}, fmt.Errorf("all %d updates of the lane are out", in.o.Depth)
+	}
+	in.out++
+	in.serial++
+	return in.handle(), nil
+}
+
+// handle names the update that was issued last. in.mu is held.
+func (in *incoming) handle() slab.Handle {
+	return slab.Handle{Length: uint64(in.o.Up.Size()), Generation: in.serial}
+}
+
+func newPassingWorker(models *modelWorker) *passingWorker {
+	w := &passingWorker{modelWorker: models}
+	w.own(func() error { return w.update.close() })
+	return w
+}
+
+func (w *passingWorker) Reserve() (_ *tensor.Package, err error) {
+	w.update, err = makeBundle(w.o.Up, w.task.update.Generation, func(i int) (*slab.Memory, error) {
+		return slab.Memfd("ipcbench-update", segmentSize(w.o.Up, i), slab.Untouched)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w.update.pkg, nil
+}
+
+func (w *passingWorker) Submit(ctx context.Context, p *tensor.Package) error {
+	err := w.pass(ctx)
+	if err = errors.Join(err, w.models.close(), w.update.close()); err != nil {
+		return err
+	}
+	return w.post(p)
+}
+
+// pass sends the descriptors of the update.
+func (w *passingWorker) pass(ctx context.Context) error {
+	span := w.o.Rec.Begin(phase.Send, w.task.job.ID(w.n))
+	defer span.End()
+	segments := w.update.segments
+	err := driver.During(ctx, w.link.conn, func() (err error) {
+		for first := 0; first < len(segments) && err == nil; first += maxFiles {
+			packet := binary.LittleEndian.AppendUint64([]byte{passed}, w.update.serial)
+			packet = binary.LittleEndian.AppendUint32(packet, uint32(first))
+			err = w.link.send(packet, segments[first:min(first+maxFiles, len(segments))]...)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("pass descriptors: %w", err)
+	}
+	return nil
+}
+
+// take takes the next packet.
+func (in *incoming) take(packet []byte, files []*os.File) error {
+	if err := in.fits(packet, files); err != nil {
 		closeAll(files)
 		return err
 	}
-	l.partial = append(l.partial, files...)
-	if len(l.partial) < p.o.Up.Len() {
+	in.partial = append(in.partial, files...)
+	if len(in.partial) < in.o.Up.Len() {
 		return nil
 	}
 	select {
-	case l.arrived <- l.partial:
-		l.partial = nil
+	case in.arrived <- in.partial:
+		in.partial = nil
 		return nil
 	default:
-		return errSequence // left() closes them
+		return errSequence // close closes them
 	}
 }
 
-func (p *passing) fits(l *passingLane, packet []byte, files []*os.File) error {
-	if len(packet) != passFixed {
+func (in *incoming) fits(packet []byte, files []*os.File) error {
+	if len(packet) != passFixed || packet[0] != passed {
 		return errMessage
 	}
-	l.mu.Lock()
-	serial := l.serial
-	l.mu.Unlock()
-	first := binary.LittleEndian.Uint32(packet[8:])
-	if binary.LittleEndian.Uint64(packet) != serial || uint64(first) != uint64(len(l.partial)) {
+	in.mu.Lock()
+	serial := in.serial
+	in.mu.Unlock()
+	first := binary.LittleEndian.Uint32(packet[9:])
+	if binary.LittleEndian.Uint64(packet[1:]) != serial || uint64(first) != uint64(len(in.partial)) {
 		return errSequence
 	}
-	if len(files) == 0 || len(files) > p.o.Up.Len()-len(l.partial) {
+	if len(files) == 0 || len(files) > in.o.Up.Len()-len(in.partial) {
 		return errLength
 	}
 	return nil
 }
 
+func (s *passingServer) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
+	r, err := s.fetch(ctx, n)
+	if err != nil {
+		return collected(r, nil, err)
+	}
+	p, err := s.incoming[n].lend(ctx, r.update, s.lanes[n].gone)
+	return collected(r, p, s.lanes[n].explain(err))
+}
+
 // lend waits for the descriptors of the update, which were sent before the
 // message that named it, and maps them.
-func (p *passing) lend(ctx context.Context, n int, h slab.Handle) (*tensor.Package, error) {
-	l := &p.lanes[n]
-	l.mu.Lock()
-	want := p.handle(l.serial)
-	l.mu.Unlock()
+func (in *incoming) lend(ctx context.Context, h slab.Handle, gone <-chan struct{}) (*tensor.Package, error) {
+	in.mu.Lock()
+	want := in.handle()
+	in.mu.Unlock()
 	if h != want {
 		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, want, slab.ErrStale)
 	}
 	var files []*os.File
-	if p.o.Up.Len() > 0 {
+	if in.o.Up.Len() > 0 {
 		var err error
-		if files, err = l.await(ctx); err != nil {
+		if files, err = in.await(ctx, gone); err != nil {
 			return nil, err
 		}
 	}
-	b, err := takeBundle(p.o.Up, h.Generation, func(i int) (*slab.Memory, error) {
-		f := files[i]
-		files[i] = nil
-		return slab.Open(f, segmentSize(p.o.Up, i), slab.ReadOnly, slab.Untouched)
+	defer closeAll(files) // those that were mapped are closed
+	b, err := takeBundle(in.o.Up, h.Generation, func(i int) (*slab.Memory, error) {
+		return slab.Open(files[i], segmentSize(in.o.Up, i), slab.ReadOnly, slab.Untouched)
 	})
 	if err != nil {
-		closeAll(files) // closing those that are nil does nothing
 		return nil, err
 	}
-	b.pkg.Lend(p.ledger, func(*tensor.Package) {
+	b.pkg.Lend(in.o.Out, func(*tensor.Package) {
 		_ = b.close() // the package is gone either way
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.out--
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.out--
 	})
 	return b.pkg, nil
 }
 
-func (l *passingLane) await(ctx context.Context) ([]*os.File, error) {
+func (in *incoming) await(ctx context.Context, gone <-chan struct{}) ([]*os.File, error) {
 	select {
-	case files := <-l.arrived:
+	case files := <-in.arrived:
 		return files, nil
-	case <-l.gone:
+	case <-gone:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	select {
-	case files := <-l.arrived: // sent before the worker went
+	case files := <-in.arrived: // sent before the worker went
 		return files, nil
 	default:
 		return nil, errors.Join(errGone, errors.New("its descriptors did not arrive"))
 	}
 }
 
-func (p *passing) left(n int) {
-	l := &p.lanes[n]
-	closeAll(l.partial)
-	l.partial = nil
-	close(l.gone)
-}
-
-// close drops the descriptors of updates that nobody collected. All workers have
-// left.
-func (p *passing) close() {
-	for i := range p.lanes {
-		select {
-		case files := <-p.lanes[i].arrived:
-			closeAll(files)
-		default:
-		}
+// close drops the descriptors of updates that nobody collected. The worker has left.
+func (in *incoming) close() error {
+	closeAll(in.partial)
+	select {
+	case files := <-in.arrived:
+		closeAll(files)
+	default:
 	}
+	return nil
 }

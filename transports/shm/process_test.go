@@ -26,8 +26,7 @@ import (
 // worker that does as it is told, or a server that lives until it is killed.
 const (
 	roleEnv = "IPCBENCH_SHM_TEST_ROLE"
-	addrEnv = "IPCBENCH_SHM_TEST_ADDR"
-	dirEnv  = "IPCBENCH_SHM_TEST_DIR"
+	addrEnv = "IPCBENCH_SHM_TEST_ADDR" // of a server, a space and the secret; or a path
 	nameEnv = "IPCBENCH_SHM_TEST_TRANSPORT"
 )
 
@@ -38,17 +37,15 @@ const soon = time.Second
 func play(role string) {
 	v, err := transports.Parse(os.Getenv(nameEnv), []driver.Transport{Slab(), PerTensor()})
 	if err == nil {
-		o := options(v)
-		o.Dir = os.Getenv(dirEnv)
 		switch role {
 		case "serve":
-			err = playServer(v, o)
+			err = playServer(v, os.Getenv(addrEnv))
 		case "create":
 			err = playCreator(os.Getenv(addrEnv))
 		case "intrude":
 			err = playIntruder(os.Getenv(addrEnv))
 		default:
-			err = playWorker(role, v, o)
+			err = playWorker(role, v, os.Getenv(addrEnv))
 		}
 	}
 	if err != nil {
@@ -58,8 +55,9 @@ func play(role string) {
 	os.Exit(0)
 }
 
-func playServer(v transports.Variant, o driver.Options) error {
-	s, err := v.Transport.Listen(context.Background(), o)
+func playServer(v transports.Variant, dir string) error {
+	e := driver.NewEndpoint(dir)
+	s, err := transports.Listen(context.Background(), v, e, options(v))
 	if err != nil {
 		return err
 	}
@@ -68,14 +66,20 @@ func playServer(v transports.Variant, o driver.Options) error {
 	} else if err := s.Publish(context.Background(), m); err != nil {
 		return err
 	}
-	fmt.Println(s.Addr())
+	fmt.Println(e.Addr(), e.Secret())
 	_, err = io.Copy(io.Discard, os.Stdin) // until killed
 	return err
 }
 
-func playWorker(role string, v transports.Variant, o driver.Options) error {
+// endpointAt is that of a server which printed where.
+func endpointAt(where string) *driver.Endpoint {
+	addr, secret, _ := strings.Cut(strings.TrimSpace(where), " ")
+	return driver.EndpointAt(addr, secret)
+}
+
+func playWorker(role string, v transports.Variant, where string) error {
 	ctx := context.Background()
-	w, err := v.Transport.Dial(ctx, os.Getenv(addrEnv), 0, o)
+	w, err := transports.Dial(ctx, v, endpointAt(where), 0, options(v))
 	if err != nil {
 		return err
 	}
@@ -128,12 +132,66 @@ func parse(t testing.TB, text string) (transports.Variant, driver.Options) {
 	t.Helper()
 	v, err := transports.Parse(text, []driver.Transport{Slab(), PerTensor()})
 	must(t, err)
-	o := options(v)
+	return v, options(v)
+}
+
+// A spied transport remembers what it made last, for tests that look inside.
+type spied struct {
+	driver.Transport
+	server driver.Server
+	worker driver.Worker
+}
+
+func (s *spied) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (d driver.Server, err error) {
+	d, err = s.Transport.Listen(ctx, e, o)
+	s.server = d
+	return d, err
+}
+
+func (s *spied) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (d driver.Worker, err error) {
+	d, err = s.Transport.Dial(ctx, e, lane, o)
+	s.worker = d
+	return d, err
+}
+
+// A session is a server and what it takes to dial it.
+type session struct {
+	*transports.Server
+	v   transports.Variant
+	o   driver.Options
+	e   *driver.Endpoint
+	spy *spied
+}
+
+// where is what a child needs to dial s.
+func (s *session) where() string { return s.e.Addr() + " " + s.e.Secret() }
+
+func (s *session) dial(ctx context.Context, lane int) (*transports.Worker, error) {
+	return transports.Dial(ctx, s.v, s.e, lane, s.o)
+}
+
+// base returns what all servers have in common.
+func (s *session) base() *server {
+	switch d := s.spy.server.(type) {
+	case *slabServer:
+		return d.server
+	case *copyingServer:
+		return d.server
+	case *namedServer:
+		return d.server
+	case *passingServer:
+		return d.server
+	}
+	panic("another server")
+}
+
+// private returns a directory of a session's own.
+func private(t testing.TB) string {
+	t.Helper()
 	d, err := scratch.New(os.TempDir())
 	must(t, err)
 	t.Cleanup(func() { must(t, d.Close()) })
-	o.Dir = d.Path()
-	return v, o
+	return d.Path()
 }
 
 func must(t testing.TB, err error) {
@@ -144,10 +202,12 @@ func must(t testing.TB, err error) {
 }
 
 // listening returns a server whose model is published.
-func listening(t testing.TB, v transports.Variant, o driver.Options) (driver.Server, *tensor.Package) {
+func listening(t testing.TB, v transports.Variant, o driver.Options) (*session, *tensor.Package) {
 	t.Helper()
-	must(t, v.Transport.Check(o))
-	s, err := v.Transport.Listen(t.Context(), o)
+	s := &session{v: v, o: o, e: driver.NewEndpoint(private(t)), spy: &spied{Transport: v.Transport}}
+	s.v.Transport = s.spy
+	var err error
+	s.Server, err = transports.Listen(t.Context(), s.v, s.e, o)
 	must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -157,7 +217,7 @@ func listening(t testing.TB, v transports.Variant, o driver.Options) (driver.Ser
 	return s, publish(t, s, 1)
 }
 
-func publish(t testing.TB, s driver.Server, seed uint64) *tensor.Package {
+func publish(t testing.TB, s *session, seed uint64) *tensor.Package {
 	t.Helper()
 	m, err := s.Reserve()
 	must(t, err)
@@ -169,19 +229,19 @@ func publish(t testing.TB, s driver.Server, seed uint64) *tensor.Package {
 
 // child starts this binary in a role, and kills it at the end of the test if it
 // is still there.
-func child(t testing.TB, role, name, addr, dir string) (c *exec.Cmd, out *bufio.Reader) {
+func child(t testing.TB, role, name, addr string) (c *exec.Cmd, out *bufio.Reader) {
 	t.Helper()
-	c, _, out = talking(t, role, name, addr, dir)
+	c, _, out = talking(t, role, name, addr)
 	return c, out
 }
 
 // talking is child, with the process's standard input.
-func talking(t testing.TB, role, name, addr, dir string) (c *exec.Cmd, in io.Writer, out *bufio.Reader) {
+func talking(t testing.TB, role, name, addr string) (c *exec.Cmd, in io.Writer, out *bufio.Reader) {
 	t.Helper()
 	exe, err := os.Executable()
 	must(t, err)
 	c = exec.Command(exe)
-	c.Env = append(os.Environ(), roleEnv+"="+role, nameEnv+"="+name, addrEnv+"="+addr, dirEnv+"="+dir)
+	c.Env = append(os.Environ(), roleEnv+"="+role, nameEnv+"="+name, addrEnv+"="+addr)
 	c.Stderr = &strings.Builder{}
 	stdin, err := c.StdinPipe()
 	must(t, err)
@@ -214,7 +274,7 @@ func TestWorkerKilled(t *testing.T) {
 		before := segments(t)
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
-		c, _ := child(t, "die", name, s.Addr(), o.Dir)
+		c, _ := child(t, "die", name, s.where())
 		died := make(chan time.Time, 1)
 		go func() {
 			_ = c.Wait() // signal: killed
@@ -264,10 +324,10 @@ func segments(t testing.TB) (n int) {
 func TestServerKilled(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		v, o := parse(t, name)
-		c, out := child(t, "serve", name, "", o.Dir)
+		c, out := child(t, "serve", name, private(t))
 		addr, err := out.ReadString('\n')
 		must(t, err)
-		w, err := v.Transport.Dial(t.Context(), strings.TrimSpace(addr), 0, o)
+		w, err := transports.Dial(t.Context(), v, endpointAt(addr), 0, o)
 		must(t, err)
 		told := make(chan error, 1)
 		go func() {
@@ -305,7 +365,7 @@ func TestServerKilled(t *testing.T) {
 		if mine != want {
 			t.Errorf("%d leftovers of the killed server, want %d", mine, want)
 		}
-		w, err = v.Transport.Dial(t.Context(), s.Addr(), 0, o)
+		w, err = s.dial(t.Context(), 0)
 		must(t, err)
 		must(t, w.Close())
 	})
@@ -318,7 +378,7 @@ func TestModelIsReadOnly(t *testing.T) {
 		v, o := parse(t, name)
 		s, m := listening(t, v, o)
 		before := m.Hash()
-		c, _ := child(t, "scribble", name, s.Addr(), o.Dir)
+		c, _ := child(t, "scribble", name, s.where())
 		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, errGone) {
 			t.Errorf("%s: collect: got %v, want %v", name, err, errGone)
@@ -345,7 +405,7 @@ func TestExchange(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		v, o := parse(t, name)
 		s, m := listening(t, v, o)
-		c, _ := child(t, "echo", name, s.Addr(), o.Dir)
+		c, _ := child(t, "echo", name, s.where())
 		for i := range n {
 			if i%10 == 9 {
 				m = publish(t, s, uint64(i))
@@ -379,7 +439,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		for range kills {
 			v, o := parse(t, name)
 			s, m := listening(t, v, o)
-			c, _ := child(t, "echo", name, s.Addr(), o.Dir)
+			c, _ := child(t, "echo", name, s.where())
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			turn := func(i int) error {
 				if err := s.Dispatch(ctx, 0, driver.Job{Client: i}); err != nil {

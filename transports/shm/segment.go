@@ -198,8 +198,7 @@ func (b *bundle) close() error {
 	return err
 }
 
-// handle returns what names the bundle in a message. Its index is the place that
-// the bundle takes among those of its kind.
-func (b *bundle) handle(place int) slab.Handle {
-	return slab.Handle{Length: uint64(b.pkg.Layout().Size()), Generation: b.serial, Index: uint32(place)}
+// handle returns what names the bundle in a message.
+func (b *bundle) handle() slab.Handle {
+	return slab.Handle{Length: uint64(b.pkg.Layout().Size()), Generation: b.serial}
 }

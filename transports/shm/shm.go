@@ -25,14 +25,7 @@
 // must fit into the mailbox: 256 KiB and 64 bytes a tensor.
 package shm
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
-
-	"ipcbench/transports/driver"
-)
+import "ipcbench/transports/driver"
 
 // spins reports whether waiting burns a processor.
 func spins(s driver.Settings) bool { return s["wait"] == "spin" }
@@ -40,28 +33,4 @@ func spins(s driver.Settings) bool { return s["wait"] == "spin" }
 // controlBytes is the size of all control areas of a session.
 func controlBytes(o driver.Options) int64 {
 	return int64(o.Lanes) * int64(controlSize(o.Down.Len())+controlSize(o.Up.Len()))
-}
-
-// connect dials the server and makes the worker's side of a lane. open makes
-// the view out of what the server's store sent, and takes the descriptors.
-func connect(ctx context.Context, name, addr string, lane int, o driver.Options,
-	open func(text string, files []*os.File, l *link) (view, error)) (*worker, error) {
-	l, text, files, err := dial(ctx, addr, helloOf(name, lane, o), o.Rec)
-	if err != nil {
-		return nil, err
-	}
-	if len(files) < 2 {
-		closeAll(files)
-		return nil, errors.Join(fmt.Errorf("welcome with %d descriptors", len(files)), l.conn.Close())
-	}
-	v, err := open(text, files[2:], l)
-	if err != nil {
-		closeAll(files[:2])
-		return nil, errors.Join(err, l.conn.Close())
-	}
-	w, err := newWorker(ctx, name, lane, o, l, files[:2], v)
-	if err != nil {
-		return nil, errors.Join(err, v.close(), l.conn.Close())
-	}
-	return w, nil
 }

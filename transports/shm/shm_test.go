@@ -12,7 +12,11 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(roleEnv); role != "" {
 		play(role) // does not return
 	}
-	drivertest.Main(m, Slab(), PerTensor())
+	all := []driver.Transport{Slab(), PerTensor()}
+	for _, p := range presets {
+		all = append(all, p)
+	}
+	drivertest.Main(m, all...)
 }
 
 func TestSlab(t *testing.T)      { drivertest.Run(t, Slab) }
@@ -20,27 +24,27 @@ func TestPerTensor(t *testing.T) { drivertest.Run(t, PerTensor) }
 
 // The contract holds for every setting.
 func TestSettings(t *testing.T) {
-	for name, newTransport := range map[string]func() driver.Transport{
-		"slab,wait=spin":  with(Slab, "wait", "spin"),
-		"slab,copy=in":    with(Slab, "copy", "in"),
-		"tensor,reuse=on": with(PerTensor, "reuse", "on"),
-		"tensor,pass=fd":  with(PerTensor, "pass", "fd"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			if raceDetector && name != "tensor,pass=fd" { // the others differ in mapped memory only
+	for _, p := range presets {
+		t.Run(p.Name(), func(t *testing.T) {
+			if raceDetector && p.value != "fd" { // the others differ in mapped memory only
 				t.Skip("nothing that the race detector could see")
 			}
-			drivertest.Run(t, newTransport)
+			drivertest.Run(t, func() driver.Transport { return p })
 		})
 	}
 }
 
-// preset is a transport with another default. Workers find the original by its
-// name and get the setting's value from the server.
+var presets = []preset{
+	{Slab(), "wait", "spin"}, {Slab(), "copy", "in"}, {PerTensor(), "reuse", "on"}, {PerTensor(), "pass", "fd"},
+}
+
+// preset is a transport with another default, by another name.
 type preset struct {
 	driver.Transport
 	name, value string
 }
+
+func (p preset) Name() string { return p.Transport.Name() + "," + p.name + "=" + p.value }
 
 func (p preset) Settings() []driver.Setting {
 	all := p.Transport.Settings()
@@ -50,8 +54,4 @@ func (p preset) Settings() []driver.Setting {
 		}
 	}
 	return all
-}
-
-func with(newTransport func() driver.Transport, name, value string) func() driver.Transport {
-	return func() driver.Transport { return preset{newTransport(), name, value} }
 }

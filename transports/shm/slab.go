@@ -2,11 +2,13 @@ package shm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 
 	"ipcbench/machine"
+	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
@@ -28,43 +30,28 @@ func (slabTransport) Settings() []driver.Setting {
 	}
 }
 
-// Spins implements [driver.Spinner].
-func (slabTransport) Spins(s driver.Settings) bool { return spins(s) }
-
-// sizes are those of a session's slabs.
-type sizes struct{ models, updates int }
-
-func slabSizes(o driver.Options) (s sizes, err error) {
-	if s.models, err = slab.SizeOf(o.Down, 2); err == nil {
-		s.updates, err = slab.SizeOf(o.Up, o.Depth)
-	}
-	if err == nil && s.updates > (math.MaxInt/2-s.models)/o.Lanes {
-		err = fmt.Errorf("%d lanes of %d bytes overflow", o.Lanes, s.updates)
-	}
-	return s, err
+func (slabTransport) Traits(s driver.Settings) driver.Traits {
+	return driver.Traits{Reach: driver.Host, Spins: spins(s)}
 }
 
 func (t slabTransport) Footprint(o driver.Options) int64 {
-	s, err := slabSizes(o)
+	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
 	if err != nil {
 		return math.MaxInt64
 	}
-	total := int64(s.models) + int64(o.Lanes)*int64(s.updates) + controlBytes(o)
-	if o.Settings["copy"] == "in" {
+	total := int64(models) + int64(o.Lanes)*int64(updates) + controlBytes(o)
+	if copies(o) {
 		total += 2*int64(o.Down.Size()) + int64(o.Lanes)*int64(o.Up.Size())
 	}
 	return total
 }
 
 func (t slabTransport) Check(o driver.Options) error {
-	_, err := slabSizes(o)
+	_, _, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
 	if err == nil {
 		err = checkMemory(t.Footprint(o))
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.Name(), err)
-	}
-	return nil
+	return err
 }
 
 // checkMemory compares a session's need with what there is. Memfds have no limit
@@ -76,25 +63,196 @@ func checkMemory(need int64) error {
 	return nil
 }
 
-func (t slabTransport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
-	ledger := &tensor.Ledger{}
-	st, err := newSlabStore(o, ledger)
-	if err != nil {
-		return nil, fmt.Errorf("%s: listen: %w", t.Name(), err)
+func (slabTransport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	base, err := newServer(o)
+	s := &slabServer{server: base}
+	if err == nil {
+		err = s.make()
 	}
-	s, err := listen(ctx, t.Name(), o, ledger, st)
+	if err == nil {
+		err = s.open(ctx, e, "")
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: listen: %w", t.Name(), err)
+		return nil, errors.Join(err, s.release())
+	}
+	if copies(o) {
+		return &copyingServer{slabServer: s, heap: driver.NewPair(o.Down), copied: o.Rec.Counter(phase.Copied)}, nil
 	}
 	return s, nil
 }
 
-func (t slabTransport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
-	w, err := connect(ctx, t.Name(), addr, lane, o, func(_ string, files []*os.File, _ *link) (view, error) {
-		return newSlabView(o, files)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: dial lane %d: %w", t.Name(), lane, err)
+func (slabTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+	base, _, files, err := join(ctx, e, n, o)
+	if base == nil {
+		return nil, err
 	}
-	return w, nil
+	w := &slabWorker{worker: base}
+	if err == nil {
+		err = w.open(files)
+	}
+	var driven driver.Worker = w
+	if copies(o) { // memory is touched before the server knows that the lane is ready
+		driven = &copyingWorker{slabWorker: w, heap: tensor.AllocTouched(o.Up), copied: o.Rec.Counter(phase.Copied)}
+	}
+	if err == nil {
+		err = w.agree(ctx)
+	}
+	if err != nil {
+		closeAll(files)
+		return nil, errors.Join(err, w.Close(err))
+	}
+	return driven, nil
+}
+
+// The models lie in one slab and each lane's updates in another. Handles go both
+// ways, and tensors nowhere.
+type (
+	slabServer struct {
+		*server
+		models  *slab.Models
+		updates []*slab.Updates // by lane
+	}
+	slabWorker struct {
+		*worker
+		models, updates *slab.Packages
+	}
+)
+
+func (s *slabServer) make() error {
+	down, up, err := slab.Sizes(s.o.Down, s.o.Up, s.o.Lanes, s.o.Depth)
+	if err != nil {
+		return err
+	}
+	models, err := slab.Memfd("ipcbench-models", down, slab.Touched)
+	if err != nil {
+		return err
+	}
+	if s.models, err = slab.NewModels(models, s.o.Down); err != nil {
+		return errors.Join(err, models.Close())
+	}
+	s.own(s.models.Close)
+	if err := models.Freeze(); err != nil { // nobody but this mapping writes to the models
+		return err
+	}
+	for n, l := range s.lanes {
+		updates, err := slab.Memfd(fmt.Sprintf("ipcbench-updates-%d", n), up, slab.Touched)
+		if err != nil {
+			return err
+		}
+		u, err := slab.NewUpdates(updates, s.o.Up, s.o.Out)
+		if err != nil {
+			return errors.Join(err, updates.Close())
+		}
+		s.own(u.Close)
+		if err := updates.Protect(); err != nil { // the server allocates there and never writes
+			return err
+		}
+		s.updates = append(s.updates, u)
+		l.given, l.written = append(l.given, models, updates), append(l.written, updates)
+	}
+	return nil
+}
+
+func (w *slabWorker) open(files []*os.File) error {
+	if len(files) != 2 {
+		return fmt.Errorf("welcome with %d descriptors of slabs, want 2", len(files))
+	}
+	down, up, err := slab.Sizes(w.o.Down, w.o.Up, w.o.Lanes, w.o.Depth)
+	if err != nil {
+		return err
+	}
+	models, err := w.mapped("models", files[0], down, slab.ReadOnly)
+	if err != nil {
+		return err
+	}
+	updates, err := w.mapped("updates", files[1], up, slab.ReadWrite)
+	if err != nil {
+		return err
+	}
+	w.models, w.updates = slab.NewPackages(models, w.o.Down), slab.NewPackages(updates, w.o.Up)
+	return nil
+}
+
+func (s *slabServer) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
+
+func (s *slabServer) Publish(_ context.Context, p *tensor.Package) error {
+	s.announce(p)
+	return s.models.Publish()
+}
+
+func (s *slabServer) Dispatch(_ context.Context, n int, j driver.Job) error {
+	update, _, err := s.updates[n].Reserve()
+	if err != nil {
+		return err
+	}
+	return s.post(n, j, s.models.Current(), update)
+}
+
+func (w *slabWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
+	if err := w.fetch(ctx); err != nil {
+		return w.inHand(nil, err)
+	}
+	_, model, err := w.models.At(w.task.model)
+	return w.inHand(model, err)
+}
+
+func (w *slabWorker) Reserve() (*tensor.Package, error) {
+	_, update, err := w.updates.At(w.task.update)
+	return update, err
+}
+
+func (w *slabWorker) Submit(_ context.Context, p *tensor.Package) error { return w.post(p) }
+
+func (s *slabServer) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
+	r, err := s.fetch(ctx, n)
+	if err != nil {
+		return collected(r, nil, err)
+	}
+	p, err := s.updates[n].Lend(r.update)
+	return collected(r, p, err)
+}
+
+// With copy=in, model and update are written on the heap and copied into the slabs.
+type (
+	copyingServer struct {
+		*slabServer
+		heap   *driver.Pair
+		copied *phase.Counter
+	}
+	copyingWorker struct {
+		*slabWorker
+		heap, shared *tensor.Package // the update of the job in hand
+		copied       *phase.Counter
+	}
+)
+
+func copies(o driver.Options) bool { return o.Settings["copy"] == "in" }
+
+func (s *copyingServer) Reserve() (*tensor.Package, error) { return s.heap.Reserve(), nil }
+
+func (s *copyingServer) Publish(ctx context.Context, p *tensor.Package) error {
+	shared, err := s.slabServer.Reserve()
+	if err != nil {
+		return err
+	}
+	copyIn(s.o.Rec, phase.Whole(-1), shared, p, s.copied)
+	s.heap.Publish()
+	return s.slabServer.Publish(ctx, shared)
+}
+
+func (w *copyingWorker) Reserve() (p *tensor.Package, err error) {
+	w.shared, err = w.slabWorker.Reserve()
+	return w.heap, err
+}
+
+func (w *copyingWorker) Submit(ctx context.Context, p *tensor.Package) error {
+	copyIn(w.o.Rec, w.task.job.ID(w.n), w.shared, p, w.copied)
+	return w.slabWorker.Submit(ctx, w.shared)
+}
+
+func copyIn(rec *phase.Recorder, id phase.ID, shared, p *tensor.Package, copied *phase.Counter) {
+	span := rec.Begin(phase.Copy, id)
+	shared.CopyFrom(p)
+	span.End()
+	copied.Add(p.Payload())
 }

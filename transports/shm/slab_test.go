@@ -19,17 +19,17 @@ import (
 )
 
 // dialled returns the worker of lane 0, in this process.
-func dialled(t testing.TB, v transports.Variant, s driver.Server, o driver.Options) *worker {
+func dialled(t testing.TB, s *session) *transports.Worker {
 	t.Helper()
-	w, err := v.Transport.Dial(t.Context(), s.Addr(), 0, o)
+	w, err := s.dial(t.Context(), 0)
 	must(t, err)
 	t.Cleanup(func() { must(t, w.Close()) })
-	return w.(*worker)
+	return w
 }
 
 // exchange carries a job to w and its update back. With at most one job out, one
 // goroutine can play both sides.
-func exchange(s driver.Server, w driver.Worker, j driver.Job) error {
+func exchange(s *session, w *transports.Worker, j driver.Job) error {
 	p, err := exchanged(s, w, j)
 	if err == nil {
 		p.Release()
@@ -38,7 +38,7 @@ func exchange(s driver.Server, w driver.Worker, j driver.Job) error {
 }
 
 // exchanged is exchange, and returns the update.
-func exchanged(s driver.Server, w driver.Worker, j driver.Job) (*tensor.Package, error) {
+func exchanged(s *session, w *transports.Worker, j driver.Job) (*tensor.Package, error) {
 	ctx := context.Background()
 	if err := s.Dispatch(ctx, 0, j); err != nil {
 		return nil, err
@@ -67,14 +67,14 @@ func TestSlabsAreFew(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	names := segments(t)
 	s, _ := listening(t, v, o)
-	dialled(t, v, s, o)
+	dialled(t, s)
 	if n := segments(t); n != names {
 		t.Errorf("%d names in /dev/shm, %d before", n, names)
 	}
-	want, err := slabSizes(o)
+	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)
 	must(t, err)
-	st := s.(*server).store.(*slabStore)
-	sizes := map[string]int64{"ipcbench-models": int64(want.models), "ipcbench-updates-0": int64(want.updates), "ipcbench-updates-1": int64(want.updates)}
+	st := s.spy.server.(*slabServer)
+	sizes := map[string]int64{"ipcbench-models": int64(models), "ipcbench-updates-0": int64(updates), "ipcbench-updates-1": int64(updates)}
 	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
 		info, err := m.File().Stat()
 		must(t, err)
@@ -90,7 +90,7 @@ func TestUpdateIsTheWorkersMemory(t *testing.T) {
 	for _, name := range []string{"shm-slab", "shm-tensor:reuse=on"} {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
-		w := dialled(t, v, s, o)
+		w := dialled(t, s)
 		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		_, _, err := w.Receive(t.Context())
 		must(t, err)
@@ -120,7 +120,7 @@ func TestReceiptsAreSmall(t *testing.T) {
 			must(t, err)
 			o.Down, o.Up, o.Rec = l, l, phase.NewRecorder(1000)
 			s, _ := listening(t, v, o)
-			w := dialled(t, v, s, o)
+			w := dialled(t, s)
 			must(t, exchange(s, w, driver.Job{}))
 			before := o.Rec.Counts()
 			must(t, exchange(s, w, driver.Job{Client: 1}))
@@ -159,7 +159,7 @@ func TestRoundsAreFlat(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
-		w := dialled(t, v, s, o)
+		w := dialled(t, s)
 		round := 0
 		step := func() error {
 			m, err := s.Reserve()
@@ -212,18 +212,17 @@ func filesNow(t testing.TB) int {
 	return len(all)
 }
 
-// A24, A26: two sessions in one process, even in one directory, know nothing of
-// each other.
+// A24, A26: two sessions in one process know nothing of each other.
 func TestTwoSessions(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
 		v, o := parse(t, name)
 		s1, m1 := listening(t, v, o)
 		s2, _ := listening(t, v, o)
-		if s1.Addr() == s2.Addr() {
-			t.Fatalf("both are at %s", s1.Addr())
+		if s1.e.Addr() == s2.e.Addr() {
+			t.Fatalf("both are at %s", s1.e.Addr())
 		}
 		h1 := m1.Hash()
-		w2 := dialled(t, v, s2, o)
+		w2 := dialled(t, s2)
 		publish(t, s2, 99)
 		must(t, exchange(s2, w2, driver.Job{}))
 		if m1.Hash() != h1 {
@@ -231,7 +230,7 @@ func TestTwoSessions(t *testing.T) {
 		}
 		must(t, w2.Close())
 		must(t, s2.Shutdown(t.Context()))
-		must(t, exchange(s1, dialled(t, v, s1, o), driver.Job{}))
+		must(t, exchange(s1, dialled(t, s1), driver.Job{}))
 	})
 }
 
@@ -240,13 +239,13 @@ func TestTwoSessions(t *testing.T) {
 func TestOneWriter(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
-	w := dialled(t, v, s, o)
+	w := dialled(t, s)
 	must(t, exchange(s, w, driver.Job{}))
-	if _, err := v.Transport.Dial(t.Context(), s.Addr(), 0, o); err == nil || !strings.Contains(err.Error(), "has had a worker") {
+	if _, err := s.dial(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "has or had a worker") {
 		t.Errorf("second worker: got %v, want a refusal", err)
 	}
-	st := s.(*server).store.(*slabStore)
-	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), s.(*server).lanes[0].out.mem, s.(*server).lanes[0].up} {
+	st := s.spy.server.(*slabServer)
+	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
 		f, err := os.OpenFile(filepath.Join("/proc/self/fd", strconv.Itoa(int(m.File().Fd()))), os.O_RDWR, 0)
 		must(t, err)
 		if mem, err := slab.Open(f, m.Len(), slab.ReadWrite, slab.Untouched); err == nil {
@@ -273,24 +272,23 @@ func TestHostileHandles(t *testing.T) {
 	} {
 		v, o := parse(t, "shm-slab")
 		s, _ := listening(t, v, o)
-		w := dialled(t, v, s, o)
-		view := w.view.(*slabView)
-		h, err := s.(*server).store.current()
-		must(t, err)
+		w := dialled(t, s)
+		inside := s.spy.worker.(*slabWorker)
+		h := s.spy.server.(*slabServer).models.Current()
 		c.change(&h)
-		if _, err := view.model(h); !errors.Is(err, c.worker) {
+		if _, _, err := inside.models.At(h); !errors.Is(err, c.worker) {
 			t.Errorf("%s: model: got %v, want %v", c.name, err, c.worker)
 		}
-		if _, err := view.update(h); !errors.Is(err, c.worker) {
+		if _, _, err := inside.updates.At(h); !errors.Is(err, c.worker) {
 			t.Errorf("%s: update: got %v, want %v", c.name, err, c.worker)
 		}
 
 		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
-		_, _, err = w.Receive(t.Context())
+		_, _, err := w.Receive(t.Context())
 		must(t, err)
 		u, err := w.Reserve()
 		must(t, err)
-		c.change(&w.task.update)
+		c.change(&inside.task.update)
 		must(t, w.Submit(t.Context(), u))
 		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, c.server) {
 			t.Errorf("%s: collect: got %v, want %v", c.name, err, c.server)
@@ -310,7 +308,7 @@ func TestTooLargeForTheMailbox(t *testing.T) {
 
 	v, o = parse(t, "shm-slab")
 	s, _ = listening(t, v, o)
-	w := dialled(t, v, s, o)
+	w := dialled(t, s)
 	must(t, s.Dispatch(t.Context(), 0, driver.Job{Config: make([]byte, spare)}))
 	_, _, err = w.Receive(t.Context())
 	must(t, err)
@@ -330,7 +328,7 @@ func TestRoundsDoNotFault(t *testing.T) {
 	must(t, err)
 	o.Down, o.Up = l, l
 	s, _ := listening(t, v, o)
-	w := dialled(t, v, s, o)
+	w := dialled(t, s)
 	before := faultsNow(t)
 	for round := range 4 { // every place of both slabs
 		publish(t, s, uint64(round))

@@ -7,13 +7,15 @@
 //
 // A collaborator in any language takes part in a session like this.
 //
-//   - The file grpc-address in the session's directory (ipcbench-* below the
-//     directory for temporary files) holds one line, NETWORK:ADDRESS#FEDERATION,
-//     such as unix:/tmp/ipcbench-1/grpc.sock#0123abcd or
-//     tcp:127.0.0.1:40123#0123abcd. It appears when the aggregator listens, goes
-//     when the session ends, and its owner alone can read it.
-//   - Every request carries FEDERATION twice: as metadata "federation-id", without
-//     which the aggregator takes no byte of the message, and in the message's header.
+//   - The file address in the session's directory (ipcbench-* below the directory for
+//     temporary files) holds one line, NETWORK:ADDRESS#SECRET, such as
+//     unix:/tmp/ipcbench-1/socket#SECRET or tcp:127.0.0.1:40123#SECRET. It appears
+//     when the aggregator listens, goes when the session ends, and its owner alone
+//     can read it.
+//   - Every request has the metadata "authorization: Bearer SECRET", without which the
+//     aggregator takes no byte of the message.
+//   - The header of every message names the federation: the first 16 hexadecimal
+//     digits of the SHA-256 hash of SECRET.
 //   - The aggregator is called "aggregator". The collaborator on lane N, from 0 on,
 //     is called "lane-N". A lane is one collaborator at a time: it may train for
 //     many clients, one task after the other, and a task says for which.
@@ -260,8 +262,11 @@ type JoinRequest struct {
 	// hash, seed 0, of, for each tensor in order: length of the name, the name, dtype
 	// as one byte (and 128 if its length varies), number of dimensions, each dimension.
 	// Lengths, numbers and dimensions are varints as in protobuf; names are UTF-8.
-	ModelDigest   uint64 `protobuf:"fixed64,2,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`
-	UpdateDigest  uint64 `protobuf:"fixed64,3,opt,name=update_digest,json=updateDigest,proto3" json:"update_digest,omitempty"`
+	ModelDigest  uint64 `protobuf:"fixed64,2,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`
+	UpdateDigest uint64 `protobuf:"fixed64,3,opt,name=update_digest,json=updateDigest,proto3" json:"update_digest,omitempty"`
+	// A random number. A lane is one worker's: whoever joins it again, because the
+	// answer was lost, says the same number.
+	Worker        uint64 `protobuf:"fixed64,4,opt,name=worker,proto3" json:"worker,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +318,13 @@ func (x *JoinRequest) GetModelDigest() uint64 {
 func (x *JoinRequest) GetUpdateDigest() uint64 {
 	if x != nil {
 		return x.UpdateDigest
+	}
+	return 0
+}
+
+func (x *JoinRequest) GetWorker() uint64 {
+	if x != nil {
+		return x.Worker
 	}
 	return 0
 }
@@ -1360,11 +1372,12 @@ const file_federation_proto_rawDesc = "" +
 	"\breceiver\x18\x02 \x01(\tR\breceiver\x12#\n" +
 	"\rfederation_id\x18\x03 \x01(\tR\ffederationId\"\r\n" +
 	"\vPingRequest\"\x0e\n" +
-	"\fPingResponse\"\x94\x01\n" +
+	"\fPingResponse\"\xac\x01\n" +
 	"\vJoinRequest\x12=\n" +
 	"\x06header\x18\x01 \x01(\v2%.ipcbench.federation.v1.MessageHeaderR\x06header\x12!\n" +
 	"\fmodel_digest\x18\x02 \x01(\x06R\vmodelDigest\x12#\n" +
-	"\rupdate_digest\x18\x03 \x01(\x06R\fupdateDigest\"M\n" +
+	"\rupdate_digest\x18\x03 \x01(\x06R\fupdateDigest\x12\x16\n" +
+	"\x06worker\x18\x04 \x01(\x06R\x06worker\"M\n" +
 	"\fJoinResponse\x12=\n" +
 	"\x06header\x18\x01 \x01(\v2%.ipcbench.federation.v1.MessageHeaderR\x06header\"c\n" +
 	"\fLeaveRequest\x12=\n" +

@@ -7,13 +7,15 @@
 //
 // A collaborator in any language takes part in a session like this.
 //
-//   - The file grpc-address in the session's directory (ipcbench-* below the
-//     directory for temporary files) holds one line, NETWORK:ADDRESS#FEDERATION,
-//     such as unix:/tmp/ipcbench-1/grpc.sock#0123abcd or
-//     tcp:127.0.0.1:40123#0123abcd. It appears when the aggregator listens, goes
-//     when the session ends, and its owner alone can read it.
-//   - Every request carries FEDERATION twice: as metadata "federation-id", without
-//     which the aggregator takes no byte of the message, and in the message's header.
+//   - The file address in the session's directory (ipcbench-* below the directory for
+//     temporary files) holds one line, NETWORK:ADDRESS#SECRET, such as
+//     unix:/tmp/ipcbench-1/socket#SECRET or tcp:127.0.0.1:40123#SECRET. It appears
+//     when the aggregator listens, goes when the session ends, and its owner alone
+//     can read it.
+//   - Every request has the metadata "authorization: Bearer SECRET", without which the
+//     aggregator takes no byte of the message.
+//   - The header of every message names the federation: the first 16 hexadecimal
+//     digits of the SHA-256 hash of SECRET.
 //   - The aggregator is called "aggregator". The collaborator on lane N, from 0 on,
 //     is called "lane-N". A lane is one collaborator at a time: it may train for
 //     many clients, one task after the other, and a task says for which.

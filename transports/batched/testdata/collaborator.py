@@ -5,6 +5,7 @@ back with its bytes reversed. Arguments: the directory of federation_pb2.py, and
 JSON that says which file has the aggregator's address and what the tensors are called.
 """
 
+import hashlib
 import json
 import sys
 
@@ -14,9 +15,10 @@ import grpc
 import federation_pb2 as pb
 
 arguments = json.loads(sys.argv[2])
-# Where the aggregator is and which federation it serves, as its file says it.
+# Where the aggregator is and the session's secret, as its file says it.
 with open(arguments["address"]) as file:
-    target, federation = file.read().strip().split("#")
+    target, secret = file.read().strip().split("#")
+federation = hashlib.sha256(secret.encode()).hexdigest()[:16]
 target = target.removeprefix("tcp:")  # grpcio knows unix:PATH and HOST:PORT
 SERVICE = "/ipcbench.federation.v1.Federation/"
 
@@ -27,7 +29,7 @@ def method(make, name, response):
         request_serializer=lambda m: m.SerializeToString(),
         response_deserializer=response.FromString,
     )
-    return lambda request: call(request, timeout=20, metadata=[("federation-id", federation)])
+    return lambda request: call(request, timeout=20, metadata=[("authorization", "Bearer " + secret)])
 
 
 channel = grpc.insecure_channel(target, options=[("grpc.max_receive_message_length", 1 << 30)])

@@ -63,6 +63,10 @@ func Run(t *testing.T, newTransport func() driver.Transport) {
 		{"shutdown", testShutdown},
 		{"silent", testSilent},
 		{"strangers", testStrangers},
+		{"intruders", testIntruders},
+		{"stops", testStops},
+		{"unlike", testUnlike},
+		{"lengths", testLengths},
 		{"kill", testKill},
 		{"function", testFunction},
 		{"flat", testFlat},
@@ -81,7 +85,7 @@ func launchers(t *testing.T, tr driver.Transport, f func(t *testing.T, l trainer
 	t.Run("workers=goroutines", func(t *testing.T) {
 		f(t, trainer.NewGoroutines(host(tr)))
 	})
-	if driver.StaysInside(tr) || raceDetector {
+	if inside(t, tr) || raceDetector {
 		return
 	}
 	t.Run("workers=processes", func(t *testing.T) { f(t, trainer.NewProcesses()) })
@@ -115,22 +119,29 @@ func small(t *testing.T) *tensor.Layout {
 type session struct {
 	t       *testing.T
 	o       driver.Options
-	server  driver.Server
-	workers []driver.Worker
+	variant transports.Variant
+	dir     string
+	at      *driver.Endpoint
+	server  *transports.Server
+	workers []*transports.Worker
 }
 
 func open(t *testing.T, tr driver.Transport, l *tensor.Layout, lanes int) *session {
 	t.Helper()
+	return openVariant(t, variant(t, tr), l, l, lanes)
+}
+
+func openVariant(t *testing.T, v transports.Variant, down, up *tensor.Layout, lanes int) *session {
+	t.Helper()
 	dir, err := scratch.New(scratch.Roots()[0])
 	check(t, err)
-	s := &session{t: t, o: driver.Options{
-		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Dir: dir.Path(), Settings: variant(t, tr).Settings,
+	s := &session{t: t, variant: v, dir: dir.Path(), at: driver.NewEndpoint(dir.Path()), o: driver.Options{
+		Down: down, Up: up, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings,
 	}}
-	check(t, tr.Check(s.o))
-	s.server, err = tr.Listen(t.Context(), s.o)
+	s.server, err = transports.Listen(t.Context(), v, s.at, s.o)
 	check(t, err)
 	for n := range lanes {
-		w, err := tr.Dial(t.Context(), s.server.Addr(), n, s.o)
+		w, err := transports.Dial(t.Context(), v, s.worker(), n, s.o)
 		check(t, err)
 		s.workers = append(s.workers, w)
 	}
@@ -149,6 +160,17 @@ func open(t *testing.T, tr driver.Transport, l *tensor.Layout, lanes int) *sessi
 		check(t, dir.Close())
 	})
 	return s
+}
+
+// worker returns the endpoint of the session's workers.
+func (s *session) worker() *driver.Endpoint {
+	return driver.EndpointAt(s.at.Addr(), s.at.Secret())
+}
+
+// inside reports whether tr's workers have to be in this process.
+func inside(t *testing.T, tr driver.Transport) bool {
+	t.Helper()
+	return variant(t, tr).Traits().Reach == driver.Process
 }
 
 // publish makes a model with the given seed current.

@@ -35,6 +35,13 @@ func funcs() map[string]trainer.Func {
 			}
 			return train(c)
 		}),
+		"stop": plain(func(c *trainer.Call) error {
+			if c.Round == 1 && c.Client == 3 {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+				select {} // it is another thread that the kernel stops first
+			}
+			return train(c)
+		}),
 		"kill": plain(func(c *trainer.Call) error {
 			if c.Round == 1 && c.Client == 3 {
 				c.Update.View(0)[0]++ // in the middle of writing
@@ -189,7 +196,7 @@ func testOrder(t *testing.T, tr driver.Transport) {
 // testKill: a worker that dies in the middle of writing ends the round, named,
 // and nothing is left of it.
 func testKill(t *testing.T, tr driver.Transport) {
-	if driver.StaysInside(tr) {
+	if inside(t, tr) {
 		t.Skip("no process to kill: the transport does not leave this one")
 	}
 	l := small(t)

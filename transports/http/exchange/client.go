@@ -22,13 +22,13 @@ import (
 // they belong.
 type Client struct {
 	dial     func(context.Context) (net.Conn, error)
-	bearer   string // shown with every request
+	auth     string // shown with every request
 	fresh    bool   // a new connection for every request
 	patience Patience
 
 	rec            *phase.Recorder
 	sent, received *phase.Counter
-	parked         [2]phase.Sample // sending the last request that parked and waiting for it: whose they are is known later
+	parked         []lap // of the last request that parked: whose they are is known later
 
 	// ID is whose work requests belong to. Whoever makes them may set it.
 	ID phase.ID
@@ -42,22 +42,26 @@ type Client struct {
 	all      [][]byte // out's memory: writing consumes out
 }
 
+// A lap is a span of a request.
+type lap struct {
+	phase      phase.Phase
+	start, end int64
+}
+
 // readBuffer is the size of a client's reader. What is larger goes past it.
 const readBuffer = 32 << 10
 
-// NewClient returns a client that shows secret over connections which dial makes:
-// one that is kept, or a fresh one for every request.
-func NewClient(dial func(context.Context) (net.Conn, error), secret string, fresh bool, p Patience, rec *phase.Recorder) *Client {
+// NewClient returns a client of the server to which dial connects, with one
+// connection that is kept, or a fresh one for every request. authorization is what it
+// shows with each.
+func NewClient(dial func(context.Context) (net.Conn, error), authorization string, fresh bool, p Patience, rec *phase.Recorder) *Client {
 	c := &Client{
-		dial: dial, bearer: Bearer(secret), fresh: fresh, patience: p, rec: rec, ID: phase.ID{Lane: -1, Round: -1, Client: -1},
+		dial: dial, auth: authorization, fresh: fresh, patience: p, rec: rec, ID: phase.ID{Lane: -1, Round: -1, Client: -1},
 		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
 	}
 	c.in = bufio.NewReaderSize(reader{c}, readBuffer)
 	return c
 }
-
-// Bearer is the value of the header field that shows a secret.
-func Bearer(secret string) string { return "Bearer " + secret }
 
 // A reader reads from a client's connection.
 type reader struct{ *Client }
@@ -94,8 +98,10 @@ type Field struct {
 // Do sends q and has take read the body of the answer, all of it; take may be
 // nil if there is none. An answer that is an error is a StatusError. After any
 // other error the client cannot be used any more.
-func (c *Client) Do(ctx context.Context, q Request, take func(*http.Response) error) error {
-	err := c.connect(ctx)
+func (c *Client) Do(ctx context.Context, q Request, take func(*http.Response) error) (err error) {
+	if c.conn == nil {
+		err = c.connect(ctx)
+	}
 	if err == nil {
 		q.Calls.Add(1)
 		conn := c.conn
@@ -113,20 +119,13 @@ func (c *Client) Do(ctx context.Context, q Request, take func(*http.Response) er
 	return nil
 }
 
-func (c *Client) connect(ctx context.Context) error {
-	if c.conn != nil {
-		return nil
-	}
+func (c *Client) connect(ctx context.Context) (err error) {
 	if c.closed {
 		return net.ErrClosed
 	}
-	conn, err := c.dial(ctx)
-	if err != nil {
-		return err
-	}
-	c.conn = conn
 	c.in.Reset(reader{c})
-	return nil
+	c.conn, err = c.dial(ctx)
+	return err
 }
 
 // Close ends the connection. A client that keeps its connection has had its
@@ -172,7 +171,7 @@ func (c *Client) send(q Request) (length int, err error) {
 	mark, start := c.rec.Mark(phase.Send), phase.Now()
 	defer func() {
 		mark.End()
-		c.record(q, phase.Sample{Phase: phase.Send, Start: start, End: phase.Now()})
+		c.record(q, phase.Send, start)
 	}()
 	c.all = append(c.all[:0], nil)
 	for _, b := range q.Body {
@@ -181,19 +180,12 @@ func (c *Client) send(q Request) (length int, err error) {
 			length += len(b)
 		}
 	}
-	h := append(c.head[:0], q.Method...)
-	h = append(h, ' ')
-	h = append(h, q.Path...)
-	h = append(h, " HTTP/1.1\r\nHost: ipcbench\r\nAuthorization: "...)
-	h = append(h, c.bearer...)
-	h = append(h, "\r\n"...)
+	h := put(c.head[:0], q.Method, " ", q.Path, " HTTP/1.1\r\nHost: ipcbench\r\nAuthorization: ", c.auth, "\r\n")
 	if c.fresh {
-		h = append(h, "Connection: close\r\n"...)
+		h = put(h, "Connection: close\r\n")
 	}
 	if q.Type != "" {
-		h = append(h, "Content-Type: "...)
-		h = append(h, q.Type...)
-		h = append(h, "\r\n"...)
+		h = put(h, "Content-Type: ", q.Type, "\r\n")
 	}
 	if q.Method != http.MethodGet {
 		h = Field{Name: "Content-Length", Value: length}.append(h)
@@ -201,7 +193,7 @@ func (c *Client) send(q Request) (length int, err error) {
 	for _, f := range q.Fields {
 		h = f.append(h)
 	}
-	c.head = append(h, "\r\n"...)
+	c.head = put(h, "\r\n")
 	c.all[0] = c.head
 	_ = c.conn.SetWriteDeadline(c.patience.until(int64(length))) // if it fails, so does the write
 	c.out = net.Buffers(c.all)
@@ -212,15 +204,20 @@ func (c *Client) send(q Request) (length int, err error) {
 	return length, err
 }
 
+// put appends texts to b.
+func put(b []byte, texts ...string) []byte {
+	for _, t := range texts {
+		b = append(b, t...)
+	}
+	return b
+}
+
 func (f Field) append(b []byte) []byte {
-	b = append(b, f.Name...)
-	b = append(b, ": "...)
-	if f.Text != "" {
-		b = append(b, f.Text...)
-	} else {
+	b = put(b, f.Name, ": ", f.Text)
+	if f.Text == "" {
 		b = strconv.AppendInt(b, int64(f.Value), 10)
 	}
-	return append(b, "\r\n"...)
+	return put(b, "\r\n")
 }
 
 // await reads the head of the answer, and sets a deadline for the rest of it. A
@@ -235,7 +232,7 @@ func (c *Client) await(q Request, length int, patient bool) (*http.Response, err
 	}
 	c.headLeft = MaxHead + readBuffer
 	_, err := c.in.Peek(1)
-	c.record(q, phase.Sample{Phase: phase.Wait, Start: start, End: phase.Now()})
+	c.record(q, phase.Wait, start)
 	if err != nil {
 		return nil, Broken(err)
 	}
@@ -254,28 +251,25 @@ func (c *Client) await(q Request, length int, patient bool) (*http.Response, err
 	return answer, nil
 }
 
-// record adds s to the work that requests belong to. That of a request that parks
-// belongs to what answers it: see Claim.
-func (c *Client) record(q Request, s phase.Sample) {
+// record adds a span, which ends now, to the work that requests belong to. That of a
+// request that parks belongs to what answers it: see Claim.
+func (c *Client) record(q Request, p phase.Phase, start int64) {
+	l := lap{p, start, phase.Now()}
 	switch {
 	case !q.Parks:
-		c.add(s)
-	case s.Phase == phase.Send:
-		c.parked[0] = s
+		c.rec.Add(l.phase, c.ID, l.start, l.end)
+	case p == phase.Send:
+		c.parked = append(c.parked[:0], l)
 	default:
-		c.parked[1] = s
+		c.parked = append(c.parked, l)
 	}
-}
-
-func (c *Client) add(s phase.Sample) {
-	c.rec.Add(s.Phase, c.ID, s.Start, s.End)
 }
 
 // Claim makes the last request that parked, and all that follow, id's work.
 func (c *Client) Claim(id phase.ID) {
 	c.ID = id
-	for _, s := range c.parked {
-		c.add(s)
+	for _, l := range c.parked {
+		c.rec.Add(l.phase, id, l.start, l.end)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,13 +24,6 @@ type Endpoint struct {
 	Serve         func(*Exchange) error
 }
 
-// A route is an endpoint that is served.
-type route struct {
-	Endpoint
-	served  atomic.Int64 // requests, for those who ask: the recorder may be off
-	counter *phase.Counter
-}
-
 // Options of a handler.
 type Options struct {
 	Patience Patience
@@ -41,9 +35,10 @@ type Options struct {
 
 // A Handler serves the endpoints of a session.
 type Handler struct {
-	o      Options
-	mux    *http.ServeMux
-	routes []*route
+	o         Options
+	mux       *http.ServeMux
+	endpoints []Endpoint
+	served    []atomic.Int64 // requests of each, for those who ask: the recorder may be off
 
 	mu      sync.Mutex
 	closing bool           // guarded by mu: no exchange starts any more
@@ -52,15 +47,14 @@ type Handler struct {
 
 // NewHandler returns a handler of the given endpoints.
 func NewHandler(o Options, endpoints []Endpoint) *Handler {
-	h := &Handler{o: o, mux: http.NewServeMux()}
-	for _, e := range endpoints {
-		r := &route{Endpoint: e, counter: o.Rec.Counter(phase.Served + e.Name)}
-		h.routes = append(h.routes, r)
+	h := &Handler{o: o, mux: http.NewServeMux(), endpoints: endpoints, served: make([]atomic.Int64, len(endpoints))}
+	for i, e := range endpoints {
+		counter := o.Rec.Counter(phase.Served + e.Name)
 		h.mux.HandleFunc(e.Pattern, func(w http.ResponseWriter, q *http.Request) {
-			r.counter.Add(1)
-			r.served.Add(1)
+			counter.Add(1)
+			h.served[i].Add(1)
 			x := h.exchange(w, q)
-			x.fail(x.guard(r))
+			x.fail(x.guard(e))
 		})
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
@@ -73,22 +67,22 @@ func NewHandler(o Options, endpoints []Endpoint) *Handler {
 // Served returns how many requests there were, by the names of the endpoints.
 func (h *Handler) Served() map[string]int64 {
 	all := map[string]int64{}
-	for _, r := range h.routes {
-		all[r.Name] = r.served.Load()
+	for i, e := range h.endpoints {
+		all[e.Name] = h.served[i].Load()
 	}
 	return all
 }
 
-// Refuse ends the service: whoever comes from now on is answered 503.
-func (h *Handler) Refuse() {
+// Close answers whoever comes from now on with 503, calls disconnect, which ends all
+// connections, and waits until no exchange is running.
+func (h *Handler) Close(disconnect func() error) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.closing = true
+	h.mu.Unlock()
+	err := disconnect()
+	h.running.Wait()
+	return err
 }
-
-// Wait waits until no exchange is running, after Refuse and after all connections
-// were closed.
-func (h *Handler) Wait() { h.running.Wait() }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -123,9 +117,9 @@ const goodbye = time.Second
 // stranger answers who does not show the secret. That comes before all else: it
 // costs no memory, and teaches nothing. Its connection is closed.
 func (x *Exchange) stranger(where string) {
-	x.ReplyHeader().Set("Connection", "close")
-	x.ReplyHeader().Set("WWW-Authenticate", "Bearer")
-	_ = x.control.SetReadDeadline(time.Now().Add(goodbye)) // net/http drops some of the body; a closed connection shows there
+	x.W.Header().Set("Connection", "close")
+	x.W.Header().Set("WWW-Authenticate", "Bearer")
+	_ = x.Control.SetReadDeadline(time.Now().Add(goodbye)) // net/http drops some of the body; a closed connection shows there
 	x.fail(Refuse(http.StatusUnauthorized, "want the header field Authorization: Bearer SECRET, with %s", where))
 }
 
@@ -133,46 +127,47 @@ func (x *Exchange) stranger(where string) {
 // its method alone.
 func (h *Handler) unknown(x *Exchange) error {
 	var others []string // methods
-	for _, r := range h.routes {
+	for _, e := range h.endpoints {
 		q := *x.Request
-		q.Method, _, _ = strings.Cut(r.Pattern, " ")
-		if _, pattern := h.mux.Handler(&q); pattern == r.Pattern {
+		q.Method, _, _ = strings.Cut(e.Pattern, " ")
+		if _, pattern := h.mux.Handler(&q); pattern == e.Pattern {
 			others = append(others, q.Method)
 		}
 	}
 	if len(others) == 0 {
 		return Refuse(http.StatusNotFound, "no endpoint %.100s", x.URL.Path)
 	}
-	x.ReplyHeader().Set("Allow", strings.Join(others, ", "))
+	x.W.Header().Set("Allow", strings.Join(others, ", "))
 	return Refuse(http.StatusMethodNotAllowed, "method %.20s of %.100s: want %s", x.Method, x.URL.Path, strings.Join(others, " or "))
 }
 
 // An Exchange is one request and its answer.
 type Exchange struct {
 	*http.Request
+	Control *http.ResponseController
+	W       http.ResponseWriter // for the answer's header fields; Reply writes the rest
 	handler *Handler
-	w       http.ResponseWriter
-	control *http.ResponseController
 	began   bool // the answer's head was written
+	held    [heldBack]byte
 }
 
 func (h *Handler) exchange(w http.ResponseWriter, q *http.Request) *Exchange {
-	return &Exchange{Request: q, handler: h, w: w, control: http.NewResponseController(w)}
+	return &Exchange{Request: q, handler: h, W: w, Control: http.NewResponseController(w)}
 }
 
 // guard serves one request. A panic is an answer like other errors, and not the
 // end of the process.
-func (x *Exchange) guard(r *route) (err error) {
+func (x *Exchange) guard(e Endpoint) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // slabs are files, which somebody may truncate
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler {
 				panic(p)
 			}
-			err = fmt.Errorf("%s: %w", r.Name, crash.Error(p))
+			err = fmt.Errorf("%s: %w", e.Name, crash.Error(p))
 		}
 	}()
-	return r.Serve(x)
+	return e.Serve(x)
 }
 
 // Begin begins a span of whoever's work this is.
@@ -198,46 +193,41 @@ func (x *Exchange) fail(err error) {
 	_ = x.ReplyJSON(code, Problem{Error: err.Error(), Missing: missing.IDs}) // nobody else can be told
 }
 
-// Head writes the head of an answer with a body of n bytes.
-func (x *Exchange) Head(code int, kind string, n int) {
-	h := x.w.Header()
+// heldBack is how many bytes of an answer's end lie in net/http's buffer until the
+// handler has returned, with all that it records.
+const heldBack = 64
+
+// Reply answers with the parts of a body, one after another. The last bytes go when
+// valid, which may be nil, says that those before were good.
+func (x *Exchange) Reply(code int, kind string, valid func() error, parts ...[]byte) error {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
 	if n > 0 || code == http.StatusOK {
-		h.Set("Content-Type", kind)
-		h.Set("Content-Length", strconv.Itoa(n))
+		x.W.Header().Set("Content-Type", kind)
+		x.W.Header().Set("Content-Length", strconv.Itoa(n))
 	}
-	_ = x.control.SetWriteDeadline(x.handler.o.Patience.until(int64(n))) // a closed connection shows in the write
-	x.w.WriteHeader(code)
+	_ = x.Control.SetWriteDeadline(x.handler.o.Patience.until(int64(n))) // a closed connection shows in the write
+	x.W.WriteHeader(code)
 	x.began = true
-}
-
-// HeldBack is how many bytes of an answer's end lie in net/http's buffer until the
-// handler has returned.
-const HeldBack = 64
-
-// Send writes a part of the answer's body.
-func (x *Exchange) Send(b []byte) error {
-	_, err := x.w.Write(b)
-	return err
-}
-
-// Flush sends what lies in net/http's buffer.
-func (x *Exchange) Flush() { _ = x.control.Flush() } // a closed connection shows in what follows
-
-// Unhurried ends the time that the request had to arrive.
-func (x *Exchange) Unhurried() { _ = x.control.SetReadDeadline(time.Time{}) } // a closed connection shows in what follows
-
-// ReplyHeader returns the header fields of the answer.
-func (x *Exchange) ReplyHeader() http.Header { return x.w.Header() }
-
-// Reply writes a whole answer. Its end leaves the server when the handler has
-// returned, with all that it records: until then it lies in net/http's buffer.
-func (x *Exchange) Reply(code int, kind string, body []byte) error {
-	x.Head(code, kind, len(body))
-	end := max(0, len(body)-HeldBack)
-	if err := x.Send(body[:end]); err != nil {
-		return err
+	held := x.held[:0]
+	for n -= heldBack; len(parts) > 0; parts = parts[1:] {
+		p := parts[0]
+		now := min(len(p), max(n, 0))
+		n -= len(p)
+		held = append(held, p[now:]...)
+		if _, err := x.W.Write(p[:now]); err != nil {
+			return err
+		}
 	}
-	return x.Send(body[end:])
+	if valid != nil {
+		if err := valid(); err != nil {
+			return err
+		}
+	}
+	_, err := x.W.Write(held)
+	return err
 }
 
 // ReplyJSON answers with v.
@@ -246,14 +236,11 @@ func (x *Exchange) ReplyJSON(code int, v any) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(code, TypeJSON, append(body, '\n'))
+	return x.Reply(code, TypeJSON, nil, append(body, '\n'))
 }
 
 // ReplyEmpty answers that all is well and there is nothing more to say.
-func (x *Exchange) ReplyEmpty() error {
-	x.Head(http.StatusNoContent, "", 0)
-	return nil
-}
+func (x *Exchange) ReplyEmpty() error { return x.Reply(http.StatusNoContent, "", nil) }
 
 // Length returns the announced length of the request's body.
 func (x *Exchange) Length(limit int) (int, error) {
@@ -286,15 +273,10 @@ func (x *Exchange) ReadAll(limit int, into []byte) ([]byte, error) {
 // Read reads the next n bytes of the body into memory that grows no further than
 // what has arrived: the length is only what a peer says.
 func (x *Exchange) Read(n int, into []byte) ([]byte, error) {
-	const step = 1 << 20
 	b := into[:0]
 	for len(b) < n {
-		m := min(n-len(b), step)
-		if cap(b)-len(b) < m {
-			b = append(b, make([]byte, m)...)
-		} else {
-			b = b[:len(b)+m]
-		}
+		m := min(n-len(b), 1<<20)
+		b = slices.Grow(b, m)[:len(b)+m]
 		if err := x.ReadFull(b[len(b)-m:]); err != nil {
 			return b, err
 		}

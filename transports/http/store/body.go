@@ -69,7 +69,7 @@ func (m Manifest) FromJSON(p *tensor.Package, which []int, tensors []JSON) error
 		if t.Type != "tensor" {
 			return fmt.Errorf("tensor %d is of type %.20q, want %q", i, t.Type, "tensor")
 		}
-		if err := m.admit(i, Meta{t.DType, t.Shape, len(t.Data)}, p); err != nil {
+		if err := m.admit(i, Meta{DType: t.DType, Shape: t.Shape, Size: len(t.Data)}, p); err != nil {
 			return err
 		}
 		copy(p.View(i), t.Data)

@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 )
 
@@ -21,7 +22,7 @@ type Fetcher struct {
 	JSON     bool
 	Cache    *Cache // nil if it is off
 
-	Calls, Tensors, Bytes, Copied *phase.Counter
+	Calls, Copied *phase.Counter
 
 	ids, got []byte // scratch: a request's body, and a manifest that came
 }
@@ -33,54 +34,46 @@ func appendID(b []byte, name string, i int) []byte {
 	return strconv.AppendInt(b, int64(i), 10)
 }
 
-// Fetch brings the tensors in which, in their order, to p.
-func (f *Fetcher) Fetch(ctx context.Context, name string, which []int, p *tensor.Package) error {
+// Fetch brings the tensors in which, in their order, to p, and says how they came.
+func (f *Fetcher) Fetch(ctx context.Context, name string, which []int, p *tensor.Package) (d driver.Delivered, err error) {
 	if f.Cache != nil {
-		which = f.uncached(name, which, p)
+		which = f.uncached(name, which, p, &d.Cached)
 	}
-	for len(which) > 0 {
+	for len(which) > 0 && err == nil {
 		n := min(len(which), MaxIDs)
 		if f.Batch > 0 {
 			n = min(n, f.Batch)
 		}
-		if err := f.some(ctx, name, which[:n], p); err != nil {
-			return err
+		if f.JSON {
+			err = f.json(ctx, name, which[:n], p)
+		} else {
+			err = f.raw(ctx, name, which[:n], p)
+		}
+		for _, i := range which[:n] {
+			if f.Cache != nil && err == nil {
+				f.ids = appendID(f.ids[:0], name, i)
+				f.Cache.put(f.Client.ID.Client, f.ids, p.View(i))
+			}
+			d.Body.Tensors++
+			d.Body.Bytes += len(p.View(i))
 		}
 		which = which[n:]
 	}
-	return nil
+	return d, err
 }
 
 // uncached takes what the cache has from there, and returns the rest.
-func (f *Fetcher) uncached(name string, which []int, p *tensor.Package) (rest []int) {
+func (f *Fetcher) uncached(name string, which []int, p *tensor.Package, hit *driver.Amount) (rest []int) {
 	for _, i := range which {
 		f.ids = appendID(f.ids[:0], name, i)
-		if !f.Cache.get(f.Client.ID.Client, f.ids, p.View(i)) {
+		if f.Cache.get(f.Client.ID.Client, f.ids, p.View(i)) {
+			hit.Tensors++
+			hit.Bytes += len(p.View(i))
+		} else {
 			rest = append(rest, i)
 		}
 	}
 	return rest
-}
-
-// some makes one request.
-func (f *Fetcher) some(ctx context.Context, name string, which []int, p *tensor.Package) (err error) {
-	if f.JSON {
-		err = f.json(ctx, name, which, p)
-	} else {
-		err = f.raw(ctx, name, which, p)
-	}
-	if err != nil {
-		return err
-	}
-	for _, i := range which {
-		if f.Cache != nil {
-			f.ids = appendID(f.ids[:0], name, i)
-			f.Cache.put(f.Client.ID.Client, f.ids, p.View(i))
-		}
-		f.Bytes.Add(len(p.View(i)))
-	}
-	f.Tensors.Add(len(which))
-	return nil
 }
 
 // ask asks for tensors.

@@ -19,7 +19,7 @@ func FuzzManifest(f *testing.F) {
 	check(f, err)
 	f.Add(want.Bytes)
 	f.Add(want.Bytes[:len(want.Bytes)-1])
-	f.Add(append(bytes.Clone(want.Bytes), want.line(0)...))
+	f.Add(append(bytes.Clone(want.Bytes), want.metas[0].line...))
 	f.Add([]byte("\n\n\n"))
 	for _, change := range [][2]string{{"u8", "i8"}, {"[10]", "[11]"}, {"[3,2]", "[0,2]"}, {"[3,2]", "[-1,2]"}, {"[3,2]", "[4,2]"}, {"24", "16"}, {"[]", "[1]"}, {`"shape":[]`, `"shape":null`}} {
 		f.Add(bytes.Replace(want.Bytes, []byte(change[0]), []byte(change[1]), 1))

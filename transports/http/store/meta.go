@@ -21,6 +21,7 @@ type Meta struct {
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
 	Size  int    `json:"bytes"`
+	line  []byte // in a manifest; only of what seal returned
 }
 
 // known returns the element type, if it is one of ours.
@@ -48,13 +49,14 @@ func (m Meta) check() error {
 	return err
 }
 
-// line returns the tensor's line in a manifest.
-func (m Meta) line() []byte {
-	line, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // strings and numbers
+// seal checks m, and makes its line.
+func (m Meta) seal() (Meta, error) {
+	err := m.check()
+	if err == nil {
+		m.line, err = json.Marshal(m)
 	}
-	return append(line, '\n')
+	m.line = append(m.line, '\n')
+	return m, err
 }
 
 // A Manifest says what tensors a body has: a line of JSON each, in the order of a
@@ -64,26 +66,24 @@ type Manifest struct {
 	All    []int // the tensors: 0, 1, …
 	layout *tensor.Layout
 	metas  []Meta
-	at     []int // where the line of each tensor starts, and the end of the last
 }
 
 // ManifestOf returns the manifest of l, with all rows of every tensor in use.
-func ManifestOf(l *tensor.Layout) (Manifest, error) {
-	m := Manifest{layout: l}
+func ManifestOf(l *tensor.Layout) (m Manifest, err error) {
+	m.layout = l
 	for i := range l.Len() {
 		s := l.Spec(i)
-		t := Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: l.Bytes(i)}
-		if err := t.check(); err != nil {
+		if err := m.add(Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: l.Bytes(i)}); err != nil {
 			return m, fmt.Errorf("tensor %d (%s): %w", i, s.Name, err)
 		}
-		m.add(t)
 	}
 	return m, nil
 }
 
-func (m *Manifest) add(t Meta) {
-	m.All, m.metas, m.at = append(m.All, len(m.All)), append(m.metas, t), append(m.at, len(m.Bytes))
-	m.Bytes = append(m.Bytes, t.line()...)
+func (m *Manifest) add(t Meta) (err error) {
+	t, err = t.seal()
+	m.All, m.metas, m.Bytes = append(m.All, len(m.All)), append(m.metas, t), append(m.Bytes, t.line...)
+	return err
 }
 
 // Of returns the manifest of p, with the rows in use.
@@ -93,7 +93,7 @@ func (m Manifest) Of(p *tensor.Package) Manifest {
 	}
 	of := Manifest{layout: m.layout}
 	for i := range m.metas {
-		of.add(m.inUse(i, p))
+		_ = of.add(m.inUse(i, p)) // fewer rows than there may be are no error
 	}
 	return of
 }
@@ -106,14 +106,6 @@ func (m Manifest) inUse(i int, p *tensor.Package) Meta {
 		t.Shape[0] = p.Rows(i)
 	}
 	return t
-}
-
-// line returns the line of tensor i.
-func (m Manifest) line(i int) []byte {
-	if i+1 < len(m.at) {
-		return m.Bytes[m.at[i]:m.at[i+1]]
-	}
-	return m.Bytes[m.at[i]:]
 }
 
 // admit checks that tensor i may be what a peer says, and sets its rows in p.
@@ -144,8 +136,8 @@ func (m Manifest) Read(body io.Reader, n int, which []int, p *tensor.Package, go
 	for _, i := range which {
 		var line []byte
 		line, rest, _ = bytes.Cut(rest, []byte{'\n'})
-		t, known := &m.metas[i], m.line(i)
-		if !bytes.Equal(line, known[:len(known)-1]) {
+		t := &m.metas[i]
+		if !bytes.Equal(line, bytes.TrimSuffix(t.line, []byte{'\n'})) {
 			t = &Meta{}
 			if err := exchange.ParseJSON(line, t); err != nil {
 				return fmt.Errorf("table: tensor %d: %w", i, err)

@@ -69,12 +69,10 @@ func start(t testing.TB, kind string, l *tensor.Layout, change ...func(*Options)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
-		h.Refuse()
-		check(t, server.Close())
+		check(t, h.Close(server.Close))
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
-		h.Wait()
 		_ = r.s.Close() // some tests have closed its slab
 	})
 	return r

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -35,7 +36,7 @@ type scratchpad struct {
 	body, manifest []byte
 	ids            [][]byte
 	leases         []lease
-	tail           [exchange.HeldBack]byte
+	parts          [][]byte
 }
 
 // done ends the use of all tensors.
@@ -123,10 +124,10 @@ func metaFrom(h http.Header, n int) (m Meta, err error) {
 	if d, err := tensor.ParseDType(strings.ToLower(m.DType)); err == nil {
 		m.DType = d.String() // also spelt F32, as safetensors does
 	}
-	if err := m.check(); err != nil {
-		return m, fmt.Errorf("%s, %s: %w", FieldDType, FieldShape, err)
+	if m, err = m.seal(); err != nil {
+		err = fmt.Errorf("%s, %s: %w", FieldDType, FieldShape, err)
 	}
-	return m, nil
+	return m, err
 }
 
 // receive reads a tensor into the slab, or onto the heap if it cannot lie there.
@@ -155,13 +156,13 @@ func (s *Store) serveGet(x *exchange.Exchange, id []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}
-	x.ReplyHeader().Set(FieldDType, l.meta.DType)
-	x.ReplyHeader().Set(FieldShape, formatShape(l.meta.Shape))
+	x.W.Header().Set(FieldDType, l.meta.DType)
+	x.W.Header().Set(FieldShape, formatShape(l.meta.Shape))
 	pad := s.pad()
 	defer s.scratch.Put(pad)
 	defer pad.done()
 	pad.manifest, pad.leases = pad.manifest[:0], append(pad.leases[:0], l)
-	return pad.send(x, len(l.data))
+	return pad.send(x)
 }
 
 func (s *Store) serveDelete(x *exchange.Exchange, id []byte) error {
@@ -211,23 +212,23 @@ func (s *Store) serveBatch(x *exchange.Exchange) error {
 	if err := pad.readIDs(x); err != nil {
 		return err
 	}
-	x.Unhurried() // an answer may take longer than its request
+	_ = x.Control.SetReadDeadline(time.Time{}) // an answer may take longer than its request
 	defer pad.done()
-	total, err := s.lease(pad)
-	if err != nil {
+	if err := s.lease(pad); err != nil {
 		return err
 	}
 	defer x.Begin(phase.Send).End()
 	if x.IsJSON() {
 		return pad.sendJSON(x)
 	}
-	x.ReplyHeader().Set(FieldCount, strconv.Itoa(len(pad.leases)))
-	x.ReplyHeader().Set(FieldTable, strconv.Itoa(len(pad.manifest)))
-	return pad.send(x, total)
+	x.W.Header().Set(FieldCount, strconv.Itoa(len(pad.leases)))
+	x.W.Header().Set(FieldTable, strconv.Itoa(len(pad.manifest)))
+	return pad.send(x)
 }
 
-// lease finds the tensors of all ids, and returns how many bytes they have.
-func (s *Store) lease(pad *scratchpad) (total int, err error) {
+// lease finds the tensors of all ids.
+func (s *Store) lease(pad *scratchpad) error {
+	total := 0
 	pad.manifest = pad.manifest[:0]
 	var missing exchange.MissingError
 	for _, id := range pad.ids {
@@ -237,52 +238,30 @@ func (s *Store) lease(pad *scratchpad) (total int, err error) {
 			continue
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", id, err)
+			return fmt.Errorf("%s: %w", id, err)
 		}
-		pad.leases, pad.manifest = append(pad.leases, l), append(pad.manifest, l.line...)
+		pad.leases, pad.manifest = append(pad.leases, l), append(pad.manifest, l.meta.line...)
 		if total += len(l.data); total > s.o.Answer { // ids may be repeated, but not without end
-			return 0, exchange.Refuse(http.StatusRequestEntityTooLarge,
+			return exchange.Refuse(http.StatusRequestEntityTooLarge,
 				"batch of %d ids: an answer has %d bytes at most, as many as there can be in the store", len(pad.ids), s.o.Answer)
 		}
 	}
 	if len(missing.IDs) > 0 {
-		return 0, exchange.StatusError{Code: http.StatusBadRequest, Err: missing}
+		return exchange.StatusError{Code: http.StatusBadRequest, Err: missing}
 	}
-	return total, nil
+	return nil
 }
 
 // send answers with the manifest and the tensors, from where they lie. Should the
 // memory of one be reused meanwhile, which happens only to those who read a model
 // that is not theirs, the body ends short.
-func (m *scratchpad) send(x *exchange.Exchange, total int) error {
-	x.Head(http.StatusOK, exchange.TypeRaw, len(m.manifest)+total)
-	if err := x.Send(m.manifest); err != nil {
-		return err
+func (m *scratchpad) send(x *exchange.Exchange) error {
+	m.parts = append(m.parts[:0], m.manifest)
+	for _, l := range m.leases {
+		m.parts = append(m.parts, l.data)
 	}
-	last := len(m.leases) - 1
-	for last >= 0 && len(m.leases[last].data) == 0 {
-		last--
-	}
-	for i, l := range m.leases[:last+1] {
-		data, tail := l.data, []byte(nil)
-		if i == last {
-			tail = m.tail[:copy(m.tail[:], data[max(0, len(data)-len(m.tail)):])]
-			data = data[:len(data)-len(tail)]
-		}
-		if err := x.Send(data); err != nil {
-			return err
-		}
-		if i < last {
-			continue
-		}
-		if err := m.live(); err != nil {
-			return err
-		}
-		if err := x.Send(tail); err != nil {
-			return err
-		}
-	}
-	return nil
+	defer clear(m.parts)
+	return x.Reply(http.StatusOK, exchange.TypeRaw, m.live, m.parts...)
 }
 
 // live checks that the bytes which were read of all tensors are theirs.
@@ -308,5 +287,5 @@ func (m *scratchpad) sendJSON(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, exchange.TypeJSON, body)
+	return x.Reply(http.StatusOK, exchange.TypeJSON, nil, body)
 }

@@ -60,7 +60,6 @@ type Store struct {
 // A stored tensor was put.
 type stored struct {
 	meta   Meta
-	line   []byte // of a manifest
 	data   []byte
 	pool   *slab.Pool  // nil if data is on the heap
 	handle slab.Handle // in pool
@@ -87,7 +86,6 @@ type published struct {
 // A lease is a tensor as a reader gets it. The reader ends with done.
 type lease struct {
 	meta   Meta
-	line   []byte // of a manifest
 	data   []byte
 	model  *published // of which it is a part; nil if it was put
 	pool   *slab.Pool // in which the tensor is pinned, or nil
@@ -121,17 +119,17 @@ func (s *Store) find(id []byte) (lease, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if i, ok := s.inModel(id); ok {
-		return lease{meta: s.model.manifest.metas[i], line: s.model.manifest.line(i), data: s.model.p.View(i), model: s.model}, nil
+		return lease{meta: s.model.manifest.metas[i], data: s.model.p.View(i), model: s.model}, nil
 	}
 	t, ok := s.put[string(id)]
 	if !ok {
 		return lease{}, errUnknown
 	}
 	if t.pool == nil {
-		return lease{meta: t.meta, line: t.line, data: t.data}, nil
+		return lease{meta: t.meta, data: t.data}, nil
 	}
 	data, err := t.pool.Pin(t.handle)
-	return lease{meta: t.meta, line: t.line, data: data, pool: t.pool, handle: t.handle}, err
+	return lease{meta: t.meta, data: data, pool: t.pool, handle: t.handle}, err
 }
 
 // inModel returns which tensor of the published model id names. s.mu is held.
@@ -161,26 +159,23 @@ func (s *Store) reserve(n int) error {
 		return fmt.Errorf("%w: it holds %d tensors and %d bytes, the limits are %d and %d; %d bytes more were asked for",
 			errNoRoom, s.count, s.bytes, MaxIDs, s.o.Room, n)
 	}
-	s.take(1, n)
+	s.count++
+	s.bytes += n
 	return nil
 }
 
+// unreserve gives back what a tensor of n bytes takes.
 func (s *Store) unreserve(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.take(-1, -n)
-}
-
-// take counts room that is taken, or given back. s.mu is held.
-func (s *Store) take(tensors, bytes int) {
-	s.count += tensors
-	s.bytes += bytes
+	s.count--
+	s.bytes -= n
 }
 
 // memory returns n bytes for a tensor: in the slab, or on the heap with the
 // reason. What is on the heap has no data yet.
 func (s *Store) memory(m Meta) (t *stored, err error) {
-	t = &stored{meta: m, line: m.line()}
+	t = &stored{meta: m}
 	if s.o.Slab == "" {
 		t.reason = s.o.Reason
 		return t, nil
@@ -196,7 +191,7 @@ func (s *Store) memory(m Meta) (t *stored, err error) {
 	}
 	var full *slab.FullError
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) || errors.As(err, &full) {
-		return &stored{meta: m, line: t.line, reason: Full}, nil
+		return &stored{meta: m, reason: Full}, nil
 	}
 	return t, err
 }
@@ -220,13 +215,22 @@ func (s *Store) slab() (*slab.Pool, error) {
 func (s *Store) add(id string, t *stored) (created bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, replaced := s.put[id]
-	if replaced {
-		s.take(-1, -len(before.data))
-		before.drop()
-	}
+	created = !s.delete(id)
 	s.put[id] = t
-	return !replaced
+	return created
+}
+
+// delete forgets a tensor that was put, and reports whether there is one. s.mu is
+// held.
+func (s *Store) delete(id string) bool {
+	t, ok := s.put[id]
+	if ok {
+		delete(s.put, id)
+		s.count--
+		s.bytes -= len(t.data)
+		t.drop()
+	}
+	return ok
 }
 
 // remove deletes tensors that were put, and returns how many of the ids there
@@ -240,10 +244,7 @@ func (s *Store) remove(ids ...[]byte) (n int, err error) {
 		}
 	}
 	for _, id := range ids {
-		if t, ok := s.put[string(id)]; ok {
-			delete(s.put, string(id))
-			s.take(-1, -len(t.data))
-			t.drop()
+		if s.delete(string(id)) {
 			n++
 		}
 	}
@@ -268,11 +269,10 @@ func (s *Store) Publish(name string, p *tensor.Package) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.put {
-		t.drop()
+	for id := range s.put {
+		s.delete(id)
 	}
-	clear(s.put)
-	s.count, s.bytes, s.model = 0, 0, nil
+	s.model = nil
 	s.making.Lock()
 	defer s.making.Unlock()
 	if s.pool == nil {

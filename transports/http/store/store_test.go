@@ -104,7 +104,7 @@ func TestFutureModel(t *testing.T) {
 			}
 		}
 		// Even one that got there is not taken for the model's.
-		r.s.add(prefix+"3.0", &stored{meta: Meta{"u8", []int{8}, 8}, data: pattern(9, 8)})
+		r.s.add(prefix+"3.0", &stored{meta: Meta{DType: "u8", Shape: []int{8}, Size: 8}, data: pattern(9, 8)})
 		m := r.publish(3)
 		if a := r.ask(r.client(), "GET", "/v1/tensors/"+prefix+"3.0", nil); !bytes.Equal(a.body, m.View(0)) {
 			t.Errorf("%s: get: got %x, want the model's tensor %x", kind, a.body, m.View(0))

@@ -1,9 +1,10 @@
-// Package mailbox is the mailbox of transports whose workers ask for their jobs:
-// a request parks until the server dispatches one, and an upload's handler
-// hands the update to the server's Collect. Nothing polls.
+// Package mailbox is where the workers of a transport ask for their jobs: a request
+// parks until the server dispatches one, and an upload's handler hands the update to
+// the server's Collect. Nothing polls.
 //
-// It knows no wire format: the gRPC and HTTP transports call it from their
-// handlers.
+// It knows no wire format: the gRPC and HTTP transports call it from their handlers.
+// What is dispatched is the family's own: a job, and what the worker has to know
+// besides.
 package mailbox
 
 import (
@@ -20,33 +21,34 @@ import (
 // ErrBusy means that a second worker asked for a lane that is taken.
 var ErrBusy = errors.New("lane is already asked for")
 
-// A Lane is the mailbox of one lane. At most one job and one update are in it.
-type Lane struct {
-	jobs    chan driver.Job
+// A Lane is the mailbox of one lane. At most one task and one update are in it.
+type Lane[T any] struct {
+	tasks   chan T
 	updates chan Update
 	closed  chan struct{}
 	once    sync.Once
 
 	mu         sync.Mutex
-	changed    sync.Cond  // of mu: parked or shut became true
-	parked     bool       // guarded by mu: a request is waiting in Take
-	dispatched bool       // guarded by mu: a job is out whose update was not collected
-	taken      bool       // guarded by mu: a request took that job
-	arrived    bool       // guarded by mu: its update is in, or was
-	shut       bool       // guarded by mu: closed is closed
-	job        driver.Job // guarded by mu: that job
+	changed    sync.Cond // of mu: parked or shut became true
+	parked     bool      // guarded by mu: a request is waiting in Take
+	dispatched bool      // guarded by mu: a task is out whose update was not collected
+	taken      bool      // guarded by mu: a request took that task
+	arrived    bool      // guarded by mu: its update is in, or was
+	shut       bool      // guarded by mu: closed is closed
+	task       T         // guarded by mu: that task
 }
 
 // An Update is what Collect waits for.
 type Update struct {
-	Package *tensor.Package
-	Err     error // the worker's upload failed for good; Package is nil
+	Package   *tensor.Package
+	Delivered driver.Delivered
+	Err       error // the worker's upload failed for good; Package is nil
 }
 
 // NewLane returns an empty mailbox.
-func NewLane() *Lane {
-	l := &Lane{
-		jobs:    make(chan driver.Job, 1),
+func NewLane[T any]() *Lane[T] {
+	l := &Lane[T]{
+		tasks:   make(chan T, 1),
 		updates: make(chan Update, 1),
 		closed:  make(chan struct{}),
 	}
@@ -54,33 +56,31 @@ func NewLane() *Lane {
 	return l
 }
 
-// Dispatch puts a job in; the server calls it.
-func (l *Lane) Dispatch(ctx context.Context, j driver.Job) error {
+// Dispatch puts a task in; the server calls it, when the update of the one before was
+// collected.
+func (l *Lane[T]) Dispatch(t T) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dispatched {
-		return fmt.Errorf("client %d before the update of client %d was collected", j.Client, l.job.Client)
-	}
 	if l.shut {
 		return errors.New("the session is over")
 	}
 	select {
-	case l.jobs <- j:
-		l.dispatched, l.job = true, j
+	case l.tasks <- t:
+		l.dispatched, l.task = true, t
 		l.taken, l.arrived = false, false
 		return nil
 	default:
-		return fmt.Errorf("client %d: the lane holds a job", j.Client)
+		return errors.New("the lane holds a job")
 	}
 }
 
-// Take waits for a job; the handler of a worker's request calls it. It returns
+// Take waits for a task; the handler of a worker's request calls it. It returns
 // io.EOF once the lane is closed.
-func (l *Lane) Take(ctx context.Context) (driver.Job, error) {
+func (l *Lane[T]) Take(ctx context.Context) (t T, err error) {
 	l.mu.Lock()
 	if l.parked {
 		l.mu.Unlock()
-		return driver.Job{}, ErrBusy
+		return t, ErrBusy
 	}
 	l.parked = true
 	l.changed.Broadcast()
@@ -91,20 +91,20 @@ func (l *Lane) Take(ctx context.Context) (driver.Job, error) {
 		l.mu.Unlock()
 	}()
 	select {
-	case j := <-l.jobs:
+	case t := <-l.tasks:
 		l.mu.Lock()
 		l.taken = true
 		l.mu.Unlock()
-		return j, nil
+		return t, nil
 	case <-l.closed:
-		return driver.Job{}, io.EOF
+		return t, io.EOF
 	case <-ctx.Done():
-		return driver.Job{}, context.Cause(ctx)
+		return t, context.Cause(ctx)
 	}
 }
 
 // Settle waits until a request waits in Take, or the lane is closed.
-func (l *Lane) Settle(ctx context.Context) error {
+func (l *Lane[T]) Settle(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { // not between the look at ctx and the wait
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -121,25 +121,25 @@ func (l *Lane) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Again returns the job that a request took and whose update has not arrived.
-// The answer to that request may have been lost: a worker that asks once more
-// gets the same job.
-func (l *Lane) Again() (j driver.Job, ok bool) {
+// Again returns the task that a request took and whose update has not arrived. The
+// answer to that request may have been lost: a worker that asks once more gets the
+// same one.
+func (l *Lane[T]) Again() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.job, l.dispatched && l.taken && !l.arrived && !l.shut
+	return l.task, l.dispatched && l.taken && !l.arrived && !l.shut
 }
 
-// Job returns the job that is out. A handler asks it to check an upload against.
-func (l *Lane) Job() (j driver.Job, ok bool) {
+// Task returns the task that is out. A handler asks it to check an upload against.
+func (l *Lane[T]) Task() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.job, l.dispatched
+	return l.task, l.dispatched
 }
 
 // Deliver hands the update to Collect; the handler of an upload calls it. If
 // nobody waits for an update the package is released and the error says so.
-func (l *Lane) Deliver(u Update) error {
+func (l *Lane[T]) Deliver(u Update) error {
 	if l.put(u) {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (l *Lane) Deliver(u Update) error {
 }
 
 // put puts the update in if the job is out and has none.
-func (l *Lane) put(u Update) bool {
+func (l *Lane[T]) put(u Update) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.dispatched || l.arrived || l.shut {
@@ -161,27 +161,24 @@ func (l *Lane) put(u Update) bool {
 	return true
 }
 
-// Collect waits for the update of the job that is out; the server calls it.
-func (l *Lane) Collect(ctx context.Context) (*tensor.Package, error) {
-	if _, ok := l.Job(); !ok {
-		return nil, errors.New("no job was dispatched")
-	}
+// Collect waits for the update of the task that is out; the server calls it.
+func (l *Lane[T]) Collect(ctx context.Context) (*tensor.Package, driver.Delivered, error) {
 	select {
 	case u := <-l.updates:
 		l.mu.Lock()
 		l.dispatched = false
 		l.mu.Unlock()
-		return u.Package, u.Err
+		return u.Package, u.Delivered, u.Err
 	case <-l.closed:
-		return nil, errors.New("the session is over")
+		return nil, driver.Delivered{}, errors.New("the session is over")
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, driver.Delivered{}, context.Cause(ctx)
 	}
 }
 
 // Close makes every Take return io.EOF and every Collect fail. An update that
 // nobody collected is released.
-func (l *Lane) Close() {
+func (l *Lane[T]) Close() {
 	l.once.Do(func() {
 		l.mu.Lock()
 		l.shut = true

@@ -9,7 +9,6 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
-	"ipcbench/transports/internal/lend"
 )
 
 func check(t *testing.T, err error) {
@@ -25,7 +24,7 @@ func newUpdate(t *testing.T) (*tensor.Package, *tensor.Ledger) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.U8, Shape: []int{3}}})
 	check(t, err)
 	ledger := &tensor.Ledger{}
-	p, err := lend.NewBank("updates", l, 1, ledger).Lend()
+	p, err := driver.NewBank(l, 1, ledger).Lend()
 	check(t, err)
 	return p, ledger
 }
@@ -34,7 +33,7 @@ func newUpdate(t *testing.T) (*tensor.Package, *tensor.Ledger) {
 // Collect until its update is in.
 func TestParks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLane()
+		l := NewLane[driver.Job]()
 		jobs := make(chan driver.Job, 1)
 		go func() {
 			j, err := l.Take(t.Context())
@@ -45,7 +44,7 @@ func TestParks(t *testing.T) {
 		if _, ok := l.Again(); ok {
 			t.Error("a job is to be given again before there is one")
 		}
-		check(t, l.Dispatch(t.Context(), driver.Job{Round: 3, Client: 5}))
+		check(t, l.Dispatch(driver.Job{Round: 3, Client: 5}))
 		if j := <-jobs; j.Round != 3 || j.Client != 5 {
 			t.Errorf("got job %+v", j)
 		}
@@ -55,7 +54,7 @@ func TestParks(t *testing.T) {
 		update, ledger := newUpdate(t)
 		collected := make(chan *tensor.Package, 1)
 		go func() {
-			p, err := l.Collect(t.Context())
+			p, _, err := l.Collect(t.Context())
 			check(t, err)
 			collected <- p
 		}()
@@ -71,16 +70,13 @@ func TestParks(t *testing.T) {
 // TestOutOfOrder: calls that no job allows are refused, and what they brought is
 // released.
 func TestOutOfOrder(t *testing.T) {
-	l := NewLane()
-	if _, err := l.Collect(t.Context()); err == nil {
-		t.Error("collect without dispatch: got no error")
-	}
+	l := NewLane[driver.Job]()
 	update, ledger := newUpdate(t)
 	if err := l.Deliver(Update{Package: update}); err == nil || ledger.Out() != 0 {
 		t.Errorf("update for no job: got error %v, %d out", err, ledger.Out())
 	}
-	check(t, l.Dispatch(t.Context(), driver.Job{}))
-	if err := l.Dispatch(t.Context(), driver.Job{}); err == nil {
+	check(t, l.Dispatch(driver.Job{}))
+	if err := l.Dispatch(driver.Job{}); err == nil {
 		t.Error("second dispatch: got no error")
 	}
 	first, _ := newUpdate(t)
@@ -92,18 +88,18 @@ func TestOutOfOrder(t *testing.T) {
 }
 
 func TestFailedUpload(t *testing.T) {
-	l := NewLane()
+	l := NewLane[driver.Job]()
 	broken := errors.New("broken")
-	check(t, l.Dispatch(t.Context(), driver.Job{}))
+	check(t, l.Dispatch(driver.Job{}))
 	check(t, l.Deliver(Update{Err: broken}))
-	if _, err := l.Collect(t.Context()); !errors.Is(err, broken) {
+	if _, _, err := l.Collect(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("got error %v, want %v", err, broken)
 	}
 }
 
 func TestClose(t *testing.T) {
-	l := NewLane()
-	check(t, l.Dispatch(t.Context(), driver.Job{}))
+	l := NewLane[driver.Job]()
+	check(t, l.Dispatch(driver.Job{}))
 	update, ledger := newUpdate(t)
 	check(t, l.Deliver(Update{Package: update}))
 	l.Close()
@@ -111,10 +107,10 @@ func TestClose(t *testing.T) {
 	if ledger.Out() != 0 {
 		t.Errorf("%d updates are out after the close", ledger.Out())
 	}
-	if err := l.Dispatch(t.Context(), driver.Job{}); err == nil {
+	if err := l.Dispatch(driver.Job{}); err == nil {
 		t.Error("dispatch after the close: got no error")
 	}
-	empty := NewLane()
+	empty := NewLane[driver.Job]()
 	empty.Close()
 	if _, err := empty.Take(t.Context()); !errors.Is(err, io.EOF) {
 		t.Errorf("take after the close: got error %v, want io.EOF", err)
@@ -122,15 +118,15 @@ func TestClose(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	l := NewLane()
+	l := NewLane[driver.Job]()
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
 	if _, err := l.Take(ctx); !errors.Is(err, gone) {
 		t.Errorf("take: got error %v, want %v", err, gone)
 	}
-	check(t, l.Dispatch(t.Context(), driver.Job{}))
-	if _, err := l.Collect(ctx); !errors.Is(err, gone) {
+	check(t, l.Dispatch(driver.Job{}))
+	if _, _, err := l.Collect(ctx); !errors.Is(err, gone) {
 		t.Errorf("collect: got error %v, want %v", err, gone)
 	}
 }
@@ -138,7 +134,7 @@ func TestContext(t *testing.T) {
 // TestBusy: a lane has one worker.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLane()
+		l := NewLane[driver.Job]()
 		go func() {
 			if _, err := l.Take(t.Context()); !errors.Is(err, io.EOF) {
 				t.Errorf("got error %v, want io.EOF", err)
@@ -156,7 +152,7 @@ func TestBusy(t *testing.T) {
 // closed; the end of the context is an error that says what was missing.
 func TestSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLane()
+		l := NewLane[driver.Job]()
 		settled := make(chan error, 1)
 		settle := func(ctx context.Context) { go func() { settled <- l.Settle(ctx) }() }
 		pending := func() bool { synctest.Wait(); return len(settled) == 0 }
@@ -180,7 +176,7 @@ func TestSettle(t *testing.T) {
 		if err := <-settled; err != nil {
 			t.Errorf("a request waits, and Settle says %v", err)
 		}
-		if err := l.Dispatch(t.Context(), driver.Job{}); err != nil {
+		if err := l.Dispatch(driver.Job{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

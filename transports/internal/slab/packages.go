@@ -29,6 +29,18 @@ func SizeOf(l *tensor.Layout, n int) (int, error) {
 	return extent * n, nil
 }
 
+// Sizes returns the sizes of a session's memories: that of the pair of models, and that
+// of the updates of each of its lanes.
+func Sizes(down, up *tensor.Layout, lanes, depth int) (models, updates int, err error) {
+	if models, err = SizeOf(down, 2); err == nil {
+		updates, err = SizeOf(up, depth)
+	}
+	if err == nil && updates > (int(^uint(0)>>1)/2-models)/lanes {
+		err = fmt.Errorf("slab: %d lanes of %d bytes overflow", lanes, updates)
+	}
+	return models, updates, err
+}
+
 // NewPackages returns the packages of layout l that fit into mem.
 func NewPackages(mem *Memory, l *tensor.Layout) *Packages {
 	extent, ok := Extent(l.Size(), false)
@@ -54,16 +66,12 @@ func (p *Packages) At(h Handle) (int, *tensor.Package, error) {
 	return i, p.places[i], nil
 }
 
-// Models keeps a server's global models in a pool: the published one and the
+// Models keeps a server's pair of global models in a pool: the published one and the
 // next.
 type Models struct {
-	pool     *Pool
-	packages *Packages
-
-	mu       sync.Mutex // guards what follows
-	current  Handle     // zero before the first Publish
-	reserved Handle     // zero if none is reserved
-	closed   bool
+	pool              *Pool
+	packages          *Packages
+	current, reserved Handle // zero if there is none
 }
 
 // NewModels returns the models of layout l in mem, which it takes and which
@@ -80,77 +88,37 @@ func NewModels(mem *Memory, l *tensor.Layout) (*Models, error) {
 func (m *Models) Memory() *Memory { return m.pool.mem }
 
 // Reserve returns where the next model is to be written.
-func (m *Models) Reserve() (*tensor.Package, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.reserved != (Handle{}) {
-		return nil, errors.New("reserve of a model while another one is reserved")
+func (m *Models) Reserve() (p *tensor.Package, err error) {
+	if m.reserved, _, err = m.pool.Reserve(m.packages.layout.Size()); err == nil {
+		_, p, err = m.packages.At(m.reserved)
 	}
-	h, _, err := m.pool.Reserve(m.packages.layout.Size())
-	if err != nil {
-		return nil, err
-	}
-	m.reserved = h
-	_, p, err := m.packages.At(h)
 	return p, err
 }
 
-// Publish makes p, which must be reserved, the current model and gives the room
-// of the one before back.
-func (m *Models) Publish(p *tensor.Package) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return ErrClosed
-	}
-	if m.reserved == (Handle{}) {
-		return errors.New("publish of a model that is not reserved")
-	}
-	_, reserved, err := m.packages.At(m.reserved)
-	if err != nil {
-		return err
-	}
-	if p != reserved {
-		return errors.New("publish of a model that is not reserved")
-	}
+// Publish makes the model that is reserved the current one and gives the room of the
+// one before back.
+func (m *Models) Publish() error {
 	if err := m.pool.Publish(m.reserved); err != nil {
 		return err
 	}
 	before := m.current
 	m.current, m.reserved = m.reserved, Handle{}
-	if before != (Handle{}) {
-		return m.pool.Release(before)
-	}
-	return nil
+	return m.release(before)
 }
 
-// Current returns the published model.
-func (m *Models) Current() (Handle, *tensor.Package, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.current == (Handle{}) {
-		return Handle{}, nil, errors.New("no model was published")
-	}
-	_, p, err := m.packages.At(m.current)
-	return m.current, p, err
-}
-
-// Close gives the models and their memory up. A second call does nothing.
-func (m *Models) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
+func (m *Models) release(h Handle) error {
+	if h == (Handle{}) {
 		return nil
 	}
-	m.closed = true
-	var err error
-	for _, h := range []Handle{m.reserved, m.current} {
-		if h != (Handle{}) {
-			err = errors.Join(err, m.pool.Release(h))
-		}
-	}
-	m.reserved, m.current = Handle{}, Handle{}
-	return errors.Join(err, m.pool.Close(context.Background())) // nothing is in flight: it does not wait
+	return m.pool.Release(h)
+}
+
+// Current returns the handle of the published model.
+func (m *Models) Current() Handle { return m.current }
+
+// Close gives the models and their memory up.
+func (m *Models) Close() error {
+	return errors.Join(m.release(m.reserved), m.release(m.current), m.pool.Close(context.Background())) // nothing is in flight: it does not wait
 }
 
 // Updates keeps one lane's updates in a pool, on the server, which does all the

@@ -2,9 +2,11 @@ package shm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -31,6 +33,10 @@ func (tensorTransport) Settings() []driver.Setting {
 		{Name: "pass", Values: []string{"name", "fd"}, Default: "name",
 			Help: "fd: each tensor of an update is a new anonymous segment, whose descriptor is passed"},
 	}
+}
+
+func (tensorTransport) Traits(driver.Settings) driver.Traits {
+	return driver.Traits{Reach: driver.Host}
 }
 
 // need is the memory that a session takes, by where it is taken from.
@@ -66,7 +72,7 @@ func needOf(o driver.Options) (n need, err error) {
 		mappings: 2*int64(o.Down.Len()) + buffers*int64(o.Up.Len()),
 		files:    filesOfProcess + filesOfLane*int64(o.Lanes),
 	}
-	if o.Settings["pass"] == "fd" {
+	if passes(o) {
 		n.named -= buffers * up
 		n.anonymous += buffers * up
 		n.files += int64(o.Lanes) * int64(o.Up.Len())
@@ -100,13 +106,10 @@ func (t tensorTransport) Check(o driver.Options) error {
 	if err == nil {
 		err = n.check(t.root)
 	}
-	if err == nil && o.Settings["pass"] == "fd" && o.Settings.On("reuse") {
-		err = fmt.Errorf("reuse=on and pass=fd exclude each other: a descriptor is passed of a new segment")
+	if err == nil && passes(o) && o.Settings.On("reuse") {
+		err = errors.New("reuse=on and pass=fd exclude each other: a descriptor is passed of a new segment")
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.Name(), err)
-	}
-	return nil
+	return err
 }
 
 // check compares the need with what there is.
@@ -135,28 +138,54 @@ func (n need) check(root string) error {
 	return nil
 }
 
-func (t tensorTransport) Listen(ctx context.Context, o driver.Options) (driver.Server, error) {
-	ledger := &tensor.Ledger{}
-	st, err := newTensorStore(t.root, o, ledger)
-	if err != nil {
-		return nil, fmt.Errorf("%s: listen: %w", t.Name(), err)
+func (t tensorTransport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	base, err := newServer(o)
+	s := &modelServer{server: base, reuse: o.Settings.On("reuse")}
+	if err == nil {
+		err = s.make(t.root)
 	}
-	s, err := listen(ctx, t.Name(), o, ledger, st)
-	if err != nil {
-		return nil, fmt.Errorf("%s: listen: %w", t.Name(), err)
+	var driven driver.Server
+	if passes(o) {
+		driven = newPassingServer(s)
+	} else {
+		named := &namedServer{modelServer: s}
+		if err == nil {
+			err = named.make()
+		}
+		driven = named
 	}
-	return s, nil
+	if err == nil {
+		err = s.open(ctx, e, s.names.dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return driven, nil
 }
 
-func (t tensorTransport) Dial(ctx context.Context, addr string, lane int, o driver.Options) (driver.Worker, error) {
-	w, err := connect(ctx, t.Name(), addr, lane, o, func(dir string, files []*os.File, l *link) (view, error) {
-		return newTensorView(o, lane, dir, files, l)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: dial lane %d: %w", t.Name(), lane, err)
+func (t tensorTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+	w, dir, files, err := join(ctx, e, n, o)
+	if w == nil {
+		return nil, err
 	}
-	return w, nil
+	if closeAll(files); err == nil && (len(files) != 0 || !filepath.IsAbs(dir)) {
+		err = fmt.Errorf("welcome with %d descriptors of segments and directory %q", len(files), dir)
+	}
+	if err == nil {
+		err = w.agree(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close(err))
+	}
+	models := newModelWorker(w, dir)
+	if passes(o) {
+		return newPassingWorker(models), nil
+	}
+	return newNamedWorker(models), nil
 }
+
+// passes reports whether updates go as descriptors.
+func passes(o driver.Options) bool { return o.Settings["pass"] == "fd" }
 
 // readLimit returns the number in a file of /proc, or a very large one if it
 // cannot be read: the limit will then tell by itself.

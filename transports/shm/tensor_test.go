@@ -18,9 +18,16 @@ import (
 )
 
 // list returns the names of a session's segments.
-func list(t *testing.T, s driver.Server) []string {
+func list(t *testing.T, s *session) []string {
 	t.Helper()
-	entries, err := os.ReadDir(s.(*server).store.(*tensorStore).names.dir)
+	var models *modelServer
+	switch d := s.spy.server.(type) {
+	case *namedServer:
+		models = d.modelServer
+	case *passingServer:
+		models = d.modelServer
+	}
+	entries, err := os.ReadDir(models.names.dir)
 	must(t, err)
 	var all []string
 	for _, e := range entries {
@@ -47,8 +54,8 @@ func TestOneSegmentATensor(t *testing.T) {
 	for _, name := range []string{"shm-tensor", "shm-tensor:reuse=on", "shm-tensor:pass=fd"} {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
-		w := dialled(t, v, s, o)
-		other, err := v.Transport.Dial(t.Context(), s.Addr(), 1, o)
+		w := dialled(t, s)
+		other, err := s.dial(t.Context(), 1)
 		must(t, err)
 		tensors, updates := o.Down.Len(), o.Lanes*o.Depth*o.Up.Len()
 		if strings.Contains(name, "pass=fd") {
@@ -83,7 +90,7 @@ func TestSegmentsAreNewEachRound(t *testing.T) {
 	for name, reuse := range map[string]bool{"shm-tensor": false, "shm-tensor:reuse=on": true} {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)
-		w := dialled(t, v, s, o)
+		w := dialled(t, s)
 		must(t, exchange(s, w, driver.Job{}))
 		publish(t, s, 2)
 		first := list(t, s)
@@ -118,10 +125,10 @@ func TestDamagedSegment(t *testing.T) {
 	} {
 		v, o := parse(t, "shm-tensor")
 		s, _ := listening(t, v, o)
-		w := dialled(t, v, s, o)
+		w := dialled(t, s)
 		all := list(t, s)
 		victim := all[slices.IndexFunc(all, func(n string) bool { return strings.HasPrefix(n, "model-") })]
-		must(t, damage(filepath.Join(s.(*server).store.(*tensorStore).names.dir, victim)))
+		must(t, damage(filepath.Join(s.spy.server.(*namedServer).names.dir, victim)))
 		must(t, s.Dispatch(t.Context(), 0, driver.Job{}))
 		if _, _, err := w.Receive(t.Context()); err == nil || !strings.Contains(err.Error(), "weights") {
 			t.Errorf("%s: got %v, want an error that names the tensor", name, err)
@@ -140,7 +147,7 @@ func TestPassManyDescriptors(t *testing.T) {
 	v, o := parse(t, "shm-tensor:pass=fd")
 	o.Down, o.Up = l, l
 	s, m := listening(t, v, o)
-	w := dialled(t, v, s, o)
+	w := dialled(t, s)
 	before := filesNow(t)
 	for i := range 3 {
 		must(t, s.Dispatch(t.Context(), 0, driver.Job{Client: i}))
@@ -181,7 +188,7 @@ func TestSmallSharedMemory(t *testing.T) {
 		}
 	}
 	// Without the check it is an error, too, and not a fault; nothing is left.
-	if _, err := v.Transport.Listen(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no space left") {
+	if _, err := v.Transport.Listen(t.Context(), driver.NewEndpoint(private(t)), o); err == nil || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("listen: got %v, want no space left", err)
 	}
 	entries, err := os.ReadDir(root)

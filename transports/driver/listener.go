@@ -1,18 +1,15 @@
-// Package door is where the server of a session meets those who may be anybody:
-// a listener that bounds the connections of strangers, in number and in time, and
-// the private file in which the session's address stands. A stranger is whoever
-// has not yet shown the session's secret. How it is shown, and what is said to
-// those who cannot, is the transport's.
-package door
+package driver
 
 import (
+	"errors"
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"ipcbench/phase"
-	"ipcbench/transports/driver"
 )
 
 // grace is how long a connection has to show the secret before others may take
@@ -20,16 +17,19 @@ import (
 const grace = 250 * time.Millisecond
 
 // A Listener accepts connections, counts their bytes, and keeps strangers few:
-// 256, and 4 more a lane. For the next one the oldest is closed, but not within
-// its grace: until then the next ones wait in the kernel. So a worker gets a
-// connection however many others are made, and has the time to use it.
+// those who have not yet shown the session's secret. There are 256 of them at most,
+// and 4 more a lane. For the next one the oldest is closed, but not within its
+// grace: until then the next ones wait in the kernel. So a worker gets a connection
+// however many others are made, and has the time to use it.
 type Listener struct {
 	net.Listener
 	limit          int
-	patience       time.Duration
+	patience       time.Duration // for a stranger
 	wrap           func(*Conn) net.Conn
+	withdraw       func() error // removes the file that holds the address
 	sent, received *phase.Counter
-	freed          chan struct{} // has room for one: there is a stranger less
+	freed          chan struct{}         // has room for one: there is a stranger less
+	failed         atomic.Pointer[error] // of the last Accept; nil once one has succeeded
 
 	mu        sync.Mutex
 	open      map[*Conn]bool // guarded by mu: connections; true for those that Dismiss spares
@@ -37,27 +37,32 @@ type Listener struct {
 	over      bool           // guarded by mu: nobody else is wanted
 }
 
-// New returns a listener that accepts what l does, for a session of so many
-// lanes, and closes the connections of strangers that are there for longer than
-// patience. Accept returns what wrap makes of a connection. Whoever closes that
-// must close the connection.
-func New(l net.Listener, lanes int, patience time.Duration, rec *phase.Recorder, wrap func(*Conn) net.Conn) *Listener {
+func newListener(l net.Listener, lanes int, patience time.Duration, rec *phase.Recorder, wrap func(*Conn) net.Conn) *Listener {
 	return &Listener{
-		Listener: l, limit: 256 + 4*lanes, patience: patience, wrap: wrap,
+		Listener: l, limit: 256 + 4*lanes, patience: patience, wrap: wrap, withdraw: func() error { return nil },
 		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
 		freed: make(chan struct{}, 1), open: map[*Conn]bool{},
 	}
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. It waits while the machine has no room for
+// another connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	l.makeRoom()
 	nc, err := l.Listener.Accept()
+	for scarce(err) {
+		last := err
+		l.failed.Store(&last)
+		timer := time.NewTimer(10 * time.Millisecond)
+		<-timer.C
+		nc, err = l.Listener.Accept()
+	}
 	if err != nil {
 		return nil, err
 	}
-	driver.Enlarge(nc)
-	c := &Conn{Counted: driver.Counted{Conn: nc, Sent: l.sent, Received: l.received}, l: l, since: time.Now()}
+	l.failed.Store(nil)
+	enlarge(nc)
+	c := &Conn{Counted: Counted{Conn: nc, sent: l.sent, received: l.received}, l: l, since: time.Now()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.timer = time.AfterFunc(l.patience, c.evict)
@@ -68,6 +73,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	return l.wrap(c), nil
 }
+
+// scarce reports whether a connection was not accepted for want of something that
+// may be there again, such as descriptors.
+func scarce(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// Close implements net.Listener. Connections stay open.
+func (l *Listener) Close() error { return errors.Join(l.Listener.Close(), l.withdraw()) }
 
 // makeRoom waits until there is room for a stranger. It takes grace at most.
 func (l *Listener) makeRoom() {
@@ -115,7 +129,7 @@ func (l *Listener) Dismiss() {
 
 // A Conn is the server's end of a connection: a stranger's until Admit.
 type Conn struct {
-	driver.Counted
+	Counted
 	l     *Listener
 	since time.Time
 	timer *time.Timer // ends a stranger's connection

@@ -1,0 +1,191 @@
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports/driver"
+)
+
+// says fails unless err holds all of want.
+func says(t *testing.T, what string, err error, want ...string) {
+	t.Helper()
+	for _, text := range want {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: got error %v, want one with %q", what, err, text)
+		}
+	}
+}
+
+// testMisuse: calls out of order, at either end, are errors of one form which name
+// transport, lane, act and job, and not hangs or crashes. They disturb nobody.
+func testMisuse(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 3)
+	name, ctx := tr.Name(), t.Context()
+	foreign := tensor.Alloc(s.o.Down)
+	says(t, "dispatch without a model", s.server.Dispatch(ctx, 0, driver.Job{Round: 4, Client: 5}),
+		name+": lane 0: dispatch: round 4, client 5: no model was published")
+	_, err := s.server.Collect(ctx, 1)
+	says(t, "collect without dispatch", err, name+": lane 1: collect: no job is out")
+	for _, lane := range []int{-1, 3} {
+		says(t, "a lane that does not exist", s.server.Dispatch(ctx, lane, driver.Job{}), name+": dispatch: no lane ", "the session has 3")
+	}
+	says(t, "publish what was not reserved", s.server.Publish(ctx, foreign), name+": publish: not the package that was reserved")
+	says(t, "publish nothing", s.server.Publish(ctx, nil), "not the package")
+
+	s.publish(1)
+	s.exchange(1, driver.Job{}).Release()
+	_, err = s.server.Collect(ctx, 1)
+	says(t, "second collect of one job", err, "no job is out")
+	_, err = s.server.Reserve()
+	check(t, err)
+	_, err = s.server.Reserve()
+	says(t, "reserve of a third model", err, name+": reserve: the next model is reserved already")
+
+	w := s.workers[0]
+	_, err = w.Reserve()
+	says(t, "reserve without a job", err, name+": lane 0: reserve: no job is in hand")
+	says(t, "submit without a job", w.Submit(ctx, foreign), name+": lane 0: submit: no job is in hand")
+	check(t, s.server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 6}))
+	says(t, "second dispatch", s.server.Dispatch(ctx, 0, driver.Job{Round: 2, Client: 7}),
+		name+": lane 0: dispatch: round 2, client 7: the update of client 6 was not collected")
+	job, model, err := w.Receive(ctx)
+	check(t, err)
+	at := name + ": lane 0: "
+	says(t, "submit what was not reserved", w.Submit(ctx, foreign), at+"submit: round 2, client 6: not the package that was reserved")
+	_, _, err = w.Receive(ctx)
+	says(t, "receive with a job in hand", err, at+"receive: round 2, client 6: the update of client 6 was not submitted")
+	update, err := w.Reserve()
+	check(t, err)
+	_, err = w.Reserve()
+	says(t, "second reserve", err, at+"reserve: round 2, client 6: the update is reserved already")
+	check(t, tensor.Train(update, model, key(job)))
+	check(t, w.Submit(ctx, update)) // the mistakes before have done no harm
+	says(t, "second submit", w.Submit(ctx, update), "no job is in hand")
+	p, err := s.server.Collect(ctx, 0)
+	check(t, err)
+	p.Release()
+
+	s.dead(2)
+}
+
+// dead ends a lane by a call whose context has ended, and tries to go on.
+func (s *session) dead(lane int) {
+	ctx, t, w := s.t.Context(), s.t, s.workers[lane]
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	_, _, err := w.Receive(over)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("receive with a context that has ended: got %v", err)
+	}
+	_, _, err = w.Receive(ctx)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("receive on a lane that is dead: got %v, want what killed it", err)
+	}
+	check(t, w.Close())
+	check(t, w.Close())
+	_, _, err = w.Receive(ctx)
+	says(t, "receive on a closed lane", err, ": lane 2: receive: the lane is closed")
+	if errors.Is(err, io.EOF) {
+		t.Error("a closed lane is not the end of the session")
+	}
+}
+
+// testUnlike: an update unlike the model arrives as it was written, be it smaller or
+// larger, or of other types.
+func testUnlike(t *testing.T, tr driver.Transport) {
+	large := layout(t,
+		tensor.Spec{Name: "a", DType: tensor.BF16, Shape: []int{33, 70}},
+		tensor.Spec{Name: "none", DType: tensor.F32, Shape: []int{0}},
+		tensor.Spec{Name: "z", DType: tensor.F64, Shape: []int{5, 1001}},
+		tensor.Spec{Name: "n", DType: tensor.I64},
+		tensor.Spec{Name: "flags", DType: tensor.Bool, Shape: []int{63}},
+	)
+	for _, c := range []struct {
+		name     string
+		down, up *tensor.Layout
+	}{
+		{"larger", small(t), large}, {"smaller", large, small(t)}, {"nothing", small(t), layout(t)}, {"of nothing", layout(t), small(t)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openVariant(t, variant(t, tr), c.down, c.up, 2)
+			for round := range 3 {
+				model := s.publish(uint64(round))
+				for client := range 4 {
+					j := driver.Job{Round: round, Client: client}
+					p := s.exchange(client%2, j)
+					if p.Layout() != c.up || string(p.Receipt) != "update" {
+						t.Errorf("got an update of another layout, with receipt %q", p.Receipt)
+					}
+					check(t, tensor.Prove(p, model, key(j)))
+					p.Release()
+				}
+			}
+			want := reference(t, c.down, c.up, 3, 3)
+			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
+				cfg := trainer.Config{Variant: s.variant, Down: c.down, Up: c.up, Workers: 2, Func: "train", Launcher: launcher}
+				equal(t, run(t, cfg, 3, 3), want)
+			})
+		})
+	}
+}
+
+// testLengths: of a tensor whose length varies, the rows in use arrive, in either
+// direction, be they none, all, fewer or more than before.
+func testLengths(t *testing.T, tr driver.Transport) {
+	const most = 40
+	l := layout(t,
+		tensor.Spec{Name: "fixed", DType: tensor.F32, Shape: []int{9}},
+		tensor.Spec{Name: "rows", DType: tensor.F32, Shape: []int{most, 300}, Var: true},
+		tensor.Spec{Name: "bytes", DType: tensor.U8, Shape: []int{most}, Var: true},
+		tensor.Spec{Name: "no bytes", DType: tensor.U8, Shape: []int{most, 0}, Var: true},
+		tensor.Spec{Name: "no capacity", DType: tensor.F64, Shape: []int{0, 3}, Var: true},
+	)
+	set := func(p *tensor.Package, n int) error {
+		return errors.Join(p.SetRows(1, n), p.SetRows(2, most-n), p.SetRows(3, n))
+	}
+	is := func(what string, p *tensor.Package, n int) error {
+		if p.Rows(0) != 9 || p.Rows(1) != n || p.Rows(2) != most-n || p.Rows(3) != n || p.Rows(4) != 0 {
+			return errors.New(what + " has other rows than were sent")
+		}
+		return nil
+	}
+	s := open(t, tr, l, 1)
+	for round, n := range []int{most, 0, 1, most, 7, 39, 0, 0, 20} {
+		ctx, up := t.Context(), (n*7+round)%(most+1)
+		model, err := s.server.Reserve()
+		check(t, errors.Join(err, set(model, n)))
+		tensor.Fill(model, uint64(round))
+		model.Receipt = bytes.Repeat([]byte{'r'}, n)
+		check(t, s.server.Publish(ctx, model))
+		j, failed := driver.Job{Round: round}, make(chan error, 1)
+		go func() {
+			got, m, err := s.workers[0].Receive(ctx)
+			if err == nil && m.Hash() != model.Hash() {
+				err = errors.New("the model differs")
+			}
+			var u *tensor.Package
+			if err == nil {
+				u, err = s.workers[0].Reserve()
+			}
+			if err == nil {
+				err = errors.Join(is("the model", m, n), set(u, up), tensor.Train(u, m, key(got)))
+			}
+			if err == nil {
+				err = s.workers[0].Submit(ctx, u)
+			}
+			failed <- err
+		}()
+		check(t, s.server.Dispatch(ctx, 0, j))
+		p, err := s.server.Collect(ctx, 0)
+		check(t, errors.Join(<-failed, err))
+		check(t, errors.Join(is("the update", p, up), tensor.Prove(p, model, key(j))))
+		p.Release()
+	}
+}

@@ -1,0 +1,226 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+)
+
+// networks calls f with tr's default settings, and with TCP if it has that.
+func networks(t *testing.T, tr driver.Transport, f func(t *testing.T, v transports.Variant)) {
+	if inside(t, tr) {
+		t.Skip("nothing to connect to: the transport does not leave this process")
+	}
+	t.Run("default", func(t *testing.T) { f(t, variant(t, tr)) })
+	if !slices.ContainsFunc(tr.Settings(), func(s driver.Setting) bool { return s.Name == "network" }) {
+		return
+	}
+	t.Run("network=tcp", func(t *testing.T) {
+		v, err := transports.NewVariant(tr, driver.Settings{"network": "tcp"})
+		check(t, err)
+		f(t, v)
+	})
+}
+
+// testSilent: a stranger who connects and keeps silent does not hold up Shutdown.
+func testSilent(t *testing.T, tr driver.Transport) {
+	networks(t, tr, testSilentTo)
+}
+
+func testSilentTo(t *testing.T, v transports.Variant) {
+	l := small(t)
+	s := openVariant(t, v, l, l, 1)
+	made := 0
+	for _, network := range []string{"unix", "unixpacket", "tcp"} {
+		for _, addr := range sockets(s) {
+			conn, err := net.Dial(network, addr)
+			if err == nil {
+				defer conn.Close()
+				made++
+			}
+		}
+	}
+	if made == 0 {
+		t.Errorf("no connection could be made to any of %q", sockets(s))
+	}
+	check(t, s.workers[0].Close())
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err != nil || ctx.Err() != nil {
+		t.Errorf("shutdown with %d silent strangers: got error %v after %v or less, want none before that", made, err, soon)
+	}
+}
+
+// testStrangers: who does not belong to the session is turned away, and hears no
+// secret; whoever has the secret but no lane to take is told why (O4, O21).
+func testStrangers(t *testing.T, tr driver.Transport) {
+	s := open(t, tr, small(t), 2)
+	s.publish(1)
+	other := s.o
+	other.Down = layout(t, tensor.Spec{Name: "other", DType: tensor.F32, Shape: []int{5}})
+	other.Up = other.Down
+	wrong := strings.Repeat("A", len(s.at.Secret()))
+	for _, c := range []struct {
+		name string
+		at   *driver.Endpoint
+		lane int
+		o    driver.Options
+	}{
+		{"no server there", driver.EndpointAt(s.at.Addr()+"x", "x"+s.at.Secret()), 0, s.o},
+		{"no secret", driver.EndpointAt(s.at.Addr(), ""), 0, s.o},
+		{"a wrong secret", driver.EndpointAt(s.at.Addr(), wrong), 0, s.o},
+		{"half the secret", driver.EndpointAt(s.at.Addr(), s.at.Secret()[:10]), 0, s.o},
+		{"lane beyond the last", s.worker(), 9, s.o},
+		{"negative lane", s.worker(), -1, s.o},
+		{"another model", s.worker(), 0, other},
+		{"another update", s.worker(), 0, func() driver.Options { o := s.o; o.Up = other.Up; return o }()},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		w, err := transports.Dial(ctx, s.variant, c.at, c.lane, c.o)
+		if err == nil { // some transports notice at the first call
+			_, _, err = w.Receive(ctx)
+			_ = w.Close() // it is a stranger's
+		}
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), s.at.Secret()) {
+			t.Errorf("%s: got error %v, want a refusal", c.name, err)
+		}
+		cancel()
+	}
+	s.exchange(0, driver.Job{}).Release() // and disturbs nobody
+}
+
+// What strangers say: nothing, garbage, the beginnings of our protocols and of
+// others, and hellos that are nearly right.
+func nonsense(secret string) []string {
+	wrong := strings.Repeat("A", len(secret))
+	return []string{
+		"", "\x00", strings.Repeat("\xff", 4000), secret[:10], wrong, wrong + "\xff\xff", wrong + "\x00\x02{}",
+		"GET / HT", "GET /v1/stats HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /v1/results/0 HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\nAuthorization: Bearer " + wrong + "\r\n\r\n" + wrong,
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00\x7f\xff\xff\x01\x04\x00\x00\x00\x01half a frame",
+		"\x16\x03\x01\x02\x00\x01", // TLS
+	}
+}
+
+// testIntruders: a thousand strangers, of whom a hundred stay in the middle of what
+// they say, and workers for lanes that are taken, do not disturb rounds that go on:
+// every update is proved, and the process does not grow.
+func testIntruders(t *testing.T, tr driver.Transport) {
+	networks(t, tr, func(t *testing.T, v transports.Variant) {
+		const intruders, staying, most = 1000, 100, 64 << 20
+		l := layout(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{200, 1000}}, tensor.Spec{Name: "n", DType: tensor.I64})
+		s := openVariant(t, v, l, l, 2)
+		round := 0
+		rounds := func() {
+			model := s.publish(uint64(round))
+			for lane := range 2 {
+				j := driver.Job{Round: round, Client: lane}
+				p := s.exchange(lane, j)
+				check(t, tensor.Prove(p, model, key(j)))
+				p.Release()
+			}
+			round++
+		}
+		for range 20 {
+			rounds() // what a session needs is there
+		}
+		debug.FreeOSMemory()
+		before, peak := resident(t, os.Getpid()), 0
+
+		network, where, _ := strings.Cut(s.at.Addr(), ":")
+		said := nonsense(s.at.Secret())
+		var group sync.WaitGroup
+		over := make(chan struct{})
+		for k := range 4 {
+			group.Go(func() {
+				for i := k; i < intruders; i += 4 {
+					c, err := net.DialTimeout(network, where, soon)
+					if err != nil {
+						continue // the queue of a Unix socket is full: there are enough
+					}
+					_ = c.SetWriteDeadline(time.Now().Add(soon))
+					_, _ = c.Write([]byte(said[i%len(said)])) // it may be closed already
+					if i%(intruders/staying) == 0 {
+						defer c.Close()
+						continue
+					}
+					c.Close()
+				}
+				<-over
+			})
+		}
+		group.Go(func() { // who knows the secret
+			defer close(over)
+			for range 20 {
+				ctx, cancel := context.WithTimeout(context.Background(), soon)
+				w, err := transports.Dial(ctx, v, s.worker(), 1, s.o)
+				if err == nil { // some transports notice at the first call
+					_, _, err = w.Receive(ctx)
+					_ = w.Close() // the lane is another one's
+				}
+				cancel()
+				if err == nil || errors.Is(err, io.EOF) {
+					t.Errorf("a worker for a lane that is taken: got error %v, want a refusal", err)
+				}
+			}
+		})
+		for done := false; !done; {
+			select {
+			case <-over:
+				done = true
+			default:
+			}
+			rounds()
+			peak = max(peak, resident(t, os.Getpid()))
+		}
+		group.Wait()
+		rounds()
+		if grown := peak - before; grown > most && !raceDetector {
+			t.Errorf("the process has grown by %d bytes in %d rounds, want %d at most", grown, round, most)
+		}
+	})
+}
+
+// testStops: a worker that stops answering ends the round by its limit, named, and
+// nothing is left of it.
+func testStops(t *testing.T, tr driver.Transport) {
+	if inside(t, tr) {
+		t.Skip("no process to stop: the transport does not leave this one")
+	}
+	l := small(t)
+	p, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "stop", Launcher: trainer.NewProcesses(), RoundLimit: 2 * time.Second,
+	})
+	check(t, err)
+	_, err = rounder(t.Context(), p, l, l, 3, 5)
+	says(t, "a worker that stops", err, "round 1", "stopped")
+	if _, err := p.Close(); err != nil {
+		t.Errorf("close after a stop: %v", err)
+	}
+}
+
+// sockets returns the names in the session's directory, and the server's address.
+func sockets(s *session) []string {
+	_, own, _ := strings.Cut(s.at.Addr(), ":")
+	addrs := []string{own}
+	entries, err := os.ReadDir(s.dir)
+	check(s.t, err)
+	for _, e := range entries {
+		addrs = append(addrs, filepath.Join(s.dir, e.Name()))
+	}
+	return addrs
+}

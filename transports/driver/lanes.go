@@ -1,0 +1,310 @@
+package driver
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// A connection of a worker starts with two frames: its hello and the server's
+// answer. A hello is the session's secret, two bytes with the length of the rest, and
+// the rest as JSON; nothing of that is read before the secret is known to be right.
+// The answer is two bytes with the length of a text, which says why the worker is
+// refused, and is empty if it is not. In a socket of packets a frame is one packet.
+const maxFrame = 4096
+
+// protocol is the version of what a hello says, and of how a driver goes on.
+const protocol = 1
+
+// hello is who a worker is, and what it expects to find.
+type hello struct {
+	Protocol int    `json:"protocol"`
+	Variant  string `json:"variant"`
+	Lane     int    `json:"lane"`
+	Down     string `json:"down"` // digest of the layout, 16 hex digits
+	Up       string `json:"up"`
+}
+
+func (e *Endpoint) hello(lane int, o Options) hello {
+	return hello{protocol, e.Variant, lane, fmt.Sprintf("%016x", o.Down.Digest()), fmt.Sprintf("%016x", o.Up.Digest())}
+}
+
+// check reports what keeps a worker out.
+func (h hello) check(want hello, lanes int) error {
+	switch {
+	case h.Protocol != want.Protocol:
+		return fmt.Errorf("protocol version %d, the server's is %d", h.Protocol, want.Protocol)
+	case h.Variant != want.Variant:
+		return fmt.Errorf("transport %q, the session's is %q", h.Variant, want.Variant)
+	case h.Lane < 0 || h.Lane >= lanes:
+		return fmt.Errorf("no lane %d: the session has %d", h.Lane, lanes)
+	case h.Down != want.Down || h.Up != want.Up:
+		return fmt.Errorf("the layouts are %s down and %s up, the session's are %s and %s", h.Down, h.Up, want.Down, want.Up)
+	}
+	return nil
+}
+
+// Lanes are the connections of a session's workers, one a lane, to a server whose
+// workers come through sockets and show the secret in a hello.
+type Lanes struct {
+	e        *Endpoint
+	o        Options
+	listener *Listener
+	lanes    []laneConn
+	greeting sync.WaitGroup // the accept loop and the hellos
+}
+
+// laneConn is a lane's connection. there is closed when conn is set.
+type laneConn struct {
+	mu    sync.Mutex // held while a worker is let in
+	taken bool       // guarded by mu: a worker has or had the lane, or none is wanted
+	conn  *Conn
+	there chan struct{}
+}
+
+// ListenLanes listens as [Endpoint.Listen] does and lets workers in until Dismiss.
+func (e *Endpoint) ListenLanes(ctx context.Context, network string, o Options) (*Lanes, error) {
+	listener, err := e.Listen(ctx, network, o, nil)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lanes{e: e, o: o, listener: listener, lanes: make([]laneConn, o.Lanes)}
+	for i := range l.lanes {
+		l.lanes[i].there = make(chan struct{})
+	}
+	l.greeting.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.greeting.Go(func() { l.greet(c.(*Conn)) })
+		}
+	})
+	return l, nil
+}
+
+// greet gives a worker its lane, or says why not. Whoever does not know the secret
+// hears nothing.
+func (l *Lanes) greet(c *Conn) {
+	h, err := l.read(c)
+	if err == nil {
+		want := l.e.hello(0, l.o)
+		if err = h.check(want, len(l.lanes)); err == nil {
+			err = l.lanes[h.Lane].admit(c, h.Lane)
+		}
+		if err != nil {
+			_, _ = c.Write(answer(err.Error())) // its end of the connection says enough
+		}
+	}
+	if err != nil {
+		c.Close()
+	}
+}
+
+// read reads a hello. It is the listener that bounds how long that may take.
+func (l *Lanes) read(c *Conn) (h hello, err error) {
+	in := bufio.NewReaderSize(c, maxFrame) // one read is one packet
+	shown := make([]byte, len(l.e.secret)+2)
+	if _, err := io.ReadFull(in, shown); err != nil {
+		return h, err
+	}
+	if !l.e.knows(shown[:len(l.e.secret)]) {
+		return h, errors.New("not the session's secret")
+	}
+	if !c.Admit() {
+		return h, net.ErrClosed
+	}
+	n := int(binary.BigEndian.Uint16(shown[len(l.e.secret):]))
+	if n > maxFrame-len(shown) {
+		return h, fmt.Errorf("a hello of %d bytes", n)
+	}
+	text := make([]byte, n)
+	_ = c.SetReadDeadline(time.Now().Add(l.e.Patience)) // a closed connection shows in the read
+	if _, err := io.ReadFull(in, text); err != nil {
+		return h, err
+	}
+	if in.Buffered() > 0 {
+		return h, errors.New("a hello that goes on")
+	}
+	return h, errors.Join(json.Unmarshal(text, &h), c.SetReadDeadline(time.Time{}))
+}
+
+// admit gives the lane to the worker at c and tells it.
+func (l *laneConn) admit(c *Conn, lane int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken {
+		return fmt.Errorf("lane %d has or had a worker, or the session is over", lane)
+	}
+	if _, err := c.Write(answer("")); err != nil {
+		return err
+	}
+	l.taken, l.conn = true, c
+	close(l.there)
+	return nil
+}
+
+func answer(text string) []byte {
+	text = text[:min(len(text), maxFrame-2)]
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(text))), text...)
+}
+
+// Conn waits until lane's worker has connected, and returns its connection. Whoever
+// asks for it closes it.
+func (l *Lanes) Conn(ctx context.Context, lane int) (*Conn, error) {
+	select {
+	case <-l.lanes[lane].there:
+	case <-ctx.Done():
+	}
+	if c := l.Connected(lane); c != nil {
+		return c, nil
+	}
+	err := fmt.Errorf("no worker has connected: %w", context.Cause(ctx))
+	if last := l.listener.failed.Load(); last != nil {
+		err = fmt.Errorf("%w (%w)", err, *last)
+	}
+	return nil, err
+}
+
+// Connected returns the connection of lane's worker, or nil if it has none yet.
+func (l *Lanes) Connected(lane int) *Conn {
+	select {
+	case <-l.lanes[lane].there:
+		return l.lanes[lane].conn
+	default:
+		return nil
+	}
+}
+
+// Dismiss lets nobody in any more. The connections of the lanes stay open. A second
+// call does nothing.
+func (l *Lanes) Dismiss() error {
+	err := l.listener.Close()
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	for i := range l.lanes {
+		lane := &l.lanes[i]
+		lane.mu.Lock()
+		lane.taken = true
+		if lane.conn != nil {
+			lane.conn.Keep()
+		}
+		lane.mu.Unlock()
+	}
+	l.listener.Dismiss()
+	l.greeting.Wait()
+	return err
+}
+
+// Shutdown lets nobody in any more, has say tell every connected worker that the
+// session is over, waits until each has closed its end or ctx has ended, and closes
+// all connections. A worker of which say returns an error is not waited for.
+func (l *Lanes) Shutdown(ctx context.Context, say func(lane int, c *Conn) error) error {
+	errs := l.Dismiss()
+	told := make([]bool, len(l.lanes))
+	for n := range l.lanes {
+		if c := l.lanes[n].conn; c != nil {
+			told[n] = say(n, c) == nil
+		}
+	}
+	for n := range l.lanes {
+		c := l.lanes[n].conn
+		if c == nil {
+			continue
+		}
+		if told[n] {
+			err := During(ctx, c, func() error {
+				_, err := io.Copy(io.Discard, c.Conn)
+				return err
+			})
+			if err != nil && ctx.Err() != nil {
+				errs = errors.Join(errs, fmt.Errorf("lane %d: its worker has not left: %w", n, err))
+			}
+		}
+		_ = c.Close() // it is over either way
+	}
+	return errs
+}
+
+// During calls f, which reads or writes c, and makes the end of ctx end that. The
+// error is the end of ctx, the peer's end in words, or f's.
+func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f func() error) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }) // a file has no deadline and needs none
+	err := f()
+	ended := !stop()
+	switch {
+	case err == nil:
+		return nil
+	case ended:
+		return context.Cause(ctx)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("the peer has closed the connection: %w", io.ErrUnexpectedEOF) // and not the session's end
+	}
+	return err
+}
+
+// DialLane connects lane to the session's server, shows the secret and waits to be
+// let in. Its bytes are counted.
+func (e *Endpoint) DialLane(ctx context.Context, lane int, o Options) (Counted, error) {
+	raw, err := e.Dial(ctx)
+	if err != nil {
+		return Counted{}, err
+	}
+	c := CountBytes(raw, o.Rec)
+	if err := During(ctx, c, func() error { return e.introduce(c, e.hello(lane, o)) }); err != nil {
+		c.Close()
+		return Counted{}, err
+	}
+	return c, nil
+}
+
+func (e *Endpoint) introduce(c net.Conn, h hello) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	frame := binary.BigEndian.AppendUint16([]byte(e.secret), uint16(len(text)))
+	if frame = append(frame, text...); len(frame) > maxFrame {
+		return fmt.Errorf("transport %.100q…: its settings are too long for a hello", h.Variant)
+	}
+	if _, err := c.Write(frame); err != nil {
+		return err
+	}
+	refusal, err := readAnswer(c)
+	if err == nil && refusal != "" {
+		return errors.New("refused: " + refusal)
+	}
+	return err
+}
+
+// readAnswer reads no more than the answer: what follows is the driver's.
+func readAnswer(c net.Conn) (string, error) {
+	b := make([]byte, maxFrame)
+	n := 0
+	for n < 2 || n < 2+int(binary.BigEndian.Uint16(b)) {
+		to := b[n:2] // of a stream
+		if n >= 2 {
+			to = b[n:min(len(b), 2+int(binary.BigEndian.Uint16(b)))]
+		}
+		if c.LocalAddr().Network() == "unixpacket" {
+			to = b[n:] // a packet is read as a whole
+		}
+		if len(to) == 0 {
+			return "", errors.New("an answer that is too long")
+		}
+		m, err := c.Read(to)
+		if n += m; err != nil {
+			return "", err
+		}
+	}
+	return string(b[2:n]), nil
+}

@@ -1,0 +1,286 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/transports/driver"
+)
+
+var networks = []string{"unix", "unixpacket", "tcp"}
+
+// lanesOf returns lanes that let workers in, what they are about, and their endpoint.
+func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*driver.Lanes, *driver.Endpoint, driver.Options) {
+	t.Helper()
+	e := driver.NewEndpoint(t.TempDir())
+	e.Variant, e.Patience = "mine", patience
+	o := driver.Options{Down: layout(t, 1), Up: layout(t, 2), Lanes: n}
+	lanes, err := e.ListenLanes(t.Context(), network, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := lanes.Dismiss(); err != nil {
+			t.Error(err)
+		}
+	})
+	return lanes, e, o
+}
+
+// stranger connects to e without a hello.
+func stranger(t testing.TB, e *driver.Endpoint) net.Conn {
+	t.Helper()
+	network, where, _ := strings.Cut(e.Addr(), ":")
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	c, err := driver.EndpointAt(network+":"+where, "").Dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(bound)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// joins fails unless a worker gets lane.
+func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o driver.Options) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	c, err := e.DialLane(ctx, lane, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	there, err := lanes.Conn(ctx, lane)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if _, err := there.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	if n, err := c.Read(make([]byte, 9)); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// Whoever says something else than a hello hears nothing and is turned away at once,
+// or when his time is up if that could still become one.
+func TestNoHello(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network, func(t *testing.T) {
+			lanes, e, o := lanesOf(t, network, 200*time.Millisecond, 1)
+			good, wrong := e.Secret(), strings.Repeat("A", len(e.Secret()))
+			for name, said := range map[string]string{
+				"nothing":              "",
+				"half a secret":        good[:10],
+				"garbage":              strings.Repeat("\xff", 4000),
+				"a wrong secret":       wrong + "\x00\x02{}",
+				"another protocol":     "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + strings.Repeat("x", 100),
+				"a secret and silence": good,
+				"no length":            good + "\x00",
+				"half a hello":         good + "\x00\x10{\"pro",
+				"too long a hello":     good + "\xff\xff{}",
+				"a hello that goes on": good + "\x00\x02{}more",
+				"no JSON":              good + "\x00\x02xx",
+				"JSON of another kind": good + "\x00\x07[1,2,3]",
+				"a huge lane":          good + "\x00\x1f{\"lane\":99999999999999999999999}",
+			} {
+				c := stranger(t, e)
+				if _, err := c.Write([]byte(said)); err != nil {
+					t.Fatal(err)
+				}
+				ended(t, name, c)
+			}
+			c := stranger(t, e) // knows the secret, and hears what is wrong
+			if _, err := c.Write([]byte(good + "\x00\x02{}")); err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(c)
+			if err != nil || len(b) < 2 || !strings.Contains(string(b[2:]), "protocol version 0") {
+				t.Errorf("a hello of another version: heard %q, %v", b, err)
+			}
+			joins(t, lanes, e, 0, o)
+		})
+	}
+}
+
+// A thousand strangers at once, of whom some stay in the middle of what they say, keep
+// no worker out.
+func TestWorkersAmidStrangers(t *testing.T) {
+	const strangers, workers = 1000, 8
+	for _, network := range networks {
+		t.Run(network, func(t *testing.T) {
+			lanes, e, o := lanesOf(t, network, time.Hour, workers) // time ends nobody here
+			said := []string{"", "\xff", e.Secret()[:5], e.Secret() + "\x00", strings.Repeat("A", 100)}
+			var group sync.WaitGroup
+			over := make(chan struct{})
+			for k := range 10 {
+				group.Go(func() {
+					for i := k; i < strangers; i += 10 {
+						ctx, cancel := context.WithTimeout(context.Background(), bound)
+						c, err := e.Dial(ctx)
+						cancel()
+						if err != nil {
+							return // the session is over
+						}
+						_, _ = c.Write([]byte(said[i%len(said)])) // it may be closed already
+						if i%7 == 0 {
+							defer c.Close()
+							continue
+						}
+						c.Close()
+					}
+					<-over
+				})
+			}
+			for lane := range workers {
+				joins(t, lanes, e, lane, o)
+			}
+			start := time.Now()
+			if err := lanes.Dismiss(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(start); took > bound {
+				t.Errorf("it took %v to dismiss strangers", took)
+			}
+			close(over)
+			group.Wait()
+		})
+	}
+}
+
+// A worker that was let in is found, also by those who ask when their time is up; and
+// whoever waits for one that does not come is told why.
+func TestConn(t *testing.T) {
+	lanes, e, o := lanesOf(t, "unix", time.Hour, 2)
+	c, err := e.DialLane(t.Context(), 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	there, err := lanes.Conn(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		if got, err := lanes.Conn(over, 0); got != there || err != nil {
+			t.Fatalf("got %v, %v, want the connection", got, err)
+		}
+	}
+	if _, err := lanes.Conn(over, 1); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no worker has connected") {
+		t.Errorf("got %v, want that there is no worker", err)
+	}
+}
+
+// A server that cannot take a connection says so, and takes it when it can.
+func TestOutOfDescriptors(t *testing.T) {
+	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
+	before := descriptors(t, func(now *unix.Rlimit) { now.Cur = uint64(nextDescriptor(t)) + 1 }) // one is left: the worker's own
+	restore := func() { descriptors(t, func(now *unix.Rlimit) { *now = before }) }
+	defer restore()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	dialled := make(chan error, 1)
+	go func() {
+		c, err := e.DialLane(ctx, 0, o)
+		if err == nil {
+			err = c.Close()
+		}
+		dialled <- err
+	}()
+	for {
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		_, err := lanes.Conn(short, 0)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got error %v, want a wait for the worker", err)
+		}
+		if errors.Is(err, unix.EMFILE) {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the last of many errors is %v, want one that says why nobody connects", err)
+		}
+	}
+	restore()
+	if err := <-dialled; err != nil {
+		t.Error(err)
+	}
+	c, err := lanes.Conn(ctx, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
+// nextDescriptor returns the lowest number that is free.
+func nextDescriptor(t *testing.T) int {
+	t.Helper()
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return int(f.Fd())
+}
+
+// descriptors changes how many this process may have and returns what it was.
+func descriptors(t *testing.T, change func(*unix.Rlimit)) unix.Rlimit {
+	t.Helper()
+	var before unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before)
+	now := before
+	change(&now)
+	if err == nil {
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return before
+}
+
+// Whatever follows the secret is refused in words, or let in, or not answered.
+func FuzzHello(f *testing.F) {
+	_, e, _ := lanesOf(f, "unix", time.Hour, 1)
+	f.Add([]byte("\x00\x02{}"))
+	f.Add([]byte("\x00\x00"))
+	f.Add([]byte("\xff\xff"))
+	f.Add([]byte("\x00\x0e{\"protocol\":1}"))
+	f.Fuzz(func(t *testing.T, hello []byte) {
+		c := stranger(t, e).(*net.UnixConn)
+		_, err := c.Write(append([]byte(e.Secret()), hello...))
+		if err == nil {
+			err = c.CloseWrite()
+		}
+		if err != nil {
+			return // it was closed in the middle
+		}
+		heard, err := io.ReadAll(c)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("the connection stays")
+		}
+		if n := len(heard); n > 0 && (n < 2 || n-2 != int(heard[0])<<8|int(heard[1]) || n == 2) {
+			t.Errorf("heard %q", heard)
+		}
+		if strings.Contains(string(heard), e.Secret()) {
+			t.Errorf("heard the secret: %q", heard)
+		}
+	})
+}

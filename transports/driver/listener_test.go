@@ -1,0 +1,305 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+)
+
+// bound is when a wait in a test becomes a failure.
+const bound = 20 * time.Second
+
+// A session is a listener for one lane that admits whoever writes a byte, and
+// writes it back.
+type session struct {
+	*driver.Listener
+	rec *phase.Recorder
+	in  chan *driver.Conn // that were admitted
+}
+
+func open(t *testing.T, patience time.Duration) *session {
+	t.Helper()
+	s := &session{rec: phase.NewRecorder(1), in: make(chan *driver.Conn, 10)}
+	e := driver.NewEndpoint(t.TempDir())
+	e.Patience = patience
+	var err error
+	if s.Listener, err = e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, nil); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			c, err := s.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(c.(*driver.Conn))
+		}
+	}()
+	t.Cleanup(func() {
+		s.Dismiss()
+		_ = s.Close() // a test may have closed it
+		<-over
+	})
+	return s
+}
+
+func (s *session) serve(c *driver.Conn) {
+	defer c.Close()
+	b := make([]byte, 1)
+	for first := true; ; first = false {
+		if _, err := c.Read(b); err != nil {
+			return
+		}
+		if c.Admit() != first {
+			b[0] = '!'
+		}
+		if first {
+			s.in <- c
+		}
+		if _, err := c.Write(b); err != nil {
+			return
+		}
+	}
+}
+
+// dial returns a connection to the session on which nothing was said.
+func (s *session) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := net.Dial("unix", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(bound)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// talk shows the secret on c, and fails unless that is answered.
+func talk(t *testing.T, c net.Conn) {
+	t.Helper()
+	b := []byte("s")
+	if _, err := c.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != "s" {
+		t.Fatalf("got %q, %v, want the byte back", b, err)
+	}
+}
+
+// ended fails unless the session has closed c.
+func ended(t *testing.T, what string, c net.Conn) {
+	t.Helper()
+	if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%s: got %d bytes, %v, want the end", what, n, err)
+	}
+}
+
+// A thousand strangers who say nothing are few at any time, and each of them has
+// the time to show the secret, however many come after it.
+func TestStrangersAreFew(t *testing.T) {
+	s := open(t, time.Hour) // time ends nobody here
+	known := s.dial(t)
+	talk(t, known)
+	first := s.dial(t)
+	made := make(chan []net.Conn, 1)
+	go func() {
+		var all []net.Conn
+		defer func() { made <- all }()
+		for range 1000 {
+			c, err := net.Dial("unix", s.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all = append(all, c)
+		}
+	}()
+	late := s.dial(t) // amid them
+	talk(t, late)
+	for _, c := range <-made {
+		defer c.Close()
+	}
+	last := s.dial(t)
+	talk(t, last)
+	if n, most := s.Count(), 256+4+3; n > most {
+		t.Errorf("%d connections are open, want %d at most", n, most)
+	}
+	ended(t, "the first stranger", first)
+	for _, c := range []net.Conn{known, late, last} {
+		talk(t, c)
+	}
+}
+
+// A stranger's connection ends when its time is up, and that of whoever has shown
+// the secret does not.
+func TestStrangersAreBrief(t *testing.T) {
+	s := open(t, 100*time.Millisecond)
+	var known net.Conn
+	for admitted := false; !admitted; { // on a slow machine its time may be up
+		known = s.dial(t)
+		b := []byte("s")
+		_, err := known.Write(b)
+		if err == nil {
+			_, err = io.ReadFull(known, b)
+		}
+		admitted = err == nil
+	}
+	for range 3 { // each takes as long as a stranger has
+		ended(t, "a stranger", s.dial(t))
+	}
+	talk(t, known)
+}
+
+// Dismiss ends all but those that are kept, and those that come later.
+func TestDismiss(t *testing.T) {
+	s := open(t, time.Hour)
+	silent, known, kept := s.dial(t), s.dial(t), s.dial(t)
+	talk(t, known)
+	<-s.in
+	talk(t, kept)
+	(<-s.in).Keep()
+	s.Dismiss()
+	ended(t, "a stranger", silent)
+	ended(t, "one who is not kept", known)
+	ended(t, "one who comes later", s.dial(t))
+	talk(t, kept)
+	if got := s.rec.Counts(); got[phase.WireSent] != 3 || got[phase.WireReceived] != 3 {
+		t.Errorf("counted %v, want 3 bytes each way", got)
+	}
+}
+
+// The address of a session is its owner's alone, taken from no other session, and
+// gone with its listener.
+func TestAddress(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, driver.AddressFile)
+	e := driver.NewEndpoint(dir)
+	l, err := e.Listen(t.Context(), "unix", driver.Options{Lanes: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := e.Addr() + "#" + e.Secret() + "\n"
+	if text, err := os.ReadFile(path); err != nil || string(text) != want {
+		t.Errorf("found %q, %v, want %q", text, err, want)
+	}
+	for _, name := range []string{driver.AddressFile, "socket"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: got mode %v, %v, want 0600", name, info.Mode(), err)
+		}
+	}
+	if _, err := driver.NewEndpoint(dir).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, nil); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), path+": file exists") {
+		t.Errorf("a second session's: got %v, want that it exists", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != want {
+		t.Errorf("the second session has touched it: %q, %v", text, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if _, err := driver.NewEndpoint(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in no directory: got %v", err)
+	}
+	if text := fmt.Sprintf("%v %+v %s %#v", e, e, e, e); strings.Contains(text, e.Secret()) {
+		t.Errorf("an endpoint prints its secret: %s", text)
+	}
+}
+
+// layout is what the sessions of these tests are about.
+func layout(t testing.TB, n int) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{n}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestHello: who shows the secret and belongs to the session gets its lane, once;
+// all others are refused, and those without the secret hear nothing.
+func TestHello(t *testing.T) {
+	for _, network := range []string{"unix", "unixpacket", "tcp"} {
+		t.Run(network, func(t *testing.T) {
+			e := driver.NewEndpoint(t.TempDir())
+			e.Variant = "mine:x=1"
+			o := driver.Options{Down: layout(t, 1), Up: layout(t, 2), Lanes: 2}
+			lanes, err := e.ListenLanes(t.Context(), network, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lanes.Dismiss()
+			worker := func(secret string) *driver.Endpoint {
+				w := driver.EndpointAt(e.Addr(), secret)
+				w.Variant = e.Variant
+				return w
+			}
+			other := o
+			other.Up = layout(t, 3)
+			stranger := driver.EndpointAt(e.Addr(), e.Secret())
+			stranger.Variant = "yours"
+			for _, c := range []struct {
+				e    *driver.Endpoint
+				lane int
+				o    driver.Options
+				want string
+			}{
+				{worker("A" + e.Secret()[1:] + "B"), 0, o, "the peer has closed the connection"},
+				{worker(strings.Repeat("A", len(e.Secret()))), 0, o, "the peer has closed the connection"},
+				{worker(""), 0, o, "the peer has closed the connection"},
+				{worker(e.Secret()), 2, o, "no lane 2: the session has 2"},
+				{worker(e.Secret()), -1, o, "no lane -1"},
+				{worker(e.Secret()), 0, other, "the layouts are"},
+				{stranger, 0, o, `transport "yours", the session's is "mine:x=1"`},
+			} {
+				ctx, cancel := context.WithTimeout(t.Context(), bound)
+				if _, err := c.e.DialLane(ctx, c.lane, c.o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), e.Secret()) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+				cancel()
+			}
+			if lanes.Connected(1) != nil {
+				t.Error("a lane has a worker before one has come")
+			}
+			c, err := worker(e.Secret()).DialLane(t.Context(), 1, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			there, err := lanes.Conn(t.Context(), 1)
+			if err != nil || lanes.Connected(1) != there {
+				t.Fatal(there, err)
+			}
+			defer there.Close()
+			if _, err := worker(e.Secret()).DialLane(t.Context(), 1, o); err == nil || !strings.Contains(err.Error(), "lane 1 has or had a worker") {
+				t.Errorf("a taken lane: got %v", err)
+			}
+			if err := lanes.Dismiss(); err != nil { // spares the lane's
+				t.Error(err)
+			}
+			if _, err := there.Write([]byte("x")); err != nil {
+				t.Error(err)
+			}
+			if n, err := c.Read(make([]byte, 9)); n != 1 || err != nil {
+				t.Error(n, err)
+			}
+		})
+	}
+}

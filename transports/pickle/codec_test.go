@@ -1,0 +1,130 @@
+package pickle
+
+import (
+	"bytes"
+	"encoding/gob"
+	"strings"
+	"testing"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+)
+
+func options(l *tensor.Layout, elems string) driver.Options {
+	return driver.Options{Down: l, Up: l, Lanes: 1, Settings: driver.Settings{"elems": elems}}
+}
+
+// TestWrongPiece: a piece counts only if it has the elements of its tensor.
+func TestWrongPiece(t *testing.T) {
+	l := layout(t, tensor.F32, []int{3})
+	for name, c := range map[string]struct {
+		elems string
+		value any
+		want  string
+	}{
+		"right":       {"on", []float32{1, 2, 3}, ""},
+		"bytes":       {"on", make([]uint8, 3), "received remote type"},
+		"i32":         {"on", []int32{1, 2, 3}, "received remote type"},
+		"too many":    {"on", []float32{1, 2, 3, 4}, "4 elements arrived"},
+		"too few":     {"on", []float32{1, 2}, "2 elements arrived"},
+		"none":        {"on", struct{ X int }{}, "received remote type"},
+		"half floats": {"on", make([]uint16, 6), "received remote type"},
+		"more bytes":  {"off", make([]uint8, 13), "13 elements arrived"},
+		"less bytes":  {"off", make([]uint8, 11), "11 elements arrived"},
+		"no bytes":    {"off", []float32{1, 2, 3}, "received remote type"},
+	} {
+		var message bytes.Buffer
+		enc := gob.NewEncoder(&message)
+		if err := enc.Encode(header{Tensors: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := enc.Encode(c.value); err != nil {
+			t.Fatal(err)
+		}
+		p := tensor.Alloc(l)
+		err := newDecoder(&message, options(l, c.elems)).decode(phase.Whole(0), new(header), p)
+		switch {
+		case c.want == "":
+			if err != nil || tensor.Of[float32](p.View(0))[2] != 3 {
+				t.Errorf("got %v, error %v", tensor.Of[float32](p.View(0)), err)
+			}
+		case err == nil || !strings.Contains(err.Error(), `tensor 0 ("a"): `) || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: error %v, want a refusal with %q", name, err, c.want)
+		}
+	}
+}
+
+// varying is a layout with a tensor whose length varies.
+func varying(t testing.TB) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{
+		{Name: "w", DType: tensor.F32, Shape: []int{7}},
+		{Name: "v", DType: tensor.I16, Shape: []int{100, 3}, Var: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestRowsTravel: of a tensor whose length varies go the rows in use.
+func TestRowsTravel(t *testing.T) {
+	l := varying(t)
+	for _, elems := range []string{"off", "on"} {
+		sent, got := tensor.Alloc(l), tensor.Alloc(l)
+		var wire bytes.Buffer
+		e, d := newEncoder(&wire, options(l, elems)), newDecoder(&wire, options(l, elems))
+		for i, rows := range []int{100, 0, 3, 99} {
+			tensor.Fill(sent, uint64(i))
+			if err := sent.SetRows(1, rows); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.encode(phase.Whole(0), header{Receipt: []byte("r")}, sent); err != nil {
+				t.Fatal(err)
+			}
+			if size := wire.Len(); rows == 0 && size > 150 {
+				t.Errorf("%d bytes for a message of 28", size)
+			}
+			if err := d.decode(phase.Whole(0), new(header), got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Rows(1) != rows || got.Hash() != sent.Hash() {
+				t.Errorf("got %d rows of %d, or other bytes", got.Rows(1), rows)
+			}
+			sent.ResetRows()
+		}
+	}
+}
+
+// FuzzDecode: what arrives is decoded or refused.
+func FuzzDecode(f *testing.F) {
+	l := varying(f)
+	for _, elems := range []string{"off", "on"} {
+		var wire bytes.Buffer
+		if err := newEncoder(&wire, options(l, elems)).encode(phase.Whole(0), header{Job: driver.Job{Config: []byte("c")}}, tensor.Alloc(l)); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(wire.Bytes(), elems == "on")
+	}
+	f.Fuzz(func(t *testing.T, wire []byte, on bool) {
+		elems := "off"
+		if on {
+			elems = "on"
+		}
+		p := tensor.Alloc(l)
+		var h header
+		err := newDecoder(bytes.NewReader(wire), options(l, elems)).decode(phase.Whole(0), &h, p)
+		if err != nil || h.End {
+			return
+		}
+		var again bytes.Buffer
+		if err := newEncoder(&again, options(l, elems)).encode(phase.Whole(0), h, p); err != nil {
+			t.Fatal(err)
+		}
+		same := tensor.Alloc(l)
+		if err := newDecoder(&again, options(l, elems)).decode(phase.Whole(0), &h, same); err != nil || same.Hash() != p.Hash() {
+			t.Error("a message is not what it was when it is sent again: ", err)
+		}
+	})
+}

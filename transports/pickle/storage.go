@@ -1,0 +1,204 @@
+package pickle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/phase"
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+)
+
+// Storage returns the transport "storage".
+func Storage() driver.Transport { return storage{} }
+
+// storage is pickle but for the way of the tensors.
+type storage struct{ pickle }
+
+func (storage) Name() string { return "storage" }
+
+func (s storage) Settings() []driver.Setting {
+	return append(s.pickle.Settings(), driver.Setting{
+		Name: "dir", Kind: driver.Path,
+		Help: "directory in which the session makes its private one for the files; empty is the temporary directory",
+	})
+}
+
+func (storage) Traits(driver.Settings) driver.Traits { return driver.Traits{Reach: driver.Host} }
+
+func (storage) Check(o driver.Options) error { return checkRoom(o) }
+
+func (s storage) Footprint(o driver.Options) int64 { return s.pickle.Footprint(o) + inMemory(o) }
+
+func (storage) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	dir, err := scratch.New(root(o))
+	if err != nil {
+		return nil, err
+	}
+	s, err := listen(ctx, e, o)
+	if err != nil {
+		return nil, errors.Join(err, dir.Close())
+	}
+	return &storageServer{server: s, dir: dir, files: newFiles(o)}, nil
+}
+
+func (storage) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
+	w, err := dial(ctx, e, n, o)
+	if err != nil {
+		return nil, err
+	}
+	return &storageWorker{worker: w, files: newFiles(o)}, nil
+}
+
+// A model goes down in a file of the round. A job goes down in the client's file,
+// which names the model's, and the update comes up in the same file. Through the
+// connection go the names of clients' files.
+type (
+	storageServer struct {
+		*server
+		files
+		dir *scratch.Dir
+	}
+	storageWorker struct {
+		*worker
+		files
+		path string // of the file of the client whose job is in hand
+	}
+)
+
+func (s *storageServer) model() string { return filepath.Join(s.dir.Path(), "model") }
+
+func (s *storageServer) client(j driver.Job) string {
+	return filepath.Join(s.dir.Path(), fmt.Sprintf("client-%d", j.Client))
+}
+
+func (s *storageServer) Publish(ctx context.Context, p *tensor.Package) error {
+	if err := s.server.Publish(ctx, p); err != nil {
+		return err
+	}
+	return s.write(s.model(), phase.Whole(-1), header{Receipt: p.Receipt}, p)
+}
+
+func (s *storageServer) Dispatch(ctx context.Context, n int, j driver.Job) error {
+	l, err := s.dispatch(ctx, n, j)
+	if err == nil {
+		err = s.write(s.client(j), j.ID(n), header{Job: j, Path: s.model()}, nil)
+	}
+	if err != nil {
+		return err
+	}
+	return l.send(ctx, j.ID(n), header{Path: s.client(j)}, nil)
+}
+
+func (w *storageWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
+	var word, job, model header
+	err := w.conn.receive(ctx, w.nobody(), &word, nil)
+	if err == nil {
+		w.path = word.Path
+		err = w.read(word.Path, w.nobody(), &job, nil)
+	}
+	if err == nil {
+		err = w.read(job.Path, job.Job.ID(w.lane), &model, w.model)
+	}
+	return w.inHand(job.Job, err)
+}
+
+func (w *storageWorker) Submit(ctx context.Context, p *tensor.Package) error {
+	id := w.job.ID(w.lane)
+	if err := w.write(w.path, id, w.submitted(p), p); err != nil {
+		return err
+	}
+	return w.conn.send(ctx, id, header{Path: w.path}, nil)
+}
+
+func (s *storageServer) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
+	return s.collect(n, func(l *lane, id phase.ID, h *header, p *tensor.Package) error {
+		var word header
+		err := l.receive(ctx, id, &word, nil)
+		path := s.client(l.job)
+		if err == nil && word.Path != path {
+			err = fmt.Errorf("update is in %q, want %q", word.Path, path)
+		}
+		if err == nil {
+			err = s.read(path, id, h, p)
+		}
+		if err != nil {
+			return err
+		}
+		return os.Remove(path)
+	})
+}
+
+func (s *storageServer) Shutdown(ctx context.Context) error {
+	return errors.Join(s.server.Shutdown(ctx), s.dir.Close())
+}
+
+// files writes and reads files of one message, and counts their bytes.
+type files struct {
+	o              driver.Options
+	sent, received *phase.Counter
+}
+
+func newFiles(o driver.Options) files {
+	return files{o, o.Rec.Counter(phase.WireSent), o.Rec.Counter(phase.WireReceived)}
+}
+
+// write replaces path by a file with one message. A reader sees the old file
+// or the new one, never a part. The new one must not exist before: opening what
+// somebody else put there, such as a pipe, might wait for ever.
+func (f files) write(path string, id phase.ID, h header, p *tensor.Package) error {
+	part := path + ".part"
+	to, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = newEncoder(to, f.o).encode(id, h, p)
+	count(to, f.sent)
+	if e := to.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// read reads the message that write has written.
+func (f files) read(path string, id phase.ID, h *header, p *tensor.Package) error {
+	from, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // a pipe is not waited for
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	info, err := from.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err == nil {
+		err = newDecoder(from, f.o).decode(id, h, p)
+		count(from, f.received)
+	}
+	if errors.Is(err, io.EOF) { // which would mean that the session has ended
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// count counts the bytes of f that were read or written, from its start.
+func count(f *os.File, to *phase.Counter) {
+	n, _ := f.Seek(0, io.SeekCurrent) // a regular file has a position
+	to.Add(int(n))
+}

@@ -1,0 +1,163 @@
+package transports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+)
+
+// What a worker's goroutine can do wrong.
+var (
+	errClosed = errors.New("the lane is closed")
+	errInHand = errors.New("no job is in hand")
+)
+
+// A Worker is one lane's end of a session: a driver's worker, and the rules that are
+// the same for all of them. It has one goroutine. A call that failed, or whose context
+// ended, leaves the lane dead: only Close follows.
+type Worker struct {
+	variant Variant
+	driver  driver.Worker
+	lane    int
+	rec     *phase.Recorder
+	bodies  counts
+	handles counts
+
+	job    driver.Job
+	inHand bool            // job was received, and its update not submitted
+	update *tensor.Package // of that job, once it is reserved
+	err    error           // why nothing goes on any more
+}
+
+// Dial connects lane to the server at e. ctx bounds the call, not the session. An
+// error leaves nothing behind.
+func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
+	e.Variant, o.Settings = v.String(), v.Settings
+	name := v.Transport.Name()
+	if lane < 0 || lane >= o.Lanes {
+		return nil, fmt.Errorf("%s: lane %d: dial: the session has %d lanes", name, lane, o.Lanes)
+	}
+	d, err := v.Transport.Dial(ctx, e, lane, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: lane %d: dial: %w", name, lane, err)
+	}
+	return &Worker{
+		variant: v, driver: d, lane: lane, rec: o.Rec,
+		bodies:  newCounts(o.Rec, phase.BodyTensors, phase.BodyBytes),
+		handles: newCounts(o.Rec, phase.HandleTensors, phase.HandleBytes),
+	}, nil
+}
+
+// Receive waits for the next job and its model. The model is lent, read-only, until
+// Submit. io.EOF means that the server has shut down.
+func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
+	if w.inHand {
+		return driver.Job{}, nil, w.failed("receive", fmt.Errorf("the update of client %d was not submitted", w.job.Client))
+	}
+	if errors.Is(w.err, io.EOF) {
+		return driver.Job{}, nil, io.EOF
+	}
+	if w.err != nil {
+		return driver.Job{}, nil, w.failed("receive", w.err)
+	}
+	span := w.rec.Begin(phase.Receive, phase.ID{Lane: w.lane, Round: -1, Client: -1})
+	job, model, d, err := w.driver.Receive(ctx)
+	if err == nil {
+		w.job, w.inHand = job, true
+		err = attest(d, model, w.bodies, w.handles)
+	}
+	if err != nil {
+		w.err = err
+		if errors.Is(err, io.EOF) {
+			return driver.Job{}, nil, io.EOF
+		}
+		return driver.Job{}, nil, w.failed("receive", err)
+	}
+	span.EndAs(job.ID(w.lane))
+	return job, model, nil
+}
+
+// Reserve returns where the update of the job last received is to be written, every
+// byte of it: what it holds is undefined.
+func (w *Worker) Reserve() (p *tensor.Package, err error) {
+	switch {
+	case w.err != nil:
+		err = w.err
+	case !w.inHand:
+		err = errInHand
+	case w.update != nil:
+		err = errors.New("the update is reserved already")
+	default:
+		span := w.rec.Begin(phase.Lend, w.job.ID(w.lane))
+		w.update, err = w.driver.Reserve()
+		span.End()
+	}
+	if err != nil {
+		return nil, w.failed("reserve", err)
+	}
+	w.update.ResetRows()
+	return w.update, nil
+}
+
+// Submit sends the update. It takes p and the model, also when it fails.
+func (w *Worker) Submit(ctx context.Context, p *tensor.Package) error {
+	switch {
+	case w.err != nil:
+		return w.failed("submit", w.err)
+	case !w.inHand:
+		return w.failed("submit", errInHand)
+	case p == nil || p != w.update:
+		return w.failed("submit", errForeign)
+	}
+	span := w.rec.Begin(phase.Submit, w.job.ID(w.lane))
+	err := w.driver.Submit(ctx, p)
+	span.End()
+	if err != nil {
+		w.err = err
+		err = w.failed("submit", err)
+	}
+	w.inHand, w.update = false, nil
+	return err
+}
+
+// Ping exchanges an empty request and an empty answer with the server, in a transport
+// that makes calls: see [driver.Traits]. It is called before the first Receive.
+func (w *Worker) Ping(ctx context.Context) error {
+	if err := w.driver.Ping(ctx); err != nil {
+		return fmt.Errorf("%s: lane %d: ping: %w", w.variant.Transport.Name(), w.lane, err)
+	}
+	return nil
+}
+
+// Close gives up the lane. A model and an update that are in hand are the driver's
+// again. A second call does nothing.
+func (w *Worker) Close() error {
+	if errors.Is(w.err, errClosed) {
+		return nil
+	}
+	cause := w.err
+	if errors.Is(cause, io.EOF) {
+		cause = nil
+	} else if cause == nil {
+		cause = errors.New("the worker has left")
+	}
+	w.err = errClosed
+	if err := w.driver.Close(cause); err != nil {
+		return fmt.Errorf("%s: lane %d: close: %w", w.variant.Transport.Name(), w.lane, err)
+	}
+	return nil
+}
+
+// failed names what an error is about.
+func (w *Worker) failed(act string, err error) error {
+	name := w.variant.Transport.Name()
+	if !w.inHand {
+		return fmt.Errorf("%s: lane %d: %s: %w", name, w.lane, act, err)
+	}
+	return fmt.Errorf("%s: lane %d: %s: round %d, client %d: %w", name, w.lane, act, w.job.Round, w.job.Client, err)
+}
