@@ -64,6 +64,7 @@ var layers = map[string][]string{
 	"transports/http/exchange":     {"crash", "phase"},
 	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab", "transports/driver"},
 	"examples/fedavg":              {"receipt", "tensor", "trainer", "transports", "transports/all", "transports/driver"},
+	"examples/transport":           {"cli", "phase", "tensor", "transports/driver"},
 }
 
 // generated packages are left out: their imports are not chosen by us.

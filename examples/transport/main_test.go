@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"ipcbench/cli"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
+)
+
+// asCommand makes this test binary the command.
+const asCommand = "EXAMPLE_COMMAND"
+
+// TestMain: the test binary is a worker if it was started as one, and the command if
+// a test started it so.
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		cli.Main(plain{})
+	}
+	drivertest.Main(m, plain{})
+}
+
+func TestPlain(t *testing.T) {
+	drivertest.Run(t, func() driver.Transport { return plain{} })
+}
+
+// TestOneFile: the transport is one short file, and needs what a stranger to this
+// module has.
+func TestOneFile(t *testing.T) {
+	text, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte("\n")); n > 200 {
+		t.Errorf("main.go has %d lines, want 200 at most", n)
+	}
+	if strings.Contains(string(text), "internal/") {
+		t.Error("main.go needs something internal")
+	}
+}
+
+// TestMeasured: its own main measures it beside the control, every byte proved.
+func TestMeasured(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "run", "-q", "--transport", "plain,plain:network=tcp", "--model", "uniform:64KiB/4", "--time", "50ms", "--blocks", "2", "--out", t.TempDir()+"/r.json")
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"inproc", "plain", "network=tcp", "proved"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Fatalf("%v: want %q in\n%s", err, want, out)
+		}
+	}
+}
