@@ -87,7 +87,7 @@ func FuzzWorker(f *testing.F) {
 		}()
 		dialled := exchange.NewClient(func(context.Context) (net.Conn, error) { return client, nil }, "", false, exchange.Patience(time.Second), nil)
 		w := &worker{o: o, c: config{local: true}, client: dialled, shared: newShared(o, config{}, joinAnswer{}), fetch: store.Fetcher{Client: dialled, Manifest: tb}}
-		w.jobs = w.request("jobs", "GET", "jobs", "")
+		w.jobs = w.request("jobs", "GET", "jobs/0")
 		if w.join(t.Context()) == nil {
 			_, p, _, err := w.Receive(t.Context())
 			if err == nil && p.Layout() != l {

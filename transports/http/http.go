@@ -69,7 +69,7 @@ func checkReceipt(what string, b []byte) error {
 // fellBack counts tensors that travel as bodies although the transport is named for
 // shared memory. A reason that a peer made up is that it is remote.
 func (c config) fellBack(rec *phase.Recorder, reason string, n int) {
-	if !c.local {
+	if !c.local || n == 0 {
 		return
 	}
 	switch reason {

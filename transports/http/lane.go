@@ -41,11 +41,9 @@ type order struct {
 
 var errNoJob = errors.New("no such job is out")
 
-func newLane(n int, o driver.Options, slabs *slabs) *lane {
-	l := &lane{n: n, o: o, mail: mailbox.NewLane[*order]()}
-	if slabs != nil {
-		l.slab = &slabs.lanes[n]
-	} else {
+func newLane(n int, o driver.Options, slab *laneSlab) *lane {
+	l := &lane{n: n, o: o, mail: mailbox.NewLane[*order](), slab: slab}
+	if slab == nil {
 		l.bank = driver.NewBank(o.Up, o.Depth, o.Out) // before the first job
 	}
 	return l

@@ -59,12 +59,12 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 func TestPartialFallback(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
 	m := r.publish(1)
-	check(t, os.Chmod(r.s.in.slabs.models.ref.Path, modeWriter))
-	pool, err := os.OpenFile(r.s.in.slabs.models.ref.Path, os.O_RDWR, 0)
+	check(t, os.Chmod(r.s.in.memory.models.ref.Path, modeWriter))
+	pool, err := os.OpenFile(r.s.in.memory.models.ref.Path, os.O_RDWR, 0)
 	check(t, err)
 	defer pool.Close()
 	for _, i := range []int{2, 3, 7} { // their generations, which stand before them
-		h := r.s.in.slabs.models.published.handles[i]
+		h := r.s.in.memory.models.published.handles[i]
 		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(h.Offset)-slab.Align)
 		check(t, err)
 	}
@@ -141,7 +141,7 @@ func TestFallbacks(t *testing.T) {
 		if a := r.put(r.client(), "t", []byte{1}); strings.Contains(a, "pool") || !strings.Contains(a, `"fallback":"off"`) {
 			t.Errorf("put: got %s, want no metadata", a)
 		}
-		if after := mapped(); r.s.in.slabs != nil || after > before {
+		if after := mapped(); r.s.in.memory.dir != nil || after > before {
 			t.Errorf("shared memory is off, and %d segments more are mapped", after-before)
 		}
 	})
@@ -167,7 +167,7 @@ func TestSegments(t *testing.T) {
 	for _, tensors := range []int{1, 300} {
 		r := open(t, "http-shm:pool=1MiB", vectors(t, tensors, 64), 3)
 		names := map[string]bool{}
-		entries, err := os.ReadDir(r.s.in.slabs.dir.Path())
+		entries, err := os.ReadDir(r.s.in.memory.dir.Path())
 		check(t, err)
 		for _, e := range entries {
 			info, err := e.Info()
@@ -220,23 +220,23 @@ func TestLocalityIsProved(t *testing.T) {
 	join := func(t *testing.T, r *rig) (*worker, joinAnswer) {
 		t.Helper()
 		w, a := connect(t, r), joinAnswer{}
-		q := w.request("join", "POST", "lanes", "?down="+digest(r.o.Down)+"&up="+digest(r.o.Up))
+		q := w.about("join", "POST", "?down="+digest(r.o.Down)+"&up="+digest(r.o.Up))
 		check(t, w.client.Do(t.Context(), q, func(q *http.Response) error { return readJSON(q, &a) }))
 		return w, a
 	}
 	t.Run("no proof", func(t *testing.T) {
 		r := start(t, "http-shm", vectors(t, 1, 100), 1)
 		w, _ := join(t, r)
-		wantError(t, "prove", w.client.Do(t.Context(), w.request("prove", "POST", "lanes", "/local"), nil), "does not hold the challenge")
+		wantError(t, "prove", w.client.Do(t.Context(), w.about("prove", "POST", "/local"), nil), "does not hold the challenge")
 		m := r.publish(1)
 		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		var job jobAnswer
-		check(t, w.client.Do(t.Context(), w.request("jobs", "GET", "jobs", ""), func(q *http.Response) error { return readJSON(q, &job) }))
+		check(t, w.client.Do(t.Context(), w.request("jobs", "GET", "jobs/0"), func(q *http.Response) error { return readJSON(q, &job) }))
 		if job.Update != "" {
 			t.Errorf("a stranger is offered the lane's slab: %+v", job)
 		}
 		// It claims all the same that its update lies there.
-		q := w.request("results", "POST", "results", "")
+		q := w.request("results", "POST", "results/0")
 		q.Type = exchange.TypeRaw
 		zero := func(name string) exchange.Field { return exchange.Field{Name: name} }
 		q.Fields = []exchange.Field{
@@ -271,9 +271,9 @@ func TestLocalityIsProved(t *testing.T) {
 	t.Run("other connection", func(t *testing.T) {
 		r := open(t, "http-shm", vectors(t, 1, 100), 1)
 		w := connect(t, r)
-		wantError(t, "prove", w.client.Do(t.Context(), w.request("prove", "POST", "lanes", "/local"), nil), "another connection")
-		wantError(t, "leave", w.client.Do(t.Context(), w.request("leave", "DELETE", "lanes", ""), nil), "another connection")
-		wantError(t, "jobs", w.client.Do(t.Context(), w.request("jobs", "GET", "jobs", ""), nil), "another connection")
+		wantError(t, "prove", w.client.Do(t.Context(), w.about("prove", "POST", "/local"), nil), "another connection")
+		wantError(t, "leave", w.client.Do(t.Context(), w.about("leave", "DELETE", ""), nil), "another connection")
+		wantError(t, "jobs", w.client.Do(t.Context(), w.request("jobs", "GET", "jobs/0"), nil), "another connection")
 		r.exchange(0, driver.Job{}, r.publish(1))
 	})
 	t.Run("stale handle", func(t *testing.T) { // A21
@@ -378,7 +378,7 @@ func TestShutdownDuringWrites(t *testing.T) {
 		return got.Bytes == 8*writers && got.Tensors == 0
 	})
 	r.put(r.client(), "whole", []byte("whole"))
-	dir := r.s.in.slabs.dir.Path()
+	dir := r.s.in.memory.dir.Path()
 	check(t, r.workers[0].Close())
 	within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
 	check(t, r.s.Shutdown(t.Context()))
@@ -399,7 +399,7 @@ func TestStepsAreFlat(t *testing.T) {
 	}
 	used := func() int { // as a pool says when it refuses
 		var full *slab.FullError
-		if _, _, err := r.s.in.slabs.models.pool.Reserve(1 << 40); !errors.As(err, &full) {
+		if _, _, err := r.s.in.memory.models.pool.Reserve(1 << 40); !errors.As(err, &full) {
 			t.Fatalf("got error %v, want a full pool", err)
 		}
 		return full.Used
@@ -418,7 +418,7 @@ func TestStepsAreFlat(t *testing.T) {
 // is remote then, and the session goes on with bodies.
 func TestDamagedHeader(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 3, 100), 1)
-	for _, ref := range []*store.SlabRef{r.s.in.slabs.models.ref, r.s.in.slabs.lanes[0].ref} {
+	for _, ref := range []*store.SlabRef{r.s.in.memory.models.ref, r.s.in.memory.lanes[0].ref} {
 		check(t, os.Chmod(ref.Path, modeWriter))
 		f, err := os.OpenFile(ref.Path, os.O_RDWR, 0)
 		check(t, err)

@@ -237,7 +237,7 @@ func TestOneWriter(t *testing.T) {
 	m := r.publish(1)
 	tryAll := func(when string, flag int, want error) {
 		t.Helper()
-		for _, ref := range []*store.SlabRef{r.s.in.slabs.models.ref, r.s.in.slabs.lanes[0].ref, r.s.in.slabs.lanes[1].ref} {
+		for _, ref := range []*store.SlabRef{r.s.in.memory.models.ref, r.s.in.memory.lanes[0].ref, r.s.in.memory.lanes[1].ref} {
 			if err := openAsUser(ref.Path, flag); !errors.Is(err, want) {
 				t.Errorf("%s: open %s with flags %x: got %v, want %v", when, filepath.Base(ref.Path), flag, err, want)
 			}

@@ -81,9 +81,7 @@ func (s *server) join(x *exchange.Exchange, l *lane) error {
 	if err != nil {
 		return l.answer(x, err)
 	}
-	if s.slabs != nil {
-		a.Models = s.slabs.models.ref
-	}
+	a.Models = s.memory.models.ref
 	return x.ReplyJSON(http.StatusOK, a)
 }
 

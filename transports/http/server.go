@@ -27,10 +27,9 @@ type server struct {
 	manifests manifests
 	prefix    string // of the ids of the session's models, past and future
 
-	pair  *driver.Pair // nil if the models lie in a slab
-	slabs *slabs       // nil without shared memory
-	store *store.Store
-	lanes []*lane
+	memory *memory
+	store  *store.Store
+	lanes  []*lane
 
 	seq   int       // of the model published last
 	offer jobAnswer // what every job with that model says
@@ -141,56 +140,42 @@ func (s *server) serve() {
 // place makes the memory of models, updates and tensors that are put.
 func (s *server) place() (err error) {
 	room := storeRoom(s.o)
-	o := store.Options{Room: room, Answer: room + s.o.Down.Payload(), Model: s.manifests.down, Prefix: s.prefix}
-	if s.c.shm {
-		if s.slabs, err = newSlabs(s.o, s.c); err != nil {
-			return err
-		}
-		o.Slab, o.SlabSize = s.slabs.store()
-		s.offer.Pool, s.offer.Fallback = s.slabs.models.ref, store.Full
-	} else {
-		s.pair = driver.NewPair(s.o.Down)
+	o := store.Options{Room: room, Answer: room + s.o.Down.Payload(), Model: s.manifests.down, Prefix: s.prefix, SlabSize: room}
+	if s.memory, o.Slab, err = newMemory(s.o, s.c); err != nil {
+		return err
 	}
-	if s.c.local && !s.c.shm {
-		o.Reason, s.offer.Fallback = store.Off, store.Off
+	if s.c.pool > 0 {
+		o.SlabSize = s.c.pool
+	}
+	switch s.offer.Pool = s.memory.models.ref; {
+	case s.c.shm:
+		s.offer.Fallback = store.Full
+	case s.c.local:
+		s.offer.Fallback, o.Reason = store.Off, store.Off
 	}
 	s.store = store.New(o)
-	for n := range s.o.Lanes {
-		s.lanes = append(s.lanes, newLane(n, s.o, s.slabs))
+	for n, slab := range s.memory.lanes {
+		s.lanes = append(s.lanes, newLane(n, s.o, slab))
 	}
 	return nil
 }
 
 // release gives all shared memory up that is not lent.
-func (s *server) release() error {
-	err := s.store.Close()
-	if s.slabs != nil {
-		err = errors.Join(err, s.slabs.close())
-	}
-	return err
-}
+func (s *server) release() error { return errors.Join(s.store.Close(), s.memory.close()) }
 
 // storeRoom returns how many bytes of tensors may be put, apart from the model.
 func storeRoom(o driver.Options) int { return max(64<<20, o.Down.Size()) }
 
-func (s *server) Reserve() (*tensor.Package, error) {
-	if s.slabs != nil {
-		return s.slabs.models.reserve()
-	}
-	return s.pair.Reserve(), nil
-}
+func (s *server) Reserve() (*tensor.Package, error) { return s.memory.models.reserve() }
 
 func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	if err := checkReceipt("receipt", p.Receipt); err != nil {
 		return err
 	}
-	if s.slabs == nil {
-		s.pair.Publish()
-	} else if err := s.slabs.models.publish(); err != nil {
+	if err := s.memory.models.publish(); err != nil {
 		return err
-	} else {
-		s.offer.Runs = s.slabs.models.published.runs
 	}
+	s.offer.Runs = s.memory.models.published.runs
 	s.seq++
 	s.offer.Model = s.prefix + strconv.Itoa(s.seq)
 	s.offer.Receipt, s.offer.Rows = append(s.offer.Receipt[:0], p.Receipt...), p.AppendRows(s.offer.Rows[:0])

@@ -85,20 +85,21 @@ func (s *shared) model(a jobAnswer, downlink func() *tensor.Package, which []int
 	if a.Pool != nil && !there {
 		a.Fallback = store.Remote
 	}
+	stale := 0
 	for i, h := range s.handles {
-		why := a.Fallback
 		if there && h != (slab.Handle{}) {
 			view, err := s.reader.View(h, s.o.Down.Bytes(i))
 			if err == nil {
 				s.views[i] = view
 				continue
 			}
-			why = store.Stale
+			stale++
 		}
-		s.c.fellBack(s.o.Rec, why, 1)
 		s.handles[i] = slab.Handle{}
 		which = append(which, i)
 	}
+	s.c.fellBack(s.o.Rec, store.Stale, stale)
+	s.c.fellBack(s.o.Rec, a.Fallback, len(which)-stale)
 	if len(which) == len(s.handles) {
 		return downlink(), which, nil
 	}

@@ -35,10 +35,10 @@ type worker struct {
 	job    phase.ID     // that is in hand
 	handle store.Handle // of its update, if it lies in the lane's slab
 
-	jobs, results exchange.Request // as far as they are always the same
-	which         []int            // scratch: tensors to fetch
-	fields        []exchange.Field // scratch of uploads
-	body          [][]byte         // scratch of uploads
+	ping, jobs, results exchange.Request // as far as they are always the same
+	which               []int            // scratch: tensors to fetch
+	fields              []exchange.Field // scratch of uploads
+	body                [][]byte         // scratch of uploads
 }
 
 func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
@@ -50,7 +50,8 @@ func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o dri
 	w := &worker{o: o, c: c, lane: lane, up: m.up}
 	w.client = exchange.NewClient(e.Dial, e.Authorization(), c.fresh, c.patience, o.Rec)
 	w.client.ID.Lane = lane
-	w.jobs, w.results = w.request("jobs", http.MethodGet, "jobs", ""), w.request("results", http.MethodPost, "results", "")
+	n := strconv.Itoa(lane)
+	w.ping, w.jobs, w.results = w.request("ping", "GET", "ping"), w.request("jobs", "GET", "jobs/"+n), w.request("results", "POST", "results/"+n)
 	w.jobs.Parks = true
 	w.fetch = store.Fetcher{
 		Client: w.client, Manifest: m.down, Batch: c.batch, JSON: c.json,
@@ -69,11 +70,14 @@ func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o dri
 	return w, nil
 }
 
-// request returns a request about the lane.
-func (w *worker) request(name, method, path, query string) exchange.Request {
-	return exchange.Request{
-		Method: method, Path: "/v1/" + path + "/" + strconv.Itoa(w.lane) + query, Calls: w.o.Rec.Counter(phase.Calls + name),
-	}
+// request returns a request, which is counted under that name.
+func (w *worker) request(name, method, path string) exchange.Request {
+	return exchange.Request{Method: method, Path: "/v1/" + path, Calls: w.o.Rec.Counter(phase.Calls + name)}
+}
+
+// about returns a request about the lane's worker.
+func (w *worker) about(name, method, rest string) exchange.Request {
+	return w.request(name, method, "lanes/"+strconv.Itoa(w.lane)+rest)
 }
 
 func (w *worker) downlink() *tensor.Package {
@@ -95,7 +99,7 @@ func (w *worker) uplink() *tensor.Package {
 // it is.
 func (w *worker) join(ctx context.Context) error {
 	var a joinAnswer
-	q := w.request("join", http.MethodPost, "lanes", "?down="+digest(w.o.Down)+"&up="+digest(w.o.Up))
+	q := w.about("join", "POST", "?down="+digest(w.o.Down)+"&up="+digest(w.o.Up))
 	err := w.client.Do(ctx, q, func(r *http.Response) error { return readJSON(r, &a) })
 	if err != nil || !w.c.local {
 		a = joinAnswer{} // whatever it says
@@ -104,7 +108,7 @@ func (w *worker) join(ctx context.Context) error {
 	if err != nil || w.shared.updates == nil {
 		return err
 	}
-	err = w.client.Do(ctx, w.request("prove", http.MethodPost, "lanes", "/local"), nil)
+	err = w.client.Do(ctx, w.about("prove", "POST", "/local"), nil)
 	if status := (exchange.StatusError{}); errors.As(err, &status) {
 		return w.shared.giveUp() // the server looks at other memory: this process is not local
 	}
@@ -224,7 +228,7 @@ func (w *worker) uploadJSON(q exchange.Request, p *tensor.Package) (exchange.Req
 
 // Ping exchanges an empty request and an empty answer.
 func (w *worker) Ping(ctx context.Context) error {
-	return w.client.Do(ctx, exchange.Request{Method: http.MethodGet, Path: "/v1/ping", Calls: w.o.Rec.Counter(phase.Calls + "ping")}, nil)
+	return w.client.Do(ctx, w.ping, nil)
 }
 
 // Close tells the server that the lane has no worker any more, if it can still be
@@ -234,7 +238,7 @@ func (w *worker) Close(cause error) error {
 		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 		defer cancel()
 		query := "?cause=" + url.QueryEscape(cause.Error()[:min(len(cause.Error()), 1000)])
-		_ = w.client.Do(ctx, w.request("leave", http.MethodDelete, "lanes", query), nil) // a server that is gone needs no goodbye
+		_ = w.client.Do(ctx, w.about("leave", "DELETE", query), nil) // a server that is gone needs no goodbye
 	}
 	w.client.Close()
 	return w.shared.close()

@@ -16,13 +16,12 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// slabs are the server's shared memory: one slab for the models and one for each
-// lane's updates. The store makes its own in the same directory.
-type slabs struct {
-	dir    *scratch.Dir
-	size   slabSizes
-	models *slabModels
-	lanes  []laneSlab
+// memory is where the server keeps what travels: its models, and with shared memory a
+// slab for them and one for each lane's updates. The store makes its own beside them.
+type memory struct {
+	dir    *scratch.Dir // of the slabs; nil without shared memory
+	models *models
+	lanes  []*laneSlab // nil without shared memory
 }
 
 // A laneSlab is the slab of one lane's updates. The server allocates in it, the
@@ -51,11 +50,11 @@ func (p *laneSlab) proof(h slab.Handle) []byte {
 	return mem[h.Offset:][:challengeSize]
 }
 
-// slabSizes are the capacities of a session's slabs.
-type slabSizes struct{ models, updates, store int }
+// sizes are the capacities of a session's slabs; zero without shared memory.
+type sizes struct{ models, updates int }
 
 // total returns the bytes of the slabs that a session has from the start.
-func (s slabSizes) total(lanes int) int64 {
+func (s sizes) total(lanes int) int64 {
 	total := int64(s.models)
 	if int64(s.updates) > (math.MaxInt64-total)/int64(lanes) {
 		return math.MaxInt64
@@ -63,14 +62,10 @@ func (s slabSizes) total(lanes int) int64 {
 	return total + int64(lanes)*int64(s.updates)
 }
 
-func sizesOf(o driver.Options, c config) (s slabSizes, err error) {
-	if !c.shm {
-		return s, nil
+func sizesOf(o driver.Options, c config) (s sizes, err error) {
+	if !c.shm || c.pool > 0 {
+		return sizes{c.pool, c.pool}, nil
 	}
-	if c.pool > 0 {
-		return slabSizes{c.pool, c.pool, c.pool}, nil
-	}
-	s.store = storeRoom(o)
 	for i := range o.Down.Len() {
 		n, ok := slab.Extent(o.Down.Bytes(i), true)
 		if !ok || n > 1<<60-s.models {
@@ -83,121 +78,119 @@ func sizesOf(o driver.Options, c config) (s slabSizes, err error) {
 	return s, err
 }
 
-func newSlabs(o driver.Options, c config) (p *slabs, err error) {
+// newMemory makes the memory of a session, and says where the store may make a slab.
+func newMemory(o driver.Options, c config) (m *memory, stored string, err error) {
+	m = &memory{models: newModels(o.Down), lanes: make([]*laneSlab, o.Lanes)}
+	if !c.shm {
+		m.models.next.onHeap(o.Down)
+		m.models.published.onHeap(o.Down)
+		return m, "", nil
+	}
 	size, err := sizesOf(o, c)
-	if err != nil {
-		return nil, err
-	}
-	p = &slabs{size: size}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.close())
-		}
-	}()
-	if p.dir, err = scratch.New(scratch.SharedMemory); err != nil {
-		return p, err
-	}
-	if p.models, err = newSlabModels(filepath.Join(p.dir.Path(), "models"), size.models, o.Down); err != nil {
-		return p, err
-	}
-	for n := range o.Lanes {
-		l, err := newLaneSlab(filepath.Join(p.dir.Path(), fmt.Sprintf("updates-%d", n)), size.updates, o.Up, o.Out)
-		if err != nil {
-			return p, err
-		}
-		p.lanes = append(p.lanes, l)
-	}
-	return p, nil
-}
-
-func newLaneSlab(path string, size int, l *tensor.Layout, ledger *tensor.Ledger) (laneSlab, error) {
-	mem, nonce, err := slab.CreateNamed(path, size)
-	if err != nil {
-		return laneSlab{}, err
-	}
-	u, err := slab.NewUpdates(mem, l, ledger)
 	if err == nil {
-		err = mem.Protect() // the worker writes, and nobody else
+		m.dir, err = scratch.New(scratch.SharedMemory)
 	}
-	p := laneSlab{updates: u, ref: store.NewSlabRef(path, nonce)}
 	if err == nil {
-		err = p.permit(modeReaders)
+		err = m.models.share(filepath.Join(m.dir.Path(), "models"), size.models)
+	}
+	for n := 0; n < o.Lanes && err == nil; n++ {
+		m.lanes[n], err = newLaneSlab(filepath.Join(m.dir.Path(), fmt.Sprintf("updates-%d", n)), size.updates, o)
 	}
 	if err != nil {
-		return laneSlab{}, errors.Join(err, mem.Close())
+		return nil, "", errors.Join(err, m.close())
 	}
-	return p, nil
-}
-
-// store returns where the store makes its slab, and how large.
-func (p *slabs) store() (path string, size int) {
-	return filepath.Join(p.dir.Path(), "stored"), p.size.store
+	return m, filepath.Join(m.dir.Path(), "stored"), nil
 }
 
 // close gives all memory up. That of updates which are lent lives until they
 // are released.
-func (p *slabs) close() error {
-	var err error
-	if p.models != nil {
-		err = p.models.close()
+func (m *memory) close() error {
+	err := m.models.close()
+	for _, l := range m.lanes {
+		if l != nil {
+			err = errors.Join(err, l.updates.Close())
+		}
 	}
-	for _, l := range p.lanes {
-		err = errors.Join(err, l.updates.Close())
-	}
-	if p.dir != nil {
-		err = errors.Join(err, p.dir.Close())
+	if m.dir != nil {
+		err = errors.Join(err, m.dir.Close())
 	}
 	return err
 }
 
-// slabModels keeps the server's two models, tensor by tensor, in a stamped pool
-// from which other processes read. What does not fit lies on the heap, and
-// travels as a body.
-type slabModels struct {
-	pool            *slab.Pool
-	ref             *store.SlabRef
-	layout          *tensor.Layout
-	next, published *slabModel
-}
-
-// A slabModel is one of the two models. Round after round it gets blocks at the
-// same places, so its package is made once.
-type slabModel struct {
-	p       *tensor.Package
-	handles []slab.Handle // of tensors, zero where one lies on the heap
-	views   [][]byte
-	heap    *tensor.Package // memory of tensors that did not fit, kept
-	runs    []run           // where the tensors lie, as workers are told
-}
-
-func newSlabModels(path string, size int, l *tensor.Layout) (*slabModels, error) {
-	pool, nonce, err := slab.CreatePool(path, size)
+func newLaneSlab(path string, size int, o driver.Options) (*laneSlab, error) {
+	mem, nonce, err := slab.CreateNamed(path, size)
 	if err != nil {
 		return nil, err
 	}
-	model := func() *slabModel {
-		return &slabModel{handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len())}
+	l := &laneSlab{ref: store.NewSlabRef(path, nonce)}
+	if l.updates, err = slab.NewUpdates(mem, o.Up, o.Out); err == nil {
+		err = mem.Protect() // the worker writes, and nobody else
 	}
-	m := &slabModels{pool: pool, ref: store.NewSlabRef(path, nonce), layout: l, next: model(), published: model()}
-	if err := os.Chmod(path, modeReaders); err != nil {
-		return nil, errors.Join(err, m.close())
+	if err == nil {
+		err = l.permit(modeReaders)
 	}
-	return m, nil
+	if err != nil {
+		return nil, errors.Join(err, mem.Close())
+	}
+	return l, nil
 }
 
-// reserve places the next model, as far as the slab has room.
-func (m *slabModels) reserve() (*tensor.Package, error) {
+// models keeps the server's pair of models, tensor by tensor: with shared memory in a
+// stamped pool from which other processes read. What is not there, or does not fit,
+// lies on the heap and travels as a body.
+type models struct {
+	pool            *slab.Pool // nil without shared memory
+	ref             *store.SlabRef
+	layout          *tensor.Layout
+	next, published *model
+}
+
+// A model is one of the two. Round after round it gets blocks at the same places, so
+// its package is made once.
+type model struct {
+	p       *tensor.Package
+	handles []slab.Handle // of tensors, zero where one lies on the heap
+	views   [][]byte
+	heap    *tensor.Package // memory of tensors that lie there, kept
+	runs    []run           // where the others lie, as workers are told
+}
+
+func newModels(l *tensor.Layout) *models {
+	empty := func() *model { return &model{handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len())} }
+	return &models{layout: l, next: empty(), published: empty()}
+}
+
+// share makes the pool.
+func (m *models) share(path string, size int) error {
+	pool, nonce, err := slab.CreatePool(path, size)
+	if err != nil {
+		return err
+	}
+	m.pool, m.ref = pool, store.NewSlabRef(path, nonce)
+	return os.Chmod(path, modeReaders)
+}
+
+// onHeap returns heap memory for a model.
+func (s *model) onHeap(l *tensor.Layout) *tensor.Package {
+	if s.heap == nil {
+		s.heap = tensor.AllocTouched(l)
+	}
+	return s.heap
+}
+
+// reserve places the next model, as far as the pool has room.
+func (m *models) reserve() (*tensor.Package, error) {
 	s, moved := m.next, m.next.p == nil
+	if m.pool == nil {
+		return s.onHeap(m.layout), nil
+	}
 	for i := range s.handles {
 		h, view, err := m.pool.Reserve(m.layout.Bytes(i))
 		if err != nil {
 			if !isFull(err) {
 				return nil, err
 			}
-			if s.heap == nil {
-				s.heap = tensor.AllocTouched(m.layout)
-			}
-			h, view = slab.Handle{}, s.heap.View(i)
+			h, view = slab.Handle{}, s.onHeap(m.layout).View(i)
 		}
 		moved = moved || len(view) > 0 && &view[0] != &s.views[i][0]
 		s.handles[i], s.views[i] = h, view
@@ -215,7 +208,7 @@ func isFull(err error) bool {
 
 // publish makes the model that is reserved visible to readers, and the model before
 // it invisible before its memory is used again.
-func (m *slabModels) publish() error {
+func (m *models) publish() error {
 	s := m.next
 	s.runs = s.runs[:0]
 	var before slab.Handle
@@ -237,7 +230,7 @@ func (m *slabModels) publish() error {
 }
 
 // release gives the blocks of all tensors back.
-func (s *slabModel) release(pool *slab.Pool) (err error) {
+func (s *model) release(pool *slab.Pool) (err error) {
 	for i, h := range s.handles {
 		if h != (slab.Handle{}) {
 			err = errors.Join(err, pool.Release(h))
@@ -247,6 +240,9 @@ func (s *slabModel) release(pool *slab.Pool) (err error) {
 	return err
 }
 
-func (m *slabModels) close() error {
+func (m *models) close() error {
+	if m.pool == nil {
+		return nil
+	}
 	return errors.Join(m.next.release(m.pool), m.published.release(m.pool), m.pool.Close(context.Background())) // nothing is in flight: it does not wait
 }
