@@ -12,14 +12,14 @@ import (
 // account fills the block with what the processes recorded in the timed rounds.
 // A round of which something is missing would give times that nobody took, so
 // it is an error.
-func (s *session) account(r trainer.Report) error {
+func (s *blockRun) account(r trainer.Report) error {
 	b := s.block
 	b.Cold.Server = r.Server.Usage[trainer.Cold]
 	b.Server = process(r.Server)
 	b.Server.StalePeak = s.stalePeak
 	lost := r.Server.Lost
 	samples := r.Server.Samples
-	for _, w := range r.Workers {
+	for _, w := range r.Processes {
 		samples = append(samples, w.Samples...)
 		lost += w.Lost
 		if s.cell.inside() {
@@ -31,7 +31,7 @@ func (s *session) account(r trainer.Report) error {
 			continue
 		}
 		b.Cold.Workers = append(b.Cold.Workers, w.Usage[trainer.Cold])
-		b.Workers = append(b.Workers, process(w))
+		b.Processes = append(b.Processes, process(w))
 	}
 	if lost > 0 {
 		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)
@@ -84,7 +84,7 @@ func sameSpans(rounds [][]phase.Sample, windows []window, retried bool) error {
 
 // wire checks that the tensors which moved as bytes were counted on their way. A
 // file is written once and read by every lane.
-func (s *session) wire() error {
+func (s *blockRun) wire() error {
 	counts := s.block.Counts()
 	moved, sent, received := counts[phase.BodyBytes], counts[phase.WireSent], counts[phase.WireReceived]
 	if received < moved || sent < moved && fileSystem(s.cell.Variant) == "" {
@@ -162,7 +162,7 @@ func covered(samples []phase.Sample, w window) int64 {
 }
 
 // phases adds the sums of the phases of timed round i.
-func (s *session) phases(i int, samples []phase.Sample, w window) {
+func (s *blockRun) phases(i int, samples []phase.Sample, w window) {
 	for _, sample := range samples {
 		name := sample.Phase.String()
 		sums := s.block.Phases[name]
@@ -176,7 +176,7 @@ func (s *session) phases(i int, samples []phase.Sample, w window) {
 }
 
 // clients adds the times of each client of one round, in dispatch order.
-func (s *session) clients(samples []phase.Sample) error {
+func (s *blockRun) clients(samples []phase.Sample) error {
 	type turn struct{ dispatch, received, train, trained, lend, collected int64 }
 	turns := make([]turn, len(s.roster)) // a client's id is its index
 	for _, sample := range samples {
@@ -191,7 +191,7 @@ func (s *session) clients(samples []phase.Sample) error {
 			t.received = sample.End
 		case phase.Train:
 			t.train, t.trained = sample.Start, sample.End
-		case phase.Lend:
+		case phase.ReserveUpdate:
 			t.lend = sample.Start
 		case phase.Collect:
 			t.collected = sample.End

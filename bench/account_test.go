@@ -62,7 +62,7 @@ func TestWireBelowPayload(t *testing.T) {
 			t.Fatal(err)
 		}
 		counts := map[string]int64{phase.BodyBytes: tt.moved, phase.WireSent: tt.sent, phase.WireReceived: tt.arrived}
-		s := &session{cell: Spec{Variant: v}, block: &Block{Server: Process{Counts: counts}}}
+		s := &blockRun{cell: Spec{Variant: v}, block: &Block{Server: Process{Counts: counts}}}
 		if err := s.wire(); (err != nil) != tt.fails {
 			t.Errorf("%s: %v", tt.variant, err)
 		}
@@ -79,7 +79,7 @@ func TestSummedSpans(t *testing.T) {
 	if got := covered(samples, w); got != 10 {
 		t.Errorf("%d ns are covered, want 10", got)
 	}
-	s := &session{block: &Block{Phases: map[string][]int64{}}, windows: []window{w}}
+	s := &blockRun{block: &Block{Phases: map[string][]int64{}}, windows: []window{w}}
 	s.phases(0, samples, w)
 	if got := s.block.Phases["send"]; !slices.Equal(got, []int64{70}) {
 		t.Errorf("send took %v, want 70", got)

@@ -103,7 +103,7 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	if len(b.Round) == 0 {
 		return nil, nil // it was interrupted
 	}
-	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, block: b, hashes: hashes, onChain: r.onChain(c)}
+	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: b, hashes: hashes, onChain: r.onChain(c)}
 	return a.Pings, s.compare(ctx)
 }
 
@@ -111,7 +111,7 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 // result holds no more either.
 const (
 	largestFirst  = 1 << 20
-	largestAnswer = largest
+	largestAnswer = maxFile
 )
 
 // ask has a process of the build exe, or of this one if it is empty, carry out an
@@ -240,7 +240,7 @@ func parseAnswer(text []byte) (*answer, error) {
 		return nil, errors.New(a.Error)
 	}
 	for i, ns := range a.Pings {
-		if ns <= 0 || ns > longest {
+		if ns <= 0 || ns > maxDuration {
 			return nil, fmt.Errorf("pings_ns[%d]: %d: no duration of a call", i, ns)
 		}
 	}
@@ -250,7 +250,7 @@ func parseAnswer(text []byte) (*answer, error) {
 // ServeBlock carries out one order, which it reads from in, and answers on out.
 // It ends early when ctx ends or in does.
 func ServeBlock(ctx context.Context, in io.Reader, out io.Writer, h trainer.Host) error {
-	d := json.NewDecoder(io.LimitReader(in, largest))
+	d := json.NewDecoder(io.LimitReader(in, maxFile))
 	var text json.RawMessage
 	if err := d.Decode(&text); err != nil {
 		return fmt.Errorf("%s: order: %w", BlockCommand, err)
@@ -299,7 +299,7 @@ func (a *answer) carryOut(quit context.Context, text []byte, h trainer.Host) err
 	now, cancel := bounded(quit)
 	defer cancel()
 	b := Block{SpanCost: spanCost()}
-	s := &session{cell: specs[0], plan: plan, slow: o.Block.Slow, roster: whos[0], block: &b}
+	s := &blockRun{cell: specs[0], plan: plan, slow: o.Block.Slow, roster: whos[0], block: &b}
 	if err := here.run(now, quit, s); err != nil {
 		return err
 	}

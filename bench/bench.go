@@ -247,7 +247,7 @@ func (r *run) cycles(ctx, quit context.Context) error {
 		// Cells of short rounds may need many more blocks than others; measuring the
 		// floors around each of them would take longer than they do.
 		if n < r.Plan.Blocks || n%floorEvery == 0 {
-			tasks = append(tasks, r.limits(ctx)...)
+			tasks = append(tasks, r.floorTasks(ctx)...)
 		}
 		if err := r.shuffled(quit, tasks); err != nil {
 			return err
@@ -299,8 +299,8 @@ func (r *run) overspent(last time.Duration) bool {
 	return true
 }
 
-// limits returns what measures each floor once.
-func (r *run) limits(ctx context.Context) []func() error {
+// floorTasks returns what measures each floor once.
+func (r *run) floorTasks(ctx context.Context) []func() error {
 	var tasks []func() error
 	for _, f := range r.floors {
 		if f.Name != rpcEmpty { // which the blocks measure
@@ -438,7 +438,7 @@ func (c *cell) String() string {
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	r.progress(c.String(), 0)
 	b.SpanCost = spanCost()
-	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), block: b}
+	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), block: b}
 	s.onRound = func() { r.progress(c.String(), len(s.windows)) }
 	s.onChain = r.onChain(c)
 	if err = r.here.run(ctx, quit, s); err == nil {

@@ -17,8 +17,8 @@ import (
 	"ipcbench/trainer"
 )
 
-// fewest timed rounds of a block, however long they take.
-const fewest = 3
+// minTimedRounds of a block, however long they take.
+const minTimedRounds = 3
 
 // emptyCalls of a block, if its transport makes calls.
 const emptyCalls = 100
@@ -26,15 +26,15 @@ const emptyCalls = 100
 // proofEvery is how many rounds lie between two that are proved.
 const proofEvery = 8
 
-// session is a block in progress.
-type session struct {
+// blockRun is a block in progress.
+type blockRun struct {
 	cell    Spec
 	plan    Plan
 	chain   *chain        // nil if another build asks for the block, and compares
 	slow    time.Duration // CPU time that every Submit burns: a canary
 	config  trainer.Config
-	pool    *trainer.Pool    // nil between rounds that have their own
-	fresh   *fresh           // nil if one pool serves all rounds
+	session *trainer.Session // nil between rounds that have their own
+	fresh   *fresh           // nil if one session serves all rounds
 	roster  []trainer.Client // nil for the usual ones
 	fold    *trainer.Fold
 	model   *tensor.Package // the current one
@@ -66,7 +66,7 @@ type limits struct {
 
 // run runs one session of fresh processes. ctx ends it at once; quit asks it to
 // end after the round in hand.
-func (s *session) run(ctx, quit context.Context, l trainer.Launcher, lim limits) error {
+func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher, lim limits) error {
 	if err := s.start(ctx, l); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *session) run(ctx, quit context.Context, l trainer.Launcher, lim limits)
 }
 
 // start starts server and workers and makes the first model.
-func (s *session) start(ctx context.Context, l trainer.Launcher) error {
+func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 	config, err := json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.plan.TrainMS})
 	if err != nil {
 		return err
@@ -102,15 +102,15 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 		s.model, s.fresh = tensor.Alloc(s.cell.Model.Layout), &fresh{spare: tensor.Alloc(s.cell.Model.Layout)}
 		return s.cell.Model.Init(s.model, s.plan.Seed)
 	}
-	if s.pool, err = trainer.Open(ctx, s.config); err != nil {
+	if s.session, err = trainer.Open(ctx, s.config); err != nil {
 		return err
 	}
-	s.block.Spawn, s.pings = s.pool.Spawned(), s.pool.Pings()
-	if s.model, err = s.pool.Reserve(0); err == nil {
+	s.block.Spawn, s.pings = s.session.Spawned(), s.session.Pings()
+	if s.model, err = s.session.Reserve(0); err == nil {
 		err = crash.Guard(func() error { return s.cell.Model.Init(s.model, s.plan.Seed) })
 	}
 	if err != nil {
-		_, closeErr := s.pool.Close()
+		_, closeErr := s.session.Close()
 		return errors.Join(err, closeErr)
 	}
 	return nil
@@ -118,7 +118,7 @@ func (s *session) start(ctx context.Context, l trainer.Launcher) error {
 
 // finish stops everything and, unless err says that the rounds have failed,
 // fills the block.
-func (s *session) finish(err error) error {
+func (s *blockRun) finish(err error) error {
 	if s.fresh != nil {
 		if err == nil && len(s.windows) > 0 {
 			s.block.Spawn = time.Duration(stat.Median(seconds(s.fresh.spawns)) * float64(time.Second))
@@ -126,7 +126,7 @@ func (s *session) finish(err error) error {
 		}
 		return err
 	}
-	report, closeErr := s.pool.Close()
+	report, closeErr := s.session.Close()
 	if err = errors.Join(err, closeErr); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *session) finish(err error) error {
 }
 
 // rounds runs the rounds of a block.
-func (s *session) rounds(ctx, quit context.Context, lim limits) error {
+func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
 	system, systemErr := usage.ReadSystem()
 
 	if err := s.cold(ctx); err != nil {
@@ -195,7 +195,7 @@ func (s *session) rounds(ctx, quit context.Context, lim limits) error {
 
 // proves reports whether the round is proved and not timed. A profile is not
 // interrupted for that: a fifth of a second would go by each time.
-func (s *session) proves(round int) bool {
+func (s *blockRun) proves(round int) bool {
 	if s.profiling != nil {
 		return false
 	}
@@ -204,7 +204,7 @@ func (s *session) proves(round int) bool {
 
 // enough reports whether the block has all timed rounds that it needs, or all
 // that the recorders have room for.
-func (s *session) enough(lim limits, spent time.Duration) bool {
+func (s *blockRun) enough(lim limits, spent time.Duration) bool {
 	n := len(s.windows)
 	switch {
 	case n > 0 && s.full():
@@ -212,34 +212,34 @@ func (s *session) enough(lim limits, spent time.Duration) bool {
 	case lim.rounds > 0:
 		return n >= lim.rounds
 	}
-	return n >= fewest && spent >= lim.time || n >= mostRounds && s.profiling == nil
+	return n >= minTimedRounds && spent >= lim.time || n >= mostRounds && s.profiling == nil
 }
 
 // full reports whether the recorders may have no room for another round.
-func (s *session) full() bool { return s.pool != nil && s.pool.Full() }
+func (s *blockRun) full() bool { return s.session != nil && s.session.Full() }
 
 // samples returns for how many spans a process needs room: what the plan says,
 // and enough for the fewest timed rounds of many clients with many tensors.
-func (s *session) samples() int {
+func (s *blockRun) samples() int {
 	perClient := samplesPerTurn + s.cell.tensors() // a transport may time every tensor's coming and going
-	return max(s.plan.Samples, 2*(fewest+1)*s.cell.Clients*perClient)
+	return max(s.plan.Samples, 2*(minTimedRounds+1)*s.cell.Clients*perClient)
 }
 
 // enter moves all processes to another window, unless they are there. round is the
 // next one.
-func (s *session) enter(ctx context.Context, w trainer.Window, round int) error {
+func (s *blockRun) enter(ctx context.Context, w trainer.Window, round int) error {
 	if s.open == w {
 		return nil
 	}
 	s.open = w
-	if s.pool == nil {
-		return nil // the next round's pool begins in it
+	if s.session == nil {
+		return nil // the next round's session begins in it
 	}
-	return s.pool.Enter(ctx, w, round)
+	return s.session.Enter(ctx, w, round)
 }
 
 // cold runs the first round, whose costs are its own.
-func (s *session) cold(ctx context.Context) error {
+func (s *blockRun) cold(ctx context.Context) error {
 	if err := s.enter(ctx, trainer.Cold, 0); err != nil {
 		return err
 	}
@@ -256,9 +256,9 @@ func (s *session) cold(ctx context.Context) error {
 }
 
 // hashed runs a round whose model's hash is compared with the chain afterwards.
-func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error) {
-	if timed && s.pool != nil {
-		if err := s.pool.Resume(); err != nil {
+func (s *blockRun) hashed(ctx context.Context, n int, timed bool) (window, error) {
+	if timed && s.session != nil {
+		if err := s.session.Resume(); err != nil {
 			return window{}, err
 		}
 	}
@@ -266,7 +266,7 @@ func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error)
 	if err != nil {
 		return w, err
 	}
-	if timed && s.pool != nil {
+	if timed && s.session != nil {
 		if err := s.leave(ctx, n+1); err != nil {
 			return window{}, err
 		}
@@ -278,15 +278,15 @@ func (s *session) hashed(ctx context.Context, n int, timed bool) (window, error)
 // leave ends a timed round: what the server does until the next one is no part of
 // either. Workers are idle meanwhile, unless they wait by spinning, which would be
 // counted.
-func (s *session) leave(ctx context.Context, next int) error {
+func (s *blockRun) leave(ctx context.Context, next int) error {
 	if s.cell.Variant.Traits().Spins && s.profiling == nil {
 		return s.enter(ctx, trainer.Outside, next)
 	}
-	return s.pool.Pause()
+	return s.session.Pause()
 }
 
 // proved runs a round in which every element of every update is checked.
-func (s *session) proved(ctx context.Context, n int) error {
+func (s *blockRun) proved(ctx context.Context, n int) error {
 	if err := s.enter(ctx, trainer.Outside, n); err != nil {
 		return err
 	}
@@ -304,13 +304,13 @@ func (s *session) proved(ctx context.Context, n int) error {
 }
 
 // check keeps the hash of the model that the latest round has made. What it must
-// be is known when the chain is that long: see [session.compare].
-func (s *session) check() { s.hashes = append(s.hashes, s.model.Hash()) }
+// be is known when the chain is that long: see [blockRun.compare].
+func (s *blockRun) check() { s.hashes = append(s.hashes, s.model.Hash()) }
 
 // compare compares the models of all rounds with the chain, which it makes longer
 // if it must. A block that was interrupted before its first timed round does not
 // count.
-func (s *session) compare(ctx context.Context) error {
+func (s *blockRun) compare(ctx context.Context) error {
 	if len(s.block.Round) == 0 {
 		return nil
 	}
@@ -325,15 +325,15 @@ func (s *session) compare(ctx context.Context) error {
 }
 
 // round runs one round and makes the model that it yields current.
-func (s *session) round(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
+func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
 	if s.fresh != nil {
 		return s.respawned(ctx, n, timed, prove)
 	}
 	w := window{round: n, start: phase.Now()}
-	if err := s.pool.Publish(ctx, n, s.model); err != nil {
+	if err := s.session.Publish(ctx, n, s.model); err != nil {
 		return w, err
 	}
-	next, err := s.pool.Reserve(n)
+	next, err := s.session.Reserve(n)
 	if err != nil {
 		return w, err
 	}
@@ -345,7 +345,7 @@ func (s *session) round(ctx context.Context, n int, timed bool, prove func(c tra
 
 // exchange has all clients train the model that was published, and folds their
 // updates into next.
-func (s *session) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove func(c trainer.Client, update *tensor.Package) error) error {
+func (s *blockRun) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove func(c trainer.Client, update *tensor.Package) error) error {
 	r := trainer.Round{Number: n, Clients: s.roster, Timed: timed}
-	return s.pool.Fold(ctx, r, s.fold, next, s.model, prove)
+	return s.session.Fold(ctx, r, s.fold, next, s.model, prove)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // profiledSession runs one profiled block of a variant.
-func profiledSession(t *testing.T, h trainer.Host, variant string, most time.Duration) *session {
+func profiledSession(t *testing.T, h trainer.Host, variant string, most time.Duration) *blockRun {
 	t.Helper()
 	v, err := transports.Parse(variant, h.Transports)
 	if err != nil {
@@ -35,7 +35,7 @@ func profiledSession(t *testing.T, h trainer.Host, variant string, most time.Dur
 		launcher = trainer.NewProcesses()
 	}
 	const rounds = 200
-	s := &session{
+	s := &blockRun{
 		cell: cell, plan: plan, chain: &chain{cell: cell, seed: plan.Seed}, block: &Block{},
 		profiling: &trainer.Profiling{Transport: v.String(), Model: m.Name, Kinds: []string{capture.CPU}},
 	}
@@ -79,7 +79,7 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%s: %.3f copies of a byte by our code, want %v", tt.variant, got, tt.ours)
 		}
 		kernel := int64(0)
-		for _, p := range append([]Process{s.block.Server}, s.block.Workers...) {
+		for _, p := range append([]Process{s.block.Server}, s.block.Processes...) {
 			if p.Usage.IO == nil {
 				t.Skip("the kernel keeps no I/O accounting")
 			}
@@ -89,7 +89,7 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%s: %.3f copies of a byte by the kernel, want %.2f", tt.variant, got, tt.kernel)
 		}
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: s.report.Server.Profiles})
-		for i, w := range s.report.Workers {
+		for i, w := range s.report.Processes {
 			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 		}
 	}

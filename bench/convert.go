@@ -52,7 +52,7 @@ func (w orderWork) work() (model, up *models.Model, who []trainer.Client, err er
 		switch {
 		case c.ID != i:
 			return nil, nil, nil, fmt.Errorf("clients[%d].id: %d: this build numbers clients from 0", i, c.ID)
-		case !(c.Weight > 0 && c.Weight < float64(most)):
+		case !(c.Weight > 0 && c.Weight < float64(maxCount)):
 			return nil, nil, nil, fmt.Errorf("clients[%d].weight: %v: want a positive number", i, c.Weight)
 		}
 		if err := named(fmt.Sprintf("clients[%d].device", i), c.Device); err != nil {
@@ -184,7 +184,7 @@ func answerOf(b Block) *answerBlock {
 	for _, u := range b.Cold.Workers {
 		a.Cold.Workers = append(a.Cold.Workers, usageOut(u))
 	}
-	for _, w := range b.Workers {
+	for _, w := range b.Processes {
 		a.Workers = append(a.Workers, processOut(w))
 	}
 	return a
@@ -203,7 +203,7 @@ func (a *answerBlock) block() Block {
 		b.Cold.Workers = append(b.Cold.Workers, usageIn(u))
 	}
 	for _, w := range a.Workers {
-		b.Workers = append(b.Workers, processIn(w))
+		b.Processes = append(b.Processes, processIn(w))
 	}
 	return b
 }

@@ -52,8 +52,8 @@ func TestRespawn(t *testing.T) {
 		t.Errorf("marked %v, proved %v, want both", c.Respawn, c.Proved())
 	}
 	for _, b := range c.Blocks {
-		if len(b.Round) != 3 || len(b.RTT) != 9 || len(b.Workers) != 2 {
-			t.Fatalf("%d rounds, %d round trips, %d workers: want 3, 9, 2", len(b.Round), len(b.RTT), len(b.Workers))
+		if len(b.Round) != 3 || len(b.RTT) != 9 || len(b.Processes) != 2 {
+			t.Fatalf("%d rounds, %d round trips, %d workers: want 3, 9, 2", len(b.Round), len(b.RTT), len(b.Processes))
 		}
 		for i, ns := range b.Round {
 			inside := b.Phases["spawn"][i] + b.Phases["stop"][i]
@@ -67,7 +67,7 @@ func TestRespawn(t *testing.T) {
 		if b.Spawn <= 0 || b.Cold.Round <= 0 {
 			t.Errorf("spawn %v, cold %d", b.Spawn, b.Cold.Round)
 		}
-		for i, w := range b.Workers {
+		for i, w := range b.Processes {
 			// A Go program that starts and ends touches more than these in any case.
 			if w.Usage.CPU() <= 0 || w.Usage.MinorFaults < 3*100 || w.Counts["body.bytes"] == 0 {
 				t.Errorf("worker %d: %v CPU, %d faults, %d bytes: its starts are not counted", i, w.Usage.CPU(), w.Usage.MinorFaults, w.Counts["body.bytes"])
@@ -111,8 +111,8 @@ func TestPin(t *testing.T) {
 	p.Pin, p.Blocks = true, 1
 	r := measure(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
 	b := cellOf(t, r, "pickle").Blocks[0]
-	if len(b.Workers) != 1 || len(b.Workers[0].CPUs) == 0 || slices.ContainsFunc(b.Workers[0].CPUs, func(cpu int) bool { return slices.Contains(b.Server.CPUs, cpu) }) {
-		t.Errorf("server on %v, workers %+v: want processors of their own", b.Server.CPUs, b.Workers)
+	if len(b.Processes) != 1 || len(b.Processes[0].CPUs) == 0 || slices.ContainsFunc(b.Processes[0].CPUs, func(cpu int) bool { return slices.Contains(b.Server.CPUs, cpu) }) {
+		t.Errorf("server on %v, workers %+v: want processors of their own", b.Server.CPUs, b.Processes)
 	}
 	if after, err := usage.Affinity(); err != nil || !slices.Equal(after, before) {
 		t.Errorf("affinity after the run is %v (%v), was %v", after, err, before)
@@ -129,7 +129,7 @@ func TestMemoryRead(t *testing.T) {
 	r := measure(t, h, quick(t), spec(t, h, "shm-slab", "uniform:16MiB/4", 1, 1))
 	for _, b := range cellOf(t, r, "shm-slab").Blocks {
 		const model = 16 << 20
-		for _, p := range append([]bench.Process{b.Server}, b.Workers...) {
+		for _, p := range append([]bench.Process{b.Server}, b.Processes...) {
 			if m := p.Memory; m.Shmem < 2*model || m.Peak < m.Shmem || m.PSS != nil && *m.PSS < model {
 				t.Errorf("%d bytes of shared memory, peak %d: want a model and an update at least", m.Shmem, m.Peak)
 			}

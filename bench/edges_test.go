@@ -85,7 +85,7 @@ func TestWindowEdges(t *testing.T) {
 			for _, b := range blocks {
 				var down, up int64 // bytes that only one end has counted
 				down, up = b.Server.Counts[phase.WireSent], -b.Server.Counts[phase.WireReceived]
-				for _, w := range b.Workers {
+				for _, w := range b.Processes {
 					down -= w.Counts[phase.WireReceived]
 					up += w.Counts[phase.WireSent]
 				}

@@ -18,7 +18,7 @@ import (
 // What is not read any more, in bytes: a file, one cell in it, and any other value.
 // A hundred blocks of 100,000 clients fit; the largest committed result has 11 MB.
 const (
-	largest      = 256 << 20
+	maxFile      = 256 << 20
 	largestCell  = 192 << 20
 	largestValue = 64 << 20
 )
@@ -45,7 +45,7 @@ func read(f *os.File) (*Result, error) {
 	}
 	var buf bytes.Buffer
 	if info.Mode().IsRegular() {
-		if info.Size() > largest {
+		if info.Size() > maxFile {
 			return nil, errLarge
 		}
 		buf.Grow(int(info.Size()) + bytes.MinRead)
@@ -61,16 +61,16 @@ func read(f *os.File) (*Result, error) {
 	default:
 		return nil, explain(buf.Bytes())
 	}
-	if _, err := buf.ReadFrom(io.LimitReader(f, largest+1-int64(buf.Len()))); err != nil {
+	if _, err := buf.ReadFrom(io.LimitReader(f, maxFile+1-int64(buf.Len()))); err != nil {
 		return nil, err
 	}
-	if buf.Len() > largest {
+	if buf.Len() > maxFile {
 		return nil, errLarge
 	}
 	return decode(buf.Bytes())
 }
 
-var errLarge = fmt.Errorf("larger than %d bytes: not a result of ipcbench", largest)
+var errLarge = fmt.Errorf("larger than %d bytes: not a result of ipcbench", maxFile)
 
 // decode reads a result from its JSON and validates it.
 func decode(data []byte) (*Result, error) {

@@ -34,7 +34,7 @@ func tiny() *Result {
 			Blocks: []Block{{
 				Round: []int64{500, 600}, Unattributed: []int64{1, 0}, Train: []int64{100, 110}, RTT: []int64{400, 410},
 				Down: []int64{200, 210}, Up: []int64{190, 180}, Phases: map[string][]int64{"train": {100, 110}},
-				Server: process, Workers: []Process{process}, Proof: Proof{Rounds: 1, Updates: 1, Hashed: 3},
+				Server: process, Processes: []Process{process}, Proof: Proof{Rounds: 1, Updates: 1, Hashed: 3},
 			}},
 		}},
 	}
@@ -188,7 +188,7 @@ func TestEndless(t *testing.T) {
 	if err := os.WriteFile(sparse, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(sparse, largest+1); err != nil {
+	if err := os.Truncate(sparse, maxFile+1); err != nil {
 		t.Fatal(err)
 	}
 	before := heap()

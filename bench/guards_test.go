@@ -169,8 +169,8 @@ func TestColdApart(t *testing.T) {
 	r := measure(t, h, p, spec(t, h, "shm-slab", "cnn", 2, 4))
 	for _, c := range r.Cells {
 		for _, b := range c.Blocks {
-			if b.Cold.Round <= 0 || b.Cold.Server.CPU() < 0 || len(b.Cold.Workers) != len(b.Workers) {
-				t.Errorf("%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Workers), len(b.Workers))
+			if b.Cold.Round <= 0 || b.Cold.Server.CPU() < 0 || len(b.Cold.Workers) != len(b.Processes) {
+				t.Errorf("%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Workers), len(b.Processes))
 			}
 			// The cold one, those to warm up, and the timed ones are hashed, as are the
 			// proved ones: the second round, every eighth, and the last.
@@ -218,17 +218,17 @@ func TestEachProcessCounts(t *testing.T) {
 	r := measure(t, h, p, spec(t, h, "shm-slab", "uniform:4KiB/3", 2, 4))
 	c := cellOf(t, r, "shm-slab")
 	b := c.Blocks[0]
-	if c.Launcher != "processes" || len(b.Workers) != 2 {
-		t.Fatalf("launcher %s with %d workers, want 2 processes", c.Launcher, len(b.Workers))
+	if c.Launcher != "processes" || len(b.Processes) != 2 {
+		t.Fatalf("launcher %s with %d workers, want 2 processes", c.Launcher, len(b.Processes))
 	}
-	if in := cellOf(t, r, "inproc"); in.Launcher != "goroutines" || len(in.Blocks[0].Workers) != 0 {
+	if in := cellOf(t, r, "inproc"); in.Launcher != "goroutines" || len(in.Blocks[0].Processes) != 0 {
 		t.Errorf("the control is not marked as one: launcher %s", in.Launcher)
 	}
 	// 4 clients in 3 rounds burn 20 ms each, none of it in the server and none of
 	// it outside of the timed rounds.
 	const burnt = 3 * 4 * 20 * time.Millisecond
 	var spent time.Duration
-	for _, w := range b.Workers {
+	for _, w := range b.Processes {
 		spent += w.Usage.CPU()
 	}
 	if spent < burnt || spent > 2*burnt || b.Server.Usage.CPU() > burnt/2 {
@@ -351,8 +351,8 @@ func TestEveryTransport(t *testing.T) {
 		}
 		counts := c.Blocks[0].Server.Counts
 		if c.Launcher == "processes" {
-			counts = c.Blocks[0].Workers[0].Counts
-			for name, n := range c.Blocks[0].Workers[1].Counts {
+			counts = c.Blocks[0].Processes[0].Counts
+			for name, n := range c.Blocks[0].Processes[1].Counts {
 				counts[name] += n
 			}
 		}

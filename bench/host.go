@@ -33,7 +33,7 @@ func (h *host) launcher(s Spec) trainer.Launcher {
 }
 
 // run runs s where the plan wants its processes.
-func (h *host) run(ctx, quit context.Context, s *session) error {
+func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 	if !h.plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
 		return s.run(ctx, quit, h.launcher(s.cell), h.plan.limits())
 	}

@@ -55,9 +55,9 @@ func (c Cell) numbers() []number {
 		{"--lanes-per-process", "lanes_per_process", int64(c.PerProcess), 1, trainer.MaxWorkers},
 		{"--depth", "depth", int64(c.Depth), 1, maxDepth},
 		{"--model: number of tensors:", "model.tensors", int64(c.Model.Tensors), 0, maxTensors},
-		{"--model: bytes:", "model.bytes", c.Model.Bytes, 0, most / int64(max(1, c.Clients))},
+		{"--model: bytes:", "model.bytes", c.Model.Bytes, 0, maxCount / int64(max(1, c.Clients))},
 		{"--up: number of tensors:", "model.up_tensors", int64(c.Model.UpTensors), 0, maxTensors},
-		{"--up: bytes:", "model.up_bytes", c.Model.UpBytes, 0, most / int64(max(1, c.Clients))},
+		{"--up: bytes:", "model.up_bytes", c.Model.UpBytes, 0, maxCount / int64(max(1, c.Clients))},
 	}
 }
 
@@ -90,12 +90,12 @@ func (p Plan) Validate() error {
 	switch {
 	case p.Time <= 0:
 		return fmt.Errorf("--time %v: want a positive duration", p.Time)
-	case int64(p.Time) > longest:
-		return fmt.Errorf("--time %v: want at most %v", p.Time, time.Duration(longest))
+	case int64(p.Time) > maxDuration:
+		return fmt.Errorf("--time %v: want at most %v", p.Time, time.Duration(maxDuration))
 	case p.RoundLimit != 0 && p.RoundLimit < trainer.LeastRoundLimit:
 		return fmt.Errorf("--round-limit %v: want at least %v, or 0", p.RoundLimit, trainer.LeastRoundLimit)
-	case int64(p.RoundLimit) > longest:
-		return fmt.Errorf("--round-limit %v: want at most %v", p.RoundLimit, time.Duration(longest))
+	case int64(p.RoundLimit) > maxDuration:
+		return fmt.Errorf("--round-limit %v: want at most %v", p.RoundLimit, time.Duration(maxDuration))
 	case !(p.Precision > 0):
 		return fmt.Errorf("--precision %v: want a positive number", p.Precision)
 	case p.Precision > maxPrecision:

@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 		{"--rounds", "plan.rounds", func(p *Plan, _ *Spec, n int) { p.Rounds = n }, maxRounds},
 		{"--warmup", "plan.warmup", func(p *Plan, _ *Spec, n int) { p.Warmup = n }, maxWarmup},
 		{"--train-ms", "plan.train_ms", func(p *Plan, _ *Spec, n int) { p.TrainMS = n }, int(maxTrainMS)},
-		{"--time", "plan.time_ns", func(p *Plan, _ *Spec, n int) { p.Time = time.Duration(n) }, int(longest)},
+		{"--time", "plan.time_ns", func(p *Plan, _ *Spec, n int) { p.Time = time.Duration(n) }, int(maxDuration)},
 		{"--precision", "plan.precision", func(p *Plan, _ *Spec, n int) { p.Precision = float64(n) }, int(maxPrecision)},
 		{"--workers", "cells[0].workers", func(_ *Plan, s *Spec, n int) { s.Workers = n }, trainer.MaxWorkers},
 		{"--clients", "cells[0].clients", func(_ *Plan, s *Spec, n int) { s.Clients = n }, maxClients},

@@ -101,7 +101,7 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 		round += open
 	}
 	lim := p.limits()
-	timed = min(max(fewest*round, lim.time), mostRounds*round)
+	timed = min(max(minTimedRounds*round, lim.time), mostRounds*round)
 	if lim.rounds > 0 {
 		timed = time.Duration(lim.rounds) * round
 	}

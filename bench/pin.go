@@ -71,7 +71,7 @@ func (p placement) verify(b *Block) error {
 	if err := check("the server", b.Server.CPUs, p.server); err != nil {
 		return err
 	}
-	for i, w := range b.Workers {
+	for i, w := range b.Processes {
 		if err := check(fmt.Sprintf("process %d", i), w.CPUs, p.workers[i%len(p.workers)]); err != nil {
 			return err
 		}

@@ -109,7 +109,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 		blocks, rounds = blocks+1, rounds+len(b.Round)
 		spent += b.RoundTime()
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: report.Server.Profiles})
-		for i, w := range report.Workers {
+		for i, w := range report.Processes {
 			parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 		}
 		if slices.Contains(kinds, capture.Trace) {
@@ -131,7 +131,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
 	what := c.String() + ", profile " + strings.Join(kinds, ", ")
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
-	s := &session{cell: c.Spec, plan: r.Plan, chain: c.chain, block: &b}
+	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: &b}
 	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}
 	s.onRound = func() { r.progress(what, len(s.windows)) }
 	s.onChain = r.onChain(c)
@@ -217,7 +217,7 @@ const (
 func timeline(r trainer.Report, windows []window) *Timeline {
 	t := &Timeline{Processes: []string{phase.ServerProcess}}
 	all := [][]phase.Sample{r.Server.Samples}
-	for i, w := range r.Workers {
+	for i, w := range r.Processes {
 		t.Processes = append(t.Processes, trainer.ProcessName(i))
 		all = append(all, w.Samples)
 	}

@@ -27,14 +27,14 @@ type fresh struct {
 
 // room returns how many spans a round can leave in one process. Memory for more
 // would be touched in every round, and cost more than what is measured.
-func (s *session) room() int {
+func (s *blockRun) room() int {
 	perClient := samplesPerTurn + 2*s.cell.tensors() // a transport may time every tensor's own call
 	return min(s.plan.Samples, 256+perClient*s.cell.Clients)
 }
 
 // respawned runs one round with workers of its own: the round begins when they
 // are started and ends when they are gone.
-func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
+func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
 	cfg := s.config
 	cfg.Window, cfg.Samples = s.open, s.room()
 	mine, err := usage.Read()
@@ -47,7 +47,7 @@ func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(c
 	}
 
 	w := window{round: n, start: phase.Now()}
-	if s.pool, err = trainer.Open(ctx, cfg); err != nil {
+	if s.session, err = trainer.Open(ctx, cfg); err != nil {
 		return w, fmt.Errorf("round %d: %w", n, err)
 	}
 	started := phase.Now()
@@ -56,9 +56,9 @@ func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(c
 		err = s.exchange(ctx, n, timed, s.fresh.spare, prove)
 	}
 	ending := phase.Now()
-	report, closeErr := s.pool.Close()
+	report, closeErr := s.session.Close()
 	w.end = phase.Now()
-	s.pool = nil
+	s.session = nil
 	if err = errors.Join(err, closeErr); err != nil {
 		return w, err
 	}
@@ -82,19 +82,19 @@ func (s *session) respawned(ctx context.Context, n int, timed bool, prove func(c
 	if err != nil {
 		return w, err
 	}
-	chargeEnds(report.Workers, s.open, dead.Since(children))
+	chargeEnds(report.Processes, s.open, dead.Since(children))
 	s.fresh.report = merge(s.fresh.report, report)
 	return w, nil
 }
 
 // present gives the workers of this round the current model.
-func (s *session) present(ctx context.Context, n int) error {
-	model, err := s.pool.Reserve(n)
+func (s *blockRun) present(ctx context.Context, n int) error {
+	model, err := s.session.Reserve(n)
 	if err != nil {
 		return err
 	}
 	model.CopyFrom(s.model)
-	return s.pool.Publish(ctx, n, model)
+	return s.session.Publish(ctx, n, model)
 }
 
 // chargeEnds adds what the workers have cost after they had reported: that much
@@ -121,11 +121,11 @@ func chargeEnds(workers []trainer.Totals, w trainer.Window, whole usage.Usage) {
 // place before them.
 func merge(sum, r trainer.Report) trainer.Report {
 	sum.Server = mergeTotals(sum.Server, r.Server)
-	for i, w := range r.Workers {
-		if i == len(sum.Workers) {
-			sum.Workers = append(sum.Workers, trainer.Totals{})
+	for i, w := range r.Processes {
+		if i == len(sum.Processes) {
+			sum.Processes = append(sum.Processes, trainer.Totals{})
 		}
-		sum.Workers[i] = mergeTotals(sum.Workers[i], w)
+		sum.Processes[i] = mergeTotals(sum.Processes[i], w)
 	}
 	return sum
 }

@@ -73,7 +73,7 @@ type Plan struct {
 	Precision   float64       `json:"precision"`           // relative half-width of the interval of the median round at which a cell stops
 	Verify      string        `json:"verify"`              // sample or all
 	TrainMS     int           `json:"train_ms"`            // CPU time that the worker function burns besides its work
-	Respawn     bool          `json:"respawn"`             // a fresh pool for every round
+	Respawn     bool          `json:"respawn"`             // a fresh session for every round
 	Pin         bool          `json:"pin"`
 	Samples     int           `json:"samples"`                  // room for spans in each process
 	RoundLimit  time.Duration `json:"round_limit_ns,omitempty"` // for how long nothing may move in a round; 0 is what package trainer takes
@@ -202,10 +202,10 @@ type Block struct {
 	// of a transport lie inside those of the calls that made them.
 	Phases map[string][]int64 `json:"phases_ns"`
 
-	Server  Process       `json:"server"`
-	Workers []Process     `json:"workers"`          // none where workers are goroutines of the server
-	System  *usage.System `json:"system,omitempty"` // of the whole machine while the block ran; absent if it does not tell
-	Proof   Proof         `json:"proof"`
+	Server    Process       `json:"server"`
+	Processes []Process     `json:"workers"`          // none where workers are goroutines of the server
+	System    *usage.System `json:"system,omitempty"` // of the whole machine while the block ran; absent if it does not tell
+	Proof     Proof         `json:"proof"`
 
 	Profiled bool      `json:"profiled,omitempty"` // profiles were taken: its times do not count
 	Timeline *Timeline `json:"timeline,omitempty"` // of some rounds of a profiled block
@@ -275,7 +275,7 @@ func (b Block) Counts() map[string]int64 {
 	if sum == nil {
 		sum = map[string]int64{}
 	}
-	for _, w := range b.Workers {
+	for _, w := range b.Processes {
 		for name, n := range w.Counts {
 			sum[name] += n
 		}

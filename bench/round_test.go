@@ -55,7 +55,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	}
 	ctx := b.Context()
 	chain := &chain{cell: cell, seed: plan.Seed}
-	s := &session{cell: cell, plan: plan, chain: chain, block: &Block{}, profiling: benchProfiling(cell)}
+	s := &blockRun{cell: cell, plan: plan, chain: chain, block: &Block{}, profiling: benchProfiling(cell)}
 	if err := s.start(ctx, launcher); err != nil {
 		b.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	if err == nil {
 		err = s.enter(ctx, trainer.Outside, n)
 	}
-	outside := s.pool.Recorder().Outside()
+	outside := s.session.Recorder().Outside()
 	if err == nil {
 		err = chain.extend(ctx, n, 0, nil)
 	}
@@ -121,13 +121,13 @@ func benchProfiling(cell Spec) *trainer.Profiling {
 }
 
 // keepWorkers writes what the workers of a benchmark have profiled.
-func keepWorkers(name string, s *session) error {
+func keepWorkers(name string, s *blockRun) error {
 	dir := os.Getenv(profileDirEnv)
 	if dir == "" || s.cell.inside() {
 		return nil
 	}
 	var parts []profile.Part
-	for i, w := range s.report.Workers {
+	for i, w := range s.report.Processes {
 		parts = append(parts, profile.Part{Process: trainer.ProcessName(i), Pieces: w.Profiles})
 	}
 	p, err := profile.Merge(profile.Meta{

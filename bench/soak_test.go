@@ -52,7 +52,7 @@ func grow(t *testing.T, host trainer.Host, cell Spec, rounds int) int64 {
 	if !cell.inside() {
 		launcher = trainer.NewProcesses()
 	}
-	s := &session{cell: cell, plan: plan, chain: &chain{}, block: &Block{}}
+	s := &blockRun{cell: cell, plan: plan, chain: &chain{}, block: &Block{}}
 	s.plan.Samples = 1 // it fills up, and that is counted
 	if err := s.start(t.Context(), launcher); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func grow(t *testing.T, host trainer.Host, cell Spec, rounds int) int64 {
 	}
 	after = resident(t)
 	// Not finish: nothing was timed, and the recorders are full by intent.
-	if _, closeErr := s.pool.Close(); err != nil || closeErr != nil {
+	if _, closeErr := s.session.Close(); err != nil || closeErr != nil {
 		t.Fatal(err, closeErr)
 	}
 	return after - before

@@ -93,7 +93,7 @@ func (r *run) full() bool {
 			floors += int64(len(b)) * sampleBytes
 		}
 	}
-	return floors > largestValue*9/10 || sum+floors > largest
+	return floors > largestValue*9/10 || sum+floors > maxFile
 }
 
 // CheckSize reports that the fewest blocks of the cells would make a result too
@@ -101,14 +101,14 @@ func (r *run) full() bool {
 func (o Options) CheckSize() error {
 	var sum int64
 	for _, s := range withControls(o.Cells, o.Control) {
-		rounds := max(fewest*o.Plan.Blocks, o.Plan.Rounds)
+		rounds := max(minTimedRounds*o.Plan.Blocks, o.Plan.Rounds)
 		size := int64(o.Plan.Blocks)*blockBytes + s.size(rounds)
 		if o.Against != "" {
 			size *= 2
 		}
-		if sum += size; size > largestCell || sum > largest {
+		if sum += size; size > largestCell || sum > maxFile {
 			return fmt.Errorf("--clients %d: with %d blocks of at least %d rounds of each cell, the result would be larger than the %s that are read again: choose fewer clients, rounds, blocks or cells",
-				s.Clients, o.Plan.Blocks, rounds/o.Plan.Blocks, tensor.FormatBytes(largest))
+				s.Clients, o.Plan.Blocks, rounds/o.Plan.Blocks, tensor.FormatBytes(maxFile))
 		}
 	}
 	return nil

@@ -108,17 +108,17 @@ func texts(v any, fix bool) error {
 // Limits beyond which a number in a result is not believed. They keep all sums
 // within an int64.
 const (
-	longest = int64(30 * 24 * time.Hour)
-	most    = int64(1) << 50
+	maxDuration = int64(30 * 24 * time.Hour)
+	maxCount    = int64(1) << 50
 )
 
 // amounts checks every whole number in v: durations, whose fields end in _ns, and
 // counts. A field with the tag check:"signed" may be below zero.
 func amounts(v any) error {
 	return walk(reflect.ValueOf(v), reflect.StructField{}, func(of reflect.StructField, v reflect.Value) error {
-		least, high, text := int64(0), most, "no count of a run"
+		least, high, text := int64(0), maxCount, "no count of a run"
 		if strings.HasSuffix(fieldName(of), "_ns") {
-			high, text = longest, "no duration of a run"
+			high, text = maxDuration, "no duration of a run"
 		}
 		if of.Tag.Get("check") == "signed" {
 			least = -high

@@ -55,7 +55,7 @@ func (r *Result) validateHead() error {
 	if err := r.Plan.read(); err != nil {
 		return within("plan", err)
 	}
-	if r.Elapsed < 0 || int64(r.Elapsed) > longest {
+	if r.Elapsed < 0 || int64(r.Elapsed) > maxDuration {
 		return fmt.Errorf("elapsed_ns: %d: no duration of a run", int64(r.Elapsed))
 	}
 	return texts(r, false)
@@ -76,7 +76,7 @@ func (f Floor) validate() error {
 			return field(fmt.Sprintf("blocks[%d]", i), "no samples")
 		}
 		for j, x := range b {
-			if !(x > 0 && x < float64(most)) {
+			if !(x > 0 && x < float64(maxCount)) {
 				return field(fmt.Sprintf("blocks[%d][%d]", i, j), "%v: want a positive number", x)
 			}
 		}
@@ -171,7 +171,7 @@ func (b Block) validate(clients int) error {
 			return field(place, "%d samples: want %d, one a round", len(samples), rounds)
 		}
 	}
-	for i, p := range append([]Process{b.Server}, b.Workers...) {
+	for i, p := range append([]Process{b.Server}, b.Processes...) {
 		for name := range p.Counts {
 			if err := named("counts", name); err != nil {
 				if i == 0 {

@@ -35,7 +35,7 @@ func stock(config []byte) (trainer.Train, error) {
 	if err := json.Unmarshal(config, &c); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	return func(call *trainer.Call) error {
+	return func(call *trainer.Job) error {
 		if err := tensor.Train(call.Update, call.Model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client}); err != nil {
 			return err
 		}

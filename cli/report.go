@@ -103,7 +103,7 @@ func (a *app) checkTables(dir string) error {
 }
 
 func (a *app) updateTables(dir string) error {
-	changed, err := report.Update(dir)
+	changed, err := report.Rewrite(dir)
 	for _, path := range changed {
 		fmt.Fprintln(a.out, report.Lines(path))
 	}

@@ -14,28 +14,28 @@ type Phase uint8
 
 // The phases, in the order in which a tensor meets them.
 const (
-	None      Phase = iota
-	Spawn           // server: starting the workers, where every round has its own
-	Reserve         // server: reserving the memory of the next model
-	Publish         // server: handing the current model to the transport
-	Dispatch        // server: giving a client's job to a lane
-	Receive         // worker: waiting for, receiving and decoding job and model
-	Lend            // worker: reserving the memory of the update
-	Train           // worker: the worker function
-	Submit          // worker: encoding and sending the update
-	Collect         // server: waiting for, receiving and decoding the update
-	Fold            // server: adding the update to the next model
-	Release         // server: giving the update's memory back
-	Stop            // server: ending the workers, where every round has its own
-	Encode          // transport: making bytes of tensors
-	Send            // transport: moving bytes out
-	Wait            // transport: waiting for the peer
-	Queue           // transport: a request that waits for a free handler
-	Serve           // transport: answering a request, besides what the other phases do for it; in profiles alone
-	Read            // transport: moving bytes in
-	Decode          // transport: making tensors of bytes
-	Copy            // transport: copying between heap and shared memory
-	lastPhase = Copy
+	None          Phase = iota
+	Spawn               // server: starting the workers, where every round has its own
+	Reserve             // server: reserving the memory of the next model
+	Publish             // server: handing the current model to the transport
+	Dispatch            // server: giving a client's job to a lane
+	Receive             // worker: waiting for, receiving and decoding job and model
+	ReserveUpdate       // worker: reserving the memory of the update
+	Train               // worker: the worker function
+	Submit              // worker: encoding and sending the update
+	Collect             // server: waiting for, receiving and decoding the update
+	Fold                // server: adding the update to the next model
+	Release             // server: giving the update's memory back
+	Stop                // server: ending the workers, where every round has its own
+	Encode              // transport: making bytes of tensors
+	Send                // transport: moving bytes out
+	Wait                // transport: waiting for the peer
+	Queue               // transport: a request that waits for a free handler
+	Serve               // transport: answering a request, besides what the other phases do for it; in profiles alone
+	Read                // transport: moving bytes in
+	Decode              // transport: making tensors of bytes
+	Copy                // transport: copying between heap and shared memory
+	lastPhase     = Copy
 )
 
 var names = [lastPhase + 1]string{

@@ -104,7 +104,7 @@ func TestPhases(t *testing.T) {
 		{"reserve of a worker", stack{1, nil, "ipcbench/transports/shm.(*worker).Reserve"}, "lend"},
 		{"reserve of a server", stack{1, nil, "ipcbench/transports/shm.(*server).Reserve"}, "reserve"},
 		{"unknown transport code", stack{1, nil, "ipcbench/transports/batched.(*server).admit < ipcbench/transports/batched.(*server).other"}, ""},
-		{"control socket", stack{1, nil, "encoding/gob.(*Decoder).Decode < ipcbench/trainer.(*control).receive < ipcbench/trainer.(*Pool).listen"}, ""},
+		{"control socket", stack{1, nil, "encoding/json.Unmarshal < ipcbench/trainer.(*control).receive < ipcbench/trainer.(*Session).listen"}, ""},
 		{"garbage collection", stack{1, nil, "runtime.scanobject < runtime.gcDrain < runtime.gcBgMarkWorker"}, ""},
 	} {
 		p := made([]string{"samples", "cpu"}, tt.stack)

@@ -77,13 +77,13 @@ var calls = []rule{
 // contract are the calls of package transports, which the trainer times and in
 // which the transport's own spans lie.
 var contract = []rule{
-	{"ipcbench/transports/", ".Publish", phase.Publish},
-	{"ipcbench/transports/", ".Dispatch", phase.Dispatch},
-	{"ipcbench/transports/", ".Collect", phase.Collect},
-	{"ipcbench/transports/", ".Receive", phase.Receive},
-	{"ipcbench/transports/", ".Submit", phase.Submit},
-	{"ipcbench/transports/", "orker).Reserve", phase.Lend}, // of a Worker
-	{"ipcbench/transports/", ".Reserve", phase.Reserve},
+	{"ipcbench/transports", ".Publish", phase.Publish},
+	{"ipcbench/transports", ".Dispatch", phase.Dispatch},
+	{"ipcbench/transports", ".Collect", phase.Collect},
+	{"ipcbench/transports", ".Receive", phase.Receive},
+	{"ipcbench/transports", ".Submit", phase.Submit},
+	{"ipcbench/transports", "orker).Reserve", phase.ReserveUpdate}, // of a Worker
+	{"ipcbench/transports", ".Reserve", phase.Reserve},
 }
 
 // rests are what a process does that is no phase of a round.
@@ -113,17 +113,17 @@ const other = "other"
 // read what a round has cost, and check the model that it has made.
 var betweenRounds = []string{
 	"runtime/pprof.", "runtime/trace.", "ipcbench/profile/capture.", "ipcbench/phase/usage.",
-	"ipcbench/trainer.(*Pool).Pause", "ipcbench/trainer.(*Pool).Resume", "ipcbench/bench.(*session).check",
+	"ipcbench/trainer.(*Session).Pause", "ipcbench/trainer.(*Session).Resume", "ipcbench/bench.(*blockRun).check",
 }
 
 // transportCode are the functions whose samples should have a phase: ours, and
 // those that libraries run for them on goroutines of their own.
 var transportCode = []string{
-	"ipcbench/transports/", "ipcbench/futex.", "google.golang.org/grpc", "net/http.", "encoding/gob.",
+	"ipcbench/transports", "ipcbench/futex.", "google.golang.org/grpc", "net/http.", "encoding/gob.",
 }
 
 // notTransport are functions that may stand around such code for other purposes:
-// the harness talks gob on its control sockets.
+// the harness talks JSON on its control sockets.
 var notTransport = []string{"ipcbench/trainer.(*control)."}
 
 // walk calls f with the name of each function of the sample's stack, innermost

@@ -19,7 +19,7 @@ func ExampleDetach() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	copy(tensor.Of[float32](bias.Data), []float32{0.5, -1})
+	copy(tensor.Slice[float32](bias.Data), []float32{0.5, -1})
 
 	d, err := receipt.Detach(Result{0.25, map[string]*receipt.Tensor{"bias": bias}}, receipt.DefaultDepth)
 	if err != nil {
@@ -39,7 +39,7 @@ func ExampleDetach() {
 		log.Fatal(err)
 	}
 	fmt.Println(d.Specs[0].Name, d.Specs[0].DType, d.Specs[0].Shape)
-	fmt.Println(r.Loss, tensor.Of[float32](r.Params["bias"].Data))
+	fmt.Println(r.Loss, tensor.Slice[float32](r.Params["bias"].Data))
 	// Output:
 	// Params.bias f32 [2]
 	// 0.25 [0.5 -1]

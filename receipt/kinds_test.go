@@ -110,7 +110,7 @@ func TestMapKeys(t *testing.T) {
 
 func TestNewTensor(t *testing.T) {
 	w, err := NewTensor(tensor.F64, 3, 5)
-	if err != nil || len(tensor.Of[float64](w.Data)) != 15 || !slices.Equal(w.Shape, []int{3, 5}) {
+	if err != nil || len(tensor.Slice[float64](w.Data)) != 15 || !slices.Equal(w.Shape, []int{3, 5}) {
 		t.Errorf("%v, error %v", w, err)
 	}
 	if _, err := NewTensor(tensor.F64, math.MaxInt, 5); err == nil {

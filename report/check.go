@@ -53,7 +53,7 @@ func Check(dir string) ([]Drift, error) {
 
 // Update writes every marked table below dir anew and returns the files that it
 // changed.
-func Update(dir string) ([]string, error) {
+func Rewrite(dir string) ([]string, error) {
 	var changed []string
 	err := eachMarkdown(dir, func(path string, text []byte) error {
 		renewed, drifts, err := rerender(path, text)

@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 	if len(drifts) != 2 || drifts[0].File != readme || drifts[0].Line != 3 || drifts[0].View != "results/main.json cells transport=pickle" || drifts[0].Got != "old\n" {
 		t.Errorf("got %+v, want the two tables", drifts)
 	}
-	changed, err := Update(dir)
+	changed, err := Rewrite(dir)
 	if err != nil || len(changed) != 2 {
 		t.Fatalf("got %v, %v", changed, err)
 	}
@@ -87,7 +87,7 @@ func TestBadMarkers(t *testing.T) {
 			if _, err := Check(dir); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
-			if _, err := Update(dir); err == nil {
+			if _, err := Rewrite(dir); err == nil {
 				t.Error("the update has no error")
 			}
 			if after, _ := os.ReadFile(path); string(after) != tt.text {

@@ -138,7 +138,7 @@ func differences(a, b *bench.Result) []string {
 		x, y any
 	}{
 		{"seed", p.Seed, q.Seed}, {"training", fmt.Sprintf("%d ms", p.TrainMS), fmt.Sprintf("%d ms", q.TrainMS)},
-		{"a fresh pool for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"warm-up", warmup(p), warmup(q)},
+		{"a fresh session for every round", p.Respawn, q.Respawn}, {"pinning", p.Pin, q.Pin}, {"warm-up", warmup(p), warmup(q)},
 		{"rules by which a block is measured, their version", p.Protocol, q.Protocol}, {"verify", p.Verify, q.Verify},
 	} {
 		if s.x != s.y {

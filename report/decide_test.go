@@ -187,13 +187,13 @@ func TestWorkers(t *testing.T) {
 	}{
 		{"nowhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(30)...)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
 		{"longer than a warm round only", []bench.Cell{plainCell("a", small, 1, 1, six(10)...)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
-		{"everywhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(3)...)}, "Starting the workers takes longer than all else in a cold round everywhere: a pool that is started for every round spends most of its time so."},
+		{"everywhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(3)...)}, "Starting the workers takes longer than all else in a cold round everywhere: a session that is started for every round spends most of its time so."},
 		{"a model", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(6)...), plainCell("a", large, 1, 1, six(300)...)},
-			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for all cells of cnn."},
+			"Starting the workers takes longer than all else in a cold round, and so dominates a session that is started for every round, for all cells of cnn."},
 		{"a cell", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(60)...)},
-			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for a at cnn, 1 worker, 1 client."},
+			"Starting the workers takes longer than all else in a cold round, and so dominates a session that is started for every round, for a at cnn, 1 worker, 1 client."},
 		{"in every round", []bench.Cell{respawned(plainCell("a", small, 1, 1, six(35)...)), respawned(plainCell("a", large, 1, 1, six(45)...))},
-			"Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for all cells of cnn."},
+			"Starting the workers takes longer than all else in a cold round, and so dominates a session that is started for every round, for all cells of cnn."},
 		{"no telling", []bench.Cell{plainCell("a", small, 1, 1, 3)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
 	}
 	for _, tt := range tests {

@@ -242,10 +242,10 @@ func costs() []Metric {
 		{Name: "peak_rss_workers", Unit: "B", Better: lower, Help: "peak resident memory of the largest worker process",
 			samples: each(func(_ *cell, b *bench.Block) (float64, bool) {
 				peak := int64(0)
-				for _, w := range b.Workers {
+				for _, w := range b.Processes {
 					peak = max(peak, w.Memory.Peak)
 				}
-				return float64(peak), len(b.Workers) > 0
+				return float64(peak), len(b.Processes) > 0
 			})},
 		{Name: "pss", Unit: "B", Better: lower, Help: "resident memory at the end of a block, summed over processes, shared pages once",
 			samples: sum(func(p *bench.Process) (float64, bool) {

@@ -28,8 +28,8 @@ func profiledResult() *bench.Result {
 			rounds := int64(len(b.Round))
 			b.Server.Counts = map[string]int64{phase.Copied: c.copied * rounds}
 			b.Server.Usage.IO = &usage.IO{ReadBytes: c.kernel * rounds / 2, WrittenBytes: c.kernel * rounds / 2}
-			for w := range b.Workers {
-				b.Workers[w].Usage.IO = &usage.IO{}
+			for w := range b.Processes {
+				b.Processes[w].Usage.IO = &usage.IO{}
 			}
 		}
 		meta := profile.Meta{Kind: "cpu", Transport: c.name, Model: m.Name, Workers: 1, Clients: 1, Blocks: 2, Rounds: 1, Delivered: 200 * mb}

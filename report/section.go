@@ -160,7 +160,7 @@ func environment(v *view) section {
 		settings += fmt.Sprintf(", %d ms of training", p.TrainMS)
 	}
 	if p.Respawn {
-		settings += ", a fresh pool for every round"
+		settings += ", a fresh session for every round"
 	}
 	if p.Pin {
 		settings += ", pinned"

@@ -95,7 +95,7 @@ func plainCell(transport string, m bench.Model, workers, clients int, rounds ...
 		}
 		b.Server = process(2*r/1e3, 100*mb)
 		for range workers {
-			b.Workers = append(b.Workers, process(r/1e3, 50*mb))
+			b.Processes = append(b.Processes, process(r/1e3, 50*mb))
 		}
 		c.Blocks = append(c.Blocks, b)
 	}
@@ -213,7 +213,7 @@ func synthetic(blocks, rounds int) *bench.Result {
 					b.Server = process(float64(b.Round[0])/1e9*float64(rounds)*0.6, 80*mb+3*m.Bytes)
 					if k.name != control {
 						for range workers {
-							b.Workers = append(b.Workers, process(float64(b.Round[0])/1e9*float64(rounds)*0.4, 40*mb+2*m.Bytes))
+							b.Processes = append(b.Processes, process(float64(b.Round[0])/1e9*float64(rounds)*0.4, 40*mb+2*m.Bytes))
 						}
 					}
 					tensors := 2 * n * int64(m.Tensors)

@@ -194,10 +194,10 @@ func each(f func(c *cell, b *bench.Block) (float64, bool)) series {
 
 // processes returns the server and all workers of a block.
 func processes(b *bench.Block) []*bench.Process {
-	all := make([]*bench.Process, 0, 1+len(b.Workers))
+	all := make([]*bench.Process, 0, 1+len(b.Processes))
 	all = append(all, &b.Server)
-	for i := range b.Workers {
-		all = append(all, &b.Workers[i])
+	for i := range b.Processes {
+		all = append(all, &b.Processes[i])
 	}
 	return all
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // workerTable shows how the work scales, and what starting the workers costs. A
-// pool that is started for every round runs its cold round and no other, so that
+// session that is started for every round runs its cold round and no other, so that
 // is what starting it is held against.
 func workerTable(v *view) section {
 	t := table{
@@ -41,7 +41,7 @@ func workerTable(v *view) section {
 	}
 	t.trim()
 	return section{title: "Workers", lead: []string{dominance(shown, dominated)}, tables: []table{t}, tail: []string{
-		"cold round: the first of a block, and the only one of a pool that is started for every round; where every round started its own workers, what is left of it without that."}}
+		"cold round: the first of a block, and the only one of a session that is started for every round; where every round started its own workers, what is left of it without that."}}
 }
 
 // dominance says where starting the workers takes longer than a cold round, whole
@@ -51,7 +51,7 @@ func dominance(shown, dominated []*cell) string {
 	case 0:
 		return "In no cell is starting the workers shown to take longer than all else in a cold round."
 	case len(shown):
-		return "Starting the workers takes longer than all else in a cold round everywhere: a pool that is started for every round spends most of its time so."
+		return "Starting the workers takes longer than all else in a cold round everywhere: a session that is started for every round spends most of its time so."
 	}
 	var where []string
 	for _, mine := range grouped(dominated, func(c *cell) string { return c.Model.Label() }) {
@@ -72,5 +72,5 @@ func dominance(shown, dominated []*cell) string {
 			}
 		}
 	}
-	return "Starting the workers takes longer than all else in a cold round, and so dominates a pool that is started for every round, for " + list(where) + "."
+	return "Starting the workers takes longer than all else in a cold round, and so dominates a session that is started for every round, for " + list(where) + "."
 }

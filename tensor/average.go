@@ -91,25 +91,25 @@ func (a *Average) Fold(update *Package, weight float64) error {
 		src, dst := update.View(i), a.next.View(i)
 		switch a.layout.Spec(i).DType {
 		case F32:
-			accumulate(Of[float32](dst), Of[float32](src), float32(share), first)
+			accumulate(Slice[float32](dst), Slice[float32](src), float32(share), first)
 		case F64:
-			accumulate(Of[float64](dst), Of[float64](src), share, first)
+			accumulate(Slice[float64](dst), Slice[float64](src), share, first)
 		case F16:
-			a.accumulateHalf(a.narrow[i], Of[uint16](src), float32(share), first, widenF16)
+			a.accumulateHalf(a.narrow[i], Slice[uint16](src), float32(share), first, widenF16)
 		case BF16:
-			a.accumulateHalf(a.narrow[i], Of[uint16](src), float32(share), first, widenBF16)
+			a.accumulateHalf(a.narrow[i], Slice[uint16](src), float32(share), first, widenBF16)
 		case I8:
-			accumulate(a.narrow[i], Of[int8](src), float32(weight), first)
+			accumulate(a.narrow[i], Slice[int8](src), float32(weight), first)
 		case I16:
-			accumulate(a.narrow[i], Of[int16](src), float32(weight), first)
+			accumulate(a.narrow[i], Slice[int16](src), float32(weight), first)
 		case U8:
-			accumulate(a.narrow[i], Of[uint8](src), float32(weight), first)
+			accumulate(a.narrow[i], Slice[uint8](src), float32(weight), first)
 		case Bool:
 			accumulateBool(a.wide[i], src, weight, first)
 		case I32:
-			accumulate(a.wide[i], Of[int32](src), weight, first)
+			accumulate(a.wide[i], Slice[int32](src), weight, first)
 		case I64:
-			accumulate(a.wide[i], Of[int64](src), weight, first)
+			accumulate(a.wide[i], Slice[int64](src), weight, first)
 		}
 	}
 	return nil
@@ -129,21 +129,21 @@ func (a *Average) Finish() error {
 		dst := a.next.View(i)
 		switch a.layout.Spec(i).DType {
 		case F16:
-			narrowF16(Of[uint16](dst), a.narrow[i])
+			narrowF16(Slice[uint16](dst), a.narrow[i])
 		case BF16:
-			narrowBF16(Of[uint16](dst), a.narrow[i])
+			narrowBF16(Slice[uint16](dst), a.narrow[i])
 		case I8:
-			finishInt(Of[int8](dst), a.narrow[i], a.total, math.MinInt8, math.MaxInt8)
+			finishInt(Slice[int8](dst), a.narrow[i], a.total, math.MinInt8, math.MaxInt8)
 		case I16:
-			finishInt(Of[int16](dst), a.narrow[i], a.total, math.MinInt16, math.MaxInt16)
+			finishInt(Slice[int16](dst), a.narrow[i], a.total, math.MinInt16, math.MaxInt16)
 		case U8:
-			finishInt(Of[uint8](dst), a.narrow[i], a.total, 0, math.MaxUint8)
+			finishInt(Slice[uint8](dst), a.narrow[i], a.total, 0, math.MaxUint8)
 		case Bool:
-			finishBool(Of[uint8](dst), a.wide[i], a.total/2)
+			finishBool(Slice[uint8](dst), a.wide[i], a.total/2)
 		case I32:
-			finishInt(Of[int32](dst), a.wide[i], a.total, math.MinInt32, math.MaxInt32)
+			finishInt(Slice[int32](dst), a.wide[i], a.total, math.MinInt32, math.MaxInt32)
 		case I64:
-			finishInt(Of[int64](dst), a.wide[i], a.total, math.MinInt64, math.MaxInt64)
+			finishInt(Slice[int64](dst), a.wide[i], a.total, math.MinInt64, math.MaxInt64)
 		}
 	}
 	return nil

@@ -15,21 +15,21 @@ func setElems(data []byte, d DType, values []float64) {
 	for i, v := range values {
 		switch d {
 		case F16:
-			Of[uint16](data)[i] = float32ToF16(float32(v))
+			Slice[uint16](data)[i] = float32ToF16(float32(v))
 		case BF16:
-			Of[uint16](data)[i] = float32ToBF16(float32(v))
+			Slice[uint16](data)[i] = float32ToBF16(float32(v))
 		case F32:
-			Of[float32](data)[i] = float32(v)
+			Slice[float32](data)[i] = float32(v)
 		case F64:
-			Of[float64](data)[i] = v
+			Slice[float64](data)[i] = v
 		case I8:
-			Of[int8](data)[i] = int8(v)
+			Slice[int8](data)[i] = int8(v)
 		case I16:
-			Of[int16](data)[i] = int16(v)
+			Slice[int16](data)[i] = int16(v)
 		case I32:
-			Of[int32](data)[i] = int32(v)
+			Slice[int32](data)[i] = int32(v)
 		case I64:
-			Of[int64](data)[i] = int64(v)
+			Slice[int64](data)[i] = int64(v)
 		default:
 			data[i] = uint8(v)
 		}
@@ -43,21 +43,21 @@ func elemsOf(data []byte, d DType) []float64 {
 	for i := range values {
 		switch d {
 		case F16:
-			values[i] = float64(f16ToFloat32(Of[uint16](data)[i]))
+			values[i] = float64(f16ToFloat32(Slice[uint16](data)[i]))
 		case BF16:
-			values[i] = float64(bf16ToFloat32(Of[uint16](data)[i]))
+			values[i] = float64(bf16ToFloat32(Slice[uint16](data)[i]))
 		case F32:
-			values[i] = float64(Of[float32](data)[i])
+			values[i] = float64(Slice[float32](data)[i])
 		case F64:
-			values[i] = Of[float64](data)[i]
+			values[i] = Slice[float64](data)[i]
 		case I8:
-			values[i] = float64(Of[int8](data)[i])
+			values[i] = float64(Slice[int8](data)[i])
 		case I16:
-			values[i] = float64(Of[int16](data)[i])
+			values[i] = float64(Slice[int16](data)[i])
 		case I32:
-			values[i] = float64(Of[int32](data)[i])
+			values[i] = float64(Slice[int32](data)[i])
 		case I64:
-			values[i] = float64(Of[int64](data)[i])
+			values[i] = float64(Slice[int64](data)[i])
 		default:
 			values[i] = float64(data[i])
 		}
@@ -147,7 +147,7 @@ func TestAverageKnownAnswers(t *testing.T) {
 func TestAverageClampsI64(t *testing.T) {
 	l := vector(t, I64, 2)
 	p, next, a := Alloc(l), Alloc(l), NewAverage(l)
-	copy(Of[int64](p.View(0)), []int64{math.MaxInt64, math.MinInt64})
+	copy(Slice[int64](p.View(0)), []int64{math.MaxInt64, math.MinInt64})
 	for range 2 { // the scratch memory of the first round must not show in the second
 		if err := a.Begin(next, 3); err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestAverageClampsI64(t *testing.T) {
 		if err := a.Finish(); err != nil {
 			t.Fatal(err)
 		}
-		if got := Of[int64](next.View(0)); got[0] != math.MaxInt64 || got[1] != math.MinInt64 {
+		if got := Slice[int64](next.View(0)); got[0] != math.MaxInt64 || got[1] != math.MinInt64 {
 			t.Errorf("got %d", got)
 		}
 	}

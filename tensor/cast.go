@@ -11,10 +11,10 @@ type Number interface {
 	~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-// Of returns b viewed as a slice of T: the same memory, not a copy. A
+// Slice returns b viewed as a slice of T: the same memory, not a copy. A
 // remainder of len(b) that fills no element is left out. It panics if b does
 // not start at a multiple of T's size; package memory always does.
-func Of[T Number](b []byte) []T {
+func Slice[T Number](b []byte) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
 	if len(b) < size {

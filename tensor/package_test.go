@@ -186,7 +186,7 @@ func TestAllocIsAligned(t *testing.T) {
 func TestOfIsAView(t *testing.T) {
 	p := Alloc(mustLayout(t, []Spec{{DType: U8, Shape: []int{15}}}))
 	b := p.View(0)
-	words := Of[uint32](b)
+	words := Slice[uint32](b)
 	if len(words) != 3 || cap(words) != 3 {
 		t.Errorf("15 bytes are %d words of capacity %d, want 3", len(words), cap(words))
 	}
@@ -194,13 +194,13 @@ func TestOfIsAView(t *testing.T) {
 	if !bytes.Equal(b[8:12], []byte{1, 2, 3, 4}) {
 		t.Errorf("bytes are % x: no view, or not little-endian", b[8:12])
 	}
-	if Of[float64](b[:7]) != nil || Of[float64](nil) != nil {
+	if Slice[float64](b[:7]) != nil || Slice[float64](nil) != nil {
 		t.Error("less than an element is not nothing")
 	}
-	if text := panics(func() { Of[uint32](b[1:]) }); !strings.Contains(text, "not aligned to 4") {
+	if text := panics(func() { Slice[uint32](b[1:]) }); !strings.Contains(text, "not aligned to 4") {
 		t.Errorf("misaligned memory: %q", text)
 	}
-	if len(Of[uint8](b[1:])) != 14 {
+	if len(Slice[uint8](b[1:])) != 14 {
 		t.Error("bytes need no alignment")
 	}
 }

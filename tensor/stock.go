@@ -59,7 +59,7 @@ func fill(p *Package, t int, stream uint64) {
 	d := p.Layout().Spec(t).DType
 	mask, base := d.wordMask(), d.wordBase()
 	data := p.View(t)
-	words := Of[uint64](data)
+	words := Slice[uint64](data)
 	for i := range words {
 		words[i] = word(stream, i)&mask | base
 	}
@@ -145,7 +145,7 @@ func alike(p, q *Package) (bool, error) {
 func xor(to, from *Package, t int, stream uint64) {
 	mask := from.Layout().Spec(t).DType.wordMask()
 	a, b := from.View(t), to.View(t)
-	src, dst := Of[uint64](a), Of[uint64](b)
+	src, dst := Slice[uint64](a), Slice[uint64](b)
 	dst = dst[:len(src)]
 	for i, w := range src {
 		dst[i] = w ^ word(stream, i)&mask
@@ -182,7 +182,7 @@ func digest(p *Package) uint64 {
 		data := p.View(t)
 		at := mix(uint64(t), uint64(p.Rows(t)), uint64(len(data)))
 		sum := spread(tail(data), at)
-		for rest := Of[uint64](data); len(rest) > 0; {
+		for rest := Slice[uint64](data); len(rest) > 0; {
 			block := rest[:min(len(rest), digestBlock)]
 			rest = rest[len(block):]
 			// All lines of the block are asked for before the first is waited for: twice as
@@ -239,8 +239,8 @@ func proveXor(to, from *Package, t int, stream uint64) error {
 	spec := from.Layout().Spec(t)
 	mask := spec.DType.wordMask()
 	src, got := from.View(t), to.View(t)
-	words := Of[uint64](src)
-	for i, g := range Of[uint64](got) {
+	words := Slice[uint64](src)
+	for i, g := range Slice[uint64](got) {
 		if want := words[i] ^ word(stream, i)&mask; g != want {
 			return mismatch(t, spec, 8*i, 8*i+8, g, want)
 		}
@@ -253,7 +253,7 @@ func proveFill(p *Package, t int, stream uint64) error {
 	spec := p.Layout().Spec(t)
 	mask, base := spec.DType.wordMask(), spec.DType.wordBase()
 	got := p.View(t)
-	words := Of[uint64](got)
+	words := Slice[uint64](got)
 	for i, g := range words {
 		if want := word(stream, i)&mask | base; g != want {
 			return mismatch(t, spec, 8*i, 8*i+8, g, want)

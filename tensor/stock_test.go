@@ -144,7 +144,7 @@ func TestNumbersDependOnTheKey(t *testing.T) {
 		}
 	}
 	words := map[uint64]bool{}
-	for _, w := range Of[uint64](model.View(0)) {
+	for _, w := range Slice[uint64](model.View(0)) {
 		words[w] = true
 	}
 	if n := len(model.View(0)) / 8; len(words) != n {

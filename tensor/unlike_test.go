@@ -101,7 +101,7 @@ func TestDigestOfRows(t *testing.T) {
 func TestDigestOfTwoWords(t *testing.T) {
 	p := Alloc(vector(t, F64, 64))
 	Fill(p, 1)
-	words, want := Of[uint64](p.View(0)), digest(p)
+	words, want := Slice[uint64](p.View(0)), digest(p)
 	masks := []uint64{1<<63 | 1<<31, 1<<63 | 1<<47 | 1<<31 | 1<<15, 1<<64 - 1} // signs of narrower floats, and all bits
 	for bit := range 64 {
 		masks = append(masks, 1<<bit)
@@ -164,7 +164,7 @@ func TestAdvance(t *testing.T) {
 // What other languages have to compute too. docs/arithmetic.md has these numbers.
 func TestUnlikeVectors(t *testing.T) {
 	model := Alloc(mustLayout(t, []Spec{{Name: "w", DType: F32, Shape: []int{3}}, {Name: "n", DType: U8, Shape: []int{2}, Var: true}}))
-	copy(Of[float32](model.View(0)), []float32{1, -2, 0.5})
+	copy(Slice[float32](model.View(0)), []float32{1, -2, 0.5})
 	copy(model.View(1), []byte{7, 9})
 	setOne := func(rows int) {
 		t.Helper()

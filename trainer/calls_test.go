@@ -149,7 +149,7 @@ func children(t *testing.T) (n int) {
 
 // fork is a worker function that runs this program again.
 func fork([]byte) (trainer.Train, error) {
-	return func(*trainer.Call) error {
+	return func(*trainer.Job) error {
 		out, err := exec.Command("/proc/self/exe", "-test.run", "^$").CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)

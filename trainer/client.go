@@ -17,7 +17,7 @@ import (
 	"ipcbench/transports"
 )
 
-// A ClientTrainer trains clients on a pool of workers: any Go value goes to them
+// A ClientTrainer trains clients on a session of workers: any Go value goes to them
 // as payload, any Go value comes back, and the results are kept in the order of
 // the clients until they are handed out. It has one user at a time, but for
 // Stop.
@@ -53,11 +53,11 @@ type ClientTrainer struct {
 	// is waited for. Nil waits in client order.
 	Progress func(iter.Seq[*Pending]) iter.Seq[*Pending]
 
-	pool      atomic.Pointer[Pool]
+	session   atomic.Pointer[Session]
 	current   atomic.Int64    // the round of the Process that runs, plus one; 0 if none does
 	stopped   atomic.Bool     // Stop was called since Process began
 	next      *tensor.Package // reserved by a Process that could not publish it
-	room      int             // clients that the pool has memory for
+	room      int             // clients that the session has memory for
 	round     int
 	results   []*Result
 	out       atomic.Int64 // results that were not released
@@ -141,16 +141,16 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	if err := t.prepare(ctx, detached, len(clients)); err != nil {
 		return err
 	}
-	pool := t.pool.Load()
-	if t.stopped.Load() { // before there was a pool to tell
-		if err := pool.Stop(t.round); err != nil {
+	session := t.session.Load()
+	if t.stopped.Load() { // before there was a session to tell
+		if err := session.Stop(t.round); err != nil {
 			return err
 		}
 	}
-	if err := t.publish(ctx, pool, detached); err != nil {
+	if err := t.publish(ctx, session, detached); err != nil {
 		return err
 	}
-	t.results, err = t.collect(ctx, pool, roster)
+	t.results, err = t.collect(ctx, session, roster)
 	return err
 }
 
@@ -172,14 +172,14 @@ func (t *ClientTrainer) roster(clients []int) ([]Client, error) {
 	return roster, nil
 }
 
-// prepare makes sure that there is a pool with room for this many clients.
+// prepare makes sure that there is a session with room for this many clients.
 func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, clients int) error {
-	if t.pool.Load() != nil && clients > t.room {
+	if t.session.Load() != nil && clients > t.room {
 		if err := t.Close(); err != nil {
 			return err
 		}
 	}
-	if t.pool.Load() != nil {
+	if t.session.Load() != nil {
 		return nil
 	}
 	down, err := tensor.NewLayout(payload.Specs)
@@ -200,7 +200,7 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, 
 		return err
 	}
 	workers := min(max(1, t.Workers), clients)
-	pool, err := Open(ctx, Config{
+	session, err := Open(ctx, Config{
 		Variant: t.Variant, Down: down, Up: up, Workers: workers, Clients: clients,
 		Depth: (clients + workers - 1) / workers, Func: t.Func, FuncConfig: config, Launcher: t.Launcher, RoundLimit: t.RoundLimit,
 	})
@@ -208,15 +208,15 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, 
 		return err
 	}
 	t.room = clients
-	t.pool.Store(pool)
+	t.session.Store(session)
 	return nil
 }
 
 // publish writes the payload to the next model and publishes it.
-func (t *ClientTrainer) publish(ctx context.Context, pool *Pool, payload *receipt.Detached) error {
+func (t *ClientTrainer) publish(ctx context.Context, session *Session, payload *receipt.Detached) error {
 	if t.next == nil {
 		var err error
-		if t.next, err = pool.Reserve(t.round); err != nil {
+		if t.next, err = session.Reserve(t.round); err != nil {
 			return err
 		}
 	}
@@ -225,18 +225,18 @@ func (t *ClientTrainer) publish(ctx context.Context, pool *Pool, payload *receip
 	}
 	model := t.next
 	t.next = nil
-	return pool.Publish(ctx, t.round, model)
+	return session.Publish(ctx, t.round, model)
 }
 
 // collect runs the round and waits for its results as Progress wants it.
-func (t *ClientTrainer) collect(ctx context.Context, pool *Pool, roster []Client) ([]*Result, error) {
+func (t *ClientTrainer) collect(ctx context.Context, session *Session, roster []Client) ([]*Result, error) {
 	pending := make([]*Pending, len(roster))
 	for i, c := range roster {
 		pending[i] = &Pending{Client: c.ID, done: make(chan struct{})}
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- pool.Round(ctx, Round{Number: t.round, Clients: roster, AsCompleted: true, Each: func(u Update) error {
+		ended <- session.Round(ctx, Round{Number: t.round, Clients: roster, AsCompleted: true, Each: func(u Update) error {
 			pending[u.Index].update = u
 			close(pending[u.Index].done)
 			return nil
@@ -297,11 +297,11 @@ func (t *ClientTrainer) Untouched() []string { return t.untouched }
 // goroutine may call it; the next Process does not see it.
 func (t *ClientTrainer) Stop() error {
 	t.stopped.Store(true)
-	pool, current := t.pool.Load(), t.current.Load()
-	if pool == nil || current == 0 {
+	session, current := t.session.Load(), t.current.Load()
+	if session == nil || current == 0 {
 		return nil // Process tells the workers when there are any
 	}
-	return pool.Stop(int(current - 1))
+	return session.Stop(int(current - 1))
 }
 
 // Close releases what was not handed out and ends the session. Results that the
@@ -310,11 +310,11 @@ func (t *ClientTrainer) Close() error {
 	for _, r := range t.Results() {
 		r.Release()
 	}
-	pool := t.pool.Swap(nil)
-	t.next = nil // it goes with the pool
-	if pool == nil {
+	session := t.session.Swap(nil)
+	t.next = nil // it goes with the session
+	if session == nil {
 		return nil
 	}
-	_, err := pool.Close()
+	_, err := session.Close()
 	return err
 }

@@ -80,10 +80,10 @@ func host() trainer.Host {
 			if err := logCall(t); err != nil {
 				return err
 			}
-			w := tensor.Of[float32](t.Payload.Layers["body"][0].Weight.Data)
-			for i, d := range tensor.Of[float32](t.Update.Delta["w"].Data) {
+			w := tensor.Slice[float32](t.Payload.Layers["body"][0].Weight.Data)
+			for i, d := range tensor.Slice[float32](t.Update.Delta["w"].Data) {
 				_ = d
-				tensor.Of[float32](t.Update.Delta["w"].Data)[i] = w[i] * float32(t.Client+1)
+				tensor.Slice[float32](t.Update.Delta["w"].Data)[i] = w[i] * float32(t.Client+1)
 			}
 			return nil
 		}),
@@ -94,7 +94,7 @@ func host() trainer.Host {
 			if err != nil {
 				return err
 			}
-			copy(tensor.Of[float32](own.Data), []float32{1, 2, 3, float32(t.Client)})
+			copy(tensor.Slice[float32](own.Data), []float32{1, 2, 3, float32(t.Client)})
 			t.Update.Delta = map[string]*receipt.Tensor{"w": own}
 			return nil
 		}),
@@ -165,7 +165,7 @@ func newPayload(t *testing.T, first float32) payload {
 	check(t, err)
 	b, err := receipt.NewTensor(tensor.F64)
 	check(t, err)
-	copy(tensor.Of[float32](w.Data), []float32{first, first + 1, first + 2, first + 3})
+	copy(tensor.Slice[float32](w.Data), []float32{first, first + 1, first + 2, first + 3})
 	return payload{Epochs: 3, Layers: map[string][]layer{"body": {{Weight: w, Bias: b}}}, Notes: map[string]string{"k": "v"}}
 }
 
@@ -230,7 +230,7 @@ func TestValues(t *testing.T) {
 					if !inside && u.PID == os.Getpid() {
 						t.Error("the worker ran in this process")
 					}
-					for i, got := range tensor.Of[float32](u.Delta["w"].Data) {
+					for i, got := range tensor.Slice[float32](u.Delta["w"].Data) {
 						if want := (float32(10*round) + float32(i)) * float32(client+1); got != want {
 							t.Errorf("round %d, client %d: element %d is %v, want %v", round, client, i, got, want)
 						}
@@ -253,7 +253,7 @@ func TestTooDeep(t *testing.T) {
 		t.Errorf("untouched are %v, want %v", got, want)
 	}
 	u := take(t, ct)[0]
-	if got := tensor.Of[float32](u.Delta["w"].Data); !slices.Equal(got, []float32{15, 18, 21, 24}) {
+	if got := tensor.Slice[float32](u.Delta["w"].Data); !slices.Equal(got, []float32{15, 18, 21, 24}) {
 		t.Errorf("got %v, want the payload's numbers times 3", got)
 	}
 }
@@ -263,7 +263,7 @@ func TestRebound(t *testing.T) {
 	ct := newTrainer(t, "pickle", "rebind", 1, false)
 	check(t, ct.Process(t.Context(), newPayload(t, 0), []int{6}))
 	u := take(t, ct)[0]
-	if got := tensor.Of[float32](u.Delta["w"].Data); !slices.Equal(got, []float32{1, 2, 3, 6}) {
+	if got := tensor.Slice[float32](u.Delta["w"].Data); !slices.Equal(got, []float32{1, 2, 3, 6}) {
 		t.Errorf("got %v, want the worker's own tensor", got)
 	}
 }
@@ -377,7 +377,7 @@ func TestBadCalls(t *testing.T) {
 		t.Errorf("another payload's tensors: got error %v", err)
 	}
 	check(t, ct.Process(t.Context(), newPayload(t, 3), []int{1}))
-	if got := tensor.Of[float32](take(t, ct)[0].Delta["w"].Data); !slices.Equal(got, []float32{6, 8, 10, 12}) {
+	if got := tensor.Slice[float32](take(t, ct)[0].Delta["w"].Data); !slices.Equal(got, []float32{6, 8, 10, 12}) {
 		t.Errorf("after another payload's tensors: got %v, want the payload's numbers times 2", got)
 	}
 }
@@ -412,7 +412,7 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestOpenFails: a pool that cannot start says why, and leaves nothing.
+// TestOpenFails: a session that cannot start says why, and leaves nothing.
 func TestOpenFails(t *testing.T) {
 	h := host()
 	v, err := transports.Parse("pickle", h.Transports)

@@ -52,7 +52,7 @@ func (i *impostors) Launch(int) (Process, error) {
 		reading := make(chan struct{})
 		go func() {
 			defer close(reading)
-			_, _ = io.Copy(io.Discard, theirs) // until the pool closes
+			_, _ = io.Copy(io.Discard, theirs) // until the session closes
 		}()
 		i.speak(theirs)
 		<-reading
@@ -86,7 +86,7 @@ func says(messages ...message) func(net.Conn) {
 		c := &control{conn: conn, timeout: time.Minute}
 		for _, m := range append([]message{{Hello: newHello()}}, messages...) {
 			if c.send(m) != nil {
-				return // the pool has had enough
+				return // the session has had enough
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func TestImpostors(t *testing.T) {
 		"samples":            {says(message{Samples: newColumns(nil)}), "samples, which nobody"},
 		"profile":            {says(message{Profile: &piece{Kind: "cpu"}}), "profile, which nobody"},
 		"report":             {says(message{Report: &Totals{}}), "report, which nobody"},
-		"a pool's":           {says(message{Mark: &mark{}}), "mark, which nobody"},
+		"a server's":         {says(message{Mark: &mark{}}), "mark, which nobody"},
 		"a failure of lanes": {says(message{Failure: &failure{Lane: 7}}), "the failure of lane 7, which it does not host"},
 		"silence":            {func(net.Conn) {}, "has not answered"},
 		"the end": {func(c net.Conn) {
@@ -183,7 +183,7 @@ func TestImpostors(t *testing.T) {
 				case <-p.failed.Done():
 					err = p.explain(0, nil)
 				case <-time.After(20 * time.Second):
-					err = errors.New("the pool bears it")
+					err = errors.New("the session bears it")
 				}
 				_, _ = p.Close() // it has failed
 			}
@@ -199,22 +199,22 @@ func TestImpostors(t *testing.T) {
 	}
 }
 
-// reporting returns a process of lanes 2 and 3 that owes a pool its report, and
+// reporting returns a process of lanes 2 and 3 that owes a session its report, and
 // the process's end of its control socket.
-func reporting(t testing.TB, cfg Config) (*Pool, *poolProcess, net.Conn) {
+func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	t.Helper()
 	ours, theirs, err := socketpair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Pool{cfg: cfg}
+	p := &Session{cfg: cfg}
 	p.failed, p.fail = context.WithCancelCause(context.Background())
 	room := cfg.reportSize()
 	if cfg.Profiling != nil {
 		room -= profilesSize - 1<<20 // nearly all of it has come
 	}
-	w := &poolProcess{
-		Process: &inside{}, n: 1, lanes: []*poolLane{{n: 2}, {n: 3}}, room: room,
+	w := &sessionProcess{
+		Process: &inside{}, n: 1, lanes: []*sessionLane{{n: 2}, {n: 3}}, room: room,
 		control: &control{conn: ours, timeout: sendTimeout, limit: shortMessage, met: true},
 		gone:    make(chan struct{}), answers: make(chan message, 4), owed: map[string]bool{"report": true},
 	}
@@ -276,14 +276,14 @@ func TestHostileReports(t *testing.T) {
 			go func() {
 				for _, text := range c.frames {
 					if _, err := theirs.Write(frame(text)); err != nil {
-						return // the pool has had enough
+						return // the session has had enough
 					}
 				}
 			}()
 			select {
 			case <-p.failed.Done():
 			case <-time.After(20 * time.Second):
-				t.Fatal("the pool bears it")
+				t.Fatal("the session bears it")
 			}
 			if err := context.Cause(p.failed); !strings.HasPrefix(err.Error(), "process 1 spoke out of turn: ") || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one of process 1 with %q", err, c.want)

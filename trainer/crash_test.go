@@ -18,7 +18,7 @@ func stumble(config []byte) (trainer.Train, error) {
 	if string(config) == "made" {
 		panic("no such dataset")
 	}
-	return func(c *trainer.Call) error {
+	return func(c *trainer.Job) error {
 		if c.Client == 2 {
 			switch string(config) {
 			case "called":
@@ -91,7 +91,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// panicking runs one round in which something panics, and closes its pool.
+// panicking runs one round in which something panics, and closes its session.
 func panicking(t *testing.T, v transports.Variant, launcher trainer.Launcher, where string) error {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1000}}})

@@ -29,7 +29,7 @@ func (a *assassins) Launch(n int) (trainer.Process, error) {
 	return p, err
 }
 
-// TestDeath: a worker that is killed is named, with its cause, whatever the pool
+// TestDeath: a worker that is killed is named, with its cause, whatever the session
 // did when it died: before it was told what it is, while it connected, before the
 // first round, in one, or in a mark.
 func TestDeath(t *testing.T) {

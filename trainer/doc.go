@@ -1,8 +1,8 @@
-// Package trainer is a pool of client-trainer processes: it starts workers,
+// Package trainer is a session of client-trainer processes: it starts workers,
 // drives rounds through a transport, and stops everything in order.
 //
-//   - A [Pool] is one session: a server, its lanes, and the worker processes that
-//     host them. [Pool.Round] runs one round.
+//   - A [Session] is one session: a server, its lanes, and the worker processes that
+//     host them. [Session.Round] runs one round.
 //   - A [Launcher] brings worker processes into being: [Processes] re-executes the
 //     program, [Goroutines] stays inside it. Nothing else knows the difference.
 //   - A [Func] is a worker function, known by name, since a re-executed process

@@ -58,7 +58,7 @@ func (f *Fold) finish() error {
 
 // Fold runs a round in which clients train model, which was published, and folds
 // their updates into next. see, unless it is nil, gets every update before that.
-func (p *Pool) Fold(ctx context.Context, r Round, f *Fold, next, model *tensor.Package, see func(c Client, update *tensor.Package) error) error {
+func (s *Session) Fold(ctx context.Context, r Round, f *Fold, next, model *tensor.Package, see func(c Client, update *tensor.Package) error) error {
 	n, clients := r.Number, r.Clients
 	if err := f.begin(next, model, clients); err != nil {
 		return err
@@ -71,13 +71,13 @@ func (p *Pool) Fold(ctx context.Context, r Round, f *Fold, next, model *tensor.P
 				return err
 			}
 		}
-		defer p.rec.Begin(phase.Fold, phase.ID{Lane: -1, Round: n, Client: c.ID}).End()
+		defer s.rec.Begin(phase.Fold, phase.ID{Lane: -1, Round: n, Client: c.ID}).End()
 		return f.average.Fold(u.Package, c.Weight)
 	}
-	if err := p.Round(ctx, r); err != nil {
+	if err := s.Round(ctx, r); err != nil {
 		return err
 	}
-	defer p.rec.Begin(phase.Fold, phase.Whole(n)).End()
+	defer s.rec.Begin(phase.Fold, phase.Whole(n)).End()
 	return f.finish()
 }
 

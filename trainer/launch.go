@@ -10,18 +10,18 @@ import (
 	"ipcbench/reexec"
 )
 
-// A Launcher brings worker processes into being. It is all that a pool knows of
+// A Launcher brings worker processes into being. It is all that a session knows of
 // how that happens, so that workers on other hosts need only another Launcher.
 type Launcher interface {
 	// Name says in results how workers were launched.
 	Name() string
-	// Launch starts process n of a pool.
+	// Launch starts process n of a session.
 	Launch(n int) (Process, error)
 }
 
 // A Process is a worker process, or what stands in for one.
 type Process interface {
-	// Conn is the pool's end of the control socket. Its peer ends when it closes.
+	// Conn is the session's end of the control socket. Its peer ends when it closes.
 	Conn() net.Conn
 	// Place says where it runs.
 	Place() Place

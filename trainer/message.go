@@ -13,21 +13,21 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A message travels on the control socket between a pool and a worker process.
+// A message travels on the control socket between the server and a process of workers.
 // A frame is its length in four bytes, the highest first, and one JSON object with
 // one key, the type. Bytes are base64, durations and times nanoseconds; times are
 // those of CLOCK_MONOTONIC. A lane, round or client that there is none of is -1.
 //
 //	type     from  when, and what follows
 //	hello    both  the first message of each end; neither waits for the other's
-//	assign   pool  the second one: what the process is
+//	assign   serverthe second one: what the process is
 //	ready    proc  all its lanes are connected; answers assign
-//	ping     pool  all processes are; to that of lane 0, if there are pings to make
+//	ping     serverall processes are; to that of lane 0, if there are pings to make
 //	pinged   proc  what they took; answers ping
-//	mark     pool  between two rounds: what is measured changes here
+//	mark     serverbetween two rounds: what is measured changes here
 //	marked   proc  answers mark, when no lane is in the middle of a job
-//	stop     pool  any time: worker functions of the rounds below should end early
-//	poke     pool  the process was silent for long: what does it do?
+//	stop     serverany time: worker functions of the rounds below should end early
+//	poke     serverthe process was silent for long: what does it do?
 //	news     proc  answers poke
 //	failure  proc  any time: a lane has failed, and the process ends
 //	samples  proc  all lanes have ended, as the transport told them: a part of the
@@ -105,7 +105,7 @@ type assignment struct {
 // Format keeps what an assignment says out of whatever prints one.
 func (assignment) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "an assignment") }
 
-// check reports numbers that no pool gives.
+// check reports numbers that no server gives.
 func (a *assignment) check() error {
 	if len(a.Lanes) == 0 || slices.Min(a.Lanes) < 0 || slices.Max(a.Lanes) >= a.TotalLanes || a.TotalLanes > MaxWorkers ||
 		a.Clients < 0 || a.Depth < 1 || a.Samples < 0 || a.Pings < 0 || a.Pings > maxPings {

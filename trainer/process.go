@@ -11,11 +11,11 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// poolProcess is a worker process as the pool sees it.
-type poolProcess struct {
+// sessionProcess is a worker process as the session sees it.
+type sessionProcess struct {
 	Process
 	n       int
-	lanes   []*poolLane // that it hosts
+	lanes   []*sessionLane // that it hosts
 	control *control
 	answers chan message  // what was asked for, but news; has room for one of each type
 	gone    chan struct{} // closed when nothing more comes from its control socket
@@ -32,7 +32,7 @@ type poolProcess struct {
 
 // ask notes that w owes an answer, before it is asked for it. It returns false if
 // w owes it already.
-func (w *poolProcess) ask(kind string) bool {
+func (w *sessionProcess) ask(kind string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.owed[kind] {
@@ -44,7 +44,7 @@ func (w *poolProcess) ask(kind string) bool {
 
 // settle notes that an answer has come, or a part of one, and reports whether it
 // was owed. What an answer to a poke says may be that nothing has moved.
-func (w *poolProcess) settle(m message) bool {
+func (w *sessionProcess) settle(m message) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard++
@@ -63,7 +63,7 @@ func (w *poolProcess) settle(m message) bool {
 }
 
 // hosts reports whether the process hosts a lane.
-func (w *poolProcess) hosts(lane int) bool {
+func (w *sessionProcess) hosts(lane int) bool {
 	return lane >= w.lanes[0].n && lane <= w.lanes[len(w.lanes)-1].n
 }
 
@@ -94,124 +94,124 @@ func (c *Config) reportSize() int64 {
 }
 
 // launch starts process n with its share of the lanes.
-func (p *Pool) launch(n int, o driver.Options) error {
-	proc, err := p.cfg.Launcher.Launch(n)
+func (s *Session) launch(n int, o driver.Options) error {
+	proc, err := s.cfg.Launcher.Launch(n)
 	if err != nil {
 		return err
 	}
-	w := &poolProcess{
-		Process: proc, n: n, room: p.cfg.reportSize(),
-		control: &control{conn: proc.Conn(), timeout: min(sendTimeout, p.limit), limit: shortMessage},
+	w := &sessionProcess{
+		Process: proc, n: n, room: s.cfg.reportSize(),
+		control: &control{conn: proc.Conn(), timeout: min(sendTimeout, s.limit), limit: shortMessage},
 		answers: make(chan message, 4), gone: make(chan struct{}), owed: map[string]bool{},
 	}
-	p.procs = append(p.procs, w)
+	s.procs = append(s.procs, w)
 	a := assignment{
-		Process: n, Transport: p.cfg.Variant.Transport.Name(), Settings: o.Settings,
+		Process: n, Transport: s.cfg.Variant.Transport.Name(), Settings: o.Settings,
 		Down: o.Down.Specs(), Up: o.Up.Specs(),
 		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth,
-		Addr: p.at.Addr(), Secret: p.at.Secret(),
-		Func: p.cfg.Func, FuncConfig: p.cfg.FuncConfig, Samples: p.cfg.Samples,
-		Window: p.cfg.Window, Pings: p.cfg.Pings,
+		Addr: s.at.Addr(), Secret: s.at.Secret(),
+		Func: s.cfg.Func, FuncConfig: s.cfg.FuncConfig, Samples: s.cfg.Samples,
+		Window: s.cfg.Window, Pings: s.cfg.Pings,
 	}
-	for lane := n * p.cfg.PerProcess; lane < min((n+1)*p.cfg.PerProcess, p.cfg.Workers); lane++ {
+	for lane := n * s.cfg.PerProcess; lane < min((n+1)*s.cfg.PerProcess, s.cfg.Workers); lane++ {
 		a.Lanes = append(a.Lanes, lane)
-		l := &poolLane{n: lane, process: w}
+		l := &sessionLane{n: lane, process: w}
 		l.client.Store(-1)
-		w.lanes, p.lanes = append(w.lanes, l), append(p.lanes, l)
+		w.lanes, s.lanes = append(w.lanes, l), append(s.lanes, l)
 	}
-	a.Profiling = p.cfg.Profiling.worker(proc)
+	a.Profiling = s.cfg.Profiling.worker(proc)
 	w.ask("ready")
-	p.readers.Go(func() { p.listen(w) })
-	if err := p.tell(w, message{Hello: newHello()}); err != nil {
+	s.readers.Go(func() { s.listen(w) })
+	if err := s.tell(w, message{Hello: newHello()}); err != nil {
 		return err
 	}
-	return p.tell(w, message{Assign: &a})
+	return s.tell(w, message{Assign: &a})
 }
 
 // tell sends a message to w. If that fails because w has died, its exit status
 // says why.
-func (p *Pool) tell(w *poolProcess, m message) error {
+func (s *Session) tell(w *sessionProcess, m message) error {
 	err := w.control.send(m)
 	if err == nil {
 		return nil
 	}
-	if dead := p.death(w); dead != nil {
+	if dead := s.death(w); dead != nil {
 		return dead
 	}
 	return &processError{w.n, -1, fmt.Errorf("takes no message, and %s: %w", w.Place().state(), err)}
 }
 
-// death returns what has failed the pool, or nil. What the sockets of a dead
+// death returns what has failed the session, or nil. What the sockets of a dead
 // process say comes before its exit status, so it waits: for a moment while w
 // seems to live, and for the status if its control socket has closed.
-func (p *Pool) death(w *poolProcess) *processError {
+func (s *Session) death(w *sessionProcess) *processError {
 	timer := time.NewTimer(exitGrace)
 	defer timer.Stop()
 	select {
 	case <-w.gone:
-		<-p.failed.Done() // listen sees to it
-	case <-p.failed.Done():
+		<-s.failed.Done() // listen sees to it
+	case <-s.failed.Done():
 	case <-timer.C:
 	}
 	var dead *processError
-	errors.As(context.Cause(p.failed), &dead)
+	errors.As(context.Cause(s.failed), &dead)
 	return dead
 }
 
 // listen reads a worker's messages until its control socket closes, and sees to
-// it that an end which nobody asked for fails the pool.
-func (p *Pool) listen(w *poolProcess) {
+// it that an end which nobody asked for fails the session.
+func (s *Session) listen(w *sessionProcess) {
 	m, err := w.control.receive()
 	for err == nil {
-		if err = p.take(w, m); err == nil {
+		if err = s.take(w, m); err == nil {
 			m, err = w.control.receive()
 		}
 	}
 	close(w.gone)
-	p.fail(&processError{w.n, -1, w.end(err)})
+	s.fail(&processError{w.n, -1, w.end(err)})
 }
 
-// take does what a message asks for. It never waits: no worker can keep the pool
+// take does what a message asks for. It never waits: no worker can keep the session
 // from reading what another one says.
-func (p *Pool) take(w *poolProcess, m message) error {
+func (s *Session) take(w *sessionProcess, m message) error {
 	if m.Failure != nil {
 		if m.Failure.Lane != -1 && !w.hosts(m.Failure.Lane) {
 			return fmt.Errorf("%w: the failure of lane %d, which it does not host", errProtocol, m.Failure.Lane)
 		}
-		p.fail(&processError{w.n, m.Failure.Lane, errors.New("failed: " + m.Failure.Text)})
+		s.fail(&processError{w.n, m.Failure.Lane, errors.New("failed: " + m.Failure.Text)})
 		return nil
 	}
 	if !w.settle(m) {
 		return fmt.Errorf("%w: %s, which nobody asked for", errProtocol, m.kind)
 	}
 	switch {
-	case m.Pinged != nil && len(m.Pinged.Samples) > p.cfg.Pings:
-		return fmt.Errorf("%w: %d answers to %d pings", errProtocol, len(m.Pinged.Samples), p.cfg.Pings)
+	case m.Pinged != nil && len(m.Pinged.Samples) > s.cfg.Pings:
+		return fmt.Errorf("%w: %d answers to %d pings", errProtocol, len(m.Pinged.Samples), s.cfg.Pings)
 	case m.Ready != nil, m.Pinged != nil, m.Marked != nil:
 		w.answers <- m
 	case m.News == nil:
-		return p.gather(w, m)
-	case !slices.EqualFunc(m.News.Lanes, w.lanes, func(n laneNews, l *poolLane) bool { return n.Lane == l.n }):
+		return s.gather(w, m)
+	case !slices.EqualFunc(m.News.Lanes, w.lanes, func(n laneNews, l *sessionLane) bool { return n.Lane == l.n }):
 		return fmt.Errorf("%w: news of lanes that it does not host", errProtocol)
 	}
 	return nil
 }
 
 // gather keeps a part of w's report, and hands all of it over with the last one.
-func (p *Pool) gather(w *poolProcess, m message) (err error) {
+func (s *Session) gather(w *sessionProcess, m message) (err error) {
 	if w.room -= w.control.got; w.room < 0 {
-		return fmt.Errorf("%w: a report of more than %d bytes", errProtocol, p.cfg.reportSize())
+		return fmt.Errorf("%w: a report of more than %d bytes", errProtocol, s.cfg.reportSize())
 	}
 	switch parts := &w.parts; {
 	case m.Samples != nil:
 		parts.Samples, err = m.Samples.appendTo(parts.Samples, w.hosts)
-		if err == nil && len(parts.Samples) > p.cfg.Samples {
-			err = fmt.Errorf("%w: more than %d samples", errProtocol, p.cfg.Samples)
+		if err == nil && len(parts.Samples) > s.cfg.Samples {
+			err = fmt.Errorf("%w: more than %d samples", errProtocol, s.cfg.Samples)
 		}
 	case m.Profile != nil:
 		var kinds []string
-		if p.cfg.Profiling != nil {
-			kinds = p.cfg.Profiling.Kinds
+		if s.cfg.Profiling != nil {
+			kinds = s.cfg.Profiling.Kinds
 		}
 		parts.Profiles, err = m.Profile.addTo(parts.Profiles, kinds)
 	case m.Report.Lost < 0:
@@ -225,7 +225,7 @@ func (p *Pool) gather(w *poolProcess, m message) (err error) {
 
 // end says how w ended, given the error of its control socket. A socket that
 // closes is most often the end of its process, whose status follows.
-func (w *poolProcess) end(err error) error {
+func (w *sessionProcess) end(err error) error {
 	switch {
 	case errors.Is(err, errProtocol):
 		return fmt.Errorf("spoke out of turn: %w", err)
@@ -238,12 +238,12 @@ func (w *poolProcess) end(err error) error {
 }
 
 // await waits for w to answer, for ctx, or for any process to die.
-func (p *Pool) await(ctx context.Context, w *poolProcess) (message, error) {
+func (s *Session) await(ctx context.Context, w *sessionProcess) (message, error) {
 	select {
 	case m := <-w.answers:
 		return m, nil
-	case <-p.failed.Done():
-		return message{}, context.Cause(p.failed)
+	case <-s.failed.Done():
+		return message{}, context.Cause(s.failed)
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return message{}, &processError{w.n, -1, fmt.Errorf("%w; %s", context.Cause(ctx), w.Place().state())}
@@ -253,10 +253,10 @@ func (p *Pool) await(ctx context.Context, w *poolProcess) (message, error) {
 }
 
 // withStderr adds the end of what a worker wrote to stderr, if err is about one.
-func (p *Pool) withStderr(err error) error {
+func (s *Session) withStderr(err error) error {
 	var about *processError
 	if errors.As(err, &about) {
-		if text := p.procs[about.n].Stderr(); text != "" {
+		if text := s.procs[about.n].Stderr(); text != "" {
 			return fmt.Errorf("%w\nstderr of process %d:\n%s", err, about.n, indent(text))
 		}
 	}

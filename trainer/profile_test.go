@@ -22,7 +22,7 @@ import (
 // burn is a worker function that takes 30 ms of a processor, however many others
 // want it, and that ends its process if that is what it was made for.
 func burn(config []byte) (trainer.Train, error) {
-	return func(c *trainer.Call) error {
+	return func(c *trainer.Job) error {
 		if string(config) == "die" && c.Round == 1 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -49,34 +49,34 @@ func profiled(t *testing.T, h trainer.Host, l trainer.Launcher, variant, config 
 	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1000}}})
 	check(t, err)
 	p.Transport, p.Model = v.String(), "one"
-	pool, err := trainer.Open(t.Context(), trainer.Config{
+	session, err := trainer.Open(t.Context(), trainer.Config{
 		Variant: v, Down: layout, Up: layout, Workers: 2, Clients: 4, Func: "burn", FuncConfig: []byte(config),
 		Launcher: l, Samples: 1000, Profiling: &p,
 	})
 	check(t, err)
 	rounds := func() error {
-		model, err := pool.Reserve(0)
+		model, err := session.Reserve(0)
 		if err != nil {
 			return err
 		}
 		for n := range 5 {
 			switch n {
 			case 1:
-				err = pool.Enter(t.Context(), trainer.Timed, n)
+				err = session.Enter(t.Context(), trainer.Timed, n)
 			case 4:
-				err = pool.Enter(t.Context(), trainer.Outside, n)
+				err = session.Enter(t.Context(), trainer.Outside, n)
 			}
 			if err != nil {
 				return err
 			}
-			if err := pool.Publish(t.Context(), n, model); err != nil {
+			if err := session.Publish(t.Context(), n, model); err != nil {
 				return err
 			}
-			if model, err = pool.Reserve(n); err != nil {
+			if model, err = session.Reserve(n); err != nil {
 				return err
 			}
 			clients := []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}
-			if err := pool.Round(t.Context(), trainer.Round{Number: n, Clients: clients, Each: func(u trainer.Update) error {
+			if err := session.Round(t.Context(), trainer.Round{Number: n, Clients: clients, Each: func(u trainer.Update) error {
 				u.Release()
 				return nil
 			}}); err != nil {
@@ -86,7 +86,7 @@ func profiled(t *testing.T, h trainer.Host, l trainer.Launcher, variant, config 
 		return nil
 	}
 	err = rounds()
-	report, closeErr := pool.Close()
+	report, closeErr := session.Close()
 	if err == nil {
 		err = closeErr
 	}
@@ -138,11 +138,11 @@ func TestProfiles(t *testing.T) {
 			if got := kinds(report.Server.Profiles); !slices.Equal(got, tt.server) {
 				t.Errorf("server: profiles %v, want %v", got, tt.server)
 			}
-			if len(report.Workers) != 2 {
-				t.Fatalf("%d workers", len(report.Workers))
+			if len(report.Processes) != 2 {
+				t.Fatalf("%d workers", len(report.Processes))
 			}
 			trained, names := phases(t, slices.DeleteFunc(report.Server.Profiles, func(p capture.Piece) bool { return p.Kind != capture.CPU }))
-			for w, r := range report.Workers {
+			for w, r := range report.Processes {
 				if got := kinds(r.Profiles); !slices.Equal(got, tt.each) {
 					t.Errorf("worker %d: profiles %v, want %v", w, got, tt.each)
 				}

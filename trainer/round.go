@@ -42,7 +42,7 @@ type Round struct {
 type Update struct {
 	Index   int // of the client in Round.Clients
 	Package *tensor.Package
-	lane    *poolLane
+	lane    *sessionLane
 	id      phase.ID
 	rec     *phase.Recorder
 }
@@ -55,10 +55,10 @@ func (u Update) Release() {
 	u.lane.credit <- struct{}{}
 }
 
-// poolLane is a lane as the pool sees it, with a goroutine of its own.
-type poolLane struct {
+// sessionLane is a lane as the session sees it, with a goroutine of its own.
+type sessionLane struct {
 	n       int
-	process *poolProcess
+	process *sessionProcess
 	credit  chan struct{} // holds a token for every update that may come alive
 	rounds  chan *running
 	ended   chan struct{} // closed when the goroutine has returned
@@ -96,17 +96,17 @@ func (r *running) take() int {
 	return r.next - 1
 }
 
-func (p *Pool) startLanes() {
-	for _, l := range p.lanes {
-		l.credit = make(chan struct{}, p.cfg.Depth)
-		for range p.cfg.Depth {
+func (s *Session) startLanes() {
+	for _, l := range s.lanes {
+		l.credit = make(chan struct{}, s.cfg.Depth)
+		for range s.cfg.Depth {
 			l.credit <- struct{}{}
 		}
 		l.rounds, l.ended = make(chan *running), make(chan struct{})
 		go func() {
 			defer close(l.ended)
 			for r := range l.rounds {
-				if err := p.work(r, l); err != nil {
+				if err := s.work(r, l); err != nil {
 					r.failures <- *err
 				}
 				r.lanes.Done()
@@ -115,8 +115,8 @@ func (p *Pool) startLanes() {
 	}
 }
 
-func (p *Pool) stopLanes() {
-	for _, l := range p.lanes {
+func (s *Session) stopLanes() {
+	for _, l := range s.lanes {
 		if l.rounds != nil {
 			close(l.rounds)
 			<-l.ended
@@ -128,7 +128,7 @@ func (p *Pool) stopLanes() {
 // updates are all alive waits for the fold to release one, and only then takes
 // the next client: so the client whose turn it is to be folded is never waiting
 // for room.
-func (p *Pool) work(r *running, l *poolLane) *laneError {
+func (s *Session) work(r *running, l *sessionLane) *laneError {
 	for {
 		select {
 		case <-l.credit:
@@ -146,20 +146,20 @@ func (p *Pool) work(r *running, l *poolLane) *laneError {
 		l.client.Store(int64(c.ID))
 		l.jobs.Add(1)
 		var update *tensor.Package
-		err := crash.Guard(func() (err error) { update, err = p.exchange(r, l, c); return err })
+		err := crash.Guard(func() (err error) { update, err = s.exchange(r, l, c); return err })
 		if err != nil {
 			return &laneError{lane: l.n, round: r.Number, client: c.ID, err: err}
 		}
 		l.client.Store(-1)
 		l.jobs.Add(1) // done: that is progress too
 		// There is room: no more updates are alive than there are tokens.
-		r.updates <- Update{Index: i, Package: update, lane: l, rec: p.rec, id: phase.ID{Lane: l.n, Round: r.Number, Client: c.ID}}
+		r.updates <- Update{Index: i, Package: update, lane: l, rec: s.rec, id: phase.ID{Lane: l.n, Round: r.Number, Client: c.ID}}
 	}
 }
 
 // exchange gives a job to a lane and waits for its update.
-func (p *Pool) exchange(r *running, l *poolLane, c Client) (*tensor.Package, error) {
-	err := p.server.Dispatch(r.ctx, l.n, driver.Job{
+func (s *Session) exchange(r *running, l *sessionLane, c Client) (*tensor.Package, error) {
+	err := s.server.Dispatch(r.ctx, l.n, driver.Job{
 		Round: r.Number, Client: c.ID, Weight: c.Weight, Device: c.Device, Config: c.Config, Timed: r.Timed,
 	})
 	if err != nil {
@@ -167,34 +167,34 @@ func (p *Pool) exchange(r *running, l *poolLane, c Client) (*tensor.Package, err
 	}
 	l.given.Store(true)
 	defer l.given.Store(false)
-	return p.server.Collect(r.ctx, l.n)
+	return s.server.Collect(r.ctx, l.n)
 }
 
 // Publish makes model, which Reserve returned, the one that the clients of the
 // next rounds get. It takes model: the caller must not write to it again, and may
 // read it until the next Publish returns. An error ends the session. round is for
 // samples and errors.
-func (p *Pool) Publish(ctx context.Context, round int, model *tensor.Package) error {
-	span := p.rec.Begin(phase.Publish, phase.Whole(round))
-	err := crash.Guard(func() error { return p.server.Publish(ctx, model) })
+func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package) error {
+	span := s.rec.Begin(phase.Publish, phase.Whole(round))
+	err := crash.Guard(func() error { return s.server.Publish(ctx, model) })
 	span.End()
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("round %d: %w", round, err)
-	if awaitClosed(context.Background(), p.failed.Done(), exitGrace) {
-		err = fmt.Errorf("%w (%w)", p.explain(round, nil), err)
+	if awaitClosed(context.Background(), s.failed.Done(), exitGrace) {
+		err = fmt.Errorf("%w (%w)", s.explain(round, nil), err)
 	}
-	p.fail(err)
+	s.fail(err)
 	return err
 }
 
 // Reserve returns where the next model is to be written, every byte of it. round
 // is for samples and errors.
-func (p *Pool) Reserve(round int) (*tensor.Package, error) {
-	span := p.rec.Begin(phase.Reserve, phase.Whole(round))
+func (s *Session) Reserve(round int) (*tensor.Package, error) {
+	span := s.rec.Begin(phase.Reserve, phase.Whole(round))
 	var next *tensor.Package
-	err := crash.Guard(func() (err error) { next, err = p.server.Reserve(); return err })
+	err := crash.Guard(func() (err error) { next, err = s.server.Reserve(); return err })
 	span.End()
 	if err != nil {
 		return nil, fmt.Errorf("round %d: %w", round, err)
@@ -203,72 +203,72 @@ func (p *Pool) Reserve(round int) (*tensor.Package, error) {
 }
 
 // Round has every client trained by the next free lane and hands the updates to
-// Each. It returns when Each has seen all of them. After an error the pool is of
+// Each. It returns when Each has seen all of them. After an error the session is of
 // no more use: only Close follows.
-func (p *Pool) Round(ctx context.Context, spec Round) error {
-	if len(spec.Clients) > p.cfg.Clients {
-		return fmt.Errorf("trainer: round %d has %d clients, the session was made for %d", spec.Number, len(spec.Clients), p.cfg.Clients)
+func (s *Session) Round(ctx context.Context, spec Round) error {
+	if len(spec.Clients) > s.cfg.Clients {
+		return fmt.Errorf("trainer: round %d has %d clients, the session was made for %d", spec.Number, len(spec.Clients), s.cfg.Clients)
 	}
-	if p.failed.Err() != nil {
-		return p.explain(spec.Number, nil)
+	if s.failed.Err() != nil {
+		return s.explain(spec.Number, nil)
 	}
 	if len(spec.Clients) == 0 {
 		return nil
 	}
 
-	p.waits.Store(waitRound)
-	defer p.waits.Store(waitNone)
+	s.waits.Store(waitRound)
+	defer s.waits.Store(waitNone)
 	began := time.Now()
-	r := &running{Round: spec, updates: p.updates, failures: make(chan laneError, len(p.lanes)), taken: make(chan struct{})}
+	r := &running{Round: spec, updates: s.updates, failures: make(chan laneError, len(s.lanes)), taken: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
-	r.lanes.Add(len(p.lanes))
-	for _, l := range p.lanes {
+	r.lanes.Add(len(s.lanes))
+	for _, l := range s.lanes {
 		l.rounds <- r
 	}
-	err := p.fold(r)
+	err := s.fold(r)
 	if err != nil {
-		p.fail(err) // unless a process has died, which is the better cause
+		s.fail(err) // unless a process has died, which is the better cause
 		r.cancel()
 	}
 	r.lanes.Wait()
 	if err != nil {
-		p.drop(r)
+		s.drop(r)
 	}
-	p.slowest.Store(max(p.slowest.Load(), int64(time.Since(began))))
+	s.slowest.Store(max(s.slowest.Load(), int64(time.Since(began))))
 	return err
 }
 
 // fold hands updates to Each until it has seen all of them, in client order
 // unless the round says otherwise.
-func (p *Pool) fold(r *running) error {
-	if cap(p.early) < len(r.Clients) {
-		p.early = make([]Update, len(r.Clients))
+func (s *Session) fold(r *running) error {
+	if cap(s.early) < len(r.Clients) {
+		s.early = make([]Update, len(r.Clients))
 	}
-	p.early = p.early[:len(r.Clients)]
-	clear(p.early)
+	s.early = s.early[:len(r.Clients)]
+	clear(s.early)
 	for next := 0; next < len(r.Clients); {
 		select {
 		case u := <-r.updates:
 			if r.AsCompleted {
 				next++
-				if err := p.each(r, u); err != nil {
+				if err := s.each(r, u); err != nil {
 					return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[u.Index].ID, err)
 				}
 				continue
 			}
-			p.early[u.Index] = u
+			s.early[u.Index] = u
 		case failed := <-r.failures:
-			return p.explain(r.Number, &failed)
-		case <-p.failed.Done():
-			return p.explain(r.Number, nil)
+			return s.explain(r.Number, &failed)
+		case <-s.failed.Done():
+			return s.explain(r.Number, nil)
 		case <-r.ctx.Done():
 			return fmt.Errorf("round %d: %w", r.Number, context.Cause(r.ctx))
 		}
-		for ; next < len(r.Clients) && p.early[next].Package != nil; next++ {
-			u := p.early[next]
-			p.early[next] = Update{}
-			if err := p.each(r, u); err != nil {
+		for ; next < len(r.Clients) && s.early[next].Package != nil; next++ {
+			u := s.early[next]
+			s.early[next] = Update{}
+			if err := s.each(r, u); err != nil {
 				return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[next].ID, err)
 			}
 		}
@@ -277,25 +277,25 @@ func (p *Pool) fold(r *running) error {
 }
 
 // each hands an update to the user, who may take as long as he likes.
-func (p *Pool) each(r *running, u Update) error {
-	p.busy.Store(true)
-	defer p.busy.Store(false)
+func (s *Session) each(r *running, u Update) error {
+	s.busy.Store(true)
+	defer s.busy.Store(false)
 	return crash.Guard(func() error { return r.Each(u) })
 }
 
 // drop releases the updates of a failed round that Each has not seen.
-func (p *Pool) drop(r *running) {
+func (s *Session) drop(r *running) {
 	for {
 		select {
 		case u := <-r.updates:
 			u.Release()
 		default:
-			for _, u := range p.early {
+			for _, u := range s.early {
 				if u.Package != nil {
 					u.Release()
 				}
 			}
-			clear(p.early)
+			clear(s.early)
 			return
 		}
 	}
@@ -304,29 +304,29 @@ func (p *Pool) drop(r *running) {
 // explain says why round n failed. The death of a worker process explains what
 // its lanes' transports complain of, so its exit status, which may take a
 // moment to arrive, comes first; the transport's own error is joined to it.
-func (p *Pool) explain(n int, failed *laneError) error {
+func (s *Session) explain(n int, failed *laneError) error {
 	var dead *processError
 	if failed != nil {
-		dead = p.death(p.lanes[failed.lane].process)
+		dead = s.death(s.lanes[failed.lane].process)
 	} else {
-		errors.As(context.Cause(p.failed), &dead)
+		errors.As(context.Cause(s.failed), &dead)
 	}
 	if dead == nil {
 		if failed == nil {
-			return fmt.Errorf("round %d: %w", n, context.Cause(p.failed))
+			return fmt.Errorf("round %d: %w", n, context.Cause(s.failed))
 		}
-		return fmt.Errorf("round %d, client %d: process %d: %w", n, failed.client, p.lanes[failed.lane].process.n, failed.err)
+		return fmt.Errorf("round %d, client %d: process %d: %w", n, failed.client, s.lanes[failed.lane].process.n, failed.err)
 	}
-	err := fmt.Errorf("round %d%s: %w", n, p.clientsOf(dead), dead)
-	if failed != nil && p.lanes[failed.lane].process.n == dead.n {
+	err := fmt.Errorf("round %d%s: %w", n, s.clientsOf(dead), dead)
+	if failed != nil && s.lanes[failed.lane].process.n == dead.n {
 		err = fmt.Errorf("round %d, client %d: %w (%w)", n, failed.client, dead, failed.err)
 	}
-	return p.withStderr(err)
+	return s.withStderr(err)
 }
 
 // clientsOf names the client that the dead process was working for, if any.
-func (p *Pool) clientsOf(dead *processError) string {
-	for _, l := range p.procs[dead.n].lanes {
+func (s *Session) clientsOf(dead *processError) string {
+	for _, l := range s.procs[dead.n].lanes {
 		if dead.lane < 0 || dead.lane == l.n {
 			if c := l.client.Load(); c >= 0 {
 				return fmt.Sprintf(", client %d", c)

@@ -42,7 +42,7 @@ func Values[P, U any](train func(t *Turn[P, U]) error, known ...any) Func {
 		if err := json.Unmarshal(config, &c); err != nil {
 			return nil, fmt.Errorf("configuration: %w", err)
 		}
-		return func(call *Call) error {
+		return func(call *Job) error {
 			turn := Turn[P, U]{
 				Round: call.Round, Client: call.Client, Config: call.Config, Device: call.Device, stopped: call.Stopped,
 			}

@@ -15,7 +15,7 @@ import (
 // that nothing is sent while rounds take what rounds take. Time is counted in
 // looks, not by the clock: a server that was stopped itself has not looked.
 
-// What the pool's user waits for.
+// What the session's user waits for.
 const (
 	waitNone int32 = iota
 	waitStart
@@ -102,26 +102,26 @@ func (p *pulse) feel(now int64) bool {
 
 // watch ends the session when nothing moves. It runs from when all processes
 // are started until Close.
-func (p *Pool) watch() {
-	defer close(p.watched)
-	tick := p.limit / looks
+func (s *Session) watch() {
+	defer close(s.watched)
+	tick := s.limit / looks
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	var session, server pulse
-	procs := make([]pulse, len(p.procs))
+	procs := make([]pulse, len(s.procs))
 	for {
 		select {
-		case <-p.unwatch:
+		case <-s.unwatch:
 			return
-		case <-p.failed.Done():
+		case <-s.failed.Done():
 			return
 		case <-ticker.C:
 		}
 		most := looks
-		if p.cfg.RoundLimit == 0 {
-			most = max(most, int(slowestTimes*time.Duration(p.slowest.Load())/tick))
+		if s.cfg.RoundLimit == 0 {
+			most = max(most, int(slowestTimes*time.Duration(s.slowest.Load())/tick))
 		}
-		waits := p.waits.Load()
+		waits := s.waits.Load()
 		if waits == waitNone {
 			session.quiet = 0
 			for i := range procs {
@@ -130,7 +130,7 @@ func (p *Pool) watch() {
 			continue
 		}
 		var moved int64
-		for i, w := range p.procs {
+		for i, w := range s.procs {
 			jobs, owes, signs, answers := w.signs()
 			moved += jobs + signs
 			if procs[i].feel(jobs + answers); !owes {
@@ -138,16 +138,16 @@ func (p *Pool) watch() {
 			}
 			switch quiet := procs[i].quiet; {
 			case quiet >= most-1: // it was poked long ago
-				p.fail(w.stuck("has not answered", time.Duration(quiet+1)*tick))
+				s.fail(w.stuck("has not answered", time.Duration(quiet+1)*tick))
 			case quiet >= most/4 && w.ask("news"):
-				p.readers.Go(func() { _ = w.control.send(message{Poke: &poke{}}) }) // a full socket is silence too
+				s.readers.Go(func() { _ = w.control.send(message{Poke: &poke{}}) }) // a full socket is silence too
 			}
 		}
-		if !session.feel(moved) && (server.feel(moves(p.rec)) || p.busy.Load() || waits == waitStart) { // a start has a limit of its own
+		if !session.feel(moved) && (server.feel(moves(s.rec)) || s.busy.Load() || waits == waitStart) { // a start has a limit of its own
 			session.quiet = 0
 		}
 		if session.quiet >= most-1 {
-			p.fail(p.still(time.Duration(session.quiet+1) * tick))
+			s.fail(s.still(time.Duration(session.quiet+1) * tick))
 		}
 	}
 }
@@ -163,7 +163,7 @@ func moves(rec *phase.Recorder) int64 {
 
 // signs returns how many jobs w was given, whether anybody waits for it, and how
 // many signs of progress and of life it gave.
-func (w *poolProcess) signs() (jobs int64, owes bool, progress, life int64) {
+func (w *sessionProcess) signs() (jobs int64, owes bool, progress, life int64) {
 	for _, l := range w.lanes {
 		jobs += l.jobs.Load()
 		owes = owes || l.client.Load() >= 0
@@ -177,7 +177,7 @@ func (w *poolProcess) signs() (jobs int64, owes bool, progress, life int64) {
 }
 
 // stuck says what is known of a process that does not go on.
-func (w *poolProcess) stuck(what string, d time.Duration) *processError {
+func (w *sessionProcess) stuck(what string, d time.Duration) *processError {
 	w.mu.Lock()
 	news := w.news
 	w.mu.Unlock()
@@ -197,8 +197,8 @@ func (w *poolProcess) stuck(what string, d time.Duration) *processError {
 }
 
 // still says who keeps the session from going on, if nothing moves at all.
-func (p *Pool) still(d time.Duration) error {
-	for _, w := range p.procs {
+func (s *Session) still(d time.Duration) error {
+	for _, w := range s.procs {
 		if _, owes, _, _ := w.signs(); owes {
 			return w.stuck("has moved no byte and ended no span", d)
 		}

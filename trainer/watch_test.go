@@ -29,7 +29,7 @@ func freeze(config []byte) (trainer.Train, error) {
 		}
 		return nil
 	}
-	return func(*trainer.Call) error { return stop("round") }, stop("start")
+	return func(*trainer.Job) error { return stop("round") }, stop("start")
 }
 
 // stopSelf stops this process, and waits for that to happen.
@@ -42,7 +42,7 @@ func stopSelf() error {
 // linger is a worker function that does nothing for a while.
 func linger(config []byte) (trainer.Train, error) {
 	d, err := time.ParseDuration(string(config))
-	return func(*trainer.Call) error {
+	return func(*trainer.Job) error {
 		<-time.After(d)
 		return nil
 	}, err
@@ -105,8 +105,8 @@ func (w slowWorker) Ping(context.Context) error {
 	return stopSelf()
 }
 
-// openSession opens a pool of two workers with a small model.
-func openSession(t *testing.T, transport driver.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Pool, error) {
+// openSession opens a session of two workers with a small model.
+func openSession(t *testing.T, transport driver.Transport, l trainer.Launcher, change func(*trainer.Config)) (*trainer.Session, error) {
 	t.Helper()
 	v, err := transports.NewVariant(transport, nil)
 	check(t, err)
@@ -118,7 +118,7 @@ func openSession(t *testing.T, transport driver.Transport, l trainer.Launcher, c
 }
 
 // round publishes a model and runs a round of four clients.
-func round(ctx context.Context, p *trainer.Pool, n int) error {
+func round(ctx context.Context, p *trainer.Session, n int) error {
 	model, err := p.Reserve(n)
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func contains(t *testing.T, err error, words ...string) {
 }
 
 // TestFrozenWorker: a worker process that is stopped keeps its sockets, and ends
-// the session all the same, wherever the pool waits for it. What follows does
+// the session all the same, wherever the session waits for it. What follows does
 // not wait for it again.
 func TestFrozenWorker(t *testing.T) {
 	const limit = time.Second
@@ -190,7 +190,7 @@ func TestFrozenWorker(t *testing.T) {
 		for _, where := range places {
 			t.Run(transport.Name()+"/"+where, func(t *testing.T) {
 				t.Parallel()
-				var p *trainer.Pool
+				var p *trainer.Session
 				var err error
 				within(t, 10*limit, "to open", func() {
 					p, err = openSession(t, transport, trainer.NewProcesses(), func(c *trainer.Config) {

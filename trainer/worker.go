@@ -21,27 +21,27 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Call is one client's turn, as the worker function sees it. Its packages are
+// A Job is one client's turn, as the worker function sees it. Its packages are
 // lent: they are valid until the function returns.
-type Call struct {
+type Job struct {
 	driver.Job
 	Model  *tensor.Package // the global model; read-only
 	Update *tensor.Package // where the update goes; every byte must be written
 	stop   *atomic.Int64   // the first round that goes on
 }
 
-// Stopped reports whether the pool asked worker functions to end early. A long
+// Stopped reports whether the session asked worker functions to end early. A long
 // worker function looks at it once an epoch and then returns what it has.
-func (c *Call) Stopped() bool { return int64(c.Round) < c.stop.Load() }
+func (c *Job) Stopped() bool { return int64(c.Round) < c.stop.Load() }
 
 // A Train trains one client: it reads c.Model and writes c.Update.
-type Train func(c *Call) error
+type Train func(c *Job) error
 
-// A Func makes the worker function of a lane from the pool's configuration, once
+// A Func makes the worker function of a lane from the session's configuration, once
 // a lane, before the first round.
 type Func func(config []byte) (Train, error)
 
-// A Host is what a worker process knows before it is told what to do. The pool's
+// A Host is what a worker process knows before it is told what to do. The session's
 // process and its workers run the same program, so they have the same Host.
 type Host struct {
 	Transports []driver.Transport
@@ -56,14 +56,14 @@ const controlFD = 3
 
 // MaybeWorker turns this process into a worker if it was started as one, and
 // does not return then. It must be called first in main, and in every TestMain
-// of a package that opens pools.
+// of a package that opens sessions.
 func (h Host) MaybeWorker() {
 	if os.Getenv(workerEnv) == "" {
 		return
 	}
 	_ = os.Unsetenv(workerEnv) // what a worker function starts is no worker; the name is a good one
 	if err := h.workerMain(); err != nil {
-		fmt.Fprintln(os.Stderr, err) // kept by the pool and shown if the worker failed
+		fmt.Fprintln(os.Stderr, err) // kept by the session and shown if the worker failed
 		os.Exit(1)
 	}
 	os.Exit(0)
@@ -82,7 +82,7 @@ func (h Host) workerMain() error {
 }
 
 // serve is the life of a worker process, or of the goroutines that stand in for
-// one. It returns when the pool closes the control socket.
+// one. It returns when the session closes the control socket.
 func (h Host) serve(conn net.Conn) error {
 	defer conn.Close()
 	c := &control{conn: conn, timeout: sendTimeout, limit: longMessage}
@@ -116,7 +116,7 @@ func (h Host) serve(conn net.Conn) error {
 		<-listening
 	}()
 
-	// What follows the first failure is its consequence: the pool is told one. And
+	// What follows the first failure is its consequence: the session is told one. And
 	// none if obey has ended: the server closed the control socket, or was told there.
 	var once sync.Once
 	tell := func(err error) (sent error) {
@@ -154,7 +154,7 @@ func (h Host) serve(conn net.Conn) error {
 	if err = errors.Join(err, c.sendReport(totals)); err != nil {
 		return err
 	}
-	<-listening // the pool closes when it has read the report
+	<-listening // the session closes when it has read the report
 	return nil
 }
 
@@ -278,7 +278,7 @@ func sameOrNew(down *tensor.Layout, downSpecs, upSpecs []tensor.Spec) (*tensor.L
 	return tensor.NewLayout(upSpecs)
 }
 
-// obey carries out the pool's messages until the control socket closes, and
+// obey carries out the session's messages until the control socket closes, and
 // cancels ctx then.
 func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *control) {
 	var marks sync.WaitGroup
@@ -314,7 +314,7 @@ func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *c
 }
 
 // mark moves the process to the window that m names as soon as no lane is in the
-// middle of a job: the pool has the update before the lane has recorded its end.
+// middle of a job: the session has the update before the lane has recorded its end.
 func (w *process) mark(ctx context.Context, c *control, m mark) error {
 	if err := w.busy.await(ctx); err != nil {
 		return err
@@ -447,7 +447,7 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 
 // run is one lane: receive, train, submit, until the server shuts down.
 func (w *process) run(ctx context.Context, l lane) error {
-	call := &Call{stop: &w.stop}
+	call := &Job{stop: &w.stop}
 	for {
 		l.state.set(receiving)
 		job, model, err := l.end.Receive(ctx)
@@ -469,7 +469,7 @@ func (w *process) run(ctx context.Context, l lane) error {
 }
 
 // turn does the job that l has received.
-func (w *process) turn(ctx context.Context, l lane, call *Call) (err error) {
+func (w *process) turn(ctx context.Context, l lane, call *Job) (err error) {
 	if call.Update, err = l.end.Reserve(); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 // the directory in which the files that say so appear.
 func diverge(config []byte) (trainer.Train, error) {
 	name := func(event string) string { return filepath.Join(string(config), event) }
-	return func(c *trainer.Call) error {
+	return func(c *trainer.Job) error {
 		if c.Client == 0 {
 			return errors.Join(errors.New("loss is NaN"), until(name("busy")))
 		}

@@ -93,7 +93,7 @@ func (w *Worker) Reserve() (p *tensor.Package, err error) {
 	case w.update != nil:
 		err = errors.New("the update is reserved already")
 	default:
-		span := w.rec.Begin(phase.Lend, w.job.ID(w.lane))
+		span := w.rec.Begin(phase.ReserveUpdate, w.job.ID(w.lane))
 		w.update, err = w.driver.Reserve()
 		span.End()
 	}

@@ -26,7 +26,7 @@ func newTensor(shape ...int) *receipt.Tensor {
 	return t
 }
 
-func floats(t *receipt.Tensor) []float32 { return tensor.Of[float32](t.Data) }
+func floats(t *receipt.Tensor) []float32 { return tensor.Slice[float32](t.Data) }
 
 // average sets the model to the mean of the clients' models, weighted by their
 // samples. It returns the mean of their losses.

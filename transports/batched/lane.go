@@ -66,7 +66,7 @@ func (l *lane) end(whole bool) error {
 	l.mu.Unlock()
 	switch {
 	case whole: // mail releases what nobody waits for
-		return l.mail.Deliver(mailbox.Update{Package: p, Delivered: driver.Delivered{Body: driver.All(p)}})
+		return l.mail.Deliver(mailbox.Delivery{Package: p, Delivered: driver.Delivered{Body: driver.All(p)}})
 	case !keep:
 		p.Release()
 	}

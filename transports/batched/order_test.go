@@ -252,8 +252,8 @@ func TestMasked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			masked := tensor.Of[float32](u.View(0))
-			for i, x := range tensor.Of[float32](model.View(0)) {
+			masked := tensor.Slice[float32](u.View(0))
+			for i, x := range tensor.Slice[float32](model.View(0)) {
 				masked[i] = x + sign*masks[i]
 			}
 			sent := u.Hash()
@@ -267,12 +267,12 @@ func TestMasked(t *testing.T) {
 			if p.Hash() != sent {
 				t.Errorf("%s: the masked update changed on its way", variantName)
 			}
-			for i, x := range tensor.Of[float32](p.View(0)) {
+			for i, x := range tensor.Slice[float32](p.View(0)) {
 				sum[i] += float64(x)
 			}
 			p.Release()
 		}
-		for i, x := range tensor.Of[float32](r.model.View(0)) {
+		for i, x := range tensor.Slice[float32](r.model.View(0)) {
 			if math.Abs(sum[i]-2*float64(x)) > 1e-5 {
 				t.Fatalf("%s: element %d: got sum %v, want %v", variantName, i, sum[i], 2*x)
 			}

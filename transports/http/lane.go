@@ -55,7 +55,7 @@ func (l *lane) fail(err error) {
 	if l.err == nil {
 		l.err = err
 		l.forget()
-		_ = l.mail.Deliver(mailbox.Update{Err: err}) // an error means that nobody waits
+		_ = l.mail.Deliver(mailbox.Delivery{Err: err}) // an error means that nobody waits
 	}
 }
 
@@ -169,7 +169,7 @@ func (l *lane) deliver(p *tensor.Package, d driver.Delivered, c store.CacheStats
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cached = c
-	return l.mail.Deliver(mailbox.Update{Package: p, Delivered: d})
+	return l.mail.Deliver(mailbox.Delivery{Package: p, Delivered: d})
 }
 
 // abandon gives p back after half an update has arrived in it.

@@ -56,7 +56,7 @@ func (w *worker) Submit(_ context.Context, p *tensor.Package) error {
 		update.Release()
 		return err
 	}
-	return w.lane.mail.Deliver(mailbox.Update{Package: update, Delivered: handed(update)})
+	return w.lane.mail.Deliver(mailbox.Delivery{Package: update, Delivered: handed(update)})
 }
 
 // Ping is never called: inproc makes no calls.

@@ -209,19 +209,19 @@ func elements(d tensor.DType, b []byte, elems bool) any {
 	}
 	switch d {
 	case tensor.I8:
-		return tensor.Of[int8](b)
+		return tensor.Slice[int8](b)
 	case tensor.I16:
-		return tensor.Of[int16](b)
+		return tensor.Slice[int16](b)
 	case tensor.I32:
-		return tensor.Of[int32](b)
+		return tensor.Slice[int32](b)
 	case tensor.I64:
-		return tensor.Of[int64](b)
+		return tensor.Slice[int64](b)
 	case tensor.F16, tensor.BF16:
-		return tensor.Of[uint16](b)
+		return tensor.Slice[uint16](b)
 	case tensor.F32:
-		return tensor.Of[float32](b)
+		return tensor.Slice[float32](b)
 	case tensor.F64:
-		return tensor.Of[float64](b)
+		return tensor.Slice[float64](b)
 	}
 	return b
 }

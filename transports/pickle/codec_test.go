@@ -46,8 +46,8 @@ func TestWrongPiece(t *testing.T) {
 		err := newDecoder(&message, options(l, c.elems)).decode(phase.Whole(0), new(header), p)
 		switch {
 		case c.want == "":
-			if err != nil || tensor.Of[float32](p.View(0))[2] != 3 {
-				t.Errorf("got %v, error %v", tensor.Of[float32](p.View(0)), err)
+			if err != nil || tensor.Slice[float32](p.View(0))[2] != 3 {
+				t.Errorf("got %v, error %v", tensor.Slice[float32](p.View(0)), err)
 			}
 		case err == nil || !strings.Contains(err.Error(), `tensor 0 ("a"): `) || !strings.Contains(err.Error(), c.want):
 			t.Errorf("%s: error %v, want a refusal with %q", name, err, c.want)

@@ -14,35 +14,35 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// funcs are the worker functions of the suite's pools.
+// funcs are the worker functions of the suite's sessions.
 func funcs() map[string]trainer.Func {
-	train := func(c *trainer.Call) error { return tensor.Train(c.Update, c.Model, key(c.Job)) }
+	train := func(c *trainer.Job) error { return tensor.Train(c.Update, c.Model, key(c.Job)) }
 	plain := func(f trainer.Train) trainer.Func {
 		return func([]byte) (trainer.Train, error) { return f, nil }
 	}
 	return map[string]trainer.Func{
 		"train": plain(train),
 		// The first client of a round is the last one to finish.
-		"slow-first": plain(func(c *trainer.Call) error {
+		"slow-first": plain(func(c *trainer.Job) error {
 			if c.Client == 0 {
 				pause()
 			}
 			return train(c)
 		}),
-		"fail": plain(func(c *trainer.Call) error {
+		"fail": plain(func(c *trainer.Job) error {
 			if c.Client == 3 {
 				return fmt.Errorf("out of luck")
 			}
 			return train(c)
 		}),
-		"stop": plain(func(c *trainer.Call) error {
+		"stop": plain(func(c *trainer.Job) error {
 			if c.Round == 1 && c.Client == 3 {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 				select {} // it is another thread that the kernel stops first
 			}
 			return train(c)
 		}),
-		"kill": plain(func(c *trainer.Call) error {
+		"kill": plain(func(c *trainer.Job) error {
 			if c.Round == 1 && c.Client == 3 {
 				c.Update.View(0)[0]++ // in the middle of writing
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -92,7 +92,7 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 	return all
 }
 
-// run runs rounds through a pool and returns the hash of every model.
+// run runs rounds through a session and returns the hash of every model.
 func run(t *testing.T, cfg trainer.Config, rounds, clients int) []uint64 {
 	t.Helper()
 	cfg.Clients = clients
@@ -105,7 +105,7 @@ func run(t *testing.T, cfg trainer.Config, rounds, clients int) []uint64 {
 	return hashes
 }
 
-func rounder(ctx context.Context, p *trainer.Pool, down, up *tensor.Layout, rounds, clients int) ([]uint64, error) {
+func rounder(ctx context.Context, p *trainer.Session, down, up *tensor.Layout, rounds, clients int) ([]uint64, error) {
 	fold, roster := trainer.NewFold(down, up), trainer.Roster(clients)
 	model, err := p.Reserve(0)
 	if err != nil {

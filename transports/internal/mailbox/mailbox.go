@@ -24,7 +24,7 @@ var ErrBusy = errors.New("lane is already asked for")
 // A Lane is the mailbox of one lane. At most one task and one update are in it.
 type Lane[T any] struct {
 	tasks   chan T
-	updates chan Update
+	updates chan Delivery
 	closed  chan struct{}
 	once    sync.Once
 
@@ -39,7 +39,7 @@ type Lane[T any] struct {
 }
 
 // An Update is what Collect waits for.
-type Update struct {
+type Delivery struct {
 	Package   *tensor.Package
 	Delivered driver.Delivered
 	Err       error // the worker's upload failed for good; Package is nil
@@ -49,7 +49,7 @@ type Update struct {
 func NewLane[T any]() *Lane[T] {
 	l := &Lane[T]{
 		tasks:   make(chan T, 1),
-		updates: make(chan Update, 1),
+		updates: make(chan Delivery, 1),
 		closed:  make(chan struct{}),
 	}
 	l.changed.L = &l.mu
@@ -139,7 +139,7 @@ func (l *Lane[T]) Task() (t T, ok bool) {
 
 // Deliver hands the update to Collect; the handler of an upload calls it. If
 // nobody waits for an update the package is released and the error says so.
-func (l *Lane[T]) Deliver(u Update) error {
+func (l *Lane[T]) Deliver(u Delivery) error {
 	if l.put(u) {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (l *Lane[T]) Deliver(u Update) error {
 }
 
 // put puts the update in if the job is out and has none.
-func (l *Lane[T]) put(u Update) bool {
+func (l *Lane[T]) put(u Delivery) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.dispatched || l.arrived || l.shut {

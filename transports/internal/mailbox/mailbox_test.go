@@ -59,7 +59,7 @@ func TestParks(t *testing.T) {
 			collected <- p
 		}()
 		synctest.Wait()
-		check(t, l.Deliver(Update{Package: update}))
+		check(t, l.Deliver(Delivery{Package: update}))
 		(<-collected).Release()
 		if ledger.Out() != 0 {
 			t.Errorf("%d updates are out", ledger.Out())
@@ -72,7 +72,7 @@ func TestParks(t *testing.T) {
 func TestOutOfOrder(t *testing.T) {
 	l := NewLane[driver.Job]()
 	update, ledger := newUpdate(t)
-	if err := l.Deliver(Update{Package: update}); err == nil || ledger.Out() != 0 {
+	if err := l.Deliver(Delivery{Package: update}); err == nil || ledger.Out() != 0 {
 		t.Errorf("update for no job: got error %v, %d out", err, ledger.Out())
 	}
 	check(t, l.Dispatch(driver.Job{}))
@@ -81,8 +81,8 @@ func TestOutOfOrder(t *testing.T) {
 	}
 	first, _ := newUpdate(t)
 	second, ledger := newUpdate(t)
-	check(t, l.Deliver(Update{Package: first}))
-	if err := l.Deliver(Update{Package: second}); err == nil || ledger.Out() != 0 {
+	check(t, l.Deliver(Delivery{Package: first}))
+	if err := l.Deliver(Delivery{Package: second}); err == nil || ledger.Out() != 0 {
 		t.Errorf("second update: got error %v, %d out", err, ledger.Out())
 	}
 }
@@ -91,7 +91,7 @@ func TestFailedUpload(t *testing.T) {
 	l := NewLane[driver.Job]()
 	broken := errors.New("broken")
 	check(t, l.Dispatch(driver.Job{}))
-	check(t, l.Deliver(Update{Err: broken}))
+	check(t, l.Deliver(Delivery{Err: broken}))
 	if _, _, err := l.Collect(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("got error %v, want %v", err, broken)
 	}
@@ -101,7 +101,7 @@ func TestClose(t *testing.T) {
 	l := NewLane[driver.Job]()
 	check(t, l.Dispatch(driver.Job{}))
 	update, ledger := newUpdate(t)
-	check(t, l.Deliver(Update{Package: update}))
+	check(t, l.Deliver(Delivery{Package: update}))
 	l.Close()
 	l.Close()
 	if ledger.Out() != 0 {

@@ -16,7 +16,7 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// Config says what a pool is made of. All fields are required unless they say
+// Config says what a session is made of. All fields are required unless they say
 // otherwise.
 type Config struct {
 	Variant    transports.Variant
@@ -41,7 +41,7 @@ type Config struct {
 	RoundLimit time.Duration
 
 	// Pings is how many empty calls are made before the first round, if the
-	// transport makes calls: see Pool.Pings.
+	// transport makes calls: see Session.Pings.
 	Pings int
 
 	Profiling *Profiling // nil is none
@@ -98,17 +98,17 @@ func (c *Config) defaults() error {
 	return nil
 }
 
-// A Pool is a session: a server in this process and workers in others. It has
+// A Session is a session: a server in this process and workers in others. It has
 // one user at a time, but for Stop, which any goroutine may call.
-type Pool struct {
+type Session struct {
 	cfg    Config
 	rec    *phase.Recorder
 	meter  *meter
 	dir    *scratch.Dir
 	at     *driver.Endpoint // where the server listens
 	server *transports.Server
-	lanes  []*poolLane
-	procs  []*poolProcess
+	lanes  []*sessionLane
+	procs  []*sessionProcess
 
 	outside phase.Span // of the user's goroutine, between the rounds of a window
 
@@ -137,7 +137,7 @@ type Pool struct {
 
 // Open starts a session: it checks that the transport can carry it, starts
 // server and workers, and returns when all lanes are connected.
-func Open(ctx context.Context, cfg Config) (*Pool, error) {
+func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{cfg: cfg, dir: dir, at: driver.NewEndpoint(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
+	p := &Session{cfg: cfg, dir: dir, at: driver.NewEndpoint(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
 	if p.limit == 0 {
 		p.limit = leastLimit
 	}
@@ -170,47 +170,47 @@ func Open(ctx context.Context, cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-func (p *Pool) options() driver.Options {
+func (s *Session) options() driver.Options {
 	return driver.Options{
-		Down: p.cfg.Down, Up: p.cfg.Up,
-		Lanes: p.cfg.Workers, Clients: p.cfg.Clients, Depth: p.cfg.Depth,
-		Settings: p.cfg.Variant.Settings, Rec: p.rec,
+		Down: s.cfg.Down, Up: s.cfg.Up,
+		Lanes: s.cfg.Workers, Clients: s.cfg.Clients, Depth: s.cfg.Depth,
+		Settings: s.cfg.Variant.Settings, Rec: s.rec,
 	}
 }
 
-func (p *Pool) start(ctx context.Context, began time.Time) error {
-	o := p.options()
-	need := p.cfg.Variant.Transport.Footprint(o)
+func (s *Session) start(ctx context.Context, began time.Time) error {
+	o := s.options()
+	need := s.cfg.Variant.Transport.Footprint(o)
 	limit := startLimit(need)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("is not connected after %v, which is %v and what touching %s takes at 0.5 GB/s",
 		limit, startTimeout, tensor.FormatBytes(int(need))))
 	defer cancel()
 	var err error
-	if p.server, err = transports.Listen(ctx, p.cfg.Variant, p.at, o); err != nil {
+	if s.server, err = transports.Listen(ctx, s.cfg.Variant, s.at, o); err != nil {
 		return err
 	}
-	for n := 0; n*p.cfg.PerProcess < p.cfg.Workers; n++ {
-		if err := p.launch(n, o); err != nil {
-			return p.withStderr(fmt.Errorf("trainer: start: %w", err))
+	for n := 0; n*s.cfg.PerProcess < s.cfg.Workers; n++ {
+		if err := s.launch(n, o); err != nil {
+			return s.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
 	}
-	p.watched = make(chan struct{})
-	go p.watch()
-	p.waits.Store(waitStart)
-	defer p.waits.Store(waitNone)
-	for _, w := range p.procs {
-		if _, err := p.await(ctx, w); err != nil {
-			return p.withStderr(fmt.Errorf("trainer: start: %w", err))
+	s.watched = make(chan struct{})
+	go s.watch()
+	s.waits.Store(waitStart)
+	defer s.waits.Store(waitNone)
+	for _, w := range s.procs {
+		if _, err := s.await(ctx, w); err != nil {
+			return s.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
 	}
-	p.spawned = time.Since(began)
-	if p.cfg.Pings > 0 {
-		p.waits.Store(waitPing)
-		if err := p.ping(ctx, p.procs[0]); err != nil { // it hosts lane 0
-			return p.withStderr(fmt.Errorf("trainer: ping: %w", err))
+	s.spawned = time.Since(began)
+	if s.cfg.Pings > 0 {
+		s.waits.Store(waitPing)
+		if err := s.ping(ctx, s.procs[0]); err != nil { // it hosts lane 0
+			return s.withStderr(fmt.Errorf("trainer: ping: %w", err))
 		}
 	}
-	p.startLanes()
+	s.startLanes()
 	return nil
 }
 
@@ -221,14 +221,14 @@ func startLimit(need int64) time.Duration {
 }
 
 // ping has w make its empty calls while nobody else does anything.
-func (p *Pool) ping(ctx context.Context, w *poolProcess) error {
+func (s *Session) ping(ctx context.Context, w *sessionProcess) error {
 	w.ask("pinged")
-	if err := p.tell(w, message{Ping: &ping{}}); err != nil {
+	if err := s.tell(w, message{Ping: &ping{}}); err != nil {
 		return err
 	}
-	m, err := p.await(ctx, w)
+	m, err := s.await(ctx, w)
 	if err == nil {
-		p.pings = m.Pinged.Samples
+		s.pings = m.Pinged.Samples
 	}
 	return err
 }
@@ -238,59 +238,59 @@ func (p *Pool) ping(ctx context.Context, w *poolProcess) error {
 // anything then: what belongs to the rounds before is recorded and counted, and
 // the workers have asked for the job that follows, where they do ask. An error
 // ends the session.
-func (p *Pool) Enter(ctx context.Context, w Window, round int) error {
-	p.endOutside()
-	p.waits.Store(waitMark)
-	defer p.waits.Store(waitNone)
-	for _, proc := range p.procs {
+func (s *Session) Enter(ctx context.Context, w Window, round int) error {
+	s.endOutside()
+	s.waits.Store(waitMark)
+	defer s.waits.Store(waitNone)
+	for _, proc := range s.procs {
 		proc.ask("marked") // what they do until they are told to is waited for too
 	}
-	err := p.settle(ctx)
+	err := s.settle(ctx)
 	if err == nil {
-		err = p.meter.mark(Outside, round) // the server's window is the inner one: it pays for no worker's answer
+		err = s.meter.mark(Outside, round) // the server's window is the inner one: it pays for no worker's answer
 	}
 	if err == nil {
-		err = p.markWorkers(ctx, mark{Window: w, Round: round})
+		err = s.markWorkers(ctx, mark{Window: w, Round: round})
 	}
 	if err == nil && w == Outside {
-		err = p.meter.survey()
+		err = s.meter.survey()
 	}
 	if err == nil && w != Outside {
-		err = p.meter.mark(w, round)
+		err = s.meter.mark(w, round)
 	}
 	if err == nil {
 		return nil
 	}
-	p.fail(err)
-	return p.withStderr(fmt.Errorf("trainer: mark: %w", err))
+	s.fail(err)
+	return s.withStderr(fmt.Errorf("trainer: mark: %w", err))
 }
 
-func (p *Pool) markWorkers(ctx context.Context, m mark) error {
-	for _, proc := range p.procs {
-		if err := p.tell(proc, message{Mark: &m}); err != nil {
+func (s *Session) markWorkers(ctx context.Context, m mark) error {
+	for _, proc := range s.procs {
+		if err := s.tell(proc, message{Mark: &m}); err != nil {
 			return err
 		}
 	}
-	for _, proc := range p.procs {
-		m, err := p.await(ctx, proc)
+	for _, proc := range s.procs {
+		m, err := s.await(ctx, proc)
 		if err != nil {
 			return err
 		}
 		if m.Marked.Full {
-			p.full = true
+			s.full = true
 		}
 	}
 	return nil
 }
 
 // settle waits until every lane's worker has asked for its next job.
-func (p *Pool) settle(ctx context.Context) error {
+func (s *Session) settle(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(p.failed, cancel)()
-	err := p.server.Settle(ctx)
-	if err != nil && p.failed.Err() != nil {
-		return context.Cause(p.failed) // the cause of the transport's error
+	defer context.AfterFunc(s.failed, cancel)()
+	err := s.server.Settle(ctx)
+	if err != nil && s.failed.Err() != nil {
+		return context.Cause(s.failed) // the cause of the transport's error
 	}
 	return err
 }
@@ -298,29 +298,29 @@ func (p *Pool) settle(ctx context.Context) error {
 // Pause leaves what the server spends from here to Resume out of the window that
 // is open, so that its work between two rounds is not taken for a part of them.
 // The workers' window goes on: they are to be idle then.
-func (p *Pool) Pause() error {
-	p.outside = p.rec.Outside() // a profile goes on, and leaves this out
-	return p.meter.pause(true)
+func (s *Session) Pause() error {
+	s.outside = s.rec.Outside() // a profile goes on, and leaves this out
+	return s.meter.pause(true)
 }
 
 // Resume ends a Pause.
-func (p *Pool) Resume() error {
-	err := p.meter.pause(false)
-	p.endOutside()
+func (s *Session) Resume() error {
+	err := s.meter.pause(false)
+	s.endOutside()
 	return err
 }
 
-func (p *Pool) endOutside() {
-	p.outside.End()
-	p.outside = phase.Span{}
+func (s *Session) endOutside() {
+	s.outside.End()
+	s.outside = phase.Span{}
 }
 
 // Stop asks the worker functions of all rounds up to round to end early, those
 // that run and those that have not begun.
-func (p *Pool) Stop(round int) error {
+func (s *Session) Stop(round int) error {
 	var errs error
-	for _, w := range p.procs {
-		if err := p.tell(w, message{Stop: &stop{Below: round + 1}}); err != nil {
+	for _, w := range s.procs {
+		if err := s.tell(w, message{Stop: &stop{Below: round + 1}}); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("trainer: stop: %w", err))
 		}
 	}
@@ -332,23 +332,23 @@ func (p *Pool) Stop(round int) error {
 const halfFull = 0.5
 
 // Full reports whether a recorder may have no room for many more rounds.
-func (p *Pool) Full() bool { return p.full || p.rec.Full(halfFull) }
+func (s *Session) Full() bool { return s.full || s.rec.Full(halfFull) }
 
 // Recorder returns the recorder of the server's process, nil if none is kept.
-func (p *Pool) Recorder() *phase.Recorder { return p.rec }
+func (s *Session) Recorder() *phase.Recorder { return s.rec }
 
 // Spawned returns how long it took until all workers were connected.
-func (p *Pool) Spawned() time.Duration { return p.spawned }
+func (s *Session) Spawned() time.Duration { return s.spawned }
 
 // Pings returns what each empty call on the connection of lane 0 took, in
 // nanoseconds, made while nothing else went on; none if the transport makes no
 // calls.
-func (p *Pool) Pings() []int64 { return p.pings }
+func (s *Session) Pings() []int64 { return s.pings }
 
 // Places returns where the worker processes are, in order.
-func (p *Pool) Places() []Place {
+func (s *Session) Places() []Place {
 	var places []Place
-	for _, w := range p.procs {
+	for _, w := range s.procs {
 		places = append(places, w.Place())
 	}
 	return places
@@ -356,41 +356,41 @@ func (p *Pool) Places() []Place {
 
 // A Report is what all processes recorded, the server first.
 type Report struct {
-	Server  Totals
-	Workers []Totals
+	Server    Totals
+	Processes []Totals
 }
 
 // Close ends the session and returns what was recorded. After a failure it does
 // not wait for anybody, and the report is incomplete. It returns only when every
 // process is gone and the session's directory is removed.
-func (p *Pool) Close() (Report, error) {
+func (s *Session) Close() (Report, error) {
 	var r Report
-	if p.closing {
-		return r, errors.New("trainer: pool is closed")
+	if s.closing {
+		return r, errors.New("trainer: the session is closed")
 	}
-	p.closing = true
-	p.endOutside()
-	if p.watched != nil {
-		close(p.unwatch)
-		<-p.watched
+	s.closing = true
+	s.endOutside()
+	if s.watched != nil {
+		close(s.unwatch)
+		<-s.watched
 	}
-	healthy := p.failed.Err() == nil && len(p.procs) > 0
-	p.stopLanes()
+	healthy := s.failed.Err() == nil && len(s.procs) > 0
+	s.stopLanes()
 	if healthy {
-		for _, w := range p.procs {
+		for _, w := range s.procs {
 			w.ask("report")
 		}
 	}
 
 	var errs error
 	left := healthy // whether all workers have
-	if p.server != nil {
-		timeout := min(shutdownTimeout, max(p.limit, leastClose))
+	if s.server != nil {
+		timeout := min(shutdownTimeout, max(s.limit, leastClose))
 		if !healthy {
 			timeout = time.Millisecond
 		}
-		ctx, cancel := context.WithTimeout(p.failed, timeout)
-		err := p.server.Shutdown(ctx)
+		ctx, cancel := context.WithTimeout(s.failed, timeout)
+		err := s.server.Shutdown(ctx)
 		left = left && ctx.Err() == nil
 		cancel()
 		if healthy {
@@ -398,15 +398,15 @@ func (p *Pool) Close() (Report, error) {
 		}
 	}
 	if healthy {
-		errs = errors.Join(errs, p.collectReports(&r, left))
+		errs = errors.Join(errs, s.collectReports(&r, left))
 	}
-	totals, err := p.meter.totals()
+	totals, err := s.meter.totals()
 	r.Server, errs = totals, errors.Join(errs, err)
 
 	// Every process is stopped even if another one makes trouble, all at once.
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, w := range p.procs {
+	for _, w := range s.procs {
 		wg.Go(func() {
 			err := w.Stop()
 			mu.Lock()
@@ -415,29 +415,29 @@ func (p *Pool) Close() (Report, error) {
 		})
 	}
 	wg.Wait()
-	p.readers.Wait()
-	p.fail(io.ErrClosedPipe)
-	return r, errors.Join(errs, p.dir.Close())
+	s.readers.Wait()
+	s.fail(io.ErrClosedPipe)
+	return r, errors.Join(errs, s.dir.Close())
 }
 
 // collectReports waits for the reports, which come at once where workers have
 // left in order.
-func (p *Pool) collectReports(r *Report, left bool) error {
-	timeout := min(reportTimeout, max(p.limit, leastClose))
+func (s *Session) collectReports(r *Report, left bool) error {
+	timeout := min(reportTimeout, max(s.limit, leastClose))
 	if !left {
 		timeout = exitGrace
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("has sent no report %v after it was told to leave", timeout))
 	defer cancel()
-	for _, w := range p.procs {
-		m, err := p.await(ctx, w)
+	for _, w := range s.procs {
+		m, err := s.await(ctx, w)
 		for err == nil && m.Report == nil { // an answer that nobody waited for any more
-			m, err = p.await(ctx, w)
+			m, err = s.await(ctx, w)
 		}
 		if err != nil {
-			return p.withStderr(fmt.Errorf("trainer: close: %w", err))
+			return s.withStderr(fmt.Errorf("trainer: close: %w", err))
 		}
-		r.Workers = append(r.Workers, *m.Report)
+		r.Processes = append(r.Processes, *m.Report)
 	}
 	return nil
 }
