@@ -30,8 +30,8 @@
 // A worker reads a model where it lies: not a copy. Its generations are checked
 // before the model is lent and again before the update is sent.
 //
-// The store (package store, over package exchange) holds the published model, whose tensors have the ids NAME.0, NAME.1,
-// …, and tensors that clients put:
+// The store (package store, over package exchange) holds the published model, whose
+// tensors have the ids NAME.0, NAME.1, …, and tensors that clients put:
 //
 //	PUT    /v1/tensors/ID      201, 200 if it replaced one; answers where it lies
 //	GET    /v1/tensors/ID      the bytes; Tensor-Dtype and Tensor-Shape say what they are
@@ -54,9 +54,9 @@
 // HTTP/1.1. An unknown path or id is 404, in a batch 400 with the list of those
 // missing, and a method that a path does not have 405; what the server cannot read
 // is 400, 411, 413 or 431, what it has no room for 507, what does not fit the state
-// of a lane 409, and what goes wrong inside 500 with its cause. Every wait for a peer that is in the middle of something is bounded. A
-// body that cannot be completed ends short of its Content-Length, and so is never
-// taken for a whole one.
+// of a lane 409, and what goes wrong inside 500 with its cause. Every wait for a peer
+// that is in the middle of something is bounded. A body that cannot be completed ends
+// short of its Content-Length, and so is never taken for a whole one.
 //
 // In the systems that this is modelled on, the consumer of a tensor fetches it
 // from the process that produced it, and every process is a server. That topology

@@ -139,7 +139,7 @@ func (l *lane) lend() (*tensor.Package, error) {
 // and must not have begun to arrive, and the reason why it does not come through
 // the slab, if it does not. c must be the worker's. The caller ends with deliver or
 // abandon.
-func (l *lane) begin(c *conn, u upload) (p *tensor.Package, reason string, err error) {
+func (l *lane) begin(c *driver.Conn, u upload) (p *tensor.Package, reason string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch o := l.out; {

@@ -206,7 +206,7 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 	}
 	check(t, w.Close())
 	_, err = r.s.Collect(t.Context(), 0)
-	wantError(t, "collect", err, "the worker has left: the model changed while it was in use: tensor 0")
+	wantError(t, "collect", err, "the worker says: the model changed while it was in use: tensor 0")
 }
 
 // A4: who claims to be local has to prove it: a lane's slab has to hold what the

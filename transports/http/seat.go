@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"ipcbench/tensor"
+	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
@@ -20,7 +21,7 @@ import (
 // A seat is who is at the other end of a lane.
 type seat struct {
 	taken     bool          // a worker has the lane
-	conn      *conn         // its connection, if it keeps one
+	conn      *driver.Conn  // its connection, if it keeps one
 	challenge []byte        // what it writes to the lane's slab to prove that it can; nil if it cannot
 	local     bool          // it has proved that
 	left      chan struct{} // closed when it is gone or was told that the session is over
@@ -30,14 +31,13 @@ const challengeSize = 16
 
 var (
 	errTaken    = errors.New("the lane has a worker")
-	errClosed   = errors.New("the connection is closed")
 	errLeft     = errors.New("the worker has left")
 	errStranger = errors.New("the lane's worker has another connection")
 	errNoProof  = errors.New("the lane's slab does not hold the challenge")
 )
 
 // has reports whether c may be the connection of the lane's worker.
-func (s *seat) has(c *conn) bool { return s.taken && (s.conn == nil || s.conn == c) }
+func (s *seat) has(c *driver.Conn) bool { return s.taken && (s.conn == nil || s.conn == c) }
 
 // laned serves a request for the lane that its path names.
 func (s *server) laned(serve func(*exchange.Exchange, *lane) error) func(*exchange.Exchange) error {
@@ -73,13 +73,16 @@ func (s *server) join(x *exchange.Exchange, l *lane) error {
 	if down, up := digest(s.o.Down), digest(s.o.Up); q.Get("down") != down || q.Get("up") != up {
 		return exchange.Refuse(http.StatusConflict, "the worker's layouts are %.64q and %.64q, want %s and %s", q.Get("down"), q.Get("up"), down, up)
 	}
-	var c *conn
+	var c *driver.Conn
 	if !x.Close {
 		c = connOf(x.Request)
 	}
 	a, err := l.join(c)
 	if err != nil {
 		return l.answer(x, err)
+	}
+	if c != nil {
+		s.seat(c, l)
 	}
 	a.Models = s.memory.models.ref
 	return x.ReplyJSON(http.StatusOK, a)
@@ -88,7 +91,7 @@ func (s *server) join(x *exchange.Exchange, l *lane) error {
 func digest(l *tensor.Layout) string { return strconv.FormatUint(l.Digest(), 16) }
 
 // join gives the lane to the worker at c. c is nil if it keeps no connection.
-func (l *lane) join(c *conn) (a joinAnswer, err error) {
+func (l *lane) join(c *driver.Conn) (a joinAnswer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -96,8 +99,6 @@ func (l *lane) join(c *conn) (a joinAnswer, err error) {
 		return a, l.err
 	case l.seat.taken:
 		return a, errTaken
-	case c != nil && !c.bind(l):
-		return a, errClosed
 	}
 	next := seat{taken: true, conn: c, left: make(chan struct{})}
 	if l.slab != nil && c != nil && l.writable() {
@@ -128,7 +129,7 @@ func (s *server) prove(x *exchange.Exchange, l *lane) error {
 
 // prove makes the worker at c a local one, if it could write the challenge to
 // where the server finds it. It has mapped the slab then, and nobody else may.
-func (l *lane) prove(c *conn) error {
+func (l *lane) prove(c *driver.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.seat
@@ -152,14 +153,14 @@ func (l *lane) prove(c *conn) error {
 func (s *server) leave(x *exchange.Exchange, l *lane) error {
 	cause := errLeft
 	if why := x.URL.Query().Get("cause"); why != "" {
-		cause = fmt.Errorf("%w: %.1000s", errLeft, why)
+		cause = fmt.Errorf("the worker says: %.1000s", why)
 	}
 	return l.answer(x, l.leave(connOf(x.Request), cause))
 }
 
 // leave takes the lane from the worker at c. A job that is out cannot be answered
 // any more, for that cause.
-func (l *lane) leave(c *conn, cause error) error {
+func (l *lane) leave(c *driver.Conn, cause error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.seat.has(c) {
@@ -173,7 +174,7 @@ func (l *lane) leave(c *conn, cause error) error {
 }
 
 // lost is called when c has closed, or c's request for a job was given up.
-func (l *lane) lost(c *conn) {
+func (l *lane) lost(c *driver.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seat.has(c) {

@@ -37,9 +37,12 @@ type server struct {
 	handler  *exchange.Handler
 	http     *http.Server
 	listener *driver.Listener
-	serving  sync.WaitGroup // the accept loop
+	serving  sync.WaitGroup // the accept loop, and connections
 	scratch  sync.Pool      // of *[]byte, for manifests
 	copied   *phase.Counter
+
+	mu     sync.Mutex
+	seated map[*driver.Conn]*lane // guarded by mu: whose worker lives at the other end of a connection
 }
 
 // manifests are those of the two layouts of a session.
@@ -80,17 +83,18 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 	rand.Read(nonce[:]) // never fails: ids of two sessions differ
 	s := &server{
 		o: o, c: t.config(o), manifests: m, prefix: "model-" + hex.EncodeToString(nonce[:]) + "-",
+		seated:  map[*driver.Conn]*lane{},
 		scratch: sync.Pool{New: func() any { return new([]byte) }}, copied: o.Rec.Counter(phase.Copied),
 	}
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	s.listener, err = e.Listen(ctx, s.c.network, o, func(c *driver.Conn) net.Conn { return &conn{Conn: c} })
+	s.listener, err = e.Listen(ctx, s.c.network, o, nil)
 	if err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	s.handler = exchange.NewHandler(exchange.Options{
-		Patience: s.c.patience, Rec: o.Rec, Whose: func(q *http.Request) phase.ID { return connOf(q).id() },
+		Patience: s.c.patience, Rec: o.Rec, Whose: s.whose,
 		Admits: func(q *http.Request) bool {
 			if !e.Authorizes(q.Header.Get("Authorization")) {
 				return false
@@ -106,6 +110,7 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 		MaxHeaderBytes:    exchange.MaxHead,
 		ErrorLog:          log.New(io.Discard, "", 0), // what goes wrong is answered, or seen by the lane
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ConnState:         s.follow,
 	}
 	s.serving.Go(s.serve)
 	return s, nil
@@ -135,6 +140,52 @@ func (s *server) serve() {
 		l.fail(fmt.Errorf("no connection can be accepted any more: %w", err))
 		l.mu.Unlock()
 	}
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// connOf returns the connection that a request came on.
+func connOf(q *http.Request) *driver.Conn { return q.Context().Value(connKey{}).(*driver.Conn) }
+
+// follow is told of connections. When one is closed, which net/http does as soon as
+// it reads its end, or when a request has been answered that was going on, the lane's
+// worker is gone.
+func (s *server) follow(c net.Conn, is http.ConnState) {
+	switch is {
+	case http.StateNew:
+		s.serving.Add(1)
+	case http.StateClosed:
+		s.seat(c.(*driver.Conn), nil)
+		s.serving.Done()
+	}
+}
+
+// seat notes whose worker is at the other end of c, if it is anybody's. The lane that
+// it had before has lost it.
+func (s *server) seat(c *driver.Conn, l *lane) {
+	s.mu.Lock()
+	before := s.seated[c]
+	if delete(s.seated, c); l != nil {
+		s.seated[c] = l
+	}
+	s.mu.Unlock()
+	if before != nil && before != l {
+		before.lost(c)
+	}
+}
+
+// whose returns whose work a request belongs to, as far as it is known.
+func (s *server) whose(q *http.Request) phase.ID {
+	s.mu.Lock()
+	l := s.seated[connOf(q)]
+	s.mu.Unlock()
+	if l != nil {
+		if o, _ := l.mail.Task(); o != nil {
+			return o.id
+		}
+	}
+	return phase.ID{Lane: -1, Round: -1, Client: -1}
 }
 
 // place makes the memory of models, updates and tensors that are put.
@@ -216,7 +267,7 @@ func (s *server) Shutdown(ctx context.Context) (err error) {
 	for _, l := range s.lanes {
 		err = errors.Join(err, l.awaitLeave(ctx))
 	}
-	err = errors.Join(err, s.handler.Close(s.http.Close)) // wakes handlers that read or write
+	err = errors.Join(err, s.http.Close()) // wakes handlers that read or write
 	s.serving.Wait()
 	return errors.Join(err, s.release())
 }

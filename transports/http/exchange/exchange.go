@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,10 +38,6 @@ type Handler struct {
 	mux       *http.ServeMux
 	endpoints []Endpoint
 	served    []atomic.Int64 // requests of each, for those who ask: the recorder may be off
-
-	mu      sync.Mutex
-	closing bool           // guarded by mu: no exchange starts any more
-	running sync.WaitGroup // exchanges; added to with mu held
 }
 
 // NewHandler returns a handler of the given endpoints.
@@ -73,34 +68,12 @@ func (h *Handler) Served() map[string]int64 {
 	return all
 }
 
-// Close answers whoever comes from now on with 503, calls disconnect, which ends all
-// connections, and waits until no exchange is running.
-func (h *Handler) Close(disconnect func() error) error {
-	h.mu.Lock()
-	h.closing = true
-	h.mu.Unlock()
-	err := disconnect()
-	h.running.Wait()
-	return err
-}
-
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if !h.o.Admits(q) {
 		h.exchange(w, q).stranger(h.o.Secret)
 		return
 	}
-	h.mu.Lock()
-	closing := h.closing
-	if !closing {
-		h.running.Add(1)
-	}
-	h.mu.Unlock()
-	if closing {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
-	defer h.running.Done()
 	// A peer that sends or reads too slowly is given up. One that waits for a job
 	// has nothing to send.
 	control := http.NewResponseController(w)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,16 +64,25 @@ func start(t testing.TB, kind string, l *tensor.Layout, change ...func(*Options)
 		Patience: exchange.Patience(limit), Rec: phase.NewRecorder(1 << 10),
 		Admits: func(*http.Request) bool { return true }, Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
 	}, r.s.Endpoints())
-	server := &http.Server{Handler: h, MaxHeaderBytes: exchange.MaxHead, ErrorLog: log.New(io.Discard, "", 0)}
+	var open sync.WaitGroup
+	server := &http.Server{Handler: h, MaxHeaderBytes: exchange.MaxHead, ErrorLog: log.New(io.Discard, "", 0), ConnState: func(_ net.Conn, is http.ConnState) {
+		switch is {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Done()
+		}
+	}}
 	listener, err := net.Listen("unix", r.path)
 	check(t, err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
-		check(t, h.Close(server.Close))
+		check(t, server.Close())
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
+		open.Wait()
 		_ = r.s.Close() // some tests have closed its slab
 	})
 	return r
