@@ -14,6 +14,7 @@ type SlabRef struct {
 	Nonce string `json:"nonce"`
 }
 
+// NewSlabRef names the slab at path.
 func NewSlabRef(path string, n slab.Nonce) *SlabRef {
 	return &SlabRef{Path: path, Nonce: hex.EncodeToString(n[:])}
 }
