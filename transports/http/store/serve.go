@@ -74,10 +74,8 @@ func (s *Store) serveTensor(serve func(x *exchange.Exchange, id []byte) error) f
 // with the server: that is complete or absent, never half. Whoever is told of the
 // tensor can be told that, too.
 type putAnswer struct {
-	ID     string   `json:"id"`
-	DType  string   `json:"dtype"`
-	Shape  []int    `json:"shape"`
-	Bytes  int      `json:"bytes"`
+	ID string `json:"id"`
+	Meta
 	Pool   *SlabRef `json:"pool,omitempty"`
 	Handle Handle   `json:"handle,omitempty"`
 	Reason string   `json:"fallback,omitempty"` // why there is no pool
@@ -104,7 +102,7 @@ func (s *Store) servePut(x *exchange.Exchange, id []byte) error {
 		s.unreserve(n)
 		return err
 	}
-	a := putAnswer{ID: string(id), DType: m.DType, Shape: m.Shape, Bytes: n, Reason: t.reason}
+	a := putAnswer{ID: string(id), Meta: m, Reason: t.reason}
 	if t.pool != nil {
 		a.Pool, a.Handle = s.ref, EncodeHandle(t.handle)
 	}

@@ -85,11 +85,8 @@ type published struct {
 
 // A lease is a tensor as a reader gets it. The reader ends with done.
 type lease struct {
-	meta   Meta
-	data   []byte
+	stored            // pinned in its pool, if it lies in one
 	model  *published // of which it is a part; nil if it was put
-	pool   *slab.Pool // in which the tensor is pinned, or nil
-	handle slab.Handle
 }
 
 // live reports whether the bytes that were read so far are the tensor's: its
@@ -119,17 +116,18 @@ func (s *Store) find(id []byte) (lease, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if i, ok := s.inModel(id); ok {
-		return lease{meta: s.model.manifest.metas[i], data: s.model.p.View(i), model: s.model}, nil
+		return lease{stored{meta: s.model.manifest.metas[i], data: s.model.p.View(i)}, s.model}, nil
 	}
 	t, ok := s.put[string(id)]
 	if !ok {
 		return lease{}, errUnknown
 	}
-	if t.pool == nil {
-		return lease{meta: t.meta, data: t.data}, nil
+	l := lease{stored: *t}
+	var err error
+	if t.pool != nil {
+		l.data, err = t.pool.Pin(t.handle)
 	}
-	data, err := t.pool.Pin(t.handle)
-	return lease{meta: t.meta, data: data, pool: t.pool, handle: t.handle}, err
+	return l, err
 }
 
 // inModel returns which tensor of the published model id names. s.mu is held.

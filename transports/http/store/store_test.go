@@ -313,7 +313,7 @@ func TestStoredMetadata(t *testing.T) {
 	h := r.client()
 	data := pattern(1, 5000)
 	ref := r.put(h, "t", data)
-	if ref.Pool == nil || ref.Handle == "" || ref.Reason != "" || ref.Bytes != 5000 {
+	if ref.Pool == nil || ref.Handle == "" || ref.Reason != "" || ref.Size != 5000 {
 		t.Fatalf("got %+v, want complete metadata", ref)
 	}
 	nonce, err := ref.Pool.Decode()
@@ -323,7 +323,7 @@ func TestStoredMetadata(t *testing.T) {
 	reader, err := slab.OpenReader(ref.Pool.Path, nonce)
 	check(t, err)
 	defer reader.Close()
-	view, err := reader.View(handle, ref.Bytes)
+	view, err := reader.View(handle, ref.Size)
 	check(t, err)
 	if !bytes.Equal(view, data) {
 		t.Error("other bytes in the slab")

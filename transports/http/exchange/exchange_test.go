@@ -1,0 +1,144 @@
+package exchange
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/phase"
+)
+
+const limit = Patience(10 * time.Second)
+
+// serve serves endpoints to who shows "secret", and returns how to connect.
+func serve(t *testing.T, endpoints ...Endpoint) func(context.Context) (net.Conn, error) {
+	t.Helper()
+	h := NewHandler(Options{
+		Patience: limit, Admits: func(q *http.Request) bool { return q.Header.Get("Authorization") == "secret" },
+		Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} }, Secret: "what is in the safe",
+	}, endpoints)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		if err := errors.Join(s.Close(), <-done); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", l.Addr().String())
+	}
+}
+
+// A body in parts arrives as one, whatever their sizes; one that is found to be bad
+// when all but its end is out ends short, and is not taken for a whole one.
+func TestReply(t *testing.T) {
+	var parts [][]byte
+	var valid func() error
+	dial := serve(t, Endpoint{"GET /v1/parts", "parts", func(x *Exchange) error { return x.Reply(http.StatusOK, TypeRaw, valid, parts...) }})
+	for _, sizes := range [][]int{{}, {0}, {1}, {63}, {64}, {65}, {0, 64, 0}, {10, 60}, {60, 10}, {30, 30, 30}, {5000, 1}, {1, 5000}, {100_000, 0, 0}, {1 << 20, 1 << 20}} {
+		parts = nil
+		for i, n := range sizes {
+			parts = append(parts, bytes.Repeat([]byte{byte('a' + i)}, n))
+		}
+		want := bytes.Join(parts, nil)
+		for _, wrong := range []error{nil, errors.New("replaced")} {
+			valid = func() error { return wrong }
+			c := NewClient(dial, "secret", false, limit, nil)
+			var got []byte
+			err := c.Do(t.Context(), Request{Method: "GET", Path: "/v1/parts"}, func(r *http.Response) (err error) {
+				got, err = ReadBody(r, 4<<20)
+				return err
+			})
+			c.Close()
+			if wrong == nil && (err != nil || !bytes.Equal(got, want)) {
+				t.Errorf("parts of %v bytes: got %d bytes, %v", sizes, len(got), err)
+			}
+			if wrong != nil && len(want) > 0 && err == nil {
+				t.Errorf("parts of %v bytes, found to be bad: taken for a whole body", sizes)
+			}
+		}
+	}
+}
+
+// A client that keeps its connection makes one, and one that does not, one for each
+// request; refusals come back with their code and do not end it.
+func TestClient(t *testing.T) {
+	dial := serve(t,
+		Endpoint{"POST /v1/echo", "echo", func(x *Exchange) error {
+			body, err := x.ReadAll(1<<20, nil)
+			if err != nil {
+				return err
+			}
+			return x.Reply(http.StatusOK, TypeText, nil, fmt.Appendf(nil, "%s %s ", x.Header.Get("Number"), x.Header.Get("Text")), body)
+		}},
+		Endpoint{"GET /v1/refuse", "refuse", func(x *Exchange) error {
+			return StatusError{http.StatusTeapot, MissingError{[]string{"a", "b"}}}
+		}},
+		Endpoint{"GET /v1/panic", "panic", func(x *Exchange) error { panic("oh") }})
+	for _, fresh := range []bool{false, true} {
+		made := 0
+		c := NewClient(func(ctx context.Context) (net.Conn, error) { made++; return dial(ctx) }, "secret", fresh, limit, nil)
+		q := Request{Method: "POST", Path: "/v1/echo", Fields: []Field{{Name: "Number", Value: -7}, {Name: "Text", Text: "t"}}, Body: [][]byte{[]byte("bo"), nil, []byte("dy")}}
+		for range 3 {
+			err := c.Do(t.Context(), q, func(r *http.Response) error {
+				got, err := ReadBody(r, 100)
+				if string(got) != "-7 t body" {
+					t.Errorf("got %q", got)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			var status StatusError
+			err = c.Do(t.Context(), Request{Method: "GET", Path: "/v1/refuse"}, nil)
+			if missing := (MissingError{}); !errors.As(err, &status) || status.Code != http.StatusTeapot || !errors.As(err, &missing) || len(missing.IDs) != 2 {
+				t.Errorf("refusal: got %v", err)
+			}
+			err = c.Do(t.Context(), Request{Method: "GET", Path: "/v1/panic"}, nil)
+			if !errors.As(err, &status) || status.Code != http.StatusInternalServerError || !strings.Contains(err.Error(), "panic: oh") {
+				t.Errorf("panic: got %v", err)
+			}
+		}
+		if want := map[bool]int{false: 1, true: 9}[fresh]; made != want {
+			t.Errorf("fresh=%v: %d connections, want %d", fresh, made, want)
+		}
+		c.Close()
+	}
+}
+
+// Who does not show the secret is told so, and no more.
+func TestStranger(t *testing.T) {
+	dial := serve(t, Endpoint{"GET /v1/x", "x", func(x *Exchange) error { t.Error("served"); return x.ReplyEmpty() }})
+	for _, path := range []string{"/v1/x", "/", "/nowhere"} {
+		c, err := dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(a.Body)
+		if a.StatusCode != http.StatusUnauthorized || !a.Close || !strings.Contains(string(text), "what is in the safe") {
+			t.Errorf("%s: got %s %s", path, a.Status, text)
+		}
+		c.Close()
+	}
+}
