@@ -14,6 +14,14 @@
 //     local client costs two exchanges without tensors. Whoever is not local gets
 //     bodies from the same store.
 //
+// A tensor's way down: Publish puts the model into the store (server.go, memory.go) and
+// Dispatch a job into the lane's mailbox (lane.go), which answers the request that is
+// parked there (seat.go). The worker looks for the tensors in the slab (shared.go) and
+// has the store's fetcher ask the store's batch for those that are not there
+// (store/fetch.go, store/serve.go). Up: uploadRaw or uploadJSON (worker.go) are undone
+// by readRaw or readJSON (results.go), into memory that the lane lends. Requests and
+// answers are package exchange's.
+//
 // Whether a peer is local is proved and not concluded from addresses or host
 // names: the worker must open the slab that the server names and find the
 // server's nonce in it, and the server must find in the lane's slab what it told
@@ -30,8 +38,8 @@
 // A worker reads a model where it lies: not a copy. Its generations are checked
 // before the model is lent and again before the update is sent.
 //
-// The store (package store, over package exchange) holds the published model, whose
-// tensors have the ids NAME.0, NAME.1, …, and tensors that clients put:
+// The store, package store, holds the published model, whose tensors have the ids
+// NAME.0, NAME.1, …, and tensors that clients put:
 //
 //	PUT    /v1/tensors/ID      201, 200 if it replaced one; answers where it lies
 //	GET    /v1/tensors/ID      the bytes; Tensor-Dtype and Tensor-Shape say what they are

@@ -75,29 +75,17 @@ func (u upload) refuse(err error) error {
 	return exchange.Refuse(http.StatusConflict, "lane %d: round %d, client %d: %w", u.Lane, u.Round, u.Client, err)
 }
 
-// A number is a header field that an upload must have.
-type number struct {
-	name  string
-	value *int
-	limit int
-}
-
-func numbers(h http.Header, fields ...number) error {
-	for _, f := range fields {
-		n, err := exchange.ParseCount(h.Get(f.name), uint64(f.limit))
-		if err != nil {
-			return exchange.Refuse(http.StatusBadRequest, "%s: %w", f.name, err)
-		}
-		*f.value = int(n)
-	}
-	return nil
-}
-
 // uploadOf returns what the head of x says. The length is what the body has to be.
 func (s *server) uploadOf(x *exchange.Exchange, l *lane) (u upload, err error) {
-	u.Lane = l.n
-	err = numbers(x.Header, number{fieldRound, &u.Round, 1 << 40}, number{fieldClient, &u.Client, 1 << 40},
-		number{fieldCached, &u.cached.Tensors, 1 << 40}, number{fieldCache, &u.cached.Bytes, 1 << 60})
+	number := func(name string, limit int) int { // of a header field that has to be there
+		n, wrong := exchange.ParseCount(x.Header.Get(name), uint64(limit))
+		if wrong != nil && err == nil {
+			err = exchange.Refuse(http.StatusBadRequest, "%s: %w", name, wrong)
+		}
+		return int(n)
+	}
+	u.ID = phase.ID{Lane: l.n, Round: number(fieldRound, 1<<40), Client: number(fieldClient, 1<<40)}
+	u.cached = store.CacheStats{Tensors: number(fieldCached, 1<<40), Bytes: number(fieldCache, 1<<60)}
 	if err != nil {
 		return u, err
 	}
@@ -119,7 +107,7 @@ func (s *server) uploadOf(x *exchange.Exchange, l *lane) (u upload, err error) {
 			table = 0
 		}
 	}
-	if err := numbers(x.Header, number{fieldReceipt, &u.receipt, maxReceipt}, number{store.FieldTable, &u.table, table}); err != nil {
+	if u.receipt, u.table = number(fieldReceipt, maxReceipt), number(store.FieldTable, table); err != nil {
 		return u, err
 	}
 	if u.length, err = x.Length(u.receipt + u.table + most); err == nil && u.length < u.receipt+u.table+least {

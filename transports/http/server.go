@@ -190,7 +190,7 @@ func (s *server) whose(q *http.Request) phase.ID {
 
 // place makes the memory of models, updates and tensors that are put.
 func (s *server) place() (err error) {
-	room := storeRoom(s.o)
+	room := max(64<<20, s.o.Down.Size()) // for tensors that are put, apart from the model
 	o := store.Options{Room: room, Answer: room + s.o.Down.Payload(), Model: s.manifests.down, Prefix: s.prefix, SlabSize: room}
 	if s.memory, o.Slab, err = newMemory(s.o, s.c); err != nil {
 		return err
@@ -213,9 +213,6 @@ func (s *server) place() (err error) {
 
 // release gives all shared memory up that is not lent.
 func (s *server) release() error { return errors.Join(s.store.Close(), s.memory.close()) }
-
-// storeRoom returns how many bytes of tensors may be put, apart from the model.
-func storeRoom(o driver.Options) int { return max(64<<20, o.Down.Size()) }
 
 func (s *server) Reserve() (*tensor.Package, error) { return s.memory.models.reserve() }
 
