@@ -86,6 +86,7 @@ func (s *Server) Reserve() (*tensor.Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: reserve: %w", s.variant.Transport.Name(), err)
 	}
+	s.reserved.Receipt = s.reserved.Receipt[:0] // that of a model before
 	s.reserved.ResetRows()
 	return s.reserved, nil
 }

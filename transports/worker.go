@@ -100,6 +100,7 @@ func (w *Worker) Reserve() (p *tensor.Package, err error) {
 	if err != nil {
 		return nil, w.failed("reserve", err)
 	}
+	w.update.Receipt = w.update.Receipt[:0] // that of an update before
 	w.update.ResetRows()
 	return w.update, nil
 }
