@@ -59,7 +59,7 @@ func (e *Endpoint) Addr() string { return e.addr }
 func (e *Endpoint) Secret() string { return e.secret }
 
 // Format implements [fmt.Formatter]: no error or log holds the secret.
-func (e *Endpoint) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "endpoint at %q", e.addr) }
+func (e Endpoint) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "endpoint at %q", e.addr) }
 
 // bearer is the scheme of an Authorization that shows the secret.
 const bearer = "Bearer "
@@ -119,13 +119,14 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, wrap f
 		wrap = func(c *Conn) net.Conn { return c }
 	}
 	listener := newListener(l, o.Lanes, e.Patience, o.Rec, wrap)
+	addr := network + ":" + where
 	if err == nil {
-		e.addr = network + ":" + where
-		listener.withdraw, err = announce(filepath.Join(e.dir, AddressFile), e.addr+"#"+e.secret)
+		listener.withdraw, err = announce(filepath.Join(e.dir, AddressFile), addr+"#"+e.secret)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	e.addr = addr
 	return listener, nil
 }
 

@@ -209,6 +209,12 @@ func TestAddress(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
 		t.Errorf("the second session has touched it: %q, %v", text, err)
 	}
+	where := e.Addr()
+	for _, network := range []string{"unix", "tcp"} {
+		if again, err := e.Listen(t.Context(), network, driver.Options{Lanes: 1}, nil); err == nil || e.Addr() != where {
+			t.Errorf("a second server of the session: got %v, %v, and workers would dial %s, want %s", again, err, e.Addr(), where)
+		}
+	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
@@ -218,7 +224,7 @@ func TestAddress(t *testing.T) {
 	if _, err := driver.NewEndpoint(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in no directory: got %v", err)
 	}
-	if text := fmt.Sprintf("%v %+v %s %#v", e, e, e, e); strings.Contains(text, e.Secret()) {
+	if text := fmt.Sprintf("%v %+v %s %#v %+v %#v", e, e, e, e, *e, *e); strings.Contains(text, e.Secret()) {
 		t.Errorf("an endpoint prints its secret: %s", text)
 	}
 }
