@@ -206,46 +206,46 @@ func (l *Lanes) Dismiss() error {
 }
 
 // Shutdown lets nobody in any more, has say tell every connected worker that the
-// session is over, waits until each has closed its end or ctx has ended, and closes
-// all connections. A worker of which say returns an error is not waited for.
+// session is over, all at the same time, waits until each has closed its end or ctx has
+// ended, and closes all connections. A worker of which say returns an error is not waited for.
 func (l *Lanes) Shutdown(ctx context.Context, say func(lane int, c *Conn) error) error {
-	errs := l.Dismiss()
-	told := make([]bool, len(l.lanes))
-	for n := range l.lanes {
-		if c := l.lanes[n].conn; c != nil {
-			told[n] = say(n, c) == nil
-		}
-	}
+	errs := []error{l.Dismiss()}
+	errs = append(errs, make([]error, len(l.lanes))...)
+	var group sync.WaitGroup
 	for n := range l.lanes {
 		c := l.lanes[n].conn
 		if c == nil {
 			continue
 		}
-		if told[n] {
-			err := During(ctx, c, func() error {
-				_, err := io.Copy(io.Discard, c.Conn)
-				return err
-			})
-			if err != nil && ctx.Err() != nil {
-				errs = errors.Join(errs, fmt.Errorf("lane %d: its worker has not left: %w", n, err))
+		group.Go(func() { // no worker keeps the others waiting
+			if say(n, c) == nil {
+				err := During(ctx, c, func() error {
+					_, err := io.Copy(io.Discard, c.Conn)
+					return err
+				})
+				if err != nil && ctx.Err() != nil {
+					errs[1+n] = fmt.Errorf("lane %d: its worker has not left: %w", n, err)
+				}
 			}
-		}
-		_ = c.Close() // it is over either way
+			_ = c.Close() // it is over either way
+		})
 	}
-	return errs
+	group.Wait()
+	return errors.Join(errs...)
 }
 
 // During calls f, which reads or writes c, and makes the end of ctx end that. The
-// error is the end of ctx, the peer's end in words, or f's.
+// error is the end of ctx, the peer's end in words, or f's. A ctx that ends as f
+// succeeds is one too: nothing can be read or written any more.
 func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f func() error) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }) // a file has no deadline and needs none
 	err := f()
 	ended := !stop()
 	switch {
-	case err == nil:
-		return nil
 	case ended:
 		return context.Cause(ctx)
+	case err == nil:
+		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the peer has closed the connection: %w", io.ErrUnexpectedEOF) // and not the session's end
 	}

@@ -188,6 +188,72 @@ func TestConn(t *testing.T) {
 	}
 }
 
+// A worker that does not leave keeps nobody from hearing that the session is over, and
+// is the only one of whom it is said.
+func TestShutdown(t *testing.T) {
+	lanes, e, o := lanesOf(t, "unix", time.Hour, 3)
+	for lane := range 3 {
+		c, err := e.DialLane(t.Context(), lane, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if lane == 0 {
+			continue // deaf
+		}
+		go func() {
+			_, _ = c.Read(make([]byte, 1))
+			c.Close()
+		}()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err := lanes.Shutdown(ctx, func(lane int, c *driver.Conn) error {
+		if lane == 0 { // more than a socket holds
+			return driver.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
+		}
+		if ctx.Err() != nil {
+			t.Errorf("lane %d was told too late", lane)
+		}
+		_, err := c.Write([]byte("x"))
+		return err
+	})
+	if err != nil {
+		t.Errorf("got %v: nobody was told and has not left", err)
+	}
+
+	lanes, e, o = lanesOf(t, "unix", time.Hour, 3)
+	for lane := range 3 {
+		c, err := e.DialLane(t.Context(), lane, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if lane != 1 {
+			c.Close()
+		}
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err = lanes.Shutdown(ctx, func(int, *driver.Conn) error { return nil })
+	want := "lane 1: its worker has not left: context deadline exceeded"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+// A context that ends while the call succeeds has ended it: the deadline stays.
+func TestDuring(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	if err := driver.During(ctx, a, func() error { cancel(why); return nil }); !errors.Is(err, why) {
+		t.Errorf("got %v, want why the context has ended", err)
+	}
+}
+
 // A server that cannot take a connection says so, and takes it when it can.
 func TestOutOfDescriptors(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
