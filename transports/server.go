@@ -58,11 +58,12 @@ type serverLane struct {
 // Listen's own.
 func Listen(ctx context.Context, v Variant, e *driver.Endpoint, o driver.Options) (*Server, error) {
 	s := &Server{variant: v, o: o, bodies: newCounts(o.Rec, phase.BodyTensors, phase.BodyBytes), handles: newCounts(o.Rec, phase.HandleTensors, phase.HandleBytes)}
-	s.o.Settings, s.o.Out, s.lanes = v.Settings, &s.out, make([]serverLane, o.Lanes)
-	e.Variant = v.String()
+	s.o.Settings, s.o.Out = v.Settings, &s.out
 	if err := v.Check(s.o); err != nil {
 		return nil, err
 	}
+	s.lanes = make([]serverLane, o.Lanes)
+	e.Variant = v.String()
 	var err error
 	if s.driver, err = v.Transport.Listen(ctx, e, s.o); err != nil {
 		return nil, fmt.Errorf("%s: listen: %w", v.Transport.Name(), err)
@@ -216,7 +217,13 @@ func (l *serverLane) died(err error) error {
 // ask: then everything of the jobs before is over, and at both ends counted. No job
 // is out.
 func (s *Server) Settle(ctx context.Context) error {
-	if err := s.driver.Settle(ctx); err != nil {
+	s.mu.Lock()
+	err := s.err
+	s.mu.Unlock()
+	if err == nil {
+		err = s.driver.Settle(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: settle: %w", s.variant.Transport.Name(), err)
 	}
 	return nil

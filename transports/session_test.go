@@ -3,6 +3,7 @@ package transports_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 
 	"ipcbench/phase"
@@ -88,6 +89,9 @@ func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 		t.Fatal(err)
 	}
 	if _, _, err = w.Receive(ctx); err != nil {
+		if _, _, again := w.Receive(ctx); again == nil || again.Error() != err.Error() {
+			t.Errorf("on a dead lane: got %v, want %v", again, err)
+		}
 		return err
 	}
 	update, err := w.Reserve()
@@ -137,4 +141,55 @@ func TestAttested(t *testing.T) {
 			t.Errorf("got error %v, want %q", err, c.want)
 		}
 	}
+}
+
+// TestMisuse: what makes no sense, or comes too late, is an error that names it, and
+// the driver never hears of it.
+func TestMisuse(t *testing.T) {
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, v, e := t.Context(), transports.Variant{Transport: inproc.New()}, driver.NewEndpoint("")
+	good := driver.Options{Down: l, Up: l, Lanes: 8, Clients: 1, Depth: 1}
+	says := func(what string, err error, want string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %q", what, err, want)
+		}
+	}
+	for _, bad := range []driver.Options{{Lanes: -1, Depth: 1}, {Depth: 1}, {Lanes: 1}, {Lanes: 1, Depth: 1, Clients: -1}} {
+		bad.Down, bad.Up = l, l
+		_, err := transports.Listen(ctx, v, e, bad)
+		says("options", err, "inproc: ")
+	}
+	s, err := transports.Listen(ctx, v, e, good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = transports.Listen(ctx, v, e, good)
+	says("a second server", err, "inproc: listen: the session has a server already")
+
+	var group sync.WaitGroup
+	workers := make([]*transports.Worker, good.Lanes)
+	for lane := range workers { // lanes of one process share the endpoint
+		group.Go(func() {
+			w, err := transports.Dial(ctx, v, e, lane, good)
+			if err != nil {
+				t.Error(err)
+			}
+			workers[lane] = w
+		})
+	}
+	group.Wait()
+	for _, w := range workers {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	says("a ping of a closed lane", workers[3].Ping(ctx), "inproc: lane 3: ping: the lane is closed")
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	says("settle when all is over", s.Settle(ctx), "inproc: settle: the session is over")
 }

@@ -80,6 +80,9 @@ func (v Variant) Traits() driver.Traits { return v.Transport.Traits(v.Settings) 
 // Check reports what o asks for and the variant cannot carry on this machine, before
 // any process starts.
 func (v Variant) Check(o driver.Options) error {
+	if o.Lanes < 1 || o.Clients < 0 || o.Depth < 1 {
+		return fmt.Errorf("%s: %d lanes, %d clients, depth %d: want at least 1, 0 and 1", v.Transport.Name(), o.Lanes, o.Clients, o.Depth)
+	}
 	o.Settings = v.Settings
 	if err := v.Transport.Check(o); err != nil {
 		return fmt.Errorf("%s: %w", v.Transport.Name(), err)

@@ -37,12 +37,13 @@ type Worker struct {
 // Dial connects lane to the server at e. ctx bounds the call, not the session. An
 // error leaves nothing behind.
 func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
-	e.Variant, o.Settings = v.String(), v.Settings
+	at := *e // lanes that dial at the same time share e
+	at.Variant, o.Settings = v.String(), v.Settings
 	name := v.Transport.Name()
 	if lane < 0 || lane >= o.Lanes {
 		return nil, fmt.Errorf("%s: lane %d: dial: the session has %d lanes", name, lane, o.Lanes)
 	}
-	d, err := v.Transport.Dial(ctx, e, lane, o)
+	d, err := v.Transport.Dial(ctx, &at, lane, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: lane %d: dial: %w", name, lane, err)
 	}
@@ -56,14 +57,13 @@ func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver
 // Receive waits for the next job and its model. The model is lent, read-only, until
 // Submit. io.EOF means that the server has shut down.
 func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
-	if w.inHand {
-		return driver.Job{}, nil, w.failed("receive", fmt.Errorf("the update of client %d was not submitted", w.job.Client))
-	}
-	if errors.Is(w.err, io.EOF) {
+	switch {
+	case errors.Is(w.err, io.EOF):
 		return driver.Job{}, nil, io.EOF
-	}
-	if w.err != nil {
+	case w.err != nil:
 		return driver.Job{}, nil, w.failed("receive", w.err)
+	case w.inHand:
+		return driver.Job{}, nil, w.failed("receive", fmt.Errorf("the update of client %d was not submitted", w.job.Client))
 	}
 	span := w.rec.Begin(phase.Receive, phase.ID{Lane: w.lane, Round: -1, Client: -1})
 	job, model, d, err := w.driver.Receive(ctx)
@@ -129,8 +129,13 @@ func (w *Worker) Submit(ctx context.Context, p *tensor.Package) error {
 // Ping exchanges an empty request and an empty answer with the server, in a transport
 // that makes calls: see [driver.Traits]. It is called before the first Receive.
 func (w *Worker) Ping(ctx context.Context) error {
-	if err := w.driver.Ping(ctx); err != nil {
-		return fmt.Errorf("%s: lane %d: ping: %w", w.variant.Transport.Name(), w.lane, err)
+	err := w.err
+	if err == nil {
+		err = w.driver.Ping(ctx)
+	}
+	if err != nil {
+		w.err = err
+		return w.failed("ping", err)
 	}
 	return nil
 }

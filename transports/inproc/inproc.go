@@ -53,6 +53,9 @@ func (t *transport) Listen(_ context.Context, e *driver.Endpoint, o driver.Optio
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.live[e.Secret()] != nil {
+		return nil, errors.Join(errors.New("the session has a server already"), s.release())
+	}
 	s.forget = func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
