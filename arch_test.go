@@ -46,7 +46,7 @@ var layers = map[string][]string{
 	"transports":                   {"transports/driver", "phase", "tensor"},
 	"transports/driver":            {"tensor", "phase"},
 	"transports/internal/mailbox":  {"tensor", "transports/driver"},
-	"transports/internal/slab":     {"tensor", "crash"},
+	"transports/internal/slab":     {"tensor", "crash", "transports/driver"},
 	"transports/inproc":            {"tensor", "transports/driver", "transports/internal/mailbox", "transports/internal/slab"},
 	"transports/pickle":            {"machine", "tensor", "phase", "scratch", "transports/driver"},
 	"transports/shm":               {"machine", "tensor", "phase", "futex", "crash", "scratch", "transports/driver", "transports/internal/slab"},

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"bytes"
 	"fmt"
 	"sync"
 
@@ -50,49 +49,55 @@ func (b *Bank) takeBack(p *tensor.Package) {
 	b.idle = append(b.idle, p)
 }
 
-// A Pair is the two models that a server keeps, on the heap: the published one and
-// the next one.
+// A Pair is the two models that a server keeps: the published one and the next one.
 type Pair struct {
-	models [2]*tensor.Package
+	models   [2]*tensor.Package
+	receipts [2][]byte // that they were published with: the memory of a package's own is its user's
 
 	mu        sync.Mutex
-	published int    // guarded by mu: which of them is; -1 before the first Publish
-	receipt   []byte // guarded by mu: its receipt, whose bytes never change
+	published int // guarded by mu: which of them is; -1 before the first Publish
 }
 
-// NewPair returns two models of layout l.
-func NewPair(l *tensor.Layout) *Pair {
-	return &Pair{models: [2]*tensor.Package{tensor.AllocTouched(l), tensor.AllocTouched(l)}, published: -1}
+// NewPair returns two models of layout l on the heap.
+func NewPair(l *tensor.Layout) *Pair { return PairOf(tensor.AllocTouched(l), tensor.AllocTouched(l)) }
+
+// PairOf returns a pair of models that lie wherever their driver keeps them.
+func PairOf(a, b *tensor.Package) *Pair {
+	return &Pair{models: [2]*tensor.Package{a, b}, published: -1}
 }
 
 // Reserve returns the model that is not published.
 func (p *Pair) Reserve() *tensor.Package {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.models[p.next()]
+}
+
+// next returns which model is not published. p.mu is held.
+func (p *Pair) next() int {
 	if p.published == 0 {
-		return p.models[1]
+		return 1
 	}
-	return p.models[0]
+	return 0
 }
 
 // Publish makes the model that Reserve returns the published one.
 func (p *Pair) Publish() {
-	next := p.Reserve()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.published, p.receipt = 0, bytes.Clone(next.Receipt) // the slice's memory is the user's again
-	if next == p.models[1] {
-		p.published = 1
-	}
+	n := p.next()
+	p.receipts[n] = append(p.receipts[n][:0], p.models[n].Receipt...)
+	p.published = n
 }
 
 // Current returns the published model, or nil if there is none, and the receipt that
-// it was published with.
+// it was published with. Both stay what they are until the next Publish, after which
+// the model is the one that Reserve returns.
 func (p *Pair) Current() (model *tensor.Package, receipt []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.published < 0 {
 		return nil, nil
 	}
-	return p.models[p.published], p.receipt
+	return p.models[p.published], p.receipts[p.published]
 }

@@ -122,7 +122,7 @@ func (l *lane) prepare(j driver.Job, a *jobAnswer) (*order, error) {
 // issue reserves a block for an update, if none is. l.mu is held.
 func (l *lane) issue() (err error) {
 	if l.issued == (slab.Handle{}) {
-		l.issued, _, err = l.slab.updates.Reserve()
+		l.issued, err = l.slab.updates.Reserve()
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -67,7 +66,7 @@ func sizesOf(o driver.Options, c config) (s sizes, err error) {
 		return sizes{c.pool, c.pool}, nil
 	}
 	for i := range o.Down.Len() {
-		n, ok := slab.Extent(o.Down.Bytes(i), true)
+		n, ok := slab.Extent(o.Down.Bytes(i))
 		if !ok || n > 1<<60-s.models {
 			return s, fmt.Errorf("tensors of %d bytes overflow", o.Down.Payload())
 		}
@@ -123,10 +122,8 @@ func newLaneSlab(path string, size int, o driver.Options) (*laneSlab, error) {
 		return nil, err
 	}
 	l := &laneSlab{ref: store.NewSlabRef(path, nonce)}
-	if l.updates, err = slab.NewUpdates(mem, o.Up, o.Out); err == nil {
-		err = mem.Protect() // the worker writes, and nobody else
-	}
-	if err == nil {
+	l.updates = slab.NewUpdates(mem, o.Up, o.Out)
+	if err = mem.Protect(); err == nil { // the worker writes, and nobody else
 		err = l.permit(modeReaders)
 	}
 	if err != nil {
@@ -244,7 +241,7 @@ func (m *models) close() error {
 	if m.pool == nil {
 		return nil
 	}
-	return errors.Join(m.next.release(m.pool), m.published.release(m.pool), m.pool.Close(context.Background())) // nothing is in flight: it does not wait
+	return errors.Join(m.next.release(m.pool), m.published.release(m.pool), m.pool.Close())
 }
 
 // A run is where consecutive tensors of a model lie in the server's slab, one
@@ -259,7 +256,7 @@ type run struct {
 // next returns the handle of a block of n bytes that was reserved right after h,
 // of a stamped pool.
 func next(h slab.Handle, n int) (slab.Handle, error) {
-	extent, ok := slab.Extent(int(h.Length), true)
+	extent, ok := slab.Extent(int(h.Length))
 	if !ok || h.Offset > 1<<62 {
 		return slab.Handle{}, slab.ErrBounds
 	}

@@ -196,6 +196,5 @@ func (s *shared) update(h store.Handle) (*tensor.Package, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, p, err := s.updates.At(handle)
-	return p, err
+	return s.updates.At(handle)
 }

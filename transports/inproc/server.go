@@ -20,12 +20,12 @@ type lane struct {
 }
 
 type server struct {
-	o       driver.Options
-	forget  func() // takes the server out of the transport's map
-	models  *slab.Models
-	lanes   []*lane
-	receipt []byte // of the published model, written by Publish, when no job is out
-	rows    []byte // likewise
+	o      driver.Options
+	forget func()         // takes the server out of the transport's map
+	places *slab.Packages // of the models
+	models *driver.Pair   // in them
+	lanes  []*lane
+	rows   []byte // of the published model, written by Publish, when no job is out
 }
 
 func newServer(o driver.Options) (*server, error) {
@@ -38,35 +38,32 @@ func newServer(o driver.Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.models, err = slab.NewModels(mem, o.Down); err != nil {
-		return nil, errors.Join(err, mem.Close())
-	}
+	s.places = slab.NewPackages(mem, o.Down)
+	s.models = s.places.Pair()
 	for range o.Lanes {
 		mem, err := slab.Anonymous(updates)
 		if err != nil {
 			return nil, errors.Join(err, s.release())
 		}
-		u, err := slab.NewUpdates(mem, o.Up, o.Out)
-		if err != nil {
-			return nil, errors.Join(err, mem.Close(), s.release())
-		}
-		s.lanes = append(s.lanes, newLane(u))
+		s.lanes = append(s.lanes, newLane(slab.NewUpdates(mem, o.Up, o.Out)))
 	}
 	return s, nil
 }
 
-func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
+func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
 
 func (s *server) Publish(_ context.Context, p *tensor.Package) error {
-	s.receipt, s.rows = append(s.receipt[:0], p.Receipt...), p.AppendRows(s.rows[:0])
-	return s.models.Publish()
+	s.rows = p.AppendRows(s.rows[:0])
+	s.models.Publish()
+	return nil
 }
 
 func (s *server) Dispatch(_ context.Context, n int, j driver.Job) error {
 	l := s.lanes[n]
-	t := task{job: j, model: s.models.Current(), receipt: s.receipt, rows: s.rows}
+	model, receipt := s.models.Current()
+	t := task{job: j, model: s.places.Handle(model), receipt: receipt, rows: s.rows}
 	var err error
-	if t.update, _, err = l.updates.Reserve(); err == nil {
+	if t.update, err = l.updates.Reserve(); err == nil {
 		err = l.mail.Dispatch(t)
 	}
 	return l.explain(err)
@@ -99,7 +96,7 @@ func (s *server) Shutdown(context.Context) error {
 
 // release gives all memory up. What is lent lives until it is released.
 func (s *server) release() error {
-	err := s.models.Close()
+	err := s.places.Close()
 	for _, l := range s.lanes {
 		err = errors.Join(err, l.updates.Close())
 	}

@@ -15,25 +15,24 @@ type worker struct {
 	task task   // in hand
 	rows []byte // of its update
 
-	// The same memory as the server's packages, in the worker's layouts. It is kept
+	// In the same memory as the server's packages, in the worker's layouts. It is kept
 	// until Close, so that a server that shuts down never unmaps it under a worker
 	// function.
-	kept            [2]*slab.Memory
 	models, updates *slab.Packages
 }
 
 func newWorker(s *server, l *lane, o driver.Options) *worker {
-	models, updates := s.models.Memory(), l.updates.Memory()
+	models, updates := s.places.Memory(), l.updates.Memory()
 	models.Keep()
 	updates.Keep()
-	return &worker{lane: l, kept: [2]*slab.Memory{models, updates}, models: slab.NewPackages(models, o.Down), updates: slab.NewPackages(updates, o.Up)}
+	return &worker{lane: l, models: slab.NewPackages(models, o.Down), updates: slab.NewPackages(updates, o.Up)}
 }
 
 func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Package, d driver.Delivered, err error) {
 	if w.task, err = w.lane.mail.Take(ctx); err != nil {
 		return j, nil, d, err
 	}
-	if _, model, err = w.models.At(w.task.model); err != nil {
+	if model, err = w.models.At(w.task.model); err != nil {
 		return j, nil, d, err
 	}
 	model.Receipt = w.task.receipt
@@ -41,10 +40,7 @@ func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Packa
 	return w.task.job, model, handed(model), err
 }
 
-func (w *worker) Reserve() (*tensor.Package, error) {
-	_, update, err := w.updates.At(w.task.update)
-	return update, err
-}
+func (w *worker) Reserve() (*tensor.Package, error) { return w.updates.At(w.task.update) }
 
 func (w *worker) Submit(_ context.Context, p *tensor.Package) error {
 	update, err := w.lane.updates.Lend(w.task.update)
@@ -68,5 +64,5 @@ func (w *worker) Close(cause error) error {
 	}
 	w.lane.left.Store(&cause)
 	w.lane.mail.Close()
-	return errors.Join(w.kept[0].Close(), w.kept[1].Close())
+	return errors.Join(w.models.Close(), w.updates.Close())
 }

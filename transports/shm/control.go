@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"ipcbench/futex"
-	"ipcbench/transports/internal/slab"
 )
 
 // What can be wrong with what a peer left in its control area.
@@ -67,19 +66,19 @@ type outbox struct {
 	ring     bool // the peer sleeps while it waits
 }
 
-func newOutbox(mem *slab.Memory, ring bool) (*outbox, error) {
+func newOutbox(mem []byte, ring bool) (*outbox, error) {
 	sequence, length, message, err := fields(mem)
 	return &outbox{sequence: sequence, length: length, message: message, ring: ring}, err
 }
 
-func fields(mem *slab.Memory) (sequence, length futex.Word, message []byte, err error) {
-	if mem.Len() < messageAt {
-		return sequence, length, nil, fmt.Errorf("control area of %d bytes", mem.Len())
+func fields(mem []byte) (sequence, length futex.Word, message []byte, err error) {
+	if len(mem) < messageAt {
+		return sequence, length, nil, fmt.Errorf("control area of %d bytes", len(mem))
 	}
-	if sequence, err = futex.At(mem.Bytes(), sequenceAt); err == nil {
-		length, err = futex.At(mem.Bytes(), lengthAt)
+	if sequence, err = futex.At(mem, sequenceAt); err == nil {
+		length, err = futex.At(mem, lengthAt)
 	}
-	return sequence, length, mem.Bytes()[messageAt:], err
+	return sequence, length, mem[messageAt:], err
 }
 
 // post makes the first n bytes of o.message, which the caller has written, the
@@ -116,7 +115,7 @@ type inbox struct {
 	patience patience
 }
 
-func newInbox(mem *slab.Memory, spin bool) (*inbox, error) {
+func newInbox(mem []byte, spin bool) (*inbox, error) {
 	sequence, length, message, err := fields(mem)
 	return &inbox{sequence: sequence, length: length, message: message, spin: spin}, err
 }

@@ -14,7 +14,7 @@ import (
 // boxes returns both ends of a control area over the heap.
 func boxes(t testing.TB, spin bool) (*outbox, *inbox) {
 	t.Helper()
-	mem := slab.Heap(messageAt + 256)
+	mem := make([]byte, messageAt+256)
 	o, err := newOutbox(mem, !spin)
 	must(t, err)
 	i, err := newInbox(mem, spin)
@@ -112,9 +112,7 @@ func FuzzMailbox(f *testing.F) {
 		if len(area) > 1<<16 {
 			return
 		}
-		mem := slab.Heap(len(area))
-		copy(mem.Bytes(), area)
-		i, err := newInbox(mem, false)
+		i, err := newInbox(bytes.Clone(area), false)
 		if err != nil {
 			return
 		}

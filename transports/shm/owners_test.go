@@ -126,7 +126,7 @@ func TestTwoWriters(t *testing.T) {
 	w := dialled(t, s)
 	must(t, exchange(s, w, driver.Job{}))
 	st := s.spy.server.(*slabServer)
-	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
+	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
 		c, out := child(t, "intrude", "shm-slab", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.File().Fd()))
 		for _, act := range []string{"write", "truncate", "map"} {
 			line, err := out.ReadString('\n')

@@ -118,20 +118,20 @@ func (h header) check(s tensor.Spec, n int) error {
 
 // dataOf returns the data of tensor i of l in a segment that another process
 // made.
-func dataOf(m *slab.Memory, l *tensor.Layout, i int) ([]byte, error) {
+func dataOf(mem []byte, l *tensor.Layout, i int) ([]byte, error) {
 	at := segmentSize(l, i) - l.Bytes(i)
-	if m.Len() != segmentSize(l, i) {
+	if len(mem) != segmentSize(l, i) {
 		return nil, errTruncated
 	}
 	var copied [shapeAt + 8*maxRank + 8 + tensor.Align]byte // its maker may still change the original
-	h, err := decodeHeader(copied[:copy(copied[:], m.Bytes()[:at])])
+	h, err := decodeHeader(copied[:copy(copied[:], mem[:at])])
 	if err == nil {
 		err = h.check(l.Spec(i), l.Bytes(i))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return m.Bytes()[at:], nil
+	return mem[at:], nil
 }
 
 // A bundle is a package whose tensors lie in a segment each.
@@ -172,7 +172,7 @@ func makeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory,
 
 // takeBundle is newBundle for everybody else, who checks them.
 func takeBundle(l *tensor.Layout, serial uint64, open func(i int) (*slab.Memory, error)) (*bundle, error) {
-	return newBundle(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) { return dataOf(m, l, i) })
+	return newBundle(l, serial, open, func(m *slab.Memory, i int) ([]byte, error) { return dataOf(m.Bytes(), l, i) })
 }
 
 // protect takes this process's right to write to the bundle.

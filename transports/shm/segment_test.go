@@ -9,7 +9,6 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"ipcbench/tensor"
-	"ipcbench/transports/internal/slab"
 )
 
 func oneTensor(t testing.TB, s tensor.Spec) *tensor.Layout {
@@ -25,8 +24,8 @@ func TestSegmentHeader(t *testing.T) {
 		for _, shape := range [][]int{nil, {}, {0}, {7}, {2, 0, 3}, {1, 2, 3, 4, 5}, make([]int, maxRank)} {
 			s := tensor.Spec{Name: "t", DType: d, Shape: shape}
 			l := oneTensor(t, s)
-			mem := slab.Heap(segmentSize(l, 0))
-			putHeader(mem.Bytes(), s, l.Bytes(0))
+			mem := make([]byte, segmentSize(l, 0))
+			putHeader(mem, s, l.Bytes(0))
 			data, err := dataOf(mem, l, 0)
 			must(t, err)
 			if len(data) != l.Bytes(0) {
@@ -72,7 +71,7 @@ func TestSegmentHeaderRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}
-	if _, err := dataOf(slab.Heap(segmentSize(l, 0)-1), l, 0); !errors.Is(err, errTruncated) {
+	if _, err := dataOf(make([]byte, segmentSize(l, 0)-1), l, 0); !errors.Is(err, errTruncated) {
 		t.Errorf("short segment: got %v, want %v", err, errTruncated)
 	}
 }
@@ -88,9 +87,7 @@ func FuzzSegment(f *testing.F) {
 		if len(b) > 1<<16 {
 			return
 		}
-		mem := slab.Heap(len(b))
-		copy(mem.Bytes(), b)
-		if data, err := dataOf(mem, l, 0); err == nil && len(data) != l.Bytes(0) {
+		if data, err := dataOf(b, l, 0); err == nil && len(data) != l.Bytes(0) {
 			t.Errorf("%d bytes, want %d", len(data), l.Bytes(0))
 		}
 		h, err := decodeHeader(b)

@@ -57,10 +57,10 @@ func newServer(o driver.Options) (*server, error) {
 		}
 		l := &lane{given: []*slab.Memory{down, up}, written: []*slab.Memory{up}, take: takeNothing, gone: make(chan struct{})}
 		if err = errors.Join(down.Freeze(), up.Protect()); err == nil {
-			l.out, err = newOutbox(down, !spins(o.Settings))
+			l.out, err = newOutbox(down.Bytes(), !spins(o.Settings))
 		}
 		if err == nil {
-			l.in, err = newInbox(up, spins(o.Settings))
+			l.in, err = newInbox(up.Bytes(), spins(o.Settings))
 		}
 		if err != nil {
 			return s, err

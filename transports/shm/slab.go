@@ -109,7 +109,8 @@ func (slabTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driv
 type (
 	slabServer struct {
 		*server
-		models  *slab.Models
+		places  *slab.Packages  // of the models
+		models  *driver.Pair    // in them
 		updates []*slab.Updates // by lane
 	}
 	slabWorker struct {
@@ -127,10 +128,9 @@ func (s *slabServer) make() error {
 	if err != nil {
 		return err
 	}
-	if s.models, err = slab.NewModels(models, s.o.Down); err != nil {
-		return errors.Join(err, models.Close())
-	}
-	s.own(s.models.Close)
+	s.own(models.Close)
+	s.places = slab.NewPackages(models, s.o.Down)
+	s.models = s.places.Pair()
 	if err := models.Freeze(); err != nil { // nobody but this mapping writes to the models
 		return err
 	}
@@ -139,10 +139,7 @@ func (s *slabServer) make() error {
 		if err != nil {
 			return err
 		}
-		u, err := slab.NewUpdates(updates, s.o.Up, s.o.Out)
-		if err != nil {
-			return errors.Join(err, updates.Close())
-		}
+		u := slab.NewUpdates(updates, s.o.Up, s.o.Out)
 		s.own(u.Close)
 		if err := updates.Protect(); err != nil { // the server allocates there and never writes
 			return err
@@ -173,33 +170,31 @@ func (w *slabWorker) open(files []*os.File) error {
 	return nil
 }
 
-func (s *slabServer) Reserve() (*tensor.Package, error) { return s.models.Reserve() }
+func (s *slabServer) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
 
 func (s *slabServer) Publish(_ context.Context, p *tensor.Package) error {
 	s.announce(p)
-	return s.models.Publish()
+	s.models.Publish()
+	return nil
 }
 
 func (s *slabServer) Dispatch(_ context.Context, n int, j driver.Job) error {
-	update, _, err := s.updates[n].Reserve()
+	update, err := s.updates[n].Reserve()
 	if err != nil {
 		return err
 	}
-	return s.post(n, j, s.models.Current(), update)
+	model, _ := s.models.Current()
+	return s.post(n, j, s.places.Handle(model), update)
 }
 
 func (w *slabWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	if err := w.fetch(ctx); err != nil {
 		return w.inHand(nil, err)
 	}
-	_, model, err := w.models.At(w.task.model)
-	return w.inHand(model, err)
+	return w.inHand(w.models.At(w.task.model))
 }
 
-func (w *slabWorker) Reserve() (*tensor.Package, error) {
-	_, update, err := w.updates.At(w.task.update)
-	return update, err
-}
+func (w *slabWorker) Reserve() (*tensor.Package, error) { return w.updates.At(w.task.update) }
 
 func (w *slabWorker) Submit(_ context.Context, p *tensor.Package) error { return w.post(p) }
 

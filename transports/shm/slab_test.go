@@ -75,7 +75,7 @@ func TestSlabsAreFew(t *testing.T) {
 	must(t, err)
 	st := s.spy.server.(*slabServer)
 	sizes := map[string]int64{"ipcbench-models": int64(models), "ipcbench-updates-0": int64(updates), "ipcbench-updates-1": int64(updates)}
-	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
+	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), st.updates[1].Memory()} {
 		info, err := m.File().Stat()
 		must(t, err)
 		if got := info.Size(); got != sizes[m.File().Name()] {
@@ -245,7 +245,7 @@ func TestOneWriter(t *testing.T) {
 		t.Errorf("second worker: got %v, want a refusal", err)
 	}
 	st := s.spy.server.(*slabServer)
-	for _, m := range []*slab.Memory{st.models.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
+	for _, m := range []*slab.Memory{st.places.Memory(), st.updates[0].Memory(), s.base().lanes[0].given[0], s.base().lanes[0].given[1]} {
 		f, err := os.OpenFile(filepath.Join("/proc/self/fd", strconv.Itoa(int(m.File().Fd()))), os.O_RDWR, 0)
 		must(t, err)
 		if mem, err := slab.Open(f, m.Len(), slab.ReadWrite, slab.Untouched); err == nil {
@@ -274,12 +274,13 @@ func TestHostileHandles(t *testing.T) {
 		s, _ := listening(t, v, o)
 		w := dialled(t, s)
 		inside := s.spy.worker.(*slabWorker)
-		h := s.spy.server.(*slabServer).models.Current()
+		model, _ := s.spy.server.(*slabServer).models.Current()
+		h := s.spy.server.(*slabServer).places.Handle(model)
 		c.change(&h)
-		if _, _, err := inside.models.At(h); !errors.Is(err, c.worker) {
+		if _, err := inside.models.At(h); !errors.Is(err, c.worker) {
 			t.Errorf("%s: model: got %v, want %v", c.name, err, c.worker)
 		}
-		if _, _, err := inside.updates.At(h); !errors.Is(err, c.worker) {
+		if _, err := inside.updates.At(h); !errors.Is(err, c.worker) {
 			t.Errorf("%s: update: got %v, want %v", c.name, err, c.worker)
 		}
 

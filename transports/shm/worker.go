@@ -53,12 +53,12 @@ func join(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (w *
 	}
 	down, err := w.mapped("mailbox", files[0], controlSize(o.Down.Len()), slab.ReadOnly)
 	if err == nil {
-		w.in, err = newInbox(down, spins(o.Settings))
+		w.in, err = newInbox(down.Bytes(), spins(o.Settings))
 	}
 	if err == nil {
 		var up *slab.Memory
 		if up, err = w.mapped("mailbox", files[1], controlSize(o.Up.Len()), slab.ReadWrite); err == nil {
-			w.out, err = newOutbox(up, !spins(o.Settings))
+			w.out, err = newOutbox(up.Bytes(), !spins(o.Settings))
 		}
 	}
 	if err != nil {

@@ -16,7 +16,6 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -276,7 +275,7 @@ func (s *Store) Close() error {
 	if s.pool == nil {
 		return nil
 	}
-	return s.pool.Close(context.Background()) // nothing is in flight: it does not wait
+	return s.pool.Close()
 }
 
 // Stats say what a store holds.

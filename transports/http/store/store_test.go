@@ -204,7 +204,7 @@ func TestInternalErrors(t *testing.T) {
 	r := start(t, "slab", vectors(t, 1, 10))
 	c := r.client()
 	r.put(c, "t", []byte("tensor"))
-	check(t, r.s.pool.Close(t.Context()))
+	check(t, r.s.pool.Close())
 	for _, a := range []reply{
 		r.ask(c, "GET", "/v1/tensors/t", nil),
 		r.ask(c, "POST", "/v1/batch", []byte("t")),

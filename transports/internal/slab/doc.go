@@ -5,8 +5,11 @@
 //     named file. Its pages are reserved when it is made, so that a full memory
 //     is an error at that time and not a fault later, and touched, so that no round
 //     pays for a first touch.
-//   - A [Pool] allocates in a Memory, in a ring: 64-byte aligned, upwards, back to
-//     zero when the next block does not fit, never into a block that is alive.
+//   - [Packages] are the places of a Memory that holds models, or updates, and nothing
+//     else.
+//   - A [Pool] allocates tensors of any size in a named Memory, in a ring: 64-byte
+//     aligned, upwards, back to zero when the next block does not fit, never into a
+//     block that is alive.
 //   - A [Handle] says where a block lies. It is what travels to other processes,
 //     and what they check before they read.
 //   - A [Reader] reads the blocks of another process's named pool.
@@ -51,7 +54,6 @@ var (
 	ErrUnknown    = errors.New("handle was never given out")
 	ErrInFlight   = errors.New("block is not published yet")
 	ErrClosed     = errors.New("pool is closed")
-	ErrOwned      = errors.New("memory already has an allocator")
 	ErrSeals      = errors.New("descriptor is not sealed against changes of its size")
 	ErrSize       = errors.New("size is not what was announced")
 	ErrHeader     = errors.New("not a slab of this version")

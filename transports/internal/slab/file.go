@@ -99,18 +99,13 @@ func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
 	return m, nil
 }
 
-// CreatePool makes a named pool at path, in a memory as CreateNamed makes it. Its
-// blocks are stamped.
+// CreatePool makes a named pool at path, in a memory as CreateNamed makes it.
 func CreatePool(path string, capacity int) (*Pool, Nonce, error) {
 	m, n, err := CreateNamed(path, capacity)
 	if err != nil {
 		return nil, n, err
 	}
-	p, err := newPool(m, true)
-	if err != nil {
-		return nil, n, errors.Join(err, m.Close())
-	}
-	return p, n, nil
+	return newPool(m), n, nil
 }
 
 // A Reader reads blocks of a named pool that belongs to another process. It

@@ -65,7 +65,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("got %d bytes, mode %v", info.Size(), info.Mode())
 	}
 	must(t, p.Release(h2))
-	must(t, p.Close(t.Context()))
+	must(t, p.Close())
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("pool left its file: %v", err)
 	}
@@ -86,7 +86,7 @@ func TestCreateIsExclusive(t *testing.T) {
 	must(t, r.Close())
 	_, err = OpenReader(path, Nonce{1})
 	refused(t, err, ErrNonce)
-	must(t, p.Close(t.Context()))
+	must(t, p.Close())
 }
 
 func TestHeaderIsChecked(t *testing.T) {

@@ -24,10 +24,7 @@ func FuzzDecodeHandle(f *testing.F) {
 	f.Add(Handle{Offset: 64, Length: 64, Generation: 1}.Append(nil), 64)
 	f.Add(Handle{Offset: 1<<64 - 64, Length: 128}.Append(nil), 128)
 	mem := make([]byte, 1000)
-	p, err := newPool(Heap(1000), false)
-	if err != nil {
-		f.Fatal(err)
-	}
+	p := newPool(heap(1000))
 	f.Fuzz(func(t *testing.T, b []byte, length int) {
 		h, err := DecodeHandle(b)
 		if err != nil {

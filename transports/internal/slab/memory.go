@@ -12,14 +12,12 @@ import (
 // A Memory is a block of memory that this process has mapped. It is unmapped by
 // the last Close: one by its owner and one for every Keep.
 type Memory struct {
-	bytes    []byte
-	mapping  []byte   // what mmap returned, nil for the heap
-	file     *os.File // of a memfd that this process made, nil otherwise
-	path     string   // of a named file that this process made, removed at the end
-	writable bool
+	bytes   []byte
+	mapping []byte   // what mmap returned
+	file    *os.File // of a memfd that this process made, nil otherwise
+	path    string   // of a named file that this process made, removed at the end
 
-	owned atomic.Bool  // a Pool allocates in it
-	refs  atomic.Int64 // owner and keepers; 0 means unmapped
+	refs atomic.Int64 // owner and keepers; 0 means unmapped
 }
 
 // An Access says what a mapping may be used for.
@@ -41,18 +39,9 @@ const (
 	Untouched Paging = false // page by page, by the first access to each
 )
 
-func newMemory(mapping []byte, size int, a Access) *Memory {
-	m := &Memory{mapping: mapping, bytes: mapping[:size:size], writable: a == ReadWrite}
+func newMemory(mapping []byte, size int) *Memory {
+	m := &Memory{mapping: mapping, bytes: mapping[:size:size]}
 	m.refs.Store(1)
-	return m
-}
-
-// Heap returns memory from Go's heap: what the race detector can watch.
-func Heap(size int) *Memory {
-	b := make([]byte, size+Align)
-	skip := alignedAt(b)
-	m := newMemory(nil, 0, ReadWrite)
-	m.bytes = b[skip : skip+size : skip+size]
 	return m
 }
 
@@ -62,7 +51,7 @@ func Anonymous(size int) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("slab: map %d bytes of anonymous memory: %w", size, err)
 	}
-	return newMemory(b, size, ReadWrite), nil
+	return newMemory(b, size), nil
 }
 
 // Memfd returns memory behind a descriptor, which another process can map with
@@ -236,7 +225,7 @@ func mapFile(f *os.File, size int, a Access, p Paging) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("slab: map %s: %w", f.Name(), err)
 	}
-	return newMemory(b, size, a), nil
+	return newMemory(b, size), nil
 }
 
 // Protect takes this process's own right to write to the mapping: an attempt is
@@ -245,7 +234,6 @@ func (m *Memory) Protect() error {
 	if err := unix.Mprotect(m.mapping, unix.PROT_READ); err != nil {
 		return fmt.Errorf("slab: protect: %w", err)
 	}
-	m.writable = false
 	return nil
 }
 
@@ -276,10 +264,7 @@ func (m *Memory) Close() error {
 	case n < 0:
 		panic("slab: memory closed more often than kept")
 	}
-	var err error
-	if m.mapping != nil {
-		err = unix.Munmap(m.mapping)
-	}
+	err := unix.Munmap(m.mapping)
 	m.bytes, m.mapping = nil, nil
 	if m.path != "" {
 		if e := os.Remove(m.path); !errors.Is(e, os.ErrNotExist) { // its directory may be gone already

@@ -11,13 +11,8 @@ import (
 // that only remembers what is alive and what it holds.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		stamped := rapid.Bool().Draw(t, "stamped")
 		capacity := rapid.IntRange(64, 4096).Draw(t, "capacity")
-		p, err := newPool(Heap(capacity), stamped)
-		if err != nil {
-			t.Fatal(err)
-		}
-		audited(p)
+		p := audited(newPool(heap(capacity)))
 		type entry struct {
 			h        Handle
 			view     []byte
@@ -60,7 +55,7 @@ func TestAgainstModel(t *testing.T) {
 				h, b, err := p.Reserve(n)
 				if err != nil {
 					// Refused: there must really be no gap that is large enough.
-					if need, _ := Extent(n, stamped); largestGap(p) >= need {
+					if need, _ := Extent(n); largestGap(p) >= need {
 						t.Fatalf("%v, but there is a gap of %d", err, largestGap(p))
 					}
 					return

@@ -1,18 +1,16 @@
 package slab
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"ipcbench/tensor"
+	"ipcbench/transports/driver"
 )
 
-// Packages are the packages of one layout in one memory: one for every place
-// where a block of that size can lie. They are made once, so that a handle turns
-// into tensors without an allocation, on either side.
+// Packages are the packages of one layout that have a place in one memory. They are
+// made once, so that a handle turns into tensors without an allocation, on either side.
 type Packages struct {
 	mem    *Memory
 	layout *tensor.Layout
@@ -22,7 +20,7 @@ type Packages struct {
 
 // SizeOf returns the size of a memory with room for n packages of layout l.
 func SizeOf(l *tensor.Layout, n int) (int, error) {
-	extent, ok := Extent(l.Size(), false)
+	extent, ok := place(l.Size())
 	if !ok || extent > int(^uint(0)>>1)/n {
 		return 0, fmt.Errorf("slab: %d packages of %d bytes overflow", n, l.Size())
 	}
@@ -41,9 +39,9 @@ func Sizes(down, up *tensor.Layout, lanes, depth int) (models, updates int, err 
 	return models, updates, err
 }
 
-// NewPackages returns the packages of layout l that fit into mem.
+// NewPackages returns the packages of layout l that fit into mem, which it takes.
 func NewPackages(mem *Memory, l *tensor.Layout) *Packages {
-	extent, ok := Extent(l.Size(), false)
+	extent, ok := place(l.Size())
 	if !ok {
 		panic(fmt.Sprintf("slab: packages of %d bytes in a memory of %d", l.Size(), mem.Len()))
 	}
@@ -54,171 +52,89 @@ func NewPackages(mem *Memory, l *tensor.Layout) *Packages {
 	return p
 }
 
-// At returns the package that h names, and which place it has.
-func (p *Packages) At(h Handle) (int, *tensor.Package, error) {
+// Pair returns the packages as a server's pair of models. There must be two.
+func (p *Packages) Pair() *driver.Pair { return driver.PairOf(p.places[0], p.places[1]) }
+
+// Handle names one of the packages.
+func (p *Packages) Handle(one *tensor.Package) Handle { return p.handle(slices.Index(p.places, one)) }
+
+func (p *Packages) handle(i int) Handle {
+	return Handle{Offset: uint64(i * p.extent), Length: uint64(p.layout.Size())}
+}
+
+// At returns the package that h names.
+func (p *Packages) At(h Handle) (*tensor.Package, error) {
 	if err := h.Within(p.mem.Len(), p.layout.Size()); err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	i := int(h.Offset) / p.extent
 	if int(h.Offset)%p.extent != 0 || i >= len(p.places) {
-		return 0, nil, fmt.Errorf("slab: handle to offset %d, packages lie %d apart: %w", h.Offset, p.extent, ErrAlignment)
+		return nil, fmt.Errorf("slab: handle to offset %d, packages lie %d apart: %w", h.Offset, p.extent, ErrAlignment)
 	}
-	return i, p.places[i], nil
+	return p.places[i], nil
 }
 
-// Models keeps a server's pair of global models in a pool: the published one and the
-// next.
-type Models struct {
-	pool              *Pool
-	packages          *Packages
-	current, reserved Handle // zero if there is none
-}
+// Memory returns the memory in which the packages lie.
+func (p *Packages) Memory() *Memory { return p.mem }
 
-// NewModels returns the models of layout l in mem, which it takes and which
-// must have the size that SizeOf(l, 2) says.
-func NewModels(mem *Memory, l *tensor.Layout) (*Models, error) {
-	pool, err := newPool(mem, false)
-	if err != nil {
-		return nil, err
-	}
-	return &Models{pool: pool, packages: NewPackages(mem, l)}, nil
-}
+// Close gives the memory up. It is unmapped when nobody keeps it any more: with the
+// release of the last of a lane's [Updates] that is lent.
+func (p *Packages) Close() error { return p.mem.Close() }
 
-// Memory returns the memory in which the models lie.
-func (m *Models) Memory() *Memory { return m.pool.mem }
-
-// Reserve returns where the next model is to be written.
-func (m *Models) Reserve() (p *tensor.Package, err error) {
-	if m.reserved, _, err = m.pool.Reserve(m.packages.layout.Size()); err == nil {
-		_, p, err = m.packages.At(m.reserved)
-	}
-	return p, err
-}
-
-// Publish makes the model that is reserved the current one and gives the room of the
-// one before back.
-func (m *Models) Publish() error {
-	if err := m.pool.Publish(m.reserved); err != nil {
-		return err
-	}
-	before := m.current
-	m.current, m.reserved = m.reserved, Handle{}
-	return m.release(before)
-}
-
-func (m *Models) release(h Handle) error {
-	if h == (Handle{}) {
-		return nil
-	}
-	return m.pool.Release(h)
-}
-
-// Current returns the handle of the published model.
-func (m *Models) Current() Handle { return m.current }
-
-// Close gives the models and their memory up.
-func (m *Models) Close() error {
-	return errors.Join(m.release(m.reserved), m.release(m.current), m.pool.Close(context.Background())) // nothing is in flight: it does not wait
-}
-
-// Updates keeps one lane's updates in a pool, on the server, which does all the
-// allocating. Each is reserved when a job goes out and lent when the update is
-// back.
+// Updates are the places of one lane's updates, on the server, which chooses among
+// them. One is reserved when a job goes out and lent when the update is back.
 type Updates struct {
-	pool     *Pool
-	packages *Packages
+	*Packages
 	ledger   *tensor.Ledger
 	giveBack func(*tensor.Package)
 
-	mu      sync.Mutex // guards what follows
-	handles []Handle   // by place, of the blocks that are reserved or lent
-	out     Handle     // reserved and not lent; zero if there is none
-	closed  bool
+	mu         sync.Mutex // guards what follows
+	lent       []bool     // by place
+	out        Handle     // reserved and not lent; zero if there is none
+	generation uint64     // of the last reservation: it tells an answer from one to a job before
 }
 
 // NewUpdates returns a lane's updates of layout l in mem, which it takes. Those
 // that are lent are counted in ledger.
-func NewUpdates(mem *Memory, l *tensor.Layout, ledger *tensor.Ledger) (*Updates, error) {
-	pool, err := newPool(mem, false)
-	if err != nil {
-		return nil, err
-	}
-	u := &Updates{pool: pool, packages: NewPackages(mem, l), ledger: ledger}
-	u.handles = make([]Handle, len(u.packages.places))
-	u.giveBack = u.takeBack
-	return u, nil
+func NewUpdates(mem *Memory, l *tensor.Layout, ledger *tensor.Ledger) *Updates {
+	u := &Updates{Packages: NewPackages(mem, l), ledger: ledger}
+	u.lent, u.giveBack = make([]bool, len(u.places)), u.takeBack
+	return u
 }
 
-// Memory returns the memory in which the updates lie.
-func (u *Updates) Memory() *Memory { return u.pool.mem }
-
-// Reserve allocates the update of the job that goes out next.
-func (u *Updates) Reserve() (Handle, *tensor.Package, error) {
+// Reserve chooses the place for the update of the job that goes out next. It never
+// waits: if there is no room the error is a *FullError.
+func (u *Updates) Reserve() (Handle, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	switch {
-	case u.closed:
-		return Handle{}, nil, ErrClosed
-	case u.out != (Handle{}):
-		return Handle{}, nil, errors.New("an update is reserved already")
+	i := slices.Index(u.lent, false)
+	if i < 0 {
+		return Handle{}, &FullError{Need: u.extent, Used: len(u.lent) * u.extent, Capacity: u.mem.Len()}
 	}
-	h, _, err := u.pool.Reserve(u.packages.layout.Size())
-	if err != nil {
-		return Handle{}, nil, err
-	}
-	i, p, err := u.packages.At(h)
-	if err != nil {
-		return Handle{}, nil, err
-	}
-	u.out, u.handles[i] = h, h
-	return h, p, nil
+	u.generation++
+	u.out = u.handle(i)
+	u.out.Generation = u.generation
+	return u.out, nil
 }
 
-// Lend publishes the update that was reserved last and lends it to the server's
-// user. It is an error if h, which came back from the worker, is not its handle.
+// Lend lends the update that was reserved last to the server's user. It is an error
+// if h, which came back from the worker, is not its handle.
 func (u *Updates) Lend(h Handle) (*tensor.Package, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.out == (Handle{}) {
-		return nil, errors.New("no update is reserved")
-	}
-	if h != u.out {
+	if h != u.out || h == (Handle{}) {
 		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, u.out, ErrStale)
 	}
-	_, p, err := u.packages.At(h)
-	if err == nil {
-		err = u.pool.Publish(h)
-	}
-	if err != nil {
-		return nil, err
-	}
-	u.out = Handle{}
-	p.Lend(u.ledger, u.giveBack)
-	return p, nil
+	i := int(h.Offset) / u.extent
+	u.lent[i], u.out = true, Handle{}
+	u.mem.Keep()
+	u.places[i].Lend(u.ledger, u.giveBack)
+	return u.places[i], nil
 }
 
 func (u *Updates) takeBack(p *tensor.Package) {
 	u.mu.Lock()
-	h := u.handles[slices.Index(u.packages.places, p)]
+	u.lent[slices.Index(u.places, p)] = false
 	u.mu.Unlock()
-	if err := u.pool.Release(h); err != nil {
-		panic(err) // it was lent, so its handle is good
-	}
-}
-
-// Close gives the memory up, except for the updates that are lent: the last
-// Release unmaps it. A second call does nothing.
-func (u *Updates) Close() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.closed {
-		return nil
-	}
-	u.closed = true
-	var err error
-	if u.out != (Handle{}) {
-		err = u.pool.Release(u.out)
-		u.out = Handle{}
-	}
-	return errors.Join(err, u.pool.Close(context.Background())) // nothing is in flight: it does not wait
+	_ = u.mem.Close() // what can go wrong is the unmapping
 }

@@ -20,35 +20,7 @@ func roomFor(t *testing.T, l *tensor.Layout, n int) *Memory {
 	t.Helper()
 	size, err := SizeOf(l, n)
 	must(t, err)
-	return Heap(size)
-}
-
-// Two models exist; publishing one gives the room of the one before back.
-func TestModels(t *testing.T) {
-	l := twoTensors(t)
-	mem := roomFor(t, l, 2)
-	m, err := NewModels(mem, l)
-	must(t, err)
-	var last *tensor.Package
-	for round := range 7 {
-		p, err := m.Reserve()
-		must(t, err)
-		if p == last {
-			t.Fatal("the published model was lent for writing")
-		}
-		tensor.Fill(p, uint64(round))
-		must(t, m.Publish())
-		if _, current, err := m.packages.At(m.Current()); err != nil || current != p {
-			t.Errorf("the handle leads to %p, %v, want %p", current, err, p)
-		}
-		last = p
-	}
-	_, err = m.Reserve() // a model that is never published
-	must(t, err)
-	must(t, m.Close())
-	if n := mem.refs.Load(); n != 0 {
-		t.Errorf("memory is held %d times at the end", n)
-	}
+	return heap(size)
 }
 
 // Updates are lent until they are released, in any order, also after Close.
@@ -57,19 +29,23 @@ func TestUpdates(t *testing.T) {
 	l := twoTensors(t)
 	var ledger tensor.Ledger
 	mem := roomFor(t, l, depth)
-	u, err := NewUpdates(mem, l, &ledger)
-	must(t, err)
+	u := NewUpdates(mem, l, &ledger)
 	next := func() *tensor.Package {
 		t.Helper()
-		h, written, err := u.Reserve()
+		h, err := u.Reserve()
 		must(t, err)
-		if _, _, err := u.Reserve(); err == nil {
-			t.Error("reserved twice")
+		written, err := u.At(h)
+		must(t, err)
+		for _, change := range []func(*Handle){
+			func(h *Handle) { h.Generation-- }, // of the job before
+			func(h *Handle) { h.Offset += uint64(u.extent) },
+			func(h *Handle) { *h = Handle{} },
+		} {
+			wrong := h
+			change(&wrong)
+			_, err = u.Lend(wrong)
+			refused(t, err, ErrStale)
 		}
-		wrong := h
-		wrong.Generation++
-		_, err = u.Lend(wrong)
-		refused(t, err, ErrStale)
 		p, err := u.Lend(h)
 		must(t, err)
 		if p != written {
@@ -82,7 +58,7 @@ func TestUpdates(t *testing.T) {
 	}
 	out := []*tensor.Package{next(), next(), next()}
 	var full *FullError
-	if _, _, err := u.Reserve(); !errors.As(err, &full) {
+	if _, err := u.Reserve(); !errors.As(err, &full) || full.Used == 0 {
 		t.Errorf("got %v, want a full pool", err)
 	}
 	for _, i := range []int{1, 0, 1, 2, 2, 0, 1} {
@@ -90,22 +66,19 @@ func TestUpdates(t *testing.T) {
 		out[i] = next()
 	}
 	out[0].Release()
-	_, _, err = u.Reserve() // a job that is never collected
+	_, err := u.Reserve() // a job that is never collected
 	must(t, err)
 	must(t, u.Close())
-	must(t, u.Close())
-	_, _, err = u.Reserve()
-	refused(t, err, ErrClosed)
 	if ledger.Out() != 2 {
 		t.Errorf("%d are out, want 2", ledger.Out())
 	}
 	out[1].Release()
-	if n := mem.refs.Load(); n != 1 {
-		t.Errorf("memory is held %d times, want once", n)
+	if n := mem.refs.Load(); n != 2 {
+		t.Errorf("memory is held %d times, want twice: by its maker, and for an update", n)
 	}
 	out[2].View(0)[0] = 1
 	out[2].Release()
-	if n := mem.refs.Load(); n != 0 {
+	if n := mem.refs.Load(); n != 1 {
 		t.Errorf("memory is held %d times after the last release", n)
 	}
 }
@@ -125,13 +98,18 @@ func TestPackagesAt(t *testing.T) {
 		"between": {Handle{Offset: 64, Length: size}, ErrAlignment},
 		"shorter": {Handle{Length: size - 64}, ErrLength},
 	} {
-		if _, _, err := p.At(c.h); !errors.Is(err, c.want) {
+		if _, err := p.At(c.h); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	for i := range 2 {
+		if one, err := p.At(p.Handle(p.places[i])); err != nil || one != p.places[i] {
+			t.Errorf("the handle of package %d leads to %p, %v", i, one, err)
 		}
 	}
 	none, err := tensor.NewLayout(nil)
 	must(t, err)
-	if _, _, err := NewPackages(roomFor(t, none, 2), none).At(Handle{Offset: 64}); err != nil {
+	if _, err := NewPackages(roomFor(t, none, 2), none).At(Handle{Offset: 64}); err != nil {
 		t.Errorf("a package of nothing: %v", err)
 	}
 	huge, err := tensor.NewLayout([]tensor.Spec{{Name: "h", DType: tensor.U8, Shape: []int{1 << 61}}})

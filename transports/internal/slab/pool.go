@@ -1,7 +1,6 @@
 package slab
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,7 +19,6 @@ import (
 // gone, the next one lies at zero again: there is nothing to reset by hand.
 type Pool struct {
 	mem     *Memory
-	stamped bool   // see newPool
 	changed func() // set by tests, which look at all blocks after every change; nil otherwise
 
 	mu         sync.Mutex // guards what follows
@@ -30,11 +28,8 @@ type Pool struct {
 	after      int32      // block below the pointer, or none
 	pointer    int        // where the next block goes if it fits
 	generation uint64
-	used       int           // bytes of all blocks, padding included
-	inFlight   int           // blocks that are reserved and not published
-	closing    bool          // set by Close: no more reservations
-	closed     bool          // set when Close gives up waiting: no more publishing
-	drained    chan struct{} // made by Close, closed when nothing is in flight
+	used       int  // bytes of all blocks, padding included
+	closed     bool // nothing is reserved, published or looked at any more
 }
 
 type block struct {
@@ -57,41 +52,33 @@ const (
 
 const none = -1
 
-// newPool returns a pool in mem, which it takes: Close closes it. It is an
-// error if mem has a pool already or cannot be written. If it is stamped, each
-// block's generation stands in the memory before it, so that a [Reader] in another
-// process notices a stale handle by itself. A stamp takes 64 bytes.
-func newPool(mem *Memory, stamped bool) (*Pool, error) {
-	if !mem.writable {
-		return nil, fmt.Errorf("slab: new pool: memory is mapped read-only: %w", ErrOwned)
-	}
-	if !mem.owned.CompareAndSwap(false, true) {
-		return nil, fmt.Errorf("slab: new pool: %w", ErrOwned)
-	}
-	p := &Pool{mem: mem, stamped: stamped, spare: none, first: none, after: none}
-	if stamped {
-		// Stamps lie between tensors. From a random start no tensor's bytes are
-		// taken for one, as those of a small counter might be for a small number.
-		p.generation = rand.Uint64() >> 1
-	}
-	return p, nil
+// newPool returns a pool in mem, which it takes: Close closes it. Each block's
+// generation stands in the memory before it, so that a [Reader] in another process
+// notices a stale handle by itself. Such a stamp takes 64 bytes.
+func newPool(mem *Memory) *Pool {
+	// Stamps lie between tensors. From a random start no tensor's bytes are
+	// taken for one, as those of a small counter might be for a small number.
+	return &Pool{mem: mem, spare: none, first: none, after: none, generation: rand.Uint64() >> 1}
 }
 
 // capacity returns how many bytes blocks may take.
 func (p *Pool) capacity() int { return p.mem.Len() &^ (Align - 1) }
 
-// Extent returns how many bytes of a pool, stamped or not, a block of n bytes takes, and false if
-// no pool could hold it.
-func Extent(n int, stamped bool) (int, bool) {
+// Extent returns how many bytes of a pool a block of n bytes takes, stamp and padding
+// included, and false if no pool could hold it.
+func Extent(n int) (int, bool) {
+	n, ok := place(n)
+	return n + stampSize, ok
+}
+
+// place returns how many bytes n bytes take with padding, and false if no memory
+// could hold them. Those of no bytes need a place of their own, too.
+func place(n int) (int, bool) {
 	const most = int(^uint(0)>>1) - stampSize - Align
 	if n < 0 || n > most {
 		return 0, false
 	}
-	n = max(n+Align-1, Align) &^ (Align - 1) // a block of no bytes needs a place of its own, too
-	if stamped {
-		n += stampSize
-	}
-	return n, true
+	return max(n+Align-1, Align) &^ (Align - 1), true
 }
 
 // Reserve allocates a block of n bytes, which only the caller may write to and
@@ -100,10 +87,10 @@ func Extent(n int, stamped bool) (int, bool) {
 func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closing {
+	if p.closed {
 		return Handle{}, nil, fmt.Errorf("slab: reserve %d bytes: %w", n, ErrClosed)
 	}
-	extent, ok := Extent(n, p.stamped)
+	extent, ok := Extent(n)
 	if !ok {
 		extent = n
 	}
@@ -117,13 +104,11 @@ func (p *Pool) Reserve(n int) (Handle, []byte, error) {
 	p.generation++
 	i := p.insert(block{offset: at, extent: extent, length: n, generation: p.generation, state: inFlight}, after)
 	p.pointer, p.after = at+extent, i
-	p.inFlight++
 	p.used += extent
 	p.mem.Keep()
 	p.check(i)
 	p.notify()
 	if err := p.stamp(i, 0); err != nil { // whoever still reads what lay here must notice before it is overwritten
-		p.landed()
 		p.remove(i)
 		return Handle{}, nil, errors.Join(fmt.Errorf("slab: reserve %d bytes: %w", n, err), p.mem.Close())
 	}
@@ -218,12 +203,7 @@ func (p *Pool) handle(i int32) Handle {
 	return Handle{Offset: uint64(p.start(b)), Length: uint64(b.length), Generation: b.generation, Index: uint32(i)}
 }
 
-func (p *Pool) start(b *block) int {
-	if p.stamped {
-		return b.offset + stampSize
-	}
-	return b.offset
-}
+func (p *Pool) start(b *block) int { return b.offset + stampSize }
 
 func (p *Pool) bytes(i int32) []byte {
 	b := &p.blocks[i]
@@ -231,12 +211,9 @@ func (p *Pool) bytes(i int32) []byte {
 	return p.mem.bytes[at : at+b.length : at+b.length]
 }
 
-// stamp says in the memory itself whose bytes those of block i are. A pool that is
-// stamped lies in a file, which somebody may have truncated.
+// stamp says in the memory itself whose bytes those of block i are. That lies in a
+// file, which somebody may have truncated.
 func (p *Pool) stamp(i int32, generation uint64) error {
-	if !p.stamped {
-		return nil
-	}
 	return crash.Guard(func() error {
 		stampAt(p.mem.bytes, p.blocks[i].offset).Store(generation)
 		return nil
@@ -279,17 +256,7 @@ func (p *Pool) Publish(h Handle) error {
 		return fmt.Errorf("slab: publish: %w", err)
 	}
 	p.blocks[i].state = live
-	p.landed()
 	return nil
-}
-
-// landed counts one block less in flight.
-func (p *Pool) landed() {
-	p.inFlight--
-	if p.inFlight == 0 && p.drained != nil {
-		close(p.drained)
-		p.drained = nil
-	}
 }
 
 // Release gives a block back, in flight or live: a reservation that is released
@@ -303,16 +270,8 @@ func (p *Pool) Release(h Handle) error {
 		return fmt.Errorf("slab: release: %w", err)
 	}
 	err = p.stamp(i, 0)
-	b := &p.blocks[i]
-	if b.state == inFlight {
-		p.landed()
-		p.remove(i)
-		err = errors.Join(err, p.mem.Close())
-	} else {
-		b.state = doomed
-		err = errors.Join(err, p.settle(i))
-	}
-	if err != nil {
+	p.blocks[i].state = doomed
+	if err = errors.Join(err, p.settle(i)); err != nil {
 		return fmt.Errorf("slab: release: %w", err)
 	}
 	return nil
@@ -335,7 +294,7 @@ func (p *Pool) Pin(h Handle) ([]byte, error) {
 	i, err := p.lookup(h)
 	switch {
 	case err != nil:
-	case p.closing:
+	case p.closed:
 		err = ErrClosed
 	case p.blocks[i].state == inFlight:
 		err = ErrInFlight
@@ -359,44 +318,17 @@ func (p *Pool) Unpin(h Handle) error {
 	return p.settle(i)
 }
 
-// Close refuses further reservations at once, waits for what is in flight
-// until ctx ends, and gives the memory up: it is unmapped when the last block is
-// released. The error says what was still in flight; that is never published
-// any more. A second call does nothing.
-func (p *Pool) Close(ctx context.Context) error {
-	p.mu.Lock()
-	if p.closing {
-		p.mu.Unlock()
-		return nil
-	}
-	p.closing = true
-	drained := make(chan struct{})
-	if p.inFlight == 0 {
-		close(drained)
-	} else {
-		p.drained = drained
-	}
-	p.mu.Unlock()
-
-	var err error
-	select {
-	case <-drained:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
+// Close refuses whatever comes later but Release and Unpin, and gives the memory up:
+// it is unmapped when the last block is released. What is in flight is never
+// published. A second call does nothing.
+func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
 	p.closed = true
-	p.drained = nil
-	if n := p.inFlight; n > 0 {
-		err = fmt.Errorf("slab: close with %d blocks in flight: %w", n, err)
-	} else {
-		err = nil // drained at the last moment
-	}
-	if e := p.mem.Close(); err == nil {
-		err = e
-	}
-	return err
+	return p.mem.Close()
 }
 
 // check proves what the allocator promises of the block that it has just placed:

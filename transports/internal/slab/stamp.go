@@ -26,16 +26,9 @@ func stampAt(mem []byte, offset int) *atomic.Uint64 {
 	//  - bounds and alignment were checked above,
 	//  - an atomic.Uint64 is one 64-bit number (checked below, at compile time):
 	//    it holds no pointers and every bit pattern is valid,
-	//  - the result points into mem: heap memory stays alive through it, and
-	//    mapped memory is kept by the Memory that the caller holds.
+	//  - the result points into mem: the mapping is kept by the Memory that
+	//    the caller holds.
 	return (*atomic.Uint64)(p)
 }
 
 var _ [8]byte = [unsafe.Sizeof(atomic.Uint64{})]byte{}
-
-// alignedAt returns how many bytes of b to skip for an aligned start.
-func alignedAt(b []byte) int {
-	// Arithmetic on an integer copy of the address: the caller's slice expression
-	// is bounds-checked.
-	return int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) & (Align - 1))
-}
