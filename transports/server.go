@@ -26,8 +26,8 @@ var (
 // never hears of it.
 //
 // A lane has one goroutine. Calls for different lanes may be concurrent. A call that
-// failed, or whose context ended, leaves its lane dead, and a model that could not be
-// published the session: half a message may be on the wire. Only Shutdown follows.
+// failed, or whose context ended, leaves its lane dead, and one for all lanes the
+// session: half a message may be on the wire. Only Shutdown follows.
 //
 // Errors are of one form: the transport, the lane, the act, the job, the cause.
 type Server struct {
@@ -82,7 +82,10 @@ func (s *Server) Reserve() (*tensor.Package, error) {
 		err = errReserved
 	}
 	if err == nil {
-		s.reserved, err = s.driver.Reserve()
+		if s.reserved, err = s.driver.Reserve(); err != nil {
+			s.reserved = nil
+			s.died(err)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: reserve: %w", s.variant.Transport.Name(), err)
@@ -125,12 +128,15 @@ func (s *Server) publish(ctx context.Context, p *tensor.Package) error {
 		}
 	}
 	if err := s.driver.Publish(ctx, p); err != nil {
-		s.err = fmt.Errorf("the session has failed: %w", err)
+		s.died(err)
 		return err
 	}
 	s.reserved, s.published = nil, p
 	return nil
 }
+
+// died makes err the end of the session. s.mu is held.
+func (s *Server) died(err error) { s.err = fmt.Errorf("the session has failed: %w", err) }
 
 // Dispatch gives a client's job to a lane whose last job was collected and which has
 // fewer than Depth updates out. It never waits for the worker to finish.
@@ -218,10 +224,12 @@ func (l *serverLane) died(err error) error {
 // is out.
 func (s *Server) Settle(ctx context.Context) error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	err := s.err
-	s.mu.Unlock()
 	if err == nil {
-		err = s.driver.Settle(ctx)
+		if err = s.driver.Settle(ctx); err != nil {
+			s.died(err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s: settle: %w", s.variant.Transport.Name(), err)

@@ -96,6 +96,7 @@ func (w *Worker) Reserve() (p *tensor.Package, err error) {
 		span := w.rec.Begin(phase.ReserveUpdate, w.job.ID(w.lane))
 		w.update, err = w.driver.Reserve()
 		span.End()
+		w.err = err
 	}
 	if err != nil {
 		return nil, w.failed("reserve", err)
