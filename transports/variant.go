@@ -1,6 +1,7 @@
-// Package transports holds the variants that users name on the command line: a
-// transport with its settings. Package driver is the contract between ipcbench and
-// the ways in which model tensors travel.
+// Package transports is what users of a transport hold: a [Variant], which is a
+// transport with its settings as the command line names it, and the [Server] and
+// the [Worker] of a session. The rules that are the same for all transports are kept
+// here; package driver is what a family of them implements.
 package transports
 
 import (

@@ -87,7 +87,7 @@ type Settings map[string]string
 func (s Settings) On(name string) bool { return s.Get(name) == "on" }
 
 // Get returns the value of a setting. It panics if there is none of that name:
-// settings are complete once they are resolved, so that is a misspelling.
+// settings are complete when a driver sees them, so that is a misspelling.
 func (s Settings) Get(name string) string {
 	v, ok := s[name]
 	if !ok {
@@ -100,7 +100,7 @@ func (s Settings) Get(name string) string {
 func (s Settings) Int(name string) int {
 	n, err := tensor.ParseBytes(s.Get(name))
 	if err != nil {
-		panic("driver: setting " + name + " is no number: " + s[name]) // Resolve checked it
+		panic("driver: setting " + name + " is no number: " + s[name]) // transports.NewVariant checked it
 	}
 	return n
 }

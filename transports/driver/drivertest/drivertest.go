@@ -1,5 +1,5 @@
 // Package drivertest proves that a transport keeps the contract of package
-// transports. A transport's test is two lines:
+// driver. A transport's test is two lines:
 //
 //	func TestMain(m *testing.M)  { drivertest.Main(m, mine.New()) }
 //	func TestMine(t *testing.T)  { drivertest.Run(t, mine.New) }
