@@ -177,13 +177,13 @@ func (s *blockRun) phases(i int, samples []phase.Sample, w window) {
 
 // clients adds the times of each client of one round, in dispatch order.
 func (s *blockRun) clients(samples []phase.Sample) error {
-	type turn struct{ dispatch, received, train, trained, lend, collected int64 }
-	turns := make([]turn, len(s.roster)) // a client's id is its index
+	type job struct{ dispatch, received, train, trained, lend, collected int64 }
+	jobs := make([]job, len(s.roster)) // a client's id is its index
 	for _, sample := range samples {
-		if sample.Client < 0 || int(sample.Client) >= len(turns) {
+		if sample.Client < 0 || int(sample.Client) >= len(jobs) {
 			continue
 		}
-		t := &turns[sample.Client]
+		t := &jobs[sample.Client]
 		switch sample.Phase {
 		case phase.Dispatch:
 			t.dispatch = sample.Start
@@ -198,7 +198,7 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		}
 	}
 	b := s.block
-	for id, t := range turns {
+	for id, t := range jobs {
 		if t.dispatch == 0 || t.received == 0 || t.trained == 0 || t.lend == 0 || t.collected == 0 {
 			return fmt.Errorf("the spans of client %d are incomplete", id)
 		}

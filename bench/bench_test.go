@@ -95,7 +95,7 @@ func TestRun(t *testing.T) {
 			}
 			for i, ns := range b.RTT {
 				if b.Down[i] <= 0 || b.Up[i] <= 0 || b.Train[i] <= 0 || b.Down[i]+b.Up[i] > ns {
-					t.Errorf("%s: client turn %d: down %d, train %d, up %d, rtt %d ns", c.ID(), i, b.Down[i], b.Train[i], b.Up[i], ns)
+					t.Errorf("%s: job %d: down %d, train %d, up %d, rtt %d ns", c.ID(), i, b.Down[i], b.Train[i], b.Up[i], ns)
 				}
 			}
 		}

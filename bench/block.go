@@ -221,7 +221,7 @@ func (s *blockRun) full() bool { return s.session != nil && s.session.Full() }
 // samples returns for how many spans a process needs room: what the plan says,
 // and enough for the fewest timed rounds of many clients with many tensors.
 func (s *blockRun) samples() int {
-	perClient := samplesPerTurn + s.cell.tensors() // a transport may time every tensor's coming and going
+	perClient := samplesPerJob + s.cell.tensors() // a transport may time every tensor's coming and going
 	return max(s.plan.Samples, 2*(minTimedRounds+1)*s.cell.Clients*perClient)
 }
 

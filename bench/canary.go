@@ -69,8 +69,8 @@ func (r *run) slow(c *cell) time.Duration {
 	for _, b := range of.result.Blocks {
 		blocks = append(blocks, seconds(b.Round))
 	}
-	turns := (c.Clients + c.Workers - 1) / c.Workers
-	return time.Duration(r.Canary * stat.Median(stat.Medians(blocks)) / float64(turns) * float64(time.Second))
+	inTurn := (c.Clients + c.Workers - 1) / c.Workers
+	return time.Duration(r.Canary * stat.Median(stat.Medians(blocks)) / float64(inTurn) * float64(time.Second))
 }
 
 // canaries returns the canary of the result; nil if the run has none or was

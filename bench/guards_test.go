@@ -344,7 +344,7 @@ func TestEveryTransport(t *testing.T) {
 	if len(r.Cells) != 11 {
 		t.Fatalf("%d cells, want all ten transports and one with settings", len(r.Cells))
 	}
-	const turns = 3 * 3
+	const jobs = 3 * 3
 	for _, c := range r.Cells {
 		if !c.Proved() {
 			t.Errorf("%s: not proved", c.ID())
@@ -357,8 +357,8 @@ func TestEveryTransport(t *testing.T) {
 			}
 		}
 		handed, moved := counts[phase.HandleTensors], counts[phase.BodyTensors]
-		if want := int64(turns * 10); handed+moved < want {
-			t.Errorf("%s: %d tensors handed over and %d moved in %d turns of 10: some went an unknown way", c.ID(), handed, moved, turns)
+		if want := int64(jobs * 10); handed+moved < want {
+			t.Errorf("%s: %d tensors handed over and %d moved in %d jobs of 10: some went an unknown way", c.ID(), handed, moved, jobs)
 		}
 		if strings.HasPrefix(c.Variant, "shm-") && moved > 0 {
 			t.Errorf("%s: moved %d tensors, counted as a fallback of %v", c.ID(), moved, counts)

@@ -32,7 +32,7 @@ type OutlineCell struct {
 // within a factor of two or three elsewhere, which is all that a guess is for.
 const (
 	guessStart = 120 * time.Millisecond // starting and ending a session
-	guessTurn  = 300 * time.Microsecond // a client's turn, without its bytes
+	guessJob   = 300 * time.Microsecond // a job, without its bytes
 	guessTouch = 1e9                    // bytes of fresh memory a second
 	guessMove  = 1.5e9                  // bytes that go from one process to another a second
 	guessWork  = 3e9                    // bytes that are trained or folded a second
@@ -92,8 +92,8 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	open := guessStart + take(s.memory(), guessTouch)
 	atOnce := min(s.Workers, cpus)
 	payload := s.moved().Payload() * int64(s.Clients) / int64(atOnce)
-	turn := guessTurn + time.Duration(p.TrainMS)*time.Millisecond
-	round := take(payload, guessWork) + time.Duration((s.Clients+atOnce-1)/atOnce)*turn
+	job := guessJob + time.Duration(p.TrainMS)*time.Millisecond
+	round := take(payload, guessWork) + time.Duration((s.Clients+atOnce-1)/atOnce)*job
 	if !s.inside() {
 		round += take(payload, guessMove)
 	}

@@ -121,9 +121,9 @@ const mostRounds = 100
 // mostWarm is how many rounds of a block warm up at most.
 const mostWarm = 1000
 
-// samplesPerTurn is how many spans one client's turn leaves in a process at
+// samplesPerJob is how many spans one job leaves in a process at
 // least; recorders must have room for a few rounds.
-const samplesPerTurn = 16
+const samplesPerJob = 16
 
 // Check reports what makes the cell impossible on this machine: a setting that
 // the transport cannot carry, or more memory than there is.

@@ -28,7 +28,7 @@ type fresh struct {
 // room returns how many spans a round can leave in one process. Memory for more
 // would be touched in every round, and cost more than what is measured.
 func (s *blockRun) room() int {
-	perClient := samplesPerTurn + 2*s.cell.tensors() // a transport may time every tensor's own call
+	perClient := samplesPerJob + 2*s.cell.tensors() // a transport may time every tensor's own call
 	return min(s.plan.Samples, 256+perClient*s.cell.Clients)
 }
 

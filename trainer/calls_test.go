@@ -19,7 +19,7 @@ import (
 
 // logCall adds a line to the file that the payload names, if any: a call of the
 // worker function, in whatever process.
-func logCall(t *turn) error {
+func logCall(t *job) error {
 	path := t.Payload.Notes["calls"]
 	if path == "" {
 		return nil

@@ -59,10 +59,10 @@ type update struct {
 	Delta   map[string]*receipt.Tensor
 }
 
-type turn = trainer.Turn[payload, update]
+type job = trainer.ValueJob[payload, update]
 
 func host() trainer.Host {
-	note := func(t *turn) {
+	note := func(t *job) {
 		t.Update.Client, t.Update.Device, t.Update.Config = t.Client, t.Device, string(t.Config)
 		t.Update.PID, t.Update.Round, t.Update.Stopped = os.Getpid(), t.Round, t.Stopped()
 		t.Update.Samples = 999
@@ -75,7 +75,7 @@ func host() trainer.Host {
 		"linger":  linger,
 		"fork":    fork,
 		// Writes into the prepared memory.
-		"write": trainer.Values(func(t *turn) error {
+		"write": trainer.Values(func(t *job) error {
 			note(t)
 			if err := logCall(t); err != nil {
 				return err
@@ -88,7 +88,7 @@ func host() trainer.Host {
 			return nil
 		}),
 		// Replaces the prepared tensor by one of its own.
-		"rebind": trainer.Values(func(t *turn) error {
+		"rebind": trainer.Values(func(t *job) error {
 			note(t)
 			own, err := receipt.NewTensor(tensor.F32, 4)
 			if err != nil {
@@ -99,7 +99,7 @@ func host() trainer.Host {
 			return nil
 		}),
 		// Counts those that run at once, in all processes: each has a file meanwhile.
-		"count": trainer.Values(func(t *turn) error {
+		"count": trainer.Values(func(t *job) error {
 			note(t)
 			dir := t.Payload.Notes["running"]
 			mine := filepath.Join(dir, strconv.Itoa(t.Client))
@@ -112,7 +112,7 @@ func host() trainer.Host {
 			return errors.Join(err, os.Remove(mine))
 		}),
 		// Counts the named segments for updates that its server has.
-		"buffers": trainer.Values(func(t *turn) error {
+		"buffers": trainer.Values(func(t *job) error {
 			note(t)
 			dir, err := serversSegments()
 			if err != nil {
@@ -123,13 +123,13 @@ func host() trainer.Host {
 			return err
 		}),
 		// The lower its number, the longer a client takes.
-		"reverse": trainer.Values(func(t *turn) error {
+		"reverse": trainer.Values(func(t *job) error {
 			note(t)
 			<-time.After(time.Duration(10-t.Client) * 3 * time.Millisecond)
 			return nil
 		}),
 		// Trains until it is told to stop.
-		"endless": trainer.Values(func(t *turn) error {
+		"endless": trainer.Values(func(t *job) error {
 			name := string(t.Config) // says that it runs
 			if t.Stopped() {
 				name += ".stopped"

@@ -7,8 +7,8 @@ import (
 	"ipcbench/receipt"
 )
 
-// A Turn is one client's turn for a worker function on Go values.
-type Turn[P, U any] struct {
+// A ValueJob is a [Job] for a worker function on Go values.
+type ValueJob[P, U any] struct {
 	Round, Client int
 	Config        []byte // the client's own
 	Device        string
@@ -25,7 +25,7 @@ type Turn[P, U any] struct {
 
 // Stopped reports whether the trainer was asked to stop. A long worker function
 // looks at it once an epoch and then returns what it has.
-func (t *Turn[P, U]) Stopped() bool { return t.stopped() }
+func (j *ValueJob[P, U]) Stopped() bool { return j.stopped() }
 
 // valuesConfig is what a worker function on values needs to know.
 type valuesConfig struct {
@@ -36,30 +36,30 @@ type valuesConfig struct {
 // Values makes a worker function of one that works on Go values: payloads of
 // type P and updates of type U. Interfaces in them may hold the types that
 // [receipt.Attach] names, and those of the values in known.
-func Values[P, U any](train func(t *Turn[P, U]) error, known ...any) Func {
+func Values[P, U any](train func(j *ValueJob[P, U]) error, known ...any) Func {
 	return func(config []byte) (Train, error) {
 		var c valuesConfig
 		if err := json.Unmarshal(config, &c); err != nil {
 			return nil, fmt.Errorf("configuration: %w", err)
 		}
-		return func(call *Job) error {
-			turn := Turn[P, U]{
-				Round: call.Round, Client: call.Client, Config: call.Config, Device: call.Device, stopped: call.Stopped,
+		return func(j *Job) error {
+			of := ValueJob[P, U]{
+				Round: j.Round, Client: j.Client, Config: j.Config, Device: j.Device, stopped: j.Stopped,
 			}
-			if err := receipt.Attach(call.Model.Receipt, call.Model, &turn.Payload, known...); err != nil {
+			if err := receipt.Attach(j.Model.Receipt, j.Model, &of.Payload, known...); err != nil {
 				return fmt.Errorf("payload: %w", err)
 			}
-			if err := receipt.Attach(c.Receipt, call.Update, &turn.Update, known...); err != nil {
+			if err := receipt.Attach(c.Receipt, j.Update, &of.Update, known...); err != nil {
 				return fmt.Errorf("prepared update: %w", err)
 			}
-			if err := train(&turn); err != nil {
+			if err := train(&of); err != nil {
 				return err
 			}
-			update, err := receipt.Detach(turn.Update, c.Nesting)
+			update, err := receipt.Detach(of.Update, c.Nesting)
 			if err != nil {
 				return fmt.Errorf("update: %w", err)
 			}
-			if err := update.CopyTo(call.Update); err != nil {
+			if err := update.CopyTo(j.Update); err != nil {
 				return fmt.Errorf("update: %w", err)
 			}
 			return nil

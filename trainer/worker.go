@@ -21,8 +21,8 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A Job is one client's turn, as the worker function sees it. Its packages are
-// lent: they are valid until the function returns.
+// A Job is one client's turn in one round, as the worker function sees it. Its
+// packages are lent: they are valid until the function returns.
 type Job struct {
 	driver.Job
 	Model  *tensor.Package // the global model; read-only
@@ -32,10 +32,10 @@ type Job struct {
 
 // Stopped reports whether the session asked worker functions to end early. A long
 // worker function looks at it once an epoch and then returns what it has.
-func (c *Job) Stopped() bool { return int64(c.Round) < c.stop.Load() }
+func (j *Job) Stopped() bool { return int64(j.Round) < j.stop.Load() }
 
-// A Train trains one client: it reads c.Model and writes c.Update.
-type Train func(c *Job) error
+// A Train trains one client: it reads j.Model and writes j.Update.
+type Train func(j *Job) error
 
 // A Func makes the worker function of a lane from the session's configuration, once
 // a lane, before the first round.
@@ -447,7 +447,7 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 
 // run is one lane: receive, train, submit, until the server shuts down.
 func (w *process) run(ctx context.Context, l lane) error {
-	call := &Job{stop: &w.stop}
+	j := &Job{stop: &w.stop}
 	for {
 		l.state.set(receiving)
 		job, model, err := l.end.Receive(ctx)
@@ -457,10 +457,10 @@ func (w *process) run(ctx context.Context, l lane) error {
 		if err != nil {
 			return &laneError{l.n, -1, -1, err}
 		}
-		call.Job, call.Model = job, model
+		j.Job, j.Model = job, model
 		w.busy.add(1)
 		l.state.of.Store(int64(job.Round)<<32 | int64(uint32(job.Client)))
-		err = w.turn(ctx, l, call)
+		err = w.work(ctx, l, j)
 		w.busy.add(-1)
 		if err != nil {
 			return &laneError{l.n, job.Round, job.Client, err}
@@ -468,20 +468,20 @@ func (w *process) run(ctx context.Context, l lane) error {
 	}
 }
 
-// turn does the job that l has received.
-func (w *process) turn(ctx context.Context, l lane, call *Job) (err error) {
-	if call.Update, err = l.end.Reserve(); err != nil {
+// work does the job that l has received.
+func (w *process) work(ctx context.Context, l lane, j *Job) (err error) {
+	if j.Update, err = l.end.Reserve(); err != nil {
 		return err
 	}
 
 	l.state.set(training)
-	train := w.o.Rec.Begin(phase.Train, call.ID(l.n))
-	err = crash.Guard(func() error { return l.train(call) })
+	train := w.o.Rec.Begin(phase.Train, j.ID(l.n))
+	err = crash.Guard(func() error { return l.train(j) })
 	train.End()
 	if err != nil {
 		return fmt.Errorf("worker function %s: %w", w.a.Func, err)
 	}
 
 	l.state.set(submitting)
-	return l.end.Submit(ctx, call.Update)
+	return l.end.Submit(ctx, j.Update)
 }

@@ -52,20 +52,20 @@ func average(model map[string]*receipt.Tensor, results []*trainer.Result) (loss 
 }
 
 // train is the worker function: one client's part in a round.
-func train(t *trainer.Turn[Global, Update]) error {
+func train(j *trainer.ValueJob[Global, Update]) error {
 	var c Config
-	if err := json.Unmarshal(t.Config, &c); err != nil {
+	if err := json.Unmarshal(j.Config, &c); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	x, y := data(t.Client, c.Samples)
+	x, y := data(j.Client, c.Samples)
 
 	// The update's tensors are the memory that was prepared for this client; the
 	// payload's may be shared by all workers, and are read-only.
-	weight, bias := floats(t.Update.Model["weight"]), floats(t.Update.Model["bias"])
-	copy(weight, floats(t.Payload.Model["weight"]))
-	copy(bias, floats(t.Payload.Model["bias"]))
-	t.Update.Samples, t.Update.Loss = c.Samples, descend(weight, bias, x, y, 0)
-	for t.Update.Epochs = 0; t.Update.Epochs < c.Epochs && !t.Stopped(); t.Update.Epochs++ {
+	weight, bias := floats(j.Update.Model["weight"]), floats(j.Update.Model["bias"])
+	copy(weight, floats(j.Payload.Model["weight"]))
+	copy(bias, floats(j.Payload.Model["bias"]))
+	j.Update.Samples, j.Update.Loss = c.Samples, descend(weight, bias, x, y, 0)
+	for j.Update.Epochs = 0; j.Update.Epochs < c.Epochs && !j.Stopped(); j.Update.Epochs++ {
 		descend(weight, bias, x, y, c.Rate)
 	}
 	return nil

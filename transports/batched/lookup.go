@@ -23,7 +23,7 @@ func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	t, ok := l.mail.Task()
+	t, ok := l.mail.Order()
 	switch {
 	case !ok:
 		return nil, refuse(wrongTask, "%s has no task", l.reply.Receiver)

@@ -67,7 +67,7 @@ func (s *server) taskOf(ctx context.Context, m *incoming) (*lane, task, error) {
 	if err != nil {
 		return nil, task{}, err
 	}
-	t, out := l.mail.Task()
+	t, out := l.mail.Order()
 	r := m.results
 	switch {
 	case r == nil:

@@ -86,7 +86,7 @@ func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResp
 		return nil, err
 	}
 	s.served[pb.Federation_Leave_FullMethodName].Add(1) // before anybody who waits for the worker hears of it
-	if _, out := l.mail.Task(); out {
+	if _, out := l.mail.Order(); out {
 		_ = l.mail.Deliver(mailbox.Delivery{Err: errors.New(req.Cause)}) // fails if the results are here
 	}
 	l.leave()

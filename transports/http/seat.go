@@ -166,7 +166,7 @@ func (l *lane) leave(c *driver.Conn, cause error) error {
 	if !l.seat.has(c) {
 		return errStranger
 	}
-	if _, out := l.mail.Task(); out {
+	if _, out := l.mail.Order(); out {
 		l.fail(cause)
 	}
 	l.vacate()

@@ -181,7 +181,7 @@ func (s *server) whose(q *http.Request) phase.ID {
 	l := s.seated[connOf(q)]
 	s.mu.Unlock()
 	if l != nil {
-		if o, _ := l.mail.Task(); o != nil {
+		if o, _ := l.mail.Order(); o != nil {
 			return o.id
 		}
 	}

@@ -83,8 +83,8 @@ func (t *transport) Dial(_ context.Context, e *driver.Endpoint, n int, o driver.
 	return newWorker(s, l, o), nil
 }
 
-// A task is what a lane's worker is handed.
-type task struct {
+// An order is what a lane's worker is handed.
+type order struct {
 	job           driver.Job
 	model, update slab.Handle
 	receipt, rows []byte // the model's
@@ -95,5 +95,5 @@ func handed(p *tensor.Package) driver.Delivered { return driver.Delivered{Handle
 
 // newLane returns a lane whose worker has not come.
 func newLane(updates *slab.Updates) *lane {
-	return &lane{mail: mailbox.NewLane[task](), updates: updates}
+	return &lane{mail: mailbox.NewLane[order](), updates: updates}
 }

@@ -13,7 +13,7 @@ import (
 
 // lane is what server and worker share.
 type lane struct {
-	mail    *mailbox.Lane[task]
+	mail    *mailbox.Lane[order]
 	updates *slab.Updates
 	taken   atomic.Bool           // by a worker
 	left    atomic.Pointer[error] // that worker has, and this is why
@@ -61,7 +61,7 @@ func (s *server) Publish(_ context.Context, p *tensor.Package) error {
 func (s *server) Dispatch(_ context.Context, n int, j driver.Job) error {
 	l := s.lanes[n]
 	model, receipt := s.models.Current()
-	t := task{job: j, model: s.places.Handle(model), receipt: receipt, rows: s.rows}
+	t := order{job: j, model: s.places.Handle(model), receipt: receipt, rows: s.rows}
 	var err error
 	if t.update, err = l.updates.Reserve(); err == nil {
 		err = l.mail.Dispatch(t)

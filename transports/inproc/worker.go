@@ -11,9 +11,9 @@ import (
 )
 
 type worker struct {
-	lane *lane
-	task task   // in hand
-	rows []byte // of its update
+	lane  *lane
+	order order  // in hand
+	rows  []byte // of its update
 
 	// In the same memory as the server's packages, in the worker's layouts. It is kept
 	// until Close, so that a server that shuts down never unmaps it under a worker
@@ -29,21 +29,21 @@ func newWorker(s *server, l *lane, o driver.Options) *worker {
 }
 
 func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Package, d driver.Delivered, err error) {
-	if w.task, err = w.lane.mail.Take(ctx); err != nil {
+	if w.order, err = w.lane.mail.Take(ctx); err != nil {
 		return j, nil, d, err
 	}
-	if model, err = w.models.At(w.task.model); err != nil {
+	if model, err = w.models.At(w.order.model); err != nil {
 		return j, nil, d, err
 	}
-	model.Receipt = w.task.receipt
-	err = model.TakeRows(w.task.rows)
-	return w.task.job, model, handed(model), err
+	model.Receipt = w.order.receipt
+	err = model.TakeRows(w.order.rows)
+	return w.order.job, model, handed(model), err
 }
 
-func (w *worker) Reserve() (*tensor.Package, error) { return w.updates.At(w.task.update) }
+func (w *worker) Reserve() (*tensor.Package, error) { return w.updates.At(w.order.update) }
 
 func (w *worker) Submit(_ context.Context, p *tensor.Package) error {
-	update, err := w.lane.updates.Lend(w.task.update)
+	update, err := w.lane.updates.Lend(w.order.update)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func FuzzMailbox(f *testing.F) {
 
 func TestMessages(t *testing.T) {
 	b := make([]byte, 400)
-	want := task{
+	want := order{
 		job:    driver.Job{Round: -1, Client: 1 << 40, Weight: 0.1, Device: "cuda:1", Config: []byte("config"), Timed: true},
 		model:  slab.Handle{Offset: 64, Length: 128, Generation: 1 << 60, Index: 9},
 		update: slab.Handle{Offset: 1 << 50, Length: 1, Generation: 3},
@@ -134,7 +134,7 @@ func TestMessages(t *testing.T) {
 	want.rows, want.receipt = []byte("rows"), []byte("receipt")
 	n, err := want.put(b)
 	must(t, err)
-	var got task
+	var got order
 	must(t, got.parse(b[:n]))
 	if got.job.Device != "cuda:1" || string(got.job.Config) != "config" || string(got.receipt) != "receipt" || string(got.rows) != "rows" ||
 		got.job.Round != -1 || got.job.Client != 1<<40 || got.job.Weight != 0.1 || !got.job.Timed ||
@@ -151,7 +151,7 @@ func TestMessages(t *testing.T) {
 	}
 	want.receipt = make([]byte, 400)
 	if _, err := want.put(b); err == nil {
-		t.Error("a task that does not fit: got no error")
+		t.Error("an order that does not fit: got no error")
 	}
 
 	r := result{update: want.update, rows: []byte("rows"), receipt: []byte("receipt")}
@@ -173,15 +173,15 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-func FuzzTask(f *testing.F) {
+func FuzzOrder(f *testing.F) {
 	b := make([]byte, 400)
-	t := task{job: driver.Job{Device: "cpu", Config: []byte("c")}, rows: []byte{1, 2}, receipt: []byte("r")}
+	t := order{job: driver.Job{Device: "cpu", Config: []byte("c")}, rows: []byte{1, 2}, receipt: []byte("r")}
 	n, err := t.put(b)
 	must(f, err)
 	f.Add(b[:n])
-	f.Add(b[:taskFixed])
+	f.Add(b[:orderFixed])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var first, second task
+		var first, second order
 		if first.parse(b) != nil {
 			return
 		}

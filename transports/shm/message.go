@@ -9,9 +9,9 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// A task is what travels down: a job, where its model lies and where its update
+// An order is what travels down: a job, where its model lies and where its update
 // goes. Slices that were decoded point into the message.
-type task struct {
+type order struct {
 	job           driver.Job
 	model, update slab.Handle
 	rows, receipt []byte // the model's
@@ -24,7 +24,7 @@ type result struct {
 }
 
 const (
-	taskFixed   = 8 + 8 + 8 + 1 + 2*slab.HandleSize + 4*4
+	orderFixed  = 8 + 8 + 8 + 1 + 2*slab.HandleSize + 4*4
 	resultFixed = slab.HandleSize + 2*4
 )
 
@@ -37,8 +37,8 @@ func controlSize(n int) int { return messageAt + spare + 64*n }
 
 // put writes the message to b and returns its size. It is an error if b is too
 // small.
-func (t *task) put(b []byte) (int, error) {
-	n := taskFixed + len(t.job.Device) + len(t.job.Config) + len(t.rows) + len(t.receipt)
+func (t *order) put(b []byte) (int, error) {
+	n := orderFixed + len(t.job.Device) + len(t.job.Config) + len(t.rows) + len(t.receipt)
 	if n > len(b) {
 		return 0, fmt.Errorf("device, configuration (%d bytes) and receipt (%d bytes) of a job do not fit: the message has %d bytes, the limit is %d",
 			len(t.job.Config), len(t.receipt), n, len(b))
@@ -63,8 +63,8 @@ func (t *task) put(b []byte) (int, error) {
 
 // parse reads the message in b. The device's old string is kept if it is the
 // same: no job allocates one.
-func (t *task) parse(b []byte) error {
-	if len(b) < taskFixed || b[24] > 1 {
+func (t *order) parse(b []byte) error {
+	if len(b) < orderFixed || b[24] > 1 {
 		return errMessage
 	}
 	t.job.Round = int(binary.LittleEndian.Uint64(b))

@@ -89,7 +89,7 @@ func (w *modelWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package,
 	if err := w.fetch(ctx); err != nil {
 		return w.inHand(nil, err)
 	}
-	return w.inHand(w.models.at(w.task.model))
+	return w.inHand(w.models.at(w.order.model))
 }
 
 // With pass=name updates lie in named segments, too, which the server makes before a
@@ -200,7 +200,7 @@ func newNamedWorker(models *modelWorker) *namedWorker {
 	return w
 }
 
-func (w *namedWorker) Reserve() (*tensor.Package, error) { return w.updates.at(w.task.update) }
+func (w *namedWorker) Reserve() (*tensor.Package, error) { return w.updates.at(w.order.update) }
 
 func (w *namedWorker) Submit(_ context.Context, p *tensor.Package) error {
 	if !w.reuse { // no segment lives longer than the server keeps it

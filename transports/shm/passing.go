@@ -89,7 +89,7 @@ func newPassingWorker(models *modelWorker) *passingWorker {
 }
 
 func (w *passingWorker) Reserve() (_ *tensor.Package, err error) {
-	w.update, err = makeBundle(w.o.Up, w.task.update.Generation, func(i int) (*slab.Memory, error) {
+	w.update, err = makeBundle(w.o.Up, w.order.update.Generation, func(i int) (*slab.Memory, error) {
 		return slab.Memfd("ipcbench-update", segmentSize(w.o.Up, i), slab.Untouched)
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func (w *passingWorker) Submit(ctx context.Context, p *tensor.Package) error {
 
 // pass sends the descriptors of the update.
 func (w *passingWorker) pass(ctx context.Context) error {
-	span := w.o.Rec.Begin(phase.Send, w.task.job.ID(w.n))
+	span := w.o.Rec.Begin(phase.Send, w.order.job.ID(w.n))
 	defer span.End()
 	segments := w.update.segments
 	err := driver.During(ctx, w.link.conn, func() (err error) {

@@ -164,7 +164,7 @@ func (s *server) post(n int, j driver.Job, model, update slab.Handle) error {
 		return l.explain(errGone)
 	default:
 	}
-	t := task{job: j, model: model, update: update, rows: s.rows, receipt: s.receipt}
+	t := order{job: j, model: model, update: update, rows: s.rows, receipt: s.receipt}
 	size, err := t.put(l.out.message)
 	if err != nil {
 		return err

@@ -191,10 +191,10 @@ func (w *slabWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, 
 	if err := w.fetch(ctx); err != nil {
 		return w.inHand(nil, err)
 	}
-	return w.inHand(w.models.At(w.task.model))
+	return w.inHand(w.models.At(w.order.model))
 }
 
-func (w *slabWorker) Reserve() (*tensor.Package, error) { return w.updates.At(w.task.update) }
+func (w *slabWorker) Reserve() (*tensor.Package, error) { return w.updates.At(w.order.update) }
 
 func (w *slabWorker) Submit(_ context.Context, p *tensor.Package) error { return w.post(p) }
 
@@ -241,7 +241,7 @@ func (w *copyingWorker) Reserve() (p *tensor.Package, err error) {
 }
 
 func (w *copyingWorker) Submit(ctx context.Context, p *tensor.Package) error {
-	copyIn(w.o.Rec, w.task.job.ID(w.n), w.shared, p, w.copied)
+	copyIn(w.o.Rec, w.order.job.ID(w.n), w.shared, p, w.copied)
 	return w.slabWorker.Submit(ctx, w.shared)
 }
 

@@ -289,7 +289,7 @@ func TestHostileHandles(t *testing.T) {
 		must(t, err)
 		u, err := w.Reserve()
 		must(t, err)
-		c.change(&inside.task.update)
+		c.change(&inside.order.update)
 		must(t, w.Submit(t.Context(), u))
 		if _, err := s.Collect(t.Context(), 0); !errors.Is(err, c.server) {
 			t.Errorf("%s: collect: got %v, want %v", c.name, err, c.server)

@@ -28,8 +28,8 @@ type worker struct {
 	watching sync.WaitGroup        // the goroutine that watches the link
 	why      atomic.Pointer[error] // the server is gone, if it said so; set before watch abandons in
 
-	task task   // in hand
-	rows []byte // of the last update
+	order order  // in hand
+	rows  []byte // of the last update
 }
 
 // join connects lane n and opens its mailboxes. It returns what the server's welcome
@@ -113,7 +113,7 @@ func (w *worker) fetch(ctx context.Context) error {
 	wait := w.o.Rec.Begin(phase.Wait, phase.ID{Lane: w.n, Round: -1, Client: -1})
 	b, err := w.in.fetch(ctx)
 	if err == nil {
-		err = w.task.parse(b)
+		err = w.order.parse(b)
 	}
 	if errors.Is(err, errOver) {
 		return io.EOF
@@ -124,7 +124,7 @@ func (w *worker) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wait.EndAs(w.task.job.ID(w.n))
+	wait.EndAs(w.order.job.ID(w.n))
 	w.link.received.Add(len(b))
 	return nil
 }
@@ -132,19 +132,19 @@ func (w *worker) fetch(ctx context.Context) error {
 // inHand completes the model of the job in hand, which was found or not.
 func (w *worker) inHand(model *tensor.Package, err error) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	if err == nil {
-		err = model.TakeRows(w.task.rows)
+		err = model.TakeRows(w.order.rows)
 	}
 	if err != nil {
 		return driver.Job{}, nil, driver.Delivered{}, err
 	}
-	model.Receipt = append(model.Receipt[:0], w.task.receipt...)
-	return w.task.job, model, driver.Delivered{Handle: driver.All(model)}, nil
+	model.Receipt = append(model.Receipt[:0], w.order.receipt...)
+	return w.order.job, model, driver.Delivered{Handle: driver.All(model)}, nil
 }
 
 // post tells the server that p is written.
 func (w *worker) post(p *tensor.Package) error {
 	w.rows = p.AppendRows(w.rows[:0])
-	r := result{update: w.task.update, rows: w.rows, receipt: p.Receipt}
+	r := result{update: w.order.update, rows: w.rows, receipt: p.Receipt}
 	size, err := r.put(w.out.message)
 	if err != nil {
 		return err

@@ -21,9 +21,10 @@ import (
 // ErrBusy means that a second worker asked for a lane that is taken.
 var ErrBusy = errors.New("lane is already asked for")
 
-// A Lane is the mailbox of one lane. At most one task and one update are in it.
+// A Lane is the mailbox of one lane. At most one job and one update are in it. An
+// order T is what is dispatched: a job as it goes out.
 type Lane[T any] struct {
-	tasks   chan T
+	orders  chan T
 	updates chan Delivery
 	closed  chan struct{}
 	once    sync.Once
@@ -31,14 +32,14 @@ type Lane[T any] struct {
 	mu         sync.Mutex
 	changed    sync.Cond // of mu: parked or shut became true
 	parked     bool      // guarded by mu: a request is waiting in Take
-	dispatched bool      // guarded by mu: a task is out whose update was not collected
-	taken      bool      // guarded by mu: a request took that task
+	dispatched bool      // guarded by mu: a job is out whose update was not collected
+	taken      bool      // guarded by mu: a request took its order
 	arrived    bool      // guarded by mu: its update is in, or was
 	shut       bool      // guarded by mu: closed is closed
-	task       T         // guarded by mu: that task
+	order      T         // guarded by mu: its order
 }
 
-// An Update is what Collect waits for.
+// A Delivery is what Collect waits for.
 type Delivery struct {
 	Package   *tensor.Package
 	Delivered driver.Delivered
@@ -48,7 +49,7 @@ type Delivery struct {
 // NewLane returns an empty mailbox.
 func NewLane[T any]() *Lane[T] {
 	l := &Lane[T]{
-		tasks:   make(chan T, 1),
+		orders:  make(chan T, 1),
 		updates: make(chan Delivery, 1),
 		closed:  make(chan struct{}),
 	}
@@ -56,7 +57,7 @@ func NewLane[T any]() *Lane[T] {
 	return l
 }
 
-// Dispatch puts a task in; the server calls it, when the update of the one before was
+// Dispatch puts an order in; the server calls it, when the update of the one before was
 // collected.
 func (l *Lane[T]) Dispatch(t T) error {
 	l.mu.Lock()
@@ -65,8 +66,8 @@ func (l *Lane[T]) Dispatch(t T) error {
 		return errors.New("the session is over")
 	}
 	select {
-	case l.tasks <- t:
-		l.dispatched, l.task = true, t
+	case l.orders <- t:
+		l.dispatched, l.order = true, t
 		l.taken, l.arrived = false, false
 		return nil
 	default:
@@ -74,7 +75,7 @@ func (l *Lane[T]) Dispatch(t T) error {
 	}
 }
 
-// Take waits for a task; the handler of a worker's request calls it. It returns
+// Take waits for an order; the handler of a worker's request calls it. It returns
 // io.EOF once the lane is closed.
 func (l *Lane[T]) Take(ctx context.Context) (t T, err error) {
 	l.mu.Lock()
@@ -91,7 +92,7 @@ func (l *Lane[T]) Take(ctx context.Context) (t T, err error) {
 		l.mu.Unlock()
 	}()
 	select {
-	case t := <-l.tasks:
+	case t := <-l.orders:
 		l.mu.Lock()
 		l.taken = true
 		l.mu.Unlock()
@@ -121,20 +122,20 @@ func (l *Lane[T]) Settle(ctx context.Context) error {
 	return nil
 }
 
-// Again returns the task that a request took and whose update has not arrived. The
+// Again returns the order that a request took and whose update has not arrived. The
 // answer to that request may have been lost: a worker that asks once more gets the
 // same one.
 func (l *Lane[T]) Again() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.task, l.dispatched && l.taken && !l.arrived && !l.shut
+	return l.order, l.dispatched && l.taken && !l.arrived && !l.shut
 }
 
-// Task returns the task that is out. A handler asks it to check an upload against.
-func (l *Lane[T]) Task() (t T, ok bool) {
+// Order returns that of the job that is out. A handler asks it to check an upload against.
+func (l *Lane[T]) Order() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.task, l.dispatched
+	return l.order, l.dispatched
 }
 
 // Deliver hands the update to Collect; the handler of an upload calls it. If
@@ -161,7 +162,7 @@ func (l *Lane[T]) put(u Delivery) bool {
 	return true
 }
 
-// Collect waits for the update of the task that is out; the server calls it.
+// Collect waits for the update of the job that is out; the server calls it.
 func (l *Lane[T]) Collect(ctx context.Context) (*tensor.Package, driver.Delivered, error) {
 	select {
 	case u := <-l.updates:
