@@ -72,6 +72,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	epochs := flags.Int("epochs", 5, "passes over a client's data in a round")
 	deadline := flags.Duration("deadline", time.Minute, "clients that still train this long after the start of a round send what they have")
 	_ = flags.Parse(args) // it exits if it fails
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("no argument is taken: %q", flags.Arg(0))
+	case *clients < 1 || *workers < 1 || *rounds < 1 || *epochs < 1 || *deadline <= 0:
+		return errors.New("--clients, --workers, --rounds, --epochs and --deadline: want at least 1")
+	}
 	h := host()
 	variant, err := transports.Parse(*name, h.Transports)
 	if err != nil {

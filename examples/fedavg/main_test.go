@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +53,15 @@ func TestLossGoesDown(t *testing.T) {
 		}
 		if !slices.Equal(got, first) {
 			t.Errorf("%s: losses are %v, others have %v", transport, got, first)
+		}
+	}
+}
+
+// What makes no sense is refused.
+func TestWrongFlags(t *testing.T) {
+	for _, args := range [][]string{{"--clients", "0"}, {"--rounds", "-1"}, {"--deadline", "0s"}, {"--transport", "carrier-pigeon"}, {"again"}} {
+		if err := run(t.Context(), args, io.Discard); err == nil {
+			t.Errorf("%v: got no error", args)
 		}
 	}
 }
