@@ -70,7 +70,7 @@ func TestRespawn(t *testing.T) {
 		for i, w := range b.Processes {
 			// A Go program that starts and ends touches more than these in any case.
 			if w.Usage.CPU() <= 0 || w.Usage.MinorFaults < 3*100 || w.Counts["body.bytes"] == 0 {
-				t.Errorf("worker %d: %v CPU, %d faults, %d bytes: its starts are not counted", i, w.Usage.CPU(), w.Usage.MinorFaults, w.Counts["body.bytes"])
+				t.Errorf("process %d: %v CPU, %d faults, %d bytes: its starts are not counted", i, w.Usage.CPU(), w.Usage.MinorFaults, w.Counts["body.bytes"])
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
+	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
 )
 
@@ -331,7 +332,7 @@ func TestCanaryIsSlower(t *testing.T) {
 // 15), and with which settings, defaults and wait mode included (guards 17 and
 // 20).
 func TestEveryTransport(t *testing.T) {
-	h := trainer.Host{Transports: host().Transports[:10], Funcs: bench.Funcs()}
+	h := trainer.Host{Transports: all.Transports(), Funcs: bench.Funcs()}
 	p := quick(t)
 	p.Rounds, p.Blocks = 3, 1
 	cells := []bench.Spec{spec(t, h, "shm-slab:wait=spin", "cnn", 2, 3)} // scalars and odd sizes are tried in the conformance suite (guard 16)
@@ -341,8 +342,8 @@ func TestEveryTransport(t *testing.T) {
 		cells = append(cells, s)
 	}
 	r := measure(t, h, p, cells...)
-	if len(r.Cells) != 11 {
-		t.Fatalf("%d cells, want all ten transports and one with settings", len(r.Cells))
+	if len(r.Cells) != len(cells) {
+		t.Fatalf("%d cells, want %d: all transports and one with settings", len(r.Cells), len(cells))
 	}
 	const jobs = 3 * 3
 	for _, c := range r.Cells {

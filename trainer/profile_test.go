@@ -144,7 +144,7 @@ func TestProfiles(t *testing.T) {
 			trained, names := phases(t, slices.DeleteFunc(report.Server.Profiles, func(p capture.Piece) bool { return p.Kind != capture.CPU }))
 			for w, r := range report.Processes {
 				if got := kinds(r.Profiles); !slices.Equal(got, tt.each) {
-					t.Errorf("worker %d: profiles %v, want %v", w, got, tt.each)
+					t.Errorf("process %d: profiles %v, want %v", w, got, tt.each)
 				}
 				p, n := phases(t, slices.DeleteFunc(r.Profiles, func(p capture.Piece) bool { return p.Kind != capture.CPU }))
 				trained, names = append(trained, p...), append(names, n...)

@@ -3,6 +3,7 @@ package models_test
 import (
 	"fmt"
 	"log"
+	"strings"
 
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -21,8 +22,9 @@ func ExampleParse() {
 	fmt.Println(m.Layout.Len(), m.Layout.Payload(), first.Name, first.DType, first.Shape)
 
 	_, err = models.Parse("histolgy")
-	fmt.Println(err)
+	what, _, _ := strings.Cut(err.Error(), ": want one of")
+	fmt.Println(what)
 	// Output:
 	// 20 66608288 conv1.weight f32 [16 3 3 3]
-	// unknown model "histolgy" (did you mean histology?): want one of cnn, histology, resnet18, resnet50, resnet101, gpt2, gpt2-large, lora, vlm-batch, uniform:SIZE/COUNT or PATH.safetensors
+	// unknown model "histolgy" (did you mean histology?)
 }

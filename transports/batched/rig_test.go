@@ -273,7 +273,7 @@ func (r *rig) shutdown() {
 	}
 	for i, done := range r.done {
 		if err := <-done; err != nil {
-			r.t.Errorf("worker %d: %v", i, err)
+			r.t.Errorf("lane %d: %v", i, err)
 		}
 	}
 	r.done = nil

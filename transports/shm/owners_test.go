@@ -225,7 +225,7 @@ func TestDownlinkIsShared(t *testing.T) {
 				_, model, err := w.Receive(t.Context())
 				must(t, err)
 				if model.Hash() != m.Hash() || &model.View(0)[0] == &m.View(0)[0] {
-					t.Errorf("%s: worker %d has not mapped the model", name, lane)
+					t.Errorf("%s: lane %d has not mapped the model", name, lane)
 				}
 				all = append(all, w)
 			}
