@@ -31,10 +31,10 @@
 //
 // What a driver may assume: the lane exists and has one goroutine at each end; a
 // model is published before the first job; at most one job is out on a lane; the
-// package that it is given is the one that it reserved last; a call for a lane that
-// has failed, or whose context has ended, is the lane's last, and one for all lanes
-// the server's last, but for Shutdown; a worker's last call but for Close; and
-// Shutdown and Close come once, while no other call is running.
+// package that it is given is the one that it reserved last. After a call that has
+// failed, or whose context has ended, a worker hears nothing but Close; a server
+// nothing for that lane, and if it was for all lanes, nothing but Shutdown. Shutdown
+// and Close come once, while no other call is running.
 //
 // Package drivertest proves that a driver keeps the contract.
 package driver
