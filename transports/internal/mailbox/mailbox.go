@@ -27,17 +27,24 @@ type Lane[T any] struct {
 	orders  chan T
 	updates chan Delivery
 	closed  chan struct{}
-	once    sync.Once
 
-	mu         sync.Mutex
-	changed    sync.Cond // of mu: parked or shut became true
-	parked     bool      // guarded by mu: a request is waiting in Take
-	dispatched bool      // guarded by mu: a job is out whose update was not collected
-	taken      bool      // guarded by mu: a request took its order
-	arrived    bool      // guarded by mu: its update is in, or was
-	shut       bool      // guarded by mu: closed is closed
-	order      T         // guarded by mu: its order
+	mu      sync.Mutex
+	changed sync.Cond // of mu: parked became true, or the lane was closed
+	parked  bool      // guarded by mu: a request is waiting in Take
+	order   T         // guarded by mu: that was dispatched last
+	state   state     // guarded by mu: of its job
 }
+
+// A state is how far the job of a lane is.
+type state uint8
+
+const (
+	collected  state = iota // there is none, or its update was collected
+	dispatched              // no request has taken it
+	taken
+	arrived // its update is in
+	over    // the lane is closed
+)
 
 // A Delivery is what Collect waits for.
 type Delivery struct {
@@ -62,17 +69,15 @@ func NewLane[T any]() *Lane[T] {
 func (l *Lane[T]) Dispatch(t T) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shut {
+	switch l.state {
+	case collected:
+		l.order, l.state = t, dispatched
+		l.orders <- t // there is room: put has removed the one before if nobody took it
+		return nil
+	case over:
 		return errors.New("the session is over")
 	}
-	select {
-	case l.orders <- t:
-		l.dispatched, l.order = true, t
-		l.taken, l.arrived = false, false
-		return nil
-	default:
-		return errors.New("the lane holds a job")
-	}
+	return errors.New("the lane holds a job")
 }
 
 // Take waits for an order; the handler of a worker's request calls it. It returns
@@ -93,14 +98,21 @@ func (l *Lane[T]) Take(ctx context.Context) (t T, err error) {
 	}()
 	select {
 	case t := <-l.orders:
-		l.mu.Lock()
-		l.taken = true
-		l.mu.Unlock()
+		l.become(taken, dispatched)
 		return t, nil
 	case <-l.closed:
 		return t, io.EOF
 	case <-ctx.Done():
 		return t, context.Cause(ctx)
+	}
+}
+
+// become changes the state from one to the next, unless something else came between.
+func (l *Lane[T]) become(next, from state) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == from {
+		l.state = next
 	}
 }
 
@@ -113,7 +125,7 @@ func (l *Lane[T]) Settle(ctx context.Context) error {
 	})()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.parked && !l.shut {
+	for !l.parked && l.state != over {
 		if ctx.Err() != nil {
 			return fmt.Errorf("its worker has not asked for a job: %w", context.Cause(ctx))
 		}
@@ -128,14 +140,14 @@ func (l *Lane[T]) Settle(ctx context.Context) error {
 func (l *Lane[T]) Again() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.order, l.dispatched && l.taken && !l.arrived && !l.shut
+	return l.order, l.state == taken
 }
 
 // Order returns that of the job that is out. A handler asks it to check an upload against.
 func (l *Lane[T]) Order() (t T, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.order, l.dispatched
+	return l.order, l.state != collected && l.state != over
 }
 
 // Deliver hands the update to Collect; the handler of an upload calls it. If
@@ -154,10 +166,14 @@ func (l *Lane[T]) Deliver(u Delivery) error {
 func (l *Lane[T]) put(u Delivery) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.dispatched || l.arrived || l.shut {
+	if l.state != dispatched && l.state != taken {
 		return false
 	}
-	l.arrived = true
+	select {
+	case <-l.orders: // nobody has taken it, and nobody is to
+	default:
+	}
+	l.state = arrived
 	l.updates <- u // there is room: one job, one update
 	return true
 }
@@ -166,9 +182,7 @@ func (l *Lane[T]) put(u Delivery) bool {
 func (l *Lane[T]) Collect(ctx context.Context) (*tensor.Package, driver.Delivered, error) {
 	select {
 	case u := <-l.updates:
-		l.mu.Lock()
-		l.dispatched = false
-		l.mu.Unlock()
+		l.become(collected, arrived)
 		return u.Package, u.Delivered, u.Err
 	case <-l.closed:
 		return nil, driver.Delivered{}, errors.New("the session is over")
@@ -180,18 +194,19 @@ func (l *Lane[T]) Collect(ctx context.Context) (*tensor.Package, driver.Delivere
 // Close makes every Take return io.EOF and every Collect fail. An update that
 // nobody collected is released.
 func (l *Lane[T]) Close() {
-	l.once.Do(func() {
-		l.mu.Lock()
-		l.shut = true
-		l.changed.Broadcast()
-		l.mu.Unlock()
-		close(l.closed)
-		select {
-		case u := <-l.updates:
-			if u.Package != nil {
-				u.Package.Release()
-			}
-		default:
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == over {
+		return
+	}
+	l.state = over
+	l.changed.Broadcast()
+	close(l.closed)
+	select {
+	case u := <-l.updates:
+		if u.Package != nil {
+			u.Package.Release()
 		}
-	})
+	default:
+	}
 }
