@@ -199,14 +199,14 @@ func (w *process) news() *news {
 	return n
 }
 
+// laneError says whose an error is. Its text does not: a transport's own does, and
+// the session adds it to the others.
 type laneError struct {
 	lane, round, client int
 	err                 error
 }
 
-func (e *laneError) Error() string {
-	return fmt.Sprintf("round %d, client %d: lane %d: %v", e.round, e.client, e.lane, e.err)
-}
+func (e *laneError) Error() string { return e.err.Error() }
 func (e *laneError) Unwrap() error { return e.err }
 
 func newFailure(err error) *failure {
@@ -403,8 +403,8 @@ func (w *process) dial(ctx context.Context) ([]lane, error) {
 		err := crash.Guard(func() (err error) { l.train, err = w.fn(w.a.FuncConfig); return err })
 		if err != nil {
 			err = fmt.Errorf("worker function %s: %w", w.a.Func, err)
-		} else if err = crash.Guard(func() (err error) { l.end, err = transports.Dial(ctx, w.variant, w.at, n, w.o); return err }); err != nil {
-			err = fmt.Errorf("lane %d: %w", n, err)
+		} else {
+			err = crash.Guard(func() (err error) { l.end, err = transports.Dial(ctx, w.variant, w.at, n, w.o); return err })
 		}
 		if err != nil {
 			for _, l := range lanes {

@@ -102,3 +102,21 @@ func inside(t *testing.T, transport driver.Transport) bool {
 	}
 	return v.Traits().Reach == driver.Process
 }
+
+// TestOneName: an error says once what it is about. What a process tells of its lane's
+// failure, and what it leaves on stderr, are the transport's own words.
+func TestOneName(t *testing.T) {
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{3}}})
+	check(t, err)
+	v, err := transports.Parse("inproc", host().Transports) // not those of the workers
+	check(t, err)
+	_, err = trainer.Open(t.Context(), trainer.Config{Variant: v, Down: l, Up: l, Workers: 2, Func: "stumble", Launcher: trainer.NewGoroutines(host())})
+	want := "trainer: start: process 0 failed: inproc: lane 0: dial: no such server in this process: workers of inproc are goroutines of the server's process"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	words := "pickle: lane 3: receive: the peer has closed the connection"
+	if got := trainer.LaneError(3, -1, -1, errors.New(words)).Error(); got != words {
+		t.Errorf("got %q, want %q", got, words)
+	}
+}
