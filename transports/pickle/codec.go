@@ -19,6 +19,12 @@ import (
 // the buffer of a value of more than 10 MiB step by step, from nothing, each time.
 const pieceSize = 1024 << 10
 
+// maxValue bounds what is read for one gob value: a header holds a receipt and a
+// client's configuration, and a piece is smaller. gob itself would take 8 GiB.
+const maxValue = 128 << 20
+
+var errValue = fmt.Errorf("a value of more than %d bytes", maxValue)
+
 // bufferSize is that of both coders. A piece of a tensor that is larger goes past the
 // buffer.
 const bufferSize = 64 << 10
@@ -95,6 +101,7 @@ type decoder struct {
 	id          phase.ID // of the message in hand
 	waiting     int64    // when the wait for it began; 0 if it has ended, or there is none
 	first, last int64    // moments of the reads since the last value was complete
+	room        int      // bytes that may still be read for the value
 }
 
 func newDecoder(from io.Reader, o driver.Options) *decoder {
@@ -160,6 +167,7 @@ func (d *decoder) piece(view reflect.Value) error {
 // it, so all reads up to here are one Read span. One that lay in the buffer has a
 // span too, of no length: how much a read brings differs from round to round.
 func (d *decoder) next(v any) error {
+	d.room = maxValue
 	err := d.gob.Decode(v)
 	if d.first == 0 {
 		d.first = d.last
@@ -186,8 +194,12 @@ func (w timedWriter) Write(b []byte) (int, error) {
 type timedReader struct{ *decoder }
 
 func (r timedReader) Read(b []byte) (int, error) {
+	if r.room <= 0 {
+		return 0, errValue
+	}
 	start, mark := phase.Now(), r.rec.Mark(phase.Read)
 	n, err := r.from.Read(b)
+	r.room -= n
 	mark.End()
 	r.last = phase.Now()
 	switch {

@@ -3,6 +3,8 @@ package pickle
 import (
 	"bytes"
 	"encoding/gob"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -52,6 +54,25 @@ func TestWrongPiece(t *testing.T) {
 		case err == nil || !strings.Contains(err.Error(), `tensor 0 ("a"): `) || !strings.Contains(err.Error(), c.want):
 			t.Errorf("%s: error %v, want a refusal with %q", name, err, c.want)
 		}
+	}
+}
+
+// A zeros is a stream of them.
+type zeros struct{ read int }
+
+func (z *zeros) Read(b []byte) (int, error) {
+	clear(b)
+	z.read += len(b)
+	return len(b), nil
+}
+
+// TestHugeValue: a peer that goes on and on is given up.
+func TestHugeValue(t *testing.T) {
+	rest := &zeros{}
+	claim := bytes.NewReader([]byte{0xfc, 0x3f, 0xff, 0xff, 0xff}) // a gob value of a GiB
+	err := newDecoder(io.MultiReader(claim, rest), options(layout(t, tensor.F32, []int{3}), "off")).decode(phase.Whole(0), new(header), nil)
+	if !errors.Is(err, errValue) || rest.read > maxValue+16<<20 {
+		t.Errorf("got %v after %d bytes, want that it is too much after %d", err, rest.read, maxValue)
 	}
 }
 
