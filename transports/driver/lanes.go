@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -241,6 +242,8 @@ func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f 
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }) // a file has no deadline and needs none
 	err := f()
 	ended := !stop()
+	var number syscall.Errno
+	errors.As(err, &number)
 	switch {
 	case ended:
 		return context.Cause(ctx)
@@ -248,6 +251,8 @@ func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f 
 		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the peer has closed the connection: %w", io.ErrUnexpectedEOF) // and not the session's end
+	case number == syscall.ECONNRESET, number == syscall.EPIPE:
+		return fmt.Errorf("the peer has closed the connection: %w", number) // the lane says which one
 	}
 	return err
 }

@@ -242,11 +242,29 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A context that ends while the call succeeds has ended it: the deadline stays.
+// A context that ends while the call succeeds has ended it: the deadline stays. And a
+// peer that is gone is told in the same words however the kernel puts it.
 func TestDuring(t *testing.T) {
-	a, b := net.Pipe()
+	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
+	c, err := e.DialLane(t.Context(), 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := lanes.Conn(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer a.Close()
-	defer b.Close()
+	if _, err := a.Write([]byte("x")); err != nil { // what is not read makes a close a reset
+		t.Fatal(err)
+	}
+	c.Close()
+	for name, f := range map[string]func([]byte) (int, error){"read": a.Read, "write": a.Write} {
+		err := driver.During(t.Context(), a, func() error { _, err := f(make([]byte, 1)); return err })
+		if err == nil || !strings.HasPrefix(err.Error(), "the peer has closed the connection: ") {
+			t.Errorf("%s: got %v, want that the peer has closed the connection", name, err)
+		}
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	if err := driver.During(ctx, a, func() error { cancel(why); return nil }); !errors.Is(err, why) {
