@@ -80,6 +80,24 @@ func TestIndex(t *testing.T) {
 	}
 }
 
+// TestLinks: what pages link to is there.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^):#]+)`) // not to another host, not within the page
+	for _, pattern := range []string{"*.md", "*/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatal(pages, err)
+		}
+		for _, page := range pages {
+			for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+			}
+		}
+	}
+}
+
 var (
 	where = regexp.MustCompile(`(?m)^\| [BAO][0-9]+ \| .* \| (.*) \| .* \|$`)
 	place = regexp.MustCompile("`([^`]+)`(?: \\(((?:`[^`]+`(?:, )?)+)\\))?")

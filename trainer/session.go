@@ -68,7 +68,7 @@ const (
 	shutdownTimeout = 5 * time.Second        // for workers to leave in order
 	reportTimeout   = 10 * time.Second       // for the samples of all workers
 	leastClose      = 2 * time.Second        // for either of them, however short the round limit
-	exitGrace       = 500 * time.Millisecond // in which a worker's death outranks the transport's error
+	exitGrace       = 500 * time.Millisecond // in which a process's death outranks the transport's error
 	deathGrace      = 5 * time.Second        // in which an exit status follows the end of the control socket
 )
 
