@@ -23,7 +23,7 @@ func (s *blockRun) account(r trainer.Report) error {
 		samples = append(samples, w.Samples...)
 		lost += w.Lost
 		if s.cell.inside() {
-			// The worker is this process, whose usage is the server's; what it
+			// The workers are in this process, whose usage is the server's; what it
 			// counted is its own.
 			for name, n := range w.Counts[trainer.Timed] {
 				b.Server.Counts[name] += n

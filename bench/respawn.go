@@ -97,24 +97,24 @@ func (s *blockRun) present(ctx context.Context, n int) error {
 	return s.session.Publish(ctx, n, model)
 }
 
-// chargeEnds adds what the workers have cost after they had reported: that much
+// chargeEnds adds what the processes have cost after they had reported: that much
 // more the kernel knows of them, all together. The first one is charged.
-func chargeEnds(workers []trainer.Totals, w trainer.Window, whole usage.Usage) {
-	if len(workers) == 0 {
+func chargeEnds(processes []trainer.Totals, w trainer.Window, whole usage.Usage) {
+	if len(processes) == 0 {
 		return
 	}
 	rest := whole.Kernel()
-	for _, t := range workers {
+	for _, t := range processes {
 		u := t.Usage[w]
 		for i, n := range u.Kernel() {
 			*rest[i] -= *n
 		}
 	}
-	first := workers[0].Usage[w]
+	first := processes[0].Usage[w]
 	for i, n := range first.Kernel() {
 		*n += max(0, *rest[i]) // the split of CPU time is sampled, and may shift
 	}
-	workers[0].Usage[w] = first
+	processes[0].Usage[w] = first
 }
 
 // merge adds the report of another round's processes to those that had the same

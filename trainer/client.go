@@ -36,7 +36,7 @@ type ClientTrainer struct {
 	Func     string // a worker function that Values made
 	Variant  transports.Variant
 	Launcher Launcher // stays the caller's: Close does not close it
-	Workers  int      // processes at most; 0 is one
+	Workers  int      // that train at once, at most, each a process; 0 is one
 	Nesting  int      // how deep to look for tensors; 0 is receipt.DefaultDepth
 	Known    []any    // values of the types that interfaces in an update may hold, besides the usual ones
 

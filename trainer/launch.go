@@ -102,7 +102,7 @@ func (g goroutines) Launch(n int) (Process, error) {
 	return i, nil
 }
 
-// inside is a worker inside this process.
+// inside stands in for a process, inside this one.
 type inside struct {
 	conn   net.Conn
 	exited chan struct{}

@@ -119,7 +119,7 @@ func (s *Session) launch(n int, o driver.Options) error {
 		l.client.Store(-1)
 		w.lanes, s.lanes = append(w.lanes, l), append(s.lanes, l)
 	}
-	a.Profiling = s.cfg.Profiling.worker(proc)
+	a.Profiling = s.cfg.Profiling.of(proc)
 	w.ask("ready")
 	s.readers.Go(func() { s.listen(w) })
 	if err := s.tell(w, message{Hello: newHello()}); err != nil {
@@ -158,7 +158,7 @@ func (s *Session) death(w *sessionProcess) *processError {
 	return dead
 }
 
-// listen reads a worker's messages until its control socket closes, and sees to
+// listen reads a process's messages until its control socket closes, and sees to
 // it that an end which nobody asked for fails the session.
 func (s *Session) listen(w *sessionProcess) {
 	m, err := w.control.receive()
@@ -171,7 +171,7 @@ func (s *Session) listen(w *sessionProcess) {
 	s.fail(&processError{w.n, -1, w.end(err)})
 }
 
-// take does what a message asks for. It never waits: no worker can keep the session
+// take does what a message asks for. It never waits: no process can keep the session
 // from reading what another one says.
 func (s *Session) take(w *sessionProcess, m message) error {
 	if m.Failure != nil {
@@ -252,7 +252,7 @@ func (s *Session) await(ctx context.Context, w *sessionProcess) (message, error)
 	}
 }
 
-// withStderr adds the end of what a worker wrote to stderr, if err is about one.
+// withStderr adds the end of what a process wrote to stderr, if err is about one.
 func (s *Session) withStderr(err error) error {
 	var about *processError
 	if errors.As(err, &about) {

@@ -12,7 +12,7 @@ type Profiling struct {
 	Transport string   `json:"transport"` // name for the labels
 	Model     string   `json:"model"`     // likewise
 	Kinds     []string `json:"kinds"`     // see package capture; none is labels alone
-	Workers   bool     `json:"-"`         // profile the workers alone: something else profiles this process
+	Workers   bool     `json:"-"`         // profile the workers' processes alone: something else profiles this process
 }
 
 // start makes a process of a session ready to be profiled.
@@ -32,9 +32,9 @@ func (p *Profiling) server() *Profiling {
 	return &Profiling{Transport: p.Transport, Model: p.Model}
 }
 
-// worker returns what a worker does: nothing but labels if it is in this process,
-// which has one profile.
-func (p *Profiling) worker(w Process) *Profiling {
+// of returns what w does: nothing but labels if it is inside this process, which has
+// one profile.
+func (p *Profiling) of(w Process) *Profiling {
 	if p == nil || w.Place().PID != 0 {
 		return p
 	}

@@ -13,7 +13,7 @@ import (
 
 // Threads that a worker process has at least, and that this one may come to
 // need besides those that it has. Where the kernel refuses a thread, the Go
-// runtime ends the process: so there has to be room before a worker is started.
+// runtime ends the process: so there has to be room before one is started.
 const (
 	workerThreads = 6
 	spareThreads  = 8

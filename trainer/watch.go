@@ -8,7 +8,7 @@ import (
 	"ipcbench/phase"
 )
 
-// A worker that is stopped, or stuck, keeps its sockets: no transport notices,
+// A process that is stopped, or stuck, keeps its sockets: no transport notices,
 // and a round with it would never end. So while somebody waits for workers, a
 // goroutine looks now and then whether anything moves: jobs, spans, counted bytes.
 // Only a process that has been silent for a quarter of the limit is asked, so

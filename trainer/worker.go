@@ -48,7 +48,7 @@ type Host struct {
 	Funcs      map[string]Func
 }
 
-// workerEnv marks a process as a worker.
+// workerEnv marks a process of workers.
 const workerEnv = "IPCBENCH_WORKER"
 
 // controlFD is the control socket's descriptor in a worker process.
