@@ -57,8 +57,9 @@ func NewAverage(l *Layout) *Average {
 }
 
 // Begin starts a round whose result is written to next. Tensors whose lengths
-// vary have no average and are an error. total is the sum of the weights of all updates that will be folded. It must lie between 2^-53 and
-// 2^53, so that no product leaves the range of its type.
+// vary have no average and are an error. total is the sum of the weights of all
+// updates that will be folded. It must lie between 2^-53 and 2^53, so that no
+// product leaves the range of its type.
 func (a *Average) Begin(next *Package, total float64) error {
 	if next.Layout() != a.layout {
 		return fmt.Errorf("tensor: average of models of another layout")
