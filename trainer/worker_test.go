@@ -110,7 +110,7 @@ func TestOneName(t *testing.T) {
 	check(t, err)
 	v, err := transports.Parse("inproc", host().Transports) // not those of the workers
 	check(t, err)
-	_, err = trainer.Open(t.Context(), trainer.Config{Variant: v, Down: l, Up: l, Workers: 2, Func: "stumble", Launcher: trainer.NewGoroutines(host())})
+	_, err = trainer.Open(t.Context(), trainer.Config{Variant: v, Down: l, Up: l, Workers: 1, Func: "stumble", Launcher: trainer.NewGoroutines(host())})
 	want := "trainer: start: process 0 failed: inproc: lane 0: dial: no such server in this process: workers of inproc are goroutines of the server's process"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
