@@ -66,8 +66,8 @@ func userThreads(uid int) int {
 func startError(n int, err error) error {
 	var limit unix.Rlimit
 	if errors.Is(err, unix.EAGAIN) && unix.Getrlimit(unix.RLIMIT_NPROC, &limit) == nil {
-		return fmt.Errorf("trainer: start process %d: %w: the limit is %d (ulimit -u): raise it, or choose fewer workers or more lanes a process",
+		return fmt.Errorf("process %d: %w: the limit is %d (ulimit -u): raise it, or choose fewer workers or more lanes a process",
 			n, err, limit.Cur)
 	}
-	return fmt.Errorf("trainer: start process %d: %w", n, err)
+	return fmt.Errorf("process %d: %w", n, err)
 }

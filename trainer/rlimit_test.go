@@ -74,8 +74,8 @@ func TestLimits(t *testing.T) {
 		resource, most int
 		want           []string
 	}{
-		"files":   {unix.RLIMIT_NOFILE, 40, []string{"trainer: start process ", "too many open files"}},
-		"threads": {unix.RLIMIT_NPROC, 20, []string{"trainer: start process ", "another process and the server need up to ", "the limit is ", "(ulimit -u)"}},
+		"files":   {unix.RLIMIT_NOFILE, 40, []string{"trainer: start: process ", "too many open files"}},
+		"threads": {unix.RLIMIT_NPROC, 20, []string{"trainer: start: process ", "another process and the server need up to ", "the limit is ", "(ulimit -u)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := os.MkdirTemp("/tmp", "limits-") // that another user finds too
@@ -90,6 +90,11 @@ func TestLimits(t *testing.T) {
 			for _, want := range c.want {
 				if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "goroutine ") {
 					t.Errorf("%v: got %q, want one with %q", err, out, want)
+				}
+			}
+			for _, after := range []string{"shutdown: ", "close: "} {
+				if strings.Contains(string(out), after) {
+					t.Errorf("got %q, want the cause alone, and not what follows from it", out)
 				}
 			}
 			left, err := os.ReadDir(dir)

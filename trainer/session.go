@@ -164,6 +164,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		err = p.start(ctx, began)
 	}
 	if err != nil {
+		p.fail(err) // nobody is waited for
 		_, closeErr := p.Close()
 		return nil, errors.Join(err, closeErr)
 	}
