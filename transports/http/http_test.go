@@ -127,3 +127,13 @@ func BenchmarkPing(b *testing.B) {
 		check(b, r.workers[0].Ping(b.Context()))
 	}
 }
+
+// A worker of a lane that is taken hears it in a line.
+func TestTaken(t *testing.T) {
+	r := open(t, "http", layout(t, tensor.Spec{Name: "a", DType: tensor.U8, Shape: []int{3}}), 1)
+	_, err := dialLane(t.Context(), r.v, r.e, 0, r.o)
+	want := "http: lane 0: dial: POST /v1/lanes/0: 409 Conflict: lane 0: the lane has a worker"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"ipcbench/phase"
@@ -114,7 +115,8 @@ func (c *Client) Do(ctx context.Context, q Request, take func(*http.Response) er
 		c.Close()
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", q.Method, q.Path, err)
+		path, _, _ := strings.Cut(q.Path, "?") // the rest is long, and says nothing that err does not
+		return fmt.Errorf("%s %s: %w", q.Method, path, err)
 	}
 	return nil
 }
