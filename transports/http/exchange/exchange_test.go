@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,17 +48,23 @@ func serve(t *testing.T, endpoints ...Endpoint) func(context.Context) (net.Conn,
 // A body in parts arrives as one, whatever their sizes; one that is found to be bad
 // when all but its end is out ends short, and is not taken for a whole one.
 func TestReply(t *testing.T) {
-	var parts [][]byte
-	var valid func() error
-	dial := serve(t, Endpoint{"GET /v1/parts", "parts", func(x *Exchange) error { return x.Reply(http.StatusOK, TypeRaw, valid, parts...) }})
+	type reply struct {
+		valid func() error
+		parts [][]byte
+	}
+	var next atomic.Pointer[reply] // a connection orders nothing between its two ends
+	dial := serve(t, Endpoint{"GET /v1/parts", "parts", func(x *Exchange) error {
+		r := next.Load()
+		return x.Reply(http.StatusOK, TypeRaw, r.valid, r.parts...)
+	}})
 	for _, sizes := range [][]int{{}, {0}, {1}, {63}, {64}, {65}, {0, 64, 0}, {10, 60}, {60, 10}, {30, 30, 30}, {5000, 1}, {1, 5000}, {100_000, 0, 0}, {1 << 20, 1 << 20}} {
-		parts = nil
+		var parts [][]byte
 		for i, n := range sizes {
 			parts = append(parts, bytes.Repeat([]byte{byte('a' + i)}, n))
 		}
 		want := bytes.Join(parts, nil)
 		for _, wrong := range []error{nil, errors.New("replaced")} {
-			valid = func() error { return wrong }
+			next.Store(&reply{func() error { return wrong }, parts})
 			c := NewClient(dial, "secret", false, limit, nil)
 			var got []byte
 			err := c.Do(t.Context(), Request{Method: "GET", Path: "/v1/parts"}, func(r *http.Response) (err error) {
