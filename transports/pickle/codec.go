@@ -48,6 +48,7 @@ type encoder struct {
 	gob   *gob.Encoder
 	rec   *phase.Recorder
 	elems bool
+	bytes []byte // that gob encodes: a pointer to it allocates nothing
 
 	first, writing int64 // when the first write of the message began, and how long all of them took
 }
@@ -82,7 +83,11 @@ func (e *encoder) values(h header, p *tensor.Package) error {
 	}
 	for i := range h.Tensors {
 		for piece := range slices.Chunk(p.View(i), pieceSize) {
-			if err := e.gob.Encode(elements(p.Layout().Spec(i).DType, piece, e.elems)); err != nil {
+			var v any = &e.bytes
+			if e.bytes = piece; e.elems {
+				v = elements(p.Layout().Spec(i).DType, piece)
+			}
+			if err := e.gob.Encode(v); err != nil {
 				return err
 			}
 		}
@@ -96,7 +101,8 @@ type decoder struct {
 	gob   *gob.Decoder
 	rec   *phase.Recorder
 	elems bool
-	slice reflect.Value // pointer to the one that gob fills
+	bytes []byte        // that gob fills
+	slice reflect.Value // with elems, a pointer to that
 
 	id          phase.ID // of the message in hand
 	waiting     int64    // when the wait for it began; 0 if it has ended, or there is none
@@ -136,7 +142,7 @@ func (d *decoder) values(h *header, p *tensor.Package) error {
 	for i := range p.Len() {
 		spec := p.Layout().Spec(i)
 		for piece := range slices.Chunk(p.View(i), pieceSize) {
-			if err := d.piece(reflect.ValueOf(elements(spec.DType, piece, d.elems))); err != nil {
+			if err := d.piece(spec.DType, piece); err != nil {
 				return fmt.Errorf("tensor %d (%q): %w", i, spec.Name, err)
 			}
 		}
@@ -144,10 +150,24 @@ func (d *decoder) values(h *header, p *tensor.Package) error {
 	return nil
 }
 
-// piece reads one gob value into view, which is a slice. gob reuses a slice's memory if
-// the value fits; the length of what arrived is checked, since a larger value has
-// landed elsewhere.
-func (d *decoder) piece(view reflect.Value) error {
+// piece reads one gob value into view. gob reuses a slice's memory if the value fits;
+// the length of what arrived is checked, since a larger value has landed elsewhere.
+func (d *decoder) piece(t tensor.DType, view []byte) error {
+	if d.elems {
+		return d.numbers(reflect.ValueOf(elements(t, view)))
+	}
+	d.bytes = view[:0]
+	if err := d.next(&d.bytes); err != nil {
+		return err
+	}
+	if len(d.bytes) != len(view) {
+		return fmt.Errorf("a piece of %d bytes arrived, the layout says %d", len(d.bytes), len(view))
+	}
+	return nil
+}
+
+// numbers is piece for a slice of a tensor's elements.
+func (d *decoder) numbers(view reflect.Value) error {
 	if !d.slice.IsValid() || d.slice.Type().Elem() != view.Type() {
 		d.slice = reflect.New(view.Type())
 	}
@@ -212,13 +232,10 @@ func (r timedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// elements returns b as the slice that gob encodes: bytes, which it copies, or numbers,
-// which it encodes one at a time, floats and integers in a variable number of bytes.
-// bool and u8 are bytes either way.
-func elements(d tensor.DType, b []byte, elems bool) any {
-	if !elems {
-		return b
-	}
+// elements returns b as a slice of numbers, which gob encodes one at a time, floats and
+// integers in a variable number of bytes. Bytes it copies; bool and u8 are bytes either
+// way.
+func elements(d tensor.DType, b []byte) any {
 	switch d {
 	case tensor.I8:
 		return tensor.Slice[int8](b)

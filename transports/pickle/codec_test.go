@@ -32,8 +32,8 @@ func TestWrongPiece(t *testing.T) {
 		"too few":     {"on", []float32{1, 2}, "2 elements arrived"},
 		"none":        {"on", struct{ X int }{}, "received remote type"},
 		"half floats": {"on", make([]uint16, 6), "received remote type"},
-		"more bytes":  {"off", make([]uint8, 13), "13 elements arrived"},
-		"less bytes":  {"off", make([]uint8, 11), "11 elements arrived"},
+		"more bytes":  {"off", make([]uint8, 13), "13 bytes arrived"},
+		"less bytes":  {"off", make([]uint8, 11), "11 bytes arrived"},
 		"no bytes":    {"off", []float32{1, 2, 3}, "received remote type"},
 	} {
 		var message bytes.Buffer
