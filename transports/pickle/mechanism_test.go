@@ -305,6 +305,18 @@ func TestMemoryBeforeHello(t *testing.T) {
 	const size = 64 << 20
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.U8, Shape: []int{size}}})
 	check(t, err)
+	most := 0
+	for range 5 { // memory that tests before have left may go meanwhile
+		if most = max(most, grownBeforeHello(t, l)); most >= size {
+			return
+		}
+	}
+	t.Errorf("the worker has touched %d bytes when it connects, want %d for its update", most, size)
+}
+
+// grownBeforeHello returns by how much this process has grown when a worker connects.
+func grownBeforeHello(t *testing.T, l *tensor.Layout) int {
+	t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	check(t, err)
 	defer listener.Close()
@@ -317,13 +329,12 @@ func TestMemoryBeforeHello(t *testing.T) {
 	}()
 	conn, err := listener.Accept()
 	check(t, err)
-	if grown := resident(t) - before; grown < size {
-		t.Errorf("the worker has touched %d bytes when it connects, want %d for its update", grown, size)
-	}
+	grown := resident(t) - before
 	check(t, conn.Close())
 	if err := <-dialled; err == nil {
 		t.Error("dialled what closed the connection")
 	}
+	return grown
 }
 
 // resident returns how much memory this process has.
