@@ -35,8 +35,7 @@ type Server struct {
 	driver  driver.Server
 	o       driver.Options
 	out     tensor.Ledger // updates that Collect returned
-	bodies  counts
-	handles counts
+	came    arrivals
 	lanes   []serverLane
 
 	mu        sync.Mutex
@@ -57,7 +56,7 @@ type serverLane struct {
 // ctx bounds the call, not the session. An error leaves nothing behind. o.Out is
 // Listen's own.
 func Listen(ctx context.Context, v Variant, e *driver.Endpoint, o driver.Options) (*Server, error) {
-	s := &Server{variant: v, o: o, bodies: newCounts(o.Rec, phase.BodyTensors, phase.BodyBytes), handles: newCounts(o.Rec, phase.HandleTensors, phase.HandleBytes)}
+	s := &Server{variant: v, o: o, came: newArrivals(o.Rec)}
 	s.o.Settings, s.o.Out = v.Settings, &s.out
 	if err := v.Check(s.o); err != nil {
 		return nil, err
@@ -165,7 +164,7 @@ func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err 
 		}
 		update, d, err := s.driver.Collect(ctx, lane)
 		if err == nil {
-			if err = attest(d, update, s.bodies, s.handles); err != nil {
+			if err = s.came.attest(d, update); err != nil {
 				update.Release()
 			}
 		}
@@ -271,17 +270,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// counts are what the tensors that came one way are counted in.
-type counts struct{ tensors, bytes *phase.Counter }
+// arrivals count how tensors have come.
+type arrivals struct{ bodyTensors, bodyBytes, handleTensors, handleBytes *phase.Counter }
 
-func newCounts(rec *phase.Recorder, tensors, bytes string) counts {
-	return counts{rec.Counter(tensors), rec.Counter(bytes)}
+func newArrivals(rec *phase.Recorder) arrivals {
+	return arrivals{
+		rec.Counter(phase.BodyTensors), rec.Counter(phase.BodyBytes),
+		rec.Counter(phase.HandleTensors), rec.Counter(phase.HandleBytes),
+	}
 }
 
 // attest counts the delivered tensors of p. A driver that does not say of each of
 // them how it came would have no bandwidth, and no floor to be held to: that is an
 // error.
-func attest(d driver.Delivered, p *tensor.Package, bodies, handles counts) error {
+func (a arrivals) attest(d driver.Delivered, p *tensor.Package) error {
 	got := driver.Amount{
 		Tensors: d.Body.Tensors + d.Handle.Tensors + d.Cached.Tensors,
 		Bytes:   d.Body.Bytes + d.Handle.Bytes + d.Cached.Bytes,
@@ -289,9 +291,9 @@ func attest(d driver.Delivered, p *tensor.Package, bodies, handles counts) error
 	if want := driver.All(p); got != want {
 		return fmt.Errorf("the driver has counted %d tensors of %d bytes, and delivered %d of %d", got.Tensors, got.Bytes, want.Tensors, want.Bytes)
 	}
-	bodies.tensors.Add(d.Body.Tensors)
-	bodies.bytes.Add(d.Body.Bytes)
-	handles.tensors.Add(d.Handle.Tensors)
-	handles.bytes.Add(d.Handle.Bytes)
+	a.bodyTensors.Add(d.Body.Tensors)
+	a.bodyBytes.Add(d.Body.Bytes)
+	a.handleTensors.Add(d.Handle.Tensors)
+	a.handleBytes.Add(d.Handle.Bytes)
 	return nil
 }

@@ -2,6 +2,8 @@ package transports_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -55,15 +57,20 @@ func (w forgetfulWorker) Receive(ctx context.Context) (driver.Job, *tensor.Packa
 	return j, p, d, err
 }
 
-// round makes one round over one lane.
-func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
+// options are those of one lane.
+func options(t *testing.T, rec *phase.Recorder) driver.Options {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.F32, Shape: []int{10}}, {Name: "b", DType: tensor.U8, Shape: []int{3}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, v, e := t.Context(), transports.Variant{Transport: tr}, driver.NewEndpoint("")
-	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Rec: rec}
+	return driver.Options{Down: l, Up: l, Lanes: 1, Clients: 1, Depth: 1, Rec: rec}
+}
+
+// round makes one round over one lane.
+func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
+	t.Helper()
+	ctx, v, e, o := t.Context(), transports.Variant{Transport: tr}, driver.NewEndpoint(""), options(t, rec)
 	s, err := transports.Listen(ctx, v, e, o)
 	if err != nil {
 		t.Fatal(err)
@@ -192,4 +199,244 @@ func TestMisuse(t *testing.T) {
 		t.Error(err)
 	}
 	says("settle when all is over", s.Settle(ctx), "inproc: settle: the session is over")
+}
+
+// failing is a driver of which one act fails, and that counts how often that is tried.
+type failing struct {
+	driver.Transport
+	act   string
+	tried *int
+}
+
+var errBroken = errors.New("broken")
+
+func (f failing) fails(act string) error {
+	if act != f.act {
+		return nil
+	}
+	*f.tried++
+	return errBroken
+}
+
+func (f failing) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	if err := f.fails("listen"); err != nil {
+		return nil, err
+	}
+	s, err := f.Transport.Listen(ctx, e, o)
+	return failingServer{s, f}, err
+}
+
+func (f failing) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+	if err := f.fails("dial"); err != nil {
+		return nil, err
+	}
+	w, err := f.Transport.Dial(ctx, e, lane, o)
+	return failingWorker{w, f}, err
+}
+
+type failingServer struct {
+	driver.Server
+	f failing
+}
+
+func (s failingServer) Reserve() (*tensor.Package, error) {
+	if err := s.f.fails("reserve"); err != nil {
+		return nil, err
+	}
+	return s.Server.Reserve()
+}
+
+func (s failingServer) Publish(ctx context.Context, p *tensor.Package) error {
+	if err := s.f.fails("publish"); err != nil {
+		return err
+	}
+	return s.Server.Publish(ctx, p)
+}
+
+func (s failingServer) Dispatch(ctx context.Context, lane int, j driver.Job) error {
+	if err := s.f.fails("dispatch"); err != nil {
+		return err
+	}
+	return s.Server.Dispatch(ctx, lane, j)
+}
+
+func (s failingServer) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {
+	if err := s.f.fails("collect"); err != nil {
+		return nil, driver.Delivered{}, err
+	}
+	return s.Server.Collect(ctx, lane)
+}
+
+func (s failingServer) Settle(ctx context.Context) error {
+	if err := s.f.fails("settle"); err != nil {
+		return err
+	}
+	return s.Server.Settle(ctx)
+}
+
+func (s failingServer) Shutdown(ctx context.Context) error {
+	return errors.Join(s.Server.Shutdown(ctx), s.f.fails("shutdown"))
+}
+
+type failingWorker struct {
+	driver.Worker
+	f failing
+}
+
+func (w failingWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
+	if err := w.f.fails("receive"); err != nil {
+		return driver.Job{}, nil, driver.Delivered{}, err
+	}
+	return w.Worker.Receive(ctx)
+}
+
+func (w failingWorker) Reserve() (*tensor.Package, error) {
+	if err := w.f.fails("lend"); err != nil {
+		return nil, err
+	}
+	return w.Worker.Reserve()
+}
+
+func (w failingWorker) Submit(ctx context.Context, p *tensor.Package) error {
+	if err := w.f.fails("submit"); err != nil {
+		return err
+	}
+	return w.Worker.Submit(ctx, p)
+}
+
+func (w failingWorker) Ping(ctx context.Context) error {
+	if err := w.f.fails("ping"); err != nil {
+		return err
+	}
+	return w.Worker.Ping(ctx)
+}
+
+func (w failingWorker) Close(cause error) error {
+	return errors.Join(w.Worker.Close(cause), w.f.fails("close"))
+}
+
+// twice does everything that a session can do, two times, and returns the first error.
+func twice(t *testing.T, tr driver.Transport) (first error) {
+	t.Helper()
+	ctx, v, e, o := t.Context(), transports.Variant{Transport: tr}, driver.NewEndpoint(""), options(t, nil)
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	s, err := transports.Listen(ctx, v, e, o)
+	if note(err); err != nil {
+		return first
+	}
+	w, err := transports.Dial(ctx, v, e, 0, o)
+	note(err)
+	for range 2 {
+		if w == nil {
+			break
+		}
+		note(w.Ping(ctx))
+		model, err := s.Reserve()
+		note(err)
+		note(s.Publish(ctx, model))
+		err = s.Dispatch(ctx, 0, driver.Job{Round: 8, Client: 9})
+		if note(err); err == nil {
+			_, _, err = w.Receive(ctx)
+			note(err)
+			update, err := w.Reserve()
+			note(err)
+			err = w.Submit(ctx, update)
+			if note(err); err == nil {
+				if update, err = s.Collect(ctx, 0); err == nil {
+					update.Release()
+				}
+				note(err)
+			}
+		}
+		note(s.Settle(ctx))
+	}
+	for range 2 {
+		if w != nil {
+			note(w.Close())
+		}
+		note(s.Shutdown(ctx))
+	}
+	return first
+}
+
+// TestDriverFails: what a driver says is told with the transport, the lane, the act
+// and the job; and what has failed is not tried again.
+func TestDriverFails(t *testing.T) {
+	for act, want := range map[string]string{
+		"":         "",
+		"listen":   "inproc: listen: broken",
+		"dial":     "inproc: lane 0: dial: broken",
+		"ping":     "inproc: lane 0: ping: broken",
+		"reserve":  "inproc: reserve: broken",
+		"publish":  "inproc: publish: broken",
+		"dispatch": "inproc: lane 0: dispatch: round 8, client 9: broken",
+		"receive":  "inproc: lane 0: receive: broken",
+		"lend":     "inproc: lane 0: reserve: round 8, client 9: broken",
+		"submit":   "inproc: lane 0: submit: round 8, client 9: broken",
+		"collect":  "inproc: lane 0: collect: round 8, client 9: broken",
+		"settle":   "inproc: settle: broken",
+		"close":    "inproc: lane 0: close: broken",
+		"shutdown": "inproc: shutdown: broken",
+	} {
+		tried := 0
+		err := twice(t, failing{inproc.New(), act, &tried})
+		switch {
+		case act == "":
+			if err != nil {
+				t.Errorf("nothing fails: got error %v", err)
+			}
+		case err == nil || err.Error() != want || !errors.Is(err, errBroken):
+			t.Errorf("%s: got error %v, want %s", act, err, want)
+		case tried != 1:
+			t.Errorf("%s: tried %d times, want once", act, tried)
+		}
+	}
+}
+
+// TestOver: after its end a session says so, a worker whose server has left hears it
+// once and again, and neither asks its driver.
+func TestOver(t *testing.T) {
+	ctx, v, e, o := t.Context(), transports.Variant{Transport: inproc.New()}, driver.NewEndpoint(""), options(t, nil)
+	if _, err := transports.Dial(ctx, v, e, 1, o); err == nil || !strings.Contains(err.Error(), "inproc: lane 1: dial: the session has 1 lanes") {
+		t.Errorf("dial of another lane: got error %v", err)
+	}
+	s, err := transports.Listen(ctx, v, e, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := transports.Dial(ctx, v, e, 0, o)
+	if err == nil {
+		err = s.Shutdown(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, _, err := w.Receive(ctx); err != io.EOF {
+			t.Errorf("receive: got error %v, want io.EOF", err)
+		}
+	}
+	_, reserve := s.Reserve()
+	_, collect := s.Collect(ctx, 0)
+	for act, err := range map[string]error{
+		"reserve": reserve, "collect": collect, "publish": s.Publish(ctx, nil), "dispatch": s.Dispatch(ctx, 0, driver.Job{}), "settle": s.Settle(ctx),
+	} {
+		if err == nil || !strings.Contains(err.Error(), act+": ") || !strings.Contains(err.Error(), "the session is over") {
+			t.Errorf("%s: got error %v, want that the session is over", act, err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	_, reserve = w.Reserve()
+	_, _, receive := w.Receive(ctx)
+	for act, err := range map[string]error{"reserve": reserve, "receive": receive, "submit": w.Submit(ctx, nil), "ping": w.Ping(ctx)} {
+		if err == nil || !strings.Contains(err.Error(), "inproc: lane 0: "+act+": the lane is closed") {
+			t.Errorf("%s: got error %v, want that the lane is closed", act, err)
+		}
+	}
 }

@@ -25,8 +25,7 @@ type Worker struct {
 	driver  driver.Worker
 	lane    int
 	rec     *phase.Recorder
-	bodies  counts
-	handles counts
+	came    arrivals
 
 	job    driver.Job
 	inHand bool            // job was received, and its update not submitted
@@ -47,11 +46,7 @@ func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver
 	if err != nil {
 		return nil, fmt.Errorf("%s: lane %d: dial: %w", name, lane, err)
 	}
-	return &Worker{
-		variant: v, driver: d, lane: lane, rec: o.Rec,
-		bodies:  newCounts(o.Rec, phase.BodyTensors, phase.BodyBytes),
-		handles: newCounts(o.Rec, phase.HandleTensors, phase.HandleBytes),
-	}, nil
+	return &Worker{variant: v, driver: d, lane: lane, rec: o.Rec, came: newArrivals(o.Rec)}, nil
 }
 
 // Receive waits for the next job and its model. The model is lent, read-only, until
@@ -69,7 +64,7 @@ func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 	job, model, d, err := w.driver.Receive(ctx)
 	if err == nil {
 		w.job, w.inHand = job, true
-		err = attest(d, model, w.bodies, w.handles)
+		err = w.came.attest(d, model)
 	}
 	if err != nil {
 		w.err = err

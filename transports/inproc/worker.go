@@ -59,10 +59,9 @@ func (w *worker) Submit(_ context.Context, p *tensor.Package) error {
 func (w *worker) Ping(context.Context) error { return nil }
 
 func (w *worker) Close(cause error) error {
-	if cause == nil {
-		cause = errors.New("the worker has left")
+	if cause != nil {
+		w.lane.left.Store(&cause)
 	}
-	w.lane.left.Store(&cause)
 	w.lane.mail.Close()
 	return errors.Join(w.models.Close(), w.updates.Close())
 }
