@@ -53,7 +53,7 @@ func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver
 // Submit. io.EOF means that the server has shut down.
 func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, error) {
 	switch {
-	case errors.Is(w.err, io.EOF):
+	case w.err == errOver:
 		return driver.Job{}, nil, io.EOF
 	case w.err != nil:
 		return driver.Job{}, nil, w.failed("receive", w.err)
@@ -67,10 +67,11 @@ func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 		err = w.came.attest(d, model)
 	}
 	if err != nil {
-		w.err = err
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) { // from Receive alone it is the end in order
+			w.err = errOver
 			return driver.Job{}, nil, io.EOF
 		}
+		w.err = err
 		return driver.Job{}, nil, w.failed("receive", err)
 	}
 	span.EndAs(job.ID(w.lane))
@@ -143,7 +144,7 @@ func (w *Worker) Close() error {
 		return nil
 	}
 	cause := w.err
-	if errors.Is(cause, io.EOF) {
+	if cause == errOver {
 		cause = nil
 	} else if cause == nil {
 		cause = errors.New("the worker has left")
