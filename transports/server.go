@@ -40,7 +40,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	reserved  *tensor.Package // guarded by mu: the next model
-	published *tensor.Package // guarded by mu: the model; nil before the first Publish
+	published bool            // guarded by mu: a model was
 	err       error           // guarded by mu: why nothing goes on any more
 }
 
@@ -130,7 +130,7 @@ func (s *Server) publish(ctx context.Context, p *tensor.Package) error {
 		s.died(err)
 		return err
 	}
-	s.reserved, s.published = nil, p
+	s.reserved, s.published = nil, true
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (s *Server) Dispatch(ctx context.Context, lane int, j driver.Job) error {
 			return fmt.Errorf("the update of client %d was not collected", l.job.Client)
 		}
 		s.mu.Lock()
-		none := s.published == nil
+		none := !s.published
 		s.mu.Unlock()
 		if none {
 			return errNoModel
