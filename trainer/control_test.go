@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,8 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/phase"
-	"ipcbench/phase/usage"
-	"ipcbench/profile/capture"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -196,165 +192,6 @@ func TestImpostors(t *testing.T) {
 			}
 			_ = i.Close()
 		})
-	}
-}
-
-// reporting returns a process of lanes 2 and 3 that owes a session its report, and
-// the process's end of its control socket.
-func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
-	t.Helper()
-	ours, theirs, err := socketpair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Session{cfg: cfg}
-	p.failed, p.fail = context.WithCancelCause(context.Background())
-	room := cfg.reportSize()
-	if cfg.Profiling != nil {
-		room -= profilesSize - 1<<20 // nearly all of it has come
-	}
-	w := &sessionProcess{
-		Process: &inside{}, n: 1, lanes: []*sessionLane{{n: 2}, {n: 3}}, room: room,
-		control: &control{conn: ours, timeout: sendTimeout, limit: shortMessage, met: true},
-		gone:    make(chan struct{}), answers: make(chan message, 4), owed: map[string]bool{"report": true},
-	}
-	p.readers.Go(func() { p.listen(w) })
-	t.Cleanup(func() {
-		_, _ = ours.Close(), theirs.Close()
-		p.readers.Wait()
-	})
-	return p, w, theirs
-}
-
-// TestHostileReports: what no process reports fails the session, and names the
-// process.
-func TestHostileReports(t *testing.T) {
-	samples := func(change func(c *columns)) string {
-		c := newColumns(make([]phase.Sample, 3))
-		for i := range c.Phase {
-			c.Phase[i], c.Lane[i] = 1, 2
-		}
-		change(c)
-		b, err := json.Marshal(message{Samples: c})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	good := samples(func(*columns) {})
-	for name, c := range map[string]struct {
-		frames []string
-		want   string
-	}{
-		"unequal columns":  {[]string{samples(func(c *columns) { c.End = c.End[:2] })}, "columns of 3 and 2 samples"},
-		"no samples":       {[]string{samples(func(c *columns) { *c = columns{} })}, "columns of 0 and 0 samples"},
-		"too many":         {[]string{good, good, good, good}, "more than 10 samples"},
-		"too many at once": {[]string{`{"samples":{"phase":[` + strings.Repeat("0,", frameSamples) + "0]}}"}, "columns of 4097 and 0 samples"},
-		"an unknown phase": {[]string{samples(func(c *columns) { c.Phases[1] = "loaf" })}, "sample {"},
-		"no such phase":    {[]string{samples(func(c *columns) { c.Phase[2] = 99 })}, "sample {"},
-		"a negative phase": {[]string{strings.Replace(good, `"phase":[1`, `"phase":[-1`, 1)}, "cannot unmarshal number -1"},
-		"another's lane":   {[]string{samples(func(c *columns) { c.Lane[2] = 4 })}, "Lane:4"},
-		"a negative lane":  {[]string{samples(func(c *columns) { c.Lane[2] = -2 })}, "Lane:-2"},
-		"a negative round": {[]string{samples(func(c *columns) { c.Round[0] = -2 })}, "Round:-2"},
-		"a client":         {[]string{samples(func(c *columns) { c.Client[0] = -7 })}, "Client:-7"},
-		"the end first":    {[]string{samples(func(c *columns) { c.Start[0] = 1 })}, "Start:1 End:0"},
-		"before the start": {[]string{samples(func(c *columns) { c.Start[0] = -1 })}, "Start:-1"},
-		"a large number":   {[]string{strings.Replace(good, `"start_ns":[0`, `"start_ns":[1e400`, 1)}, "cannot unmarshal number"},
-		"a fraction":       {[]string{strings.Replace(good, `"start_ns":[0`, `"start_ns":[0.5`, 1)}, "cannot unmarshal number"},
-		"no profile":       {[]string{`{"profile":{"kind":"trace","data":"AAAA"}}`}, `a profile of kind "trace"`},
-		"more of none":     {[]string{`{"profile":{"data":"AAAA"}}`}, `a profile of kind ""`},
-		"no base64":        {[]string{`{"profile":{"kind":"cpu","data":"!"}}`}, "illegal base64"},
-		"a window":         {[]string{`{"report":{"usage":{"sometimes":{}}}}`}, `no window "sometimes"`},
-		"counts elsewhere": {[]string{`{"report":{"counts":{"warm":{}}}}`}, `no window "warm"`},
-		"lost":             {[]string{`{"report":{"lost":-1}}`}, "-1 lost samples"},
-		"twice":            {[]string{`{"report":{}}`, `{"report":{}}`}, "report, which nobody asked for"},
-		"samples after it": {[]string{`{"report":{}}`, good}, "samples, which nobody asked for"},
-		"without an end":   {slices.Repeat([]string{`{"profile":{"kind":"cpu"}` + strings.Repeat(" ", 1<<18) + "}"}, 20), "a report of more than"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, _, theirs := reporting(t, Config{Samples: 10, Profiling: &Profiling{Kinds: []string{"cpu"}}})
-			go func() {
-				for _, text := range c.frames {
-					if _, err := theirs.Write(frame(text)); err != nil {
-						return // the session has had enough
-					}
-				}
-			}()
-			select {
-			case <-p.failed.Done():
-			case <-time.After(20 * time.Second):
-				t.Fatal("the session bears it")
-			}
-			if err := context.Cause(p.failed); !strings.HasPrefix(err.Error(), "process 1 spoke out of turn: ") || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got error %v, want one of process 1 with %q", err, c.want)
-			}
-		})
-	}
-}
-
-// fullReport is one that takes many messages.
-func fullReport(samples int) Totals {
-	random := rand.New(rand.NewPCG(1, 2))
-	t := Totals{
-		Lost: 3, Usage: map[Window]usage.Usage{Cold: {User: 5, Queue: &usage.Queue{}}, Timed: {System: 6}},
-		Counts: map[Window]map[string]int64{Timed: {phase.WireSent: 7}}, Memory: usage.Memory{RSS: 8}, CPUs: []int{0, 1},
-	}
-	now := phase.Now()
-	for i := range samples {
-		now += random.Int64N(100_000)
-		t.Samples = append(t.Samples, phase.Sample{
-			Start: now, End: now + random.Int64N(1_000_000), Round: int32(i/100) - 1, Client: int32(i%100) - 1,
-			Lane: int16(2 + i%2), Phase: phase.Phases()[i%len(phase.Phases())],
-		})
-	}
-	return t
-}
-
-// TestReport: a report arrives as it was sent, however long it is.
-func TestReport(t *testing.T) {
-	sent := fullReport(20_000)
-	long := bytes.Repeat([]byte("profile "), 100_000)
-	sent.Profiles = []capture.Piece{
-		{Kind: "cpu", Data: long}, {Kind: "allocs", Data: long[:5], Before: long[3:]}, {Kind: "cpu", Data: long[:frameProfile]},
-	}
-	p, w, theirs := reporting(t, Config{Samples: 20_000, Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
-	if err := (&control{conn: theirs, timeout: sendTimeout}).sendReport(sent); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case m := <-w.answers:
-		got := *m.Report
-		for i, profile := range got.Profiles {
-			if want := sent.Profiles[i]; !bytes.Equal(profile.Data, want.Data) || !bytes.Equal(profile.Before, want.Before) || profile.Kind != want.Kind {
-				t.Errorf("profile %d, %s, is another one", i, profile.Kind)
-			}
-		}
-		got.Profiles = sent.Profiles[:len(got.Profiles)]
-		if !reflect.DeepEqual(got, sent) {
-			t.Error("the report is another one")
-		}
-	case <-p.failed.Done():
-		t.Error(context.Cause(p.failed))
-	case <-time.After(20 * time.Second):
-		t.Error("there is no report")
-	}
-}
-
-// BenchmarkReport is what a report of a million samples takes, at both ends.
-func BenchmarkReport(b *testing.B) {
-	const samples = 1_000_000
-	sent := fullReport(samples)
-	for b.Loop() {
-		p, w, theirs := reporting(b, Config{Samples: samples})
-		if err := (&control{conn: theirs, timeout: sendTimeout}).sendReport(sent); err != nil {
-			b.Fatal(err)
-		}
-		select {
-		case <-w.answers:
-		case <-p.failed.Done():
-			b.Fatal(context.Cause(p.failed))
-		}
-		b.SetBytes(samples * 40)
 	}
 }
 
