@@ -10,9 +10,9 @@ import (
 	"ipcbench/bench"
 	"ipcbench/phase"
 	"ipcbench/tensor"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // The tests of this file look at the edges of the window of timed rounds: every
@@ -69,7 +69,7 @@ func TestWindowEdges(t *testing.T) {
 	h := host()
 	for _, transport := range all.Transports() {
 		name := transport.Name()
-		if inside(t, transport) {
+		if drivertest.Inside(t, transport) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -115,14 +115,4 @@ func TestWindowEdges(t *testing.T) {
 			}
 		})
 	}
-}
-
-// inside reports whether a transport's workers have to be in the server's process.
-func inside(t *testing.T, transport driver.Transport) bool {
-	t.Helper()
-	v, err := transports.NewVariant(transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v.Traits().Reach == driver.Process
 }

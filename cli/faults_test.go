@@ -16,9 +16,8 @@ import (
 	"time"
 
 	"ipcbench/scratch"
-	"ipcbench/transports"
 	"ipcbench/transports/all"
-	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // A fault is a signal, or several, and what a run must do then.
@@ -84,7 +83,7 @@ func TestFaults(t *testing.T) {
 	}
 	var names []string
 	for _, transport := range all.Transports() {
-		if !inside(t, transport) {
+		if !drivertest.Inside(t, transport) {
 			names = append(names, transport.Name())
 		}
 	}
@@ -265,14 +264,4 @@ func (r *faultRun) check(t *testing.T, f fault) {
 			t.Errorf("the result cannot be read, or is not marked as partial: %v\n%.500s", err, out)
 		}
 	}
-}
-
-// inside reports whether a transport's workers have to be in the server's process.
-func inside(t *testing.T, transport driver.Transport) bool {
-	t.Helper()
-	v, err := transports.NewVariant(transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v.Traits().Reach == driver.Process
 }

@@ -20,6 +20,7 @@ import (
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
+	"ipcbench/transports/driver/drivertest"
 )
 
 func TestMain(m *testing.M) {
@@ -217,7 +218,7 @@ func take(t *testing.T, ct *trainer.ClientTrainer) []update {
 func TestValues(t *testing.T) {
 	for _, transport := range all.Transports() {
 		t.Run(transport.Name(), func(t *testing.T) {
-			inside := inside(t, transport)
+			inside := drivertest.Inside(t, transport)
 			ct := newTrainer(t, transport.Name(), "write", 2, inside)
 			for round := range 3 {
 				p := newPayload(t, float32(10*round))

@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // assassins kills the worker process with the number that is next, some time
@@ -42,7 +43,7 @@ func TestDeath(t *testing.T) {
 	candidates := all.Transports()
 	for n := range tries {
 		transport := candidates[n%len(candidates)]
-		if inside(t, transport) {
+		if drivertest.Inside(t, transport) {
 			continue
 		}
 		t.Run(transport.Name()+"/"+strconv.Itoa(n), func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/inproc"
 	"ipcbench/transports/pickle"
 )
@@ -184,7 +185,7 @@ func TestFrozenWorker(t *testing.T) {
 	everywhere := []string{"start", "round", "mark", "close"}
 	for _, transport := range h.Transports {
 		places := map[string][]string{"slow-ping": {"ping"}, "pickle": everywhere, "shm-slab": everywhere, "grpc-stream": {"mark"}}[transport.Name()]
-		if places == nil && !inside(t, transport) && !strings.HasPrefix(transport.Name(), "slow") {
+		if places == nil && !drivertest.Inside(t, transport) && !strings.HasPrefix(transport.Name(), "slow") {
 			places = []string{"round"}
 		}
 		for _, where := range places {

@@ -13,6 +13,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // diverge is a worker function of two clients: client 0 fails while client 1
@@ -56,7 +57,7 @@ func TestCause(t *testing.T) {
 				}
 			}
 		})
-		if inside(t, transport) {
+		if drivertest.Inside(t, transport) {
 			continue
 		}
 		t.Run(transport.Name()+"/processes", func(t *testing.T) {
@@ -91,16 +92,6 @@ func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launch
 	if _, err := p.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-}
-
-// inside reports whether a transport's workers have to be in the server's process.
-func inside(t *testing.T, transport driver.Transport) bool {
-	t.Helper()
-	v, err := transports.NewVariant(transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v.Traits().Reach == driver.Process
 }
 
 // TestOneName: an error says once what it is about. What a process tells of its lane's

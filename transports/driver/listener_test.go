@@ -25,6 +25,7 @@ const bound = 20 * time.Second
 // writes it back.
 type session struct {
 	*driver.Listener
+	at  *driver.Endpoint
 	rec *phase.Recorder
 	in  chan *driver.Conn // that were admitted
 }
@@ -33,7 +34,7 @@ func open(t *testing.T, patience time.Duration) *session {
 	t.Helper()
 	s := &session{rec: phase.NewRecorder(1), in: make(chan *driver.Conn, 10)}
 	e := driver.NewEndpoint(t.TempDir())
-	e.Patience = patience
+	e.Patience, s.at = patience, e
 	var err error
 	if s.Listener, err = e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, nil); err != nil {
 		t.Fatal(err)
@@ -77,18 +78,7 @@ func (s *session) serve(c *driver.Conn) {
 }
 
 // dial returns a connection to the session on which nothing was said.
-func (s *session) dial(t *testing.T) net.Conn {
-	t.Helper()
-	c, err := net.Dial("unix", s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(bound)); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
+func (s *session) dial(t *testing.T) net.Conn { return stranger(t, s.at) }
 
 // talk shows the secret on c, and fails unless that is answered.
 func talk(t *testing.T, c net.Conn) {

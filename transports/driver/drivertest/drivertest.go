@@ -85,7 +85,7 @@ func launchers(t *testing.T, tr driver.Transport, f func(t *testing.T, l trainer
 	t.Run("workers=goroutines", func(t *testing.T) {
 		f(t, trainer.NewGoroutines(host(tr)))
 	})
-	if inside(t, tr) || raceDetector {
+	if Inside(t, tr) || raceDetector {
 		return
 	}
 	t.Run("workers=processes", func(t *testing.T) { f(t, trainer.NewProcesses()) })
@@ -167,8 +167,8 @@ func (s *session) worker() *driver.Endpoint {
 	return driver.EndpointAt(s.at.Addr(), s.at.Secret())
 }
 
-// inside reports whether tr's workers have to be in this process.
-func inside(t *testing.T, tr driver.Transport) bool {
+// Inside reports whether tr's workers have to be in the server's process.
+func Inside(t *testing.T, tr driver.Transport) bool {
 	t.Helper()
 	return variant(t, tr).Traits().Reach == driver.Process
 }

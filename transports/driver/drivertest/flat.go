@@ -69,7 +69,7 @@ func testFlat(t *testing.T, tr driver.Transport) {
 		_, err = p.Close()
 		check(t, err)
 	}
-	if inside(t, tr) {
+	if Inside(t, tr) {
 		measure(t, trainer.NewGoroutines(host(tr)))
 		return
 	}

@@ -196,7 +196,7 @@ func testOrder(t *testing.T, tr driver.Transport) {
 // testKill: a worker that dies in the middle of writing ends the round, named,
 // and nothing is left of it.
 func testKill(t *testing.T, tr driver.Transport) {
-	if inside(t, tr) {
+	if Inside(t, tr) {
 		t.Skip("no process to kill: the transport does not leave this one")
 	}
 	l := small(t)

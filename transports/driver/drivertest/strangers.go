@@ -22,7 +22,7 @@ import (
 
 // networks calls f with tr's default settings, and with TCP if it has that.
 func networks(t *testing.T, tr driver.Transport, f func(t *testing.T, v transports.Variant)) {
-	if inside(t, tr) {
+	if Inside(t, tr) {
 		t.Skip("nothing to connect to: the transport does not leave this process")
 	}
 	t.Run("default", func(t *testing.T) { f(t, variant(t, tr)) })
@@ -198,7 +198,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 // testStops: a worker that stops answering ends the round by its limit, named, and
 // nothing is left of it.
 func testStops(t *testing.T, tr driver.Transport) {
-	if inside(t, tr) {
+	if Inside(t, tr) {
 		t.Skip("no process to stop: the transport does not leave this one")
 	}
 	l := small(t)
