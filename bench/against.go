@@ -303,6 +303,6 @@ func (a *answer) carryOut(quit context.Context, text []byte, h trainer.Host) err
 	if err := here.run(now, quit, s); err != nil {
 		return err
 	}
-	a.Block, a.Pings, a.Hashes = answerOf(b), s.pings, hashesOut(s.hashes)
+	a.Block, a.Pings, a.Hashes = answerOf(b, s.unattributed, s.phases), s.pings, hashesOut(s.hashes)
 	return nil
 }

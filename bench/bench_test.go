@@ -86,8 +86,8 @@ func TestRun(t *testing.T) {
 				t.Errorf("%s: block of %d timed rounds", c.ID(), rounds)
 			}
 			for name, per := range map[string]struct{ got, want int }{
-				"unattributed": {len(b.Unattributed), rounds}, "train": {len(b.Train), 3 * rounds}, "rtt": {len(b.RTT), 3 * rounds},
-				"down": {len(b.Down), 3 * rounds}, "up": {len(b.Up), 3 * rounds}, "fold": {len(b.Phases["fold"]), rounds},
+				"train": {len(b.Train), 3 * rounds}, "rtt": {len(b.RTT), 3 * rounds},
+				"down": {len(b.Down), 3 * rounds}, "up": {len(b.Up), 3 * rounds},
 			} {
 				if per.got != per.want {
 					t.Errorf("%s: %d samples of %s, want %d", c.ID(), per.got, name, per.want)

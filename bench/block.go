@@ -43,6 +43,11 @@ type blockRun struct {
 	windows []window // of the timed rounds
 	open    trainer.Window
 	pings   []int64 // what empty calls took, ns
+
+	// What a block holds the sums of, with an entry a timed round.
+	unattributed []int64
+	phases       map[string][]int64
+
 	onRound func()
 	onChain func(round int) // while the reference chain is made longer
 

@@ -174,11 +174,12 @@ func (b *orderBlock) plan() (Plan, error) {
 	return p, cmp.Or(p.Validate(), amounts(b))
 }
 
-func answerOf(b Block) *answerBlock {
+// answerOf also takes what the block has the sums of, with an entry a timed round.
+func answerOf(b Block, unattributed []int64, phases map[string][]int64) *answerBlock {
 	a := &answerBlock{
 		Spawn: b.Spawn, Cold: answerCold{Round: b.Cold.Round, Server: usageOut(b.Cold.Server)},
-		Round: b.Round, Unattributed: b.Unattributed, Train: b.Train, RTT: b.RTT, Down: b.Down, Up: b.Up,
-		Phases: b.Phases, Server: processOut(b.Server), System: (*answerSystem)(b.System),
+		Round: b.Round, Unattributed: unattributed, Train: b.Train, RTT: b.RTT, Down: b.Down, Up: b.Up,
+		Phases: phases, Server: processOut(b.Server), System: (*answerSystem)(b.System),
 		Proof: answerProof{b.Proof.Rounds, b.Proof.Updates}, Spans: b.Spans, SpanCost: b.SpanCost,
 	}
 	for _, u := range b.Cold.Workers {
@@ -192,11 +193,10 @@ func answerOf(b Block) *answerBlock {
 
 // block leaves out what is the asking build's to say: the place in the run, and
 // how many hashes were right.
-func (a *answerBlock) block() Block {
+func (a *answerBlock) block() (Block, error) {
 	b := Block{
 		Spawn: a.Spawn, Cold: Cold{Round: a.Cold.Round, Server: usageIn(a.Cold.Server)},
-		Round: a.Round, Unattributed: a.Unattributed, Train: a.Train, RTT: a.RTT, Down: a.Down, Up: a.Up,
-		Phases: a.Phases, Server: processIn(a.Server), System: (*usage.System)(a.System),
+		Round: a.Round, Train: a.Train, RTT: a.RTT, Down: a.Down, Up: a.Up, Server: processIn(a.Server), System: (*usage.System)(a.System),
 		Proof: Proof{Rounds: a.Proof.Rounds, Updates: a.Proof.Updates}, Spans: a.Spans, SpanCost: a.SpanCost,
 	}
 	for _, u := range a.Cold.Workers {
@@ -205,7 +205,9 @@ func (a *answerBlock) block() Block {
 	for _, w := range a.Workers {
 		b.Processes = append(b.Processes, processIn(w))
 	}
-	return b
+	var err error
+	b.Unattributed, b.Phases, err = sums(a.Unattributed, a.Phases, len(a.Round))
+	return b, err
 }
 
 func processOut(p Process) answerProcess {
@@ -277,7 +279,10 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 	if a.Block == nil {
 		return Block{}, nil, errors.New("the answer holds no block")
 	}
-	b := a.Block.block()
+	b, err := a.Block.block()
+	if err != nil {
+		return b, nil, err
+	}
 	hashes, err := hashesIn(a.Hashes)
 	if err != nil || len(b.Round) == 0 { // it was interrupted
 		return b, nil, err

@@ -69,7 +69,10 @@ func TestExchangeGolden(t *testing.T) {
 	if err != nil || len(hashes) != 5 || hashes[1] != 0xfedcba9876543210 {
 		t.Fatalf("hashes %x, %v", hashes, err)
 	}
-	if again := answerOf(b); !reflect.DeepEqual(again, a.Block) {
+	if want := a.Block.Unattributed[0] + a.Block.Unattributed[1]; b.Unattributed != want || len(b.Phases) != len(a.Block.Phases) {
+		t.Errorf("%d ns are not attributed, want the sum, %d; phases %v", b.Unattributed, want, b.Phases)
+	}
+	if again := answerOf(b, a.Block.Unattributed, a.Block.Phases); !reflect.DeepEqual(again, a.Block) {
 		t.Errorf("block %+v becomes %+v", a.Block, again)
 	}
 	if again := environmentOut(*a.Environment.environment()); !reflect.DeepEqual(again, a.Environment) {
@@ -249,7 +252,7 @@ func TestHostileAnswer(t *testing.T) {
 		{`"proof":{"rounds":2,"updates":4}`, `"proof":{"rounds":5,"updates":10}`, "no more rounds than there are"},
 		{`"proof":{"rounds":2,"updates":4}`, `"proof":{"rounds":9223372036854775807,"updates":0}`, "proof"},
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,-5]`, "a round takes time"},
-		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,5000002,3]`, "want 3 for 3 rounds"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,5000002,3]`, "unattributed_ns: 2 samples: want 3, one a round"},
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,NaN]`, "invalid character"},
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,9223372036854775807]`, "no duration of a run"},
 		{`"rtt_ns":[14,`, `"rtt_ns":[`, "rtt_ns: 3 samples: want 4"},

@@ -78,9 +78,10 @@ func decode(data []byte) (*Result, error) {
 	if refused := new(refusal); errors.As(err, &refused) {
 		return nil, err
 	}
-	if err != nil || r.Schema != Schema {
+	if err != nil || r.Schema < 1 || r.Schema > Schema {
 		return nil, explain(data)
 	}
+	r.Schema = Schema
 	r.Partial = oneLine(r.Partial) // of older builds, it may have several
 	return r, r.Validate()
 }
@@ -179,7 +180,14 @@ func cells(in *ration, d *json.Decoder, r *Result) error {
 		what := fmt.Sprintf("cells[%d]", len(r.Cells))
 		in.allow(d, largestCell, what)
 		var c Cell
-		if err := value(d, what, func(text []byte) error { return strict(text, &c) }); err != nil {
+		if err := value(d, what, func(text []byte) (err error) {
+			if r.Schema == 1 {
+				if text, err = upgrade(text); err != nil {
+					return &refusal{fmt.Sprintf("%s: %v", what, err)}
+				}
+			}
+			return strict(text, &c)
+		}); err != nil {
 			return err
 		}
 		r.Cells = append(r.Cells, c)
@@ -265,8 +273,8 @@ func explain(data []byte) error {
 	switch syntax := new(json.SyntaxError); {
 	case versionErr == nil && version.Schema == nil:
 		return errors.New("schema: missing: not a result of ipcbench")
-	case versionErr == nil && *version.Schema != Schema:
-		return fmt.Errorf("schema: version %d: this ipcbench reads version %d", *version.Schema, Schema)
+	case versionErr == nil && *version.Schema > Schema:
+		return fmt.Errorf("schema: version %d: this ipcbench is too old for it, and reads versions up to %d", *version.Schema, Schema)
 	case len(bytes.TrimSpace(data)) == 0:
 		return errors.New("empty file: not a result of ipcbench")
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -113,7 +113,7 @@ func TestLimits(t *testing.T) {
 
 func blocksOf(clients int) []Block {
 	n := make([]int64, min(clients, maxClients)) // more are refused before they are looked at
-	return []Block{{Round: []int64{1}, Unattributed: []int64{0}, Train: n, RTT: n, Down: n, Up: n}}
+	return []Block{{Round: []int64{1}, Train: n, RTT: n, Down: n, Up: n}}
 }
 
 // TestOddNames: a name that a result could not hold is refused before anything
@@ -198,6 +198,7 @@ func TestCheckSize(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
+	s.Clients = 8 // all blocks that there may be would fit with one
 	r := &run{Options: Options{Plan: p}, cells: []*cell{{Spec: s}}}
 	block := blocksOf(1)[0]
 	block.Round = make([]int64, mostRounds)

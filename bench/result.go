@@ -11,8 +11,9 @@ import (
 	"ipcbench/profile"
 )
 
-// Schema is the version of the result format. A reader refuses any other.
-const Schema = 1
+// Schema is the version of the result format. Files of older versions are upgraded
+// as they are read; those of newer ones are refused.
+const Schema = 2
 
 // A Result is everything that one run measured: raw samples, and what is needed
 // to judge them. Statistics are computed from it by whoever reads it, so that a
@@ -191,16 +192,17 @@ type Block struct {
 	Spawn    time.Duration `json:"spawn_ns"` // until all workers were connected; the median where every round has its own
 	Cold     Cold          `json:"cold"`
 
-	Round        []int64 `json:"round_ns"`        // a round: publishing the model to the end of the average that is the next one
-	Unattributed []int64 `json:"unattributed_ns"` // a round: what no span covers
-	Train        []int64 `json:"train_ns"`        // a client
-	RTT          []int64 `json:"rtt_ns"`          // a client: start of Dispatch to end of Collect
-	Down         []int64 `json:"down_ns"`         // a client: start of Dispatch to end of Receive
-	Up           []int64 `json:"up_ns"`           // a client: start of the worker's Reserve to end of Collect
+	Round []int64 `json:"round_ns"` // a round: publishing the model to the end of the average that is the next one
+	Train []int64 `json:"train_ns"` // a client
+	RTT   []int64 `json:"rtt_ns"`   // a client: start of Dispatch to end of Collect
+	Down  []int64 `json:"down_ns"`  // a client: start of Dispatch to end of Receive
+	Up    []int64 `json:"up_ns"`    // a client: start of the worker's Reserve to end of Collect
 
-	// Phases are sums over all spans of a phase, of all processes, a round. Spans
-	// of a transport lie inside those of the calls that made them.
-	Phases map[string][]int64 `json:"phases_ns"`
+	// Sums over all timed rounds. Unattributed is what no span covers. Phases are
+	// all spans of a phase, of all processes; spans of a transport lie inside those
+	// of the calls that made them.
+	Unattributed int64            `json:"unattributed_ns"`
+	Phases       map[string]int64 `json:"phases_ns" check:"sum"`
 
 	Server    Process       `json:"server"`
 	Processes []Process     `json:"workers"`          // none where workers are goroutines of the server

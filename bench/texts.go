@@ -110,18 +110,23 @@ func texts(v any, fix bool) error {
 const (
 	maxDuration = int64(30 * 24 * time.Hour)
 	maxCount    = int64(1) << 50
+	maxSum      = maxDuration << 10 // of what many lanes spend at the same time
 )
 
 // amounts checks every whole number in v: durations, whose fields end in _ns, and
-// counts. A field with the tag check:"signed" may be below zero.
+// counts. A field with the tag check:"signed" may be below zero; one with check:"sum"
+// may be as large as what many lanes spend.
 func amounts(v any) error {
 	return walk(reflect.ValueOf(v), reflect.StructField{}, func(of reflect.StructField, v reflect.Value) error {
 		least, high, text := int64(0), maxCount, "no count of a run"
 		if strings.HasSuffix(fieldName(of), "_ns") {
 			high, text = maxDuration, "no duration of a run"
 		}
-		if of.Tag.Get("check") == "signed" {
+		switch of.Tag.Get("check") {
+		case "signed":
 			least = -high
+		case "sum":
+			high = maxSum
 		}
 		if numbers, ok := v.Interface().([]int64); ok {
 			for i, n := range numbers {

@@ -155,7 +155,7 @@ func TestPhases(t *testing.T) {
 	m := models["cnn"]
 	pickle := plainCell("pickle", m, 1, 1, six(30)...)
 	for i := range pickle.Blocks {
-		pickle.Blocks[i].Phases["decode"] = []int64{3 * ms, 3 * ms}
+		pickle.Blocks[i].Phases["decode"] = 6 * ms
 	}
 	text := format(t, "text", plainResult(pickle, plainCell("shm-slab", m, 1, 1, six(10)...)))
 	for _, want := range []string{

@@ -265,11 +265,11 @@ func manyCells(n, blocks, rounds int) *bench.Result {
 			last := c.Blocks[len(c.Blocks)-1]
 			c.Blocks = c.Blocks[:len(c.Blocks)-1]
 			b := &c.Blocks[len(c.Blocks)%blocks]
-			b.Round, b.Unattributed = append(b.Round, last.Round...), append(b.Unattributed, last.Unattributed...)
+			b.Round, b.Unattributed = append(b.Round, last.Round...), b.Unattributed+last.Unattributed
 			b.Train, b.RTT = append(b.Train, last.Train...), append(b.RTT, last.RTT...)
 			b.Down, b.Up = append(b.Down, last.Down...), append(b.Up, last.Up...)
 			for p, ns := range last.Phases {
-				b.Phases[p] = append(b.Phases[p], ns...)
+				b.Phases[p] += ns
 			}
 		}
 		r.Cells = append(r.Cells, c)

@@ -66,7 +66,7 @@ func Metrics() []Metric {
 				return c.of("round").Map(func(s float64) float64 { return float64(c.Payload()) / s })
 			}},
 		{Name: "unattributed", Unit: "s", Better: lower, Help: "what no span of a round covers",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Unattributed })},
+			samples: meanRound(func(b *bench.Block) (int64, bool) { return b.Unattributed, true })},
 		{Name: "floor_ratio", Unit: "1", Help: "of what moves bytes, its bandwidth over a socket's: that of overhead with 1 client on 1 worker, of one client's transfer otherwise; " +
 			"of what hands over, one client's transfer, which lacks page faults and cold caches inside training, over two wake-ups or two empty calls; of " + control + ", its round over the same work called directly",
 			derived: floorRatio},
@@ -78,7 +78,7 @@ func Metrics() []Metric {
 	for _, p := range phase.Phases() {
 		all = append(all, Metric{Name: "phase." + p.String(), Unit: "s/round", Better: lower,
 			Help:    "all spans of phase " + p.String() + " of a round, summed over processes",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Phases[p.String()] })})
+			samples: meanRound(func(b *bench.Block) (int64, bool) { sum, ok := b.Phases[p.String()]; return sum, ok })})
 	}
 	return all
 }
@@ -106,22 +106,25 @@ func untrained(of func(b *bench.Block) []int64) series {
 	}
 }
 
+// meanRound returns a series of one sample a block: the mean of its rounds, of which
+// the block holds the sum.
+func meanRound(sum func(b *bench.Block) (ns int64, ok bool)) series {
+	return each(func(_ *cell, b *bench.Block) (float64, bool) {
+		ns, ok := sum(b)
+		return float64(ns) / float64(time.Second) / float64(len(b.Round)), ok
+	})
+}
+
 // copyDecode holds the outgoing copies too: their spans do not say which way
 // they went.
 func copyDecode(c *cell, b *bench.Block) []float64 {
-	decode, copied := b.Phases[phase.Decode.String()], b.Phases[phase.Copy.String()]
-	if decode == nil && copied == nil {
-		return nil
+	decode, decoded := b.Phases[phase.Decode.String()]
+	copying, copied := b.Phases[phase.Copy.String()]
+	mean := meanRound(func(b *bench.Block) (int64, bool) { return decode + copying, decoded || copied })(c, b)
+	for i := range mean {
+		mean[i] /= float64(c.Clients)
 	}
-	s := make([]float64, len(b.Round))
-	for i := range s {
-		for _, sums := range [][]int64{decode, copied} {
-			if sums != nil {
-				s[i] += float64(sums[i]) / float64(time.Second) / float64(c.Clients)
-			}
-		}
-	}
-	return s
+	return mean
 }
 
 // alone reports whether the cell has 1 client on 1 worker, so that nothing

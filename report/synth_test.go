@@ -76,15 +76,15 @@ func plainCell(transport string, m bench.Model, workers, clients int, rounds ...
 	}
 	for i, r := range rounds {
 		b := bench.Block{
-			Index: i, Position: i, Spawn: 20 * time.Millisecond, Phases: map[string][]int64{},
+			Index: i, Position: i, Spawn: 20 * time.Millisecond, Phases: map[string]int64{},
 			Cold: bench.Cold{Round: int64(3 * r * float64(ms))}, Proof: bench.Proof{Rounds: 2, Updates: 2 * clients, Hashed: 3},
 			System: &usage.System{Busy: time.Second, Idle: time.Second}, Spans: 100, SpanCost: 80,
 		}
 		for range 2 {
 			ns := int64(r * float64(ms))
 			b.Round = append(b.Round, ns)
-			b.Unattributed = append(b.Unattributed, ns/100)
-			b.Phases["train"] = append(b.Phases["train"], ns/2)
+			b.Unattributed += ns / 100
+			b.Phases["train"] += ns / 2
 			for range clients {
 				share := ns * int64(workers) / int64(clients)
 				b.Train = append(b.Train, share/2)
@@ -176,7 +176,7 @@ func synthetic(blocks, rounds int) *bench.Result {
 				for i := range blocks {
 					level := vary(1, 0.01)
 					b := bench.Block{
-						Index: i, Position: r.IntN(1000), Spawn: time.Duration(vary(25e6*float64(workers), 0.1)), Phases: map[string][]int64{},
+						Index: i, Position: r.IntN(1000), Spawn: time.Duration(vary(25e6*float64(workers), 0.1)), Phases: map[string]int64{},
 						Proof: bench.Proof{Rounds: 2, Updates: 2 * clients, Hashed: rounds}, SpanCost: 70, Spans: int64(rounds * clients * 9),
 						System: &usage.System{Busy: 3 * time.Second, Idle: time.Second},
 					}
@@ -187,7 +187,7 @@ func synthetic(blocks, rounds int) *bench.Result {
 						fold := 0.3e-9 * float64(m.Bytes) * level
 						round := (work+vary(move, 0.02))*turns + fold*float64(clients)
 						b.Round = append(b.Round, int64(round*1e9))
-						b.Unattributed = append(b.Unattributed, 5000)
+						b.Unattributed += 5000
 						sum := map[string]float64{"train": 0, "fold": fold * float64(clients), "publish": 1e-6}
 						for range clients {
 							down, up := vary(move*0.6, 0.05), vary(move*0.4, 0.05)
@@ -205,7 +205,7 @@ func synthetic(blocks, rounds int) *bench.Result {
 							}
 						}
 						for name, s := range sum {
-							b.Phases[name] = append(b.Phases[name], int64(s*1e9))
+							b.Phases[name] += int64(s * 1e9)
 						}
 					}
 					b.Cold.Round = b.Round[0] * 2
