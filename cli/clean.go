@@ -19,18 +19,22 @@ func (a *app) cleanCommand() *cobra.Command {
 		Use:   "clean [LEFTOVER...]",
 		Short: "Remove what killed runs have left behind",
 		Long: strings.TrimSpace(fmt.Sprintf(`
-Removes the private directories of runs that were killed: sockets, files and
-shared-memory segments. Looks in %s, and where --dir says; or takes
-the directories LEFTOVER... alone, and says why one of them is not to be removed.
+Remove the files, sockets and shared memory that killed runs have left behind.
 
-A directory is removed only if it is certainly one: it has the name, the mode and
-the user of a session's, and a lock file that a session has written and that no
-living process holds. Runs that are going on are not disturbed, and what others
-have mounted in it is not touched.
+  ipcbench clean --dry-run            only list them
+  ipcbench clean                      remove them
+  ipcbench clean /dev/shm/ipcbench-…  remove one, or say why not
 
-Locks do not reach beyond a kernel: in a directory that is shared with a virtual
-machine, runs on the other side cannot be told from dead ones. What was made
-under another kernel, or before the last boot, is left alone for a week.`, strings.Join(scratch.Roots(), " and "))),
+It looks in %s, and where --dir says.
+
+A directory is removed only if it surely belonged to a run that has ended: it
+has the name, mode and owner that ipcbench gives, and a lock file that ipcbench
+wrote and that no living process holds. What belongs to a run that is still
+going on stays, and so does what somebody has mounted in there.
+
+Locks are not seen across kernels. So a directory that another kernel made (the
+host's, a virtual machine's, or this one's before the last boot) is left alone
+for a week.`, strings.Join(scratch.Roots(), " and "))),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			left, err := leftovers(args, append(scratch.Roots(), dirs...))
 			for _, l := range left {
@@ -49,8 +53,8 @@ under another kernel, or before the last boot, is left alone for a week.`, strin
 			return err
 		},
 	}
-	cmd.Flags().StringSliceVar(&dirs, "dir", nil, "also look in this directory, as given to a transport's dir= setting")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed and remove nothing")
+	cmd.Flags().StringSliceVar(&dirs, "dir", nil, "also look in `DIR`, as given to a transport's dir= setting")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "list what would be removed, and remove nothing")
 	return cmd
 }
 

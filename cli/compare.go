@@ -24,28 +24,32 @@ type compareFlags struct {
 func (a *app) compareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
-		Use:   "compare FILE | compare BASE NEW",
-		Short: "Compare two builds or two runs, and fail on a regression",
+		Use:   "compare FILE | BASE NEW",
+		Short: "Say what changed between two builds or two runs",
 		Long: strings.TrimSpace(`
-Compares the two builds in the result FILE of an interleaved run:
+Say by how much each cell's median round changed, how sure that is, and how
+large a change may still be where none was found.
 
-  ipcbench run --against OTHER_BINARY --out FILE
+  ipcbench run --against ../base/ipcbench --out change.json
+  ipcbench compare change.json
+      two builds, measured in turn in one run
+  ipcbench compare monday.json tuesday.json
+      two runs, which also differ by what else the machine did
+  ipcbench compare change.json --fail-above 5%
+      a gate: fail if something became more than 5 % slower
 
-or two results, BASE and NEW. For every cell it says by how much the median
-round differs, how sure that is, and what difference would have been seen.
+Exit codes with --fail-above P:
 
-With --fail-above P it is a gate, with these exit codes:
-
-  0  nothing is wrong
-  3  a cell's change is significant and its estimate is more than P slower, or
-     the measurement contradicts itself
-  2  the files cannot be judged: two runs that were not interleaved differ by the
-     machine's moods too, and are judged only with --allow-separate
-  1  the gate is broken: the run had a canary (run --canary), and the gate fails
-     the copy of a cell that is the same, or passes the one that was slowed down`),
+  0  no cell became slower by more than P
+  3  a cell did (the change is significant, and its estimate is above P), or
+     the result contradicts itself
+  2  the gate cannot judge these files: there are too few blocks, or two runs
+     were measured one after the other and --allow-separate was not given
+  1  the gate does not work: of the two copies of a cell that run --canary
+     adds, it failed the one that is the same, or passed the slow one`),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return hinted{usagef("compare: %d files: want one of an interleaved run, or two", len(args)), "ipcbench run writes them"}
+				return hinted{usagef("compare: %d files: want one result of run --against, or two results", len(args)), "ipcbench run writes them"}
 			}
 			return nil
 		},
@@ -55,11 +59,11 @@ With --fail-above P it is a gate, with these exit codes:
 		},
 	}
 	fs := cmd.Flags()
-	fs.Var(&f.failAbove, "fail-above", "exit with 3 if a cell is significantly slower by more than this, such as 5%")
+	fs.Var(&f.failAbove, "fail-above", "exit with 3 if a cell is significantly slower by more than this `SHARE`, such as 5%")
 	fs.Lookup("fail-above").DefValue = "" // without it there is no gate, and not one at 0 %
-	fs.BoolVar(&f.separate, "allow-separate", false, "let the gate judge runs that were not interleaved")
-	fs.StringSliceVar(&f.metrics, "metric", []string{"round"}, "what is compared, of ipcbench list metrics: what blocks measure")
-	fs.StringVar(&f.format, "format", "text", "how it is presented: "+strings.Join(report.ComparisonFormats(), "|"))
+	fs.BoolVar(&f.separate, "allow-separate", false, "let the gate judge two runs that were not measured in turn")
+	fs.StringSliceVar(&f.metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, from ipcbench list metrics; not those of a whole run, such as percentiles")
+	fs.StringVar(&f.format, "format", "text", "print as `FORMAT`: "+strings.Join(report.ComparisonFormats(), "|"))
 	return cmd
 }
 
@@ -82,7 +86,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 	}
 	for _, r := range results {
 		if f.gate && r != nil && r.Canary != nil && percent(r.Canary.Slowdown) <= f.failAbove {
-			return usagef("--fail-above %s: the canary was slowed down by %s only", f.failAbove, percent(r.Canary.Slowdown))
+			return usagef("--fail-above %s: want less than %s, by which the canary was slowed down", f.failAbove, percent(r.Canary.Slowdown))
 		}
 	}
 	if f.gate { // before anything is printed: its refusals are about the question

@@ -27,12 +27,20 @@ func (a *app) listCommand() *cobra.Command {
 	}
 	what := strings.Join(names, "|")
 	return &cobra.Command{
-		Use:       "list " + what,
-		Short:     "List what can be measured, and how it is reported",
+		Use:   "list " + what,
+		Short: "List transports, models, metrics, formats or views",
+		Long: strings.TrimSpace(`
+List what can be measured and how it can be printed.
+
+  ipcbench list transports    with their settings
+  ipcbench list models        with their sizes
+  ipcbench list metrics       what each number means, and its unit
+  ipcbench list formats       for --format
+  ipcbench list views         for tables in Markdown files`),
 		ValidArgs: names,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("list: want one of %s", what)
+				return usagef("list: %d names: want one of %s", len(args), what)
 			}
 			return nil
 		},

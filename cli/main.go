@@ -137,16 +137,17 @@ func hintFor(err error) string {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ipcbench",
-		Short: "Measure how a training server and its workers exchange model tensors",
+		Short: "Measure how a training server and its workers exchange tensors",
 		Long: strings.TrimSpace(`
-ipcbench measures how a federated-learning or reinforcement-learning server and
-its client-trainer processes exchange model tensors: gob, files, shared memory,
-gRPC and HTTP, with real processes and real model shapes, every byte proved.
+Measure how a training server and its workers exchange tensors, and say which
+transport to use. A transport is a way to move them: gob, files, shared memory,
+gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 
-  ipcbench run                                  a first answer, in under a minute
+  ipcbench run                        a first answer, in under a minute
   ipcbench run --transport pickle,shm-slab --model resnet18 --clients 4
-  ipcbench list transports                      what can be compared, and how
-  ipcbench report --format md FILE              a result again, as Markdown`),
+  ipcbench report FILE                the result of an earlier run again
+  ipcbench list transports            what can be measured, with its settings
+  ipcbench compare BASE NEW           what changed between two runs`),
 		Version:       machine.Read().Commit,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -161,6 +162,7 @@ gRPC and HTTP, with real processes and real model shapes, every byte proved.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hinted{usageError{err}, cmd.CommandPath() + " --help lists the flags"}
 	})
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.cleanCommand(), a.blockCommand())
 	return root
 }

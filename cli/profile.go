@@ -37,65 +37,67 @@ func (a *app) profileCommand() *cobra.Command {
 	var f profileFlags
 	cmd := &cobra.Command{
 		Use:   "profile top|diff|flame|web|timeline RESULT|FILE",
-		Short: "Show where the time of a profiled run goes",
+		Short: "Show which code a profiled run spent its time in",
 		Long: strings.TrimSpace(`
-Shows the profiles that ipcbench run --profile has taken: of the server and all
-workers together, over exactly the rounds that were timed. RESULT is the run's
-result, beside which the folder with its profiles lies; FILE is one of those
-profiles, or one that go test -bench -cpuprofile has written.
+Show which code the server and all workers spent their time in.
 
-  ipcbench run --transport pickle,shm-slab --model histology --profile cpu,allocs --out r.json
+  ipcbench run --transport http,shm-slab --profile cpu,allocs --out r.json
   ipcbench profile top r.json
-  ipcbench profile diff r.json --transport pickle,shm-slab
-  ipcbench profile flame r.json --transport pickle
-  ipcbench profile timeline r.json
+  ipcbench profile diff r.json --transport shm-slab,http --model histology
+
+Profiles cover exactly the rounds of the profiled blocks, and nothing between
+them. RESULT is the file of a run with --profile; the folder r.profiles has to
+stay beside r.json. FILE is one of the profiles in there, or one that
+go test -bench -cpuprofile has written.
 
 The files are ordinary profiles with the labels transport, model, process and
 phase: go tool pprof -tagroot process,phase FILE shows them too.`),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return hinted{usagef("profile: want one of top, diff, flame, web and timeline"), cmd.CommandPath() + " --help explains them"}
+				return hinted{usagef("profile: no view is named: want top, diff, flame, web or timeline"), cmd.CommandPath() + " --help explains them"}
 			}
-			return hinted{usagef("profile: unknown view %q: want one of top, diff, flame, web and timeline", args[0]), cmd.CommandPath() + " --help explains them"}
+			return hinted{usagef("profile: unknown view %q: want top, diff, flame, web or timeline", args[0]), cmd.CommandPath() + " --help explains them"}
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return nil }, // Args never agrees
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&f.kind, "kind", capture.CPU, "of a RESULT: the kind of profile, "+kindNames(mergeable))
-	flags.StringSliceVar(&f.transports, "transport", nil, "of a RESULT: these transports alone")
-	flags.StringSliceVar(&f.models, "model", nil, "of a RESULT: these models alone")
+	flags.StringVar(&f.kind, "kind", capture.CPU, "the `KIND` of profile of a RESULT: "+kindNames(mergeable))
+	flags.StringSliceVar(&f.transports, "transport", nil, "take only cells of a RESULT with a transport of this `LIST`")
+	flags.StringSliceVar(&f.models, "model", nil, "take only cells of a RESULT with a model of this `LIST`")
 
-	top := a.profileView("top", "RESULT|FILE", 1, 1, "List phases and the heaviest functions of each", func(args []string) error {
+	top := a.profileView("top", "RESULT|FILE", 1, 1, "List the phases of a round and the heaviest functions of each", func(args []string) error {
 		return a.profileTop(f, args[0])
 	})
-	diff := a.profileView("diff", "A [B]", 1, 2, "Compare two transports or two builds, per delivered GB", func(args []string) error {
+	diff := a.profileView("diff", "A [B]", 1, 2, "Say what differs between two transports or two builds", func(args []string) error {
 		return a.profileDiff(f, args)
 	})
 	for _, c := range []*cobra.Command{top, diff} {
-		c.Flags().StringVar(&f.format, "format", "text", "how it is presented: text|md")
+		c.Flags().StringVar(&f.format, "format", "text", "print as `FORMAT`: text|md")
 	}
-	top.Flags().IntVarP(&f.functions, "functions", "n", 5, "functions of each phase")
-	diff.Flags().IntVarP(&f.changes, "functions", "n", 15, "functions that differ most")
+	top.Flags().IntVarP(&f.functions, "functions", "n", 5, "show `N` functions of each phase")
+	diff.Flags().IntVarP(&f.changes, "functions", "n", 15, "show the `N` functions that differ most")
 	diff.Long = strings.TrimSpace(`
-Compares two profiles, by what each phase and function takes for every GB that
-is delivered. A and B are profiles, or results with one cell that --transport and
---model leave over; A alone is a result with two.
+Say what each phase and function takes, for every GB that is delivered, in the
+one profile and in the other.
 
-  ipcbench profile diff r.json --transport pickle,shm-slab
-  ipcbench profile diff base.json head.json --transport grpc-batch --model histology`)
+  ipcbench profile diff r.json --transport pickle,shm-slab --model cnn
+  ipcbench profile diff base.json head.json --transport http --model cnn
 
-	flame := a.profileView("flame", "RESULT|FILE", 1, 1, "Write pprof's flame graph as one HTML file", func(args []string) error {
+A and B are profiles, or results. --transport and --model have to leave one cell
+of each result; if only A is given, two cells of it.`)
+
+	flame := a.profileView("flame", "RESULT|FILE", 1, 1, "Write pprof's flame graph to an HTML file", func(args []string) error {
 		return a.profileFlame(f, args[0])
 	})
-	flame.Flags().StringVar(&f.out, "out", "", "the HTML file (default: the profile's name with .html)")
-	web := a.profileView("web", "RESULT|FILE", 1, 1, "Serve pprof's web interface on the loopback interface", func(args []string) error {
+	flame.Flags().StringVar(&f.out, "out", "", "the HTML `FILE` (default: the profile's name with .html)")
+	web := a.profileView("web", "RESULT|FILE", 1, 1, "Serve pprof's web pages on this machine", func(args []string) error {
 		return interruptible(func(ctx context.Context) error { return a.profileWeb(ctx, f, args[0]) })
 	})
-	web.Flags().StringVar(&f.http, "http", "localhost:0", "where: a loopback address and a port, 0 for any")
-	timeline := a.profileView("timeline", "RESULT", 1, 1, "Write all phases of all processes of some rounds as a trace for Perfetto", func(args []string) error {
+	web.Flags().StringVar(&f.http, "http", "localhost:0", "serve at this loopback `ADDRESS`; port 0 is any free one")
+	timeline := a.profileView("timeline", "RESULT", 1, 1, "Write who did what when in some rounds, for Perfetto", func(args []string) error {
 		return a.profileTimeline(f, args[0])
 	})
-	timeline.Flags().StringVar(&f.out, "out", "", "the trace (default: the result's name with .trace.json)")
+	timeline.Flags().StringVar(&f.out, "out", "", "the trace's `FILE` (default: the result's name with .trace.json)")
 	cmd.AddCommand(top, diff, flame, web, timeline)
 	return cmd
 }
@@ -224,7 +226,7 @@ func (a *app) profileTimeline(f profileFlags, path string) error {
 	if is, err := isResult(path); err != nil {
 		return err
 	} else if !is {
-		return usagef("profile timeline: %s is no result: spans are kept there", path)
+		return usagef("profile timeline: %s is not a result: want one, since a profile has no times", path)
 	}
 	r, err := bench.ReadFile(path)
 	if err != nil {
@@ -234,7 +236,7 @@ func (a *app) profileTimeline(f profileFlags, path string) error {
 		return !f.wants(c) || !slices.ContainsFunc(c.Blocks, func(b bench.Block) bool { return b.Timeline != nil })
 	})
 	if len(cells) == 0 {
-		return hinted{usagef("%s: no cell that was asked for has a timeline", path), "ipcbench run --profile cpu keeps the spans of a few rounds"}
+		return hinted{usagef("%s: no cell that --transport and --model choose has a timeline", path), "ipcbench run --profile cpu keeps the spans of a few rounds"}
 	}
 	out := cmp.Or(f.out, strings.TrimSuffix(path, ".json")+".trace.json")
 	return a.write(out, "; open it at ui.perfetto.dev", func(w io.Writer) error { return report.WriteTimeline(w, cells...) })
@@ -273,7 +275,7 @@ func (f profileFlags) read(path string) ([]found, error) {
 		return nil, usagef("--kind: %w", err)
 	}
 	if f.kind == capture.Trace {
-		return nil, hinted{usagef("--kind trace: an execution trace is no profile"), "go tool trace shows the files that the result names"}
+		return nil, hinted{usagef("--kind trace: an execution trace is not a profile: want %s", kindNames(mergeable)), "go tool trace shows the files that the result names"}
 	}
 	var profiles []found
 	have := map[string]bool{}
@@ -325,7 +327,7 @@ func tooMany(path string, profiles []found) error {
 	return hinted{usagef("%s holds %d profiles:%s", path, len(profiles), strings.Join(titles, "")), "choose with --transport and --model"}
 }
 
-// isResult tells a result from a profile.
+// isResult reports whether a file is a result, and not a profile.
 func isResult(path string) (bool, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -15,26 +15,33 @@ func (a *app) reportCommand() *cobra.Command {
 	var format string
 	var check, update bool
 	cmd := &cobra.Command{
-		Use:   "report FILE... | report --check DIR | report --update DIR",
-		Short: "Present results again, in any format",
+		Use:   "report FILE... | --check DIR | --update DIR",
+		Short: "Print a result again, in any format",
 		Long: strings.TrimSpace(`
-Presents the results in FILE..., each of which ipcbench run has written, one
-after another. Nothing is measured.
+Print results that ipcbench run has written. Nothing is measured.
 
-Tables in Markdown files can be kept in step with committed results. Between
+  ipcbench report FILE
+      the first screen again
+  ipcbench report --format md FILE
+      Markdown, for a pull request
+  ipcbench report --update docs
+      renew the tables in all Markdown files below docs
 
-  <!-- ipcbench: begin FILE.json VIEW [transport=…] [model=…] [workers=…] [clients=…] -->
+A table in a Markdown file stands between two comments:
+
+  <!-- ipcbench: begin FILE.json VIEW [CHOICE...] -->
   <!-- ipcbench: end -->
 
---update DIR writes the table that FILE.json gives, for all Markdown files below
-DIR, and --check DIR fails if one differs. FILE.json lies beside the page or below
-it. ipcbench list views lists the views.`),
+FILE.json lies beside the page or below it, VIEW is a name from ipcbench list
+views, and each CHOICE names cells: transport=http, model=cnn, workers=1 or
+clients=4. --update writes what the result gives, and --check fails if something
+else stands there.`),
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case check && update:
-				return usagef("report: --check and --update: choose one")
+				return usagef("report: --check and --update are given: want one of them")
 			case (check || update) && len(args) != 1:
-				return usagef("report: --check and --update take one directory")
+				return usagef("report: %d directories: --check and --update want one", len(args))
 			case len(args) == 0:
 				return hinted{usagef("report: no result file"), "ipcbench run writes one"}
 			}
@@ -50,9 +57,9 @@ it. ipcbench list views lists the views.`),
 			return a.report(format, args)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "how it is presented: "+formatNames())
-	cmd.Flags().BoolVar(&check, "check", false, "fail if a table in a Markdown file below DIR no longer matches its result")
-	cmd.Flags().BoolVar(&update, "update", false, "write the tables in Markdown files below DIR anew")
+	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: "+formatNames())
+	cmd.Flags().BoolVar(&check, "check", false, "fail if a table below DIR does not match its result")
+	cmd.Flags().BoolVar(&update, "update", false, "write the tables below DIR anew")
 	return cmd
 }
 

@@ -41,30 +41,44 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Measure transports and print a table",
+		Short: "Measure transports and say which one to use",
 		Long: strings.TrimSpace(`
-Starts a server and worker processes for every combination of transport, model,
-workers and clients, has them exchange models and updates, proves the data, and
-prints what a round costs. The raw samples go to a JSON file, from which
-ipcbench report makes every other format.
+Measure what a round of training costs with each transport. In a round, a server
+sends its model to worker processes, each client trains and sends an update, and
+the server averages the updates. What arrives is checked.
 
-Comma-separated lists make a matrix. A transport takes settings after colons:
-  --transport shm-slab,shm-slab:wait=spin,pickle:elems=on
-A minus takes one out: --transport all,-shm-tensor. Of several transports, those
-that a model does not fit are skipped, and the result says why.
-A model is a name (ipcbench list models), uniform:SIZE/COUNT, or a file:
-  --model resnet18,uniform:64MiB/20,path/to/model.safetensors
-Clients send back what they got, trained. --up says what else: lora, adapters of
-rank 8 of every matrix in the model, lora:RANK, or any other model's shapes:
-  --model gpt2 --up model,lora,lora:64,uniform:64KiB/1
+  ipcbench run
+      all ten transports, in under a minute
+  ipcbench run --transport http,shm-slab --model resnet50 --clients 4
+      two transports with a larger model, with narrower intervals
+  ipcbench run --transport all,-storage --model path/to/model.safetensors
+      all transports but one, with a model of yours
 
-The transport inproc, which never leaves the process, is always measured too:
-overhead is what a round costs beyond the same round there.
+The answer is printed, and all samples go to a result file. From that file,
+ipcbench report prints any other table or format.
 
-Unless a flag says what to run or for how long, all transports are measured with
-one worker and one client in --quick mode, in under a minute. The defaults below
-are those of the default mode; --quick takes 3 blocks and 600ms a cell, and
---thorough 12 blocks, 30s and ±2 %.`),
+LIST is one name or several, separated by commas. Every transport is measured
+with every model, update, number of workers and number of clients; each
+combination is called a cell.
+
+  --transport  names and settings of ipcbench list transports:
+                 shm-slab,shm-slab:wait=spin,pickle:elems=on
+               -NAME leaves one out:
+                 all,-shm-tensor
+  --model      a name of ipcbench list models, a size, or a file:
+                 resnet18,uniform:64MiB/20,path/to/model.safetensors
+  --up         what clients send back: tensors like the model's (model), LoRA
+               adapters of some rank (lora is lora:8), or any model's shapes:
+                 model,lora,lora:64,uniform:64KiB/1
+
+The control is always measured too: the transport inproc, which never leaves the
+process. Overhead is what a round costs beyond the same round of the control.
+A transport that does not fit a model or this machine is skipped, with a reason.
+If it is the only one, the run ends with an error.
+
+If no flag says what to measure or for how long, the run is a --quick one with
+all transports, two models, one worker and one client, and ends within a minute.
+Otherwise the defaults below hold.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.choose(cmd, &plan); err != nil {
@@ -74,34 +88,35 @@ are those of the default mode; --quick takes 3 blocks and 600ms a cell, and
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "transports with their settings, or all; -NAME takes one out")
-	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "models")
-	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "what clients send back: model (tensors like the model's), lora[:RANK], or a model")
-	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "workers that train at the same time")
-	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "clients a round, shared out among the workers")
-	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "workers that one process hosts")
-	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "updates of a worker that may wait to be folded, the one in the making included")
-	fs.BoolVar(&f.quick, "quick", false, "a rough answer: few short blocks")
-	fs.BoolVar(&f.thorough, "thorough", false, "a sure answer: many long blocks")
-	fs.DurationVar(&plan.Time, "time", plan.Time, "timed rounds of a cell take so long in all, averaged over the cells of one table, which end together")
-	fs.IntVar(&plan.Rounds, "rounds", 0, "timed rounds of each cell, instead of --time, rounded up to whole blocks")
-	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "the fewest blocks of each cell: sessions of fresh processes")
-	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "rounds of a block that do not count, besides the first two; without --rounds, at least what takes 50ms; 0 is none")
-	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "stop a cell when its median round is known this well (0.05 is ±5 %)")
-	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "seed of the data and of the order of blocks")
-	fs.StringVar(&plan.Verify, "verify", plan.Verify, "which rounds are checked element by element, and not timed: sample (every eighth) or all (every second)")
-	fs.IntVar(&plan.TrainMS, "train-ms", 0, "CPU time in milliseconds that every client's training burns")
-	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run when a round waits and nothing moves for so long; training does not count (default 1m, or 100 times the slowest round)")
-	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh processes for every round, and count that")
-	fs.BoolVar(&plan.Pin, "pin", false, "give server and workers processors of their own; they share them in turn if there are too few")
-	fs.StringVar(&f.against, "against", "", "another build of ipcbench, whose blocks are run between those of this one")
-	fs.Var(&f.canary, "canary", "try the gate too: copy a cell as it is, and slowed down by so much")
+	fs.SortFlags = false // what to measure comes first
+	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
+	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
+	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
+	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time")
+	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
+	fs.BoolVar(&f.quick, "quick", false, "a first answer: few short blocks")
+	fs.BoolVar(&f.thorough, "thorough", false, "a precise answer: more and longer blocks")
+	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
+	fs.IntVar(&plan.Rounds, "rounds", 0, "time `N` rounds of each cell, rounded up to whole blocks, instead of --time")
+	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks of each cell; a block is one session of fresh processes")
+	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "at least `N` more rounds that do not count after the first two of a block; without --rounds, 50ms of them; 0 is none")
+	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "a cell may end early once its median round is known to this `SHARE` (0.05 is ±5 %)")
+	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
+	fs.StringVar(&f.out, "out", "", "write the result to `FILE` (default ipcbench-TIME.json)")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
+	fs.BoolVar(&f.dry, "dry-run", false, "print what would be measured and how long it may take, and end")
+	fs.StringVar(&f.against, "against", "", "measure another build of ipcbench, `FILE`, in turn with this one")
+	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
-	fs.BoolVar(&f.dry, "dry-run", false, "say what would be run and how long that may take, and run nothing")
-	fs.StringSliceVar(&f.profile, "profile", nil, "profile too, in blocks of their own: "+kindNames(allKinds))
-	fs.StringVar(&f.out, "out", "", "the result's file (default ipcbench-TIME.json)")
-	fs.StringVar(&f.format, "format", "text", "what is printed: "+formatNames())
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames(allKinds))
+	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into one process")
+	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates of a worker exist at a time, the one in the making included")
+	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
+	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
+	fs.IntVar(&plan.TrainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
+	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample (one in eight) or all (one in two)")
+	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")
+	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data and the order of blocks are made")
 	return cmd
 }
 
@@ -119,7 +134,7 @@ func formatNames() string {
 func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	given := cmd.Flags().Changed
 	if f.quick && f.thorough {
-		return usagef("--quick and --thorough: choose one")
+		return usagef("--quick and --thorough are given: want one of them")
 	}
 	choice := !given("transport") && !given("model") && !given("up") && !given("workers") && !given("clients") // of cells: ours
 	mode := bench.Default
@@ -252,7 +267,7 @@ func fitting(cells []bench.Spec, plan bench.Plan) (fit []bench.Spec, skipped []b
 	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
 	for _, c := range cells {
 		if seen[c.String()] {
-			return nil, nil, fmt.Errorf("%s is asked for twice", c)
+			return nil, nil, fmt.Errorf("%s stands twice in what --transport, --model, --up, --workers and --clients ask for: leave one out", c)
 		}
 		seen[c.String()] = true
 		e := c.Check(plan)
@@ -300,7 +315,7 @@ func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--workers": f.workers, "--clients": f.clients,
 	} {
 		if len(list) == 0 || slices.Contains(list, "") {
-			return nil, usagef("%s: a list of at least one, with nothing empty in it", flag)
+			return nil, usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
 		}
 	}
 	variants, err := a.variants(f.transports)
@@ -367,11 +382,11 @@ func (a *app) variants(texts []string) ([]transports.Variant, error) {
 			return w.String() == v.String() || text[1:] == w.Transport.Name() // with all settings
 		})
 		if len(variants) == n {
-			return nil, usagef("--transport %s: takes nothing away", text)
+			return nil, usagef("--transport %s: nothing to leave out: %s is not in the list", text, text[1:])
 		}
 	}
 	if len(variants) == 0 {
-		return nil, usagef("--transport %s: nothing is left", strings.Join(texts, ","))
+		return nil, usagef("--transport %s: every transport is left out: want at least one", strings.Join(texts, ","))
 	}
 	return variants, nil
 }
@@ -421,7 +436,7 @@ func numbers(flag string, texts []string) ([]int, error) {
 	for _, text := range texts {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return nil, usagef("%s %s: want whole numbers of at least 1", flag, text)
+			return nil, usagef("%s %s: want a whole number of at least 1", flag, text)
 		}
 		all = append(all, n)
 	}
