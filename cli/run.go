@@ -99,7 +99,7 @@ Otherwise the defaults below hold.`),
 	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
 	fs.IntVar(&plan.Rounds, "rounds", 0, "time `N` rounds of each cell, rounded up to whole blocks, instead of --time")
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks of each cell; a block is one session of fresh processes")
-	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "at least `N` more rounds that do not count after the first two of a block; without --rounds, 50ms of them; 0 is none")
+	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least")
 	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "a cell may end early once its median round is known to this `SHARE` (0.05 is ±5 %)")
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE` (default ipcbench-TIME.json)")
