@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ipcbench/report"
+	"ipcbench/report/doc"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 )
@@ -45,7 +45,7 @@ for a week.`, strings.Join(scratch.Roots(), " and "))),
 					err = errors.Join(err, e)
 					continue
 				}
-				fmt.Fprintf(a.out, "%s %s: %s (%s)\n", verb, report.Lines(l.Path), tensor.FormatBytes(int(l.Bytes)), report.Lines(l.Owner))
+				fmt.Fprintf(a.out, "%s %s: %s (%s)\n", verb, doc.Lines(l.Path), tensor.FormatBytes(int(l.Bytes)), doc.Lines(l.Owner))
 			}
 			if len(left) == 0 && err == nil {
 				fmt.Fprintln(a.out, "nothing to clean")

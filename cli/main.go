@@ -17,7 +17,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/machine"
-	"ipcbench/report"
+	"ipcbench/report/doc"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/inproc"
@@ -106,9 +106,9 @@ func (a *app) main(args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(a.err, "ipcbench: %s\n", report.Lines(err.Error()))
+	fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(err.Error()))
 	if hint := hintFor(err); hint != "" {
-		fmt.Fprintf(a.err, "hint: %s\n", report.Lines(hint))
+		fmt.Fprintf(a.err, "hint: %s\n", doc.Lines(hint))
 	}
 	var code codeError
 	var usage usageError

@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/report"
+	"ipcbench/report/doc"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -112,7 +113,7 @@ func (a *app) checkTables(dir string) error {
 func (a *app) updateTables(dir string) error {
 	changed, err := report.Rewrite(dir)
 	for _, path := range changed {
-		fmt.Fprintln(a.out, report.Lines(path))
+		fmt.Fprintln(a.out, doc.Lines(path))
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/report/doc"
 )
 
 // benchUnits are the metrics that go into benchfmt, by their names there. They
@@ -52,7 +53,7 @@ func writeBenchfmt(w io.Writer, r *bench.Result) error {
 		comments = append(comments, name+fullCommit(built)+", "+built.Go)
 	}
 	for _, c := range comments {
-		if _, err := fmt.Fprintf(w, "# %s\n", visible(c)); err != nil {
+		if _, err := fmt.Fprintf(w, "# %s\n", doc.Visible(c)); err != nil {
 			return err
 		}
 	}
@@ -107,7 +108,7 @@ func word(text string) string {
 			return '_'
 		}
 		return r
-	}, visible(text))
+	}, doc.Visible(text))
 }
 
 func unitLine(unit, better string) *benchfmt.UnitMetadata {
@@ -119,5 +120,5 @@ func unitLine(unit, better string) *benchfmt.UnitMetadata {
 }
 
 func fileConfig(key, value string) benchfmt.Config {
-	return benchfmt.Config{Key: key, Value: []byte(visible(value)), File: true}
+	return benchfmt.Config{Key: key, Value: []byte(doc.Visible(value)), File: true}
 }

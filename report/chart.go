@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"ipcbench/report/doc"
 )
 
 // A chart is a bar for each transport. GitHub draws it from Mermaid's notation.
@@ -35,7 +37,7 @@ func (c chart) write(w io.Writer) error {
 // label quotes a text for Mermaid, which knows no escapes inside quotes, and takes
 // directives in braces from anywhere.
 func label(text string) string {
-	return `"` + strings.NewReplacer(`"`, "'", "`", "'", ";", ",", "#", "", "{", "(", "}", ")").Replace(visible(text)) + `"`
+	return `"` + strings.NewReplacer(`"`, "'", "`", "'", ";", ",", "#", "", "{", "(", "}", ")").Replace(doc.Visible(text)) + `"`
 }
 
 // roundChart shows the rounds of a group as multiples of the control's, which

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/doc"
 )
 
 // ComparisonFormats returns the names of the formats that a comparison can be
@@ -157,9 +158,9 @@ func (c *Comparison) text(w io.Writer) error {
 
 func (c *Comparison) markdown(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "**%s**\n\nBase is %s, head is %s.\n", paragraph(c.sentence()), escape(c.Base), escape(c.Head))
+	fmt.Fprintf(&b, "**%s**\n\nBase is %s, head is %s.\n", doc.EscapeParagraph(c.sentence()), doc.Escape(c.Base), doc.Escape(c.Head))
 	for _, text := range c.warnings() {
-		fmt.Fprintf(&b, "\n> %s\n", paragraph(text))
+		fmt.Fprintf(&b, "\n> %s\n", doc.EscapeParagraph(text))
 	}
 	changed := append(c.worse(), c.better()...)
 	if len(changed) > 0 {
@@ -173,7 +174,7 @@ func (c *Comparison) markdown(w io.Writer) error {
 		}
 	}
 	for _, text := range c.missing() {
-		fmt.Fprintf(&b, "\n- %s", paragraph(text))
+		fmt.Fprintf(&b, "\n- %s", doc.EscapeParagraph(text))
 	}
 	if len(c.OnlyBase)+len(c.OnlyHead) > 0 {
 		fmt.Fprintln(&b)
@@ -208,5 +209,5 @@ func (c *Comparison) json(w io.Writer) error {
 			j.Rows[len(j.Rows)-1].Detectable = &r.Detectable
 		}
 	}
-	return writeJSON(w, j, "\t")
+	return doc.WriteJSON(w, j, "\t")
 }

@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/report/doc"
 )
 
 // csvHeader is read by others' scripts: columns are added at its end only.
@@ -31,7 +32,7 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHeader) // errors are kept until Flush
 	for _, c := range v.cells {
-		row := []string{literal(c.Transport), literal(c.Model.Name), strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), literal(pairs(c.settings()))}
+		row := []string{doc.Literal(c.Transport), doc.Literal(c.Model.Name), strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), doc.Literal(pairs(c.settings()))}
 		for _, m := range Metrics() {
 			if i := c.of(m.Name); i.Known() {
 				_ = out.Write(append(slices.Clone(row), v.csvValues(m.Name, m.Unit, c.Build, i)...))
@@ -44,15 +45,15 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 			why["up"] = s.Up
 		}
 		_ = out.Write([]string{
-			literal(s.Transport), literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients),
-			literal(pairs(why)), "skipped", "", "0", "", "", "",
-			"0", "0", literal(v.Plan.Mode), literal(fullCommit(v.environmentOf(""))),
+			doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients),
+			doc.Literal(pairs(why)), "skipped", "", "0", "", "", "",
+			"0", "0", doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.environmentOf(""))),
 		})
 	}
 	for _, f := range v.Floors {
 		model, of := "-", map[string]string{}
 		if f.Model != "" {
-			model = literal(f.Model)
+			model = doc.Literal(f.Model)
 		}
 		if f.Up != "" {
 			of["up"] = f.Up
@@ -69,7 +70,7 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 		if f.Variant != "" {
 			of["variant"] = f.Variant
 		}
-		_ = out.Write(append([]string{"floor", model, "1", "1", literal(pairs(of))}, v.csvValues(literal(f.Name), literal(f.Unit), "", stat.Of(f.Blocks))...))
+		_ = out.Write(append([]string{"floor", model, "1", "1", doc.Literal(pairs(of))}, v.csvValues(doc.Literal(f.Name), doc.Literal(f.Unit), "", stat.Of(f.Blocks))...))
 	}
 	out.Flush()
 	return out.Error()
@@ -104,7 +105,7 @@ func (v *view) csvValues(name, unit, build string, i stat.Interval) []string {
 	}
 	return []string{
 		name, unit, strconv.Itoa(i.N), csvNumber(i.Center), low, high,
-		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), literal(v.Plan.Mode), literal(fullCommit(v.environmentOf(build))),
+		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.environmentOf(build))),
 	}
 }
 

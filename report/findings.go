@@ -6,6 +6,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/report/doc"
 	"ipcbench/transports/driver"
 )
 
@@ -33,7 +34,7 @@ func (f Finding) String() string {
 	if f.Cell != "" {
 		text += f.Cell + ": "
 	}
-	return visible(text + f.Text)
+	return doc.Visible(text + f.Text)
 }
 
 // Findings applies the rules of plausibility to a result.

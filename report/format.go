@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"ipcbench/bench"
+	"ipcbench/report/doc"
 )
 
 // A Format is a way in which a result can be written.
@@ -20,7 +21,7 @@ func writeJSONResult(w io.Writer, r *bench.Result) error {
 	if err := r.Write(&b); err != nil {
 		return err
 	}
-	_, err := w.Write(escapedJSON(b.Bytes()))
+	_, err := w.Write(doc.EscapedJSON(b.Bytes()))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ipcbench/bench"
+	"ipcbench/report/doc"
 )
 
 // Gate says whether to fail: for a significant regression by more than
@@ -47,7 +48,7 @@ func (c *Comparison) Gate(failAbove float64) (fail bool, reasons []string, err e
 		reasons = append(reasons, "no canary: this gate was not tried")
 	}
 	for i := range reasons {
-		reasons[i] = visible(reasons[i])
+		reasons[i] = doc.Visible(reasons[i])
 	}
 	return fail, reasons, nil
 }

@@ -2,34 +2,17 @@ package report
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
-	"unicode/utf8"
 
 	"ipcbench/bench"
 	"ipcbench/machine"
 	"ipcbench/profile"
+	"ipcbench/report/doc/doctest"
 )
-
-// hostile is a text that acts on a terminal, in a browser or in a CI log, if a
-// writer lets it. "evil" finds it again.
-const hostile = "evil\x1b]0;owned\x07\x1b[2J\x00\x7f\u0085\u009b31m\n::error::x\r\n# wicked\t\u2028- wicked" +
-	"\u202e\u2066\u200b\u200d\ufeff\u2060\u00ad\u034f\u115f\u3164\ufe0f\U000e0041\xff\xc3(" +
-	" https://evil.example/ www.evil.example a@evil.example @evil #1 $x$ $`x`$ ##[error]evil %%{init: {}}%%" +
-	" |<script>alert(1)</script> `x` [evil](https://evil.example) ![x](y) **x** __x__ ~~x~~ <!-- x --> &lt;"
-
-// starts are texts that act where a line or a cell begins.
-var starts = []string{
-	" ::warning::evil", "=cmd|'/c evil'!A1", "@evil", "1. wicked evil", "- wicked evil", "+ wicked evil", "# wicked evil", "    wicked evil",
-}
 
 // rich returns a small result in which every string that a result can hold has a
 // value.
@@ -175,71 +158,6 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 	return all
 }
 
-var (
-	benchLine   = regexp.MustCompile(`^(Unit |Benchmark|# |[a-z][a-z-]*: |\n)`)
-	badMarkdown = regexp.MustCompile("(?i)<script|://|www\\.|@|[^\\\\]`|\\$|(^|[^\\\\])[|]evil|[^\\\\]\\]\\(|\\*\\*x\\*\\*|__x__|~~x~~|<!--")
-	badStart    = regexp.MustCompile(`(?m)^(?:[>-] )?(?:# |\d+\. |    )wicked|^[>-] [-+] wicked|^[+] wicked`)
-	fences      = regexp.MustCompile("(?s)```mermaid\n.*?\n```\n")
-)
-
-// acts returns what a text does, in that it is written in a format, that texts of
-// a result must not do, or nothing.
-func acts(name, out string) string {
-	if !utf8.ValidString(out) {
-		return "is not UTF-8"
-	}
-	for i, r := range out {
-		if r == '\n' || r == '\t' && strings.HasPrefix(name, "json") {
-			continue
-		}
-		if !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
-			return fmt.Sprintf("holds %U: %q", r, out[max(0, i-40):min(len(out), i+20)])
-		}
-	}
-	for line := range strings.Lines(out) {
-		if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, "##[") {
-			return fmt.Sprintf("commands: %q", line)
-		}
-	}
-	switch kind, _, _ := strings.Cut(name, " "); kind {
-	case "md":
-		words := fences.ReplaceAllString(out, "")
-		for _, bad := range []*regexp.Regexp{badMarkdown, badStart} {
-			if at := bad.FindStringIndex(words); at != nil {
-				return fmt.Sprintf("has markup: %q", words[max(0, at[0]-40):min(len(words), at[1]+40)])
-			}
-		}
-		for _, fence := range fences.FindAllString(out, -1) {
-			if strings.Contains(fence, "%%{") || strings.Count(fence, "```") != 2 || strings.Count(fence, "\n") != 7 {
-				return fmt.Sprintf("has a chart of other lines: %q", fence)
-			}
-		}
-	case "json":
-		if !json.Valid([]byte(out)) {
-			return "is no JSON"
-		}
-	case "csv":
-		rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
-		if err != nil {
-			return err.Error()
-		}
-		for _, row := range rows {
-			for _, cell := range row {
-				if strings.IndexAny(cell, "=+-@") == 0 && strings.Contains(cell, "evil") {
-					return fmt.Sprintf("has the formula %q", cell)
-				}
-			}
-		}
-	case "benchfmt":
-		for line := range strings.Lines(out) {
-			if !benchLine.MatchString(line) {
-				return fmt.Sprintf("has the line %q", line)
-			}
-		}
-	}
-	return ""
-}
-
 // TestHostileTexts: whatever stands in any string of a result, no writer lets it
 // act.
 func TestHostileTexts(t *testing.T) {
@@ -265,7 +183,7 @@ func TestHostileTexts(t *testing.T) {
 				continue
 			}
 			shown = true
-			if why := acts(name, out); why != "" {
+			if why := doctest.Acts(name, out); why != "" {
 				for _, way := range slices.DeleteFunc(slices.Clone(ways), func(way string) bool { return !want(way) }) {
 					t.Errorf("%s = %q: %s %s", way, edit(""), name, why)
 				}
@@ -276,14 +194,14 @@ func TestHostileTexts(t *testing.T) {
 	shown := map[string]bool{}
 	for _, way := range ways {
 		for n := range 2 { // alone, and behind what was there
-			edit := func(s string) string { return strings.Repeat(s, n) + hostile }
+			edit := func(s string) string { return strings.Repeat(s, n) + doctest.Hostile }
 			if try(func(at string) bool { return at == way }, edit) {
 				shown[way] = true
 			}
 		}
 	}
 	const groups = 12 // of strings that are set together
-	for _, s := range starts {
+	for _, s := range doctest.Starts {
 		for g := range groups {
 			try(func(way string) bool { return slices.Index(ways, way)%groups == g }, func(string) string { return s })
 		}
@@ -291,48 +209,5 @@ func TestHostileTexts(t *testing.T) {
 	t.Logf("%d of %d are shown", len(shown), len(ways))
 	if len(shown) < 25 {
 		t.Errorf("of %d strings only %d were shown: %v", len(ways), len(shown), shown)
-	}
-}
-
-func TestVisible(t *testing.T) {
-	for _, test := range []struct{ text, want string }{
-		{"", ""},
-		{"grpc-batch:reports=3 ±5 % µs — ×", "grpc-batch:reports=3 ±5 % µs — ×"},
-		{"a\nb\tc\x1b\x00\x7f", `a\nb\tc\x1b\x00\x7f`},
-		{"\u009b\u202e\u200b\ufeff\u00a0\u3164\U000e0041", `\u009b\u202e\u200b\ufeff\u00a0\u3164\U000e0041`},
-		{"\xff\xc3(", `\xff\xc3(`},
-		{"::error::x a::b ::c [::1]", `\::error::x a::b \::c [::1]`},
-		{"##[error]###[x]", `#\#[error]##\#[x]`},
-		{"日本語 é e\u0301", "日本語 é e\u0301"},
-	} {
-		if got := visible(test.text); got != test.want {
-			t.Errorf("%q: got %s, want %s", test.text, got, test.want)
-		}
-		if got := visible(visible(test.text)); got != visible(test.text) {
-			t.Errorf("%q: twice is %s", test.text, got)
-		}
-	}
-}
-
-// TestEscapedJSON: JSON stays what it was.
-func TestEscapedJSON(t *testing.T) {
-	want := map[string]string{"a": hostile, "b": "µs", "##[x]": "\U0001f600\U000e0041"}
-	var b bytes.Buffer
-	if err := writeJSON(&b, want, "\t"); err != nil {
-		t.Fatal(err)
-	}
-	if why := acts("json", b.String()); why != "" {
-		t.Errorf("%s", why)
-	}
-	var got map[string]string
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	want["a"] = strings.NewReplacer("\xff\xc3", "\ufffd\ufffd").Replace(hostile) // JSON has no other bytes
-	if !maps.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !strings.Contains(b.String(), "µs") {
-		t.Errorf("what shows was escaped too: %s", b.String())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"ipcbench/bench"
+	"ipcbench/report/doc"
 )
 
 // limit is the largest comment that GitHub takes, in characters.
@@ -47,10 +48,10 @@ func markdownHead(v *view) (string, error) {
 	s := verdicts(v)
 	for i, p := range s.lead {
 		if i == 0 {
-			fmt.Fprintf(&b, "**%s**\n", paragraph(p))
+			fmt.Fprintf(&b, "**%s**\n", doc.EscapeParagraph(p))
 			continue
 		}
-		fmt.Fprintf(&b, "\n- %s", paragraph(p))
+		fmt.Fprintf(&b, "\n- %s", doc.EscapeParagraph(p))
 	}
 	if len(s.lead) > 1 {
 		b.WriteByte('\n')
@@ -70,7 +71,7 @@ func markdownHead(v *view) (string, error) {
 			fmt.Fprintf(&b, "\n> %d more findings.\n", len(findings)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n> %s\n", paragraph(f))
+		fmt.Fprintf(&b, "\n> %s\n", doc.EscapeParagraph(f))
 	}
 	charts := roundCharts(v)
 	for _, c := range charts[:min(len(charts), mostCharts)] {
@@ -112,7 +113,7 @@ func folded(s section, open bool) (part, error) {
 	if open {
 		attribute = " open"
 	}
-	fmt.Fprintf(&b, "\n<details%s><summary>%s</summary>\n", attribute, paragraph(s.title))
+	fmt.Fprintf(&b, "\n<details%s><summary>%s</summary>\n", attribute, doc.EscapeParagraph(s.title))
 	if err := s.markdown(&b); err != nil {
 		return part{}, err
 	}
@@ -123,11 +124,11 @@ func folded(s section, open bool) (part, error) {
 // markdown writes the section without its title.
 func (s section) markdown(w io.Writer) error {
 	for _, p := range s.lead {
-		fmt.Fprintf(w, "\n%s\n", paragraph(p))
+		fmt.Fprintf(w, "\n%s\n", doc.EscapeParagraph(p))
 	}
 	for _, t := range s.tables {
 		if t.caption != "" {
-			fmt.Fprintf(w, "\n%s\n", paragraph(t.caption))
+			fmt.Fprintf(w, "\n%s\n", doc.EscapeParagraph(t.caption))
 		}
 		fmt.Fprintln(w)
 		if err := t.markdown(w); err != nil {
@@ -135,7 +136,7 @@ func (s section) markdown(w io.Writer) error {
 		}
 	}
 	for _, p := range s.tail {
-		fmt.Fprintf(w, "\n%s\n", paragraph(p))
+		fmt.Fprintf(w, "\n%s\n", doc.EscapeParagraph(p))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/profile"
 	"ipcbench/profile/capture"
+	"ipcbench/report/doc"
 )
 
 // profiled returns what was profiled of the cell, or nil.
@@ -376,7 +377,7 @@ func (s section) write(w io.Writer, markdown bool) error {
 	if !markdown {
 		return s.text(w)
 	}
-	if _, err := fmt.Fprintf(w, "\n### %s\n", paragraph(s.title)); err != nil {
+	if _, err := fmt.Fprintf(w, "\n### %s\n", doc.EscapeParagraph(s.title)); err != nil {
 		return err
 	}
 	return s.markdown(w)

@@ -10,6 +10,8 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"ipcbench/report/doc"
 )
 
 // noteWidth is how long a line of notes beside numbers becomes.
@@ -54,7 +56,7 @@ func without(row []string, c int) []string {
 // text writes the table for a terminal, its notes in several lines if they are
 // long.
 func (t table) text(w io.Writer) error {
-	t = t.with(visible)
+	t = t.with(doc.Visible)
 	if last := len(t.header) - 1; t.endnote {
 		for _, r := range t.rows {
 			r[last] = strings.TrimSuffix(wrap(r[last], noteWidth), "\n")
@@ -78,7 +80,7 @@ func (t table) text(w io.Writer) error {
 
 // markdown writes the table as GitHub reads it.
 func (t table) markdown(w io.Writer) error {
-	return t.with(escape).render(w, renderer.NewMarkdown())
+	return t.with(doc.Escape).render(w, renderer.NewMarkdown())
 }
 
 func (t table) render(w io.Writer, r tw.Renderer) error {

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"ipcbench/bench"
+	"ipcbench/report/doc"
 )
 
 // writeText writes a result for a terminal. What matters most comes last, next
@@ -16,7 +17,7 @@ func writeText(w io.Writer, r *bench.Result) error {
 	v := newView(r)
 	b := bufio.NewWriter(w)
 	e := v.Environment
-	fmt.Fprintln(b, visible(fmt.Sprintf("ipcbench %s: %s, %s, kernel %s, %s", v.Plan.Mode, e.CPU, plural(e.CPUs, "processor"), e.Kernel, e.Go)))
+	fmt.Fprintln(b, doc.Visible(fmt.Sprintf("ipcbench %s: %s, %s, kernel %s, %s", v.Plan.Mode, e.CPU, plural(e.CPUs, "processor"), e.Kernel, e.Go)))
 	for _, s := range v.sections("cells", "floors", "phases", "costs", "profiles", "copies", "workers", "calls", "crossover", "findings", "verdict") {
 		if err := s.text(b); err != nil {
 			return err
@@ -30,22 +31,22 @@ func (s section) text(w io.Writer) error {
 	if s.empty() {
 		return nil
 	}
-	title := visible(s.title)
+	title := doc.Visible(s.title)
 	fmt.Fprintf(w, "\n%s\n%s\n", title, strings.Repeat("=", utf8.RuneCountInString(title)))
 	for _, p := range s.lead {
-		fmt.Fprint(w, "\n", wrap(visible(p), width))
+		fmt.Fprint(w, "\n", wrap(doc.Visible(p), width))
 	}
 	for _, t := range s.tables {
 		fmt.Fprintln(w)
 		if t.caption != "" {
-			fmt.Fprintln(w, visible(t.caption))
+			fmt.Fprintln(w, doc.Visible(t.caption))
 		}
 		if err := t.text(w); err != nil {
 			return err
 		}
 	}
 	for _, p := range s.tail {
-		fmt.Fprint(w, "\n", wrap(visible(p), width))
+		fmt.Fprint(w, "\n", wrap(doc.Visible(p), width))
 	}
 	return nil
 }

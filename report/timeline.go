@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"ipcbench/bench"
+	"ipcbench/report/doc"
 )
 
 // An event is one entry of a trace as Chrome's tracing, Perfetto and Speedscope
@@ -47,7 +48,7 @@ func WriteTimeline(w io.Writer, cells ...bench.Cell) error {
 	if len(events) == 0 {
 		return fmt.Errorf("report: no spans were kept: run with --profile")
 	}
-	if err := writeJSON(w, map[string]any{"traceEvents": events, "displayTimeUnit": "ms", "otherData": map[string]string{"left out": leftOut}}, ""); err != nil {
+	if err := doc.WriteJSON(w, map[string]any{"traceEvents": events, "displayTimeUnit": "ms", "otherData": map[string]string{"left out": leftOut}}, ""); err != nil {
 		return fmt.Errorf("report: timeline: %w", err)
 	}
 	return nil

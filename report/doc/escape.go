@@ -1,4 +1,4 @@
-package report
+package doc
 
 import (
 	"bytes"
@@ -14,14 +14,14 @@ import (
 
 // Texts in a result may come from anybody: a pull request's build, a model file,
 // a kernel. Whatever they hold, no writer lets it act: every string goes through
-// [visible] for a terminal, a log or a table, through [escape] for Markdown,
-// through [literal] for a spreadsheet, and JSON through [escapedJSON].
+// [Visible] for a terminal, a log or a table, through [Escape] for Markdown, through
+// [Literal] for a spreadsheet, and JSON through [EscapedJSON].
 
-// visible returns text as one line of which nothing is hidden: what could act on
+// Visible returns text as one line of which nothing is hidden: what could act on
 // a terminal is written as Go writes it in a string, and what GitHub's runners
 // would take for a command, :: where a line may begin and ##[ anywhere, is cut by
 // a backslash.
-func visible(text string) string {
+func Visible(text string) string {
 	text = strings.ReplaceAll(" "+legible.Text(text), " ::", ` \::`)
 	return strings.ReplaceAll(text[1:], "##[", `#\#[`)
 }
@@ -32,28 +32,28 @@ func visible(text string) string {
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = visible(strings.ReplaceAll(line, "\t", "    "))
+		lines[i] = Visible(strings.ReplaceAll(line, "\t", "    "))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// escape makes Markdown of a text, so that nothing in it is taken for markup, a
+// Escape makes Markdown of a text, so that nothing in it is taken for markup, a
 // link, mathematics, a mention of a user or an issue, or a cell's end. GitHub looks
 // for some of these in the source and for others in what it has rendered: a
 // character reference hides a sign from the first, an element of its own from the
 // second.
-func escape(text string) string { return markup.Replace(visible(text)) }
+func Escape(text string) string { return markup.Replace(Visible(text)) }
 
-// paragraph makes Markdown of a text that stands by itself, so that nothing makes a
+// EscapeParagraph makes Markdown of a text that stands by itself, so that nothing makes a
 // list, a heading or code of how it begins.
-func paragraph(text string) string {
+func EscapeParagraph(text string) string {
 	text = strings.TrimLeft(text, " ")
 	number := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	switch {
 	case strings.IndexAny(text, "-+=") == 0, number > 0 && strings.IndexAny(text[number:], ".)") == 0:
-		return text[:number] + `\` + escape(text[number:])
+		return text[:number] + `\` + Escape(text[number:])
 	}
-	return escape(text)
+	return Escape(text)
 }
 
 var markup = strings.NewReplacer(
@@ -62,18 +62,18 @@ var markup = strings.NewReplacer(
 	"://", "<span>&#58;</span>//", "www.", "www<span>&#46;</span>", "WWW.", "WWW<span>&#46;</span>",
 )
 
-// literal returns text as a cell of CSV that no spreadsheet takes for a formula.
-func literal(text string) string {
-	text = visible(text)
+// Literal returns text as a cell of CSV that no spreadsheet takes for a formula.
+func Literal(text string) string {
+	text = Visible(text)
 	if strings.IndexAny(text, "=+-@") == 0 {
 		return "'" + text
 	}
 	return text
 }
 
-// escapedJSON returns JSON in which what does not show is written as escapes: it
+// EscapedJSON returns JSON in which what does not show is written as escapes: it
 // can stand in strings only.
-func escapedJSON(data []byte) []byte {
+func EscapedJSON(data []byte) []byte {
 	var out []byte
 	done := 0 // of data, that out holds
 	for i := 0; i < len(data); {
@@ -93,14 +93,14 @@ func escapedJSON(data []byte) []byte {
 	return append(out, data[done:]...)
 }
 
-// writeJSON writes v as JSON, indented by indent.
-func writeJSON(w io.Writer, v any, indent string) error {
+// WriteJSON writes v as JSON, indented by indent.
+func WriteJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetIndent("", indent)
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := w.Write(escapedJSON(b.Bytes()))
+	_, err := w.Write(EscapedJSON(b.Bytes()))
 	return err
 }

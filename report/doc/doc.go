@@ -1,0 +1,115 @@
+// Package doc is what a report is made of, and how that is written for people: a
+// [Document] of sections, paragraphs and tables whose cells hold values,
+// [Document.Text] for terminals and [Document.Markdown] for GitHub.
+//
+// It chooses units, digits and widths; it knows nothing of benchmarks. Every text
+// in a document may come from a stranger: the writers let none of it act.
+package doc
+
+import "ipcbench/bench/stat"
+
+// A Document is a title, some paragraphs and sections.
+type Document struct {
+	Title    string
+	Lead     []Paragraph
+	Sections []Section
+}
+
+// A Section is a part of a document. An empty one is not written.
+type Section struct {
+	Name   string // by which a user asks for it
+	Title  string
+	Lead   []Paragraph // before the tables
+	Tables []Table
+	Tail   []Paragraph // after them
+	Folded bool        // in Markdown: closed until it is clicked on
+}
+
+// Empty reports whether the section has nothing but a title.
+func (s Section) Empty() bool { return len(s.Lead) == 0 && len(s.Tables) == 0 && len(s.Tail) == 0 }
+
+// A Paragraph is text that is broken into lines as they fit.
+type Paragraph struct {
+	Text string
+	Tone Tone
+}
+
+// Say makes plain paragraphs of texts.
+func Say(texts ...string) []Paragraph {
+	var all []Paragraph
+	for _, text := range texts {
+		all = append(all, Paragraph{Text: text})
+	}
+	return all
+}
+
+// A Tone is how much something stands out. Text needs colour to show it.
+type Tone int
+
+// The tones.
+const (
+	Plain  Tone = iota
+	Strong      // bold
+	Good        // bold and green; bold in Markdown
+	Bad         // red; a quotation in Markdown
+	Dim         // pale
+)
+
+// A Table is rows of cells. Its first columns are keys: where a table is too wide
+// it becomes several, and each of them has the keys.
+type Table struct {
+	Caption string
+	Keys    int // columns that are keys; 0 means 1
+	Columns []Column
+	Rows    []Row
+	Notes   []string // paragraphs below the table
+}
+
+// A Column is a name and the unit that its values are kept in. It is shown in one
+// unit, which suits all of its values and stands in its header. A column without
+// any content is left out.
+type Column struct {
+	Name string
+	// Unit is s, B, B/s, 1 (a number) or % (a share: 0.5 is 50 %), or one of them
+	// per round or GB, such as s/GB. A column of words has none.
+	Unit string
+	Help string // what it means; written once below the tables of a section
+	Bar  bool   // of numbers: Text draws bars beside them, and Markdown a chart
+	Wrap bool   // of words: may be broken into lines
+}
+
+// A Row is one cell for each column, or fewer: what is missing is left blank.
+type Row struct {
+	Cells []Cell
+	Note  string // words in place of the missing cells
+	Rule  bool   // a line above it sets it apart
+	Tone  Tone
+}
+
+// Add adds a row.
+func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, Row{Cells: cells}) }
+
+// A Cell holds words, a value in the unit of its column, or a value and words that
+// stand behind it. An empty one is written as a dash in a column of values.
+type Cell struct {
+	Text  string
+	Value *stat.Interval // nil where there is none
+}
+
+// Words is a cell of words.
+func Words(text string) Cell { return Cell{Text: text} }
+
+// Number is a cell with a value that has no interval.
+func Number(x float64) Cell { return Cell{Value: &stat.Interval{Center: x, Low: x, High: x}} }
+
+// Estimate is a cell with a value and its interval, or an empty one if i is not
+// known.
+func Estimate(i stat.Interval) Cell {
+	if !i.Known() {
+		return Cell{}
+	}
+	return Cell{Value: &i}
+}
+
+// none stands where a column of values has no value.
+const none = "—"

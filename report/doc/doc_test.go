@@ -1,0 +1,302 @@
+package doc
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/bench/stat"
+	"ipcbench/report/doc/doctest"
+)
+
+var update = flag.Bool("update", false, "write the golden files of this package anew")
+
+// golden compares got with a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func interval(center, low, high float64) stat.Interval {
+	return stat.Interval{Center: center, Low: low, High: high, Confidence: stat.Confidence, Blocks: 6}
+}
+
+// sample is a document with one of everything.
+func sample() Document {
+	first := Table{
+		Columns: []Column{
+			{Name: "transport"}, {Name: "round", Unit: "s", Help: "a round: publishing the model to the new one"}, {Name: "× best", Unit: "1", Bar: true},
+			{Name: "bandwidth", Unit: "B/s"}, {Name: "CPU", Unit: "s/GB"}, {Name: "nothing", Unit: "s"}, {Name: "marks"},
+		},
+		Notes: []string{"d: it drifted."},
+	}
+	first.Add(Words("shm-slab"), Estimate(interval(0.010, 0.0097, 0.0104)), Number(1), Words("hand-off"), Number(0.08), Cell{}, Words(""))
+	first.Rows[0].Tone = Good
+	first.Add(Words("http"), Estimate(interval(0.0289, 0.0278, 0.03)), Number(2.89), Number(7.01e9), Number(0.341), Estimate(stat.None()), Words("d"))
+	first.Add(Words("storage"), Estimate(interval(0.264, 0.261, 0.2672)), Number(26.4), Number(0.52e9), Cell{}, Cell{}, Words(""))
+	first.Rows = append(first.Rows, Row{Cells: []Cell{Words("inproc"), Estimate(interval(0.010, 0.0097, 0.0104))}, Note: "the same work without leaving the process", Rule: true, Tone: Dim})
+	second := Table{
+		Caption: "Few blocks, and long words",
+		Columns: []Column{{Name: "what"}, {Name: "cold round", Unit: "s"}, {Name: "queued for a processor", Unit: "s/round"}, {Name: "recorder", Unit: "%"},
+			{Name: "clients", Unit: "1"}, {Name: "memory", Unit: "B"}, {Name: "faults", Unit: "1/GB"}, {Name: "why", Wrap: true}},
+	}
+	unsure := interval(-0.00095, -0.0047, 0.00066)
+	unsure.Confidence = 0.75
+	second.Add(Words("grpc-batch:reports=3"), Estimate(unsure), Number(0.002), Number(0.12), Number(64), Number(66.6e6), Number(12345.6),
+		Words("what a reader must know of this row takes more words than one line of a narrow terminal has"))
+	second.Add(Words("http"), Number(0.0002), Number(0.0000004), Number(0.00034), Number(8), Number(1e5), Number(0), Words("github.com/example/a/very/long/word/that/has/no/space/at/all"))
+	return Document{
+		Title: "A document — of ± everything",
+		Lead:  []Paragraph{{"error: something cannot be.", Bad}},
+		Sections: []Section{
+			{Name: "first", Title: "histology, 66.6 MB in 20 tensors", Lead: []Paragraph{{"shm-slab is best, 10.0 ms a round. The worst choice, storage, costs 254 ms (251 to 258) a round more.", Strong}}, Tables: []Table{first}},
+			{Name: "none", Title: "Never seen"},
+			{Name: "second", Title: "More", Folded: true, Tables: []Table{second}, Tail: Say("The end.")},
+		},
+	}
+}
+
+func text(t *testing.T, d Document, o TextOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := d.Text(&b, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func markdown(t *testing.T, d Document) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := d.Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestGoldens: what a document looks like.
+func TestGoldens(t *testing.T) {
+	for _, width := range []int{20, 80, 100, 120} {
+		golden(t, fmt.Sprintf("text-%d.txt", width), text(t, sample(), TextOptions{Width: width, Unicode: true}))
+	}
+	golden(t, "ascii-80.txt", text(t, sample(), TextOptions{Width: 80}))
+	golden(t, "colour-80.txt", strings.ReplaceAll(text(t, sample(), TextOptions{Width: 80, Unicode: true, Colour: true}), "\x1b", "␛"))
+	golden(t, "document.md", markdown(t, sample()))
+	if got, want := text(t, sample(), TextOptions{Unicode: true}), text(t, sample(), TextOptions{Width: 100, Unicode: true}); got != want {
+		t.Errorf("without a width:\n%s", got)
+	}
+}
+
+// TestASCII: no other sign is written where the terminal may not have it.
+func TestASCII(t *testing.T) {
+	for i, r := range text(t, sample(), TextOptions{Width: 60}) {
+		if r > 0x7e {
+			t.Errorf("%q at %d", r, i)
+		}
+	}
+}
+
+var colours = regexp.MustCompile("\x1b\\[[0-9;]+m")
+
+// TestColours: they change nothing but the colour.
+func TestColours(t *testing.T) {
+	for width := 8; width < 140; width += 3 {
+		o := TextOptions{Width: width, Unicode: true}
+		want := text(t, sample(), o)
+		o.Colour = true
+		if got := colours.ReplaceAllString(text(t, sample(), o), ""); got != want {
+			t.Errorf("width %d (-plain +coloured):\n%s", width, cmp.Diff(want, got))
+		}
+	}
+}
+
+// TestBars: bars are in proportion and grow with the terminal.
+func TestBars(t *testing.T) {
+	longest := 0
+	for _, width := range []int{80, 120} {
+		bars := map[string]int{}
+		for line := range strings.Lines(text(t, sample(), TextOptions{Width: width})) {
+			if words := strings.Fields(line); strings.Contains(line, "#") {
+				bars[words[0]] = strings.Count(line, "#")
+			}
+		}
+		if bars["storage"] <= longest || bars["shm-slab"] > 2 || math.Abs(float64(bars["http"])-float64(bars["storage"])*2.89/26.4) > 0.5 {
+			t.Errorf("width %d: %v", width, bars)
+		}
+		longest = bars["storage"]
+	}
+}
+
+// TestMarkdownPage: no table is wider than the page, when headers and words are
+// broken as a browser breaks them.
+func TestMarkdownPage(t *testing.T) {
+	var widths []int
+	tables := 0
+	for line := range strings.Lines(markdown(t, sample())) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			widths = nil
+			continue
+		case widths == nil:
+			widths = make([]int, len(cells))
+			tables++
+		case strings.HasPrefix(line, "|:-"):
+			continue
+		default:
+			for i := range cells {
+				widths[i] = max(widths[i], min(width(strings.Trim(cells[i], "| *")), narrowest))
+			}
+		}
+		sum := margins * len(cells)
+		for _, w := range widths {
+			sum += w
+		}
+		if sum > page {
+			t.Errorf("%d characters: %s", sum, line)
+		}
+	}
+	if tables < 3 {
+		t.Errorf("%d tables: want the second split in two", tables)
+	}
+}
+
+// TestMarkdownLimit: what does not fit is left out and named.
+func TestMarkdownLimit(t *testing.T) {
+	d := sample()
+	long := Section{Title: "Long|one", Tail: Say(strings.Repeat("many words ", limit/10))}
+	d.Sections = append(d.Sections, long, Section{Title: "Last", Tail: Say("the end")})
+	got := markdown(t, d)
+	if len([]rune(got)) > limit || !strings.Contains(got, "the end") || strings.Contains(got, "many") || !strings.Contains(got, `: Long\|one. The text format`) {
+		t.Errorf("%d characters: %s", len(got), got[max(0, len(got)-500):])
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, test := range []struct{ got, want string }{
+		{Quantity("s", 0.0242738), "24.3 ms"},
+		{Quantity("s", 0.09996), "100 ms"},
+		{Quantity("s", 0.99961), "1000 ms"},
+		{Quantity("s", 12.34), "12.3 s"},
+		{Quantity("s", 345e-9), "345 ns"},
+		{Quantity("s", 0), "0 s"},
+		{Quantity("B", 66.6e6), "66.6 MB"},
+		{Quantity("B", 999), "999 B"},
+		{Quantity("B/s", 5.3149e9), "5.31 GB/s"},
+		{Quantity("s/GB", 0.34), "0.340 s/GB"},
+		{Quantity("1", 26.44), "26.4"},
+		{Percent(0.05), "5 %"},
+		{Percent(1.197), "120 %"},
+		{Percent(0.9999), "99.9 %"},
+		{Percent(1), "100 %"},
+		{Percent(0.0034), "0.34 %"},
+		{Bounded("s", interval(0.254, 0.251, 0.258)), "254 ms (251 to 258)"},
+		{Bounded("s", stat.Interval{Center: 0.254}), "254 ms"},
+		{Bounded("s", stat.None()), "—"},
+		{Change(interval(1.042, 1.031, 1.05)), "+4.2 % (+3.1 to +5.0)"},
+		{Change(interval(1, 0.99996, 1.00004)), "0.0 % (0.0 to 0.0)"},
+		{Change(interval(0.8, 0.7, 0.9)), "−20 % (−30 to −10)"},
+		{Times(interval(3.21, 3.1, 3.32)), "3.21× (3.10 to 3.32)"},
+		{Plural(1, "block") + ", " + Plural(2, "block"), "1 block, 2 blocks"},
+		{List([]string{"a", "b", "c"}) + "; " + List([]string{"a"}) + List(nil), "a, b and c; a"},
+	} {
+		if test.got != test.want {
+			t.Errorf("got %q, want %q", test.got, test.want)
+		}
+	}
+}
+
+// TestColumnUnits: a column has one unit, in which its numbers can be read.
+func TestColumnUnits(t *testing.T) {
+	for _, test := range []struct {
+		unit   string
+		xs     []float64
+		header string
+		cells  string
+	}{
+		{"s", []float64{0.01, 0.0289, 0.264}, "x, ms", " 10.0| 28.9|264  "},
+		{"s", []float64{12e-6, 0.005}, "x, ms", "0.0120|5.00  "},
+		{"s", []float64{2e-3, 1.2}, "x, ms", "   2.00|1200   "},
+		{"s", []float64{24274e-6}, "x, ms", "24.3"},
+		{"B", []float64{66.6e6, 1e9}, "x, GB", "0.0666|1.00  "},
+		{"s/round", []float64{0.2, 0.0004}, "x, ms/round", "200    |  0.400"},
+		{"1/GB", []float64{12, 1}, "x, per GB", "12| 1"},
+		{"1", []float64{64, 8}, "x", "64| 8"},
+		{"1", []float64{1, 2.5}, "x", "1.00|2.50"},
+		{"%", []float64{0.5, 0.001}, "x, %", "50   | 0.10"},
+		{"", nil, "", ""},
+	} {
+		table := Table{Columns: []Column{{Name: "x", Unit: test.unit}}}
+		for _, x := range test.xs {
+			table.Add(Number(x))
+		}
+		s := table.sheet(Visible)
+		if test.xs == nil {
+			if len(s.columns) > 0 {
+				t.Errorf("an empty column is shown: %+v", s.columns)
+			}
+			continue
+		}
+		var cells []string
+		for r := range s.rows {
+			cells = append(cells, s.columns[0].aligned(r))
+		}
+		if got := strings.Join(cells, "|"); s.columns[0].header != test.header || got != test.cells {
+			t.Errorf("%v %s: got %q %q, want %q %q", test.xs, test.unit, s.columns[0].header, got, test.header, test.cells)
+		}
+	}
+}
+
+// FuzzDocument: no line is wider than the terminal, and no text acts.
+func FuzzDocument(f *testing.F) {
+	f.Add(doctest.Hostile, 20, true, true, 0.01, 0.02)
+	f.Add("日本語 ::error::x"+strings.Repeat(":", 40), 9, false, true, -1.0, 1e300)
+	f.Add("\U0001f1e9\U0001f1ea 1\u20e3 e\u0301\u0301", 50, true, false, math.Inf(1), math.NaN())
+	for i, s := range doctest.Starts {
+		f.Add(s, 10+i, false, i%2 == 0, 0.0, 1e-12)
+	}
+	f.Fuzz(func(t *testing.T, evil string, columns int, colour, unicode bool, x, y float64) {
+		columns = max(columns%300, -columns%300, 1)
+		d := sample()
+		p := Paragraph{evil, Bad}
+		d.Title, d.Lead = evil, append(d.Lead, p)
+		table := Table{Caption: evil, Columns: []Column{{Name: evil, Help: evil}, {Name: evil, Unit: "s", Bar: true, Help: evil}, {Name: "words" + evil, Wrap: true}}, Notes: []string{evil}}
+		table.Rows = []Row{
+			{Cells: []Cell{Words(evil), {Text: evil, Value: &stat.Interval{Center: x, Low: y, High: x, Confidence: 0.5}}, Words(evil)}, Tone: Good},
+			{Cells: []Cell{Words("evil"), Number(y)}, Note: evil, Rule: true},
+		}
+		d.Sections = append(d.Sections, Section{Title: evil, Lead: []Paragraph{p}, Tables: []Table{table}, Tail: Say(evil), Folded: true})
+		out := text(t, d, TextOptions{Width: columns, Colour: colour, Unicode: unicode})
+		if why := doctest.Acts("text", colours.ReplaceAllString(out, "")); why != "" {
+			t.Errorf("text %s", why)
+		}
+		for line := range strings.Lines(colours.ReplaceAllString(out, "")) {
+			if w := width(strings.TrimSuffix(line, "\n")); w > max(columns, leastWidth) {
+				t.Fatalf("%d columns of %d: %q", w, columns, line)
+			}
+		}
+		if why := doctest.Acts("md", markdown(t, d)); why != "" && strings.Contains(evil, "evil") {
+			t.Errorf("md %s", why)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+// Package doctest says, in tests, whether a text of a stranger acts in a document.
+package doctest
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Hostile is a text that acts on a terminal, in a browser or in a CI log, if a
+// writer lets it. "evil" finds it again.
+const Hostile = "evil\x1b]0;owned\x07\x1b[2J\x00\x7f\u0085\u009b31m\n::error::x\r\n# wicked\t\u2028- wicked" +
+	"\u202e\u2066\u200b\u200d\ufeff\u2060\u00ad\u034f\u115f\u3164\ufe0f\U000e0041\xff\xc3(" +
+	" https://evil.example/ www.evil.example a@evil.example @evil #1 $x$ $`x`$ ##[error]evil %%{init: {}}%%" +
+	" |<script>alert(1)</script> `x` [evil](https://evil.example) ![x](y) **x** __x__ ~~x~~ <!-- x --> &lt;"
+
+// Starts are texts that act where a line or a cell begins.
+var Starts = []string{
+	" ::warning::evil", "=cmd|'/c evil'!A1", "@evil", "1. wicked evil", "- wicked evil", "+ wicked evil", "# wicked evil", "    wicked evil",
+}
+
+var (
+	benchLine   = regexp.MustCompile(`^(Unit |Benchmark|# |[a-z][a-z-]*: |\n)`)
+	badMarkdown = regexp.MustCompile("(?i)<script|://|www\\.|@|[^\\\\]`|\\$|(^|[^\\\\])[|]evil|[^\\\\]\\]\\(|\\*\\*x\\*\\*|__x__|~~x~~|<!--")
+	badStart    = regexp.MustCompile(`(?m)^(?:[>-] )?(?:# |\d+\. |    )wicked|^[>-] [-+] wicked|^[+] wicked`)
+	fences      = regexp.MustCompile("(?s)```mermaid\n.*?\n```\n")
+)
+
+// Acts returns what a written document does that texts of strangers must not do, or
+// nothing. The first word of name is its format: text, md, csv, json or benchfmt.
+func Acts(name, out string) string {
+	if !utf8.ValidString(out) {
+		return "is not UTF-8"
+	}
+	for i, r := range out {
+		if r == '\n' || r == '\t' && strings.HasPrefix(name, "json") {
+			continue
+		}
+		if !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+			return fmt.Sprintf("holds %U: %q", r, out[max(0, i-40):min(len(out), i+20)])
+		}
+	}
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(strings.TrimSpace(line), "::") || strings.Contains(line, "##[") {
+			return fmt.Sprintf("commands: %q", line)
+		}
+	}
+	switch kind, _, _ := strings.Cut(name, " "); kind {
+	case "md":
+		words := fences.ReplaceAllString(out, "")
+		for _, bad := range []*regexp.Regexp{badMarkdown, badStart} {
+			if at := bad.FindStringIndex(words); at != nil {
+				return fmt.Sprintf("has markup: %q", words[max(0, at[0]-40):min(len(words), at[1]+40)])
+			}
+		}
+		for _, fence := range fences.FindAllString(out, -1) {
+			if strings.Contains(fence, "%%{") || strings.Count(fence, "```") != 2 || strings.Count(fence, "\n") != 7 {
+				return fmt.Sprintf("has a chart of other lines: %q", fence)
+			}
+		}
+	case "json":
+		if !json.Valid([]byte(out)) {
+			return "is no JSON"
+		}
+	case "csv":
+		rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+		if err != nil {
+			return err.Error()
+		}
+		for _, row := range rows {
+			for _, cell := range row {
+				if strings.IndexAny(cell, "=+-@") == 0 && strings.Contains(cell, "evil") {
+					return fmt.Sprintf("has the formula %q", cell)
+				}
+			}
+		}
+	case "benchfmt":
+		for line := range strings.Lines(out) {
+			if !benchLine.MatchString(line) {
+				return fmt.Sprintf("has the line %q", line)
+			}
+		}
+	}
+	return ""
+}

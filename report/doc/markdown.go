@@ -1,0 +1,208 @@
+package doc
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+const (
+	// limit is the largest comment that GitHub takes, in characters.
+	limit = 65536
+	// page is how many characters of a table GitHub's page shows side by side, with
+	// those that take the place of a cell's margins.
+	page    = 100
+	margins = 3
+	// narrowest is how narrow a browser makes a column of words that may be broken.
+	narrowest = 30
+)
+
+// Markdown writes the document as GitHub shows it in a comment: no table scrolls
+// sideways, and sections that would make it larger than GitHub takes are left out
+// and named.
+func (d Document) Markdown(w io.Writer) error {
+	var b strings.Builder
+	if d.Title != "" {
+		fmt.Fprintf(&b, "## %s\n", EscapeParagraph(d.Title))
+	}
+	paragraphs(&b, d.Lead)
+	const reserve = 400 // for saying what is left out
+	n := utf8.RuneCountInString(b.String())
+	var left []string
+	for _, s := range d.Sections {
+		text := s.folded()
+		m := utf8.RuneCountInString(text)
+		if n+m > limit-reserve {
+			left = append(left, s.Title)
+			continue
+		}
+		n += m
+		b.WriteString(text)
+	}
+	if len(left) > 0 {
+		fmt.Fprintf(&b, "\nLeft out, to stay below GitHub's limit of %d characters: %s. The text format has them.\n", limit, Escape(clipped(List(left), 200)))
+	}
+	_, err := io.WriteString(w, strings.TrimPrefix(b.String(), "\n"))
+	return err
+}
+
+func clipped(text string, n int) string {
+	if r := []rune(text); len(r) > n {
+		return string(r[:n]) + "…"
+	}
+	return text
+}
+
+// folded is the section with its title, closed if it is to be.
+func (s Section) folded() string {
+	var b strings.Builder
+	switch {
+	case s.Empty():
+	case s.Folded:
+		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n", EscapeParagraph(s.Title))
+		s.body(&b)
+		b.WriteString("\n</details>\n")
+	default:
+		if s.Title != "" {
+			fmt.Fprintf(&b, "\n### %s\n", EscapeParagraph(s.Title))
+		}
+		s.body(&b)
+	}
+	return b.String()
+}
+
+// Markdown writes the section without its title.
+func (s Section) Markdown(w io.Writer) error {
+	var b strings.Builder
+	s.body(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (s Section) body(b *strings.Builder) {
+	paragraphs(b, s.Lead)
+	for _, t := range s.Tables {
+		paragraphs(b, Say(t.Caption))
+		t.markdown(b, cmp.Or(t.Caption, s.Title))
+		paragraphs(b, Say(t.Notes...))
+	}
+	if help := s.help(); len(help) > 0 {
+		b.WriteByte('\n')
+		for _, h := range help {
+			fmt.Fprintf(b, "- **%s**: %s\n", Escape(h[0]), Escape(h[1]))
+		}
+	}
+	paragraphs(b, s.Tail)
+}
+
+func paragraphs(b *strings.Builder, all []Paragraph) {
+	for _, p := range all {
+		switch text := EscapeParagraph(p.Text); {
+		case text == "":
+		case p.Tone == Strong || p.Tone == Good:
+			fmt.Fprintf(b, "\n**%s**\n", text)
+		case p.Tone == Bad:
+			fmt.Fprintf(b, "\n> %s\n", text)
+		default:
+			fmt.Fprintf(b, "\n%s\n", text)
+		}
+	}
+}
+
+// markdown writes the charts of the table and the table, in several parts if it is
+// too wide.
+func (t Table) markdown(b *strings.Builder, title string) {
+	s := t.sheet(Visible)
+	widths := make([]int, len(s.columns))
+	for c, col := range s.columns {
+		widths[c] = col.width()
+		if col.Wrap {
+			widths[c] = min(widths[c], narrowest)
+		}
+		for _, word := range words(col.header) { // a browser breaks headers
+			widths[c] = max(widths[c], width(word))
+		}
+		if col.Bar {
+			s.chart(b, c, title)
+		}
+	}
+	parts := s.split(widths, margins, page)
+	if parts == nil { // some cell is wider than the page: nothing helps
+		parts = []sheet{s}
+	}
+	for _, part := range parts {
+		if len(part.columns) > 0 {
+			b.WriteByte('\n')
+			b.Write(part.markdown())
+		}
+	}
+	for r, row := range t.Rows {
+		if row.Note != "" && len(s.columns) > 0 {
+			paragraphs(b, Say(s.columns[0].cells[r].text+": "+row.Note))
+		}
+	}
+}
+
+func (s sheet) markdown() []byte {
+	align := make(tw.Alignment, len(s.columns))
+	header := make([]string, len(s.columns))
+	for c, col := range s.columns {
+		header[c] = Escape(col.header)
+		align[c] = tw.AlignRight
+		if col.Unit == "" {
+			align[c] = tw.AlignLeft
+		}
+	}
+	var b bytes.Buffer
+	tab := tablewriter.NewTable(&b, tablewriter.WithRenderer(renderer.NewMarkdown()), plain(align))
+	tab.Header(header)
+	for r := range s.rows {
+		row := make([]string, len(s.columns))
+		for c, col := range s.columns {
+			row[c] = Escape(col.cells[r].text)
+			if tone := s.rows[r].Tone; c == 0 && row[c] != "" && (tone == Strong || tone == Good) {
+				row[c] = "**" + row[c] + "**"
+			}
+		}
+		_ = tab.Append(row) // a slice of strings is always taken
+	}
+	_ = tab.Render() // a buffer takes everything
+	return b.Bytes()
+}
+
+// chart draws the bars of column c, which GitHub makes of Mermaid's notation. The
+// axis begins at 0 and ends with the longest bar: else bars are not in proportion.
+// The name of the kind is that which all versions of Mermaid understand.
+func (s sheet) chart(b *strings.Builder, c int, title string) {
+	var names, values []string
+	col := s.columns[c]
+	top := ""
+	for r, e := range col.cells {
+		if e.value <= 0 {
+			continue
+		}
+		text := scale{"", 1}.number(e.value)
+		names, values = append(names, label(s.columns[0].cells[r].text)), append(values, text)
+		if e.value == col.most {
+			top = text
+		}
+	}
+	if len(names) < 2 {
+		return
+	}
+	fmt.Fprintf(b, "\n```mermaid\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n",
+		label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
+}
+
+// label quotes a text for Mermaid, which knows no escapes inside quotes, and takes
+// directives in braces from anywhere.
+func label(text string) string {
+	return `"` + strings.NewReplacer(`"`, "'", "`", "'", ";", ",", "#", "", "{", "(", "}", ")").Replace(Visible(text)) + `"`
+}

@@ -1,0 +1,219 @@
+package doc
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+
+	"ipcbench/bench/stat"
+)
+
+// A sheet is a table as texts: its columns have one unit each, and those without
+// any content are gone.
+type sheet struct {
+	keys    int
+	columns []column
+	rows    []Row
+}
+
+// A column is the texts of one column. Those of numbers are in three parts, so that
+// points and bounds can stand below each other.
+type column struct {
+	Column
+	header string
+	cells  []entry
+	whole  int // width of the longest part before the point
+	part   int // and behind it
+	bounds int // and of the longest bounds
+	most   float64
+}
+
+// An entry is the text of one cell.
+type entry struct {
+	text                string  // all of it
+	whole, part, bounds string  // of a number
+	value               float64 // of a number in a column with bars, else 0
+}
+
+// sheet makes texts of the table, with written applied to each.
+func (t Table) sheet(written func(string) string) sheet {
+	s := sheet{keys: max(t.Keys, 1), rows: t.Rows}
+	for c, col := range t.Columns {
+		made, empty := t.column(c, col, written)
+		switch {
+		case !empty:
+			s.columns = append(s.columns, made)
+		case c < max(t.Keys, 1):
+			s.keys--
+		}
+	}
+	s.keys = min(max(s.keys, 1), len(s.columns))
+	return s
+}
+
+// column makes texts of column c, and reports whether it holds anything.
+func (t Table) column(c int, col Column, written func(string) string) (made column, empty bool) {
+	var values []float64
+	least, whole := 1.0, true
+	for _, r := range t.Rows {
+		if c >= len(r.Cells) || r.Cells[c].Value == nil {
+			continue
+		}
+		i := r.Cells[c].Value
+		values = append(values, i.Center)
+		if i.Confidence > 0 {
+			values = append(values, max(math.Abs(i.Low), math.Abs(i.High)))
+		}
+		whole = whole && i.Center == math.Trunc(i.Center) && i.Confidence == 0
+		if i.Confidence > 0 {
+			least = min(least, i.Confidence)
+		}
+	}
+	u := scaleOf(col.Unit, values...)
+	made = column{Column: col, header: col.Name}
+	if u.name != "" {
+		made.header += ", " + u.name
+	}
+	if least < stat.Confidence {
+		made.header += " (" + Percent(least) + " sure)"
+	}
+	made.header = written(made.header)
+	empty = true
+	for _, r := range t.Rows {
+		e := entry{}
+		if c < len(r.Cells) {
+			cell := r.Cells[c]
+			empty = empty && cell == Cell{}
+			e = cell.entry(u, whole && u.per == 1, written)
+			if cell == (Cell{}) && col.Unit != "" {
+				e.text = written(none)
+			}
+			if col.Bar && cell.Value != nil {
+				e.value = cell.Value.Center
+				made.most = max(made.most, e.value)
+			}
+		}
+		made.cells = append(made.cells, e)
+		if e.whole != "" {
+			made.whole, made.part, made.bounds = max(made.whole, width(e.whole)), max(made.part, width(e.part)), max(made.bounds, width(e.bounds))
+		}
+	}
+	return made, empty
+}
+
+func (c Cell) entry(u scale, whole bool, written func(string) string) entry {
+	if c.Value == nil {
+		return entry{text: written(c.Text)}
+	}
+	number, bounds := u.parts(*c.Value, whole)
+	if c.Text != "" {
+		bounds += " " + c.Text
+	}
+	e := entry{whole: written(number), bounds: written(bounds)}
+	if i := strings.IndexByte(e.whole, '.'); i >= 0 {
+		e.whole, e.part = e.whole[:i], e.whole[i:]
+	}
+	e.text = e.whole + e.part + e.bounds
+	return e
+}
+
+// aligned returns the text of a cell in which the point of a number stands where
+// those of the others stand.
+func (c column) aligned(row int) string {
+	e := c.cells[row]
+	if e.whole == "" {
+		return e.text
+	}
+	return padded(c.whole-width(e.whole)) + e.whole + e.part + padded(c.part-width(e.part)) + e.bounds + padded(c.bounds-width(e.bounds))
+}
+
+// width is that of the widest cell.
+func (c column) width() int {
+	w := c.whole + c.part + c.bounds
+	for _, e := range c.cells {
+		if e.whole == "" {
+			w = max(w, width(e.text))
+		}
+	}
+	return w
+}
+
+// split returns the sheets into which s must be split so that the widths of the
+// columns of each, with what lies between them, are at most limit. It returns none
+// if the keys and some other column are too wide already.
+func (s sheet) split(widths []int, between, limit int) []sheet {
+	keys := 0
+	for _, w := range widths[:s.keys] {
+		keys += w + between
+	}
+	if s.keys == len(s.columns) && keys-between <= limit {
+		return []sheet{s}
+	}
+	var all []sheet
+	used := limit + 1 // of the last sheet: there is none yet
+	for c := s.keys; c < len(s.columns); c++ {
+		if used+between+widths[c] > limit {
+			all = append(all, sheet{keys: s.keys, columns: slices.Clone(s.columns[:s.keys]), rows: s.rows})
+			if used = keys - between; used+between+widths[c] > limit {
+				return nil
+			}
+		}
+		last := &all[len(all)-1]
+		last.columns = append(last.columns, s.columns[c])
+		used += between + widths[c]
+	}
+	return all
+}
+
+// width is how many columns of a terminal a text takes. What is ambiguous, such as
+// ± and µ, takes one, whatever the locale.
+func width(text string) int { return twwidth.WidthWithOptions(text, twwidth.Options{}) }
+
+func padded(n int) string { return strings.Repeat(" ", max(n, 0)) }
+
+// words returns the words of a text. A percent sign stays with its number.
+func words(text string) []string {
+	var all []string
+	for _, word := range strings.Fields(text) {
+		if last := len(all) - 1; last >= 0 && strings.HasPrefix(word, "%") {
+			all[last] += " " + word
+			continue
+		}
+		all = append(all, word)
+	}
+	return all
+}
+
+// wrap breaks a text into lines of at most limit columns, and words that are longer
+// than that.
+func wrap(text string, limit int) []string {
+	var lines []string
+	line := ""
+	for _, word := range words(text) {
+		if line != "" && width(line)+1+width(word) <= limit {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for width(word) > limit {
+			end, used := 0, 0
+			for i, r := range word {
+				w := width(string(r))
+				if i > 0 && used+w > limit {
+					break
+				}
+				end, used = i+len(string(r)), used+w
+			}
+			lines, word = append(lines, word[:end]), Visible(word[end:]) // a line begins here
+		}
+		line = word
+	}
+	if line != "" || len(lines) == 0 {
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,359 @@
+package doc
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+)
+
+// TextOptions say what a terminal can do.
+type TextOptions struct {
+	Width   int  // in columns: no line is wider; less than 8 counts as 8, and 0 as 100
+	Colour  bool // tones are shown
+	Unicode bool // else ASCII only
+}
+
+const (
+	defaultWidth = 100
+	leastWidth   = 8
+	between      = 2  // columns of a terminal between two of a table
+	leastWrap    = 24 // as narrow as words are wrapped in a table
+	leastBar     = 6
+	mostBar      = 40
+	indented     = 40 // the width from which on sections are indented
+)
+
+// Text writes the document for a terminal.
+func (d Document) Text(w io.Writer, o TextOptions) error {
+	if o.Width == 0 {
+		o.Width = defaultWidth
+	}
+	t := &textWriter{out: bufio.NewWriter(w), TextOptions: o, left: max(o.Width, leastWidth)}
+	t.paragraphs([]Paragraph{{d.Title, Strong}})
+	t.paragraphs(d.Lead)
+	for _, s := range d.Sections {
+		if !s.Empty() {
+			t.section(s)
+		}
+	}
+	return t.out.Flush()
+}
+
+// A textWriter writes lines. Errors are kept until the end.
+type textWriter struct {
+	TextOptions
+	out    *bufio.Writer
+	indent string
+	left   int  // columns behind the indent
+	begun  bool // something was written
+}
+
+func (t *textWriter) section(s Section) {
+	t.blank()
+	t.paragraphs([]Paragraph{{s.Title, Strong}})
+	if s.Title != "" && t.left >= indented {
+		t.indent, t.left = "  ", t.left-2
+		defer func() { t.indent, t.left = "", t.left+2 }()
+	}
+	t.paragraphs(s.Lead)
+	for i, table := range s.Tables {
+		if i > 0 || len(s.Lead) > 0 {
+			t.blank()
+		}
+		t.paragraphs(Say(table.Caption))
+		t.table(table)
+		t.paragraphs(Say(table.Notes...))
+	}
+	if help := s.help(); len(s.Tables) > 0 && len(help)+len(s.Tail) > 0 {
+		t.blank()
+		for _, h := range help {
+			t.paragraphs(Say(h[0] + ": " + h[1]))
+		}
+	}
+	t.paragraphs(s.Tail)
+}
+
+// help returns names and definitions of the columns that the tables show, each
+// once.
+func (s Section) help() [][2]string {
+	var all [][2]string
+	seen := map[string]bool{}
+	for _, t := range s.Tables {
+		for c, col := range t.Columns {
+			if _, empty := t.column(c, col, Visible); !empty && col.Help != "" && !seen[col.Name] {
+				seen[col.Name] = true
+				all = append(all, [2]string{col.Name, col.Help})
+			}
+		}
+	}
+	return all
+}
+
+// written makes text of a terminal of anything.
+func (t *textWriter) written(text string) string {
+	text = Visible(text)
+	if t.Unicode {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if ascii, ok := inASCII[r]; ok {
+			b.WriteString(ascii)
+			continue
+		}
+		q := strconv.QuoteRuneToASCII(r)
+		if r < 0x80 {
+			q = " " + string(r) + " "
+		}
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
+}
+
+// inASCII are the signs that this program uses itself.
+var inASCII = map[rune]string{'±': "+-", '×': "x", 'µ': "u", '—': "-", '−': "-", '…': "..."}
+
+func (t *textWriter) paragraphs(all []Paragraph) {
+	for _, p := range all {
+		if p.Text == "" {
+			continue
+		}
+		for _, line := range wrap(t.written(p.Text), t.left) {
+			t.line(line, p.Tone)
+		}
+	}
+}
+
+// ansi are the sequences that begin a tone.
+var ansi = map[Tone]string{Strong: "\x1b[1m", Good: "\x1b[1;32m", Bad: "\x1b[31m", Dim: "\x1b[2m"}
+
+func (t *textWriter) line(text string, tone Tone) {
+	text = strings.TrimRight(t.indent+text, " ")
+	if t.Colour && tone != Plain && text != "" {
+		text = ansi[tone] + text + "\x1b[0m"
+	}
+	t.out.WriteString(text + "\n")
+	t.begun = true
+}
+
+func (t *textWriter) blank() {
+	if t.begun {
+		t.line("", Plain)
+	}
+}
+
+// table writes a table: as it is if it fits; else with headers and words in several
+// lines; else as several tables; else as a list.
+func (t *textWriter) table(of Table) {
+	s := of.sheet(t.written)
+	if len(s.columns) == 0 {
+		return
+	}
+	for _, try := range []struct {
+		bar     int
+		headers bool // may be broken into lines
+	}{{leastBar, false}, {leastBar, true}, {0, true}} {
+		widths, sum := t.widths(s, try.headers, try.bar), -between
+		for _, w := range widths {
+			sum += w + between
+		}
+		if sum <= t.left {
+			bar := try.bar
+			if bar > 0 {
+				bar = min(bar+t.left-sum, mostBar)
+				widths = t.widths(s, try.headers, bar)
+			}
+			t.grid(s, widths, bar)
+			return
+		}
+	}
+	widths := t.widths(s, true, 0)
+	parts := s.split(widths, between, t.left)
+	for i, part := range parts {
+		if i > 0 {
+			t.blank()
+			part.rows = withoutNotes(part.rows)
+		}
+		t.grid(part, t.widths(part, true, 0), 0)
+	}
+	if parts == nil {
+		t.list(s)
+	}
+}
+
+func withoutNotes(rows []Row) []Row {
+	rows = append([]Row{}, rows...)
+	for i := range rows {
+		rows[i].Note = ""
+	}
+	return rows
+}
+
+// widths returns those of the columns. Where headers may be broken, columns of words
+// that may be too share what the others leave.
+func (t *textWriter) widths(s sheet, headers bool, bar int) []int {
+	widths := make([]int, len(s.columns))
+	rest, wraps := t.left+between, 0
+	for c, col := range s.columns {
+		w := col.width()
+		if col.Bar && bar > 0 {
+			w += between + bar
+		}
+		if headers {
+			for _, word := range words(col.header) {
+				w = max(w, width(word))
+			}
+		} else {
+			w = max(w, width(col.header))
+		}
+		widths[c] = w
+		if headers && col.Wrap && w > leastWrap {
+			wraps++
+		} else {
+			rest -= w + between
+		}
+	}
+	for c, col := range s.columns {
+		if headers && col.Wrap && widths[c] > leastWrap {
+			widths[c] = min(widths[c], max(leastWrap, rest/wraps-between))
+		}
+	}
+	return widths
+}
+
+// grid writes a table of these widths.
+func (t *textWriter) grid(s sheet, widths []int, bar int) {
+	align := make(tw.Alignment, len(s.columns))
+	header := make([]string, len(s.columns))
+	for c, col := range s.columns {
+		align[c] = tw.AlignRight
+		if col.Unit == "" || col.Bar && bar > 0 {
+			align[c] = tw.AlignLeft
+		}
+		header[c] = strings.Join(wrap(col.header, max(widths[c], 1)), "\n")
+		if col.Bar && bar > 0 && !strings.Contains(header[c], "\n") { // above the numbers
+			header[c] = padded(col.width()-width(header[c])) + header[c]
+		}
+	}
+	var b bytes.Buffer
+	tab := tablewriter.NewTable(&b,
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Lines: tw.LinesNone, Separators: tw.SeparatorsNone},
+		})),
+		tablewriter.WithPadding(tw.Padding{Right: padded(between), Overwrite: true}), tablewriter.WithTrimSpace(tw.Off), plain(align))
+	tab.Header(header)
+	tall := []int{height(header)} // lines of the header and of each row
+	for r := range s.rows {
+		row := make([]string, len(s.columns))
+		for c, col := range s.columns {
+			row[c] = col.aligned(r)
+			switch {
+			case col.Wrap:
+				row[c] = strings.Join(wrap(row[c], max(widths[c], 1)), "\n")
+			case col.Bar && bar > 0:
+				row[c] = padded(col.width()-width(row[c])) + row[c] + padded(between) + t.bar(col.cells[r].value, col.most, bar)
+			}
+		}
+		_ = tab.Append(row) // a slice of strings is always taken
+		tall = append(tall, height(row))
+	}
+	_ = tab.Render() // a buffer takes everything
+	lines := strings.Split(b.String(), "\n")
+	wide := 0
+	for _, line := range lines {
+		wide = max(wide, width(strings.TrimRight(line, " ")))
+	}
+	for i, n := range tall {
+		tone := Dim
+		note := ""
+		if i > 0 {
+			row := s.rows[i-1]
+			tone, note = row.Tone, t.written(row.Note)
+			if row.Rule {
+				t.line(strings.Repeat(t.sign("─", "-"), wide), Dim)
+			}
+		}
+		for k, line := range lines[:min(n, len(lines))] {
+			if line = strings.TrimRight(line, " "); k == 0 && note != "" && width(line)+between+width(note) <= t.left {
+				line, note = line+padded(between)+note, ""
+			}
+			t.line(line, tone)
+		}
+		lines = lines[min(n, len(lines)):]
+		t.paragraphs([]Paragraph{{note, tone}})
+	}
+}
+
+func (t *textWriter) sign(unicode, ascii string) string {
+	if t.Unicode {
+		return unicode
+	}
+	return ascii
+}
+
+// height is how many lines the cells of a row take.
+func height(row []string) int {
+	n := 1
+	for _, text := range row {
+		n = max(n, 1+strings.Count(text, "\n"))
+	}
+	return n
+}
+
+// plain turns off what tablewriter does unless it is told not to: to rewrite
+// headers, to wrap cells, and to let the locale decide how wide ± is.
+func plain(align tw.Alignment) tablewriter.Option {
+	return func(t *tablewriter.Table) {
+		for _, option := range []tablewriter.Option{
+			tablewriter.WithAlignment(align), tablewriter.WithEastAsian(tw.Off),
+			tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone),
+		} {
+			option(t)
+		}
+	}
+}
+
+// bar draws value as a bar. The longest, that of most, takes all of the columns.
+func (t *textWriter) bar(value, most float64, columns int) string {
+	if !(value > 0 && value/most > 0) {
+		return ""
+	}
+	if !t.Unicode {
+		return strings.Repeat("#", max(1, int(value/most*float64(columns)+0.5)))
+	}
+	eighths := max(1, int(value/most*float64(columns)*8+0.5))
+	text := strings.Repeat("█", eighths/8)
+	if rest := eighths % 8; rest > 0 {
+		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
+	}
+	return text
+}
+
+// list writes a table on a terminal that is too narrow for any: what each row has,
+// line by line.
+func (t *textWriter) list(s sheet) {
+	for r, row := range s.rows {
+		if row.Rule {
+			t.line(strings.Repeat(t.sign("─", "-"), t.left), Dim)
+		}
+		for c, col := range s.columns {
+			text := col.cells[r].text
+			switch {
+			case c < s.keys:
+				t.paragraphs([]Paragraph{{text, Strong}})
+			case text != "":
+				for _, line := range wrap(col.header+": "+text, t.left-1) {
+					t.line(" "+line, row.Tone)
+				}
+			}
+		}
+		t.paragraphs(Say(row.Note))
+	}
+}

@@ -1,0 +1,202 @@
+package doc
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"ipcbench/bench/stat"
+)
+
+// A scale is a unit for readers of what is kept in seconds, bytes or as a number.
+type scale struct {
+	name string
+	per  float64 // of the unit in which values are kept
+}
+
+// scales are the units for readers, the largest first.
+var scales = map[string][]scale{
+	"s": {{"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}, {"ns", 1e-9}},
+	"B": {{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}},
+	"%": {{"%", 0.01}},
+	"1": {{"", 1}},
+}
+
+// scaleOf returns the one unit in which all of xs are shown. It is that of the
+// largest, or the next smaller one if the smallest would be less than 0.01. What is
+// divided by a GB stays as it is, so that tables can be compared.
+func scaleOf(unit string, xs ...float64) scale {
+	base, per, divided := strings.Cut(unit, "/")
+	all, ok := scales[base]
+	if !ok || per == "GB" && base != "1" {
+		return scale{unit, 1}
+	}
+	least, most := math.Inf(1), 0.0
+	for _, x := range xs {
+		if x = math.Abs(x); x > 0 && !math.IsInf(x, 0) {
+			least, most = min(least, x), max(most, x)
+		}
+	}
+	i := 0
+	for i < len(all)-1 && most < all[i].per*(1-1e-9) {
+		i++
+	}
+	if i < len(all)-1 && least < all[i].per/100 {
+		i++
+	}
+	s := all[i]
+	switch {
+	case most == 0:
+		s = all[0]
+	case divided && s.name == "":
+		s.name = "per " + per
+	}
+	if divided && base != "1" {
+		s.name += "/" + per
+	}
+	return s
+}
+
+// decimals returns how many digits after the point show x with three that count.
+func (s scale) decimals(x float64) int {
+	x = math.Abs(x / s.per)
+	digits := 3
+	if s.name == "%" { // which nobody knows that well
+		digits = 2
+	}
+	if x == 0 || math.IsInf(x, 0) {
+		return 0
+	}
+	d := digits - 1 - int(math.Floor(math.Log10(x)))
+	if x >= math.Pow10(digits-1-d)*10-math.Pow10(-d)/2 { // rounding up gives it one digit more
+		d--
+	}
+	return min(max(d, 0), 9)
+}
+
+// number writes x.
+func (s scale) number(x float64) string { return s.fixed(x, s.decimals(x)) }
+
+// fixed writes x with d digits after the point, and never as minus zero. A share
+// that is less than all is never rounded to 100 %.
+func (s scale) fixed(x float64, d int) string {
+	x /= s.per
+	if s.name == "%" && x < 100 && x >= 99.5 {
+		x, d = math.Floor(x*10)/10, 1
+	}
+	text := strconv.FormatFloat(math.Abs(x), 'f', d, 64)
+	if x < 0 && strings.Trim(text, "0.") != "" {
+		text = "−" + text
+	}
+	return text
+}
+
+// lopsided is the relative half-width from which on both bounds are written: ±
+// would hide that they lie at different distances.
+const lopsided = 0.3
+
+// parts writes an estimate in two parts: the number, and its half-width rounded up,
+// or both bounds if they are far off. whole leaves out the digits after the point.
+func (s scale) parts(i stat.Interval, whole bool) (number, bounds string) {
+	d := s.decimals(i.Center)
+	if whole {
+		d = 0
+	}
+	number = s.fixed(i.Center, d)
+	switch {
+	case i.Confidence == 0:
+	case i.Relative() > lopsided:
+		bounds = " (" + s.number(i.Low) + " to " + s.number(i.High) + ")"
+	default:
+		step := math.Pow10(-d) * s.per
+		bounds = " ± " + scale{"", s.per}.fixed(math.Ceil(i.Half()/step*(1-1e-9))*step, d)
+	}
+	return number, bounds
+}
+
+// Quantity writes a value and a unit that suits it: 25.3 ms, 66.6 MB, 5.31 GB/s.
+// unit is one of those of a [Column].
+func Quantity(unit string, x float64) string {
+	s := scaleOf(unit, x)
+	if s.name == "B" { // of which there are no parts
+		return strconv.FormatFloat(x, 'f', -1, 64) + " B"
+	}
+	return strings.TrimSuffix(s.number(x)+" "+s.name, " ")
+}
+
+// Bounded writes an estimate with its bounds, if it has any: 254 ms (251 to 258).
+func Bounded(unit string, i stat.Interval) string {
+	if !i.Known() {
+		return none
+	}
+	s := scaleOf(unit, i.Center)
+	text := strings.TrimSuffix(s.number(i.Center)+" "+s.name, " ")
+	if i.Confidence > 0 {
+		text += " (" + s.number(i.Low) + " to " + s.number(i.High) + ")"
+	}
+	return text
+}
+
+// Percent writes a share: 0.5 is 50 %.
+func Percent(x float64) string {
+	if whole := math.Round(x * 100); math.Abs(x*100-whole) < 1e-9 {
+		return scale{"", 1}.fixed(whole, 0) + " %"
+	}
+	return Quantity("%", x)
+}
+
+// Signed writes a change in percent with its sign, without the unit: +4.2.
+func Signed(x float64) string {
+	d := 1
+	if math.Abs(x) >= 0.0995 {
+		d = 0
+	}
+	text := scale{"", 0.01}.fixed(x, d)
+	if x > 0 && strings.Trim(text, "0.") != "" {
+		text = "+" + text
+	}
+	return text
+}
+
+// Change writes a ratio as a difference: +4.2 % (+3.1 to +5.0).
+func Change(i stat.Interval) string {
+	if !i.Known() {
+		return none
+	}
+	text := Signed(i.Center-1) + " %"
+	if i.Confidence > 0 {
+		text += " (" + Signed(i.Low-1) + " to " + Signed(i.High-1) + ")"
+	}
+	return text
+}
+
+// Times writes a factor with its bounds: 3.21× (3.10 to 3.32).
+func Times(i stat.Interval) string {
+	if !i.Known() {
+		return none
+	}
+	s := scale{"", 1}
+	text := s.number(i.Center) + "×"
+	if i.Confidence > 0 {
+		text += " (" + s.number(i.Low) + " to " + s.number(i.High) + ")"
+	}
+	return text
+}
+
+// Plural writes a number with its noun.
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// List writes a, b and c.
+func List(items []string) string {
+	if len(items) < 2 {
+		return strings.Join(items, "")
+	}
+	last := len(items) - 1
+	return strings.Join(items[:last], ", ") + " and " + items[last]
+}
