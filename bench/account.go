@@ -10,8 +10,7 @@ import (
 )
 
 // account fills the block with what the processes recorded in the timed rounds.
-// A round of which something is missing would give times that nobody took, so
-// it is an error.
+// A round with a missing span would give wrong times, so it is an error.
 func (s *blockRun) account(r trainer.Report) error {
 	b := s.block
 	b.Cold.Server = r.Server.Usage[trainer.Cold]

@@ -14,10 +14,10 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// A canary tells whether a gate works. Besides a cell of the run there are two
-// copies of it, their blocks between all others: one is the same again, in which
-// a gate must find nothing, and in the other every Submit burns some CPU time,
-// which it must find. The slowdown is in the data path, not in the numbers.
+// A canary tests whether a gate works. It is two copies of a cell, measured in turn
+// with all others. One is the same again: a gate must find nothing there. In the
+// other one, every Submit burns some CPU time: a gate must find that. The slowdown
+// is in the data path, not in the numbers.
 
 // canaryKind says which copy a cell is; empty if it is none.
 type canaryKind string

@@ -39,7 +39,7 @@ func (p Profiling) Check(o Options) error {
 
 // How much is profiled: blocks of a cell until they have so much time in timed
 // rounds, or the plan's if that is less. At 100 samples a second and processor,
-// 2 s tell a tenth from a fifth.
+// 2 s are enough to distinguish a tenth from a fifth.
 const (
 	profiledTime   = 2 * time.Second
 	fewestProfiled = 2

@@ -8,7 +8,7 @@ import (
 
 // spanCost measures what recording one span costs in this process, in
 // nanoseconds: the harness's own share of a round is spans × this. It is the
-// median of a few batches, one of which somebody may interrupt.
+// median of a few batches, since something may interrupt one of them.
 func spanCost() int64 {
 	const batches, n = 9, 300
 	rec := phase.NewRecorder(batches * n)

@@ -15,7 +15,7 @@ import (
 // stockFunc is the name of the worker function that is measured.
 const stockFunc = "stock"
 
-// stockConfig is what the stock worker function is told at the start.
+// stockConfig is what the stock worker function gets at the start.
 type stockConfig struct {
 	Seed    uint64 `json:"seed"`
 	TrainMS int    `json:"train_ms"`
@@ -28,8 +28,7 @@ func Funcs() map[string]trainer.Func {
 }
 
 // stock makes the stock worker function: it sets the update to a function of
-// every byte of the model ([tensor.Train]), and burns some CPU time if it is
-// told to.
+// every byte of the model ([tensor.Train]), and burns CPU time if TrainMS says so.
 func stock(config []byte) (trainer.Train, error) {
 	var c stockConfig
 	if err := json.Unmarshal(config, &c); err != nil {

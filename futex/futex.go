@@ -12,7 +12,7 @@
 //
 // A word says that something changed. What changed, and who may write where, is
 // the business of the packages that build on this one; mailboxes and rings are
-// not found here. A word has no owner either: nobody is told that a peer died.
+// not found here. A word has no owner either: the death of a peer wakes nobody.
 package futex
 
 import (

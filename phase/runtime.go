@@ -18,9 +18,9 @@ func nanotime() int64
 // Nothing here looks into them: they are made by runtime/pprof, read from a
 // goroutine and given back to it.
 //
-// runtime/pprof can set a goroutine's labels but not tell them, and to put back
+// runtime/pprof can set a goroutine's labels but not return them, and to put back
 // what was there before a span, one has to know it. Neither a lane nor a process
-// tells a goroutine: a library's handler and the lane that waits for it record
+// identifies a goroutine: a library's handler and the lane that waits for it record
 // at the same time. runtime.Stack would name the goroutine, and take longer than
 // most spans. The two functions of the runtime below are what pprof.Do itself is
 // made of, and the runtime promises to keep them and their signatures

@@ -1,6 +1,5 @@
-// Package profile makes one profile of those that the processes of a session have
-// taken of themselves (package capture), says which phase each sample belongs to,
-// and computes what is shown of it.
+// Package profile merges the profiles of all processes of a session (package capture
+// takes them), says which phase each sample belongs to, and computes what is shown.
 //
 //   - [Merge] joins the pieces of all processes and blocks. Every sample of the
 //     result is labelled with transport, model, process and, if it has one, phase.
@@ -13,7 +12,7 @@
 //   - [Summarize] and [Compare] count; [WriteFlame] and [Serve] are pprof's own
 //     views.
 //
-// It knows no transport but in that table, and prints nothing.
+// Only that table knows transports. The package prints nothing.
 package profile
 
 import (

@@ -6,8 +6,8 @@
 // own, so that an interrupt from the terminal reaches its starter alone, and dies
 // with it: the kernel sends SIGKILL to the child when the thread that started it
 // ends, not the process (golang/go#27505). So each child has a thread, which starts
-// it and waits for it. The end of its control socket tells a child earlier, and
-// lets it end by itself.
+// it and waits for it. Usually a child sees the end of its control socket before
+// that, and ends by itself.
 package reexec
 
 import (

@@ -22,7 +22,7 @@ const (
 	settle = time.Minute
 
 	// foreign is how long a directory of another kernel is left alone: its locks
-	// do not reach us, so nobody can tell whether its owner lives.
+	// do not reach us, so we cannot know whether its owner lives.
 	foreign = 7 * 24 * time.Hour
 )
 
@@ -208,7 +208,7 @@ func (l *Leftover) hold() (f *os.File, err error) {
 	l.Parent, _ = strconv.Atoi(m[2])
 	l.Owner = fmt.Sprintf("pid %d, since %s", l.PID, m[3])
 	if here := boot(); (m[4] != here || here == "unknown") && time.Since(info.ModTime()) < foreign {
-		return f, fmt.Errorf("made under another kernel, or before this one booted, less than %v days ago: whether its owner lives cannot be told",
+		return f, fmt.Errorf("made under another kernel, or before this one booted, less than %v days ago: its owner may still live",
 			foreign.Hours()/24)
 	}
 	return f, nil

@@ -299,7 +299,7 @@ func (t *ClientTrainer) Stop() error {
 	t.stopped.Store(true)
 	session, current := t.session.Load(), t.current.Load()
 	if session == nil || current == 0 {
-		return nil // Process tells the workers when there are any
+		return nil // Process passes it on when there are workers
 	}
 	return session.Stop(int(current - 1))
 }

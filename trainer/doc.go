@@ -12,13 +12,13 @@
 //
 // A worker process lives like this. It is the same executable, marked by an
 // environment variable. Its control socket is file descriptor 3; type message
-// lists what is said there. It is told what it is (assign), says that it is
-// connected (ready), and then both sides are silent while rounds are timed; marks
-// around timed rounds are the exception, and they come between rounds. Only a
-// process from which nothing has come for a quarter of [Config.RoundLimit] is asked
-// what it does. At the end it reports its samples. When the control socket closes,
-// it ends: there are no orphans. What it says out of turn, or at too great a
-// length, fails the session.
+// lists the messages. The server says what the process hosts (assign), and the
+// process says when it is connected (ready). Then both are silent while rounds are
+// timed; marks around timed rounds come between rounds. If nothing has come from a
+// process for a quarter of [Config.RoundLimit], the server asks what it is doing. At
+// the end the process reports its samples. When the control socket closes, it ends,
+// so there are no orphans. A message that nobody asked for, or that is too long,
+// fails the session.
 //
 // Package trainer computes no statistics and prints nothing; only
 // [Host.MaybeWorker], which owns its process, ends it.

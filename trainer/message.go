@@ -30,7 +30,7 @@ import (
 //	poke     serverthe process was silent for long: what does it do?
 //	news     proc  answers poke
 //	failure  proc  any time: a lane has failed, and the process ends
-//	samples  proc  all lanes have ended, as the transport told them: a part of the
+//	samples  proc  all lanes have ended, since the transport said so: a part of the
 //	               report, which has as many of these as it takes,
 //	profile  proc  then as many of these,
 //	report   proc  and ends with this; nothing follows but the end of the socket
@@ -146,8 +146,8 @@ type failure struct {
 	Text   string `json:"text"`
 }
 
-// longestFailure is how much of a failure's text is told: the rest would make the
-// message too long, and hide the failure.
+// longestFailure is how much of a failure's text is sent: all of it could make the
+// message too long, and so hide the failure.
 const longestFailure = 64 << 10
 
 // news says what a process has done, and does.
@@ -248,7 +248,7 @@ type piece struct {
 	Before []byte `json:"before,omitempty"`
 }
 
-// addTo adds the piece to the profiles of a process of which kinds are taken.
+// addTo adds the piece to the profiles of a process. kinds are those that are taken.
 func (p *piece) addTo(all []capture.Piece, kinds []string) ([]capture.Piece, error) {
 	switch {
 	case p.Kind != "" && slices.Contains(kinds, p.Kind):

@@ -11,7 +11,7 @@ import (
 )
 
 // meter sums usage and counters of one process by window. Any goroutine may call
-// it: lanes may be at their end when the process is told of a mark.
+// it: a lane may be at its end when the process gets a mark.
 type meter struct {
 	rec     *phase.Recorder
 	capture *capture.Capture // nil unless the process is profiled

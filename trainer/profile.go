@@ -10,7 +10,7 @@ import (
 // labelled: see [phase.Recorder.Label].
 type Profiling struct {
 	Transport string   `json:"transport"` // name for the labels
-	Model     string   `json:"model"`     // likewise
+	Model     string   `json:"model"`     // name for the labels
 	Kinds     []string `json:"kinds"`     // see package capture; none is labels alone
 	Workers   bool     `json:"-"`         // profile the workers' processes alone: something else profiles this process
 }

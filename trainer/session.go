@@ -244,7 +244,7 @@ func (s *Session) Enter(ctx context.Context, w Window, round int) error {
 	s.waits.Store(waitMark)
 	defer s.waits.Store(waitNone)
 	for _, proc := range s.procs {
-		proc.ask("marked") // what they do until they are told to is waited for too
+		proc.ask("marked") // settle also waits for what they do until they get the message
 	}
 	err := s.settle(ctx)
 	if err == nil {
@@ -428,7 +428,7 @@ func (s *Session) collectReports(r *Report, left bool) error {
 	if !left {
 		timeout = exitGrace
 	}
-	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("has sent no report %v after it was told to leave", timeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, fmt.Errorf("has sent no report %v after it was asked to leave", timeout))
 	defer cancel()
 	for _, w := range s.procs {
 		m, err := s.await(ctx, w)

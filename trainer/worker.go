@@ -41,8 +41,8 @@ type Train func(j *Job) error
 // a lane, before the first round.
 type Func func(config []byte) (Train, error)
 
-// A Host is what a worker process knows before it is told what to do. The session's
-// process and its workers run the same program, so they have the same Host.
+// A Host is what a worker process knows before the server assigns its work. The
+// session's process and its workers run the same program, so they have the same Host.
 type Host struct {
 	Transports []driver.Transport
 	Funcs      map[string]Func
@@ -116,8 +116,8 @@ func (h Host) serve(conn net.Conn) error {
 		<-listening
 	}()
 
-	// What follows the first failure is its consequence: the session is told one. And
-	// none if obey has ended: the server closed the control socket, or was told there.
+	// Report only the first failure: later ones are its consequences. Report none once
+	// obey has returned: the server has closed the control socket, or knows already.
 	var once sync.Once
 	tell := func(err error) (sent error) {
 		if ctx.Err() != nil {
@@ -418,7 +418,7 @@ func (w *process) dial(ctx context.Context) ([]lane, error) {
 }
 
 // train runs all lanes until the server shuts down or one of them fails, and
-// closes them. It tells the failure at once: the server sees the lane close, and
+// closes them. It reports a failure at once: the server sees the lane close, and
 // other lanes may be in worker functions, which nothing interrupts.
 func (w *process) train(ctx context.Context, lanes []lane, tell func(error) error) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -38,23 +38,23 @@ func All() []Floor {
 	return []Floor{
 		{
 			Name: "copy", Unit: "B/s", roles: []role{measureCopy},
-			Help: "one thread copies memory that lies outside of the caches: bytes copied a second",
+			Help: "one thread copies memory that is not in the caches",
 		},
 		{
 			Name: "first-touch", Unit: "B/s", roles: []role{measureFirstTouch},
-			Help: "one thread writes fresh shared memory (memfd), page faults and all: 66.6 MB a sample",
+			Help: "one thread writes 66.6 MB of fresh shared memory (memfd), page faults included",
 		},
 		{
 			Name: "unix-stream", Unit: "B/s", roles: []role{receiveStream, sendStream},
-			Help: "66.6 MB through a Unix socket from one process to another, both ends' memory written before, 1 MiB on its way, by size of write, of which the best one is shown",
+			Help: "66.6 MB go through a Unix socket to another process, in writes of the fastest size; the memory at both ends was written before",
 		},
 		{
 			Name: "unix-pingpong", Unit: "s", roles: []role{ping, pong},
-			Help: "a byte through a Unix socket to another process and one back, one exchange after the other",
+			Help: "one byte goes through a Unix socket to another process, and one comes back",
 		},
 		{
 			Name: "futex", Unit: "s", roles: []role{knock, answer},
-			Help: "waking another process that sleeps on a word of shared memory, and being woken by it, each exchange after a busy gap",
+			Help: "one process wakes another one that sleeps on a word of shared memory, and is woken by it, each time after computing as long as the model's training takes",
 		},
 	}
 }

@@ -29,7 +29,7 @@ type peer struct {
 	page []byte // of memory shared with it
 }
 
-// An order tells a process what it is. It travels in the environment.
+// An order says what a process has to do. It travels in the environment.
 type order struct {
 	Floor  string `json:"floor"`
 	Role   int    `json:"role"`

@@ -58,8 +58,8 @@ func writeSizes() []int {
 
 const streamPasses = 2 // samples a write size
 
-// A streamRequest asks for modelBytes, of which the first eight bytes are the
-// number, in writes of the given size.
+// A streamRequest asks for modelBytes in writes of the given size. Their first eight
+// bytes are the number.
 type streamRequest struct{ Size, Number uint64 }
 
 const streamRequestBytes = 16

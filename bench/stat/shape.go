@@ -112,7 +112,7 @@ type Trend struct {
 // at a level of 1 % if it amounts to 5 % of the median; its size is the median
 // of the slopes of all pairs (Theil and Sen) times the length. Long blocks are
 // first cut into stretches, each with its median, so that neighbours that
-// resemble each other do not count as so many witnesses.
+// resemble each other count once.
 func Drift(blocks [][]float64) Trend {
 	var t Trend
 	medians := Medians(blocks)

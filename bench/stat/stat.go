@@ -33,8 +33,8 @@
 //
 //   - An outlier is a sample whose modified z-score is over 3.5 (Iglewicz and
 //     Hoaglin 1993): see [Outliers].
-//   - Two modes are told by Ashman's D over Otsu's split: see [Modes].
-//   - Drift is told by Kendall's test for a trend, within blocks by its seasonal
+//   - Two modes are found by Ashman's D over Otsu's split: see [Modes].
+//   - Drift is found by Kendall's test for a trend, within blocks by its seasonal
 //     form (Hirsch 1982): see [Drift].
 //   - Two cells differ by the Mann-Whitney U test, corrected by Holm's method for
 //     the number of pairs that are looked at: see [Test] and [Holm].

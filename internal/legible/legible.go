@@ -1,7 +1,6 @@
-// Package legible is the one rule of which texts may reach a terminal, a page
-// or a log: those of which everything is seen, and nothing moves what stands
-// beside it. Texts come from anybody: a pull request's build, a model file, a
-// kernel, another process.
+// Package legible decides which texts may reach a terminal, a page or a log: those
+// that are visible as a whole and move nothing around them. Texts come from
+// anybody: a pull request's build, a model file, a kernel, another process.
 package legible
 
 import (

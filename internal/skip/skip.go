@@ -1,6 +1,6 @@
-// Package skip is how a test says that it cannot run here, in two words that
-// `make check` tells apart: a tool that is missing can be installed, so where CI is
-// set that is a failure; what the kernel refuses is skipped and counted.
+// Package skip is how a test says that it cannot run here. There are two reasons. A
+// tool is missing: it can be installed, so that is a failure where CI is set. Or the
+// kernel refuses something: then the test is skipped, and `make check` counts it.
 package skip
 
 import (

@@ -32,7 +32,7 @@ func Stopped(pid int) bool {
 }
 
 // Spent returns the CPU time of a process in ticks of the kernel, 0 if there is no
-// such process. It tells whether a process gets on.
+// such process. If it grows, the process is working.
 func Spent(pid int) (ticks int) {
 	s := stat(pid)
 	return int(s.UTime + s.STime)

@@ -102,7 +102,7 @@ func New(kinds ...string) (*Capture, error) {
 // profile; shorter ones are sampled.
 const blockRate = 10_000
 
-// mutexFraction makes one of so many contended locks a sample.
+// mutexFraction: one in this many contended locks becomes a sample.
 const mutexFraction = 10
 
 func (c *Capture) takes(kind string) bool { return c != nil && slices.Contains(c.kinds, kind) }

@@ -78,7 +78,7 @@ func appendMarshalled(b []byte, m proto.Message) []byte {
 
 func marshal(m proto.Message) []byte { return appendMarshalled(nil, m) }
 
-// shapeOf returns a tensor's shape, with so many rows if its length varies.
+// shapeOf returns a tensor's shape. rows counts if its length varies.
 func shapeOf(s tensor.Spec, rows int) []int64 {
 	shape := make([]int64, len(s.Shape))
 	for i, d := range s.Shape {
@@ -90,8 +90,8 @@ func shapeOf(s tensor.Spec, rows int) []int64 {
 	return shape
 }
 
-// appendDescription appends a NamedTensor without its data: tensor i with so many
-// rows, if its length varies, from offset on. The bytes are those that generated
+// appendDescription appends a NamedTensor without its data: tensor i, from offset on.
+// rows counts if the tensor's length varies. The bytes are those that generated
 // code makes: fields in the order of their numbers, zero values left out.
 func (c *catalog) appendDescription(b []byte, i, rows int, round int64, offset int) []byte {
 	b = append(b, c.head[i]...)
@@ -112,7 +112,7 @@ func appendNumber(b []byte, num protowire.Number, x uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), x)
 }
 
-// size returns the encoded size of a NamedTensor with so many bytes of data.
+// size returns the encoded size of a NamedTensor with that many bytes of data.
 func (c *catalog) size(i, rows int, round int64, offset, data int) int {
 	n := len(c.head[i]) + len(c.tail) + sizeNumber(uint64(round)) + sizeNumber(uint64(offset))
 	if c.layout.Spec(i).Var {

@@ -41,7 +41,7 @@ func (v *view) chunk() []byte {
 	}
 }
 
-// skip moves over n bytes, of which there must be enough.
+// skip moves over n bytes, which must be there.
 func (v *view) skip(n int) {
 	for n > 0 {
 		c := min(n, len(v.chunk()))
@@ -51,8 +51,7 @@ func (v *view) skip(n int) {
 	}
 }
 
-// take returns a view of the next n bytes, of which there must be enough, and
-// moves over them.
+// take returns a view of the next n bytes, which must be there, and moves over them.
 func (v *view) take(n int) view {
 	head := *v
 	head.n = n

@@ -154,7 +154,7 @@ func (w *worker) Submit(ctx context.Context, _ *tensor.Package) error { return w
 // leaveWithin bounds the last call.
 const leaveWithin = time.Second
 
-// Close implements driver.Worker. If the server cannot be told, it has gone, or will
+// Close implements driver.Worker. A server that cannot be reached has gone, or will
 // see the connection end.
 func (w *worker) Close(cause error) error {
 	if cause != nil {

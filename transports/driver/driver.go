@@ -169,8 +169,8 @@ type Worker interface {
 	Ping(ctx context.Context) error
 
 	// Close gives up the lane, and takes back the model and the update of a job that
-	// is in hand: nobody looks at them any more. cause is why, for the server if it
-	// can be told, or nil if the session is over.
+	// is in hand: nobody looks at them any more. cause is the reason, which goes to the
+	// server if it can be reached, or nil if the session is over.
 	Close(cause error) error
 }
 

@@ -206,9 +206,10 @@ func (l *Lanes) Dismiss() error {
 	return err
 }
 
-// Shutdown lets nobody in any more, has say tell every connected worker that the
-// session is over, all at the same time, waits until each has closed its end or ctx has
-// ended, and closes all connections. A worker of which say returns an error is not waited for.
+// Shutdown lets nobody in any more and calls say for every connected worker, all at the
+// same time, to announce that the session is over. It waits until each has closed its end
+// or ctx has ended, and closes all connections. It does not wait for a worker for which
+// say returns an error.
 func (l *Lanes) Shutdown(ctx context.Context, say func(lane int, c *Conn) error) error {
 	errs := []error{l.Dismiss()}
 	errs = append(errs, make([]error, len(l.lanes))...)

@@ -153,7 +153,7 @@ func (c *Conn) admit() bool {
 	c.timer.Stop()
 	select {
 	case c.l.freed <- struct{}{}:
-	default: // it is told already
+	default: // it knows already
 	}
 	return true
 }

@@ -10,7 +10,7 @@
 //     and alone allocates memory in proportion to the model, and
 //     conn=per-request, a new connection for every request.
 //   - [Local] is "http-shm". The server's models lie in a slab, and updates in one
-//     slab a lane. Where they lie is told in the answers that exist anyway, so a
+//     slab a lane. Answers that exist anyway say where they lie, so a
 //     local client costs two exchanges without tensors. Whoever is not local gets
 //     bodies from the same store.
 //
@@ -24,10 +24,10 @@
 //
 // Whether a peer is local is proved and not concluded from addresses or host
 // names: the worker must open the slab that the server names and find the
-// server's nonce in it, and the server must find in the lane's slab what it told
+// server's nonce in it, and the server must find in the lane's slab what it asked
 // the worker to write there. A tensor that is not in the slab (no room, an
-// element type of another system), or whose generation there is not the one that
-// was told, is fetched as a body: that one alone. Every such fallback is counted
+// element type of another system), or whose generation there is not the announced
+// one, is fetched as a body: that one alone. Every such fallback is counted
 // with its reason, and the bytes that went either way are, too.
 //
 // A slab has one writer: the server that of the models, the lane's worker that of

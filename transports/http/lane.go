@@ -67,7 +67,7 @@ func (l *lane) forget() {
 	l.out = nil
 }
 
-// dispatch puts j and its model, as a tells the worker of them, in the mailbox.
+// dispatch puts j and its model, described by a, into the mailbox.
 func (l *lane) dispatch(j driver.Job, a jobAnswer) error {
 	o, err := l.prepare(j, &a)
 	if err != nil {

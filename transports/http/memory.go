@@ -149,7 +149,7 @@ type model struct {
 	handles []slab.Handle // of tensors, zero where one lies on the heap
 	views   [][]byte
 	heap    *tensor.Package // memory of tensors that lie there, kept
-	runs    []run           // where the others lie, as workers are told
+	runs    []run           // where the others lie, as answers to workers say
 }
 
 func newModels(l *tensor.Layout) *models {

@@ -148,9 +148,9 @@ type connKey struct{}
 // connOf returns the connection that a request came on.
 func connOf(q *http.Request) *driver.Conn { return q.Context().Value(connKey{}).(*driver.Conn) }
 
-// follow is told of connections. When one is closed, which net/http does as soon as
-// it reads its end, or when a request has been answered that was going on, the lane's
-// worker is gone.
+// follow is called when a connection changes its state. A connection that is closed
+// means that the lane's worker is gone: net/http closes it as soon as it reads its end,
+// or after the answer to a request that was going on.
 func (s *server) follow(c net.Conn, is http.ConnState) {
 	switch is {
 	case http.StateNew:

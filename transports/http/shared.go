@@ -109,8 +109,8 @@ func (s *shared) model(a jobAnswer, downlink func() *tensor.Package, which []int
 	return s.lend(len(which) == 0), which, nil
 }
 
-// lend returns a package of what was found. A model that is there as a whole lies
-// in one of two places.
+// lend returns a package with the tensors that were found. A model that is there as a
+// whole lies in one of two places.
 func (s *shared) lend(all bool) *tensor.Package {
 	for _, w := range s.whole {
 		if all && slices.EqualFunc(w.handles, s.handles, sameBlock) {

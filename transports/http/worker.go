@@ -231,8 +231,8 @@ func (w *worker) Ping(ctx context.Context) error {
 	return w.client.Do(ctx, w.ping, nil)
 }
 
-// Close tells the server that the lane has no worker any more, if it can still be
-// told and does not know.
+// Close lets the server know that the lane has no worker any more, unless it cannot be
+// reached or knows already.
 func (w *worker) Close(cause error) error {
 	if cause != nil && w.client.Open() {
 		ctx, cancel := context.WithTimeout(context.Background(), goodbye)

@@ -97,7 +97,7 @@ func (o *outbox) wake() error {
 	return o.sequence.Wake(1)
 }
 
-// end tells the peer that no message will follow. A message that it has not yet
+// end lets the peer know that no message will follow. A message that it has not yet
 // seen is lost.
 func (o *outbox) end() error {
 	o.sequence.Store(over)

@@ -125,8 +125,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// refuse tells the peer why it is given up, if it can still be told and if it is
-// not the peer that has closed its end, or this side.
+// refuse sends the peer the reason why it is given up, unless the peer or this side
+// has closed its end.
 func (l *link) refuse(why error) {
 	if why == nil || parted(why) {
 		return

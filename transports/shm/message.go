@@ -110,7 +110,7 @@ func appendField[T string | []byte](b []byte, field T) []byte {
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(field))), field...)
 }
 
-// takeFields reads the fields of which b consists.
+// takeFields splits b into its fields.
 func takeFields(b []byte, fields ...*[]byte) error {
 	for _, f := range fields {
 		if len(b) < 4 {

@@ -79,7 +79,7 @@ func (s *server) memfd(name string, size int) (*slab.Memory, error) {
 	return m, err
 }
 
-// open lets workers in. Each is told text, in its welcome.
+// open lets workers in. The welcome to each contains text.
 func (s *server) open(ctx context.Context, e *driver.Endpoint, text string) (err error) {
 	if s.workers, err = e.ListenLanes(ctx, network, s.o); err != nil {
 		return err
@@ -204,8 +204,8 @@ func collected(r result, p *tensor.Package, err error) (*tensor.Package, driver.
 // Settle does nothing: workers do not ask.
 func (s *server) Settle(context.Context) error { return nil }
 
-// Shutdown tells the workers that the session is over. Those that do not leave in time
-// are left to themselves: they have mappings of their own.
+// Shutdown lets the workers know that the session is over. Those that do not leave in
+// time are left alone: they have mappings of their own.
 func (s *server) Shutdown(ctx context.Context) error {
 	var err error
 	for _, l := range s.lanes {

@@ -66,7 +66,7 @@ func testSilentTo(t *testing.T, v transports.Variant) {
 }
 
 // testStrangers: who does not belong to the session is turned away, and hears no
-// secret; whoever has the secret but no lane to take is told why (O4, O21).
+// secret; whoever has the secret but no lane to take hears the reason (O4, O21).
 func testStrangers(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
 	s.publish(1)

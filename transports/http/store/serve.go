@@ -71,8 +71,8 @@ func (s *Store) serveTensor(serve func(x *exchange.Exchange, id []byte) error) f
 }
 
 // A putAnswer describes a tensor, and where it lies for those who share memory
-// with the server: that is complete or absent, never half. Whoever is told of the
-// tensor can be told that, too.
+// with the server: that is complete or absent, never half. The caller can pass the
+// place on together with the id.
 type putAnswer struct {
 	ID string `json:"id"`
 	Meta

@@ -85,7 +85,7 @@ type published struct {
 // A lease is a tensor as a reader gets it. The reader ends with done.
 type lease struct {
 	stored            // pinned in its pool, if it lies in one
-	model  *published // of which it is a part; nil if it was put
+	model  *published // the model that it is a part of; nil if a client put it
 }
 
 // live reports whether the bytes that were read so far are the tensor's: its

@@ -16,9 +16,9 @@ import (
 	"ipcbench/crash"
 )
 
-// A Nonce is a random number that stands in a named pool. Whoever opens the
-// name and finds the nonce that its owner told shares memory with the owner,
-// whatever hostnames and mount namespaces say.
+// A Nonce is a random number in a named pool. Whoever opens the pool by its name and
+// finds the nonce that the owner has sent shares memory with the owner, whatever
+// hostnames and mount namespaces say.
 type Nonce [16]byte
 
 // The header fills the first page of a named pool:

@@ -91,7 +91,7 @@ type Updates struct {
 	mu         sync.Mutex // guards what follows
 	lent       []bool     // by place
 	out        Handle     // reserved and not lent; zero if there is none
-	generation uint64     // of the last reservation: it tells an answer from one to a job before
+	generation uint64     // of the last reservation: the answer to an earlier job has another one
 }
 
 // NewUpdates returns a lane's updates of layout l in mem, which it takes. Those
