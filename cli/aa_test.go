@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
-	"ipcbench/report"
+	"ipcbench/report/analysis"
 )
 
 // How often the two tests below repeat themselves. The machine should have
@@ -92,7 +92,7 @@ func TestSoakSlowdown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := report.Compare(slow, nil, report.CompareOptions{})
+		c, err := analysis.Compare(slow, nil, analysis.CompareOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

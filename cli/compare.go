@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/report"
+	"ipcbench/report/analysis"
 )
 
 // compareFlags are what `ipcbench compare` was asked for.
@@ -79,8 +80,8 @@ func (a *app) compare(f compareFlags, files []string) error {
 		}
 		results[i] = r
 	}
-	o := report.CompareOptions{Metrics: f.metrics, Separate: f.separate}
-	c, err := report.Compare(results[0], results[1], o)
+	o := analysis.CompareOptions{Metrics: f.metrics, Separate: f.separate}
+	c, err := analysis.Compare(results[0], results[1], o)
 	if err != nil {
 		return usageError{err}
 	}
@@ -90,11 +91,11 @@ func (a *app) compare(f compareFlags, files []string) error {
 		}
 	}
 	if f.gate { // before anything is printed: its refusals are about the question
-		if _, _, err := c.Gate(float64(f.failAbove)); err != nil {
+		if _, err := c.Gate(float64(f.failAbove)); err != nil {
 			return hinted{usagef("gate: %w", err), "compare --allow-separate judges separate runs all the same"}
 		}
 	}
-	if err := c.Write(a.out, f.format); err != nil {
+	if err := report.WriteComparison(a.out, f.format, c); err != nil {
 		return err
 	}
 	if !f.gate {
@@ -102,21 +103,25 @@ func (a *app) compare(f compareFlags, files []string) error {
 	}
 	for _, r := range results {
 		if r != nil && r.Canary != nil {
-			if err := c.Canary(r, float64(f.failAbove)); err != nil {
+			trial, err := c.Canary(r, float64(f.failAbove))
+			if err != nil {
+				return err
+			}
+			if err := report.TrialError(trial); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.err, "gate: works: it passes a copy of %s, and fails one that was slowed down by %s\n",
 				r.Canary.Slow.ID(), percent(r.Canary.Slowdown))
 		}
 	}
-	fail, reasons, err := c.Gate(float64(f.failAbove))
+	gate, err := c.Gate(float64(f.failAbove))
 	if err != nil {
 		return err
 	}
-	for _, reason := range reasons {
+	for _, reason := range report.GateReasons(gate, len(c.Rows)) {
 		fmt.Fprintf(a.err, "gate: %s\n", reason)
 	}
-	if fail {
+	if gate.Failed {
 		return codeError{errors.New("gate: failed"), exitGate}
 	}
 	fmt.Fprintf(a.err, "gate: passed, nothing is significantly slower by more than %s\n", f.failAbove)

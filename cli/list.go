@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/report"
+	"ipcbench/report/analysis"
 	"ipcbench/tensor/models"
 )
 
@@ -84,7 +85,7 @@ func (a *app) listModels() {
 }
 
 func (a *app) listMetrics() {
-	for _, m := range report.Metrics() {
+	for _, m := range analysis.Metrics() {
 		fmt.Fprintf(a.out, "%-22s %-6s %s\n", m.Name, m.Unit, m.Help)
 	}
 }

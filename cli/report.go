@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/report"
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
 
@@ -85,9 +86,9 @@ func (a *app) report(format string, paths []string) error {
 // a bug, and no number of it is to be believed.
 func plausible(r *bench.Result) error {
 	var errs error
-	for _, f := range report.Findings(r) {
-		if f.Severity == report.Error {
-			errs = errors.Join(errs, errors.New(f.String()))
+	for _, f := range analysis.New(r).Findings() {
+		if f.Severity == analysis.Error {
+			errs = errors.Join(errs, errors.New(report.FindingLine(f)))
 		}
 	}
 	if errs != nil {

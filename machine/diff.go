@@ -2,14 +2,26 @@ package machine
 
 import "fmt"
 
-// Diff says in which respects that matter for a comparison two environments
-// differ: one sentence for each, with both values. Build and time are left out:
-// they are what is compared. So is what changes from minute to minute.
-func Diff(a, b Environment) []string {
-	var all []string
+// A Difference is something in which two environments, or two runs, differ.
+type Difference struct {
+	What string `json:"what"`
+	Base string `json:"base"`
+	Head string `json:"head"`
+}
+
+// String returns the difference as a sentence.
+func (d Difference) String() string {
+	return fmt.Sprintf("%s: %s in the first, %s in the second", d.What, d.Base, d.Head)
+}
+
+// Diff returns in what two environments differ that matters for a comparison.
+// Build and time are left out: they are what is compared. So is what changes from
+// minute to minute.
+func Diff(a, b Environment) []Difference {
+	var all []Difference
 	differ := func(what string, x, y any) {
 		if x != y {
-			all = append(all, fmt.Sprintf("%s: %v in the first, %v in the second", what, x, y))
+			all = append(all, Difference{what, fmt.Sprint(x), fmt.Sprint(y)})
 		}
 	}
 	differ("CPU model", a.CPU, b.CPU)

@@ -211,7 +211,11 @@ func TestDiff(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			other := base
 			tt.change(&other)
-			if diff := cmp.Diff(tt.want, Diff(base, other)); diff != "" {
+			var got []string
+			for _, d := range Diff(base, other) {
+				got = append(got, d.String())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
 
@@ -18,7 +19,7 @@ import (
 // are measurements of a block: what is derived from several cells is left to
 // whoever compares them.
 var benchUnits = []struct{ metric, unit string }{
-	{"round", "sec/op"},
+	{"round", "sec/op"}, // the first: goodput is made of it
 	{"transfer", "transfer-sec/op"},
 	{"down", "down-sec/op"},
 	{"up", "up-sec/op"},
@@ -41,15 +42,15 @@ const goodputUnit = "goodput-B/s"
 // other whose configuration is the same: so that is what a cell does and the
 // machine, and the build stands in comments.
 func writeBenchfmt(w io.Writer, r *bench.Result) error {
-	v := newView(r)
+	v := analysis.New(r)
 	e := r.Environment
 	comments := []string{"mode: " + r.Plan.Mode, "kernel: " + e.Kernel}
-	for _, build := range v.builds() {
+	for _, build := range v.Builds() {
 		name := "commit: "
 		if build != "" {
 			name = "commit of build=" + build + ": "
 		}
-		built := v.environmentOf(build)
+		built := v.EnvironmentOf(build)
 		comments = append(comments, name+fullCommit(built)+", "+built.Go)
 	}
 	for _, c := range comments {
@@ -59,28 +60,32 @@ func writeBenchfmt(w io.Writer, r *bench.Result) error {
 	}
 	out := benchfmt.NewWriter(w)
 	for _, u := range benchUnits {
-		if err := out.Write(unitLine(u.unit, v.metric(u.metric).Better)); err != nil {
+		m, _ := analysis.MetricNamed(u.metric)
+		if err := out.Write(unitLine(u.unit, m.Better)); err != nil {
 			return err
 		}
 	}
-	if err := out.Write(unitLine(goodputUnit, higher)); err != nil {
+	if err := out.Write(unitLine(goodputUnit, analysis.Higher)); err != nil {
 		return err
 	}
 	config := []benchfmt.Config{
 		fileConfig("goos", "linux"), fileConfig("goarch", e.Arch), fileConfig("cpu", e.CPU),
 		fileConfig("respawn", fmt.Sprint(r.Plan.Respawn)), fileConfig("pin", fmt.Sprint(r.Plan.Pin)), fileConfig("train-ms", fmt.Sprint(r.Plan.TrainMS)),
 	}
-	for _, c := range v.cells {
+	for _, c := range v.Cells {
 		config := append(slices.Clip(config), fileConfig("depth", fmt.Sprint(c.Depth)))
-		for i := range c.timed {
-			res := &benchfmt.Result{Config: config, Name: c.benchName(), Iters: len(c.timed[i].Round)}
-			for _, u := range benchUnits {
-				if xs := v.metric(u.metric).samples(c, &c.timed[i]); len(xs) > 0 {
+		samples := make([][][]float64, len(benchUnits))
+		for k, u := range benchUnits {
+			samples[k] = c.Samples(u.metric)
+		}
+		for i, b := range c.Timed() {
+			res := &benchfmt.Result{Config: config, Name: benchName(c), Iters: len(b.Round)}
+			for k, u := range benchUnits {
+				if xs := samples[k][i]; len(xs) > 0 {
 					res.Values = append(res.Values, benchfmt.Value{Value: stat.Median(xs), Unit: u.unit})
 				}
 			}
-			round := stat.Median(v.metric("round").samples(c, &c.timed[i]))
-			res.Values = append(res.Values, benchfmt.Value{Value: float64(c.Payload()) / round, Unit: goodputUnit})
+			res.Values = append(res.Values, benchfmt.Value{Value: float64(c.Payload()) / stat.Median(samples[0][i]), Unit: goodputUnit})
 			if err := out.Write(res); err != nil {
 				return err
 			}
@@ -90,7 +95,7 @@ func writeBenchfmt(w io.Writer, r *bench.Result) error {
 }
 
 // benchName is the name that the benchmark of the same cell has.
-func (c *cell) benchName() benchfmt.Name {
+func benchName(c *analysis.Cell) benchfmt.Name {
 	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
 	if c.Model.Up != "" {
 		name += "/up=" + word(c.Model.Up)

@@ -1,32 +1,32 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
+	"ipcbench/report/analysis"
 )
 
 // callTable lists which requests a round makes, of transports that make any, and
 // what they cost a client that waits and the server.
-func callTable(v *view) section {
+func callTable(v *analysis.Result) section {
 	t := table{
 		header: []string{"transport", "model", "build", "workers", "clients", "calls a round", "connections a round", "connecting, ms", "retries a round", "down, ms", "its p99, ms", "queued a client, ms",
 			"server, CPU s a round", "server, MB", "of these calls"},
 		words: 2, endnote: true,
 	}
-	for _, c := range v.cells {
-		rpcs := c.of("rpcs")
+	for _, c := range v.Cells {
+		rpcs := c.Of("rpcs")
 		if !rpcs.Known() {
 			continue
 		}
-		queued := c.of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) })
-		t.add(c.Variant, c.Model.Label(), c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center), unlessZero(calls, c.of("connections")), unlessZero(milliseconds.number, c.of("connecting")), unlessZero(calls, c.of("retries")),
-			milliseconds.show(c.of("down")), milliseconds.value(c.of("down_p99")), milliseconds.value(queued),
-			plain.value(c.of("cpu_server")), megabytes.value(c.of("peak_rss_server")), c.callMix())
+		queued := c.Of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) })
+		t.add(c.Variant, c.Model.Label(), c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), calls(rpcs.Center), unlessZero(calls, c.Of("connections")), unlessZero(milliseconds.number, c.Of("connecting")), unlessZero(calls, c.Of("retries")),
+			milliseconds.show(c.Of("down")), milliseconds.value(c.Of("down_p99")), milliseconds.value(queued),
+			plain.value(c.Of("cpu_server")), megabytes.value(c.Of("peak_rss_server")), callMix(c))
 	}
 	if len(t.rows) == 0 {
 		return section{}
@@ -51,31 +51,10 @@ func unlessZero(written func(float64) string, i stat.Interval) string {
 
 // callMix says which methods were called how often a round, the most frequent
 // first.
-func (c *cell) callMix() string {
-	type method struct {
-		name string
-		n    int64
-	}
-	sums := map[string]int64{}
-	total := int64(0)
-	for _, b := range c.timed {
-		for name, n := range b.Counts() {
-			if m, ok := strings.CutPrefix(name, phase.Calls); ok {
-				sums[m] += n
-				total += n
-			}
-		}
-	}
-	var methods []method
-	for name, n := range sums {
-		if n > 0 {
-			methods = append(methods, method{name, n})
-		}
-	}
-	slices.SortFunc(methods, func(a, b method) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.name, b.name)) })
+func callMix(c *analysis.Cell) string {
 	var parts []string
-	for _, m := range methods {
-		parts = append(parts, fmt.Sprintf("%s %s (%s)", calls(float64(m.n)/float64(c.rounds())), m.name, share(float64(m.n)/float64(total))))
+	for _, m := range c.Calls() {
+		parts = append(parts, fmt.Sprintf("%s %s (%s)", calls(m.PerRound), m.Method, share(m.Share)))
 	}
 	return strings.Join(parts, ", ")
 }

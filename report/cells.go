@@ -9,29 +9,30 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
 )
 
 // cellTables are the main tables: one for each model, number of workers and
 // number of clients, so that a table holds what can be compared.
-func cellTables(v *view) section {
+func cellTables(v *analysis.Result) section {
 	s := section{title: "Round trips"}
-	if text := partial(v.Result); text != "" {
+	if text := partialText(v.Partial); text != "" {
 		s.lead = append(s.lead, text)
 	}
 	sure, boundSure := 1.0, 1.0
-	for _, cells := range v.groups() {
+	for _, cells := range v.Groups() {
 		s.tables = append(s.tables, cellTable(cells))
 		for _, c := range cells {
-			sure = min(sure, c.of("round").Confidence)
-			if i := c.of("floor_ratio"); i.Known() {
+			sure = min(sure, c.Of("round").Confidence)
+			if i := c.Of("floor_ratio"); i.Known() {
 				boundSure = min(boundSure, i.Confidence)
 			}
 		}
 	}
-	bounded := slices.ContainsFunc(v.cells, func(c *cell) bool { return c.of("floor_ratio").Known() })
+	bounded := slices.ContainsFunc(v.Cells, func(c *analysis.Cell) bool { return c.Of("floor_ratio").Known() })
 	s.tail = []string{
 		"round: the whole round trip of all clients, from publishing the model to the new one, the average of all updates. " +
-			"overhead: round less that of " + control + ", which does the same work without leaving the process: it ranks transports. " +
+			"overhead: round less that of " + analysis.Control + ", which does the same work without leaving the process: it ranks transports. " +
 			"transfer: one client's round trip without its training. down: until the worker has the model; up: from there until the server has the update, training included. " +
 			"bandwidth: payload both ways over overhead, of 1 client on 1 worker, and of what moves bytes. " +
 			"peak RSS: summed over processes, so that shared pages count in each that maps them; the PSS under costs counts them once.",
@@ -42,11 +43,11 @@ func cellTables(v *view) section {
 		if boundSure > 0 {
 			floors += ", with at least " + share(boundSure) + " confidence"
 		}
-		s.tail = slices.Insert(s.tail, 1, floors+". "+floorStream+": the share of a socket's bandwidth that was reached, "+
+		s.tail = slices.Insert(s.tail, 1, floors+". "+analysis.FloorStream+": the share of a socket's bandwidth that was reached, "+
 			"by overhead with 1 client on 1 worker, by one client's transfer otherwise; 1× is the limit. "+
-			floorFutex+", "+floorCall+": one client's transfer as a multiple of two wake-ups, or of two empty calls; "+
+			analysis.FloorFutex+", "+analysis.FloorCall+": one client's transfer as a multiple of two wake-ups, or of two empty calls; "+
 			"page faults and cold caches inside training are not in it. "+
-			floorWork+": the round of "+control+" as a multiple of the same arithmetic called directly.")
+			analysis.FloorWork+": the round of "+analysis.Control+" as a multiple of the same arithmetic called directly.")
 	}
 	if text := noteLegend(s.tables); text != "" {
 		s.tail = append(s.tail, text)
@@ -97,16 +98,16 @@ const (
 	outliers   = "outlier"
 )
 
-func cellTable(cells []*cell) table {
+func cellTable(cells []*analysis.Cell) table {
 	var rounds, widths []float64
 	for _, c := range cells {
-		rounds = append(rounds, c.of("round").Center)
-		widths = append(widths, c.of("transfer").Center)
+		rounds = append(rounds, c.Of("round").Center)
+		widths = append(widths, c.Of("transfer").Center)
 	}
 	u := timeScale(append(rounds, widths...)...)
 	in := ", " + u.name
 	t := table{
-		caption: cells[0].group().title() + ": " + effort(cells),
+		caption: groupTitle(cells[0].Group()) + ": " + effort(cells),
 		header:  []string{"transport", "round" + in, "overhead" + in, "transfer" + in, "down" + in, "up" + in, "GB/s", "of its floor", "CPU s/GB", "peak RSS, MB", "proved", "note"},
 		words:   1, endnote: true,
 	}
@@ -115,15 +116,15 @@ func cellTable(cells []*cell) table {
 		if c.Proved() {
 			proved = "yes"
 		}
-		t.add(c.Variant, u.show(c.of("round")), u.show(c.of("overhead")), u.show(c.of("transfer")), u.show(c.of("down")), u.show(c.of("up")),
-			gigabytes.show(c.of("bandwidth")), c.boundText(), plain.value(c.of("cpu_per_gb")), megabytes.value(c.of("peak_rss")), proved, c.note())
+		t.add(c.Variant, u.show(c.Of("round")), u.show(c.Of("overhead")), u.show(c.Of("transfer")), u.show(c.Of("down")), u.show(c.Of("up")),
+			gigabytes.show(c.Of("bandwidth")), boundText(c), plain.value(c.Of("cpu_per_gb")), megabytes.value(c.Of("peak_rss")), proved, note(c))
 	}
 	t.trim()
 	return t
 }
 
-func (c *cell) boundText() string {
-	name, i := c.bound()
+func boundText(c *analysis.Cell) string {
+	name, i := c.Bound()
 	if !i.Known() {
 		return none
 	}
@@ -131,43 +132,41 @@ func (c *cell) boundText() string {
 }
 
 // note says what a reader of the cell's numbers must know, or nothing.
-func (c *cell) note() string {
+func note(c *analysis.Cell) string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	reasons := c.fallbacks()
-	if a := c.of("attested"); a.Known() && a.Low < 1 || len(reasons) > 0 {
-		text, sep := "only "+share(a.Center)+" went the way of its name", ": "
-		for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-			text += fmt.Sprintf("%s%s %d", sep, reason, reasons[reason])
+	marks := c.Marks()
+	if marks.Astray {
+		text, sep := "only "+share(marks.Attested)+" went the way of its name", ": "
+		for _, reason := range slices.Sorted(maps.Keys(marks.Reasons)) {
+			text += fmt.Sprintf("%s%s %d", sep, reason, marks.Reasons[reason])
 			sep = ", "
 		}
 		add("%s", text)
 	}
-	rounds := c.blocks(c.view.metric("round").samples)
-	pooled := stat.Pool(rounds)
-	if m := stat.Modes(rounds); m != nil {
+	if m := marks.Modes; m != nil {
 		add(twoModes+": %s (%s) and %s (%s)", duration(m[0].Center), share(m[0].Share), duration(m[1].Center), share(m[1].Share))
 	}
-	switch d := stat.Drift(rounds); {
+	switch d := marks.Drift; {
 	case d.Across != 0:
 		add(drifts+": %s %% from the first to the last block", signed(d.Across))
 	case d.Within != 0:
 		add(drifts+": %s %% within a block", signed(d.Within))
 	}
-	if i := c.of("round"); i.Sure() && i.Relative() > c.view.Plan.Precision && c.view.Plan.Precision > 0 && (c.Stopped == "time" || c.Stopped == "budget") {
-		add(timeRanOut+" at ±%s", share(math.Ceil(i.Relative()*1000)/1000))
+	if x := marks.OutOfTime; x > 0 {
+		add(timeRanOut+" at ±%s", share(math.Ceil(x*1000)/1000))
 	}
-	if n := stat.Outliers(pooled); n*10 > len(pooled) {
-		add("%s among %d rounds", plural(n, outliers), len(pooled))
+	if n := marks.Outliers; n > 0 {
+		add("%s among %d rounds", plural(n, outliers), c.Rounds())
 	}
-	if c.Stopped == "interrupted" {
+	if marks.Interrupted {
 		add("interrupted")
 	}
 	return strings.Join(notes, "; ")
 }
 
 // floorTable lists the limits of the machine.
-func floorTable(v *view) section {
+func floorTable(v *analysis.Result) section {
 	if len(v.Floors) == 0 {
 		return section{}
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
 
@@ -42,15 +43,15 @@ func label(text string) string {
 
 // roundChart shows the rounds of a group as multiples of the control's, which
 // lie close enough together for a linear axis.
-func roundChart(cells []*cell) chart {
-	g := cells[0].group()
-	c := chart{title: g.short(), axis: "round, as a multiple of " + control}
+func roundChart(cells []*analysis.Cell) chart {
+	g := cells[0].Group()
+	c := chart{title: groupLabel(g), axis: "round, as a multiple of " + analysis.Control}
 	for _, cell := range cells {
-		if cell.control == nil || cell.Variant == control {
+		if cell.Control == nil || cell.IsControl() {
 			continue
 		}
 		c.names = append(c.names, cell.Variant)
-		c.values = append(c.values, cell.of("round").Center/cell.control.of("round").Center)
+		c.values = append(c.values, cell.Of("round").Center/cell.Control.Of("round").Center)
 	}
 	return c
 }

@@ -2,18 +2,16 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"ipcbench/bench"
+	"ipcbench/report/analysis"
 )
 
 // Tables in Markdown files are rendered from results that stand beside them:
@@ -189,8 +187,8 @@ func render(dir, spec string, results map[string]*bench.Result) (string, error) 
 		}
 		results[file] = r
 	}
-	v := newView(r)
-	if err := v.narrow(words[2:]); err != nil {
+	v := analysis.New(r)
+	if err := v.Narrow(words[2:]); err != nil {
 		return "", fmt.Errorf("marker %q: %w", spec, err)
 	}
 	s := view.make(v)
@@ -203,28 +201,4 @@ func render(dir, spec string, results map[string]*bench.Result) (string, error) 
 	}
 	b.WriteByte('\n')
 	return b.String(), nil
-}
-
-// narrow leaves only the cells that all filters, key=value[,value…], let through.
-// The control of a cell that stays is found even where it does not stay.
-func (v *view) narrow(filters []string) error {
-	for _, f := range filters {
-		key, values, ok := strings.Cut(f, "=")
-		field, known := map[string]func(c *cell) string{
-			"transport": func(c *cell) string { return c.Variant },
-			"model":     func(c *cell) string { return c.Model.Name },
-			"up":        func(c *cell) string { return cmp.Or(c.Model.Up, "model") },
-			"workers":   func(c *cell) string { return strconv.Itoa(c.Workers) },
-			"clients":   func(c *cell) string { return strconv.Itoa(c.Clients) },
-		}[key]
-		if !ok || !known {
-			return fmt.Errorf("%q: want transport=, model=, up=, workers= or clients=", f)
-		}
-		wanted := strings.Split(values, ",")
-		v.cells = slices.DeleteFunc(v.cells, func(c *cell) bool { return !slices.Contains(wanted, field(c)) })
-		if len(v.cells) == 0 {
-			return fmt.Errorf("%q: no cell is left", f)
-		}
-	}
-	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ipcbench/bench/benchtest"
 )
 
 // TestCheck: a committed table that no longer matches its data is found, and
@@ -21,7 +23,7 @@ func TestCheck(t *testing.T) {
 		}
 		return path
 	}
-	if err := pair(1, 1).WriteFile(file("results/main.json", "")); err != nil {
+	if err := benchtest.Pair(1, 1).WriteFile(file("results/main.json", "")); err != nil {
 		t.Fatal(err)
 	}
 	readme := file("README.md", "# A\n\n<!-- ipcbench: begin results/main.json cells transport=pickle -->\nold\n<!-- ipcbench: end -->\n\nb\n"+
@@ -77,7 +79,7 @@ func TestBadMarkers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := pair(1, 1).WriteFile(filepath.Join(dir, "r.json")); err != nil {
+			if err := benchtest.Pair(1, 1).WriteFile(filepath.Join(dir, "r.json")); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join(dir, "README.md")

@@ -10,65 +10,61 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/report/analysis"
 )
 
-func write(t testing.TB, c *Comparison, format string) string {
+func write(t testing.TB, c *analysis.Comparison, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := c.Write(&b, format); err != nil {
+	if err := WriteComparison(&b, format, c); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
-func compare(t testing.TB, base, head *bench.Result, o CompareOptions) *Comparison {
+func differenceTexts(c *analysis.Comparison) []string {
+	var all []string
+	for _, d := range c.Differences {
+		all = append(all, differenceText(d))
+	}
+	return all
+}
+
+// gate returns what a gate decides and says.
+func gate(c *analysis.Comparison, failAbove float64) (bool, []string, error) {
+	g, err := c.Gate(failAbove)
+	return g.Failed, GateReasons(g, len(c.Rows)), err
+}
+
+func canary(c *analysis.Comparison, r *bench.Result, failAbove float64) error {
+	trial, err := c.Canary(r, failAbove)
+	if err != nil {
+		return err
+	}
+	return TrialError(trial)
+}
+
+func compare(t testing.TB, base, head *bench.Result, o analysis.CompareOptions) *analysis.Comparison {
 	t.Helper()
-	c, err := Compare(base, head, o)
+	c, err := analysis.Compare(base, head, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// eight returns eight rounds around x that do not repeat.
-func eight(x float64) []float64 {
-	return []float64{x * 0.985, x * 1.002, x * 0.995, x * 1.01, x, x * 1.004, x * 0.992, x * 1.015}
-}
-
-// interleaved returns a result with both builds of some cells: of "a" with one
-// client, head is slower by the factor slow; of "b" it is the same.
-func interleaved(slow float64) *bench.Result {
-	m := models["cnn"]
-	r := plainResult()
-	r.Plan.Interleaved = true
-	add := func(build, transport string, rounds []float64) {
-		c := plainCell(transport, m, 1, 1, rounds...)
-		c.Build = build
-		r.Cells = append(r.Cells, c)
-	}
-	for _, build := range []string{"base", "head"} {
-		f := 1.0
-		if build == "head" {
-			f = slow
-		}
-		add(build, "inproc", eight(5))
-		add(build, "a", eight(20*f))
-		add(build, "b", eight(30.03))
-	}
-	return r
-}
-
 // TestCompare: ratios with intervals, corrected for their number (guard 13), the
 // environment first (guard 17), missing cells by name.
 func TestCompare(t *testing.T) {
-	m := models["cnn"]
-	base := plainResult(plainCell("inproc", m, 1, 1, eight(5)...), plainCell("a", m, 1, 1, eight(20)...), plainCell("b", m, 1, 1, eight(30)...),
-		plainCell("c", m, 1, 1, eight(40)...), plainCell("gone", m, 2, 4, eight(30)...))
-	head := plainResult(plainCell("inproc", m, 1, 1, eight(5)...), plainCell("a", m, 1, 1, eight(24)...), plainCell("b", m, 1, 1, eight(30.03)...),
-		plainCell("c", m, 1, 1, eight(20)...), plainCell("new", m, 2, 4, eight(30)...))
+	m := benchtest.Models["cnn"]
+	base := benchtest.Result(benchtest.Cell("inproc", m, 1, 1, benchtest.Eight(5)...), benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...), benchtest.Cell("b", m, 1, 1, benchtest.Eight(30)...),
+		benchtest.Cell("c", m, 1, 1, benchtest.Eight(40)...), benchtest.Cell("gone", m, 2, 4, benchtest.Eight(30)...))
+	head := benchtest.Result(benchtest.Cell("inproc", m, 1, 1, benchtest.Eight(5)...), benchtest.Cell("a", m, 1, 1, benchtest.Eight(24)...), benchtest.Cell("b", m, 1, 1, benchtest.Eight(30.03)...),
+		benchtest.Cell("c", m, 1, 1, benchtest.Eight(20)...), benchtest.Cell("new", m, 2, 4, benchtest.Eight(30)...))
 	head.Environment.Kernel, head.Environment.Commit, head.Environment.Dirty = "6.2.0", "fedcba9876543210", true
 	head.Plan.TrainMS = 5
-	c := compare(t, base, head, CompareOptions{})
+	c := compare(t, base, head, analysis.CompareOptions{})
 
 	if len(c.Rows) != 4 {
 		t.Fatalf("got %d rows, want the 4 cells that both have", len(c.Rows))
@@ -83,13 +79,13 @@ func TestCompare(t *testing.T) {
 	if b.Significant || b.Ratio.Low > 1 || b.Ratio.High < 1 || b.Detectable < 1.005 || b.Detectable > 1.05 {
 		t.Errorf("b: got %+v, want no difference, with an effect of a few percent that would have shown", b)
 	}
-	if got := strings.Join(c.Environment, "\n"); !strings.Contains(got, "kernel: 6.1.0 in the first, 6.2.0 in the second") || !strings.Contains(got, "training: 0 ms in the first, 5 ms in the second") {
+	if got := strings.Join(differenceTexts(c), "\n"); !strings.Contains(got, "kernel: 6.1.0 in the first, 6.2.0 in the second") || !strings.Contains(got, "training: 0 ms in the first, 5 ms in the second") {
 		t.Errorf("got environment differences %q", got)
 	}
 	if got := fmt.Sprint(c.OnlyBase, c.OnlyHead); got != "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]" {
 		t.Errorf("got only in one %s", got)
 	}
-	if got, want := c.sentence(), "Of 4 comparisons: 1 worse, by up to 20 %; 1 better, by up to 50 %; no difference shown in 2."; got != want {
+	if got, want := comparisonSentence(c), "Of 4 comparisons: 1 worse, by up to 20 %; 1 better, by up to 50 %; no difference shown in 2."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, format := range ComparisonFormats() {
@@ -112,7 +108,7 @@ func TestCompare(t *testing.T) {
 // compared, and the difference is told (guard 17).
 func TestCompareSettings(t *testing.T) {
 	result := func() *bench.Result {
-		return plainResult(plainCell("a", models["cnn"], 1, 1, eight(20)...), plainCell("b", models["cnn"], 1, 1, eight(20)...))
+		return benchtest.Result(benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...), benchtest.Cell("b", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...))
 	}
 	base, head := result(), result()
 	head.Plan.Verify = "all"
@@ -130,21 +126,21 @@ func TestCompareSettings(t *testing.T) {
 		"launcher: processes in the first, goroutines in the second (" + b + ")",
 		"file system: none in the first, ext4 in the second (" + b + ")",
 	}
-	if got := compare(t, base, head, CompareOptions{}).Environment; !slices.Equal(got, want) {
+	if got := differenceTexts(compare(t, base, head, analysis.CompareOptions{})); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if got := compare(t, result(), result(), CompareOptions{}).Environment; len(got) != 0 {
+	if got := differenceTexts(compare(t, result(), result(), analysis.CompareOptions{})); len(got) != 0 {
 		t.Errorf("got %q of equal runs", got)
 	}
 }
 
 func TestCompareMetrics(t *testing.T) {
-	m := models["cnn"]
-	base, head := plainResult(plainCell("a", m, 1, 1, eight(20)...)), plainResult(plainCell("a", m, 1, 1, eight(20)...))
+	m := benchtest.Models["cnn"]
+	base, head := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...)), benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...))
 	for i := range head.Cells[0].Blocks {
 		head.Cells[0].Blocks[i].Server.Usage.User *= 2
 	}
-	c := compare(t, base, head, CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}})
+	c := compare(t, base, head, analysis.CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}})
 	if len(c.Rows) != 2 || c.Rows[0].Significant || !c.Rows[1].Significant || c.Rows[1].Metric != "cpu_per_gb" {
 		t.Errorf("got %+v, want more CPU and no other difference; neither makes requests", c.Rows)
 	}
@@ -152,7 +148,7 @@ func TestCompareMetrics(t *testing.T) {
 		t.Errorf("the metrics are not told apart:\n%s", text)
 	}
 	for _, name := range []string{"bandwidth", "nonsense"} {
-		if _, err := Compare(base, head, CompareOptions{Metrics: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := analysis.Compare(base, head, analysis.CompareOptions{Metrics: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -161,19 +157,19 @@ func TestCompareMetrics(t *testing.T) {
 // TestNoDifference: "no difference shown" is an answer, and comes with what could
 // have been seen (guard 13).
 func TestNoDifference(t *testing.T) {
-	m := models["cnn"]
-	few := func() *bench.Result { return plainResult(plainCell("a", m, 1, 1, 10, 11, 12)) }
-	c := compare(t, few(), few(), CompareOptions{})
-	if got, want := c.sentence(), "No difference shown in 1 comparison, and there are too few blocks to show one: comparing 1 cell takes 4 blocks of each."; got != want {
+	m := benchtest.Models["cnn"]
+	few := func() *bench.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, 10, 11, 12)) }
+	c := compare(t, few(), few(), analysis.CompareOptions{})
+	if got, want := comparisonSentence(c), "No difference shown in 1 comparison, and there are too few blocks to show one: comparing 1 cell takes 4 blocks of each."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	same := func() *bench.Result { return plainResult(plainCell("a", m, 1, 1, eight(10)...)) }
-	if got := compare(t, same(), same(), CompareOptions{}).sentence(); !strings.HasPrefix(got, "No difference shown in 1 comparison; half of them would have shown a change of +") {
+	same := func() *bench.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(10)...)) }
+	if got := comparisonSentence(compare(t, same(), same(), analysis.CompareOptions{})); !strings.HasPrefix(got, "No difference shown in 1 comparison; half of them would have shown a change of +") {
 		t.Errorf("got %q", got)
 	}
-	other := plainResult(plainCell("b", m, 1, 1, eight(10)...))
-	c = compare(t, same(), other, CompareOptions{})
-	if got := c.sentence(); got != "Nothing can be compared: the two have no cell in common." {
+	other := benchtest.Result(benchtest.Cell("b", m, 1, 1, benchtest.Eight(10)...))
+	c = compare(t, same(), other, analysis.CompareOptions{})
+	if got := comparisonSentence(c); got != "Nothing can be compared: the two have no cell in common." {
 		t.Errorf("got %q", got)
 	}
 	for _, format := range ComparisonFormats() {
@@ -199,10 +195,10 @@ func TestGate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := interleaved(tt.slow)
+			r := benchtest.Interleaved(tt.slow)
 			r.Canary = &bench.Canary{}
-			c := compare(t, r, nil, CompareOptions{})
-			fail, reasons, err := c.Gate(tt.above)
+			c := compare(t, r, nil, analysis.CompareOptions{})
+			fail, reasons, err := gate(c, tt.above)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,24 +212,24 @@ func TestGate(t *testing.T) {
 // TestGateRefuses: what was not interleaved is judged only by those who ask for
 // it (guard 10), and what has nothing in common not at all.
 func TestGateRefuses(t *testing.T) {
-	m := models["cnn"]
-	base, head := plainResult(plainCell("a", m, 1, 1, eight(20)...)), plainResult(plainCell("a", m, 1, 1, eight(30)...))
-	if _, _, err := compare(t, base, head, CompareOptions{}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "not interleaved") {
+	m := benchtest.Models["cnn"]
+	base, head := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...)), benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(30)...))
+	if _, _, err := gate(compare(t, base, head, analysis.CompareOptions{}), 0.05); err == nil || !strings.Contains(err.Error(), "not interleaved") {
 		t.Errorf("got %v", err)
 	}
-	if fail, _, err := compare(t, base, head, CompareOptions{Separate: true}).Gate(0.05); err != nil || !fail {
+	if fail, _, err := gate(compare(t, base, head, analysis.CompareOptions{Separate: true}), 0.05); err != nil || !fail {
 		t.Errorf("got %v, %v", fail, err)
 	}
-	other := plainResult(plainCell("b", m, 1, 1, eight(20)...))
-	if _, _, err := compare(t, base, other, CompareOptions{Separate: true}).Gate(0.05); err == nil {
+	other := benchtest.Result(benchtest.Cell("b", m, 1, 1, benchtest.Eight(20)...))
+	if _, _, err := gate(compare(t, base, other, analysis.CompareOptions{Separate: true}), 0.05); err == nil {
 		t.Error("a gate that cannot fail")
 	}
-	few := plainResult(plainCell("a", m, 1, 1, 20, 21, 22))
-	if _, _, err := compare(t, few, few, CompareOptions{Separate: true}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "comparing 1 cell takes 4 blocks of each") {
+	few := benchtest.Result(benchtest.Cell("a", m, 1, 1, 20, 21, 22))
+	if _, _, err := gate(compare(t, few, few, analysis.CompareOptions{Separate: true}), 0.05); err == nil || !strings.Contains(err.Error(), "comparing 1 cell takes 4 blocks of each") {
 		t.Errorf("too few blocks: got %v", err)
 	}
-	gone := plainResult(plainCell("a", m, 1, 1, eight(20)...), plainCell("b", m, 1, 1, eight(20)...))
-	if fail, reasons, err := compare(t, gone, base, CompareOptions{Separate: true}).Gate(0.05); err != nil || fail ||
+	gone := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...), benchtest.Cell("b", m, 1, 1, benchtest.Eight(20)...))
+	if fail, reasons, err := gate(compare(t, gone, base, analysis.CompareOptions{Separate: true}), 0.05); err != nil || fail ||
 		strings.Join(reasons, "; ") != "not measured any more: b cnn workers=1 clients=1; no canary: this gate was not tried" {
 		t.Errorf("got %v, %q, %v", fail, reasons, err)
 	}
@@ -241,22 +237,22 @@ func TestGateRefuses(t *testing.T) {
 
 // TestBuilds: which result holds what.
 func TestBuilds(t *testing.T) {
-	both := interleaved(1)
+	both := benchtest.Interleaved(1)
 	if err := both.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	one := plainResult(plainCell("a", models["cnn"], 1, 1, eight(20)...))
-	if _, err := Compare(one, nil, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "one build only") {
+	one := benchtest.Result(benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...))
+	if _, err := analysis.Compare(one, nil, analysis.CompareOptions{}); err == nil || !strings.Contains(err.Error(), "one build only") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Compare(both, one, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "compare it alone") {
+	if _, err := analysis.Compare(both, one, analysis.CompareOptions{}); err == nil || !strings.Contains(err.Error(), "compare it alone") {
 		t.Errorf("got %v", err)
 	}
 	if csv := format(t, "csv", both); !strings.Contains(csv, "a,cnn,1,1,build=head,round,") {
 		t.Error("CSV does not tell the builds apart")
 	}
 	// Each build has its own control.
-	if o := newView(both).cells[4].of("overhead"); math.Abs(o.Center-15.015e-3) > 1e-9 {
+	if o := analysis.New(both).Cells[4].Of("overhead"); math.Abs(o.Center-15.015e-3) > 1e-9 {
 		t.Errorf("got overhead %v", o.Center)
 	}
 }
@@ -264,10 +260,10 @@ func TestBuilds(t *testing.T) {
 // TestCanary: a gate that passes the slow copy, or fails for the same one, is
 // broken (guard 14).
 func TestCanary(t *testing.T) {
-	m := models["cnn"]
+	m := benchtest.Models["cnn"]
 	with := func(same, slow float64) *bench.Result {
-		r := interleaved(1)
-		r.Canary = &bench.Canary{Slowdown: 0.10, Same: plainCell("a", m, 1, 1, eight(20*same)...), Slow: plainCell("a", m, 1, 1, eight(20*slow)...)}
+		r := benchtest.Interleaved(1)
+		r.Canary = &bench.Canary{Slowdown: 0.10, Same: benchtest.Cell("a", m, 1, 1, benchtest.Eight(20*same)...), Slow: benchtest.Cell("a", m, 1, 1, benchtest.Eight(20*slow)...)}
 		r.Canary.Same.Build, r.Canary.Slow.Build = "head", "head"
 		return r
 	}
@@ -285,14 +281,14 @@ func TestCanary(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := with(tt.same, tt.slow)
-			err := compare(t, r, nil, CompareOptions{}).Canary(r, tt.above)
+			err := canary(compare(t, r, nil, analysis.CompareOptions{}), r, tt.above)
 			if err == nil && tt.want != "" || err != nil && (tt.want == "" || !strings.HasPrefix(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
 	}
-	r := interleaved(1)
-	if err := compare(t, r, nil, CompareOptions{}).Canary(r, 0.05); err == nil || !strings.Contains(err.Error(), "no canary") {
+	r := benchtest.Interleaved(1)
+	if err := canary(compare(t, r, nil, analysis.CompareOptions{}), r, 0.05); err == nil || !strings.Contains(err.Error(), "no canary") {
 		t.Errorf("got %v", err)
 	}
 }

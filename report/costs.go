@@ -1,10 +1,13 @@
 package report
 
-import "ipcbench/bench/stat"
+import (
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+)
 
 // costTables hold what a round costs besides time: for every delivered GB, so that
 // models can be compared, and what its first round cost, when memory is new.
-func costTables(v *view) section {
+func costTables(v *analysis.Result) section {
 	s := section{
 		title: "Costs",
 		tail: []string{"Of server and workers together, over exactly the timed rounds; GB are delivered payload. faults: page faults without a disk. switches: times that a thread had to wait. " +
@@ -13,23 +16,23 @@ func costTables(v *view) section {
 			"recorder: what recording took of the rounds. machine busy: the part of the machine's CPU time that anybody used meanwhile."},
 	}
 	kilobytes := scale{"kB", 1e3}
-	for _, cells := range v.groups() {
+	for _, cells := range v.Groups() {
 		t := table{
-			caption: cells[0].group().title(),
+			caption: groupTitle(cells[0].Group()),
 			header: []string{"transport", "user s/GB", "system s/GB", "faults/GB", "switches/GB", "queued for a processor, ms", "on the wire",
 				"objects allocated a round", "kB allocated a round", "PSS, MB", "shared, MB", "cold round, ms", "faults of it", "recorder", "machine busy"},
 			words: 1,
 		}
 		for _, c := range cells {
 			wire := none
-			if sent := c.of("wire_bytes"); sent.Known() {
+			if sent := c.Of("wire_bytes"); sent.Known() {
 				wire = fixed(sent.Center/float64(c.Payload()), 3) + "×" // of handles, nothing that could be seen
 			}
-			t.add(c.Variant, plain.value(c.of("cpu_user_per_gb")), plain.value(c.of("cpu_system_per_gb")), plain.value(c.of("minor_faults")),
-				plain.value(c.of("voluntary_switches")), milliseconds.value(c.of("queue_wait")), wire,
-				plain.value(c.of("allocs")), kilobytes.value(c.of("alloc_bytes")), megabytes.value(c.of("pss")), megabytes.value(c.of("shmem")),
-				milliseconds.show(c.of("cold_round")), plain.value(c.of("cold_faults")),
-				shareOf(c.of("recorder_share")), shareOf(c.of("machine_busy")))
+			t.add(c.Variant, plain.value(c.Of("cpu_user_per_gb")), plain.value(c.Of("cpu_system_per_gb")), plain.value(c.Of("minor_faults")),
+				plain.value(c.Of("voluntary_switches")), milliseconds.value(c.Of("queue_wait")), wire,
+				plain.value(c.Of("allocs")), kilobytes.value(c.Of("alloc_bytes")), megabytes.value(c.Of("pss")), megabytes.value(c.Of("shmem")),
+				milliseconds.show(c.Of("cold_round")), plain.value(c.Of("cold_faults")),
+				shareOf(c.Of("recorder_share")), shareOf(c.Of("machine_busy")))
 		}
 		t.trim()
 		s.tables = append(s.tables, t)

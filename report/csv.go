@@ -11,6 +11,8 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/machine"
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
 
@@ -28,14 +30,14 @@ var csvHeader = []string{
 // build, and the commit is its own; where updates are unlike the model, they name
 // the update.
 func writeCSV(w io.Writer, r *bench.Result) error {
-	v := newView(r)
+	v := analysis.New(r)
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHeader) // errors are kept until Flush
-	for _, c := range v.cells {
-		row := []string{doc.Literal(c.Transport), doc.Literal(c.Model.Name), strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), doc.Literal(pairs(c.settings()))}
-		for _, m := range Metrics() {
-			if i := c.of(m.Name); i.Known() {
-				_ = out.Write(append(slices.Clone(row), v.csvValues(m.Name, m.Unit, c.Build, i)...))
+	for _, c := range v.Cells {
+		row := []string{doc.Literal(c.Transport), doc.Literal(c.Model.Name), strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), doc.Literal(pairs(cellSettings(c)))}
+		for _, m := range analysis.Metrics() {
+			if i := c.Of(m.Name); i.Known() {
+				_ = out.Write(append(slices.Clone(row), csvValues(v, m.Name, m.Unit, c.Build, i)...))
 			}
 		}
 	}
@@ -47,7 +49,7 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 		_ = out.Write([]string{
 			doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients),
 			doc.Literal(pairs(why)), "skipped", "", "0", "", "", "",
-			"0", "0", doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.environmentOf(""))),
+			"0", "0", doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.EnvironmentOf(""))),
 		})
 	}
 	for _, f := range v.Floors {
@@ -70,15 +72,15 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 		if f.Variant != "" {
 			of["variant"] = f.Variant
 		}
-		_ = out.Write(append([]string{"floor", model, "1", "1", doc.Literal(pairs(of))}, v.csvValues(doc.Literal(f.Name), doc.Literal(f.Unit), "", stat.Of(f.Blocks))...))
+		_ = out.Write(append([]string{"floor", model, "1", "1", doc.Literal(pairs(of))}, csvValues(v, doc.Literal(f.Name), doc.Literal(f.Unit), "", stat.Of(f.Blocks))...))
 	}
 	out.Flush()
 	return out.Error()
 }
 
-// settings are those of the transport, with the build where there are two and the
+// cellSettings are those of the transport, with the build where there are two and the
 // update where it is unlike the model.
-func (c *cell) settings() map[string]string {
+func cellSettings(c *analysis.Cell) map[string]string {
 	s := map[string]string{}
 	maps.Copy(s, c.Settings)
 	for name, value := range map[string]string{"build": c.Build, "up": c.Model.Up} {
@@ -98,16 +100,24 @@ func pairs(settings map[string]string) string {
 	return strings.Join(all, ";")
 }
 
-func (v *view) csvValues(name, unit, build string, i stat.Interval) []string {
+func csvValues(v *analysis.Result, name, unit, build string, i stat.Interval) []string {
 	low, high := "", ""
 	if i.Confidence > 0 {
 		low, high = csvNumber(i.Low), csvNumber(i.High)
 	}
 	return []string{
 		name, unit, strconv.Itoa(i.N), csvNumber(i.Center), low, high,
-		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.environmentOf(build))),
+		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.EnvironmentOf(build))),
 	}
 }
 
 // csvNumber leaves out the digits that arithmetic made.
 func csvNumber(x float64) string { return strconv.FormatFloat(x, 'g', 12, 64) }
+
+// fullCommit names what a build was made of, for other programs.
+func fullCommit(e machine.Environment) string {
+	if e.Dirty {
+		return e.Commit + "+dirty"
+	}
+	return e.Commit
+}

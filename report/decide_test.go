@@ -1,13 +1,14 @@
 package report
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/phase/usage"
+	"ipcbench/report/analysis"
 )
 
 // sentences returns the paragraphs of a view.
@@ -17,44 +18,44 @@ func sentences(t testing.TB, name string, r *bench.Result) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := v.make(newView(r))
+	s := v.make(analysis.New(r))
 	return strings.Join(append(s.lead, s.tail...), "\n")
 }
 
 // TestVerdict: the best, the runner-up or "too close to call", and what the
 // wrong choice costs.
 func TestVerdict(t *testing.T) {
-	m := models["cnn"]
-	inproc := plainCell("inproc", m, 1, 1, six(5)...)
+	m := benchtest.Models["cnn"]
+	inproc := benchtest.Cell("inproc", m, 1, 1, benchtest.Six(5)...)
 	tests := []struct {
 		name  string
 		cells []bench.Cell
 		want  string
 	}{
-		{"one is best", []bench.Cell{inproc, plainCell("pickle", m, 1, 1, six(30)...), plainCell("shm-slab", m, 1, 1, six(10)...), plainCell("http", m, 1, 1, six(15)...)},
+		{"one is best", []bench.Cell{inproc, benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...), benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("http", m, 1, 1, benchtest.Six(15)...)},
 			"cnn, 1 worker, 1 client: shm-slab is best, 10.0 ms a round. The runner-up, http, costs 5.00 ms (4.75 to 5.25) a round more and 7.50 ms (7.12 to 7.88) more CPU time; " +
 				"the worst choice, pickle, costs 20.0 ms (19.5 to 20.5) a round more and 30.0 ms (29.3 to 30.7) more CPU time."},
-		{"two", []bench.Cell{plainCell("pickle", m, 1, 1, six(30)...), plainCell("shm-slab", m, 1, 1, six(10)...)},
+		{"two", []bench.Cell{benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...), benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...)},
 			"cnn, 1 worker, 1 client: shm-slab is best, 10.0 ms a round. The runner-up, pickle, costs 20.0 ms (19.5 to 20.5) a round more and 30.0 ms (29.3 to 30.7) more CPU time."},
-		{"too close", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), plainCell("b", m, 1, 1, six(10.05)...), plainCell("c", m, 1, 1, six(20)...)},
+		{"too close", []bench.Cell{benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10.05)...), benchtest.Cell("c", m, 1, 1, benchtest.Six(20)...)},
 			"cnn, 1 worker, 1 client: a and b are too close to call, from 10.0 ms a round on; the worst choice, c, costs 10.0 ms (9.70 to 10.3) a round more and 15.0 ms (14.5 to 15.4) more CPU time."},
-		{"all too close", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), plainCell("b", m, 1, 1, six(10.01)...)},
+		{"all too close", []bench.Cell{benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10.01)...)},
 			"cnn, 1 worker, 1 client: a and b are too close to call, from 10.0 ms a round on."},
-		{"three blocks", []bench.Cell{plainCell("a", m, 1, 1, 9, 10, 11), plainCell("b", m, 1, 1, 19, 20, 21)},
+		{"three blocks", []bench.Cell{benchtest.Cell("a", m, 1, 1, 9, 10, 11), benchtest.Cell("b", m, 1, 1, 19, 20, 21)},
 			"cnn, 1 worker, 1 client: a looks best, 10.0 ms a round, though 3 blocks cannot prove it. The runner-up, b, costs 10.0 ms (8.00 to 12.0) a round more and 15.0 ms (12.0 to 18.0) more CPU time."},
-		{"as much CPU time", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), idle(plainCell("b", m, 1, 1, six(20)...), 2)},
+		{"as much CPU time", []bench.Cell{benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), idle(benchtest.Cell("b", m, 1, 1, benchtest.Six(20)...), 2)},
 			"cnn, 1 worker, 1 client: a is best, 10.0 ms a round. The runner-up, b, costs 10.0 ms (9.70 to 10.3) a round more."},
-		{"less CPU time", []bench.Cell{plainCell("a", m, 1, 1, six(10)...), idle(plainCell("b", m, 1, 1, six(20)...), 4)},
+		{"less CPU time", []bench.Cell{benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), idle(benchtest.Cell("b", m, 1, 1, benchtest.Six(20)...), 4)},
 			"cnn, 1 worker, 1 client: a is best, 10.0 ms a round. The runner-up, b, costs 10.0 ms (9.70 to 10.3) a round more and 7.50 ms (7.27 to 7.72) less CPU time."},
-		{"one block", []bench.Cell{plainCell("a", m, 1, 1, 9), plainCell("b", m, 1, 1, 19)},
+		{"one block", []bench.Cell{benchtest.Cell("a", m, 1, 1, 9), benchtest.Cell("b", m, 1, 1, 19)},
 			"cnn, 1 worker, 1 client: a and b are too close to call, from 9.00 ms a round on."},
-		{"alone", []bench.Cell{inproc, plainCell("pickle", m, 1, 1, six(30)...)},
+		{"alone", []bench.Cell{inproc, benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...)},
 			"cnn, 1 worker, 1 client: pickle takes 30.0 ms a round; nothing else was measured."},
 		{"control only", []bench.Cell{inproc}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := sentences(t, "verdict", plainResult(tt.cells...)); got != tt.want {
+			if got := sentences(t, "verdict", benchtest.Result(tt.cells...)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -70,15 +71,15 @@ func built(build string, cells []bench.Cell) []bench.Cell {
 
 // TestBuildColumn: rows of two builds are told apart.
 func TestBuildColumn(t *testing.T) {
-	m := models["cnn"]
+	m := benchtest.Models["cnn"]
 	var cells []bench.Cell
 	for _, build := range []string{"base", "head"} {
-		c := count(plainCell("http", m, 1, 1, six(10)...), "calls.jobs", 2)
+		c := benchtest.Count(benchtest.Cell("http", m, 1, 1, benchtest.Six(10)...), "calls.jobs", 2)
 		cells = append(cells, built(build, []bench.Cell{c})...)
 	}
 	for name, want := range map[string]string{"workers": "http cnn head 1 1", "calls": "http cnn head 1 1"} {
 		v, _ := viewNamed(name)
-		if text := strings.Join(lines(t, v.make(newView(plainResult(cells...)))), "\n"); !strings.Contains(text, want) {
+		if text := strings.Join(lines(t, v.make(analysis.New(benchtest.Result(cells...)))), "\n"); !strings.Contains(text, want) {
 			t.Errorf("%s: no %q in\n%s", name, want, text)
 		}
 	}
@@ -88,41 +89,11 @@ func TestBuildColumn(t *testing.T) {
 func idle(c bench.Cell, n time.Duration) bench.Cell {
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
-		for _, p := range processes(b) {
-			p.Usage.User, p.Usage.System = p.Usage.User/n, p.Usage.System/n
+		for _, u := range []*usage.Usage{&b.Server.Usage, &b.Processes[0].Usage} {
+			u.User, u.System = u.User/n, u.System/n
 		}
 	}
 	return c
-}
-
-// TestNotProved: a difference that Holm's correction does not let through is a
-// tie where the blocks could have passed it, and unproved where they could not.
-func TestNotProved(t *testing.T) {
-	m := models["cnn"]
-	overlapping := []float64{10.05, 10.15, 10.3, 10.4, 10.5, 10.6} // p 0.015 against six(10): enough for one pair
-	among := func(n int, round ...float64) []*cell {
-		cells := []bench.Cell{plainCell("best", m, 1, 1, six(10)...), plainCell("next", m, 1, 1, round...)}
-		for i := range n {
-			cells = append(cells, plainCell(fmt.Sprint("same-", i), m, 1, 1, six(10.001)...))
-		}
-		return newView(plainResult(cells...)).cells
-	}
-	for _, tt := range []struct {
-		name   string
-		cells  []*cell
-		tied   bool // next is
-		likely bool
-	}{
-		{"alone", among(0, overlapping...), false, false},
-		{"among ten, where 6 blocks can prove a difference", among(10, overlapping...), true, false},
-		{"among thirty, where they cannot", among(30, six(20)...), false, true},
-	} {
-		d, _ := decide(tt.cells)
-		tied := slices.ContainsFunc(d.tied, func(c *cell) bool { return c.Variant == "next" })
-		if tied != tt.tied || d.likely != tt.likely {
-			t.Errorf("%s: got tied %v, likely %v, want %v, %v", tt.name, tied, d.likely, tt.tied, tt.likely)
-		}
-	}
 }
 
 // TestSummary: only what was compared counts, for each build by itself, and only
@@ -130,9 +101,9 @@ func TestNotProved(t *testing.T) {
 func TestSummary(t *testing.T) {
 	cells := func(build string) []bench.Cell {
 		return built(build, []bench.Cell{
-			plainCell("a", models["cnn"], 1, 1, six(10)...), plainCell("b", models["cnn"], 1, 1, six(20)...),
-			plainCell("a", models["resnet18"], 1, 1, 9, 10, 11), plainCell("b", models["resnet18"], 1, 1, 19, 20, 21),
-			plainCell("a", models["histology"], 1, 1, six(10)...),
+			benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...), benchtest.Cell("b", benchtest.Models["cnn"], 1, 1, benchtest.Six(20)...),
+			benchtest.Cell("a", benchtest.Models["resnet18"], 1, 1, 9, 10, 11), benchtest.Cell("b", benchtest.Models["resnet18"], 1, 1, 19, 20, 21),
+			benchtest.Cell("a", benchtest.Models["histology"], 1, 1, benchtest.Six(10)...),
 		})
 	}
 	for _, tt := range []struct {
@@ -143,7 +114,7 @@ func TestSummary(t *testing.T) {
 		{append(cells("base"), cells("head")...), "base: Fastest of 2 comparisons: a in 1; 1 not proved.\nhead: Fastest of 2 comparisons: a in 1; 1 not proved."},
 		{cells("")[4:], ""},
 	} {
-		if got := strings.Join(summaries(newView(plainResult(tt.cells...)).verdicts()), "\n"); got != tt.want {
+		if got := strings.Join(summaries(analysis.New(benchtest.Result(tt.cells...)).Verdicts()), "\n"); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}
@@ -152,12 +123,12 @@ func TestSummary(t *testing.T) {
 // TestPhases observes B23: downlink, compute, uplink and reconstruct (copy and decode) side by
 // side, and the speed-up against pickle for each model.
 func TestPhases(t *testing.T) {
-	m := models["cnn"]
-	pickle := plainCell("pickle", m, 1, 1, six(30)...)
+	m := benchtest.Models["cnn"]
+	pickle := benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...)
 	for i := range pickle.Blocks {
-		pickle.Blocks[i].Phases["decode"] = 6 * ms
+		pickle.Blocks[i].Phases["decode"] = 6 * benchtest.MS
 	}
-	text := format(t, "text", plainResult(pickle, plainCell("shm-slab", m, 1, 1, six(10)...)))
+	text := format(t, "text", benchtest.Result(pickle, benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...)))
 	for _, want := range []string{
 		" transport    down, ms   train, ms   uplink, ms  copy and decode, ms  round, ms  speed-up of transfer  speed-up of the round ",
 		" pickle     9.00 ±0.18  15.0 ±0.3  4.50 ±0.09       3.00 ±0.00  30.0 ±0.6                     —                      — ",
@@ -178,32 +149,32 @@ func respawned(c bench.Cell) bench.Cell {
 // TestWorkers observes B24: clients a second over clients × workers × model with
 // their intervals, and where starting the workers dominates (20 ms here).
 func TestWorkers(t *testing.T) {
-	small, large := models["cnn"], models["histology"]
-	inproc := plainCell("inproc", small, 1, 1, six(5)...)
+	small, large := benchtest.Models["cnn"], benchtest.Models["histology"]
+	inproc := benchtest.Cell("inproc", small, 1, 1, benchtest.Six(5)...)
 	tests := []struct {
 		name  string
 		cells []bench.Cell
 		want  string
 	}{
-		{"nowhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(30)...)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
-		{"longer than a warm round only", []bench.Cell{plainCell("a", small, 1, 1, six(10)...)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
-		{"everywhere", []bench.Cell{inproc, plainCell("a", small, 1, 1, six(3)...)}, "Starting the workers takes longer than all else in a cold round everywhere: a session that is started for every round spends most of its time so."},
-		{"a model", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(6)...), plainCell("a", large, 1, 1, six(300)...)},
+		{"nowhere", []bench.Cell{inproc, benchtest.Cell("a", small, 1, 1, benchtest.Six(30)...)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
+		{"longer than a warm round only", []bench.Cell{benchtest.Cell("a", small, 1, 1, benchtest.Six(10)...)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
+		{"everywhere", []bench.Cell{inproc, benchtest.Cell("a", small, 1, 1, benchtest.Six(3)...)}, "Starting the workers takes longer than all else in a cold round everywhere: a session that is started for every round spends most of its time so."},
+		{"a model", []bench.Cell{benchtest.Cell("a", small, 1, 1, benchtest.Six(3)...), benchtest.Cell("a", small, 2, 4, benchtest.Six(6)...), benchtest.Cell("a", large, 1, 1, benchtest.Six(300)...)},
 			"Starting the workers takes longer than all else in a cold round, and so dominates a session that is started for every round, for all cells of cnn."},
-		{"a cell", []bench.Cell{plainCell("a", small, 1, 1, six(3)...), plainCell("a", small, 2, 4, six(60)...)},
+		{"a cell", []bench.Cell{benchtest.Cell("a", small, 1, 1, benchtest.Six(3)...), benchtest.Cell("a", small, 2, 4, benchtest.Six(60)...)},
 			"Starting the workers takes longer than all else in a cold round, and so dominates a session that is started for every round, for a at cnn, 1 worker, 1 client."},
-		{"in every round", []bench.Cell{respawned(plainCell("a", small, 1, 1, six(35)...)), respawned(plainCell("a", large, 1, 1, six(45)...))},
+		{"in every round", []bench.Cell{respawned(benchtest.Cell("a", small, 1, 1, benchtest.Six(35)...)), respawned(benchtest.Cell("a", large, 1, 1, benchtest.Six(45)...))},
 			"Starting the workers takes longer than all else in a cold round, and so dominates a session that is started for every round, for all cells of cnn."},
-		{"no telling", []bench.Cell{plainCell("a", small, 1, 1, 3)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
+		{"no telling", []bench.Cell{benchtest.Cell("a", small, 1, 1, 3)}, "In no cell is starting the workers shown to take longer than all else in a cold round."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, _, _ := strings.Cut(sentences(t, "workers", plainResult(tt.cells...)), "\n"); got != tt.want {
+			if got, _, _ := strings.Cut(sentences(t, "workers", benchtest.Result(tt.cells...)), "\n"); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}
-	text := strings.Join(strings.Fields(format(t, "text", plainResult(plainCell("a", small, 2, 4, six(8)...)))), " ")
+	text := strings.Join(strings.Fields(format(t, "text", benchtest.Result(benchtest.Cell("a", small, 2, 4, benchtest.Six(8)...)))), " ")
 	if want := "a cnn 2 4 500 ±11 20.0 ±0.0 24.0 ±0.5 0.833"; !strings.Contains(text, want) {
 		t.Errorf("no row %q in %s", want, text)
 	}
@@ -212,11 +183,11 @@ func TestWorkers(t *testing.T) {
 // TestCalls observes O10: the mix of requests, of which 160 of 192 (83 %) carry
 // tensors where 8 collaborators fetch 20 tensors one by one (O1, O11).
 func TestCalls(t *testing.T) {
-	c := plainCell("grpc-tensor", bench.Model{Name: "histology", Tensors: 20, Bytes: mb}, 1, 8, 10, 10, 10)
+	c := benchtest.Cell("grpc-tensor", bench.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10)
 	for name, n := range map[string]int64{"GetTensor": 160, "GetTasks": 8, "SendResults": 24} {
-		count(c, "calls."+name, 2*n) // two rounds a block
+		benchtest.Count(c, "calls."+name, 2*n) // two rounds a block
 	}
-	text := strings.Join(strings.Fields(format(t, "text", plainResult(c))), " ")
+	text := strings.Join(strings.Fields(format(t, "text", benchtest.Result(c))), " ")
 	if want := "grpc-tensor histology 1 8 192 0.375 ±0.000 0.0100 100 160 GetTensor (83 %), 24 SendResults (12 %), 8 GetTasks (4.2 %)"; !strings.Contains(text, want) {
 		t.Errorf("no row %q in %s", want, text)
 	}
@@ -226,29 +197,29 @@ func TestCalls(t *testing.T) {
 // beside the calls, and so do calls that were made again; where there is none of
 // them, there is no column.
 func TestConnections(t *testing.T) {
-	c := plainCell("grpc-tensor:conn=per-call", bench.Model{Name: "histology", Tensors: 20, Bytes: mb}, 1, 8, 10, 10, 10)
-	for name, n := range map[string]int64{"calls.GetTasks": 192, "connections.dialled": 176, "connections.ns": 5 * ms, "retries": 0} {
-		count(c, name, 2*n)
+	c := benchtest.Cell("grpc-tensor:conn=per-call", bench.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10)
+	for name, n := range map[string]int64{"calls.GetTasks": 192, "connections.dialled": 176, "connections.ns": 5 * benchtest.MS, "retries": 0} {
+		benchtest.Count(c, name, 2*n)
 	}
 	header := func() string {
-		return strings.Join(callTable(newView(plainResult(c))).tables[0].header, "|")
+		return strings.Join(callTable(analysis.New(benchtest.Result(c))).tables[0].header, "|")
 	}
 	if got := header(); !strings.Contains(got, "|calls a round|connections a round|connecting, ms|down, ms|") {
 		t.Errorf("got columns %s", got)
 	}
-	v := newView(plainResult(c))
-	if got, again := v.cells[0].of("connections"), v.cells[0].of("retries"); got.Center != 176 || again.Center != 0 {
+	v := analysis.New(benchtest.Result(c))
+	if got, again := v.Cells[0].Of("connections"), v.Cells[0].Of("retries"); got.Center != 176 || again.Center != 0 {
 		t.Errorf("got %v connections and %v retries, want 176 and 0", got, again)
 	}
-	if got := v.cells[0].of("connecting"); got.Center != 5e-3 {
+	if got := v.Cells[0].Of("connecting"); got.Center != 5e-3 {
 		t.Errorf("got %v s of connecting, want 5 ms", got)
 	}
-	count(c, "retries", 4)
+	benchtest.Count(c, "retries", 4)
 	if got := header(); !strings.Contains(got, "|connecting, ms|retries a round|") {
 		t.Errorf("got columns %s", got)
 	}
-	other := plainCell("http", models["cnn"], 1, 1, 10)
-	if got := newView(plainResult(other)).cells[0]; got.of("connections").Known() || got.of("retries").Known() {
+	other := benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, 10)
+	if got := analysis.New(benchtest.Result(other)).Cells[0]; got.Of("connections").Known() || got.Of("retries").Known() {
 		t.Error("what is not counted is known")
 	}
 }
@@ -256,12 +227,12 @@ func TestConnections(t *testing.T) {
 // TestCrossover observes A33: from which size and count of tensors on the shared
 // memory beats HTTP, with bounds, and what part of a round is at stake.
 func TestCrossover(t *testing.T) {
-	small, middle, large := models["cnn"], models["resnet18"], models["histology"]
+	small, middle, large := benchtest.Models["cnn"], benchtest.Models["resnet18"], benchtest.Models["histology"]
 	cells := func(a, b string, rounds ...[2]float64) []bench.Cell {
 		var all []bench.Cell
 		for i, m := range []bench.Model{small, middle, large}[:len(rounds)] {
-			all = append(all, plainCell("inproc", m, 1, 1, six(5)...),
-				plainCell(a, m, 1, 1, six(rounds[i][0])...), plainCell(b, m, 1, 1, six(rounds[i][1])...))
+			all = append(all, benchtest.Cell("inproc", m, 1, 1, benchtest.Six(5)...),
+				benchtest.Cell(a, m, 1, 1, benchtest.Six(rounds[i][0])...), benchtest.Cell(b, m, 1, 1, benchtest.Six(rounds[i][1])...))
 		}
 		return all
 	}
@@ -296,7 +267,7 @@ func TestCrossover(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := sentences(t, "crossover", plainResult(tt.cells...))
+			got := sentences(t, "crossover", benchtest.Result(tt.cells...))
 			if got != tt.want && !(tt.want != "" && strings.HasPrefix(got, tt.want)) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}

@@ -6,20 +6,22 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
 	"ipcbench/phase/usage"
+	"ipcbench/report/analysis"
 )
 
 // TestFindings: what cannot be is told, and what can is not (guard 21).
 func TestFindings(t *testing.T) {
-	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb}
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	floors := []bench.Floor{
 		{Name: "unix-stream", Unit: "B/s", Blocks: [][]float64{{3e9}, {3e9}, {3.1e9}, {3e9}, {3e9}, {3e9}}},
 		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}, {2e9}, {2e9}, {2e9}}},
 		{Name: "work", Unit: "s", Model: "even", Clients: 1, Blocks: [][]float64{{0.1}, {0.1}, {0.1}, {0.1}, {0.1}, {0.1}}},
 	}
-	inproc := plainCell("inproc", m, 1, 1, six(104)...)
+	inproc := benchtest.Cell("inproc", m, 1, 1, benchtest.Six(104)...)
 	bodies := func(rounds ...float64) bench.Cell {
-		return count(plainCell("pickle", m, 1, 1, rounds...), "body.tensors", 10)
+		return benchtest.Count(benchtest.Cell("pickle", m, 1, 1, rounds...), "body.tensors", 10)
 	}
 	edit := func(c bench.Cell, f func(b *bench.Block)) bench.Cell {
 		for i := range c.Blocks {
@@ -36,73 +38,73 @@ func TestFindings(t *testing.T) {
 		cells []bench.Cell
 		want  []string // prefixes, in order
 	}{
-		{"nothing wrong", []bench.Cell{inproc, bodies(six(200)...)}, nil},
-		{"as fast as the floor", []bench.Cell{inproc, bodies(six(169)...)}, nil}, // its interval reaches below
-		{"faster than bytes can be moved", []bench.Cell{inproc, bodies(six(150)...)},
+		{"nothing wrong", []bench.Cell{inproc, bodies(benchtest.Six(200)...)}, nil},
+		{"as fast as the floor", []bench.Cell{inproc, bodies(benchtest.Six(169)...)}, nil}, // its interval reaches below
+		{"faster than bytes can be moved", []bench.Cell{inproc, bodies(benchtest.Six(150)...)},
 			[]string{"error: pickle even workers=1 clients=1: moves bytes at 4.35 GB/s (4.12 GB/s to 4.60 GB/s), more than the 3.00 GB/s of the floor unix-stream"}},
-		{"handles may be as fast as they like", []bench.Cell{inproc, count(plainCell("shm-slab", m, 1, 1, six(150)...), "handle.tensors", 10)}, nil},
-		{"faster than the control", []bench.Cell{inproc, bodies(six(80)...)},
+		{"handles may be as fast as they like", []bench.Cell{inproc, benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(150)...), "handle.tensors", 10)}, nil},
+		{"faster than the control", []bench.Cell{inproc, bodies(benchtest.Six(80)...)},
 			[]string{"warning: pickle even workers=1 clients=1: faster than inproc by 24.0 ms a round"}},
-		{"slow control", []bench.Cell{plainCell("inproc", m, 1, 1, six(110)...)},
+		{"slow control", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, benchtest.Six(110)...)},
 			[]string{"warning: inproc even workers=1 clients=1: takes 1.10× (1.08 to 1.12) the time of the same work"}},
-		{"perhaps a slow control", []bench.Cell{plainCell("inproc", m, 1, 1, 60, 80, 110, 110, 150, 160)}, nil},
+		{"perhaps a slow control", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, 60, 80, 110, 110, 150, 160)}, nil},
 		// 4 ms more than the work.
-		{"control slow beside a small overhead", []bench.Cell{plainCell("inproc", m, 1, 1, 103.9, 103.95, 104, 104, 104.05, 104.1),
-			count(plainCell("shm-slab", m, 1, 1, 124, 124.1, 124.2, 124.3, 124.4, 124.5), "handle.tensors", 10)},
+		{"control slow beside a small overhead", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, 103.9, 103.95, 104, 104, 104.05, 104.1),
+			benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, 124, 124.1, 124.2, 124.3, 124.4, 124.5), "handle.tensors", 10)},
 			[]string{"warning: inproc even workers=1 clients=1: takes 4.00 ms (3.90 ms to 4.10 ms) longer than the same work called directly, more than a tenth of the overhead of shm-slab, 20.3 ms"}},
-		{"control slow by noise", []bench.Cell{plainCell("inproc", m, 1, 1, 90, 96, 102, 104, 110, 115),
-			count(plainCell("shm-slab", m, 1, 1, 124, 124.1, 124.2, 124.3, 124.4, 124.5), "handle.tensors", 10)}, nil},
-		{"overhead that may be none", []bench.Cell{plainCell("inproc", m, 1, 1, 103.9, 103.95, 104, 104, 104.05, 104.1),
-			count(plainCell("shm-slab", m, 1, 1, 100, 102, 104, 105, 107, 108), "handle.tensors", 10)}, nil},
-		{"no control", []bench.Cell{bodies(six(200)...)}, []string{"warning: pickle even workers=1 clients=1: no cell of inproc"}},
-		{"shorter than its parts", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Train[0] *= 5 })},
+		{"control slow by noise", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, 90, 96, 102, 104, 110, 115),
+			benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, 124, 124.1, 124.2, 124.3, 124.4, 124.5), "handle.tensors", 10)}, nil},
+		{"overhead that may be none", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, 103.9, 103.95, 104, 104, 104.05, 104.1),
+			benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, 100, 102, 104, 105, 107, 108), "handle.tensors", 10)}, nil},
+		{"no control", []bench.Cell{bodies(benchtest.Six(200)...)}, []string{"warning: pickle even workers=1 clients=1: no cell of inproc"}},
+		{"shorter than its parts", []bench.Cell{inproc, edit(bodies(benchtest.Six(200)...), func(b *bench.Block) { b.Train[0] *= 5 })},
 			[]string{"error: pickle even workers=1 clients=1: block 0: its rounds took 392 ms, but each worker trained for"}},
-		{"not proved", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Proof = bench.Proof{} })},
+		{"not proved", []bench.Cell{inproc, edit(bodies(benchtest.Six(200)...), func(b *bench.Block) { b.Proof = bench.Proof{} })},
 			[]string{"warning: pickle even workers=1 clients=1: its data was not proved"}},
-		{"costly recorder", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) { b.Spans = 1e5 })},
+		{"costly recorder", []bench.Cell{inproc, edit(bodies(benchtest.Six(200)...), func(b *bench.Block) { b.Spans = 1e5 })},
 			[]string{"warning: pickle even workers=1 clients=1: recording took 2 % of its rounds, 4.00 ms each"}}, // guard 7
-		{"recorder of a short round", []bench.Cell{plainCell("inproc", m, 1, 1, 0.1, 0.1, 0.1, 0.1)}, nil}, // 4 µs of 100
-		{"costly recorder of a short round", []bench.Cell{edit(plainCell("inproc", m, 1, 1, 0.1, 0.1, 0.1, 0.1), func(b *bench.Block) { b.Spans = 200 })},
+		{"recorder of a short round", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, 0.1, 0.1, 0.1, 0.1)}, nil}, // 4 µs of 100
+		{"costly recorder of a short round", []bench.Cell{edit(benchtest.Cell("inproc", m, 1, 1, 0.1, 0.1, 0.1, 0.1), func(b *bench.Block) { b.Spans = 200 })},
 			[]string{"warning: inproc even workers=1 clients=1: recording took 8 % of its rounds, 8.00 µs each"}},
-		{"stolen time", []bench.Cell{inproc, edit(bodies(six(200)...), func(b *bench.Block) {
+		{"stolen time", []bench.Cell{inproc, edit(bodies(benchtest.Six(200)...), func(b *bench.Block) {
 			b.System = &usage.System{Busy: time.Second, Idle: time.Second, Steal: 2 * time.Second}
 		})}, []string{"warning: pickle even workers=1 clients=1: other virtual machines took 50 % of the processors' time"}},
-		{"files in memory", []bench.Cell{inproc, on("tmpfs", bodies(six(200)...))}, []string{"warning: pickle even workers=1 clients=1: its files are in memory (tmpfs)"}},
-		{"files on a disk", []bench.Cell{inproc, on("ext4", bodies(six(200)...))}, nil},
+		{"files in memory", []bench.Cell{inproc, on("tmpfs", bodies(benchtest.Six(200)...))}, []string{"warning: pickle even workers=1 clients=1: its files are in memory (tmpfs)"}},
+		{"files on a disk", []bench.Cell{inproc, on("ext4", bodies(benchtest.Six(200)...))}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := plainResult(tt.cells...)
+			r := benchtest.Result(tt.cells...)
 			r.Floors = floors
-			got := Findings(r)
+			got := analysis.New(r).Findings()
 			if len(got) != len(tt.want) {
 				t.Fatalf("got %v, want %d of them", got, len(tt.want))
 			}
 			for i, f := range got {
-				if !strings.HasPrefix(f.String(), tt.want[i]) {
-					t.Errorf("got  %s\nwant %s…", f, tt.want[i])
+				if !strings.HasPrefix(FindingLine(f), tt.want[i]) {
+					t.Errorf("got  %s\nwant %s…", FindingLine(f), tt.want[i])
 				}
 				for _, name := range []string{"text", "md"} {
 					doc := strings.Join(strings.Fields(format(t, name, r)), " ")
-					if text := strings.ReplaceAll(f.Text, ">", "&gt;"); !strings.Contains(doc, f.Text) && !strings.Contains(doc, text) {
+					if text := strings.ReplaceAll(findingText(f), ">", "&gt;"); !strings.Contains(doc, findingText(f)) && !strings.Contains(doc, text) {
 						t.Errorf("the %s report does not hold it:\n%s", name, doc)
 					}
 				}
 			}
 		})
 	}
-	small := plainResult(inproc, bodies(six(200)...))
+	small := benchtest.Result(inproc, bodies(benchtest.Six(200)...))
 	small.Environment.SocketBuffer = 212_992
-	if got := Findings(small); len(got) != 1 || !strings.HasPrefix(got[0].Text, "sockets hold 213 kB and not 1.05 MB") {
+	if got := analysis.New(small).Findings(); len(got) != 1 || !strings.HasPrefix(findingText(got[0]), "sockets hold 213 kB and not 1.05 MB") {
 		t.Errorf("got %v", got)
 	}
-	stale := plainResult(edit(plainCell("inproc", m, 1, 1, six(104)...), func(b *bench.Block) { b.Server.StalePeak = true }))
-	if got := Findings(stale); len(got) != 1 || !strings.HasPrefix(got[0].Text, "there is no peak RSS of the server") {
+	stale := benchtest.Result(edit(benchtest.Cell("inproc", m, 1, 1, benchtest.Six(104)...), func(b *bench.Block) { b.Server.StalePeak = true }))
+	if got := analysis.New(stale).Findings(); len(got) != 1 || !strings.HasPrefix(findingText(got[0]), "there is no peak RSS of the server") {
 		t.Errorf("got %v", got)
 	}
-	race := plainResult(inproc)
+	race := benchtest.Result(inproc)
 	race.Environment.Race, race.Partial = true, "interrupted"
-	if got := Findings(race); len(got) != 2 || got[0].Cell != "" || !strings.Contains(got[1].Text, "ended early (interrupted)") {
+	if got := analysis.New(race).Findings(); len(got) != 2 || got[0].Cell != "" || !strings.Contains(findingText(got[1]), "ended early (interrupted)") {
 		t.Errorf("got %v", got)
 	}
 }
@@ -110,16 +112,16 @@ func TestFindings(t *testing.T) {
 // TestCopyFloor: a machine that copies faster than its sockets carry is not
 // suspected.
 func TestCopyFloor(t *testing.T) {
-	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb}
-	r := plainResult(plainCell("inproc", m, 1, 1, six(100)...), count(plainCell("storage", m, 1, 1, six(150)...), "body.tensors", 1))
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	r := benchtest.Result(benchtest.Cell("inproc", m, 1, 1, benchtest.Six(100)...), benchtest.Count(benchtest.Cell("storage", m, 1, 1, benchtest.Six(150)...), "body.tensors", 1))
 	r.Floors = []bench.Floor{
 		{Name: "unix-stream", Unit: "B/s", Blocks: [][]float64{{3e9}, {3e9}}},
 		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{5e9}, {5e9}}},
 	}
-	if got := Findings(r); len(got) != 0 {
+	if got := analysis.New(r).Findings(); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
-	if got := newView(r).cells[1].boundText(); got != "1.33× (1.27 to 1.40) unix-stream" {
+	if got := boundText(analysis.New(r).Cells[1]); got != "1.33× (1.27 to 1.40) unix-stream" {
 		t.Errorf("got %s, want 4 GB/s as a share of 3", got)
 	}
 }

@@ -15,13 +15,15 @@ import (
 	"golang.org/x/perf/benchproc"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
 	"ipcbench/phase/usage"
+	"ipcbench/report/analysis"
 )
 
 // TestBenchfmt reads our lines with the reader that benchstat has, and groups
 // them as benchstat -col /transport does.
 func TestBenchfmt(t *testing.T) {
-	r := pair(1, 1)
+	r := benchtest.Pair(1, 1)
 	r.Cells[1].Variant = "pickle:dir=/tmp/a b:elems=on"
 	in := benchfmt.NewReader(strings.NewReader(format(t, "benchfmt", r)), "test")
 	var parser benchproc.ProjectionParser
@@ -67,7 +69,7 @@ func TestBenchfmt(t *testing.T) {
 // nothing that two builds differ in may be part of it.
 func TestBenchfmtOfTwoCommits(t *testing.T) {
 	base, head := twoCommits()
-	both := interleaved(1)
+	both := benchtest.Interleaved(1)
 	both.Against = &base.Environment
 	var parser benchproc.ProjectionParser
 	config, err := parser.Parse(".config", nil)
@@ -103,7 +105,7 @@ func TestBenchfmtOfTwoCommits(t *testing.T) {
 // twoCommits returns results of a base and of a head that differ in all that a
 // build may change.
 func twoCommits() (base, head *bench.Result) {
-	base, head = pair(1, 1), pair(1, 1)
+	base, head = benchtest.Pair(1, 1), benchtest.Pair(1, 1)
 	base.Environment.Commit, base.Environment.Go, base.Plan.Mode, base.Environment.Kernel = "fedcba", "go1.99", "quick", "5.0"
 	return base, head
 }
@@ -134,7 +136,7 @@ func TestBenchstat(t *testing.T) {
 	if out := benchstat(nil, base, head); !strings.Contains(out, "vs base") {
 		t.Errorf("two commits are not compared:\n%s", out)
 	}
-	if out := benchstat([]string{"-col", "/build"}, interleaved(1.2)); !strings.Contains(out, "vs base") {
+	if out := benchstat([]string{"-col", "/build"}, benchtest.Interleaved(1.2)); !strings.Contains(out, "vs base") {
 		t.Errorf("two builds are not compared:\n%s", out)
 	}
 }
@@ -142,7 +144,7 @@ func TestBenchstat(t *testing.T) {
 // TestMarkdown: nothing that GitHub strips or that a name could smuggle in, and
 // the verdict comes first.
 func TestMarkdown(t *testing.T) {
-	r := pair(1, 1)
+	r := benchtest.Pair(1, 1)
 	r.Cells[1].Variant = "evil|<img src=x>`@octocat [a](b)*\\#1"
 	r.Command = append(r.Command, "a|b", "<b>", "it's")
 	md := format(t, "md", r)
@@ -179,7 +181,7 @@ func TestMarkdown(t *testing.T) {
 // TestCharts: bars are in proportion, since the axis begins at 0, and every group
 // has a chart or a sentence.
 func TestCharts(t *testing.T) {
-	r := synthetic(3, 2)
+	r := benchtest.Synthetic(3, 2)
 	md := format(t, "md", r)
 	charts := regexp.MustCompile("(?s)```mermaid\n(.*?)```").FindAllStringSubmatch(md, -1)
 	if len(charts) != mostCharts || !strings.Contains(md, "and not of another 2 groups: the tables have all") {
@@ -192,7 +194,7 @@ func TestCharts(t *testing.T) {
 			t.Errorf("the axis does not go from 0 to the longest bar:\n%s", c[1])
 		}
 	}
-	r.Cells = r.Cells[:2*len(kinds)]
+	r.Cells = r.Cells[:2*len(benchtest.Kinds)]
 	if got := strings.Count(format(t, "md", r), "```mermaid"); got != 2 {
 		t.Errorf("two groups have %d charts", got)
 	}
@@ -200,15 +202,15 @@ func TestCharts(t *testing.T) {
 
 // TestNoteLegend: notes are explained where they stand, and only there.
 func TestNoteLegend(t *testing.T) {
-	r := plainResult(plainCell("pickle", models["cnn"], 1, 1, 10, 11, 12, 13, 14, 15))
-	got := strings.Join(cellTables(newView(r)).tail, "\n")
+	r := benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 11, 12, 13, 14, 15))
+	got := strings.Join(cellTables(analysis.New(r)).tail, "\n")
 	for _, n := range noteTexts {
 		want := n.begin == drifts || n.begin == timeRanOut
 		if strings.Contains(got, n.begin+": ") != want {
-			t.Errorf("%s explained: %v, want %v in:\n%s\n%v", n.begin, !want, want, got, cellTables(newView(r)).tables[0].rows)
+			t.Errorf("%s explained: %v, want %v in:\n%s\n%v", n.begin, !want, want, got, cellTables(analysis.New(r)).tables[0].rows)
 		}
 	}
-	if got := noteLegend(cellTables(newView(plainResult(plainCell("pickle", models["cnn"], 1, 1, 10, 10, 10)))).tables); got != "" {
+	if got := noteLegend(cellTables(analysis.New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 10, 10)))).tables); got != "" {
 		t.Errorf("without notes: %s", got)
 	}
 }
@@ -242,7 +244,7 @@ func TestMarkdownLimit(t *testing.T) {
 		}
 	}
 	base, head := manyCells(1000, 4, 2), manyCells(1000, 4, 2)
-	md := write(t, compare(t, base, head, CompareOptions{}), "md")
+	md := write(t, compare(t, base, head, analysis.CompareOptions{}), "md")
 	if got := utf8.RuneCountInString(md); got > 65536 {
 		t.Errorf("comparison: %d characters", got)
 	}
@@ -250,16 +252,16 @@ func TestMarkdownLimit(t *testing.T) {
 
 // manyCells returns a result of n cells.
 func manyCells(n, blocks, rounds int) *bench.Result {
-	r := plainResult()
+	r := benchtest.Result()
 	for i := range n {
 		name := []string{"inproc", "pickle", "storage", "shm-tensor", "shm-slab", "grpc-tensor", "grpc-batch", "grpc-stream", "http", "http-shm"}[i%10]
-		m := models["histology"]
+		m := benchtest.Models["histology"]
 		m.Name = fmt.Sprintf("model%d", i/10)
 		times := make([]float64, blocks*rounds/2)
 		for k := range times {
 			times[k] = float64(10+i%10) * (1 + 0.001*float64((k*7+i)%13))
 		}
-		c := plainCell(name, m, 2, 4, times...)
+		c := benchtest.Cell(name, m, 2, 4, times...)
 		// Blocks of two rounds are put together to blocks of more.
 		for len(c.Blocks) > blocks {
 			last := c.Blocks[len(c.Blocks)-1]
@@ -342,15 +344,15 @@ func BenchmarkReport(b *testing.B) {
 	b.Run("compare", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			compare(b, r, r, CompareOptions{})
+			compare(b, r, r, analysis.CompareOptions{})
 		}
 	})
 }
 
 // FuzzReport: whatever a reader accepts can be written in every format.
 func FuzzReport(f *testing.F) {
-	f.Add([]byte(format(f, "json", pair(1, 1))))
-	f.Add([]byte(format(f, "json", interleaved(2))))
+	f.Add([]byte(format(f, "json", benchtest.Pair(1, 1))))
+	f.Add([]byte(format(f, "json", benchtest.Interleaved(2))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "r.json")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -363,12 +365,12 @@ func FuzzReport(f *testing.F) {
 		for _, name := range []string{"text", "md", "csv", "benchfmt"} {
 			format(t, name, r)
 		}
-		Findings(r)
+		analysis.New(r).Findings()
 		for _, head := range []*bench.Result{r, nil} {
-			if c, err := Compare(r, head, CompareOptions{Separate: true}); err == nil {
+			if c, err := analysis.Compare(r, head, analysis.CompareOptions{Separate: true}); err == nil {
 				write(t, c, "md")
 				write(t, c, "json")
-				_, _, _ = c.Gate(0.05)
+				_, _, _ = gate(c, 0.05)
 			}
 		}
 	})

@@ -9,19 +9,21 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
 	"ipcbench/machine"
 	"ipcbench/profile"
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc/doctest"
 )
 
 // rich returns a small result in which every string that a result can hold has a
 // value.
 func rich() *bench.Result {
-	r := plainResult()
+	r := benchtest.Result()
 	r.Plan.Interleaved = true
 	for _, build := range []string{"base", "head"} {
 		for i, transport := range []string{"inproc", "a"} {
-			c := plainCell(transport, models["cnn"], 1, 1, float64(10+i))
+			c := benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, float64(10+i))
 			c.Build = build
 			r.Cells = append(r.Cells, c)
 		}
@@ -119,7 +121,7 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 	for _, f := range Formats() {
 		take(f.Name, f.Write(&b, r))
 	}
-	v := newView(r)
+	v := analysis.New(r)
 	for _, name := range []string{"change", "crossover"} { // the documents hold the others
 		view, err := viewNamed(name)
 		if err != nil {
@@ -145,14 +147,14 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 				files[i] = &plan
 			}
 		}
-		c, err := Compare(files[0], files[1], CompareOptions{Separate: true})
+		c, err := analysis.Compare(files[0], files[1], analysis.CompareOptions{Separate: true})
 		if err != nil {
 			continue // of a build that is called otherwise
 		}
 		for _, form := range ComparisonFormats() {
-			take(form+" comparison of "+name, c.Write(&b, form))
+			take(form+" comparison of "+name, WriteComparison(&b, form, c))
 		}
-		_, reasons, err := c.Gate(0.05)
+		_, reasons, err := gate(c, 0.05)
 		all["text gate of "+name] = strings.Join(append(reasons, fmt.Sprint(err)), "\n")
 	}
 	return all

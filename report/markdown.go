@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"ipcbench/bench"
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
 
@@ -25,14 +26,14 @@ type part struct {
 // writeMarkdown writes a result as a pull request shows it: the verdict, what
 // puts it in doubt, and the tables, folded.
 func writeMarkdown(w io.Writer, r *bench.Result) error {
-	v := newView(r)
+	v := analysis.New(r)
 	head, err := markdownHead(v)
 	if err != nil {
 		return err
 	}
 	var parts []part
-	for i, s := range v.sections("cells", "floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans") {
-		p, err := folded(s, i == 0 && len(v.groups()) <= 2)
+	for i, s := range sections(v, "cells", "floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans") {
+		p, err := folded(s, i == 0 && len(v.Groups()) <= 2)
 		if err != nil {
 			return err
 		}
@@ -43,7 +44,7 @@ func writeMarkdown(w io.Writer, r *bench.Result) error {
 }
 
 // markdownHead is what no document leaves out.
-func markdownHead(v *view) (string, error) {
+func markdownHead(v *analysis.Result) (string, error) {
 	var b bytes.Buffer
 	s := verdicts(v)
 	for i, p := range s.lead {
@@ -91,9 +92,9 @@ const mostCharts = 4
 
 // roundCharts returns a chart for each group that has one, that which moves most
 // first.
-func roundCharts(v *view) []chart {
-	groups := v.groups()
-	slices.SortStableFunc(groups, func(a, b []*cell) int { return cmp.Compare(b[0].Payload(), a[0].Payload()) })
+func roundCharts(v *analysis.Result) []chart {
+	groups := v.Groups()
+	slices.SortStableFunc(groups, func(a, b []*analysis.Cell) int { return cmp.Compare(b[0].Payload(), a[0].Payload()) })
 	var all []chart
 	for _, g := range groups {
 		if c := roundChart(g); !c.empty() {

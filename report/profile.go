@@ -8,33 +8,16 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
-	"ipcbench/phase"
 	"ipcbench/profile"
 	"ipcbench/profile/capture"
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
 
-// profiled returns what was profiled of the cell, or nil.
-func (c *cell) profiled(kind string) *bench.Profile {
-	i := slices.IndexFunc(c.Profiles, func(p bench.Profile) bool { return p.Kind == kind })
-	if i < 0 {
-		return nil
-	}
-	return &c.Profiles[i]
-}
-
-// summary returns the summary of the cell's profile of a kind, or nil.
-func (c *cell) summary(kind string) *profile.Summary {
-	if p := c.profiled(kind); p != nil {
-		return p.Summary
-	}
-	return nil
-}
-
 // profileTables say where the time of each transport goes.
-func profileTables(v *view) section {
+func profileTables(v *analysis.Result) section {
 	s := section{title: "Where the time goes"}
-	for _, cells := range v.groups() {
+	for _, cells := range v.Groups() {
 		if t := phaseSplits(cells); len(t.rows) > 0 {
 			s.tables = append(s.tables, t)
 		}
@@ -57,13 +40,13 @@ func profileTables(v *view) section {
 }
 
 // phaseSplits is CPU time by phase.
-func phaseSplits(cells []*cell) table {
+func phaseSplits(cells []*analysis.Cell) table {
 	t := table{
-		caption: "CPU time by phase, " + cells[0].group().title(),
+		caption: "CPU time by phase, " + groupTitle(cells[0].Group()),
 		header:  []string{"transport", "s/GB", "server", "sampled", "attributed", "slowdown", "phases"}, words: 1, endnote: true,
 	}
 	for _, c := range cells {
-		p := c.profiled(capture.CPU)
+		p := c.Profiled(capture.CPU)
 		if p == nil || p.Summary == nil {
 			continue
 		}
@@ -76,10 +59,45 @@ func phaseSplits(cells []*cell) table {
 				parts = append(parts, split.Title()+" "+share(x))
 			}
 		}
-		t.add(c.Variant, perGBText(s, s.Total), share(s.Share(server)), c.sampled(p), attributed(s), slowdownText(c.slowdown(p)), strings.Join(parts, ", "))
+		t.add(c.Variant, perGBText(s, s.Total), share(s.Share(server)), sampledText(c, p), attributed(s), slowdownText(c.Slowdown(p)), strings.Join(parts, ", "))
 	}
 	t.trim()
 	return t
+}
+
+func sampledText(c *analysis.Cell, p *bench.Profile) string {
+	part, known := c.Sampled(p)
+	if !known {
+		return none
+	}
+	return share(part)
+}
+
+func slowdownText(i stat.Interval) string {
+	if i.Confidence == 0 { // of one block against another
+		return none
+	}
+	return change(i)
+}
+
+// slowdowns says for each kind of profile in how many cells a slowdown by it is
+// shown, how much at most, and how sure the bounds of all slowdowns are.
+func slowdowns(v *analysis.Result) string {
+	var texts []string
+	least := 1.0
+	for _, s := range v.Slowdowns() {
+		least = min(least, s.Confidence)
+		if s.Shown == 0 {
+			texts = append(texts, fmt.Sprintf("%s: none shown in %s", s.Kind, plural(s.Cells, "cell")))
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%s in %d of %s, by up to %s", s.Kind, s.Shown, plural(s.Cells, "cell"), change(s.Worst)))
+	}
+	text := strings.Join(texts, "; ")
+	if least < 1 {
+		text += "; bounds hold with at least " + share(least)
+	}
+	return text
 }
 
 func attributed(s *profile.Summary) string {
@@ -91,23 +109,20 @@ func attributed(s *profile.Summary) string {
 
 // heaviestPhases are the functions of the phase of each transport that takes most
 // CPU time, besides the work.
-func heaviestPhases(cells []*cell) table {
+func heaviestPhases(cells []*analysis.Cell) table {
 	t := table{
-		caption: "The heaviest functions of the heaviest phase besides the work, " + cells[0].group().title(),
+		caption: "The heaviest functions of the heaviest phase besides the work, " + groupTitle(cells[0].Group()),
 		header:  []string{"transport", "phase", "function", "of the phase", "with what it calls", "of all"}, words: 3,
 	}
 	for _, c := range cells {
-		s := c.summary(capture.CPU)
+		s := c.Summary(capture.CPU)
 		if s == nil {
 			continue
 		}
-		i := slices.IndexFunc(s.Phases, func(p profile.Split) bool {
-			return !p.Rest && p.Flat > 0 && p.Name != phase.Train.String() && p.Name != phase.Fold.String()
-		})
-		if i < 0 || s.Share(s.Phases[i].Flat) < 0.01 {
+		split := analysis.HeaviestPhase(s)
+		if split == nil {
 			continue
 		}
-		split := s.Phases[i]
 		for j, f := range split.Functions {
 			if f.Flat == 0 {
 				break
@@ -123,13 +138,13 @@ func heaviestPhases(cells []*cell) table {
 }
 
 // allocationSites are where the cell's processes allocate most.
-func allocationSites(cells []*cell) table {
+func allocationSites(cells []*analysis.Cell) table {
 	t := table{
-		caption: "Where memory is allocated, " + cells[0].group().title(),
+		caption: "Where memory is allocated, " + groupTitle(cells[0].Group()),
 		header:  []string{"transport", "function", "bytes per byte delivered", "of all"}, words: 2,
 	}
 	for _, c := range cells {
-		s := c.summary(capture.Allocs)
+		s := c.Summary(capture.Allocs)
 		if s == nil || s.Total == 0 || s.Delivered == 0 {
 			continue
 		}
@@ -193,24 +208,23 @@ func valueText(s *profile.Summary, value int64) string {
 const memmoveColumn = "by memmove, estimated"
 
 // copyTables say how often a byte is copied on its way.
-func copyTables(v *view) section {
+func copyTables(v *analysis.Result) section {
 	s := section{title: "Copies per byte"}
-	for _, cells := range v.groups() {
+	for _, cells := range v.Groups() {
 		t := table{
-			caption: cells[0].group().title(),
+			caption: groupTitle(cells[0].Group()),
 			header:  []string{"transport", "by our code", "by the kernel", memmoveColumn, "note"}, words: 1, endnote: true,
 		}
 		for _, c := range cells {
-			ours, kernel := c.of("copies"), c.of("kernel_copies")
-			if !ours.Known() || !kernel.Known() {
-				continue // half the truth would look like more of it
+			k, known := c.Copies()
+			if !known {
+				continue
 			}
-			estimate := c.memmoves()
 			text := none
-			if estimate >= 0 {
-				text = copies(estimate)
+			if k.Memmove >= 0 {
+				text = copies(k.Memmove)
 			}
-			t.add(c.Variant, copies(ours.Center), copies(kernel.Center), text, copyNote(ours, kernel, estimate))
+			t.add(c.Variant, copies(k.Ours.Center), copies(k.Kernel.Center), text, copyNote(k))
 		}
 		if len(t.rows) > 0 {
 			t.trim()
@@ -233,55 +247,19 @@ func copyTables(v *view) section {
 
 func copies(x float64) string { return fixed(x, 2) }
 
-// uncopied is how much of the bytes may be copied if none of the tensors is: jobs,
-// receipts, and the harness's own reads of /proc.
-const uncopied = 0.02
-
-// within25 is how well the estimate of copies is expected to agree with the count.
-const within25 = 0.25
-
 // copyNote says what the numbers mean together.
-func copyNote(ours, kernel stat.Interval, estimate float64) string {
+func copyNote(k analysis.Copies) string {
 	var notes []string
-	if ours.Center < uncopied && kernel.Center < uncopied && (estimate < 0 || estimate < uncopied) {
+	if k.Zero {
 		notes = append(notes, "zero-copy")
 	}
-	if over := estimate - ours.Center; estimate >= 0 && over > within25*max(ours.Center, 1) {
-		notes = append(notes, copies(over)+" in libraries")
-	} else if estimate >= 0 && -over > within25*ours.Center {
+	if k.InLibraries > 0 {
+		notes = append(notes, copies(k.InLibraries)+" in libraries")
+	}
+	if k.InCache {
 		notes = append(notes, "counted more than memmove can have done: copies in cache")
 	}
 	return strings.Join(notes, "; ")
-}
-
-// memmoves estimates the copies per byte from the CPU time in memmove and the
-// speed of copying, or returns -1 if one of them is not known.
-func (c *cell) memmoves() float64 {
-	s := c.summary(capture.CPU)
-	_, floor := c.floor(floorCopy)
-	if s == nil || s.Delivered == 0 || !floor.Known() {
-		return -1
-	}
-	return float64(s.Memmove) / 1e9 * floor.Center / float64(s.Delivered)
-}
-
-// copyMetrics are the copies per byte that were counted.
-func copyMetrics() []Metric {
-	payload := func(c *cell, b *bench.Block) float64 { return float64(c.Payload()) * float64(len(b.Round)) }
-	return []Metric{
-		{Name: "copies", Unit: "1", Better: lower, Help: "copies of a payload byte by our own code, in user space",
-			samples: each(func(c *cell, b *bench.Block) (float64, bool) {
-				d := payload(c, b)
-				return float64(b.Counts()[phase.Copied]) / d, d > 0
-			})},
-		{Name: "kernel_copies", Unit: "1", Better: lower, Help: "bytes through read, write and their like, over payload bytes: in and out again are two copies",
-			samples: sum(func(p *bench.Process) (float64, bool) {
-				if p.Usage.IO == nil {
-					return 0, false
-				}
-				return number(p.Usage.IO.ReadBytes + p.Usage.IO.WrittenBytes)
-			}, payload)},
-	}
 }
 
 // WriteProfile writes a profile by phase, with the functions of each phase.
@@ -322,16 +300,10 @@ func WriteProfile(w io.Writer, markdown bool, s *profile.Summary) error {
 	return sec.write(w, markdown)
 }
 
-// samplePeriod is the CPU time between two samples, in ns: 100 a second.
-const samplePeriod = 10e6
-
-// enoughSamples are those in which a tenth can be told from a fifth.
-const enoughSamples = 100
-
 // fewSamples says that a CPU profile is too short to tell shares, or nothing.
 func fewSamples(s *profile.Summary) string {
-	n := int(s.Total / samplePeriod)
-	if s.Kind != capture.CPU || n >= enoughSamples {
+	n := analysis.SampleCount(s)
+	if s.Kind != capture.CPU || n >= analysis.EnoughSamples {
 		return ""
 	}
 	return fmt.Sprintf("Only %s, one each 10 ms of CPU time: a line of a few percent is one or two of them, or chance. A run with a longer --time has more.", plural(n, "sample"))

@@ -7,22 +7,24 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/profile"
+	"ipcbench/report/analysis"
 )
 
 // profiledResult is a result of the control, of a transport that copies nothing,
 // and of one whose library copies a byte as often as the kernel does.
 func profiledResult() *bench.Result {
-	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb}
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	r := &bench.Result{Floors: []bench.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}}}}}
 	for _, c := range []struct {
 		name           string
 		memmove        int64 // ns
 		copied, kernel int64 // a round
-	}{{"inproc", 0, 0, 1000}, {"shm-slab", 0, 0, 2000}, {"pickle", 200 * ms, 0, 400 * mb}, {"grpc", 10 * ms, 200 * mb, 400 * mb}} {
-		cell := plainCell(c.name, m, 1, 1, 10, 10, 10)
+	}{{"inproc", 0, 0, 1000}, {"shm-slab", 0, 0, 2000}, {"pickle", 200 * benchtest.MS, 0, 400 * benchtest.MB}, {"grpc", 10 * benchtest.MS, 200 * benchtest.MB, 400 * benchtest.MB}} {
+		cell := benchtest.Cell(c.name, m, 1, 1, 10, 10, 10)
 		for i := range cell.Blocks {
 			b := &cell.Blocks[i]
 			rounds := int64(len(b.Round))
@@ -32,11 +34,11 @@ func profiledResult() *bench.Result {
 				b.Processes[w].Usage.IO = &usage.IO{}
 			}
 		}
-		meta := profile.Meta{Kind: "cpu", Transport: c.name, Model: m.Name, Workers: 1, Clients: 1, Blocks: 2, Rounds: 1, Delivered: 200 * mb}
+		meta := profile.Meta{Kind: "cpu", Transport: c.name, Model: m.Name, Workers: 1, Clients: 1, Blocks: 2, Rounds: 1, Delivered: 200 * benchtest.MB}
 		slow := func(blocks int, round int64) {
 			for range blocks {
-				b := plainCell(c.name, m, 1, 1, 10).Blocks[0]
-				b.Server = process(0.0525, mb) // and 10 ms of the worker
+				b := benchtest.Cell(c.name, m, 1, 1, 10).Blocks[0]
+				b.Server = benchtest.Process(0.0525, benchtest.MB) // and 10 ms of the worker
 				b.Profiled, b.Round = true, []int64{round, round}
 				cell.Blocks = append(cell.Blocks, b)
 			}
@@ -46,19 +48,19 @@ func profiledResult() *bench.Result {
 		slow(8, 10_310_000)
 		cell.Profiles = []bench.Profile{
 			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: first + 3, Blocks: 8, Rounds: 16, Summary: &profile.Summary{
-				Meta: meta, Unit: "s", Total: 400 * ms, Transport: 200 * ms, Attributed: 190 * ms, Memmove: c.memmove,
+				Meta: meta, Unit: "s", Total: 400 * benchtest.MS, Transport: 200 * benchtest.MS, Attributed: 190 * benchtest.MS, Memmove: c.memmove,
 				Phases: []profile.Split{
-					{Name: "train", Flat: 200 * ms, Cum: 200 * ms},
-					{Name: "decode", Flat: 150 * ms, Cum: 150 * ms, Server: 75 * ms, Functions: []profile.Function{
-						{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", Flat: 120 * ms, Cum: 120 * ms},
-						{Name: "example.org/a/b.generic[go.shape.float32]", Flat: 30 * ms, Cum: 60 * ms},
-						{Name: "never.shown", Cum: 150 * ms},
+					{Name: "train", Flat: 200 * benchtest.MS, Cum: 200 * benchtest.MS},
+					{Name: "decode", Flat: 150 * benchtest.MS, Cum: 150 * benchtest.MS, Server: 75 * benchtest.MS, Functions: []profile.Function{
+						{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", Flat: 120 * benchtest.MS, Cum: 120 * benchtest.MS},
+						{Name: "example.org/a/b.generic[go.shape.float32]", Flat: 30 * benchtest.MS, Cum: 60 * benchtest.MS},
+						{Name: "never.shown", Cum: 150 * benchtest.MS},
 					}},
-					{Name: "garbage collection", Rest: true, Flat: 50 * ms, Cum: 50 * ms},
+					{Name: "garbage collection", Rest: true, Flat: 50 * benchtest.MS, Cum: 50 * benchtest.MS},
 				},
 			}},
 			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: first, Blocks: 3, Rounds: 6, Summary: &profile.Summary{
-				Meta: meta, Unit: "B", Total: 300 * mb, Functions: []profile.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * mb, Cum: 300 * mb}},
+				Meta: meta, Unit: "B", Total: 300 * benchtest.MB, Functions: []profile.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}},
 			}},
 		}
 		r.Cells = append(r.Cells, cell)
@@ -93,7 +95,7 @@ func wantLines(t *testing.T, got []string, want ...string) {
 // TestProfileTables: the phase split, the heaviest functions of the heaviest phase
 // that is not the work, where memory is allocated, and what the profiles cost.
 func TestProfileTables(t *testing.T) {
-	wantLines(t, lines(t, profileTables(newView(profiledResult()))),
+	wantLines(t, lines(t, profileTables(analysis.New(profiledResult()))),
 		"pickle 2.00 19 % 80 % 95 % +3.1 % (+3.1 to +3.1) train 50 %, decode 38 %, (garbage collection) 12 %",
 		"pickle decode runtime.memmove in gob.(*Decoder).readMessage 80 % 80 % 30 %",
 		"b.generic[...] 20 % 40 % 7.5 %",
@@ -105,14 +107,14 @@ func TestProfileTables(t *testing.T) {
 	for i := range plain.Cells {
 		plain.Cells[i].Profiles = nil
 	}
-	if s := profileTables(newView(plain)); !s.empty() {
+	if s := profileTables(analysis.New(plain)); !s.empty() {
 		t.Errorf("a run without profiles: %+v", s)
 	}
 }
 
 // TestCopyTables: zero-copy stands where the counts say so, and nowhere else.
 func TestCopyTables(t *testing.T) {
-	got := lines(t, copyTables(newView(profiledResult())))
+	got := lines(t, copyTables(analysis.New(profiledResult())))
 	wantLines(t, got,
 		"inproc 0.00 0.00 0.00 zero-copy",
 		"shm-slab 0.00 0.00 0.00 zero-copy",
@@ -121,7 +123,7 @@ func TestCopyTables(t *testing.T) {
 	)
 	r := profiledResult()
 	for _, profiled := range []bool{true, false} { // the legend explains the columns that there are
-		if got := copyTables(newView(r)).tail[0]; strings.Contains(got, "By memmove") != profiled || strings.Contains(got, "--profile cpu") == profiled {
+		if got := copyTables(analysis.New(r)).tail[0]; strings.Contains(got, "By memmove") != profiled || strings.Contains(got, "--profile cpu") == profiled {
 			t.Errorf("profiled %v: the legend is %s", profiled, got)
 		}
 		for i := range r.Cells {
@@ -159,7 +161,7 @@ func TestWriteProfile(t *testing.T) {
 // TestTimeline: spans of a lane nest on one track, what overlaps them has a track of
 // its own, and one that took no time is there too: Perfetto drops spans without dur.
 func TestTimeline(t *testing.T) {
-	c := plainCell("grpc", models["cnn"], 1, 1, 10)
+	c := benchtest.Cell("grpc", benchtest.Models["cnn"], 1, 1, 10)
 	c.Blocks[0].Timeline = &bench.Timeline{
 		Processes: []string{"server", "process-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
 		Process: []int{0, 0, 0, 1, 1}, Lane: []int{0, 0, 0, 0, 0}, Client: []int{2, 2, -1, 2, 2},
@@ -195,7 +197,7 @@ func TestTimeline(t *testing.T) {
 	if at["collect"].pid == at["train"].pid {
 		t.Error("server and worker are one process")
 	}
-	if err := WriteTimeline(&b, plainCell("pickle", models["cnn"], 1, 1, 10)); err == nil {
+	if err := WriteTimeline(&b, benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10)); err == nil {
 		t.Error("a cell without spans makes a timeline")
 	}
 }

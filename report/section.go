@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"ipcbench/bench"
+	"ipcbench/report/analysis"
 )
 
 // A section is a part of a document.
@@ -25,7 +26,7 @@ func (s section) empty() bool {
 type View struct {
 	Name string
 	Help string
-	make func(v *view) section
+	make func(v *analysis.Result) section
 }
 
 // Views returns all views, in the order of a document.
@@ -35,7 +36,7 @@ func Views() []View {
 		{"findings", "what a result says that cannot be, or that puts it in doubt", findingsSection},
 		{"cells", "the times and costs of every cell", cellTables},
 		{"floors", "the limits of the machine, measured between the cells", floorTable},
-		{"phases", "down, train, uplink, and copying and decoding side by side, with the speed-up against " + baseline, phaseTables},
+		{"phases", "down, train, uplink, and copying and decoding side by side, with the speed-up against " + analysis.Baseline, phaseTables},
 		{"costs", "CPU time, page faults, switches, allocations and memory, and the cold first round", costTables},
 		{"crossover", "from which model on one transport beats another", crossovers},
 		{"workers", "clients a second over workers and clients, and where starting workers dominates", workerTable},
@@ -62,7 +63,7 @@ func viewNamed(name string) (View, error) {
 }
 
 // sections returns views by name, in that order.
-func (v *view) sections(names ...string) []section {
+func sections(v *analysis.Result, names ...string) []section {
 	all := make([]section, len(names))
 	for i, name := range names {
 		view, err := viewNamed(name)
@@ -74,43 +75,43 @@ func (v *view) sections(names ...string) []section {
 	return all
 }
 
-// title says what the cells of a group have in common.
-func (g group) title() string {
+// groupTitle says what the cells of a group have in common.
+func groupTitle(g analysis.Group) string {
 	what := func(name string, tensors int, bytes int64) string {
 		return fmt.Sprintf("%s (%s, %s), ", name, plural(tensors, "tensor"), size(bytes))
 	}
-	t := what(g.model.Name, g.model.Tensors, g.model.Bytes)
-	if g.model.Up != "" {
-		t += "up " + what(g.model.Up, g.model.UpTensors, g.model.UpBytes)
+	t := what(g.Model.Name, g.Model.Tensors, g.Model.Bytes)
+	if g.Model.Up != "" {
+		t += "up " + what(g.Model.Up, g.Model.UpTensors, g.Model.UpBytes)
 	}
-	t += plural(g.workers, "worker") + ", " + plural(g.clients, "client")
-	if g.build != "" {
-		t += ", " + g.build
+	t += plural(g.Workers, "worker") + ", " + plural(g.Clients, "client")
+	if g.Build != "" {
+		t += ", " + g.Build
 	}
 	return t
 }
 
-// short is the title without sizes.
-func (g group) short() string {
-	t := fmt.Sprintf("%s, %s, %s", g.model.Label(), plural(g.workers, "worker"), plural(g.clients, "client"))
-	if g.build != "" {
-		t += ", " + g.build
+// groupLabel is the title without sizes.
+func groupLabel(g analysis.Group) string {
+	t := fmt.Sprintf("%s, %s, %s", g.Model.Label(), plural(g.Workers, "worker"), plural(g.Clients, "client"))
+	if g.Build != "" {
+		t += ", " + g.Build
 	}
 	return t
 }
 
 // effort says how much was measured in the cells.
-func effort(cells []*cell) string {
+func effort(cells []*analysis.Cell) string {
 	blocks, rounds := make([]int, len(cells)), make([]int, len(cells))
 	for i, c := range cells {
-		blocks[i], rounds[i] = len(c.timed), c.rounds()
+		blocks[i], rounds[i] = len(c.Timed()), c.Rounds()
 	}
 	return between(slices.Min(blocks), slices.Max(blocks), "block") + " and " +
 		between(slices.Min(rounds), slices.Max(rounds), "round") + " a cell"
 }
 
 // environment says where and how the result was made.
-func environment(v *view) section {
+func environment(v *analysis.Result) section {
 	e, p := v.Environment, v.Plan
 	s := section{title: "Environment"}
 	t := table{header: []string{"what", "value"}, words: 2}
@@ -198,12 +199,4 @@ func orNone(s string) string {
 		return "none"
 	}
 	return s
-}
-
-// partial says that a result is not complete, or nothing.
-func partial(r *bench.Result) string {
-	if r.Partial == "" {
-		return ""
-	}
-	return "The run ended early (" + r.Partial + "): cells and blocks are missing."
 }

@@ -8,17 +8,18 @@ import (
 	"unicode/utf8"
 
 	"ipcbench/bench"
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
 
 // writeText writes a result for a terminal. What matters most comes last, next
 // to the prompt.
 func writeText(w io.Writer, r *bench.Result) error {
-	v := newView(r)
+	v := analysis.New(r)
 	b := bufio.NewWriter(w)
 	e := v.Environment
 	fmt.Fprintln(b, doc.Visible(fmt.Sprintf("ipcbench %s: %s, %s, kernel %s, %s", v.Plan.Mode, e.CPU, plural(e.CPUs, "processor"), e.Kernel, e.Go)))
-	for _, s := range v.sections("cells", "floors", "phases", "costs", "profiles", "copies", "workers", "calls", "crossover", "findings", "verdict") {
+	for _, s := range sections(v, "cells", "floors", "phases", "costs", "profiles", "copies", "workers", "calls", "crossover", "findings", "verdict") {
 		if err := s.text(b); err != nil {
 			return err
 		}

@@ -7,17 +7,19 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/report/analysis"
 )
 
 // TestUnlike: cells of one model whose updates differ have tables, controls and
 // floors of their own, what is delivered is what goes down and what comes up (guard
 // 5), and nobody compares them.
 func TestUnlike(t *testing.T) {
-	like := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb}
-	lora := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * mb, Up: "lora", UpTensors: 2, UpBytes: 20 * mb}
-	r := plainResult(
-		plainCell("inproc", like, 1, 1, six(10)...), count(plainCell("pickle", like, 1, 1, six(20)...), "body.tensors", 16),
-		plainCell("inproc", lora, 1, 1, six(8)...), count(plainCell("pickle", lora, 1, 1, six(14)...), "body.tensors", 12),
+	like := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	lora := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB, Up: "lora", UpTensors: 2, UpBytes: 20 * benchtest.MB}
+	r := benchtest.Result(
+		benchtest.Cell("inproc", like, 1, 1, benchtest.Six(10)...), benchtest.Count(benchtest.Cell("pickle", like, 1, 1, benchtest.Six(20)...), "body.tensors", 16),
+		benchtest.Cell("inproc", lora, 1, 1, benchtest.Six(8)...), benchtest.Count(benchtest.Cell("pickle", lora, 1, 1, benchtest.Six(14)...), "body.tensors", 12),
 	)
 	work := func(up string, s float64) bench.Floor {
 		return bench.Floor{Name: "work", Unit: "s", Help: "by direct calls", Model: "even", Up: up, Clients: 1, Blocks: [][]float64{{s}, {s}, {s}, {s}, {s}, {s}}}
@@ -27,7 +29,7 @@ func TestUnlike(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	v := newView(r)
+	v := analysis.New(r)
 	for i, want := range []map[string]float64{
 		{"overhead": math.NaN(), "goodput": 200e6 / 10e-3, "floor_ratio": 10e-3 / 5e-3},
 		{"overhead": 10e-3, "bandwidth": 200e6 / 10e-3, "goodput": 200e6 / 20e-3, "cpu_per_gb": 60e-3 / 0.4, "floor_ratio": 200e6 / 10e-3 / 40e9},
@@ -35,14 +37,14 @@ func TestUnlike(t *testing.T) {
 		{"overhead": 6e-3, "bandwidth": 120e6 / 6e-3, "goodput": 120e6 / 14e-3, "cpu_per_gb": 42e-3 / 0.24, "floor_ratio": 120e6 / 6e-3 / 40e9},
 	} {
 		for name, x := range want {
-			got := v.cells[i].of(name)
+			got := v.Cells[i].Of(name)
 			if got.Known() == math.IsNaN(x) || got.Known() && math.Abs(got.Center/x-1) > 1e-9 {
-				t.Errorf("%s: %s is %v, want %v", v.cells[i].ID(), name, got, x)
+				t.Errorf("%s: %s is %v, want %v", v.Cells[i].ID(), name, got, x)
 			}
 		}
 	}
-	if len(v.groups()) != 2 || len(meet(v.cells[1:2], v.cells[3:])) != 0 {
-		t.Errorf("%d tables, want one for each update, and no meeting of the two", len(v.groups()))
+	if len(v.Groups()) != 2 || len(v.Crossovers()) != 0 {
+		t.Errorf("%d tables, want one for each update, and no meeting of the two", len(v.Groups()))
 	}
 
 	for name, all := range map[string][]string{
@@ -60,13 +62,13 @@ func TestUnlike(t *testing.T) {
 		}
 	}
 
-	base, head := plainResult(r.Cells[:2]...), plainResult(r.Cells[2:]...)
-	c := compare(t, base, head, CompareOptions{})
+	base, head := benchtest.Result(r.Cells[:2]...), benchtest.Result(r.Cells[2:]...)
+	c := compare(t, base, head, analysis.CompareOptions{})
 	if len(c.Rows) != 0 || !slices.Equal(c.OnlyBase, []string{"inproc even workers=1 clients=1", "pickle even workers=1 clients=1"}) ||
 		!slices.Equal(c.OnlyHead, []string{"inproc even up=lora workers=1 clients=1", "pickle even up=lora workers=1 clients=1"}) {
 		t.Errorf("compared %+v; only %v, %v", c.Rows, c.OnlyBase, c.OnlyHead)
 	}
-	c = compare(t, head, plainResult(r.Cells...), CompareOptions{})
+	c = compare(t, head, benchtest.Result(r.Cells...), analysis.CompareOptions{})
 	if len(c.Rows) != 2 || c.Rows[0].Up != "lora" || c.Rows[1].Ratio.Center != 1 {
 		t.Errorf("compared %+v", c.Rows)
 	}
@@ -77,9 +79,9 @@ func TestUnlike(t *testing.T) {
 		t.Errorf("the rows say nothing of the update:\n%s", text)
 	}
 	for filter, n := range map[string]int{"up=lora": 2, "up=model": 2, "up=lora,model": 4} {
-		v := newView(r)
-		if err := v.narrow([]string{filter}); err != nil || len(v.cells) != n {
-			t.Errorf("%s: %d cells, error %v, want %d", filter, len(v.cells), err, n)
+		v := analysis.New(r)
+		if err := v.Narrow([]string{filter}); err != nil || len(v.Cells) != n {
+			t.Errorf("%s: %d cells, error %v, want %d", filter, len(v.Cells), err, n)
 		}
 	}
 }

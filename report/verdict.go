@@ -1,101 +1,51 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
 )
 
-// A verdict is what a group of cells says about which transport to use.
-type verdict struct {
-	group  group
-	ranked []*cell // without the control, the fastest first
-	tied   []*cell // of the others, those that may be as fast as the first
-	likely bool    // some of the others are slower by all that their blocks show, but there are too few blocks to prove it
-}
-
-// decide ranks the transports of a group by their median round. Those whose
-// rounds the Mann-Whitney test cannot tell from the first's, corrected for their
-// number, are tied with it; it is not corrected for choosing the first by the
-// same samples, so that of many transports which are all alike, one may now and
-// then seem slower. Where so few blocks could not pass that test however
-// far they lay apart, their interval speaks instead, and nothing counts as proved.
-func decide(cells []*cell) (verdict, bool) {
-	d := verdict{group: cells[0].group()}
-	for _, c := range cells {
-		if c.Variant != control && c.of("round").Known() {
-			d.ranked = append(d.ranked, c)
-		}
-	}
-	if len(d.ranked) == 0 {
-		return d, false
-	}
-	slices.SortStableFunc(d.ranked, func(a, b *cell) int { return cmp.Compare(a.of("round").Center, b.of("round").Center) })
-	best, others := d.ranked[0], d.ranked[1:]
-	ps := make([]float64, len(others))
-	for i, c := range others {
-		ps[i] = stat.Test(best.medianOf("round"), c.medianOf("round"))
-	}
-	const alpha = 1 - stat.Confidence
-	for i, p := range stat.Holm(ps) {
-		if p <= alpha {
-			continue
-		}
-		a, b := best.medianOf("round"), others[i].medianOf("round")
-		hopeless := min(len(a), len(b)) < stat.Needed(alpha/float64(len(others)))
-		if apart := stat.Shift(a, b); hopeless && apart.Low > 0 && apart.Confidence > 0 {
-			d.likely = true
-			continue
-		}
-		d.tied = append(d.tied, others[i])
-	}
-	return d, true
-}
-
-// close reports whether there is no telling which is the fastest.
-func (d verdict) close() bool { return len(d.tied) > 0 }
-
-// sentence says which transport to use, how sure that is, and what another
+// verdictSentence says which transport to use, how sure that is, and what another
 // choice costs.
-func (d verdict) sentence() string {
-	best := d.ranked[0]
-	text := d.group.short() + ": "
-	round := duration(best.of("round").Center) + " a round"
-	if len(d.ranked) == 1 {
+func verdictSentence(d analysis.Verdict) string {
+	best := d.Best()
+	text := groupLabel(d.Group) + ": "
+	round := duration(best.Of("round").Center) + " a round"
+	if len(d.Ranked) == 1 {
 		return text + best.Variant + " takes " + round + "; nothing else was measured."
 	}
-	second, worst := d.ranked[1], d.ranked[len(d.ranked)-1]
+	second, worst := d.Ranked[1], d.Worst()
 	switch {
-	case !d.close() && !d.likely:
-		text += fmt.Sprintf("%s is best, %s. The runner-up, %s, costs %s", best.Variant, round, second.Variant, cost(best, second))
-	case !d.close():
+	case !d.TooClose() && !d.Unproved:
+		text += fmt.Sprintf("%s is best, %s. The runner-up, %s, costs %s", best.Variant, round, second.Variant, cost(d, second))
+	case !d.TooClose():
 		text += fmt.Sprintf("%s looks best, %s, though %s cannot prove it. The runner-up, %s, costs %s",
-			best.Variant, round, plural(len(best.timed), "block"), second.Variant, cost(best, second))
+			best.Variant, round, plural(len(best.Timed()), "block"), second.Variant, cost(d, second))
 	default:
 		near := []string{best.Variant}
-		for _, c := range d.tied {
+		for _, c := range d.Tied {
 			near = append(near, c.Variant)
 		}
 		text += fmt.Sprintf("%s are too close to call, from %s on", list(near), round)
 	}
-	if worst != second || d.close() {
-		if d.close() && slices.Contains(d.tied, worst) {
+	if worst != second || d.TooClose() {
+		if d.TooClose() && slices.Contains(d.Tied, worst) {
 			return text + "."
 		}
-		text += fmt.Sprintf("; the worst choice, %s, costs %s", worst.Variant, cost(best, worst))
+		text += fmt.Sprintf("; the worst choice, %s, costs %s", worst.Variant, cost(d, worst))
 	}
 	return text + "."
 }
 
-// cost says what a round of other costs more than one of best: time, and CPU
-// time where that is told from none.
-func cost(best, other *cell) string {
-	i := stat.Shift(best.medianOf("round"), other.medianOf("round"))
-	text := bounded(i) + " a round more"
-	cpu := moreCPU(best, other)
+// cost says what a round of c costs more than one of the fastest: time, and CPU
+// time where a difference is shown.
+func cost(d analysis.Verdict, c *analysis.Cell) string {
+	more := d.Cost(c)
+	text, cpu := bounded(more.Round)+" a round more", more.CPU
 	switch {
 	case cpu.Excludes(0) && cpu.Center > 0:
 		text += " and " + bounded(cpu) + " more CPU time"
@@ -114,31 +64,16 @@ func bounded(i stat.Interval) string {
 	return text
 }
 
-// moreCPU is how much more CPU time a round of other takes.
-func moreCPU(best, other *cell) stat.Interval {
-	return stat.Shift(best.medianOf("cpu_per_round"), other.medianOf("cpu_per_round"))
-}
-
-func (v *view) verdicts() []verdict {
-	var all []verdict
-	for _, cells := range v.groups() {
-		if d, ok := decide(cells); ok {
-			all = append(all, d)
-		}
-	}
-	return all
-}
-
 // mostSentences is how many verdicts are written as sentences; more become a table.
 const mostSentences = 8
 
-func verdicts(v *view) section {
+func verdicts(v *analysis.Result) section {
 	s := section{title: "Verdict"}
-	all := v.verdicts()
+	all := v.Verdicts()
 	s.lead = append(s.lead, summaries(all)...)
 	if len(all) <= mostSentences {
 		for _, d := range all {
-			s.lead = append(s.lead, d.sentence())
+			s.lead = append(s.lead, verdictSentence(d))
 		}
 		return s
 	}
@@ -146,21 +81,20 @@ func verdicts(v *view) section {
 		header: []string{"model", "build", "workers", "clients", "best", "round, ms", "runner-up", "costs, ms", "and CPU, ms", "worst", "costs, ms", "and CPU, ms"}, words: 1,
 	}
 	for _, d := range all {
-		best := d.ranked[0]
-		row := []string{d.group.model.Label(), d.group.build, fmt.Sprint(d.group.workers), fmt.Sprint(d.group.clients), best.Variant, milliseconds.show(best.of("round"))}
-		if d.close() {
+		best := d.Best()
+		row := []string{d.Group.Model.Label(), d.Group.Build, fmt.Sprint(d.Group.Workers), fmt.Sprint(d.Group.Clients), best.Variant, milliseconds.show(best.Of("round"))}
+		if d.TooClose() {
 			row[4] += ", too close to call"
-		} else if d.likely {
+		} else if d.Unproved {
 			row[4] += ", not proved"
 		}
-		for _, k := range []int{1, len(d.ranked) - 1} {
-			if k >= len(d.ranked) || k < 1 {
+		for _, k := range []int{1, len(d.Ranked) - 1} {
+			if k >= len(d.Ranked) || k < 1 {
 				row = append(row, none, none, none)
 				continue
 			}
-			c := d.ranked[k]
-			row = append(row, c.Variant, milliseconds.show(stat.Shift(best.medianOf("round"), c.medianOf("round"))),
-				milliseconds.show(moreCPU(best, c)))
+			c := d.Ranked[k]
+			row = append(row, c.Variant, milliseconds.show(d.Cost(c).Round), milliseconds.show(d.Cost(c).CPU))
 		}
 		t.add(row...)
 	}
@@ -171,15 +105,15 @@ func verdicts(v *view) section {
 
 // summaries are a sentence for each build over all of its verdicts, where there
 // are several that compare anything.
-func summaries(all []verdict) []string {
-	all = slices.DeleteFunc(slices.Clone(all), func(d verdict) bool { return len(d.ranked) < 2 })
+func summaries(all []analysis.Verdict) []string {
+	all = slices.DeleteFunc(slices.Clone(all), func(d analysis.Verdict) bool { return len(d.Ranked) < 2 })
 	var texts []string
-	for _, of := range grouped(all, func(d verdict) string { return d.group.build }) {
+	for _, of := range analysis.GroupBy(all, func(d analysis.Verdict) string { return d.Group.Build }) {
 		if len(of) < 2 {
 			continue
 		}
 		text := summary(of)
-		if build := of[0].group.build; build != "" {
+		if build := of[0].Group.Build; build != "" {
 			text = build + ": " + text
 		}
 		texts = append(texts, text)
@@ -188,28 +122,28 @@ func summaries(all []verdict) []string {
 }
 
 // summary is the one sentence over verdicts. What is not proved is no win.
-func summary(all []verdict) string {
-	close, likely := 0, 0
-	var won []*cell
+func summary(all []analysis.Verdict) string {
+	close, unproved := 0, 0
+	var won []*analysis.Cell
 	for _, d := range all {
 		switch {
-		case d.close():
+		case d.TooClose():
 			close++
-		case d.likely:
-			likely++
+		case d.Unproved:
+			unproved++
 		default:
-			won = append(won, d.ranked[0])
+			won = append(won, d.Ranked[0])
 		}
 	}
-	wins := grouped(won, func(c *cell) string { return c.Variant })
-	slices.SortStableFunc(wins, func(a, b []*cell) int { return len(b) - len(a) })
+	wins := analysis.GroupBy(won, func(c *analysis.Cell) string { return c.Variant })
+	slices.SortStableFunc(wins, func(a, b []*analysis.Cell) int { return len(b) - len(a) })
 	var parts []string
 	for _, cells := range wins {
 		parts = append(parts, fmt.Sprintf("%s in %d", cells[0].Variant, len(cells)))
 	}
 	var rest []string
-	if likely > 0 {
-		rest = append(rest, fmt.Sprintf("%d not proved", likely))
+	if unproved > 0 {
+		rest = append(rest, fmt.Sprintf("%d not proved", unproved))
 	}
 	if close > 0 {
 		rest = append(rest, fmt.Sprintf("%d too close to call", close))

@@ -3,36 +3,31 @@ package report
 import (
 	"fmt"
 
-	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
 )
 
 // workerTable shows how the work scales, and what starting the workers costs. A
 // session that is started for every round runs its cold round and no other, so that
 // is what starting it is held against.
-func workerTable(v *view) section {
+func workerTable(v *analysis.Result) section {
 	t := table{
 		header: []string{"transport", "model", "build", "workers", "clients", "clients/s", "starting them, ms", "cold round, ms", "cold rounds in that time"}, words: 2,
 	}
-	var shown, dominated []*cell
-	for _, c := range v.cells {
-		round, spawn := c.of("round"), c.of("spawn")
-		if c.Variant == control || !spawn.Known() {
+	var shown, dominated []*analysis.Cell
+	for _, c := range v.Cells {
+		spawn := c.Of("spawn")
+		if c.IsControl() || !spawn.Known() {
 			continue
 		}
-		clients := round.Map(func(s float64) float64 { return float64(c.Clients) / s })
-		cold := c.of("cold_round")
-		if c.Respawn { // every round is cold, and holds the starting already
-			cold = stat.Interval{Center: round.Center - spawn.Center, Low: round.Low - spawn.High, High: round.High - spawn.Low,
-				Confidence: max(0, round.Confidence+spawn.Confidence-1), Blocks: round.Blocks, N: round.N}
-		}
+		cold := c.ColdRound()
 		ratio := none
 		if cold.Known() && cold.Center > 0 {
 			ratio = plain.number(spawn.Center / cold.Center)
 		}
-		t.add(c.Variant, c.Model.Label(), c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), plain.show(clients),
+		t.add(c.Variant, c.Model.Label(), c.Build, fmt.Sprint(c.Workers), fmt.Sprint(c.Clients), plain.show(c.ClientRate()),
 			milliseconds.show(spawn), milliseconds.show(cold), ratio)
 		shown = append(shown, c)
-		if spawn.Confidence > 0 && cold.Confidence > 0 && spawn.Low > cold.High {
+		if c.StartDominates() {
 			dominated = append(dominated, c)
 		}
 	}
@@ -46,7 +41,7 @@ func workerTable(v *view) section {
 
 // dominance says where starting the workers takes longer than a cold round, whole
 // models first.
-func dominance(shown, dominated []*cell) string {
+func dominance(shown, dominated []*analysis.Cell) string {
 	switch len(dominated) {
 	case 0:
 		return "In no cell is starting the workers shown to take longer than all else in a cold round."
@@ -54,7 +49,7 @@ func dominance(shown, dominated []*cell) string {
 		return "Starting the workers takes longer than all else in a cold round everywhere: a session that is started for every round spends most of its time so."
 	}
 	var where []string
-	for _, mine := range grouped(dominated, func(c *cell) string { return c.Model.Label() }) {
+	for _, mine := range analysis.GroupBy(dominated, func(c *analysis.Cell) string { return c.Model.Label() }) {
 		model, all := mine[0].Model.Label(), 0
 		for _, c := range shown {
 			if c.Model.Label() == model {
@@ -68,7 +63,7 @@ func dominance(shown, dominated []*cell) string {
 			where = append(where, fmt.Sprintf("%d cells of %s", len(mine), model))
 		default:
 			for _, c := range mine {
-				where = append(where, c.Variant+" at "+c.group().short())
+				where = append(where, c.Variant+" at "+groupLabel(c.Group()))
 			}
 		}
 	}

@@ -1,0 +1,273 @@
+// Package benchtest makes results for the tests of packages that read them.
+package benchtest
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/machine"
+	"ipcbench/phase/usage"
+)
+
+// Factors of what results count.
+const (
+	MS = int64(time.Millisecond) // in ns
+	MB = int64(1e6)              // in B
+)
+
+// Models are those that the cells of tests have.
+var Models = map[string]bench.Model{
+	"cnn":       {Name: "cnn", Tensors: 10, Bytes: 248024},
+	"resnet18":  {Name: "resnet18", Tensors: 122, Bytes: 46796608},
+	"histology": {Name: "histology", Tensors: 20, Bytes: 66608288},
+}
+
+// Cell returns a cell whose numbers can be checked by hand: every block has
+// two rounds, and each of its rounds takes as many ms as rounds says for the
+// block. Training takes half of a round, the way down 30 % and that back 15 %, so
+// that up, which holds the training, is 65 %.
+func Cell(transport string, m bench.Model, workers, clients int, rounds ...float64) bench.Cell {
+	c := bench.Cell{
+		Transport: transport, Variant: transport, Settings: map[string]string{}, Model: m,
+		Workers: workers, PerProcess: 1, Clients: clients, Depth: 2, Launcher: "processes", Stopped: "time",
+	}
+	for i, r := range rounds {
+		b := bench.Block{
+			Index: i, Position: i, Spawn: 20 * time.Millisecond, Phases: map[string]int64{},
+			Cold: bench.Cold{Round: int64(3 * r * float64(MS))}, Proof: bench.Proof{Rounds: 2, Updates: 2 * clients, Hashed: 3},
+			System: &usage.System{Busy: time.Second, Idle: time.Second}, Spans: 100, SpanCost: 80,
+		}
+		for range 2 {
+			ns := int64(r * float64(MS))
+			b.Round = append(b.Round, ns)
+			b.Unattributed += ns / 100
+			b.Phases["train"] += ns / 2
+			for range clients {
+				share := ns * int64(workers) / int64(clients)
+				b.Train = append(b.Train, share/2)
+				b.RTT = append(b.RTT, share*95/100)
+				b.Down = append(b.Down, share*30/100)
+				b.Up = append(b.Up, share*65/100)
+			}
+		}
+		b.Server = Process(2*r/1e3, 100*MB)
+		for range workers {
+			b.Processes = append(b.Processes, Process(r/1e3, 50*MB))
+		}
+		c.Blocks = append(c.Blocks, b)
+	}
+	return c
+}
+
+// Process returns what a process spent on the two rounds of a block.
+func Process(cpu float64, peak int64) bench.Process {
+	pss := peak / 2
+	return bench.Process{
+		Usage: usage.Usage{
+			User: time.Duration(cpu * 0.75 * 1e9), System: time.Duration(cpu * 0.25 * 1e9), MinorFaults: 10, VoluntarySwitches: 4,
+			AllocBytes: 2000, AllocObjects: 20, Queue: &usage.Queue{Wait: time.Millisecond},
+		},
+		Memory: usage.Memory{Peak: peak, RSS: peak, Shmem: peak / 4, PSS: &pss},
+		Counts: map[string]int64{},
+	}
+}
+
+func Result(cells ...bench.Cell) *bench.Result {
+	plan, err := bench.DefaultPlan(bench.Default)
+	if err != nil {
+		panic(err)
+	}
+	return &bench.Result{
+		Schema: bench.Schema, Command: []string{"/usr/bin/ipcbench", "run", "--transport", "pickle,shm-slab"},
+		Started: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Elapsed: 42 * time.Second, Plan: plan,
+		Environment: machine.Environment{
+			Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), CPU: "Test CPU", CPUs: 2, Affinity: "0-1", GOMAXPROCS: 2, LLC: 32 << 20,
+			Arch: "amd64", Kernel: "6.1.0", MemTotal: 8e9, MemAvailable: 6e9, THP: "madvise", ShmemTHP: "never",
+			Shm: &machine.Space{FileSystem: "tmpfs", Size: 4e9, Free: 4e9}, Go: "go1.26.8", Commit: "0123456789abcdef",
+		},
+		Cells: cells,
+	}
+}
+
+// Count adds a counter to the server of every block of c.
+func Count(c bench.Cell, name string, n int64) bench.Cell {
+	for i := range c.Blocks {
+		c.Blocks[i].Server.Counts[name] += n
+	}
+	return c
+}
+
+// Kinds say how the transports of the synthetic result behave.
+var Kinds = []struct {
+	name           string
+	fixed, perByte float64 // seconds a client, and a byte of the payload
+	handles        bool
+	calls          func(tensors int) map[string]int64 // a client
+}{
+	{name: "inproc", handles: true},
+	{name: "pickle", fixed: 150e-6, perByte: 0.9e-9},
+	{name: "storage", fixed: 400e-6, perByte: 1.3e-9},
+	{name: "shm-slab", fixed: 60e-6, perByte: 0.02e-9, handles: true},
+	{name: "grpc-tensor", fixed: 300e-6, perByte: 2.1e-9, calls: func(tensors int) map[string]int64 {
+		return map[string]int64{"GetTasks": 1, "GetTensor": int64(tensors), "SendResults": 3}
+	}},
+	{name: "http", fixed: 120e-6, perByte: 0.6e-9, calls: func(int) map[string]int64 { return map[string]int64{"jobs": 1, "batch": 1, "results": 1} }},
+	{name: "http-shm", fixed: 260e-6, perByte: 0.03e-9, handles: true, calls: func(int) map[string]int64 { return map[string]int64{"jobs": 1, "results": 1} }},
+}
+
+// Synthetic returns a result as a run would have made it, the same at every
+// call: rounds vary by 2 % and sessions by 1 %.
+func Synthetic(blocks, rounds int) *bench.Result {
+	r := rand.New(rand.NewPCG(1, 2))
+	vary := func(x, by float64) float64 { return x * math.Exp(by*r.NormFloat64()) }
+	res := Result()
+	for _, name := range []string{"cnn", "resnet18", "histology"} {
+		m := Models[name]
+		for _, size := range [][2]int{{1, 1}, {2, 4}} {
+			workers, clients := size[0], size[1]
+			for _, k := range Kinds {
+				c := bench.Cell{
+					Transport: k.name, Variant: k.name, Settings: map[string]string{"depth": "2"}, Model: m, Workers: workers, PerProcess: 1,
+					Clients: clients, Depth: 2, Launcher: "processes", Stopped: "precision",
+				}
+				for i := range blocks {
+					level := vary(1, 0.01)
+					b := bench.Block{
+						Index: i, Position: r.IntN(1000), Spawn: time.Duration(vary(25e6*float64(workers), 0.1)), Phases: map[string]int64{},
+						Proof: bench.Proof{Rounds: 2, Updates: 2 * clients, Hashed: rounds}, SpanCost: 70, Spans: int64(rounds * clients * 9),
+						System: &usage.System{Busy: 3 * time.Second, Idle: time.Second},
+					}
+					turns := float64(clients) / float64(workers)
+					for range rounds {
+						work := vary(0.6e-9*float64(m.Bytes)+20e-6, 0.02) * level
+						move := (k.fixed + k.perByte*2*float64(m.Bytes)) * level
+						fold := 0.3e-9 * float64(m.Bytes) * level
+						round := (work+vary(move, 0.02))*turns + fold*float64(clients)
+						b.Round = append(b.Round, int64(round*1e9))
+						b.Unattributed += 5000
+						sum := map[string]float64{"train": 0, "fold": fold * float64(clients), "publish": 1e-6}
+						for range clients {
+							down, up := vary(move*0.6, 0.05), vary(move*0.4, 0.05)
+							b.Train = append(b.Train, int64(work*1e9))
+							b.Down = append(b.Down, int64(down*1e9))
+							b.Up = append(b.Up, int64((work+up)*1e9))
+							b.RTT = append(b.RTT, int64((work+down+up)*1e9))
+							sum["train"] += work
+							sum["receive"] += down
+							sum["submit"] += up / 2
+							sum["collect"] += up / 2
+							if !k.handles {
+								sum["encode"] += move * 0.2
+								sum["decode"] += move * 0.3
+							}
+						}
+						for name, s := range sum {
+							b.Phases[name] += int64(s * 1e9)
+						}
+					}
+					b.Cold.Round = b.Round[0] * 2
+					n := int64(rounds * clients)
+					b.Server = Process(float64(b.Round[0])/1e9*float64(rounds)*0.6, 80*MB+3*m.Bytes)
+					if k.name != "inproc" {
+						for range workers {
+							b.Processes = append(b.Processes, Process(float64(b.Round[0])/1e9*float64(rounds)*0.4, 40*MB+2*m.Bytes))
+						}
+					}
+					tensors := 2 * n * int64(m.Tensors)
+					if k.handles {
+						b.Server.Counts["handle.tensors"] = tensors
+					} else {
+						b.Server.Counts["body.tensors"] = tensors
+						b.Server.Counts["wire.sent"] = 2*n*m.Bytes + 100*n
+					}
+					if k.calls != nil {
+						for name, calls := range k.calls(m.Tensors) {
+							b.Server.Counts["calls."+name] = n * calls
+						}
+					}
+					c.Blocks = append(c.Blocks, b)
+				}
+				res.Cells = append(res.Cells, c)
+			}
+			var work [][]float64
+			for range blocks {
+				work = append(work, []float64{vary((0.6e-9*float64(m.Bytes)+20e-6)*float64(clients)+0.3e-9*float64(m.Bytes)*float64(clients), 0.01)})
+			}
+			res.Floors = append(res.Floors, bench.Floor{Name: "work", Unit: "s", Model: m.Name, Clients: clients, Blocks: work, Help: "the arithmetic of a round, by direct calls"})
+		}
+		var wake [][]float64
+		for range blocks {
+			wake = append(wake, []float64{vary(20e-6, 0.05), vary(20e-6, 0.05)})
+		}
+		res.Floors = append(res.Floors, bench.Floor{Name: "futex", Unit: "s", Model: m.Name, Gap: 40 * MS, Blocks: wake, Help: "waking another process and being woken by it"})
+	}
+	var stream, copied [][]float64
+	for range blocks {
+		stream = append(stream, []float64{vary(2.6e9, 0.02)})
+		copied = append(copied, []float64{vary(3.4e9, 0.02)})
+	}
+	res.Floors = append(res.Floors,
+		bench.Floor{Name: "unix-stream", Variant: "64 KiB", Unit: "B/s", Blocks: stream, Help: "bytes through a Unix socket"},
+		bench.Floor{Name: "copy", Unit: "B/s", Blocks: copied, Help: "one thread copies memory"})
+	return res
+}
+
+// Six returns six rounds around x.
+func Six(x float64) []float64 { return []float64{x * 0.98, x * 0.99, x, x, x * 1.01, x * 1.02} }
+
+// Pair returns a control of 10 ms and a transport of 20 ms that moves 100 MB each
+// way.
+func Pair(workers, clients int) *bench.Result {
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * MB}
+	return Result(
+		Cell("inproc", m, workers, clients, Six(10)...),
+		Count(Cell("pickle", m, workers, clients, Six(20)...), "body.tensors", 16),
+	)
+}
+
+// Eight returns eight rounds around x that do not repeat.
+func Eight(x float64) []float64 {
+	return []float64{x * 0.985, x * 1.002, x * 0.995, x * 1.01, x, x * 1.004, x * 0.992, x * 1.015}
+}
+
+// Interleaved returns a result with both builds of some cells: of "a" with one
+// client, head is slower by the factor slow; of "b" it is the same.
+func Interleaved(slow float64) *bench.Result {
+	m := Models["cnn"]
+	r := Result()
+	r.Plan.Interleaved = true
+	add := func(build, transport string, rounds []float64) {
+		c := Cell(transport, m, 1, 1, rounds...)
+		c.Build = build
+		r.Cells = append(r.Cells, c)
+	}
+	for _, build := range []string{"base", "head"} {
+		f := 1.0
+		if build == "head" {
+			f = slow
+		}
+		add(build, "inproc", Eight(5))
+		add(build, "a", Eight(20*f))
+		add(build, "b", Eight(30.03))
+	}
+	return r
+}
+
+// Rounds returns a cell of 6 blocks of 20 rounds, each of which takes as many ms
+// as of says. Nothing else of them is known.
+func Rounds(of func(block, round int) float64) bench.Cell {
+	c := Cell("pickle", Models["cnn"], 1, 1, 1, 1, 1, 1, 1, 1)
+	for i := range c.Blocks {
+		b := &c.Blocks[i]
+		b.Round, b.Unattributed, b.Train, b.RTT, b.Down, b.Up, b.Phases = nil, 20, nil, nil, nil, nil, nil
+		for k := range 20 {
+			b.Round = append(b.Round, int64(of(i, k)*float64(MS)))
+			for _, s := range []*[]int64{&b.Train, &b.RTT, &b.Down, &b.Up} {
+				*s = append(*s, 1)
+			}
+		}
+	}
+	return c
+}

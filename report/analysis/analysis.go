@@ -1,0 +1,205 @@
+// Package analysis computes what a result says: numbers with units and
+// intervals. It holds no sentences and no layout; package report has those.
+//
+//   - [New] wraps a [bench.Result]. Each statistic is computed once, when it is
+//     asked for.
+//   - [Metrics] is the table of all that is computed from a cell. A metric is
+//     one entry in it, and its Help is the one definition of it.
+//   - [Result.Verdicts] ranks the transports that did the same work.
+//   - [Result.Findings] are the rules of plausibility: what a result says that
+//     cannot be, or that puts it in doubt.
+//   - [Compare] compares two results, or the two builds in one, and
+//     [Comparison.Gate] decides whether to fail.
+//
+// All statistics are those of package stat. Nothing here changes the result
+// that it is given; a [Result] is not safe for concurrent use.
+package analysis
+
+import (
+	"slices"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/machine"
+)
+
+// The transports that others are compared with.
+const (
+	Control  = "inproc" // the same round without leaving the process
+	Baseline = "pickle" // what a process pool does if nobody thinks about it
+)
+
+// A Result is a measured result with what is computed from it.
+type Result struct {
+	*bench.Result
+	Cells []*Cell // in the order of the result
+
+	metrics map[string]Metric
+}
+
+// A Cell is one cell of a result.
+type Cell struct {
+	*bench.Cell
+	Control   *Cell // the control of the same work: the cell itself if it is one, nil if there is none
+	result    *Result
+	timed     []bench.Block
+	medians   map[string][]float64
+	intervals map[string]stat.Interval
+}
+
+// A Group is what cells have in common that did the same work.
+type Group struct {
+	Build            string // base, head, or empty where there is one build only
+	Model            bench.Model
+	Workers, Clients int
+}
+
+// New returns the analysis of r. It keeps r, and does not change it.
+func New(r *bench.Result) *Result {
+	a := &Result{Result: r, metrics: map[string]Metric{}}
+	for _, m := range Metrics() {
+		a.metrics[m.Name] = m
+	}
+	controls := map[Group]*Cell{}
+	for i := range r.Cells {
+		c := &Cell{
+			Cell: &r.Cells[i], result: a, timed: r.Cells[i].Timed(),
+			medians: map[string][]float64{}, intervals: map[string]stat.Interval{},
+		}
+		a.Cells = append(a.Cells, c)
+		if c.IsControl() {
+			controls[c.Group()] = c
+		}
+	}
+	for _, c := range a.Cells {
+		c.Control = controls[c.Group()]
+	}
+	return a
+}
+
+// Group returns the cell's group.
+func (c *Cell) Group() Group { return Group{c.Build, c.Model, c.Workers, c.Clients} }
+
+// IsControl reports whether the cell is a control.
+func (c *Cell) IsControl() bool { return c.Variant == Control }
+
+// Name is the cell's identity with its build.
+func (c *Cell) Name() string {
+	if c.Build == "" {
+		return c.ID()
+	}
+	return c.ID() + " " + c.Build
+}
+
+// Timed returns the blocks whose times count. The caller must not change them.
+func (c *Cell) Timed() []bench.Block { return c.timed }
+
+// Rounds returns the number of timed rounds.
+func (c *Cell) Rounds() int {
+	n := 0
+	for i := range c.timed {
+		n += len(c.timed[i].Round)
+	}
+	return n
+}
+
+// GroupBy returns items by key, in the order in which keys are met first.
+func GroupBy[T any, K comparable](items []T, key func(T) K) [][]T {
+	var all [][]T
+	at := map[K]int{}
+	for _, x := range items {
+		k := key(x)
+		i, ok := at[k]
+		if !ok {
+			i = len(all)
+			at[k], all = i, append(all, nil)
+		}
+		all[i] = append(all[i], x)
+	}
+	return all
+}
+
+// Groups returns the cells by group, in the order of the result. No group is
+// empty.
+func (r *Result) Groups() [][]*Cell { return GroupBy(r.Cells, (*Cell).Group) }
+
+// Builds returns the builds of the cells, in their order: one without a name, or
+// base and head.
+func (r *Result) Builds() []string {
+	var all []string
+	for _, cells := range GroupBy(r.Cells, func(c *Cell) string { return c.Build }) {
+		all = append(all, cells[0].Build)
+	}
+	return all
+}
+
+// EnvironmentOf returns the environment that a build ran in.
+func (r *Result) EnvironmentOf(build string) machine.Environment {
+	if build == "base" && r.Against != nil {
+		return *r.Against
+	}
+	return r.Environment
+}
+
+// Of returns the named metric of the cell. It is not Known where the cell has
+// none. Of panics if there is no metric of that name.
+func (c *Cell) Of(name string) stat.Interval {
+	i, ok := c.intervals[name]
+	if !ok {
+		i = c.result.metric(name).of(c)
+		c.intervals[name] = i
+	}
+	return i
+}
+
+// Medians returns the median of each block of a sampled metric, without the
+// blocks that have no sample. The caller must not change it.
+func (c *Cell) Medians(name string) []float64 {
+	m, ok := c.medians[name]
+	if !ok {
+		m = stat.Medians(c.Samples(name))
+		c.medians[name] = m
+	}
+	return m
+}
+
+// Samples returns the samples of a sampled metric by block, for all blocks of
+// [Cell.Timed].
+func (c *Cell) Samples(name string) [][]float64 { return c.samples(name, c.timed) }
+
+func (c *Cell) samples(name string, of []bench.Block) [][]float64 {
+	series := c.result.metric(name).samples
+	all := make([][]float64, len(of))
+	for i := range of {
+		all[i] = series(c, &of[i])
+	}
+	return all
+}
+
+// metric returns the metric of a name that is written in the program.
+func (r *Result) metric(name string) Metric {
+	m, ok := r.metrics[name]
+	if !ok {
+		panic("analysis: no metric " + name)
+	}
+	return m
+}
+
+// More returns by how much a sampled metric of c is larger than that of other, in
+// the metric's unit.
+func (c *Cell) More(name string, other *Cell) stat.Interval {
+	return stat.Shift(other.Medians(name), c.Medians(name))
+}
+
+// Ratio returns a sampled metric of c over that of other.
+func (c *Cell) Ratio(name string, other *Cell) stat.Interval {
+	return stat.Ratio(other.Medians(name), c.Medians(name))
+}
+
+// Find returns the cell of a variant among cells, or nil.
+func Find(cells []*Cell, variant string) *Cell {
+	if i := slices.IndexFunc(cells, func(c *Cell) bool { return c.Variant == variant }); i >= 0 {
+		return cells[i]
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package analysis
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/machine"
+)
+
+// CompareOptions say what is compared and how sure it must be.
+type CompareOptions struct {
+	Metrics  []string // sampled ones, by name; round alone if empty
+	Alpha    float64  // the probability of any false claim; 0.05 if zero
+	Separate bool     // let the gate judge runs that were not interleaved
+}
+
+// A Comparison compares a base with a head, cell by cell.
+type Comparison struct {
+	Base, Head  Source
+	Differences []Difference // besides the build: they may explain any change
+	Interleaved bool         // blocks of both took turns
+	Rows        []Row        // of cells that both have
+	OnlyBase    []string     // cells that the head lacks
+	OnlyHead    []string     // cells that the base lacks
+	Findings    []Finding    // about either
+	Alpha       float64      // the probability of any false claim
+	separate    bool
+	canary      bool // one was measured, so that a gate can be tried
+}
+
+// A Source is what was measured.
+type Source struct {
+	Commit  string    // the first 12 digits
+	Dirty   bool      // with changes that are not in the commit
+	Build   string    // instead of the commit: base or head, of an interleaved run that does not know its commits
+	Started time.Time // of a separate run; else zero
+}
+
+// A Difference is one between two results: of the environment, of the plan, or of
+// the settings of the cells that are named.
+type Difference struct {
+	machine.Difference
+	Cells []string
+}
+
+// A Row is one metric of a cell in both.
+type Row struct {
+	Transport   string        `json:"transport"` // the variant
+	Model       string        `json:"model"`
+	Up          string        `json:"up,omitempty"` // where updates are unlike the model
+	Workers     int           `json:"workers"`
+	Clients     int           `json:"clients"`
+	Metric      string        `json:"metric"`
+	Unit        string        `json:"unit"`
+	Better      string        `json:"better,omitempty"`
+	Base        stat.Interval `json:"base"`
+	Head        stat.Interval `json:"head"`
+	Ratio       stat.Interval `json:"ratio"`       // head over base
+	P           float64       `json:"p_corrected"` // Mann-Whitney, corrected by Holm for the number of rows
+	Significant bool          `json:"significant"` // P is at most alpha
+	Detectable  float64       `json:"-"`           // the smallest ratio that these blocks would have shown; infinite if none
+}
+
+// Worse reports by which factor the head is worse: above 1 if it is.
+func (r Row) Worse() float64 {
+	if r.Better == Higher {
+		return 1 / r.Ratio.Center
+	}
+	return r.Ratio.Center
+}
+
+// Compare compares head with base. Where head is nil, base is the result of an
+// interleaved run, and its two builds are compared.
+func Compare(base, head *bench.Result, o CompareOptions) (*Comparison, error) {
+	c := &Comparison{Alpha: cmp.Or(o.Alpha, 0.05), separate: o.Separate}
+	var before, after []*Cell
+	if head == nil {
+		r := New(base)
+		before, after = r.built("base"), r.built("head")
+		if len(before) == 0 || len(after) == 0 {
+			return nil, errors.New("this result holds one build only: name a second one to compare it with")
+		}
+		c.Base, c.Head, c.Interleaved = Source{Build: "base"}, Source{Build: "head"}, base.Plan.Interleaved
+		if base.Against != nil {
+			c.Base, c.Head = source(*base.Against), source(base.Environment)
+			c.note(machine.Diff(*base.Against, base.Environment)...)
+		}
+		c.Findings, c.canary = r.Findings(), base.Canary != nil
+	} else {
+		if base.Plan.Interleaved || head.Plan.Interleaved {
+			return nil, errors.New("an interleaved result holds both builds: compare it alone")
+		}
+		r, s := New(base), New(head)
+		before, after = r.Cells, s.Cells
+		c.Base, c.Head = source(base.Environment), source(head.Environment)
+		c.Base.Started, c.Head.Started = base.Started, head.Started
+		c.note(machine.Diff(base.Environment, head.Environment)...)
+		c.note(planDiff(base.Plan, head.Plan)...)
+		c.Findings, c.canary = slices.Concat(r.Findings(), s.Findings()), base.Canary != nil || head.Canary != nil
+	}
+	if err := c.compare(before, after, o.Metrics); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// built returns the cells of one build.
+func (r *Result) built(build string) []*Cell {
+	return slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return c.Build != build })
+}
+
+func source(e machine.Environment) Source {
+	return Source{Commit: e.Commit[:min(len(e.Commit), 12)], Dirty: e.Dirty}
+}
+
+// note adds differences that are of the whole results.
+func (c *Comparison) note(all ...machine.Difference) {
+	for _, d := range all {
+		c.Differences = append(c.Differences, Difference{Difference: d})
+	}
+}
+
+// differing collects in what two things differ.
+type differing []machine.Difference
+
+func (d *differing) add(what string, x, y any) {
+	if x != y {
+		*d = append(*d, machine.Difference{What: what, Base: fmt.Sprint(x), Head: fmt.Sprint(y)})
+	}
+}
+
+// planDiff returns the settings in which two plans differ and that change what a
+// cell measures.
+func planDiff(p, q bench.Plan) []machine.Difference {
+	var d differing
+	d.add("seed", p.Seed, q.Seed)
+	d.add("training", fmt.Sprintf("%d ms", p.TrainMS), fmt.Sprintf("%d ms", q.TrainMS))
+	d.add("a fresh session for every round", p.Respawn, q.Respawn)
+	d.add("pinning", p.Pin, q.Pin)
+	d.add("warm-up rounds", p.Warmup, q.Warmup)
+	d.add("warm-up time", p.WarmTime, q.WarmTime)
+	d.add("rules by which a block is measured, their version", p.Protocol, q.Protocol)
+	d.add("verify", p.Verify, q.Verify)
+	return d
+}
+
+// cellDiff returns the models and settings in which two cells of one name differ: defaults
+// may have changed between two builds (guard 17).
+func cellDiff(a, b *Cell) []machine.Difference {
+	var d differing
+	d.add("tensors", a.Model.Tensors, b.Model.Tensors)
+	d.add("bytes", a.Model.Bytes, b.Model.Bytes)
+	d.add("tensors of an update", a.Model.UpTensors, b.Model.UpTensors)
+	d.add("bytes of an update", a.Model.UpBytes, b.Model.UpBytes)
+	keys := maps.Clone(a.Settings)
+	if keys == nil {
+		keys = map[string]string{}
+	}
+	maps.Copy(keys, b.Settings)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		d.add("setting "+k, cmp.Or(a.Settings[k], "none"), cmp.Or(b.Settings[k], "none"))
+	}
+	d.add("depth", a.Depth, b.Depth)
+	d.add("lanes per process", a.PerProcess, b.PerProcess)
+	d.add("launcher", a.Launcher, b.Launcher)
+	d.add("file system", cmp.Or(a.FileSystem, "none"), cmp.Or(b.FileSystem, "none"))
+	return d
+}
+
+// sampledMetrics returns the metrics of these names: round alone if there is
+// none.
+func sampledMetrics(names []string) ([]Metric, error) {
+	if len(names) == 0 {
+		names = []string{"round"}
+	}
+	metrics := make([]Metric, len(names))
+	for i, name := range names {
+		m, ok := MetricNamed(name)
+		if !ok || !m.Sampled() {
+			return nil, fmt.Errorf("metric %q cannot be compared: want one that blocks measure, such as round or cpu_per_gb", name)
+		}
+		metrics[i] = m
+	}
+	return metrics, nil
+}
+
+func (c *Comparison) compare(before, after []*Cell, names []string) error {
+	metrics, err := sampledMetrics(names)
+	if err != nil {
+		return err
+	}
+	byID := map[string]*Cell{}
+	for _, h := range after {
+		byID[h.ID()] = h
+	}
+	type pair struct{ base, head []float64 } // medians of blocks
+	var pairs []pair
+	var ps []float64
+	type unlike struct {
+		machine.Difference
+		cell string
+	}
+	var differences []unlike
+	for _, b := range before {
+		h := byID[b.ID()]
+		if h == nil {
+			c.OnlyBase = append(c.OnlyBase, b.ID())
+			continue
+		}
+		delete(byID, b.ID())
+		for _, d := range cellDiff(b, h) {
+			differences = append(differences, unlike{d, b.ID()})
+		}
+		for _, m := range metrics {
+			p := pair{b.Medians(m.Name), h.Medians(m.Name)}
+			ratio := stat.Ratio(p.base, p.head)
+			if !ratio.Known() {
+				continue // a metric that one of them lacks, or a count of nothing
+			}
+			pairs, ps = append(pairs, p), append(ps, stat.Test(p.base, p.head))
+			c.Rows = append(c.Rows, Row{
+				Transport: b.Variant, Model: b.Model.Name, Up: b.Model.Up, Workers: b.Workers, Clients: b.Clients, Metric: m.Name, Unit: m.Unit, Better: m.Better,
+				Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio,
+			})
+		}
+	}
+	for _, same := range GroupBy(differences, func(d unlike) machine.Difference { return d.Difference }) {
+		d := Difference{Difference: same[0].Difference}
+		for _, of := range same {
+			d.Cells = append(d.Cells, of.cell)
+		}
+		c.Differences = append(c.Differences, d)
+	}
+	for _, h := range after {
+		if byID[h.ID()] != nil {
+			c.OnlyHead = append(c.OnlyHead, h.ID())
+		}
+	}
+	for i, p := range stat.Holm(ps) {
+		r := &c.Rows[i]
+		r.P, r.Significant = p, p <= c.Alpha
+		// The level is that which Holm's method asks of the first of all rows.
+		r.Detectable = stat.Detectable(pairs[i].base, pairs[i].head, c.Alpha/float64(len(ps)))
+	}
+	return nil
+}
+
+// Worse returns the rows that are significantly worse in the head, the largest
+// change first.
+func (c *Comparison) Worse() []Row { return c.significant(func(r Row) bool { return r.Worse() > 1 }) }
+
+// Better returns the rows that are significantly better in the head, the largest
+// change first.
+func (c *Comparison) Better() []Row { return c.significant(func(r Row) bool { return r.Worse() <= 1 }) }
+
+func (c *Comparison) significant(want func(r Row) bool) []Row {
+	rows := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return !r.Significant || !want(r) })
+	size := func(r Row) float64 { return math.Abs(math.Log(r.Ratio.Center)) }
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(size(b), size(a)) })
+	return rows
+}
+
+// NeededBlocks returns how many blocks of each it takes to show any change in so
+// many rows.
+func (c *Comparison) NeededBlocks() int { return stat.Needed(c.Alpha / float64(len(c.Rows))) }
+
+// Detectable returns the median of the ratios that the rows would have shown:
+// infinite if half of them would have shown none. There must be a row.
+func (c *Comparison) Detectable() float64 {
+	var all []float64
+	for _, r := range c.Rows {
+		all = append(all, r.Detectable)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}

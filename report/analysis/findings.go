@@ -1,0 +1,246 @@
+package analysis
+
+import (
+	"slices"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/transports/driver"
+)
+
+// A Severity says what a finding means for a result.
+type Severity string
+
+// The severities.
+const (
+	Error   Severity = "error"   // a bug in the measurement: do not use the result
+	Warning Severity = "warning" // use it with care
+	Skipped Severity = "skipped" // what is not in it
+)
+
+// The rules of plausibility. The comment of each says what its finding holds.
+const (
+	RaceDetector      = "race_detector"       // the build had the race detector
+	Partial           = "partial"             // the run ended early; Subject: why
+	SmallSocketBuffer = "small_socket_buffer" // sockets hold less than transports ask for; granted, wanted: B
+	StalePeak         = "stale_peak"          // the kernel did not reset the server's peak memory
+	NotMeasured       = "not_measured"        // a cell was skipped; Subject: why
+	FasterThanFloor   = "faster_than_floor"   // bytes moved faster than the machine can; bandwidth, floor: B/s; Subject: the floor
+	ShorterThanParts  = "shorter_than_parts"  // a block's rounds took less than the training in them; block: its index; rounds, training: s
+	FasterThanControl = "faster_than_control" // leaving the process saved time; overhead: s
+	NoControl         = "no_control"          // no control did the same work
+	SlowControl       = "slow_control"        // the control is slower than the work called directly; ratio, limit: 1
+	SlowControlBeside = "slow_control_beside" // the same, beside the smallest overhead; excess, overhead: s; Subject: that transport
+	NotProved         = "not_proved"          // the data of a cell was not checked
+	RecorderCost      = "recorder_cost"       // recording spans took much of the rounds; share: 1; each: s
+	StolenTime        = "stolen_time"         // other virtual machines took processor time; share: 1
+	FilesInMemory     = "files_in_memory"     // files had no disk under them; Subject: the file system
+)
+
+// A Finding is something that a result says and that cannot be, or that puts it
+// in doubt.
+type Finding struct {
+	Severity Severity
+	Rule     string  // one of the rules above
+	Cell     string  // the name of the cell that it is about; empty for the whole result
+	Subject  string  // see the rule
+	Values   []Value // see the rule
+}
+
+// A Value is a number of a finding. It has bounds where the rule looks at them.
+type Value struct {
+	Name, Unit string
+	stat.Interval
+}
+
+// Value returns the named number, which must be there.
+func (f Finding) Value(name string) stat.Interval {
+	i := slices.IndexFunc(f.Values, func(v Value) bool { return v.Name == name })
+	return f.Values[i].Interval
+}
+
+func value(name, unit string, x float64) Value { return Value{name, unit, exactly(x, 0, 1)} }
+
+// What the rules allow.
+const (
+	controlRatio  = 1.05   // of the control's round over the same work called directly
+	controlSlack  = 100e-6 // seconds of a round below which a ratio says nothing about the control
+	controlPart   = 0.1    // of the smallest overhead that the control may add to the work
+	recorderShare = 0.01   // of a round that recording may take
+	recorderTime  = 5e-6   // seconds of a round that it may take besides: a share of a short round says nothing
+	stolenShare   = 0.05   // of the processors' time that the hypervisor may give to others
+	quietTime     = 0.5    // seconds: the least that the kernel's 10 ms ticks can measure
+)
+
+// Findings applies all rules to the result: those of the whole result first.
+func (r *Result) Findings() []Finding {
+	var all []Finding
+	if r.Environment.Race {
+		all = append(all, Finding{Severity: Warning, Rule: RaceDetector})
+	}
+	if r.Partial != "" {
+		all = append(all, Finding{Severity: Warning, Rule: Partial, Subject: r.Partial})
+	}
+	for _, rule := range []func(r *Result) *Finding{smallSocketBuffer, stalePeak} {
+		if f := rule(r); f != nil {
+			all = append(all, *f)
+		}
+	}
+	for _, s := range r.Skipped {
+		all = append(all, Finding{Severity: Skipped, Rule: NotMeasured, Cell: s.ID(), Subject: s.Why})
+	}
+	for _, c := range r.Cells {
+		for _, rule := range []func(c *Cell) *Finding{
+			fasterThanFloor, shorterThanParts, fasterThanControl, noControl, slowControl, notProved, recorderCost, stolenTime, filesInMemory,
+		} {
+			if f := rule(c); f != nil {
+				f.Cell = c.Name()
+				all = append(all, *f)
+			}
+		}
+	}
+	return all
+}
+
+// smallSocketBuffer: a sender with a small socket buffer waits for its reader.
+// Most distributions grant less than the transports ask for.
+func smallSocketBuffer(r *Result) *Finding {
+	granted := r.Environment.SocketBuffer
+	if granted == 0 || granted >= driver.SocketBuffer || !slices.ContainsFunc(r.Cells, (*Cell).MovesBytes) {
+		return nil
+	}
+	return &Finding{Severity: Warning, Rule: SmallSocketBuffer, Values: []Value{value("granted", "B", float64(granted)), value("wanted", "B", driver.SocketBuffer)}}
+}
+
+// stalePeak: a peak of the server that may be another cell's is not shown.
+func stalePeak(r *Result) *Finding {
+	if !slices.ContainsFunc(r.Cells, func(c *Cell) bool {
+		return slices.ContainsFunc(c.timed, func(b bench.Block) bool { return b.Server.StalePeak })
+	}) {
+		return nil
+	}
+	return &Finding{Severity: Warning, Rule: StalePeak}
+}
+
+// fasterThanFloor: bytes that were moved faster than this machine can move bytes
+// were not moved.
+func fasterThanFloor(c *Cell) *Finding {
+	f, floor := c.byteFloor()
+	b := c.Of("bandwidth")
+	if f == nil || !c.MovesBytes() || !b.Known() || b.Low <= floor.High {
+		return nil
+	}
+	return &Finding{Severity: Error, Rule: FasterThanFloor, Subject: f.Name, Values: []Value{{"bandwidth", "B/s", b}, {"floor", "B/s", floor}}}
+}
+
+// shorterThanParts: a round holds the training of its clients.
+func shorterThanParts(c *Cell) *Finding {
+	for _, b := range c.timed {
+		train, round := 0.0, float64(b.RoundTime())
+		for _, ns := range b.Train {
+			train += float64(ns)
+		}
+		if each := train / float64(c.Workers); each > round*(1+1e-9) {
+			return &Finding{Severity: Error, Rule: ShorterThanParts, Values: []Value{
+				value("block", "1", float64(b.Index)), value("rounds", "s", round/1e9), value("training", "s", each/1e9)}}
+		}
+	}
+	return nil
+}
+
+// fasterThanControl: leaving the process cannot save time, so the control is in
+// doubt.
+func fasterThanControl(c *Cell) *Finding {
+	o := c.Of("overhead")
+	if !o.Known() || !o.Excludes(0) || o.Center >= 0 {
+		return nil
+	}
+	return &Finding{Severity: Warning, Rule: FasterThanControl, Values: []Value{{"overhead", "s", o}}}
+}
+
+func noControl(c *Cell) *Finding {
+	if c.Control != nil {
+		return nil
+	}
+	return &Finding{Severity: Warning, Rule: NoControl}
+}
+
+// slowControl: what the control adds to the work itself is missing in every
+// overhead. It must be small beside the round, and beside the overheads.
+func slowControl(c *Cell) *Finding {
+	f, work := c.floor(FloorWork)
+	round := c.Of("round")
+	if c.Control != c || f == nil || c.Workers > 1 {
+		return nil
+	}
+	excess := stat.Shift(stat.Medians(f.Blocks), c.Medians("round"))
+	if !excess.Excludes(0) || excess.Center <= 0 { // or noise
+		return nil
+	}
+	if ratio := quotient(round, work); ratio.Center > controlRatio && ratio.Low > 1 && excess.Center >= controlSlack {
+		return &Finding{Severity: Warning, Rule: SlowControl, Values: []Value{{"ratio", "1", ratio}, value("limit", "1", controlRatio)}}
+	}
+	if least := c.leastOverhead(); least != nil && excess.Center > controlPart*least.Of("overhead").Center {
+		return &Finding{Severity: Warning, Rule: SlowControlBeside, Subject: least.Variant,
+			Values: []Value{{"excess", "s", excess}, {"overhead", "s", least.Of("overhead")}}}
+	}
+	return nil
+}
+
+// leastOverhead returns the cell of the same work with the smallest overhead
+// whose interval lies above zero, or nil.
+func (c *Cell) leastOverhead() *Cell {
+	var least *Cell
+	for _, o := range c.result.Cells {
+		i := o.Of("overhead")
+		if o.Control != c.Control || !i.Excludes(0) || i.Center <= 0 {
+			continue
+		}
+		if least == nil || i.Center < least.Of("overhead").Center {
+			least = o
+		}
+	}
+	return least
+}
+
+func notProved(c *Cell) *Finding {
+	if c.Proved() {
+		return nil
+	}
+	return &Finding{Severity: Warning, Rule: NotProved}
+}
+
+func recorderCost(c *Cell) *Finding {
+	i := c.Of("recorder_share")
+	each := i.Center * c.Of("round").Center
+	if !i.Known() || i.Center <= recorderShare || each <= recorderTime {
+		return nil
+	}
+	return &Finding{Severity: Warning, Rule: RecorderCost, Values: []Value{{"share", "1", i}, value("each", "s", each)}}
+}
+
+// stolenTime: other virtual machines on the same host took time.
+func stolenTime(c *Cell) *Finding {
+	var shares []float64
+	for _, b := range c.timed {
+		if b.System == nil {
+			continue
+		}
+		if all := (b.System.Busy + b.System.Idle + b.System.Steal).Seconds(); all >= quietTime {
+			shares = append(shares, b.System.Steal.Seconds()/all)
+		}
+	}
+	m := stat.Median(shares)
+	if !(m > stolenShare) { // or not known
+		return nil
+	}
+	return &Finding{Severity: Warning, Rule: StolenTime, Values: []Value{value("share", "1", m)}}
+}
+
+// filesInMemory: a file system in memory has no disk under it.
+func filesInMemory(c *Cell) *Finding {
+	if c.FileSystem != "tmpfs" && c.FileSystem != "ramfs" {
+		return nil
+	}
+	return &Finding{Severity: Warning, Rule: FilesInMemory, Subject: c.FileSystem}
+}

@@ -1,0 +1,37 @@
+package analysis
+
+import (
+	"ipcbench/bench/stat"
+)
+
+// Marks are what a reader of a cell's numbers must know about them.
+type Marks struct {
+	Astray      bool             // some tensors did not go the way that the transport is named for
+	Attested    float64          // then: the share of those that did
+	Reasons     map[string]int64 // then: why, with the number of tensors, where the transport says so
+	Modes       []stat.Mode      // nil, or the two modes of rounds, in seconds
+	Drift       stat.Trend       // relative; zero if none is shown
+	OutOfTime   float64          // the relative half-width that the round's interval still had when time ran out; 0 if it did not
+	Outliers    int              // of the rounds, if more than a tenth of them are; else 0
+	Interrupted bool
+}
+
+// Marks returns what a reader of the cell's numbers must know about them. All
+// fields are zero for most cells.
+func (c *Cell) Marks() Marks {
+	m := Marks{Interrupted: c.Stopped == "interrupted"}
+	reasons := c.fallbacks()
+	if a := c.Of("attested"); a.Known() && a.Low < 1 || len(reasons) > 0 {
+		m.Astray, m.Attested, m.Reasons = true, a.Center, reasons
+	}
+	rounds := c.Samples("round")
+	m.Modes, m.Drift = stat.Modes(rounds), stat.Drift(rounds)
+	if i, asked := c.Of("round"), c.result.Plan.Precision; i.Sure() && asked > 0 && i.Relative() > asked && (c.Stopped == "time" || c.Stopped == "budget") {
+		m.OutOfTime = i.Relative()
+	}
+	pooled := stat.Pool(rounds)
+	if n := stat.Outliers(pooled); n*10 > len(pooled) {
+		m.Outliers = n
+	}
+	return m
+}

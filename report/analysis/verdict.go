@@ -1,0 +1,87 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"ipcbench/bench/stat"
+)
+
+// A Verdict is what a group of cells says about which transport to use.
+type Verdict struct {
+	Group    Group
+	Ranked   []*Cell // without the control, the fastest first; never empty
+	Tied     []*Cell // those of the others that may be as fast as the first
+	Unproved bool    // some of the others are slower by all that their blocks show, but there are too few blocks to prove it
+}
+
+// A Cost is what a round of a cell takes more than a round of the fastest. CPU
+// is CPU time. Both are seconds, and below zero where the cell takes less.
+type Cost struct {
+	Cell       *Cell
+	Round, CPU stat.Interval
+}
+
+// decide ranks the transports of a group by their median round. Transports that
+// the Mann-Whitney test (Holm-corrected) cannot distinguish from the fastest are
+// tied with it. Picking the fastest by the same samples is not corrected for: of
+// many transports that are all alike, one may now and then seem slower. Where so
+// few blocks could not pass that test however far they lay apart, their interval
+// decides instead, and the verdict counts as unproved.
+func decide(cells []*Cell) (Verdict, bool) {
+	v := Verdict{Group: cells[0].Group()}
+	for _, c := range cells {
+		if !c.IsControl() && c.Of("round").Known() {
+			v.Ranked = append(v.Ranked, c)
+		}
+	}
+	if len(v.Ranked) == 0 {
+		return v, false
+	}
+	slices.SortStableFunc(v.Ranked, func(a, b *Cell) int { return cmp.Compare(a.Of("round").Center, b.Of("round").Center) })
+	best, others := v.Ranked[0], v.Ranked[1:]
+	ps := make([]float64, len(others))
+	for i, c := range others {
+		ps[i] = stat.Test(best.Medians("round"), c.Medians("round"))
+	}
+	const alpha = 1 - stat.Confidence
+	for i, p := range stat.Holm(ps) {
+		if p <= alpha {
+			continue
+		}
+		a, b := best.Medians("round"), others[i].Medians("round")
+		hopeless := min(len(a), len(b)) < stat.Needed(alpha/float64(len(others)))
+		if apart := stat.Shift(a, b); hopeless && apart.Low > 0 && apart.Confidence > 0 {
+			v.Unproved = true
+			continue
+		}
+		v.Tied = append(v.Tied, others[i])
+	}
+	return v, true
+}
+
+// Verdicts returns a verdict for each group that has any transport besides the
+// control, in the order of the result.
+func (r *Result) Verdicts() []Verdict {
+	var all []Verdict
+	for _, cells := range r.Groups() {
+		if v, ok := decide(cells); ok {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// Best returns the cell with the fastest round. Others may be tied with it.
+func (v Verdict) Best() *Cell { return v.Ranked[0] }
+
+// Worst returns the cell with the slowest round.
+func (v Verdict) Worst() *Cell { return v.Ranked[len(v.Ranked)-1] }
+
+// TooClose reports whether others may be as fast as the fastest.
+func (v Verdict) TooClose() bool { return len(v.Tied) > 0 }
+
+// Cost returns what choosing c costs rather than the fastest.
+func (v Verdict) Cost(c *Cell) Cost {
+	return Cost{Cell: c, Round: c.More("round", v.Best()), CPU: c.More("cpu_per_round", v.Best())}
+}

@@ -1,0 +1,40 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+)
+
+// TestNotProved: a difference that Holm's correction does not let through is a
+// tie where the blocks could have passed it, and unproved where they could not.
+func TestNotProved(t *testing.T) {
+	m := benchtest.Models["cnn"]
+	overlapping := []float64{10.05, 10.15, 10.3, 10.4, 10.5, 10.6} // p 0.015 against benchtest.Six(10): enough for one pair
+	among := func(n int, round ...float64) []*Cell {
+		cells := []bench.Cell{benchtest.Cell("best", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("next", m, 1, 1, round...)}
+		for i := range n {
+			cells = append(cells, benchtest.Cell(fmt.Sprint("same-", i), m, 1, 1, benchtest.Six(10.001)...))
+		}
+		return New(benchtest.Result(cells...)).Cells
+	}
+	for _, tt := range []struct {
+		name     string
+		cells    []*Cell
+		tied     bool // next is
+		unproved bool
+	}{
+		{"alone", among(0, overlapping...), false, false},
+		{"among ten, where 6 blocks can prove a difference", among(10, overlapping...), true, false},
+		{"among thirty, where they cannot", among(30, benchtest.Six(20)...), false, true},
+	} {
+		d, _ := decide(tt.cells)
+		tied := slices.ContainsFunc(d.Tied, func(c *Cell) bool { return c.Variant == "next" })
+		if tied != tt.tied || d.Unproved != tt.unproved {
+			t.Errorf("%s: got tied %v, unproved %v, want %v, %v", tt.name, tied, d.Unproved, tt.tied, tt.unproved)
+		}
+	}
+}
