@@ -42,23 +42,23 @@ func (t *transport) Settings() []driver.Setting {
 	all := []driver.Setting{
 		driver.NetworkSetting(),
 		{Name: "conn", Values: []string{"kept", "per-call"}, Default: "kept",
-			Help: "whether a worker keeps its connection or opens one for each call"},
+			Help: "one connection for each worker, or a new one for each call"},
 		{Name: "threads", Kind: driver.Count, Default: "0", Min: 0, Max: 1024,
-			Help: "handlers that work at once on the server; 0: as many as there are requests"},
+			Help: "requests that the server works on at a time; 0 is all of them"},
 		{Name: "chunk", Kind: driver.Size, Default: "2MiB", Min: 4 << 10, Max: 64 << 20,
 			Help: "tensor bytes in a message of a stream"},
 		{Name: "reports", Kind: driver.Count, Default: "1", Min: 1, Max: 16,
-			Help: "sends of a client's results; the last one carries the tensors"},
+			Help: "how often a client sends results; the last time with the tensors"},
 		{Name: "limit", Kind: driver.Size, Default: "1GiB", Min: 64 << 10, Max: maxMessage,
 			Help: "largest message"},
 		{Name: "deadline", Kind: driver.Count, Default: "120", Min: 1, Max: 86400,
 			Help: "seconds after which a call, retries included, has failed"},
 		{Name: "marshal", Values: []string{"inplace", "generated"}, Default: "inplace",
 			Help: "who makes and reads messages: a codec that copies once, or generated code with gRPC's own buffers"},
-		driver.OnOff("cache", false, "whether a client's second task for a model fetches no tensor again"),
+		driver.OnOff("cache", false, "keep the tensors of a model for a client's next job with it"),
 	}
 	if t.batch {
-		all = append(all, driver.OnOff("split", false, "whether a batch over the limit is split into several"))
+		all = append(all, driver.OnOff("split", false, "split a batch over the limit into several"))
 	}
 	return all
 }

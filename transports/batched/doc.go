@@ -20,10 +20,10 @@
 // Windows are 8 MiB for a stream and 32 MiB for a connection, so that a sender has
 // some chunks under way while the receiver's permission for more comes back, and
 // a Unix socket's send buffer is 1 MiB, as with every transport: see
-// [driver.SocketBuffer]. A chunk is 2 MiB: from 512 KiB to 8 MiB, rounds take about as
-// long. Reading frames straight into place and writing
-// them with writev, without gRPC's own two buffers, was tried and gained nothing:
-// a system call for every frame of 16 KiB costs what the copies save.
+// [driver.SocketBuffer]. A chunk is 2 MiB: from 512 KiB to 8 MiB, rounds take about
+// as long. Reading frames straight into place and writing them with writev, without
+// gRPC's own two buffers, was tried and gained nothing: a system call for every
+// frame of 16 KiB costs what the copies save.
 //
 // With marshal=generated none of that is done: messages are objects of generated
 // code, which gRPC's own codec makes and reads, with gRPC's own buffers and windows.

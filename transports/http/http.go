@@ -38,18 +38,18 @@ func (t transport) Settings() []driver.Setting {
 	}
 	if t.local {
 		return append(common,
-			driver.OnOff("shm", true, "keep tensors in shared memory; off is the store alone, and counted as a fallback"),
+			driver.OnOff("shm", true, "keep tensors in shared memory; off sends all as bodies, counted as fallbacks"),
 			driver.Setting{Name: "pool", Kind: driver.Size, Default: "0B", Max: 1 << 40,
-				Help: "bytes of each slab, whatever it has to hold; 0 is what is needed"})
+				Help: "size of each slab, even if more is needed; 0 is what is needed"})
 	}
 	return append(common,
 		driver.Setting{Name: "body", Values: []string{"raw", "json"}, Default: "raw",
 			Help: "tensors as raw bytes, or base64 in JSON"},
 		driver.Setting{Name: "conn", Values: []string{"kept", "per-request"}, Default: "kept",
-			Help: "one connection a worker, or a new one for every request"},
-		driver.OnOff("cache", false, "workers keep the tensors that they fetched, for each client apart, until they are drained"),
+			Help: "one connection for each worker, or a new one for each request"},
+		driver.OnOff("cache", false, "workers keep the tensors that they fetched, separately for each client, until POST /v1/drain"),
 		driver.Setting{Name: "cache-size", Kind: driver.Size, Default: "64MiB", Min: 1, Max: 1 << 40,
-			Help: "bytes that one worker's cache takes at most, 256 for each tensor and its id included; the oldest tensors go first"})
+			Help: "most bytes in a worker's cache, 256 for each tensor included; the oldest tensors go first"})
 }
 
 // defaultPatience bounds every wait for a peer that is in the middle of something.

@@ -24,7 +24,7 @@ func (slabTransport) Name() string { return "shm-slab" }
 func (slabTransport) Settings() []driver.Setting {
 	return []driver.Setting{
 		{Name: "wait", Values: []string{"block", "spin"}, Default: "block",
-			Help: "how to wait for the peer: asleep, or burning a processor"},
+			Help: "how to wait for the peer: asleep, or awake on a processor"},
 		{Name: "copy", Values: []string{"off", "in"}, Default: "off",
 			Help: "in: write tensors on the heap first and copy them into the slab, to see what that costs"},
 	}

@@ -29,7 +29,7 @@ func (tensorTransport) Name() string { return "shm-tensor" }
 
 func (tensorTransport) Settings() []driver.Setting {
 	return []driver.Setting{
-		driver.OnOff("reuse", false, "keep segments over rounds, so that making them and touching them first are left out"),
+		driver.OnOff("reuse", false, "keep segments from round to round, instead of making and touching new ones"),
 		{Name: "pass", Values: []string{"name", "fd"}, Default: "name",
 			Help: "fd: each tensor of an update is a new anonymous segment, whose descriptor is passed"},
 	}
