@@ -47,7 +47,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 const SocketBuffer = 1 << 20
 
 // enlarge gives a Unix socket its buffer, the same for every transport that sends
-// tensors through one, so that none of them is compared by its tuning. Sockets of
+// tensors through one, so that a comparison of transports does not measure tuning. Sockets of
 // TCP tune themselves. A smaller buffer costs speed only, so there is no error.
 func enlarge(c net.Conn) {
 	if u, ok := c.(*net.UnixConn); ok {
