@@ -40,7 +40,7 @@ func askFirst(ctx context.Context, exe string, o order) (*answer, error) {
 	defer cancel()
 	a, err := ask(ctx, ctx, exe, o, 0)
 	if err == nil && a.Rules != protocol {
-		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their blocks do not compare", exe, a.Rules, protocol)
+		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; build both from commits with the same rules", exe, a.Rules, protocol)
 	}
 	return a, err
 }
@@ -204,7 +204,7 @@ func watchBlock(p *reexec.Process, o order, guess time.Duration) error {
 		what := fmt.Sprintf("a block of %s, %s (pid %d)", o.Cells[0].Variant, o.Works[0].Model, pid)
 		switch {
 		case time.Since(ran) > patience:
-			return fmt.Errorf("%s has been %s for %v: whoever stopped it can let it go on, or raise --round-limit", what, usage.State(pid), patience)
+			return fmt.Errorf("%s has been %s for %v: continue it (kill -CONT), or raise --round-limit", what, usage.State(pid), patience)
 		case time.Since(began) > blockPatience+blockGuesses*guess:
 			return fmt.Errorf("%s has not ended after %v and is %s", what, time.Since(began).Round(time.Second), usage.State(pid))
 		}
