@@ -40,9 +40,9 @@ func (s Split) Title() string {
 	return s.Name
 }
 
-// A Function is one function's part of a phase. What a function of the runtime or
-// the system takes stands under its name and that of whoever needed it: 40 % in
-// memmove tell nobody what to do, and "runtime.memmove in main.decode" does.
+// A Function is one function's part of a phase. The cost of a function of the
+// runtime or the system stands under its name and that of its caller: "40 % in
+// memmove" does not say what to change, "runtime.memmove in main.decode" does.
 type Function struct {
 	Name string `json:"name"`
 	Flat int64  `json:"flat"` // in the function itself

@@ -129,9 +129,11 @@ func address(b []byte) uintptr {
 // Receipts come from other processes: everything in them is checked. On an error
 // the variable is left as it was.
 //
-// An interface may hold any predeclared type that can travel, slices of them and maps from string
-// to them, tensors, the types that occur in the variable's type, pointers to
-// those, and the types of the values in known.
+// An interface may hold:
+//   - any predeclared type that can travel, slices of them, and maps from string to them,
+//   - tensors,
+//   - the types that occur in the variable's type, and pointers to those,
+//   - the types of the values in known.
 func Attach(receipt []byte, p *tensor.Package, into any, known ...any) error {
 	variable := reflect.ValueOf(into)
 	if variable.Kind() != reflect.Pointer || variable.IsNil() {

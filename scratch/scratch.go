@@ -3,9 +3,9 @@
 //
 // Everything that has a name (sockets, files, named segments) lives in such a
 // directory: mode 0700, with a random name. The owner holds an flock on the
-// file "lock" in it for as long as it lives, so whether a directory is in use
-// does not depend on process ids, which mean different things in different
-// containers. The kernel drops the lock with the owner, also after SIGKILL.
+// file "lock" in it for as long as it lives. So whether a directory is in use does
+// not depend on process ids, which differ from container to container. The kernel
+// drops the lock with the owner, also after SIGKILL.
 //
 // Package scratch imports nothing of ours.
 package scratch

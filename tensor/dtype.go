@@ -21,9 +21,9 @@ const (
 	lastDType = U8
 )
 
-// dtypes has a row for each DType: its name, the bytes of one element, and
-// which bits of an element may change freely without making it a NaN, an
-// infinity, a number of another sign or magnitude, or a bool other than 0 or 1.
+// dtypes has a row for each DType: its name, the bytes of one element, and which
+// bits of an element may change freely. Changing them makes no NaN, no infinity, no
+// number of another sign or magnitude, and no bool other than 0 or 1.
 var dtypes = [lastDType + 1]struct {
 	name string
 	size int

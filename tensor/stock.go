@@ -101,8 +101,8 @@ func tail(data []byte) (w uint64) {
 // Train is the stock worker function. It sets every word of update to the same
 // word of model, exclusive-or'ed with a number that depends on the key, the
 // tensor and the position. So it reads every byte of the model and writes every
-// byte of the update, at about the speed of a copy, and a stale, broken or
-// misplaced byte in either direction shows in the result. Bits that could make a
+// byte of the update, at about the speed of a copy. A stale, broken or misplaced
+// byte in either direction shows in the result. Bits that could make a
 // float a NaN or change its magnitude are left alone.
 //
 // Where the update is of another layout, or lengths vary, no word has a place in

@@ -18,9 +18,8 @@
 // buffer and one out of its read buffer, 16 KiB at a time.
 //
 // Windows are 8 MiB for a stream and 32 MiB for a connection, so that a sender has
-// some chunks under way while the receiver's permission for more comes back, and
-// a Unix socket's send buffer is 1 MiB, as with every transport: see
-// [driver.SocketBuffer]. A chunk is 2 MiB: from 512 KiB to 8 MiB, rounds take about
+// some chunks under way while the receiver's permission for more comes back. A Unix
+// socket's send buffer is 1 MiB, as with every transport: see [driver.SocketBuffer]. A chunk is 2 MiB: from 512 KiB to 8 MiB, rounds take about
 // as long. Reading frames straight into place and writing them with writev, without
 // gRPC's own two buffers, was tried and gained nothing: a system call for every
 // frame of 16 KiB costs what the copies save.
@@ -79,7 +78,7 @@
 // mirrors it; either end refuses what is not meant for it. The federation's name is a
 // hash of the secret, and no secret. A lane is the worker's who has joined it first.
 //
-// Nothing is believed before it was checked, a refusal says why with a status code
-// and a reason of its own, no message may say more about tensors than is wanted, and
-// no request lives longer than its deadline, whatever its client says.
+// Nothing is believed before it was checked. A refusal has a status code and a reason
+// of its own. No message may describe more tensors than were asked for, and no request
+// lives longer than its deadline, whatever its client says.
 package batched

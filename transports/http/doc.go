@@ -31,9 +31,9 @@
 // with its reason, and the bytes that went either way are, too.
 //
 // A slab has one writer: the server that of the models, the lane's worker that of
-// its updates. Their names have mode 0400, and 0600 from a worker's joining until
-// it has proved that it is local, so that the kernel refuses other writers of the
-// same user, though not root.
+// its updates. Their names have mode 0400, and 0600 while a worker joins and proves
+// that it is local. So the kernel refuses other writers of the same user, though not
+// root.
 //
 // A worker reads a model where it lies: not a copy. Its generations are checked
 // before the model is lent and again before the update is sent.

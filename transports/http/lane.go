@@ -135,10 +135,9 @@ func (l *lane) lend() (*tensor.Package, error) {
 	return l.bank.Lend()
 }
 
-// begin returns the memory of an update, which must be that of the job that is out
-// and must not have begun to arrive, and the reason why it does not come through
-// the slab, if it does not. c must be the worker's. The caller ends with deliver or
-// abandon.
+// begin returns the memory of the update for the job that is out. The update must not
+// have begun to arrive, and c must be the worker's. If the update does not come
+// through the slab, reason says why. The caller ends with deliver or abandon.
 func (l *lane) begin(c *driver.Conn, u upload) (p *tensor.Package, reason string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"ipcbench/phase"
 )
 
-// A Cache keeps the tensors that a worker fetched, so that the same client that
-// asks for the same tensor again gets it without a request, also after the
-// server has deleted it. It is bounded; the oldest tensors go first.
+// A Cache keeps the tensors that a worker fetched. If the same client asks for the
+// same tensor again, it gets it without a request, also after the server has deleted
+// it. The cache is bounded; the oldest tensors go first.
 //
 // Ids are never reused, so nothing in it is ever wrong: it only grows, if nobody
 // drains it, and for models that are new every round it grows for nothing.

@@ -20,7 +20,7 @@
 //
 // A memfd is protected by the kernel: its size is sealed, so that it can neither
 // shrink under a mapping nor grow, and once the peer has its mapping no other
-// process can get one to write to. A file with a name cannot be sealed: it lies in
+// process can get one to write to. A file with a name cannot be sealed. It lies in
 // a private directory, with mode 0600, and its size is checked when it is mapped,
 // but a process of the same user may open it, write to it, and truncate it at any
 // time. A page that is gone is a fault, SIGBUS, for whoever touches it next. So
@@ -29,11 +29,11 @@
 // and updates in package trainer, which calls transports and worker functions, in
 // package bench, and in the HTTP handlers.
 //
-// The pool is a ring and has no size classes. Blocks of a session are of one
-// model's tensors: they come and go in the same order round after round, so a
-// ring neither fragments nor wastes the part of a class that a tensor does not
-// fill (up to half of it for 66.6 MB of tensors between 12 bytes and 49 MB). If
-// blocks are released out of order the pointer skips those that are alive.
+// The pool is a ring and has no size classes. The blocks of a session hold one
+// model's tensors, which come and go in the same order in every round. So a ring does
+// not fragment. Classes would waste what a tensor does not fill: up to half, for 66.6
+// MB of tensors between 12 bytes and 49 MB. If blocks are released in another order,
+// the pointer skips those that are alive.
 //
 // A full pool is an error that names need and capacity. Reserving never waits:
 // whoever holds the blocks may be waiting for the one that reserves.
