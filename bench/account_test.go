@@ -12,7 +12,7 @@ import (
 )
 
 // TestUnequalRounds: a timed round with more or fewer spans of a phase than the
-// first one is told by name; waiting for a handler may or may not happen (guard 7).
+// first one is named; waiting for a handler may or may not happen (guard 7).
 func TestUnequalRounds(t *testing.T) {
 	round := func(phases ...phase.Phase) (spans []phase.Sample) {
 		for _, p := range phases {

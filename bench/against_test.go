@@ -57,7 +57,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// TestAgainstOthers: what is not such a build is told apart.
+// TestAgainstOthers: what is not such a build is refused, each with its own error.
 func TestAgainstOthers(t *testing.T) {
 	h := host()
 	script := func(text string) string {

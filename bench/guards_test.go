@@ -367,7 +367,7 @@ func TestEveryTransport(t *testing.T) {
 		}
 	}
 	if c := cellOf(t, r, "shm-slab:wait=spin"); c.Settings["wait"] != "spin" || cellOf(t, r, "shm-slab").Settings["wait"] == "spin" {
-		t.Errorf("the wait mode is not told: %v", c.Settings)
+		t.Errorf("the wait mode is missing: %v", c.Settings)
 	}
 	e := r.Environment
 	if e.CPU == "" || e.Kernel == "" || e.Go == "" || e.CPUs < 1 || e.MemTotal < 1 || r.Plan.Seed == 0 || r.Plan.Mode == "" {

@@ -117,7 +117,7 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// TestAgainstUnlike: another build is told what updates are like, and makes the same
+// TestAgainstUnlike: another build learns what updates are like, and makes the same
 // models of them.
 func TestAgainstUnlike(t *testing.T) {
 	h := host()

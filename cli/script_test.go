@@ -46,7 +46,7 @@ func (m signalled) Run() int {
 	return m.M.Run()
 }
 
-// What a script waits for: a run to come so far, and one to end that was told to
+// What a script waits for: a run to come so far, and one to end that was asked to
 // (B25).
 const (
 	patience = 60 * time.Second

@@ -123,7 +123,7 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// stubborn is a program that does not end when it is told to.
+// stubborn is a program that does not end when it is asked to.
 func stubborn() {
 	ctx, _ := untilSignal(context.Background())
 	fmt.Println("ready")

@@ -58,10 +58,10 @@ func TestReadFiles(t *testing.T) {
 func TestReadNothing(t *testing.T) {
 	e := read(fstest.MapFS{})
 	if e.THP != unknown || e.ShmemTHP != unknown || e.MemTotal != 0 || e.CPUs != 0 || e.Governor != "" || e.Cgroup != nil {
-		t.Errorf("got %+v, want nothing but what system calls tell", e)
+		t.Errorf("got %+v, want only what system calls return", e)
 	}
 	if e.Kernel == unknown || e.Affinity == unknown || e.CPU == "" || e.Go != runtime.Version() {
-		t.Errorf("got %+v, want what system calls tell", e)
+		t.Errorf("got %+v, want what system calls return", e)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestReadThisMachine(t *testing.T) {
 		t.Error("/dev/shm")
 	}
 	if host, err := os.Hostname(); err == nil && len(host) > 3 && strings.Contains(string(text), host) {
-		t.Errorf("the host's name %q is told", host)
+		t.Errorf("the host's name %q is in the result", host)
 	}
 	var back Environment
 	if err := json.Unmarshal(text, &back); err != nil {

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	case "processors":
 		cpus, err := usage.Affinity()
 		fmt.Print(cpus, err)
-	case "starter": // starts a child, tells who, and waits to be killed
+	case "starter": // starts a child, prints which, and waits to be killed
 		p, err := reexec.Start(context.Background(), reexec.Command{Env: []string{childEnv + "=deaf"}, Control: true})
 		if err != nil {
 			os.Exit(1)

@@ -41,7 +41,7 @@ func others() string {
 }
 
 // TestNotOurs: what only looks like one of our directories is left alone, with
-// all that is in it, and the reason is told.
+// all that is in it, and the reason is given.
 func TestNotOurs(t *testing.T) {
 	data := map[string]string{"notes": "thesis"}
 	dir := func(name string, files map[string]string) func(*testing.T, string) string {

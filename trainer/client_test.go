@@ -129,7 +129,7 @@ func host() trainer.Host {
 			<-time.After(time.Duration(10-t.Client) * 3 * time.Millisecond)
 			return nil
 		}),
-		// Trains until it is told to stop.
+		// Trains until the stop flag is set.
 		"endless": trainer.Values(func(t *job) error {
 			name := string(t.Config) // says that it runs
 			if t.Stopped() {

@@ -195,7 +195,7 @@ func TestImpostors(t *testing.T) {
 	}
 }
 
-// TestHostilePools: a process ends with an error when what it is told makes no
+// TestHostilePools: a process ends with an error when a message to it makes no
 // sense, and says what.
 func TestHostilePools(t *testing.T) {
 	assign := func(change func(a *assignment)) []byte {
@@ -250,7 +250,7 @@ func TestHostilePools(t *testing.T) {
 	}
 }
 
-// TestUnruly: a process that is told what makes no sense later on gives up.
+// TestUnruly: a process that gets a senseless message later on gives up.
 func TestUnruly(t *testing.T) {
 	ping := frame(`{"ping":{}}`)
 	for name, c := range map[string]struct {
@@ -362,7 +362,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestMarkAtTheEnd: a worker that is told of a mark while it sums up its costs
+// TestMarkAtTheEnd: a worker that gets a mark while it sums up its costs
 // does both (the race detector looks on).
 func TestMarkAtTheEnd(t *testing.T) {
 	for range 200 {

@@ -12,7 +12,7 @@ import (
 	"ipcbench/transports"
 )
 
-// stumble is a worker function that panics where it is told to: when it is made,
+// stumble is a worker function that panics where the test says so: when it is made,
 // or for a client.
 func stumble(config []byte) (trainer.Train, error) {
 	if string(config) == "made" {

@@ -31,7 +31,7 @@ func (a *assassins) Launch(n int) (trainer.Process, error) {
 }
 
 // TestDeath: a worker that is killed is named, with its cause, whatever the session
-// did when it died: before it was told what it is, while it connected, before the
+// did when it died: before it was assigned its work, while it connected, before the
 // first round, in one, or in a mark.
 func TestDeath(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())

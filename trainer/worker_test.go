@@ -42,7 +42,7 @@ func until(path string) error {
 	return errors.New(path + " did not appear")
 }
 
-// TestCause: the error of a worker function is told while another lane of its
+// TestCause: the error of a worker function is reported while another lane of its
 // process trains, and afterwards no memory is left.
 func TestCause(t *testing.T) {
 	h := host()
@@ -94,7 +94,7 @@ func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launch
 	}
 }
 
-// TestOneName: an error says once what it is about. What a process tells of its lane's
+// TestOneName: an error says once what it is about. What a process reports of its lane's
 // failure, and what it leaves on stderr, are the transport's own words.
 func TestOneName(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "a", DType: tensor.U8, Shape: []int{3}}})

@@ -363,7 +363,7 @@ func twice(t *testing.T, tr driver.Transport) (first error) {
 	return first
 }
 
-// TestDriverFails: what a driver says is told with the transport, the lane, the act
+// TestDriverFails: a driver's error is reported with the transport, the lane, the act
 // and the job; and what has failed is not tried again.
 func TestDriverFails(t *testing.T) {
 	for act, want := range map[string]string{

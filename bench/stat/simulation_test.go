@@ -166,7 +166,7 @@ func TestDetectable(t *testing.T) {
 	}
 }
 
-// TestModes: a cell with two modes is told from one that is merely wide or
+// TestModes: a cell with two modes is distinguished from one that is merely wide or
 // skewed (guard 11).
 func TestModes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

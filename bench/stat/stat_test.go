@@ -149,7 +149,7 @@ func TestOf(t *testing.T) {
 		t.Errorf("got %+v of nothing", i)
 	}
 	if i := Of([][]float64{{1, 2, 3}}); !math.IsInf(i.Half(), 1) || i.Excludes(99) {
-		t.Errorf("one block tells nothing about the next: got %+v", i)
+		t.Errorf("one block says nothing about the next: got %+v", i)
 	}
 }
 

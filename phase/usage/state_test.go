@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestState: a process is told apart while it runs, is stopped, and is gone.
+// TestState: a process that runs, one that is stopped and one that is gone have different states.
 func TestState(t *testing.T) {
 	if got := State(os.Getpid()); got != "running (R)" && got != "sleeping (S)" { // the main thread's
 		t.Errorf("this process is %s", got)

@@ -24,7 +24,7 @@ import (
 )
 
 // A cutter forwards connections to a server and cuts them: each one, as long as
-// there is a cut left, after so many bytes in either direction.
+// there is a cut left, after that many bytes in either direction.
 type cutter struct {
 	path     string
 	listener net.Listener

@@ -118,7 +118,7 @@ func (r *rig) sameTensors(what string, got []*pb.NamedTensor, order []int) {
 	}
 }
 
-// liar is a server of generated code that answers as it is told.
+// liar is a server of generated code that answers as the test says.
 type liar struct {
 	pb.UnimplementedFederationServer
 	header  func(*pb.MessageHeader) *pb.MessageHeader // of the response, from a right one

@@ -257,7 +257,7 @@ func TestRecordedBeforeCollect(t *testing.T) {
 }
 
 // TestLaneIsTaken: a lane is one worker's, who may say again that it is there; another
-// one is told whose it is, and the worker does not notice.
+// one learns whose it is, and the worker does not notice.
 func TestLaneIsTaken(t *testing.T) {
 	r := listen(t, "grpc-batch", twenty(t), 1)
 	client, _ := r.stranger()

@@ -163,7 +163,7 @@ func TestWorkersAmidStrangers(t *testing.T) {
 }
 
 // A worker that was let in is found, also by those who ask when their time is up; and
-// whoever waits for one that does not come is told why.
+// whoever waits for one that does not come gets the reason.
 func TestConn(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 2)
 	c, err := e.DialLane(t.Context(), 0, o)
@@ -213,13 +213,13 @@ func TestShutdown(t *testing.T) {
 			return driver.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
 		}
 		if ctx.Err() != nil {
-			t.Errorf("lane %d was told too late", lane)
+			t.Errorf("say was called too late for lane %d", lane)
 		}
 		_, err := c.Write([]byte("x"))
 		return err
 	})
 	if err != nil {
-		t.Errorf("got %v: nobody was told and has not left", err)
+		t.Errorf("got %v, want no error: nobody who got the message stayed", err)
 	}
 
 	lanes, e, o = lanesOf(t, "unix", time.Hour, 3)
@@ -243,7 +243,7 @@ func TestShutdown(t *testing.T) {
 }
 
 // A context that ends while the call succeeds has ended it: the deadline stays. And a
-// peer that is gone is told in the same words however the kernel puts it.
+// peer that is gone is the same error, whatever the kernel returns.
 func TestDuring(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
 	c, err := e.DialLane(t.Context(), 0, o)

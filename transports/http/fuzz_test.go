@@ -94,7 +94,7 @@ func FuzzWorker(f *testing.F) {
 				t.Error("a model of another layout")
 			}
 			if err == io.EOF && !bytes.Contains(append(joined, job...), []byte("410")) {
-				t.Error("the session ended without being told so")
+				t.Error("the session ended without a shutdown")
 			}
 		}
 		check(t, w.Close(nil))

@@ -13,7 +13,7 @@ import (
 	"ipcbench/transports/http/store"
 )
 
-// Whoever asks in a way that no endpoint understands is told in JSON what to do.
+// Whoever asks in a way that no endpoint understands gets an answer in JSON that says what to do.
 func TestWrongRequestsAreExplained(t *testing.T) {
 	r := start(t, "http", vectors(t, 1, 10), 1)
 	c := r.client()

@@ -22,7 +22,7 @@ func alone(t *testing.T, text string) (s *transports.Server, dial func(ctx conte
 	return s, func(ctx context.Context) (*transports.Worker, error) { return transports.Dial(ctx, v, e, 0, o) }
 }
 
-// TestShutdownAfterHello: a worker that was admitted is told of the end, however
+// TestShutdownAfterHello: a worker that was admitted learns of the end, however
 // soon it comes.
 func TestShutdownAfterHello(t *testing.T) {
 	for range 300 {

@@ -38,7 +38,7 @@ func say(c *net.UnixConn, packet []byte, files ...*os.File) error {
 	return err
 }
 
-// A worker believes nothing that it is told at Dial, and leaks no descriptor.
+// A worker believes nothing that it reads at Dial, and leaks no descriptor.
 func TestHostileServer(t *testing.T) {
 	v, o := parse(t, "shm-slab")
 	models, updates, err := slab.Sizes(o.Down, o.Up, o.Lanes, o.Depth)

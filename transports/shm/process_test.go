@@ -23,7 +23,7 @@ import (
 )
 
 // Tests with two processes run this binary again, which then plays a part: a
-// worker that does as it is told, or a server that lives until it is killed.
+// worker that follows orders, or a server that lives until it is killed.
 const (
 	roleEnv = "IPCBENCH_SHM_TEST_ROLE"
 	addrEnv = "IPCBENCH_SHM_TEST_ADDR" // of a server, a space and the secret; or a path
@@ -267,7 +267,7 @@ func each(t *testing.T, f func(t *testing.T, name string)) {
 	}
 }
 
-// A worker that dies while it writes: the server is told at once, and nothing is
+// A worker that dies while it writes: the server learns it at once, and nothing is
 // left of either.
 func TestWorkerKilled(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
@@ -319,7 +319,7 @@ func segments(t testing.TB) (n int) {
 	return n
 }
 
-// A server that is killed: its worker is told within a second. What it left
+// A server that is killed: its worker learns it within a second. What it left
 // is listed, harms no new session, and can be removed (A23, A28).
 func TestServerKilled(t *testing.T) {
 	each(t, func(t *testing.T, name string) {
@@ -344,7 +344,7 @@ func TestServerKilled(t *testing.T) {
 				t.Errorf("receive: got %v, want %v", err, errGone)
 			}
 		case <-timer.C:
-			t.Fatalf("worker was not told within %v", soon)
+			t.Fatalf("the worker did not learn it within %v", soon)
 		}
 		must(t, w.Close())
 
@@ -427,7 +427,7 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// Workers that are killed at random moments: the server is always told, and
+// Workers that are killed at random moments: the server always learns it, and
 // nothing is left (200 kills in a soak).
 func TestKilledAtAnyMoment(t *testing.T) {
 	kills := 3

@@ -35,7 +35,7 @@ func TestSegmentHeader(t *testing.T) {
 	}
 }
 
-// A3, A21: what is wrong with a header is told apart.
+// A3, A21: each fault of a header has its own error.
 func TestSegmentHeaderRefused(t *testing.T) {
 	s := tensor.Spec{Name: "t", DType: tensor.F32, Shape: []int{4, 5}}
 	l := oneTensor(t, s)

@@ -129,7 +129,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// Who does not show the secret is told so, and no more.
+// Who does not show the secret learns that, and no more.
 func TestStranger(t *testing.T) {
 	dial := serve(t, Endpoint{"GET /v1/x", "x", func(x *Exchange) error { t.Error("served"); return x.ReplyEmpty() }})
 	for _, path := range []string{"/v1/x", "/", "/nowhere"} {

@@ -282,7 +282,7 @@ func TestModelRetires(t *testing.T) {
 	}
 }
 
-// A stranger who fills the store is told so, and the session goes on.
+// A stranger who fills the store gets an error, and the session goes on.
 func TestStoreIsBounded(t *testing.T) {
 	r := start(t, "heap", vectors(t, 1, 10))
 	h := r.client()
