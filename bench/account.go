@@ -29,7 +29,7 @@ func (s *blockRun) account(r trainer.Report) error {
 			}
 			continue
 		}
-		b.Cold.Workers = append(b.Cold.Workers, w.Usage[trainer.Cold])
+		b.Cold.Processes = append(b.Cold.Processes, w.Usage[trainer.Cold])
 		b.Processes = append(b.Processes, process(w))
 	}
 	if lost > 0 {
@@ -196,7 +196,7 @@ func sums(unattributed []int64, phases map[string][]int64, rounds int) (int64, m
 	all := map[string]int64{}
 	for name := range phases {
 		if err == nil {
-			all[name], err = sum("phases_ns."+name, phases[name])
+			all[name], err = sum(inside("phases_ns", name), phases[name])
 		}
 	}
 	return total, all, err

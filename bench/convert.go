@@ -182,7 +182,7 @@ func answerOf(b Block, unattributed []int64, phases map[string][]int64) *answerB
 		Phases: phases, Server: processOut(b.Server), System: (*answerSystem)(b.System),
 		Proof: answerProof{b.Proof.Rounds, b.Proof.Updates}, Spans: b.Spans, SpanCost: b.SpanCost,
 	}
-	for _, u := range b.Cold.Workers {
+	for _, u := range b.Cold.Processes {
 		a.Cold.Workers = append(a.Cold.Workers, usageOut(u))
 	}
 	for _, w := range b.Processes {
@@ -200,7 +200,7 @@ func (a *answerBlock) block() (Block, error) {
 		Proof: Proof{Rounds: a.Proof.Rounds, Updates: a.Proof.Updates}, Spans: a.Spans, SpanCost: a.SpanCost,
 	}
 	for _, u := range a.Cold.Workers {
-		b.Cold.Workers = append(b.Cold.Workers, usageIn(u))
+		b.Cold.Processes = append(b.Cold.Processes, usageIn(u))
 	}
 	for _, w := range a.Workers {
 		b.Processes = append(b.Processes, processIn(w))

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/internal/legible"
 	"ipcbench/phase/usage"
 )
 
@@ -117,16 +117,16 @@ func TestBadFile(t *testing.T) {
 		{"empty", " \n", "empty file: not a result of ipcbench"},
 		{"not a result", `{"a": 1}`, "schema: missing: not a result of ipcbench"},
 		{"another version", replace(`"schema": 2`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench is too old for it, and reads versions up to 2"},
-		{"not JSON", "hello", "the result: not JSON at byte 1: invalid character 'h' looking for beginning of value"},
-		{"a list", "[1]", "begins with [, where an object belongs"},
+		{"not JSON", "hello", "begins with 'h', where { belongs: not a result of ipcbench"},
+		{"a list", "[1]", "begins with '[', where { belongs"},
 		{"truncated", good[:strings.Index(good, "[500,")+5], "truncated: ends after 1"},
 		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns[1]"},
 		{"NaN", replace("500,600", "500,NaN"), "cells[0].blocks[0].round_ns[1]: not JSON at byte 1"},
 		{"NaN of a floor", replace("3250000000", "NaN"), "floors[0].blocks[0][1]: not JSON"},
 		{"a float's overflow", replace("3250000000", "1e999"), "floors[0].blocks[0][1]: holds a JSON number 1e999 where float64 belongs"},
 		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: holds a JSON string where int64 belongs"},
-		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `unknown field "pu_ns"`},
-		{"twice", good + good, "something follows the result"},
+		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0]: unknown field "pu_ns"`},
+		{"twice", good + good, "not JSON at byte"},
 		{"no cells", `{"schema": 2, "plan": {"blocks": 1}}`, "cells: none"},
 		{"no blocks planned", `{"schema": 2, "plan": {"blocks": 0}}`, "plan.blocks: 0: want a number from 1 to 10000"},
 		{"no samples", replace("[500,600]", "[]"), "cells[0].blocks[0].round_ns: no samples"},
@@ -137,8 +137,8 @@ func TestBadFile(t *testing.T) {
 		{"no time at all", replace("[500,600]", "[500,0]"), "cells[0].blocks[0].round_ns[1]: 0: a round takes time"},
 		{"time runs backwards", replace("[400,410]", "[400,-1]"), "cells[0].blocks[0].rtt_ns[1]: -1: no duration of a run"},
 		{"a hundred years", replace("[400,410]", "[400,3153600000000000000]"), "cells[0].blocks[0].rtt_ns[1]"},
-		{"phase", replace(`"train": `, `"trian": `), "cells[0].blocks[0].phases_ns.trian: no such phase"},
-		{"phase of a year", replace(`"train": 210`, `"train": 3000000000000000000`), "cells[0].blocks[0].phases_ns.train: 3000000000000000000: no duration of a run"},
+		{"phase", replace(`"train":`, `"trian": `), "cells[0].blocks[0].phases_ns.trian: no such phase"},
+		{"phase of a year", replace(`"train":210`, `"train":3000000000000000000`), "cells[0].blocks[0].phases_ns.train: 3000000000000000000: no duration of a run"},
 		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: want a number from 1"},
 		{"size", replace("248024", "1152921504606846976"), "cells[0].model.bytes"},
 		{"size of an update", replace("248024", `248024, "up": "lora", "up_bytes": 1152921504606846976`), "cells[0].model.up_bytes"},
@@ -146,18 +146,24 @@ func TestBadFile(t *testing.T) {
 		{"name of an update", replace("248024", `248024, "up": "\u001b[2J"`), "cells[0].model.up"},
 		{"update without a name", replace("248024", `248024, "up_tensors": 6`), "cells[0].model.up: none, of 6 tensors and 0 bytes"},
 		{"build", replace(`"model": {`, `"build": "other", "model": {`), `cells[0].build: "other": want base or head`},
-		{"counter", replace(`"wire.sent": 100`, `"wire.sent": 9e18`), "cells[0].blocks[0].server.counts.wire.sent: holds a JSON number"},
-		{"counter's size", replace(`"wire.sent": 100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: no count of a run"},
+		{"counter", replace(`"wire.sent":100`, `"wire.sent": 9e18`), "cells[0].blocks[0].server.counts.wire.sent: holds a JSON number"},
+		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: no count of a run"},
 		{"name", replace(`"name": "cnn"`, `"name": "c\nn"`), "cells[0].model.name"},
-		{"a field twice", replace(`"elapsed_ns"`, `"schema": 2, "elapsed_ns"`), `"schema": stands twice`},
-		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), `"schema": stands twice`},
-		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), `"SCHEMA": stands twice`},
-		{"cells twice", replace(`"elapsed_ns"`, `"cells": [], "elapsed_ns"`), `"cells": stands twice`},
-		{"in a plan", replace(`"blocks": 1`, `"blocks": 1, "blocks": 2`), `plan: "blocks" stands twice in an object`},
-		{"in a block", replace(`"up_ns"`, `"down_ns": [1,2], "up_ns"`), `cells[0]: "down_ns" stands twice in an object`},
-		{"a counter twice", replace(`"wire.sent": 100`, `"wire.sent": 100, "a": [{}], "wire.sent": 1`), `cells[0]: "wire.sent" stands twice in an object`},
+		{"a field twice", replace(`"elapsed_ns"`, `"schema": 2, "elapsed_ns"`), "schema: stands twice"},
+		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), "schema: stands twice"},
+		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), "SCHEMA: stands twice"},
+		{"cells twice", replace(`"elapsed_ns"`, `"cells": [], "elapsed_ns"`), "cells: stands twice"},
+		{"in a plan", replace(`"blocks": 1`, `"blocks": 1, "blocks": 2`), "plan.blocks: stands twice"},
+		{"in a block", replace(`"up_ns"`, `"down_ns": [1,2], "up_ns"`), "cells[0].blocks[0].down_ns: stands twice"},
+		{"a counter twice", replace(`"wire.sent":100`, `"wire.sent":100, "a": [{}], "wire.sent": 1`), "cells[0].blocks[0].server.counts.wire.sent: stands twice"},
 		{"deep", `{"schema": 2, "plan": ` + strings.Repeat("[", 1_000_000), "plan[0][0]"},
-		{"deeper", strings.Repeat("[", 1_000_000), "begins with ["},
+		{"deeper", strings.Repeat("[", 1_000_000), "begins with '['"},
+		{"deep and closed", `{"schema": 2, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: too deep"},
+		{"a key to be obeyed", replace(`"up_ns"`, `"\u001b[2J": 1, "\u001b[2J"`), `cells[0].blocks[0].\x1b[2J: stands twice`},
+		{"no cells but one", `{"schema": 2, "cells": 5}`, "cells: no list"},
+		{"a cell that is none", replace(`"cells": [`, `"cells": [7, `), "cells[0]: holds a JSON number where bench.Cell belongs"},
+		{"version of a kind", replace(`"schema": 2`, `"schema": "2"`), `schema: "2": no version of a result`},
+		{"version zero", replace(`"schema": 2`, `"schema": 0`), "schema: 0: no version of a result"},
 		{"long", replace(`"run"`, `"`+strings.Repeat("x", largestValue)+`"`), "command: too long: not a result of ipcbench"},
 		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
 	}
@@ -194,7 +200,7 @@ func TestEndless(t *testing.T) {
 	before := heap()
 	for path, want := range map[string]string{
 		sparse:      "larger than 268435456 bytes: not a result of ipcbench",
-		"/dev/zero": "not JSON at byte 1",
+		"/dev/zero": `begins with '\x00'`,
 	} {
 		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
@@ -212,20 +218,6 @@ func heap() uint64 {
 	return m.TotalAlloc
 }
 
-// TestOlderPartial: builds before this one wrote why a run ended as several lines.
-func TestOlderPartial(t *testing.T) {
-	r := tiny()
-	r.Partial = "worker 1 failed:\n\tout of memory\n"
-	data, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := decode(data)
-	if err != nil || got.Partial != "worker 1 failed:; out of memory" {
-		t.Errorf("got %v, %v", got, err)
-	}
-}
-
 func TestSameCellTwice(t *testing.T) {
 	r := tiny()
 	r.Cells = append(r.Cells, r.Cells[0])
@@ -239,12 +231,21 @@ func TestSameCellTwice(t *testing.T) {
 }
 
 // FuzzDecode: no bytes make a reader panic, and what it accepts is written and
-// read again unchanged.
+// read again unchanged, be it of an older schema.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(text(f, tiny())))
+	for _, old := range oldFiles(f) {
+		if len(old) < 20_000 {
+			f.Add([]byte(old))
+		}
+	}
+	f.Add([]byte(`{"schema":1,"plan":{"blocks":1,"samples":5,"warm_ns":1},"environment":{"wmem_max":1},"partial":"a\nb","cells":[` + oldCell + `],"canary":{"slowdown":1,"same":` + oldCell + `,"slow":` + oldCell + `}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := decode(data)
 		if err != nil {
+			if strings.Contains(err.Error(), "\n") || legible.Check(err.Error()) != nil {
+				t.Fatalf("the error is no line of text: %q", err)
+			}
 			return
 		}
 		again, err := decode([]byte(text(t, r)))
@@ -253,6 +254,34 @@ func FuzzDecode(f *testing.F) {
 		}
 		if diff := cmp.Diff(text(t, r), text(t, again)); diff != "" {
 			t.Errorf("(-first +second):\n%s", diff)
+		}
+	})
+}
+
+// oldCell is a cell of schema 1, as small as one can be.
+const oldCell = `{"transport":"t","variant":"t","model":{"name":"m"},"workers":1,"lanes_per_process":1,"clients":1,"depth":1,"blocks":[{"round_ns":[5,6],"unattributed_ns":[0,1],"train_ns":[1,1],` +
+	`"rtt_ns":[2,2],"down_ns":[1,1],"up_ns":[1,1],"phases_ns":{"train":[1,1]},"cold":{"workers":[]},"workers":[{}]}]}`
+
+// FuzzFile: no file makes a reader panic, be it compressed.
+func FuzzFile(f *testing.F) {
+	small := zippedText(f, text(f, tiny()))
+	f.Add(small)
+	f.Add(small[:len(small)/2])
+	f.Add(append(zippedText(f, `{"schema": 2,`), zippedText(f, `"plan": {"blocks": 1}, "partial": "early"}`)...))
+	f.Add([]byte(gzipMagic))
+	f.Add([]byte(text(f, tiny())))
+	path := filepath.Join(f.TempDir(), "r.json")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := ReadFile(path)
+		if err == nil {
+			if err := r.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		} else if strings.Contains(err.Error(), "\n") || legible.Check(err.Error()) != nil {
+			t.Fatalf("the error is no line of text: %q", err)
 		}
 	})
 }

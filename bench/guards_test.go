@@ -170,8 +170,8 @@ func TestColdApart(t *testing.T) {
 	r := measure(t, h, p, spec(t, h, "shm-slab", "cnn", 2, 4))
 	for _, c := range r.Cells {
 		for _, b := range c.Blocks {
-			if b.Cold.Round <= 0 || b.Cold.Server.CPU() < 0 || len(b.Cold.Workers) != len(b.Processes) {
-				t.Errorf("%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Workers), len(b.Processes))
+			if b.Cold.Round <= 0 || b.Cold.Server.CPU() < 0 || len(b.Cold.Processes) != len(b.Processes) {
+				t.Errorf("%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Processes), len(b.Processes))
 			}
 			// The cold one, those to warm up, and the timed ones are hashed, as are the
 			// proved ones: the second round, every eighth, and the last.

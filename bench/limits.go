@@ -37,7 +37,7 @@ func (p Plan) numbers() []number {
 		{"--rounds", "rounds", int64(p.Rounds), 0, maxRounds}, // 0 is to go by --time
 		{"--warmup", "warmup", int64(p.Warmup), 0, maxWarmup},
 		{"--train-ms", "train_ms", int64(p.TrainMS), 0, maxTrainMS},
-		{"room for spans:", "samples", int64(p.Samples), 1, maxSamples},
+		{"room for spans:", "span_room", int64(p.Samples), 1, maxSamples},
 	}
 }
 
@@ -110,7 +110,7 @@ func (p Plan) Validate() error {
 // results of older builds.
 func (p Plan) read() error {
 	for _, n := range p.numbers() {
-		if n.field == "samples" {
+		if n.field == "span_room" {
 			n.least = 0
 		}
 		if err := n.read(); err != nil {

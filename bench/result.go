@@ -68,7 +68,7 @@ type Plan struct {
 	Blocks      int           `json:"blocks"`
 	Rounds      int           `json:"rounds,omitempty"`    // timed rounds a cell; 0 is by Time
 	Warmup      int           `json:"warmup"`              // rounds a block that are not counted, besides the first two
-	WarmTime    time.Duration `json:"warm_ns,omitempty"`   // that they take at least, unless there are none or the rounds are counted
+	WarmTime    time.Duration `json:"warmup_ns,omitempty"` // that they take at least, unless there are none or the rounds are counted
 	Time        time.Duration `json:"time_ns"`             // the most measured time a cell, on average over those of the same work
 	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: no cycle begins that would end after it, but the first; 0 is none
 	Precision   float64       `json:"precision"`           // relative half-width of the interval of the median round at which a cell stops
@@ -76,7 +76,7 @@ type Plan struct {
 	TrainMS     int           `json:"train_ms"`            // CPU time that the worker function burns besides its work
 	Respawn     bool          `json:"respawn"`             // a fresh session for every round
 	Pin         bool          `json:"pin"`
-	Samples     int           `json:"samples"`                  // room for spans in each process
+	Samples     int           `json:"span_room"`                // room for spans in each process
 	RoundLimit  time.Duration `json:"round_limit_ns,omitempty"` // for how long nothing may move in a round; 0 is what package trainer takes
 	Interleaved bool          `json:"interleaved,omitempty"`    // with blocks of another build
 }
@@ -205,7 +205,7 @@ type Block struct {
 	Phases       map[string]int64 `json:"phases_ns" check:"sum"`
 
 	Server    Process       `json:"server"`
-	Processes []Process     `json:"workers"`          // none where workers are goroutines of the server
+	Processes []Process     `json:"processes"`        // none where workers are goroutines of the server
 	System    *usage.System `json:"system,omitempty"` // of the whole machine while the block ran; absent if it does not tell
 	Proof     Proof         `json:"proof"`
 
@@ -218,9 +218,9 @@ type Block struct {
 // Cold is the first round of a block, in which memory is touched for the first
 // time.
 type Cold struct {
-	Round   int64         `json:"round_ns"`
-	Server  usage.Usage   `json:"server"`
-	Workers []usage.Usage `json:"workers"`
+	Round     int64         `json:"round_ns"`
+	Server    usage.Usage   `json:"server"`
+	Processes []usage.Usage `json:"processes"`
 }
 
 // A Process is what one process spent in the timed rounds of a block.

@@ -172,7 +172,7 @@ func (b Block) validate(clients int) error {
 				if i == 0 {
 					return within("server", err)
 				}
-				return within(fmt.Sprintf("workers[%d]", i-1), err)
+				return within(fmt.Sprintf("processes[%d]", i-1), err)
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"ipcbench/bench"
@@ -82,7 +81,7 @@ func exists(path string) bool {
 }
 
 // profiles returns the folder for the profiles of the result.
-func (f *resultFile) profiles() string { return strings.TrimSuffix(f.path, ".json") + ".profiles" }
+func (f *resultFile) profiles() string { return bench.Stem(f.path) + ".profiles" }
 
 func cannotWrite(err error) error {
 	return hinted{usagef("--out: %w", err), "choose another file with --out"}

@@ -238,7 +238,7 @@ func (a *app) profileTimeline(f profileFlags, path string) error {
 	if len(cells) == 0 {
 		return hinted{usagef("%s: no cell that --transport and --model choose has a timeline", path), "ipcbench run --profile cpu keeps the spans of a few rounds"}
 	}
-	out := cmp.Or(f.out, strings.TrimSuffix(path, ".json")+".trace.json")
+	out := cmp.Or(f.out, bench.Stem(path)+".trace.json")
 	return a.write(out, "; open it at ui.perfetto.dev", func(w io.Writer) error { return report.WriteTimeline(w, cells...) })
 }
 
@@ -329,17 +329,10 @@ func tooMany(path string, profiles []found) error {
 
 // isResult reports whether a file is a result, and not a profile.
 func isResult(path string) (bool, error) {
-	file, err := os.Open(path)
+	head, err := bench.Peek(path)
 	if err != nil {
 		return false, usageError{err}
 	}
-	defer file.Close()
-	head := make([]byte, 64)
-	n, err := io.ReadFull(file, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return false, usageError{fmt.Errorf("%s: %w", path, err)}
-	}
-	head = head[:n]
 	if bytes.HasPrefix(head, []byte("go 1.")) && bytes.Contains(head, []byte("trace")) {
 		return false, hinted{usagef("%s: an execution trace", path), "go tool trace " + path}
 	}

@@ -102,7 +102,7 @@ Otherwise the defaults below hold.`),
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least")
 	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "a cell may end early once its median round is known to this `SHARE` (0.05 is ±5 %)")
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
-	fs.StringVar(&f.out, "out", "", "write the result to `FILE` (default ipcbench-TIME.json)")
+	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	fs.BoolVar(&f.dry, "dry-run", false, "print what would be measured and how long it may take, and end")
 	fs.StringVar(&f.against, "against", "", "measure another build of ipcbench, `FILE`, in turn with this one")

@@ -49,7 +49,7 @@ type Environment struct {
 	THP          string  `json:"thp"`           // of anonymous memory: always, madvise or never
 	ShmemTHP     string  `json:"shmem_thp"`     // of shared memory
 	HugePages    int     `json:"nr_hugepages"`
-	SocketBuffer int64   `json:"wmem_max"` // bytes: the most that a socket's sender may have on the way
+	SocketBuffer int64   `json:"wmem_max_bytes"` // the most that a socket's sender may have on the way
 
 	Go     string `json:"go"`
 	Commit string `json:"commit"`          // of the running binary, or "unknown"

@@ -113,7 +113,7 @@ func facts() []Metric {
 		{Name: "cold_faults", Unit: "1", Better: Lower, Help: "page faults of the cold round, server and workers together",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
 				n := b.Cold.Server.MinorFaults + b.Cold.Server.MajorFaults
-				for _, w := range b.Cold.Workers {
+				for _, w := range b.Cold.Processes {
 					n += w.MinorFaults + w.MajorFaults
 				}
 				return float64(n), b.Cold.Round > 0
