@@ -43,3 +43,9 @@ func Alloc(l *Layout) *Package {
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & (Align - 1))
 	return NewPackage(l, mem[skip:skip+l.size])
 }
+
+// toPage returns how many bytes of b, which is not empty, come before the first
+// that begins a page of memory.
+func toPage(b []byte) int {
+	return int(-uintptr(unsafe.Pointer(unsafe.SliceData(b))) % page) // the address is only looked at
+}
