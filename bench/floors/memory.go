@@ -20,7 +20,7 @@ const (
 	largestBuffer  = 512 << 20 // even where caches are huge
 	unknownBuffer  = 256 << 20 // where nobody knows
 	copyChunks     = 8         // samples a sweep
-	copySweeps     = 2
+	copySweeps     = 1
 )
 
 // bufferSize returns how large each of the two buffers of copy has to be, so
