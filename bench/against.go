@@ -87,7 +87,7 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	slow := r.slow(c)
 	o := order{Version: exchangeVersion, Works: []orderWork{c.chain.order()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.order(slow)}
-	r.progress(c.String(), 0)
+	r.progress(c.String())
 	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
 	guess, _ := c.guess(r.Plan, len(r.here.cpus))
 	a, err := ask(ctx, quit, c.build, o, guess)
@@ -103,8 +103,8 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	if len(b.Round) == 0 {
 		return nil, nil // it was interrupted
 	}
-	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: b, hashes: hashes, onChain: r.onChain(c)}
-	return a.Pings, s.compare(ctx)
+	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: b, hashes: hashes}
+	return a.Pings, r.compare(ctx, c, s)
 }
 
 // The most of an answer that is read: to the first order, and of a block. A

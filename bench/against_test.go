@@ -71,13 +71,13 @@ func TestAgainstOthers(t *testing.T) {
 		"silent":        {script("cat >/dev/null & exit 0"), "its answer"},
 		"older":         {script(`read order; echo '{"version": 0}'`), "its answer: of version 0, where this build has version 1: measure both apart"},
 		"garbage":       {script(`read order; echo '{"version": "x"}'`), "its answer"},
-		"says nothing":  {script(`read order; echo '{"version": 1, "rules": 2}'`), "says nothing of the cells"},
-		"other rules":   {script(`read order; echo '{"version": 1, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 2"},
+		"says nothing":  {script(`read order; echo '{"version": 1, "rules": 3}'`), "says nothing of the cells"},
+		"other rules":   {script(`read order; echo '{"version": 1, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
 		"reports error": {script(`read order; echo '{"version": 1, "error": "no room"}'`), "no room"},
 		"endless":       {"/usr/bin/yes", "an answer of more than 1048576 bytes"},
 		"escapes":       {script(`read order; printf '{"version": 1, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
 		"odd stderr":    {script(`printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
-		"knows nothing": {script(`read order; echo '{"version": 1, "rules": 2, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
+		"knows nothing": {script(`read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
@@ -117,7 +117,7 @@ func TestAgainstStopped(t *testing.T) {
 read order
 case "$order" in
 *'"block":'*) kill -STOP $$ ;;
-*) echo '{"version": 1, "rules": 2, "environment": {}, "refused": ["", ""]}' ;;
+*) echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
 esac
 `), 0o700))
 	_, err := bench.RunWithoutFloors(t.Context(), o)
@@ -139,7 +139,7 @@ func TestServeBlock(t *testing.T) {
 		block = `"block": {"rounds": 1, "verify": "all", "spans": 9999}`
 	)
 	for _, tt := range []struct{ name, order, want string }{
-		{"another version", `{"version": 99, "cells": 7}`, `{"version":1,"rules":2,"error":"order: of version 99, where this build has version 1`},
+		{"another version", `{"version": 99, "cells": 7}`, `{"version":1,"rules":3,"error":"order: of version 99, where this build has version 1`},
 		{"no such transport", `{"version": 1, ` + works + `, "cells": [{"variant": "pigeon"}], ` + block + `}`, "unknown transport"},
 		{"no plan", `{"version": 1, ` + works + `, "cells": [` + cell + `], "block": {}}`, "room for spans: 0"},
 		{"no workers", `{"version": 1, ` + works + `, "cells": [{"variant": "pickle"}], ` + block + `}`, "--workers 0"},

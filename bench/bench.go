@@ -39,14 +39,6 @@ type Options struct {
 	Profiling Profiling // what is profiled, in blocks of their own
 }
 
-// A Progress says how far a run is.
-type Progress struct {
-	What       string // the cell or the floor in hand
-	Round      int    // timed rounds of the block in hand
-	Done, Plan int    // blocks that have ended, and that are planned so far
-	Elapsed    time.Duration
-}
-
 // Run measures all cells, with the control cells and the floors that they are
 // judged by. When ctx ends, Run ends after the round in hand and returns what
 // it has, marked as partial, without an error. A cell that fails ends the run:
@@ -67,9 +59,10 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 func (r *run) all(ctx context.Context) (*Result, error) {
 	now, cancel := bounded(ctx)
 	defer cancel()
-	err := r.cycles(now, ctx)
+	r.planSteps(now, ctx)
+	err := r.cycles(ctx)
 	if err == nil && ctx.Err() == nil {
-		err = r.profiles(now, ctx)
+		err = r.profiles(ctx)
 		if err != nil && ctx.Err() == nil {
 			return r.sofar(""), err // all that was measured is complete
 		}
@@ -90,16 +83,20 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 // run is a run in progress.
 type run struct {
 	Options
-	here     *host
-	started  time.Time
-	result   *Result
-	order    *rand.Rand // of blocks
-	cells    []*cell
-	chains   []*chain
-	floors   []*Floor
-	tried    map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
-	done     int                               // blocks
-	nextSave time.Time                         // not before
+	here      *host
+	started   time.Time
+	result    *Result
+	order     *rand.Rand // of blocks
+	cells     []*cell
+	chains    []*chain
+	floors    []*Floor
+	tried     map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
+	done      int                               // blocks
+	cycle     int                               // in hand, from 0
+	steps     []*step                           // of which cycles are made
+	profiling []*step                           // after them
+	pace      pace
+	nextSave  time.Time // not before
 }
 
 // cell is a cell in progress.
@@ -229,93 +226,6 @@ func fileSystem(v transports.Variant) string {
 	return ""
 }
 
-// cycles runs blocks of all cells that need more, and measures every floor, in
-// random order, again and again.
-func (r *run) cycles(ctx, quit context.Context) error {
-	var last time.Duration // that a cycle took
-	for n := 0; n == 0 || !r.overspent(last); n++ {
-		start := time.Now()
-		var tasks []func() error
-		for _, c := range r.cells {
-			if !r.finished(c) && r.ready(c) {
-				tasks = append(tasks, func() error { return r.block(ctx, quit, c) })
-			}
-		}
-		if len(tasks) == 0 {
-			return nil
-		}
-		// Cells of short rounds may need many more blocks than others; measuring the
-		// floors around each of them would take longer than they do.
-		if n < r.Plan.Blocks || n%floorEvery == 0 {
-			tasks = append(tasks, r.floorTasks(ctx)...)
-		}
-		if err := r.shuffled(quit, tasks); err != nil {
-			return err
-		}
-		last = time.Since(start)
-		r.save()
-	}
-	return nil
-}
-
-// shuffled runs tasks in random order, until quit ends.
-func (r *run) shuffled(quit context.Context, tasks []func() error) error {
-	r.order.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
-	for _, task := range tasks {
-		if quit.Err() != nil {
-			return quit.Err()
-		}
-		if err := task(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// floorEvery is how many cycles lie between two that measure the floors, after
-// those that every cell has.
-const floorEvery = 4
-
-// overspent reports whether another cycle, which takes as long as the last one,
-// would go beyond the run's budget or the size of a result, and ends all cells if
-// so. It does not break a
-// cycle off: some cells would have a block that those lack which they are
-// compared with.
-func (r *run) overspent(last time.Duration) bool {
-	why := ""
-	switch {
-	case r.Plan.Budget > 0 && time.Since(r.started)+last >= r.Plan.Budget:
-		why = "budget"
-	case r.full():
-		why = "size"
-	default:
-		return false
-	}
-	for _, c := range r.cells {
-		if c.result.Stopped == "" {
-			c.result.Stopped = cmp.Or(r.enough(c, r.peers(c)), why)
-		}
-	}
-	return true
-}
-
-// floorTasks returns what measures each floor once.
-func (r *run) floorTasks(ctx context.Context) []func() error {
-	var tasks []func() error
-	for _, f := range r.floors {
-		if f.Name != rpcEmpty { // which the blocks measure
-			tasks = append(tasks, func() error { return r.floor(ctx, f) })
-		}
-	}
-	for _, ch := range r.chains {
-		tasks = append(tasks, func() error {
-			r.progress("floor work "+ch.cell.moved().Label(), 0)
-			return ch.measure(ctx, r.Plan.limits().warm)
-		})
-	}
-	return tasks
-}
-
 // finished reports whether c needs no more blocks, and notes why. Cells that do
 // the same work are compared with each other, and one of them is the control that
 // is subtracted from all: they end together. Blocks that one of them had alone
@@ -361,6 +271,8 @@ func (r *run) enough(c *cell, peers []*cell) string {
 			return ""
 		}
 		return "rounds"
+	case r.Plan.Precision == 0:
+		return "blocks"
 	case r.precise(c):
 		return "precision"
 	case spent >= time.Duration(len(peers))*r.Plan.Time:
@@ -436,31 +348,23 @@ func (c *cell) String() string {
 
 // blockHere runs one block of c with this process as its server.
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
-	r.progress(c.String(), 0)
+	r.progress(c.String())
 	b.SpanCost = spanCost()
 	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), block: b}
-	s.onRound = func() { r.progress(c.String(), len(s.windows)) }
-	s.onChain = r.onChain(c)
+	s.onRound = func() { r.progress(c.String()) }
 	if err = r.here.run(ctx, quit, s); err == nil {
-		err = s.compare(ctx)
+		err = r.compare(ctx, c, s)
 	}
 	return s.pings, err
 }
 
-// onChain shows that the reference chain of c is made longer.
-func (r *run) onChain(c *cell) func(round int) {
-	return func(round int) {
-		r.progress(fmt.Sprintf("reference chain of %s, clients=%d", c.result.Model.Label(), c.Clients), round)
-	}
-}
-
-func (r *run) progress(what string, round int) {
-	if r.Progress == nil {
-		return
-	}
-	planned := 0
-	for _, c := range r.cells {
-		planned += max(r.Plan.Blocks, len(c.result.Blocks))
-	}
-	r.Progress(Progress{What: what, Round: round, Done: r.done, Plan: planned, Elapsed: time.Since(r.started)})
+// compare compares the rounds of a block of c with the reference chain. What it
+// takes to make that longer is no part of what a block takes.
+func (r *run) compare(ctx context.Context, c *cell, s *blockRun) error {
+	what := fmt.Sprintf("reference chain of %s, clients=%d", c.result.Model.Label(), c.Clients)
+	s.onChain = func(int) { r.progress(what) }
+	start := time.Now()
+	err := s.compare(ctx)
+	r.pace.apart += time.Since(start)
+	return err
 }

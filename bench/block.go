@@ -17,9 +17,6 @@ import (
 	"ipcbench/trainer"
 )
 
-// minTimedRounds of a block, however long they take.
-const minTimedRounds = 3
-
 // emptyCalls of a block, if its transport makes calls.
 const emptyCalls = 100
 
@@ -62,9 +59,12 @@ type window struct {
 	start, end int64
 }
 
+func (w window) took() time.Duration { return time.Duration(w.end - w.start) }
+
 // limits say when a block has enough timed rounds.
 type limits struct {
 	rounds int           // 0: by time
+	least  int           // timed rounds, however long they take
 	time   time.Duration // of timed rounds
 	warm   time.Duration // of rounds before them
 }
@@ -145,29 +145,35 @@ func (s *blockRun) finish(err error) error {
 func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
 	system, systemErr := usage.ReadSystem()
 
-	if err := s.cold(ctx); err != nil {
+	first, err := s.cold(ctx)
+	if err != nil {
 		return err
 	}
+	s.tell()
 	round := 1
-	if err := s.proved(ctx, round); err != nil {
+	second, err := s.proved(ctx, round)
+	if err != nil {
 		return err
 	}
+	s.tell()
 	// What a session needs to settle, its heaps and where its processes run, is a
-	// matter of time: cnn's rounds get faster for some 40 ms.
-	var warm time.Duration
+	// matter of time: cnn's rounds get faster for some 40 ms, and those of 66 MB do
+	// not after the first two.
+	warm := first.took() + second.took()
 	for n := 0; quit.Err() == nil && (n < s.plan.Warmup || warm < lim.warm && n < mostWarm); n++ {
 		round++
 		w, err := s.hashed(ctx, round, false)
 		if err != nil {
 			return err
 		}
-		warm += time.Duration(w.end - w.start)
+		warm += w.took()
+		s.tell()
 	}
 	var spent time.Duration
 	for quit.Err() == nil && !s.enough(lim, spent) {
 		round++
 		if s.proves(round) {
-			if err := s.proved(ctx, round); err != nil {
+			if _, err := s.proved(ctx, round); err != nil {
 				return err
 			}
 			continue
@@ -180,10 +186,8 @@ func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
 			return err
 		}
 		s.windows = append(s.windows, w)
-		spent += time.Duration(w.end - w.start)
-		if s.onRound != nil {
-			s.onRound()
-		}
+		spent += w.took()
+		s.tell()
 	}
 	if err := s.enter(ctx, trainer.Outside, round+1); err != nil {
 		return err
@@ -192,10 +196,14 @@ func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
 		spent := now.Since(system)
 		s.block.System = &spent
 	}
-	if len(s.windows) == 0 {
-		return nil // interrupted before the first timed round
+	return nil
+}
+
+// tell tells whoever wants to know that a round has ended.
+func (s *blockRun) tell() {
+	if s.onRound != nil {
+		s.onRound()
 	}
-	return s.proved(ctx, round+1)
 }
 
 // proves reports whether the round is proved and not timed. A profile is not
@@ -217,7 +225,7 @@ func (s *blockRun) enough(lim limits, spent time.Duration) bool {
 	case lim.rounds > 0:
 		return n >= lim.rounds
 	}
-	return n >= minTimedRounds && spent >= lim.time || n >= mostRounds && s.profiling == nil
+	return n >= lim.least && spent >= lim.time || n >= mostRounds && s.profiling == nil
 }
 
 // full reports whether the recorders may have no room for another round.
@@ -227,7 +235,7 @@ func (s *blockRun) full() bool { return s.session != nil && s.session.Full() }
 // and enough for the fewest timed rounds of many clients with many tensors.
 func (s *blockRun) samples() int {
 	perClient := samplesPerJob + s.cell.tensors() // a transport may time every tensor's coming and going
-	return max(s.plan.Samples, 2*(minTimedRounds+1)*s.cell.Clients*perClient)
+	return max(s.plan.Samples, 2*(s.plan.least()+1)*s.cell.Clients*perClient)
 }
 
 // enter moves all processes to another window, unless they are there. round is the
@@ -244,20 +252,20 @@ func (s *blockRun) enter(ctx context.Context, w trainer.Window, round int) error
 }
 
 // cold runs the first round, whose costs are its own.
-func (s *blockRun) cold(ctx context.Context) error {
+func (s *blockRun) cold(ctx context.Context) (window, error) {
 	if err := s.enter(ctx, trainer.Cold, 0); err != nil {
-		return err
+		return window{}, err
 	}
 	w, err := s.round(ctx, 0, false, nil)
 	if err != nil {
-		return err
+		return w, err
 	}
 	s.block.Cold.Round = w.end - w.start
 	if err := s.enter(ctx, trainer.Outside, 1); err != nil {
-		return err
+		return w, err
 	}
 	s.check()
-	return nil
+	return w, nil
 }
 
 // hashed runs a round whose model's hash is compared with the chain afterwards.
@@ -291,21 +299,21 @@ func (s *blockRun) leave(ctx context.Context, next int) error {
 }
 
 // proved runs a round in which every element of every update is checked.
-func (s *blockRun) proved(ctx context.Context, n int) error {
+func (s *blockRun) proved(ctx context.Context, n int) (window, error) {
 	if err := s.enter(ctx, trainer.Outside, n); err != nil {
-		return err
+		return window{}, err
 	}
 	current := s.model
-	_, err := s.round(ctx, n, false, func(c trainer.Client, update *tensor.Package) error {
+	w, err := s.round(ctx, n, false, func(c trainer.Client, update *tensor.Package) error {
 		s.block.Proof.Updates++
 		return tensor.Prove(update, current, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID})
 	})
 	if err != nil {
-		return err
+		return w, err
 	}
 	s.block.Proof.Rounds++
 	s.check()
-	return nil
+	return w, nil
 }
 
 // check keeps the hash of the model that the latest round has made. What it must

@@ -156,7 +156,7 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 func (p Plan) order(slow time.Duration) *orderBlock {
 	l := p.limits()
 	return &orderBlock{
-		Seed: p.Seed, Rounds: l.rounds, Time: l.time, Warmup: p.Warmup, WarmTime: l.warm, Verify: p.Verify, TrainMS: p.TrainMS,
+		Seed: p.Seed, Rounds: l.rounds, Least: l.least, Time: l.time, Warmup: p.Warmup, WarmTime: l.warm, Verify: p.Verify, TrainMS: p.TrainMS,
 		Spans: p.Samples, RoundLimit: p.RoundLimit, Respawn: p.Respawn, Pin: p.Pin, Slow: slow,
 	}
 }
@@ -165,7 +165,7 @@ func (p Plan) order(slow time.Duration) *orderBlock {
 func (b *orderBlock) plan() (Plan, error) {
 	p := Plan{
 		Protocol: protocol, Blocks: 1, Precision: 1,
-		Seed: b.Seed, Rounds: b.Rounds, Time: b.Time, Warmup: b.Warmup, WarmTime: b.WarmTime, Verify: b.Verify, TrainMS: b.TrainMS,
+		Seed: b.Seed, Rounds: b.Rounds, Least: b.Least, Time: b.Time, Warmup: b.Warmup, WarmTime: b.WarmTime, Verify: b.Verify, TrainMS: b.TrainMS,
 		Samples: b.Spans, RoundLimit: b.RoundLimit, Respawn: b.Respawn, Pin: b.Pin,
 	}
 	if p.Rounds > 0 && p.Time == 0 {
@@ -294,7 +294,8 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 		return b, nil, fmt.Errorf("round_ns: %d timed rounds: a block has at most %d", len(b.Round), m)
 	}
 	// Besides the timed rounds, there are the first, those that warm up and those
-	// that are proved: two, and at most one before each timed one.
+	// that are proved: the second, at most one before each timed one, and the last
+	// one by the rules of builds before protocol 3.
 	if b.Proof.Rounds > 2+len(b.Round) || b.Proof.Updates != b.Proof.Rounds*clients {
 		return b, nil, fmt.Errorf("proof: %d updates in %d rounds: want all of %d clients, and no more rounds than there are", b.Proof.Updates, b.Proof.Rounds, clients)
 	}

@@ -75,8 +75,9 @@ type orderCell struct {
 // An orderBlock says how a block is measured.
 type orderBlock struct {
 	Seed       uint64        `json:"seed"`
-	Rounds     int           `json:"rounds"`  // to time; 0 is by time
-	Time       time.Duration `json:"time_ns"` // of timed rounds
+	Rounds     int           `json:"rounds"`                 // to time; 0 is by time
+	Least      int           `json:"least_rounds,omitempty"` // to time at least, if it is by time; 0 is 3
+	Time       time.Duration `json:"time_ns"`                // of timed rounds
 	Warmup     int           `json:"warmup"`
 	WarmTime   time.Duration `json:"warm_ns"`
 	Verify     string        `json:"verify"` // sample or all

@@ -143,7 +143,7 @@ func decode(text []byte) (*Result, error) {
 		return nil, err
 	}
 	r := new(Result)
-	if err := head.into(r, headSteps()[version-1:]); err != nil {
+	if err := head.into(r, headEdits()[version-1:]); err != nil {
 		return nil, err
 	}
 	if cells[0] != '[' && string(cells) != "null" {
@@ -172,7 +172,7 @@ func readCell(text []byte, version int) (c Cell, err error) {
 	if err != nil {
 		return c, err
 	}
-	return c, o.into(&c, cellSteps()[version-1:])
+	return c, o.into(&c, cellEdits()[version-1:])
 }
 
 // schema returns the version of a result that this build can read.

@@ -50,7 +50,7 @@ func (r *run) planFloors() {
 
 // floor measures f once more.
 func (r *run) floor(ctx context.Context, f *Floor) error {
-	r.progress("floor "+f.Name, 0)
+	r.progress("floor " + f.Name)
 	var p floors.Params
 	if r.Plan.Pin {
 		at := place(r.here.cpus, 1)

@@ -174,8 +174,8 @@ func TestColdApart(t *testing.T) {
 				t.Errorf("%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Processes), len(b.Processes))
 			}
 			// The cold one, those to warm up, and the timed ones are hashed, as are the
-			// proved ones: the second round, every eighth, and the last.
-			if len(b.Round) != 6 || b.Proof.Hashed != 1+1+2+6+1+1 || b.Proof.Rounds != 3 || b.Proof.Updates != 3*4 {
+			// proved ones: the second round and every eighth.
+			if len(b.Round) != 6 || b.Proof.Hashed != 1+1+2+6+1 || b.Proof.Rounds != 2 || b.Proof.Updates != 2*4 {
 				t.Errorf("%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
 			}
 			if b.SpanCost <= 0 || b.Spans < int64(len(b.Round)*4*6) {
@@ -185,21 +185,21 @@ func TestColdApart(t *testing.T) {
 	}
 }
 
-// TestWarmTime: rounds that are too short for two of them to warm a session up are
-// so many that they take the time for it, unless none are wanted; and a block has
-// no more of them than say something new (guard 6).
+// TestWarmTime: rounds that are too short for the first two of them to warm a
+// session up are so many that they take the time for it, unless none is wanted; and
+// a block has no more of them than say something new (guard 6).
 func TestWarmTime(t *testing.T) {
 	h := host()
-	for _, warmup := range []int{0, 1} {
+	for _, warm := range []time.Duration{0, 50 * time.Millisecond} {
 		p := quick(t)
-		p.Warmup, p.Blocks, p.Time = warmup, 1, 400*time.Millisecond
+		p.WarmTime, p.Blocks, p.Time = warm, 1, 400*time.Millisecond
 		longest := 0
 		for _, c := range measure(t, h, p, spec(t, h, "shm-slab", "cnn", 1, 1)).Cells {
 			for _, b := range c.Blocks {
 				// Besides those that warm up, the cold one, the timed and the proved ones are hashed.
-				warm := b.Proof.Hashed - 1 - len(b.Round) - b.Proof.Rounds
-				if (warm > warmup) != (warmup > 0) {
-					t.Errorf("%s: %d rounds to warm up, asked for %d", c.ID(), warm, warmup)
+				rounds := b.Proof.Hashed - 1 - len(b.Round) - b.Proof.Rounds
+				if (rounds > 0) != (warm > 0) {
+					t.Errorf("%s: %d rounds to warm up, asked for %v", c.ID(), rounds, warm)
 				}
 				longest = max(longest, len(b.Round))
 			}

@@ -35,6 +35,7 @@ func (p Plan) numbers() []number {
 	return []number{
 		{"--blocks", "blocks", int64(p.Blocks), 1, maxBlocks},
 		{"--rounds", "rounds", int64(p.Rounds), 0, maxRounds}, // 0 is to go by --time
+		{"timed rounds of a block at least:", "least_rounds", int64(p.Least), 0, maxRounds},
 		{"--warmup", "warmup", int64(p.Warmup), 0, maxWarmup},
 		{"--train-ms", "train_ms", int64(p.TrainMS), 0, maxTrainMS},
 		{"room for spans:", "span_room", int64(p.Samples), 1, maxSamples},
@@ -96,7 +97,9 @@ func (p Plan) Validate() error {
 		return fmt.Errorf("--round-limit %v: want at least %v, or 0", p.RoundLimit, trainer.LeastRoundLimit)
 	case int64(p.RoundLimit) > maxDuration:
 		return fmt.Errorf("--round-limit %v: want at most %v", p.RoundLimit, time.Duration(maxDuration))
-	case !(p.Precision > 0):
+	case p.Budget < 0:
+		return fmt.Errorf("--budget %v: want a positive duration, or 0", p.Budget)
+	case !(p.Precision >= 0):
 		return fmt.Errorf("--precision %v: want a positive number", p.Precision)
 	case p.Precision > maxPrecision:
 		return fmt.Errorf("--precision %v: want at most %v", p.Precision, maxPrecision)

@@ -11,7 +11,7 @@ import (
 // An Outline is what a run would do, with a guess at what it takes.
 type Outline struct {
 	Cells  []OutlineCell
-	Floors []string // measured in each cycle that has a block of every cell, later in every fourth
+	Floors []string // measured in the first cycles, later in every fourth
 	Blocks int      // of all cells together, at least
 	Time   time.Duration
 	Most   time.Duration // if no cell becomes precise before its time is up
@@ -31,12 +31,12 @@ type OutlineCell struct {
 // What the guesses are made with: a virtual machine of two cores. They are
 // within a factor of two or three elsewhere, which is all that a guess is for.
 const (
-	guessStart = 120 * time.Millisecond // starting and ending a session
+	guessStart = 40 * time.Millisecond  // starting and ending a session
 	guessJob   = 300 * time.Microsecond // a job, without its bytes
-	guessTouch = 1e9                    // bytes of fresh memory a second
-	guessMove  = 1.5e9                  // bytes that go from one process to another a second
-	guessWork  = 3e9                    // bytes that are trained or folded a second
-	guessFloor = 400 * time.Millisecond // measuring a floor once
+	guessTouch = 3e9                    // bytes of fresh memory a second
+	guessMove  = 2.5e9                  // bytes that go from one process to another a second
+	guessWork  = 4e9                    // bytes that are trained or folded a second
+	guessFloor = 200 * time.Millisecond // measuring a floor once
 )
 
 // Describe returns the outline of a run, after the checks that the run would
@@ -56,7 +56,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		block, timed := c.guess(r.Plan, len(r.here.cpus))
 		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: block, Memory: c.memory()}
 		blocks := cell.Blocks
-		if r.Plan.Rounds == 0 {
+		if r.Plan.Rounds == 0 && r.Plan.Precision > 0 {
 			blocks = max(blocks, int(r.Plan.Time/max(timed, leastCharge)))
 		}
 		most = max(most, blocks)
@@ -73,8 +73,11 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		out.Floors = append(out.Floors, "work")
 	}
 	floors := time.Duration(len(out.Floors)) * guessFloor
-	out.Time += time.Duration(r.Plan.Blocks) * floors
-	out.Most += time.Duration(r.Plan.Blocks+(most-r.Plan.Blocks)/floorEvery) * floors
+	times := func(cycles int) time.Duration {
+		return time.Duration(min(cycles, floorCycles) + max(0, cycles-floorCycles)/floorEvery)
+	}
+	out.Time += times(r.Plan.Blocks) * floors
+	out.Most += times(most) * floors
 	slices.Sort(out.Floors)
 	out.Floors = slices.Compact(out.Floors)
 	if r.Plan.Budget > 0 {
@@ -101,12 +104,12 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 		round += open
 	}
 	lim := p.limits()
-	timed = min(max(minTimedRounds*round, lim.time), mostRounds*round)
+	timed = min(max(time.Duration(p.least())*round, lim.time), mostRounds*round)
 	if lim.rounds > 0 {
 		timed = time.Duration(lim.rounds) * round
 	}
-	warm := max(lim.warm, time.Duration(p.Warmup)*round)
-	return open + 4*round + warm + timed + timed/proofEvery, timed // four are the cold one and the proved ones
+	warm := max(lim.warm-2*round, time.Duration(p.Warmup)*round)
+	return open + 3*round + warm + timed + timed/proofEvery, timed // the first two rounds, one cold and one proved, take as long as three
 }
 
 // memory returns what a session of s needs in all its processes, and what the

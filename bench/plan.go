@@ -64,23 +64,23 @@ const (
 // protocol is the version of the rules by which a block is measured: how many
 // rounds warm up, are timed and are proved. Whoever changes them raises it, so
 // that blocks which were measured in different ways are not compared.
-const protocol = 2
+const protocol = 3
 
 // DefaultPlan returns the settings of a mode. It is the only place of defaults.
 //
 // Six blocks are the fewest whose medians give a 95 % interval without assuming
 // a distribution: the chance that the true median lies outside of all six is
-// 2/2^6. Ten against ten show a difference of one and a half times what blocks
+// 2/2^6. Quick takes these six and no more. Ten against ten show a difference of one and a half times what blocks
 // differ by. They reach 5 % among thousands of comparisons if no two blocks
 // overlap; six against six cannot among more than 23.
 func DefaultPlan(mode string) (Plan, error) {
 	p := Plan{
-		Mode: mode, Protocol: protocol, Seed: 1, Blocks: 10, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
+		Mode: mode, Protocol: protocol, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
 		Verify: VerifySample, Samples: 1 << 17,
 	}
 	switch mode {
 	case Quick:
-		p.Blocks, p.Warmup, p.Time = 3, 1, 600*time.Millisecond
+		p.Blocks, p.Least, p.Warmup, p.Time, p.Precision = 6, 1, 0, 600*time.Millisecond, 0
 	case Default:
 	case Thorough:
 		p.Blocks, p.Warmup, p.Time, p.Precision = 12, 3, 30*time.Second, 0.02
@@ -94,21 +94,20 @@ func DefaultPlan(mode string) (Plan, error) {
 // mode, unless the user asks for another number.
 const InterleavedBlocks = 10
 
-// QuickBudget is what a run without any flags may take: a minute, less what the
-// report takes and what a cycle takes longer than the one before.
-const QuickBudget = 56 * time.Second
+// FirstBudget is what a run without any flags may take, from the start of the
+// program to its end.
+const FirstBudget = time.Minute
 
 // limits returns what one of the plan's blocks aims for.
 func (p Plan) limits() limits {
 	if p.Rounds > 0 {
 		return limits{rounds: (p.Rounds + p.Blocks - 1) / p.Blocks}
 	}
-	l := limits{time: p.Time / time.Duration(p.Blocks)}
-	if p.Warmup > 0 {
-		l.warm = p.WarmTime
-	}
-	return l
+	return limits{least: p.least(), time: p.Time / time.Duration(p.Blocks), warm: p.WarmTime}
 }
+
+// least returns how many timed rounds a block has at least, however long they take.
+func (p Plan) least() int { return cmp.Or(p.Least, 3) }
 
 // mostRounds bounds a block by time. What rounds of one session share, such as
 // the processors that its processes came to lie on, they do not average out:

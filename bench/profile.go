@@ -65,20 +65,34 @@ func (p Profiling) groups() [][]string {
 	return groups
 }
 
-// profiles runs the blocks in which profiles are taken. Nothing that they
-// measure counts, and nothing that was measured before is lost if they fail.
-func (r *run) profiles(ctx, quit context.Context) error {
-	var tasks []func() error
+// profileSteps makes the steps that take profiles.
+func (r *run) profileSteps(ctx, quit context.Context) (steps []*step) {
 	for _, c := range r.cells {
-		if c.canary != "" || len(c.result.Blocks) == 0 {
+		if c.canary != "" {
 			continue
 		}
+		block, _ := c.guess(r.Plan, len(r.here.cpus))
 		for _, kinds := range r.Profiling.groups() {
-			tasks = append(tasks, func() error { return r.profileCell(ctx, quit, c, kinds) })
+			steps = append(steps, &step{
+				cell: c, guess: fewestProfiled*block + min(profiledTime, r.Plan.Time),
+				run: func() error { return r.profileCell(ctx, quit, c, kinds) },
+			})
 		}
 	}
-	if err := r.shuffled(quit, tasks); err != nil {
-		return err
+	return steps
+}
+
+// profiles runs the blocks in which profiles are taken. Nothing that they
+// measure counts, and nothing that was measured before is lost if they fail.
+func (r *run) profiles(quit context.Context) error {
+	r.order.Shuffle(len(r.profiling), func(i, j int) { r.profiling[i], r.profiling[j] = r.profiling[j], r.profiling[i] })
+	for _, s := range r.profiling {
+		if len(s.cell.result.Blocks) == 0 {
+			continue
+		}
+		if err := r.do(quit, s); err != nil {
+			return err
+		}
 	}
 	for _, c := range r.cells { // in the order of kinds, and not in that of their blocks
 		slices.SortFunc(c.result.Profiles, func(a, b Profile) int { return rank(a.Kind) - rank(b.Kind) })
@@ -133,12 +147,11 @@ func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
 	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: &b}
 	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}
-	s.onRound = func() { r.progress(what, len(s.windows)) }
-	s.onChain = r.onChain(c)
-	r.progress(what, 0)
+	s.onRound = func() { r.progress(what) }
+	r.progress(what)
 	err := r.here.run(ctx, quit, s)
 	if err == nil {
-		err = s.compare(ctx)
+		err = r.compare(ctx, c, s)
 	}
 	if err != nil {
 		return b, trainer.Report{}, fmt.Errorf("block %d: %w", b.Index, err)

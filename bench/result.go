@@ -66,15 +66,16 @@ type Plan struct {
 	Protocol    int           `json:"protocol"` // the version of the rules by which a block is measured
 	Seed        uint64        `json:"seed"`     // of the data and of the order of blocks
 	Blocks      int           `json:"blocks"`
-	Rounds      int           `json:"rounds,omitempty"`    // timed rounds a cell; 0 is by Time
-	Warmup      int           `json:"warmup"`              // rounds a block that are not counted, besides the first two
-	WarmTime    time.Duration `json:"warmup_ns,omitempty"` // that they take at least, unless there are none or the rounds are counted
-	Time        time.Duration `json:"time_ns"`             // the most measured time a cell, on average over those of the same work
-	Budget      time.Duration `json:"budget_ns,omitempty"` // of the whole run: no cycle begins that would end after it, but the first; 0 is none
-	Precision   float64       `json:"precision"`           // relative half-width of the interval of the median round at which a cell stops
-	Verify      string        `json:"verify"`              // sample or all
-	TrainMS     int           `json:"train_ms"`            // CPU time that the worker function burns besides its work
-	Respawn     bool          `json:"respawn"`             // a fresh session for every round
+	Rounds      int           `json:"rounds,omitempty"`       // timed rounds a cell; 0 is by Time
+	Least       int           `json:"least_rounds,omitempty"` // timed rounds of a block at least; 0 is 3
+	Warmup      int           `json:"warmup"`                 // rounds a block that are not counted, besides the first two
+	WarmTime    time.Duration `json:"warmup_ns,omitempty"`    // that these and the first two take at least, unless the rounds are counted
+	Time        time.Duration `json:"time_ns"`                // the most measured time a cell, on average over those of the same work
+	Budget      time.Duration `json:"budget_ns,omitempty"`    // of the whole run: small models are left out that would make it longer, and no cycle beyond Blocks begins; 0 is none
+	Precision   float64       `json:"precision"`              // relative half-width of the interval of the median round at which a cell stops; 0 is at Blocks
+	Verify      string        `json:"verify"`                 // sample or all
+	TrainMS     int           `json:"train_ms"`               // CPU time that the worker function burns besides its work
+	Respawn     bool          `json:"respawn"`                // a fresh session for every round
 	Pin         bool          `json:"pin"`
 	Samples     int           `json:"span_room"`                // room for spans in each process
 	RoundLimit  time.Duration `json:"round_limit_ns,omitempty"` // for how long nothing may move in a round; 0 is what package trainer takes
@@ -109,7 +110,7 @@ type Cell struct {
 	Launcher   string            `json:"launcher"`              // processes or goroutines
 	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
-	Stopped    string            `json:"stopped"`               // why no more blocks were run: precision, time, rounds, budget, size (of the result), interrupted
+	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, budget, size (of the result), interrupted
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
 }

@@ -18,7 +18,7 @@ func (r *run) save() {
 	if r.Save == nil || start.Before(r.nextSave) {
 		return
 	}
-	r.progress("saving the result so far", 0)
+	r.progress("saving the result so far")
 	_ = r.Save(r.sofar("the run was going on when this was saved")) // the end tries again, and says what is wrong
 	r.nextSave = time.Now().Add(time.Duration(float64(time.Since(start)) / savingShare))
 }
@@ -100,7 +100,7 @@ func (r *run) full() bool {
 func (o Options) CheckSize() error {
 	var sum int64
 	for _, s := range withControls(o.Cells, o.Control) {
-		rounds := max(minTimedRounds*o.Plan.Blocks, o.Plan.Rounds)
+		rounds := max(o.Plan.least()*o.Plan.Blocks, o.Plan.Rounds)
 		size := int64(o.Plan.Blocks)*blockBytes + s.size(rounds)
 		if o.Against != "" {
 			size *= 2

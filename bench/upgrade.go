@@ -7,23 +7,23 @@ import (
 )
 
 // Results of older schemas are upgraded as they are read, one schema at a time.
-// Each step knows the keys of two schemas and no struct of today, so that nothing
+// Each edit knows the keys of two schemas and no struct of today, so that nothing
 // has to be changed in it later. What it makes is checked like a file of today.
 
 // An object is a JSON object: its values by their keys.
 type object map[string]json.RawMessage
 
-// A step makes one schema of the one before it.
-type step func(object) error
+// An edit makes one schema of the one before it.
+type edit func(object) error
 
-// The steps from schema 1, then from schema 2, and so on: of all that is no cell,
+// The edits from schema 1, then from schema 2, and so on: of all that is no cell,
 // and of a cell.
-func headSteps() []step { return []step{head1} }
-func cellSteps() []step { return []step{cell1} }
+func headEdits() []edit { return []edit{head1} }
+func cellEdits() []edit { return []edit{cell1} }
 
-// into takes the steps and decodes what they make.
-func (o object) into(v any, steps []step) error {
-	for _, s := range steps {
+// into makes the edits and decodes what they make.
+func (o object) into(v any, edits []edit) error {
+	for _, s := range edits {
 		if err := s(o); err != nil {
 			return err
 		}
@@ -71,14 +71,14 @@ func (o object) rename(from, to string) error {
 }
 
 // within changes the object that key holds, if there is one.
-func (o object) within(key string, change step) error {
+func (o object) within(key string, by edit) error {
 	text, ok := o[key]
 	if !ok || string(text) == "null" {
 		return nil
 	}
 	part, err := objectOf(text)
 	if err == nil {
-		err = change(part)
+		err = by(part)
 	}
 	if err != nil {
 		return within(key, err)
@@ -87,7 +87,7 @@ func (o object) within(key string, change step) error {
 }
 
 // each changes all objects of the list that key holds.
-func (o object) each(key string, change step) error {
+func (o object) each(key string, by edit) error {
 	var list []json.RawMessage
 	if err := o.get(key, &list); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (o object) each(key string, change step) error {
 	for i, text := range list {
 		part, err := objectOf(text)
 		if err == nil {
-			err = change(part)
+			err = by(part)
 		}
 		if err == nil {
 			list[i], err = json.Marshal(part)

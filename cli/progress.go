@@ -4,28 +4,31 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
 
 	"ipcbench/bench"
+	"ipcbench/report/doc"
 )
 
 // progress shows how far a run is: one line that is drawn over on a terminal,
 // plain lines now and then elsewhere. It is called between rounds only and
 // starts nothing of its own, so that it never draws while something is timed.
 type progress struct {
-	w     io.Writer
-	live  bool
-	width int
-	last  time.Time
-	what  string
+	w       io.Writer
+	width   func() int // of the terminal; nil elsewhere
+	state   bench.Progress
+	at      time.Time // of state
+	drawn   time.Time
+	percent int // that was shown; it goes back only when more is planned
 }
 
 // How often it draws.
 const (
 	liveEvery  = 100 * time.Millisecond
-	plainEvery = time.Second // and ten times that while nothing new has begun
+	plainEvery = 5 * time.Second
 )
 
 func newProgress(w io.Writer, quiet bool) *progress {
@@ -33,40 +36,104 @@ func newProgress(w io.Writer, quiet bool) *progress {
 		return nil
 	}
 	p := &progress{w: w}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.live = true
-		p.width, _, _ = term.GetSize(int(f.Fd())) // 0 if unknown
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+		p.width = func() int {
+			width, _, err := term.GetSize(int(f.Fd()))
+			if err != nil || width < 1 {
+				return 80
+			}
+			return width
+		}
 	}
 	return p
 }
 
 func (p *progress) show(s bench.Progress) {
-	every := plainEvery
-	if p.live {
-		every = liveEvery
-	}
 	now := time.Now()
-	if now.Sub(p.last) < every || !p.live && s.What == p.what && now.Sub(p.last) < 10*every {
+	if s.Note != "" {
+		p.clear()
+		fmt.Fprintf(p.w, "ipcbench: %s\n", doc.Lines(s.Note))
+		p.drawn = time.Time{}
 		return
 	}
-	p.last, p.what = now, s.What
-	line := fmt.Sprintf("%3.0fs  block %d of %d  %s", s.Elapsed.Seconds(), min(s.Done+1, s.Plan), s.Plan, s.What)
-	if s.Round > 0 {
-		line += fmt.Sprintf("  round %d", s.Round)
+	if s.Plan != p.state.Plan || s.More != p.state.More {
+		p.percent = 0
 	}
-	if !p.live {
+	p.state, p.at = s, now
+	every := plainEvery
+	if p.width != nil {
+		every = liveEvery
+	}
+	if now.Sub(p.drawn) >= every {
+		p.draw(now)
+	}
+}
+
+// step shows what comes after the measuring.
+func (p *progress) step(what string) {
+	if p == nil {
+		return
+	}
+	now := time.Now()
+	p.state.What, p.state.Done, p.state.More = what, p.state.Plan, false
+	p.state.Elapsed += now.Sub(p.at)
+	p.state.Left, p.at = 0, now
+	if p.width != nil {
+		p.draw(now)
+	}
+}
+
+func (p *progress) draw(now time.Time) {
+	p.drawn = now
+	line := p.line()
+	if p.width == nil {
 		fmt.Fprintln(p.w, line)
 		return
 	}
-	if p.width > 1 && len(line) >= p.width {
-		line = line[:p.width-1]
-	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+	fmt.Fprintf(p.w, "\r\x1b[K%s", cut(line, p.width()-1)) // some terminals begin a new line behind the last column
 }
 
-// end clears the live line.
-func (p *progress) end() {
-	if p != nil && p.live {
+// cut returns as much of a text as fits into columns. What is not known to be
+// narrow counts as wide.
+func cut(text string, columns int) string {
+	for i, r := range text {
+		if columns--; r >= 0x80 && r != '·' {
+			columns--
+		}
+		if columns < 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+func (p *progress) line() string {
+	s := p.state
+	seconds := func(d time.Duration) string { return d.Round(time.Second).String() }
+	if all := s.Elapsed + s.Left; all > 0 {
+		p.percent = max(p.percent, min(99, int(100*s.Elapsed/all)))
+	}
+	parts := []string{fmt.Sprintf("%4s  %2d %%", seconds(s.Elapsed), p.percent)}
+	if s.Left > 0 {
+		left := seconds(s.Left) + " left"
+		if s.More {
+			left = "at most " + left
+		}
+		parts = append(parts, left)
+	}
+	if s.Done < s.Plan {
+		block := fmt.Sprintf("block %d of %d", s.Done+1, s.Plan)
+		if s.More {
+			block += " or more, for precision"
+		}
+		parts = append(parts, block)
+	}
+	return strings.Join(append(parts, doc.Lines(s.What)), " · ")
+}
+
+// clear removes the live line.
+func (p *progress) clear() {
+	if p != nil && p.width != nil {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 }

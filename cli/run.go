@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,8 @@ If it is the only one, the run ends with an error.
 
 If no flag says what to measure or for how long, the run is a --quick one with
 all transports, two models, one worker and one client, and ends within a minute.
-Otherwise the defaults below hold.`),
+On a machine that is too slow for that, the smaller model is left out. Otherwise
+the defaults below hold.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.choose(cmd, &plan); err != nil {
@@ -94,16 +96,17 @@ Otherwise the defaults below hold.`),
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time")
 	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
-	fs.BoolVar(&f.quick, "quick", false, "a first answer: few short blocks")
+	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
 	fs.BoolVar(&f.thorough, "thorough", false, "a precise answer: more and longer blocks")
 	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
 	fs.IntVar(&plan.Rounds, "rounds", 0, "time `N` rounds of each cell, rounded up to whole blocks, instead of --time")
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks of each cell; a block is one session of fresh processes")
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least")
+	fs.DurationVar(&plan.Budget, "budget", 0, "leave small models out if the run would take longer than this `TIME` (default 1m without flags, else no limit)")
 	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "a cell may end early once its median round is known to this `SHARE` (0.05 is ±5 %)")
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
 	fs.BoolVar(&f.dry, "dry-run", false, "print what would be measured and how long it may take, and end")
 	fs.StringVar(&f.against, "against", "", "measure another build of ipcbench, `FILE`, in turn with this one")
 	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
@@ -141,7 +144,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	switch {
 	case f.thorough:
 		mode = bench.Thorough
-	case f.quick, choice && !given("time") && !given("rounds"):
+	case f.quick, choice && !given("time") && !given("rounds") && !given("precision"):
 		mode = bench.Quick
 	}
 	if mode == bench.Quick && choice { // one of each, so that bandwidths and floors are shown too
@@ -153,8 +156,8 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	}
 	asked := *plan
 	*plan = defaults
-	if mode == bench.Quick && choice {
-		plan.Budget = bench.QuickBudget
+	if mode == bench.Quick && choice && !f.quick && !given("blocks") && f.against == "" && f.canary == 0 && len(f.profile) == 0 {
+		plan.Budget = bench.FirstBudget
 	}
 	for name, take := range map[string]func(){
 		"time":      func() { plan.Time = asked.Time },
@@ -162,6 +165,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 		"blocks":    func() { plan.Blocks = asked.Blocks },
 		"warmup":    func() { plan.Warmup = asked.Warmup },
 		"precision": func() { plan.Precision = asked.Precision },
+		"budget":    func() { plan.Budget = asked.Budget },
 	} {
 		if given(name) {
 			take()
@@ -175,6 +179,12 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	}
 	plan.Seed, plan.Verify, plan.TrainMS, plan.Respawn, plan.Pin = asked.Seed, asked.Verify, asked.TrainMS, asked.Respawn, asked.Pin
 	plan.RoundLimit = asked.RoundLimit
+	if given("warmup") && plan.Warmup == 0 {
+		plan.WarmTime = 0
+	}
+	if given("precision") && plan.Precision == 0 {
+		return usagef("--precision 0: want a positive number")
+	}
 	if given("rounds") && plan.Rounds < 1 {
 		return usagef("--rounds %d: want at least 1", plan.Rounds)
 	}
@@ -238,7 +248,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	}
 	o.Save = out.keep
 	result, runErr := bench.Run(ctx, o)
-	p.end()
+	defer p.clear()
 	if unfit := (*bench.Unfit)(nil); result == nil && errors.As(runErr, &unfit) { // the control that is always measured
 		return usageError{runErr}
 	}
@@ -248,11 +258,17 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if len(result.Cells) > 0 {
 		// The table comes even if the file cannot be written, and the other way
 		// round: what was measured is not thrown away.
+		p.step("writing the result")
 		err := out.keep(result)
-		if err == nil {
+		p.step("making the report")
+		var text bytes.Buffer
+		formatErr := format.Write(&text, result)
+		p.clear()
+		if err == nil && !f.quiet {
 			fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out.path)
 		}
-		runErr = errors.Join(runErr, err, format.Write(a.out, result), plausible(result))
+		_, writeErr := a.out.Write(text.Bytes())
+		runErr = errors.Join(runErr, err, formatErr, writeErr, plausible(result))
 	}
 	if result.Partial != "" && runErr == nil {
 		runErr = context.Cause(ctx)
