@@ -87,7 +87,7 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	slow := r.slow(c)
 	o := order{Version: exchangeVersion, Works: []orderWork{c.chain.order()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.order(slow)}
-	r.progress(c.String())
+	r.progress(r.label(c))
 	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
 	guess, _ := c.guess(r.Plan, len(r.here.cpus))
 	a, err := ask(ctx, quit, c.build, o, guess)

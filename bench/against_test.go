@@ -27,7 +27,7 @@ func TestAgainst(t *testing.T) {
 	p.Rounds, p.Blocks = 6, 2
 	o := options(t, h, p, spec(t, h, "grpc-batch", "cnn", 2, 3))
 	o.Against = self(t)
-	r, err := bench.RunWithoutFloors(t.Context(), o)
+	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	check(t, r.Validate())
 	if !r.Plan.Interleaved || r.Against == nil || r.Against.Go == "" {
@@ -82,7 +82,7 @@ func TestAgainstOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
 			o.Against = tt.exe
-			r, err := bench.RunWithoutFloors(t.Context(), o)
+			r, err := bench.RunWithFloors(t.Context(), o)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "--against") {
 				t.Errorf("got %v, %v, want an error that holds %q", r, err, tt.want)
 			}
@@ -99,7 +99,7 @@ func TestAgainstWrongData(t *testing.T) {
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 2))
 	o.Against = filepath.Join(t.TempDir(), "other")
 	check(t, os.WriteFile(o.Against, []byte("#!/bin/sh\n"+self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`+"\n"), 0o700))
-	_, err := bench.RunWithoutFloors(t.Context(), o)
+	_, err := bench.RunWithFloors(t.Context(), o)
 	if want := "round 1: the new model's hash is 0123456789abcdef, the reference chain has "; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q in it", err, want)
 	}
@@ -120,7 +120,7 @@ case "$order" in
 *) echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
 esac
 `), 0o700))
-	_, err := bench.RunWithoutFloors(t.Context(), o)
+	_, err := bench.RunWithFloors(t.Context(), o)
 	if err == nil {
 		t.Fatal("no error")
 	}

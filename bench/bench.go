@@ -348,10 +348,10 @@ func (c *cell) String() string {
 
 // blockHere runs one block of c with this process as its server.
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
-	r.progress(c.String())
+	r.progress(r.label(c))
 	b.SpanCost = spanCost()
 	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), block: b}
-	s.onRound = func() { r.progress(c.String()) }
+	s.onRound = func() { r.progress(r.label(c)) }
 	if err = r.here.run(ctx, quit, s); err == nil {
 		err = r.compare(ctx, c, s)
 	}

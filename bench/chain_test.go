@@ -22,7 +22,7 @@ func TestChainLate(t *testing.T) {
 		}
 		chain = chain || p.What == "reference chain of cnn, clients=1"
 	}
-	r, err := bench.RunWithoutFloors(t.Context(), o)
+	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	if first == "reference chain of cnn, clients=1" || !chain {
 		t.Errorf("began with %q, chain shown: %v", first, chain)

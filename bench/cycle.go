@@ -40,6 +40,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		}})
 	}
 	r.profiling = r.profileSteps(ctx, quit)
+	r.pace.alike = !slices.ContainsFunc(r.cells, func(c *cell) bool { return c.Workers != r.cells[0].Workers || c.Clients != r.cells[0].Clients })
 }
 
 // cycles runs blocks of all cells that need more, and measures every floor, in
@@ -142,19 +143,14 @@ func (r *run) fit() {
 		}
 		smallest := r.smallest()
 		if smallest == nil || r.Canary > 0 {
-			r.note(fmt.Sprintf("%d blocks of each cell take longer than %v: this run goes on for about %v more", r.Plan.Blocks, r.Plan.Budget, round(left)))
+			r.note(fmt.Sprintf("%d blocks of every cell take longer than %v: the run goes on for about %v more", r.Plan.Blocks, r.Plan.Budget, left.Round(time.Second)))
 			return
 		}
-		why := fmt.Sprintf("left out to end within %v: %d blocks of each cell of all models would have taken about %v; --budget %[3]v measures all, --model %[4]s this one",
-			r.Plan.Budget, r.Plan.Blocks, round(total), smallest.Name)
+		why := fmt.Sprintf("left out: %d blocks of every cell of all models would have taken about %v, more than the %v that the run may take; run with --budget %v, or with --model %s",
+			r.Plan.Blocks, total.Round(time.Second), r.Plan.Budget, (total*5/4).Round(10*time.Second)+10*time.Second, smallest.Name)
 		r.leaveOut(*smallest, why)
-		r.note(fmt.Sprintf("%s is %s", smallest.Label(), why))
+		r.note(smallest.Label() + " is " + why)
 	}
-}
-
-// round drops the digits that a guess does not have.
-func round(d time.Duration) time.Duration {
-	return (d + time.Second - 1).Truncate(time.Second)
 }
 
 // smallest returns the model of the fewest bytes, or nil if there is only one.

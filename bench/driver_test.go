@@ -13,7 +13,7 @@ import (
 // measure runs cells with the plan and returns the result.
 func measure(t *testing.T, h trainer.Host, p bench.Plan, cells ...bench.Spec) *bench.Result {
 	t.Helper()
-	r, err := bench.RunWithoutFloors(t.Context(), options(t, h, p, cells...))
+	r, err := bench.RunWithFloors(t.Context(), options(t, h, p, cells...))
 	check(t, err)
 	check(t, r.Validate())
 	return r

@@ -115,7 +115,7 @@ func TestWrongBytes(t *testing.T) {
 		t.Run(tt.variant, func(t *testing.T) {
 			p := quick(t)
 			p.Rounds, p.Blocks = 6, 1
-			_, err := bench.RunWithoutFloors(t.Context(), options(t, h, p, spec(t, h, tt.variant, "uniform:4KiB/3", 1, 2)))
+			_, err := bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, tt.variant, "uniform:4KiB/3", 1, 2)))
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), tt.variant) {
 				t.Errorf("got error %v, want one of %s that holds %q", err, tt.variant, tt.want)
 			}
@@ -292,7 +292,7 @@ func TestCanaryIsSlower(t *testing.T) {
 	p.Rounds, p.Blocks = 8, 2
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 2))
 	o.Canary = 5
-	r, err := bench.RunWithoutFloors(t.Context(), o)
+	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	check(t, r.Validate())
 	if len(r.Cells) != 2 || r.Canary == nil || r.Canary.Slowdown != 5 {

@@ -1,6 +1,10 @@
 package bench
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // A Progress says how far a run is.
 type Progress struct {
@@ -20,6 +24,7 @@ type pace struct {
 	rest       time.Duration // that all others may take
 	done, plan int           // blocks
 	more       bool
+	alike      bool          // all cells have the same workers and clients
 	apart      time.Duration // what reference chains have taken
 }
 
@@ -49,6 +54,14 @@ func (r *run) progress(what string) {
 		What: what, Done: p.done, Plan: p.plan, Elapsed: time.Since(r.started),
 		Left: max(time.Second, p.rest+max(0, p.cost-time.Since(p.began))), More: p.more,
 	})
+}
+
+// label names c in progress.
+func (r *run) label(c *cell) string {
+	if !r.pace.alike {
+		return c.String()
+	}
+	return strings.Replace(c.String(), fmt.Sprintf(" workers=%d clients=%d", c.Workers, c.Clients), "", 1)
 }
 
 func (r *run) note(text string) {

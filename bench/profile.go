@@ -143,7 +143,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 
 // profileBlock runs one block of c with profiles.
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
-	what := c.String() + ", profile " + strings.Join(kinds, ", ")
+	what := r.label(c) + ", profile " + strings.Join(kinds, ", ")
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
 	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: &b}
 	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}

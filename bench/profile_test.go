@@ -24,7 +24,7 @@ func profiled(t *testing.T, dir string, kinds []string, model string, variants .
 	for _, v := range variants {
 		o.Cells = append(o.Cells, spec(t, h, v, model, 2, 3))
 	}
-	return bench.RunWithoutFloors(t.Context(), o)
+	return bench.RunWithFloors(t.Context(), o)
 }
 
 // skipIfProfiled skips a test that cannot take a CPU profile: go test takes one.

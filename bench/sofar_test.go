@@ -28,7 +28,7 @@ func TestSave(t *testing.T) {
 		saved = append(saved, read)
 		return errors.New("no room")
 	}
-	r, err := bench.RunWithoutFloors(t.Context(), o)
+	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	if len(saved) == 0 {
 		t.Fatal("nothing was saved")

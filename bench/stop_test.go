@@ -71,4 +71,8 @@ func TestBudget(t *testing.T) {
 	if !r.overspent(time.Hour) || done.result.Stopped != "rounds" || more.result.Stopped != "budget" {
 		t.Errorf("stopped by %q and %q, want rounds and budget", done.result.Stopped, more.result.Stopped)
 	}
+	r.Plan.Blocks = 2 // of which the first cycle has one
+	if r.overspent(time.Hour) {
+		t.Error("the budget took a planned block away")
+	}
 }

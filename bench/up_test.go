@@ -34,7 +34,7 @@ func TestWrongUpdates(t *testing.T) {
 			p := quick(t)
 			p.Rounds, p.Blocks = 6, 1
 			s := unlike(t, spec(t, h, tt.variant, "cnn", 1, 2), "lora:1")
-			_, err := bench.RunWithoutFloors(t.Context(), options(t, h, p, s))
+			_, err := bench.RunWithFloors(t.Context(), options(t, h, p, s))
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), tt.variant+" cnn up=lora:1") {
 				t.Errorf("got error %v, want one of %s that holds %q", err, tt.variant, tt.want)
 			}
@@ -125,7 +125,7 @@ func TestAgainstUnlike(t *testing.T) {
 	p.Rounds, p.Blocks = 3, 1
 	o := options(t, h, p, unlike(t, spec(t, h, "pickle", "cnn", 1, 2), "lora:2"))
 	o.Against = self(t)
-	r, err := bench.RunWithoutFloors(t.Context(), o)
+	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	for _, c := range r.Cells {
 		if c.Model.Up != "lora:2" || !c.Proved() {

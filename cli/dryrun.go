@@ -16,19 +16,22 @@ func (a *app) dryRun(ctx context.Context, o bench.Options) error {
 		return err
 	}
 	fmt.Fprintf(a.out, "%s mode, seed %d: blocks, sessions of fresh processes, of all cells in random order\n\n", o.Plan.Mode, o.Plan.Seed)
-	width := 0
+	width, orMore := 0, " or more"
+	if o.Plan.Precision == 0 {
+		orMore = ""
+	}
 	for _, c := range plan.Cells {
 		width = max(width, len(c.Name))
 	}
 	for _, c := range plan.Cells {
-		fmt.Fprintf(a.out, "  %-*s  %d or more blocks of about %v, %s\n", width, c.Name, c.Blocks, rough(c.Block), megabytes(c.Memory))
+		fmt.Fprintf(a.out, "  %-*s  %d%s blocks of about %v, %s\n", width, c.Name, c.Blocks, orMore, rough(c.Block), megabytes(c.Memory))
 	}
 	for _, s := range o.Skipped {
 		fmt.Fprintf(a.out, "  %s  skipped: %s\n", s.ID(), s.Why)
 	}
 	fmt.Fprintf(a.out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))
 	fmt.Fprintf(a.out, "a cell ends %s\n", ends(o.Plan))
-	fmt.Fprintf(a.out, "%d cells, %d or more blocks: about %v, at most about %v\n", len(plan.Cells), plan.Blocks, rough(plan.Time), rough(max(plan.Time, plan.Most)))
+	fmt.Fprintf(a.out, "%d cells, %d%s blocks: about %v, at most about %v\n", len(plan.Cells), plan.Blocks, orMore, rough(plan.Time), rough(max(plan.Time, plan.Most)))
 	memory := "memory of the largest cell: about " + megabytes(plan.Memory)
 	if plan.Limit > 0 {
 		memory += fmt.Sprintf("; %s has %s", plan.Source, megabytes(plan.Limit))

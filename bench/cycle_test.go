@@ -1,0 +1,123 @@
+package bench_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+)
+
+// TestQuickPlan: a quick run has six blocks of each cell and of each floor, no
+// fewer and no more, so that every interval has 95 % confidence.
+func TestQuickPlan(t *testing.T) {
+	h := host()
+	p, err := bench.DefaultPlan(bench.Quick)
+	check(t, err)
+	r, err := bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, "grpc-stream", "cnn", 1, 1)), "futex")
+	check(t, err)
+	check(t, r.Validate())
+	if r.Plan.Protocol != 3 || r.Plan.Blocks != 6 || len(r.Cells) != 2 {
+		t.Fatalf("plan %+v of %d cells", r.Plan, len(r.Cells))
+	}
+	for _, c := range r.Cells {
+		var blocks [][]float64
+		for _, b := range c.Blocks {
+			var rounds []float64
+			for _, ns := range b.Round {
+				rounds = append(rounds, float64(ns))
+			}
+			blocks = append(blocks, rounds)
+		}
+		if i := stat.Of(blocks); len(blocks) != 6 || !i.Sure() || i.Confidence < 0.95 || c.Stopped != "blocks" || !c.Proved() {
+			t.Errorf("%s: %d blocks, interval %+v, stopped by %q", c.ID(), len(blocks), i, c.Stopped)
+		}
+	}
+	names := map[string]bool{}
+	for _, f := range r.Floors {
+		names[f.Name] = true
+		if len(f.Blocks) < 6 {
+			t.Errorf("floor %s: %d blocks", f.Name, len(f.Blocks))
+		}
+	}
+	if !names["futex"] || !names["work"] || !names["rpc-empty"] {
+		t.Errorf("floors %v", names)
+	}
+}
+
+// TestOneTimedRound: a block of a single timed round is proved, every update of it,
+// and wrong bytes in that round are found (guard 3).
+func TestOneTimedRound(t *testing.T) {
+	h := host()
+	p := quick(t)
+	p.Time, p.WarmTime = 1, 0
+	r := measure(t, h, p, spec(t, h, "pickle", "cnn", 2, 3))
+	for _, c := range r.Cells {
+		for _, b := range c.Blocks {
+			// The rounds are the cold one, the proved one and the timed one.
+			if len(b.Round) != 1 || b.Proof.Rounds != 1 || b.Proof.Updates != 3 || b.Proof.Hashed != 3 {
+				t.Errorf("%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
+			}
+		}
+	}
+	_, err := bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, "damaged-up:round=2", "uniform:4KiB/3", 1, 2)))
+	if err == nil || !strings.Contains(err.Error(), "round 2: the new model's hash") {
+		t.Errorf("got %v, want the timed round refused", err)
+	}
+}
+
+// TestLeftOut: models that do not fit into the budget are left out, the smallest
+// first, and the result says so. The largest has all of its blocks, however long
+// they take; and no time that is left takes a block from anybody.
+func TestLeftOut(t *testing.T) {
+	h := host()
+	for _, tt := range []struct {
+		budget time.Duration
+		left   []string
+		notes  int
+	}{
+		{time.Millisecond, []string{"uniform:64KiB/3"}, 3},
+		{time.Hour, []string{"uniform:16KiB/3", "uniform:4KiB/3", "uniform:64KiB/3"}, 0},
+	} {
+		p := quick(t)
+		p.Blocks, p.Budget = 3, tt.budget
+		o := options(t, h, p, spec(t, h, "pickle", "uniform:16KiB/3", 1, 1), spec(t, h, "pickle", "uniform:64KiB/3", 1, 1), spec(t, h, "pickle", "uniform:4KiB/3", 1, 1))
+		var notes []string
+		most := 0
+		o.Progress = func(p bench.Progress) {
+			if p.Note != "" {
+				notes = append(notes, p.Note)
+				return
+			}
+			if p.Left <= 0 || p.Done > p.Plan {
+				t.Errorf("%+v", p)
+			}
+			most = p.Plan
+		}
+		r, err := bench.RunWithFloors(t.Context(), o)
+		check(t, err)
+		check(t, r.Validate())
+		models := map[string]bool{}
+		for _, c := range r.Cells {
+			models[c.Model.Name] = true
+			if len(c.Blocks) != 3 || c.Stopped != "blocks" {
+				t.Errorf("%s: %d blocks, stopped by %q", c.ID(), len(c.Blocks), c.Stopped)
+			}
+		}
+		for name := range models {
+			if !slices.Contains(tt.left, name) {
+				t.Errorf("budget %v: %s was measured", tt.budget, name)
+			}
+		}
+		if len(r.Skipped) != 2*(3-len(tt.left)) || len(models) != len(tt.left) || len(notes) != tt.notes || most != 6*len(tt.left) {
+			t.Errorf("budget %v: %d models, %d cells skipped, %d blocks planned, notes %q", tt.budget, len(models), len(r.Skipped), most, notes)
+		}
+		for _, s := range r.Skipped {
+			if !strings.HasPrefix(s.Why, "left out: 3 blocks of every cell of all models would have taken about ") || !strings.HasSuffix(s.Why, "or with --model "+s.Model) {
+				t.Errorf("%s: %s", s.ID(), s.Why)
+			}
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/bench"
+)
+
+func at(done int, elapsed, left time.Duration) bench.Progress {
+	return bench.Progress{What: "http histology", Done: done, Plan: 120, Elapsed: elapsed, Left: left}
+}
+
+// TestProgressLine: a line says how long the run has taken, its share, what is
+// left, and what is in hand. The share goes back only when more is planned.
+func TestProgressLine(t *testing.T) {
+	p := newProgress(new(bytes.Buffer), false)
+	more := at(60, 40*time.Second, 2*time.Minute)
+	more.Plan, more.More = 70, true
+	for _, tt := range []struct {
+		state bench.Progress
+		want  string
+	}{
+		{at(0, 0, 50*time.Second), "  0s   0 % · 50s left · block 1 of 120 · http histology"},
+		{at(44, 12*time.Second, 20*time.Second), " 12s  37 % · 20s left · block 45 of 120 · http histology"},
+		{at(50, 13*time.Second, 40*time.Second), " 13s  37 % · 40s left · block 51 of 120 · http histology"},
+		{more, " 40s  25 % · at most 2m0s left · block 61 of 70 or more, for precision · http histology"},
+	} {
+		p.show(tt.state)
+		if got := p.line(); got != tt.want {
+			t.Errorf("got  %q\nwant %q", got, tt.want)
+		}
+	}
+	p.step("making the report")
+	if got := p.line(); !strings.HasSuffix(got, " % · making the report") {
+		t.Errorf("got %q after the last block", got)
+	}
+}
+
+// TestProgressPlain: where there is no terminal, lines come at once and then every
+// five seconds at most; a note comes when it is due.
+func TestProgressPlain(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, false)
+	for i := range 100 {
+		p.show(at(i, time.Duration(i)*time.Second, time.Minute))
+	}
+	if got := strings.Count(out.String(), "\n"); got != 1 || !strings.HasPrefix(out.String(), "  0s   0 %") {
+		t.Errorf("got %q, want one line at once", out.String())
+	}
+	p.drawn = p.drawn.Add(-plainEvery)
+	p.show(at(100, time.Minute, time.Second))
+	p.show(bench.Progress{Note: "cnn is left out\x1b[2J"})
+	if got := strings.Split(out.String(), "\n"); len(got) != 4 || got[2] != `ipcbench: cnn is left out\x1b[2J` {
+		t.Errorf("got %q", got)
+	}
+	if newProgress(&out, true) != nil {
+		t.Error("a quiet run has progress")
+	}
+}
+
+// TestProgressWidth: the line that is drawn over is never as wide as the terminal,
+// also while that is made smaller.
+func TestProgressWidth(t *testing.T) {
+	var out bytes.Buffer
+	width := 0
+	p := &progress{w: &out, width: func() int { return width }}
+	s := at(44, 12*time.Second, 20*time.Second)
+	s.What = "storage:dir=/tmp/模型 cnn"
+	escapes := regexp.MustCompile("\r\x1b\\[K")
+	for width = 100; width > 0; width-- {
+		out.Reset()
+		p.drawn = time.Time{}
+		p.show(s)
+		line := escapes.ReplaceAllString(out.String(), "")
+		columns := len([]rune(line)) + strings.Count(line, "模") + strings.Count(line, "型")
+		if columns >= width || width >= 90 && !strings.HasSuffix(line, " cnn") || width < 50 && columns < width-2 {
+			t.Errorf("%d columns: %q has %d", width, line, columns)
+		}
+	}
+	out.Reset()
+	p.clear()
+	if out.String() != "\r\x1b[K" {
+		t.Errorf("cleared by %q", out.String())
+	}
+}
