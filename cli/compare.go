@@ -20,6 +20,7 @@ type compareFlags struct {
 	separate  bool
 	metrics   []string
 	format    string
+	details   bool
 }
 
 func (a *app) compareCommand() *cobra.Command {
@@ -65,6 +66,7 @@ Exit codes with --fail-above P:
 	fs.BoolVar(&f.separate, "allow-separate", false, "let the gate judge two runs that were not measured in turn")
 	fs.StringSliceVar(&f.metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, from ipcbench list metrics; not those of a whole run, such as percentiles")
 	fs.StringVar(&f.format, "format", "text", "print as `FORMAT`: "+strings.Join(report.ComparisonFormats(), "|"))
+	fs.BoolVar(&f.details, "details", false, "with --format text: print intervals, p and blocks of every cell too")
 	return cmd
 }
 
@@ -80,8 +82,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 		}
 		results[i] = r
 	}
-	o := analysis.CompareOptions{Metrics: f.metrics, Separate: f.separate}
-	c, err := analysis.Compare(results[0], results[1], o)
+	c, err := analysis.Compare(results[0], results[1], analysis.CompareOptions{Metrics: f.metrics, Separate: f.separate})
 	if err != nil {
 		return usageError{err}
 	}
@@ -90,35 +91,36 @@ func (a *app) compare(f compareFlags, files []string) error {
 			return usagef("--fail-above %s: want less than %s, by which the canary was slowed down", f.failAbove, percent(r.Canary.Slowdown))
 		}
 	}
+	o := report.ComparisonOptions{Details: f.details, Text: a.terminal()}
 	if f.gate { // before anything is printed: its refusals are about the question
-		if _, err := c.Gate(float64(f.failAbove)); err != nil {
+		decision, err := c.Gate(float64(f.failAbove))
+		if err != nil {
 			return hinted{usagef("gate: %w", err), "compare --allow-separate judges separate runs all the same"}
 		}
-	}
-	if err := report.WriteComparison(a.out, f.format, c); err != nil {
-		return err
-	}
-	if !f.gate {
-		return nil
-	}
-	for _, r := range results {
-		if r != nil && r.Canary != nil {
-			trial, err := c.Canary(r, float64(f.failAbove))
-			if err != nil {
-				return err
+		o.Gate = &report.Gate{Gate: decision}
+		for _, r := range results {
+			if r != nil && r.Canary != nil {
+				trial, err := c.Canary(r, float64(f.failAbove))
+				if err != nil {
+					return err
+				}
+				if o.Gate.Trial = &trial; !trial.Works() {
+					break
+				}
 			}
-			if err := report.TrialError(trial); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.err, "gate: works: it passes a copy of %s, and fails one that was slowed down by %s\n",
-				r.Canary.Slow.ID(), percent(r.Canary.Slowdown))
 		}
 	}
-	gate, err := c.Gate(float64(f.failAbove))
-	if err != nil {
+	if err := report.WriteComparison(a.out, f.format, c, o); err != nil || !f.gate {
 		return err
 	}
-	for _, reason := range report.GateReasons(gate, len(c.Rows)) {
+	gate := o.Gate
+	if gate.Trial != nil {
+		if err := report.TrialError(*gate.Trial); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.err, "gate: works: it passes a copy of a cell that is the same, and fails one that was slowed down by %s\n", percent(gate.Trial.Slowdown))
+	}
+	for _, reason := range gate.Reasons() {
 		fmt.Fprintf(a.err, "gate: %s\n", reason)
 	}
 	if gate.Failed {

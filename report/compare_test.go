@@ -12,12 +12,13 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 )
 
 func write(t testing.TB, c *analysis.Comparison, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteComparison(&b, format, c); err != nil {
+	if err := WriteComparison(&b, format, c, ComparisonOptions{Text: doc.TextOptions{Unicode: true}}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -26,7 +27,11 @@ func write(t testing.TB, c *analysis.Comparison, format string) string {
 func differenceTexts(c *analysis.Comparison) []string {
 	var all []string
 	for _, d := range c.Differences {
-		all = append(all, differenceText(d))
+		text := d.String()
+		if len(d.Cells) > 0 {
+			text += " (" + doc.List(d.Cells) + ")"
+		}
+		all = append(all, text)
 	}
 	return all
 }
@@ -34,7 +39,7 @@ func differenceTexts(c *analysis.Comparison) []string {
 // gate returns what a gate decides and says.
 func gate(c *analysis.Comparison, failAbove float64) (bool, []string, error) {
 	g, err := c.Gate(failAbove)
-	return g.Failed, GateReasons(g, len(c.Rows)), err
+	return g.Failed, Gate{Gate: g}.Reasons(), err
 }
 
 func canary(c *analysis.Comparison, r *bench.Result, failAbove float64) error {
@@ -85,7 +90,7 @@ func TestCompare(t *testing.T) {
 	if got := fmt.Sprint(c.OnlyBase, c.OnlyHead); got != "[gone cnn workers=2 clients=4] [new cnn workers=2 clients=4]" {
 		t.Errorf("got only in one %s", got)
 	}
-	if got, want := comparisonSentence(c), "Of 4 comparisons: 1 worse, by up to 20 %; 1 better, by up to 50 %; no difference shown in 2."; got != want {
+	if got, want := comparisonSentence(c), "Of 4 cells: 1 slower: a with cnn, +20 % (+19 to +21); 1 faster: c with cnn, −50 % (−51 to −49); no difference shown in 2."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for _, format := range ComparisonFormats() {
@@ -96,10 +101,10 @@ func TestCompare(t *testing.T) {
 		t.Error(err)
 	}
 	text := write(t, c, "text")
-	if strings.Index(text, "differs: kernel") > strings.Index(text, "transport") {
-		t.Error("the environment does not come first")
+	if !strings.HasPrefix(text, "Of 4 cells") || strings.Index(text, "kernel (6.1.0, then 6.2.0)") > strings.Index(text, "change, %") {
+		t.Error("the verdict and the environment do not come first")
 	}
-	if md := write(t, c, "md"); !strings.HasPrefix(md, "**Of 4 comparisons") {
+	if md := write(t, c, "md"); !strings.HasPrefix(md, "**Of 4 cells") {
 		t.Error("the verdict does not come first")
 	}
 }
@@ -144,8 +149,8 @@ func TestCompareMetrics(t *testing.T) {
 	if len(c.Rows) != 2 || c.Rows[0].Significant || !c.Rows[1].Significant || c.Rows[1].Metric != "cpu_per_gb" {
 		t.Errorf("got %+v, want more CPU and no other difference; neither makes requests", c.Rows)
 	}
-	if text := write(t, c, "text"); !strings.Contains(text, "metric") || !strings.Contains(text, "cpu_per_gb") {
-		t.Errorf("the metrics are not told apart:\n%s", text)
+	if text := write(t, c, "text"); !strings.Contains(text, "Of 2 comparisons: 1 worse") || !strings.Contains(text, "cpu_per_gb, cnn") || !strings.Contains(text, "base, s/GB") {
+		t.Errorf("the metrics have no table of their own:\n%s", text)
 	}
 	for _, name := range []string{"bandwidth", "nonsense"} {
 		if _, err := analysis.Compare(base, head, analysis.CompareOptions{Metrics: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
@@ -160,11 +165,11 @@ func TestNoDifference(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	few := func() *bench.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, 10, 11, 12)) }
 	c := compare(t, few(), few(), analysis.CompareOptions{})
-	if got, want := comparisonSentence(c), "No difference shown in 1 comparison, and there are too few blocks to show one: comparing 1 cell takes 4 blocks of each."; got != want {
+	if got, want := comparisonSentence(c), "No difference shown, and there are too few blocks to show one: to compare 1 cell takes 4 blocks of each."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	same := func() *bench.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(10)...)) }
-	if got := comparisonSentence(compare(t, same(), same(), analysis.CompareOptions{})); !strings.HasPrefix(got, "No difference shown in 1 comparison; half of them would have shown a change of +") {
+	if got := comparisonSentence(compare(t, same(), same(), analysis.CompareOptions{})); !strings.HasPrefix(got, "No difference shown in 1 cell; half of them would have shown a change of ") {
 		t.Errorf("got %q", got)
 	}
 	other := benchtest.Result(benchtest.Cell("b", m, 1, 1, benchtest.Eight(10)...))
@@ -187,11 +192,11 @@ func TestGate(t *testing.T) {
 		fail  bool
 		want  string // in the reasons
 	}{
-		{"canary", 1.10, 0.05, true, "a, cnn, 1 worker, 1 client: +10.0 % (+"},
+		{"canary", 1.10, 0.05, true, "a, cnn, 1 worker, 1 client: +10 % (+"},
 		{"A/A", 1, 0.05, false, ""},
 		{"slower, but not by so much", 1.10, 0.25, false, ""},
 		{"faster", 0.5, 0.05, false, ""},
-		{"too small to be seen", 1, 0.001, false, "a change of 0.1 % would have been missed in 3 of 3"},
+		{"too small to be seen", 1, 0.001, false, "could not see a change of 0.10 % in 3 of 3: inproc, cnn"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -230,7 +235,7 @@ func TestGateRefuses(t *testing.T) {
 	}
 	gone := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...), benchtest.Cell("b", m, 1, 1, benchtest.Eight(20)...))
 	if fail, reasons, err := gate(compare(t, gone, base, analysis.CompareOptions{Separate: true}), 0.05); err != nil || fail ||
-		strings.Join(reasons, "; ") != "not measured any more: b cnn workers=1 clients=1; no canary: this gate was not tried" {
+		strings.Join(reasons, "; ") != "could not see b cnn workers=1 clients=1, which is not measured any more; could not see whether it works, as no canary was measured (run --canary)" {
 		t.Errorf("got %v, %q, %v", fail, reasons, err)
 	}
 }
@@ -274,8 +279,8 @@ func TestCanary(t *testing.T) {
 		want       string
 	}{
 		{"works", 1, 1.10, 0.05, ""},
-		{"cannot fail", 1, 1.001, 0.05, "gate broken: it passes a slowdown of 10 %: No difference shown"},
-		{"fails for nothing", 1.2, 1.10, 0.05, "gate broken: it fails for a cell that is the same again: Of 1 comparison: 1 worse"},
+		{"cannot fail", 1, 1.001, 0.05, "gate is broken: it passes a slowdown of 10 %: No difference shown"},
+		{"fails for nothing", 1.2, 1.10, 0.05, "gate is broken: it fails for a cell that is the same again: Of 1 cell: 1 slower"},
 		{"too small a canary", 1, 1.10, 0.15, "canary: a slowdown of 10 % is not above the 15 % at which the gate fails"},
 	}
 	for _, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,22 +24,68 @@ var csvHeader = []string{
 }
 
 // writeCSV writes one row for each cell and metric, and one for each floor. A
-// metric that a cell does not have has no row, and a cell that was skipped has one
-// that says why. n is the number of samples that the median is made of, and blocks
-// that of the sessions; low and high, between which it lies with that confidence,
-// are empty where it is 0. Where a result holds two builds, the settings name the
-// build, and the commit is its own; where updates are unlike the model, they name
-// the update.
+// metric that a cell does not have has no row. n is the number of samples that the
+// median is made of, and blocks that of the blocks; low and high, between which it
+// lies with that confidence, are empty where it is 0. Where a result holds two
+// builds, the settings name the build, and the commit is its own; where updates are
+// unlike the model, they name the update.
+//
+// These metrics are not of ipcbench list metrics:
+//
+//   - verdict.rank is 1 for the fastest transport of those that did the same work,
+//     2 for the next, and so on.
+//   - verdict.best is 1 for the fastest and for all that may be as fast, else 0.
+//   - verdict.proved is 1 in all rows of a verdict that names one transport and is
+//     proved, else 0.
+//   - verdict.round_more and verdict.cpu_more are what a round takes more than one
+//     of the fastest: time, and CPU time.
+//   - finding.RULE is a finding; its severity and text stand in the settings, and
+//     its numbers in rows finding.RULE.NUMBER. The transport of a finding about the
+//     whole result is "-".
+//   - skipped is a cell that was asked for and not measured; the settings say why.
 func writeCSV(w io.Writer, r *bench.Result) error {
 	v := analysis.New(r)
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHeader) // errors are kept until Flush
 	for _, c := range v.Cells {
-		row := []string{doc.Literal(c.Transport), doc.Literal(c.Model.Name), strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), doc.Literal(pairs(cellSettings(c)))}
+		row := csvCell(c)
 		for _, m := range analysis.Metrics() {
 			if i := c.Of(m.Name); i.Known() {
 				_ = out.Write(append(slices.Clone(row), csvValues(v, m.Name, m.Unit, c.Build, i)...))
 			}
+		}
+	}
+	for _, d := range v.Verdicts() {
+		for k, c := range d.Ranked {
+			add := func(name, unit string, i stat.Interval) {
+				if i.Known() {
+					_ = out.Write(append(csvCell(c), csvValues(v, "verdict."+name, unit, c.Build, i)...))
+				}
+			}
+			blocks := len(c.Timed())
+			add("rank", "1", analysis.Exactly(float64(k+1), blocks))
+			add("best", "1", analysis.Exactly(oneIf(k == 0 || slices.Contains(d.Tied, c)), blocks))
+			add("proved", "1", analysis.Exactly(oneIf(!d.TooClose() && !d.Unproved), blocks))
+			more := d.Cost(c)
+			add("round_more", "s", more.Round)
+			add("cpu_more", "s", more.CPU)
+		}
+	}
+	for _, f := range v.Findings() {
+		if f.Rule == analysis.NotMeasured { // see below
+			continue
+		}
+		of, build := []string{"-", "-", "0", "0"}, ""
+		what := map[string]string{"severity": string(f.Severity), "text": findingText(f)}
+		if c := f.Measured; c != nil {
+			of, build = csvCell(c)[:4], c.Build
+			maps.Copy(what, cellSettings(c))
+		}
+		of = append(of, doc.Literal(pairs(what)))
+		name := "finding." + f.Rule
+		_ = out.Write(append(slices.Clone(of), csvValues(v, name, "", build, stat.Interval{Center: math.NaN()})...))
+		for _, value := range f.Values {
+			_ = out.Write(append(slices.Clone(of), csvValues(v, name+"."+value.Name, value.Unit, build, value.Interval)...))
 		}
 	}
 	for _, s := range v.Skipped {
@@ -101,14 +148,32 @@ func pairs(settings map[string]string) string {
 }
 
 func csvValues(v *analysis.Result, name, unit, build string, i stat.Interval) []string {
-	low, high := "", ""
+	return append([]string{name, unit, strconv.Itoa(i.N)}, append(csvInterval(i),
+		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.EnvironmentOf(build))))...)
+}
+
+// csvInterval returns the median and its bounds.
+func csvInterval(i stat.Interval) []string {
+	median, low, high := "", "", ""
+	if i.Known() {
+		median = csvNumber(i.Center)
+	}
 	if i.Confidence > 0 {
 		low, high = csvNumber(i.Low), csvNumber(i.High)
 	}
-	return []string{
-		name, unit, strconv.Itoa(i.N), csvNumber(i.Center), low, high,
-		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.EnvironmentOf(build))),
+	return []string{median, low, high}
+}
+
+// csvCell returns the columns that say what was measured.
+func csvCell(c *analysis.Cell) []string {
+	return []string{doc.Literal(c.Transport), doc.Literal(c.Model.Name), strconv.Itoa(c.Workers), strconv.Itoa(c.Clients), doc.Literal(pairs(cellSettings(c)))}
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
 	}
+	return 0
 }
 
 // csvNumber leaves out the digits that arithmetic made.

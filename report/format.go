@@ -15,8 +15,8 @@ type Format struct {
 	Write func(w io.Writer, r *bench.Result) error
 }
 
-// writeJSONResult writes the file again that the result was read from.
-func writeJSONResult(w io.Writer, r *bench.Result) error {
+// writeResult writes the result file again, in the current schema.
+func writeResult(w io.Writer, r *bench.Result) error {
 	var b bytes.Buffer
 	if err := r.Write(&b); err != nil {
 		return err
@@ -30,8 +30,9 @@ func Formats() []Format {
 	return []Format{
 		{"text", "tables for a terminal", writeText},
 		{"md", "Markdown for a pull request, under GitHub's limit of 65,536 characters", writeMarkdown},
-		{"csv", "one row a cell and metric, for scripts: seconds, bytes, bytes a second", writeCSV},
-		{"json", "the result itself: every sample and setting", writeJSONResult},
+		{"csv", "one row for each cell and metric, for spreadsheets and pandas; in seconds, bytes, and bytes a second", writeCSV},
+		{"json", "the answer for scripts: verdicts, findings, environment, and every metric of every cell with its interval", writeJSON},
 		{"benchfmt", "the format of go test -bench, for benchstat -col /transport", writeBenchfmt},
+		{"result", "the result file itself, with all samples; a file of an older version becomes one of the current version", writeResult},
 	}
 }

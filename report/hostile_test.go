@@ -13,6 +13,7 @@ import (
 	"ipcbench/machine"
 	"ipcbench/profile"
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 	"ipcbench/report/doc/doctest"
 )
 
@@ -119,7 +120,11 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 		b.Reset()
 	}
 	for _, f := range Formats() {
-		take(f.Name, f.Write(&b, r))
+		name := f.Name
+		if name == "result" {
+			name = "json result"
+		}
+		take(name, f.Write(&b, r))
 	}
 	v := analysis.New(r)
 	for _, name := range []string{"change", "crossover"} { // the documents hold the others
@@ -151,8 +156,12 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 		if err != nil {
 			continue // of a build that is called otherwise
 		}
+		var decided *Gate
+		if g, err := c.Gate(0.05); err == nil {
+			decided = &Gate{Gate: g}
+		}
 		for _, form := range ComparisonFormats() {
-			take(form+" comparison of "+name, WriteComparison(&b, form, c))
+			take(form+" comparison of "+name, WriteComparison(&b, form, c, ComparisonOptions{Gate: decided, Details: true, Text: doc.TextOptions{Unicode: true}}))
 		}
 		_, reasons, err := gate(c, 0.05)
 		all["text gate of "+name] = strings.Join(append(reasons, fmt.Sprint(err)), "\n")

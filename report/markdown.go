@@ -124,6 +124,9 @@ func folded(s section, open bool) (part, error) {
 
 // markdown writes the section without its title.
 func (s section) markdown(w io.Writer) error {
+	if s.made != nil {
+		return s.made.Markdown(w)
+	}
 	for _, p := range s.lead {
 		fmt.Fprintf(w, "\n%s\n", doc.EscapeParagraph(p))
 	}

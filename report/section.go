@@ -6,6 +6,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 )
 
 // A section is a part of a document.
@@ -15,10 +16,11 @@ type section struct {
 	tables []table
 	tail   []string // paragraphs, after them
 	chart  chart    // in Markdown only
+	made   *doc.Section
 }
 
 func (s section) empty() bool {
-	return len(s.lead) == 0 && len(s.tables) == 0 && len(s.tail) == 0 && s.chart.empty()
+	return len(s.lead) == 0 && len(s.tables) == 0 && len(s.tail) == 0 && s.chart.empty() && s.made == nil
 }
 
 // A View is a section by name: what a committed Markdown file can hold between

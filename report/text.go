@@ -32,6 +32,9 @@ func (s section) text(w io.Writer) error {
 	if s.empty() {
 		return nil
 	}
+	if s.made != nil {
+		return doc.Document{Title: s.title, Sections: []doc.Section{*s.made}}.Text(w, doc.TextOptions{Unicode: true})
+	}
 	title := doc.Visible(s.title)
 	fmt.Fprintf(w, "\n%s\n%s\n", title, strings.Repeat("=", utf8.RuneCountInString(title)))
 	for _, p := range s.lead {

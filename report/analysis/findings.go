@@ -43,6 +43,7 @@ type Finding struct {
 	Severity Severity
 	Rule     string  // one of the rules above
 	Cell     string  // the name of the cell that it is about; empty for the whole result
+	Measured *Cell   // that cell; nil if it was not measured, or there is none
 	Subject  string  // see the rule
 	Values   []Value // see the rule
 }
@@ -94,7 +95,7 @@ func (r *Result) Findings() []Finding {
 			fasterThanFloor, shorterThanParts, fasterThanControl, noControl, slowControl, notProved, recorderCost, stolenTime, filesInMemory,
 		} {
 			if f := rule(c); f != nil {
-				f.Cell = c.Name()
+				f.Cell, f.Measured = c.Name(), c
 				all = append(all, *f)
 			}
 		}

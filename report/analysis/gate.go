@@ -12,6 +12,7 @@ import (
 // A Gate is the decision whether a comparison fails.
 type Gate struct {
 	FailAbove  float64   // a share: 0.05 fails what is more than 5 % worse
+	Rows       int       // that were judged
 	Failed     bool      // there is a regression or an error
 	Worse      []Row     // significantly, and by more than FailAbove: the largest change first
 	Errors     []Finding // bugs in the measurement
@@ -23,7 +24,7 @@ type Gate struct {
 // Gate decides whether to fail, for a significant regression by more than
 // failAbove, 0.05 being 5 %. An error means that there is nothing to judge by.
 func (c *Comparison) Gate(failAbove float64) (Gate, error) {
-	g := Gate{FailAbove: failAbove, Unmeasured: c.OnlyBase, Tried: c.canary}
+	g := Gate{FailAbove: failAbove, Rows: len(c.Rows), Unmeasured: c.OnlyBase, Tried: c.canary}
 	if !c.Interleaved && !c.separate {
 		return g, errors.New("the two runs were not interleaved, so that a drift of the machine looks like a change: " +
 			"measure both with run --against, or ask for separate runs to be judged")

@@ -172,7 +172,9 @@ func percentiles() []Metric {
 	)
 }
 
-// exactly is an estimate without an interval.
+// Exactly is a number of so many blocks that has no interval.
+func Exactly(x float64, blocks int) stat.Interval { return exactly(x, blocks, blocks) }
+
 func exactly(x float64, blocks, n int) stat.Interval {
 	return stat.Interval{Center: x, Low: x, High: x, Blocks: blocks, N: n}
 }

@@ -51,7 +51,7 @@ const (
 	Plain  Tone = iota
 	Strong      // bold
 	Good        // bold and green; bold in Markdown
-	Bad         // red; a quotation in Markdown
+	Bad         // red; in Markdown a quotation, and a row whose first cell is bold
 	Dim         // pale
 )
 

@@ -167,7 +167,7 @@ func (s sheet) markdown() []byte {
 		row := make([]string, len(s.columns))
 		for c, col := range s.columns {
 			row[c] = Escape(col.cells[r].text)
-			if tone := s.rows[r].Tone; c == 0 && row[c] != "" && (tone == Strong || tone == Good) {
+			if tone := s.rows[r].Tone; c == 0 && row[c] != "" && (tone == Strong || tone == Good || tone == Bad) {
 				row[c] = "**" + row[c] + "**"
 			}
 		}

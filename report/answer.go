@@ -1,0 +1,217 @@
+package report
+
+import (
+	"io"
+	"math"
+	"reflect"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/machine"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// answerSchema is the version of what the format json writes. Keys are added to
+// it; it changes where one goes or means something else.
+const answerSchema = 1
+
+// An answer is what the format json writes of a result: everything that is
+// computed from it, and no samples. Seconds, bytes and numbers are in their base
+// units. What is unknown is absent or null.
+type answer struct {
+	Schema      int                  `json:"schema"`
+	Kind        string               `json:"kind"` // result
+	Command     []string             `json:"command"`
+	Started     time.Time            `json:"started"`
+	Elapsed     float64              `json:"elapsed_s"`
+	Partial     string               `json:"partial,omitempty"` // why the run ended early
+	Plan        bench.Plan           `json:"plan"`              // as in the result file
+	Environment machine.Environment  `json:"environment"`       // as in the result file
+	Against     *machine.Environment `json:"against,omitempty"` // that of the build base, of an interleaved run
+	Verdicts    []answerVerdict      `json:"verdicts"`          // one for each model, number of workers and number of clients
+	Findings    []answerFinding      `json:"findings"`          // errors are bugs in the measurement
+	Cells       []answerCell         `json:"cells"`
+	Floors      []answerFloor        `json:"floors"` // what this machine could do at best
+}
+
+// A workload is what cells have in common that can be compared.
+type workload struct {
+	Build   string `json:"build,omitempty"` // base or head, of an interleaved run
+	Model   string `json:"model"`
+	Up      string `json:"up,omitempty"` // what clients send back, where it is unlike the model
+	Workers int    `json:"workers"`
+	Clients int    `json:"clients"`
+}
+
+func workloadOf(g analysis.Group) workload {
+	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients}
+}
+
+// An answerVerdict says which transport to use. Best are the variants that may be
+// the fastest: several if it is too close to call. Proved is false if there are too
+// few blocks to prove that the others are slower.
+type answerVerdict struct {
+	workload
+	Best    []string     `json:"best"`
+	Proved  bool         `json:"proved"`
+	Ranking []answerRank `json:"ranking"` // the fastest first, without the control
+	Text    string       `json:"text"`
+}
+
+// An answerRank is what a round of a variant takes more than one of the fastest.
+type answerRank struct {
+	Variant string    `json:"variant"`
+	Round   *estimate `json:"round_more"`
+	CPU     *estimate `json:"cpu_more"`
+}
+
+type answerFinding struct {
+	Severity analysis.Severity    `json:"severity"` // error, warning or skipped
+	Rule     string               `json:"rule"`
+	Cell     string               `json:"cell,omitempty"`
+	Subject  string               `json:"subject,omitempty"` // what the rule names: a floor, a transport, a file system, a reason
+	Values   map[string]*estimate `json:"values,omitempty"`
+	Text     string               `json:"text"`
+}
+
+type answerCell struct {
+	workload
+	Transport string               `json:"transport"`
+	Variant   string               `json:"variant"` // the transport with the settings that differ from their defaults
+	Settings  map[string]string    `json:"settings"`
+	Tensors   int                  `json:"tensors"`
+	Bytes     int64                `json:"bytes"`         // of the model
+	Payload   int64                `json:"payload_bytes"` // of a round: down and up, of all clients
+	Control   bool                 `json:"control,omitempty"`
+	HandsOver bool                 `json:"hands_over"`      // tensors travel as handles: there is no bandwidth
+	Bound     string               `json:"bound,omitempty"` // the floor of the metric floor_ratio
+	Stopped   string               `json:"stopped"`
+	Marks     *answerMarks         `json:"marks,omitempty"` // what to know about the numbers
+	Metrics   map[string]*estimate `json:"metrics"`         // of ipcbench list metrics
+}
+
+type answerMarks struct {
+	Attested    *float64         `json:"attested,omitempty"` // the share of tensors that went the way the transport is named for, if not all did
+	Reasons     map[string]int64 `json:"fallbacks,omitempty"`
+	Modes       []float64        `json:"modes_s,omitempty"`      // two groups of rounds
+	DriftWithin float64          `json:"drift_within,omitempty"` // relative, from the first to the last round of a block
+	DriftAcross float64          `json:"drift_across,omitempty"` // from the first to the last block
+	OutOfTime   float64          `json:"out_of_time,omitempty"`  // the relative half-width of the round when time ran out
+	Outliers    int              `json:"outliers,omitempty"`     // of the rounds, if more than a tenth are
+	Interrupted bool             `json:"interrupted,omitempty"`
+}
+
+// marksOf returns nil if there is nothing to know.
+func marksOf(c *analysis.Cell) *answerMarks {
+	m := c.Marks()
+	a := &answerMarks{DriftWithin: m.Drift.Within, DriftAcross: m.Drift.Across, OutOfTime: m.OutOfTime, Outliers: m.Outliers, Interrupted: m.Interrupted}
+	for _, mode := range m.Modes {
+		a.Modes = append(a.Modes, mode.Center)
+	}
+	if m.Astray {
+		a.Attested, a.Reasons = finite(m.Attested), m.Reasons
+	}
+	if reflect.DeepEqual(*a, answerMarks{}) {
+		return nil
+	}
+	return a
+}
+
+type answerFloor struct {
+	Name      string    `json:"name"`
+	Variant   string    `json:"variant,omitempty"`
+	Model     string    `json:"model,omitempty"`
+	Up        string    `json:"up,omitempty"`
+	Clients   int       `json:"clients,omitempty"`
+	Transport string    `json:"transport,omitempty"`
+	Gap       float64   `json:"gap_s,omitempty"`
+	Help      string    `json:"help"`
+	Value     *estimate `json:"value"`
+}
+
+// An estimate is a number with its interval. Low and high are null, and confidence
+// is 0, where one block tells nothing about the next.
+type estimate struct {
+	Unit       string   `json:"unit"`
+	Median     *float64 `json:"median"`
+	Low        *float64 `json:"low"`
+	High       *float64 `json:"high"`
+	Confidence float64  `json:"confidence"` // with which the median lies between low and high
+	Blocks     int      `json:"blocks"`
+	N          int      `json:"n"` // samples
+}
+
+// estimated returns nil if i is not known.
+func estimated(unit string, i stat.Interval) *estimate {
+	if !i.Known() {
+		return nil
+	}
+	e := &estimate{Unit: unit, Median: finite(i.Center), Confidence: i.Confidence, Blocks: i.Blocks, N: i.N}
+	if i.Confidence > 0 {
+		e.Low, e.High = finite(i.Low), finite(i.High)
+	}
+	return e
+}
+
+// finite returns nil for what JSON cannot hold.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// writeJSON writes the answer of a result.
+func writeJSON(w io.Writer, r *bench.Result) error {
+	v := analysis.New(r)
+	a := answer{
+		Schema: answerSchema, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
+		Environment: r.Environment, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Floors: []answerFloor{},
+	}
+	for _, d := range v.Verdicts() {
+		text := answerVerdict{workload: workloadOf(d.Group), Best: []string{d.Best().Variant}, Proved: !d.TooClose() && !d.Unproved, Text: verdictSentence(d)}
+		for _, c := range d.Tied {
+			text.Best = append(text.Best, c.Variant)
+		}
+		for _, c := range d.Ranked {
+			more := d.Cost(c)
+			text.Ranking = append(text.Ranking, answerRank{c.Variant, estimated("s", more.Round), estimated("s", more.CPU)})
+		}
+		a.Verdicts = append(a.Verdicts, text)
+	}
+	metrics := analysis.Metrics()
+	for _, c := range v.Cells {
+		bound, _ := c.Bound()
+		cell := answerCell{
+			workload: workloadOf(c.Group()), Transport: c.Transport, Variant: c.Variant, Settings: c.Settings, Tensors: c.Model.Tensors, Bytes: c.Model.Bytes,
+			Payload: c.Payload(), Control: c.IsControl(), HandsOver: c.HandsOver(), Bound: bound, Stopped: c.Stopped, Marks: marksOf(c), Metrics: map[string]*estimate{},
+		}
+		for _, m := range metrics {
+			if e := estimated(m.Unit, c.Of(m.Name)); e != nil {
+				cell.Metrics[m.Name] = e
+			}
+		}
+		a.Cells = append(a.Cells, cell)
+	}
+	for _, f := range r.Floors {
+		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
+	}
+	return doc.WriteJSON(w, a, "\t")
+}
+
+func answerFindings(findings []analysis.Finding) []answerFinding {
+	all := []answerFinding{}
+	for _, f := range findings {
+		a := answerFinding{Severity: f.Severity, Rule: f.Rule, Cell: f.Cell, Subject: f.Subject, Text: findingText(f)}
+		for _, v := range f.Values {
+			if a.Values == nil {
+				a.Values = map[string]*estimate{}
+			}
+			a.Values[v.Name] = estimated(v.Unit, v.Interval)
+		}
+		all = append(all, a)
+	}
+	return all
+}

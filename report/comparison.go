@@ -1,0 +1,331 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// ComparisonFormats returns the names of the formats that a comparison can be
+// written in.
+func ComparisonFormats() []string { return []string{"text", "md", "csv", "json"} }
+
+// ComparisonOptions say how a comparison is written.
+type ComparisonOptions struct {
+	Gate    *Gate           // what a gate made of it, or nil
+	Details bool            // in text: everything, as the other formats have it
+	Text    doc.TextOptions // of text: what the terminal can show
+}
+
+// WriteComparison writes a comparison in one of them.
+func WriteComparison(w io.Writer, format string, c *analysis.Comparison, o ComparisonOptions) error {
+	g := o.Gate
+	switch format {
+	case "text":
+		d := comparisonDocument(c, g)
+		if last := len(d.Sections) - 1; last >= 0 && !o.Details {
+			d.Sections[last] = doc.Section{Lead: doc.Say("Intervals, p and blocks of every cell: ipcbench compare --details")}
+		}
+		return d.Text(w, o.Text)
+	case "md":
+		return comparisonDocument(c, g).Markdown(w)
+	case "csv":
+		return writeComparisonCSV(w, c, g)
+	case "json":
+		return writeComparisonJSON(w, c, g)
+	}
+	return fmt.Errorf("unknown format %q: want one of %s", format, doc.List(ComparisonFormats()))
+}
+
+// comparisonDocument is the verdict, the gate's decision, and what a reader must
+// know before any number; then the table of changes, and all details.
+func comparisonDocument(c *analysis.Comparison, g *Gate) doc.Document {
+	d := doc.Document{Lead: []doc.Paragraph{{Text: comparisonSentence(c), Tone: doc.Strong}}}
+	if g != nil {
+		d.Lead = append(d.Lead, g.paragraphs()...)
+	}
+	d.Lead = append(d.Lead, doc.Say("Base is "+sourceText(c.Base)+"; head is "+sourceText(c.Head)+".")...)
+	for _, text := range warnings(c) {
+		d.Lead = append(d.Lead, doc.Paragraph{Text: text, Tone: doc.Bad})
+	}
+	if len(c.Rows) > 0 {
+		d.Sections = append(d.Sections, changeSection(c))
+	}
+	if details := detailSection(c); !details.Empty() {
+		d.Sections = append(d.Sections, details) // the last, which text may leave out
+	}
+	return d
+}
+
+// changes compares the two builds of an interleaved result.
+func changes(v *analysis.Result) section {
+	c, err := analysis.Compare(v.Result, nil, analysis.CompareOptions{})
+	if err != nil {
+		return section{} // it holds one build only
+	}
+	made := changeSection(c)
+	made.Lead = comparisonDocument(c, nil).Lead
+	return section{title: "What changed", made: &made}
+}
+
+// mostRows is how many rows of a table are looked at. The details have all.
+const mostRows = 40
+
+// changeSection is what changed, the largest changes first, and then the cells in
+// which no difference is shown, if there are few enough.
+func changeSection(c *analysis.Comparison) doc.Section {
+	s := doc.Section{Name: "change"}
+	rows := slices.Concat(c.Worse(), c.Better())
+	changed := len(rows)
+	for _, r := range c.Rows {
+		if !r.Significant {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) > mostRows {
+		rows = rows[:min(changed, mostRows)]
+		s.Tail = doc.Say(fmt.Sprintf("%s more stand in the details.", doc.Plural(len(c.Rows)-len(rows), "cell")))
+	}
+	of := cellNames(c.Rows)
+	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric }) {
+		unit := same[0].Unit
+		t := doc.Table{Caption: of.caption(same[0], c), Columns: []doc.Column{
+			{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit},
+			{Name: "change, %", Help: changeHelp(c)},
+			{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"},
+		}}
+		for _, r := range same {
+			change, tone := "none shown", doc.Plain
+			if r.Significant {
+				change, tone = signedChange(r.Ratio), doc.Good
+				if r.Worse() > 1 {
+					tone = doc.Bad
+				}
+			}
+			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{
+				doc.Words(of.name(r)), doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), visibleChange(r)}})
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	return s
+}
+
+// detailSection has all rows with all that is known of them, and in what else the
+// two differ.
+func detailSection(c *analysis.Comparison) doc.Section {
+	s := doc.Section{Name: "details", Title: "All cells, and what else differs", Folded: true}
+	if len(c.Differences) > 0 {
+		t := doc.Table{Caption: "Besides the build, these differ.", Columns: []doc.Column{{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", Wrap: true}}}
+		for _, d := range c.Differences {
+			t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), doc.Words(doc.List(clip(d.Cells, 3))))
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	for _, same := range [][]string{prefixed("only in base: ", c.OnlyBase), prefixed("only in head: ", c.OnlyHead)} {
+		s.Lead = append(s.Lead, doc.Say(clip(same, 20)...)...)
+	}
+	of := cellNames(c.Rows)
+	for _, same := range analysis.GroupBy(c.Rows, func(r analysis.Row) string { return r.Metric }) {
+		unit := same[0].Unit
+		t := doc.Table{Caption: of.caption(same[0], c), Columns: []doc.Column{
+			{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit}, {Name: "change, %"},
+			{Name: "p", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
+			{Name: "blocks", Help: "those of base and of head"},
+		}}
+		for _, r := range same {
+			t.Add(doc.Words(of.name(r)), doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Words(pText(r.P)),
+				doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)))
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	return s
+}
+
+// names are those of rows, without what all of them have in common.
+type names struct{ model, workers, clients, metrics int }
+
+func cellNames(rows []analysis.Row) names {
+	distinct := func(of func(r analysis.Row) string) int { return len(analysis.GroupBy(rows, of)) }
+	return names{
+		distinct(rowLabel), distinct(func(r analysis.Row) string { return fmt.Sprint(r.Workers) }),
+		distinct(func(r analysis.Row) string { return fmt.Sprint(r.Clients) }), distinct(func(r analysis.Row) string { return r.Metric }),
+	}
+}
+
+// name says whose row it is, of those that have more than one.
+func (n names) name(r analysis.Row) string {
+	text := r.Transport
+	for _, part := range n.parts(r, func(distinct int) bool { return distinct > 1 }) {
+		text += ", " + part
+	}
+	return text
+}
+
+// caption says what all rows have in common.
+func (n names) caption(r analysis.Row, c *analysis.Comparison) string {
+	what := r.Metric
+	if what == "round" {
+		what = "A round's median time"
+	}
+	return strings.Join(append([]string{what}, n.parts(r, func(distinct int) bool { return distinct == 1 })...), ", ")
+}
+
+func (n names) parts(r analysis.Row, want func(distinct int) bool) []string {
+	var parts []string
+	for _, p := range []struct {
+		distinct int
+		text     string
+	}{{n.model, rowLabel(r)}, {n.workers, doc.Plural(r.Workers, "worker")}, {n.clients, doc.Plural(r.Clients, "client")}} {
+		if want(p.distinct) {
+			parts = append(parts, p.text)
+		}
+	}
+	return parts
+}
+
+// signedChange writes a ratio as a change in percent with its bounds.
+func signedChange(i stat.Interval) string {
+	text := doc.Signed(i.Center - 1)
+	if i.Confidence > 0 {
+		text += " (" + doc.Signed(i.Low-1) + " to " + doc.Signed(i.High-1) + ")"
+	}
+	return text
+}
+
+func visibleChange(r analysis.Row) doc.Cell {
+	if math.IsInf(r.Detectable, 1) {
+		return doc.Cell{}
+	}
+	return doc.Number(r.Detectable - 1)
+}
+
+// changeHelp says how sure the bounds of changes are.
+func changeHelp(c *analysis.Comparison) string {
+	sure := 1.0
+	for _, r := range c.Rows {
+		if r.Ratio.Confidence > 0 {
+			sure = min(sure, r.Ratio.Confidence)
+		}
+	}
+	text := "head against base, with a 95 % confidence interval for each row by itself"
+	if sure < stat.Confidence {
+		text = "head against base, with a confidence interval of only " + doc.Percent(sure) + " for each row by itself, as there are few blocks"
+	}
+	return text + fmt.Sprintf("; a change is shown where the probability of any false claim in the table is at most %s", doc.Percent(c.Alpha))
+}
+
+// warnings are what a reader must know before any number.
+func warnings(c *analysis.Comparison) []string {
+	var all []string
+	if !c.Interleaved {
+		all = append(all, "The two were not measured in turn: what else the machine did meanwhile looks like a change.")
+	}
+	if len(c.Differences) > 0 {
+		var texts []string
+		for _, d := range c.Differences {
+			texts = append(texts, fmt.Sprintf("%s (%s, then %s)", d.What, d.Base, d.Head))
+		}
+		all = append(all, "These differ too, and may explain a change: "+doc.List(clip(texts, 4))+".")
+	}
+	if n := len(c.OnlyBase) + len(c.OnlyHead); n > 0 {
+		all = append(all, fmt.Sprintf("%s in one of the two only: %s.", doc.Plural(n, "cell"), doc.List(clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
+	}
+	var findings []string
+	for _, f := range c.Findings {
+		findings = append(findings, FindingLine(f))
+	}
+	return append(all, clip(findings, 6)...)
+}
+
+// rowLabel names model and update.
+func rowLabel(r analysis.Row) string { return bench.Model{Name: r.Model, Up: r.Up}.Label() }
+
+// rowName says whose row it is.
+func rowName(r analysis.Row) string {
+	n := fmt.Sprintf("%s, %s, %s, %s", r.Transport, rowLabel(r), doc.Plural(r.Workers, "worker"), doc.Plural(r.Clients, "client"))
+	if r.Metric != "round" {
+		n += ", " + r.Metric
+	}
+	return n
+}
+
+// sourceText names what was measured.
+func sourceText(s analysis.Source) string {
+	name := cmp.Or(s.Build, s.Commit, "unknown")
+	if s.Dirty {
+		name += ", changed"
+	}
+	if !s.Started.IsZero() {
+		name += " of " + s.Started.UTC().Format("2006-01-02 15:04")
+	}
+	return name
+}
+
+// comparisonSentence says what changed, by how much at most, and how sure that is.
+func comparisonSentence(c *analysis.Comparison) string {
+	n := len(c.Rows)
+	if n == 0 {
+		return "Nothing can be compared: the two have no cell in common."
+	}
+	what, worse, better := "cell", "slower", "faster"
+	if slices.ContainsFunc(c.Rows, func(r analysis.Row) bool { return r.Metric != "round" }) {
+		what, worse, better = "comparison", "worse", "better"
+	}
+	var parts []string
+	for _, k := range []struct {
+		word string
+		rows []analysis.Row
+	}{{worse, c.Worse()}, {better, c.Better()}} {
+		if len(k.rows) == 0 {
+			continue
+		}
+		r, most := k.rows[0], ":"
+		if len(k.rows) > 1 {
+			most = ", most of all"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(k.rows), k.word, most, r.Transport, rowLabel(r), doc.Change(r.Ratio)))
+	}
+	none := n - len(c.Worse()) - len(c.Better())
+	switch {
+	case len(parts) == 0 && math.IsInf(c.Detectable(), 1):
+		return fmt.Sprintf("No difference shown, and there are too few blocks to show one: to compare %s takes %s of each.",
+			doc.Plural(n, what), doc.Plural(c.NeededBlocks(), "block"))
+	case len(parts) == 0:
+		return fmt.Sprintf("No difference shown in %s; half of them would have shown a change of %s.", doc.Plural(n, what), doc.Percent(c.Detectable()-1))
+	case none > 0:
+		parts = append(parts, fmt.Sprintf("no difference shown in %d", none))
+	}
+	return fmt.Sprintf("Of %s: %s.", doc.Plural(n, what), strings.Join(parts, "; "))
+}
+
+// clip cuts a list that nobody would read to its end.
+func clip(items []string, most int) []string {
+	if len(items) <= most {
+		return items
+	}
+	return append(slices.Clone(items[:most]), fmt.Sprintf("%d more", len(items)-most))
+}
+
+func prefixed(prefix string, items []string) []string {
+	all := make([]string, len(items))
+	for i, item := range items {
+		all[i] = prefix + item
+	}
+	return all
+}
+
+// pText writes a probability.
+func pText(p float64) string {
+	if p < 0.001 {
+		return "< 0.001"
+	}
+	return fmt.Sprintf("%.3f", p)
+}
