@@ -110,37 +110,6 @@ func twoCommits() (base, head *bench.Result) {
 	return base, head
 }
 
-// TestBenchstat: benchstat itself reads our lines, and compares two commits.
-func TestBenchstat(t *testing.T) {
-	if os.Getenv("IPCBENCH_SOAK") == "" {
-		t.Skip("builds benchstat: set IPCBENCH_SOAK=1")
-	}
-	benchstat := func(args []string, results ...*bench.Result) string {
-		for i, r := range results {
-			args = append(args, filepath.Join(t.TempDir(), fmt.Sprintf("%d.txt", i)))
-			if err := os.WriteFile(args[len(args)-1], []byte(format(t, "benchfmt", r)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		out, err := exec.CommandContext(t.Context(), "go", append([]string{"run", "golang.org/x/perf/cmd/benchstat"}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return string(out)
-	}
-	base, head := twoCommits()
-	out := benchstat([]string{"-col", "/transport"}, head)
-	if line := "Round/model=even/workers=1/clients=1 10.00m ± 2% 20.00m ± 2% +100.00% (p=0.002 n=6)"; !strings.Contains(strings.Join(strings.Fields(out), " "), line) {
-		t.Errorf("no line %q in\n%s", line, out)
-	}
-	if out := benchstat(nil, base, head); !strings.Contains(out, "vs base") {
-		t.Errorf("two commits are not compared:\n%s", out)
-	}
-	if out := benchstat([]string{"-col", "/build"}, benchtest.Interleaved(1.2)); !strings.Contains(out, "vs base") {
-		t.Errorf("two builds are not compared:\n%s", out)
-	}
-}
-
 // TestMarkdown: nothing that GitHub strips or that a name could smuggle in, and
 // the verdict comes first.
 func TestMarkdown(t *testing.T) {

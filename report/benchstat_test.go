@@ -1,0 +1,49 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+)
+
+// TestBenchstat: benchstat itself puts the results of two commits into one table,
+// two builds of an interleaved run beside each other, and so two transports.
+func TestBenchstat(t *testing.T) {
+	base, head := twoCommits()
+	for _, c := range []struct {
+		name    string
+		flags   []string
+		results []*bench.Result
+		change  string // of the round
+	}{
+		{"two commits", nil, []*bench.Result{base, head}, "~"},
+		{"two builds", []string{"-col", "/build"}, []*bench.Result{benchtest.Interleaved(1.2)}, "+20.00%"},
+		{"two transports", []string{"-col", "/transport"}, []*bench.Result{head}, "+100.00%"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"tool", "-modfile=../tools.mod", "benchstat"}, c.flags...)
+			for i, r := range c.results {
+				file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.txt", i))
+				if err := os.WriteFile(file, []byte(format(t, "benchfmt", r)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, file)
+			}
+			text, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			tables := regexp.MustCompile(`(?m)^.*│ +sec/op .*$`).FindAll(text, -1)
+			if len(tables) != 1 || !strings.Contains(string(tables[0]), "vs base") || !strings.Contains(string(text), c.change) {
+				t.Errorf("got %d tables of sec/op, want one with \"vs base\" and %s:\n%s", len(tables), c.change, text)
+			}
+		})
+	}
+}
