@@ -1,0 +1,177 @@
+// Package scripts tests the scripts beside it.
+package scripts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/internal/skip"
+)
+
+// A change is a commit of the tree that a pull request would propose.
+type change struct{ file, old, new string }
+
+// comment changes nothing that is compiled.
+var comment = change{"transports/batched/encode.go", "// encode makes", "// encode, as ever, makes"}
+
+// slower makes gRPC's encoder hash one byte in every so many of all that it sends.
+func slower(every int) change {
+	const place = "\tc.cuts = c.cuts[:0]\n"
+	return change{"transports/batched/encode.go", place, fmt.Sprintf(`	hash := uint32(1)
+	for _, p := range c.ready {
+		for i := 0; i < len(p.data); i += %d {
+			hash = hash*31 + uint32(p.data[i])
+		}
+	}
+	if hash == 0 {
+		c.cuts = nil
+	}
+`, every) + place}
+}
+
+// proposed returns a clone of the working tree, committed on the branch main, with
+// the change on top of it.
+func proposed(t *testing.T, c change) (clone string) {
+	t.Helper()
+	for _, tool := range []string{"git", "make"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			skip.Missing(t, "%s (Debian: %[1]s)", tool)
+		}
+	}
+	for _, who := range []string{"AUTHOR", "COMMITTER"} {
+		t.Setenv("GIT_"+who+"_NAME", "test")
+		t.Setenv("GIT_"+who+"_EMAIL", "test@localhost")
+	}
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	dir := t.TempDir()
+	store, clone := filepath.Join(dir, "store"), filepath.Join(dir, "clone")
+	git := func(args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q", "--bare", "-b", "main", store)
+	git("--git-dir", store, "--work-tree", "..", "add", "--all", "..", ":!../results")
+	git("--git-dir", store, "--work-tree", "..", "commit", "-q", "-m", "as it is")
+	git("clone", "-q", store, clone)
+	git("-C", clone, "checkout", "-q", "-b", "change")
+	path := filepath.Join(clone, c.file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(text), c.old) != 1 {
+		t.Fatalf("%s: want %q once in it", c.file, c.old)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git("-C", clone, "commit", "-q", "-a", "-m", "changed")
+	return clone
+}
+
+// A report is what scripts/pr-report wrote and how it ended.
+type report struct{ page, gate, code, log string }
+
+// reported runs a command in the clone, which runs scripts/pr-report.
+func reported(t *testing.T, clone, cells, failAbove string, command ...string) (r report, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Dir = clone
+	cmd.Env = append(os.Environ(), "BASE=main", "OUT=out", "FAIL_ABOVE="+failAbove, "CELLS=-q --transport grpc-stream,http --workers 1 --clients 1 "+cells)
+	log, err := cmd.CombinedOutput()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	file := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(clone, "out", name))
+		if err != nil {
+			t.Errorf("%v\n%s", err, log)
+		}
+		return string(text)
+	}
+	return report{file("report.md"), file("gate.txt"), strings.TrimSpace(file("exit-code")), string(log)}, cmd.ProcessState.ExitCode()
+}
+
+// The cells of the short tests: a slowdown that is as large as this shows in ten
+// blocks of any machine. TestSoakPullRequest has one of 15 %.
+const (
+	few       = "--model uniform:1MiB/4 --rounds 40 --blocks 10 --canary=60%"
+	failAbove = "20%"
+	obvious   = 2 // one byte in so many
+)
+
+// TestPullRequest: a slowdown of gRPC's encoder is found: the report names
+// grpc-stream and nothing else, and the script exits with 3, of which make makes a 2.
+// A changed comment shows no difference. In one of twenty reports chance alone shows
+// one, so there are three tries.
+func TestPullRequest(t *testing.T) {
+	t.Run("slower", func(t *testing.T) {
+		clone := proposed(t, slower(obvious))
+		tries(t, 3, func() error {
+			r, code := reported(t, clone, few, failAbove, "make", "pr-report")
+			if code != 2 || !strings.Contains(r.log, "Error 3") {
+				return fmt.Errorf("make exits with %d, and does not say that the script does with 3:\n%s", code, r.log)
+			}
+			return r.found()
+		})
+	})
+	t.Run("a comment", func(t *testing.T) {
+		clone := proposed(t, comment)
+		tries(t, 3, func() error {
+			r, code := reported(t, clone, few, failAbove, "scripts/pr-report")
+			if code != 0 {
+				return fmt.Errorf("exits with %d:\n%s", code, r.log)
+			}
+			return r.silent()
+		})
+	})
+}
+
+// found reports in which way r is not that of a slower grpc-stream.
+func (r report) found() error {
+	switch {
+	case r.code != "3":
+		return fmt.Errorf("got code %s, want 3:\n%s", r.code, r.log)
+	case !strings.HasPrefix(r.page, "<!-- ipcbench -->\n**Of 3 comparisons: 1 worse"):
+		return fmt.Errorf("the page does not begin with the verdict:\n%s", r.page)
+	case !strings.Contains(r.gate, "\ngate: grpc-stream, ") || strings.Contains(r.gate, "\ngate: http, ") || strings.Contains(r.gate, "\ngate: inproc, "):
+		return fmt.Errorf("the gate does not name grpc-stream alone:\n%s", r.gate)
+	case !strings.HasPrefix(r.gate, "gate: works: "):
+		return fmt.Errorf("the canary was not tried:\n%s", r.gate)
+	}
+	return nil
+}
+
+// silent reports in which way r is not that of a change without effect.
+func (r report) silent() error {
+	switch {
+	case r.code != "0":
+		return fmt.Errorf("got code %s, want 0:\n%s", r.code, r.log)
+	case !strings.HasPrefix(r.page, "<!-- ipcbench -->\n**No difference shown in 3 comparisons"):
+		return fmt.Errorf("the page does not begin with the verdict:\n%s", r.page)
+	case !strings.HasPrefix(r.gate, "gate: works: ") || !strings.Contains(r.gate, "\ngate: passed"):
+		return fmt.Errorf("the gate did not work or pass:\n%s", r.gate)
+	}
+	return nil
+}
+
+// tries fails t if f has failed so often.
+func tries(t *testing.T, most int, f func() error) {
+	t.Helper()
+	for i := range most {
+		err := f()
+		if err == nil {
+			return
+		}
+		t.Logf("try %d: %v", i+1, err)
+	}
+	t.Errorf("failed %d times", most)
+}
