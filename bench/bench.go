@@ -255,8 +255,8 @@ func (r *run) peers(c *cell) []*cell {
 	return all
 }
 
-// enough says why c alone needs no more blocks, or nothing if it does. The time
-// is one budget for all its peers: one of slow rounds takes more of it.
+// enough returns why c may stop, or nothing if it needs more blocks. All its peers
+// share one budget of time, and one with slow rounds takes more of it.
 func (r *run) enough(c *cell, peers []*cell) string {
 	var spent time.Duration
 	for _, d := range peers {
