@@ -112,9 +112,9 @@ func (p Plan) least() int { return cmp.Or(p.Least, 3) }
 // mostRounds bounds a block by time. More rounds do not average out what the rounds
 // of a session have in common, such as the processors that its processes run on:
 // blocks of cnn's rounds differ by 15 %. So time is better spent on another block.
-// The cheapest number of rounds is the root of what a block costs, in
-// rounds (some 250), times the ratio of the variances within and between blocks
-// (some 4): 30. A hundred let a few blocks support a p99 too.
+// The cheapest number of rounds is the root of what a block costs, in rounds (some
+// 250), times the ratio of the variances within and between blocks (some 4): 30. A
+// hundred let a few blocks support a p99 too.
 const mostRounds = 100
 
 // mostWarm is how many rounds of a block warm up at most.
