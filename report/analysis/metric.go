@@ -79,7 +79,7 @@ func times() []Metric {
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
 		{Name: "copy_decode", Unit: "s", Better: Lower, Help: "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
 			samples: copyDecode},
-		{Name: "bandwidth", Unit: "B/s", Better: Higher, Help: "payload both ways ÷ overhead. Only for 1 client on 1 worker without --respawn, when the overhead's interval excludes zero, and only for transports that move bytes: a hand-off takes the same time for any size",
+		{Name: "bandwidth", Unit: "B/s", Better: Higher, Help: "payload both ways ÷ overhead. Only for 1 client on 1 worker without --respawn, when the overhead's interval excludes zero, and only for transports that move bytes: a hand-off moves none",
 			derived: bandwidth},
 		{Name: "goodput", Unit: "B/s", Better: Higher, Help: "payload both ways ÷ round, training included",
 			derived: func(c *Cell) stat.Interval {
@@ -124,8 +124,8 @@ func copyDecode(c *Cell, b *bench.Block) []float64 {
 // overlaps and bytes over time is a bandwidth.
 func (c *Cell) Alone() bool { return c.Clients == 1 && c.Workers == 1 }
 
-// bandwidth is that of transports that move all bytes. A hand-off takes the same
-// time for any size, so bytes ÷ time would be meaningless (guard 1).
+// bandwidth is that of transports that move all bytes. A hand-off moves none, so
+// bytes ÷ time would be meaningless (guard 1).
 func bandwidth(c *Cell) stat.Interval {
 	o := c.Of("overhead")
 	if !c.Alone() || !c.MovesBytes() || c.HandsOver() || c.Respawn || !o.Known() || !(o.Excludes(0) && o.Low > 0) {
