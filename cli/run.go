@@ -101,7 +101,7 @@ the defaults below hold.`),
 	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
 	fs.IntVar(&plan.Rounds, "rounds", 0, "time `N` rounds of each cell, rounded up to whole blocks, instead of --time")
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks of each cell; a block is one session of fresh processes")
-	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, at least 50ms are left out; 0 is none")
+	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least, unless N is given as 0")
 	fs.DurationVar(&plan.Budget, "budget", 0, "leave small models out if the run would take longer than this `TIME` (default 1m without flags, else no limit)")
 	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "a cell may end early once its median round is known to this `SHARE` (0.05 is ±5 %)")
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
