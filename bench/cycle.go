@@ -138,15 +138,16 @@ func (r *run) fit() {
 	for {
 		left, _ := r.left()
 		total := time.Since(r.started) + left
-		if total <= r.Plan.Budget {
+		if total <= r.Plan.Budget || left <= finishing { // or everything is measured
 			return
 		}
 		smallest := r.smallest()
 		if smallest == nil || r.Canary > 0 {
+			r.pace.late = true
 			r.note(fmt.Sprintf("%d blocks of every cell take longer than %v: the run goes on for about %v more", r.Plan.Blocks, r.Plan.Budget, left.Round(time.Second)))
 			return
 		}
-		why := fmt.Sprintf("left out: %d blocks of every cell of all models would have taken about %v, more than the %v that the run may take; run with --budget %v, or with --model %s",
+		why := fmt.Sprintf("left out: with it, %d blocks of every cell would have taken about %v, more than the %v that the run may take; use --budget %v or --model %s",
 			r.Plan.Blocks, total.Round(time.Second), r.Plan.Budget, (total*5/4).Round(10*time.Second)+10*time.Second, smallest.Name)
 		r.leaveOut(*smallest, why)
 		r.note(smallest.Label() + " is " + why)

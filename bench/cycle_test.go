@@ -52,9 +52,8 @@ func TestQuickPlan(t *testing.T) {
 func TestOneTimedRound(t *testing.T) {
 	h := host()
 	p := quick(t)
-	p.Time, p.WarmTime = 1, 0
-	r := measure(t, h, p, spec(t, h, "pickle", "cnn", 2, 3))
-	for _, c := range r.Cells {
+	p.Time, p.WarmTime = time.Duration(p.Blocks), 0
+	for _, c := range measure(t, h, p, spec(t, h, "pickle", "cnn", 2, 3)).Cells {
 		for _, b := range c.Blocks {
 			// The rounds are the cold one, the proved one and the timed one.
 			if len(b.Round) != 1 || b.Proof.Rounds != 1 || b.Proof.Updates != 3 || b.Proof.Hashed != 3 {
@@ -62,7 +61,16 @@ func TestOneTimedRound(t *testing.T) {
 			}
 		}
 	}
-	_, err := bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, "damaged-up:round=2", "uniform:4KiB/3", 1, 2)))
+	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	o.Against = self(t)
+	r, err := bench.RunWithFloors(t.Context(), o)
+	check(t, err)
+	for _, c := range r.Cells {
+		if n := len(c.Blocks[0].Round); n != 1 {
+			t.Errorf("%s of build %s: %d timed rounds, want 1 in both builds", c.ID(), c.Build, n)
+		}
+	}
+	_, err = bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, "damaged-up:round=2", "uniform:4KiB/3", 1, 2)))
 	if err == nil || !strings.Contains(err.Error(), "round 2: the new model's hash") {
 		t.Errorf("got %v, want the timed round refused", err)
 	}
@@ -91,7 +99,7 @@ func TestLeftOut(t *testing.T) {
 				notes = append(notes, p.Note)
 				return
 			}
-			if p.Left <= 0 || p.Done > p.Plan {
+			if p.Left <= 0 || p.Done > p.Plan || p.Late != (len(notes) == 3) {
 				t.Errorf("%+v", p)
 			}
 			most = p.Plan
@@ -115,7 +123,7 @@ func TestLeftOut(t *testing.T) {
 			t.Errorf("budget %v: %d models, %d cells skipped, %d blocks planned, notes %q", tt.budget, len(models), len(r.Skipped), most, notes)
 		}
 		for _, s := range r.Skipped {
-			if !strings.HasPrefix(s.Why, "left out: 3 blocks of every cell of all models would have taken about ") || !strings.HasSuffix(s.Why, "or with --model "+s.Model) {
+			if !strings.HasPrefix(s.Why, "left out: with it, 3 blocks of every cell would have taken about ") || !strings.HasSuffix(s.Why, " or --model "+s.Model) {
 				t.Errorf("%s: %s", s.ID(), s.Why)
 			}
 		}

@@ -11,8 +11,9 @@ type Progress struct {
 	What       string // the cell, the floor or what else is in hand
 	Done, Plan int    // blocks that have ended, and that are planned so far
 	Elapsed    time.Duration
-	Left       time.Duration // about; it does not hold what comes after Run
+	Left       time.Duration // about, until the report is there
 	More       bool          // the planned blocks have ended: some cells get more, to become precise, for as long as Left at most
+	Late       bool          // the planned blocks take longer than the budget
 
 	Note string // what the user has to know, once; without the fields above
 }
@@ -23,7 +24,7 @@ type pace struct {
 	cost       time.Duration // that the step in hand may take
 	rest       time.Duration // that all others may take
 	done, plan int           // blocks
-	more       bool
+	more, late bool
 	alike      bool          // all cells have the same workers and clients
 	apart      time.Duration // what reference chains have taken
 }
@@ -52,7 +53,7 @@ func (r *run) progress(what string) {
 	p := &r.pace
 	r.Progress(Progress{
 		What: what, Done: p.done, Plan: p.plan, Elapsed: time.Since(r.started),
-		Left: max(time.Second, p.rest+max(0, p.cost-time.Since(p.began))), More: p.more,
+		Left: max(time.Second, p.rest+max(0, p.cost-time.Since(p.began))), More: p.more, Late: p.late,
 	})
 }
 

@@ -119,6 +119,9 @@ func (p *progress) line() string {
 		if s.More {
 			left = "at most " + left
 		}
+		if s.Late {
+			left += ", longer than --budget"
+		}
 		parts = append(parts, left)
 	}
 	if s.Done < s.Plan {

@@ -20,6 +20,8 @@ func TestProgressLine(t *testing.T) {
 	p := newProgress(new(bytes.Buffer), false)
 	more := at(60, 40*time.Second, 2*time.Minute)
 	more.Plan, more.More = 70, true
+	late := at(44, 12*time.Second, 2*time.Minute)
+	late.Late = true
 	for _, tt := range []struct {
 		state bench.Progress
 		want  string
@@ -28,6 +30,7 @@ func TestProgressLine(t *testing.T) {
 		{at(44, 12*time.Second, 20*time.Second), " 12s  37 % · 20s left · block 45 of 120 · http histology"},
 		{at(50, 13*time.Second, 40*time.Second), " 13s  37 % · 40s left · block 51 of 120 · http histology"},
 		{more, " 40s  25 % · at most 2m0s left · block 61 of 70 or more, for precision · http histology"},
+		{late, " 12s   9 % · 2m0s left, longer than --budget · block 45 of 120 · http histology"},
 	} {
 		p.show(tt.state)
 		if got := p.line(); got != tt.want {
