@@ -159,6 +159,9 @@ func TestBadOldFile(t *testing.T) {
 			t.Errorf("%s: got %v, want one line with %q", tt.name, err, tt.want)
 		}
 	}
+	if r, err := decode([]byte(oldResult)); err != nil || r.Canary.Slow.Blocks[0].Phases["train"] != 2 || r.Plan.Samples != 5 {
+		t.Errorf("with a canary: %+v, %v", r, err)
+	}
 	r, err := decode([]byte(strings.Replace(good, `"plan":{`, `"partial":"worker 1 failed:\n\tout of memory\n","plan":{`, 1)))
 	if err != nil || r.Partial != "worker 1 failed:; out of memory" {
 		t.Errorf("several lines, as older builds wrote why a run ended: %v", err)
