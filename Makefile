@@ -55,7 +55,7 @@ SOAK = IPCBENCH_SOAK=1 $(GO) test -timeout 60m -count=1
 
 .PHONY: soak-transports
 soak-transports: ## of soak: hundreds of kills, 100,000 messages, and all that is not in the other parts
-	$(SOAK) $$($(GO) list ./... | grep -v -e /bench -e /cli -e /scripts)
+	$(SOAK) $$($(GO) list ./... | grep -v -e /bench -e /cli)
 
 .PHONY: soak-bench
 soak-bench: ## of soak: 1,000 rounds of every transport
@@ -63,7 +63,7 @@ soak-bench: ## of soak: 1,000 rounds of every transport
 
 .PHONY: soak-ipcbench
 soak-ipcbench: ## of soak: a build compared with itself, slowdowns that must be found, 200 collaborators
-	$(SOAK) -p 1 ./cli ./scripts
+	$(SOAK) ./cli
 
 .PHONY: bench
 bench: ## the benchmarks, in benchstat's format
