@@ -151,7 +151,7 @@ func (a *app) profileTop(f profileFlags, path string) error {
 		return err
 	}
 	for _, p := range profiles {
-		if err := report.WriteProfile(a.out, md, profile.Summarize(p.Profile, f.functions)); err != nil {
+		if err := report.WriteProfile(a.out, md, a.terminal(), profile.Summarize(p.Profile, f.functions)); err != nil {
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func (a *app) profileDiff(f profileFlags, paths []string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	return report.WriteDifference(a.out, md, d, f.changes)
+	return report.WriteDifference(a.out, md, a.terminal(), d, f.changes)
 }
 
 func (a *app) profileFlame(f profileFlags, path string) error {

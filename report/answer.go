@@ -50,8 +50,8 @@ func workloadOf(g analysis.Group) workload {
 }
 
 // An answerVerdict says which transport to use. Best are the variants that may be
-// the fastest: several if it is too close to call. Proved is false if there are too
-// few blocks to prove that the others are slower.
+// the fastest: several if it is too close to call. Proved is true if one is shown to
+// be faster than all others.
 type answerVerdict struct {
 	workload
 	Best    []string     `json:"best"`
@@ -171,7 +171,7 @@ func writeJSON(w io.Writer, r *bench.Result) error {
 		Environment: r.Environment, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {
-		text := answerVerdict{workload: workloadOf(d.Group), Best: []string{d.Best().Variant}, Proved: !d.TooClose() && !d.Unproved, Text: verdictSentence(d)}
+		text := answerVerdict{workload: workloadOf(d.Group), Best: []string{d.Best().Variant}, Proved: d.Proved(), Text: verdictSentence(d)}
 		for _, c := range d.Tied {
 			text.Best = append(text.Best, c.Variant)
 		}

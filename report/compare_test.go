@@ -96,6 +96,19 @@ func TestCompare(t *testing.T) {
 	for _, format := range ComparisonFormats() {
 		golden(t, "compare."+format, write(t, c, format))
 	}
+	c = compare(t, base, head, analysis.CompareOptions{Separate: true})
+	decided, err := c.Gate(0.05)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range ComparisonFormats() {
+		var b bytes.Buffer
+		o := ComparisonOptions{Gate: &Gate{Gate: decided}, Details: true, Text: doc.TextOptions{Width: 80, Unicode: true}}
+		if err := WriteComparison(&b, format, c, o); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "gate."+format, b.String())
+	}
 	var decoded map[string]any
 	if err := json.Unmarshal([]byte(write(t, c, "json")), &decoded); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"io"
 	"slices"
@@ -154,8 +155,13 @@ func writeComparisonCSV(w io.Writer, c *analysis.Comparison, g *Gate) error {
 			}
 		}
 		_ = out.Write(append(row, csvNumber(r.Ratio.Confidence), csvNumber(r.P), changeWord(r), visible, strconv.Itoa(r.Base.Blocks), strconv.Itoa(r.Head.Blocks),
-			doc.Literal(sourceText(c.Base)), doc.Literal(sourceText(c.Head)), above, failed))
+			csvSource(c.Base), csvSource(c.Head), above, failed))
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// csvSource names what was measured, for other programs.
+func csvSource(s analysis.Source) string {
+	return doc.Literal(fullCommit(machine.Environment{Commit: cmp.Or(s.Build, s.Commit), Dirty: s.Dirty}))
 }

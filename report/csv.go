@@ -35,8 +35,8 @@ var csvHeader = []string{
 //   - verdict.rank is 1 for the fastest transport of those that did the same work,
 //     2 for the next, and so on.
 //   - verdict.best is 1 for the fastest and for all that may be as fast, else 0.
-//   - verdict.proved is 1 in all rows of a verdict that names one transport and is
-//     proved, else 0.
+//   - verdict.proved is 1 for all of them if the fastest is shown to be faster than
+//     all others, else 0.
 //   - verdict.round_more and verdict.cpu_more are what a round takes more than one
 //     of the fastest: time, and CPU time.
 //   - finding.RULE is a finding; its severity and text stand in the settings, and
@@ -65,7 +65,7 @@ func writeCSV(w io.Writer, r *bench.Result) error {
 			blocks := len(c.Timed())
 			add("rank", "1", analysis.Exactly(float64(k+1), blocks))
 			add("best", "1", analysis.Exactly(oneIf(k == 0 || slices.Contains(d.Tied, c)), blocks))
-			add("proved", "1", analysis.Exactly(oneIf(!d.TooClose() && !d.Unproved), blocks))
+			add("proved", "1", analysis.Exactly(oneIf(d.Proved()), blocks))
 			more := d.Cost(c)
 			add("round_more", "s", more.Round)
 			add("cpu_more", "s", more.CPU)

@@ -320,8 +320,8 @@ func BenchmarkReport(b *testing.B) {
 
 // FuzzReport: whatever a reader accepts can be written in every format.
 func FuzzReport(f *testing.F) {
-	f.Add([]byte(format(f, "json", benchtest.Pair(1, 1))))
-	f.Add([]byte(format(f, "json", benchtest.Interleaved(2))))
+	f.Add([]byte(format(f, "result", benchtest.Pair(1, 1))))
+	f.Add([]byte(format(f, "result", benchtest.Interleaved(2))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "r.json")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -331,14 +331,15 @@ func FuzzReport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, name := range []string{"text", "md", "csv", "benchfmt"} {
+		for _, name := range []string{"text", "md", "csv", "json", "benchfmt"} {
 			format(t, name, r)
 		}
 		analysis.New(r).Findings()
 		for _, head := range []*bench.Result{r, nil} {
 			if c, err := analysis.Compare(r, head, analysis.CompareOptions{Separate: true}); err == nil {
-				write(t, c, "md")
-				write(t, c, "json")
+				for _, format := range ComparisonFormats() {
+					write(t, c, format)
+				}
 				_, _, _ = gate(c, 0.05)
 			}
 		}

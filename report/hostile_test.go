@@ -132,13 +132,13 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		take("md view "+name, view.make(v).write(&b, true))
+		take("md view "+name, view.make(v).markdown(&b))
 	}
 	take("json timeline", WriteTimeline(&b, r.Cells...))
 	s := r.Cells[0].Profiles[0].Summary
 	for _, form := range []string{"text", "md"} {
-		take(form+" profile", WriteProfile(&b, form == "md", s))
-		take(form+" difference", WriteDifference(&b, form == "md", &profile.Difference{
+		take(form+" profile", WriteProfile(&b, form == "md", doc.TextOptions{Unicode: true}, s))
+		take(form+" difference", WriteDifference(&b, form == "md", doc.TextOptions{Unicode: true}, &profile.Difference{
 			A: s.Meta, B: s.Meta, Unit: s.Unit, Total: profile.Change{A: 1, B: 2},
 			Phases: []profile.Change{{Name: s.Phases[0].Name, A: 1, B: 2}}, Functions: []profile.Change{{Name: s.Functions[0].Name, A: 1, B: 2}},
 		}, 9))

@@ -2,6 +2,9 @@ package report
 
 import (
 	"encoding/csv"
+	"encoding/json"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +67,68 @@ func TestCSV(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("no row %s in\n%.2000s", want, text)
 		}
+	}
+}
+
+// TestAnswer reads the answer as scripts do: the verdict, its cost, and what puts
+// it in doubt, in CSV and in JSON.
+func TestAnswer(t *testing.T) {
+	m := benchtest.Models["cnn"]
+	r := benchtest.Result(benchtest.Cell("inproc", m, 1, 1, benchtest.Six(5)...), benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...),
+		benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("http", m, 1, 1, benchtest.Six(10.05)...))
+	r.Cells[1].FileSystem = "tmpfs"
+	r.Partial = "interrupted"
+	r.Skipped = []bench.Skipped{{Transport: "storage", Variant: "storage", Model: "cnn", Workers: 1, Clients: 1, Why: "the disk is full"}}
+	rows, err := csv.NewReader(strings.NewReader(format(t, "csv", r))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]string{}
+	for _, row := range rows {
+		have[row[0]+" "+row[5]] = strings.Join(row[4:13], "|")
+	}
+	for key, want := range map[string]string{
+		"shm-slab verdict.rank":          "|verdict.rank|1|6|1|||0|6",
+		"shm-slab verdict.best":          "|verdict.best|1|6|1|||0|6",
+		"http verdict.best":              "|verdict.best|1|6|1|||0|6", // too close to call
+		"pickle verdict.best":            "|verdict.best|1|6|0|||0|6",
+		"pickle verdict.rank":            "|verdict.rank|1|6|3|||0|6",
+		"pickle verdict.proved":          "|verdict.proved|1|6|0|||0|6",
+		"shm-slab verdict.round_more":    "|verdict.round_more|s|6|0|||0|6",
+		"pickle verdict.round_more":      "|verdict.round_more|s|12|0.02|0.0195|0.0205|0.958874458874|6",
+		"pickle verdict.cpu_more":        "|verdict.cpu_more|s|12|0.03|0.02925|0.03075|0.958874458874|6",
+		"pickle finding.files_in_memory": "severity=warning;text=" + findingText(analysis.Finding{Rule: analysis.FilesInMemory, Subject: "tmpfs"}) + "|finding.files_in_memory||0||||0|0",
+		"- finding.partial":              "severity=warning;text=" + findingText(analysis.Finding{Rule: analysis.Partial, Subject: "interrupted"}) + "|finding.partial||0||||0|0",
+		"storage skipped":                "variant=storage;why=the disk is full|skipped||0||||0|0",
+	} {
+		if have[key] != want {
+			t.Errorf("%s: got  %s\nwant %s", key, have[key], want)
+		}
+	}
+	if have["inproc verdict.rank"] != "" {
+		t.Error("the control has a rank")
+	}
+
+	var a answer
+	if err := json.Unmarshal([]byte(format(t, "json", r)), &a); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Verdicts) != 1 || !slices.Equal(a.Verdicts[0].Best, []string{"shm-slab", "http"}) || a.Verdicts[0].Proved || a.Verdicts[0].Ranking[2].Variant != "pickle" ||
+		math.Abs(*a.Verdicts[0].Ranking[2].Round.Median-0.02) > 1e-9 {
+		t.Errorf("got verdicts %+v", a.Verdicts)
+	}
+	var rules []string
+	for _, f := range a.Findings {
+		rules = append(rules, f.Rule+" "+f.Cell)
+	}
+	if want := []string{"partial ", "not_measured storage cnn workers=1 clients=1", "files_in_memory pickle cnn workers=1 clients=1"}; !slices.Equal(rules, want) {
+		t.Errorf("got findings %q, want %q", rules, want)
+	}
+	if e := a.Cells[1].Metrics["round"]; e.Unit != "s" || *e.Median != 0.03 || *e.Low != 0.0294 || e.Confidence != 0.96875 || e.Blocks != 6 || e.N != 12 {
+		t.Errorf("got round %+v", e)
+	}
+	if a.Cells[1].Metrics["bandwidth"] != nil || !a.Cells[0].Control {
+		t.Errorf("got %+v", a.Cells)
 	}
 }
 

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"ipcbench/profile"
 	"ipcbench/profile/capture"
 	"ipcbench/report/analysis"
-	"ipcbench/report/doc"
 )
 
 // profileTables say where the time of each transport goes.
@@ -260,97 +258,4 @@ func copyNote(k analysis.Copies) string {
 		notes = append(notes, "counted more than memmove can have done: copies in cache")
 	}
 	return strings.Join(notes, "; ")
-}
-
-// WriteProfile writes a profile by phase, with the functions of each phase.
-func WriteProfile(w io.Writer, markdown bool, s *profile.Summary) error {
-	head := fmt.Sprintf("%s: %s", s.Title(), valueText(s, s.Total))
-	if s.Rounds > 0 {
-		head += fmt.Sprintf(" in %s of %s", plural(s.Rounds, "round"), plural(s.Blocks, "block"))
-	}
-	if s.Delivered > 0 {
-		head += ", " + size(s.Delivered) + " delivered"
-	}
-	unit := "s/GB"
-	if s.Unit == "B" {
-		unit = "per GB"
-	}
-	t := table{
-		header: []string{"phase", "function", unit, "share", "with calls, " + unit, "share", "server"}, words: 2,
-	}
-	for _, split := range s.Phases {
-		server := none
-		if split.Flat > 0 {
-			server = share(ratio(split.Server, split.Flat))
-		}
-		t.add(split.Title(), "", perGBText(s, split.Flat), share(s.Share(split.Flat)), perGBText(s, split.Cum), share(s.Share(split.Cum)), server)
-		for _, f := range split.Functions {
-			if f.Flat > 0 {
-				t.add("", shortened(f.Name), perGBText(s, f.Flat), share(s.Share(f.Flat)), perGBText(s, f.Cum), share(s.Share(f.Cum)), "")
-			}
-		}
-	}
-	sec := section{title: head, tables: []table{t}}
-	if s.Transport > 0 {
-		sec.tail = append(sec.tail, fmt.Sprintf("%s of it in transport code, of which %s has a phase.", share(s.Share(s.Transport)), attributed(s)))
-	}
-	if text := fewSamples(s); text != "" {
-		sec.tail = append(sec.tail, text)
-	}
-	return sec.write(w, markdown)
-}
-
-// fewSamples says that a CPU profile is too short to tell shares, or nothing.
-func fewSamples(s *profile.Summary) string {
-	n := analysis.SampleCount(s)
-	if s.Kind != capture.CPU || n >= analysis.EnoughSamples {
-		return ""
-	}
-	return fmt.Sprintf("Only %s, one each 10 ms of CPU time: a line of a few percent is one or two of them, or chance. A run with a longer --time has more.", plural(n, "sample"))
-}
-
-// WriteDifference writes what two profiles spend per delivered GB, by phase and by
-// the n functions that differ most.
-func WriteDifference(w io.Writer, markdown bool, d *profile.Difference, n int) error {
-	row := func(t *table, c profile.Change) {
-		sign, delta := "+", c.B-c.A
-		if delta <= 0 {
-			sign, delta = "-", -delta
-		}
-		if delta == 0 {
-			sign = ""
-		}
-		t.add(c.Name, amount(d.Unit, c.A), amount(d.Unit, c.B), sign+amount(d.Unit, delta), signed((c.B-c.A)/d.Total.A)+" %")
-	}
-	unit := "s/GB"
-	if d.Unit == "B" {
-		unit = "per GB"
-	}
-	tables := []table{}
-	for _, of := range []struct {
-		what    string
-		changes []profile.Change
-	}{{"phase", d.Phases}, {"function", d.Functions[:min(n, len(d.Functions))]}} {
-		t := table{header: []string{of.what, "A, " + unit, "B, " + unit, "B - A", "of A's total"}, words: 1}
-		for _, c := range of.changes {
-			c.Name = shortened(c.Name)
-			row(&t, c)
-		}
-		all := d.Total
-		all.Name = "all"
-		row(&t, all)
-		tables = append(tables, t)
-	}
-	s := section{title: "A: " + d.A.Title() + "; B: " + d.B.Title(), tables: tables}
-	return s.write(w, markdown)
-}
-
-func (s section) write(w io.Writer, markdown bool) error {
-	if !markdown {
-		return s.text(w)
-	}
-	if _, err := fmt.Fprintf(w, "\n### %s\n", doc.EscapeParagraph(s.title)); err != nil {
-		return err
-	}
-	return s.markdown(w)
 }

@@ -12,6 +12,7 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/profile"
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 )
 
 // profiledResult is a result of the control, of a transport that copies nothing,
@@ -132,29 +133,30 @@ func TestCopyTables(t *testing.T) {
 	}
 }
 
+// TestWriteProfile: profiles of CPU time and of memory, and a difference, in both
+// formats.
 func TestWriteProfile(t *testing.T) {
-	s := profiledResult().Cells[2].Profiles[0].Summary
-	var text, md bytes.Buffer
-	if err := WriteProfile(&text, false, s); err != nil {
-		t.Fatal(err)
+	r := profiledResult()
+	cpu, allocs := r.Cells[2].Profiles[0].Summary, r.Cells[2].Profiles[1].Summary
+	long := *cpu
+	long.Total, long.Transport = 1e9, 0 // enough samples
+	d := &profile.Difference{
+		A: cpu.Meta, B: r.Cells[3].Profiles[0].Summary.Meta, Unit: "s", Total: profile.Change{A: 2, B: 1.5},
+		Phases:    []profile.Change{{Name: "decode", A: 0.75, B: 0.25}, {Name: "train", A: 1, B: 1}},
+		Functions: []profile.Change{{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", A: 0.6}, {Name: "never/shown.here", B: 0.1}},
 	}
-	for _, want := range []string{"cpu of pickle even workers=1 clients=1: 400 s", "(garbage collection)", "runtime.memmove in gob.(*Decoder).readMessage", "50 % of it in transport code, of which 95 % has a phase.", "Only 40 samples, one each 10 ms"} {
-		want = strings.Replace(want, "400 s", "400 ms in 1 round of 2 blocks, 200 MB delivered", 1)
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in:\n%s", want, &text)
+	for _, format := range []string{"text", "md"} {
+		var b bytes.Buffer
+		for _, s := range []*profile.Summary{cpu, &long, allocs} {
+			if err := WriteProfile(&b, format == "md", doc.TextOptions{Unicode: true}, s); err != nil {
+				t.Fatal(err)
+			}
+			b.WriteByte('\n')
 		}
-	}
-	text.Reset()
-	long := *s
-	long.Total = 1e9
-	if err := WriteProfile(&text, false, &long); err != nil || strings.Contains(text.String(), "Only") {
-		t.Errorf("a second of CPU time: %v\n%s", err, &text)
-	}
-	if err := WriteProfile(&md, true, s); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(md.String(), "### cpu of pickle") || !strings.Contains(md.String(), `gob.(\*Decoder).readMessage`) {
-		t.Errorf("got:\n%s", &md)
+		if err := WriteDifference(&b, format == "md", doc.TextOptions{Unicode: true}, d, 1); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "profile."+format, b.String())
 	}
 }
 

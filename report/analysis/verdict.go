@@ -81,7 +81,14 @@ func (v Verdict) Worst() *Cell { return v.Ranked[len(v.Ranked)-1] }
 // TooClose reports whether others may be as fast as the fastest.
 func (v Verdict) TooClose() bool { return len(v.Tied) > 0 }
 
+// Proved reports whether the fastest is shown to be faster than all others, of
+// which there is one at least.
+func (v Verdict) Proved() bool { return len(v.Ranked) > 1 && !v.TooClose() && !v.Unproved }
+
 // Cost returns what choosing c costs rather than the fastest.
 func (v Verdict) Cost(c *Cell) Cost {
+	if none := Exactly(0, len(c.timed)); c == v.Best() {
+		return Cost{Cell: c, Round: none, CPU: none}
+	}
 	return Cost{Cell: c, Round: c.More("round", v.Best()), CPU: c.More("cpu_per_round", v.Best())}
 }
