@@ -118,7 +118,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 		if err := report.TrialError(*gate.Trial); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "gate: works: it passes a copy of a cell that is the same, and fails one that was slowed down by %s\n", percent(gate.Trial.Slowdown))
+		fmt.Fprintf(a.err, "gate: works: it passes a copy of %s, and fails one that was slowed down by %s\n", gate.Trial.Cell, percent(gate.Trial.Slowdown))
 	}
 	for _, reason := range gate.Reasons() {
 		fmt.Fprintf(a.err, "gate: %s\n", reason)

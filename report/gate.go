@@ -25,7 +25,7 @@ func (g Gate) paragraphs() []doc.Paragraph {
 	case TrialError(*g.Trial) != nil:
 		p.Text, p.Tone = p.Text+" But the "+TrialError(*g.Trial).Error()+".", doc.Bad
 	default:
-		p.Text += fmt.Sprintf(" The gate works: it passed a copy of a cell that is the same, and failed one that was slowed down by %s.", doc.Percent(g.Trial.Slowdown))
+		p.Text += fmt.Sprintf(" The gate works: it passed a copy of %s, and failed one that was slowed down by %s.", g.Trial.Cell, doc.Percent(g.Trial.Slowdown))
 	}
 	all := []doc.Paragraph{p}
 	if limits := g.limits(); len(limits) > 0 {

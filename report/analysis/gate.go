@@ -63,6 +63,7 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 // one that is the same again, which must pass, and one that was slowed down, which
 // must fail.
 type Trial struct {
+	Cell       string      // the ID of that cell
 	Slowdown   float64     // of the slow copy, a share
 	Same, Slow *Comparison // with the original
 	SameGate   Gate
@@ -83,7 +84,7 @@ func (c *Comparison) Canary(r *bench.Result, failAbove float64) (Trial, error) {
 	if r.Canary.Slowdown <= failAbove {
 		return Trial{}, fmt.Errorf("canary: a slowdown of %.4g %% is not above the %.4g %% at which the gate fails", 100*r.Canary.Slowdown, 100*failAbove)
 	}
-	t := Trial{Slowdown: r.Canary.Slowdown}
+	t := Trial{Cell: r.Canary.Slow.ID(), Slowdown: r.Canary.Slowdown}
 	o := CompareOptions{Alpha: c.Alpha / float64(max(1, len(c.Rows)))}
 	try := func(pair *bench.Result) (*Comparison, Gate, error) {
 		d, err := Compare(pair, nil, o)
