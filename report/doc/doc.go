@@ -65,7 +65,7 @@ type Table struct {
 	Notes   []string // paragraphs below the table
 }
 
-// A Column is a name and the unit that its values are kept in. It is shown in one
+// A Column is a name, which may be empty, and the unit that its values are kept in. It is shown in one
 // unit, which suits all of its values and stands in its header. A column without
 // any content is left out.
 type Column struct {

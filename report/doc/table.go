@@ -2,8 +2,10 @@ package doc
 
 import (
 	"math"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
@@ -73,20 +75,30 @@ func (t Table) column(c int, col Column, written func(string) string) (made colu
 	}
 	u := scaleOf(col.Unit, values...)
 	made = column{Column: col, header: col.Name}
-	if u.name != "" {
+	switch {
+	case col.Name == "":
+		made.header = u.name
+	case u.name != "":
 		made.header += ", " + u.name
 	}
 	if least < stat.Confidence {
 		made.header += " (" + Percent(least) + " sure)"
 	}
 	made.header = written(made.header)
+	digits := 9 // after the point, at most
+	if strings.HasPrefix(col.Unit, "1") && len(values) > 0 {
+		digits = u.decimals(slices.Max(values)) + 2 // there is no smaller unit for what is much smaller
+		if whole {
+			digits = 0
+		}
+	}
 	empty = true
 	for _, r := range t.Rows {
 		e := entry{}
 		if c < len(r.Cells) {
 			cell := r.Cells[c]
 			empty = empty && cell == Cell{}
-			e = cell.entry(u, whole && u.per == 1, written)
+			e = cell.entry(u, digits, written)
 			if cell == (Cell{}) && col.Unit != "" {
 				e.text = written(none)
 			}
@@ -103,11 +115,11 @@ func (t Table) column(c int, col Column, written func(string) string) (made colu
 	return made, empty
 }
 
-func (c Cell) entry(u scale, whole bool, written func(string) string) entry {
+func (c Cell) entry(u scale, digits int, written func(string) string) entry {
 	if c.Value == nil {
 		return entry{text: written(c.Text)}
 	}
-	number, bounds := u.parts(*c.Value, whole)
+	number, bounds := u.parts(*c.Value, digits)
 	if c.Text != "" {
 		bounds += " " + c.Text
 	}
@@ -173,11 +185,14 @@ func width(text string) int { return twwidth.WidthWithOptions(text, twwidth.Opti
 
 func padded(n int) string { return strings.Repeat(" ", max(n, 0)) }
 
-// words returns the words of a text. A percent sign stays with its number.
+// unitWord matches what stays with the number before it.
+var unitWord = regexp.MustCompile(`^([kMG]?B(/s)?|[mµn]?s|%)[^\pL]*$`)
+
+// words returns the words of a text. A number and its unit are one.
 func words(text string) []string {
 	var all []string
 	for _, word := range strings.Fields(text) {
-		if last := len(all) - 1; last >= 0 && strings.HasPrefix(word, "%") {
+		if last := len(all) - 1; last >= 0 && unitWord.MatchString(word) && (word[0] == '%' || unicode.IsDigit(rune(all[last][len(all[last])-1]))) {
 			all[last] += " " + word
 			continue
 		}

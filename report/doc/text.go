@@ -3,6 +3,7 @@ package doc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"io"
 	"strconv"
 	"strings"
@@ -86,9 +87,11 @@ func (s Section) help() [][2]string {
 	seen := map[string]bool{}
 	for _, t := range s.Tables {
 		for c, col := range t.Columns {
-			if _, empty := t.column(c, col, Visible); !empty && col.Help != "" && !seen[col.Name] {
-				seen[col.Name] = true
-				all = append(all, [2]string{col.Name, col.Help})
+			made, empty := t.column(c, col, Visible)
+			name := cmp.Or(col.Name, made.header)
+			if !empty && col.Help != "" && !seen[name] {
+				seen[name] = true
+				all = append(all, [2]string{name, col.Help})
 			}
 		}
 	}

@@ -24,8 +24,9 @@ var scales = map[string][]scale{
 }
 
 // scaleOf returns the one unit in which all of xs are shown. It is that of the
-// largest, or the next smaller one if the smallest would be less than 0.01. What is
-// divided by a GB stays as it is, so that tables can be compared.
+// largest, or the next smaller one if the smallest would be less than 0.01, or less
+// than 0.1 and the largest still has four digits then. What is divided by a GB stays
+// as it is, so that tables can be compared.
 func scaleOf(unit string, xs ...float64) scale {
 	base, per, divided := strings.Cut(unit, "/")
 	all, ok := scales[base]
@@ -42,7 +43,7 @@ func scaleOf(unit string, xs ...float64) scale {
 	for i < len(all)-1 && most < all[i].per*(1-1e-9) {
 		i++
 	}
-	if i < len(all)-1 && least < all[i].per/100 {
+	if i < len(all)-1 && (least < all[i].per/100 || least < all[i].per/10 && most < all[i+1].per*1e4) {
 		i++
 	}
 	s := all[i]
@@ -97,12 +98,10 @@ func (s scale) fixed(x float64, d int) string {
 const lopsided = 0.3
 
 // parts writes an estimate in two parts: the number, and its half-width rounded up,
-// or both bounds if they are far off. whole leaves out the digits after the point.
-func (s scale) parts(i stat.Interval, whole bool) (number, bounds string) {
-	d := s.decimals(i.Center)
-	if whole {
-		d = 0
-	}
+// or both bounds if they are far off. There are at most that many digits after the
+// point.
+func (s scale) parts(i stat.Interval, most int) (number, bounds string) {
+	d := min(s.decimals(i.Center), most)
 	number = s.fixed(i.Center, d)
 	switch {
 	case i.Confidence == 0:
