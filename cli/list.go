@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -8,13 +10,14 @@ import (
 
 	"ipcbench/report"
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 	"ipcbench/tensor/models"
 )
 
 func (a *app) listCommand() *cobra.Command {
 	lists := []struct {
 		name string
-		show func()
+		show func() error
 	}{
 		{"transports", a.listTransports},
 		{"models", a.listModels},
@@ -37,7 +40,7 @@ List what can be measured and how it can be printed.
   ipcbench list models        with their sizes
   ipcbench list metrics       what each number means, and its unit
   ipcbench list formats       for --format
-  ipcbench list views         for tables in Markdown files`),
+  ipcbench list views         for --view, and for tables in Markdown files`),
 		ValidArgs: names,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -48,8 +51,7 @@ List what can be measured and how it can be printed.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, l := range lists {
 				if l.name == args[0] {
-					l.show()
-					return nil
+					return l.show()
 				}
 			}
 			return usagef("list: unknown list %q: want one of %s", args[0], what)
@@ -57,47 +59,72 @@ List what can be measured and how it can be printed.
 	}
 }
 
-func (a *app) listTransports() {
+// list prints a table of names and texts.
+func (a *app) list(title string, columns []doc.Column, rows [][]string) error {
+	t := doc.Table{Columns: columns}
+	for _, row := range rows {
+		var cells []doc.Cell
+		for _, text := range row {
+			cells = append(cells, doc.Words(text))
+		}
+		t.Add(cells...)
+	}
+	return doc.Document{Lead: doc.Say(title), Sections: []doc.Section{{Tables: []doc.Table{t}}}}.Text(a.out, a.terminal())
+}
+
+func (a *app) listTransports() error {
+	var rows [][]string
 	for _, t := range a.host.Transports {
-		fmt.Fprintf(a.out, "%s\n", t.Name())
+		name := t.Name()
 		for _, s := range t.Settings() {
-			def := s.Default
-			if def == "" {
-				def = "none"
-			}
-			fmt.Fprintf(a.out, "    %s=%s (default %s)\n        %s\n", s.Name, s.Domain(), def, s.Help)
+			rows = append(rows, []string{name, s.Name + "=" + s.Domain(), cmp.Or(s.Default, "none"), s.Help})
+			name = ""
+		}
+		if name != "" {
+			rows = append(rows, []string{name})
 		}
 	}
+	return a.list("", []doc.Column{{Name: "transport"}, {Name: "setting", Wrap: true}, {Name: "default"}, {Name: "meaning", Wrap: true}}, rows)
 }
 
-func (a *app) listModels() {
+func (a *app) listModels() error {
+	var rows, ups [][]string
 	for _, m := range models.List() {
-		size := ""
+		tensors, size := "", ""
 		if m.Tensors > 0 {
-			size = fmt.Sprintf("%d tensors, %.4g MB: ", m.Tensors, float64(m.Bytes)/1e6)
+			tensors, size = fmt.Sprint(m.Tensors), doc.Quantity("B", float64(m.Bytes))
 		}
-		fmt.Fprintf(a.out, "%-20s %s%s\n", m.Name, size, m.About)
+		rows = append(rows, []string{m.Name, tensors, size, m.About})
 	}
-	fmt.Fprintln(a.out, "\nwhat clients send back (--up), besides these:")
 	for _, u := range models.Updates() {
-		fmt.Fprintf(a.out, "%-20s %s\n", u.Name, u.About)
+		ups = append(ups, []string{u.Name, u.About})
 	}
+	about := doc.Column{Name: "about", Wrap: true}
+	err := a.list("", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, about}, rows)
+	fmt.Fprintln(a.out)
+	return errors.Join(err, a.list("What clients send back (--up), besides these:", []doc.Column{{Name: "update"}, about}, ups))
 }
 
-func (a *app) listMetrics() {
+func (a *app) listMetrics() error {
+	var rows [][]string
 	for _, m := range analysis.Metrics() {
-		fmt.Fprintf(a.out, "%-22s %-6s %s\n", m.Name, m.Unit, m.Help)
+		rows = append(rows, []string{m.Name, m.Unit, m.Help})
 	}
+	return a.list("", []doc.Column{{Name: "metric"}, {Name: "unit"}, {Name: "meaning", Wrap: true}}, rows)
 }
 
-func (a *app) listFormats() {
+func (a *app) listFormats() error {
+	var rows [][]string
 	for _, f := range report.Formats() {
-		fmt.Fprintf(a.out, "%-10s %s\n", f.Name, f.Help)
+		rows = append(rows, []string{f.Name, f.Help})
 	}
+	return a.list("", []doc.Column{{Name: "format"}, {Name: "what it is", Wrap: true}}, rows)
 }
 
-func (a *app) listViews() {
+func (a *app) listViews() error {
+	var rows [][]string
 	for _, v := range report.Views() {
-		fmt.Fprintf(a.out, "%-12s %s\n", v.Name, v.Help)
+		rows = append(rows, []string{v.Name, v.Help})
 	}
+	return a.list("", []doc.Column{{Name: "view"}, {Name: "what it shows", Wrap: true}}, rows)
 }

@@ -44,21 +44,6 @@ type app struct {
 	host trainer.Host
 }
 
-// sink remembers that something could not be written: what prints to it need
-// not look.
-type sink struct {
-	io.Writer
-	err error // the first
-}
-
-func (o *sink) Write(text []byte) (int, error) {
-	n, err := o.Writer.Write(text)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
-}
-
 func newApp(out, err io.Writer, all []driver.Transport) *app {
 	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}}
 }
@@ -68,6 +53,7 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 	exitGate   = 3 // a regression was found
+	exitPipe   = 128 + int(syscall.SIGPIPE)
 )
 
 // usageError is a mistake in what the user asked for.
@@ -103,7 +89,10 @@ func (a *app) main(args []string) int {
 	if err == nil {
 		err = a.out.err
 	}
-	if err == nil {
+	switch {
+	case err == nil && a.out.closed:
+		return exitPipe
+	case err == nil:
 		return 0
 	}
 	fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(err.Error()))

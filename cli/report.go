@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var format string
+	var o printing
 	var check, update bool
 	cmd := &cobra.Command{
 		Use:   "report FILE... | --check DIR | --update DIR",
@@ -24,6 +24,8 @@ Print results that ipcbench run has written. Nothing is measured.
 
   ipcbench report FILE
       the first screen again
+  ipcbench report --view phases,costs FILE
+      other tables: see ipcbench list views
   ipcbench report --format md FILE
       Markdown, for a pull request
   ipcbench report --update docs
@@ -56,17 +58,18 @@ else stands there.`),
 			case update:
 				return a.updateTables(args[0])
 			}
-			return a.report(format, args)
+			return a.report(o, args)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "print as `FORMAT`: "+formatNames())
+	cmd.Flags().StringVar(&o.format, "format", "text", "print as `FORMAT`: "+formatNames())
+	cmd.Flags().StringSliceVar(&o.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
 	cmd.Flags().BoolVar(&check, "check", false, "fail if a table below DIR does not match its result")
 	cmd.Flags().BoolVar(&update, "update", false, "write the tables below DIR anew")
 	return cmd
 }
 
-func (a *app) report(format string, paths []string) error {
-	f, err := findFormat(format)
+func (a *app) report(o printing, paths []string) error {
+	f, err := o.check()
 	if err != nil {
 		return err
 	}
@@ -75,7 +78,7 @@ func (a *app) report(format string, paths []string) error {
 		if err != nil {
 			return usageError{err}
 		}
-		if err := errors.Join(f.Write(a.out, result), plausible(result)); err != nil {
+		if err := errors.Join(f.Write(a.out, result, report.Options{Views: o.views, File: path, Text: a.terminal()}), plausible(result)); err != nil {
 			return fmt.Errorf("report %s: %w", path, err)
 		}
 	}

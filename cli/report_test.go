@@ -27,11 +27,11 @@ func TestImplausible(t *testing.T) {
 	}
 	var out, stderr bytes.Buffer
 	a := newApp(&out, &stderr, all.Transports())
-	err = a.report("text", []string{path})
+	err = a.report(printing{format: "text"}, []string{path})
 	if err == nil || !strings.Contains(err.Error(), "trained for") {
 		t.Errorf("got error %v, want one of a round that was shorter than the training in it", err)
 	}
-	if !strings.Contains(out.String(), "Round trips") {
+	if !strings.Contains(out.String(), "--view") {
 		t.Error("the report was not shown")
 	}
 }

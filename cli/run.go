@@ -27,11 +27,12 @@ type runFlags struct {
 	workers, clients   []string
 	perProcess, depth  int
 	quick, thorough    bool
-	out, format        string
-	quiet, dry         bool
-	against            string // another build
-	canary             percent
-	profile            []string
+	out                string
+	printing
+	quiet, dry bool
+	against    string // another build
+	canary     percent
+	profile    []string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -104,6 +105,7 @@ the defaults below hold.`),
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least, unless N is given as 0")
 	fs.DurationVar(&plan.Budget, "budget", 0, "leave small models out if the run would take longer than this `TIME` (default 1m without flags, else no limit)")
 	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "a cell may end early once its median round is known to this `SHARE` (0.05 is ±5 %)")
+	fs.StringSliceVar(&f.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
@@ -193,7 +195,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 
 // run measures and presents.
 func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
-	format, err := findFormat(f.format)
+	format, err := f.check()
 	if err != nil {
 		return err
 	}
@@ -262,7 +264,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		err := out.keep(result)
 		p.step("making the report")
 		var text bytes.Buffer
-		formatErr := format.Write(&text, result)
+		formatErr := format.Write(&text, result, report.Options{Views: f.views, File: out.path, Text: a.terminal()})
 		p.clear()
 		if err == nil && !f.quiet {
 			fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out.path)
@@ -314,15 +316,6 @@ func privateFolder() error {
 		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
 	}
 	return nil
-}
-
-func findFormat(name string) (report.Format, error) {
-	for _, f := range report.Formats() {
-		if f.Name == name {
-			return f, nil
-		}
-	}
-	return report.Format{}, usagef("--format %s: want %s", name, formatNames())
 }
 
 // cells returns the matrix that the flags ask for.

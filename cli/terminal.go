@@ -1,5 +1,85 @@
 package cli
 
-import "ipcbench/report/doc"
+import (
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"syscall"
 
-func (a *app) terminal() doc.TextOptions { return doc.TextOptions{Width: 100, Unicode: true} }
+	"golang.org/x/term"
+
+	"ipcbench/report"
+	"ipcbench/report/doc"
+)
+
+// sink remembers that something could not be written: what prints to it need
+// not look.
+type sink struct {
+	io.Writer
+	err    error // the first, besides closed
+	closed bool  // the reader has closed its end of a pipe, as head does: no error
+}
+
+func (o *sink) Write(text []byte) (int, error) {
+	if o.closed {
+		return len(text), nil
+	}
+	n, err := o.Writer.Write(text)
+	if errors.Is(err, syscall.EPIPE) {
+		o.closed = true
+		return len(text), nil
+	}
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// pageWidth is how wide text is where there is no terminal.
+const pageWidth = 100
+
+// terminal says what stdout can show: the width and colours of a terminal, and
+// other signs than ASCII where the locale has them.
+func (a *app) terminal() doc.TextOptions {
+	o := doc.TextOptions{Width: pageWidth, Unicode: unicodeLocale(os.Getenv)}
+	if f, ok := a.out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			o.Width = width
+		}
+		o.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	}
+	return o
+}
+
+// unicodeLocale reports whether the locale's characters are UTF-8.
+func unicodeLocale(env func(string) string) bool {
+	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
+	return strings.HasSuffix(locale, "utf-8") || strings.HasSuffix(locale, "utf8")
+}
+
+// printing says how results are written: the flags --format and --view.
+type printing struct {
+	format string
+	views  []string
+}
+
+// check returns the format that is asked for.
+func (o printing) check() (report.Format, error) {
+	var names []string
+	for _, f := range report.Formats() {
+		names = append(names, f.Name)
+		switch {
+		case f.Name != o.format:
+		case len(o.views) > 0 && f.Name != "text" && f.Name != "md":
+			return f, usagef("--view: --format %s has everything, and only text and md have views", f.Name)
+		default:
+			if err := report.CheckViews(o.views); err != nil {
+				return f, hinted{usagef("--view: %w", err), "ipcbench list views"}
+			}
+			return f, nil
+		}
+	}
+	return report.Format{}, usagef("--format %s: want %s", o.format, strings.Join(names, "|"))
+}

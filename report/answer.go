@@ -164,7 +164,7 @@ func finite(x float64) *float64 {
 }
 
 // writeJSON writes the answer of a result.
-func writeJSON(w io.Writer, r *bench.Result) error {
+func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
 		Schema: answerSchema, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,

@@ -41,7 +41,7 @@ const goodputUnit = "goodput-B/s"
 // sees vary is what varies between sessions. It holds only those lines against each
 // other whose configuration is the same: so that is what a cell does and the
 // machine, and the build stands in comments.
-func writeBenchfmt(w io.Writer, r *bench.Result) error {
+func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	e := r.Environment
 	comments := []string{"mode: " + r.Plan.Mode, "kernel: " + e.Kernel}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -176,12 +177,12 @@ func render(dir, spec string, results map[string]*bench.Result) (string, error) 
 	if !filepath.IsLocal(file) {
 		return "", fmt.Errorf("marker %q: the result must lie in the same folder or below", spec)
 	}
-	view, err := viewNamed(words[1])
-	if err != nil {
-		return "", err
+	if err := CheckViews(words[1:2]); err != nil || words[1] == "all" {
+		return "", cmp.Or(err, fmt.Errorf("marker %q: name one view", spec))
 	}
 	r := results[file]
 	if r == nil {
+		var err error
 		if r, err = bench.ReadFile(filepath.Join(dir, file)); err != nil {
 			return "", err
 		}
@@ -191,12 +192,12 @@ func render(dir, spec string, results map[string]*bench.Result) (string, error) 
 	if err := v.Narrow(words[2:]); err != nil {
 		return "", fmt.Errorf("marker %q: %w", spec, err)
 	}
-	s := view.make(v)
-	if s.empty() {
+	s := view(v, words[1])
+	if s.Empty() {
 		return "", fmt.Errorf("marker %q: there is nothing to show", spec)
 	}
 	var b bytes.Buffer
-	if err := s.markdown(&b); err != nil {
+	if err := s.Markdown(&b); err != nil {
 		return "", err
 	}
 	b.WriteByte('\n')

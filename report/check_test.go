@@ -66,7 +66,7 @@ func TestBadMarkers(t *testing.T) {
 		{"outside", "<!-- ipcbench: begin ../r.json cells -->" + end, "must lie in the same folder"},
 		{"absolute", "<!-- ipcbench: begin /r.json cells -->" + end, "must lie in the same folder"},
 		{"no view", "<!-- ipcbench: begin r.json -->" + end, "want FILE.json VIEW"},
-		{"unknown view", "<!-- ipcbench: begin r.json tables -->" + end, `unknown view "tables": want one of verdict, findings`},
+		{"unknown view", "<!-- ipcbench: begin r.json tables -->" + end, `unknown view "tables": want all or some of verdict,findings`},
 		{"unknown filter", "<!-- ipcbench: begin r.json cells colour=red -->" + end, `"colour=red": want transport=`},
 		{"filter without value", "<!-- ipcbench: begin r.json cells model -->" + end, `"model": want transport=`},
 		{"nothing left", "<!-- ipcbench: begin r.json cells model=gpt2 -->" + end, `"model=gpt2": no cell is left`},

@@ -66,14 +66,15 @@ func comparisonDocument(c *analysis.Comparison, g *Gate) doc.Document {
 }
 
 // changes compares the two builds of an interleaved result.
-func changes(v *analysis.Result) section {
+func changes(v *analysis.Result) doc.Section {
 	c, err := analysis.Compare(v.Result, nil, analysis.CompareOptions{})
 	if err != nil {
-		return section{} // it holds one build only
+		return doc.Section{} // it holds one build only
 	}
 	made := changeSection(c)
 	made.Lead = comparisonDocument(c, nil).Lead
-	return section{title: "What changed", made: &made}
+	made.Title = "What changed"
+	return made
 }
 
 // mostRows is how many rows of a table are looked at. The details have all.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 )
 
 // mostCrossovers is how many pairs are written out, besides those of a transport
@@ -13,16 +14,16 @@ const mostCrossovers = 12
 // where names the model of a meeting.
 func where(m analysis.Meeting) string {
 	model := m.A.Model
-	return fmt.Sprintf("%s (%s in %s)", model.Label(), size(model.Bytes), plural(model.Tensors, "tensor"))
+	return fmt.Sprintf("%s (%s in %s)", model.Label(), size(model.Bytes), doc.Plural(model.Tensors, "tensor"))
 }
 
 // crossovers says from which model on one transport beats another, for pairs of
 // which neither is always ahead.
-func crossovers(v *analysis.Result) section {
-	s := section{title: "Crossover points"}
+func crossovers(r *analysis.Result) doc.Section {
+	s := doc.Section{Title: "Crossover points"}
 	written, left := 0, 0
 	least := 1.0
-	for _, x := range v.Crossovers() {
+	for _, x := range r.Crossovers() {
 		if !x.FastPath && written >= mostCrossovers {
 			left++
 			continue
@@ -31,7 +32,7 @@ func crossovers(v *analysis.Result) section {
 		for _, m := range x.Meetings {
 			least = min(least, m.Ratio.Confidence)
 		}
-		text := fmt.Sprintf("With %s and %s", plural(x.Workers, "worker"), plural(x.Clients, "client"))
+		text := "With " + doc.Plural(x.Workers, "worker") + " and " + doc.Plural(x.Clients, "client")
 		if x.Build != "" {
 			text += ", " + x.Build
 		}
@@ -40,16 +41,15 @@ func crossovers(v *analysis.Result) section {
 			moving, sure := movingShare(x)
 			text, least = text+moving, min(least, sure)
 		}
-		s.lead = append(s.lead, text)
+		s.Lead = append(s.Lead, doc.Say(text)...)
 	}
 	if left > 0 {
-		s.lead = append(s.lead, fmt.Sprintf("%s more cross: see the table of verdicts.", plural(left, "pair")))
+		s.Lead = append(s.Lead, doc.Say(doc.Plural(left, "more pair")+" cross: the view verdict shows them.")...)
 	}
-	if len(s.lead) == 0 {
-		return section{}
+	if len(s.Lead) > 0 {
+		s.Tail = doc.Say("A crossing lies between the two measured sizes that are named. Faster means that the interval of the ratio, with at least " +
+			doc.Percent(least) + " confidence, excludes 1.")
 	}
-	s.tail = []string{"A crossing is given as the two measured sizes between which it lies. Intervals have at least " +
-		share(least) + " confidence; faster means that that of the ratio excludes 1."}
 	return s
 }
 
@@ -61,9 +61,9 @@ func crossing(x analysis.Crossover) string {
 	places := func(meetings []analysis.Meeting) string {
 		var at []string
 		for _, m := range meetings {
-			at = append(at, times(m.Ratio)+" at "+where(m))
+			at = append(at, doc.Times(m.Ratio)+" at "+where(m))
 		}
-		return list(at)
+		return doc.List(at)
 	}
 	top, rest := places(x.Meetings[last:]), ""
 	if len(undecided) > 0 {
@@ -81,7 +81,7 @@ func crossing(x analysis.Crossover) string {
 	}
 	below := behind[len(behind)-1]
 	text := fmt.Sprintf("%s overtakes %s between %s, where it is slower than %s (%s), and %s, where it is faster (%s)",
-		a, b, where(below), b, times(below.Ratio), where(ahead[0]), times(ahead[0].Ratio))
+		a, b, where(below), b, doc.Times(below.Ratio), where(ahead[0]), doc.Times(ahead[0].Ratio))
 	if len(ahead) > 1 {
 		text += ", up to " + top
 	}
@@ -99,12 +99,12 @@ func movingShare(x analysis.Crossover) (text string, sure float64) {
 			return "", 1
 		}
 		if k == 0 {
-			text = fmt.Sprintf(" Of a round of %s, moving tensors is %s at %s", c.Variant, share(part.Center), c.Model.Label())
+			text = fmt.Sprintf(" Of a round of %s, moving tensors is %s at %s", c.Variant, doc.Percent(part.Center), c.Model.Label())
 		} else {
-			text += fmt.Sprintf(" and %s at %s", share(part.Center), c.Model.Label())
+			text += fmt.Sprintf(" and %s at %s", doc.Percent(part.Center), c.Model.Label())
 		}
 		if part.Confidence > 0 {
-			text += fmt.Sprintf(" (%s to %s)", share(max(0, part.Low)), share(min(1, part.High)))
+			text += fmt.Sprintf(" (%s to %s)", doc.Percent(max(0, part.Low)), doc.Percent(min(1, part.High)))
 			sure = min(sure, part.Confidence)
 		}
 	}

@@ -43,7 +43,7 @@ var csvHeader = []string{
 //     its numbers in rows finding.RULE.NUMBER. The transport of a finding about the
 //     whole result is "-".
 //   - skipped is a cell that was asked for and not measured; the settings say why.
-func writeCSV(w io.Writer, r *bench.Result) error {
+func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHeader) // errors are kept until Flush

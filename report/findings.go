@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -10,49 +11,46 @@ import (
 // findingText writes a finding as a sentence.
 func findingText(f analysis.Finding) string {
 	number := func(name string) float64 { return f.Value(name).Center }
+	write := func(unit, name string) string { return doc.Quantity(unit, number(name)) }
+	percent := func(name string) string { return doc.Percent(number(name)) }
 	switch f.Rule {
 	case analysis.RaceDetector:
 		return "built with the race detector: no time means anything"
 	case analysis.Partial:
-		return partialText(f.Subject)
+		return "the run ended early (" + f.Subject + "): cells and blocks are missing"
 	case analysis.SmallSocketBuffer:
-		return fmt.Sprintf("sockets hold %s and not %s, which slows down what moves bytes through them: sysctl net.core.wmem_max=%.0f",
-			size(int64(number("granted"))), size(int64(number("wanted"))), number("wanted"))
+		return fmt.Sprintf("sockets hold %s, and transports ask for %s: what moves bytes through them is slower. Mend it with: sysctl net.core.wmem_max=%.0f",
+			write("B", "granted"), write("B", "wanted"), number("wanted"))
 	case analysis.StalePeak:
-		return "there is no peak RSS of the server: the kernel did not let it begin anew with each block, which takes write access to /proc/self/clear_refs"
+		return "there is no peak RSS of the server: it takes write access to /proc/self/clear_refs to begin anew with each block"
 	case analysis.NotMeasured:
 		return f.Subject
 	case analysis.FasterThanFloor:
-		b := f.Value("bandwidth")
-		return fmt.Sprintf("moves bytes at %s (%s to %s), more than the %s of the floor %s: a bug in the measurement",
-			rate(b.Center), rate(b.Low), rate(b.High), rate(number("floor")), f.Subject)
+		return fmt.Sprintf("moves bytes at %s, faster than the floor %s (%s): a bug in the measurement", doc.Bounded("B/s", f.Value("bandwidth")), f.Subject, write("B/s", "floor"))
 	case analysis.ShorterThanParts:
-		return fmt.Sprintf("block %.0f: its rounds took %s, but each worker trained for %s in them", number("block"), duration(number("rounds")), duration(number("training")))
+		return fmt.Sprintf("block %.0f: its rounds took %s, but each worker trained for %s in them", number("block"), write("s", "rounds"), write("s", "training"))
 	case analysis.FasterThanControl:
-		o := f.Value("overhead")
-		return fmt.Sprintf("faster than %s by %s a round (%s to %s): the control is in doubt", analysis.Control, duration(-o.Center), duration(-o.High), duration(-o.Low))
+		return fmt.Sprintf("faster than %s by %s a round: the control is in doubt", analysis.Control, doc.Bounded("s", f.Value("overhead").Map(func(s float64) float64 { return -s })))
 	case analysis.NoControl:
 		return "no cell of " + analysis.Control + " did the same work: there is no overhead"
 	case analysis.SlowControl:
-		return fmt.Sprintf("takes %s the time of the same work called directly, more than %g: all overheads are too small by that",
-			times(f.Value("ratio")), number("limit"))
+		return fmt.Sprintf("takes %s the time of the same work called directly, more than %g: all overheads are too small by that", doc.Times(f.Value("ratio")), number("limit"))
 	case analysis.SlowControlBeside:
-		excess := f.Value("excess")
-		return fmt.Sprintf("takes %s (%s to %s) longer than the same work called directly, more than a tenth of the overhead of %s, %s: small overheads are too small by that",
-			duration(excess.Center), duration(excess.Low), duration(excess.High), f.Subject, duration(number("overhead")))
+		return fmt.Sprintf("%s slower than the work called directly: overheads near that of %s (%s) are too small by that",
+			write("s", "excess"), f.Subject, write("s", "overhead"))
 	case analysis.NotProved:
 		return "its data was not proved"
 	case analysis.RecorderCost:
-		return fmt.Sprintf("recording took %s of its rounds, %s each", share(number("share")), duration(number("each")))
+		return fmt.Sprintf("recording took %s of its rounds, %s each", percent("share"), write("s", "each"))
 	case analysis.StolenTime:
-		return "other virtual machines took " + share(number("share")) + " of the processors' time"
+		return "other virtual machines took " + percent("share") + " of the processors' time"
 	case analysis.FilesInMemory:
-		return "its files are in memory (" + f.Subject + "), where they cost no disk but room: dir=DIR takes another directory"
+		return "its files are in memory (" + f.Subject + "), where they cost room and no disk: the setting dir=DIR takes another directory"
 	}
 	panic("report: no sentence for rule " + f.Rule)
 }
 
-// FindingLine writes a finding as one line.
+// FindingLine writes a finding as one line, in which nothing acts on a terminal.
 func FindingLine(f analysis.Finding) string {
 	text := string(f.Severity) + ": "
 	if f.Cell != "" {
@@ -61,18 +59,32 @@ func FindingLine(f analysis.Finding) string {
 	return doc.Visible(text + findingText(f))
 }
 
-func findingsSection(v *analysis.Result) section {
-	s := section{title: "Findings"}
-	for _, f := range v.Findings() {
-		s.lead = append(s.lead, FindingLine(f))
-	}
-	return s
+// findings are all findings of a result, errors first.
+func findings(r *analysis.Result) doc.Section {
+	return doc.Section{Title: "Findings", Lead: append(errorLines(r), otherLines(r, math.MaxInt)...)}
 }
 
-// partialText says that a result is not complete, or nothing.
-func partialText(why string) string {
-	if why == "" {
-		return ""
+// errorLines are the findings for which a result must not be used.
+func errorLines(r *analysis.Result) []doc.Paragraph {
+	var lines []doc.Paragraph
+	for _, f := range r.Findings() {
+		if f.Severity == analysis.Error {
+			lines = append(lines, doc.Paragraph{Text: FindingLine(f), Tone: doc.Bad})
+		}
 	}
-	return "The run ended early (" + why + "): cells and blocks are missing."
+	return lines
+}
+
+// otherLines are the other findings: at most so many, and how many more there are.
+func otherLines(r *analysis.Result, most int) []doc.Paragraph {
+	var lines []doc.Paragraph
+	for _, f := range r.Findings() {
+		if f.Severity != analysis.Error {
+			lines = append(lines, doc.Paragraph{Text: FindingLine(f)})
+		}
+	}
+	if left := len(lines) - most; left > 0 {
+		lines = append(lines[:most], doc.Paragraph{Text: doc.Plural(left, "more finding") + ": see the view findings."})
+	}
+	return lines
 }

@@ -5,34 +5,65 @@ import (
 	"io"
 
 	"ipcbench/bench"
+	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
+
+// Options say how a result is written for people. Formats for programs ignore them.
+type Options struct {
+	Views []string // by name, or all; if empty, what fits a screen or a pull request. See CheckViews.
+	File  string   // of the result, for hints
+	Text  doc.TextOptions
+}
 
 // A Format is a way in which a result can be written.
 type Format struct {
 	Name  string
 	Help  string
-	Write func(w io.Writer, r *bench.Result) error
-}
-
-// writeResult writes the result file again, in the current schema.
-func writeResult(w io.Writer, r *bench.Result) error {
-	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		return err
-	}
-	_, err := w.Write(doc.EscapedJSON(b.Bytes()))
-	return err
+	Write func(w io.Writer, r *bench.Result, o Options) error
 }
 
 // Formats returns all formats.
 func Formats() []Format {
 	return []Format{
-		{"text", "tables for a terminal", writeText},
+		{"text", "the verdict and a table for each model, for a terminal; --view shows more", writeText},
 		{"md", "Markdown for a pull request, under GitHub's limit of 65,536 characters", writeMarkdown},
 		{"csv", "one row for each cell and metric, for spreadsheets and pandas; in seconds, bytes, and bytes a second", writeCSV},
 		{"json", "the answer for scripts: verdicts, findings, environment, and every metric of every cell with its interval", writeJSON},
 		{"benchfmt", "the format of go test -bench, for benchstat -col /transport", writeBenchfmt},
 		{"result", "the result file itself, with all samples; a file of an older version becomes one of the current version", writeResult},
 	}
+}
+
+func writeText(w io.Writer, r *bench.Result, o Options) error {
+	a := analysis.New(r)
+	d := screen(a, o.File)
+	if len(o.Views) > 0 {
+		d = viewed(a, o.Views)
+	}
+	return d.Text(w, o.Text)
+}
+
+func writeMarkdown(w io.Writer, r *bench.Result, o Options) error {
+	a := analysis.New(r)
+	d := request(a)
+	if len(o.Views) > 0 {
+		d = viewed(a, o.Views)
+	}
+	return d.Markdown(w)
+}
+
+// viewed is a document of views.
+func viewed(r *analysis.Result, names []string) doc.Document {
+	return doc.Document{Lead: doc.Say(machineLine(r)), Sections: sections(r, names)}
+}
+
+// writeResult writes the result file again, in the current schema.
+func writeResult(w io.Writer, r *bench.Result, _ Options) error {
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		return err
+	}
+	_, err := w.Write(doc.EscapedJSON(b.Bytes()))
+	return err
 }

@@ -117,7 +117,7 @@ func TestMarkdown(t *testing.T) {
 	r.Cells[1].Variant = "evil|<img src=x>`@octocat [a](b)*\\#1"
 	r.Command = append(r.Command, "a|b", "<b>", "it's")
 	md := format(t, "md", r)
-	if !strings.HasPrefix(md, "**even, 1 worker, 1 client: evil") {
+	if !strings.HasPrefix(md, "### Verdict\n\n**even, 1 worker, 1 client: evil") {
 		t.Errorf("the verdict does not come first: %.80s", md)
 	}
 	for _, bad := range []string{"<img", "<b>", "|<", "@octocat", "#1", "[a](b)"} {
@@ -147,13 +147,12 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestCharts: bars are in proportion, since the axis begins at 0, and every group
-// has a chart or a sentence.
+// TestCharts: every group has a chart, and its bars are in proportion, since the axis
+// begins at 0.
 func TestCharts(t *testing.T) {
-	r := benchtest.Synthetic(3, 2)
-	md := format(t, "md", r)
+	md := format(t, "md", benchtest.Synthetic(3, 2))
 	charts := regexp.MustCompile("(?s)```mermaid\n(.*?)```").FindAllStringSubmatch(md, -1)
-	if len(charts) != mostCharts || !strings.Contains(md, "and not of another 2 groups: the tables have all") {
+	if len(charts) != 6 {
 		t.Errorf("got %d charts of 6 groups:\n%.3000s", len(charts), md)
 	}
 	axis := regexp.MustCompile(`(?m)^    y-axis ".*" 0 --> ([0-9.]+)\n    bar \[(.*)\]$`)
@@ -163,33 +162,17 @@ func TestCharts(t *testing.T) {
 			t.Errorf("the axis does not go from 0 to the longest bar:\n%s", c[1])
 		}
 	}
-	r.Cells = r.Cells[:2*len(benchtest.Kinds)]
-	if got := strings.Count(format(t, "md", r), "```mermaid"); got != 2 {
-		t.Errorf("two groups have %d charts", got)
-	}
 }
 
-// TestNoteLegend: notes are explained where they stand, and only there.
-func TestNoteLegend(t *testing.T) {
-	r := benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 11, 12, 13, 14, 15))
-	got := strings.Join(cellTables(analysis.New(r)).tail, "\n")
-	for _, n := range noteTexts {
-		want := n.begin == drifts || n.begin == timeRanOut
-		if strings.Contains(got, n.begin+": ") != want {
-			t.Errorf("%s explained: %v, want %v in:\n%s\n%v", n.begin, !want, want, got, cellTables(analysis.New(r)).tables[0].rows)
-		}
-	}
-	if got := noteLegend(cellTables(analysis.New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 10, 10)))).tables); got != "" {
-		t.Errorf("without notes: %s", got)
-	}
-}
-
-func TestShare(t *testing.T) {
-	for x, want := range map[float64]string{0: "0 %", 0.042: "4.2 %", 0.34: "34 %", 0.9999: "99.99 %", 0.999999: "99.99 %", 1: "100 %", 1.197: "120 %", 11.2498: "1125 %"} {
-		if got := share(x); got != want {
-			t.Errorf("%v: got %s, want %s", x, got, want)
-		}
-	}
+// TestFewBlocks: where intervals have less than 95 % confidence, or there are none,
+// the screen says so and how to get them.
+func TestFewBlocks(t *testing.T) {
+	m := benchtest.Models["cnn"]
+	wantLines(t, shown(t, benchtest.Result(benchtest.Cell("a", m, 1, 1, 9, 10, 11))), "transport round, ms (75 % sure) × best CPU, s/GB",
+		"±: confidence interval over blocks (each a session of fresh processes), too few of them for 95 %: run with --blocks 6.")
+	wantLines(t, shown(t, benchtest.Result(benchtest.Cell("a", m, 1, 1, 9))),
+		"transport round, ms (no interval) × best CPU, s/GB",
+		"There is no ±: one block (a session of fresh processes) says nothing about the next. Run with --blocks 6 for 95 % confidence.")
 }
 
 // TestMarkdownLimit: a result of any size becomes a comment that GitHub takes,

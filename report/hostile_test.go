@@ -120,19 +120,15 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 		b.Reset()
 	}
 	for _, f := range Formats() {
+		o := Options{Text: doc.TextOptions{Width: 80, Unicode: true}}
+		if f.Name == "text" { // Markdown has all views anyway
+			o.Views = []string{"all"}
+		}
 		name := f.Name
 		if name == "result" {
 			name = "json result"
 		}
-		take(name, f.Write(&b, r))
-	}
-	v := analysis.New(r)
-	for _, name := range []string{"change", "crossover"} { // the documents hold the others
-		view, err := viewNamed(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		take("md view "+name, view.make(v).markdown(&b))
+		take(name, f.Write(&b, r, o))
 	}
 	take("json timeline", WriteTimeline(&b, r.Cells...))
 	s := r.Cells[0].Profiles[0].Summary

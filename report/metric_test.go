@@ -143,19 +143,15 @@ func TestWaitMode(t *testing.T) {
 		spin.Blocks[i].Server.Usage.User *= 4
 	}
 	r := benchtest.Result(block, spin)
-	text := strings.Join(strings.Fields(format(t, "text", r)), " ")
-	for _, want := range []string{"round, ms transfer, ms down, ms up, ms CPU s/GB", "shm-slab 10.0 ±0.2", "shm-slab:wait=spin 9.00 ±0.18"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in %s", want, text)
-		}
-	}
+	wantLines(t, shown(t, r), "transport round, ms × best CPU, s/GB", "shm-slab:wait=spin 9.00 ± 0.18 1.00 "+strings.Repeat("█", 36)+" 68.0", "shm-slab 10.0 ± 0.2 1.11 "+strings.Repeat("█", 40)+" 30.2")
 	if csv := format(t, "csv", r); !strings.Contains(csv, ",wait=block,cpu_per_gb,") || !strings.Contains(csv, ",wait=spin,cpu_per_gb,") {
 		t.Error("CSV does not tell the modes apart")
 	}
 }
 
-// TestNotes: what one number cannot say stands beside it in words.
-func TestNotes(t *testing.T) {
+// TestMarks: what one number cannot say stands beside it as a sign, with a line that
+// explains it, and in words in the view of cells.
+func TestMarks(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	shm := benchtest.Cell("http-shm", m, 1, 1, 10, 10, 10)
 	for name, n := range map[string]int64{"handle.tensors": 30, "body.tensors": 10, "fallback.full": 6, "fallback.dtype": 4} {
@@ -166,29 +162,37 @@ func TestNotes(t *testing.T) {
 	stopped.Stopped = "interrupted"
 	for _, tt := range []struct {
 		cell bench.Cell
+		sign string
 		want string
 	}{
-		{benchtest.Cell("pickle", m, 1, 1, 10, 10, 10), ""},
-		{shm, "only 75 % went the way of its name: dtype 12, full 18"},
-		{benchtest.Rounds(func(b, k int) float64 { return 4 + 12*float64((k+b)%2) + wobble(b, k) }), "two modes: 4.02 ms (50 %) and 16.0 ms (50 %)"},
-		{benchtest.Rounds(func(b, k int) float64 { return 10 + 0.2*float64(k) + wobble(b, k) }), "drifts: +31.9 % within a block"},
-		{benchtest.Rounds(func(b, k int) float64 { return 10 + float64(b) + wobble(b, k) }), "drifts: +39"},
+		{benchtest.Cell("pickle", m, 1, 1, 10, 10, 10), "", ""},
+		{shm, "f", "only 75 % of the tensors went the way that the transport is named for: dtype 12, full 18"},
+		{benchtest.Rounds(func(b, k int) float64 { return 4 + 12*float64((k+b)%2) + wobble(b, k) }), "m", "rounds fall into two groups: 4.02 ms (50 %) and 16.0 ms (50 %)"},
+		{benchtest.Rounds(func(b, k int) float64 { return 10 + 0.2*float64(k) + wobble(b, k) }), "d", "rounds changed by +32 % within a block"},
+		{benchtest.Rounds(func(b, k int) float64 { return 10 + float64(b) + wobble(b, k) }), "d", "rounds changed by +40 %"},
 		{benchtest.Rounds(func(b, k int) float64 {
 			if k%8 == 0 {
 				return 50
 			}
 			return 10 + wobble(b, k)
-		}), "18 outliers among 120 rounds"},
-		{benchtest.Cell("pickle", m, 1, 1, 8, 12, 9, 11, 10, 10), "time ran out at ±20 %"},
-		{stopped, "interrupted"},
+		}), "o", "18 of 120 rounds lie far from the median"},
+		{benchtest.Cell("pickle", m, 1, 1, 8, 12, 9, 11, 10, 10), "", "time ran out at ±20 %, before ±5 % was reached"},
+		{stopped, "i", "the measurement was interrupted"},
 	} {
 		r := benchtest.Result(tt.cell)
-		got := note(analysis.New(r).Cells[0])
+		c := analysis.New(r).Cells[0]
+		got := details(c, r.Plan)
 		if got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
-		if text := strings.Join(strings.Fields(format(t, "text", r)), " "); !strings.Contains(text, tt.want) {
-			t.Errorf("the table does not show %q:\n%s", tt.want, text)
+		if got := signs(c, map[*mark]bool{}); got != tt.sign {
+			t.Errorf("%s: got sign %q, want %q", tt.want, got, tt.sign)
+		}
+		if text := shown(t, r); tt.sign != "" && !strings.Contains(text, "\n"+tt.sign+": ") {
+			t.Errorf("the screen does not explain %q:\n%s", tt.sign, text)
+		}
+		if text := shown(t, r, "cells"); tt.want != "" && !strings.Contains(text, "\n"+c.Variant+": "+tt.want) {
+			t.Errorf("the view does not show %q:\n%s", tt.want, text)
 		}
 	}
 }

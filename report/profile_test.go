@@ -69,67 +69,41 @@ func profiledResult() *bench.Result {
 	return r
 }
 
-// lines returns the lines of a section, with spaces squeezed.
-func lines(t *testing.T, s section) []string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := s.text(&b); err != nil {
-		t.Fatal(err)
-	}
-	var all []string
-	for line := range strings.Lines(b.String()) {
-		all = append(all, strings.Join(strings.Fields(line), " "))
-	}
-	return all
-}
-
-func wantLines(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	text := "\n" + strings.Join(got, "\n") + "\n"
-	for _, w := range want {
-		if !strings.Contains(text, "\n"+w+"\n") {
-			t.Errorf("no line %q in:\n%s", w, text)
-		}
-	}
-}
-
 // TestProfileTables: the phase split, the heaviest functions of the heaviest phase
 // that is not the work, where memory is allocated, and what the profiles cost.
 func TestProfileTables(t *testing.T) {
-	wantLines(t, lines(t, profileTables(analysis.New(profiledResult()))),
-		"pickle 2.00 19 % 80 % 95 % +3.1 % (+3.1 to +3.1) train 50 %, decode 38 %, (garbage collection) 12 %",
-		"pickle decode runtime.memmove in gob.(*Decoder).readMessage 80 % 80 % 30 %",
-		"b.generic[...] 20 % 40 % 7.5 %",
-		"pickle saferio.ReadData in gob.(*Decoder).readMessage 1.50 100 %",
-		"Profiles are taken in blocks of their own, whose times do not count. How they slowed down rounds: cpu in 4 of",
-		"4 cells, by up to +3.1 % (+3.1 to +3.1); allocs: none shown in 4 cells; bounds hold with at least 90 %.",
+	wantLines(t, shown(t, profiledResult(), "profiles"),
+		"transport CPU, s/GB server, % sampled, % attributed, % × round phases",
+		"pickle 2.00 19 80 95 1.03 ± 0.01 train 50 %, decode 38 %, (garbage collection) 12 %",
+		"pickle decode runtime.memmove in gob.(*Decoder).readMessage 80 80 30",
+		"b.generic[...] 20 40 7.5",
+		"pickle saferio.ReadData in gob.(*Decoder).readMessage 1.50 100",
+		"Profiles are taken in blocks of their own, whose times do not count. They slow rounds down: cpu: shown in 4 of 4 cells, by up to +3.1 % (+3.1 to +3.1); "+
+			"allocs: none shown in 4 cells; the bounds hold with at least 90 % confidence.",
 	)
 	plain := profiledResult()
 	for i := range plain.Cells {
 		plain.Cells[i].Profiles = nil
 	}
-	if s := profileTables(analysis.New(plain)); !s.empty() {
+	if s := profiles(analysis.New(plain)); !s.Empty() {
 		t.Errorf("a run without profiles: %+v", s)
 	}
 }
 
 // TestCopyTables: zero-copy stands where the counts say so, and nowhere else.
 func TestCopyTables(t *testing.T) {
-	got := lines(t, copyTables(analysis.New(profiledResult())))
-	wantLines(t, got,
-		"inproc 0.00 0.00 0.00 zero-copy",
-		"shm-slab 0.00 0.00 0.00 zero-copy",
-		"pickle 0.00 2.00 2.00 2.00 in libraries",
-		"grpc 1.00 2.00 0.10 counted more than memmove can have done: copies in cache",
-	)
 	r := profiledResult()
-	for _, profiled := range []bool{true, false} { // the legend explains the columns that there are
-		if got := copyTables(analysis.New(r)).tail[0]; strings.Contains(got, "By memmove") != profiled || strings.Contains(got, "--profile cpu") == profiled {
-			t.Errorf("profiled %v: the legend is %s", profiled, got)
-		}
-		for i := range r.Cells {
-			r.Cells[i].Profiles = nil
-		}
+	wantLines(t, shown(t, r, "copies"),
+		"inproc 0 0.0000 0 zero-copy",
+		"shm-slab 0 0.0000 0 zero-copy",
+		"pickle 0 2.00 2.00 2.00 in libraries",
+		"grpc 1 2.00 0.100 counted more than memmove can have done: copies in cache",
+	)
+	for i := range r.Cells {
+		r.Cells[i].Profiles = nil
+	}
+	if got := shown(t, r, "copies"); strings.Contains(got, "by memmove") {
+		t.Errorf("the legend explains a column that is not there:\n%s", got)
 	}
 }
 

@@ -3,15 +3,19 @@ package report
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/report/doc"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")
@@ -41,13 +45,38 @@ func format(t testing.TB, name string, r *bench.Result) string {
 			continue
 		}
 		var b bytes.Buffer
-		if err := f.Write(&b, r); err != nil {
+		if err := f.Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
 	}
 	t.Fatalf("no format %s", name)
 	return ""
+}
+
+// shown returns views as text on a terminal that nothing is too wide for, with spaces
+// squeezed; the first screen if there is no name.
+func shown(t testing.TB, r *bench.Result, views ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 10000, Unicode: true}}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.Join(strings.Fields(line), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// wantLines wants lines in a text that shown has returned.
+func wantLines(t *testing.T, text string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains("\n"+text+"\n", "\n"+w+"\n") {
+			t.Errorf("no line %q in:\n%s", w, text)
+		}
+	}
 }
 
 // TestSynthetic: the results of this file are such as a run could write.
@@ -63,7 +92,7 @@ func TestSynthetic(t *testing.T) {
 // pull requests stays below GitHub's limit.
 func TestFormats(t *testing.T) {
 	r := benchtest.Synthetic(6, 10)
-	for _, f := range Formats() {
+	for _, f := range Formats()[1:] { // TestScreen has text
 		t.Run(f.Name, func(t *testing.T) {
 			res := r
 			if f.Name == "json" || f.Name == "result" { // its numbers are many: one small cell will do
@@ -72,6 +101,42 @@ func TestFormats(t *testing.T) {
 			golden(t, "result."+f.Name, format(t, f.Name, res))
 		})
 	}
+}
+
+// TestScreen: the first screen of what a run without flags measures, and of a
+// committed result, at two widths, and that result as Markdown; and all views.
+func TestScreen(t *testing.T) {
+	real, err := bench.ReadFile("../results/readme.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := benchtest.Synthetic(6, 10)
+	first.Cells = slices.DeleteFunc(first.Cells, func(c bench.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
+	for name, r := range map[string]*bench.Result{"first": first, "readme": real} {
+		for _, width := range []int{20, 80, 120} {
+			var b bytes.Buffer
+			if err := writeText(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(b.String()) {
+				if n := utf8.RuneCountInString(line) - 1; n > width {
+					t.Errorf("%s: %d columns of %d: %s", name, n, width, line)
+				}
+			}
+			if lines := strings.Count(b.String(), "\n"); width >= 80 && lines > 40 {
+				t.Errorf("%s: %d lines at %d columns", name, lines, width)
+			}
+			if width >= 80 {
+				golden(t, fmt.Sprintf("%s-%d.text", name, width), b.String())
+			}
+		}
+	}
+	golden(t, "readme.md", format(t, "md", real))
+	var b bytes.Buffer
+	if err := writeText(&b, first, Options{Views: []string{"all"}, Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "views.text", b.String())
 }
 
 func TestViews(t *testing.T) {

@@ -48,7 +48,7 @@ func TestUnlike(t *testing.T) {
 	}
 
 	for name, all := range map[string][]string{
-		"text":     {"even (4 tensors, 100 MB), up lora (2 tensors, 20.0 MB), 1 worker, 1 client: 6 blocks", "even up=lora, 1 client", "even (4 tensors, 100 MB), 1 worker, 1 client: 6 blocks"},
+		"text":     {"even, 100 MB in 4 tensors, up lora, 20.0 MB in 2 tensors, 1 worker, 1 client\n", "\neven, 100 MB in 4 tensors, 1 worker, 1 client\n"},
 		"csv":      {"\npickle,even,1,1,,round,s,", "\npickle,even,1,1,up=lora,round,s,", "\nfloor,even,1,1,clients=1;up=lora,work,s,", "\nfloor,even,1,1,clients=1,work,s,"},
 		"benchfmt": {"/model=even/workers=1/clients=1 ", "/model=even/workers=1/clients=1/up=lora "},
 		"json":     {`"up": "lora"`},

@@ -7,109 +7,115 @@ import (
 
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 )
+
+// verdictsByGroup returns the verdict of each group that has one.
+func verdictsByGroup(r *analysis.Result) map[analysis.Group]analysis.Verdict {
+	all := map[analysis.Group]analysis.Verdict{}
+	for _, v := range r.Verdicts() {
+		all[v.Group] = v
+	}
+	return all
+}
 
 // verdictSentence says which transport to use, how sure that is, and what another
 // choice costs.
-func verdictSentence(d analysis.Verdict) string {
-	best := d.Best()
-	text := groupLabel(d.Group) + ": "
-	round := duration(best.Of("round").Center) + " a round"
-	if len(d.Ranked) == 1 {
-		return text + best.Variant + " takes " + round + "; nothing else was measured."
+func verdictSentence(v analysis.Verdict) string {
+	best, worst := v.Best(), v.Worst()
+	round := doc.Quantity("s", best.Of("round").Center) + " a round"
+	if len(v.Ranked) == 1 {
+		return best.Variant + " takes " + round + "; nothing else was measured."
 	}
-	second, worst := d.Ranked[1], d.Worst()
+	cost := func(c *analysis.Cell) string { return seconds(v.Cost(c).Round) + " more a round" }
+	text, second := "", v.Ranked[1]
 	switch {
-	case !d.TooClose() && !d.Unproved:
-		text += fmt.Sprintf("%s is best, %s. The runner-up, %s, costs %s", best.Variant, round, second.Variant, cost(d, second))
-	case !d.TooClose():
-		text += fmt.Sprintf("%s looks best, %s, though %s cannot prove it. The runner-up, %s, costs %s",
-			best.Variant, round, plural(len(best.Timed()), "block"), second.Variant, cost(d, second))
+	case v.TooClose():
+		text = near(v) + ": too close to call, " + round + "."
+		if !slices.Contains(v.Tied, worst) {
+			text += fmt.Sprintf(" The worst, %s, costs %s.", worst.Variant, cost(worst))
+		}
+		return text
+	case v.Unproved:
+		text = fmt.Sprintf("%s looks best, %s, but %s cannot prove it (run with --blocks %d).",
+			best.Variant, round, doc.Plural(len(best.Timed()), "block"), stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1)))
 	default:
-		near := []string{best.Variant}
-		for _, c := range d.Tied {
-			near = append(near, c.Variant)
-		}
-		text += fmt.Sprintf("%s are too close to call, from %s on", list(near), round)
+		text = fmt.Sprintf("%s is best, %s.", best.Variant, round)
 	}
-	if worst != second || d.TooClose() {
-		if d.TooClose() && slices.Contains(d.Tied, worst) {
-			return text + "."
-		}
-		text += fmt.Sprintf("; the worst choice, %s, costs %s", worst.Variant, cost(d, worst))
+	text += fmt.Sprintf(" The runner-up, %s, costs %s", second.Variant, cost(second))
+	if worst != second {
+		text += fmt.Sprintf("; the worst, %s, %s", worst.Variant, seconds(v.Cost(worst).Round))
 	}
 	return text + "."
 }
 
-// cost says what a round of c costs more than one of the fastest: time, and CPU
-// time where a difference is shown.
-func cost(d analysis.Verdict, c *analysis.Cell) string {
-	more := d.Cost(c)
-	text, cpu := bounded(more.Round)+" a round more", more.CPU
-	switch {
-	case cpu.Excludes(0) && cpu.Center > 0:
-		text += " and " + bounded(cpu) + " more CPU time"
-	case cpu.Excludes(0) && cpu.Center < 0:
-		text += " and " + bounded(cpu.Map(func(s float64) float64 { return -s })) + " less CPU time"
+// mostNear is how many transports a verdict names that are too close to call.
+const mostNear = 4
+
+func near(v analysis.Verdict) string {
+	names := []string{v.Best().Variant}
+	for _, c := range v.Tied {
+		names = append(names, c.Variant)
 	}
-	return text
+	if more := len(names) - mostNear; more > 0 {
+		return strings.Join(names[:mostNear], ", ") + fmt.Sprintf(" or %d others", more)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// bounded writes a time with its bounds, if it has any.
-func bounded(i stat.Interval) string {
-	text := milliseconds.number(i.Center) + " ms"
-	if i.Confidence > 0 {
-		text += fmt.Sprintf(" (%s to %s)", milliseconds.number(i.Low), milliseconds.number(i.High))
-	}
-	return text
-}
-
-// mostSentences is how many verdicts are written as sentences; more become a table.
+// mostSentences is how many verdicts are written as sentences; of more there is the
+// table alone.
 const mostSentences = 8
 
-func verdicts(v *analysis.Result) section {
-	s := section{title: "Verdict"}
-	all := v.Verdicts()
-	s.lead = append(s.lead, summaries(all)...)
+func verdicts(r *analysis.Result) doc.Section {
+	s := doc.Section{Title: "Verdict"}
+	all := r.Verdicts()
+	s.Lead = doc.Say(summaries(all)...)
 	if len(all) <= mostSentences {
-		for _, d := range all {
-			s.lead = append(s.lead, verdictSentence(d))
+		for _, v := range all {
+			s.Lead = append(s.Lead, doc.Paragraph{Text: groupLabel(v.Group) + ": " + verdictSentence(v), Tone: doc.Strong})
 		}
-		return s
 	}
-	t := table{
-		header: []string{"model", "build", "workers", "clients", "best", "round, ms", "runner-up", "costs, ms", "and CPU, ms", "worst", "costs, ms", "and CPU, ms"}, words: 1,
-	}
-	for _, d := range all {
-		best := d.Best()
-		row := []string{d.Group.Model.Label(), d.Group.Build, fmt.Sprint(d.Group.Workers), fmt.Sprint(d.Group.Clients), best.Variant, milliseconds.show(best.Of("round"))}
-		if d.TooClose() {
-			row[4] += ", too close to call"
-		} else if d.Unproved {
-			row[4] += ", not proved"
+	t := doc.Table{Keys: 4, Columns: []doc.Column{
+		{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "best"}, interval("round", "").Column,
+		{Name: "runner-up"}, {Name: "costs", Unit: "s", Help: "how much longer a round takes than with the best"},
+		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
+		{Name: "worst"}, {Name: "costs", Unit: "s"}, {Name: "CPU", Unit: "s"},
+	}}
+	for _, v := range all {
+		g, best := v.Group, v.Best()
+		name := best.Variant
+		if v.TooClose() {
+			name += ", too close to call"
+		} else if v.Unproved {
+			name += ", not proved"
 		}
-		for _, k := range []int{1, len(d.Ranked) - 1} {
-			if k >= len(d.Ranked) || k < 1 {
-				row = append(row, none, none, none)
+		row := []doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
+			doc.Words(name), doc.Estimate(best.Of("round"))}
+		for _, k := range []int{1, len(v.Ranked) - 1} {
+			if k < 1 || k >= len(v.Ranked) {
+				row = append(row, doc.Cell{}, doc.Cell{}, doc.Cell{})
 				continue
 			}
-			c := d.Ranked[k]
-			row = append(row, c.Variant, milliseconds.show(d.Cost(c).Round), milliseconds.show(d.Cost(c).CPU))
+			cost := v.Cost(v.Ranked[k])
+			row = append(row, doc.Words(cost.Cell.Variant), doc.Estimate(cost.Round), doc.Estimate(cost.CPU))
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
-	t.trim()
-	s.tables = []table{t}
+	if len(all) > 0 {
+		s.Tables = []doc.Table{t}
+	}
 	return s
 }
 
 // summaries are a sentence for each build over all of its verdicts, where there
-// are several that compare anything.
+// are more than a reader keeps in mind.
 func summaries(all []analysis.Verdict) []string {
-	all = slices.DeleteFunc(slices.Clone(all), func(d analysis.Verdict) bool { return len(d.Ranked) < 2 })
+	all = slices.DeleteFunc(slices.Clone(all), func(v analysis.Verdict) bool { return len(v.Ranked) < 2 })
 	var texts []string
-	for _, of := range analysis.GroupBy(all, func(d analysis.Verdict) string { return d.Group.Build }) {
-		if len(of) < 2 {
+	for _, of := range analysis.GroupBy(all, func(v analysis.Verdict) string { return v.Group.Build }) {
+		if len(of) < 3 {
 			continue
 		}
 		text := summary(of)
@@ -125,23 +131,22 @@ func summaries(all []analysis.Verdict) []string {
 func summary(all []analysis.Verdict) string {
 	close, unproved := 0, 0
 	var won []*analysis.Cell
-	for _, d := range all {
+	for _, v := range all {
 		switch {
-		case d.TooClose():
+		case v.TooClose():
 			close++
-		case d.Unproved:
+		case v.Unproved:
 			unproved++
 		default:
-			won = append(won, d.Ranked[0])
+			won = append(won, v.Best())
 		}
 	}
 	wins := analysis.GroupBy(won, func(c *analysis.Cell) string { return c.Variant })
 	slices.SortStableFunc(wins, func(a, b []*analysis.Cell) int { return len(b) - len(a) })
-	var parts []string
+	var parts, rest []string
 	for _, cells := range wins {
 		parts = append(parts, fmt.Sprintf("%s in %d", cells[0].Variant, len(cells)))
 	}
-	var rest []string
 	if unproved > 0 {
 		rest = append(rest, fmt.Sprintf("%d not proved", unproved))
 	}
@@ -151,5 +156,5 @@ func summary(all []analysis.Verdict) string {
 	if len(parts) == 0 {
 		return fmt.Sprintf("Of %d comparisons: %s.", len(all), strings.Join(rest, "; "))
 	}
-	return fmt.Sprintf("Fastest of %d comparisons: %s.", len(all), strings.Join(append([]string{list(parts)}, rest...), "; "))
+	return fmt.Sprintf("Fastest of %d comparisons: %s.", len(all), strings.Join(append([]string{doc.List(parts)}, rest...), "; "))
 }

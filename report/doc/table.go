@@ -69,7 +69,7 @@ func (t Table) column(c int, col Column, written func(string) string) (made colu
 			values = append(values, max(math.Abs(i.Low), math.Abs(i.High)))
 		}
 		whole = whole && i.Center == math.Trunc(i.Center) && i.Confidence == 0
-		if i.Confidence > 0 {
+		if i.Blocks > 0 && (i.Confidence > 0 || i.Blocks == 1) {
 			least = min(least, i.Confidence)
 		}
 	}
@@ -81,7 +81,10 @@ func (t Table) column(c int, col Column, written func(string) string) (made colu
 	case u.name != "":
 		made.header += ", " + u.name
 	}
-	if least < stat.Confidence {
+	switch {
+	case least == 0:
+		made.header += " (no interval)"
+	case least < stat.Confidence:
 		made.header += " (" + Percent(least) + " sure)"
 	}
 	made.header = written(made.header)
@@ -181,7 +184,12 @@ func (s sheet) split(widths []int, between, limit int) []sheet {
 
 // width is how many columns of a terminal a text takes. What is ambiguous, such as
 // ± and µ, takes one, whatever the locale.
-func width(text string) int { return twwidth.WidthWithOptions(text, twwidth.Options{}) }
+func width(text string) int {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return len(text) // which is most texts, and faster
+	}
+	return twwidth.WidthWithOptions(text, twwidth.Options{})
+}
 
 func padded(n int) string { return strings.Repeat(" ", max(n, 0)) }
 

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"testing"
+
+	"ipcbench/transports/all"
+)
+
+// TestClosedPipe: a reader that has seen enough, such as head, is no error, and the
+// code is that of a SIGPIPE.
+func TestClosedPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	if code := newApp(w, &stderr, all.Transports()).main([]string{"list", "metrics"}); code != 141 || stderr.Len() > 0 {
+		t.Errorf("got code %d, want 141, and nothing but %q", code, stderr.String())
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	if code := newApp(full, &stderr, all.Transports()).main([]string{"list", "metrics"}); code != exitFailed || stderr.Len() == 0 {
+		t.Errorf("a full disk: got code %d, want 1, and %q", code, stderr.String())
+	}
+}
+
+func TestUnicodeLocale(t *testing.T) {
+	for _, test := range []struct {
+		all, ctype, lang string
+		want             bool
+	}{
+		{"", "", "", false},
+		{"", "", "C", false},
+		{"", "", "de_DE.UTF-8", true},
+		{"", "C.utf8", "C", true},
+		{"POSIX", "C.UTF-8", "en_US.UTF-8", false},
+		{"en_US.UTF-8", "C", "", true},
+		{"", "", "de_DE.ISO-8859-1", false},
+	} {
+		env := map[string]string{"LC_ALL": test.all, "LC_CTYPE": test.ctype, "LANG": test.lang}
+		if got := unicodeLocale(func(name string) string { return env[name] }); got != test.want {
+			t.Errorf("%v: got %v", env, got)
+		}
+	}
+}

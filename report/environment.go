@@ -1,0 +1,90 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+
+	"ipcbench/bench"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// environment says where and how the result was made.
+func environment(r *analysis.Result) doc.Section {
+	e, p := r.Environment, r.Plan
+	t := doc.Table{Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
+	add := func(what, value string) { t.Add(doc.Words(what), doc.Words(value)) }
+	cpu := fmt.Sprintf("%s, %s online, %s may be used", e.CPU, doc.Plural(e.CPUs, "processor"), e.Affinity)
+	if e.Hypervisor != "" {
+		cpu += ", under " + e.Hypervisor
+	}
+	if e.Governor != "" {
+		cpu += ", governor " + e.Governor
+	}
+	add("CPU", cpu)
+	memory := fmt.Sprintf("%s, %s of it available", size(e.MemTotal), size(e.MemAvailable))
+	if e.Shm != nil {
+		memory += fmt.Sprintf("; /dev/shm %s (%s)", size(e.Shm.Size), e.Shm.FileSystem)
+	}
+	add("memory", memory)
+	add("huge pages", fmt.Sprintf("transparent %s, of shared memory %s, %d reserved", cmp.Or(e.THP, "none"), cmp.Or(e.ShmemTHP, "none"), e.HugePages))
+	if e.SocketBuffer > 0 {
+		add("sockets", fmt.Sprintf("hold at most %s (net.core.wmem_max)", size(e.SocketBuffer)))
+	}
+	if e.Cgroup != nil {
+		limits := "cgroup " + e.Cgroup.Version + ": "
+		if e.Cgroup.CPUs != nil {
+			limits += fmt.Sprintf("%g processors, ", *e.Cgroup.CPUs)
+		}
+		if e.Cgroup.Memory != nil {
+			limits += size(*e.Cgroup.Memory)
+		} else {
+			limits += "no memory limit"
+		}
+		add("limits", limits)
+	}
+	add("kernel", e.Kernel+" "+e.Arch)
+	build := e.Commit
+	if e.Dirty {
+		build += ", changed since"
+	}
+	add("build", build+", "+e.Go)
+	add("run", fmt.Sprintf("%s, %s, %s, seed %d", r.Started.UTC().Format("2006-01-02 15:04 UTC"), elapsed(r.Elapsed), p.Mode, p.Seed))
+	settings := fmt.Sprintf("%s a cell at least, %s each, precision %s, verify %s", doc.Plural(p.Blocks, "block"), warmup(p), doc.Percent(p.Precision), p.Verify)
+	if p.TrainMS > 0 {
+		settings += fmt.Sprintf(", %d ms of training", p.TrainMS)
+	}
+	if p.Respawn {
+		settings += ", a fresh session for every round"
+	}
+	if p.Pin {
+		settings += ", pinned"
+	}
+	add("settings", settings)
+	if text := commandLine(r.Command); text != "" {
+		add("command", text)
+	}
+	return doc.Section{Title: "Environment", Tables: []doc.Table{t}}
+}
+
+// warmup says which rounds of each block do not count, besides the first two.
+func warmup(p bench.Plan) string {
+	text := doc.Plural(p.Warmup, "warm-up round")
+	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
+		text = fmt.Sprintf("at least %s and %v", text, p.WarmTime)
+	}
+	return text
+}
+
+// commandLine writes a command with the directory of the program left out.
+func commandLine(command []string) string {
+	line := ""
+	for i, word := range command {
+		if i == 0 {
+			line = lastOf(word)
+			continue
+		}
+		line += " " + quoted(word)
+	}
+	return line
+}

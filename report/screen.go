@@ -1,0 +1,273 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"ipcbench/bench"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// screen is what a terminal shows of a result: for each group of cells the verdict
+// and a table, the largest model last, next to the prompt. file is the result's.
+func screen(r *analysis.Result, file string) doc.Document {
+	d := doc.Document{Lead: errorLines(r)}
+	occur := map[*mark]bool{}
+	verdicts := verdictsByGroup(r)
+	for _, cells := range bySize(r, 1) {
+		v, ok := verdicts[cells[0].Group()]
+		s := doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{brief(groupTable(cells, v, occur))}}
+		if ok {
+			s.Lead = doc.Say(verdictSentence(v))
+		}
+		d.Sections = append(d.Sections, s)
+	}
+	end := doc.Section{Tail: legend(r, occur)}
+	end.Tail = append(end.Tail, otherLines(r, 1)...)
+	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
+	views := "phases,costs"
+	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return len(c.Profiles) > 0 }) {
+		views = "profiles," + views
+	}
+	end.Tail = append(end.Tail, doc.Paragraph{Text: "More: ipcbench report " + quoted(file) + " --view " + views + " (or all)", Tone: doc.Dim})
+	d.Sections = append(d.Sections, end)
+	return d
+}
+
+// mostOpen is how many comparisons a pull request shows unfolded.
+const mostOpen = 4
+
+// request is what a pull request shows of a result: the verdict, what puts it in
+// doubt, and the tables, the largest model first. All else is folded.
+func request(r *analysis.Result) doc.Document {
+	d := doc.Document{Lead: errorLines(r)}
+	v := view(r, "verdict")
+	if len(r.Verdicts()) <= mostSentences {
+		v.Tables = nil // the sentences have it
+	}
+	v.Lead = append(v.Lead, otherLines(r, 20)...)
+	d.Sections = append(d.Sections, v)
+	occur := map[*mark]bool{}
+	verdicts := verdictsByGroup(r)
+	for i, cells := range bySize(r, -1) {
+		g := cells[0].Group()
+		d.Sections = append(d.Sections, doc.Section{Title: groupTitle(g), Tables: []doc.Table{brief(groupTable(cells, verdicts[g], occur))}, Folded: i >= mostOpen})
+	}
+	d.Sections = append(d.Sections, doc.Section{Tail: legend(r, occur)})
+	for _, s := range sections(r, []string{"floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans"}) {
+		s.Folded = true
+		d.Sections = append(d.Sections, s)
+	}
+	return d
+}
+
+// bySize returns the groups of a result: the smallest model first, or last if order
+// is -1.
+func bySize(r *analysis.Result, order int) [][]*analysis.Cell {
+	groups := r.Groups()
+	slices.SortStableFunc(groups, func(a, b []*analysis.Cell) int {
+		return order * cmp.Compare(a[0].Model.Payload(), b[0].Model.Payload())
+	})
+	return groups
+}
+
+// machineLine says on what a result was measured.
+func machineLine(r *analysis.Result) string {
+	e := r.Environment
+	return fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go)
+}
+
+// A mark is a sign beside a cell's numbers for what a reader must know about them.
+type mark struct {
+	sign string
+	help string
+	on   func(c *analysis.Cell, m analysis.Marks) string // what holds of a cell, or nothing
+}
+
+// marks are all signs.
+var marks = []mark{
+	{"f", "some tensors did not go the way that the transport is named for.", func(_ *analysis.Cell, m analysis.Marks) string {
+		if !m.Astray {
+			return ""
+		}
+		text, sep := "only "+doc.Percent(m.Attested)+" of the tensors went the way that the transport is named for", ": "
+		for _, reason := range slices.Sorted(maps.Keys(m.Reasons)) {
+			text += fmt.Sprintf("%s%s %d", sep, reason, m.Reasons[reason])
+			sep = ", "
+		}
+		return text
+	}},
+	{"m", "rounds fall into two groups; the median describes one of them, or neither.", func(_ *analysis.Cell, m analysis.Marks) string {
+		if m.Modes == nil {
+			return ""
+		}
+		a, b := m.Modes[0], m.Modes[1]
+		return fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
+			doc.Quantity("s", a.Center), doc.Percent(a.Share), doc.Quantity("s", b.Center), doc.Percent(b.Share))
+	}},
+	{"d", "rounds became slower or faster in the course of the measurement.", func(_ *analysis.Cell, m analysis.Marks) string {
+		switch {
+		case m.Drift.Across != 0:
+			return "rounds changed by " + doc.Signed(m.Drift.Across) + " % from the first to the last block"
+		case m.Drift.Within != 0:
+			return "rounds changed by " + doc.Signed(m.Drift.Within) + " % within a block"
+		}
+		return ""
+	}},
+	{"o", "more than a tenth of the rounds lie far from the median.", func(c *analysis.Cell, m analysis.Marks) string {
+		if m.Outliers == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
+	}},
+	{"i", "the measurement was interrupted.", func(_ *analysis.Cell, m analysis.Marks) string {
+		if !m.Interrupted {
+			return ""
+		}
+		return "the measurement was interrupted"
+	}},
+	{"u", "the data was not proved.", func(c *analysis.Cell, _ analysis.Marks) string {
+		if c.Proved() {
+			return ""
+		}
+		return "the data was not proved"
+	}},
+}
+
+// groupTable is the table of a group, the fastest first and the control last. Those
+// that may be the fastest stand out. It notes which marks occur.
+func groupTable(cells []*analysis.Cell, v analysis.Verdict, occur map[*mark]bool) doc.Table {
+	round, cpu := interval("round", ""), median("cpu_per_gb", "CPU")
+	bandwidth := median("bandwidth", "")
+	bandwidth.Name = "" // its unit says what it is
+	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, round.Column,
+		{Name: "× best", Unit: "1", Help: "the round as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column, {Name: "marks"}}}
+	ranked := slices.Clone(cells)
+	slices.SortStableFunc(ranked, func(a, b *analysis.Cell) int {
+		return cmp.Or(-cmp.Compare(known(a), known(b)), cmp.Compare(a.Of("round").Center, b.Of("round").Center))
+	})
+	var best *analysis.Cell
+	for _, c := range ranked {
+		if c.IsControl() {
+			continue
+		}
+		row := doc.Row{}
+		if best == nil {
+			best = c
+		}
+		if c == best || slices.Contains(v.Tied, c) {
+			row.Tone = doc.Good
+		}
+		ratio, moved := doc.Cell{}, bandwidth.of(c)
+		if c.Of("round").Known() && best.Of("round").Known() {
+			ratio = doc.Number(c.Of("round").Center / best.Of("round").Center)
+		}
+		if c.HandsOver() {
+			moved = doc.Words("hand-off")
+		}
+		row.Cells = []doc.Cell{doc.Words(c.Variant), round.of(c), ratio, moved, cpu.of(c), doc.Words(signs(c, occur))}
+		t.Rows = append(t.Rows, row)
+	}
+	for _, c := range ranked {
+		if !c.IsControl() {
+			continue
+		}
+		note := "the same work without leaving the process"
+		if s := signs(c, occur); s != "" {
+			note += " (" + s + ")"
+		}
+		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{doc.Words(c.Variant), round.of(c)}, Note: note, Rule: best != nil, Tone: doc.Dim})
+	}
+	return t
+}
+
+// brief leaves out what the columns mean.
+func brief(t doc.Table) doc.Table {
+	for i := range t.Columns {
+		t.Columns[i].Help = ""
+	}
+	return t
+}
+
+// known is 1 where the cell has any timed round.
+func known(c *analysis.Cell) int {
+	if c.Of("round").Known() {
+		return 1
+	}
+	return 0
+}
+
+// signs returns the signs of a cell's marks, and notes that they occur.
+func signs(c *analysis.Cell, occur map[*mark]bool) string {
+	var all []string
+	found := c.Marks()
+	for i := range marks {
+		if m := &marks[i]; m.on(c, found) != "" {
+			all, occur[m] = append(all, m.sign), true
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// legend explains the signs of tables: a line each.
+func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
+	lines := doc.Say(confidence(r.Cells))
+	for i := range marks {
+		if m := &marks[i]; occur[m] {
+			lines = append(lines, doc.Say(m.sign+": "+m.help)...)
+		}
+	}
+	if r.Plan.Respawn {
+		lines = append(lines, doc.Say("Every round but those of "+analysis.Control+" started its own workers and ended them: that is in its time.")...)
+	}
+	return lines
+}
+
+// cellTables are the tables of all groups, with what the marks say of each cell.
+func cellTables(r *analysis.Result) doc.Section {
+	s := doc.Section{Title: "Round trips"}
+	occur := map[*mark]bool{}
+	verdicts := verdictsByGroup(r)
+	for _, cells := range r.Groups() {
+		g := cells[0].Group()
+		t := groupTable(cells, verdicts[g], occur)
+		t.Caption = groupTitle(g) + ": " + effort(cells)
+		for _, c := range cells {
+			if text := details(c, r.Plan); text != "" {
+				t.Notes = append(t.Notes, c.Variant+": "+text+".")
+			}
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	s.Tail = legend(r, occur)
+	return s
+}
+
+// details says what the marks of a cell mean for it.
+func details(c *analysis.Cell, plan bench.Plan) string {
+	found := c.Marks()
+	var all []string
+	for _, m := range marks {
+		if text := m.on(c, found); text != "" {
+			all = append(all, text)
+		}
+	}
+	if x := found.OutOfTime; x > 0 {
+		all = append(all, fmt.Sprintf("time ran out at ±%s, before ±%s was reached", doc.Percent(x), doc.Percent(plan.Precision)))
+	}
+	return strings.Join(all, "; ")
+}
+
+// effort says how much was measured in the cells.
+func effort(cells []*analysis.Cell) string {
+	blocks, rounds := make([]int, len(cells)), make([]int, len(cells))
+	for i, c := range cells {
+		blocks[i], rounds[i] = len(c.Timed()), c.Rounds()
+	}
+	return between(slices.Min(blocks), slices.Max(blocks), "block") + " and " +
+		between(slices.Min(rounds), slices.Max(rounds), "round") + " a cell"
+}

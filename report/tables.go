@@ -1,0 +1,232 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/phase"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// phases are the parts of a client's round trip side by side, with the speed-up
+// against what a process pool does by default.
+func phases(r *analysis.Result) doc.Section {
+	baselines := map[analysis.Group]*analysis.Cell{}
+	for _, cells := range r.Groups() {
+		baselines[cells[0].Group()] = analysis.Find(cells, analysis.Baseline)
+	}
+	speedup := func(metric string) field {
+		return field{
+			doc.Column{Name: "speed-up of the " + metric, Unit: "1", Help: "the " + metric + " of " + analysis.Baseline + " ÷ that of this transport"},
+			func(c *analysis.Cell) doc.Cell {
+				base := baselines[c.Group()]
+				if base == nil || base == c {
+					return doc.Cell{}
+				}
+				return doc.Estimate(base.Ratio(metric, c))
+			},
+		}
+	}
+	return doc.Section{Title: "Where a client's round trip goes", Tables: groupTables(r,
+		interval("overhead", ""), interval("transfer", ""), interval("down", ""), interval("train", ""), interval("uplink", ""), interval("copy_decode", "copy and decode"),
+		speedup("transfer"), speedup("round"))}
+}
+
+// spans are all phases that were recorded.
+func spans(r *analysis.Result) doc.Section {
+	var fields []field
+	for _, p := range phase.Phases() {
+		f := median("phase."+p.String(), p.String())
+		f.Help = ""
+		fields = append(fields, f)
+	}
+	return doc.Section{Title: "All phases of a round", Tables: groupTables(r, append(fields, median("unattributed", ""))...),
+		Tail: doc.Say("Each is the sum of all spans of that phase in all processes: with several workers they add up to more than the round. " +
+			"The phases of a transport, from encode on, lie inside those of the calls that made them.")}
+}
+
+// costTables hold what a round costs besides time: per delivered GB, so that models
+// can be compared, and the cold first round.
+func costTables(r *analysis.Result) doc.Section {
+	wire := field{doc.Column{Name: "on the wire, × payload", Unit: "1", Help: "bytes handed to sockets and files ÷ payload"}, func(c *analysis.Cell) doc.Cell {
+		return center(c.Of("wire_bytes").Map(func(n float64) float64 { return n / float64(c.Payload()) }))
+	}}
+	return doc.Section{Title: "Costs", Tables: groupTables(r,
+		median("cpu_user_per_gb", "CPU, user"), median("cpu_system_per_gb", "CPU, system"), median("minor_faults", "page faults"), median("voluntary_switches", "switches"),
+		median("queue_wait", "waiting for a processor"), wire, median("allocs", "objects allocated"), median("alloc_bytes", "allocated"),
+		median("peak_rss", "peak RSS"), median("pss", "PSS"), median("shmem", "shared memory"),
+		interval("cold_round", ""), median("cold_faults", ""), median("recorder_share", "recorder").in("%"), median("machine_busy", "").in("%"))}
+}
+
+// floors are the limits of the machine, and how far the cells are from them.
+func floors(r *analysis.Result) doc.Section {
+	if len(r.Floors) == 0 {
+		return doc.Section{}
+	}
+	s := doc.Section{Title: "Floors", Lead: doc.Say("What this machine could do between the blocks, without any transport.")}
+	helped := map[string]bool{}
+	for _, same := range analysis.GroupBy(r.Floors, func(f bench.Floor) [2]string { return [2]string{f.Unit, strings.Repeat(f.Name, min(1, len(f.Model)))} }) {
+		name := "time"
+		if same[0].Unit == "B/s" {
+			name = "bandwidth"
+		}
+		t := doc.Table{Keys: 2, Columns: []doc.Column{{Name: "floor"}, {Name: "of"}, {Name: name, Unit: same[0].Unit}}}
+		for _, f := range same {
+			t.Add(doc.Words(f.Name), doc.Words(floorSubject(f)), doc.Estimate(stat.Of(f.Blocks)))
+			if f.Help != "" && !helped[f.Name] {
+				helped[f.Name] = true
+				t.Notes = append(t.Notes, f.Name+": "+f.Help+".")
+			}
+		}
+		s.Tables = append(s.Tables, t)
+	}
+	bound := field{doc.Column{Name: "floor"}, func(c *analysis.Cell) doc.Cell { name, _ := c.Bound(); return doc.Words(name) }}
+	for _, t := range groupTables(r, bound, interval("floor_ratio", "× floor")) {
+		t.Rows = slices.DeleteFunc(t.Rows, func(row doc.Row) bool { return row.Cells[2].Value == nil })
+		if len(t.Rows) > 0 {
+			s.Tables = append(s.Tables, t)
+		}
+	}
+	return s
+}
+
+// floorSubject says whose floor it is.
+func floorSubject(f bench.Floor) string {
+	var parts []string
+	add := func(text string) {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	add(f.Transport)
+	if f.Model != "" {
+		add(bench.Model{Name: f.Model, Up: f.Up}.Label())
+	}
+	if len(parts) == 0 {
+		add("this machine")
+	}
+	if f.Clients > 0 {
+		add(doc.Plural(f.Clients, "client"))
+	}
+	if f.Gap > 0 {
+		add("after " + doc.Quantity("s", float64(f.Gap)/1e9) + " of work")
+	}
+	add(f.Variant)
+	return strings.Join(parts, ", ")
+}
+
+// callTable lists the requests of a round, of transports that make any, and what
+// they cost a client that waits and the server.
+func callTable(r *analysis.Result) doc.Section {
+	queued := field{doc.Column{Name: "queued", Unit: "s", Help: "how long the requests of one client waited for a thread of the server, where threads are bounded"}, func(c *analysis.Cell) doc.Cell {
+		return center(c.Of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) }))
+	}}
+	fields := []field{
+		median("rpcs", "requests"), nonZero(median("connections", "")), nonZero(median("connecting", "")), nonZero(median("retries", "")),
+		interval("down", ""), median("down_p99", "down, p99"), queued, median("cpu_server", "CPU of the server"), median("peak_rss_server", "memory of the server"),
+		{doc.Column{Name: "requests by kind", Wrap: true}, func(c *analysis.Cell) doc.Cell {
+			var parts []string
+			for _, call := range c.Calls() {
+				parts = append(parts, fmt.Sprintf("%.4g ", call.PerRound)+call.Method+" ("+doc.Percent(call.Share)+")")
+			}
+			return doc.Words(strings.Join(parts, ", "))
+		}},
+	}
+	t := doc.Table{Keys: 5, Columns: cellColumns()}
+	for _, f := range fields {
+		t.Columns = append(t.Columns, f.Column)
+	}
+	for _, c := range r.Cells {
+		if !c.Of("rpcs").Known() {
+			continue
+		}
+		row := cellKeys(c)
+		for _, f := range fields {
+			row = append(row, f.of(c))
+		}
+		t.Add(row...)
+	}
+	if len(t.Rows) == 0 {
+		return doc.Section{}
+	}
+	return doc.Section{Title: "Requests", Tables: []doc.Table{t}}
+}
+
+// nonZero leaves out zeros, so that a column with nothing else vanishes.
+func nonZero(f field) field {
+	of := f.of
+	f.of = func(c *analysis.Cell) doc.Cell {
+		if cell := of(c); cell.Value != nil && cell.Value.Center != 0 {
+			return cell
+		}
+		return doc.Cell{}
+	}
+	return f
+}
+
+// workers shows how the work scales, and what starting the workers costs.
+func workers(r *analysis.Result) doc.Section {
+	start, cold := interval("spawn", "starting the workers"), interval("cold_round", "")
+	t := doc.Table{Keys: 5, Columns: append(cellColumns(), doc.Column{Name: "clients per second", Unit: "1"}, start.Column, cold.Column,
+		doc.Column{Name: "start ÷ cold round", Unit: "1"})}
+	var shown, dominated []*analysis.Cell
+	for _, c := range r.Cells {
+		spawn := c.Of("spawn")
+		if c.IsControl() || !spawn.Known() {
+			continue
+		}
+		cold, ratio := c.ColdRound(), doc.Cell{}
+		if cold.Known() && cold.Center > 0 {
+			ratio = doc.Number(spawn.Center / cold.Center)
+		}
+		t.Add(append(cellKeys(c), doc.Estimate(c.ClientRate()), doc.Estimate(spawn), doc.Estimate(cold), ratio)...)
+		shown = append(shown, c)
+		if c.StartDominates() {
+			dominated = append(dominated, c)
+		}
+	}
+	if len(shown) == 0 {
+		return doc.Section{}
+	}
+	s := doc.Section{Title: "Workers", Lead: doc.Say(dominance(shown, dominated)), Tables: []doc.Table{t}}
+	if r.Plan.Respawn {
+		s.Tail = doc.Say("Every round started its own workers: its cold round is the round without that.")
+	}
+	return s
+}
+
+// dominance says where starting the workers takes longer than a cold round.
+func dominance(shown, dominated []*analysis.Cell) string {
+	const longer = "Starting the workers takes longer than a cold round "
+	switch len(dominated) {
+	case 0:
+		return "In no cell does starting the workers take longer than a cold round, as far as the intervals show."
+	case len(shown):
+		return longer + "in all cells: a session that is started for every round spends most of its time on that."
+	}
+	var where []string
+	model := func(c *analysis.Cell) string { return c.Model.Label() }
+	for _, mine := range analysis.GroupBy(dominated, model) {
+		all := 0
+		for _, c := range shown {
+			if model(c) == model(mine[0]) {
+				all++
+			}
+		}
+		switch {
+		case len(mine) == all:
+			where = append(where, "all cells of "+model(mine[0]))
+		case len(mine) > 4:
+			where = append(where, doc.Plural(len(mine), "cell")+" of "+model(mine[0]))
+		default:
+			for _, c := range mine {
+				where = append(where, c.Variant+" at "+groupLabel(c.Group()))
+			}
+		}
+	}
+	return longer + "in " + doc.List(where) + ": a session that is started for every round spends most of its time there on that."
+}

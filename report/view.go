@@ -1,0 +1,150 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// A View is a part of the report of a result that has a name: a user asks for it by
+// that, and a committed Markdown file can hold it between markers.
+type View struct {
+	Name string
+	Help string
+	make func(r *analysis.Result) doc.Section
+}
+
+// Views returns all views, in the order of a document.
+func Views() []View {
+	return []View{
+		{"verdict", "which transport to use for each model, and what the wrong choice costs", verdicts},
+		{"findings", "what is wrong with a result, or puts it in doubt", findings},
+		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and what to know about them", cellTables},
+		{"floors", "what this machine can do without any transport, and how far each cell is from it", floors},
+		{"phases", "where a client's round trip goes, and the speed-up against " + analysis.Baseline, phases},
+		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", costTables},
+		{"crossover", "from which size on one transport beats another", crossovers},
+		{"workers", "clients a second, and where starting the workers dominates", workers},
+		{"calls", "the requests of a round, and how long a client and its requests wait", callTable},
+		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)", profiles},
+		{"copies", "how often a byte is copied: by our code, by the kernel, by libraries", copyTables},
+		{"spans", "all phases of a round that were recorded", spans},
+		{"change", "what changed from base to head (run --against)", changes},
+		{"environment", "machine, build and settings", environment},
+	}
+}
+
+// CheckViews returns an error if one of the names is neither that of a view nor all.
+func CheckViews(names []string) error {
+	var all []string
+	for _, v := range Views() {
+		all = append(all, v.Name)
+	}
+	for _, name := range names {
+		if name != "all" && !slices.Contains(all, name) {
+			return fmt.Errorf("unknown view %q: want all or some of %s", name, strings.Join(all, ","))
+		}
+	}
+	return nil
+}
+
+// view returns the view of that name, which must be one of Views or be refused
+// by CheckViews.
+func view(r *analysis.Result, name string) doc.Section {
+	for _, v := range Views() {
+		if v.Name == name {
+			s := v.make(r)
+			s.Name = name
+			return s
+		}
+	}
+	panic("report: no view " + name)
+}
+
+// sections returns views by name, in that order.
+func sections(r *analysis.Result, names []string) []doc.Section {
+	if slices.Contains(names, "all") {
+		names = nil
+		for _, v := range Views() {
+			names = append(names, v.Name)
+		}
+	}
+	var all []doc.Section
+	for _, name := range names {
+		all = append(all, view(r, name))
+	}
+	return all
+}
+
+// A field is a column of a table that has a row for each cell.
+type field struct {
+	doc.Column
+	of func(c *analysis.Cell) doc.Cell
+}
+
+// interval is the column of a metric with its interval, under a label of its own or
+// the metric's name.
+func interval(metric, label string) field {
+	m, ok := analysis.MetricNamed(metric)
+	if !ok {
+		panic("report: no metric " + metric)
+	}
+	if label == "" {
+		label = strings.ReplaceAll(m.Name, "_", " ")
+	}
+	return field{doc.Column{Name: label, Unit: m.Unit, Help: m.Help}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.Of(metric)) }}
+}
+
+// median is the column of a metric without its interval.
+func median(metric, label string) field {
+	f := interval(metric, label)
+	f.of = func(c *analysis.Cell) doc.Cell { return center(c.Of(metric)) }
+	return f
+}
+
+// center is a cell with an estimate, without its interval.
+func center(i stat.Interval) doc.Cell {
+	if !i.Known() {
+		return doc.Cell{}
+	}
+	return doc.Number(i.Center)
+}
+
+// in sets the unit of a column.
+func (f field) in(unit string) field {
+	f.Unit = unit
+	return f
+}
+
+// groupTables returns a table for each group, with a row for each of its cells.
+func groupTables(r *analysis.Result, fields ...field) []doc.Table {
+	var all []doc.Table
+	for _, cells := range r.Groups() {
+		t := doc.Table{Caption: groupTitle(cells[0].Group()), Columns: []doc.Column{{Name: "transport"}}}
+		for _, f := range fields {
+			t.Columns = append(t.Columns, f.Column)
+		}
+		for _, c := range cells {
+			row := []doc.Cell{doc.Words(c.Variant)}
+			for _, f := range fields {
+				row = append(row, f.of(c))
+			}
+			t.Add(row...)
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// cellColumns are the keys of a table with rows of several groups.
+func cellColumns() []doc.Column {
+	return []doc.Column{{Name: "transport"}, {Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}}
+}
+
+func cellKeys(c *analysis.Cell) []doc.Cell {
+	return []doc.Cell{doc.Words(c.Variant), doc.Words(c.Model.Label()), doc.Words(c.Build), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients))}
+}

@@ -1,0 +1,78 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// groupTitle says what the cells of a group have in common.
+func groupTitle(g analysis.Group) string {
+	t := fmt.Sprintf("%s, %s in %s", g.Model.Name, size(g.Model.Bytes), doc.Plural(g.Model.Tensors, "tensor"))
+	if g.Model.Up != "" {
+		t += fmt.Sprintf(", up %s, %s in %s", g.Model.Up, size(g.Model.UpBytes), doc.Plural(g.Model.UpTensors, "tensor"))
+	}
+	return t + ", " + load(g)
+}
+
+// groupLabel is the title without sizes.
+func groupLabel(g analysis.Group) string { return g.Model.Label() + ", " + load(g) }
+
+// load says how many take part in a group, and of which build.
+func load(g analysis.Group) string {
+	t := doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client")
+	if g.Build != "" {
+		t += ", " + g.Build
+	}
+	return t
+}
+
+func size(n int64) string { return doc.Quantity("B", float64(n)) }
+
+// seconds writes an estimate of seconds.
+func seconds(i stat.Interval) string { return doc.Bounded("s", i) }
+
+// between writes a range of numbers with its noun.
+func between(least, most int, noun string) string {
+	if least == most {
+		return doc.Plural(most, noun)
+	}
+	return fmt.Sprintf("%d to %s", least, doc.Plural(most, noun))
+}
+
+func elapsed(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
+
+// lastOf returns the last element of a path.
+func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
+
+// quoted writes a word of a command line so that a shell reads it as one.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\n'\"\\$`&;|<>()*?[]{}!~#") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// enoughBlocks is how many blocks an interval of 95 % takes.
+const enoughBlocks = 6
+
+// confidence explains the intervals of rounds in cells.
+func confidence(cells []*analysis.Cell) string {
+	least, most := 1.0, 0.0
+	for _, c := range cells {
+		if i := c.Of("round"); i.Known() {
+			least, most = min(least, i.Confidence), max(most, i.Confidence)
+		}
+	}
+	switch {
+	case least >= stat.Confidence:
+		return "±: 95 % confidence interval over blocks (each a session of fresh processes)."
+	case most > 0:
+		return fmt.Sprintf("±: confidence interval over blocks (each a session of fresh processes), too few of them for 95 %%: run with --blocks %d.", enoughBlocks)
+	}
+	return fmt.Sprintf("There is no ±: one block (a session of fresh processes) says nothing about the next. Run with --blocks %d for 95 %% confidence.", enoughBlocks)
+}
