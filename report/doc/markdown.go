@@ -161,7 +161,10 @@ func (s sheet) markdown() []byte {
 		}
 	}
 	var b bytes.Buffer
-	tab := tablewriter.NewTable(&b, tablewriter.WithRenderer(renderer.NewMarkdown()), plain(align))
+	// Left alone, tablewriter rewrites headers, wraps cells, and lets the locale decide
+	// how wide ± is.
+	tab := tablewriter.NewTable(&b, tablewriter.WithRenderer(renderer.NewMarkdown()), tablewriter.WithAlignment(align), tablewriter.WithEastAsian(tw.Off),
+		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone))
 	tab.Header(header)
 	for r := range s.rows {
 		row := make([]string, len(s.columns))

@@ -2,15 +2,10 @@ package doc
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"io"
 	"strconv"
 	"strings"
-
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
 )
 
 // TextOptions say what a terminal can do.
@@ -232,66 +227,62 @@ func (t *textWriter) widths(s sheet, headers bool, bar int) []int {
 
 // grid writes a table of these widths.
 func (t *textWriter) grid(s sheet, widths []int, bar int) {
-	align := make(tw.Alignment, len(s.columns))
 	header := make([]string, len(s.columns))
 	for c, col := range s.columns {
-		align[c] = tw.AlignRight
-		if col.Unit == "" || col.Bar && bar > 0 {
-			align[c] = tw.AlignLeft
-		}
-		header[c] = strings.Join(wrap(col.header, max(widths[c], 1)), "\n")
-		if col.Bar && bar > 0 && !strings.Contains(header[c], "\n") { // above the numbers
-			header[c] = padded(col.width()-width(header[c])) + header[c]
+		header[c] = col.header
+		if col.Bar && bar > 0 { // above the numbers
+			header[c] = padded(col.width()-width(col.header)) + col.header
 		}
 	}
-	var b bytes.Buffer
-	tab := tablewriter.NewTable(&b,
-		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders:  tw.BorderNone,
-			Settings: tw.Settings{Lines: tw.LinesNone, Separators: tw.SeparatorsNone},
-		})),
-		tablewriter.WithPadding(tw.Padding{Right: padded(between), Overwrite: true}), tablewriter.WithTrimSpace(tw.Off), plain(align))
-	tab.Header(header)
-	tall := []int{height(header)} // lines of the header and of each row
-	for r := range s.rows {
-		row := make([]string, len(s.columns))
+	wide := t.row(s, widths, bar, header, "", Dim)
+	for r, row := range s.rows {
+		texts := make([]string, len(s.columns))
 		for c, col := range s.columns {
-			row[c] = col.aligned(r)
-			switch {
-			case col.Wrap:
-				row[c] = strings.Join(wrap(row[c], max(widths[c], 1)), "\n")
-			case col.Bar && bar > 0:
-				row[c] = padded(col.width()-width(row[c])) + row[c] + padded(between) + t.bar(col.cells[r].value, col.most, bar)
+			texts[c] = col.aligned(r)
+			if col.Bar && bar > 0 {
+				texts[c] = padded(col.width()-width(texts[c])) + texts[c] + padded(between) + t.bar(col.cells[r].value, col.most, bar)
 			}
 		}
-		_ = tab.Append(row) // a slice of strings is always taken
-		tall = append(tall, height(row))
-	}
-	_ = tab.Render() // a buffer takes everything
-	lines := strings.Split(b.String(), "\n")
-	wide := 0
-	for _, line := range lines {
-		wide = max(wide, width(strings.TrimRight(line, " ")))
-	}
-	for i, n := range tall {
-		tone := Dim
-		note := ""
-		if i > 0 {
-			row := s.rows[i-1]
-			tone, note = row.Tone, t.written(row.Note)
-			if row.Rule {
-				t.line(strings.Repeat(t.sign("─", "-"), wide), Dim)
-			}
+		if row.Rule {
+			t.line(strings.Repeat(t.sign("─", "-"), wide), Dim)
 		}
-		for k, line := range lines[:min(n, len(lines))] {
-			if line = strings.TrimRight(line, " "); k == 0 && note != "" && width(line)+between+width(note) <= t.left {
-				line, note = line+padded(between)+note, ""
-			}
-			t.line(line, tone)
-		}
-		lines = lines[min(n, len(lines)):]
-		t.paragraphs([]Paragraph{{note, tone}})
+		t.row(s, widths, bar, texts, t.written(row.Note), row.Tone)
 	}
+}
+
+// row writes a row of a grid, in several lines if its words take them, with a note
+// behind or below it. It returns how wide a full row is.
+func (t *textWriter) row(s sheet, widths []int, bar int, texts []string, note string, tone Tone) (wide int) {
+	cells := make([][]string, len(texts))
+	n := 0
+	for c, text := range texts {
+		cells[c] = []string{text}
+		if width(text) > widths[c] {
+			cells[c] = wrap(text, widths[c])
+		}
+		n = max(n, len(cells[c]))
+	}
+	for k := range n {
+		line := ""
+		wide = 0
+		for c, col := range s.columns {
+			text := ""
+			if k < len(cells[c]) {
+				text = cells[c][k]
+			}
+			if col.Unit != "" && !(col.Bar && bar > 0) {
+				text = padded(widths[c]-width(text)) + text
+			}
+			line += padded(wide-width(line)) + text
+			wide += widths[c] + between
+		}
+		if line = strings.TrimRight(line, " "); k == 0 && note != "" && width(line)+between+width(note) <= t.left {
+			line, note = line+padded(between)+note, ""
+		}
+		t.line(line, tone)
+	}
+	t.paragraphs([]Paragraph{{note, tone}})
+	return wide - between
 }
 
 func (t *textWriter) sign(unicode, ascii string) string {
@@ -299,28 +290,6 @@ func (t *textWriter) sign(unicode, ascii string) string {
 		return unicode
 	}
 	return ascii
-}
-
-// height is how many lines the cells of a row take.
-func height(row []string) int {
-	n := 1
-	for _, text := range row {
-		n = max(n, 1+strings.Count(text, "\n"))
-	}
-	return n
-}
-
-// plain turns off what tablewriter does unless it is told not to: to rewrite
-// headers, to wrap cells, and to let the locale decide how wide ± is.
-func plain(align tw.Alignment) tablewriter.Option {
-	return func(t *tablewriter.Table) {
-		for _, option := range []tablewriter.Option{
-			tablewriter.WithAlignment(align), tablewriter.WithEastAsian(tw.Off),
-			tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone),
-		} {
-			option(t)
-		}
-	}
 }
 
 // bar draws value as a bar. The longest, that of most, takes all of the columns.
