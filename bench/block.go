@@ -196,7 +196,11 @@ func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
 		spent := now.Since(system)
 		s.block.System = &spent
 	}
-	return nil
+	if len(s.windows) == 0 {
+		return nil // interrupted before the first timed round
+	}
+	_, err = s.proved(ctx, round+1)
+	return err
 }
 
 // tell tells whoever wants to know that a round has ended.

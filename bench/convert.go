@@ -294,8 +294,7 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 		return b, nil, fmt.Errorf("round_ns: %d timed rounds: a block has at most %d", len(b.Round), m)
 	}
 	// Besides the timed rounds, there are the first, those that warm up and those
-	// that are proved: the second, at most one before each timed one, and the last
-	// one by the rules of builds before protocol 3.
+	// that are proved: two, and at most one before each timed one.
 	if b.Proof.Rounds > 2+len(b.Round) || b.Proof.Updates != b.Proof.Rounds*clients {
 		return b, nil, fmt.Errorf("proof: %d updates in %d rounds: want all of %d clients, and no more rounds than there are", b.Proof.Updates, b.Proof.Rounds, clients)
 	}

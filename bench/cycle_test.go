@@ -55,8 +55,8 @@ func TestOneTimedRound(t *testing.T) {
 	p.Time, p.WarmTime = time.Duration(p.Blocks), 0
 	for _, c := range measure(t, h, p, spec(t, h, "pickle", "cnn", 2, 3)).Cells {
 		for _, b := range c.Blocks {
-			// The rounds are the cold one, the proved one and the timed one.
-			if len(b.Round) != 1 || b.Proof.Rounds != 1 || b.Proof.Updates != 3 || b.Proof.Hashed != 3 {
+			// The rounds are the cold one, a proved one, the timed one, a proved one.
+			if len(b.Round) != 1 || b.Proof.Rounds != 2 || b.Proof.Updates != 6 || b.Proof.Hashed != 4 {
 				t.Errorf("%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
 			}
 		}

@@ -174,8 +174,8 @@ func TestColdApart(t *testing.T) {
 				t.Errorf("%s: cold round of %d ns, of %d workers, want %d", c.ID(), b.Cold.Round, len(b.Cold.Processes), len(b.Processes))
 			}
 			// The cold one, those to warm up, and the timed ones are hashed, as are the
-			// proved ones: the second round and every eighth.
-			if len(b.Round) != 6 || b.Proof.Hashed != 1+1+2+6+1 || b.Proof.Rounds != 2 || b.Proof.Updates != 2*4 {
+			// proved ones: the second round, every eighth and the last.
+			if len(b.Round) != 6 || b.Proof.Hashed != 1+1+2+6+2 || b.Proof.Rounds != 3 || b.Proof.Updates != 3*4 {
 				t.Errorf("%s: %d timed rounds, proof %+v", c.ID(), len(b.Round), b.Proof)
 			}
 			if b.SpanCost <= 0 || b.Spans < int64(len(b.Round)*4*6) {

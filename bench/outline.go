@@ -109,7 +109,7 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 		timed = time.Duration(lim.rounds) * round
 	}
 	warm := max(lim.warm-2*round, time.Duration(p.Warmup)*round)
-	return open + 3*round + warm + timed + timed/proofEvery, timed // the first two rounds, one cold and one proved, take as long as three
+	return open + 4*round + warm + timed + timed/proofEvery, timed // one cold round and two proved ones take as long as four
 }
 
 // memory returns what a session of s needs in all its processes, and what the
