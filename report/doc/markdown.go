@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -181,8 +182,9 @@ func (s sheet) markdown() []byte {
 }
 
 // chart draws the bars of column c, which GitHub makes of Mermaid's notation. The
-// axis begins at 0 and ends with the longest bar: else bars are not in proportion.
-// The name of the kind is that which all versions of Mermaid understand.
+// axis begins at 0, ends with the longest bar and has no labels, for which Mermaid
+// would move its beginning: only so are bars in proportion. Their values stand with
+// the names. The kind has the name which all versions of Mermaid understand.
 func (s sheet) chart(b *strings.Builder, c int, title string) {
 	var names, values []string
 	col := s.columns[c]
@@ -192,7 +194,7 @@ func (s sheet) chart(b *strings.Builder, c int, title string) {
 			continue
 		}
 		text := scale{"", 1}.number(e.value)
-		names, values = append(names, label(s.columns[0].cells[r].text)), append(values, text)
+		names, values = append(names, label(s.columns[0].cells[r].text+" "+text)), append(values, text)
 		if e.value == col.most {
 			top = text
 		}
@@ -200,8 +202,11 @@ func (s sheet) chart(b *strings.Builder, c int, title string) {
 	if len(names) < 2 {
 		return
 	}
-	fmt.Fprintf(b, "\n```mermaid\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n",
-		label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
+	const look = `%%{init: {"xyChart": {"width": 800, "height": HEIGHT, "yAxis": {"showLabel": false, "showTick": false}}, ` +
+		`"themeVariables": {"xyChart": {"plotColorPalette": "#4c78a8"}}}}%%`
+	height := strconv.Itoa(90 + 32*len(names))
+	fmt.Fprintf(b, "\n```mermaid\n%s\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n",
+		strings.Replace(look, "HEIGHT", height, 1), label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
 }
 
 // label quotes a text for Mermaid, which knows no escapes inside quotes, and takes

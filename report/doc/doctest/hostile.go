@@ -27,6 +27,7 @@ var (
 	benchLine   = regexp.MustCompile(`^(Unit |Benchmark|# |[a-z][a-z-]*: |\n)`)
 	badMarkdown = regexp.MustCompile("(?i)<script|://|www\\.|@|[^\\\\]`|\\$|(^|[^\\\\])[|]evil|[^\\\\]\\]\\(|\\*\\*x\\*\\*|__x__|~~x~~|<!--")
 	badStart    = regexp.MustCompile(`(?m)^(?:[>-] )?(?:# |\d+\. |    )wicked|^[>-] [-+] wicked|^[+] wicked`)
+	chartStart  = regexp.MustCompile("^```mermaid\n%%{init: {\"xyChart\": {[^\n]*}%%\nxychart-beta horizontal\n")
 	fences      = regexp.MustCompile("(?s)```mermaid\n.*?\n```\n")
 )
 
@@ -58,7 +59,7 @@ func Acts(name, out string) string {
 			}
 		}
 		for _, fence := range fences.FindAllString(out, -1) {
-			if strings.Contains(fence, "%%{") || strings.Count(fence, "```") != 2 || strings.Count(fence, "\n") != 7 {
+			if strings.Count(fence, "%%{") != 1 || !chartStart.MatchString(fence) || strings.Count(fence, "```") != 2 || strings.Count(fence, "\n") != 8 {
 				return fmt.Sprintf("has a chart of other lines: %q", fence)
 			}
 		}
