@@ -219,7 +219,13 @@ func (t *textWriter) widths(s sheet, headers bool, bar int) []int {
 	}
 	for c, col := range s.columns {
 		if headers && col.Wrap && widths[c] > leastWrap {
-			widths[c] = min(widths[c], max(leastWrap, rest/wraps-between))
+			most := min(widths[c], max(leastWrap, rest/wraps-between))
+			widths[c] = min(width(col.header), most)
+			for _, e := range col.cells {
+				for _, line := range wrap(e.text, most) {
+					widths[c] = max(widths[c], width(line))
+				}
+			}
 		}
 	}
 	return widths
