@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -51,10 +53,12 @@ func findingText(f analysis.Finding) string {
 }
 
 // FindingLine writes a finding as one line, in which nothing acts on a terminal.
-func FindingLine(f analysis.Finding) string {
+func FindingLine(f analysis.Finding) string { return findingLine(f, f.Cell) }
+
+func findingLine(f analysis.Finding, of string) string {
 	text := string(f.Severity) + ": "
-	if f.Cell != "" {
-		text += f.Cell + ": "
+	if of != "" {
+		text += of + ": "
 	}
 	return doc.Visible(text + findingText(f))
 }
@@ -66,25 +70,40 @@ func findings(r *analysis.Result) doc.Section {
 
 // errorLines are the findings for which a result must not be used.
 func errorLines(r *analysis.Result) []doc.Paragraph {
-	var lines []doc.Paragraph
-	for _, f := range r.Findings() {
-		if f.Severity == analysis.Error {
-			lines = append(lines, doc.Paragraph{Text: FindingLine(f), Tone: doc.Bad})
-		}
-	}
-	return lines
+	return findingLines(r, func(s analysis.Severity) bool { return s == analysis.Error }, doc.Bad)
 }
 
 // otherLines are the other findings: at most so many, and how many more there are.
 func otherLines(r *analysis.Result, most int) []doc.Paragraph {
-	var lines []doc.Paragraph
-	for _, f := range r.Findings() {
-		if f.Severity != analysis.Error {
-			lines = append(lines, doc.Paragraph{Text: FindingLine(f)})
-		}
-	}
+	lines := findingLines(r, func(s analysis.Severity) bool { return s != analysis.Error }, doc.Plain)
 	if left := len(lines) - most; left > 0 {
 		lines = append(lines[:most], doc.Paragraph{Text: doc.Plural(left, "more finding") + ": see the view findings."})
 	}
 	return lines
+}
+
+// findingLines are findings of some severity. What holds of several cells is one
+// line.
+func findingLines(r *analysis.Result, wanted func(analysis.Severity) bool, tone doc.Tone) []doc.Paragraph {
+	all := slices.DeleteFunc(r.Findings(), func(f analysis.Finding) bool { return !wanted(f.Severity) })
+	var lines []doc.Paragraph
+	for _, same := range analysis.GroupBy(all, func(f analysis.Finding) string { return findingLine(f, "") }) {
+		of := same[0].Cell
+		if len(same) > 1 {
+			of = strings.TrimPrefix(commonEnd(same)+", ", ", ") + doc.Plural(len(same), "cell")
+		}
+		lines = append(lines, doc.Paragraph{Text: findingLine(same[0], of), Tone: tone})
+	}
+	return lines
+}
+
+// commonEnd is what the names of all cells end with, in words: cnn workers=1.
+func commonEnd(all []analysis.Finding) string {
+	end := strings.Fields(all[0].Cell)
+	for _, f := range all[1:] {
+		for len(end) > 0 && !strings.HasSuffix(" "+f.Cell, " "+strings.Join(end, " ")) {
+			end = end[1:]
+		}
+	}
+	return strings.Join(end, " ")
 }

@@ -109,6 +109,19 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// TestFindingLines: what holds of several cells is one line, named by what their
+// names have in common.
+func TestFindingLines(t *testing.T) {
+	m := benchtest.Models["cnn"]
+	r := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 2, 4, benchtest.Six(10)...))
+	r.Skipped = []bench.Skipped{
+		{Transport: "a", Variant: "a", Model: "large", Workers: 1, Clients: 1, Why: "too large"}, {Transport: "b", Variant: "b", Model: "large", Workers: 1, Clients: 1, Why: "too large"},
+		{Transport: "c", Variant: "c", Model: "large", Workers: 1, Clients: 1, Why: "too slow"},
+	}
+	wantLines(t, shown(t, r, "findings"), "skipped: large workers=1 clients=1, 2 cells: too large", "skipped: c large workers=1 clients=1: too slow",
+		"warning: 3 cells: no cell of inproc did the same work: there is no overhead")
+}
+
 // TestCopyFloor: a machine that copies faster than its sockets carry is not
 // suspected.
 func TestCopyFloor(t *testing.T) {

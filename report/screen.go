@@ -27,7 +27,7 @@ func screen(r *analysis.Result, file string) doc.Document {
 		d.Sections = append(d.Sections, s)
 	}
 	end := doc.Section{Tail: legend(r, occur)}
-	end.Tail = append(end.Tail, otherLines(r, 1)...)
+	end.Tail = append(end.Tail, otherLines(r, 2)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
 	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return len(c.Profiles) > 0 }) {
