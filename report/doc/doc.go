@@ -17,7 +17,7 @@ type Document struct {
 
 // A Section is a part of a document. An empty one is not written.
 type Section struct {
-	Name   string // by which a user asks for it
+	Name   string // by which a user asks for it; Text shows it behind the title
 	Title  string
 	Lead   []Paragraph // before the tables
 	Tables []Table

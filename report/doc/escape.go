@@ -14,7 +14,7 @@ import (
 
 // Texts in a result may come from anybody: a pull request's build, a model file,
 // a kernel. Whatever they hold, no writer lets it act: every string goes through
-// [Visible] for a terminal, a log or a table, through [Escape] for Markdown, through
+// [Visible] for a terminal, a log or a table, through escape for Markdown, through
 // [Literal] for a spreadsheet, and JSON through [EscapedJSON].
 
 // Visible returns text as one line of which nothing is hidden: what could act on
@@ -37,23 +37,23 @@ func Lines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Escape makes Markdown of a text, so that nothing in it is taken for markup, a
+// escape makes Markdown of a text, so that nothing in it is taken for markup, a
 // link, mathematics, a mention of a user or an issue, or a cell's end. GitHub looks
 // for some of these in the source and for others in what it has rendered: a
 // character reference hides a sign from the first, an element of its own from the
 // second.
-func Escape(text string) string { return markup.Replace(Visible(text)) }
+func escape(text string) string { return markup.Replace(Visible(text)) }
 
-// EscapeParagraph makes Markdown of a text that stands by itself, so that nothing makes a
+// paragraph makes Markdown of a text that stands by itself, so that nothing makes a
 // list, a heading or code of how it begins.
-func EscapeParagraph(text string) string {
+func paragraph(text string) string {
 	text = strings.TrimLeft(text, " ")
 	number := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	switch {
 	case strings.IndexAny(text, "-+=") == 0, number > 0 && strings.IndexAny(text[number:], ".)") == 0:
-		return text[:number] + `\` + Escape(text[number:])
+		return text[:number] + `\` + escape(text[number:])
 	}
-	return Escape(text)
+	return escape(text)
 }
 
 var markup = strings.NewReplacer(

@@ -31,7 +31,7 @@ const (
 func (d Document) Markdown(w io.Writer) error {
 	var b strings.Builder
 	if d.Title != "" {
-		fmt.Fprintf(&b, "## %s\n", EscapeParagraph(d.Title))
+		fmt.Fprintf(&b, "## %s\n", paragraph(d.Title))
 	}
 	paragraphs(&b, d.Lead)
 	const reserve = 400 // for saying what is left out
@@ -48,7 +48,7 @@ func (d Document) Markdown(w io.Writer) error {
 		b.WriteString(text)
 	}
 	if len(left) > 0 {
-		fmt.Fprintf(&b, "\nLeft out, to stay below GitHub's limit of %d characters: %s. The text format has them.\n", limit, Escape(clipped(List(left), 200)))
+		fmt.Fprintf(&b, "\nLeft out, to stay below GitHub's limit of %d characters: %s. The text format has them.\n", limit, escape(clipped(List(left), 200)))
 	}
 	_, err := io.WriteString(w, strings.TrimPrefix(b.String(), "\n"))
 	return err
@@ -67,12 +67,12 @@ func (s Section) folded() string {
 	switch {
 	case s.Empty():
 	case s.Folded:
-		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n", EscapeParagraph(s.Title))
+		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n", paragraph(s.Title))
 		s.body(&b)
 		b.WriteString("\n</details>\n")
 	default:
 		if s.Title != "" {
-			fmt.Fprintf(&b, "\n### %s\n", EscapeParagraph(s.Title))
+			fmt.Fprintf(&b, "\n### %s\n", paragraph(s.Title))
 		}
 		s.body(&b)
 	}
@@ -97,7 +97,7 @@ func (s Section) body(b *strings.Builder) {
 	if help := s.help(); len(help) > 0 {
 		b.WriteByte('\n')
 		for _, h := range help {
-			fmt.Fprintf(b, "- **%s**: %s\n", Escape(h[0]), Escape(h[1]))
+			fmt.Fprintf(b, "- **%s**: %s\n", escape(h[0]), escape(h[1]))
 		}
 	}
 	paragraphs(b, s.Tail)
@@ -105,7 +105,7 @@ func (s Section) body(b *strings.Builder) {
 
 func paragraphs(b *strings.Builder, all []Paragraph) {
 	for _, p := range all {
-		switch text := EscapeParagraph(p.Text); {
+		switch text := paragraph(p.Text); {
 		case text == "":
 		case p.Tone == Strong || p.Tone == Good:
 			fmt.Fprintf(b, "\n**%s**\n", text)
@@ -155,7 +155,7 @@ func (s sheet) markdown() []byte {
 	align := make(tw.Alignment, len(s.columns))
 	header := make([]string, len(s.columns))
 	for c, col := range s.columns {
-		header[c] = Escape(col.header)
+		header[c] = escape(col.header)
 		align[c] = tw.AlignRight
 		if col.Unit == "" {
 			align[c] = tw.AlignLeft
@@ -170,7 +170,7 @@ func (s sheet) markdown() []byte {
 	for r := range s.rows {
 		row := make([]string, len(s.columns))
 		for c, col := range s.columns {
-			row[c] = Escape(col.cells[r].text)
+			row[c] = escape(col.cells[r].text)
 			if tone := s.rows[r].Tone; c == 0 && row[c] != "" && (tone == Strong || tone == Good || tone == Bad) {
 				row[c] = "**" + row[c] + "**"
 			}

@@ -52,7 +52,11 @@ type textWriter struct {
 
 func (t *textWriter) section(s Section) {
 	t.blank()
-	t.paragraphs([]Paragraph{{s.Title, Strong}})
+	title := s.Title
+	if s.Name != "" && title != "" && !strings.EqualFold(s.Name, title) {
+		title += " (" + s.Name + ")"
+	}
+	t.paragraphs([]Paragraph{{title, Strong}})
 	if s.Title != "" && t.left >= indented {
 		t.indent, t.left = "  ", t.left-2
 		defer func() { t.indent, t.left = "", t.left+2 }()
