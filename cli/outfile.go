@@ -31,7 +31,7 @@ func outFile(path string) (*resultFile, error) {
 		f.stem = "ipcbench-" + time.Now().Format("20060102-150405")
 		f.next()
 	case "-":
-		return nil, hinted{usagef("--out -: the result goes to a file"), "--format json prints it, too"}
+		return nil, hinted{usagef("--out -: the result goes to a file"), "--format result prints it, too"}
 	}
 	// The result replaces the file that a link leads to, not the link.
 	if real, err := filepath.EvalSymlinks(f.path); err == nil {

@@ -31,7 +31,7 @@ func WriteComparison(w io.Writer, format string, c *analysis.Comparison, o Compa
 	switch format {
 	case "text":
 		d := comparisonDocument(c, g)
-		if last := len(d.Sections) - 1; last >= 0 && !o.Details {
+		if last := len(d.Sections) - 1; len(c.Rows) > 0 && !o.Details {
 			d.Sections[last] = doc.Section{Lead: doc.Say("Intervals, p and blocks of every cell: ipcbench compare --details")}
 		}
 		return d.Text(w, o.Text)
