@@ -159,7 +159,7 @@ func TestCompareMetrics(t *testing.T) {
 		head.Cells[0].Blocks[i].Server.Usage.User *= 2
 	}
 	c := compare(t, base, head, analysis.CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}})
-	if len(c.Rows) != 2 || c.Rows[0].Significant || !c.Rows[1].Significant || c.Rows[1].Metric != "cpu_per_gb" {
+	if len(c.Rows) != 2 || c.Rows[0].Significant || !c.Rows[1].Significant || c.Rows[1].Metric.Name != "cpu_per_gb" {
 		t.Errorf("got %+v, want more CPU and no other difference; neither makes requests", c.Rows)
 	}
 	if text := write(t, c, "text"); !strings.Contains(text, "Of 2 comparisons: 1 worse") || !strings.Contains(text, "cpu_per_gb, cnn") || !strings.Contains(text, "base, s/GB") {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -96,8 +95,8 @@ func changeSection(c *analysis.Comparison) doc.Section {
 		s.Tail = doc.Say(fmt.Sprintf("%s more stand in the details.", doc.Plural(len(c.Rows)-len(rows), "cell")))
 	}
 	of := cellNames(c.Rows)
-	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric }) {
-		unit := same[0].Unit
+	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric.Name }) {
+		unit := same[0].Metric.Unit
 		t := doc.Table{Caption: of.caption(same[0], c), Columns: []doc.Column{
 			{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit},
 			{Name: "change, %", Help: changeHelp(c)},
@@ -134,8 +133,8 @@ func detailSection(c *analysis.Comparison) doc.Section {
 		s.Lead = append(s.Lead, doc.Say(clip(same, 20)...)...)
 	}
 	of := cellNames(c.Rows)
-	for _, same := range analysis.GroupBy(c.Rows, func(r analysis.Row) string { return r.Metric }) {
-		unit := same[0].Unit
+	for _, same := range analysis.GroupBy(c.Rows, func(r analysis.Row) string { return r.Metric.Name }) {
+		unit := same[0].Metric.Unit
 		t := doc.Table{Caption: of.caption(same[0], c), Columns: []doc.Column{
 			{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit}, {Name: "change, %"},
 			{Name: "p", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
@@ -156,14 +155,14 @@ type names struct{ model, workers, clients, metrics int }
 func cellNames(rows []analysis.Row) names {
 	distinct := func(of func(r analysis.Row) string) int { return len(analysis.GroupBy(rows, of)) }
 	return names{
-		distinct(rowLabel), distinct(func(r analysis.Row) string { return fmt.Sprint(r.Workers) }),
-		distinct(func(r analysis.Row) string { return fmt.Sprint(r.Clients) }), distinct(func(r analysis.Row) string { return r.Metric }),
+		distinct(func(r analysis.Row) string { return r.Cell.Model.Label() }), distinct(func(r analysis.Row) string { return fmt.Sprint(r.Cell.Workers) }),
+		distinct(func(r analysis.Row) string { return fmt.Sprint(r.Cell.Clients) }), distinct(func(r analysis.Row) string { return r.Metric.Name }),
 	}
 }
 
 // name says whose row it is, of those that have more than one.
 func (n names) name(r analysis.Row) string {
-	text := r.Transport
+	text := r.Cell.Variant
 	for _, part := range n.parts(r, func(distinct int) bool { return distinct > 1 }) {
 		text += ", " + part
 	}
@@ -172,7 +171,7 @@ func (n names) name(r analysis.Row) string {
 
 // caption says what all rows have in common.
 func (n names) caption(r analysis.Row, c *analysis.Comparison) string {
-	what := r.Metric
+	what := r.Metric.Name
 	if what == "round" {
 		what = "A round's median time"
 	}
@@ -184,7 +183,7 @@ func (n names) parts(r analysis.Row, want func(distinct int) bool) []string {
 	for _, p := range []struct {
 		distinct int
 		text     string
-	}{{n.model, rowLabel(r)}, {n.workers, doc.Plural(r.Workers, "worker")}, {n.clients, doc.Plural(r.Clients, "client")}} {
+	}{{n.model, r.Cell.Model.Label()}, {n.workers, doc.Plural(r.Cell.Workers, "worker")}, {n.clients, doc.Plural(r.Cell.Clients, "client")}} {
 		if want(p.distinct) {
 			parts = append(parts, p.text)
 		}
@@ -246,14 +245,11 @@ func warnings(c *analysis.Comparison) []string {
 	return append(all, clip(findings, 6)...)
 }
 
-// rowLabel names model and update.
-func rowLabel(r analysis.Row) string { return bench.Model{Name: r.Model, Up: r.Up}.Label() }
-
 // rowName says whose row it is.
 func rowName(r analysis.Row) string {
-	n := fmt.Sprintf("%s, %s, %s, %s", r.Transport, rowLabel(r), doc.Plural(r.Workers, "worker"), doc.Plural(r.Clients, "client"))
-	if r.Metric != "round" {
-		n += ", " + r.Metric
+	n := fmt.Sprintf("%s, %s, %s, %s", r.Cell.Variant, r.Cell.Model.Label(), doc.Plural(r.Cell.Workers, "worker"), doc.Plural(r.Cell.Clients, "client"))
+	if r.Metric.Name != "round" {
+		n += ", " + r.Metric.Name
 	}
 	return n
 }
@@ -277,7 +273,7 @@ func comparisonSentence(c *analysis.Comparison) string {
 		return "Nothing can be compared: the two have no cell in common."
 	}
 	what, worse, better := "cell", "slower", "faster"
-	if slices.ContainsFunc(c.Rows, func(r analysis.Row) bool { return r.Metric != "round" }) {
+	if slices.ContainsFunc(c.Rows, func(r analysis.Row) bool { return r.Metric.Name != "round" }) {
 		what, worse, better = "comparison", "worse", "better"
 	}
 	var parts []string
@@ -292,7 +288,7 @@ func comparisonSentence(c *analysis.Comparison) string {
 		if len(k.rows) > 1 {
 			most = ", most of all"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(k.rows), k.word, most, r.Transport, rowLabel(r), doc.Change(r.Ratio)))
+		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(k.rows), k.word, most, r.Cell.Variant, r.Cell.Model.Label(), doc.Change(r.Ratio)))
 	}
 	none := n - len(c.Worse()) - len(c.Better())
 	switch {

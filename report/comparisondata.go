@@ -95,10 +95,12 @@ func writeComparisonJSON(w io.Writer, c *analysis.Comparison, g *Gate) error {
 		a.Differences = append(a.Differences, answerDifference{d.Difference, d.Cells})
 	}
 	for _, r := range c.Rows {
+		group := r.Cell.Group()
+		group.Build = "" // of both
 		a.Rows = append(a.Rows, answerRow{
-			workload: workload{"", r.Model, r.Up, r.Workers, r.Clients}, Variant: r.Transport, Metric: r.Metric, Better: r.Better,
-			Base: estimated(r.Unit, r.Base), Head: estimated(r.Unit, r.Head), Ratio: estimated("1", r.Ratio), P: r.P, Change: changeWord(r), Visible: finite(r.Detectable),
-			FailedGate: g != nil && slices.Contains(g.Worse, r),
+			workload: workloadOf(group), Variant: r.Cell.Variant, Metric: r.Metric.Name, Better: r.Metric.Better,
+			Base: estimated(r.Metric.Unit, r.Base), Head: estimated(r.Metric.Unit, r.Head), Ratio: estimated("1", r.Ratio), P: r.P, Change: changeWord(r), Visible: finite(r.Detectable),
+			FailedGate: g != nil && slices.ContainsFunc(g.Worse, r.Same),
 		})
 	}
 	return doc.WriteJSON(w, a, "\t")
@@ -140,7 +142,8 @@ func writeComparisonCSV(w io.Writer, c *analysis.Comparison, g *Gate) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(comparisonHeader) // errors are kept until Flush
 	for _, r := range c.Rows {
-		row := []string{doc.Literal(r.Transport), doc.Literal(r.Model), doc.Literal(r.Up), strconv.Itoa(r.Workers), strconv.Itoa(r.Clients), r.Metric, r.Unit}
+		row := []string{doc.Literal(r.Cell.Variant), doc.Literal(r.Cell.Model.Name), doc.Literal(r.Cell.Model.Up), strconv.Itoa(r.Cell.Workers), strconv.Itoa(r.Cell.Clients),
+			r.Metric.Name, r.Metric.Unit}
 		for _, i := range []stat.Interval{r.Base, r.Head, r.Ratio} {
 			row = append(row, csvInterval(i)...)
 		}
@@ -150,7 +153,7 @@ func writeComparisonCSV(w io.Writer, c *analysis.Comparison, g *Gate) error {
 		}
 		if g != nil {
 			above, failed = csvNumber(g.FailAbove), "0"
-			if slices.Contains(g.Worse, r) {
+			if slices.ContainsFunc(g.Worse, r.Same) {
 				failed = "1"
 			}
 		}

@@ -69,7 +69,7 @@ func TestUnlike(t *testing.T) {
 		t.Errorf("compared %+v; only %v, %v", c.Rows, c.OnlyBase, c.OnlyHead)
 	}
 	c = compare(t, head, benchtest.Result(r.Cells...), analysis.CompareOptions{})
-	if len(c.Rows) != 2 || c.Rows[0].Up != "lora" || c.Rows[1].Ratio.Center != 1 {
+	if len(c.Rows) != 2 || c.Rows[0].Cell.Model.Up != "lora" || c.Rows[1].Ratio.Center != 1 {
 		t.Errorf("compared %+v", c.Rows)
 	}
 	if text := write(t, c, "text"); !strings.Contains(text, "even up=lora") {

@@ -1,7 +1,6 @@
 package stat
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 
@@ -25,22 +24,6 @@ func (i Interval) Known() bool { return !math.IsNaN(i.Center) }
 
 // Sure reports whether the bounds hold with [Confidence].
 func (i Interval) Sure() bool { return i.Confidence >= Confidence }
-
-// MarshalJSON writes bounds that nothing is known of as null.
-func (i Interval) MarshalJSON() ([]byte, error) {
-	j := struct {
-		Median     float64  `json:"median"`
-		Low        *float64 `json:"low"`
-		High       *float64 `json:"high"`
-		Confidence float64  `json:"confidence"`
-		Blocks     int      `json:"blocks"`
-		N          int      `json:"n"`
-	}{Median: i.Center, Confidence: i.Confidence, Blocks: i.Blocks, N: i.N}
-	if i.Confidence > 0 {
-		j.Low, j.High = &i.Low, &i.High
-	}
-	return json.Marshal(j)
-}
 
 // Half returns the larger of the distances from the center to a bound, and
 // infinity if there are no bounds.

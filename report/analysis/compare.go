@@ -52,25 +52,21 @@ type Difference struct {
 
 // A Row is one metric of a cell in both.
 type Row struct {
-	Transport   string        `json:"transport"` // the variant
-	Model       string        `json:"model"`
-	Up          string        `json:"up,omitempty"` // where updates are unlike the model
-	Workers     int           `json:"workers"`
-	Clients     int           `json:"clients"`
-	Metric      string        `json:"metric"`
-	Unit        string        `json:"unit"`
-	Better      string        `json:"better,omitempty"`
-	Base        stat.Interval `json:"base"`
-	Head        stat.Interval `json:"head"`
-	Ratio       stat.Interval `json:"ratio"`       // head over base
-	P           float64       `json:"p_corrected"` // Mann-Whitney, corrected by Holm for the number of rows
-	Significant bool          `json:"significant"` // P is at most alpha
-	Detectable  float64       `json:"-"`           // the smallest ratio that these blocks would have shown; infinite if none
+	Cell        *Cell // that of the head
+	Metric      Metric
+	Base, Head  stat.Interval
+	Ratio       stat.Interval // head over base
+	P           float64       // Mann-Whitney, corrected by Holm for the number of rows
+	Significant bool          // P is at most alpha
+	Detectable  float64       // the smallest ratio that these blocks would have shown; infinite if none
 }
+
+// Same reports whether both rows are of the same cell and metric.
+func (r Row) Same(other Row) bool { return r.Cell == other.Cell && r.Metric.Name == other.Metric.Name }
 
 // Worse reports by which factor the head is worse: above 1 if it is.
 func (r Row) Worse() float64 {
-	if r.Better == Higher {
+	if r.Metric.Better == Higher {
 		return 1 / r.Ratio.Center
 	}
 	return r.Ratio.Center
@@ -225,10 +221,7 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 				continue // a metric that one of them lacks, or a count of nothing
 			}
 			pairs, ps = append(pairs, p), append(ps, stat.Test(p.base, p.head))
-			c.Rows = append(c.Rows, Row{
-				Transport: b.Variant, Model: b.Model.Name, Up: b.Model.Up, Workers: b.Workers, Clients: b.Clients, Metric: m.Name, Unit: m.Unit, Better: m.Better,
-				Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio,
-			})
+			c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio})
 		}
 	}
 	for _, same := range GroupBy(differences, func(d unlike) machine.Difference { return d.Difference }) {

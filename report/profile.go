@@ -15,7 +15,7 @@ import (
 func WriteProfile(w io.Writer, markdown bool, o doc.TextOptions, s *profile.Summary) error {
 	total, what := doc.Quantity("s", float64(s.Total)/1e9), "CPU"
 	if s.Unit == "B" {
-		total, what = doc.Quantity("B", float64(s.Total)), "bytes"
+		total, what = size(s.Total), "bytes"
 	}
 	shown, suffix, _ := delivered(s.Unit)
 	head := s.Title() + ": " + total
@@ -23,7 +23,7 @@ func WriteProfile(w io.Writer, markdown bool, o doc.TextOptions, s *profile.Summ
 		head += fmt.Sprintf(" in %s of %s", doc.Plural(s.Rounds, "round"), doc.Plural(s.Blocks, "block"))
 	}
 	if s.Delivered > 0 {
-		head += ", " + doc.Quantity("B", float64(s.Delivered)) + " delivered"
+		head += ", " + size(s.Delivered) + " delivered"
 	}
 	t := doc.Table{Keys: 2, Columns: []doc.Column{
 		{Name: "phase"}, {Name: "function", Wrap: true}, {Name: what + suffix, Unit: shown}, {Name: "share", Unit: "%", Help: "of all that was spent"},
@@ -31,7 +31,7 @@ func WriteProfile(w io.Writer, markdown bool, o doc.TextOptions, s *profile.Summ
 	}}
 	for _, split := range s.Phases {
 		t.Rows = append(t.Rows, doc.Row{Tone: doc.Strong, Cells: []doc.Cell{
-			doc.Words(split.Title()), {}, deliveredCell(s, split.Flat), doc.Number(s.Share(split.Flat)), doc.Number(s.Share(split.Cum)), partCell(split.Server, split.Flat)}})
+			doc.Words(split.Title()), {}, deliveredCell(s, split.Flat), doc.Number(s.Share(split.Flat)), doc.Number(s.Share(split.Cum)), shareOf(split.Server, split.Flat)}})
 		for _, f := range split.Functions {
 			if f.Flat > 0 {
 				t.Add(doc.Cell{}, doc.Words(shortened(f.Name)), deliveredCell(s, f.Flat), doc.Number(s.Share(f.Flat)), doc.Number(s.Share(f.Cum)))
@@ -95,11 +95,4 @@ func deliveredCell(s *profile.Summary, value int64) doc.Cell {
 	}
 	_, _, per := delivered(s.Unit)
 	return doc.Number(x / per)
-}
-
-func partCell(part, all int64) doc.Cell {
-	if all == 0 {
-		return doc.Cell{}
-	}
-	return doc.Number(float64(part) / float64(all))
 }
