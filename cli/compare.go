@@ -11,6 +11,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/report"
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 )
 
 // compareFlags are what `ipcbench compare` was asked for.
@@ -118,7 +119,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 		if err := report.TrialError(*gate.Trial); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.err, "gate: works: it passes a copy of %s, and fails one that was slowed down by %s\n", gate.Trial.Cell, percent(gate.Trial.Slowdown))
+		fmt.Fprintf(a.err, "gate: works: it passes a copy of %s, and fails one that was slowed down by %s\n", doc.Visible(gate.Trial.Cell), percent(gate.Trial.Slowdown))
 	}
 	for _, reason := range gate.Reasons() {
 		fmt.Fprintf(a.err, "gate: %s\n", reason)

@@ -88,8 +88,8 @@ func TestSynthetic(t *testing.T) {
 	}
 }
 
-// TestFormats: every format has a golden of a realistic result, and one for
-// pull requests stays below GitHub's limit.
+// TestFormats: every format has a golden of a realistic result, and those for
+// scripts one of a result that was measured.
 func TestFormats(t *testing.T) {
 	r := benchtest.Synthetic(6, 10)
 	for _, f := range Formats()[1:] { // TestScreen has text
@@ -100,6 +100,13 @@ func TestFormats(t *testing.T) {
 			}
 			golden(t, "result."+f.Name, format(t, f.Name, res))
 		})
+	}
+	real, err := bench.ReadFile("../bench/testdata/result.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"csv", "json", "benchfmt"} {
+		golden(t, "real."+name, format(t, name, real))
 	}
 }
 
