@@ -14,7 +14,7 @@ import (
 // TestImplausible: a result that says what cannot be is shown and fails, with what
 // is wrong with it (guard 21).
 func TestImplausible(t *testing.T) {
-	r, err := bench.ReadFile("../report/testdata/result.json")
+	r, err := bench.ReadFile("../report/testdata/result.result")
 	if err != nil {
 		t.Fatal(err)
 	}
