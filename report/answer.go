@@ -13,15 +13,15 @@ import (
 	"ipcbench/report/doc"
 )
 
-// answerSchema is the version of what the format json writes. Keys are added to
-// it; it changes where one goes or means something else.
-const answerSchema = 1
+// answerVersion is that of what the format json writes. Keys are added to it; it
+// changes where one goes or means something else.
+const answerVersion = 1
 
 // An answer is what the format json writes of a result: everything that is
 // computed from it, and no samples. Seconds, bytes and numbers are in their base
 // units. What is unknown is absent or null.
 type answer struct {
-	Schema      int                  `json:"schema"`
+	Answer      int                  `json:"answer"` // the version; a result file has a schema instead, so that nobody takes one for the other
 	Kind        string               `json:"kind"` // result
 	Command     []string             `json:"command"`
 	Started     time.Time            `json:"started"`
@@ -167,7 +167,7 @@ func finite(x float64) *float64 {
 func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
-		Schema: answerSchema, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
+		Answer: answerVersion, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
 		Environment: r.Environment, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {

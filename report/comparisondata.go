@@ -16,7 +16,7 @@ import (
 
 // A comparisonAnswer is what the format json writes of a comparison.
 type comparisonAnswer struct {
-	Schema      int                `json:"schema"`
+	Answer      int                `json:"answer"` // the version
 	Kind        string             `json:"kind"` // comparison
 	Base        answerSource       `json:"base"`
 	Head        answerSource       `json:"head"`
@@ -81,7 +81,7 @@ type answerRow struct {
 func writeComparisonJSON(w io.Writer, c *analysis.Comparison, g *Gate) error {
 	worse, better := len(c.Worse()), len(c.Better())
 	a := comparisonAnswer{
-		Schema: answerSchema, Kind: "comparison", Base: answerSourceOf(c.Base), Head: answerSourceOf(c.Head), Interleaved: c.Interleaved, Alpha: c.Alpha,
+		Answer: answerVersion, Kind: "comparison", Base: answerSourceOf(c.Base), Head: answerSourceOf(c.Head), Interleaved: c.Interleaved, Alpha: c.Alpha,
 		Verdict:     comparisonVerdict{worse, better, len(c.Rows) - worse - better, comparisonSentence(c)},
 		Differences: []answerDifference{}, Findings: answerFindings(c.Findings), OnlyBase: nonNil(c.OnlyBase), OnlyHead: nonNil(c.OnlyHead), Rows: []answerRow{},
 	}
