@@ -22,7 +22,7 @@ const answerVersion = 1
 // units. What is unknown is absent or null.
 type answer struct {
 	Answer      int                  `json:"answer"` // the version; a result file has a schema instead, so that nobody takes one for the other
-	Kind        string               `json:"kind"` // result
+	Kind        string               `json:"kind"`   // result
 	Command     []string             `json:"command"`
 	Started     time.Time            `json:"started"`
 	Elapsed     float64              `json:"elapsed_s"`

@@ -17,7 +17,7 @@ import (
 // A comparisonAnswer is what the format json writes of a comparison.
 type comparisonAnswer struct {
 	Answer      int                `json:"answer"` // the version
-	Kind        string             `json:"kind"` // comparison
+	Kind        string             `json:"kind"`   // comparison
 	Base        answerSource       `json:"base"`
 	Head        answerSource       `json:"head"`
 	Interleaved bool               `json:"interleaved"` // blocks of both took turns
