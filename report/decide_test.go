@@ -74,11 +74,16 @@ func TestBuildColumn(t *testing.T) {
 	}
 }
 
-// TestVerdictTable: what another choice costs, in time and CPU time.
+// TestVerdictTable: what another choice costs, in time and CPU time, where there are
+// more comparisons than anybody reads sentences.
 func TestVerdictTable(t *testing.T) {
 	m := benchtest.Models["cnn"]
-	r := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(20)...), idle(benchtest.Cell("c", m, 1, 1, benchtest.Six(40)...), 8))
-	wantLines(t, shown(t, r, "verdict"),
+	var cells []bench.Cell
+	for clients := range mostSentences + 1 {
+		cells = append(cells, benchtest.Cell("a", m, 1, clients+1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, clients+1, benchtest.Six(20)...),
+			idle(benchtest.Cell("c", m, 1, clients+1, benchtest.Six(40)...), 8))
+	}
+	wantLines(t, shown(t, benchtest.Result(cells...), "verdict"),
 		"model workers clients best round, ms runner-up costs, ms CPU, ms worst costs, ms CPU, ms",
 		"cnn 1 1 a 10.0 ± 0.2 b 10.0 ± 0.3 15.0 ± 0.5 c 30.0 ± 0.6 −7.50 ± 0.23")
 }

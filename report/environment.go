@@ -50,7 +50,11 @@ func environment(r *analysis.Result) doc.Section {
 	}
 	add("build", build+", "+e.Go)
 	add("run", fmt.Sprintf("%s, %s, %s, seed %d", r.Started.UTC().Format("2006-01-02 15:04 UTC"), elapsed(r.Elapsed), p.Mode, p.Seed))
-	settings := fmt.Sprintf("%s a cell at least, %s each, precision %s, verify %s", doc.Plural(p.Blocks, "block"), warmup(p), doc.Percent(p.Precision), p.Verify)
+	settings := doc.Plural(p.Blocks, "block") + " a cell"
+	if p.Precision > 0 {
+		settings += " at least, until the median round is known to ±" + doc.Percent(p.Precision)
+	}
+	settings += fmt.Sprintf("; %s; verify %s", warmup(p), p.Verify)
 	if p.TrainMS > 0 {
 		settings += fmt.Sprintf(", %d ms of training", p.TrainMS)
 	}

@@ -27,7 +27,7 @@ func screen(r *analysis.Result, file string) doc.Document {
 		d.Sections = append(d.Sections, s)
 	}
 	end := doc.Section{Tail: legend(r, occur)}
-	end.Tail = append(end.Tail, otherLines(r, 2)...)
+	end.Tail = append(end.Tail, doubts(r, file)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
 	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return len(c.Profiles) > 0 }) {
@@ -38,6 +38,24 @@ func screen(r *analysis.Result, file string) doc.Document {
 	return d
 }
 
+// doubts are what was left out, and how many warnings there are: they are too long
+// for a screen.
+func doubts(r *analysis.Result, file string) []doc.Paragraph {
+	lines := findingLines(r, func(s analysis.Severity) bool { return s == analysis.Skipped }, doc.Plain)
+	if len(lines) > 2 {
+		lines = append(lines[:2], doc.Paragraph{Text: doc.Plural(len(lines)-2, "more line") + " of cells that were skipped: --view findings"})
+	}
+	warnings := findingLines(r, func(s analysis.Severity) bool { return s == analysis.Warning }, doc.Plain)
+	switch len(warnings) {
+	case 0:
+	case 1:
+		lines = append(lines, warnings...)
+	default:
+		lines = append(lines, doc.Say(fmt.Sprintf("%d warnings: ipcbench report %s --view findings", len(warnings), quoted(file)))...)
+	}
+	return lines
+}
+
 // mostOpen is how many comparisons a pull request shows unfolded.
 const mostOpen = 4
 
@@ -46,9 +64,6 @@ const mostOpen = 4
 func request(r *analysis.Result) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	v := view(r, "verdict")
-	if len(r.Verdicts()) <= mostSentences {
-		v.Tables = nil // the sentences have it
-	}
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
 	occur := map[*mark]bool{}
@@ -101,7 +116,7 @@ var marks = []mark{
 		}
 		return text
 	}},
-	{"m", "rounds fall into two groups; the median describes one of them, or neither.", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"m", "rounds fall into two groups.", func(_ *analysis.Cell, m analysis.Marks) string {
 		if m.Modes == nil {
 			return ""
 		}
@@ -109,7 +124,7 @@ var marks = []mark{
 		return fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
 			doc.Quantity("s", a.Center), doc.Percent(a.Share), doc.Quantity("s", b.Center), doc.Percent(b.Share))
 	}},
-	{"d", "rounds became slower or faster in the course of the measurement.", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"d", "rounds became slower or faster.", func(_ *analysis.Cell, m analysis.Marks) string {
 		switch {
 		case m.Drift.Across != 0:
 			return "rounds changed by " + doc.Signed(m.Drift.Across) + " % from the first to the last block"
@@ -118,7 +133,7 @@ var marks = []mark{
 		}
 		return ""
 	}},
-	{"o", "more than a tenth of the rounds lie far from the median.", func(c *analysis.Cell, m analysis.Marks) string {
+	{"o", "over a tenth of the rounds lie far from the median.", func(c *analysis.Cell, m analysis.Marks) string {
 		if m.Outliers == 0 {
 			return ""
 		}
@@ -213,13 +228,17 @@ func signs(c *analysis.Cell, occur map[*mark]bool) string {
 	return strings.Join(all, " ")
 }
 
-// legend explains the signs of tables: a line each.
+// legend explains the signs that occur in tables.
 func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
 	lines := doc.Say(confidence(r.Cells))
+	var signs []string
 	for i := range marks {
 		if m := &marks[i]; occur[m] {
-			lines = append(lines, doc.Say(m.sign+": "+m.help)...)
+			signs = append(signs, m.sign+": "+m.help)
 		}
+	}
+	if len(signs) > 0 {
+		lines = append(lines, doc.Say(strings.Join(signs, " "))...)
 	}
 	if r.Plan.Respawn {
 		lines = append(lines, doc.Say("Every round but those of "+analysis.Control+" started its own workers and ended them: that is in its time.")...)

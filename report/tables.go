@@ -1,8 +1,9 @@
 package report
 
 import (
-	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ipcbench/bench"
@@ -131,7 +132,7 @@ func callTable(r *analysis.Result) doc.Section {
 		{doc.Column{Name: "requests by kind", Wrap: true}, func(c *analysis.Cell) doc.Cell {
 			var parts []string
 			for _, call := range c.Calls() {
-				parts = append(parts, fmt.Sprintf("%.4g ", call.PerRound)+call.Method+" ("+doc.Percent(call.Share)+")")
+				parts = append(parts, strconv.FormatFloat(math.Round(100*call.PerRound)/100, 'f', -1, 64)+" "+call.Method+" ("+doc.Percent(call.Share)+")")
 			}
 			return doc.Words(strings.Join(parts, ", "))
 		}},

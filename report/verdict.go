@@ -76,6 +76,7 @@ func verdicts(r *analysis.Result) doc.Section {
 		for _, v := range all {
 			s.Lead = append(s.Lead, doc.Paragraph{Text: groupLabel(v.Group) + ": " + verdictSentence(v), Tone: doc.Strong})
 		}
+		return s
 	}
 	t := doc.Table{Keys: 4, Columns: []doc.Column{
 		{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "best"}, interval("round", "").Column,
@@ -103,9 +104,7 @@ func verdicts(r *analysis.Result) doc.Section {
 		}
 		t.Add(row...)
 	}
-	if len(all) > 0 {
-		s.Tables = []doc.Table{t}
-	}
+	s.Tables = []doc.Table{t}
 	return s
 }
 

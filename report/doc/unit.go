@@ -24,8 +24,8 @@ var scales = map[string][]scale{
 }
 
 // scaleOf returns the one unit in which all of xs are shown. It is that of the
-// largest, or the next smaller one if the smallest would be less than 0.01, or less
-// than 0.1 and the largest still has four digits then. What is divided by a GB stays
+// largest, or the next smaller one if the smallest would be less than 0.1 and the
+// largest still has four digits then. What is divided by a GB stays
 // as it is, so that tables can be compared.
 func scaleOf(unit string, xs ...float64) scale {
 	base, per, divided := strings.Cut(unit, "/")
@@ -43,7 +43,7 @@ func scaleOf(unit string, xs ...float64) scale {
 	for i < len(all)-1 && most < all[i].per*(1-1e-9) {
 		i++
 	}
-	if i < len(all)-1 && (least < all[i].per/100 || least < all[i].per/10 && most < all[i+1].per*1e4) {
+	if i < len(all)-1 && least < all[i].per/10 && most < all[i+1].per*1e4 {
 		i++
 	}
 	s := all[i]
