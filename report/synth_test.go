@@ -113,7 +113,7 @@ func TestFormats(t *testing.T) {
 // TestScreen: the first screen of what a run without flags measures, and of a
 // committed result, at two widths, and that result as Markdown; and all views.
 func TestScreen(t *testing.T) {
-	real, err := bench.ReadFile("../results/readme.json")
+	real, err := bench.ReadFile("../results/readme.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
