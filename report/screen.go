@@ -154,13 +154,17 @@ var marks = []mark{
 }
 
 // groupTable is the table of a group, the fastest first and the control last. Those
-// that may be the fastest stand out. It notes which marks occur.
+// that may be the fastest stand out. It notes which marks occur; without occur, it
+// has no column of marks.
 func groupTable(cells []*analysis.Cell, v analysis.Verdict, occur map[*mark]bool) doc.Table {
 	round, cpu := interval("round", ""), median("cpu_per_gb", "CPU")
 	bandwidth := median("bandwidth", "")
 	bandwidth.Name = "" // its unit says what it is
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, round.Column,
-		{Name: "× best", Unit: "1", Help: "the round as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column, {Name: "marks"}}}
+		{Name: "× best", Unit: "1", Help: "the round as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
+	if occur != nil {
+		t.Columns = append(t.Columns, doc.Column{Name: "marks"})
+	}
 	ranked := slices.Clone(cells)
 	slices.SortStableFunc(ranked, func(a, b *analysis.Cell) int {
 		return cmp.Or(-cmp.Compare(known(a), known(b)), cmp.Compare(a.Of("round").Center, b.Of("round").Center))
@@ -184,7 +188,10 @@ func groupTable(cells []*analysis.Cell, v analysis.Verdict, occur map[*mark]bool
 		if c.HandsOver() {
 			moved = doc.Words("hand-off")
 		}
-		row.Cells = []doc.Cell{doc.Words(c.Variant), round.of(c), ratio, moved, cpu.of(c), doc.Words(signs(c, occur))}
+		row.Cells = []doc.Cell{doc.Words(c.Variant), round.of(c), ratio, moved, cpu.of(c)}
+		if occur != nil {
+			row.Cells = append(row.Cells, doc.Words(signs(c, occur)))
+		}
 		t.Rows = append(t.Rows, row)
 	}
 	for _, c := range ranked {
@@ -192,8 +199,8 @@ func groupTable(cells []*analysis.Cell, v analysis.Verdict, occur map[*mark]bool
 			continue
 		}
 		note := "the same work without leaving the process"
-		if s := signs(c, occur); s != "" {
-			note += " (" + s + ")"
+		if occur != nil && signs(c, occur) != "" {
+			note += " (" + signs(c, occur) + ")"
 		}
 		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{doc.Words(c.Variant), round.of(c)}, Note: note, Rule: best != nil, Tone: doc.Dim})
 	}
@@ -248,12 +255,11 @@ func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
 
 // cellTables are the tables of all groups, with what the marks say of each cell.
 func cellTables(r *analysis.Result) doc.Section {
-	s := doc.Section{Title: "Round trips"}
-	occur := map[*mark]bool{}
+	s := doc.Section{Title: "Round trips", Tail: legend(r, nil)}
 	verdicts := verdictsByGroup(r)
 	for _, cells := range r.Groups() {
 		g := cells[0].Group()
-		t := groupTable(cells, verdicts[g], occur)
+		t := groupTable(cells, verdicts[g], nil)
 		t.Caption = groupTitle(g) + ": " + effort(cells)
 		for _, c := range cells {
 			if text := details(c, r.Plan); text != "" {
@@ -262,7 +268,6 @@ func cellTables(r *analysis.Result) doc.Section {
 		}
 		s.Tables = append(s.Tables, t)
 	}
-	s.Tail = legend(r, occur)
 	return s
 }
 
