@@ -159,6 +159,20 @@ func (c column) width() int {
 // columns of each, with what lies between them, are at most limit. It returns none
 // if the keys and some other column are too wide already.
 func (s sheet) split(widths []int, between, limit int) []sheet {
+	best := s.cut(widths, between, limit)
+	for n := len(best); n > 1; { // as many sheets of like widths, rather than wide ones and a narrow rest
+		limit--
+		next := s.cut(widths, between, limit)
+		if len(next) != n {
+			break
+		}
+		best = next
+	}
+	return best
+}
+
+// cut fills one sheet after the other up to the limit.
+func (s sheet) cut(widths []int, between, limit int) []sheet {
 	keys := 0
 	for _, w := range widths[:s.keys] {
 		keys += w + between
