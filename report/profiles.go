@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"strings"
 
 	"ipcbench/profile"
@@ -15,7 +14,7 @@ import (
 func profiles(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Where the CPU time goes"}
 	for _, cells := range r.Groups() {
-		for _, t := range []doc.Table{phaseSplits(cells), heaviestFunctions(cells), allocationSites(cells)} {
+		for _, t := range []doc.Table{phaseSplits(cells), heaviestFunctions(cells), allocationSites(cells), slowdowns(cells)} {
 			if len(t.Rows) > 0 {
 				t.Caption += ", " + groupTitle(cells[0].Group())
 				s.Tables = append(s.Tables, t)
@@ -25,10 +24,28 @@ func profiles(r *analysis.Result) doc.Section {
 	if len(s.Tables) == 0 {
 		return doc.Section{}
 	}
-	s.Tail = doc.Say("Profiles are taken in blocks of their own, whose times do not count. They slow rounds down: "+slowdowns(r)+".",
+	s.Tail = doc.Say("Profiles are taken in blocks of their own, whose times do not count.",
 		"A sample belongs to the innermost phase that was open; samples of a library's own goroutines belong to the phase that a table of rules gives them. "+
 			"Training and folding are work, which every transport has alike.")
 	return s
+}
+
+// slowdowns is what taking the profiles costs: a column for each kind.
+func slowdowns(cells []*analysis.Cell) doc.Table {
+	t := doc.Table{Caption: "A round while it is profiled ÷ a round that is not", Columns: []doc.Column{{Name: "transport"}}}
+	for _, k := range capture.Kinds() {
+		t.Columns = append(t.Columns, doc.Column{Name: k.Name, Unit: "1"})
+	}
+	for _, c := range cells {
+		row := []doc.Cell{doc.Words(c.Variant)}
+		for _, k := range capture.Kinds() {
+			row = append(row, doc.Estimate(c.Slowdown(k.Name)))
+		}
+		if len(c.Profiles) > 0 {
+			t.Add(row...)
+		}
+	}
+	return t
 }
 
 // shareOf is a cell with the share that part is of all, or an empty one.
@@ -45,7 +62,7 @@ func phaseSplits(cells []*analysis.Cell) doc.Table {
 		{Name: "transport"}, {Name: "CPU", Unit: "s/GB"}, {Name: "server", Unit: "%", Help: "the server's part of the CPU time"},
 		{Name: "sampled", Unit: "%", Help: "the samples' part of the CPU time that the kernel counted"},
 		{Name: "attributed", Unit: "%", Help: "the part of the samples in transport code that has a phase"},
-		{Name: "× round", Unit: "1", Help: "the round with the profile ÷ the round without it"}, {Name: "phases", Wrap: true},
+		{Name: "phases", Wrap: true},
 	}}
 	for _, c := range cells {
 		p := c.Profiled(capture.CPU)
@@ -61,14 +78,11 @@ func phaseSplits(cells []*analysis.Cell) doc.Table {
 				parts = append(parts, split.Title()+" "+doc.Percent(x))
 			}
 		}
-		sampled, slower := doc.Cell{}, doc.Cell{}
+		sampled := doc.Cell{}
 		if part, known := c.Sampled(p); known {
 			sampled = doc.Number(part)
 		}
-		if i := c.Slowdown(p); i.Confidence > 0 { // not of one block against another
-			slower = doc.Estimate(i)
-		}
-		t.Add(doc.Words(c.Variant), perGB(s, s.Total), doc.Number(s.Share(server)), sampled, shareOf(s.Attributed, s.Transport), slower, doc.Words(strings.Join(parts, ", ")))
+		t.Add(doc.Words(c.Variant), perGB(s, s.Total), doc.Number(s.Share(server)), sampled, shareOf(s.Attributed, s.Transport), doc.Words(strings.Join(parts, ", ")))
 	}
 	return t
 }
@@ -80,26 +94,6 @@ func perGB(s *profile.Summary, value int64) doc.Cell {
 		return doc.Cell{}
 	}
 	return doc.Number(x)
-}
-
-// slowdowns says for each kind of profile in how many cells a slowdown by it is
-// shown, how much at most, and how sure the bounds of all slowdowns are.
-func slowdowns(r *analysis.Result) string {
-	var texts []string
-	least := 1.0
-	for _, s := range r.Slowdowns() {
-		least = min(least, s.Confidence)
-		if s.Shown == 0 {
-			texts = append(texts, fmt.Sprintf("%s: none shown in %s", s.Kind, doc.Plural(s.Cells, "cell")))
-			continue
-		}
-		texts = append(texts, fmt.Sprintf("%s: shown in %d of %s, by up to %s", s.Kind, s.Shown, doc.Plural(s.Cells, "cell"), doc.Change(s.Worst)))
-	}
-	text := strings.Join(texts, "; ")
-	if least < 1 {
-		text += "; the bounds hold with at least " + doc.Percent(least) + " confidence"
-	}
-	return text
 }
 
 // heaviestFunctions are those of the phase of each transport that takes most CPU

@@ -32,8 +32,14 @@ func phases(r *analysis.Result) doc.Section {
 			},
 		}
 	}
+	moving := field{doc.Column{Name: "of the round", Unit: "%", Help: "overhead ÷ round: the part of a round that moving tensors takes"}, func(c *analysis.Cell) doc.Cell {
+		if c.Control == nil || c.Control == c {
+			return doc.Cell{}
+		}
+		return doc.Estimate(c.Control.Ratio("round", c).Map(func(x float64) float64 { return 1 - x }))
+	}}
 	return doc.Section{Title: "Where a client's round trip goes", Tables: groupTables(r,
-		interval("overhead", ""), interval("transfer", ""), interval("down", ""), interval("train", ""), interval("uplink", ""), interval("copy_decode", "copy and decode"),
+		interval("overhead", ""), moving, interval("transfer", ""), interval("down", ""), interval("train", ""), interval("uplink", ""), interval("copy_decode", "copy and decode"),
 		speedup("transfer"), speedup("round"))}
 }
 
@@ -173,61 +179,18 @@ func nonZero(f field) field {
 func workers(r *analysis.Result) doc.Section {
 	start, cold := interval("spawn", "starting the workers"), interval("cold_round", "")
 	t := doc.Table{Keys: 5, Columns: append(cellColumns(), doc.Column{Name: "clients per second", Unit: "1"}, start.Column, cold.Column,
-		doc.Column{Name: "start ÷ cold round", Unit: "1"})}
-	var shown, dominated []*analysis.Cell
+		doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"})}
 	for _, c := range r.Cells {
-		spawn := c.Of("spawn")
-		if c.IsControl() || !spawn.Known() {
-			continue
-		}
-		cold, ratio := c.ColdRound(), doc.Cell{}
-		if cold.Known() && cold.Center > 0 {
-			ratio = doc.Number(spawn.Center / cold.Center)
-		}
-		t.Add(append(cellKeys(c), doc.Estimate(c.ClientRate()), doc.Estimate(spawn), doc.Estimate(cold), ratio)...)
-		shown = append(shown, c)
-		if c.StartDominates() {
-			dominated = append(dominated, c)
+		if !c.IsControl() && c.Of("spawn").Known() {
+			t.Add(append(cellKeys(c), doc.Estimate(c.ClientRate()), start.of(c), doc.Estimate(c.ColdRound()), doc.Estimate(c.StartRatio()))...)
 		}
 	}
-	if len(shown) == 0 {
+	if len(t.Rows) == 0 {
 		return doc.Section{}
 	}
-	s := doc.Section{Title: "Workers", Lead: doc.Say(dominance(shown, dominated)), Tables: []doc.Table{t}}
+	s := doc.Section{Title: "Workers", Tables: []doc.Table{t}}
 	if r.Plan.Respawn {
 		s.Tail = doc.Say("Every round started its own workers: its cold round is the round without that.")
 	}
 	return s
-}
-
-// dominance says where starting the workers takes longer than a cold round.
-func dominance(shown, dominated []*analysis.Cell) string {
-	const longer = "Starting the workers takes longer than a cold round "
-	switch len(dominated) {
-	case 0:
-		return "In no cell does starting the workers take longer than a cold round, as far as the intervals show."
-	case len(shown):
-		return longer + "in all cells: a session that is started for every round spends most of its time on that."
-	}
-	var where []string
-	model := func(c *analysis.Cell) string { return c.Model.Label() }
-	for _, mine := range analysis.GroupBy(dominated, model) {
-		all := 0
-		for _, c := range shown {
-			if model(c) == model(mine[0]) {
-				all++
-			}
-		}
-		switch {
-		case len(mine) == all:
-			where = append(where, "all cells of "+model(mine[0]))
-		case len(mine) > 4:
-			where = append(where, doc.Plural(len(mine), "cell")+" of "+model(mine[0]))
-		default:
-			for _, c := range mine {
-				where = append(where, c.Variant+" at "+groupLabel(c.Group()))
-			}
-		}
-	}
-	return longer + "in " + doc.List(where) + ": a session that is started for every round spends most of its time there on that."
 }

@@ -32,9 +32,9 @@ func TestUnlike(t *testing.T) {
 	v := analysis.New(r)
 	for i, want := range []map[string]float64{
 		{"overhead": math.NaN(), "goodput": 200e6 / 10e-3, "floor_ratio": 10e-3 / 5e-3},
-		{"overhead": 10e-3, "bandwidth": 200e6 / 10e-3, "goodput": 200e6 / 20e-3, "cpu_per_gb": 60e-3 / 0.4, "floor_ratio": 200e6 / 10e-3 / 40e9},
+		{"overhead": 10e-3, "bandwidth": 200e6 / 10e-3, "goodput": 200e6 / 20e-3, "cpu_per_gb": 60e-3 / 0.4, "floor_ratio": 200e6 / 9e-3 / 40e9},
 		{"overhead": math.NaN(), "goodput": 120e6 / 8e-3, "floor_ratio": 8e-3 / 2e-3},
-		{"overhead": 6e-3, "bandwidth": 120e6 / 6e-3, "goodput": 120e6 / 14e-3, "cpu_per_gb": 42e-3 / 0.24, "floor_ratio": 120e6 / 6e-3 / 40e9},
+		{"overhead": 6e-3, "bandwidth": 120e6 / 6e-3, "goodput": 120e6 / 14e-3, "cpu_per_gb": 42e-3 / 0.24, "floor_ratio": 120e6 / 6.3e-3 / 40e9},
 	} {
 		for name, x := range want {
 			got := v.Cells[i].Of(name)

@@ -3,7 +3,6 @@ package analysis
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"ipcbench/bench/stat"
 )
@@ -12,111 +11,56 @@ import (
 // on the same host.
 const fastPath = "-shm"
 
-// A Meeting is two transports at one model, with the same workers and clients.
+// A Meeting is two transports that did the same work.
 type Meeting struct {
 	A, B  *Cell
-	Ratio stat.Interval // round of B over that of A
+	Ratio stat.Interval // round of B over that of A: above 1 where A is faster
 }
 
-// Winner is 1 where A is faster, -1 where B is, and 0 where the interval of the
-// ratio includes 1.
-func (m Meeting) Winner() int {
-	switch {
-	case !m.Ratio.Excludes(1):
-		return 0
-	case m.Ratio.Center > 1:
-		return 1
-	}
-	return -1
-}
-
-// Plain returns the cell that does not go around itself, of a pair of which one
-// does.
-func (m Meeting) Plain() *Cell {
-	if strings.HasSuffix(m.A.Variant, fastPath) {
-		return m.B
-	}
-	return m.A
-}
-
-// A Crossover is a pair of transports over several models. A is the one that is
-// ahead at the largest model, or else anywhere, if either is.
-type Crossover struct {
-	Build            string
-	Workers, Clients int
-	FastPath         bool      // B is A with a path around itself on the same host, or the other way round
-	Meetings         []Meeting // two or more, the smallest payload first
-}
-
-// Ahead returns the meetings with that [Meeting.Winner].
-func (x Crossover) Ahead(winner int) []Meeting {
-	return slices.DeleteFunc(slices.Clone(x.Meetings), func(m Meeting) bool { return m.Winner() != winner })
-}
-
-// Ordered reports whether B wins at the smaller models and A at the larger ones,
-// so that there is one point at which A overtakes B.
-func (x Crossover) Ordered() bool {
-	return x.Meetings[len(x.Meetings)-1].Winner() != 0 && slices.IsSortedFunc(append(x.Ahead(-1), x.Ahead(1)...), bySize)
-}
-
-// Crossovers returns the pairs of transports of which each is faster than the
-// other at some model, and all pairs of a transport with its own fast path: those
-// say from which size on the fast path pays.
-func (r *Result) Crossovers() []Crossover {
-	type work struct {
+// Crossovers returns pairs of transports, each at all of its models, the smallest
+// payload first. First come those of a transport's fast path with the transport: they
+// say from which size on the fast path pays. Then come those of which each is shown
+// to be faster than the other at some model; A is the faster one at the largest.
+func (r *Result) Crossovers() [][]Meeting {
+	type line struct {
 		build            string
 		workers, clients int
+		variant          string
 	}
-	var all []Crossover
 	cells := slices.DeleteFunc(slices.Clone(r.Cells), (*Cell).IsControl)
-	for _, same := range GroupBy(cells, func(c *Cell) work { return work{c.Build, c.Workers, c.Clients} }) {
-		variants := GroupBy(same, func(c *Cell) string { return c.Variant })
-		for i, as := range variants {
-			for _, bs := range variants[i+1:] {
-				a, b := as[0], bs[0]
-				x := Crossover{
-					Build: a.Build, Workers: a.Workers, Clients: a.Clients,
-					FastPath: a.Variant+fastPath == b.Variant || b.Variant+fastPath == a.Variant,
-					Meetings: meetings(as, bs),
-				}
-				crosses := len(x.Ahead(1)) > 0 && len(x.Ahead(-1)) > 0
-				if len(x.Meetings) < 2 || !x.FastPath && !crosses {
-					continue
-				}
-				if x.Meetings[len(x.Meetings)-1].Winner() < 0 || len(x.Ahead(1)) == 0 && len(x.Ahead(-1)) > 0 {
-					x.Meetings = meetings(bs, as)
-				}
-				all = append(all, x)
+	lines := GroupBy(cells, func(c *Cell) line { return line{c.Build, c.Workers, c.Clients, c.Variant} })
+	var fast, others [][]Meeting
+	for _, as := range lines {
+		for _, bs := range lines {
+			met := meetings(as, bs)
+			if len(met) < 2 {
+				continue
+			}
+			won := slices.ContainsFunc(met, func(m Meeting) bool { return m.Ratio.Excludes(1) && m.Ratio.Center > 1 })
+			lost := slices.ContainsFunc(met, func(m Meeting) bool { return m.Ratio.Excludes(1) && m.Ratio.Center < 1 })
+			switch a, b := as[0].Variant, bs[0].Variant; {
+			case a == b+fastPath:
+				fast = append(fast, met)
+			case won && lost && b != a+fastPath && met[len(met)-1].Ratio.Center > 1:
+				others = append(others, met)
 			}
 		}
 	}
-	return all
+	return append(fast, others...)
 }
 
-// meetings pairs cells of the same model, the smallest first.
+// meetings pairs cells that did the same work, the smallest first.
 func meetings(as, bs []*Cell) []Meeting {
 	var all []Meeting
 	for _, a := range as {
 		for _, b := range bs {
-			if a.Model == b.Model {
+			if a.Group() == b.Group() {
 				all = append(all, Meeting{a, b, b.Ratio("round", a)})
 			}
 		}
 	}
-	slices.SortStableFunc(all, bySize)
+	slices.SortStableFunc(all, func(x, y Meeting) int {
+		return cmp.Or(cmp.Compare(x.A.Model.Payload(), y.A.Model.Payload()), cmp.Compare(x.A.Model.Tensors, y.A.Model.Tensors))
+	})
 	return all
-}
-
-func bySize(x, y Meeting) int {
-	return cmp.Or(cmp.Compare(x.A.Model.Payload(), y.A.Model.Payload()), cmp.Compare(x.A.Model.Tensors, y.A.Model.Tensors))
-}
-
-// OverheadShare returns overhead ÷ round: the part of a round that moving tensors
-// takes.
-func (c *Cell) OverheadShare() stat.Interval {
-	o := c.Of("overhead")
-	if !o.Known() {
-		return o
-	}
-	return quotient(o, c.Of("round"))
 }

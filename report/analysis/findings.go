@@ -126,12 +126,19 @@ func stalePeak(r *Result) *Finding {
 // fasterThanFloor: bytes that were moved faster than this machine can move bytes
 // were not moved.
 func fasterThanFloor(c *Cell) *Finding {
-	f, floor := c.byteFloor()
+	name, floor := "", stat.None() // the fastest that moves bytes
+	for _, of := range []string{FloorStream, FloorCopy} {
+		if f := c.floor(of); f != nil {
+			if i := stat.Of(f.Blocks); !floor.Known() || i.Center > floor.Center {
+				name, floor = of, i
+			}
+		}
+	}
 	b := c.Of("bandwidth")
-	if f == nil || !c.MovesBytes() || !b.Known() || b.Low <= floor.High {
+	if !b.Known() || !(b.Low > floor.High) {
 		return nil
 	}
-	return &Finding{Severity: Error, Rule: FasterThanFloor, Subject: f.Name, Values: []Value{{"bandwidth", "B/s", b}, {"floor", "B/s", floor}}}
+	return &Finding{Severity: Error, Rule: FasterThanFloor, Subject: name, Values: []Value{{"bandwidth", "B/s", b}, {"floor", "B/s", floor}}}
 }
 
 // shorterThanParts: a round holds the training of its clients.
@@ -169,16 +176,15 @@ func noControl(c *Cell) *Finding {
 // slowControl: what the control adds to the work itself is missing in every
 // overhead. It must be small beside the round, and beside the overheads.
 func slowControl(c *Cell) *Finding {
-	f, work := c.floor(FloorWork)
-	round := c.Of("round")
-	if c.Control != c || f == nil || c.Workers > 1 {
+	floor, ratio := c.Bound()
+	if floor != FloorWork {
 		return nil
 	}
-	excess := stat.Shift(stat.Medians(f.Blocks), c.Medians("round"))
+	excess := stat.Shift(stat.Medians(c.floor(FloorWork).Blocks), c.Medians("round"))
 	if !excess.Excludes(0) || excess.Center <= 0 { // or noise
 		return nil
 	}
-	if ratio := quotient(round, work); ratio.Center > controlRatio && ratio.Low > 1 && excess.Center >= controlSlack {
+	if ratio.Center > controlRatio && ratio.Low > 1 && excess.Center >= controlSlack {
 		return &Finding{Severity: Warning, Rule: SlowControl, Values: []Value{{"ratio", "1", ratio}, value("limit", "1", controlRatio)}}
 	}
 	if least := c.leastOverhead(); least != nil && excess.Center > controlPart*least.Of("overhead").Center {

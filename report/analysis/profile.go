@@ -38,48 +38,14 @@ func (c *Cell) watched(p *bench.Profile) []bench.Block {
 	})
 }
 
-// Slowdown returns the round in the blocks of a profile over the round without
-// it.
-func (c *Cell) Slowdown(p *bench.Profile) stat.Interval {
-	return stat.Ratio(c.Medians("round"), stat.Medians(c.samples("round", c.watched(p))))
-}
-
-// A Slowdown is what profiles of one kind cost in all cells that have one.
-type Slowdown struct {
-	Kind       string
-	Cells      int           // that have such a profile
-	Shown      int           // of them, those that are slower by it, at 95 %
-	Worst      stat.Interval // the largest ratio among those; not Known if there are none
-	Confidence float64       // the lowest of all ratios that have one, and 1 without them
-}
-
-// Slowdowns returns the slowdown by each kind of profile that was taken.
-func (r *Result) Slowdowns() []Slowdown {
-	var all []Slowdown
-	for _, k := range capture.Kinds() {
-		s := Slowdown{Kind: k.Name, Worst: stat.None(), Confidence: 1}
-		for _, c := range r.Cells {
-			p := c.Profiled(k.Name)
-			if p == nil {
-				continue
-			}
-			s.Cells++
-			i := c.Slowdown(p)
-			if i.Confidence > 0 {
-				s.Confidence = min(s.Confidence, i.Confidence)
-			}
-			if i.Sure() && i.Excludes(1) && i.Center > 1 {
-				s.Shown++
-				if !s.Worst.Known() || i.Center > s.Worst.Center {
-					s.Worst = i
-				}
-			}
-		}
-		if s.Cells > 0 {
-			all = append(all, s)
-		}
+// Slowdown returns the round in the blocks of a profile of a kind over the round
+// without it. It is not Known if there is no such profile.
+func (c *Cell) Slowdown(kind string) stat.Interval {
+	p := c.Profiled(kind)
+	if p == nil {
+		return stat.None()
 	}
-	return all
+	return stat.Ratio(c.Medians("round"), stat.Medians(c.samples("round", c.watched(p))))
 }
 
 // Sampled returns which part of the CPU time that the kernel counted in the
@@ -144,8 +110,8 @@ func (c *Cell) Copies() (Copies, bool) {
 		return k, false // half the truth would look like more of it
 	}
 	s := c.Summary(capture.CPU)
-	if _, floor := c.floor(FloorCopy); s != nil && s.Delivered != 0 && floor.Known() {
-		k.Memmove = float64(s.Memmove) / 1e9 * floor.Center / float64(s.Delivered)
+	if f := c.floor(FloorCopy); s != nil && s.Delivered != 0 && f != nil {
+		k.Memmove = float64(s.Memmove) / 1e9 * stat.Of(f.Blocks).Center / float64(s.Delivered)
 	}
 	ours, known := k.Ours.Center, k.Memmove >= 0
 	k.Zero = ours < uncopied && k.Kernel.Center < uncopied && k.Memmove < uncopied

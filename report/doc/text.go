@@ -119,7 +119,7 @@ func (t *textWriter) written(text string) string {
 }
 
 // inASCII are the signs that this program uses itself.
-var inASCII = map[rune]string{'±': "+-", '×': "x", 'µ': "u", '—': "-", '−': "-", '…': "..."}
+var inASCII = map[rune]string{'±': "+-", '×': "x", '÷': "/", 'µ': "u", '—': "-", '−': "-", '…': "..."}
 
 func (t *textWriter) paragraphs(all []Paragraph) {
 	for _, p := range all {
