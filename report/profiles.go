@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	"ipcbench/profile"
@@ -9,18 +10,12 @@ import (
 	"ipcbench/report/doc"
 )
 
-// profiles say where the CPU time of each transport goes, and where memory is
-// allocated.
+// profiles say where the CPU time of each transport goes, where memory is allocated,
+// and what the profiles cost.
 func profiles(r *analysis.Result) doc.Section {
-	s := doc.Section{Title: "Where the CPU time goes"}
-	for _, cells := range r.Groups() {
-		for _, t := range []doc.Table{phaseSplits(cells), heaviestFunctions(cells), allocationSites(cells), slowdowns(cells)} {
-			if len(t.Rows) > 0 {
-				t.Caption += ", " + groupTitle(cells[0].Group())
-				s.Tables = append(s.Tables, t)
-			}
-		}
-	}
+	s := doc.Section{Title: "Where the CPU time goes", Tables: slices.Concat(
+		groupTables(r, "CPU time by phase, ", phaseSplits()...), functionTables(r, heaviestFunctions), functionTables(r, allocationSites),
+		groupTables(r, "A round while it is profiled ÷ a round that is not, ", slowdowns()...))}
 	if len(s.Tables) == 0 {
 		return doc.Section{}
 	}
@@ -30,22 +25,13 @@ func profiles(r *analysis.Result) doc.Section {
 	return s
 }
 
-// slowdowns is what taking the profiles costs: a column for each kind.
-func slowdowns(cells []*analysis.Cell) doc.Table {
-	t := doc.Table{Caption: "A round while it is profiled ÷ a round that is not", Columns: []doc.Column{{Name: "transport"}}}
+// slowdowns are what taking the profiles costs: a column for each kind.
+func slowdowns() []field {
+	var all []field
 	for _, k := range capture.Kinds() {
-		t.Columns = append(t.Columns, doc.Column{Name: k.Name, Unit: "1"})
+		all = append(all, field{doc.Column{Name: k.Name, Unit: "1"}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.Slowdown(k.Name)) }})
 	}
-	for _, c := range cells {
-		row := []doc.Cell{doc.Words(c.Variant)}
-		for _, k := range capture.Kinds() {
-			row = append(row, doc.Estimate(c.Slowdown(k.Name)))
-		}
-		if len(c.Profiles) > 0 {
-			t.Add(row...)
-		}
-	}
-	return t
+	return all
 }
 
 // shareOf is a cell with the share that part is of all, or an empty one.
@@ -56,44 +42,56 @@ func shareOf(part, all int64) doc.Cell {
 	return doc.Number(float64(part) / float64(all))
 }
 
-// phaseSplits is CPU time by phase.
-func phaseSplits(cells []*analysis.Cell) doc.Table {
-	t := doc.Table{Caption: "CPU time by phase", Columns: []doc.Column{
-		{Name: "transport"}, {Name: "CPU", Unit: "s/GB"}, {Name: "server", Unit: "%", Help: "the server's part of the CPU time"},
-		{Name: "sampled", Unit: "%", Help: "the samples' part of the CPU time that the kernel counted"},
-		{Name: "attributed", Unit: "%", Help: "the part of the samples in transport code that has a phase"},
-		{Name: "phases", Wrap: true},
-	}}
-	for _, c := range cells {
-		p := c.Profiled(capture.CPU)
-		if p == nil || p.Summary == nil {
-			continue
-		}
-		s := p.Summary
-		var parts []string
-		server := int64(0)
-		for _, split := range s.Phases {
-			server += split.Server
-			if x := s.Share(split.Flat); x >= 0.005 {
-				parts = append(parts, split.Title()+" "+doc.Percent(x))
+// phaseSplits are CPU time by phase.
+func phaseSplits() []field {
+	of := func(name, unit, help string, cell func(c *analysis.Cell, s *profile.Summary) doc.Cell) field {
+		return field{doc.Column{Name: name, Unit: unit, Help: help, Wrap: unit == ""}, func(c *analysis.Cell) doc.Cell {
+			if s := c.Summary(capture.CPU); s != nil {
+				return cell(c, s)
 			}
-		}
-		sampled := doc.Cell{}
-		if part, known := c.Sampled(p); known {
-			sampled = doc.Number(part)
-		}
-		t.Add(doc.Words(c.Variant), perGB(s, s.Total), doc.Number(s.Share(server)), sampled, shareOf(s.Attributed, s.Transport), doc.Words(strings.Join(parts, ", ")))
+			return doc.Cell{}
+		}}
 	}
-	return t
+	return []field{
+		of("CPU", "s/GB", "", func(_ *analysis.Cell, s *profile.Summary) doc.Cell { return deliveredCell(s, s.Total) }),
+		of("server", "%", "the server's part of the CPU time", func(_ *analysis.Cell, s *profile.Summary) doc.Cell {
+			server := int64(0)
+			for _, split := range s.Phases {
+				server += split.Server
+			}
+			return doc.Number(s.Share(server))
+		}),
+		of("sampled", "%", "the samples' part of the CPU time that the kernel counted", func(c *analysis.Cell, _ *profile.Summary) doc.Cell {
+			if part, known := c.Sampled(c.Profiled(capture.CPU)); known {
+				return doc.Number(part)
+			}
+			return doc.Cell{}
+		}),
+		of("attributed", "%", "the part of the samples in transport code that has a phase", func(_ *analysis.Cell, s *profile.Summary) doc.Cell {
+			return shareOf(s.Attributed, s.Transport)
+		}),
+		of("phases", "", "", func(_ *analysis.Cell, s *profile.Summary) doc.Cell {
+			var parts []string
+			for _, split := range s.Phases {
+				if x := s.Share(split.Flat); x >= 0.005 {
+					parts = append(parts, split.Title()+" "+doc.Percent(x))
+				}
+			}
+			return doc.Words(strings.Join(parts, ", "))
+		}),
+	}
 }
 
-// perGB is a cell with a value of a profile per delivered GB.
-func perGB(s *profile.Summary, value int64) doc.Cell {
-	x, ok := s.PerGB(value)
-	if !ok {
-		return doc.Cell{}
+// functionTables are tables of functions, one for each group that has any.
+func functionTables(r *analysis.Result, of func(cells []*analysis.Cell) doc.Table) []doc.Table {
+	var all []doc.Table
+	for _, cells := range r.Groups() {
+		if t := of(cells); len(t.Rows) > 0 {
+			t.Caption += ", " + groupTitle(cells[0].Group())
+			all = append(all, t)
+		}
 	}
-	return doc.Number(x)
+	return all
 }
 
 // heaviestFunctions are those of the phase of each transport that takes most CPU
@@ -159,28 +157,24 @@ func shortened(names string) string {
 
 // copyTables say how often a byte is copied on its way.
 func copyTables(r *analysis.Result) doc.Section {
-	s := doc.Section{Title: "Copies per byte"}
-	ours, kernel := interval("copies", "").Column, interval("kernel_copies", "").Column
-	ours.Name, kernel.Name = "by our code", "by the kernel"
-	for _, cells := range r.Groups() {
-		t := doc.Table{Caption: groupTitle(cells[0].Group()), Columns: []doc.Column{{Name: "transport"}, ours, kernel,
-			{Name: "by memmove", Unit: "1", Help: "an estimate: the CPU time in memmove × the floor copy; what libraries copy is in it"}, {Name: "note", Wrap: true}}}
-		for _, c := range cells {
-			k, known := c.Copies()
-			if !known {
-				continue
+	of := func(column doc.Column, cell func(k analysis.Copies) doc.Cell) field {
+		return field{column, func(c *analysis.Cell) doc.Cell {
+			if k, known := c.Copies(); known {
+				return cell(k)
 			}
-			memmove := doc.Cell{}
-			if k.Memmove >= 0 {
-				memmove = doc.Number(k.Memmove)
-			}
-			t.Add(doc.Words(c.Variant), center(k.Ours), center(k.Kernel), memmove, doc.Words(copyNote(k)))
-		}
-		if len(t.Rows) > 0 {
-			s.Tables = append(s.Tables, t)
-		}
+			return doc.Cell{}
+		}}
 	}
-	return s
+	return doc.Section{Title: "Copies per byte", Tables: groupTables(r, "",
+		of(interval("copies", "by our code").Column, func(k analysis.Copies) doc.Cell { return center(k.Ours) }),
+		of(interval("kernel_copies", "by the kernel").Column, func(k analysis.Copies) doc.Cell { return center(k.Kernel) }),
+		of(doc.Column{Name: "by memmove", Unit: "1", Help: "an estimate: the CPU time in memmove × the floor copy; what libraries copy is in it"}, func(k analysis.Copies) doc.Cell {
+			if k.Memmove < 0 {
+				return doc.Cell{}
+			}
+			return doc.Number(k.Memmove)
+		}),
+		of(doc.Column{Name: "note", Wrap: true}, func(k analysis.Copies) doc.Cell { return doc.Words(copyNote(k)) }))}
 }
 
 // copyNote says what the numbers mean together.

@@ -38,7 +38,7 @@ func phases(r *analysis.Result) doc.Section {
 		}
 		return doc.Estimate(c.Control.Ratio("round", c).Map(func(x float64) float64 { return 1 - x }))
 	}}
-	return doc.Section{Title: "Where a client's round trip goes", Tables: groupTables(r,
+	return doc.Section{Title: "Where a client's round trip goes", Tables: groupTables(r, "",
 		interval("overhead", ""), moving, interval("transfer", ""), interval("down", ""), interval("train", ""), interval("uplink", ""), interval("copy_decode", "copy and decode"),
 		speedup("transfer"), speedup("round"))}
 }
@@ -51,7 +51,7 @@ func spans(r *analysis.Result) doc.Section {
 		f.Help = ""
 		fields = append(fields, f)
 	}
-	return doc.Section{Title: "All phases of a round", Tables: groupTables(r, append(fields, median("unattributed", ""))...),
+	return doc.Section{Title: "All phases of a round", Tables: groupTables(r, "", append(fields, median("unattributed", ""))...),
 		Tail: doc.Say("Each is the sum of all spans of that phase in all processes: with several workers they add up to more than the round. " +
 			"The phases of a transport, from encode on, lie inside those of the calls that made them.")}
 }
@@ -62,7 +62,7 @@ func costTables(r *analysis.Result) doc.Section {
 	wire := field{doc.Column{Name: "on the wire, × payload", Unit: "1", Help: "bytes handed to sockets and files ÷ payload"}, func(c *analysis.Cell) doc.Cell {
 		return center(c.Of("wire_bytes").Map(func(n float64) float64 { return n / float64(c.Payload()) }))
 	}}
-	return doc.Section{Title: "Costs", Tables: groupTables(r,
+	return doc.Section{Title: "Costs", Tables: groupTables(r, "",
 		median("cpu_user_per_gb", "CPU, user"), median("cpu_system_per_gb", "CPU, system"), median("minor_faults", "page faults"), median("voluntary_switches", "switches"),
 		median("queue_wait", "waiting for a processor"), wire, median("allocs", "objects allocated"), median("alloc_bytes", "allocated"),
 		median("peak_rss", "peak RSS"), median("pss", "PSS"), median("shmem", "shared memory"),
@@ -92,12 +92,7 @@ func floors(r *analysis.Result) doc.Section {
 		s.Tables = append(s.Tables, t)
 	}
 	bound := field{doc.Column{Name: "floor"}, func(c *analysis.Cell) doc.Cell { name, _ := c.Bound(); return doc.Words(name) }}
-	for _, t := range groupTables(r, bound, interval("floor_ratio", "× floor")) {
-		t.Rows = slices.DeleteFunc(t.Rows, func(row doc.Row) bool { return row.Cells[2].Value == nil })
-		if len(t.Rows) > 0 {
-			s.Tables = append(s.Tables, t)
-		}
-	}
+	s.Tables = append(s.Tables, groupTables(r, "", bound, interval("floor_ratio", "× floor"))...)
 	return s
 }
 
@@ -143,24 +138,8 @@ func callTable(r *analysis.Result) doc.Section {
 			return doc.Words(strings.Join(parts, ", "))
 		}},
 	}
-	t := doc.Table{Keys: 5, Columns: cellColumns()}
-	for _, f := range fields {
-		t.Columns = append(t.Columns, f.Column)
-	}
-	for _, c := range r.Cells {
-		if !c.Of("rpcs").Known() {
-			continue
-		}
-		row := cellKeys(c)
-		for _, f := range fields {
-			row = append(row, f.of(c))
-		}
-		t.Add(row...)
-	}
-	if len(t.Rows) == 0 {
-		return doc.Section{}
-	}
-	return doc.Section{Title: "Requests", Tables: []doc.Table{t}}
+	calling := slices.DeleteFunc(slices.Clone(r.Cells), func(c *analysis.Cell) bool { return !c.Of("rpcs").Known() })
+	return oneTable("Requests", calling, fields...)
 }
 
 // nonZero leaves out zeros, so that a column with nothing else vanishes.
@@ -177,20 +156,24 @@ func nonZero(f field) field {
 
 // workers shows how the work scales, and what starting the workers costs.
 func workers(r *analysis.Result) doc.Section {
-	start, cold := interval("spawn", "starting the workers"), interval("cold_round", "")
-	t := doc.Table{Keys: 5, Columns: append(cellColumns(), doc.Column{Name: "clients per second", Unit: "1"}, start.Column, cold.Column,
-		doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"})}
-	for _, c := range r.Cells {
-		if !c.IsControl() && c.Of("spawn").Known() {
-			t.Add(append(cellKeys(c), doc.Estimate(c.ClientRate()), start.of(c), doc.Estimate(c.ColdRound()), doc.Estimate(c.StartRatio()))...)
-		}
-	}
-	if len(t.Rows) == 0 {
-		return doc.Section{}
-	}
-	s := doc.Section{Title: "Workers", Tables: []doc.Table{t}}
-	if r.Plan.Respawn {
+	cold := interval("cold_round", "")
+	cold.of = func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.ColdRound()) }
+	started := slices.DeleteFunc(slices.Clone(r.Cells), func(c *analysis.Cell) bool { return c.IsControl() || !c.Of("spawn").Known() })
+	s := oneTable("Workers", started,
+		field{doc.Column{Name: "clients per second", Unit: "1"}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.ClientRate()) }},
+		interval("spawn", "starting the workers"), cold,
+		field{doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"},
+			func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }})
+	if r.Plan.Respawn && !s.Empty() {
 		s.Tail = doc.Say("Every round started its own workers: its cold round is the round without that.")
 	}
 	return s
+}
+
+// oneTable is a section with a row for each cell, or an empty one if there is none.
+func oneTable(title string, cells []*analysis.Cell, fields ...field) doc.Section {
+	if len(cells) == 0 {
+		return doc.Section{}
+	}
+	return doc.Section{Title: title, Tables: []doc.Table{cellTable(cellColumns(), cellKeys, cells, fields...)}}
 }

@@ -120,24 +120,37 @@ func (f field) in(unit string) field {
 	return f
 }
 
-// groupTables returns a table for each group, with a row for each of its cells.
-func groupTables(r *analysis.Result, fields ...field) []doc.Table {
+// groupTables returns a table for each group, with a row for each of its cells of
+// which a field knows something. What stands before the group's title is caption.
+func groupTables(r *analysis.Result, caption string, fields ...field) []doc.Table {
 	var all []doc.Table
 	for _, cells := range r.Groups() {
-		t := doc.Table{Caption: groupTitle(cells[0].Group()), Columns: []doc.Column{{Name: "transport"}}}
-		for _, f := range fields {
-			t.Columns = append(t.Columns, f.Column)
+		t := cellTable([]doc.Column{{Name: "transport"}}, func(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(c.Variant)} }, cells, fields...)
+		t.Caption = caption + groupTitle(cells[0].Group())
+		if len(t.Rows) > 0 {
+			all = append(all, t)
 		}
-		for _, c := range cells {
-			row := []doc.Cell{doc.Words(c.Variant)}
-			for _, f := range fields {
-				row = append(row, f.of(c))
-			}
-			t.Add(row...)
-		}
-		all = append(all, t)
 	}
 	return all
+}
+
+// cellTable returns a table with a row for each of the cells of which a field knows
+// something, behind its keys.
+func cellTable(keys []doc.Column, keysOf func(c *analysis.Cell) []doc.Cell, cells []*analysis.Cell, fields ...field) doc.Table {
+	t := doc.Table{Keys: len(keys), Columns: keys}
+	for _, f := range fields {
+		t.Columns = append(t.Columns, f.Column)
+	}
+	for _, c := range cells {
+		row := keysOf(c)
+		for _, f := range fields {
+			row = append(row, f.of(c))
+		}
+		if slices.ContainsFunc(row[len(keys):], func(cell doc.Cell) bool { return cell != doc.Cell{} }) {
+			t.Add(row...)
+		}
+	}
+	return t
 }
 
 // cellColumns are the keys of a table with rows of several groups.
