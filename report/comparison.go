@@ -97,7 +97,7 @@ func changeSection(c *analysis.Comparison) doc.Section {
 	of := cellNames(c.Rows)
 	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric.Name }) {
 		unit := same[0].Metric.Unit
-		t := doc.Table{Caption: of.caption(same[0], c), Columns: []doc.Column{
+		t := doc.Table{Caption: of.caption(same[0]), Columns: []doc.Column{
 			{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit},
 			{Name: "change, %", Help: changeHelp(c)},
 			{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"},
@@ -111,7 +111,7 @@ func changeSection(c *analysis.Comparison) doc.Section {
 				}
 			}
 			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{
-				doc.Words(of.name(r)), doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), visibleChange(r)}})
+				doc.Words(of.join(r.Cell.Variant, r, true)), doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), visibleChange(r)}})
 		}
 		s.Tables = append(s.Tables, t)
 	}
@@ -129,19 +129,24 @@ func detailSection(c *analysis.Comparison) doc.Section {
 		}
 		s.Tables = append(s.Tables, t)
 	}
-	for _, same := range [][]string{prefixed("only in base: ", c.OnlyBase), prefixed("only in head: ", c.OnlyHead)} {
-		s.Lead = append(s.Lead, doc.Say(clip(same, 20)...)...)
+	for _, only := range []struct {
+		of    string
+		cells []string
+	}{{"base", c.OnlyBase}, {"head", c.OnlyHead}} {
+		if len(only.cells) > 0 {
+			s.Lead = append(s.Lead, doc.Say("Only in "+only.of+": "+doc.List(clip(only.cells, 20))+".")...)
+		}
 	}
 	of := cellNames(c.Rows)
 	for _, same := range analysis.GroupBy(c.Rows, func(r analysis.Row) string { return r.Metric.Name }) {
 		unit := same[0].Metric.Unit
-		t := doc.Table{Caption: of.caption(same[0], c), Columns: []doc.Column{
+		t := doc.Table{Caption: of.caption(same[0]), Columns: []doc.Column{
 			{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit}, {Name: "change, %"},
 			{Name: "p", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
 			{Name: "blocks", Help: "those of base and of head"},
 		}}
 		for _, r := range same {
-			t.Add(doc.Words(of.name(r)), doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Words(pText(r.P)),
+			t.Add(doc.Words(of.join(r.Cell.Variant, r, true)), doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Words(pText(r.P)),
 				doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)))
 		}
 		s.Tables = append(s.Tables, t)
@@ -149,56 +154,46 @@ func detailSection(c *analysis.Comparison) doc.Section {
 	return s
 }
 
-// names are those of rows, without what all of them have in common.
-type names struct{ model, workers, clients, metrics int }
+// names are which parts of a cell's identity differ between rows.
+type names [3]bool
+
+// identity is what a cell's name has behind the transport.
+func identity(c *analysis.Cell) [3]string {
+	return [3]string{c.Model.Label(), doc.Plural(c.Workers, "worker"), doc.Plural(c.Clients, "client")}
+}
 
 func cellNames(rows []analysis.Row) names {
-	distinct := func(of func(r analysis.Row) string) int { return len(analysis.GroupBy(rows, of)) }
-	return names{
-		distinct(func(r analysis.Row) string { return r.Cell.Model.Label() }), distinct(func(r analysis.Row) string { return fmt.Sprint(r.Cell.Workers) }),
-		distinct(func(r analysis.Row) string { return fmt.Sprint(r.Cell.Clients) }), distinct(func(r analysis.Row) string { return r.Metric.Name }),
+	var n names
+	for _, r := range rows {
+		for k, part := range identity(r.Cell) {
+			n[k] = n[k] || part != identity(rows[0].Cell)[k]
+		}
 	}
+	return n
 }
 
-// name says whose row it is, of those that have more than one.
-func (n names) name(r analysis.Row) string {
-	text := r.Cell.Variant
-	for _, part := range n.parts(r, func(distinct int) bool { return distinct > 1 }) {
-		text += ", " + part
+// join writes first and the parts of the row's identity that differ, or those that
+// do not.
+func (n names) join(first string, r analysis.Row, differ bool) string {
+	for k, part := range identity(r.Cell) {
+		if n[k] == differ {
+			first += ", " + part
+		}
 	}
-	return text
+	return first
 }
 
-// caption says what all rows have in common.
-func (n names) caption(r analysis.Row, c *analysis.Comparison) string {
+// caption says what all rows of a metric have in common.
+func (n names) caption(r analysis.Row) string {
 	what := r.Metric.Name
 	if what == "round" {
 		what = "A round's median time"
 	}
-	return strings.Join(append([]string{what}, n.parts(r, func(distinct int) bool { return distinct == 1 })...), ", ")
+	return n.join(what, r, false)
 }
 
-func (n names) parts(r analysis.Row, want func(distinct int) bool) []string {
-	var parts []string
-	for _, p := range []struct {
-		distinct int
-		text     string
-	}{{n.model, r.Cell.Model.Label()}, {n.workers, doc.Plural(r.Cell.Workers, "worker")}, {n.clients, doc.Plural(r.Cell.Clients, "client")}} {
-		if want(p.distinct) {
-			parts = append(parts, p.text)
-		}
-	}
-	return parts
-}
-
-// signedChange writes a ratio as a change in percent with its bounds.
-func signedChange(i stat.Interval) string {
-	text := doc.Signed(i.Center - 1)
-	if i.Confidence > 0 {
-		text += " (" + doc.Signed(i.Low-1) + " to " + doc.Signed(i.High-1) + ")"
-	}
-	return text
-}
+// signedChange writes a ratio as a change in a column of percent.
+func signedChange(i stat.Interval) string { return strings.Replace(doc.Change(i), " %", "", 1) }
 
 func visibleChange(r analysis.Row) doc.Cell {
 	if math.IsInf(r.Detectable, 1) {
@@ -247,7 +242,7 @@ func warnings(c *analysis.Comparison) []string {
 
 // rowName says whose row it is.
 func rowName(r analysis.Row) string {
-	n := fmt.Sprintf("%s, %s, %s, %s", r.Cell.Variant, r.Cell.Model.Label(), doc.Plural(r.Cell.Workers, "worker"), doc.Plural(r.Cell.Clients, "client"))
+	n := names{}.join(r.Cell.Variant, r, false)
 	if r.Metric.Name != "round" {
 		n += ", " + r.Metric.Name
 	}
@@ -309,14 +304,6 @@ func clip(items []string, most int) []string {
 		return items
 	}
 	return append(slices.Clone(items[:most]), fmt.Sprintf("%d more", len(items)-most))
-}
-
-func prefixed(prefix string, items []string) []string {
-	all := make([]string, len(items))
-	for i, item := range items {
-		all[i] = prefix + item
-	}
-	return all
 }
 
 // pText writes a probability.

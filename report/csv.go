@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -89,10 +90,7 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		}
 	}
 	for _, s := range v.Skipped {
-		why := map[string]string{"variant": s.Variant, "why": s.Why}
-		if s.Up != "" {
-			why["up"] = s.Up
-		}
+		why := map[string]string{"variant": s.Variant, "why": s.Why, "up": s.Up}
 		_ = out.Write([]string{
 			doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients),
 			doc.Literal(pairs(why)), "skipped", "", "0", "", "", "",
@@ -100,26 +98,14 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		})
 	}
 	for _, f := range v.Floors {
-		model, of := "-", map[string]string{}
-		if f.Model != "" {
-			model = doc.Literal(f.Model)
-		}
-		if f.Up != "" {
-			of["up"] = f.Up
-		}
+		of := map[string]string{"up": f.Up, "transport": f.Transport, "variant": f.Variant}
 		if f.Clients > 0 {
 			of["clients"] = strconv.Itoa(f.Clients)
 		}
 		if f.Gap > 0 {
 			of["gap"] = fmt.Sprintf("%dns", f.Gap)
 		}
-		if f.Transport != "" {
-			of["transport"] = f.Transport
-		}
-		if f.Variant != "" {
-			of["variant"] = f.Variant
-		}
-		_ = out.Write(append([]string{"floor", model, "1", "1", doc.Literal(pairs(of))}, csvValues(v, doc.Literal(f.Name), doc.Literal(f.Unit), "", stat.Of(f.Blocks))...))
+		_ = out.Write(append([]string{"floor", cmp.Or(doc.Literal(f.Model), "-"), "1", "1", doc.Literal(pairs(of))}, csvValues(v, doc.Literal(f.Name), doc.Literal(f.Unit), "", stat.Of(f.Blocks))...))
 	}
 	out.Flush()
 	return out.Error()
@@ -128,21 +114,18 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 // cellSettings are those of the transport, with the build where there are two and the
 // update where it is unlike the model.
 func cellSettings(c *analysis.Cell) map[string]string {
-	s := map[string]string{}
+	s := map[string]string{"build": c.Build, "up": c.Model.Up}
 	maps.Copy(s, c.Settings)
-	for name, value := range map[string]string{"build": c.Build, "up": c.Model.Up} {
-		if value != "" {
-			s[name] = value
-		}
-	}
 	return s
 }
 
-// pairs writes key=value;key=value, sorted.
+// pairs writes key=value;key=value, sorted, without those that have no value.
 func pairs(settings map[string]string) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
-		all = append(all, k+"="+settings[k])
+		if settings[k] != "" {
+			all = append(all, k+"="+settings[k])
+		}
 	}
 	return strings.Join(all, ";")
 }

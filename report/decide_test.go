@@ -114,8 +114,8 @@ func TestSummary(t *testing.T) {
 		cells []bench.Cell
 		want  string
 	}{
-		{cells(""), "Fastest of 3 comparisons: a in 1; 1 not proved; 1 too close to call."},
-		{append(cells("base"), cells("head")...), "base: Fastest of 3 comparisons: a in 1; 1 not proved; 1 too close to call.\nhead: Fastest of 3 comparisons: a in 1; 1 not proved; 1 too close to call."},
+		{cells(""), "Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."},
+		{append(cells("base"), cells("head")...), "base: Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2.\nhead: Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."},
 		{cells("")[4:], ""},
 	} {
 		if got := strings.Join(summaries(analysis.New(benchtest.Result(tt.cells...)).Verdicts()), "\n"); got != tt.want {

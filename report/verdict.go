@@ -128,32 +128,15 @@ func summaries(all []analysis.Verdict) []string {
 
 // summary is the one sentence over verdicts. What is not proved is no win.
 func summary(all []analysis.Verdict) string {
-	close, unproved := 0, 0
-	var won []*analysis.Cell
-	for _, v := range all {
-		switch {
-		case v.TooClose():
-			close++
-		case v.Unproved:
-			unproved++
-		default:
-			won = append(won, v.Best())
-		}
+	wins := slices.DeleteFunc(slices.Clone(all), func(v analysis.Verdict) bool { return !v.Proved() })
+	won := analysis.GroupBy(wins, func(v analysis.Verdict) string { return v.Best().Variant })
+	slices.SortStableFunc(won, func(a, b []analysis.Verdict) int { return len(b) - len(a) })
+	var parts []string
+	for _, of := range won {
+		parts = append(parts, fmt.Sprintf("%s is fastest in %d", of[0].Best().Variant, len(of)))
 	}
-	wins := analysis.GroupBy(won, func(c *analysis.Cell) string { return c.Variant })
-	slices.SortStableFunc(wins, func(a, b []*analysis.Cell) int { return len(b) - len(a) })
-	var parts, rest []string
-	for _, cells := range wins {
-		parts = append(parts, fmt.Sprintf("%s in %d", cells[0].Variant, len(cells)))
+	if open := len(all) - len(wins); open > 0 {
+		parts = append(parts, fmt.Sprintf("too close to call or not proved in %d", open))
 	}
-	if unproved > 0 {
-		rest = append(rest, fmt.Sprintf("%d not proved", unproved))
-	}
-	if close > 0 {
-		rest = append(rest, fmt.Sprintf("%d too close to call", close))
-	}
-	if len(parts) == 0 {
-		return fmt.Sprintf("Of %d comparisons: %s.", len(all), strings.Join(rest, "; "))
-	}
-	return fmt.Sprintf("Fastest of %d comparisons: %s.", len(all), strings.Join(append([]string{doc.List(parts)}, rest...), "; "))
+	return fmt.Sprintf("Of %d comparisons: %s.", len(all), doc.List(parts))
 }

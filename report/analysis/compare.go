@@ -155,10 +155,8 @@ func cellDiff(a, b *Cell) []machine.Difference {
 	d.add("bytes", a.Model.Bytes, b.Model.Bytes)
 	d.add("tensors of an update", a.Model.UpTensors, b.Model.UpTensors)
 	d.add("bytes of an update", a.Model.UpBytes, b.Model.UpBytes)
-	keys := maps.Clone(a.Settings)
-	if keys == nil {
-		keys = map[string]string{}
-	}
+	keys := map[string]string{}
+	maps.Copy(keys, a.Settings)
 	maps.Copy(keys, b.Settings)
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		d.add("setting "+k, cmp.Or(a.Settings[k], "none"), cmp.Or(b.Settings[k], "none"))
@@ -199,11 +197,7 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 	type pair struct{ base, head []float64 } // medians of blocks
 	var pairs []pair
 	var ps []float64
-	type unlike struct {
-		machine.Difference
-		cell string
-	}
-	var differences []unlike
+	var differences []Difference
 	for _, b := range before {
 		h := byID[b.ID()]
 		if h == nil {
@@ -212,7 +206,7 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 		}
 		delete(byID, b.ID())
 		for _, d := range cellDiff(b, h) {
-			differences = append(differences, unlike{d, b.ID()})
+			differences = append(differences, Difference{d, []string{b.ID()}})
 		}
 		for _, m := range metrics {
 			p := pair{b.Medians(m.Name), h.Medians(m.Name)}
@@ -224,10 +218,10 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 			c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio})
 		}
 	}
-	for _, same := range GroupBy(differences, func(d unlike) machine.Difference { return d.Difference }) {
-		d := Difference{Difference: same[0].Difference}
-		for _, of := range same {
-			d.Cells = append(d.Cells, of.cell)
+	for _, same := range GroupBy(differences, func(d Difference) machine.Difference { return d.Difference }) {
+		d := same[0]
+		for _, other := range same[1:] {
+			d.Cells = append(d.Cells, other.Cells...)
 		}
 		c.Differences = append(c.Differences, d)
 	}

@@ -126,15 +126,19 @@ func Quantity(unit string, x float64) string {
 
 // Bounded writes an estimate with its bounds, if it has any: 254 ms (251 to 258).
 func Bounded(unit string, i stat.Interval) string {
-	if !i.Known() {
-		return none
-	}
 	s := scaleOf(unit, i.Center)
-	text := strings.TrimSuffix(s.number(i.Center)+" "+s.name, " ")
-	if i.Confidence > 0 {
-		text += " (" + s.number(i.Low) + " to " + s.number(i.High) + ")"
+	return bounded(i, strings.TrimSuffix(" "+s.name, " "), s.number)
+}
+
+// bounded writes the center with its unit, and the bounds without.
+func bounded(i stat.Interval, unit string, number func(x float64) string) string {
+	switch {
+	case !i.Known():
+		return none
+	case i.Confidence == 0:
+		return number(i.Center) + unit
 	}
-	return text
+	return number(i.Center) + unit + " (" + number(i.Low) + " to " + number(i.High) + ")"
 }
 
 // Percent writes a share: 0.5 is 50 %.
@@ -160,28 +164,11 @@ func Signed(x float64) string {
 
 // Change writes a ratio as a difference: +4.2 % (+3.1 to +5.0).
 func Change(i stat.Interval) string {
-	if !i.Known() {
-		return none
-	}
-	text := Signed(i.Center-1) + " %"
-	if i.Confidence > 0 {
-		text += " (" + Signed(i.Low-1) + " to " + Signed(i.High-1) + ")"
-	}
-	return text
+	return bounded(i, " %", func(x float64) string { return Signed(x - 1) })
 }
 
 // Times writes a factor with its bounds: 3.21× (3.10 to 3.32).
-func Times(i stat.Interval) string {
-	if !i.Known() {
-		return none
-	}
-	s := scale{"", 1}
-	text := s.number(i.Center) + "×"
-	if i.Confidence > 0 {
-		text += " (" + s.number(i.Low) + " to " + s.number(i.High) + ")"
-	}
-	return text
-}
+func Times(i stat.Interval) string { return bounded(i, "×", scale{"", 1}.number) }
 
 // Plural writes a number with its noun.
 func Plural(n int, noun string) string {
