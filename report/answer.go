@@ -3,7 +3,6 @@ package report
 import (
 	"io"
 	"math"
-	"reflect"
 	"time"
 
 	"ipcbench/bench"
@@ -88,35 +87,8 @@ type answerCell struct {
 	HandsOver bool                 `json:"hands_over"`      // tensors travel as handles: there is no bandwidth
 	Bound     string               `json:"bound,omitempty"` // the floor of the metric floor_ratio
 	Stopped   string               `json:"stopped"`
-	Marks     *answerMarks         `json:"marks,omitempty"` // what to know about the numbers
-	Metrics   map[string]*estimate `json:"metrics"`         // of ipcbench list metrics
-}
-
-type answerMarks struct {
-	Attested    *float64         `json:"attested,omitempty"` // the share of tensors that went the way the transport is named for, if not all did
-	Reasons     map[string]int64 `json:"fallbacks,omitempty"`
-	Modes       []float64        `json:"modes_s,omitempty"`      // two groups of rounds
-	DriftWithin float64          `json:"drift_within,omitempty"` // relative, from the first to the last round of a block
-	DriftAcross float64          `json:"drift_across,omitempty"` // from the first to the last block
-	OutOfTime   float64          `json:"out_of_time,omitempty"`  // the relative half-width of the round when time ran out
-	Outliers    int              `json:"outliers,omitempty"`     // of the rounds, if more than a tenth are
-	Interrupted bool             `json:"interrupted,omitempty"`
-}
-
-// marksOf returns nil if there is nothing to know.
-func marksOf(c *analysis.Cell) *answerMarks {
-	m := c.Marks()
-	a := &answerMarks{DriftWithin: m.Drift.Within, DriftAcross: m.Drift.Across, OutOfTime: m.OutOfTime, Outliers: m.Outliers, Interrupted: m.Interrupted}
-	for _, mode := range m.Modes {
-		a.Modes = append(a.Modes, mode.Center)
-	}
-	if m.Astray {
-		a.Attested, a.Reasons = finite(m.Attested), m.Reasons
-	}
-	if reflect.DeepEqual(*a, answerMarks{}) {
-		return nil
-	}
-	return a
+	Marks     analysis.Marks       `json:"marks,omitzero"` // what to know about the numbers
+	Metrics   map[string]*estimate `json:"metrics"`        // of ipcbench list metrics
 }
 
 type answerFloor struct {
@@ -186,7 +158,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		bound, _ := c.Bound()
 		cell := answerCell{
 			workload: workloadOf(c.Group()), Transport: c.Transport, Variant: c.Variant, Settings: c.Settings, Tensors: c.Model.Tensors, Bytes: c.Model.Bytes,
-			Payload: c.Payload(), Control: c.IsControl(), HandsOver: c.HandsOver(), Bound: bound, Stopped: c.Stopped, Marks: marksOf(c), Metrics: map[string]*estimate{},
+			Payload: c.Payload(), Control: c.IsControl(), HandsOver: c.HandsOver(), Bound: bound, Stopped: c.Stopped, Marks: c.Marks(), Metrics: map[string]*estimate{},
 		}
 		for _, m := range metrics {
 			if e := estimated(m.Unit, c.Of(m.Name)); e != nil {

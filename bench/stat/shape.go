@@ -7,8 +7,8 @@ import (
 
 // A Mode is one of two heaps into which samples fall.
 type Mode struct {
-	Center float64 // median
-	Share  float64 // of the samples
+	Center float64 `json:"median"` // of it
+	Share  float64 `json:"share"`  // of the samples
 }
 
 // Modes returns the two modes of rounds, given by block, whose median or mean
@@ -99,8 +99,8 @@ func moments(xs []float64) (mean, variance float64) {
 // is a tenth more at the end than at the beginning. It is 0 where the change may
 // be chance, or is too small to matter.
 type Trend struct {
-	Within float64 // from the first to the last round of a block
-	Across float64 // from the first to the last block
+	Within float64 `json:"within"` // from the first to the last round of a block
+	Across float64 `json:"across"` // from the first to the last block
 }
 
 // Drift looks for a trend within the blocks, and from block to block in the

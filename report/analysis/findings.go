@@ -62,6 +62,10 @@ func (f Finding) Value(name string) stat.Interval {
 
 func value(name, unit string, x float64) Value { return Value{name, unit, exactly(x, 0, 1)} }
 
+func finding(s Severity, rule, subject string, values ...Value) *Finding {
+	return &Finding{Severity: s, Rule: rule, Subject: subject, Values: values}
+}
+
 // What the rules allow.
 const (
 	controlRatio  = 1.05   // of the control's round over the same work called directly
@@ -77,50 +81,38 @@ const (
 func (r *Result) Findings() []Finding {
 	var all []Finding
 	if r.Environment.Race {
-		all = append(all, Finding{Severity: Warning, Rule: RaceDetector})
+		all = append(all, *finding(Warning, RaceDetector, ""))
 	}
 	if r.Partial != "" {
-		all = append(all, Finding{Severity: Warning, Rule: Partial, Subject: r.Partial})
+		all = append(all, *finding(Warning, Partial, r.Partial))
 	}
-	for _, rule := range []func(r *Result) *Finding{smallSocketBuffer, stalePeak} {
-		if f := rule(r); f != nil {
-			all = append(all, *f)
-		}
+	// A sender with a small socket buffer waits for its reader. Most distributions
+	// grant less than the transports ask for.
+	if granted := r.Environment.SocketBuffer; granted > 0 && granted < driver.SocketBuffer && slices.ContainsFunc(r.Cells, (*Cell).MovesBytes) {
+		all = append(all, *finding(Warning, SmallSocketBuffer, "", value("granted", "B", float64(granted)), value("wanted", "B", driver.SocketBuffer)))
+	}
+	// A peak of the server that may be another cell's is not shown.
+	if slices.ContainsFunc(r.Cells, func(c *Cell) bool {
+		return slices.ContainsFunc(c.timed, func(b bench.Block) bool { return b.Server.StalePeak })
+	}) {
+		all = append(all, *finding(Warning, StalePeak, ""))
 	}
 	for _, s := range r.Skipped {
-		all = append(all, Finding{Severity: Skipped, Rule: NotMeasured, Cell: s.ID(), Subject: s.Why})
+		f := finding(Skipped, NotMeasured, s.Why)
+		f.Cell = s.ID()
+		all = append(all, *f)
 	}
 	for _, c := range r.Cells {
-		for _, rule := range []func(c *Cell) *Finding{
-			fasterThanFloor, shorterThanParts, fasterThanControl, noControl, slowControl, notProved, recorderCost, stolenTime, filesInMemory,
+		for _, f := range []*Finding{
+			fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c), filesInMemory(c),
 		} {
-			if f := rule(c); f != nil {
+			if f != nil {
 				f.Cell, f.Measured = c.Name(), c
 				all = append(all, *f)
 			}
 		}
 	}
 	return all
-}
-
-// smallSocketBuffer: a sender with a small socket buffer waits for its reader.
-// Most distributions grant less than the transports ask for.
-func smallSocketBuffer(r *Result) *Finding {
-	granted := r.Environment.SocketBuffer
-	if granted == 0 || granted >= driver.SocketBuffer || !slices.ContainsFunc(r.Cells, (*Cell).MovesBytes) {
-		return nil
-	}
-	return &Finding{Severity: Warning, Rule: SmallSocketBuffer, Values: []Value{value("granted", "B", float64(granted)), value("wanted", "B", driver.SocketBuffer)}}
-}
-
-// stalePeak: a peak of the server that may be another cell's is not shown.
-func stalePeak(r *Result) *Finding {
-	if !slices.ContainsFunc(r.Cells, func(c *Cell) bool {
-		return slices.ContainsFunc(c.timed, func(b bench.Block) bool { return b.Server.StalePeak })
-	}) {
-		return nil
-	}
-	return &Finding{Severity: Warning, Rule: StalePeak}
 }
 
 // fasterThanFloor: bytes that were moved faster than this machine can move bytes
@@ -134,11 +126,10 @@ func fasterThanFloor(c *Cell) *Finding {
 			}
 		}
 	}
-	b := c.Of("bandwidth")
-	if !b.Known() || !(b.Low > floor.High) {
-		return nil
+	if b := c.Of("bandwidth"); b.Known() && b.Low > floor.High {
+		return finding(Error, FasterThanFloor, name, Value{"bandwidth", "B/s", b}, Value{"floor", "B/s", floor})
 	}
-	return &Finding{Severity: Error, Rule: FasterThanFloor, Subject: name, Values: []Value{{"bandwidth", "B/s", b}, {"floor", "B/s", floor}}}
+	return nil
 }
 
 // shorterThanParts: a round holds the training of its clients.
@@ -149,8 +140,7 @@ func shorterThanParts(c *Cell) *Finding {
 			train += float64(ns)
 		}
 		if each := train / float64(c.Workers); each > round*(1+1e-9) {
-			return &Finding{Severity: Error, Rule: ShorterThanParts, Values: []Value{
-				value("block", "1", float64(b.Index)), value("rounds", "s", round/1e9), value("training", "s", each/1e9)}}
+			return finding(Error, ShorterThanParts, "", value("block", "1", float64(b.Index)), value("rounds", "s", round/1e9), value("training", "s", each/1e9))
 		}
 	}
 	return nil
@@ -159,18 +149,17 @@ func shorterThanParts(c *Cell) *Finding {
 // fasterThanControl: leaving the process cannot save time, so the control is in
 // doubt.
 func fasterThanControl(c *Cell) *Finding {
-	o := c.Of("overhead")
-	if !o.Known() || !o.Excludes(0) || o.Center >= 0 {
-		return nil
+	if o := c.Of("overhead"); o.Excludes(0) && o.Center < 0 {
+		return finding(Warning, FasterThanControl, "", Value{"overhead", "s", o})
 	}
-	return &Finding{Severity: Warning, Rule: FasterThanControl, Values: []Value{{"overhead", "s", o}}}
+	return nil
 }
 
 func noControl(c *Cell) *Finding {
-	if c.Control != nil {
-		return nil
+	if c.Control == nil {
+		return finding(Warning, NoControl, "")
 	}
-	return &Finding{Severity: Warning, Rule: NoControl}
+	return nil
 }
 
 // slowControl: what the control adds to the work itself is missing in every
@@ -185,11 +174,10 @@ func slowControl(c *Cell) *Finding {
 		return nil
 	}
 	if ratio.Center > controlRatio && ratio.Low > 1 && excess.Center >= controlSlack {
-		return &Finding{Severity: Warning, Rule: SlowControl, Values: []Value{{"ratio", "1", ratio}, value("limit", "1", controlRatio)}}
+		return finding(Warning, SlowControl, "", Value{"ratio", "1", ratio}, value("limit", "1", controlRatio))
 	}
 	if least := c.leastOverhead(); least != nil && excess.Center > controlPart*least.Of("overhead").Center {
-		return &Finding{Severity: Warning, Rule: SlowControlBeside, Subject: least.Variant,
-			Values: []Value{{"excess", "s", excess}, {"overhead", "s", least.Of("overhead")}}}
+		return finding(Warning, SlowControlBeside, least.Variant, Value{"excess", "s", excess}, Value{"overhead", "s", least.Of("overhead")})
 	}
 	return nil
 }
@@ -211,19 +199,18 @@ func (c *Cell) leastOverhead() *Cell {
 }
 
 func notProved(c *Cell) *Finding {
-	if c.Proved() {
-		return nil
+	if !c.Proved() {
+		return finding(Warning, NotProved, "")
 	}
-	return &Finding{Severity: Warning, Rule: NotProved}
+	return nil
 }
 
 func recorderCost(c *Cell) *Finding {
 	i := c.Of("recorder_share")
-	each := i.Center * c.Of("round").Center
-	if !i.Known() || i.Center <= recorderShare || each <= recorderTime {
-		return nil
+	if each := i.Center * c.Of("round").Center; i.Center > recorderShare && each > recorderTime {
+		return finding(Warning, RecorderCost, "", Value{"share", "1", i}, value("each", "s", each))
 	}
-	return &Finding{Severity: Warning, Rule: RecorderCost, Values: []Value{{"share", "1", i}, value("each", "s", each)}}
+	return nil
 }
 
 // stolenTime: other virtual machines on the same host took time.
@@ -237,17 +224,16 @@ func stolenTime(c *Cell) *Finding {
 			shares = append(shares, b.System.Steal.Seconds()/all)
 		}
 	}
-	m := stat.Median(shares)
-	if !(m > stolenShare) { // or not known
-		return nil
+	if m := stat.Median(shares); m > stolenShare {
+		return finding(Warning, StolenTime, "", value("share", "1", m))
 	}
-	return &Finding{Severity: Warning, Rule: StolenTime, Values: []Value{value("share", "1", m)}}
+	return nil
 }
 
 // filesInMemory: a file system in memory has no disk under it.
 func filesInMemory(c *Cell) *Finding {
-	if c.FileSystem != "tmpfs" && c.FileSystem != "ramfs" {
-		return nil
+	if c.FileSystem == "tmpfs" || c.FileSystem == "ramfs" {
+		return finding(Warning, FilesInMemory, c.FileSystem)
 	}
-	return &Finding{Severity: Warning, Rule: FilesInMemory, Subject: c.FileSystem}
+	return nil
 }
