@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"ipcbench/bench"
@@ -98,73 +99,39 @@ func eachMarkdown(dir string, f func(path string, text []byte) error) error {
 	return errors.Join(append(errs, err)...)
 }
 
+// marked matches a block of code, in which markers are but examples; a view and a
+// table between markers; and a marker that has no other.
+var marked = regexp.MustCompile("(?ms)^[ \t]*(?:```.*?^[ \t]*```|~~~.*?^[ \t]*~~~" +
+	"|" + beginMark + "([^\n]*)" + closeMark + "[ \t\r]*\n(.*?)^[ \t]*" + endMark + "[ \t\r]*$" +
+	"|(" + beginMark + "|" + endMark + "))")
+
 // rerender returns text with all marked tables as their results give them, and
 // those that have changed.
 func rerender(path string, text []byte) ([]byte, []Drift, error) {
-	var out bytes.Buffer
+	var out []byte
 	var drifts []Drift
 	results := map[string]*bench.Result{}
-	var d *Drift // whose table is being read
-	var old strings.Builder
-	number := 0
-	fence := ""
-	for line := range strings.Lines(string(text)) {
-		number++
-		trimmed := strings.TrimSpace(line)
-		if f := fenceOf(trimmed); d == nil && f != "" && (fence == "" || f == fence) {
-			if fence == "" {
-				fence = f
-			} else {
-				fence = ""
-			}
+	done := 0 // of text, that out holds
+	for _, at := range marked.FindAllSubmatchIndex(text, -1) {
+		line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
+		if at[6] >= 0 || at[2] >= 0 && bytes.Contains(text[at[4]:at[5]], []byte(beginMark)) {
+			return nil, nil, fmt.Errorf("%s:%d: want %sFILE VIEW%s alone in its line, then the table, then %s alone in its line", path, line, beginMark, closeMark, endMark)
 		}
-		spec, begins := strings.CutPrefix(trimmed, beginMark)
-		begins, ends := begins && fence == "", trimmed == endMark && fence == ""
-		switch {
-		case begins && d != nil:
-			return nil, nil, fmt.Errorf("%s:%d: begins before the table of line %d has ended", path, number, d.Line)
-		case ends && d == nil:
-			return nil, nil, fmt.Errorf("%s:%d: ends a table that has not begun", path, number)
-		case begins:
-			spec, ok := strings.CutSuffix(spec, closeMark)
-			if !ok {
-				return nil, nil, fmt.Errorf("%s:%d: want the marker alone in its line, up to -->", path, number)
-			}
-			want, err := render(filepath.Dir(path), spec, results)
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s:%d: %w", path, number, err)
-			}
-			d = &Drift{File: path, Line: number, View: spec, Want: want}
-			old.Reset()
-			out.WriteString(line)
-		case ends:
-			if d.Got = old.String(); d.Got != d.Want {
-				drifts = append(drifts, *d)
-			}
-			out.WriteString(d.Want)
-			out.WriteString(line)
-			d = nil
-		case d != nil:
-			old.WriteString(line)
-		default:
-			out.WriteString(line)
+		if at[2] < 0 { // code
+			continue
 		}
-	}
-	if d != nil {
-		return nil, nil, fmt.Errorf("%s:%d: the table does not end: want a line %s", path, d.Line, endMark)
-	}
-	return out.Bytes(), drifts, nil
-}
-
-// fenceOf returns what opens or closes a block of code, in which markers are but
-// examples.
-func fenceOf(line string) string {
-	for _, f := range []string{"```", "~~~"} {
-		if strings.HasPrefix(line, f) {
-			return f
+		d := Drift{File: path, Line: line, View: string(text[at[2]:at[3]]), Got: string(text[at[4]:at[5]])}
+		var err error
+		if d.Want, err = render(filepath.Dir(path), d.View, results); err != nil {
+			return nil, nil, fmt.Errorf("%s:%d: %w", path, line, err)
 		}
+		if d.Got != d.Want {
+			drifts = append(drifts, d)
+		}
+		out = append(append(out, text[done:at[4]]...), d.Want...)
+		done = at[5]
 	}
-	return ""
+	return append(out, text[done:]...), drifts, nil
 }
 
 // render returns what a marker asks for: FILE VIEW [key=value…].

@@ -71,9 +71,9 @@ func TestBadMarkers(t *testing.T) {
 		{"filter without value", "<!-- ipcbench: begin r.json cells model -->" + end, `"model": want transport=`},
 		{"nothing left", "<!-- ipcbench: begin r.json cells model=gpt2 -->" + end, `"model=gpt2": no cell is left`},
 		{"nothing to show", "<!-- ipcbench: begin r.json crossover -->" + end, "nothing to show"},
-		{"no end", "a\n<!-- ipcbench: begin r.json cells -->\n", "README.md:2: the table does not end"},
-		{"no begin", "a\n<!-- ipcbench: end -->\n", "README.md:2: ends a table that has not begun"},
-		{"nested", "<!-- ipcbench: begin r.json cells -->\n<!-- ipcbench: begin r.json cells -->" + end, "README.md:2: begins before the table of line 1 has ended"},
+		{"no end", "a\n<!-- ipcbench: begin r.json cells -->\n", "README.md:2: want <!-- ipcbench: begin FILE VIEW --> alone in its line"},
+		{"no begin", "a\n<!-- ipcbench: end -->\n", "README.md:2: want <!-- ipcbench: begin"},
+		{"nested", "<!-- ipcbench: begin r.json cells -->\n<!-- ipcbench: begin r.json cells -->" + end, "README.md:1: want <!-- ipcbench: begin"},
 		{"not alone", "<!-- ipcbench: begin r.json cells --> a" + end, "alone in its line"},
 	}
 	for _, tt := range tests {
