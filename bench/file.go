@@ -78,7 +78,10 @@ func read(f *os.File) (*Result, error) {
 	if _, err := io.CopyN(&text, plain, 512); err != nil && err != io.EOF {
 		return nil, err
 	}
-	if start := bytes.TrimLeft(text.Bytes(), " \t\r\n"); len(start) > 0 && start[0] != '{' {
+	switch start := bytes.TrimLeft(text.Bytes(), " \t\r\n"); {
+	case len(start) == 0 && text.Len() == 512: // and perhaps a gigabyte more of nothing
+		return nil, errors.New("begins with white space only: not a result of ipcbench")
+	case len(start) > 0 && start[0] != '{':
 		return nil, fmt.Errorf("begins with %q, where { belongs: not a result of ipcbench", start[0])
 	}
 	if _, err := text.ReadFrom(io.LimitReader(plain, maxFile+1-int64(text.Len()))); err != nil {

@@ -118,6 +118,7 @@ func TestBadFile(t *testing.T) {
 		{"not a result", `{"a": 1}`, "schema: missing: not a result of ipcbench"},
 		{"another version", replace(`"schema": 2`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench is too old for it, and reads versions up to 2"},
 		{"not JSON", "hello", "begins with 'h', where { belongs: not a result of ipcbench"},
+		{"a bomb of spaces", strings.Repeat(" ", 1<<20), "begins with white space only"},
 		{"a list", "[1]", "begins with '[', where { belongs"},
 		{"truncated", good[:strings.Index(good, "[500,")+5], "truncated: ends after 1"},
 		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns[1]"},

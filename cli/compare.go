@@ -96,7 +96,11 @@ func (a *app) compare(f compareFlags, files []string) error {
 	if f.gate { // before anything is printed: its refusals are about the question
 		decision, err := c.Gate(float64(f.failAbove))
 		if err != nil {
-			return hinted{usagef("gate: %w", err), "compare --allow-separate judges separate runs all the same"}
+			err = usagef("gate: %w", err)
+			if !c.Interleaved && !f.separate {
+				err = hinted{err, "compare --allow-separate judges separate runs all the same"}
+			}
+			return err
 		}
 		o.Gate = &report.Gate{Gate: decision}
 		for _, r := range results {

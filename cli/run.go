@@ -104,7 +104,7 @@ the defaults below hold.`),
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks of each cell; a block is one session of fresh processes")
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least, unless N is given as 0")
 	fs.DurationVar(&plan.Budget, "budget", 0, "leave small models out if the run would take longer than this `TIME` (default 1m without flags, else no limit)")
-	fs.Float64Var(&plan.Precision, "precision", plan.Precision, "a cell may end early once its median round is known to this `SHARE` (0.05 is ±5 %)")
+	fs.Var((*percent)(&plan.Precision), "precision", "a cell may end early once its median round is known to this `SHARE`")
 	fs.StringSliceVar(&f.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")

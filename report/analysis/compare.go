@@ -32,7 +32,8 @@ type Comparison struct {
 	Findings    []Finding    // about either
 	Alpha       float64      // the probability of any false claim
 	separate    bool
-	canary      bool // one was measured, so that a gate can be tried
+	canary      bool   // one was measured, so that a gate can be tried
+	protocols   [2]int // versions of the rules for blocks, of both
 }
 
 // A Source is what was measured.
@@ -99,6 +100,7 @@ func Compare(base, head *bench.Result, o CompareOptions) (*Comparison, error) {
 		c.Base.Started, c.Head.Started = base.Started, head.Started
 		c.note(machine.Diff(base.Environment, head.Environment)...)
 		c.note(planDiff(base.Plan, head.Plan)...)
+		c.protocols = [2]int{base.Plan.Protocol, head.Plan.Protocol}
 		c.Findings, c.canary = slices.Concat(r.Findings(), s.Findings()), base.Canary != nil || head.Canary != nil
 	}
 	if err := c.compare(before, after, o.Metrics); err != nil {

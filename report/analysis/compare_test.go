@@ -79,6 +79,11 @@ func TestGateRefuses(t *testing.T) {
 	if _, err := compare(t, few, few, CompareOptions{Separate: true}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "comparing 1 cell takes 4 blocks of each") {
 		t.Errorf("too few blocks: got %v", err)
 	}
+	older := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...))
+	older.Plan.Protocol = base.Plan.Protocol + 1
+	if _, err := compare(t, base, older, CompareOptions{Separate: true}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "different rules") {
+		t.Errorf("other rules: got %v", err)
+	}
 	gone := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...), benchtest.Cell("b", m, 1, 1, benchtest.Eight(20)...))
 	if g, err := compare(t, gone, base, CompareOptions{Separate: true}).Gate(0.05); err != nil || g.Failed || g.Tried || !slices.Equal(g.Unmeasured, []string{"b cnn workers=1 clients=1"}) {
 		t.Errorf("got %+v, %v", g, err)
