@@ -95,15 +95,26 @@ func writeComparisonJSON(w io.Writer, c *analysis.Comparison, g *Gate) error {
 		a.Differences = append(a.Differences, answerDifference{d.Difference, d.Cells})
 	}
 	for _, r := range c.Rows {
-		group := r.Cell.Group()
-		group.Build = "" // of both
-		a.Rows = append(a.Rows, answerRow{
-			workload: workloadOf(group), Variant: r.Cell.Variant, Metric: r.Metric.Name, Better: r.Metric.Better,
-			Base: estimated(r.Metric.Unit, r.Base), Head: estimated(r.Metric.Unit, r.Head), Ratio: estimated("1", r.Ratio), P: r.P, Change: changeWord(r), Visible: finite(r.Detectable),
-			FailedGate: g != nil && slices.ContainsFunc(g.Worse, r.Same),
-		})
+		a.Rows = append(a.Rows, answerRowOf(r, g))
 	}
 	return doc.WriteJSON(w, a, "\t")
+}
+
+func answerRowOf(r analysis.Row, g *Gate) answerRow {
+	group := r.Cell.Group()
+	group.Build = "" // of both
+	change := "no difference shown"
+	switch {
+	case r.Significant && r.Worse() > 1:
+		change = "worse"
+	case r.Significant:
+		change = "better"
+	}
+	return answerRow{
+		workload: workloadOf(group), Variant: r.Cell.Variant, Metric: r.Metric.Name, Better: r.Metric.Better,
+		Base: estimated(r.Metric.Unit, r.Base), Head: estimated(r.Metric.Unit, r.Head), Ratio: estimated("1", r.Ratio), P: r.P, Change: change, Visible: finite(r.Detectable),
+		FailedGate: g != nil && slices.ContainsFunc(g.Worse, r.Same),
+	}
 }
 
 func nonNil(all []string) []string { return append([]string{}, all...) }
@@ -114,17 +125,6 @@ func answerSourceOf(s analysis.Source) answerSource {
 		a.Started = &s.Started
 	}
 	return a
-}
-
-// changeWord says what became of a row.
-func changeWord(r analysis.Row) string {
-	switch {
-	case !r.Significant:
-		return "no difference shown"
-	case r.Worse() > 1:
-		return "worse"
-	}
-	return "better"
 }
 
 // comparisonHeader is read by others' scripts: columns are added at its end only.
@@ -142,22 +142,19 @@ func writeComparisonCSV(w io.Writer, c *analysis.Comparison, g *Gate) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(comparisonHeader) // errors are kept until Flush
 	for _, r := range c.Rows {
-		row := []string{doc.Literal(r.Cell.Variant), doc.Literal(r.Cell.Model.Name), doc.Literal(r.Cell.Model.Up), strconv.Itoa(r.Cell.Workers), strconv.Itoa(r.Cell.Clients),
-			r.Metric.Name, r.Metric.Unit}
+		a := answerRowOf(r, g)
+		row := []string{doc.Literal(a.Variant), doc.Literal(a.Model), doc.Literal(a.Up), strconv.Itoa(a.Workers), strconv.Itoa(a.Clients), a.Metric, r.Metric.Unit}
 		for _, i := range []stat.Interval{r.Base, r.Head, r.Ratio} {
 			row = append(row, csvInterval(i)...)
 		}
 		visible, above, failed := "", "", ""
-		if finite(r.Detectable) != nil {
-			visible = csvNumber(r.Detectable)
+		if a.Visible != nil {
+			visible = csvNumber(*a.Visible)
 		}
 		if g != nil {
-			above, failed = csvNumber(g.FailAbove), "0"
-			if slices.ContainsFunc(g.Worse, r.Same) {
-				failed = "1"
-			}
+			above, failed = csvNumber(g.FailAbove), csvNumber(oneIf(a.FailedGate))
 		}
-		_ = out.Write(append(row, csvNumber(r.Ratio.Confidence), csvNumber(r.P), changeWord(r), visible, strconv.Itoa(r.Base.Blocks), strconv.Itoa(r.Head.Blocks),
+		_ = out.Write(append(row, csvNumber(r.Ratio.Confidence), csvNumber(r.P), a.Change, visible, strconv.Itoa(r.Base.Blocks), strconv.Itoa(r.Head.Blocks),
 			csvSource(c.Base), csvSource(c.Head), above, failed))
 	}
 	out.Flush()

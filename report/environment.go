@@ -1,10 +1,11 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
+	"strings"
 
 	"ipcbench/bench"
+	"ipcbench/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -14,42 +15,17 @@ func environment(r *analysis.Result) doc.Section {
 	e, p := r.Environment, r.Plan
 	t := doc.Table{Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
 	add := func(what, value string) { t.Add(doc.Words(what), doc.Words(value)) }
-	cpu := fmt.Sprintf("%s, %s online, %s may be used", e.CPU, doc.Plural(e.CPUs, "processor"), e.Affinity)
-	if e.Hypervisor != "" {
-		cpu += ", under " + e.Hypervisor
+	var facts []string
+	for _, d := range machine.Diff(machine.Environment{SocketBuffer: 1}, e) { // from nothing known: all that is
+		facts = append(facts, d.What+": "+d.Head)
 	}
-	if e.Governor != "" {
-		cpu += ", governor " + e.Governor
-	}
-	add("CPU", cpu)
-	memory := fmt.Sprintf("%s, %s of it available", size(e.MemTotal), size(e.MemAvailable))
-	if e.Shm != nil {
-		memory += fmt.Sprintf("; /dev/shm %s (%s)", size(e.Shm.Size), e.Shm.FileSystem)
-	}
-	add("memory", memory)
-	add("huge pages", fmt.Sprintf("transparent %s, of shared memory %s, %d reserved", cmp.Or(e.THP, "none"), cmp.Or(e.ShmemTHP, "none"), e.HugePages))
-	if e.SocketBuffer > 0 {
-		add("sockets", fmt.Sprintf("hold at most %s (net.core.wmem_max)", size(e.SocketBuffer)))
-	}
-	if e.Cgroup != nil {
-		limits := "cgroup " + e.Cgroup.Version + ": "
-		if e.Cgroup.CPUs != nil {
-			limits += fmt.Sprintf("%g processors, ", *e.Cgroup.CPUs)
-		}
-		if e.Cgroup.Memory != nil {
-			limits += size(*e.Cgroup.Memory)
-		} else {
-			limits += "no memory limit"
-		}
-		add("limits", limits)
-	}
-	add("kernel", e.Kernel+" "+e.Arch)
+	add("machine", strings.Join(facts, "; "))
 	build := e.Commit
 	if e.Dirty {
 		build += ", changed since"
 	}
-	add("build", build+", "+e.Go)
-	add("run", fmt.Sprintf("%s, %s, %s, seed %d", r.Started.UTC().Format("2006-01-02 15:04 UTC"), elapsed(r.Elapsed), p.Mode, p.Seed))
+	add("build", build)
+	add("run", fmt.Sprintf("%s, %s, %s, seed %d, %s of memory available", r.Started.UTC().Format("2006-01-02 15:04 UTC"), elapsed(r.Elapsed), p.Mode, p.Seed, size(e.MemAvailable)))
 	settings := doc.Plural(p.Blocks, "block") + " a cell"
 	if p.Precision > 0 {
 		settings += " at least, until the median round is known to ±" + doc.Percent(p.Precision)

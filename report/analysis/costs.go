@@ -104,7 +104,7 @@ func facts() []Metric {
 				if c.Proved() {
 					x = 1
 				}
-				return exactly(x, len(c.Blocks), len(c.Blocks))
+				return Exactly(x, len(c.Blocks), len(c.Blocks))
 			}},
 		{Name: "cold_round", Unit: "s", Better: Lower, Help: "the first round of a block, in which memory is touched for the first time; it counts nowhere else",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {

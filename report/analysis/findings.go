@@ -60,7 +60,7 @@ func (f Finding) Value(name string) stat.Interval {
 	return f.Values[i].Interval
 }
 
-func value(name, unit string, x float64) Value { return Value{name, unit, exactly(x, 0, 1)} }
+func value(name, unit string, x float64) Value { return Value{name, unit, Exactly(x, 0, 1)} }
 
 func finding(s Severity, rule, subject string, values ...Value) *Finding {
 	return &Finding{Severity: s, Rule: rule, Subject: subject, Values: values}

@@ -155,14 +155,14 @@ func percentiles() []Metric {
 					if !ok || len(c.timed) < percentileBlocks {
 						return stat.None()
 					}
-					return exactly(x, len(c.timed), len(xs))
+					return Exactly(x, len(c.timed), len(xs))
 				}})
 		}
 	}
 	pooled := func(f func(xs []float64) float64) func(c *Cell) stat.Interval {
 		return func(c *Cell) stat.Interval {
 			xs := stat.Pool(c.Samples("round"))
-			return exactly(f(xs), len(c.timed), len(xs))
+			return Exactly(f(xs), len(c.timed), len(xs))
 		}
 	}
 	return append(all,
@@ -172,9 +172,7 @@ func percentiles() []Metric {
 	)
 }
 
-// Exactly is a number of so many blocks that has no interval.
-func Exactly(x float64, blocks int) stat.Interval { return exactly(x, blocks, blocks) }
-
-func exactly(x float64, blocks, n int) stat.Interval {
+// Exactly is a number that has no interval, of n samples in that many blocks.
+func Exactly(x float64, blocks, n int) stat.Interval {
 	return stat.Interval{Center: x, Low: x, High: x, Blocks: blocks, N: n}
 }

@@ -16,11 +16,12 @@ import (
 // Profiled returns what was profiled of the cell, or nil. Kinds are those of
 // package capture.
 func (c *Cell) Profiled(kind string) *bench.Profile {
-	i := slices.IndexFunc(c.Profiles, func(p bench.Profile) bool { return p.Kind == kind })
-	if i < 0 {
-		return nil
+	for i := range c.Profiles {
+		if c.Profiles[i].Kind == kind {
+			return &c.Profiles[i]
+		}
 	}
-	return &c.Profiles[i]
+	return nil
 }
 
 // Summary returns the summary of the cell's profile of a kind, or nil.

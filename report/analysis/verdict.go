@@ -46,16 +46,15 @@ func decide(cells []*Cell) (Verdict, bool) {
 	}
 	const alpha = 1 - stat.Confidence
 	for i, p := range stat.Holm(ps) {
-		if p <= alpha {
-			continue
-		}
-		a, b := best.Medians("round"), others[i].Medians("round")
-		hopeless := min(len(a), len(b)) < stat.Needed(alpha/float64(len(others)))
-		if apart := stat.Shift(a, b); hopeless && apart.Low > 0 && apart.Confidence > 0 {
+		more := others[i].More("round", best)
+		hopeless := more.Blocks < stat.Needed(alpha/float64(len(others)))
+		switch {
+		case p <= alpha:
+		case hopeless && more.Excludes(0) && more.Low > 0:
 			v.Unproved = true
-			continue
+		default:
+			v.Tied = append(v.Tied, others[i])
 		}
-		v.Tied = append(v.Tied, others[i])
 	}
 	return v, true
 }
@@ -87,7 +86,7 @@ func (v Verdict) Proved() bool { return len(v.Ranked) > 1 && !v.TooClose() && !v
 
 // Cost returns what choosing c costs rather than the fastest.
 func (v Verdict) Cost(c *Cell) Cost {
-	if none := Exactly(0, len(c.timed)); c == v.Best() {
+	if none := Exactly(0, len(c.timed), len(c.timed)); c == v.Best() {
 		return Cost{Cell: c, Round: none, CPU: none}
 	}
 	return Cost{Cell: c, Round: c.More("round", v.Best()), CPU: c.More("cpu_per_round", v.Best())}
