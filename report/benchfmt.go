@@ -45,8 +45,8 @@ func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	e := r.Environment
 	comments := []string{"mode: " + r.Plan.Mode, "kernel: " + e.Kernel}
-	for _, build := range v.Builds() {
-		name := "commit: "
+	for _, cells := range analysis.GroupBy(v.Cells, func(c *analysis.Cell) string { return c.Build }) {
+		name, build := "commit: ", cells[0].Build
 		if build != "" {
 			name = "commit of build=" + build + ": "
 		}

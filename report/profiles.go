@@ -14,7 +14,9 @@ import (
 // and what the profiles cost.
 func profiles(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Where the CPU time goes", Tables: slices.Concat(
-		groupTables(r, "CPU time by phase, ", phaseSplits()...), functionTables(r, heaviestFunctions), functionTables(r, allocationSites),
+		groupTables(r, "CPU time by phase, ", phaseSplits()...),
+		functionTables(r, "The heaviest functions of the heaviest phase, ", capture.CPU, doc.Column{Name: "of the phase", Unit: "%"}, heaviestFunctions),
+		functionTables(r, "Where memory is allocated, ", capture.Allocs, doc.Column{Name: "allocated ÷ delivered bytes", Unit: "1"}, allocationSites),
 		groupTables(r, "A round while it is profiled ÷ a round that is not, ", slowdowns()...))}
 	if len(s.Tables) == 0 {
 		return doc.Section{}
@@ -82,65 +84,48 @@ func phaseSplits() []field {
 	}
 }
 
-// functionTables are tables of functions, one for each group that has any.
-func functionTables(r *analysis.Result, of func(cells []*analysis.Cell) doc.Table) []doc.Table {
+// functionTables are the heaviest functions of profiles of a kind, one for each group
+// that has any: what of returns of a summary, and what they are a part of, whose
+// column is part.
+func functionTables(r *analysis.Result, caption, kind string, part doc.Column, of func(s *profile.Summary) (phase string, functions []profile.Function, whole int64)) []doc.Table {
 	var all []doc.Table
 	for _, cells := range r.Groups() {
-		if t := of(cells); len(t.Rows) > 0 {
-			t.Caption += ", " + groupTitle(cells[0].Group())
+		t := doc.Table{Caption: caption + groupTitle(cells[0].Group()), Keys: 3, Columns: []doc.Column{
+			{Name: "transport"}, {Name: "phase"}, {Name: "function"}, part, {Name: "of all", Unit: "%"}, {Name: "with what it calls", Unit: "%"},
+		}}
+		for _, c := range cells {
+			s := c.Summary(kind)
+			if s == nil {
+				continue
+			}
+			phase, functions, whole := of(s)
+			names := [2]string{c.Variant, phase}
+			for _, f := range functions {
+				if f.Flat == 0 || whole == 0 {
+					break
+				}
+				t.Add(doc.Words(names[0]), doc.Words(names[1]), doc.Words(shortened(f.Name)), shareOf(f.Flat, whole), doc.Number(s.Share(f.Flat)), doc.Number(s.Share(f.Cum)))
+				names = [2]string{}
+			}
+		}
+		if len(t.Rows) > 0 {
 			all = append(all, t)
 		}
 	}
 	return all
 }
 
-// heaviestFunctions are those of the phase of each transport that takes most CPU
-// time besides the work.
-func heaviestFunctions(cells []*analysis.Cell) doc.Table {
-	t := doc.Table{Caption: "The heaviest functions of the heaviest phase", Keys: 3, Columns: []doc.Column{
-		{Name: "transport"}, {Name: "phase"}, {Name: "function"}, {Name: "of the phase", Unit: "%"}, {Name: "with what it calls", Unit: "%"}, {Name: "of all", Unit: "%"},
-	}}
-	for _, c := range cells {
-		s := c.Summary(capture.CPU)
-		if s == nil {
-			continue
-		}
-		split := analysis.HeaviestPhase(s)
-		if split == nil {
-			continue
-		}
-		names := [2]string{c.Variant, split.Name}
-		for _, f := range split.Functions {
-			if f.Flat == 0 {
-				break
-			}
-			t.Add(doc.Words(names[0]), doc.Words(names[1]), doc.Words(shortened(f.Name)), shareOf(f.Flat, split.Flat), shareOf(f.Cum, split.Flat), doc.Number(s.Share(f.Flat)))
-			names = [2]string{}
-		}
+// heaviestFunctions are those of the phase that takes most CPU time besides the work.
+func heaviestFunctions(s *profile.Summary) (phase string, functions []profile.Function, whole int64) {
+	if split := analysis.HeaviestPhase(s); split != nil {
+		return split.Name, split.Functions, split.Flat
 	}
-	return t
+	return "", nil, 0
 }
 
 // allocationSites are where the cell's processes allocate most.
-func allocationSites(cells []*analysis.Cell) doc.Table {
-	t := doc.Table{Caption: "Where memory is allocated", Keys: 2, Columns: []doc.Column{
-		{Name: "transport"}, {Name: "function"}, {Name: "allocated ÷ delivered bytes", Unit: "1"}, {Name: "of all", Unit: "%"},
-	}}
-	for _, c := range cells {
-		s := c.Summary(capture.Allocs)
-		if s == nil || s.Total == 0 || s.Delivered == 0 {
-			continue
-		}
-		name := c.Variant
-		for _, f := range s.Functions {
-			if f.Flat == 0 {
-				break
-			}
-			t.Add(doc.Words(name), doc.Words(shortened(f.Name)), shareOf(f.Flat, s.Delivered), doc.Number(s.Share(f.Flat)))
-			name = ""
-		}
-	}
-	return t
+func allocationSites(s *profile.Summary) (phase string, functions []profile.Function, whole int64) {
+	return "", s.Functions, s.Delivered
 }
 
 // shortened leaves out the folders of the functions' packages.

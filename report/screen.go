@@ -17,11 +17,9 @@ import (
 func screen(r *analysis.Result, file string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	occur := map[*mark]bool{}
-	verdicts := verdictsByGroup(r)
 	for _, cells := range bySize(r, 1) {
-		v, ok := verdicts[cells[0].Group()]
-		s := doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{brief(groupTable(cells, v, occur))}}
-		if ok {
+		s := groupSection(cells, occur)
+		if v, ok := analysis.Decide(cells); ok {
 			s.Lead = doc.Say(verdictSentence(v))
 		}
 		d.Sections = append(d.Sections, s)
@@ -36,6 +34,15 @@ func screen(r *analysis.Result, file string) doc.Document {
 	end.Tail = append(end.Tail, doc.Paragraph{Text: "More: ipcbench report " + quoted(file) + " --view " + views + " (or all)", Tone: doc.Dim})
 	d.Sections = append(d.Sections, end)
 	return d
+}
+
+// groupSection is the table of a group, without what its columns mean.
+func groupSection(cells []*analysis.Cell, occur map[*mark]bool) doc.Section {
+	t := groupTable(cells, occur)
+	for i := range t.Columns {
+		t.Columns[i].Help = ""
+	}
+	return doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{t}}
 }
 
 // doubts are what was left out, and how many warnings there are: they are too long
@@ -67,10 +74,10 @@ func request(r *analysis.Result) doc.Document {
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
 	occur := map[*mark]bool{}
-	verdicts := verdictsByGroup(r)
 	for i, cells := range bySize(r, -1) {
-		g := cells[0].Group()
-		d.Sections = append(d.Sections, doc.Section{Title: groupTitle(g), Tables: []doc.Table{brief(groupTable(cells, verdicts[g], occur))}, Folded: i >= mostOpen})
+		s := groupSection(cells, occur)
+		s.Folded = i >= mostOpen
+		d.Sections = append(d.Sections, s)
 	}
 	d.Sections = append(d.Sections, doc.Section{Tail: legend(r, occur)})
 	for _, s := range sections(r, []string{"floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans"}) {
@@ -156,7 +163,7 @@ var marks = []mark{
 // groupTable is the table of a group, the fastest first and the control last. Those
 // that may be the fastest stand out. It notes which marks occur; without occur, it
 // has no column of marks.
-func groupTable(cells []*analysis.Cell, v analysis.Verdict, occur map[*mark]bool) doc.Table {
+func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 	round, cpu := interval("round", ""), median("cpu_per_gb", "CPU")
 	bandwidth := median("bandwidth", "")
 	bandwidth.Name = "" // its unit says what it is
@@ -165,62 +172,40 @@ func groupTable(cells []*analysis.Cell, v analysis.Verdict, occur map[*mark]bool
 	if occur != nil {
 		t.Columns = append(t.Columns, doc.Column{Name: "marks"})
 	}
-	ranked := slices.Clone(cells)
-	slices.SortStableFunc(ranked, func(a, b *analysis.Cell) int {
-		return cmp.Or(-cmp.Compare(known(a), known(b)), cmp.Compare(a.Of("round").Center, b.Of("round").Center))
-	})
-	var best *analysis.Cell
-	for _, c := range ranked {
+	v, ok := analysis.Decide(cells)
+	others := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return slices.Contains(v.Ranked, c) })
+	slices.SortStableFunc(others, func(a, b *analysis.Cell) int { return cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())) })
+	for k, c := range slices.Concat(v.Ranked, others) {
+		found := ""
+		if occur != nil {
+			found = signs(c, occur)
+		}
+		row := doc.Row{Cells: []doc.Cell{doc.Words(c.Variant), round.of(c)}}
 		if c.IsControl() {
+			row.Note, row.Rule, row.Tone = "the same work without leaving the process", k > 0, doc.Dim
+			if found != "" {
+				row.Note += " (" + found + ")"
+			}
+			t.Rows = append(t.Rows, row)
 			continue
 		}
-		row := doc.Row{}
-		if best == nil {
-			best = c
-		}
-		if c == best || slices.Contains(v.Tied, c) {
-			row.Tone = doc.Good
-		}
 		ratio, moved := doc.Cell{}, bandwidth.of(c)
-		if c.Of("round").Known() && best.Of("round").Known() {
-			ratio = doc.Number(c.Of("round").Center / best.Of("round").Center)
+		if ok && c.Of("round").Known() {
+			ratio = doc.Number(c.Of("round").Center / v.Best().Of("round").Center)
 		}
 		if c.HandsOver() {
 			moved = doc.Words("hand-off")
 		}
-		row.Cells = []doc.Cell{doc.Words(c.Variant), round.of(c), ratio, moved, cpu.of(c)}
+		if k == 0 || slices.Contains(v.Tied, c) {
+			row.Tone = doc.Good
+		}
+		row.Cells = append(row.Cells, ratio, moved, cpu.of(c))
 		if occur != nil {
-			row.Cells = append(row.Cells, doc.Words(signs(c, occur)))
+			row.Cells = append(row.Cells, doc.Words(found))
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	for _, c := range ranked {
-		if !c.IsControl() {
-			continue
-		}
-		note := "the same work without leaving the process"
-		if occur != nil && signs(c, occur) != "" {
-			note += " (" + signs(c, occur) + ")"
-		}
-		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{doc.Words(c.Variant), round.of(c)}, Note: note, Rule: best != nil, Tone: doc.Dim})
-	}
 	return t
-}
-
-// brief leaves out what the columns mean.
-func brief(t doc.Table) doc.Table {
-	for i := range t.Columns {
-		t.Columns[i].Help = ""
-	}
-	return t
-}
-
-// known is 1 where the cell has any timed round.
-func known(c *analysis.Cell) int {
-	if c.Of("round").Known() {
-		return 1
-	}
-	return 0
 }
 
 // signs returns the signs of a cell's marks, and notes that they occur.
@@ -256,10 +241,9 @@ func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
 // cellTables are the tables of all groups, with what the marks say of each cell.
 func cellTables(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Round trips", Tail: legend(r, nil)}
-	verdicts := verdictsByGroup(r)
 	for _, cells := range r.Groups() {
 		g := cells[0].Group()
-		t := groupTable(cells, verdicts[g], nil)
+		t := groupTable(cells, nil)
 		t.Caption = groupTitle(g) + ": " + effort(cells)
 		for _, c := range cells {
 			if text := details(c, r.Plan); text != "" {

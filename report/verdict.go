@@ -10,15 +10,6 @@ import (
 	"ipcbench/report/doc"
 )
 
-// verdictsByGroup returns the verdict of each group that has one.
-func verdictsByGroup(r *analysis.Result) map[analysis.Group]analysis.Verdict {
-	all := map[analysis.Group]analysis.Verdict{}
-	for _, v := range r.Verdicts() {
-		all[v.Group] = v
-	}
-	return all
-}
-
 // verdictSentence says which transport to use, how sure that is, and what another
 // choice costs.
 func verdictSentence(v analysis.Verdict) string {

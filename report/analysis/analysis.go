@@ -123,16 +123,6 @@ func GroupBy[T any, K comparable](items []T, key func(T) K) [][]T {
 // empty.
 func (r *Result) Groups() [][]*Cell { return GroupBy(r.Cells, (*Cell).Group) }
 
-// Builds returns the builds of the cells, in their order: one without a name, or
-// base and head.
-func (r *Result) Builds() []string {
-	var all []string
-	for _, cells := range GroupBy(r.Cells, func(c *Cell) string { return c.Build }) {
-		all = append(all, cells[0].Build)
-	}
-	return all
-}
-
 // EnvironmentOf returns the environment that a build ran in.
 func (r *Result) EnvironmentOf(build string) machine.Environment {
 	if build == "base" && r.Against != nil {

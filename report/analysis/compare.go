@@ -196,8 +196,7 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 	for _, h := range after {
 		byID[h.ID()] = h
 	}
-	type pair struct{ base, head []float64 } // medians of blocks
-	var pairs []pair
+	var pairs [][2][]float64 // medians of blocks
 	var ps []float64
 	var differences []Difference
 	for _, b := range before {
@@ -211,13 +210,11 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 			differences = append(differences, Difference{d, []string{b.ID()}})
 		}
 		for _, m := range metrics {
-			p := pair{b.Medians(m.Name), h.Medians(m.Name)}
-			ratio := stat.Ratio(p.base, p.head)
-			if !ratio.Known() {
-				continue // a metric that one of them lacks, or a count of nothing
+			if ratio := h.Ratio(m.Name, b); ratio.Known() { // else one of them lacks it, or it is a count of nothing
+				p := [2][]float64{b.Medians(m.Name), h.Medians(m.Name)}
+				pairs, ps = append(pairs, p), append(ps, stat.Test(p[0], p[1]))
+				c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio})
 			}
-			pairs, ps = append(pairs, p), append(ps, stat.Test(p.base, p.head))
-			c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio})
 		}
 	}
 	for _, same := range GroupBy(differences, func(d Difference) machine.Difference { return d.Difference }) {
@@ -236,7 +233,7 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 		r := &c.Rows[i]
 		r.P, r.Significant = p, p <= c.Alpha
 		// The level is that which Holm's method asks of the first of all rows.
-		r.Detectable = stat.Detectable(pairs[i].base, pairs[i].head, c.Alpha/float64(len(ps)))
+		r.Detectable = stat.Detectable(pairs[i][0], pairs[i][1], c.Alpha/float64(len(ps)))
 	}
 	return nil
 }

@@ -22,13 +22,14 @@ type Cost struct {
 	Round, CPU stat.Interval
 }
 
-// decide ranks the transports of a group by their median round. Transports that
+// Decide ranks the transports of a group by their median round. Transports that
 // the Mann-Whitney test (Holm-corrected) cannot distinguish from the fastest are
 // tied with it. Picking the fastest by the same samples is not corrected for: of
 // many transports that are all alike, one may now and then seem slower. Where so
 // few blocks could not pass that test however far they lay apart, their interval
-// decides instead, and the verdict counts as unproved.
-func decide(cells []*Cell) (Verdict, bool) {
+// decides instead, and the verdict counts as unproved. There is none of the control
+// alone.
+func Decide(cells []*Cell) (Verdict, bool) {
 	v := Verdict{Group: cells[0].Group()}
 	for _, c := range cells {
 		if !c.IsControl() && c.Of("round").Known() {
@@ -64,7 +65,7 @@ func decide(cells []*Cell) (Verdict, bool) {
 func (r *Result) Verdicts() []Verdict {
 	var all []Verdict
 	for _, cells := range r.Groups() {
-		if v, ok := decide(cells); ok {
+		if v, ok := Decide(cells); ok {
 			all = append(all, v)
 		}
 	}

@@ -31,7 +31,7 @@ func TestNotProved(t *testing.T) {
 		{"among ten, where 6 blocks can prove a difference", among(10, overlapping...), true, false},
 		{"among thirty, where they cannot", among(30, benchtest.Six(20)...), false, true},
 	} {
-		d, _ := decide(tt.cells)
+		d, _ := Decide(tt.cells)
 		tied := slices.ContainsFunc(d.Tied, func(c *Cell) bool { return c.Variant == "next" })
 		if tied != tt.tied || d.Unproved != tt.unproved {
 			t.Errorf("%s: got tied %v, unproved %v, want %v, %v", tt.name, tied, d.Unproved, tt.tied, tt.unproved)
