@@ -104,7 +104,7 @@ type answerFloor struct {
 }
 
 // An estimate is a number with its interval. Low and high are null, and confidence
-// is 0, where one block tells nothing about the next.
+// is 0, where one block says nothing about the next.
 type estimate struct {
 	Unit       string   `json:"unit"`
 	Median     *float64 `json:"median"`

@@ -92,7 +92,7 @@ func changeSection(c *analysis.Comparison) doc.Section {
 	}
 	if len(rows) > mostRows {
 		rows = rows[:min(changed, mostRows)]
-		s.Tail = doc.Say(fmt.Sprintf("%s more stand in the details.", doc.Plural(len(c.Rows)-len(rows), "cell")))
+		s.Tail = doc.Say(doc.Plural(len(c.Rows)-len(rows), "more cell") + ": see the details.")
 	}
 	of := cellNames(c.Rows)
 	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric.Name }) {

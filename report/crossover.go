@@ -17,7 +17,7 @@ func crossovers(r *analysis.Result) doc.Section {
 	}
 	s := doc.Section{Title: "Crossover points"}
 	if left := len(pairs) - mostCrossovers; left > 0 {
-		pairs, s.Tail = pairs[:mostCrossovers], doc.Say(doc.Plural(left, "more pair")+" cross: the view verdict shows which is faster where.")
+		pairs, s.Tail = pairs[:mostCrossovers], doc.Say(doc.Plural(left, "more pair")+" cross: the view verdict says which transport is best for each model.")
 	}
 	for _, same := range analysis.GroupBy(pairs, func(met []analysis.Meeting) string { return load(met[0].A.Group()) }) {
 		t := doc.Table{Caption: load(same[0][0].A.Group()), Keys: 3, Columns: []doc.Column{

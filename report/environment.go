@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"ipcbench/bench"
 	"ipcbench/machine"
@@ -25,7 +26,7 @@ func environment(r *analysis.Result) doc.Section {
 		build += ", changed since"
 	}
 	add("build", build)
-	add("run", fmt.Sprintf("%s, %s, %s, seed %d, %s of memory available", r.Started.UTC().Format("2006-01-02 15:04 UTC"), elapsed(r.Elapsed), p.Mode, p.Seed, size(e.MemAvailable)))
+	add("run", fmt.Sprintf("%s, %s, %s, seed %d, %s of memory available", r.Started.UTC().Format("2006-01-02 15:04 UTC"), r.Elapsed.Round(100*time.Millisecond), p.Mode, p.Seed, size(e.MemAvailable)))
 	settings := doc.Plural(p.Blocks, "block") + " a cell"
 	if p.Precision > 0 {
 		settings += " at least, until the median round is known to ±" + doc.Percent(p.Precision)

@@ -21,10 +21,10 @@ func findingText(f analysis.Finding) string {
 	case analysis.Partial:
 		return "the run ended early (" + f.Subject + "): cells and blocks are missing"
 	case analysis.SmallSocketBuffer:
-		return fmt.Sprintf("sockets hold %s, and transports ask for %s: what moves bytes through them is slower. Mend it with: sysctl net.core.wmem_max=%.0f",
+		return fmt.Sprintf("sockets hold %s, and transports ask for %s: transports that move bytes through sockets are slower. To change it: sysctl net.core.wmem_max=%.0f",
 			write("B", "granted"), write("B", "wanted"), number("wanted"))
 	case analysis.StalePeak:
-		return "there is no peak RSS of the server: it takes write access to /proc/self/clear_refs to begin anew with each block"
+		return "the server's peak RSS is not known: each block must reset it, and that takes write access to /proc/self/clear_refs"
 	case analysis.NotMeasured:
 		return f.Subject
 	case analysis.FasterThanFloor:
@@ -34,11 +34,11 @@ func findingText(f analysis.Finding) string {
 	case analysis.FasterThanControl:
 		return fmt.Sprintf("faster than %s by %s a round: the control is in doubt", analysis.Control, doc.Bounded("s", f.Value("overhead").Map(func(s float64) float64 { return -s })))
 	case analysis.NoControl:
-		return "no cell of " + analysis.Control + " did the same work: there is no overhead"
+		return "no cell of " + analysis.Control + " did the same work: the overhead is not known"
 	case analysis.SlowControl:
-		return fmt.Sprintf("takes %s the time of the same work called directly, more than %g: all overheads are too small by that", doc.Times(f.Value("ratio")), number("limit"))
+		return fmt.Sprintf("takes %s the time of the same work called directly, and at most %g× is allowed: all overheads are too small by the difference", doc.Times(f.Value("ratio")), number("limit"))
 	case analysis.SlowControlBeside:
-		return fmt.Sprintf("%s slower than the work called directly: overheads near that of %s (%s) are too small by that",
+		return fmt.Sprintf("%s slower than the same work called directly: overheads as small as that of %s (%s) are too small by this time",
 			write("s", "excess"), f.Subject, write("s", "overhead"))
 	case analysis.NotProved:
 		return "its data was not proved"
@@ -47,7 +47,7 @@ func findingText(f analysis.Finding) string {
 	case analysis.StolenTime:
 		return "other virtual machines took " + percent("share") + " of the processors' time"
 	case analysis.FilesInMemory:
-		return "its files are in memory (" + f.Subject + "), where they cost room and no disk: the setting dir=DIR takes another directory"
+		return "its files are in memory (" + f.Subject + "), and not on a disk: choose another directory with the setting dir=DIR"
 	}
 	panic("report: no sentence for rule " + f.Rule)
 }
@@ -73,7 +73,7 @@ func errorLines(r *analysis.Result) []doc.Paragraph {
 	return findingLines(r, func(s analysis.Severity) bool { return s == analysis.Error }, doc.Bad)
 }
 
-// otherLines are the other findings: at most so many, and how many more there are.
+// otherLines are the first of the other findings, and how many more there are.
 func otherLines(r *analysis.Result, most int) []doc.Paragraph {
 	lines := findingLines(r, func(s analysis.Severity) bool { return s != analysis.Error }, doc.Plain)
 	if left := len(lines) - most; left > 0 {

@@ -51,7 +51,7 @@ func TestFindings(t *testing.T) {
 		// 4 ms more than the work.
 		{"control slow beside a small overhead", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, 103.9, 103.95, 104, 104, 104.05, 104.1),
 			benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, 124, 124.1, 124.2, 124.3, 124.4, 124.5), "handle.tensors", 10)},
-			[]string{"warning: inproc even workers=1 clients=1: 4.00 ms slower than the work called directly: overheads near that of shm-slab (20.3 ms) are too small"}},
+			[]string{"warning: inproc even workers=1 clients=1: 4.00 ms slower than the same work called directly: overheads as small as that of shm-slab (20.3 ms) are too small"}},
 		{"control slow by noise", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, 90, 96, 102, 104, 110, 115),
 			benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, 124, 124.1, 124.2, 124.3, 124.4, 124.5), "handle.tensors", 10)}, nil},
 		{"overhead that may be none", []bench.Cell{benchtest.Cell("inproc", m, 1, 1, 103.9, 103.95, 104, 104, 104.05, 104.1),
@@ -99,7 +99,7 @@ func TestFindings(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	stale := benchtest.Result(edit(benchtest.Cell("inproc", m, 1, 1, benchtest.Six(104)...), func(b *bench.Block) { b.Server.StalePeak = true }))
-	if got := analysis.New(stale).Findings(); len(got) != 1 || !strings.HasPrefix(findingText(got[0]), "there is no peak RSS of the server") {
+	if got := analysis.New(stale).Findings(); len(got) != 1 || !strings.HasPrefix(findingText(got[0]), "the server's peak RSS is not known") {
 		t.Errorf("got %v", got)
 	}
 	race := benchtest.Result(inproc)
@@ -119,7 +119,7 @@ func TestFindingLines(t *testing.T) {
 		{Transport: "c", Variant: "c", Model: "large", Workers: 1, Clients: 1, Why: "too slow"},
 	}
 	wantLines(t, shown(t, r, "findings"), "skipped: large workers=1 clients=1, 2 cells: too large", "skipped: c large workers=1 clients=1: too slow",
-		"warning: 3 cells: no cell of inproc did the same work: there is no overhead")
+		"warning: 3 cells: no cell of inproc did the same work: the overhead is not known")
 }
 
 // TestCopyFloor: a machine that copies faster than its sockets carry is not

@@ -37,20 +37,18 @@ func Formats() []Format {
 
 func writeText(w io.Writer, r *bench.Result, o Options) error {
 	a := analysis.New(r)
-	d := screen(a, o.File)
 	if len(o.Views) > 0 {
-		d = viewed(a, o.Views)
+		return viewed(a, o.Views).Text(w, o.Text)
 	}
-	return d.Text(w, o.Text)
+	return screen(a, o.File).Text(w, o.Text)
 }
 
 func writeMarkdown(w io.Writer, r *bench.Result, o Options) error {
 	a := analysis.New(r)
-	d := request(a)
 	if len(o.Views) > 0 {
-		d = viewed(a, o.Views)
+		return viewed(a, o.Views).Markdown(w)
 	}
-	return d.Markdown(w)
+	return request(a).Markdown(w)
 }
 
 // viewed is a document of views.

@@ -43,7 +43,7 @@ func WriteProfile(w io.Writer, markdown bool, o doc.TextOptions, s *profile.Summ
 		section.Tail = doc.Say(fmt.Sprintf("%s is in transport code; %s of that has a phase.", doc.Percent(s.Share(s.Transport)), doc.Percent(float64(s.Attributed)/float64(s.Transport))))
 	}
 	if n := analysis.SampleCount(s); s.Kind == capture.CPU && n < analysis.EnoughSamples {
-		section.Tail = append(section.Tail, doc.Say(fmt.Sprintf("Only %s, one for each 10 ms of CPU time: a line of a few percent is one or two of them, or chance. A run with a longer --time has more.", doc.Plural(n, "sample")))...)
+		section.Tail = append(section.Tail, doc.Say(fmt.Sprintf("Only %s, one for each 10 ms of CPU time: a share of a few percent is one or two samples and may be chance. Run with a longer --time for more.", doc.Plural(n, "sample")))...)
 	}
 	return written(w, markdown, o, doc.Document{Title: head, Sections: []doc.Section{section}})
 }

@@ -98,7 +98,7 @@ func TestCopyTables(t *testing.T) {
 		"inproc 0 0.0000 0 zero-copy",
 		"shm-slab 0 0.0000 0 zero-copy",
 		"pickle 0 2.00 2.00 2.00 in libraries",
-		"grpc 1 2.00 0.100 counted more than memmove can have done: copies in cache",
+		"grpc 1 2.00 0.100 more copies than memmove had time for: they were made in cache",
 	)
 	for i := range r.Cells {
 		r.Cells[i].Profiles = nil

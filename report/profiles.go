@@ -22,8 +22,8 @@ func profiles(r *analysis.Result) doc.Section {
 		return doc.Section{}
 	}
 	s.Tail = doc.Say("Profiles are taken in blocks of their own, whose times do not count.",
-		"A sample belongs to the innermost phase that was open; samples of a library's own goroutines belong to the phase that a table of rules gives them. "+
-			"Training and folding are work, which every transport has alike.")
+		"A sample belongs to the innermost phase that was open; samples of a library's own goroutines are given a phase by a table of rules. "+
+			"Training and folding are the work itself, the same with every transport.")
 	return s
 }
 
@@ -84,9 +84,9 @@ func phaseSplits() []field {
 	}
 }
 
-// functionTables are the heaviest functions of profiles of a kind, one for each group
-// that has any: what of returns of a summary, and what they are a part of, whose
-// column is part.
+// functionTables are the heaviest functions of profiles of a kind: a table for each
+// group that has any. of takes them from a summary, with the total that the column
+// part is a share of.
 func functionTables(r *analysis.Result, caption, kind string, part doc.Column, of func(s *profile.Summary) (phase string, functions []profile.Function, whole int64)) []doc.Table {
 	var all []doc.Table
 	for _, cells := range r.Groups() {
@@ -172,7 +172,7 @@ func copyNote(k analysis.Copies) string {
 		notes = append(notes, doc.Quantity("1", k.InLibraries)+" in libraries")
 	}
 	if k.InCache {
-		notes = append(notes, "counted more than memmove can have done: copies in cache")
+		notes = append(notes, "more copies than memmove had time for: they were made in cache")
 	}
 	return strings.Join(notes, "; ")
 }

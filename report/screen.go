@@ -233,7 +233,7 @@ func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
 		lines = append(lines, doc.Say(strings.Join(signs, " "))...)
 	}
 	if r.Plan.Respawn {
-		lines = append(lines, doc.Say("Every round but those of "+analysis.Control+" started its own workers and ended them: that is in its time.")...)
+		lines = append(lines, doc.Say("A round, except those of "+analysis.Control+", includes the time to start its workers and to end them.")...)
 	}
 	return lines
 }

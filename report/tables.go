@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -52,7 +53,7 @@ func spans(r *analysis.Result) doc.Section {
 		fields = append(fields, f)
 	}
 	return doc.Section{Title: "All phases of a round", Tables: groupTables(r, "", append(fields, median("unattributed", ""))...),
-		Tail: doc.Say("Each is the sum of all spans of that phase in all processes: with several workers they add up to more than the round. " +
+		Tail: doc.Say("Each is the sum of all spans of that phase in all processes: with several workers, the sum is more than the round. " +
 			"The phases of a transport, from encode on, lie inside those of the calls that made them.")}
 }
 
@@ -98,26 +99,20 @@ func floors(r *analysis.Result) doc.Section {
 
 // floorSubject says whose floor it is.
 func floorSubject(f bench.Floor) string {
-	var parts []string
-	add := func(text string) {
-		if text != "" {
-			parts = append(parts, text)
-		}
-	}
-	add(f.Transport)
+	subject := f.Transport
 	if f.Model != "" {
-		add(bench.Model{Name: f.Model, Up: f.Up}.Label())
+		subject = strings.TrimPrefix(subject+", "+bench.Model{Name: f.Model, Up: f.Up}.Label(), ", ")
 	}
-	if len(parts) == 0 {
-		add("this machine")
-	}
+	parts := []string{cmp.Or(subject, "this machine")}
 	if f.Clients > 0 {
-		add(doc.Plural(f.Clients, "client"))
+		parts = append(parts, doc.Plural(f.Clients, "client"))
 	}
 	if f.Gap > 0 {
-		add("after " + doc.Quantity("s", float64(f.Gap)/1e9) + " of work")
+		parts = append(parts, "after "+doc.Quantity("s", float64(f.Gap)/1e9)+" of work")
 	}
-	add(f.Variant)
+	if f.Variant != "" {
+		parts = append(parts, f.Variant)
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -165,7 +160,7 @@ func workers(r *analysis.Result) doc.Section {
 		field{doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"},
 			func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }})
 	if r.Plan.Respawn && !s.Empty() {
-		s.Tail = doc.Say("Every round started its own workers: its cold round is the round without that.")
+		s.Tail = doc.Say("Every round started its own workers: the cold round is the round without starting them.")
 	}
 	return s
 }

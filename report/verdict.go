@@ -18,7 +18,7 @@ func verdictSentence(v analysis.Verdict) string {
 	if len(v.Ranked) == 1 {
 		return best.Variant + " takes " + round + "; nothing else was measured."
 	}
-	cost := func(c *analysis.Cell) string { return seconds(v.Cost(c).Round) + " more a round" }
+	cost := func(c *analysis.Cell) string { return doc.Bounded("s", v.Cost(c).Round) + " more a round" }
 	text, second := "", v.Ranked[1]
 	switch {
 	case v.TooClose():
@@ -35,7 +35,7 @@ func verdictSentence(v analysis.Verdict) string {
 	}
 	text += fmt.Sprintf(" The runner-up, %s, costs %s", second.Variant, cost(second))
 	if worst != second {
-		text += fmt.Sprintf("; the worst, %s, %s", worst.Variant, seconds(v.Cost(worst).Round))
+		text += fmt.Sprintf("; the worst, %s, %s", worst.Variant, doc.Bounded("s", v.Cost(worst).Round))
 	}
 	return text + "."
 }

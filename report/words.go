@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
@@ -22,7 +21,7 @@ func groupTitle(g analysis.Group) string {
 // groupLabel is the title without sizes.
 func groupLabel(g analysis.Group) string { return g.Model.Label() + ", " + load(g) }
 
-// load says how many take part in a group, and of which build.
+// load says how many workers and clients a group has, and its build.
 func load(g analysis.Group) string {
 	t := doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client")
 	if g.Build != "" {
@@ -33,9 +32,6 @@ func load(g analysis.Group) string {
 
 func size(n int64) string { return doc.Quantity("B", float64(n)) }
 
-// seconds writes an estimate of seconds.
-func seconds(i stat.Interval) string { return doc.Bounded("s", i) }
-
 // between writes a range of numbers with its noun.
 func between(least, most int, noun string) string {
 	if least == most {
@@ -43,8 +39,6 @@ func between(least, most int, noun string) string {
 	}
 	return fmt.Sprintf("%d to %s", least, doc.Plural(most, noun))
 }
-
-func elapsed(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
 
 // lastOf returns the last element of a path.
 func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }

@@ -89,7 +89,7 @@ func times() []Metric {
 			samples: meanRound(func(b *bench.Block) (int64, bool) { return b.Unattributed, true })},
 		{Name: "floor_ratio", Unit: "1", Help: "distance from a limit of this machine (a floor). " +
 			"Transports that move bytes: payload ÷ one client's transfer, as a share of a Unix socket's bandwidth; what is done outside of a client's round trip, such as publishing the model, is not in it. " +
-			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; page faults and cold caches inside training are not in it. " +
+			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; what page faults and cold caches add to the training is not in it. " +
 			Control + ": its round ÷ the same work called directly",
 			derived: func(c *Cell) stat.Interval {
 				_, i := c.Bound()

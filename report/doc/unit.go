@@ -118,7 +118,7 @@ func (s scale) parts(i stat.Interval, most int) (number, bounds string) {
 // unit is one of those of a [Column].
 func Quantity(unit string, x float64) string {
 	s := scaleOf(unit, x)
-	if s.name == "B" { // of which there are no parts
+	if s.name == "B" { // there is no part of a byte
 		return strconv.FormatFloat(x, 'f', -1, 64) + " B"
 	}
 	return strings.TrimSuffix(s.number(x)+" "+s.name, " ")
