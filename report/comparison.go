@@ -94,28 +94,35 @@ func changeSection(c *analysis.Comparison) doc.Section {
 		rows = rows[:min(changed, mostRows)]
 		s.Tail = doc.Say(doc.Plural(len(c.Rows)-len(rows), "more cell") + ": see the details.")
 	}
-	of := cellNames(c.Rows)
+	s.Tables = rowTables(c.Rows, rows, func(r analysis.Row) doc.Row {
+		change, tone := "none shown", doc.Plain
+		if r.Significant {
+			change, tone = signedChange(r.Ratio), doc.Good
+			if r.Worse() > 1 {
+				tone = doc.Bad
+			}
+		}
+		return doc.Row{Tone: tone, Cells: []doc.Cell{doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), visibleChange(r)}}
+	}, doc.Column{Name: "change, %", Help: changeHelp(c)}, doc.Column{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"})
+	return s
+}
+
+// rowTables are a table for each metric of rows, which are some of all: the cell,
+// base, head, and further columns.
+func rowTables(all, rows []analysis.Row, row func(r analysis.Row) doc.Row, columns ...doc.Column) []doc.Table {
+	var tables []doc.Table
+	of := cellNames(all)
 	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric.Name }) {
 		unit := same[0].Metric.Unit
-		t := doc.Table{Caption: of.caption(same[0]), Columns: []doc.Column{
-			{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit},
-			{Name: "change, %", Help: changeHelp(c)},
-			{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"},
-		}}
+		t := doc.Table{Caption: of.caption(same[0]), Columns: append([]doc.Column{{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit}}, columns...)}
 		for _, r := range same {
-			change, tone := "none shown", doc.Plain
-			if r.Significant {
-				change, tone = signedChange(r.Ratio), doc.Good
-				if r.Worse() > 1 {
-					tone = doc.Bad
-				}
-			}
-			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{
-				doc.Words(of.join(r.Cell.Variant, r, true)), doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), visibleChange(r)}})
+			made := row(r)
+			made.Cells = append([]doc.Cell{doc.Words(of.join(r.Cell.Variant, r, true))}, made.Cells...)
+			t.Rows = append(t.Rows, made)
 		}
-		s.Tables = append(s.Tables, t)
+		tables = append(tables, t)
 	}
-	return s
+	return tables
 }
 
 // detailSection has all rows with all that is known of them, and in what else the
@@ -137,20 +144,12 @@ func detailSection(c *analysis.Comparison) doc.Section {
 			s.Lead = append(s.Lead, doc.Say("Only in "+only.of+": "+doc.List(clip(only.cells, 20))+".")...)
 		}
 	}
-	of := cellNames(c.Rows)
-	for _, same := range analysis.GroupBy(c.Rows, func(r analysis.Row) string { return r.Metric.Name }) {
-		unit := same[0].Metric.Unit
-		t := doc.Table{Caption: of.caption(same[0]), Columns: []doc.Column{
-			{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit}, {Name: "change, %"},
-			{Name: "p", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
-			{Name: "blocks", Help: "those of base and of head"},
-		}}
-		for _, r := range same {
-			t.Add(doc.Words(of.join(r.Cell.Variant, r, true)), doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Words(pText(r.P)),
-				doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)))
-		}
-		s.Tables = append(s.Tables, t)
-	}
+	s.Tables = append(s.Tables, rowTables(c.Rows, c.Rows, func(r analysis.Row) doc.Row {
+		return doc.Row{Cells: []doc.Cell{doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Words(pText(r.P)),
+			doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks))}}
+	}, doc.Column{Name: "change, %"},
+		doc.Column{Name: "p", Help: "the probability of such a difference by chance: Mann-Whitney over blocks, corrected by Holm's method for the number of rows"},
+		doc.Column{Name: "blocks", Help: "those of base and of head"})...)
 	return s
 }
 
