@@ -143,8 +143,8 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		Environment: r.Environment, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {
-		text := answerVerdict{workload: workloadOf(d.Group), Best: []string{d.Best().Variant}, Proved: d.Proved(), Text: verdictSentence(d)}
-		for _, c := range d.Tied {
+		text := answerVerdict{workload: workloadOf(d.Group), Proved: d.Proved(), Text: verdictSentence(d)}
+		for _, c := range d.Fastest() {
 			text.Best = append(text.Best, c.Variant)
 		}
 		for _, c := range d.Ranked {

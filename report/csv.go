@@ -65,7 +65,7 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 			}
 			blocks := len(c.Timed())
 			add("rank", "1", analysis.Exactly(float64(k+1), blocks, blocks))
-			add("best", "1", analysis.Exactly(oneIf(k == 0 || slices.Contains(d.Tied, c)), blocks, blocks))
+			add("best", "1", analysis.Exactly(oneIf(slices.Contains(d.Fastest(), c)), blocks, blocks))
 			add("proved", "1", analysis.Exactly(oneIf(d.Proved()), blocks, blocks))
 			more := d.Cost(c)
 			add("round_more", "s", more.Round)

@@ -18,8 +18,10 @@ import (
 // against what a process pool does by default.
 func phases(r *analysis.Result) doc.Section {
 	baselines := map[analysis.Group]*analysis.Cell{}
-	for _, cells := range r.Groups() {
-		baselines[cells[0].Group()] = analysis.Find(cells, analysis.Baseline)
+	for _, c := range r.Cells {
+		if c.Variant == analysis.Baseline {
+			baselines[c.Group()] = c
+		}
 	}
 	speedup := func(metric string) field {
 		return field{

@@ -44,12 +44,12 @@ func verdictSentence(v analysis.Verdict) string {
 const mostNear = 4
 
 func near(v analysis.Verdict) string {
-	names := []string{v.Best().Variant}
-	for _, c := range v.Tied {
+	var names []string
+	for _, c := range v.Fastest() {
 		names = append(names, c.Variant)
 	}
 	if more := len(names) - mostNear; more > 0 {
-		return strings.Join(names[:mostNear], ", ") + fmt.Sprintf(" or %d others", more)
+		names = append(names[:mostNear], fmt.Sprintf("%d others", more))
 	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]

@@ -16,8 +16,6 @@
 package analysis
 
 import (
-	"slices"
-
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/machine"
@@ -184,12 +182,4 @@ func (c *Cell) More(name string, other *Cell) stat.Interval {
 // Ratio returns a sampled metric of c over that of other.
 func (c *Cell) Ratio(name string, other *Cell) stat.Interval {
 	return stat.Ratio(other.Medians(name), c.Medians(name))
-}
-
-// Find returns the cell of a variant among cells, or nil.
-func Find(cells []*Cell, variant string) *Cell {
-	if i := slices.IndexFunc(cells, func(c *Cell) bool { return c.Variant == variant }); i >= 0 {
-		return cells[i]
-	}
-	return nil
 }

@@ -75,6 +75,9 @@ func (r *Result) Verdicts() []Verdict {
 // Best returns the cell with the fastest round. Others may be tied with it.
 func (v Verdict) Best() *Cell { return v.Ranked[0] }
 
+// Fastest returns the best cell and those that are tied with it.
+func (v Verdict) Fastest() []*Cell { return append([]*Cell{v.Best()}, v.Tied...) }
+
 // Worst returns the cell with the slowest round.
 func (v Verdict) Worst() *Cell { return v.Ranked[len(v.Ranked)-1] }
 
