@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,7 +79,7 @@ func (a *app) report(o printing, paths []string) error {
 		if err != nil {
 			return usageError{err}
 		}
-		if err := errors.Join(f.Write(a.out, result, report.Options{Views: o.views, File: path, Text: a.terminal()}), plausible(result)); err != nil {
+		if err := errors.Join(f.Write(a.out, result, report.Options{Views: o.views, File: path, Call: called(os.Args[0]), Text: a.terminal()}), plausible(result)); err != nil {
 			return fmt.Errorf("report %s: %w", path, err)
 		}
 	}

@@ -264,7 +264,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		err := out.keep(result)
 		p.step("making the report")
 		var text bytes.Buffer
-		formatErr := format.Write(&text, result, report.Options{Views: f.views, File: out.path, Text: a.terminal()})
+		formatErr := format.Write(&text, result, report.Options{Views: f.views, File: out.path, Call: called(os.Args[0]), Text: a.terminal()})
 		p.clear()
 		if err == nil && !f.quiet {
 			fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out.path)

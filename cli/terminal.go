@@ -53,6 +53,18 @@ func (a *app) terminal() doc.TextOptions {
 	return o
 }
 
+// called is how the program was called, for hints that can be typed again: by a path,
+// by its name, or with go run, which runs a file that is gone afterwards.
+func called(arg string) string {
+	switch {
+	case strings.Contains(arg, "/go-build"):
+		return "go run ./cmd/ipcbench"
+	case strings.Trim(arg, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-") != "":
+		return "ipcbench"
+	}
+	return arg
+}
+
 // unicodeLocale reports whether the locale's characters are UTF-8.
 func unicodeLocale(env func(string) string) bool {
 	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))

@@ -52,3 +52,15 @@ func TestUnicodeLocale(t *testing.T) {
 		}
 	}
 }
+
+// TestCalled: hints repeat the program as it was called, if that can be typed again.
+func TestCalled(t *testing.T) {
+	for arg, want := range map[string]string{
+		"ipcbench": "ipcbench", "./ipcbench": "./ipcbench", "/usr/bin/ipcbench": "/usr/bin/ipcbench",
+		"/tmp/go-build123/b001/exe/ipcbench": "go run ./cmd/ipcbench", "./a b": "ipcbench", "$(x)": "ipcbench",
+	} {
+		if got := called(arg); got != want {
+			t.Errorf("%q: got %q, want %q", arg, got, want)
+		}
+	}
+}

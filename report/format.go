@@ -2,7 +2,9 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"io"
+	"slices"
 
 	"ipcbench/bench"
 	"ipcbench/report/analysis"
@@ -13,6 +15,7 @@ import (
 type Options struct {
 	Views []string // by name, or all; if empty, what fits a screen or a pull request. See CheckViews.
 	File  string   // of the result, for hints
+	Call  string   // how the program is called, for hints; ipcbench if empty
 	Text  doc.TextOptions
 }
 
@@ -40,7 +43,7 @@ func writeText(w io.Writer, r *bench.Result, o Options) error {
 	if len(o.Views) > 0 {
 		return viewed(a, o.Views).Text(w, o.Text)
 	}
-	return screen(a, o.File).Text(w, o.Text)
+	return screen(a, cmp.Or(o.Call, "ipcbench")+" report "+quoted(o.File)).Text(w, o.Text)
 }
 
 func writeMarkdown(w io.Writer, r *bench.Result, o Options) error {
@@ -53,7 +56,13 @@ func writeMarkdown(w io.Writer, r *bench.Result, o Options) error {
 
 // viewed is a document of views.
 func viewed(r *analysis.Result, names []string) doc.Document {
-	return doc.Document{Lead: doc.Say(machineLine(r)), Sections: sections(r, names)}
+	d := doc.Document{Lead: doc.Say(machineLine(r)), Sections: sections(r, names)}
+	for i, s := range d.Sections {
+		if s.Empty() && !slices.Contains(names, "all") {
+			d.Sections[i].Lead = doc.Say(s.Name + ": this result has nothing to show.")
+		}
+	}
+	return d
 }
 
 // writeResult writes the result file again, in the current schema.

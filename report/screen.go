@@ -13,8 +13,9 @@ import (
 )
 
 // screen is what a terminal shows of a result: for each group of cells the verdict
-// and a table, the largest model last, next to the prompt. file is the result's.
-func screen(r *analysis.Result, file string) doc.Document {
+// and a table, the largest model last, next to the prompt. again is the command that
+// shows the result once more.
+func screen(r *analysis.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	occur := map[*mark]bool{}
 	for _, cells := range bySize(r, 1) {
@@ -25,13 +26,13 @@ func screen(r *analysis.Result, file string) doc.Document {
 		d.Sections = append(d.Sections, s)
 	}
 	end := doc.Section{Tail: legend(r, occur)}
-	end.Tail = append(end.Tail, doubts(r, file)...)
+	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
 	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return len(c.Profiles) > 0 }) {
 		views = "profiles," + views
 	}
-	end.Tail = append(end.Tail, doc.Paragraph{Text: "More: ipcbench report " + quoted(file) + " --view " + views + " (or all)", Tone: doc.Dim})
+	end.Tail = append(end.Tail, doc.Paragraph{Text: "More: " + again + " --view " + views + " (or all)", Tone: doc.Dim})
 	d.Sections = append(d.Sections, end)
 	return d
 }
@@ -47,7 +48,7 @@ func groupSection(cells []*analysis.Cell, occur map[*mark]bool) doc.Section {
 
 // doubts are what was left out, and how many warnings there are: they are too long
 // for a screen.
-func doubts(r *analysis.Result, file string) []doc.Paragraph {
+func doubts(r *analysis.Result, again string) []doc.Paragraph {
 	lines := findingLines(r, func(s analysis.Severity) bool { return s == analysis.Skipped }, doc.Plain)
 	if len(lines) > 2 {
 		lines = append(lines[:2], doc.Paragraph{Text: doc.Plural(len(lines)-2, "more line") + " of cells that were skipped: --view findings"})
@@ -58,7 +59,7 @@ func doubts(r *analysis.Result, file string) []doc.Paragraph {
 	case 1:
 		lines = append(lines, warnings...)
 	default:
-		lines = append(lines, doc.Say(fmt.Sprintf("%d warnings: ipcbench report %s --view findings", len(warnings), quoted(file)))...)
+		lines = append(lines, doc.Say(fmt.Sprintf("%d warnings: %s --view findings", len(warnings), again))...)
 	}
 	return lines
 }

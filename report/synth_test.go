@@ -133,6 +133,10 @@ func TestScreen(t *testing.T) {
 			if lines := strings.Count(b.String(), "\n"); width >= 80 && lines > 40 {
 				t.Errorf("%s: %d lines at %d columns", name, lines, width)
 			}
+			// The largest model's verdict is on a screen of 24 lines, the prompt below it.
+			if _, last, ok := strings.Cut(b.String(), "histology, "); width >= 80 && (!ok || strings.Count(last, "\n") > 23) {
+				t.Errorf("%s: %d lines from the last verdict on", name, strings.Count(last, "\n"))
+			}
 			if width >= 80 {
 				golden(t, fmt.Sprintf("%s-%d.text", name, width), b.String())
 			}

@@ -19,17 +19,21 @@ func verdictSentence(v analysis.Verdict) string {
 		return best.Variant + " takes " + round + "; nothing else was measured."
 	}
 	cost := func(c *analysis.Cell) string { return doc.Bounded("s", v.Cost(c).Round) + " more a round" }
-	text, second := "", v.Ranked[1]
+	text, second, blocks := "", v.Ranked[1], doc.Plural(len(best.Timed()), "block")
 	switch {
 	case v.TooClose():
-		text = near(v) + ": too close to call, " + round + "."
+		text = either(v.Fastest()) + ": too close to call, " + round + "."
+		if v.Unclear() {
+			text = fmt.Sprintf("%s looks best, %s, but %s cannot separate it from %s (run with --blocks %d).",
+				best.Variant, round, blocks, either(v.Tied), max(enoughBlocks, 2*len(best.Timed())))
+		}
 		if !slices.Contains(v.Tied, worst) {
 			text += fmt.Sprintf(" The worst, %s, costs %s.", worst.Variant, cost(worst))
 		}
 		return text
 	case v.Unproved:
 		text = fmt.Sprintf("%s looks best, %s, but %s cannot prove it (run with --blocks %d).",
-			best.Variant, round, doc.Plural(len(best.Timed()), "block"), stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1)))
+			best.Variant, round, blocks, max(enoughBlocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
 	default:
 		text = fmt.Sprintf("%s is best, %s.", best.Variant, round)
 	}
@@ -40,18 +44,22 @@ func verdictSentence(v analysis.Verdict) string {
 	return text + "."
 }
 
-// mostNear is how many transports a verdict names that are too close to call.
-const mostNear = 4
+// mostNamed is how many transports a verdict names that may be as fast.
+const mostNamed = 4
 
-func near(v analysis.Verdict) string {
+// either names cells: a, b or c.
+func either(cells []*analysis.Cell) string {
 	var names []string
-	for _, c := range v.Fastest() {
+	for _, c := range cells {
 		names = append(names, c.Variant)
 	}
-	if more := len(names) - mostNear; more > 0 {
-		names = append(names[:mostNear], fmt.Sprintf("%d others", more))
+	if more := len(names) - mostNamed; more > 0 {
+		names = append(names[:mostNamed], fmt.Sprintf("%d others", more))
 	}
 	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 

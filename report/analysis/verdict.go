@@ -84,6 +84,18 @@ func (v Verdict) Worst() *Cell { return v.Ranked[len(v.Ranked)-1] }
 // TooClose reports whether others may be as fast as the fastest.
 func (v Verdict) TooClose() bool { return len(v.Tied) > 0 }
 
+// near is by how much the median rounds of two transports differ at most, as a share,
+// if either one will do.
+const near = 0.1
+
+// Unclear reports whether the medians of the fastest and of another one, which may be
+// as fast, differ by more than a tenth, or nothing is known of how blocks vary.
+func (v Verdict) Unclear() bool {
+	return slices.ContainsFunc(v.Tied, func(c *Cell) bool {
+		return c.Of("round").Confidence == 0 || c.Of("round").Center > (1+near)*v.Best().Of("round").Center
+	})
+}
+
 // Proved reports whether the fastest is shown to be faster than all others, of
 // which there is one at least.
 func (v Verdict) Proved() bool { return len(v.Ranked) > 1 && !v.TooClose() && !v.Unproved }
