@@ -49,7 +49,7 @@ func TestVerdict(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 			wantLines(t, shown(t, r), tt.want)
-			wantLines(t, shown(t, r, "verdict"), "cnn, 1 worker, 1 client: "+tt.want)
+			wantLines(t, shown(t, r, "verdict"), groupTitle(analysis.New(r).Verdicts()[0].Group)+": "+tt.want)
 		})
 	}
 }

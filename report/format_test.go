@@ -117,7 +117,7 @@ func TestMarkdown(t *testing.T) {
 	r.Cells[1].Variant = "evil|<img src=x>`@octocat [a](b)*\\#1"
 	r.Command = append(r.Command, "a|b", "<b>", "it's")
 	md := format(t, "md", r)
-	if !strings.HasPrefix(md, "### Verdict\n\n**even, 1 worker, 1 client: evil") {
+	if !strings.HasPrefix(md, "### Verdict\n\n**even, 100 MB in 4 tensors, 1 worker, 1 client: evil") {
 		t.Errorf("the verdict does not come first: %.80s", md)
 	}
 	for _, bad := range []string{"<img", "<b>", "|<", "@octocat", "#1", "[a](b)"} {

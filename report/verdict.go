@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,10 +71,11 @@ const mostSentences = 8
 func verdicts(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Verdict"}
 	all := r.Verdicts()
+	slices.SortStableFunc(all, func(a, b analysis.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
 	s.Lead = doc.Say(summaries(all)...)
 	if len(all) <= mostSentences {
 		for _, v := range all {
-			s.Lead = append(s.Lead, doc.Paragraph{Text: groupLabel(v.Group) + ": " + verdictSentence(v), Tone: doc.Strong})
+			s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(v.Group) + ": " + verdictSentence(v), Tone: doc.Strong})
 		}
 		return s
 	}

@@ -18,9 +18,6 @@ func groupTitle(g analysis.Group) string {
 	return t + ", " + load(g)
 }
 
-// groupLabel is the title without sizes.
-func groupLabel(g analysis.Group) string { return g.Model.Label() + ", " + load(g) }
-
 // load says how many workers and clients a group has, and its build.
 func load(g analysis.Group) string {
 	t := doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client")
