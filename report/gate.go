@@ -28,8 +28,8 @@ func (g Gate) paragraphs() []doc.Paragraph {
 		p.Text += fmt.Sprintf(" The gate works: it passed a copy of %s, and failed one that was slowed down by %s.", g.Trial.Cell, doc.Percent(g.Trial.Slowdown))
 	}
 	all := []doc.Paragraph{p}
-	if limits := g.limits(); len(limits) > 0 {
-		all = append(all, doc.Say("The gate could not see "+strings.Join(clip(limits, 5), "; ")+".")...)
+	for _, limit := range clip(g.limits(), 5) {
+		all = append(all, doc.Say("The gate could not see "+limit+".")...)
 	}
 	return all
 }
