@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"ipcbench/bench/stat"
 )
 
 // A step is one part of a cycle: a block of a cell, or a floor. Taking a profile
@@ -117,11 +119,22 @@ func (r *run) do(quit context.Context, s *step) error {
 // blocks than others, and measuring the floors around each of them would take
 // longer than they do.
 const (
-	floorCycles = 6
+	floorCycles = stat.Blocks
 	floorEvery  = 4
 )
 
 func floorsDue(cycle int) bool { return cycle < floorCycles || cycle%floorEvery == 0 }
+
+// floorsIn returns in how many of the first cycles floors are measured.
+func floorsIn(cycles int) int {
+	n := 0
+	for cycle := range cycles {
+		if floorsDue(cycle) {
+			n++
+		}
+	}
+	return n
+}
 
 // finishing is about what a run takes after its last block: writing the result and
 // printing the report.

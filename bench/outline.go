@@ -73,11 +73,8 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		out.Floors = append(out.Floors, "work")
 	}
 	floors := time.Duration(len(out.Floors)) * guessFloor
-	times := func(cycles int) time.Duration {
-		return time.Duration(min(cycles, floorCycles) + max(0, cycles-floorCycles)/floorEvery)
-	}
-	out.Time += times(r.Plan.Blocks) * floors
-	out.Most += times(most) * floors
+	out.Time += time.Duration(floorsIn(r.Plan.Blocks)) * floors
+	out.Most += time.Duration(floorsIn(most)) * floors
 	slices.Sort(out.Floors)
 	out.Floors = slices.Compact(out.Floors)
 	if r.Plan.Budget > 0 {

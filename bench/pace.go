@@ -83,12 +83,7 @@ func (r *run) left() (left time.Duration, more bool) {
 			more = more || n > 0 && r.cycle >= r.Plan.Blocks
 		}
 	}
-	floors := 0
-	for n := range cycles {
-		if floorsDue(n) {
-			floors++
-		}
-	}
+	floors := floorsIn(cycles)
 	for _, s := range r.steps {
 		if s.cell == nil {
 			left += time.Duration(max(0, floors-s.runs)) * s.cost(scale)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ipcbench/bench/stat"
 	"ipcbench/machine"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -80,7 +81,7 @@ func DefaultPlan(mode string) (Plan, error) {
 	}
 	switch mode {
 	case Quick:
-		p.Blocks, p.Least, p.Warmup, p.Time, p.Precision = 6, 1, 0, 360*time.Millisecond, 0
+		p.Blocks, p.Least, p.Warmup, p.Time, p.Precision = stat.Blocks, 1, 0, 360*time.Millisecond, 0
 	case Default:
 	case Thorough:
 		p.Blocks, p.Warmup, p.Time, p.Precision = 12, 3, 30*time.Second, 0.02

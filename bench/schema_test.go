@@ -2,9 +2,7 @@ package bench
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -157,20 +155,7 @@ func TestSchemaExamples(t *testing.T) {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
 	dir := t.TempDir()
-	f, err := os.Open("testdata/result.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "result.json"), text, 0o600)
-	}
-	if err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "result.json"), unzipped(t, "testdata/result.json.gz"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range examples {

@@ -25,22 +25,28 @@ func oldFiles(t testing.TB) map[string]string {
 	}
 	texts := map[string]string{}
 	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		z, err := gzip.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[path] = string(text)
+		texts[path] = string(unzipped(t, path))
 	}
 	return texts
+}
+
+// unzipped returns what a file holds that gzip has compressed.
+func unzipped(t testing.TB, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // block1 is what schema 1 had for each round, and what was called otherwise.

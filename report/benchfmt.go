@@ -51,7 +51,7 @@ func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 			name = "commit of build=" + build + ": "
 		}
 		built := v.EnvironmentOf(build)
-		comments = append(comments, name+fullCommit(built)+", "+built.Go)
+		comments = append(comments, name+fullCommit(built.Commit, built.Dirty)+", "+built.Go)
 	}
 	for _, c := range comments {
 		if _, err := fmt.Fprintf(w, "# %s\n", doc.Visible(c)); err != nil {

@@ -163,5 +163,5 @@ func writeComparisonCSV(w io.Writer, c *analysis.Comparison, g *Gate) error {
 
 // csvSource names what was measured, for other programs.
 func csvSource(s analysis.Source) string {
-	return doc.Literal(fullCommit(machine.Environment{Commit: cmp.Or(s.Build, s.Commit), Dirty: s.Dirty}))
+	return doc.Literal(fullCommit(cmp.Or(s.Build, s.Commit), s.Dirty))
 }

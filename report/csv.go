@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
-	"ipcbench/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -48,9 +46,10 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHeader) // errors are kept until Flush
+	metrics := analysis.Metrics()
 	for _, c := range v.Cells {
 		row := csvCell(c)
-		for _, m := range analysis.Metrics() {
+		for _, m := range metrics {
 			if i := c.Of(m.Name); i.Known() {
 				_ = out.Write(append(slices.Clone(row), csvValues(v, m.Name, m.Unit, c.Build, i)...))
 			}
@@ -84,18 +83,15 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		}
 		of = append(of, doc.Literal(pairs(what)))
 		name := "finding." + f.Rule
-		_ = out.Write(append(slices.Clone(of), csvValues(v, name, "", build, stat.Interval{Center: math.NaN()})...))
+		_ = out.Write(append(slices.Clone(of), csvValues(v, name, "", build, stat.None())...))
 		for _, value := range f.Values {
 			_ = out.Write(append(slices.Clone(of), csvValues(v, name+"."+value.Name, value.Unit, build, value.Interval)...))
 		}
 	}
 	for _, s := range v.Skipped {
 		why := map[string]string{"variant": s.Variant, "why": s.Why, "up": s.Up}
-		_ = out.Write([]string{
-			doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients),
-			doc.Literal(pairs(why)), "skipped", "", "0", "", "", "",
-			"0", "0", doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.EnvironmentOf(""))),
-		})
+		of := []string{doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients), doc.Literal(pairs(why))}
+		_ = out.Write(append(of, csvValues(v, "skipped", "", "", stat.None())...))
 	}
 	for _, f := range v.Floors {
 		of := map[string]string{"up": f.Up, "transport": f.Transport, "variant": f.Variant}
@@ -131,8 +127,9 @@ func pairs(settings map[string]string) string {
 }
 
 func csvValues(v *analysis.Result, name, unit, build string, i stat.Interval) []string {
+	e := v.EnvironmentOf(build)
 	return append([]string{name, unit, strconv.Itoa(i.N)}, append(csvInterval(i),
-		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(v.EnvironmentOf(build))))...)
+		csvNumber(i.Confidence), strconv.Itoa(i.Blocks), doc.Literal(v.Plan.Mode), doc.Literal(fullCommit(e.Commit, e.Dirty)))...)
 }
 
 // csvInterval returns the median and its bounds.
@@ -163,9 +160,9 @@ func oneIf(yes bool) float64 {
 func csvNumber(x float64) string { return strconv.FormatFloat(x, 'g', 12, 64) }
 
 // fullCommit names what a build was made of, for other programs.
-func fullCommit(e machine.Environment) string {
-	if e.Dirty {
-		return e.Commit + "+dirty"
+func fullCommit(commit string, dirty bool) string {
+	if dirty {
+		return commit + "+dirty"
 	}
-	return e.Commit
+	return commit
 }

@@ -26,7 +26,7 @@ func verdictSentence(v analysis.Verdict) string {
 		text = either(v.Fastest()) + ": too close to call, " + round + "."
 		if v.Unclear() {
 			text = fmt.Sprintf("%s looks best, %s, but %s cannot separate it from %s (run with --blocks %d).",
-				best.Variant, round, blocks, either(v.Tied), max(enoughBlocks, 2*len(best.Timed())))
+				best.Variant, round, blocks, either(v.Tied), max(stat.Blocks, 2*len(best.Timed())))
 		}
 		if !slices.Contains(v.Tied, worst) {
 			text += fmt.Sprintf(" The worst, %s, costs %s.", worst.Variant, cost(worst))
@@ -34,7 +34,7 @@ func verdictSentence(v analysis.Verdict) string {
 		return text
 	case v.Unproved:
 		text = fmt.Sprintf("%s looks best, %s, but %s cannot prove it (run with --blocks %d).",
-			best.Variant, round, blocks, max(enoughBlocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
+			best.Variant, round, blocks, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
 	default:
 		text = fmt.Sprintf("%s is best, %s.", best.Variant, round)
 	}

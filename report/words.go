@@ -48,9 +48,6 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// enoughBlocks is how many blocks an interval of 95 % takes.
-const enoughBlocks = 6
-
 // confidence explains the intervals of rounds in cells.
 func confidence(cells []*analysis.Cell) string {
 	least, most := 1.0, 0.0
@@ -63,7 +60,7 @@ func confidence(cells []*analysis.Cell) string {
 	case least >= stat.Confidence:
 		return "±: 95 % confidence interval over blocks (each a session of fresh processes)."
 	case most > 0:
-		return fmt.Sprintf("±: confidence interval over blocks (each a session of fresh processes), too few of them for 95 %%: run with --blocks %d.", enoughBlocks)
+		return fmt.Sprintf("±: confidence interval over blocks (each a session of fresh processes), too few of them for 95 %%: run with --blocks %d.", stat.Blocks)
 	}
-	return fmt.Sprintf("There is no ±: one block (a session of fresh processes) says nothing about the next. Run with --blocks %d for 95 %% confidence.", enoughBlocks)
+	return fmt.Sprintf("There is no ±: one block (a session of fresh processes) says nothing about the next. Run with --blocks %d for 95 %% confidence.", stat.Blocks)
 }

@@ -53,6 +53,11 @@ import (
 // Confidence is what every interval aims at.
 const Confidence = 0.95
 
+// Blocks is how many blocks are the fewest whose medians give an interval of a median
+// with that confidence: the true median lies outside of all of them with a probability
+// of 2^(1-n).
+const Blocks = 6
+
 // Median returns the median, or NaN of nothing.
 func Median(xs []float64) float64 {
 	m, _ := stats.Median(xs) // NaN for an empty input
