@@ -10,7 +10,7 @@ help: ## this list
 
 .PHONY: build
 build: ## the command, in this folder
-	$(GO) build -o ipcbench ./cmd/ipcbench
+	$(GO) build -buildvcs=auto -o ipcbench ./cmd/ipcbench
 
 .PHONY: check
 check: ## all that a change must pass, after installing what it needs: format, vet, linters, generated code, tests, race
