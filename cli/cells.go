@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ipcbench/bench"
+	"ipcbench/tensor/models"
+	"ipcbench/transports"
+)
+
+// cells returns the matrix that the flags ask for.
+func (a *app) cells(f runFlags) ([]bench.Spec, error) {
+	for flag, list := range map[string][]string{
+		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--workers": f.workers, "--clients": f.clients,
+	} {
+		if len(list) == 0 || slices.Contains(list, "") {
+			return nil, usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
+		}
+	}
+	variants, err := a.variants(f.transports)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := numbers("--workers", f.workers)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := numbers("--clients", f.clients)
+	if err != nil {
+		return nil, err
+	}
+	var cells []bench.Spec
+	for _, text := range f.models {
+		model, err := models.Parse(text)
+		if err != nil {
+			return nil, namedModel("--model", text, err)
+		}
+		for _, text := range f.ups {
+			up, err := models.Update(text, model)
+			if err != nil {
+				return nil, namedModel("--up", text, err)
+			}
+			for _, w := range workers {
+				for _, c := range clients {
+					for _, v := range variants {
+						cells = append(cells, bench.Spec{
+							Variant: v, Model: model, Up: up, Workers: w, Clients: c, PerProcess: f.perProcess, Depth: f.depth,
+						})
+					}
+				}
+			}
+		}
+	}
+	return cells, nil
+}
+
+// namedModel is the error of a flag whose text names no model.
+func namedModel(flag, text string, err error) error {
+	err = usagef("%s: %w", flag, err)
+	if !strings.HasSuffix(text, ".safetensors") { // whose errors say what is wrong with the file
+		err = hinted{err, "ipcbench list models"}
+	}
+	return err
+}
+
+// variants returns those that texts name, without those that stand there with a
+// minus; all, if there is nothing else.
+func (a *app) variants(texts []string) ([]transports.Variant, error) {
+	without := slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return !strings.HasPrefix(t, "-") })
+	variants, err := a.named(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return strings.HasPrefix(t, "-") }))
+	if err != nil {
+		return nil, err
+	}
+	for _, text := range without {
+		v, err := a.parse(text[1:])
+		if err != nil {
+			return nil, err
+		}
+		n := len(variants)
+		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
+			return w.String() == v.String() || text[1:] == w.Transport.Name() // with all settings
+		})
+		if len(variants) == n {
+			return nil, usagef("--transport %s: nothing to leave out: %s is not in the list", text, text[1:])
+		}
+	}
+	if len(variants) == 0 {
+		return nil, usagef("--transport %s: every transport is left out: want at least one", strings.Join(texts, ","))
+	}
+	return variants, nil
+}
+
+func (a *app) parse(text string) (transports.Variant, error) {
+	v, err := transports.Parse(text, a.host.Transports)
+	if err != nil {
+		return v, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
+	}
+	return v, nil
+}
+
+func (a *app) named(texts []string) ([]transports.Variant, error) {
+	if len(texts) == 0 {
+		texts = []string{"all"}
+	}
+	var variants []transports.Variant
+	seen := map[string]bool{}
+	add := func(v transports.Variant) {
+		if !seen[v.String()] {
+			seen[v.String()] = true
+			variants = append(variants, v)
+		}
+	}
+	for _, text := range texts {
+		if text == "all" {
+			for _, t := range a.host.Transports {
+				v, err := transports.NewVariant(t, nil)
+				if err != nil {
+					return nil, err
+				}
+				add(v)
+			}
+			continue
+		}
+		v, err := a.parse(text)
+		if err != nil {
+			return nil, err
+		}
+		add(v)
+	}
+	return variants, nil
+}
+
+func numbers(flag string, texts []string) ([]int, error) {
+	var all []int
+	for _, text := range texts {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, usagef("%s %s: want a whole number of at least 1", flag, text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// fitting returns the cells that can be measured here, and the others. One that
+// was named alone has to fit, and at least one of several.
+func fitting(cells []bench.Spec, plan bench.Plan) (fit []bench.Spec, skipped []bench.Skipped, err error) {
+	seen := map[string]bool{}
+	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
+	for _, c := range cells {
+		if seen[c.String()] {
+			return nil, nil, fmt.Errorf("%s stands twice in what --transport, --model, --up, --workers and --clients ask for: leave one out", c)
+		}
+		seen[c.String()] = true
+		e := c.Check(plan)
+		var unfit *bench.Unfit
+		switch {
+		case e == nil:
+			fit = append(fit, c)
+		case alone || !errors.As(e, &unfit):
+			return nil, nil, e
+		default:
+			err = errors.Join(err, e)
+			skipped = append(skipped, unfit.Skipped())
+		}
+	}
+	if len(fit) == 0 {
+		return nil, nil, err
+	}
+	return fit, skipped, nil
+}
