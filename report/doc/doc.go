@@ -20,13 +20,14 @@ type Section struct {
 	Name   string // by which a user asks for it; Text shows it behind the title
 	Title  string
 	Lead   []Paragraph // before the tables
+	Plots  []Plot      // before the tables
 	Tables []Table
 	Tail   []Paragraph // after them
 	Folded bool        // in Markdown: closed until it is clicked on
 }
 
 // Empty reports whether the section has nothing but a title.
-func (s Section) Empty() bool { return len(s.Lead) == 0 && len(s.Tables) == 0 && len(s.Tail) == 0 }
+func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.Tables)+len(s.Tail) == 0 }
 
 // A Paragraph is text that is broken into lines as they fit.
 type Paragraph struct {
