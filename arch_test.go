@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"receipt":                      {"tensor"},
 	"futex":                        {},
 	"internal/skip":                {},
+	"internal/browser":             {"internal/skip"},
 	"internal/legible":             {},
 	"internal/gotest":              {},
 	"crash":                        {},
