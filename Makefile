@@ -51,7 +51,7 @@ missing = { echo "not installed: $(1): $(2)" >&2; test -z "$$CI"; }
 
 .PHONY: soak
 soak: soak-transports soak-bench soak-ipcbench ## the long versions of tests, in three parts that take up to an hour each
-SOAK = IPCBENCH_SOAK=1 $(GO) test -timeout 60m -count=1
+SOAK = IPCBENCH_TEST_SOAK=1 $(GO) test -timeout 60m -count=1
 
 .PHONY: soak-transports
 soak-transports: ## of soak: hundreds of kills, 100,000 messages, and all that is not in the other parts

@@ -105,7 +105,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 }
 
 // profileDirEnv names the folder for the CPU profiles of workers.
-const profileDirEnv = "IPCBENCH_PROFILE_DIR"
+const profileDirEnv = "IPCBENCH_TEST_PROFILE_DIR"
 
 // benchProfiling labels the server's profile if go test -cpuprofile takes one,
 // and profiles the workers if a folder for that is given.

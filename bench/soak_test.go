@@ -15,7 +15,7 @@ import (
 // TestSoakRounds: 1,000 rounds of one session do not grow the server's memory,
 // over any transport (A19, O24).
 func TestSoakRounds(t *testing.T) {
-	if os.Getenv("IPCBENCH_SOAK") == "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("a long test: make soak runs it")
 	}
 	// Left alone, Go lets the little garbage of a round grow to the size of the models

@@ -23,7 +23,7 @@ var (
 // built returns a fresh build of the command.
 func built(t *testing.T) string {
 	t.Helper()
-	if os.Getenv("IPCBENCH_SOAK") == "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("a long test: make soak runs it")
 	}
 	exe := filepath.Join(t.TempDir(), "ipcbench")

@@ -66,19 +66,19 @@ func faults() []fault {
 // TestFaults: B25, A28: workers and servers that are killed, stopped and
 // interrupted at any time, with every transport: the run ends soon, with the
 // right code, and names the cause; nothing is left; what was measured can be
-// read. IPCBENCH_SEED repeats a run of this test.
+// read. IPCBENCH_TEST_SEED repeats a run of this test.
 func TestFaults(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("IPCBENCH_SEED"); text != "" {
+	if text := os.Getenv("IPCBENCH_TEST_SEED"); text != "" {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("IPCBENCH_SEED=%d", seed)
+	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	tries := 16
-	if os.Getenv("IPCBENCH_SOAK") != "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
 		tries = 200
 	}
 	var names []string

@@ -103,7 +103,7 @@ func shortDir(t *testing.T) string {
 }
 
 // idEnv marks all processes of one script.
-const idEnv = "IPCBENCH_SCRIPT"
+const idEnv = "IPCBENCH_TEST_SCRIPT"
 
 type processesKey struct{}
 
@@ -142,7 +142,7 @@ func (p *processes) alive() map[int]string {
 		}
 		role := "command"
 		for v := range strings.SplitSeq(string(env), "\x00") {
-			if n, ok := strings.CutPrefix(v, "IPCBENCH_WORKER="); ok {
+			if n, ok := strings.CutPrefix(v, "_IPCBENCH_WORKER="); ok {
 				role = "process " + n
 			}
 		}

@@ -151,7 +151,7 @@ func TestTwoProcessesLoseNoWakeUp(t *testing.T) {
 	for _, mode := range []string{"unsliced", "spin"} {
 		t.Run(mode, func(t *testing.T) {
 			n, limit := 10_000, time.Minute
-			if os.Getenv("IPCBENCH_SOAK") != "" {
+			if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
 				n, limit = 300_000, 5*time.Minute
 			}
 			p := startPeer(t, mode)

@@ -20,7 +20,7 @@ import (
 	"ipcbench/reexec"
 )
 
-const childEnv = "IPCBENCH_REEXEC_TEST"
+const childEnv = "IPCBENCH_TEST_REEXEC"
 
 func TestMain(m *testing.M) {
 	switch control := os.NewFile(reexec.ControlFD, "control"); os.Getenv(childEnv) {

@@ -232,7 +232,7 @@ func manyCells(n, blocks, rounds int) *bench.Result {
 }
 
 // childFile names the result that a child of TestThousandCells reports on.
-const childFile = "IPCBENCH_REPORT_CHILD"
+const childFile = "IPCBENCH_TEST_REPORT"
 
 // TestThousandCells: a report on 1,000 cells, read from a file by a process of
 // its own, takes under 2 s of CPU time and 200 MB.
@@ -256,8 +256,8 @@ func TestThousandCells(t *testing.T) {
 		}
 		return
 	}
-	if os.Getenv("IPCBENCH_SOAK") == "" {
-		t.Skip("a measurement: set IPCBENCH_SOAK=1")
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+		t.Skip("a measurement: set IPCBENCH_TEST_SOAK=1")
 	}
 	path := filepath.Join(t.TempDir(), "r.json")
 	if err := manyCells(1000, 6, 20).WriteFile(path); err != nil {

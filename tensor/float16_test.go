@@ -95,7 +95,7 @@ func TestHalfRounding(t *testing.T) {
 
 // Every float32 there is, against the nearest of all patterns.
 func TestHalfRoundingOfEverything(t *testing.T) {
-	if os.Getenv("IPCBENCH_SOAK") == "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("takes minutes: make soak")
 	}
 	for _, h := range halves {

@@ -37,7 +37,7 @@ func TestDeath(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	tries := 30
-	if os.Getenv("IPCBENCH_SOAK") != "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
 		tries = 500
 	}
 	candidates := all.Transports()

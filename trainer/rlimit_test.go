@@ -21,7 +21,7 @@ import (
 
 // limitedEnv is for a process of these tests that opens a session under a limit,
 // and says how that went. It holds the limit's number and its value.
-const limitedEnv = "IPCBENCH_LIMITED"
+const limitedEnv = "IPCBENCH_TEST_LIMITED"
 
 func maybeLimited() {
 	text := os.Getenv(limitedEnv)

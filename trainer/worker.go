@@ -48,8 +48,8 @@ type Host struct {
 	Funcs      map[string]Func
 }
 
-// workerEnv marks a process of workers.
-const workerEnv = "IPCBENCH_WORKER"
+// workerEnv marks a process of workers. IPCBENCH_WORKERS is what a user may set.
+const workerEnv = "_IPCBENCH_WORKER"
 
 // controlFD is the control socket's descriptor in a worker process.
 const controlFD = 3

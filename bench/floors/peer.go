@@ -43,7 +43,7 @@ type reply struct {
 }
 
 const (
-	orderEnv = "IPCBENCH_FLOOR"
+	orderEnv = "_IPCBENCH_FLOOR" // has what a peer is asked to do
 
 	// The descriptors of a peer, which is gone when its control socket ends.
 	linkFD = reexec.ControlFD + 1

@@ -125,7 +125,7 @@ func heap() int {
 // TestFlatMemory: O24, O19. With 8 clients of 64 MB the server's memory stays
 // within lanes × depth updates and two models, and is flat over 200 rounds.
 func TestFlatMemory(t *testing.T) {
-	if os.Getenv("IPCBENCH_SOAK") == "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("skipped: takes minutes; make soak runs it")
 	}
 	// Left alone, Go lets the little garbage that gRPC makes grow to the size of

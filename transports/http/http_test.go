@@ -47,8 +47,8 @@ func presets() []driver.Transport {
 
 // The whole suite for what is not the default takes its time.
 func TestPresets(t *testing.T) {
-	if os.Getenv("IPCBENCH_SOAK") == "" {
-		t.Skip("IPCBENCH_SOAK is not set")
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+		t.Skip("IPCBENCH_TEST_SOAK is not set")
 	}
 	for _, p := range presets() {
 		t.Run(p.Name(), func(t *testing.T) { drivertest.Run(t, func() driver.Transport { return p }) })

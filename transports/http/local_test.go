@@ -391,7 +391,7 @@ func TestShutdownDuringWrites(t *testing.T) {
 func TestStepsAreFlat(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 7, 1000), 1)
 	steps := 1000
-	if os.Getenv("IPCBENCH_SOAK") != "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
 		steps = 2000
 	}
 	for i := range 3 {

@@ -31,7 +31,7 @@ import (
 
 // childEnv says what a re-executed test binary is to be: a worker or a server
 // that these tests start themselves, and kill.
-const childEnv = "IPCBENCH_HTTP_CHILD"
+const childEnv = "IPCBENCH_TEST_HTTP"
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childEnv); role != "" {

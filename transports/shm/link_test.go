@@ -172,7 +172,7 @@ func TestWhyGone(t *testing.T) {
 // A worker may take its time to map its memory: as long as the caller of Dial
 // gives it.
 func TestSlowWorker(t *testing.T) {
-	if os.Getenv("IPCBENCH_SOAK") == "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("takes longer than a stranger may: make soak")
 	}
 	v, o := parse(t, "shm-slab")

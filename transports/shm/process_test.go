@@ -25,9 +25,9 @@ import (
 // Tests with two processes run this binary again, which then plays a part: a
 // worker that follows orders, or a server that lives until it is killed.
 const (
-	roleEnv = "IPCBENCH_SHM_TEST_ROLE"
-	addrEnv = "IPCBENCH_SHM_TEST_ADDR" // of a server, a space and the secret; or a path
-	nameEnv = "IPCBENCH_SHM_TEST_TRANSPORT"
+	roleEnv = "IPCBENCH_TEST_SHM_ROLE"
+	addrEnv = "IPCBENCH_TEST_SHM_ADDR" // of a server, a space and the secret; or a path
+	nameEnv = "IPCBENCH_TEST_SHM_TRANSPORT"
 )
 
 // soon is how late a peer's death may be noticed.
@@ -399,7 +399,7 @@ func TestExchange(t *testing.T) {
 	if raceDetector {
 		n = 20
 	}
-	if os.Getenv("IPCBENCH_SOAK") != "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
 		n = 100_000
 	}
 	each(t, func(t *testing.T, name string) {
@@ -431,7 +431,7 @@ func TestExchange(t *testing.T) {
 // nothing is left (200 kills in a soak).
 func TestKilledAtAnyMoment(t *testing.T) {
 	kills := 3
-	if os.Getenv("IPCBENCH_SOAK") != "" {
+	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
 		kills = 200
 	}
 	each(t, func(t *testing.T, name string) {
