@@ -29,12 +29,13 @@ var update = flag.Bool("update", false, "rewrite the picture of the imports in A
 // ARCHITECTURE.md has the picture: go test . -run TestPicture -update.
 var layers = map[string][]string{
 	"tensor":                       {},
-	"tensor/models":                {"internal/legible", "tensor"},
+	"tensor/models":                {"internal/legible", "internal/near", "tensor"},
 	"receipt":                      {"tensor"},
 	"futex":                        {},
 	"internal/skip":                {},
 	"internal/browser":             {"internal/skip"},
 	"internal/legible":             {},
+	"internal/near":                {},
 	"internal/gotest":              {},
 	"crash":                        {},
 	"scratch":                      {},

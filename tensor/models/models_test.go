@@ -196,17 +196,3 @@ func TestInitIsSeeded(t *testing.T) {
 		t.Error("wrote to a package of another layout")
 	}
 }
-
-func TestDistance(t *testing.T) {
-	tests := []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"cnn", "cnn", 0}, {"flaw", "lawn", 2},
-	}
-	for _, test := range tests {
-		if got := distance(test.a, test.b); got != test.want {
-			t.Errorf("distance of %q and %q is %d, want %d", test.a, test.b, got, test.want)
-		}
-	}
-}

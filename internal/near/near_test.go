@@ -1,0 +1,26 @@
+package near
+
+import "testing"
+
+func TestDistance(t *testing.T) {
+	tests := []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"cnn", "cnn", 0}, {"flaw", "lawn", 2},
+	}
+	for _, test := range tests {
+		if got := distance(test.a, test.b); got != test.want {
+			t.Errorf("distance of %q and %q is %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}
+
+func TestName(t *testing.T) {
+	names := []string{"transport", "thorough", "time"}
+	for text, want := range map[string]string{"tranport": "transport", "Through": "thorough", "tme": "time", "model": "", "": "", "time": "time"} {
+		if got := Name(text, names); got != want {
+			t.Errorf("%q is nearest to %q, want %q", text, got, want)
+		}
+	}
+}
