@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ipcbench/bench"
+	"ipcbench/internal/ranges"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
 )
@@ -33,13 +34,21 @@ func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	names, err := expanded("--model", f.models)
+	if err != nil {
+		return nil, err
+	}
+	ups, err := expanded("--up", f.ups)
+	if err != nil {
+		return nil, err
+	}
 	var cells []bench.Spec
-	for _, text := range f.models {
+	for _, text := range names {
 		model, err := models.Parse(text)
 		if err != nil {
 			return nil, namedModel("--model", text, err)
 		}
-		for _, text := range f.ups {
+		for _, text := range ups {
 			up, err := models.Update(text, model)
 			if err != nil {
 				return nil, namedModel("--up", text, err)
@@ -56,6 +65,19 @@ func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 		}
 	}
 	return cells, nil
+}
+
+// expanded returns names of models, with all that ranges stand for.
+func expanded(flag string, texts []string) ([]string, error) {
+	var all []string
+	for _, text := range texts {
+		names, err := models.Expand(text)
+		if err != nil {
+			return nil, usagef("%s: %w", flag, err)
+		}
+		all = append(all, names...)
+	}
+	return all, nil
 }
 
 // namedModel is the error of a flag whose text names no model.
@@ -137,11 +159,17 @@ func (a *app) named(texts []string) ([]transports.Variant, error) {
 func numbers(flag string, texts []string) ([]int, error) {
 	var all []int
 	for _, text := range texts {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return nil, usagef("%s %s: want a whole number of at least 1", flag, text)
+		ns, err := ranges.Parse(text, 1, func(text string) (int, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return 0, fmt.Errorf("%s: want a whole number of at least 1", text)
+			}
+			return n, nil
+		})
+		if err != nil {
+			return nil, usagef("%s %w", flag, err)
 		}
-		all = append(all, n)
+		all = append(all, ns...)
 	}
 	return all, nil
 }

@@ -70,6 +70,13 @@ combination is called a cell.
                adapters of some rank (lora is lora:8), or any model's shapes:
                  model,lora,lora:64,uniform:64KiB/1
 
+A range stands for several sizes, workers or clients: x4 multiplies, +1MiB adds,
+nothing means every number. A step beyond the end is left out. The report draws
+what depends on size or number as a curve, and says where transports cross:
+
+  ipcbench run --quick --model uniform:1KiB..256MiB:x4/20 --clients 1
+  ipcbench run --quick --workers 1..4 --clients 1..64:x2
+
 The control is always measured too: the transport inproc, which never leaves the
 process. Overhead is what a round costs beyond the same round of the control.
 A transport that does not fit a model or this machine is skipped, with a reason.
@@ -92,7 +99,7 @@ the defaults below hold.`),
 	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
-	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time")
+	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
 	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
 	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
 	fs.BoolVar(&f.thorough, "thorough", false, "a precise answer: more and longer blocks")

@@ -4,7 +4,7 @@
 // A [Model] is a name and a layout. [Parse] reads the names that users write:
 // one of a short list of well-known networks, uniform:SIZE/COUNT, or the path of
 // a .safetensors file, which brings shapes and values. [Update] reads the names of
-// what clients send back, where that is something else. A file is untrusted input:
+// what clients send back, where that is something else; [Expand] those of a range. A file is untrusted input:
 // its header is checked in full before anything is believed.
 //
 // The networks are state dictionaries, as training frameworks save them: the
@@ -91,7 +91,7 @@ func List() []Info {
 		all = append(all, Info{n.name, n.about, m.Layout.Len(), m.Layout.Payload()})
 	}
 	return append(all,
-		Info{Name: uniformFamily, About: "COUNT f32 tensors of SIZE bytes in all, such as uniform:64MiB/20"},
+		Info{Name: uniformFamily, About: "COUNT f32 tensors of SIZE bytes in all, such as uniform:64MiB/20; SIZE may be a range"},
 		Info{Name: fileFamily, About: "shapes and values of a safetensors file"})
 }
 

@@ -137,6 +137,37 @@ func TestUniform(t *testing.T) {
 	}
 }
 
+// TestExpand: a range stands for ordinary names, and nothing else for more than one.
+func TestExpand(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"cnn", "cnn"},
+		{"../a..b/x.safetensors", "../a..b/x.safetensors"},
+		{"uniform:1KiB/20", "uniform:1KiB/20"},
+		{"uniform:1KiB..1MiB:x32/20", "uniform:1KiB/20 uniform:32KiB/20 uniform:1MiB/20"},
+		{"uniform:1MiB..3MiB:+1MiB/1", "uniform:1MiB/1 uniform:2MiB/1 uniform:3MiB/1"},
+		{"uniform:1KiB..4KiB:x1.7/3", "uniform:1KiB/3 uniform:1740B/3 uniform:2956B/3"},
+		{"uniform:1KiB..4KiB:x2", "such as uniform:64MiB/20"},
+		{"uniform:1KiB..4KiB:x2/x", "from 1 to"},
+		{"uniform:6..4KiB:x2/3", "multiple of 4"},
+		{"uniform:1KiB..4Kib:x2/3", `range 1KiB..4Kib:x2: size "4Kib"`},
+		{"uniform:1KiB..1GiB/3", "more than 63 steps"},
+	} {
+		names, err := Expand(test.text)
+		for _, name := range names {
+			if _, no := Parse(name); strings.HasPrefix(name, "uniform") && no != nil {
+				err = no
+			}
+		}
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want && (err == nil || !strings.Contains(got, test.want)) {
+			t.Errorf("%s: got %s, want %s", test.text, got, test.want)
+		}
+	}
+}
+
 func TestParseErrorsSayWhatToWrite(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "want one of cnn, histology, resnet18"},

@@ -5,12 +5,32 @@ import (
 	"strconv"
 	"strings"
 
+	"ipcbench/internal/ranges"
 	"ipcbench/tensor"
 )
 
 // maxUniform bounds the number of tensors, so that a slip of the finger does not
 // fill the memory with names.
 const maxUniform = 1_000_000
+
+// Expand returns the names of the models that text stands for: of a range of sizes,
+// such as uniform:1KiB..1GiB:x4/20, a model for each; else text itself.
+func Expand(text string) ([]string, error) {
+	size, count, ok := strings.Cut(text, "/")
+	of, isUniform := strings.CutPrefix(size, "uniform:")
+	if !ok || !isUniform || !strings.Contains(of, "..") {
+		return []string{text}, nil
+	}
+	sizes, err := ranges.Parse(of, tensor.F32.Size(), tensor.ParseBytes)
+	if err != nil {
+		return nil, fmt.Errorf("model %q: %w", text, err)
+	}
+	var names []string
+	for _, n := range sizes {
+		names = append(names, "uniform:"+tensor.FormatBytes(n)+"/"+count)
+	}
+	return names, nil
+}
 
 // uniform returns a model of f32 tensors of equal size. text is what stands
 // behind "uniform:". If the size does not divide, the first tensors have one

@@ -1,0 +1,78 @@
+// Package ranges reads what users write for several numbers in steps: 1..64:x2.
+package ranges
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Most is how many values a range may have: each of them takes a while to measure.
+const Most = 64
+
+// Parse returns the values of a range, in ascending order, or one value if text is
+// none:
+//
+//	FROM..TO       every multiple of unit
+//	FROM..TO:xF    FROM, and F times as much each time
+//	FROM..TO:+N    FROM, and N more each time
+//
+// TO is among them if a step meets it; otherwise the last one is below it. Values
+// between the multiples of unit are rounded down to one, and what is then the same
+// counts once. one reads FROM, TO and N.
+func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) {
+	head, tail, ok := strings.Cut(text, "..")
+	if !ok {
+		n, err := one(text)
+		return []int{n}, err
+	}
+	end, step, stepped := strings.Cut(tail, ":")
+	from, err := one(head)
+	if err != nil {
+		return nil, fmt.Errorf("range %s: %w", text, err)
+	}
+	to, err := one(end)
+	if err != nil {
+		return nil, fmt.Errorf("range %s: %w", text, err)
+	}
+	if from < 1 || to <= from {
+		return nil, fmt.Errorf("range %s: want it to begin above 0 and to end above that", text)
+	}
+	at := func(k float64) float64 { return float64(from) + k*float64(unit) }
+	factor, times := strings.CutPrefix(step, "x")
+	number, plus := strings.CutPrefix(step, "+")
+	switch {
+	case times:
+		f, err := strconv.ParseFloat(factor, 64)
+		if err != nil || !(f > 1) || math.IsInf(f, 0) {
+			return nil, fmt.Errorf("range %s: step %q: want a factor above 1, such as x2", text, step)
+		}
+		at = func(k float64) float64 { return float64(from) * math.Pow(f, k) }
+	case plus:
+		n, err := one(number)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("range %s: step %q: want what is added, such as +1", text, step)
+		}
+		at = func(k float64) float64 { return float64(from) + k*float64(n) }
+	case stepped:
+		return nil, fmt.Errorf("range %s: step %q: want xFACTOR or +STEP, such as %s..%s:x2", text, step, head, end)
+	}
+	all := []int{from}
+	for k := 1; ; k++ {
+		x := at(float64(k)) * (1 + 1e-14) // 1.1 and its powers are a little less than they should be
+		if x >= float64(to)+1 {
+			break
+		}
+		if k == Most {
+			return nil, fmt.Errorf("range %s: more than %d steps: want larger ones, such as %s..%s:x4", text, Most-1, head, end)
+		}
+		if n := from + (int(x)-from)/unit*unit; n > all[len(all)-1] {
+			all = append(all, n)
+		}
+	}
+	if len(all) == 1 {
+		return nil, fmt.Errorf("range %s: its first step is beyond its end: want smaller steps, or %s alone", text, head)
+	}
+	return all, nil
+}
