@@ -34,7 +34,7 @@ func Diff(a, b Environment) []Difference {
 	differ("hypervisor", orNone(a.Hypervisor), orNone(b.Hypervisor))
 	differ("kernel", a.Kernel, b.Kernel)
 	if !near(a.MemTotal, b.MemTotal) {
-		differ("memory", rounded(a.MemTotal), rounded(b.MemTotal))
+		differ("memory", Size(a.MemTotal), Size(b.MemTotal))
 	}
 	differ("cgroup's processor limit", a.Cgroup.cpuText(), b.Cgroup.cpuText())
 	differ("cgroup's memory limit", a.Cgroup.memoryText(), b.Cgroup.memoryText())
@@ -84,7 +84,7 @@ func (s *Space) orNone() Space {
 }
 
 // String returns size and type.
-func (s Space) String() string { return rounded(s.Size) + " (" + s.FileSystem + ")" }
+func (s Space) String() string { return Size(s.Size) + " (" + s.FileSystem + ")" }
 
 // near holds for sizes that differ by less than 1 %: the kernel reserves a
 // little more or less memory from boot to boot.
@@ -98,8 +98,8 @@ var units = []struct {
 	name string
 }{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}}
 
-// rounded writes n so that sizes that are not near do not look the same.
-func rounded(n int64) string {
+// Size writes n so that sizes that are not near do not look the same.
+func Size(n int64) string {
 	for _, u := range units {
 		if n >= u.size {
 			return fmt.Sprintf("%.4g %s", float64(n)/float64(u.size), u.name)
