@@ -115,21 +115,18 @@ func (t transport) config(o driver.Options) config {
 func (t transport) Check(o driver.Options) error {
 	_, err := manifestsOf(o)
 	if err == nil {
-		err = checkRoom(o, t.config(o))
+		err = t.checkRoom(o)
 	}
 	return err
 }
 
 // checkRoom reports whether the slabs fit into this machine's shared memory.
-func checkRoom(o driver.Options, c config) error {
-	if !c.shm {
-		return nil
-	}
-	size, err := sizesOf(o, c)
-	if err != nil {
+func (t transport) checkRoom(o driver.Options) error {
+	needs, err := t.Needs(o)
+	if err != nil || needs.Dir == "" {
 		return err
 	}
-	need := size.total(o.Lanes)
+	need := needs.Bytes
 	if have, limit := machine.MemoryLimit(); need > have {
 		return fmt.Errorf("slabs need %d bytes of memory, %s leaves %d", need, limit, have)
 	}
@@ -142,6 +139,19 @@ func checkRoom(o driver.Options, c config) error {
 			need, scratch.SharedMemory, have, need>>20+1)
 	}
 	return nil
+}
+
+// Needs are those of the slabs.
+func (t transport) Needs(o driver.Options) (driver.Needs, error) {
+	c := t.config(o)
+	if !c.shm {
+		return driver.Needs{}, nil
+	}
+	size, err := sizesOf(o, c)
+	if err != nil {
+		return driver.Needs{}, err
+	}
+	return driver.Needs{Dir: scratch.SharedMemory, Bytes: size.total(o.Lanes)}, nil
 }
 
 // Footprint counts two models and the updates of all lanes at the server, and a

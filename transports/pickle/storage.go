@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -34,6 +35,11 @@ func (s storage) Settings() []driver.Setting {
 func (storage) Traits(driver.Settings) driver.Traits { return driver.Traits{Reach: driver.Host} }
 
 func (storage) Check(o driver.Options) error { return checkRoom(o) }
+
+// Needs are those of the files.
+func (storage) Needs(o driver.Options) (driver.Needs, error) {
+	return driver.Needs{Dir: root(o), Bytes: int64(min(room(o), math.MaxInt64/2))}, nil
+}
 
 func (s storage) Footprint(o driver.Options) int64 { return s.pickle.Footprint(o) + inMemory(o) }
 

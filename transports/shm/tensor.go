@@ -49,9 +49,11 @@ type need struct {
 
 // Descriptors that a process has besides those of tensors: a few of its own, and
 // for each lane a socket, two mailboxes, and what the trainer has for its worker.
+// The Go runtime has mappings, too.
 const (
-	filesOfProcess = 100
-	filesOfLane    = 8
+	filesOfProcess    = 100
+	filesOfLane       = 8
+	mappingsOfProcess = 1000
 )
 
 func needOf(o driver.Options) (n need, err error) {
@@ -69,7 +71,7 @@ func needOf(o driver.Options) (n need, err error) {
 	}
 	n = need{
 		named: 2*down + buffers*up, anonymous: controlBytes(o),
-		mappings: 2*int64(o.Down.Len()) + buffers*int64(o.Up.Len()),
+		mappings: mappingsOfProcess + 2*int64(o.Down.Len()) + buffers*int64(o.Up.Len()),
 		files:    filesOfProcess + filesOfLane*int64(o.Lanes),
 	}
 	if passes(o) {
@@ -101,6 +103,11 @@ func (t tensorTransport) Footprint(o driver.Options) int64 {
 	return n.named + n.anonymous
 }
 
+func (t tensorTransport) Needs(o driver.Options) (driver.Needs, error) {
+	n, err := needOf(o)
+	return driver.Needs{Dir: t.root, Bytes: n.named, Mappings: n.mappings, Descriptors: n.files}, err
+}
+
 func (t tensorTransport) Check(o driver.Options) error {
 	n, err := needOf(o)
 	if err == nil {
@@ -125,7 +132,7 @@ func (n need) check(root string) error {
 	if err := checkMemory(n.named + n.anonymous); err != nil {
 		return err
 	}
-	if most := readLimit("/proc/sys/vm/max_map_count"); n.mappings > most-1000 { // the Go runtime has some, too
+	if most := readLimit("/proc/sys/vm/max_map_count"); n.mappings > most {
 		return fmt.Errorf("segments need %d mappings in one process, vm.max_map_count is %d: raise it, or use shm-slab, which needs a few", n.mappings, most)
 	}
 	var files unix.Rlimit
