@@ -43,6 +43,7 @@ var layers = map[string][]string{
 	"phase":                        {},
 	"phase/usage":                  {},
 	"machine":                      {"phase/usage"},
+	"doctor":                       {"machine", "phase/usage", "scratch"},
 	"reexec":                       {"phase/usage", "internal/legible"},
 	"profile":                      {"phase", "profile/capture", "internal/legible"},
 	"profile/capture":              {},

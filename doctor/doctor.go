@@ -1,0 +1,94 @@
+// Package doctor says what a machine would spoil of a run, why that matters and what
+// mends it. It looks and changes nothing.
+//
+// What the machine is like is read first, by gather; what that means for a run is said
+// by the checks, which look at nothing else. Each is one entry of the list in checks.go.
+package doctor
+
+import (
+	"time"
+)
+
+// A Status says what a check means for a run.
+type Status string
+
+// The statuses.
+const (
+	OK   Status = "ok"
+	Warn Status = "warn" // times are longer or noisier than need be, or something is missing
+	Fail Status = "fail" // a part of what was asked for cannot be measured, or no number means anything
+)
+
+// A Check is what was found out about one property of the machine.
+type Check struct {
+	Name    string             `json:"name"`
+	Status  Status             `json:"status"`
+	What    string             `json:"what"`              // was found, with figures
+	Why     string             `json:"why"`               // it matters
+	Mend    string             `json:"mend,omitempty"`    // how to; absent if all is well
+	Figures map[string]float64 `json:"figures,omitempty"` // the same, for programs; a name ends with its unit
+}
+
+// Needs are what a run takes of its machine.
+type Needs struct {
+	Memory      Need            // bytes of a session, in all its processes
+	Address     Need            // bytes of address space of its server
+	Files       map[string]Need // bytes of files in a directory
+	Mappings    Need            // of one process
+	Descriptors Need            // of one process, open at the same time
+	Threads     Need            // of all processes of a session
+	Workers     Need            // that train at the same time
+	Socket      int64           // bytes that a sender wants to have on the way; 0 if nothing large goes through sockets
+	Spins       bool            // workers burn a processor while they wait
+}
+
+// A Need is the largest of the run's cells.
+type Need struct {
+	N    int64
+	Cell string // whose it is
+}
+
+// Raise makes n the need of a cell if that is larger.
+func (n *Need) Raise(to int64, cell string) {
+	if to > n.N {
+		*n = Need{to, cell}
+	}
+}
+
+// Names of checks that others know.
+const (
+	SharedMemory = "/dev/shm"
+	Build        = "build" // the race detector
+)
+
+// StolenShare is how much of the processors' time a hypervisor may give to others.
+const StolenShare = 0.05
+
+// Examine does all checks, in the order of their list. It watches the processors for
+// that long, in which the caller does nothing.
+func Examine(n Needs, watch time.Duration) []Check {
+	return judge(gather(n, watch), n)
+}
+
+func judge(f *facts, n Needs) []Check {
+	var all []Check
+	for _, c := range checks {
+		found := c.judge(f, n)
+		found.Name, found.Why = c.name, c.why
+		all = append(all, found)
+	}
+	return all
+}
+
+// Only returns the checks with one of these statuses.
+func Only(all []Check, statuses ...Status) []Check {
+	var some []Check
+	for _, c := range all {
+		for _, s := range statuses {
+			if c.Status == s {
+				some = append(some, c)
+			}
+		}
+	}
+	return some
+}

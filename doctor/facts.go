@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"ipcbench/machine"
+	"ipcbench/phase/usage"
+	"ipcbench/scratch"
+)
+
+// facts are what the checks look at.
+type facts struct {
+	env        machine.Environment
+	limits     machine.Limits
+	memory     int64  // bytes that may still be taken
+	memoryBy   string // who says so
+	address    int64  // bytes of address space that one process may still take
+	bounded    bool   // address is a limit
+	places     map[string]place
+	session    error // of making a session's directory
+	processors int   // that this process may use
+	boot, now  usage.System
+	systemErr  error
+	clock      time.Duration // of reading it
+	namespaces error         // of making them
+	leftovers  []scratch.Leftover
+}
+
+// A place is a directory for files.
+type place struct {
+	fileSystem string
+	free       int64
+	err        error // nothing can be written there
+}
+
+// gather reads them.
+func gather(n Needs, watch time.Duration) *facts {
+	before, err := usage.ReadSystem()
+	watched := time.After(watch)
+	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), boot: before, places: map[string]place{}}
+	f.memory, f.memoryBy = machine.MemoryLimit()
+	f.address, f.bounded = machine.AddressSpace()
+	f.places[os.TempDir()], f.places[SharedMemory] = look(os.TempDir()), look(SharedMemory)
+	for dir := range n.Files {
+		f.places[dir] = look(dir)
+	}
+	f.session = makeSession()
+	f.processors = runtime.NumCPU() // by the affinity of this process
+	f.clock = readingClock()
+	f.namespaces = makeNamespaces()
+	f.leftovers, _ = scratch.Leftovers(scratch.Roots()...) // a root that cannot be read is another check's
+	<-watched
+	after, err2 := usage.ReadSystem()
+	f.now, f.systemErr = after.Since(before), errors.Join(err, err2)
+	return f
+}
+
+func look(dir string) (p place) {
+	p.fileSystem, _ = machine.FileSystem(dir) // Room tells of a directory that does not exist
+	p.free, p.err = machine.Room(dir)
+	return p
+}
+
+// makeSession makes a directory as sessions do.
+func makeSession() error {
+	dir, err := scratch.New(os.TempDir())
+	if err == nil {
+		err = dir.Close()
+	}
+	return err
+}
+
+// readingClock returns how long the clock takes to be read: the best of many tries,
+// for some are interrupted.
+func readingClock() time.Duration {
+	const tries, each = 20, 100
+	best := time.Duration(1<<63 - 1)
+	for range tries {
+		start := time.Now()
+		for range each {
+			_ = time.Now()
+		}
+		best = min(best, time.Since(start)/each)
+	}
+	return best
+}
+
+// makeNamespaces asks the kernel for a process with its own users and network, and
+// for nothing to run in it: that the file does not exist is said by a process which
+// was made.
+func makeNamespaces() error {
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+	groups := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	_, err := syscall.ForkExec("/proc/self/fd/none", []string{"none"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, UidMappings: ids, GidMappings: groups,
+	}})
+	if errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	return err
+}
