@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ipcbench/bench/stat"
+	"ipcbench/doctor"
 	"ipcbench/machine"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
@@ -28,6 +29,7 @@ type Options struct {
 	Canary   float64            // by what share a copy of one cell is slowed down; 0 for no canary
 	Host     trainer.Host
 	Command  []string       // for the result
+	Doctor   []doctor.Check // what was found out about the machine, for the result
 	Progress func(Progress) // called between rounds and never during one; may be nil
 
 	// Save, unless it is nil, is called between cycles with all that was measured so
@@ -113,7 +115,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	r := &run{
 		Options: o, started: time.Now(),
 		order:  rand.New(rand.NewPCG(o.Plan.Seed, 0)),
-		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped},
+		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
 	}
 	r.result.Plan.Interleaved = o.Against != ""
 	r.result.Started = r.started.UTC()

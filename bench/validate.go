@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ipcbench/doctor"
 	"ipcbench/phase"
 )
 
@@ -57,6 +58,11 @@ func (r *Result) validateHead() error {
 	}
 	if r.Elapsed < 0 || int64(r.Elapsed) > maxDuration {
 		return fmt.Errorf("elapsed_ns: %d: no duration of a run", int64(r.Elapsed))
+	}
+	for i, c := range r.Doctor {
+		if c.Status != doctor.Warn && c.Status != doctor.Fail {
+			return fmt.Errorf("doctor[%d].status: %q: want warn or fail", i, c.Status)
+		}
 	}
 	return texts(r, false)
 }

@@ -7,6 +7,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/doctor"
 	"ipcbench/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -28,6 +29,7 @@ type answer struct {
 	Partial     string               `json:"partial,omitempty"` // why the run ended early
 	Plan        bench.Plan           `json:"plan"`              // as in the result file
 	Environment machine.Environment  `json:"environment"`       // as in the result file
+	Doctor      []doctor.Check       `json:"doctor,omitempty"`  // as in the result file
 	Against     *machine.Environment `json:"against,omitempty"` // that of the build base, of an interleaved run
 	Verdicts    []answerVerdict      `json:"verdicts"`          // one for each model, number of workers and number of clients
 	Findings    []answerFinding      `json:"findings"`          // errors are bugs in the measurement
@@ -140,7 +142,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
 		Answer: answerVersion, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
-		Environment: r.Environment, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Floors: []answerFloor{},
+		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {
 		text := answerVerdict{workload: workloadOf(d.Group), Proved: d.Proved(), Text: verdictSentence(d)}

@@ -21,6 +21,9 @@ func environment(r *analysis.Result) doc.Section {
 		facts = append(facts, d.What+": "+d.Head)
 	}
 	add("machine", strings.Join(facts, "; "))
+	for _, c := range r.Doctor {
+		add("doctor", fmt.Sprintf("%s, %s: %s", c.Name, c.Status, c.What))
+	}
 	build := e.Commit
 	if e.Dirty {
 		build += ", changed since"

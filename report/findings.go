@@ -20,6 +20,8 @@ func findingText(f analysis.Finding) string {
 		return "built with the race detector: no time means anything"
 	case analysis.Partial:
 		return "the run ended early (" + f.Subject + "): cells and blocks are missing"
+	case analysis.SpoiledMachine:
+		return "doctor: " + f.Subject
 	case analysis.SmallSocketBuffer:
 		return fmt.Sprintf("sockets hold %s, and transports ask for %s: transports that move bytes through sockets are slower. To change it: sysctl net.core.wmem_max=%.0f",
 			write("B", "granted"), write("B", "wanted"), number("wanted"))

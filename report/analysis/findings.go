@@ -5,6 +5,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/doctor"
 	"ipcbench/transports/driver"
 )
 
@@ -22,6 +23,7 @@ const (
 const (
 	RaceDetector      = "race_detector"       // the build had the race detector
 	Partial           = "partial"             // the run ended early; Subject: why
+	SpoiledMachine    = "spoiled_machine"     // a check of ipcbench doctor had failed; Subject: which, and what was found
 	SmallSocketBuffer = "small_socket_buffer" // sockets hold less than transports ask for; granted, wanted: B
 	StalePeak         = "stale_peak"          // the kernel did not reset the server's peak memory
 	NotMeasured       = "not_measured"        // a cell was skipped; Subject: why
@@ -73,7 +75,6 @@ const (
 	controlPart   = 0.1    // of the smallest overhead that the control may add to the work
 	recorderShare = 0.01   // of a round that recording may take
 	recorderTime  = 5e-6   // seconds of a round that it may take besides: a share of a short round says nothing
-	stolenShare   = 0.05   // of the processors' time that the hypervisor may give to others
 	quietTime     = 0.5    // seconds: the least that the kernel's 10 ms ticks can measure
 )
 
@@ -85,6 +86,11 @@ func (r *Result) Findings() []Finding {
 	}
 	if r.Partial != "" {
 		all = append(all, *finding(Warning, Partial, r.Partial))
+	}
+	for _, c := range doctor.Only(r.Doctor, doctor.Fail) {
+		if c.Name != doctor.Build { // see above
+			all = append(all, *finding(Warning, SpoiledMachine, c.Name+": "+c.What))
+		}
 	}
 	// A sender with a small socket buffer waits for its reader. Most distributions
 	// grant less than the transports ask for.
@@ -224,7 +230,7 @@ func stolenTime(c *Cell) *Finding {
 			shares = append(shares, b.System.Steal.Seconds()/all)
 		}
 	}
-	if m := stat.Median(shares); m > stolenShare {
+	if m := stat.Median(shares); m > doctor.StolenShare {
 		return finding(Warning, StolenTime, "", value("share", "1", m))
 	}
 	return nil

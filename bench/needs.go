@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"math"
+
+	"ipcbench/doctor"
+	"ipcbench/transports/driver"
+)
+
+// What any session takes, by measurement: /proc/PID/fd and /proc/PID/task of servers
+// and workers of all transports, with 1 to 32 workers. Most descriptors had servers of
+// shm-slab: 22, 25, 67 and 234 with 1, 2, 8 and 32 lanes; those of sockets 3 a lane.
+const (
+	filesOfProcess = 24
+	filesOfLane    = 7
+
+	threadsOfServer = 16
+	threadsOfLane   = 2 // of the server, one of which waits for the lane's process
+	threadsOfWorker = 12
+)
+
+// Needs returns what a run of these cells takes of its machine, by the same numbers as
+// Spec.Check. Of a cell that no machine could carry it has nothing.
+func Needs(cells []Spec) doctor.Needs {
+	n := doctor.Needs{Files: map[string]doctor.Need{}}
+	for _, s := range cells {
+		var own driver.Needs
+		if t, ok := s.Variant.Transport.(driver.Needy); ok {
+			var err error
+			if own, err = t.Needs(s.options()); err != nil {
+				continue
+			}
+		}
+		if s.Variant.Transport.Footprint(s.options()) == math.MaxInt64 {
+			continue
+		}
+		cell := s.String()
+		n.Memory.Raise(s.memory(), cell)
+		n.Address.Raise(s.inServer(), cell)
+		if own.Dir != "" {
+			most := n.Files[own.Dir]
+			most.Raise(own.Bytes, cell)
+			n.Files[own.Dir] = most
+		}
+		n.Mappings.Raise(own.Mappings, cell)
+		n.Workers.Raise(int64(s.Workers), cell)
+		n.Spins = n.Spins || s.Variant.Traits().Spins
+		if s.inside() {
+			continue
+		}
+		lanes, processes := int64(s.Workers), int64(s.processes())
+		n.Descriptors.Raise(max(own.Descriptors, filesOfProcess+filesOfLane*lanes), cell)
+		n.Threads.Raise(threadsOfServer+threadsOfLane*lanes+threadsOfWorker*processes, cell)
+		if own.Dir == "" && s.Variant.Settings["network"] != "" { // its bytes go through its sockets
+			n.Socket = driver.SocketBuffer
+		}
+	}
+	return n
+}
