@@ -7,11 +7,35 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"ipcbench/bench"
 	"ipcbench/internal/ranges"
 	"ipcbench/tensor/models"
+	"ipcbench/trainer"
 	"ipcbench/transports"
 )
+
+// cellFlags are the flags that say what to measure.
+func (f *runFlags) cellFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
+	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
+	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
+	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
+	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
+	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into one process")
+	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates of a worker exist at a time, the one in the making included")
+}
+
+// chosen reports whether a flag says what to measure.
+func chosen(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"transport", "model", "up", "workers", "clients"}, cmd.Flags().Changed)
+}
+
+// firstCells are those of a run without any flag: one worker and one client, so that
+// bandwidths and floors are shown too.
+func (f *runFlags) firstCells() { f.workers, f.clients = []string{"1"}, []string{"1"} }
 
 // cells returns the matrix that the flags ask for.
 func (a *app) cells(f runFlags) ([]bench.Spec, error) {

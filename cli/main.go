@@ -132,6 +132,7 @@ Measure how a training server and its workers exchange tensors, and say which
 transport to use. A transport is a way to move them: gob, files, shared memory,
 gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 
+  ipcbench doctor                     what this machine would spoil
   ipcbench run                        a first answer, in under a minute
   ipcbench run --transport pickle,shm-slab --model resnet18 --clients 4
   ipcbench report FILE                the result of an earlier run again
@@ -152,7 +153,7 @@ gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 		return hinted{usageError{err}, cmd.CommandPath() + " --help lists the flags"}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.cleanCommand(), a.blockCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.blockCommand())
 	return root
 }
 

@@ -13,7 +13,6 @@ import (
 	"ipcbench/bench"
 	"ipcbench/report"
 	"ipcbench/scratch"
-	"ipcbench/trainer"
 	"ipcbench/transports"
 )
 
@@ -96,11 +95,7 @@ the defaults below hold.`),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false // what to measure comes first
-	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
-	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
-	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
-	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
-	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
+	f.cellFlags(cmd)
 	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
 	fs.BoolVar(&f.thorough, "thorough", false, "a precise answer: more and longer blocks")
 	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
@@ -118,8 +113,6 @@ the defaults below hold.`),
 	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
 	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames(allKinds))
-	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into one process")
-	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates of a worker exist at a time, the one in the making included")
 	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.IntVar(&plan.TrainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
@@ -145,7 +138,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	if f.quick && f.thorough {
 		return usagef("--quick and --thorough are given: want one of them")
 	}
-	choice := !given("transport") && !given("model") && !given("up") && !given("workers") && !given("clients") // of cells: ours
+	choice := !chosen(cmd)
 	mode := bench.Default
 	switch {
 	case f.thorough:
@@ -153,8 +146,8 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	case f.quick, choice && !given("time") && !given("rounds") && !given("precision"):
 		mode = bench.Quick
 	}
-	if mode == bench.Quick && choice { // one of each, so that bandwidths and floors are shown too
-		f.workers, f.clients = []string{"1"}, []string{"1"}
+	if mode == bench.Quick && choice {
+		f.firstCells()
 	}
 	defaults, err := bench.DefaultPlan(mode)
 	if err != nil {
@@ -210,6 +203,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err := plan.Validate(); err != nil {
 		return usageError{err}
 	}
+	needs := bench.Needs(cells)
 	cells, skipped, err := fitting(cells, plan)
 	if err != nil {
 		return usageError{err}
@@ -247,6 +241,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		defer os.Remove(o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
 	}
 	a.mentionLeftovers()
+	o.Doctor = a.examine(needs)
 
 	p := newProgress(a.err, f.quiet)
 	if p != nil {

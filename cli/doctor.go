@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ipcbench/bench"
+	"ipcbench/doctor"
+	"ipcbench/report/doc"
+)
+
+// How long the processors are watched for stolen time and other programs. The kernel
+// counts in steps of 10 ms.
+const (
+	watchLong  = 300 * time.Millisecond
+	watchShort = 100 * time.Millisecond // before a run
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var f runFlags
+	var format string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine would spoil of a run, and what mends it",
+		Long: strings.TrimSpace(`
+Look at this machine before a number is trusted: is there enough of everything
+for the run, and does anything make its times longer or less even? Nothing is
+measured and nothing is changed.
+
+  ipcbench doctor
+      before the run without any flag
+  ipcbench doctor --workers 8 --clients 64 --model resnet50
+      before a larger one: the flags are those of ipcbench run
+
+Each line has a status:
+
+  ok     nothing to do
+  warn   times are longer or noisier than need be, or something is missing
+  fail   a part of what was asked for cannot be measured here, or no number
+         would mean anything
+
+What is not ok is explained below the lines, with what mends it. ipcbench run
+does the same checks, says what fails, and keeps what is not ok in its result.
+
+The exit code is 1 if a check fails, and 0 otherwise.`),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !chosen(cmd) {
+				f.firstCells()
+			}
+			return a.doctor(f, format)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	f.cellFlags(cmd)
+	fs.StringVar(&format, "format", "text", "print the checks as `FORMAT`: text|json")
+	return cmd
+}
+
+func (a *app) doctor(f runFlags, format string) error {
+	if format != "text" && format != "json" {
+		return usagef("--format %s: want text or json", format)
+	}
+	cells, err := a.cells(f)
+	if err != nil {
+		return err
+	}
+	plan, err := bench.DefaultPlan(bench.Default)
+	if err != nil {
+		return err
+	}
+	for _, c := range cells {
+		unfit := (*bench.Unfit)(nil)
+		if err := c.Check(plan); err != nil && !errors.As(err, &unfit) { // what is unfit is what the checks tell
+			return usageError{err}
+		}
+	}
+	checks := doctor.Examine(bench.Needs(cells), watchLong)
+	if format == "json" {
+		err = doc.WriteJSON(a.out, checks, "\t")
+	} else {
+		err = diagnosis(checks).Text(a.out, a.terminal())
+	}
+	if failed := doctor.Only(checks, doctor.Fail); err == nil && len(failed) > 0 {
+		var names []string
+		for _, c := range failed {
+			names = append(names, c.Name)
+		}
+		err = fmt.Errorf("doctor: %s: %s", doc.Plural(len(failed), "check")+" failed", strings.Join(names, ", "))
+	}
+	return err
+}
+
+// tones of the statuses.
+var tones = map[doctor.Status]doc.Tone{doctor.OK: doc.Plain, doctor.Warn: doc.Strong, doctor.Fail: doc.Bad}
+
+// diagnosis is a line for each check, then what to know of those that are not ok.
+func diagnosis(checks []doctor.Check) doc.Document {
+	t := doc.Table{Keys: 2, Columns: []doc.Column{{}, {Name: "check"}, {Name: "found", Wrap: true}}}
+	d := doc.Document{Sections: []doc.Section{{}}}
+	n := map[doctor.Status]int{}
+	for _, c := range checks {
+		n[c.Status]++
+		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{doc.Words(string(c.Status)), doc.Words(c.Name), doc.Words(c.What)}, Tone: tones[c.Status]})
+		if c.Status != doctor.OK {
+			d.Sections = append(d.Sections, doc.Section{Title: fmt.Sprintf("%s: %s", c.Status, c.Name), Lead: doc.Say(c.Why, "To mend it: "+c.Mend)})
+		}
+	}
+	d.Sections[0].Tables = []doc.Table{t}
+	verdict, tone := "nothing here spoils the run", doc.Good
+	switch {
+	case n[doctor.Fail] > 0:
+		verdict, tone = "a part of the run cannot be measured here, or means nothing", doc.Bad
+	case n[doctor.Warn] > 0:
+		verdict, tone = "the run works; its times may be longer or noisier than need be", doc.Strong
+	}
+	d.Sections = append(d.Sections, doc.Section{Lead: []doc.Paragraph{{
+		Text: fmt.Sprintf("%d ok, %d warn, %d fail: %s", n[doctor.OK], n[doctor.Warn], n[doctor.Fail], verdict), Tone: tone,
+	}}})
+	return d
+}
+
+// examine does the checks before a run, and says which have failed.
+func (a *app) examine(n doctor.Needs) []doctor.Check {
+	checks := doctor.Examine(n, watchShort)
+	for _, c := range doctor.Only(checks, doctor.Fail) {
+		fmt.Fprintf(a.err, "ipcbench: warning: %s: %s; see ipcbench doctor\n", doc.Visible(c.Name), doc.Visible(c.What))
+	}
+	return checks
+}

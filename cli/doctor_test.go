@@ -1,0 +1,292 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/bench"
+	"ipcbench/doctor"
+	"ipcbench/internal/skip"
+)
+
+// modest is a question that most machines have no trouble with, and one of a MiB of
+// shared memory has.
+var modest = []string{"doctor", "--format", "json", "--model", "uniform:1MiB/4", "--workers", "1", "--clients", "2"}
+
+// doctorHere runs the program as a user does, in a shell after these commands.
+func doctorHere(t *testing.T, before string, attr *syscall.SysProcAttr, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	path, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-e", "-c", before + "\nexec \"$0\" \"$@\"", path}, args...)...)
+	cmd.SysProcAttr = attr
+	cmd.Dir = t.TempDir()
+	var out, says bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &says
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		skip.Refused(t, "to start a process as this test wants it: %v", err)
+	}
+	return out.String(), says.String(), cmd.ProcessState.ExitCode()
+}
+
+// statuses are what the program says of each check. Some change from second to second,
+// and with the other tests: they are left out.
+func statuses(t *testing.T, text string) map[string]doctor.Status {
+	t.Helper()
+	var checks []doctor.Check
+	if err := json.Unmarshal([]byte(text), &checks); err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	all := map[string]doctor.Status{}
+	for _, c := range checks {
+		if !slices.Contains([]string{"stolen time", "other load", "leftovers"}, c.Name) {
+			all[c.Name] = c.Status
+		}
+	}
+	return all
+}
+
+// TestDoctorNames: on a machine that is spoilt in one way, exactly that is told, with
+// the right status and exit code.
+func TestDoctorNames(t *testing.T) {
+	sound, _, before := doctorHere(t, "", nil, modest...)
+	tests := []struct {
+		name  string // of the check
+		want  doctor.Status
+		spoil func(t *testing.T) (before string, attr *syscall.SysProcAttr)
+	}{
+		{"descriptors", doctor.Fail, func(*testing.T) (string, *syscall.SysProcAttr) { return "ulimit -n 64", nil }},
+		{"/dev/shm", doctor.Fail, smallShm},
+		{"processor quota", doctor.Warn, func(t *testing.T) (string, *syscall.SysProcAttr) {
+			return "echo $$ >" + halfProcessor(t) + "/cgroup.procs", nil
+		}},
+		{"processors", doctor.Warn, func(t *testing.T) (string, *syscall.SysProcAttr) {
+			if _, err := exec.LookPath("taskset"); err != nil {
+				skip.Missing(t, "taskset (Debian: util-linux)")
+			}
+			return "taskset -p 1 $$ >&2", nil
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			setup, attr := tt.spoil(t)
+			spoilt, says, code := doctorHere(t, setup, attr, modest...)
+			want := statuses(t, sound)
+			if _, ok := want[tt.name]; !ok {
+				t.Fatal("there is no such check")
+			}
+			want[tt.name] = tt.want
+			if diff := cmp.Diff(want, statuses(t, spoilt)); diff != "" {
+				t.Errorf("(-one thing spoilt +got):\n%s\n%s", diff, spoilt)
+			}
+			wantCode := before
+			if tt.want == doctor.Fail {
+				wantCode = 1
+			}
+			if code != wantCode || (code == 1) != regexp.MustCompile(`ipcbench: doctor: \d+ checks? failed: .*`).MatchString(says) || tt.want == doctor.Fail && !strings.Contains(says, tt.name) {
+				t.Errorf("exit code %d, want %d: %s", code, wantCode, says)
+			}
+		})
+	}
+}
+
+// smallShm is a file system of its own with a /dev/shm of 1 MiB.
+func smallShm(t *testing.T) (string, *syscall.SysProcAttr) {
+	const mount = "mount -t tmpfs -o size=1m tmpfs /dev/shm"
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	try := exec.CommandContext(t.Context(), "sh", "-c", mount)
+	try.SysProcAttr = attr
+	if out, err := try.CombinedOutput(); err != nil {
+		skip.Refused(t, "a /dev/shm of its own: %v: %s", err, out)
+	}
+	return mount, attr
+}
+
+// halfProcessor returns the directory of a control group that may use half a processor.
+func halfProcessor(t *testing.T) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("ipcbench-test-%d", os.Getpid())
+	var reasons []string
+	try := func(parent, file, text string) string {
+		dir := filepath.Join(parent, name)
+		err := os.Mkdir(dir, 0o755)
+		if err == nil {
+			if err = os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err == nil {
+				t.Cleanup(func() {
+					if err := os.Remove(dir); err != nil {
+						t.Error(err)
+					}
+				})
+				return dir
+			}
+			_ = os.Remove(dir)
+		}
+		reasons = append(reasons, err.Error())
+		return ""
+	}
+	if m := regexp.MustCompile(`(?m)^\S+ \S+ \S+ / (\S+) .* - cgroup \S+ \S*\bcpu\b(?:,\S*)?$`).FindSubmatch(mounts); m != nil {
+		if dir := try(string(m[1]), "cpu.cfs_quota_us", "50000"); dir != "" {
+			return dir
+		}
+	}
+	m, g := regexp.MustCompile(`(?m)^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 `).FindSubmatch(mounts), regexp.MustCompile(`(?m)^0::(/.*)$`).FindSubmatch(own)
+	if m != nil && g != nil { // in any group around this one that has the controller for those in it
+		for p := string(g[1]); ; p = filepath.Dir(p) {
+			if dir := try(string(m[1])+p, "cpu.max", "50000 100000"); dir != "" {
+				return dir
+			}
+			if p == "/" {
+				break
+			}
+		}
+	}
+	skip.Refused(t, "a control group with half a processor: %s", strings.Join(reasons, "; "))
+	return ""
+}
+
+// TestDoctorMemory: what needs more than any machine has is told, with the figures.
+func TestDoctorMemory(t *testing.T) {
+	out, says, code := doctorHere(t, "", nil, "doctor", "--format", "json", "--transport", "pickle,shm-slab", "--model", "uniform:8192GiB/4")
+	if got := statuses(t, out); code != 1 || got["memory"] != doctor.Fail || got["/dev/shm"] != doctor.OK || !strings.Contains(says, "memory") {
+		t.Errorf("exit code %d, %s: %v", code, says, got)
+	}
+}
+
+// TestDoctorLeftovers: what a killed run has left is told, and no more once it is gone.
+func TestDoctorLeftovers(t *testing.T) {
+	tmp := shortDir(t)
+	left := filepath.Join(tmp, "ipcbench-0123456789abcdef")
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := fmt.Sprintf("pid 1, parent 1, of ipcbench since 2026-01-01T00:00:00Z, boot %s", boot)
+	if err := os.WriteFile(filepath.Join(left, "lock"), []byte(owner), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tell := func() string {
+		out, _, _ := doctorHere(t, "export TMPDIR="+tmp, nil, "doctor", "--transport", "pickle", "--model", "cnn")
+		return out
+	}
+	if out := tell(); !strings.Contains(out, "warn: leftovers") || !strings.Contains(out, "To mend it: ipcbench clean") {
+		t.Errorf("it does not tell of %s:\n%s", left, out)
+	}
+	if out, says, code := doctorHere(t, "export TMPDIR="+tmp, nil, "clean", left); code != 0 {
+		t.Fatal(out, says)
+	}
+	if out := tell(); strings.Contains(out, left) {
+		t.Errorf("it tells of what is gone:\n%s", out)
+	}
+}
+
+// TestDoctorOfRun: a run says what fails before it begins, measures what it can, and
+// its result keeps what was found.
+func TestDoctorOfRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	_, says, code := doctorHere(t, "ulimit -n 64", nil, "run", "-q", "--transport", "pickle,shm-tensor", "--model", "uniform:64KiB/3", "--rounds", "3", "--blocks", "1", "--out", file)
+	const line = "warning: descriptors: 64 (ulimit -n), and shm-tensor uniform:64KiB/3 workers=2 clients=4 needs 116; see ipcbench doctor\n"
+	if code != 0 || !strings.Contains(says, "ipcbench: "+line) {
+		t.Fatalf("exit code %d: %s", code, says)
+	}
+	r, err := bench.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(r.Doctor, func(c doctor.Check) bool { return c.Name == "descriptors" })
+	if i < 0 || r.Doctor[i].Status != doctor.Fail || r.Doctor[i].Figures["have_descriptors"] != 64 {
+		t.Errorf("the result keeps %+v", r.Doctor)
+	}
+	out, _, _ := doctorHere(t, "", nil, "report", "--view", "findings,environment", file)
+	for _, want := range []string{"warning: doctor: descriptors: 64 (ulimit -n)", "descriptors, fail: 64"} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("the report lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestDoctorScreen: each check is a line of 80 columns in ASCII where that is asked
+// for, and a wrong flag is a mistake of the user.
+func TestDoctorScreen(t *testing.T) {
+	out, _, _ := doctorHere(t, "export LC_ALL=C NO_COLOR=1 TERM=dumb", nil, "doctor", "--transport", "pickle", "--model", "cnn", "--workers", "500")
+	if strings.ContainsFunc(out, func(r rune) bool { return r > '~' || r < ' ' && r != '\n' }) {
+		t.Errorf("not plain ASCII: %q", out)
+	}
+	for _, want := range []string{`(?m)^warn +processors +\d+ for 500 workers and the server$`, `(?m)^warn: processors$`, `(?m)^\d+ ok, \d+ warn, \d+ fail: `} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+	for _, args := range [][]string{{"--format", "md"}, {"--workers", "0"}, {"--transport", "none"}, {"pickle"}, {"--workers", "1000000"}} {
+		if _, says, code := doctorHere(t, "", nil, append([]string{"doctor"}, args...)...); code != exitUsage || says == "" {
+			t.Errorf("%v: exit code %d: %s", args, code, says)
+		}
+	}
+}
+
+// TestDoctorPage: the page has every check, and what it says of jq is true.
+func TestDoctorPage(t *testing.T) {
+	if _, err := exec.LookPath("jq"); err != nil {
+		skip.Missing(t, "jq (Debian: jq)")
+	}
+	page, err := os.ReadFile("../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, _ := doctorHere(t, "", nil, "doctor", "--transport", "all", "--workers", "2", "--clients", "4", "--format", "json")
+	var checks []doctor.Check
+	if err := json.Unmarshal([]byte(out), &checks); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if !bytes.Contains(page, []byte("\n| `"+c.Name+"` |")) {
+			t.Errorf("the page has no row for %s", c.Name)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "doctor.json")
+	if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?s)```sh\n(jq [^`]*)```\n+```text\n([^`]*)```").FindAllSubmatch(page, -1)
+	if len(examples) < 2 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	for _, e := range examples {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", string(e[1]))
+		cmd.Dir = filepath.Dir(file)
+		got, err := cmd.CombinedOutput()
+		if diff := cmp.Diff(string(e[2]), string(got)); err != nil || diff != "" {
+			t.Errorf("%s%v (-the page +jq):\n%s", e[1], err, diff)
+		}
+	}
+}
