@@ -196,15 +196,14 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err != nil {
 		return err
 	}
-	cells, err := a.cells(f)
+	asked, err := a.cells(f)
 	if err != nil {
 		return err
 	}
 	if err := plan.Validate(); err != nil {
 		return usageError{err}
 	}
-	needs := bench.Needs(cells)
-	cells, skipped, err := fitting(cells, plan)
+	cells, skipped, err := fitting(asked, plan)
 	if err != nil {
 		return usageError{err}
 	}
@@ -241,7 +240,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		defer os.Remove(o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
 	}
 	a.mentionLeftovers()
-	o.Doctor = a.examine(needs)
+	o.Doctor = a.examine(bench.Needs(asked))
 
 	p := newProgress(a.err, f.quiet)
 	if p != nil {
