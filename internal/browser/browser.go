@@ -43,11 +43,13 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		skip.Missing(t, "chromium (Debian: chromium)")
 	}
+	home := t.TempDir() // where it leaves things
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	// By default the library turns the sandbox off for root, who cannot have one, and
 	// keeps shared memory out of /dev/shm, which is small in containers.
-	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))...)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home))...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
