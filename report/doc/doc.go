@@ -1,6 +1,7 @@
 // Package doc is what a report is made of, and how that is written for people: a
 // [Document] of sections, paragraphs and tables whose cells hold values,
-// [Document.Text] for terminals and [Document.Markdown] for GitHub.
+// [Document.Text] for terminals, [Document.Markdown] for GitHub, and
+// [Document.HTML] for browsers.
 //
 // It chooses units, digits and widths; it knows nothing of benchmarks. Every text
 // in a document may come from a stranger: the writers let none of it act.
@@ -13,7 +14,11 @@ type Document struct {
 	Title    string
 	Lead     []Paragraph
 	Sections []Section
+	Terms    []Term // a glossary, for HTML
 }
+
+// A Term is a word with a meaning of its own.
+type Term struct{ Word, Means string }
 
 // A Section is a part of a document. An empty one is not written.
 type Section struct {
@@ -23,7 +28,7 @@ type Section struct {
 	Plots  []Plot      // before the tables
 	Tables []Table
 	Tail   []Paragraph // after them
-	Folded bool        // in Markdown: closed until it is clicked on
+	Folded bool        // in Markdown and HTML: closed until it is clicked on
 }
 
 // Empty reports whether the section has nothing but a title.
@@ -74,8 +79,8 @@ type Column struct {
 	// Unit is s, B, B/s, 1 (a number) or % (a share: 0.5 is 50 %), or one of them
 	// per round or GB, such as s/GB. A column of words has none.
 	Unit string
-	Help string // what it means; written once below the tables of a section
-	Bar  bool   // of numbers: Text draws bars beside them, and Markdown a chart
+	Help string // what it means; written once below the tables of a section; HTML also shows it beside the name
+	Bar  bool   // of numbers: Text and HTML draw bars beside them, and Markdown a chart
 	Wrap bool   // of words: may be broken into lines
 }
 

@@ -1,0 +1,244 @@
+package doc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"ipcbench/internal/browser"
+	"ipcbench/report/doc/doctest"
+)
+
+// writtenPage writes a document as a file of HTML.
+func writtenPage(t *testing.T, d Document) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := d.HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// explained is the sample with a glossary, names that repeat, and a plot.
+func explained() Document {
+	d := sample()
+	d.Terms = []Term{{"round", "one turn of training"}, {"never seen", "a word that is not in the document"}}
+	functions := Table{Keys: 2, Columns: []Column{{Name: "transport"}, {Name: "function"}, {Name: "share", Unit: "%"}, {Name: "change"}}}
+	functions.Add(Words("http"), Words("read"), Number(0.2), Words("−3.1 %"))
+	functions.Add(Words(""), Words("write"), Number(0.5), Words("+12 %"))
+	functions.Add(Words("grpc"), Words("copy"), Number(0.3), Words("+4 %"))
+	for i := range longTable {
+		functions.Add(Words(fmt.Sprintf("more-%d", i)), Words(""), Number(0.01))
+	}
+	d.Sections = append(d.Sections, Section{Title: "Functions", Tables: []Table{functions}})
+	return d
+}
+
+// shown are the texts of column n of the table that selector finds, as they are shown.
+func shown(p *browser.Page, table string, n int) string {
+	return browser.Eval[string](p, fmt.Sprintf(`[...document.querySelectorAll("%s tbody tr")].map(r => r.cells[%d]?.innerText.trim()).slice(0, 4).join("|")`, table, n))
+}
+
+// TestPage: a page of HTML does in a browser what it is for. That it asks for nothing
+// and says nothing on its console is seen by each of these.
+func TestPage(t *testing.T) {
+	b := browser.Start(t)
+	path := writtenPage(t, explained())
+	open := func(t *testing.T, o browser.Options) *browser.Page { return b.Open(t, path, o) }
+
+	t.Run("sorts", func(t *testing.T) {
+		p := open(t, browser.Options{})
+		const table, round = "section:nth-of-type(1) table", "section:nth-of-type(1) thead th:nth-child(2) button"
+		check := func(what, want, sorted string) {
+			t.Helper()
+			got := shown(p, table, 0) + " " + browser.Eval[string](p, `document.querySelector("thead th:nth-child(2)").ariaSort ?? "not"`)
+			if got != want+" "+sorted {
+				t.Errorf("%s: got %s, want %s %s", what, got, want, sorted)
+			}
+		}
+		check("at first", "shm-slab|http|storage|inproc", "not")
+		p.Click(round)
+		check("one click", "shm-slab|http|storage|inproc", "ascending")
+		p.Click(round)
+		check("two clicks", "storage|http|shm-slab|inproc", "descending")
+		p.Click(round)
+		check("three clicks", "shm-slab|http|storage|inproc", "not")
+		p.Press("\r\r")
+		check("two keys", "storage|http|shm-slab|inproc", "descending")
+		p.Press("\t ")
+		if got := shown(p, table, 2); got != "1.00|2.89|26.4|the same work without leaving the process" {
+			t.Errorf("the next column by key: %s", got)
+		}
+	})
+	t.Run("names that repeat", func(t *testing.T) {
+		p := open(t, browser.Options{})
+		const table = "section:nth-of-type(3) table"
+		look := `getComputedStyle(document.querySelector("` + table + ` .again")).color`
+		if got := browser.Eval[string](p, look); got != "rgba(0, 0, 0, 0)" {
+			t.Errorf("a name that repeats is %s", got)
+		}
+		p.Click(table + " thead th:nth-child(3) button")
+		p.Click(table + " thead th:nth-child(3) button")
+		if names := shown(p, table, 0); names != "http|grpc|http|more-0" || browser.Eval[string](p, look) == "rgba(0, 0, 0, 0)" {
+			t.Errorf("by share: %s", names)
+		}
+		p.Click(table + " thead th:nth-child(4) button") // words that are numbers; those without any stay last
+		if got := shown(p, table, 3); got != "−3.1 %|+4 %|+12 %|" {
+			t.Errorf("by change: %s", got)
+		}
+		p.Click(table + " thead th:nth-child(1) button")
+		if got := shown(p, table, 0); got != "grpc|http|http|more-0" {
+			t.Errorf("by name: %s", got)
+		}
+	})
+	t.Run("explains", func(t *testing.T) {
+		p := open(t, browser.Options{})
+		says := func(what, want string) {
+			t.Helper()
+			got := browser.Eval[string](p, `{const b = document.getElementById("balloon"), r = b.getBoundingClientRect(); b.checkVisibility() && r.left >= 0 && r.right <= innerWidth && r.top >= 0 && r.bottom <= innerHeight ? b.textContent : "nothing"}`)
+			if got != want {
+				t.Errorf("%s: got %q, want %q", what, got, want)
+			}
+		}
+		const round = "thead th:nth-child(2) button"
+		p.Hover(round)
+		says("mouse on a column", "a round: publishing the model to the new one")
+		p.Press(kb.Escape)
+		says("escape", "nothing")
+		p.Hover("main a.term")
+		says("mouse on a word", "one turn of training")
+		p.Hover("h1")
+		says("mouse elsewhere", "nothing")
+		browser.Eval[any](p, `document.querySelector("thead th button").focus()`)
+		says("focus on a column without help", "nothing")
+		p.Press("\t")
+		says("focus", "a round: publishing the model to the new one")
+		p.Press("\t")
+		says("focus moves on", "nothing")
+		if n := browser.Eval[int](p, `document.querySelectorAll("main a.term").length`); n != 1 {
+			t.Errorf("a word is marked %d times", n)
+		}
+	})
+	t.Run("looks", func(t *testing.T) {
+		const paper = `getComputedStyle(document.body).backgroundColor`
+		light, dark := open(t, browser.Options{}), open(t, browser.Options{Dark: true})
+		white, black := browser.Eval[string](light, paper), browser.Eval[string](dark, paper)
+		if white != "rgb(255, 255, 255)" || black == white || bytes.Equal(light.Screenshot("html"), dark.Screenshot("html")) {
+			t.Errorf("light %s, dark %s", white, black)
+		}
+		light.Click("#theme")
+		dark.Click("#theme")
+		if l, d := browser.Eval[string](light, paper), browser.Eval[string](dark, paper); l != black || d != white {
+			t.Errorf("after a click light is %s and dark %s", l, d)
+		}
+		printed := open(t, browser.Options{Dark: true, Print: true})
+		if got := browser.Eval[string](printed, paper); got != white {
+			t.Errorf("print is %s", got)
+		}
+		if got := browser.Eval[bool](printed, `document.querySelector("nav, #theme, .skip").checkVisibility()`); got {
+			t.Error("what nobody can click is printed")
+		}
+		for name, p := range map[string]*browser.Page{"screen": light, "print": printed} {
+			// the text of the folded section
+			if got := browser.Eval[bool](p, `document.querySelector("details table").checkVisibility({contentVisibilityAuto: true}) && document.querySelector("details table").getBoundingClientRect().height > 0`); got != (name == "print") {
+				t.Errorf("%s: the folded section shows: %v", name, got)
+			}
+		}
+		if pdf := printed.PDF(); len(pdf) < 10_000 {
+			t.Errorf("a print of %d bytes", len(pdf))
+		}
+	})
+	t.Run("narrow", func(t *testing.T) {
+		for _, width := range []int{420, 1280} {
+			p := open(t, browser.Options{Width: width})
+			browser.Eval[any](p, `document.querySelectorAll("details").forEach(d => d.open = true)`)
+			if got := browser.Eval[int](p, `document.documentElement.scrollWidth`); got > width {
+				t.Errorf("at %d pixels the page has %d", width, got)
+			}
+			const names = `{const box = document.querySelector("details .scroll"); box.scrollLeft = 1e4; box.scrollLeft > 0 && box.querySelector("tbody th").getBoundingClientRect().left - box.getBoundingClientRect().left}`
+			if got := browser.Eval[any](p, names); width == 420 && got != 1.0 {
+				t.Errorf("names of rows are at %v of a box that was scrolled", got)
+			}
+		}
+	})
+	t.Run("points stand below each other", func(t *testing.T) {
+		p := open(t, browser.Options{})
+		at := browser.Eval[[]float64](p, `[...document.querySelectorAll("section:nth-of-type(1) tbody td:nth-child(2)")].map(cell => {
+			const text = cell.firstChild, point = text.data.indexOf("."), range = document.createRange()
+			range.setStart(text, point < 0 ? text.length : point)
+			range.setEnd(text, point < 0 ? text.length : point)
+			return range.getBoundingClientRect().left })`)
+		for _, x := range at {
+			if len(at) != 4 || max(x-at[0], at[0]-x) > 0.5 {
+				t.Fatalf("points at %v", at)
+			}
+		}
+	})
+	t.Run("without scripts", func(t *testing.T) {
+		p := open(t, browser.Options{NoScript: true})
+		if got := shown(p, "section:nth-of-type(1) table", 1); got != "10.0 ± 0.4|28.9 ± 1.1|264 ± 4|10.0 ± 0.4" {
+			t.Errorf("numbers are %q", got)
+		}
+		p.Click("details.help summary")
+		p.Click("section:nth-of-type(2) details summary")
+		if !browser.Eval[bool](p, `[...document.querySelectorAll("details.help dl, details table")].slice(0, 2).every(e => e.checkVisibility({contentVisibilityAuto: true}))`) {
+			t.Error("what is folded does not open")
+		}
+	})
+	t.Run("hostile texts", func(t *testing.T) {
+		p := b.Open(t, writtenPage(t, hostile()), browser.Options{})
+		if got := browser.Eval[any](p, `window.acted`); got != nil {
+			t.Errorf("a text of a stranger ran: %v", got)
+		}
+		if n := browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).length`); n != len(hostile().Sections) {
+			t.Errorf("%d plots", n)
+		}
+		if n := browser.Eval[int](p, `document.querySelectorAll("main script, img, iframe, [onerror], [onfocus], [style], a:not([href^='#'])").length`); n > 0 {
+			t.Errorf("%d elements are a stranger's", n)
+		}
+	})
+}
+
+// hostile is a document in which strangers wrote every text.
+func hostile() Document {
+	d := Document{Title: "</title><script>acted=1</script>"}
+	for i, evil := range append(doctest.Starts, doctest.Hostile, "</script><script>acted=2</script>", "</style><script>acted=3</script>", "<!--<script>",
+		`"><img src=x onerror=acted=4>`, `' onfocus=acted=5 autofocus '`, "javascript:acted=6", "</textarea></noscript></template><svg onload=acted=7>", "{{.}}${acted=8}") {
+		p := Paragraph{evil, Bad}
+		table := Table{Caption: evil, Columns: []Column{{Name: evil, Help: evil}, {Name: evil, Unit: "s", Bar: true, Help: evil}, {Name: "words" + evil, Wrap: true}}, Notes: []string{evil}}
+		table.Add(Words(evil), Cell{Text: evil, Value: Number(1).Value}, Words(evil))
+		table.Rows = append(table.Rows, Row{Cells: []Cell{Words("evil"), Number(2)}, Note: evil, Rule: true})
+		plot := Plot{Caption: evil, Kind: Dots, Value: Axis{Name: evil, Unit: "s"}, Series: []Series{{Name: evil, Points: []Point{{Name: evil, Value: *Number(1).Value, Text: evil}}}}, Notes: []string{evil}}
+		d.Lead = append(d.Lead, p)
+		d.Sections = append(d.Sections, Section{Name: evil, Title: evil, Lead: []Paragraph{p}, Plots: []Plot{plot}, Tables: []Table{table}, Tail: Say(evil), Folded: i%2 == 0})
+		d.Terms = append(d.Terms, Term{evil, evil})
+	}
+	return d
+}
+
+// TestPageTexts: nothing that hides or moves what stands around it is in the page.
+func TestPageTexts(t *testing.T) {
+	d := hostile()
+	for i := range d.Sections {
+		d.Sections[i].Plots = nil // whose scripts are no strangers'
+	}
+	text, err := os.ReadFile(writtenPage(t, d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := doctest.Acts("html", string(text)); why != "" {
+		t.Error(why)
+	}
+	if n := strings.Count(string(text), "<script>"); n != 1 {
+		t.Errorf("%d scripts", n)
+	}
+}
