@@ -22,7 +22,7 @@ import (
 
 const module = "ipcbench/"
 
-var update = flag.Bool("update", false, "rewrite the picture of the imports in ARCHITECTURE.md")
+var update = flag.Bool("update", false, "rewrite what ARCHITECTURE.md shows of the code")
 
 // layers says which packages of ours each package may import, itself a folder
 // with everything below it. What is not listed may import nothing of ours.
@@ -218,14 +218,31 @@ func TestTables(t *testing.T) {
 
 // TestPicture: ARCHITECTURE.md shows the table of layers, level by level.
 func TestPicture(t *testing.T) {
-	const file, begin, end = "ARCHITECTURE.md", "<!-- layers of arch_test.go -->\n", "<!-- end of layers -->\n"
+	shows(t, "layers of arch_test.go", "layers", "```text\n"+picture(layers)+"```\n")
+}
+
+// TestWords: ARCHITECTURE.md shows the glossary.
+func TestWords(t *testing.T) {
+	table := "| word | means | not |\n| --- | --- | --- |\n"
+	for _, w := range report.Words() {
+		table += strings.TrimSuffix("| "+w.Word+" | "+w.Means+" | "+w.Not, " ") + " |\n"
+	}
+	shows(t, "words of package report", "words", table)
+}
+
+// shows compares what ARCHITECTURE.md has between two comments with what it should
+// have.
+func shows(t *testing.T, what, name, part string) {
+	t.Helper()
+	const file = "ARCHITECTURE.md"
+	begin, end := "<!-- "+what+" -->\n", "<!-- end of "+name+" -->\n"
 	text := read(t, file)
 	before, rest, found := strings.Cut(text, begin)
 	_, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
 		t.Fatalf("%s lacks the lines %q and %q", file, begin, end)
 	}
-	want := before + begin + "```text\n" + picture(layers) + "```\n" + end + after
+	want := before + begin + part + end + after
 	switch {
 	case text == want:
 	case *update:
@@ -233,7 +250,7 @@ func TestPicture(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s does not show the table of layers: go test . -run TestPicture -update", file)
+		t.Errorf("%s does not show the %s: go test . -run '^%s$' -update", file, what, t.Name())
 	}
 }
 

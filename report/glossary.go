@@ -1,0 +1,35 @@
+package report
+
+// A Word has one meaning, in code, flags, errors, files and docs.
+type Word struct {
+	Word, Means string
+	Not         string // what is not called so, or what it is not called
+}
+
+// Words are the glossary: pages of HTML explain it, and ARCHITECTURE.md shows it.
+func Words() []Word {
+	return []Word{
+		{"round", "one turn of training: the model goes to all clients, their updates come back and are averaged", "epoch"},
+		{"client", "whose data is trained on; a round has one or more", ""},
+		{"worker", "what trains one client at a time", ""},
+		{"lane", "one worker's place in a session; what --workers counts", "worker 3 for lane 3"},
+		{"process", "an operating-system process that hosts lanes", "worker"},
+		{"host", "a machine, or what has its own network", ""},
+		{"session", "server and workers, from start to end", "pool"},
+		{"block", "the measurement that one session gives", "session"},
+		{"cell", "a transport with its settings, a model, an update, and numbers of workers and clients", "configuration, case"},
+		{"control", "the cell with inproc that does the same work inside one process", ""},
+		{"floor", "what the machine can do without a transport", ""},
+		{"job", "one client's turn in one round", "call, turn, task"},
+		{"model", "what the server publishes", ""},
+		{"update", "what a client sends back", "for anything else"},
+		{"wire", "what travels, after encoding", ""},
+		{"payload", "what the user's tensors hold", ""},
+		{"hand over", "pass memory on, without moving the bytes in it", ""},
+		{"driver", "how one transport is implemented", "transport"},
+		{"pair", "the two models that a server keeps", ""},
+		{"phase", "a named step of a round, such as encode or wait", ""},
+		{"span", "one timed stay in a phase; a summed one stands for many stays", ""},
+		{"stranger", "who is connected and has not shown the session's secret", ""},
+	}
+}
