@@ -206,14 +206,18 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestCrossover observes A33: from which size and count of tensors on the shared
-// memory beats HTTP, with bounds.
+// TestCrossover observes A33: from which size on the shared memory beats HTTP, with
+// bounds, or between which models.
 func TestCrossover(t *testing.T) {
-	small, middle, large := benchtest.Models["cnn"], benchtest.Models["resnet18"], benchtest.Models["histology"]
-	cells := func(a, b string, rounds ...[2]float64) []bench.Cell {
+	uniform := func(bytes int64, name string) bench.Model {
+		return bench.Model{Name: "uniform:" + name + "/4", Tensors: 4, Bytes: bytes}
+	}
+	sizes := []bench.Model{uniform(1<<20, "1MiB"), uniform(4<<20, "4MiB"), uniform(16<<20, "16MiB"), uniform(64<<20, "64MiB")}
+	named := []bench.Model{benchtest.Models["cnn"], benchtest.Models["resnet18"], benchtest.Models["histology"]}
+	cells := func(models []bench.Model, a, b string, rounds ...[2]float64) []bench.Cell {
 		var all []bench.Cell
-		for i, m := range []bench.Model{small, middle, large}[:len(rounds)] {
-			all = append(all, benchtest.Cell("inproc", m, 1, 1, benchtest.Six(5)...),
+		for i, m := range models[:len(rounds)] {
+			all = append(all, benchtest.Cell("inproc", m, 1, 1, benchtest.Six(1)...),
 				benchtest.Cell(a, m, 1, 1, benchtest.Six(rounds[i][0])...), benchtest.Cell(b, m, 1, 1, benchtest.Six(rounds[i][1])...))
 		}
 		return all
@@ -223,21 +227,29 @@ func TestCrossover(t *testing.T) {
 		cells []bench.Cell
 		want  []string // rows, or none
 	}{
-		{"crosses", cells("http", "http-shm", [2]float64{8, 10}, [2]float64{20, 20}, [2]float64{60, 20}), []string{
-			"http-shm http cnn 0.248 10 0.800 ± 0.017", "resnet18 46.8 122 1.00 ± 0.03", "histology 66.6 20 3.00 ± 0.07"}},
-		{"the fast path first, though it is slower", cells("http-shm", "http", [2]float64{20, 10}, [2]float64{60, 20}), []string{
-			"http-shm http cnn 0.248 10 0.500 ± 0.011", "resnet18 46.8 122 0.333 ± 0.007"}},
-		{"of a build", built("head", cells("grpc", "storage", [2]float64{20, 40}, [2]float64{40, 20})), []string{
-			"1 worker, 1 client, head", "storage grpc cnn 0.248 10 0.500 ± 0.011", "resnet18 46.8 122 2.00 ± 0.05"}},
-		{"no difference at the largest", cells("a", "b", [2]float64{20, 40}, [2]float64{40, 20}, [2]float64{20, 20.1}), []string{
-			"a b cnn 0.248 10 2.00 ± 0.05", "resnet18 46.8 122 0.500 ± 0.011", "histology 66.6 20 1.00 ± 0.03"}},
-		{"another pair that does not cross", cells("a", "b", [2]float64{20, 40}, [2]float64{20, 40}), nil},
-		{"one model", cells("http", "http-shm", [2]float64{20, 10}), nil},
+		// The ratio goes from 1/2 to 2, as far in logarithms: the middle of 4 and 16 MiB.
+		{"crosses", cells(sizes, "http", "http-shm", [2]float64{5, 20}, [2]float64{10, 20}, [2]float64{40, 20}, [2]float64{160, 20}), []string{
+			"from to fastest changes at", "1 MiB 4 MiB http", "16 MiB 64 MiB http-shm 8.00 MiB (7.84 to 8.16)",
+			"faster below faster above crossing", "http http-shm 8.00 MiB (7.84 to 8.16)"}},
+		{"to the end", built("head", cells(sizes, "http", "http-shm", [2]float64{5, 20}, [2]float64{10, 20}, [2]float64{20, 19.9})), []string{
+			"uniform, 1 MiB to 16 MiB in 4 tensors, 1 worker, 1 client, head: the fastest", "1 MiB 16 MiB http",
+			"http http-shm 15.8 MiB (from 15.2 MiB, not separated up to 16 MiB)"}},
+		{"from the beginning", cells(sizes, "http", "http-shm", [2]float64{19.9, 20}, [2]float64{40, 20}, [2]float64{60, 20}), []string{
+			"1 MiB 16 MiB http-shm", "http http-shm 1.01 MiB (from below 1 MiB to 1.05 MiB)"}},
+		{"between models", cells(named, "http", "http-shm", [2]float64{8, 10}, [2]float64{20, 20}, [2]float64{60, 20}), []string{
+			"3 models, 1 worker, 1 client: all crossings", "http http-shm between cnn and histology"}},
+		{"of a build", built("head", cells(named, "grpc", "storage", [2]float64{20, 40}, [2]float64{40, 20})), []string{
+			"2 models, 1 worker, 1 client, head: all crossings", "grpc storage between cnn and resnet18"}},
+		{"no model at which both are shown", cells(named, "a", "b", [2]float64{20, 40}, [2]float64{40.1, 40}), nil},
+		{"no crossing", cells(named, "a", "b", [2]float64{20, 40}, [2]float64{20, 40}), nil},
+		{"one model", cells(named, "http", "http-shm", [2]float64{20, 10}), nil},
+		{"two sizes are no curve", cells(sizes, "http", "http-shm", [2]float64{5, 20}, [2]float64{40, 20}), []string{
+			"http http-shm between uniform:1MiB/4 and uniform:4MiB/4"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Result(tt.cells...)
-			if s := crossovers(analysis.New(r)); s.Empty() != (tt.want == nil) {
+			if s := sweeps(analysis.New(r)); s.Empty() != (tt.want == nil) {
 				t.Fatalf("got %+v", s)
 			}
 			if tt.want != nil {

@@ -43,7 +43,7 @@ func TestUnlike(t *testing.T) {
 			}
 		}
 	}
-	if len(v.Groups()) != 2 || len(v.Crossovers()) != 0 {
+	if len(v.Groups()) != 2 || len(v.Sweeps()) != 0 {
 		t.Errorf("%d tables, want one for each update, and no meeting of the two", len(v.Groups()))
 	}
 

@@ -23,10 +23,10 @@ func verdictSentence(v analysis.Verdict) string {
 	text, second, blocks := "", v.Ranked[1], doc.Plural(len(best.Timed()), "block")
 	switch {
 	case v.TooClose():
-		text = either(v.Fastest()) + ": too close to call, " + round + "."
+		text = either(v.Fastest(), variant) + ": too close to call, " + round + "."
 		if v.Unclear() {
 			text = fmt.Sprintf("%s looks best, %s, but %s cannot separate it from %s (run with --blocks %d).",
-				best.Variant, round, blocks, either(v.Tied), max(stat.Blocks, 2*len(best.Timed())))
+				best.Variant, round, blocks, either(v.Tied, variant), max(stat.Blocks, 2*len(best.Timed())))
 		}
 		if !slices.Contains(v.Tied, worst) {
 			text += fmt.Sprintf(" The worst, %s, costs %s.", worst.Variant, cost(worst))
@@ -45,14 +45,16 @@ func verdictSentence(v analysis.Verdict) string {
 	return text + "."
 }
 
+func variant(c *analysis.Cell) string { return c.Variant }
+
 // mostNamed is how many transports a verdict names that may be as fast.
 const mostNamed = 4
 
-// either names cells: a, b or c.
-func either(cells []*analysis.Cell) string {
+// either names cells or lines: a, b or c.
+func either[T any](of []T, name func(T) string) string {
 	var names []string
-	for _, c := range cells {
-		names = append(names, c.Variant)
+	for _, x := range of {
+		names = append(names, name(x))
 	}
 	if more := len(names) - mostNamed; more > 0 {
 		names = append(names[:mostNamed], fmt.Sprintf("%d others", more))

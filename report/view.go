@@ -27,7 +27,7 @@ func Views() []View {
 		{"floors", "what this machine can do without any transport, and how far each cell is from it", floors},
 		{"phases", "where a client's round trip goes, and the speed-up against " + analysis.Baseline, phases},
 		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", costTables},
-		{"crossover", "from which size on one transport beats another", crossovers},
+		{"crossover", "rounds by size or number as a curve, and where transports cross", sweeps},
 		{"workers", "clients a second, and where starting the workers dominates", workers},
 		{"calls", "the requests of a round, and how long a client and its requests wait", callTable},
 		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)", profiles},

@@ -17,10 +17,11 @@ type scale struct {
 
 // scales are the units for readers, the largest first.
 var scales = map[string][]scale{
-	"s": {{"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}, {"ns", 1e-9}},
-	"B": {{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}},
-	"%": {{"%", 0.01}},
-	"1": {{"", 1}},
+	"s":  {{"s", 1}, {"ms", 1e-3}, {"µs", 1e-6}, {"ns", 1e-9}},
+	"B":  {{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}},
+	"iB": {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}, // of sizes that users write
+	"%":  {{"%", 0.01}},
+	"1":  {{"", 1}},
 }
 
 // scaleOf returns the one unit in which all of xs are shown. It is that of the
@@ -118,8 +119,10 @@ func (s scale) parts(i stat.Interval, most int) (number, bounds string) {
 // unit is one of those of a [Column].
 func Quantity(unit string, x float64) string {
 	s := scaleOf(unit, x)
-	if s.name == "B" { // there is no part of a byte
-		return strconv.FormatFloat(x, 'f', -1, 64) + " B"
+	if n := math.Round(x); s.name == "B" { // there is no part of a byte
+		return strconv.FormatFloat(n, 'f', -1, 64) + " B"
+	} else if unit == "iB" && n == x && math.Mod(x, s.per) == 0 {
+		return s.fixed(x, 0) + " " + s.name // as it was written
 	}
 	return strings.TrimSuffix(s.number(x)+" "+s.name, " ")
 }

@@ -1,0 +1,214 @@
+package analysis
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"ipcbench/bench"
+)
+
+// A Quantity is what the cells of a sweep differ in.
+type Quantity string
+
+// The quantities.
+const (
+	Size       Quantity = "size"        // bytes of models named uniform, which have as many tensors
+	UpdateSize Quantity = "update size" // bytes of updates named uniform
+	Clients    Quantity = "clients"
+	Workers    Quantity = "workers"
+	Models     Quantity = "models" // other models: their numbers of tensors differ too, so that nothing is known between two
+)
+
+// leastSteps is how many values make a curve. Two models are enough to see that
+// transports change places between them.
+func (q Quantity) leastSteps() int {
+	if q == Models {
+		return 2
+	}
+	return 3
+}
+
+// A Sweep is cells that share everything but one quantity.
+type Sweep struct {
+	Over  Quantity
+	Group Group     // of the first step: what the quantity says of it holds of no other
+	At    []float64 // the steps: values of the quantity, in ascending order; of models the payload
+	Lines []Line    // in the order of the result
+}
+
+// A Line is the cells of one transport in a sweep.
+type Line struct {
+	Variant string
+	Cells   []*Cell // one for each step; nil where no round was timed
+}
+
+// IsControl reports whether the line is that of the control, which takes no part in
+// crossings.
+func (l *Line) IsControl() bool { return l.Variant == Control }
+
+// vary returns what is left of a group without a quantity, and how much of it the
+// group has; ok is false if it has none that could be swept.
+func (q Quantity) vary(g Group) (rest Group, at float64, ok bool) {
+	m := g.Model
+	uniform := func(name string) bool { return strings.HasPrefix(name, "uniform:") }
+	rest, ok = g, true
+	switch q {
+	case Size:
+		rest.Model = bench.Model{Name: "uniform", Tensors: m.Tensors, Up: m.Up}
+		at, ok = float64(m.Bytes), uniform(m.Name)
+	case UpdateSize:
+		rest.Model.Up, rest.Model.UpBytes = "uniform", 0
+		at, ok = float64(m.UpBytes), uniform(m.Up)
+	case Clients:
+		rest.Clients, at = 0, float64(g.Clients)
+	case Workers:
+		rest.Workers, at = 0, float64(g.Workers)
+	case Models:
+		rest.Model = bench.Model{Up: m.Up}
+		at = float64(m.Payload()) * (1 + 1e-12*float64(m.Tensors)) // as many bytes in more tensors come after
+	}
+	return rest, at, ok && at > 0
+}
+
+// Sweeps returns all sweeps of the result, those with the most steps first. Models
+// are one only if they belong to no sweep of sizes.
+func (r *Result) Sweeps() []*Sweep {
+	var all []*Sweep
+	sized := map[Group]bool{}
+	for _, q := range []Quantity{Size, UpdateSize, Clients, Workers, Models} {
+		cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool {
+			_, _, ok := q.vary(c.Group())
+			return !ok || q == Models && sized[c.Group()] || !(c.Of("round").Center > 0)
+		})
+		for _, same := range GroupBy(cells, func(c *Cell) Group { rest, _, _ := q.vary(c.Group()); return rest }) {
+			s := newSweep(q, same)
+			if s == nil {
+				continue
+			}
+			all = append(all, s)
+			for _, c := range same {
+				sized[c.Group()] = sized[c.Group()] || q == Size || q == UpdateSize
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Sweep) int { return len(b.At) - len(a.At) })
+	return all
+}
+
+// newSweep returns the sweep of the cells, or nil if they are none.
+func newSweep(q Quantity, cells []*Cell) *Sweep {
+	at := func(c *Cell) float64 {
+		_, x, _ := q.vary(c.Group())
+		return x
+	}
+	s := &Sweep{Over: q}
+	steps := map[float64]bool{}
+	for _, c := range cells {
+		if !c.IsControl() {
+			steps[at(c)] = true
+		}
+	}
+	if len(steps) < q.leastSteps() {
+		return nil
+	}
+	s.At = slices.Sorted(maps.Keys(steps))
+	for _, of := range GroupBy(cells, func(c *Cell) string { return c.Variant }) {
+		line := Line{Variant: of[0].Variant, Cells: make([]*Cell, len(s.At))}
+		for _, c := range of {
+			if i, ok := slices.BinarySearch(s.At, at(c)); ok && line.Cells[i] == nil {
+				line.Cells[i] = c
+				if i == 0 {
+					s.Group = c.Group()
+				}
+			}
+		}
+		s.Lines = append(s.Lines, line)
+	}
+	return s
+}
+
+// cells returns those of a step.
+func (s *Sweep) cells(step int) []*Cell {
+	var all []*Cell
+	for _, l := range s.Lines {
+		if c := l.Cells[step]; c != nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Has reports whether a group is one of the steps.
+func (s *Sweep) Has(g Group) bool {
+	rest, _, ok := s.Over.vary(g)
+	own, _, _ := s.Over.vary(s.Group)
+	return ok && rest == own
+}
+
+// A Stretch is neighbouring steps at all of which the same transports may be the
+// fastest.
+type Stretch struct {
+	From, To int       // steps
+	Best     []*Line   // the one with the fastest rounds first
+	Since    *Crossing // with the stretch before; nil if there is none, or if it cannot be told
+}
+
+// Envelope returns which transports are the fastest from where on, in as few
+// stretches as the verdicts of the steps allow.
+func (s *Sweep) Envelope() []Stretch {
+	var all []Stretch
+	for i := range s.At {
+		v, ok := Decide(s.cells(i))
+		if !ok {
+			continue
+		}
+		fastest := func(l *Line) bool { return l.Cells[i] != nil && slices.Contains(v.Fastest(), l.Cells[i]) }
+		if n := len(all); n > 0 && slices.ContainsFunc(all[n-1].Best, fastest) {
+			last := &all[n-1]
+			last.To, last.Best = i, slices.DeleteFunc(last.Best, func(l *Line) bool { return !fastest(l) })
+			continue
+		}
+		next := Stretch{From: i, To: i}
+		for k := range s.Lines {
+			if fastest(&s.Lines[k]) {
+				next.Best = append(next.Best, &s.Lines[k])
+			}
+		}
+		all = append(all, next)
+	}
+	for i := range all {
+		of := &all[i]
+		slices.SortStableFunc(of.Best, func(a, b *Line) int { return cmp.Compare(a.level(of.From, of.To), b.level(of.From, of.To)) })
+		if i > 0 {
+			of.Since = s.between(all[i-1], *of)
+		}
+	}
+	return all
+}
+
+// level is the sum of the logarithms of the rounds of some steps.
+func (l *Line) level(from, to int) float64 {
+	sum := 0.0
+	for _, c := range l.Cells[from : to+1] {
+		sum += math.Log(c.Of("round").Center) // there is one: it is among the fastest
+	}
+	return sum
+}
+
+// between returns the crossing of two neighbouring stretches, that of their fastest
+// if these have one.
+func (s *Sweep) between(a, b Stretch) *Crossing {
+	for _, before := range a.Best {
+		for _, after := range b.Best {
+			for _, c := range s.cross(before, after) {
+				if c.Before == before && c.Steps[0] <= a.To && b.From <= c.Steps[1] {
+					return &c
+				}
+			}
+		}
+	}
+	return nil
+}
