@@ -89,6 +89,9 @@ func (s Section) Markdown(w io.Writer) error {
 
 func (s Section) body(b *strings.Builder) {
 	paragraphs(b, s.Lead)
+	for _, p := range s.Plots {
+		p.curves(b)
+	}
 	for _, t := range s.Tables {
 		paragraphs(b, Say(t.Caption))
 		t.markdown(b, cmp.Or(t.Caption, s.Title))

@@ -62,8 +62,14 @@ func (t *textWriter) section(s Section) {
 		defer func() { t.indent, t.left = "", t.left+2 }()
 	}
 	t.paragraphs(s.Lead)
-	for i, table := range s.Tables {
+	for i, p := range s.Plots {
 		if i > 0 || len(s.Lead) > 0 {
+			t.blank()
+		}
+		t.curves(p)
+	}
+	for i, table := range s.Tables {
+		if i > 0 || len(s.Lead)+len(s.Plots) > 0 {
 			t.blank()
 		}
 		t.paragraphs(Say(table.Caption))

@@ -27,7 +27,8 @@ var (
 	benchLine   = regexp.MustCompile(`^(Unit |Benchmark|# |[a-z][a-z-]*: |\n)`)
 	badMarkdown = regexp.MustCompile("(?i)<script|://|www\\.|@|[^\\\\]`|\\$|(^|[^\\\\])[|]evil|[^\\\\]\\]\\(|\\*\\*x\\*\\*|__x__|~~x~~|<!--")
 	badStart    = regexp.MustCompile(`(?m)^(?:[>-] )?(?:# |\d+\. |    )wicked|^[>-] [-+] wicked|^[+] wicked`)
-	chartStart  = regexp.MustCompile("^```mermaid\n%%{init: {\"xyChart\": {[^\n]*}%%\nxychart-beta horizontal\n")
+	chartStart  = regexp.MustCompile("^```mermaid\n%%{init: {\"xyChart\": {[^\n]*}%%\nxychart-beta( horizontal)?\n")
+	chartLine  = regexp.MustCompile(`^    (title "|x-axis "|x-axis \["|y-axis "|bar \[|line \[)[^\x60]*$`)
 	fences      = regexp.MustCompile("(?s)```mermaid\n.*?\n```\n")
 )
 
@@ -59,8 +60,14 @@ func Acts(name, out string) string {
 			}
 		}
 		for _, fence := range fences.FindAllString(out, -1) {
-			if strings.Count(fence, "%%{") != 1 || !chartStart.MatchString(fence) || strings.Count(fence, "```") != 2 || strings.Count(fence, "\n") != 8 {
+			if strings.Count(fence, "%%{") != 1 || !chartStart.MatchString(fence) || strings.Count(fence, "```") != 2 {
 				return fmt.Sprintf("has a chart of other lines: %q", fence)
+			}
+			lines := strings.Split(fence, "\n")
+			for _, line := range lines[3 : len(lines)-2] {
+				if !chartLine.MatchString(line) {
+					return fmt.Sprintf("has a chart with the line %q", line)
+				}
 			}
 		}
 	case "json":
