@@ -32,7 +32,7 @@ for the run, and does anything make its times longer or less even? Nothing is
 measured and nothing is changed.
 
   ipcbench doctor
-      before the run without any flag
+      before the run without any flag, of one worker and one client
   ipcbench doctor --workers 8 --clients 64 --model resnet50
       before a larger one: the flags are those of ipcbench run
 
@@ -115,7 +115,7 @@ func diagnosis(checks []doctor.Check) doc.Document {
 	verdict, tone := "nothing here spoils the run", doc.Good
 	switch {
 	case n[doctor.Fail] > 0:
-		verdict, tone = "a part of the run cannot be measured here, or means nothing", doc.Bad
+		verdict, tone = "mend what fails before the run", doc.Bad
 	case n[doctor.Warn] > 0:
 		verdict, tone = "the run works; its times may be longer or noisier than need be", doc.Strong
 	}

@@ -278,11 +278,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 
 // privateFolder tries whether sessions can make their directories.
 func privateFolder() error {
-	dir, err := scratch.New(os.TempDir())
-	if err == nil {
-		err = dir.Close()
-	}
-	if err != nil {
+	if err := scratch.Try(os.TempDir()); err != nil {
 		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
 	}
 	return nil

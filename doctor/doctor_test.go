@@ -94,7 +94,7 @@ func TestChecks(t *testing.T) {
 		{"clock", Warn, func(f *facts, _ *Needs) { f.limits.ClockSource, f.clock = "hpet", time.Microsecond }, "hpet, read in 1µs", "tsc"},
 		{"clock", OK, func(f *facts, _ *Needs) { f.limits.ClockSource = "" }, "unknown, read in 45ns", ""},
 		{"stolen time", Warn, func(f *facts, _ *Needs) { f.now = usage.System{Idle: 9 * time.Second, Steal: time.Second} }, "10 % now", "instance type"},
-		{"stolen time", Warn, func(f *facts, _ *Needs) { f.boot.Steal = time.Hour }, "0 % now, 50 % of", "instance type"},
+		{"stolen time", Warn, func(f *facts, _ *Needs) { f.boot.Steal = time.Hour }, "0 % now, 50 % since", "instance type"},
 		{"stolen time", OK, func(f *facts, _ *Needs) { f.boot, f.now = usage.System{}, usage.System{} }, "0 % now", ""},
 		{"other load", Warn, func(f *facts, _ *Needs) { f.now.Busy = time.Second }, "50 %", "top"},
 		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "userns"},

@@ -39,39 +39,35 @@ type place struct {
 
 // gather reads them.
 func gather(n Needs, watch time.Duration) *facts {
-	before, err := usage.ReadSystem()
-	watched := time.After(watch)
-	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), boot: before, places: map[string]place{}}
+	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), places: map[string]place{}}
 	f.memory, f.memoryBy = machine.MemoryLimit()
 	f.address, f.bounded = machine.AddressSpace()
 	f.places[os.TempDir()], f.places[SharedMemory] = look(os.TempDir()), look(SharedMemory)
 	for dir := range n.Files {
 		f.places[dir] = look(dir)
 	}
-	f.session = makeSession()
+	f.session = scratch.Try(os.TempDir())
 	f.processors = runtime.NumCPU() // by the affinity of this process
 	f.clock = readingClock()
 	f.namespaces = makeNamespaces()
 	f.leftovers, _ = scratch.Leftovers(scratch.Roots()...) // a root that cannot be read is another check's
-	<-watched
-	after, err2 := usage.ReadSystem()
-	f.now, f.systemErr = after.Since(before), errors.Join(err, err2)
+	f.boot, f.now, f.systemErr = watchSystem(watch)
 	return f
+}
+
+// watchSystem returns the processors' time since the machine started, and what they
+// did while this process slept.
+func watchSystem(watch time.Duration) (boot, now usage.System, err error) {
+	boot, err = usage.ReadSystem()
+	time.Sleep(watch)
+	after, err2 := usage.ReadSystem()
+	return boot, after.Since(boot), errors.Join(err, err2)
 }
 
 func look(dir string) (p place) {
 	p.fileSystem, _ = machine.FileSystem(dir) // Room tells of a directory that does not exist
 	p.free, p.err = machine.Room(dir)
 	return p
-}
-
-// makeSession makes a directory as sessions do.
-func makeSession() error {
-	dir, err := scratch.New(os.TempDir())
-	if err == nil {
-		err = dir.Close()
-	}
-	return err
 }
 
 // readingClock returns how long the clock takes to be read: the best of many tries,

@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/doctor"
 	"ipcbench/machine"
 	"ipcbench/profile"
 	"ipcbench/report/analysis"
@@ -32,6 +33,7 @@ func rich() *bench.Result {
 	r.Partial = "interrupted"
 	against := r.Environment
 	r.Against = &against
+	r.Doctor = []doctor.Check{{Name: "memory", Status: doctor.Fail, What: "1 B", Why: "It matters.", Mend: "buy some", Figures: map[string]float64{"have_bytes": 1}}}
 	r.Skipped = []bench.Skipped{{Transport: "b", Variant: "b:x=1", Model: "cnn", Workers: 1, Clients: 1, Why: "too large"}}
 	cpus, memory := 1.5, int64(1e9)
 	r.Environment.Cgroup = &machine.Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory}

@@ -69,6 +69,15 @@ func New(root string) (*Dir, error) {
 	return &Dir{path: path, lock: lock}, nil
 }
 
+// Try returns why New would fail.
+func Try(root string) error {
+	dir, err := New(root)
+	if err == nil {
+		err = dir.Close()
+	}
+	return err
+}
+
 // takeLock makes the lock file under another name and renames it only when it
 // is locked, so that nobody ever sees it unlocked while its owner lives.
 func takeLock(dir string) (*os.File, error) {
