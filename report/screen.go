@@ -12,23 +12,48 @@ import (
 	"ipcbench/report/doc"
 )
 
+// mostBrief is how many sweeps a screen has words for, besides the one that it draws.
+const mostBrief = 3
+
 // screen is what a terminal shows of a result: for each group of cells the verdict
-// and a table, the largest model last, next to the prompt. again is the command that
-// shows the result once more.
+// and a table, the largest model last, next to the prompt. A sweep takes the place of
+// its groups; the one with the most steps is drawn. again is the command that shows
+// the result once more.
 func screen(r *analysis.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	occur := map[*mark]bool{}
+	swept, drawn := curvesOf(r)
 	for _, cells := range bySize(r, 1) {
+		if drawn(cells[0].Group()) {
+			continue
+		}
 		s := groupSection(cells, occur)
 		if v, ok := analysis.Decide(cells); ok {
 			s.Lead = doc.Say(verdictSentence(v))
 		}
 		d.Sections = append(d.Sections, s)
 	}
-	end := doc.Section{Tail: legend(r, occur)}
+	tables := len(d.Sections)
+	if left := len(swept) - 1 - mostBrief; left > 0 {
+		d.Sections = append(d.Sections, doc.Section{Lead: doc.Say(doc.Plural(left, "more sweep") + ": --view crossover")})
+	}
+	for i := min(len(swept)-1, mostBrief); i >= 0; i-- {
+		s := sweepSection(swept[i])
+		if i > 0 {
+			s.Plots = nil
+		}
+		d.Sections = append(d.Sections, s)
+	}
+	end := doc.Section{}
+	if tables > 0 || len(swept) == 0 {
+		end.Tail = legend(r, occur)
+	}
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
+	if len(swept) > 0 {
+		views = "crossover,cells," + views
+	}
 	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return len(c.Profiles) > 0 }) {
 		views = "profiles," + views
 	}
@@ -67,17 +92,23 @@ func doubts(r *analysis.Result, again string) []doc.Paragraph {
 // mostOpen is how many comparisons a pull request shows unfolded.
 const mostOpen = 4
 
-// request is what a pull request shows of a result: the verdict, what puts it in
-// doubt, and the tables, the largest model first. All else is folded.
+// request is what a pull request shows of a result: sweeps, the verdict, what puts it
+// in doubt, and the tables, the largest model first. All else is folded.
 func request(r *analysis.Result) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
+	swept, drawn := curvesOf(r)
+	for i, of := range swept[:min(len(swept), mostSweeps)] {
+		s := sweepSection(of)
+		s.Folded = i >= mostOpen
+		d.Sections = append(d.Sections, s)
+	}
 	v := view(r, "verdict")
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
 	occur := map[*mark]bool{}
 	for i, cells := range bySize(r, -1) {
 		s := groupSection(cells, occur)
-		s.Folded = i >= mostOpen
+		s.Folded = i >= mostOpen || drawn(cells[0].Group())
 		d.Sections = append(d.Sections, s)
 	}
 	d.Sections = append(d.Sections, doc.Section{Tail: legend(r, occur)})

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"ipcbench/report/analysis"
@@ -43,17 +45,16 @@ func sweepTitle(s *analysis.Sweep) string {
 	if m.Up != "" {
 		up = ", up " + m.Up
 	}
-	last := len(s.At) - 1
-	steps := step(s, 0) + " to " + step(s, last)
+	all := steps(s, 0, len(s.At)-1)
 	switch s.Over {
 	case analysis.Size:
-		model = "uniform, " + steps + " in " + doc.Plural(m.Tensors, "tensor")
+		model = "uniform, " + all + " in " + doc.Plural(m.Tensors, "tensor")
 	case analysis.UpdateSize:
-		up = ", up " + steps + " in " + doc.Plural(m.UpTensors, "tensor")
+		up = ", up " + all + " in " + doc.Plural(m.UpTensors, "tensor")
 	case analysis.Workers:
-		workers = steps + " workers"
+		workers = all
 	case analysis.Clients:
-		clients = steps + " clients"
+		clients = all
 	case analysis.Models:
 		model = doc.Plural(len(s.At), "model")
 	}
@@ -74,8 +75,11 @@ func unitOf(q analysis.Quantity) string {
 
 // step names a step of a sweep.
 func step(s *analysis.Sweep, i int) string {
-	if s.Over != analysis.Models {
-		return strings.TrimSuffix(doc.Quantity(unitOf(s.Over), s.At[i]), ".00")
+	switch s.Over {
+	case analysis.Size, analysis.UpdateSize:
+		return doc.Quantity("iB", s.At[i])
+	case analysis.Clients, analysis.Workers:
+		return strconv.Itoa(int(s.At[i]))
 	}
 	for _, l := range s.Lines {
 		if c := l.Cells[i]; c != nil {
@@ -83,6 +87,21 @@ func step(s *analysis.Sweep, i int) string {
 		}
 	}
 	return ""
+}
+
+// steps names neighbouring steps.
+func steps(s *analysis.Sweep, from, to int) string {
+	text := step(s, from)
+	if to > from {
+		text += " to " + step(s, to)
+	}
+	switch {
+	case unitOf(s.Over) != "1":
+		return text
+	case s.At[to] == 1:
+		return "1 " + strings.TrimSuffix(string(s.Over), "s")
+	}
+	return text + " " + string(s.Over)
 }
 
 // curves draws the rounds of all transports, with marks where another one becomes the
@@ -109,23 +128,84 @@ func curves(s *analysis.Sweep) doc.Plot {
 			p.Marks = append(p.Marks, doc.Mark{At: c.At.Center, Value: c.Round, Text: c.After.Variant + " overtakes " + c.Before.Variant + " at " + crossing(s, c)})
 		}
 	}
+	if len(p.Marks) > 0 {
+		p.Notes = append(p.Notes, "×: where another transport becomes the fastest.")
+	}
 	return p
 }
 
-// envelope says who is the best from where on.
+// envelope says who is the fastest from where on.
 func envelope(s *analysis.Sweep) doc.Table {
-	t := doc.Table{Caption: sweepTitle(s) + ": the fastest", Columns: []doc.Column{
-		{Name: "from"}, {Name: "to"}, {Name: "fastest", Wrap: true},
-		{Name: "changes at", Help: "where both take as long: on a line between two steps, in logarithms; and the range in which neither is shown to be faster"},
+	t := doc.Table{Caption: sweepTitle(s) + ": the best", Columns: []doc.Column{
+		{Name: "from"}, {Name: "to"}, {Name: "best", Wrap: true, Help: "what no other transport is shown to beat at any of these steps"},
+		{Name: "next", Wrap: true, Help: "of the others, and its round as a multiple of that of the best"},
+		{Name: "changes at", Wrap: true, Help: "where both take as long, on a line between two steps in logarithms; and the range in which neither is shown to be faster"},
 	}}
 	for _, of := range s.Envelope() {
-		at := ""
+		next, at := "", ""
+		if of.Next != nil {
+			next = of.Next.Variant + ", " + times(of)
+		}
 		if of.Since != nil {
 			at = crossing(s, of.Since)
 		}
-		t.Add(doc.Words(step(s, of.From)), doc.Words(step(s, of.To)), doc.Words(either(of.Best, func(l *analysis.Line) string { return l.Variant })), doc.Words(at))
+		t.Add(doc.Words(step(s, of.From)), doc.Words(step(s, of.To)), doc.Words(best(of)), doc.Words(next), doc.Words(at))
 	}
 	return t
+}
+
+func best(of analysis.Stretch) string {
+	return either(of.Best, func(l *analysis.Line) string { return l.Variant })
+}
+
+// times says how often the fastest round fits into the next one.
+func times(of analysis.Stretch) string {
+	low, high := doc.Quantity("1", of.NextLow), doc.Quantity("1", of.NextHigh)
+	if low == high {
+		return low + " times"
+	}
+	return low + " to " + high + " times"
+}
+
+// mostStretches is how many a screen names.
+const mostStretches = 3
+
+// envelopeLines are the envelope in sentences.
+func envelopeLines(s *analysis.Sweep) []doc.Paragraph {
+	all := s.Envelope()
+	more := len(all) - mostStretches
+	var lines []doc.Paragraph
+	for _, of := range all[:min(len(all), mostStretches)] {
+		text := steps(s, of.From, of.To) + ": nothing beats " + best(of)
+		if of.Next != nil {
+			text += "; the next, " + of.Next.Variant + ", takes " + times(of) + " as long"
+		}
+		text += "."
+		if of.Since != nil {
+			text += " It changes at " + crossing(s, of.Since) + "."
+		}
+		lines = append(lines, doc.Paragraph{Text: text})
+	}
+	if more > 0 {
+		lines = append(lines, doc.Paragraph{Text: doc.Plural(more, "more change") + ": --view crossover"})
+	}
+	return lines
+}
+
+// sweepSection says of a sweep who is the fastest from where on, and draws it.
+func sweepSection(s *analysis.Sweep) doc.Section {
+	p := curves(s)
+	p.Caption = ""
+	return doc.Section{Title: sweepTitle(s), Lead: envelopeLines(s), Plots: []doc.Plot{p}}
+}
+
+// curvesOf returns the sweeps of a result that are curves, and whether a group is in
+// one of them.
+func curvesOf(r *analysis.Result) (all []*analysis.Sweep, drawn func(analysis.Group) bool) {
+	all = slices.DeleteFunc(r.Sweeps(), func(s *analysis.Sweep) bool { return s.Over == analysis.Models })
+	return all, func(g analysis.Group) bool {
+		return slices.ContainsFunc(all, func(s *analysis.Sweep) bool { return s.Has(g) })
+	}
 }
 
 // crossings are those of all pairs.

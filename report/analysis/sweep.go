@@ -154,6 +154,9 @@ type Stretch struct {
 	From, To int       // steps
 	Best     []*Line   // the one with the fastest rounds first
 	Since    *Crossing // with the stretch before; nil if there is none, or if it cannot be told
+	Next     *Line     // the fastest of the others at all of these steps; nil if there is none
+	NextLow  float64   // the least and the most that its round is of that of the best, as a multiple
+	NextHigh float64
 }
 
 // Envelope returns which transports are the fastest from where on, in as few
@@ -185,15 +188,38 @@ func (s *Sweep) Envelope() []Stretch {
 		if i > 0 {
 			of.Since = s.between(all[i-1], *of)
 		}
+		s.follow(of)
 	}
 	return all
 }
 
-// level is the sum of the logarithms of the rounds of some steps.
+// follow finds who comes next in a stretch.
+func (s *Sweep) follow(of *Stretch) {
+	for i := range s.Lines {
+		l := &s.Lines[i]
+		if l.IsControl() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil) {
+			continue
+		}
+		if of.Next == nil || l.level(of.From, of.To) < of.Next.level(of.From, of.To) {
+			of.Next = l
+		}
+	}
+	if of.Next == nil {
+		return
+	}
+	of.NextLow = math.Inf(1)
+	for k := of.From; k <= of.To; k++ {
+		times := of.Next.Cells[k].Of("round").Center / of.Best[0].Cells[k].Of("round").Center
+		of.NextLow, of.NextHigh = min(of.NextLow, times), max(of.NextHigh, times)
+	}
+}
+
+// level is the sum of the logarithms of the rounds of some steps, at which there are
+// some.
 func (l *Line) level(from, to int) float64 {
 	sum := 0.0
 	for _, c := range l.Cells[from : to+1] {
-		sum += math.Log(c.Of("round").Center) // there is one: it is among the fastest
+		sum += math.Log(c.Of("round").Center)
 	}
 	return sum
 }
