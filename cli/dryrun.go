@@ -3,19 +3,34 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/report/doc"
 )
 
-// dryRun says what the run would do, with a guess at what it takes.
-func (a *app) dryRun(ctx context.Context, o bench.Options) error {
+// dryRun prints all settings, and what the run would do, with a guess at what it takes.
+// The whole is a file of settings.
+func (a *app) dryRun(ctx context.Context, s *settings, o bench.Options) error {
 	plan, err := bench.Describe(ctx, o)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "%s mode, seed %d: blocks, sessions of fresh processes, of all cells in random order\n\n", o.Plan.Mode, o.Plan.Seed)
+	if err := s.write(a.out); err != nil {
+		return err
+	}
+	var text strings.Builder
+	describe(&text, o, plan)
+	for line := range strings.Lines("\n" + text.String()) {
+		fmt.Fprintln(a.out, strings.TrimSuffix("# "+doc.Lines(strings.TrimSuffix(line, "\n")), " "))
+	}
+	return nil
+}
+
+func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
+	fmt.Fprintf(out, "%s mode, seed %d: blocks, sessions of fresh processes, of all cells in random order\n\n", o.Plan.Mode, o.Plan.Seed)
 	width, orMore := 0, " or more"
 	if o.Plan.Precision == 0 {
 		orMore = ""
@@ -24,20 +39,19 @@ func (a *app) dryRun(ctx context.Context, o bench.Options) error {
 		width = max(width, len(c.Name))
 	}
 	for _, c := range plan.Cells {
-		fmt.Fprintf(a.out, "  %-*s  %d%s blocks of about %v, %s\n", width, c.Name, c.Blocks, orMore, rough(c.Block), megabytes(c.Memory))
+		fmt.Fprintf(out, "  %-*s  %d%s blocks of about %v, %s\n", width, c.Name, c.Blocks, orMore, rough(c.Block), megabytes(c.Memory))
 	}
 	for _, s := range o.Skipped {
-		fmt.Fprintf(a.out, "  %s  skipped: %s\n", s.ID(), s.Why)
+		fmt.Fprintf(out, "  %s  skipped: %s\n", s.ID(), s.Why)
 	}
-	fmt.Fprintf(a.out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))
-	fmt.Fprintf(a.out, "a cell ends %s\n", ends(o.Plan))
-	fmt.Fprintf(a.out, "%d cells, %d%s blocks: about %v, at most about %v\n", len(plan.Cells), plan.Blocks, orMore, rough(plan.Time), rough(max(plan.Time, plan.Most)))
+	fmt.Fprintf(out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))
+	fmt.Fprintf(out, "a cell ends %s\n", ends(o.Plan))
+	fmt.Fprintf(out, "%d cells, %d%s blocks: about %v, at most about %v\n", len(plan.Cells), plan.Blocks, orMore, rough(plan.Time), rough(max(plan.Time, plan.Most)))
 	memory := "memory of the largest cell: about " + megabytes(plan.Memory)
 	if plan.Limit > 0 {
 		memory += fmt.Sprintf("; %s has %s", plan.Source, megabytes(plan.Limit))
 	}
-	fmt.Fprintln(a.out, memory)
-	return nil
+	fmt.Fprintln(out, memory)
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+500_000)/1_000_000) }

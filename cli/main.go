@@ -13,9 +13,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
+	"ipcbench/internal/near"
 	"ipcbench/machine"
 	"ipcbench/report/doc"
 	"ipcbench/trainer"
@@ -150,7 +152,15 @@ gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return hinted{usageError{err}, cmd.CommandPath() + " --help lists the flags"}
+		hint := cmd.CommandPath() + " --help lists the flags"
+		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+			var names []string
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			if n := near.Name(unknown.GetSpecifiedName(), names); n != "" {
+				hint = "did you mean --" + n + "?"
+			}
+		}
+		return hinted{usageError{err}, hint}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.blockCommand())

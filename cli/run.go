@@ -29,6 +29,7 @@ type runFlags struct {
 	against    string // another build
 	canary     percent
 	profile    []string
+	*settings
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -84,7 +85,14 @@ If it is the only one, the run ends with an error.
 If no flag says what to measure or for how long, the run is a --quick one with
 all transports, two models, one worker and one client, and ends within a minute.
 On a machine that is too slow for that, the smaller model is left out. Otherwise
-the defaults below hold.`),
+the defaults below hold.
+
+  ipcbench run --clients 4 --dry-run > settings.yaml
+  ipcbench run --config settings.yaml --thorough
+      a file of settings: what --dry-run prints, or some lines of it
+
+What the command line does not give is taken from variables, such as
+IPCBENCH_MODEL for --model, and then from the file of --config.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.choose(cmd, &plan); err != nil {
@@ -108,7 +116,7 @@ the defaults below hold.`),
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
-	fs.BoolVar(&f.dry, "dry-run", false, "print what would be measured and how long it may take, and end")
+	fs.BoolVar(&f.dry, "dry-run", false, "print all settings, what would be measured, and how long it may take, and end")
 	fs.StringVar(&f.against, "against", "", "measure another build of ipcbench, `FILE`, in turn with this one")
 	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
@@ -119,6 +127,12 @@ the defaults below hold.`),
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample (one in eight) or all (one in two)")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data and the order of blocks are made")
+	note(fs, "quick", insteadOf, "thorough")
+	note(fs, "thorough", insteadOf, "quick")
+	note(fs, "rounds", insteadOf, "time")
+	note(fs, "time", insteadOf, "rounds")
+	note(fs, "against", runsProgram)
+	f.settings = a.configurable(cmd)
 	return cmd
 }
 
@@ -187,6 +201,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	if given("rounds") && plan.Rounds < 1 {
 		return usagef("--rounds %d: want at least 1", plan.Rounds)
 	}
+	f.quick, f.thorough = mode == bench.Quick, mode == bench.Thorough
 	return nil
 }
 
@@ -212,7 +227,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		return err
 	}
 	o := bench.Options{
-		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: append([]string{"ipcbench"}, os.Args[1:]...), // not by what path it was called
+		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: f.command(os.Args[1:]),
 		Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
 	}
 	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
@@ -227,7 +242,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		return err
 	}
 	if f.dry {
-		return a.dryRun(ctx, o)
+		return a.dryRun(ctx, f.settings, o)
 	}
 	out, err := outFile(f.out)
 	if err != nil {

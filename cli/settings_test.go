@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ipcbench/transports/all"
+)
+
+// everyCommand calls f with the root and all that is below it.
+func everyCommand(f func(*cobra.Command)) {
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		f(c)
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newApp(io.Discard, io.Discard, all.Transports()).rootCommand())
+}
+
+// isText reports whether a flag takes any text, and not a number or a switch.
+func isText(f *pflag.Flag) bool { return strings.HasPrefix(f.Value.Type(), "string") }
+
+// TestProgramsInFiles: a file of settings names no program to run. Whoever adds a
+// flag that takes a text says here whether it is the name of one.
+func TestProgramsInFiles(t *testing.T) {
+	runs := map[string]bool{
+		"against": true,
+
+		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "view": false, "format": false,
+		"out": false, "profile": false, "verify": false,
+	}
+	var checked int
+	everyCommand(func(c *cobra.Command) {
+		if c.Flags().Lookup("config") == nil {
+			return
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if noted(f, ownLine) || !isText(f) {
+				return
+			}
+			checked++
+			if program, ok := runs[f.Name]; !ok {
+				t.Errorf("%s --%s: does it name a program to run? Say so here, and with note(fs, %q, runsProgram) if it does", c.CommandPath(), f.Name, f.Name)
+			} else if program != noted(f, runsProgram) {
+				t.Errorf("%s --%s: runs a program: %v, and it is noted: %v", c.CommandPath(), f.Name, program, !program)
+			}
+		})
+	})
+	if checked < len(runs) {
+		t.Errorf("only %d flags were looked at", checked)
+	}
+}
+
+// TestVariables: every key has a variable of its own.
+func TestVariables(t *testing.T) {
+	seen := map[string]string{}
+	for _, k := range keys(newApp(io.Discard, io.Discard, all.Transports()).rootCommand()) {
+		v := variable(k)
+		if seen[v] != "" || strings.HasPrefix(v, testPrefix) {
+			t.Errorf("%s is the variable of --%s, of %s or of tests", v, k, seen[v])
+		}
+		seen[v] = k
+	}
+	if seen["IPCBENCH_ROUND_LIMIT"] != "round-limit" {
+		t.Error("--round-limit has no variable IPCBENCH_ROUND_LIMIT")
+	}
+}
+
+// FuzzConfig: a file of settings is understood or refused, and what was understood
+// is printed such that it reads back.
+func FuzzConfig(f *testing.F) {
+	for _, text := range []string{
+		"", "# nothing\n", "~", "model: cnn\ntransport: [http, 'shm-slab:wait=spin']\n", "out: \"#: {a,\"\nprecision: 5%\nseed: 18446744073709551615\n",
+		"model: &a [cnn]\nup: *a\n", "a: 1\na: 2\n", "model: cnn\n---\nmodel: cnn\n", "transport: [['http']]", "out: !!binary aGk=", "{model: [a, ~, \"\"]}",
+		"model: |\n  x\n", "quick: yes\n", "? [a]\n: b\n", "<<: {model: cnn}\n", "out: ''\nview: []\n", strings.Repeat("[", 200), "\ufeffmodel: cnn", "time: 0x1p3s",
+		"out: \"true\"\ncanary: 20%\nformat: null", "view: ['a,b', '\"', 'a\"b', '- x', '?', '[', '%', '@', '`']",
+	} {
+		f.Add([]byte(text))
+	}
+	apply := func(text []byte) (string, error) {
+		cmd := newApp(io.Discard, io.Discard, nil).runCommand()
+		s := &settings{flags: cmd.Flags(), origins: map[string]origin{}}
+		entries, err := parseConfig("f", text)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range entries {
+			if f := s.flags.Lookup(e.key); f != nil && !noted(f, ownLine) && f.Name != "help" {
+				if err := e.set(s.flags, f); err != nil {
+					return "", err
+				}
+			}
+		}
+		var out strings.Builder
+		err = s.write(&out)
+		return out.String(), err
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		first, err := apply(text)
+		if err != nil {
+			if strings.Contains(strings.TrimSuffix(err.Error(), "\n"), "\n") {
+				t.Errorf("an error of several lines: %v", err)
+			}
+			return
+		}
+		if second, err := apply([]byte(first)); err != nil || strings.ReplaceAll(second, "# default", "# flag") != strings.ReplaceAll(first, "# default", "# flag") {
+			t.Errorf("%v: printed\n%s\nand read back as\n%s", err, first, second)
+		}
+	})
+}
