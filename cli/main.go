@@ -84,7 +84,7 @@ func (a *app) main(args []string) int {
 	// be written is an error of its own.
 	signal.Ignore(syscall.SIGPIPE)
 	root := a.rootCommand()
-	root.SetArgs(args)
+	root.SetArgs(joined(args))
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.Execute()
@@ -163,7 +163,8 @@ gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 		return hinted{usageError{err}, hint}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.blockCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.blockCommand(), a.completionCommand())
+	a.completions(root)
 	return root
 }
 

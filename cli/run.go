@@ -124,7 +124,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.IntVar(&plan.TrainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
-	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample (one in eight) or all (one in two)")
+	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample|all, one in eight or one in two")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data and the order of blocks are made")
 	note(fs, "quick", insteadOf, "thorough")

@@ -23,9 +23,6 @@ func everyCommand(f func(*cobra.Command)) {
 	visit(newApp(io.Discard, io.Discard, all.Transports()).rootCommand())
 }
 
-// isText reports whether a flag takes any text, and not a number or a switch.
-func isText(f *pflag.Flag) bool { return strings.HasPrefix(f.Value.Type(), "string") }
-
 // TestProgramsInFiles: a file of settings names no program to run. Whoever adds a
 // flag that takes a text says here whether it is the name of one.
 func TestProgramsInFiles(t *testing.T) {

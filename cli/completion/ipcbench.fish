@@ -1,0 +1,32 @@
+# fish completion for ipcbench: ipcbench completion fish prints it. What can stand at
+# the cursor is what ipcbench itself says.
+
+function __ipcbench_complete
+    set -l words (commandline -opc)
+    set -l word (commandline -ct)
+    set -l lines ($words[1] __complete $words[2..-1] "$word" 2>/dev/null)
+    or return
+    set -l directive (string sub --start 2 -- $lines[-1])
+    set -e lines[-1]
+    # A candidate is a whole word, with the flag in it.
+    set -l flag (string match --regex -- '^--[^=]+=' $word)
+    set -l value (string replace -- "$flag" '' $word)
+
+    if test (math "floor($directive / 8) % 2") = 1
+        set -l files $value*/
+        for ending in $lines
+            set -a files $value*.$ending
+        end
+        set lines $files
+    else if test (math "floor($directive / 16) % 2") = 1
+        set lines $value*/
+    else if test -z "$lines" -a (math "floor($directive / 4) % 2") = 0
+        set lines (__fish_complete_path $value)
+    end
+    for line in $lines
+        printf '%s\n' "$flag$line"
+    end
+end
+
+complete -c ipcbench -e
+complete -c ipcbench -f -a '(__ipcbench_complete)'
