@@ -163,7 +163,7 @@ gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 		return hinted{usageError{err}, hint}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.blockCommand(), a.completionCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.blockCommand(), a.completionCommand(), a.manCommand())
 	a.completions(root)
 	return root
 }

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,6 +69,27 @@ func TestVariables(t *testing.T) {
 	}
 	if seen["IPCBENCH_ROUND_LIMIT"] != "round-limit" {
 		t.Error("--round-limit has no variable IPCBENCH_ROUND_LIMIT")
+	}
+}
+
+// TestReadmeSettings: the file of settings in README is one.
+func TestReadmeSettings(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```yaml\n")
+	file, _, found := strings.Cut(rest, "```")
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o644); err != nil || !found {
+		t.Fatal("README has no example: ", err)
+	}
+	var out, stderr bytes.Buffer
+	if code := newApp(&out, &stderr, all.Transports()).main([]string{"run", "--config", path, "--dry-run"}); code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr.String())
+	}
+	if n := strings.Count(out.String(), "# file\n"); n != 5 {
+		t.Errorf("%d settings come from the file, want 5:\n%s", n, out.String())
 	}
 }
 
