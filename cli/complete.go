@@ -233,7 +233,7 @@ func modelTexts(text string) (all []string) {
 			all = append(all, m.Name+"\t"+m.About)
 		}
 	}
-	for _, sizes := range []string{"64KiB/1", "1MiB/20", "64MiB/20"} {
+	for _, sizes := range []string{"64KiB/1", "1MiB/20", "64MiB/20", "1KiB..64MiB:x4/20"} {
 		all = append(all, "uniform:"+sizes+"\tSIZE/COUNT of f32 tensors")
 	}
 	return append(all, paths(text, ".safetensors")...)

@@ -34,7 +34,8 @@ measured and nothing is changed.
   ipcbench doctor
       before the run without any flag, of one worker and one client
   ipcbench doctor --workers 8 --clients 64 --model resnet50
-      before a larger one: the flags are those of ipcbench run
+      before a larger one: the flags are those of ipcbench run, and so are
+      variables and the file of --config
 
 Each line has a status:
 
@@ -59,6 +60,7 @@ The exit code is 1 if a check fails, and 0 otherwise.`),
 	fs.SortFlags = false
 	f.cellFlags(cmd)
 	fs.StringVar(&format, "format", "text", "print the checks as `FORMAT`: text|json")
+	a.configurable(cmd)
 	return cmd
 }
 

@@ -92,11 +92,11 @@ func commitDate() (string, error) {
 
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// named is a name with its meaning.
-type named struct{ name, means string }
+// An item is a name with its meaning.
+type item struct{ name, means string }
 
 // exitCodes are what ipcbench ends with.
-var exitCodes = []named{
+var exitCodes = []item{
 	{"0", "all is well"},
 	{"1", "something failed, or a result contradicts itself"},
 	{"2", "a mistake in what was asked"},
@@ -105,14 +105,14 @@ var exitCodes = []named{
 }
 
 // variables are what ipcbench reads of the environment, besides flags.
-var variables = []named{
+var variables = []item{
 	{"TMPDIR", "where sessions have their sockets and files, if not /tmp; a short name"},
 	{"LC_ALL, LC_CTYPE, LANG", "whether text has other signs than ASCII"},
 	{"NO_COLOR, TERM", "whether it has colours"},
 }
 
 // places are where ipcbench reads and writes.
-var places = []named{
+var places = []item{
 	{"ipcbench-TIME.json", "the result of a run without --out, in the current folder"},
 	{"RESULT.profiles", "the folder for the profiles of a run, beside its result"},
 	{"$TMPDIR/ipcbench-*, /dev/shm/ipcbench-*", "sockets, files and shared memory of sessions; ipcbench clean removes what killed runs left"},
@@ -123,7 +123,7 @@ var places = []named{
 func manual(c *cobra.Command, date string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	items := func(section string, all []named) {
+	items := func(section string, all []item) {
 		line(".SH %s", section)
 		for _, n := range all {
 			line(".TP\n\\fB%s\\fR\n%s", roff(n.name), roff(n.means))
@@ -158,10 +158,10 @@ func manual(c *cobra.Command, date string) string {
 	}
 
 	if subs := c.Commands(); len(subs) > 0 {
-		var all []named
+		var all []item
 		for _, sub := range subs {
 			if sub.IsAvailableCommand() {
-				all = append(all, named{sub.Name(), sub.Short})
+				all = append(all, item{sub.Name(), sub.Short})
 			}
 		}
 		items("COMMANDS", all)
@@ -187,8 +187,8 @@ func manual(c *cobra.Command, date string) string {
 	configurable := c.Flags().Lookup("config") != nil
 	if configurable || !c.HasParent() {
 		items("EXIT STATUS", exitCodes)
-		items("ENVIRONMENT", append([]named{{envPrefix + "FLAG", "the value of a flag that is not given, of " +
-			"ipcbench-run: IPCBENCH_ROUND_LIMIT for --round-limit; it goes before the file of --config"}}, variables...))
+		items("ENVIRONMENT", append([]item{{envPrefix + "FLAG", "the value of a flag that is not given, of a " +
+			"command with --config: IPCBENCH_ROUND_LIMIT is --round-limit. It goes before the file of --config"}}, variables...))
 		items("FILES", places)
 	}
 	line(".SH SEE ALSO")

@@ -29,7 +29,7 @@ type runFlags struct {
 	against    string // another build
 	canary     percent
 	profile    []string
-	*settings
+	settings   *settings
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -227,7 +227,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		return err
 	}
 	o := bench.Options{
-		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: f.command(os.Args[1:]),
+		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
 		Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
 	}
 	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
