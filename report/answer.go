@@ -34,6 +34,7 @@ type answer struct {
 	Verdicts    []answerVerdict      `json:"verdicts"`          // one for each model, number of workers and number of clients
 	Findings    []answerFinding      `json:"findings"`          // errors are bugs in the measurement
 	Cells       []answerCell         `json:"cells"`
+	Sweeps      []answerSweep        `json:"sweeps"` // cells that differ in one quantity alone
 	Floors      []answerFloor        `json:"floors"` // what this machine could do at best
 }
 
@@ -93,6 +94,31 @@ type answerCell struct {
 	Metrics   map[string]*estimate `json:"metrics"`        // of ipcbench list metrics
 }
 
+// An answerSweep says where transports change places. Of what it varies, the workload
+// is that of the first step.
+type answerSweep struct {
+	workload
+	Over      string           `json:"over"`  // size, update size, clients, workers or models
+	Steps     []string         `json:"steps"` // in ascending order
+	Best      []answerStretch  `json:"best_from"`
+	Crossings []answerCrossing `json:"crossings"` // of all pairs
+}
+
+// An answerStretch is steps at all of which no transport is shown to beat some.
+type answerStretch struct {
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Variants []string `json:"variants"`
+}
+
+// An answerCrossing is where one transport begins to be faster than another.
+type answerCrossing struct {
+	Below   string    `json:"faster_below"`
+	Above   string    `json:"faster_above"`
+	Between [2]string `json:"between"` // steps at which they are shown to be faster, or where the sweep ends
+	At      *estimate `json:"at"`      // in bytes or a number; null of models. A bound is null if it lies beyond the sweep
+}
+
 type answerFloor struct {
 	Name      string    `json:"name"`
 	Variant   string    `json:"variant,omitempty"`
@@ -142,7 +168,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
 		Answer: answerVersion, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
-		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Floors: []answerFloor{},
+		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {
 		text := answerVerdict{workload: workloadOf(d.Group), Proved: d.Proved(), Text: verdictSentence(d)}
@@ -173,6 +199,34 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
 	}
 	return doc.WriteJSON(w, a, "\t")
+}
+
+func answerSweeps(r *analysis.Result) []answerSweep {
+	all := []answerSweep{}
+	for _, s := range r.Sweeps() {
+		a := answerSweep{workload: workloadOf(s.Group), Over: string(s.Over), Best: []answerStretch{}, Crossings: []answerCrossing{}}
+		for i := range s.At {
+			a.Steps = append(a.Steps, step(s, i))
+		}
+		for _, of := range s.Envelope() {
+			stretch := answerStretch{From: step(s, of.From), To: step(s, of.To)}
+			for _, l := range of.Best {
+				stretch.Variants = append(stretch.Variants, l.Variant)
+			}
+			a.Best = append(a.Best, stretch)
+		}
+		unit := "1"
+		if unitOf(s.Over) == "iB" {
+			unit = "B"
+		}
+		for _, c := range s.Crossings() {
+			a.Crossings = append(a.Crossings, answerCrossing{
+				c.Before.Variant, c.After.Variant, [2]string{step(s, c.Steps[0]), step(s, c.Steps[1])}, estimated(unit, c.At),
+			})
+		}
+		all = append(all, a)
+	}
+	return all
 }
 
 func answerFindings(findings []analysis.Finding) []answerFinding {
