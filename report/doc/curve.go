@@ -42,7 +42,7 @@ func (p Plot) sketch() (s sketch, ok bool) {
 		return s, false
 	}
 	s.Plot, s.Series = p, nil
-	least := map[float64]float64{} // the lowest value by At
+	least := map[float64]float64{}                              // the lowest value by At
 	sane := func(x float64) bool { return math.Abs(x) < 1e100 } // so that differences are numbers too
 	for _, of := range p.Series {
 		of.Points = slices.DeleteFunc(slices.Clone(of.Points), func(q Point) bool {

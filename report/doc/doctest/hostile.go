@@ -28,7 +28,7 @@ var (
 	badMarkdown = regexp.MustCompile("(?i)<script|://|www\\.|@|[^\\\\]`|\\$|(^|[^\\\\])[|]evil|[^\\\\]\\]\\(|\\*\\*x\\*\\*|__x__|~~x~~|<!--")
 	badStart    = regexp.MustCompile(`(?m)^(?:[>-] )?(?:# |\d+\. |    )wicked|^[>-] [-+] wicked|^[+] wicked`)
 	chartStart  = regexp.MustCompile("^```mermaid\n%%{init: {\"xyChart\": {[^\n]*}%%\nxychart-beta( horizontal)?\n")
-	chartLine  = regexp.MustCompile(`^    (title "|x-axis "|x-axis \["|y-axis "|bar \[|line \[)[^\x60]*$`)
+	chartLine   = regexp.MustCompile(`^    (title "|x-axis "|x-axis \["|y-axis "|bar \[|line \[)[^\x60]*$`)
 	fences      = regexp.MustCompile("(?s)```mermaid\n.*?\n```\n")
 )
 
