@@ -94,6 +94,15 @@ func markdown(t *testing.T, d Document) string {
 	return b.String()
 }
 
+func html(t *testing.T, d Document) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := d.HTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 // TestGoldens: what a document looks like.
 func TestGoldens(t *testing.T) {
 	for _, width := range []int{20, 80, 100, 120} {
@@ -298,6 +307,9 @@ func FuzzDocument(f *testing.F) {
 		}
 		if why := doctest.Acts("md", markdown(t, d)); why != "" && strings.Contains(evil, "evil") {
 			t.Errorf("md %s", why)
+		}
+		if why := doctest.Acts("html", html(t, d)); why != "" {
+			t.Errorf("html %s", why)
 		}
 	})
 }

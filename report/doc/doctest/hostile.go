@@ -33,7 +33,7 @@ var (
 )
 
 // Acts returns what a written document does that texts of strangers must not do, or
-// nothing. The first word of name is its format: text, md, csv, json or benchfmt.
+// nothing. The first word of name is its format: text, md, html, csv, json or benchfmt.
 func Acts(name, out string) string {
 	if !utf8.ValidString(out) {
 		return "is not UTF-8"
@@ -70,6 +70,8 @@ func Acts(name, out string) string {
 				}
 			}
 		}
+	case "html":
+		return actsInPage(out)
 	case "json":
 		if !json.Valid([]byte(out)) {
 			return "is no JSON"
