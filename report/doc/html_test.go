@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -27,10 +28,10 @@ func written(t *testing.T, d Document) string {
 func explained() Document {
 	d := sample()
 	d.Terms = []Term{{"round", "one turn of training"}, {"never seen", "a word that is not in the document"}}
-	functions := Table{Keys: 2, Columns: []Column{{Name: "transport"}, {Name: "function"}, {Name: "share", Unit: "%"}, {Name: "change"}}}
-	functions.Add(Words("http"), Words("read"), Number(0.2), Words("−3.1 %"))
-	functions.Add(Words(""), Words("write"), Number(0.5), Words("+12 %"))
-	functions.Rows = append(functions.Rows, Row{Cells: []Cell{Words("grpc"), Words("copy"), Number(0.3), Words("+4 %")}, Note: "of copy"})
+	functions := Table{Keys: 2, Columns: []Column{{Name: "transport"}, {Name: "function"}, {Name: "share", Unit: "%"}, {Name: "change"}, {Name: "time", Unit: "s"}}}
+	functions.Add(Words("http"), Words("read"), Number(0.2), Words("−3.1 %"), Estimate(interval(0.2, 0.01, 0.4)))
+	functions.Add(Words(""), Words("write"), Number(0.5), Words("+12 %"), Estimate(interval(12.1, 11, 13)))
+	functions.Rows = append(functions.Rows, Row{Cells: []Cell{Words("grpc"), Words("copy"), Number(0.3), Words("+4 %"), Number(3)}, Note: "of copy"})
 	for i := range longTable {
 		functions.Add(Words(fmt.Sprintf("more-%d", i)), Words(""), Number(0.01))
 	}
@@ -89,6 +90,10 @@ func TestPage(t *testing.T) {
 		p.Click(table + " thead th:nth-child(4) button") // words that are numbers; those without any stay last
 		if got := shown(p, table, 3); got != "−3.1 %|+4 %||+12 %" {
 			t.Errorf("by change: %s", got)
+		}
+		p.Click(table + " thead th:nth-child(2) button")
+		if got := shown(p, table, 1); got != "copy||read|write" {
+			t.Errorf("by function, of which some have none: %s", got)
 		}
 		p.Click(table + " thead th:nth-child(1) button")
 		if got := shown(p, table, 0); got != "grpc|of copy|http|http" {
@@ -167,15 +172,16 @@ func TestPage(t *testing.T) {
 	})
 	t.Run("points stand below each other", func(t *testing.T) {
 		p := open(t, browser.Options{})
-		at := browser.Eval[[]float64](p, `[...document.querySelectorAll("section:nth-of-type(1) tbody td:nth-child(2)")].map(cell => {
-			const text = cell.firstChild, point = text.data.indexOf("."), range = document.createRange()
-			range.setStart(text, point < 0 ? text.length : point)
-			range.setEnd(text, point < 0 ? text.length : point)
-			return range.getBoundingClientRect().left })`)
-		for _, x := range at {
-			if len(at) != 4 || max(x-at[0], at[0]-x) > 0.5 {
-				t.Fatalf("points at %v", at)
-			}
+		wide := browser.Eval[[]float64](p, `[...document.querySelectorAll("table")].flatMap(table => [...table.tHead.rows[0].cells].map((_, c) => {
+			const at = [...table.tBodies].flatMap(b => [...b.rows]).flatMap(row => {
+				const text = row.cells[c]?.firstChild, number = text?.data?.match(/^−?\d+/), range = document.createRange()
+				if (!number || row.cells[c].matches(".words")) return []
+				range.setEnd(text, number[0].length)
+				range.setStart(text, number[0].length)
+				return [range.getBoundingClientRect().left] })
+			return at.length > 1 ? Math.max(...at) - Math.min(...at) : -1 })).filter(x => x >= 0)`)
+		if len(wide) < 8 || slices.Max(wide) > 0.5 {
+			t.Errorf("points of columns are apart by %v pixels", wide)
 		}
 	})
 	t.Run("without scripts", func(t *testing.T) {
