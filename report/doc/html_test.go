@@ -3,9 +3,12 @@ package doc
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -35,13 +38,14 @@ func explained() Document {
 	for i := range longTable {
 		functions.Add(Words(fmt.Sprintf("more-%d", i)), Words(""), Number(0.01))
 	}
+	functions.Add(Words("pickle"), Words("zip"), Number(0.05))
 	d.Sections = append(d.Sections, Section{Title: "Functions", Tables: []Table{functions}})
 	return d
 }
 
 // shown are the texts of column n of the table that selector finds, as they are shown.
 func shown(p *browser.Page, table string, n int) string {
-	return browser.Eval[string](p, fmt.Sprintf(`[...document.querySelectorAll("%s tbody tr")].map(r => r.cells[%d]?.innerText.trim()).slice(0, 4).join("|")`, table, n))
+	return browser.Eval[string](p, fmt.Sprintf(`[...document.querySelectorAll("%s tbody tr")].map(r => r.cells[%d]?.innerText.trim()).slice(0, 5).join("|")`, table, n))
 }
 
 // TestPage: a page of HTML does in a browser what it is for. That it asks for nothing
@@ -84,19 +88,19 @@ func TestPage(t *testing.T) {
 		}
 		p.Click(table + " thead th:nth-child(3) button")
 		p.Click(table + " thead th:nth-child(3) button")
-		if names := shown(p, table, 0); names != "http|grpc|of copy|http" || browser.Eval[string](p, look) == "rgba(0, 0, 0, 0)" {
+		if names := shown(p, table, 0); names != "http|grpc|of copy|http|pickle" || browser.Eval[string](p, look) == "rgba(0, 0, 0, 0)" {
 			t.Errorf("by share: %s", names)
 		}
 		p.Click(table + " thead th:nth-child(4) button") // words that are numbers; those without any stay last
-		if got := shown(p, table, 3); got != "−3.1 %|+4 %||+12 %" {
+		if got := shown(p, table, 3); got != "−3.1 %|+4 %||+12 %|" {
 			t.Errorf("by change: %s", got)
 		}
 		p.Click(table + " thead th:nth-child(2) button")
-		if got := shown(p, table, 1); got != "copy||read|write" {
+		if got := shown(p, table, 1); got != "copy||read|write|zip" {
 			t.Errorf("by function, of which some have none: %s", got)
 		}
 		p.Click(table + " thead th:nth-child(1) button")
-		if got := shown(p, table, 0); got != "grpc|of copy|http|http" {
+		if got := shown(p, table, 0); got != "grpc|of copy|http|http|more-0" {
 			t.Errorf("by name: %s", got)
 		}
 	})
@@ -204,6 +208,51 @@ func TestPage(t *testing.T) {
 			t.Errorf("%d plots", n)
 		}
 	})
+}
+
+var twoColours = regexp.MustCompile(`--([a-z0-9-]+): light-dark\(#(\w{6}), #(\w{6})\)`)
+
+// TestContrast: texts and series can be told from the paper, in both themes, as
+// WCAG 2 asks: by 4.5 and by 3.
+func TestContrast(t *testing.T) {
+	css, err := pageFiles.ReadFile("page/page.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	light := func(hex string) (y float64) { // relative luminance
+		n, _ := strconv.ParseUint(hex, 16, 32)
+		for i, weight := range []float64{0.0722, 0.7152, 0.2126} {
+			c := float64(n>>(8*i)&0xff) / 255
+			if c > 0.04045 {
+				c = math.Pow((c+0.055)/1.055, 2.4)
+			} else {
+				c /= 12.92
+			}
+			y += weight * c
+		}
+		return y
+	}
+	least := map[string]float64{"ink": 4.5, "muted": 4.5, "accent": 4.5, "good": 4.5, "bad": 4.5}
+	for i := range 10 {
+		least[fmt.Sprintf("series-%d", i+1)] = 3
+	}
+	colours := map[string][]string{}
+	for _, m := range twoColours.FindAllStringSubmatch(string(css), -1) {
+		colours[m[1]] = m[2:]
+	}
+	for name, want := range least {
+		for theme := range 2 {
+			if len(colours[name]) != 2 {
+				t.Fatalf("no colour %s", name)
+			}
+			for _, behind := range []string{"paper", "shade"} {
+				a, b := light(colours[name][theme]), light(colours[behind][theme])
+				if got := (max(a, b) + 0.05) / (min(a, b) + 0.05); got < want && !(want == 3 && behind == "shade") {
+					t.Errorf("%s on %s, theme %d: contrast %.1f, want %.1f", name, behind, theme, got, want)
+				}
+			}
+		}
+	}
 }
 
 // hostile is a document in which strangers wrote every text.
