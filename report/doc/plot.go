@@ -10,6 +10,7 @@ type Plot struct {
 	At      Axis // of the points' At; of dots and bars, whose points have names, only its Name counts
 	Value   Axis
 	Series  []Series
+	Apart   bool     // of curves: each series has a panel, and a scale of values, of its own
 	Rule    *float64 // a value that a line is drawn at, such as 1 for a ratio
 	Marks   []Mark   // of curves
 	Notes   []string // paragraphs below it
@@ -32,9 +33,11 @@ type Axis struct {
 	Log  bool
 }
 
-// A Series is the points of one colour.
+// A Series is the points of one colour: the same one in all curves and dots of a
+// document that have its name.
 type Series struct {
 	Name   string
+	Dim    bool    // in the background, as a control is
 	Points []Point // of curves: in ascending order of At
 }
 
@@ -44,6 +47,8 @@ type Point struct {
 	At    float64 // of curves
 	Value stat.Interval
 	Text  string // what is said besides when somebody points at it
+
+	Samples []float64 // of curves that are apart: what the value is the median of, in order, or some of it
 }
 
 // A Mark is a place between curves that has a meaning, such as where two cross.
