@@ -192,6 +192,13 @@ var marks = []mark{
 	}},
 }
 
+// inOrder returns the cells of a verdict, the fastest first and the control last.
+func inOrder(cells []*analysis.Cell, v analysis.Verdict) []*analysis.Cell {
+	others := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return slices.Contains(v.Ranked, c) })
+	slices.SortStableFunc(others, func(a, b *analysis.Cell) int { return cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())) })
+	return slices.Concat(v.Ranked, others)
+}
+
 // groupTable is the table of a group, the fastest first and the control last. Those
 // that may be the fastest stand out. It notes which marks occur; without occur, it
 // has no column of marks.
@@ -205,9 +212,7 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 		t.Columns = append(t.Columns, doc.Column{Name: "marks"})
 	}
 	v, ok := analysis.Decide(cells)
-	others := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return slices.Contains(v.Ranked, c) })
-	slices.SortStableFunc(others, func(a, b *analysis.Cell) int { return cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())) })
-	for k, c := range slices.Concat(v.Ranked, others) {
+	for k, c := range inOrder(cells, v) {
 		found := ""
 		if occur != nil {
 			found = signs(c, occur)

@@ -59,6 +59,12 @@ func spans(r *analysis.Result) doc.Section {
 			"The phases of a transport, from encode on, lie inside those of the calls that made them.")}
 }
 
+// spreads say how far the rounds of a cell lie apart.
+func spreads(r *analysis.Result) doc.Section {
+	return doc.Section{Title: "How rounds spread", Tables: groupTables(r, "",
+		interval("round", ""), median("round_mad", "distance from the median"), median("round_p90", "p90"), median("round_p99", "p99"), median("round_p99.9", "p99.9"), nonZero(median("round_outliers", "outliers")))}
+}
+
 // costTables hold what a round costs besides time: per delivered GB, so that models
 // can be compared, and the cold first round.
 func costTables(r *analysis.Result) doc.Section {

@@ -26,6 +26,7 @@ func Views() []View {
 		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and what to know about them", cellTables},
 		{"floors", "what this machine can do without any transport, and how far each cell is from it", floors},
 		{"phases", "where a client's round trip goes, and the speed-up against " + analysis.Baseline, phases},
+		{"spread", "how far rounds lie apart: percentiles and outliers", spreads},
 		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", costTables},
 		{"crossover", "rounds by size or number as a curve, and where transports cross", sweeps},
 		{"workers", "clients a second, and where starting the workers dominates", workers},
