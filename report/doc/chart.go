@@ -31,8 +31,8 @@ type chartAxis struct {
 }
 
 type chartUnit struct {
-	Name string `json:"name"`
-	Per  digits `json:"per"`
+	Name string  `json:"name"`
+	Per  float64 `json:"per"`
 }
 
 // A chartSeries has an entry a point in each of its columns, or none in those that no
@@ -80,7 +80,7 @@ func (a Axis) scaled(xs []float64) (chartAxis, scale) {
 	if all := scales[a.Unit]; c.Log && len(all) > 1 && slices.Max(xs)/slices.Min(xs) > manyUnits {
 		s = all[len(all)-1]
 		for _, u := range all {
-			c.Units = append(c.Units, chartUnit{u.name, digits(math.Round(u.per / s.per))})
+			c.Units = append(c.Units, chartUnit{u.name, math.Round(u.per / s.per)})
 		}
 		return c, s
 	}

@@ -40,7 +40,7 @@ func TestChart(t *testing.T) {
 			{"name":"http","at":[1,4],"value":[1,4],"low":[0.5,2],"high":[2,8],"says":["1.00 ms (0.500 to 2.00)","4.00 ms (2.00 to 8.00)"]}],
 			"marks":[{"at":2,"value":2,"text":"they cross"}]}`},
 		{"units", Plot{At: Axis{Name: "size", Unit: "B", Log: true}, Value: Axis{Name: "round", Unit: "s"}, Series: sweep(1e3, 1e9)},
-			`{"kind":"curves","at":{"name":"size","units":[{"name":"GB","per":1e+09},{"name":"MB","per":1e+06},{"name":"kB","per":1000},{"name":"B","per":1}],"log":true},
+			`{"kind":"curves","at":{"name":"size","units":[{"name":"GB","per":1000000000},{"name":"MB","per":1000000},{"name":"kB","per":1000},{"name":"B","per":1}],"log":true},
 			"value":{"name":"round","unit":"ms"},"series":[{"name":"http","at":[1000,1e+09],"value":[0.001,1000],"low":[0.0005,500],"high":[0.002,2000],
 			"says":["0.00100 ms (0.000500 to 0.00200)","1000 ms (500 to 2000)"]}]}`},
 		{"no place on a logarithmic axis", Plot{Kind: Dots, Value: Axis{Unit: "1", Log: true}, Series: []Series{{Points: []Point{{Value: stat.Interval{Center: -1}}, {Value: stat.Interval{Center: 5}}}}}},

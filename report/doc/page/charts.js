@@ -31,8 +31,11 @@
   const tick = (axis) => (x) => (axis.units ? number(x, axis, true) : written(x, true));
   const title = (axis) => axis.name + (axis.unit ? ", " + axis.unit : "");
 
-  // ticks are round numbers of a logarithmic axis, about as many as count.
-  const ticks = ([low, high], count) => {
+  // ticks are places on a logarithmic axis, about as many as count: those of the points
+  // if there are few, such as the steps of a sweep, or round numbers.
+  const ticks = ([low, high], count, at = []) => {
+    const steps = [...new Set(at)].sort((a, b) => a - b);
+    if (steps.length > 1 && steps.length <= 16) return steps.filter((_, i) => i % Math.ceil(steps.length / count) === 0);
     if (high < 5 * low) return d3.ticks(low, high, count);
     for (const steps of [[1, 2, 3, 5], [1, 2, 5], [1, 3], [1]]) {
       const all = [];
@@ -42,9 +45,9 @@
       if (steps.length === 1) return all.filter((_, i) => i % Math.ceil(all.length / count) === 0);
     }
   };
-  const scale = (axis, domain, pixels, more) => ({
+  const scale = (axis, domain, pixels, more, at) => ({
     type: axis.log ? "log" : "linear", domain, label: title(axis), labelArrow: "none", grid: true,
-    ticks: axis.log ? ticks(domain, Math.max(2, pixels / 55)) : Math.max(2, Math.min(10, Math.floor(pixels / 70))),
+    ticks: axis.log ? ticks(domain, Math.max(2, pixels / 60), at) : Math.max(2, Math.min(10, Math.floor(pixels / 70))),
     // d3 leaves out the words of some ticks of a base like 10, also of those that it is given.
     ...(axis.log && { base: 1e6 + 0.5 }), tickFormat: tick(axis), ...more,
   });
@@ -154,7 +157,7 @@
     const tickWidth = 14 + longest((c.value.log ? ticks(domain.y, 8) : d3.ticks(...domain.y, 8)).map(tick(c.value)));
     const options = {
       width: pixels, height, marginLeft: tickWidth, marginRight: 16, marginTop: 26, marginBottom: 36, ariaLabel: label,
-      x: scale(c.at, domain.x, pixels - tickWidth - 16, { labelAnchor: "right" }), y: scale(c.value, domain.y, panel ? 210 : height, { labelAnchor: "top" }),
+      x: scale(c.at, domain.x, pixels - tickWidth - 16, { labelAnchor: "right" }, all.every((p) => p.s.says) ? all.map((p) => p.at) : []), y: scale(c.value, domain.y, panel ? 210 : height, { labelAnchor: "top" }),
     };
     if (c.rule !== undefined) marks.push(Plot.ruleY([c.rule], { stroke: "var(--ink)", strokeOpacity: 0.7, className: "rule" }));
     const gap = d3.min(d3.pairs(all.map((p) => p.at)), ([a, b]) => (b > a ? b - a : Infinity)) ?? 1;
