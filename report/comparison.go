@@ -15,7 +15,7 @@ import (
 
 // ComparisonFormats returns the names of the formats that a comparison can be
 // written in.
-func ComparisonFormats() []string { return []string{"text", "md", "csv", "json"} }
+func ComparisonFormats() []string { return []string{"text", "md", "html", "csv", "json"} }
 
 // ComparisonOptions say how a comparison is written.
 type ComparisonOptions struct {
@@ -36,6 +36,10 @@ func WriteComparison(w io.Writer, format string, c *analysis.Comparison, o Compa
 		return d.Text(w, o.Text)
 	case "md":
 		return comparisonDocument(c, g).Markdown(w)
+	case "html":
+		d := comparisonDocument(c, g)
+		d.Title, d.Terms = "ipcbench: what changed", terms()
+		return d.HTML(w)
 	case "csv":
 		return writeComparisonCSV(w, c, g)
 	case "json":
@@ -90,6 +94,7 @@ func changeSection(c *analysis.Comparison) doc.Section {
 			rows = append(rows, r)
 		}
 	}
+	s.Plots = changePlots(c.Rows, rows[:min(len(rows), mostRows)])
 	if len(rows) > mostRows {
 		rows = rows[:min(changed, mostRows)]
 		s.Tail = doc.Say(doc.Plural(len(c.Rows)-len(rows), "more cell") + ": see the details.")

@@ -31,6 +31,7 @@ func Formats() []Format {
 	return []Format{
 		{"text", "the verdict and a table for each model, for a terminal; --view shows more", writeText},
 		{"md", "Markdown for a pull request, under GitHub's limit of 65,536 characters", writeMarkdown},
+		{"html", "one page with pictures and all tables, which opens without a network", writeHTML},
 		{"csv", "one row for each cell and metric, for spreadsheets and pandas; in seconds, bytes, and bytes a second", writeCSV},
 		{"json", "the answer for scripts: verdicts, findings, environment, and every metric of every cell with its interval", writeJSON},
 		{"benchfmt", "the format of go test -bench, for benchstat -col /transport", writeBenchfmt},
@@ -52,6 +53,10 @@ func writeMarkdown(w io.Writer, r *bench.Result, o Options) error {
 		return viewed(a, o.Views).Markdown(w)
 	}
 	return request(a).Markdown(w)
+}
+
+func writeHTML(w io.Writer, r *bench.Result, o Options) error {
+	return page(analysis.New(r), o.Views).HTML(w)
 }
 
 // viewed is a document of views.

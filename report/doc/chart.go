@@ -125,6 +125,9 @@ func (p Plot) chart() chart {
 	}
 	rows := map[string]int{}
 	for _, s := range p.Series {
+		if len(s.Points) == 0 {
+			continue
+		}
 		made := chartSeries{Name: Visible(s.Name), Dim: s.Dim}
 		bounds, texts, samples := false, false, false
 		for _, x := range s.Points {

@@ -56,7 +56,7 @@
     if (axis.log) return low === high ? [low / 2, high * 2] : [low / (high / low) ** 0.04, high * (high / low) ** 0.04];
     if (zero) [low, high] = [Math.min(0, low), Math.max(0, high)];
     const margin = (high - low || Math.abs(high) || 1) * 0.04;
-    return [low === 0 || (low > 0 && !zero && low < margin) ? 0 : low - margin, high === 0 ? 0 : high + margin];
+    return [zero && low === 0 ? 0 : low - margin, zero && high === 0 ? 0 : high + margin];
   };
 
   const context = document.createElement("canvas").getContext("2d");
@@ -99,7 +99,7 @@
     const perRow = bars ? 1 : Math.max(...names.map((r) => all.filter((p) => p.row === r).length));
     const rowHeight = Math.max(above ? 38 : 26, perRow * 13 + (above ? 26 : 10));
     const options = {
-      width: pixels, height: names.length * rowHeight + 44, marginLeft: above ? 12 : beside + 14, marginTop: 8, marginBottom: 36, marginRight: 16, ariaLabel: label,
+      width: pixels, height: names.length * rowHeight + 48, marginLeft: above ? 12 : beside + 14, marginTop: 8, marginBottom: 40, marginRight: 16, ariaLabel: label,
     };
     const ends = new Map(); // of the bars of a row
     for (const p of all) {
@@ -119,7 +119,7 @@
     const domain = extent(c.value, values, true);
     if (c.value.log) for (const p of all) p.low = Math.max(p.low, domain[0]);
     const inner = pixels - options.marginLeft - options.marginRight;
-    options.x = scale(c.value, domain, inner, { labelAnchor: "right" });
+    options.x = scale(c.value, domain, inner, { labelAnchor: "right", labelOffset: 32 });
     options.y = { type: "band", domain: names, label: null, padding: bars ? 0.3 : 0.1, axis: null };
     if (above && bars) options.y.padding = 0.5;
     const middle = above ? 8 : 0; // of a row, below its name
@@ -153,18 +153,21 @@
     // Noise of a few percent must not fill a panel as if it were a change.
     if (panel) values.push(...[0.9, 1.1].map((f) => f * d3.median(all, (p) => p.v)));
     const marks = [], height = panel ? 150 : Math.max(260, Math.min(380, pixels * 0.5));
-    const domain = { x: extent(c.at, all.map((p) => p.at).concat((c.marks ?? []).map((m) => m.at)), false), y: extent(c.value, values, !panel) };
+    // Samples of a point stand side by side in the room that there is up to the next one.
+    const steps = [...new Set(all.map((p) => p.at))].sort((a, b) => a - b);
+    const room = sampled.length ? 0.7 * (d3.min(d3.pairs(steps), ([a, b]) => b - a) ?? (steps[0] || 1)) : 0;
+    const edges = [steps[0] - room / 2, steps.at(-1) + room / 2];
+    const domain = { x: extent(c.at, steps.concat(room ? edges : [], (c.marks ?? []).map((m) => m.at)), false), y: extent(c.value, values, !panel) };
     const tickWidth = 14 + longest((c.value.log ? ticks(domain.y, 8) : d3.ticks(...domain.y, 8)).map(tick(c.value)));
     const options = {
-      width: pixels, height, marginLeft: tickWidth, marginRight: 16, marginTop: 26, marginBottom: 36, ariaLabel: label,
-      x: scale(c.at, domain.x, pixels - tickWidth - 16, { labelAnchor: "right" }, all.every((p) => p.s.says) ? all.map((p) => p.at) : []), y: scale(c.value, domain.y, panel ? 210 : height, { labelAnchor: "top" }),
+      width: pixels, height, marginLeft: tickWidth, marginRight: 16, marginTop: 26, marginBottom: 40, ariaLabel: label,
+      x: scale(c.at, domain.x, pixels - tickWidth - 16, { labelAnchor: "right", labelOffset: 32 }, all.every((p) => p.s.says) ? all.map((p) => p.at) : []), y: scale(c.value, domain.y, panel ? 210 : height, { labelAnchor: "top" }),
     };
     if (c.rule !== undefined) marks.push(Plot.ruleY([c.rule], { stroke: "var(--ink)", strokeOpacity: 0.7, className: "rule" }));
-    const gap = d3.min(d3.pairs(all.map((p) => p.at)), ([a, b]) => (b > a ? b - a : Infinity)) ?? 1;
     for (const s of shown) {
       const own = all.filter((p) => p.s === s), paint = colour(c, s);
       if (s.samples) {
-        const samples = own.flatMap((p) => s.samples[p.i].map((v, k, all) => ({ v, at: p.at + (Number.isFinite(gap) ? gap : 0) * 0.7 * ((k + 0.5) / all.length - 0.5) })));
+        const samples = own.flatMap((p) => s.samples[p.i].map((v, k, all) => ({ v, at: p.at + room * ((k + 0.5) / all.length - 0.5) })));
         marks.push(Plot.dot(samples, { x: "at", y: "v", r: 1.5, fill: paint, fillOpacity: 0.45, className: "samples" }));
       }
       if (own.length > 1 && own.some((p) => p.high > p.low)) marks.push(Plot.areaY(own, { x: "at", y1: "low", y2: "high", fill: paint, fillOpacity: 0.15, className: "intervals" }));
@@ -264,6 +267,12 @@
         };
         legend.append(b);
       }
+    const tables = [...(figure.closest("section")?.querySelectorAll("figure.table") ?? [])];
+    const table = tables.find((t) => label.endsWith(t.querySelector("figcaption")?.textContent.trim().split(":")[0])) ?? tables[0];
+    if (table) {
+      table.id ||= "table-" + figure.dataset.plot;
+      figure.append(Object.assign(make("a", "numbers", "The numbers in a table"), { href: "#" + table.id }));
+    }
     canvas.replaceChildren(...(legend.children.length ? [legend] : []), panels);
     holders.forEach((h, i) => {
       const part = c.apart ? make("div", "panel") : panels;

@@ -1,0 +1,273 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// open are the views that a page shows unfolded, in this order; the others follow.
+var open = []string{"verdict", "findings", "change", "cells", "crossover", "phases", "spread", "floors"}
+
+// page is a result as a page of HTML: what to use and how sure that is, then pictures
+// with the tables that hold their numbers, the largest model first; all else is
+// folded. Names of views, if there are any, choose among them.
+func page(r *analysis.Result, names []string) doc.Document {
+	if len(names) == 0 || slices.Contains(names, "all") {
+		names = slices.Clone(open)
+		for _, v := range Views() {
+			if !slices.Contains(names, v.Name) {
+				names = append(names, v.Name)
+			}
+		}
+	}
+	sorted := *r
+	sorted.Cells = nil
+	for _, cells := range bySize(r, -1) {
+		sorted.Cells = append(sorted.Cells, ranked(cells)...)
+	}
+	var models []string
+	for _, c := range sorted.Cells {
+		if !slices.Contains(models, c.Model.Label()) {
+			models = append(models, c.Model.Label())
+		}
+	}
+	d := doc.Document{Terms: terms(), Title: "ipcbench: " + doc.List(clip(models, 3)), Lead: append(errorLines(r), doc.Say(machineLine(r))...)}
+	for _, name := range names {
+		d.Sections = append(d.Sections, pictured(&sorted, name)...)
+	}
+	return d
+}
+
+// terms are the glossary as a page has it.
+func terms() []doc.Term {
+	var all []doc.Term
+	for _, w := range Words() {
+		all = append(all, doc.Term{Word: w.Word, Means: w.Means})
+	}
+	return all
+}
+
+// ranked returns the cells of a group, the fastest first and the control last.
+func ranked(cells []*analysis.Cell) []*analysis.Cell {
+	v, _ := analysis.Decide(cells)
+	return inOrder(cells, v)
+}
+
+// pictured returns a view with its pictures: in two sections, of which the second one
+// is folded, if it has more groups than a reader looks at.
+func pictured(r *analysis.Result, name string) []doc.Section {
+	groups := r.Groups()
+	if plots[name] == nil || len(groups) <= mostOpen {
+		s := view(r, name)
+		s.Folded = !slices.Contains(open, name)
+		if draw := plots[name]; draw != nil && !s.Empty() {
+			s.Plots = append(draw(r, groups), s.Plots...)
+		}
+		return []doc.Section{s}
+	}
+	var all []doc.Section
+	for i, of := range [][][]*analysis.Cell{groups[:mostOpen], groups[mostOpen:]} {
+		part := *r
+		part.Cells = slices.Concat(of...)
+		s := view(&part, name)
+		if s.Empty() {
+			continue
+		}
+		s.Plots = append(plots[name](r, of), s.Plots...)
+		if i > 0 {
+			s.Title, s.Folded = fmt.Sprintf("%s: %s", s.Title, doc.Plural(len(of), "more comparison")), true
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// plots are the pictures of views that have some for each group. r is the whole
+// result, of which all pictures share the points that a page may have.
+var plots = map[string]func(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot{
+	"cells":  roundPlots,
+	"phases": tripPlots,
+	"spread": spreadPlots,
+	"floors": floorPlots,
+}
+
+// wide is from which ratio on values stand on a logarithmic axis.
+const wide = 10
+
+// logarithmic reports whether the values need such an axis.
+func logarithmic(values []float64) bool {
+	return len(values) > 1 && slices.Min(values) > 0 && slices.Max(values)/slices.Min(values) > wide
+}
+
+// dots is a plot with a row for each cell in which a metric is known. The names of
+// series are those of the rows, unless a function gives others.
+func dots(r *analysis.Result, cells []*analysis.Cell, metric string, series func(c *analysis.Cell) string) doc.Plot {
+	m, _ := analysis.MetricNamed(metric)
+	p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}}
+	var values []float64
+	for _, c := range cells {
+		i := c.Of(metric)
+		if !i.Known() {
+			continue
+		}
+		values = append(values, i.Center)
+		name := c.Variant
+		if series != nil {
+			name = series(c)
+		}
+		p.Value.Log = logarithmic(values)
+		k := slices.IndexFunc(p.Series, func(s doc.Series) bool { return s.Name == name })
+		if k < 0 {
+			k, p.Series = len(p.Series), append(p.Series, doc.Series{Name: name, Dim: series == nil && c.IsControl()})
+		}
+		p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: c.Variant, Value: i, Text: details(c, r.Plan)})
+	}
+	return p
+}
+
+// roundPlots are the rounds of each group side by side.
+func roundPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
+	var all []doc.Plot
+	for _, cells := range groups {
+		all = drawn(all, dots(r, cells, "round", nil))
+	}
+	return all
+}
+
+// floorPlots are how far the cells of each group are from the floors that bound them.
+func floorPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
+	var all []doc.Plot
+	for _, cells := range groups {
+		p := dots(r, cells, "floor_ratio", func(c *analysis.Cell) string { name, _ := c.Bound(); return name })
+		limit := 1.0
+		p.Rule, p.Value.Name = &limit, "× floor"
+		all = drawn(all, p)
+	}
+	if len(all) > 0 {
+		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. What moves bytes is shown as a share of a bandwidth and lies left of it; what takes a multiple of a time lies right of it.")
+	}
+	return all
+}
+
+// drawn adds a plot that has points.
+func drawn(all []doc.Plot, p doc.Plot) []doc.Plot {
+	if !slices.ContainsFunc(p.Series, func(s doc.Series) bool { return len(s.Points) > 0 }) {
+		return all
+	}
+	return append(all, p)
+}
+
+// tripPlots are the parts of a client's round trip, which add up to it.
+func tripPlots(_ *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
+	var all []doc.Plot
+	for _, cells := range groups {
+		p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
+		p.Series = []doc.Series{{Name: "down"}, {Name: "between"}, {Name: "train"}, {Name: "uplink"}}
+		for _, c := range cells {
+			t, ok := c.Trip()
+			if !ok {
+				continue
+			}
+			for k, x := range []float64{t.Down, t.Between, t.Train, t.Uplink} {
+				whole := t.Down + t.Between + t.Train + t.Uplink
+				p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: c.Variant, Value: stat.Interval{Center: x}, Text: doc.Percent(x/whole) + " of " + doc.Quantity("s", whole)})
+			}
+		}
+		all = drawn(all, p)
+	}
+	if len(all) > 0 {
+		all[len(all)-1].Notes = []string{"The parts of a bar add up to the round trip: each is the mean over the middle half of all round trips by their length. Tables hold medians, which need not add up. " +
+			"between: the worker has the model, and has not yet reserved the memory of its update. What the server does before and after, such as folding, is in no client's round trip."}
+	}
+	return all
+}
+
+// What pictures of rounds may hold on one page, in points, and in one curve: more
+// would not be seen, and take longer to open.
+const (
+	mostShares, leastShares   = 9_000, 20
+	mostSamples, leastSamples = 18_000, 3
+	sharesOfCurve             = 100
+	samplesOfBlock            = 24
+)
+
+// spreadPlots are the distribution of rounds, and their course in time.
+func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
+	blocks := 0
+	for _, c := range r.Cells {
+		blocks += len(c.Timed())
+	}
+	shares := max(leastShares, min(sharesOfCurve, mostShares/max(len(r.Cells), 1)))
+	samples := max(leastSamples, min(samplesOfBlock, mostSamples/max(blocks, 1)))
+	since := doc.Axis{Name: "since the run began", Unit: "s"}
+	timed := slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool {
+		return slices.ContainsFunc(c.Timed(), func(b bench.Block) bool { return b.At > 0 })
+	})
+	if !timed { // in a file that does not know when
+		since = doc.Axis{Name: "block", Unit: "1"}
+	}
+	var all []doc.Plot
+	for _, cells := range groups {
+		title := groupTitle(cells[0].Group())
+		distribution := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"}, Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}}
+		course := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
+		var rounds []float64
+		for _, c := range cells {
+			d, k := doc.Series{Name: c.Variant, Dim: c.IsControl()}, doc.Series{Name: c.Variant, Dim: c.IsControl()}
+			for _, s := range c.Distribution(shares) {
+				rounds = append(rounds, s.Round)
+				d.Points = append(d.Points, doc.Point{At: s.Round, Value: stat.Interval{Center: s.Part}})
+			}
+			for _, s := range c.Course(samples) {
+				if !timed {
+					s.At = float64(s.Index + 1)
+				}
+				k.Points = append(k.Points, doc.Point{At: s.At, Value: stat.Interval{Center: s.Median}, Samples: s.Rounds,
+					Text: fmt.Sprintf("median of block %d: %s, %s to %s", s.Index+1, doc.Plural(s.Of, "round"), doc.Quantity("s", s.Low), doc.Quantity("s", s.High))})
+			}
+			if len(d.Points) > 0 {
+				distribution.Series, course.Series = append(distribution.Series, d), append(course.Series, k)
+			}
+		}
+		distribution.At.Log = logarithmic(rounds)
+		all = drawn(drawn(all, distribution), course)
+	}
+	if len(all) > 0 {
+		all[len(all)-1].Notes = []string{fmt.Sprintf("A curve has at most %d steps of a distribution. A line joins the medians of blocks, and the small dots are rounds: at most %d of a block, "+
+			"the fastest, the slowest, and of the others some at even distances. Each panel has a scale of its own.", shares, samples)}
+	}
+	return all
+}
+
+// changePlots are, for each metric of rows, which are some of all, base and head side
+// by side, and by how much they differ.
+func changePlots(all, rows []analysis.Row) []doc.Plot {
+	var made []doc.Plot
+	of := cellNames(all)
+	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric.Name }) {
+		m, none := same[0].Metric, 0.0
+		both := doc.Plot{Caption: of.caption(same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}, Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
+		change := doc.Plot{Caption: of.join("Change of "+m.Name, same[0], false), Kind: doc.Dots, Value: doc.Axis{Name: "head against base", Unit: "%"}, Rule: &none, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
+		var values []float64
+		for _, r := range same {
+			name := of.join(r.Cell.Variant, r, true)
+			values = append(values, r.Base.Center, r.Head.Center)
+			for i, x := range []stat.Interval{r.Base, r.Head} {
+				both.Series[i].Points = append(both.Series[i].Points, doc.Point{Name: name, Value: x})
+			}
+			i := 1
+			if r.Significant {
+				i = 0
+			}
+			change.Series[i].Points = append(change.Series[i].Points, doc.Point{Name: name, Value: r.Ratio.Map(func(x float64) float64 { return x - 1 }), Text: "p " + pText(r.P)})
+		}
+		both.Value.Log = logarithmic(values)
+		made = append(made, both, change)
+	}
+	return made
+}

@@ -1,0 +1,288 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/internal/browser"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc/doctest"
+)
+
+var picture = flag.Bool("picture", false, "make the picture of a page that README shows anew")
+
+// most is how large a page may be, in bytes.
+const most = 1_500_000
+
+// opened writes a page to a file and opens it.
+func opened(t *testing.T, b *browser.Browser, o browser.Options, html []byte) *browser.Page {
+	t.Helper()
+	if len(html) > most {
+		t.Errorf("the page has %d bytes", len(html))
+	}
+	path := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(path, html, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return b.Open(t, path, o)
+}
+
+// drawn draws all pictures of a page, also those that are folded, as a printer would.
+const drawAll = `(() => {
+	document.querySelectorAll("details").forEach((d) => (d.open = true))
+	dispatchEvent(new Event("beforeprint"))
+	const count = (f, what) => f.querySelectorAll(what).length
+	return [...document.querySelectorAll("figure.plot")].map((f) => ({
+		Caption: f.querySelector("figcaption").textContent, Pictures: count(f, "svg.chart"), Labelled: count(f, "svg.chart[role=img][aria-label]"),
+		Dots: count(f, ".values circle"), Bars: count(f, ".values rect"), Intervals: count(f, ".intervals line"), Curves: count(f, ".curves path"),
+		Samples: count(f, ".samples circle"), Styles: count(f, "style"), Numbers: count(f, "a.numbers"),
+		Outside: [...f.querySelectorAll(".values circle, .values rect, text")].filter((e) => {
+			const box = e.getBoundingClientRect(), all = e.closest("svg").getBoundingClientRect()
+			return box.left < all.left - 1 || box.right > all.right + 1 || box.top < all.top - 1 || box.bottom > all.bottom + 1
+		}).map((e) => e.outerHTML.slice(0, 200)),
+	}))
+})()`
+
+type figure struct {
+	Caption                                                                     string
+	Pictures, Labelled, Dots, Bars, Intervals, Curves, Samples, Styles, Numbers int
+	Outside                                                                     []string
+}
+
+// TestPage: the page of each result opens without a message on the console or a
+// request, and its pictures have the marks that the numbers have.
+func TestPage(t *testing.T) {
+	b := browser.Start(t)
+	results := map[string]*bench.Result{
+		"one cell":  benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 11, 12)),
+		"one block": benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10)),
+		"no block":  benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1), benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, 10)),
+		"synthetic": benchtest.Synthetic(6, 10),
+		"two":       benchtest.Interleaved(2),
+		"300 cells": manyCells(300, 6, 20),
+	}
+	rich := rich()
+	rich.Cells[1].Stopped = "interrupted"
+	rich.Cells[1].Blocks[0].Proof = bench.Proof{}
+	results["partial"] = rich
+	files, err := filepath.Glob("../results/*.json.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, path := range files {
+		if results[filepath.Base(path)], err = bench.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, r := range results {
+		t.Run(name, func(t *testing.T) {
+			html := format(t, "html", r)
+			p := opened(t, b, browser.Options{}, []byte(html))
+			figures := browser.Eval[[]figure](p, drawAll)
+			t.Logf("%d bytes, %d figures", len(html), len(figures))
+			for _, f := range figures {
+				if f.Dots+f.Bars+f.Curves == 0 || f.Pictures == 0 || f.Pictures != f.Labelled || f.Styles > 0 || f.Numbers != 1 {
+					t.Errorf("%+v", f)
+				}
+				if len(f.Outside) > 0 {
+					t.Errorf("%s: clipped: %v", f.Caption, f.Outside)
+				}
+			}
+			a := analysis.New(r)
+			want := func(caption string, ok func(f figure) bool) {
+				t.Helper()
+				i := slices.IndexFunc(figures, func(f figure) bool { return f.Caption == caption && ok(f) })
+				if i < 0 {
+					same := slices.DeleteFunc(slices.Clone(figures), func(f figure) bool { return f.Caption != caption })
+					t.Errorf("no figure %q with all marks: %+v", caption, same)
+				}
+			}
+			for _, cells := range a.Groups() {
+				rounds, trips, blocks, intervals, spans := 0, 0, 0, 0, 0
+				for _, c := range cells {
+					if i := c.Of("round"); i.Known() {
+						rounds++
+						blocks += len(c.Timed())
+						if i.Confidence > 0 && i.High > i.Low {
+							intervals++
+						}
+						spans += min(len(c.Timed()), 2) / 2
+					}
+					if _, ok := c.Trip(); ok {
+						trips++
+					}
+				}
+				title := groupTitle(cells[0].Group())
+				if rounds == 0 {
+					continue
+				}
+				want(title, func(f figure) bool { return f.Dots == rounds && f.Intervals == intervals })
+				want("Distribution of rounds, "+title, func(f figure) bool { return f.Curves == rounds })
+				want("Rounds in the course of the run, "+title, func(f figure) bool { return f.Dots == blocks && f.Samples >= blocks && f.Curves == rounds })
+				if trips > 0 {
+					want(title, func(f figure) bool { return f.Bars == 4*trips })
+				}
+			}
+			if c, err := analysis.Compare(r, nil, analysis.CompareOptions{}); err == nil {
+				rows := min(len(c.Rows), mostRows)
+				i := slices.IndexFunc(figures, func(f figure) bool { return strings.HasPrefix(f.Caption, "Change of round") && f.Dots == rows })
+				if i < 1 || figures[i-1].Dots != 2*rows {
+					t.Errorf("no figures of %d changes", rows)
+				}
+			}
+		})
+	}
+}
+
+// TestPageNarrow: nothing of a page is cut off in a narrow window, and nothing makes
+// it scroll sideways.
+func TestPageNarrow(t *testing.T) {
+	b := browser.Start(t)
+	r, err := bench.ReadFile("../results/batching.json.gz") // which has long names
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := opened(t, b, browser.Options{Width: 420, Dark: true}, []byte(format(t, "html", r)))
+	for _, f := range browser.Eval[[]figure](p, drawAll) {
+		if len(f.Outside) > 0 {
+			t.Errorf("%s: clipped: %v", f.Caption, f.Outside)
+		}
+	}
+	if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > 420 {
+		t.Errorf("the page is %d wide", wide)
+	}
+}
+
+// TestExplore: pointing at a dot and walking with the keys tells the numbers of the
+// table, and a series can be hidden.
+func TestExplore(t *testing.T) {
+	b := browser.Start(t)
+	r := benchtest.Synthetic(6, 10)
+	p := opened(t, b, browser.Options{}, []byte(format(t, "html", r)))
+	first := groupsOf(r)[0]
+	browser.Eval[bool](p, `(async () => { while (!document.querySelector("svg.chart")) await new Promise(requestAnimationFrame); return true })()`)
+	// Only what is near the window is drawn.
+	if some := browser.Eval[[]int](p, `[document.querySelectorAll("svg.chart").length, document.querySelectorAll("figure.plot").length]`); some[0] == 0 || some[0] > some[1]/2 {
+		t.Errorf("%d pictures were drawn for %d figures", some[0], some[1])
+	}
+	said := func() string {
+		return browser.Eval[string](p, `[...document.querySelectorAll(".tip:not([hidden])")].map((t) => t.innerText).join("|")`)
+	}
+	for i, c := range first[:3] {
+		p.Hover(fmt.Sprintf(".picture .values:nth-of-type(n) circle:nth-child(%d)", i+1))
+		round := c.Of("round")
+		table := browser.Eval[string](p, fmt.Sprintf(`document.querySelector("figure.table tbody").rows[%d].cells[1].innerText.split(" ")[0]`, i))
+		if got := said(); !strings.HasPrefix(got, c.Variant+"\n"+table+" ") || !strings.Contains(got, "(") || table == "" {
+			t.Errorf("pointing at %s, %v, says %q: the table says %s", c.Variant, round, got, table)
+		}
+	}
+	// Keys.
+	browser.Eval[bool](p, `document.querySelector(".picture").focus(), true`)
+	p.Press("\x1b") // or the keys would go on from where the mouse was
+	for i, c := range append(first[:3:3], first[1]) {
+		p.Press([]string{kb.ArrowDown, kb.ArrowRight, kb.ArrowDown, kb.ArrowUp}[i])
+		if got := browser.Eval[string](p, `document.querySelector("[aria-live]").textContent`); !strings.HasPrefix(got, c.Variant+": ") || !strings.HasPrefix(said(), c.Variant+"\n") {
+			t.Errorf("key %d says %q and shows %q: want %s", i, got, said(), c.Variant)
+		}
+	}
+	p.Press("\x1b")
+	if got := said(); got != "" {
+		t.Errorf("after escape the page says %q", got)
+	}
+	// The legend.
+	curves := func() int {
+		return browser.Eval[int](p, `document.querySelector(".legend").closest("figure").querySelectorAll(".values rect").length`)
+	}
+	p.Click(".legend button")
+	if n := curves(); n != 3*len(first) {
+		t.Errorf("%d bars without the first part of %d", n, len(first))
+	}
+	p.Click(".legend button")
+	if n := curves(); n != 4*len(first) {
+		t.Errorf("%d bars of %d", n, len(first))
+	}
+}
+
+func groupsOf(r *bench.Result) [][]*analysis.Cell {
+	var all [][]*analysis.Cell
+	for _, cells := range bySize(analysis.New(r), -1) {
+		all = append(all, ranked(cells))
+	}
+	return all
+}
+
+// TestHostilePage: whatever stands in the strings of a result, its page executes
+// nothing, and draws its pictures.
+func TestHostilePage(t *testing.T) {
+	b := browser.Start(t)
+	r, all := rich(), append([]string{doctest.Hostile, `</script><script>alert(1)</script>`, `<!--<script>`, "__proto__", `"><img src=x onerror=alert(1)>`}, doctest.Starts...)
+	cells := r.Cells
+	r.Cells = nil
+	for i, evil := range all {
+		for _, c := range cells {
+			if c.Variant != analysis.Control {
+				c.Variant, c.Model.Name = evil, all[i%3]
+			}
+			r.Cells = append(r.Cells, c)
+		}
+	}
+	r.Environment.CPU, r.Partial, r.Command = all[0], all[1], all
+	p := opened(t, b, browser.Options{}, []byte(format(t, "html", r)))
+	if figures := browser.Eval[[]figure](p, drawAll); len(figures) < 2*3*4 || figures[0].Dots == 0 {
+		t.Errorf("%+v", figures)
+	}
+	everywhere := rich()
+	texts(reflect.ValueOf(everywhere), "", func(_ string, set func(func(string) string)) {
+		set(func(s string) string { return s + doctest.Hostile + all[1] })
+	})
+	browser.Eval[[]figure](opened(t, b, browser.Options{}, []byte(format(t, "html", everywhere))), drawAll)
+	browser.Eval[bool](p, `document.querySelectorAll(".picture").forEach((e) => e.onkeydown({ key: "End", preventDefault() {} })), true`)
+}
+
+// TestComparisonPage: a comparison of two files is a page too.
+func TestComparisonPage(t *testing.T) {
+	b := browser.Start(t)
+	base, head := benchtest.Synthetic(6, 10), benchtest.Synthetic(7, 10)
+	c := compare(t, base, head, analysis.CompareOptions{})
+	p := opened(t, b, browser.Options{}, []byte(write(t, c, "html")))
+	figures := browser.Eval[[]figure](p, drawAll)
+	if len(figures) != 2 || figures[0].Dots != 2*mostRows || figures[1].Dots != mostRows {
+		t.Errorf("%+v", figures)
+	}
+}
+
+// TestPagePicture makes the picture of README, if it is asked to, and looks whether
+// there is one of a size that a repository can bear.
+func TestPagePicture(t *testing.T) {
+	const path = "../docs/page.png"
+	if *picture {
+		r, err := bench.ReadFile("../results/readme.json.gz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := opened(t, browser.Start(t), browser.Options{Width: 1280, Height: 1000}, []byte(format(t, "html", r)))
+		browser.Eval[bool](p, `(async () => {
+			document.body.style.cssText = "height: 960px; overflow: hidden"
+			while (!document.querySelector("svg.chart")) await new Promise(requestAnimationFrame)
+			return true
+		})()`)
+		if err := os.WriteFile(path, p.Screenshot("body"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) || len(data) > 200_000 {
+		t.Errorf("%d bytes, %v: go test ./report -run TestPagePicture -picture makes it", len(data), err)
+	}
+}
