@@ -33,31 +33,41 @@ func outFile(path string) (*resultFile, error) {
 	case "-":
 		return nil, hinted{usagef("--out -: the result goes to a file"), "--format result prints it, too"}
 	}
-	// The result replaces the file that a link leads to, not the link.
-	if real, err := filepath.EvalSymlinks(f.path); err == nil {
-		f.path = real
+	var err error
+	f.path, err = writable("--out", f.path)
+	return f, err
+}
+
+// writable tries whether a file can be written that a flag names, and returns its
+// path: what a link leads to is replaced, not the link.
+func writable(flag, path string) (string, error) {
+	cannot := func(err error) (string, error) {
+		return "", hinted{usagef("%s: %w", flag, err), "choose another file with " + flag}
 	}
-	if info, err := os.Stat(f.path); err == nil {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
-			return nil, cannotWrite(fmt.Errorf("%s is no regular file", f.path))
+			return cannot(fmt.Errorf("%s is no regular file", path))
 		}
-		old, err := os.OpenFile(f.path, os.O_WRONLY, 0)
+		old, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
-			return nil, cannotWrite(err)
+			return cannot(err)
 		}
 		old.Close()
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, cannotWrite(err)
+		return cannot(err)
 	}
-	err := bench.TryWrite(f.path)
+	err := bench.TryWrite(path)
 	var p *fs.PathError
 	if errors.As(err, &p) { // the name of the try means nothing to the user
-		err = &fs.PathError{Op: p.Op, Path: f.path, Err: p.Err}
+		err = &fs.PathError{Op: p.Op, Path: path, Err: p.Err}
 	}
 	if err != nil {
-		return nil, cannotWrite(err)
+		return cannot(err)
 	}
-	return f, nil
+	return path, nil
 }
 
 // next chooses the next name that does not exist, neither the file nor the folder
@@ -82,10 +92,6 @@ func exists(path string) bool {
 
 // profiles returns the folder for the profiles of the result.
 func (f *resultFile) profiles() string { return bench.Stem(f.path) + ".profiles" }
-
-func cannotWrite(err error) error {
-	return hinted{usagef("--out: %w", err), "choose another file with --out"}
-}
 
 // keep writes the result, also again and again. Two runs that chose one name get
 // two.

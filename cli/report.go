@@ -29,6 +29,8 @@ Print results that ipcbench run has written. Nothing is measured.
       other tables: see ipcbench list views
   ipcbench report --format md FILE
       Markdown, for a pull request
+  ipcbench report --format html FILE > page.html
+      a page with pictures, for a browser
   ipcbench report --update docs
       renew the tables in all Markdown files below docs
 
@@ -73,6 +75,9 @@ func (a *app) report(o printing, paths []string) error {
 	f, err := o.check()
 	if err != nil {
 		return err
+	}
+	if o.format == "html" && len(paths) > 1 {
+		return hinted{usagef("report: %d files: --format html makes a page of one", len(paths)), "call it once for each file; ipcbench compare BASE NEW --format html has two side by side"}
 	}
 	for _, path := range paths {
 		result, err := bench.ReadFile(path)

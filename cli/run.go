@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -23,7 +24,7 @@ type runFlags struct {
 	workers, clients   []string
 	perProcess, depth  int
 	quick, thorough    bool
-	out                string
+	out, html          string
 	printing
 	quiet, dry bool
 	against    string // another build
@@ -115,6 +116,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.StringSliceVar(&f.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")
+	fs.StringVar(&f.html, "html", "", "write a page with pictures to `FILE` too, for a browser")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
 	fs.BoolVar(&f.dry, "dry-run", false, "print all settings, what would be measured, and how long it may take, and end")
 	fs.StringVar(&f.against, "against", "", "measure another build of ipcbench, `FILE`, in turn with this one")
@@ -248,6 +250,17 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err != nil {
 		return err
 	}
+	if f.html == "-" {
+		return hinted{usagef("--html -: the page goes to a file"), "--format html prints it"}
+	}
+	if f.html != "" {
+		if f.html, err = writable("--html", f.html); err != nil {
+			return err
+		}
+		if f.html == out.path {
+			return hinted{usagef("--html %s: the result goes there", f.html), "choose another file with --html"}
+		}
+	}
 	if len(f.profile) > 0 {
 		if o.Profiling.Dir, err = profileFolder(out); err != nil {
 			return err
@@ -283,12 +296,31 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 			fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out.path)
 		}
 		_, writeErr := a.out.Write(text.Bytes())
-		runErr = errors.Join(runErr, err, formatErr, writeErr, plausible(result))
+		runErr = errors.Join(runErr, err, formatErr, writeErr, a.page(f, result), plausible(result))
 	}
 	if result.Partial != "" && runErr == nil {
 		runErr = context.Cause(ctx)
 	}
 	return runErr
+}
+
+// page writes the page of a result if one was asked for.
+func (a *app) page(f runFlags, r *bench.Result) error {
+	if f.html == "" {
+		return nil
+	}
+	html, err := printing{format: "html"}.check()
+	if err != nil {
+		return err
+	}
+	err = bench.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) })
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	if !f.quiet {
+		fmt.Fprintf(a.err, "ipcbench: wrote %s\n", f.html)
+	}
+	return nil
 }
 
 // privateFolder tries whether sessions can make their directories.

@@ -84,8 +84,8 @@ func (o printing) check() (report.Format, error) {
 		names = append(names, f.Name)
 		switch {
 		case f.Name != o.format:
-		case len(o.views) > 0 && f.Name != "text" && f.Name != "md":
-			return f, usagef("--view: --format %s has everything, and only text and md have views", f.Name)
+		case len(o.views) > 0 && f.Name != "text" && f.Name != "md" && f.Name != "html":
+			return f, usagef("--view: --format %s has everything, and only text, md and html have views", f.Name)
 		default:
 			if err := report.CheckViews(o.views); err != nil {
 				return f, hinted{usagef("--view: %w", err), "ipcbench list views"}
