@@ -58,8 +58,8 @@ func (c *Cell) Distribution(most int) []Share {
 	return all
 }
 
-// A Stretch is a block in the course of a run. Times are seconds.
-type Stretch struct {
+// A CourseBlock is a block in the course of a run. Times are seconds.
+type CourseBlock struct {
 	Index  int
 	At     float64 // since the run began
 	Median float64
@@ -72,14 +72,14 @@ type Stretch struct {
 // Course returns the cell's blocks in the order in which they were measured, each with
 // at most that many of its rounds: the fastest, the slowest, and of the others some
 // at even distances.
-func (c *Cell) Course(most int) []Stretch {
-	var all []Stretch
+func (c *Cell) Course(most int) []CourseBlock {
+	var all []CourseBlock
 	for i, rounds := range c.Samples("round") {
 		if len(rounds) == 0 {
 			continue
 		}
 		b := &c.timed[i]
-		s := Stretch{Index: b.Index, At: b.At.Seconds(), Median: stat.Median(rounds), Of: len(rounds), Low: slices.Min(rounds), High: slices.Max(rounds)}
+		s := CourseBlock{Index: b.Index, At: b.At.Seconds(), Median: stat.Median(rounds), Of: len(rounds), Low: slices.Min(rounds), High: slices.Max(rounds)}
 		keep := append(spread(len(rounds), max(most-2, 1)), slices.Index(rounds, s.Low), slices.Index(rounds, s.High))
 		slices.Sort(keep)
 		for _, k := range slices.Compact(keep) {
@@ -87,7 +87,7 @@ func (c *Cell) Course(most int) []Stretch {
 		}
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b Stretch) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Index, b.Index)) })
+	slices.SortFunc(all, func(a, b CourseBlock) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Index, b.Index)) })
 	return all
 }
 

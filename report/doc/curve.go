@@ -136,33 +136,29 @@ func (a Axis) ticks(low, high float64) []float64 {
 
 // curves draws the plot with characters: a letter at each point of a series, dots
 // between them, and its name at its end.
-func (t *textWriter) curves(p Plot) {
-	s, ok := p.sketch()
-	if !ok {
-		return
-	}
+func (t *textWriter) curves(s sketch) {
 	names, wide := make([]string, len(s.Series)), 0
 	for i, of := range s.Series {
 		names[i] = string(rune('A'+i)) + " " + t.cut(of.Name, t.left/4)
 		wide = max(wide, width(names[i]))
 	}
-	labels, margin := map[int]string{}, width(t.written(p.Value.Name))
+	labels, margin := map[int]string{}, width(t.written(s.Value.Name))
 	row := func(y float64) int {
 		if s.high == s.low {
 			return curveHeight / 2
 		}
 		return int(math.Round((s.high - y) / (s.high - s.low) * (curveHeight - 1)))
 	}
-	for _, x := range p.Value.ticks(s.low, s.high) {
-		text := t.written(p.Value.tick(x))
-		labels[row(p.Value.place(x))] = text
+	for _, x := range s.Value.ticks(s.low, s.high) {
+		text := t.written(s.Value.tick(x))
+		labels[row(s.Value.place(x))] = text
 		margin = max(margin, width(text))
 	}
-	columns := min(t.left-margin-2-between-max(wide, width(t.written(p.At.Name))), mostCurve)
+	columns := min(t.left-margin-2-between-max(wide, width(t.written(s.At.Name))), mostCurve)
 	if columns < leastCurve {
 		return
 	}
-	first, last := p.At.place(s.at[0]), p.At.place(s.at[len(s.at)-1])
+	first, last := s.At.place(s.at[0]), s.At.place(s.at[len(s.at)-1])
 	column := func(x float64) int { return int(math.Round((x - first) / (last - first) * float64(columns-1))) }
 
 	var grid [curveHeight][]rune
@@ -177,24 +173,24 @@ func (t *textWriter) curves(p Plot) {
 	for i, of := range s.Series {
 		for k := range len(of.Points) - 1 {
 			a, b := of.Points[k], of.Points[k+1]
-			x, y, dx, dy := p.At.place(a.At), p.Value.place(a.Value.Center), p.At.place(b.At)-p.At.place(a.At), p.Value.place(b.Value.Center)-p.Value.place(a.Value.Center)
+			x, y, dx, dy := s.At.place(a.At), s.Value.place(a.Value.Center), s.At.place(b.At)-s.At.place(a.At), s.Value.place(b.Value.Center)-s.Value.place(a.Value.Center)
 			for c := column(x) + 1; c < column(x+dx); c++ {
 				at := first + float64(c)/float64(columns-1)*(last-first)
 				grid[row(y+(at-x)/dx*dy)][c] = dot
 			}
 		}
-		rows[i] = row(p.Value.place(of.Points[len(of.Points)-1].Value.Center))
+		rows[i] = row(s.Value.place(of.Points[len(of.Points)-1].Value.Center))
 		if i > 0 {
 			rows[i] = max(rows[i], rows[i-1]+1)
 		}
 	}
 	for i, of := range s.Series { // the lowest is drawn last
 		for _, q := range of.Points {
-			grid[row(p.Value.place(q.Value.Center))][column(p.At.place(q.At))] = 'A' + rune(i)
+			grid[row(s.Value.place(q.Value.Center))][column(s.At.place(q.At))] = 'A' + rune(i)
 		}
 	}
-	for _, m := range p.Marks {
-		x, y := p.At.place(m.At), p.Value.place(m.Value)
+	for _, m := range s.Marks {
+		x, y := s.At.place(m.At), s.Value.place(m.Value)
 		if x >= first && x <= last && y >= s.low && y <= s.high {
 			grid[row(y)][column(x)] = cross
 		}
@@ -204,8 +200,8 @@ func (t *textWriter) curves(p Plot) {
 		rows[i] = min(rows[i], curveHeight-len(rows)+i)
 		behind[rows[i]] = names[i]
 	}
-	t.paragraphs(Say(p.Caption))
-	t.line(padded(margin-width(t.written(p.Value.Name)))+t.written(p.Value.Name), Dim)
+	t.paragraphs(Say(s.Caption))
+	t.line(padded(margin-width(t.written(s.Value.Name)))+t.written(s.Value.Name), Dim)
 	for i, line := range grid {
 		axis := t.sign("│", "|")
 		if labels[i] != "" {
@@ -217,13 +213,13 @@ func (t *textWriter) curves(p Plot) {
 	text := ""
 	for k := range mostTicks { // at steps of the curves
 		x := s.at[k*(len(s.at)-1)/(mostTicks-1)]
-		label := t.written(p.At.tick(x))
-		at := margin + 2 + column(p.At.place(x)) - width(label)/2
+		label := t.written(s.At.tick(x))
+		at := margin + 2 + column(s.At.place(x)) - width(label)/2
 		if gap := at - width(text); gap > 0 {
 			text += padded(gap) + label
 		}
 	}
-	t.line(text+padded(max(margin+2+columns+between-width(text), 1))+t.written(p.At.Name), Plain)
+	t.line(text+padded(max(margin+2+columns+between-width(text), 1))+t.written(s.At.Name), Plain)
 	t.paragraphs(Say(s.notes()...))
 }
 

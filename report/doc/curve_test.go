@@ -67,10 +67,10 @@ func FuzzCurves(f *testing.F) {
 		point := func(at, y float64) Point { return Point{Name: evil, At: at, Value: interval(y, y, y), Text: evil} }
 		p := Plot{
 			Caption: evil, Notes: []string{evil}, At: Axis{evil, "iB", logs}, Value: Axis{evil, "s", logs}, Marks: []Mark{{x, y, evil}, {z, x, evil}},
-			Series: []Series{{evil, []Point{point(1, x), point(2, y), point(3, z)}}, {"evil" + evil, []Point{point(x, 1), point(y, 2), point(z, 3)}}},
+			Series: []Series{{Name: evil, Points: []Point{point(1, x), point(2, y), point(3, z)}}, {Name: "evil" + evil, Points: []Point{point(x, 1), point(y, 2), point(z, 3)}}},
 		}
 		for i := range 8 {
-			p.Series = append(p.Series, Series{evil, []Point{point(1, float64(i)), point(x, y)}})
+			p.Series = append(p.Series, Series{Name: evil, Points: []Point{point(1, float64(i)), point(x, y)}})
 		}
 		d := Document{Sections: []Section{{Title: evil, Plots: []Plot{p}}}}
 		out := text(t, d, TextOptions{Width: columns, Unicode: unicode})

@@ -62,16 +62,21 @@ func (t *textWriter) section(s Section) {
 		defer func() { t.indent, t.left = "", t.left+2 }()
 	}
 	t.paragraphs(s.Lead)
-	for i, p := range s.Plots {
-		if i > 0 || len(s.Lead) > 0 {
-			t.blank()
+	above := len(s.Lead) > 0
+	for _, p := range s.Plots {
+		if drawn, ok := p.sketch(); ok {
+			if above {
+				t.blank()
+			}
+			t.curves(drawn)
+			above = true
 		}
-		t.curves(p)
 	}
-	for i, table := range s.Tables {
-		if i > 0 || len(s.Lead)+len(s.Plots) > 0 {
+	for _, table := range s.Tables {
+		if above {
 			t.blank()
 		}
+		above = true
 		t.paragraphs(Say(table.Caption))
 		t.table(table)
 		t.paragraphs(Say(table.Notes...))

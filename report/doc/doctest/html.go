@@ -12,11 +12,11 @@ import (
 
 // elements and attributes are those of a page of doc: what else is there was made by
 // the text of a stranger.
-var (
-	elements = strings.Fields("html head meta title style body a header h1 h2 button nav ul li main noscript p section details summary div " +
-		"figure figcaption dl dt dd pre table thead tbody tr th td b i svg rect script")
-	attributes = strings.Fields("lang charset http-equiv content name class href type id hidden aria-label aria-describedby aria-hidden tabindex " +
-		"scope colspan width data-as data-plot")
+const (
+	elements = "html head meta title style body a header h1 h2 button nav ul li main noscript p section details summary div " +
+		"figure figcaption dl dt dd pre table thead tbody tr th td b i svg rect script"
+	attributes = "lang charset http-equiv content name class href type id hidden aria-label aria-describedby aria-hidden tabindex " +
+		"scope colspan width data-as data-plot"
 )
 
 // actsInPage says what in a page of HTML could act. Scripts may only be those of which
@@ -34,13 +34,13 @@ func actsInPage(out string) string {
 		if n.Type != html.ElementNode {
 			continue
 		}
-		if !slices.Contains(elements, n.Data) {
+		if !slices.Contains(strings.Fields(elements), n.Data) {
 			return fmt.Sprintf("has the element %s", n.Data)
 		}
 		of := map[string]string{}
 		for _, a := range n.Attr {
 			of[a.Key] = a.Val
-			if !slices.Contains(attributes, a.Key) || a.Key == "href" && !strings.HasPrefix(a.Val, "#") {
+			if !slices.Contains(strings.Fields(attributes), a.Key) || a.Key == "href" && !strings.HasPrefix(a.Val, "#") {
 				return fmt.Sprintf("has the attribute %s=%q", a.Key, a.Val)
 			}
 		}
