@@ -18,6 +18,8 @@ func Words() []Word {
 		{"session", "server and workers, from start to end", "pool"},
 		{"block", "the measurement that one session gives", "session"},
 		{"cell", "a transport with its settings, a model, an update, and numbers of workers and clients", "configuration, case"},
+		{"sweep", "cells that differ in one quantity alone, such as the size", ""},
+		{"crossing", "where two transports of a sweep change places", ""},
 		{"control", "the cell with inproc that does the same work inside one process", ""},
 		{"floor", "what the machine can do without a transport", ""},
 		{"job", "one client's turn in one round", "call, turn, task"},

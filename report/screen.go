@@ -13,7 +13,7 @@ import (
 )
 
 // mostBrief is how many sweeps a screen has words for, besides the one that it draws.
-const mostBrief = 3
+const mostBrief = 2
 
 // screen is what a terminal shows of a result: for each group of cells the verdict
 // and a table, the largest model last, next to the prompt. A sweep takes the place of
@@ -103,6 +103,9 @@ func request(r *analysis.Result) doc.Document {
 		d.Sections = append(d.Sections, s)
 	}
 	v := view(r, "verdict")
+	if !slices.ContainsFunc(r.Groups(), func(cells []*analysis.Cell) bool { return !drawn(cells[0].Group()) }) {
+		v.Tables = nil // the curves say it
+	}
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
 	occur := map[*mark]bool{}

@@ -128,9 +128,6 @@ func curves(s *analysis.Sweep) doc.Plot {
 			p.Marks = append(p.Marks, doc.Mark{At: c.At.Center, Value: c.Round, Text: c.After.Variant + " overtakes " + c.Before.Variant + " at " + crossing(s, c)})
 		}
 	}
-	if len(p.Marks) > 0 {
-		p.Notes = append(p.Notes, "×: where another transport becomes the fastest.")
-	}
 	return p
 }
 
@@ -139,7 +136,7 @@ func envelope(s *analysis.Sweep) doc.Table {
 	t := doc.Table{Caption: sweepTitle(s) + ": the best", Columns: []doc.Column{
 		{Name: "from"}, {Name: "to"}, {Name: "best", Wrap: true, Help: "what no other transport is shown to beat at any of these steps"},
 		{Name: "next", Wrap: true, Help: "of the others, and its round as a multiple of that of the best"},
-		{Name: "changes at", Wrap: true, Help: "where both take as long, on a line between two steps in logarithms; and the range in which neither is shown to be faster"},
+		{Name: "takes over at", Wrap: true, Help: "where both take as long, on a line between two steps in logarithms; and the range in which neither is shown to be faster"},
 	}}
 	for _, of := range s.Envelope() {
 		next, at := "", ""
@@ -181,9 +178,6 @@ func envelopeLines(s *analysis.Sweep) []doc.Paragraph {
 			text += "; the next, " + of.Next.Variant + ", takes " + times(of) + " as long"
 		}
 		text += "."
-		if of.Since != nil {
-			text += " It changes at " + crossing(s, of.Since) + "."
-		}
 		lines = append(lines, doc.Paragraph{Text: text})
 	}
 	if more > 0 {

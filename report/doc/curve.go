@@ -85,13 +85,18 @@ func (p Plot) sketch() (s sketch, ok bool) {
 	return s, len(s.at) > 1
 }
 
-// notes are the paragraphs below the picture.
-func (s sketch) notes() []string {
-	notes := s.Notes
-	if len(s.left) > 0 {
-		notes = append([]string{"Not drawn: " + List(s.left) + "."}, notes...)
+// notes are the paragraphs below the picture; cross is the sign of a mark.
+func (s sketch) notes(cross string) []string {
+	var notes []string
+	for _, m := range s.Marks {
+		if m.Text != "" {
+			notes = append(notes, cross+m.Text)
+		}
 	}
-	return notes
+	if len(s.left) > 0 {
+		notes = append(notes, "Not drawn: "+List(s.left)+".")
+	}
+	return append(notes, s.Notes...)
 }
 
 // tick writes a number of an axis, without zeros that say nothing.
@@ -220,7 +225,7 @@ func (t *textWriter) curves(s sketch) {
 		}
 	}
 	t.line(text+padded(max(margin+2+columns+between-width(text), 1))+t.written(s.At.Name), Plain)
-	t.paragraphs(Say(s.notes()...))
+	t.paragraphs(Say(s.notes("×: ")...))
 }
 
 // cut shortens a name.
@@ -304,9 +309,13 @@ func (p Plot) curves(b *strings.Builder) {
 		s.Notes = append([]string{"The axis of " + p.Value.Name + " is logarithmic: " + List(means) + "."}, s.Notes...)
 	}
 	const look = `%%{init: {"xyChart": {"width": 800, "height": 400}, "themeVariables": {"xyChart": {"plotColorPalette": "COLOURS"}}}}%%`
-	fmt.Fprintf(b, "\n```mermaid\n%s\nxychart-beta\n    title %s\n    x-axis %s [%s]\n    y-axis %s %s --> %s\n%s```\n",
-		strings.Replace(look, "COLOURS", strings.Join(palette, ", "), 1), label(p.Caption), label(p.At.Name), strings.Join(names, ", "),
+	title := ""
+	if p.Caption != "" {
+		title = "    title " + label(p.Caption) + "\n"
+	}
+	fmt.Fprintf(b, "\n```mermaid\n%s\nxychart-beta\n%s    x-axis %s [%s]\n    y-axis %s %s --> %s\n%s```\n",
+		strings.Replace(look, "COLOURS", strings.Join(palette, ", "), 1), title, label(p.At.Name), strings.Join(names, ", "),
 		label(axis), strconv.FormatFloat(low, 'f', -1, 64), strconv.FormatFloat(max(high, math.Nextafter(low, math.Inf(1))), 'f', -1, 64), strings.Join(lines, ""))
 	paragraphs(b, Say(strings.Join(legend, " ")))
-	paragraphs(b, Say(s.notes()...))
+	paragraphs(b, Say(s.notes("")...))
 }

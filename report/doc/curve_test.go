@@ -15,7 +15,7 @@ import (
 func steep(series int) Plot {
 	p := Plot{
 		Caption: "by size", At: Axis{Name: "size", Unit: "iB", Log: true}, Value: Axis{Name: "round", Unit: "s", Log: true},
-		Marks: []Mark{{At: 1 << 20, Value: 1e-3}}, Notes: []string{"a note"},
+		Marks: []Mark{{At: 1 << 20, Value: 1e-3, Text: "one overtakes another at 1 MiB"}}, Notes: []string{"a note"},
 	}
 	for i := range series {
 		of := Series{Name: fmt.Sprintf("transport-%d", i)}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/report/doc"
+)
+
+// swept is a result of ten transports and a control, with a number of sizes and all of
+// these clients. What a transport saves by the byte, it pays once.
+func swept(sizes int, clients ...int) *bench.Result {
+	r := benchtest.Result()
+	for i := range sizes {
+		size := int64(1024) << (2 * i)
+		m := bench.Model{Name: fmt.Sprintf("uniform:%dB/20", size), Tensors: 20, Bytes: size}
+		for _, n := range clients {
+			r.Cells = append(r.Cells, benchtest.Cell("inproc", m, 1, n, benchtest.Six(0.01+1e-7*float64(size))...))
+			for k := range 10 {
+				round := 0.05*float64(1+k*k) + 1e-5*float64(size)/float64(1+k)*float64(n)
+				r.Cells = append(r.Cells, benchtest.Cell(fmt.Sprintf("transport-%d", k), m, 1, n, benchtest.Six(round)...))
+			}
+		}
+	}
+	return r
+}
+
+// TestSweepScreen: a sweep takes the place of its tables: one is drawn, others are
+// named, and a group that is in none keeps its table.
+func TestSweepScreen(t *testing.T) {
+	one := swept(11, 1)
+	mixed := swept(4, 1, 2, 4)
+	mixed.Cells = append(mixed.Cells, benchtest.Pair(6, 10).Cells...)
+	for name, test := range map[string]struct {
+		of    *bench.Result
+		lines int
+		want  []string
+	}{
+		"one": {one, 40, []string{
+			"uniform, 1 KiB to 1 GiB in 20 tensors, 1 worker, 1 client\n", "  1 KiB to 4 KiB: nothing beats transport-0; the next, transport-1, takes", "more change",
+			"  Not drawn: ", "×: transport-1 overtakes transport-0 at ", "More: ipcbench report r.json --view crossover,cells,"}},
+		"mixed": {mixed, 60, []string{
+			"inproc", "1 KiB to 64 KiB in 20 tensors, 1 worker, 1 client\n", "uniform:1024B/20, 1.02 kB in 20 tensors, 1 worker, 1 to 4 clients\n", "4 more sweeps: --view crossover\n"}},
+	} {
+		for _, width := range []int{20, 80, 120} {
+			var b bytes.Buffer
+			if err := writeText(&b, test.of, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(b.String()) {
+				if n := utf8.RuneCountInString(line) - 1; n > width {
+					t.Errorf("%s: %d columns of %d: %s", name, n, width, line)
+				}
+			}
+			if lines := strings.Count(b.String(), "\n"); width >= 80 && lines > test.lines {
+				t.Errorf("%s: %d lines at %d columns", name, lines, width)
+			}
+			for _, want := range test.want {
+				if width == 120 && !strings.Contains(b.String(), want) {
+					t.Errorf("%s lacks %q:\n%s", name, want, b.String())
+				}
+			}
+			if strings.Count(b.String(), "└") > 1 {
+				t.Errorf("%s: several curves:\n%s", name, b.String())
+			}
+		}
+	}
+	md := format(t, "md", one)
+	before, after, _ := strings.Cut(md, "<details>")
+	if !strings.Contains(before, "\n    line [") || strings.Contains(before, "\n|") || strings.Count(after, "<summary>uniform:") != 11 {
+		t.Errorf("a request shows more than the curve, or lacks a table:\n%s", before)
+	}
+	var some, all struct {
+		Sweeps []answerSweep
+	}
+	if err := json.Unmarshal([]byte(format(t, "json", one)), &some); err != nil {
+		t.Fatal(err)
+	}
+	if s := some.Sweeps[0]; s.Over != "size" || len(s.Steps) != 11 || s.Best[0].Variants[0] != "transport-0" || len(s.Crossings) < 20 {
+		t.Errorf("sweep %+v", s)
+	} else if c := s.Crossings[0]; c.Below != "transport-0" || c.Above != "transport-1" || c.At.Unit != "B" || !(*c.At.Low < *c.At.Median && *c.At.Median < *c.At.High) {
+		t.Errorf("crossing %+v", c)
+	}
+	if err := json.Unmarshal([]byte(format(t, "json", mixed)), &all); err != nil || len(all.Sweeps) != 7 {
+		t.Errorf("%d sweeps, %v", len(all.Sweeps), err)
+	}
+}
