@@ -38,7 +38,13 @@ func page(r *analysis.Result, names []string) doc.Document {
 	}
 	d := doc.Document{Terms: terms(), Title: "ipcbench: " + doc.List(clip(models, 3)), Lead: append(errorLines(r), doc.Say(machineLine(r))...)}
 	for _, name := range names {
-		d.Sections = append(d.Sections, pictured(&sorted, name)...)
+		for _, s := range pictured(&sorted, name) {
+			at := len(d.Sections)
+			if name == "crossover" && len(s.Plots) > 0 { // of a sweep, it says more than all single sizes
+				at = max(0, slices.IndexFunc(d.Sections, func(s doc.Section) bool { return s.Name == "cells" }))
+			}
+			d.Sections = slices.Insert(d.Sections, at, s)
+		}
 	}
 	return d
 }

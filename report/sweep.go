@@ -112,7 +112,7 @@ func curves(s *analysis.Sweep) doc.Plot {
 		At: doc.Axis{Name: string(s.Over), Unit: unitOf(s.Over), Log: true}, Value: doc.Axis{Name: "round", Unit: "s", Log: true},
 	}
 	for _, l := range s.Lines {
-		of := doc.Series{Name: l.Variant}
+		of := doc.Series{Name: l.Variant, Dim: l.IsControl()}
 		for i, c := range l.Cells {
 			if c != nil {
 				of.Points = append(of.Points, doc.Point{At: s.At[i], Value: c.Of("round"), Text: c.Name()})

@@ -37,8 +37,8 @@ type Axis struct {
 // document that have its name.
 type Series struct {
 	Name   string
-	Dim    bool    // in the background, as a control is
 	Points []Point // of curves: in ascending order of At
+	Dim    bool    // in the background, as a control is
 }
 
 // A Point is a value and where it stands.

@@ -175,7 +175,7 @@
       marks.push(Plot.line(own, { x: "at", y: "v", stroke: paint, strokeWidth: 1.75, strokeDasharray: dashed(c, s), className: "curves" }));
       if (own.length <= 40) marks.push(Plot.dot(own, { x: "at", y: "v", r: panel ? 2.5 : 3, fill: paint, className: "values" }));
     }
-    marks.push(Plot.dot(c.marks ?? [], { x: "at", y: "value", r: 6, stroke: "var(--ink)", fill: "var(--paper)", fillOpacity: 0.6, strokeWidth: 1.5, className: "marks" }));
+    marks.push(Plot.dot(c.marks ?? [], { x: "at", y: "value", r: 5, symbol: "times", stroke: "var(--ink)", strokeWidth: 2, className: "marks" }));
     const svg = finished(options, marks);
     for (const p of all) [p.x, p.y] = [x(svg, p.at), y(svg, p.v)];
     for (const m of c.marks ?? []) all.push({ x: x(svg, m.at), y: y(svg, m.value), fill: "var(--ink)", s: c, i: all.length, says: [m.text] });
