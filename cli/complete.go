@@ -88,7 +88,7 @@ func (a *app) completions(root *cobra.Command) {
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
 		"workers": none, "clients": none,
 		"view": list(viewTexts), "metric": list(metricTexts),
-		"out": files("json", "gz", "html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,
+		"out": files("json", "gz", "html"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,
 	}
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {

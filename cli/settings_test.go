@@ -33,7 +33,7 @@ func TestProgramsInFiles(t *testing.T) {
 		"against": true,
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "view": false, "format": false,
-		"out": false, "profile": false, "verify": false,
+		"out": false, "html": false, "profile": false, "verify": false,
 	}
 	var checked int
 	everyCommand(func(c *cobra.Command) {
