@@ -46,7 +46,7 @@ func TestSweepScreen(t *testing.T) {
 			"uniform, 1 KiB to 1 GiB in 20 tensors, 1 worker, 1 client\n", "  1 KiB to 4 KiB: nothing beats transport-0; the next, transport-1, takes", "more change",
 			"  Not drawn: ", "×: transport-1 overtakes transport-0 at ", "More: ipcbench report r.json --view crossover,cells,"}},
 		"mixed": {mixed, 60, []string{
-			"inproc", "1 KiB to 64 KiB in 20 tensors, 1 worker, 1 client\n", "uniform:1024B/20, 1.02 kB in 20 tensors, 1 worker, 1 to 4 clients\n", "4 more sweeps: --view crossover\n"}},
+			"inproc", "1 KiB to 64 KiB in 20 tensors, 1 worker, 1 client\n", "1 KiB to 64 KiB in 20 tensors, 1 worker, 4 clients\n", "4 more sweeps: --view crossover\n"}},
 	} {
 		for _, width := range []int{20, 80, 120} {
 			var b bytes.Buffer
