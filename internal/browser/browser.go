@@ -69,10 +69,11 @@ type Options struct {
 
 // A Page is an open file.
 type Page struct {
-	t    testing.TB
-	ctx  context.Context
-	url  string
-	sync chan bool
+	t     testing.TB
+	ctx   context.Context
+	url   string
+	still bool // without scripts: there are no frames to wait for
+	sync  chan bool
 
 	mu       sync.Mutex // guards problems
 	problems []string
@@ -85,7 +86,7 @@ func (b *Browser) Open(t testing.TB, path string, o Options) *Page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Page{t: t, url: (&url.URL{Scheme: "file", Path: path}).String(), sync: make(chan bool, 1)}
+	p := &Page{t: t, url: (&url.URL{Scheme: "file", Path: path}).String(), still: o.NoScript, sync: make(chan bool, 1)}
 	var cancel context.CancelFunc
 	p.ctx, cancel = chromedp.NewContext(b.ctx, chromedp.WithListener(p.listen))
 	t.Cleanup(cancel)
@@ -208,18 +209,26 @@ func (p *Page) Click(selector string) {
 	p.do("click", chromedp.MouseEvent(chromedp.MouseMoved, x, y), chromedp.MouseClickXY(x, y))
 }
 
-// middle scrolls an element into view and returns where its middle is.
+// middle scrolls an element into view and returns where its middle is, once that
+// stays: a page may draw what comes into view, and shift what lies below.
 func (p *Page) middle(selector string) (x, y float64) {
 	p.t.Helper()
-	at := Eval[[]float64](p, fmt.Sprintf(`(() => {
-		const e = document.querySelector(%q)
+	at := Eval[[]float64](p, fmt.Sprintf(`(async () => {
+		const e = document.querySelector(%q), still = %t
 		if (!e) throw new Error("there is none")
-		e.scrollIntoView({block: "center", inline: "nearest", behavior: "instant"})
-		const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2
-		const top = document.elementFromPoint(x, y)
-		if (!top || !e.contains(top) && !top.contains(e)) throw new Error("above it lies " + (top ? top.outerHTML.slice(0, 80) : "nothing: it is not in view"))
-		return [x, y]
-	})()`, selector))
+		for (let last; ; ) {
+			e.scrollIntoView({block: "center", inline: "nearest", behavior: "instant"})
+			const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2
+			if (!still && last !== x + " " + y) {
+				last = x + " " + y
+				await new Promise(next => requestAnimationFrame(() => requestAnimationFrame(next)))
+				continue
+			}
+			const top = document.elementFromPoint(x, y)
+			if (!top || !e.contains(top) && !top.contains(e)) throw new Error("above it lies " + (top ? top.outerHTML.slice(0, 80) : "nothing: it is not in view"))
+			return [x, y]
+		}
+	})()`, selector, p.still))
 	return at[0], at[1]
 }
 

@@ -42,9 +42,10 @@ func TestBrowser(t *testing.T) {
 		}
 	})
 	t.Run("hands", func(t *testing.T) {
-		p := b.Open(t, file(t, `<p style="height: 3000px">far</p><button>b</button><input>
+		p := b.Open(t, file(t, `<p style="height: 3000px">far</p><div></div><button>b</button><input>
 			<script>
 				const b = document.querySelector("button"), said = []
+				new IntersectionObserver(() => scrollY && (document.querySelector("div").style.height = "99px")).observe(b)
 				for (const e of ["mouseover", "click", "keydown"]) b.addEventListener(e, v => said.push(e + (v.key ?? "")))
 			</script>`), Options{})
 		p.Hover("button")
