@@ -195,7 +195,7 @@ func Eval[T any](p *Page, expression string) T {
 }
 
 // Hover moves the mouse to the middle of the first element that selector, of CSS,
-// finds. It ends the test if something else lies above it.
+// finds, or of its first line. It ends the test if something else lies above it.
 func (p *Page) Hover(selector string) {
 	p.t.Helper()
 	x, y := p.middle(selector)
@@ -218,7 +218,7 @@ func (p *Page) middle(selector string) (x, y float64) {
 		if (!e) throw new Error("there is none")
 		for (let last; ; ) {
 			e.scrollIntoView({block: "center", inline: "nearest", behavior: "instant"})
-			const r = e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2
+			const r = e.getClientRects()[0] ?? e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2
 			if (!still && last !== x + " " + y) {
 				last = x + " " + y
 				await new Promise(next => requestAnimationFrame(() => requestAnimationFrame(next)))
