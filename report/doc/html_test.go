@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -197,6 +198,10 @@ func TestPage(t *testing.T) {
 		p.Click("nav li:nth-child(2) a") // also opens it
 		if !browser.Eval[bool](p, `[...document.querySelectorAll("details.help dl, details table")].slice(0, 2).every(e => e.checkVisibility({contentVisibilityAuto: true}))`) {
 			t.Error("what is folded did not open")
+		}
+		p = b.Open(t, written(t, hostile()), browser.Options{NoScript: true})
+		if got := browser.Eval[string](p, `document.querySelector("noscript").innerText`); !strings.HasPrefix(got, "Without JavaScript") {
+			t.Errorf("instead of pictures stands %q", got)
 		}
 	})
 	t.Run("hostile texts", func(t *testing.T) {

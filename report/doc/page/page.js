@@ -9,7 +9,10 @@
   const theme = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const other = () => ((root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark" ? "light" : "dark");
-  const label = () => (theme.textContent = other() === "dark" ? "Dark" : "Light");
+  const label = () => {
+    theme.textContent = other() === "dark" ? "Dark" : "Light";
+    theme.ariaLabel = `Change to ${other()} colours`;
+  };
   theme.addEventListener("click", () => {
     root.dataset.theme = other();
     label();
