@@ -36,7 +36,11 @@ func page(r *analysis.Result, names []string) doc.Document {
 			models = append(models, c.Model.Label())
 		}
 	}
-	d := doc.Document{Terms: terms(), Title: "ipcbench: " + doc.List(clip(models, 3)), Lead: append(errorLines(r), doc.Say(machineLine(r))...)}
+	title := doc.List(models)
+	if len(models) > mostOpen {
+		title = doc.Plural(len(models), "model")
+	}
+	d := doc.Document{Terms: terms(), Title: "ipcbench: " + title, Lead: append(errorLines(r), doc.Say(machineLine(r))...)}
 	for _, name := range names {
 		for _, s := range pictured(&sorted, name) {
 			at := len(d.Sections)
@@ -71,6 +75,13 @@ func pictured(r *analysis.Result, name string) []doc.Section {
 	if plots[name] == nil || len(groups) <= mostOpen {
 		s := view(r, name)
 		s.Folded = !slices.Contains(open, name)
+		switch {
+		case name == "verdict" && len(groups) > mostOpen:
+			s = verdictSection(r, 0)
+			s.Name = name
+		case name == "findings" && len(s.Lead) > mostOpen: // errors stand above all sections too
+			s.Title, s.Folded = doc.Plural(len(s.Lead), "finding"), true
+		}
 		if draw := plots[name]; draw != nil && !s.Empty() {
 			s.Plots = append(draw(r, groups), s.Plots...)
 		}

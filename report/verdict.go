@@ -70,12 +70,16 @@ func either[T any](of []T, name func(T) string) string {
 // table alone.
 const mostSentences = 8
 
-func verdicts(r *analysis.Result) doc.Section {
+func verdicts(r *analysis.Result) doc.Section { return verdictSection(r, mostSentences) }
+
+// verdictSection has a sentence for each verdict if there are at most that many, or a
+// table.
+func verdictSection(r *analysis.Result, most int) doc.Section {
 	s := doc.Section{Title: "Verdict"}
 	all := r.Verdicts()
 	slices.SortStableFunc(all, func(a, b analysis.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
 	s.Lead = doc.Say(summaries(all)...)
-	if len(all) <= mostSentences {
+	if len(all) <= most {
 		for _, v := range all {
 			s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(v.Group) + ": " + verdictSentence(v), Tone: doc.Strong})
 		}

@@ -97,7 +97,7 @@
     const beside = Math.min(longest(names.map((r) => c.rows[r])), pixels * 0.4);
     const bars = c.kind === "bars";
     const perRow = bars ? 1 : Math.max(...names.map((r) => all.filter((p) => p.row === r).length));
-    const rowHeight = Math.max(above ? 38 : 26, perRow * 13 + (above ? 26 : 10));
+    const rowHeight = Math.max(above ? (bars ? 44 : 38) : 26, perRow * 13 + (above ? 26 : 10));
     const options = {
       width: pixels, height: names.length * rowHeight + 48, marginLeft: above ? 12 : beside + 14, marginTop: 8, marginBottom: 40, marginRight: 16, ariaLabel: label,
     };
@@ -121,7 +121,7 @@
     const inner = pixels - options.marginLeft - options.marginRight;
     options.x = scale(c.value, domain, inner, { labelAnchor: "right", labelOffset: 32 });
     options.y = { type: "band", domain: names, label: null, padding: bars ? 0.3 : 0.1, axis: null };
-    if (above && bars) options.y.padding = 0.5;
+    if (above && bars) options.y.padding = 0.55;
     const middle = above ? 8 : 0; // of a row, below its name
     const marks = [];
     if (c.rule !== undefined) marks.push(Plot.ruleX([c.rule], { stroke: "var(--ink)", strokeOpacity: 0.7, className: "rule" }));
@@ -271,7 +271,7 @@
     const table = tables.find((t) => label.endsWith(t.querySelector("figcaption")?.textContent.trim().split(":")[0])) ?? tables[0];
     if (table) {
       table.id ||= "table-" + figure.dataset.plot;
-      figure.append(Object.assign(make("a", "numbers", "The numbers in a table"), { href: "#" + table.id }));
+      figure.append(Object.assign(make("a", "numbers", "To its table"), { href: "#" + table.id }));
     }
     canvas.replaceChildren(...(legend.children.length ? [legend] : []), panels);
     holders.forEach((h, i) => {
