@@ -191,8 +191,7 @@ func tripPlots(_ *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 				continue
 			}
 			for k, x := range []float64{t.Down, t.Between, t.Train, t.Uplink} {
-				whole := t.Down + t.Between + t.Train + t.Uplink
-				p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: c.Variant, Value: stat.Interval{Center: x}, Text: doc.Percent(x/whole) + " of " + doc.Quantity("s", whole)})
+				p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: c.Variant, Value: stat.Interval{Center: x}})
 			}
 		}
 		all = drawn(all, p)
@@ -207,8 +206,8 @@ func tripPlots(_ *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 // What pictures of rounds may hold on one page, in points, and in one curve: more
 // would not be seen, and take longer to open.
 const (
-	mostShares, leastShares   = 9_000, 20
-	mostSamples, leastSamples = 18_000, 3
+	mostShares, leastShares   = 6_000, 20
+	mostSamples, leastSamples = 9_000, 3
 	sharesOfCurve             = 100
 	samplesOfBlock            = 24
 )
@@ -244,8 +243,7 @@ func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 				if !timed {
 					s.At = float64(s.Index + 1)
 				}
-				k.Points = append(k.Points, doc.Point{At: s.At, Value: stat.Interval{Center: s.Median}, Samples: s.Rounds,
-					Text: fmt.Sprintf("median of block %d: %s, %s to %s", s.Index+1, doc.Plural(s.Of, "round"), doc.Quantity("s", s.Low), doc.Quantity("s", s.High))})
+				k.Points = append(k.Points, doc.Point{At: s.At, Value: stat.Interval{Center: s.Median}, Samples: s.Rounds})
 			}
 			if len(d.Points) > 0 {
 				distribution.Series, course.Series = append(distribution.Series, d), append(course.Series, k)

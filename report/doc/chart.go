@@ -155,7 +155,7 @@ func (p Plot) chart() chart {
 		}
 		if !bounds {
 			made.Low, made.High = nil, nil
-			if p.Kind == Curves { // of many points: the script writes their numbers
+			if p.Kind != Dots { // of many points: the script writes their numbers
 				made.Says = nil
 			}
 		}

@@ -76,7 +76,9 @@
         if (v === null) return;
         const p = { s, i, v, low: s.low?.[i] ?? v, high: s.high?.[i] ?? v, at: s.at?.[i], row: s.row?.[i], fill: colour(c, s) };
         const names = c.kind === "curves" ? [s.name, number(p.at, c.at)] : c.rows[p.row] === s.name ? [s.name] : [c.rows[p.row], s.name];
-        p.says = [names.filter(Boolean).join(", "), s.says?.[i] ?? number(v, c.value), s.text?.[i]].filter(Boolean);
+        const of = s.samples?.[i];
+        const besides = s.text?.[i] ?? (of && `the median of ${number(d3.min(of), c.value)} to ${number(d3.max(of), c.value)}`);
+        p.says = [names.filter(Boolean).join(", "), s.says?.[i] ?? number(v, c.value), besides].filter(Boolean);
         all.push(p);
       });
     return all;
@@ -113,8 +115,11 @@
     if (c.rule !== undefined) values.push(c.rule);
     // A value stands behind its dot, and there has to be room for the last one.
     const said = (p) => p.says[1].replace(/ \(.*/, "");
-    if (bars) all.filter((p) => p.to === ends.get(p.row)).forEach((p) => (p.total = number(p.to, c.value)));
-    const labelled = bars ? all.filter((p) => p.total) : perRow === 1 ? all : [];
+    const labelled = bars ? names.map((r) => all.findLast((p) => p.row === r)) : perRow === 1 ? all : [];
+    if (bars) {
+      for (const p of labelled) p.total = number(p.to, c.value);
+      for (const p of all) p.says.push(written((100 * p.v) / (ends.get(p.row) || 1), true) + " % of " + number(ends.get(p.row), c.value));
+    }
     options.marginRight += longest(labelled.map((p) => p.total ?? said(p)));
     const domain = extent(c.value, values, true);
     if (c.value.log) for (const p of all) p.low = Math.max(p.low, domain[0]);
