@@ -303,6 +303,9 @@
   const seen = new IntersectionObserver((all) => {
     for (const e of all.filter((e) => e.isIntersecting)) seen.unobserve(e.target), resized.observe(e.target);
   }, { rootMargin: "400px" });
-  for (const f of figures) seen.observe(f.figure);
+  for (const f of figures) {
+    if (f.figure.getBoundingClientRect().top < innerHeight) f.draw(); // who takes a picture of the page scrolls nowhere
+    seen.observe(f.figure);
+  }
   addEventListener("beforeprint", () => figures.forEach((f) => f.draw()));
 })();
