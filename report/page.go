@@ -206,8 +206,8 @@ func tripPlots(_ *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 // What pictures of rounds may hold on one page, in points, and in one curve: more
 // would not be seen, and take longer to open.
 const (
-	mostShares, leastShares   = 6_000, 20
-	mostSamples, leastSamples = 9_000, 3
+	mostShares, leastShares   = 6_000, 15
+	mostSamples, leastSamples = 6_000, 3
 	sharesOfCurve             = 100
 	samplesOfBlock            = 24
 )

@@ -64,9 +64,6 @@ type CourseBlock struct {
 	At     float64 // since the run began
 	Median float64
 	Rounds []float64 // in order, thinned
-	Of     int       // how many rounds there were
-	Low    float64   // the fastest of them
-	High   float64
 }
 
 // Course returns the cell's blocks in the order in which they were measured, each with
@@ -79,8 +76,8 @@ func (c *Cell) Course(most int) []CourseBlock {
 			continue
 		}
 		b := &c.timed[i]
-		s := CourseBlock{Index: b.Index, At: b.At.Seconds(), Median: stat.Median(rounds), Of: len(rounds), Low: slices.Min(rounds), High: slices.Max(rounds)}
-		keep := append(spread(len(rounds), max(most-2, 1)), slices.Index(rounds, s.Low), slices.Index(rounds, s.High))
+		s := CourseBlock{Index: b.Index, At: b.At.Seconds(), Median: stat.Median(rounds)}
+		keep := append(spread(len(rounds), max(most-2, 1)), slices.Index(rounds, slices.Min(rounds)), slices.Index(rounds, slices.Max(rounds)))
 		slices.Sort(keep)
 		for _, k := range slices.Compact(keep) {
 			s.Rounds = append(s.Rounds, rounds[k])

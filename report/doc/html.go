@@ -105,6 +105,15 @@ type htmlColumn struct {
 	uneven       bool   // bounds are not of digits alone, so they have no common width
 }
 
+// As is what the bounds of an uneven column have the width of. It stands once, and
+// the page's script gives it to the cells: a result of 300 cells has 3,000 of them.
+func (c htmlColumn) As() string {
+	if !c.uneven {
+		return ""
+	}
+	return c.bounds
+}
+
 // A htmlRow has a note in place of its last cells, or, where it has them all, in
 // a row of its own below.
 type htmlRow struct {
@@ -122,7 +131,7 @@ type htmlCell struct {
 	Text  string
 	Room  string // behind the text
 	More  string
-	As    string // what More has the width of, if that is not its own with End
+	As    bool   // More has the width that is that of its column
 	End   string // room behind all
 	Bar   string // how long it is, in percent
 }
@@ -262,11 +271,14 @@ func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
 				again[c] = e.text
 			}
 		}
+		if cell.Key && cell.Class == "words" {
+			cell.Class = "" // as it is anyway
+		}
 		if e.whole != "" {
 			cell.Text, cell.More = e.whole+e.part, e.bounds
 			cell.Room, cell.End = rest(e.part, columns[c].part), rest(e.bounds, columns[c].bounds)
 			if columns[c].uneven {
-				cell.As, cell.End = columns[c].bounds, ""
+				cell.As, cell.End = true, ""
 			}
 		}
 		if col.Bar && col.most > 0 {
