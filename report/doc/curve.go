@@ -82,7 +82,7 @@ func (p Plot) sketch() (s sketch, ok bool) {
 		}
 	}
 	s.at = slices.Sorted(maps.Keys(places))
-	return s, len(s.at) > 1
+	return s, len(s.at) > 1 && p.At.place(s.at[0]) < p.At.place(s.at[len(s.at)-1])
 }
 
 // notes are the paragraphs below the picture; cross is the sign of a mark.
@@ -152,7 +152,8 @@ func (t *textWriter) curves(s sketch) {
 		if s.high == s.low {
 			return curveHeight / 2
 		}
-		return int(math.Round((s.high - y) / (s.high - s.low) * (curveHeight - 1)))
+		share := (s.high - y) / (s.high - s.low)
+		return int(math.Round(max(0, min(share, 1)) * (curveHeight - 1)))
 	}
 	for _, x := range s.Value.ticks(s.low, s.high) {
 		text := t.written(s.Value.tick(x))
@@ -219,7 +220,7 @@ func (t *textWriter) curves(s sketch) {
 	for k := range mostTicks { // at steps of the curves
 		x := s.at[k*(len(s.at)-1)/(mostTicks-1)]
 		label := t.written(s.At.tick(x))
-		at := margin + 2 + column(s.At.place(x)) - width(label)/2
+		at := margin + 2 + min(column(s.At.place(x))-width(label)/2, columns+between-1-width(label))
 		if gap := at - width(text); gap > 0 {
 			text += padded(gap) + label
 		}
