@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
 )
 
 // The page and all that it needs: page.html is filled in, the rest stands in it as it
@@ -101,17 +100,7 @@ type htmlTable struct {
 type htmlColumn struct {
 	Name, Class  string
 	ID           string // of its help
-	part, bounds string // the longest
-	uneven       bool   // bounds are not of digits alone, so they have no common width
-}
-
-// As is what the bounds of an uneven column have the width of. It stands once, and
-// the page's script gives it to the cells: a result of 300 cells has 3,000 of them.
-func (c htmlColumn) As() string {
-	if !c.uneven {
-		return ""
-	}
-	return c.bounds
+	part, bounds room
 }
 
 // A htmlRow has a note in place of its last cells, or, where it has them all, in
@@ -123,15 +112,14 @@ type htmlRow struct {
 	Span  int // of the note; 0 if it has a row of its own
 }
 
-// A htmlCell is a text, with parts that only make room between them, so that the
-// points of a column stand below each other in any font.
+// A htmlCell is a text, with parts that only make room and are not seen, so that the
+// points of a column stand below each other in any font whose digits have one width.
 type htmlCell struct {
 	Key   bool
 	Class string
 	Text  string
 	Room  string // behind the text
 	More  string
-	As    bool   // More has the width that is that of its column
 	End   string // room behind all
 	Bar   string // how long it is, in percent
 }
@@ -239,8 +227,7 @@ func (p *htmlPage) table(t Table, help map[string]string) htmlTable {
 			h.Class = "bar"
 		}
 		for _, e := range col.cells {
-			h.part, h.bounds = longer(h.part, e.part), longer(h.bounds, e.bounds)
-			h.uneven = h.uneven || strings.Trim(e.bounds, " ±.0123456789") != ""
+			h.part, h.bounds = h.part.with(e.part), h.bounds.with(e.bounds)
 		}
 		made.Columns = append(made.Columns, h)
 	}
@@ -264,6 +251,9 @@ func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
 	for c, col := range s.columns {
 		e := col.cells[r]
 		cell := htmlCell{Class: columns[c].Class, Text: e.text, Key: c == 0}
+		if cell.Key && cell.Class == "words" {
+			cell.Class = "" // as all of the first column are
+		}
 		if c < s.keys {
 			if repeats = repeats && e.text == ""; repeats && again[c] != "" {
 				cell.Text, cell.Class = again[c], "words again"
@@ -271,15 +261,9 @@ func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
 				again[c] = e.text
 			}
 		}
-		if cell.Key && cell.Class == "words" {
-			cell.Class = "" // as it is anyway
-		}
 		if e.whole != "" {
 			cell.Text, cell.More = e.whole+e.part, e.bounds
-			cell.Room, cell.End = rest(e.part, columns[c].part), rest(e.bounds, columns[c].bounds)
-			if columns[c].uneven {
-				cell.As, cell.End = true, ""
-			}
+			cell.Room, cell.End = columns[c].part.beside(e.part), columns[c].bounds.beside(e.bounds)
 		}
 		if col.Bar && col.most > 0 {
 			cell.Bar = strconv.FormatFloat(100*max(e.value, 0)/col.most, 'f', 1, 64)
@@ -295,15 +279,33 @@ func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
 	return row
 }
 
-func longer(a, b string) string {
-	if utf8.RuneCountInString(a) < utf8.RuneCountInString(b) {
-		return b
+// A room has signs enough for each text of a column, all digits as zeros. A text and
+// the signs that it does not have itself are as wide as any other text with the same.
+type room string
+
+// with returns r with room for one more text.
+func (r room) with(text string) room { return r + room(room(text).beside(string(r))) }
+
+// beside returns the signs of r that text does not have.
+func (r room) beside(text string) string {
+	var left strings.Builder
+	has := map[rune]int{}
+	for _, sign := range text {
+		has[zero(sign)]++
 	}
-	return a
+	for _, sign := range r {
+		if sign = zero(sign); has[sign] > 0 {
+			has[sign]--
+		} else {
+			left.WriteRune(sign)
+		}
+	}
+	return left.String()
 }
 
-// rest returns what a text lacks to be as long as the longest of its column.
-func rest(text, longest string) string {
-	r := []rune(longest)
-	return string(r[min(utf8.RuneCountInString(text), len(r)):])
+func zero(sign rune) rune {
+	if sign >= '0' && sign <= '9' {
+		return '0'
+	}
+	return sign
 }

@@ -21,12 +21,6 @@
   theme.hidden = false;
   label();
 
-  // Bounds of a column are as wide as the longest, so that points stand below each other.
-  for (const head of document.querySelectorAll("th[data-room]"))
-    for (const part of head.closest("table").tBodies)
-      for (const row of part.rows)
-        for (const bounds of row.cells[head.cellIndex]?.querySelectorAll("b") ?? []) bounds.dataset.as = head.dataset.room;
-
   // A click on a column's name sorts by it, a second the other way round, and a third
   // restores the order that the rows had. The parts of a table are sorted each for
   // itself: a rule sets rows apart that are no like the others, such as a sum.
