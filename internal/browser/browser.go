@@ -216,10 +216,11 @@ func (p *Page) middle(selector string) (x, y float64) {
 	at := Eval[[]float64](p, fmt.Sprintf(`(async () => {
 		const e = document.querySelector(%q), still = %t
 		if (!e) throw new Error("there is none")
-		for (let last; ; ) {
+		for (let last, same = still ? 3 : 0; ; ) {
 			e.scrollIntoView({block: "center", inline: "nearest", behavior: "instant"})
 			const r = e.getClientRects()[0] ?? e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2
-			if (!still && last !== x + " " + y) {
+			if (same < 3) {
+				same = last === x + " " + y ? same + 1 : 0
 				last = x + " " + y
 				await new Promise(next => requestAnimationFrame(() => requestAnimationFrame(next)))
 				continue
