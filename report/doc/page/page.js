@@ -92,7 +92,7 @@
     balloon.hidden = false;
     const at = of.getBoundingClientRect(), size = balloon.getBoundingClientRect();
     const left = Math.max(8, Math.min(at.left, root.clientWidth - size.width - 8));
-    const below = at.bottom + size.height + 8 < innerHeight || at.top < size.height + 8;
+    const below = at.top < size.height + 8; // else it would hide the rows that a column is sorted in
     balloon.style.left = `${left + scrollX}px`;
     balloon.style.top = `${(below ? at.bottom : at.top - size.height) + scrollY}px`;
   };
