@@ -314,7 +314,7 @@ func FuzzReport(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, name := range []string{"text", "md", "csv", "json", "benchfmt"} {
+		for _, name := range []string{"text", "md", "html", "csv", "json", "benchfmt"} {
 			format(t, name, r)
 		}
 		analysis.New(r).Findings()

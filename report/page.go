@@ -98,6 +98,7 @@ func pictured(r *analysis.Result, name string) []doc.Section {
 		s.Plots = append(plots[name](r, of), s.Plots...)
 		if i > 0 {
 			s.Title, s.Folded = fmt.Sprintf("%s: %s", s.Title, doc.Plural(len(of), "more comparison")), true
+			s.Lead, s.Tables = nil, slices.DeleteFunc(s.Tables, func(t doc.Table) bool { return t.Caption == "" }) // of all groups
 		}
 		all = append(all, s)
 	}
