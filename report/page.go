@@ -122,29 +122,19 @@ func logarithmic(values []float64) bool {
 	return len(values) > 1 && slices.Min(values) > 0 && slices.Max(values)/slices.Min(values) > wide
 }
 
-// dots is a plot with a row for each cell in which a metric is known. The names of
-// series are those of the rows, unless a function gives others.
-func dots(r *analysis.Result, cells []*analysis.Cell, metric string, series func(c *analysis.Cell) string) doc.Plot {
+// dots is a plot with a row for each cell in which a metric is known, in the colour of
+// its transport. row names them.
+func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c *analysis.Cell) string) doc.Plot {
 	m, _ := analysis.MetricNamed(metric)
 	p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}}
 	var values []float64
 	for _, c := range cells {
-		i := c.Of(metric)
-		if !i.Known() {
-			continue
+		if i := c.Of(metric); i.Known() {
+			values = append(values, i.Center)
+			p.Series = append(p.Series, doc.Series{Name: c.Variant, Dim: c.IsControl(), Points: []doc.Point{{Name: row(c), Value: i, Text: details(c, r.Plan)}}})
 		}
-		values = append(values, i.Center)
-		name := c.Variant
-		if series != nil {
-			name = series(c)
-		}
-		p.Value.Log = logarithmic(values)
-		k := slices.IndexFunc(p.Series, func(s doc.Series) bool { return s.Name == name })
-		if k < 0 {
-			k, p.Series = len(p.Series), append(p.Series, doc.Series{Name: name, Dim: series == nil && c.IsControl()})
-		}
-		p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: c.Variant, Value: i, Text: details(c, r.Plan)})
 	}
+	p.Value.Log = logarithmic(values)
 	return p
 }
 
@@ -152,7 +142,7 @@ func dots(r *analysis.Result, cells []*analysis.Cell, metric string, series func
 func roundPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		all = drawn(all, dots(r, cells, "round", nil))
+		all = drawn(all, dots(r, cells, "round", func(c *analysis.Cell) string { return c.Variant }))
 	}
 	return all
 }
@@ -161,13 +151,13 @@ func roundPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 func floorPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		p := dots(r, cells, "floor_ratio", func(c *analysis.Cell) string { name, _ := c.Bound(); return name })
+		p := dots(r, cells, "floor_ratio", func(c *analysis.Cell) string { name, _ := c.Bound(); return c.Variant + ", " + name })
 		limit := 1.0
 		p.Rule, p.Value.Name = &limit, "× floor"
 		all = drawn(all, p)
 	}
 	if len(all) > 0 {
-		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. What moves bytes is shown as a share of a bandwidth and lies left of it; what takes a multiple of a time lies right of it.")
+		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. Of unix-stream, a bandwidth, a share is shown: left of the line is slower. Of the others, which are times, a multiple: right of it is slower.")
 	}
 	return all
 }

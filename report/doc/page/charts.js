@@ -75,7 +75,7 @@
       s.value.forEach((v, i) => {
         if (v === null) return;
         const p = { s, i, v, low: s.low?.[i] ?? v, high: s.high?.[i] ?? v, at: s.at?.[i], row: s.row?.[i], fill: colour(c, s) };
-        const names = c.kind === "curves" ? [s.name, number(p.at, c.at)] : c.rows[p.row] === s.name ? [s.name] : [c.rows[p.row], s.name];
+        const names = c.kind === "curves" ? [s.name, number(p.at, c.at)] : c.rows[p.row].startsWith(s.name) ? [c.rows[p.row]] : [c.rows[p.row], s.name];
         const of = s.samples?.[i];
         const besides = s.text?.[i] ?? (of && `the median of ${number(d3.min(of), c.value)} to ${number(d3.max(of), c.value)}`);
         p.says = [names.filter(Boolean).join(", "), s.says?.[i] ?? number(v, c.value), besides].filter(Boolean);
@@ -257,8 +257,9 @@
     };
     const legend = make("div", "legend"), panels = make("div", c.apart ? "panels" : "");
     const holders = c.apart ? c.series.map((s) => holder(s.name)) : [holder()];
-    const whole = c.kind !== "curves" && new Set(c.series.flatMap((s) => s.row)).size === c.series.flatMap((s) => s.row).length;
-    if (c.series.length > 1 && !c.apart && !(whole && c.series.every((s) => s.row.every((r) => c.rows[r] === s.name))))
+    // Rows that have one point each, of a series of its own, are named already.
+    const named = c.kind === "dots" && c.rows.length === c.series.length && c.series.every((s) => s.row.length === 1);
+    if (c.series.length > 1 && !c.apart && !named)
       for (const s of c.series) {
         const b = make("button", "", s.name);
         b.type = "button";
