@@ -237,6 +237,11 @@ func TestExplore(t *testing.T) {
 	if n := curves(); n != 4*len(first) {
 		t.Errorf("%d bars of %d", n, len(first))
 	}
+	// Paper has all pictures, also those that nobody has come by yet.
+	p.PDF()
+	if n := browser.Eval[int](p, `[...document.querySelectorAll("figure.plot")].filter((f) => !f.querySelector("svg.chart")).length`); n > 0 {
+		t.Errorf("%d figures were not drawn to be printed", n)
+	}
 }
 
 func groupsOf(r *bench.Result) [][]*analysis.Cell {
