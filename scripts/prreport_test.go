@@ -122,6 +122,9 @@ func TestPullRequest(t *testing.T) {
 			if code != 0 {
 				return fmt.Errorf("exits with %d:\n%s", code, r.log)
 			}
+			if page, err := os.ReadFile(filepath.Join(clone, "out", "page.html")); err != nil || !strings.Contains(string(page), "What changed") {
+				t.Errorf("%v: no page with what changed, of %d bytes", err, len(page))
+			}
 			return r.silent()
 		})
 	})
