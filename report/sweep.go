@@ -206,19 +206,27 @@ func curvesOf(r *analysis.Result) (all []*analysis.Sweep, drawn func(analysis.Gr
 func crossings(s *analysis.Sweep) doc.Table {
 	all := s.Crossings()
 	t := doc.Table{Caption: sweepTitle(s) + ": all crossings", Keys: 2, Columns: []doc.Column{
-		{Name: "faster below"}, {Name: "faster above"}, {Name: "crossing", Wrap: true},
+		{Name: "faster below"}, {Name: "faster above", Help: "not shown: the sweep ends before this transport is shown to be faster"}, {Name: "crossing", Wrap: true},
 	}}
 	if left := len(all) - mostCrossings; left > 0 {
 		all = all[:mostCrossings]
 		t.Notes = []string{doc.Plural(left, "more crossing") + ", of slower transports: report --format json has all."}
 	}
 	for _, c := range all {
-		t.Add(doc.Words(c.Before.Variant), doc.Words(c.After.Variant), doc.Words(crossing(s, &c)))
+		below, above := c.Before.Variant, c.After.Variant
+		if math.IsInf(c.At.Low, 0) {
+			below += ", not shown"
+		}
+		if math.IsInf(c.At.High, 0) {
+			above += ", not shown"
+		}
+		t.Add(doc.Words(below), doc.Words(above), doc.Words(crossing(s, &c)))
 	}
 	return t
 }
 
-// crossing says where a crossing is.
+// crossing says where a crossing is: as a bound where the sweep ends before one of the
+// two is shown to be faster.
 func crossing(s *analysis.Sweep, c *analysis.Crossing) string {
 	if !c.At.Known() {
 		return "between " + step(s, c.Steps[0]) + " and " + step(s, c.Steps[1])
@@ -227,9 +235,9 @@ func crossing(s *analysis.Sweep, c *analysis.Crossing) string {
 	low, high := doc.Quantity(unit, c.At.Low), doc.Quantity(unit, c.At.High)
 	switch {
 	case math.IsInf(c.At.Low, 0):
-		return doc.Quantity(unit, c.At.Center) + " (from below " + step(s, c.Steps[0]) + " to " + high + ")"
+		return high + " or below"
 	case math.IsInf(c.At.High, 0):
-		return doc.Quantity(unit, c.At.Center) + " (from " + low + ", not separated up to " + step(s, c.Steps[1]) + ")"
+		return low + " or above"
 	}
 	return doc.Bounded(unit, c.At)
 }
