@@ -139,8 +139,8 @@ func scalarText(n *yaml.Node) (string, error) {
 }
 
 // write prints all settings as a file of them, with where each value comes from. It
-// is called when values are settled. What is not set stands as a comment: to give an
-// empty value is something else.
+// is called when values are settled. What nobody gave stands as a comment: another flag,
+// or a later version, may mean another default.
 func (s *settings) write(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	var failed error
@@ -158,11 +158,15 @@ func (s *settings) write(out io.Writer) error {
 			fmt.Fprintf(w, "# %s:\n", f.Name)
 			return
 		}
-		line, err := yaml.Marshal(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(f.Name), valueNode(f)}})
+		text, err := yaml.Marshal(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(f.Name), valueNode(f)}})
 		if err != nil {
 			failed = errors.Join(failed, usagef("--%s: %w", f.Name, err))
 		}
-		fmt.Fprintf(w, "%-40s # %s\n", strings.TrimSuffix(string(line), "\n"), source)
+		line := strings.TrimSuffix(string(text), "\n")
+		if source == "default" {
+			line = "# " + line
+		}
+		fmt.Fprintf(w, "%-40s # %s\n", line, source)
 	})
 	return errors.Join(failed, w.Flush())
 }

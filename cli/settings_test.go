@@ -130,7 +130,7 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		if second, err := apply([]byte(first)); err != nil || strings.ReplaceAll(second, "# default", "# flag") != strings.ReplaceAll(first, "# default", "# flag") {
+		if second, err := apply([]byte(first)); err != nil || second != first {
 			t.Errorf("%v: printed\n%s\nand read back as\n%s", err, first, second)
 		}
 	})
