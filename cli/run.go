@@ -133,7 +133,9 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	note(fs, "thorough", insteadOf, "quick")
 	note(fs, "rounds", insteadOf, "time")
 	note(fs, "time", insteadOf, "rounds")
-	note(fs, "against", runsProgram)
+	note(fs, "against", harmful, "runs a program")
+	note(fs, "out", harmful, "replaces a file") // by a text that a shell may be made to read
+	note(fs, "html", harmful, "replaces a file")
 	f.settings = a.configurable(cmd)
 	return cmd
 }

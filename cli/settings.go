@@ -30,9 +30,9 @@ type origin struct{ kind, place string }
 
 // What a flag's annotations say: where its value may come from.
 const (
-	ownLine     = "only on the command line" // a key of no file and no variable
-	runsProgram = "names a program to run"   // a key only of files that may
-	insteadOf   = "given instead of"         // replaces these, if they come from further away
+	ownLine   = "only on the command line" // a key of no file and no variable
+	harmful   = "what it does"             // a key only of files that are trusted
+	insteadOf = "given instead of"         // replaces these, if they come from further away
 )
 
 // envPrefix begins the variables that are flags, testPrefix those of our tests.
@@ -64,7 +64,7 @@ func (a *app) configurable(cmd *cobra.Command) *settings {
 	fs := cmd.Flags()
 	s := &settings{flags: fs, origins: map[string]origin{}}
 	fs.StringVar(&s.file, "config", "", "take what is not given here from `FILE`, in YAML, whose keys are flags")
-	fs.BoolVar(&s.trusted, "allow-commands", false, "let the file of --config name programs to run")
+	fs.BoolVar(&s.trusted, "allow-commands", false, "trust the file of --config: let it name programs to run, and files to write")
 	for _, name := range []string{"config", "allow-commands", "dry-run"} {
 		if fs.Lookup(name) != nil {
 			note(fs, name, ownLine)
@@ -105,7 +105,7 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 	given := s.given()
 	for _, name := range known {
 		text := os.Getenv(variable(name))
-		if s.flags.Lookup(name) == nil || text == "" || given[name] {
+		if f := s.flags.Lookup(name); f == nil || noted(f, ownLine) || text == "" || given[name] {
 			continue
 		}
 		if err := s.flags.Set(name, text); err != nil {
@@ -124,7 +124,7 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 	for _, e := range entries {
 		f := s.flags.Lookup(e.key)
 		switch {
-		case f != nil && noted(f, ownLine):
+		case f != nil && noted(f, ownLine) && !slices.Contains(known, e.key):
 			return usagef("--config %s: %s: stands only on the command line", e.place, e.key)
 		case !slices.Contains(known, e.key):
 			err, hint := usagef("--config %s: %s: no such setting", e.place, e.key), "ipcbench run --dry-run prints all"
@@ -132,10 +132,10 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 				hint = "did you mean " + n + "?"
 			}
 			return hinted{err, hint}
-		case f == nil: // another command's
+		case f == nil || noted(f, ownLine): // another command's
 			continue
-		case noted(f, runsProgram) && !s.trusted:
-			return hinted{usagef("--config %s: %s: runs a program, which no file may", e.place, e.key), "if you trust the file: --allow-commands, on the command line"}
+		case noted(f, harmful) && !s.trusted:
+			return hinted{usagef("--config %s: %s: %s, which no file may", e.place, e.key, f.Annotations[harmful][0]), "if you trust the file: --allow-commands, on the command line"}
 		case given[e.key]:
 			continue
 		}

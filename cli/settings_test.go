@@ -26,14 +26,14 @@ func everyCommand(f func(*cobra.Command)) {
 	visit(newApp(io.Discard, io.Discard, all.Transports()).rootCommand())
 }
 
-// TestProgramsInFiles: a file of settings names no program to run. Whoever adds a
-// flag that takes a text says here whether it is the name of one.
-func TestProgramsInFiles(t *testing.T) {
-	runs := map[string]bool{
-		"against": true,
+// TestHarmfulInFiles: a file of settings names no program to run, and no file to
+// write. Whoever adds a flag that takes a text says here whether it is one of these.
+func TestHarmfulInFiles(t *testing.T) {
+	harms := map[string]bool{
+		"against": true, "out": true, "html": true,
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "view": false, "format": false,
-		"out": false, "html": false, "profile": false, "verify": false,
+		"profile": false, "verify": false,
 	}
 	var checked int
 	everyCommand(func(c *cobra.Command) {
@@ -45,14 +45,14 @@ func TestProgramsInFiles(t *testing.T) {
 				return
 			}
 			checked++
-			if program, ok := runs[f.Name]; !ok {
-				t.Errorf("%s --%s: does it name a program to run? Say so here, and with note(fs, %q, runsProgram) if it does", c.CommandPath(), f.Name, f.Name)
-			} else if program != noted(f, runsProgram) {
-				t.Errorf("%s --%s: runs a program: %v, and it is noted: %v", c.CommandPath(), f.Name, program, !program)
+			if does, ok := harms[f.Name]; !ok {
+				t.Errorf("%s --%s: does it name a program to run, or a file to write? Say so here, and with note(fs, %q, harmful, …) if it does", c.CommandPath(), f.Name, f.Name)
+			} else if does != noted(f, harmful) {
+				t.Errorf("%s --%s: can do harm: %v, and it is noted: %v", c.CommandPath(), f.Name, does, !does)
 			}
 		})
 	})
-	if checked < len(runs) {
+	if checked < len(harms) {
 		t.Errorf("only %d flags were looked at", checked)
 	}
 }
