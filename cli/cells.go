@@ -37,6 +37,10 @@ func chosen(cmd *cobra.Command) bool {
 // bandwidths and floors are shown too.
 func (f *runFlags) firstCells() { f.workers, f.clients = []string{"1"}, []string{"1"} }
 
+// mostCells are more than anyone waits for: each takes a second at least. Ranges of all
+// flags together stand for thousands of millions.
+const mostCells = 10_000
+
 // cells returns the matrix that the flags ask for.
 func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 	for flag, list := range map[string][]string{
@@ -65,6 +69,12 @@ func (a *app) cells(f runFlags) ([]bench.Spec, error) {
 	ups, err := expanded("--up", f.ups)
 	if err != nil {
 		return nil, err
+	}
+	n := 1
+	for _, k := range []int{len(variants), len(names), len(ups), len(workers), len(clients)} {
+		if n *= k; n > mostCells {
+			return nil, usagef("--transport, --model, --up, --workers and --clients ask for more than %d cells: choose less of them, or larger steps", mostCells)
+		}
 	}
 	var cells []bench.Spec
 	for _, text := range names {
