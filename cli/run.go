@@ -161,7 +161,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	switch {
 	case f.thorough:
 		mode = bench.Thorough
-	case f.quick, choice && !given("time") && !given("rounds") && !given("precision"):
+	case f.quick, choice && !given("quick") && !given("time") && !given("rounds") && !given("precision"):
 		mode = bench.Quick
 	}
 	if mode == bench.Quick && choice {
