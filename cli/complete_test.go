@@ -76,6 +76,10 @@ var tabs = []struct{ typed, want string }{
 	{"report resu", "result.json"},
 	{"report result.json zi", "zipped.json.gz"},
 	{"report wi", "with space.json"},
+	{`report with\ sp`, "with space.json"},
+	{`report "with sp`, "with space.json"},
+	{`run --config="te`, "--config=team.yaml"},
+	{`run --model ./my\ m`, "./my model.safetensors"},
 	{"report --update fol", "folder/"},
 	{"report --format md resu", "result.json"},
 	{"compare --metric over", "overhead"},
@@ -88,10 +92,13 @@ var tabs = []struct{ typed, want string }{
 	{"completion fi", "fish"},
 }
 
+// lastWord is what a tab completes.
+var lastWord = regexp.MustCompile(`(\\.|".*|[^ ])+$`)
+
 // shellFolder is where the files are that tabs name.
 func shellFolder(t *testing.T) string {
 	dir := t.TempDir()
-	for _, name := range []string{"odd.safetensors", "odd.txt", "team.yaml", "team.txt", "result.json", "result.txt", "zipped.json.gz", "with space.json", "folder/x", "fol.txt"} {
+	for _, name := range []string{"odd.safetensors", "odd.txt", "team.yaml", "team.txt", "result.json", "result.txt", "zipped.json.gz", "with space.json", "my model.safetensors", "folder/x", "fol.txt"} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -180,7 +187,7 @@ func TestTab(t *testing.T) {
 			await()
 			for _, tab := range tabs {
 				fmt.Fprintf(master, "ipcbench %s\t\x01show \n", tab.typed)
-				before := tab.typed[:strings.LastIndex(tab.typed, " ")+1]
+				before := tab.typed[:lastWord.FindStringIndex(tab.typed)[0]]
 				want := fmt.Sprintf("{ipcbench}{%s}{ready}", strings.Join(append(strings.Fields(before), tab.want), "}{"))
 				if got := await(); strings.ReplaceAll(got, "/}", "}") != strings.ReplaceAll(want, "/}", "}") { // zsh takes a slash back
 					t.Errorf("%s: got %s, want %s", tab.typed, got, want)

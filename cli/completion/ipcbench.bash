@@ -16,13 +16,15 @@ _ipcbench() {
 		rest=${rest#"$part"}
 	done
 	words=("${words[@]//[\"\'\\]/}")
+	part=${part//[\"\'\\]/}
+	[[ $part == *[!"$COMP_WORDBREAKS"]* ]] || part= # readline begins anew behind : and =
 
-	local lines directive value=${words[${#words[@]} - 1]}
+	local lines directive whole flag= value=${words[${#words[@]} - 1]}
 	mapfile -t lines < <("${words[0]/#~\//$HOME/}" __complete "${words[@]:1}" 2>/dev/null)
 	((${#lines[@]})) || return 1
 	directive=${lines[${#lines[@]} - 1]#:}
 	unset "lines[${#lines[@]} - 1]"
-	[[ $value != --*=* ]] || value=${value#*=}
+	[[ $value != --*=* ]] || flag=${value%%=*}= value=${value#*=}
 
 	COMPREPLY=()
 	((directive & 2)) && compopt -o nospace
@@ -37,12 +39,16 @@ _ipcbench() {
 		for i in "${lines[@]}"; do
 			i=${i%%$'\t'*} # what follows says what it means
 			[[ $i == "$value"* ]] || continue
-			[[ $i != *[!A-Za-z0-9_.,:=/@%+~-]* ]] || printf -v i %q "$i"
+			[[ $i != *[!A-Za-z0-9_.,:=/@%+~-]* ]] || compopt -o filenames # which quotes
 			COMPREPLY+=("$i")
 		done
 	fi
-	# Readline replaces only what stands behind the last of its word breaks.
-	COMPREPLY=("${COMPREPLY[@]#"${value%"${value##*["$COMP_WORDBREAKS"]}"}"}")
+	# Readline replaces only the part behind the last of its word breaks.
+	value=$flag$value
+	for i in "${!COMPREPLY[@]}"; do
+		whole=$flag${COMPREPLY[i]}
+		COMPREPLY[i]=${whole#"${value%"$part"}"}
+	done
 }
 
 complete -F _ipcbench ipcbench

@@ -3,7 +3,8 @@
 
 function __ipcbench_complete
     set -l words (commandline -opc)
-    set -l word (commandline -ct)
+    set -l word (commandline -ct) # as it was typed
+    set word (string unescape -- $word; or string unescape -- $word\"; or string unescape -- $word\'; or printf %s $word)
     set -l lines ($words[1] __complete $words[2..-1] "$word" 2>/dev/null)
     or return
     set -l directive (string sub --start 2 -- $lines[-1])
