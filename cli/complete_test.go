@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -202,6 +203,7 @@ func TestFish(t *testing.T) {
 	if _, err := exec.LookPath("fish"); err != nil {
 		skip.Missing(t, "fish")
 	}
+	tabs := append(slices.Clone(tabs), struct{ typed, want string }{"report ~/resu", "~/result.json"})
 	const end = "-- end --"
 	script := "ipcbench completion fish | source\n"
 	for _, tab := range tabs {

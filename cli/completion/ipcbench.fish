@@ -14,13 +14,15 @@ function __ipcbench_complete
     set -l value (string replace -- "$flag" '' $word)
 
     if test (math "floor($directive / 8) % 2") = 1
-        set -l files $value*/
+        set -l from (string replace --regex -- '^~/' $HOME/ $value)
+        set -l files $from*/
         for ending in $lines
-            set -a files $value*.$ending
+            set -a files $from*.$ending
         end
-        set lines $files
+        set lines $value(string sub --start (math 1 + (string length -- "$from")) -- $files)
     else if test (math "floor($directive / 16) % 2") = 1
-        set lines $value*/
+        set -l from (string replace --regex -- '^~/' $HOME/ $value)
+        set lines $value(string sub --start (math 1 + (string length -- "$from")) -- $from*/)
     else if test -z "$lines" -a (math "floor($directive / 4) % 2") = 0
         set lines (__fish_complete_path $value)
     end
