@@ -258,7 +258,7 @@ func changePlots(all, rows []analysis.Row) []doc.Plot {
 	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric.Name }) {
 		m, none := same[0].Metric, 0.0
 		both := doc.Plot{Caption: of.caption(same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}, Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
-		change := doc.Plot{Caption: of.join("Change of "+m.Name, same[0], false), Kind: doc.Dots, Value: doc.Axis{Name: "head against base", Unit: "%"}, Rule: &none, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
+		change := doc.Plot{Caption: of.join("Change of "+m.Name, same[0], false), Kind: doc.Dots, Value: doc.Axis{Name: "head against base", Unit: "%", Change: true}, Rule: &none, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
 		var values []float64
 		for _, r := range same {
 			name := of.join(r.Cell.Variant, r, true)

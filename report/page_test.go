@@ -42,10 +42,12 @@ func opened(t *testing.T, b *browser.Browser, o browser.Options, html []byte) *b
 const drawAll = `(() => {
 	document.querySelectorAll("details").forEach((d) => (d.open = true))
 	dispatchEvent(new Event("beforeprint"))
-	const count = (f, what) => f.querySelectorAll(what).length
+	const charts = JSON.parse(document.getElementById("plots")?.textContent ?? "[]"), count = (f, what) => f.querySelectorAll(what).length
 	return [...document.querySelectorAll("figure.plot")].map((f) => ({
 		Caption: f.querySelector("figcaption").textContent, Pictures: count(f, "svg.chart"), Labelled: count(f, "svg.chart[role=img][aria-label]"),
 		Dots: count(f, ".values circle"), Bars: count(f, ".values rect"), Intervals: count(f, ".intervals line"), Curves: count(f, ".curves path"),
+		Logarithmic: [charts[f.dataset.plot].at, charts[f.dataset.plot].value].filter((axis) => axis.log).length,
+		SaidSo: [...(f.querySelector("svg.chart")?.querySelectorAll("[aria-label$='axis label']") ?? [])].filter((e) => e.textContent.endsWith("logarithmic")).length,
 		Samples: count(f, ".samples circle"), Styles: count(f, "style"), Numbers: count(f, "a.numbers"),
 		Outside: [...f.querySelectorAll(".values circle, .values rect, text")].filter((e) => {
 			const box = e.getBoundingClientRect(), all = e.closest("svg").getBoundingClientRect()
@@ -57,6 +59,7 @@ const drawAll = `(() => {
 type figure struct {
 	Caption                                                                     string
 	Pictures, Labelled, Dots, Bars, Intervals, Curves, Samples, Styles, Numbers int
+	Logarithmic, SaidSo                                                         int
 	Outside                                                                     []string
 }
 
@@ -97,6 +100,9 @@ func TestPage(t *testing.T) {
 				}
 				if len(f.Outside) > 0 {
 					t.Errorf("%s: clipped: %v", f.Caption, f.Outside)
+				}
+				if f.SaidSo != f.Logarithmic {
+					t.Errorf("%s: %d of %d logarithmic axes say so", f.Caption, f.SaidSo, f.Logarithmic)
 				}
 			}
 			a := analysis.New(r)
@@ -241,6 +247,30 @@ func TestExplore(t *testing.T) {
 	p.PDF()
 	if n := browser.Eval[int](p, `[...document.querySelectorAll("figure.plot")].filter((f) => !f.querySelector("svg.chart")).length`); n > 0 {
 		t.Errorf("%d figures were not drawn to be printed", n)
+	}
+}
+
+// TestPaper: pictures have their numbers and the colours of their legends on paper too,
+// where backgrounds are left out, and no table is so wide that all shrinks with it.
+func TestPaper(t *testing.T) {
+	b := browser.Start(t)
+	r, err := bench.ReadFile("../results/readme.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const width = 1000 // of paper, in pixels
+	p := opened(t, b, browser.Options{Width: width, Print: true}, []byte(format(t, "html", r)))
+	browser.Eval[[]figure](p, drawAll)
+	if n := browser.Eval[int](p, `[...document.querySelectorAll("svg .numbers")].filter((e) => !e.checkVisibility()).length`); n > 0 {
+		t.Errorf("%d pictures have no numbers", n)
+	}
+	for _, property := range []string{"print-color-adjust", "forced-color-adjust"} {
+		if got := browser.Eval[string](p, fmt.Sprintf(`getComputedStyle(document.querySelector(".legend button"), "::before").getPropertyValue(%q)`, property)); got != "exact" && got != "none" {
+			t.Errorf("%s of a legend is %s", property, got)
+		}
+	}
+	if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > width {
+		t.Errorf("the page is %d wide", wide)
 	}
 }
 

@@ -24,10 +24,11 @@ type chart struct {
 // A chartAxis has one unit, or several if its numbers are too far apart for one:
 // then they are in the smallest, and Units has all, the largest first.
 type chartAxis struct {
-	Name  string      `json:"name"`
-	Unit  string      `json:"unit,omitempty"`
-	Units []chartUnit `json:"units,omitempty"`
-	Log   bool        `json:"log,omitempty"`
+	Name   string      `json:"name"`
+	Unit   string      `json:"unit,omitempty"`
+	Units  []chartUnit `json:"units,omitempty"`
+	Log    bool        `json:"log,omitempty"`
+	Change bool        `json:"change,omitempty"`
 }
 
 type chartUnit struct {
@@ -74,7 +75,7 @@ const manyUnits = 1e4
 // scaled chooses the unit of an axis, as tables do. A scale without a name stands
 // for all units of the axis.
 func (a Axis) scaled(xs []float64) (chartAxis, scale) {
-	c, s := chartAxis{Name: Visible(a.Name), Log: a.Log}, scaleOf(a.Unit, xs...)
+	c, s := chartAxis{Name: Visible(a.Name), Log: a.Log, Change: a.Change}, scaleOf(a.Unit, xs...)
 	positive := func(x float64) bool { return x > 0 }
 	c.Log = c.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !positive(x) })
 	if all := scales[a.Unit]; c.Log && len(all) > 1 && slices.Max(xs)/slices.Min(xs) > manyUnits {
@@ -90,8 +91,11 @@ func (a Axis) scaled(xs []float64) (chartAxis, scale) {
 
 // says writes a value as the axis shows it, with its bounds.
 func (a chartAxis) says(unit string, s scale, i stat.Interval) string {
-	if a.Units != nil {
+	switch {
+	case a.Units != nil:
 		return Bounded(unit, i)
+	case a.Change:
+		return bounded(i, " "+s.name, Signed)
 	}
 	if s.name == "" {
 		return bounded(i, "", s.number)

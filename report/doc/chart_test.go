@@ -45,6 +45,8 @@ func TestChart(t *testing.T) {
 			"says":["0.00100 ms (0.000500 to 0.00200)","1000 ms (500 to 2000)"]}]}`},
 		{"no place on a logarithmic axis", Plot{Kind: Dots, Value: Axis{Unit: "1", Log: true}, Series: []Series{{Points: []Point{{Value: stat.Interval{Center: -1}}, {Value: stat.Interval{Center: 5}}}}}},
 			`{"kind":"dots","at":{"name":""},"value":{"name":""},"rows":[""],"series":[{"name":"","row":[0,0],"value":[-1,5],"says":["−1.00","5.00"]}]}`},
+		{"change", Plot{Kind: Dots, Value: Axis{Name: "head against base", Unit: "%", Change: true}, Series: []Series{{Points: []Point{{Value: interval(0.228, -0.02, 0.27)}}}}},
+			`{"kind":"dots","at":{"name":""},"value":{"name":"head against base","unit":"%","change":true},"rows":[""],"series":[{"name":"","row":[0],"value":[22.8],"low":[-2],"high":[27],"says":["+23 % (−2.0 to +27)"]}]}`},
 		{"samples", Plot{Apart: true, Value: Axis{Unit: "s"}, Series: []Series{{Name: "a", Points: []Point{{At: 1, Value: stat.Interval{Center: 2e-3}, Samples: []float64{1e-3, 2e-3}}}}}},
 			`{"kind":"curves","apart":true,"at":{"name":""},"value":{"name":"","unit":"ms"},"series":[{"name":"a","at":[1],"value":[2],"samples":[[1,2]]}]}`},
 	} {

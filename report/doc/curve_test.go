@@ -66,7 +66,7 @@ func FuzzCurves(f *testing.F) {
 		columns = max(columns%300, -columns%300, 1)
 		point := func(at, y float64) Point { return Point{Name: evil, At: at, Value: interval(y, y, y), Text: evil} }
 		p := Plot{
-			Caption: evil, Notes: []string{evil}, At: Axis{evil, "iB", logs}, Value: Axis{evil, "s", logs}, Marks: []Mark{{x, y, evil}, {z, x, evil}},
+			Caption: evil, Notes: []string{evil}, At: Axis{Name: evil, Unit: "iB", Log: logs}, Value: Axis{Name: evil, Unit: "s", Log: logs}, Marks: []Mark{{x, y, evil}, {z, x, evil}},
 			Series: []Series{{Name: evil, Points: []Point{point(1, x), point(2, y), point(3, z)}}, {Name: "evil" + evil, Points: []Point{point(x, 1), point(y, 2), point(z, 3)}}},
 		}
 		for i := range 8 {

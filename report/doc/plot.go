@@ -28,9 +28,10 @@ const (
 
 // An Axis has the unit that its numbers are kept in, as a [Column] has.
 type Axis struct {
-	Name string
-	Unit string
-	Log  bool
+	Name   string
+	Unit   string
+	Log    bool
+	Change bool // numbers above 0 have a sign, too
 }
 
 // A Series is the points of one colour: the same one in all curves and dots of a

@@ -28,8 +28,8 @@
     const u = axis.units?.find((u) => Math.abs(x) >= u.per) ?? axis.units?.at(-1) ?? { per: 1, name: axis.unit };
     return written(x / u.per, round) + (u.name ? " " + u.name : "");
   };
-  const tick = (axis) => (x) => (axis.units ? number(x, axis, true) : written(x, true));
-  const title = (axis) => axis.name + (axis.unit ? ", " + axis.unit : "");
+  const tick = (axis) => (x) => (axis.change && x > 0 ? "+" : "") + (axis.units ? number(x, axis, true) : written(x, true));
+  const title = (axis) => [axis.name, axis.unit, axis.log && "logarithmic"].filter(Boolean).join(", ");
 
   // ticks are places on a logarithmic axis, about as many as count: those of the points
   // if there are few, such as the steps of a sweep, or round numbers.
