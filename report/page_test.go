@@ -184,14 +184,22 @@ func TestPageNarrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := opened(t, b, browser.Options{Width: 420, Dark: true}, []byte(format(t, "html", r)))
-	for _, f := range browser.Eval[[]figure](p, drawAll) {
-		if len(f.Outside) > 0 {
-			t.Errorf("%s: clipped: %v", f.Caption, f.Outside)
+	longer := benchtest.Synthetic(6, 10)
+	for i := range longer.Cells {
+		if c := &longer.Cells[i]; c.Variant == "pickle" {
+			c.Variant = strings.Repeat("W", 4000)
 		}
 	}
-	if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > 420 {
-		t.Errorf("the page is %d wide", wide)
+	for _, r := range []*bench.Result{r, longer} {
+		p := opened(t, b, browser.Options{Width: 420, Dark: true}, []byte(format(t, "html", r)))
+		for _, f := range browser.Eval[[]figure](p, drawAll) {
+			if len(f.Outside) > 0 {
+				t.Errorf("%s: clipped: %v", f.Caption, f.Outside)
+			}
+		}
+		if wide := browser.Eval[int](p, "document.documentElement.scrollWidth"); wide > 420 {
+			t.Errorf("the page is %d wide", wide)
+		}
 	}
 }
 

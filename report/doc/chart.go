@@ -147,7 +147,11 @@ func (p Plot) chart() chart {
 				made.Row = append(made.Row, row)
 			}
 			made.Value = append(made.Value, digits(v.Center/value.per))
-			made.Low, made.High = append(made.Low, digits(v.Low/value.per)), append(made.High, digits(v.High/value.per))
+			low, high := v.Low/value.per, v.High/value.per
+			if v.Confidence == 0 { // unknown, and not as narrow as can be
+				low, high = math.NaN(), math.NaN()
+			}
+			made.Low, made.High = append(made.Low, digits(low)), append(made.High, digits(high))
 			made.Says = append(made.Says, c.Value.says(p.Value.Unit, value, v))
 			made.Text = append(made.Text, Visible(x.Text))
 			var of []digits

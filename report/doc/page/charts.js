@@ -74,7 +74,7 @@
     for (const s of shown)
       s.value.forEach((v, i) => {
         if (v === null) return;
-        const p = { s, i, v, low: s.low?.[i] ?? v, high: s.high?.[i] ?? v, at: s.at?.[i], row: s.row?.[i], fill: colour(c, s) };
+        const p = { s, i, v, low: s.low?.[i] ?? v, high: s.high?.[i] ?? v, bounded: s.low?.[i] != null, at: s.at?.[i], row: s.row?.[i], fill: colour(c, s) };
         const names = c.kind === "curves" ? [s.name, number(p.at, c.at)] : c.rows[p.row].startsWith(s.name) ? [c.rows[p.row]] : [c.rows[p.row], s.name];
         const of = s.samples?.[i];
         const besides = s.text?.[i] ?? (of && `the median of ${number(d3.min(of), c.value)} to ${number(d3.max(of), c.value)}`);
@@ -175,7 +175,7 @@
         const samples = own.flatMap((p) => s.samples[p.i].map((v, k, all) => ({ v, at: p.at + room * ((k + 0.5) / all.length - 0.5) })));
         marks.push(Plot.dot(samples, { x: "at", y: "v", r: 1.5, fill: paint, fillOpacity: 0.45, className: "samples" }));
       }
-      if (own.length > 1 && own.some((p) => p.high > p.low)) marks.push(Plot.areaY(own, { x: "at", y1: "low", y2: "high", fill: paint, fillOpacity: 0.15, className: "intervals" }));
+      if (own.length > 1 && own.some((p) => p.high > p.low)) marks.push(Plot.areaY(own, { x: "at", y1: (p) => (p.bounded ? p.low : NaN), y2: "high", fill: paint, fillOpacity: 0.15, className: "intervals" }));
       else marks.push(Plot.ruleX(own.filter((p) => p.high > p.low), { x: "at", y1: "low", y2: "high", stroke: paint, strokeWidth: 5, strokeOpacity: 0.35, className: "intervals" }));
       marks.push(Plot.line(own, { x: "at", y: "v", stroke: paint, strokeWidth: 1.75, strokeDasharray: dashed(c, s), className: "curves" }));
       if (own.length <= 40) marks.push(Plot.dot(own, { x: "at", y: "v", r: panel ? 2.5 : 3, fill: paint, className: "values" }));
