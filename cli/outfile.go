@@ -70,6 +70,21 @@ func writable(flag, path string) (string, error) {
 	return path, nil
 }
 
+// same reports whether two paths lead to one file, which need not exist yet.
+func same(a, b string) bool {
+	place := func(path string) string {
+		dir, base := filepath.Split(path)
+		if real, err := filepath.EvalSymlinks(filepath.Clean(dir)); err == nil {
+			dir = real
+		}
+		if whole, err := filepath.Abs(dir); err == nil {
+			dir = whole
+		}
+		return filepath.Join(dir, base)
+	}
+	return place(a) == place(b)
+}
+
 // next chooses the next name that does not exist, neither the file nor the folder
 // of its profiles.
 func (f *resultFile) next() {

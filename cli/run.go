@@ -259,7 +259,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		if f.html, err = writable("--html", f.html); err != nil {
 			return err
 		}
-		if f.html == out.path {
+		if same(f.html, out.path) {
 			return hinted{usagef("--html %s: the result goes there", f.html), "choose another file with --html"}
 		}
 	}
