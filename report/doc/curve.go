@@ -190,9 +190,14 @@ func (t *textWriter) curves(s sketch) {
 			rows[i] = max(rows[i], rows[i-1]+1)
 		}
 	}
-	for i, of := range s.Series { // the lowest is drawn last
+	lowest := map[[2]int]float64{} // of the points that share a place: its letter is seen
+	for i, of := range s.Series {
 		for _, q := range of.Points {
-			grid[row(s.Value.place(q.Value.Center))][column(s.At.place(q.At))] = 'A' + rune(i)
+			y := s.Value.place(q.Value.Center)
+			at := [2]int{row(y), column(s.At.place(q.At))}
+			if low, taken := lowest[at]; !taken || y <= low {
+				lowest[at], grid[at[0]][at[1]] = y, 'A'+rune(i)
+			}
 		}
 	}
 	for _, m := range s.Marks {
