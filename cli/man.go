@@ -119,7 +119,9 @@ var places = []item{
 }
 
 // manual returns the page of a command, in the language of man(7). Help is laid out
-// for a terminal: what is indented there stays as it is, the rest is filled.
+// for a terminal: what is indented there stays as it is, the rest is filled. Package
+// cobra/doc reads it as Markdown: examples run together, and flags look like
+// --quick[=false] and --budget=0s.
 func manual(c *cobra.Command, date string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
