@@ -106,6 +106,9 @@ func (e entry) set(fs *pflag.FlagSet, f *pflag.Flag) error {
 		if err != nil {
 			return err
 		}
+		if f.Value.Type() == "bool" && text != "true" && text != "false" { // older YAML has yes and on
+			return fmt.Errorf("%s: want true or false", text)
+		}
 		return fs.Set(f.Name, text)
 	}
 	list, ok := f.Value.(pflag.SliceValue)
