@@ -55,7 +55,7 @@ func bad(s Status, mend string, fig figures, format string, args ...any) Check {
 func enough(have int64, by string, need Need, unit string, size func(int64) string, mend string) Check {
 	fig := figures{"need_" + unit: float64(need.N)}
 	if have == math.MaxInt64 {
-		return ok(fig, "no limit; %s needed", size(need.N))
+		return ok(fig, "no limit is known; %s needed", size(need.N))
 	}
 	fig["have_"+unit] = float64(have)
 	if need.N > have {

@@ -69,7 +69,7 @@ func TestChecks(t *testing.T) {
 		{"memory", Fail, func(f *facts, _ *Needs) { f.memory, f.memoryBy = 1<<29, "the memory cgroup's memory.max" }, "512 MiB (the memory cgroup's memory.max), and some cell needs 1 GiB", "--depth 1"},
 		{"memory", Fail, func(_ *facts, n *Needs) { n.Memory = Need{math.MaxInt64 / 2, "a huge cell"} }, "and a huge cell needs", "smaller model"},
 		{"address space", Fail, func(f *facts, _ *Needs) { f.address = 1 << 20 }, "1 MiB (ulimit -v), and some cell needs 512 MiB", "ulimit -v"},
-		{"address space", OK, func(f *facts, _ *Needs) { f.address, f.bounded = 0, false }, "no limit; 512 MiB needed", ""},
+		{"address space", OK, func(f *facts, _ *Needs) { f.address, f.bounded = 0, false }, "no limit is known; 512 MiB needed", ""},
 		{"temporary files", Fail, func(f *facts, _ *Needs) { f.session = errors.New("scratch: mkdir /x: read-only") }, "scratch: mkdir /x", "TMPDIR"},
 		{"temporary files", Fail, func(f *facts, _ *Needs) { f.places["/data"] = place{"xfs", 1 << 20, nil} }, "/data (xfs), 1 MiB free, and some cell needs 128 MiB", "dir="},
 		{"temporary files", Fail, func(f *facts, _ *Needs) { f.places["/data"] = place{"", 0, os.ErrPermission} }, "permission denied", "dir="},
