@@ -45,7 +45,7 @@ const drawAll = `(() => {
 	const charts = JSON.parse(document.getElementById("plots")?.textContent ?? "[]"), count = (f, what) => f.querySelectorAll(what).length
 	return [...document.querySelectorAll("figure.plot")].map((f) => ({
 		Caption: f.querySelector("figcaption").textContent, Pictures: count(f, "svg.chart"), Labelled: count(f, "svg.chart[role=img][aria-label]"),
-		Dots: count(f, ".values circle"), Bars: count(f, ".values rect"), Intervals: count(f, ".intervals line"), Curves: count(f, ".curves path"),
+		Dots: count(f, ".values circle"), Bars: count(f, ".values rect"), Intervals: count(f, ".intervals line"), Marks: count(f, ".marks path"), Curves: count(f, ".curves path"),
 		Logarithmic: [charts[f.dataset.plot].at, charts[f.dataset.plot].value].filter((axis) => axis.log).length,
 		SaidSo: [...(f.querySelector("svg.chart")?.querySelectorAll("[aria-label$='axis label']") ?? [])].filter((e) => e.textContent.endsWith("logarithmic")).length,
 		Samples: count(f, ".samples circle"), Styles: count(f, "style"), Numbers: count(f, "a.numbers"),
@@ -59,7 +59,7 @@ const drawAll = `(() => {
 type figure struct {
 	Caption                                                                     string
 	Pictures, Labelled, Dots, Bars, Intervals, Curves, Samples, Styles, Numbers int
-	Logarithmic, SaidSo                                                         int
+	Logarithmic, SaidSo, Marks                                                  int
 	Outside                                                                     []string
 }
 
@@ -138,6 +138,17 @@ func TestPage(t *testing.T) {
 				want("Rounds in the course of the run, "+title, func(f figure) bool { return f.Dots == blocks && f.Samples >= blocks && f.Curves == rounds })
 				if trips > 0 {
 					want(title, func(f figure) bool { return f.Bars == 4*trips })
+				}
+			}
+			for _, sweep := range a.Sweeps() {
+				marks := 0
+				for _, of := range sweep.Envelope() {
+					if of.Since != nil {
+						marks++
+					}
+				}
+				if sweep.Over != analysis.Models {
+					want(sweepTitle(sweep), func(f figure) bool { return f.Curves == len(sweep.Lines) && f.Marks == marks })
 				}
 			}
 			if c, err := analysis.Compare(r, nil, analysis.CompareOptions{}); err == nil {
