@@ -206,21 +206,26 @@ func curvesOf(r *analysis.Result) (all []*analysis.Sweep, drawn func(analysis.Gr
 func crossings(s *analysis.Sweep) doc.Table {
 	all := s.Crossings()
 	t := doc.Table{Caption: sweepTitle(s) + ": all crossings", Keys: 2, Columns: []doc.Column{
-		{Name: "faster below"}, {Name: "faster above", Help: "not shown: the sweep ends before this transport is shown to be faster"}, {Name: "crossing", Wrap: true},
+		{Name: "faster below"}, {Name: "faster above"}, {Name: "crossing", Wrap: true},
 	}}
 	if left := len(all) - mostCrossings; left > 0 {
 		all = all[:mostCrossings]
 		t.Notes = []string{doc.Plural(left, "more crossing") + ", of slower transports: report --format json has all."}
 	}
+	const hidden = ", not shown"
+	ends := false
 	for _, c := range all {
 		below, above := c.Before.Variant, c.After.Variant
 		if math.IsInf(c.At.Low, 0) {
-			below += ", not shown"
+			below, ends = below+hidden, true
 		}
 		if math.IsInf(c.At.High, 0) {
-			above += ", not shown"
+			above, ends = above+hidden, true
 		}
 		t.Add(doc.Words(below), doc.Words(above), doc.Words(crossing(s, &c)))
+	}
+	if ends {
+		t.Notes = append(t.Notes, "not shown: the sweep ends before this transport is shown to be faster.")
 	}
 	return t
 }
