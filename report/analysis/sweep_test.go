@@ -81,7 +81,7 @@ func TestPowers(t *testing.T) {
 		half := rapid.Float64Range(0.001, 0.02).Draw(t, "half")
 		for i, x := range sizes {
 			y := rise * math.Log(x/at)
-			met[i] = meeting{step: i, x: math.Log(x), low: y - half, mid: y, high: y + half, confidence: 0.95, blocks: 6}
+			met[i] = meeting{step: i, x: math.Log(x), low: y - half, mid: y, high: y + half, confidence: 0.99 - float64(i)/1e3, blocks: 20 - i}
 		}
 		var from, to = -1, len(sizes)
 		for i, m := range met {
@@ -100,7 +100,7 @@ func TestPowers(t *testing.T) {
 		if !near(got.Center, at) || !near(got.Low, at*math.Exp(-half/rise)) && from >= 0 || !near(got.High, at*math.Exp(half/rise)) && to < len(met) {
 			t.Errorf("got %g (%g to %g), want %g ± %g in logarithms", got.Center, got.Low, got.High, at, half/rise)
 		}
-		if got.Confidence != 0.95 || got.Blocks != 6 {
+		if worst := met[min(to, len(met)-1)]; got.Confidence != worst.confidence || got.Blocks != worst.blocks {
 			t.Errorf("sure to %v by %d blocks", got.Confidence, got.Blocks)
 		}
 	})
@@ -135,6 +135,24 @@ func TestSeveralCrossings(t *testing.T) {
 	// One block says nothing: no crossing, whatever the rounds.
 	if all := swept(powers(1024, 4, 5), []func(float64) float64{law{1, 1e-3}.round, law{2, 1e-6}.round}, 1, none).Crossings(); len(all) != 0 {
 		t.Errorf("%d crossings of single blocks", len(all))
+	}
+}
+
+// TestNearest: who comes next is the fastest of the others, and crossings of fast
+// transports come before those of slow ones.
+func TestNearest(t *testing.T) {
+	power := func(factor, exponent float64) func(float64) float64 {
+		return func(bytes float64) float64 { return factor * math.Pow(bytes/16384, exponent) }
+	}
+	s := swept(powers(1024, 4, 5), []func(float64) float64{power(90, 0.5), power(90, 0), power(7, 0.1), power(3, 0), power(3, -0.1)}, 6, func() float64 { return 0 })
+	all := s.Crossings()
+	if len(all) < 2 || all[0].Before.Variant != "d" || all[0].After.Variant != "e" || all[len(all)-1].Before.Variant != "a" {
+		t.Errorf("crossings %+v", all)
+	}
+	e := s.Envelope()
+	last := e[len(e)-1]
+	if last.Best[0].Variant != "e" || last.Next == nil || last.Next.Variant != "d" || !(last.NextLow >= 1 && last.NextLow < last.NextHigh) {
+		t.Errorf("envelope %+v", last)
 	}
 }
 
