@@ -64,10 +64,15 @@ func viewed(r *analysis.Result, names []string) doc.Document {
 	d := doc.Document{Lead: doc.Say(machineLine(r)), Sections: sections(r, names)}
 	for i, s := range d.Sections {
 		if s.Empty() && !slices.Contains(names, "all") {
-			d.Sections[i].Lead = doc.Say(s.Name + ": this result has nothing to show.")
+			d.Sections[i] = blank(s.Name)
 		}
 	}
 	return d
+}
+
+// blank stands for a view that was asked for and has nothing.
+func blank(name string) doc.Section {
+	return doc.Section{Name: name, Lead: doc.Say(name + ": this result has nothing to show.")}
 }
 
 // writeResult writes the result file again, in the current schema.

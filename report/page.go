@@ -17,7 +17,8 @@ var open = []string{"verdict", "findings", "change", "cells", "crossover", "phas
 // with the tables that hold their numbers, the largest model first; all else is
 // folded. Names of views, if there are any, choose among them.
 func page(r *analysis.Result, names []string) doc.Document {
-	if len(names) == 0 || slices.Contains(names, "all") {
+	chosen := len(names) > 0 && !slices.Contains(names, "all")
+	if !chosen {
 		names = slices.Clone(open)
 		for _, v := range Views() {
 			if !slices.Contains(names, v.Name) {
@@ -42,7 +43,11 @@ func page(r *analysis.Result, names []string) doc.Document {
 	}
 	d := doc.Document{Terms: terms(), Title: "ipcbench: " + title, Lead: append(errorLines(r), doc.Say(machineLine(r))...)}
 	for _, name := range names {
-		for _, s := range pictured(&sorted, name) {
+		made := pictured(&sorted, name)
+		if chosen && !slices.ContainsFunc(made, func(s doc.Section) bool { return !s.Empty() }) {
+			made = []doc.Section{blank(name)}
+		}
+		for _, s := range made {
 			at := len(d.Sections)
 			if name == "crossover" && len(s.Plots) > 0 { // of a sweep, it says more than all single sizes
 				at = max(0, slices.IndexFunc(d.Sections, func(s doc.Section) bool { return s.Name == "cells" }))

@@ -2,8 +2,10 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"ipcbench/bench"
@@ -65,6 +67,23 @@ func TestPlots(t *testing.T) {
 	}
 	if shown == 0 || shown == len(c.Rows) {
 		t.Errorf("%d of %d changes are shown", shown, len(c.Rows))
+	}
+}
+
+// TestBlankView: a page of a view that has nothing says so, as the text does.
+func TestBlankView(t *testing.T) {
+	for _, r := range []*bench.Result{twoGroups(), benchtest.Synthetic(6, 10)} {
+		for _, write := range []func(io.Writer, *bench.Result, Options) error{writeHTML, writeText} {
+			var b strings.Builder
+			if err := write(&b, r, Options{Views: []string{"profiles", "change"}}); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"profiles", "change"} {
+				if !strings.Contains(b.String(), name+": this result has nothing to show.") {
+					t.Errorf("%.200s… is silent about %s", b.String(), name)
+				}
+			}
+		}
 	}
 }
 
