@@ -203,6 +203,9 @@ func TestPage(t *testing.T) {
 		if got := browser.Eval[string](p, `document.querySelector("noscript").innerText`); !strings.HasPrefix(got, "Without JavaScript") {
 			t.Errorf("instead of pictures stands %q", got)
 		}
+		if browser.Eval[bool](p, `[...document.querySelectorAll(".plot")].some((e) => e.checkVisibility())`) {
+			t.Error("the caption of a picture stands without it")
+		}
 	})
 	t.Run("hostile texts", func(t *testing.T) {
 		p := b.Open(t, written(t, hostile()), browser.Options{})
