@@ -75,6 +75,9 @@ func (a *app) compare(f compareFlags, files []string) error {
 	if !slices.Contains(report.ComparisonFormats(), f.format) {
 		return usagef("--format %s: want %s", f.format, strings.Join(report.ComparisonFormats(), "|"))
 	}
+	if err := a.readable(f.format); err != nil {
+		return err
+	}
 	var results [2]*bench.Result
 	for i, path := range files {
 		r, err := bench.ReadFile(path)

@@ -73,7 +73,7 @@ else stands there.`),
 
 func (a *app) report(o printing, paths []string) error {
 	f, err := o.check()
-	if err != nil {
+	if err := errors.Join(err, a.readable(o.format)); err != nil {
 		return err
 	}
 	if o.format == "html" && len(paths) > 1 {

@@ -212,7 +212,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 // run measures and presents.
 func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	format, err := f.check()
-	if err != nil {
+	if err := errors.Join(err, a.readable(f.format)); err != nil {
 		return err
 	}
 	asked, err := a.cells(f)

@@ -53,6 +53,14 @@ func (a *app) terminal() doc.TextOptions {
 	return o
 }
 
+// readable refuses to fill a terminal with a page that only a browser can show.
+func (a *app) readable(format string) error {
+	if f, ok := a.out.Writer.(*os.File); ok && format == "html" && term.IsTerminal(int(f.Fd())) {
+		return hinted{usagef("--format html: a page of half a megabyte, and stdout is a terminal"), "send it to a file: > page.html"}
+	}
+	return nil
+}
+
 // called is how the program was called, for hints that can be typed again: by a path,
 // by its name, or with go run, which runs a file that is gone afterwards.
 func called(arg string) string {

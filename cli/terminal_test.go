@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"os"
+	"strings"
 	"testing"
 
 	"ipcbench/transports/all"
@@ -30,6 +32,23 @@ func TestClosedPipe(t *testing.T) {
 	defer full.Close()
 	if code := newApp(full, &stderr, all.Transports()).main([]string{"list", "metrics"}); code != exitFailed || stderr.Len() == 0 {
 		t.Errorf("a full disk: got code %d, want 1, and %q", code, stderr.String())
+	}
+}
+
+// TestReadable: no page is written to a terminal, by any command that makes one, and
+// before anything is measured.
+func TestReadable(t *testing.T) {
+	const file = "../results/change.json.gz"
+	for _, args := range [][]string{{"report", file, "--format", "html"}, {"compare", file, "--format", "html"}, {"run", "--format", "html"}} {
+		master, slave := terminal(t)
+		var stderr bytes.Buffer
+		if code := newApp(slave, &stderr, all.Transports()).main(args); code != exitUsage || !strings.Contains(stderr.String(), "hint: send it to a file: > page.html") {
+			t.Errorf("%v: got code %d, want 2, and %q", args, code, stderr.String())
+		}
+		slave.Close()
+		if left, err := io.ReadAll(master); len(left) > 0 {
+			t.Errorf("%v: %d bytes on the terminal, %v", args, len(left), err)
+		}
 	}
 }
 

@@ -226,7 +226,7 @@ func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
 		title := groupTitle(cells[0].Group())
-		distribution := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"}, Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}}
+		distribution := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"}, Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}, Steps: true}
 		course := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
 		var rounds []float64
 		for _, c := range cells {

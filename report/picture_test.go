@@ -136,4 +136,9 @@ func TestPlaces(t *testing.T) {
 	if all := slices.Compact(colours); len(all) != 3 {
 		t.Errorf("colours of three transports: %q", all)
 	}
+	// A distribution goes up where a round is: each piece of its curve is level or upright.
+	if n := browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).reduce((n, c, k) => n + (c.steps ? [...document.querySelectorAll("figure.plot[data-plot='" + k + "'] .curves path")]
+		.filter((e) => d3.pairs(e.getAttribute("d").slice(1).split("L").map((at) => at.split(","))).some(([a, b]) => a[0] !== b[0] && a[1] !== b[1])).length : 0), 0)`); n > 0 {
+		t.Errorf("%d distributions have slopes", n)
+	}
 }

@@ -12,6 +12,7 @@ import (
 // readers see, in columns, since a page may hold many of them.
 type chart struct {
 	Kind   string        `json:"kind"`
+	Steps  bool          `json:"steps,omitempty"`
 	Apart  bool          `json:"apart,omitempty"`
 	At     chartAxis     `json:"at"`
 	Value  chartAxis     `json:"value"`
@@ -116,7 +117,7 @@ func (p Plot) chart() chart {
 			}
 		}
 	}
-	c := chart{Kind: [...]string{"curves", "dots", "bars"}[p.Kind], Apart: p.Apart}
+	c := chart{Kind: [...]string{"curves", "dots", "bars"}[p.Kind], Steps: p.Steps, Apart: p.Apart}
 	var at, value scale
 	c.At, at = p.At.scaled(ats)
 	c.Value, value = p.Value.scaled(values)

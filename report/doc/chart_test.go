@@ -49,6 +49,8 @@ func TestChart(t *testing.T) {
 			`{"kind":"dots","at":{"name":""},"value":{"name":"head against base","unit":"%","change":true},"rows":[""],"series":[{"name":"","row":[0],"value":[22.8],"low":[-2],"high":[27],"says":["+23 % (−2.0 to +27)"]}]}`},
 		{"bounds that nobody knows", Plot{Value: Axis{Unit: "1"}, Series: []Series{{Points: []Point{{At: 1, Value: interval(2, 1, 3)}, {At: 2, Value: stat.Interval{Center: 2, Low: 2, High: 2}}}}}},
 			`{"kind":"curves","at":{"name":""},"value":{"name":""},"series":[{"name":"","at":[1,2],"value":[2,2],"low":[1,null],"high":[3,null],"says":["2.00 (1.00 to 3.00)","2.00"]}]}`},
+		{"steps", Plot{Steps: true, Series: []Series{{Name: "a", Points: []Point{{At: 1, Value: stat.Interval{Center: 2}}}}}},
+			`{"kind":"curves","steps":true,"at":{"name":""},"value":{"name":""},"series":[{"name":"a","at":[1],"value":[2]}]}`},
 		{"samples", Plot{Apart: true, Value: Axis{Unit: "s"}, Series: []Series{{Name: "a", Points: []Point{{At: 1, Value: stat.Interval{Center: 2e-3}, Samples: []float64{1e-3, 2e-3}}}}}},
 			`{"kind":"curves","apart":true,"at":{"name":""},"value":{"name":"","unit":"ms"},"series":[{"name":"a","at":[1],"value":[2],"samples":[[1,2]]}]}`},
 	} {

@@ -10,6 +10,7 @@ type Plot struct {
 	At      Axis // of the points' At; of dots and bars, whose points have names, only its Name counts
 	Value   Axis
 	Series  []Series
+	Steps   bool     // of curves: a value holds up to the next point, so that no line leads there
 	Apart   bool     // of curves: each series has a panel, and a scale of values, of its own
 	Rule    *float64 // a value that a line is drawn at, such as 1 for a ratio
 	Marks   []Mark   // of curves

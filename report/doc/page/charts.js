@@ -177,7 +177,7 @@
       }
       if (own.length > 1 && own.some((p) => p.high > p.low)) marks.push(Plot.areaY(own, { x: "at", y1: (p) => (p.bounded ? p.low : NaN), y2: "high", fill: paint, fillOpacity: 0.15, className: "intervals" }));
       else marks.push(Plot.ruleX(own.filter((p) => p.high > p.low), { x: "at", y1: "low", y2: "high", stroke: paint, strokeWidth: 5, strokeOpacity: 0.35, className: "intervals" }));
-      marks.push(Plot.line(own, { x: "at", y: "v", stroke: paint, strokeWidth: 1.75, strokeDasharray: dashed(c, s), className: "curves" }));
+      marks.push(Plot.line(own, { x: "at", y: "v", curve: c.steps ? "step-after" : "linear", stroke: paint, strokeWidth: 1.75, strokeDasharray: dashed(c, s), className: "curves" }));
       if (own.length <= 40) marks.push(Plot.dot(own, { x: "at", y: "v", r: panel ? 2.5 : 3, fill: paint, className: "values" }));
     }
     marks.push(Plot.dot(c.marks ?? [], { x: "at", y: "value", r: 5, symbol: "times", stroke: "var(--ink)", strokeWidth: 2, className: "marks" }));
