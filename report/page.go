@@ -84,6 +84,10 @@ func pictured(r *analysis.Result, name string) []doc.Section {
 		case name == "verdict" && len(groups) > mostOpen:
 			s = verdictSection(r, 0)
 			s.Name = name
+			if swept, _ := curvesOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
+				lines := envelopeLines(swept[0])
+				s.Lead = slices.Concat([]doc.Paragraph{{Text: sweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), mostStretches)], s.Lead)
+			}
 		case name == "findings" && len(s.Lead) > mostOpen: // errors stand above all sections too
 			s.Title, s.Folded = doc.Plural(len(s.Lead), "finding"), true
 		}

@@ -151,6 +151,11 @@ func TestPage(t *testing.T) {
 					want(sweepTitle(sweep), func(f figure) bool { return f.Curves == len(sweep.Lines) && f.Marks == marks })
 				}
 			}
+			if swept, _ := curvesOf(a); len(swept) > 0 && len(a.Groups()) > mostOpen {
+				if line, begins := envelopeLines(swept[0])[0].Text, browser.Eval[string](p, `document.querySelector("section").innerText`); !strings.Contains(begins, line) {
+					t.Errorf("the page does not begin with %q: %s", line, begins)
+				}
+			}
 			if c, err := analysis.Compare(r, nil, analysis.CompareOptions{}); err == nil {
 				rows := min(len(c.Rows), mostRows)
 				i := slices.IndexFunc(figures, func(f figure) bool { return strings.HasPrefix(f.Caption, "Change of round") && f.Dots == rows })
