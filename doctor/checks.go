@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/machine"
+	"ipcbench/scratch"
 )
 
 // checks are all of them, in the order in which they are shown: what a run cannot do
@@ -17,7 +18,7 @@ var checks = []struct {
 	name, why string
 	judge     func(f *facts, n Needs) Check
 }{
-	{SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are left out.", sharedMemory},
+	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are left out.", sharedMemory},
 	{"memory", "Cells that need more than there is are left out: the kernel would end their processes.", memory},
 	{"address space", "Cells that need more than one process may take are left out.", addressSpace},
 	{"temporary files", "Sockets and the files of transports lie there. What is on a tmpfs is memory, and no disk is measured.", temporaryFiles},
@@ -34,7 +35,7 @@ var checks = []struct {
 	{"stolen time", "The hypervisor gives processors to other virtual machines in the middle of rounds.", stolenTime},
 	{"other load", "Other programs take processors and caches from the rounds that are measured.", otherLoad},
 	{"namespaces", "A link of a given rate and delay between server and workers is made of them. Nothing measures one yet.", namespaces},
-	{"leftovers", "Runs that were killed have left shared memory, sockets or files, which take memory and room from this one.", leftovers},
+	{Leftovers, "Runs that were killed have left shared memory, sockets or files, which take memory and room from this one.", leftovers},
 	{Build, "With the race detector no time means anything. Without a commit, nobody can say later what was measured.", build},
 }
 
@@ -66,22 +67,19 @@ func enough(have int64, by string, need Need, unit string, size func(int64) stri
 
 func count(n int64) string { return fmt.Sprint(n) }
 
-// mebibytes are as many as hold n bytes, for options of commands.
-func mebibytes(n int64) int64 { return n>>20 + 1 }
-
 func sharedMemory(f *facts, n Needs) Check {
-	need, p := n.Files[SharedMemory], f.places[SharedMemory]
+	need, p := n.Files[scratch.SharedMemory], f.places[scratch.SharedMemory]
 	fig := figures{"need_bytes": float64(need.N), "have_bytes": float64(p.free)}
-	const mount = "mount -t tmpfs tmpfs " + SharedMemory
+	const mount = "mount -t tmpfs tmpfs " + scratch.SharedMemory
 	switch {
 	case need.N == 0 && p.err != nil:
 		return ok(nil, "cannot be used (%v); nothing asked for needs it", p.err)
 	case need.N == 0:
 		return ok(fig, "%s free; nothing asked for needs it", machine.Size(p.free))
 	case p.err != nil:
-		return bad(Fail, "mkdir -p "+SharedMemory+" && "+mount, nil, "cannot be used: %v", p.err)
+		return bad(Fail, "mkdir -p "+scratch.SharedMemory+" && "+mount, nil, "cannot be used: %v", p.err)
 	case p.free < need.N:
-		return bad(Fail, fmt.Sprintf("mount -o remount,size=%dm %s; for a container, docker run --shm-size=%[1]dm", mebibytes(need.N), SharedMemory), fig,
+		return bad(Fail, fmt.Sprintf("mount -o remount,size=%dm %s; for a container, docker run --shm-size=%[1]dm", need.N>>20+1, scratch.SharedMemory), fig,
 			"%s free, and %s needs %s", machine.Size(p.free), need.Cell, machine.Size(need.N))
 	case p.fileSystem != "tmpfs":
 		return bad(Warn, mount, fig, "is on %s, and not in memory", p.fileSystem)
@@ -94,11 +92,7 @@ func memory(f *facts, n Needs) Check {
 }
 
 func addressSpace(f *facts, n Needs) Check {
-	have := int64(math.MaxInt64)
-	if f.bounded {
-		have = f.address
-	}
-	return enough(have, "ulimit -v", n.Address, "bytes", machine.Size, "ulimit -v unlimited")
+	return enough(f.address, "ulimit -v", n.Address, "bytes", machine.Size, "ulimit -v unlimited")
 }
 
 func temporaryFiles(f *facts, n Needs) Check {
@@ -110,7 +104,7 @@ func temporaryFiles(f *facts, n Needs) Check {
 	what, fig := fmt.Sprintf("%s (%s), %s free", tmp, f.places[tmp].fileSystem, machine.Size(f.places[tmp].free)), figures{"have_bytes": float64(f.places[tmp].free)}
 	var disk []string
 	for dir := range n.Files {
-		if dir != SharedMemory {
+		if dir != scratch.SharedMemory {
 			disk = append(disk, dir)
 		}
 	}
@@ -255,7 +249,7 @@ func clock(f *facts, _ Needs) Check {
 	return ok(fig, "%s, read in %v", name, f.clock)
 }
 
-// shares of the watched time.
+// share returns what part of some time another is.
 func share(part, of time.Duration) float64 {
 	if of <= 0 {
 		return 0

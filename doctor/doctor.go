@@ -6,6 +6,7 @@
 package doctor
 
 import (
+	"slices"
 	"time"
 )
 
@@ -48,7 +49,7 @@ type Need struct {
 	Cell string // whose it is
 }
 
-// Raise makes n the need of a cell if that is larger.
+// Raise makes n the need of this cell if that is larger.
 func (n *Need) Raise(to int64, cell string) {
 	if to > n.N {
 		*n = Need{to, cell}
@@ -57,8 +58,8 @@ func (n *Need) Raise(to int64, cell string) {
 
 // Names of checks that others know.
 const (
-	SharedMemory = "/dev/shm"
-	Build        = "build" // the race detector
+	Build     = "build" // the race detector
+	Leftovers = "leftovers"
 )
 
 // StolenShare is how much of the processors' time a hypervisor may give to others.
@@ -84,10 +85,8 @@ func judge(f *facts, n Needs) []Check {
 func Only(all []Check, statuses ...Status) []Check {
 	var some []Check
 	for _, c := range all {
-		for _, s := range statuses {
-			if c.Status == s {
-				some = append(some, c)
-			}
+		if slices.Contains(statuses, c.Status) {
+			some = append(some, c)
 		}
 	}
 	return some

@@ -23,8 +23,8 @@ func sound() *facts {
 			THP: "madvise", ShmemTHP: "never", SocketBuffer: 4 << 20, Commit: "0123456789abcdef",
 		},
 		limits: machine.Limits{Descriptors: 1024, Locked: 8 << 20, Mappings: 65530, Threads: 1000, ThreadsBy: "ulimit -u", ClockSource: "tsc"},
-		memory: 16 << 30, memoryBy: "MemAvailable", address: 64 << 30, bounded: true,
-		places:     map[string]place{os.TempDir(): {"ext4", 9 << 30, nil}, SharedMemory: {"tmpfs", 8 << 30, nil}, "/data": {"xfs", 9 << 30, nil}},
+		memory: 16 << 30, memoryBy: "MemAvailable", address: 64 << 30,
+		places:     map[string]place{os.TempDir(): {"ext4", 9 << 30, nil}, scratch.SharedMemory: {"tmpfs", 8 << 30, nil}, "/data": {"xfs", 9 << 30, nil}},
 		processors: 4, clock: 45 * time.Nanosecond,
 		boot: usage.System{Busy: time.Hour, Idle: time.Hour}, now: usage.System{Idle: time.Second},
 	}
@@ -35,7 +35,7 @@ func modest() Needs {
 	need := func(n int64) Need { return Need{n, "some cell"} }
 	return Needs{
 		Memory: need(1 << 30), Address: need(1 << 29), Mappings: need(1080), Descriptors: need(116), Threads: need(30), Workers: need(2), Socket: 1 << 20,
-		Files: map[string]Need{SharedMemory: need(256 << 20), "/data": need(128 << 20)},
+		Files: map[string]Need{scratch.SharedMemory: need(256 << 20), "/data": need(128 << 20)},
 	}
 }
 
@@ -55,21 +55,21 @@ func TestChecks(t *testing.T) {
 		what   string
 		mend   string
 	}{
-		{SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[SharedMemory] = place{"tmpfs", 1 << 20, nil} }, "1 MiB free, and some cell needs 256 MiB", "size=257m"},
-		{SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[SharedMemory] = place{"", 0, os.ErrPermission} }, "cannot be used: permission denied", "mkdir -p /dev/shm && mount -t tmpfs"},
-		{SharedMemory, Warn, func(f *facts, _ *Needs) { f.places[SharedMemory] = place{"overlayfs", 8 << 30, nil} }, "is on overlayfs", "mount -t tmpfs"},
-		{SharedMemory, OK, func(f *facts, n *Needs) {
-			f.places[SharedMemory] = place{"tmpfs", 1 << 20, nil}
-			delete(n.Files, SharedMemory)
+		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil} }, "1 MiB free, and some cell needs 256 MiB", "size=257m"},
+		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission} }, "cannot be used: permission denied", "mkdir -p /dev/shm && mount -t tmpfs"},
+		{scratch.SharedMemory, Warn, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"overlayfs", 8 << 30, nil} }, "is on overlayfs", "mount -t tmpfs"},
+		{scratch.SharedMemory, OK, func(f *facts, n *Needs) {
+			f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil}
+			delete(n.Files, scratch.SharedMemory)
 		}, "nothing asked for needs it", ""},
-		{SharedMemory, OK, func(f *facts, n *Needs) {
-			f.places[SharedMemory] = place{"", 0, os.ErrPermission}
-			delete(n.Files, SharedMemory)
+		{scratch.SharedMemory, OK, func(f *facts, n *Needs) {
+			f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission}
+			delete(n.Files, scratch.SharedMemory)
 		}, "cannot be used (permission denied); nothing asked for needs it", ""},
 		{"memory", Fail, func(f *facts, _ *Needs) { f.memory, f.memoryBy = 1<<29, "the memory cgroup's memory.max" }, "512 MiB (the memory cgroup's memory.max), and some cell needs 1 GiB", "--depth 1"},
 		{"memory", Fail, func(_ *facts, n *Needs) { n.Memory = Need{math.MaxInt64 / 2, "a huge cell"} }, "and a huge cell needs", "smaller model"},
 		{"address space", Fail, func(f *facts, _ *Needs) { f.address = 1 << 20 }, "1 MiB (ulimit -v), and some cell needs 512 MiB", "ulimit -v"},
-		{"address space", OK, func(f *facts, _ *Needs) { f.address, f.bounded = 0, false }, "no limit is known; 512 MiB needed", ""},
+		{"address space", OK, func(f *facts, _ *Needs) { f.address = math.MaxInt64 }, "no limit is known; 512 MiB needed", ""},
 		{"temporary files", Fail, func(f *facts, _ *Needs) { f.session = errors.New("scratch: mkdir /x: read-only") }, "scratch: mkdir /x", "TMPDIR"},
 		{"temporary files", Fail, func(f *facts, _ *Needs) { f.places["/data"] = place{"xfs", 1 << 20, nil} }, "/data (xfs), 1 MiB free, and some cell needs 128 MiB", "dir="},
 		{"temporary files", Fail, func(f *facts, _ *Needs) { f.places["/data"] = place{"", 0, os.ErrPermission} }, "permission denied", "dir="},
@@ -98,7 +98,7 @@ func TestChecks(t *testing.T) {
 		{"stolen time", OK, func(f *facts, _ *Needs) { f.boot, f.now = usage.System{}, usage.System{} }, "0 % now", ""},
 		{"other load", Warn, func(f *facts, _ *Needs) { f.now.Busy = time.Second }, "50 %", "top"},
 		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "userns"},
-		{"leftovers", Warn, func(f *facts, _ *Needs) {
+		{Leftovers, Warn, func(f *facts, _ *Needs) {
 			f.leftovers = []scratch.Leftover{{Path: "/a", Bytes: 1 << 20}, {Path: "/b"}, {Path: "/c"}}
 		}, "1 MiB of 3 killed runs", "ipcbench clean"},
 		{"build", Fail, func(f *facts, _ *Needs) { f.env.Race = true }, "race detector", "go build"},
@@ -115,7 +115,7 @@ func TestChecks(t *testing.T) {
 			switch {
 			case c.Name != tt.name && c.Status != OK:
 				t.Errorf("%s, %s: another check tells it too: %+v", tt.name, tt.what, c)
-			case c.Name == "leftovers" && strings.Contains(c.What, "/"):
+			case c.Name == Leftovers && strings.Contains(c.What, "/"):
 				t.Errorf("%s: a result would publish where it is: %+v", c.Name, c)
 			case c.Name == tt.name && (c.Status != tt.status || !strings.Contains(c.What, tt.what) || !strings.Contains(c.Mend, tt.mend) || (c.Mend == "") != (c.Status == OK)):
 				t.Errorf("%s: got %+v, want %s with %q and %q", tt.name, c, tt.status, tt.what, tt.mend)
@@ -132,7 +132,7 @@ func TestChecks(t *testing.T) {
 // TestExamine: this machine has every check once, in order, and every figure is one.
 func TestExamine(t *testing.T) {
 	n := modest()
-	n.Files = map[string]Need{SharedMemory: {1, "a cell"}}
+	n.Files = map[string]Need{scratch.SharedMemory: {1, "a cell"}}
 	all := Examine(n, 50*time.Millisecond)
 	for i, c := range all {
 		t.Logf("%-4s %-16s %s", c.Status, c.Name, c.What)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"errors"
+	"math"
 	"os"
 	"runtime"
 	"syscall"
@@ -19,7 +20,6 @@ type facts struct {
 	memory     int64  // bytes that may still be taken
 	memoryBy   string // who says so
 	address    int64  // bytes of address space that one process may still take
-	bounded    bool   // address is a limit
 	places     map[string]place
 	session    error // of making a session's directory
 	processors int   // that this process may use
@@ -39,10 +39,12 @@ type place struct {
 
 // gather reads them.
 func gather(n Needs, watch time.Duration) *facts {
-	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), places: map[string]place{}}
+	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), address: math.MaxInt64, places: map[string]place{}}
 	f.memory, f.memoryBy = machine.MemoryLimit()
-	f.address, f.bounded = machine.AddressSpace()
-	f.places[os.TempDir()], f.places[SharedMemory] = look(os.TempDir()), look(SharedMemory)
+	if left, limited := machine.AddressSpace(); limited {
+		f.address = left
+	}
+	f.places[os.TempDir()], f.places[scratch.SharedMemory] = look(os.TempDir()), look(scratch.SharedMemory)
 	for dir := range n.Files {
 		f.places[dir] = look(dir)
 	}
@@ -74,7 +76,7 @@ func look(dir string) (p place) {
 // for some are interrupted.
 func readingClock() time.Duration {
 	const tries, each = 20, 100
-	best := time.Duration(1<<63 - 1)
+	best := time.Duration(math.MaxInt64)
 	for range tries {
 		start := time.Now()
 		for range each {
