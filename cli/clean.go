@@ -73,20 +73,3 @@ func leftovers(named, roots []string) (left []scratch.Leftover, err error) {
 	}
 	return left, err
 }
-
-// mentionLeftovers says in one line that earlier runs have left something.
-func (a *app) mentionLeftovers() {
-	left, _ := scratch.Leftovers(scratch.Roots()...) // a root that cannot be read is no news for this run
-	if len(left) == 0 {
-		return
-	}
-	var bytes int64
-	for _, l := range left {
-		bytes += l.Bytes
-	}
-	runs := "a killed run has"
-	if len(left) > 1 {
-		runs = fmt.Sprintf("%d killed runs have", len(left))
-	}
-	fmt.Fprintf(a.err, "ipcbench: %s left %s behind; ipcbench clean removes it\n", runs, tensor.FormatBytes(int(bytes)))
-}

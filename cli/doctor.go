@@ -128,11 +128,17 @@ func diagnosis(checks []doctor.Check) doc.Document {
 	return d
 }
 
-// examine does the checks before a run, and says which have failed.
+// examine does the checks before a run, and says which have failed, and what earlier
+// runs have left.
 func (a *app) examine(n doctor.Needs) []doctor.Check {
 	checks := doctor.Examine(n, watchShort)
-	for _, c := range doctor.Only(checks, doctor.Fail) {
-		fmt.Fprintf(a.err, "ipcbench: warning: %s: %s; see ipcbench doctor\n", doc.Visible(c.Name), doc.Visible(c.What))
+	for _, c := range checks {
+		switch {
+		case c.Status == doctor.Fail:
+			fmt.Fprintf(a.err, "ipcbench: warning: %s: %s; see ipcbench doctor\n", c.Name, doc.Visible(c.What))
+		case c.Name == doctor.Leftovers && c.Status != doctor.OK:
+			fmt.Fprintf(a.err, "ipcbench: %s: %s; ipcbench clean removes them\n", c.Name, c.What)
+		}
 	}
 	return checks
 }

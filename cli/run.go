@@ -269,7 +269,6 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		}
 		defer os.Remove(o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
 	}
-	a.mentionLeftovers()
 	o.Doctor = a.examine(bench.Needs(asked))
 
 	p := newProgress(a.err, f.quiet)
