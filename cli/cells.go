@@ -16,8 +16,14 @@ import (
 	"ipcbench/transports"
 )
 
-// cellFlags are the flags that say what to measure.
-func (f *runFlags) cellFlags(cmd *cobra.Command) {
+// cellFlags say what to measure.
+type cellFlags struct {
+	transports, models, ups []string
+	workers, clients        []string
+	perProcess, depth       int
+}
+
+func (f *cellFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
@@ -35,14 +41,14 @@ func chosen(cmd *cobra.Command) bool {
 
 // firstCells are those of a run without any flag: one worker and one client, so that
 // bandwidths and floors are shown too.
-func (f *runFlags) firstCells() { f.workers, f.clients = []string{"1"}, []string{"1"} }
+func (f *cellFlags) firstCells() { f.workers, f.clients = []string{"1"}, []string{"1"} }
 
 // mostCells are more than anyone waits for: each takes a second at least. Ranges of all
 // flags together stand for thousands of millions.
 const mostCells = 10_000
 
 // cells returns the matrix that the flags ask for.
-func (a *app) cells(f runFlags) ([]bench.Spec, error) {
+func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	for flag, list := range map[string][]string{
 		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--workers": f.workers, "--clients": f.clients,
 	} {

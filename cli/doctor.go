@@ -21,7 +21,7 @@ const (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var f runFlags
+	var f cellFlags
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -58,14 +58,14 @@ The exit code is 1 if a check fails, and 0 otherwise.`),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	f.cellFlags(cmd)
+	f.add(cmd)
 	fs.StringVar(&format, "format", "text", "print the checks as `FORMAT`: text|json")
 	note(fs, "format", ownLine) // in a file, it is that of a run, which has others
 	a.configurable(cmd)
 	return cmd
 }
 
-func (a *app) doctor(f runFlags, format string) error {
+func (a *app) doctor(f cellFlags, format string) error {
 	if format != "text" && format != "json" {
 		return usagef("--format %s: want text or json", format)
 	}

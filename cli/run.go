@@ -19,12 +19,9 @@ import (
 
 // runFlags are what `ipcbench run` was asked for, before it was understood.
 type runFlags struct {
-	transports, models []string
-	ups                []string
-	workers, clients   []string
-	perProcess, depth  int
-	quick, thorough    bool
-	out, html          string
+	cellFlags
+	quick, thorough bool
+	out, html       string
 	printing
 	quiet, dry bool
 	against    string // another build
@@ -104,7 +101,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false // what to measure comes first
-	f.cellFlags(cmd)
+	f.add(cmd)
 	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
 	fs.BoolVar(&f.thorough, "thorough", false, "a precise answer: more and longer blocks")
 	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
@@ -215,7 +212,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err := errors.Join(err, a.readable(f.format)); err != nil {
 		return err
 	}
-	asked, err := a.cells(f)
+	asked, err := a.cells(f.cellFlags)
 	if err != nil {
 		return err
 	}
