@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,11 +55,9 @@ func (a *app) writeManual(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, pageName(c)+".1"), []byte(manual(c, date)), 0o644); err != nil {
 			return err
 		}
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				if err := write(sub); err != nil {
-					return err
-				}
+		for _, sub := range shown(c) {
+			if err := write(sub); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -88,6 +87,11 @@ func commitDate() (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// shown returns the commands below c that have pages.
+func shown(c *cobra.Command) []*cobra.Command {
+	return slices.DeleteFunc(slices.Clone(c.Commands()), func(sub *cobra.Command) bool { return !sub.IsAvailableCommand() })
 }
 
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
@@ -159,12 +163,11 @@ func manual(c *cobra.Command, date string) string {
 		line(".fi\n.RE")
 	}
 
-	if subs := c.Commands(); len(subs) > 0 {
+	subs := shown(c)
+	if len(subs) > 0 {
 		var all []item
 		for _, sub := range subs {
-			if sub.IsAvailableCommand() {
-				all = append(all, item{sub.Name(), sub.Short})
-			}
+			all = append(all, item{sub.Name(), sub.Short})
 		}
 		items("COMMANDS", all)
 	}
@@ -198,10 +201,8 @@ func manual(c *cobra.Command, date string) string {
 	if c.HasParent() {
 		also = append(also, pageName(c.Parent()))
 	}
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			also = append(also, pageName(sub))
-		}
+	for _, sub := range subs {
+		also = append(also, pageName(sub))
 	}
 	for i, page := range also {
 		also[i] = fmt.Sprintf("\\fB%s\\fR(1)", roff(page))
@@ -222,17 +223,15 @@ func roff(text string) string {
 	var b strings.Builder
 	for i, r := range text {
 		switch {
-		case i == 0 && (r == '.' || r == '\''):
-			b.WriteString(`\&` + string(r))
+		case i == 0 && r == '.':
+			b.WriteString(`\&.`)
 		case r == '\\':
 			b.WriteString(`\e`)
 		case r == '-':
 			b.WriteString(`\-`)
-		case strings.ContainsRune("'\"`^~", r): // which are printed as others
-			fmt.Fprintf(&b, `\[u%04X]`, r)
 		case r == '\n':
 			b.WriteByte(' ')
-		case r < ' ' || r > '~':
+		case r < ' ', r > '~', strings.ContainsRune("'\"`^~", r): // the last are printed as others
 			fmt.Fprintf(&b, `\[u%04X]`, r)
 		default:
 			b.WriteRune(r)
