@@ -7,10 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"ipcbench/machine"
 	"ipcbench/scratch"
@@ -132,15 +128,12 @@ func (n need) check(root string) error {
 	if err := checkMemory(n.named + n.anonymous); err != nil {
 		return err
 	}
-	if most := readLimit("/proc/sys/vm/max_map_count"); n.mappings > most {
-		return fmt.Errorf("segments need %d mappings in one process, vm.max_map_count is %d: raise it, or use shm-slab, which needs a few", n.mappings, most)
+	limits := machine.ReadLimits()
+	if n.mappings > limits.Mappings {
+		return fmt.Errorf("segments need %d mappings in one process, vm.max_map_count is %d: raise it, or use shm-slab, which needs a few", n.mappings, limits.Mappings)
 	}
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		return err
-	}
-	if most := int64(files.Max); n.files > most {
-		return fmt.Errorf("the session needs %d descriptors in one process, the limit is %d: raise it (ulimit -Hn), or use fewer workers or pass=name", n.files, most)
+	if n.files > limits.Descriptors {
+		return fmt.Errorf("the session needs %d descriptors in one process, the limit is %d: raise it (ulimit -Hn), or use fewer workers or pass=name", n.files, limits.Descriptors)
 	}
 	return nil
 }
@@ -193,17 +186,3 @@ func (t tensorTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o 
 
 // passes reports whether updates go as descriptors.
 func passes(o driver.Options) bool { return o.Settings["pass"] == "fd" }
-
-// readLimit returns the number in a file of /proc, or a very large one if it
-// cannot be read: the limit will then tell by itself.
-func readLimit(path string) int64 {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return math.MaxInt64
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	if err != nil {
-		return math.MaxInt64
-	}
-	return n
-}
