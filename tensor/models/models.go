@@ -4,8 +4,9 @@
 // A [Model] is a name and a layout. [Parse] reads the names that users write:
 // one of a short list of well-known networks, uniform:SIZE/COUNT, or the path of
 // a .safetensors file, which brings shapes and values. [Update] reads the names of
-// what clients send back, where that is something else; [Expand] those of a range. A file is untrusted input:
-// its header is checked in full before anything is believed.
+// what clients send back, where that is something else; [Expand] those of a range.
+// A file is untrusted input: its header is checked in full before anything is
+// believed.
 //
 // The networks are state dictionaries, as training frameworks save them: the
 // names, shapes, order and data types of their entries, counters included. None
