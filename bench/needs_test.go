@@ -63,16 +63,12 @@ func TestNeeds(t *testing.T) {
 	}
 	s := spec("shm-tensor", 1)
 	s.Model, s.Workers, s.Depth = huge, 250, 1000
-	n, unfit := Needs([]Spec{s}), (*Unfit)(nil)
-	if err := s.Check(mustPlan(t)); !errors.As(err, &unfit) || n.Memory.N < 1<<40 || n.Memory.N == math.MaxInt64 {
-		t.Errorf("got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
-	}
-}
-
-func mustPlan(t *testing.T) Plan {
-	p, err := DefaultPlan(Quick)
+	plan, err := DefaultPlan(Quick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	n, unfit := Needs([]Spec{s}), (*Unfit)(nil)
+	if err := s.Check(plan); !errors.As(err, &unfit) || n.Memory.N < 1<<40 || n.Memory.N == math.MaxInt64 {
+		t.Errorf("got %v and %+v, want a cell that does not fit, by the same numbers", err, n)
+	}
 }
