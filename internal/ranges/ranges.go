@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Most is how many values a range may have: each of them takes a while to measure.
-const Most = 64
+// most is how many values a range may have: each of them takes a while to measure.
+const most = 64
 
 // Parse returns the values of a range, in ascending order, or one value if text is
 // none:
 //
-//	FROM..TO       every multiple of unit
+//	FROM..TO       FROM, and unit more each time
 //	FROM..TO:xF    FROM, and F times as much each time
 //	FROM..TO:+N    FROM, and N more each time
 //
-// TO is among them if a step meets it; otherwise the last one is below it. Values
-// between the multiples of unit are rounded down to one, and what is then the same
-// counts once. one reads FROM, TO and N.
+// TO is among them if a step meets it; otherwise the last one is below it. Each is
+// FROM and a whole number of units, rounded down; what is then the same counts once.
+// one reads FROM, TO and N.
 func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) {
 	head, tail, ok := strings.Cut(text, "..")
 	if !ok {
@@ -39,7 +39,8 @@ func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) 
 	if from < 1 || to <= from {
 		return nil, fmt.Errorf("range %s: want it to begin above 0 and to end above that", text)
 	}
-	at := func(k float64) float64 { return float64(from) + k*float64(unit) }
+	by := unit
+	at := func(k float64) float64 { return float64(from) + k*float64(by) }
 	factor, times := strings.CutPrefix(step, "x")
 	number, plus := strings.CutPrefix(step, "+")
 	switch {
@@ -50,11 +51,9 @@ func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) 
 		}
 		at = func(k float64) float64 { return float64(from) * math.Pow(f, k) }
 	case plus:
-		n, err := one(number)
-		if err != nil || n < 1 {
+		if by, err = one(number); err != nil || by < 1 {
 			return nil, fmt.Errorf("range %s: step %q: want what is added, such as +1", text, step)
 		}
-		at = func(k float64) float64 { return float64(from) + k*float64(n) }
 	case stepped:
 		return nil, fmt.Errorf("range %s: step %q: want xFACTOR or +STEP, such as %s..%s:x2", text, step, head, end)
 	}
@@ -64,8 +63,8 @@ func Parse(text string, unit int, one func(string) (int, error)) ([]int, error) 
 		if x >= float64(to)+1 {
 			break
 		}
-		if k == Most {
-			return nil, fmt.Errorf("range %s: more than %d steps: want larger ones, such as %s..%s:x4", text, Most-1, head, end)
+		if k == most {
+			return nil, fmt.Errorf("range %s: more than %d steps: want larger ones, such as %s..%s:x4", text, most-1, head, end)
 		}
 		if n := from + (int(x)-from)/unit*unit; n > all[len(all)-1] {
 			all = append(all, n)

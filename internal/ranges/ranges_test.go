@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		{"2..8:+3", 1, "[2 5 8]"},
 		{"8..20", 4, "[8 12 16 20]"},
 		{"8..50:x1.5", 4, "[8 12 16 24 40]"},
-		{"1..64", 1, fmt.Sprint(upTo(64))},
+		{"1..64", 1, "62 63 64]"},
 
 		{"1..65", 1, "more than 63 steps"},
 		{"1..9223372036854775807:x1.0000001", 1, "more than 63 steps"},
@@ -55,14 +55,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func upTo(n int) []int {
-	var all []int
-	for k := range n {
-		all = append(all, k+1)
-	}
-	return all
-}
-
 // FuzzParse: what is read is what was written: values in ascending order, from the
 // first to at most the last, and not too many.
 func FuzzParse(f *testing.F) {
@@ -80,7 +72,7 @@ func FuzzParse(f *testing.F) {
 		end, _, _ := strings.Cut(tail, ":")
 		from, _ := strconv.Atoi(head)
 		to, _ := strconv.Atoi(end)
-		if len(all) < 2 || len(all) > Most || all[0] != from || all[len(all)-1] > to || !slices.IsSorted(all) {
+		if len(all) < 2 || len(all) > most || all[0] != from || all[len(all)-1] > to || !slices.IsSorted(all) {
 			t.Fatalf("%q gave %v", text, all)
 		}
 		for i, n := range all {
