@@ -87,19 +87,23 @@ type printing struct {
 
 // check returns the format that is asked for.
 func (o printing) check() (report.Format, error) {
+	f, ok := report.FormatNamed(o.format)
+	if !ok {
+		return f, usagef("--format %s: want %s", o.format, formatNames())
+	}
+	if len(o.views) > 0 && f.Name != "text" && f.Name != "md" && f.Name != "html" {
+		return f, usagef("--view: --format %s has everything, and only text, md and html have views", f.Name)
+	}
+	if err := report.CheckViews(o.views); err != nil {
+		return f, hinted{usagef("--view: %w", err), "ipcbench list views"}
+	}
+	return f, nil
+}
+
+func formatNames() string {
 	var names []string
 	for _, f := range report.Formats() {
 		names = append(names, f.Name)
-		switch {
-		case f.Name != o.format:
-		case len(o.views) > 0 && f.Name != "text" && f.Name != "md" && f.Name != "html":
-			return f, usagef("--view: --format %s has everything, and only text, md and html have views", f.Name)
-		default:
-			if err := report.CheckViews(o.views); err != nil {
-				return f, hinted{usagef("--view: %w", err), "ipcbench list views"}
-			}
-			return f, nil
-		}
 	}
-	return report.Format{}, usagef("--format %s: want %s", o.format, strings.Join(names, "|"))
+	return strings.Join(names, "|")
 }

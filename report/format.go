@@ -39,6 +39,16 @@ func Formats() []Format {
 	}
 }
 
+// FormatNamed returns the format of that name.
+func FormatNamed(name string) (Format, bool) {
+	all := Formats()
+	i := slices.IndexFunc(all, func(f Format) bool { return f.Name == name })
+	if i < 0 {
+		return Format{}, false
+	}
+	return all[i], true
+}
+
 func writeText(w io.Writer, r *bench.Result, o Options) error {
 	a := analysis.New(r)
 	if len(o.Views) > 0 {

@@ -202,6 +202,9 @@ func inOrder(cells []*analysis.Cell, v analysis.Verdict) []*analysis.Cell {
 	return slices.Concat(v.Ranked, others)
 }
 
+// controlNote says what the control is.
+const controlNote = "the same work without leaving the process"
+
 // groupTable is the table of a group, the fastest first and the control last. Those
 // that may be the fastest stand out. It notes which marks occur; without occur, it
 // has no column of marks.
@@ -222,7 +225,7 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 		}
 		row := doc.Row{Cells: []doc.Cell{doc.Words(c.Variant), round.of(c)}}
 		if c.IsControl() {
-			row.Note, row.Rule, row.Tone = "the same work without leaving the process", k > 0, doc.Dim
+			row.Note, row.Rule, row.Tone = controlNote, k > 0, doc.Dim
 			if found != "" {
 				row.Note += " (" + found + ")"
 			}

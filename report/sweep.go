@@ -120,7 +120,7 @@ func curves(s *analysis.Sweep) doc.Plot {
 		}
 		p.Series = append(p.Series, of)
 		if l.IsControl() {
-			p.Notes = []string{l.Variant + ": the same work without leaving the process."}
+			p.Notes = []string{l.Variant + ": " + controlNote + "."}
 		}
 	}
 	for _, of := range s.Envelope() {

@@ -77,8 +77,7 @@ const manyUnits = 1e4
 // for all units of the axis.
 func (a Axis) scaled(xs []float64) (chartAxis, scale) {
 	c, s := chartAxis{Name: Visible(a.Name), Log: a.Log, Change: a.Change}, scaleOf(a.Unit, xs...)
-	positive := func(x float64) bool { return x > 0 }
-	c.Log = c.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !positive(x) })
+	c.Log = c.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !(x > 0) })
 	if all := scales[a.Unit]; c.Log && len(all) > 1 && slices.Max(xs)/slices.Min(xs) > manyUnits {
 		s = all[len(all)-1]
 		for _, u := range all {
@@ -98,10 +97,7 @@ func (a chartAxis) says(unit string, s scale, i stat.Interval) string {
 	case a.Change:
 		return bounded(i, " "+s.name, Signed)
 	}
-	if s.name == "" {
-		return bounded(i, "", s.number)
-	}
-	return bounded(i, " "+s.name, s.number)
+	return s.bounded(i)
 }
 
 // chart makes the chart of a plot.

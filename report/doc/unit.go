@@ -129,7 +129,11 @@ func Quantity(unit string, x float64) string {
 
 // Bounded writes an estimate with its bounds, if it has any: 254 ms (251 to 258).
 func Bounded(unit string, i stat.Interval) string {
-	s := scaleOf(unit, i.Center)
+	return scaleOf(unit, i.Center).bounded(i)
+}
+
+// bounded writes a value in the unit of the scale, with its bounds.
+func (s scale) bounded(i stat.Interval) string {
 	return bounded(i, strings.TrimSuffix(" "+s.name, " "), s.number)
 }
 
