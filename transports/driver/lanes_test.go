@@ -275,19 +275,20 @@ func TestDuring(t *testing.T) {
 // A server that cannot take a connection says so, and takes it when it can.
 func TestOutOfDescriptors(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
-	before := descriptors(t, func(now *unix.Rlimit) { now.Cur = uint64(nextDescriptor(t)) + 1 }) // one is left: the worker's own
-	restore := func() { descriptors(t, func(now *unix.Rlimit) { *now = before }) }
-	defer restore()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	dialled := make(chan error, 1)
-	go func() {
-		c, err := e.DialLane(ctx, 0, o)
-		if err == nil {
-			err = c.Close()
-		}
-		dialled <- err
-	}()
+	waiting, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(waiting)
+	before := descriptors(t, 0) // not one more, whoever in this process asks for it
+	restore := func() { descriptors(t, before) }
+	defer restore()
+	_, path, _ := strings.Cut(e.Addr(), ":")
+	if err := unix.Connect(waiting, &unix.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
 	for {
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		_, err := lanes.Conn(short, 0)
@@ -303,9 +304,11 @@ func TestOutOfDescriptors(t *testing.T) {
 		}
 	}
 	restore()
-	if err := <-dialled; err != nil {
-		t.Error(err)
+	worker, err := e.DialLane(ctx, 0, o) // it waits behind the other one
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer worker.Close()
 	c, err := lanes.Conn(ctx, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -313,26 +316,15 @@ func TestOutOfDescriptors(t *testing.T) {
 	c.Close()
 }
 
-// nextDescriptor returns the lowest number that is free.
-func nextDescriptor(t *testing.T) int {
+// descriptors changes how many this process may have and returns how many it was.
+func descriptors(t *testing.T, n uint64) uint64 {
 	t.Helper()
-	f, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	return int(f.Fd())
-}
-
-// descriptors changes how many this process may have and returns what it was.
-func descriptors(t *testing.T, change func(*unix.Rlimit)) unix.Rlimit {
-	t.Helper()
-	var before unix.Rlimit
-	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before)
-	now := before
-	change(&now)
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	before := limit.Cur
+	limit.Cur = n
 	if err == nil {
-		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &now)
+		err = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	}
 	if err != nil {
 		t.Fatal(err)
