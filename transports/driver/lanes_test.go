@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -314,6 +315,23 @@ func TestOutOfDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+// A server that will never take a connection again says why nobody connects.
+func TestBrokenSocket(t *testing.T) {
+	lanes, e, _ := lanesOf(t, "tcp", time.Hour, 1) // a Unix socket that breaks wakes nobody
+	broken := false
+	for fd := range 1024 {
+		at, _ := unix.Getsockname(fd) // most are no sockets
+		if at, ok := at.(*unix.SockaddrInet4); ok && strings.HasSuffix(e.Addr(), fmt.Sprintf(":%d", at.Port)) {
+			broken = unix.Shutdown(fd, unix.SHUT_RDWR) == nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := lanes.Conn(ctx, 0); !broken || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("broken: %t, got error %v, want what accept says", broken, err)
+	}
 }
 
 // descriptors changes how many this process may have and returns how many it was.

@@ -50,15 +50,16 @@ func newListener(l net.Listener, lanes int, patience time.Duration, rec *phase.R
 func (l *Listener) Accept() (net.Conn, error) {
 	l.makeRoom()
 	nc, err := l.Listener.Accept()
-	for scarce(err) {
-		last := err
-		l.failed.Store(&last)
+	for err != nil {
+		if last := err; !errors.Is(err, net.ErrClosed) {
+			l.failed.Store(&last)
+		}
+		if !scarce(err) {
+			return nil, err
+		}
 		timer := time.NewTimer(10 * time.Millisecond)
 		<-timer.C
 		nc, err = l.Listener.Accept()
-	}
-	if err != nil {
-		return nil, err
 	}
 	l.failed.Store(nil)
 	enlarge(nc)
