@@ -52,37 +52,48 @@ func (c *Cell) counts(name string) bool {
 // behind another client's work. The name is empty and the interval not Known where
 // nothing bounds c.
 func (c *Cell) Bound() (string, stat.Interval) {
-	name, metric := FloorStream, "transfer"
-	limit := func(x float64) float64 { return x }
+	ratio := c.Of("floor_ratio") // which is kept
+	if !ratio.Known() {
+		return "", ratio
+	}
+	name, _, _ := c.bound()
+	return name, ratio
+}
+
+// bound returns which floor may limit c, the metric that it limits, and what that
+// would be at the limit, from a sample of the floor. The name is empty where none
+// does.
+func (c *Cell) bound() (name, metric string, limit func(sample float64) float64) {
+	same := func(s float64) float64 { return s }
 	switch {
 	case c.Control == c && c.Workers == 1: // several workers share the work
-		name, metric = FloorWork, "round"
+		return FloorWork, "round", same
 	case c.Control == c || c.Respawn:
-		return "", stat.None()
+		return "", "", nil
 	case c.HandsOver():
-		name = FloorFutex
-		if f := c.floor(FloorCall); f != nil {
-			name, limit = FloorCall, func(s float64) float64 { return 2 * s }
+		if c.floor(FloorCall) != nil {
+			return FloorCall, "transfer", func(s float64) float64 { return 2 * s }
 		}
+		return FloorFutex, "transfer", same
 	case c.MovesBytes():
-		limit = func(bandwidth float64) float64 { return float64(c.Model.Payload()) / bandwidth }
-	default:
-		return "", stat.None()
+		return FloorStream, "transfer", func(bandwidth float64) float64 { return float64(c.Model.Payload()) / bandwidth }
 	}
+	return "", "", nil
+}
+
+// floorRatio is the metric of that name.
+func (c *Cell) floorRatio() stat.Interval {
+	name, metric, limit := c.bound()
 	f := c.floor(name)
-	if f == nil {
-		return "", stat.None()
+	if name == "" || f == nil {
+		return stat.None()
 	}
 	limits := stat.Medians(f.Blocks)
 	for i := range limits {
 		limits[i] = limit(limits[i])
 	}
-	ratio := stat.Ratio(limits, c.Medians(metric))
 	if name == FloorStream { // a share of the bandwidth, not a multiple of the time
-		ratio = stat.Ratio(c.Medians(metric), limits)
+		return stat.Ratio(c.Medians(metric), limits)
 	}
-	if !ratio.Known() {
-		return "", ratio
-	}
-	return name, ratio
+	return stat.Ratio(limits, c.Medians(metric))
 }

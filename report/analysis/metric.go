@@ -91,10 +91,7 @@ func times() []Metric {
 			"Transports that move bytes: payload ÷ one client's transfer, as a share of a Unix socket's bandwidth; what is done outside of a client's round trip, such as publishing the model, is not in it. " +
 			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; what page faults and cold caches add to the training is not in it. " +
 			Control + ": its round ÷ the same work called directly",
-			derived: func(c *Cell) stat.Interval {
-				_, i := c.Bound()
-				return i
-			}},
+			derived: (*Cell).floorRatio},
 	}
 }
 
