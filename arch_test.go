@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"internal/ranges":              {},
 	"internal/gotest":              {},
 	"crash":                        {},
+	"codec":                        {"tensor"},
 	"scratch":                      {},
 	"phase":                        {},
 	"phase/usage":                  {},

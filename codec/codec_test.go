@@ -1,0 +1,146 @@
+package codec
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+)
+
+// lossless are pipelines whose tensors arrive bit for bit.
+var lossless = []string{
+	"sparse", "xor+shuffle+zstd", "shuffle", "zstd", "shuffle+zstd", "xor+zstd", "sparse+zstd",
+}
+
+func mustParse(t testing.TB, text string) *Pipeline {
+	t.Helper()
+	p, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// specials are bits that arithmetic does not keep: NaNs with payloads, quiet and
+// not, both zeros, infinities and denormals of each float, and the ends of
+// integers.
+var specials = []uint64{
+	0, 1, 0x7f, 0x80, 0xff, 0x8000, 0x7fff, 0x7f81, 0xff80, 0x7c01, 0xfe55, 0x0001, 0xffff,
+	0x80000000, 0x7f800001, 0xffc12345, 0x00000001, 0x7f800000,
+	0x8000000000000000, 0x7ff0000000000001, 0xfff8000000abcdef, 0x000fffffffffffff, 0x7ff0000000000000,
+}
+
+// pair returns a tensor of n words in which the share of them differs from base.
+func pair(r *rand.Rand, d tensor.DType, n int, share float64) (base, cur []byte, s tensor.Spec) {
+	size := d.Size()
+	base = make([]byte, n*size)
+	for i := range n {
+		v := r.Uint64()
+		if r.IntN(4) == 0 {
+			v = specials[r.IntN(len(specials))]
+		}
+		put8(base[i*size:], v, size)
+	}
+	cur = slices.Clone(base)
+	for i := range n {
+		if r.Float64() < share {
+			put8(cur[i*size:], specials[r.IntN(len(specials))], size)
+		}
+	}
+	return base, cur, tensor.Spec{Name: fmt.Sprintf("%v of %d", d, n), DType: d, Shape: []int{n}}
+}
+
+func put8(dst []byte, v uint64, size int) {
+	var b [8]byte
+	little.PutUint64(b[:], v)
+	copy(dst[:size], b[:])
+}
+
+// TestRoundTrip: what a lossless pipeline unpacks is what was packed, bit for
+// bit, into fresh memory and over the base (O16: the receiver's result equals
+// the full model), of all types and of sizes around those that the code treats
+// apart. Unchanged tensors cost nothing.
+func TestRoundTrip(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	sizes := []int{0, 1, 2, 3, 7, 8, 9, 31, 511, 512, 513, 1023, 4095, 4096, 4097, 5000, 3*4096 + 5}
+	for _, text := range lossless {
+		coder, other := mustParse(t, text).NewCoder(), mustParse(t, text).NewCoder()
+		for _, d := range tensor.DTypes() {
+			for _, n := range sizes {
+				for _, share := range []float64{0, 0.001, 0.02, 0.3, 1} {
+					base, cur, s := pair(r, d, n, share)
+					if n == 1 {
+						s.Shape = nil // a scalar
+					}
+					trip(t, coder, other, base, cur, s)
+					trip(t, coder, other, nil, cur, s)
+				}
+			}
+		}
+	}
+}
+
+// trip packs and unpacks, and returns how that went.
+func trip(t *testing.T, from, to *Coder, base, cur []byte, s tensor.Spec) (Mode, int) {
+	t.Helper()
+	const guard = 0xa5
+	dst := bytes.Repeat([]byte{guard}, len(cur)+16)
+	m, n, err := from.Pack(dst[:len(cur)], base, cur, s)
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
+	}
+	if m == Coded && n >= len(cur) || m == Unchanged && (n != 0 || !bytes.Equal(base, cur)) || m == Plain && n != len(cur) {
+		t.Fatalf("%s: %d bytes %v, of %d", s.Name, n, m, len(cur))
+	}
+	if from.base > 0 && base != nil && bytes.Equal(base, cur) && m != Unchanged {
+		t.Fatalf("%s: went %v, and is its base", s.Name, m)
+	}
+	if !bytes.Equal(dst[len(cur):], bytes.Repeat([]byte{guard}, 16)) {
+		t.Fatalf("%s: written beyond its end", s.Name)
+	}
+	got := make([]byte, len(cur))
+	if err := to.Unpack(m, got, base, dst[:n:n], s); err != nil {
+		t.Fatalf("%s %v: %v", s.Name, m, err)
+	}
+	if !bytes.Equal(got, cur) {
+		t.Fatalf("%s: %v does not arrive as it was", s.Name, m)
+	}
+	if base != nil {
+		patched := slices.Clone(base)
+		if err := to.Unpack(m, patched, patched, dst[:n:n], s); err != nil || !bytes.Equal(patched, cur) {
+			t.Fatalf("%s: %v over its base does not arrive as it was: %v", s.Name, m, err)
+		}
+	}
+	return m, n
+}
+
+// TestParse: pipelines are selected by name (O14), and an order that makes no
+// sense is refused with those that do.
+func TestParse(t *testing.T) {
+	for _, text := range lossless {
+		if p := mustParse(t, text); p.String() != text || p.Lossy() {
+			t.Errorf("%s is %v, lossy %v", text, p, p.Lossy())
+		}
+	}
+	if p, err := Parse("none"); p != nil || err != nil || p.String() != "none" || p.Lossy() || p.Base() {
+		t.Errorf("none is %v, %v", p, err)
+	}
+	for _, c := range []struct{ text, want string }{
+		{"", "want none, sparse"},
+		{"zst", "zstd, "},
+		{"none+zstd", "want none"},
+		{"sparse=3", "want sparse"},
+		{"zstd+shuffle", "shuffle cannot follow zstd: want topk"},
+		{"sparse+shuffle", "shuffle cannot follow sparse"},
+		{"sparse+xor", "xor cannot follow sparse"},
+		{"xor+xor", "xor cannot follow xor"},
+	} {
+		if _, err := Parse(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got error %v, want one with %q", c.text, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+var little = binary.LittleEndian
+
+// sparse sends the index and the value of each word that changed: all indices as
+// u32, then all values.
+type sparse struct{ differ }
+
+func (*sparse) takes(in words) (words, error) { return opaque(in.bytes), few(in) }
+
+// few says whether u32 can number the words.
+func few(in words) error {
+	if uint64(in.bytes/in.dtype.Size()) > math.MaxUint32 {
+		return fmt.Errorf("numbers words with 32 bits, and there are %d", in.bytes/in.dtype.Size())
+	}
+	return nil
+}
+
+func (p *sparse) encode(dst, base, cur []byte, in words) (int, error) {
+	size := in.dtype.Size()
+	most := len(dst) / (4 + size)
+	indices, values := dst[:4*most], dst[4*most:]
+	n := 0
+	for at := 0; at < len(cur); at += block {
+		end := min(at+block, len(cur))
+		found := p.differ.words(base[at:end], cur[at:end], size)
+		if len(found) > most-n {
+			return 0, errPlain
+		}
+		first := uint32(at / size)
+		for i, w := range found {
+			little.PutUint32(indices[4*(n+i):], first+uint32(w))
+		}
+		gather(values[n*size:], cur[at:end], found, size)
+		n += len(found)
+	}
+	return 4*n + copy(dst[4*n:], values[:n*size]), nil
+}
+
+func (*sparse) decode(dst, base, src []byte, in words) (int, error) {
+	size := in.dtype.Size()
+	n := len(src) / (4 + size)
+	if len(src) != n*(4+size) {
+		return 0, fmt.Errorf("%d bytes are not a whole number of indices and values", len(src))
+	}
+	copy(dst, base)
+	indices, values := src[:4*n], src[4*n:]
+	count, least := uint64(in.bytes/size), uint64(0)
+	for i := range n {
+		w := uint64(little.Uint32(indices[4*i:]))
+		if w < least || w >= count {
+			return 0, fmt.Errorf("index %d of %d is %d: want them to rise, below %d", i, n, w, count)
+		}
+		put(dst[int(w)*size:], values[i*size:], size)
+		least = w + 1
+	}
+	return len(dst), nil
+}
+
+// block is how many bytes are compared at a time.
+const block = 4096
+
+// A differ finds the words that differ between two blocks.
+type differ struct {
+	found [block]uint16
+}
+
+// words returns the indices of the words of size bytes that differ between a and
+// b, at most a block. The next call overwrites them.
+func (d *differ) words(a, b []byte, size int) []uint16 {
+	if bytes.Equal(a, b) {
+		return nil
+	}
+	n := 0
+	for i := 0; i < len(a); i += size {
+		if !bytes.Equal(a[i:i+size], b[i:i+size]) {
+			d.found[n] = uint16(i / size)
+			n++
+		}
+	}
+	return d.found[:n]
+}
+
+// gather writes the words of src that are at the given indices to dst.
+func gather(dst, src []byte, at []uint16, size int) {
+	for i, w := range at {
+		put(dst[i*size:], src[int(w)*size:], size)
+	}
+}
+
+// put copies the first word of src to dst.
+func put(dst, src []byte, size int) {
+	switch size {
+	case 1:
+		dst[0] = src[0]
+	case 2:
+		little.PutUint16(dst, little.Uint16(src))
+	case 4:
+		little.PutUint32(dst, little.Uint32(src))
+	case 8:
+		little.PutUint64(dst, little.Uint64(src))
+	}
+}
