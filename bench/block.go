@@ -307,10 +307,9 @@ func (s *blockRun) proved(ctx context.Context, n int) (window, error) {
 	if err := s.enter(ctx, trainer.Outside, n); err != nil {
 		return window{}, err
 	}
-	current := s.model
 	w, err := s.round(ctx, n, false, func(c trainer.Client, update *tensor.Package) error {
 		s.block.Proof.Updates++
-		return tensor.Prove(update, current, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID})
+		return tensor.Prove(update, s.model, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID})
 	})
 	if err != nil {
 		return w, err
@@ -347,9 +346,11 @@ func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c tr
 		return s.respawned(ctx, n, timed, prove)
 	}
 	w := window{round: n, start: phase.Now()}
-	if err := s.session.Publish(ctx, n, s.model); err != nil {
+	trained, err := s.session.Publish(ctx, n, s.model)
+	if err != nil {
 		return w, err
 	}
+	s.model = trained
 	next, err := s.session.Reserve(n)
 	if err != nil {
 		return w, err

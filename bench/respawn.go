@@ -94,7 +94,11 @@ func (s *blockRun) present(ctx context.Context, n int) error {
 		return err
 	}
 	model.CopyFrom(s.model)
-	return s.session.Publish(ctx, n, model)
+	trained, err := s.session.Publish(ctx, n, model)
+	if err == nil && trained != model {
+		s.model.CopyFrom(trained)
+	}
+	return err
 }
 
 // chargeEnds adds what the processes have cost after they had reported: that much

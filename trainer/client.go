@@ -225,7 +225,8 @@ func (t *ClientTrainer) publish(ctx context.Context, session *Session, payload *
 	}
 	model := t.next
 	t.next = nil
-	return session.Publish(ctx, t.round, model)
+	_, err := session.Publish(ctx, t.round, model)
+	return err
 }
 
 // collect runs the round and waits for its results as Progress wants it.

@@ -106,7 +106,8 @@ func panicking(t *testing.T, v transports.Variant, launcher trainer.Launcher, wh
 	model, err := p.Reserve(4)
 	check(t, err)
 	tensor.Fill(model, 1)
-	check(t, p.Publish(t.Context(), 4, model))
+	_, err = p.Publish(t.Context(), 4, model)
+	check(t, err)
 	var clients []trainer.Client
 	for id := range 4 {
 		clients = append(clients, trainer.Client{ID: id})

@@ -69,7 +69,7 @@ func profiled(t *testing.T, h trainer.Host, l trainer.Launcher, variant, config 
 			if err != nil {
 				return err
 			}
-			if err := session.Publish(t.Context(), n, model); err != nil {
+			if _, err := session.Publish(t.Context(), n, model); err != nil {
 				return err
 			}
 			if model, err = session.Reserve(n); err != nil {

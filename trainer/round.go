@@ -171,22 +171,23 @@ func (s *Session) exchange(r *running, l *sessionLane, c Client) (*tensor.Packag
 }
 
 // Publish makes model, which Reserve returned, the one that the clients of the
-// next rounds get. It takes model: the caller must not write to it again, and may
-// read it until the next Publish returns. An error ends the session. round is for
-// samples and errors.
-func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package) error {
+// next rounds get, and returns what they train on. It takes model: the caller must
+// not write to it again. What it returns may be read until the next Publish returns.
+// An error ends the session. round is for samples and errors.
+func (s *Session) Publish(ctx context.Context, round int, model *tensor.Package) (*tensor.Package, error) {
 	span := s.rec.Begin(phase.Publish, phase.Whole(round))
-	err := crash.Guard(func() error { return s.server.Publish(ctx, model) })
+	var trained *tensor.Package
+	err := crash.Guard(func() (err error) { trained, err = s.server.Publish(ctx, model); return err })
 	span.End()
 	if err == nil {
-		return nil
+		return trained, nil
 	}
 	err = fmt.Errorf("round %d: %w", round, err)
 	if awaitClosed(context.Background(), s.failed.Done(), exitGrace) {
 		err = fmt.Errorf("%w (%w)", s.explain(round, nil), err)
 	}
 	s.fail(err)
-	return err
+	return nil, err
 }
 
 // Reserve returns where the next model is to be written, every byte of it. round

@@ -125,7 +125,7 @@ func round(ctx context.Context, p *trainer.Session, n int) error {
 		return err
 	}
 	tensor.Fill(model, 1)
-	if err := p.Publish(ctx, n, model); err != nil {
+	if _, err := p.Publish(ctx, n, model); err != nil {
 		return err
 	}
 	return p.Round(ctx, trainer.Round{Number: n, Clients: []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}, Each: func(u trainer.Update) error {
@@ -295,7 +295,8 @@ func TestNotReleased(t *testing.T) {
 	model, err := p.Reserve(0)
 	check(t, err)
 	tensor.Fill(model, 1)
-	check(t, p.Publish(t.Context(), 0, model))
+	_, err = p.Publish(t.Context(), 0, model)
+	check(t, err)
 	var kept []trainer.Update
 	err = p.Round(t.Context(), trainer.Round{Clients: []trainer.Client{{ID: 0}, {ID: 1}, {ID: 2}, {ID: 3}}, Each: func(u trainer.Update) error {
 		kept = append(kept, u)

@@ -80,7 +80,8 @@ func testCause(t *testing.T, transport driver.Transport, launcher trainer.Launch
 	model, err := p.Reserve(0)
 	check(t, err)
 	tensor.Fill(model, 1)
-	check(t, p.Publish(t.Context(), 0, model))
+	_, err = p.Publish(t.Context(), 0, model)
+	check(t, err)
 	err = p.Round(t.Context(), trainer.Round{Clients: []trainer.Client{{ID: 0}, {ID: 1}}, Each: func(u trainer.Update) error {
 		u.Release()
 		return nil

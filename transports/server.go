@@ -94,10 +94,11 @@ func (s *Server) Reserve() (*tensor.Package, error) {
 	return s.reserved, nil
 }
 
-// Publish makes p, which Reserve returned, the model of the jobs that follow. It
-// takes p: the caller must not write to it again, and may read it until the next
-// Publish returns. Every job of the model before has been collected.
-func (s *Server) Publish(ctx context.Context, p *tensor.Package) error {
+// Publish makes p, which Reserve returned, the model of the jobs that follow, and
+// returns what clients train on. It takes p: the caller must not write to it again. What
+// it returns may be read until the next Publish returns. Every job of the model before
+// has been collected.
+func (s *Server) Publish(ctx context.Context, p *tensor.Package) (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.err
@@ -105,9 +106,9 @@ func (s *Server) Publish(ctx context.Context, p *tensor.Package) error {
 		err = s.publish(ctx, p)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: publish: %w", s.variant.Transport.Name(), err)
+		return nil, fmt.Errorf("%s: publish: %w", s.variant.Transport.Name(), err)
 	}
-	return nil
+	return p, nil
 }
 
 // publish is Publish with s.mu held.

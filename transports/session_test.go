@@ -87,7 +87,7 @@ func round(t *testing.T, tr driver.Transport, rec *phase.Recorder) error {
 	defer w.Close()
 	model, err := s.Reserve()
 	if err == nil {
-		err = s.Publish(ctx, model)
+		_, err = s.Publish(ctx, model)
 	}
 	if err == nil {
 		err = s.Dispatch(ctx, 0, driver.Job{Round: 8, Client: 9})
@@ -337,7 +337,8 @@ func twice(t *testing.T, tr driver.Transport) (first error) {
 		note(w.Ping(ctx))
 		model, err := s.Reserve()
 		note(err)
-		note(s.Publish(ctx, model))
+		_, err = s.Publish(ctx, model)
+		note(err)
 		err = s.Dispatch(ctx, 0, driver.Job{Round: 8, Client: 9})
 		if note(err); err == nil {
 			_, _, err = w.Receive(ctx)
@@ -422,8 +423,9 @@ func TestOver(t *testing.T) {
 	}
 	_, reserve := s.Reserve()
 	_, collect := s.Collect(ctx, 0)
+	_, publish := s.Publish(ctx, nil)
 	for act, err := range map[string]error{
-		"reserve": reserve, "collect": collect, "publish": s.Publish(ctx, nil), "dispatch": s.Dispatch(ctx, 0, driver.Job{}), "settle": s.Settle(ctx),
+		"reserve": reserve, "collect": collect, "publish": publish, "dispatch": s.Dispatch(ctx, 0, driver.Job{}), "settle": s.Settle(ctx),
 	} {
 		if err == nil || !strings.Contains(err.Error(), act+": ") || !strings.Contains(err.Error(), "the session is over") {
 			t.Errorf("%s: got error %v, want that the session is over", act, err)

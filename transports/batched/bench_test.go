@@ -63,7 +63,7 @@ func exchange(b *testing.B, name string) {
 		b.Fatal(err)
 	}
 	tensor.Fill(m, 1)
-	if err := s.Publish(ctx, m); err != nil {
+	if _, err := s.Publish(ctx, m); err != nil {
 		b.Fatal(err)
 	}
 	ended := make(chan error, 1)

@@ -158,7 +158,7 @@ func TestFlatMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			tensor.Fill(m, uint64(round))
-			if err := p.Publish(t.Context(), round, m); err != nil {
+			if _, err := p.Publish(t.Context(), round, m); err != nil {
 				t.Fatal(err)
 			}
 			each := func(u trainer.Update) error { u.Release(); return nil }

@@ -213,7 +213,7 @@ func (r *rig) publish(seed uint64) {
 	}
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "receipt"...)
-	if err := r.session.Publish(r.t.Context(), m); err != nil {
+	if _, err := r.session.Publish(r.t.Context(), m); err != nil {
 		r.t.Fatal(err)
 	}
 	r.model = m

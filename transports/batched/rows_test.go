@@ -39,7 +39,7 @@ func TestRows(t *testing.T) {
 				}
 				setRows(t, m, rows[0], rows[1])
 				tensor.Fill(m, uint64(n))
-				if err := r.session.Publish(t.Context(), m); err != nil {
+				if _, err := r.session.Publish(t.Context(), m); err != nil {
 					t.Fatal(err)
 				}
 				r.dispatch(0, jobOf(n, 0))

@@ -117,7 +117,7 @@ func childServer(ctx context.Context, v transports.Variant, dir string, o driver
 		return err
 	}
 	tensor.Fill(m, 1)
-	if err := s.Publish(ctx, m); err != nil {
+	if _, err := s.Publish(ctx, m); err != nil {
 		return err
 	}
 	fmt.Println(e.Addr(), e.Secret())

@@ -148,7 +148,8 @@ func (r *rig) publish(seed uint64) *tensor.Package {
 	m, err := r.s.Reserve()
 	check(r.t, err)
 	tensor.Fill(m, seed)
-	check(r.t, r.s.Publish(r.t.Context(), m))
+	m, err = r.s.Publish(r.t.Context(), m)
+	check(r.t, err)
 	return m
 }
 

@@ -54,7 +54,7 @@ func TestWorkerLeaves(t *testing.T) {
 	s, w := open(t, options(t))
 	model, err := s.Reserve()
 	if err == nil {
-		err = s.Publish(t.Context(), model)
+		_, err = s.Publish(t.Context(), model)
 	}
 	if err == nil {
 		err = s.Dispatch(t.Context(), 0, driver.Job{})
@@ -85,7 +85,7 @@ func TestSteadyRoundAllocatesNothing(t *testing.T) {
 			return err
 		}
 		model.Receipt = append(model.Receipt[:0], "receipt"...)
-		if err := s.Publish(ctx, model); err != nil {
+		if _, err := s.Publish(ctx, model); err != nil {
 			return err
 		}
 		if err := s.Dispatch(ctx, 0, driver.Job{Client: 1, Device: "cpu"}); err != nil {

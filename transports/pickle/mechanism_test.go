@@ -112,7 +112,8 @@ func publish(t *testing.T, s *transports.Server, seed uint64) {
 	m, err := s.Reserve()
 	check(t, err)
 	tensor.Fill(m, seed)
-	check(t, s.Publish(t.Context(), m))
+	_, err = s.Publish(t.Context(), m)
+	check(t, err)
 }
 
 // files returns the names in the session's directory of files below root, and
@@ -227,7 +228,8 @@ func TestReceiptIsTaken(t *testing.T) {
 		check(t, err)
 		tensor.Fill(m, 1)
 		m.Receipt = []byte("receipt")
-		check(t, p.server.Publish(t.Context(), m))
+		_, err = p.server.Publish(t.Context(), m)
+		check(t, err)
 		clear(m.Receipt)
 		check(t, p.server.Dispatch(t.Context(), 0, driver.Job{}))
 		_, model, err := p.worker.Receive(t.Context())

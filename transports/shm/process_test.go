@@ -63,7 +63,7 @@ func playServer(v transports.Variant, dir string) error {
 	}
 	if m, err := s.Reserve(); err != nil {
 		return err
-	} else if err := s.Publish(context.Background(), m); err != nil {
+	} else if _, err := s.Publish(context.Background(), m); err != nil {
 		return err
 	}
 	fmt.Println(e.Addr(), e.Secret())
@@ -223,7 +223,8 @@ func publish(t testing.TB, s *session, seed uint64) *tensor.Package {
 	must(t, err)
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "receipt of the model"...)
-	must(t, s.Publish(t.Context(), m))
+	_, err = s.Publish(t.Context(), m)
+	must(t, err)
 	return m
 }
 

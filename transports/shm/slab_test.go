@@ -166,7 +166,7 @@ func TestRoundsAreFlat(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := s.Publish(t.Context(), m); err != nil {
+			if _, err := s.Publish(t.Context(), m); err != nil {
 				return err
 			}
 			round++

@@ -180,8 +180,9 @@ func (s *session) publish(seed uint64) *tensor.Package {
 	check(s.t, err)
 	tensor.Fill(m, seed)
 	m.Receipt = append(m.Receipt[:0], "model"...)
-	check(s.t, s.server.Publish(s.t.Context(), m))
-	return m
+	trained, err := s.server.Publish(s.t.Context(), m)
+	check(s.t, err)
+	return trained
 }
 
 // exchange carries one job over a lane and returns the update.

@@ -45,7 +45,8 @@ func testFlat(t *testing.T, tr driver.Transport) {
 			if r > 3*settled && time.Since(start) > limit/3 { // files on a slow disk
 				break
 			}
-			check(t, p.Publish(t.Context(), r, model))
+			_, err := p.Publish(t.Context(), r, model)
+			check(t, err)
 			next, err := p.Reserve(r)
 			check(t, err)
 			check(t, p.Round(t.Context(), trainer.Round{Number: r, Clients: []trainer.Client{{}}, Each: func(u trainer.Update) error {

@@ -36,8 +36,10 @@ func testMisuse(t *testing.T, tr driver.Transport) {
 	for _, lane := range []int{-1, 3} {
 		says(t, "a lane that does not exist", s.server.Dispatch(ctx, lane, driver.Job{}), name+": dispatch: no lane ", "the session has 3")
 	}
-	says(t, "publish what was not reserved", s.server.Publish(ctx, foreign), name+": publish: not the package that was reserved")
-	says(t, "publish nothing", s.server.Publish(ctx, nil), "not the package")
+	_, err = s.server.Publish(ctx, foreign)
+	says(t, "publish what was not reserved", err, name+": publish: not the package that was reserved")
+	_, err = s.server.Publish(ctx, nil)
+	says(t, "publish nothing", err, "not the package")
 
 	s.publish(1)
 	s.exchange(1, driver.Job{}).Release()
@@ -163,7 +165,8 @@ func testLengths(t *testing.T, tr driver.Transport) {
 		check(t, errors.Join(err, set(model, n)))
 		tensor.Fill(model, uint64(round))
 		model.Receipt = bytes.Repeat([]byte{'r'}, n)
-		check(t, s.server.Publish(ctx, model))
+		_, err = s.server.Publish(ctx, model)
+		check(t, err)
 		j, failed := driver.Job{Round: round}, make(chan error, 1)
 		go func() {
 			got, m, err := s.workers[0].Receive(ctx)

@@ -114,15 +114,16 @@ func rounder(ctx context.Context, p *trainer.Session, down, up *tensor.Layout, r
 	tensor.Fill(model, seed)
 	var hashes []uint64
 	for r := range rounds {
-		if err := p.Publish(ctx, r, model); err != nil {
+		trained, err := p.Publish(ctx, r, model)
+		if err != nil {
 			return hashes, err
 		}
 		next, err := p.Reserve(r)
 		if err != nil {
 			return hashes, err
 		}
-		err = p.Fold(ctx, trainer.Round{Number: r, Clients: roster}, fold, next, model, func(c trainer.Client, update *tensor.Package) error {
-			return tensor.Prove(update, model, tensor.Key{Seed: seed, Round: r, Client: c.ID})
+		err = p.Fold(ctx, trainer.Round{Number: r, Clients: roster}, fold, next, trained, func(c trainer.Client, update *tensor.Package) error {
+			return tensor.Prove(update, trained, tensor.Key{Seed: seed, Round: r, Client: c.ID})
 		})
 		if err != nil {
 			return hashes, err
