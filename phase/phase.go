@@ -35,12 +35,14 @@ const (
 	Read                // transport: moving bytes in
 	Decode              // transport: making tensors of bytes
 	Copy                // transport: copying between heap and shared memory
-	lastPhase     = Copy
+	Compress            // transport: a codec that makes less of tensors
+	Expand              // transport: a codec that makes tensors again
+	lastPhase     = Expand
 )
 
 var names = [lastPhase + 1]string{
 	"none", "spawn", "reserve", "publish", "dispatch", "receive", "lend", "train", "submit", "collect", "fold", "release", "stop",
-	"encode", "send", "wait", "queue", "serve", "read", "decode", "copy",
+	"encode", "send", "wait", "queue", "serve", "read", "decode", "copy", "compress", "expand",
 }
 
 // Phases returns all phases but None, in order.

@@ -210,4 +210,16 @@ const (
 	Accepted = "connections.accepted" // connections that the server accepted
 	DialTime = "connections.ns"       // nanoseconds that workers waited for connections of single calls
 	Retries  = "retries"              // calls that workers made again, and that are no calls until they succeed
+
+	// What codecs do, counted by the server. Wire holds what travels besides tensors,
+	// such as their lengths.
+	CodecDownPayload = "codec.down.payload" // bytes of models that went encoded, before that
+	CodecDownWire    = "codec.down.wire"    // and after it
+	CodecUpPayload   = "codec.up.payload"   // bytes of updates, before encoding
+	CodecUpWire      = "codec.up.wire"      // and after it
+	CodecFull        = "codec.full."        // + reason, first or missed: models that went whole, to lanes without the version to go from
+	CodecFullBytes   = CodecFull + "bytes"  // their bytes
+	CodecSame        = "codec.same"         // jobs without a model, to lanes that have it
+	CodecPlain       = "codec.plain"        // tensors that went as they are, both ways
+	CodecUnchanged   = "codec.unchanged"    // tensors of which nothing went, both ways
 )
