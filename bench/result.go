@@ -96,6 +96,8 @@ type Floor struct {
 	Clients   int         `json:"clients,omitempty"`   // likewise
 	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
 	Gap       int64       `json:"gap_ns,omitempty"`    // of a floor that is measured after other work
+	Link      string      `json:"link,omitempty"`      // the link that it was measured on, as that of a cell
+	Bytes     int64       `json:"bytes,omitempty"`     // that were moved at once, of a floor of a link
 	Blocks    [][]float64 `json:"blocks"`              // samples by block, in Unit
 }
 
@@ -113,9 +115,31 @@ type Cell struct {
 	Launcher   string            `json:"launcher"`              // processes or goroutines
 	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
+	Change     string            `json:"change,omitempty"`      // which words a round changes, as --change takes it; empty changes all
+	Values     string            `json:"values,omitempty"`      // what words hold, as --values takes it; empty is uniform
+	Scenario   string            `json:"scenario,omitempty"`    // sync; empty is fedavg
+	Link       string            `json:"link,omitempty"`        // the rate of the network, as --link takes it; unshaped without one; empty outside of a link
+	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked
 	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, budget, size (of the result), interrupted
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
+}
+
+// A Coding is what a codec made of the data of a cell, as the reference chain
+// found it.
+type Coding struct {
+	DensityDown float64      `json:"density_down"`         // share of the model's words that differ from the version before
+	DensityUp   float64      `json:"density_up"`           // share of the update's words that differ from the model that was trained on
+	ErrorDown   *CodingError `json:"error_down,omitempty"` // of the model, of a codec that loses something
+	ErrorUp     *CodingError `json:"error_up,omitempty"`   // of updates
+	Bound       float64      `json:"bound,omitempty"`      // the most that Max can be, where the codec promises something
+	Plain       []string     `json:"plain,omitempty"`      // names of tensors that the codec does not take
+}
+
+// A CodingError is how far decoded words are from those that were encoded.
+type CodingError struct {
+	Max float64 `json:"max"` // the largest, as a share of the largest word of its tensor
+	RMS float64 `json:"rms"` // the root of the mean square, as a share of that of the words
 }
 
 // A Profile is what was profiled of a cell, in blocks of their own.
@@ -180,6 +204,11 @@ func (c Cell) Payload() int64 { return c.Model.Payload() * int64(c.Clients) }
 // ID names a cell among those of a run, and the same cell in another run.
 func (c Cell) ID() string {
 	id := c.Variant + " " + c.Model.Label() + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
+	for _, of := range [][2]string{{"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}} {
+		if of[1] != "" {
+			id += " " + of[0] + "=" + of[1]
+		}
+	}
 	if c.Respawn {
 		id += " respawn"
 	}
@@ -211,6 +240,7 @@ type Block struct {
 	Server    Process       `json:"server"`
 	Processes []Process     `json:"processes"`        // none where workers are goroutines of the server
 	System    *usage.System `json:"system,omitempty"` // of the whole machine while the block ran; absent if it does not tell
+	Link      *LinkCount    `json:"link,omitempty"`   // what the link's queues did meanwhile
 	Proof     Proof         `json:"proof"`
 
 	Profiled bool      `json:"profiled,omitempty"` // profiles were taken: its times do not count
@@ -237,6 +267,12 @@ type Process struct {
 	// The kernel did not let Memory.Peak begin again with the block (it needs to write
 	// to /proc/self/clear_refs): it is that of the process so far, whatever ran in it.
 	StalePeak bool `json:"stale_peak,omitempty"`
+}
+
+// A LinkCount is what the queues of a link did while a block ran.
+type LinkCount struct {
+	Dropped    int64 `json:"dropped"`    // packets that found no room
+	Overlimits int64 `json:"overlimits"` // how often one had to wait for the rate
 }
 
 // A Proof says how the data of a block was checked.
