@@ -59,8 +59,8 @@ func Names() []string {
 }
 
 // Parse reads a pipeline such as "sparse" or "bf16+gaps+zstd". "none" gives nil.
-// A stage that cannot end a pipeline gets its usual end: "topk=1%" is
-// "topk=1%+gaps".
+// A stage that makes nothing smaller by itself gets the one that does: "xor" is
+// "xor+zstd".
 func Parse(text string) (*Pipeline, error) {
 	if text == "none" {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 
 // lossless are pipelines whose tensors arrive bit for bit.
 var lossless = []string{
-	"sparse", "xor+shuffle+zstd", "shuffle", "zstd", "shuffle+zstd", "xor+zstd", "sparse+zstd",
+	"sparse", "gaps", "xor+shuffle+zstd", "zstd", "shuffle+zstd", "xor+zstd", "sparse+zstd", "gaps+zstd",
 }
 
 func mustParse(t testing.TB, text string) *Pipeline {
@@ -128,6 +128,9 @@ func TestParse(t *testing.T) {
 	}
 	if p, err := Parse("none"); p != nil || err != nil || p.String() != "none" || p.Lossy() || p.Base() {
 		t.Errorf("none is %v, %v", p, err)
+	}
+	if p := mustParse(t, "xor+shuffle"); p.String() != "xor+shuffle+zstd" || !p.Base() {
+		t.Errorf("xor+shuffle is %v, with a base: %v", p, p.Base())
 	}
 	for _, c := range []struct{ text, want string }{
 		{"", "want none, sparse"},

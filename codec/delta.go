@@ -67,9 +67,12 @@ func (*sparse) decode(dst, base, src []byte, in words) (int, error) {
 // block is how many bytes are compared at a time.
 const block = 4096
 
-// A differ finds the words that differ between two blocks.
+// A differ finds the words that differ between two blocks. It writes down what may
+// differ before it knows, and goes on by one if it does: a branch would be
+// guessed wrong each time that something changed.
 type differ struct {
-	found [block]uint16
+	groups [block/8 + 1]uint16 // of 8 bytes that differ: where they start
+	found  [block + 8]uint16
 }
 
 // words returns the indices of the words of size bytes that differ between a and
@@ -78,14 +81,76 @@ func (d *differ) words(a, b []byte, size int) []uint16 {
 	if bytes.Equal(a, b) {
 		return nil
 	}
+	b = b[:len(a)]
+	whole := len(a) &^ 7
+	g := 0
+	i := 0
+	for ; i+32 <= len(a); i += 32 {
+		x, y := (*[32]byte)(a[i:]), (*[32]byte)(b[i:])
+		d.groups[g] = uint16(i)
+		g += differs(little.Uint64(x[0:8]) ^ little.Uint64(y[0:8]))
+		d.groups[g] = uint16(i + 8)
+		g += differs(little.Uint64(x[8:16]) ^ little.Uint64(y[8:16]))
+		d.groups[g] = uint16(i + 16)
+		g += differs(little.Uint64(x[16:24]) ^ little.Uint64(y[16:24]))
+		d.groups[g] = uint16(i + 24)
+		g += differs(little.Uint64(x[24:32]) ^ little.Uint64(y[24:32]))
+	}
+	for ; i < whole; i += 8 {
+		d.groups[g] = uint16(i)
+		g += differs(little.Uint64(a[i:]) ^ little.Uint64(b[i:]))
+	}
 	n := 0
-	for i := 0; i < len(a); i += size {
+	switch size {
+	case 8:
+		for _, i := range d.groups[:g] {
+			d.found[n] = i / 8
+			n++
+		}
+	case 4:
+		for _, i := range d.groups[:g] {
+			x := little.Uint64(a[i:]) ^ little.Uint64(b[i:])
+			d.found[n] = i / 4
+			n += differs(x & 0xffffffff)
+			d.found[n] = i/4 + 1
+			n += differs(x >> 32)
+		}
+	case 2:
+		for _, i := range d.groups[:g] {
+			x := little.Uint64(a[i:]) ^ little.Uint64(b[i:])
+			d.found[n] = i / 2
+			n += differs(x & 0xffff)
+			d.found[n] = i/2 + 1
+			n += differs(x >> 16 & 0xffff)
+			d.found[n] = i/2 + 2
+			n += differs(x >> 32 & 0xffff)
+			d.found[n] = i/2 + 3
+			n += differs(x >> 48)
+		}
+	case 1:
+		for _, i := range d.groups[:g] {
+			x := little.Uint64(a[i:]) ^ little.Uint64(b[i:])
+			for k := range uint16(8) {
+				d.found[n] = i + k
+				n += differs(x >> (8 * k) & 0xff)
+			}
+		}
+	}
+	for i := whole; i < len(a); i += size {
+		d.found[n] = uint16(i / size)
 		if !bytes.Equal(a[i:i+size], b[i:i+size]) {
-			d.found[n] = uint16(i / size)
 			n++
 		}
 	}
 	return d.found[:n]
+}
+
+// differs returns 1 if x is not 0.
+func differs(x uint64) (n int) {
+	if x != 0 {
+		n = 1
+	}
+	return n
 }
 
 // gather writes the words of src that are at the given indices to dst.

@@ -76,8 +76,9 @@ type kind struct {
 // kinds are all stages, in the order of help.
 var kinds = []*kind{
 	{name: "sparse", place: delta, base: true, ends: true, make: func(float64) stage { return &sparse{} }},
-	{name: "xor", place: delta, base: true, make: func(float64) stage { return xor{} }},
-	{name: "shuffle", place: plane, make: func(float64) stage { return shuffle{} }},
+	{name: "gaps", place: delta, base: true, ends: true, make: func(float64) stage { return &gaps{} }},
+	{name: "xor", place: delta, base: true, then: "zstd", make: func(float64) stage { return xor{} }},
+	{name: "shuffle", place: plane, then: "zstd", make: func(float64) stage { return shuffle{} }},
 	{name: "zstd", place: pack, ends: true, make: func(float64) stage { return &zstd{} }},
 }
 

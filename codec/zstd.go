@@ -1,65 +1,11 @@
 package codec
 
 import (
-	"crypto/subtle"
 	"errors"
 	"fmt"
 
 	zst "github.com/klauspost/compress/zstd"
 )
-
-// xor sends which bits changed: words of the same size, most of them 0.
-type xor struct{}
-
-func (xor) takes(in words) (words, error) { return in, nil }
-
-func (xor) encode(dst, base, cur []byte, _ words) (int, error) {
-	if len(dst) < len(cur) {
-		return 0, errPlain
-	}
-	return subtle.XORBytes(dst, base, cur), nil
-}
-
-func (xor) decode(dst, base, src []byte, _ words) (int, error) {
-	if len(src) != len(dst) {
-		return 0, fmt.Errorf("%d bytes for %d", len(src), len(dst))
-	}
-	return subtle.XORBytes(dst, base, src), nil
-}
-
-// shuffle sends the first byte of all words, then the second of all, and so on:
-// like comes to like.
-type shuffle struct{}
-
-func (shuffle) takes(in words) (words, error) { return in, nil }
-
-func (shuffle) encode(dst, _, cur []byte, in words) (int, error) {
-	if len(dst) < len(cur) {
-		return 0, errPlain
-	}
-	size := in.dtype.Size()
-	n := len(cur) / size
-	for k := range size {
-		for i := range n {
-			dst[k*n+i] = cur[i*size+k]
-		}
-	}
-	return len(cur), nil
-}
-
-func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
-	if len(src) != len(dst) {
-		return 0, fmt.Errorf("%d bytes for %d", len(src), len(dst))
-	}
-	size := in.dtype.Size()
-	n := len(src) / size
-	for k := range size {
-		for i := range n {
-			dst[i*size+k] = src[k*n+i]
-		}
-	}
-	return len(dst), nil
-}
 
 // zstd compresses bytes: frames of at most 1 MiB, one after another, so that it
 // needs little memory and ends early if it does not help.

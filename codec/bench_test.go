@@ -1,0 +1,120 @@
+package codec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"ipcbench/tensor"
+)
+
+// Both benchmarks pack and unpack 64 MiB of a model of which 2 % of the words
+// changed, on one core, and copy it in between. pack-x-copy is how fast packing is
+// beside the copies of the same run, 1 being as fast. wire-% is what travels.
+
+// BenchmarkStage takes each stage by itself.
+func BenchmarkStage(b *testing.B) {
+	for _, k := range kinds {
+		value := 1.0
+		if k.arg == "N" {
+			value = 16
+		}
+		s := step{k, value}
+		benchmark(b, "stage="+s.String(), func(b *testing.B, d tensor.DType) (pack, unpack packer) {
+			st, in := s.make(s.value), words{d, benchSize}
+			if _, err := st.takes(in); err != nil {
+				b.Skip(err)
+			}
+			pack = func(dst, base, cur []byte) (int, error) { return st.encode(dst, base, cur, in) }
+			unpack = func(dst, base, src []byte) (int, error) { return st.decode(dst, base, src, in) }
+			return pack, unpack
+		})
+	}
+}
+
+// BenchmarkPipeline takes some pipelines whole.
+func BenchmarkPipeline(b *testing.B) {
+	for _, text := range []string{"shuffle+zstd", "xor+shuffle+zstd", "gaps+zstd"} {
+		benchmark(b, "codec="+text, func(b *testing.B, d tensor.DType) (pack, unpack packer) {
+			c := mustParse(b, text).NewCoder()
+			s := tensor.Spec{Name: "t", DType: d, Shape: []int{benchSize / d.Size()}}
+			mode := Plain
+			pack = func(dst, base, cur []byte) (n int, err error) {
+				mode, n, err = c.Pack(dst, base, cur, s)
+				return n, err
+			}
+			unpack = func(dst, base, src []byte) (int, error) { return 0, c.Unpack(mode, dst, base, src, s) }
+			return pack, unpack
+		})
+	}
+}
+
+const benchSize = 64 << 20
+
+type packer func(dst, base, src []byte) (int, error)
+
+func benchmark(b *testing.B, name string, start func(b *testing.B, d tensor.DType) (pack, unpack packer)) {
+	for _, d := range []tensor.DType{tensor.F32, tensor.BF16} {
+		b.Run(fmt.Sprintf("%s/dtype=%v", name, d), func(b *testing.B) {
+			pack, unpack := start(b, d)
+			base := weights(d, benchSize)
+			cur := slices.Clone(base)
+			r := rand.New(rand.NewPCG(3, 4))
+			for i := range benchSize / d.Size() {
+				if r.IntN(50) == 0 {
+					cur[i*d.Size()] ^= byte(1 + r.IntN(127))
+				}
+			}
+			dst, out := make([]byte, benchSize+benchSize/64), slices.Clone(base)
+			var copied, packed, unpacked time.Duration
+			var n int
+			timed := func(sum *time.Duration, f func() (int, error)) int {
+				t := time.Now()
+				n, err := f()
+				*sum += time.Since(t)
+				if err != nil {
+					b.Fatal(err)
+				}
+				return n
+			}
+			once := func() {
+				timed(&copied, func() (int, error) { return copy(out, base), nil })
+				n = timed(&packed, func() (int, error) { return pack(dst, base, cur) })
+				timed(&unpacked, func() (int, error) { return unpack(out, out, dst[:n]) })
+			}
+			once()
+			copied, packed, unpacked = 0, 0, 0
+			for b.Loop() {
+				once()
+			}
+			rate := func(t time.Duration) float64 { return float64(b.N) * benchSize / t.Seconds() / 1e9 }
+			b.ReportMetric(rate(copied), "copy-GB/s")
+			b.ReportMetric(rate(packed), "pack-GB/s")
+			b.ReportMetric(rate(unpacked), "unpack-GB/s")
+			b.ReportMetric(rate(packed)/rate(copied), "pack-x-copy")
+			b.ReportMetric(rate(unpacked)/rate(copied), "unpack-x-copy")
+			b.ReportMetric(100*float64(n)/benchSize, "wire-%")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// weights returns n bytes of numbers that look like weights: normal, with a
+// deviation of 0.02.
+func weights(d tensor.DType, n int) []byte {
+	r := rand.New(rand.NewPCG(1, 1))
+	data := make([]byte, n)
+	for i := 0; i+d.Size() <= n; i += d.Size() {
+		v := float32(0.02 * r.NormFloat64())
+		if d == tensor.BF16 {
+			binary.LittleEndian.PutUint16(data[i:], uint16(math.Float32bits(v)>>16))
+		} else {
+			binary.LittleEndian.PutUint32(data[i:], math.Float32bits(v))
+		}
+	}
+	return data
+}
