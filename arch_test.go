@@ -32,6 +32,7 @@ var layers = map[string][]string{
 	"tensor/models":                {"internal/legible", "internal/near", "internal/ranges", "tensor"},
 	"receipt":                      {"tensor"},
 	"futex":                        {},
+	"link":                         {},
 	"internal/skip":                {},
 	"internal/browser":             {"internal/skip"},
 	"internal/legible":             {},

@@ -1,0 +1,176 @@
+package link
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The environment variable that says why a process was started inside: to be the
+// program, or to try these rates and say what came of it.
+const (
+	markEnv = "_IPCBENCH_LINK"
+	enter   = "enter"
+	try     = "try "
+)
+
+var (
+	inside bool  // this process is the one that Enter started
+	state  error // of making its network
+)
+
+// MaybeInside makes the network of a process that [Enter] or [Try] has started. It is
+// called before anything else in main and in TestMain.
+func MaybeInside() {
+	mark := os.Getenv(markEnv)
+	if mark == "" {
+		return
+	}
+	os.Unsetenv(markEnv) // processes that this one starts are inside anyway
+	inside, state = true, up()
+	rates, trying := strings.CutPrefix(mark, try)
+	if !trying {
+		return
+	}
+	for text := range strings.SplitSeq(rates, ",") {
+		r, err := Parse(text)
+		if err == nil {
+			err = Set(r)
+		}
+		if refused := (*Error)(nil); errors.As(err, &refused) {
+			fmt.Fprintln(os.Stderr, refused.What+"\n"+refused.Mend)
+		} else if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		if err != nil {
+			os.Exit(1)
+		}
+	}
+	os.Exit(0)
+}
+
+// Inside reports whether this process has a network for links.
+func Inside() bool { return inside }
+
+// Try returns why links of these rates cannot be made here, as an [*Error] if it is
+// known what to do about it.
+func Try(rates ...Rate) error {
+	var texts []string
+	for _, r := range rates {
+		texts = append(texts, r.String())
+	}
+	if len(texts) == 0 {
+		texts = []string{Rate{bits: 100e6}.String()}
+	}
+	runtime.LockOSThread() // it would be killed with the thread
+	defer runtime.UnlockOSThread()
+	var said bytes.Buffer
+	c, err := start(try+strings.Join(texts, ","), nil, func(c *exec.Cmd) { c.Stderr = &said })
+	if err != nil {
+		return err
+	}
+	if err = c.Wait(); err == nil {
+		return nil
+	}
+	if what, mend, ok := strings.Cut(strings.TrimSpace(said.String()), "\n"); ok {
+		return &Error{what, mend}
+	}
+	return fmt.Errorf("link: %w: %s", err, said.Bytes())
+}
+
+// Enter runs this program again, with the same arguments, in namespaces of its own,
+// and returns its exit code once it has ended. It stays in the process group of this
+// process, so that the terminal is its own, too; signals that come to this process
+// alone are handed on, and it does not outlive this process. The user and the group
+// are the same inside; what it may do to its network is all that it may do besides.
+func Enter() (code int, err error) {
+	runtime.LockOSThread() // as in Try
+	defer runtime.UnlockOSThread()
+	signals := make(chan os.Signal, 8)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	defer signal.Stop(signals)
+	c, err := start(enter, os.Args[1:], func(c *exec.Cmd) {
+		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	})
+	if err != nil {
+		return 0, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				_ = c.Process.Signal(s) // to one that has just ended it is no error
+			case <-ended:
+				return
+			}
+		}
+	}()
+	err = c.Wait()
+	close(ended)
+	status, ok := c.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && status.Signaled():
+		return 128 + int(status.Signal()), nil
+	case errors.As(err, new(*exec.ExitError)):
+		return c.ProcessState.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// start starts this program in namespaces of its own. Root needs none for users: in
+// one, the files of others could not be opened. Elsewhere root may be none that can
+// do without.
+func start(mark string, args []string, attach func(*exec.Cmd)) (c *exec.Cmd, err error) {
+	for _, users := range []bool{false, true} {
+		if !users && os.Geteuid() != 0 {
+			continue
+		}
+		c = exec.Command("/proc/self/exe", args...)
+		c.Args[0] = os.Args[0]
+		c.Env = append(os.Environ(), markEnv+"="+mark)
+		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+		if users {
+			c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
+			c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+			c.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // which a user who is not root would lose with the program's start
+		}
+		attach(c)
+		if err = c.Start(); err == nil {
+			return c, nil
+		}
+	}
+	if cause := errors.Unwrap(err); cause != nil { // without what was started
+		err = cause
+	}
+	return nil, &Error{fmt.Sprintf("a process with users and a network of its own cannot be made: %v", err), whyNot()}
+}
+
+// whyNot returns what to try where namespaces are forbidden.
+func whyNot() string {
+	for _, s := range []struct{ name, bad, good string }{
+		{"user.max_user_namespaces", "0", "1000"},
+		{"user.max_net_namespaces", "0", "1000"},
+		{"kernel.unprivileged_userns_clone", "0", "1"},
+		{"kernel.apparmor_restrict_unprivileged_userns", "1", "0"},
+	} {
+		text, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(s.name, ".", "/"))
+		if err == nil && strings.TrimSpace(string(text)) == s.bad {
+			return fmt.Sprintf("sysctl %s=%s, as root; or run it as root", s.name, s.good)
+		}
+	}
+	return "no sysctl forbids it, so that a container or a sandbox will: docker run --privileged lets it be made; or run it outside, as root"
+}
