@@ -40,6 +40,10 @@ type Config struct {
 	// round so far if that is more.
 	RoundLimit time.Duration
 
+	// Host is the address, on the loopback interface, at which a transport that uses
+	// TCP listens; empty is 127.0.0.1.
+	Host string
+
 	// Pings is how many empty calls are made before the first round, if the
 	// transport makes calls: see Session.Pings.
 	Pings int
@@ -147,6 +151,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	p := &Session{cfg: cfg, dir: dir, at: driver.NewEndpoint(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
+	p.at.Host = cfg.Host
 	if p.limit == 0 {
 		p.limit = leastLimit
 	}

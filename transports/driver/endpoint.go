@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -25,6 +26,7 @@ import (
 type Endpoint struct {
 	Variant  string        // the transport with its settings, as both ends must have it
 	Patience time.Duration // for a stranger: who connects has to show the secret within it
+	Host     string        // where TCP listens, on the loopback interface; empty is 127.0.0.1
 
 	dir    string // the session's private directory; empty at a worker
 	addr   string // unix:PATH or tcp:HOST:PORT, or empty if nothing listens
@@ -101,7 +103,11 @@ const maxSocketPath = 107
 func (e *Endpoint) Listen(ctx context.Context, network string, o Options, wrap func(*Conn) net.Conn) (*Listener, error) {
 	where := filepath.Join(e.dir, "socket")
 	if network == "tcp" {
-		where = "127.0.0.1:0"
+		host := cmp.Or(e.Host, "127.0.0.1")
+		if err := local(host); err != nil {
+			return nil, err
+		}
+		where = net.JoinHostPort(host, "0")
 	} else if len(where) > maxSocketPath {
 		return nil, fmt.Errorf("socket %s: a path of %d bytes, and %d fit: set TMPDIR to a shorter one", where, len(where), maxSocketPath)
 	}
@@ -140,8 +146,8 @@ func (e *Endpoint) Dial(ctx context.Context) (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-			return nil, fmt.Errorf("address %s is not on the loopback interface, and nothing here is encrypted", where)
+		if err := local(host); err != nil {
+			return nil, err
 		}
 	default:
 		return nil, fmt.Errorf("address %q: want unix:PATH or tcp:HOST:PORT", e.addr)
@@ -151,6 +157,14 @@ func (e *Endpoint) Dial(ctx context.Context) (net.Conn, error) {
 		enlarge(c)
 	}
 	return c, err
+}
+
+// local reports an address that others could listen to.
+func local(host string) error {
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("address %s is not on the loopback interface, and nothing here is encrypted", host)
+	}
+	return nil
 }
 
 // announce writes a file that its owner alone can read. Whoever finds it finds all

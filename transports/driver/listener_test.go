@@ -219,6 +219,27 @@ func TestAddress(t *testing.T) {
 	}
 }
 
+// TestHost: TCP listens where the endpoint says, and nowhere off this machine.
+func TestHost(t *testing.T) {
+	for host, want := range map[string]string{"": "tcp:127.0.0.1:", "127.0.0.2": "tcp:127.0.0.2:", "0.0.0.0": "", "192.0.2.1": "", "localhost": ""} {
+		e := driver.NewEndpoint(t.TempDir())
+		e.Host = host
+		l, err := e.Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, nil)
+		if want == "" {
+			if err == nil || !strings.Contains(err.Error(), host+" is not on the loopback interface") {
+				t.Errorf("host %q: got %v, want that it is not on the loopback interface", host, err)
+			}
+			continue
+		}
+		if err != nil || !strings.HasPrefix(e.Addr(), want) {
+			t.Errorf("host %q: listens at %s, %v, want %s", host, e.Addr(), err, want)
+		}
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
 // layout is what the sessions of these tests are about.
 func layout(t testing.TB, n int) *tensor.Layout {
 	t.Helper()
