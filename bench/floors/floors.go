@@ -29,6 +29,7 @@ type Floor struct {
 	Name string
 	Unit string // of the samples: "B/s", where the machine does no more, or "s", where it needs no less
 	Help string
+	Link bool // it is that of a link, which Params describe
 
 	roles []role // what each process does; the first one times
 }
@@ -53,6 +54,14 @@ func All() []Floor {
 			Help: "one byte goes through a Unix socket to another process, and one comes back",
 		},
 		{
+			Name: "tcp-stream", Unit: "B/s", Link: true, roles: []role{receiveBothWays, sendStream},
+			Help: "bytes go over a TCP connection to another process, and as many come back, one way after the other; the memory at both ends was written before",
+		},
+		{
+			Name: "tcp-pingpong", Unit: "s", Link: true, roles: []role{ping, pong},
+			Help: "one byte goes over a TCP connection to another process, and one comes back",
+		},
+		{
 			Name: "futex", Unit: "s", roles: []role{knock, answer},
 			Help: "one process wakes another one that sleeps on a word of shared memory, and is woken by it, each time after computing as long as the model's training takes",
 		},
@@ -71,11 +80,21 @@ type Params struct {
 	// to: the first process to the first one, and so on. Where a run pins its
 	// server and workers, its floors are only floors if they are pinned alike.
 	CPUs []int `json:"cpus,omitempty"`
+
+	// Of a link: where its server listens, how many bytes tcp-stream moves at a time,
+	// at most those of unix-stream, and how long they need at the least. The zero
+	// values stand for 127.0.0.1, as many bytes as there may be, and no rate.
+	Address string        `json:"address,omitempty"`
+	Bytes   int64         `json:"bytes,omitempty"`
+	Takes   time.Duration `json:"takes_ns,omitempty"`
 }
 
 // MaxGap bounds the gap, and so how long a measurement takes. A processor that
 // was idle for that long sleeps as deep as it ever will.
 const MaxGap = 50 * time.Millisecond
+
+// MaxBytes is what unix-stream moves at a time, and bounds what tcp-stream does.
+const MaxBytes = modelBytes
 
 // A Series is the samples that one measurement took under one condition, in the
 // order in which they were taken.
@@ -90,6 +109,9 @@ func Measure(ctx context.Context, name string, p Params) ([]Series, error) {
 	for _, f := range All() {
 		if f.Name == name {
 			p.Gap = max(0, min(p.Gap, MaxGap))
+			if p.Bytes <= 0 || p.Bytes > MaxBytes {
+				p.Bytes = MaxBytes
+			}
 			series, err := f.measure(ctx, p)
 			if err != nil {
 				return nil, fmt.Errorf("floors: %s: %w", name, err)

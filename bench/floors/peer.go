@@ -1,12 +1,14 @@
 package floors
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -69,7 +71,8 @@ type hungError string
 func (h hungError) Error() string { return "no result: " + string(h) }
 
 // watch ends a measurement that hangs. It returns when ctx has ended.
-func watch(ctx context.Context, end context.CancelCauseFunc, children []*child) {
+func watch(ctx context.Context, end context.CancelCauseFunc, children []*child, slow time.Duration) {
+	patience := max(patience, slow)
 	ticker := time.NewTicker(patience / looks)
 	defer ticker.Stop()
 	quiet, last := 0, -1
@@ -169,7 +172,7 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	if err != nil {
 		cancel(err) // ends those that were started
 	}
-	watching.Go(func() { watch(ctx, cancel, children) })
+	watching.Go(func() { watch(ctx, cancel, children, p.Takes) })
 	results := make([][]Series, len(children))
 	for i, c := range children {
 		all.Go(func() (err error) {
@@ -199,8 +202,12 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 func (f *Floor) start(ctx context.Context, p Params) (children []*child, err error) {
 	var shared [2][]*os.File // beyond the control socket, for each process
 	if len(f.roles) > 1 {
-		var pair [2]*os.File
-		if pair, err = socketpair(); err != nil {
+		connect := socketpair
+		if f.Link {
+			connect = func() ([2]*os.File, error) { return connection(ctx, cmp.Or(p.Address, "127.0.0.1")) }
+		}
+		pair, err := connect()
+		if err != nil {
 			return nil, err
 		}
 		defer pair[0].Close()
@@ -220,6 +227,30 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*child, err err
 		children = append(children, c)
 	}
 	return children, nil
+}
+
+// connection returns the ends of a TCP connection. The second one is the server's,
+// whose address is that of the link.
+func connection(ctx context.Context, address string) (pair [2]*os.File, err error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return pair, fmt.Errorf("link: %w", err)
+	}
+	defer l.Close()
+	for i, open := range []func() (net.Conn, error){
+		func() (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String()) },
+		l.Accept,
+	} {
+		c, err := open()
+		if err != nil {
+			return pair, fmt.Errorf("link: %w", err)
+		}
+		defer c.Close()
+		if pair[i], err = c.(*net.TCPConn).File(); err != nil {
+			return pair, fmt.Errorf("link: %w", err)
+		}
+	}
+	return pair, nil
 }
 
 // socketpair returns the link.

@@ -58,63 +58,136 @@ func writeSizes() []int {
 
 const streamPasses = 2 // samples a write size
 
-// A streamRequest asks for modelBytes in writes of the given size. Their first eight
-// bytes are the number.
-type streamRequest struct{ Size, Number uint64 }
+// A streamRequest asks for bytes in writes of the given size or, if they go back,
+// announces them. Their first eight bytes are the number, which answers those that
+// went back.
+type streamRequest struct {
+	Size, Bytes, Number uint64
+	Back                bool
+}
 
-const streamRequestBytes = 16
+const (
+	streamRequestBytes = 25
+	numberBytes        = 8
+)
 
-// receiveStream times from asking for the bytes until the last one is there.
-func receiveStream(p *peer) ([]Series, error) {
-	dst, err := mapped(modelBytes)
+// A stream is one end of unix-stream or tcp-stream.
+type stream struct {
+	*peer
+	memory []byte
+	number uint64 // of the latest transfer
+}
+
+func newStream(p *peer, bytes int64) (*stream, error) {
+	memory, err := mapped(max(bytes, numberBytes))
 	if err != nil {
 		return nil, err
 	}
-	scramble(dst)
-	number := uint64(0)
-	transfer := func(size int) (time.Duration, error) {
-		number++
-		request, err := binary.Append(nil, binary.LittleEndian, streamRequest{Size: uint64(size), Number: number})
-		if err != nil {
-			return 0, err
+	scramble(memory)
+	return &stream{peer: p, memory: memory}, nil
+}
+
+// send writes b, which begins with the number.
+func (s *stream) send(b []byte, size int) error {
+	binary.LittleEndian.PutUint64(b, s.number)
+	for len(b) > 0 {
+		n := min(size, len(b))
+		if err := s.write(b[:n]); err != nil {
+			return err
 		}
-		start := time.Now()
-		if err := p.write(request); err != nil {
-			return 0, err
-		}
-		if err := p.read(dst); err != nil {
-			return 0, err
-		}
-		elapsed := time.Since(start)
-		if got := binary.LittleEndian.Uint64(dst); got != number {
-			return 0, fmt.Errorf("asked for transfer %d, got %d", number, got)
-		}
-		return elapsed, nil
+		b = b[n:]
 	}
-	if _, err := transfer(1 << 20); err != nil { // the first one waits for the sender's start
+	return nil
+}
+
+// receive reads b, which begins with the number.
+func (s *stream) receive(b []byte) error {
+	if err := s.read(b); err != nil {
+		return err
+	}
+	if got := binary.LittleEndian.Uint64(b); got != s.number {
+		return fmt.Errorf("transfer %d: got %d", s.number, got)
+	}
+	return nil
+}
+
+// transfer times from asking for the bytes until the last one is there, or from
+// announcing them until the other process has the last one.
+func (s *stream) transfer(size, bytes int, back bool) (time.Duration, error) {
+	s.number++
+	request, err := binary.Append(nil, binary.LittleEndian, streamRequest{uint64(size), uint64(bytes), s.number, back})
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if err := s.write(request); err != nil {
+		return 0, err
+	}
+	if back {
+		if err = s.send(s.memory[:bytes], size); err == nil {
+			err = s.receive(s.memory[:numberBytes])
+		}
+	} else {
+		err = s.receive(s.memory[:bytes])
+	}
+	return time.Since(start), err
+}
+
+func receiveStream(p *peer) ([]Series, error) {
+	return p.stream(modelBytes, modelBytes, writeSizes(), streamPasses, false)
+}
+
+// A link with a rate waits for no writer, so that one size of writes is enough, and
+// few transfers if they are slow.
+const (
+	slowWrites = 256 << 10
+	slowTime   = time.Second // of the transfers each way
+	slowFirst  = 8           // which part of the bytes the first one moves
+	mostPasses = 10
+)
+
+func receiveBothWays(p *peer) ([]Series, error) {
+	if p.Takes == 0 {
+		return p.stream(p.Bytes, p.Bytes, writeSizes(), streamPasses, true)
+	}
+	passes := max(1, min(mostPasses, int(slowTime/p.Takes)))
+	return p.stream(p.Bytes, p.Bytes/slowFirst, []int{slowWrites}, passes, true)
+}
+
+// stream times transfers of so many bytes; both ways is one after the other.
+func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool) ([]Series, error) {
+	s, err := newStream(p, bytes)
+	if err != nil {
 		return nil, err
 	}
-	sizes := writeSizes()
+	if _, err := s.transfer(1<<20, int(max(first, numberBytes)), false); err != nil { // it waits for the sender's start
+		return nil, err
+	}
+	ways := []bool{false}
+	if bothWays {
+		ways = append(ways, true)
+	}
 	series := make([]Series, len(sizes))
-	for range streamPasses {
+	for range passes {
 		for i, size := range sizes {
-			elapsed, err := transfer(size)
-			if err != nil {
-				return nil, err
-			}
 			series[i].Variant = fmt.Sprintf("write=%d", size)
-			series[i].Samples = append(series[i].Samples, modelBytes/elapsed.Seconds())
+			for _, back := range ways {
+				elapsed, err := s.transfer(size, len(s.memory), back)
+				if err != nil {
+					return nil, err
+				}
+				series[i].Samples = append(series[i].Samples, float64(len(s.memory))/elapsed.Seconds())
+			}
 		}
 	}
 	return series, nil
 }
 
 func sendStream(p *peer) ([]Series, error) {
-	src, err := mapped(modelBytes)
+	s, err := newStream(p, modelBytes)
 	if err != nil {
 		return nil, err
 	}
-	scramble(src)
 	request := make([]byte, streamRequestBytes)
 	for {
 		if err := p.read(request); err != nil {
@@ -124,16 +197,19 @@ func sendStream(p *peer) ([]Series, error) {
 		if _, err := binary.Decode(request, binary.LittleEndian, &r); err != nil {
 			return nil, err
 		}
-		if r.Size == 0 || r.Size > modelBytes {
-			return nil, fmt.Errorf("asked for writes of %d bytes", r.Size)
+		if r.Size == 0 || r.Bytes < numberBytes || r.Bytes > modelBytes {
+			return nil, fmt.Errorf("asked for %d bytes in writes of %d", r.Bytes, r.Size)
 		}
-		binary.LittleEndian.PutUint64(src, r.Number)
-		for rest := src; len(rest) > 0; {
-			n := min(int(r.Size), len(rest))
-			if err := p.write(rest[:n]); err != nil {
-				return nil, err
+		s.number = r.Number
+		if r.Back {
+			if err = s.receive(s.memory[:r.Bytes]); err == nil {
+				err = s.send(s.memory[:numberBytes], numberBytes)
 			}
-			rest = rest[n:]
+		} else {
+			err = s.send(s.memory[:r.Bytes], int(r.Size))
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }
