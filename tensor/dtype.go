@@ -61,6 +61,9 @@ func (d DType) Size() int {
 	return dtypes[d].size
 }
 
+// Float reports whether elements of d are floating-point numbers.
+func (d DType) Float() bool { return d >= F16 && d <= F64 }
+
 // String returns the name that users write, such as "f32".
 func (d DType) String() string {
 	if !d.Valid() {

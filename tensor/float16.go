@@ -1,6 +1,9 @@
 package tensor
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // bf16ToFloat32 widens a bfloat16: the upper half of a float32.
 func bf16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
@@ -46,7 +49,45 @@ func float32ToF16(f float32) uint16 {
 	return sign | uint16((b-(127-15)<<23)>>13)
 }
 
-// The same for slices: loops that a compiler can inline the conversion into.
+// Widen writes src's elements, floats of type d, to dst as float32s: exactly, but
+// those of f64, which it rounds to nearest even. dst has as many elements.
+func Widen(dst []float32, src []byte, d DType) {
+	switch d {
+	case F16:
+		widenF16(dst, Slice[uint16](src))
+	case BF16:
+		widenBF16(dst, Slice[uint16](src))
+	case F32:
+		copy(dst, Slice[float32](src))
+	case F64:
+		for i, x := range Slice[float64](src) {
+			dst[i] = float32(x)
+		}
+	default:
+		panic(fmt.Sprintf("tensor: widen %v, which is no float", d))
+	}
+}
+
+// Narrow is the inverse of Widen, and rounds to nearest even.
+func Narrow(dst []byte, src []float32, d DType) {
+	switch d {
+	case F16:
+		narrowF16(Slice[uint16](dst), src)
+	case BF16:
+		narrowBF16(Slice[uint16](dst), src)
+	case F32:
+		copy(Slice[float32](dst), src)
+	case F64:
+		wide := Slice[float64](dst)[:len(src)]
+		for i, x := range src {
+			wide[i] = float64(x)
+		}
+	default:
+		panic(fmt.Sprintf("tensor: narrow to %v, which is no float", d))
+	}
+}
+
+// The halves' parts of it: loops that a compiler can inline the conversion into.
 
 func widenF16(dst []float32, src []uint16) {
 	dst = dst[:len(src)]

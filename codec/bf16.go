@@ -1,0 +1,138 @@
+package codec
+
+import (
+	"fmt"
+	"math"
+
+	"ipcbench/tensor"
+)
+
+// bf16 sends the upper half of each f32, rounded to nearest even; of an f64 what
+// the nearest such word is. Its words may be followed by any stage.
+type bf16 struct{}
+
+func (bf16) takes(in words) (words, error) {
+	if in.dtype != tensor.F32 && in.dtype != tensor.F64 {
+		return words{}, fmt.Errorf("wants f32 or f64, not %v", in.dtype)
+	}
+	return words{tensor.BF16, in.bytes / in.dtype.Size() * 2}, nil
+}
+
+func (bf16) encode(dst, _, cur []byte, in words) (int, error) {
+	n := in.bytes / in.dtype.Size() * 2
+	if len(dst) < n || !narrow(dst[:n], cur, in.dtype) {
+		return 0, errPlain
+	}
+	return n, nil
+}
+
+func (bf16) decode(dst, _, src []byte, in words) (int, error) {
+	if want := in.bytes / in.dtype.Size() * 2; len(src) != want {
+		return 0, fmt.Errorf("%d bytes, want %d", len(src), want)
+	}
+	widen(dst, src, in.dtype)
+	return len(dst), nil
+}
+
+// A bf16 is the upper half of an f32, rounded. Four are made at a time of two
+// loads: as long as no word is above most, rounding is an addition that carries
+// into no other word.
+const (
+	inf32  = 0x7f800000 // of an f32's bits without the sign: what is above is a NaN
+	most   = 0x7f7f7fff // what is above and finite rounds to an infinity
+	signs  = 0x8000000080000000
+	beyond = (1<<31 - 1 - most) * 0x0000000100000001 // lifts what is above most to the sign
+)
+
+// narrow rounds src's floats, f32 or f64, to bf16 in dst, to nearest even. An
+// infinity stays one, and a NaN a NaN with the upper bits that it had. It reports
+// whether no finite value became an infinity.
+func narrow(dst, src []byte, d tensor.DType) bool {
+	fits := true
+	if d == tensor.F64 {
+		for ; len(src) >= 8; dst, src = dst[2:], src[8:] {
+			h, ok := nearest(odd(little.Uint64(src)))
+			little.PutUint16(dst, h)
+			fits = fits && ok
+		}
+		return fits
+	}
+	for len(src) >= 16 && len(dst) >= 8 {
+		a, b := little.Uint64(src), little.Uint64(src[8:])
+		if (a&^signs+beyond|b&^signs+beyond)&signs == 0 {
+			a += 0x00007fff00007fff + a>>16&0x0000000100000001
+			b += 0x00007fff00007fff + b>>16&0x0000000100000001
+			little.PutUint64(dst, a>>16&0xffff|a>>32&0xffff0000|(b>>16&0xffff|b>>32&0xffff0000)<<32)
+		} else if !narrowEach(dst[:8], src[:16]) {
+			fits = false
+		}
+		dst, src = dst[8:], src[16:]
+	}
+	return narrowEach(dst, src) && fits
+}
+
+func narrowEach(dst, src []byte) bool {
+	fits := true
+	for ; len(src) >= 4; dst, src = dst[2:], src[4:] {
+		h, ok := nearest(little.Uint32(src))
+		little.PutUint16(dst, h)
+		fits = fits && ok
+	}
+	return fits
+}
+
+// nearest returns the bf16 nearest to the f32 of bits b, and whether it is one that
+// stands for it: not an infinity for a finite value.
+func nearest(b uint32) (uint16, bool) {
+	h, m := uint16(b>>16), b&^(1<<31)
+	switch {
+	case m > inf32 && h&0x7f == 0:
+		return h | 0x40, true // its bits were all below: it would be an infinity
+	case m >= inf32:
+		return h, true
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16), m <= most
+}
+
+// odd returns the bits of an f32 that rounds to the same bf16 as the f64 of bits b:
+// cut off, with its last bit set if anything was. Rounding to nearest twice would
+// go wrong next to a tie.
+func odd(b uint64) uint32 {
+	sign := uint32(b>>32) & (1 << 31)
+	if b<<1 > 0x7ff<<53 { // NaN: processors do not agree about its bits
+		return sign | inf32 | uint32(b>>29)&0x7fffff | 1
+	}
+	x := math.Float64frombits(b &^ (1 << 63))
+	f := float32(x)
+	m := math.Float32bits(f)
+	if wide := float64(f); wide != x {
+		if wide > x {
+			m--
+		}
+		m |= 1
+	}
+	return sign | m
+}
+
+// widen writes src's bf16s to dst as f32s or f64s, exactly.
+func widen(dst, src []byte, d tensor.DType) {
+	if d == tensor.F64 {
+		for ; len(src) >= 2; dst, src = dst[8:], src[2:] {
+			h := little.Uint16(src)
+			x := math.Float64bits(float64(math.Float32frombits(uint32(h) << 16)))
+			if h&0x7f80 == 0x7f80 { // as above
+				x = uint64(h&0x8000)<<48 | 0x7ff<<52 | uint64(h&0x7f)<<45
+			}
+			little.PutUint64(dst, x)
+		}
+		return
+	}
+	for ; len(src) >= 8 && len(dst) >= 16; dst, src = dst[16:], src[8:] {
+		w := little.Uint64(src)
+		little.PutUint64(dst, w<<16&0xffff0000|w<<32&0xffff000000000000)
+		little.PutUint64(dst[8:], w>>16&0xffff0000|w&0xffff000000000000)
+	}
+	for ; len(src) >= 2; dst, src = dst[4:], src[2:] {
+		little.PutUint32(dst, uint32(little.Uint16(src))<<16)
+	}
+}

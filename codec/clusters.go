@@ -1,0 +1,123 @@
+package codec
+
+import "math"
+
+// clusters finds the numbers that stand best for many values: k-means in one
+// dimension, by Lloyd's algorithm on a histogram, so that each value is read only
+// three times. Nothing in it is left to chance: the same values give the same bits
+// on every machine.
+type clusters struct {
+	low, scale float64 // a value's bin is (value - low) × scale
+	bins       [binCount]bin
+	numbers    [binCount]uint8 // of each bin: the number of its centre
+	centres    [256]float64    // in rising order
+}
+
+type bin struct {
+	sum, mean float64
+	count     int
+}
+
+const (
+	binCount = 4096
+	rounds   = 10 // of Lloyd's algorithm
+)
+
+// fit finds the table of b, and reports whether it could: for NaNs, infinities and no
+// values at all there is none.
+func (c *clusters) fit(values []float32, b *book) bool {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, v := range values {
+		x := float64(v)
+		if x < low {
+			low = x
+		}
+		if x > high {
+			high = x
+		}
+		if x-x != 0 {
+			return false
+		}
+	}
+	if len(values) == 0 {
+		return false
+	}
+	bins := c.bins[:min(binCount, len(values))]
+	clear(bins)
+	c.low, c.scale = low, 0
+	if high > low {
+		c.scale = float64(len(bins)) / (high - low)
+	}
+	for _, v := range values {
+		in := &bins[c.bin(v, len(bins))]
+		in.sum += float64(v)
+		in.count++
+	}
+	c.spread(bins, b.size)
+	for range rounds {
+		c.move(bins, b.size)
+	}
+	for i := range b.size {
+		b.table[i] = float32(c.centres[i])
+	}
+	return true
+}
+
+// number writes the numbers of the values that were fitted, whose bits are 0.
+func (c *clusters) number(dst []byte, values []float32, width int) {
+	bins := min(binCount, len(values))
+	for i, v := range values {
+		at := i * width
+		dst[at/8] |= c.numbers[c.bin(v, bins)] << (at % 8)
+	}
+}
+
+// bin returns which of n bins a value is in.
+func (c *clusters) bin(v float32, n int) int {
+	return min(int((float64(v)-c.low)*c.scale), n-1)
+}
+
+// spread puts n centres where they begin: the closer, the more values there are, by
+// the square root of their number, so that rare values have some too.
+func (c *clusters) spread(bins []bin, n int) {
+	total := 0.0
+	for i := range bins {
+		total += math.Sqrt(float64(bins[i].count))
+	}
+	sum, k := 0.0, 0
+	for i := range bins {
+		b := &bins[i]
+		if b.count == 0 {
+			continue
+		}
+		b.mean = b.sum / float64(b.count)
+		sum += math.Sqrt(float64(b.count))
+		for ; k < n && sum*float64(2*n) >= total*float64(2*k+1); k++ {
+			c.centres[k] = b.mean
+		}
+	}
+}
+
+// move gives every bin to the centre that is nearest to its mean, and puts every
+// centre that has some into their middle.
+func (c *clusters) move(bins []bin, n int) {
+	var sums, counts [len(c.centres)]float64
+	k := 0
+	for i := range bins {
+		b := &bins[i]
+		if b.count == 0 {
+			continue
+		}
+		for k < n-1 && b.mean > (c.centres[k]+c.centres[k+1])/2 {
+			k++
+		}
+		c.numbers[i] = uint8(k)
+		sums[k] += b.sum
+		counts[k] += float64(b.count)
+	}
+	for k, count := range counts[:n] {
+		if count > 0 {
+			c.centres[k] = sums[k] / count
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package codec
+
+import (
+	"fmt"
+	"math"
+
+	"ipcbench/tensor"
+)
+
+// absmax is int8: of each block of values a scale, an f32, and then a byte for each
+// value, which counts scales. The scale is the block's largest magnitude through
+// 127. A tensor with a NaN, an infinity, or what overflows f32 goes plain.
+type absmax struct {
+	scratch []float32
+}
+
+// scaled is how many values share a scale.
+const scaled = 4096
+
+func (*absmax) takes(in words) (words, error) {
+	n := in.bytes / in.dtype.Size()
+	return words{tensor.U8, n + 4*((n+scaled-1)/scaled)}, wantFloats(in)
+}
+
+func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
+	out, _ := a.takes(in)
+	if len(dst) < out.bytes {
+		return 0, errPlain
+	}
+	size := in.dtype.Size()
+	for len(cur) > 0 {
+		x := floats(&a.scratch, cur[:min(len(cur), scaled*size)], in.dtype)
+		var top uint32 // of the bits, whose order is that of the magnitudes
+		for _, v := range x {
+			top = max(top, math.Float32bits(v)&^(1<<31))
+		}
+		absmax := float64(math.Float32frombits(top))
+		scale := float32(absmax / 127)
+		if top >= inf32 || !scaleOK(scale) {
+			return 0, errPlain
+		}
+		little.PutUint32(dst, math.Float32bits(scale))
+		steps := 0.0 // in one unit
+		if top > 0 {
+			steps = 127 / absmax
+		}
+		q := dst[4 : 4+len(x)]
+		for i, v := range x {
+			// An f64 of this size has no room for a fraction, so that the addition
+			// rounds to nearest even; its last byte is the whole number's.
+			q[i] = byte(math.Float64bits(float64(float64(v)*steps) + 3<<51))
+		}
+		dst, cur = dst[4+len(x):], cur[len(x)*size:]
+	}
+	return out.bytes, nil
+}
+
+func (a *absmax) decode(dst, _, src []byte, in words) (int, error) {
+	if out, _ := a.takes(in); len(src) != out.bytes {
+		return 0, fmt.Errorf("%d bytes, want %d", len(src), out.bytes)
+	}
+	for at := 0; at < len(dst); {
+		to := dst[at:min(at+scaled*in.dtype.Size(), len(dst))]
+		x := room(&a.scratch, to, in.dtype)
+		scale := math.Float32frombits(little.Uint32(src))
+		if !scaleOK(scale) {
+			return 0, fmt.Errorf("a scale of %v", scale)
+		}
+		for i, q := range src[4 : 4+len(x)] {
+			x[i] = float32(int8(q)) * scale
+		}
+		if in.dtype != tensor.F32 {
+			tensor.Narrow(to, x, in.dtype)
+		}
+		at, src = at+len(to), src[4+len(x):]
+	}
+	return len(dst), nil
+}
+
+// wantFloats is why a stage that takes floats does not take in.
+func wantFloats(in words) error {
+	if !in.dtype.Float() {
+		return fmt.Errorf("wants floats, not %v", in.dtype)
+	}
+	return nil
+}
+
+// scaleOK reports whether 127 steps are a length: not negative, and finite.
+func scaleOK(scale float32) bool {
+	return math.Float32bits(127*scale) < inf32
+}
+
+// floats returns src's elements, of type d, as float32s: a view of f32, and for
+// others a copy in scratch, which it makes larger if it has to.
+func floats(scratch *[]float32, src []byte, d tensor.DType) []float32 {
+	x := room(scratch, src, d)
+	if d != tensor.F32 {
+		tensor.Widen(x, src, d)
+	}
+	return x
+}
+
+// room returns memory for the elements of b as float32s: b's own, if it is f32.
+func room(scratch *[]float32, b []byte, d tensor.DType) []float32 {
+	if d == tensor.F32 {
+		return tensor.Slice[float32](b)
+	}
+	n := len(b) / d.Size()
+	if cap(*scratch) < n {
+		*scratch = make([]float32, n)
+	}
+	return (*scratch)[:n]
+}
