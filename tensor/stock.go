@@ -9,6 +9,7 @@ import (
 type Key struct {
 	Seed          uint64
 	Round, Client int
+	Change        Change // of an update that is like its model
 }
 
 // golden is 2^64 divided by the golden ratio, made odd: consecutive multiples
@@ -103,7 +104,8 @@ func tail(data []byte) (w uint64) {
 // tensor and the position. So it reads every byte of the model and writes every
 // byte of the update, at about the speed of a copy. A stale, broken or misplaced
 // byte in either direction shows in the result. Bits that could make a
-// float a NaN or change its magnitude are left alone.
+// float a NaN or change its magnitude are left alone. With a [Change], only the words
+// that it chooses are not those of the model.
 //
 // Where the update is of another layout, or lengths vary, no word has a place in
 // the other package. Then the rows of the update that are in use are filled, as
@@ -122,7 +124,7 @@ func Train(update, model *Package, key Key) error {
 		return nil
 	}
 	for t := range model.Len() {
-		xor(update, model, t, key.stream(t))
+		key.Change.apply(update, model, t, key.stream(t))
 	}
 	return nil
 }
@@ -156,8 +158,9 @@ func xor(to, from *Package, t int, stream uint64) {
 // Advance makes next, which has the layout and rows of model, out of model and
 // the average of updates of another layout: each word of model, exclusive-or'ed
 // with a number that depends on every byte of the average, the tensor and the
-// position, under the same mask as in [Train].
-func Advance(next, model, average *Package) error {
+// position, under the same mask as in [Train]. With a [Change], only the words that it
+// chooses are not those of the model.
+func Advance(next, model, average *Package, c Change) error {
 	if next.Layout() != model.Layout() {
 		return fmt.Errorf("tensor: advance: two models of different layouts")
 	}
@@ -166,7 +169,7 @@ func Advance(next, model, average *Package) error {
 	}
 	d := digest(average)
 	for t := range model.Len() {
-		xor(next, model, t, mix(d, uint64(t)))
+		c.apply(next, model, t, mix(d, uint64(t)))
 	}
 	return nil
 }
@@ -219,7 +222,7 @@ func Prove(update, model *Package, key Key) error {
 	}
 	if same {
 		for t := range update.Len() {
-			if err := proveXor(update, model, t, key.stream(t)); err != nil {
+			if err := key.Change.prove(update, model, t, key.stream(t)); err != nil {
 				return err
 			}
 		}

@@ -33,38 +33,40 @@ func stockLayouts(t testing.TB) []*Layout {
 // Whatever bit of an update is wrong, Prove finds it; and a model that arrived
 // with a wrong bit shows in the update. (Large tensors: every 1021st bit.)
 func TestProveFindsEveryBit(t *testing.T) {
-	for _, l := range stockLayouts(t) {
-		model, update := Alloc(l), Alloc(l)
-		key := Key{Seed: 3, Round: 1, Client: 2}
-		Fill(model, 7)
-		if err := Train(update, model, key); err != nil {
-			t.Fatal(err)
-		}
-		if err := Prove(update, model, key); err != nil {
-			t.Fatalf("%v: %v", l.Spec(0), err)
-		}
-		data, step := update.View(0), 1
-		if len(data) > 64 {
-			step = 1021
-		}
-		for bit := 0; bit < 8*len(data); bit += step {
-			data[bit/8] ^= 1 << (bit % 8)
-			if Prove(update, model, key) == nil {
-				t.Fatalf("%v: bit %d of the update is wrong and not found", l.Spec(0), bit)
+	for _, text := range changes {
+		for _, l := range stockLayouts(t) {
+			model, update := Alloc(l), Alloc(l)
+			key := Key{Seed: 3, Round: 1, Client: 2, Change: mustChange(t, text)}
+			Fill(model, 7)
+			if err := Train(update, model, key); err != nil {
+				t.Fatal(err)
 			}
-			data[bit/8] ^= 1 << (bit % 8)
+			if err := Prove(update, model, key); err != nil {
+				t.Fatalf("%v: %v", l.Spec(0), err)
+			}
+			data, step := update.View(0), 1
+			if len(data) > 64 {
+				step = 1021
+			}
+			for bit := 0; bit < 8*len(data); bit += step {
+				data[bit/8] ^= 1 << (bit % 8)
+				if Prove(update, model, key) == nil {
+					t.Fatalf("%v: bit %d of the update is wrong and not found", l.Spec(0), bit)
+				}
+				data[bit/8] ^= 1 << (bit % 8)
 
-			wrong := model.View(0)
-			wrong[bit/8] ^= 1 << (bit % 8)
-			if err := Train(update, model, key); err != nil {
-				t.Fatal(err)
-			}
-			wrong[bit/8] ^= 1 << (bit % 8)
-			if Prove(update, model, key) == nil {
-				t.Fatalf("%v: bit %d of the model was wrong and is not found", l.Spec(0), bit)
-			}
-			if err := Train(update, model, key); err != nil {
-				t.Fatal(err)
+				wrong := model.View(0)
+				wrong[bit/8] ^= 1 << (bit % 8)
+				if err := Train(update, model, key); err != nil {
+					t.Fatal(err)
+				}
+				wrong[bit/8] ^= 1 << (bit % 8)
+				if Prove(update, model, key) == nil {
+					t.Fatalf("%v: bit %d of the model was wrong and is not found", l.Spec(0), bit)
+				}
+				if err := Train(update, model, key); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}
@@ -127,7 +129,7 @@ func TestNumbersDependOnTheKey(t *testing.T) {
 	for seed := range uint64(3) {
 		for round := -1; round < 3; round++ {
 			for client := -1; client < 3; client++ {
-				key := Key{seed, round, client}
+				key := Key{Seed: seed, Round: round, Client: client}
 				update := Alloc(l)
 				if err := Train(update, model, key); err != nil {
 					t.Fatal(err)
@@ -136,7 +138,7 @@ func TestNumbersDependOnTheKey(t *testing.T) {
 					t.Errorf("%+v and %+v give the same update", key, other)
 				}
 				seen[update.Hash()] = key
-				stale := Key{seed, round + 1, client}
+				stale := Key{Seed: seed, Round: round + 1, Client: client}
 				if Prove(update, model, stale) == nil {
 					t.Errorf("an update of %+v passes for one of %+v", key, stale)
 				}
@@ -187,7 +189,7 @@ func TestStockChecksLayouts(t *testing.T) {
 // In a session nothing is allocated by the work itself.
 func TestStockAllocatesNothing(t *testing.T) {
 	l := mixedLayout(t)
-	model, update := Alloc(l), Alloc(l)
+	model, update, part := Alloc(l), Alloc(l), mustChange(t, "2%/rows")
 	for _, c := range []struct { // in this order: an error of Prove is an allocation
 		name string
 		f    func() error
@@ -195,6 +197,8 @@ func TestStockAllocatesNothing(t *testing.T) {
 		{"fill", func() error { Fill(model, 1); return nil }},
 		{"train", func() error { return Train(update, model, Key{}) }},
 		{"prove", func() error { return Prove(update, model, Key{}) }},
+		{"train a part", func() error { return Train(update, model, Key{Change: part}) }},
+		{"prove a part", func() error { return Prove(update, model, Key{Change: part}) }},
 		{"hash", func() error { update.Hash(); return nil }},
 	} {
 		var err error

@@ -61,7 +61,7 @@ func TestTrainUnlike(t *testing.T) {
 				t.Fatalf("%s: bit %d of tensor %d of the model was wrong and is not found", name, bit, i)
 			}
 		})
-		for _, other := range []Key{{4, 1, 2}, {3, 2, 2}, {3, 1, 3}} {
+		for _, other := range []Key{{Seed: 4, Round: 1, Client: 2}, {Seed: 3, Round: 2, Client: 2}, {Seed: 3, Round: 1, Client: 3}} {
 			key = other
 			if train() == hash {
 				t.Errorf("%s: %+v gives the update of another key", name, other)
@@ -136,7 +136,7 @@ func TestAdvance(t *testing.T) {
 		Fill(average, 2)
 		advance := func() uint64 {
 			t.Helper()
-			if err := Advance(next, model, average); err != nil {
+			if err := Advance(next, model, average, Change{}); err != nil {
 				t.Fatal(err)
 			}
 			return next.Hash()
@@ -156,7 +156,7 @@ func TestAdvance(t *testing.T) {
 			})
 		}
 	}
-	if Advance(Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 2))) == nil {
+	if Advance(Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 1)), Alloc(vector(t, F32, 2)), Change{}) == nil {
 		t.Error("models of two layouts pass")
 	}
 }
@@ -186,7 +186,7 @@ func TestUnlikeVectors(t *testing.T) {
 		if err := Train(update, model, Key{Seed: 1, Round: 2, Client: 3}); err != nil {
 			t.Fatal(err)
 		}
-		if err := Advance(next, model, update); err != nil {
+		if err := Advance(next, model, update, Change{}); err != nil {
 			t.Fatal(err)
 		}
 		u, n := fmt.Sprintf("%x", update.View(0)), fmt.Sprintf("%x %x", next.View(0), next.View(1))

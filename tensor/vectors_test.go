@@ -65,7 +65,7 @@ func (v *vectors) compute(t *testing.T, down, up *Layout) {
 		v.Same[client], v.Updates[client] = hexOf(like), hexOf(update)
 	}
 	must(a.Finish())
-	must(Advance(next, model, average))
+	must(Advance(next, model, average, Change{}))
 	v.Down, v.Up, v.Model, v.Average, v.Next = specsOf(down), specsOf(up), hexOf(model), hexOf(average), hexOf(next)
 	v.Digest, v.AverageSum, v.Hash = fmt.Sprintf("%016x", digest(model)), fmt.Sprintf("%016x", digest(average)), fmt.Sprintf("%016x", next.Hash())
 }

@@ -48,6 +48,22 @@ func BenchmarkTrain(b *testing.B) {
 	}
 }
 
+// Some words change: compare with Copy.
+func BenchmarkTrainChange(b *testing.B) {
+	for _, d := range []DType{BF16, F32} {
+		for _, change := range []string{"1%", "2%", "10%", "2%/rows"} {
+			b.Run("dtype="+d.String()+"/change="+change, func(b *testing.B) {
+				p := benchModels(b, d, 2)
+				for b.Loop() {
+					if err := Train(p[1], p[0], Key{Change: mustChange(b, change)}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // An update of another layout: Train reads a model for its digest, and writes an
 // update of the same size; Advance reads an average, and changes a model.
 func BenchmarkTrainUnlike(b *testing.B) {
@@ -62,7 +78,7 @@ func BenchmarkTrainUnlike(b *testing.B) {
 func BenchmarkAdvance(b *testing.B) {
 	model, average := benchUnlike(b)
 	for b.Loop() {
-		if err := Advance(model[1], model[0], average); err != nil {
+		if err := Advance(model[1], model[0], average, Change{}); err != nil {
 			b.Fatal(err)
 		}
 	}

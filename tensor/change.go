@@ -1,0 +1,205 @@
+package tensor
+
+import (
+	"bytes"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// A Change says how much of a tensor is made to differ from the one it comes from:
+// a share of the words, one element each, or a share of whole rows of dimension 0.
+// The zero Change is all of it, by the rule of [Train].
+//
+// Any other chooses as many as its share says, wherever one looks: one in each stretch
+// of 1/share, at a place that depends on the seed. What is chosen always changes, and
+// stays the kind of number that it was.
+type Change struct {
+	parts int // of a million; 0 is all
+	rows  bool
+}
+
+const million = 1_000_000
+
+// ParseChange reads what String writes: "2%", "0.5%", "2%/rows". All of it is the zero
+// Change.
+func ParseChange(text string) (Change, error) {
+	share, rows := strings.CutSuffix(text, "/rows")
+	number, percent := strings.CutSuffix(share, "%")
+	whole, fraction, dot := strings.Cut(number, ".")
+	const digits = 4 // a part of a million is 0.0001 %
+	parts, err := strconv.ParseUint(whole+fraction+strings.Repeat("0", max(0, digits-len(fraction))), 10, 32)
+	if !percent || err != nil || len(fraction) > digits || whole == "" || dot && fraction == "" || parts < 1 || parts > million {
+		return Change{}, fmt.Errorf("%q: want a share from 0.0001%% to 100%% of the words, such as 2%% or 0.5%%, or of the rows, such as 2%%/rows", text)
+	}
+	if parts == million {
+		return Change{}, nil
+	}
+	return Change{int(parts), rows}, nil
+}
+
+func (c Change) String() string {
+	if c.parts == 0 {
+		return "100%"
+	}
+	text := strings.TrimRight(strings.TrimRight(fmt.Sprintf("%d.%04d", c.parts/10_000, c.parts%10_000), "0"), ".") + "%"
+	if c.rows {
+		text += "/rows"
+	}
+	return text
+}
+
+// MarshalText returns c as users write it.
+func (c Change) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText makes c what users have written.
+func (c *Change) UnmarshalText(text []byte) (err error) {
+	*c, err = ParseChange(string(text))
+	return err
+}
+
+// Share returns which share of the words changes, on average.
+func (c Change) Share() float64 {
+	if c.parts == 0 {
+		return 1
+	}
+	return float64(c.parts) / million
+}
+
+// runs walks through the ranges of elements that change, of one tensor, in order. In the
+// stretch from j/share to (j+1)/share, the place is a number that depends on j, and moves
+// on by one where it fell on the choice of the stretch before. Of more than half, those
+// that stay are chosen in this way: however large the share is, two clients choose
+// independently.
+type runs struct {
+	rows, width int
+	share       uint64
+	stay        bool
+	stream      uint64
+
+	j       uint64
+	decided int // rows before this one
+}
+
+// runs walks through a tensor of so many rows and elements in use.
+func (c Change) runs(rows, elems int, stream uint64) runs {
+	r := runs{rows: elems, width: 1, share: uint64(c.parts), stream: stream}
+	if c.rows {
+		r.rows, r.width = rows, elems/max(rows, 1)
+	}
+	if r.stay = r.share > million/2; r.stay {
+		r.share = million - r.share
+	}
+	return r
+}
+
+// next returns the next range, which may be empty. If there is none, that is the end of
+// the tensor.
+func (r *runs) next() (from, to int, more bool) {
+	if r.decided >= r.rows {
+		end := r.rows * r.width
+		return end, end, false
+	}
+	within, _ := bits.Mul64(scatter(r.stream+(r.j+1)*golden), million)
+	at := min(max(int((r.j*million+within)/r.share), r.decided), r.rows)
+	from, to = at, min(at+1, r.rows)
+	if r.stay {
+		from, to = r.decided, at
+	}
+	r.j++
+	r.decided = at + 1
+	return from * r.width, to * r.width, true
+}
+
+// apply sets tensor t of to, which is as long as that of from, to what becomes of it.
+func (c Change) apply(to, from *Package, t int, stream uint64) {
+	if c == (Change{}) {
+		xor(to, from, t, stream)
+		return
+	}
+	d, data := from.Layout().Spec(t).DType, to.View(t)
+	copy(data, from.View(t))
+	r := c.runs(from.Rows(t), len(data)/d.Size(), stream)
+	switch d.Size() {
+	case 1:
+		alter(data, d, r)
+	case 2:
+		alter(Slice[uint16](data), d, r)
+	case 4:
+		alter(Slice[uint32](data), d, r)
+	case 8:
+		alter(Slice[uint64](data), d, r)
+	}
+}
+
+type bitsOf interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+func alter[T bitsOf](words []T, d DType, r runs) {
+	mask := T(dtypes[d].mask)
+	for from, to, more := r.next(); more; from, to, more = r.next() {
+		for i := from; i < to; i++ {
+			words[i] = altered(words[i], mask, r.stream, i)
+		}
+	}
+}
+
+// altered returns what becomes of element i, which is w: bits of the mask are turned
+// over, one at least. Of an infinity or a NaN it is the sign, as other bits would make
+// one of the other.
+func altered[T bitsOf](w, mask T, stream uint64, i int) T {
+	exponent := ^mask << 1 >> 1 // of a float; 0 of an integer
+	if exponent != 0 && w&exponent == exponent {
+		return w ^ ^mask ^ exponent
+	}
+	return w ^ max(T(word(stream, i))&mask, 1)
+}
+
+// prove checks what apply writes.
+func (c Change) prove(to, from *Package, t int, stream uint64) error {
+	if c == (Change{}) {
+		return proveXor(to, from, t, stream)
+	}
+	spec, got, src := from.Layout().Spec(t), to.View(t), from.View(t)
+	r := c.runs(from.Rows(t), len(src)/spec.DType.Size(), stream)
+	switch spec.DType.Size() {
+	case 1:
+		return proveAltered[uint8](got, src, t, spec, r)
+	case 2:
+		return proveAltered[uint16](got, src, t, spec, r)
+	case 4:
+		return proveAltered[uint32](got, src, t, spec, r)
+	}
+	return proveAltered[uint64](got, src, t, spec, r)
+}
+
+func proveAltered[T bitsOf](update, model []byte, t int, spec Spec, r runs) error {
+	got, src := Slice[T](update), Slice[T](model)
+	mask, size := T(dtypes[spec.DType].mask), spec.DType.Size()
+	check := func(i int, want T) error {
+		if got[i] != want {
+			return mismatch(t, spec, size*i, size*i+size, uint64(got[i]), uint64(want))
+		}
+		return nil
+	}
+	for done, more := 0, true; more; {
+		var from, to int
+		from, to, more = r.next()
+		if !bytes.Equal(update[size*done:size*from], model[size*done:size*from]) {
+			for i := done; i < from; i++ {
+				if err := check(i, src[i]); err != nil {
+					return err
+				}
+			}
+		}
+		for i := from; i < to; i++ {
+			if err := check(i, altered(src[i], mask, r.stream, i)); err != nil {
+				return err
+			}
+		}
+		done = to
+	}
+	return nil
+}
