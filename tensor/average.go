@@ -26,6 +26,12 @@ import (
 //
 // A NaN stays a NaN, but its other bits depend on the processor.
 //
+// Where few words change, [Average.BeginFrom] makes an average of differences: a word
+// that no client has changed keeps its bits. To f32 and f64, shares of the differences
+// are added one by one. Of the other types, they are summed up as above, added to the
+// model's word, and rounded and clamped once. It is a rule of its own for floats; of
+// integers and bools the result is the same, as long as it is exact.
+//
 // An Average keeps its scratch memory: after the first round nothing is
 // allocated.
 type Average struct {
@@ -34,9 +40,10 @@ type Average struct {
 	wide   [][]float64 // scratch of i32, i64 and bool tensors
 
 	next   *Package
-	total  float64 // weight of the round
-	weight float64 // folded so far
-	folded int     // updates
+	base   *Package // of differences; nil for none
+	total  float64  // weight of the round
+	weight float64  // folded so far
+	folded int      // updates
 
 	block [512]float32 // scratch of accumulateHalf, small enough for the fastest cache
 }
@@ -70,7 +77,26 @@ func (a *Average) Begin(next *Package, total float64) error {
 	if !(total >= 0x1p-53 && total <= 0x1p53) {
 		return fmt.Errorf("tensor: weights of a round sum to %v, want a positive number up to 2^53", total)
 	}
-	a.next, a.total, a.weight, a.folded = next, total, 0, 0
+	a.next, a.base, a.total, a.weight, a.folded = next, nil, total, 0, 0
+	return nil
+}
+
+// BeginFrom starts a round whose result is base, but for the words in which an update
+// differs from it: the average of the differences is added to these. base must not
+// change until Finish, and a word that equals its own in all updates keeps its bits.
+func (a *Average) BeginFrom(next, base *Package, total float64) error {
+	if err := a.Begin(next, total); err != nil {
+		return err
+	}
+	if base.Layout() != a.layout {
+		return fmt.Errorf("tensor: average of differences from a model of another layout")
+	}
+	a.base = base
+	for i := range base.Len() {
+		copy(next.View(i), base.View(i))
+		clear(a.narrow[i])
+		clear(a.wide[i])
+	}
 	return nil
 }
 
@@ -88,6 +114,10 @@ func (a *Average) Fold(update *Package, weight float64) error {
 	first := a.folded == 0
 	a.folded++
 	a.weight += weight
+	if a.base != nil {
+		a.foldDifferences(update, weight)
+		return nil
+	}
 	for i := range update.Len() {
 		src, dst := update.View(i), a.next.View(i)
 		switch a.layout.Spec(i).DType {
@@ -125,6 +155,10 @@ func (a *Average) Finish() error {
 	// The sums may differ in their last bits, if they were made in another order.
 	if diff := math.Abs(a.weight - a.total); diff > 1e-9*a.total {
 		return fmt.Errorf("tensor: updates of weight %v were folded, of %v in all", a.weight, a.total)
+	}
+	if a.base != nil {
+		a.finishDifferences()
+		return nil
 	}
 	for i := range a.next.Len() {
 		dst := a.next.View(i)
@@ -209,14 +243,18 @@ func accumulateBool(acc []float64, src []byte, weight float64, first bool) {
 // reached by comparing before the conversion.
 func finishInt[T Number, A float32 | float64](dst []T, acc []A, total float64, low, high int64) {
 	for i, x := range acc {
-		switch r := math.RoundToEven(float64(x) / total); {
-		case r >= float64(high):
-			dst[i] = T(high)
-		case r <= float64(low):
-			dst[i] = T(low)
-		default:
-			dst[i] = T(r)
-		}
+		dst[i] = rounded[T](float64(x)/total, low, high)
+	}
+}
+
+func rounded[T Number](x float64, low, high int64) T {
+	switch r := math.RoundToEven(x); {
+	case r >= float64(high):
+		return T(high)
+	case r <= float64(low):
+		return T(low)
+	default:
+		return T(r)
 	}
 }
 

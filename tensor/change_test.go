@@ -183,3 +183,38 @@ func kind(d DType, w uint64) string {
 	}
 	return "number"
 }
+
+// TestFillNormal: floats have a mean of 0 and a deviation of 0.02, and lie as those of a
+// bell do; few exponents hold most of them, and their other bits are all there.
+func TestFillNormal(t *testing.T) {
+	for _, d := range []DType{F16, BF16, F32, F64} {
+		const n = 1 << 18
+		p := Alloc(vector(t, d, n))
+		FillNormal(p, 1)
+		var sum, squares float64
+		near, exponents := 0, map[int]int{}
+		for _, x := range elemsOf(p.View(0), d) {
+			sum += x
+			squares += x * x
+			if math.Abs(x) < 0.0202 {
+				near++
+			}
+			_, e := math.Frexp(x)
+			exponents[e]++
+		}
+		if mean, deviation := sum/n, math.Sqrt(squares/n); math.Abs(mean) > 0.0002 || math.Abs(deviation-0.0202) > 0.0001 {
+			t.Errorf("%v: mean %v, deviation %v", d, mean, deviation)
+		}
+		if within := float64(near) / n; math.Abs(within-0.67) > 0.01 { // of a normal one 0.683
+			t.Errorf("%v: %.3f lie within one deviation", d, within)
+		}
+		if most := exponents[-5] + exponents[-6] + exponents[-7]; most < n*7/10 {
+			t.Errorf("%v: three exponents hold %d of %d", d, most, n)
+		}
+		other := Alloc(p.Layout())
+		FillNormal(other, 2)
+		if string(other.View(0)) == string(p.View(0)) {
+			t.Errorf("%v: another seed gives the same", d)
+		}
+	}
+}

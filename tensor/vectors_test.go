@@ -31,6 +31,14 @@ type vectors struct {
 	AverageSum string      `json:"digest_of_average"`
 	Next       []string    `json:"next_model"`
 	Hash       string      `json:"hash_of_next_model"`
+
+	Change   string      `json:"change"`
+	Changed  [2][]string `json:"updates_with_change"`
+	Folded   []string    `json:"next_model_with_change"`
+	Advanced []string    `json:"next_model_by_the_server_with_change"`
+	Rows     string      `json:"change_of_rows"`
+	Chosen   []string    `json:"first_update_with_change_of_rows"`
+	Normal   []string    `json:"normal_first_values"`
 }
 
 func vectorLayouts(t *testing.T) (down, up *Layout) {
@@ -66,6 +74,21 @@ func (v *vectors) compute(t *testing.T, down, up *Layout) {
 	}
 	must(a.Finish())
 	must(Advance(next, model, average, Change{}))
+	c, rows := mustChange(t, v.Change), mustChange(t, v.Rows)
+	folded, differences := Alloc(down), NewAverage(down)
+	must(differences.BeginFrom(folded, model, v.Weights[0]+v.Weights[1]))
+	for client, weight := range v.Weights {
+		must(Train(like, model, Key{Seed: v.Seed, Round: v.Round, Client: client, Change: c}))
+		must(differences.Fold(like, weight))
+		v.Changed[client] = hexOf(like)
+	}
+	must(differences.Finish())
+	must(Train(like, model, Key{Seed: v.Seed, Round: v.Round, Change: rows}))
+	v.Folded, v.Chosen = hexOf(folded), hexOf(like)
+	must(Advance(folded, model, average, c))
+	v.Advanced = hexOf(folded)
+	FillNormal(like, v.Seed)
+	v.Normal = hexOf(like)
 	v.Down, v.Up, v.Model, v.Average, v.Next = specsOf(down), specsOf(up), hexOf(model), hexOf(average), hexOf(next)
 	v.Digest, v.AverageSum, v.Hash = fmt.Sprintf("%016x", digest(model)), fmt.Sprintf("%016x", digest(average)), fmt.Sprintf("%016x", next.Hash())
 }

@@ -39,6 +39,13 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
+func BenchmarkFillNormal(b *testing.B) {
+	p := benchModels(b, F32, 1)
+	for b.Loop() {
+		FillNormal(p[0], 1)
+	}
+}
+
 func BenchmarkTrain(b *testing.B) {
 	p := benchModels(b, F32, 2)
 	for b.Loop() {
@@ -128,6 +135,27 @@ func BenchmarkFold(b *testing.B) {
 			}
 			for b.Loop() {
 				if err := a.Fold(p[0], 0.1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// The same where few words differ from the model.
+func BenchmarkFoldDifferences(b *testing.B) {
+	for _, d := range DTypes() {
+		b.Run("dtype="+d.String(), func(b *testing.B) {
+			p := benchModels(b, d, 3)
+			if err := Train(p[1], p[0], Key{Change: mustChange(b, "2%")}); err != nil {
+				b.Fatal(err)
+			}
+			a := NewAverage(p[0].Layout())
+			if err := a.BeginFrom(p[2], p[0], 1); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := a.Fold(p[1], 0.1); err != nil {
 					b.Fatal(err)
 				}
 			}
