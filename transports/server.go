@@ -40,7 +40,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	reserved  *tensor.Package // guarded by mu: the next model
-	published bool            // guarded by mu: a model was
+	published *tensor.Package // guarded by mu: the last model
 	err       error           // guarded by mu: why nothing goes on any more
 }
 
@@ -131,7 +131,7 @@ func (s *Server) publish(ctx context.Context, p *tensor.Package) error {
 		s.died(err)
 		return err
 	}
-	s.reserved, s.published = nil, true
+	s.reserved, s.published = nil, p
 	return nil
 }
 
@@ -146,13 +146,13 @@ func (s *Server) Dispatch(ctx context.Context, lane int, j driver.Job) error {
 			return fmt.Errorf("the update of client %d was not collected", l.job.Client)
 		}
 		s.mu.Lock()
-		none := !s.published
+		model := s.published
 		s.mu.Unlock()
-		if none {
+		if model == nil {
 			return errNoModel
 		}
 		l.job, l.out = j, true
-		return l.died(s.driver.Dispatch(ctx, lane, j))
+		return l.died(s.driver.Dispatch(ctx, lane, model, j))
 	})
 }
 

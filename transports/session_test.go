@@ -253,11 +253,11 @@ func (s failingServer) Publish(ctx context.Context, p *tensor.Package) error {
 	return s.Server.Publish(ctx, p)
 }
 
-func (s failingServer) Dispatch(ctx context.Context, lane int, j driver.Job) error {
+func (s failingServer) Dispatch(ctx context.Context, lane int, model *tensor.Package, j driver.Job) error {
 	if err := s.f.fails("dispatch"); err != nil {
 		return err
 	}
-	return s.Server.Dispatch(ctx, lane, j)
+	return s.Server.Dispatch(ctx, lane, model, j)
 }
 
 func (s failingServer) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {

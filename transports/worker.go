@@ -64,7 +64,9 @@ func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 	job, model, d, err := w.driver.Receive(ctx)
 	if err == nil {
 		w.job, w.inHand = job, true
-		err = w.came.attest(d, model)
+		if model != nil {
+			err = w.came.attest(d, model)
+		}
 	}
 	if err != nil {
 		if errors.Is(err, io.EOF) { // from Receive alone it is the end in order

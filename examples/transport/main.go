@@ -69,16 +69,16 @@ func (s *server) Reserve() (*tensor.Package, error)              { return s.mode
 func (s *server) Publish(context.Context, *tensor.Package) error { s.models.Publish(); return nil }
 func (s *server) Settle(context.Context) error                   { return nil } // jobs are pushed: nobody asks
 
-func (s *server) Dispatch(ctx context.Context, lane int, j driver.Job) error {
+func (s *server) Dispatch(ctx context.Context, lane int, model *tensor.Package, j driver.Job) error {
 	c, err := s.lanes.Conn(ctx, lane)
 	if err != nil {
 		return err
 	}
 	s.jobs[lane] = &j
-	model, receipt := s.models.Current()
+	h := header{Job: j, Receipt: s.models.Published(model).Receipt, Bare: model == nil}
 	span := s.o.Rec.Begin(phase.Send, j.ID(lane))
 	defer span.End()
-	return driver.During(ctx, c, func() error { return write(c, header{Job: j, Receipt: receipt}, model) })
+	return driver.During(ctx, c, func() error { return write(c, h, model) })
 }
 
 func (s *server) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {
@@ -128,7 +128,9 @@ func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driv
 	if err == nil && h.End {
 		err = io.EOF
 	}
-	w.job = h.Job
+	if w.job = h.Job; h.Bare {
+		return h.Job, nil, driver.Delivered{}, err
+	}
 	return h.Job, w.model, driver.Delivered{Body: driver.All(w.model)}, err
 }
 
@@ -149,7 +151,8 @@ func (w *worker) Close(error) error          { return w.conn.Close() }
 type header struct {
 	Job           driver.Job
 	Receipt, Rows []byte
-	End           bool // of the session: no tensors follow
+	Bare          bool // a job without a model: no tensors follow
+	End           bool // of the session: nor do they here
 }
 
 const maxHeader = 64 << 20 // configurations and receipts may be large
@@ -189,6 +192,9 @@ func read(c io.Reader, p *tensor.Package, rec *phase.Recorder, lane int) (h head
 		return h, err
 	}
 	wait.EndAs(h.Job.ID(lane))
+	if h.Bare {
+		return h, nil
+	}
 	span := rec.Begin(phase.Read, h.Job.ID(lane))
 	defer span.End()
 	p.Receipt = h.Receipt

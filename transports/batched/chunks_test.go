@@ -33,7 +33,7 @@ func (c *collector) Leave(_ context.Context, r *pb.LeaveRequest) (*pb.LeaveRespo
 }
 
 func (c *collector) GetTasks(_ context.Context, r *pb.GetTasksRequest) (*pb.GetTasksResponse, error) {
-	return &pb.GetTasksResponse{Header: mirror(r.Header), Task: &pb.Task{Id: 1}}, nil
+	return &pb.GetTasksResponse{Header: mirror(r.Header), Task: &pb.Task{ModelVersion: 1, Id: 1}}, nil
 }
 
 func (c *collector) GetAggregatedTensors(_ context.Context, r *pb.GetAggregatedTensorsRequest) (*pb.GetAggregatedTensorsResponse, error) {

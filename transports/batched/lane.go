@@ -12,10 +12,9 @@ import (
 // A task is a job and what its worker has to know besides.
 type task struct {
 	driver.Job
-	id      uint64
-	model   *tensor.Package
-	version uint64 // of the model
-	receipt []byte // likewise
+	id     uint64
+	model  *tensor.Package // nil if it comes without one
+	beside driver.Beside   // the model
 }
 
 // A lane is the server's end of one worker.

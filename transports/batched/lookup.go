@@ -27,6 +27,8 @@ func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) 
 	switch {
 	case !ok:
 		return nil, refuse(wrongTask, "%s has no task", l.reply.Receiver)
+	case t.model == nil:
+		return nil, refuse(wrongTask, "the task of %s comes without a model: that of the task before is the one", l.reply.Receiver)
 	case req.Client != int64(t.Client):
 		return nil, refuse(wrongTask, "client %d: the task of %s is client %d's", req.Client, l.reply.Receiver, t.Client)
 	}

@@ -134,7 +134,7 @@ func (l *liar) Join(_ context.Context, r *pb.JoinRequest) (*pb.JoinResponse, err
 }
 
 func (l *liar) GetTasks(_ context.Context, r *pb.GetTasksRequest) (*pb.GetTasksResponse, error) {
-	return &pb.GetTasksResponse{Header: mirror(r.Header), Task: &pb.Task{Round: 1}}, nil
+	return &pb.GetTasksResponse{Header: mirror(r.Header), Task: &pb.Task{ModelVersion: 1, Round: 1}}, nil
 }
 
 func (l *liar) answer(specs []*pb.TensorSpec) []*pb.NamedTensor {

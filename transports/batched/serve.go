@@ -116,7 +116,7 @@ func (s *server) getTasks(ctx context.Context, req *pb.GetTasksRequest) (*pb.Get
 	s.served[pb.Federation_GetTasks_FullMethodName].Add(1)
 	return &pb.GetTasksResponse{Header: l.reply, Task: &pb.Task{
 		Round: int64(t.Round), Client: int64(t.Client), Weight: t.Weight, Device: t.Device, Config: t.Config, Timed: t.Timed,
-		ModelVersion: t.version, Receipt: t.receipt, Id: t.id,
+		ModelVersion: t.beside.Serial, Receipt: t.beside.Receipt, Id: t.id,
 	}}, nil
 }
 

@@ -36,7 +36,6 @@ type server struct {
 	header   *pb.MessageHeader // of every request, but for its sender
 	down, up *catalog
 	models   *driver.Pair
-	version  uint64 // models published so far
 	lanes    []*lane
 	frames   framePool
 	slots    slots
@@ -145,12 +144,11 @@ func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve(),
 // fetches for itself.
 func (s *server) Publish(context.Context, *tensor.Package) error {
 	s.models.Publish()
-	s.version++
 	return nil
 }
 
 // Dispatch implements driver.Server. It reserves the memory of the job's update.
-func (s *server) Dispatch(_ context.Context, n int, j driver.Job) error {
+func (s *server) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
 	l := s.lanes[n]
 	update, err := l.bank.Lend()
 	if err != nil {
@@ -160,8 +158,7 @@ func (s *server) Dispatch(_ context.Context, n int, j driver.Job) error {
 	l.update = update
 	l.mu.Unlock()
 	l.tasks++
-	model, receipt := s.models.Current()
-	return l.mail.Dispatch(task{Job: j, id: l.tasks, model: model, version: s.version, receipt: receipt})
+	return l.mail.Dispatch(task{Job: j, id: l.tasks, model: model, beside: s.models.Published(model)})
 }
 
 // Collect implements driver.Server.

@@ -102,6 +102,9 @@ func (w *worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driv
 	if err := w.getTask(ctx); err != nil {
 		return driver.Job{}, nil, driver.Delivered{}, err
 	}
+	if w.task.ModelVersion == 0 {
+		return w.job, nil, driver.Delivered{}, nil
+	}
 	d, err := w.fetch(ctx)
 	if err != nil {
 		return driver.Job{}, nil, d, fmt.Errorf("round %d, client %d: fetch the model: %w", w.job.Round, w.job.Client, err)

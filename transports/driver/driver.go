@@ -8,9 +8,9 @@
 //
 //	server                                   worker of lane w
 //	Publish the model, Reserve the next one
-//	Dispatch(w, job)       -------------->   Receive
+//	Dispatch(w, model, job)  ------------>   Receive
 //	                                         Reserve, write the update
-//	Collect(w)             <--------------   Submit
+//	Collect(w)               <------------   Submit
 //	read the update, Release
 //
 // Rules that hold for every driver:
@@ -19,6 +19,8 @@
 //     call that has a context.
 //   - Memory is lent. Both sides write in place, into memory that the driver
 //     reserved; one that cannot share memory lends heap memory that it reuses.
+//   - There are two models. Each stays published, and what it is, until it is reserved
+//     again; so both may be published at once, and a job names its own.
 //   - A tensor whose length varies has a place for all of its rows and travels with
 //     those in use. How many they are goes beside it ([tensor.Package.AppendRows]),
 //     and is checked before use.
@@ -29,12 +31,14 @@
 //   - Errors are bare causes. The transport, the lane, the act and the job are named
 //     by whoever called.
 //
-// What a driver may assume: the lane exists and has one goroutine at each end; a
-// model is published before the first job; at most one job is out on a lane; the
-// package that it is given is the one that it reserved last. After a call that has
-// failed, or whose context has ended, a worker hears nothing but Close; a server
-// nothing for that lane, and if it was for all lanes, nothing but Shutdown. Shutdown
-// and Close come once, while no other call is running.
+// What a driver may assume: the lane exists and has one goroutine at each end; at most
+// one job is out on a lane; its model is published, and reserved again only when every
+// job with it was collected; the package that is published or submitted is the one that
+// was reserved last; one goroutine at a time reserves and publishes models, which may
+// be while jobs with the other model are out and calls for their lanes are going on.
+// After a call that has failed, or whose context has ended, a worker hears nothing but
+// Close; a server nothing for that lane, and if it was for all lanes, nothing but
+// Shutdown. Shutdown and Close come once, while no other call is running.
 //
 // Package drivertest proves that a driver keeps the contract.
 package driver
@@ -120,19 +124,18 @@ type Transport interface {
 // A Server is the aggregator's side of a session.
 type Server interface {
 	// Reserve returns a package of the Down layout where the next global model
-	// is to be written. It never waits. There is a pair of models: the one that was
-	// published last and the one that was reserved last. So a round publishes the
-	// current model, which frees the one before, and then reserves the next.
+	// is to be written. It never waits. There is a pair of models, which it returns in
+	// turn: the one that was published longest ago is not published any more.
 	Reserve() (*tensor.Package, error)
 
-	// Publish makes p, with its receipt, the model of the jobs that follow. It takes
-	// p, which stays readable until the next Publish returns, but not the receipt's
-	// memory. Every job of the model before has been collected.
+	// Publish makes p, with its receipt, a model that jobs may name. It takes p, which
+	// stays readable until Reserve returns it again, but not the receipt's memory.
 	Publish(ctx context.Context, p *tensor.Package) error
 
-	// Dispatch gives a client's job to a lane which has fewer than Depth updates out.
-	// It never waits for the worker to finish.
-	Dispatch(ctx context.Context, lane int, j Job) error
+	// Dispatch gives a client's job with a published model to a lane which has fewer
+	// than Depth updates out. If model is nil the job comes without one: the worker has
+	// kept what it needs. It never waits for the worker to finish.
+	Dispatch(ctx context.Context, lane int, model *tensor.Package, j Job) error
 
 	// Collect waits for the update of lane's job and returns it, lent in Options.Out
 	// until the caller releases it, which may be after Shutdown.
@@ -152,7 +155,8 @@ type Server interface {
 // A Worker is one lane's end of a session.
 type Worker interface {
 	// Receive waits for the next job and its model. The model is lent, read-only,
-	// until Submit. io.EOF means that the server has shut down.
+	// until Submit; it is nil, and nothing delivered, if the job comes without one.
+	// io.EOF means that the server has shut down.
 	Receive(ctx context.Context) (Job, *tensor.Package, Delivered, error)
 
 	// Reserve returns a package of the Up layout where the update of the job last

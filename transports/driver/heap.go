@@ -49,55 +49,62 @@ func (b *Bank) takeBack(p *tensor.Package) {
 	b.idle = append(b.idle, p)
 }
 
-// A Pair is the two models that a server keeps: the published one and the next one.
+// A Pair is the two models that a server keeps. Either may be published.
 type Pair struct {
-	models   [2]*tensor.Package
-	receipts [2][]byte // that they were published with: the memory of a package's own is its user's
+	mu     sync.Mutex
+	models [2]*tensor.Package
+	beside [2]Beside // guarded by mu: of each, when it was published last
+	next   int       // guarded by mu: which of them Reserve returns
+	serial uint64    // guarded by mu: of the one that was published last
+}
 
-	mu        sync.Mutex
-	published int // guarded by mu: which of them is; -1 before the first Publish
+// Beside is what travels of a published model beside its tensors: copies, whose memory
+// is used again when the model is published again.
+type Beside struct {
+	Receipt []byte // a package's own belongs to its user
+	Rows    []byte // in use: see [tensor.Package.AppendRows]
+	Serial  uint64 // 1 for the first model that was published, 2 for the next
+}
+
+// Copy makes b what travels beside p.
+func (b *Beside) Copy(p *tensor.Package, serial uint64) {
+	b.Receipt, b.Rows, b.Serial = append(b.Receipt[:0], p.Receipt...), p.AppendRows(b.Rows[:0]), serial
 }
 
 // NewPair returns two models of layout l on the heap.
 func NewPair(l *tensor.Layout) *Pair { return PairOf(tensor.AllocTouched(l), tensor.AllocTouched(l)) }
 
 // PairOf returns a pair of models that lie wherever their driver keeps them.
-func PairOf(a, b *tensor.Package) *Pair {
-	return &Pair{models: [2]*tensor.Package{a, b}, published: -1}
-}
+func PairOf(a, b *tensor.Package) *Pair { return &Pair{models: [2]*tensor.Package{a, b}} }
 
-// Reserve returns the model that is not published.
+// Reserve returns the model that was published longest ago, or not yet.
 func (p *Pair) Reserve() *tensor.Package {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.models[p.next()]
+	return p.models[p.next]
 }
 
-// next returns which model is not published. p.mu is held.
-func (p *Pair) next() int {
-	if p.published == 0 {
-		return 1
-	}
-	return 0
-}
-
-// Publish makes the model that Reserve returns the published one.
+// Publish makes the model that Reserve returns a published one.
 func (p *Pair) Publish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := p.next()
-	p.receipts[n] = append(p.receipts[n][:0], p.models[n].Receipt...)
-	p.published = n
+	p.serial++
+	p.beside[p.next].Copy(p.models[p.next], p.serial)
+	p.next = 1 - p.next
 }
 
-// Current returns the published model, or nil if there is none, and the receipt that
-// it was published with. Both stay what they are until the next Publish, after which
-// the model is the one that Reserve returns.
-func (p *Pair) Current() (model *tensor.Package, receipt []byte) {
+// Published returns what travels beside model, as it was published last: nothing if
+// model is nil. It panics if the model is none of the pair.
+func (p *Pair) Published(model *tensor.Package) Beside {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.published < 0 {
-		return nil, nil
+	switch model {
+	case nil:
+		return Beside{}
+	case p.models[0]:
+		return p.beside[0]
+	case p.models[1]:
+		return p.beside[1]
 	}
-	return p.models[p.published], p.receipts[p.published]
+	panic("driver: a job with a model of somebody else's")
 }

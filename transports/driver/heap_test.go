@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,26 +44,31 @@ func TestBank(t *testing.T) {
 	}
 }
 
-// TestPair: the published model stays whole while the next one is written.
+// TestPair: the two models take turns, and what travels beside each stays what it was
+// when it was published.
 func TestPair(t *testing.T) {
 	pair := driver.NewPair(layout(t, 9999))
-	if m, _ := pair.Current(); m != nil {
-		t.Error("there is a model before the first publish")
+	if got := pair.Published(nil); len(got.Receipt) > 0 || len(got.Rows) > 0 || got.Serial != 0 {
+		t.Errorf("beside no model travels %+v", got)
 	}
-	var before uint64
+	var before *tensor.Package
+	var hash uint64
 	for round := range 4 {
 		next := pair.Reserve()
-		tensor.Fill(next, uint64(round))
-		next.Receipt = []byte("receipt")
-		if m, receipt := pair.Current(); round > 0 && (m.Hash() != before || string(receipt) != "receipt") {
-			t.Errorf("round %d: the published model changed while the next was written", round)
+		if next == before || pair.Reserve() != next {
+			t.Errorf("round %d: the model that was published last is reserved", round)
 		}
+		tensor.Fill(next, uint64(round))
+		next.Receipt = append(next.Receipt[:0], fmt.Sprint("receipt ", round)...)
 		pair.Publish()
 		copy(next.Receipt, "altered")
-		if m, _ := pair.Current(); m != next {
-			t.Errorf("round %d: another model is published", round)
+		if got := pair.Published(next); string(got.Receipt) != fmt.Sprint("receipt ", round) || got.Serial != uint64(round+1) {
+			t.Errorf("round %d: beside the model travels %+v", round, got)
 		}
-		before = next.Hash()
+		if before != nil && (before.Hash() != hash || string(pair.Published(before).Receipt) != fmt.Sprint("receipt ", round-1)) {
+			t.Errorf("round %d: the model before has changed", round)
+		}
+		before, hash = next, next.Hash()
 	}
 }
 

@@ -38,7 +38,8 @@
 // A worker reads a model where it lies: not a copy. Its generations are checked
 // before the model is lent and again before the update is sent.
 //
-// The store, package store, holds the published model, whose tensors have the ids
+// The store, package store, holds the published models, of which there are one or two
+// and whose tensors have the ids
 // NAME.0, NAME.1, …, and tensors that clients put:
 //
 //	PUT    /v1/tensors/ID      201, 200 if it replaced one; answers where it lies

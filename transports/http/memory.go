@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -81,8 +82,9 @@ func sizesOf(o driver.Options, c config) (s sizes, err error) {
 func newMemory(o driver.Options, c config) (m *memory, stored string, err error) {
 	m = &memory{models: newModels(o.Down), lanes: make([]*laneSlab, o.Lanes)}
 	if !c.shm {
-		m.models.next.onHeap(o.Down)
-		m.models.published.onHeap(o.Down)
+		for _, s := range m.models.both {
+			s.onHeap(o.Down)
+		}
 		return m, "", nil
 	}
 	size, err := sizesOf(o, c)
@@ -136,25 +138,28 @@ func newLaneSlab(path string, size int, o driver.Options) (*laneSlab, error) {
 // stamped pool from which other processes read. What is not there, or does not fit,
 // lies on the heap and travels as a body.
 type models struct {
-	pool            *slab.Pool // nil without shared memory
-	ref             *store.SlabRef
-	layout          *tensor.Layout
-	next, published *model
+	pool   *slab.Pool // nil without shared memory
+	ref    *store.SlabRef
+	layout *tensor.Layout
+	next   int // of the two: the one that is reserved next, or is
+
+	mu   sync.Mutex
+	both [2]*model // what is in them is guarded by mu
 }
 
 // A model is one of the two. Round after round it gets blocks at the same places, so
 // its package is made once.
 type model struct {
 	p       *tensor.Package
+	offer   jobAnswer     // what every job with it says
 	handles []slab.Handle // of tensors, zero where one lies on the heap
 	views   [][]byte
 	heap    *tensor.Package // memory of tensors that lie there, kept
-	runs    []run           // where the others lie, as answers to workers say
 }
 
 func newModels(l *tensor.Layout) *models {
 	empty := func() *model { return &model{handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len())} }
-	return &models{layout: l, next: empty(), published: empty()}
+	return &models{layout: l, both: [2]*model{empty(), empty()}}
 }
 
 // share makes the pool.
@@ -175,12 +180,20 @@ func (s *model) onHeap(l *tensor.Layout) *tensor.Package {
 	return s.heap
 }
 
-// reserve places the next model, as far as the pool has room.
+// reserve places the next model, as far as the pool has room: where it lay before,
+// which is invisible to readers from now on.
 func (m *models) reserve() (*tensor.Package, error) {
-	s, moved := m.next, m.next.p == nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.both[m.next]
 	if m.pool == nil {
-		return s.onHeap(m.layout), nil
+		s.p = s.onHeap(m.layout)
+		return s.p, nil
 	}
+	if err := s.release(m.pool); err != nil {
+		return nil, err
+	}
+	moved := s.p == nil
 	for i := range s.handles {
 		h, view, err := m.pool.Reserve(m.layout.Bytes(i))
 		if err != nil {
@@ -203,11 +216,14 @@ func isFull(err error) bool {
 	return errors.As(err, &full)
 }
 
-// publish makes the model that is reserved visible to readers, and the model before
-// it invisible before its memory is used again.
-func (m *models) publish() error {
-	s := m.next
-	s.runs = s.runs[:0]
+// publish makes the model that is reserved, and is called name, visible to readers.
+func (m *models) publish(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.both[m.next]
+	a := &s.offer
+	a.Model, a.Receipt, a.Rows = name, append(a.Receipt[:0], s.p.Receipt...), s.p.AppendRows(a.Rows[:0])
+	a.Pool, a.Runs = m.ref, a.Runs[:0]
 	var before slab.Handle
 	for i, h := range s.handles {
 		if h != (slab.Handle{}) {
@@ -215,15 +231,27 @@ func (m *models) publish() error {
 				return err
 			}
 			if before != (slab.Handle{}) && follows(before, h) {
-				s.runs[len(s.runs)-1].Count++
+				a.Runs[len(a.Runs)-1].Count++
 			} else {
-				s.runs = append(s.runs, run{First: i, Count: 1, Handle: store.EncodeHandle(h)})
+				a.Runs = append(a.Runs, run{First: i, Count: 1, Handle: store.EncodeHandle(h)})
 			}
 		}
 		before = h
 	}
-	m.next, m.published = m.published, s
-	return m.next.release(m.pool)
+	m.next = 1 - m.next
+	return nil
+}
+
+// offer returns what a job with model p says: nothing of it if there is none.
+func (m *models) offer(p *tensor.Package) (a jobAnswer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.both {
+		if p != nil && s.p == p {
+			a = s.offer
+		}
+	}
+	return a
 }
 
 // release gives the blocks of all tensors back.
@@ -241,7 +269,7 @@ func (m *models) close() error {
 	if m.pool == nil {
 		return nil
 	}
-	return errors.Join(m.next.release(m.pool), m.published.release(m.pool), m.pool.Close())
+	return errors.Join(m.both[0].release(m.pool), m.both[1].release(m.pool), m.pool.Close())
 }
 
 // A run is where consecutive tensors of a model lie in the server's slab, one

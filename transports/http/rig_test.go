@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -253,7 +254,7 @@ func (r *rig) put(c *http.Client, id string, data []byte) string {
 }
 
 // model returns the name of the published model.
-func (r *rig) model() string { return r.s.in.offer.Model }
+func (r *rig) model() string { return r.s.in.prefix + strconv.Itoa(r.s.in.seq) }
 
 // raw opens a connection to the server for requests that no client would make.
 func (r *rig) raw() net.Conn {

@@ -31,8 +31,8 @@ type server struct {
 	store  *store.Store
 	lanes  []*lane
 
-	seq   int       // of the model published last
-	offer jobAnswer // what every job with that model says
+	seq      int    // of the model published last
+	fallback string // why a model's tensors do not lie in the slab, if somebody expects that
 
 	handler  *exchange.Handler
 	http     *http.Server
@@ -63,7 +63,7 @@ type jobAnswer struct {
 	Device  string  `json:"device,omitempty"`
 	Config  []byte  `json:"config"`
 	Timed   bool    `json:"timed"`
-	Model   string  `json:"model"` // the ids of its tensors are this, a dot, and 0, 1, …
+	Model   string  `json:"model"` // the ids of its tensors are this, a dot, and 0, 1, …; empty without one
 	Receipt []byte  `json:"receipt"`
 	Rows    []byte  `json:"rows,omitempty"`  // in use, of tensors whose length varies
 	Drain   bool    `json:"drain,omitempty"` // the worker empties its cache first
@@ -198,11 +198,11 @@ func (s *server) place() (err error) {
 	if s.c.pool > 0 {
 		o.SlabSize = s.c.pool
 	}
-	switch s.offer.Pool = s.memory.models.ref; {
+	switch {
 	case s.c.shm:
-		s.offer.Fallback = store.Full
+		s.fallback = store.Full
 	case s.c.local:
-		s.offer.Fallback, o.Reason = store.Off, store.Off
+		s.fallback, o.Reason = store.Off, store.Off
 	}
 	s.store = store.New(o)
 	for n, slab := range s.memory.lanes {
@@ -214,30 +214,31 @@ func (s *server) place() (err error) {
 // release gives all shared memory up that is not lent.
 func (s *server) release() error { return errors.Join(s.store.Close(), s.memory.close()) }
 
-func (s *server) Reserve() (*tensor.Package, error) { return s.memory.models.reserve() }
+func (s *server) Reserve() (*tensor.Package, error) {
+	models := s.memory.models
+	s.store.Retire(models.both[models.next].p) // before it is written to
+	return models.reserve()
+}
 
 func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 	if err := checkReceipt("receipt", p.Receipt); err != nil {
 		return err
 	}
-	if err := s.memory.models.publish(); err != nil {
+	s.seq++
+	name := s.prefix + strconv.Itoa(s.seq)
+	if err := s.memory.models.publish(name); err != nil {
 		return err
 	}
-	s.offer.Runs = s.memory.models.published.runs
-	s.seq++
-	s.offer.Model = s.prefix + strconv.Itoa(s.seq)
-	s.offer.Receipt, s.offer.Rows = append(s.offer.Receipt[:0], p.Receipt...), p.AppendRows(s.offer.Rows[:0])
-	// What lay in the model before is written to after the next Reserve, at the
-	// earliest: by then it has retired.
-	s.store.Publish(s.offer.Model, p)
+	s.store.Publish(name, p)
 	return nil
 }
 
-func (s *server) Dispatch(ctx context.Context, n int, j driver.Job) error {
+func (s *server) Dispatch(ctx context.Context, n int, model *tensor.Package, j driver.Job) error {
 	if err := checkReceipt("configuration", j.Config); err != nil {
 		return err
 	}
-	a := s.offer
+	a := s.memory.models.offer(model)
+	a.Fallback = s.fallback
 	a.Round, a.Client, a.Weight, a.Device, a.Config, a.Timed = j.Round, j.Client, j.Weight, j.Device, j.Config, j.Timed
 	return s.lanes[n].dispatch(j, a)
 }

@@ -109,6 +109,9 @@ func (s *shared) model(a jobAnswer, downlink func() *tensor.Package, which []int
 	return s.lend(len(which) == 0), which, nil
 }
 
+// none says that the job in hand has no model.
+func (s *shared) none() { clear(s.handles) }
+
 // lend returns a package with the tensors that were found. A model that is there as a
 // whole lies in one of two places.
 func (s *shared) lend(all bool) *tensor.Package {

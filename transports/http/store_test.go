@@ -79,7 +79,9 @@ func TestCache(t *testing.T) {
 	r.exchange(0, driver.Job{Client: 7}, old)
 	name := r.model()
 	was := old.Hash()
-	r.publish(2) // and the model before is gone
+	r.publish(2)
+	_, err := r.s.in.Reserve() // and the model before is gone
+	check(t, err)
 	if a := r.ask(h, "GET", "/v1/tensors/"+name+".0", nil); a.code != 404 {
 		t.Fatalf("the old model is still there: %d", a.code)
 	}

@@ -131,7 +131,7 @@ func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Packa
 	if status := (exchange.StatusError{}); errors.As(err, &status) && status.Code == http.StatusGone {
 		return j, nil, d, io.EOF
 	}
-	if err == nil {
+	if err == nil && a.Model != "" {
 		err = store.CheckID([]byte(a.Model))
 	}
 	if err != nil {
@@ -142,6 +142,10 @@ func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Packa
 	w.client.Claim(w.job)
 	if a.Drain {
 		w.fetch.Cache.Drain()
+	}
+	if a.Model == "" {
+		w.shared.none()
+		return j, nil, d, nil
 	}
 	model, d, err = w.receive(ctx, a)
 	return j, model, d, err

@@ -86,8 +86,9 @@ func (t *transport) Dial(_ context.Context, e *driver.Endpoint, n int, o driver.
 // An order is what a lane's worker is handed.
 type order struct {
 	job           driver.Job
+	bare          bool // there is no model
 	model, update slab.Handle
-	receipt, rows []byte // the model's
+	beside        driver.Beside // the model
 }
 
 // handed says that the whole of p went as references.

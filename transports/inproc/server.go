@@ -25,7 +25,6 @@ type server struct {
 	places *slab.Packages // of the models
 	models *driver.Pair   // in them
 	lanes  []*lane
-	rows   []byte // of the published model, written by Publish, when no job is out
 }
 
 func newServer(o driver.Options) (*server, error) {
@@ -52,16 +51,17 @@ func newServer(o driver.Options) (*server, error) {
 
 func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
 
-func (s *server) Publish(_ context.Context, p *tensor.Package) error {
-	s.rows = p.AppendRows(s.rows[:0])
+func (s *server) Publish(context.Context, *tensor.Package) error {
 	s.models.Publish()
 	return nil
 }
 
-func (s *server) Dispatch(_ context.Context, n int, j driver.Job) error {
+func (s *server) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
 	l := s.lanes[n]
-	model, receipt := s.models.Current()
-	t := order{job: j, model: s.places.Handle(model), receipt: receipt, rows: s.rows}
+	t := order{job: j, bare: model == nil, beside: s.models.Published(model)}
+	if !t.bare {
+		t.model = s.places.Handle(model)
+	}
 	var err error
 	if t.update, err = l.updates.Reserve(); err == nil {
 		err = l.mail.Dispatch(t)

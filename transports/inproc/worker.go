@@ -32,11 +32,14 @@ func (w *worker) Receive(ctx context.Context) (j driver.Job, model *tensor.Packa
 	if w.order, err = w.lane.mail.Take(ctx); err != nil {
 		return j, nil, d, err
 	}
+	if w.order.bare {
+		return w.order.job, nil, d, nil
+	}
 	if model, err = w.models.At(w.order.model); err != nil {
 		return j, nil, d, err
 	}
-	model.Receipt = w.order.receipt
-	err = model.TakeRows(w.order.rows)
+	model.Receipt = w.order.beside.Receipt
+	err = model.TakeRows(w.order.beside.Rows)
 	return w.order.job, model, handed(model), err
 }
 

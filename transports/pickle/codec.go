@@ -37,6 +37,7 @@ type header struct {
 	Rows    []byte // in use, of the tensors whose length varies
 	Path    string // of a file, where tensors travel in files
 	Tensors int    // that follow
+	Bare    bool   // this is a job without a model: no tensors follow
 	End     bool   // the server has shut down
 }
 
@@ -116,11 +117,11 @@ func newDecoder(from io.Reader, o driver.Options) *decoder {
 	return d
 }
 
-// decode reads h, and the tensors into their places in p, if there is one and this is
-// not the end. The Decode span encloses the Read spans of what comes in on the way.
+// decode reads h, and the tensors into their places in p, if there is one and they
+// follow. The Decode span encloses the Read spans of what comes in on the way.
 func (d *decoder) decode(id phase.ID, h *header, p *tensor.Package) error {
 	d.id, d.first = id, 0
-	if err := d.next(h); err != nil || p == nil || h.End {
+	if err := d.next(h); err != nil || p == nil || h.Bare || h.End {
 		return err
 	}
 	if id.Round < 0 { // a worker learns only here whose message it is

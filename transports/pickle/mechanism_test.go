@@ -143,9 +143,14 @@ func TestStorage(t *testing.T) {
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{50_000}}})
 	check(t, err)
 	p := open(t, "storage:dir="+root, l)
+	next, err := p.server.Reserve()
+	check(t, err)
 	for round := range 2 {
-		publish(t, p.server, uint64(round))
-		model := files(t, root)["model"]
+		check(t, p.server.Publish(t.Context(), next))
+		next, err = p.server.Reserve() // which removes the model before
+		check(t, err)
+		name := fmt.Sprint("model-", round+1)
+		model := files(t, root)[name]
 		if model == 0 {
 			t.Fatal("the model has no file")
 		}
@@ -153,11 +158,11 @@ func TestStorage(t *testing.T) {
 			var job, update int64
 			p.round(t, driver.Job{Round: round, Client: client}, func() {
 				now := files(t, root)
-				name := "client-" + string(rune('0'+client))
-				if job = now[name]; job == 0 || len(now) != 2 {
-					t.Errorf("while client %d trains there are the files %v, want the model's and its own", client, now)
+				client := "client-" + string(rune('0'+client))
+				if job = now[client]; job == 0 || len(now) != 2 {
+					t.Errorf("while %s trains there are the files %v, want the model's and its own", client, now)
 				}
-				info, err := filepath.Glob(filepath.Join(root, "ipcbench-*", name))
+				info, err := filepath.Glob(filepath.Join(root, "ipcbench-*", client))
 				check(t, err)
 				size, err := os.Stat(info[0])
 				check(t, err)
@@ -166,7 +171,7 @@ func TestStorage(t *testing.T) {
 				}
 			}, func() {
 				now := files(t, root)
-				if now["model"] != model {
+				if now[name] != model {
 					t.Error("the model was written again for a client")
 				}
 				update = now["client-"+string(rune('0'+client))]

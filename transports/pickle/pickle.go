@@ -56,19 +56,18 @@ type (
 	pickleWorker struct{ *worker }
 )
 
-func (s pickleServer) Dispatch(ctx context.Context, n int, j driver.Job) error {
+func (s pickleServer) Dispatch(ctx context.Context, n int, model *tensor.Package, j driver.Job) error {
 	l, err := s.dispatch(ctx, n, j)
 	if err != nil {
 		return err
 	}
-	model, receipt := s.models.Current()
-	return l.send(ctx, j.ID(n), header{Job: j, Receipt: receipt}, model)
+	return l.send(ctx, j.ID(n), header{Job: j, Receipt: s.models.Published(model).Receipt, Bare: model == nil}, model)
 }
 
 func (w pickleWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	var h header
 	err := w.conn.receive(ctx, w.nobody(), &h, w.model)
-	return w.inHand(h.Job, err)
+	return w.inHand(h, err)
 }
 
 func (w pickleWorker) Submit(ctx context.Context, p *tensor.Package) error {

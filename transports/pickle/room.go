@@ -61,13 +61,12 @@ func isTmpfs(dir string) bool {
 	return err == nil && name == "tmpfs"
 }
 
-// room is how many bytes there may be in files at once: a model being written
-// beside the one that it replaces, when there are no updates, or one model and an
-// update for each lane. It is a float since those do not overflow.
+// room is how many bytes there may be in files at once: two models and an update for
+// each lane. It is a float since those do not overflow.
 func room(o driver.Options) float64 {
 	elems := o.Settings.On("elems")
 	down, up := fileSize(o.Down, elems), fileSize(o.Up, elems)
-	return max(2*down, down+float64(o.Lanes)*up)
+	return 2*down + float64(o.Lanes)*up
 }
 
 // fileSize is the most bytes of a file with tensors of layout l and a receipt of

@@ -144,12 +144,16 @@ func dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (*wo
 // nobody is the ID of a lane's work for a job that is not known yet.
 func (w *worker) nobody() phase.ID { return phase.ID{Lane: w.lane, Round: -1, Client: -1} }
 
-func (w *worker) inHand(j driver.Job, err error) (driver.Job, *tensor.Package, driver.Delivered, error) {
+// inHand returns the job that h brought, and the model, if it came.
+func (w *worker) inHand(h header, err error) (driver.Job, *tensor.Package, driver.Delivered, error) {
 	if err != nil {
 		return driver.Job{}, nil, driver.Delivered{}, err
 	}
-	w.job = j
-	return j, w.model, moved(w.model), nil
+	w.job = h.Job
+	if h.Bare {
+		return h.Job, nil, driver.Delivered{}, nil
+	}
+	return h.Job, w.model, moved(w.model), nil
 }
 
 func (w *worker) Reserve() (*tensor.Package, error) { return w.update, nil }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -63,9 +64,9 @@ func (storage) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Opt
 	return &storageWorker{worker: w, files: newFiles(o)}, nil
 }
 
-// A model goes down in a file of the round. A job goes down in the client's file,
-// which names the model's, and the update comes up in the same file. Through the
-// connection go the names of clients' files.
+// A model goes down in a file of its own. A job goes down in the client's file, which
+// names the model's, if it comes with one, and the update comes up in the same file.
+// Through the connection go the names of clients' files.
 type (
 	storageServer struct {
 		*server
@@ -79,23 +80,39 @@ type (
 	}
 )
 
-func (s *storageServer) model() string { return filepath.Join(s.dir.Path(), "model") }
+// model is where p lies that was published.
+func (s *storageServer) model(p *tensor.Package) string {
+	return filepath.Join(s.dir.Path(), fmt.Sprintf("model-%d", s.models.Published(p).Serial))
+}
 
 func (s *storageServer) client(j driver.Job) string {
 	return filepath.Join(s.dir.Path(), fmt.Sprintf("client-%d", j.Client))
+}
+
+// Reserve removes the file that the model was published in.
+func (s *storageServer) Reserve() (*tensor.Package, error) {
+	p := s.models.Reserve()
+	if err := os.Remove(s.model(p)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was not published yet
+		return nil, err
+	}
+	return p, nil
 }
 
 func (s *storageServer) Publish(ctx context.Context, p *tensor.Package) error {
 	if err := s.server.Publish(ctx, p); err != nil {
 		return err
 	}
-	return s.write(s.model(), phase.Whole(-1), header{Receipt: p.Receipt}, p)
+	return s.write(s.model(p), phase.Whole(-1), header{Receipt: p.Receipt}, p)
 }
 
-func (s *storageServer) Dispatch(ctx context.Context, n int, j driver.Job) error {
+func (s *storageServer) Dispatch(ctx context.Context, n int, model *tensor.Package, j driver.Job) error {
 	l, err := s.dispatch(ctx, n, j)
+	h := header{Job: j, Bare: model == nil}
+	if !h.Bare {
+		h.Path = s.model(model)
+	}
 	if err == nil {
-		err = s.write(s.client(j), j.ID(n), header{Job: j, Path: s.model()}, nil)
+		err = s.write(s.client(j), j.ID(n), h, nil)
 	}
 	if err != nil {
 		return err
@@ -110,10 +127,10 @@ func (w *storageWorker) Receive(ctx context.Context) (driver.Job, *tensor.Packag
 		w.path = word.Path
 		err = w.read(word.Path, w.nobody(), &job, nil)
 	}
-	if err == nil {
+	if err == nil && !job.Bare {
 		err = w.read(job.Path, job.Job.ID(w.lane), &model, w.model)
 	}
-	return w.inHand(job.Job, err)
+	return w.inHand(job, err)
 }
 
 func (w *storageWorker) Submit(ctx context.Context, p *tensor.Package) error {

@@ -13,8 +13,14 @@ import (
 // goes. Slices that were decoded point into the message.
 type order struct {
 	job           driver.Job
+	bare          bool // there is no model
 	model, update slab.Handle
 	rows, receipt []byte // the model's
+}
+
+// with makes model, which lies where h says, the job's.
+func (t *order) with(h slab.Handle, model driver.Beside) {
+	t.bare, t.model, t.rows, t.receipt = false, h, model.Rows, model.Receipt
 }
 
 // A result is what travels up.
@@ -22,6 +28,12 @@ type result struct {
 	update        slab.Handle
 	rows, receipt []byte // the update's
 }
+
+// Flags of an order.
+const (
+	flagTimed = 1 << iota // the job's samples count
+	flagBare              // there is no model
+)
 
 const (
 	orderFixed  = 8 + 8 + 8 + 1 + 2*slab.HandleSize + 4*4
@@ -47,11 +59,14 @@ func (t *order) put(b []byte) (int, error) {
 	w = binary.LittleEndian.AppendUint64(w, uint64(t.job.Round))
 	w = binary.LittleEndian.AppendUint64(w, uint64(t.job.Client))
 	w = binary.LittleEndian.AppendUint64(w, math.Float64bits(t.job.Weight))
-	timed := byte(0)
+	flags := byte(0)
 	if t.job.Timed {
-		timed = 1
+		flags |= flagTimed
 	}
-	w = append(w, timed)
+	if t.bare {
+		flags |= flagBare
+	}
+	w = append(w, flags)
 	w = t.model.Append(w)
 	w = t.update.Append(w)
 	w = appendField(w, t.job.Device)
@@ -64,13 +79,13 @@ func (t *order) put(b []byte) (int, error) {
 // parse reads the message in b. The device's old string is kept if it is the
 // same: no job allocates one.
 func (t *order) parse(b []byte) error {
-	if len(b) < orderFixed || b[24] > 1 {
+	if len(b) < orderFixed || b[24] > flagTimed|flagBare {
 		return errMessage
 	}
 	t.job.Round = int(binary.LittleEndian.Uint64(b))
 	t.job.Client = int(binary.LittleEndian.Uint64(b[8:]))
 	t.job.Weight = math.Float64frombits(binary.LittleEndian.Uint64(b[16:]))
-	t.job.Timed = b[24] == 1
+	t.job.Timed, t.bare = b[24]&flagTimed != 0, b[24]&flagBare != 0
 	b = b[25:]
 	var device []byte
 	err := takeHandle(&b, &t.model)

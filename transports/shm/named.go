@@ -32,9 +32,16 @@ type modelServer struct {
 	names  names
 	reuse  bool
 	serial uint64 // of the bundle that was made last
+	next   int    // of the models: the one that is reserved next, or is
 
-	published, reserved *bundle // nil if none is
-	idle                *bundle // with reuse, the model that is neither
+	mu     sync.Mutex
+	models [2]model // guarded by mu
+}
+
+// A model is one of the two.
+type model struct {
+	*bundle // nil if it was not made
+	beside  driver.Beside
 }
 
 func (s *modelServer) make(root string) error {
@@ -43,33 +50,54 @@ func (s *modelServer) make(root string) error {
 		return err
 	}
 	s.own(dir.Close) // with the names of segments that are lent
-	s.own(func() error { return errors.Join(s.published.close(), s.reserved.close(), s.idle.close()) })
+	s.own(func() error { return errors.Join(s.models[0].close(), s.models[1].close()) })
 	s.names = names{dir.Path()}
 	return nil
 }
 
-func (s *modelServer) Reserve() (p *tensor.Package, err error) {
-	if s.reserved, s.idle = s.idle, nil; s.reserved == nil {
+func (s *modelServer) Reserve() (*tensor.Package, error) {
+	s.mu.Lock()
+	b := s.models[s.next].bundle
+	s.mu.Unlock()
+	if b != nil && s.reuse {
+		return b.pkg, nil
+	}
+	err := b.close()
+	if err == nil {
 		s.serial++
-		s.reserved, err = makeBundle(s.o.Down, s.serial, func(i int) (*slab.Memory, error) {
+		b, err = makeBundle(s.o.Down, s.serial, func(i int) (*slab.Memory, error) {
 			return slab.CreateFile(s.names.model(s.serial, i), segmentSize(s.o.Down, i), slab.Untouched)
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	return s.reserved.pkg, nil
+	s.mu.Lock()
+	s.models[s.next].bundle = b
+	s.mu.Unlock()
+	return b.pkg, nil
 }
 
 func (s *modelServer) Publish(_ context.Context, p *tensor.Package) error {
-	s.announce(p)
-	before := s.published
-	s.published, s.reserved = s.reserved, nil
-	if s.reuse {
-		s.idle = before
-		return nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &s.models[s.next]
+	m.beside.Copy(p, m.serial)
+	s.next = 1 - s.next
+	return nil
+}
+
+// order returns that of job j with the model p, if there is one.
+func (s *modelServer) order(p *tensor.Package, j driver.Job, update slab.Handle) order {
+	t := order{job: j, bare: true, update: update}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.models {
+		if m := &s.models[i]; m.bundle != nil && m.pkg == p {
+			t.with(m.handle(), m.beside)
+		}
 	}
-	return before.close()
+	return t
 }
 
 // A modelWorker maps them read-only.
@@ -86,10 +114,7 @@ func newModelWorker(w *worker, dir string) *modelWorker {
 }
 
 func (w *modelWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
-	if err := w.fetch(ctx); err != nil {
-		return w.inHand(nil, err)
-	}
-	return w.inHand(w.models.at(w.order.model))
+	return w.receive(ctx, w.models.at)
 }
 
 // With pass=name updates lie in named segments, too, which the server makes before a
@@ -99,9 +124,9 @@ type (
 	namedServer struct {
 		*modelServer
 
-		mu       sync.Mutex
-		buffers  []buffers // guarded by mu: by lane
-		released bool      // guarded by mu: so is all memory but that of updates that are lent
+		places   sync.Mutex
+		buffers  []buffers // guarded by places: by lane
+		released bool      // guarded by places: so is all memory but that of updates that are lent
 	}
 	namedWorker struct {
 		*modelWorker
@@ -113,7 +138,7 @@ type (
 // buffers are the places for a lane's updates.
 type buffers struct {
 	all    []buffer
-	issued *buffer // of the job that is out
+	issued *buffer // of the job that is out; nil if none is
 }
 
 type buffer struct {
@@ -156,11 +181,11 @@ func (s *namedServer) Publish(ctx context.Context, p *tensor.Package) error {
 	if err := s.modelServer.Publish(ctx, p); err != nil || s.reuse {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.places.Lock()
+	defer s.places.Unlock()
 	for n := range s.buffers {
 		for i := range s.buffers[n].all {
-			if b := &s.buffers[n].all[i]; b.used && !b.lent {
+			if b := &s.buffers[n].all[i]; b.used && !b.lent && b != s.buffers[n].issued {
 				if err := s.renew(n, b); err != nil {
 					return err
 				}
@@ -170,18 +195,18 @@ func (s *namedServer) Publish(ctx context.Context, p *tensor.Package) error {
 	return nil
 }
 
-func (s *namedServer) Dispatch(_ context.Context, n int, j driver.Job) error {
+func (s *namedServer) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
 	update, err := s.issue(n)
 	if err != nil {
 		return err
 	}
-	return s.post(n, j, s.published.handle(), update)
+	return s.post(n, s.order(model, j, update))
 }
 
 // issue returns the handle of the memory for the update of lane n's next job.
 func (s *namedServer) issue(n int) (slab.Handle, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.places.Lock()
+	defer s.places.Unlock()
 	l := &s.buffers[n]
 	for i := range l.all {
 		if !l.all[i].lent {
@@ -222,20 +247,20 @@ func (s *namedServer) Collect(ctx context.Context, n int) (*tensor.Package, driv
 
 // lend lends the update of lane n, which the worker says is h.
 func (s *namedServer) lend(n int, h slab.Handle) (*tensor.Package, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.places.Lock()
+	defer s.places.Unlock()
 	b := s.buffers[n].issued
 	if h != b.handle() {
 		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, b.handle(), slab.ErrStale)
 	}
-	b.used, b.lent = true, true
+	b.used, b.lent, s.buffers[n].issued = true, true, nil
 	b.pkg.Lend(s.o.Out, func(*tensor.Package) { s.takeBack(b) })
 	return b.pkg, nil
 }
 
 func (s *namedServer) takeBack(b *buffer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.places.Lock()
+	defer s.places.Unlock()
 	b.lent = false
 	if s.released {
 		_ = b.close() // its name is gone already: nothing but unmapping is left
@@ -243,8 +268,8 @@ func (s *namedServer) takeBack(b *buffer) {
 }
 
 func (s *namedServer) free() (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.places.Lock()
+	defer s.places.Unlock()
 	s.released = true
 	for n := range s.buffers {
 		for i := range s.buffers[n].all {

@@ -58,12 +58,12 @@ func newPassingServer(models *modelServer) *passingServer {
 	return s
 }
 
-func (s *passingServer) Dispatch(_ context.Context, n int, j driver.Job) error {
+func (s *passingServer) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
 	update, err := s.incoming[n].issue()
 	if err != nil {
 		return err
 	}
-	return s.post(n, j, s.published.handle(), update)
+	return s.post(n, s.order(model, j, update))
 }
 
 func (in *incoming) issue() (slab.Handle, error) {

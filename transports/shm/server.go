@@ -24,8 +24,6 @@ type server struct {
 	lanes     []*lane
 
 	sent, received *phase.Counter
-
-	receipt, rows []byte // of the published model; written by Publish, when no job is out
 }
 
 // A lane is the server's end of one lane.
@@ -151,25 +149,19 @@ func (l *lane) explain(err error) error {
 	}
 }
 
-// announce keeps what travels of the model p beside its memory.
-func (s *server) announce(p *tensor.Package) {
-	s.receipt, s.rows = append(s.receipt[:0], p.Receipt...), p.AppendRows(s.rows[:0])
-}
-
 // post sends a job to the worker of lane n.
-func (s *server) post(n int, j driver.Job, model, update slab.Handle) error {
+func (s *server) post(n int, t order) error {
 	l := s.lanes[n]
 	select {
 	case <-l.gone:
 		return l.explain(errGone)
 	default:
 	}
-	t := order{job: j, model: model, update: update, rows: s.rows, receipt: s.receipt}
 	size, err := t.put(l.out.message)
 	if err != nil {
 		return err
 	}
-	l.id = j.ID(n)
+	l.id = t.job.ID(n)
 	s.sent.Add(size)
 	return l.out.post(size)
 }

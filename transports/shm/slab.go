@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 
 	"ipcbench/machine"
 	"ipcbench/phase"
@@ -76,7 +77,10 @@ func (slabTransport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Op
 		return nil, errors.Join(err, s.release())
 	}
 	if copies(o) {
-		return &copyingServer{slabServer: s, heap: driver.NewPair(o.Down), copied: o.Rec.Counter(phase.Copied)}, nil
+		return &copyingServer{
+			slabServer: s, heap: driver.NewPair(o.Down), copied: o.Rec.Counter(phase.Copied),
+			shared: map[*tensor.Package]*tensor.Package{nil: nil},
+		}, nil
 	}
 	return s, nil
 }
@@ -172,26 +176,25 @@ func (w *slabWorker) open(files []*os.File) error {
 
 func (s *slabServer) Reserve() (*tensor.Package, error) { return s.models.Reserve(), nil }
 
-func (s *slabServer) Publish(_ context.Context, p *tensor.Package) error {
-	s.announce(p)
+func (s *slabServer) Publish(context.Context, *tensor.Package) error {
 	s.models.Publish()
 	return nil
 }
 
-func (s *slabServer) Dispatch(_ context.Context, n int, j driver.Job) error {
+func (s *slabServer) Dispatch(_ context.Context, n int, model *tensor.Package, j driver.Job) error {
 	update, err := s.updates[n].Reserve()
 	if err != nil {
 		return err
 	}
-	model, _ := s.models.Current()
-	return s.post(n, j, s.places.Handle(model), update)
+	t := order{job: j, bare: true, update: update}
+	if model != nil {
+		t.with(s.places.Handle(model), s.models.Published(model))
+	}
+	return s.post(n, t)
 }
 
 func (w *slabWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
-	if err := w.fetch(ctx); err != nil {
-		return w.inHand(nil, err)
-	}
-	return w.inHand(w.models.At(w.order.model))
+	return w.receive(ctx, w.models.At)
 }
 
 func (w *slabWorker) Reserve() (*tensor.Package, error) { return w.updates.At(w.order.update) }
@@ -213,6 +216,9 @@ type (
 		*slabServer
 		heap   *driver.Pair
 		copied *phase.Counter
+
+		mu     sync.Mutex
+		shared map[*tensor.Package]*tensor.Package // guarded by mu: the copies of those on the heap
 	}
 	copyingWorker struct {
 		*slabWorker
@@ -232,7 +238,17 @@ func (s *copyingServer) Publish(ctx context.Context, p *tensor.Package) error {
 	}
 	copyIn(s.o.Rec, phase.Whole(-1), shared, p, s.copied)
 	s.heap.Publish()
+	s.mu.Lock()
+	s.shared[p] = shared
+	s.mu.Unlock()
 	return s.slabServer.Publish(ctx, shared)
+}
+
+func (s *copyingServer) Dispatch(ctx context.Context, n int, model *tensor.Package, j driver.Job) error {
+	s.mu.Lock()
+	shared := s.shared[model]
+	s.mu.Unlock()
+	return s.slabServer.Dispatch(ctx, n, shared, j)
 }
 
 func (w *copyingWorker) Reserve() (p *tensor.Package, err error) {

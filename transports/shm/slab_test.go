@@ -271,10 +271,9 @@ func TestHostileHandles(t *testing.T) {
 		{"generation", func(h *slab.Handle) { h.Generation++ }, nil, slab.ErrStale},
 	} {
 		v, o := parse(t, "shm-slab")
-		s, _ := listening(t, v, o)
+		s, model := listening(t, v, o)
 		w := dialled(t, s)
 		inside := s.spy.worker.(*slabWorker)
-		model, _ := s.spy.server.(*slabServer).models.Current()
 		h := s.spy.server.(*slabServer).places.Handle(model)
 		c.change(&h)
 		if _, err := inside.models.At(h); !errors.Is(err, c.worker) {

@@ -129,8 +129,17 @@ func (w *worker) fetch(ctx context.Context) error {
 	return nil
 }
 
-// inHand completes the model of the job in hand, which was found or not.
-func (w *worker) inHand(model *tensor.Package, err error) (driver.Job, *tensor.Package, driver.Delivered, error) {
+// receive waits for the next job, and completes its model, which find finds if it comes
+// with one.
+func (w *worker) receive(ctx context.Context, find func(slab.Handle) (*tensor.Package, error)) (driver.Job, *tensor.Package, driver.Delivered, error) {
+	err := w.fetch(ctx)
+	if err == nil && w.order.bare {
+		return w.order.job, nil, driver.Delivered{}, nil
+	}
+	var model *tensor.Package
+	if err == nil {
+		model, err = find(w.order.model)
+	}
 	if err == nil {
 		err = model.TakeRows(w.order.rows)
 	}

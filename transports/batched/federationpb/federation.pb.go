@@ -583,7 +583,8 @@ type Task struct {
 	Device string                 `protobuf:"bytes,4,opt,name=device,proto3" json:"device,omitempty"`
 	Config []byte                 `protobuf:"bytes,5,opt,name=config,proto3" json:"config,omitempty"`
 	Timed  bool                   `protobuf:"varint,6,opt,name=timed,proto3" json:"timed,omitempty"`
-	// Identifies the global model: the tensors of equal versions are equal.
+	// Identifies the global model: the tensors of equal versions are equal. 0: the
+	// task comes without a model. It is that of the sender's task before.
 	ModelVersion uint64 `protobuf:"varint,7,opt,name=model_version,json=modelVersion,proto3" json:"model_version,omitempty"`
 	// What belongs to the global model and is no tensor.
 	Receipt []byte `protobuf:"bytes,8,opt,name=receipt,proto3" json:"receipt,omitempty"`

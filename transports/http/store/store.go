@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,11 +46,11 @@ type Store struct {
 	o       Options
 	scratch sync.Pool // of *scratchpad
 
-	mu    sync.RWMutex
-	put   map[string]*stored // guarded by mu
-	count int                // guarded by mu: tensors that were put, and those being received
-	bytes int                // guarded by mu: of the same
-	model *published         // guarded by mu; nil before the first Publish
+	mu     sync.RWMutex
+	put    map[string]*stored // guarded by mu
+	count  int                // guarded by mu: tensors that were put, and those being received
+	bytes  int                // guarded by mu: of the same
+	models []*published       // guarded by mu: the last one is the newest
 
 	making sync.Mutex // held while the slab is made: a request for another tensor does not wait for it
 	pool   *slab.Pool // guarded by making; nil until it is made
@@ -114,8 +115,8 @@ var (
 func (s *Store) find(id []byte) (lease, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if i, ok := s.inModel(id); ok {
-		return lease{stored{meta: s.model.manifest.metas[i], data: s.model.p.View(i)}, s.model}, nil
+	if m, i := s.inModel(id); m != nil {
+		return lease{stored{meta: m.manifest.metas[i], data: m.p.View(i)}, m}, nil
 	}
 	t, ok := s.put[string(id)]
 	if !ok {
@@ -129,12 +130,20 @@ func (s *Store) find(id []byte) (lease, error) {
 	return l, err
 }
 
-// inModel returns which tensor of the published model id names. s.mu is held.
-func (s *Store) inModel(id []byte) (i int, ok bool) {
-	if s.model == nil {
-		return 0, false
+// inModel returns which tensor of which published model id names, if it does. s.mu is
+// held.
+func (s *Store) inModel(id []byte) (*published, int) {
+	for _, m := range s.models {
+		if i, ok := m.tensor(id); ok {
+			return m, i
+		}
 	}
-	digits, ok := bytes.CutPrefix(id, []byte(s.model.name))
+	return nil, 0
+}
+
+// tensor returns which tensor of m id names.
+func (m *published) tensor(id []byte) (i int, ok bool) {
+	digits, ok := bytes.CutPrefix(id, []byte(m.name))
 	if !ok || len(digits) < 2 || len(digits) > 10 || digits[0] != '.' || digits[1] == '0' && len(digits) > 2 {
 		return 0, false
 	}
@@ -144,7 +153,7 @@ func (s *Store) inModel(id []byte) (i int, ok bool) {
 		}
 		i = 10*i + int(c-'0')
 	}
-	return i, i < s.model.p.Len()
+	return i, i < m.p.Len()
 }
 
 // reserve takes room for a tensor of n bytes, under an id that does not belong to
@@ -236,7 +245,7 @@ func (s *Store) remove(ids ...[]byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		if _, ok := s.inModel(id); ok {
+		if m, _ := s.inModel(id); m != nil {
 			return 0, errSession
 		}
 	}
@@ -251,15 +260,24 @@ func (s *Store) remove(ids ...[]byte) (n int, err error) {
 // owns reports whether id belongs to a model, a past or a future one.
 func (s *Store) owns(id string) bool { return strings.HasPrefix(id, s.o.Prefix) }
 
-// Publish makes p the model, and the one before unknown: its memory may be
-// written to again.
+// Publish makes p a model of the store.
 func (s *Store) Publish(name string, p *tensor.Package) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.model != nil {
-		s.model.retired.Store(true)
-	}
-	s.model = &published{name: name, p: p, manifest: s.o.Model.Of(p)}
+	s.models = append(s.models, &published{name: name, p: p, manifest: s.o.Model.Of(p)})
+}
+
+// Retire makes the model p unknown, if it was published: its memory may be written to
+// again.
+func (s *Store) Retire(p *tensor.Package) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.models = slices.DeleteFunc(s.models, func(m *published) bool {
+		if m.p == p {
+			m.retired.Store(true)
+		}
+		return m.p == p
+	})
 }
 
 // Close forgets everything. No request is being served any more.
@@ -269,7 +287,7 @@ func (s *Store) Close() error {
 	for id := range s.put {
 		s.delete(id)
 	}
-	s.model = nil
+	s.models = nil
 	s.making.Lock()
 	defer s.making.Unlock()
 	if s.pool == nil {
@@ -283,7 +301,7 @@ type Stats struct {
 	Tensors  int    `json:"tensors"` // that were put
 	Bytes    int    `json:"bytes"`   // of these
 	Capacity int    `json:"capacity"`
-	Model    string `json:"model,omitempty"` // the ids of its tensors are this, a dot, and 0, 1, …
+	Model    string `json:"model,omitempty"` // the newest: the ids of its tensors are this, a dot, and 0, 1, …
 	Count    int    `json:"model_tensors"`
 }
 
@@ -292,8 +310,8 @@ func (s *Store) Stats() Stats {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	a := Stats{Tensors: len(s.put), Bytes: s.bytes, Capacity: s.o.Room}
-	if s.model != nil {
-		a.Model, a.Count = s.model.name, s.model.p.Len()
+	if n := len(s.models); n > 0 {
+		a.Model, a.Count = s.models[n-1].name, s.models[n-1].p.Len()
 	}
 	return a
 }
