@@ -19,6 +19,13 @@ type Package struct {
 	// receiver must not change it.
 	Receipt []byte
 
+	// Coding says of each tensor what it is an encoding of, and Plain of a model holds
+	// what they decode to, for whoever cannot decode. Both are nil of a package whose
+	// tensors are what they are. The sender sets them before it hands the package over;
+	// no receiver gets them, and a transport that cannot tell of them does not.
+	Coding []Coding
+	Plain  *Package
+
 	layout *Layout
 	data   [][]byte // the bytes in use
 	rows   []int    // in use, of every tensor; nil if no length varies
@@ -26,6 +33,14 @@ type Package struct {
 	lent   atomic.Bool
 	ledger *Ledger
 	free   func(*Package)
+}
+
+// A Coding says what the bytes of an encoded tensor are made of.
+type Coding struct {
+	Spec     Spec     // of the tensor that they decode to
+	Steps    []string // by name, in the order of encoding; none: they are the tensor's own
+	Lossless bool     // they decode to exactly what the sender had
+	Base     int64    // the version of the model from which they are the difference; -1 if they stand alone
 }
 
 // NewPackage returns a package whose tensors lie in mem at the offsets of l. It
