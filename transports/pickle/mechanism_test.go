@@ -146,7 +146,8 @@ func TestStorage(t *testing.T) {
 	next, err := p.server.Reserve()
 	check(t, err)
 	for round := range 2 {
-		check(t, p.server.Publish(t.Context(), next))
+		_, err = p.server.Publish(t.Context(), next)
+		check(t, err)
 		next, err = p.server.Reserve() // which removes the model before
 		check(t, err)
 		name := fmt.Sprint("model-", round+1)

@@ -1,0 +1,278 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ipcbench/scratch"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+)
+
+// A pair is a driver's server and workers, called as package transports calls them.
+// Rules that only it uses are proved here: of the two models, each job names one, or
+// none.
+type pair struct {
+	t       *testing.T
+	o       driver.Options
+	server  driver.Server
+	workers []driver.Worker
+	ledger  tensor.Ledger
+	serial  int // of the model that was published last
+}
+
+// A version is a published model, and what must arrive of it.
+type version struct {
+	*tensor.Package
+	hash    uint64
+	receipt string
+}
+
+func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *pair {
+	t.Helper()
+	dir, err := scratch.New(scratch.Roots()[0])
+	check(t, err)
+	e, p := driver.NewEndpoint(dir.Path()), &pair{t: t}
+	e.Variant = v.String()
+	p.o = driver.Options{Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Out: &p.ledger}
+	p.server, err = v.Transport.Listen(t.Context(), e, p.o)
+	check(t, err)
+	for n := range lanes {
+		at := driver.EndpointAt(e.Addr(), e.Secret())
+		at.Variant = e.Variant
+		w, err := v.Transport.Dial(t.Context(), at, n, p.o)
+		check(t, err)
+		p.workers = append(p.workers, w)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		done := make(chan struct{})
+		go func() { // workers leave while the server waits for them
+			defer close(done)
+			for _, w := range p.workers {
+				if !t.Failed() {
+					_, _, _, err := w.Receive(ctx)
+					check(t, ignoreEOF(err))
+				}
+				_ = w.Close(nil)
+			}
+		}()
+		err := p.server.Shutdown(ctx)
+		<-done
+		if check(t, dir.Close()); err != nil || p.ledger.Out() > 0 {
+			t.Errorf("shutdown: got error %v, and %d updates are out", err, p.ledger.Out())
+		}
+	})
+	return p
+}
+
+// publish publishes a new model of which f sets how many rows are in use.
+func (p *pair) publish(f func(*tensor.Package) error) version {
+	p.t.Helper()
+	m, err := p.server.Reserve()
+	check(p.t, err)
+	m.ResetRows()
+	check(p.t, f(m))
+	p.serial++
+	tensor.Fill(m, uint64(p.serial))
+	v := version{m, m.Hash(), fmt.Sprint("model ", p.serial)}
+	m.Receipt = append(m.Receipt[:0], v.receipt...)
+	check(p.t, p.server.Publish(p.t.Context(), m))
+	copy(m.Receipt, "xxxxx") // its memory is the caller's again
+	return v
+}
+
+// whole publishes a model with all rows in use.
+func (p *pair) whole() version {
+	p.t.Helper()
+	return p.publish(func(*tensor.Package) error { return nil })
+}
+
+// seen is what a job's worker is told of its model.
+func (v version) seen() string {
+	if v.Package == nil {
+		return "no model"
+	}
+	return fmt.Sprintf("%016x %s", v.hash, v.receipt)
+}
+
+// dispatch sends a job with model v, or without one, to a lane, whose worker answers
+// as soon as go on is closed with an update that says what it has got. collect waits for that.
+func (p *pair) dispatch(lane int, v version, j driver.Job, goOn <-chan struct{}) (collect func()) {
+	p.t.Helper()
+	failed := make(chan error, 1)
+	go func() { failed <- p.turn(lane, goOn) }()
+	check(p.t, p.server.Dispatch(p.t.Context(), lane, v.Package, j))
+	return func() {
+		p.t.Helper()
+		u, _, err := p.server.Collect(p.t.Context(), lane)
+		check(p.t, errors.Join(err, <-failed))
+		defer u.Release()
+		want := fmt.Sprintf("round %d client %d: %s", j.Round, j.Client, v.seen())
+		if got := string(u.Receipt); got != want {
+			p.t.Fatalf("lane %d has got %q, want %q", lane, got, want)
+		}
+		if v.Package != nil {
+			if v.Hash() != v.hash {
+				p.t.Fatalf("%s has changed while a job with it was out", v.receipt)
+			}
+			check(p.t, tensor.Prove(u, v.Package, key(j)))
+		}
+	}
+}
+
+// turn is a worker's part.
+func (p *pair) turn(lane int, goOn <-chan struct{}) error {
+	ctx, w := p.t.Context(), p.workers[lane]
+	j, m, d, err := w.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	var got version
+	came := driver.Amount{Tensors: d.Body.Tensors + d.Handle.Tensors + d.Cached.Tensors, Bytes: d.Body.Bytes + d.Handle.Bytes + d.Cached.Bytes}
+	switch {
+	case m != nil && came != driver.All(m), m == nil && came != (driver.Amount{}):
+		return fmt.Errorf("%+v were delivered", d)
+	case m != nil:
+		got = version{m, m.Hash(), string(m.Receipt)}
+	}
+	select {
+	case <-goOn:
+	case <-time.After(limit / 2):
+		return errors.New("nobody let the worker go on")
+	}
+	if m != nil && m.Hash() != got.hash {
+		return errors.New("the model has changed while it was lent")
+	}
+	u, err := w.Reserve()
+	if err != nil {
+		return err
+	}
+	u.ResetRows()
+	if m == nil {
+		tensor.Fill(u, uint64(j.Client))
+	} else if err := tensor.Train(u, m, key(j)); err != nil {
+		return err
+	}
+	u.Receipt = append(u.Receipt[:0], fmt.Sprintf("round %d client %d: %s", j.Round, j.Client, got.seen())...)
+	return w.Submit(ctx, u)
+}
+
+// now is closed: a worker goes on at once.
+var now = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// variants are those of tr in which models take different ways.
+func variants(t *testing.T, tr driver.Transport, f func(t *testing.T, v transports.Variant)) {
+	all := []driver.Settings{nil}
+	for _, s := range tr.Settings() {
+		switch s.Name {
+		case "reuse", "cache", "elems":
+			all = append(all, driver.Settings{s.Name: "on"})
+		case "shm":
+			all = append(all, driver.Settings{s.Name: "off"})
+		case "pool": // has room for a part of the tensors
+			all = append(all, driver.Settings{s.Name: "8KiB"})
+		case "copy", "pass", "marshal", "body", "conn":
+			all = append(all, driver.Settings{s.Name: s.Values[1]})
+		}
+	}
+	for _, s := range all {
+		v, err := transports.NewVariant(tr, s)
+		check(t, err)
+		t.Run(v.String(), func(t *testing.T) { f(t, v) })
+	}
+}
+
+// testTwoModels: two models are published at once, and lanes get either, in one round;
+// or none, after one and before one.
+func testTwoModels(t *testing.T, tr driver.Transport) {
+	variants(t, tr, func(t *testing.T, v transports.Variant) {
+		p := openPair(t, v, small(t), 3)
+		a := p.whole()
+		for round := range 4 {
+			b := p.whole()
+			for client := range 4 {
+				j := func(lane int) driver.Job { return driver.Job{Round: round, Client: 10*client + lane} }
+				first, second := p.dispatch(0, a, j(0), now), p.dispatch(1, b, j(1), now)
+				third := p.dispatch(2, version{}, j(2), now)
+				second()
+				first()
+				third()
+				p.dispatch(0, b, j(3), now)() // the other one, after its own
+				p.dispatch(1, version{}, j(4), now)()
+				p.dispatch(2, a, j(5), now)()
+			}
+			a = b
+		}
+	})
+}
+
+// testSecondModel: while a worker has the first model in hand, the second one is
+// reserved, written and published; reserved again, and written once more.
+func testSecondModel(t *testing.T, tr driver.Transport) {
+	variants(t, tr, func(t *testing.T, v transports.Variant) {
+		p := openPair(t, v, small(t), 2)
+		for round := range 3 {
+			a, goOn := p.whole(), make(chan struct{})
+			held := p.dispatch(0, a, driver.Job{Round: round}, goOn)
+			b := p.whole()
+			p.dispatch(1, b, driver.Job{Round: round, Client: 1}, now)()
+			p.dispatch(1, a, driver.Job{Round: round, Client: 2}, now)()
+			close(goOn)
+			held()
+			p.dispatch(0, b, driver.Job{Round: round, Client: 3}, now)()
+		}
+	})
+}
+
+// testMixed: many rounds of either model, both or none, by chance, over lanes that go
+// on at their own pace, of tensors whose lengths all vary, from none to all of their
+// bytes.
+func testMixed(t *testing.T, tr driver.Transport) {
+	const lanes, rounds = 3, 40
+	var specs []tensor.Spec
+	for i, n := range []int{0, 1, 63, 1000, 4097, 20_000} {
+		specs = append(specs, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.U8, Shape: []int{n}, Var: true})
+	}
+	l := layout(t, specs...)
+	variants(t, tr, func(t *testing.T, v transports.Variant) {
+		p, r := openPair(t, v, l, lanes), rand.New(rand.NewPCG(1, 2))
+		next := func(round int) version {
+			return p.publish(func(m *tensor.Package) (err error) {
+				for i := range m.Len() {
+					rows := []int{0, specs[i].Shape[0], r.IntN(specs[i].Shape[0] + 1)}[(round+r.IntN(2))%3]
+					err = errors.Join(err, m.SetRows(i, rows))
+				}
+				return err
+			})
+		}
+		for round := range rounds {
+			choice := []version{{}, next(round)}
+			var collect []func()
+			goOn := make(chan struct{})
+			for lane := range lanes {
+				collect = append(collect, p.dispatch(lane, choice[r.IntN(len(choice))], driver.Job{Round: round, Client: lane}, goOn))
+				if lane == 0 && r.IntN(2) == 0 {
+					choice = append(choice, next(round)) // while a job is out
+				}
+			}
+			close(goOn)
+			for _, n := range r.Perm(lanes) {
+				collect[n]()
+			}
+			for lane := range lanes {
+				p.dispatch(lane, choice[r.IntN(len(choice))], driver.Job{Round: round, Client: lanes + lane}, now)()
+			}
+		}
+	})
+}
