@@ -38,13 +38,15 @@ func (shuffle) encode(dst, _, cur []byte, in words) (int, error) {
 	if size == 1 {
 		return copy(dst, cur), nil
 	}
-	n := len(cur) / size // bytes of a plane
+	n := len(cur) / size
+	planes := places(size, n)
+	var x [8]uint64
 	i := 0
 	for ; i+64/size <= n; i += 64 / size {
-		x := load((*[64]byte)(cur[i*size:]), size)
+		load(&x, (*[64]byte)(cur[i*size:]), size)
 		transpose(&x)
 		for k, row := range x {
-			little.PutUint64(dst[k%size*n+i+k/size*8:], row)
+			little.PutUint64(dst[planes[k]+i:], row)
 		}
 	}
 	for ; i < n; i++ {
@@ -64,11 +66,12 @@ func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
 		return copy(dst, src), nil
 	}
 	n := len(src) / size
+	planes := places(size, n)
+	var x [8]uint64
 	i := 0
 	for ; i+64/size <= n; i += 64 / size {
-		var x [8]uint64
 		for k := range x {
-			x[k] = little.Uint64(src[k%size*n+i+k/size*8:])
+			x[k] = little.Uint64(src[planes[k]+i:])
 		}
 		transpose(&x)
 		store((*[64]byte)(dst[i*size:]), &x, size)
@@ -81,9 +84,18 @@ func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// load returns 64 bytes as 8 rows so that their transpose has the planes: row i
+// places returns where in the planes of n words each row of a transpose begins:
+// row k is byte k of 8 words, and if words are short, row size+k that of the next 8.
+func places(size, n int) (all [8]int) {
+	for k := range all {
+		all[k] = k%size*n + k/size*8
+	}
+	return all
+}
+
+// load sets x to 64 bytes, as 8 rows, so that their transpose has the planes: row i
 // is word i, and beside it, if words are short, word 8+i and so on.
-func load(b *[64]byte, size int) (x [8]uint64) {
+func load(x *[8]uint64, b *[64]byte, size int) {
 	switch size {
 	case 8:
 		for i := range x {
@@ -99,7 +111,6 @@ func load(b *[64]byte, size int) (x [8]uint64) {
 				uint64(little.Uint16(b[32+2*i:]))<<32 | uint64(little.Uint16(b[48+2*i:]))<<48
 		}
 	}
-	return x
 }
 
 // store is the inverse of load.

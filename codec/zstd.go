@@ -48,7 +48,7 @@ func (z *zstd) decode(dst, _, src []byte, _ words) (n int, err error) {
 	}
 	out, err := z.dec.DecodeAll(src, dst[:0:len(dst)])
 	if errors.Is(err, zst.ErrDecoderSizeExceeded) {
-		err = fmt.Errorf("more than the tensor's %d bytes", len(dst))
+		err = fmt.Errorf("more than the %d bytes", len(dst))
 	}
 	return len(out), err
 }

@@ -1,0 +1,266 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+)
+
+// hostile are bytes that no coder made, for a tensor like hostileSpec: what a
+// pipeline makes of each is an error that says why. They are where fuzzing starts.
+var hostile = []struct {
+	codec, name string
+	src         []byte
+	want        string
+}{
+	{"sparse", "cut", make([]byte, 7), "not a whole number"},
+	{"sparse", "falling", sparseOf(5, 3), "index 1 of 2 is 3"},
+	{"sparse", "doubled", sparseOf(5, 5), "index 1 of 2 is 5"},
+	{"sparse", "too large", sparseOf(5, 41), "index 1 of 2 is 41: want them to rise, below 41"},
+	{"sparse", "as large as can be", sparseOf(1<<32 - 1), "index 0 of 1 is 4294967295"},
+	{"gaps", "cut", []byte{byGaps, 0, 0, 0}, "too few"},
+	{"gaps", "no form", gapsOf(2, 0, nil, 0), "unknown form 2"},
+	{"gaps", "more values than bytes", gapsOf(byGaps, 3, []byte{1}, 2), "3 changed words do not fit"},
+	{"gaps", "4 billion values", gapsOf(byGaps, 1<<32-1, []byte{1}, 2), "4294967295 changed words do not fit"},
+	{"gaps", "fewer gaps", gapsOf(byGaps, 2, []byte{1}, 2), "1 gaps, want 2"},
+	{"gaps", "more gaps", gapsOf(byGaps, 1, []byte{1, 1}, 1), "1 bytes after the last gap"},
+	{"gaps", "gap too large", gapsOf(byGaps, 1, []byte{41}, 1), "gap 0 of 1 leads beyond the 41 words"},
+	{"gaps", "gaps too large together", gapsOf(byGaps, 2, []byte{20, 20}, 2), "gap 1 of 2 leads beyond"},
+	{"gaps", "gap after the last word", gapsOf(byGaps, 2, []byte{40, 0}, 2), "gap 1 of 2 leads beyond"},
+	{"gaps", "gap that overflows", gapsOf(byGaps, 2, append([]byte{1}, binary.AppendUvarint(nil, 1<<64-1)...), 2), "gap 1 of 2 leads beyond"},
+	{"gaps", "varint cut", gapsOf(byGaps, 1, []byte{0x80}, 1), "gap 0 of 1 is cut or too large"},
+	{"gaps", "varint without end", gapsOf(byGaps, 1, bytes.Repeat([]byte{0x80}, 11), 1), "gap 0 of 1 is cut or too large"},
+	{"gaps", "bitmap cut", gapsOf(byBitmap, 1, []byte{1, 0, 0, 0, 0}, 1), "a bitmap of 5 bytes for 41 words"},
+	{"gaps", "bitmap too long", gapsOf(byBitmap, 1, []byte{1, 0, 0, 0, 0, 0, 0}, 1), "a bitmap of 7 bytes for 41 words"},
+	{"gaps", "bitmap with more bits", gapsOf(byBitmap, 1, []byte{3, 0, 0, 0, 0, 0}, 1), "more bits than 1"},
+	{"gaps", "bitmap with fewer bits", gapsOf(byBitmap, 2, []byte{1, 0, 0, 0, 0, 0}, 2), "1 bits for 2 changed words"},
+	{"gaps", "bitmap beyond its words", gapsOf(byBitmap, 1, []byte{0, 0, 0, 0, 0, 2}, 1), "more bits than 1 changed of 41 words"},
+	{"zstd", "nothing", nil, "0 bytes, want 82"},
+	{"zstd", "no zstd", []byte("not a frame of zstd"), "magic number"},
+	{"zstd", "cut", bomb[:9], "EOF"},
+	{"zstd", "a bomb", bomb, "more than the 82 bytes"},
+	{"zstd", "a bomb of frames", bytes.Repeat(run(41), 3), "more than the 82 bytes"},
+	{"zstd", "too short", run(81), "81 bytes, want 82"},
+	{"zstd", "after the frame", append(run(82), 1, 2, 3), "EOF"},
+	{"zstd", "a large window", []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0xf8, 1, 0, 0}, "window"},
+	{"zstd", "a size that lies", []byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 1, 0, 0}, "more than the 82 bytes"},
+	{"zstd", "a dictionary", []byte{0x28, 0xb5, 0x2f, 0xfd, 1, 0x50, 9, 1, 0, 0}, "dictionary"},
+	{"sparse+zstd", "more than the tensor", run(83), "zstd: more than the 82 bytes"},
+	{"sparse+zstd", "no pairs", run(82), "sparse: 82 bytes are not a whole number"},
+	{"xor+zstd", "too short", run(80), "zstd: 80 bytes, want 82"},
+}
+
+var hostileSpec = tensor.Spec{Name: "layer.1", DType: tensor.BF16, Shape: []int{41}}
+
+// sparseOf returns what sparse makes of changes at the given words.
+func sparseOf(at ...uint32) (b []byte) {
+	for _, i := range at {
+		b = little.AppendUint32(b, i)
+	}
+	return append(b, make([]byte, 2*len(at))...)
+}
+
+// gapsOf returns what gaps makes of that many changes, with as many values as are
+// asked for.
+func gapsOf(form byte, n uint32, at []byte, values int) []byte {
+	return slices.Concat([]byte{form}, little.AppendUint32(nil, n), at, make([]byte, 2*values))
+}
+
+// run returns a frame of zstd without its size: one byte n times, up to 128 KiB at
+// a time.
+func run(n int) []byte {
+	const most = 128 << 10
+	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0x50} // no flags; a window of 1 MiB
+	for {
+		m := min(n, most)
+		n -= m
+		head := uint32(m)<<3 | 1<<1
+		if n == 0 {
+			head |= 1
+		}
+		b = append(b, byte(head), byte(head>>8), byte(head>>16), 7)
+		if n == 0 {
+			return b
+		}
+	}
+}
+
+// bomb is 2 MiB in 70 bytes.
+var bomb = run(2 << 20)
+
+// TestHostile: what no coder made is an error that names the tensor, the stage
+// and the reason. Nothing is written beyond the tensor, and a bomb takes little
+// memory.
+func TestHostile(t *testing.T) {
+	base := bytes.Repeat([]byte{1, 2}, 41)
+	for _, h := range hostile {
+		c := mustParse(t, h.codec).NewCoder()
+		if h.name == "a bomb" { // what a decoder needs for anything
+			mustUnpack(t, c, run(82), base)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := unpack(t, c, Coded, hostileSpec, base, h.src, false)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), h.want) || !strings.HasPrefix(err.Error(), `codec: "layer.1": `) {
+			t.Errorf("%s: %s: got %v, want an error with %q", h.codec, h.name, err, h.want)
+		}
+		if grown := after.TotalAlloc - before.TotalAlloc; h.name == "a bomb" && grown > 512<<10 { // a decoder works in blocks of 128 KiB
+			t.Errorf("a bomb took %d bytes of memory", grown)
+		}
+	}
+}
+
+func mustUnpack(t *testing.T, c *Coder, src, base []byte) {
+	t.Helper()
+	if _, err := unpack(t, c, Coded, hostileSpec, base, src, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestModes: a mode and a length that do not belong together are errors, and so
+// is a base that is missing (O16).
+func TestModes(t *testing.T) {
+	base := make([]byte, 82)
+	for _, c := range []struct {
+		name string
+		mode Mode
+		src  int
+		base []byte
+		want string
+	}{
+		{"plain and short", Plain, 81, base, "81 bytes are no plain tensor of 82"},
+		{"plain and long", Plain, 83, base, "83 bytes are no plain tensor of 82"},
+		{"unchanged and long", Unchanged, 1, base, "1 bytes are no unchanged tensor of 82"},
+		{"coded and long", Coded, 82, base, "82 bytes are no coded tensor of 82"},
+		{"unknown", 3, 0, base, "unknown mode(3)"},
+		{"no base", Coded, 6, nil, "is coded, and there is no base"},
+		{"unchanged from nothing", Unchanged, 0, nil, "is unchanged, and there is no base"},
+		{"a base of another size", Coded, 6, base[:80], "a base of 80 for a tensor of 82"},
+	} {
+		coder := mustParse(t, "sparse").NewCoder()
+		err := coder.Unpack(c.mode, make([]byte, 82), c.base, make([]byte, c.src), hostileSpec)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error with %q", c.name, err, c.want)
+		}
+	}
+}
+
+// unpack unpacks into memory with a guard on both sides, and over the base if
+// told so.
+func unpack(t *testing.T, c *Coder, m Mode, s tensor.Spec, base, src []byte, over bool) ([]byte, error) {
+	t.Helper()
+	guard := bytes.Repeat([]byte{0xa5}, 64)
+	mem := slices.Concat(guard, base, guard)
+	dst := mem[len(guard) : len(guard)+len(base)]
+	from, before, input := slices.Clone(base), slices.Clone(base), slices.Clone(src)
+	if over {
+		from = dst
+	} else {
+		clear(dst)
+	}
+	err := c.Unpack(m, dst, from, src, s)
+	if !bytes.HasPrefix(mem, guard) || !bytes.HasSuffix(mem, guard) {
+		t.Fatal("written beyond the tensor")
+	}
+	if !bytes.Equal(src, input) || !over && !bytes.Equal(from, before) {
+		t.Fatal("what is read was written")
+	}
+	return dst, err
+}
+
+// fuzzUnpack starts from what the pipeline made, and from what it did not.
+func fuzzUnpack(f *testing.F, text string) {
+	c := mustParse(f, text).NewCoder()
+	for _, h := range hostile {
+		if h.codec == text {
+			f.Add(byte(tensor.BF16), make([]byte, 82), h.src)
+		}
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, d := range tensor.DTypes() {
+		base, cur, s := pair(r, d, 300, 0.1)
+		dst := make([]byte, len(cur))
+		if m, n, err := c.Pack(dst, base, cur, s); err != nil {
+			f.Fatal(err)
+		} else if m == Coded {
+			f.Add(byte(d), base, dst[:n])
+		}
+	}
+	f.Fuzz(func(t *testing.T, d byte, base, src []byte) {
+		if len(base) > 1<<16 || len(src) > 1<<16 {
+			return
+		}
+		s := tensor.Spec{Name: "t", DType: tensor.DTypes()[int(d)%len(tensor.DTypes())]}
+		n := len(base) / s.DType.Size()
+		s.Shape, base = []int{n}, base[:n*s.DType.Size()]
+		got, err := unpack(t, c, Coded, s, base, src, false)
+		patched, again := unpack(t, c, Coded, s, base, src, true)
+		if (err == nil) != (again == nil) || err == nil && !bytes.Equal(got, patched) {
+			t.Fatalf("over the base it is another tensor: %v, %v", err, again)
+		}
+		if err == nil {
+			trip(t, c, c, base, got, s)
+		}
+	})
+}
+
+func FuzzSparse(f *testing.F)     { fuzzUnpack(f, "sparse") }
+func FuzzSparseZstd(f *testing.F) { fuzzUnpack(f, "sparse+zstd") }
+func FuzzGaps(f *testing.F)       { fuzzUnpack(f, "gaps") }
+func FuzzXor(f *testing.F)        { fuzzUnpack(f, "xor+zstd") }
+func FuzzShuffle(f *testing.F)    { fuzzUnpack(f, "shuffle+zstd") }
+func FuzzZstd(f *testing.F)       { fuzzUnpack(f, "zstd") }
+
+// FuzzPack: whatever two tensors hold, the second one arrives. What zstd does in a
+// pipeline depends on what it did before, which fuzzing cannot work with.
+func FuzzPack(f *testing.F) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, d := range tensor.DTypes() {
+		base, cur, _ := pair(r, d, 300, 0.1)
+		f.Add(byte(d), base, cur)
+	}
+	f.Fuzz(func(t *testing.T, d byte, base, cur []byte) {
+		s := tensor.Spec{Name: "t", DType: tensor.DTypes()[int(d)%len(tensor.DTypes())]}
+		n := min(len(base), len(cur), 1<<16) / s.DType.Size()
+		s.Shape = []int{n}
+		n *= s.DType.Size()
+		for _, text := range []string{"sparse", "gaps"} {
+			c := mustParse(t, text).NewCoder()
+			trip(t, c, c, base[:n], cur[:n], s)
+		}
+		planes, again := make([]byte, n), make([]byte, n)
+		in := words{s.DType, n}
+		if _, err := (shuffle{}).encode(planes, nil, cur[:n], in); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (shuffle{}).decode(again, nil, planes, in); err != nil || !bytes.Equal(again, cur[:n]) {
+			t.Fatalf("planes of %v do not come back: %v", s.DType, err)
+		}
+	})
+}
+
+// FuzzParse: what is read is written so that it is read the same.
+func FuzzParse(f *testing.F) {
+	f.Add("none")
+	f.Add(strings.Join(Names(), "+"))
+	for _, text := range lossless {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := Parse(p.String())
+		if err != nil || again.String() != p.String() || again.Base() != p.Base() || again.Lossy() != p.Lossy() {
+			t.Fatalf("%q is %v, and then %v: %v", text, p, again, err)
+		}
+	})
+}
