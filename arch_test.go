@@ -49,7 +49,7 @@ var layers = map[string][]string{
 	"reexec":                       {"phase/usage", "internal/legible"},
 	"profile":                      {"phase", "profile/capture", "internal/legible"},
 	"profile/capture":              {},
-	"transports":                   {"transports/driver", "phase", "tensor"},
+	"transports":                   {"codec", "transports/driver", "phase", "tensor"},
 	"transports/driver":            {"tensor", "phase"},
 	"transports/internal/mailbox":  {"tensor", "transports/driver"},
 	"transports/internal/slab":     {"tensor", "crash", "transports/driver"},

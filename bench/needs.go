@@ -24,14 +24,11 @@ const (
 func Needs(cells []Spec) doctor.Needs {
 	n := doctor.Needs{Files: map[string]doctor.Need{}}
 	for _, s := range cells {
-		var own driver.Needs
-		if t, ok := s.Variant.Transport.(driver.Needy); ok {
-			var err error
-			if own, err = t.Needs(s.options()); err != nil {
-				continue
-			}
+		own, err := s.Variant.Needs(s.options())
+		if err != nil {
+			continue
 		}
-		if s.Variant.Transport.Footprint(s.options()) == math.MaxInt64 {
+		if s.Variant.Footprint(s.options()) == math.MaxInt64 {
 			continue
 		}
 		cell := s.String()

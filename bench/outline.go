@@ -116,5 +116,5 @@ func (s Spec) memory() int64 {
 	if s.up() != s.Model {
 		held += s.up().Layout.Size()
 	}
-	return s.Variant.Transport.Footprint(s.options()) + int64(held)
+	return s.Variant.Footprint(s.options()) + int64(held)
 }

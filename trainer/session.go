@@ -186,7 +186,7 @@ func (s *Session) options() driver.Options {
 
 func (s *Session) start(ctx context.Context, began time.Time) error {
 	o := s.options()
-	need := s.cfg.Variant.Transport.Footprint(o)
+	need := s.cfg.Variant.Footprint(o)
 	limit := startLimit(need)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("is not connected after %v, which is %v and what touching %s takes at 0.5 GB/s",
 		limit, startTimeout, tensor.FormatBytes(int(need))))

@@ -33,6 +33,7 @@ var (
 type Server struct {
 	variant Variant
 	driver  driver.Server
+	origin  *origin // nil without a codec
 	o       driver.Options
 	out     tensor.Ledger // updates that Collect returned
 	came    arrivals
@@ -63,9 +64,17 @@ func Listen(ctx context.Context, v Variant, e *driver.Endpoint, o driver.Options
 	}
 	s.lanes = make([]serverLane, o.Lanes)
 	e.Variant = v.String()
+	travelling := v.travelling(s.o)
+	if p := v.Codec(); p != nil {
+		s.origin = newOrigin(p, s.o)
+		travelling.Out = &s.origin.out
+	}
 	var err error
-	if s.driver, err = v.Transport.Listen(ctx, e, s.o); err != nil {
+	if s.driver, err = v.Transport.Listen(ctx, e, travelling); err != nil {
 		return nil, fmt.Errorf("%s: listen: %w", v.Transport.Name(), err)
+	}
+	if s.origin != nil {
+		s.origin.driver = s.driver
 	}
 	return s, nil
 }
@@ -80,7 +89,11 @@ func (s *Server) Reserve() (*tensor.Package, error) {
 	if err == nil && s.reserved != nil {
 		err = errReserved
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.origin != nil:
+		s.reserved = s.origin.models.Reserve()
+	default:
 		if s.reserved, err = s.driver.Reserve(); err != nil {
 			s.reserved = nil
 			s.died(err)
@@ -95,9 +108,9 @@ func (s *Server) Reserve() (*tensor.Package, error) {
 }
 
 // Publish makes p, which Reserve returned, the model of the jobs that follow, and
-// returns what clients train on. It takes p: the caller must not write to it again. What
-// it returns may be read until the next Publish returns. Every job of the model before
-// has been collected.
+// returns what clients train on: p, in which a codec may have changed what it loses. It
+// takes p: the caller must not write to it again, and may read it until the next Publish
+// returns. Every job of the model before has been collected.
 func (s *Server) Publish(ctx context.Context, p *tensor.Package) (*tensor.Package, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +140,11 @@ func (s *Server) publish(ctx context.Context, p *tensor.Package) error {
 			return fmt.Errorf("lane %d: the update of client %d was not collected", n, l.job.Client)
 		}
 	}
-	if err := s.driver.Publish(ctx, p); err != nil {
+	publish := s.driver.Publish
+	if s.origin != nil {
+		publish = s.origin.publish
+	}
+	if err := publish(ctx, p); err != nil {
 		s.died(err)
 		return err
 	}
@@ -152,6 +169,9 @@ func (s *Server) Dispatch(ctx context.Context, lane int, j driver.Job) error {
 			return errNoModel
 		}
 		l.job, l.out = j, true
+		if s.origin != nil {
+			return l.died(s.origin.dispatch(ctx, lane, j))
+		}
 		return l.died(s.driver.Dispatch(ctx, lane, model, j))
 	})
 }
@@ -168,6 +188,9 @@ func (s *Server) Collect(ctx context.Context, lane int) (p *tensor.Package, err 
 			if err = s.came.attest(d, update); err != nil {
 				update.Release()
 			}
+		}
+		if err == nil && s.origin != nil {
+			update, err = s.origin.collect(update, l.job.ID(lane))
 		}
 		if err != nil {
 			return l.died(err)

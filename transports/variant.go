@@ -6,6 +6,7 @@ package transports
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,6 +17,12 @@ import (
 type Variant struct {
 	Transport driver.Transport
 	Settings  driver.Settings
+}
+
+// Settings returns what can be set about a transport: its own settings, and that of
+// every transport.
+func Settings(t driver.Transport) []driver.Setting {
+	return append(slices.Clip(t.Settings()), CodecSetting())
 }
 
 // Parse reads a variant, name[:key=value]…, with the transports in all. Its
@@ -51,7 +58,7 @@ func Parse(text string, all []driver.Transport) (Variant, error) {
 func NewVariant(t driver.Transport, given driver.Settings) (Variant, error) {
 	v := Variant{Transport: t, Settings: driver.Settings{}}
 	var known []string
-	for _, s := range t.Settings() {
+	for _, s := range Settings(t) {
 		known = append(known, s.Name)
 		value, ok := given[s.Name]
 		if !ok {
@@ -67,9 +74,6 @@ func NewVariant(t driver.Transport, given driver.Settings) (Variant, error) {
 		if _, ok := v.Settings[key]; ok {
 			continue
 		}
-		if len(known) == 0 {
-			return Variant{}, fmt.Errorf("unknown setting %q: %s has none", key, t.Name())
-		}
 		return Variant{}, fmt.Errorf("unknown setting %q: %s has %s", key, t.Name(), strings.Join(known, ", "))
 	}
 	return v, nil
@@ -84,19 +88,37 @@ func (v Variant) Check(o driver.Options) error {
 	if o.Lanes < 1 || o.Clients < 0 || o.Depth < 1 {
 		return fmt.Errorf("%s: %d lanes, %d clients, depth %d: want at least 1, 0 and 1", v.Transport.Name(), o.Lanes, o.Clients, o.Depth)
 	}
-	o.Settings = v.Settings
-	if err := v.Transport.Check(o); err != nil {
+	if err := v.Transport.Check(v.travelling(o)); err != nil {
 		return fmt.Errorf("%s: %w", v.Transport.Name(), err)
 	}
 	return nil
+}
+
+// Footprint returns the bytes of memory that a session with o needs at its peak, in
+// all processes together, shared memory counted once.
+func (v Variant) Footprint(o driver.Options) int64 {
+	n, own := v.Transport.Footprint(v.travelling(o)), heap(v.Codec(), o)
+	if n > math.MaxInt64-own {
+		return math.MaxInt64
+	}
+	return n + own
+}
+
+// Needs returns what a session with o takes besides memory.
+func (v Variant) Needs(o driver.Options) (driver.Needs, error) {
+	t, ok := v.Transport.(driver.Needy)
+	if !ok {
+		return driver.Needs{}, nil
+	}
+	return t.Needs(v.travelling(o))
 }
 
 // String returns the shortest text that Parse reads as v: the name and what
 // differs from the defaults, in the order of the transport's settings.
 func (v Variant) String() string {
 	text := v.Transport.Name()
-	for _, s := range v.Transport.Settings() {
-		if value := v.Settings[s.Name]; value != s.Default {
+	for _, s := range Settings(v.Transport) {
+		if value, ok := v.Settings[s.Name]; ok && value != s.Default {
 			text += ":" + s.Name + "=" + value
 		}
 	}

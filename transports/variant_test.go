@@ -43,12 +43,15 @@ var list = []driver.Transport{
 
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ text, canonical, settings string }{
-		{"plain", "plain", ""},
-		{"rich", "rich", "chunk=2MiB;dir=;reuse=on;threads=0;wait=block"},
-		{"rich:wait=spin", "rich:wait=spin", "chunk=2MiB;dir=;reuse=on;threads=0;wait=spin"},
-		{"rich:chunk=1048576:threads=8", "rich:chunk=1MiB:threads=8", "chunk=1MiB;dir=;reuse=on;threads=8;wait=block"},
-		{"rich:chunk=2097152", "rich", "chunk=2MiB;dir=;reuse=on;threads=0;wait=block"},
-		{"rich:dir=/tmp/x=y", "rich:dir=/tmp/x=y", "chunk=2MiB;dir=/tmp/x=y;reuse=on;threads=0;wait=block"},
+		{"plain", "plain", "codec=none"},
+		{"rich", "rich", "chunk=2MiB;codec=none;dir=;reuse=on;threads=0;wait=block"},
+		{"rich:wait=spin", "rich:wait=spin", "chunk=2MiB;codec=none;dir=;reuse=on;threads=0;wait=spin"},
+		{"rich:chunk=1048576:threads=8", "rich:chunk=1MiB:threads=8", "chunk=1MiB;codec=none;dir=;reuse=on;threads=8;wait=block"},
+		{"rich:chunk=2097152", "rich", "chunk=2MiB;codec=none;dir=;reuse=on;threads=0;wait=block"},
+		{"plain:codec=zstd", "plain:codec=zstd", "codec=zstd"},
+		{"plain:codec=none", "plain", "codec=none"},
+		{"rich:codec=xor+shuffle+zstd:threads=1", "rich:threads=1:codec=xor+shuffle+zstd", "chunk=2MiB;codec=xor+shuffle+zstd;dir=;reuse=on;threads=1;wait=block"},
+		{"rich:dir=/tmp/x=y", "rich:dir=/tmp/x=y", "chunk=2MiB;codec=none;dir=/tmp/x=y;reuse=on;threads=0;wait=block"},
 	} {
 		v, err := transports.Parse(c.text, list)
 		if err != nil {
@@ -73,8 +76,8 @@ func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          `unknown transport "": want one of plain, rich`,
 		"fast":                      "want one of plain, rich",
-		"plain:x=1":                 `unknown setting "x": plain has none`,
-		"rich:speed=9":              "rich has wait, reuse, chunk, threads, dir",
+		"plain:x=1":                 `unknown setting "x": plain has codec`,
+		"rich:speed=9":              "rich has wait, reuse, chunk, threads, dir, codec",
 		"rich:wait":                 "want key=value",
 		"rich:":                     "want key=value",
 		"rich:wait=spin:wait=block": "each key once",
@@ -86,6 +89,8 @@ func TestParseRefuses(t *testing.T) {
 		"rich:threads=-1":           "want 0..64",
 		"rich:threads=65":           "want 0..64",
 		"rich:dir=relative":         "want a directory",
+		"plain:codec=zst":           `codec=zst: codec: unknown stage "zst": want none, `,
+		"plain:codec=":              `unknown stage ""`,
 	} {
 		if _, err := transports.Parse(text, list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got error %v, want one with %q", text, err, want)

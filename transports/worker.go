@@ -13,8 +13,9 @@ import (
 
 // What a worker's goroutine can do wrong.
 var (
-	errClosed = errors.New("the lane is closed")
-	errInHand = errors.New("no job is in hand")
+	errClosed      = errors.New("the lane is closed")
+	errInHand      = errors.New("no job is in hand")
+	errNoModelCame = errors.New("a job without a model, and the lane holds none")
 )
 
 // A Worker is one lane's end of a session: a driver's worker, and the rules that are
@@ -23,6 +24,7 @@ var (
 type Worker struct {
 	variant Variant
 	driver  driver.Worker
+	replica *replica // nil without a codec
 	lane    int
 	rec     *phase.Recorder
 	came    arrivals
@@ -37,16 +39,20 @@ type Worker struct {
 // error leaves nothing behind.
 func Dial(ctx context.Context, v Variant, e *driver.Endpoint, lane int, o driver.Options) (*Worker, error) {
 	at := *e // lanes that dial at the same time share e
-	at.Variant, o.Settings = v.String(), v.Settings
+	at.Variant = v.String()
 	name := v.Transport.Name()
 	if lane < 0 || lane >= o.Lanes {
 		return nil, fmt.Errorf("%s: lane %d: dial: the session has %d lanes", name, lane, o.Lanes)
 	}
-	d, err := v.Transport.Dial(ctx, &at, lane, o)
-	if err != nil {
+	w := &Worker{variant: v, lane: lane, rec: o.Rec, came: newArrivals(o.Rec)}
+	if p := v.Codec(); p != nil {
+		w.replica = newReplica(p, o)
+	}
+	var err error
+	if w.driver, err = v.Transport.Dial(ctx, &at, lane, v.travelling(o)); err != nil {
 		return nil, fmt.Errorf("%s: lane %d: dial: %w", name, lane, err)
 	}
-	return &Worker{variant: v, driver: d, lane: lane, rec: o.Rec, came: newArrivals(o.Rec)}, nil
+	return w, nil
 }
 
 // Receive waits for the next job and its model. The model is lent, read-only, until
@@ -64,9 +70,7 @@ func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 	job, model, d, err := w.driver.Receive(ctx)
 	if err == nil {
 		w.job, w.inHand = job, true
-		if model != nil {
-			err = w.came.attest(d, model)
-		}
+		model, err = w.unpacked(model, d)
 	}
 	if err != nil {
 		if errors.Is(err, io.EOF) { // from Receive alone it is the end in order
@@ -78,6 +82,22 @@ func (w *Worker) Receive(ctx context.Context) (driver.Job, *tensor.Package, erro
 	}
 	span.EndAs(job.ID(w.lane))
 	return job, model, nil
+}
+
+// unpacked returns the model of the job in hand, of which p has come as d says.
+func (w *Worker) unpacked(p *tensor.Package, d driver.Delivered) (*tensor.Package, error) {
+	if p != nil {
+		if err := w.came.attest(d, p); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case w.replica != nil:
+		return w.replica.receive(p, w.job.ID(w.lane))
+	case p == nil:
+		return nil, errNoModelCame
+	}
+	return p, nil
 }
 
 // Reserve returns where the update of the job last received is to be written, every
@@ -92,7 +112,11 @@ func (w *Worker) Reserve() (p *tensor.Package, err error) {
 		err = errors.New("the update is reserved already")
 	default:
 		span := w.rec.Begin(phase.ReserveUpdate, w.job.ID(w.lane))
-		w.update, err = w.driver.Reserve()
+		if w.replica != nil {
+			w.update = w.replica.update
+		} else {
+			w.update, err = w.driver.Reserve()
+		}
 		span.End()
 		w.err = err
 	}
@@ -115,7 +139,7 @@ func (w *Worker) Submit(ctx context.Context, p *tensor.Package) error {
 		return w.failed("submit", errForeign)
 	}
 	span := w.rec.Begin(phase.Submit, w.job.ID(w.lane))
-	err := w.driver.Submit(ctx, p)
+	err := w.submit(ctx, p)
 	span.End()
 	if err != nil {
 		w.err = err
@@ -123,6 +147,21 @@ func (w *Worker) Submit(ctx context.Context, p *tensor.Package) error {
 	}
 	w.inHand, w.update = false, nil
 	return err
+}
+
+// submit hands p, or what is made of it, to the driver.
+func (w *Worker) submit(ctx context.Context, p *tensor.Package) error {
+	if w.replica == nil {
+		return w.driver.Submit(ctx, p)
+	}
+	to, err := w.driver.Reserve()
+	if err == nil {
+		err = w.replica.send(to, w.job.ID(w.lane))
+	}
+	if err != nil {
+		return err
+	}
+	return w.driver.Submit(ctx, to)
 }
 
 // Ping exchanges an empty request and an empty answer with the server, in a transport

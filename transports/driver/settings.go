@@ -20,6 +20,8 @@ type Setting struct {
 	Min     int // of a count or a size
 	Max     int // of a count or a size
 	Help    string
+
+	Canonical func(text string) (string, error) // of a text
 }
 
 // A Kind is the kind of value that a setting takes.
@@ -31,6 +33,7 @@ const (
 	Count              // a whole number from Min to Max
 	Size               // bytes from Min to Max, such as 2MiB
 	Path               // a directory, or empty
+	Text               // what Canonical reads, made of Values
 )
 
 // OnOff returns a setting that is on or off.
@@ -71,6 +74,12 @@ func (s Setting) Check(value string) (string, error) {
 		}
 	case Path:
 		ok = value == "" || strings.HasPrefix(value, "/") && !strings.Contains(value, ":")
+	case Text:
+		text, err := s.Canonical(value)
+		if err != nil {
+			return "", fmt.Errorf("%s=%s: %w", s.Name, value, err)
+		}
+		return text, nil
 	default:
 		ok = slices.Contains(s.Values, value)
 	}

@@ -1,0 +1,241 @@
+package all_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+	"ipcbench/transports/driver"
+)
+
+func host() trainer.Host {
+	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{
+		"change": func([]byte) (trainer.Train, error) { return change, nil },
+	}}
+}
+
+// odd has tensors that codecs may stumble over: of every width, empty, of one word,
+// without dimensions, and one whose length varies.
+func odd(t *testing.T) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{
+		{Name: "w", DType: tensor.F32, Shape: []int{200, 31}},
+		{Name: "half", DType: tensor.BF16, Shape: []int{1025}},
+		{Name: "count", DType: tensor.I64, Shape: []int{300}},
+		{Name: "mask", DType: tensor.Bool, Shape: []int{77}},
+		{Name: "empty", DType: tensor.F32, Shape: []int{3, 0, 2}},
+		{Name: "scalar", DType: tensor.F64},
+		{Name: "one", DType: tensor.F16, Shape: []int{1}},
+		{Name: "byte", DType: tensor.U8, Shape: []int{1}},
+		{Name: "rows", DType: tensor.F32, Shape: []int{10, 7}, Var: true},
+		{Name: "still", DType: tensor.F32, Shape: []int{500}},
+	})
+	check(t, err)
+	return l
+}
+
+// start writes the first model: words that arithmetic would not keep among others.
+func start(p *tensor.Package) {
+	tensor.Fill(p, 1)
+	for i, bits := range []uint32{0x7fc00001, 0xffa12345, 0x80000000, 1, 0x807fffff, 0x7f800000} {
+		binary.LittleEndian.PutUint32(p.View(0)[4*i:], bits) // NaNs with payloads, -0, denormals, Inf
+	}
+}
+
+// mutate changes 2 % of the words of every tensor but the one that is to be still,
+// by their bits: a NaN becomes another one.
+func mutate(p *tensor.Package, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	for i := range p.Len() {
+		s, b := p.Layout().Spec(i), p.View(i)
+		size := s.DType.Size()
+		if s.Name == "still" {
+			continue
+		}
+		for w := 0; w < len(b); w += size {
+			switch {
+			case r.IntN(50) > 0:
+			case s.DType == tensor.Bool:
+				b[w] ^= 1
+			default:
+				b[w+r.IntN(size)] ^= byte(1 + r.IntN(255))
+			}
+		}
+	}
+}
+
+// change is the worker function: an update is the model with 2 % of its words changed,
+// other rows in use, and a receipt that shows the model's.
+func change(j *trainer.Job) error {
+	if want := fmt.Sprint("model ", j.Round); string(j.Model.Receipt) != want {
+		return fmt.Errorf("the model's receipt is %q, want %q", j.Model.Receipt, want)
+	}
+	j.Update.CopyFrom(j.Model)
+	mutate(j.Update, uint64(1000*j.Round+j.Client))
+	j.Update.Receipt = fmt.Appendf(nil, "update %d %d", j.Round, j.Client)
+	return setRows(j.Update, (j.Round/2+j.Client)%11)
+}
+
+// setRows puts n rows of the tensor whose length varies in use; new ones hold 0.
+func setRows(p *tensor.Package, n int) error {
+	had := len(p.View(8))
+	err := p.SetRows(8, n)
+	if now := p.View(8); len(now) > had {
+		clear(now[had:])
+	}
+	return err
+}
+
+// fold takes the words that an update has changed into the next model.
+func fold(next, model, update *tensor.Package) {
+	for i := range model.Len() {
+		n, m, u := next.View(i), model.View(i), update.View(i)
+		for k := range min(len(n), len(m), len(u)) {
+			if u[k] != m[k] {
+				n[k] = u[k]
+			}
+		}
+	}
+}
+
+// A plan is how many clients each round has.
+type plan struct{ lanes, most, rounds, fewFrom, fewTo int }
+
+func (p plan) clients(round int) int {
+	if round >= p.fewFrom && round < p.fewTo {
+		return 1
+	}
+	return p.most
+}
+
+// run makes the rounds of a plan and returns the hashes of all models and updates that
+// anybody saw, and what was counted.
+func run(t *testing.T, l trainer.Launcher, v transports.Variant, layout *tensor.Layout, p plan) (hashes []uint64, counts map[string]int64) {
+	t.Helper()
+	s, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: v, Down: layout, Up: layout, Workers: p.lanes, Clients: p.most, Func: "change", Launcher: l, Samples: 10000,
+	})
+	check(t, err)
+	defer func() {
+		_, err := s.Close()
+		check(t, err)
+		counts = s.Recorder().Counts()
+	}()
+	next, err := s.Reserve(0)
+	check(t, err)
+	start(next)
+	for n := range p.rounds {
+		next.Receipt = fmt.Appendf(nil, "model %d", n)
+		model, err := s.Publish(t.Context(), n, next)
+		check(t, err)
+		next, err = s.Reserve(n)
+		check(t, err)
+		next.CopyFrom(model)
+		err = s.Round(t.Context(), trainer.Round{Number: n, Clients: trainer.Roster(p.clients(n)), Each: func(u trainer.Update) error {
+			defer u.Release()
+			if want := fmt.Sprintf("update %d %d", n, u.Index); string(u.Package.Receipt) != want {
+				return fmt.Errorf("the update's receipt is %q, want %q", u.Package.Receipt, want)
+			}
+			hashes = append(hashes, u.Package.Hash())
+			fold(next, model, u.Package)
+			return nil
+		}})
+		check(t, err)
+		check(t, setRows(next, n/3%11))
+		hashes = append(hashes, model.Hash())
+	}
+	return hashes, nil
+}
+
+var plans = []plan{
+	{lanes: 1, most: 1, rounds: 6},
+	{lanes: 1, most: 4, rounds: 6},
+	{lanes: 2, most: 4, rounds: 6},
+	{lanes: 2, most: 2, rounds: 9, fewFrom: 3, fewTo: 5}, // the second lane misses two rounds
+}
+
+// TestLossless: O14, "each pipeline selectable by name"; O16, "round n≥1 sends
+// base+delta, receiver result equals full model" and "base missing → full tensor":
+// with every transport, the models and updates of a session are those that it has
+// without a codec, bit for bit; a lane that has missed rounds gets one full version.
+func TestLossless(t *testing.T) {
+	layout, l := odd(t), trainer.NewGoroutines(host())
+	for _, p := range plans {
+		var want []uint64
+		for _, tr := range all.Transports() {
+			for _, codec := range []string{"none", "sparse", "xor+shuffle+zstd", "zstd"} {
+				v, err := transports.NewVariant(tr, driver.Settings{"codec": codec})
+				check(t, err)
+				t.Run(fmt.Sprintf("%s/lanes=%d,clients=%d", v, p.lanes, p.most), func(t *testing.T) {
+					l := l
+					if tr.Traits(v.Settings).Reach == driver.Process {
+						l = trainer.NewGoroutines(trainer.Host{Transports: []driver.Transport{tr}, Funcs: host().Funcs})
+					}
+					got, counts := run(t, l, v, layout, p)
+					if want == nil {
+						want = got
+					}
+					if !slices.Equal(got, want) {
+						t.Errorf("models and updates have hashes %x, want %x", got, want)
+					}
+					counted(t, v, p, counts, layout)
+				})
+			}
+		}
+	}
+}
+
+// counted checks what a session with a codec has counted.
+func counted(t *testing.T, v transports.Variant, p plan, c map[string]int64, l *tensor.Layout) {
+	t.Helper()
+	jobs, shown := int64(0), int64(0) // and those that came with a model
+	for n := range p.rounds {
+		jobs += int64(p.clients(n))
+		shown += int64(min(p.lanes, p.clients(n)))
+	}
+	full := map[string]int64{}
+	switch {
+	case v.Codec() == nil:
+		jobs, shown = 0, 0
+	case v.Codec().Base():
+		full["first"] = int64(p.lanes)
+		if p.fewTo > 0 {
+			full["missed"] = 1
+		}
+	}
+	for name, want := range map[string]int64{
+		phase.CodecFull + "first": full["first"], phase.CodecFull + "missed": full["missed"],
+		phase.CodecSame: jobs - shown,
+	} {
+		if c[name] != want {
+			t.Errorf("%s: got %d, want %d", name, c[name], want)
+		}
+	}
+	down, wire := c[phase.CodecDownPayload], c[phase.CodecDownWire]
+	if most := (shown - full["first"] - full["missed"]) * int64(l.Payload()); down > most || down < most-most/20 || jobs > 0 && wire == 0 {
+		t.Errorf("%d bytes of models went as %d, want some %d", down, wire, most)
+	}
+	if v.Codec().Base() {
+		if ratio := float64(wire) / float64(down); math.Abs(ratio) > 0.25 {
+			t.Errorf("models went as %.1f %% of their bytes, want less than 25 %%", 100*ratio)
+		}
+		if c[phase.CodecUnchanged] == 0 {
+			t.Error("no tensor was unchanged, and one always is")
+		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

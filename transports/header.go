@@ -1,0 +1,136 @@
+package transports
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ipcbench/codec"
+	"ipcbench/tensor"
+)
+
+// A header says how the tensors of a package were packed. It is the beginning of the
+// package's receipt:
+//
+//	magic    4 bytes, "ipcd"
+//	format   1 byte, 1
+//	codec    its length, then its name
+//	version  of the model, or of the one that was trained
+//	base     the version from which tensors are told, plus 1; 0 if they stand alone
+//	count    of the tensors
+//
+// and for each tensor its mode, one byte, its bytes when it is unpacked, and, where its
+// length varies, its rows. Numbers are varints without needless bytes.
+type header struct {
+	version, base int64 // base: -1 if there is none
+	tensors       []packed
+}
+
+// packed is what a header says of one tensor.
+type packed struct {
+	mode        codec.Mode
+	bytes, rows int
+}
+
+const (
+	magic  = "ipcd"
+	format = 1
+)
+
+// append appends the header of a package of layout l, packed by the codec of that name.
+func (h *header) append(b []byte, name string, l *tensor.Layout) []byte {
+	b = append(append(b, magic...), format)
+	b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
+	b = binary.AppendUvarint(b, uint64(h.version))
+	b = binary.AppendUvarint(b, uint64(h.base+1))
+	b = binary.AppendUvarint(b, uint64(len(h.tensors)))
+	for i, t := range h.tensors {
+		b = binary.AppendUvarint(append(b, byte(t.mode)), uint64(t.bytes))
+		if l.Spec(i).Var {
+			b = binary.AppendUvarint(b, uint64(t.rows))
+		}
+	}
+	return b
+}
+
+// read reads the header at the beginning of b, which may come from anywhere, and
+// returns what follows it. h has an entry for each tensor of l.
+func (h *header) read(b []byte, name string, l *tensor.Layout) (rest []byte, err error) {
+	r := reader{b: b}
+	if got := r.take(len(magic)); string(got) != magic {
+		return nil, fmt.Errorf("the receipt begins with %q: want a header, %q", got, magic)
+	}
+	if got := r.take(1); len(got) < 1 || got[0] != format {
+		return nil, fmt.Errorf("a header of format %v: want [%d]", got, format)
+	}
+	if got := r.take(int(r.number("the codec's length", 1<<10))); r.err == nil && string(got) != name {
+		return nil, fmt.Errorf("packed with codec %q, and the session's is %q", got, name)
+	}
+	h.version = int64(r.number("the version", 1<<62))
+	h.base = int64(r.number("the base", 1<<62)) - 1
+	if n := r.number("the number of tensors", 1<<62); r.err == nil && n != uint64(l.Len()) {
+		return nil, fmt.Errorf("%d tensors, and the layout has %d", n, l.Len())
+	}
+	for i := range h.tensors {
+		s := l.Spec(i)
+		if h.tensors[i], err = r.tensor(s, l.Bytes(i)); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", s.Name, err)
+		}
+	}
+	return r.b, r.err
+}
+
+// A reader takes a header apart. After an error it returns nothing.
+type reader struct {
+	b   []byte
+	err error
+}
+
+// take returns the next n bytes, or those that are left.
+func (r *reader) take(n int) []byte {
+	n = min(n, len(r.b))
+	got := r.b[:n]
+	r.b = r.b[n:]
+	return got
+}
+
+// number returns the next number, which may be limit at most.
+func (r *reader) number(what string, limit uint64) uint64 {
+	if r.err != nil {
+		return 0
+	}
+	n, size := binary.Uvarint(r.b)
+	switch {
+	case size <= 0 || size > 1 && r.b[size-1] == 0: // there is one way to write a number
+		r.err = fmt.Errorf("%s is not a number", what)
+	case n > limit:
+		r.err = fmt.Errorf("%s is %d, want at most %d", what, n, limit)
+	default:
+		r.b = r.b[size:]
+		return n
+	}
+	return 0
+}
+
+// tensor returns what is said of a tensor of spec s, which has this many bytes.
+func (r *reader) tensor(s tensor.Spec, size int) (t packed, err error) {
+	if r.err != nil {
+		return t, r.err
+	}
+	mode := r.take(1)
+	if len(mode) < 1 || mode[0] > byte(codec.Coded) {
+		return t, fmt.Errorf("unknown mode %v", mode)
+	}
+	t.mode = codec.Mode(mode[0])
+	t.bytes = int(r.number("its length", uint64(size)))
+	want := size
+	if s.Var {
+		t.rows = int(r.number("its rows", uint64(s.Shape[0])))
+		if s.Shape[0] > 0 {
+			want = size / s.Shape[0] * t.rows
+		}
+	}
+	if r.err == nil && t.bytes != want {
+		return t, fmt.Errorf("unpacked it has %d bytes, want %d", t.bytes, want)
+	}
+	return t, r.err
+}
