@@ -75,25 +75,52 @@ type running struct {
 	updates  chan Update
 	failures chan laneError // room for one a lane
 	lanes    sync.WaitGroup // that still work for this round
+	queues   []*queue       // lane n takes from queue n, modulo their number
+}
 
-	taken chan struct{} // closed when every client has a lane
+// A queue is clients that wait for a lane: each step-th, from next on.
+type queue struct {
+	step, end int
+	taken     chan struct{} // closed when none waits
 
 	mu   sync.Mutex
-	next int // guarded by mu: the client to dispatch next
+	next int // guarded by mu
+}
+
+func newQueue(first, step, end int) *queue {
+	q := &queue{step: step, end: end, taken: make(chan struct{}), next: first}
+	if first >= end {
+		close(q.taken)
+	}
+	return q
 }
 
 // take returns the next client to dispatch, or -1.
-func (r *running) take() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.next == len(r.Clients) {
+func (q *queue) take() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := q.next
+	if i >= q.end {
 		return -1
 	}
-	r.next++
-	if r.next == len(r.Clients) {
-		close(r.taken)
+	if q.next += q.step; q.next >= q.end {
+		close(q.taken)
 	}
-	return r.next - 1
+	return i
+}
+
+// queues returns those of a round of n clients. One is for all lanes. But with a codec,
+// what a lane is sent depends on what it did before: there each has its own, so that
+// rounds are the same whichever worker is faster.
+func (s *Session) queues(n int) []*queue {
+	if s.cfg.Variant.Codec() == nil {
+		return []*queue{newQueue(0, 1, n)}
+	}
+	queues := make([]*queue, len(s.lanes))
+	for i := range queues {
+		queues[i] = newQueue(i, len(queues), n)
+	}
+	return queues
 }
 
 func (s *Session) startLanes() {
@@ -129,15 +156,16 @@ func (s *Session) stopLanes() {
 // the next client: so the client whose turn it is to be folded is never waiting
 // for room.
 func (s *Session) work(r *running, l *sessionLane) *laneError {
+	q := r.queues[l.n%len(r.queues)]
 	for {
 		select {
 		case <-l.credit:
-		case <-r.taken: // without waiting for a credit that may not come before the next round
+		case <-q.taken: // without waiting for a credit that may not come before the next round
 			return nil
 		case <-r.ctx.Done():
 			return nil
 		}
-		i := r.take()
+		i := q.take()
 		if i < 0 {
 			l.credit <- struct{}{}
 			return nil
@@ -220,7 +248,7 @@ func (s *Session) Round(ctx context.Context, spec Round) error {
 	s.waits.Store(waitRound)
 	defer s.waits.Store(waitNone)
 	began := time.Now()
-	r := &running{Round: spec, updates: s.updates, failures: make(chan laneError, len(s.lanes)), taken: make(chan struct{})}
+	r := &running{Round: spec, updates: s.updates, failures: make(chan laneError, len(s.lanes)), queues: s.queues(len(spec.Clients))}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
 	r.lanes.Add(len(s.lanes))
