@@ -99,8 +99,8 @@ func (s sketch) notes(cross string) []string {
 	return append(notes, s.Notes...)
 }
 
-// tick writes a number of an axis, without zeros that say nothing.
-func (a Axis) tick(x float64) string {
+// Tick writes a number of an axis, without zeros that say nothing.
+func (a Axis) Tick(x float64) string {
 	number, unit, _ := strings.Cut(Quantity(a.Unit, x), " ")
 	if strings.Contains(number, ".") {
 		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
@@ -156,7 +156,7 @@ func (t *textWriter) curves(s sketch) {
 		return int(math.Round(max(0, min(share, 1)) * (curveHeight - 1)))
 	}
 	for _, x := range s.Value.ticks(s.low, s.high) {
-		text := t.written(s.Value.tick(x))
+		text := t.written(s.Value.Tick(x))
 		labels[row(s.Value.place(x))] = text
 		margin = max(margin, width(text))
 	}
@@ -224,7 +224,7 @@ func (t *textWriter) curves(s sketch) {
 	text := ""
 	for k := range mostTicks { // at steps of the curves
 		x := s.at[k*(len(s.at)-1)/(mostTicks-1)]
-		label := t.written(s.At.tick(x))
+		label := t.written(s.At.Tick(x))
 		at := margin + 2 + min(column(s.At.place(x))-width(label)/2, columns+between-1-width(label))
 		if gap := at - width(text); gap > 0 {
 			text += padded(gap) + label
@@ -278,7 +278,7 @@ func (p Plot) curves(b *strings.Builder) {
 	var steps []int // that are drawn: Mermaid takes two of one name for one
 	var names, palette, legend, lines []string
 	for i := 0; i < len(s.at); i += every {
-		if name := label(p.At.tick(s.at[i])); !slices.Contains(names, name) {
+		if name := label(p.At.Tick(s.at[i])); !slices.Contains(names, name) {
 			steps, names = append(steps, i), append(names, name)
 		}
 	}
@@ -310,7 +310,7 @@ func (p Plot) curves(b *strings.Builder) {
 		axis = "log10 of " + axis
 		var means []string
 		for e := max(low, 0); e <= high && len(means) < 9; e++ {
-			means = append(means, fmt.Sprintf("%.0f is %s", e, p.Value.tick(math.Pow(10, e)*unit.per)))
+			means = append(means, fmt.Sprintf("%.0f is %s", e, p.Value.Tick(math.Pow(10, e)*unit.per)))
 		}
 		s.Notes = append([]string{"The axis of " + p.Value.Name + " is logarithmic: " + List(means) + "."}, s.Notes...)
 	}

@@ -76,7 +76,7 @@ type Table struct {
 // any content is left out.
 type Column struct {
 	Name string
-	// Unit is s, B, iB (bytes in powers of 1024), B/s, 1 (a number) or % (a share: 0.5 is 50 %), or one of them
+	// Unit is s, B, iB (bytes in powers of 1024), B/s, bit/s, 1 (a number) or % (a share: 0.5 is 50 %), or one of them
 	// per round or GB, such as s/GB. A column of words has none.
 	Unit string
 	Help string // what it means; written once below the tables of a section; HTML also shows it beside the name

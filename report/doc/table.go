@@ -208,7 +208,7 @@ func width(text string) int {
 func padded(n int) string { return strings.Repeat(" ", max(n, 0)) }
 
 // unitWord matches what stays with the number before it.
-var unitWord = regexp.MustCompile(`^([kMG]?B(/s)?|[mµn]?s|%)[^\pL]*$`)
+var unitWord = regexp.MustCompile(`^([kMG]?(B|bit)(/s)?|[mµn]?s|%)[^\pL]*$`)
 
 // words returns the words of a text. A number and its unit are one.
 func words(text string) []string {

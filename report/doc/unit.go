@@ -22,6 +22,8 @@ var scales = map[string][]scale{
 	"iB": {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}, // of sizes that users write
 	"%":  {{"%", 0.01}},
 	"1":  {{"", 1}},
+
+	"bit": {{"Gbit", 1e9}, {"Mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}},
 }
 
 // scaleOf returns the one unit in which all of xs are shown. It is that of the
