@@ -35,6 +35,7 @@ type answer struct {
 	Findings    []answerFinding      `json:"findings"`          // errors are bugs in the measurement
 	Cells       []answerCell         `json:"cells"`
 	Sweeps      []answerSweep        `json:"sweeps"` // cells that differ in one quantity alone
+	BreakEvens  []answerBreakEven    `json:"break_evens,omitempty"`
 	Floors      []answerFloor        `json:"floors"` // what this machine could do at best
 }
 
@@ -45,10 +46,15 @@ type workload struct {
 	Up      string `json:"up,omitempty"` // what clients send back, where it is unlike the model
 	Workers int    `json:"workers"`
 	Clients int    `json:"clients"`
+
+	Change   string `json:"change,omitempty"` // as in the result file, likewise the others
+	Values   string `json:"values,omitempty"`
+	Scenario string `json:"scenario,omitempty"`
+	Link     string `json:"link,omitempty"` // none of a cell without one, where others have one
 }
 
 func workloadOf(g analysis.Group) workload {
-	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients}
+	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients, g.Change, g.Values, g.Scenario, g.Link}
 }
 
 // An answerVerdict says which transport to use. Best are the variants that may be
@@ -127,6 +133,8 @@ type answerFloor struct {
 	Clients   int       `json:"clients,omitempty"`
 	Transport string    `json:"transport,omitempty"`
 	Gap       float64   `json:"gap_s,omitempty"`
+	Link      string    `json:"link,omitempty"`
+	Bytes     int64     `json:"bytes,omitempty"`
 	Help      string    `json:"help"`
 	Value     *estimate `json:"value"`
 }
@@ -168,7 +176,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
 		Answer: answerVersion, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
-		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), Floors: []answerFloor{},
+		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), BreakEvens: answerBreakEvens(v), Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {
 		text := answerVerdict{workload: workloadOf(d.Group), Proved: d.Proved(), Text: verdictSentence(d)}
@@ -196,7 +204,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		a.Cells = append(a.Cells, cell)
 	}
 	for _, f := range r.Floors {
-		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
+		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Link, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
 	}
 	return doc.WriteJSON(w, a, "\t")
 }
@@ -225,6 +233,42 @@ func answerSweeps(r *analysis.Result) []answerSweep {
 			})
 		}
 		all = append(all, a)
+	}
+	return all
+}
+
+// An answerBreakEven says below which rate a codec pays. Its workload is that of the
+// cells that were compared.
+type answerBreakEven struct {
+	workload
+	Variant string          `json:"variant"`
+	Codec   string          `json:"codec"`
+	Pays    analysis.Pays   `json:"pays"`             // below, any link or never; empty if it is not known
+	At      *estimate       `json:"at,omitempty"`     // in bit/s; a bound is null where it may be that no time is added
+	Saved   *float64        `json:"saved_bytes"`      // of a round
+	Added   *estimate       `json:"added,omitempty"`  // to a round
+	Checks  []answerChecked `json:"checks,omitempty"` // on links with a rate
+}
+
+// An answerChecked is whether a break-even has foretold what was measured on a link.
+type answerChecked struct {
+	Link   string    `json:"link"`
+	Pays   bool      `json:"pays"`       // foretold
+	More   *estimate `json:"round_more"` // with the codec, against none
+	Answer string    `json:"answer"`     // right, wrong, too close to call
+}
+
+func answerBreakEvens(r *analysis.Result) []answerBreakEven {
+	var all []answerBreakEven
+	for _, p := range r.Paths() {
+		for _, b := range p.BreakEvens() {
+			a := answerBreakEven{workload: workloadOf(b.Coded.Group()), Variant: b.Coded.Variant, Codec: b.Coded.Codec(), Pays: b.Pays,
+				At: estimated("bit/s", b.At), Saved: finite(b.Saved), Added: estimated("s", b.Added)}
+			for _, k := range b.Checks {
+				a.Checks = append(a.Checks, answerChecked{k.Coded.Link, k.Pays, estimated("s", k.More), k.Answer})
+			}
+			all = append(all, a)
+		}
 	}
 	return all
 }

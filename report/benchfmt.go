@@ -27,6 +27,10 @@ var benchUnits = []struct{ metric, unit string }{
 	{"cpu_per_round", "cpu-sec/op"},
 	{"cpu_per_gb", "cpu-sec/GB"},
 	{"wire_bytes", "wire-B/op"},
+	{"wire_down", "wire-down-B/op"},
+	{"wire_up", "wire-up-B/op"},
+	{"phase.compress", "compress-sec/op"},
+	{"phase.expand", "expand-sec/op"},
 	{"rpcs", "calls/op"},
 	{"alloc_bytes", "B/op"},
 	{"allocs", "allocs/op"},
@@ -97,8 +101,10 @@ func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 // benchName is the name that the benchmark of the same cell has.
 func benchName(c *analysis.Cell) benchfmt.Name {
 	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
-	if c.Model.Up != "" {
-		name += "/up=" + word(c.Model.Up)
+	for _, of := range [][2]string{{"up", c.Model.Up}, {"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}} {
+		if of[1] != "" {
+			name += "/" + of[0] + "=" + word(of[1])
+		}
 	}
 	if c.Build != "" {
 		name += "/build=" + word(c.Build)

@@ -27,7 +27,8 @@ var csvHeader = []string{
 // median is made of, and blocks that of the blocks; low and high, between which it
 // lies with that confidence, are empty where it is 0. Where a result holds two
 // builds, the settings name the build, and the commit is its own; where updates are
-// unlike the model, they name the update.
+// unlike the model, they name the update, and where a cell is on a link or changes
+// some words only, that.
 //
 // These metrics are not of ipcbench list metrics:
 //
@@ -38,6 +39,7 @@ var csvHeader = []string{
 //     all others, else 0.
 //   - verdict.round_more and verdict.cpu_more are what a round takes more than one
 //     of the fastest: time, and CPU time.
+//   - break_even is the rate of a link below which a codec pays.
 //   - finding.RULE is a finding; its severity and text stand in the settings, and
 //     its numbers in rows finding.RULE.NUMBER. The transport of a finding about the
 //     whole result is "-".
@@ -71,6 +73,13 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 			add("cpu_more", "s", more.CPU)
 		}
 	}
+	for _, p := range v.Paths() {
+		for _, b := range p.BreakEvens() {
+			if b.At.Known() {
+				_ = out.Write(append(csvCell(b.Coded), csvValues(v, "break_even", "bit/s", b.Coded.Build, b.At)...))
+			}
+		}
+	}
 	for _, f := range v.Findings() {
 		if f.Rule == analysis.NotMeasured { // see below
 			continue
@@ -94,7 +103,10 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		_ = out.Write(append(of, csvValues(v, "skipped", "", "", stat.None())...))
 	}
 	for _, f := range v.Floors {
-		of := map[string]string{"up": f.Up, "transport": f.Transport, "variant": f.Variant}
+		of := map[string]string{"up": f.Up, "transport": f.Transport, "variant": f.Variant, "link": f.Link}
+		if f.Bytes > 0 {
+			of["bytes"] = strconv.FormatInt(f.Bytes, 10)
+		}
 		if f.Clients > 0 {
 			of["clients"] = strconv.Itoa(f.Clients)
 		}
@@ -107,10 +119,10 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 	return out.Error()
 }
 
-// cellSettings are those of the transport, with the build where there are two and the
-// update where it is unlike the model.
+// cellSettings are those of the transport, with the build where there are two, the
+// update where it is unlike the model, and what else a cell may do or be on.
 func cellSettings(c *analysis.Cell) map[string]string {
-	s := map[string]string{"build": c.Build, "up": c.Model.Up}
+	s := map[string]string{"build": c.Build, "up": c.Model.Up, "change": c.Change, "values": c.Values, "scenario": c.Scenario, "link": c.Link}
 	maps.Copy(s, c.Settings)
 	return s
 }

@@ -50,6 +50,19 @@ func findingText(f analysis.Finding) string {
 		return "other virtual machines took " + percent("share") + " of the processors' time"
 	case analysis.FilesInMemory:
 		return "its files are in memory (" + f.Subject + "), and not on a disk: choose another directory with the setting dir=DIR"
+	case analysis.CodecRefuses:
+		return "the codec does not take some tensors, which travel as they are: " + f.Subject
+	case analysis.CodecNeverPays:
+		if number("saved") <= 0 {
+			return "the codec makes nothing smaller: it never pays"
+		}
+		return "the codec saves " + write("B", "saved") + " a round and takes longer than any link would for them: it never pays"
+	case analysis.FullVersions:
+		return "timed rounds hold full versions, " + write("1", "models") + " a round: these are in its times, and not in its ratios"
+	case analysis.OtherDensity:
+		return fmt.Sprintf("%s of the words of %s changed, and %s were expected", percent("found"), f.Subject, percent("expected"))
+	case analysis.DroppedPackets:
+		return fmt.Sprintf("the link dropped %.0f packets, which were sent again: its queues are too short", number("packets"))
 	}
 	panic("report: no sentence for rule " + f.Rule)
 }

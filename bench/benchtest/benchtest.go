@@ -2,8 +2,10 @@
 package benchtest
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ipcbench/bench"
@@ -270,4 +272,76 @@ func Rounds(of func(block, round int) float64) bench.Cell {
 		}
 	}
 	return c
+}
+
+// Codecs say what the codecs of Linked do: ratios each way, and seconds that a round
+// takes longer with them.
+var Codecs = []struct {
+	Name     string
+	Down, Up float64
+	Seconds  float64
+	Error    float64 // of the largest word
+}{
+	{"none", 1, 1, 0, 0},
+	{"sparse", 0.06, 0.06, 0.05, 0},
+	{"int8", 0.25, 0.25, 0.4, 0.004},
+	{"zstd", 1.0001, 1.0001, 0.1, 0},
+}
+
+// Linked returns a result with codecs over two transports on the links of these
+// rates in bit/s, 0 being none, as it would be if nothing overlapped; beside them the
+// control and what needs no network.
+func Linked(links map[string]float64) *bench.Result {
+	m := Models["histology"]
+	work := func(c bench.Cell, link string) bench.Cell {
+		c.Change, c.Link = "2%", link
+		return c
+	}
+	slab := Count(Cell("shm-slab", m, 1, 1, Six(65)...), "handle.tensors", 80)
+	r := Result(work(Cell("inproc", m, 1, 1, Six(60)...), ""), work(slab, ""))
+	for _, link := range slices.Sorted(maps.Keys(links)) {
+		for i, transport := range []string{"grpc-stream", "http"} {
+			for _, k := range Codecs {
+				wire := int64(float64(m.Bytes) * k.Down)
+				round := 0.14 + 0.02*float64(i) + k.Seconds
+				if rate := links[link]; rate > 0 {
+					round += 8 * 2 * float64(wire) / rate
+				}
+				c := work(Cell(transport, m, 1, 1, Six(1e3*round)...), link)
+				for b := range c.Blocks { // training takes 30 ms on every link
+					of := &c.Blocks[b]
+					for i, ns := range of.Round {
+						of.Train[i], of.RTT[i], of.Down[i], of.Up[i] = 30*MS, ns-20*MS, ns/2-25*MS, ns/2+5*MS
+					}
+				}
+				c.Settings = map[string]string{"network": "tcp", "codec": k.Name}
+				c.Variant += ":network=tcp"
+				Count(c, "body.tensors", 80)
+				if k.Name != "none" {
+					c.Variant += ":codec=" + k.Name
+					c.Coding = &bench.Coding{DensityDown: 0.02, DensityUp: 0.02}
+					if k.Error > 0 {
+						e := bench.CodingError{Max: k.Error * 0.9, RMS: k.Error / 3}
+						c.Coding.ErrorDown, c.Coding.ErrorUp, c.Coding.Bound, c.Coding.Plain = &e, &e, k.Error, []string{"bn1.num_batches_tracked"}
+					}
+					for name, n := range map[string]int64{
+						"codec.down.payload": 2 * m.Bytes, "codec.down.wire": 2 * wire, "codec.up.payload": 2 * m.Bytes, "codec.up.wire": 2 * wire,
+						"codec.full.first": 0, "codec.full.missed": 0, "codec.full.bytes": 0, "codec.same": 0, "codec.plain": 0, "codec.unchanged": 4,
+					} {
+						Count(c, name, n)
+					}
+					for b := range c.Blocks {
+						c.Blocks[b].Phases["compress"] = int64(1.2 * k.Seconds * 1e9)
+						c.Blocks[b].Phases["expand"] = int64(0.8 * k.Seconds * 1e9)
+					}
+				}
+				r.Cells = append(r.Cells, c)
+			}
+		}
+		if rate := links[link]; rate > 0 {
+			r.Floors = append(r.Floors, bench.Floor{Name: "tcp-stream", Unit: "B/s", Link: link, Bytes: m.Bytes, Help: "bytes through a TCP connection on the link",
+				Blocks: [][]float64{{rate / 8 * 0.98}, {rate / 8 * 0.981}, {rate / 8 * 0.979}, {rate / 8 * 0.98}, {rate / 8 * 0.982}, {rate / 8 * 0.978}}})
+		}
+	}
+	return r
 }

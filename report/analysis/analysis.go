@@ -16,6 +16,9 @@
 package analysis
 
 import (
+	"cmp"
+	"slices"
+
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/machine"
@@ -33,6 +36,7 @@ type Result struct {
 	Cells []*Cell // in the order of the result
 
 	metrics map[string]Metric
+	linked  bool // some cells are on a link
 }
 
 // A Cell is one cell of a result.
@@ -50,7 +54,13 @@ type Group struct {
 	Build            string // base, head, or empty where there is one build only
 	Model            bench.Model
 	Workers, Clients int
+
+	Change, Values, Scenario string // as of a cell
+	Link                     string // likewise, but NoLink of a cell without one where others have one
 }
+
+// NoLink is the Link of what was measured once, beside cells on links.
+const NoLink = "none"
 
 // New returns the analysis of r. It keeps r, and does not change it.
 func New(r *bench.Result) *Result {
@@ -58,6 +68,7 @@ func New(r *bench.Result) *Result {
 	for _, m := range Metrics() {
 		a.metrics[m.Name] = m
 	}
+	a.linked = slices.ContainsFunc(r.Cells, func(c bench.Cell) bool { return c.Link != "" })
 	controls := map[Group]*Cell{}
 	for i := range r.Cells {
 		c := &Cell{
@@ -66,20 +77,31 @@ func New(r *bench.Result) *Result {
 		}
 		a.Cells = append(a.Cells, c)
 		if c.IsControl() {
-			controls[c.Group()] = c
+			controls[c.work()] = c
 		}
 	}
 	for _, c := range a.Cells {
-		c.Control = controls[c.Group()]
+		c.Control = controls[c.work()]
 	}
 	return a
 }
 
 // Group returns the cell's group.
-func (c *Cell) Group() Group { return Group{c.Build, c.Model, c.Workers, c.Clients} }
+func (c *Cell) Group() Group {
+	g := c.work()
+	if g.Link = c.Link; c.result.linked {
+		g.Link = cmp.Or(g.Link, NoLink)
+	}
+	return g
+}
+
+// work is what the cell does, on whatever link.
+func (c *Cell) work() Group {
+	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Change: c.Change, Values: c.Values, Scenario: c.Scenario}
+}
 
 // IsControl reports whether the cell is a control.
-func (c *Cell) IsControl() bool { return c.Variant == Control }
+func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == "" }
 
 // Name is the cell's identity with its build.
 func (c *Cell) Name() string {

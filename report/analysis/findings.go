@@ -1,7 +1,10 @@
 package analysis
 
 import (
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
@@ -37,6 +40,11 @@ const (
 	RecorderCost      = "recorder_cost"       // recording spans took much of the rounds; share: 1; each: s
 	StolenTime        = "stolen_time"         // other virtual machines took processor time; share: 1
 	FilesInMemory     = "files_in_memory"     // files had no disk under them; Subject: the file system
+	CodecRefuses      = "codec_refuses"       // a codec left tensors plain, as it does not take them; Subject: their names
+	CodecNeverPays    = "codec_never_pays"    // a codec that costs time on any link; saved: B
+	FullVersions      = "full_versions"       // whole models in timed rounds, beside encoded ones; models: 1/round
+	OtherDensity      = "other_density"       // not as many words changed as were asked for; found, expected: 1; Subject: the way
+	DroppedPackets    = "dropped_packets"     // a link had no room for packets; packets: 1
 )
 
 // A Finding is something that a result says and that cannot be, or that puts it
@@ -75,6 +83,7 @@ const (
 	controlPart   = 0.1    // of the smallest overhead that the control may add to the work
 	recorderShare = 0.01   // of a round that recording may take
 	recorderTime  = 5e-6   // seconds of a round that it may take besides: a share of a short round says nothing
+	densitySlack  = 0.002  // by which the share of changed words may be off
 	quietTime     = 0.5    // seconds: the least that the kernel's 10 ms ticks can measure
 )
 
@@ -111,9 +120,19 @@ func (r *Result) Findings() []Finding {
 	for _, c := range r.Cells {
 		for _, f := range []*Finding{
 			fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c), filesInMemory(c),
+			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c),
 		} {
 			if f != nil {
 				f.Cell, f.Measured = c.Name(), c
+				all = append(all, *f)
+			}
+		}
+	}
+	for _, p := range r.Paths() {
+		for _, b := range p.BreakEvens() {
+			if b.Pays == Never {
+				f := finding(Warning, CodecNeverPays, "", value("saved", "B", b.Saved))
+				f.Cell, f.Measured = b.Coded.Name(), b.Coded
 				all = append(all, *f)
 			}
 		}
@@ -122,20 +141,38 @@ func (r *Result) Findings() []Finding {
 }
 
 // fasterThanFloor: bytes that were moved faster than this machine can move bytes
-// were not moved.
+// were not moved. On a link with a rate, nothing is faster than that.
 func fasterThanFloor(c *Cell) *Finding {
 	name, floor := "", stat.None() // the fastest that moves bytes
-	for _, of := range []string{FloorStream, FloorCopy} {
+	for _, of := range []string{c.stream(), FloorCopy} {
+		if of == FloorCopy && c.shaped() {
+			continue
+		}
 		if f := c.floor(of); f != nil {
 			if i := stat.Of(f.Blocks); !floor.Known() || i.Center > floor.Center {
 				name, floor = of, i
 			}
 		}
 	}
-	if b := c.Of("bandwidth"); b.Known() && b.Low > floor.High {
+	if b := c.pace(); b.Known() && b.Low > floor.High {
 		return finding(Error, FasterThanFloor, name, Value{"bandwidth", "B/s", b}, Value{"floor", "B/s", floor})
 	}
 	return nil
+}
+
+// pace returns how fast the bytes that travel must have moved, where that is known.
+func (c *Cell) pace() stat.Interval {
+	down, up := c.wire()
+	switch {
+	case c.Link == "":
+		if !c.Of("bandwidth").Known() {
+			return stat.None()
+		}
+		return c.Of("overhead").Map(func(s float64) float64 { return (down + up) / s })
+	case c.Alone():
+		return c.Of("transfer").Map(func(s float64) float64 { return (down + up) / s })
+	}
+	return c.Of("round").Map(func(s float64) float64 { return max(down, up) * float64(c.Clients) / s }) // the ways may overlap
 }
 
 // shorterThanParts: a round holds the training of its clients.
@@ -242,4 +279,58 @@ func filesInMemory(c *Cell) *Finding {
 		return finding(Warning, FilesInMemory, c.FileSystem)
 	}
 	return nil
+}
+
+// codecRefuses: what is not encoded is in no ratio that anybody expects.
+func codecRefuses(c *Cell) *Finding {
+	if c.Coding == nil || len(c.Coding.Plain) == 0 {
+		return nil
+	}
+	return finding(Warning, CodecRefuses, strings.Join(c.Coding.Plain, ", "))
+}
+
+// fullVersions: a round in which a model goes whole is not one that the ratio
+// describes. With workers that are started for every round, all do.
+func fullVersions(c *Cell) *Finding {
+	if i := c.Of("full_versions"); i.Known() && i.High > 0 && !c.Respawn {
+		return finding(Warning, FullVersions, "", Value{"models", "1/round", i})
+	}
+	return nil
+}
+
+// otherDensity: the workload was to change a share of the words, of which the average
+// of several clients changes more: each of them chooses its own.
+func otherDensity(c *Cell) *Finding {
+	share, err := strconv.ParseFloat(strings.TrimSuffix(c.Change, "%"), 64)
+	if err != nil || c.Coding == nil { // rows are of many lengths
+		return nil
+	}
+	share /= 100
+	expected := map[string]float64{"down": share, "up": share}
+	if c.Scenario == "" {
+		expected["down"] = 1 - math.Pow(1-share, float64(c.Clients))
+	} else {
+		delete(expected, "up")
+	}
+	for _, w := range ways {
+		want, ok := expected[w.name]
+		if found := w.density(c.Coding); ok && math.Abs(found-want) > densitySlack {
+			return finding(Warning, OtherDensity, w.what, value("found", "1", found), value("expected", "1", want))
+		}
+	}
+	return nil
+}
+
+// droppedPackets: what was dropped was sent again, later.
+func droppedPackets(c *Cell) *Finding {
+	n := int64(0)
+	for _, b := range c.timed {
+		if b.Link != nil {
+			n += b.Link.Dropped
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return finding(Warning, DroppedPackets, "", value("packets", "1", float64(n)))
 }

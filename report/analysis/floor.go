@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math"
 	"slices"
 
 	"ipcbench/bench"
@@ -13,21 +14,40 @@ const (
 	FloorCopy   = "copy"        // B/s
 	FloorStream = "unix-stream" // B/s
 	FloorFutex  = "futex"       // s, an exchange
+	FloorLink   = "tcp-stream"  // B/s, on a link
 	FloorCall   = "rpc-empty"   // s, a call on a cell's own connection
 	FloorWork   = "work"        // s, a round
 )
 
-// floor returns the floor of that name that belongs to c, or nil.
+// floor returns the floor of that name that belongs to c, or nil. Of a link, it is
+// the one of about as many bytes as travel one way: a rate has bursts, so that little
+// is faster.
 func (c *Cell) floor(name string) *bench.Floor {
+	var found *bench.Floor
+	off := func(f *bench.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.wire()))) }
 	for i := range c.result.Floors {
 		f := &c.result.Floors[i]
 		if f.Name == name && (f.Model == "" || f.Model == c.Model.Name && f.Up == c.Model.Up) && (f.Clients == 0 || f.Clients == c.Clients) &&
-			(f.Transport == "" || f.Transport == c.Variant) {
-			return f
+			(f.Transport == "" || f.Transport == c.Variant) && (f.Link == "" || f.Link == c.Link) && (found == nil || off(f) < off(found)) {
+			found = f
 		}
 	}
-	return nil
+	return found
 }
+
+// stream is the name of the floor that bounds what moves bytes.
+func (c *Cell) stream() string {
+	if c.Link != "" {
+		return FloorLink
+	}
+	return FloorStream
+}
+
+// Unshaped is the Link of a network without a rate.
+const Unshaped = "unshaped"
+
+// shaped reports whether the cell's network had a rate.
+func (c *Cell) shaped() bool { return c.Link != "" && c.Link != Unshaped }
 
 // MovesBytes reports whether tensors' bytes were moved, rather than handed over.
 func (c *Cell) MovesBytes() bool { return c.counts(phase.BodyTensors) }
@@ -43,8 +63,8 @@ func (c *Cell) counts(name string) bool {
 // the medians of the blocks of both:
 //
 //   - control: its round ÷ the same work called directly
-//   - a transport that moves bytes: the payload ÷ one client's transfer, ÷ a
-//     socket's bandwidth
+//   - a transport that moves bytes: what travels ÷ one client's transfer, ÷ the
+//     bandwidth of a socket, or of the link
 //   - one that hands tensors over: its transfer ÷ two empty calls (a job and a
 //     result), or ÷ one exchange of wake-ups (being woken and waking)
 //
@@ -68,7 +88,7 @@ func (c *Cell) bound() (name, metric string, limit func(sample float64) float64)
 	switch {
 	case c.Control == c && c.Workers == 1: // several workers share the work
 		return FloorWork, "round", same
-	case c.Control == c || c.Respawn:
+	case c.Transport == Control || c.Respawn:
 		return "", "", nil
 	case c.HandsOver():
 		if c.floor(FloorCall) != nil {
@@ -76,7 +96,10 @@ func (c *Cell) bound() (name, metric string, limit func(sample float64) float64)
 		}
 		return FloorFutex, "transfer", same
 	case c.MovesBytes():
-		return FloorStream, "transfer", func(bandwidth float64) float64 { return float64(c.Model.Payload()) / bandwidth }
+		return c.stream(), "transfer", func(bandwidth float64) float64 {
+			down, up := c.wire()
+			return (down + up) / bandwidth
+		}
 	}
 	return "", "", nil
 }
@@ -92,7 +115,7 @@ func (c *Cell) floorRatio() stat.Interval {
 	for i := range limits {
 		limits[i] = limit(limits[i])
 	}
-	if name == FloorStream { // a share of the bandwidth, not a multiple of the time
+	if name == c.stream() { // a share of the bandwidth, not a multiple of the time
 		return stat.Ratio(c.Medians(metric), limits)
 	}
 	return stat.Ratio(limits, c.Medians(metric))

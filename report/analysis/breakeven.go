@@ -1,0 +1,224 @@
+package analysis
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ipcbench/bench/stat"
+)
+
+// Rate returns the rate of a cell's link in bit/s; ok is false if it has none, or has
+// a delay besides.
+func Rate(link string) (bits float64, ok bool) {
+	number := strings.TrimRight(link, "kMGbit")
+	per, known := map[string]float64{"bit": 1, "kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9}[link[len(number):]]
+	bits, err := strconv.ParseFloat(number, 64)
+	return bits * per, known && err == nil && bits > 0
+}
+
+// Pays is on which links a codec saves time.
+type Pays string
+
+// The answers.
+const (
+	Below   Pays = "below"    // on links below the break-even
+	AnyLink Pays = "any link" // where bytes cost nothing, a round takes no longer
+	Never   Pays = "never"    // nothing is saved, or it takes a link that nobody has
+)
+
+// leastRate is that of the slowest link that anybody trains over, in bit/s.
+const leastRate = 1e6
+
+// A BreakEven compares a codec with none, over the same transport and in the same
+// work. At its rate, bytes that need not travel save as much time as the codec takes:
+//
+//	bits saved a round ÷ seconds added to a round
+//
+// Both are measured where bytes cost least: with one client on one worker, over TCP
+// without a rate. There the way down, codecs, training and the way up follow upon each
+// other, so that bytes of both ways add up. Nothing is assumed to overlap.
+type BreakEven struct {
+	Coded *Cell         // without a rate, if it was measured so; else on any link
+	Plain *Cell         // the same without a codec, or nil
+	Pays  Pays          // empty if it is not known
+	Saved float64       // bytes a round, both ways
+	Added stat.Interval // seconds a round
+	At    stat.Interval // bit/s; a bound, or all, is infinite where it may be that nothing is added
+
+	Checks []LinkCheck // on links with a rate
+}
+
+// A LinkCheck is whether a break-even has foretold what was measured on a link.
+type LinkCheck struct {
+	Coded, Plain *Cell
+	Rate         float64       // bit/s
+	Pays         bool          // foretold
+	More         stat.Interval // seconds that a round takes more with the codec
+	Answer       string        // one of those below
+}
+
+// The answers of a check.
+const (
+	Right    = "right"
+	Wrong    = "wrong"
+	TooClose = "too close to call"
+)
+
+// overTCP is what cells have in common that differ in codec and link alone.
+type overTCP struct {
+	Group
+	settings string
+}
+
+// path is that of the cell; ok is false if it does not go over TCP.
+func (c *Cell) path() (p overTCP, ok bool) {
+	s := maps.Clone(c.Settings)
+	delete(s, "codec")
+	text := c.Transport
+	for _, k := range slices.Sorted(maps.Keys(s)) {
+		text += ":" + k + "=" + s[k]
+	}
+	return overTCP{c.work(), text}, c.Link != "" || s["network"] == "tcp"
+}
+
+// A Path is a transport over TCP in one work: its cells on all links, by codec, those
+// without a codec first.
+type Path [][]*Cell
+
+// Paths returns those of all transports that were measured over TCP with a codec, or
+// on several links.
+func (r *Result) Paths() []Path {
+	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { _, ok := c.path(); return !ok || !c.Of("round").Known() })
+	var all []Path
+	for _, cells := range GroupBy(over, func(c *Cell) overTCP { p, _ := c.path(); return p }) {
+		if !slices.ContainsFunc(cells, (*Cell).Encoded) {
+			continue
+		}
+		p := Path(GroupBy(cells, (*Cell).Codec))
+		slices.SortStableFunc(p, func(a, b []*Cell) int { return cmp.Compare(flag(a[0].Encoded()), flag(b[0].Encoded())) })
+		all = append(all, p)
+	}
+	return all
+}
+
+func flag(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// on returns the cell on a link, or nil.
+func on(cells []*Cell, link string) *Cell {
+	if i := slices.IndexFunc(cells, func(c *Cell) bool { return c.Link == link }); i >= 0 {
+		return cells[i]
+	}
+	return nil
+}
+
+// Base returns the cell whose bytes cost least: on a link without a rate, or outside
+// of any; nil if there is none.
+func Base(cells []*Cell) *Cell { return cmp.Or(on(cells, Unshaped), on(cells, "")) }
+
+// BreakEvens returns those of all codecs of the path.
+func (p Path) BreakEvens() []*BreakEven {
+	var all []*BreakEven
+	var plain []*Cell
+	for _, cells := range p {
+		if !cells[0].Encoded() {
+			plain = cells
+			continue
+		}
+		b := &BreakEven{Coded: cmp.Or(Base(cells), cells[0]), Added: stat.None(), At: stat.None()}
+		b.Plain = on(plain, b.Coded.Link)
+		b.reckon()
+		for _, c := range cells {
+			if rate, ok := Rate(c.Link); ok && on(plain, c.Link) != nil && b.Pays != "" {
+				b.Checks = append(b.Checks, b.check(c, on(plain, c.Link), rate))
+			}
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// reckon finds where the codec breaks even.
+func (b *BreakEven) reckon() {
+	if b.Plain == nil || b.Coded.shaped() || !b.Coded.Alone() || b.Coded.Respawn {
+		return
+	}
+	b.Saved, b.Added = b.Plain.travels()-b.Coded.travels(), b.Coded.More("round", b.Plain)
+	b.At = b.Added.Map(func(s float64) float64 {
+		if s <= 0 {
+			return math.Inf(1)
+		}
+		return 8 * b.Saved / s
+	})
+	switch {
+	case math.IsNaN(b.Saved):
+		b.At = stat.None()
+	case b.Saved <= 0:
+		b.Pays, b.At = Never, stat.None()
+	case b.Added.High <= 0:
+		b.Pays = AnyLink
+	case b.At.High < leastRate:
+		b.Pays = Never
+	default:
+		b.Pays = Below
+	}
+}
+
+// check compares what is measured on a link with what is foretold for it.
+func (b *BreakEven) check(coded, plain *Cell, rate float64) LinkCheck {
+	k := LinkCheck{Coded: coded, Plain: plain, Rate: rate, Pays: b.Pays == AnyLink || b.Pays == Below && rate < b.At.Center, More: coded.More("round", plain)}
+	switch {
+	case !k.More.Excludes(0), b.Pays == Below && !b.At.Excludes(rate):
+		k.Answer = TooClose
+	case k.Pays == (k.More.Center < 0):
+		k.Answer = Right
+	default:
+		k.Answer = Wrong
+	}
+	return k
+}
+
+// travels returns how many bytes of tensors a round moves, both ways.
+func (c *Cell) travels() float64 {
+	return c.Of("wire_down").Center + c.Of("wire_up").Center
+}
+
+// Predicted returns how long a round of a cell without a rate would take at one, in
+// bit/s: as much longer as its bytes take to pass. It is not Known where clients
+// overlap.
+func (c *Cell) Predicted(rate float64) stat.Interval {
+	if !c.Alone() || c.shaped() || c.Respawn {
+		return stat.None()
+	}
+	return c.Of("round").Map(func(s float64) float64 { return s + 8*c.travels()/rate })
+}
+
+// An Estimate is a round at some rate.
+type Estimate struct {
+	Cell      *Cell // that was measured, or that it is predicted from
+	Round     stat.Interval
+	Predicted bool
+}
+
+// EstimateAt returns the round of cells that differ in their link alone at a rate, as it
+// was measured, or else as it is predicted.
+func EstimateAt(cells []*Cell, rate float64) Estimate {
+	for _, c := range cells {
+		if r, ok := Rate(c.Link); ok && r == rate {
+			return Estimate{Cell: c, Round: c.Of("round")}
+		}
+	}
+	e := Estimate{Cell: Base(cells), Predicted: true, Round: stat.None()}
+	if e.Cell != nil {
+		e.Round = e.Cell.Predicted(rate)
+	}
+	return e
+}
