@@ -11,7 +11,7 @@ import (
 )
 
 // open are the views that a page shows unfolded, in this order; the others follow.
-var open = []string{"verdict", "findings", "change", "cells", "crossover", "phases", "spread", "floors"}
+var open = []string{"verdict", "findings", "change", "break-even", "cells", "crossover", "phases", "spread", "floors"}
 
 // page is a result as a page of HTML: what to use and how sure that is, then pictures
 // with the tables that hold their numbers, the largest model first; all else is
@@ -140,7 +140,7 @@ func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c 
 	for _, c := range cells {
 		if i := c.Of(metric); i.Known() {
 			values = append(values, i.Center)
-			p.Series = append(p.Series, doc.Series{Name: c.Variant, Dim: c.IsControl(), Points: []doc.Point{{Name: row(c), Value: i, Text: details(c, r.Plan)}}})
+			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: c.IsControl(), Points: []doc.Point{{Name: row(c), Value: i, Text: details(c, r.Plan)}}})
 		}
 	}
 	p.Value.Log = logarithmic(values)
@@ -151,7 +151,7 @@ func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c 
 func roundPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		all = drawn(all, dots(r, cells, "round", func(c *analysis.Cell) string { return c.Variant }))
+		all = drawn(all, dots(r, cells, "round", func(c *analysis.Cell) string { return variant(c) }))
 	}
 	return all
 }
@@ -160,7 +160,7 @@ func roundPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 func floorPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		p := dots(r, cells, "floor_ratio", func(c *analysis.Cell) string { name, _ := c.Bound(); return c.Variant + ", " + name })
+		p := dots(r, cells, "floor_ratio", func(c *analysis.Cell) string { name, _ := c.Bound(); return variant(c) + ", " + name })
 		limit := 1.0
 		p.Rule, p.Value.Name = &limit, "× floor"
 		all = drawn(all, p)
@@ -191,7 +191,7 @@ func tripPlots(_ *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 				continue
 			}
 			for k, x := range []float64{t.Down, t.Between, t.Train, t.Uplink} {
-				p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: c.Variant, Value: stat.Interval{Center: x}})
+				p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: variant(c), Value: stat.Interval{Center: x}})
 			}
 		}
 		all = drawn(all, p)
@@ -234,7 +234,7 @@ func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 		course := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
 		var rounds []float64
 		for _, c := range cells {
-			d, k := doc.Series{Name: c.Variant, Dim: c.IsControl()}, doc.Series{Name: c.Variant, Dim: c.IsControl()}
+			d, k := doc.Series{Name: variant(c), Dim: c.IsControl()}, doc.Series{Name: variant(c), Dim: c.IsControl()}
 			for _, s := range c.Distribution(shares) {
 				rounds = append(rounds, s.Round)
 				d.Points = append(d.Points, doc.Point{At: s.Round, Value: stat.Interval{Center: s.Part}})

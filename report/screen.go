@@ -23,8 +23,14 @@ func screen(r *analysis.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	occur := map[*mark]bool{}
 	swept, drawn := curvesOf(r)
-	for _, cells := range bySize(r, 1) {
+	linked := false
+	for _, links := range analysis.GroupBy(bySize(r, 1), func(cells []*analysis.Cell) analysis.Group { g := cells[0].Group(); g.Link = ""; return g }) {
+		cells := links[0]
 		if drawn(cells[0].Group()) {
+			continue
+		}
+		if len(links) > 1 {
+			d.Sections, linked = append(d.Sections, linkSection(links)), true
 			continue
 		}
 		s := groupSection(cells, occur)
@@ -48,11 +54,22 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if tables > 0 || len(swept) == 0 {
 		end.Tail = legend(r, occur)
 	}
+	for _, p := range r.Paths() {
+		if text := payLine(p); text != "" {
+			end.Tail = append(end.Tail, doc.Say(text)...)
+		}
+	}
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
 	if len(swept) > 0 {
 		views = "crossover,cells," + views
+	}
+	if linked {
+		views = "cells," + strings.TrimPrefix(views, "crossover,cells,")
+	}
+	if len(r.Paths()) > 0 {
+		views = "break-even," + views
 	}
 	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return len(c.Profiles) > 0 }) {
 		views = "profiles," + views
@@ -108,6 +125,7 @@ func request(r *analysis.Result) doc.Document {
 	}
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
+	d.Sections = append(d.Sections, view(r, "break-even"))
 	occur := map[*mark]bool{}
 	for i, cells := range bySize(r, -1) {
 		s := groupSection(cells, occur)
@@ -223,7 +241,7 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 		if occur != nil {
 			found = signs(c, occur)
 		}
-		row := doc.Row{Cells: []doc.Cell{doc.Words(c.Variant), round.of(c)}}
+		row := doc.Row{Cells: []doc.Cell{doc.Words(variant(c)), round.of(c)}}
 		if c.IsControl() {
 			row.Note, row.Rule, row.Tone = controlNote, k > 0, doc.Dim
 			if found != "" {
@@ -290,7 +308,7 @@ func cellTables(r *analysis.Result) doc.Section {
 		t.Caption = groupTitle(g) + ": " + effort(cells)
 		for _, c := range cells {
 			if text := details(c, r.Plan); text != "" {
-				t.Notes = append(t.Notes, c.Variant+": "+text+".")
+				t.Notes = append(t.Notes, variant(c)+": "+text+".")
 			}
 		}
 		s.Tables = append(s.Tables, t)

@@ -12,12 +12,19 @@ import (
 )
 
 // verdictSentence says which transport to use, how sure that is, and what another
-// choice costs.
+// choice costs; and at which rate, on a link that has one.
 func verdictSentence(v analysis.Verdict) string {
+	if rate, ok := analysis.Rate(v.Group.Link); ok {
+		return "At " + rateText(rate) + " " + choice(v)
+	}
+	return choice(v)
+}
+
+func choice(v analysis.Verdict) string {
 	best, worst := v.Best(), v.Worst()
 	round := doc.Quantity("s", best.Of("round").Center) + " a round"
 	if len(v.Ranked) == 1 {
-		return best.Variant + " takes " + round + "; nothing else was measured."
+		return variant(best) + " takes " + round + "; nothing else was measured."
 	}
 	cost := func(c *analysis.Cell) string { return doc.Bounded("s", v.Cost(c).Round) + " more a round" }
 	text, second, blocks := "", v.Ranked[1], doc.Plural(len(best.Timed()), "block")
@@ -26,26 +33,24 @@ func verdictSentence(v analysis.Verdict) string {
 		text = either(v.Fastest(), variant) + ": too close to call, " + round + "."
 		if v.Unclear() {
 			text = fmt.Sprintf("%s looks best, %s, but %s cannot separate it from %s (run with --blocks %d).",
-				best.Variant, round, blocks, either(v.Tied, variant), max(stat.Blocks, 2*len(best.Timed())))
+				variant(best), round, blocks, either(v.Tied, variant), max(stat.Blocks, 2*len(best.Timed())))
 		}
 		if !slices.Contains(v.Tied, worst) {
-			text += fmt.Sprintf(" The worst, %s, costs %s.", worst.Variant, cost(worst))
+			text += fmt.Sprintf(" The worst, %s, costs %s.", variant(worst), cost(worst))
 		}
 		return text
 	case v.Unproved:
 		text = fmt.Sprintf("%s looks best, %s, but %s cannot prove it (run with --blocks %d).",
-			best.Variant, round, blocks, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
+			variant(best), round, blocks, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
 	default:
-		text = fmt.Sprintf("%s is best, %s.", best.Variant, round)
+		text = fmt.Sprintf("%s is best, %s.", variant(best), round)
 	}
-	text += fmt.Sprintf(" The runner-up, %s, costs %s", second.Variant, cost(second))
+	text += fmt.Sprintf(" The runner-up, %s, costs %s", variant(second), cost(second))
 	if worst != second {
-		text += fmt.Sprintf("; the worst, %s, %s", worst.Variant, doc.Bounded("s", v.Cost(worst).Round))
+		text += fmt.Sprintf("; the worst, %s, %s", variant(worst), doc.Bounded("s", v.Cost(worst).Round))
 	}
 	return text + "."
 }
-
-func variant(c *analysis.Cell) string { return c.Variant }
 
 // mostNamed is how many transports a verdict names that may be as fast.
 const mostNamed = 4
@@ -81,33 +86,37 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 	s.Lead = doc.Say(summaries(all)...)
 	if len(all) <= most {
 		for _, v := range all {
-			s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(v.Group) + ": " + verdictSentence(v), Tone: doc.Strong})
+			g := v.Group
+			if _, ok := analysis.Rate(g.Link); ok { // which the sentence says
+				g.Link = ""
+			}
+			s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(g) + ": " + verdictSentence(v), Tone: doc.Strong})
 		}
 		return s
 	}
-	t := doc.Table{Keys: 4, Columns: []doc.Column{
-		{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "best"}, interval("round", "").Column,
+	t := doc.Table{Keys: 5, Columns: []doc.Column{
+		{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}, {Name: "best"}, interval("round", "").Column,
 		{Name: "runner-up"}, {Name: "costs", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
 		{Name: "worst"}, {Name: "costs", Unit: "s"}, {Name: "CPU", Unit: "s"},
 	}}
 	for _, v := range all {
 		g, best := v.Group, v.Best()
-		name := best.Variant
+		name := variant(best)
 		if v.TooClose() {
 			name += ", too close to call"
 		} else if v.Unproved {
 			name += ", not proved"
 		}
 		row := []doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
-			doc.Words(name), doc.Estimate(best.Of("round"))}
+			doc.Words(strings.TrimPrefix(wordsOfWork(g), ", ")), doc.Words(name), doc.Estimate(best.Of("round"))}
 		for _, k := range []int{1, len(v.Ranked) - 1} {
 			if k < 1 || k >= len(v.Ranked) {
 				row = append(row, doc.Cell{}, doc.Cell{}, doc.Cell{})
 				continue
 			}
 			cost := v.Cost(v.Ranked[k])
-			row = append(row, doc.Words(cost.Cell.Variant), doc.Estimate(cost.Round), doc.Estimate(cost.CPU))
+			row = append(row, doc.Words(variant(cost.Cell)), doc.Estimate(cost.Round), doc.Estimate(cost.CPU))
 		}
 		t.Add(row...)
 	}
@@ -136,11 +145,11 @@ func summaries(all []analysis.Verdict) []string {
 // summary is the one sentence over verdicts. What is not proved is no win.
 func summary(all []analysis.Verdict) string {
 	wins := slices.DeleteFunc(slices.Clone(all), func(v analysis.Verdict) bool { return !v.Proved() })
-	won := analysis.GroupBy(wins, func(v analysis.Verdict) string { return v.Best().Variant })
+	won := analysis.GroupBy(wins, func(v analysis.Verdict) string { return variant(v.Best()) })
 	slices.SortStableFunc(won, func(a, b []analysis.Verdict) int { return len(b) - len(a) })
 	var parts []string
 	for _, of := range won {
-		parts = append(parts, fmt.Sprintf("%s is fastest in %d", of[0].Best().Variant, len(of)))
+		parts = append(parts, fmt.Sprintf("%s is fastest in %d", variant(of[0].Best()), len(of)))
 	}
 	if open := len(all) - len(wins); open > 0 {
 		parts = append(parts, fmt.Sprintf("too close to call or not proved in %d", open))

@@ -29,6 +29,7 @@ func Views() []View {
 		{"spread", "how far rounds lie apart: percentiles and outliers", spreads},
 		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", costTables},
 		{"crossover", "rounds by size or number as a curve, and where transports cross", sweeps},
+		{"break-even", "below which rate of a network each codec pays, and what it makes of the data (run --codec)", breakEvens},
 		{"workers", "clients a second, and where starting the workers dominates", workers},
 		{"calls", "the requests of a round, and how long a client and its requests wait", callTable},
 		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)", profiles},
@@ -126,7 +127,7 @@ func (f field) in(unit string) field {
 func groupTables(r *analysis.Result, caption string, fields ...field) []doc.Table {
 	var all []doc.Table
 	for _, cells := range r.Groups() {
-		t := cellTable([]doc.Column{{Name: "transport"}}, func(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(c.Variant)} }, cells, fields...)
+		t := cellTable([]doc.Column{{Name: "transport"}}, func(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(variant(c))} }, cells, fields...)
 		t.Caption = caption + groupTitle(cells[0].Group())
 		if len(t.Rows) > 0 {
 			all = append(all, t)
@@ -156,9 +157,10 @@ func cellTable(keys []doc.Column, keysOf func(c *analysis.Cell) []doc.Cell, cell
 
 // cellColumns are the keys of a table with rows of several groups.
 func cellColumns() []doc.Column {
-	return []doc.Column{{Name: "transport"}, {Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}}
+	return []doc.Column{{Name: "transport"}, {Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
 }
 
 func cellKeys(c *analysis.Cell) []doc.Cell {
-	return []doc.Cell{doc.Words(c.Variant), doc.Words(c.Model.Label()), doc.Words(c.Build), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients))}
+	return []doc.Cell{doc.Words(variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
+		doc.Words(strings.TrimPrefix(wordsOfWork(c.Group()), ", "))}
 }

@@ -15,7 +15,64 @@ func groupTitle(g analysis.Group) string {
 	if g.Model.Up != "" {
 		t += fmt.Sprintf(", up %s, %s in %s", g.Model.Up, size(g.Model.UpBytes), doc.Plural(g.Model.UpTensors, "tensor"))
 	}
-	return t + ", " + load(g)
+	return t + ", " + load(g) + wordsOfWork(g)
+}
+
+// wordsOfWork say what else a group does than others: which words change, what they
+// hold, the scenario and the link.
+func wordsOfWork(g analysis.Group) string {
+	t := ""
+	if g.Change != "" {
+		t += ", change " + g.Change
+	}
+	if g.Values != "" {
+		t += ", values " + g.Values
+	}
+	if g.Scenario != "" {
+		t += ", " + g.Scenario
+	}
+	if g.Link != "" {
+		t += ", " + linkText(g.Link)
+	}
+	return t
+}
+
+// linkText says on which link something was measured.
+func linkText(link string) string {
+	rate, ok := analysis.Rate(link)
+	switch {
+	case link == analysis.NoLink:
+		return "no link"
+	case link == analysis.Unshaped:
+		return "link without a rate"
+	case ok:
+		return rateText(rate)
+	}
+	return "link " + link
+}
+
+// rateText writes the rate of a link, in bit/s.
+func rateText(bits float64) string { return doc.Axis{Unit: "bit/s"}.Tick(bits) }
+
+// plainVariant names the transport of a cell without its codec, and without what its
+// link implies.
+func plainVariant(c *analysis.Cell) string {
+	name := c.Variant
+	if c.Link != "" {
+		name = strings.Replace(name, ":network=tcp", "", 1)
+	}
+	if c.Encoded() {
+		name = strings.Replace(name, ":codec="+c.Codec(), "", 1)
+	}
+	return name
+}
+
+// variant is the name of a cell's transport with its codec, for readers.
+func variant(c *analysis.Cell) string {
+	if !c.Encoded() {
+		return plainVariant(c)
+	}
+	return plainVariant(c) + " with " + c.Codec()
 }
 
 // load says how many workers and clients a group has, and its build.

@@ -1,0 +1,143 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+var threeLinks = map[string]float64{"unshaped": 0, "100Mbit": 100e6, "1Gbit": 1e9}
+
+// TestBreakEvenView: what a terminal of 80 columns shows of codecs and links, and the
+// same for scripts and pull requests.
+func TestBreakEvenView(t *testing.T) {
+	r := benchtest.Linked(threeLinks)
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, views := range [][]string{nil, {"break-even"}, {"findings"}} {
+		if err := writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(line) - 1; n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	golden(t, "links.text", b.String())
+	for name, all := range map[string][]string{
+		"csv": {"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,wire_down,B/round,6,16652072,", ",ratio_up,1,6,0.05999", ",break_even,bit/s,",
+			"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,phase.compress,s/round,6,0.24,", "\nfloor,-,1,1,bytes=66608288;link=1Gbit,tcp-stream,"},
+		"json":     {`"pays": "below"`, `"pays": "never"`, `"answer": "right"`, `"link": "none"`, `"error_up_rms": {`},
+		"benchfmt": {"/clients=1/change=2%/link=1Gbit ", " wire-down-B/op "},
+		"md":       {"1 Gbit/s"},
+	} {
+		text := format(t, name, r)
+		for _, want := range all {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q", name, want)
+			}
+		}
+	}
+	for filter, n := range map[string]int{"codec=sparse": 6, "link=none": 2, "link=1Gbit,unshaped": 16, "change=2%": 26, "scenario=fedavg": 26} {
+		v := analysis.New(r)
+		if err := v.Narrow([]string{filter}); err != nil || len(v.Cells) != n {
+			t.Errorf("%s: %d cells, error %v, want %d", filter, len(v.Cells), err, n)
+		}
+	}
+}
+
+// TestLinkVerdict: with one link, the verdict is that of any table; it names rate and
+// codec.
+func TestLinkVerdict(t *testing.T) {
+	text := shown(t, benchtest.Linked(map[string]float64{"100Mbit": 100e6}), "verdict")
+	if want := "At 100 Mbit/s grpc-stream with sparse is best, 829 ms a round."; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+}
+
+// TestCodecFindings: what a codec or a link puts in doubt is told, and what travels
+// faster than its link is an error (guards 23, 24).
+func TestCodecFindings(t *testing.T) {
+	of := func(r *bench.Result, codec string) *bench.Cell {
+		for i, c := range r.Cells {
+			if c.Transport == "http" && c.Link == "100Mbit" && c.Settings["codec"] == codec {
+				return &r.Cells[i]
+			}
+		}
+		panic(codec)
+	}
+	clients := func(n int) func(r *bench.Result) {
+		return func(r *bench.Result) {
+			for i := range r.Cells {
+				c := &r.Cells[i]
+				c.Clients = n
+				for b := range c.Blocks {
+					of := &c.Blocks[b]
+					for _, s := range []*[]int64{&of.Train, &of.RTT, &of.Down, &of.Up} {
+						for len(*s) < n*len(of.Round) {
+							*s = append(*s, (*s)[0]/int64(n))
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		edit func(r *bench.Result)
+		want string // none if empty
+	}{
+		{"as it should be", func(*bench.Result) {}, ""},
+		{"plain tensors", func(r *bench.Result) { of(r, "sparse").Coding.Plain = []string{"a", "b"} }, "warning: http:network=tcp:codec=sparse histology workers=1 clients=1 change=2% link=100Mbit: the codec does not take some tensors, which travel as they are: a, b"},
+		{"full versions", func(r *bench.Result) { benchtest.Count(*of(r, "sparse"), "codec.full.missed", 1) }, "timed rounds hold full versions, 0.500 a round"},
+		{"density", func(r *bench.Result) { of(r, "sparse").Coding.DensityDown = 0.0225 }, "2.2 % of the words of models changed, and 2 % were expected"},
+		{"density up", func(r *bench.Result) { of(r, "sparse").Coding.DensityUp = 0.4 }, "40 % of the words of updates changed, and 2 % were expected"},
+		{"sync has no base up", func(r *bench.Result) { c := of(r, "sparse"); c.Scenario, c.Coding.DensityUp = "sync", 0.4 }, ""},
+		{"rows", func(r *bench.Result) { c := of(r, "sparse"); c.Change, c.Coding.DensityDown = "2%/rows", 0.05 }, ""},
+		{"more clients change more", clients(4), "2 % of the words of models changed, and 7.8 % were expected"},
+		{"dropped", func(r *bench.Result) { of(r, "none").Blocks[2].Link = &bench.LinkCount{Dropped: 7, Overlimits: 100} }, "the link dropped 7 packets"},
+		{"faster than the link", func(r *bench.Result) {
+			for i := range r.Floors {
+				r.Floors[i].Blocks = [][]float64{{11e6}, {11e6}, {11e6}, {11e6}, {11e6}, {11e6}}
+			}
+		}, "moves bytes at 12.4 MB/s (12.1 to 12.6), faster than the floor tcp-stream (11.0 MB/s)"},
+		{"a rate by its wire size", func(r *bench.Result) {
+			small := r.Floors[0]
+			small.Bytes, r.Floors[0].Blocks = 4e6, [][]float64{{13e6}, {13e6}}
+			small.Blocks = [][]float64{{5e6}, {5e6}, {5e6}, {5e6}, {5e6}, {5e6}}
+			r.Floors = append(r.Floors, small)
+		}, "codec=sparse histology workers=1 clients=1 change=2% link=100Mbit: moves bytes at"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := benchtest.Linked(map[string]float64{"100Mbit": 100e6})
+			for i := range r.Cells {
+				if k := r.Cells[i].Coding; k != nil {
+					k.Plain = nil
+				}
+			}
+			tt.edit(r)
+			var lines []string
+			for _, f := range analysis.New(r).Findings() {
+				if f.Rule != analysis.NoControl {
+					lines = append(lines, FindingLine(f))
+				}
+			}
+			if all := strings.Join(lines, "\n"); !strings.Contains(all, tt.want) || tt.want == "" && all != "" {
+				t.Errorf("got  %s\nwant %s", all, tt.want)
+			}
+		})
+	}
+	text := shown(t, benchtest.Linked(threeLinks), "findings")
+	if want := fmt.Sprintf("2 cells: %s", "the codec makes nothing smaller: it never pays"); !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+}
