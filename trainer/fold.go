@@ -53,7 +53,7 @@ func (f *Fold) finish() error {
 	if err := f.average.Finish(); err != nil || f.mean == nil {
 		return err
 	}
-	return tensor.Advance(f.next, f.model, f.mean)
+	return tensor.Advance(f.next, f.model, f.mean, tensor.Change{})
 }
 
 // Fold runs a round in which clients train model, which was published, and folds
