@@ -50,7 +50,11 @@ func (p *Pipeline) NewCoder() *Coder {
 	}
 	n := len(p.steps)
 	for i, s := range p.steps {
-		c.stages = append(c.stages, s.make(s.value))
+		st := s.make(s.value)
+		if z, ok := st.(*zstd); ok && i > 0 {
+			z.bytes = p.steps[i-1].ends
+		}
+		c.stages = append(c.stages, st)
 		c.kinds = append(c.kinds, s.kind)
 		if s.kind.base {
 			c.base = i + 1

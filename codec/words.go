@@ -35,19 +35,17 @@ func (shuffle) encode(dst, _, cur []byte, in words) (int, error) {
 		return 0, errPlain
 	}
 	size := in.dtype.Size()
-	if size == 1 {
-		return copy(dst, cur), nil
-	}
 	n := len(cur) / size
-	planes := places(size, n)
-	var x [8]uint64
 	i := 0
-	for ; i+64/size <= n; i += 64 / size {
-		load(&x, (*[64]byte)(cur[i*size:]), size)
-		transpose(&x)
-		for k, row := range x {
-			little.PutUint64(dst[planes[k]+i:], row)
-		}
+	switch size {
+	case 1:
+		i = copy(dst, cur)
+	case 2:
+		i = planes2(dst, cur, n)
+	case 4:
+		i = planes4(dst, cur, n)
+	case 8:
+		i = planes8(dst, cur, n)
 	}
 	for ; i < n; i++ {
 		for k := range size {
@@ -62,19 +60,17 @@ func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
 		return 0, fmt.Errorf("%d bytes for %d", len(src), len(dst))
 	}
 	size := in.dtype.Size()
-	if size == 1 {
-		return copy(dst, src), nil
-	}
 	n := len(src) / size
-	planes := places(size, n)
-	var x [8]uint64
 	i := 0
-	for ; i+64/size <= n; i += 64 / size {
-		for k := range x {
-			x[k] = little.Uint64(src[planes[k]+i:])
-		}
-		transpose(&x)
-		store((*[64]byte)(dst[i*size:]), &x, size)
+	switch size {
+	case 1:
+		i = copy(dst, src)
+	case 2:
+		i = words2(dst, src, n)
+	case 4:
+		i = words4(dst, src, n)
+	case 8:
+		i = words8(dst, src, n)
 	}
 	for ; i < n; i++ {
 		for k := range size {
@@ -84,77 +80,137 @@ func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// places returns where in the planes of n words each row of a transpose begins:
-// row k is byte k of 8 words, and if words are short, row size+k that of the next 8.
-func places(size, n int) (all [8]int) {
-	for k := range all {
-		all[k] = k%size*n + k/size*8
+// planes2 moves words of 2 bytes to the planes in dst, and leaves a few. It returns how many it
+// moved. So do the others; each is the inverse of its neighbour.
+func planes2(dst, src []byte, n int) (i int) {
+	for ; i+8 <= n; i += 8 {
+		b := (*[16]byte)(src[2*i:])
+		p, q := swap(unzip(little.Uint64(b[:])), unzip(little.Uint64(b[8:])), 32, halves)
+		little.PutUint64(dst[i:], p)
+		little.PutUint64(dst[n+i:], q)
 	}
-	return all
+	return i
 }
 
-// load sets x to 64 bytes, as 8 rows, so that their transpose has the planes: row i
-// is word i, and beside it, if words are short, word 8+i and so on.
-func load(x *[8]uint64, b *[64]byte, size int) {
-	switch size {
-	case 8:
-		for i := range x {
-			x[i] = little.Uint64(b[8*i:])
-		}
-	case 4:
-		for i := range x {
-			x[i] = uint64(little.Uint32(b[4*i:])) | uint64(little.Uint32(b[32+4*i:]))<<32
-		}
-	case 2:
-		for i := range x {
-			x[i] = uint64(little.Uint16(b[2*i:])) | uint64(little.Uint16(b[16+2*i:]))<<16 |
-				uint64(little.Uint16(b[32+2*i:]))<<32 | uint64(little.Uint16(b[48+2*i:]))<<48
-		}
+func words2(dst, src []byte, n int) (i int) {
+	for ; i+8 <= n; i += 8 {
+		p, q := swap(little.Uint64(src[i:]), little.Uint64(src[n+i:]), 32, halves)
+		b := (*[16]byte)(dst[2*i:])
+		little.PutUint64(b[:], zip(p))
+		little.PutUint64(b[8:], zip(q))
 	}
+	return i
 }
 
-// store is the inverse of load.
-func store(b *[64]byte, x *[8]uint64, size int) {
-	switch size {
-	case 8:
-		for i, v := range x {
-			little.PutUint64(b[8*i:], v)
+// planes4 transposes two blocks of 8 words, side by side.
+func planes4(dst, src []byte, n int) (i int) {
+	for ; i+16 <= n; i += 16 {
+		b := (*[64]byte)(src[4*i:])
+		row := func(k int) uint64 { return uint64(little.Uint32(b[4*k:])) | uint64(little.Uint32(b[32+4*k:]))<<32 }
+		p, q, r, s, p8, q8, r8, s8 := transpose(row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
+		put16(dst[i:], p, p8)
+		put16(dst[n+i:], q, q8)
+		put16(dst[2*n+i:], r, r8)
+		put16(dst[3*n+i:], s, s8)
+	}
+	return i
+}
+
+func words4(dst, src []byte, n int) (i int) {
+	for ; i+16 <= n; i += 16 {
+		p, q, r, s := (*[16]byte)(src[i:]), (*[16]byte)(src[n+i:]), (*[16]byte)(src[2*n+i:]), (*[16]byte)(src[3*n+i:])
+		a0, a1, a2, a3, a4, a5, a6, a7 := transpose(
+			little.Uint64(p[:]), little.Uint64(q[:]), little.Uint64(r[:]), little.Uint64(s[:]),
+			little.Uint64(p[8:]), little.Uint64(q[8:]), little.Uint64(r[8:]), little.Uint64(s[8:]))
+		b := (*[64]byte)(dst[4*i:])
+		row := func(k int, v uint64) {
+			little.PutUint32(b[4*k:], uint32(v))
+			little.PutUint32(b[32+4*k:], uint32(v>>32))
 		}
-	case 4:
-		for i, v := range x {
-			little.PutUint32(b[4*i:], uint32(v))
-			little.PutUint32(b[32+4*i:], uint32(v>>32))
-		}
-	case 2:
-		for i, v := range x {
-			little.PutUint16(b[2*i:], uint16(v))
-			little.PutUint16(b[16+2*i:], uint16(v>>16))
-			little.PutUint16(b[32+2*i:], uint16(v>>32))
-			little.PutUint16(b[48+2*i:], uint16(v>>48))
+		row(0, a0)
+		row(1, a1)
+		row(2, a2)
+		row(3, a3)
+		row(4, a4)
+		row(5, a5)
+		row(6, a6)
+		row(7, a7)
+	}
+	return i
+}
+
+func planes8(dst, src []byte, n int) (i int) {
+	for ; i+8 <= n; i += 8 {
+		b := (*[64]byte)(src[8*i:])
+		row := func(k int) uint64 { return little.Uint64(b[8*k:]) }
+		a0, a1, a2, a3, a4, a5, a6, a7 := transpose(row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
+		for k, v := range [8]uint64{a0, a1, a2, a3, a4, a5, a6, a7} {
+			little.PutUint64(dst[k*n+i:], v)
 		}
 	}
+	return i
 }
+
+func words8(dst, src []byte, n int) (i int) {
+	for ; i+8 <= n; i += 8 {
+		row := func(k int) uint64 { return little.Uint64(src[k*n+i:]) }
+		a0, a1, a2, a3, a4, a5, a6, a7 := transpose(row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
+		for k, v := range [8]uint64{a0, a1, a2, a3, a4, a5, a6, a7} {
+			little.PutUint64(dst[8*(i+k):], v)
+		}
+	}
+	return i
+}
+
+func put16(dst []byte, low, high uint64) {
+	b := (*[16]byte)(dst)
+	little.PutUint64(b[:], low)
+	little.PutUint64(b[8:], high)
+}
+
+// What the lower half of each 64, 32 and 16 bits is.
+const (
+	halves   = 0x00000000ffffffff
+	quarters = 0x0000ffff0000ffff
+	eighths  = 0x00ff00ff00ff00ff
+)
 
 // transpose makes byte k of row i byte i of row k: halves change places, then
 // quarters, then bytes.
-func transpose(x *[8]uint64) {
-	a0, a4 := swap(x[0], x[4], 32, 0x00000000ffffffff)
-	a1, a5 := swap(x[1], x[5], 32, 0x00000000ffffffff)
-	a2, a6 := swap(x[2], x[6], 32, 0x00000000ffffffff)
-	a3, a7 := swap(x[3], x[7], 32, 0x00000000ffffffff)
-	b0, b2 := swap(a0, a2, 16, 0x0000ffff0000ffff)
-	b1, b3 := swap(a1, a3, 16, 0x0000ffff0000ffff)
-	b4, b6 := swap(a4, a6, 16, 0x0000ffff0000ffff)
-	b5, b7 := swap(a5, a7, 16, 0x0000ffff0000ffff)
-	x[0], x[1] = swap(b0, b1, 8, 0x00ff00ff00ff00ff)
-	x[2], x[3] = swap(b2, b3, 8, 0x00ff00ff00ff00ff)
-	x[4], x[5] = swap(b4, b5, 8, 0x00ff00ff00ff00ff)
-	x[6], x[7] = swap(b6, b7, 8, 0x00ff00ff00ff00ff)
+func transpose(x0, x1, x2, x3, x4, x5, x6, x7 uint64) (_, _, _, _, _, _, _, _ uint64) {
+	x0, x4 = swap(x0, x4, 32, halves)
+	x1, x5 = swap(x1, x5, 32, halves)
+	x2, x6 = swap(x2, x6, 32, halves)
+	x3, x7 = swap(x3, x7, 32, halves)
+	x0, x2 = swap(x0, x2, 16, quarters)
+	x1, x3 = swap(x1, x3, 16, quarters)
+	x4, x6 = swap(x4, x6, 16, quarters)
+	x5, x7 = swap(x5, x7, 16, quarters)
+	x0, x1 = swap(x0, x1, 8, eighths)
+	x2, x3 = swap(x2, x3, 8, eighths)
+	x4, x5 = swap(x4, x5, 8, eighths)
+	x6, x7 = swap(x6, x7, 8, eighths)
+	return x0, x1, x2, x3, x4, x5, x6, x7
 }
 
-// swap exchanges the upper parts of a with the lower parts of b, which the mask
-// shows.
-func swap(a, b uint64, shift int, low uint64) (uint64, uint64) {
-	t := (a>>shift ^ b) & low
+// swap exchanges the upper parts of a and the lower parts of b.
+func swap(a, b uint64, shift int, lower uint64) (uint64, uint64) {
+	t := (a>>shift ^ b) & lower
 	return a ^ t<<shift, b ^ t
+}
+
+// unzip moves the even bytes of x to its lower half and the odd ones to its upper.
+func unzip(x uint64) uint64 {
+	t := (x>>8 ^ x) & 0x0000ff000000ff00
+	x ^= t ^ t<<8
+	t = (x>>16 ^ x) & 0x00000000ffff0000
+	return x ^ t ^ t<<16
+}
+
+// zip is the inverse of unzip.
+func zip(x uint64) uint64 {
+	t := (x>>16 ^ x) & 0x00000000ffff0000
+	x ^= t ^ t<<16
+	t = (x>>8 ^ x) & 0x0000ff000000ff00
+	return x ^ t ^ t<<8
 }

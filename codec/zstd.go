@@ -10,6 +10,8 @@ import (
 // zstd compresses bytes: frames of at most 1 MiB, one after another, so that it
 // needs little memory and ends early if it does not help.
 type zstd struct {
+	bytes bool // after a stage that makes bytes: some are frequent, also where nothing repeats
+
 	enc *zst.Encoder
 	dec *zst.Decoder
 	out []byte
@@ -22,7 +24,7 @@ func (*zstd) takes(in words) (words, error) { return opaque(in.bytes), nil }
 func (z *zstd) encode(dst, _, cur []byte, _ words) (n int, err error) {
 	if z.enc == nil {
 		if z.enc, err = zst.NewWriter(nil, zst.WithEncoderConcurrency(1), zst.WithEncoderCRC(false),
-			zst.WithWindowSize(frame), zst.WithEncoderLevel(zst.SpeedFastest)); err != nil {
+			zst.WithWindowSize(frame), zst.WithEncoderLevel(zst.SpeedFastest), zst.WithAllLitEntropyCompression(z.bytes)); err != nil {
 			return 0, err
 		}
 		z.out = make([]byte, 0, z.enc.MaxEncodedSize(frame))
