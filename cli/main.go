@@ -18,6 +18,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/internal/near"
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/report/doc"
 	"ipcbench/trainer"
@@ -33,6 +34,7 @@ func Main(all ...driver.Transport) {
 	if !slices.ContainsFunc(all, func(t driver.Transport) bool { return t.Name() == control.Name() }) {
 		all = append([]driver.Transport{control}, all...)
 	}
+	link.MaybeInside()
 	app := newApp(os.Stdout, os.Stderr, all)
 	floors.MaybePeer()                    // a process of a floor's measurement never gets past this,
 	bench.Workers(app.host).MaybeWorker() // nor a worker past this

@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
 	"time"
 
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/scratch"
 )
@@ -34,7 +36,7 @@ var checks = []struct {
 	{"clock", "Every span reads the clock twice. A slow one lengthens the rounds that are measured.", clock},
 	{"stolen time", "The hypervisor gives processors to other virtual machines in the middle of rounds.", stolenTime},
 	{"other load", "Other programs take processors and caches from the rounds that are measured.", otherLoad},
-	{"namespaces", "A link of a given rate and delay between server and workers is made of them. Nothing measures one yet.", namespaces},
+	{"namespaces", "A run with --link takes place in namespaces of its own, where a link has the rate that is asked for. Other runs do without.", namespaces},
 	{Leftovers, "Runs that were killed have left shared memory, sockets or files, which take memory and room from this one.", leftovers},
 	{Build, "With the race detector no time means anything. Without a commit, nobody can say later what was measured.", build},
 }
@@ -289,12 +291,18 @@ func otherLoad(f *facts, _ Needs) Check {
 	return ok(fig, "%s", what)
 }
 
-func namespaces(f *facts, _ Needs) Check {
-	if f.namespaces != nil {
-		return bad(Warn, "sysctl user.max_user_namespaces, user.max_net_namespaces and kernel.apparmor_restrict_unprivileged_userns say why; for a container, docker run --privileged",
-			nil, "a process with users and a network of its own cannot be made: %v", f.namespaces)
+func namespaces(f *facts, n Needs) Check {
+	if f.namespaces == nil {
+		return ok(nil, "a link with a rate can be made")
 	}
-	return ok(nil, "users and network can be separated")
+	status, mend := Warn, "leave --link out, or see docs/links.md"
+	if len(n.Links) > 0 {
+		status = Fail
+	}
+	if refused := (*link.Error)(nil); errors.As(f.namespaces, &refused) {
+		mend = refused.Mend
+	}
+	return bad(status, mend, nil, "%v", f.namespaces)
 }
 
 func leftovers(f *facts, _ Needs) Check {

@@ -8,6 +8,8 @@ package doctor
 import (
 	"slices"
 	"time"
+
+	"ipcbench/link"
 )
 
 // A Status says what a check means for a run.
@@ -41,6 +43,7 @@ type Needs struct {
 	Workers     Need            // that train at the same time
 	Socket      int64           // bytes that a sender wants to have on the way; 0 if nothing large goes through sockets
 	Spins       bool            // workers burn a processor while they wait
+	Links       []link.Rate     // whose rates are set
 }
 
 // A Need is the largest of the run's cells.

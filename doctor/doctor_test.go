@@ -9,10 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/scratch"
 )
+
+func TestMain(m *testing.M) {
+	link.MaybeInside() // Examine tries it
+	os.Exit(m.Run())
+}
 
 // sound is a machine that spoils nothing of modest.
 func sound() *facts {
@@ -97,7 +103,11 @@ func TestChecks(t *testing.T) {
 		{"stolen time", Warn, func(f *facts, _ *Needs) { f.boot.Steal = time.Hour }, "0 % now, 50 % since", "instance type"},
 		{"stolen time", OK, func(f *facts, _ *Needs) { f.boot, f.now = usage.System{}, usage.System{} }, "0 % now", ""},
 		{"other load", Warn, func(f *facts, _ *Needs) { f.now.Busy = time.Second }, "50 %", "top"},
-		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "userns"},
+		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "leave --link out"},
+		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = &link.Error{What: "no HTB", Mend: "modprobe"} }, "no HTB", "modprobe"},
+		{"namespaces", Fail, func(f *facts, n *Needs) {
+			f.namespaces, n.Links = &link.Error{What: "not permitted", Mend: "sysctl"}, []link.Rate{link.Unshaped}
+		}, "not permitted", "sysctl"},
 		{Leftovers, Warn, func(f *facts, _ *Needs) {
 			f.leftovers = []scratch.Leftover{{Path: "/a", Bytes: 1 << 20}, {Path: "/b"}, {Path: "/c"}}
 		}, "1 MiB of 3 killed runs", "ipcbench clean"},

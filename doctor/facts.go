@@ -5,9 +5,9 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"syscall"
 	"time"
 
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/scratch"
@@ -26,7 +26,7 @@ type facts struct {
 	boot, now  usage.System
 	systemErr  error
 	clock      time.Duration // of reading it
-	namespaces error         // of making them
+	namespaces error         // of making a link in them
 	leftovers  []scratch.Leftover
 }
 
@@ -51,7 +51,7 @@ func gather(n Needs, watch time.Duration) *facts {
 	f.session = scratch.Try(os.TempDir())
 	f.processors = runtime.NumCPU() // by the affinity of this process
 	f.clock = readingClock()
-	f.namespaces = makeNamespaces()
+	f.namespaces = link.Try(n.Links...)
 	f.leftovers, _ = scratch.Leftovers(scratch.Roots()...) // a root that cannot be read is another check's
 	f.boot, f.now, f.systemErr = watchSystem(watch)
 	return f
@@ -85,19 +85,4 @@ func readingClock() time.Duration {
 		best = min(best, time.Since(start)/each)
 	}
 	return best
-}
-
-// makeNamespaces asks the kernel for a process with its own users and network, and
-// for nothing to run in it: that the file does not exist is said by a process which
-// was made.
-func makeNamespaces() error {
-	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
-	groups := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
-	_, err := syscall.ForkExec("/proc/self/fd/none", []string{"none"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET, UidMappings: ids, GidMappings: groups,
-	}})
-	if errors.Is(err, syscall.ENOENT) {
-		return nil
-	}
-	return err
 }

@@ -20,10 +20,12 @@ const (
 	markEnv = "_IPCBENCH_LINK"
 	enter   = "enter"
 	try     = "try "
+	users   = "users " // before either: there is a namespace for users, too
 )
 
 var (
 	inside bool  // this process is the one that Enter started
+	apart  bool  // it has a namespace for users, too
 	state  error // of making its network
 )
 
@@ -35,6 +37,7 @@ func MaybeInside() {
 		return
 	}
 	os.Unsetenv(markEnv) // processes that this one starts are inside anyway
+	mark, apart = strings.CutPrefix(mark, users)
 	inside, state = true, up()
 	rates, trying := strings.CutPrefix(mark, try)
 	if !trying {
@@ -59,6 +62,17 @@ func MaybeInside() {
 
 // Inside reports whether this process has a network for links.
 func Inside() bool { return inside }
+
+// Namespaces says of what this process has its own.
+func Namespaces() string {
+	switch {
+	case !inside:
+		return "none"
+	case apart:
+		return "users, network"
+	}
+	return "network"
+}
 
 // Try returns why links of these rates cannot be made here, as an [*Error] if it is
 // known what to do about it.
@@ -134,15 +148,18 @@ func Enter() (code int, err error) {
 // one, the files of others could not be opened. Elsewhere root may be none that can
 // do without.
 func start(mark string, args []string, attach func(*exec.Cmd)) (c *exec.Cmd, err error) {
-	for _, users := range []bool{false, true} {
-		if !users && os.Geteuid() != 0 {
+	if os.Getenv(markEnv) != "" { // and would start itself for ever
+		return nil, errors.New("link: this process is inside, and its main does not begin with link.MaybeInside()")
+	}
+	for _, prefix := range []string{"", users} {
+		if prefix == "" && os.Geteuid() != 0 {
 			continue
 		}
 		c = exec.Command("/proc/self/exe", args...)
 		c.Args[0] = os.Args[0]
-		c.Env = append(os.Environ(), markEnv+"="+mark)
+		c.Env = append(os.Environ(), markEnv+"="+prefix+mark)
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-		if users {
+		if prefix == users {
 			c.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
 			c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 			c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}

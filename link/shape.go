@@ -18,6 +18,9 @@ const Address = "127.0.0.2"
 // beside.
 const MTU = 9000
 
+// Qdisc is what the kernel calls the queues that keep a rate.
+const Qdisc = "htb"
+
 const (
 	loopback = "lo"
 	server   = 0x7f000002 // Address
