@@ -86,7 +86,7 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 // made with the reference chain of this one.
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	slow := r.slow(c)
-	o := order{Version: exchangeVersion, Works: []orderWork{c.chain.order()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.order(slow)}
+	o := order{Version: exchangeVersion, Works: []orderWork{c.chain.order()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.of(c.Spec).order(slow)}
 	r.progress(r.label(c))
 	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
 	guess, _ := c.guess(r.Plan, len(r.here.cpus))

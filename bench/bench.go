@@ -93,6 +93,7 @@ type run struct {
 	chains    []*chain
 	floors    []*Floor
 	tried     map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
+	onLink    map[*Floor]linkFloor              // floors of links
 	done      int                               // blocks
 	cycle     int                               // in hand, from 0
 	steps     []*step                           // of which cycles are made
@@ -115,10 +116,12 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	r := &run{
 		Options: o, started: time.Now(),
 		order:  rand.New(rand.NewPCG(o.Plan.Seed, 0)),
+		onLink: map[*Floor]linkFloor{},
 		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
 	}
 	r.result.Plan.Interleaved = o.Against != ""
 	r.result.Started = r.started.UTC()
+	r.result.Environment.Link = environment(links(o.Cells))
 	specs := withControls(o.Cells, o.Control)
 	for _, s := range specs {
 		if err := s.Check(o.Plan); err != nil {
@@ -305,13 +308,16 @@ func seconds(ns []int64) []float64 {
 // block runs one block of c.
 func (r *run) block(ctx, quit context.Context, c *cell) error {
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
-	var pings []int64
-	var err error
-	if r.Against == "" {
-		pings, err = r.blockHere(ctx, quit, c, &b)
-	} else {
-		pings, err = r.blockThere(ctx, quit, c, &b)
+	run := r.blockHere
+	if r.Against != "" {
+		run = r.blockThere
 	}
+	var pings []int64
+	count, err := onLink(c.Spec, func() (err error) {
+		pings, err = run(ctx, quit, c, &b)
+		return err
+	})
+	b.Link = count
 	if err != nil {
 		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}
@@ -352,7 +358,7 @@ func (c *cell) String() string {
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	r.progress(r.label(c))
 	b.SpanCost = spanCost()
-	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, slow: r.slow(c), block: b}
+	s := &blockRun{cell: c.Spec, plan: r.Plan.of(c.Spec), chain: c.chain, slow: r.slow(c), block: b}
 	s.onRound = func() { r.progress(r.label(c)) }
 	if err = r.here.run(ctx, quit, s); err == nil {
 		err = r.compare(ctx, c, s)

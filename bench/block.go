@@ -93,7 +93,7 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.up().Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.samples(), Pings: emptyCalls,
-		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
+		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit, Host: s.cell.host(),
 	}
 	if s.slow > 0 {
 		s.config.Variant = slowDown(s.cell.Variant, s.slow)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
@@ -104,11 +105,11 @@ func layoutOf(field string, tensors []orderTensor) (*tensor.Layout, error) {
 
 // order returns the cell, whose work stands at that index.
 func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
-	c := orderCell{Needs: []string{}, Work: work, Variant: s.Variant.String(), Workers: s.Workers, PerProcess: s.PerProcess, Depth: s.Depth}
+	c := orderCell{Needs: []string{}, Work: work, Variant: s.Variant.String(), Workers: s.Workers, PerProcess: s.PerProcess, Depth: s.Depth, Link: s.link()}
 	for _, n := range []struct {
 		need string
 		has  bool
-	}{{needValues, s.Model.File() != ""}, {needRespawn, p.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model}} {
+	}{{needValues, s.Model.File() != ""}, {needRespawn, p.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model}, {needLink, s.linked()}} {
 		if n.has {
 			c.Needs = append(c.Needs, n.need)
 		}
@@ -145,7 +146,10 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 		v, err := transports.Parse(c.Variant, all)
 		if err == nil {
 			specs[i] = Spec{Variant: v, Model: w.model, Up: w.up, Workers: c.Workers, Clients: len(w.who), PerProcess: c.PerProcess, Depth: c.Depth}
-			err = specs[i].validate()
+			if c.Link != "" {
+				specs[i].Link, err = link.Parse(c.Link)
+			}
+			err = cmp.Or(err, specs[i].validate(), specs[i].checkLink())
 		}
 		whos[i], errs[i] = w.who, err
 	}

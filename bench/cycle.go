@@ -32,7 +32,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 	}
 	for _, f := range r.floors {
 		if f.Name != rpcEmpty { // which the blocks measure
-			r.steps = append(r.steps, &step{floor: f, guess: guessFloor, run: func() error { return r.floor(ctx, f) }})
+			r.steps = append(r.steps, &step{floor: f, guess: r.guessFloor(f), run: func() error { return r.floor(ctx, f) }})
 		}
 	}
 	for _, ch := range r.chains {
@@ -77,7 +77,7 @@ func (r *run) cycles(quit context.Context) error {
 // when returns 1 for a step of the first cycle that needs a block of its model
 // before it, and 0 for others.
 func (s *step) when() int {
-	if s.floor != nil && s.floor.Model != "" {
+	if s.floor != nil && (s.floor.Model != "" || s.floor.Link != "" && s.floor.Bytes == 0) {
 		return 1
 	}
 	return 0

@@ -26,9 +26,10 @@ const (
 	needPin     = "pin"
 	needSlow    = "slow" // every Submit burns CPU time
 	needUp      = "up"   // updates are laid out in a way of their own
+	needLink    = "link" // the server listens on a link, whose rate is set
 )
 
-var knownNeeds = []string{needValues, needRespawn, needPin, needSlow, needUp}
+var knownNeeds = []string{needValues, needRespawn, needPin, needSlow, needUp, needLink}
 
 // An order asks for one block of its only cell or, without a block, which of its
 // cells the build can run.
@@ -70,6 +71,7 @@ type orderCell struct {
 	Workers    int      `json:"workers"`
 	PerProcess int      `json:"lanes_per_process"`
 	Depth      int      `json:"depth"`
+	Link       string   `json:"link,omitempty"` // a need: its rate; if there is none, there is no link
 }
 
 // An orderBlock says how a block is measured.

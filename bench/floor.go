@@ -19,12 +19,12 @@ func (r *run) keepPings(s Spec, ns []int64) {
 	if len(ns) == 0 {
 		return
 	}
-	variant := s.Variant.String()
-	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Transport == variant })
+	variant, link := s.Variant.String(), s.link()
+	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Transport == variant && f.Link == link })
 	if i < 0 {
 		i = len(r.floors)
 		r.floors = append(r.floors, &Floor{
-			Name: rpcEmpty, Unit: "s", Transport: variant, Help: "an empty call on a worker's own connection, while nothing else goes on",
+			Name: rpcEmpty, Unit: "s", Transport: variant, Link: link, Help: "an empty call on a worker's own connection, while nothing else goes on",
 		})
 	}
 	r.floors[i].Blocks = append(r.floors[i].Blocks, seconds(ns))
@@ -34,6 +34,10 @@ func (r *run) keepPings(s Spec, ns []int64) {
 // for each model the wake-up after that model's train time.
 func (r *run) planFloors() {
 	for _, f := range floors.All() {
+		if f.Link {
+			r.planLinkFloor(f)
+			continue
+		}
 		if f.Name != "futex" {
 			r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help})
 			continue
@@ -48,10 +52,23 @@ func (r *run) planFloors() {
 	}
 }
 
+// guessFloor returns about how long measuring f takes.
+func (r *run) guessFloor(f *Floor) time.Duration {
+	if f.Bytes == 0 {
+		return guessFloor
+	}
+	return guessFloor + floors.Slow(r.onLink[f].rate.Take(f.Bytes))
+}
+
 // floor measures f once more.
 func (r *run) floor(ctx context.Context, f *Floor) error {
-	r.progress("floor " + f.Name)
 	var p floors.Params
+	if _, ok := r.onLink[f]; ok {
+		if wanted, err := r.paramsOn(f, &p); err != nil || !wanted {
+			return err
+		}
+	}
+	r.progress("floor " + f.Name)
 	if r.Plan.Pin {
 		at := place(r.here.cpus, 1)
 		p.CPUs = []int{at.server[0], at.workers[0][0]}

@@ -35,11 +35,11 @@ func (h *host) launcher(s Spec) trainer.Launcher {
 // run runs s where the plan wants its processes.
 func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 	if !h.plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
-		return s.run(ctx, quit, h.launcher(s.cell), h.plan.limits())
+		return s.run(ctx, quit, h.launcher(s.cell), s.plan.limits())
 	}
 	p := place(h.cpus, s.cell.processes())
 	return p.pinned(func(l trainer.Launcher) error {
-		if err := s.run(ctx, quit, l, h.plan.limits()); err != nil || len(s.windows) == 0 {
+		if err := s.run(ctx, quit, l, s.plan.limits()); err != nil || len(s.windows) == 0 {
 			return err
 		}
 		return p.verify(s.block)

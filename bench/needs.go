@@ -22,7 +22,7 @@ const (
 // Needs returns what a run of these cells takes of its machine, by the same numbers as
 // Spec.Check. Of a cell that no machine could carry it has nothing.
 func Needs(cells []Spec) doctor.Needs {
-	n := doctor.Needs{Files: map[string]doctor.Need{}}
+	n := doctor.Needs{Files: map[string]doctor.Need{}, Links: links(cells)}
 	for _, s := range cells {
 		own, err := s.Variant.Needs(s.options())
 		if err != nil {

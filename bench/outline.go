@@ -72,7 +72,10 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	for range r.chains {
 		out.Floors = append(out.Floors, "work")
 	}
-	floors := time.Duration(len(out.Floors)) * guessFloor
+	floors := time.Duration(len(r.chains)) * guessFloor
+	for _, f := range r.floors {
+		floors += r.guessFloor(f)
+	}
 	out.Time += time.Duration(floorsIn(r.Plan.Blocks)) * floors
 	out.Most += time.Duration(floorsIn(most)) * floors
 	slices.Sort(out.Floors)
@@ -86,6 +89,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 // guess returns about how long one block of s takes, and how much of that its timed
 // rounds.
 func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
+	p = p.of(s)
 	take := func(bytes int64, perSecond float64) time.Duration {
 		return time.Duration(float64(bytes) / perSecond * float64(time.Second))
 	}
@@ -94,6 +98,7 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	payload := s.moved().Payload() * int64(s.Clients) / int64(atOnce)
 	job := guessJob + time.Duration(p.TrainMS)*time.Millisecond
 	round := take(payload, guessWork) + time.Duration((s.Clients+atOnce-1)/atOnce)*job
+	round += s.overLink()
 	if !s.inside() {
 		round += take(payload, guessMove)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -29,10 +30,11 @@ type Spec struct {
 	Clients    int
 	PerProcess int // lanes a process
 	Depth      int
+	Link       link.Rate // of the network; none by default
 }
 
 func (s Spec) String() string {
-	return Cell{Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients}.ID()
+	return Cell{Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients, Link: s.link()}.ID()
 }
 
 // up returns the model whose shapes updates have.
@@ -128,7 +130,7 @@ const samplesPerJob = 16
 // Check reports what makes the cell impossible on this machine: a setting that
 // the transport cannot carry, or more memory than there is.
 func (s Spec) Check(p Plan) error {
-	if err := s.validate(); err != nil {
+	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
 	}
 	if err := s.Variant.Check(s.options()); err != nil {
@@ -161,7 +163,7 @@ func (u *Unfit) Skipped() Skipped {
 	s := u.Spec
 	return Skipped{
 		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.Model.Name, Up: s.moved().Up,
-		Workers: s.Workers, Clients: s.Clients, Why: u.Err.Error(),
+		Workers: s.Workers, Clients: s.Clients, Link: s.link(), Why: u.Err.Error(),
 	}
 }
 
@@ -189,6 +191,7 @@ func megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.
 func (s Spec) control(inproc transports.Variant) Spec {
 	s.Variant = inproc
 	s.PerProcess = s.Workers
+	s.Link = link.Rate{}
 	return s
 }
 
@@ -197,6 +200,6 @@ func (s Spec) newCell(l trainer.Launcher, p Plan) Cell {
 	return Cell{
 		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Settings: s.Variant.Settings,
 		Model: s.moved(), Workers: s.Workers, PerProcess: s.PerProcess, Clients: s.Clients, Depth: s.Depth, Launcher: l.Name(),
-		Respawn: s.respawns(p),
+		Respawn: s.respawns(p), Link: s.link(),
 	}
 }

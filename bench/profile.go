@@ -145,11 +145,12 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
 	what := r.label(c) + ", profile " + strings.Join(kinds, ", ")
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
-	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: &b}
+	s := &blockRun{cell: c.Spec, plan: r.Plan.of(c.Spec), chain: c.chain, block: &b}
 	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}
 	s.onRound = func() { r.progress(what) }
 	r.progress(what)
-	err := r.here.run(ctx, quit, s)
+	count, err := onLink(c.Spec, func() error { return r.here.run(ctx, quit, s) })
+	b.Link = count
 	if err == nil {
 		err = r.compare(ctx, c, s)
 	}

@@ -48,12 +48,13 @@ type Skipped struct {
 	Up        string `json:"up,omitempty"` // as in Model
 	Workers   int    `json:"workers"`
 	Clients   int    `json:"clients"`
+	Link      string `json:"link,omitempty"`
 	Why       string `json:"why"` // and what to try
 }
 
 // ID names the cell as that of one that was measured.
 func (s Skipped) ID() string {
-	return Cell{Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients}.ID()
+	return Cell{Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, Link: s.Link}.ID()
 }
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.

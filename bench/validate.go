@@ -74,6 +74,12 @@ func (f Floor) validate() error {
 	if f.Unit != "s" && f.Unit != "B/s" {
 		return field("unit", "%q: want s or B/s", f.Unit)
 	}
+	if err := readLink(f.Link); err != nil {
+		return err
+	}
+	if err := (number{field: "bytes", value: f.Bytes, most: maxCount}).read(); err != nil {
+		return err
+	}
 	if len(f.Blocks) == 0 {
 		return field("blocks", "none")
 	}
@@ -140,7 +146,7 @@ func (c Cell) validateHead() error {
 			return err
 		}
 	}
-	return nil
+	return readLink(c.Link)
 }
 
 func (b Block) validate(clients int) error {

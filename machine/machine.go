@@ -51,6 +51,8 @@ type Environment struct {
 	HugePages    int     `json:"nr_hugepages"`
 	SocketBuffer int64   `json:"wmem_max_bytes"` // the most that a socket's sender may have on the way
 
+	Link *Link `json:"link,omitempty"` // the network with a rate that the run made for itself; absent without one
+
 	Go     string `json:"go"`
 	Commit string `json:"commit"`          // of the running binary, or "unknown"
 	Dirty  bool   `json:"dirty,omitempty"` // its source was not what the commit holds
@@ -62,6 +64,15 @@ type Space struct {
 	FileSystem string `json:"file_system"`
 	Size       int64  `json:"size_bytes"`
 	Free       int64  `json:"free_bytes"`
+}
+
+// A Link is how a run made a network with a rate.
+type Link struct {
+	Namespaces string           `json:"namespaces"` // of whose the run had its own: "users, network"
+	Address    string           `json:"address"`    // of the server; what goes there and what comes from there have the rate, each
+	MTU        int              `json:"mtu_bytes"`
+	Qdisc      string           `json:"qdisc"`
+	Bursts     map[string]int64 `json:"bursts_bytes"` // that may pass at once after a pause, by rate
 }
 
 // Read returns the environment of this process.

@@ -146,11 +146,21 @@ const (
 	mostPasses = 10
 )
 
+func slowPasses(takes time.Duration) int { return max(1, min(mostPasses, int(slowTime/takes))) }
+
+// Slow returns how long tcp-stream waits for a link on which its bytes take so long.
+func Slow(takes time.Duration) time.Duration {
+	if takes == 0 {
+		return 0
+	}
+	return takes/slowFirst + 2*time.Duration(slowPasses(takes))*takes
+}
+
 func receiveBothWays(p *peer) ([]Series, error) {
 	if p.Takes == 0 {
 		return p.stream(p.Bytes, p.Bytes, writeSizes(), streamPasses, true)
 	}
-	passes := max(1, min(mostPasses, int(slowTime/p.Takes)))
+	passes := slowPasses(p.Takes)
 	return p.stream(p.Bytes, p.Bytes/slowFirst, []int{slowWrites}, passes, true)
 }
 

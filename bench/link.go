@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"ipcbench/bench/floors"
+	"ipcbench/link"
+	"ipcbench/machine"
+	"ipcbench/phase"
+)
+
+// linked reports whether s is measured on a link.
+func (s Spec) linked() bool { return s.Link != link.Rate{} }
+
+// link is what a result says of the link.
+func (s Spec) link() string {
+	if !s.linked() {
+		return ""
+	}
+	return s.Link.String()
+}
+
+// host is where the server of s listens; empty for the usual place.
+func (s Spec) host() string {
+	if !s.linked() {
+		return ""
+	}
+	return link.Address
+}
+
+// links returns those of the cells, each once.
+func links(cells []Spec) (all []link.Rate) {
+	for _, s := range cells {
+		if s.linked() && !slices.Contains(all, s.Link) {
+			all = append(all, s.Link)
+		}
+	}
+	return all
+}
+
+// readLink checks the link of a result, which is empty where there is none.
+func readLink(text string) error {
+	if text == "" {
+		return nil
+	}
+	if r, err := link.Parse(text); err != nil || (Spec{Link: r}).link() != text {
+		return field("link", "%q: want a rate such as 100Mbit, or unshaped", text)
+	}
+	return nil
+}
+
+// checkLink reports a cell whose bytes would not go over its link.
+func (s Spec) checkLink() error {
+	if s.linked() && s.Variant.Settings["network"] != "tcp" {
+		return fmt.Errorf("--link %v: %s moves nothing over a network: it wants the setting network=tcp", s.Link, s.Variant)
+	}
+	return nil
+}
+
+// largestWay returns the bytes that one client gets or sends, whichever is more.
+func (s Spec) largestWay() int64 {
+	return int64(max(s.Model.Layout.Payload(), s.up().Layout.Payload()))
+}
+
+// overLink returns how long the bytes of a round need to get over the link, about.
+// With several workers some go down while others go up.
+func (s Spec) overLink() time.Duration {
+	down, up := s.Link.Take(int64(s.Model.Layout.Payload())), s.Link.Take(int64(s.up().Layout.Payload()))
+	return time.Duration(s.Clients) * (max(down, up) + min(down, up)/time.Duration(s.Workers))
+}
+
+// A round over a slow link takes seconds, most of which the kernel counts: rounds
+// hardly differ, and need no more warmth than the first two have given.
+const slowRound = 500 * time.Millisecond
+
+// of returns the plan for blocks of s.
+func (p Plan) of(s Spec) Plan {
+	over := s.overLink()
+	if over > slowRound {
+		p.Least, p.Warmup = 1, 0
+	}
+	if p.RoundLimit == 0 && over > 10*time.Second { // so long may one write take
+		p.RoundLimit = time.Minute + 10*over
+	}
+	return p
+}
+
+// onLink runs a block of s on its link.
+func onLink(s Spec, run func() error) (*LinkCount, error) {
+	if !s.linked() {
+		return nil, run()
+	}
+	if err := link.Set(s.Link); err != nil {
+		return nil, err
+	}
+	err := run()
+	n, countErr := link.Counts()
+	return &LinkCount{Dropped: n.Dropped, Overlimits: n.Overlimits}, errors.Join(err, countErr)
+}
+
+// environment says where the links of a run are; nil if it has none.
+func environment(rates []link.Rate) *machine.Link {
+	if len(rates) == 0 {
+		return nil
+	}
+	l := &machine.Link{Namespaces: link.Namespaces(), Address: link.Address, MTU: link.MTU, Qdisc: link.Qdisc, Bursts: map[string]int64{}}
+	for _, r := range rates {
+		if r.Shaped() {
+			l.Bursts[r.String()] = r.Burst()
+		}
+	}
+	return l
+}
+
+// A linkFloor is what a floor of a link is measured for.
+type linkFloor struct {
+	rate link.Rate
+	wire *cell // the cell the size of whose encoded tensors is to be moved, once that is known; or nil
+}
+
+// planLinkFloor adds the floor f of every link. For tcp-stream there is one for each
+// size of models and updates, and one for what really goes over the wire in a cell
+// where that is another size.
+func (r *run) planLinkFloor(f floors.Floor) {
+	add := func(rate link.Rate, bytes int64, wire *cell) {
+		if bytes > 0 && r.streamOf(rate.String(), bytes) != nil {
+			return
+		}
+		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Link: rate.String(), Bytes: bytes}
+		r.floors = append(r.floors, floor)
+		r.onLink[floor] = linkFloor{rate, wire}
+	}
+	var specs []Spec
+	for _, c := range r.cells {
+		specs = append(specs, c.Spec)
+	}
+	for _, rate := range links(specs) {
+		if f.Unit == "s" {
+			add(rate, 0, nil)
+			continue
+		}
+		for _, c := range r.cells {
+			if c.Link == rate {
+				add(rate, min(c.largestWay(), floors.MaxBytes), nil)
+				add(rate, 0, c)
+			}
+		}
+	}
+}
+
+// alike is how near to each other two sizes are whose floors are the same.
+const alike = 1.05
+
+// streamOf returns the floor of about that size, or nil.
+func (r *run) streamOf(link string, bytes int64) *Floor {
+	for _, f := range r.floors {
+		if f.Link == link && f.Bytes > 0 && math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike) {
+			return f
+		}
+	}
+	return nil
+}
+
+// paramsOn prepares the link for f, and says how it is measured there. It says no
+// where f is not wanted, or not yet.
+func (r *run) paramsOn(f *Floor, p *floors.Params) (wanted bool, err error) {
+	of := r.onLink[f]
+	if of.wire != nil && f.Bytes == 0 {
+		bytes := min(of.wire.wireBytes(), floors.MaxBytes)
+		if bytes == 0 || r.streamOf(f.Link, bytes) != nil {
+			return false, nil
+		}
+		f.Bytes = bytes
+	}
+	p.Address, p.Bytes, p.Takes = link.Address, f.Bytes, of.rate.Take(f.Bytes)
+	return true, link.Set(of.rate)
+}
+
+// wireBytes returns what went over the wire for one client, the larger way, in the
+// first block; 0 if there is none.
+func (c *cell) wireBytes() int64 {
+	if len(c.result.Blocks) == 0 {
+		return 0
+	}
+	b := c.result.Blocks[0]
+	up := b.Server.Counts[phase.WireReceived]
+	down := b.Counts()[phase.WireReceived] - up
+	return max(down, up) / int64(len(b.Round)*c.Clients)
+}
