@@ -20,6 +20,7 @@ import (
 type cellFlags struct {
 	transports, models, ups []string
 	workers, clients        []string
+	links                   []string
 	perProcess, depth       int
 }
 
@@ -30,13 +31,14 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
 	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
+	fs.StringSliceVar(&f.links, "link", nil, "`LIST` of rates of a network that is made for the run: 100Mbit, 1Gbit, unshaped, none")
 	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into one process")
 	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates of a worker exist at a time, the one in the making included")
 }
 
 // chosen reports whether a flag says what to measure.
 func chosen(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"transport", "model", "up", "workers", "clients"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"transport", "model", "up", "workers", "clients", "link"}, cmd.Flags().Changed)
 }
 
 // firstCells are those of a run without any flag: one worker and one client, so that
@@ -60,6 +62,14 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	links, err := f.rates()
+	if err != nil {
+		return nil, err
+	}
+	routes, err := linked(variants, f.transports, links)
+	if err != nil {
+		return nil, err
+	}
 	workers, err := numbers("--workers", f.workers)
 	if err != nil {
 		return nil, err
@@ -77,9 +87,9 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 		return nil, err
 	}
 	n := 1
-	for _, k := range []int{len(variants), len(names), len(ups), len(workers), len(clients)} {
+	for _, k := range []int{len(routes), len(names), len(ups), len(workers), len(clients)} {
 		if n *= k; n > mostCells {
-			return nil, usagef("--transport, --model, --up, --workers and --clients ask for more than %d cells: choose less of them, or larger steps", mostCells)
+			return nil, usagef("--transport, --link, --model, --up, --workers and --clients ask for more than %d cells: choose less of them, or larger steps", mostCells)
 		}
 	}
 	var cells []bench.Spec
@@ -95,9 +105,9 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 			}
 			for _, w := range workers {
 				for _, c := range clients {
-					for _, v := range variants {
+					for _, r := range routes {
 						cells = append(cells, bench.Spec{
-							Variant: v, Model: model, Up: up, Workers: w, Clients: c, PerProcess: f.perProcess, Depth: f.depth,
+							Variant: r.Variant, Link: r.rate, Model: model, Up: up, Workers: w, Clients: c, PerProcess: f.perProcess, Depth: f.depth,
 						})
 					}
 				}

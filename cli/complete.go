@@ -86,6 +86,7 @@ func (a *app) completions(root *cobra.Command) {
 	}
 	texts := map[string]completer{
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
+		"link":    list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
 		"workers": none, "clients": none,
 		"view": list(viewTexts), "metric": list(metricTexts),
 		"out": files("json", "gz", "html"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,

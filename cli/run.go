@@ -75,6 +75,14 @@ what depends on size or number as a curve, and says where transports cross:
   ipcbench run --quick --model uniform:1KiB..256MiB:x4/20 --clients 1
   ipcbench run --quick --workers 1..4 --clients 1..64:x2
 
+With --link, the run has a network of its own, in which what goes between server
+and workers over TCP is no faster than a rate, each way. Each rate is a cell of
+each transport that can use TCP; the others are measured once, without a link:
+
+  ipcbench run --transport http,grpc-stream,shm --link 100Mbit,1Gbit
+      rates are in bits (1Gbit) or bytes (125MB/s) a second; unshaped is the
+      same network without a rate, and none is the run without --link
+
 The control is always measured too: the transport inproc, which never leaves the
 process. Overhead is what a round costs beyond the same round of the control.
 A transport that does not fit a model or this machine is skipped, with a reason.
@@ -94,6 +102,9 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.choose(cmd, &plan); err != nil {
+				return err
+			}
+			if err := a.enter(&f); err != nil {
 				return err
 			}
 			return interruptible(func(ctx context.Context) error { return a.run(ctx, f, plan) })
@@ -196,6 +207,17 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	}
 	f.quick, f.thorough = mode == bench.Quick, mode == bench.Thorough
 	return nil
+}
+
+// enter goes where the links of a run are, if it has any and asks for nothing wrong.
+func (a *app) enter(f *runFlags) error {
+	if !f.onLink() || f.dry {
+		return nil
+	}
+	if _, err := a.cells(f.cellFlags); err != nil {
+		return err
+	}
+	return f.cellFlags.enter()
 }
 
 // run measures and presents.
