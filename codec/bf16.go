@@ -59,7 +59,7 @@ func narrow(dst, src []byte, d tensor.DType) bool {
 	}
 	for len(src) >= 16 && len(dst) >= 8 {
 		a, b := little.Uint64(src), little.Uint64(src[8:])
-		if (a&^signs+beyond|b&^signs+beyond)&signs == 0 {
+		if ((a&^signs+beyond)|(b&^signs+beyond))&signs == 0 {
 			a += 0x00007fff00007fff + a>>16&0x0000000100000001
 			b += 0x00007fff00007fff + b>>16&0x0000000100000001
 			little.PutUint64(dst, a>>16&0xffff|a>>32&0xffff0000|(b>>16&0xffff|b>>32&0xffff0000)<<32)

@@ -26,30 +26,26 @@ const (
 // fit finds the table of b, and reports whether it could: for NaNs, infinities and no
 // values at all there is none.
 func (c *clusters) fit(values []float32, b *book) bool {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, v := range values {
-		x := float64(v)
-		if x < low {
-			low = x
-		}
-		if x > high {
-			high = x
-		}
-		if x-x != 0 {
-			return false
-		}
-	}
-	if len(values) == 0 {
+	if len(values) == 0 || magnitude(values) >= inf32 {
 		return false
+	}
+	low, high := values[0], values[0]
+	for _, v := range values {
+		if v < low {
+			low = v
+		}
+		if v > high {
+			high = v
+		}
 	}
 	bins := c.bins[:min(binCount, len(values))]
 	clear(bins)
-	c.low, c.scale = low, 0
-	if high > low {
-		c.scale = float64(len(bins)) / (high - low)
+	c.low, c.scale = float64(low), 0
+	if high > low { // a little less than all bins, so that the highest value is in the last
+		c.scale = float64(len(bins)) * (1 - 0x1p-40) / (float64(high) - float64(low))
 	}
 	for _, v := range values {
-		in := &bins[c.bin(v, len(bins))]
+		in := &c.bins[c.bin(v)]
 		in.sum += float64(v)
 		in.count++
 	}
@@ -65,16 +61,15 @@ func (c *clusters) fit(values []float32, b *book) bool {
 
 // number writes the numbers of the values that were fitted, whose bits are 0.
 func (c *clusters) number(dst []byte, values []float32, width int) {
-	bins := min(binCount, len(values))
 	for i, v := range values {
-		at := i * width
-		dst[at/8] |= c.numbers[c.bin(v, bins)] << (at % 8)
+		at := uint(i * width)
+		dst[at/8] |= c.numbers[c.bin(v)] << (at % 8)
 	}
 }
 
-// bin returns which of n bins a value is in.
-func (c *clusters) bin(v float32, n int) int {
-	return min(int((float64(v)-c.low)*c.scale), n-1)
+// bin returns which bin a value is in.
+func (c *clusters) bin(v float32) int {
+	return int((float64(v)-c.low)*c.scale) & (binCount - 1) // the mask is for the compiler
 }
 
 // spread puts n centres where they begin: the closer, the more values there are, by

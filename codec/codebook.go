@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"ipcbench/tensor"
 )
@@ -49,14 +50,20 @@ func (b *book) open(src []byte) ([]byte, error) {
 	return src[4*b.size:], nil
 }
 
-// look returns value i, whose number may be anything.
-func (b *book) look(numbers []byte, i, width int) (float32, error) {
-	at := i * width
-	k := int(numbers[at/8]>>(at%8)) & (1<<width - 1)
-	if k >= b.size {
-		return 0, fmt.Errorf("number %d in a table of %d", k, b.size)
+// look writes the values to dst, whose numbers may be anything.
+func (b *book) look(dst []float32, numbers []byte) error {
+	width, most := uint(b.width()), uint8(0)
+	mask := uint8(1<<width - 1)
+	for i := range dst {
+		at := uint(i) * width
+		k := numbers[at/8] >> (at % 8) & mask
+		dst[i] = b.table[k]
+		most = max(most, k)
 	}
-	return b.table[k], nil
+	if int(most) >= b.size {
+		return fmt.Errorf("number %d in a table of %d", most, b.size)
+	}
+	return nil
 }
 
 // kc is k-means clusters of the values.
@@ -65,6 +72,8 @@ type kc struct {
 	clusters
 	scratch []float32
 }
+
+func newKC(n float64) stage { return &kc{book: book{size: int(n)}} }
 
 func (k *kc) takes(in words) (words, error) {
 	return words{tensor.U8, k.bytes(in.bytes / in.dtype.Size())}, wantFloats(in)
@@ -89,11 +98,8 @@ func (k *kc) decode(dst, _, src []byte, in words) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	width := k.width()
-	for i := range values {
-		if values[i], err = k.look(numbers, i, width); err != nil {
-			return 0, err
-		}
+	if err := k.look(values, numbers); err != nil {
+		return 0, err
 	}
 	if in.dtype != tensor.F32 {
 		tensor.Narrow(dst, values, in.dtype)
@@ -113,36 +119,39 @@ type changes struct {
 	diffs   []float32 // of the words that are sent
 }
 
-func (*changes) takes(in words) (words, error) { return opaque(in.bytes), wantFloats(in) }
+func newSTC(percent float64) stage {
+	return &changes{percent: percent, ternary: true, book: book{size: 2}}
+}
+
+// newSKC has the share and the number of clusters that OpenFL has by default.
+func newSKC(float64) stage { return &changes{percent: 10, book: book{size: 6}} }
+
+func (*changes) takes(in words) (words, error) { return opaque(in.bytes), countedFloats(in) }
 
 func (c *changes) encode(dst, base, cur []byte, in words) (int, error) {
-	size := in.dtype.Size()
-	cut, n := c.find(base, cur, in.dtype, share(c.percent, len(cur)/size))
+	all := len(cur) / in.dtype.Size()
+	found := c.largest(base, cur, in.dtype, share(c.percent, all))
 	var count [binary.MaxVarintLen64]byte
-	head := binary.PutUvarint(count[:], uint64(n))
-	gaps := head + c.bytes(n)
-	if len(dst) < gaps+n {
+	head := binary.PutUvarint(count[:], uint64(len(found)))
+	end := head + c.bytes(len(found))
+	if len(dst) < end {
 		return 0, errPlain
 	}
 	copy(dst, count[:head])
 	c.diffs = c.diffs[:0]
-	end, last := gaps, -1
-	for from := 0; from < len(cur); from += compared * size {
-		for i, key := range c.compare(base, cur, from, in.dtype) {
-			if !cut.keeps(key) {
-				continue
-			}
-			if len(dst)-end < binary.MaxVarintLen64 {
-				return 0, errPlain
-			}
-			at := from/size + i
-			end += binary.PutUvarint(dst[end:], uint64(at-last-1))
-			last = at
-			c.diffs = append(c.diffs, c.diff[i])
-		}
+	for _, ch := range found {
+		c.diffs = append(c.diffs, ch.diff)
 	}
-	if !c.fill(dst[head:gaps]) {
+	if !c.fill(dst[head:end]) {
 		return 0, errPlain
+	}
+	next := uint32(0)
+	for _, ch := range found {
+		if len(dst)-end < binary.MaxVarintLen32 {
+			return 0, errPlain
+		}
+		end += binary.PutUvarint(dst[end:], uint64(ch.word-next))
+		next = ch.word + 1
 	}
 	return end, nil
 }
@@ -190,13 +199,14 @@ func (c *changes) decode(dst, base, src []byte, in words) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	diffs := slices.Grow(c.diffs[:0], n)[:n]
+	c.diffs = diffs
+	if err := c.look(diffs, numbers); err != nil {
+		return 0, err
+	}
 	copy(dst, base)
-	width, next := c.width(), uint64(0)
-	for i := range n {
-		x, err := c.look(numbers, i, width)
-		if err != nil {
-			return 0, err
-		}
+	next := uint64(0)
+	for i, x := range diffs {
 		gap, used := binary.Uvarint(gaps)
 		if used <= 0 || gap >= uint64(all)-next {
 			return 0, fmt.Errorf("change %d of %d is %d words behind word %d of %d", i, n, gap, next, all)
@@ -213,12 +223,15 @@ func (c *changes) decode(dst, base, src []byte, in words) (int, error) {
 
 // add adds x to the float in word.
 func add(word []byte, x float32, d tensor.DType) {
-	if d == tensor.F64 {
+	switch d {
+	case tensor.F32:
+		little.PutUint32(word, math.Float32bits(math.Float32frombits(little.Uint32(word))+x))
+	case tensor.F64:
 		little.PutUint64(word, math.Float64bits(math.Float64frombits(little.Uint64(word))+float64(x)))
-		return
+	default:
+		var old [1]float32
+		tensor.Widen(old[:], word, d)
+		old[0] += x
+		tensor.Narrow(word, old[:], d)
 	}
-	var old [1]float32
-	tensor.Widen(old[:], word, d)
-	old[0] += x
-	tensor.Narrow(word, old[:], d)
 }

@@ -30,10 +30,7 @@ func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
 	size := in.dtype.Size()
 	for len(cur) > 0 {
 		x := floats(&a.scratch, cur[:min(len(cur), scaled*size)], in.dtype)
-		var top uint32 // of the bits, whose order is that of the magnitudes
-		for _, v := range x {
-			top = max(top, math.Float32bits(v)&^(1<<31))
-		}
+		top := magnitude(x)
 		absmax := float64(math.Float32frombits(top))
 		scale := float32(absmax / 127)
 		if top >= inf32 || !scaleOK(scale) {
@@ -44,15 +41,44 @@ func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
 		if top > 0 {
 			steps = 127 / absmax
 		}
-		q := dst[4 : 4+len(x)]
-		for i, v := range x {
-			// An f64 of this size has no room for a fraction, so that the addition
-			// rounds to nearest even; its last byte is the whole number's.
-			q[i] = byte(math.Float64bits(float64(float64(v)*steps) + 3<<51))
-		}
+		count(dst[4:], x, steps)
 		dst, cur = dst[4+len(x):], cur[len(x)*size:]
 	}
 	return out.bytes, nil
+}
+
+// count writes how many steps each value is from 0, to nearest even.
+func count(dst []byte, x []float32, steps float64) {
+	// An f64 of the size of whole has no room for a fraction, so that the addition
+	// rounds; its last byte is the number's.
+	const whole = 3 << 51
+	i := 0
+	for ; i+4 <= len(x); i += 4 {
+		v, q := (*[4]float32)(x[i:]), (*[4]byte)(dst[i:])
+		q[0] = byte(math.Float64bits(float64(float64(v[0])*steps) + whole))
+		q[1] = byte(math.Float64bits(float64(float64(v[1])*steps) + whole))
+		q[2] = byte(math.Float64bits(float64(float64(v[2])*steps) + whole))
+		q[3] = byte(math.Float64bits(float64(float64(v[3])*steps) + whole))
+	}
+	for ; i < len(x); i++ {
+		dst[i] = byte(math.Float64bits(float64(float64(x[i])*steps) + whole))
+	}
+}
+
+// magnitude returns the largest magnitude of x, in its bits, whose order is the
+// same: if it is not below inf32, there is an infinity or a NaN.
+func magnitude(x []float32) uint32 {
+	var a, b, c, d uint32 // a processor compares four at a time
+	for ; len(x) >= 4; x = x[4:] {
+		a = max(a, math.Float32bits(x[0])&^(1<<31))
+		b = max(b, math.Float32bits(x[1])&^(1<<31))
+		c = max(c, math.Float32bits(x[2])&^(1<<31))
+		d = max(d, math.Float32bits(x[3])&^(1<<31))
+	}
+	for _, v := range x {
+		a = max(a, math.Float32bits(v)&^(1<<31))
+	}
+	return max(a, b, c, d)
 }
 
 func (a *absmax) decode(dst, _, src []byte, in words) (int, error) {

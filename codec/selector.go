@@ -2,105 +2,109 @@ package codec
 
 import (
 	"math"
+	"slices"
 
 	"ipcbench/tensor"
 )
 
 // A selector finds the words of a tensor of floats that differ most from the base's.
-// It sorts nothing: it counts the differences by their upper bits, then those on the
-// edge by the next ones, so that it takes as long whatever the values are.
+// It sorts nothing: while it reads the tensor it keeps the largest differences that
+// it saw, and when it has too many, it counts them by their bits to find where the
+// largest end.
 type selector struct {
+	differ
+	found []change // by their words
+	least uint32   // smaller keys, and this one, are not wanted any more
 	count [1 << 11]int
-	diff  [compared]float32 // of the words of a block from the base's
-	key   [compared]uint32  // the bits of its magnitude; 0: there is none
-	old   [compared]float32 // scratch of f16 and bf16
-	new   [compared]float32
+
+	old, now   [block]byte // scratch: the words of a block that differ,
+	from, wide [block / 2]float32
 }
 
-// compared is how many words are at hand at a time: all of it stays in a fast cache.
-const compared = 1024
-
-// A cut says which words are kept: those with a larger key than its own, and the
-// first ties of those with the same.
-type cut struct {
-	key  uint32
-	ties int
+// A change is a word's difference from the base.
+type change struct {
+	word uint32
+	diff float32
 }
 
-// keeps reports whether the next word is kept.
-func (c *cut) keeps(key uint32) bool {
-	if key == c.key && c.ties > 0 {
-		c.ties--
-		return true
+// key rises with the size of the change. That of a NaN is the largest; 0 is none.
+func (c change) key() uint32 { return math.Float32bits(c.diff) &^ (1 << 31) }
+
+// slack is how many changes are kept at least before some are dropped.
+const slack = 8192
+
+// largest returns the k words that differ most, the first ones of those that differ
+// as much, in the order of the tensor: fewer, if fewer differ. A difference that f32
+// cannot tell from 0 is none. The next call overwrites them.
+func (s *selector) largest(base, cur []byte, d tensor.DType, k int) []change {
+	size := d.Size()
+	s.found, s.least = s.found[:0], 0
+	for at := 0; at < len(cur); at += block {
+		end := min(at+block, len(cur))
+		words := s.words(base[at:end], cur[at:end], size)
+		first := uint32(at / size)
+		for i, diff := range s.differences(base[at:end], cur[at:end], words, d) {
+			if c := (change{first + uint32(words[i]), diff}); c.key() > s.least {
+				s.found = append(s.found, c)
+			}
+		}
+		if len(s.found) >= 2*k+slack {
+			s.drop(k)
+		}
 	}
-	return key > c.key
+	if len(s.found) > k {
+		s.drop(k)
+	}
+	return s.found
 }
 
-// find returns the cut that keeps the k words that differ most, and how many it
-// keeps: fewer, if fewer differ. A difference that is not a number is the largest
-// there is, and one that f32 cannot tell from 0 is none.
-func (s *selector) find(base, cur []byte, d tensor.DType, k int) (cut, int) {
-	edge, left := uint64(0), k // the upper bits of the cut's key; words of those with them
+// differences returns those of the given words.
+func (s *selector) differences(base, cur []byte, at []uint16, d tensor.DType) []float32 {
+	old, now, diff := s.old[:len(at)*d.Size()], s.now[:len(at)*d.Size()], s.wide[:len(at)]
+	gather(old, base, at, d.Size())
+	gather(now, cur, at, d.Size())
+	if d == tensor.F64 {
+		old := tensor.Slice[float64](old)
+		for i, x := range tensor.Slice[float64](now) {
+			diff[i] = float32(x - old[i])
+		}
+		return diff
+	}
+	from := s.from[:len(at)]
+	tensor.Widen(from, old, d)
+	tensor.Widen(diff, now, d)
+	for i, x := range from {
+		diff[i] -= x
+	}
+	return diff
+}
+
+// drop leaves the k largest of more changes, and sets least to the key of the last
+// that is left.
+func (s *selector) drop(k int) {
+	edge, ties := uint32(0), k // the upper bits of its key, and how many changes with them stay
 	for _, level := range []struct{ shift, bits int }{{20, 11}, {10, 10}, {0, 10}} {
 		clear(s.count[:])
-		mask, total := uint32(1)<<level.bits-1, 0
-		for from := 0; from < len(cur); from += compared * d.Size() {
-			for _, key := range s.compare(base, cur, from, d) {
-				if key != 0 && uint64(key)>>(level.shift+level.bits) == edge {
-					s.count[key>>level.shift&mask]++
-					total++
-				}
+		mask := uint32(1)<<level.bits - 1
+		for _, c := range s.found {
+			if key := c.key(); key>>level.shift>>level.bits == edge {
+				s.count[key>>level.shift&mask]++
 			}
-		}
-		if total <= left { // in the first pass only: there are no more
-			return cut{}, total
 		}
 		at := mask
-		for s.count[at] < left {
-			left -= s.count[at]
-			at--
+		for ; s.count[at] < ties; at-- {
+			ties -= s.count[at]
 		}
-		edge = edge<<level.bits | uint64(at)
-		if s.count[at] == left {
-			return cut{key: uint32(max(edge<<level.shift, 1)) - 1}, k
+		edge = edge<<level.bits | at
+	}
+	s.least = edge
+	s.found = slices.DeleteFunc(s.found, func(c change) bool {
+		if c.key() == edge {
+			ties--
+			return ties < 0
 		}
-	}
-	return cut{key: uint32(edge), ties: left}, k
-}
-
-// compare sets diff and key for the block of words that begins at byte from, and
-// returns the keys.
-func (s *selector) compare(base, cur []byte, from int, d tensor.DType) []uint32 {
-	to := min(from+compared*d.Size(), len(cur))
-	base, cur = base[from:to], cur[from:to]
-	n := len(cur) / d.Size()
-	diff, key := s.diff[:n], s.key[:n]
-	if d == tensor.F64 {
-		old, now := tensor.Slice[float64](base)[:n], tensor.Slice[float64](cur)[:n]
-		for i := range diff {
-			diff[i] = float32(now[i] - old[i])
-			key[i] = math.Float32bits(diff[i]) &^ (1 << 31)
-			if math.Float64bits(now[i]) == math.Float64bits(old[i]) {
-				key[i] = 0 // NaN - NaN is no number, nor is the difference of two infinities
-			}
-		}
-		return key
-	}
-	old, now := s.old[:n], s.new[:n]
-	if d == tensor.F32 {
-		old, now = tensor.Slice[float32](base)[:n], tensor.Slice[float32](cur)[:n]
-	} else {
-		tensor.Widen(old, base, d)
-		tensor.Widen(now, cur, d)
-	}
-	for i := range diff {
-		diff[i] = now[i] - old[i]
-		key[i] = math.Float32bits(diff[i]) &^ (1 << 31)
-		if math.Float32bits(now[i]) == math.Float32bits(old[i]) {
-			key[i] = 0
-		}
-	}
-	return key
+		return c.key() < edge
+	})
 }
 
 // topk keeps the share of a tensor's words that differ most from the base, and sets
@@ -110,21 +114,19 @@ type topk struct {
 	percent float64
 }
 
-func (*topk) takes(in words) (words, error) { return in, wantFloats(in) }
+func newTopK(percent float64) stage { return &topk{percent: percent} }
+
+func (*topk) takes(in words) (words, error) { return in, countedFloats(in) }
 
 func (t *topk) encode(dst, base, cur []byte, in words) (int, error) {
 	if len(dst) < len(cur) {
 		return 0, errPlain
 	}
 	size := in.dtype.Size()
-	cut, _ := t.find(base, cur, in.dtype, share(t.percent, len(cur)/size))
 	copy(dst, base)
-	for from := 0; from < len(cur); from += compared * size {
-		for i, key := range t.compare(base, cur, from, in.dtype) {
-			if cut.keeps(key) {
-				put(dst[from+i*size:], cur[from+i*size:], size)
-			}
-		}
+	for _, c := range t.largest(base, cur, in.dtype, share(t.percent, len(cur)/size)) {
+		at := int(c.word) * size
+		put(dst[at:], cur[at:], size)
 	}
 	return len(cur), nil
 }
@@ -134,4 +136,12 @@ func (*topk) decode(dst, _, src []byte, _ words) (int, error) { return copy(dst,
 // share returns so many percent of n words, rounded up.
 func share(percent float64, n int) int {
 	return min(int(math.Ceil(percent*float64(n)/100)), n)
+}
+
+// countedFloats is why a stage that selects words does not take in.
+func countedFloats(in words) error {
+	if err := wantFloats(in); err != nil {
+		return err
+	}
+	return few(in)
 }

@@ -67,9 +67,10 @@ type kind struct {
 	most  float64
 	place place
 	lossy bool
-	base  bool   // uses the base
-	ends  bool   // makes bytes of which only zstd makes sense
-	then  string // the stage that follows if none stands in that one's place
+	base  bool                     // uses the base
+	ends  bool                     // makes bytes of which only zstd makes sense
+	then  string                   // the stage that follows if none stands in that one's place
+	bound func(tensor.DType) Bound // of the error, if it is lossy and has one
 	make  func(value float64) stage
 }
 
@@ -80,6 +81,12 @@ var kinds = []*kind{
 	{name: "xor", place: delta, base: true, then: "zstd", make: func(float64) stage { return xor{} }},
 	{name: "shuffle", place: plane, then: "zstd", make: func(float64) stage { return shuffle{} }},
 	{name: "zstd", place: pack, ends: true, make: func(float64) stage { return &zstd{} }},
+	{name: "bf16", place: round, lossy: true, bound: boundBF16, make: func(float64) stage { return bf16{} }},
+	{name: "int8", place: round, lossy: true, ends: true, bound: boundInt8, make: func(float64) stage { return &absmax{} }},
+	{name: "topk", arg: "P", place: pick, lossy: true, base: true, then: "gaps", make: newTopK},
+	{name: "kc", arg: "N", least: 2, most: 256, place: round, lossy: true, ends: true, then: "zstd", make: newKC},
+	{name: "stc", arg: "P", place: round, lossy: true, base: true, ends: true, then: "zstd", make: newSTC},
+	{name: "skc", place: round, lossy: true, base: true, ends: true, then: "zstd", make: newSKC},
 }
 
 // kindOf returns the kind of that name, or nil.

@@ -1,0 +1,539 @@
+package codec
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+
+	"ipcbench/tensor"
+)
+
+// lossy are pipelines whose tensors may arrive changed.
+var lossy = []string{"bf16", "int8", "topk=1%", "kc=8", "stc=1%", "skc"}
+
+var floatTypes = []tensor.DType{tensor.F16, tensor.BF16, tensor.F32, tensor.F64}
+
+// TestPipelinesByName: "each pipeline selectable by name; ratio and max error
+// reported; lossy flag correct" (O14). Of 64 Ki weights, 2 % changed.
+func TestPipelinesByName(t *testing.T) {
+	for _, test := range []struct {
+		text, whole string
+		d           tensor.DType
+		least, most float64 // bytes that travel, in percent
+		wrong       float64 // the largest error, in deviations of a weight
+	}{
+		{"bf16", "bf16", tensor.F32, 50, 50, 0.01},
+		{"bf16", "bf16", tensor.F64, 25, 25, 0.01},
+		{"bf16+gaps", "bf16+gaps", tensor.F32, 0, 2.5, 0.01},
+		{"int8", "int8", tensor.F32, 25.02, 25.03, 0.02},
+		{"int8", "int8", tensor.BF16, 50.04, 50.06, 0.04},
+		{"topk=1%", "topk=1%+gaps", tensor.F32, 1, 1.6, 0.15},
+		{"topk=1%+sparse", "topk=1%+sparse", tensor.F32, 1.9, 2.1, 0.15},
+		{"kc=8", "kc=8+zstd", tensor.F32, 8, 12.6, 4},
+		{"kc=256", "kc=256+zstd", tensor.F32, 20, 26, 0.6},
+		{"stc=1%", "stc=1%+zstd", tensor.F32, 0.2, 0.5, 0.8},
+		{"skc", "skc+zstd", tensor.F32, 0.4, 1, 0.5},
+	} {
+		p := mustParse(t, test.text)
+		if p.String() != test.whole || !p.Lossy() {
+			t.Errorf("%s is %v, lossy %v", test.text, p, p.Lossy())
+		}
+		base, cur := drift(test.d, 64<<10, 0.02)
+		s := tensor.Spec{Name: "w", DType: test.d, Shape: []int{64 << 10}}
+		got, m, n := arrives(t, p.NewCoder(), base, cur, s)
+		ratio, worst := 100*float64(n)/float64(len(cur)), 0.0
+		sent := elements(cur, test.d)
+		for i, x := range elements(got, test.d) {
+			worst = max(worst, math.Abs(x-sent[i])/0.05)
+		}
+		t.Logf("%-16s %-4v %6.2f %% travels, largest error %.2g of a deviation", test.text, test.d, ratio, worst)
+		if m != Coded || ratio < test.least || ratio > test.most || worst > test.wrong || worst == 0 {
+			t.Errorf("%s of %v: %v, %.3f %% travels, want %v to %v, and the largest error is %v, want at most %v",
+				test.text, test.d, m, ratio, test.least, test.most, worst, test.wrong)
+		}
+	}
+}
+
+// TestRefusals: what a stage does not take is refused by its name, and goes plain.
+func TestRefusals(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, text := range lossy {
+		p := mustParse(t, text)
+		c := p.NewCoder()
+		for _, d := range tensor.DTypes() {
+			base, cur, s := pair(r, d, 100, 1)
+			takes := slices.Contains(floatTypes, d) && (text != "bf16" || d.Size() > 2)
+			err := p.Takes(s)
+			if takes {
+				if err != nil {
+					t.Errorf("%s of %v: %v", text, d, err)
+				}
+				continue
+			}
+			want := fmt.Sprintf("%s wants f32 or f64, not %v", text, d)
+			if text != "bf16" {
+				want = fmt.Sprintf("%s wants floats, not %v", text, d)
+			}
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s of %v: got error %v, want %q", text, d, err, want)
+			}
+			if b, ok := p.Bound(d); !ok || b != (Bound{}) {
+				t.Errorf("%s of %v, which go plain: bound %v, %v", text, d, b, ok)
+			}
+			if got, m, _ := arrives(t, c, base, cur, s); m != Plain || !bytes.Equal(got, cur) {
+				t.Errorf("%s of %v goes %v", text, d, m)
+			}
+		}
+	}
+}
+
+// TestGoPlain: what a stage has no number for goes plain, bit for bit.
+func TestGoPlain(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, test := range []struct {
+		text string
+		d    tensor.DType
+		x    float64
+	}{
+		{"int8", tensor.F32, nan}, {"int8", tensor.F32, -inf}, {"int8", tensor.F16, nan}, {"int8", tensor.BF16, inf},
+		{"int8", tensor.F64, 1e39}, {"int8", tensor.F32, math.MaxFloat32},
+		{"bf16", tensor.F32, math.MaxFloat32}, {"bf16", tensor.F64, -1e300},
+		{"kc=4", tensor.F32, nan}, {"kc=4", tensor.BF16, -inf}, {"kc=4", tensor.F64, 1e39},
+		{"stc=1%", tensor.F32, nan}, {"stc=1%", tensor.F16, inf}, {"skc", tensor.F64, -inf}, {"skc", tensor.F32, nan},
+	} {
+		base, cur := drift(test.d, 10000, 0.1)
+		one := cur[5000*test.d.Size():][:test.d.Size()]
+		if test.d == tensor.F64 {
+			little.PutUint64(one, math.Float64bits(test.x))
+		} else {
+			tensor.Narrow(one, []float32{float32(test.x)}, test.d)
+		}
+		s := tensor.Spec{Name: "w", DType: test.d, Shape: []int{10000}}
+		got, m, _ := arrives(t, mustParse(t, test.text).NewCoder(), base, cur, s)
+		if m != Plain || !bytes.Equal(got, cur) {
+			t.Errorf("%s of %v with %v goes %v", test.text, test.d, test.x, m)
+		}
+	}
+}
+
+// TestBound: nothing arrives further from what was sent than its bound says,
+// whatever it is.
+func TestBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, text := range []string{"bf16", "int8", "bf16+gaps", "int8+zstd"} {
+		p := mustParse(t, text)
+		c := p.NewCoder()
+		for _, d := range floatTypes {
+			bound, ok := p.Bound(d)
+			if !ok || (bound == Bound{}) != (p.Takes(tensor.Spec{DType: d}) != nil) {
+				t.Fatalf("%s of %v: bound %v, %v", text, d, bound, ok)
+			}
+			coded := 0
+			for trial := range 400 {
+				n := []int{1, 7, 300, scaled - 1, scaled, scaled + 1, 2*scaled + 3}[trial%7]
+				base, cur := make([]byte, n*d.Size()), make([]byte, n*d.Size())
+				awkward(r, cur, d, trial)
+				s := tensor.Spec{Name: "w", DType: d, Shape: []int{n}}
+				got, m, _ := arrives(t, c, base, cur, s)
+				if m == Coded {
+					coded++
+				}
+				if err := within(bound, elements(got, d), elements(cur, d)); err != nil {
+					t.Fatalf("%s of %v, trial %d: %v", text, d, trial, err)
+				}
+			}
+			if p.Takes(tensor.Spec{DType: d}) == nil && coded < 100 {
+				t.Errorf("%s of %v: only %d trials say something", text, d, coded)
+			}
+		}
+	}
+	for _, text := range []string{"topk=1%", "kc=8", "stc=1%", "skc", "topk=1%+bf16"} {
+		if b, ok := mustParse(t, text).Bound(tensor.F32); ok {
+			t.Errorf("%s has bound %v", text, b)
+		}
+	}
+	if b, ok := mustParse(t, "sparse").Bound(tensor.F32); !ok || b.String() != "exact" {
+		t.Errorf("sparse has bound %v, %v", b, ok)
+	}
+}
+
+// awkward fills data with floats: of all sizes, of one size, next to 0, in the
+// middle between two steps of int8, or any bits.
+func awkward(r *rand.Rand, data []byte, d tensor.DType, trial int) {
+	n := len(data) / d.Size()
+	scale := math.Ldexp(1+r.Float64(), r.IntN(274)-148)
+	for i := range n {
+		x := scale * r.NormFloat64()
+		switch trial % 5 {
+		case 1:
+			x = math.Ldexp(2*r.Float64()-1, r.IntN(274)-148)
+		case 2:
+			x = scale * (float64(r.IntN(254)) - 126.5) / 127
+			if i == 0 {
+				x = scale
+			}
+		case 3:
+			x = math.Ldexp(float64(r.IntN(2000)-1000), -149)
+		case 4:
+			put8(data[i*d.Size():], r.Uint64(), d.Size())
+			continue
+		}
+		if d == tensor.F64 {
+			little.PutUint64(data[i*8:], math.Float64bits(x))
+		} else {
+			tensor.Narrow(data[i*d.Size():(i+1)*d.Size()], []float32{float32(x)}, d)
+		}
+	}
+}
+
+func within(b Bound, got, sent []float64) error {
+	m := 0.0
+	for i, x := range sent {
+		if b.Block == 0 {
+			m = math.Abs(x)
+		} else if i%b.Block == 0 {
+			m = 0
+			for _, y := range sent[i:min(i+b.Block, len(sent))] {
+				m = max(m, math.Abs(y))
+			}
+		}
+		same := got[i] == x || got[i] != got[i] && x != x
+		if wrong := math.Abs(got[i] - x); !same && !(wrong <= b.Relative*m+b.Absolute) {
+			return fmt.Errorf("%v arrives as %v: wrong by %v of %v", x, got[i], wrong, m)
+		}
+	}
+	return nil
+}
+
+// TestBF16Nearest: every bf16, and what lies between it and the next, in the
+// middle and beside, becomes the nearest, and of two the even one. What is a bf16
+// already stays what it is, each NaN too.
+func TestBF16Nearest(t *testing.T) {
+	for h := range uint32(1 << 16) {
+		here, next := math.Float32frombits(h<<16), math.Float32frombits((h+1)<<16)
+		for _, low := range []uint32{0, 1, 0x7f, 0x7fff, 0x8000, 0x8001, 0xffff} {
+			x := math.Float32frombits(h<<16 | low)
+			want := uint16(h)
+			if below, above := math.Abs(float64(x)-float64(here)), math.Abs(float64(next)-float64(x)); above < below || above == below && h&1 == 1 {
+				want++
+			}
+			got, wide := bf16Of(t, x), bf16Of(t, float64(x))
+			switch {
+			case x != x:
+				if float := math.Float32frombits(uint32(got) << 16); float == float || low == 0 && got != uint16(h) {
+					t.Fatalf("NaN %08x becomes %04x", math.Float32bits(x), got)
+				}
+			case math.IsInf(float64(next), 0) && low >= 0x8000:
+				// Goes plain: TestGoPlain.
+			case got != want || wide != want:
+				t.Fatalf("%v becomes %04x, and from f64 %04x, want %04x", x, got, wide, want)
+			}
+		}
+		if math.IsInf(float64(next), 0) || here != here || next != next {
+			continue
+		}
+		middle := (float64(here) + float64(next)) / 2
+		for _, x := range []float64{math.Nextafter(middle, float64(here)), middle, math.Nextafter(middle, float64(next))} {
+			want := uint16(h)
+			if math.Abs(x) > math.Abs(middle) || x == middle && h&1 == 1 {
+				want++
+			}
+			if got := bf16Of(t, x); got != want {
+				t.Fatalf("f64 %v, beside the middle %v, becomes %04x, want %04x", x, middle, got, want)
+			}
+		}
+	}
+	all := make([]byte, 2<<16)
+	for h := range 1 << 16 {
+		little.PutUint16(all[2*h:], uint16(h))
+	}
+	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+		wide, back := make([]byte, d.Size()<<16), make([]byte, 2<<16)
+		widen(wide, all, d)
+		if !narrow(back, wide, d) || !bytes.Equal(back, all) {
+			t.Errorf("bf16s do not stay what they are as %v", d)
+		}
+	}
+}
+
+// bf16Of narrows x alone and among others, which must be the same.
+func bf16Of[T float32 | float64](t *testing.T, x T) uint16 {
+	t.Helper()
+	d, src := tensor.F64, little.AppendUint64(nil, math.Float64bits(float64(x)))
+	if f, ok := any(x).(float32); ok {
+		d, src = tensor.F32, little.AppendUint32(nil, math.Float32bits(f))
+	}
+	dst := make([]byte, 14)
+	narrow(dst, bytes.Repeat(src, 7), d)
+	if !bytes.Equal(dst, bytes.Repeat(dst[:2], 7)) {
+		t.Fatalf("%v becomes % x", x, dst)
+	}
+	return little.Uint16(dst)
+}
+
+// TestTopKSelects: the words that are kept are those that a sort would choose, the
+// first ones of equals; the others are the base's.
+func TestTopKSelects(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, d := range floatTypes {
+		for _, n := range []int{1, 2, 100, 5000, 40000} {
+			for _, percent := range []float64{0.01, 1, 33.3, 100} {
+				base, cur := drift(d, n, 0.7)
+				if r.IntN(2) == 0 { // many equal differences
+					for i := range n {
+						copy(cur[i*d.Size():(i+1)*d.Size()], cur[i%7*d.Size():])
+						copy(base[i*d.Size():(i+1)*d.Size()], base[i%3*d.Size():])
+					}
+				}
+				put8(cur, specials[r.IntN(len(specials))], d.Size())
+				got, st := make([]byte, len(cur)), newTopK(percent)
+				if _, err := st.encode(got, base, cur, words{d, len(cur)}); err != nil {
+					t.Fatal(err)
+				}
+				want := slices.Clone(base)
+				for _, i := range sorted(base, cur, d, share(percent, n)) {
+					copy(want[i*d.Size():(i+1)*d.Size()], cur[i*d.Size():])
+				}
+				if !bytes.Equal(got, want) {
+					t.Errorf("%v%% of %d %v: not what a sort chooses", percent, n, d)
+				}
+			}
+		}
+	}
+}
+
+// sorted returns the k indices of the largest differences, in their order.
+func sorted(base, cur []byte, d tensor.DType, k int) []int {
+	old, now := elements(base, d), elements(cur, d)
+	var at []int
+	size := func(i int) float32 { return float32(math.Abs(now[i] - old[i])) }
+	for i := range now {
+		if !bytes.Equal(base[i*d.Size():(i+1)*d.Size()], cur[i*d.Size():(i+1)*d.Size()]) && size(i) != 0 {
+			at = append(at, i)
+		}
+	}
+	slices.SortStableFunc(at, func(i, j int) int {
+		a, b := size(i), size(j)
+		if a != a || b != b { // cmp has NaNs first
+			return cmp.Compare(a, b)
+		}
+		return cmp.Compare(b, a)
+	})
+	at = at[:min(k, len(at))]
+	slices.Sort(at)
+	return at
+}
+
+// TestTernary: stc moves the words that changed most by one magnitude, which is
+// their mean, and no others.
+func TestTernary(t *testing.T) {
+	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+		base, cur := drift(d, 30000, 0.1)
+		s := tensor.Spec{Name: "w", DType: d, Shape: []int{30000}}
+		got, _, _ := arrives(t, mustParse(t, "stc=1%").NewCoder(), base, cur, s)
+		old, now, want := elements(base, d), elements(cur, d), elements(base, d)
+		at, sum := sorted(base, cur, d, 300), 0.0
+		for _, i := range at {
+			sum += math.Abs(float64(float32(now[i] - old[i])))
+		}
+		mean := float64(float32(sum / 300))
+		for _, i := range at {
+			want[i] += math.Copysign(mean, now[i]-old[i])
+			if d == tensor.F32 {
+				want[i] = float64(float32(want[i]))
+			}
+		}
+		if !slices.Equal(elements(got, d), want) {
+			t.Errorf("%v: not the base and what a sort and a mean make of it", d)
+		}
+	}
+}
+
+// TestClusters: the error of kc for normal values is within a fifth of the least
+// that any N numbers can have: J. Max, "Quantizing for Minimum Distortion", 1960,
+// table I. What has few values arrives as it was.
+func TestClusters(t *testing.T) {
+	_, cur := drift(tensor.F32, 100000, 0)
+	for _, test := range []struct {
+		n     int
+		least float64 // mean square error, of a variance
+	}{{2, 0.3634}, {4, 0.1175}, {8, 0.03454}, {16, 0.009497}, {32, 0.002499}} {
+		s := tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{100000}}
+		got, _, _ := arrives(t, mustParse(t, fmt.Sprintf("kc=%d", test.n)).NewCoder(), nil, cur, s)
+		sum, values, sent := 0.0, map[float64]bool{}, elements(cur, tensor.F32)
+		for i, x := range elements(got, tensor.F32) {
+			sum += (x - sent[i]) * (x - sent[i]) / 0.05 / 0.05
+			values[x] = true
+		}
+		if mean := sum / 100000; len(values) > test.n || mean > 1.2*test.least || mean < 0.95*test.least {
+			t.Errorf("kc=%d: %d values, error %v, and %v can be had", test.n, len(values), mean, test.least)
+		}
+	}
+	few := make([]byte, 4000)
+	for i := range 1000 {
+		little.PutUint32(few[4*i:], math.Float32bits([]float32{-1, 0, 0.25, 1e4}[i*i%7%4]))
+	}
+	s := tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{1000}}
+	if got, m, _ := arrives(t, mustParse(t, "kc=256").NewCoder(), nil, few, s); m != Coded || !bytes.Equal(got, few) {
+		t.Errorf("four values do not arrive as they were, %v", m)
+	}
+}
+
+// TestSameBits: server, workers and the reference get the same bits, and so do other
+// builds: nothing depends on the order of a map or on how a compiler rounds.
+func TestSameBits(t *testing.T) {
+	want := map[string]uint64{
+		"bf16": 0xcc9371651777d5f2, "int8": 0x0dd6d23442761234, "topk=1%": 0x9ec2e1708a4d93fd, "kc=8": 0x9587a85b96941fed,
+		"stc=1%": 0xeb24ca9c3f86084e, "skc": 0x550fb752f7e33471, "kc=256": 0x89891d0e8cf108a6, "stc=30%": 0x3ffebbf23e095e9e,
+	}
+	for _, text := range append(lossy, "kc=256", "stc=30%") {
+		h := xxh3.New()
+		for _, d := range floatTypes {
+			base, cur := drift(d, 20001, 0.3)
+			s := tensor.Spec{Name: "w", DType: d, Shape: []int{20001}}
+			got, _, _ := arrives(t, mustParse(t, text).NewCoder(), base, cur, s)
+			h.Write(got)
+		}
+		if h.Sum64() != want[text] {
+			t.Errorf("%q: %#016x, want %#016x", text, h.Sum64(), want[text])
+		}
+	}
+}
+
+// TestLossyAllocatesNothing, in steady use.
+func TestLossyAllocatesNothing(t *testing.T) {
+	for _, text := range lossy {
+		for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
+			base, cur := drift(d, 20000, 0.3)
+			s := tensor.Spec{Name: "w", DType: d, Shape: []int{20000}}
+			c, dst, got := mustParse(t, text).NewCoder(), make([]byte, len(cur)), make([]byte, len(cur))
+			once := func() {
+				m, n, err := c.Pack(dst, base, cur, s)
+				if err == nil {
+					err = c.Unpack(m, got, base, dst[:n], s)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := testing.AllocsPerRun(10, once); n > 0 {
+				t.Errorf("%s of %v: %v allocations", text, d, n)
+			}
+		}
+	}
+}
+
+// TestBadInput: what a peer may say wrong is an error with its reason.
+func TestBadInput(t *testing.T) {
+	f32 := func(x ...float32) (b []byte) {
+		for _, x := range x {
+			b = little.AppendUint32(b, math.Float32bits(x))
+		}
+		return b
+	}
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, test := range []struct {
+		name, want string
+		st         stage
+		src        []byte // for 10 f32s
+	}{
+		{"cut", "19 bytes, want 20", bf16{}, make([]byte, 19)},
+		{"long", "21 bytes, want 20", bf16{}, make([]byte, 21)},
+		{"cut", "13 bytes, want 14", &absmax{}, make([]byte, 13)},
+		{"NaN", "a scale of NaN", &absmax{}, append(f32(nan), make([]byte, 10)...)},
+		{"Inf", "a scale of +Inf", &absmax{}, append(f32(inf), make([]byte, 10)...)},
+		{"negative", "a scale of -1", &absmax{}, append(f32(-1), make([]byte, 10)...)},
+		{"overflow", "a scale of 3e+38", &absmax{}, append(f32(3e38), make([]byte, 10)...)},
+		{"cut", "14 bytes, want 15", newKC(3), make([]byte, 14)},
+		{"NaN", "value 1 of the table is NaN", newKC(3), append(f32(0, nan, 1), 0, 0, 0)},
+		{"number", "number 3 in a table of 3", newKC(3), append(f32(0, 1, 2), 0, 0xc0, 0)},
+		{"nothing", "0 changes of 10 words", newSTC(1), nil},
+		{"cut varint", "0 changes of 10 words", newSTC(1), []byte{0x80}},
+		{"too many", "11 changes of 10 words", newSTC(1), []byte{11}},
+		{"huge", "changes of 10 words", newSTC(1), bytes.Repeat([]byte{0xff}, 9)},
+		{"cut", "8 bytes are too few for 3 changes", newSTC(1), append([]byte{3}, make([]byte, 7)...)},
+		{"Inf", "value 1 of the table is +Inf", newSTC(1), append([]byte{0}, f32(1, inf)...)},
+		{"number", "number 7 in a table of 6", newSKC(0), append(append([]byte{1}, f32(1, 2, 3, 4, 5, 6)...), 7, 0)},
+		{"no gap", "change 0 of 1", newSTC(1), append(append([]byte{1}, f32(-1, 1)...), 0)},
+		{"index", "change 1 of 2 is 8 words behind word 2 of 10", newSTC(1), append(append([]byte{2}, f32(-1, 1)...), 0, 1, 8)},
+		{"huge gap", "change 0 of 1", newSTC(1), append(append(append([]byte{1}, f32(-1, 1)...), 0), bytes.Repeat([]byte{0xff}, 9)...)},
+		{"more", "1 bytes behind the last of 1 changes", newSTC(1), append(append([]byte{1}, f32(-1, 1)...), 0, 1, 8)},
+	} {
+		_, err := test.st.decode(make([]byte, 40), make([]byte, 40), test.src, words{tensor.F32, 40})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%T, %s: got error %v, want one with %q", test.st, test.name, err, test.want)
+		}
+	}
+}
+
+// The stages by themselves: what zstd lets through depends on more than they can
+// change.
+func fuzzStage(f *testing.F, name string, value float64) {
+	fuzzPipeline(f, &Pipeline{steps: []step{{kindOf(name), value}}})
+}
+
+func FuzzBF16(f *testing.F) { fuzzStage(f, "bf16", 0) }
+func FuzzInt8(f *testing.F) { fuzzStage(f, "int8", 0) }
+func FuzzTopK(f *testing.F) { fuzzUnpack(f, "topk=5%") }
+func FuzzKC(f *testing.F)   { fuzzStage(f, "kc", 3) }
+func FuzzSTC(f *testing.F)  { fuzzStage(f, "stc", 5) }
+func FuzzSKC(f *testing.F)  { fuzzStage(f, "skc", 0) }
+
+// arrives packs cur and returns what is unpacked, over the base too.
+func arrives(t *testing.T, c *Coder, base, cur []byte, s tensor.Spec) ([]byte, Mode, int) {
+	t.Helper()
+	dst, got := make([]byte, len(cur)), make([]byte, len(cur))
+	m, n, err := c.Pack(dst, base, cur, s)
+	if err == nil {
+		err = c.Unpack(m, got, base, dst[:n:n], s)
+	}
+	if err != nil {
+		t.Fatalf("%v: %v", s, err)
+	}
+	if base != nil {
+		patched := slices.Clone(base)
+		if err := c.Unpack(m, patched, patched, dst[:n:n], s); err != nil || !bytes.Equal(patched, got) {
+			t.Fatalf("%v: over its base it arrives otherwise: %v", s, err)
+		}
+	}
+	return got, m, n
+}
+
+// elements returns data's floats, exactly.
+func elements(data []byte, d tensor.DType) []float64 {
+	if d == tensor.F64 {
+		return slices.Clone(tensor.Slice[float64](data))
+	}
+	narrow := make([]float32, len(data)/d.Size())
+	tensor.Widen(narrow, data, d)
+	all := make([]float64, len(narrow))
+	for i, x := range narrow {
+		all[i] = float64(x)
+	}
+	return all
+}
+
+// drift returns n floats like weights, with a deviation of 0.05, and the same after
+// a step that moved the share of them a little.
+func drift(d tensor.DType, n int, share float64) (base, cur []byte) {
+	r := rand.New(rand.NewPCG(3, 4))
+	old, now := make([]float32, n), make([]float32, n)
+	for i := range old {
+		old[i] = float32(r.NormFloat64() * 0.05)
+		now[i] = old[i]
+		if r.Float64() < share {
+			now[i] += float32(r.NormFloat64() * 0.01)
+		}
+	}
+	base, cur = make([]byte, n*d.Size()), make([]byte, n*d.Size())
+	tensor.Narrow(base, old, d)
+	tensor.Narrow(cur, now, d)
+	return base, cur
+}
