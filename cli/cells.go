@@ -22,6 +22,7 @@ type cellFlags struct {
 	workers, clients        []string
 	links                   []string
 	perProcess, depth       int
+	codecs, lossless        []string
 }
 
 func (f *cellFlags) add(cmd *cobra.Command) {
@@ -29,6 +30,8 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
+	fs.StringSliceVar(&f.codecs, "codec", []string{transports.CodecSetting().Default}, "`LIST` of codecs that make models and updates smaller on their way")
+	fs.StringSliceVar(&f.lossless, "require-lossless", nil, "refuse codecs that lose bits of tensors whose names match `GLOB`, such as *.bias; a list of them")
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
 	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
 	fs.StringSliceVar(&f.links, "link", nil, "`LIST` of rates of a network that is made for the run: 100Mbit, 1Gbit, unshaped, none")
@@ -38,7 +41,7 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 
 // chosen reports whether a flag says what to measure.
 func chosen(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"transport", "model", "up", "workers", "clients", "link"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"transport", "model", "up", "codec", "workers", "clients", "link"}, cmd.Flags().Changed)
 }
 
 // firstCells are those of a run without any flag: one worker and one client, so that
@@ -52,7 +55,7 @@ const mostCells = 10_000
 // cells returns the matrix that the flags ask for.
 func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	for flag, list := range map[string][]string{
-		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--workers": f.workers, "--clients": f.clients,
+		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--codec": f.codecs, "--workers": f.workers, "--clients": f.clients,
 	} {
 		if len(list) == 0 || slices.Contains(list, "") {
 			return nil, usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
@@ -60,6 +63,9 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	}
 	variants, err := a.variants(f.transports)
 	if err != nil {
+		return nil, err
+	}
+	if variants, err = encoded(variants, f.codecs); err != nil {
 		return nil, err
 	}
 	links, err := f.rates()
@@ -114,7 +120,7 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 			}
 		}
 	}
-	return cells, nil
+	return cells, lossless(f.lossless, cells)
 }
 
 // expanded returns names of models, with all that ranges stand for.

@@ -18,6 +18,7 @@ import (
 	"ipcbench/report/doc"
 	"ipcbench/scratch"
 	"ipcbench/tensor/models"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
 
@@ -87,7 +88,7 @@ func (a *app) completions(root *cobra.Command) {
 	texts := map[string]completer{
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
 		"link":    list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
-		"workers": none, "clients": none,
+		"workers": none, "clients": none, "codec": list(codecTexts), "require-lossless": none,
 		"view": list(viewTexts), "metric": list(metricTexts),
 		"out": files("json", "gz", "html"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,
 	}
@@ -207,7 +208,7 @@ func (a *app) variantTexts(text string) (all []string) {
 	at := strings.LastIndex(text, ":") + 1
 	key, value, chosen := strings.Cut(text[at:], "=")
 	before := minus + text[:at]
-	for _, s := range a.host.Transports[i].Settings() {
+	for _, s := range transports.Settings(a.host.Transports[i]) {
 		switch {
 		case !chosen && !strings.Contains(text[:at], ":"+s.Name+"="):
 			all = append(all, before+s.Name+"=\t"+s.Help)
@@ -215,6 +216,10 @@ func (a *app) variantTexts(text string) (all []string) {
 		case s.Kind == driver.Path:
 			for _, path := range paths(value, "/") {
 				all = append(all, before+key+"="+path)
+			}
+		case s.Kind == driver.Text:
+			for _, v := range codecTexts(value) {
+				all = append(all, before+key+"="+v)
 			}
 		case s.Kind == driver.Choice:
 			for _, v := range s.Values {

@@ -12,6 +12,7 @@ import (
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 	"ipcbench/tensor/models"
+	"ipcbench/transports"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -84,6 +85,8 @@ func (a *app) listTransports() error {
 			rows = append(rows, []string{name})
 		}
 	}
+	c := transports.CodecSetting()
+	rows = append(rows, []string{"every one", c.Name + "=" + c.Domain(), c.Default, c.Help})
 	return a.list("", []doc.Column{{Name: "transport"}, {Name: "setting", Wrap: true}, {Name: "default"}, {Name: "meaning", Wrap: true}}, rows)
 }
 

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"ipcbench/bench"
+	"ipcbench/codec"
+	"ipcbench/internal/near"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+)
+
+// encoded returns each of the variants with each of the codecs.
+func encoded(variants []transports.Variant, codecs []string) ([]transports.Variant, error) {
+	if slices.Equal(codecs, []string{transports.CodecSetting().Default}) {
+		return variants, nil
+	}
+	for _, v := range variants {
+		if c := v.Codec(); c != nil {
+			return nil, usagef("--codec %s: %s of --transport has a codec already: want one of the two", strings.Join(codecs, ","), v)
+		}
+	}
+	seen := map[string]bool{}
+	var all []transports.Variant
+	for _, v := range variants {
+		for _, text := range codecs {
+			p, err := codec.Parse(text)
+			if err != nil {
+				return nil, misspelt(text, usagef("--%w", err)) // which begins with "codec: "
+			}
+			settings := maps.Clone(v.Settings)
+			settings[transports.CodecSetting().Name] = p.String()
+			w, err := transports.NewVariant(v.Transport, settings)
+			if err != nil {
+				return nil, err
+			}
+			if !seen[w.String()] {
+				seen[w.String()] = true
+				all = append(all, w)
+			}
+		}
+	}
+	return all, nil
+}
+
+// misspelt adds to the error of a codec's text the stage that was meant, if one of its
+// stages is no name and nearly is.
+func misspelt(text string, err error) error {
+	var names []string
+	for _, n := range codec.Names() {
+		name, _, _ := strings.Cut(n, "=")
+		names = append(names, name)
+	}
+	for word := range strings.SplitSeq(text, "+") {
+		word, _, _ := strings.Cut(word, "=")
+		if slices.Contains(names, word) {
+			continue
+		}
+		if n := near.Name(word, names); n != "" {
+			return hinted{err, "did you mean " + n + "?"}
+		}
+	}
+	return hinted{err, "ipcbench list transports"}
+}
+
+// lossless checks that no codec of the cells loses anything of a tensor whose name
+// matches one of the patterns.
+func lossless(patterns []string, cells []bench.Spec) error {
+	for _, pattern := range patterns {
+		found := false
+		for _, c := range cells {
+			for _, l := range []*tensor.Layout{c.Model.Layout, c.Up.Layout} {
+				for _, s := range l.Specs() {
+					ok, err := path.Match(pattern, s.Name)
+					if err != nil {
+						return usagef("--require-lossless %s: %w: want a pattern such as *.bias", pattern, err)
+					}
+					found = found || ok
+					if p := c.Variant.Codec(); ok && p.Lossy() && p.Takes(s) == nil {
+						return hinted{usagef("--require-lossless %s: codec %s of %s loses bits of tensor %s of %s", pattern, p, c.Variant, s.Name, c.Model.Name),
+							"choose another pattern, or a codec that loses nothing"}
+					}
+				}
+			}
+		}
+		if !found {
+			return usagef("--require-lossless %s: no tensor has such a name", pattern)
+		}
+	}
+	return nil
+}
+
+// codecTexts completes a codec: a stage, behind those that are there.
+func codecTexts(text string) (all []string) {
+	before := text[:strings.LastIndex(text, "+")+1]
+	for _, n := range codec.Names() {
+		if name, arg, _ := strings.Cut(n, "="); before == "" || name != transports.CodecSetting().Default {
+			all = append(all, before+strings.TrimSuffix(n, arg))
+		}
+	}
+	return all
+}
