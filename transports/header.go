@@ -62,12 +62,12 @@ func (h *header) read(b []byte, name string, l *tensor.Layout) (rest []byte, err
 	if got := r.take(1); len(got) < 1 || got[0] != format {
 		return nil, fmt.Errorf("a header of format %v: want [%d]", got, format)
 	}
-	if got := r.take(int(r.number("the codec's length", 1<<10))); r.err == nil && string(got) != name {
+	if got := r.take(int(r.number("length of the codec", 1<<10))); r.err == nil && string(got) != name {
 		return nil, fmt.Errorf("packed with codec %q, and the session's is %q", got, name)
 	}
-	h.version = int64(r.number("the version", 1<<62))
-	h.base = int64(r.number("the base", 1<<62)) - 1
-	if n := r.number("the number of tensors", 1<<62); r.err == nil && n != uint64(l.Len()) {
+	h.version = int64(r.number("version", 1<<62))
+	h.base = int64(r.number("base", 1<<62)) - 1
+	if n := r.number("number of tensors", 1<<62); r.err == nil && n != uint64(l.Len()) {
 		return nil, fmt.Errorf("%d tensors, and the layout has %d", n, l.Len())
 	}
 	for i := range h.tensors {
@@ -101,9 +101,9 @@ func (r *reader) number(what string, limit uint64) uint64 {
 	n, size := binary.Uvarint(r.b)
 	switch {
 	case size <= 0 || size > 1 && r.b[size-1] == 0: // there is one way to write a number
-		r.err = fmt.Errorf("%s is not a number", what)
+		r.err = fmt.Errorf("%s: not a number", what)
 	case n > limit:
-		r.err = fmt.Errorf("%s is %d, want at most %d", what, n, limit)
+		r.err = fmt.Errorf("%s %d: want at most %d", what, n, limit)
 	default:
 		r.b = r.b[size:]
 		return n
@@ -121,10 +121,10 @@ func (r *reader) tensor(s tensor.Spec, size int) (t packed, err error) {
 		return t, fmt.Errorf("unknown mode %v", mode)
 	}
 	t.mode = codec.Mode(mode[0])
-	t.bytes = int(r.number("its length", uint64(size)))
+	t.bytes = int(r.number("length", uint64(size)))
 	want := size
 	if s.Var {
-		t.rows = int(r.number("its rows", uint64(s.Shape[0])))
+		t.rows = int(r.number("rows", uint64(s.Shape[0])))
 		if s.Shape[0] > 0 {
 			want = size / s.Shape[0] * t.rows
 		}

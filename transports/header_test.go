@@ -1,0 +1,131 @@
+package transports
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"ipcbench/codec"
+	"ipcbench/tensor"
+)
+
+// headed is a layout with a tensor of each kind that headers know.
+func headed(t testing.TB) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout([]tensor.Spec{
+		{Name: "w", DType: tensor.F32, Shape: []int{10}},
+		{Name: "rows", DType: tensor.F32, Shape: []int{5, 3}, Var: true},
+		{Name: "nothing", DType: tensor.F32, Shape: []int{5, 0}, Var: true},
+		{Name: "scalar", DType: tensor.F64},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func goodHeader() *header {
+	return &header{version: 300, base: 299, tensors: []packed{
+		{codec.Coded, 40, 0}, {codec.Plain, 24, 2}, {codec.Unchanged, 0, 4}, {codec.Plain, 8, 0},
+	}}
+}
+
+// TestHeader: a header reads as it was written, what follows it is left, and it takes
+// at most 64 bytes a tensor.
+func TestHeader(t *testing.T) {
+	l := headed(t)
+	for _, want := range []*header{goodHeader(), {version: 0, base: -1, tensors: make([]packed, 4)}, {version: math.MaxInt64 / 4, base: math.MaxInt64/4 - 1, tensors: make([]packed, 4)}} {
+		if want.tensors[0].bytes == 0 {
+			want.tensors[0].bytes, want.tensors[3].bytes = 40, 8
+		}
+		b := want.append(nil, "xor+shuffle+zstd", l)
+		if len(b) > 64*l.Len() {
+			t.Errorf("a header of %d bytes for %d tensors", len(b), l.Len())
+		}
+		got := header{tensors: make([]packed, l.Len())}
+		rest, err := got.read(append(b, "receipt"...), "xor+shuffle+zstd", l)
+		if err != nil || string(rest) != "receipt" || got.version != want.version || got.base != want.base {
+			t.Errorf("got %+v and %q, %v, want %+v", got, rest, err, want)
+		}
+		for i, w := range want.tensors {
+			if got.tensors[i] != w {
+				t.Errorf("tensor %d: got %+v, want %+v", i, got.tensors[i], w)
+			}
+		}
+	}
+}
+
+// TestHeaderRefuses: what no header is, is an error that says what is wrong with which
+// tensor.
+func TestHeaderRefuses(t *testing.T) {
+	l := headed(t)
+	good := goodHeader().append(nil, "gaps", l)
+	with := func(f func(*header)) []byte {
+		h := goodHeader()
+		f(h)
+		return h.append(nil, "gaps", l)
+	}
+	replaced := func(at int, b ...byte) []byte { return append(append(bytes.Clone(good[:at]), b...), good[at+1:]...) }
+	const version, count, first = 10, 14, 15 // where they begin
+	for name, c := range map[string]struct {
+		b    []byte
+		want string
+	}{
+		"nothing":             {nil, `begins with "": want a header, "ipcd"`},
+		"a user's receipt":    {[]byte("receipt of mine"), `begins with "rece": want a header`},
+		"another format":      {replaced(4, 2), "a header of format [2]: want [1]"},
+		"another codec":       {goodHeader().append(nil, "gzip", l), `packed with codec "gzip", and the session's is "gaps"`},
+		"a longer codec":      {replaced(5, 0xff, 0x7f), "length of the codec 16383: want at most 1024"},
+		"no codec":            {good[:5], "length of the codec: not a number"},
+		"a cut codec":         {good[:8], `packed with codec "ga", and the session's is "gaps"`},
+		"a cut version":       {good[:version+1], "version: not a number"},
+		"a large version":     {replaced(version, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0xff, 0x01, 0), "version 18"},
+		"a needless byte":     {replaced(version+1, 0x80, 0), "version: not a number"},
+		"fewer tensors":       {replaced(count, 3), "3 tensors, and the layout has 4"},
+		"more than there are": {replaced(count, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x3f), "tensors, and the layout has 4"},
+		"no tensor":           {good[:first], `tensor "w": unknown mode []`},
+		"a mode":              {replaced(first, 3), `tensor "w": unknown mode [3]`},
+		"a cut length":        {good[:first+1], `tensor "w": length: not a number`},
+		"shorter":             {with(func(h *header) { h.tensors[0].bytes = 36 }), `tensor "w": unpacked it has 36 bytes, want 40`},
+		"longer":              {with(func(h *header) { h.tensors[0].bytes = 44 }), `tensor "w": length 44: want at most 40`},
+		"much longer":         {with(func(h *header) { h.tensors[0].bytes = math.MaxInt64 }), `tensor "w": length 9223372036854775807: want`},
+		"rows":                {with(func(h *header) { h.tensors[1].rows = 6 }), `tensor "rows": rows 6: want at most 5`},
+		"rows and bytes":      {with(func(h *header) { h.tensors[1].rows = 1 }), `tensor "rows": unpacked it has 24 bytes, want 12`},
+		"rows of nothing":     {with(func(h *header) { h.tensors[2].rows = 1 << 40 }), `tensor "nothing": rows 1099511627776: want at most 5`},
+		"a cut tensor":        {good[:len(good)-1], `tensor "scalar": length: not a number`},
+	} {
+		h := header{tensors: make([]packed, l.Len())}
+		if _, err := h.read(c.b, "gaps", l); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// FuzzHeader: whatever a peer sends, a header that is taken is within the layout, and is
+// the only way to write what it says.
+func FuzzHeader(f *testing.F) {
+	l := headed(f)
+	f.Add(goodHeader().append(nil, "gaps", l))
+	f.Add(append((&header{base: -1, tensors: []packed{{0, 40, 0}, {0, 60, 5}, {0, 0, 5}, {0, 8, 0}}}).append(nil, "gaps", l), "receipt"...))
+	f.Add([]byte("ipcd\x01\x04gaps"))
+	f.Add([]byte("ipcd\x01\x04gaps\x00\x00\x04\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h := header{tensors: make([]packed, l.Len())}
+		rest, err := h.read(b, "gaps", l)
+		if err != nil {
+			return
+		}
+		if again := append(h.append(nil, "gaps", l), rest...); !bytes.Equal(again, b) {
+			t.Errorf("%x reads as %+v, which is %x", b, h, again)
+		}
+		for i, p := range h.tensors {
+			if p.bytes < 0 || p.bytes > l.Bytes(i) || p.mode > codec.Coded || p.rows < 0 || l.Spec(i).Var && p.rows > l.Spec(i).Shape[0] {
+				t.Errorf("%x: tensor %d is %+v", b, i, p)
+			}
+		}
+		if h.version < 0 || h.base < -1 {
+			t.Errorf("%x: versions %d and %d", b, h.version, h.base)
+		}
+	})
+}
