@@ -20,9 +20,10 @@ type Package struct {
 	Receipt []byte
 
 	// Coding says of each tensor what it is an encoding of, and Plain of a model holds
-	// what they decode to, for whoever cannot decode. Both are nil of a package whose
-	// tensors are what they are. The sender sets them before it hands the package over;
-	// no receiver gets them, and a transport that cannot tell of them does not.
+	// what all of them decode to, for whoever cannot decode. Both are nil of a package
+	// whose tensors are what they are. The sender sets them before it hands the package
+	// over, and leaves what they hold as it is until it has the package back. No receiver
+	// gets them, and a transport that has no words for them ignores them.
 	Coding []Coding
 	Plain  *Package
 

@@ -19,6 +19,7 @@ type assembly struct {
 	sequence
 	round int64
 	into  *tensor.Package
+	takes takes
 	begun bool // a message has come
 	got   int  // bytes of the next tensor
 	moved int  // bytes of all
@@ -41,12 +42,8 @@ func (a *assembly) take(m *incoming, t *tally) error {
 		if err != nil {
 			return refuse(malformed, "%v", err)
 		}
-		if !a.done() {
-			i := a.at(a.count)
-			m.next = a.appendDescription(m.next[:0], i, a.into.Rows(i), a.round, a.got)
-			if bytes.Equal(description, m.next) { // as our own encoder has it
-				return a.place(i, data)
-			}
+		if !a.done() && a.knows(description, m) {
+			return a.place(a.at(a.count), data)
 		}
 		nt := &pb.NamedTensor{}
 		if err := proto.Unmarshal(description, nt); err != nil {
@@ -58,6 +55,19 @@ func (a *assembly) take(m *incoming, t *tally) error {
 		m.release()
 	}
 	return err
+}
+
+// knows reports whether a piece of the next tensor is described as our own encoder does
+// it, so that no object of generated code is needed.
+func (a *assembly) knows(description []byte, m *incoming) bool {
+	i := a.at(a.count)
+	if a.takes != encoded {
+		m.next = a.appendDescription(m.next[:0], i, a.into.Rows(i), a.round, a.got)
+		if bytes.Equal(description, m.next) {
+			return true
+		}
+	}
+	return a.takes != plain && a.short(i, description)
 }
 
 // add copies data into place if t is what comes next.
@@ -72,7 +82,11 @@ func (a *assembly) add(t *pb.NamedTensor, data view) error {
 	if t.Offset != uint64(a.got) {
 		return refuse(outOfOrder, "tensor %q: bytes from %d came, the next are %d", t.Name, t.Offset, a.got)
 	}
-	if a.layout.Spec(i).Var {
+	if t.Encoded != nil {
+		if !a.setLength(i, *t.Encoded) {
+			return refuse(wrongSize, "tensor %q: an encoding of %d bytes: it has %d, and none has more than the %d of the tensor", t.Name, *t.Encoded, a.into.Rows(i), a.layout.Bytes(i))
+		}
+	} else if a.layout.Spec(i).Var {
 		if err := a.into.SetRows(i, int(t.Shape[0])); err != nil {
 			return err
 		}
@@ -98,15 +112,20 @@ func (a *assembly) place(i int, data view) error {
 // check compares everything about t but its data with what tensor i is.
 func (a *assembly) check(i int, t *pb.NamedTensor) error {
 	s := a.layout.Spec(i)
-	same := a.fits(i, t.Shape)
+	coded := t.Encoded != nil && a.takes != plain
+	same := coded || t.Dtype == pb.DType(s.DType) && a.fits(i, t.Shape)
 	switch {
+	case !coded && (t.Encoded != nil || t.Base != nil):
+		return refuse(unknownCodec, "tensor %q: an encoding, in a session without a codec", t.Name)
 	case !same && !hasSize(t.Shape):
 		return refuse(wrongSize, "tensor %q: shape %v has no size", t.Name, t.Shape)
-	case t.Dtype != pb.DType(s.DType) || !same:
+	case !coded && a.takes == encoded:
+		return refuse(unknownCodec, "tensor %q comes as it is: in a session with a codec results are encoded", t.Name)
+	case !same:
 		return refuse(wrongTensor, "tensor %q: dtype %d, shape %v: it is %v %v", t.Name, t.Dtype, t.Shape, s.DType, s.Shape)
 	case t.Round != a.round:
 		return refuse(wrongTask, "tensor %q: of round %d, this is round %d", t.Name, t.Round, a.round)
-	case len(t.Codec) > 0:
+	case !coded && len(t.Codec) > 0:
 		return refuse(unknownCodec, "tensor %q: encoded with %q", t.Name, t.Codec[0].GetName())
 	case t.Report || len(t.Tags) != 1 || t.Tags[0] != a.tag:
 		return refuse(wrongTensor, "tensor %q: report %v, tags %q: want %q", t.Name, t.Report, t.Tags, a.tag)

@@ -28,6 +28,7 @@ type catalog struct {
 	head   [][]byte // of each tensor: name, dtype, and shape unless its length varies
 	inner  [][]byte // of those whose length varies: all dimensions but the first
 	tail   []byte   // of all: tags, lossless
+	room   int      // what a codec may add to what is said of a tensor; 0 where there can be none
 
 	// Bounds on what a peer may say of tensors beside their data, in bytes: of one,
 	// and of all in one message. What generated code makes of them takes up to a
@@ -43,6 +44,9 @@ func newCatalog(l *tensor.Layout, tag string) *catalog {
 	c := &catalog{
 		layout: l, tag: tag, index: make(map[string]int, l.Len()),
 		head: make([][]byte, l.Len()), inner: make([][]byte, l.Len()),
+	}
+	if encodable(l) {
+		c.room = codingRoom
 	}
 	c.tail = marshal(&pb.NamedTensor{Tags: []string{tag}, Lossless: true})
 	// Others may encode more than they need to, cut tensors into small pieces, and
@@ -60,7 +64,7 @@ func newCatalog(l *tensor.Layout, tag string) *catalog {
 			head.Shape = shapeOf(s, 0)
 		}
 		c.head[i] = marshal(head)
-		one := 2 * c.size(i, math.MaxInt64, math.MaxInt64, math.MaxInt64, 0)
+		one := 2*c.size(i, math.MaxInt64, math.MaxInt64, math.MaxInt64, 0) + c.room
 		c.describeOne = max(c.describeOne, one)
 		c.describeAll += one + entryCost
 	}
@@ -134,7 +138,7 @@ func sizeNumber(x uint64) int {
 // field returns the encoded size of a whole tensor as a field of a message, at
 // most.
 func (c *catalog) field(i int) int {
-	return 1 + protowire.SizeBytes(c.size(i, math.MaxInt64, -1, 0, c.layout.Bytes(i)))
+	return 1 + protowire.SizeBytes(c.size(i, math.MaxInt64, -1, 0, c.layout.Bytes(i))+c.room)
 }
 
 const (

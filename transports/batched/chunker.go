@@ -1,6 +1,8 @@
 package batched
 
 import (
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 )
@@ -9,6 +11,20 @@ import (
 type piece struct {
 	tensor, rows, offset int
 	data                 []byte
+
+	*coded // nil without a codec
+}
+
+// sizeOf returns the encoded size of the NamedTensor that p is.
+func (c *chunker) sizeOf(p piece) int {
+	if p.coded == nil {
+		return c.size(p.tensor, p.rows, c.round, p.offset, len(p.data))
+	}
+	n := len(p.front) + len(p.back)
+	if len(p.data) > 0 {
+		n += 1 + protowire.SizeBytes(len(p.data))
+	}
+	return n
 }
 
 // A sequence is tensors of a catalog, in the order in which they travel.
@@ -45,29 +61,37 @@ type chunker struct {
 	cfg   *config
 	pool  *framePool
 	from  *tensor.Package
+	plain []bool // of the tensors in order: which go decoded; nil: none
 	round int64
 	chunk int
 	sent  int     // bytes of the next tensor
 	ready []piece // what the next message holds
 	cuts  []int   // where in its small things the data of each piece goes; see encode
+	said  []byte  // memory of what is said of pieces
 }
 
 // next returns the next message, for gRPC to send. The first one of a stream
 // carries header, and on the way up results.
 func (c *chunker) next(header *pb.MessageHeader, results *pb.TaskResults) any {
-	c.ready = c.ready[:0]
+	c.ready, c.said = c.ready[:0], c.said[:0]
 	// Names and shapes count apart: many small tensors fill a message with those.
 	for room, beside := c.chunk, chunkRoom(c.chunk); !c.done() && beside > 0; {
-		i := c.at(c.count)
-		data := c.from.View(i)[c.sent:]
+		i, from := c.at(c.count), c.from
+		if c.plain != nil && c.plain[c.count] {
+			from = from.Plain
+		}
+		data := from.View(i)[c.sent:]
 		if len(data) > 0 && room == 0 {
 			break
 		}
 		n := min(len(data), room)
-		p := piece{i, c.from.Rows(i), c.sent, data[:n]}
+		p := piece{tensor: i, rows: from.Rows(i), offset: c.sent, data: data[:n]}
+		if c.from.Coding != nil {
+			c.say(&p, from)
+		}
 		c.ready = append(c.ready, p)
 		room -= n
-		beside -= c.size(i, p.rows, c.round, c.sent, n) - n
+		beside -= c.sizeOf(p) - n
 		if c.sent += n; n == len(data) {
 			c.count, c.sent = c.count+1, 0
 		}

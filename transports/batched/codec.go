@@ -57,10 +57,14 @@ func (c *chunker) generate(header *pb.MessageHeader, results *pb.TaskResults) *p
 	m := &pb.TensorChunk{Header: header, Results: results}
 	for _, p := range c.ready {
 		s := c.layout.Spec(p.tensor)
-		m.Tensors = append(m.Tensors, &pb.NamedTensor{
+		t := &pb.NamedTensor{
 			Name: s.Name, Dtype: pb.DType(s.DType), Shape: shapeOf(s, p.rows), Round: c.round,
 			Tags: []string{c.tag}, Lossless: true, Offset: uint64(p.offset), Data: p.data,
-		})
+		}
+		if p.coded != nil {
+			p.generate(t)
+		}
+		m.Tensors = append(m.Tensors, t)
 	}
 	return m
 }

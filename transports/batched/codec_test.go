@@ -187,7 +187,7 @@ func samples() [][]byte {
 			Name: "a", Dtype: pb.DType_DTYPE_F32, Shape: []int64{2, -1, 1 << 40}, Round: -5, Report: true,
 			Tags: []string{"model", "x"}, Lossless: true, Offset: 9, Data: []byte("data"),
 			Codec: []*pb.CodecMetadata{{Name: "zip", Numbers: map[string]float64{"level": 1.5}, Integers: []int64{1, -1}}},
-		}, {Name: "b", Data: []byte{0}}, {}},
+		}, {Name: "b", Data: []byte{0}, Base: proto.Int64(-1), Encoded: proto.Uint64(0)}, {Base: proto.Int64(0), Encoded: proto.Uint64(1 << 63)}, {}},
 	}
 	good := marshal(chunk)
 	return [][]byte{
@@ -204,7 +204,9 @@ func samples() [][]byte {
 		{1 << 3, 1, 2<<3 | 5, 1, 2, 3, 4, 3<<3 | 1, 1, 2, 3, 4, 5, 6, 7, 8},
 		{0x80, 0x80, 0x80, 0x80, 0x10, 0}, // a field number beyond the last
 		{0x1a, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02},
-		{3<<3 | 2, 3, 1<<3 | 2, 1, 0xff}, // not UTF-8
+		{3<<3 | 2, 3, 1<<3 | 2, 1, 0xff},      // not UTF-8
+		{3<<3 | 2, 4, 12 << 3, 1, 12 << 3, 2}, // encoded twice, last wins
+		{3<<3 | 2, 3, 11<<3 | 2, 1, 0},        // a base with a length
 	}
 }
 

@@ -44,6 +44,15 @@
 // models themselves are lent whole at both ends, as the contract of package driver
 // has it.
 //
+// # Encoded tensors
+//
+// What a codec has made of a tensor travels as bytes, and its message says of what:
+// data type and shape of the tensor, the steps, the base, and whether the tensor is
+// exactly what its sender had. Nobody can know that before, as they know what is said
+// of other tensors, so receivers read it; they believe nothing of it but the length.
+// Our workers ask for tensors as they travel. Others get them decoded, or are refused,
+// by name, if they require a lossless tensor that is not.
+//
 // # Other clients
 //
 // The address and the session's secret stand in the file [driver.AddressFile] in the

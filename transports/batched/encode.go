@@ -16,10 +16,17 @@ const (
 	fieldResults = 2
 	fieldTensors = 3
 
-	fieldShape  = 3
-	fieldRound  = 4
-	fieldOffset = 9
-	fieldData   = 10
+	fieldName     = 1
+	fieldDType    = 2
+	fieldShape    = 3
+	fieldRound    = 4
+	fieldTags     = 6
+	fieldLossless = 7
+	fieldCodec    = 8
+	fieldOffset   = 9
+	fieldData     = 10
+	fieldBase     = 11
+	fieldEncoded  = 12
 )
 
 // byReference is the size from which a tensor's data is sent by reference.
@@ -35,7 +42,7 @@ type outgoing struct{ bufs mem.BufferSlice }
 func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *outgoing {
 	n := 4*fieldStart + proto.Size(header) + proto.Size(results)
 	for _, p := range c.ready {
-		n += fieldStart + c.size(p.tensor, p.rows, c.round, p.offset, len(p.data))
+		n += fieldStart + c.sizeOf(p)
 		if len(p.data) >= byReference {
 			n -= len(p.data)
 		}
@@ -51,8 +58,12 @@ func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *out
 	c.cuts = c.cuts[:0]
 	for _, p := range c.ready {
 		b = protowire.AppendTag(b, fieldTensors, protowire.BytesType)
-		b = protowire.AppendVarint(b, uint64(c.size(p.tensor, p.rows, c.round, p.offset, len(p.data))))
-		b = c.appendDescription(b, p.tensor, p.rows, c.round, p.offset)
+		b = protowire.AppendVarint(b, uint64(c.sizeOf(p)))
+		if p.coded == nil {
+			b = c.appendDescription(b, p.tensor, p.rows, c.round, p.offset)
+		} else {
+			b = append(b, p.front...)
+		}
 		if len(p.data) > 0 {
 			b = protowire.AppendTag(b, fieldData, protowire.BytesType)
 			b = protowire.AppendVarint(b, uint64(len(p.data)))
@@ -60,6 +71,9 @@ func (c *chunker) encode(header *pb.MessageHeader, results *pb.TaskResults) *out
 		c.cuts = append(c.cuts, len(b))
 		if len(p.data) < byReference {
 			b = append(b, p.data...)
+		}
+		if p.coded != nil {
+			b = append(b, p.back...)
 		}
 	}
 	*small = b

@@ -75,11 +75,13 @@ func (w *worker) runs(want []int) iter.Seq[[]int] {
 	return slices.Chunk(want, max(1, len(want))) // none: everything is local
 }
 
-// specsOf returns what a request says of each tensor.
+// specsOf returns what a request says of each tensor. Whoever decodes knows what a codec
+// keeps.
 func (w *worker) specsOf() []*pb.TensorSpec {
+	decodes := w.takes == either
 	specs := make([]*pb.TensorSpec, w.o.Down.Len())
 	for i := range specs {
-		specs[i] = &pb.TensorSpec{Name: w.o.Down.Spec(i).Name, Tags: []string{modelTag}, RequireLossless: true}
+		specs[i] = &pb.TensorSpec{Name: w.o.Down.Spec(i).Name, Tags: []string{modelTag}, RequireLossless: !decodes, AcceptEncoded: decodes}
 	}
 	return specs
 }
@@ -132,7 +134,7 @@ func (w *worker) take(ctx context.Context, cc *grpc.ClientConn, run []int) error
 }
 
 func (w *worker) assembly(run []int) *assembly {
-	return &assembly{sequence: sequence{catalog: w.down, order: run}, round: w.task.Round, into: w.model}
+	return &assembly{sequence: sequence{catalog: w.down, order: run}, round: w.task.Round, into: w.model, takes: w.takes}
 }
 
 // place puts the tensors of a message that was received with err into place. The

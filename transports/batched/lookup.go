@@ -2,6 +2,7 @@ package batched
 
 import (
 	"context"
+	"strings"
 
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
@@ -14,7 +15,8 @@ type lookup struct {
 	lane  *lane
 	task  task
 	tally tally
-	order []int // the tensors that were asked for
+	order []int  // the tensors that were asked for
+	plain []bool // which of them go decoded; nil: none
 }
 
 // find checks a request and looks its tensors up.
@@ -73,6 +75,13 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 			asked[i] = true
 		}
 		f.order = append(f.order, i)
+		if f.task.model.Coding != nil {
+			if coding := f.task.model.Coding[i]; spec.RequireLossless && !coding.Lossless {
+				return refuse(lossyCodec, "tensor %q went through %s, which does not keep it as it was: it can be had without require_lossless",
+					spec.Name, strings.Join(coding.Steps, "+"))
+			}
+			f.plain = append(f.plain, !spec.AcceptEncoded)
+		}
 	}
 	return nil
 }
@@ -102,6 +111,6 @@ func (f *lookup) whole(method string) (any, error) {
 func (f *lookup) chunker(chunk int) chunker {
 	return chunker{
 		sequence: sequence{catalog: f.s.down, order: f.order}, cfg: &f.s.cfg, pool: &f.s.frames,
-		from: f.task.model, round: int64(f.task.Round), chunk: chunk,
+		from: f.task.model, plain: f.plain, round: int64(f.task.Round), chunk: chunk,
 	}
 }

@@ -44,7 +44,7 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 			_ = l.end(false)
 		}
 	}()
-	in := assembly{sequence: sequence{catalog: s.up}, round: r.Round, into: into}
+	in := assembly{sequence: sequence{catalog: s.up}, round: r.Round, into: into, takes: takes(s.takes.Load())}
 	err = s.takeAll(stream, m, &in, &tally)
 	tally.record(t.ID(l.index))
 	if err != nil {

@@ -35,6 +35,7 @@ var (
 	cutShort         = reason{"CUT_SHORT", codes.DataLoss}
 	overLimit        = reason{"OVER_LIMIT", codes.ResourceExhausted}
 	unknownCodec     = reason{"UNKNOWN_CODEC", codes.Unimplemented}
+	lossyCodec       = reason{"LOSSY_CODEC", codes.FailedPrecondition}
 	taken            = reason{"TAKEN", codes.AlreadyExists}
 	busy             = reason{"BUSY", codes.Unavailable}
 	closing          = reason{"CLOSING", codes.Canceled}

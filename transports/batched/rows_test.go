@@ -133,8 +133,23 @@ func TestBadRows(t *testing.T) {
 // FuzzAssembly: whatever a message says of tensors, either all of it is what comes
 // next, or it is refused: nothing is written where it does not belong.
 func FuzzAssembly(f *testing.F) {
-	l := varying(f)
+	l, wire := varying(f), wireLayout(f, plainLayout(f))
 	up := newCatalog(l, updateTag)
+	add := func(up *catalog, p *tensor.Package, kinds ...uint8) {
+		c := chunker{sequence: sequence{catalog: up}, cfg: &config{generated: true}, from: p, round: 1, chunk: 100}
+		var all pb.TensorChunk
+		for !c.done() {
+			all.Tensors = append(all.Tensors, c.next(nil, nil).(*pb.TensorChunk).Tensors...)
+		}
+		for _, kind := range kinds {
+			f.Add(kind, marshal(&all))
+		}
+	}
+	for _, n := range []int{0, 7} {
+		p := tensor.Alloc(wire)
+		encodeAs(f, p, plainLayout(f), n)
+		add(newCatalog(wire, updateTag), p, 2, 3, 4, 5)
+	}
 	for _, rows := range []int{0, 1, 3} {
 		p := tensor.Alloc(l)
 		for _, i := range []int{0, 2, 3} {
@@ -142,20 +157,19 @@ func FuzzAssembly(f *testing.F) {
 				f.Fatal(err)
 			}
 		}
-		c := chunker{sequence: sequence{catalog: up}, cfg: &config{generated: true}, from: p, round: 1, chunk: 100}
-		var all pb.TensorChunk
-		for !c.done() {
-			all.Tensors = append(all.Tensors, c.next(nil, nil).(*pb.TensorChunk).Tensors...)
-		}
-		f.Add(true, marshal(&all))
-		f.Add(false, marshal(&all))
+		add(up, p, 0, 1)
 	}
-	f.Fuzz(func(t *testing.T, generated bool, b []byte) {
-		in := &incoming{catalog: up, cfg: &config{generated: generated}}
+	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+		l, takes := l, takes(kind/2%3)
+		if takes != plain {
+			l = wire
+		}
+		up := newCatalog(l, updateTag)
+		in := &incoming{catalog: up, cfg: &config{generated: kind%2 == 1}}
 		if err := newCodec(0).Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, in); err != nil || in.refused != nil {
 			return
 		}
-		a := assembly{sequence: sequence{catalog: up}, round: 1, into: tensor.Alloc(l)}
+		a := assembly{sequence: sequence{catalog: up}, round: 1, into: tensor.Alloc(l), takes: takes}
 		err := a.take(in, &tally{})
 		sum := 0
 		for k := range a.count {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -36,6 +37,7 @@ type server struct {
 	header   *pb.MessageHeader // of every request, but for its sender
 	down, up *catalog
 	models   *driver.Pair
+	takes    atomic.Uint32 // of results
 	lanes    []*lane
 	frames   framePool
 	slots    slots
@@ -142,7 +144,10 @@ func (s *server) Reserve() (*tensor.Package, error) { return s.models.Reserve(),
 
 // Publish implements driver.Server. Nothing is encoded here: every client
 // fetches for itself.
-func (s *server) Publish(context.Context, *tensor.Package) error {
+func (s *server) Publish(_ context.Context, p *tensor.Package) error {
+	if p.Coding != nil {
+		s.takes.Store(uint32(encoded))
+	}
 	s.models.Publish()
 	return nil
 }

@@ -38,6 +38,7 @@ type worker struct {
 
 	model   *tensor.Package
 	update  *tensor.Package
+	takes   takes
 	specs   []*pb.TensorSpec               // of all tensors
 	request pb.GetAggregatedTensorsRequest // reused
 	in      incoming                       // reused
@@ -71,6 +72,9 @@ func newWorker(t *transport, e *driver.Endpoint, n int, o driver.Options) *worke
 		model:    tensor.AllocTouched(o.Down),
 		update:   tensor.AllocTouched(o.Up),
 		local:    make([]bool, o.Down.Len()),
+	}
+	if encodable(o.Down) {
+		w.takes = either
 	}
 	w.in = incoming{catalog: w.down, cfg: &w.cfg, mirror: w.reply, encoded: marshal(w.reply)}
 	w.specs, w.request.Header = w.specsOf(), w.header

@@ -22,6 +22,9 @@
 //   - Per task: GetTasks; one of the three ways to fetch the tensors, with the task's
 //     round and client; SendLocalTaskResults. The tensors of the global model have
 //     the one tag "model", those of results the one tag "trained".
+//   - In a session with a codec, the tensors of the global model are decoded for who
+//     does not say accept_encoded. Results are encoded, by whoever can: others may
+//     look on, and their results are refused.
 //   - Messages of the aggregator may be as large as the setting limit; clients
 //     whose library refuses more than 4 MiB have to allow that.
 
@@ -586,7 +589,7 @@ type Task struct {
 	// Identifies the global model: the tensors of equal versions are equal. 0: the
 	// task comes without a model. It is that of the sender's task before.
 	ModelVersion uint64 `protobuf:"varint,7,opt,name=model_version,json=modelVersion,proto3" json:"model_version,omitempty"`
-	// What belongs to the global model and is no tensor.
+	// What belongs to the global model and is no tensor. With a codec, its header first.
 	Receipt []byte `protobuf:"bytes,8,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	// Tells this task from all others of the sender.
 	Id            uint64 `protobuf:"varint,9,opt,name=id,proto3" json:"id,omitempty"`
@@ -690,14 +693,18 @@ func (x *Task) GetId() uint64 {
 // TensorSpec asks for a tensor. It names no origin: the receiver knows the
 // sender.
 type TensorSpec struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Round           int64                  `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
-	Report          bool                   `protobuf:"varint,3,opt,name=report,proto3" json:"report,omitempty"`
-	Tags            []string               `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty"`
-	RequireLossless bool                   `protobuf:"varint,5,opt,name=require_lossless,json=requireLossless,proto3" json:"require_lossless,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Round  int64                  `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
+	Report bool                   `protobuf:"varint,3,opt,name=report,proto3" json:"report,omitempty"`
+	Tags   []string               `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty"`
+	// Whether the tensor has to be exactly what the aggregator has. If it is not, the
+	// request is refused by the tensor's name.
+	RequireLossless bool `protobuf:"varint,5,opt,name=require_lossless,json=requireLossless,proto3" json:"require_lossless,omitempty"`
+	// Whether the sender can decode what has a codec. Otherwise the aggregator decodes.
+	AcceptEncoded bool `protobuf:"varint,6,opt,name=accept_encoded,json=acceptEncoded,proto3" json:"accept_encoded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TensorSpec) Reset() {
@@ -765,7 +772,15 @@ func (x *TensorSpec) GetRequireLossless() bool {
 	return false
 }
 
-// NamedTensor is a tensor, or a piece of one.
+func (x *TensorSpec) GetAcceptEncoded() bool {
+	if x != nil {
+		return x.AcceptEncoded
+	}
+	return false
+}
+
+// NamedTensor is a tensor, or a piece of one. Data type and shape are the tensor's,
+// also if it is encoded.
 type NamedTensor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -777,11 +792,17 @@ type NamedTensor struct {
 	Tags   []string `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty"`
 	// Whether the tensor is exactly what its sender had.
 	Lossless bool `protobuf:"varint,7,opt,name=lossless,proto3" json:"lossless,omitempty"`
-	// How to make the tensor of data, last step first. Empty: data is the tensor.
+	// The steps of the encoding, the last of which is undone first. Empty: data is the
+	// tensor.
 	Codec []*CodecMetadata `protobuf:"bytes,8,rep,name=codec,proto3" json:"codec,omitempty"`
-	// Where data starts in the tensor. The pieces of a tensor follow one another.
-	Offset        uint64 `protobuf:"varint,9,opt,name=offset,proto3" json:"offset,omitempty"`
-	Data          []byte `protobuf:"bytes,10,opt,name=data,proto3" json:"data,omitempty"`
+	// Where data starts in the tensor, or in its encoding. The pieces follow one another.
+	Offset uint64 `protobuf:"varint,9,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data   []byte `protobuf:"bytes,10,opt,name=data,proto3" json:"data,omitempty"`
+	// The version of the model from which data is the difference. Absent: it stands alone.
+	Base *int64 `protobuf:"varint,11,opt,name=base,proto3,oneof" json:"base,omitempty"`
+	// Bytes of all pieces: present in a session with a codec, unless the tensor was
+	// decoded. What else it takes to decode them says the receipt.
+	Encoded       *uint64 `protobuf:"varint,12,opt,name=encoded,proto3,oneof" json:"encoded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -884,6 +905,20 @@ func (x *NamedTensor) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *NamedTensor) GetBase() int64 {
+	if x != nil && x.Base != nil {
+		return *x.Base
+	}
+	return 0
+}
+
+func (x *NamedTensor) GetEncoded() uint64 {
+	if x != nil && x.Encoded != nil {
+		return *x.Encoded
+	}
+	return 0
 }
 
 // CodecMetadata is one step of an encoding.
@@ -1401,14 +1436,15 @@ const file_federation_proto_rawDesc = "" +
 	"\x05timed\x18\x06 \x01(\bR\x05timed\x12#\n" +
 	"\rmodel_version\x18\a \x01(\x04R\fmodelVersion\x12\x18\n" +
 	"\areceipt\x18\b \x01(\fR\areceipt\x12\x0e\n" +
-	"\x02id\x18\t \x01(\x04R\x02id\"\x8d\x01\n" +
+	"\x02id\x18\t \x01(\x04R\x02id\"\xb4\x01\n" +
 	"\n" +
 	"TensorSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x03R\x05round\x12\x16\n" +
 	"\x06report\x18\x03 \x01(\bR\x06report\x12\x12\n" +
 	"\x04tags\x18\x04 \x03(\tR\x04tags\x12)\n" +
-	"\x10require_lossless\x18\x05 \x01(\bR\x0frequireLossless\"\xb3\x02\n" +
+	"\x10require_lossless\x18\x05 \x01(\bR\x0frequireLossless\x12%\n" +
+	"\x0eaccept_encoded\x18\x06 \x01(\bR\racceptEncoded\"\x80\x03\n" +
 	"\vNamedTensor\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\x05dtype\x18\x02 \x01(\x0e2\x1d.ipcbench.federation.v1.DTypeR\x05dtype\x12\x14\n" +
@@ -1420,7 +1456,12 @@ const file_federation_proto_rawDesc = "" +
 	"\x05codec\x18\b \x03(\v2%.ipcbench.federation.v1.CodecMetadataR\x05codec\x12\x16\n" +
 	"\x06offset\x18\t \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04data\x18\n" +
-	" \x01(\fR\x04data\"\xc9\x01\n" +
+	" \x01(\fR\x04data\x12\x17\n" +
+	"\x04base\x18\v \x01(\x03H\x00R\x04base\x88\x01\x01\x12\x1d\n" +
+	"\aencoded\x18\f \x01(\x04H\x01R\aencoded\x88\x01\x01B\a\n" +
+	"\x05_baseB\n" +
+	"\n" +
+	"\b_encoded\"\xc9\x01\n" +
 	"\rCodecMetadata\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12L\n" +
 	"\anumbers\x18\x02 \x03(\v22.ipcbench.federation.v1.CodecMetadata.NumbersEntryR\anumbers\x12\x1a\n" +
@@ -1570,6 +1611,7 @@ func file_federation_proto_init() {
 	if File_federation_proto != nil {
 		return
 	}
+	file_federation_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -22,6 +22,9 @@
 //   - Per task: GetTasks; one of the three ways to fetch the tensors, with the task's
 //     round and client; SendLocalTaskResults. The tensors of the global model have
 //     the one tag "model", those of results the one tag "trained".
+//   - In a session with a codec, the tensors of the global model are decoded for who
+//     does not say accept_encoded. Results are encoded, by whoever can: others may
+//     look on, and their results are refused.
 //   - Messages of the aggregator may be as large as the setting limit; clients
 //     whose library refuses more than 4 MiB have to allow that.
 
