@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -30,6 +32,9 @@ func breakEvens(r *analysis.Result) doc.Section {
 			}
 		}
 		s.Tables = append(s.Tables, rateTable(r, same, title))
+		if t := checkTable(same, title); len(t.Rows) > 0 {
+			s.Tables = append(s.Tables, t)
+		}
 	}
 	if len(s.Tables) == 0 {
 		return doc.Section{}
@@ -71,27 +76,36 @@ func breakEvenNotes(paths []analysis.Path) []doc.Paragraph {
 	return doc.Say(texts...)
 }
 
-// pays says where a codec pays.
-func pays(b *analysis.BreakEven) string {
-	switch {
-	case b.Pays == analysis.AnyLink:
-		return "on any link"
-	case b.Pays == analysis.Never:
-		return "never"
-	case b.Pays == "":
-		return ""
-	case math.IsInf(b.At.High, 1):
+// below is the rate of a break-even in words.
+func below(b *analysis.BreakEven) string {
+	if math.IsInf(b.At.High, 1) {
 		return doc.Quantity("bit/s", b.At.Low) + " or more"
 	}
 	return doc.Bounded("bit/s", b.At)
 }
 
+// pays says where a codec pays; empty if that is not known.
+func pays(b *analysis.BreakEven) string {
+	switch b.Pays {
+	case analysis.Below:
+		return "pays below " + below(b)
+	case analysis.AnyLink:
+		return "pays on any link"
+	case analysis.Never:
+		return "never pays"
+	}
+	return ""
+}
+
 // payCell is where a codec pays in a column of rates.
 func payCell(b *analysis.BreakEven) doc.Cell {
-	if b.Pays == analysis.Below && !math.IsInf(b.At.High, 1) {
+	switch {
+	case b.Pays == analysis.Below && !math.IsInf(b.At.High, 1):
 		return doc.Estimate(b.At)
+	case b.Pays == analysis.Below:
+		return doc.Words(below(b))
 	}
-	return doc.Words(pays(b))
+	return doc.Words(string(b.Pays))
 }
 
 // bare leaves out what a column means, where another one says it.
@@ -178,6 +192,52 @@ func rateTable(r *analysis.Result, paths []analysis.Path, title string) doc.Tabl
 	return t
 }
 
+// checkTable says whether break-evens have foretold what was measured on links.
+func checkTable(paths []analysis.Path, title string) doc.Table {
+	t := doc.Table{Caption: title + ": what was foretold, and what was measured", Columns: []doc.Column{
+		{Name: "transport"}, {Name: "link"}, {Name: "foretold"}, {Name: "measured", Help: "how much longer a round takes with the codec than without"}, {Name: "answer"},
+	}}
+	for _, p := range paths {
+		for _, b := range p.BreakEvens() {
+			for _, k := range b.Checks {
+				foretold := "slower"
+				if k.Pays {
+					foretold = "faster"
+				}
+				t.Add(doc.Words(variant(b.Coded)), doc.Words(rateText(k.Rate)), doc.Words(foretold), doc.Words(doc.Signed(k.Coded.Ratio("round", k.Plain).Center-1)+" %"), doc.Words(k.Answer))
+			}
+		}
+	}
+	return t
+}
+
+// BreakEvenChecks says of each codec whether its break-even was right, a line each in
+// which nothing acts on a terminal, and how many answers were wrong.
+func BreakEvenChecks(r *bench.Result) (lines []string, wrong int) {
+	for _, p := range analysis.New(r).Paths() {
+		for _, b := range p.BreakEvens() {
+			text := variant(b.Coded) + " " + pays(b)
+			var answers []string
+			for _, k := range b.Checks {
+				answers = append(answers, k.Answer+" at "+rateText(k.Rate)+", "+doc.Change(k.Coded.Ratio("round", k.Plain)))
+				if k.Answer == analysis.Wrong {
+					wrong++
+				}
+			}
+			switch {
+			case b.Pays == "":
+				text += "has no break-even: it takes one client on one worker, over TCP without a rate"
+			case len(answers) > 0:
+				text += ": " + strings.Join(answers, "; ")
+			case b.Pays == analysis.Below:
+				text += fmt.Sprintf(": not checked, which is done from %s to %s", rateText(analysis.CheckedFrom), rateText(analysis.CheckedTo))
+			}
+			lines = append(lines, doc.Visible(text))
+		}
+	}
+	return lines, wrong
+}
+
 // ratesOf returns the rates of the links of a result and the usual ones, in order.
 func ratesOf(r *analysis.Result) []float64 {
 	all := slices.Clone(rates)
@@ -222,14 +282,8 @@ func bestLines(r *analysis.Result, paths []analysis.Path, title string, titled b
 func payLine(p analysis.Path) string {
 	var parts []string
 	for _, b := range p.BreakEvens() {
-		switch b.Pays {
-		case "":
-		case analysis.Below:
-			parts = append(parts, b.Coded.Codec()+" pays below "+pays(b))
-		case analysis.AnyLink:
-			parts = append(parts, b.Coded.Codec()+" pays "+pays(b))
-		case analysis.Never:
-			parts = append(parts, b.Coded.Codec()+" never pays")
+		if text := pays(b); text != "" {
+			parts = append(parts, b.Coded.Codec()+" "+text)
 		}
 	}
 	if len(parts) == 0 {
@@ -297,7 +351,7 @@ func payPlots(paths []analysis.Path) []doc.Plot {
 		}
 		for _, b := range path.BreakEvens() {
 			if b.Pays == analysis.Below && b.At.Center >= leastDrawn && b.At.Center <= mostDrawn {
-				p.Marks = append(p.Marks, doc.Mark{At: b.At.Center, Value: b.Coded.Predicted(b.At.Center).Center, Text: b.Coded.Codec() + " pays below " + pays(b)})
+				p.Marks = append(p.Marks, doc.Mark{At: b.At.Center, Value: b.Coded.Predicted(b.At.Center).Center, Text: b.Coded.Codec() + " " + pays(b)})
 			}
 		}
 		p.Notes = []string{"Lines are predicted: the round without a rate, and the time that its bits take to pass."}

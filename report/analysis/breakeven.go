@@ -68,6 +68,23 @@ const (
 	TooClose = "too close to call"
 )
 
+// The rates between which a break-even is checked, in bit/s: slower links take too long
+// to measure, and on faster ones too little depends on the rate.
+const (
+	CheckedFrom = 50e6
+	CheckedTo   = 1e9
+)
+
+// CheckAt returns the rates at which to check the break-even: half of it, where the
+// codec has to be faster, and twice it, where it has to be slower. There are none where
+// it is out of the range that is checked.
+func (b *BreakEven) CheckAt() []float64 {
+	if x := b.At.Center; b.Pays == Below && x >= CheckedFrom && x <= CheckedTo {
+		return []float64{x / 2, 2 * x}
+	}
+	return nil
+}
+
 // overTCP is what cells have in common that differ in codec and link alone.
 type overTCP struct {
 	Group
