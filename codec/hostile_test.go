@@ -50,7 +50,7 @@ var hostile = []struct {
 	{"zstd", "after the frame", append(run(82), 1, 2, 3), "EOF"},
 	{"zstd", "a large window", []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0xf8, 1, 0, 0}, "window"},
 	{"zstd", "a size that lies", []byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 1, 0, 0}, "more than the 82 bytes"},
-	{"zstd", "a dictionary", []byte{0x28, 0xb5, 0x2f, 0xfd, 1, 0x50, 9, 1, 0, 0}, "dictionary"},
+	{"zstd", "a dictionary", []byte{0x28, 0xb5, 0x2f, 0xfd, 1, 0x40, 9, 1, 0, 0}, "dictionary"},
 	{"sparse+zstd", "more than the tensor", run(83), "zstd: more than the 82 bytes"},
 	{"sparse+zstd", "no pairs", run(82), "sparse: 82 bytes are not a whole number"},
 	{"xor+zstd", "too short", run(80), "zstd: 80 bytes, want 82"},
@@ -76,7 +76,7 @@ func gapsOf(form byte, n uint32, at []byte, values int) []byte {
 // a time.
 func run(n int) []byte {
 	const most = 128 << 10
-	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0x50} // no flags; a window of 1 MiB
+	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0x40} // no flags; a window of 256 KiB
 	for {
 		m := min(n, most)
 		n -= m

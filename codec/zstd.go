@@ -7,7 +7,7 @@ import (
 	zst "github.com/klauspost/compress/zstd"
 )
 
-// zstd compresses bytes: frames of at most 1 MiB, one after another, so that it
+// zstd compresses bytes: frames of at most 256 KiB, one after another, so that it
 // needs little memory and ends early if it does not help.
 type zstd struct {
 	bytes bool // after a stage that makes bytes: some are frequent, also where nothing repeats
@@ -17,14 +17,15 @@ type zstd struct {
 	out []byte
 }
 
-const frame = 1 << 20
+const frame = 256 << 10
 
 func (*zstd) takes(in words) (words, error) { return opaque(in.bytes), nil }
 
 func (z *zstd) encode(dst, _, cur []byte, _ words) (n int, err error) {
 	if z.enc == nil {
 		if z.enc, err = zst.NewWriter(nil, zst.WithEncoderConcurrency(1), zst.WithEncoderCRC(false),
-			zst.WithWindowSize(frame), zst.WithEncoderLevel(zst.SpeedFastest), zst.WithAllLitEntropyCompression(z.bytes)); err != nil {
+			zst.WithWindowSize(frame), zst.WithEncoderLevel(zst.SpeedFastest), zst.WithLowerEncoderMem(true),
+			zst.WithAllLitEntropyCompression(z.bytes)); err != nil {
 			return 0, err
 		}
 		z.out = make([]byte, 0, z.enc.MaxEncodedSize(frame))
