@@ -17,33 +17,54 @@ func Roster(n int) []Client {
 	return all
 }
 
-// A Fold makes the next model of a round's updates: their average, or, where they
-// have a layout of their own, the model changed by a digest of that
-// ([tensor.Advance]). It keeps its memory from round to round.
+// A Fold makes the next model of a round's updates. It is their average; or, where a
+// Change says that clients change a part of the model, the average of what they have
+// changed. Where updates have a layout of their own, or Sync says so, it is the model,
+// changed by the server and a digest of the average ([tensor.Advance]). A Fold keeps its
+// memory from round to round.
 type Fold struct {
-	average     *tensor.Average
-	mean        *tensor.Package // the average, where it is not the next model
-	model, next *tensor.Package
+	Change tensor.Change
+	Sync   bool
+
+	average       *tensor.Average
+	up            *tensor.Layout
+	mean          *tensor.Package // the average, where it is not the next model
+	trained, next *tensor.Package
+	own           *tensor.Package // the model as the server has it; nil if clients have the same
 }
 
 // NewFold returns a Fold for models and updates of these layouts.
 func NewFold(down, up *tensor.Layout) *Fold {
-	f := &Fold{average: tensor.NewAverage(up)}
-	if up != down {
-		f.mean = tensor.Alloc(up)
-	}
-	return f
+	return &Fold{average: tensor.NewAverage(up), up: up}
 }
 
-// begin starts a round in which clients train model, and that makes next.
-func (f *Fold) begin(next, model *tensor.Package, clients []Client) error {
+// advances reports whether the server changes models of layout l itself.
+func (f *Fold) advances(l *tensor.Layout) bool { return f.Sync || f.up != l }
+
+// Keep makes f remember the first model, where clients get another one because a codec
+// loses something: a server that changes its model itself goes on from its own.
+func (f *Fold) Keep(model *tensor.Package) {
+	if f.advances(model.Layout()) {
+		f.own = tensor.Alloc(model.Layout())
+		f.own.CopyFrom(model)
+	}
+}
+
+// begin starts a round in which clients train a model, and that makes next.
+func (f *Fold) begin(next, trained *tensor.Package, clients []Client) error {
 	total := 0.0
 	for _, c := range clients {
 		total += c.Weight
 	}
-	f.model, f.next = model, next
-	if f.mean != nil {
-		next = f.mean
+	f.trained, f.next = trained, next
+	switch {
+	case f.advances(next.Layout()):
+		if f.mean == nil {
+			f.mean = tensor.Alloc(f.up)
+		}
+		return f.average.Begin(f.mean, total)
+	case f.Change != tensor.Change{}:
+		return f.average.BeginFrom(next, trained, total)
 	}
 	return f.average.Begin(next, total)
 }
@@ -53,14 +74,21 @@ func (f *Fold) finish() error {
 	if err := f.average.Finish(); err != nil || f.mean == nil {
 		return err
 	}
-	return tensor.Advance(f.next, f.model, f.mean, tensor.Change{})
+	if f.own == nil {
+		return tensor.Advance(f.next, f.trained, f.mean, f.Change)
+	}
+	if err := tensor.Advance(f.own, f.own, f.mean, f.Change); err != nil {
+		return err
+	}
+	f.next.CopyFrom(f.own)
+	return nil
 }
 
-// Fold runs a round in which clients train model, which was published, and folds
-// their updates into next. see, unless it is nil, gets every update before that.
-func (s *Session) Fold(ctx context.Context, r Round, f *Fold, next, model *tensor.Package, see func(c Client, update *tensor.Package) error) error {
+// Fold runs a round in which clients train what Publish returned, and folds their
+// updates into next. see, unless it is nil, gets every update before that.
+func (s *Session) Fold(ctx context.Context, r Round, f *Fold, next, trained *tensor.Package, see func(c Client, update *tensor.Package) error) error {
 	n, clients := r.Number, r.Clients
-	if err := f.begin(next, model, clients); err != nil {
+	if err := f.begin(next, trained, clients); err != nil {
 		return err
 	}
 	r.Each = func(u Update) error {
@@ -79,45 +107,4 @@ func (s *Session) Fold(ctx context.Context, r Round, f *Fold, next, model *tenso
 	}
 	defer s.rec.Begin(phase.Fold, phase.Whole(n)).End()
 	return f.finish()
-}
-
-// A Reference does the rounds of a session without one: the same arithmetic, by
-// direct calls.
-type Reference struct {
-	Model *tensor.Package // the current one, whose first values are the caller's to write
-
-	next, update *tensor.Package
-	fold         *Fold
-	seed         uint64
-	round        int
-}
-
-// NewReference returns a Reference of these layouts, whose clients train with the
-// seed.
-func NewReference(down, up *tensor.Layout, seed uint64) *Reference {
-	return &Reference{Model: tensor.Alloc(down), next: tensor.Alloc(down), update: tensor.Alloc(up), fold: NewFold(down, up), seed: seed}
-}
-
-// Round does the next round.
-func (r *Reference) Round(ctx context.Context, clients []Client) error {
-	if err := r.fold.begin(r.next, r.Model, clients); err != nil {
-		return err
-	}
-	for _, c := range clients {
-		if ctx.Err() != nil { // a round of many clients takes long
-			return ctx.Err()
-		}
-		if err := tensor.Train(r.update, r.Model, tensor.Key{Seed: r.seed, Round: r.round, Client: c.ID}); err != nil {
-			return err
-		}
-		if err := r.fold.average.Fold(r.update, c.Weight); err != nil {
-			return err
-		}
-	}
-	if err := r.fold.finish(); err != nil {
-		return err
-	}
-	r.Model, r.next = r.next, r.Model
-	r.round++
-	return nil
 }

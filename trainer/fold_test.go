@@ -2,11 +2,68 @@ package trainer_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 )
+
+// TestReferenceChanges: where a part of the model changes, by clients or by the server,
+// as many words of the next one are others: the density of a round (guard 23).
+func TestReferenceChanges(t *testing.T) {
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{1 << 18}}})
+	check(t, err)
+	answer, err := tensor.NewLayout([]tensor.Spec{{Name: "y", DType: tensor.F32, Shape: []int{100}}})
+	check(t, err)
+	change, err := tensor.ParseChange("2%")
+	check(t, err)
+	for _, tt := range []struct {
+		up   *tensor.Layout
+		sync bool
+		down float64
+	}{{l, false, 1 - 0.98*0.98*0.98}, {l, true, 0.02}, {answer, true, 0.02}, {answer, false, 0.02}} {
+		r := trainer.NewReference(l, tt.up, 3)
+		r.Fold.Change, r.Fold.Sync = change, tt.sync
+		tensor.FillNormal(r.Model, 3)
+		var down, up []float64
+		r.See = func(of bool, base, sent, arrived *tensor.Package) {
+			if sent != arrived {
+				t.Error("something is lost, and there is no codec")
+			}
+			if base == nil {
+				return
+			}
+			list := &down
+			if of {
+				list = &up
+			}
+			n, a, b := 0, tensor.Slice[uint32](base.View(0)), tensor.Slice[uint32](sent.View(0))
+			for i := range a {
+				if a[i] != b[i] {
+					n++
+				}
+			}
+			*list = append(*list, float64(n)/float64(len(a)))
+		}
+		for range 3 {
+			check(t, r.Round(t.Context(), trainer.Roster(3)))
+		}
+		if len(down) != 2 || len(up) > 0 != (tt.up == l) {
+			t.Fatalf("%d models and %d updates had a base", len(down), len(up))
+		}
+		for _, got := range down {
+			if math.Abs(got-tt.down) > 0.002 {
+				t.Errorf("updates like the model %v, sync %v: %.4f of the model differ, want %.4f", tt.up == l, tt.sync, got, tt.down)
+			}
+		}
+		for _, got := range up {
+			if math.Abs(got-0.02) > 0.0001 {
+				t.Errorf("%.4f of an update differ from the model, want 2 %%", got)
+			}
+		}
+	}
+}
 
 // TestReference: the next model is the average of updates of its own layout, and one
 // that every bit of the average of others decides; and a round ends with its context.
@@ -37,7 +94,7 @@ func TestReference(t *testing.T) {
 			want := average
 			if l != down {
 				want = tensor.Alloc(down)
-				check(t, tensor.Advance(want, before, average))
+				check(t, tensor.Advance(want, before, average, tensor.Change{}))
 			}
 			check(t, r.Round(t.Context(), roster))
 			if r.Model.Hash() != want.Hash() || want.Hash() == before.Hash() {

@@ -1,0 +1,125 @@
+package tensor
+
+import (
+	"bytes"
+	"math"
+)
+
+// Same checks every byte in use of p against want, which has the same layout, and
+// returns an error that names the first tensor and byte that differ.
+func Same(p, want *Package) error {
+	for t := range want.Len() {
+		a, b := p.View(t), want.View(t)
+		if bytes.Equal(a, b) {
+			continue
+		}
+		spec := want.Layout().Spec(t)
+		words := Slice[uint64](b)
+		for i, got := range Slice[uint64](a[:min(len(a), len(b))]) {
+			if got != words[i] {
+				return mismatch(t, spec, 8*i, 8*i+8, got, words[i])
+			}
+		}
+		return mismatch(t, spec, len(b)&^7, len(b), tail(a), tail(b))
+	}
+	return nil
+}
+
+// Differing returns how many elements of p have other bits than those of q, which has
+// the same layout. Where lengths vary, so do all elements of a tensor that has another.
+func Differing(p, q *Package) int {
+	n := 0
+	for t := range p.Len() {
+		a, b, size := p.View(t), q.View(t), p.Layout().Spec(t).DType.Size()
+		switch {
+		case len(a) != len(b):
+			n += len(a) / size
+		case size == 1:
+			n += differing(a, b)
+		case size == 2:
+			n += differing(Slice[uint16](a), Slice[uint16](b))
+		case size == 4:
+			n += differing(Slice[uint32](a), Slice[uint32](b))
+		default:
+			n += differing(Slice[uint64](a), Slice[uint64](b))
+		}
+	}
+	return n
+}
+
+func differing[T bitsOf](a, b []T) (n int) {
+	for i, w := range a {
+		if w != b[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// Elements returns how many p has.
+func (p *Package) Elements() (n int) {
+	for t := range p.Len() {
+		n += len(p.View(t)) / p.Layout().Spec(t).DType.Size()
+	}
+	return n
+}
+
+// A Deviation sums up how far numbers are from those that they stand for. Numbers that
+// are not finite, or that stand for such, are left out.
+type Deviation struct {
+	Max float64 // the largest, as a share of the largest number of its tensor
+
+	errors, numbers float64 // sums of squares
+}
+
+// RMS returns the root of the mean square, as a share of that of the numbers.
+func (d Deviation) RMS() float64 { return ratio(math.Sqrt(d.errors), math.Sqrt(d.numbers)) }
+
+// Add adds those of p from want, which has the same layout and lengths.
+func (d *Deviation) Add(p, want *Package) {
+	for t := range want.Len() {
+		a, b := p.View(t), want.View(t)
+		switch want.Layout().Spec(t).DType {
+		case F16:
+			deviate(d, Slice[uint16](a), Slice[uint16](b), func(w uint16) float64 { return float64(f16ToFloat32(w)) })
+		case BF16:
+			deviate(d, Slice[uint16](a), Slice[uint16](b), func(w uint16) float64 { return float64(bf16ToFloat32(w)) })
+		case F32:
+			deviate(d, Slice[float32](a), Slice[float32](b), number)
+		case F64:
+			deviate(d, Slice[float64](a), Slice[float64](b), number)
+		case I8:
+			deviate(d, Slice[int8](a), Slice[int8](b), number)
+		case I16:
+			deviate(d, Slice[int16](a), Slice[int16](b), number)
+		case I32:
+			deviate(d, Slice[int32](a), Slice[int32](b), number)
+		case I64:
+			deviate(d, Slice[int64](a), Slice[int64](b), number)
+		default:
+			deviate(d, a, b, number)
+		}
+	}
+}
+
+func deviate[T Number](d *Deviation, p, want []T, value func(T) float64) {
+	var most, largest float64
+	for i, w := range want {
+		x, e := value(w), math.Abs(value(p[i])-value(w))
+		if x-x != 0 || e-e != 0 {
+			continue
+		}
+		d.errors += e * e
+		d.numbers += x * x
+		most, largest = max(most, e), max(largest, math.Abs(x))
+	}
+	d.Max = max(d.Max, ratio(most, largest))
+}
+
+// ratio is a finite number, also where there is nothing to divide by.
+func ratio(a, b float64) float64 {
+	if a == 0 {
+		return 0
+	}
+	return min(a/b, math.MaxFloat32)
+}
