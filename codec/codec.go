@@ -89,7 +89,7 @@ func Parse(text string) (*Pipeline, error) {
 	}
 	for i, s := range p.steps[1:] {
 		if before := p.steps[i]; !before.leads(s.kind) {
-			return nil, fmt.Errorf("codec: %q: %s cannot follow %s: want %s", text, s.name, before.name, order)
+			return nil, fmt.Errorf("codec: %q: %s cannot follow %s: want %s", text, s.name, before.name, order())
 		}
 	}
 	return p, nil

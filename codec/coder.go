@@ -223,9 +223,10 @@ func (c *Coder) next(i int, base []byte) ([]byte, error) {
 }
 
 // grow returns n bytes of the scratch memory *b, and makes it larger if need be.
+// They are aligned for all types.
 func grow(b *[]byte, n int) []byte {
 	if cap(*b) < n {
-		*b = make([]byte, n)
+		*b = make([]byte, max(n, 64))
 	}
 	return (*b)[:n]
 }

@@ -56,9 +56,6 @@ const (
 	pack               // of bytes in general
 )
 
-// order is how errors show the places.
-const order = "topk, then one of bf16, int8, kc, stc, skc, then one of sparse, gaps, xor, then shuffle, then zstd"
-
 // A kind is what is known of a stage before there is one.
 type kind struct {
 	name  string
@@ -101,6 +98,19 @@ func kindOf(name string) *kind {
 // leads reports whether next may follow k.
 func (k *kind) leads(next *kind) bool {
 	return k.place < next.place && (!k.ends || next.place == pack)
+}
+
+// order says where stages may stand, for errors.
+func order() string {
+	var at [pack + 1][]string
+	for _, k := range kinds {
+		at[k.place] = append(at[k.place], k.name)
+	}
+	var all []string
+	for _, names := range at {
+		all = append(all, strings.Join(names, " or "))
+	}
+	return strings.Join(all, ", then ")
 }
 
 // usage returns how the stage is written: "kc=N".
