@@ -44,8 +44,6 @@ func (shuffle) encode(dst, _, cur []byte, in words) (int, error) {
 		i = planes2(dst, cur, n)
 	case 4:
 		i = planes4(dst, cur, n)
-	case 8:
-		i = planes8(dst, cur, n)
 	}
 	for ; i < n; i++ {
 		for k := range size {
@@ -69,8 +67,6 @@ func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
 		i = words2(dst, src, n)
 	case 4:
 		i = words4(dst, src, n)
-	case 8:
-		i = words8(dst, src, n)
 	}
 	for ; i < n; i++ {
 		for k := range size {
@@ -80,8 +76,9 @@ func (shuffle) decode(dst, _, src []byte, in words) (int, error) {
 	return len(dst), nil
 }
 
-// planes2 moves words of 2 bytes to the planes in dst, and leaves a few. It returns how many it
-// moved. So do the others; each is the inverse of its neighbour.
+// planes2 moves words of 2 bytes to the planes in dst, and returns how many: it
+// leaves a few. planes4 does so with words of 4 bytes. words2 and words4 move them
+// back.
 func planes2(dst, src []byte, n int) (i int) {
 	for ; i+8 <= n; i += 8 {
 		b := (*[16]byte)(src[2*i:])
@@ -102,96 +99,45 @@ func words2(dst, src []byte, n int) (i int) {
 	return i
 }
 
-// planes4 transposes two blocks of 8 words, side by side.
+// Two words lie in 8 bytes. Zipped, those are 4 pairs, one for each plane; four
+// times 4 pairs are transposed.
 func planes4(dst, src []byte, n int) (i int) {
-	for ; i+16 <= n; i += 16 {
-		b := (*[64]byte)(src[4*i:])
-		row := func(k int) uint64 { return uint64(little.Uint32(b[4*k:])) | uint64(little.Uint32(b[32+4*k:]))<<32 }
-		p, q, r, s, p8, q8, r8, s8 := transpose(row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
-		put16(dst[i:], p, p8)
-		put16(dst[n+i:], q, q8)
-		put16(dst[2*n+i:], r, r8)
-		put16(dst[3*n+i:], s, s8)
+	for ; i+8 <= n; i += 8 {
+		b := (*[32]byte)(src[4*i:])
+		p, q := zip(little.Uint64(b[:])), zip(little.Uint64(b[8:]))
+		r, s := zip(little.Uint64(b[16:])), zip(little.Uint64(b[24:]))
+		p, r = swap(p, r, 32, halves)
+		q, s = swap(q, s, 32, halves)
+		p, q = swap(p, q, 16, quarters)
+		r, s = swap(r, s, 16, quarters)
+		little.PutUint64(dst[i:], p)
+		little.PutUint64(dst[n+i:], q)
+		little.PutUint64(dst[2*n+i:], r)
+		little.PutUint64(dst[3*n+i:], s)
 	}
 	return i
 }
 
 func words4(dst, src []byte, n int) (i int) {
-	for ; i+16 <= n; i += 16 {
-		p, q, r, s := (*[16]byte)(src[i:]), (*[16]byte)(src[n+i:]), (*[16]byte)(src[2*n+i:]), (*[16]byte)(src[3*n+i:])
-		a0, a1, a2, a3, a4, a5, a6, a7 := transpose(
-			little.Uint64(p[:]), little.Uint64(q[:]), little.Uint64(r[:]), little.Uint64(s[:]),
-			little.Uint64(p[8:]), little.Uint64(q[8:]), little.Uint64(r[8:]), little.Uint64(s[8:]))
-		b := (*[64]byte)(dst[4*i:])
-		row := func(k int, v uint64) {
-			little.PutUint32(b[4*k:], uint32(v))
-			little.PutUint32(b[32+4*k:], uint32(v>>32))
-		}
-		row(0, a0)
-		row(1, a1)
-		row(2, a2)
-		row(3, a3)
-		row(4, a4)
-		row(5, a5)
-		row(6, a6)
-		row(7, a7)
-	}
-	return i
-}
-
-func planes8(dst, src []byte, n int) (i int) {
 	for ; i+8 <= n; i += 8 {
-		b := (*[64]byte)(src[8*i:])
-		row := func(k int) uint64 { return little.Uint64(b[8*k:]) }
-		a0, a1, a2, a3, a4, a5, a6, a7 := transpose(row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
-		for k, v := range [8]uint64{a0, a1, a2, a3, a4, a5, a6, a7} {
-			little.PutUint64(dst[k*n+i:], v)
-		}
+		p, q := swap(little.Uint64(src[i:]), little.Uint64(src[n+i:]), 16, quarters)
+		r, s := swap(little.Uint64(src[2*n+i:]), little.Uint64(src[3*n+i:]), 16, quarters)
+		p, r = swap(p, r, 32, halves)
+		q, s = swap(q, s, 32, halves)
+		b := (*[32]byte)(dst[4*i:])
+		little.PutUint64(b[:], unzip(p))
+		little.PutUint64(b[8:], unzip(q))
+		little.PutUint64(b[16:], unzip(r))
+		little.PutUint64(b[24:], unzip(s))
 	}
 	return i
 }
 
-func words8(dst, src []byte, n int) (i int) {
-	for ; i+8 <= n; i += 8 {
-		row := func(k int) uint64 { return little.Uint64(src[k*n+i:]) }
-		a0, a1, a2, a3, a4, a5, a6, a7 := transpose(row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7))
-		for k, v := range [8]uint64{a0, a1, a2, a3, a4, a5, a6, a7} {
-			little.PutUint64(dst[8*(i+k):], v)
-		}
-	}
-	return i
-}
-
-func put16(dst []byte, low, high uint64) {
-	b := (*[16]byte)(dst)
-	little.PutUint64(b[:], low)
-	little.PutUint64(b[8:], high)
-}
-
-// What the lower half of each 64, 32 and 16 bits is.
+// What the lower half of 64 bits is, and of each 32.
 const (
 	halves   = 0x00000000ffffffff
 	quarters = 0x0000ffff0000ffff
-	eighths  = 0x00ff00ff00ff00ff
 )
-
-// transpose makes byte k of row i byte i of row k: halves change places, then
-// quarters, then bytes.
-func transpose(x0, x1, x2, x3, x4, x5, x6, x7 uint64) (_, _, _, _, _, _, _, _ uint64) {
-	x0, x4 = swap(x0, x4, 32, halves)
-	x1, x5 = swap(x1, x5, 32, halves)
-	x2, x6 = swap(x2, x6, 32, halves)
-	x3, x7 = swap(x3, x7, 32, halves)
-	x0, x2 = swap(x0, x2, 16, quarters)
-	x1, x3 = swap(x1, x3, 16, quarters)
-	x4, x6 = swap(x4, x6, 16, quarters)
-	x5, x7 = swap(x5, x7, 16, quarters)
-	x0, x1 = swap(x0, x1, 8, eighths)
-	x2, x3 = swap(x2, x3, 8, eighths)
-	x4, x5 = swap(x4, x5, 8, eighths)
-	x6, x7 = swap(x6, x7, 8, eighths)
-	return x0, x1, x2, x3, x4, x5, x6, x7
-}
 
 // swap exchanges the upper parts of a and the lower parts of b.
 func swap(a, b uint64, shift int, lower uint64) (uint64, uint64) {
