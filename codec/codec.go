@@ -73,10 +73,10 @@ func Parse(text string) (*Pipeline, error) {
 			return nil, fmt.Errorf("codec: unknown stage %q: want %s, joined with +", word, strings.Join(Names(), ", "))
 		}
 		s := step{kind: k}
-		if given != (k.arg != "") {
-			return nil, fmt.Errorf("codec: %q: want %s", word, k.usage())
+		if given && k.arg == "" {
+			return nil, fmt.Errorf("codec: %q: want %s without a parameter", word, k.name)
 		}
-		if given {
+		if k.arg != "" {
 			var err error
 			if s.value, err = k.parse(arg); err != nil {
 				return nil, fmt.Errorf("codec: %q: %w", word, err)

@@ -132,7 +132,7 @@ func (k *kind) parse(arg string) (float64, error) {
 		return v, nil
 	}
 	if err != nil || percent || v != math.Trunc(v) || v < k.least || v > k.most {
-		return 0, fmt.Errorf("want a whole number from %v to %v", k.least, k.most)
+		return 0, fmt.Errorf("want a whole number from %v to %v, as in %s=16", k.least, k.most, k.name)
 	}
 	return v, nil
 }
