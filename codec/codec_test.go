@@ -260,3 +260,32 @@ func pipelines(t testing.TB) (all []*Pipeline) {
 	}
 	return all
 }
+
+// TestSameBytes: what a Coder makes of a tensor does not depend on what it packed
+// before. So two processes that lose bits lose the same ones, whatever each has
+// packed: also whether a tensor goes plain is the same.
+func TestSameBytes(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	used := map[string]*Coder{}
+	for range 40 {
+		d := tensor.DTypes()[r.IntN(len(tensor.DTypes()))]
+		base, cur, s := pair(r, d, 1+r.IntN(200_000), []float64{0.001, 0.02, 0.5}[r.IntN(3)])
+		if r.IntN(2) == 0 && (d == tensor.F32 || d == tensor.BF16) {
+			base, cur = weights(d, len(base)), weights(d, len(base))
+			cur[r.IntN(len(cur))] ^= 1
+		}
+		for _, p := range pipelines(t) {
+			c := used[p.String()]
+			if c == nil {
+				c = p.NewCoder()
+				used[p.String()] = c
+			}
+			got, want := make([]byte, len(cur)), make([]byte, len(cur))
+			m, n, err := c.Pack(got, base, cur, s)
+			m2, n2, err2 := p.NewCoder().Pack(want, base, cur, s)
+			if err != nil || err2 != nil || m != m2 || n != n2 || !bytes.Equal(got[:n], want[:n]) {
+				t.Fatalf("%v of %s: %v in %d bytes, and with a new coder %v in %d: %v, %v", p, s.Name, m, n, m2, n2, err, err2)
+			}
+		}
+	}
+}

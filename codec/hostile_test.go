@@ -227,8 +227,8 @@ func FuzzXor(f *testing.F)        { fuzzUnpack(f, "xor+zstd") }
 func FuzzShuffle(f *testing.F)    { fuzzUnpack(f, "shuffle+zstd") }
 func FuzzZstd(f *testing.F)       { fuzzUnpack(f, "zstd") }
 
-// FuzzPack: whatever two tensors hold, the second one arrives. What zstd does in a
-// pipeline depends on what it did before, which fuzzing cannot work with.
+// FuzzPack: whatever two tensors hold, the second one arrives. Without zstd: which
+// code that runs depends on what it did before, and fuzzing would never settle.
 func FuzzPack(f *testing.F) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, d := range tensor.DTypes() {
