@@ -13,7 +13,6 @@ import (
 	"ipcbench/bench/stat"
 	"ipcbench/doctor"
 	"ipcbench/machine"
-	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -177,15 +176,15 @@ func (r *run) addCells(specs []Spec, name, build string) error {
 	return nil
 }
 
-// chainOf returns the reference chain of s, a new one if no cell before had the
-// same model, update and clients.
+// chainOf returns the reference chain of s, a new one if no cell before did the same.
 func (r *run) chainOf(s Spec) *chain {
+	key := s.chainKey(r.Plan)
 	for _, ch := range r.chains {
-		if ch.cell.Model == s.Model && ch.cell.up() == s.up() && ch.cell.Clients == s.Clients {
+		if ch.key == key {
 			return ch
 		}
 	}
-	ch := &chain{cell: s, seed: r.Plan.Seed}
+	ch := &chain{cell: s, key: key, seed: r.Plan.Seed}
 	r.chains = append(r.chains, ch)
 	return ch
 }
@@ -193,18 +192,18 @@ func (r *run) chainOf(s Spec) *chain {
 // withControls adds the control cell of every cell that lacks it, before it.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
 	type key struct {
-		model, up        *models.Model
-		workers, clients int
+		work
+		workers int
 	}
 	have := map[key]bool{}
 	for _, s := range cells {
 		if s.Variant.String() == inproc.String() {
-			have[key{s.Model, s.up(), s.Workers, s.Clients}] = true
+			have[key{s.work(), s.Workers}] = true
 		}
 	}
 	var all []Spec
 	for _, s := range cells {
-		if k := (key{s.Model, s.up(), s.Workers, s.Clients}); !have[k] {
+		if k := (key{s.work(), s.Workers}); !have[k] {
 			have[k] = true
 			all = append(all, s.control(inproc))
 		}
@@ -253,7 +252,7 @@ func (r *run) finished(c *cell) bool {
 func (r *run) peers(c *cell) []*cell {
 	var all []*cell
 	for _, d := range r.cells {
-		if d.result.Model == c.result.Model && d.result.Workers == c.result.Workers && d.result.Clients == c.result.Clients {
+		if d.result.Workload() == c.result.Workload() && d.result.Workers == c.result.Workers && d.result.Clients == c.result.Clients {
 			all = append(all, d)
 		}
 	}
@@ -373,6 +372,9 @@ func (r *run) compare(ctx context.Context, c *cell, s *blockRun) error {
 	s.onChain = func(int) { r.progress(what) }
 	start := time.Now()
 	err := s.compare(ctx)
+	if err == nil && c.result.Coding == nil {
+		c.result.Coding, err = c.coding(ctx)
+	}
 	r.pace.apart += time.Since(start)
 	return err
 }

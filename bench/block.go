@@ -35,6 +35,8 @@ type blockRun struct {
 	roster  []trainer.Client // nil for the usual ones
 	fold    *trainer.Fold
 	model   *tensor.Package // the current one
+	trained *tensor.Package // what clients of the round have of it
+	proof   *proof          // nil if updates arrive as clients have made them
 	block   *Block
 	hashes  []uint64 // of the models that the rounds have made
 	windows []window // of the timed rounds
@@ -80,7 +82,7 @@ func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher, lim limits
 
 // start starts server and workers and makes the first model.
 func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
-	config, err := json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.plan.TrainMS})
+	config, err := json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.plan.TrainMS, Change: s.cell.Change})
 	if err != nil {
 		return err
 	}
@@ -101,18 +103,18 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 	if s.roster == nil {
 		s.roster = trainer.Roster(s.cell.Clients)
 	}
-	s.fold = trainer.NewFold(s.config.Down, s.config.Up)
+	s.fold = s.cell.fold()
 	if s.cell.respawns(s.plan) {
 		s.config.Pings = 0 // its floor comes from the same cells without --respawn
 		s.model, s.fresh = tensor.Alloc(s.cell.Model.Layout), &fresh{spare: tensor.Alloc(s.cell.Model.Layout)}
-		return s.cell.Model.Init(s.model, s.plan.Seed)
+		return s.first()
 	}
 	if s.session, err = trainer.Open(ctx, s.config); err != nil {
 		return err
 	}
 	s.block.Spawn, s.pings = s.session.Spawned(), s.session.Pings()
 	if s.model, err = s.session.Reserve(0); err == nil {
-		err = crash.Guard(func() error { return s.cell.Model.Init(s.model, s.plan.Seed) })
+		err = crash.Guard(s.first)
 	}
 	if err != nil {
 		_, closeErr := s.session.Close()
@@ -309,7 +311,7 @@ func (s *blockRun) proved(ctx context.Context, n int) (window, error) {
 	}
 	w, err := s.round(ctx, n, false, func(c trainer.Client, update *tensor.Package) error {
 		s.block.Proof.Updates++
-		return tensor.Prove(update, s.model, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID})
+		return s.prove(update, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID, Change: s.cell.Change})
 	})
 	if err != nil {
 		return w, err
@@ -346,11 +348,10 @@ func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c tr
 		return s.respawned(ctx, n, timed, prove)
 	}
 	w := window{round: n, start: phase.Now()}
-	trained, err := s.session.Publish(ctx, n, s.model)
-	if err != nil {
+	var err error
+	if s.trained, err = s.session.Publish(ctx, n, s.model); err != nil {
 		return w, err
 	}
-	s.model = trained
 	next, err := s.session.Reserve(n)
 	if err != nil {
 		return w, err
@@ -365,5 +366,5 @@ func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c tr
 // updates into next.
 func (s *blockRun) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove func(c trainer.Client, update *tensor.Package) error) error {
 	r := trainer.Round{Number: n, Clients: s.roster, Timed: timed}
-	return s.session.Fold(ctx, r, s.fold, next, s.model, prove)
+	return s.session.Fold(ctx, r, s.fold, next, s.trained, prove)
 }

@@ -10,14 +10,16 @@ import (
 	"ipcbench/transports"
 )
 
-// A chain is the reference of all cells with one model, update and number of
-// clients: the hash of the model after every round, made by the same arithmetic that
+// A chain is the reference of all cells that compute the same: the hash of the model
+// after every round, made by the same arithmetic that
 // server and workers do, called directly. What it takes is the floor called
 // work.
 type chain struct {
 	cell   Spec // one of them
+	key    chainKey
 	seed   uint64
 	hashes []uint64
+	coding *Coding     // see observe
 	work   [][]float64 // seconds a round, by block
 }
 
@@ -41,6 +43,19 @@ func (c *chain) extend(ctx context.Context, rounds int, warm time.Duration, each
 	})
 }
 
+// coded reports whether a codec is part of the chain: then what it takes is no floor.
+func (c *chain) coded() bool { return c.key.codec != "" }
+
+// reference returns what does the rounds, from the first one.
+func (c *chain) reference() (*trainer.Reference, error) {
+	r := trainer.NewReference(c.cell.Model.Layout, c.cell.up().Layout, c.seed)
+	r.Fold = c.cell.fold()
+	if c.coded() {
+		r.Through(c.cell.Variant.Codec(), c.key.alone)
+	}
+	return r, c.cell.init(r.Model, c.seed)
+}
+
 // compare reports the first of the models' hashes of a session that the chain does
 // not have. The chain is long enough.
 func (c *chain) compare(hashes []uint64, v transports.Variant) error {
@@ -60,8 +75,8 @@ func (c *chain) measure(ctx context.Context, warm time.Duration) error {
 // run does rounds from the first one for as long as more says so, and keeps what
 // they take once they have taken warm.
 func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, samples int) bool) error {
-	r := trainer.NewReference(c.cell.Model.Layout, c.cell.up().Layout, c.seed)
-	if err := c.cell.Model.Init(r.Model, c.seed); err != nil {
+	r, err := c.reference()
+	if err != nil {
 		return err
 	}
 	clients := trainer.Roster(c.cell.Clients)
@@ -73,7 +88,7 @@ func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, sa
 			return err
 		}
 		took := time.Duration(phase.Now() - start)
-		if round > 0 && spent >= warm && len(samples) < mostRounds {
+		if round > 0 && spent >= warm && len(samples) < mostRounds && !c.coded() {
 			samples = append(samples, took.Seconds())
 		}
 		spent += took

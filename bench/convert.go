@@ -26,7 +26,13 @@ import (
 // order returns the work of the chain.
 func (c *chain) order() orderWork {
 	model, up := c.cell.Model, c.cell.up()
-	w := orderWork{Model: model.Name, Values: model.File(), Down: tensorsOf(model.Layout)}
+	w := orderWork{Model: model.Name, Down: tensorsOf(model.Layout), Change: c.cell.change(), Scenario: c.cell.Scenario}
+	switch c.cell.Values {
+	case "":
+		w.Values = model.File()
+	case Normal:
+		w.First = Normal
+	}
 	if up != model {
 		w.Up, w.Update = tensorsOf(up.Layout), up.Name
 	}
@@ -44,8 +50,23 @@ func tensorsOf(l *tensor.Layout) []orderTensor {
 	return all
 }
 
-// work returns the model, update and clients that the order describes.
-func (w orderWork) work() (model, up *models.Model, who []trainer.Client, err error) {
+// spec returns what a cell of the work is, as far as the order describes it, and its
+// clients.
+func (w orderWork) spec() (s Spec, who []trainer.Client, err error) {
+	if s.Model, s.Up, who, err = w.models(); err != nil {
+		return s, nil, err
+	}
+	if w.Change != "" {
+		if s.Change, err = tensor.ParseChange(w.Change); err != nil {
+			return s, nil, fmt.Errorf("change: %w", err)
+		}
+	}
+	s.Clients, s.Values, s.Scenario = len(who), w.First, w.Scenario
+	return s, who, nil
+}
+
+// models returns the model, update and clients that the order describes.
+func (w orderWork) models() (model, up *models.Model, who []trainer.Client, err error) {
 	if err := (number{field: "clients", value: int64(len(w.Clients)), least: 1, most: maxClients}).read(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -109,7 +130,10 @@ func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
 	for _, n := range []struct {
 		need string
 		has  bool
-	}{{needValues, s.Model.File() != ""}, {needRespawn, p.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model}, {needLink, s.linked()}} {
+	}{
+		{needValues, s.Model.File() != "" && s.Values == ""}, {needRespawn, p.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model},
+		{needChange, s.change() != ""}, {needNormal, s.Values == Normal}, {needSync, s.Scenario == Sync}, {needLink, s.linked()},
+	} {
 		if n.has {
 			c.Needs = append(c.Needs, n.need)
 		}
@@ -120,13 +144,13 @@ func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
 // specs returns the cells of the order and their clients, or why there is none.
 func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []error) {
 	type work struct {
-		model, up *models.Model
-		who       []trainer.Client
-		err       error
+		spec Spec
+		who  []trainer.Client
+		err  error
 	}
 	works := make([]work, len(o.Works))
 	for i, w := range o.Works {
-		works[i].model, works[i].up, works[i].who, works[i].err = w.work()
+		works[i].spec, works[i].who, works[i].err = w.spec()
 	}
 	specs, whos, errs := make([]Spec, len(o.Cells)), make([][]trainer.Client, len(o.Cells)), make([]error, len(o.Cells))
 	for i, c := range o.Cells {
@@ -145,7 +169,8 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 		}
 		v, err := transports.Parse(c.Variant, all)
 		if err == nil {
-			specs[i] = Spec{Variant: v, Model: w.model, Up: w.up, Workers: c.Workers, Clients: len(w.who), PerProcess: c.PerProcess, Depth: c.Depth}
+			specs[i] = w.spec
+			specs[i].Variant, specs[i].Workers, specs[i].PerProcess, specs[i].Depth = v, c.Workers, c.PerProcess, c.Depth
 			if c.Link != "" {
 				specs[i].Link, err = link.Parse(c.Link)
 			}

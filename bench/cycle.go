@@ -36,6 +36,9 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		}
 	}
 	for _, ch := range r.chains {
+		if ch.coded() {
+			continue
+		}
 		r.steps = append(r.steps, &step{chain: ch, guess: guessFloor, run: func() error {
 			r.progress("floor work " + ch.cell.moved().Label())
 			return ch.measure(ctx, r.Plan.limits().warm)

@@ -27,9 +27,12 @@ const (
 	needSlow    = "slow" // every Submit burns CPU time
 	needUp      = "up"   // updates are laid out in a way of their own
 	needLink    = "link" // the server listens on a link, whose rate is set
+	needChange  = "change"
+	needNormal  = "normal" // first values
+	needSync    = "sync"   // the server changes the model
 )
 
-var knownNeeds = []string{needValues, needRespawn, needPin, needSlow, needUp, needLink}
+var knownNeeds = []string{needValues, needRespawn, needPin, needSlow, needUp, needChange, needNormal, needSync, needLink}
 
 // An order asks for one block of its only cell or, without a block, which of its
 // cells the build can run.
@@ -49,6 +52,10 @@ type orderWork struct {
 	Up      []orderTensor `json:"up,omitzero"`      // a need; absent if updates are laid out as the model is
 	Update  string        `json:"update,omitempty"` // a label of up
 	Clients []orderClient `json:"clients"`          // in the order in which they are dispatched
+
+	Change   string `json:"change,omitempty"`   // the share of words that change, a need; absent if all do
+	First    string `json:"first,omitempty"`    // what first values are made from the seed: normal, a need; absent if uniform
+	Scenario string `json:"scenario,omitempty"` // sync, a need; absent if clients change the model
 }
 
 type orderTensor struct {

@@ -152,7 +152,7 @@ func TestOrderOfModels(t *testing.T) {
 		if err := json.Unmarshal(text, &w); err != nil {
 			t.Fatal(err)
 		}
-		got, gotUp, who, err := w.work()
+		got, gotUp, who, err := w.models()
 		if err != nil {
 			t.Fatal(err)
 		}

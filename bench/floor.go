@@ -42,11 +42,11 @@ func (r *run) planFloors() {
 			r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help})
 			continue
 		}
-		seen := map[Model]bool{}
+		seen := map[Workload]bool{}
 		for _, c := range r.cells {
-			if m := c.result.Model; !seen[m] {
-				seen[m] = true
-				r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Model: m.Name, Up: m.Up})
+			if w := c.result.Workload(); !seen[w] {
+				seen[w] = true
+				r.floors = append(r.floors, w.floor(Floor{Name: f.Name, Unit: f.Unit, Help: f.Help}))
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (r *run) keepSeries(f *Floor, series []floors.Series) {
 // ns.
 func (r *run) trainTime(f *Floor) int64 {
 	for _, c := range r.cells {
-		if m := c.result.Model; m.Name == f.Model && m.Up == f.Up && len(c.result.Blocks) > 0 {
+		if f.Of(c.result.Workload()) && len(c.result.Blocks) > 0 {
 			return int64(stat.Median(seconds(c.result.Blocks[0].Train)) * 1e9)
 		}
 	}

@@ -149,5 +149,5 @@ func (s Spec) validate() error {
 	if err := named("--transport", s.Variant.String()); err != nil {
 		return fmt.Errorf("%w: choose another path", err)
 	}
-	return nil
+	return s.named().validateWorkload()
 }

@@ -69,8 +69,10 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	for _, f := range r.floors {
 		out.Floors = append(out.Floors, f.Name)
 	}
-	for range r.chains {
-		out.Floors = append(out.Floors, "work")
+	for _, ch := range r.chains {
+		if !ch.coded() {
+			out.Floors = append(out.Floors, "work")
+		}
 	}
 	floors := time.Duration(len(r.chains)) * guessFloor
 	for _, f := range r.floors {
@@ -120,6 +122,9 @@ func (s Spec) memory() int64 {
 	held := 2*s.Model.Layout.Size() + s.up().Layout.Size()
 	if s.up() != s.Model {
 		held += s.up().Layout.Size()
+	}
+	if s.Variant.Codec().Lossy() { // the server's own model, and an update that is made for the proof
+		held += s.Model.Layout.Size() + 2*s.up().Layout.Size()
 	}
 	return s.Variant.Footprint(s.options()) + int64(held)
 }

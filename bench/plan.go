@@ -31,10 +31,22 @@ type Spec struct {
 	PerProcess int // lanes a process
 	Depth      int
 	Link       link.Rate // of the network; none by default
+
+	Change   tensor.Change // which words a round changes
+	Values   string        // of the model at first: see ValuesOf
+	Scenario string        // Sync, or empty for FedAvg
 }
 
 func (s Spec) String() string {
-	return Cell{Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients, Link: s.link()}.ID()
+	return s.named().ID()
+}
+
+// named returns a cell with all that names it.
+func (s Spec) named() Cell {
+	return Cell{
+		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients,
+		Change: s.change(), Values: s.Values, Scenario: s.Scenario, Link: s.link(),
+	}
 }
 
 // up returns the model whose shapes updates have.
@@ -133,13 +145,6 @@ func (s Spec) Check(p Plan) error {
 	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
 	}
-	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
-		return &Unfit{s, fmt.Errorf("codec %s sends what differs from the version before, and a worker without a client in each round has not got that: choose --workers %d or --clients %d",
-			c, s.Clients, s.Workers)}
-	}
-	if err := s.Variant.Check(s.options()); err != nil {
-		return &Unfit{s, err}
-	}
 	need := s.memory()
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
 		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
@@ -164,10 +169,10 @@ func (u *Unfit) Unwrap() error { return u.Err }
 
 // Skipped returns the result's entry for the cell, which was left out.
 func (u *Unfit) Skipped() Skipped {
-	s := u.Spec
+	c := u.Spec.named()
 	return Skipped{
-		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.Model.Name, Up: s.moved().Up,
-		Workers: s.Workers, Clients: s.Clients, Link: s.link(), Why: u.Err.Error(),
+		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients,
+		Change: c.Change, Values: c.Values, Scenario: c.Scenario, Link: c.Link, Why: u.Err.Error(),
 	}
 }
 
@@ -201,9 +206,7 @@ func (s Spec) control(inproc transports.Variant) Spec {
 
 // newCell returns the result's entry for s.
 func (s Spec) newCell(l trainer.Launcher, p Plan) Cell {
-	return Cell{
-		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Settings: s.Variant.Settings,
-		Model: s.moved(), Workers: s.Workers, PerProcess: s.PerProcess, Clients: s.Clients, Depth: s.Depth, Launcher: l.Name(),
-		Respawn: s.respawns(p), Link: s.link(),
-	}
+	c := s.named()
+	c.Settings, c.PerProcess, c.Depth, c.Launcher, c.Respawn = s.Variant.Settings, s.PerProcess, s.Depth, l.Name(), s.respawns(p)
+	return c
 }

@@ -94,10 +94,7 @@ func (s *blockRun) present(ctx context.Context, n int) error {
 		return err
 	}
 	model.CopyFrom(s.model)
-	trained, err := s.session.Publish(ctx, n, model)
-	if err == nil && trained != model {
-		s.model.CopyFrom(trained)
-	}
+	s.trained, err = s.session.Publish(ctx, n, model)
 	return err
 }
 

@@ -48,13 +48,19 @@ type Skipped struct {
 	Up        string `json:"up,omitempty"` // as in Model
 	Workers   int    `json:"workers"`
 	Clients   int    `json:"clients"`
+	Change    string `json:"change,omitempty"` // this and the next two as in Cell
+	Values    string `json:"values,omitempty"`
+	Scenario  string `json:"scenario,omitempty"`
 	Link      string `json:"link,omitempty"`
 	Why       string `json:"why"` // and what to try
 }
 
 // ID names the cell as that of one that was measured.
 func (s Skipped) ID() string {
-	return Cell{Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, Link: s.Link}.ID()
+	return Cell{
+		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients,
+		Change: s.Change, Values: s.Values, Scenario: s.Scenario, Link: s.Link,
+	}.ID()
 }
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.
@@ -92,8 +98,11 @@ type Floor struct {
 	Variant   string      `json:"variant,omitempty"` // the condition that was fastest, where several are tried
 	Unit      string      `json:"unit"`              // s or B/s
 	Help      string      `json:"help"`
-	Model     string      `json:"model,omitempty"`     // whose cells it bounds; empty bounds all
-	Up        string      `json:"up,omitempty"`        // likewise, where updates are unlike the model
+	Model     string      `json:"model,omitempty"`  // whose cells it bounds; empty bounds all
+	Up        string      `json:"up,omitempty"`     // likewise, where updates are unlike the model
+	Change    string      `json:"change,omitempty"` // likewise, of a floor that has a model, as the next two
+	Values    string      `json:"values,omitempty"`
+	Scenario  string      `json:"scenario,omitempty"`
 	Clients   int         `json:"clients,omitempty"`   // likewise
 	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
 	Gap       int64       `json:"gap_ns,omitempty"`    // of a floor that is measured after other work
@@ -117,7 +126,7 @@ type Cell struct {
 	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
 	Change     string            `json:"change,omitempty"`      // which words a round changes, as --change takes it; empty changes all
-	Values     string            `json:"values,omitempty"`      // what words hold, as --values takes it; empty is uniform
+	Values     string            `json:"values,omitempty"`      // what words hold at first: normal, or uniform in spite of a file; empty is as in the model's file, or uniform
 	Scenario   string            `json:"scenario,omitempty"`    // sync; empty is fedavg
 	Link       string            `json:"link,omitempty"`        // the rate of the network, as --link takes it; unshaped without one; empty outside of a link
 	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked

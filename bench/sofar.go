@@ -44,10 +44,10 @@ func (r *run) sofar(partial string) *Result {
 	}
 	for _, ch := range r.chains {
 		if len(ch.work) > 0 {
-			result.Floors = append(result.Floors, Floor{
-				Name: "work", Unit: "s", Model: ch.cell.Model.Name, Up: ch.cell.moved().Up, Clients: ch.cell.Clients, Blocks: ch.work,
+			result.Floors = append(result.Floors, *ch.cell.named().Workload().floor(Floor{
+				Name: "work", Unit: "s", Clients: ch.cell.Clients, Blocks: ch.work,
 				Help: "the arithmetic of a round, trained and folded by direct calls",
-			})
+			}))
 		}
 	}
 	return &result

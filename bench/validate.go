@@ -138,6 +138,12 @@ func (c Cell) validateHead() error {
 	} else if c.Model.UpTensors != 0 || c.Model.UpBytes != 0 {
 		return field("model.up", "none, of %d tensors and %d bytes", c.Model.UpTensors, c.Model.UpBytes)
 	}
+	if err := c.validateWorkload(); err != nil {
+		return err
+	}
+	if err := c.Coding.validate(); err != nil {
+		return within("coding", err)
+	}
 	if !slices.Contains([]string{"", "base", "head"}, c.Build) {
 		return field("build", "%q: want base or head", c.Build)
 	}

@@ -17,8 +17,9 @@ const stockFunc = "stock"
 
 // stockConfig is what the stock worker function gets at the start.
 type stockConfig struct {
-	Seed    uint64 `json:"seed"`
-	TrainMS int    `json:"train_ms"`
+	Seed    uint64        `json:"seed"`
+	TrainMS int           `json:"train_ms"`
+	Change  tensor.Change `json:"change,omitzero"`
 }
 
 // Funcs returns the worker functions that runs use, for the Host of a program
@@ -35,7 +36,7 @@ func stock(config []byte) (trainer.Train, error) {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	return func(call *trainer.Job) error {
-		if err := tensor.Train(call.Update, call.Model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client}); err != nil {
+		if err := tensor.Train(call.Update, call.Model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client, Change: c.Change}); err != nil {
 			return err
 		}
 		return burn(time.Duration(c.TrainMS)*time.Millisecond, call.Stopped)

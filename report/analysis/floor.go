@@ -27,7 +27,7 @@ func (c *Cell) floor(name string) *bench.Floor {
 	off := func(f *bench.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.wire()))) }
 	for i := range c.result.Floors {
 		f := &c.result.Floors[i]
-		if f.Name == name && (f.Model == "" || f.Model == c.Model.Name && f.Up == c.Model.Up) && (f.Clients == 0 || f.Clients == c.Clients) &&
+		if f.Name == name && (f.Model == "" || f.Of(c.Workload())) && (f.Clients == 0 || f.Clients == c.Clients) &&
 			(f.Transport == "" || f.Transport == c.Variant) && (f.Link == "" || f.Link == c.Link) && (found == nil || off(f) < off(found)) {
 			found = f
 		}

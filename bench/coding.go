@@ -1,0 +1,118 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+)
+
+// observedRounds are looked at in a reference chain for what there is to encode, and
+// what a codec makes of it: the first, which has no version before, and these.
+const observedRounds = 3
+
+// namedPlain are the most tensors that a result names.
+const namedPlain = 100
+
+// observe finds out what there is to encode in rounds of the chain, and what a codec
+// that loses something makes of it. It is done once, and no part of any time.
+func (c *chain) observe(ctx context.Context) (*Coding, error) {
+	if c.coding != nil {
+		return c.coding, nil
+	}
+	r, err := c.reference()
+	if err != nil {
+		return nil, err
+	}
+	var differ, of [2]float64 // down and up
+	var errors [2]tensor.Deviation
+	r.See = func(up bool, base, sent, arrived *tensor.Package) {
+		way := 0
+		if up {
+			way = 1
+		}
+		if base != nil {
+			differ[way] += float64(tensor.Differing(sent, base))
+			of[way] += float64(sent.Elements())
+		}
+		if sent != arrived {
+			errors[way].Add(arrived, sent)
+		}
+	}
+	clients := trainer.Roster(c.cell.Clients)
+	for range 1 + observedRounds {
+		if err := r.Round(ctx, clients); err != nil {
+			return nil, err
+		}
+	}
+	k := &Coding{DensityDown: differ[0] / max(of[0], 1), DensityUp: differ[1] / max(of[1], 1)}
+	if c.coded() {
+		k.ErrorDown = &CodingError{errors[0].Max, errors[0].RMS()}
+		k.ErrorUp = &CodingError{errors[1].Max, errors[1].RMS()}
+	}
+	c.coding = k
+	return k, nil
+}
+
+// coding returns what the result says of the words of c and of its codec; nothing where
+// there is no codec and all words change.
+func (c *cell) coding(ctx context.Context) (*Coding, error) {
+	p := c.Variant.Codec()
+	if p == nil && c.change() == "" && c.Scenario == "" {
+		return nil, nil
+	}
+	seen, err := c.chain.observe(ctx)
+	if err != nil || p == nil {
+		return seen, err
+	}
+	k := *seen
+	promises, plain := p.Lossy(), map[string]bool{}
+	for _, l := range []*tensor.Layout{c.Model.Layout, c.up().Layout} {
+		for _, s := range l.Specs() {
+			if p.Takes(s) != nil && !plain[s.Name] {
+				plain[s.Name] = true
+				k.Plain = append(k.Plain, s.Name)
+			}
+			bound, ok := p.Bound(s.DType)
+			k.Bound, promises = max(k.Bound, bound.Relative), promises && ok
+		}
+	}
+	if !promises {
+		k.Bound = 0
+	}
+	if n := len(k.Plain) - namedPlain; n > 0 {
+		k.Plain = append(k.Plain[:namedPlain], fmt.Sprintf("and %d more", n))
+	}
+	return &k, nil
+}
+
+// validate checks what a file says of a codec.
+func (k *Coding) validate() error {
+	if k == nil {
+		return nil
+	}
+	numbers := map[string]float64{"bound": k.Bound}
+	for name, e := range map[string]*CodingError{"error_down": k.ErrorDown, "error_up": k.ErrorUp} {
+		if e != nil {
+			numbers[name+".max"], numbers[name+".rms"] = e.Max, e.RMS
+		}
+	}
+	for name, x := range numbers {
+		if err := share(name, x, math.MaxFloat32); err != nil {
+			return err
+		}
+	}
+	for name, x := range map[string]float64{"density_down": k.DensityDown, "density_up": k.DensityUp} {
+		if err := share(name, x, 1); err != nil {
+			return err
+		}
+	}
+	for i, name := range k.Plain {
+		if err := named(fmt.Sprintf("plain[%d]", i), name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
