@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/ranges"
+	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -23,6 +24,8 @@ type cellFlags struct {
 	links                   []string
 	perProcess, depth       int
 	codecs, lossless        []string
+	changes                 []string
+	values, scenario        string
 }
 
 func (f *cellFlags) add(cmd *cobra.Command) {
@@ -30,6 +33,9 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
+	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of the words that a round changes: 2%, or 2%/rows for whole rows")
+	fs.StringVar(&f.values, "values", "", "`WHAT` the words hold at first: uniform|normal|file (default what the model's file has, or uniform)")
+	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`WHO` changes the model: fedavg|sync, the clients or the server, which they then answer with "+answerOfSync+" if --up is not given")
 	fs.StringSliceVar(&f.codecs, "codec", []string{transports.CodecSetting().Default}, "`LIST` of codecs that make models and updates smaller on their way")
 	fs.StringSliceVar(&f.lossless, "require-lossless", nil, "refuse codecs that lose bits of tensors whose names match `GLOB`, such as *.bias; a list of them")
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
@@ -41,7 +47,7 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 
 // chosen reports whether a flag says what to measure.
 func chosen(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"transport", "model", "up", "codec", "workers", "clients", "link"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"transport", "model", "up", "change", "values", "scenario", "codec", "workers", "clients", "link"}, cmd.Flags().Changed)
 }
 
 // firstCells are those of a run without any flag: one worker and one client, so that
@@ -55,7 +61,7 @@ const mostCells = 10_000
 // cells returns the matrix that the flags ask for.
 func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	for flag, list := range map[string][]string{
-		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--codec": f.codecs, "--workers": f.workers, "--clients": f.clients,
+		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--change": f.changes, "--codec": f.codecs, "--workers": f.workers, "--clients": f.clients,
 	} {
 		if len(list) == 0 || slices.Contains(list, "") {
 			return nil, usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
@@ -92,10 +98,22 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	var changes []tensor.Change
+	for _, text := range f.changes {
+		c, err := tensor.ParseChange(text)
+		if err != nil {
+			return nil, usagef("--change %w", err)
+		}
+		changes = append(changes, c)
+	}
+	scenario := map[string]string{bench.FedAvg: "", bench.Sync: bench.Sync}
+	if _, ok := scenario[f.scenario]; !ok {
+		return nil, usagef("--scenario %q: want fedavg or sync", f.scenario)
+	}
 	n := 1
-	for _, k := range []int{len(routes), len(names), len(ups), len(workers), len(clients)} {
+	for _, k := range []int{len(routes), len(names), len(ups), len(changes), len(workers), len(clients)} {
 		if n *= k; n > mostCells {
-			return nil, usagef("--transport, --link, --model, --up, --workers and --clients ask for more than %d cells: choose less of them, or larger steps", mostCells)
+			return nil, usagef("--transport, --link, --model, --up, --change, --workers and --clients ask for more than %d cells: choose less of them, or larger steps", mostCells)
 		}
 	}
 	var cells []bench.Spec
@@ -104,23 +122,40 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 		if err != nil {
 			return nil, namedModel("--model", text, err)
 		}
+		values, err := bench.ValuesOf(model, f.values)
+		if err != nil {
+			return nil, usagef("--values %w", err)
+		}
 		for _, text := range ups {
 			up, err := models.Update(text, model)
 			if err != nil {
 				return nil, namedModel("--up", text, err)
 			}
-			for _, w := range workers {
-				for _, c := range clients {
-					for _, r := range routes {
-						cells = append(cells, bench.Spec{
-							Variant: r.Variant, Link: r.rate, Model: model, Up: up, Workers: w, Clients: c, PerProcess: f.perProcess, Depth: f.depth,
-						})
+			for _, change := range changes {
+				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Change: change, Values: values, Scenario: scenario[f.scenario]}
+				for _, of.Workers = range workers {
+					for _, of.Clients = range clients {
+						for _, r := range routes {
+							of.Variant, of.Link = r.Variant, r.rate
+							cells = append(cells, of)
+						}
 					}
 				}
 			}
 		}
 	}
 	return cells, lossless(f.lossless, cells)
+}
+
+// answerOfSync is what clients answer to a server that changes the model itself, unless
+// --up says what.
+const answerOfSync = "uniform:64KiB/1"
+
+// complete settles what depends on other flags.
+func (f *cellFlags) complete(cmd *cobra.Command) {
+	if f.scenario == bench.Sync && !cmd.Flags().Changed("up") {
+		f.ups = []string{answerOfSync}
+	}
 }
 
 // expanded returns names of models, with all that ranges stand for.
@@ -237,7 +272,7 @@ func fitting(cells []bench.Spec, plan bench.Plan) (fit []bench.Spec, skipped []b
 	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
 	for _, c := range cells {
 		if seen[c.String()] {
-			return nil, nil, fmt.Errorf("%s stands twice in what --transport, --model, --up, --workers and --clients ask for: leave one out", c)
+			return nil, nil, fmt.Errorf("%s stands twice in what --transport, --link, --model, --up, --change, --workers and --clients ask for: leave one out", c)
 		}
 		seen[c.String()] = true
 		e := c.Check(plan)

@@ -88,7 +88,7 @@ func (a *app) completions(root *cobra.Command) {
 	texts := map[string]completer{
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
 		"link":    list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
-		"workers": none, "clients": none, "codec": list(codecTexts), "require-lossless": none,
+		"workers": none, "clients": none, "change": list(changeTexts), "codec": list(codecTexts), "require-lossless": none,
 		"view": list(viewTexts), "metric": list(metricTexts),
 		"out": files("json", "gz", "html"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,
 	}
@@ -244,6 +244,9 @@ func modelTexts(text string) (all []string) {
 	}
 	return append(all, paths(text, ".safetensors")...)
 }
+
+// changeTexts completes a share: some of them.
+func changeTexts(string) []string { return []string{"1%", "2%", "10%", "100%", "2%/rows"} }
 
 // updateTexts completes what clients send back.
 func updateTexts(text string) (all []string) {

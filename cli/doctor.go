@@ -50,6 +50,7 @@ does the same checks, says what fails, and keeps what is not ok in its result.
 The exit code is 1 if a check fails, and 0 otherwise.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.complete(cmd)
 			if !chosen(cmd) {
 				f.firstCells()
 			}

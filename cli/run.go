@@ -67,6 +67,19 @@ combination is called a cell.
   --up         what clients send back: tensors like the model's (model), LoRA
                adapters of some rank (lora is lora:8), or any model's shapes:
                  model,lora,lora:64,uniform:64KiB/1
+  --change     the share of words that a round changes, each to a number of the
+               same size; the others keep their bits:
+                 100%,10%,2%,0.5%,2%/rows
+
+What --codec makes of a model depends on what is in it, and on how much of that
+is new. So say both. With --change 2%, each client changes 2 % of the words, and
+the server adds their differences to the model: with K clients, 1 - 0.98^K of
+the next model is new. --values normal has words that lie as trained weights do,
+and file those of a .safetensors file. With --scenario sync, as when weights go
+to workers that only use them, the server changes the model itself, and workers
+answer little:
+
+  ipcbench run --change 1%,10% --values normal --scenario sync
 
 A range stands for several sizes, workers or clients: x4 multiplies, +1MiB adds,
 nothing means every number. A step beyond the end is left out. The report draws
@@ -101,6 +114,7 @@ What the command line does not give is taken from variables, such as
 IPCBENCH_MODEL for --model, and then from the file of --config.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.complete(cmd)
 			if err := f.choose(cmd, &plan); err != nil {
 				return err
 			}

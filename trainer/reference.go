@@ -14,8 +14,9 @@ type Reference struct {
 	Model *tensor.Package // the current one, whose first values are the caller's to write
 	Fold  *Fold           // whose Change and Sync are the caller's to set
 
-	// See, unless it is nil, gets what is sent, down or up, with what the receiver has
-	// of it, or nil, and what arrives.
+	// See, unless it is nil, gets what is sent, down or up, with what came before it: the
+	// version before, or the model of an update. That is nil if there is none, or if it is
+	// of another layout. And it gets what arrives.
 	See func(up bool, base, sent, arrived *tensor.Package)
 
 	next, update *tensor.Package
@@ -81,13 +82,17 @@ func (r *Reference) publish() (*tensor.Package, error) {
 	if last := r.down[(r.round+1)%2]; last != nil {
 		before = last.made
 	}
-	if r.round == 0 || r.alone {
+	if r.round == 0 {
 		before = nil
+		if r.up != nil {
+			r.Fold.Keep(r.Model)
+		}
 	}
-	if r.round == 0 && r.up != nil {
-		r.Fold.Keep(r.Model)
+	base := before
+	if r.alone {
+		base = nil
 	}
-	trained, err := r.down[r.round%2].Of(r.Model, before)
+	trained, err := r.down[r.round%2].Of(r.Model, base)
 	if err == nil && r.See != nil {
 		r.See(false, before, r.Model, trained)
 	}
