@@ -67,6 +67,7 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 		return fmt.Errorf("--against %s: its answer says nothing of the cells", r.Against)
 	}
 	r.result.Against = a.Environment.environment()
+	r.result.Against.Link = r.result.Environment.Link // it runs where this build does
 	var known []Spec
 	for i, s := range specs {
 		if a.Refused[i] == "" {

@@ -11,6 +11,7 @@ import (
 	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/phase"
+	"ipcbench/transports"
 )
 
 // linked reports whether s is measured on a link.
@@ -53,10 +54,16 @@ func readLink(text string) error {
 	return nil
 }
 
+// Networked reports whether tensors of v can go over a network: not where they lie in
+// memory that its processes share, whatever their messages go over.
+func Networked(v transports.Variant) bool {
+	return v.Settings["network"] != "" && v.Settings["shm"] != "on"
+}
+
 // checkLink reports a cell whose bytes would not go over its link.
 func (s Spec) checkLink() error {
-	if s.linked() && s.Variant.Settings["network"] != "tcp" {
-		return fmt.Errorf("--link %v: %s moves nothing over a network: it wants the setting network=tcp", s.Link, s.Variant)
+	if s.linked() && (!Networked(s.Variant) || s.Variant.Settings["network"] != "tcp") {
+		return fmt.Errorf("--link %v: %s moves nothing over a network: it wants the setting network=tcp, and no shared memory", s.Link, s.Variant)
 	}
 	return nil
 }

@@ -2,13 +2,14 @@ package cli
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
+	"ipcbench/bench"
 	"ipcbench/link"
 	"ipcbench/transports"
-	"ipcbench/transports/driver"
 )
 
 // rates returns what --link asks for; one that is none, if it is not there.
@@ -48,24 +49,17 @@ func linked(variants []transports.Variant, texts []string, rates []link.Rate) (r
 	onLink := slices.ContainsFunc(rates, func(r link.Rate) bool { return r != link.Rate{} })
 	has := false
 	for _, v := range variants {
-		network := slices.ContainsFunc(v.Transport.Settings(), func(s driver.Setting) bool { return s.Name == "network" })
-		if !network {
+		if !bench.Networked(v) {
 			routes = append(routes, route{Variant: v})
 			continue
 		}
 		has = true
 		for _, r := range rates {
-			if r != (link.Rate{}) {
-				given := driver.Settings{}
-				for key, value := range v.Settings {
-					given[key] = value
-				}
-				given["network"] = "tcp"
-				if v, err = transports.NewVariant(v.Transport, given); err != nil {
-					return nil, err
-				}
-			}
 			of := route{v, r}
+			if r != (link.Rate{}) {
+				of.Settings = maps.Clone(v.Settings)
+				of.Settings["network"] = "tcp"
+			}
 			if !slices.ContainsFunc(routes, func(o route) bool { return o.String() == of.String() && o.rate == r }) { // http and http:network=tcp are the same there
 				routes = append(routes, of)
 			}

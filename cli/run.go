@@ -92,7 +92,7 @@ With --link, the run has a network of its own, in which what goes between server
 and workers over TCP is no faster than a rate, each way. Each rate is a cell of
 each transport that can use TCP; the others are measured once, without a link:
 
-  ipcbench run --transport http,grpc-stream,shm --link 100Mbit,1Gbit
+  ipcbench run --transport http,shm-slab --link 100Mbit,1Gbit
       rates are in bits (1Gbit) or bytes (125MB/s) a second; unshaped is the
       same network without a rate, and none is the run without --link
 

@@ -20,6 +20,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
+	"ipcbench/link"
 	"ipcbench/scratch"
 	"ipcbench/transports/all"
 )
@@ -27,6 +28,7 @@ import (
 // TestMain: the test binary is the command when it is run under that name, and
 // a worker or a floor's peer when it was started as one.
 func TestMain(m *testing.M) {
+	link.MaybeInside()
 	floors.MaybePeer()
 	bench.Workers(newApp(os.Stdout, os.Stderr, all.Transports()).host).MaybeWorker()
 	testscript.Main(signalled{m}, map[string]func(){"ipcbench": func() { Main(all.Transports()...) }, "stubborn": stubborn})

@@ -1,6 +1,10 @@
 package machine
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // A Difference is something in which two environments, or two runs, differ.
 type Difference struct {
@@ -50,6 +54,7 @@ func Diff(a, b Environment) []Difference {
 	if a.SocketBuffer > 0 && b.SocketBuffer > 0 { // a build may not have recorded it
 		differ("largest socket buffer", bytes(a.SocketBuffer), bytes(b.SocketBuffer))
 	}
+	differ("network of the run", a.Link.text(), b.Link.text())
 	differ("Go version", a.Go, b.Go)
 	differ("race detector", a.Race, b.Race)
 	return all
@@ -74,6 +79,17 @@ func (c *Cgroup) memoryText() string {
 		return "none"
 	}
 	return bytes(*c.Memory)
+}
+
+func (l *Link) text() string {
+	if l == nil {
+		return "none"
+	}
+	text := fmt.Sprintf("namespaces of its own (%s), packets of %s, %s", l.Namespaces, bytes(int64(l.MTU)), l.Qdisc)
+	for _, rate := range slices.Sorted(maps.Keys(l.Bursts)) {
+		text += fmt.Sprintf(", bursts of %s at %s", bytes(l.Bursts[rate]), rate)
+	}
+	return text
 }
 
 func (s *Space) orNone() Space {

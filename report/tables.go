@@ -112,6 +112,12 @@ func floorSubject(f bench.Floor) string {
 		subject = strings.TrimPrefix(subject+", "+bench.Model{Name: f.Model, Up: f.Up}.Label(), ", ")
 	}
 	parts := []string{cmp.Or(subject, "this machine")}
+	if f.Link != "" {
+		parts[0] = strings.TrimPrefix(subject+", "+linkText(f.Link), ", ")
+	}
+	if f.Bytes > 0 {
+		parts = append(parts, doc.Quantity("B", float64(f.Bytes)))
+	}
 	if f.Clients > 0 {
 		parts = append(parts, doc.Plural(f.Clients, "client"))
 	}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/internal/skip"
+	"ipcbench/link"
+	"ipcbench/scratch"
+)
+
+// onLink skips a test where there can be no link, and returns the program.
+func onLink(t *testing.T) string {
+	t.Helper()
+	exe, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := link.Try(); err != nil {
+		skip.Refused(t, "a link: %v", err)
+	}
+	return exe
+}
+
+// TestLink: a run with links is what a run without is, and its result says what
+// network there was. What has no network is measured once.
+func TestLink(t *testing.T) {
+	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, "run", "--quick", "--blocks", "1", "--quiet", "--transport", "http,grpc-stream,http-shm,shm-slab",
+		"--model", "uniform:256KiB/4", "--clients", "2", "--workers", "2", "--link", "50Mbit,unshaped", "--out", out)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	r, err := bench.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, c := range r.Cells {
+		ids = append(ids, c.Transport+" "+c.Link)
+		b := c.Blocks[0]
+		if wants := c.Link == "50Mbit"; wants != (b.Link != nil && b.Link.Overlimits > 0) {
+			t.Errorf("%s: the link has counted %+v", c.ID(), b.Link)
+		}
+		if c.Link != "" && c.Settings["network"] != "tcp" {
+			t.Errorf("%s: its settings are %v, want network=tcp", c.ID(), c.Settings)
+		}
+		// 2 clients × 256 KiB each way at 50 Mbit/s
+		if least := 2 * 256 << 10 * 8 / 50e6 * 1e9; c.Link == "50Mbit" && float64(slices.Min(b.Round)) < 0.8*least {
+			t.Errorf("%s: a round took %v ns, and the link needs %.0f", c.ID(), slices.Min(b.Round), least)
+		}
+	}
+	slices.Sort(ids)
+	want := []string{"grpc-stream 50Mbit", "grpc-stream unshaped", "http 50Mbit", "http unshaped", "http-shm ", "inproc ", "shm-slab "}
+	if !slices.Equal(ids, want) {
+		t.Errorf("got cells %q, want %q", ids, want)
+	}
+	floors := map[string]bool{}
+	for _, f := range r.Floors {
+		if f.Link != "" && f.Transport == "" {
+			floors[f.Name+" "+f.Link] = true
+		}
+		if f.Name == "tcp-stream" && (f.Bytes < 250_000 || f.Bytes > 300_000) {
+			t.Errorf("%s of %s: of %d bytes", f.Name, f.Link, f.Bytes)
+		}
+	}
+	for _, want := range []string{"tcp-stream 50Mbit", "tcp-stream unshaped", "tcp-pingpong 50Mbit", "tcp-pingpong unshaped"} {
+		if !floors[want] {
+			t.Errorf("no floor %s among %v", want, floors)
+		}
+	}
+	if l := r.Environment.Link; l == nil || l.MTU != link.MTU || l.Bursts["50Mbit"] == 0 || !strings.Contains(l.Namespaces, "network") {
+		t.Errorf("the environment has the link %+v", l)
+	}
+}
+
+// TestLinkAgainst: another build runs its blocks on the same link.
+func TestLinkAgainst(t *testing.T) {
+	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, "run", "--quick", "--blocks", "1", "--quiet", "--transport", "http", "--model", "uniform:64KiB/4",
+		"--clients", "1", "--workers", "1", "--link", "50Mbit", "--out", out, "--against", exe)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	r, err := bench.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Cells {
+		if c.Link != "" && (c.Blocks[0].Link == nil || c.Blocks[0].Link.Overlimits == 0) {
+			t.Errorf("%s %s: the link has counted %+v", c.ID(), c.Build, c.Blocks[0].Link)
+		}
+	}
+}
+
+// TestLinkInterrupted: Ctrl-C, which a terminal sends to both processes, and a signal
+// to the outer one alone end a run on a link in order: its code is that of the signal,
+// what was measured is kept, and nothing is left.
+func TestLinkInterrupted(t *testing.T) {
+	exe := onLink(t)
+	for _, all := range []bool{true, false} {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out.json")
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, exe, "run", "--transport", "http", "--model", "uniform:64KiB/4", "--clients", "1", "--workers", "1",
+			"--time", "600s", "--precision", "0.000001", "--link", "50Mbit", "--out", out)
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		stderr, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		said, read := make([]byte, 1<<16), 0
+		for !strings.Contains(string(said[:read]), "block 2 of") && !strings.Contains(string(said[:read]), "block 3 of") {
+			n, err := stderr.Read(said[read:])
+			if read += n; err != nil {
+				t.Fatalf("it ended early: %v: %s", err, said[:read])
+			}
+		}
+		pid := cmd.Process.Pid
+		if all {
+			pid = -pid
+		}
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // how it ended is looked at now
+		if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGINT); got != want {
+			t.Errorf("exit code %d (%v), want %d", got, cmd.ProcessState, want)
+		}
+		if err := syscall.Kill(-cmd.Process.Pid, 0); err != syscall.ESRCH {
+			t.Errorf("a process of its group lives: %v", err)
+		}
+		if r, err := bench.ReadFile(out); err != nil || r.Partial == "" {
+			t.Errorf("the result was not kept as partial: %v", err)
+		}
+		if left, err := scratch.Leftovers(dir); err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	}
+}
