@@ -57,18 +57,21 @@ func narrow(dst, src []byte, d tensor.DType) bool {
 		}
 		return fits
 	}
-	for len(src) >= 16 && len(dst) >= 8 {
-		a, b := little.Uint64(src), little.Uint64(src[8:])
+	dst = dst[:len(src)/2]
+	i := 0
+	for ; i+16 <= len(src); i += 16 {
+		x, y := (*[16]byte)(src[i:]), (*[8]byte)(dst[i/2:])
+		a, b := little.Uint64(x[:8]), little.Uint64(x[8:])
 		if ((a&^signs+beyond)|(b&^signs+beyond))&signs == 0 {
 			a += 0x00007fff00007fff + a>>16&0x0000000100000001
 			b += 0x00007fff00007fff + b>>16&0x0000000100000001
-			little.PutUint64(dst, a>>16&0xffff|a>>32&0xffff0000|(b>>16&0xffff|b>>32&0xffff0000)<<32)
-		} else if !narrowEach(dst[:8], src[:16]) {
+			little.PutUint32(y[:4], uint32(a)>>16|uint32(a>>32)&0xffff0000)
+			little.PutUint32(y[4:], uint32(b)>>16|uint32(b>>32)&0xffff0000)
+		} else if !narrowEach(y[:], x[:]) {
 			fits = false
 		}
-		dst, src = dst[8:], src[16:]
 	}
-	return narrowEach(dst, src) && fits
+	return narrowEach(dst[i/2:], src[i:]) && fits
 }
 
 func narrowEach(dst, src []byte) bool {
