@@ -123,7 +123,7 @@ func newSTC(percent float64) stage {
 	return &changes{percent: percent, ternary: true, book: book{size: 2}}
 }
 
-// newSKC has the share and the number of clusters that OpenFL has by default.
+// newSKC has the number of clusters that OpenFL has by default.
 func newSKC(float64) stage { return &changes{percent: 10, book: book{size: 6}} }
 
 func (*changes) takes(in words) (words, error) { return opaque(in.bytes), countedFloats(in) }
