@@ -19,8 +19,8 @@ type Package struct {
 	// receiver must not change it.
 	Receipt []byte
 
-	// Coding says of each tensor what it is an encoding of, and Plain of a model holds
-	// what all of them decode to, for whoever cannot decode. Both are nil of a package
+	// Coding says of each tensor what it is an encoding of, and Plain holds what was
+	// encoded: of a model what it decodes to, for whoever cannot decode. Both are nil of a package
 	// whose tensors are what they are. The sender sets them before it hands the package
 	// over, and leaves what they hold as it is until it has the package back. No receiver
 	// gets them, and a transport that has no words for them ignores them.

@@ -29,6 +29,7 @@ type origin struct {
 	model   *tensor.Package // the current one
 	delta   parcel          // it from the model before; or alone, if the codec needs no base
 	whole   parcel          // all of it: made when a lane needs it
+	next    *tensor.Package // reserved with the driver; nil if none is
 }
 
 // A parcel is what travels of a model.
@@ -56,6 +57,25 @@ func newOrigin(p *codec.Pipeline, o driver.Options) *origin {
 	return s
 }
 
+// reserve returns where the next model goes. That holds what the model before the
+// current one has decoded to, which the driver may show to others: no longer.
+func (s *origin) reserve() (*tensor.Package, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.room(); err != nil {
+		return nil, err
+	}
+	return s.models.Reserve(), nil
+}
+
+// room reserves where the next parcel goes, unless it is reserved. s.mu is held.
+func (s *origin) room() (err error) {
+	if s.next == nil {
+		s.next, err = s.driver.Reserve()
+	}
+	return err
+}
+
 // publish packs p, which the pair has reserved, publishes that, and makes p what
 // lanes will train on.
 func (s *origin) publish(ctx context.Context, p *tensor.Package) error {
@@ -80,10 +100,11 @@ func (s *origin) publish(ctx context.Context, p *tensor.Package) error {
 // send packs model, from base unless that is nil, and publishes what comes of it.
 // s.mu is held.
 func (s *origin) send(ctx context.Context, id phase.ID, base, model *tensor.Package, receipt []byte, version int64) (parcel, error) {
-	to, err := s.driver.Reserve()
-	if err != nil {
+	if err := s.room(); err != nil {
 		return parcel{}, err
 	}
+	to := s.next
+	s.next = nil
 	span := s.rec.Begin(phase.Compress, id)
 	t, err := s.down.pack(to, base, model, receipt, version, version-1)
 	if err == nil && s.codec.Lossy() {
@@ -236,5 +257,6 @@ func (r *replica) send(p *tensor.Package, id phase.ID) error {
 	defer r.rec.Begin(phase.Compress, id).End()
 	_, err := r.up.pack(p, base, r.update, r.update.Receipt, r.version, r.version)
 	r.up.label(p, false)
+	p.Plain = r.update
 	return err
 }

@@ -89,12 +89,12 @@ func (s *Server) Reserve() (*tensor.Package, error) {
 	if err == nil && s.reserved != nil {
 		err = errReserved
 	}
-	switch {
-	case err != nil:
-	case s.origin != nil:
-		s.reserved = s.origin.models.Reserve()
-	default:
-		if s.reserved, err = s.driver.Reserve(); err != nil {
+	if err == nil {
+		reserve := s.driver.Reserve
+		if s.origin != nil {
+			reserve = s.origin.reserve
+		}
+		if s.reserved, err = reserve(); err != nil {
 			s.reserved = nil
 			s.died(err)
 		}

@@ -47,10 +47,10 @@ type coded struct {
 func (c *chunker) say(p *piece, from *tensor.Package) {
 	d := coded{Coding: c.from.Coding[p.tensor], length: len(from.View(p.tensor))}
 	if from != c.from {
-		d = coded{Coding: tensor.Coding{Spec: from.Layout().Spec(p.tensor), Lossless: d.Lossless, Base: -1}, length: -1}
-		if d.Spec.Var {
-			d.Spec.Shape = append([]int{p.rows}, d.Spec.Shape[1:]...)
-		}
+		d = coded{Coding: tensor.Coding{Spec: d.Spec, Lossless: d.Lossless, Base: -1}, length: -1}
+	}
+	if d.Spec.Var {
+		d.Spec.Shape = append([]int{c.from.Plain.Rows(p.tensor)}, d.Spec.Shape[1:]...)
 	}
 	b := appendText(c.said, fieldName, d.Spec.Name)
 	b = appendNumber(b, fieldDType, uint64(d.Spec.DType))
