@@ -369,3 +369,80 @@ func TestBareTask(t *testing.T) {
 	}
 	p.Release()
 }
+
+// TestStrangersWithCodecs: O14, O15, O16: the same with real codecs, also after the
+// first version, which has no base: what strangers get is what our workers train on.
+func TestStrangersWithCodecs(t *testing.T) {
+	l := layoutFrom(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{300, 10}}, tensor.Spec{Name: "n", DType: tensor.I64, Shape: []int{2}})
+	for _, c := range []struct {
+		codec string
+		steps []string
+		lossy bool
+	}{{"sparse", []string{"sparse"}, false}, {"int8", []string{"int8"}, true}, {"bf16+gaps", []string{"bf16", "gaps"}, true}} {
+		r := listen(t, "grpc-stream:codec="+c.codec, l, 1)
+		client, _ := r.stranger()
+		w := r.dial("grpc-stream:codec="+c.codec, 0)
+		for n := range 3 {
+			m, err := r.session.Reserve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n > 0 {
+				m.CopyFrom(r.model)
+			} else {
+				tensor.Fill(m, 1)
+			}
+			tensor.Slice[float32](m.View(0))[n]++
+			if r.model, err = r.session.Publish(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			r.dispatch(0, jobOf(n, 3))
+			_, got, err := w.Receive(limited(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			specs := r.specs(n, 0, 1)
+			for _, s := range specs {
+				s.RequireLossless = false
+			}
+			ways, errs := r.fetched(client, specs)
+			for way, tensors := range ways {
+				if errs[way] != nil {
+					t.Fatalf("%s: %v", c.codec, errs[way])
+				}
+				for i, nt := range tensors {
+					if !bytes.Equal(nt.Data, r.model.View(i)) || !bytes.Equal(got.View(i), r.model.View(i)) || len(nt.Codec) > 0 || nt.Dtype != pb.DType(l.Spec(i).DType) {
+						t.Errorf("%s: round %d, way %d: tensor %d is another one", c.codec, n, way, i)
+					}
+				}
+			}
+			specs[0].AcceptEncoded = true
+			ways, _ = r.fetched(client, specs)
+			if first := ways[1][0]; n > 0 && (first.Lossless == c.lossy || len(first.Codec) != len(c.steps) || first.Codec[0].Name != c.steps[0] || *first.Encoded != uint64(len(first.Data))) {
+				t.Errorf("%s: round %d: got %v %v of %d bytes", c.codec, n, first.Lossless, first.Codec, len(first.Data))
+			}
+			specs[0].RequireLossless = true
+			if _, errs := r.fetched(client, specs); c.lossy {
+				by := c.codec
+				if len(ways[1][0].Codec) == 0 { // all of it, as the codec has left it
+					by = "a codec"
+				}
+				refused(t, fmt.Sprint(c.codec, ": round ", n), errs[1], lossyCodec, `"w" went through `+by)
+			} else if errs[1] != nil {
+				t.Errorf("%s: %v", c.codec, errs[1])
+			}
+			u, err := w.Reserve()
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.CopyFrom(got)
+			go func() { done <- w.Submit(limited(t), u) }()
+			p, err := r.session.Collect(limited(t), 0)
+			if err := errors.Join(err, <-done); err != nil {
+				t.Fatal(err)
+			}
+			p.Release()
+		}
+	}
+}

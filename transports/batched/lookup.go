@@ -77,8 +77,11 @@ func (f *lookup) look(specs []*pb.TensorSpec) error {
 		f.order = append(f.order, i)
 		if f.task.model.Coding != nil {
 			if coding := f.task.model.Coding[i]; spec.RequireLossless && !coding.Lossless {
-				return refuse(lossyCodec, "tensor %q went through %s, which does not keep it as it was: it can be had without require_lossless",
-					spec.Name, strings.Join(coding.Steps, "+"))
+				steps := strings.Join(coding.Steps, "+")
+				if steps == "" { // it travels as that codec has left it
+					steps = "a codec"
+				}
+				return refuse(lossyCodec, "tensor %q went through %s, which does not keep it as it was: it can be had without require_lossless", spec.Name, steps)
 			}
 			f.plain = append(f.plain, !spec.AcceptEncoded)
 		}

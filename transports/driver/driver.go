@@ -21,6 +21,8 @@
 //     reserved; one that cannot share memory lends heap memory that it reuses.
 //   - There are two models. Each stays published, and what it is, until it is reserved
 //     again; so both may be published at once, and a job names its own.
+//   - A driver whose protocol others speak, too, may serve them what an encoded model
+//     decodes to, as long as the model is published: see [tensor.Package].
 //   - A tensor whose length varies has a place for all of its rows and travels with
 //     those in use. How many they are goes beside it ([tensor.Package.AppendRows]),
 //     and is checked before use.

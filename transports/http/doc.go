@@ -59,6 +59,10 @@
 // answers with Table-Bytes bytes that say what the Tensor-Count tensors are, a line
 // {"dtype":"f32","shape":[64,3],"bytes":768} each, and then their bytes.
 //
+// In a session with a codec, GET answers with what a model's tensor decodes to, and a
+// batch with what workers get: the encoding, which it calls bytes, for they decode it
+// with what the job's receipt says.
+//
 // What is wrong is answered in JSON, in the field error, but for what is no
 // HTTP/1.1. An unknown path or id is 404, in a batch 400 with the list of those
 // missing, and a method that a path does not have 405; what the server cannot read

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -130,5 +131,36 @@ func TestCache(t *testing.T) {
 	w.in.fetch.Cache.Drain()
 	if got := w.in.fetch.Cache.Stats(); got != (store.CacheStats{}) {
 		t.Errorf("after drain: %+v", got)
+	}
+}
+
+// A stranger gets the tensors of a model that a codec has encoded as clients train on
+// them, bit for bit, until its memory is used again.
+func TestStrangersGetDecoded(t *testing.T) {
+	l := layout(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{70, 3}}, tensor.Spec{Name: "n", DType: tensor.I64}, tensor.Spec{Name: "e", DType: tensor.F32, Shape: []int{0}})
+	for _, variant := range []string{"http:codec=int8", "http:codec=sparse", "http-shm:codec=bf16+gaps"} {
+		r := open(t, variant, l, 1)
+		h := r.client()
+		var names []string
+		for n := range 4 {
+			m := r.publish(uint64(n))
+			name := r.model()
+			check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: n}))
+			check(t, train(t.Context(), r.workers[0]))
+			u, err := r.s.Collect(t.Context(), 0)
+			check(t, err)
+			u.Release()
+			for i, want := range []string{"f32 70,3", "i64 ", "f32 0"} {
+				a := r.ask(h, "GET", fmt.Sprintf("/v1/tensors/%s.%d", name, i), nil)
+				if got := a.head.Get(store.FieldDType) + " " + a.head.Get(store.FieldShape); a.code != 200 || got != want || !bytes.Equal(a.body, m.View(i)) {
+					t.Errorf("%s: tensor %d: got %d, %s and %d bytes, want %s and those of the model", variant, i, a.code, got, len(a.body), want)
+				}
+			}
+			if names = append(names, name); n > 1 { // the one before may be read until its memory is wanted
+				if a := r.ask(h, "GET", "/v1/tensors/"+names[n-2]+".0", nil); a.code != 404 {
+					t.Errorf("%s: a model whose memory is used again: got %d, want that it is unknown", variant, a.code)
+				}
+			}
+		}
 	}
 }

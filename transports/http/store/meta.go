@@ -24,6 +24,11 @@ type Meta struct {
 	line  []byte // in a manifest; only of what seal returned
 }
 
+// metaOf returns what a tensor of n bytes is.
+func metaOf(s tensor.Spec, n int) Meta {
+	return Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: n}
+}
+
 // known returns the element type, if it is one of ours.
 func (m Meta) known() (tensor.DType, bool) {
 	d, err := tensor.ParseDType(m.DType)
@@ -73,7 +78,7 @@ func ManifestOf(l *tensor.Layout) (m Manifest, err error) {
 	m.layout = l
 	for i := range l.Len() {
 		s := l.Spec(i)
-		if err := m.add(Meta{DType: s.DType.String(), Shape: append([]int{}, s.Shape...), Size: l.Bytes(i)}); err != nil {
+		if err := m.add(metaOf(s, l.Bytes(i))); err != nil {
 			return m, fmt.Errorf("tensor %d (%s): %w", i, s.Name, err)
 		}
 	}

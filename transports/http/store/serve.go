@@ -148,9 +148,9 @@ func (s *Store) receive(x *exchange.Exchange, m Meta) (*stored, error) {
 	return t, nil
 }
 
-// serveGet answers with one tensor.
+// serveGet answers with one tensor, decoded.
 func (s *Store) serveGet(x *exchange.Exchange, id []byte) error {
-	l, err := s.find(id)
+	l, err := s.decoded(id)
 	if err != nil {
 		return fmt.Errorf("%s: %w", id, err)
 	}

@@ -130,6 +130,22 @@ func (s *Store) find(id []byte) (lease, error) {
 	return l, err
 }
 
+// decoded returns the tensor called id as it is for who cannot decode: of a model that
+// is encoded, what that decodes to.
+func (s *Store) decoded(id []byte) (lease, error) {
+	l, err := s.find(id)
+	if err != nil || l.model == nil || l.model.p.Plain == nil {
+		return l, err
+	}
+	i, _ := l.model.tensor(id)
+	p := l.model.p.Plain
+	l.data, l.meta = p.View(i), metaOf(p.Layout().Spec(i), len(p.View(i)))
+	if p.Layout().Spec(i).Var {
+		l.meta.Shape[0] = p.Rows(i)
+	}
+	return l, nil
+}
+
 // inModel returns which tensor of which published model id names, if it does. s.mu is
 // held.
 func (s *Store) inModel(id []byte) (*published, int) {

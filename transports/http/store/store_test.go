@@ -283,6 +283,57 @@ func TestModelRetires(t *testing.T) {
 	}
 }
 
+// TestDecoded: a stranger who gets a tensor of an encoded model gets what it decodes to,
+// bit for bit and with its data type and shape; a batch has it as it travels. What
+// retires is unknown in both ways, though the model beside it is not.
+func TestDecoded(t *testing.T) {
+	plain, err := tensor.NewLayout([]tensor.Spec{
+		{Name: "a", DType: tensor.F32, Shape: []int{5, 3}}, {Name: "b", DType: tensor.I64}, {Name: "c", DType: tensor.BF16, Shape: []int{9, 2}, Var: true},
+	})
+	check(t, err)
+	var specs []tensor.Spec
+	for i := range plain.Len() {
+		specs = append(specs, tensor.Spec{Name: plain.Spec(i).Name, DType: tensor.U8, Shape: []int{plain.Bytes(i)}, Var: true})
+	}
+	wire, err := tensor.NewLayout(specs)
+	check(t, err)
+	r := start(t, "heap", wire)
+	h := r.client()
+	publish := func(seed uint64) (*tensor.Package, string) {
+		p := tensor.Alloc(wire)
+		p.Plain = tensor.Alloc(plain)
+		check(t, errors.Join(p.SetRows(0, 7), p.SetRows(1, 0), p.SetRows(2, 3), p.Plain.SetRows(2, 4)))
+		tensor.Fill(p, seed)
+		tensor.Fill(p.Plain, seed+100)
+		r.seq++
+		r.s.Publish(r.name(), p)
+		return p, r.name()
+	}
+	ask := func(p *tensor.Package, name string) {
+		for i, want := range []string{"f32 5,3", "i64 ", "bf16 4,2"} {
+			a := r.ask(h, "GET", fmt.Sprintf("/v1/tensors/%s.%d", name, i), nil)
+			if got := a.head.Get(FieldDType) + " " + a.head.Get(FieldShape); a.code != 200 || got != want || !bytes.Equal(a.body, p.Plain.View(i)) {
+				t.Errorf("tensor %d: got %d, %s and %d bytes, want %s and those of the decoded one", i, a.code, got, len(a.body), want)
+			}
+		}
+		a := r.ask(h, "POST", "/v1/batch", fmt.Appendf(nil, "%s.0\n%s.2\n", name, name))
+		if want := slices.Concat(p.View(0), p.View(2)); a.code != 200 || !bytes.HasSuffix(a.body, want) || len(a.body)-len(want) > 150 {
+			t.Errorf("batch: got %d and %d bytes, want the %d that travel", a.code, len(a.body), len(want))
+		}
+	}
+	first, one := publish(1)
+	second, two := publish(2)
+	ask(first, one)
+	ask(second, two)
+	r.s.Retire(first)
+	ask(second, two)
+	for _, a := range []reply{r.ask(h, "GET", "/v1/tensors/"+one+".0", nil), r.ask(h, "POST", "/v1/batch", []byte(one+".0"))} {
+		if a.code != 404 && a.code != 400 {
+			t.Errorf("of the model that has retired: got %d", a.code)
+		}
+	}
+}
+
 // A stranger who fills the store gets an error, and the session goes on.
 func TestStoreIsBounded(t *testing.T) {
 	r := start(t, "heap", vectors(t, 1, 10))
