@@ -106,11 +106,19 @@ func (v version) seen() string {
 func (p *pair) dispatch(lane int, v version, j driver.Job, goOn <-chan struct{}) (collect func()) {
 	p.t.Helper()
 	failed := make(chan error, 1)
-	go func() { failed <- p.turn(lane, goOn) }()
+	ctx, cancel := context.WithCancel(p.t.Context()) // a worker that has failed sends nothing
+	go func() {
+		err := p.turn(lane, goOn)
+		if err != nil {
+			cancel()
+		}
+		failed <- err
+	}()
 	check(p.t, p.server.Dispatch(p.t.Context(), lane, v.Package, j))
 	return func() {
 		p.t.Helper()
-		u, _, err := p.server.Collect(p.t.Context(), lane)
+		defer cancel()
+		u, _, err := p.server.Collect(ctx, lane)
 		check(p.t, errors.Join(err, <-failed))
 		defer u.Release()
 		want := fmt.Sprintf("round %d client %d: %s", j.Round, j.Client, v.seen())
@@ -217,13 +225,14 @@ func testSecondModel(t *testing.T, tr driver.Transport) {
 		p := openPair(t, v, small(t), 2)
 		for round := range 3 {
 			a, goOn := p.whole(), make(chan struct{})
-			held := p.dispatch(0, a, driver.Job{Round: round}, goOn)
+			p.dispatch(0, a, driver.Job{Round: round}, now)() // so that the next update goes where one was
+			held := p.dispatch(0, a, driver.Job{Round: round, Client: 1}, goOn)
 			b := p.whole()
-			p.dispatch(1, b, driver.Job{Round: round, Client: 1}, now)()
-			p.dispatch(1, a, driver.Job{Round: round, Client: 2}, now)()
+			p.dispatch(1, b, driver.Job{Round: round, Client: 2}, now)()
+			p.dispatch(1, a, driver.Job{Round: round, Client: 3}, now)()
 			close(goOn)
 			held()
-			p.dispatch(0, b, driver.Job{Round: round, Client: 3}, now)()
+			p.dispatch(0, b, driver.Job{Round: round, Client: 4}, now)()
 		}
 	})
 }
