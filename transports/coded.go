@@ -80,9 +80,12 @@ func heap(p *codec.Pipeline, o driver.Options) int64 {
 	}
 	down, up, lanes := int64(o.Down.Size()), int64(o.Up.Size()), int64(o.Lanes)
 	own := 2*down + lanes*(int64(o.Depth)*up+down+up)
-	// A coder for the models, and one a lane for updates at the server; two at a worker.
-	// Each keeps what lies between its stages, of a tensor and of its base.
-	return own + (1+3*lanes)*int64(2*(len(p.Steps())-1)*max(largest(o.Down), largest(o.Up)))
+	between := int64(len(p.Steps()) - 1) // stages lies a tensor, and its base
+	if between > 0 && p.Base() {
+		between++
+	}
+	// A coder for the models and one a lane for updates; and at each worker, one for each.
+	return own + between*((1+lanes)*int64(largest(o.Down))+2*lanes*int64(largest(o.Up)))
 }
 
 func largest(l *tensor.Layout) (most int) {

@@ -1,0 +1,494 @@
+package transports
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"ipcbench/codec"
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/inproc"
+)
+
+// meddled is a driver that lets a hook change what has come, in either direction, and
+// see what is sent down.
+type meddled struct {
+	driver.Transport
+	down, up func(lane int, p *tensor.Package)
+	sent     func(p *tensor.Package)
+}
+
+func (m meddled) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	s, err := m.Transport.Listen(ctx, e, o)
+	return meddledServer{s, m}, err
+}
+
+func (m meddled) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
+	w, err := m.Transport.Dial(ctx, e, lane, o)
+	return meddledWorker{w, m, lane}, err
+}
+
+type meddledServer struct {
+	driver.Server
+	m meddled
+}
+
+func (s meddledServer) Publish(ctx context.Context, p *tensor.Package) error {
+	if s.m.sent != nil {
+		s.m.sent(p)
+	}
+	return s.Server.Publish(ctx, p)
+}
+
+func (s meddledServer) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {
+	p, d, err := s.Server.Collect(ctx, lane)
+	if err == nil && s.m.up != nil {
+		s.m.up(lane, p)
+		d = driver.Delivered{Handle: driver.All(p)}
+	}
+	return p, d, err
+}
+
+type meddledWorker struct {
+	driver.Worker
+	m    meddled
+	lane int
+}
+
+func (w meddledWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
+	j, p, d, err := w.Worker.Receive(ctx)
+	if err == nil && p != nil && w.m.down != nil {
+		w.m.down(w.lane, p)
+		d = driver.Delivered{Handle: driver.All(p)}
+	}
+	return j, p, d, err
+}
+
+// A rig is a session with a codec in one process.
+type rig struct {
+	t      *testing.T
+	rec    *phase.Recorder
+	server *Server
+	lanes  []*Worker
+	round  int
+}
+
+func newRig(t *testing.T, tr driver.Transport, codec string, down, up *tensor.Layout, lanes int) *rig {
+	t.Helper()
+	v, err := NewVariant(tr, driver.Settings{"codec": codec})
+	check(t, err)
+	r := &rig{t: t, rec: phase.NewRecorder(10)}
+	e, o := driver.NewEndpoint(""), driver.Options{Down: down, Up: up, Lanes: lanes, Clients: lanes, Depth: 2, Rec: r.rec}
+	r.server, err = Listen(t.Context(), v, e, o)
+	check(t, err)
+	for n := range lanes {
+		w, err := Dial(t.Context(), v, e, n, o)
+		check(t, err)
+		r.lanes = append(r.lanes, w)
+	}
+	t.Cleanup(func() {
+		for _, w := range r.lanes {
+			check(t, w.Close())
+		}
+		check(t, r.server.Shutdown(context.Background()))
+	})
+	return r
+}
+
+// publish publishes the model that write makes of the last one, and returns what
+// clients train on.
+func (r *rig) publish(write func(p *tensor.Package)) *tensor.Package {
+	r.t.Helper()
+	p, err := r.server.Reserve()
+	check(r.t, err)
+	if r.round > 0 {
+		p.CopyFrom(r.server.published)
+	}
+	write(p)
+	r.round++
+	p, err = r.server.Publish(r.t.Context(), p)
+	check(r.t, err)
+	return p
+}
+
+// job does a job on a lane and hands the update to see.
+func (r *rig) job(lane int, train func(model, update *tensor.Package), see func(update *tensor.Package)) error {
+	ctx, w := r.t.Context(), r.lanes[lane]
+	if err := r.server.Dispatch(ctx, lane, driver.Job{Round: r.round - 1, Client: lane}); err != nil {
+		return err
+	}
+	_, model, err := w.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	update, err := w.Reserve()
+	if err != nil {
+		return err
+	}
+	train(model, update)
+	if err := w.Submit(ctx, update); err != nil {
+		return err
+	}
+	if update, err = r.server.Collect(ctx, lane); err == nil {
+		see(update)
+		update.Release()
+	}
+	return err
+}
+
+func ignored(*tensor.Package) {}
+
+func copied(model, update *tensor.Package) { update.CopyFrom(model) }
+
+// floats is a layout of floats, and of what lossy codecs do not take.
+func floats(t testing.TB) *tensor.Layout {
+	t.Helper()
+	return layoutOf(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{40, 50}}, tensor.Spec{Name: "h", DType: tensor.BF16, Shape: []int{301}},
+		tensor.Spec{Name: "n", DType: tensor.I64, Shape: []int{100}}, tensor.Spec{Name: "e", DType: tensor.F32, Shape: []int{0}})
+}
+
+func layoutOf(t testing.TB, specs ...tensor.Spec) *tensor.Layout {
+	t.Helper()
+	l, err := tensor.NewLayout(specs)
+	check(t, err)
+	return l
+}
+
+// nudge changes some words of p a little.
+func nudge(p *tensor.Package, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range p.Len() {
+		b, size := p.View(i), p.Layout().Spec(i).DType.Size()
+		for w := 0; w < len(b); w += size {
+			if r.IntN(20) == 0 {
+				b[w] ^= byte(1 + r.IntN(255))
+			}
+		}
+	}
+}
+
+// TestForged: what a worker or a server sends that makes no sense is an error that
+// names the tensor, or both versions; the lane is dead, and the others are not. O16:
+// "base missing" is one of them.
+func TestForged(t *testing.T) {
+	l := floats(t)
+	forged := func(f func(h *header)) func(*tensor.Package) {
+		return func(p *tensor.Package) {
+			h := header{tensors: make([]packed, l.Len())}
+			rest, err := h.read(p.Receipt, "sparse", l)
+			check(t, err)
+			f(&h)
+			p.Receipt = append(h.append(nil, "sparse", l), rest...)
+		}
+	}
+	for name, c := range map[string]struct {
+		meddle func(p *tensor.Package)
+		want   string // of both directions
+		up     string // of this direction, and what follows of the other one
+		down   string
+	}{
+		"base":          {meddle: forged(func(h *header) { h.base = 7 }), want: "it goes from version 7 of the model, and the lane holds version ", up: "1", down: "0"},
+		"version":       {meddle: forged(func(h *header) { h.version = 0 }), want: "version 0 of the model, ", up: "want version 1", down: "and the lane holds version 0"},
+		"no base":       {meddle: forged(func(h *header) { h.base = -1 }), want: `"w" is coded, and there is no base`},
+		"mode":          {meddle: forged(func(h *header) { h.tensors[0].mode = codec.Plain }), want: `"w": `},
+		"another mode":  {meddle: forged(func(h *header) { h.tensors[2].mode = 9 }), want: `tensor "n": unknown mode [9]`},
+		"length":        {meddle: forged(func(h *header) { h.tensors[1].bytes = 600 }), want: `tensor "h": unpacked it has 600 bytes, want 602`},
+		"fewer bytes":   {meddle: func(p *tensor.Package) { check(t, p.SetRows(2, len(p.View(2))-1)) }, want: `"n": sparse: `},
+		"more bytes":    {meddle: func(p *tensor.Package) { check(t, p.SetRows(1, 602)) }, want: `"h": `},
+		"a large index": {meddle: func(p *tensor.Package) { p.View(0)[3] ^= 0xff }, want: `"w": sparse: index 0 of `},
+		"no header":     {meddle: func(p *tensor.Package) { p.Receipt = []byte("mine") }, want: `the receipt begins with "mine": want a header`},
+		"magic":         {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("I"), p.Receipt[1:]...) }, want: `begins with "Ipcd"`},
+		"format":        {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("ipcd\x09"), p.Receipt[5:]...) }, want: "a header of format [9]: want [1]"},
+		"codec":         {meddle: func(p *tensor.Package) { p.Receipt = bytes.Replace(bytes.Clone(p.Receipt), []byte("sparse"), []byte("gzipxx"), 1) }, want: `packed with codec "gzipxx", and the session's is "sparse"`},
+	} {
+		for _, up := range []bool{true, false} {
+			armed := false
+			hook := func(lane int, p *tensor.Package) {
+				if armed && lane == 0 {
+					c.meddle(p)
+				}
+			}
+			m, want := meddled{Transport: inproc.New(), up: hook}, "inproc: lane 0: collect: round 1, client 0: unpack: "
+			if !up {
+				m, want = meddled{Transport: m.Transport, down: hook}, "inproc: lane 0: receive: round 1, client 0: unpack: "
+			}
+			r := newRig(t, m, "sparse", l, l, 2)
+			good := func(lane int) error {
+				return r.job(lane, func(model, update *tensor.Package) { update.CopyFrom(model); nudge(update, 5) }, ignored)
+			}
+			r.publish(func(p *tensor.Package) { tensor.Fill(p, 1) })
+			check(t, good(0))
+			check(t, good(1))
+			r.publish(func(p *tensor.Package) { nudge(p, 2) })
+			armed = true
+			rest := c.up
+			if !up {
+				rest = c.down
+			}
+			if err := good(0); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), c.want+rest) {
+				t.Errorf("%s: got error %v, want %s%s", name, err, c.want, rest)
+			}
+			if name == "a large index" && !up {
+				c.meddle(r.server.origin.delta.Package) // once more: in memory that all lanes share, it is what it was
+			}
+			var again error
+			if up {
+				again = r.server.Dispatch(t.Context(), 0, driver.Job{})
+			} else {
+				_, _, again = r.lanes[0].Receive(t.Context())
+			}
+			if again == nil {
+				t.Errorf("%s: the lane is not dead", name)
+			}
+			check(t, good(1))
+		}
+	}
+}
+
+// TestNoModel: a job without a model is an error of a lane that holds none.
+func TestNoModel(t *testing.T) {
+	l := floats(t)
+	r := newReplica(mustParse(t, "sparse"), driver.Options{Down: l, Up: l})
+	if _, err := r.receive(nil, phase.ID{}); err != errNoModelCame {
+		t.Errorf("got error %v, want %v", err, errNoModelCame)
+	}
+}
+
+func mustParse(t *testing.T, text string) *codec.Pipeline {
+	t.Helper()
+	p, err := codec.Parse(text)
+	check(t, err)
+	return p
+}
+
+// lossy are codecs that lose something.
+var lossy = []string{"bf16", "bf16+sparse", "int8", "topk=2%", "topk=1%+gaps+zstd", "kc=8", "stc=5%", "skc"}
+
+// TestSameForAll: O14, "lossy flag correct"; O16, "base missing → full tensor": whatever
+// a lane has missed, it trains S(n) = Unpack(Pack(S(n-1), M(n))) bit for bit, which is
+// what Publish returns. O15, "label equals reality": what is labelled lossless is what
+// was published, bit for bit.
+func TestSameForAll(t *testing.T) {
+	l := floats(t)
+	for _, name := range append([]string{"sparse", "zstd"}, lossy...) {
+		t.Run(name, func(t *testing.T) {
+			const lanes = 3
+			p, random := mustParse(t, name), rand.New(rand.NewPCG(3, 4))
+			coder, want, written := p.NewCoder(), tensor.Alloc(l), tensor.Alloc(l)
+			labelled, lost := 0, false
+			m := meddled{Transport: inproc.New(), sent: func(sent *tensor.Package) {
+				for i, c := range sent.Coding {
+					labelled++
+					same := bytes.Equal(sent.Plain.View(i), written.View(i))
+					if c.Lossless && !same {
+						t.Errorf("tensor %s is labelled lossless, and is not", c.Spec.Name)
+					}
+					if lost = lost || !same; !p.Lossy() && !c.Lossless {
+						t.Errorf("tensor %s of a lossless codec is labelled lossy", c.Spec.Name)
+					}
+				}
+			}}
+			r := newRig(t, m, name, l, l, lanes)
+			for round := range 12 {
+				model := r.publish(func(p *tensor.Package) {
+					if round == 0 {
+						tensor.Fill(p, 1)
+					}
+					nudge(p, uint64(round))
+					written.CopyFrom(p)
+				})
+				for i := range l.Len() {
+					var base []byte
+					if p.Base() && round > 0 {
+						base = want.View(i)
+					}
+					packed := make([]byte, l.Bytes(i))
+					mode, n, err := coder.Pack(packed, base, written.View(i), l.Spec(i))
+					check(t, err)
+					check(t, coder.Unpack(mode, want.View(i), base, packed[:n], l.Spec(i)))
+				}
+				if model.Hash() != want.Hash() {
+					t.Fatalf("round %d: Publish returns another model than S(n)", round)
+				}
+				for lane := range lanes {
+					if random.IntN(2) == 0 {
+						continue
+					}
+					check(t, r.job(lane, func(got, update *tensor.Package) {
+						if got.Hash() != want.Hash() {
+							t.Errorf("round %d: lane %d trains another model than S(n)", round, lane)
+						}
+						copied(got, update)
+					}, ignored))
+				}
+			}
+			if labelled < 12*l.Len() || lost != p.Lossy() {
+				t.Errorf("%d labels, and bits were lost: %v; want at least %d, and %v", labelled, lost, 12*l.Len(), p.Lossy())
+			}
+		})
+	}
+}
+
+// TestUpdates: an update arrives as unpacking makes it of what the client wrote, from the
+// model if that is of the same layout. Where it is not, a codec that needs a base sends
+// it plain, and that is counted.
+func TestUpdates(t *testing.T) {
+	down := floats(t)
+	for _, up := range []*tensor.Layout{down, layoutOf(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{400}}, tensor.Spec{Name: "r", DType: tensor.F32, Shape: []int{9, 3}, Var: true})} {
+		for _, name := range append([]string{"sparse", "zstd"}, lossy...) {
+			p := mustParse(t, name)
+			coder, want := p.NewCoder(), tensor.Alloc(up)
+			r := newRig(t, inproc.New(), name, down, up, 1)
+			for round := range 3 {
+				r.publish(func(p *tensor.Package) { tensor.Fill(p, uint64(round)) })
+				before := r.rec.Counts()[phase.CodecPlain]
+				check(t, r.job(0, func(model, update *tensor.Package) {
+					if up == down {
+						copied(model, update)
+					} else {
+						tensor.Fill(update, uint64(round))
+						check(t, update.SetRows(1, 2+round))
+					}
+					nudge(update, uint64(round))
+					want.CopyFrom(update)
+					for i := range up.Len() {
+						s, base := up.Spec(i), []byte(nil)
+						if p.Base() && up == down {
+							base = model.View(i)
+						} else if s.Var {
+							s.Shape = []int{update.Rows(i), 3}
+						}
+						packed := make([]byte, len(update.View(i)))
+						mode, n, err := coder.Pack(packed, base, update.View(i), s)
+						check(t, err)
+						check(t, coder.Unpack(mode, want.View(i), base, packed[:n], s))
+					}
+				}, func(update *tensor.Package) {
+					if update.Hash() != want.Hash() {
+						t.Errorf("%s, round %d: the update is not what was packed", name, round)
+					}
+				}))
+				if plain := r.rec.Counts()[phase.CodecPlain] - before; p.Base() && up != down && plain < int64(up.Len()) {
+					t.Errorf("%s: %d tensors went plain, want all %d of the update at least", name, plain, up.Len())
+				}
+			}
+		}
+	}
+}
+
+// TestSteadyCoding: once it has its memory, a session with a codec allocates nothing
+// that grows with the model, at either end.
+func TestSteadyCoding(t *testing.T) {
+	l := layoutOf(t, tensor.Spec{Name: "w", DType: tensor.F32, Shape: []int{1 << 20}}, tensor.Spec{Name: "b", DType: tensor.BF16, Shape: []int{1 << 18}})
+	for _, name := range append([]string{"sparse", "gaps+zstd", "xor+shuffle+zstd"}, lossy...) {
+		r := newRig(t, inproc.New(), name, l, l, 1)
+		round := func() {
+			r.publish(func(p *tensor.Package) { p.View(0)[17]++; p.View(1)[18]++ })
+			check(t, r.job(0, func(model, update *tensor.Package) { copied(model, update); update.View(0)[100]++ }, ignored))
+		}
+		for range 3 {
+			round()
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 5 {
+			round()
+		}
+		runtime.ReadMemStats(&after)
+		if n := (after.TotalAlloc - before.TotalAlloc) / 5; n > uint64(l.Payload()/64) {
+			t.Errorf("%s: a round allocates %d bytes, with a model of %d", name, n, l.Payload())
+		}
+	}
+}
+
+// TestCodecMemory: what a session with a codec keeps is what its Footprint says,
+// updates that its user holds included.
+func TestCodecMemory(t *testing.T) {
+	l := layoutOf(t, tensor.Spec{Name: "a", DType: tensor.F32, Shape: []int{1 << 18}}, tensor.Spec{Name: "b", DType: tensor.F32, Shape: []int{1 << 18}})
+	up := layoutOf(t, tensor.Spec{Name: "c", DType: tensor.F32, Shape: []int{1 << 17}})
+	for _, name := range []string{"sparse", "xor+shuffle+zstd", "bf16+sparse"} {
+		heap := func() int64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		v, err := NewVariant(inproc.New(), driver.Settings{"codec": name})
+		check(t, err)
+		o := driver.Options{Down: l, Up: up, Lanes: 2, Clients: 2, Depth: 2}
+		before := heap() // inproc's own memory is not on the heap
+		r := newRig(t, v.Transport, name, l, up, 2)
+		for range 2 {
+			r.publish(func(p *tensor.Package) { nudge(p, 1) })
+			for lane := range 2 {
+				check(t, r.job(lane, func(_, update *tensor.Package) { tensor.Fill(update, 1) }, ignored))
+			}
+		}
+		got, said := heap()-before, v.Footprint(o)-v.Transport.Footprint(v.travelling(o))
+		const more = 12 << 20 // zstd's own tables, of which each coder has some
+		if got > said+more || got < said*3/5 {
+			t.Errorf("%s: %d bytes on the heap, and Footprint says %d", name, got, said)
+		}
+		runtime.KeepAlive(r)
+	}
+}
+
+// TestNothingWithout: without a codec there is nothing of it: no packages of its own,
+// no header, no label.
+func TestNothingWithout(t *testing.T) {
+	l := floats(t)
+	m := meddled{Transport: inproc.New(), sent: func(p *tensor.Package) {
+		if p.Coding != nil || p.Plain != nil || p.Layout() != l || string(p.Receipt) != "receipt" {
+			t.Errorf("what travels is %v, %v, %v with receipt %q", p.Coding, p.Plain, p.Layout().Specs(), p.Receipt)
+		}
+	}}
+	r := newRig(t, m, "none", l, l, 1)
+	model := r.publish(func(p *tensor.Package) { p.Receipt = append(p.Receipt, "receipt"...) })
+	check(t, r.job(0, func(m, u *tensor.Package) {
+		if &m.View(0)[0] != &model.View(0)[0] {
+			t.Error("the worker's model is not the server's memory")
+		}
+		copied(m, u)
+	}, ignored))
+	if r.server.origin != nil || r.lanes[0].replica != nil {
+		t.Error("something is kept for a codec")
+	}
+	for name, n := range r.rec.Counts() {
+		if strings.HasPrefix(name, "codec") {
+			t.Errorf("%s = %d is counted", name, n)
+		}
+	}
+}
+
+// TestSpans: packing and unpacking are phases of the calls that do it.
+func TestSpans(t *testing.T) {
+	l := floats(t)
+	r := newRig(t, inproc.New(), "sparse", l, l, 1)
+	r.rec.From(0)
+	r.publish(func(p *tensor.Package) { tensor.Fill(p, 1) })
+	check(t, r.job(0, copied, ignored))
+	samples, _ := r.rec.Drain()
+	got := map[string]int{}
+	for _, s := range samples {
+		if s.Phase == phase.Compress || s.Phase == phase.Expand {
+			got[fmt.Sprintf("%v round=%d client=%d lane=%d", s.Phase, s.Round, s.Client, s.Lane)]++
+		}
+	}
+	want := map[string]int{"compress round=-1 client=-1 lane=-1": 1, "compress round=0 client=0 lane=0": 1, "expand round=0 client=0 lane=0": 2}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got spans %v, want %v", got, want)
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
