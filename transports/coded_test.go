@@ -205,7 +205,9 @@ func TestForged(t *testing.T) {
 		"no header":     {meddle: func(p *tensor.Package) { p.Receipt = []byte("mine") }, want: `the receipt begins with "mine": want a header`},
 		"magic":         {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("I"), p.Receipt[1:]...) }, want: `begins with "Ipcd"`},
 		"format":        {meddle: func(p *tensor.Package) { p.Receipt = append([]byte("ipcd\x09"), p.Receipt[5:]...) }, want: "a header of format [9]: want [1]"},
-		"codec":         {meddle: func(p *tensor.Package) { p.Receipt = bytes.Replace(bytes.Clone(p.Receipt), []byte("sparse"), []byte("gzipxx"), 1) }, want: `packed with codec "gzipxx", and the session's is "sparse"`},
+		"codec": {meddle: func(p *tensor.Package) {
+			p.Receipt = bytes.Replace(bytes.Clone(p.Receipt), []byte("sparse"), []byte("gzipxx"), 1)
+		}, want: `packed with codec "gzipxx", and the session's is "sparse"`},
 	} {
 		for _, up := range []bool{true, false} {
 			armed := false

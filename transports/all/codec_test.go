@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -15,6 +16,11 @@ import (
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
 )
+
+func TestMain(m *testing.M) {
+	host().MaybeWorker()
+	os.Exit(m.Run())
+}
 
 func host() trainer.Host {
 	return trainer.Host{Transports: all.Transports(), Funcs: map[string]trainer.Func{
@@ -162,29 +168,35 @@ var plans = []plan{
 	{lanes: 2, most: 2, rounds: 9, fewFrom: 3, fewTo: 5}, // the second lane misses two rounds
 }
 
-// TestLossless: O14, "each pipeline selectable by name"; O16, "round n≥1 sends
-// base+delta, receiver result equals full model" and "base missing → full tensor":
-// with every transport, the models and updates of a session are those that it has
-// without a codec, bit for bit; a lane that has missed rounds gets one full version.
-func TestLossless(t *testing.T) {
-	layout, l := odd(t), trainer.NewGoroutines(host())
-	for _, p := range plans {
-		var want []uint64
-		for _, tr := range all.Transports() {
-			for _, codec := range []string{"none", "sparse", "xor+shuffle+zstd", "zstd"} {
+// TestCodecs: O14, "each pipeline selectable by name"; O16, "round n≥1 sends
+// base+delta, receiver result equals full model", "unchanged tensors cost ~0 bytes" and
+// "base missing → full tensor"; O17, "bytes/round with and without deltas": with every
+// transport, the models and updates of a session are those that it has without a codec,
+// bit for bit, and with a lossy one those of every other transport. A lane that has
+// missed rounds gets one full version.
+func TestCodecs(t *testing.T) {
+	layout, h := odd(t), host()
+	for i, p := range plans {
+		want := map[string][]uint64{} // by codec; lossless ones have that of none
+		for _, tr := range h.Transports {
+			for _, codec := range []string{"none", "sparse", "gaps", "xor+shuffle+zstd", "zstd", "bf16+sparse", "topk=1%+gaps"} {
 				v, err := transports.NewVariant(tr, driver.Settings{"codec": codec})
 				check(t, err)
-				t.Run(fmt.Sprintf("%s/lanes=%d,clients=%d", v, p.lanes, p.most), func(t *testing.T) {
-					l := l
-					if tr.Traits(v.Settings).Reach == driver.Process {
-						l = trainer.NewGoroutines(trainer.Host{Transports: []driver.Transport{tr}, Funcs: host().Funcs})
-					}
+				same := codec
+				if !v.Codec().Lossy() {
+					same = "none"
+				}
+				l := trainer.NewGoroutines(h)
+				if i == 2 && codec == "sparse" && tr.Traits(v.Settings).Reach > driver.Process {
+					l = trainer.NewProcesses()
+				}
+				t.Run(fmt.Sprintf("%s/lanes=%d,clients=%d,%s", v, p.lanes, p.most, l.Name()), func(t *testing.T) {
 					got, counts := run(t, l, v, layout, p)
-					if want == nil {
-						want = got
+					if want[same] == nil {
+						want[same] = got
 					}
-					if !slices.Equal(got, want) {
-						t.Errorf("models and updates have hashes %x, want %x", got, want)
+					if !slices.Equal(got, want[same]) {
+						t.Errorf("models and updates have hashes %x, want %x", got, want[same])
 					}
 					counted(t, v, p, counts, layout)
 				})
