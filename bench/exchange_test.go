@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -165,6 +167,72 @@ func TestOrderOfModels(t *testing.T) {
 	}
 }
 
+// TestOrderOfWorkloads: what changes, how values are made, and by whom, arrive as they
+// are, and are needs; values that are made in spite of a file need none.
+func TestOrderOfWorkloads(t *testing.T) {
+	v, err := transports.NewVariant(all.Transports()[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := models.Parse("cnn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := tensor.ParseChange("2%/rows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		spec  Spec
+		needs []string
+	}{
+		{Spec{}, []string{}}, {Spec{Change: c}, []string{needChange}}, {Spec{Values: Normal}, []string{needNormal}}, {Spec{Scenario: Sync}, []string{needSync}},
+		{Spec{Change: c, Values: Normal, Scenario: Sync}, []string{needChange, needNormal, needSync}},
+	} {
+		s := tt.spec
+		s.Variant, s.Model, s.Workers, s.Clients, s.PerProcess, s.Depth = v, m, 1, 3, 1, 1
+		o := order{Version: exchangeVersion, Works: []orderWork{(&chain{cell: s}).order()}, Cells: []orderCell{s.order(0, Plan{}, 0)}}
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got order
+		if err := parse(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		specs, _, errs := got.specs(all.Transports())
+		if errs[0] != nil || specs[0].String() != s.String() || !reflect.DeepEqual(o.Cells[0].Needs, tt.needs) {
+			t.Errorf("%s becomes %s, error %v; needs %v", s, specs[0], errs[0], o.Cells[0].Needs)
+		}
+	}
+}
+
+// TestHostileWorkload: what no run could have written of a workload and a codec is
+// refused by the name of its field.
+func TestHostileWorkload(t *testing.T) {
+	for _, tt := range []struct {
+		cell Cell
+		want string
+	}{
+		{Cell{Change: "100%"}, `change: "100%": want a part of the words`},
+		{Cell{Change: "02%"}, `change: "02%": want`},
+		{Cell{Change: "\x1b[2J"}, "change: "},
+		{Cell{Values: "file"}, `values: "file": want uniform or normal`},
+		{Cell{Scenario: "fedavg"}, `scenario: "fedavg": want sync`},
+		{Cell{Coding: &Coding{DensityDown: 1.1}}, "coding.density_down: 1.1: want a number from 0 to 1"},
+		{Cell{Coding: &Coding{DensityUp: -1}}, "coding.density_up: -1: want"},
+		{Cell{Coding: &Coding{ErrorUp: &CodingError{RMS: math.Inf(1)}}}, "coding.error_up.rms: +Inf: want"},
+		{Cell{Coding: &Coding{Bound: math.NaN()}}, "coding.bound: NaN: want"},
+		{Cell{Coding: &Coding{Plain: []string{"\x1b[2J"}}}, "coding.plain[0]: "},
+	} {
+		c := tt.cell
+		c.Transport, c.Variant, c.Model.Name, c.Workers, c.Clients, c.PerProcess, c.Depth = "a", "a", "a", 1, 1, 1, 1
+		if err := c.validateHead(); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%+v: error %v, want %q", tt.cell, err, tt.want)
+		}
+	}
+}
+
 // change returns the golden with one part of it replaced.
 func change(t *testing.T, name, from, to string) string {
 	t.Helper()
@@ -192,6 +260,9 @@ func TestHostileOrder(t *testing.T) {
 		{`"work":0`, `"work":1`, "work: 1: the order has 1"},
 		{`"work":0`, `"work":-1`, "work: -1: the order has 1"},
 		{`"variant":"pickle"`, `"variant":"pigeon"`, "unknown transport"},
+		{`"model":"two"`, `"model":"two","change":"0%"`, `change: "0%": want a share`},
+		{`"model":"two"`, `"model":"two","first":"zeros"`, `values: "zeros": want uniform or normal`},
+		{`"model":"two"`, `"model":"two","scenario":"war"`, `scenario: "war": want sync`},
 		{`"dtype":"f32"`, `"dtype":"f33"`, "down[0]: tensor: unknown dtype"},
 		{`"shape":[3,4]`, `"shape":[3,-4]`, "negative dimension"},
 		{`"shape":[3,4]`, `"shape":[4611686018427387904,4]`, "overflow"},

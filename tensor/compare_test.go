@@ -1,0 +1,78 @@
+package tensor
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// TestSame: any byte that differs is found and named.
+func TestSame(t *testing.T) {
+	l := mustLayout(t, []Spec{{Name: "first", DType: F32, Shape: []int{4}}, {Name: "second", DType: U8, Shape: []int{11}}})
+	p, want := Alloc(l), Alloc(l)
+	Fill(p, 1)
+	Fill(want, 1)
+	if err := Same(p, want); err != nil {
+		t.Fatal(err)
+	}
+	for i := range l.Len() {
+		for at := range p.View(i) {
+			p.View(i)[at] ^= 0x80
+			if err := Same(p, want); err == nil || !strings.Contains(err.Error(), l.Spec(i).Name) {
+				t.Errorf("byte %d of tensor %d: error %v", at, i, err)
+			}
+			p.View(i)[at] ^= 0x80
+		}
+	}
+}
+
+// TestDiffering: words are counted by their bits, of every type.
+func TestDiffering(t *testing.T) {
+	for _, d := range DTypes() {
+		l := vector(t, d, 100)
+		p, q := Alloc(l), Alloc(l)
+		for _, i := range []int{0, 7, 99} {
+			p.View(0)[i*d.Size()] = 1
+		}
+		p.View(0)[8*d.Size()-1] |= 0x80 // the last byte of a word that differs already
+		if n := Differing(p, q); n != 3 || p.Elements() != 100 {
+			t.Errorf("%v: %d of %d differ, want 3 of 100", d, n, p.Elements())
+		}
+	}
+	l := ragged(t)
+	p, q := Alloc(l), Alloc(l)
+	setRows(t, p, 3, 2, 77, 0)
+	setRows(t, q, 3, 2, 70, 0)
+	if n, all := Differing(p, q), p.Elements(); n == 0 || n >= all {
+		t.Errorf("%d of %d words differ, want those of the tensor with other rows", n, all)
+	}
+}
+
+// TestDeviation: known answers, of every type that can hold them. What is not finite is
+// left out, and what has nothing to be compared with is finite.
+func TestDeviation(t *testing.T) {
+	for _, d := range []DType{F16, BF16, F32, F64, I8, I16, I32, I64, U8} {
+		l := vector(t, d, 4)
+		p, want := Alloc(l), Alloc(l)
+		setElems(want.View(0), d, []float64{3, 4, 0, 10})
+		setElems(p.View(0), d, []float64{3, 6, 1, 10})
+		var v Deviation
+		v.Add(p, want)
+		if math.Abs(v.Max-0.2) > 1e-12 || math.Abs(v.RMS()-math.Sqrt(5.0/125)) > 1e-12 {
+			t.Errorf("%v: at most %v, RMS %v", d, v.Max, v.RMS())
+		}
+	}
+	l := vector(t, F32, 3)
+	p, want := Alloc(l), Alloc(l)
+	setElems(want.View(0), F32, []float64{math.NaN(), math.Inf(1), 1})
+	setElems(p.View(0), F32, []float64{1, math.Inf(1), math.NaN()})
+	var v Deviation
+	if v.Add(p, want); v.Max != 0 || v.RMS() != 0 {
+		t.Errorf("numbers that are none: at most %v, RMS %v", v.Max, v.RMS())
+	}
+	setElems(want.View(0), F32, []float64{0, 0, 0})
+	setElems(p.View(0), F32, []float64{1, 0, 0})
+	if v.Add(p, want); v.Max != math.MaxFloat32 || v.RMS() != math.MaxFloat32 {
+		t.Errorf("numbers in place of zeros: at most %v, RMS %v", v.Max, v.RMS())
+	}
+}
