@@ -44,10 +44,13 @@ func breakEvens(r *analysis.Result) doc.Section {
 }
 
 // workTitle says what the cells of a path do, on whatever link.
-func workTitle(p analysis.Path) string {
-	g := p[0][0].Group()
+func workTitle(p analysis.Path) string { return groupTitle(onAnyLink(p[0])) }
+
+// onAnyLink is the group of cells but for their link.
+func onAnyLink(cells []*analysis.Cell) analysis.Group {
+	g := cells[0].Group()
 	g.Link = ""
-	return groupTitle(g)
+	return g
 }
 
 // breakEvenNotes say what the tables rest on.
@@ -296,16 +299,11 @@ func payLine(p analysis.Path) string {
 // for each, with what is best there and what is best without a codec. It takes the
 // place of a table for each link.
 func linkSection(groups [][]*analysis.Cell) doc.Section {
-	g := groups[0][0].Group()
-	g.Link = ""
 	round := interval("round", "")
 	round.Help = ""
 	t := doc.Table{Columns: []doc.Column{{Name: "link"}, {Name: "best", Wrap: true}, round.Column, {Name: "without a codec"}, {Name: "× best", Unit: "1"}}}
 	for _, cells := range groups {
-		v, ok := analysis.Decide(cells)
-		if !ok {
-			continue
-		}
+		v, _ := analysis.Decide(cells)
 		best := either(v.Fastest(), variant)
 		if v.Unclear() || v.Unproved {
 			best = variant(v.Best()) + ", not proved"
@@ -316,7 +314,7 @@ func linkSection(groups [][]*analysis.Cell) doc.Section {
 		}
 		t.Add(row...)
 	}
-	return doc.Section{Title: groupTitle(g), Tables: []doc.Table{t}}
+	return doc.Section{Title: groupTitle(onAnyLink(groups[0])), Tables: []doc.Table{t}}
 }
 
 // The rates between which pictures show rounds, and how many of each power of ten.

@@ -24,15 +24,17 @@ func screen(r *analysis.Result, again string) doc.Document {
 	occur := map[*mark]bool{}
 	swept, drawn := curvesOf(r)
 	linked := false
-	for _, links := range analysis.GroupBy(bySize(r, 1), func(cells []*analysis.Cell) analysis.Group { g := cells[0].Group(); g.Link = ""; return g }) {
+	for _, links := range analysis.GroupBy(bySize(r, 1), onAnyLink) {
+		if drawn(links[0][0].Group()) {
+			continue
+		}
+		if decided := slices.DeleteFunc(slices.Clone(links), func(cells []*analysis.Cell) bool { _, ok := analysis.Decide(cells); return !ok }); len(decided) > 1 {
+			d.Sections, linked = append(d.Sections, linkSection(decided)), true
+			continue
+		} else if len(decided) > 0 {
+			links = decided
+		}
 		cells := links[0]
-		if drawn(cells[0].Group()) {
-			continue
-		}
-		if len(links) > 1 {
-			d.Sections, linked = append(d.Sections, linkSection(links)), true
-			continue
-		}
 		s := groupSection(cells, occur)
 		if v, ok := analysis.Decide(cells); ok {
 			s.Lead = doc.Say(verdictSentence(v))
@@ -236,6 +238,9 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 		t.Columns = append(t.Columns, doc.Column{Name: "marks"})
 	}
 	v, ok := analysis.Decide(cells)
+	if c := cells[0].Control; c != nil && !slices.Contains(cells, c) { // it is on no link
+		cells = append(slices.Clip(cells), c)
+	}
 	for k, c := range inOrder(cells, v) {
 		found := ""
 		if occur != nil {
