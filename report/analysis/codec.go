@@ -41,7 +41,7 @@ func coding() []Metric {
 	var all []Metric
 	known := func(of func(k *bench.Coding) (float64, bool)) func(c *Cell) stat.Interval {
 		return func(c *Cell) stat.Interval {
-			if c.Coding == nil || !c.Encoded() {
+			if c.Coding == nil {
 				return stat.None()
 			}
 			x, ok := of(c.Coding)

@@ -306,11 +306,9 @@ func otherDensity(c *Cell) *Finding {
 		return nil
 	}
 	share /= 100
-	expected := map[string]float64{"down": share, "up": share}
-	if c.Scenario == "" {
-		expected["down"] = 1 - math.Pow(1-share, float64(c.Clients))
-	} else {
-		delete(expected, "up")
+	expected := map[string]float64{"down": share} // where the server changes the model, and updates have no base
+	if c.Scenario == "" && c.Model.Up == "" {
+		expected["down"], expected["up"] = 1-math.Pow(1-share, float64(c.Clients)), share
 	}
 	for _, w := range ways {
 		want, ok := expected[w.name]
