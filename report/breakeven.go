@@ -79,22 +79,16 @@ func breakEvenNotes(paths []analysis.Path) []doc.Paragraph {
 	return doc.Say(texts...)
 }
 
-// below is the rate of a break-even in words.
-func below(b *analysis.BreakEven) string {
-	if math.IsInf(b.At.High, 1) {
-		return doc.Quantity("bit/s", b.At.Low) + " or more"
-	}
-	return doc.Bounded("bit/s", b.At)
-}
-
 // pays says where a codec pays; empty if that is not known.
 func pays(b *analysis.BreakEven) string {
-	switch b.Pays {
-	case analysis.Below:
-		return "pays below " + below(b)
-	case analysis.AnyLink:
+	switch {
+	case b.Pays == analysis.Below && math.IsInf(b.At.High, 1):
+		return "pays at least below " + doc.Quantity("bit/s", b.At.Low)
+	case b.Pays == analysis.Below:
+		return "pays below " + doc.Bounded("bit/s", b.At)
+	case b.Pays == analysis.AnyLink:
 		return "pays on any link"
-	case analysis.Never:
+	case b.Pays == analysis.Never:
 		return "never pays"
 	}
 	return ""
@@ -103,12 +97,12 @@ func pays(b *analysis.BreakEven) string {
 // payCell is where a codec pays in a column of rates.
 func payCell(b *analysis.BreakEven) doc.Cell {
 	switch {
-	case b.Pays == analysis.Below && !math.IsInf(b.At.High, 1):
-		return doc.Estimate(b.At)
-	case b.Pays == analysis.Below:
-		return doc.Words(below(b))
+	case b.Pays != analysis.Below:
+		return doc.Words(string(b.Pays))
+	case math.IsInf(b.At.High, 1):
+		return doc.Words("at least " + doc.Quantity("bit/s", b.At.Low))
 	}
-	return doc.Words(string(b.Pays))
+	return doc.Estimate(b.At)
 }
 
 // bare leaves out what a column means, where another one says it.

@@ -302,7 +302,7 @@ func fullVersions(c *Cell) *Finding {
 // of several clients changes more: each of them chooses its own.
 func otherDensity(c *Cell) *Finding {
 	share, err := strconv.ParseFloat(strings.TrimSuffix(c.Change, "%"), 64)
-	if err != nil || c.Coding == nil { // rows are of many lengths
+	if err != nil || c.Coding == nil || c.Coding.ErrorDown != nil { // rows are of many lengths, and what is lost changes words too
 		return nil
 	}
 	share /= 100
