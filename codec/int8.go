@@ -47,28 +47,28 @@ func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
 	return out.bytes, nil
 }
 
-// count writes how many steps each value is from 0, to nearest even.
+// count writes how many steps each value is from 0.
 func count(dst []byte, x []float32, steps float64) {
-	// An f64 of the size of whole has no room for a fraction, so that the addition
-	// rounds; its last byte is the number's.
-	const whole = 3 << 51
 	i := 0
-	for ; i+4 <= len(x); i += 4 {
+	for ; i+4 <= len(x); i += 4 { // half as fast again as one at a time
 		v, q := (*[4]float32)(x[i:]), (*[4]byte)(dst[i:])
-		q[0] = byte(math.Float64bits(float64(float64(v[0])*steps) + whole))
-		q[1] = byte(math.Float64bits(float64(float64(v[1])*steps) + whole))
-		q[2] = byte(math.Float64bits(float64(float64(v[2])*steps) + whole))
-		q[3] = byte(math.Float64bits(float64(float64(v[3])*steps) + whole))
+		q[0], q[1], q[2], q[3] = whole(v[0], steps), whole(v[1], steps), whole(v[2], steps), whole(v[3], steps)
 	}
 	for ; i < len(x); i++ {
-		dst[i] = byte(math.Float64bits(float64(float64(x[i])*steps) + whole))
+		dst[i] = whole(x[i], steps)
 	}
+}
+
+// whole rounds v × steps to nearest even. An f64 as large as 3<<51 has no room for a
+// fraction, so that the addition does it; its last byte is the number's.
+func whole(v float32, steps float64) byte {
+	return byte(math.Float64bits(float64(float64(v)*steps) + 3<<51))
 }
 
 // magnitude returns the largest magnitude of x, in its bits, whose order is the
 // same: if it is not below inf32, there is an infinity or a NaN.
 func magnitude(x []float32) uint32 {
-	var a, b, c, d uint32 // a processor compares four at a time
+	var a, b, c, d uint32 // four, which do not wait for one another
 	for ; len(x) >= 4; x = x[4:] {
 		a = max(a, math.Float32bits(x[0])&^(1<<31))
 		b = max(b, math.Float32bits(x[1])&^(1<<31))
