@@ -64,7 +64,10 @@ func (r *run) guessFloor(f *Floor) time.Duration {
 func (r *run) floor(ctx context.Context, f *Floor) error {
 	var p floors.Params
 	if _, ok := r.onLink[f]; ok {
-		if wanted, err := r.paramsOn(f, &p); err != nil || !wanted {
+		if !r.wanted(f) {
+			return nil
+		}
+		if err := r.paramsOn(f, &p); err != nil {
 			return err
 		}
 	}

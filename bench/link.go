@@ -172,19 +172,26 @@ func (r *run) streamOf(link string, bytes int64) *Floor {
 	return nil
 }
 
-// paramsOn prepares the link for f, and says how it is measured there. It says no
-// where f is not wanted, or not yet.
-func (r *run) paramsOn(f *Floor, p *floors.Params) (wanted bool, err error) {
+// wanted reports whether f is to be measured, which is known of one for a cell's wire
+// once that cell has had a block.
+func (r *run) wanted(f *Floor) bool {
 	of := r.onLink[f]
-	if of.wire != nil && f.Bytes == 0 {
-		bytes := min(of.wire.wireBytes(), floors.MaxBytes)
-		if bytes == 0 || r.streamOf(f.Link, bytes) != nil {
-			return false, nil
-		}
-		f.Bytes = bytes
+	if of.wire == nil || f.Bytes > 0 {
+		return true
 	}
-	p.Address, p.Bytes, p.Takes = link.Address, f.Bytes, of.rate.Take(f.Bytes)
-	return true, link.Set(of.rate)
+	bytes := min(of.wire.wireBytes(), floors.MaxBytes)
+	if bytes == 0 || r.streamOf(f.Link, bytes) != nil {
+		return false
+	}
+	f.Bytes = bytes
+	return true
+}
+
+// paramsOn gives the link its rate, and says how f is measured there.
+func (r *run) paramsOn(f *Floor, p *floors.Params) error {
+	rate := r.onLink[f].rate
+	p.Address, p.Bytes, p.Takes = link.Address, f.Bytes, rate.Take(f.Bytes)
+	return link.Set(rate)
 }
 
 // wireBytes returns what went over the wire for one client, the larger way, in the

@@ -49,7 +49,10 @@ func (e *Error) Error() string { return e.What }
 // Set gives the link that rate, for what is sent from now on, and begins to count.
 // It is for a process inside; see [Enter].
 func Set(r Rate) error {
-	if state != nil || !inside {
+	switch {
+	case !inside:
+		return errors.New("link: this process has no network of its own")
+	case state != nil:
 		return state
 	}
 	lo, err := netlink.LinkByName(loopback)

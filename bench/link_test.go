@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/bench/floors"
+	"ipcbench/link"
+	"ipcbench/phase"
+	"ipcbench/tensor/models"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+)
+
+func linkedSpec(t *testing.T, variant, model, rate string) Spec {
+	t.Helper()
+	m, err := models.Parse(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := transports.Parse(variant, all.Transports())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := link.Parse(rate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Spec{Variant: v, Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: 2, Link: r}
+}
+
+// TestSlowLink: rounds that take seconds are few, and the guesses know them.
+func TestSlowLink(t *testing.T) {
+	plan, err := DefaultPlan(Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := linkedSpec(t, "http:network=tcp", "histology", "100Mbit")
+	each := slow.overLink() // 66.6 MB each way
+	if each < 10*time.Second || each > 12*time.Second {
+		t.Errorf("a round needs %v on the link, want 10.7 s", each)
+	}
+	if p := plan.of(slow); p.Least != 1 || p.Warmup != 0 || p.RoundLimit <= each {
+		t.Errorf("got %+v", p)
+	}
+	if block, timed := slow.guess(plan, 2); timed < each || timed > 2*each || block < 4*each || block > 7*each {
+		t.Errorf("a block of %v, %v of it timed, where a round takes %v", block, timed, each)
+	}
+	for _, rate := range []string{"10Gbit", "unshaped", "none"} {
+		fast := linkedSpec(t, "http:network=tcp", "histology", rate)
+		if p := plan.of(fast); p != plan {
+			t.Errorf("%s: got %+v, want %+v", rate, p, plan)
+		}
+	}
+	two := slow
+	two.Workers, two.Clients = 2, 2
+	if over := two.overLink(); over <= each || over >= 2*each {
+		t.Errorf("two workers need %v, want between %v and %v: some goes up while some goes down", over, each, 2*each)
+	}
+}
+
+// TestLinkFloors: there is a floor for the bytes of each model on each link, and one
+// for those that a cell has really sent, if they are others.
+func TestLinkFloors(t *testing.T) {
+	r := &run{onLink: map[*Floor]linkFloor{}}
+	for _, of := range [][3]string{
+		{"http:network=tcp", "uniform:1MiB/4", "100Mbit"}, {"grpc-stream:network=tcp", "uniform:1MiB/4", "100Mbit"}, // the same bytes
+		{"http:network=tcp", "uniform:4MiB/4", "100Mbit"}, {"http:network=tcp", "uniform:1MiB/4", "1Gbit"}, {"shm-slab", "uniform:1MiB/4", "none"},
+	} {
+		r.cells = append(r.cells, &cell{Spec: linkedSpec(t, of[0], of[1], of[2])})
+	}
+	for _, f := range floors.All() {
+		if f.Link {
+			r.planLinkFloor(f)
+		}
+	}
+	count := func() (streams, pings int) {
+		for _, f := range r.floors {
+			switch {
+			case f.Name == "tcp-pingpong":
+				pings++
+			case r.wanted(f):
+				streams++
+			}
+		}
+		return streams, pings
+	}
+	if streams, pings := count(); streams != 3 || pings != 2 {
+		t.Errorf("got %d streams and %d ping-pongs, want 3 and 2", streams, pings)
+	}
+	sent := func(c *cell, down, up int64) {
+		c.Clients = 2
+		c.result.Blocks = []Block{{
+			Round: []int64{1, 1}, Server: Process{Counts: map[string]int64{phase.WireReceived: 4 * up}},
+			Processes: []Process{{Counts: map[string]int64{phase.WireReceived: 4 * down}}},
+		}}
+	}
+	sent(r.cells[0], 1<<20+9000, 1<<20)
+	sent(r.cells[1], 60_000, 50_000)
+	sent(r.cells[2], 61_000, 61_000) // about as many
+	if streams, _ := count(); streams != 4 {
+		t.Errorf("got %d streams once cells have sent what they send, want 4", streams)
+	}
+	if f := r.streamOf("100Mbit", 60_000); f == nil || f.Bytes != 60_000 {
+		t.Errorf("got %+v, want the floor of 60,000 bytes", f)
+	}
+}
+
+// TestCheckLink: what goes over no network is on no link, and outside of one no rate
+// is set.
+func TestCheckLink(t *testing.T) {
+	for variant, good := range map[string]bool{"http:network=tcp": true, "http": false, "shm-slab": false, "http-shm:network=tcp": false, "http-shm:network=tcp:shm=off": true} {
+		s := linkedSpec(t, variant, "cnn", "100Mbit")
+		if err := s.Check(Plan{}); (err == nil) != good || !good && !strings.Contains(err.Error(), "--link 100Mbit") {
+			t.Errorf("%s: got %v", variant, err)
+		}
+		if id := s.String(); !strings.HasSuffix(id, " link=100Mbit") {
+			t.Errorf("its name is %s", id)
+		}
+	}
+	s := linkedSpec(t, "http:network=tcp", "cnn", "100Mbit")
+	if c := s.control(s.Variant); c.linked() {
+		t.Errorf("the control is on %v", c.Link)
+	}
+	if _, err := onLink(s, func() error { t.Error("it was run"); return nil }); err == nil {
+		t.Error("a block was run outside of its link")
+	}
+	for text, good := range map[string]bool{"": true, "100Mbit": true, "unshaped": true, "none": false, "0.1Gbit": false, "fast": false} {
+		if err := readLink(text); (err == nil) != good {
+			t.Errorf("%q in a result: %v", text, err)
+		}
+	}
+}
