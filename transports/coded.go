@@ -233,6 +233,9 @@ func (c *coded) base(i int, base *tensor.Package, rows int) []byte {
 // label says on p, which was packed last, what each tensor is, for drivers whose
 // protocol has a place for that. Settled: it was made of what receivers have.
 func (c *coded) label(p *tensor.Package, settled bool) {
+	if p.Coding == nil {
+		p.Coding = make([]tensor.Coding, 0, len(c.specs)) // not nil, even without tensors
+	}
 	p.Coding = p.Coding[:0]
 	for i, t := range c.header.tensors {
 		coding := tensor.Coding{Spec: c.layout.Spec(i), Lossless: !c.loses[i] || t.mode != codec.Coded && !settled, Base: -1}
