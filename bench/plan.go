@@ -145,6 +145,10 @@ func (s Spec) Check(p Plan) error {
 	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
 	}
+	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
+		return &Unfit{s, fmt.Errorf("codec %s sends what differs from the version before, and a worker without a client in each round has not got that: choose --workers %d or --clients %d",
+			c, s.Clients, s.Workers)}
+	}
 	need := s.memory()
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
 		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",

@@ -184,6 +184,18 @@ func TestAgainstWorkload(t *testing.T) {
 	}
 }
 
+// TestMoreWorkersThanClients: a codec that sends what is new wants a client for every
+// worker, and a cell without is refused by name.
+func TestMoreWorkersThanClients(t *testing.T) {
+	h := host()
+	for text, fits := range map[string]bool{"pickle": true, "pickle:codec=int8": true, "pickle:codec=sparse": false} {
+		err := spec(t, h, text, "cnn", 2, 1).Check(quick(t))
+		if (err == nil) != fits || !fits && !strings.Contains(err.Error(), "choose --workers 1 or --clients 2") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestValuesOf: what a user asks for is what a spec holds, the same for the same.
 func TestValuesOf(t *testing.T) {
 	cnn, err := models.Parse("cnn")
