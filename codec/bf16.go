@@ -19,9 +19,17 @@ func (bf16) takes(in words) (words, error) {
 }
 
 func (bf16) encode(dst, _, cur []byte, in words) (int, error) {
-	n := in.bytes / in.dtype.Size() * 2
-	if len(dst) < n || !narrow(dst[:n], cur, in.dtype) {
+	size := in.dtype.Size()
+	n := in.bytes / size * 2
+	if len(dst) < n {
 		return 0, errPlain
+	}
+	for at := 0; at < len(cur); at += near {
+		end := min(at+near, len(cur))
+		ahead(cur[at:end])
+		if !narrow(dst[at/size*2:end/size*2], cur[at:end], in.dtype) {
+			return 0, errPlain
+		}
 	}
 	return n, nil
 }
@@ -138,4 +146,19 @@ func widen(dst, src []byte, d tensor.DType) {
 	for ; len(src) >= 2; dst, src = dst[4:], src[2:] {
 		little.PutUint32(dst, uint32(little.Uint16(src))<<16)
 	}
+}
+
+// near is how many bytes stay in a processor's first cache while it works on them.
+const near = 16 << 10
+
+// ahead reads a byte of each line of b's memory, many of which then come at the same
+// time. A loop that does much with each word asks for few at once, and waits: with
+// this it is more than half as fast again.
+//
+//go:noinline
+func ahead(b []byte) (sum byte) {
+	for ; len(b) >= 64; b = b[64:] {
+		sum ^= b[0]
+	}
+	return sum
 }

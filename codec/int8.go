@@ -29,7 +29,9 @@ func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
 	}
 	size := in.dtype.Size()
 	for len(cur) > 0 {
-		x := floats(&a.scratch, cur[:min(len(cur), scaled*size)], in.dtype)
+		from := cur[:min(len(cur), scaled*size)]
+		ahead(from)
+		x := floats(&a.scratch, from, in.dtype)
 		top := magnitude(x)
 		absmax := float64(math.Float32frombits(top))
 		scale := float32(absmax / 127)
@@ -42,7 +44,7 @@ func (a *absmax) encode(dst, _, cur []byte, in words) (int, error) {
 			steps = 127 / absmax
 		}
 		count(dst[4:], x, steps)
-		dst, cur = dst[4+len(x):], cur[len(x)*size:]
+		dst, cur = dst[4+len(x):], cur[len(from):]
 	}
 	return out.bytes, nil
 }
