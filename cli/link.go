@@ -17,6 +17,9 @@ func (f *cellFlags) rates() ([]link.Rate, error) {
 	if f.links == nil {
 		return []link.Rate{{}}, nil
 	}
+	if len(f.links) == 0 {
+		return nil, usagef("--link: the list is empty: want rates such as 100Mbit with commas between them, or no --link")
+	}
 	var all []link.Rate
 	for _, text := range f.links {
 		r, err := link.Parse(text)
