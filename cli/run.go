@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
+	"ipcbench/link"
 	"ipcbench/report"
 	"ipcbench/scratch"
 	"ipcbench/transports"
@@ -27,7 +29,9 @@ type runFlags struct {
 	against    string // another build
 	canary     percent
 	profile    []string
-	settings   *settings
+
+	checkBreakEven bool
+	settings       *settings
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -96,6 +100,13 @@ each transport that can use TCP; the others are measured once, without a link:
       rates are in bits (1Gbit) or bytes (125MB/s) a second; unshaped is the
       same network without a rate, and none is the run without --link
 
+The report says below which rate each codec pays: its break-even. To find out
+whether that is so, rounds are measured at half and at twice the break-even too,
+if it lies between 50 Mbit/s and 1 Gbit/s. If one was wrong, the run fails:
+
+  ipcbench run --transport http --codec none,int8 --change 2% --model resnet18
+    --workers 1 --clients 1 --check-break-even
+
 The control is always measured too: the transport inproc, which never leaves the
 process. Overhead is what a round costs beyond the same round of the control.
 A transport that does not fit a model or this machine is skipped, with a reason.
@@ -117,6 +128,9 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 			f.complete(cmd)
 			if err := f.choose(cmd, &plan); err != nil {
 				return err
+			}
+			if f.checkBreakEven && !slices.Contains(f.links, link.Unshaped.String()) { // where break-evens are measured
+				f.links = append(f.links, link.Unshaped.String())
 			}
 			if err := a.enter(&f); err != nil {
 				return err
@@ -144,6 +158,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.StringVar(&f.against, "against", "", "measure another build of ipcbench, `FILE`, in turn with this one")
 	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
+	fs.BoolVar(&f.checkBreakEven, "check-break-even", false, "measure each codec at half and at twice its break-even too, and fail if it was wrong")
 	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames(allKinds))
 	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
@@ -228,7 +243,11 @@ func (a *app) enter(f *runFlags) error {
 	if !f.onLink() || f.dry {
 		return nil
 	}
-	if _, err := a.cells(f.cellFlags); err != nil {
+	cells, err := a.cells(f.cellFlags)
+	if err == nil {
+		err = f.checkable(cells)
+	}
+	if err != nil {
 		return err
 	}
 	return f.cellFlags.enter()
@@ -309,6 +328,9 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if result == nil {
 		return runErr
 	}
+	if f.checkBreakEven && runErr == nil && result.Partial == "" {
+		runErr = errors.Join(out.keep(result), checkBreakEvens(ctx, o, result)) // kept, should this one be killed
+	}
 	if len(result.Cells) > 0 {
 		// The table comes even if the file cannot be written, and the other way
 		// round: what was measured is not thrown away.
@@ -323,6 +345,9 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 		}
 		_, writeErr := a.out.Write(text.Bytes())
 		runErr = errors.Join(runErr, err, formatErr, writeErr, a.page(f, result), plausible(result))
+		if f.checkBreakEven {
+			runErr = errors.Join(runErr, a.sayBreakEvens(result))
+		}
 	}
 	if result.Partial != "" && runErr == nil {
 		runErr = context.Cause(ctx)
