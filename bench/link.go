@@ -190,7 +190,7 @@ func (r *run) wanted(f *Floor) bool {
 // paramsOn gives the link its rate, and says how f is measured there.
 func (r *run) paramsOn(f *Floor, p *floors.Params) error {
 	rate := r.onLink[f].rate
-	p.Address, p.Bytes, p.Takes = link.Address, f.Bytes, rate.Take(f.Bytes)
+	p.Address, p.Bytes, p.Takes, p.Rest = link.Address, f.Bytes, rate.Take(f.Bytes), rate.Take(rate.Burst())
 	return link.Set(rate)
 }
 

@@ -82,11 +82,13 @@ type Params struct {
 	CPUs []int `json:"cpus,omitempty"`
 
 	// Of a link: where its server listens, how many bytes tcp-stream moves at a time,
-	// at most those of unix-stream, and how long they need at the least. The zero
-	// values stand for 127.0.0.1, as many bytes as there may be, and no rate.
+	// at most those of unix-stream, how long they need at the least, and how long the
+	// link rests before, so that a burst may pass. The zero values stand for 127.0.0.1,
+	// as many bytes as there may be, and no rate.
 	Address string        `json:"address,omitempty"`
 	Bytes   int64         `json:"bytes,omitempty"`
 	Takes   time.Duration `json:"takes_ns,omitempty"`
+	Rest    time.Duration `json:"rest_ns,omitempty"`
 }
 
 // MaxGap bounds the gap, and so how long a measurement takes. A processor that

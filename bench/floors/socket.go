@@ -182,6 +182,7 @@ func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool
 		for i, size := range sizes {
 			series[i].Variant = fmt.Sprintf("write=%d", size)
 			for _, back := range ways {
+				time.Sleep(p.Rest)
 				elapsed, err := s.transfer(size, len(s.memory), back)
 				if err != nil {
 					return nil, err
