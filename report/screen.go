@@ -15,6 +15,9 @@ import (
 // mostBrief is how many sweeps a screen has words for, besides the one that it draws.
 const mostBrief = 2
 
+// mostPays is for how many transports a screen says where codecs pay.
+const mostPays = 3
+
 // screen is what a terminal shows of a result: for each group of cells the verdict
 // and a table, the largest model last, next to the prompt. A sweep takes the place of
 // its groups; the one with the most steps is drawn. again is the command that shows
@@ -56,11 +59,16 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if tables > 0 || len(swept) == 0 {
 		end.Tail = legend(r, occur)
 	}
+	var where []string
 	for _, p := range r.Paths() {
 		if text := payLine(p); text != "" {
-			end.Tail = append(end.Tail, doc.Say(text)...)
+			where = append(where, text)
 		}
 	}
+	if left := len(where) - mostPays; left > 0 {
+		where = append(where[:mostPays], doc.Plural(left, "more transport")+" with codecs: --view break-even")
+	}
+	end.Tail = append(end.Tail, doc.Say(where...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
