@@ -149,6 +149,9 @@ func (s Spec) Check(p Plan) error {
 		return &Unfit{s, fmt.Errorf("codec %s sends what differs from the version before, and a worker without a client in each round has not got that: choose --workers %d or --clients %d",
 			c, s.Clients, s.Workers)}
 	}
+	if err := s.Variant.Check(s.options()); err != nil {
+		return &Unfit{s, err}
+	}
 	need := s.memory()
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
 		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
