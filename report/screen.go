@@ -246,7 +246,7 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 		t.Columns = append(t.Columns, doc.Column{Name: "marks"})
 	}
 	v, ok := analysis.Decide(cells)
-	if c := cells[0].Control; c != nil && !slices.Contains(cells, c) { // it is on no link
+	if c := cells[0].Control; c != nil && cells[0].Link != "" { // which is on none
 		cells = append(slices.Clip(cells), c)
 	}
 	for k, c := range inOrder(cells, v) {
