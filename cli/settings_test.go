@@ -33,7 +33,7 @@ func TestHarmfulInFiles(t *testing.T) {
 		"against": true, "out": true, "html": true,
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "view": false, "format": false,
-		"profile": false, "verify": false,
+		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "codec": false, "require-lossless": false,
 	}
 	var checked int
 	everyCommand(func(c *cobra.Command) {
