@@ -153,7 +153,7 @@ func Slow(takes time.Duration) time.Duration {
 	if takes == 0 {
 		return 0
 	}
-	return takes/slowFirst + 2*time.Duration(slowPasses(takes))*takes
+	return takes/slowFirst + 4*time.Duration(slowPasses(takes))*takes // both ways, rested and not
 }
 
 func receiveBothWays(p *peer) ([]Series, error) {
@@ -177,12 +177,20 @@ func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool
 	if bothWays {
 		ways = append(ways, true)
 	}
-	series := make([]Series, len(sizes))
+	rests := []time.Duration{0}
+	if p.Rest > 0 { // which is what makes many bytes faster, and few slower
+		rests = append(rests, p.Rest)
+	}
+	series := make([]Series, len(sizes)*len(rests))
 	for range passes {
-		for i, size := range sizes {
+		for i := range series {
+			size, rest := sizes[i%len(sizes)], rests[i/len(sizes)]
 			series[i].Variant = fmt.Sprintf("write=%d", size)
+			if rest > 0 {
+				series[i].Variant += ",rested"
+			}
 			for _, back := range ways {
-				time.Sleep(p.Rest)
+				time.Sleep(rest)
 				elapsed, err := s.transfer(size, len(s.memory), back)
 				if err != nil {
 					return nil, err
