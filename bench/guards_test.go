@@ -13,6 +13,7 @@ import (
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
+	"ipcbench/transports"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
 )
@@ -362,7 +363,7 @@ func TestEveryTransport(t *testing.T) {
 			t.Errorf("%s: moved %d tensors, counted as a fallback of %v", c.ID(), moved, counts)
 		}
 		i := slices.IndexFunc(h.Transports, func(tr driver.Transport) bool { return tr.Name() == c.Transport })
-		if want := h.Transports[i].Settings(); len(c.Settings) != len(want) {
+		if want := transports.Settings(h.Transports[i]); len(c.Settings) != len(want) {
 			t.Errorf("%s: records settings %v, want all %d", c.ID(), c.Settings, len(want))
 		}
 	}

@@ -24,7 +24,7 @@ func TestNeeds(t *testing.T) {
 		}
 		return Spec{Variant: v, Model: model, Workers: workers, Clients: workers, PerProcess: 1, Depth: 2}
 	}
-	shm, disk := int64(2+2*3)<<20, int64(1+3)<<20 // two models, two updates of each of 3 lanes; a model and an update of each
+	shm, disk := int64(2+2*3)<<20, int64(2+3)<<20 // two models, two updates of each of 3 lanes; two models and an update of each
 	for _, tt := range []struct {
 		text        string
 		dir         string

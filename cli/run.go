@@ -71,8 +71,8 @@ combination is called a cell.
   --up         what clients send back: tensors like the model's (model), LoRA
                adapters of some rank (lora is lora:8), or any model's shapes:
                  model,lora,lora:64,uniform:64KiB/1
-  --codec      what makes models and updates smaller on their way, in stages that
-               are joined with +:
+  --codec      what makes models and updates smaller on their way, in stages
+               that are joined with +:
                  none,sparse,bf16+gaps,xor+shuffle+zstd
                --require-lossless GLOB refuses what loses bits of such tensors
   --change     the share of words that a round changes, each to a number of the
