@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"ipcbench/bench"
 	"ipcbench/link"
@@ -20,8 +19,7 @@ func (f *runFlags) checkable(cells []bench.Spec) error {
 	case f.against != "":
 		return usagef("--check-break-even and --against are given: want one of them")
 	case !slices.ContainsFunc(cells, func(s bench.Spec) bool {
-		codec := s.Variant.Settings["codec"]
-		return s.Link == link.Unshaped && s.Workers == 1 && s.Clients == 1 && codec != "" && codec != analysis.NoCodec
+		return s.Link == link.Unshaped && s.Workers == 1 && s.Clients == 1 && s.Variant.Codec() != nil
 	}):
 		return hinted{usagef("--check-break-even: no cell has a break-even: it takes a codec over TCP, with one client on one worker"),
 			"for example --transport http --codec none,sparse --workers 1 --clients 1"}
@@ -33,20 +31,18 @@ func (f *runFlags) checkable(cells []bench.Spec) error {
 // rate and at twice the rate. What it measures is added to the result.
 func checkBreakEvens(ctx context.Context, o bench.Options, r *bench.Result) error {
 	var cells []bench.Spec
-	for _, p := range analysis.New(r).Paths() {
-		for _, b := range p.BreakEvens() {
-			for _, bits := range b.CheckAt() {
-				rate, err := link.Parse(strconv.FormatFloat(bits/1e6, 'f', 1, 64) + "Mbit")
-				if err != nil {
-					return err
-				}
-				for _, c := range []*analysis.Cell{b.Plain, b.Coded} {
-					i := slices.IndexFunc(o.Cells, func(s bench.Spec) bool { return s.String() == c.ID() })
-					s := o.Cells[i]
-					s.Link = rate
-					if !slices.ContainsFunc(cells, func(t bench.Spec) bool { return t.String() == s.String() }) {
-						cells = append(cells, s)
-					}
+	for _, b := range analysis.New(r).BreakEvens() {
+		for _, bits := range b.CheckAt() {
+			rate, err := link.Parse(fmt.Sprintf("%.1fMbit", bits/1e6))
+			if err != nil {
+				return err
+			}
+			for _, c := range []*analysis.Cell{b.Plain, b.Coded} {
+				i := slices.IndexFunc(o.Cells, func(s bench.Spec) bool { return s.String() == c.ID() })
+				s := o.Cells[i]
+				s.Link = rate
+				if !slices.ContainsFunc(cells, func(t bench.Spec) bool { return t.String() == s.String() }) {
+					cells = append(cells, s)
 				}
 			}
 		}

@@ -260,15 +260,13 @@ type answerChecked struct {
 
 func answerBreakEvens(r *analysis.Result) []answerBreakEven {
 	var all []answerBreakEven
-	for _, p := range r.Paths() {
-		for _, b := range p.BreakEvens() {
-			a := answerBreakEven{workload: workloadOf(b.Coded.Group()), Variant: b.Coded.Variant, Codec: b.Coded.Codec(), Pays: b.Pays,
-				At: estimated("bit/s", b.At), Saved: finite(b.Saved), Added: estimated("s", b.Added)}
-			for _, k := range b.Checks {
-				a.Checks = append(a.Checks, answerChecked{k.Coded.Link, k.Pays, estimated("s", k.More), k.Answer})
-			}
-			all = append(all, a)
+	for _, b := range r.BreakEvens() {
+		a := answerBreakEven{workload: workloadOf(b.Coded.Group()), Variant: b.Coded.Variant, Codec: b.Coded.Codec(), Pays: b.Pays,
+			At: estimated("bit/s", b.At), Saved: finite(b.Saved), Added: estimated("s", b.Added)}
+		for _, k := range b.Checks {
+			a.Checks = append(a.Checks, answerChecked{k.Coded.Link, k.Pays, estimated("s", k.More), k.Answer})
 		}
+		all = append(all, a)
 	}
 	return all
 }

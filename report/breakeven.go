@@ -39,7 +39,7 @@ func breakEvens(r *analysis.Result) doc.Section {
 	if len(s.Tables) == 0 {
 		return doc.Section{}
 	}
-	s.Plots, s.Tail = payPlots(paths), breakEvenNotes(paths)
+	s.Plots, s.Tail = payPlots(paths), breakEvenNotes(r.BreakEvens())
 	return s
 }
 
@@ -54,15 +54,13 @@ func onAnyLink(cells []*analysis.Cell) analysis.Group {
 }
 
 // breakEvenNotes say what the tables rest on.
-func breakEvenNotes(paths []analysis.Path) []doc.Paragraph {
+func breakEvenNotes(all []*analysis.BreakEven) []doc.Paragraph {
 	texts := []string{"A codec pays below bits saved a round ÷ seconds added to a round, both against no codec over the same transport, with one client on one worker over TCP without a rate."}
 	var outside, respawned, busy bool
-	for _, p := range paths {
-		for _, b := range p.BreakEvens() {
-			outside = outside || b.Pays != "" && b.Coded.Link == ""
-			respawned = respawned || b.Coded.Respawn
-			busy = busy || !b.Coded.Alone()
-		}
+	for _, b := range all {
+		outside = outside || b.Pays != "" && b.Coded.Link == ""
+		respawned = respawned || b.Coded.Respawn
+		busy = busy || !b.Coded.Alone()
 	}
 	for _, of := range []struct {
 		on   bool
@@ -211,26 +209,24 @@ func checkTable(paths []analysis.Path, title string) doc.Table {
 // BreakEvenChecks says of each codec whether its break-even was right, a line each in
 // which nothing acts on a terminal, and how many answers were wrong.
 func BreakEvenChecks(r *bench.Result) (lines []string, wrong int) {
-	for _, p := range analysis.New(r).Paths() {
-		for _, b := range p.BreakEvens() {
-			text := variant(b.Coded) + " " + pays(b)
-			var answers []string
-			for _, k := range b.Checks {
-				answers = append(answers, k.Answer+" at "+rateText(k.Rate)+", "+doc.Change(k.Coded.Ratio("round", k.Plain)))
-				if k.Answer == analysis.Wrong {
-					wrong++
-				}
+	for _, b := range analysis.New(r).BreakEvens() {
+		text := variant(b.Coded) + " " + pays(b)
+		var answers []string
+		for _, k := range b.Checks {
+			answers = append(answers, k.Answer+" at "+rateText(k.Rate)+", "+doc.Change(k.Coded.Ratio("round", k.Plain)))
+			if k.Answer == analysis.Wrong {
+				wrong++
 			}
-			switch {
-			case b.Pays == "":
-				text += "has no break-even: it takes one client on one worker, over TCP without a rate"
-			case len(answers) > 0:
-				text += ": " + strings.Join(answers, "; ")
-			case b.Pays == analysis.Below:
-				text += fmt.Sprintf(": not checked, which is done from %s to %s", rateText(analysis.CheckedFrom), rateText(analysis.CheckedTo))
-			}
-			lines = append(lines, doc.Visible(text))
 		}
+		switch {
+		case b.Pays == "":
+			text += "has no break-even: it takes one client on one worker, over TCP without a rate"
+		case len(answers) > 0:
+			text += ": " + strings.Join(answers, "; ")
+		case b.Pays == analysis.Below:
+			text += fmt.Sprintf(": not checked, which is done from %s to %s", rateText(analysis.CheckedFrom), rateText(analysis.CheckedTo))
+		}
+		lines = append(lines, doc.Visible(text))
 	}
 	return lines, wrong
 }

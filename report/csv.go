@@ -73,11 +73,9 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 			add("cpu_more", "s", more.CPU)
 		}
 	}
-	for _, p := range v.Paths() {
-		for _, b := range p.BreakEvens() {
-			if b.At.Known() {
-				_ = out.Write(append(csvCell(b.Coded), csvValues(v, "break_even", "bit/s", b.Coded.Build, b.At)...))
-			}
+	for _, b := range v.BreakEvens() {
+		if b.At.Known() {
+			_ = out.Write(append(csvCell(b.Coded), csvValues(v, "break_even", "bit/s", b.Coded.Build, b.At)...))
 		}
 	}
 	for _, f := range v.Findings() {

@@ -57,14 +57,10 @@ func rateText(bits float64) string { return doc.Axis{Unit: "bit/s"}.Tick(bits) }
 // plainVariant names the transport of a cell without its codec, and without what its
 // link implies.
 func plainVariant(c *analysis.Cell) string {
-	name := c.Variant
 	if c.Link != "" {
-		name = strings.Replace(name, ":network=tcp", "", 1)
+		return strings.Replace(c.Uncoded(), ":network=tcp", "", 1)
 	}
-	if c.Encoded() {
-		name = strings.Replace(name, ":codec="+c.Codec(), "", 1)
-	}
-	return name
+	return c.Uncoded()
 }
 
 // variant is the name of a cell's transport with its codec, for readers.

@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -88,45 +87,27 @@ func (b *BreakEven) CheckAt() []float64 {
 // overTCP is what cells have in common that differ in codec and link alone.
 type overTCP struct {
 	Group
-	settings string
+	variant string
 }
 
-// path is that of the cell; ok is false if it does not go over TCP.
-func (c *Cell) path() (p overTCP, ok bool) {
-	s := maps.Clone(c.Settings)
-	delete(s, "codec")
-	text := c.Transport
-	for _, k := range slices.Sorted(maps.Keys(s)) {
-		text += ":" + k + "=" + s[k]
-	}
-	return overTCP{c.work(), text}, c.Link != "" || s["network"] == "tcp"
-}
+// isOverTCP reports whether the cell's tensors go over TCP.
+func (c *Cell) isOverTCP() bool { return c.Link != "" || c.Settings["network"] == "tcp" }
 
 // A Path is a transport over TCP in one work: its cells on all links, by codec, those
 // without a codec first.
 type Path [][]*Cell
 
-// Paths returns those of all transports that were measured over TCP with a codec, or
-// on several links.
+// Paths returns those of all transports that were measured over TCP with a codec.
 func (r *Result) Paths() []Path {
-	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { _, ok := c.path(); return !ok || !c.Of("round").Known() })
+	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return !c.isOverTCP() || !c.Of("round").Known() })
 	var all []Path
-	for _, cells := range GroupBy(over, func(c *Cell) overTCP { p, _ := c.path(); return p }) {
-		if !slices.ContainsFunc(cells, (*Cell).Encoded) {
-			continue
+	for _, cells := range GroupBy(over, func(c *Cell) overTCP { return overTCP{c.work(), c.Uncoded()} }) {
+		plain := slices.DeleteFunc(slices.Clone(cells), (*Cell).Encoded)
+		if coded := slices.DeleteFunc(cells, func(c *Cell) bool { return !c.Encoded() }); len(coded) > 0 {
+			all = append(all, GroupBy(append(plain, coded...), (*Cell).Codec))
 		}
-		p := Path(GroupBy(cells, (*Cell).Codec))
-		slices.SortStableFunc(p, func(a, b []*Cell) int { return cmp.Compare(flag(a[0].Encoded()), flag(b[0].Encoded())) })
-		all = append(all, p)
 	}
 	return all
-}
-
-func flag(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }
 
 // on returns the cell on a link, or nil.
@@ -140,6 +121,15 @@ func on(cells []*Cell, link string) *Cell {
 // Base returns the cell whose bytes cost least: on a link without a rate, or outside
 // of any; nil if there is none.
 func Base(cells []*Cell) *Cell { return cmp.Or(on(cells, Unshaped), on(cells, "")) }
+
+// BreakEvens returns those of all codecs of all paths.
+func (r *Result) BreakEvens() []*BreakEven {
+	var all []*BreakEven
+	for _, p := range r.Paths() {
+		all = append(all, p.BreakEvens()...)
+	}
+	return all
+}
 
 // BreakEvens returns those of all codecs of the path.
 func (p Path) BreakEvens() []*BreakEven {

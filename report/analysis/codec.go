@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"strings"
+
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
@@ -19,6 +21,9 @@ func (c *Cell) Codec() string {
 
 // Encoded reports whether anything is encoded.
 func (c *Cell) Encoded() bool { return c.Codec() != NoCodec }
+
+// Uncoded is the cell's variant but for its codec.
+func (c *Cell) Uncoded() string { return strings.Replace(c.Variant, ":codec="+c.Codec(), "", 1) }
 
 // A way is one of the two that tensors go.
 type way struct {

@@ -128,13 +128,11 @@ func (r *Result) Findings() []Finding {
 			}
 		}
 	}
-	for _, p := range r.Paths() {
-		for _, b := range p.BreakEvens() {
-			if b.Pays == Never {
-				f := finding(Warning, CodecNeverPays, "", value("saved", "B", b.Saved))
-				f.Cell, f.Measured = b.Coded.Name(), b.Coded
-				all = append(all, *f)
-			}
+	for _, b := range r.BreakEvens() {
+		if b.Pays == Never {
+			f := finding(Warning, CodecNeverPays, "", value("saved", "B", b.Saved))
+			f.Cell, f.Measured = b.Coded.Name(), b.Coded
+			all = append(all, *f)
 		}
 	}
 	return all
