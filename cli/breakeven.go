@@ -12,16 +12,21 @@ import (
 )
 
 // checkable returns an error unless there is a break-even to check.
-func (f *runFlags) checkable(cells []bench.Spec) error {
+func (f *runFlags) checkable(cells []bench.Spec, plan bench.Plan) error {
+	has := func(coded bool) bool {
+		return slices.ContainsFunc(cells, func(s bench.Spec) bool {
+			return s.Link == link.Unshaped && s.Workers == 1 && s.Clients == 1 && (s.Variant.Codec() != nil) == coded
+		})
+	}
 	switch {
 	case !f.checkBreakEven:
 		return nil
 	case f.against != "":
 		return usagef("--check-break-even and --against are given: want one of them")
-	case !slices.ContainsFunc(cells, func(s bench.Spec) bool {
-		return s.Link == link.Unshaped && s.Workers == 1 && s.Clients == 1 && s.Variant.Codec() != nil
-	}):
-		return hinted{usagef("--check-break-even: no cell has a break-even: it takes a codec over TCP, with one client on one worker"),
+	case plan.Respawn:
+		return usagef("--check-break-even and --respawn are given: want one of them")
+	case !has(true) || !has(false):
+		return hinted{usagef("--check-break-even: no cell has a break-even: it takes one with a codec and one without over TCP, with one client on one worker"),
 			"for example --transport http --codec none,sparse --workers 1 --clients 1"}
 	}
 	return nil

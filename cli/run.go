@@ -136,7 +136,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 			if f.checkBreakEven && !slices.Contains(f.links, link.Unshaped.String()) { // where break-evens are measured
 				f.links = append(f.links, link.Unshaped.String())
 			}
-			if err := a.enter(&f); err != nil {
+			if err := a.enter(&f, plan); err != nil {
 				return err
 			}
 			return interruptible(func(ctx context.Context) error { return a.run(ctx, f, plan) })
@@ -243,15 +243,15 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 }
 
 // enter goes where the links of a run are, if it has any and asks for nothing wrong.
-func (a *app) enter(f *runFlags) error {
-	if !f.onLink() || f.dry {
+func (a *app) enter(f *runFlags, plan bench.Plan) error {
+	if !f.onLink() {
 		return nil
 	}
 	cells, err := a.cells(f.cellFlags)
 	if err == nil {
-		err = f.checkable(cells)
+		err = f.checkable(cells, plan)
 	}
-	if err != nil {
+	if err != nil || f.dry {
 		return err
 	}
 	return f.cellFlags.enter()
