@@ -89,8 +89,7 @@ func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16
 	if r.delay > 0 {
 		_, minor := netlink.MajorMinor(class)
 		under := netlink.QdiscAttrs{LinkIndex: index, Parent: class, Handle: netlink.MakeHandle(minor, 0)}
-		onTheWay := r.bits / 8 * int64(r.delay) / 1e9 / 500 // packets, if all are small
-		err := netlink.QdiscAdd(netlink.NewNetem(under, netlink.NetemQdiscAttrs{Latency: uint32(r.delay.Microseconds()), Limit: uint32(1000 + onTheWay)}))
+		err := netlink.QdiscAdd(netlink.NewNetem(under, netlink.NetemQdiscAttrs{Latency: uint32(r.delay.Microseconds()), Limit: r.onTheWay()}))
 		if err != nil {
 			return missing(err, "netem (sch_netem), which a delay takes", "leave the delay out: "+Rate{bits: r.bits}.String()+"; or modprobe sch_netem, as root")
 		}
@@ -107,6 +106,11 @@ func (r Rate) shape(lo netlink.Link, class uint32, offset int32, priority uint16
 		return missing(err, "filters (cls_u32), which a rate takes", "modprobe cls_u32, as root; or a kernel with CONFIG_NET_CLS_U32")
 	}
 	return nil
+}
+
+// onTheWay returns how many packets a delay has room for, if all are small.
+func (r Rate) onTheWay() uint32 {
+	return uint32(1000 + float64(r.bits)/8/500*r.delay.Seconds())
 }
 
 // missing says what the kernel lacks, if that is why.
