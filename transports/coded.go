@@ -80,19 +80,27 @@ func heap(p *codec.Pipeline, o driver.Options) int64 {
 	}
 	down, up, lanes := int64(o.Down.Size()), int64(o.Up.Size()), int64(o.Lanes)
 	own := 2*down + lanes*(int64(o.Depth)*up+down+up)
-	between := int64(len(p.Steps()) - 1) // stages lies a tensor, and its base
-	if between > 0 && p.Base() {
-		between++
-	}
 	// A coder for the models and one a lane for updates; and at each worker, one for each.
-	return own + between*((1+lanes)*int64(largest(o.Down))+2*lanes*int64(largest(o.Up)))
+	packDown, unpackDown := scratch(p, o.Down)
+	packUp, unpackUp := scratch(p, o.Up)
+	if p.Base() && o.Up != o.Down { // they go plain
+		packUp, unpackUp = 0, 0
+	}
+	own += packDown + lanes*(unpackUp+unpackDown+packUp)
+	if p.Lossy() {
+		own += unpackDown
+	}
+	return own
 }
 
-func largest(l *tensor.Layout) (most int) {
-	for i := range l.Len() {
-		most = max(most, l.Bytes(i))
+// scratch returns what a coder keeps that packs packages of l, and one that unpacks
+// them.
+func scratch(p *codec.Pipeline, l *tensor.Layout) (pack, unpack int64) {
+	for _, s := range l.Specs() {
+		packing, unpacking := p.Memory(s)
+		pack, unpack = max(pack, packing), max(unpack, unpacking)
 	}
-	return most
+	return pack, unpack
 }
 
 // A coded packs and unpacks packages of one layout. It keeps its memory. One

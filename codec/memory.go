@@ -1,0 +1,68 @@
+package codec
+
+import "ipcbench/tensor"
+
+// Memory returns about how many bytes a Coder keeps that packs tensors like s, and
+// how many one that unpacks them.
+func (p *Pipeline) Memory(s tensor.Spec) (pack, unpack int64) {
+	n, err := s.Bytes()
+	if err != nil || p.Takes(s) != nil {
+		return 0, 0
+	}
+	last, base := len(p.steps)-1, 0
+	for i, step := range p.steps {
+		if step.base {
+			base = i
+		}
+	}
+	in := words{s.DType, n}
+	for i, step := range p.steps {
+		st := step.make(step.value)
+		if k, ok := st.(keeper); ok {
+			packing, unpacking := k.keeps(in)
+			pack, unpack = pack+packing, unpack+unpacking
+		}
+		if in, _ = st.takes(in); i == last {
+			break
+		}
+		made := int64(in.bytes) // and the next stage takes it
+		pack += made
+		if step.place != pick {
+			unpack += made
+			if i < base { // of the base, too
+				pack += made
+			}
+		}
+	}
+	return pack, unpack
+}
+
+// A keeper is a stage whose scratch memory is worth counting: keeps says how much it
+// has to encode words like in, and to decode them.
+type keeper interface {
+	keeps(in words) (encode, decode int64)
+}
+
+func (*zstd) keeps(words) (encode, decode int64) { return 1400 << 10, 300 << 10 }
+
+func (t *topk) keeps(in words) (encode, decode int64) { return keptChanges(t.percent, in), 0 }
+
+func (c *changes) keeps(in words) (encode, decode int64) {
+	diffs := 4 * int64(share(c.percent, in.bytes/in.dtype.Size()))
+	return keptChanges(c.percent, in) + diffs, diffs
+}
+
+// keptChanges returns how many bytes a selector's changes have, before some are
+// dropped.
+func keptChanges(percent float64, in words) int64 {
+	all := in.bytes / in.dtype.Size()
+	return 8 * int64(min(all, 2*share(percent, all)+slack))
+}
+
+func (*kc) keeps(in words) (encode, decode int64) {
+	if in.dtype == tensor.F32 {
+		return 0, 0
+	}
+	values := 4 * int64(in.bytes/in.dtype.Size())
+	return values, values
+}
