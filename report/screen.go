@@ -72,11 +72,11 @@ func screen(r *analysis.Result, again string) doc.Document {
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
-	if len(swept) > 0 {
-		views = "crossover,cells," + views
+	if linked || len(swept) > 0 {
+		views = "cells," + views
 	}
-	if linked {
-		views = "cells," + strings.TrimPrefix(views, "crossover,cells,")
+	if len(swept) > 0 {
+		views = "crossover," + views
 	}
 	if len(r.Paths()) > 0 {
 		views = "break-even," + views
