@@ -130,6 +130,9 @@ type answerFloor struct {
 	Variant   string    `json:"variant,omitempty"`
 	Model     string    `json:"model,omitempty"`
 	Up        string    `json:"up,omitempty"`
+	Change    string    `json:"change,omitempty"`
+	Values    string    `json:"values,omitempty"`
+	Scenario  string    `json:"scenario,omitempty"`
 	Clients   int       `json:"clients,omitempty"`
 	Transport string    `json:"transport,omitempty"`
 	Gap       float64   `json:"gap_s,omitempty"`
@@ -204,7 +207,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		a.Cells = append(a.Cells, cell)
 	}
 	for _, f := range r.Floors {
-		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Link, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
+		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Link, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
 	}
 	return doc.WriteJSON(w, a, "\t")
 }

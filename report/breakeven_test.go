@@ -55,6 +55,34 @@ func TestBreakEvenView(t *testing.T) {
 	}
 }
 
+// TestFloorsOfWork: floors of work that differs in what changes are told apart, and so is
+// what was left out.
+func TestFloorsOfWork(t *testing.T) {
+	r := benchtest.Linked(threeLinks)
+	for _, change := range []string{"2%", "10%"} {
+		r.Floors = append(r.Floors, bench.Floor{Name: "work", Unit: "s", Model: "histology", Change: change, Scenario: "sync", Clients: 1, Blocks: [][]float64{{1}}})
+		r.Skipped = append(r.Skipped, bench.Skipped{Transport: "http", Variant: "http", Model: "cnn", Workers: 1, Clients: 1, Change: change, Link: "1Gbit", Why: "memory"})
+	}
+	csv := format(t, "csv", r)
+	for _, want := range []string{
+		"\nfloor,histology,1,1,change=10%;clients=1;scenario=sync,work,", "\nfloor,histology,1,1,change=2%;clients=1;scenario=sync,work,",
+		"\nhttp,cnn,1,1,change=10%;link=1Gbit;variant=http;why=memory,skipped,",
+	} {
+		if !strings.Contains(csv, want) {
+			t.Errorf("no %q in the CSV", want)
+		}
+	}
+	if text := format(t, "json", r); strings.Count(text, `"change": "10%"`) != 1 {
+		t.Error("the answer does not say of which change a floor is")
+	}
+	text := shown(t, r, "floors")
+	for _, want := range []string{"histology, change 2%, sync, 1 client", "histology, change 10%, sync, 1 client"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // TestLinkVerdict: with one link, the verdict is that of any table; it names rate and
 // codec.
 func TestLinkVerdict(t *testing.T) {

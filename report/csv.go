@@ -96,12 +96,12 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		}
 	}
 	for _, s := range v.Skipped {
-		why := map[string]string{"variant": s.Variant, "why": s.Why, "up": s.Up}
+		why := map[string]string{"variant": s.Variant, "why": s.Why, "up": s.Up, "change": s.Change, "values": s.Values, "scenario": s.Scenario, "link": s.Link}
 		of := []string{doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients), doc.Literal(pairs(why))}
 		_ = out.Write(append(of, csvValues(v, "skipped", "", "", stat.None())...))
 	}
 	for _, f := range v.Floors {
-		of := map[string]string{"up": f.Up, "transport": f.Transport, "variant": f.Variant, "link": f.Link}
+		of := map[string]string{"up": f.Up, "change": f.Change, "values": f.Values, "scenario": f.Scenario, "transport": f.Transport, "variant": f.Variant, "link": f.Link}
 		if f.Bytes > 0 {
 			of["bytes"] = strconv.FormatInt(f.Bytes, 10)
 		}

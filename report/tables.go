@@ -109,12 +109,10 @@ func floors(r *analysis.Result) doc.Section {
 func floorSubject(f bench.Floor) string {
 	subject := f.Transport
 	if f.Model != "" {
-		subject = strings.TrimPrefix(subject+", "+bench.Model{Name: f.Model, Up: f.Up}.Label(), ", ")
+		subject += ", " + bench.Model{Name: f.Model, Up: f.Up}.Label()
 	}
-	parts := []string{cmp.Or(subject, "this machine")}
-	if f.Link != "" {
-		parts[0] = strings.TrimPrefix(subject+", "+linkText(f.Link), ", ")
-	}
+	subject += wordsOfWork(analysis.Group{Change: f.Change, Values: f.Values, Scenario: f.Scenario, Link: f.Link})
+	parts := []string{cmp.Or(strings.TrimPrefix(subject, ", "), "this machine")}
 	if f.Bytes > 0 {
 		parts = append(parts, doc.Quantity("B", float64(f.Bytes)))
 	}

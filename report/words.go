@@ -22,14 +22,10 @@ func groupTitle(g analysis.Group) string {
 // hold, the scenario and the link.
 func wordsOfWork(g analysis.Group) string {
 	t := ""
-	if g.Change != "" {
-		t += ", change " + g.Change
-	}
-	if g.Values != "" {
-		t += ", values " + g.Values
-	}
-	if g.Scenario != "" {
-		t += ", " + g.Scenario
+	for _, of := range [][2]string{{"change ", g.Change}, {"values ", g.Values}, {"", g.Scenario}} {
+		if of[1] != "" {
+			t += ", " + of[0] + of[1]
+		}
 	}
 	if g.Link != "" {
 		t += ", " + linkText(g.Link)
