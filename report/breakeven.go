@@ -19,13 +19,13 @@ var rates = []float64{100e6, 1e9, 10e9}
 // breakEvens says below which rate of a network each codec pays.
 func breakEvens(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Where a codec pays"}
-	paths := r.Paths()
+	paths, local := r.Paths(), r.Local()
 	for _, same := range analysis.GroupBy(paths, func(p analysis.Path) string { return workTitle(p) }) {
 		title := workTitle(same[0])
 		s.Lead = append(s.Lead, bestLines(r, same, title, len(paths) > len(same))...)
 		for _, p := range same {
 			name := plainVariant(p[0][0]) + ", " + title
-			for _, t := range []doc.Table{payTable(p, name), wireTable(p, name), lossTable(p, name)} {
+			for _, t := range []doc.Table{payTable(p, name), wireTable(codecColumns, codecRow, byCodec(p), name), lossTable(codecColumns, codecRow, byCodec(p), name)} {
 				if len(t.Rows) > 0 {
 					s.Tables = append(s.Tables, t)
 				}
@@ -36,12 +36,31 @@ func breakEvens(r *analysis.Result) doc.Section {
 			s.Tables = append(s.Tables, t)
 		}
 	}
+	for _, same := range analysis.GroupBy(local, func(c *analysis.Cell) analysis.Group { return c.Group() }) {
+		title := groupTitle(same[0].Group()) + ", not over TCP"
+		columns, row := []doc.Column{{Name: "transport"}}, func(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(variant(c))} }
+		price := cellTable(columns, row, same, priceFields()...)
+		price.Caption = title
+		for _, t := range []doc.Table{price, wireTable(columns, row, same, title), lossTable(columns, row, same, title)} {
+			if len(t.Rows) > 0 {
+				s.Tables = append(s.Tables, t)
+			}
+		}
+	}
 	if len(s.Tables) == 0 {
 		return doc.Section{}
 	}
-	s.Plots, s.Tail = payPlots(paths), breakEvenNotes(r.BreakEvens())
+	s.Plots = payPlots(paths)
+	if len(paths) > 0 {
+		s.Tail = breakEvenNotes(r.BreakEvens())
+	} else {
+		s.Tail = doc.Say(noLink)
+	}
 	return s
 }
+
+// noLink is said of a result in which codecs are measured, but not over TCP.
+const noLink = "Nothing went over TCP, so there is no rate below which a codec pays: add --link unshaped --workers 1 --clients 1."
 
 // workTitle says what the cells of a path do, on whatever link.
 func workTitle(p analysis.Path) string { return groupTitle(onAnyLink(p[0])) }
@@ -109,10 +128,16 @@ func bare(f field) field {
 	return f
 }
 
-// payTable has a row for each codec: what it saves, what it takes, and where it pays.
-func payTable(p analysis.Path, title string) doc.Table {
+// priceFields are what a codec saves, and what it takes.
+func priceFields() []field {
 	fields := []field{median("ratio_down", "down").in("%"), median("ratio_up", "up").in("%"), bare(median("phase.compress", "compress")), bare(median("phase.expand", "expand")), bare(median("round", ""))}
 	fields[0].Help, fields[1].Help = "what travels of a model, as a share of it; without full versions", "the same of updates"
+	return fields
+}
+
+// payTable has a row for each codec: what it saves, what it takes, and where it pays.
+func payTable(p analysis.Path, title string) doc.Table {
+	fields := priceFields()
 	t := doc.Table{Caption: title, Columns: []doc.Column{{Name: "codec"}}}
 	for _, f := range fields {
 		t.Columns = append(t.Columns, f.Column)
@@ -134,24 +159,35 @@ func payTable(p analysis.Path, title string) doc.Table {
 	return t
 }
 
-// wireTable says what travels, and how much of the data changed; lossTable what was
-// lost.
-func wireTable(p analysis.Path, title string) doc.Table {
-	return codecTable(p, title+": the data", median("wire_down", ""), bare(median("wire_up", "")), median("density_down", "").in("%"), bare(median("density_up", "")).in("%"),
-		nonZero(median("full_versions", "")), nonZero(median("same_jobs", "")), nonZero(median("plain_tensors", "")), nonZero(median("unchanged_tensors", "")))
-}
+// codecRow is the key of a row in a table of one transport.
+func codecRow(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(c.Codec())} }
 
-func lossTable(p analysis.Path, title string) doc.Table {
-	return codecTable(p, title+": what is lost", median("error_down_max", "error down").in("%"), median("error_down_rms", "RMS").in("%"),
-		bare(median("error_up_max", "error up")).in("%"), bare(median("error_up_rms", "RMS")).in("%"), median("error_bound", "bound").in("%"))
-}
+var codecColumns = []doc.Column{{Name: "codec"}}
 
-func codecTable(p analysis.Path, title string, fields ...field) doc.Table {
-	var cells []*analysis.Cell
+// byCodec are the cells of a path that say what each codec does, after that without one.
+func byCodec(p analysis.Path) (cells []*analysis.Cell) {
+	if c := analysis.Base(p[0]); c != nil && !c.Encoded() {
+		cells = append(cells, c)
+	}
 	for _, b := range p.BreakEvens() {
 		cells = append(cells, b.Coded)
 	}
-	t := cellTable([]doc.Column{{Name: "codec"}}, func(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(c.Codec())} }, cells, fields...)
+	return cells
+}
+
+// wireTable says what travels, and how much of the data changed; lossTable what was
+// lost.
+func wireTable(keys []doc.Column, row func(c *analysis.Cell) []doc.Cell, cells []*analysis.Cell, title string) doc.Table {
+	return captioned(title+": the data", cellTable(keys, row, cells, median("wire_down", ""), bare(median("wire_up", "")), median("density_down", "").in("%"), bare(median("density_up", "")).in("%"),
+		nonZero(median("full_versions", "")), nonZero(median("same_jobs", "")), nonZero(median("plain_tensors", "")), nonZero(median("unchanged_tensors", ""))))
+}
+
+func lossTable(keys []doc.Column, row func(c *analysis.Cell) []doc.Cell, cells []*analysis.Cell, title string) doc.Table {
+	return captioned(title+": what is lost", cellTable(keys, row, cells, median("error_down_max", "error down").in("%"), median("error_down_rms", "RMS").in("%"),
+		bare(median("error_up_max", "error up")).in("%"), bare(median("error_up_rms", "RMS")).in("%"), median("error_bound", "bound").in("%")))
+}
+
+func captioned(title string, t doc.Table) doc.Table {
 	t.Caption = title
 	return t
 }

@@ -15,7 +15,8 @@ import (
 var threeLinks = map[string]float64{"unshaped": 0, "100Mbit": 100e6, "1Gbit": 1e9}
 
 // TestBreakEvenView: what a terminal of 80 columns shows of codecs and links, and the
-// same for scripts and pull requests.
+// same for scripts and pull requests. Bytes of a round stand beside those of a round
+// without a codec (O17).
 func TestBreakEvenView(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
 	if err := r.Validate(); err != nil {
@@ -34,7 +35,7 @@ func TestBreakEvenView(t *testing.T) {
 	}
 	golden(t, "links.text", b.String())
 	for name, all := range map[string][]string{
-		"csv": {"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,wire_down,B/round,6,16652072,", ",ratio_up,1,6,0.05999", ",break_even,bit/s,",
+		"csv": {"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,wire_down,B/round,6,16652072,", "\nhttp,histology,1,1,change=2%;codec=none;link=1Gbit;network=tcp,wire_down,B/round,6,66608288,", ",ratio_up,1,6,0.05999", ",break_even,bit/s,",
 			"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,phase.compress,s/round,6,0.24,", "\nfloor,-,1,1,bytes=66608288;link=1Gbit,tcp-stream,"},
 		"json":     {`"pays": "below"`, `"pays": "never"`, `"answer": "right"`, `"link": "none"`, `"error_up_rms": {`},
 		"benchfmt": {"/clients=1/change=2%/link=1Gbit ", " wire-down-B/op "},
@@ -79,6 +80,39 @@ func TestFloorsOfWork(t *testing.T) {
 	for _, want := range []string{"histology, change 2%, sync, 1 client", "histology, change 10%, sync, 1 client"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// TestCodecsWithoutTCP: where nothing goes over a network, the view shows what codecs do
+// all the same, and why it says of none where it pays; the first screen names it.
+func TestCodecsWithoutTCP(t *testing.T) {
+	r := benchtest.Linked(map[string]float64{"": 0})
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		delete(c.Settings, "network")
+		c.Variant = strings.Replace(c.Variant, ":network=tcp", "", 1)
+	}
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	why := "Nothing went over TCP, so there is no rate below which a codec pays"
+	for view, all := range map[string][]string{
+		"break-even": {"1 client, change 2%, not over TCP\n", "\nhttp with sparse 6.0 6.0 ", ": the data\n", ": what is lost\n", why},
+		"":           {why, "--view break-even,"},
+	} {
+		var views []string
+		if view != "" {
+			views = []string{view}
+		}
+		text := shown(t, r, views...)
+		for _, want := range all {
+			if !strings.Contains(text, want) {
+				t.Errorf("view %q: no %q in\n%s", view, want, text)
+			}
+		}
+		if strings.Contains(text, "pays below") || strings.Contains(text, "Gbit/s") || strings.Contains(text, "shm-slab") && view != "" {
+			t.Errorf("view %q says where codecs pay, or shows what has none:\n%s", view, text)
 		}
 	}
 }

@@ -68,6 +68,10 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if left := len(where) - mostPays; left > 0 {
 		where = append(where[:mostPays], doc.Plural(left, "more transport")+" with codecs: --view break-even")
 	}
+	codecs := len(r.Paths()) > 0
+	if !codecs && len(r.Local()) > 0 {
+		where, codecs = append(where, noLink), true
+	}
 	end.Tail = append(end.Tail, doc.Say(where...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
@@ -78,7 +82,7 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if len(swept) > 0 {
 		views = "crossover," + views
 	}
-	if len(r.Paths()) > 0 {
+	if codecs {
 		views = "break-even," + views
 	}
 	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return len(c.Profiles) > 0 }) {

@@ -110,6 +110,19 @@ func (r *Result) Paths() []Path {
 	return all
 }
 
+// Local returns the cells with a codec, and the same without one, of what does not go
+// over TCP: no link is in question there, and nothing breaks even.
+func (r *Result) Local() []*Cell {
+	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return c.isOverTCP() || !c.Of("round").Known() })
+	var all []*Cell
+	for _, cells := range GroupBy(over, func(c *Cell) overTCP { return overTCP{c.work(), c.Uncoded()} }) {
+		if slices.ContainsFunc(cells, (*Cell).Encoded) {
+			all = append(all, cells...)
+		}
+	}
+	return all
+}
+
 // on returns the cell on a link, or nil.
 func on(cells []*Cell, link string) *Cell {
 	if i := slices.IndexFunc(cells, func(c *Cell) bool { return c.Link == link }); i >= 0 {
