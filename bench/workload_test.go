@@ -103,7 +103,11 @@ func TestCodecsAreProved(t *testing.T) {
 			var cells []bench.Spec
 			s := changing(t, spec(t, h, "pickle", "cnn", 2, 3), "2%")
 			s.Values, s.Scenario = bench.Normal, scenario
-			for _, c := range codecs {
+			some := codecs
+			if how != "" {
+				some = []string{"none", "int8", "topk=1%"} // from no version before, and from one
+			}
+			for _, c := range some {
 				s.Variant = spec(t, h, "pickle:codec="+c, "cnn", 1, 1).Variant
 				cells = append(cells, s)
 			}
