@@ -69,13 +69,17 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 	r.result.Against = a.Environment.environment()
 	r.result.Against.Link = r.result.Environment.Link // it runs where this build does
 	var known []Spec
+	why, compared := "", false
 	for i, s := range specs {
 		if a.Refused[i] == "" {
 			known = append(known, s)
+			compared = compared || !s.inside()
+		} else if why == "" {
+			why = a.Refused[i]
 		}
 	}
-	if len(known) == 0 {
-		return fmt.Errorf("--against %s: it can run none of these cells: %s", r.Against, a.Refused[0])
+	if why != "" && !compared { // the control alone says nothing of the others
+		return fmt.Errorf("--against %s: it can run none of these cells: %s", r.Against, why)
 	}
 	if err := r.addCells(known, "base", r.Against); err != nil {
 		return err

@@ -78,6 +78,7 @@ func TestAgainstOthers(t *testing.T) {
 		"escapes":       {script(`read order; printf '{"version": 1, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
 		"odd stderr":    {script(`printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
 		"knows nothing": {script(`read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
+		"control alone": {script(`read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["", "no such codec"]}'`), "can run none of these cells: no such codec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
