@@ -75,11 +75,12 @@ func onAnyLink(cells []*analysis.Cell) analysis.Group {
 // breakEvenNotes say what the tables rest on.
 func breakEvenNotes(all []*analysis.BreakEven) []doc.Paragraph {
 	texts := []string{"A codec pays below bits saved a round ÷ seconds added to a round, both against no codec over the same transport, with one client on one worker over TCP without a rate."}
-	var outside, respawned, busy bool
+	var outside, respawned, busy, unlike bool
 	for _, b := range all {
 		outside = outside || b.Pays != "" && b.Coded.Link == ""
 		respawned = respawned || b.Coded.Respawn
 		busy = busy || !b.Coded.Alone()
+		unlike = unlike || b.Plain == nil
 	}
 	for _, of := range []struct {
 		on   bool
@@ -87,6 +88,7 @@ func breakEvenNotes(all []*analysis.BreakEven) []doc.Paragraph {
 	}{
 		{outside, "Without a rate was measured outside of a link, where packets have another size than on one: run with --link unshaped."},
 		{respawned, "Workers that are started for every round have nothing to go from: all models were full versions."},
+		{unlike, "Of a codec that was measured without none beside it, nothing is said: name none in --codec too."},
 		{busy, "Of several workers or clients, nothing is said: their rounds overlap on a link."},
 	} {
 		if of.on {

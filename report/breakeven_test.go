@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -114,6 +115,15 @@ func TestCodecsWithoutTCP(t *testing.T) {
 		if strings.Contains(text, "pays below") || strings.Contains(text, "Gbit/s") || strings.Contains(text, "shm-slab") && view != "" {
 			t.Errorf("view %q says where codecs pay, or shows what has none:\n%s", view, text)
 		}
+	}
+}
+
+// TestCodecsAlone: without none, there is no break-even, and the view says why.
+func TestCodecsAlone(t *testing.T) {
+	r := benchtest.Linked(threeLinks)
+	r.Cells = slices.DeleteFunc(r.Cells, func(c bench.Cell) bool { return c.Settings["codec"] == "none" })
+	if text := shown(t, r, "break-even"); !strings.Contains(text, "name none in --codec too") {
+		t.Errorf("no word of it in\n%s", text)
 	}
 }
 
