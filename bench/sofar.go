@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -130,6 +131,9 @@ func (r *Result) Add(later *Result) {
 		if f.Link != "" && !slices.ContainsFunc(r.Floors, func(g Floor) bool { return g.Name == f.Name && g.Link == f.Link && g.Bytes == f.Bytes }) {
 			r.Floors = append(r.Floors, f)
 		}
+	}
+	if l := later.Environment.Link; l != nil && r.Environment.Link != nil {
+		maps.Copy(r.Environment.Link.Bursts, l.Bursts)
 	}
 	r.Elapsed += later.Elapsed
 	r.Partial = cmp.Or(r.Partial, later.Partial)

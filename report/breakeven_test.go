@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -182,6 +183,12 @@ func TestCodecFindings(t *testing.T) {
 				r.Floors[i].Blocks = [][]float64{{11e6}, {11e6}, {11e6}, {11e6}, {11e6}, {11e6}}
 			}
 		}, "moves bytes at 12.4 MB/s (12.1 to 12.6), faster than the floor tcp-stream (11.0 MB/s)"},
+		{"faster by a burst", func(r *bench.Result) {
+			for i := range r.Floors {
+				r.Floors[i].Blocks = [][]float64{{11e6}, {11e6}, {11e6}, {11e6}, {11e6}, {11e6}}
+			}
+			r.Environment.Link = &machine.Link{Bursts: map[string]int64{"100Mbit": 64 << 20}}
+		}, ""},
 		{"a rate by its wire size", func(r *bench.Result) {
 			small := r.Floors[0]
 			small.Bytes, r.Floors[0].Blocks = 4e6, [][]float64{{13e6}, {13e6}}

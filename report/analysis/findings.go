@@ -152,10 +152,21 @@ func fasterThanFloor(c *Cell) *Finding {
 			}
 		}
 	}
-	if b := c.pace(); b.Known() && b.Low > floor.High {
+	if b := c.pace(); b.Known() && b.Low > floor.High*(1+c.leeway()) {
 		return finding(Error, FasterThanFloor, name, Value{"bandwidth", "B/s", b}, Value{"floor", "B/s", floor})
 	}
 	return nil
+}
+
+// leeway is the share by which a link may be faster than it was measured: it lets a burst
+// pass at once each way, after a pause, and how much of one differs between transfers.
+func (c *Cell) leeway() float64 {
+	l := c.result.Environment.Link
+	if l == nil || !c.shaped() {
+		return 0
+	}
+	down, up := c.wire()
+	return 2 * float64(l.Bursts[c.Link]) / max(1, down+up)
 }
 
 // pace returns how fast the bytes that travel must have moved, where that is known.
