@@ -113,7 +113,7 @@ func (q *queue) take() int {
 // what a lane is sent depends on what it did before: there each has its own, so that
 // rounds are the same whichever worker is faster.
 func (s *Session) queues(n int) []*queue {
-	if s.cfg.Variant.Codec() == nil {
+	if !s.coded {
 		return []*queue{newQueue(0, 1, n)}
 	}
 	queues := make([]*queue, len(s.lanes))

@@ -127,6 +127,7 @@ type Session struct {
 	failed context.Context
 	fail   context.CancelCauseFunc
 
+	coded   bool          // what travels is encoded
 	limit   time.Duration // Config.RoundLimit, or the least one
 	waits   atomic.Int32  // what the user waits for
 	busy    atomic.Bool   // in a callback of the user's
@@ -160,6 +161,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		p.rec = phase.NewRecorder(cfg.Samples)
 	}
 	p.meter = newMeter(p.rec)
+	p.coded = cfg.Variant.Codec() != nil
 	p.updates = make(chan Update, cfg.Workers*cfg.Depth)
 	p.meter.capture, err = cfg.Profiling.server().start(p.rec, phase.ServerProcess)
 	if err == nil {

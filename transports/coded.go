@@ -19,10 +19,13 @@ import (
 // from a base; whatever a lane has missed, it trains the same S(n) as the others. A
 // lossless codec makes no difference between S and M.
 
+// codecSetting is the name of the one that [CodecSetting] describes.
+const codecSetting = "codec"
+
 // CodecSetting is a setting of every transport.
 func CodecSetting() driver.Setting {
 	return driver.Setting{
-		Name: "codec", Default: "none", Kind: driver.Text, Values: codec.Names(),
+		Name: codecSetting, Default: "none", Kind: driver.Text, Values: codec.Names(),
 		Help: "make models and updates smaller on their way; stages are joined with +",
 		Canonical: func(text string) (string, error) {
 			p, err := codec.Parse(text)
@@ -33,7 +36,7 @@ func CodecSetting() driver.Setting {
 
 // Codec returns the codec of the variant, nil if it has none.
 func (v Variant) Codec() *codec.Pipeline {
-	text, ok := v.Settings[CodecSetting().Name]
+	text, ok := v.Settings[codecSetting]
 	if !ok {
 		return nil
 	}
