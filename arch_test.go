@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"receipt":                      {"tensor"},
 	"futex":                        {},
 	"link":                         {},
+	"identity":                     {},
 	"internal/skip":                {},
 	"internal/browser":             {"internal/skip"},
 	"internal/legible":             {},

@@ -1,0 +1,328 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+const session = "5e55"
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// certified returns a worker process that hosts l, as a session makes it.
+func certified(a *Authority, l Lanes) *Worker {
+	w := must(NewWorker(a.Certificate()))
+	if err := w.Certify(must(a.Sign(must(w.Request()), l))); err != nil {
+		panic(err)
+	}
+	return w
+}
+
+// forged returns a worker with a certificate that a has signed and would not have made.
+func forged(a *Authority, change func(c *x509.Certificate)) *Worker {
+	w := certified(a, Lanes{4, 7})
+	c := *w.own.Leaf
+	change(&c)
+	w.own.Certificate = [][]byte{must(x509.CreateCertificate(rand.Reader, &c, a.cert, &w.key.PublicKey, a.key))}
+	return w
+}
+
+// shake connects a server and a client and returns what the server knows of the
+// client, and the error of each. A client of TLS 1.3 learns that it was refused when
+// it reads.
+func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, serverErr, clientErr error) {
+	t.Helper()
+	l := must(net.Listen("unix", t.TempDir()+"/s"))
+	defer l.Close()
+	c := must(net.Dial("unix", l.Addr().String()))
+	s := must(l.Accept())
+	for _, end := range []net.Conn{s, c} {
+		_ = end.SetDeadline(time.Now().Add(20 * time.Second))
+		defer end.Close()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn := tls.Client(c, client)
+		if _, clientErr = conn.Write([]byte{1}); clientErr == nil {
+			_, clientErr = io.ReadFull(conn, make([]byte, 1))
+		}
+	}()
+	conn := tls.Server(s, server)
+	if _, serverErr = io.ReadFull(conn, make([]byte, 1)); serverErr == nil {
+		_, serverErr = conn.Write([]byte{1})
+	}
+	<-done
+	return conn.ConnectionState(), serverErr, clientErr
+}
+
+// TestWrong: who is not what the server wants is refused, with a reason at both ends
+// where both look.
+func TestWrong(t *testing.T) {
+	a, other := must(NewAuthority(session)), must(NewAuthority(session))
+	right := func() *tls.Config { return certified(a, Lanes{4, 7}).Config() }
+	with := func(c *tls.Config, change func(c *tls.Config)) *tls.Config { change(c); return c }
+	for _, test := range []struct {
+		name           string
+		client         *tls.Config
+		server, reason string // what the error at the server, and at the client, holds
+	}{
+		{"right", right(), "", ""},
+		{"another authority", func() *tls.Config {
+			w := certified(a, Lanes{4, 7})
+			w.own = certified(other, Lanes{4, 7}).own
+			return w.Config()
+		}(), "unknown authority", "unknown certificate authority"},
+		{"expired", forged(a, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Second) }).Config(), "certificate has expired", "expired certificate"},
+		{"not yet valid", forged(a, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }).Config(), "not yet valid", "expired certificate"},
+		{"a server's certificate", forged(a, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }).Config(), "incompatible key usage", "bad certificate"},
+		{"no certificate", must(NewWorker(a.Certificate())).Config(), "didn't provide a certificate", "certificate required"},
+		{"another's certificate, without its key", func() *tls.Config {
+			w := certified(a, Lanes{4, 7})
+			w.own.Certificate, w.own.Leaf = certified(a, Lanes{1, 1}).own.Certificate, nil
+			return w.Config()
+		}(), "invalid signature by the client certificate", "error decrypting message"},
+		{"TLS 1.2", with(right(), func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }), "unsupported versions", "protocol version not supported"},
+		{"the client trusts another authority", with(right(), func(c *tls.Config) { c.RootCAs = must(NewWorker(other.Certificate())).authorities }), "bad certificate", "unknown authority"},
+		{"the client wants another name", with(right(), func(c *tls.Config) { c.ServerName = "elsewhere" }), "bad certificate", "not elsewhere"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			state, server, client := shake(t, must(a.Server(true)), test.client)
+			check := func(end string, err error, want string) {
+				if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+					t.Errorf("%s: got %v, want %q", end, err, want)
+				}
+			}
+			check("server", server, test.server)
+			check("client", client, test.reason)
+			if l, err := Of(state, session); (err == nil) != (test.server == "") || err == nil && l != (Lanes{4, 7}) {
+				t.Errorf("it speaks for %v: %v", l, err)
+			}
+		})
+	}
+}
+
+// TestOf: a certificate that counts speaks for its lanes in its session, and for nothing
+// else.
+func TestOf(t *testing.T) {
+	a := must(NewAuthority(session))
+	named := func(texts ...string) *Worker {
+		return forged(a, func(c *x509.Certificate) {
+			c.URIs = nil
+			for _, text := range texts {
+				c.URIs = append(c.URIs, must(url.Parse(text)))
+			}
+		})
+	}
+	for _, test := range []struct {
+		name string
+		w    *Worker
+		want string
+	}{
+		{"its own", certified(a, Lanes{0, 0}), "0"},
+		{"several lanes", certified(a, Lanes{12, 15}), "12-15"},
+		{"another session", named("ipcbench://ab/lanes/3"), `of session "ab", and this is 5e55`},
+		{"no name", named(), "0 names"},
+		{"two names", named("ipcbench://5e55/lanes/3", "ipcbench://5e55/lanes/4"), "2 names"},
+		{"another kind of name", named("spiffe://5e55/lanes/3"), "want ipcbench://5e55/lanes/4-7"},
+		{"no lanes", named("ipcbench://5e55/lanes/"), "want one, such as 3"},
+	} {
+		state, err, _ := shake(t, must(a.Server(true)), test.w.Config())
+		l, of := Of(state, session)
+		got := l.String()
+		if of != nil {
+			got = of.Error()
+		}
+		if err != nil || !strings.Contains(got, test.want) {
+			t.Errorf("%s: got %v (%v), want %s", test.name, got, err, test.want)
+		}
+	}
+	if l := (Lanes{4, 7}); l.Has(3) || !l.Has(4) || !l.Has(7) || l.Has(8) {
+		t.Error("4-7 are not 4 to 7")
+	}
+
+	state, _, _ := shake(t, must(a.Server(false)), certified(a, Lanes{4, 7}).Config())
+	if l, err := Of(state, session); err == nil {
+		t.Errorf("a server that asked for no certificate lets one speak for %v", l)
+	}
+}
+
+// TestConnection: TLS 1.3, with what was decided about it, and no ticket for a shorter
+// handshake.
+func TestConnection(t *testing.T) {
+	a := must(NewAuthority(session))
+	client := certified(a, Lanes{3, 3}).Config()
+	client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for range 2 {
+		state, err, _ := shake(t, must(a.Server(true)), client)
+		if err != nil || state.Version != tls.VersionTLS13 || state.DidResume {
+			t.Fatalf("version %x, resumed: %v: %v", state.Version, state.DidResume, err)
+		}
+	}
+	for _, c := range []*x509.Certificate{a.cert, must(client.GetClientCertificate(nil)).Leaf} {
+		if d := time.Until(c.NotAfter); d < lifetime-time.Hour || time.Since(c.NotBefore) < skew/2 || c.SerialNumber.BitLen() < 64 {
+			t.Errorf("%s: from %v to %v, number %v", c.Subject, c.NotBefore, c.NotAfter, c.SerialNumber)
+		}
+	}
+}
+
+func request(key crypto.Signer, c *x509.CertificateRequest) []byte {
+	return must(x509.CreateCertificateRequest(rand.Reader, c, key))
+}
+
+// TestSign: of a request for a certificate only the key is taken, and only one that the
+// other end has.
+func TestSign(t *testing.T) {
+	a := must(NewAuthority(session))
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	good := request(key, &x509.CertificateRequest{})
+	forged := append([]byte(nil), good...)
+	forged[len(forged)-1] ^= 1
+	_, edwards, _ := ed25519.GenerateKey(rand.Reader)
+	for _, test := range []struct {
+		name    string
+		request []byte
+		lanes   Lanes
+		want    string
+	}{
+		{"RSA", request(must(rsa.GenerateKey(rand.Reader, 2048)), &x509.CertificateRequest{}), Lanes{}, "type RSA: want ECDSA on P-256"},
+		{"Ed25519", request(edwards, &x509.CertificateRequest{}), Lanes{}, "type Ed25519: want"},
+		{"P-384", request(must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)), &x509.CertificateRequest{}), Lanes{}, "want ECDSA on P-256"},
+		{"too long", request(key, &x509.CertificateRequest{DNSNames: []string{strings.Repeat("a", 3000)}}), Lanes{}, "want at most 2048"},
+		{"bad signature", forged, Lanes{}, "not signed with its own key"},
+		{"garbage", []byte("-----BEGIN CERTIFICATE REQUEST-----"), Lanes{}, "a request for a certificate: "},
+		{"empty", nil, Lanes{}, "a request for a certificate: "},
+		{"trailing bytes", append(good[:len(good):len(good)], 0), Lanes{}, "trailing data"},
+		{"no lanes", good, Lanes{3, 2}, "there are none such"},
+		{"lanes below 0", good, Lanes{-1, 2}, "there are none such"},
+	} {
+		if _, err := a.Sign(test.request, test.lanes); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		}
+	}
+
+	greedy := request(key, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: ServerName}, DNSNames: []string{ServerName}, URIs: []*url.URL{Lanes{0, 99}.uri(session)},
+	})
+	c := must(x509.ParseCertificate(must(a.Sign(greedy, Lanes{2, 2}))))
+	if len(c.DNSNames) > 0 || len(c.URIs) != 1 || c.URIs[0].String() != "ipcbench://5e55/lanes/2" || c.IsCA || c.Subject.CommonName != "lanes 2" {
+		t.Errorf("a request gave itself names: %v %v %v", c.Subject, c.DNSNames, c.URIs)
+	}
+}
+
+// TestCertify: a worker takes no certificate but the one that it asked for.
+func TestCertify(t *testing.T) {
+	a, other := must(NewAuthority(session)), must(NewAuthority(session))
+	w := must(NewWorker(a.Certificate()))
+	if err := w.Certify(certified(a, Lanes{}).own.Certificate[0]); err == nil {
+		t.Error("a certificate that nobody asked for was taken")
+	}
+	mine := must(w.Request())
+	for _, test := range []struct {
+		name string
+		cert []byte
+		want string
+	}{
+		{"for another key", certified(a, Lanes{}).own.Certificate[0], "for another key"},
+		{"of another authority", must(other.Sign(mine, Lanes{})), "unknown authority"},
+		{"garbage", []byte("certificate"), "the signed certificate: "},
+		{"empty", nil, "the signed certificate: "},
+		{"too long", make([]byte, longest+1), "want at most"},
+	} {
+		if err := w.Certify(test.cert); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
+		}
+		if w.Config().GetClientCertificate != nil {
+			t.Fatalf("%s: it has a certificate", test.name)
+		}
+	}
+	for _, authority := range [][]byte{nil, []byte("authority"), make([]byte, longest+1), must(a.Sign(mine, Lanes{}))} {
+		if _, err := NewWorker(authority); err == nil {
+			t.Errorf("%.20x is trusted as an authority", authority)
+		}
+	}
+	for _, session := range []string{"", "g", "A", "a/b", strings.Repeat("a", 65)} {
+		if _, err := NewAuthority(session); err == nil {
+			t.Errorf("%q is a session", session)
+		}
+	}
+}
+
+func TestParseLanes(t *testing.T) {
+	for text, want := range map[string]Lanes{"0": {}, "3": {3, 3}, "4-7": {4, 7}, "10-11": {10, 11}} {
+		if got, err := ParseLanes(text); err != nil || got != want {
+			t.Errorf("%q: got %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "-", "3-", "-3", "--3", "3-3", "7-4", "03", "+3", "3 ", "3-04", "3-4-5", "0x3", "99999999999999999999", "३"} {
+		if got, err := ParseLanes(text); err == nil {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}
+
+// FuzzParseLanes: what is read is what was written.
+func FuzzParseLanes(f *testing.F) {
+	for _, seed := range []string{"3", "4-7", "3-3", "-1-2", "0-00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := ParseLanes(text)
+		if err == nil && (l.String() != text || !l.Has(l.First) || !l.Has(l.Last)) {
+			t.Errorf("%q is %+v", text, l)
+		}
+	})
+}
+
+// FuzzURI: a name has one form.
+func FuzzURI(f *testing.F) {
+	for _, seed := range []string{"ipcbench://5e55/lanes/3", "ipcbench://u@5e55:80/lanes/3?q#f", "ipcbench:5e55/lanes/3", "ipcbench://5e55//lanes/3", "ipcbench://5e55/lanes/%33", "IPCBENCH://5E55/lanes/3-4"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := url.Parse(text)
+		if err != nil {
+			return
+		}
+		if l, err := parseURI(u, session); err == nil && *u != *l.uri(session) {
+			t.Errorf("%q is %v", text, l)
+		}
+	})
+}
+
+// FuzzSign: what is signed is for the key of the request and the lanes of the process.
+func FuzzSign(f *testing.F) {
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	f.Add(request(key, &x509.CertificateRequest{}))
+	f.Add(request(key, &x509.CertificateRequest{DNSNames: []string{ServerName}}))
+	f.Add([]byte{0x30, 0x80})
+	a := must(NewAuthority(session))
+	f.Fuzz(func(t *testing.T, request []byte) {
+		der, err := a.Sign(request, Lanes{2, 3})
+		if err != nil {
+			return
+		}
+		c, r := must(x509.ParseCertificate(der)), must(x509.ParseCertificateRequest(request))
+		if !c.PublicKey.(*ecdsa.PublicKey).Equal(r.PublicKey) || len(c.URIs) != 1 || c.URIs[0].String() != "ipcbench://5e55/lanes/2-3" || len(c.DNSNames) > 0 || c.IsCA {
+			t.Errorf("%x gave %v for %v", request, c.Subject, c.URIs)
+		}
+	})
+}
