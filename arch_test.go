@@ -51,7 +51,7 @@ var layers = map[string][]string{
 	"profile":                      {"phase", "profile/capture", "internal/legible"},
 	"profile/capture":              {},
 	"transports":                   {"codec", "transports/driver", "phase", "tensor"},
-	"transports/driver":            {"tensor", "phase"},
+	"transports/driver":            {"identity", "tensor", "phase"},
 	"transports/internal/mailbox":  {"tensor", "transports/driver"},
 	"transports/internal/slab":     {"tensor", "crash", "transports/driver"},
 	"transports/inproc":            {"tensor", "transports/driver", "transports/internal/mailbox", "transports/internal/slab"},

@@ -209,7 +209,11 @@ const (
 	Dialled  = "connections.dialled"  // connections that workers opened
 	Accepted = "connections.accepted" // connections that the server accepted
 	DialTime = "connections.ns"       // nanoseconds that workers waited for connections of single calls
+	Refused  = "connections.refused"  // connections that the server refused
 	Retries  = "retries"              // calls that workers made again, and that are no calls until they succeed
+
+	Handshakes    = "tls.handshakes" // TLS handshakes that workers made
+	HandshakeTime = "tls.ns"         // nanoseconds that they took
 
 	// What codecs do, counted by the server. Wire holds what travels besides tensors,
 	// such as their lengths.

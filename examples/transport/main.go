@@ -27,7 +27,7 @@ func main() { cli.Main(plain{}) }
 type plain struct{}
 
 func (plain) Name() string                           { return "plain" }
-func (plain) Settings() []driver.Setting             { return []driver.Setting{driver.NetworkSetting()} }
+func (plain) Settings() []driver.Setting             { return driver.NetworkSettings() }
 func (plain) Traits(s driver.Settings) driver.Traits { return driver.Traits{Reach: s.Reach()} }
 func (plain) Check(driver.Options) error             { return nil }
 

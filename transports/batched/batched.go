@@ -39,8 +39,7 @@ func (t *transport) Name() string { return t.name }
 
 // Settings implements driver.Transport.
 func (t *transport) Settings() []driver.Setting {
-	all := []driver.Setting{
-		driver.NetworkSetting(),
+	all := append(driver.NetworkSettings(), []driver.Setting{
 		{Name: "conn", Values: []string{"kept", "per-call"}, Default: "kept",
 			Help: "one connection for each worker, or a new one for each call"},
 		{Name: "threads", Kind: driver.Count, Default: "0", Min: 0, Max: 1024,
@@ -56,7 +55,7 @@ func (t *transport) Settings() []driver.Setting {
 		{Name: "marshal", Values: []string{"inplace", "generated"}, Default: "inplace",
 			Help: "who makes and reads messages: a codec that copies once, or generated code with gRPC's own buffers"},
 		driver.OnOff("cache", false, "keep the tensors of a model for a client's next job with it"),
-	}
+	}...)
 	if t.batch {
 		all = append(all, driver.OnOff("split", false, "split a batch over the limit into several"))
 	}

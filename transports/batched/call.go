@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,23 +17,21 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ipcbench/phase"
-	"ipcbench/transports/driver"
 )
 
 // dial opens a connection of w's.
 func (w *worker) dial(ctx context.Context, _ string) (net.Conn, error) {
-	c, err := w.e.Dial(ctx)
-	if err != nil {
-		return nil, err
+	c, err := w.e.Dial(ctx, w.o.Rec)
+	if err == nil {
+		w.dialled.Add(1)
 	}
-	w.dialled.Add(1)
-	return driver.CountBytes(c, w.o.Rec), nil
+	return c, err
 }
 
 // connect returns a connection, which gRPC opens when it is first used.
 func (w *worker) connect() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///session", append(w.cfg.clientBuffers(&w.frames),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // what dial returns is encrypted, if it is to be
 		grpc.WithContextDialer(w.dial),
 		grpc.WithAuthority(aggregator),
 		grpc.WithDisableRetry(), // retries are counted, here
@@ -121,8 +120,12 @@ func (w *worker) try(ctx context.Context, f func(context.Context, *grpc.ClientCo
 	return f(ctx, cc)
 }
 
-// retryable reports whether another attempt may succeed.
-func retryable(err error) bool { return status.Code(err) == codes.Unavailable }
+// retryable reports whether another attempt may succeed: not after the server has
+// refused the certificate, or TLS, which gRPC says in its own words.
+func retryable(err error) bool {
+	text := status.Convert(err)
+	return text.Code() == codes.Unavailable && !strings.Contains(text.Message(), "tls: ") && !strings.Contains(text.Message(), "INADEQUATE_SECURITY")
+}
 
 // invoke makes a unary call without tensors.
 func (w *worker) invoke(ctx context.Context, limit time.Duration, method string, req, resp any) error {

@@ -2,10 +2,6 @@ package batched
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"strconv"
-	"strings"
 
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
@@ -17,26 +13,6 @@ const aggregator = "aggregator"
 // secretKey is the metadata with which every request shows the session's secret,
 // before its message comes.
 const secretKey = "authorization"
-
-// federationOf returns what the session is called in headers: 16 hexadecimal digits,
-// of a hash of its secret, so that they are no secret.
-func federationOf(e *driver.Endpoint) string {
-	h := sha256.Sum256([]byte(e.Secret()))
-	return hex.EncodeToString(h[:8])
-}
-
-// laneName returns a lane's name in headers.
-func laneName(lane int) string { return "lane-" + strconv.Itoa(lane) }
-
-// laneOf is the inverse of laneName.
-func laneOf(name string, lanes int) (int, bool) {
-	digits, ok := strings.CutPrefix(name, "lane-")
-	lane, err := strconv.Atoi(digits)
-	if !ok || err != nil || lane < 0 || lane >= lanes || laneName(lane) != name {
-		return 0, false
-	}
-	return lane, true
-}
 
 // checkHeader refuses a message whose header is not like want, in which an empty
 // sender stands for any.
@@ -55,16 +31,20 @@ func checkHeader(h, want *pb.MessageHeader) error {
 }
 
 // admit returns the lane whose worker sent h, and refuses what is meant for
-// somebody else.
+// somebody else, and who may not speak for the lane: O4, O21.
 func (s *server) admit(ctx context.Context, h *pb.MessageHeader) (*lane, error) {
 	if err := checkHeader(h, s.header); err != nil {
 		return nil, err
 	}
-	i, ok := laneOf(h.Sender, len(s.lanes))
+	i, ok := driver.LaneOf(h.Sender, len(s.lanes))
 	if !ok {
 		return nil, refuse(wrongSender, "sender %q is none of the %d lanes", h.Sender, len(s.lanes))
 	}
 	if c := connOf(ctx); c != nil {
+		if err := c.Speaks(i); err != nil {
+			c.Refused(err)
+			return nil, refuse(wrongCertificate, "sender %q: %v", h.Sender, err)
+		}
 		c.belongsTo(s.lanes[i])
 	}
 	return s.lanes[i], nil

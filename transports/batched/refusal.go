@@ -1,6 +1,7 @@
 package batched
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -23,6 +24,7 @@ var (
 	wrongReceiver    = reason{"WRONG_RECEIVER", codes.NotFound}
 	wrongFederation  = reason{"WRONG_FEDERATION", codes.PermissionDenied}
 	wrongSender      = reason{"WRONG_SENDER", codes.Unauthenticated}
+	wrongCertificate = reason{"WRONG_CERTIFICATE", codes.PermissionDenied}
 	wrongLayout      = reason{"WRONG_LAYOUT", codes.FailedPrecondition}
 	wrongTask        = reason{"WRONG_TASK", codes.FailedPrecondition}
 	wrongTensor      = reason{"WRONG_TENSOR", codes.InvalidArgument}
@@ -67,4 +69,15 @@ func hasReason(err error, why reason) bool {
 		}
 	}
 	return false
+}
+
+// goAway is what a client of HTTP/2 without TLS hears where there is TLS: a server's
+// first frame, SETTINGS, and GOAWAY with INADEQUATE_SECURITY (RFC 9113, sections 6.5,
+// 6.8 and 7), whose text clients of gRPC show.
+func goAway(reason string) []byte {
+	frames := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
+	frames = binary.BigEndian.AppendUint32(frames, uint32(8+len(reason))<<8|7)
+	frames = append(frames, 0, 0, 0, 0, 0)           // flags and stream
+	frames = append(frames, 0, 0, 0, 0, 0, 0, 0, 12) // last stream and error
+	return append(frames, reason...)
 }

@@ -344,7 +344,7 @@ func (r *rig) as(shown string, opts ...grpc.DialOption) (pb.FederationClient, *g
 
 // head is the header of a lane's requests.
 func (r *rig) head(lane int) *pb.MessageHeader {
-	return &pb.MessageHeader{Sender: laneName(lane), Receiver: aggregator, FederationId: r.server.header.FederationId}
+	return &pb.MessageHeader{Sender: driver.LaneName(lane), Receiver: aggregator, FederationId: r.server.header.FederationId}
 }
 
 // dispatch gives lane a job that a stranger will work on.

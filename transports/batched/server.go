@@ -52,7 +52,7 @@ type server struct {
 func newServer(cfg config, e *driver.Endpoint, o driver.Options) *server {
 	s := &server{
 		cfg: cfg, e: e, o: o,
-		header:  &pb.MessageHeader{Receiver: aggregator, FederationId: federationOf(e)},
+		header:  &pb.MessageHeader{Receiver: aggregator, FederationId: e.Name()},
 		down:    newCatalog(o.Down, modelTag),
 		up:      newCatalog(o.Up, updateTag),
 		models:  driver.NewPair(o.Down),
@@ -66,7 +66,7 @@ func newServer(cfg config, e *driver.Endpoint, o driver.Options) *server {
 		s.lanes = append(s.lanes, &lane{
 			index: i,
 			s:     s,
-			reply: &pb.MessageHeader{Sender: aggregator, Receiver: laneName(i), FederationId: s.header.FederationId},
+			reply: &pb.MessageHeader{Sender: aggregator, Receiver: driver.LaneName(i), FederationId: s.header.FederationId},
 			mail:  mailbox.NewLane[task](),
 			bank:  driver.NewBank(o.Up, o.Depth, o.Out),
 		})
@@ -76,9 +76,13 @@ func newServer(cfg config, e *driver.Endpoint, o driver.Options) *server {
 
 func (s *server) listen(ctx context.Context) (*driver.Listener, error) {
 	accepted := s.o.Rec.Counter(phase.Accepted)
-	return s.e.Listen(ctx, s.cfg.network, s.o, func(c *driver.Conn) net.Conn {
-		accepted.Add(1)
-		return &conn{Conn: c}
+	return s.e.Listen(ctx, s.cfg.network, s.o, driver.Protocol{
+		Name: "h2",
+		Wrap: func(c *driver.Conn) net.Conn {
+			accepted.Add(1)
+			return &conn{Conn: c}
+		},
+		Refuse: goAway,
 	})
 }
 
@@ -108,10 +112,14 @@ func (s *server) start(l *driver.Listener) {
 // of whoever does not know the secret: a message may be large.
 func (s *server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	shown := info.Header.Get(secretKey)
-	if len(shown) != 1 || !s.e.Authorizes(shown[0]) {
-		return nil, refuse(noSecret, "metadata %s does not show the session's secret", secretKey)
-	}
 	c := connOf(ctx)
+	if len(shown) != 1 || !s.e.Authorizes(shown[0]) {
+		err := refuse(noSecret, "metadata %s does not show the session's secret", secretKey)
+		if c != nil {
+			c.Refused(err)
+		}
+		return nil, err
+	}
 	if c != nil {
 		c.Admit()
 	}

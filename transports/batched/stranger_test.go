@@ -36,7 +36,7 @@ func (r *rig) frames() *http2.Framer {
 // connect returns a connection to the server on which nothing was said.
 func (r *rig) connect() net.Conn {
 	r.t.Helper()
-	conn, err := r.at.Dial(limited(r.t))
+	conn, err := r.at.Dial(limited(r.t), nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func (r *rig) flood() (stop func()) {
 		defer close(done)
 		var all []net.Conn
 		for ctx.Err() == nil {
-			c, err := r.at.Dial(ctx)
+			c, err := r.at.Dial(ctx, nil)
 			if err != nil {
 				if ctx.Err() == nil {
 					r.t.Error(err)
@@ -183,7 +183,7 @@ func TestStrangersAreFew(t *testing.T) {
 		if err := ended(oldest); err != nil {
 			t.Errorf("%s: the oldest: %v", name, err)
 		}
-		late, _ := r.stranger(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.at.Dial(ctx) })) // while they come
+		late, _ := r.stranger(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return r.at.Dial(ctx, nil) })) // while they come
 		if _, err := late.Ping(limited(t), &pb.PingRequest{}); err != nil {
 			t.Error(err)
 		}

@@ -55,7 +55,7 @@ type worker struct {
 }
 
 func newWorker(t *transport, e *driver.Endpoint, n int, o driver.Options) *worker {
-	name, federation := laneName(n), federationOf(e)
+	name, federation := driver.LaneName(n), e.Name()
 	w := &worker{
 		t: t, cfg: t.config(o.Settings), e: e, o: o, lane: n,
 		header:   &pb.MessageHeader{Sender: name, Receiver: aggregator, FederationId: federation},

@@ -5,20 +5,25 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"ipcbench/identity"
+	"ipcbench/phase"
 )
 
 // An Endpoint is where the server of a session listens, and what its workers must
 // know to dial: the address and the session's secret. It listens and dials for a
-// driver: nothing off this machine can connect, Unix sockets are the user's alone,
-// and whoever connects is a stranger until the secret was shown.
+// driver: Unix sockets are the user's alone, nothing off this machine can connect
+// without a certificate, and whoever connects is a stranger until the secret was shown.
 //
 // The secret stands in no argument, log or result. Workers learn it on their control
 // channel, and whoever wants to talk to the server with a client of his own reads
@@ -26,11 +31,22 @@ import (
 type Endpoint struct {
 	Variant  string        // the transport with its settings, as both ends must have it
 	Patience time.Duration // for a stranger: who connects has to show the secret within it
-	Host     string        // where TCP listens, on the loopback interface; empty is 127.0.0.1
+	Host     string        // where TCP listens: an IP address, with or without a port; empty is 127.0.0.1
+
+	// Of a server. Off the loopback interface nothing listens without mutual TLS.
+	Insecure   bool            // unless this is set
+	Files      *identity.Files // the certificates; nil has the session make its own
+	PerProcess int             // lanes of a worker process, where certificates are one a process; 0 is 1
 
 	dir    string // the session's private directory; empty at a worker
 	addr   string // unix:PATH or tcp:HOST:PORT, or empty if nothing listens
 	secret string
+
+	trust     Trust
+	authority *identity.Authority // of a server whose session makes its own certificates
+	dials     *tls.Config         // of a worker; nil without TLS
+
+	made *handshakes
 }
 
 // AddressFile holds, in the session's directory, the address of its server, a "#",
@@ -44,12 +60,12 @@ const strangerTime = 10 * time.Second
 // NewEndpoint returns the endpoint of a new session, with a secret of its own, whose
 // server may make names in dir. That is private to the user and the session's alone.
 func NewEndpoint(dir string) *Endpoint {
-	return &Endpoint{Patience: strangerTime, dir: dir, secret: rand.Text()} // at least 128 bits
+	return &Endpoint{Patience: strangerTime, dir: dir, secret: rand.Text(), made: &handshakes{}} // at least 128 bits
 }
 
 // EndpointAt returns the endpoint of a session whose server listens at addr.
 func EndpointAt(addr, secret string) *Endpoint {
-	return &Endpoint{Patience: strangerTime, addr: addr, secret: secret}
+	return &Endpoint{Patience: strangerTime, addr: addr, secret: secret, made: &handshakes{}}
 }
 
 // Addr returns where the server listens, unix:PATH or tcp:HOST:PORT; empty if it
@@ -80,12 +96,6 @@ func (e *Endpoint) knows(secret []byte) bool {
 	return subtle.ConstantTimeCompare(secret, []byte(e.secret)) == 1
 }
 
-// NetworkSetting is that of every transport which moves bytes through a socket.
-func NetworkSetting() Setting {
-	return Setting{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
-		Help: "a Unix socket in the session's directory, or TCP on the loopback interface"}
-}
-
 // Reach returns how far a worker may be with the network that was chosen.
 func (s Settings) Reach() Reach {
 	if s.Get("network") == "tcp" {
@@ -97,17 +107,18 @@ func (s Settings) Reach() Reach {
 // maxSocketPath is the longest path of a Unix socket: sun_path less its NUL.
 const maxSocketPath = 107
 
-// Listen opens the session's socket: unix, unixpacket, or tcp, which is on the
-// loopback interface. Accept returns what wrap makes of a connection; nil leaves it
-// what it is. Whoever closes that must close the connection.
-func (e *Endpoint) Listen(ctx context.Context, network string, o Options, wrap func(*Conn) net.Conn) (*Listener, error) {
+// Listen opens the session's socket: unix, unixpacket, or tcp. With the setting tls,
+// what p's driver reads and writes is encrypted below it.
+func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Protocol) (*Listener, error) {
+	config, err := e.serverConfig(o)
+	if err != nil {
+		return nil, err
+	}
 	where := filepath.Join(e.dir, "socket")
 	if network == "tcp" {
-		host := cmp.Or(e.Host, "127.0.0.1")
-		if err := local(host); err != nil {
+		if where, err = e.bind(); err != nil {
 			return nil, err
 		}
-		where = net.JoinHostPort(host, "0")
 	} else if len(where) > maxSocketPath {
 		return nil, fmt.Errorf("socket %s: a path of %d bytes, and %d fit: set TMPDIR to a shorter one", where, len(where), maxSocketPath)
 	}
@@ -121,48 +132,70 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, wrap f
 	} else {
 		err = os.Chmod(where, 0o600) // besides, the directory is private
 	}
-	if wrap == nil {
-		wrap = func(c *Conn) net.Conn { return c }
-	}
-	listener := newListener(l, o.Lanes, e.Patience, o.Rec, wrap)
+	listener := newListener(l, e, o, p, config)
 	addr := network + ":" + where
 	if err == nil {
-		listener.withdraw, err = announce(filepath.Join(e.dir, AddressFile), addr+"#"+e.secret)
+		err = listener.announce(filepath.Join(e.dir, AddressFile), addr+"#"+e.secret)
+	}
+	if err == nil && e.authority != nil {
+		err = listener.announce(filepath.Join(e.dir, AuthorityFile), e.authorityPEM())
 	}
 	if err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
 	e.addr = addr
 	return listener, nil
 }
 
-// Dial connects to the session's server. The connection is not counted: see [CountBytes].
-func (e *Endpoint) Dial(ctx context.Context) (net.Conn, error) {
+// bind returns the address, with a port, at which TCP is to listen.
+func (e *Endpoint) bind() (string, error) {
+	host, port, err := net.SplitHostPort(e.Host)
+	if err != nil { // without a port
+		host, port = cmp.Or(strings.Trim(e.Host, "[]"), "127.0.0.1"), "0"
+	}
+	return net.JoinHostPort(host, port), e.safe(host)
+}
+
+// Dial connects to the session's server, with TLS if Join has said so, and counts the
+// bytes that cross the wire in rec.
+func (e *Endpoint) Dial(ctx context.Context, rec *phase.Recorder) (net.Conn, error) {
 	network, where, _ := strings.Cut(e.addr, ":")
 	switch network {
 	case "unix", "unixpacket":
 	case "tcp":
 		host, _, err := net.SplitHostPort(where)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = e.safe(host)
 		}
-		if err := local(host); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	default:
 		return nil, fmt.Errorf("address %q: want unix:PATH or tcp:HOST:PORT", e.addr)
 	}
-	c, err := dial(ctx, network, where)
-	if err == nil {
-		enlarge(c)
+	raw, err := dial(ctx, network, where)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	enlarge(raw)
+	c := countBytes(raw, rec)
+	if e.dials == nil {
+		return c, nil
+	}
+	return e.encrypt(ctx, c, rec)
 }
 
-// local reports an address that others could listen to.
-func local(host string) error {
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("address %s is not on the loopback interface, and nothing here is encrypted", host)
+// safe reports an address that others could listen to, where not both ends show
+// certificates.
+func (e *Endpoint) safe(host string) error {
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err != nil:
+		return fmt.Errorf("address %q: want an IP address", host)
+	case ip.IsUnspecified():
+		return fmt.Errorf("address %s is no address that workers could dial", host)
+	case !ip.IsLoopback() && !e.trust.Mutual && !e.trust.Insecure:
+		return fmt.Errorf("address %s is not on the loopback interface: want tls=mutual", host)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ type laneConn struct {
 
 // ListenLanes listens as [Endpoint.Listen] does and lets workers in until Dismiss.
 func (e *Endpoint) ListenLanes(ctx context.Context, network string, o Options) (*Lanes, error) {
-	listener, err := e.Listen(ctx, network, o, nil)
+	listener, err := e.Listen(ctx, network, o, Protocol{Refuse: func(reason string) []byte { return answer(reason) }})
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +99,13 @@ func (l *Lanes) greet(c *Conn) {
 	if err == nil {
 		want := l.e.hello(0, l.o)
 		if err = h.check(want, len(l.lanes)); err == nil {
+			err = c.Speaks(h.Lane)
+		}
+		if err == nil {
 			err = l.lanes[h.Lane].admit(c, h.Lane)
 		}
 		if err != nil {
+			c.Refused(err)
 			_, _ = c.Write(answer(err.Error())) // its end of the connection says enough
 		}
 	}
@@ -118,7 +122,9 @@ func (l *Lanes) read(c *Conn) (h hello, err error) {
 		return h, err
 	}
 	if !l.e.knows(shown[:len(l.e.secret)]) {
-		return h, errors.New("not the session's secret")
+		err := errors.New("not the session's secret")
+		c.Refused(err)
+		return h, err
 	}
 	if !c.Admit() {
 		return h, net.ErrClosed
@@ -171,6 +177,9 @@ func (l *Lanes) Conn(ctx context.Context, lane int) (*Conn, error) {
 	err := fmt.Errorf("no worker has connected: %w", context.Cause(ctx))
 	if last := l.listener.failed.Load(); last != nil {
 		err = fmt.Errorf("%w (%w)", err, *last)
+	}
+	if last := l.listener.Refusal(); last != nil {
+		err = fmt.Errorf("%w (the last one that was refused: %w)", err, last)
 	}
 	return nil, err
 }
@@ -260,15 +269,14 @@ func During(ctx context.Context, c interface{ SetDeadline(time.Time) error }, f 
 
 // DialLane connects lane to the session's server, shows the secret and waits to be
 // let in. Its bytes are counted.
-func (e *Endpoint) DialLane(ctx context.Context, lane int, o Options) (Counted, error) {
-	raw, err := e.Dial(ctx)
+func (e *Endpoint) DialLane(ctx context.Context, lane int, o Options) (net.Conn, error) {
+	c, err := e.Dial(ctx, o.Rec)
 	if err != nil {
-		return Counted{}, err
+		return nil, err
 	}
-	c := CountBytes(raw, o.Rec)
 	if err := During(ctx, c, func() error { return e.introduce(c, e.hello(lane, o)) }); err != nil {
 		c.Close()
-		return Counted{}, err
+		return nil, err
 	}
 	return c, nil
 }

@@ -43,7 +43,7 @@ func stranger(t testing.TB, e *driver.Endpoint) net.Conn {
 	network, where, _ := strings.Cut(e.Addr(), ":")
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	c, err := driver.EndpointAt(network+":"+where, "").Dial(ctx)
+	c, err := driver.EndpointAt(network+":"+where, "").Dial(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestWorkersAmidStrangers(t *testing.T) {
 				group.Go(func() {
 					for i := k; i < strangers; i += 10 {
 						ctx, cancel := context.WithTimeout(context.Background(), bound)
-						c, err := e.Dial(ctx)
+						c, err := e.Dial(ctx, nil)
 						cancel()
 						if err != nil {
 							return // the session is over
@@ -365,7 +365,7 @@ func FuzzHello(f *testing.F) {
 	f.Add([]byte("\xff\xff"))
 	f.Add([]byte("\x00\x0e{\"protocol\":1}"))
 	f.Fuzz(func(t *testing.T, hello []byte) {
-		c := stranger(t, e).(*net.UnixConn)
+		c := stranger(t, e).(driver.Counted).Conn.(*net.UnixConn)
 		_, err := c.Write(append([]byte(e.Secret()), hello...))
 		if err == nil {
 			err = c.CloseWrite()

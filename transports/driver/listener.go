@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"slices"
@@ -23,13 +24,16 @@ const grace = 250 * time.Millisecond
 // however many others are made, and has the time to use it.
 type Listener struct {
 	net.Listener
+	e              *Endpoint
+	protocol       Protocol
+	tls            *tls.Config // nil without TLS
 	limit          int
-	patience       time.Duration // for a stranger
-	wrap           func(*Conn) net.Conn
-	withdraw       func() error // removes the file that holds the address
+	withdraw       []func() error // remove the files that were made
 	sent, received *phase.Counter
+	refusals       *phase.Counter
 	freed          chan struct{}         // has room for one: there is a stranger less
 	failed         atomic.Pointer[error] // of the last Accept; nil once one has succeeded
+	refused        atomic.Pointer[error] // why the last connection that was refused was
 
 	mu        sync.Mutex
 	open      map[*Conn]bool // guarded by mu: connections; true for those that Dismiss spares
@@ -37,12 +41,24 @@ type Listener struct {
 	over      bool           // guarded by mu: nobody else is wanted
 }
 
-func newListener(l net.Listener, lanes int, patience time.Duration, rec *phase.Recorder, wrap func(*Conn) net.Conn) *Listener {
+func newListener(l net.Listener, e *Endpoint, o Options, p Protocol, config *tls.Config) *Listener {
+	if config != nil && p.Name != "" {
+		config.NextProtos = []string{p.Name}
+	}
 	return &Listener{
-		Listener: l, limit: 256 + 4*lanes, patience: patience, wrap: wrap, withdraw: func() error { return nil },
-		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
+		Listener: l, e: e, protocol: p, tls: config, limit: 256 + 4*o.Lanes,
+		sent: o.Rec.Counter(phase.WireSent), received: o.Rec.Counter(phase.WireReceived), refusals: o.Rec.Counter(phase.Refused),
 		freed: make(chan struct{}, 1), open: map[*Conn]bool{},
 	}
+}
+
+// announce writes a file, which Close removes.
+func (l *Listener) announce(path, text string) error {
+	withdraw, err := announce(path, text)
+	if err == nil {
+		l.withdraw = append(l.withdraw, withdraw)
+	}
+	return err
 }
 
 // Accept implements net.Listener. It waits while the machine has no room for
@@ -64,15 +80,21 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.failed.Store(nil)
 	enlarge(nc)
 	c := &Conn{Counted: Counted{Conn: nc, sent: l.sent, received: l.received}, l: l, since: time.Now()}
+	if l.tls != nil {
+		c.tls = tls.Server(c.Counted, l.tls)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.timer = time.AfterFunc(l.patience, c.evict)
+	c.timer = time.AfterFunc(l.e.Patience, c.evict)
 	l.open[c] = false
 	l.strangers = append(l.strangers, c)
 	if l.over {
 		_ = nc.Close() // its reader finds that out
 	}
-	return l.wrap(c), nil
+	if l.protocol.Wrap != nil {
+		return l.protocol.Wrap(c), nil
+	}
+	return c, nil
 }
 
 // scarce reports whether a connection was not accepted for want of something that
@@ -82,7 +104,21 @@ func scarce(err error) bool {
 }
 
 // Close implements net.Listener. Connections stay open.
-func (l *Listener) Close() error { return errors.Join(l.Listener.Close(), l.withdraw()) }
+func (l *Listener) Close() error {
+	err := l.Listener.Close()
+	for _, withdraw := range l.withdraw {
+		err = errors.Join(err, withdraw())
+	}
+	return err
+}
+
+// Refusal returns why the last connection that was refused was; nil if none was.
+func (l *Listener) Refusal() error {
+	if last := l.refused.Load(); last != nil {
+		return *last
+	}
+	return nil
+}
 
 // makeRoom waits until there is room for a stranger. It takes grace at most.
 func (l *Listener) makeRoom() {
@@ -128,12 +164,45 @@ func (l *Listener) Dismiss() {
 	}
 }
 
-// A Conn is the server's end of a connection: a stranger's until Admit.
+// A Conn is the server's end of a connection: a stranger's until Admit. Where there is
+// TLS, the handshake is made by the first Read or Write.
 type Conn struct {
-	Counted
-	l     *Listener
-	since time.Time
-	timer *time.Timer // ends a stranger's connection
+	Counted           // the socket
+	tls     *tls.Conn // over it; nil without TLS
+	shaken  sync.Once
+	secured atomic.Bool         // the handshake has succeeded
+	state   tls.ConnectionState // as it was then
+	l       *Listener
+	since   time.Time
+	timer   *time.Timer // ends a stranger's connection
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(b []byte) (int, error) {
+	if c.tls == nil {
+		return c.Counted.Read(b)
+	}
+	if err := c.secure(); err != nil {
+		return 0, err
+	}
+	return c.tls.Read(b)
+}
+
+// Write implements net.Conn.
+func (c *Conn) Write(b []byte) (int, error) {
+	if c.tls == nil {
+		return c.Counted.Write(b)
+	}
+	if err := c.secure(); err != nil {
+		return 0, err
+	}
+	return c.tls.Write(b)
+}
+
+// Refused notes that c is refused, and why.
+func (c *Conn) Refused(err error) {
+	c.l.refused.Store(&err)
+	c.l.refusals.Add(1)
 }
 
 // Admit says that the peer has shown the secret, and reports whether it was a
@@ -178,9 +247,15 @@ func (c *Conn) Keep() {
 	}
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn. With TLS it tells the peer that this is the end, and not
+// that somebody cut the connection.
 func (c *Conn) Close() error {
-	err := c.Conn.Close()
+	var err error
+	if c.secured.Load() {
+		err = c.tls.Close()
+	} else {
+		err = c.Conn.Close()
+	}
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	c.admit() // it is nobody's any more

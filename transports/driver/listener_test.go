@@ -36,7 +36,7 @@ func open(t *testing.T, patience time.Duration) *session {
 	e := driver.NewEndpoint(t.TempDir())
 	e.Patience, s.at = patience, e
 	var err error
-	if s.Listener, err = e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, nil); err != nil {
+	if s.Listener, err = e.Listen(t.Context(), "unix", driver.Options{Lanes: 1, Rec: s.rec}, driver.Protocol{}); err != nil {
 		t.Fatal(err)
 	}
 	over := make(chan struct{})
@@ -180,7 +180,7 @@ func TestAddress(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, driver.AddressFile)
 	e := driver.NewEndpoint(dir)
-	l, err := e.Listen(t.Context(), "unix", driver.Options{Lanes: 1}, nil)
+	l, err := e.Listen(t.Context(), "unix", driver.Options{Lanes: 1}, driver.Protocol{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s: got mode %v, %v, want 0600", name, info.Mode(), err)
 		}
 	}
-	if _, err := driver.NewEndpoint(dir).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, nil); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), path+": file exists") {
+	if _, err := driver.NewEndpoint(dir).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, driver.Protocol{}); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), path+": file exists") {
 		t.Errorf("a second session's: got %v, want that it exists", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != want {
@@ -201,7 +201,7 @@ func TestAddress(t *testing.T) {
 	}
 	where := e.Addr()
 	for _, network := range []string{"unix", "tcp"} {
-		if again, err := e.Listen(t.Context(), network, driver.Options{Lanes: 1}, nil); err == nil || e.Addr() != where {
+		if again, err := e.Listen(t.Context(), network, driver.Options{Lanes: 1}, driver.Protocol{}); err == nil || e.Addr() != where {
 			t.Errorf("a second server of the session: got %v, %v, and workers would dial %s, want %s", again, err, e.Addr(), where)
 		}
 	}
@@ -211,7 +211,7 @@ func TestAddress(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if _, err := driver.NewEndpoint(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := driver.NewEndpoint(filepath.Join(dir, "none")).Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, driver.Protocol{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("in no directory: got %v", err)
 	}
 	if text := fmt.Sprintf("%v %+v %s %#v %+v %#v", e, e, e, e, *e, *e); strings.Contains(text, e.Secret()) {
@@ -219,20 +219,33 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestHost: TCP listens where the endpoint says, and nowhere off this machine.
+// TestHost: TCP listens where the endpoint says, and off this machine only where both
+// ends show certificates, or nobody is to care.
 func TestHost(t *testing.T) {
-	for host, want := range map[string]string{"": "tcp:127.0.0.1:", "127.0.0.2": "tcp:127.0.0.2:", "0.0.0.0": "", "192.0.2.1": "", "localhost": ""} {
+	const off = "is not on the loopback interface: want tls=mutual"
+	for _, c := range []struct {
+		host, tls string
+		insecure  bool
+		at, want  string // an address, or an error
+	}{
+		{at: "tcp:127.0.0.1:"},
+		{host: "127.0.0.2", at: "tcp:127.0.0.2:"},
+		{host: "[::1]", at: "tcp:[::1]:"},
+		{host: "127.0.0.3:47113", at: "tcp:127.0.0.3:47113"},
+		{host: "0.0.0.0", tls: "mutual", want: "no address that workers could dial"},
+		{host: "[::]:1", tls: "mutual", want: "no address that workers could dial"},
+		{host: "localhost", want: "want an IP address"},
+		{host: "192.0.2.1", want: off},
+		{host: "192.0.2.1", tls: "on", want: off},
+		{host: "192.0.2.1:1", tls: "on", want: off},
+		{host: "192.0.2.1", tls: "mutual", want: "cannot assign requested address"}, // nobody's here: RFC 5737
+		{host: "192.0.2.1", insecure: true, want: "cannot assign requested address"},
+	} {
 		e := driver.NewEndpoint(t.TempDir())
-		e.Host = host
-		l, err := e.Listen(t.Context(), "tcp", driver.Options{Lanes: 1}, nil)
-		if want == "" {
-			if err == nil || !strings.Contains(err.Error(), host+" is not on the loopback interface") {
-				t.Errorf("host %q: got %v, want that it is not on the loopback interface", host, err)
-			}
-			continue
-		}
-		if err != nil || !strings.HasPrefix(e.Addr(), want) {
-			t.Errorf("host %q: listens at %s, %v, want %s", host, e.Addr(), err, want)
+		e.Host, e.Insecure = c.host, c.insecure
+		l, err := e.Listen(t.Context(), "tcp", driver.Options{Lanes: 1, Settings: driver.Settings{"tls": c.tls}}, driver.Protocol{})
+		if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) || c.want == "" && (err != nil || !strings.HasPrefix(e.Addr(), c.at)) {
+			t.Errorf("host %q, tls=%s: listens at %q, %v, want %q%q", c.host, c.tls, e.Addr(), err, c.at, c.want)
 		}
 		if l != nil {
 			l.Close()

@@ -61,8 +61,8 @@ type Counted struct {
 	sent, received *phase.Counter
 }
 
-// CountBytes returns c, whose bytes are counted in rec from here on.
-func CountBytes(c net.Conn, rec *phase.Recorder) Counted {
+// countBytes returns c, whose bytes are counted in rec from here on.
+func countBytes(c net.Conn, rec *phase.Recorder) Counted {
 	return Counted{Conn: c, sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived)}
 }
 
@@ -79,5 +79,18 @@ func (c Counted) Write(b []byte) (int, error) {
 	c.sent.Add(len(b))
 	n, err := c.Conn.Write(b)
 	c.sent.Add(n - len(b)) // none, unless it failed
+	return n, err
+}
+
+// WriteBuffers writes all of b with as few system calls as there can be, and consumes
+// it. Where there is TLS, a connection is no Counted.
+func (c Counted) WriteBuffers(b *net.Buffers) (int64, error) {
+	length := 0
+	for _, part := range *b {
+		length += len(part)
+	}
+	c.sent.Add(length)
+	n, err := b.WriteTo(c.Conn)
+	c.sent.Add(int(n) - length) // none, unless it failed
 	return n, err
 }

@@ -59,7 +59,7 @@ func TestDialMany(t *testing.T) {
 	for range calls {
 		go func() {
 			started <- true
-			c, err := driver.EndpointAt("unix:"+path, "").Dial(ctx)
+			c, err := driver.EndpointAt("unix:"+path, "").Dial(ctx, nil)
 			if err == nil {
 				c.Close()
 			}
@@ -103,7 +103,7 @@ func TestDialFull(t *testing.T) {
 	fill(t, path)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // begins with a full queue, also on a slow machine
 	defer cancel()
-	_, err := driver.EndpointAt("unix:"+path, "").Dial(ctx)
+	_, err := driver.EndpointAt("unix:"+path, "").Dial(ctx, nil)
 	if !errors.Is(err, unix.EAGAIN) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want that the queue is full and that time is up", err)
 	}

@@ -129,7 +129,7 @@ func TestIdleConnections(t *testing.T) {
 				dialled := make(chan error, 1)
 				go func() {
 					for range 1000 {
-						c, err := r.e.Dial(t.Context())
+						c, err := r.e.Dial(t.Context(), nil)
 						if err != nil {
 							dialled <- err
 							return

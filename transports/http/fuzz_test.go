@@ -36,12 +36,12 @@ func FuzzServer(f *testing.F) {
 	}
 	h := r.client()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, err := r.e.Dial(t.Context())
+		c, err := r.e.Dial(t.Context(), nil)
 		check(t, err)
 		defer c.Close()
 		check(t, c.SetDeadline(time.Now().Add(limit)))
 		_, _ = c.Write([]byte(r.admitted(string(b)))) // the server may have had enough
-		_ = c.(*net.UnixConn).CloseWrite()
+		_ = c.(driver.Counted).Conn.(*net.UnixConn).CloseWrite()
 		got, _ := io.ReadAll(c)
 		if len(got) > 0 && !bytes.HasPrefix(got, []byte("HTTP/1.")) {
 			t.Errorf("answer %q", got)

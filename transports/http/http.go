@@ -31,11 +31,10 @@ type transport struct {
 func (t transport) Name() string { return t.name }
 
 func (t transport) Settings() []driver.Setting {
-	common := []driver.Setting{
-		driver.NetworkSetting(),
-		{Name: "batch", Kind: driver.Count, Default: "0", Max: store.MaxIDs,
-			Help: "tensors that a worker asks for in one request; 0 is all of them"},
-	}
+	common := append(driver.NetworkSettings(), driver.Setting{
+		Name: "batch", Kind: driver.Count, Default: "0", Max: store.MaxIDs,
+		Help: "tensors that a worker asks for in one request; 0 is all of them",
+	})
 	if t.local {
 		return append(common,
 			driver.OnOff("shm", true, "keep tensors in shared memory; off sends all as bodies, counted as fallbacks"),

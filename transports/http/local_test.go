@@ -2,10 +2,12 @@ package http
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -215,7 +217,7 @@ func TestModelIsCheckedAfterUse(t *testing.T) {
 // server said.
 func TestLocalityIsProved(t *testing.T) {
 	connect := func(t *testing.T, r *rig) *worker { // which has not joined
-		c := exchange.NewClient(r.e.Dial, r.e.Authorization(), false, defaultPatience, nil)
+		c := exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return r.e.Dial(ctx, nil) }, r.e.Authorization(), false, defaultPatience, nil)
 		t.Cleanup(c.Close)
 		return &worker{o: r.o, client: c}
 	}

@@ -213,7 +213,7 @@ func (r *rig) admitted(request string) string {
 // client is an ordinary HTTP client for the rig's server.
 func (r *rig) client() *http.Client {
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return r.e.Dial(ctx) },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return r.e.Dial(ctx, nil) },
 	}
 	r.t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: limit}
@@ -259,7 +259,7 @@ func (r *rig) model() string { return r.s.in.prefix + strconv.Itoa(r.s.in.seq) }
 // raw opens a connection to the server for requests that no client would make.
 func (r *rig) raw() net.Conn {
 	r.t.Helper()
-	c, err := r.e.Dial(r.t.Context())
+	c, err := r.e.Dial(r.t.Context(), nil)
 	check(r.t, err)
 	check(r.t, c.SetDeadline(time.Now().Add(limit)))
 	r.t.Cleanup(func() { c.Close() })

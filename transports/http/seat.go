@@ -39,12 +39,39 @@ var (
 // has reports whether c may be the connection of the lane's worker.
 func (s *seat) has(c *driver.Conn) bool { return s.taken && (s.conn == nil || s.conn == c) }
 
+// admits says why a request is a stranger's: whoever does not show the secret, or, with
+// mutual TLS, does not say for which of the certificate's lanes it is: O4, O21.
+func (s *server) admits(q *http.Request) (err error) {
+	c := connOf(q)
+	lane, named := driver.LaneOf(q.Header.Get(exchange.FieldSender), len(s.lanes))
+	switch {
+	case !s.e.Authorizes(q.Header.Get("Authorization")):
+		err = exchange.Refuse(http.StatusUnauthorized, "want the header field Authorization: Bearer SECRET, with what stands behind the # in the file %s in the session's directory", driver.AddressFile)
+	case !s.e.Mutual():
+	case !named:
+		err = exchange.Refuse(http.StatusForbidden, "want the header field %s: lane-N, with a lane of the certificate", exchange.FieldSender)
+	default:
+		if why := c.Speaks(lane); why != nil {
+			err = exchange.Refuse(http.StatusForbidden, "%w", why)
+		}
+	}
+	if err != nil {
+		c.Refused(err)
+		return err
+	}
+	c.Admit()
+	return nil
+}
+
 // laned serves a request for the lane that its path names.
 func (s *server) laned(serve func(*exchange.Exchange, *lane) error) func(*exchange.Exchange) error {
 	return func(x *exchange.Exchange) error {
 		n, err := exchange.ParseCount(x.PathValue("lane"), uint64(len(s.lanes)-1))
 		if err != nil {
 			return exchange.Refuse(http.StatusNotFound, "lane %w", err)
+		}
+		if sender := x.Header.Get(exchange.FieldSender); s.e.Mutual() && sender != driver.LaneName(int(n)) {
+			return exchange.Refuse(http.StatusForbidden, "lane %d is not that of the sender, %.20q", n, sender)
 		}
 		return serve(x, s.lanes[n])
 	}

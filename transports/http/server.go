@@ -22,6 +22,7 @@ import (
 )
 
 type server struct {
+	e         *driver.Endpoint
 	o         driver.Options
 	c         config
 	manifests manifests
@@ -82,27 +83,19 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 	var nonce [8]byte
 	rand.Read(nonce[:]) // never fails: ids of two sessions differ
 	s := &server{
-		o: o, c: t.config(o), manifests: m, prefix: "model-" + hex.EncodeToString(nonce[:]) + "-",
+		e: e, o: o, c: t.config(o), manifests: m, prefix: "model-" + hex.EncodeToString(nonce[:]) + "-",
 		seated:  map[*driver.Conn]*lane{},
 		scratch: sync.Pool{New: func() any { return new([]byte) }}, copied: o.Rec.Counter(phase.Copied),
 	}
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	s.listener, err = e.Listen(ctx, s.c.network, o, nil)
+	s.listener, err = e.Listen(ctx, s.c.network, o, driver.Protocol{Name: "http/1.1", Refuse: exchange.Goodbye})
 	if err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	s.handler = exchange.NewHandler(exchange.Options{
-		Patience: s.c.patience, Rec: o.Rec, Whose: s.whose,
-		Admits: func(q *http.Request) bool {
-			if !e.Authorizes(q.Header.Get("Authorization")) {
-				return false
-			}
-			connOf(q).Admit()
-			return true
-		},
-		Secret: "what stands behind the # in the file " + driver.AddressFile + " in the session's directory",
+		Patience: s.c.patience, Rec: o.Rec, Whose: s.whose, Admits: s.admits,
 	}, s.endpoints())
 	s.http = &http.Server{
 		Handler:           s.handler,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -48,8 +49,11 @@ func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o dri
 	}
 	c := t.config(o)
 	w := &worker{o: o, c: c, lane: lane, up: m.up}
-	w.client = exchange.NewClient(e.Dial, e.Authorization(), c.fresh, c.patience, o.Rec)
+	w.client = exchange.NewClient(func(ctx context.Context) (net.Conn, error) { return e.Dial(ctx, o.Rec) }, e.Authorization(), c.fresh, c.patience, o.Rec)
 	w.client.ID.Lane = lane
+	if e.Mutual() {
+		w.client.Sender = driver.LaneName(lane)
+	}
 	n := strconv.Itoa(lane)
 	w.ping, w.jobs, w.results = w.request("ping", "GET", "ping"), w.request("jobs", "GET", "jobs/"+n), w.request("results", "POST", "results/"+n)
 	w.jobs.Parks = true

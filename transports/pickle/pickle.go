@@ -16,10 +16,9 @@ type pickle struct{}
 func (pickle) Name() string { return "pickle" }
 
 func (pickle) Settings() []driver.Setting {
-	return []driver.Setting{
+	return append([]driver.Setting{
 		driver.OnOff("elems", false, "send slices of numbers, which gob encodes one element at a time, instead of bytes"),
-		driver.NetworkSetting(),
-	}
+	}, driver.NetworkSettings()...)
 }
 
 func (pickle) Traits(s driver.Settings) driver.Traits { return driver.Traits{Reach: s.Reach()} }

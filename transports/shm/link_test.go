@@ -107,7 +107,7 @@ func halfway(t *testing.T, s *session) *link {
 	c, err := s.e.DialLane(t.Context(), 0, s.o)
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
-	k := newLink(c.Conn, nil)
+	k := newLink(c.(driver.Counted).Conn, nil)
 	_, files, err := k.expect(t.Context(), string(welcomed))
 	must(t, err)
 	closeAll(files)

@@ -40,10 +40,14 @@ func join(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (w *
 	if err != nil {
 		return nil, "", nil, err
 	}
-	if _, ok := c.Conn.(*net.UnixConn); !ok {
+	socket, ok := c.(driver.Counted)
+	if ok {
+		_, ok = socket.Conn.(*net.UnixConn)
+	}
+	if !ok {
 		return nil, "", nil, errors.Join(fmt.Errorf("%v is no Unix socket", e), c.Close())
 	}
-	w = &worker{o: o, n: n, link: newLink(c.Conn, o.Rec)}
+	w = &worker{o: o, n: n, link: newLink(socket.Conn, o.Rec)}
 	if text, files, err = w.link.expect(ctx, string(welcomed)); err != nil {
 		return w, "", nil, fmt.Errorf("welcome: %w", err)
 	}

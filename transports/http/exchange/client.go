@@ -27,12 +27,15 @@ type Client struct {
 	fresh    bool   // a new connection for every request
 	patience Patience
 
-	rec            *phase.Recorder
-	sent, received *phase.Counter
-	parked         []lap // of the last request that parked: whose they are is known later
+	rec    *phase.Recorder
+	parked []lap // of the last request that parked: whose they are is known later
 
 	// ID is whose work requests belong to. Whoever makes them may set it.
 	ID phase.ID
+
+	// Sender is who the client says it is, in the header field of that name; empty says
+	// nothing.
+	Sender string
 
 	conn     net.Conn // nil before the first request, and between requests if fresh
 	closed   bool
@@ -40,7 +43,8 @@ type Client struct {
 	headLeft int // bytes that the head of an answer may still have; -1 outside one
 	head     []byte
 	out      net.Buffers
-	all      [][]byte // out's memory: writing consumes out
+	all      [][]byte      // out's memory: writing consumes out
+	gather   *bufio.Writer // where out is of no use; nil before
 }
 
 // A lap is a span of a request.
@@ -56,10 +60,7 @@ const readBuffer = 32 << 10
 // connection that is kept, or a fresh one for every request. authorization is what it
 // shows with each.
 func NewClient(dial func(context.Context) (net.Conn, error), authorization string, fresh bool, p Patience, rec *phase.Recorder) *Client {
-	c := &Client{
-		dial: dial, auth: authorization, fresh: fresh, patience: p, rec: rec, ID: phase.ID{Lane: -1, Round: -1, Client: -1},
-		sent: rec.Counter(phase.WireSent), received: rec.Counter(phase.WireReceived),
-	}
+	c := &Client{dial: dial, auth: authorization, fresh: fresh, patience: p, rec: rec, ID: phase.ID{Lane: -1, Round: -1, Client: -1}}
 	c.in = bufio.NewReaderSize(reader{c}, readBuffer)
 	return c
 }
@@ -72,7 +73,6 @@ func (c reader) Read(b []byte) (int, error) {
 		return 0, errors.New("the head of the answer is too long")
 	}
 	n, err := c.conn.Read(b)
-	c.received.Add(n)
 	if c.headLeft > 0 {
 		c.headLeft = max(0, c.headLeft-n)
 	}
@@ -183,6 +183,9 @@ func (c *Client) send(q Request) (length int, err error) {
 		}
 	}
 	h := put(c.head[:0], q.Method, " ", q.Path, " HTTP/1.1\r\nHost: ipcbench\r\nAuthorization: ", c.auth, "\r\n")
+	if c.Sender != "" {
+		h = put(h, FieldSender, ": ", c.Sender, "\r\n")
+	}
 	if c.fresh {
 		h = put(h, "Connection: close\r\n")
 	}
@@ -198,13 +201,34 @@ func (c *Client) send(q Request) (length int, err error) {
 	c.head = put(h, "\r\n")
 	c.all[0] = c.head
 	_ = c.conn.SetWriteDeadline(c.patience.until(int64(length))) // if it fails, so does the write
-	c.out = net.Buffers(c.all)
-	length += len(c.head)
-	c.sent.Add(length) // before the peer has it, and moves on
-	n, err := c.out.WriteTo(c.conn)
-	c.sent.Add(int(n) - length)
-	return length, err
+	return length + len(c.head), c.write()
 }
+
+// write writes head and body. A socket gathers them in one system call. Elsewhere, as
+// with TLS, what is small goes together.
+func (c *Client) write() error {
+	if g, ok := c.conn.(interface {
+		WriteBuffers(*net.Buffers) (int64, error)
+	}); ok {
+		c.out = net.Buffers(c.all)
+		_, err := g.WriteBuffers(&c.out)
+		return err
+	}
+	if c.gather == nil {
+		c.gather = bufio.NewWriterSize(nil, gatherBuffer)
+	}
+	c.gather.Reset(c.conn)
+	for _, b := range c.all {
+		_, _ = c.gather.Write(b) // Flush has the error
+	}
+	return c.gather.Flush()
+}
+
+// gatherBuffer is the size of a record of TLS: RFC 8446, section 5.1.
+const gatherBuffer = 16 << 10
+
+// FieldSender is the header field with a client's Sender.
+const FieldSender = "Sender"
 
 // put appends texts to b.
 func put(b []byte, texts ...string) []byte {

@@ -27,9 +27,8 @@ type Endpoint struct {
 type Options struct {
 	Patience Patience
 	Rec      *phase.Recorder
-	Admits   func(*http.Request) bool     // whether a request shows the secret
+	Admits   func(*http.Request) error    // why a request is a stranger's, if it is
 	Whose    func(*http.Request) phase.ID // whose work a request belongs to, as far as it is known
-	Secret   string                       // where the secret is to be found, for who has not shown it
 }
 
 // A Handler serves the endpoints of a session.
@@ -70,8 +69,8 @@ func (h *Handler) Served() map[string]int64 {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	if !h.o.Admits(q) {
-		h.exchange(w, q).stranger(h.o.Secret)
+	if err := h.o.Admits(q); err != nil {
+		h.exchange(w, q).stranger(err)
 		return
 	}
 	// A peer that sends or reads too slowly is given up. One that waits for a job
@@ -87,13 +86,23 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 // goodbye bounds how long a stranger may take to read that it is one.
 const goodbye = time.Second
 
-// stranger answers who does not show the secret. That comes before all else: it
-// costs no memory, and teaches nothing. Its connection is closed.
-func (x *Exchange) stranger(where string) {
+// stranger answers who does not show the secret, or not who it is. That comes before
+// all else: it costs no memory, and teaches nothing. Its connection is closed.
+func (x *Exchange) stranger(err error) {
 	x.W.Header().Set("Connection", "close")
 	x.W.Header().Set("WWW-Authenticate", "Bearer")
 	_ = x.Control.SetReadDeadline(time.Now().Add(goodbye)) // net/http drops some of the body; a closed connection shows there
-	x.fail(Refuse(http.StatusUnauthorized, "want the header field Authorization: Bearer SECRET, with %s", where))
+	x.fail(err)
+}
+
+// Goodbye is the answer to somebody who speaks HTTP/1.1 where it is not to be spoken,
+// and the end of that connection.
+func Goodbye(reason string) []byte {
+	body, err := json.Marshal(Problem{Error: reason})
+	if err != nil {
+		panic(err) // a text has no reason to fail
+	}
+	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", TypeJSON, len(body), body)
 }
 
 // unknown says what is wrong with a request that no endpoint is for: its path, or

@@ -24,8 +24,13 @@ const limit = Patience(10 * time.Second)
 func serve(t *testing.T, endpoints ...Endpoint) func(context.Context) (net.Conn, error) {
 	t.Helper()
 	h := NewHandler(Options{
-		Patience: limit, Admits: func(q *http.Request) bool { return q.Header.Get("Authorization") == "secret" },
-		Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} }, Secret: "what is in the safe",
+		Patience: limit, Admits: func(q *http.Request) error {
+			if q.Header.Get("Authorization") == "secret" {
+				return nil
+			}
+			return Refuse(http.StatusUnauthorized, "want what is in the safe")
+		},
+		Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
 	}, endpoints)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -62,7 +62,7 @@ func start(t testing.TB, kind string, l *tensor.Layout, change ...func(*Options)
 	r.s = New(r.o)
 	h := exchange.NewHandler(exchange.Options{
 		Patience: exchange.Patience(limit), Rec: phase.NewRecorder(1 << 10),
-		Admits: func(*http.Request) bool { return true }, Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
+		Admits: func(*http.Request) error { return nil }, Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
 	}, r.s.Endpoints())
 	var open sync.WaitGroup
 	server := &http.Server{Handler: h, MaxHeaderBytes: exchange.MaxHead, ErrorLog: log.New(io.Discard, "", 0), ConnState: func(_ net.Conn, is http.ConnState) {
