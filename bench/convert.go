@@ -265,7 +265,7 @@ func usageIn(u answerUsage) usage.Usage {
 
 func environmentOut(e machine.Environment) *answerEnvironment {
 	return &answerEnvironment{
-		e.Time, e.CPU, e.CPUs, e.Affinity, e.GOMAXPROCS, e.LLC, e.Governor, e.Hypervisor, e.Arch, e.Kernel,
+		e.Time, e.CPU, e.CPUs, e.Affinity, e.GOMAXPROCS, e.LLC, e.Governor, e.Hypervisor, e.Arch, e.Kernel, e.AES,
 		e.MemTotal, e.MemAvailable, (*answerCgroup)(e.Cgroup), (*answerSpace)(e.Shm), (*answerSpace)(e.Tmp), e.THP, e.ShmemTHP,
 		e.HugePages, e.SocketBuffer, e.Go, e.Commit, e.Dirty, e.Race,
 	}
@@ -274,7 +274,7 @@ func environmentOut(e machine.Environment) *answerEnvironment {
 func (a *answerEnvironment) environment() *machine.Environment {
 	return &machine.Environment{
 		Time: a.Time, CPU: a.CPU, CPUs: a.CPUs, Affinity: a.Affinity, GOMAXPROCS: a.GOMAXPROCS, LLC: a.LLC,
-		Governor: a.Governor, Hypervisor: a.Hypervisor, Arch: a.Arch, Kernel: a.Kernel,
+		Governor: a.Governor, Hypervisor: a.Hypervisor, Arch: a.Arch, Kernel: a.Kernel, AES: a.AES,
 		MemTotal: a.MemTotal, MemAvailable: a.MemAvailable,
 		Cgroup: (*machine.Cgroup)(a.Cgroup), Shm: (*machine.Space)(a.Shm), Tmp: (*machine.Space)(a.Tmp),
 		THP: a.THP, ShmemTHP: a.ShmemTHP, HugePages: a.HugePages, SocketBuffer: a.SocketBuffer,

@@ -200,6 +200,7 @@ type answerEnvironment struct {
 	Hypervisor   string        `json:"hypervisor,omitempty"`
 	Arch         string        `json:"arch"`
 	Kernel       string        `json:"kernel"`
+	AES          *bool         `json:"aes,omitempty"`
 	MemTotal     int64         `json:"mem_total_bytes"`
 	MemAvailable int64         `json:"mem_available_bytes"`
 	Cgroup       *answerCgroup `json:"cgroup,omitempty"`

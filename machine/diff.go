@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,7 +55,11 @@ func Diff(a, b Environment) []Difference {
 	if a.SocketBuffer > 0 && b.SocketBuffer > 0 { // a build may not have recorded it
 		differ("largest socket buffer", bytes(a.SocketBuffer), bytes(b.SocketBuffer))
 	}
+	if a.AES != nil && b.AES != nil { // likewise
+		differ("instructions for AES", *a.AES, *b.AES)
+	}
 	differ("network of the run", a.Link.text(), b.Link.text())
+	differ("servers listen", cmp.Or(a.Listen, "on loopback"), cmp.Or(b.Listen, "on loopback"))
 	differ("Go version", a.Go, b.Go)
 	differ("race detector", a.Race, b.Race)
 	return all

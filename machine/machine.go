@@ -40,6 +40,7 @@ type Environment struct {
 	Hypervisor string `json:"hypervisor,omitempty"` // absent: none that shows itself
 	Arch       string `json:"arch"`                 // GOARCH
 	Kernel     string `json:"kernel"`
+	AES        *bool  `json:"aes,omitempty"` // the processor has instructions with which TLS encrypts; nil: nobody looked
 
 	MemTotal     int64   `json:"mem_total_bytes"`
 	MemAvailable int64   `json:"mem_available_bytes"`
@@ -53,11 +54,21 @@ type Environment struct {
 
 	Link *Link `json:"link,omitempty"` // the network with a rate that the run made for itself; absent without one
 
+	// Where the run's servers listened over TCP: empty for the loopback interface, else
+	// [OffLoopback], or [Insecure] where encryption and proven names were not asked for.
+	Listen string `json:"listen,omitempty"`
+
 	Go     string `json:"go"`
 	Commit string `json:"commit"`          // of the running binary, or "unknown"
 	Dirty  bool   `json:"dirty,omitempty"` // its source was not what the commit holds
 	Race   bool   `json:"race,omitempty"`  // built with the race detector, so no timing means anything
 }
+
+// What [Environment.Listen] may be. There is no address in it.
+const (
+	OffLoopback = "off loopback"
+	Insecure    = "off loopback, insecure"
+)
 
 // A Space is a file system's size.
 type Space struct {
@@ -91,6 +102,7 @@ func read(root fs.FS) Environment {
 		Hypervisor: hypervisor(),
 		Arch:       runtime.GOARCH,
 		Kernel:     kernel(),
+		AES:        new(aes()),
 		Cgroup:     readCgroup(root),
 		Shm:        space("/dev/shm"),
 		Tmp:        space(os.TempDir()),
@@ -133,6 +145,12 @@ func kernel() string {
 		return unknown
 	}
 	return unix.ByteSliceToString(u.Release[:])
+}
+
+// aes reports whether Go's crypto/tls finds what it encrypts with by itself: AES-GCM
+// in instructions. Without them it takes ChaCha20.
+func aes() bool {
+	return cpuid.CPU.Supports(cpuid.AESNI, cpuid.CLMUL) || cpuid.CPU.Supports(cpuid.AESARM, cpuid.PMULL)
 }
 
 func hypervisor() string {

@@ -92,6 +92,8 @@ func TestReadThisMachine(t *testing.T) {
 		t.Error("memory")
 	case e.LLC != 0 && (e.LLC < 64<<10 || e.LLC > 4<<30):
 		t.Error("last-level cache")
+	case e.AES == nil || e.Listen != "":
+		t.Error("AES, or where servers listen")
 	case e.Kernel == "" || e.CPU == "" || e.Arch != runtime.GOARCH:
 		t.Error("names")
 	case time.Since(e.Time) > time.Minute || e.Time.Location() != time.UTC:
@@ -176,7 +178,7 @@ func TestDiff(t *testing.T) {
 	cpus, memory := 1.5, int64(8<<30)
 	base := Environment{
 		CPU: "Xeon", CPUs: 2, Affinity: "0-1", GOMAXPROCS: 2, LLC: 32 << 20, Arch: "amd64", Kernel: "6.1", Hypervisor: "KVM",
-		MemTotal: 16 << 30, MemAvailable: 1 << 30, THP: "always", ShmemTHP: "never", Go: "go1.26", Commit: "a",
+		MemTotal: 16 << 30, MemAvailable: 1 << 30, THP: "always", ShmemTHP: "never", Go: "go1.26", Commit: "a", AES: new(true),
 		Shm: &Space{FileSystem: "tmpfs", Size: 8 << 30, Free: 1},
 	}
 	tests := []struct {
@@ -204,6 +206,11 @@ func TestDiff(t *testing.T) {
 			"cgroup's memory limit: none in the first, 8 GiB in the second"}},
 		{"no /dev/shm", func(e *Environment) { e.Shm = nil }, []string{
 			"/dev/shm: 8 GiB (tmpfs) in the first, 0 B (none) in the second"}},
+		{"AES that one build did not look for", func(e *Environment) { e.AES = nil }, nil},
+		{"no AES", func(e *Environment) { e.AES = new(false) }, []string{
+			"instructions for AES: true in the first, false in the second"}},
+		{"listening", func(e *Environment) { e.Listen = Insecure }, []string{
+			"servers listen: on loopback in the first, off loopback, insecure in the second"}},
 		{"race", func(e *Environment) { e.Race = true }, []string{
 			"race detector: false in the first, true in the second"}},
 	}

@@ -17,7 +17,11 @@ func environment(r *analysis.Result) doc.Section {
 	t := doc.Table{Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
 	add := func(what, value string) { t.Add(doc.Words(what), doc.Words(value)) }
 	var facts []string
-	for _, d := range machine.Diff(machine.Environment{SocketBuffer: 1}, e) { // from nothing known: all that is
+	nothing := machine.Environment{SocketBuffer: 1} // known of a machine: all that is differs
+	if e.AES != nil {
+		nothing.AES = new(!*e.AES)
+	}
+	for _, d := range machine.Diff(nothing, e) {
 		facts = append(facts, d.What+": "+d.Head)
 	}
 	add("machine", strings.Join(facts, "; "))
