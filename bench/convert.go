@@ -206,7 +206,7 @@ func (b *orderBlock) plan() (Plan, error) {
 // answerOf also takes what the block has the sums of, with an entry a timed round.
 func answerOf(b Block, unattributed []int64, phases map[string][]int64) *answerBlock {
 	a := &answerBlock{
-		Spawn: b.Spawn, Cold: answerCold{Round: b.Cold.Round, Server: usageOut(b.Cold.Server)},
+		Spawn: b.Spawn, TLS: (*answerTLS)(b.TLS), Cold: answerCold{Round: b.Cold.Round, Server: usageOut(b.Cold.Server)},
 		Round: b.Round, Unattributed: unattributed, Train: b.Train, RTT: b.RTT, Down: b.Down, Up: b.Up,
 		Phases: phases, Server: processOut(b.Server), System: (*answerSystem)(b.System),
 		Proof: answerProof{b.Proof.Rounds, b.Proof.Updates}, Spans: b.Spans, SpanCost: b.SpanCost,
@@ -224,7 +224,7 @@ func answerOf(b Block, unattributed []int64, phases map[string][]int64) *answerB
 // how many hashes were right.
 func (a *answerBlock) block() (Block, error) {
 	b := Block{
-		Spawn: a.Spawn, Cold: Cold{Round: a.Cold.Round, Server: usageIn(a.Cold.Server)},
+		Spawn: a.Spawn, TLS: (*TLS)(a.TLS), Cold: Cold{Round: a.Cold.Round, Server: usageIn(a.Cold.Server)},
 		Round: a.Round, Train: a.Train, RTT: a.RTT, Down: a.Down, Up: a.Up, Server: processIn(a.Server), System: (*usage.System)(a.System),
 		Proof: Proof{Rounds: a.Proof.Rounds, Updates: a.Proof.Updates}, Spans: a.Spans, SpanCost: a.SpanCost,
 	}

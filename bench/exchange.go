@@ -113,6 +113,7 @@ type answer struct {
 // An answerBlock has an entry a timed round where nothing else is said.
 type answerBlock struct {
 	Spawn        time.Duration      `json:"spawn_ns"`
+	TLS          *answerTLS         `json:"tls,omitempty"`
 	Cold         answerCold         `json:"cold"`
 	Round        []int64            `json:"round_ns"`
 	Unattributed []int64            `json:"unattributed_ns"`
@@ -127,6 +128,12 @@ type answerBlock struct {
 	Proof        answerProof        `json:"proof"`
 	Spans        int64              `json:"spans"`
 	SpanCost     int64              `json:"span_cost_ns"`
+}
+
+type answerTLS struct {
+	Handshakes int    `json:"handshakes"`
+	Time       int64  `json:"handshake_ns"`
+	Cipher     string `json:"cipher"`
 }
 
 type answerCold struct {

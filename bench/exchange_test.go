@@ -328,6 +328,10 @@ func TestHostileAnswer(t *testing.T) {
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,9223372036854775807]`, "no duration of a run"},
 		{`"rtt_ns":[14,`, `"rtt_ns":[`, "rtt_ns: 3 samples: want 4"},
 		{`"encode"`, `"teleport"`, "no such phase"},
+		{`"handshakes":6`, `"handshakes":-6`, "tls.handshakes: -6"},
+		{`"handshake_ns":1700000`, `"handshake_ns":-1`, "tls.handshake_ns: -1"},
+		{`"cipher":"TLS_AES_128_GCM_SHA256"`, `"cipher":""`, "tls.cipher: empty"},
+		{`"cipher":"TLS_AES_128_GCM_SHA256"`, `"cipher":"` + strings.Repeat("A", 65) + `"`, "tls.cipher: 65 bytes long"},
 		{`"pings_ns":[20000,`, `"pings_ns":[-1,`, "pings_ns[0]"},
 		{`"rules":2`, `"rules":2,"error":"no room"`, "no room"},
 	} {

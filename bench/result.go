@@ -229,10 +229,11 @@ func (c Cell) ID() string {
 // the timed rounds in order; slices with an entry a client hold, for each of
 // those rounds, one entry for every client in dispatch order.
 type Block struct {
-	Index    int           `json:"index"`    // of the block among the cell's
-	Position int           `json:"position"` // in the order of the run
-	At       time.Duration `json:"at_ns"`    // since the run began
-	Spawn    time.Duration `json:"spawn_ns"` // until all workers were connected; the median where every round has its own
+	Index    int           `json:"index"`         // of the block among the cell's
+	Position int           `json:"position"`      // in the order of the run
+	At       time.Duration `json:"at_ns"`         // since the run began
+	Spawn    time.Duration `json:"spawn_ns"`      // until all workers were connected; the median where every round has its own
+	TLS      *TLS          `json:"tls,omitempty"` // handshakes before the first round; absent without any
 	Cold     Cold          `json:"cold"`
 
 	Round []int64 `json:"round_ns"` // a round: publishing the model to the end of the average that is the next one
@@ -257,6 +258,14 @@ type Block struct {
 	Timeline *Timeline `json:"timeline,omitempty"` // of some rounds of a profiled block
 	Spans    int64     `json:"spans"`              // that were recorded in the timed rounds
 	SpanCost int64     `json:"span_cost_ns"`       // of recording one, measured in this process
+}
+
+// TLS says what worker processes took to open their connections before the first
+// round. Where every round has its own session, it is that of the first.
+type TLS struct {
+	Handshakes int    `json:"handshakes"`
+	Time       int64  `json:"handshake_ns"` // of the process whose own, added up, took longest
+	Cipher     string `json:"cipher"`       // as crypto/tls names it
 }
 
 // Cold is the first round of a block, in which memory is touched for the first

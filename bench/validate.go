@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ipcbench/doctor"
+	"ipcbench/machine"
 	"ipcbench/phase"
 )
 
@@ -58,6 +59,9 @@ func (r *Result) validateHead() error {
 	}
 	if r.Elapsed < 0 || int64(r.Elapsed) > maxDuration {
 		return fmt.Errorf("elapsed_ns: %d: no duration of a run", int64(r.Elapsed))
+	}
+	if l := r.Environment.Listen; l != "" && l != machine.OffLoopback && l != machine.Insecure {
+		return field("environment.listen", "%.40q: want %s, %s, or nothing", l, machine.OffLoopback, machine.Insecure)
 	}
 	for i, c := range r.Doctor {
 		if c.Status != doctor.Warn && c.Status != doctor.Fail {
@@ -184,6 +188,14 @@ func (b Block) validate(clients int) error {
 			return field("phases_ns."+name, "no such phase")
 		}
 	}
+	if b.TLS != nil {
+		if n := len(b.TLS.Cipher); n > maxCipher {
+			return field("tls.cipher", "%d bytes long: want at most %d", n, maxCipher)
+		}
+		if err := named("tls.cipher", b.TLS.Cipher); err != nil {
+			return err
+		}
+	}
 	for i, p := range append([]Process{b.Server}, b.Processes...) {
 		for name := range p.Counts {
 			if err := named("counts", name); err != nil {
@@ -201,6 +213,9 @@ func (b Block) validate(clients int) error {
 	}
 	return amounts(b)
 }
+
+// maxCipher is the longest name of a cipher suite, in bytes.
+const maxCipher = 64
 
 // field says what is wrong with one.
 func field(name, format string, args ...any) error {
