@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Files name keys and certificates that the user has, in PEM, as an OpenFL federation
@@ -102,12 +103,12 @@ func (f *Files) ServerName() (string, error) {
 	for _, ip := range chain[0].IPAddresses {
 		names = append(names, ip.String())
 	}
-	for _, name := range names { // *.example.org is none that can be asked for
-		if chain[0].VerifyHostname(name) == nil {
+	for _, name := range names {
+		if !strings.Contains(name, "*") { // of a whole domain: nobody can be asked for by that
 			return name, nil
 		}
 	}
-	return "", &Error{"Cert", f.Cert[0] + ": it names no server: its subjectAltName has no DNS name and no address, and a common name alone does not count",
+	return "", &Error{"Cert", f.Cert[0] + ": it names no server: its subjectAltName has no DNS name (but for *) and no address, and a common name alone does not count",
 		"sign it again with -addext subjectAltName=DNS:" + ServerName}
 }
 
@@ -214,7 +215,7 @@ func certificates(field, file string) (all []*x509.Certificate, err error) {
 		}
 		c, err := x509.ParseCertificate(b.Bytes)
 		if err != nil {
-			return nil, &Error{field, fmt.Sprintf("%s: %s", file, strings.TrimPrefix(err.Error(), "x509: ")), ""}
+			return nil, &Error{Field: field, What: fmt.Sprintf("%s: %s", file, strings.TrimPrefix(err.Error(), "x509: "))}
 		}
 		all = append(all, c)
 	}
@@ -249,19 +250,17 @@ func read(field, file string) ([]byte, error) {
 		if p := (*fs.PathError)(nil); errors.As(err, &p) {
 			err = p.Err
 		}
-		return &Error{field, fmt.Sprintf("%s: %v", file, err), ""}
+		return &Error{Field: field, What: fmt.Sprintf("%s: %v", file, err)}
 	}
-	if info, err := os.Stat(file); err != nil { // before it is opened: a pipe would wait for its other end
-		return nil, wrong(err)
-	} else if !info.Mode().IsRegular() {
-		return nil, wrong(errors.New("not a regular file"))
-	}
-	r, err := os.Open(file)
+	r, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to blocks nothing
 	if err != nil {
 		return nil, wrong(err)
 	}
 	defer r.Close()
 	info, err := r.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("no regular file")
+	}
 	if err != nil {
 		return nil, wrong(err)
 	}

@@ -1,0 +1,226 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A ca makes files as openssl does.
+type ca struct {
+	t    *testing.T
+	dir  string
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+func newCA(t *testing.T, dir, name string) *ca {
+	c := &ca{t: t, dir: dir, key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
+	c.cert = template(name)
+	c.cert.IsCA, c.cert.KeyUsage = true, x509.KeyUsageCertSign
+	c.cert = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, c.cert, c.cert, &c.key.PublicKey, c.key))))
+	c.write(name+".crt", "CERTIFICATE", c.cert.Raw)
+	return c
+}
+
+func template(name string) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+}
+
+// path returns where a file is.
+func (c *ca) path(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *ca) write(name, kind string, der []byte) {
+	c.t.Helper()
+	if err := os.WriteFile(c.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// issue makes NAME.crt and NAME.key.
+func (c *ca) issue(name string, usage x509.ExtKeyUsage, change func(*x509.Certificate)) {
+	c.t.Helper()
+	of, key := template(name), must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	of.ExtKeyUsage = []x509.ExtKeyUsage{usage}
+	if change != nil {
+		change(of)
+	}
+	c.write(name+".crt", "CERTIFICATE", must(x509.CreateCertificate(rand.Reader, of, c.cert, &key.PublicKey, c.key)))
+	c.write(name+".key", "PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(key)))
+}
+
+// federation makes the files of a server and two collaborators.
+func federation(t *testing.T) (*ca, *Files) {
+	c := newCA(t, t.TempDir(), "root")
+	c.issue("server", x509.ExtKeyUsageServerAuth, func(s *x509.Certificate) { s.DNSNames = []string{"*.example.org", "agg.example.org"} })
+	c.issue("hospital", x509.ExtKeyUsageClientAuth, nil)
+	c.issue("clinic", x509.ExtKeyUsageClientAuth, nil)
+	return c, c.files("server", "hospital", "clinic")
+}
+
+func (c *ca) files(names ...string) *Files {
+	f := &Files{CA: c.path("root.crt"), Names: names[1:]}
+	for _, name := range names {
+		f.Cert, f.Key = append(f.Cert, c.path(name+".crt")), append(f.Key, c.path(name+".key"))
+	}
+	return f
+}
+
+// TestFiles: processes have the certificates in turn, and each speaks for its own place
+// in the list of names.
+func TestFiles(t *testing.T) {
+	c, f := federation(t)
+	if err := f.Check(true); err != nil {
+		t.Fatal(err)
+	}
+	name, err := f.ServerName()
+	if err != nil || name != "agg.example.org" {
+		t.Fatalf("the server is %q, %v", name, err)
+	}
+	for process := range 4 {
+		w := must(f.Worker(process, name))
+		state, err, _ := shake(t, must(f.Server(true)), w.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for of := range 4 {
+			err := f.Speaks(state, of)
+			if of%2 == process%2 && err != nil || of%2 != process%2 && (err == nil || !strings.Contains(err.Error(), "process")) {
+				t.Errorf("process %d for process %d: %v", process, of, err)
+			}
+		}
+		listed := &Files{Names: []string{"elsewhere"}}
+		if err := listed.Speaks(state, process); err == nil || !strings.Contains(err.Error(), "not on the list") {
+			t.Errorf("a name that is not on the list: %v", err)
+		}
+	}
+	if state, err, _ := shake(t, must(f.Server(false)), must(f.Worker(0, name)).Config()); err != nil || f.Speaks(state, 0) == nil {
+		t.Errorf("a server that asks for no certificate: %v, and knows who speaks: %v", err, f.Speaks(state, 0))
+	}
+	if _, _, err := shake(t, must(f.Server(true)), must(f.Worker(0, "elsewhere")).Config()); err == nil || !strings.Contains(err.Error(), "not elsewhere") {
+		t.Errorf("a server of another name: %v", err)
+	}
+
+	alone := c.files("server")
+	if err := alone.Check(false); err != nil {
+		t.Errorf("the server's files, for tls=on: %v", err)
+	}
+	if (&Files{}).Zero() == false || f.Zero() || !(*Files)(nil).Zero() {
+		t.Error("there are files where there are none, or the other way round")
+	}
+
+	c.issue("address", x509.ExtKeyUsageServerAuth, func(s *x509.Certificate) { s.IPAddresses = []net.IP{net.IPv6loopback} })
+	by := c.files("address", "clinic")
+	if name, err := by.ServerName(); err != nil || name != "::1" || by.Check(true) != nil {
+		t.Errorf("a server that is named by its address: %q, %v, %v", name, err, by.Check(true))
+	}
+	if _, err, client := shake(t, must(by.Server(true)), must(by.Worker(0, "::1")).Config()); err != nil || client != nil {
+		t.Errorf("by its address: %v, %v", err, client)
+	}
+}
+
+// TestChain: what lies between a certificate and the authority stands behind it in its
+// file.
+func TestChain(t *testing.T) {
+	c, f := federation(t)
+	between := &ca{t: t, dir: c.dir, key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)), cert: template("between")}
+	between.cert.IsCA, between.cert.KeyUsage = true, x509.KeyUsageCertSign
+	between.cert = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, between.cert, c.cert, &between.key.PublicKey, c.key))))
+	between.write("between.crt", "CERTIFICATE", between.cert.Raw)
+	between.issue("hospital", x509.ExtKeyUsageClientAuth, nil)
+	if err := f.Check(true); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		t.Errorf("without what lies between: %v", err)
+	}
+	both := append(must(os.ReadFile(c.path("hospital.crt"))), must(os.ReadFile(c.path("between.crt")))...)
+	if err := os.WriteFile(c.path("hospital.crt"), both, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Check(true); err != nil {
+		t.Fatal(err)
+	}
+	name := must(f.ServerName())
+	if state, err, _ := shake(t, must(f.Server(true)), must(f.Worker(0, name)).Config()); err != nil || f.Speaks(state, 0) != nil {
+		t.Errorf("with it: %v, %v", err, f.Speaks(state, 0))
+	}
+}
+
+// TestWrongFiles: whatever is wrong is said in one line, with the file that it is in.
+func TestWrongFiles(t *testing.T) {
+	write := func(name, text string) func(*ca, *Files) {
+		return func(c *ca, _ *Files) {
+			if err := os.WriteFile(c.path(name), []byte(text), 0o600); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+	issue := func(name string, usage x509.ExtKeyUsage, change func(*x509.Certificate)) func(*ca, *Files) {
+		return func(c *ca, _ *Files) { c.issue(name, usage, change) }
+	}
+	client, server := x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth
+	agg := func(c *x509.Certificate) { c.DNSNames = []string{"agg"} }
+	for _, test := range []struct {
+		name        string
+		do          func(c *ca, f *Files)
+		field, want string
+		mend        string
+	}{
+		{"no file", func(c *ca, f *Files) { f.CA = c.path("absent") }, "CA", "absent: no such file or directory", ""},
+		{"a folder", func(c *ca, f *Files) { f.Cert[0] = c.dir }, "Cert", "no regular file", ""},
+		{"a pipe", func(c *ca, f *Files) { f.Key[0] = c.path("pipe"); _ = syscall.Mkfifo(f.Key[0], 0o600) }, "Key", "no regular file", ""},
+		{"empty", write("hospital.crt", ""), "Cert", "hospital.crt: there is no CERTIFICATE in PEM", "-inform DER"},
+		{"not PEM", write("server.key", "\x30\x82"), "Key", "server.key: there is no PRIVATE KEY in PEM", "-inform DER"},
+		{"not a certificate", write("root.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "CA", "root.crt: malformed", ""},
+		{"not a key", write("server.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), "Key", "server.key, of ", ""},
+		{"too large", write("root.crt", strings.Repeat("a", 1<<20+1)), "CA", "more than 1048576 bytes", ""},
+		{"certificate and key have changed places", func(_ *ca, f *Files) { f.Cert, f.Key = f.Key, f.Cert }, "Cert", `server.key: there is no CERTIFICATE in it, but a "PRIVATE KEY"`, "name the file"},
+		{"encrypted", write("clinic.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"), "Key", "clinic.key: the key is encrypted", "openssl pkey -in "},
+		{"encrypted in the old way", write("clinic.key", "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"), "Key", "clinic.key: the key is encrypted", "openssl pkey -in "},
+		{"a key for others to read", func(_ *ca, f *Files) { _ = os.Chmod(f.Key[1], 0o644) }, "Key", "others on this machine may read", "chmod 600 "},
+		{"another's key", func(_ *ca, f *Files) { f.Key[1], f.Key[2] = f.Key[2], f.Key[1] }, "Key", "clinic.key, of ", "in the order of their certificates"},
+		{"another authority", func(c *ca, f *Files) { newCA(t, c.dir, "other"); f.CA = c.path("other.crt") }, "Cert", "server.crt: certificate signed by unknown authority", "other.crt"},
+		{"no authority", func(c *ca, f *Files) { f.CA = c.path("clinic.crt") }, "CA", `the certificate of "clinic" is not that of an authority`, ""},
+		{"no subjectAltName", issue("server", server, nil), "Cert", "server.crt: it names no server", "-addext subjectAltName=DNS:aggregator"},
+		{"the server's is for clients", issue("server", client, agg), "Cert", "server.crt: certificate specifies an incompatible key usage", "serverAuth"},
+		{"a worker's is for servers", issue("clinic", server, agg), "Cert", "clinic.crt: certificate specifies an incompatible key usage", "clientAuth"},
+		{"expired", issue("clinic", client, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), "Cert", "clinic.crt: certificate has expired", "set the clock"},
+		{"not yet valid", issue("server", server, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }), "Cert", "not yet valid", "set the clock"},
+		{"another common name", func(_ *ca, f *Files) { f.Names = []string{"hospital", "surgery"} }, "Names", `clinic.crt: its common name is "clinic", and at its place in the list is "surgery"`, "same order"},
+		{"other order", func(_ *ca, f *Files) { f.Names = []string{"clinic", "hospital"} }, "Names", "hospital.crt: its common name", "same order"},
+		{"no common name", func(c *ca, f *Files) {
+			c.issue("clinic", client, func(c *x509.Certificate) { c.Subject = pkix.Name{}; agg(c) })
+			f.Names[1] = ""
+		}, "Names", `its common name is ""`, ""},
+		{"fewer names", func(_ *ca, f *Files) { f.Names = f.Names[1:] }, "Names", "1 names for 2 certificates", "without the server's"},
+		{"fewer keys", func(_ *ca, f *Files) { f.Key = f.Key[1:] }, "Key", "2 keys for 3 certificates", "same order"},
+		{"no certificates", func(_ *ca, f *Files) { f.Cert = nil }, "Cert", "there is no certificate", ""},
+		{"the server's alone", func(c *ca, f *Files) { *f = *c.files("server") }, "Cert", "only the server's certificate", "behind the server's"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, f := federation(t)
+			test.do(c, f)
+			err := f.Check(true)
+			var wrong *Error
+			if !errors.As(err, &wrong) {
+				t.Fatalf("got %v", err)
+			}
+			if wrong.Field != test.field || !strings.Contains(wrong.What, test.want) || !strings.Contains(wrong.Mend, test.mend) || strings.Contains(wrong.What+wrong.Mend, "\n") {
+				t.Errorf("got %s: %s; %s", wrong.Field, wrong.What, wrong.Mend)
+			}
+		})
+	}
+}
