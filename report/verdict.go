@@ -62,7 +62,7 @@ func either[T any](of []T, name func(T) string) string {
 		names = append(names, name(x))
 	}
 	if more := len(names) - mostNamed; more > 0 {
-		names = append(names[:mostNamed], fmt.Sprintf("%d others", more))
+		names = append(names[:mostNamed], doc.Plural(more, "other"))
 	}
 	last := len(names) - 1
 	if last == 0 {
