@@ -345,3 +345,31 @@ func Linked(links map[string]float64) *bench.Result {
 	}
 	return r
 }
+
+// Encrypted returns a result with transports over TCP, each without TLS and with both
+// kinds of it, which takes that many times as long.
+func Encrypted(times map[string]float64) *bench.Result {
+	m := Models["histology"]
+	r := Result(Cell("inproc", m, 1, 1, Six(60)...))
+	for _, transport := range slices.Sorted(maps.Keys(times)) {
+		for _, tls := range []string{"off", "on", "mutual"} {
+			round, wire, handshake := 150.0, 2*2*m.Bytes, int64(0) // of two rounds
+			if tls != "off" {
+				round, wire, handshake = round*times[transport], wire+wire/1000, 2*MS
+			}
+			if tls == "mutual" {
+				handshake += MS / 2
+			}
+			c := Count(Count(Cell(transport, m, 1, 1, Six(round)...), "body.tensors", 80), "wire.sent", wire)
+			c.Settings = map[string]string{"network": "tcp", "tls": tls}
+			if c.Variant += ":network=tcp"; tls != "off" {
+				c.Variant += ":tls=" + tls
+				for i, ns := range Six(float64(handshake)) {
+					c.Blocks[i].TLS = &bench.TLS{Handshakes: 1, Time: int64(ns), Cipher: "TLS_AES_128_GCM_SHA256"}
+				}
+			}
+			r.Cells = append(r.Cells, c)
+		}
+	}
+	return r
+}

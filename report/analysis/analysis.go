@@ -18,6 +18,7 @@ package analysis
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
@@ -98,6 +99,18 @@ func (c *Cell) Group() Group {
 // work is what the cell does, on whatever link.
 func (c *Cell) work() Group {
 	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Change: c.Change, Values: c.Values, Scenario: c.Scenario}
+}
+
+// alike is what cells have in common that differ in one setting alone, and it may be in
+// their link.
+type alike struct {
+	Group
+	variant string // but for that setting
+}
+
+// without is the cell's variant but for a setting.
+func (c *Cell) without(setting string) string {
+	return strings.Replace(c.Variant, ":"+setting+"="+c.Settings[setting], "", 1)
 }
 
 // IsControl reports whether the cell is a control.

@@ -84,14 +84,8 @@ func (b *BreakEven) CheckAt() []float64 {
 	return nil
 }
 
-// overTCP is what cells have in common that differ in codec and link alone.
-type overTCP struct {
-	Group
-	variant string
-}
-
-// isOverTCP reports whether the cell's tensors go over TCP.
-func (c *Cell) isOverTCP() bool { return c.Link != "" || c.Settings["network"] == "tcp" }
+// OverTCP reports whether the cell's tensors go over TCP.
+func (c *Cell) OverTCP() bool { return c.Link != "" || c.Settings["network"] == "tcp" }
 
 // A Path is a transport over TCP in one work: its cells on all links, by codec, those
 // without a codec first.
@@ -99,9 +93,9 @@ type Path [][]*Cell
 
 // Paths returns those of all transports that were measured over TCP with a codec.
 func (r *Result) Paths() []Path {
-	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return !c.isOverTCP() || !c.Of("round").Known() })
+	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return !c.OverTCP() || !c.Of("round").Known() })
 	var all []Path
-	for _, cells := range GroupBy(over, func(c *Cell) overTCP { return overTCP{c.work(), c.Uncoded()} }) {
+	for _, cells := range GroupBy(over, func(c *Cell) alike { return alike{c.work(), c.Uncoded()} }) {
 		plain := slices.DeleteFunc(slices.Clone(cells), (*Cell).Encoded)
 		if coded := slices.DeleteFunc(cells, func(c *Cell) bool { return !c.Encoded() }); len(coded) > 0 {
 			all = append(all, GroupBy(append(plain, coded...), (*Cell).Codec))
@@ -113,9 +107,9 @@ func (r *Result) Paths() []Path {
 // Local returns the cells with a codec, and the same without one, of what does not go
 // over TCP: no link is in question there, and nothing breaks even.
 func (r *Result) Local() []*Cell {
-	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return c.isOverTCP() || !c.Of("round").Known() })
+	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return c.OverTCP() || !c.Of("round").Known() })
 	var all []*Cell
-	for _, cells := range GroupBy(over, func(c *Cell) overTCP { return overTCP{c.work(), c.Uncoded()} }) {
+	for _, cells := range GroupBy(over, func(c *Cell) alike { return alike{c.work(), c.Uncoded()} }) {
 		if slices.ContainsFunc(cells, (*Cell).Encoded) {
 			all = append(all, cells...)
 		}

@@ -1,8 +1,6 @@
 package analysis
 
 import (
-	"strings"
-
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
@@ -23,7 +21,7 @@ func (c *Cell) Codec() string {
 func (c *Cell) Encoded() bool { return c.Codec() != NoCodec }
 
 // Uncoded is the cell's variant but for its codec.
-func (c *Cell) Uncoded() string { return strings.Replace(c.Variant, ":codec="+c.Codec(), "", 1) }
+func (c *Cell) Uncoded() string { return c.without("codec") }
 
 // A way is one of the two that tensors go.
 type way struct {

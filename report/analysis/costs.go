@@ -106,9 +106,20 @@ func facts() []Metric {
 				}
 				return Exactly(x, len(c.Blocks), len(c.Blocks))
 			}},
-		{Name: "cold_round", Unit: "s", Better: Lower, Help: "the first round of a block, in which memory is touched for the first time; it counts nowhere else",
+		{Name: "cold_round", Unit: "s", Better: Lower, Help: "the first round of a block, in which memory is touched for the first time, with the TLS handshakes before it; it counts nowhere else",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
-				return float64(b.Cold.Round) / float64(time.Second), b.Cold.Round > 0
+				ns := b.Cold.Round
+				if b.TLS != nil {
+					ns += b.TLS.Time
+				}
+				return float64(ns) / float64(time.Second), b.Cold.Round > 0
+			})},
+		{Name: "handshake", Unit: "s", Better: Lower, Help: "TLS handshakes before the cold round, of the worker process whose own took longest",
+			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
+				if b.TLS == nil {
+					return 0, false
+				}
+				return float64(b.TLS.Time) / float64(time.Second), b.TLS.Time > 0
 			})},
 		{Name: "cold_faults", Unit: "1", Better: Lower, Help: "page faults of the cold round, server and workers together",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
