@@ -36,6 +36,7 @@ type answer struct {
 	Cells       []answerCell         `json:"cells"`
 	Sweeps      []answerSweep        `json:"sweeps"` // cells that differ in one quantity alone
 	BreakEvens  []answerBreakEven    `json:"break_evens,omitempty"`
+	TLS         []answerTLS          `json:"tls,omitempty"`
 	Floors      []answerFloor        `json:"floors"` // what this machine could do at best
 }
 
@@ -179,7 +180,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
 		Answer: answerVersion, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
-		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), BreakEvens: answerBreakEvens(v), Floors: []answerFloor{},
+		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), BreakEvens: answerBreakEvens(v), TLS: answerTunnels(v), Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {
 		text := answerVerdict{workload: workloadOf(d.Group), Proved: d.Proved(), Text: verdictSentence(d)}
@@ -270,6 +271,37 @@ func answerBreakEvens(r *analysis.Result) []answerBreakEven {
 			a.Checks = append(a.Checks, answerChecked{k.Coded.Link, k.Pays, estimated("s", k.More), k.Answer})
 		}
 		all = append(all, a)
+	}
+	return all
+}
+
+// An answerTLS is what a cell over TLS takes, as a multiple of the same without.
+type answerTLS struct {
+	workload
+	Variant   string    `json:"variant"`
+	TLS       string    `json:"tls"`               // on or mutual
+	Plain     string    `json:"without,omitempty"` // the variant that it is compared with; absent if that was not measured, as are the next three then
+	Round     *estimate `json:"round_ratio"`
+	CPU       *estimate `json:"cpu_ratio"`
+	Wire      *estimate `json:"wire_ratio"`
+	Handshake *estimate `json:"handshake"`
+	Ciphers   []string  `json:"ciphers,omitempty"`
+}
+
+func answerTunnels(r *analysis.Result) []answerTLS {
+	var all []answerTLS
+	for _, t := range r.Tunnels() {
+		for _, c := range t.Cells() {
+			if c == t.Plain {
+				continue
+			}
+			a := answerTLS{workload: workloadOf(c.Group()), Variant: c.Variant, TLS: c.TLS(), Round: estimated("1", t.Ratio("round", c)), CPU: estimated("1", t.Ratio("cpu_per_gb", c)),
+				Wire: estimated("1", t.Ratio("wire_bytes", c)), Handshake: estimated("s", c.Of("handshake")), Ciphers: c.Ciphers()}
+			if t.Plain != nil {
+				a.Plain = t.Plain.Variant
+			}
+			all = append(all, a)
+		}
 	}
 	return all
 }

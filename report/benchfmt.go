@@ -35,6 +35,7 @@ var benchUnits = []struct{ metric, unit string }{
 	{"alloc_bytes", "B/op"},
 	{"allocs", "allocs/op"},
 	{"peak_rss", "peak-rss-B"},
+	{"handshake", "handshake-sec"},
 }
 
 // goodputUnit is that of the payload over the round. B/s alone would be read as a

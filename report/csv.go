@@ -40,6 +40,8 @@ var csvHeader = []string{
 //   - verdict.round_more and verdict.cpu_more are what a round takes more than one
 //     of the fastest: time, and CPU time.
 //   - break_even is the rate of a link below which a codec pays.
+//   - tls.round, tls.cpu and tls.wire are the round, CPU time and bytes on the wire with
+//     TLS over those of the same without it.
 //   - finding.RULE is a finding; its severity and text stand in the settings, and
 //     its numbers in rows finding.RULE.NUMBER. The transport of a finding about the
 //     whole result is "-".
@@ -76,6 +78,15 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 	for _, b := range v.BreakEvens() {
 		if b.At.Known() {
 			_ = out.Write(append(csvCell(b.Coded), csvValues(v, "break_even", "bit/s", b.Coded.Build, b.At)...))
+		}
+	}
+	for _, t := range v.Tunnels() {
+		for _, c := range t.Cells() {
+			for _, of := range [][2]string{{"round", "round"}, {"cpu", "cpu_per_gb"}, {"wire", "wire_bytes"}} {
+				if i := t.Ratio(of[1], c); i.Known() {
+					_ = out.Write(append(csvCell(c), csvValues(v, "tls."+of[0], "1", c.Build, i)...))
+				}
+			}
 		}
 	}
 	for _, f := range v.Findings() {

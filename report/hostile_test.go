@@ -34,6 +34,7 @@ func rich() *bench.Result {
 	against := r.Environment
 	r.Against = &against
 	r.Doctor = []doctor.Check{{Name: "memory", Status: doctor.Fail, What: "1 B", Why: "It matters.", Mend: "buy some", Figures: map[string]float64{"have_bytes": 1}}}
+	r.Environment.Listen = "off loopback"
 	r.Skipped = []bench.Skipped{{Transport: "b", Variant: "b:x=1", Model: "cnn", Workers: 1, Clients: 1, Why: "too large"}}
 	cpus, memory := 1.5, int64(1e9)
 	r.Environment.Cgroup = &machine.Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory}
@@ -41,9 +42,10 @@ func rich() *bench.Result {
 	functions := []profile.Function{{Name: "a/b.c in d/e.f", Flat: 1e9, Cum: 2e9}}
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		c.Settings = map[string]string{"elems": "on"}
+		c.Settings = map[string]string{"elems": "on", "tls": "on"}
 		c.FileSystem, c.Stopped = "ext4", "time"
 		for j := range c.Blocks {
+			c.Blocks[j].TLS = &bench.TLS{Handshakes: 1, Time: benchtest.MS, Cipher: "TLS_AES_128_GCM_SHA256"}
 			c.Blocks[j].Server.Counts = map[string]int64{"calls.Get": 4, "fallback.full": 1, "body.tensors": 8, "wire.sent": 9, "copied": 5}
 		}
 		last := c.Blocks[len(c.Blocks)-1]

@@ -11,7 +11,7 @@ import (
 )
 
 // open are the views that a page shows unfolded, in this order; the others follow.
-var open = []string{"verdict", "findings", "change", "break-even", "cells", "crossover", "phases", "spread", "floors"}
+var open = []string{"verdict", "findings", "change", "break-even", "tls", "cells", "crossover", "phases", "spread", "floors"}
 
 // page is a result as a page of HTML: what to use and how sure that is, then pictures
 // with the tables that hold their numbers, the largest model first; all else is

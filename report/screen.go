@@ -72,7 +72,8 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if !codecs && len(r.Local()) > 0 {
 		where, codecs = append(where, noLink), true
 	}
-	end.Tail = append(end.Tail, doc.Say(where...)...)
+	encrypted := tlsLines(r)
+	end.Tail = append(end.Tail, doc.Say(append(where, encrypted...)...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
@@ -81,6 +82,9 @@ func screen(r *analysis.Result, again string) doc.Document {
 	}
 	if len(swept) > 0 {
 		views = "crossover," + views
+	}
+	if len(encrypted) > 0 {
+		views = "tls," + views
 	}
 	if codecs {
 		views = "break-even," + views
@@ -139,7 +143,7 @@ func request(r *analysis.Result) doc.Document {
 	}
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
-	d.Sections = append(d.Sections, view(r, "break-even"))
+	d.Sections = append(d.Sections, view(r, "break-even"), view(r, "tls"))
 	occur := map[*mark]bool{}
 	for i, cells := range bySize(r, -1) {
 		s := groupSection(cells, occur)

@@ -75,7 +75,7 @@ func costTables(r *analysis.Result) doc.Section {
 		median("cpu_user_per_gb", "CPU, user"), median("cpu_system_per_gb", "CPU, system"), median("minor_faults", "page faults"), median("voluntary_switches", "switches"),
 		median("queue_wait", "waiting for a processor"), wire, median("allocs", "objects allocated"), median("alloc_bytes", "allocated"),
 		median("peak_rss", "peak RSS"), median("pss", "PSS"), median("shmem", "shared memory"),
-		interval("cold_round", ""), median("cold_faults", ""), median("recorder_share", "recorder").in("%"), median("machine_busy", "").in("%"))}
+		interval("handshake", ""), interval("cold_round", ""), median("cold_faults", ""), median("recorder_share", "recorder").in("%"), median("machine_busy", "").in("%"))}
 }
 
 // floors are the limits of the machine, and how far the cells are from them.

@@ -1,0 +1,221 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// tlsPrices say what TLS adds to a round: time, CPU time and bytes.
+func tlsPrices(r *analysis.Result) doc.Section {
+	tunnels := r.Tunnels()
+	if len(tunnels) == 0 {
+		return doc.Section{}
+	}
+	s := doc.Section{Title: "What TLS costs"}
+	groups := analysis.GroupBy(tunnels, tunnelTitle)
+	for _, same := range groups {
+		title := tunnelTitle(same[0])
+		var lines []doc.Paragraph
+		for _, t := range same {
+			if t.Plain != nil {
+				lines = append(lines, doc.Paragraph{Text: tlsSentence(t), Tone: doc.Strong})
+			}
+		}
+		if len(groups) > 1 && len(lines) > 0 {
+			lines = append(doc.Say(title+":"), lines...)
+		}
+		s.Lead = append(s.Lead, lines...)
+		s.Tables = append(s.Tables, tlsTable(same, title))
+		if t := mutualTable(same, title); len(t.Rows) > 0 {
+			s.Tables = append(s.Tables, t)
+		}
+		s.Plots = drawn(s.Plots, tlsPlot(same, title))
+	}
+	s.Tail = tlsNotes(r, tunnels)
+	return s
+}
+
+// tunnelTitle says what is sent in a tunnel, and over what.
+func tunnelTitle(t analysis.Tunnel) string {
+	c := t.Most()
+	title := groupTitle(c.Group())
+	switch {
+	case c.Link != "": // which the title names
+	case c.OverTCP():
+		title += ", over TCP"
+	default:
+		title += ", over Unix sockets"
+	}
+	return title
+}
+
+// tunnelled names the transport of a cell where a title says over what it goes, and
+// something else whether with TLS.
+func tunnelled(c *analysis.Cell) string {
+	return strings.NewReplacer(":network=tcp", "", ":tls="+c.TLS(), "").Replace(variant(c))
+}
+
+// tlsName is what the TLS of a cell is called in a sentence.
+func tlsName(c *analysis.Cell) string {
+	if c.TLS() == analysis.MutualTLS {
+		return "mutual TLS"
+	}
+	return "TLS"
+}
+
+// tlsSentence says what a round takes with TLS, against one without it.
+func tlsSentence(t analysis.Tunnel) string {
+	c := t.Most()
+	round, cpu, handshake := t.Ratio("round", c), t.Ratio("cpu_per_gb", c), c.Of("handshake")
+	with, name, long, work := "With "+tlsName(c), tunnelled(c), doc.Bounded("1", round)+" times as long", ""
+	if cpu.Known() {
+		work = " and " + doc.Bounded("1", cpu) + " times the CPU time"
+	}
+	text := ""
+	switch {
+	case !round.Sure():
+		text = fmt.Sprintf("%s, a round of %s seems to take %s%s, but %s cannot prove it (run with --blocks %d).", with, name, long, work, doc.Plural(round.Blocks, "block"), stat.Blocks)
+	case !round.Excludes(1):
+		text = fmt.Sprintf("%s, no difference is shown in rounds of %s: %s%s.", with, name, long, work)
+	default:
+		text = fmt.Sprintf("%s, a round of %s takes %s%s.", with, name, long, work)
+	}
+	if handshake.Known() {
+		text += " Handshakes take " + doc.Quantity("s", handshake.Center) + " before the first one."
+	}
+	return text
+}
+
+// tlsTable has a row for each cell of tunnels: that in the clear, and those with TLS.
+func tlsTable(all []analysis.Tunnel, title string) doc.Table {
+	round, cpu, handshake := median("round", ""), median("cpu_per_gb", "CPU"), interval("handshake", "")
+	table := doc.Table{Caption: title, Keys: 2, Columns: []doc.Column{
+		{Name: "transport"}, {Name: "TLS"}, bare(round).Column, {Name: "× off", Unit: "1", Help: "as a multiple of the same transport without TLS"},
+		cpu.Column, {Name: "CPU, × off", Unit: "1"}, {Name: "more bytes", Unit: "%", Help: "what TLS adds to the bytes on the wire"}, handshake.Column,
+	}}
+	for _, t := range all {
+		for _, c := range t.Cells() {
+			more := t.Ratio("wire_bytes", c).Map(func(x float64) float64 { return x - 1 })
+			table.Add(doc.Words(tunnelled(c)), doc.Words(c.TLS()), round.of(c), doc.Estimate(t.Ratio("round", c)), cpu.of(c), center(t.Ratio("cpu_per_gb", c)), center(more), handshake.of(c))
+		}
+	}
+	return table
+}
+
+// mutualTable says what certificates of the workers add to that of the server.
+func mutualTable(all []analysis.Tunnel, title string) doc.Table {
+	table := doc.Table{Caption: title + ": mutual rather than on", Columns: []doc.Column{
+		{Name: "transport"}, {Name: "round, × on", Unit: "1"}, {Name: "CPU, × on", Unit: "1"}, {Name: "handshake, more", Unit: "s"},
+	}, Notes: []string{"Certificates of workers are shown and checked in handshakes alone: what travels after that is encrypted in the same way."}}
+	for _, t := range all {
+		if t.On != nil && t.Mutual != nil {
+			table.Add(doc.Words(tunnelled(t.On)), doc.Estimate(t.Mutual.Ratio("round", t.On)), doc.Estimate(t.Mutual.Ratio("cpu_per_gb", t.On)), doc.Estimate(t.Mutual.More("handshake", t.On)))
+		}
+	}
+	return table
+}
+
+// tlsPlot shows what TLS makes of rounds and of CPU time.
+func tlsPlot(all []analysis.Tunnel, title string) doc.Plot {
+	same := 1.0
+	p := doc.Plot{Caption: "With TLS, " + title, Kind: doc.Dots, Value: doc.Axis{Name: "× without TLS", Unit: "1"}, Rule: &same}
+	for _, of := range []struct{ metric, name string }{{"round", "round"}, {"cpu_per_gb", "CPU time"}} {
+		s := doc.Series{Name: of.name}
+		for _, t := range all {
+			for _, c := range t.Cells() {
+				if x := t.Ratio(of.metric, c); x.Known() {
+					s.Points = append(s.Points, doc.Point{Name: tunnelled(c) + ", " + c.TLS(), Value: x})
+				}
+			}
+		}
+		p.Series = append(p.Series, s)
+	}
+	return p
+}
+
+// tlsNotes say what the prices rest on, and what was not measured.
+func tlsNotes(r *analysis.Result, tunnels []analysis.Tunnel) []doc.Paragraph {
+	var ciphers []string
+	var cells []*analysis.Cell
+	for _, t := range tunnels {
+		for _, c := range t.Cells() {
+			cells, ciphers = append(cells, c), append(ciphers, c.Ciphers()...)
+		}
+	}
+	texts := []string{confidence(cells)}
+	if slices.Sort(ciphers); len(ciphers) > 0 {
+		text := "Go encrypts in user space, with " + doc.List(slices.Compact(ciphers))
+		switch aes := r.Environment.AES; {
+		case aes != nil && *aes:
+			text += "; the processor has instructions for AES"
+		case aes != nil:
+			text += "; the processor has no instructions for AES"
+		}
+		texts = append(texts, text+". The kernel could encrypt instead (kTLS), which Go does not make it do: not measured.")
+	}
+	return doc.Say(append(texts, inTheClear(r, tunnels)...)...)
+}
+
+// inTheClear says what to run to see the price of TLS where nothing was measured without;
+// empty if nothing is missing.
+func inTheClear(r *analysis.Result, tunnels []analysis.Tunnel) []string {
+	var missing []string
+	for _, t := range tunnels {
+		c := t.Most()
+		if name := strings.Replace(plainVariant(c), ":tls="+c.TLS(), "", 1) + ":tls=off"; t.Plain == nil && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	insecure := ""
+	if r.Environment.Listen != "" {
+		insecure = " --insecure-network"
+	}
+	return []string{"What TLS costs is seen beside the same without it: add --transport " + strings.Join(missing, ",") + insecure + "."}
+}
+
+// tlsLines say of the largest model what TLS makes of its rounds, in a line or two.
+func tlsLines(r *analysis.Result) []string {
+	tunnels := r.Tunnels()
+	priced := slices.DeleteFunc(slices.Clone(tunnels), func(t analysis.Tunnel) bool { return t.Plain == nil })
+	if len(priced) == 0 {
+		return inTheClear(r, tunnels)
+	}
+	groups := analysis.GroupBy(priced, func(t analysis.Tunnel) analysis.Group { return t.Plain.Group() })
+	largest := slices.MaxFunc(groups, func(a, b []analysis.Tunnel) int {
+		return cmp.Compare(a[0].Plain.Model.Payload(), b[0].Plain.Model.Payload())
+	})
+	title := ""
+	if len(groups) > 1 {
+		title = groupTitle(largest[0].Plain.Group()) + ": "
+	}
+	var lines []string
+	for _, same := range analysis.GroupBy(largest, func(t analysis.Tunnel) string { return tlsName(t.Most()) }) {
+		var parts []string
+		for i, t := range same[:min(len(same), mostPays)] {
+			ratio := t.Ratio("round", t.Most())
+			text := doc.Bounded("1", ratio)
+			if i == 0 {
+				text += " times as long"
+			}
+			if text += " over " + variant(t.Plain); !ratio.Sure() {
+				text += " (not proved)"
+			}
+			parts = append(parts, text)
+		}
+		line := title + "With " + tlsName(same[0].Most()) + " a round takes " + doc.List(parts) + "."
+		if left := len(same) - mostPays; left > 0 {
+			line += " " + doc.Plural(left, "more transport") + ": --view tls"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

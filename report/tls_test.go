@@ -1,0 +1,118 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/report/doc"
+)
+
+var encrypted = map[string]float64{"grpc-stream": 1.4, "http": 1.8, "pickle": 1}
+
+// TestTLSView: what a terminal of 80 columns shows of TLS, and the same for scripts and
+// pull requests.
+func TestTLSView(t *testing.T) {
+	r := benchtest.Encrypted(encrypted)
+	r.Environment.AES = new(true)
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, views := range [][]string{nil, {"tls"}} {
+		if err := writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(line) - 1; n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	golden(t, "tls.text", b.String())
+	for name, all := range map[string][]string{
+		"csv": {"\nhttp,histology,1,1,network=tcp;tls=mutual,handshake,s,6,0.0025,", "\nhttp,histology,1,1,network=tcp;tls=mutual,cold_round,s,6,0.8125,",
+			"\nhttp,histology,1,1,network=tcp;tls=on,tls.round,1,12,1.8,", ";tls=on,tls.cpu,1,12,1.8", ";tls=on,tls.wire,1,12,1.000"},
+		"json":     {`"without": "http:network=tcp"`, `"round_ratio": {`, `"ciphers": [`},
+		"benchfmt": {"/transport=http:network=tcp:tls=mutual/", " 0.0025 handshake-sec"},
+		"md":       {"With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long", "| grpc-stream | mutual |"},
+	} {
+		text := format(t, name, r)
+		for _, want := range all {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q", name, want)
+			}
+		}
+	}
+}
+
+// TestTLSSentences: what is said of TLS is as sure as the blocks are, and where nothing
+// was measured without, what to run.
+func TestTLSSentences(t *testing.T) {
+	drop := func(r *bench.Result, variant string) {
+		for i := range r.Cells {
+			if r.Cells[i].Variant == variant {
+				r.Cells[i].Blocks = nil
+			}
+		}
+	}
+	blocks := func(r *bench.Result, n int) {
+		for i := range r.Cells {
+			r.Cells[i].Blocks = r.Cells[i].Blocks[:n]
+		}
+	}
+	const hint = "What TLS costs is seen beside the same without it: add --transport http:network=tcp:tls=off"
+	for name, tt := range map[string]struct {
+		times      float64
+		edit       func(r *bench.Result)
+		view, line string // the screen's
+	}{
+		"slower":     {1.8, func(*bench.Result) {}, "With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.50 ms before the first one.", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
+		"on alone":   {1.8, func(r *bench.Result) { drop(r, "http:network=tcp:tls=mutual") }, "With TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.00 ms before the first one.", "With TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
+		"the same":   {1, func(*bench.Result) {}, "With mutual TLS, no difference is shown in rounds of http: 1.00 (0.980 to 1.02) times as long and 1.00 (0.980 to 1.02) times the CPU time. Handshakes take 2.50 ms before the first one.", "With mutual TLS a round takes 1.00 (0.980 to 1.02) times as long over http:network=tcp."},
+		"one block":  {1.8, func(r *bench.Result) { blocks(r, 1) }, "With mutual TLS, a round of http seems to take 1.80 times as long and 1.80 times the CPU time, but 1 block cannot prove it (run with --blocks 6). Handshakes take 2.45 ms before the first one.", "With mutual TLS a round takes 1.80 times as long over http:network=tcp (not proved)."},
+		"two blocks": {1.8, func(r *bench.Result) { blocks(r, 2) }, "With mutual TLS, a round of http seems to take 1.80 (1.78 to 1.82) times as long and 1.80 (1.78 to 1.82) times the CPU time, but 2 blocks cannot prove it (run with --blocks 6). Handshakes take 2.46 ms before the first one.", "With mutual TLS a round takes 1.80 (1.78 to 1.82) times as long over http:network=tcp (not proved)."},
+		"no plain":   {1.8, func(r *bench.Result) { drop(r, "http:network=tcp") }, hint + ".", hint + "."},
+		"off loopback": {1.8, func(r *bench.Result) {
+			drop(r, "http:network=tcp")
+			r.Environment.Listen = "off loopback"
+		}, hint + " --insecure-network.", hint + " --insecure-network."},
+		"no AES": {1.8, func(r *bench.Result) { r.Environment.AES = new(false) }, "Go encrypts in user space, with TLS_AES_128_GCM_SHA256; the processor has no instructions for AES. The kernel could encrypt instead (kTLS), which Go does not make it do: not measured.", ""},
+		"two models": {1.8, func(r *bench.Result) {
+			for _, c := range r.Cells {
+				c.Model = benchtest.Models["cnn"]
+				r.Cells = append(r.Cells, c)
+			}
+		}, "cnn, 248 kB in 10 tensors, 1 worker, 1 client, over TCP:", "histology, 66.6 MB in 20 tensors, 1 worker, 1 client: With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
+		"over Unix sockets": {1.8, func(r *bench.Result) {
+			for i := range r.Cells {
+				r.Cells[i].Variant = strings.Replace(r.Cells[i].Variant, ":network=tcp", "", 1)
+				r.Cells[i].Settings = maps.Clone(r.Cells[i].Settings)
+				delete(r.Cells[i].Settings, "network")
+			}
+		}, "histology, 66.6 MB in 20 tensors, 1 worker, 1 client, over Unix sockets", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := benchtest.Encrypted(map[string]float64{"http": tt.times})
+			tt.edit(r)
+			wantLines(t, shown(t, r, "tls"), tt.view)
+			if screen := shown(t, r); tt.line != "" {
+				wantLines(t, screen, tt.line)
+			}
+		})
+	}
+	if text := shown(t, benchtest.Encrypted(nil), "tls"); !strings.Contains(text, "tls: this result has nothing to show.") {
+		t.Errorf("without TLS:\n%s", text)
+	}
+	many := map[string]float64{}
+	for i := range 5 {
+		many[fmt.Sprintf("http%d", i)] = 1.8
+	}
+	if text := shown(t, benchtest.Encrypted(many)); !strings.Contains(text, "2 more transports: --view tls") {
+		t.Errorf("with many transports:\n%s", text)
+	}
+}
