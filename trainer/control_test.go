@@ -136,12 +136,19 @@ func TestImpostors(t *testing.T) {
 		"two in a frame":     {greets(`{"ready":{}} {"ready":{}}`), "want one object with one key"},
 		"an unknown type":    {greets(`{"reboot":{}}`), `unknown field "reboot"`},
 		"an unknown field":   {greets(`{"ready":{"sudo":true}}`), `unknown field "sudo"`},
-		"no hello":           {writes(frame(`{"ready":{}}`), 1), "the peer speaks nothing of it, this process version 1 of build"},
+		"no hello":           {writes(frame(`{"ready":{}}`), 1), "the peer speaks nothing of it, this process version 2 of build"},
 		"two hellos":         {says(message{Hello: newHello()}), "hello, which nobody"},
-		"another version":    {writes(frame(fmt.Sprintf(`{"hello":{"protocol":2,"build":%q}}`, own.Build)), 1), "the peer speaks version 2 of build "},
+		"another version":    {writes(frame(fmt.Sprintf(`{"hello":{"protocol":3,"build":%q}}`, own.Build)), 1), "the peer speaks version 3 of build "},
 		"another build": {func(conn net.Conn) {
 			_ = (&control{conn: conn, timeout: time.Minute}).send(message{Hello: other})
-		}, `ano", this process version 1 of build "` + own.Build},
+		}, `ano", this process version 2 of build "` + own.Build},
+		"handshakes":         {says(message{Ready: &ready{Handshakes: -1}}), "-1 handshakes in 0 ns"},
+		"their time":         {says(message{Ready: &ready{1, -1, "TLS_AES_128_GCM_SHA256"}}), "1 handshakes in -1 ns"},
+		"many handshakes":    {says(message{Ready: &ready{1 << 40, 1, "TLS_AES_128_GCM_SHA256"}}), "1099511627776 handshakes"},
+		"an odd cipher":      {says(message{Ready: &ready{1, 1, "\x1b[2J"}}), `with cipher "\x1b[2J"`},
+		"no cipher":          {says(message{Ready: &ready{1, 1, ""}}), `1 handshakes in 1 ns with cipher ""`},
+		"sign without TLS":   {says(message{Sign: &sign{[]byte("please")}}), "sign, which nobody asked for"},
+		"signed":             {says(message{Signed: &signed{}}), "signed, which nobody asked for"},
 		"ready twice":        {says(message{Ready: &ready{}}, message{Ready: &ready{}}), "ready, which nobody asked for"},
 		"a flood":            {says(flood...), "ready, which nobody asked for"},
 		"pinged":             {says(message{Pinged: &pinged{}}), "pinged, which nobody"},
@@ -217,13 +224,14 @@ func TestHostilePools(t *testing.T) {
 	}{
 		"garbage":         {[]byte("SSH-2.0-OpenSSH_9.9\r\n"), "want at most 1073741824"},
 		"4 GiB":           {[]byte{255, 255, 255, 255}, "want at most 1073741824"},
-		"another version": {frame(`{"hello":{"protocol":0,"build":"x"}}`), `the peer speaks version 0 of build "x", this process version 1`},
-		"no hello":        {assign(func(*assignment) {}), "the peer speaks nothing of it, this process version 1 of build"},
+		"another version": {frame(`{"hello":{"protocol":0,"build":"x"}}`), `the peer speaks version 0 of build "x", this process version 2`},
+		"no hello":        {assign(func(*assignment) {}), "the peer speaks nothing of it, this process version 2 of build"},
 		"no assignment":   {append(frame(string(greeting)), frame(`{"poke":{}}`)...), "waiting for an assignment"},
 		"no lanes":        {append(frame(string(greeting)), assign(func(a *assignment) { a.Lanes = nil })...), "lanes [] of 1"},
 		"another lane":    {append(frame(string(greeting)), assign(func(a *assignment) { a.Lanes[0] = 1 })...), "lanes [1] of 1"},
 		"samples":         {append(frame(string(greeting)), assign(func(a *assignment) { a.Samples = -1 })...), "-1 samples"},
 		"pings":           {append(frame(string(greeting)), assign(func(a *assignment) { a.Pings = 1 << 40 })...), "1099511627776 pings"},
+		"an authority":    {append(frame(string(greeting)), assign(func(a *assignment) { a.Func, a.Trust = "any", driver.Trust{Authority: []byte("me")} })...), "process 0: the authority's certificate: "},
 		"a type":          {append(frame(string(greeting)), assign(func(a *assignment) { a.Down = []tensor.Spec{{DType: 77}} })...), "unknown dtype"},
 		"a function":      {append(frame(string(greeting)), assign(func(*assignment) {})...), `no worker function "none"`},
 	} {
@@ -234,7 +242,9 @@ func TestHostilePools(t *testing.T) {
 			}
 			defer ours.Close()
 			ended := make(chan error, 1)
-			go func() { ended <- Host{Transports: []driver.Transport{pickle.New()}}.serve(theirs) }()
+			go func() {
+				ended <- Host{Transports: []driver.Transport{pickle.New()}, Funcs: map[string]Func{"any": idle}}.serve(theirs)
+			}()
 			if _, err := ours.Write(c.text); err != nil {
 				t.Fatal(err)
 			}
@@ -257,6 +267,7 @@ func TestUnruly(t *testing.T) {
 		text []byte
 		want string
 	}{
+		"signed":            {frame(`{"signed":{}}`), "signed"}, // which it has not asked for
 		"ping twice":        {append(ping, ping...), "ping"},
 		"assigned again":    {frame(`{"assign":{}}`), "assign"},
 		"a process's":       {frame(`{"ready":{}}`), "ready"},
@@ -318,7 +329,8 @@ func FuzzParse(f *testing.F) {
 	sent := fullReport(3)
 	for _, m := range []message{
 		{Hello: newHello()}, {Assign: &assignment{Lanes: []int{1}, Down: []tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}}}},
-		{Mark: &mark{Window: Timed, Round: 3}}, {Stop: &stop{2}}, {Ping: &ping{}}, {Poke: &poke{}}, {Ready: &ready{}},
+		{Mark: &mark{Window: Timed, Round: 3}}, {Stop: &stop{2}}, {Ping: &ping{}}, {Poke: &poke{}},
+		{Sign: &sign{[]byte("x")}}, {Signed: &signed{[]byte("y")}}, {Ready: &ready{2, 3, "TLS_AES_128_GCM_SHA256"}},
 		{Pinged: &pinged{[]int64{1}}}, {Marked: &marked{true}}, {News: &news{Lanes: []laneNews{{Doing: training}}}},
 		{Failure: &failure{Text: "x"}}, {Samples: newColumns(sent.Samples)}, {Profile: &piece{"cpu", []byte("a"), []byte("b")}}, {Report: &sent},
 	} {

@@ -21,6 +21,9 @@ import (
 //	type     from  when, and what follows
 //	hello    both  the first message of each end; neither waits for the other's
 //	assign   serverthe second one: what the process is
+//	sign     proc  with mutual TLS whose authority is the session's, after assign: a
+//	               request for a certificate of its lanes
+//	signed   serveranswers sign
 //	ready    proc  all its lanes are connected; answers assign
 //	ping     serverall processes are; to that of lane 0, if there are pings to make
 //	pinged   proc  what they took; answers ping
@@ -47,6 +50,8 @@ type message struct {
 	Stop    *stop       `json:"stop,omitempty"`
 	Ping    *ping       `json:"ping,omitempty"`
 	Poke    *poke       `json:"poke,omitempty"`
+	Sign    *sign       `json:"sign,omitempty"`
+	Signed  *signed     `json:"signed,omitempty"`
 	Ready   *ready      `json:"ready,omitempty"`
 	Pinged  *pinged     `json:"pinged,omitempty"`
 	Marked  *marked     `json:"marked,omitempty"`
@@ -58,7 +63,7 @@ type message struct {
 }
 
 // protocol is the version of all that is in this file.
-const protocol = 1
+const protocol = 2
 
 // hello says what its sender speaks. Both ends of a session are of one build.
 type hello struct {
@@ -94,6 +99,7 @@ type assignment struct {
 	Depth      int             `json:"depth"`
 	Addr       string          `json:"addr"`   // where the server listens; empty if it does not
 	Secret     string          `json:"secret"` // of the session
+	Trust      driver.Trust    `json:"trust,omitzero"`
 	Func       string          `json:"func"`
 	FuncConfig []byte          `json:"func_config,omitempty"`
 	Samples    int             `json:"samples"` // capacity of the recorder
@@ -115,7 +121,22 @@ func (a *assignment) check() error {
 	return nil
 }
 
-type ready struct{}
+// sign holds a request for a certificate (PKCS #10, DER).
+type sign struct {
+	Request []byte `json:"request"`
+}
+
+// signed holds the certificate (DER).
+type signed struct {
+	Certificate []byte `json:"certificate"`
+}
+
+// ready says which TLS handshakes it took to connect the lanes.
+type ready struct {
+	Handshakes    int    `json:"handshakes"`
+	HandshakeTime int64  `json:"handshake_ns"` // of all of them
+	Cipher        string `json:"cipher"`       // empty without any
+}
 
 type ping struct{}
 

@@ -109,7 +109,7 @@ func (s *Session) launch(n int, o driver.Options) error {
 		Process: n, Transport: s.cfg.Variant.Transport.Name(), Settings: o.Settings,
 		Down: o.Down.Specs(), Up: o.Up.Specs(),
 		TotalLanes: o.Lanes, Clients: o.Clients, Depth: o.Depth,
-		Addr: s.at.Addr(), Secret: s.at.Secret(),
+		Addr: s.at.Addr(), Secret: s.at.Secret(), Trust: s.at.Trust(),
 		Func: s.cfg.Func, FuncConfig: s.cfg.FuncConfig, Samples: s.cfg.Samples,
 		Window: s.cfg.Window, Pings: s.cfg.Pings,
 	}
@@ -121,6 +121,9 @@ func (s *Session) launch(n int, o driver.Options) error {
 	}
 	a.Profiling = s.cfg.Profiling.of(proc)
 	w.ask("ready")
+	if a.Trust.Signs() {
+		w.ask("sign")
+	}
 	s.readers.Go(func() { s.listen(w) })
 	if err := s.tell(w, message{Hello: newHello()}); err != nil {
 		return err
@@ -185,6 +188,10 @@ func (s *Session) take(w *sessionProcess, m message) error {
 		return fmt.Errorf("%w: %s, which nobody asked for", errProtocol, m.kind)
 	}
 	switch {
+	case m.Sign != nil:
+		return s.sign(w, m.Sign.Request)
+	case m.Ready != nil && m.Ready.check() != nil:
+		return m.Ready.check()
 	case m.Pinged != nil && len(m.Pinged.Samples) > s.cfg.Pings:
 		return fmt.Errorf("%w: %d answers to %d pings", errProtocol, len(m.Pinged.Samples), s.cfg.Pings)
 	case m.Ready != nil, m.Pinged != nil, m.Marked != nil:

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ipcbench/identity"
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -40,9 +41,15 @@ type Config struct {
 	// round so far if that is more.
 	RoundLimit time.Duration
 
-	// Host is the address, on the loopback interface, at which a transport that uses
-	// TCP listens; empty is 127.0.0.1.
-	Host string
+	// Host is the address, with or without a port, at which a transport that uses TCP
+	// listens; empty is 127.0.0.1. Off the loopback interface it takes mutual TLS,
+	// unless Insecure is set.
+	Host     string
+	Insecure bool
+
+	// Files are the certificates of a transport that uses TLS. Without them, each
+	// session makes its own.
+	Files *identity.Files
 
 	// Pings is how many empty calls are made before the first round, if the
 	// transport makes calls: see Session.Pings.
@@ -117,6 +124,7 @@ type Session struct {
 	outside phase.Span // of the user's goroutine, between the rounds of a window
 
 	spawned time.Duration
+	shaken  Handshakes
 	pings   []int64
 
 	updates chan Update // has room for all updates that may be alive
@@ -152,7 +160,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	p := &Session{cfg: cfg, dir: dir, at: driver.NewEndpoint(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
-	p.at.Host = cfg.Host
+	p.at.Host, p.at.Insecure, p.at.Files, p.at.PerProcess = cfg.Host, cfg.Insecure, cfg.Files, cfg.PerProcess
 	if p.limit == 0 {
 		p.limit = leastLimit
 	}
@@ -207,9 +215,11 @@ func (s *Session) start(ctx context.Context, began time.Time) error {
 	s.waits.Store(waitStart)
 	defer s.waits.Store(waitNone)
 	for _, w := range s.procs {
-		if _, err := s.await(ctx, w); err != nil {
+		m, err := s.await(ctx, w)
+		if err != nil {
 			return s.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
+		s.shaken.add(m.Ready)
 	}
 	s.spawned = time.Since(began)
 	if s.cfg.Pings > 0 {

@@ -127,9 +127,13 @@ func (h Host) serve(conn net.Conn) error {
 		return sent
 	}
 
-	lanes, err := w.dial(ctx)
+	var lanes []lane
+	if err = w.join(ctx, c); err == nil {
+		lanes, err = w.dial(ctx)
+	}
 	if err == nil {
-		err = c.send(message{Ready: &ready{}})
+		n, took, cipher := w.at.Handshakes()
+		err = c.send(message{Ready: &ready{n, int64(took), cipher}})
 	}
 	if err == nil && w.a.Pings > 0 && w.a.Lanes[0] == 0 {
 		err = w.ping(ctx, c, lanes[0])
@@ -167,6 +171,8 @@ type process struct {
 	fn      Func
 	meter   *meter
 	busy    *busy
+	signs   atomic.Bool   // a certificate is owed to it
+	signed  chan []byte   // has room for that
 	stop    atomic.Int64  // worker functions of the rounds below end early
 	quiet   chan struct{} // closed when all workers are connected
 	lanes   []laneState   // as in a.Lanes
@@ -250,7 +256,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		}
 	}
 	return &process{
-		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: newBusy(), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
+		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: newBusy(), signed: make(chan []byte, 1), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
 		o: driver.Options{
 			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Settings: a.Settings, Rec: rec,
@@ -299,6 +305,8 @@ func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *c
 			})
 		case m.Stop != nil:
 			w.stop.Store(int64(m.Stop.Below))
+		case m.Signed != nil && w.signs.CompareAndSwap(true, false):
+			w.signed <- m.Signed.Certificate
 		case m.Ping != nil && !quiet:
 			quiet = true
 			close(w.quiet)

@@ -1,0 +1,176 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/identity"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/pickle"
+)
+
+// idle is a worker function that does nothing.
+func idle([]byte) (Train, error) { return func(*Job) error { return nil }, nil }
+
+// encrypted returns a configuration whose one lane has TLS, and the layout of its model.
+func encrypted(t *testing.T, mode string, l Launcher) Config {
+	t.Helper()
+	layout, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := transports.NewVariant(pickle.New(), driver.Settings{"tls": mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Variant: v, Down: layout, Up: layout, Workers: 1, Clients: 1, Func: "idle", Launcher: l, RoundLimit: 500 * time.Millisecond}
+}
+
+// request returns what a worker process would ask for.
+func request(t *testing.T) []byte {
+	t.Helper()
+	a, err := identity.NewAuthority("ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := identity.NewWorker(a.Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestSignImpostors: one certificate is signed for each process of a session whose
+// authority is its own, and only for a proper request. All else fails the session, by
+// the process's name.
+func TestSignImpostors(t *testing.T) {
+	good := message{Sign: &sign{request(t)}}
+	for name, c := range map[string]struct {
+		mode string
+		says []message
+		want string
+	}{
+		"twice":         {"mutual", []message{good, good}, "sign, which nobody asked for"},
+		"the server's":  {"on", []message{good}, "sign, which nobody asked for"},
+		"garbage":       {"mutual", []message{{Sign: &sign{[]byte("please")}}}, "a request for a certificate: "},
+		"nothing":       {"mutual", []message{{Sign: &sign{}}}, "a request for a certificate: "},
+		"a long one":    {"mutual", []message{{Sign: &sign{make([]byte, 1<<18)}}}, "a request for a certificate has 262144 bytes"},
+		"and no dial":   {"mutual", []message{good}, "has not answered"},
+		"its own":       {"mutual", []message{{Signed: &signed{[]byte("me")}}}, "signed, which nobody asked for"},
+		"another's key": {"mutual", []message{{Sign: &sign{forged(t)}}}, "is not signed with its own key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			i := &impostors{speak: says(c.says...)}
+			defer i.Close()
+			_, err := Open(context.Background(), encrypted(t, c.mode, i))
+			if err == nil || !strings.Contains(err.Error(), "process 0 ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want one of process 0 with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// forged returns a request whose signature is another one's.
+func forged(t *testing.T) []byte {
+	r := request(t)
+	r[len(r)-1] ^= 1
+	return r
+}
+
+// TestBadCertificates: a process takes no certificate but that of its own key from the
+// authority that it was told of, says what is wrong, and waits for none when the
+// session has gone.
+func TestBadCertificates(t *testing.T) {
+	authority, err := identity.NewAuthority("ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := identity.NewAuthority("ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := func(a *identity.Authority, request []byte) []byte {
+		certificate, err := a.Sign(request, identity.Lanes{})
+		if err != nil {
+			t.Error(err)
+		}
+		return certificate
+	}
+	for name, c := range map[string]struct {
+		answer func(request []byte) []byte // nil closes the control socket
+		want   string
+	}{
+		"garbage":           {func([]byte) []byte { return []byte("you") }, "process 0: the signed certificate: "},
+		"nothing":           {func([]byte) []byte { return nil }, "process 0: the signed certificate: "},
+		"another authority": {func(r []byte) []byte { return by(other, r) }, "unknown authority"},
+		"another key":       {func([]byte) []byte { return by(authority, request(t)) }, "the signed certificate is for another key"},
+		"the end":           {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs, err := socketpair()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ours.Close()
+			ended := make(chan error, 1)
+			go func() {
+				ended <- Host{Transports: []driver.Transport{pickle.New()}, Funcs: map[string]Func{"idle": idle}}.serve(theirs)
+			}()
+			server := &control{conn: ours, timeout: sendTimeout, limit: shortMessage}
+			a := assignment{Lanes: []int{0}, TotalLanes: 1, Depth: 1, Transport: "pickle", Func: "idle", Trust: driver.Trust{Authority: authority.Certificate(), Mutual: true}}
+			if err := errors.Join(server.send(message{Hello: newHello()}), server.send(message{Assign: &a})); err != nil {
+				t.Fatal(err)
+			}
+			m, err := server.receive()
+			if err != nil || m.Sign == nil {
+				t.Fatalf("got %v, %v, want it to ask for a certificate", m.kind, err)
+			}
+			if c.answer == nil {
+				ours.Close()
+			} else if err := server.send(message{Signed: &signed{c.answer(m.Sign.Request)}}); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := server.receive(); c.answer != nil && (err != nil || m.Failure == nil || !strings.Contains(m.Failure.Text, c.want)) {
+				t.Errorf("it says %+v, %v: want a failure with %q", m.Failure, err, c.want)
+			}
+			ours.Close()
+			select {
+			case err = <-ended:
+			case <-time.After(20 * time.Second):
+				t.Fatal("the process bears it")
+			}
+			if c.answer != nil && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestHandshakes: a session knows which handshakes it took to connect its lanes.
+func TestHandshakes(t *testing.T) {
+	h := Host{Transports: []driver.Transport{pickle.New()}, Funcs: map[string]Func{"idle": idle}}
+	for mode, want := range map[string]int{"off": 0, "on": 3, "mutual": 3} {
+		cfg := encrypted(t, mode, NewGoroutines(h))
+		cfg.Workers, cfg.PerProcess, cfg.RoundLimit = 3, 2, 0
+		s, err := Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.Handshakes()
+		if got.N != want || (got.Longest > 0) != (want > 0) || strings.HasPrefix(got.Cipher, "TLS_") != (want > 0) {
+			t.Errorf("tls=%s: got %+v, want %d", mode, got, want)
+		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
