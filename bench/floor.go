@@ -34,8 +34,8 @@ func (r *run) keepPings(s Spec, ns []int64) {
 // for each model the wake-up after that model's train time.
 func (r *run) planFloors() {
 	for _, f := range floors.All() {
-		if f.Link {
-			r.planLinkFloor(f)
+		if f.TCP || f.TLS {
+			r.planNetworkFloor(f)
 			continue
 		}
 		if f.Name != "futex" {
@@ -71,6 +71,7 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 			return err
 		}
 	}
+	p.Bytes = f.Bytes
 	r.progress("floor " + f.Name)
 	if r.Plan.Pin {
 		at := place(r.here.cpus, 1)

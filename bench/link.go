@@ -129,32 +129,41 @@ type linkFloor struct {
 	wire *cell // the cell the size of whose encoded tensors is to be moved, once that is known; or nil
 }
 
-// planLinkFloor adds the floor f of every link. For tcp-stream there is one for each
-// size of models and updates, and one for what really goes over the wire in a cell
-// where that is another size.
-func (r *run) planLinkFloor(f floors.Floor) {
-	add := func(rate link.Rate, bytes int64, wire *cell) {
-		if bytes > 0 && r.streamOf(rate.String(), bytes) != nil {
-			return
-		}
-		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Link: rate.String(), Bytes: bytes}
+// Encrypted reports whether a transport with such settings encrypts what it sends.
+func Encrypted(settings map[string]string) bool {
+	return settings["tls"] != "" && settings["tls"] != "off"
+}
+
+// within reports whether f limits the tensors of s: they go over such a connection.
+func (s Spec) within(f floors.Floor) bool {
+	settings := s.Variant.Settings
+	return Networked(s.Variant) && (settings["network"] == "tcp") == f.TCP && (!f.TLS || Encrypted(settings))
+}
+
+// planNetworkFloor adds the floor f for the cells that it limits: of each network, one
+// for each size of models and updates. On a link there is one more for what really goes
+// over the wire in a cell, where that is another size.
+func (r *run) planNetworkFloor(f floors.Floor) {
+	add := func(s Spec, bytes int64, wire *cell) {
+		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Link: s.link(), Bytes: bytes}
 		r.floors = append(r.floors, floor)
-		r.onLink[floor] = linkFloor{rate, wire}
+		if s.linked() {
+			r.onLink[floor] = linkFloor{s.Link, wire}
+		}
 	}
-	var specs []Spec
 	for _, c := range r.cells {
-		specs = append(specs, c.Spec)
-	}
-	for _, rate := range links(specs) {
-		if f.Unit == "s" {
-			add(rate, 0, nil)
+		if !c.within(f) {
 			continue
 		}
-		for _, c := range r.cells {
-			if c.Link == rate {
-				add(rate, min(c.largestWay(), floors.MaxBytes), nil)
-				add(rate, 0, c)
-			}
+		var bytes int64
+		if f.Unit != "s" {
+			bytes = min(c.largestWay(), floors.MaxBytes)
+		}
+		if !r.planned(f.Name, c.link(), bytes) {
+			add(c.Spec, bytes, nil)
+		}
+		if bytes > 0 && c.linked() {
+			add(c.Spec, 0, c)
 		}
 	}
 }
@@ -162,14 +171,11 @@ func (r *run) planLinkFloor(f floors.Floor) {
 // alike is how near to each other two sizes are whose floors are the same.
 const alike = 1.05
 
-// streamOf returns the floor of about that size, or nil.
-func (r *run) streamOf(link string, bytes int64) *Floor {
-	for _, f := range r.floors {
-		if f.Link == link && f.Bytes > 0 && math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike) {
-			return f
-		}
-	}
-	return nil
+// planned reports whether there is a floor of that name, link and about that size.
+func (r *run) planned(name, link string, bytes int64) bool {
+	return slices.ContainsFunc(r.floors, func(f *Floor) bool {
+		return f.Name == name && f.Link == link && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike))
+	})
 }
 
 // wanted reports whether f is to be measured, which is known of one for a cell's wire
@@ -180,7 +186,7 @@ func (r *run) wanted(f *Floor) bool {
 		return true
 	}
 	bytes := min(of.wire.wireBytes(), floors.MaxBytes)
-	if bytes == 0 || r.streamOf(f.Link, bytes) != nil {
+	if bytes == 0 || r.planned(f.Name, f.Link, bytes) {
 		return false
 	}
 	f.Bytes = bytes
@@ -190,7 +196,7 @@ func (r *run) wanted(f *Floor) bool {
 // paramsOn gives the link its rate, and says how f is measured there.
 func (r *run) paramsOn(f *Floor, p *floors.Params) error {
 	rate := r.onLink[f].rate
-	p.Address, p.Bytes, p.Takes, p.Rest = link.Address, f.Bytes, rate.Take(f.Bytes), rate.Take(rate.Burst())
+	p.Address, p.Takes, p.Rest = link.Address, rate.Take(f.Bytes), rate.Take(rate.Burst())
 	return link.Set(rate)
 }
 

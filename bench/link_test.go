@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -65,29 +66,31 @@ func TestSlowLink(t *testing.T) {
 func TestLinkFloors(t *testing.T) {
 	r := &run{onLink: map[*Floor]linkFloor{}}
 	for _, of := range [][3]string{
-		{"http:network=tcp", "uniform:1MiB/4", "100Mbit"}, {"grpc-stream:network=tcp", "uniform:1MiB/4", "100Mbit"}, // the same bytes
+		{"http:network=tcp:tls=on", "uniform:1MiB/4", "100Mbit"}, {"grpc-stream:network=tcp", "uniform:1MiB/4", "100Mbit"}, // the same bytes
 		{"http:network=tcp", "uniform:4MiB/4", "100Mbit"}, {"http:network=tcp", "uniform:1MiB/4", "1Gbit"}, {"shm-slab", "uniform:1MiB/4", "none"},
 	} {
 		r.cells = append(r.cells, &cell{Spec: linkedSpec(t, of[0], of[1], of[2])})
 	}
 	for _, f := range floors.All() {
-		if f.Link {
-			r.planLinkFloor(f)
+		if f.TCP || f.TLS {
+			r.planNetworkFloor(f)
 		}
 	}
-	count := func() (streams, pings int) {
+	count := func() (streams, encrypted, pings int) {
 		for _, f := range r.floors {
 			switch {
 			case f.Name == "tcp-pingpong":
 				pings++
+			case f.Name == "tls-stream":
+				encrypted++
 			case r.wanted(f):
 				streams++
 			}
 		}
-		return streams, pings
+		return streams, encrypted, pings
 	}
-	if streams, pings := count(); streams != 3 || pings != 2 {
-		t.Errorf("got %d streams and %d ping-pongs, want 3 and 2", streams, pings)
+	if streams, encrypted, pings := count(); streams != 3 || encrypted != 2 || pings != 2 {
+		t.Errorf("got %d streams, %d encrypted and %d ping-pongs, want 3, 2 and 2", streams, encrypted, pings)
 	}
 	sent := func(c *cell, down, up int64) {
 		c.Clients = 2
@@ -99,11 +102,40 @@ func TestLinkFloors(t *testing.T) {
 	sent(r.cells[0], 1<<20+9000, 1<<20)
 	sent(r.cells[1], 60_000, 50_000)
 	sent(r.cells[2], 61_000, 61_000) // about as many
-	if streams, _ := count(); streams != 4 {
+	if streams, _, _ := count(); streams != 4 {
 		t.Errorf("got %d streams once cells have sent what they send, want 4", streams)
 	}
-	if f := r.streamOf("100Mbit", 60_000); f == nil || f.Bytes != 60_000 {
-		t.Errorf("got %+v, want the floor of 60,000 bytes", f)
+	if !r.planned("tcp-stream", "100Mbit", 60_000) {
+		t.Error("got no floor of 60,000 bytes")
+	}
+}
+
+// TestNetworkFloors: what tensors go over is measured without them, at each size that
+// they have, and nothing else is.
+func TestNetworkFloors(t *testing.T) {
+	const always = " copy first-touch unix-stream unix-pingpong futex"
+	for variants, want := range map[string]string{
+		"pickle,http,grpc-stream,shm-slab,http-shm:network=tcp:tls=on": "",
+		"http,http:network=tcp":         " tcp-stream/1048576 tcp-pingpong",
+		"http-shm:network=tcp:shm=off":  " tcp-stream/1048576 tcp-pingpong",
+		"http:tls=on,pickle:tls=mutual": " unix-tls-stream/1048576",
+		"http:network=tcp:tls=mutual":   " tcp-stream/1048576 tcp-pingpong tls-stream/1048576",
+	} {
+		r := &run{onLink: map[*Floor]linkFloor{}}
+		for _, v := range strings.Split(variants, ",") {
+			r.cells = append(r.cells, &cell{Spec: linkedSpec(t, v, "uniform:1MiB/4", "none")})
+		}
+		r.planFloors()
+		got := ""
+		for _, f := range r.floors {
+			got += " " + f.Name
+			if f.Bytes > 0 {
+				got += fmt.Sprintf("/%d", f.Bytes)
+			}
+		}
+		if want := strings.Replace(always, " futex", want+" futex", 1); got != want {
+			t.Errorf("%s: got the floors%s, want%s", variants, got, want)
+		}
 	}
 }
 

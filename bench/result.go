@@ -107,7 +107,7 @@ type Floor struct {
 	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
 	Gap       int64       `json:"gap_ns,omitempty"`    // of a floor that is measured after other work
 	Link      string      `json:"link,omitempty"`      // the link that it was measured on, as that of a cell
-	Bytes     int64       `json:"bytes,omitempty"`     // that were moved at once, of a floor of a link
+	Bytes     int64       `json:"bytes,omitempty"`     // that were moved at once, of a floor of TCP or TLS
 	Blocks    [][]float64 `json:"blocks"`              // samples by block, in Unit
 }
 

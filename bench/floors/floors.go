@@ -29,7 +29,8 @@ type Floor struct {
 	Name string
 	Unit string // of the samples: "B/s", where the machine does no more, or "s", where it needs no less
 	Help string
-	Link bool // it is that of a link, which Params describe
+	TCP  bool // it is that of a TCP connection, which Params may put on a link
+	TLS  bool // it is that of a connection with TLS
 
 	roles []role // what each process does; the first one times
 }
@@ -54,12 +55,20 @@ func All() []Floor {
 			Help: "one byte goes through a Unix socket to another process, and one comes back",
 		},
 		{
-			Name: "tcp-stream", Unit: "B/s", Link: true, roles: []role{receiveBothWays, sendStream},
+			Name: "tcp-stream", Unit: "B/s", TCP: true, roles: []role{receiveBothWays, sendStream},
 			Help: "bytes go over a TCP connection to another process, and as many come back, one way after the other; the memory at both ends was written before",
 		},
 		{
-			Name: "tcp-pingpong", Unit: "s", Link: true, roles: []role{ping, pong},
+			Name: "tcp-pingpong", Unit: "s", TCP: true, roles: []role{ping, pong},
 			Help: "one byte goes over a TCP connection to another process, and one comes back",
+		},
+		{
+			Name: "tls-stream", Unit: "B/s", TCP: true, TLS: true, roles: []role{receiveEncrypted, sendStream},
+			Help: "as tcp-stream, encrypted by Go's TLS 1.3: bytes count as they are before that, and the handshake is not in it",
+		},
+		{
+			Name: "unix-tls-stream", Unit: "B/s", TLS: true, roles: []role{receiveEncrypted, sendStream},
+			Help: "as tls-stream, through a Unix socket",
 		},
 		{
 			Name: "futex", Unit: "s", roles: []role{knock, answer},
@@ -81,12 +90,14 @@ type Params struct {
 	// server and workers, its floors are only floors if they are pinned alike.
 	CPUs []int `json:"cpus,omitempty"`
 
-	// Of a link: where its server listens, how many bytes tcp-stream moves at a time,
-	// at most those of unix-stream, how long they need at the least, and how long the
-	// link rests before, so that a burst may pass. The zero values stand for 127.0.0.1,
-	// as many bytes as there may be, and no rate.
+	// Bytes are how many go at a time over TCP or with TLS: at most those of unix-stream,
+	// which the zero value stands for.
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// Of a TCP connection: where its server listens, how long the bytes need at the
+	// least, and how long the link rests before, so that a burst may pass. The zero
+	// values stand for 127.0.0.1 and no rate.
 	Address string        `json:"address,omitempty"`
-	Bytes   int64         `json:"bytes,omitempty"`
 	Takes   time.Duration `json:"takes_ns,omitempty"`
 	Rest    time.Duration `json:"rest_ns,omitempty"`
 }

@@ -27,7 +27,7 @@ type role func(*peer) ([]Series, error)
 // A peer is what a process of a measurement is given.
 type peer struct {
 	Params
-	link int    // blocking stream socket to the other process, if there is one
+	link        // to the other process, if there is one
 	page []byte // of memory shared with it
 }
 
@@ -130,14 +130,7 @@ func obey(text string) ([]Series, error) {
 		if f.Name != o.Floor || o.Role < 0 || o.Role >= len(f.roles) {
 			continue
 		}
-		p := &peer{Params: o.Params, link: linkFD}
-		if len(f.roles) > 1 {
-			var err error
-			if p.page, err = unix.Mmap(pageFD, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-				return nil, fmt.Errorf("map shared page: %w", err)
-			}
-		}
-		series, err := f.roles[o.Role](p)
+		series, err := f.play(o)
 		if !errors.Is(err, errGone) {
 			return series, err
 		}
@@ -149,6 +142,24 @@ func obey(text string) ([]Series, error) {
 		select {}
 	}
 	return nil, fmt.Errorf("no role %d of floor %q", o.Role, o.Floor)
+}
+
+// play does what a role of the floor does.
+func (f *Floor) play(o order) ([]Series, error) {
+	p := &peer{Params: o.Params, link: socket(linkFD)}
+	if len(f.roles) > 1 {
+		var err error
+		if p.page, err = unix.Mmap(pageFD, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+			return nil, fmt.Errorf("map shared page: %w", err)
+		}
+	}
+	if f.TLS {
+		var err error
+		if p.link, err = secure(linkFD, o.Role > 0); err != nil {
+			return nil, err
+		}
+	}
+	return f.roles[o.Role](p)
 }
 
 // busy computes for d.
@@ -203,7 +214,7 @@ func (f *Floor) start(ctx context.Context, p Params) (children []*child, err err
 	var shared [2][]*os.File // beyond the control socket, for each process
 	if len(f.roles) > 1 {
 		connect := socketpair
-		if f.Link {
+		if f.TCP {
 			connect = func() ([2]*os.File, error) { return connection(ctx, cmp.Or(p.Address, "127.0.0.1")) }
 		}
 		pair, err := connect()

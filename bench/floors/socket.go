@@ -9,9 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The socket is used by blocking system calls, not through Go's poller: a floor
+// A link moves bytes to another process and from it.
+type link interface {
+	write(b []byte) error // all of them
+	read(b []byte) error  // as many as b holds
+}
+
+// A socket is used by blocking system calls, not through Go's poller: a floor
 // is what the kernel can do. A blocked call holds a thread, as a socket has no
 // better way to be waited for.
+type socket int
 
 // socketBuffer is that of the transports (driver.SocketBuffer).
 const socketBuffer = 1 << 20
@@ -19,9 +26,9 @@ const socketBuffer = 1 << 20
 // errGone says that the other process has closed its end.
 var errGone = errors.New("the other process has closed the link")
 
-func (p *peer) write(b []byte) error {
+func (s socket) write(b []byte) error {
 	for len(b) > 0 {
-		n, err := unix.Write(p.link, b)
+		n, err := unix.Write(int(s), b)
 		switch {
 		case err == unix.EINTR:
 		case err == unix.EPIPE || err == unix.ECONNRESET:
@@ -35,20 +42,31 @@ func (p *peer) write(b []byte) error {
 	return nil
 }
 
-func (p *peer) read(b []byte) error {
+func (s socket) read(b []byte) error {
 	for len(b) > 0 {
-		n, _, err := unix.Recvfrom(p.link, b, unix.MSG_WAITALL)
+		n, err := s.receive(b, unix.MSG_WAITALL)
+		if err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// receive reads something, or all with MSG_WAITALL unless a signal comes.
+func (s socket) receive(b []byte, flags int) (int, error) {
+	for {
+		n, _, err := unix.Recvfrom(int(s), b, flags)
 		switch {
 		case err == unix.EINTR:
 		case err == unix.ECONNRESET || err == nil && n == 0:
-			return errGone
+			return 0, errGone
 		case err != nil:
-			return fmt.Errorf("link: read: %w", err)
+			return 0, fmt.Errorf("link: read: %w", err)
 		default:
-			b = b[n:]
+			return n, nil
 		}
 	}
-	return nil
 }
 
 // writeSizes are how much unix-stream hands to one write.
@@ -71,7 +89,7 @@ const (
 	numberBytes        = 8
 )
 
-// A stream is one end of unix-stream or tcp-stream.
+// A stream is one end of a floor that moves many bytes.
 type stream struct {
 	*peer
 	memory []byte
@@ -148,7 +166,7 @@ const (
 
 func slowPasses(takes time.Duration) int { return max(1, min(mostPasses, int(slowTime/takes))) }
 
-// Slow returns how long tcp-stream waits for a link on which its bytes take so long.
+// Slow returns how long a stream waits for a link on which its bytes take so long.
 func Slow(takes time.Duration) time.Duration {
 	if takes == 0 {
 		return 0
@@ -156,12 +174,17 @@ func Slow(takes time.Duration) time.Duration {
 	return takes/slowFirst + 4*time.Duration(slowPasses(takes))*takes // both ways, rested and not
 }
 
-func receiveBothWays(p *peer) ([]Series, error) {
+func receiveBothWays(p *peer) ([]Series, error) { return p.bothWays(writeSizes(), streamPasses) }
+
+// What is encrypted at once has to stay in a cache until it is written, and moves slowly
+// enough for one pass.
+func receiveEncrypted(p *peer) ([]Series, error) { return p.bothWays(writeSizes()[:3], 1) }
+
+func (p *peer) bothWays(sizes []int, passes int) ([]Series, error) {
 	if p.Takes == 0 {
-		return p.stream(p.Bytes, p.Bytes, writeSizes(), streamPasses, true)
+		return p.stream(p.Bytes, p.Bytes, sizes, passes, true)
 	}
-	passes := slowPasses(p.Takes)
-	return p.stream(p.Bytes, p.Bytes/slowFirst, []int{slowWrites}, passes, true)
+	return p.stream(p.Bytes, p.Bytes/slowFirst, []int{slowWrites}, slowPasses(p.Takes), true)
 }
 
 // stream times transfers of so many bytes; both ways is one after the other.

@@ -1,0 +1,67 @@
+package floors
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"testing"
+)
+
+// TestSecure: bytes of a link with TLS arrive, both ways, and are not to be seen on the
+// socket.
+func TestSecure(t *testing.T) {
+	var ends [2]*os.File // of the socket of each side
+	var seen bytes.Buffer
+	var relayed [2]*os.File
+	for i := range ends {
+		pair, err := socketpair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pair[0].Close()
+		defer pair[1].Close()
+		ends[i], relayed[i] = pair[0], pair[1]
+	}
+	done := make(chan error, 3)
+	go func() { // the client's bytes; the server's are relayed unseen
+		_, err := io.Copy(relayed[1], io.TeeReader(relayed[0], &seen))
+		done <- err
+	}()
+	go func() {
+		_, err := io.Copy(relayed[0], relayed[1])
+		done <- err
+	}()
+	go func() { // the server sends back what it gets
+		l, err := secure(socket(ends[1].Fd()), true)
+		b := make([]byte, 100_000)
+		if err == nil {
+			err = l.read(b)
+		}
+		if err == nil {
+			err = l.write(b)
+		}
+		done <- err
+	}()
+	l, err := secure(socket(ends[0].Fd()), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, got := bytes.Repeat([]byte("secret"), 20_000)[:100_000], make([]byte, 100_000)
+	if err := l.write(sent); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.read(got); err != nil || !bytes.Equal(sent, got) {
+		t.Errorf("%v: other bytes came back", err)
+	}
+	for i := range ends {
+		ends[i].Close()
+	}
+	for range 3 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if seen.Len() < 100_000 || bytes.Contains(seen.Bytes(), sent[:16]) {
+		t.Errorf("of %d bytes on the socket, some are as they were sent", seen.Len())
+	}
+}
