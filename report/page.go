@@ -166,7 +166,7 @@ func floorPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 		all = drawn(all, p)
 	}
 	if len(all) > 0 {
-		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. Of unix-stream, a bandwidth, a share is shown: left of the line is slower. Of the others, which are times, a multiple: right of it is slower.")
+		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. Of streams, which are bandwidths, a share is shown: left of the line is slower. Of the others, which are times, a multiple: right of it is slower.")
 	}
 	return all
 }

@@ -139,11 +139,11 @@ func (r *Result) Findings() []Finding {
 }
 
 // fasterThanFloor: bytes that were moved faster than this machine can move bytes
-// were not moved. On a link with a rate, nothing is faster than that.
+// were not moved. Nothing is faster than a link with a rate, or than encrypting.
 func fasterThanFloor(c *Cell) *Finding {
 	name, floor := "", stat.None() // the fastest that moves bytes
 	for _, of := range []string{c.stream(), FloorCopy} {
-		if of == FloorCopy && c.shaped() {
+		if of == FloorCopy && (c.shaped() || bench.Encrypted(c.Settings)) {
 			continue
 		}
 		if f := c.floor(of); f != nil {

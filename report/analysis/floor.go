@@ -11,36 +11,39 @@ import (
 
 // The floors that cells are compared with, by name.
 const (
-	FloorCopy   = "copy"        // B/s
-	FloorStream = "unix-stream" // B/s
-	FloorFutex  = "futex"       // s, an exchange
-	FloorLink   = "tcp-stream"  // B/s, on a link
-	FloorCall   = "rpc-empty"   // s, a call on a cell's own connection
-	FloorWork   = "work"        // s, a round
+	FloorCopy  = "copy"      // B/s
+	FloorFutex = "futex"     // s, an exchange
+	FloorCall  = "rpc-empty" // s, a call on a cell's own connection
+	FloorWork  = "work"      // s, a round
 )
 
-// floor returns the floor of that name that belongs to c, or nil. Of a link, it is
-// the one of about as many bytes as travel one way: a rate has bursts, so that little
-// is faster.
+// floor returns the floor of that name that belongs to c, or nil. Of a network, it is
+// the one of about as many bytes as travel one way: caches hold few of them, and a rate
+// has bursts, so that little is faster.
 func (c *Cell) floor(name string) *bench.Floor {
 	var found *bench.Floor
 	off := func(f *bench.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.wire()))) }
 	for i := range c.result.Floors {
 		f := &c.result.Floors[i]
 		if f.Name == name && (f.Model == "" || f.Of(c.Workload())) && (f.Clients == 0 || f.Clients == c.Clients) &&
-			(f.Transport == "" || f.Transport == c.Variant) && (f.Link == "" || f.Link == c.Link) && (found == nil || off(f) < off(found)) {
+			(f.Transport == "" || f.Transport == c.Variant) && (f.Link == c.Link || f.Link == "" && f.Bytes == 0) && (found == nil || off(f) < off(found)) {
 			found = f
 		}
 	}
 	return found
 }
 
-// stream is the name of the floor that bounds what moves bytes.
+// stream is the name of the floor that bounds what moves bytes, by what they go over.
 func (c *Cell) stream() string {
-	if c.Link != "" {
-		return FloorLink
+	switch tcp := c.OverTCP(); {
+	case bench.Encrypted(c.Settings) && tcp:
+		return "tls-stream"
+	case bench.Encrypted(c.Settings):
+		return "unix-tls-stream"
+	case tcp:
+		return "tcp-stream"
 	}
-	return FloorStream
+	return "unix-stream"
 }
 
 // Unshaped is the Link of a network without a rate.
@@ -64,7 +67,7 @@ func (c *Cell) counts(name string) bool {
 //
 //   - control: its round ÷ the same work called directly
 //   - a transport that moves bytes: what travels ÷ one client's transfer, ÷ the
-//     bandwidth of a socket, or of the link
+//     bandwidth of a connection like its own
 //   - one that hands tensors over: its transfer ÷ two empty calls (a job and a
 //     result), or ÷ one exchange of wake-ups (being woken and waking)
 //

@@ -88,7 +88,7 @@ func times() []Metric {
 		{Name: "unattributed", Unit: "s", Better: Lower, Help: "time of a round that no recorded span covers",
 			samples: meanRound(func(b *bench.Block) (int64, bool) { return b.Unattributed, true })},
 		{Name: "floor_ratio", Unit: "1", Help: "distance from a limit of this machine (a floor). " +
-			"Transports that move bytes: payload (with a codec what travels of it) ÷ one client's transfer, as a share of the bandwidth of a Unix socket, or of a TCP connection on the cell's link; what is done outside of a client's round trip, such as publishing the model, is not in it. " +
+			"Transports that move bytes: payload (with a codec what travels of it) ÷ one client's transfer, as a share of the bandwidth of a connection like the cell's: a Unix socket or TCP, with TLS or without, on its link; what is done outside of a client's round trip, such as publishing the model, is not in it. " +
 			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; what page faults and cold caches add to the training is not in it. " +
 			Control + ": its round ÷ the same work called directly",
 			derived: (*Cell).floorRatio},

@@ -181,6 +181,11 @@ func TestBound(t *testing.T) {
 	}
 	floors := []bench.Floor{
 		{Name: "unix-stream", Unit: "B/s", Blocks: six(2e9)},
+		{Name: "tcp-stream", Unit: "B/s", Bytes: 1e8, Blocks: six(1e9)},
+		{Name: "tcp-stream", Unit: "B/s", Bytes: 1e6, Blocks: six(3e9)},
+		{Name: "tcp-stream", Unit: "B/s", Bytes: 1e8, Link: Unshaped, Blocks: six(4e9)},
+		{Name: "tls-stream", Unit: "B/s", Bytes: 5e7, Blocks: six(5e9)},
+		{Name: "unix-tls-stream", Unit: "B/s", Bytes: 1e8, Blocks: six(6e9)},
 		{Name: "futex", Unit: "s", Model: "other", Blocks: six(1e-6)},
 		{Name: "futex", Unit: "s", Model: "even", Blocks: six(50e-6)},
 		{Name: "rpc-empty", Unit: "s", Transport: "http-shm", Blocks: six(100e-6)},
@@ -188,6 +193,11 @@ func TestBound(t *testing.T) {
 	}
 	inproc := func(workers, clients int) bench.Cell {
 		return benchtest.Cell("inproc", m, workers, clients, benchtest.Six(10)...)
+	}
+	over := func(link, network, tls string) []bench.Cell {
+		c := benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)
+		c.Link, c.Settings = link, map[string]string{"network": network, "tls": tls}
+		return []bench.Cell{inproc(1, 1), c}
 	}
 	tests := []struct {
 		name  string
@@ -199,6 +209,11 @@ func TestBound(t *testing.T) {
 		{"control whose workers share the work", []bench.Cell{inproc(2, 1)}, "", math.NaN()},
 		// 45 % of a round is transfer.
 		{"bytes", []bench.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.18 / 2e9},
+		{"bytes over TCP", over("", "tcp", "off"), "tcp-stream", 200e6 / 0.18 / 1e9},
+		{"bytes on a link", over(Unshaped, "tcp", ""), "tcp-stream", 200e6 / 0.18 / 4e9},
+		{"encrypted over TCP", over("", "tcp", "mutual"), "tls-stream", 200e6 / 0.18 / 5e9},
+		{"encrypted", over("", "unix", "on"), "unix-tls-stream", 200e6 / 0.18 / 6e9},
+		{"on a link without a floor", over("1Gbit", "tcp", "off"), "", math.NaN()},
 		{"handles", []bench.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(1)...), "handle.tensors", 1)}, "futex", 9},
 		{"handles by calls", []bench.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("http-shm", m, 1, 1, benchtest.Six(1)...), "handle.tensors", 1)}, "rpc-empty", 2.25},
 		// Two clients on one worker: 20 ms a client, 45 % of them transfer.
