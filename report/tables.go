@@ -135,7 +135,7 @@ func callTable(r *analysis.Result) doc.Section {
 		return center(c.Of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) }))
 	}}
 	fields := []field{
-		median("rpcs", "requests"), nonZero(median("connections", "")), nonZero(median("connecting", "")), nonZero(median("retries", "")),
+		median("rpcs", "requests"), nonZero(median("connections", "")), nonZero(median("connecting", "")), nonZero(median("handshakes", "")), nonZero(median("handshaking", "")), nonZero(median("retries", "")),
 		interval("down", ""), median("down_p99", "down, p99"), queued, median("cpu_server", "CPU of the server"), median("peak_rss_server", "memory of the server"),
 		{doc.Column{Name: "requests by kind", Wrap: true}, func(c *analysis.Cell) doc.Cell {
 			var parts []string
