@@ -73,6 +73,7 @@ func TestPage(t *testing.T) {
 		"no block":  benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1), benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, 10)),
 		"synthetic": benchtest.Synthetic(6, 10),
 		"two":       benchtest.Interleaved(2),
+		"over TLS":  benchtest.Encrypted(encrypted),
 	}
 	rich := rich()
 	rich.Cells[1].Stopped = "interrupted"

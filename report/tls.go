@@ -112,7 +112,7 @@ func tlsTable(all []analysis.Tunnel, title string) doc.Table {
 func mutualTable(all []analysis.Tunnel, title string) doc.Table {
 	table := doc.Table{Caption: title + ": mutual rather than on", Columns: []doc.Column{
 		{Name: "transport"}, {Name: "round, × on", Unit: "1"}, {Name: "CPU, × on", Unit: "1"}, {Name: "handshake, more", Unit: "s"},
-	}, Notes: []string{"Certificates of workers are shown and checked in handshakes alone: what travels after that is encrypted in the same way."}}
+	}}
 	for _, t := range all {
 		if t.On != nil && t.Mutual != nil {
 			table.Add(doc.Words(tunnelled(t.On)), doc.Estimate(t.Mutual.Ratio("round", t.On)), doc.Estimate(t.Mutual.Ratio("cpu_per_gb", t.On)), doc.Estimate(t.Mutual.More("handshake", t.On)))
@@ -141,14 +141,17 @@ func tlsPlot(all []analysis.Tunnel, title string) doc.Plot {
 
 // tlsNotes say what the prices rest on, and what was not measured.
 func tlsNotes(r *analysis.Result, tunnels []analysis.Tunnel) []doc.Paragraph {
-	var ciphers []string
+	var texts, ciphers []string
 	var cells []*analysis.Cell
 	for _, t := range tunnels {
+		if t.On != nil && t.Mutual != nil && texts == nil {
+			texts = []string{"Certificates of workers are shown and checked in handshakes alone: what travels after that is encrypted in the same way."}
+		}
 		for _, c := range t.Cells() {
 			cells, ciphers = append(cells, c), append(ciphers, c.Ciphers()...)
 		}
 	}
-	texts := []string{confidence(cells)}
+	texts = append(texts, confidence(cells))
 	if slices.Sort(ciphers); len(ciphers) > 0 {
 		text := "Go encrypts in user space, with " + doc.List(slices.Compact(ciphers))
 		switch aes := r.Environment.AES; {
@@ -193,9 +196,9 @@ func tlsLines(r *analysis.Result) []string {
 	largest := slices.MaxFunc(groups, func(a, b []analysis.Tunnel) int {
 		return cmp.Compare(a[0].Plain.Model.Payload(), b[0].Plain.Model.Payload())
 	})
-	title := ""
+	of := ""
 	if len(groups) > 1 {
-		title = groupTitle(largest[0].Plain.Group()) + ": "
+		of = " (" + groupTitle(largest[0].Plain.Group()) + ")"
 	}
 	var lines []string
 	for _, same := range analysis.GroupBy(largest, func(t analysis.Tunnel) string { return tlsName(t.Most()) }) {
@@ -206,12 +209,15 @@ func tlsLines(r *analysis.Result) []string {
 			if i == 0 {
 				text += " times as long"
 			}
-			if text += " over " + variant(t.Plain); !ratio.Sure() {
+			switch text += " over " + variant(t.Plain); {
+			case !ratio.Sure():
 				text += " (not proved)"
+			case !ratio.Excludes(1):
+				text += " (no difference shown)"
 			}
 			parts = append(parts, text)
 		}
-		line := title + "With " + tlsName(same[0].Most()) + " a round takes " + doc.List(parts) + "."
+		line := "With " + tlsName(same[0].Most()) + " a round takes " + doc.List(parts) + of + "."
 		if left := len(same) - mostPays; left > 0 {
 			line += " " + doc.Plural(left, "more transport") + ": --view tls"
 		}

@@ -73,7 +73,7 @@ func TestTLSSentences(t *testing.T) {
 	}{
 		"slower":     {1.8, func(*bench.Result) {}, "With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.50 ms before the first one.", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
 		"on alone":   {1.8, func(r *bench.Result) { drop(r, "http:network=tcp:tls=mutual") }, "With TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.00 ms before the first one.", "With TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
-		"the same":   {1, func(*bench.Result) {}, "With mutual TLS, no difference is shown in rounds of http: 1.00 (0.980 to 1.02) times as long and 1.00 (0.980 to 1.02) times the CPU time. Handshakes take 2.50 ms before the first one.", "With mutual TLS a round takes 1.00 (0.980 to 1.02) times as long over http:network=tcp."},
+		"the same":   {1, func(*bench.Result) {}, "With mutual TLS, no difference is shown in rounds of http: 1.00 (0.980 to 1.02) times as long and 1.00 (0.980 to 1.02) times the CPU time. Handshakes take 2.50 ms before the first one.", "With mutual TLS a round takes 1.00 (0.980 to 1.02) times as long over http:network=tcp (no difference shown)."},
 		"one block":  {1.8, func(r *bench.Result) { blocks(r, 1) }, "With mutual TLS, a round of http seems to take 1.80 times as long and 1.80 times the CPU time, but 1 block cannot prove it (run with --blocks 6). Handshakes take 2.45 ms before the first one.", "With mutual TLS a round takes 1.80 times as long over http:network=tcp (not proved)."},
 		"two blocks": {1.8, func(r *bench.Result) { blocks(r, 2) }, "With mutual TLS, a round of http seems to take 1.80 (1.78 to 1.82) times as long and 1.80 (1.78 to 1.82) times the CPU time, but 2 blocks cannot prove it (run with --blocks 6). Handshakes take 2.46 ms before the first one.", "With mutual TLS a round takes 1.80 (1.78 to 1.82) times as long over http:network=tcp (not proved)."},
 		"no plain":   {1.8, func(r *bench.Result) { drop(r, "http:network=tcp") }, hint + ".", hint + "."},
@@ -87,7 +87,7 @@ func TestTLSSentences(t *testing.T) {
 				c.Model = benchtest.Models["cnn"]
 				r.Cells = append(r.Cells, c)
 			}
-		}, "cnn, 248 kB in 10 tensors, 1 worker, 1 client, over TCP:", "histology, 66.6 MB in 20 tensors, 1 worker, 1 client: With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
+		}, "cnn, 248 kB in 10 tensors, 1 worker, 1 client, over TCP:", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp (histology, 66.6 MB in 20 tensors, 1 worker, 1 client)."},
 		"over Unix sockets": {1.8, func(r *bench.Result) {
 			for i := range r.Cells {
 				r.Cells[i].Variant = strings.Replace(r.Cells[i].Variant, ":network=tcp", "", 1)
