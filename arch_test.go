@@ -62,7 +62,7 @@ var layers = map[string][]string{
 	"transports/driver/drivertest": {"tensor", "scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"codec", "crash", "identity", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver", "receipt"},
-	"bench":                        {"crash", "doctor", "link", "tensor", "tensor/models", "phase", "phase/usage", "machine", "transports", "transports/driver", "trainer", "profile", "profile/capture", "reexec", "bench/floors", "bench/stat", "internal/legible"},
+	"bench":                        {"crash", "doctor", "identity", "link", "tensor", "tensor/models", "phase", "phase/usage", "machine", "transports", "transports/driver", "trainer", "profile", "profile/capture", "reexec", "bench/floors", "bench/stat", "internal/legible"},
 	"bench/floors":                 {"futex", "phase/usage", "machine", "reexec", "identity"},
 	"bench/stat":                   {},
 	"bench/benchtest":              {"bench", "machine", "phase/usage"},

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"slices"
 	"time"
 
 	"ipcbench/bench/stat"
 	"ipcbench/doctor"
+	"ipcbench/identity"
 	"ipcbench/machine"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -24,6 +26,9 @@ type Options struct {
 	Skipped  []Skipped // cells that were asked for besides, for the result
 	Plan     Plan
 	Control  transports.Variant // the transport inside one process, which every cell is compared with
+	Listen   netip.AddrPort     // where servers listen over TCP, at any port if it is 0; zero is the loopback interface
+	Insecure bool               // they may listen elsewhere without tls=mutual
+	Files    *identity.Files    // certificates for TLS; nil has each session make its own
 	Against  string             // the executable of another build, whose blocks are run between those of this one; or empty
 	Canary   float64            // by what share a copy of one cell is slowed down; 0 for no canary
 	Host     trainer.Host
@@ -121,6 +126,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	r.result.Plan.Interleaved = o.Against != ""
 	r.result.Started = r.started.UTC()
 	r.result.Environment.Link = environment(links(o.Cells))
+	r.result.Environment.Listen = o.listen()
 	specs := withControls(o.Cells, o.Control)
 	for _, s := range specs {
 		if err := s.Check(o.Plan); err != nil {
@@ -131,6 +137,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	if r.here, err = newHost(o.Plan, o.Host); err != nil {
 		return nil, err
 	}
+	r.here.network = o.network()
 	if o.Against == "" {
 		err = r.addCells(specs, "", "")
 	} else {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,7 @@ type blockRun struct {
 	plan    Plan
 	chain   *chain        // nil if another build asks for the block, and compares
 	slow    time.Duration // CPU time that every Submit burns: a canary
+	network network
 	config  trainer.Config
 	session *trainer.Session // nil between rounds that have their own
 	fresh   *fresh           // nil if one session serves all rounds
@@ -95,7 +97,8 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.up().Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.samples(), Pings: emptyCalls,
-		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit, Host: s.cell.host(),
+		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
+		Host: cmp.Or(s.cell.host(), s.network.host), Insecure: s.network.insecure, Files: s.network.files,
 	}
 	if s.slow > 0 {
 		s.config.Variant = slowDown(s.cell.Variant, s.slow)
@@ -112,7 +115,7 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 	if s.session, err = trainer.Open(ctx, s.config); err != nil {
 		return err
 	}
-	s.block.Spawn, s.pings = s.session.Spawned(), s.session.Pings()
+	s.block.Spawn, s.block.TLS, s.pings = s.session.Spawned(), handshakes(s.session), s.session.Pings()
 	if s.model, err = s.session.Reserve(0); err == nil {
 		err = crash.Guard(s.first)
 	}

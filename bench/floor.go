@@ -63,6 +63,9 @@ func (r *run) guessFloor(f *Floor) time.Duration {
 // floor measures f once more.
 func (r *run) floor(ctx context.Context, f *Floor) error {
 	var p floors.Params
+	if r.Listen.IsValid() {
+		p.Address = r.Listen.Addr().String()
+	}
 	if _, ok := r.onLink[f]; ok {
 		if !r.wanted(f) {
 			return nil

@@ -11,6 +11,7 @@ import (
 // host runs sessions from this process.
 type host struct {
 	plan       Plan
+	network    network
 	cpus       []int // that this process may use
 	processes  trainer.Launcher
 	goroutines trainer.Launcher
@@ -34,6 +35,7 @@ func (h *host) launcher(s Spec) trainer.Launcher {
 
 // run runs s where the plan wants its processes.
 func (h *host) run(ctx, quit context.Context, s *blockRun) error {
+	s.network = h.network
 	if !h.plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
 		return s.run(ctx, quit, h.launcher(s.cell), s.plan.limits())
 	}

@@ -51,6 +51,9 @@ func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove func(
 		return w, fmt.Errorf("round %d: %w", n, err)
 	}
 	started := phase.Now()
+	if n == 0 {
+		s.block.TLS = handshakes(s.session)
+	}
 	err = s.present(ctx, n)
 	if err == nil {
 		err = s.exchange(ctx, n, timed, s.fresh.spare, prove)

@@ -1,0 +1,42 @@
+package bench
+
+import (
+	"ipcbench/identity"
+	"ipcbench/machine"
+	"ipcbench/trainer"
+)
+
+// A network is where the servers of a run listen over TCP, and to whom.
+type network struct {
+	host     string // empty for the usual place
+	insecure bool
+	files    *identity.Files
+}
+
+func (o Options) network() network {
+	n := network{insecure: o.Insecure, files: o.Files}
+	if o.Listen.IsValid() {
+		n.host = o.Listen.String()
+	}
+	return n
+}
+
+// listen is what a result says of that.
+func (o Options) listen() string {
+	switch {
+	case !o.Listen.IsValid() || o.Listen.Addr().IsLoopback():
+		return ""
+	case o.Insecure:
+		return machine.Insecure
+	}
+	return machine.OffLoopback
+}
+
+// handshakes is what a result says of those of a session; nil if there was none.
+func handshakes(s *trainer.Session) *TLS {
+	h := s.Handshakes()
+	if h.N == 0 {
+		return nil
+	}
+	return &TLS{Handshakes: h.N, Time: int64(h.Longest), Cipher: h.Cipher}
+}

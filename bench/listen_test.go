@@ -1,0 +1,78 @@
+package bench_test
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/internal/skip"
+	"ipcbench/machine"
+)
+
+// reachable returns an address of this machine that is not on the loopback interface.
+func reachable(t *testing.T) netip.AddrPort {
+	t.Helper()
+	addrs, err := net.InterfaceAddrs()
+	check(t, err)
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLoopback() && !p.Addr().IsLinkLocalUnicast() {
+			return netip.AddrPortFrom(p.Addr(), 0)
+		}
+	}
+	skip.Refused(t, "a machine without a network")
+	return netip.AddrPort{}
+}
+
+// TestListen: servers listen where the run says, floors are measured there, and the
+// result says that without the address. Each block knows its handshakes, and the first
+// of fresh workers those of its first session.
+func TestListen(t *testing.T) {
+	h := host()
+	loopback := netip.MustParseAddrPort("[::1]:0")
+	for _, tt := range []struct {
+		at       netip.AddrPort
+		insecure bool
+		variant  string
+		want     string
+	}{
+		{loopback, false, "pickle:network=tcp:tls=on", ""},
+		{loopback, true, "pickle:network=tcp", ""},
+		{reachable(t), false, "pickle:network=tcp:tls=mutual", machine.OffLoopback},
+		{reachable(t), true, "pickle:network=tcp", machine.Insecure},
+	} {
+		for _, respawn := range []bool{false, true} {
+			p := quick(t)
+			p.Rounds, p.Respawn = 2, respawn
+			o := options(t, h, p, spec(t, h, tt.variant, "uniform:4KiB/2", 3, 3))
+			o.Cells[0].PerProcess = 2
+			o.Listen, o.Insecure = tt.at, tt.insecure
+			r, err := bench.RunWithFloors(t.Context(), o, "tcp-stream")
+			if err != nil {
+				t.Errorf("%s at %v: %v", tt.variant, tt.at, err)
+				continue
+			}
+			check(t, r.Validate())
+			if r.Environment.Listen != tt.want {
+				t.Errorf("%s at %v: the result says %q, want %q", tt.variant, tt.at, r.Environment.Listen, tt.want)
+			}
+			if !slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "tcp-stream" }) {
+				t.Errorf("%s: no floor of TCP", tt.variant)
+			}
+			encrypted := cellOf(t, r, tt.variant).Settings["tls"] != "off"
+			for _, b := range cellOf(t, r, tt.variant).Blocks {
+				if (b.TLS != nil) != encrypted || b.TLS != nil && (b.TLS.Handshakes != 3 || b.TLS.Time <= 0) {
+					t.Errorf("%s, respawn %v: handshakes %+v", tt.variant, respawn, b.TLS)
+				}
+			}
+		}
+	}
+	for _, c := range []struct{ variant string }{{"pickle:network=tcp"}, {"pickle:network=tcp:tls=on"}} {
+		o := options(t, h, quick(t), spec(t, h, c.variant, "uniform:4KiB/2", 1, 1))
+		o.Listen = reachable(t)
+		if _, err := bench.Run(t.Context(), o); err == nil {
+			t.Errorf("%s listens off the loopback interface", c.variant)
+		}
+	}
+}
