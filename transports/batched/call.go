@@ -120,11 +120,11 @@ func (w *worker) try(ctx context.Context, f func(context.Context, *grpc.ClientCo
 	return f(ctx, cc)
 }
 
-// retryable reports whether another attempt may succeed: not after the server has
-// refused the certificate, or TLS, which gRPC says in its own words.
+// retryable reports whether another attempt may succeed: not after either end has
+// refused the other's certificate, which gRPC says in its own words.
 func retryable(err error) bool {
-	text := status.Convert(err)
-	return text.Code() == codes.Unavailable && !strings.Contains(text.Message(), "tls: ") && !strings.Contains(text.Message(), "INADEQUATE_SECURITY")
+	st := status.Convert(err)
+	return st.Code() == codes.Unavailable && !strings.Contains(st.Message(), "tls: ")
 }
 
 // invoke makes a unary call without tensors.

@@ -1,9 +1,14 @@
 package batched
 
 import (
-	"encoding/binary"
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"strconv"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -71,13 +76,33 @@ func hasReason(err error, why reason) bool {
 	return false
 }
 
-// goAway is what a client of HTTP/2 without TLS hears where there is TLS: a server's
-// first frame, SETTINGS, and GOAWAY with INADEQUATE_SECURITY (RFC 9113, sections 6.5,
-// 6.8 and 7), whose text clients of gRPC show.
-func goAway(reason string) []byte {
-	frames := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
-	frames = binary.BigEndian.AppendUint32(frames, uint32(8+len(reason))<<8|7)
-	frames = append(frames, 0, 0, 0, 0, 0)           // flags and stream
-	frames = append(frames, 0, 0, 0, 0, 0, 0, 0, 12) // last stream and error
-	return append(frames, reason...)
+// refuseCalls answers every call of a client of HTTP/2 without TLS where there is TLS,
+// whose first bytes can be read from c. A GOAWAY would not do: gRPC's clients show its
+// text to nobody, and connect again at once for as long as the call may take.
+func refuseCalls(c io.ReadWriter, reason string) {
+	f := http2.NewFramer(c, c)
+	f.SetMaxReadFrameSize(16 << 10) // the least that RFC 9113 allows
+	var head bytes.Buffer
+	e := hpack.NewEncoder(&head)
+	for _, field := range [][2]string{
+		{":status", "200"}, {"content-type", "application/grpc"},
+		{"grpc-status", strconv.Itoa(int(wrongCertificate.code))}, {"grpc-message", reason},
+	} {
+		_ = e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}) // in no table, so that it may be sent again
+	}
+	_, err := io.CopyN(io.Discard, c, int64(len(http2.ClientPreface)))
+	if err = errors.Join(err, f.WriteSettings()); err != nil {
+		return
+	}
+	for { // until the client leaves, or its time is up
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		if call, ok := frame.(*http2.HeadersFrame); ok {
+			if f.WriteHeaders(http2.HeadersFrameParam{StreamID: call.StreamID, BlockFragment: head.Bytes(), EndHeaders: true, EndStream: true}) != nil {
+				return
+			}
+		}
+	}
 }

@@ -62,9 +62,34 @@ func TestReasonsDiffer(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	r := listen(t, "grpc-batch", twenty(t), 1)
 	r.dispatch(0, driver.Job{Round: 1})
+	secret := r.at.Secret()
+	for _, shown := range []string{"", "another", secret, "Bearer " + secret[1:], "Bearer " + secret + "0", "bearer " + secret} {
+		client, _ := r.as(shown)
+		for name, call := range callsOf(limited(t), client) {
+			refused(t, fmt.Sprintf("%s with %q as metadata", name, shown), call(r.head(0)), noSecret, secretKey)
+		}
+	}
 	client, _ := r.stranger()
-	ctx := limited(t)
-	methods := map[string]func(h *pb.MessageHeader) error{
+	for name, call := range callsOf(limited(t), client) {
+		good := func() *pb.MessageHeader { return r.head(0) }
+		h := good()
+		h.Receiver = "somebody"
+		refused(t, name, call(h), wrongReceiver, "somebody")
+		h = good()
+		h.FederationId = "another"
+		refused(t, name, call(h), wrongFederation, "another")
+		for _, sender := range []string{"lane-1", "lane--1", "lane-00", "lane-", "", "aggregator", "lane-99999999999999999999"} {
+			h = good()
+			h.Sender = sender
+			refused(t, name, call(h), wrongSender, sender)
+		}
+		refused(t, name, call(nil), noHeader, "header")
+	}
+}
+
+// callsOf returns a call of every method whose requests have a header.
+func callsOf(ctx context.Context, client pb.FederationClient) map[string]func(h *pb.MessageHeader) error {
+	return map[string]func(h *pb.MessageHeader) error{
 		"Join": func(h *pb.MessageHeader) error {
 			_, err := client.Join(ctx, &pb.JoinRequest{Header: h})
 			return err
@@ -95,31 +120,6 @@ func TestHeaders(t *testing.T) {
 		"SendLocalTaskResults": func(h *pb.MessageHeader) error {
 			return upload(ctx, client, &pb.TensorChunk{Header: h})
 		},
-	}
-	secret := r.at.Secret()
-	for _, shown := range []string{"", "another", secret, "Bearer " + secret[1:], "Bearer " + secret + "0", "bearer " + secret} {
-		other, _ := r.as(shown)
-		known := client
-		client = other
-		for name, call := range methods {
-			refused(t, fmt.Sprintf("%s with %q as metadata", name, shown), call(r.head(0)), noSecret, secretKey)
-		}
-		client = known
-	}
-	for name, call := range methods {
-		good := func() *pb.MessageHeader { return r.head(0) }
-		h := good()
-		h.Receiver = "somebody"
-		refused(t, name, call(h), wrongReceiver, "somebody")
-		h = good()
-		h.FederationId = "another"
-		refused(t, name, call(h), wrongFederation, "another")
-		for _, sender := range []string{"lane-1", "lane--1", "lane-00", "lane-", "", "aggregator", "lane-99999999999999999999"} {
-			h = good()
-			h.Sender = sender
-			refused(t, name, call(h), wrongSender, sender)
-		}
-		refused(t, name, call(nil), noHeader, "header")
 	}
 }
 

@@ -308,14 +308,14 @@ func less(now, before map[string]int64) map[string]int64 {
 	return d
 }
 
-// identity is the secret that every request of a client of generated code shows.
-type identity string
+// shown is the secret that every request of a client of generated code shows.
+type shown string
 
-func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{secretKey: string(i)}, nil
+func (s shown) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{secretKey: string(s)}, nil
 }
 
-func (identity) RequireTransportSecurity() bool { return false }
+func (shown) RequireTransportSecurity() bool { return false }
 
 // stranger returns a client made of generated code alone, which knows the secret.
 func (r *rig) stranger(opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
@@ -324,14 +324,14 @@ func (r *rig) stranger(opts ...grpc.DialOption) (pb.FederationClient, *grpc.Clie
 }
 
 // as returns a client that shows what it is given.
-func (r *rig) as(shown string, opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
+func (r *rig) as(secret string, opts ...grpc.DialOption) (pb.FederationClient, *grpc.ClientConn) {
 	r.t.Helper()
 	target := r.at.Addr()
 	if rest, ok := strings.CutPrefix(target, "tcp:"); ok {
 		target = "passthrough:///" + rest
 	}
 	cc, err := grpc.NewClient(target, append([]grpc.DialOption{
-		grpc.WithPerRPCCredentials(identity(shown)),
+		grpc.WithPerRPCCredentials(shown(secret)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
 	}, opts...)...)

@@ -82,7 +82,7 @@ func (s *server) listen(ctx context.Context) (*driver.Listener, error) {
 			accepted.Add(1)
 			return &conn{Conn: c}
 		},
-		Refuse: goAway,
+		Refuse: refuseCalls,
 	})
 }
 

@@ -72,7 +72,9 @@ type laneConn struct {
 
 // ListenLanes listens as [Endpoint.Listen] does and lets workers in until Dismiss.
 func (e *Endpoint) ListenLanes(ctx context.Context, network string, o Options) (*Lanes, error) {
-	listener, err := e.Listen(ctx, network, o, Protocol{Refuse: func(reason string) []byte { return answer(reason) }})
+	listener, err := e.Listen(ctx, network, o, Protocol{Refuse: func(c io.ReadWriter, reason string) {
+		_, _ = c.Write(answer(reason)) // its end of the connection says enough
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	enlarge(nc)
 	c := &Conn{Counted: Counted{Conn: nc, sent: l.sent, received: l.received}, l: l, since: time.Now()}
 	if l.tls != nil {
-		c.tls = tls.Server(c.Counted, l.tls)
+		c.opening.Counted = c.Counted
+		c.tls = tls.Server(&c.opening, l.tls)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,6 +170,7 @@ func (l *Listener) Dismiss() {
 type Conn struct {
 	Counted           // the socket
 	tls     *tls.Conn // over it; nil without TLS
+	opening opening   // between them
 	shaken  sync.Once
 	secured atomic.Bool         // the handshake has succeeded
 	state   tls.ConnectionState // as it was then

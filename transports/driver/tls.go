@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -39,9 +40,12 @@ const (
 
 // A Protocol is what a driver speaks on the connections of its [Listener].
 type Protocol struct {
-	Name   string                     // as TLS names it (ALPN, RFC 7301), such as h2; may be empty
-	Wrap   func(*Conn) net.Conn       // what Accept returns of a connection, nil is the connection; whoever closes it must close that
-	Refuse func(reason string) []byte // what a client hears that speaks it without TLS where there is TLS; nil says nothing
+	Name string               // as TLS names it (ALPN, RFC 7301), such as h2; may be empty
+	Wrap func(*Conn) net.Conn // what Accept returns of a connection, nil is the connection; whoever closes it must close that
+
+	// Refuse says to a client that speaks it without TLS, where there is TLS, why it is
+	// refused. c has all that the client has said so far. Nil says nothing.
+	Refuse func(c io.ReadWriter, reason string)
 }
 
 // Trust is what a worker process has to know of a server to dial it with TLS, and to be
@@ -204,24 +208,53 @@ func (c *Conn) secure() error {
 		c.Refused(fmt.Errorf("TLS handshake: %w", err))
 		var plain tls.RecordHeaderError
 		if errors.As(err, &plain) && plain.Conn != nil && c.l.protocol.Refuse != nil { // no byte of TLS was said
-			c.dismiss(c.l.protocol.Refuse("this session speaks TLS, and this connection does not"))
+			c.dismiss()
 		}
 	})
 	return err
 }
 
-// dismiss says goodbye to a peer that may still be writing, and gives it a moment to
-// read that.
-func (c *Conn) dismiss(words []byte) {
+// dismiss says to a peer without TLS why it is refused, and gives it a moment to read
+// that: it may still be writing.
+func (c *Conn) dismiss() {
 	_ = c.Counted.SetDeadline(time.Now().Add(grace)) // it is being given up, as all that follows
-	if _, err := c.Counted.Write(words); err != nil {
-		return
-	}
+	rest := io.LimitReader(io.MultiReader(bytes.NewReader(c.opening.said), c.Counted), 1<<20)
+	c.l.protocol.Refuse(struct {
+		io.Reader
+		io.Writer
+	}{rest, c.Counted}, "this session speaks TLS, and this connection does not")
 	if half, ok := c.Counted.Conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
-		_, _ = io.Copy(io.Discard, io.LimitReader(c.Counted, 1<<20))
+		_, _ = io.Copy(io.Discard, rest)
 	}
 }
+
+// An opening is a connection below TLS that keeps what is read from it until that is
+// enough to say whether it is TLS: the head of a record.
+type opening struct {
+	Counted
+	said []byte
+	over bool
+}
+
+// Read implements net.Conn.
+func (o *opening) Read(b []byte) (int, error) {
+	n, err := o.Counted.Read(b)
+	if !o.over {
+		o.said = append(o.said, b[:n]...)
+		if o.over = len(o.said) >= recordHead; o.over && o.said[0] == handshakeRecord {
+			o.said = nil
+		}
+	}
+	return n, err
+}
+
+// A record of TLS begins with a head, and the first one with its type: RFC 8446,
+// section 5.1.
+const (
+	recordHead      = 5
+	handshakeRecord = 22
+)
 
 // Speaks reports why the peer may not speak for a lane: with mutual TLS its certificate
 // has to name it. The handshake is over, as it is once something was read.

@@ -95,14 +95,14 @@ func (x *Exchange) stranger(err error) {
 	x.fail(err)
 }
 
-// Goodbye is the answer to somebody who speaks HTTP/1.1 where it is not to be spoken,
-// and the end of that connection.
-func Goodbye(reason string) []byte {
+// Goodbye answers somebody who speaks HTTP/1.1 where it is not to be spoken, and says
+// that this is the end of that connection.
+func Goodbye(c io.ReadWriter, reason string) {
 	body, err := json.Marshal(Problem{Error: reason})
 	if err != nil {
 		panic(err) // a text has no reason to fail
 	}
-	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", TypeJSON, len(body), body)
+	fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", TypeJSON, len(body), body)
 }
 
 // unknown says what is wrong with a request that no endpoint is for: its path, or
