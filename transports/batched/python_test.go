@@ -1,10 +1,12 @@
 package batched
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"ipcbench/internal/skip"
@@ -15,49 +17,86 @@ import (
 // TestPython: O25. A collaborator in another language, made of nothing but the
 // .proto file and the file with the address, takes part: it fetches over all three
 // methods and sends results.
+//
+// O21: with mutual TLS it takes part with a certificate for its lane, and is refused
+// with another lane's, or without; O4, by a reason of its own.
 func TestPython(t *testing.T) {
-	python := pythonWithGRPC(t)
-	for _, network := range []string{"unix", "tcp"} {
-		t.Run(network, func(t *testing.T) { testPython(t, python, network) })
+	python, dir := pythonWithGRPC(t), t.TempDir()
+	if out, err := exec.CommandContext(limited(t), "protoc", "--python_out="+dir, "--proto_path=.", "federation.proto").CombinedOutput(); err != nil {
+		t.Fatalf("protoc: %v\n%s", err, out)
+	}
+	for _, c := range []struct {
+		settings string
+		shows    []int  // lanes of its certificate
+		refusal  string // if it is to be refused
+	}{
+		{"network=unix", nil, ""},
+		{"network=tcp", nil, ""},
+		{"network=unix:tls=mutual", []int{0}, ""},
+		{"network=tcp:tls=on", nil, ""},
+		{"network=tcp:tls=mutual", []int{0}, ""},
+		{"network=tcp:tls=mutual", []int{1}, "PERMISSION_DENIED|WRONG_CERTIFICATE|lane-0"},
+		{"network=tcp:tls=mutual", nil, "UNAVAILABLE"},
+	} {
+		t.Run(fmt.Sprint(c.settings, c.shows), func(t *testing.T) {
+			p := &collaborator{listen(t, "grpc-stream:chunk=64KiB:"+c.settings, everyKind(t), 2), python, dir}
+			out, err := p.run(c.shows)
+			if c.refusal == "" && err != nil || c.refusal != "" && err == nil {
+				t.Errorf("got error %v\n%s", err, out)
+			}
+			for text := range strings.SplitSeq(c.refusal, "|") {
+				if !strings.Contains(out, text) {
+					t.Errorf("got %q, want %q in it", out, text)
+				}
+			}
+			if c.refusal == "" {
+				p.sent()
+			}
+		})
 	}
 }
 
-func testPython(t *testing.T, python, network string) {
-	l := everyKind(t)
-	r := listen(t, "grpc-stream:chunk=64KiB:network="+network, l, 1)
-	r.dispatch(0, driver.Job{Round: 5, Client: 1})
+// A collaborator is one in Python, on lane 0 of a session.
+type collaborator struct {
+	*rig
+	python, dir string
+}
 
-	dir := t.TempDir()
-	specs, err := json.Marshal(map[string]any{
-		"address": filepath.Join(r.dir, driver.AddressFile), "tensors": names(l),
-	})
-	if err != nil {
-		t.Fatal(err)
+// run has it take part, with a certificate of the session for these lanes, if any.
+func (c *collaborator) run(lanes []int) (output string, err error) {
+	c.t.Helper()
+	c.dispatch(0, driver.Job{Round: 5, Client: 1})
+	says := map[string]any{"address": filepath.Join(c.rig.dir, driver.AddressFile), "tensors": names(c.o.Down)}
+	if _, err := os.Stat(filepath.Join(c.rig.dir, driver.AuthorityFile)); err == nil {
+		says["ca"] = filepath.Join(c.rig.dir, driver.AuthorityFile)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for _, args := range [][]string{
-		{"protoc", "--python_out=" + dir, "--proto_path=.", "federation.proto"},
-		{python, filepath.Join("testdata", "collaborator.py"), dir, string(specs)},
-	} {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", args[0], err, out)
-		}
+	if len(lanes) > 0 {
+		says["certificate"], says["key"] = c.files(c.certified(lanes...))
 	}
-	p, err := r.session.Collect(ctx, 0)
+	text, err := json.Marshal(says)
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
+	}
+	out, err := exec.CommandContext(limited(c.t), c.python, filepath.Join("testdata", "collaborator.py"), c.dir, string(text)).CombinedOutput()
+	return string(out), err
+}
+
+// sent checks what has come from it.
+func (c *collaborator) sent() {
+	c.t.Helper()
+	p, err := c.session.Collect(limited(c.t), 0)
+	if err != nil {
+		c.t.Fatal(err)
 	}
 	defer p.Release()
 	if string(p.Receipt) != "from python" {
-		t.Errorf("got receipt %q", p.Receipt)
+		c.t.Errorf("got receipt %q", p.Receipt)
 	}
-	for i := range l.Len() { // it sends every tensor reversed
-		got, want := p.View(i), r.model.View(i)
+	for i := range p.Len() { // it sends every tensor reversed
+		got, want := p.View(i), c.model.View(i)
 		for k := range got {
 			if got[k] != want[len(want)-1-k] {
-				t.Fatalf("tensor %s: byte %d is %02x, want %02x", l.Spec(i).Name, k, got[k], want[len(want)-1-k])
+				c.t.Fatalf("tensor %s: byte %d is %02x, want %02x", c.o.Up.Spec(i).Name, k, got[k], want[len(want)-1-k])
 			}
 		}
 	}

@@ -2,7 +2,9 @@
 
 It fetches the model over all three methods, compares, and sends every tensor
 back with its bytes reversed. Arguments: the directory of federation_pb2.py, and
-JSON that says which file has the aggregator's address and what the tensors are called.
+JSON that says which file has the aggregator's address, what the tensors are called,
+and, where the session has TLS, which files have the authority's certificate ("ca") and
+its own with its key ("certificate", "key"), if it has one.
 """
 
 import hashlib
@@ -32,7 +34,22 @@ def method(make, name, response):
     return lambda request: call(request, timeout=20, metadata=[("authorization", "Bearer " + secret)])
 
 
-channel = grpc.insecure_channel(target, options=[("grpc.max_receive_message_length", 1 << 30)])
+
+
+def read(name):
+    if name not in arguments:
+        return None
+    with open(arguments[name], "rb") as file:
+        return file.read()
+
+
+options = [("grpc.max_receive_message_length", 1 << 30)]
+if "ca" in arguments:
+    options.append(("grpc.ssl_target_name_override", "aggregator"))  # wherever it listens
+    identity = grpc.ssl_channel_credentials(read("ca"), read("key"), read("certificate"))
+    channel = grpc.secure_channel(target, identity, options)
+else:
+    channel = grpc.insecure_channel(target, options)
 get_tasks = method(channel.unary_unary, "GetTasks", pb.GetTasksResponse)
 get_tensor = method(channel.unary_unary, "GetAggregatedTensor", pb.GetAggregatedTensorResponse)
 get_tensors = method(channel.unary_unary, "GetAggregatedTensors", pb.GetAggregatedTensorsResponse)
@@ -40,7 +57,10 @@ stream_tensors = method(channel.unary_stream, "StreamAggregatedTensors", pb.Tens
 send_results = method(channel.stream_unary, "SendLocalTaskResults", pb.SendLocalTaskResultsResponse)
 
 header = pb.MessageHeader(sender="lane-0", receiver="aggregator", federation_id=federation)
-task = get_tasks(pb.GetTasksRequest(header=header)).task
+try:
+    task = get_tasks(pb.GetTasksRequest(header=header)).task
+except grpc.RpcError as refusal:
+    sys.exit(f"{refusal.code().name}: {refusal.details()} {refusal.trailing_metadata()}")
 specs = [
     pb.TensorSpec(name=name, round=task.round, tags=["model"], require_lossless=True)
     for name in arguments["tensors"]
