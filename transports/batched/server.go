@@ -176,13 +176,22 @@ func (s *server) Dispatch(_ context.Context, n int, model *tensor.Package, j dri
 
 // Collect implements driver.Server.
 func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
-	return s.lanes[n].mail.Collect(ctx)
+	p, d, err := s.lanes[n].mail.Collect(ctx)
+	return p, d, s.explain(n, err)
+}
+
+// explain adds to the error of a wait for lane n why it may have no worker.
+func (s *server) explain(n int, err error) error {
+	if err == nil || s.lanes[n].present() {
+		return err
+	}
+	return s.listener.Explain(err)
 }
 
 // Settle implements driver.Server.
 func (s *server) Settle(ctx context.Context) error {
 	for i, l := range s.lanes {
-		if err := l.mail.Settle(ctx); err != nil {
+		if err := s.explain(i, l.mail.Settle(ctx)); err != nil {
 			return fmt.Errorf("lane %d: %w", i, err)
 		}
 	}

@@ -176,14 +176,7 @@ func (l *Lanes) Conn(ctx context.Context, lane int) (*Conn, error) {
 	if c := l.Connected(lane); c != nil {
 		return c, nil
 	}
-	err := fmt.Errorf("no worker has connected: %w", context.Cause(ctx))
-	if last := l.listener.failed.Load(); last != nil {
-		err = fmt.Errorf("%w (%w)", err, *last)
-	}
-	if last := l.listener.Refusal(); last != nil {
-		err = fmt.Errorf("%w (the last one that was refused: %w)", err, last)
-	}
-	return nil, err
+	return nil, l.listener.Explain(fmt.Errorf("no worker has connected: %w", context.Cause(ctx)))
 }
 
 // Connected returns the connection of lane's worker, or nil if it has none yet.

@@ -3,7 +3,10 @@ package driver
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -113,12 +116,16 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// Refusal returns why the last connection that was refused was; nil if none was.
-func (l *Listener) Refusal() error {
-	if last := l.refused.Load(); last != nil {
-		return *last
+// Explain adds to err, of who waits for a worker, why there may be none: what keeps
+// connections from being accepted, and why the last one that was refused was.
+func (l *Listener) Explain(err error) error {
+	if last := l.failed.Load(); last != nil {
+		err = fmt.Errorf("%w (%w)", err, *last)
 	}
-	return nil
+	if last := l.refused.Load(); last != nil {
+		err = fmt.Errorf("%w (the last one that was refused: %w)", err, *last)
+	}
+	return err
 }
 
 // makeRoom waits until there is room for a stranger. It takes grace at most.
@@ -174,6 +181,8 @@ type Conn struct {
 	shaken  sync.Once
 	secured atomic.Bool         // the handshake has succeeded
 	state   tls.ConnectionState // as it was then
+	heard   bool                // without TLS: the peer has said something
+	refusal sync.Once
 	l       *Listener
 	since   time.Time
 	timer   *time.Timer // ends a stranger's connection
@@ -182,12 +191,34 @@ type Conn struct {
 // Read implements net.Conn.
 func (c *Conn) Read(b []byte) (int, error) {
 	if c.tls == nil {
-		return c.Counted.Read(b)
+		n, err := c.Counted.Read(b)
+		if !c.heard {
+			c.heard = true
+			if n > 0 && b[0] == handshakeRecord { // which begins no protocol of ours
+				c.Refused(errors.New("it speaks TLS, and this session does not: tls=off"))
+			}
+		}
+		return n, err
 	}
 	if err := c.secure(); err != nil {
 		return 0, err
 	}
-	return c.tls.Read(b)
+	n, err := c.tls.Read(b)
+	if err != nil {
+		c.broke(err)
+	}
+	return n, err
+}
+
+// broke notes that a stranger is refused because of what it said in place of the secret,
+// if it did not just leave.
+func (c *Conn) broke(err error) {
+	c.l.mu.Lock()
+	stranger := slices.Contains(c.l.strangers, c)
+	c.l.mu.Unlock()
+	if stranger && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.Refused(fmt.Errorf("TLS: %w", err))
+	}
 }
 
 // Write implements net.Conn.
@@ -201,10 +232,12 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.tls.Write(b)
 }
 
-// Refused notes that c is refused, and why.
+// Refused notes that c is refused, and why. What comes of that is no other reason.
 func (c *Conn) Refused(err error) {
-	c.l.refused.Store(&err)
-	c.l.refusals.Add(1)
+	c.refusal.Do(func() {
+		c.l.refused.Store(&err)
+		c.l.refusals.Add(1)
+	})
 }
 
 // Admit says that the peer has shown the secret, and reports whether it was a
@@ -235,6 +268,7 @@ func (c *Conn) evict() {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	if c.admit() {
+		c.Refused(fmt.Errorf("it has not shown the session's secret within %v", time.Since(c.since).Round(time.Millisecond)))
 		_ = c.Conn.Close() // it is being given up
 		delete(c.l.open, c)
 	}

@@ -237,12 +237,24 @@ func (s *server) Dispatch(ctx context.Context, n int, model *tensor.Package, j d
 }
 
 func (s *server) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
-	return s.lanes[n].mail.Collect(ctx)
+	p, d, err := s.lanes[n].mail.Collect(ctx)
+	return p, d, s.explain(n, err)
+}
+
+// explain adds to the error of a wait for lane n why it may have no worker.
+func (s *server) explain(n int, err error) error {
+	l := s.lanes[n]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil || l.seat.taken {
+		return err
+	}
+	return s.listener.Explain(err)
 }
 
 func (s *server) Settle(ctx context.Context) error {
 	for n, l := range s.lanes {
-		if err := l.mail.Settle(ctx); err != nil {
+		if err := s.explain(n, l.mail.Settle(ctx)); err != nil {
 			return fmt.Errorf("lane %d: %w", n, err)
 		}
 	}
