@@ -90,6 +90,7 @@ func (s *server) listen(ctx context.Context) (*driver.Listener, error) {
 func (s *server) start(l *driver.Listener) {
 	s.listener = l
 	s.grpc = grpc.NewServer(append(s.cfg.serverBuffers(&s.frames),
+		grpc.Creds(newSecured()),
 		grpc.ForceServerCodecV2(newCodec(s.down.requestLimit())),
 		grpc.MaxConcurrentStreams(uint32(s.o.Lanes+spareStreams)),
 		grpc.MaxHeaderListSize(maxHeaderList),

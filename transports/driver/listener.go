@@ -200,7 +200,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		}
 		return n, err
 	}
-	if err := c.secure(); err != nil {
+	if err := c.Secure(); err != nil {
 		return 0, err
 	}
 	n, err := c.tls.Read(b)
@@ -226,7 +226,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 	if c.tls == nil {
 		return c.Counted.Write(b)
 	}
-	if err := c.secure(); err != nil {
+	if err := c.Secure(); err != nil {
 		return 0, err
 	}
 	return c.tls.Write(b)

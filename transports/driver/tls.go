@@ -192,9 +192,10 @@ func (e *Endpoint) encrypt(ctx context.Context, c Counted, rec *phase.Recorder) 
 	return t, nil
 }
 
-// secure makes the server's handshake on c, once, if there is TLS. The listener bounds
-// how long that may take: the peer is a stranger meanwhile.
-func (c *Conn) secure() error {
+// Secure makes the server's handshake on c, once, if there is TLS: whoever has not called
+// it before the first Read or Write does so then. The listener bounds how long that may
+// take: the peer is a stranger meanwhile.
+func (c *Conn) Secure() error {
 	if c.tls == nil {
 		return nil
 	}
