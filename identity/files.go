@@ -95,6 +95,9 @@ func (f *Files) Server(mutual bool) (*tls.Config, error) {
 // ServerName returns the name in the server's certificate that worker processes look
 // for. It is told to them on the control channel.
 func (f *Files) ServerName() (string, error) {
+	if err := f.complete(false); err != nil {
+		return "", err
+	}
 	chain, err := certificates("Cert", f.Cert[0])
 	if err != nil {
 		return "", err

@@ -81,7 +81,7 @@ func (c *ca) files(names ...string) *Files {
 	return f
 }
 
-// TestFiles: processes have the certificates in turn, and each speaks for its own place
+// TestFiles: O21: processes have the certificates in turn, and each speaks for its own place
 // in the list of names.
 func TestFiles(t *testing.T) {
 	c, f := federation(t)

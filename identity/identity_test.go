@@ -74,7 +74,7 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 	return conn.ConnectionState(), serverErr, clientErr
 }
 
-// TestWrong: who is not what the server wants is refused, with a reason at both ends
+// TestWrong: O21: who is not what the server wants is refused, with a reason at both ends
 // where both look.
 func TestWrong(t *testing.T) {
 	a, other := must(NewAuthority(session)), must(NewAuthority(session))
