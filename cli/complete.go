@@ -89,6 +89,7 @@ func (a *app) completions(root *cobra.Command) {
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
 		"link":    list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
 		"workers": none, "clients": none, "change": list(changeTexts), "codec": list(codecTexts), "require-lossless": none,
+		"tls-ca": anyFile, "tls-cert": anyFile, "tls-key": anyFile, "tls-names": none,
 		"view": list(viewTexts), "metric": list(metricTexts),
 		"out": files("json", "gz", "html"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,
 	}

@@ -31,6 +31,7 @@ type runFlags struct {
 	profile    []string
 
 	checkBreakEven bool
+	tls            tlsFlags
 	settings       *settings
 }
 
@@ -111,6 +112,14 @@ if it lies between 50 Mbit/s and 1 Gbit/s. If one was wrong, the run fails:
   ipcbench run --transport http --codec none,int8 --change 2% --model resnet18
     --workers 1 --clients 1 --check-break-even
 
+A transport with tls=on or tls=mutual makes keys and certificates of its own for
+each session. With --tls-ca, --tls-cert and --tls-key, they are those in files;
+docs/tls.md says how to make some:
+
+  ipcbench run --transport http:tls=mutual --workers 2 --tls-ca ca.crt
+    --tls-cert server.crt,a.crt,b.crt --tls-key server.key,a.key,b.key
+    --tls-names a,b
+
 The control is always measured too: the transport inproc, which never leaves the
 process. Overhead is what a round costs beyond the same round of the control.
 A transport that does not fit a model or this machine is skipped, with a reason.
@@ -164,6 +173,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
 	fs.BoolVar(&f.checkBreakEven, "check-break-even", false, "measure each codec at half and at twice its break-even too, and fail if it was wrong")
 	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames(allKinds))
+	f.tls.add(fs)
 	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.IntVar(&plan.TrainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
@@ -284,6 +294,12 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	}
 	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
 		return usageError{err}
+	}
+	if f.against != "" && !f.tls.Zero() {
+		return usagef("--tls-ca and --against are given: want one of them") // which holds for all of --tls-*
+	}
+	if o.Files, err = f.tls.files(cells); err != nil {
+		return err
 	}
 	if f.against != "" {
 		if err := bench.ProbeBuild(ctx, f.against); err != nil {

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"ipcbench/bench"
+	"ipcbench/identity"
+)
+
+// tlsFlags name keys and certificates that the user has. Each is a field of
+// [identity.Files].
+type tlsFlags struct{ identity.Files }
+
+func (f *tlsFlags) add(fs *pflag.FlagSet) {
+	fs.StringVar(&f.CA, "tls-ca", "", "for tls=on and tls=mutual: trust the authorities in `FILE` instead of one that each session makes")
+	fs.StringSliceVar(&f.Cert, "tls-cert", nil, "`LIST` of files of certificates: the server's, then those of worker processes, which take them in turn")
+	fs.StringSliceVar(&f.Key, "tls-key", nil, "`LIST` of files: the key of each certificate")
+	fs.StringSliceVar(&f.Names, "tls-names", nil, "`LIST` of the common names in worker processes' certificates, in the same order")
+}
+
+// files returns what the flags name, if they do and all of it will be accepted.
+func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
+	if f.Zero() {
+		return nil, nil
+	}
+	uses := func(modes ...string) bool {
+		return slices.ContainsFunc(cells, func(s bench.Spec) bool { return slices.Contains(modes, s.Variant.Settings["tls"]) })
+	}
+	lists := map[string][]string{"--tls-ca": {f.CA}, "--tls-cert": f.Cert, "--tls-key": f.Key}
+	for _, flag := range []string{"--tls-ca", "--tls-cert", "--tls-key"} {
+		if len(lists[flag]) == 0 || slices.Contains(lists[flag], "") {
+			return nil, hinted{usagef("%s: a file is missing: --tls-ca, --tls-cert and --tls-key belong together", flag), "docs/tls.md shows how to make them with openssl"}
+		}
+	}
+	if !uses("on", "mutual") {
+		return nil, hinted{usagef("--tls-ca: none of these transports uses TLS"), "add a setting, as in --transport http:tls=mutual, or leave --tls-* out"}
+	}
+	files, err := f.absolute()
+	if err != nil {
+		return nil, err
+	}
+	if err := files.Check(uses("mutual")); err != nil {
+		if wrong := (*identity.Error)(nil); errors.As(err, &wrong) {
+			return nil, hinted{usagef("--tls-%s: %w", strings.ToLower(wrong.Field), err), wrong.Mend}
+		}
+		return nil, err
+	}
+	return files, nil
+}
+
+// absolute returns the files as worker processes can open them from anywhere.
+func (f *tlsFlags) absolute() (*identity.Files, error) {
+	all := &identity.Files{CA: f.CA, Cert: slices.Clone(f.Cert), Key: slices.Clone(f.Key), Names: f.Names}
+	paths := []*string{&all.CA}
+	for i := range all.Cert {
+		paths = append(paths, &all.Cert[i])
+	}
+	for i := range all.Key {
+		paths = append(paths, &all.Key[i])
+	}
+	for _, p := range paths {
+		var err error
+		if *p, err = filepath.Abs(*p); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"ipcbench/internal/skip"
+)
+
+// certificates makes a folder with the files that docs/tls.md tells users to make, by
+// its very commands, and some that are wrong.
+func certificates(t *testing.T) (dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		skip.Missing(t, "openssl 3 (Debian: openssl)")
+	}
+	page, err := os.ReadFile("../docs/tls.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile("(?s)```bash\n(.*?)```").FindSubmatch(page)
+	if commands == nil {
+		t.Fatal("docs/tls.md has no commands")
+	}
+	cmd := exec.Command("bash", "-ec", string(commands[1])+`
+		openssl pkey -in clinic.key -aes256 -passout pass:word -out encrypted.key
+		openssl ec -in clinic.key -aes256 -passout pass:word -out encrypted-before.key
+		install -m 644 clinic.key readable.key
+		(umask 077; echo "no key" > text.key)`)
+	cmd.Dir = t.TempDir()
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return cmd.Dir
+}
+
+// in runs the program in a folder, and returns what it says and its exit code.
+func in(t *testing.T, dir string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	exe, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, exe, args...)
+	var out, says bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &says
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return out.String(), says.String(), cmd.ProcessState.ExitCode()
+}
+
+// TestTLSFiles: O21: certificates of the user's own, with common names on a list, take
+// part; what is wrong with one is said before anything starts.
+func TestTLSFiles(t *testing.T) {
+	dir := certificates(t)
+	given := func(transport, ca, cert, key, names string) []string {
+		args := []string{"run", "--transport", transport, "--model", "uniform:64KiB/4", "--workers", "2", "--clients", "2"}
+		for flag, value := range map[string]string{"--tls-ca": ca, "--tls-cert": cert, "--tls-key": key, "--tls-names": names} {
+			if value != "" {
+				args = append(args, flag, value)
+			}
+		}
+		return args
+	}
+	const (
+		mutual = "http:tls=mutual"
+		certs  = "server.crt,hospital.crt,clinic.crt"
+		keys   = "server.key,hospital.key,clinic.key"
+		names  = "hospital,clinic"
+	)
+	run := append(given("http:tls=mutual,grpc-stream:tls=mutual:network=tcp,pickle:tls=on,shm-slab", "ca.crt", certs, keys, names),
+		"--rounds", "2", "--blocks", "1", "--warmup", "0", "--format", "csv", "--out", "out.json")
+	if out, says, code := in(t, dir, run...); code != 0 || strings.Count(out, ",proved,") < 4 {
+		t.Errorf("code %d: %s%s", code, says, out)
+	}
+
+	for _, test := range []struct {
+		name string
+		args []string
+		want string // what stderr begins with, as a regular expression
+	}{
+		{"encrypted", given(mutual, "ca.crt", certs, "server.key,hospital.key,encrypted.key", names), `--tls-key: .*/encrypted.key: the key is encrypted.*\nhint: openssl pkey -in `},
+		{"encrypted as before PKCS #8", given(mutual, "ca.crt", certs, "server.key,encrypted-before.key,clinic.key", names), `--tls-key: .*/encrypted-before.key: the key is encrypted`},
+		{"no file", given(mutual, "ca.crt", certs, "server.key,missing.key,clinic.key", names), `--tls-key: .*/missing.key: no such file`},
+		{"for others to read", given(mutual, "ca.crt", certs, "server.key,hospital.key,readable.key", names), `--tls-key: .*/readable.key: others .*\nhint: chmod 600 `},
+		{"no key", given(mutual, "ca.crt", certs, "server.key,hospital.key,text.key", names), `--tls-key: .*/text.key: there is no PRIVATE KEY in PEM`},
+		{"another's key", given(mutual, "ca.crt", certs, "server.key,clinic.key,hospital.key", names), `--tls-key: .*/clinic.key, of .*/hospital.crt: private key does not match public key`},
+		{"another authority", given(mutual, "clinic.crt", certs, keys, names), `--tls-ca: .*/clinic.crt: the certificate of "clinic" is not that of an authority`},
+		{"a worker's for the server", given(mutual, "ca.crt", "hospital.crt,server.crt,clinic.crt", "hospital.key,server.key,clinic.key", names), `--tls-cert: .*/hospital.crt: certificate specifies an incompatible key usage`},
+		{"other names", given(mutual, "ca.crt", certs, keys, "clinic,hospital"), `--tls-names: .*/hospital.crt: its common name is "hospital", and at its place in the list is "clinic"`},
+		{"no names", given(mutual, "ca.crt", certs, keys, ""), `--tls-names: 0 names for 2 certificates`},
+		{"no worker's", given(mutual, "ca.crt", "server.crt", "server.key", ""), `--tls-cert: there is only the server's certificate`},
+		{"no keys", given(mutual, "ca.crt", certs, "", names), `--tls-key: a file is missing`},
+		{"names alone", given(mutual, "", "", "", names), `--tls-ca: a file is missing`},
+		{"an empty entry", given(mutual, "ca.crt", "server.crt,", keys, names), `--tls-cert: a file is missing`},
+		{"no TLS", given("http,pickle", "ca.crt", certs, keys, names), `--tls-ca: none of these transports uses TLS\nhint: .*http:tls=mutual`},
+	} {
+		_, says, code := in(t, dir, append(test.args, "--dry-run")...)
+		if code != exitUsage || !regexp.MustCompile(`^ipcbench: `+test.want).MatchString(says) || strings.Count(says, "\n") > 2 {
+			t.Errorf("%s: code %d: %s", test.name, code, says)
+		}
+	}
+	for _, transport := range []string{"http:tls=on", "http-shm:tls=on:network=tcp"} {
+		if _, says, code := in(t, dir, append(given(transport, "ca.crt", "server.crt", "server.key", ""), "--dry-run")...); code != 0 {
+			t.Errorf("%s with the server's files: code %d: %s", transport, code, says)
+		}
+	}
+}
