@@ -50,6 +50,10 @@ func findingText(f analysis.Finding) string {
 		return "other virtual machines took " + percent("share") + " of the processors' time"
 	case analysis.FilesInMemory:
 		return "its files are in memory (" + f.Subject + "), and not on a disk: choose another directory with the setting dir=DIR"
+	case analysis.Unencrypted:
+		return "its server listened off the loopback interface without TLS (--insecure-network): what crossed a network could be read and changed on the way"
+	case analysis.Unproven:
+		return "its server listened off the loopback interface and asked workers for no certificate (--insecure-network): who had the session's secret could be one"
 	case analysis.CodecRefuses:
 		return "the codec does not take some tensors, which travel as they are: " + f.Subject
 	case analysis.CodecNeverPays:

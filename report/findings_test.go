@@ -7,6 +7,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/report/analysis"
 )
@@ -119,6 +120,29 @@ func TestFindings(t *testing.T) {
 
 // TestFindingLines: what holds of several cells is one line, named by what their
 // names have in common.
+// TestInsecure: a result says of each transport what could be read and changed on a
+// network, or who could take part, and nothing of what both ends had certificates for.
+func TestInsecure(t *testing.T) {
+	r := benchtest.Encrypted(map[string]float64{"http": 1.8})
+	for listen, want := range map[string]string{
+		"": "", machine.OffLoopback: "", machine.Insecure: "http:network=tcp unencrypted, http:network=tcp:tls=on unproven",
+	} {
+		r.Environment.Listen = listen
+		var got []string
+		for _, f := range analysis.New(r).Findings() {
+			if f.Rule == analysis.Unencrypted || f.Rule == analysis.Unproven {
+				got = append(got, f.Measured.Variant+" "+f.Rule)
+				if !strings.Contains(findingText(f), "off the loopback interface") {
+					t.Errorf("%s: %s", f.Rule, findingText(f))
+				}
+			}
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%q: got %s, want %s", listen, text, want)
+		}
+	}
+}
+
 func TestFindingLines(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	r := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 2, 4, benchtest.Six(10)...))

@@ -110,9 +110,9 @@ func facts() []Metric {
 				return Exactly(x, len(c.Blocks), len(c.Blocks))
 			}},
 		{Name: "cold_round", Unit: "s", Better: Lower, Help: "the first round of a block, in which memory is touched for the first time, with the TLS handshakes before it; it counts nowhere else",
-			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
+			samples: each(func(c *Cell, b *bench.Block) (float64, bool) {
 				ns := b.Cold.Round
-				if b.TLS != nil {
+				if b.TLS != nil && !c.Respawn { // whose rounds begin before them
 					ns += b.TLS.Time
 				}
 				return float64(ns) / float64(time.Second), b.Cold.Round > 0

@@ -9,6 +9,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/doctor"
+	"ipcbench/machine"
 	"ipcbench/transports/driver"
 )
 
@@ -40,6 +41,8 @@ const (
 	RecorderCost      = "recorder_cost"       // recording spans took much of the rounds; share: 1; each: s
 	StolenTime        = "stolen_time"         // other virtual machines took processor time; share: 1
 	FilesInMemory     = "files_in_memory"     // files had no disk under them; Subject: the file system
+	Unencrypted       = "unencrypted"         // bytes that could leave the machine were not encrypted
+	Unproven          = "unproven"            // workers that could be elsewhere showed no certificates
 	CodecRefuses      = "codec_refuses"       // a codec left tensors plain, as it does not take them; Subject: their names
 	CodecNeverPays    = "codec_never_pays"    // a codec that costs time on any link; saved: B
 	FullVersions      = "full_versions"       // whole models in timed rounds, beside encoded ones; models: 1/round
@@ -119,7 +122,7 @@ func (r *Result) Findings() []Finding {
 	}
 	for _, c := range r.Cells {
 		for _, f := range []*Finding{
-			fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c), filesInMemory(c),
+			fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c), filesInMemory(c), insecure(c),
 			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c),
 		} {
 			if f != nil {
@@ -286,6 +289,20 @@ func stolenTime(c *Cell) *Finding {
 func filesInMemory(c *Cell) *Finding {
 	if c.FileSystem == "tmpfs" || c.FileSystem == "ramfs" {
 		return finding(Warning, FilesInMemory, c.FileSystem)
+	}
+	return nil
+}
+
+// insecure: off the loopback interface both ends have to show certificates, unless
+// the user does without.
+func insecure(c *Cell) *Finding {
+	switch {
+	case c.result.Environment.Listen != machine.Insecure || !c.OverTCP():
+		return nil
+	case c.TLS() == NoTLS:
+		return finding(Warning, Unencrypted, "")
+	case c.TLS() != MutualTLS:
+		return finding(Warning, Unproven, "")
 	}
 	return nil
 }

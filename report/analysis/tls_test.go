@@ -61,6 +61,13 @@ func TestHandshake(t *testing.T) {
 	if tunnel.Plain.Of("handshake").Known() {
 		t.Error("a handshake without TLS")
 	}
+	fresh := benchtest.Encrypted(map[string]float64{"http": 1.8}) // whose rounds begin before their handshakes
+	for i := range fresh.Cells {
+		fresh.Cells[i].Respawn = true
+	}
+	if cold := New(fresh).Tunnels()[0].On.Of("cold_round"); math.Abs(cold.Center-3*0.270) > 1e-6 {
+		t.Errorf("with fresh workers for every round, the cold round takes %v", cold.Center)
+	}
 	for c, want := range map[*Cell][2]float64{tunnel.Plain: {0, 3 * 0.150}, tunnel.On: {2e-3, 3*0.270 + 2e-3}, tunnel.Mutual: {2.5e-3, 3*0.270 + 2.5e-3}} {
 		shake, cold := c.Of("handshake"), c.Of("cold_round")
 		if math.Abs(cold.Center-want[1]) > 1e-6 || c != tunnel.Plain && math.Abs(shake.Center-want[0]) > 1e-6 {
