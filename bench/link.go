@@ -129,15 +129,10 @@ type linkFloor struct {
 	wire *cell // the cell the size of whose encoded tensors is to be moved, once that is known; or nil
 }
 
-// Encrypted reports whether a transport with such settings encrypts what it sends.
-func Encrypted(settings map[string]string) bool {
-	return settings["tls"] != "" && settings["tls"] != "off"
-}
-
 // within reports whether f limits the tensors of s: they go over such a connection.
 func (s Spec) within(f floors.Floor) bool {
 	settings := s.Variant.Settings
-	return Networked(s.Variant) && (settings["network"] == "tcp") == f.TCP && (!f.TLS || Encrypted(settings))
+	return Networked(s.Variant) && (settings["network"] == "tcp") == f.TCP && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
 }
 
 // planNetworkFloor adds the floor f for the cells that it limits: of each network, one

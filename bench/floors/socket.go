@@ -160,7 +160,7 @@ func receiveStream(p *peer) ([]Series, error) {
 const (
 	slowWrites = 256 << 10
 	slowTime   = time.Second // of the transfers each way
-	slowFirst  = 8           // which part of the bytes the first one moves
+	slowFirst  = 8           // which part of the bytes the first one each way moves
 	mostPasses = 10
 )
 
@@ -171,7 +171,7 @@ func Slow(takes time.Duration) time.Duration {
 	if takes == 0 {
 		return 0
 	}
-	return takes/slowFirst + 4*time.Duration(slowPasses(takes))*takes // both ways, rested and not
+	return 2*takes/slowFirst + 4*time.Duration(slowPasses(takes))*takes // both ways, rested and not
 }
 
 func receiveBothWays(p *peer) ([]Series, error) { return p.bothWays(writeSizes(), streamPasses) }
@@ -181,8 +181,8 @@ func receiveBothWays(p *peer) ([]Series, error) { return p.bothWays(writeSizes()
 func receiveEncrypted(p *peer) ([]Series, error) { return p.bothWays(writeSizes()[:3], 1) }
 
 func (p *peer) bothWays(sizes []int, passes int) ([]Series, error) {
-	if p.Takes == 0 {
-		return p.stream(p.Bytes, p.Bytes, sizes, passes, true)
+	if p.Takes == 0 { // few bytes are soon moved, and their times differ more
+		return p.stream(p.Bytes, p.Bytes, sizes, int(min(max(int64(passes), modelBytes/p.Bytes), mostPasses)), true)
 	}
 	return p.stream(p.Bytes, p.Bytes/slowFirst, []int{slowWrites}, slowPasses(p.Takes), true)
 }
@@ -193,12 +193,14 @@ func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.transfer(1<<20, int(max(first, numberBytes)), false); err != nil { // it waits for the sender's start
-		return nil, err
-	}
 	ways := []bool{false}
 	if bothWays {
 		ways = append(ways, true)
+	}
+	for _, back := range ways { // it waits for the sender's start
+		if _, err := s.transfer(1<<20, int(max(first, numberBytes)), back); err != nil {
+			return nil, err
+		}
 	}
 	rests := []time.Duration{0}
 	if p.Rest > 0 { // which is what makes many bytes faster, and few slower

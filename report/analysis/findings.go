@@ -146,7 +146,7 @@ func (r *Result) Findings() []Finding {
 func fasterThanFloor(c *Cell) *Finding {
 	name, floor := "", stat.None() // the fastest that moves bytes
 	for _, of := range []string{c.stream(), FloorCopy} {
-		if of == FloorCopy && (c.shaped() || bench.Encrypted(c.Settings)) {
+		if of == FloorCopy && (c.shaped() || c.TLS() != NoTLS) {
 			continue
 		}
 		if f := c.floor(of); f != nil {

@@ -35,10 +35,10 @@ func (c *Cell) floor(name string) *bench.Floor {
 
 // stream is the name of the floor that bounds what moves bytes, by what they go over.
 func (c *Cell) stream() string {
-	switch tcp := c.OverTCP(); {
-	case bench.Encrypted(c.Settings) && tcp:
+	switch tcp, encrypted := c.OverTCP(), c.TLS() != NoTLS; {
+	case encrypted && tcp:
 		return "tls-stream"
-	case bench.Encrypted(c.Settings):
+	case encrypted:
 		return "unix-tls-stream"
 	case tcp:
 		return "tcp-stream"
