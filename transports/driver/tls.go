@@ -25,7 +25,7 @@ import (
 func NetworkSettings() []Setting {
 	return []Setting{
 		{Name: "network", Values: []string{"unix", "tcp"}, Default: "unix",
-			Help: "a Unix socket in the session's directory, or TCP on the loopback interface"},
+			Help: "a Unix socket in the session's directory, or TCP"},
 		{Name: "tls", Values: []string{tlsOff, tlsOn, tlsMutual}, Default: tlsOff,
 			Help: "encrypt with TLS 1.3: on, the server shows a certificate; mutual, workers too"},
 	}

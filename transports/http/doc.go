@@ -81,8 +81,10 @@
 //
 //	Authorization: Bearer SECRET
 //
-// Who does not is answered 401, and its connection is closed. Users find address and
-// secret in a file of the session's private directory:
+// Who does not is answered 401, and its connection is closed. With mutual TLS it also
+// has to say for which lane of its certificate it is, in the field Sender: lane-N; who
+// does not, or has no right to, is answered 403. Users find address and secret in a file
+// of the session's private directory:
 //
 //	read -r a < $TMPDIR/ipcbench-…/address
 //	auth() { printf 'Authorization: Bearer %s\n' "${a##*#}"; } # keeps it out of the list of processes
@@ -92,12 +94,12 @@
 //
 // How strangers are kept few, and for how long, says driver.Listener. Whoever makes
 // thousands of connections can slow down workers that connect (with conn=per-request,
-// for every request), but not end the session. Nothing is encrypted: root can read
-// what the loopback interface carries.
+// for every request), but not end the session. Without tls=on or tls=mutual nothing is
+// encrypted: root can read what the loopback interface carries.
 //
 // Only the connection on which a worker took its lane can deliver the lane's
 // update. With conn=per-request there is no such connection: there, whoever has
-// the secret can.
+// the secret can and, with mutual TLS, a certificate for the lane.
 //
 // PUT takes element types by name. The ten of package tensor may be spelt f32 or,
 // as in safetensors, F32, and come back as f32; other names are types that are
