@@ -89,22 +89,22 @@ func findings(r *analysis.Result) doc.Section {
 
 // errorLines are the findings for which a result must not be used.
 func errorLines(r *analysis.Result) []doc.Paragraph {
-	return findingLines(r, func(s analysis.Severity) bool { return s == analysis.Error }, doc.Bad)
+	return findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Error }, doc.Bad)
 }
 
 // otherLines are the first of the other findings, and how many more there are.
 func otherLines(r *analysis.Result, most int) []doc.Paragraph {
-	lines := findingLines(r, func(s analysis.Severity) bool { return s != analysis.Error }, doc.Plain)
+	lines := findingLines(r, func(f analysis.Finding) bool { return f.Severity != analysis.Error }, doc.Plain)
 	if left := len(lines) - most; left > 0 {
 		lines = append(lines[:most], doc.Paragraph{Text: doc.Plural(left, "more finding") + ": see the view findings."})
 	}
 	return lines
 }
 
-// findingLines are findings of some severity. What holds of several cells is one
+// findingLines are some of the findings. What holds of several cells is one
 // line.
-func findingLines(r *analysis.Result, wanted func(analysis.Severity) bool, tone doc.Tone) []doc.Paragraph {
-	all := slices.DeleteFunc(r.Findings(), func(f analysis.Finding) bool { return !wanted(f.Severity) })
+func findingLines(r *analysis.Result, wanted func(analysis.Finding) bool, tone doc.Tone) []doc.Paragraph {
+	all := slices.DeleteFunc(r.Findings(), func(f analysis.Finding) bool { return !wanted(f) })
 	var lines []doc.Paragraph
 	for _, same := range analysis.GroupBy(all, func(f analysis.Finding) string { return findingLine(f, "") }) {
 		of := same[0].Cell

@@ -124,6 +124,13 @@ func TestFindings(t *testing.T) {
 // network, or who could take part, and nothing of what both ends had certificates for.
 func TestInsecure(t *testing.T) {
 	r := benchtest.Encrypted(map[string]float64{"http": 1.8})
+	r.Environment.Race = true // two more warnings
+	r.Environment.Listen = machine.Insecure
+	for _, want := range []string{"without TLS (--insecure-network)", "asked workers for no certificate (--insecure-network)"} {
+		if text := shown(t, r); !strings.Contains(text, want) {
+			t.Errorf("no %q on the first screen:\n%s", want, text)
+		}
+	}
 	for listen, want := range map[string]string{
 		"": "", machine.OffLoopback: "", machine.Insecure: "http:network=tcp unencrypted, http:network=tcp:tls=on unproven",
 	} {

@@ -106,14 +106,16 @@ func groupSection(cells []*analysis.Cell, occur map[*mark]bool) doc.Section {
 	return doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{t}}
 }
 
-// doubts are what was left out, and how many warnings there are: they are too long
-// for a screen.
+// doubts are what was left out, who could have read or taken part, and how many other
+// warnings there are: they are too long for a screen.
 func doubts(r *analysis.Result, again string) []doc.Paragraph {
-	lines := findingLines(r, func(s analysis.Severity) bool { return s == analysis.Skipped }, doc.Plain)
+	lines := findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Skipped }, doc.Plain)
 	if len(lines) > 2 {
 		lines = append(lines[:2], doc.Paragraph{Text: doc.Plural(len(lines)-2, "more line") + " of cells that were skipped: --view findings"})
 	}
-	warnings := findingLines(r, func(s analysis.Severity) bool { return s == analysis.Warning }, doc.Plain)
+	open := func(f analysis.Finding) bool { return f.Rule == analysis.Unencrypted || f.Rule == analysis.Unproven }
+	lines = append(lines, findingLines(r, open, doc.Bad)...)
+	warnings := findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Warning && !open(f) }, doc.Plain)
 	switch len(warnings) {
 	case 0:
 	case 1:
