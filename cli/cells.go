@@ -15,6 +15,7 @@ import (
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // cellFlags say what to measure.
@@ -22,6 +23,8 @@ type cellFlags struct {
 	transports, models, ups []string
 	workers, clients        []string
 	links                   []string
+	listen                  string
+	insecure                bool
 	perProcess, depth       int
 	codecs, lossless        []string
 	changes                 []string
@@ -41,6 +44,9 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
 	fs.StringSliceVar(&f.clients, "clients", []string{"4"}, "`LIST`: how many clients a round has; a free worker takes the next one")
 	fs.StringSliceVar(&f.links, "link", nil, "`LIST` of rates of a network that is made for the run: 100Mbit, 1Gbit, unshaped, none")
+	fs.StringVar(&f.listen, "listen", "", "servers listen at `ADDR` of this machine, with or without a port, over TCP and with tls=mutual")
+	fs.BoolVar(&f.insecure, "insecure-network", false, "let --listen leave this machine without tls=mutual")
+	note(fs, "insecure-network", harmful, "gives up encryption")
 	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into one process")
 	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates of a worker exist at a time, the one in the making included")
 }
@@ -67,8 +73,11 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 			return nil, usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
 		}
 	}
-	variants, err := a.variants(f.transports)
+	variants, err := a.variants(f.transports, f.settings())
 	if err != nil {
+		return nil, err
+	}
+	if err := f.listening(variants); err != nil {
 		return nil, err
 	}
 	if variants, err = encoded(variants, f.codecs); err != nil {
@@ -181,10 +190,11 @@ func namedModel(flag, text string, err error) error {
 }
 
 // variants returns those that texts name, without those that stand there with a
-// minus; all, if there is nothing else.
-func (a *app) variants(texts []string) ([]transports.Variant, error) {
+// minus; all, if there is nothing else. They have those of the settings that they know
+// and their texts do not name.
+func (a *app) variants(texts []string, settings driver.Settings) ([]transports.Variant, error) {
 	without := slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return !strings.HasPrefix(t, "-") })
-	variants, err := a.named(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return strings.HasPrefix(t, "-") }))
+	variants, err := a.named(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return strings.HasPrefix(t, "-") }), settings)
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +203,7 @@ func (a *app) variants(texts []string) ([]transports.Variant, error) {
 		if err != nil {
 			return nil, err
 		}
+		v = with(v, text, settings)
 		n := len(variants)
 		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
 			return w.String() == v.String() || text[1:] == w.Transport.Name() // with all settings
@@ -215,13 +226,14 @@ func (a *app) parse(text string) (transports.Variant, error) {
 	return v, nil
 }
 
-func (a *app) named(texts []string) ([]transports.Variant, error) {
+func (a *app) named(texts []string, settings driver.Settings) ([]transports.Variant, error) {
 	if len(texts) == 0 {
 		texts = []string{"all"}
 	}
 	var variants []transports.Variant
 	seen := map[string]bool{}
-	add := func(v transports.Variant) {
+	add := func(v transports.Variant, text string) {
+		v = with(v, text, settings)
 		if !seen[v.String()] {
 			seen[v.String()] = true
 			variants = append(variants, v)
@@ -234,7 +246,7 @@ func (a *app) named(texts []string) ([]transports.Variant, error) {
 				if err != nil {
 					return nil, err
 				}
-				add(v)
+				add(v, "")
 			}
 			continue
 		}
@@ -242,7 +254,7 @@ func (a *app) named(texts []string) ([]transports.Variant, error) {
 		if err != nil {
 			return nil, err
 		}
-		add(v)
+		add(v, text)
 	}
 	return variants, nil
 }

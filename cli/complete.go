@@ -87,7 +87,10 @@ func (a *app) completions(root *cobra.Command) {
 	}
 	texts := map[string]completer{
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
-		"link":    list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
+		"link": list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
+		"listen": func(string) ([]string, cobra.ShellCompDirective) {
+			return ourAddresses(), cobra.ShellCompDirectiveNoFileComp
+		},
 		"workers": none, "clients": none, "change": list(changeTexts), "codec": list(codecTexts), "require-lossless": none,
 		"tls-ca": anyFile, "tls-cert": anyFile, "tls-key": anyFile, "tls-names": none,
 		"view": list(viewTexts), "metric": list(metricTexts),

@@ -2,14 +2,13 @@ package cli
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"ipcbench/bench"
 	"ipcbench/link"
 	"ipcbench/transports"
+	"ipcbench/transports/driver"
 )
 
 // rates returns what --link asks for; one that is none, if it is not there.
@@ -60,8 +59,7 @@ func linked(variants []transports.Variant, texts []string, rates []link.Rate) (r
 		for _, r := range rates {
 			of := route{v, r}
 			if r != (link.Rate{}) {
-				of.Settings = maps.Clone(v.Settings)
-				of.Settings["network"] = "tcp"
+				of.Variant = with(v, "", driver.Settings{"network": "tcp"})
 			}
 			if !slices.ContainsFunc(routes, func(o route) bool { return o.String() == of.String() && o.rate == r }) { // http and http:network=tcp are the same there
 				routes = append(routes, of)
@@ -71,15 +69,7 @@ func linked(variants []transports.Variant, texts []string, rates []link.Rate) (r
 	if !onLink {
 		return routes, nil
 	}
-	for _, text := range texts {
-		if strings.Contains(text+":", ":network=unix:") {
-			return nil, hinted{usagef("--transport %s: a Unix socket is on no link", text), "leave network=unix out: with --link it is tcp; or measure it without --link"}
-		}
-	}
-	if !has {
-		return nil, hinted{usagef("--link: none of these transports moves anything over a network"), "ipcbench list transports shows which have the setting network"}
-	}
-	return routes, nil
+	return routes, overTCP("--link", "a Unix socket is on no link", texts, has)
 }
 
 // enter has the program run again where it has a network of its own, if that is asked

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -104,6 +106,18 @@ func TestLinkAgainst(t *testing.T) {
 	}
 }
 
+// saying reads what a program says until it has said what matches the pattern.
+func saying(t *testing.T, from io.Reader, pattern string) {
+	t.Helper()
+	said, read, wanted := make([]byte, 1<<16), 0, regexp.MustCompile(pattern)
+	for !wanted.Match(said[:read]) {
+		n, err := from.Read(said[read:])
+		if read += n; err != nil {
+			t.Fatalf("it ended early: %v: %s", err, said[:read])
+		}
+	}
+}
+
 // TestLinkInterrupted: Ctrl-C, which a terminal sends to both processes, and a signal
 // to the outer one alone end a run on a link in order: its code is that of the signal,
 // what was measured is kept, and nothing is left.
@@ -125,13 +139,7 @@ func TestLinkInterrupted(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		said, read := make([]byte, 1<<16), 0
-		for !strings.Contains(string(said[:read]), "block 2 of") && !strings.Contains(string(said[:read]), "block 3 of") {
-			n, err := stderr.Read(said[read:])
-			if read += n; err != nil {
-				t.Fatalf("it ended early: %v: %s", err, said[:read])
-			}
-		}
+		saying(t, stderr, "block [23] of")
 		pid := cmd.Process.Pid
 		if all {
 			pid = -pid

@@ -125,6 +125,13 @@ process. Overhead is what a round costs beyond the same round of the control.
 A transport that does not fit a model or this machine is skipped, with a reason.
 If it is the only one, the run ends with an error.
 
+With --listen, servers listen over TCP at an address of this machine, and not on
+Unix sockets. Both ends show certificates then, which each session makes for
+itself (tls=mutual). Other modes have to be named, and --insecure-network given:
+
+  ipcbench run --transport http,grpc-stream --listen 192.0.2.1
+  ipcbench run --transport http:tls=off --listen 192.0.2.1 --insecure-network
+
 If no flag says what to measure or for how long, the run is a --quick one with
 all transports, two models, one worker and one client, and ends within a minute.
 On a machine that is too slow for that, the smaller model is left out. Otherwise
@@ -140,6 +147,9 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.complete(cmd)
 			if err := f.choose(cmd, &plan); err != nil {
+				return err
+			}
+			if err := f.alone(); err != nil {
 				return err
 			}
 			if f.checkBreakEven && !slices.Contains(f.links, link.Unshaped.String()) { // where break-evens are measured
@@ -277,6 +287,10 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	if err != nil {
 		return err
 	}
+	at, err := f.listens()
+	if err != nil {
+		return err
+	}
 	if err := plan.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -290,7 +304,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	}
 	o := bench.Options{
 		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
-		Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
+		Listen: at, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
 	}
 	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
 		return usageError{err}

@@ -29,6 +29,7 @@ import (
 // a worker or a floor's peer when it was started as one.
 func TestMain(m *testing.M) {
 	link.MaybeInside()
+	maybeNetwork()
 	floors.MaybePeer()
 	bench.Workers(newApp(os.Stdout, os.Stderr, all.Transports()).host).MaybeWorker()
 	testscript.Main(signalled{m}, map[string]func(){"ipcbench": func() { Main(all.Transports()...) }, "stubborn": stubborn})

@@ -32,7 +32,7 @@ func TestHarmfulInFiles(t *testing.T) {
 	harms := map[string]bool{
 		"against": true, "out": true, "html": true,
 
-		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "view": false, "format": false,
+		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "listen": false, "view": false, "format": false,
 		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "codec": false, "require-lossless": false,
 		"tls-ca": false, "tls-cert": false, "tls-key": false, "tls-names": false,
 	}
