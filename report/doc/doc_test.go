@@ -156,6 +156,31 @@ func TestBars(t *testing.T) {
 	}
 }
 
+// TestLongKeys: before a table becomes several, its keys are broken where a setting begins.
+func TestLongKeys(t *testing.T) {
+	of := Table{Columns: []Column{{Name: "transport"}, {Name: "round", Unit: "s"}, {Name: "CPU", Unit: "s/GB"}}}
+	of.Add(Words("http"), Estimate(interval(0.0289, 0.0278, 0.03)), Number(0.341))
+	of.Add(Words("grpc-stream:network=tcp:tls=mutual"), Estimate(interval(0.0345, 0.0278, 0.06)), Number(0.9))
+	d := Document{Sections: []Section{{Tables: []Table{of}}}}
+	for width, want := range map[int]string{
+		62: `transport                                     round, ms   CPU,
+                                                          s/GB
+http                                28.9 ± 1.1           0.341
+grpc-stream:network=tcp:tls=mutual  34.5 (27.8 to 60.0)  0.900
+`,
+		54: `transport                          round, ms   CPU,
+                                               s/GB
+http                     28.9 ± 1.1           0.341
+grpc-stream:network=tcp  34.5 (27.8 to 60.0)  0.900
+:tls=mutual
+`,
+	} {
+		if got := text(t, d, TextOptions{Width: width, Unicode: true}); got != want {
+			t.Errorf("width %d:\n%s", width, got)
+		}
+	}
+}
+
 // TestMarkdownPage: no table is wider than the page, when headers and words are
 // broken as a browser breaks them.
 func TestMarkdownPage(t *testing.T) {

@@ -224,7 +224,7 @@ func words(text string) []string {
 }
 
 // wrap breaks a text into lines of at most limit columns, and words that are longer
-// than that.
+// than that: before a colon, where a setting begins, if there is one.
 func wrap(text string, limit int) []string {
 	var lines []string
 	line := ""
@@ -237,13 +237,19 @@ func wrap(text string, limit int) []string {
 			lines = append(lines, line)
 		}
 		for width(word) > limit {
-			end, used := 0, 0
+			end, used, colon := 0, 0, 0
 			for i, r := range word {
 				w := width(string(r))
+				if r == ':' && i > 0 {
+					colon = i
+				}
 				if i > 0 && used+w > limit {
 					break
 				}
 				end, used = i+len(string(r)), used+w
+			}
+			if colon > 0 {
+				end = colon
 			}
 			lines, word = append(lines, word[:end]), Visible(word[end:]) // a line begins here
 		}

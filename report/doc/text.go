@@ -162,7 +162,7 @@ func (t *textWriter) blank() {
 }
 
 // table writes a table: as it is if it fits; else with headers and words in several
-// lines; else as several tables; else as a list.
+// lines; else with keys too; else as several tables; else as a list.
 func (t *textWriter) table(of Table) {
 	s := of.sheet(t.written)
 	if len(s.columns) == 0 {
@@ -171,8 +171,9 @@ func (t *textWriter) table(of Table) {
 	for _, try := range []struct {
 		bar     int
 		headers bool // may be broken into lines
-	}{{leastBar, false}, {leastBar, true}, {0, true}} {
-		widths, sum := t.widths(s, try.headers, try.bar), -between
+		keys    bool // likewise
+	}{{leastBar, false, false}, {leastBar, true, false}, {0, true, false}, {0, true, true}} {
+		widths, sum := t.widths(s, try.headers, try.keys, try.bar), -between
 		for _, w := range widths {
 			sum += w + between
 		}
@@ -180,20 +181,24 @@ func (t *textWriter) table(of Table) {
 			bar := try.bar
 			if bar > 0 {
 				bar = min(bar+t.left-sum, mostBar)
-				widths = t.widths(s, try.headers, bar)
+				widths = t.widths(s, try.headers, try.keys, bar)
 			}
 			t.grid(s, widths, bar)
 			return
 		}
 	}
-	widths := t.widths(s, true, 0)
-	parts := s.split(widths, between, t.left)
+	keys := false
+	parts := s.split(t.widths(s, true, keys, 0), between, t.left)
+	if parts == nil {
+		keys = true
+		parts = s.split(t.widths(s, true, keys, 0), between, t.left)
+	}
 	for i, part := range parts {
 		if i > 0 {
 			t.blank()
 			part.rows = withoutNotes(part.rows)
 		}
-		t.grid(part, t.widths(part, true, 0), 0)
+		t.grid(part, t.widths(part, true, keys, 0), 0)
 	}
 	if parts == nil {
 		t.list(s)
@@ -209,10 +214,14 @@ func withoutNotes(rows []Row) []Row {
 }
 
 // widths returns those of the columns. Where headers may be broken, columns of words
-// that may be too share what the others leave.
-func (t *textWriter) widths(s sheet, headers bool, bar int) []int {
+// that may be too, and keys if they may, share what the others leave.
+func (t *textWriter) widths(s sheet, headers, keys bool, bar int) []int {
 	widths := make([]int, len(s.columns))
 	rest, wraps := t.left+between, 0
+	wrapped := func(c int) bool {
+		col := s.columns[c]
+		return headers && (col.Wrap || keys && c < s.keys && col.Unit == "") && widths[c] > leastWrap
+	}
 	for c, col := range s.columns {
 		w := col.width()
 		if col.Bar && bar > 0 {
@@ -226,14 +235,14 @@ func (t *textWriter) widths(s sheet, headers bool, bar int) []int {
 			w = max(w, width(col.header))
 		}
 		widths[c] = w
-		if headers && col.Wrap && w > leastWrap {
+		if wrapped(c) {
 			wraps++
 		} else {
 			rest -= w + between
 		}
 	}
 	for c, col := range s.columns {
-		if headers && col.Wrap && widths[c] > leastWrap {
+		if wrapped(c) {
 			most := min(widths[c], max(leastWrap, rest/wraps-between))
 			widths[c] = min(width(col.header), most)
 			for _, e := range col.cells {
