@@ -94,10 +94,10 @@ func tlsSentence(t analysis.Tunnel) string {
 
 // tlsTable has a row for each cell of tunnels: that in the clear, and those with TLS.
 func tlsTable(all []analysis.Tunnel, title string) doc.Table {
-	round, cpu, handshake := median("round", ""), median("cpu_per_gb", "CPU"), interval("handshake", "")
+	round, cpu, handshake := median("round", ""), median("cpu_per_gb", "CPU"), median("handshake", "")
 	table := doc.Table{Caption: title, Keys: 2, Columns: []doc.Column{
 		{Name: "transport"}, {Name: "TLS"}, bare(round).Column, {Name: "× off", Unit: "1", Help: "as a multiple of the same transport without TLS"},
-		cpu.Column, {Name: "CPU, × off", Unit: "1"}, {Name: "more bytes", Unit: "%", Help: "what TLS adds to the bytes on the wire"}, handshake.Column,
+		cpu.Column, {Name: "× off", Unit: "1"}, {Name: "more bytes", Unit: "%", Help: "what TLS adds to the bytes on the wire"}, handshake.Column,
 	}}
 	for _, t := range all {
 		for _, c := range t.Cells() {
