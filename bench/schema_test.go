@@ -178,6 +178,7 @@ func TestCountersPage(t *testing.T) {
 	for _, name := range []string{
 		phase.WireSent, phase.WireReceived, phase.Calls, phase.Served, phase.HandleTensors, phase.HandleBytes, phase.BodyTensors, phase.BodyBytes,
 		phase.Fallback, phase.Copied, phase.CacheHits, phase.CacheBytes, phase.Dialled, phase.Accepted, phase.DialTime, phase.Retries,
+		phase.Refused, phase.Handshakes, phase.HandshakeTime,
 	} {
 		if !bytes.Contains(page, []byte("`"+name+"`")) {
 			t.Errorf("%s does not say what %s counts", schemaPage, name)
