@@ -15,7 +15,7 @@ import (
 // mostBrief is how many sweeps a screen has words for, besides the one that it draws.
 const mostBrief = 2
 
-// mostPays is for how many transports a screen says where codecs pay.
+// mostPays is for how many transports a screen says where codecs pay, and what TLS costs.
 const mostPays = 3
 
 // screen is what a terminal shows of a result: for each group of cells the verdict
@@ -72,7 +72,10 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if !codecs && len(r.Local()) > 0 {
 		where, codecs = append(where, noLink), true
 	}
-	encrypted := tlsLines(r)
+	encrypted := tlsLines(r, mostPays)
+	if len(encrypted) == 0 {
+		encrypted = inTheClear(r, r.Tunnels())
+	}
 	end.Tail = append(end.Tail, doc.Say(append(where, encrypted...)...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)

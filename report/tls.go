@@ -18,12 +18,18 @@ func tlsPrices(r *analysis.Result) doc.Section {
 		return doc.Section{}
 	}
 	s := doc.Section{Title: "What TLS costs"}
+	few := len(tunnels) <= mostSentences
+	if !few {
+		for _, line := range tlsLines(r, len(tunnels)) {
+			s.Lead = append(s.Lead, doc.Paragraph{Text: line, Tone: doc.Strong})
+		}
+	}
 	groups := analysis.GroupBy(tunnels, tunnelTitle)
 	for _, same := range groups {
 		title := tunnelTitle(same[0])
 		var lines []doc.Paragraph
 		for _, t := range same {
-			if t.Plain != nil {
+			if t.Plain != nil && few {
 				lines = append(lines, doc.Paragraph{Text: tlsSentence(t), Tone: doc.Strong})
 			}
 		}
@@ -35,7 +41,9 @@ func tlsPrices(r *analysis.Result) doc.Section {
 		if t := mutualTable(same, title); len(t.Rows) > 0 {
 			s.Tables = append(s.Tables, t)
 		}
-		s.Plots = drawn(s.Plots, tlsPlot(same, title))
+		if len(s.Plots) < mostOpen {
+			s.Plots = drawn(s.Plots, tlsPlot(same, title))
+		}
 	}
 	s.Tail = tlsNotes(r, tunnels)
 	return s
@@ -185,12 +193,12 @@ func inTheClear(r *analysis.Result, tunnels []analysis.Tunnel) []string {
 	return []string{"What TLS costs is seen beside the same without it: add --transport " + strings.Join(missing, ",") + insecure + "."}
 }
 
-// tlsLines say of the largest model what TLS makes of its rounds, in a line or two.
-func tlsLines(r *analysis.Result) []string {
-	tunnels := r.Tunnels()
-	priced := slices.DeleteFunc(slices.Clone(tunnels), func(t analysis.Tunnel) bool { return t.Plain == nil })
+// tlsLines say of the largest model what TLS makes of its rounds, for at most that many
+// transports, in a line or two.
+func tlsLines(r *analysis.Result, most int) []string {
+	priced := slices.DeleteFunc(r.Tunnels(), func(t analysis.Tunnel) bool { return t.Plain == nil })
 	if len(priced) == 0 {
-		return inTheClear(r, tunnels)
+		return nil
 	}
 	groups := analysis.GroupBy(priced, func(t analysis.Tunnel) analysis.Group { return t.Plain.Group() })
 	largest := slices.MaxFunc(groups, func(a, b []analysis.Tunnel) int {
@@ -203,7 +211,7 @@ func tlsLines(r *analysis.Result) []string {
 	var lines []string
 	for _, same := range analysis.GroupBy(largest, func(t analysis.Tunnel) string { return tlsName(t.Most()) }) {
 		var parts []string
-		for i, t := range same[:min(len(same), mostPays)] {
+		for i, t := range same[:min(len(same), most)] {
 			ratio := t.Ratio("round", t.Most())
 			text := doc.Bounded("1", ratio)
 			if i == 0 {
@@ -218,7 +226,7 @@ func tlsLines(r *analysis.Result) []string {
 			parts = append(parts, text)
 		}
 		line := "With " + tlsName(same[0].Most()) + " a round takes " + doc.List(parts) + of + "."
-		if left := len(same) - mostPays; left > 0 {
+		if left := len(same) - most; left > 0 {
 			line += " " + doc.Plural(left, "more transport") + ": --view tls"
 		}
 		lines = append(lines, line)

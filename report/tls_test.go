@@ -109,10 +109,13 @@ func TestTLSSentences(t *testing.T) {
 		t.Errorf("without TLS:\n%s", text)
 	}
 	many := map[string]float64{}
-	for i := range 5 {
+	for i := range 9 {
 		many[fmt.Sprintf("http%d", i)] = 1.8
 	}
-	if text := shown(t, benchtest.Encrypted(many)); !strings.Contains(text, "2 more transports: --view tls") {
+	if text := shown(t, benchtest.Encrypted(many)); !strings.Contains(text, "6 more transports: --view tls") {
 		t.Errorf("with many transports:\n%s", text)
+	}
+	if text := shown(t, benchtest.Encrypted(many), "tls"); strings.Count(text, "times as long") != 1 || !strings.Contains(text, " over http8:network=tcp.") {
+		t.Errorf("the view with many transports:\n%s", text)
 	}
 }
