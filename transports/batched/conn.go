@@ -67,7 +67,9 @@ func connOf(ctx context.Context) *conn {
 
 // secured makes the handshake of TLS, if there is TLS, before gRPC makes its buffers:
 // half a handshake does not hold half a megabyte.
-type secured struct{ credentials.TransportCredentials }
+type secured struct {
+	credentials.TransportCredentials
+}
 
 func newSecured() credentials.TransportCredentials { return secured{insecure.NewCredentials()} }
 
