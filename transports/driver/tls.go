@@ -208,22 +208,23 @@ func (c *Conn) Secure() error {
 		}
 		c.Refused(fmt.Errorf("TLS handshake: %w", err))
 		var plain tls.RecordHeaderError
-		if errors.As(err, &plain) && plain.Conn != nil && c.l.protocol.Refuse != nil { // no byte of TLS was said
-			c.dismiss()
-		}
+		c.dismiss(errors.As(err, &plain) && plain.Conn != nil)
 	})
 	return err
 }
 
-// dismiss says to a peer without TLS why it is refused, and gives it a moment to read
-// that: it may still be writing.
-func (c *Conn) dismiss() {
+// dismiss gives a peer a moment to read why it is refused. That is on its way, unless it
+// is plain, without a byte of TLS: then it is said in its protocol. The peer may still be
+// writing, and would hear of a connection that was closed and no more.
+func (c *Conn) dismiss(plain bool) {
 	_ = c.Counted.SetDeadline(time.Now().Add(grace)) // it is being given up, as all that follows
 	rest := io.LimitReader(io.MultiReader(bytes.NewReader(c.opening.said), c.Counted), 1<<20)
-	c.l.protocol.Refuse(struct {
-		io.Reader
-		io.Writer
-	}{rest, c.Counted}, "this session speaks TLS, and this connection does not")
+	if plain && c.l.protocol.Refuse != nil {
+		c.l.protocol.Refuse(struct {
+			io.Reader
+			io.Writer
+		}{rest, c.Counted}, "this session speaks TLS, and this connection does not")
+	}
 	if half, ok := c.Counted.Conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 		_, _ = io.Copy(io.Discard, rest)

@@ -1,0 +1,128 @@
+package http
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/identity"
+	"ipcbench/internal/skip"
+	"ipcbench/transports/driver"
+)
+
+// certified returns how a client dials that has a certificate of the session for these
+// lanes.
+func (r *rig) certified(lanes ...int) *tls.Config {
+	r.t.Helper()
+	w, err := identity.NewWorker(r.e.Trust().Authority)
+	check(r.t, err)
+	request, err := w.Request()
+	check(r.t, err)
+	cert, err := r.e.Sign(request, lanes)
+	check(r.t, errors.Join(err, w.Certify(cert)))
+	return w.Config()
+}
+
+// TestSenders: O4, O21. Each request says who sends it, and each endpoint refuses one
+// that does not, or for whom the certificate does not speak, before it takes a byte of
+// a body. A lane's endpoints refuse other lanes.
+func TestSenders(t *testing.T) {
+	r := start(t, "http:network=tcp:tls=mutual", vectors(t, 2, 100), 3)
+	config := r.certified(1)
+	ask := func(method, path, sender string) (int, error) {
+		raw, err := net.DialTimeout("tcp", strings.TrimPrefix(r.e.Addr(), "tcp:"), limit)
+		check(t, err)
+		defer raw.Close()
+		check(t, raw.SetDeadline(time.Now().Add(limit)))
+		c := tls.Client(raw, config)
+		fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\n%s%sContent-Length: 1000000\r\n\r\n", method, path, r.secret(), sender)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0, err
+		}
+		return a.StatusCode, nil
+	}
+	for _, e := range r.s.in.endpoints() {
+		method, pattern, _ := strings.Cut(e.Pattern, " ")
+		for _, sender := range []string{"", "Sender: \r\n", "Sender: lane-0\r\n", "Sender: lane-9\r\n", "Sender: lane-01\r\n", "Sender: 1\r\n", "Sender: lane-0\r\nSender: lane-1\r\n"} {
+			path := strings.NewReplacer("{id}", "a", "{lane}", "1").Replace(pattern)
+			if code, err := ask(method, path, sender); code != http.StatusForbidden {
+				t.Errorf("%s with %q: got %d, %v, want 403", e.Pattern, sender, code, err)
+			}
+		}
+		if path := strings.ReplaceAll(pattern, "{lane}", "0"); path != pattern {
+			if code, err := ask(method, path, "Sender: lane-1\r\n"); code != http.StatusForbidden {
+				t.Errorf("%s of another lane: got %d, %v, want 403", e.Pattern, code, err)
+			}
+		}
+	}
+	if code, err := ask("GET", "/v1/stats", "Sender: lane-1\r\n"); code != http.StatusOK {
+		t.Errorf("stats with the right sender: got %d, %v, want 200", code, err)
+	}
+}
+
+// TestCurl: A1, O21. curl is served with a certificate and the lane that it is for, over
+// either network, and refused by name without.
+func TestCurl(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		skip.Missing(t, "curl")
+	}
+	for _, network := range []string{"tcp", "unix"} {
+		r := start(t, "http:tls=mutual:network="+network, vectors(t, 2, 100), 2)
+		cert, key := r.files(r.certified(1))
+		ca := filepath.Join(r.dir, driver.AuthorityFile)
+		strange := filepath.Join(t.TempDir(), "ca.pem")
+		other, err := identity.NewAuthority("00")
+		check(t, err)
+		check(t, os.WriteFile(strange, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Certificate()}), 0o600))
+		_, where, _ := strings.Cut(r.e.Addr(), ":")
+		reach := []string{"--unix-socket", where}
+		if network == "tcp" {
+			reach = []string{"--connect-to", "aggregator:443:" + where}
+		}
+		for _, c := range []struct {
+			what, ca, sender string
+			own              []string
+			says             string
+		}{
+			{"a certificate", ca, "lane-1", []string{"--cert", cert, "--key", key}, `"connections":1`},
+			{"another lane", ca, "lane-0", []string{"--cert", cert, "--key", key}, `the certificate is for lanes 1, and this is lane 0`},
+			{"no certificate", ca, "lane-1", nil, "certificate required"},
+			{"another authority", strange, "lane-1", []string{"--cert", cert, "--key", key}, "SSL certificate problem"},
+		} {
+			args := append(append([]string{"-sS", "--max-time", "10", "-H", "@-", "--cacert", c.ca}, reach...), c.own...)
+			cmd := exec.CommandContext(t.Context(), "curl", append(args, "https://aggregator/v1/stats")...)
+			cmd.Stdin = strings.NewReader("Authorization: " + r.e.Authorization() + "\nSender: " + c.sender + "\n")
+			out, _ := cmd.CombinedOutput() // its error says a number
+			if !bytes.Contains(out, []byte(c.says)) {
+				t.Errorf("%s: %s: got %s, want %q in it", network, c.what, out, c.says)
+			}
+		}
+	}
+}
+
+// files writes certificate and key of config, for clients that read them from files.
+func (r *rig) files(config *tls.Config) (cert, key string) {
+	r.t.Helper()
+	own, err := config.GetClientCertificate(nil)
+	check(r.t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	check(r.t, err)
+	dir := r.t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	check(r.t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}), 0o600))
+	check(r.t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	return cert, key
+}
