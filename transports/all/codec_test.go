@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
@@ -15,11 +14,12 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 func TestMain(m *testing.M) {
 	host().MaybeWorker()
-	os.Exit(m.Run())
+	drivertest.Exit(m)
 }
 
 func host() trainer.Host {

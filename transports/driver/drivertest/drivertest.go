@@ -27,10 +27,15 @@ import (
 const limit = 60 * time.Second
 
 // Main is the TestMain of a transport's package: a process that was started as a
-// worker becomes one, all others run the tests. After the tests nothing may be
-// left: no goroutine, directory, descriptor, mapping or child process.
+// worker becomes one, all others run the tests, as Exit does.
 func Main(m *testing.M, all ...driver.Transport) {
 	host(all...).MaybeWorker()
+	Exit(m)
+}
+
+// Exit runs the tests and ends the process. After the tests nothing may be left: no
+// goroutine, directory, descriptor, mapping or child process.
+func Exit(m *testing.M) {
 	before := hold()
 	code := m.Run()
 	if code == 0 {

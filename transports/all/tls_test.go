@@ -1,0 +1,361 @@
+package all_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/identity"
+	"ipcbench/phase"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+)
+
+// families are those that move bytes through a socket.
+var families = []string{"pickle", "grpc-stream", "http"}
+
+// A refused is somebody who must not take part, and what is heard of it at both ends.
+type refused struct {
+	name          string
+	tls           string // of the server: off, on, mutual, or files, which is mutual
+	try           func(p *party) error
+	hears, server string // either may be several, separated by |
+}
+
+// TestRefused: O4, "wrong receiver / federation / sender / CN → rejected with distinct
+// status"; O21, "wrong CN or unknown collaborator refused": whoever has not the right
+// certificate for its lane is refused, and hears why, as does who waits at the server.
+// Meanwhile a worker that has one goes on.
+func TestRefused(t *testing.T) {
+	zoo := newZoo(t)
+	for _, family := range families {
+		for _, c := range everybody(zoo) {
+			t.Run(family+"/"+c.tls+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				p := zoo.party(t, family, c.tls, c.name == "silence")
+				waits := p.waits()
+				err := c.try(p)
+				if errors.Is(err, errSuite) {
+					p.end()
+					t.Skip(err)
+				}
+				heard(t, "the peer", err, c.hears)
+				for since := time.Now(); p.o.Rec.Counts()[phase.Refused] == 0 && time.Since(since) < soon; {
+					time.Sleep(time.Millisecond)
+				}
+				heard(t, "the server", waits(), c.server)
+				p.end()
+			})
+		}
+	}
+}
+
+// TestHalfOpen: O21. A thousand handshakes that end half way hold few descriptors and
+// little memory of the server's, end by themselves, and keep neither rounds nor a worker
+// that comes meanwhile.
+func TestHalfOpen(t *testing.T) {
+	const conns, fewer, most = 1000, 300, 64 << 20
+	zoo := newZoo(t)
+	for _, family := range families {
+		t.Run(family, func(t *testing.T) {
+			p := zoo.party(t, family, "mutual", true)
+			hello, files, memory := clientHello(p.config(nil)), descriptors(t), inUse()
+			held, peak, worker := 0, 0, make(chan error, 1)
+			var all []net.Conn
+			for i := range conns {
+				c := p.raw()
+				_, err := c.Write(hello[:len(hello)/(1+i%2)])
+				check(t, err)
+				if all = append(all, c); i == conns/2 {
+					go func() { worker <- p.comes() }()
+				}
+				if i%100 == 99 {
+					held, peak = max(held, descriptors(t)-files-len(all)), max(peak, inUse()-memory)
+				}
+			}
+			for i, c := range all {
+				heard(t, "half a handshake", ends(c), over)
+				if i%100 == 99 {
+					held, peak = max(held, descriptors(t)-files-conns), max(peak, inUse()-memory)
+				}
+			}
+			if held > fewer || peak > most {
+				t.Errorf("%d half handshakes made the server hold %d descriptors and %d bytes, want %d and %d at most", conns, held, peak, fewer, most)
+			}
+			if err := <-worker; err != nil {
+				t.Errorf("a worker that came meanwhile: %v", err)
+			}
+			p.end()
+		})
+	}
+}
+
+// comes is a right worker for lane 1, which leaves as soon as it was let in.
+func (p *party) comes() error {
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	e, err := p.at.Worker(1)
+	if err != nil {
+		return err
+	}
+	w, err := transports.Dial(ctx, p.v, e, 1, p.o)
+	if err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// descriptors returns how many there are in this process.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	check(t, err)
+	return len(all)
+}
+
+// inUse returns how much memory is, of Go's own count: the race detector has more.
+func inUse() int {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapInuse + m.StackInuse)
+}
+
+// heard checks that err gives one of the reasons.
+func heard(t *testing.T, who string, err error, reasons string) {
+	t.Helper()
+	if !says(err, reasons) {
+		t.Errorf("%s: got error %v, want one with %q", who, err, reasons)
+	}
+}
+
+// says reports whether err gives one of the reasons, and is not the end of a wait.
+func says(err error, reasons string) bool {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(reasons, "|"), func(r string) bool { return strings.Contains(err.Error(), r) })
+}
+
+// A zoo is an authority of a user's own, and what it has signed.
+type zoo struct {
+	*authority
+	stranger *authority // whom nobody trusts
+	files    identity.Files
+}
+
+func newZoo(t *testing.T) *zoo {
+	z := &zoo{authority: newAuthority(t), stranger: newAuthority(t)}
+	z.files.CA = z.file("ca.pem", "CERTIFICATE", z.cert.Raw)
+	for _, name := range []string{"aggregator.example", "col0", "col1"} {
+		z.add(&z.files, name, z.issue(name, nil))
+	}
+	z.files.Names = []string{"col0", "col1"}
+	return z
+}
+
+// add appends a certificate to those in files.
+func (z *zoo) add(f *identity.Files, name string, c *tls.Certificate) {
+	cert, key := z.write(name, c)
+	f.Cert, f.Key = append(f.Cert, cert), append(f.Key, key)
+}
+
+// party starts a session of a family, with its worker on lane 0.
+func (z *zoo) party(t *testing.T, family, kind string, hurries bool) *party {
+	t.Helper()
+	setting := kind
+	if kind == "files" {
+		setting = "mutual"
+	}
+	p := listen(t, family+":network=tcp:tls="+setting, func(e *driver.Endpoint) {
+		if kind == "files" {
+			e.Files = &z.files
+		}
+		if hurries {
+			e.Patience = impatient
+		}
+	})
+	w, err := p.at.Worker(0)
+	check(t, err)
+	p.begin(w)
+	return p
+}
+
+func everybody(z *zoo) []refused {
+	shows := func(c *tls.Certificate) func(*party) error {
+		return func(p *party) error { return p.shakes(p.config(c)) }
+	}
+	return []refused{
+		{"wrong CA", "mutual", func(p *party) error {
+			return p.shakes(p.config(z.stranger.issue("lane 1", speaksFor(p.name(), "1"))))
+		}, "unknown certificate authority", "signed by unknown authority"},
+		{"another session's certificate", "mutual", func(p *party) error {
+			other, err := identity.NewAuthority(p.name()) // even if it is called the same
+			check(p.t, err)
+			w, err := identity.NewWorker(other.Certificate())
+			check(p.t, err)
+			request, err := w.Request()
+			check(p.t, err)
+			der, err := other.Sign(request, identity.Lanes{First: 1, Last: 1})
+			check(p.t, errors.Join(err, w.Certify(der)))
+			c := w.Config()
+			c.RootCAs = p.config(nil).RootCAs
+			return p.shakes(c)
+		}, "unknown certificate authority|bad certificate", "signed by unknown authority"},
+		{"server of another CA", "mutual", func(p *party) error {
+			trust := p.at.Trust()
+			trust.Authority = z.stranger.cert.Raw
+			trust.Mutual = false
+			return p.joins(p.v, p.with(trust, 1, nil))
+		}, "signed by unknown authority", "unknown certificate authority|bad certificate"},
+		{"server of another CA", "on", func(p *party) error {
+			trust := p.at.Trust()
+			trust.Authority = z.stranger.cert.Raw
+			return p.joins(p.v, p.with(trust, 1, nil))
+		}, "signed by unknown authority", "unknown certificate authority|bad certificate"},
+		{"wrong CA", "files", shows(z.stranger.issue("col1", nil)), "unknown certificate authority", "signed by unknown authority"},
+		{"expired", "files", shows(z.issue("col1", from(-2*time.Hour, -time.Hour))), "expired certificate", "expired"},
+		{"not yet valid", "files", shows(z.issue("col1", from(time.Hour, 2*time.Hour))), "expired certificate", "not yet valid"},
+		{"a server's certificate", "files", shows(z.issue("col1", func(c *x509.Certificate) {
+			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		})), "bad certificate", "key usage"},
+		{"wrong common name", "files", func(p *party) error { return p.joins(p.v, p.with(z.trust(p, "col2"), 1, nil)) },
+			"col2", "col2"},
+		{"lane of another process", "files", func(p *party) error { return p.joins(p.v, p.with(p.at.Trust(), 0, nil)) },
+			"col0", "col0"},
+		{"lane of another process", "mutual", func(p *party) error {
+			w, err := p.at.Worker(0)
+			check(p.t, err)
+			return p.joins(p.v, w)
+		}, "certificate", "certificate"},
+		{"no certificate", "mutual", func(p *party) error {
+			trust := p.at.Trust()
+			trust.Mutual = false
+			return p.joins(p.v, p.with(trust, 1, nil)) // which says its hello before it hears anything
+		},
+			"certificate required", "didn't provide a certificate"},
+		{"no certificate", "files", func(p *party) error { return p.shakes(p.config(nil)) },
+			"certificate required", "didn't provide a certificate"},
+		{"TLS 1.2", "mutual", func(p *party) error { return p.shakes(old(p.config(p.signed(1)))) },
+			"protocol version not supported", "unsupported versions"},
+		{"TLS 1.2", "on", func(p *party) error { return p.shakes(old(p.config(nil))) },
+			"protocol version not supported", "unsupported versions"},
+		{"plain client", "mutual", plain, "TLS", "TLS"},
+		{"plain client", "on", plain, "TLS", "TLS"},
+		{"TLS client", "off", func(p *party) error {
+			other, err := identity.NewAuthority("0123456789abcdef")
+			check(p.t, err)
+			e := p.with(driver.Trust{Authority: other.Certificate()}, 1, nil)
+			return p.joins(p.tls("on"), e)
+		}, "tls=off|TLS", "TLS"},
+		{"second ClientHello", "mutual", func(p *party) error {
+			config := p.config(p.signed(1))
+			s, err := seal(p.t, p.raw(), config)
+			if err == nil {
+				err = errors.Join(s.write(handshakeRecord, clientHello(config)[5:]), s.alert())
+			}
+			return err
+		}, "unexpected message", "unexpected handshake message"},
+		{"KeyUpdates without end", "mutual", func(p *party) error {
+			s, err := seal(p.t, p.raw(), p.config(p.signed(1)))
+			for err == nil {
+				if err = s.update(); err == nil {
+					err = s.next() // the server's own, or its alert, which a reset could overtake
+				}
+			}
+			return err
+		}, "unexpected message", "non-advancing records"},
+		{"silence", "mutual", silence(
+			func(p *party) error { return ends(p.raw()) },
+			func(p *party) error {
+				c, hello := p.raw(), clientHello(p.config(nil))
+				_, err := c.Write(hello[:len(hello)/2])
+				return errors.Join(err, ends(c))
+			},
+			func(p *party) error {
+				c := p.raw()
+				_, err := c.Write(clientHello(p.config(nil)))
+				return errors.Join(err, ends(c))
+			},
+			func(p *party) error { return p.shakes(p.config(p.signed(1))) },
+			func(p *party) error { // KeyUpdates without end again, but they come with bytes
+				s, err := seal(p.t, p.raw(), p.config(p.signed(1)))
+				for err == nil {
+					err = errors.Join(s.update(), s.write(dataRecord, []byte("P"))) // which may become a request
+				}
+				return err
+			},
+		), over, "the session's secret within"},
+		{"silence", "off", silence(func(p *party) error { return ends(p.raw()) }), over, "the session's secret within"},
+	}
+}
+
+// silence has several peers who never come to the point, all at once.
+func silence(peers ...func(*party) error) func(*party) error {
+	return func(p *party) error {
+		errs := make(chan error, len(peers))
+		for _, peer := range peers {
+			go func() {
+				err := errors.New("the test has failed before its end")
+				defer func() { errs <- err }()
+				err = peer(p)
+			}()
+		}
+		for range peers {
+			if err := <-errs; !says(err, over) && !errors.Is(err, errSuite) {
+				return err
+			}
+		}
+		return io.EOF
+	}
+}
+
+// over is how a connection ends on which nothing was said that can be answered.
+const over = "EOF|connection reset by peer|broken pipe"
+
+// impatient is a server's patience with those who are silent. A worker finds its way
+// within it on a machine that has much else to do.
+const impatient = 500 * time.Millisecond
+
+// trust is what a process is told that has a certificate of that common name.
+func (z *zoo) trust(p *party, name string) driver.Trust {
+	trust := p.at.Trust()
+	files := identity.Files{CA: z.files.CA, Cert: slices.Clone(z.files.Cert[:1]), Key: slices.Clone(z.files.Key[:1]), Names: []string{name}}
+	z.add(&files, name, z.issue(name, nil))
+	trust.Files = &files
+	return trust
+}
+
+func old(c *tls.Config) *tls.Config {
+	c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	return c
+}
+
+// plain is a worker of the family that knows nothing of TLS.
+func plain(p *party) error {
+	return p.joins(p.tls("off"), driver.EndpointAt(p.at.Addr(), p.at.Secret()))
+}
+
+// tls returns the party's variant, but for its TLS.
+func (p *party) tls(setting string) transports.Variant {
+	p.t.Helper()
+	v, err := transports.NewVariant(p.v.Transport, driver.Settings{"network": "tcp", "tls": setting})
+	check(p.t, err)
+	return v
+}
+
+// name returns the session's name, which every certificate shows.
+func (p *party) name() string {
+	p.t.Helper()
+	c, err := x509.ParseCertificate(p.signed(0).Certificate[0])
+	check(p.t, err)
+	return c.URIs[0].Host
+}

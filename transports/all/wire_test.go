@@ -1,0 +1,50 @@
+package all_test
+
+import (
+	"bytes"
+	"testing"
+
+	"golang.org/x/net/http2/hpack"
+
+	"ipcbench/transports/driver"
+)
+
+// TestNothingOnTheWire: O21. What crosses the network between a worker and its server
+// holds neither a byte sequence of the model or an update nor the session's secret,
+// unless tls=off: then it holds them, which shows that this test would find them.
+func TestNothingOnTheWire(t *testing.T) {
+	for _, family := range families {
+		for _, setting := range []string{"off", "on", "mutual"} {
+			t.Run(family+"/"+setting, func(t *testing.T) {
+				p := listen(t, family+":network=tcp:tls="+setting, nil)
+				r := relayTo(t, p.address)
+				e := driver.EndpointAt("tcp:"+r.Addr().String(), p.at.Secret())
+				check(t, e.Join(p.at.Trust(), 0, func(request []byte) ([]byte, error) { return p.at.Sign(request, []int{0}) }))
+				p.begin(e)
+				p.end()
+				up, down := r.crossed()
+				secret := p.at.Secret()
+				if packed := hpack.AppendHuffmanString(nil, p.at.Authorization()); bytes.Contains(up, packed) {
+					secret = string(packed) // as header fields of HTTP/2 are
+				}
+				for _, c := range []struct {
+					what    string
+					crossed []byte
+					holds   string
+				}{
+					{"the model on its way", down, marker}, {"the update on its way", up, marker}, {"the secret", up, secret},
+				} {
+					if len(c.crossed) < p.o.Down.Payload() {
+						t.Fatalf("%s: %d bytes crossed: less than there are", c.what, len(c.crossed))
+					}
+					if found := bytes.Contains(c.crossed, []byte(c.holds)); found != (setting == "off") {
+						t.Errorf("%s: found among the %d bytes that crossed: %v", c.what, len(c.crossed), found)
+					}
+				}
+				if bytes.Contains(down, []byte(p.at.Secret())) {
+					t.Error("the server has said the secret")
+				}
+			})
+		}
+	}
+}
