@@ -36,11 +36,9 @@ type Authority struct {
 	cert    *x509.Certificate
 }
 
-// NewAuthority makes the authority of a session, whose name is public and hexadecimal.
+// NewAuthority makes the authority of a session, whose name is public: in certificates it
+// is the host of a URI.
 func NewAuthority(session string) (*Authority, error) {
-	if session == "" || len(session) > 64 || !hexadecimal(session) {
-		return nil, fmt.Errorf("session %.80q: want a name of up to 64 hexadecimal digits", session)
-	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -55,15 +53,6 @@ func NewAuthority(session string) (*Authority, error) {
 	}
 	a.cert, err = x509.ParseCertificate(der)
 	return a, err
-}
-
-func hexadecimal(text string) bool {
-	for _, c := range text {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }
 
 // Certificate returns the authority's own certificate in DER, for whoever is to trust

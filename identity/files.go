@@ -155,7 +155,7 @@ func (f *Files) authorities() (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for _, c := range all {
 		if !c.IsCA {
-			return nil, &Error{"CA", fmt.Sprintf("%s: the certificate of %s is not that of an authority (basicConstraints CA:TRUE)", f.CA, named(c)),
+			return nil, &Error{"CA", fmt.Sprintf("%s: the certificate of %.80q is not that of an authority (basicConstraints CA:TRUE)", f.CA, c.Subject.CommonName),
 				"name the file of the authority that signed the others"}
 		}
 		pool.AddCert(c)
@@ -279,6 +279,3 @@ func read(field, file string) ([]byte, error) {
 	}
 	return text, nil
 }
-
-// named says whose a certificate is.
-func named(c *x509.Certificate) string { return fmt.Sprintf("%.80q", c.Subject.CommonName) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -27,31 +28,10 @@ func (l Lanes) Has(lane int) bool { return l.First <= lane && lane <= l.Last }
 // valid reports whether there are such lanes.
 func (l Lanes) valid() bool { return 0 <= l.First && l.First <= l.Last }
 
-// ParseLanes reads what String writes, and nothing else: the same lanes have one text.
-func ParseLanes(text string) (Lanes, error) {
-	first, last, ranged := strings.Cut(text, "-")
-	if !ranged {
-		last = first
-	}
-	var l Lanes
-	var firstErr, lastErr error
-	l.First, firstErr = strconv.Atoi(first)
-	l.Last, lastErr = strconv.Atoi(last)
-	if errors.Join(firstErr, lastErr) != nil || !l.valid() || l.String() != text {
-		return Lanes{}, fmt.Errorf("lanes %.40q: want one, such as 3, or several, such as 4-7", text)
-	}
-	return l, nil
-}
-
 // uri is how a certificate names lanes of a session, as a subjectAltName.
 func (l Lanes) uri(session string) *url.URL {
-	return &url.URL{Scheme: scheme, Host: session, Path: lanesPath + l.String()}
+	return &url.URL{Scheme: "ipcbench", Host: session, Path: "/lanes/" + l.String()}
 }
-
-const (
-	scheme    = "ipcbench"
-	lanesPath = "/lanes/"
-)
 
 // Of returns the lanes for which the other end of a connection speaks. Its certificate
 // must have been verified, which the configuration of a mutual server sees to, and name
@@ -61,11 +41,24 @@ func Of(state tls.ConnectionState, session string) (Lanes, error) {
 	if err != nil {
 		return Lanes{}, err
 	}
-	names := c.URIs
-	if len(names) != 1 {
-		return Lanes{}, fmt.Errorf("the certificate has %d names of the form %s: want one", len(names), Lanes{4, 7}.uri("SESSION"))
+	if len(c.URIs) != 1 {
+		return Lanes{}, fmt.Errorf("the certificate has %d names of the form %s: want one", len(c.URIs), Lanes{4, 7}.uri("SESSION"))
 	}
-	return parseURI(names[0], session)
+	return parse(c.URIs[0], session)
+}
+
+// parse reads what [Lanes.uri] makes, and nothing else: the same lanes have one name.
+func parse(u *url.URL, session string) (l Lanes, err error) {
+	first, last, several := strings.Cut(path.Base(u.Path), "-")
+	if !several {
+		last = first
+	}
+	l.First, _ = strconv.Atoi(first) // of what is no number, no name is made
+	l.Last, _ = strconv.Atoi(last)
+	if !l.valid() || l.uri(session).String() != u.String() {
+		return Lanes{}, fmt.Errorf("the certificate's name is %.80q: want lanes of this session, such as %s", u, Lanes{4, 7}.uri(session))
+	}
+	return l, nil
 }
 
 // verified returns the certificate of the other end.
@@ -74,16 +67,4 @@ func verified(state tls.ConnectionState) (*x509.Certificate, error) {
 		return nil, errors.New("no certificate was shown")
 	}
 	return state.PeerCertificates[0], nil
-}
-
-// parseURI reads what [Lanes.uri] makes, and nothing else.
-func parseURI(u *url.URL, session string) (Lanes, error) {
-	if u.Scheme == scheme && u.Host != session {
-		return Lanes{}, fmt.Errorf("the certificate is of session %.40q, and this is %s", u.Host, session)
-	}
-	text, ok := strings.CutPrefix(u.String(), scheme+"://"+session+lanesPath)
-	if !ok {
-		return Lanes{}, fmt.Errorf("the certificate's name is %.80q: want %s", u, Lanes{4, 7}.uri(session))
-	}
-	return ParseLanes(text)
 }
