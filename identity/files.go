@@ -44,9 +44,6 @@ func (f *Files) Check(mutual bool) error {
 	if _, err := f.Server(mutual); err != nil {
 		return err
 	}
-	if _, err := f.ServerName(); err != nil {
-		return err
-	}
 	for process, name := range f.Names {
 		w, err := f.Worker(process, "")
 		if err != nil {
@@ -76,7 +73,8 @@ func (f *Files) complete(mutual bool) error {
 	return nil
 }
 
-// Server returns how the session's server accepts connections.
+// Server returns how the session's server accepts connections. ServerName is the name in
+// its certificate that worker processes look for, and are told on the control channel.
 func (f *Files) Server(mutual bool) (*tls.Config, error) {
 	if err := f.complete(mutual); err != nil {
 		return nil, err
@@ -89,30 +87,18 @@ func (f *Files) Server(mutual bool) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return server(own, authorities, mutual), nil
-}
-
-// ServerName returns the name in the server's certificate that worker processes look
-// for. It is told to them on the control channel.
-func (f *Files) ServerName() (string, error) {
-	if err := f.complete(false); err != nil {
-		return "", err
-	}
-	chain, err := certificates("Cert", f.Cert[0])
-	if err != nil {
-		return "", err
-	}
-	names := slices.Clone(chain[0].DNSNames)
-	for _, ip := range chain[0].IPAddresses {
+	c := server(own, authorities, mutual)
+	names := own.Leaf.DNSNames
+	for _, ip := range own.Leaf.IPAddresses {
 		names = append(names, ip.String())
 	}
-	for _, name := range names {
-		if !strings.Contains(name, "*") { // of a whole domain: nobody can be asked for by that
-			return name, nil
-		}
+	i := slices.IndexFunc(names, func(name string) bool { return !strings.Contains(name, "*") }) // of a whole domain: nobody can be asked for by that
+	if i < 0 {
+		return nil, &Error{"Cert", f.Cert[0] + ": it names no server: its subjectAltName has no DNS name (but for *) and no address, and a common name alone does not count",
+			"sign it again with -addext subjectAltName=DNS:" + ServerName}
 	}
-	return "", &Error{"Cert", f.Cert[0] + ": it names no server: its subjectAltName has no DNS name (but for *) and no address, and a common name alone does not count",
-		"sign it again with -addext subjectAltName=DNS:" + ServerName}
+	c.ServerName = names[i]
+	return c, nil
 }
 
 // Worker returns the side of a worker process: processes have the certificates behind

@@ -88,9 +88,9 @@ func TestFiles(t *testing.T) {
 	if err := f.Check(true); err != nil {
 		t.Fatal(err)
 	}
-	name, err := f.ServerName()
-	if err != nil || name != "agg.example.org" {
-		t.Fatalf("the server is %q, %v", name, err)
+	name := must(f.Server(true)).ServerName
+	if name != "agg.example.org" {
+		t.Fatalf("the server is %q", name)
 	}
 	for process := range 4 {
 		w := must(f.Worker(process, name))
@@ -126,8 +126,8 @@ func TestFiles(t *testing.T) {
 
 	c.issue("address", x509.ExtKeyUsageServerAuth, func(s *x509.Certificate) { s.IPAddresses = []net.IP{net.IPv6loopback} })
 	by := c.files("address", "clinic")
-	if name, err := by.ServerName(); err != nil || name != "::1" || by.Check(true) != nil {
-		t.Errorf("a server that is named by its address: %q, %v, %v", name, err, by.Check(true))
+	if name := must(by.Server(true)).ServerName; name != "::1" || by.Check(true) != nil {
+		t.Errorf("a server that is named by its address: %q, %v", name, by.Check(true))
 	}
 	if _, err, client := shake(t, must(by.Server(true)), must(by.Worker(0, "::1")).Config()); err != nil || client != nil {
 		t.Errorf("by its address: %v, %v", err, client)
@@ -153,7 +153,7 @@ func TestChain(t *testing.T) {
 	if err := f.Check(true); err != nil {
 		t.Fatal(err)
 	}
-	name := must(f.ServerName())
+	name := must(f.Server(true)).ServerName
 	if state, err, _ := shake(t, must(f.Server(true)), must(f.Worker(0, name)).Config()); err != nil || f.Speaks(state, 0) != nil {
 		t.Errorf("with it: %v, %v", err, f.Speaks(state, 0))
 	}

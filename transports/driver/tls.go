@@ -87,12 +87,11 @@ func (e *Endpoint) serverConfig(o Options) (*tls.Config, error) {
 		return nil, nil
 	}
 	if e.Files != nil {
-		name, err := e.Files.ServerName()
-		if err != nil {
-			return nil, err
+		c, err := e.Files.Server(e.trust.Mutual)
+		if err == nil {
+			e.trust.Files, e.trust.ServerName = e.Files, c.ServerName
 		}
-		e.trust.Files, e.trust.ServerName = e.Files, name
-		return e.Files.Server(e.trust.Mutual)
+		return c, err
 	}
 	var err error
 	if e.authority, err = identity.NewAuthority(e.Name()); err != nil {
