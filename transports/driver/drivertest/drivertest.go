@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,6 +59,7 @@ func Run(t *testing.T, newTransport func() driver.Transport) {
 		run  func(t *testing.T, tr driver.Transport)
 	}{
 		{"layouts", testLayouts},
+		{"tls", testTLS},
 		{"order", testOrder},
 		{"job", testJob},
 		{"receipts", testReceipts},
@@ -97,6 +99,11 @@ func launchers(t *testing.T, tr driver.Transport, f func(t *testing.T, l trainer
 		return
 	}
 	t.Run("workers=processes", func(t *testing.T) { f(t, trainer.NewProcesses()) })
+}
+
+// has reports whether tr has a setting of that name.
+func has(tr driver.Transport, name string) bool {
+	return slices.ContainsFunc(tr.Settings(), func(s driver.Setting) bool { return s.Name == name })
 }
 
 // variant returns tr with its default settings.
@@ -149,7 +156,7 @@ func openVariant(t *testing.T, v transports.Variant, down, up *tensor.Layout, la
 	s.server, err = transports.Listen(t.Context(), v, s.at, s.o)
 	check(t, err)
 	for n := range lanes {
-		w, err := transports.Dial(t.Context(), v, s.worker(), n, s.o)
+		w, err := transports.Dial(t.Context(), v, s.worker(n), n, s.o)
 		check(t, err)
 		s.workers = append(s.workers, w)
 	}
@@ -170,9 +177,12 @@ func openVariant(t *testing.T, v transports.Variant, down, up *tensor.Layout, la
 	return s
 }
 
-// worker returns the endpoint of the session's workers.
-func (s *session) worker() *driver.Endpoint {
-	return driver.EndpointAt(s.at.Addr(), s.at.Secret())
+// worker returns the endpoint of the worker of a lane.
+func (s *session) worker(lane int) *driver.Endpoint {
+	s.t.Helper()
+	e, err := s.at.Worker(lane)
+	check(s.t, err)
+	return e
 }
 
 // Inside reports whether tr's workers have to be in the server's process.

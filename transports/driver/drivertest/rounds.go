@@ -11,6 +11,7 @@ import (
 
 	"ipcbench/tensor"
 	"ipcbench/trainer"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
 
@@ -166,6 +167,34 @@ func testLayouts(t *testing.T, tr driver.Transport) {
 			want := reference(t, l, l, 3, 3)
 			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
 				cfg := trainer.Config{Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Func: "train", Launcher: launcher}
+				equal(t, run(t, cfg, 3, 3), want)
+			})
+		})
+	}
+}
+
+// testTLS: O13, O21. What arrives through TLS is what was sent, whoever shows a
+// certificate and on either network: also what is just a record, or just none.
+func testTLS(t *testing.T, tr driver.Transport) {
+	if !has(tr, "tls") {
+		t.Skip("the transport has no setting tls")
+	}
+	all := layouts(t)
+	for _, c := range []struct {
+		settings driver.Settings
+		layout   string
+	}{
+		{driver.Settings{"tls": "on"}, "mixed"},
+		{driver.Settings{"tls": "mutual"}, "only empty"},
+		{driver.Settings{"tls": "mutual", "network": "tcp"}, "around powers of two"},
+	} {
+		v, err := transports.NewVariant(tr, c.settings)
+		check(t, err)
+		t.Run(c.settings.String(), func(t *testing.T) {
+			l := all[c.layout]
+			want := reference(t, l, l, 3, 3)
+			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
+				cfg := trainer.Config{Variant: v, Down: l, Up: l, Workers: 2, Func: "train", Launcher: launcher}
 				equal(t, run(t, cfg, 3, 3), want)
 			})
 		})

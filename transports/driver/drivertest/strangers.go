@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,20 +19,26 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// networks calls f with tr's default settings, and with TCP if it has that.
+// networks calls f with tr's default settings, and with TCP, and with TLS over that, if
+// it has them.
 func networks(t *testing.T, tr driver.Transport, f func(t *testing.T, v transports.Variant)) {
 	if Inside(t, tr) {
 		t.Skip("nothing to connect to: the transport does not leave this process")
 	}
 	t.Run("default", func(t *testing.T) { f(t, variant(t, tr)) })
-	if !slices.ContainsFunc(tr.Settings(), func(s driver.Setting) bool { return s.Name == "network" }) {
-		return
+	with := func(name string, s driver.Settings) {
+		t.Run(name, func(t *testing.T) {
+			v, err := transports.NewVariant(tr, s)
+			check(t, err)
+			f(t, v)
+		})
 	}
-	t.Run("network=tcp", func(t *testing.T) {
-		v, err := transports.NewVariant(tr, driver.Settings{"network": "tcp"})
-		check(t, err)
-		f(t, v)
-	})
+	if has(tr, "network") {
+		with("network=tcp", driver.Settings{"network": "tcp"})
+	}
+	if has(tr, "tls") {
+		with("tls=mutual", driver.Settings{"network": "tcp", "tls": "mutual"})
+	}
 }
 
 // testSilent: a stranger who connects and keeps silent does not hold up Shutdown.
@@ -84,10 +89,10 @@ func testStrangers(t *testing.T, tr driver.Transport) {
 		{"no secret", driver.EndpointAt(s.at.Addr(), ""), 0, s.o},
 		{"a wrong secret", driver.EndpointAt(s.at.Addr(), wrong), 0, s.o},
 		{"half the secret", driver.EndpointAt(s.at.Addr(), s.at.Secret()[:10]), 0, s.o},
-		{"lane beyond the last", s.worker(), 9, s.o},
-		{"negative lane", s.worker(), -1, s.o},
-		{"another model", s.worker(), 0, other},
-		{"another update", s.worker(), 0, func() driver.Options { o := s.o; o.Up = other.Up; return o }()},
+		{"lane beyond the last", s.worker(0), 9, s.o},
+		{"negative lane", s.worker(0), -1, s.o},
+		{"another model", s.worker(0), 0, other},
+		{"another update", s.worker(0), 0, func() driver.Options { o := s.o; o.Up = other.Up; return o }()},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		w, err := transports.Dial(ctx, s.variant, c.at, c.lane, c.o)
@@ -167,7 +172,7 @@ func testIntruders(t *testing.T, tr driver.Transport) {
 			defer close(over)
 			for range 20 {
 				ctx, cancel := context.WithTimeout(context.Background(), soon)
-				w, err := transports.Dial(ctx, v, s.worker(), 1, s.o)
+				w, err := transports.Dial(ctx, v, s.worker(1), 1, s.o)
 				if err == nil { // some transports notice at the first call
 					_, _, err = w.Receive(ctx)
 					_ = w.Close() // the lane is another one's
