@@ -126,8 +126,8 @@ A transport that does not fit a model or this machine is skipped, with a reason.
 If it is the only one, the run ends with an error.
 
 With --listen, servers listen over TCP at an address of this machine, and not on
-Unix sockets. Both ends show certificates then, which each session makes for
-itself (tls=mutual). Other modes have to be named, and --insecure-network given:
+Unix sockets. Both ends show certificates then (tls=mutual), unless another mode
+is named. At an address that others can reach, that takes --insecure-network:
 
   ipcbench run --transport http,grpc-stream --listen 192.0.2.1
   ipcbench run --transport http:tls=off --listen 192.0.2.1 --insecure-network
