@@ -174,25 +174,22 @@ func testLayouts(t *testing.T, tr driver.Transport) {
 }
 
 // testTLS: O13, O21. What arrives through TLS is what was sent, whoever shows a
-// certificate and on either network: also what is just a record, or just none.
+// certificate and on either network: also what is a record (RFC 8446: of 16 KiB), just
+// less or just more.
 func testTLS(t *testing.T, tr driver.Transport) {
 	if !has(tr, "tls") {
 		t.Skip("the transport has no setting tls")
 	}
-	all := layouts(t)
-	for _, c := range []struct {
-		settings driver.Settings
-		layout   string
-	}{
-		{driver.Settings{"tls": "on"}, "mixed"},
-		{driver.Settings{"tls": "mutual"}, "only empty"},
-		{driver.Settings{"tls": "mutual", "network": "tcp"}, "around powers of two"},
-	} {
-		v, err := transports.NewVariant(tr, c.settings)
+	specs := []tensor.Spec{{Name: "none", DType: tensor.F32, Shape: []int{0}}}
+	for _, n := range []int{1, 1<<14 - 1, 1 << 14, 1<<14 + 1, 1 << 17} {
+		specs = append(specs, tensor.Spec{Name: fmt.Sprint(n), DType: tensor.U8, Shape: []int{n}})
+	}
+	l := layout(t, specs...)
+	want := reference(t, l, l, 3, 3)
+	for _, settings := range []driver.Settings{{"tls": "on"}, {"tls": "mutual"}, {"tls": "mutual", "network": "tcp"}} {
+		v, err := transports.NewVariant(tr, settings)
 		check(t, err)
-		t.Run(c.settings.String(), func(t *testing.T) {
-			l := all[c.layout]
-			want := reference(t, l, l, 3, 3)
+		t.Run(settings.String(), func(t *testing.T) {
 			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
 				cfg := trainer.Config{Variant: v, Down: l, Up: l, Workers: 2, Func: "train", Launcher: launcher}
 				equal(t, run(t, cfg, 3, 3), want)
