@@ -168,7 +168,7 @@ func (l *Listener) Dismiss() {
 	}
 	l.mu.Unlock()
 	for _, c := range others {
-		_ = c.Close() // it is being given up
+		_ = c.Conn.Close() // it is being given up, without the goodbye of TLS; its reader finds that out
 	}
 }
 
@@ -288,7 +288,9 @@ func (c *Conn) Keep() {
 func (c *Conn) Close() error {
 	var err error
 	if c.secured.Load() {
+		cut := time.AfterFunc(grace, func() { _ = c.Conn.Close() }) // crypto/tls would wait 5 s for a peer that reads nothing
 		err = c.tls.Close()
+		cut.Stop()
 	} else {
 		err = c.Conn.Close()
 	}

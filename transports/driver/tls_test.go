@@ -126,3 +126,27 @@ func TestWhoIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// A worker that reads nothing any more holds up the end of a session with TLS no longer
+// than without.
+func TestShutdownWithTLS(t *testing.T) {
+	e, lanes, o := encrypted(t, "unix", "on")
+	w, err := e.Worker(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.DialLane(t.Context(), 0, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err = lanes.Shutdown(ctx, func(_ int, c *driver.Conn) error { // more than a socket holds
+		return driver.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
+	})
+	if took := time.Since(start); err != nil || took > 2*time.Second {
+		t.Errorf("got %v after %v", err, took)
+	}
+}
