@@ -52,7 +52,7 @@ type Handshakes struct {
 }
 
 func (h *Handshakes) add(r *ready) {
-	h.N += r.Handshakes
+	h.N += int(r.Handshakes)
 	h.Longest = max(h.Longest, time.Duration(r.HandshakeTime))
 	h.Cipher = cmp.Or(r.Cipher, h.Cipher)
 }

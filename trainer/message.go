@@ -133,7 +133,7 @@ type signed struct {
 
 // ready says which TLS handshakes it took to connect the lanes.
 type ready struct {
-	Handshakes    int    `json:"handshakes"`
+	Handshakes    int64  `json:"handshakes"`
 	HandshakeTime int64  `json:"handshake_ns"` // of all of them
 	Cipher        string `json:"cipher"`       // empty without any
 }

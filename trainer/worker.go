@@ -132,8 +132,8 @@ func (h Host) serve(conn net.Conn) error {
 		lanes, err = w.dial(ctx)
 	}
 	if err == nil {
-		n, took, cipher := w.at.Handshakes()
-		err = c.send(message{Ready: &ready{n, int64(took), cipher}})
+		counts := w.o.Rec.Counts()
+		err = c.send(message{Ready: &ready{counts[phase.Handshakes], counts[phase.HandshakeTime], w.at.Cipher()}})
 	}
 	if err == nil && w.a.Pings > 0 && w.a.Lanes[0] == 0 {
 		err = w.ping(ctx, c, lanes[0])

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ipcbench/identity"
@@ -45,8 +46,7 @@ type Endpoint struct {
 	trust     Trust
 	authority *identity.Authority // of a server whose session makes its own certificates
 	dials     *tls.Config         // of a worker; nil without TLS
-
-	made *handshakes
+	cipher    *atomic.Uint32      // of the last connection that was dialled; 0 before
 }
 
 // AddressFile holds, in the session's directory, the address of its server, a "#",
@@ -60,12 +60,12 @@ const strangerTime = 10 * time.Second
 // NewEndpoint returns the endpoint of a new session, with a secret of its own, whose
 // server may make names in dir. That is private to the user and the session's alone.
 func NewEndpoint(dir string) *Endpoint {
-	return &Endpoint{Patience: strangerTime, dir: dir, secret: rand.Text(), made: &handshakes{}} // at least 128 bits
+	return &Endpoint{Patience: strangerTime, dir: dir, secret: rand.Text(), cipher: new(atomic.Uint32)} // at least 128 bits
 }
 
 // EndpointAt returns the endpoint of a session whose server listens at addr.
 func EndpointAt(addr, secret string) *Endpoint {
-	return &Endpoint{Patience: strangerTime, addr: addr, secret: secret, made: &handshakes{}}
+	return &Endpoint{Patience: strangerTime, addr: addr, secret: secret, cipher: new(atomic.Uint32)}
 }
 
 // Addr returns where the server listens, unix:PATH or tcp:HOST:PORT; empty if it

@@ -179,8 +179,7 @@ type Conn struct {
 	tls     *tls.Conn // over it; nil without TLS
 	opening opening   // between them
 	shaken  sync.Once
-	secured atomic.Bool         // the handshake has succeeded
-	state   tls.ConnectionState // as it was then
+	state   tls.ConnectionState // as the handshake has left it
 	heard   bool                // without TLS: the peer has said something
 	refusal sync.Once
 	l       *Listener
@@ -286,14 +285,13 @@ func (c *Conn) Keep() {
 // Close implements net.Conn. With TLS it tells the peer that this is the end, and not
 // that somebody cut the connection.
 func (c *Conn) Close() error {
-	var err error
-	if c.secured.Load() {
+	end := c.Conn.Close
+	if c.tls != nil {
+		end = c.tls.Close                                           // which says nothing before there was a handshake
 		cut := time.AfterFunc(grace, func() { _ = c.Conn.Close() }) // crypto/tls would wait 5 s for a peer that reads nothing
-		err = c.tls.Close()
-		cut.Stop()
-	} else {
-		err = c.Conn.Close()
+		defer cut.Stop()
 	}
+	err := end()
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	c.admit() // it is nobody's any more

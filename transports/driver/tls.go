@@ -13,7 +13,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -149,20 +148,12 @@ func (e *Endpoint) Worker(lane int) (*Endpoint, error) {
 
 func (e *Endpoint) processOf(lane int) int { return lane / max(1, e.PerProcess) }
 
-// Handshakes returns how many TLS handshakes Dial has made, how long they took together,
-// and which cipher the last one has chosen.
-func (e *Endpoint) Handshakes() (n int, took time.Duration, cipher string) {
-	e.made.Lock()
-	defer e.made.Unlock()
-	return e.made.n, e.made.took, e.made.cipher
-}
-
-// handshakes are those that Dial has made.
-type handshakes struct {
-	sync.Mutex
-	n      int
-	took   time.Duration // all of them
-	cipher string        // of the last one
+// Cipher returns which cipher suite the last handshake of Dial has chosen; empty before.
+func (e *Endpoint) Cipher() string {
+	if id := e.cipher.Load(); id > 0 {
+		return tls.CipherSuiteName(uint16(id))
+	}
+	return ""
 }
 
 // encrypt makes the client's handshake on c.
@@ -180,14 +171,9 @@ func (e *Endpoint) encrypt(ctx context.Context, c Counted, rec *phase.Recorder) 
 		}
 		return nil, fmt.Errorf("TLS handshake: %w", err)
 	}
-	took := time.Since(start)
+	rec.Counter(phase.HandshakeTime).Add(int(time.Since(start)))
 	rec.Counter(phase.Handshakes).Add(1)
-	rec.Counter(phase.HandshakeTime).Add(int(took))
-	e.made.Lock()
-	defer e.made.Unlock()
-	e.made.n++
-	e.made.took += took
-	e.made.cipher = tls.CipherSuiteName(t.ConnectionState().CipherSuite)
+	e.cipher.Store(uint32(t.ConnectionState().CipherSuite))
 	return t, nil
 }
 
@@ -202,7 +188,6 @@ func (c *Conn) Secure() error {
 	c.shaken.Do(func() {
 		if err == nil {
 			c.state = c.tls.ConnectionState()
-			c.secured.Store(true)
 			return
 		}
 		c.Refused(fmt.Errorf("TLS handshake: %w", err))
