@@ -59,7 +59,7 @@ var layers = map[string][]string{
 	"transports/shm":               {"machine", "tensor", "phase", "futex", "crash", "scratch", "transports/driver", "transports/internal/slab"},
 	"transports/batched":           {"tensor", "phase", "crash", "transports/driver", "transports/internal/mailbox", "transports/batched/federationpb"},
 	"transports/http":              {"machine", "tensor", "phase", "scratch", "transports/driver", "transports/internal/mailbox", "transports/internal/slab", "transports/http/exchange", "transports/http/store"},
-	"transports/driver/drivertest": {"tensor", "scratch", "transports", "transports/driver", "trainer"},
+	"transports/driver/drivertest": {"identity", "tensor", "scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"codec", "crash", "identity", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver", "receipt"},
 	"bench":                        {"crash", "doctor", "identity", "link", "tensor", "tensor/models", "phase", "phase/usage", "machine", "transports", "transports/driver", "trainer", "profile", "profile/capture", "reexec", "bench/floors", "bench/stat", "internal/legible"},

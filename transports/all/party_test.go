@@ -18,6 +18,7 @@ import (
 	"ipcbench/transports"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // soon is when a wait in a test becomes a failure.
@@ -195,13 +196,7 @@ func (p *party) with(trust driver.Trust, process int, sign func([]byte) ([]byte,
 // signed returns a certificate as the session signs them.
 func (p *party) signed(lanes ...int) *tls.Certificate {
 	p.t.Helper()
-	w, err := identity.NewWorker(p.at.Trust().Authority)
-	check(p.t, err)
-	request, err := w.Request()
-	check(p.t, err)
-	cert, err := p.at.Sign(request, lanes)
-	check(p.t, errors.Join(err, w.Certify(cert)))
-	c, err := w.Config().GetClientCertificate(nil)
+	c, err := drivertest.Certified(p.t, p.at, lanes...).GetClientCertificate(nil)
 	check(p.t, err)
 	return c
 }

@@ -12,6 +12,7 @@ import (
 	"ipcbench/internal/skip"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
 
 // TestPython: O25. A collaborator in another language, made of nothing but the
@@ -71,7 +72,7 @@ func (c *collaborator) run(lanes []int) (output string, err error) {
 		says["ca"] = filepath.Join(c.rig.dir, driver.AuthorityFile)
 	}
 	if len(lanes) > 0 {
-		says["certificate"], says["key"] = c.files(c.certified(lanes...))
+		says["certificate"], says["key"] = drivertest.Files(c.t, drivertest.Certified(c.t, c.at, lanes...))
 	}
 	text, err := json.Marshal(says)
 	if err != nil {

@@ -4,9 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,27 +18,15 @@ import (
 	"ipcbench/identity"
 	"ipcbench/internal/skip"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
 )
-
-// certified returns how a client dials that has a certificate of the session for these
-// lanes.
-func (r *rig) certified(lanes ...int) *tls.Config {
-	r.t.Helper()
-	w, err := identity.NewWorker(r.e.Trust().Authority)
-	check(r.t, err)
-	request, err := w.Request()
-	check(r.t, err)
-	cert, err := r.e.Sign(request, lanes)
-	check(r.t, errors.Join(err, w.Certify(cert)))
-	return w.Config()
-}
 
 // TestSenders: O4, O21. Each request says who sends it, and each endpoint refuses one
 // that does not, or for whom the certificate does not speak, before it takes a byte of
 // a body. A lane's endpoints refuse other lanes.
 func TestSenders(t *testing.T) {
 	r := start(t, "http:network=tcp:tls=mutual", vectors(t, 2, 100), 3)
-	config := r.certified(1)
+	config := drivertest.Certified(t, r.e, 1)
 	ask := func(method, path, sender string) (int, error) {
 		raw, err := net.DialTimeout("tcp", strings.TrimPrefix(r.e.Addr(), "tcp:"), limit)
 		check(t, err)
@@ -81,7 +67,7 @@ func TestCurl(t *testing.T) {
 	}
 	for _, network := range []string{"tcp", "unix"} {
 		r := start(t, "http:tls=mutual:network="+network, vectors(t, 2, 100), 2)
-		cert, key := r.files(r.certified(1))
+		cert, key := drivertest.Files(t, drivertest.Certified(t, r.e, 1))
 		ca := filepath.Join(r.dir, driver.AuthorityFile)
 		strange := filepath.Join(t.TempDir(), "ca.pem")
 		other, err := identity.NewAuthority("00")
@@ -111,18 +97,4 @@ func TestCurl(t *testing.T) {
 			}
 		}
 	}
-}
-
-// files writes certificate and key of config, for clients that read them from files.
-func (r *rig) files(config *tls.Config) (cert, key string) {
-	r.t.Helper()
-	own, err := config.GetClientCertificate(nil)
-	check(r.t, err)
-	der, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
-	check(r.t, err)
-	dir := r.t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	check(r.t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}), 0o600))
-	check(r.t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
-	return cert, key
 }

@@ -1,0 +1,42 @@
+package drivertest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ipcbench/identity"
+	"ipcbench/transports/driver"
+)
+
+// Certified returns how a client dials that has a certificate of e's session for these
+// lanes, which follow each other.
+func Certified(t *testing.T, e *driver.Endpoint, lanes ...int) *tls.Config {
+	t.Helper()
+	w, err := identity.NewWorker(e.Trust().Authority)
+	check(t, err)
+	request, err := w.Request()
+	check(t, err)
+	cert, err := e.Sign(request, lanes)
+	check(t, errors.Join(err, w.Certify(cert)))
+	return w.Config()
+}
+
+// Files writes the certificate of a client and its key, for clients that read them from
+// files.
+func Files(t *testing.T, client *tls.Config) (cert, key string) {
+	t.Helper()
+	own, err := client.GetClientCertificate(nil)
+	check(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	check(t, err)
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	check(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Certificate[0]}), 0o600))
+	check(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	return cert, key
+}
