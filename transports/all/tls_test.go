@@ -200,10 +200,10 @@ func everybody(z *zoo) []refused {
 	}
 	return []refused{
 		{"wrong CA", "mutual", func(p *party) error {
-			return p.shakes(p.config(z.stranger.issue("lane 1", speaksFor(p.name(), "1"))))
+			return p.shakes(p.config(z.stranger.issue("lane 1", speaksFor(p.at.Name(), "1"))))
 		}, "unknown certificate authority", "signed by unknown authority"},
 		{"another session's certificate", "mutual", func(p *party) error {
-			other, err := identity.NewAuthority(p.name()) // even if it is called the same
+			other, err := identity.NewAuthority(p.at.Name()) // even if it is called the same
 			check(p.t, err)
 			w, err := identity.NewWorker(other.Certificate())
 			check(p.t, err)
@@ -240,7 +240,7 @@ func everybody(z *zoo) []refused {
 			w, err := p.at.Worker(0)
 			check(p.t, err)
 			return p.joins(p.v, w)
-		}, "certificate", "certificate"},
+		}, "the certificate is for lanes 0, and this is lane 1", "the certificate is for lanes 0, and this is lane 1"},
 		{"no certificate", "mutual", func(p *party) error {
 			trust := p.at.Trust()
 			trust.Mutual = false
@@ -253,14 +253,14 @@ func everybody(z *zoo) []refused {
 			"protocol version not supported", "unsupported versions"},
 		{"TLS 1.2", "on", func(p *party) error { return p.shakes(old(p.config(nil))) },
 			"protocol version not supported", "unsupported versions"},
-		{"plain client", "mutual", plain, "TLS", "TLS"},
-		{"plain client", "on", plain, "TLS", "TLS"},
+		{"plain client", "mutual", plain, "this session speaks TLS, and this connection does not", "first record does not look like a TLS handshake"},
+		{"plain client", "on", plain, "this session speaks TLS, and this connection does not", "first record does not look like a TLS handshake"},
 		{"TLS client", "off", func(p *party) error {
 			other, err := identity.NewAuthority("0123456789abcdef")
 			check(p.t, err)
 			e := p.with(driver.Trust{Authority: other.Certificate()}, 1, nil)
 			return p.joins(p.tls("on"), e)
-		}, "tls=off|TLS", "TLS"},
+		}, "the server speaks no TLS", "it speaks TLS, and this session does not: tls=off"},
 		{"second ClientHello", "mutual", func(p *party) error {
 			config := p.config(p.signed(1))
 			s, err := seal(p.t, p.raw(), config)
@@ -355,12 +355,4 @@ func (p *party) tls(setting string) transports.Variant {
 	v, err := transports.NewVariant(p.v.Transport, driver.Settings{"network": "tcp", "tls": setting})
 	check(p.t, err)
 	return v
-}
-
-// name returns the session's name, which every certificate shows.
-func (p *party) name() string {
-	p.t.Helper()
-	c, err := x509.ParseCertificate(p.signed(0).Certificate[0])
-	check(p.t, err)
-	return c.URIs[0].Host
 }

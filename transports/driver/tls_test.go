@@ -80,54 +80,6 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// O4, O21: whoever does not speak TLS, or may not speak for the lane, is refused, and
-// both ends know why.
-func TestWhoIsRefused(t *testing.T) {
-	for _, network := range []string{"unix", "tcp"} {
-		t.Run(network, func(t *testing.T) {
-			e, lanes, o := encrypted(t, network, "mutual")
-			other, _, _ := encrypted(t, network, "mutual")
-			plain, _, _ := encrypted(t, network, "off")
-			one := func(of *driver.Endpoint, at *driver.Endpoint, lane int) *driver.Endpoint {
-				w := driver.EndpointAt(at.Addr(), at.Secret())
-				if err := w.Join(of.Trust(), lane, func(request []byte) ([]byte, error) { return of.Sign(request, []int{lane}) }); err != nil {
-					t.Fatal(err)
-				}
-				return w
-			}
-			nobody := driver.EndpointAt(e.Addr(), e.Secret())
-			trust := e.Trust()
-			trust.Mutual = false
-			if err := nobody.Join(trust, 0, nil); err != nil {
-				t.Fatal(err)
-			}
-			for name, c := range map[string]struct {
-				w           *driver.Endpoint
-				here, there string
-			}{
-				"no TLS":          {driver.EndpointAt(e.Addr(), e.Secret()), "this session speaks TLS, and this connection does not", "first record does not look like a TLS handshake"},
-				"no certificate":  {nobody, "certificate required", "didn't provide a certificate"},
-				"another's lane":  {one(e, e, 1), "the certificate is for lanes 1, and this is lane 0", "the certificate is for lanes 1, and this is lane 0"},
-				"another session": {one(other, e, 0), "unknown authority", "bad certificate"},
-			} {
-				ctx, cancel := context.WithTimeout(t.Context(), bound)
-				if _, err := c.w.DialLane(ctx, 0, o); err == nil || !strings.Contains(err.Error(), c.here) {
-					t.Errorf("%s: got %v, want %q in it", name, err, c.here)
-				}
-				cancel()
-				ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
-				if _, err := lanes.Conn(ctx, 0); err == nil || !strings.Contains(err.Error(), c.there) {
-					t.Errorf("%s: at the server, got %v, want %q in it", name, err, c.there)
-				}
-				cancel()
-			}
-			if _, err := one(e, plain, 0).DialLane(t.Context(), 0, o); err == nil || !strings.Contains(err.Error(), "the server speaks no TLS") {
-				t.Errorf("TLS where there is none: got %v", err)
-			}
-		})
-	}
-}
-
 // A worker that reads nothing any more holds up the end of a session with TLS no longer
 // than without.
 func TestShutdownWithTLS(t *testing.T) {
