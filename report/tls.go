@@ -186,11 +186,11 @@ func inTheClear(r *analysis.Result, tunnels []analysis.Tunnel) []string {
 	if len(missing) == 0 {
 		return nil
 	}
-	insecure := ""
+	where := ""
 	if r.Environment.Listen != "" {
-		insecure = " --insecure-network"
+		where = " --listen 127.0.0.1" // where nothing has to leave the machine bare
 	}
-	return []string{"What TLS costs is seen beside the same without it: add --transport " + strings.Join(missing, ",") + insecure + "."}
+	return []string{"What TLS costs is seen beside the same without it: add --transport " + strings.Join(missing, ",") + where + "."}
 }
 
 // tlsLines say of the largest model what TLS makes of its rounds, for at most that many

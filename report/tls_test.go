@@ -80,7 +80,7 @@ func TestTLSSentences(t *testing.T) {
 		"off loopback": {1.8, func(r *bench.Result) {
 			drop(r, "http:network=tcp")
 			r.Environment.Listen = "off loopback"
-		}, hint + " --insecure-network.", hint + " --insecure-network."},
+		}, hint + " --listen 127.0.0.1.", hint + " --listen 127.0.0.1."},
 		"no AES": {1.8, func(r *bench.Result) { r.Environment.AES = new(false) }, "Go encrypts in user space, with TLS_AES_128_GCM_SHA256; the processor has no instructions for AES. The kernel could encrypt instead (kTLS), which Go does not make it do: not measured.", ""},
 		"two models": {1.8, func(r *bench.Result) {
 			for _, c := range r.Cells {
