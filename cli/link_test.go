@@ -132,33 +132,41 @@ func TestLinkInterrupted(t *testing.T) {
 			"--time", "600s", "--precision", "0.000001", "--link", "50Mbit", "--out", out)
 		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		stderr, err := cmd.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		saying(t, stderr, "block [23] of")
-		pid := cmd.Process.Pid
-		if all {
-			pid = -pid
-		}
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait() // how it ended is looked at now
-		if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGINT); got != want {
-			t.Errorf("exit code %d (%v), want %d", got, cmd.ProcessState, want)
-		}
-		if err := syscall.Kill(-cmd.Process.Pid, 0); err != syscall.ESRCH {
-			t.Errorf("a process of its group lives: %v", err)
-		}
-		if r, err := bench.ReadFile(out); err != nil || r.Partial == "" {
-			t.Errorf("the result was not kept as partial: %v", err)
-		}
-		if left, err := scratch.Leftovers(dir); err != nil || len(left) > 0 {
-			t.Errorf("left: %v, %v", left, err)
-		}
+		interruptRun(t, cmd, "block [23] of", all, dir, out)
+	}
+}
+
+// interruptRun starts a run, which has a process group of its own, and interrupts it when
+// it has said what matches the pattern: all of its processes, or the first one alone. It
+// has to end in order, keep what it has, and leave nothing in dir.
+func interruptRun(t *testing.T, cmd *exec.Cmd, pattern string, all bool, dir, out string) {
+	t.Helper()
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	saying(t, stderr, pattern)
+	pid := cmd.Process.Pid
+	if all {
+		pid = -pid
+	}
+	if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // how it ended is looked at now
+	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGINT); got != want {
+		t.Errorf("exit code %d (%v), want %d", got, cmd.ProcessState, want)
+	}
+	if err := syscall.Kill(-cmd.Process.Pid, 0); err != syscall.ESRCH {
+		t.Errorf("a process of its group lives: %v", err)
+	}
+	if r, err := bench.ReadFile(out); err != nil || r.Partial == "" {
+		t.Errorf("the result was not kept as partial: %v", err)
+	}
+	if left, err := scratch.Leftovers(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

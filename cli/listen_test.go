@@ -16,7 +16,6 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"ipcbench/bench"
-	"ipcbench/scratch"
 )
 
 // offLoopback is an address that the loopback interface has in a network of a test's
@@ -125,28 +124,5 @@ func TestListenInterrupted(t *testing.T) {
 	cmd := networked(t, "--transport", "http,grpc-stream", "--model", "uniform:64KiB/4", "--clients", "2", "--workers", "2",
 		"--time", "600s", "--precision", "0.000001", "--listen", offLoopback, "--out", out)
 	cmd.Env = append(cmd.Env, "TMPDIR="+dir)
-	said, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	saying(t, said, "block ([3-9]|[1-9][0-9]) of")
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // how it ended is looked at now
-	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGINT); got != want {
-		t.Errorf("exit code %d (%v), want %d", got, cmd.ProcessState, want)
-	}
-	if err := syscall.Kill(-cmd.Process.Pid, 0); err != syscall.ESRCH {
-		t.Errorf("a process of its group lives: %v", err)
-	}
-	if r, err := bench.ReadFile(out); err != nil || r.Partial == "" {
-		t.Errorf("the result was not kept as partial: %v", err)
-	}
-	if left, err := scratch.Leftovers(dir); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
+	interruptRun(t, cmd, "block ([3-9]|[1-9][0-9]) of", true, dir, out)
 }
