@@ -55,19 +55,14 @@ func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
 
 // absolute returns the files as worker processes can open them from anywhere.
 func (f *tlsFlags) absolute() (*identity.Files, error) {
-	all := &identity.Files{CA: f.CA, Cert: slices.Clone(f.Cert), Key: slices.Clone(f.Key), Names: f.Names}
-	paths := []*string{&all.CA}
-	for i := range all.Cert {
-		paths = append(paths, &all.Cert[i])
-	}
-	for i := range all.Key {
-		paths = append(paths, &all.Key[i])
-	}
-	for _, p := range paths {
-		var err error
-		if *p, err = filepath.Abs(*p); err != nil {
-			return nil, err
+	ca, cert, key := []string{f.CA}, slices.Clone(f.Cert), slices.Clone(f.Key)
+	for _, list := range [][]string{ca, cert, key} {
+		for i := range list {
+			var err error
+			if list[i], err = filepath.Abs(list[i]); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return all, nil
+	return &identity.Files{CA: ca[0], Cert: cert, Key: key, Names: f.Names}, nil
 }
