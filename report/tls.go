@@ -95,7 +95,7 @@ func tlsSentence(t analysis.Tunnel) string {
 		text = fmt.Sprintf("%s, a round of %s takes %s%s.", with, name, long, work)
 	}
 	if handshake.Known() {
-		text += " Handshakes take " + doc.Quantity("s", handshake.Center) + " before the first one."
+		text += " Handshakes take " + doc.Quantity("s", handshake.Center) + " before the first round."
 	}
 	return text
 }
