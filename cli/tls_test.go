@@ -93,7 +93,7 @@ func TestTLSFiles(t *testing.T) {
 		{"another's key", given(mutual, "ca.crt", certs, "server.key,clinic.key,hospital.key", names), `--tls-key: .*/clinic.key, of .*/hospital.crt: private key does not match public key`},
 		{"another authority", given(mutual, "clinic.crt", certs, keys, names), `--tls-ca: .*/clinic.crt: the certificate of "clinic" is not that of an authority`},
 		{"other names", given(mutual, "ca.crt", certs, keys, "clinic,hospital"), `--tls-names: .*/hospital.crt: its common name is "hospital", and at its place in the list is "clinic"`},
-		{"no names", given(mutual, "ca.crt", certs, keys, ""), `--tls-names: 0 names for 2 certificates`},
+		{"no names", given(mutual, "ca.crt", certs, keys, ""), `--tls-names: want as many names as certificates of worker processes: there are 0 and 2`},
 		{"no keys", given(mutual, "ca.crt", certs, "", names), `--tls-key: a file is missing`},
 		{"names alone", given(mutual, "", "", "", names), `--tls-ca: a file is missing`},
 		{"an empty entry", given(mutual, "ca.crt", "server.crt,", keys, names), `--tls-cert: a file is missing`},

@@ -63,11 +63,11 @@ func (f *Files) complete(mutual bool) error {
 	case workers < 0:
 		return &Error{"Cert", "there is no certificate", "name the server's first, then those of worker processes"}
 	case len(f.Key) != len(f.Cert):
-		return &Error{"Key", fmt.Sprintf("%d keys for %d certificates", len(f.Key), len(f.Cert)), "name the key of each certificate, in the same order"}
+		return &Error{"Key", fmt.Sprintf("want as many keys as certificates: there are %d and %d", len(f.Key), len(f.Cert)), "name the key of each certificate, in the same order"}
 	case mutual && workers == 0:
 		return &Error{"Cert", "there is only the server's certificate, and with tls=mutual worker processes need one, too", "name it behind the server's"}
 	case len(f.Names) != workers:
-		return &Error{"Names", fmt.Sprintf("%d names for %d certificates of worker processes", len(f.Names), workers),
+		return &Error{"Names", fmt.Sprintf("want as many names as certificates of worker processes: there are %d and %d", len(f.Names), workers),
 			"name the common name (CN) of each, in the same order, without the server's"}
 	}
 	return nil

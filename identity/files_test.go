@@ -205,8 +205,8 @@ func TestWrongFiles(t *testing.T) {
 			c.issue("clinic", client, func(c *x509.Certificate) { c.Subject = pkix.Name{}; agg(c) })
 			f.Names[1] = ""
 		}, "Names", `its common name is ""`, ""},
-		{"fewer names", func(_ *ca, f *Files) { f.Names = f.Names[1:] }, "Names", "1 names for 2 certificates", "without the server's"},
-		{"fewer keys", func(_ *ca, f *Files) { f.Key = f.Key[1:] }, "Key", "2 keys for 3 certificates", "same order"},
+		{"fewer names", func(_ *ca, f *Files) { f.Names = f.Names[1:] }, "Names", "there are 1 and 2", "without the server's"},
+		{"fewer keys", func(_ *ca, f *Files) { f.Key = f.Key[1:] }, "Key", "there are 2 and 3", "same order"},
 		{"no certificates", func(_ *ca, f *Files) { f.Cert = nil }, "Cert", "there is no certificate", ""},
 		{"the server's alone", func(c *ca, f *Files) { *f = *c.files("server") }, "Cert", "only the server's certificate", "behind the server's"},
 	} {
