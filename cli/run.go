@@ -112,18 +112,18 @@ if it lies between 50 Mbit/s and 1 Gbit/s. If one was wrong, the run fails:
   ipcbench run --transport http --codec none,int8 --change 2% --model resnet18
     --workers 1 --clients 1 --check-break-even
 
-A transport with tls=on or tls=mutual makes keys and certificates of its own for
-each session. With --tls-ca, --tls-cert and --tls-key, they are those in files;
-docs/tls.md says how to make some:
+The setting tls encrypts. Measure the same transport without it, too: the report
+says what that costs. With mutual, workers show certificates, and not only the
+server:
+
+  ipcbench run --transport http,http:tls=on,http:tls=mutual
+
+Each session makes keys and certificates of its own. With --tls-ca, --tls-cert
+and --tls-key, they are those in files; docs/tls.md says how to make some:
 
   ipcbench run --transport http:tls=mutual --workers 2 --tls-ca ca.crt
     --tls-cert server.crt,a.crt,b.crt --tls-key server.key,a.key,b.key
     --tls-names a,b
-
-The control is always measured too: the transport inproc, which never leaves the
-process. Overhead is what a round costs beyond the same round of the control.
-A transport that does not fit a model or this machine is skipped, with a reason.
-If it is the only one, the run ends with an error.
 
 With --listen, servers listen over TCP at an address of this machine, and not on
 Unix sockets. Both ends show certificates then (tls=mutual), unless another mode
@@ -131,6 +131,11 @@ is named. At an address that others can reach, that takes --insecure-network:
 
   ipcbench run --transport http,grpc-stream --listen 192.0.2.1
   ipcbench run --transport http:tls=off --listen 192.0.2.1 --insecure-network
+
+The control is always measured too: the transport inproc, which never leaves the
+process. Overhead is what a round costs beyond the same round of the control.
+A transport that does not fit a model or this machine is skipped, with a reason.
+If it is the only one, the run ends with an error.
 
 If no flag says what to measure or for how long, the run is a --quick one with
 all transports, two models, one worker and one client, and ends within a minute.
@@ -164,6 +169,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs := cmd.Flags()
 	fs.SortFlags = false // what to measure comes first
 	f.add(cmd)
+	f.tls.add(fs)
 	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
 	fs.BoolVar(&f.thorough, "thorough", false, "a precise answer: more and longer blocks")
 	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
@@ -183,7 +189,6 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
 	fs.BoolVar(&f.checkBreakEven, "check-break-even", false, "measure each codec at half and at twice its break-even too, and fail if it was wrong")
 	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames(allKinds))
-	f.tls.add(fs)
 	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.IntVar(&plan.TrainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
