@@ -53,7 +53,7 @@ func findingText(f analysis.Finding) string {
 	case analysis.Unencrypted:
 		return "its server listened off the loopback interface without TLS (--insecure-network): what crossed a network could be read and changed on the way"
 	case analysis.Unproven:
-		return "its server listened off the loopback interface and asked workers for no certificate (--insecure-network): who had the session's secret could be one"
+		return "its server listened off the loopback interface and asked workers for no certificate (--insecure-network): whoever had the session's secret could take part"
 	case analysis.CodecRefuses:
 		return "the codec does not take some tensors, which travel as they are: " + f.Subject
 	case analysis.CodecNeverPays:
