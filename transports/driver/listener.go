@@ -123,7 +123,7 @@ func (l *Listener) Explain(err error) error {
 		err = fmt.Errorf("%w (%w)", err, *last)
 	}
 	if last := l.refused.Load(); last != nil {
-		err = fmt.Errorf("%w (the last one that was refused: %w)", err, *last)
+		err = fmt.Errorf("%w (the last one that was refused: %.300s)", err, *last) // which may quote a stranger at length
 	}
 	return err
 }

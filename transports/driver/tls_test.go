@@ -2,7 +2,9 @@ package driver_test
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -13,14 +15,14 @@ import (
 )
 
 // encrypted returns the endpoint of a session of two lanes that lets workers in.
-func encrypted(t *testing.T, network, tls string) (*driver.Endpoint, *driver.Lanes, driver.Options) {
+func encrypted(t *testing.T, network, mode string) (*driver.Endpoint, *driver.Lanes, driver.Options) {
 	t.Helper()
 	l, err := tensor.NewLayout([]tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := driver.NewEndpoint(t.TempDir())
-	o := driver.Options{Down: l, Up: l, Lanes: 2, Settings: driver.Settings{"network": network, "tls": tls}, Rec: phase.NewRecorder(1)}
+	o := driver.Options{Down: l, Up: l, Lanes: 2, Settings: driver.Settings{"network": network, "tls": mode}, Rec: phase.NewRecorder(1)}
 	lanes, err := e.ListenLanes(t.Context(), network, o)
 	if err != nil {
 		t.Fatal(err)
@@ -101,5 +103,41 @@ func TestShutdownWithTLS(t *testing.T) {
 	})
 	if took := time.Since(start); err != nil || took > 2*time.Second {
 		t.Errorf("got %v after %v", err, took)
+	}
+}
+
+// What a stranger says where TLS names a protocol may be 64 KiB long. The error of whoever
+// waits for a worker is not.
+func TestLongRefusal(t *testing.T) {
+	_, _, o := encrypted(t, "unix", "on")
+	e := driver.NewEndpoint(t.TempDir())
+	l, err := e.Listen(t.Context(), "unix", o, driver.Protocol{Name: "h2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := net.Dial("unix", strings.TrimPrefix(e.Addr(), "unix:"))
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		config := &tls.Config{InsecureSkipVerify: true}
+		for range 200 {
+			config.NextProtos = append(config.NextProtos, strings.Repeat("\x1b", 255))
+		}
+		_ = tls.Client(c, config).Handshake() // it is refused
+	}()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.(*driver.Conn).Secure(); err == nil {
+		t.Error("a client of another protocol is let in")
+	}
+	said := l.Explain(io.EOF).Error()
+	if !strings.Contains(said, "unsupported application protocols") || len(said) > 1000 {
+		t.Errorf("got %d bytes: %.200s", len(said), said)
 	}
 }
