@@ -25,27 +25,16 @@ func breakEvens(r *analysis.Result) doc.Section {
 		s.Lead = append(s.Lead, bestLines(r, same, title, len(paths) > len(same))...)
 		for _, p := range same {
 			name := plainVariant(p[0][0]) + ", " + title
-			for _, t := range []doc.Table{payTable(p, name), wireTable(codecColumns, codecRow, byCodec(p), name), lossTable(codecColumns, codecRow, byCodec(p), name)} {
-				if len(t.Rows) > 0 {
-					s.Tables = append(s.Tables, t)
-				}
-			}
+			s.Tables = filled(s.Tables, payTable(p, name), wireTable(codecColumns, codecRow, byCodec(p), name), lossTable(codecColumns, codecRow, byCodec(p), name))
 		}
-		s.Tables = append(s.Tables, rateTable(r, same, title))
-		if t := checkTable(same, title); len(t.Rows) > 0 {
-			s.Tables = append(s.Tables, t)
-		}
+		s.Tables = filled(s.Tables, rateTable(r, same, title), checkTable(same, title))
 	}
 	for _, same := range analysis.GroupBy(local, func(c *analysis.Cell) analysis.Group { return c.Group() }) {
 		title := groupTitle(same[0].Group()) + ", not over TCP"
 		columns, row := []doc.Column{{Name: "transport"}}, func(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(variant(c))} }
 		price := cellTable(columns, row, same, priceFields()...)
 		price.Caption = title
-		for _, t := range []doc.Table{price, wireTable(columns, row, same, title), lossTable(columns, row, same, title)} {
-			if len(t.Rows) > 0 {
-				s.Tables = append(s.Tables, t)
-			}
-		}
+		s.Tables = filled(s.Tables, price, wireTable(columns, row, same, title), lossTable(columns, row, same, title))
 	}
 	if len(s.Tables) == 0 {
 		return doc.Section{}

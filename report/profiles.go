@@ -108,9 +108,7 @@ func functionTables(r *analysis.Result, caption, kind string, part doc.Column, o
 				names = [2]string{}
 			}
 		}
-		if len(t.Rows) > 0 {
-			all = append(all, t)
-		}
+		all = filled(all, t)
 	}
 	return all
 }

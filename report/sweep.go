@@ -30,9 +30,7 @@ func sweeps(r *analysis.Result) doc.Section {
 			s.Plots = append(s.Plots, curves(of))
 			s.Tables = append(s.Tables, envelope(of))
 		}
-		if t := crossings(of); len(t.Rows) > 0 {
-			s.Tables = append(s.Tables, t)
-		}
+		s.Tables = filled(s.Tables, crossings(of))
 	}
 	return s
 }

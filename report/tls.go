@@ -37,10 +37,7 @@ func tlsPrices(r *analysis.Result) doc.Section {
 			lines = append(doc.Say(title+":"), lines...)
 		}
 		s.Lead = append(s.Lead, lines...)
-		s.Tables = append(s.Tables, tlsTable(same, title))
-		if t := mutualTable(same, title); len(t.Rows) > 0 {
-			s.Tables = append(s.Tables, t)
-		}
+		s.Tables = filled(s.Tables, tlsTable(same, title), mutualTable(same, title))
 		if len(s.Plots) < mostOpen {
 			s.Plots = drawn(s.Plots, tlsPlot(same, title))
 		}

@@ -130,11 +130,14 @@ func groupTables(r *analysis.Result, caption string, fields ...field) []doc.Tabl
 	for _, cells := range r.Groups() {
 		t := cellTable([]doc.Column{{Name: "transport"}}, func(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(variant(c))} }, cells, fields...)
 		t.Caption = caption + groupTitle(cells[0].Group())
-		if len(t.Rows) > 0 {
-			all = append(all, t)
-		}
+		all = filled(all, t)
 	}
 	return all
+}
+
+// filled adds those of the tables that have rows.
+func filled(all []doc.Table, tables ...doc.Table) []doc.Table {
+	return append(all, slices.DeleteFunc(tables, func(t doc.Table) bool { return len(t.Rows) == 0 })...)
 }
 
 // cellTable returns a table with a row for each of the cells of which a field knows
