@@ -34,45 +34,44 @@ func TestListen(t *testing.T) {
 	for _, tt := range []struct {
 		at       netip.AddrPort
 		insecure bool
+		respawn  bool
 		variant  string
 		want     string
 	}{
-		{loopback, false, "pickle:network=tcp:tls=on", ""},
-		{loopback, true, "pickle:network=tcp", ""},
-		{reachable(t), false, "pickle:network=tcp:tls=mutual", machine.OffLoopback},
-		{reachable(t), true, "pickle:network=tcp", machine.Insecure},
+		{loopback, false, false, "pickle:network=tcp:tls=on", ""},
+		{loopback, true, true, "pickle:network=tcp", ""},
+		{reachable(t), false, true, "pickle:network=tcp:tls=mutual", machine.OffLoopback},
+		{reachable(t), true, false, "pickle:network=tcp", machine.Insecure},
 	} {
-		for _, respawn := range []bool{false, true} {
-			p := quick(t)
-			p.Rounds, p.Respawn = 2, respawn
-			o := options(t, h, p, spec(t, h, tt.variant, "uniform:4KiB/2", 3, 3))
-			o.Cells[0].PerProcess = 2
-			o.Listen, o.Insecure = tt.at, tt.insecure
-			r, err := bench.RunWithFloors(t.Context(), o, "tcp-stream")
-			if err != nil {
-				t.Errorf("%s at %v: %v", tt.variant, tt.at, err)
-				continue
-			}
-			check(t, r.Validate())
-			if r.Environment.Listen != tt.want {
-				t.Errorf("%s at %v: the result says %q, want %q", tt.variant, tt.at, r.Environment.Listen, tt.want)
-			}
-			if !slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "tcp-stream" }) {
-				t.Errorf("%s: no floor of TCP", tt.variant)
-			}
-			encrypted := cellOf(t, r, tt.variant).Settings["tls"] != "off"
-			for _, b := range cellOf(t, r, tt.variant).Blocks {
-				if (b.TLS != nil) != encrypted || b.TLS != nil && (b.TLS.Handshakes != 3 || b.TLS.Time <= 0) {
-					t.Errorf("%s, respawn %v: handshakes %+v", tt.variant, respawn, b.TLS)
-				}
+		p := quick(t)
+		p.Rounds, p.Respawn = 2, tt.respawn
+		o := options(t, h, p, spec(t, h, tt.variant, "uniform:4KiB/2", 3, 3))
+		o.Cells[0].PerProcess = 2
+		o.Listen, o.Insecure = tt.at, tt.insecure
+		r, err := bench.RunWithFloors(t.Context(), o, "tcp-stream")
+		if err != nil {
+			t.Errorf("%s at %v: %v", tt.variant, tt.at, err)
+			continue
+		}
+		check(t, r.Validate())
+		if r.Environment.Listen != tt.want {
+			t.Errorf("%s at %v: the result says %q, want %q", tt.variant, tt.at, r.Environment.Listen, tt.want)
+		}
+		if !slices.ContainsFunc(r.Floors, func(f bench.Floor) bool { return f.Name == "tcp-stream" }) {
+			t.Errorf("%s: no floor of TCP", tt.variant)
+		}
+		encrypted := cellOf(t, r, tt.variant).Settings["tls"] != "off"
+		for _, b := range cellOf(t, r, tt.variant).Blocks {
+			if (b.TLS != nil) != encrypted || b.TLS != nil && (b.TLS.Handshakes != 3 || b.TLS.Time <= 0) {
+				t.Errorf("%s, respawn %v: handshakes %+v", tt.variant, tt.respawn, b.TLS)
 			}
 		}
 	}
-	for _, c := range []struct{ variant string }{{"pickle:network=tcp"}, {"pickle:network=tcp:tls=on"}} {
-		o := options(t, h, quick(t), spec(t, h, c.variant, "uniform:4KiB/2", 1, 1))
+	for _, variant := range []string{"pickle:network=tcp", "pickle:network=tcp:tls=on"} {
+		o := options(t, h, quick(t), spec(t, h, variant, "uniform:4KiB/2", 1, 1))
 		o.Listen = reachable(t)
 		if _, err := bench.Run(t.Context(), o); err == nil {
-			t.Errorf("%s listens off the loopback interface", c.variant)
+			t.Errorf("%s listens off the loopback interface", variant)
 		}
 	}
 }
