@@ -46,15 +46,19 @@ func (f *cellFlags) listens() (at netip.AddrPort, err error) {
 			return at, hinted{usagef("--listen %s: %s", f.listen, of.why), "addresses are " + strings.Join(ours, ", ") + "; ADDR:PORT, or [ADDR]:PORT of IPv6, names a port, too"}
 		}
 	}
+	return at, nil
+}
+
+// tryListen reports why servers could not listen at the address.
+func (f *cellFlags) tryListen(at netip.AddrPort) error {
 	l, err := net.Listen("tcp", at.String())
 	if err == nil {
-		return at, l.Close()
+		return l.Close()
 	}
-	mend := "choose another port, or leave it out: any free one is taken then"
 	if errno := syscall.Errno(0); errors.As(err, &errno) { // without the address, which stands there
 		err = errno
 	}
-	return at, hinted{usagef("--listen %s: %w", f.listen, err), mend}
+	return hinted{usagef("--listen %s: %w", f.listen, err), "choose another port, or leave it out: any free one is taken then"}
 }
 
 // ourAddresses returns those of this machine at which others reach it, and the usual
@@ -110,6 +114,9 @@ func with(v transports.Variant, text string, settings driver.Settings) transport
 func (f *cellFlags) listening(variants []transports.Variant) error {
 	at, err := f.listens()
 	if err != nil || f.listen == "" {
+		return err
+	}
+	if err := f.tryListen(at); err != nil {
 		return err
 	}
 	has := slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Settings["network"] != "" })
