@@ -240,27 +240,39 @@ func TestHostilePools(t *testing.T) {
 		"a function":      {append(frame(string(greeting)), assign(func(*assignment) {})...), `no worker function "none"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ours, theirs, err := socketpair()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ours.Close()
-			ended := make(chan error, 1)
-			go func() {
-				ended <- Host{Transports: []driver.Transport{pickle.New()}, Funcs: map[string]Func{"any": idle}}.serve(theirs)
-			}()
+			ours, ended := hosted(t)
 			if _, err := ours.Write(c.text); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case err = <-ended:
-			case <-time.After(20 * time.Second):
-				t.Fatal("the process bears it")
-			}
-			if err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := ended(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// hosted starts what a process of workers does, and returns the session's end of its
+// control socket and how to wait for the process's end.
+func hosted(t *testing.T) (ours net.Conn, ended func() error) {
+	t.Helper()
+	ours, theirs, err := socketpair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	end := make(chan error, 1)
+	go func() {
+		end <- Host{Transports: []driver.Transport{pickle.New()}, Funcs: map[string]Func{"any": idle}}.serve(theirs)
+	}()
+	return ours, func() error {
+		t.Helper()
+		select {
+		case err := <-end:
+			return err
+		case <-time.After(20 * time.Second):
+			t.Fatal("the process bears it")
+			return nil
+		}
 	}
 }
 
