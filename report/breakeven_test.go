@@ -24,9 +24,28 @@ func TestBreakEvenView(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
+	shows(t, r, "links.text", [][]string{nil, {"break-even"}, {"findings"}}, map[string][]string{
+		"csv": {"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,wire_down,B/round,6,16652072,", "\nhttp,histology,1,1,change=2%;codec=none;link=1Gbit;network=tcp,wire_down,B/round,6,66608288,", ",ratio_up,1,6,0.05999", ",break_even,bit/s,",
+			"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,phase.compress,s/round,6,0.24,", "\nfloor,-,1,1,bytes=66608288;link=1Gbit,tcp-stream,"},
+		"json":     {`"pays": "below"`, `"pays": "never"`, `"answer": "right"`, `"link": "none"`, `"error_up_rms": {`},
+		"benchfmt": {"/clients=1/change=2%/link=1Gbit ", " wire-down-B/op "},
+		"md":       {"1 Gbit/s"},
+	})
+	for filter, n := range map[string]int{"codec=sparse": 6, "link=none": 2, "link=1Gbit,unshaped": 16, "change=2%": 26, "scenario=fedavg": 26} {
+		v := analysis.New(r)
+		if err := v.Narrow([]string{filter}); err != nil || len(v.Cells) != n {
+			t.Errorf("%s: %d cells, error %v, want %d", filter, len(v.Cells), err, n)
+		}
+	}
+}
+
+// shows compares views, as a terminal of 80 columns has them, with a golden file, and
+// looks for texts in what the other formats, by name, make of r.
+func shows(t *testing.T, r *bench.Result, file string, views [][]string, formats map[string][]string) {
+	t.Helper()
 	var b strings.Builder
-	for _, views := range [][]string{nil, {"break-even"}, {"findings"}} {
-		if err := writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
+	for _, v := range views {
+		if err := writeText(&b, r, Options{Views: v, File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,25 +54,13 @@ func TestBreakEvenView(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	golden(t, "links.text", b.String())
-	for name, all := range map[string][]string{
-		"csv": {"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,wire_down,B/round,6,16652072,", "\nhttp,histology,1,1,change=2%;codec=none;link=1Gbit;network=tcp,wire_down,B/round,6,66608288,", ",ratio_up,1,6,0.05999", ",break_even,bit/s,",
-			"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,phase.compress,s/round,6,0.24,", "\nfloor,-,1,1,bytes=66608288;link=1Gbit,tcp-stream,"},
-		"json":     {`"pays": "below"`, `"pays": "never"`, `"answer": "right"`, `"link": "none"`, `"error_up_rms": {`},
-		"benchfmt": {"/clients=1/change=2%/link=1Gbit ", " wire-down-B/op "},
-		"md":       {"1 Gbit/s"},
-	} {
+	golden(t, file, b.String())
+	for name, all := range formats {
 		text := format(t, name, r)
 		for _, want := range all {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q", name, want)
 			}
-		}
-	}
-	for filter, n := range map[string]int{"codec=sparse": 6, "link=none": 2, "link=1Gbit,unshaped": 16, "change=2%": 26, "scenario=fedavg": 26} {
-		v := analysis.New(r)
-		if err := v.Narrow([]string{filter}); err != nil || len(v.Cells) != n {
-			t.Errorf("%s: %d cells, error %v, want %d", filter, len(v.Cells), err, n)
 		}
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
-	"ipcbench/report/doc"
 )
 
 var encrypted = map[string]float64{"grpc-stream": 1.4, "http": 1.8, "pickle": 1}
@@ -22,32 +20,13 @@ func TestTLSView(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	for _, views := range [][]string{nil, {"tls"}} {
-		if err := writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(line) - 1; n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-	golden(t, "tls.text", b.String())
-	for name, all := range map[string][]string{
+	shows(t, r, "tls.text", [][]string{nil, {"tls"}}, map[string][]string{
 		"csv": {"\nhttp,histology,1,1,network=tcp;tls=mutual,handshake,s,6,0.0025,", "\nhttp,histology,1,1,network=tcp;tls=mutual,cold_round,s,6,0.8125,",
 			"\nhttp,histology,1,1,network=tcp;tls=on,tls.round,1,12,1.8,", ";tls=on,tls.cpu,1,12,1.8", ";tls=on,tls.wire,1,12,1.000"},
 		"json":     {`"without": "http:network=tcp"`, `"round_ratio": {`, `"ciphers": [`},
 		"benchfmt": {"/transport=http:network=tcp:tls=mutual/", " 0.0025 handshake-sec"},
 		"md":       {"With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long", "| grpc-stream | mutual |"},
-	} {
-		text := format(t, name, r)
-		for _, want := range all {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %q", name, want)
-			}
-		}
-	}
+	})
 }
 
 // TestTLSSentences: what is said of TLS is as sure as the blocks are, and where nothing
