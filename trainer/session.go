@@ -45,6 +45,7 @@ type Config struct {
 	// listens; empty is 127.0.0.1. Off the loopback interface it takes mutual TLS,
 	// unless Insecure is set.
 	Host     string
+	Ports    driver.Ports // at which of its ports, if Host has none; zero is any
 	Insecure bool
 
 	// Files are the certificates of a transport that uses TLS. Without them, each
@@ -160,7 +161,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	p := &Session{cfg: cfg, dir: dir, at: driver.NewEndpoint(dir.Path()), limit: cfg.RoundLimit, unwatch: make(chan struct{})}
-	p.at.Host, p.at.Insecure, p.at.Files, p.at.PerProcess = cfg.Host, cfg.Insecure, cfg.Files, cfg.PerProcess
+	p.at.Host, p.at.Ports, p.at.Insecure, p.at.Files, p.at.PerProcess = cfg.Host, cfg.Ports, cfg.Insecure, cfg.Files, cfg.PerProcess
 	if p.limit == 0 {
 		p.limit = leastLimit
 	}

@@ -13,8 +13,10 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"ipcbench/identity"
@@ -33,6 +35,7 @@ type Endpoint struct {
 	Variant  string        // the transport with its settings, as both ends must have it
 	Patience time.Duration // for a stranger: who connects has to show the secret within it
 	Host     string        // where TCP listens: an IP address, with or without a port; empty is 127.0.0.1
+	Ports    Ports         // at which of its ports, if Host has none; zero is any
 
 	// Of a server. Off the loopback interface nothing listens without mutual TLS.
 	Insecure   bool            // unless this is set
@@ -115,15 +118,14 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Prot
 		return nil, err
 	}
 	where := filepath.Join(e.dir, "socket")
+	var l net.Listener
 	if network == "tcp" {
-		if where, err = e.bind(); err != nil {
-			return nil, err
-		}
+		l, err = e.listenTCP(ctx)
 	} else if len(where) > maxSocketPath {
-		return nil, fmt.Errorf("socket %s: a path of %d bytes, and %d fit: set TMPDIR to a shorter one", where, len(where), maxSocketPath)
+		err = fmt.Errorf("socket %s: a path of %d bytes, and %d fit: set TMPDIR to a shorter one", where, len(where), maxSocketPath)
+	} else {
+		l, err = new(net.ListenConfig).Listen(ctx, network, where)
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, network, where)
 	if err != nil {
 		return nil, err
 	}
@@ -147,13 +149,34 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Prot
 	return listener, nil
 }
 
-// bind returns the address, with a port, at which TCP is to listen.
-func (e *Endpoint) bind() (string, error) {
+// listenTCP listens at the address and one of the ports.
+func (e *Endpoint) listenTCP(ctx context.Context) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(e.Host)
-	if err != nil { // without a port
-		host, port = cmp.Or(strings.Trim(e.Host, "[]"), "127.0.0.1"), "0"
+	if err == nil {
+		if err = e.safe(host); err != nil {
+			return nil, err
+		}
+		return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	}
-	return net.JoinHostPort(host, port), e.safe(host)
+	host = cmp.Or(strings.Trim(e.Host, "[]"), "127.0.0.1")
+	if err = e.safe(host); err != nil {
+		return nil, err
+	}
+	return e.Ports.Listen(ctx, host)
+}
+
+// Ports are those of a range at which a server may listen. The zero value is any.
+type Ports struct{ First, Last uint16 }
+
+// Listen listens over TCP at host and the first of the ports that is free.
+func (p Ports) Listen(ctx context.Context, host string) (l net.Listener, err error) {
+	for port := int(p.First); port <= int(p.Last); port++ {
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+			return l, err
+		}
+	}
+	return nil, fmt.Errorf("no port of %d to %d is free: %w", p.First, p.Last, err)
 }
 
 // Dial connects to the session's server, with TLS if Join has said so, and counts the
