@@ -3,7 +3,6 @@ package trainer
 import (
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 
 	"ipcbench/phase"
@@ -71,13 +70,7 @@ type hello struct {
 	Build    string `json:"build"`
 }
 
-func newHello() *hello {
-	h := &hello{Protocol: protocol}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		h.Build = info.Main.Path + "@" + info.Main.Version // has the commit, and whether files were changed since
-	}
-	return h
-}
+func newHello() *hello { return &hello{Protocol: protocol, Build: Build()} }
 
 func (h *hello) String() string {
 	if h == nil {

@@ -71,12 +71,27 @@ func (w *sessionProcess) hosts(lane int) bool {
 // its end.
 type processError struct {
 	n    int
-	lane int // or -1
+	host string // if it is not this machine
+	lane int    // or -1
 	err  error
 }
 
-func (e *processError) Error() string { return fmt.Sprintf("process %d %v", e.n, e.err) }
+func (e *processError) Error() string {
+	if e.host != "" {
+		return fmt.Sprintf("process %d on %s %v", e.n, e.host, e.err)
+	}
+	return fmt.Sprintf("process %d %v", e.n, e.err)
+}
 func (e *processError) Unwrap() error { return e.err }
+
+// failure is what w did that it was not asked for, on a lane or on none (-1).
+func (w *sessionProcess) failure(lane int, err error) *processError {
+	e := &processError{n: w.n, lane: lane, err: err}
+	if at := w.Place(); !at.Here {
+		e.host = at.Host
+	}
+	return e
+}
 
 // How large a report may be.
 const (
@@ -141,7 +156,7 @@ func (s *Session) tell(w *sessionProcess, m message) error {
 	if dead := s.death(w); dead != nil {
 		return dead
 	}
-	return &processError{w.n, -1, fmt.Errorf("takes no message, and %s: %w", w.Place().state(), err)}
+	return w.failure(-1, fmt.Errorf("takes no message, and %s: %w", w.Place().state(), err))
 }
 
 // death returns what has failed the session, or nil. What the sockets of a dead
@@ -171,7 +186,7 @@ func (s *Session) listen(w *sessionProcess) {
 		}
 	}
 	close(w.gone)
-	s.fail(&processError{w.n, -1, w.end(err)})
+	s.fail(w.failure(-1, w.end(err)))
 }
 
 // take does what a message asks for. It never waits: no process can keep the session
@@ -181,7 +196,7 @@ func (s *Session) take(w *sessionProcess, m message) error {
 		if m.Failure.Lane != -1 && !w.hosts(m.Failure.Lane) {
 			return fmt.Errorf("%w: the failure of lane %d, which it does not host", errProtocol, m.Failure.Lane)
 		}
-		s.fail(&processError{w.n, m.Failure.Lane, errors.New("failed: " + m.Failure.Text)})
+		s.fail(w.failure(m.Failure.Lane, errors.New("failed: "+m.Failure.Text)))
 		return nil
 	}
 	if !w.settle(m) {
@@ -253,7 +268,7 @@ func (s *Session) await(ctx context.Context, w *sessionProcess) (message, error)
 		return message{}, context.Cause(s.failed)
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return message{}, &processError{w.n, -1, fmt.Errorf("%w; %s", context.Cause(ctx), w.Place().state())}
+			return message{}, w.failure(-1, fmt.Errorf("%w; %s", context.Cause(ctx), w.Place().state()))
 		}
 		return message{}, fmt.Errorf("process %d: %w", w.n, context.Cause(ctx))
 	}

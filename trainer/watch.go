@@ -192,8 +192,8 @@ func (w *sessionProcess) stuck(what string, d time.Duration) *processError {
 		}
 		break
 	}
-	return &processError{w.n, l.n, fmt.Errorf("%s for %v (see --round-limit): lane %d %s%s; %s",
-		what, d.Round(time.Millisecond), l.n, job, news.of(l.n), w.Place().state())}
+	return w.failure(l.n, fmt.Errorf("%s for %v (see --round-limit): lane %d %s%s; %s",
+		what, d.Round(time.Millisecond), l.n, job, news.of(l.n), w.Place().state()))
 }
 
 // still says who keeps the session from going on, if nothing moves at all.
