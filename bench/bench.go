@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"ipcbench/agent"
 	"ipcbench/bench/stat"
 	"ipcbench/doctor"
 	"ipcbench/identity"
@@ -27,6 +28,8 @@ type Options struct {
 	Plan     Plan
 	Control  transports.Variant // the transport inside one process, which every cell is compared with
 	Listen   netip.AddrPort     // where servers listen over TCP, at any port if it is 0; zero is the loopback interface
+	Ports    driver.Ports       // at which of its ports, if Listen has none; zero is any
+	Fleet    *agent.Fleet       // on whose hosts the workers are; nil has them on this one
 	Insecure bool               // they may listen elsewhere without tls=mutual
 	Files    *identity.Files    // certificates for TLS; nil has each session make its own
 	Against  string             // the executable of another build, whose blocks are run between those of this one; or empty
@@ -137,7 +140,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	if r.here, err = newHost(o.Plan, o.Host); err != nil {
 		return nil, err
 	}
-	r.here.network = o.network()
+	r.here.network, r.here.fleet = o.network(), o.Fleet
 	if o.Against == "" {
 		err = r.addCells(specs, "", "")
 	} else {

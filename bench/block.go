@@ -98,7 +98,7 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.samples(), Pings: emptyCalls,
 		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
-		Host: cmp.Or(s.cell.host(), s.network.host), Insecure: s.network.insecure, Files: s.network.files,
+		Host: cmp.Or(s.cell.host(), s.network.host), Ports: s.network.ports, Insecure: s.network.insecure, Files: s.network.files,
 	}
 	if s.slow > 0 {
 		s.config.Variant = slowDown(s.cell.Variant, s.slow)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ipcbench/agent"
 	"ipcbench/phase/usage"
 	"ipcbench/trainer"
 )
@@ -12,6 +13,7 @@ import (
 type host struct {
 	plan       Plan
 	network    network
+	fleet      *agent.Fleet // nil: workers are on this host
 	cpus       []int // that this process may use
 	processes  trainer.Launcher
 	goroutines trainer.Launcher
@@ -27,10 +29,22 @@ func newHost(p Plan, h trainer.Host) (*host, error) {
 
 // launcher returns what starts the workers of s, unless they are pinned.
 func (h *host) launcher(s Spec) trainer.Launcher {
-	if s.inside() {
+	switch {
+	case s.inside():
 		return h.goroutines
+	case h.fleet != nil:
+		return h.fleet.Launcher(h.spread(s))
 	}
 	return h.processes
+}
+
+// spread returns on which agent's host each process of s is.
+func (h *host) spread(s Spec) []*agent.Agent {
+	var hosts []*agent.Agent
+	for n := range s.processes() {
+		hosts = append(hosts, h.fleet.Agents()[n%len(h.fleet.Agents())])
+	}
+	return hosts
 }
 
 // run runs s where the plan wants its processes.

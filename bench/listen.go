@@ -4,18 +4,24 @@ import (
 	"ipcbench/identity"
 	"ipcbench/machine"
 	"ipcbench/trainer"
+	"ipcbench/transports/driver"
 )
 
 // A network is where the servers of a run listen over TCP, and to whom.
 type network struct {
 	host     string // empty for the usual place
+	ports    driver.Ports
 	insecure bool
 	files    *identity.Files
 }
 
 func (o Options) network() network {
-	n := network{insecure: o.Insecure, files: o.Files}
-	if o.Listen.IsValid() {
+	n := network{ports: o.Ports, insecure: o.Insecure, files: o.Files}
+	switch {
+	case !o.Listen.IsValid():
+	case o.Listen.Port() == 0:
+		n.host = o.Listen.Addr().String()
+	default:
 		n.host = o.Listen.String()
 	}
 	return n

@@ -93,22 +93,29 @@ func (a *app) main(args []string) int {
 	if err == nil {
 		err = a.out.err
 	}
+	if err != nil {
+		fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(err.Error()))
+		if hint := hintFor(err); hint != "" {
+			fmt.Fprintf(a.err, "hint: %s\n", doc.Lines(hint))
+		}
+	}
+	return a.code(err)
+}
+
+// code returns the exit code of a command that ends with err.
+func (a *app) code(err error) int {
+	var code codeError
+	var signal interrupted
 	switch {
 	case err == nil && a.out.closed:
 		return exitPipe
 	case err == nil:
 		return 0
-	}
-	fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(err.Error()))
-	if hint := hintFor(err); hint != "" {
-		fmt.Fprintf(a.err, "hint: %s\n", doc.Lines(hint))
-	}
-	var code codeError
-	var usage usageError
-	switch {
 	case errors.As(err, &code):
 		return code.code
-	case errors.As(err, &usage):
+	case errors.As(err, &signal):
+		return 128 + int(signal.signal)
+	case errors.As(err, new(usageError)):
 		return exitUsage
 	}
 	return exitFailed
@@ -165,7 +172,7 @@ gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 		return hinted{usageError{err}, hint}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.blockCommand(), a.completionCommand(), a.manCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.completionCommand(), a.manCommand())
 	a.completions(root)
 	return root
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -32,6 +34,7 @@ type runFlags struct {
 
 	checkBreakEven bool
 	tls            tlsFlags
+	gather         gathering
 	settings       *settings
 }
 
@@ -154,7 +157,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 			if err := f.choose(cmd, &plan); err != nil {
 				return err
 			}
-			if err := f.alone(); err != nil {
+			if err := cmp.Or(f.alone(), f.gather.check(&f, cmd.Flags().Changed)); err != nil {
 				return err
 			}
 			if f.checkBreakEven && !slices.Contains(f.links, link.Unshaped.String()) { // where break-evens are measured
@@ -170,6 +173,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.SortFlags = false // what to measure comes first
 	f.add(cmd)
 	f.tls.add(fs)
+	f.gather.add(fs)
 	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
 	fs.BoolVar(&f.thorough, "thorough", false, "a precise answer: more and longer blocks")
 	fs.DurationVar(&plan.Time, "time", plan.Time, "spend `TIME` on the timed rounds of each cell; the cells of one table pool it and end together")
@@ -283,7 +287,7 @@ func (a *app) enter(f *runFlags, plan bench.Plan) error {
 }
 
 // run measures and presents.
-func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
+func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) {
 	format, err := f.check()
 	if err := errors.Join(err, a.readable(f.format)); err != nil {
 		return err
@@ -309,7 +313,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 	}
 	o := bench.Options{
 		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
-		Listen: at, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
+		Listen: at, Ports: f.gather.ports.Ports, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
 	}
 	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
 		return usageError{err}
@@ -351,6 +355,16 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) error {
 			return err
 		}
 		defer os.Remove(o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
+	}
+	if f.gather.agents > 0 {
+		if o.Fleet, err = a.gather(ctx, &f, at); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, o.Fleet.Close(a.code(err))) }()
+		var cancel context.CancelFunc
+		ctx, cancel = o.Fleet.Context(ctx)
+		defer cancel()
+		o.Listen = netip.AddrPortFrom(at.Addr(), 0) // at whose port the agents have joined
 	}
 	o.Doctor = a.examine(bench.Needs(asked))
 

@@ -1,0 +1,410 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"ipcbench/identity"
+)
+
+const (
+	mostAgents    = 4096 // as many as lanes
+	mostStrangers = 64   // who are greeted at a time
+)
+
+// Config says who may join a run.
+type Config struct {
+	Listen netip.AddrPort // where agents join; any port if it is 0
+	Agents int            // how many are waited for
+	Wait   time.Duration  // for how long
+	Token  string         // that they have to know; empty makes one
+
+	// Announce tells the world how to join, once agents may.
+	Announce func(Line) error
+
+	// Joined is called with the names of those that have joined, and how long the others
+	// are waited for: whenever one joins, and every second. It may be nil.
+	Joined func(names []string, left time.Duration)
+}
+
+// A Fleet is the agents of a run.
+type Fleet struct {
+	agents []*Agent
+	failed context.Context
+	fail   context.CancelCauseFunc
+}
+
+// Gather listens until all agents have joined, and no longer.
+func Gather(ctx context.Context, c Config) (*Fleet, error) {
+	if c.Agents < 1 || c.Agents > mostAgents {
+		return nil, fmt.Errorf("%d agents: want 1 to %d", c.Agents, mostAgents)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen.String())
+	if err != nil {
+		return nil, err
+	}
+	g := &gathering{Config: c, listener: l, joined: make(chan struct{}, 1), names: map[string]*Agent{}}
+	g.fleet = new(Fleet)
+	g.fleet.failed, g.fleet.fail = context.WithCancelCause(context.Background())
+	if err = g.prepare(); err == nil {
+		err = c.Announce(Line{Addr: l.Addr().String(), Token: g.Token, CA: g.hash})
+	}
+	var accepting sync.WaitGroup
+	if err == nil {
+		accepting.Go(g.accept)
+		err = g.await(ctx)
+	}
+	err = errors.Join(err, l.Close())
+	g.end()
+	accepting.Wait()
+	f := g.fleet
+	slices.SortFunc(f.agents, func(a, b *Agent) int {
+		return cmp.Or(cmp.Compare(a.self.Rank, b.self.Rank), strings.Compare(a.name, b.name))
+	})
+	if err != nil {
+		return nil, errors.Join(err, f.Close(1))
+	}
+	return f, nil
+}
+
+// gathering is what goes on until all have joined.
+type gathering struct {
+	Config
+	fleet    *Fleet
+	listener net.Listener
+	tls      *tls.Config
+	hash     []byte
+	joined   chan struct{} // has room for one note
+
+	mu      sync.Mutex
+	over    bool              // guarded by mu
+	names   map[string]*Agent // guarded by mu: nil is one that is being welcomed
+	refused error             // guarded by mu: the last one, and why
+	open    []net.Conn        // guarded by mu: strangers
+}
+
+func (g *gathering) prepare() error {
+	if g.Token == "" {
+		g.Token = rand.Text() // at least 128 bits
+	}
+	if err := CheckToken(g.Token); err != nil {
+		return err
+	}
+	a, err := identity.NewAuthority("agents")
+	if err == nil {
+		g.hash = a.Hash()
+		g.tls, err = a.Shown()
+	}
+	return err
+}
+
+// accept greets whoever connects, until the listener closes.
+func (g *gathering) accept() {
+	var strangers sync.WaitGroup
+	defer strangers.Wait()
+	room := make(chan struct{}, mostStrangers)
+	for {
+		conn, err := g.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(50 * time.Millisecond) // descriptors may run out for a while
+			continue
+		}
+		room <- struct{}{}
+		strangers.Go(func() {
+			defer func() { <-room }()
+			g.greet(conn)
+		})
+	}
+}
+
+func (g *gathering) greet(conn net.Conn) {
+	if !g.enter(conn) {
+		conn.Close()
+		return
+	}
+	c := tls.Server(conn, g.tls)
+	var who greeting
+	err := within(c, greetTime, func() error {
+		return welcome(c, g.Token, func(said greeting) error {
+			who = said
+			return g.admit(said)
+		})
+	})
+	var session *yamux.Session
+	if err == nil {
+		session, err = yamux.Client(c, streams())
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = slices.DeleteFunc(g.open, func(other net.Conn) bool { return other == conn })
+	if err != nil || g.over {
+		if a, known := g.names[who.Name]; known && a == nil && !errors.As(err, new(refusal)) {
+			delete(g.names, who.Name)
+		}
+		g.refused = fmt.Errorf("%v: %w", conn.RemoteAddr(), cmp.Or(err, net.ErrClosed))
+		conn.Close()
+		return
+	}
+	a := newAgent(who, session, g.fleet)
+	g.names[who.Name] = a
+	g.fleet.agents = append(g.fleet.agents, a)
+	select {
+	case g.joined <- struct{}{}:
+	default:
+	}
+}
+
+// enter notes a stranger, unless the gathering is over.
+func (g *gathering) enter(conn net.Conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.over {
+		g.open = append(g.open, conn)
+	}
+	return !g.over
+}
+
+// admit takes the name of an agent that knows the token.
+func (g *gathering) admit(said greeting) error {
+	if err := said.check(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, known := g.names[said.Name]; known {
+		return refusal(fmt.Sprintf("an agent named %s has joined already: give this one another --name", said.Name))
+	}
+	if g.over || len(g.names) == g.Agents {
+		return refusal(fmt.Sprintf("all %d agents have joined already", g.Agents))
+	}
+	g.names[said.Name] = nil
+	return nil
+}
+
+// end sends all strangers away.
+func (g *gathering) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.over = true
+	for _, conn := range g.open {
+		conn.Close()
+	}
+}
+
+// await waits until all have joined.
+func (g *gathering) await(ctx context.Context) error {
+	deadline := time.Now().Add(g.Wait)
+	late := time.NewTimer(g.Wait)
+	defer late.Stop()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		g.mu.Lock()
+		var names []string
+		for _, a := range g.fleet.agents {
+			names = append(names, a.name)
+		}
+		refused := g.refused
+		g.mu.Unlock()
+		if g.Joined != nil {
+			g.Joined(names, time.Until(deadline))
+		}
+		if len(names) == g.Agents {
+			return nil
+		}
+		select {
+		case <-g.joined:
+		case <-tick.C:
+		case <-g.fleet.failed.Done():
+			return fmt.Errorf("while others were waited for, %w", context.Cause(g.fleet.failed))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-late.C:
+			who := "none has"
+			if len(names) > 0 {
+				who = strings.Join(names, ", ")
+			}
+			err := fmt.Errorf("%d of %d agents have joined at %v within %v: %s", len(names), g.Agents, g.listener.Addr(), g.Wait, who)
+			if refused != nil {
+				err = fmt.Errorf("%w (the last one that was refused: %.300s)", err, refused)
+			}
+			return err
+		}
+	}
+}
+
+// streams says how a connection carries several, and when it is dead: an agent that
+// answers nothing for so long ends the run.
+func streams() *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.KeepAliveInterval, c.ConnectionWriteTimeout = heartbeat, silence
+	c.StreamOpenTimeout = silence
+	c.LogOutput = io.Discard // what goes wrong is in the errors
+	return c
+}
+
+const (
+	heartbeat = 2 * time.Second
+	silence   = 6 * time.Second
+)
+
+// Agents returns the agents in order of their ranks, and then of their names.
+func (f *Fleet) Agents() []*Agent { return f.agents }
+
+// Context returns a context that also ends when an agent has gone. Its cause says which
+// one.
+func (f *Fleet) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(f.failed, func() { end(context.Cause(f.failed)) })
+	return ctx, func() { stop(); end(nil) }
+}
+
+// Close ends all agents, with the exit code of their processes.
+func (f *Fleet) Close(code int) error {
+	f.fail(errors.New("the run has ended"))
+	errs := make([]error, len(f.agents))
+	var all sync.WaitGroup
+	for i, a := range f.agents {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), silence)
+			defer cancel()
+			if !a.session.IsClosed() { // what has gone has no exit code to learn, and the run has failed of it
+				errs[i] = a.Ask(ctx, "end", code, nil)
+			}
+			_ = a.session.Close()
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// An Agent is one of a fleet.
+type Agent struct {
+	name    string
+	self    Self
+	session *yamux.Session
+	fleet   *Fleet
+
+	mu    sync.Mutex
+	next  int    // guarded by mu: number of the next process
+	leave string // guarded by mu: what asked the agent to end
+}
+
+func newAgent(who greeting, session *yamux.Session, f *Fleet) *Agent {
+	a := &Agent{name: who.Name, self: who.Self, session: session, fleet: f}
+	go func() {
+		<-session.CloseChan()
+		f.fail(a.gone())
+	}()
+	go a.watch()
+	return a
+}
+
+// Name returns what the agent is called in the run.
+func (a *Agent) Name() string { return a.name }
+
+// Self returns what the agent says of its host.
+func (a *Agent) Self() Self { return a.self }
+
+// leaveGrace is how long the server waits for its own end after an agent was asked to
+// end: an engine asks all ranks at about the same time.
+const leaveGrace = time.Second
+
+// watch waits for the agent to say that it was asked to end.
+func (a *Agent) watch() {
+	var why string
+	if err := a.Ask(context.Background(), "watch", nil, &why); err != nil {
+		return // it has gone, or the run has ended
+	}
+	a.mu.Lock()
+	a.leave = why
+	a.mu.Unlock()
+	select {
+	case <-a.fleet.failed.Done():
+	case <-time.After(leaveGrace):
+		a.fleet.fail(a.gone())
+	}
+}
+
+// gone says that the agent is not there any more.
+func (a *Agent) gone() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.leave != "" {
+		return fmt.Errorf("agent %s has left: %.80q", a.name, a.leave)
+	}
+	return fmt.Errorf("agent %s is gone: its connection has ended, or nothing has come from it for %v", a.name, silence)
+}
+
+// open asks for kind on a stream of its own and returns it once the answer has come.
+func (a *Agent) open(ctx context.Context, kind string, body, answer any) (net.Conn, error) {
+	conn, err := a.session.OpenStream()
+	if err != nil {
+		return nil, a.gone()
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	err = a.exchange(conn, kind, body, answer)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		return conn, nil
+	}
+	conn.Close()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("agent %s: %s: %w", a.name, kind, context.Cause(ctx))
+	case a.session.IsClosed():
+		return nil, a.gone()
+	}
+	return nil, fmt.Errorf("agent %s: %s: %w", a.name, kind, err)
+}
+
+func (a *Agent) exchange(conn net.Conn, kind string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err == nil {
+		err = writeFrame(conn, request{kind, text})
+	}
+	var r reply
+	if err == nil {
+		err = readFrame(conn, &r)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Error != "":
+		return errors.New(r.Error)
+	case answer == nil:
+		return nil
+	}
+	return json.Unmarshal(r.Body, answer)
+}
+
+// Ask makes one request and waits for its answer.
+func (a *Agent) Ask(ctx context.Context, kind string, body, answer any) error {
+	conn, err := a.open(ctx, kind, body, answer)
+	if err == nil {
+		err = conn.Close()
+	}
+	return err
+}
+
+// Dials has the agent connect to addr. Its error says what it has dialled.
+func (a *Agent) Dials(ctx context.Context, addr string) error { return a.Ask(ctx, "dial", addr, nil) }

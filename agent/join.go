@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"ipcbench/identity"
+	"ipcbench/trainer"
+)
+
+// Options say what an agent is.
+type Options struct {
+	Name     string           // in the run; empty is the host's
+	Rank     int              // that an engine has given it; 0 if none has
+	Launcher trainer.Launcher // of its worker processes
+	Wait     time.Duration    // for the server
+}
+
+// How long an agent waits between two tries to reach its server, and for the end of the
+// run after it was asked to end.
+const (
+	retryEvery = 200 * time.Millisecond
+	leaveTime  = 8 * time.Second
+)
+
+// Join makes this process an agent of the run that l names, until that ends, and returns
+// the exit code of the run. When ctx ends, it says so to the server, which ends the run.
+func Join(ctx context.Context, l Line, o Options) (code int, err error) {
+	self := ownSelf(o.Rank)
+	session, err := reach(ctx, l, cmp.Or(o.Name, self.Host), self, o.Wait)
+	if err != nil {
+		return 0, err
+	}
+	defer session.Close()
+	s := newService(ctx, session, o.Launcher)
+	late := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-session.CloseChan():
+		case <-time.After(leaveTime):
+			_ = session.Close() // ends all processes
+		}
+		close(late)
+	})
+	err = s.serve()
+	if !stop() {
+		<-late
+	}
+	select {
+	case code := <-s.ended:
+		return code, nil
+	default:
+	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	return 0, fmt.Errorf("the server of the run is gone: its connection has ended, or nothing has come from it for %v (%w)", silence, err)
+}
+
+// reach dials the server until it answers, and joins the run.
+func reach(ctx context.Context, l Line, name string, self Self, wait time.Duration) (*yamux.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		session, err := dial(ctx, l, name, self)
+		if err == nil || errors.As(err, new(refusal)) {
+			return session, err
+		}
+		select {
+		case <-time.After(retryEvery):
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, fmt.Errorf("no run could be joined at %s within %v: %w", l.Addr, wait, err)
+			}
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func dial(ctx context.Context, l Line, name string, self Self) (*yamux.Session, error) {
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	conn := tls.Client(raw, identity.Pinned(l.CA))
+	err = within(conn, greetTime, func() error { return greet(conn, l.Token, name, self) })
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	var session *yamux.Session
+	if err == nil {
+		session, err = yamux.Server(conn, streams())
+	}
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return session, nil
+}

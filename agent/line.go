@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// A Line is all that an agent has to know to join a run. It holds the run's token, so
+// that no error and no log may hold it.
+type Line struct {
+	Addr  string // where agents dial: HOST:PORT
+	Token string
+	CA    []byte // SHA-256 of the run's authority; empty where the token alone has to prove the server
+}
+
+const (
+	scheme = "ipcbench://"
+
+	leastToken = 22  // characters of six bits, that are 128 bits
+	mostToken  = 200 // nobody makes a longer one
+	mostLine   = 1 << 10
+)
+
+// String returns the join line: ipcbench://HOST:PORT/#TOKEN.CAHASH.
+func (l Line) String() string {
+	text := scheme + l.Addr + "/#" + l.Token
+	if len(l.CA) > 0 {
+		text += "." + base64.RawURLEncoding.EncodeToString(l.CA)
+	}
+	return text
+}
+
+// ParseLine reads a join line. Its errors say nothing of the token.
+func ParseLine(text string) (l Line, err error) {
+	text = strings.TrimSpace(text)
+	if len(text) > mostLine {
+		return l, fmt.Errorf("a join line of %d bytes: want at most %d", len(text), mostLine)
+	}
+	rest, ok := strings.CutPrefix(text, scheme)
+	addr, secret, found := strings.Cut(rest, "/#")
+	if !ok || !found {
+		return l, errors.New("no join line: want ipcbench://HOST:PORT/#TOKEN.CAHASH, as ipcbench run --agents prints it")
+	}
+	token, hash, pinned := strings.Cut(secret, ".")
+	if err := CheckToken(token); err != nil {
+		return l, err
+	}
+	l = Line{Addr: addr, Token: token}
+	if pinned {
+		l.CA, err = base64.RawURLEncoding.Strict().DecodeString(hash)
+		if err != nil || len(l.CA) != sha256.Size {
+			return Line{}, errors.New("the join line ends in no hash of an authority: was it cut off?")
+		}
+	}
+	return l, CheckAddr(addr)
+}
+
+// CheckAddr reports what is no address that agents could dial.
+func CheckAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" || strings.ContainsAny(host, " /#@%") {
+		return fmt.Errorf("%q: want HOST:PORT", addr)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("%q: want a port from 1 to 65535", addr)
+	}
+	return nil
+}
+
+// CheckToken reports what cannot be a token of at least 128 random bits.
+func CheckToken(token string) error {
+	if n := len(token); n < leastToken || n > mostToken {
+		return fmt.Errorf("a token of %d characters: want %d to %d, such as openssl rand -hex 16 makes", n, leastToken, mostToken)
+	}
+	kinds := map[rune]bool{}
+	for _, c := range token {
+		if !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", c) {
+			return errors.New("a token has letters, digits, - and _ alone")
+		}
+		kinds[c] = true
+	}
+	if len(kinds) < 8 { // of 32 random digits, fewer are as good as never
+		return errors.New("a token of so few different characters is not random: openssl rand -hex 16 makes one")
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"ipcbench/trainer"
+)
+
+// A request opens a stream, and a reply answers it.
+type (
+	request struct {
+		Kind string          `json:"kind"`
+		Body json.RawMessage `json:"body"`
+	}
+	reply struct {
+		Error string          `json:"error,omitempty"`
+		Body  json.RawMessage `json:"body,omitempty"`
+	}
+)
+
+// A handler does what a request asks for, and answers it on the stream, which is closed
+// when it returns.
+type handler func(s *service, conn net.Conn, body json.RawMessage) error
+
+// handlers are all that a server may ask an agent for.
+var handlers = map[string]handler{
+	"start":   (*service).start,
+	"control": (*service).control,
+	"dial":    (*service).dial,
+	"watch":   (*service).watch,
+	"end":     (*service).end,
+}
+
+// service is an agent that has joined.
+type service struct {
+	session  *yamux.Session
+	launcher trainer.Launcher
+	asked    context.Context // ends when this process is asked to end
+	ended    chan int        // has room for the exit code
+
+	mu        sync.Mutex
+	processes map[int]trainer.Process // guarded by mu: those that run, by the server's number
+}
+
+func newService(asked context.Context, session *yamux.Session, l trainer.Launcher) *service {
+	return &service{session: session, launcher: l, asked: asked, ended: make(chan int, 1), processes: map[int]trainer.Process{}}
+}
+
+// serve does what the server asks for, until the connection ends. No process that it has
+// started is there any more when it returns.
+func (s *service) serve() error {
+	var all sync.WaitGroup
+	for {
+		conn, err := s.session.AcceptStream()
+		if err != nil {
+			all.Wait()
+			return err
+		}
+		all.Go(func() {
+			defer conn.Close()
+			s.answer(conn)
+		})
+	}
+}
+
+func (s *service) answer(conn net.Conn) {
+	var r request
+	err := within(conn, greetTime, func() error { return readFrame(conn, &r) })
+	if err == nil {
+		if h := handlers[r.Kind]; h == nil {
+			err = fmt.Errorf("%.40q is nothing that an agent does", r.Kind)
+		} else {
+			err = h(s, conn, r.Body)
+		}
+	}
+	if err != nil {
+		_ = writeFrame(conn, reply{Error: err.Error()}) // to a server that is still there
+	}
+}
+
+// say answers a request.
+func say(conn net.Conn, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return writeFrame(conn, reply{Body: text})
+}
+
+// start starts a worker process and stays until it has ended.
+func (s *service) start(conn net.Conn, body json.RawMessage) error {
+	var o startOrder
+	if err := json.Unmarshal(body, &o); err != nil {
+		return err
+	}
+	if o.Process < 0 || o.Process >= trainer.MaxWorkers {
+		return fmt.Errorf("process %d: there is none such", o.Process)
+	}
+	p, err := s.launch(o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.processes, o.ID)
+	}()
+	err = say(conn, started{p.Place().PID})
+	if err == nil {
+		go func() { // ends with the stream
+			_, _ = io.Copy(io.Discard, conn) // nothing is ever sent: this is the end
+			_ = p.Stop()                     // a process that does not end is reported as running, by silence
+		}()
+	}
+	if err != nil {
+		return errors.Join(err, p.Stop())
+	}
+	<-p.Exited()
+	e := exit{Stderr: p.Stderr()}
+	if p.Err() != nil {
+		e.Error = p.Err().Error()
+	}
+	_ = writeFrame(conn, e) // to a server that is still there
+	return nil
+}
+
+// mostProcesses is how many worker processes an agent has at a time.
+const mostProcesses = trainer.MaxWorkers
+
+func (s *service) launch(o startOrder) (trainer.Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.processes[o.ID]; taken || len(s.processes) >= mostProcesses {
+		return nil, fmt.Errorf("process %d runs already, or %d others do", o.ID, mostProcesses)
+	}
+	p, err := s.launcher.Launch(o.Process)
+	if err == nil {
+		s.processes[o.ID] = p
+	}
+	return p, err
+}
+
+// control joins the stream to the control socket of a process.
+func (s *service) control(conn net.Conn, body json.RawMessage) error {
+	var id int
+	if err := json.Unmarshal(body, &id); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	p := s.processes[id]
+	s.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("process %d does not run", id)
+	}
+	if err := say(conn, nil); err != nil {
+		return err
+	}
+	var down sync.WaitGroup
+	down.Go(func() {
+		_, _ = io.Copy(p.Conn(), conn)
+		_ = p.Conn().Close() // the server has closed it, or has gone
+	})
+	_, _ = io.Copy(conn, p.Conn())
+	_ = conn.Close() // the process has closed it, or has gone
+	down.Wait()
+	return nil
+}
+
+// dialTime is how long it takes to find out that a server cannot be reached.
+const dialTime = 5 * time.Second
+
+// dial tries whether worker processes of this host can reach an address.
+func (s *service) dial(conn net.Conn, body json.RawMessage) error {
+	var addr string
+	if err := json.Unmarshal(body, &addr); err != nil {
+		return err
+	}
+	if err := CheckAddr(addr); err != nil {
+		return err
+	}
+	c, err := net.DialTimeout("tcp", addr, dialTime)
+	if err != nil {
+		return fmt.Errorf("dialled %s: %w", addr, err)
+	}
+	return errors.Join(c.Close(), say(conn, nil))
+}
+
+// watch answers when this process is asked to end.
+func (s *service) watch(conn net.Conn, _ json.RawMessage) error {
+	select {
+	case <-s.asked.Done():
+		return say(conn, context.Cause(s.asked).Error())
+	case <-s.session.CloseChan():
+		return nil
+	}
+}
+
+// end says that the run is over, and with which exit code.
+func (s *service) end(conn net.Conn, body json.RawMessage) error {
+	var code int
+	if err := json.Unmarshal(body, &code); err != nil {
+		return err
+	}
+	select {
+	case s.ended <- code & 0xff:
+	default: // it was said before
+	}
+	return say(conn, nil)
+}

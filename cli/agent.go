@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ipcbench/agent"
+	"ipcbench/trainer"
+	"ipcbench/transports/driver"
+)
+
+// agentFlags are what `ipcbench agent` was asked for.
+type agentFlags struct {
+	join, name string
+	wait       time.Duration
+}
+
+func (a *app) agentCommand() *cobra.Command {
+	var f agentFlags
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Start worker processes on this host for a run on another one",
+		Long: strings.TrimSpace(`
+Start worker processes on this host for a run whose server is on another one.
+The run says how to join it: it prints its join line, alone on a line of stderr.
+
+  server$ ipcbench run --listen 192.0.2.1 --agents 2 --transport http,grpc-stream
+  ipcbench://192.0.2.1:40123/#…
+  h1$     ipcbench agent --join -
+  h2$     ipcbench agent --join -
+      then the line goes in, and Enter
+
+Whoever has the join line may take part in that run, and run the stock worker
+functions here is what the run may ask for. With --join -, the line is read from
+stdin, and no list of processes shows it. It is worth nothing once all agents
+have joined.
+
+An agent starts processes of this very program. It ends when the run ends, with
+the same exit code, and its processes end with it. On Ctrl-C it tells the run,
+which ends then.
+
+ipcbench world is for mpirun, srun and Kubernetes, which start agents by
+themselves.`),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return interruptible(func(ctx context.Context) error { return a.agent(ctx, f, os.Stdin) })
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVar(&f.join, "join", "", "join the run of this `LINE`; - reads it from stdin")
+	fs.StringVar(&f.name, "name", "", "be called `NAME` in the run and in its result (default the host's name)")
+	addWait(fs, &f.wait)
+	return cmd
+}
+
+// joinTimeout is how long agents and their server wait for each other by default: engines
+// start processes at different times, and people copy join lines.
+const joinTimeout = 2 * time.Minute
+
+func addWait(fs *pflag.FlagSet, wait *time.Duration) {
+	fs.DurationVar(wait, "join-timeout", joinTimeout, "agents and their server wait for each other for this `TIME`")
+}
+
+func (a *app) agent(ctx context.Context, f agentFlags, stdin io.Reader) error {
+	text := f.join
+	switch {
+	case text == "":
+		return hinted{usagef("--join is missing: want the join line of a run, or -"), "ipcbench run --listen ADDR --agents N prints it"}
+	case text == "-":
+		line, err := bufio.NewReader(io.LimitReader(stdin, 1<<12)).ReadString('\n')
+		if err != nil && line == "" {
+			return usagef("--join -: no line comes from stdin")
+		}
+		text = line
+	}
+	line, err := agent.ParseLine(text)
+	if err != nil {
+		return usagef("--join: %w", err)
+	}
+	if f.name != "" {
+		if err := agent.CheckName(f.name); err != nil {
+			return usagef("--name: %w", err)
+		}
+	}
+	return a.serve(ctx, line, agent.Options{Name: f.name, Launcher: trainer.NewProcesses(), Wait: f.wait})
+}
+
+// serve is an agent's life. It ends with the run's exit code.
+func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
+	code, err := agent.Join(ctx, l, o)
+	if err == nil && code != 0 {
+		err = codeError{errors.New("the run has failed: its server says why"), code}
+	}
+	return err
+}
+
+// gathering says whether the workers of a run are on other hosts, and how these join.
+type gathering struct {
+	agents int
+	wait   time.Duration
+	ports  portRange
+
+	// Of a world.
+	token    string                 // that agents know already
+	announce func(agent.Line) error // tells them, in place of a join line on stderr
+	joined   func(*agent.Fleet)     // is told once all are there
+}
+
+func (g *gathering) add(fs *pflag.FlagSet) {
+	fs.IntVar(&g.agents, "agents", 0, "have the workers on the hosts of `N` agents, which join at --listen: see ipcbench agent")
+	addWait(fs, &g.wait)
+	fs.Var(&g.ports, "data-ports", "with --agents: workers reach servers at `FIRST-LAST`, ports of --listen's address (default any)")
+}
+
+// check reports flags of a run that do not go with agents.
+func (g *gathering) check(f *runFlags, given func(flag string) bool) error {
+	if g.agents == 0 {
+		for _, flag := range []string{"join-timeout", "data-ports"} {
+			if given(flag) {
+				return usagef("--%s: without --agents, all workers are on this host", flag)
+			}
+		}
+	}
+	if g.agents == 0 && !given("agents") {
+		return nil
+	}
+	if g.agents < 1 {
+		return usagef("--agents %d: want at least 1", g.agents)
+	}
+	if f.listen == "" {
+		return hinted{usagef("--agents: there is no --listen, so that nobody could join"), "add --listen ADDR, an address of this host that the others can reach"}
+	}
+	for _, other := range []string{"against", "link", "check-break-even", "pin", "tls-ca", "tls-cert", "tls-key", "tls-names"} {
+		if given(other) {
+			return usagef("--agents and --%s are given: want one of them", other)
+		}
+	}
+	return nil
+}
+
+// gather waits for the agents of a run.
+func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agent.Fleet, error) {
+	g := f.gather
+	if g.announce == nil {
+		g.announce = func(l agent.Line) error {
+			_, err := fmt.Fprintln(a.err, l)
+			return err
+		}
+	}
+	fleet, err := agent.Gather(ctx, agent.Config{Listen: at, Agents: g.agents, Wait: g.wait, Token: g.token, Announce: g.announce})
+	if err != nil {
+		return nil, fmt.Errorf("--agents: %w", err)
+	}
+	if g.joined != nil {
+		g.joined(fleet)
+	}
+	return fleet, nil
+}
+
+// portRange is the value of a flag that names ports: 7000-7010, or 7000.
+type portRange struct{ driver.Ports }
+
+func (p *portRange) String() string {
+	if p.Last == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d-%d", p.First, p.Last)
+}
+
+func (p *portRange) Type() string { return "FIRST-LAST" }
+
+func (p *portRange) Set(text string) error {
+	first, last, several := strings.Cut(text, "-")
+	if !several {
+		last = first
+	}
+	a, errA := strconv.ParseUint(first, 10, 16)
+	b, errB := strconv.ParseUint(last, 10, 16)
+	if errA != nil || errB != nil || a == 0 || b < a {
+		return errors.New("want two ports from 1 to 65535 with a - between them, the lower one first")
+	}
+	p.Ports = driver.Ports{First: uint16(a), Last: uint16(b)}
+	return nil
+}
