@@ -40,6 +40,7 @@ var layers = map[string][]string{
 	"internal/near":                {},
 	"internal/ranges":              {},
 	"internal/gotest":              {},
+	"clock":                        {},
 	"crash":                        {},
 	"codec":                        {"tensor"},
 	"scratch":                      {},
