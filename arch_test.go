@@ -33,6 +33,7 @@ var layers = map[string][]string{
 	"receipt":                      {"tensor"},
 	"futex":                        {},
 	"link":                         {},
+	"world":                        {},
 	"identity":                     {},
 	"internal/skip":                {},
 	"internal/browser":             {"internal/skip"},

@@ -1,0 +1,172 @@
+// Package world finds out which rank this process is of those that an engine has
+// started, and lets the ranks find rank 0: by a file, or by a token that all were given.
+//
+// An engine is what starts processes on hosts: mpirun, srun, Kubernetes. It tells each
+// of them its rank in environment variables, which programs inherit from each other. So
+// what contradicts itself is an error, and so is a world of one: two of those, side by
+// side, look like a result.
+//
+// Package world imports nothing of ours.
+package world
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// A World is what an engine says of itself to one of its ranks.
+type World struct {
+	Rank, Size int
+	LocalRank  int    // among those of this host
+	LocalSize  int    // how many are on this host; 0 if the engine does not say
+	Nodes      int    // on how many hosts all are; 0 if it does not say
+	Job        string // what the engine calls this world, as no other that runs; empty if it has no name
+	By         string // the engine, for people
+	First      string // the host of rank 0; empty if it does not say
+}
+
+// OneHost reports whether all ranks are on this host, by the engine's own count.
+func (w *World) OneHost() bool { return w.Nodes == 1 || w.LocalSize == w.Size }
+
+// An engine is known by its variables.
+type engine struct {
+	by                                      string
+	rank, size, localRank, localSize, nodes string
+	step                                    string   // it says something only where this is set, too
+	job                                     []string // the first that is set
+}
+
+// What a user sets where an engine says nothing, or not all.
+const (
+	RankVariable = "IPCBENCH_RANK"
+	SizeVariable = "IPCBENCH_WORLD"
+)
+
+// engines are asked in this order. mpirun within a job of Slurm leaves SLURM_PROCID=0
+// in every rank, so it comes first, and Slurm counts only within a step.
+var engines = []engine{
+	{by: RankVariable + " and " + SizeVariable, rank: RankVariable, size: SizeVariable},
+	{by: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE", localRank: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
+		job: []string{"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+	{by: "Slurm", step: "SLURM_STEP_NODELIST", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID", nodes: "SLURM_STEP_NUM_NODES"},
+	{by: "PMI", rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS"},
+	{by: "PMIx", rank: "PMIX_RANK", size: SizeVariable, job: []string{"PMIX_NAMESPACE"}},
+	{by: "Indexed Job", rank: "JOB_COMPLETION_INDEX", size: SizeVariable},
+	{by: "RANK and WORLD_SIZE", rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", localSize: "LOCAL_WORLD_SIZE"},
+}
+
+// sizes are the variables that say how many processes an engine has started.
+var sizes = []string{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE", "WORLD_SIZE", SizeVariable}
+
+// most ranks have a world: more than any run can use, and few enough to count.
+const most = 1 << 16
+
+// Find returns the world of this process, and nil if no engine has started it.
+func Find(getenv func(string) string) (*World, error) {
+	for _, e := range engines {
+		if e.step != "" && getenv(e.step) == "" || getenv(e.rank) == "" && (e.size == SizeVariable || getenv(e.size) == "") {
+			continue
+		}
+		w, err := e.world(getenv)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.by, err)
+		}
+		return w, nil
+	}
+	if getenv(SizeVariable) != "" {
+		return nil, fmt.Errorf("%s is set, and nothing says which rank this is: set %s, too", SizeVariable, RankVariable)
+	}
+	return nil, nil
+}
+
+// world reads the variables of an engine.
+func (e engine) world(getenv func(string) string) (*World, error) {
+	w := &World{By: e.by}
+	for _, v := range []struct {
+		name        string
+		to          *int
+		least, most int
+		must        bool
+	}{
+		{e.size, &w.Size, 1, most, true},
+		{e.rank, &w.Rank, 0, most, true},
+		{e.localSize, &w.LocalSize, 1, most, false},
+		{e.localRank, &w.LocalRank, 0, most, false},
+		{e.nodes, &w.Nodes, 1, most, false},
+	} {
+		text := ""
+		if v.name != "" {
+			text = getenv(v.name)
+		}
+		if text == "" && !v.must {
+			continue
+		}
+		if text == "" && v.name == SizeVariable {
+			return nil, fmt.Errorf("%s is set, and nothing says how many there are: set %s (in a Job, to its completions)", e.rank, SizeVariable)
+		}
+		if text == "" {
+			return nil, fmt.Errorf("%s is not set, but others of its variables are", v.name)
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < v.least || n > v.most {
+			return nil, fmt.Errorf("%s=%q: want a number of %d to %d", v.name, text, v.least, v.most)
+		}
+		*v.to = n
+	}
+	for _, name := range e.job {
+		w.Job = cmp.Or(w.Job, getenv(name))
+	}
+	if e.by == "Slurm" {
+		if err := w.slurm(getenv); err != nil {
+			return nil, err
+		}
+	}
+	if text := getenv(SizeVariable); text != "" && text != strconv.Itoa(w.Size) {
+		return nil, fmt.Errorf("%s=%q, but %s=%d", SizeVariable, text, e.size, w.Size)
+	}
+	switch {
+	case w.Rank >= w.Size:
+		return nil, fmt.Errorf("%s=%d, but %s=%d: ranks count from 0", e.rank, w.Rank, e.size, w.Size)
+	case w.LocalSize > w.Size:
+		return nil, fmt.Errorf("%s=%d, but %s=%d", e.localSize, w.LocalSize, e.size, w.Size)
+	case w.LocalSize > 0 && w.LocalRank >= w.LocalSize:
+		return nil, fmt.Errorf("%s=%d, but %s=%d: ranks count from 0", e.localRank, w.LocalRank, e.localSize, w.LocalSize)
+	case w.Size == 1:
+		return nil, alone(e.size, getenv)
+	}
+	return w, nil
+}
+
+// alone says what is wrong with a world of one.
+func alone(size string, getenv func(string) string) error {
+	for _, name := range sizes {
+		if n, err := strconv.Atoi(getenv(name)); err == nil && n > 1 && name != size {
+			return fmt.Errorf("%s=1, but %s=%d: that many worlds of one rank are none of %[3]d (start the ranks with one engine alone, which this program knows)", size, name, n)
+		}
+	}
+	return fmt.Errorf("%s=1: a world has two ranks at least, the server and an agent", size)
+}
+
+// slurm reads what only Slurm has.
+func (w *World) slurm(getenv func(string) string) error {
+	nodes, err := Nodes(getenv("SLURM_STEP_NODELIST"))
+	if err != nil {
+		return fmt.Errorf("SLURM_STEP_NODELIST: %w", err)
+	}
+	if w.Nodes > 0 && len(nodes) != w.Nodes {
+		return fmt.Errorf("SLURM_STEP_NODELIST=%q has %d nodes, but SLURM_STEP_NUM_NODES=%d", getenv("SLURM_STEP_NODELIST"), len(nodes), w.Nodes)
+	}
+	w.First, w.Nodes = nodes[0], len(nodes)
+	job, step := cmp.Or(getenv("SLURM_HET_JOB_ID"), getenv("SLURM_JOB_ID")), getenv("SLURM_STEP_ID")
+	if job == "" || step == "" {
+		return errors.New("SLURM_JOB_ID or SLURM_STEP_ID is not set, but others of its variables are")
+	}
+	w.Job = job + "." + step
+	w.By = "Slurm step " + w.Job
+	if again := getenv("SLURM_RESTART_COUNT"); again != "" { // under the same number
+		w.Job += "." + again
+	}
+	return nil
+}

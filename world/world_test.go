@@ -1,0 +1,163 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// variables returns a getenv of "A=1 B=2".
+func variables(text string) func(string) string {
+	all := map[string]string{}
+	for v := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(v, "=")
+		all[name] = value
+	}
+	return func(name string) string { return all[name] }
+}
+
+// What the engines set, as it was read where they ran: Open MPI 4.1, Slurm 22.05.
+// PMI, Indexed Jobs and torchrun are from their documentation.
+const (
+	openMPI = " OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=3 PMIX_NAMESPACE=1216348161 PMIX_RANK=1 "
+	step    = " SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NUM_NODES=3 SLURM_STEP_NODELIST=n[1-3] SLURM_JOB_ID=12 SLURM_STEP_ID=0 "
+	batch   = " SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=3 SLURM_JOB_ID=12 SLURM_JOB_NODELIST=n[1-3] "
+)
+
+// TestFind: each engine's variables give its world, in the right order.
+func TestFind(t *testing.T) {
+	for _, c := range []struct {
+		name, env string
+		want      *World
+	}{
+		{"none", "", nil},
+		{"a job of Slurm, and no step", batch, nil},
+		{"Open MPI", openMPI, &World{Rank: 1, Size: 3, LocalRank: 1, LocalSize: 3, Job: "1216348161", By: "Open MPI"}},
+		{"Open MPI in a job of Slurm", batch + openMPI, &World{Rank: 1, Size: 3, LocalRank: 1, LocalSize: 3, Job: "1216348161", By: "Open MPI"}},
+		{"Open MPI in a step of its own daemons", step + openMPI, &World{Rank: 1, Size: 3, LocalRank: 1, LocalSize: 3, Job: "1216348161", By: "Open MPI"}},
+		{"Slurm", step, &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", First: "n1"}},
+		{"Slurm, once more", step + "SLURM_RESTART_COUNT=2", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0.2", By: "Slurm step 12.0", First: "n1"}},
+		{"Slurm, a second part", step + "SLURM_JOB_ID=13 SLURM_HET_JOB_ID=12", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", First: "n1"}},
+		{"Slurm with PMI", step + "PMI_RANK=1 PMI_SIZE=3", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", First: "n1"}},
+		{"PMI", "PMI_RANK=2 PMI_SIZE=3 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1", &World{Rank: 2, Size: 3, LocalSize: 1, By: "PMI"}},
+		{"PMIx", "PMIX_RANK=2 PMIX_NAMESPACE=a@1 IPCBENCH_WORLD=3", &World{Rank: 2, Size: 3, Job: "a@1", By: "PMIx"}},
+		{"Job", "JOB_COMPLETION_INDEX=0 IPCBENCH_WORLD=3", &World{Size: 3, By: "Indexed Job"}},
+		{"torchrun", "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1", &World{Rank: 1, Size: 2, LocalSize: 1, By: "RANK and WORLD_SIZE"}},
+		{"by hand", openMPI + "IPCBENCH_RANK=0 IPCBENCH_WORLD=2", &World{Size: 2, By: "IPCBENCH_RANK and IPCBENCH_WORLD"}},
+	} {
+		got, err := Find(variables(c.env))
+		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", c.name, err, diff)
+		}
+	}
+	for env, want := range map[string]bool{openMPI: true, step: false, step + "SLURM_STEP_NODELIST=n1 SLURM_STEP_NUM_NODES=1": true, "RANK=1 WORLD_SIZE=2": false} {
+		if w, err := Find(variables(env)); err != nil || w.OneHost() != want {
+			t.Errorf("%s: on one host: %v, %v; want %v", env, w, err, want)
+		}
+	}
+}
+
+// TestFindErrors: variables that lack something, or contradict each other, are named;
+// and no world has one rank.
+func TestFindErrors(t *testing.T) {
+	for env, want := range map[string]string{
+		"OMPI_COMM_WORLD_SIZE=3":                                "Open MPI: OMPI_COMM_WORLD_RANK is not set",
+		"OMPI_COMM_WORLD_RANK=0":                                "OMPI_COMM_WORLD_SIZE is not set",
+		openMPI + "OMPI_COMM_WORLD_RANK=x":                      `OMPI_COMM_WORLD_RANK="x": want a number of 0 to 65536`,
+		openMPI + "OMPI_COMM_WORLD_RANK=-1":                     "OMPI_COMM_WORLD_RANK",
+		openMPI + "OMPI_COMM_WORLD_RANK=3":                      "OMPI_COMM_WORLD_RANK=3, but OMPI_COMM_WORLD_SIZE=3",
+		openMPI + "OMPI_COMM_WORLD_SIZE=99999999999999999999":   "OMPI_COMM_WORLD_SIZE",
+		openMPI + "OMPI_COMM_WORLD_SIZE=0":                      "OMPI_COMM_WORLD_SIZE",
+		openMPI + "OMPI_COMM_WORLD_LOCAL_SIZE=4":                "OMPI_COMM_WORLD_LOCAL_SIZE=4, but OMPI_COMM_WORLD_SIZE=3",
+		openMPI + "OMPI_COMM_WORLD_LOCAL_SIZE=1":                "OMPI_COMM_WORLD_LOCAL_RANK=1, but OMPI_COMM_WORLD_LOCAL_SIZE=1",
+		openMPI + "IPCBENCH_WORLD=4":                            `IPCBENCH_WORLD="4", but OMPI_COMM_WORLD_SIZE=3`,
+		step + "SLURM_STEP_NUM_NODES=2":                         "SLURM_STEP_NUM_NODES=2",
+		step + "SLURM_STEP_NODELIST=n[1-":                       "SLURM_STEP_NODELIST",
+		step + "SLURM_PROCID=":                                  "SLURM_PROCID is not set",
+		step + "SLURM_STEP_NUM_TASKS=":                          "SLURM_STEP_NUM_TASKS is not set",
+		step + "SLURM_STEP_ID=":                                 "SLURM_STEP_ID is not set",
+		"JOB_COMPLETION_INDEX=1":                                "Indexed Job: JOB_COMPLETION_INDEX is set, and nothing says how many there are: set IPCBENCH_WORLD",
+		"PMIX_RANK=1":                                           "set IPCBENCH_WORLD",
+		"IPCBENCH_RANK=1":                                       "set IPCBENCH_WORLD",
+		"IPCBENCH_WORLD=2":                                      "set IPCBENCH_RANK",
+		"RANK=1":                                                "WORLD_SIZE is not set",
+		"RANK=0 WORLD_SIZE=1":                                   "a world has two ranks at least",
+		"IPCBENCH_RANK=0 IPCBENCH_WORLD=1":                      "a world has two ranks at least",
+		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1" + step:  "OMPI_COMM_WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=3",
+		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1" + batch: "OMPI_COMM_WORLD_SIZE=1, but SLURM_NTASKS=3",
+		"PMI_RANK=0 PMI_SIZE=1 WORLD_SIZE=3":                    "PMI_SIZE=1, but WORLD_SIZE=3",
+		"PMI_RANK=0 PMI_SIZE=1 SLURM_NTASKS=3":                  "PMI_SIZE=1, but SLURM_NTASKS=3",
+		step + "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=n1": "SLURM_STEP_NUM_TASKS=1, but SLURM_NTASKS=3",
+	} {
+		if w, err := Find(variables(env)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\ngot %v, %v\nwant an error with %s", env, w, err, want)
+		}
+	}
+}
+
+// TestNodes: lists as Slurm writes them, and others that it does not.
+func TestNodes(t *testing.T) {
+	for list, want := range map[string]string{
+		"vm":                            "vm",
+		"a,b":                           "a b",
+		"gpu[08-10,12]":                 "gpu08 gpu09 gpu10 gpu12",
+		"gpu[08-10,12],login,rack[1]":   "gpu08 gpu09 gpu10 gpu12 login rack1",
+		"r[1-2]n[09-10]x,y":             "r1n09x r1n10x r2n09x r2n10x y",
+		"n[099-101]":                    "n099 n100 n101",
+		"n[0-65535]":                    "65536 nodes",
+		"":                              "error",
+		",":                             "error",
+		"a,,b":                          "error",
+		"n[1-3":                         "error",
+		"n1-3]":                         "error",
+		"n[[1]]":                        "error",
+		"n[]":                           "error",
+		"n[3-1]":                        "error",
+		"n[1-2-3]":                      "error",
+		"n[1,]":                         "error",
+		"n[-1]":                         "error",
+		"n[0-65536]":                    "error",
+		"n[0-99999999999999999999]":     "error",
+		"n[0-2147483647]":               "error",
+		"n[0-999][0-999][0-999]":        "error",
+		"n[00000000001]":                "error",
+		strings.Repeat("n", 256):        "error",
+		strings.Repeat("n[0-9999],", 7): "error",
+	} {
+		got, err := Nodes(list)
+		text := strings.Join(got, " ")
+		if len(got) > 1000 {
+			text = fmt.Sprintf("%d nodes", len(got))
+		}
+		if err != nil {
+			text = "error"
+		}
+		if text != want {
+			t.Errorf("%.40s: got %.80s, %v, want %s", list, text, err, want)
+		}
+	}
+}
+
+// FuzzNodes: whatever a list says, it is a bounded number of names of hosts, and those
+// are a list themselves.
+func FuzzNodes(f *testing.F) {
+	for _, list := range []string{"gpu[08-10,12],login", "r[1-2]n[09-10]", "n[0-99999999]", "a,,b", "[1-2]", "]["} {
+		f.Add(list)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		all, err := Nodes(list)
+		if err != nil {
+			return
+		}
+		if len(all) == 0 || len(all) > most || slices.Contains(all, "") {
+			t.Fatalf("%q: %d nodes: %q", list, len(all), all)
+		}
+		again, err := Nodes(strings.Join(all, ","))
+		if err != nil || !slices.Equal(all, again) {
+			t.Fatalf("%q: %q, and again %q: %v", list, all, again, err)
+		}
+	})
+}
