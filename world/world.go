@@ -24,11 +24,15 @@ type World struct {
 	Nodes      int    // on how many hosts all are; 0 if it does not say
 	Job        string // what the engine calls this world, as no other that runs; empty if it has no name
 	By         string // the engine, for people
-	First      string // the host of rank 0; empty if it does not say
+	Host       string // what it calls this host; empty if it does not say
+	First      string // what it calls the host of rank 0
 }
 
 // OneHost reports whether all ranks are on this host, by the engine's own count.
 func (w *World) OneHost() bool { return w.Nodes == 1 || w.LocalSize == w.Size }
+
+// Alone reports whether this is the only rank of its host, for sure.
+func (w *World) Alone() bool { return w.Nodes == w.Size || w.Nodes == 0 && w.LocalSize == 1 }
 
 // An engine is known by its variables.
 type engine struct {
@@ -50,7 +54,7 @@ var engines = []engine{
 	{by: RankVariable + " and " + SizeVariable, rank: RankVariable, size: SizeVariable},
 	{by: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE", localRank: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
 		job: []string{"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-	{by: "Slurm", step: "SLURM_STEP_NODELIST", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID", nodes: "SLURM_STEP_NUM_NODES"},
+	{by: "Slurm", step: "SLURM_STEP_NODELIST", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID"},
 	{by: "PMI", rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS"},
 	{by: "PMIx", rank: "PMIX_RANK", size: SizeVariable, job: []string{"PMIX_NAMESPACE"}},
 	{by: "Indexed Job", rank: "JOB_COMPLETION_INDEX", size: SizeVariable},
@@ -94,7 +98,6 @@ func (e engine) world(getenv func(string) string) (*World, error) {
 		{e.rank, &w.Rank, 0, most, true},
 		{e.localSize, &w.LocalSize, 1, most, false},
 		{e.localRank, &w.LocalRank, 0, most, false},
-		{e.nodes, &w.Nodes, 1, most, false},
 	} {
 		text := ""
 		if v.name != "" {
@@ -155,10 +158,10 @@ func (w *World) slurm(getenv func(string) string) error {
 	if err != nil {
 		return fmt.Errorf("SLURM_STEP_NODELIST: %w", err)
 	}
-	if w.Nodes > 0 && len(nodes) != w.Nodes {
-		return fmt.Errorf("SLURM_STEP_NODELIST=%q has %d nodes, but SLURM_STEP_NUM_NODES=%d", getenv("SLURM_STEP_NODELIST"), len(nodes), w.Nodes)
+	if count := getenv("SLURM_STEP_NUM_NODES"); count != strconv.Itoa(len(nodes)) {
+		return fmt.Errorf("SLURM_STEP_NUM_NODES=%q, but SLURM_STEP_NODELIST=%q has %d", count, getenv("SLURM_STEP_NODELIST"), len(nodes))
 	}
-	w.First, w.Nodes = nodes[0], len(nodes)
+	w.Nodes, w.First, w.Host = len(nodes), nodes[0], getenv("SLURMD_NODENAME")
 	job, step := cmp.Or(getenv("SLURM_HET_JOB_ID"), getenv("SLURM_JOB_ID")), getenv("SLURM_STEP_ID")
 	if job == "" || step == "" {
 		return errors.New("SLURM_JOB_ID or SLURM_STEP_ID is not set, but others of its variables are")

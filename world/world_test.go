@@ -23,7 +23,7 @@ func variables(text string) func(string) string {
 // PMI, Indexed Jobs and torchrun are from their documentation.
 const (
 	openMPI = " OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=3 PMIX_NAMESPACE=1216348161 PMIX_RANK=1 "
-	step    = " SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NUM_NODES=3 SLURM_STEP_NODELIST=n[1-3] SLURM_JOB_ID=12 SLURM_STEP_ID=0 "
+	step    = " SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_NTASKS=3 SLURM_STEP_NUM_TASKS=3 SLURM_STEP_NUM_NODES=3 SLURM_STEP_NODELIST=n[1-3] SLURM_JOB_ID=12 SLURM_STEP_ID=0 SLURMD_NODENAME=n2 "
 	batch   = " SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=3 SLURM_JOB_ID=12 SLURM_JOB_NODELIST=n[1-3] "
 )
 
@@ -38,10 +38,10 @@ func TestFind(t *testing.T) {
 		{"Open MPI", openMPI, &World{Rank: 1, Size: 3, LocalRank: 1, LocalSize: 3, Job: "1216348161", By: "Open MPI"}},
 		{"Open MPI in a job of Slurm", batch + openMPI, &World{Rank: 1, Size: 3, LocalRank: 1, LocalSize: 3, Job: "1216348161", By: "Open MPI"}},
 		{"Open MPI in a step of its own daemons", step + openMPI, &World{Rank: 1, Size: 3, LocalRank: 1, LocalSize: 3, Job: "1216348161", By: "Open MPI"}},
-		{"Slurm", step, &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", First: "n1"}},
-		{"Slurm, once more", step + "SLURM_RESTART_COUNT=2", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0.2", By: "Slurm step 12.0", First: "n1"}},
-		{"Slurm, a second part", step + "SLURM_JOB_ID=13 SLURM_HET_JOB_ID=12", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", First: "n1"}},
-		{"Slurm with PMI", step + "PMI_RANK=1 PMI_SIZE=3", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", First: "n1"}},
+		{"Slurm", step, &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", Host: "n2", First: "n1"}},
+		{"Slurm, once more", step + "SLURM_RESTART_COUNT=2", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0.2", By: "Slurm step 12.0", Host: "n2", First: "n1"}},
+		{"Slurm, a second part", step + "SLURM_JOB_ID=13 SLURM_HET_JOB_ID=12", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", Host: "n2", First: "n1"}},
+		{"Slurm with PMI", step + "PMI_RANK=1 PMI_SIZE=3", &World{Rank: 1, Size: 3, Nodes: 3, Job: "12.0", By: "Slurm step 12.0", Host: "n2", First: "n1"}},
 		{"PMI", "PMI_RANK=2 PMI_SIZE=3 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=1", &World{Rank: 2, Size: 3, LocalSize: 1, By: "PMI"}},
 		{"PMIx", "PMIX_RANK=2 PMIX_NAMESPACE=a@1 IPCBENCH_WORLD=3", &World{Rank: 2, Size: 3, Job: "a@1", By: "PMIx"}},
 		{"Job", "JOB_COMPLETION_INDEX=0 IPCBENCH_WORLD=3", &World{Size: 3, By: "Indexed Job"}},
@@ -53,9 +53,16 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %v\n%s", c.name, err, diff)
 		}
 	}
-	for env, want := range map[string]bool{openMPI: true, step: false, step + "SLURM_STEP_NODELIST=n1 SLURM_STEP_NUM_NODES=1": true, "RANK=1 WORLD_SIZE=2": false} {
-		if w, err := Find(variables(env)); err != nil || w.OneHost() != want {
-			t.Errorf("%s: on one host: %v, %v; want %v", env, w, err, want)
+	for env, want := range map[string][2]bool{
+		openMPI: {true, false},
+		openMPI + "OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=1": {false, true},
+		step: {false, true},
+		step + "SLURM_STEP_NODELIST=n1 SLURM_STEP_NUM_NODES=1":     {true, false},
+		step + "SLURM_STEP_NODELIST=n[1-2] SLURM_STEP_NUM_NODES=2": {false, false},
+		"RANK=1 WORLD_SIZE=2": {false, false},
+	} {
+		if w, err := Find(variables(env)); err != nil || [2]bool{w.OneHost(), w.Alone()} != want {
+			t.Errorf("%s: got %+v, %v; want on one host and alone there: %v", env, w, err, want)
 		}
 	}
 }
@@ -74,7 +81,7 @@ func TestFindErrors(t *testing.T) {
 		openMPI + "OMPI_COMM_WORLD_LOCAL_SIZE=4":                "OMPI_COMM_WORLD_LOCAL_SIZE=4, but OMPI_COMM_WORLD_SIZE=3",
 		openMPI + "OMPI_COMM_WORLD_LOCAL_SIZE=1":                "OMPI_COMM_WORLD_LOCAL_RANK=1, but OMPI_COMM_WORLD_LOCAL_SIZE=1",
 		openMPI + "IPCBENCH_WORLD=4":                            `IPCBENCH_WORLD="4", but OMPI_COMM_WORLD_SIZE=3`,
-		step + "SLURM_STEP_NUM_NODES=2":                         "SLURM_STEP_NUM_NODES=2",
+		step + "SLURM_STEP_NUM_NODES=2":                         `SLURM_STEP_NUM_NODES="2"`,
 		step + "SLURM_STEP_NODELIST=n[1-":                       "SLURM_STEP_NODELIST",
 		step + "SLURM_PROCID=":                                  "SLURM_PROCID is not set",
 		step + "SLURM_STEP_NUM_TASKS=":                          "SLURM_STEP_NUM_TASKS is not set",
