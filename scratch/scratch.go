@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -48,6 +49,11 @@ func Roots() []string { return []string{os.TempDir(), SharedMemory} }
 type Dir struct {
 	path string
 	lock *os.File
+}
+
+// Named reports whether name is one that New gives a directory.
+func Named(name string) bool {
+	return dirName.MatchString(name) && !strings.HasSuffix(name, goneSuffix)
 }
 
 // New makes a private directory under root.

@@ -52,7 +52,7 @@ import (
 	"ipcbench/tensor"
 )
 
-// Options are the same in every process of a session, but for the last two.
+// Options are the same in every process of a session, but for the last three.
 type Options struct {
 	Down, Up *tensor.Layout  // of the global model and of an update
 	Lanes    int             // at least 1
@@ -61,6 +61,7 @@ type Options struct {
 	Settings Settings        // of this transport: complete and checked
 	Rec      *phase.Recorder // of the process; nil records nothing
 	Out      *tensor.Ledger  // in which the server lends the updates that Collect returns
+	Folders  Folders         // in which the process may open what a setting names
 }
 
 // A Job is one client's turn in one round.
@@ -77,9 +78,10 @@ func (j Job) ID(lane int) phase.ID { return phase.ID{Lane: lane, Round: j.Round,
 
 // Traits are what a transport is, whatever it is asked to carry.
 type Traits struct {
-	Reach Reach
-	Spins bool // its workers burn a processor while they wait
-	Calls bool // it makes calls, so that Ping has a meaning
+	Reach  Reach
+	Folder string // in which both ends must see the same files, unless they are on one host; empty is none
+	Spins  bool   // its workers burn a processor while they wait
+	Calls  bool   // it makes calls, so that Ping has a meaning
 }
 
 // A Reach is how far from its server a worker may be.

@@ -411,3 +411,25 @@ func TestStorageRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestOutside: a link out of the directory is not followed, neither to read a job nor to
+// write an update.
+func TestOutside(t *testing.T) {
+	root, other := t.TempDir(), filepath.Join(t.TempDir(), "thesis")
+	l, err := tensor.NewLayout([]tensor.Spec{{Name: "w", DType: tensor.F32, Shape: []int{10}}})
+	check(t, err)
+	check(t, os.WriteFile(other, []byte("thesis"), 0o600))
+	p := open(t, "storage:dir="+root, l)
+	publish(t, p.server, 1)
+	check(t, p.server.Dispatch(t.Context(), 0, driver.Job{}))
+	found, err := filepath.Glob(filepath.Join(root, "ipcbench-*", "client-0"))
+	check(t, err)
+	check(t, errors.Join(os.Remove(found[0]), os.Symlink(other, found[0])))
+	_, _, err = p.worker.Receive(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "path escapes from parent") || !strings.Contains(err.Error(), found[0]) {
+		t.Errorf("got error %v", err)
+	}
+	if text, err := os.ReadFile(other); string(text) != "thesis" {
+		t.Errorf("the other file: got %q, %v", text, err)
+	}
+}

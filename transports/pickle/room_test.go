@@ -85,3 +85,16 @@ func TestRoom(t *testing.T) {
 		}
 	}
 }
+
+// A worker writes to the files of a session, and to no other.
+func TestNamed(t *testing.T) {
+	for path, ok := range map[string]bool{
+		"ipcbench-0123456789abcdef/client-0": true, "ipcbench-0123456789abcdef/x/client-0": false, "ipcbench-0123456789abcdef/": false,
+		"ipcbench-0123456789abcdef": false, "ipcbench-x/client-0": false, "/ipcbench-0123456789abcdef/client-0": false,
+		"client-0": false, "../thesis": false, "": false, "ipcbench-0123456789abcdef/../thesis": false,
+	} {
+		if err := named(path); (err == nil) != ok {
+			t.Errorf("%q: got error %v", path, err)
+		}
+	}
+}

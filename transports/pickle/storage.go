@@ -33,7 +33,14 @@ func (s storage) Settings() []driver.Setting {
 	})
 }
 
-func (storage) Traits(driver.Settings) driver.Traits { return driver.Traits{Reach: driver.Host} }
+// Traits of storage: a temporary directory is each host's own, and one that was named
+// may be everybody's.
+func (storage) Traits(s driver.Settings) driver.Traits {
+	if dir := s.Get("dir"); dir != "" && s.Reach() == driver.Network {
+		return driver.Traits{Reach: driver.Network, Folder: dir}
+	}
+	return driver.Traits{Reach: driver.Host}
+}
 
 func (storage) Check(o driver.Options) error { return checkRoom(o) }
 
@@ -49,19 +56,27 @@ func (storage) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options)
 	if err != nil {
 		return nil, err
 	}
-	s, err := listen(ctx, e, o)
+	f, err := openFiles(o)
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
-	return &storageServer{server: s, dir: dir, files: newFiles(o)}, nil
+	s, err := listen(ctx, e, o)
+	if err != nil {
+		return nil, errors.Join(err, f.root.Close(), dir.Close())
+	}
+	return &storageServer{server: s, dir: dir, files: f}, nil
 }
 
 func (storage) Dial(ctx context.Context, e *driver.Endpoint, n int, o driver.Options) (driver.Worker, error) {
-	w, err := dial(ctx, e, n, o)
+	f, err := openFiles(o)
 	if err != nil {
 		return nil, err
 	}
-	return &storageWorker{worker: w, files: newFiles(o)}, nil
+	w, err := dial(ctx, e, n, o)
+	if err != nil {
+		return nil, errors.Join(err, f.root.Close())
+	}
+	return &storageWorker{worker: w, files: f}, nil
 }
 
 // A model goes down in a file of its own. A job goes down in the client's file, which
@@ -82,17 +97,22 @@ type (
 
 // model is where p lies that was published.
 func (s *storageServer) model(p *tensor.Package) string {
-	return filepath.Join(s.dir.Path(), fmt.Sprintf("model-%d", s.models.Published(p).Serial))
+	return s.name(fmt.Sprintf("model-%d", s.models.Published(p).Serial))
 }
 
 func (s *storageServer) client(j driver.Job) string {
-	return filepath.Join(s.dir.Path(), fmt.Sprintf("client-%d", j.Client))
+	return s.name(fmt.Sprintf("client-%d", j.Client))
+}
+
+// name returns the name of a file of the session.
+func (s *storageServer) name(file string) string {
+	return filepath.Join(filepath.Base(s.dir.Path()), file)
 }
 
 // Reserve removes the file that the model was published in.
 func (s *storageServer) Reserve() (*tensor.Package, error) {
 	p := s.models.Reserve()
-	if err := os.Remove(s.model(p)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was not published yet
+	if err := s.root.Remove(s.model(p)); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was not published yet
 		return nil, err
 	}
 	return p, nil
@@ -124,7 +144,9 @@ func (w *storageWorker) Receive(ctx context.Context) (driver.Job, *tensor.Packag
 	var word, job, model header
 	err := w.conn.receive(ctx, w.nobody(), &word, nil)
 	if err == nil {
-		w.path = word.Path
+		w.path, err = word.Path, named(word.Path)
+	}
+	if err == nil {
 		err = w.read(word.Path, w.nobody(), &job, nil)
 	}
 	if err == nil && !job.Bare {
@@ -155,22 +177,41 @@ func (s *storageServer) Collect(ctx context.Context, n int) (*tensor.Package, dr
 		if err != nil {
 			return err
 		}
-		return os.Remove(path)
+		return s.root.Remove(path)
 	})
 }
 
 func (s *storageServer) Shutdown(ctx context.Context) error {
-	return errors.Join(s.server.Shutdown(ctx), s.dir.Close())
+	return errors.Join(s.server.Shutdown(ctx), s.root.Close(), s.dir.Close())
 }
 
-// files writes and reads files of one message, and counts their bytes.
+func (w *storageWorker) Close(cause error) error {
+	return errors.Join(w.worker.Close(cause), w.root.Close())
+}
+
+// files writes and reads files of one message, and counts their bytes. Paths lie in the
+// directory of the setting, and nothing outside of it is opened, whatever the server
+// names and wherever links lead.
 type files struct {
 	o              driver.Options
+	root           *os.Root
 	sent, received *phase.Counter
 }
 
-func newFiles(o driver.Options) files {
-	return files{o, o.Rec.Counter(phase.WireSent), o.Rec.Counter(phase.WireReceived)}
+func openFiles(o driver.Options) (files, error) {
+	dir, err := o.Folders.Open(root(o))
+	if err != nil {
+		return files{}, fmt.Errorf("directory: %w", err)
+	}
+	return files{o, dir, o.Rec.Counter(phase.WireSent), o.Rec.Counter(phase.WireReceived)}, nil
+}
+
+// named reports a path that is none of a session's files: a worker writes to it.
+func named(path string) error {
+	if dir, file := filepath.Split(path); !scratch.Named(filepath.Clean(dir)) || file == "" {
+		return fmt.Errorf("file %.80q lies in no session's directory", path)
+	}
+	return nil
 }
 
 // write replaces path by a file with one message. A reader sees the old file
@@ -178,7 +219,7 @@ func newFiles(o driver.Options) files {
 // somebody else put there, such as a pipe, might wait for ever.
 func (f files) write(path string, id phase.ID, h header, p *tensor.Package) error {
 	part := path + ".part"
-	to, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	to, err := f.open(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -188,17 +229,17 @@ func (f files) write(path string, id phase.ID, h header, p *tensor.Package) erro
 		err = e
 	}
 	if err == nil {
-		err = os.Rename(part, path)
+		err = f.root.Rename(part, path)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", f.path(path), err)
 	}
 	return nil
 }
 
 // read reads the message that write has written.
 func (f files) read(path string, id phase.ID, h *header, p *tensor.Package) error {
-	from, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0) // a pipe is not waited for
+	from, err := f.open(path, os.O_RDONLY|unix.O_NONBLOCK) // a pipe is not waited for
 	if err != nil {
 		return err
 	}
@@ -215,10 +256,21 @@ func (f files) read(path string, id phase.ID, h *header, p *tensor.Package) erro
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return fmt.Errorf("read %s: %w", f.path(path), err)
 	}
 	return nil
 }
+
+func (f files) open(name string, flags int) (*os.File, error) {
+	file, err := f.root.OpenFile(name, flags, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", f.path(name), errors.Unwrap(err))
+	}
+	return file, nil
+}
+
+// path is for display.
+func (f files) path(name string) string { return filepath.Join(f.root.Name(), name) }
 
 // count counts the bytes of f that were read or written, from its start.
 func count(f *os.File, to *phase.Counter) {
