@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ipcbench/reexec"
+	"ipcbench/transports/driver"
 )
 
 // A Launcher brings worker processes into being. It is all that a session knows of
@@ -39,9 +40,12 @@ type Process interface {
 // NewProcesses returns the launcher of real worker processes: it runs this
 // executable again, and [Host.MaybeWorker] takes over there. Process n is pinned
 // to the processors cpus[n], round and round; without any, none is pinned.
-func NewProcesses(cpus ...[]int) Launcher { return processes(cpus) }
+func NewProcesses(cpus ...[]int) Launcher { return processes{cpus: cpus} }
 
-type processes [][]int
+type processes struct {
+	cpus     [][]int
+	confined driver.Folders // nil if they are not
+}
 
 func (p processes) Name() string { return "processes" }
 
@@ -51,10 +55,10 @@ func (p processes) Launch(n int) (Process, error) {
 	}
 	c := reexec.Command{
 		Args: []string{"(worker)"}, // only for ps
-		Env:  []string{fmt.Sprintf("%s=%d", workerEnv, n)}, Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
+		Env:  append(confinement(p.confined), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
 	}
-	if len(p) > 0 {
-		c.CPUs = p[n%len(p)]
+	if len(p.cpus) > 0 {
+		c.CPUs = p.cpus[n%len(p.cpus)]
 	}
 	started, err := reexec.Start(context.Background(), c)
 	if err != nil {

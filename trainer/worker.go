@@ -46,6 +46,8 @@ type Func func(config []byte) (Train, error)
 type Host struct {
 	Transports []driver.Transport
 	Funcs      map[string]Func
+
+	confined driver.Folders // nil unless it is a confined worker's
 }
 
 // workerEnv marks a process of workers. IPCBENCH_WORKERS is what a user may set.
@@ -62,7 +64,11 @@ func (h Host) MaybeWorker() {
 		return
 	}
 	_ = os.Unsetenv(workerEnv) // what a worker function starts is no worker; the name is a good one
-	if err := h.workerMain(); err != nil {
+	err := h.confine()
+	if err == nil {
+		err = h.workerMain()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err) // kept by the session and shown if the worker failed
 		os.Exit(1)
 	}
@@ -232,6 +238,9 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("process %d: no transport %q in this program", a.Process, a.Transport)
 	}
+	if err := h.admit(&a, h.Transports[i]); err != nil {
+		return nil, fmt.Errorf("process %d: %w", a.Process, err)
+	}
 	fn := h.Funcs[a.Func]
 	if fn == nil {
 		return nil, fmt.Errorf("process %d: no worker function %q in this program", a.Process, a.Func)
@@ -259,7 +268,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: newBusy(), signed: make(chan []byte, 1), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
 		o: driver.Options{
 			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
-			Settings: a.Settings, Rec: rec,
+			Settings: a.Settings, Rec: rec, Folders: h.confined,
 		},
 	}, nil
 }

@@ -1,0 +1,95 @@
+package trainer
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/identity"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/http"
+	"ipcbench/transports/pickle"
+	"ipcbench/transports/shm"
+)
+
+// told returns what a confined worker process answers to an assignment.
+func told(t *testing.T, dirs []string, a assignment) string {
+	t.Helper()
+	p, err := NewConfined(dirs).Launch(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := &control{conn: p.Conn(), timeout: time.Minute, limit: longMessage}
+	for _, m := range []message{{Hello: newHello()}, {Assign: &a}} {
+		if err := c.send(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for {
+		m, err := c.receive()
+		if err != nil {
+			return err.Error()
+		}
+		if m.Failure != nil {
+			return m.Failure.Text
+		}
+	}
+}
+
+// TestConfined: a worker that was started for a server on another host opens no socket
+// and no file of this one that its server names, but below a folder that was allowed.
+func TestConfined(t *testing.T) {
+	allowed := t.TempDir()
+	outside := t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(allowed, "out")); err != nil {
+		t.Fatal(err)
+	}
+	closed := "tcp:127.0.0.1:1" // nobody listens there
+	tcp := driver.Settings{"network": "tcp"}
+	storage := func(dir string) driver.Settings { return driver.Settings{"network": "tcp", "dir": dir} }
+	for name, c := range map[string]struct {
+		of    driver.Transport
+		given driver.Settings
+		addr  string
+		files *identity.Files
+		want  string
+	}{
+		"what it does":          {pickle.New(), tcp, closed, nil, "connection refused"},
+		"in an allowed folder":  {pickle.Storage(), storage(allowed), closed, nil, "connection refused"},
+		"a socket":              {pickle.New(), tcp, "unix:/run/docker.sock", nil, `address "unix:/run/docker.sock": want tcp:IP:PORT`},
+		"a name":                {pickle.New(), tcp, "tcp:localhost:80", nil, `address "tcp:localhost:80": want`},
+		"no address":            {pickle.New(), tcp, "", nil, `address "": want`},
+		"a Unix socket":         {pickle.New(), nil, closed, nil, "pickle shares memory or files of one host"},
+		"shared memory":         {shm.Slab(), nil, closed, nil, "shm-slab shares memory"},
+		"certificates":          {http.New(), tcp, closed, &identity.Files{CA: "/etc/shadow"}, "certificates in files"},
+		"a temporary folder":    {pickle.Storage(), tcp, closed, nil, "storage:network=tcp shares memory or files"},
+		"a folder of this host": {pickle.Storage(), storage(outside), closed, nil, "is not allowed: only what lies below " + allowed + ": allow it there with --allow-dir"},
+		"the folder above":      {pickle.Storage(), storage(allowed + "/.."), closed, nil, "is not allowed"},
+		"a link out":            {pickle.Storage(), storage(allowed + "/out"), closed, nil, "path escapes from parent"},
+		"an odd setting":        {pickle.New(), driver.Settings{"network": "tcp", "sudo": "on"}, closed, nil, `unknown setting "sudo"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := assignment{
+				Transport: c.of.Name(), Settings: c.given, Lanes: []int{0}, TotalLanes: 1, Clients: 1, Depth: 1, Func: "diverge", Addr: c.addr,
+				Trust: driver.Trust{Files: c.files}, Down: []tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}},
+			}
+			a.Up = a.Down
+			if v, err := transports.NewVariant(c.of, c.given); err == nil { // with what is left open
+				a.Settings = v.Settings
+			}
+			if got := told(t, []string{allowed}, a); !strings.Contains(got, c.want) {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
