@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -295,6 +296,42 @@ func TestLocalityIsProved(t *testing.T) {
 		w.in.handle = store.EncodeHandle(h)
 		wantError(t, "submit", w.Submit(t.Context(), u), "stale")
 	})
+}
+
+// A server may be on another host and mean this one no good: whatever it names, and
+// knows the nonce of, a worker opens nothing but slabs in the directories of sessions.
+func TestNamedByTheServer(t *testing.T) {
+	session, err := scratch.New(scratch.SharedMemory)
+	check(t, err)
+	defer session.Close()
+	elsewhere := t.TempDir()
+	link := filepath.Join(scratch.SharedMemory, "ipcbench-00000000deadbeef")
+	check(t, os.Symlink(elsewhere, link))
+	defer os.Remove(link)
+	inside := session.Path() + "/slab"
+	mem, nonce, err := slab.CreateNamed(inside, 4096)
+	check(t, err)
+	defer mem.Close()
+	copied, err := os.ReadFile(inside)
+	check(t, err)
+	check(t, os.WriteFile(elsewhere+"/slab", copied, 0o600))
+	check(t, os.Symlink(elsewhere+"/slab", session.Path()+"/link"))
+	o := driver.Options{Down: vectors(t, 1, 100), Up: vectors(t, 1, 100)}
+	for path, ok := range map[string]bool{
+		inside: true, elsewhere + "/slab": false, link + "/slab": false, session.Path() + "/link": false, session.Path() + "/lock": false,
+		session.Path() + "/../" + filepath.Base(session.Path()) + "/slab": false, scratch.SharedMemory + "/slab": false, session.Path(): false,
+		"/dev/zero": false, "slab": false, "": false,
+	} {
+		ref := store.NewSlabRef(path, nonce)
+		s := newShared(o, config{local: true}, joinAnswer{Models: ref, Updates: ref, Challenge: strings.Repeat("ab", challengeSize)})
+		if (s.reader != nil) != ok || (s.mem != nil) != ok {
+			t.Errorf("%q: the worker has opened it: %v, %v", path, s.reader != nil, s.mem != nil)
+		}
+		check(t, s.close())
+	}
+	if now, err := os.ReadFile(elsewhere + "/slab"); err != nil || !bytes.Equal(now, copied) {
+		t.Errorf("a file elsewhere was written to: %v", err)
+	}
 }
 
 // A worker that takes a lane over leaves the updates alone that its predecessor

@@ -4,8 +4,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
+	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/store"
@@ -36,7 +38,7 @@ func newShared(o driver.Options, c config, a joinAnswer) *shared {
 	s := &shared{o: o, c: c, handles: make([]slab.Handle, o.Down.Len()), views: make([][]byte, o.Down.Len())}
 	if a.Models != nil {
 		s.ref = *a.Models
-		if nonce, err := s.ref.Decode(); err == nil {
+		if nonce, err := s.ref.Decode(); err == nil && inSession(s.ref.Path) {
 			s.reader, _ = slab.OpenReader(s.ref.Path, nonce) // whatever it is, it is not ours to read
 		}
 	}
@@ -44,7 +46,7 @@ func newShared(o driver.Options, c config, a joinAnswer) *shared {
 	if a.Updates == nil || err != nil || len(challenge) != challengeSize {
 		return s
 	}
-	if nonce, err := a.Updates.Decode(); err == nil {
+	if nonce, err := a.Updates.Decode(); err == nil && inSession(a.Updates.Path) {
 		s.mem, _ = slab.OpenNamed(a.Updates.Path, nonce, slab.ReadWrite) // likewise
 	}
 	if s.mem == nil {
@@ -56,6 +58,13 @@ func newShared(o driver.Options, c config, a joinAnswer) *shared {
 	}
 	s.updates = slab.NewPackages(s.mem, o.Up)
 	return s
+}
+
+// inSession reports whether path is where servers have their slabs. What a server names
+// besides is not even looked at: it may be on another host, and mean this one no good.
+func inSession(path string) bool {
+	dir := filepath.Dir(path)
+	return path == filepath.Clean(path) && filepath.Dir(dir) == scratch.SharedMemory && scratch.Named(filepath.Base(dir))
 }
 
 // giveUp forgets the lane's slab.

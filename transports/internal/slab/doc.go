@@ -59,6 +59,7 @@ var (
 	ErrHeader     = errors.New("not a slab of this version")
 	ErrNonce      = errors.New("slab belongs to another session")
 	ErrNotRegular = errors.New("not a regular file")
+	ErrNotOwn     = errors.New("belongs to another user, or lies where others can write")
 )
 
 // A FullError says that a block does not fit.

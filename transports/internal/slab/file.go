@@ -2,13 +2,14 @@ package slab
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
@@ -82,9 +83,9 @@ func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
 	if a == ReadWrite {
 		flags = os.O_RDWR
 	}
-	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := openOwn(path, flags)
 	if err != nil {
-		return nil, fmt.Errorf("slab: %w", err)
+		return nil, fmt.Errorf("slab: open %s: %w", path, err)
 	}
 	defer f.Close() // the mapping outlives it
 	size, err := checkHeader(f, nonce)
@@ -97,6 +98,34 @@ func OpenNamed(path string, nonce Nonce, a Access) (*Memory, error) {
 	}
 	m.bytes = m.bytes[headerSize:]
 	return m, nil
+}
+
+// openOwn opens a file that another process of this user has named. To open a device can
+// do harm, and to follow a link leads anywhere: so the file is looked at before it is
+// opened, in a directory that nobody else can write to.
+func openOwn(path string, flags int) (*os.File, error) {
+	dir, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	name := filepath.Base(path)
+	var of, st unix.Stat_t
+	if err := cmp.Or(unix.Fstat(dir, &of), unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)); err != nil {
+		return nil, err
+	}
+	uid := uint32(os.Geteuid())
+	switch {
+	case of.Uid != uid || st.Uid != uid || of.Mode&0o022 != 0:
+		return nil, ErrNotOwn
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, ErrNotRegular
+	}
+	fd, err := unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // CreatePool makes a named pool at path, in a memory as CreateNamed makes it.
@@ -132,9 +161,6 @@ func checkHeader(f *os.File, nonce Nonce) (size int, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return 0, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return 0, ErrNotRegular
 	}
 	var b [headerUsed]byte
 	if _, err := f.ReadAt(b[:], 0); err != nil {

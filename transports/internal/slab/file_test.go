@@ -124,6 +124,18 @@ func TestHeaderIsChecked(t *testing.T) {
 	}
 	_, err := OpenReader("/dev/zero", Nonce{})
 	refused(t, err, ErrNotRegular)
+
+	// Who can write where a file lies can put another one there.
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "pool"), good, 0o600))
+	must(t, os.Chmod(dir, 0o777))
+	_, err = OpenReader(filepath.Join(dir, "pool"), Nonce{7})
+	refused(t, err, ErrNotOwn)
+	must(t, os.Chmod(dir, 0o700))
+	must(t, os.Symlink(dir, link+"-dir"))
+	if _, err := OpenReader(link+"-dir/pool", Nonce{7}); err == nil {
+		t.Error("followed a link to a directory")
+	}
 }
 
 func resum(b []byte) { binary.LittleEndian.PutUint64(b[32:], xxh3.Hash(b[:32])) }
