@@ -37,6 +37,7 @@ var layers = map[string][]string{
 	"identity":                     {},
 	"internal/skip":                {},
 	"internal/browser":             {"internal/skip"},
+	"internal/rig":                 {"internal/skip", "link"},
 	"internal/legible":             {},
 	"internal/near":                {},
 	"internal/ranges":              {},
