@@ -11,10 +11,12 @@ package rig
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,7 +38,7 @@ mount --bind "$2"/hosts /etc/hosts
 rm "$2"/hosts
 ip link set lo up
 echo $$
-cat > /dev/null
+read end || : # of stdin
 while found=; do
 	for p in /proc/[0-9]*; do
 		if [ $p/ns/net -ef /proc/$$/ns/net ] && [ $p != /proc/$$ ]; then
@@ -49,7 +51,7 @@ done
 `
 
 // later is a host whose monotonic clock is ahead, within one that holds the rest.
-const later = `echo $$; cat > /dev/null`
+const later = `echo $$; read end || :`
 
 // A Rig is hosts with a network of their own, 10.77.0.0/24. Each has an interface eth0,
 // whose other end is in the first host, on the bridge.
@@ -59,6 +61,7 @@ type Rig struct {
 	names []string
 	enter map[string][]string // the command that starts another one on a host
 	pids  map[string]int
+	held  []int // what belongs to the rig
 }
 
 // New makes hosts of these names, until the test ends. Where the kernel refuses, the test
@@ -132,6 +135,7 @@ func (r *Rig) hold(args []string) int {
 		_ = end() // what it said matters
 		r.fail(stderr.String())
 	}
+	r.held = append(r.held, pid, c.Process.Pid) // one process, unless the shell is a child
 	r.t.Cleanup(func() {
 		if err := end(); err != nil {
 			r.t.Errorf("rig: end a host: %v: %s", err, stderr.String())
@@ -192,6 +196,23 @@ func (r *Rig) Tmp(host string) string { return r.root(host, r.tmp) }
 
 func (r *Rig) root(host, path string) string {
 	return filepath.Join("/proc", strconv.Itoa(r.pids[host]), "root", path)
+}
+
+// Processes returns the ids of what runs on a host.
+func (r *Rig) Processes(host string) (pids []int) {
+	network, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", r.pids[host]))
+	all, errs := filepath.Glob("/proc/[0-9]*")
+	if err = errors.Join(err, errs); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, process := range all {
+		pid, _ := strconv.Atoi(filepath.Base(process)) // the pattern has digits there
+		is, err := os.Readlink(process + "/ns/net")
+		if err == nil && is == network && !slices.Contains(r.held, pid) { // it is an error of one that has ended
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // Ahead sets the monotonic clock of what is started on a host from now on.
