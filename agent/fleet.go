@@ -18,7 +18,9 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"ipcbench/clock"
 	"ipcbench/identity"
+	"ipcbench/phase"
 )
 
 const (
@@ -408,3 +410,17 @@ func (a *Agent) Ask(ctx context.Context, kind string, body, answer any) error {
 
 // Dials has the agent connect to addr. Its error says what it has dialled.
 func (a *Agent) Dials(ctx context.Context, addr string) error { return a.Ask(ctx, "dial", addr, nil) }
+
+// Burst compares the agent's clock, which its worker processes have, with this one.
+func (a *Agent) Burst(ctx context.Context) (clock.Burst, error) {
+	conn, err := a.open(ctx, "clock", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	b, err := clock.Ask(conn, phase.Now, clock.Exchanges)
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", a.name, err)
+	}
+	return b, nil
+}

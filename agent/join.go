@@ -17,10 +17,10 @@ import (
 
 // Options say what an agent is.
 type Options struct {
-	Name     string           // in the run; empty is the host's
-	Rank     int              // that an engine has given it; 0 if none has
-	Launcher trainer.Launcher // of its worker processes
-	Wait     time.Duration    // for the server
+	Name string        // in the run; empty is the host's
+	Rank int           // that an engine has given it; 0 if none has
+	Dirs []string      // folders below which worker processes may open what the server names
+	Wait time.Duration // for the server
 }
 
 // How long an agent waits between two tries to reach its server, and for the end of the
@@ -39,7 +39,7 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 		return 0, err
 	}
 	defer session.Close()
-	s := newService(ctx, session, o.Launcher)
+	s := newService(ctx, session, trainer.NewConfined(o.Dirs))
 	late := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		select {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"ipcbench/clock"
+	"ipcbench/phase"
 	"ipcbench/trainer"
 )
 
@@ -35,6 +37,7 @@ type handler func(s *service, conn net.Conn, body json.RawMessage) error
 var handlers = map[string]handler{
 	"start":   (*service).start,
 	"control": (*service).control,
+	"clock":   (*service).clock,
 	"dial":    (*service).dial,
 	"watch":   (*service).watch,
 	"end":     (*service).end,
@@ -172,6 +175,15 @@ func (s *service) control(conn net.Conn, body json.RawMessage) error {
 	_, _ = io.Copy(conn, p.Conn())
 	_ = conn.Close() // the process has closed it, or has gone
 	down.Wait()
+	return nil
+}
+
+// clock answers a burst of exchanges.
+func (s *service) clock(conn net.Conn, _ json.RawMessage) error {
+	if err := say(conn, nil); err != nil {
+		return err
+	}
+	_ = clock.Answer(conn, phase.Now) // the server knows what went wrong
 	return nil
 }
 

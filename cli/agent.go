@@ -16,13 +16,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/agent"
-	"ipcbench/trainer"
 	"ipcbench/transports/driver"
 )
 
 // agentFlags are what `ipcbench agent` was asked for.
 type agentFlags struct {
 	join, name string
+	dirs       []string
 	wait       time.Duration
 }
 
@@ -61,6 +61,7 @@ themselves.`),
 	fs.SortFlags = false
 	fs.StringVar(&f.join, "join", "", "join the run of this `LINE`; - reads it from stdin")
 	fs.StringVar(&f.name, "name", "", "be called `NAME` in the run and in its result (default the host's name)")
+	fs.StringSliceVar(&f.dirs, "allow-dir", nil, "let the run keep files below `DIR`, as storage:dir=DIR asks for")
 	addWait(fs, &f.wait)
 	return cmd
 }
@@ -94,7 +95,7 @@ func (a *app) agent(ctx context.Context, f agentFlags, stdin io.Reader) error {
 			return usagef("--name: %w", err)
 		}
 	}
-	return a.serve(ctx, line, agent.Options{Name: f.name, Launcher: trainer.NewProcesses(), Wait: f.wait})
+	return a.serve(ctx, line, agent.Options{Name: f.name, Dirs: f.dirs, Wait: f.wait})
 }
 
 // serve is an agent's life. It ends with the run's exit code.
