@@ -1,0 +1,504 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"ipcbench/clock"
+	"ipcbench/identity"
+	"ipcbench/trainer"
+)
+
+func TestMain(m *testing.M) {
+	trainer.Host{}.MaybeWorker()
+	goleak.VerifyTestMain(m)
+}
+
+var loopback = netip.MustParseAddrPort("127.0.0.1:0")
+
+// joining is an agent of a test: a goroutine of this process, whose worker processes are
+// real.
+type joining struct {
+	code int
+	err  error
+	done chan struct{}
+	quit context.CancelCauseFunc
+}
+
+func join(l Line, o Options) *joining {
+	if o.Wait == 0 {
+		o.Wait = 5 * time.Second
+	}
+	ctx, quit := context.WithCancelCause(context.Background())
+	j := &joining{done: make(chan struct{}), quit: quit}
+	go func() {
+		defer close(j.done)
+		j.code, j.err = Join(ctx, l, o)
+	}()
+	return j
+}
+
+// gather gathers agents of these names. meet is called with the join line once it is
+// known, and may be nil.
+func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, map[string]*joining, error) {
+	t.Helper()
+	all := map[string]*joining{}
+	c.Listen = loopback
+	if c.Agents == 0 {
+		c.Agents = len(names)
+	}
+	if c.Wait == 0 {
+		c.Wait = 10 * time.Second
+	}
+	c.Announce = func(l Line) error {
+		for _, name := range names {
+			all[name] = join(l, Options{Name: name})
+		}
+		if meet != nil {
+			go meet(l)
+		}
+		return nil
+	}
+	f, err := Gather(t.Context(), c)
+	return f, all, err
+}
+
+// ends waits for the end of an agent.
+func (j *joining) ends(t *testing.T) (int, error) {
+	t.Helper()
+	select {
+	case <-j.done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("an agent has not ended")
+	}
+	return j.code, j.err
+}
+
+// TestFleet: agents join in any order, are listed by name, say who they are, dial what
+// they are told, compare clocks, and end with the run's exit code.
+func TestFleet(t *testing.T) {
+	var seen [][]string
+	f, all, err := gather(t, Config{Joined: func(names []string, _ time.Duration) { seen = append(seen, names) }}, nil, "h2", "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, a := range f.Agents() {
+		names = append(names, a.Name())
+		if self := a.Self(); self.Clock != clock.Here() || self.Environment.CPUs < 1 || self.Host == "" {
+			t.Errorf("agent %s says of itself: %+v", a.Name(), self)
+		}
+	}
+	if diff := cmp.Diff([]string{"h1", "h2"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(seen[len(seen)-1]); n != 2 {
+		t.Errorf("the last news was of %d agents", n)
+	}
+	a := f.Agents()[0]
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := a.Dials(t.Context(), addr); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	if err := a.Dials(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "agent h1: dial: dialled "+addr+": ") {
+		t.Errorf("nobody listens: %v", err)
+	}
+	b, err := a.Burst(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bounds, err := b.Bounds(); err != nil || !bounds.Hold(0) {
+		t.Errorf("a clock and itself: %+v, %v", bounds, err)
+	}
+	if err := a.Ask(t.Context(), "shell", "rm", nil); err == nil || !strings.Contains(err.Error(), `"shell" is nothing that an agent does`) {
+		t.Errorf("an agent that is asked for a shell: %v", err)
+	}
+	if err := f.Close(7); err != nil {
+		t.Error(err)
+	}
+	for name, j := range all {
+		if code, err := j.ends(t); code != 7 || err != nil {
+			t.Errorf("agent %s ends with %d, %v", name, code, err)
+		}
+	}
+}
+
+// TestProcess: a process that an agent has started speaks, and is stopped, or dies and
+// says why.
+func TestProcess(t *testing.T) {
+	f, _, err := gather(t, Config{}, nil, "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(0)
+	l := f.Launcher([]*Agent{f.Agents()[0], f.Agents()[0]})
+	hello := func(p trainer.Process) {
+		t.Helper()
+		var m map[string]any
+		if err := readFrame(p.Conn(), &m); err != nil || m["hello"] == nil {
+			t.Errorf("a worker says %v, %v", m, err)
+		}
+	}
+	start := func(n int) trainer.Process {
+		t.Helper()
+		p, err := l.Launch(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+
+	stopped := start(0)
+	hello(stopped)
+	if at := stopped.Place(); at.Host != "h1" || at.Here || at.PID == 0 {
+		t.Errorf("it is at %+v", at)
+	}
+	if err := stopped.Stop(); err != nil {
+		t.Error(err)
+	}
+
+	killed := start(1)
+	hello(killed)
+	if err := unix.Kill(killed.Place().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-killed.Exited()
+	if err := killed.Err(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("it was killed, and ended with %v", err)
+	}
+
+	lost := start(0)
+	if _, err := lost.Conn().Write([]byte{0, 0, 0, 1, '?'}); err != nil {
+		t.Fatal(err)
+	}
+	<-lost.Exited()
+	if text := lost.Stderr(); lost.Err() == nil || !strings.Contains(text, "no message of this protocol") {
+		t.Errorf("it was sent garbage, and ended with %v, and said %q", lost.Err(), text)
+	}
+	if _, err := l.Launch(2); err == nil {
+		t.Error("a process without a host was started")
+	}
+}
+
+// TestAgentGoes: who waits for a process of an agent that goes learns so at once, and by
+// name; its processes go with it.
+func TestAgentGoes(t *testing.T) {
+	f, all, err := gather(t, Config{}, nil, "h1", "h2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(1)
+	p, err := f.Launcher([]*Agent{f.Agents()[1]}).Launch(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := f.Context(t.Context())
+	defer cancel()
+	all["h2"].quit(errors.New("interrupted by SIGTERM"))
+	select {
+	case <-ctx.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody noticed")
+	}
+	if why := context.Cause(ctx).Error(); why != `agent h2 has left: "interrupted by SIGTERM"` {
+		t.Errorf("the fleet says %q", why)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(3); err != nil {
+		t.Error(err)
+	}
+	for name, j := range all {
+		if code, err := j.ends(t); code != 3 || err != nil {
+			t.Errorf("agent %s ends with %d, %v", name, code, err)
+		}
+	}
+	if err := unix.Kill(p.Place().PID, 0); err != unix.ESRCH {
+		t.Errorf("its process is still there: %v", err)
+	}
+}
+
+// TestServerGoes: agents end by themselves when their server goes without a word.
+func TestServerGoes(t *testing.T) {
+	f, all, err := gather(t, Config{}, nil, "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.Launcher(f.Agents()).Launch(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Agents()[0].session.Close()
+	if _, err := all["h1"].ends(t); err == nil || !strings.Contains(err.Error(), "the server of the run is gone") {
+		t.Errorf("it ends with %v", err)
+	}
+	<-p.Exited()
+	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "agent h1 is gone") {
+		t.Errorf("its process ended with %v", err)
+	}
+	if err := unix.Kill(p.Place().PID, 0); err != unix.ESRCH {
+		t.Errorf("its process is still there: %v", err)
+	}
+}
+
+// TestRefused: who may not join learns why, and disturbs nobody who may.
+func TestRefused(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]string{}
+	f, _, err := gather(t, Config{Agents: 2}, func(l Line) {
+		try := func(what string, l Line, o Options) {
+			_, err := join(l, o).ends(t)
+			mu.Lock()
+			defer mu.Unlock()
+			got[what] = fmt.Sprint(err)
+		}
+		time.Sleep(200 * time.Millisecond) // h1 has joined
+		other := l
+		other.Token = strings.Repeat("ABCDEFGH", 4)
+		try("wrong token", other, Options{Name: "h3"})
+		other = l
+		other.CA = bytes.Repeat([]byte{1}, 32)
+		try("wrong authority", other, Options{Name: "h3"})
+		try("same name", l, Options{Name: "h1"})
+		try("bad name", l, Options{Name: "h 1"})
+		got["another build"] = fmt.Sprint(stranger(l, func(c *tls.Conn, own []byte) error {
+			return writeFrame(c, greeting{version: version{2, "x"}, Proof: own, Name: "h3"})
+		}))
+		got["replayed proof"] = fmt.Sprint(replay(l))
+		got["garbage"] = fmt.Sprint(stranger(l, func(c *tls.Conn, _ []byte) error {
+			_, err := c.Write(bytes.Repeat([]byte{255}, 1000))
+			return err
+		}))
+		if c, err := net.Dial("tcp", l.Addr); err == nil { // not even TLS
+			c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+			c.Close()
+		}
+		join(l, Options{Name: "h2"})
+	}, "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(0)
+	mu.Lock()
+	defer mu.Unlock()
+	for what, want := range map[string]string{
+		"wrong token":     "the server does not know this token: the join line is of another run",
+		"wrong authority": "leads to another authority: the join line is of another run",
+		"same name":       "the server refuses this agent: an agent named h1 has joined already: give this one another --name",
+		"bad name":        `the server refuses this agent: the agent's name "h 1": want letters`,
+		"another build":   `agent "h3" is version 2 of build "x", the server is version 1 of build "ipcbench`,
+		"replayed proof":  "it does not know the run's token",
+		"garbage":         "EOF",
+	} {
+		if !strings.Contains(got[what], want) {
+			t.Errorf("%s: %s\nwant %s", what, got[what], want)
+		}
+	}
+}
+
+// stranger connects, and says something in place of a greeting; own is the proof that it
+// could give. It returns what the server thinks of that.
+func stranger(l Line, say func(c *tls.Conn, own []byte) error) error {
+	c, err := tls.Dial("tcp", l.Addr, identity.Pinned(l.CA))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var o opening
+	own, err := proof(c.ConnectionState(), l.Token, agentLabel)
+	if err = errors.Join(err, readFrame(c, &o), say(c, own)); err != nil {
+		return err
+	}
+	var v verdict
+	if err := readFrame(c, &v); err != nil {
+		return err
+	}
+	return errors.New(v.Refused)
+}
+
+// replay gives on a second connection the proof of a first one.
+func replay(l Line) (err error) {
+	_ = stranger(l, func(_ *tls.Conn, own []byte) error {
+		err = stranger(l, func(c *tls.Conn, _ []byte) error {
+			return writeFrame(c, greeting{version: ownVersion(), Proof: own, Name: "h4"})
+		})
+		return errors.New("enough")
+	})
+	return err
+}
+
+// TestAnotherServer: an agent that knows the token alone believes no server that does not
+// know it, and does not say what would prove that it does.
+func TestAnotherServer(t *testing.T) {
+	a, err := identity.NewAuthority("agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := a.Shown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	said := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			defer c.Close()
+			err = writeFrame(c, opening{ownVersion(), bytes.Repeat([]byte{1}, 32)})
+		}
+		var g greeting
+		said <- errors.Join(err, readFrame(c, &g))
+	}()
+	_, err = join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"}).ends(t)
+	if err == nil || !strings.Contains(err.Error(), "does not know this token") {
+		t.Errorf("the agent says %v", err)
+	}
+	if err := <-said; err == nil {
+		t.Error("the agent has greeted a stranger")
+	}
+}
+
+// TestTooFew: a run whose agents do not all come says who came.
+func TestTooFew(t *testing.T) {
+	_, all, err := gather(t, Config{Agents: 3, Wait: time.Second}, nil, "h2", "h1")
+	if err == nil || !strings.Contains(err.Error(), "2 of 3 agents have joined at 127.0.0.1:") || !strings.Contains(err.Error(), "within 1s: h") {
+		t.Errorf("it says %v", err)
+	}
+	for name, j := range all {
+		if code, err := j.ends(t); code != 1 || err != nil {
+			t.Errorf("agent %s ends with %d, %v", name, code, err)
+		}
+	}
+	if _, err := join(Line{Addr: "127.0.0.1:1", Token: strings.Repeat("ABCDEFGH", 4)}, Options{Wait: 500 * time.Millisecond}).ends(t); err == nil || !strings.Contains(err.Error(), "no run could be joined at 127.0.0.1:1 within 500ms: ") {
+		t.Errorf("an agent without a run says %v", err)
+	}
+}
+
+// TestLine: what is printed is read again, and nothing else is.
+func TestLine(t *testing.T) {
+	token := "0123456789abcdef0123456789abcdef"
+	for _, l := range []Line{
+		{Addr: "192.0.2.1:7000", Token: token, CA: bytes.Repeat([]byte{7}, 32)},
+		{Addr: "[2001:db8::1]:7000", Token: token},
+		{Addr: "job-0.workers:7000", Token: token},
+	} {
+		if got, err := ParseLine(" " + l.String() + "\n"); err != nil || !cmp.Equal(got, l) {
+			t.Errorf("%s is read as %+v, %v", l, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                      "no join line",
+		"http://h:1/#x":         "no join line",
+		"ipcbench://h:1/#short": "a token of 5 characters: want 22 to 200",
+		"ipcbench://h:1/#" + strings.Repeat("a", 40):              "so few different characters",
+		"ipcbench://h:1/#" + strings.Repeat("a b", 20):            "letters, digits",
+		"ipcbench://h/#" + token:                                  "want HOST:PORT",
+		"ipcbench://h:0/#" + token:                                "want a port from 1",
+		"ipcbench://:7000/#" + token:                              "want HOST:PORT",
+		"ipcbench://h:7000/#" + token + ".":                       "was it cut off?",
+		"ipcbench://h:7000/#" + token + ".AAAA":                   "was it cut off?",
+		"ipcbench://h:7000/#" + token + strings.Repeat("A", 2000): "a join line of",
+	} {
+		_, err := ParseLine(text)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		} else if strings.Contains(err.Error(), token) {
+			t.Errorf("%v: shows the token", err)
+		}
+	}
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add("ipcbench://192.0.2.1:7000/#0123456789abcdef0123456789abcdef." + strings.Repeat("A", 43))
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := ParseLine(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseLine(l.String()); err != nil || !cmp.Equal(again, l) {
+			t.Errorf("%q is read as %+v, and that as %+v, %v", text, l, again, err)
+		}
+	})
+}
+
+// FuzzRequest: whatever comes on a stream, an agent answers or closes it, and has no
+// process left afterwards.
+func FuzzRequest(f *testing.F) {
+	for _, text := range []string{
+		`{"kind":"start","body":{"id":1,"process":0}}`, `{"kind":"control","body":1}`, `{"kind":"clock"}`, `{"kind":"dial","body":"127.0.0.1:1"}`, `{"kind":"end","body":-1}`, `{"kind":1}`,
+	} {
+		var b bytes.Buffer
+		_ = writeFrame(&b, jsonText(text))
+		f.Add(b.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, said []byte) {
+		ours, theirs := net.Pipe()
+		s := newService(context.Background(), nil, trainer.NewGoroutines(trainer.Host{}))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.answer(theirs)
+			theirs.Close()
+		}()
+		go func() { // until it is closed
+			var rest [512]byte
+			for _, err := ours.Read(rest[:]); err == nil; _, err = ours.Read(rest[:]) {
+			}
+		}()
+		if !bytes.Contains(said, []byte("watch")) { // which waits for the end of its session
+			_, _ = ours.Write(said)
+		}
+		ours.Close()
+		<-done
+		if len(s.processes) > 0 {
+			t.Errorf("%d processes are left", len(s.processes))
+		}
+	})
+}
+
+type jsonText string
+
+func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
+
+// FuzzGreeting: what a stranger says of itself is refused, or can stand in a list.
+func FuzzGreeting(f *testing.F) {
+	f.Add([]byte(`{"protocol":1,"build":"x","name":"h1","host":"h","rank":1}`))
+	f.Fuzz(func(t *testing.T, said []byte) {
+		var b bytes.Buffer
+		b.Write([]byte{0, 0, byte(len(said) >> 8), byte(len(said))})
+		b.Write(said)
+		var g greeting
+		if readFrame(&b, &g) != nil {
+			return
+		}
+		if v := ownVersion(); g.Name != "" {
+			g.version = v
+		}
+		if g.check() == nil && strings.ContainsAny(g.Name+g.Host, "\x1b\n ,") {
+			t.Errorf("%q on %q joins", g.Name, g.Host)
+		}
+	})
+}
