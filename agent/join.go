@@ -12,14 +12,13 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"ipcbench/identity"
-	"ipcbench/trainer"
 )
 
 // Options say what an agent is.
 type Options struct {
 	Name string        // in the run; empty is the host's
 	Rank int           // that an engine has given it; 0 if none has
-	Dirs []string      // folders below which worker processes may open what the server names
+	Dirs []string      // folders, absolute, below which worker processes may open what the server names
 	Wait time.Duration // for the server
 }
 
@@ -39,7 +38,7 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 		return 0, err
 	}
 	defer session.Close()
-	s := newService(ctx, session, trainer.NewConfined(o.Dirs))
+	s := newService(ctx, session, o.Dirs)
 	late := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		select {

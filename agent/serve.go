@@ -15,6 +15,7 @@ import (
 	"ipcbench/clock"
 	"ipcbench/phase"
 	"ipcbench/trainer"
+	"ipcbench/transports/driver"
 )
 
 // A request opens a stream, and a reply answers it.
@@ -39,6 +40,7 @@ var handlers = map[string]handler{
 	"control": (*service).control,
 	"clock":   (*service).clock,
 	"dial":    (*service).dial,
+	"folder":  (*service).folder,
 	"watch":   (*service).watch,
 	"end":     (*service).end,
 }
@@ -47,6 +49,7 @@ var handlers = map[string]handler{
 type service struct {
 	session  *yamux.Session
 	launcher trainer.Launcher
+	folders  driver.Folders  // that a server may name
 	asked    context.Context // ends when this process is asked to end
 	ended    chan int        // has room for the exit code
 
@@ -54,8 +57,8 @@ type service struct {
 	processes map[int]trainer.Process // guarded by mu: those that run, by the server's number
 }
 
-func newService(asked context.Context, session *yamux.Session, l trainer.Launcher) *service {
-	return &service{session: session, launcher: l, asked: asked, ended: make(chan int, 1), processes: map[int]trainer.Process{}}
+func newService(asked context.Context, session *yamux.Session, dirs []string) *service {
+	return &service{session: session, launcher: trainer.NewConfined(dirs), folders: append(driver.Folders{}, dirs...), asked: asked, ended: make(chan int, 1), processes: map[int]trainer.Process{}}
 }
 
 // serve does what the server asks for, until the connection ends. No process that it has

@@ -30,6 +30,8 @@ type Options struct {
 	Listen   netip.AddrPort     // where servers listen over TCP, at any port if it is 0; zero is the loopback interface
 	Ports    driver.Ports       // at which of its ports, if Listen has none; zero is any
 	Fleet    *agent.Fleet       // on whose hosts the workers are; nil has them on this one
+	Agents   int                // how many will join, where Fleet is nil since they have not yet: such a run can be described
+	Place    Place              // on which of the hosts
 	Insecure bool               // they may listen elsewhere without tls=mutual
 	Files    *identity.Files    // certificates for TLS; nil has each session make its own
 	Against  string             // the executable of another build, whose blocks are run between those of this one; or empty
@@ -131,16 +133,20 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	r.result.Environment.Link = environment(links(o.Cells))
 	r.result.Environment.Listen = o.listen()
 	specs := withControls(o.Cells, o.Control)
+	hosts, err := o.Hosts()
+	if err != nil {
+		return nil, err
+	}
+	r.result.Hosts = hosts.results(r.result.Environment)
 	for _, s := range specs {
-		if err := s.Check(o.Plan); err != nil {
+		if err := hosts.Check(s, o.Plan); err != nil {
 			return nil, err
 		}
 	}
-	var err error
 	if r.here, err = newHost(o.Plan, o.Host); err != nil {
 		return nil, err
 	}
-	r.here.network, r.here.fleet = o.network(), o.Fleet
+	r.here.network, r.here.hosts = o.network(), hosts
 	if o.Against == "" {
 		err = r.addCells(specs, "", "")
 	} else {
@@ -176,6 +182,7 @@ func (r *run) addCells(specs []Spec, name, build string) error {
 	for _, s := range specs {
 		c := &cell{Spec: s, build: build, chain: r.chainOf(s)}
 		c.result = s.newCell(r.here.launcher(s), r.Plan)
+		c.result.Settings = r.settings(s)
 		c.result.Build = name
 		c.result.FileSystem = fileSystem(s.Variant)
 		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.build == build && d.result.ID() == c.result.ID() }) {

@@ -244,7 +244,7 @@ func processOut(p Process) answerProcess {
 }
 
 func processIn(p answerProcess) Process {
-	return Process{usageIn(p.Usage), usage.Memory(p.Memory), p.Counts, p.CPUs, p.StalePeak}
+	return Process{Usage: usageIn(p.Usage), Memory: usage.Memory(p.Memory), Counts: p.Counts, CPUs: p.CPUs, StalePeak: p.StalePeak}
 }
 
 func usageOut(u usage.Usage) answerUsage {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"ipcbench/agent"
 	"ipcbench/phase/usage"
 	"ipcbench/trainer"
 )
@@ -13,8 +12,8 @@ import (
 type host struct {
 	plan       Plan
 	network    network
-	fleet      *agent.Fleet // nil: workers are on this host
-	cpus       []int // that this process may use
+	hosts      *Hosts // of workers; nil: they are on this one
+	cpus       []int  // that this process may use
 	processes  trainer.Launcher
 	goroutines trainer.Launcher
 }
@@ -32,26 +31,19 @@ func (h *host) launcher(s Spec) trainer.Launcher {
 	switch {
 	case s.inside():
 		return h.goroutines
-	case h.fleet != nil:
-		return h.fleet.Launcher(h.spread(s))
+	case h.hosts != nil:
+		return h.hosts.launcher(s)
 	}
 	return h.processes
-}
-
-// spread returns on which agent's host each process of s is.
-func (h *host) spread(s Spec) []*agent.Agent {
-	var hosts []*agent.Agent
-	for n := range s.processes() {
-		hosts = append(hosts, h.fleet.Agents()[n%len(h.fleet.Agents())])
-	}
-	return hosts
 }
 
 // run runs s where the plan wants its processes.
 func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 	s.network = h.network
 	if !h.plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
-		return s.run(ctx, quit, h.launcher(s.cell), s.plan.limits())
+		err := s.run(ctx, quit, h.launcher(s.cell), s.plan.limits())
+		h.hosts.name(s.cell, s.block)
+		return err
 	}
 	p := place(h.cpus, s.cell.processes())
 	return p.pinned(func(l trainer.Launcher) error {

@@ -26,6 +26,7 @@ type OutlineCell struct {
 	Blocks int           // at least
 	Block  time.Duration // that one takes
 	Memory int64         // of server and workers together
+	Hosts  string        // on which its processes are, of a run with agents: h1:2,h2:2
 }
 
 // What the guesses are made with: a virtual machine of two cores. They are
@@ -54,7 +55,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	most := r.Plan.Blocks // of a cell
 	for _, c := range r.cells {
 		block, timed := c.guess(r.Plan, len(r.here.cpus))
-		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: block, Memory: c.memory()}
+		cell := OutlineCell{Name: c.String(), Blocks: r.Plan.Blocks, Block: block, Memory: c.memory(), Hosts: r.here.hosts.lie(c.Spec)}
 		blocks := cell.Blocks
 		if r.Plan.Rounds == 0 && r.Plan.Precision > 0 {
 			blocks = max(blocks, int(r.Plan.Time/max(timed, leastCharge)))

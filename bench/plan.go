@@ -142,6 +142,22 @@ const samplesPerJob = 16
 // Check reports what makes the cell impossible on this machine: a setting that
 // the transport cannot carry, or more memory than there is.
 func (s Spec) Check(p Plan) error {
+	if err := s.checkData(p); err != nil {
+		return err
+	}
+	need := s.memory()
+	if have, source := machine.MemoryLimit(); have > 0 && need > have {
+		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
+			megabytes(need), source, megabytes(have))}
+	}
+	if err := s.addressSpace(); err != nil {
+		return &Unfit{s, err}
+	}
+	return nil
+}
+
+// checkData reports what is wrong with the cell wherever its workers are.
+func (s Spec) checkData(p Plan) error {
 	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
 	}
@@ -152,14 +168,14 @@ func (s Spec) Check(p Plan) error {
 	if err := s.Variant.Check(s.options()); err != nil {
 		return &Unfit{s, err}
 	}
-	need := s.memory()
-	if have, source := machine.MemoryLimit(); have > 0 && need > have {
-		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
-			megabytes(need), source, megabytes(have))}
-	}
+	return nil
+}
+
+// addressSpace reports a server that does not fit into its own.
+func (s Spec) addressSpace() error {
 	if left, limited := machine.AddressSpace(); limited && s.inServer() > left {
-		return &Unfit{s, fmt.Errorf("the server needs about %s of address space, the limit (ulimit -v) leaves %s: raise it, or choose a smaller model",
-			megabytes(s.inServer()), megabytes(left))}
+		return fmt.Errorf("the server needs about %s of address space, the limit (ulimit -v) leaves %s: raise it, or choose a smaller model",
+			megabytes(s.inServer()), megabytes(left))
 	}
 	return nil
 }

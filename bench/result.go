@@ -27,6 +27,7 @@ type Result struct {
 	Partial     string              `json:"partial,omitempty"` // why the run ended early; empty if it did not
 	Plan        Plan                `json:"plan"`
 	Environment machine.Environment `json:"environment"`
+	Hosts       []Host              `json:"hosts,omitempty"` // of a run with agents: the server's, then those in order of rank and name
 	Floors      []Floor             `json:"floors"`
 	Cells       []Cell              `json:"cells"`
 	Skipped     []Skipped           `json:"skipped,omitempty"` // cells that were asked for and could not be measured
@@ -107,6 +108,7 @@ type Floor struct {
 	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
 	Gap       int64       `json:"gap_ns,omitempty"`    // of a floor that is measured after other work
 	Link      string      `json:"link,omitempty"`      // the link that it was measured on, as that of a cell
+	Host      string      `json:"host,omitempty"`      // at the other end, of a floor between the server and an agent's host
 	Bytes     int64       `json:"bytes,omitempty"`     // that were moved at once, of a floor of TCP or TLS
 	Blocks    [][]float64 `json:"blocks"`              // samples by block, in Unit
 }
@@ -278,6 +280,7 @@ type Cold struct {
 
 // A Process is what one process spent in the timed rounds of a block.
 type Process struct {
+	Host   string           `json:"host,omitempty"` // of an agent; absent on the server's
 	Usage  usage.Usage      `json:"usage"`
 	Memory usage.Memory     `json:"memory"`                // at the end of the block
 	Counts map[string]int64 `json:"counts" check:"signed"` // by the counter names of package phase; a cache may have become smaller

@@ -57,6 +57,9 @@ func (r *Result) validateHead() error {
 	if err := r.Plan.read(); err != nil {
 		return within("plan", err)
 	}
+	if err := r.validateHosts(); err != nil {
+		return err
+	}
 	if r.Elapsed < 0 || int64(r.Elapsed) > maxDuration {
 		return fmt.Errorf("elapsed_ns: %d: no duration of a run", int64(r.Elapsed))
 	}

@@ -14,6 +14,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
@@ -170,4 +172,22 @@ func affinity() string {
 		return unknown
 	}
 	return formatList(cpus)
+}
+
+// Processors returns how many processors a process may use there; 0 if nobody knows.
+func (e Environment) Processors() int {
+	n := 0
+	for _, part := range strings.Split(e.Affinity, ",") {
+		first, last, several := strings.Cut(part, "-")
+		if !several {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		to, err2 := strconv.ParseUint(last, 10, 16)
+		if err != nil || err2 != nil || to < from {
+			return max(0, e.CPUs)
+		}
+		n += int(to-from) + 1
+	}
+	return n
 }

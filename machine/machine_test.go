@@ -256,3 +256,12 @@ func TestRoom(t *testing.T) {
 		}
 	}
 }
+
+// Processors are those that may be used, as far as a text from another host says so.
+func TestProcessors(t *testing.T) {
+	for text, want := range map[string]int{"0-3,8": 5, "7": 1, "0-1": 2, "": 64, "3-1": 64, "x": 64, "0-99999999": 64, "-1": 64} {
+		if got := (Environment{Affinity: text, CPUs: 64}).Processors(); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
+		}
+	}
+}

@@ -67,7 +67,7 @@ func (h Host) admit(a *assignment, t driver.Transport) error {
 			continue
 		}
 		if _, _, err := h.confined.Find(a.Settings[s.Name]); err != nil {
-			return fmt.Errorf(refused+"%s: %w: allow it there with --allow-dir", s.Name, err)
+			return fmt.Errorf(refused+"%s: %w", s.Name, err)
 		}
 	}
 	if a.Trust.Files != nil {

@@ -72,7 +72,7 @@ func TestConfined(t *testing.T) {
 		"shared memory":         {shm.Slab(), nil, closed, nil, "shm-slab shares memory"},
 		"certificates":          {http.New(), tcp, closed, &identity.Files{CA: "/etc/shadow"}, "certificates in files"},
 		"a temporary folder":    {pickle.Storage(), tcp, closed, nil, "storage:network=tcp shares memory or files"},
-		"a folder of this host": {pickle.Storage(), storage(outside), closed, nil, "is not allowed: only what lies below " + allowed + ": allow it there with --allow-dir"},
+		"a folder of this host": {pickle.Storage(), storage(outside), closed, nil, "is not allowed, only what lies below " + allowed + ": see agent --allow-dir"},
 		"the folder above":      {pickle.Storage(), storage(allowed + "/.."), closed, nil, "is not allowed"},
 		"a link out":            {pickle.Storage(), storage(allowed + "/out"), closed, nil, "path escapes from parent"},
 		"an odd setting":        {pickle.New(), driver.Settings{"network": "tcp", "sudo": "on"}, closed, nil, `unknown setting "sudo"`},

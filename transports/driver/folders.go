@@ -23,9 +23,9 @@ func (f Folders) Find(dir string) (folder, rest string, err error) {
 	case i >= 0 && filepath.IsAbs(dir):
 		return f[i], rest, nil
 	case len(f) == 0:
-		return "", "", fmt.Errorf("folder %q is not allowed: none is", dir)
+		return "", "", fmt.Errorf("folder %q is not allowed, and no other is: see agent --allow-dir", dir)
 	}
-	return "", "", fmt.Errorf("folder %q is not allowed: only what lies below %s", dir, strings.Join(f, ", "))
+	return "", "", fmt.Errorf("folder %q is not allowed, only what lies below %s: see agent --allow-dir", dir, strings.Join(f, ", "))
 }
 
 // Open opens dir. No link leads out of what is allowed.

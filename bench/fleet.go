@@ -1,0 +1,179 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"ipcbench/agent"
+	"ipcbench/machine"
+	"ipcbench/scratch"
+)
+
+// asking is how long an agent may take to answer a question before a run.
+const asking = 20 * time.Second
+
+// folder reports a host that does not see the same files as the server's, where the
+// transport of s wants that, or whose user has not allowed it.
+func (h *Hosts) folder(s Spec) error {
+	dir := s.Variant.Traits().Folder
+	if dir == "" || h.fleet == nil {
+		return nil
+	}
+	hosts, _ := h.used(s)
+	for _, host := range hosts {
+		key := dir + " " + host.name
+		if _, asked := h.sees[key]; !asked && host.agent != nil {
+			h.sees[key] = shared(dir, host.agent)
+		}
+		if err := h.sees[key]; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shared reports an agent that does not find in dir what the server has put there.
+func shared(dir string, a *agent.Agent) (err error) {
+	session, err := scratch.New(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	nonce := rand.Text()
+	if err := os.WriteFile(filepath.Join(session.Path(), agent.NonceFile), []byte(nonce), 0o600); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), asking)
+	defer cancel()
+	found, err := a.Sees(ctx, dir, filepath.Base(session.Path()))
+	if err == nil && found != nonce {
+		err = errors.New("other files are there")
+	}
+	if err != nil {
+		return fmt.Errorf("%s does not have the folder %s as the server's host has it: %w", a.Name(), dir, err)
+	}
+	return nil
+}
+
+// Dial has every agent connect to where servers of the run will listen, and reports
+// those that do not get there.
+func (h *Hosts) Dial(ctx context.Context, o Options) error {
+	l, err := o.Ports.Listen(ctx, o.Listen.Addr().String())
+	if err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	arrived := make(chan struct{}, len(h.fleet.Agents()))
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+			select {
+			case arrived <- struct{}{}:
+			default: // strangers come, too
+			}
+		}
+	})
+	defer all.Wait()
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	errs := make([]error, len(h.fleet.Agents()))
+	var dialling sync.WaitGroup
+	for i, a := range h.fleet.Agents() {
+		dialling.Go(func() {
+			if errs[i] = a.Dials(ctx, l.Addr().String()); errs[i] == nil {
+				errs[i] = h.arrives(ctx, a, l.Addr(), arrived)
+			}
+		})
+	}
+	dialling.Wait()
+	return errors.Join(errs...)
+}
+
+// arrives reports an agent that has connected, and not to this host: an address may mean
+// another one over there.
+func (h *Hosts) arrives(ctx context.Context, a *agent.Agent, at net.Addr, arrived <-chan struct{}) error {
+	select {
+	case <-arrived:
+		return nil
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	return fmt.Errorf("agent %s: dialled %v and has reached somebody else than this host", a.Name(), at)
+}
+
+// A Host is one of a run with agents, in its result.
+type Host struct {
+	Name        string              `json:"name"`        // an agent's is what its user calls it
+	Environment machine.Environment `json:"environment"` // as it was when the run began
+	Server      bool                `json:"server,omitempty"`
+}
+
+// results are what a result says of the fleet.
+func (h *Hosts) results(server machine.Environment) []Host {
+	if h == nil {
+		return nil
+	}
+	all := []Host{{Name: ServerHost, Environment: server, Server: true}}
+	for _, s := range h.all {
+		if s.agent != nil {
+			all = append(all, Host{Name: s.name, Environment: s.agent.Self().Environment})
+		}
+	}
+	return all
+}
+
+// validateHosts checks that each host of the result has a name of its own, and that
+// nothing was measured on another one.
+func (r *Result) validateHosts() error {
+	known := map[string]bool{"": true}
+	for i, h := range r.Hosts {
+		place := fmt.Sprintf("hosts[%d]", i)
+		switch {
+		case agent.CheckName(h.Name) != nil:
+			return within(place, &fieldError{"name", agent.CheckName(h.Name)})
+		case known[h.Name]:
+			return within(place, field("name", "%q stands there twice", h.Name))
+		case h.Server != (i == 0):
+			return within(place, field("server", "%v: want the server's host first, and no other", h.Server))
+		}
+		known[h.Name] = true
+	}
+	for i, f := range r.Floors {
+		if !known[f.Host] {
+			return within(fmt.Sprintf("floors[%d]", i), field("host", "%q: there is none of that name", f.Host))
+		}
+	}
+	for i, c := range r.Cells {
+		for j, b := range c.Blocks {
+			for k, p := range b.Processes {
+				if !known[p.Host] {
+					return within(fmt.Sprintf("cells[%d].blocks[%d].processes[%d]", i, j, k), field("host", "%q: there is none of that name", p.Host))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// settings are what a result has as those of s.
+func (r *run) settings(s Spec) map[string]string {
+	if r.here.hosts == nil || s.inside() {
+		return s.Variant.Settings
+	}
+	all := maps.Clone(map[string]string(s.Variant.Settings))
+	maps.Copy(all, r.here.hosts.settings(s))
+	return all
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ipcbench/machine"
+	"ipcbench/tensor/models"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+)
+
+// Every process has a host. Spread, hosts differ by one process at most, and the first
+// ones have more. Filled, no host has one beyond its processors before all others have
+// as many as they have.
+func TestPlaceOver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		processors := rapid.SliceOfN(rapid.IntRange(0, 9), 1, 12).Draw(t, "processors")
+		n := rapid.IntRange(0, 200).Draw(t, "processes")
+		p := Place{Fill: rapid.Bool().Draw(t, "fill")}
+		at := p.over(n, processors)
+		if len(at) != n {
+			t.Fatalf("%d of %d processes have a host", len(at), n)
+		}
+		got := make([]int, len(processors))
+		for _, host := range at {
+			got[host]++
+		}
+		if !p.Fill {
+			if slices.Max(got)-slices.Min(got) > 1 || !slices.IsSortedFunc(got, func(a, b int) int { return b - a }) {
+				t.Fatalf("spread: %v", got)
+			}
+			return
+		}
+		all, before := 0, 0
+		for _, c := range processors {
+			all += max(1, c)
+		}
+		for host, c := range processors {
+			turns, rest := n/all, n%all
+			want := turns*max(1, c) + min(max(1, c), max(0, rest-before))
+			if before += max(1, c); got[host] != want {
+				t.Fatalf("filled: %d processes on hosts of %v processors: got %v", n, processors, got)
+			}
+		}
+	})
+}
+
+// cellOf returns a cell with four worker processes.
+func cellOf(t *testing.T, text string) Spec {
+	t.Helper()
+	v, err := transports.Parse(text, all.Transports())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := models.Parse("uniform:64MiB/4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Spec{Variant: v, Model: m, Workers: 4, Clients: 4, PerProcess: 1, Depth: 1}
+}
+
+// What cannot be on a host is an Unfit cell, and its error says which host it is, why,
+// and what to try.
+func TestHostsCheck(t *testing.T) {
+	const plenty = 1 << 40
+	seats := func(server, h1, h2 int64) []seat {
+		all := []seat{{name: "h1", processors: 2, memory: h1, source: "its cgroup"}, {name: "h2", processors: 2, memory: h2, source: "its cgroup"}}
+		if server > 0 {
+			all = slices.Insert(all, 0, seat{name: ServerHost, processors: 4, memory: server, source: "MemAvailable"})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		cell  string
+		place Place
+		all   []seat
+		on    string
+		want  string // nothing: it fits
+	}{
+		{"http:network=tcp", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", ""},
+		{"http:network=tcp", Place{Fill: true, Server: true}, seats(plenty, plenty, plenty), "server:4", ""},
+		{"shm-slab", Place{Fill: true, Server: true}, seats(plenty, plenty, plenty), "server:4", ""},
+		{"storage", Place{Fill: true, Server: true}, seats(plenty, plenty, plenty), "server:4", ""},
+		{"http", Place{Fill: true, Server: true}, seats(plenty, plenty, plenty), "server:4", ""},
+		{"http:network=tcp", Place{Server: true}, seats(plenty, plenty, plenty), "server:2,h1:1,h2:1", ""},
+		{"shm-slab", Place{Server: true}, seats(plenty, plenty, plenty), "server:2,h1:1,h2:1", "shares memory, and lanes on h1 are on another host"},
+		{"shm-tensor", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "shares memory, and lanes on h1"},
+		{"storage:network=tcp", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "a directory of each host's own, and lanes on h1 are on another host: name one that all hosts share with dir="},
+		{"http", Place{}, seats(0, plenty, plenty), "h1:2,h2:2", "uses Unix sockets, and lanes on h1 are on another host: leave network=unix out"},
+		{"http:network=tcp", Place{}, seats(0, plenty, 100<<20), "h1:2,h2:2", "of memory on h2, where its cgroup has 104 MB (100MiB): choose a smaller model"},
+		{"http:network=tcp", Place{Server: true, Fill: true}, seats(100<<20, plenty, plenty), "server:4", "of memory on server, where MemAvailable has"},
+		{"inproc", Place{}, seats(0, 1, 1), "", ""},
+	} {
+		h, s := &Hosts{place: c.place, all: c.all}, cellOf(t, c.cell)
+		if got := h.settings(s)["hosts"]; got != c.on {
+			t.Errorf("%s, %v: processes are on %s, want %s", c.cell, c.place, got, c.on)
+		}
+		err := h.Check(s, Plan{})
+		if unfit := (*Unfit)(nil); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &unfit) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s, %v: got error %v\nwant one with %q", c.cell, c.place, err, c.want)
+		}
+	}
+}
+
+// The share of a host in a cell's memory is that of its processes.
+func TestHostsRoom(t *testing.T) {
+	s := cellOf(t, "pickle:network=tcp")
+	whole := s.memory()
+	for _, c := range []struct {
+		h1 int64
+		ok bool
+	}{{whole * 2 / 6, true}, {whole*2/6 - 100, false}} { // two of four workers' processes, and the server is two
+		h := &Hosts{all: []seat{{name: "h1", memory: c.h1}, {name: "h2"}}}
+		if err := h.room(s); (err == nil) != c.ok {
+			t.Errorf("%d of %d bytes: got error %v", c.h1, whole, err)
+		}
+	}
+}
+
+// A result in which hosts do not fit together is none.
+func TestValidateHosts(t *testing.T) {
+	fleet := func(names ...string) *Result {
+		r := &Result{}
+		for i, name := range names {
+			r.Hosts = append(r.Hosts, Host{Name: name, Server: i == 0, Environment: machine.Environment{}})
+		}
+		return r
+	}
+	process := func(r *Result, host string) *Result {
+		r.Cells = []Cell{{Blocks: []Block{{Processes: []Process{{Host: host}}}}}}
+		return r
+	}
+	floor := func(r *Result, host string) *Result {
+		r.Floors = []Floor{{Name: "tcp-stream", Host: host}}
+		return r
+	}
+	second := fleet(ServerHost, "h1")
+	second.Hosts[1].Server = true
+	for name, c := range map[string]struct {
+		r    *Result
+		want string
+	}{
+		"none":       {fleet(), ""},
+		"a fleet":    {floor(process(fleet(ServerHost, "h1"), "h1"), "h1"), ""},
+		"twice":      {fleet(ServerHost, "h1", "h1"), `hosts[2].name: "h1" stands there twice`},
+		"odd":        {fleet(ServerHost, "\x1b[2J"), "hosts[1].name: name"},
+		"long":       {fleet(ServerHost, strings.Repeat("h", 100)), "hosts[1].name: name"},
+		"nameless":   {fleet(ServerHost, ""), "hosts[1].name: name"},
+		"two server": {second, "hosts[1].server: true"},
+		"elsewhere":  {process(fleet(ServerHost, "h1"), "h2"), `cells[0].blocks[0].processes[0].host: "h2"`},
+		"floor":      {floor(fleet(ServerHost, "h1"), "h3"), `floors[0].host: "h3"`},
+		"no fleet":   {process(fleet(), "h1"), `host: "h1"`},
+	} {
+		if err := c.r.validateHosts(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q", name, err, c.want)
+		}
+	}
+}
