@@ -135,6 +135,13 @@ is named. At an address that others can reach, that takes --insecure-network:
   ipcbench run --transport http,grpc-stream --listen 192.0.2.1
   ipcbench run --transport http:tls=off --listen 192.0.2.1 --insecure-network
 
+With --agents, workers are on other hosts. There somebody starts ipcbench agent
+with the join line that the run prints; under mpirun, srun and Kubernetes,
+ipcbench world does. Of the transports, those can take part that move bytes over
+TCP; docs/hosts.md says more:
+
+  ipcbench run --transport http,grpc-stream --listen 192.0.2.1 --agents 2
+
 The control is always measured too: the transport inproc, which never leaves the
 process. Overhead is what a round costs beyond the same round of the control.
 A transport that does not fit a model or this machine is skipped, with a reason.
