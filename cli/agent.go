@@ -35,11 +35,10 @@ func (a *app) agentCommand() *cobra.Command {
 Start worker processes on this host for a run whose server is on another one.
 The run says how to join it: it prints its join line, alone on a line of stderr.
 
-  server$ ipcbench run --listen 192.0.2.1 --agents 2 --transport http,grpc-stream
-  ipcbench://192.0.2.1:40123/#…
-  h1$     ipcbench agent --join -
-  h2$     ipcbench agent --join -
-      then the line goes in, and Enter
+  ipcbench run --listen 192.0.2.1 --agents 2 --transport http,grpc-stream
+      on the server's host: prints ipcbench://192.0.2.1:40123/#…
+  ipcbench agent --join -
+      on each of the two others, which then take that line, and Enter
 
 Whoever has the join line may take part in that run, and run the stock worker
 functions here is what the run may ask for. With --join -, the line is read from
