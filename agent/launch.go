@@ -20,6 +20,12 @@ const LauncherName = "agents"
 
 type launcher []*Agent
 
+// Hosts returns on whose host l puts each process of a session; none if l is of no fleet.
+func Hosts(l trainer.Launcher) []*Agent {
+	hosts, _ := l.(launcher)
+	return hosts
+}
+
 func (launcher) Name() string { return LauncherName }
 
 func (l launcher) Launch(n int) (trainer.Process, error) {

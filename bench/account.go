@@ -205,7 +205,10 @@ func sums(unattributed []int64, phases map[string][]int64, rounds int) (int64, m
 
 // clients adds the times of each client of one round, in dispatch order.
 func (s *blockRun) clients(samples []phase.Sample) error {
-	type job struct{ dispatch, received, train, trained, lend, collected int64 }
+	type job struct {
+		dispatch, received, train, trained, lend, collected int64
+		lane                                                int
+	}
 	jobs := make([]job, len(s.roster)) // a client's id is its index
 	for _, sample := range samples {
 		if sample.Client < 0 || int(sample.Client) >= len(jobs) {
@@ -214,7 +217,7 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		t := &jobs[sample.Client]
 		switch sample.Phase {
 		case phase.Dispatch:
-			t.dispatch = sample.Start
+			t.dispatch, t.lane = sample.Start, int(sample.Lane)
 		case phase.Receive:
 			t.received = sample.End
 		case phase.Train:
@@ -230,9 +233,16 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		if t.dispatch == 0 || t.received == 0 || t.trained == 0 || t.lend == 0 || t.collected == 0 {
 			return fmt.Errorf("the spans of client %d are incomplete", id)
 		}
+		down, err := s.way(t.received-t.dispatch, t.lane, id)
+		if err == nil {
+			_, err = s.way(t.collected-t.trained, t.lane, id)
+		}
+		if err != nil {
+			return err
+		}
 		b.Train = append(b.Train, t.trained-t.train)
 		b.RTT = append(b.RTT, t.collected-t.dispatch)
-		b.Down = append(b.Down, t.received-t.dispatch)
+		b.Down = append(b.Down, down)
 		b.Up = append(b.Up, t.collected-t.lend)
 	}
 	return nil

@@ -323,17 +323,21 @@ func seconds(ns []int64) []float64 {
 
 // block runs one block of c.
 func (r *run) block(ctx, quit context.Context, c *cell) error {
-	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
 	run := r.blockHere
 	if r.Against != "" {
 		run = r.blockThere
 	}
+	var b Block
 	var pings []int64
-	count, err := onLink(c.Spec, func() (err error) {
-		pings, err = run(ctx, quit, c, &b)
+	err := r.steady(c, func() error {
+		b = Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
+		count, err := onLink(c.Spec, func() (err error) {
+			pings, err = run(ctx, quit, c, &b)
+			return err
+		})
+		b.Link = count
 		return err
 	})
-	b.Link = count
 	if err != nil {
 		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}

@@ -18,6 +18,7 @@ import (
 func TestMain(m *testing.M) {
 	floors.MaybePeer()
 	bench.Workers(host()).MaybeWorker()
+	maybeAgent()
 	if len(os.Args) == 2 && os.Args[1] == bench.BlockCommand { // the other build of an interleaved run
 		if err := bench.ServeBlock(context.Background(), os.Stdin, os.Stdout, host()); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -112,7 +112,12 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 	var spent time.Duration
 	enough := min(profiledTime, r.Plan.Time)
 	for blocks < mostProfiled && (blocks < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
-		b, report, err := r.profileBlock(ctx, quit, c, kinds)
+		var b Block
+		var report trainer.Report
+		err := r.steady(c, func() (err error) {
+			b, report, err = r.profileBlock(ctx, quit, c, kinds)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("%s: profile %s: %w", c, strings.Join(kinds, ", "), err)
 		}

@@ -132,6 +132,7 @@ type Cell struct {
 	Scenario   string            `json:"scenario,omitempty"`    // sync; empty is fedavg
 	Link       string            `json:"link,omitempty"`        // the rate of the network, as --link takes it; unshaped without one; empty outside of a link
 	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked
+	Thrown     []Thrown          `json:"thrown,omitempty"`      // blocks that count nowhere
 	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, budget, size (of the result), interrupted
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
@@ -254,6 +255,7 @@ type Block struct {
 	Processes []Process     `json:"processes"`        // none where workers are goroutines of the server
 	System    *usage.System `json:"system,omitempty"` // of the whole machine while the block ran; absent if it does not tell
 	Link      *LinkCount    `json:"link,omitempty"`   // what the link's queues did meanwhile
+	Clocks    []Clock       `json:"clocks,omitempty"` // of other hosts whose processes took part
 	Proof     Proof         `json:"proof"`
 
 	Profiled bool      `json:"profiled,omitempty"` // profiles were taken: its times do not count

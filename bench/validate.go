@@ -186,6 +186,11 @@ func (b Block) validate(clients int) error {
 			return field(s.field, "%d samples: want %d for %d rounds of %d clients", s.got, s.want, rounds, clients)
 		}
 	}
+	for i, c := range b.Clocks {
+		if err := c.validate(); err != nil {
+			return within(fmt.Sprintf("clocks[%d]", i), err)
+		}
+	}
 	for name := range b.Phases {
 		if !slices.ContainsFunc(phase.Phases(), func(p phase.Phase) bool { return p.String() == name }) {
 			return field("phases_ns."+name, "no such phase")
