@@ -187,14 +187,17 @@ func (c *Cell) Medians(name string) []float64 {
 }
 
 // Samples returns the samples of a sampled metric by block, for all blocks of
-// [Cell.Timed].
+// [Cell.Timed]. Where the clocks of hosts leave too much open, there are none.
 func (c *Cell) Samples(name string) [][]float64 { return c.samples(name, c.timed) }
 
 func (c *Cell) samples(name string, of []bench.Block) [][]float64 {
-	series := c.result.metric(name).samples
+	m := c.result.metric(name)
 	all := make([][]float64, len(of))
 	for i := range of {
-		all[i] = series(c, &of[i])
+		all[i] = m.samples(c, &of[i])
+	}
+	if _, ok := c.blurred(m, of, all); !ok {
+		clear(all)
 	}
 	return all
 }

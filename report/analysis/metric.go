@@ -23,6 +23,7 @@ type Metric struct {
 	Help   string // its definition, for a reader who sees it for the first time
 
 	samples series                      // by block; nil of a metric that is derived from others
+	clocks  func(c *Cell) float64       // how many times it may be off by what the clocks of hosts leave open; nil is never
 	derived func(c *Cell) stat.Interval // of such a metric
 }
 
@@ -34,7 +35,8 @@ func (m Metric) of(c *Cell) stat.Interval {
 	if m.derived != nil {
 		return m.derived(c)
 	}
-	return stat.Of(c.Samples(m.Name))
+	i, _ := c.blurred(m, c.timed, c.Samples(m.Name))
+	return i
 }
 
 // Metrics returns all metrics.
@@ -70,11 +72,11 @@ func times() []Metric {
 		{Name: "rtt", Unit: "s", Better: Lower, Help: "one client's round trip, training included: from the start of Dispatch to the end of Collect",
 			samples: seconds(func(b *bench.Block) []int64 { return b.RTT })},
 		{Name: "down", Unit: "s", Better: Lower, Help: "one client's way down: from the start of Dispatch until the worker has the model",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Down })},
+			samples: seconds(func(b *bench.Block) []int64 { return b.Down }), clocks: once},
 		{Name: "up", Unit: "s", Better: Lower, Help: "one client's way up, training included: from the start of the worker's Reserve until the server has the update",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Up })},
+			samples: seconds(func(b *bench.Block) []int64 { return b.Up }), clocks: once},
 		{Name: "uplink", Unit: "s", Better: Lower, Help: "up without the training",
-			samples: untrained(func(b *bench.Block) []int64 { return b.Up })},
+			samples: untrained(func(b *bench.Block) []int64 { return b.Up }), clocks: once},
 		{Name: "train", Unit: "s", Help: "one client's training: the worker function",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
 		{Name: "copy_decode", Unit: "s", Better: Lower, Help: "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
@@ -86,7 +88,7 @@ func times() []Metric {
 				return c.Of("round").Map(func(s float64) float64 { return float64(c.Payload()) / s })
 			}},
 		{Name: "unattributed", Unit: "s", Better: Lower, Help: "time of a round that no recorded span covers",
-			samples: meanRound(func(b *bench.Block) (int64, bool) { return b.Unattributed, true })},
+			samples: meanRound(func(b *bench.Block) (int64, bool) { return b.Unattributed, true }), clocks: everyWay},
 		{Name: "floor_ratio", Unit: "1", Help: "distance from a limit of this machine (a floor). " +
 			"Transports that move bytes: payload (with a codec what travels of it) ÷ one client's transfer, as a share of the bandwidth of a connection like the cell's: a Unix socket or TCP, with TLS or without, on its link; what is done outside of a client's round trip, such as publishing the model, is not in it. " +
 			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; what page faults and cold caches add to the training is not in it. " +

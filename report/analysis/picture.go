@@ -17,7 +17,7 @@ type Trip struct {
 }
 
 // Trip returns the mean of each part over the middle half of all round trips by
-// their length, and whether there are any. Medians would not add up, and a mean over
+// their length, and whether there are any, and clocks that tell them. Medians would not add up, and a mean over
 // all would be that of the outliers.
 func (c *Cell) Trip() (Trip, bool) {
 	var trips [][4]int64 // the length, down, train and uplink
@@ -39,7 +39,7 @@ func (c *Cell) Trip() (Trip, bool) {
 	const rounding = 1e-9 // of floating point, and no more: an edited file may hold parts that are longer than the whole
 	possible := min(t.Down, t.Train, t.Uplink) >= 0 && t.Between >= -rounding
 	t.Between = max(t.Between, 0)
-	return t, len(middle) > 0 && possible
+	return t, len(middle) > 0 && possible && c.Of("down").Known() && c.Of("uplink").Known()
 }
 
 // A Share is which part of the rounds took at most Round, in seconds.
