@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/agent"
+	"ipcbench/bench"
 	"ipcbench/transports/driver"
 )
 
@@ -60,9 +63,29 @@ themselves.`),
 	fs.SortFlags = false
 	fs.StringVar(&f.join, "join", "", "join the run of this `LINE`; - reads it from stdin")
 	fs.StringVar(&f.name, "name", "", "be called `NAME` in the run and in its result (default the host's name)")
-	fs.StringSliceVar(&f.dirs, "allow-dir", nil, "let the run keep files below `DIR`, as storage:dir=DIR asks for")
+	addDirs(fs, &f.dirs)
 	addWait(fs, &f.wait)
 	return cmd
+}
+
+func addDirs(fs *pflag.FlagSet, dirs *[]string) {
+	fs.StringArrayVar(dirs, "allow-dir", nil, "let the run keep files below `DIR`, as storage:dir=DIR asks for")
+	note(fs, "allow-dir", harmful, "lets another host write files")
+}
+
+// allowed returns the folders that --allow-dir names as servers name them: absolute.
+func allowed(dirs []string) (all []string, err error) {
+	for _, dir := range dirs {
+		full, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		if info, err := os.Stat(full); err != nil || !info.IsDir() {
+			return nil, usagef("--allow-dir %s: want a folder that exists", dir)
+		}
+		all = append(all, full)
+	}
+	return all, nil
 }
 
 // joinTimeout is how long agents and their server wait for each other by default: engines
@@ -99,6 +122,11 @@ func (a *app) agent(ctx context.Context, f agentFlags, stdin io.Reader) error {
 
 // serve is an agent's life. It ends with the run's exit code.
 func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
+	dirs, err := allowed(o.Dirs)
+	if err != nil {
+		return err
+	}
+	o.Dirs = dirs
 	code, err := agent.Join(ctx, l, o)
 	if err == nil && code != 0 {
 		err = codeError{errors.New("the run has failed: its server says why"), code}
@@ -111,6 +139,7 @@ type gathering struct {
 	agents int
 	wait   time.Duration
 	ports  portRange
+	place  placeList
 
 	// Of a world.
 	token    string                 // that agents know already
@@ -122,6 +151,8 @@ func (g *gathering) add(fs *pflag.FlagSet) {
 	fs.IntVar(&g.agents, "agents", 0, "have the workers on the hosts of `N` agents, which join at --listen: see ipcbench agent")
 	addWait(fs, &g.wait)
 	fs.Var(&g.ports, "data-ports", "with --agents: workers reach servers at `FIRST-LAST`, ports of --listen's address (default any)")
+	g.place.given = []string{"spread"}
+	fs.Var(&g.place, "place", "with --agents: a `LIST` of where workers are: server|fill|spread, this host too; a host's processors first, or each host in turn")
 }
 
 // check reports flags of a run that do not go with agents.
@@ -131,6 +162,9 @@ func (g *gathering) check(f *runFlags, given func(flag string) bool) error {
 			if given(flag) {
 				return usagef("--%s: without --agents, all workers are on this host", flag)
 			}
+		}
+		if g.place.Place != (bench.Place{}) {
+			return usagef("--place %v: without --agents, all workers are on this host", &g.place)
 		}
 	}
 	if g.agents == 0 && !given("agents") {
@@ -167,6 +201,52 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 		g.joined(fleet)
 	}
 	return fleet, nil
+}
+
+// placed settles where the workers of a run are, now that its agents have joined: cells
+// that cannot be there are skipped or refused, and workers will get to the servers.
+func placed(ctx context.Context, o *bench.Options, asked []bench.Spec) (err error) {
+	if o.Cells, o.Skipped, err = fitting(asked, *o); err != nil {
+		return usageError{err}
+	}
+	hosts, err := o.Hosts()
+	if err == nil {
+		err = hosts.Dial(ctx, *o)
+	}
+	if err != nil && ctx.Err() == nil {
+		return hinted{usagef("--listen: agents do not get to %v, as their workers have to: %w", o.Listen.Addr(), err),
+			"listen at an address that they reach, and let TCP to its ports through, or to those of --data-ports"}
+	}
+	return cmp.Or(context.Cause(ctx), err)
+}
+
+// placeList is the value of --place.
+type placeList struct {
+	bench.Place
+	given []string
+}
+
+func (p *placeList) Type() string   { return "LIST" }
+func (p *placeList) String() string { return strings.Join(p.given, ",") }
+
+// Set implements pflag.Value.
+func (p *placeList) Set(text string) error {
+	*p = placeList{given: strings.Split(text, ",")}
+	seen := map[string]bool{}
+	for _, word := range p.given {
+		switch {
+		case word != "server" && word != "fill" && word != "spread":
+			return fmt.Errorf("%q: want server, fill or spread", word)
+		case seen[word]:
+			return fmt.Errorf("%s stands there twice", word)
+		}
+		seen[word] = true
+	}
+	if seen["fill"] && seen["spread"] {
+		return errors.New("fill and spread are given: want one of them")
+	}
+	p.Server, p.Fill = seen["server"], seen["fill"]
+	return nil
 }
 
 // portRange is the value of a flag that names ports: 7000-7010, or 7000.

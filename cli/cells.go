@@ -277,9 +277,13 @@ func numbers(flag string, texts []string) ([]int, error) {
 	return all, nil
 }
 
-// fitting returns the cells that can be measured here, and the others. One that
+// fitting returns the cells that can be measured here, and on the hosts of the run's agents, and the others. One that
 // was named alone has to fit, and at least one of several.
-func fitting(cells []bench.Spec, plan bench.Plan) (fit []bench.Spec, skipped []bench.Skipped, err error) {
+func fitting(cells []bench.Spec, o bench.Options) (fit []bench.Spec, skipped []bench.Skipped, err error) {
+	hosts, err := o.Hosts()
+	if err != nil {
+		return nil, nil, err
+	}
 	seen := map[string]bool{}
 	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
 	for _, c := range cells {
@@ -287,7 +291,7 @@ func fitting(cells []bench.Spec, plan bench.Plan) (fit []bench.Spec, skipped []b
 			return nil, nil, fmt.Errorf("%s stands twice in what --transport, --link, --model, --up, --change, --workers and --clients ask for: leave one out", c)
 		}
 		seen[c.String()] = true
-		e := c.Check(plan)
+		e := hosts.Check(c, o.Plan)
 		var unfit *bench.Unfit
 		switch {
 		case e == nil:

@@ -39,7 +39,11 @@ func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
 		width = max(width, len(c.Name))
 	}
 	for _, c := range plan.Cells {
-		fmt.Fprintf(out, "  %-*s  %d%s blocks of about %v, %s\n", width, c.Name, c.Blocks, orMore, rough(c.Block), megabytes(c.Memory))
+		on := ""
+		if c.Hosts != "" {
+			on = ", on " + c.Hosts
+		}
+		fmt.Fprintf(out, "  %-*s  %d%s blocks of about %v, %s%s\n", width, c.Name, c.Blocks, orMore, rough(c.Block), megabytes(c.Memory), on)
 	}
 	for _, s := range o.Skipped {
 		fmt.Fprintf(out, "  %s  skipped: %s\n", s.ID(), s.Why)

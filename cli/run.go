@@ -137,10 +137,15 @@ is named. At an address that others can reach, that takes --insecure-network:
 
 With --agents, workers are on other hosts. There somebody starts ipcbench agent
 with the join line that the run prints; under mpirun, srun and Kubernetes,
-ipcbench world does. Of the transports, those can take part that move bytes over
-TCP; docs/hosts.md says more:
+ipcbench world does. docs/hosts.md shows both. --place says on which: on each
+host in turn (spread), or as many on a host as it has processors before the next
+one (fill), and with server on this host too, first. What shares memory does not
+leave its host, and storage wants a folder that all hosts share and agents allow
+(--allow-dir):
 
-  ipcbench run --transport http,grpc-stream --listen 192.0.2.1 --agents 2
+  ipcbench run --listen 192.0.2.1 --agents 2 --transport http,grpc-stream
+  ipcbench run --listen 192.0.2.1 --agents 2 --place server,fill --workers 8
+  ipcbench run --listen 192.0.2.1 --agents 2 --transport storage:dir=/shared
 
 The control is always measured too: the transport inproc, which never leaves the
 process. Overhead is what a round costs beyond the same round of the control.
@@ -310,17 +315,16 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if err := plan.Validate(); err != nil {
 		return usageError{err}
 	}
-	cells, skipped, err := fitting(asked, plan)
-	if err != nil {
-		return usageError{err}
-	}
 	control, err := transports.NewVariant(a.host.Transports[0], nil)
 	if err != nil {
 		return err
 	}
 	o := bench.Options{
-		Cells: cells, Skipped: skipped, Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
-		Listen: at, Ports: f.gather.ports.Ports, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
+		Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
+		Listen: at, Ports: f.gather.ports.Ports, Agents: f.gather.agents, Place: f.gather.place.Place, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
+	}
+	if o.Cells, o.Skipped, err = fitting(asked, o); err != nil {
+		return usageError{err}
 	}
 	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
 		return usageError{err}
@@ -328,7 +332,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if f.against != "" && !f.tls.Zero() {
 		return usagef("--tls-ca and --against are given: want one of them") // which holds for all of --tls-*
 	}
-	if o.Files, err = f.tls.files(cells); err != nil {
+	if o.Files, err = f.tls.files(o.Cells); err != nil {
 		return err
 	}
 	if f.against != "" {
@@ -372,6 +376,9 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 		ctx, cancel = o.Fleet.Context(ctx)
 		defer cancel()
 		o.Listen = netip.AddrPortFrom(at.Addr(), 0) // at whose port the agents have joined
+		if err := placed(ctx, &o, asked); err != nil {
+			return err
+		}
 	}
 	o.Doctor = a.examine(bench.Needs(asked))
 
