@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"ipcbench/bench"
@@ -99,6 +100,7 @@ func Compare(base, head *bench.Result, o CompareOptions) (*Comparison, error) {
 		c.Base, c.Head = source(base.Environment), source(head.Environment)
 		c.Base.Started, c.Head.Started = base.Started, head.Started
 		c.note(machine.Diff(base.Environment, head.Environment)...)
+		c.note(hostsDiff(base.Hosts, head.Hosts)...)
 		c.note(planDiff(base.Plan, head.Plan)...)
 		c.protocols = [2]int{base.Plan.Protocol, head.Plan.Protocol}
 		c.Findings, c.canary = slices.Concat(r.Findings(), s.Findings()), base.Canary != nil || head.Canary != nil
@@ -132,6 +134,32 @@ func (d *differing) add(what string, x, y any) {
 	if x != y {
 		*d = append(*d, machine.Difference{What: what, Base: fmt.Sprint(x), Head: fmt.Sprint(y)})
 	}
+}
+
+// hostsDiff returns in what the hosts of agents differ: those of one name are held
+// against each other. The server's stands in the environment.
+func hostsDiff(a, b []bench.Host) []machine.Difference {
+	var d differing
+	names := func(hosts []bench.Host) string {
+		var all []string
+		for _, h := range hosts {
+			all = append(all, h.Name)
+		}
+		return cmp.Or(strings.Join(all, " "), "none")
+	}
+	d.add("hosts", names(a), names(b))
+	for _, x := range a {
+		i := slices.IndexFunc(b, func(y bench.Host) bool { return y.Name == x.Name })
+		if i < 0 || x.Server {
+			continue
+		}
+		d.add("machine of "+x.Name, cmp.Or(x.SameMachine, "its own"), cmp.Or(b[i].SameMachine, "its own"))
+		for _, of := range machine.Diff(x.Environment, b[i].Environment) {
+			of.What += " of " + x.Name
+			d = append(d, of)
+		}
+	}
+	return d
 }
 
 // planDiff returns the settings in which two plans differ and that change what a

@@ -83,7 +83,7 @@ func (s *Sweep) meetings(a, b *Line) []meeting {
 		if a.Cells[i] == nil || b.Cells[i] == nil {
 			continue
 		}
-		r := b.Cells[i].Ratio("round", a.Cells[i])
+		r := b.Cells[i].Ratio(s.By, a.Cells[i])
 		if !r.Known() {
 			continue
 		}
@@ -172,7 +172,7 @@ func zero(a, b meeting, of func(meeting) float64) float64 {
 	return a.x + (b.x-a.x)*y/(y-z)
 }
 
-// round returns the round of a transport at any value of the sweep, on a line in
+// round returns the round of a transport, or what ranks instead, at any value of the sweep, on a line in
 // logarithms, or 0 where it was not measured.
 func (s *Sweep) round(l *Line, at float64) float64 {
 	last := -1
@@ -180,7 +180,7 @@ func (s *Sweep) round(l *Line, at float64) float64 {
 		if l.Cells[i] == nil {
 			continue
 		}
-		y := l.Cells[i].Of("round").Center
+		y := l.Cells[i].Of(s.By).Center
 		switch {
 		case x == at:
 			return y
@@ -188,7 +188,7 @@ func (s *Sweep) round(l *Line, at float64) float64 {
 			return 0
 		case x > at:
 			share := math.Log(at/s.At[last]) / math.Log(x/s.At[last])
-			return math.Exp((1-share)*math.Log(l.Cells[last].Of("round").Center) + share*math.Log(y))
+			return math.Exp((1-share)*math.Log(l.Cells[last].Of(s.By).Center) + share*math.Log(y))
 		}
 		last = i
 	}

@@ -48,6 +48,10 @@ const (
 	FullVersions      = "full_versions"       // whole models in timed rounds, beside encoded ones; models: 1/round
 	OtherDensity      = "other_density"       // not as many words changed as were asked for; found, expected: 1; Subject: the way
 	DroppedPackets    = "dropped_packets"     // a link had no room for packets; packets: 1
+	OneMachine        = "one_machine"         // hosts were on one machine; hosts, all: 1; Subject: their names
+	UnequalHosts      = "unequal_hosts"       // hosts with lanes differ; Subject: in what
+	OtherTraining     = "other_training"      // training took another time than the control's; training, control: s
+	ThrownBlocks      = "thrown_blocks"       // a clock stepped in blocks, which do not count; blocks: 1; first: s; Subject: why in the first
 )
 
 // A Finding is something that a result says and that cannot be, or that puts it
@@ -115,6 +119,7 @@ func (r *Result) Findings() []Finding {
 	}) {
 		all = append(all, *finding(Warning, StalePeak, ""))
 	}
+	all = append(all, r.fleetFindings()...)
 	for _, s := range r.Skipped {
 		f := finding(Skipped, NotMeasured, s.Why)
 		f.Cell = s.ID()
@@ -123,7 +128,7 @@ func (r *Result) Findings() []Finding {
 	for _, c := range r.Cells {
 		for _, f := range []*Finding{
 			fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c), filesInMemory(c), insecure(c),
-			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c),
+			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c), thrownBlocks(c),
 		} {
 			if f != nil {
 				f.Cell, f.Measured = c.Name(), c
@@ -176,6 +181,8 @@ func (c *Cell) leeway() float64 {
 func (c *Cell) pace() stat.Interval {
 	down, up := c.wire()
 	switch {
+	case c.Link == "" && c.Remote() && c.Alone() && !c.HandsOver() && !c.Respawn:
+		return c.Of("transfer").Map(func(s float64) float64 { return (down + up) / s })
 	case c.Link == "":
 		if !c.Of("bandwidth").Known() {
 			return stat.None()

@@ -26,12 +26,26 @@ func (c *Cell) floor(name string) *bench.Floor {
 	for i := range c.result.Floors {
 		f := &c.result.Floors[i]
 		if f.Name == name && (f.Model == "" || f.Of(c.Workload())) && (f.Clients == 0 || f.Clients == c.Clients) &&
-			(f.Transport == "" || f.Transport == c.Variant) && (f.Link == c.Link || f.Link == "" && f.Bytes == 0) && (found == nil || off(f) < off(found)) {
+			(f.Transport == "" || f.Transport == c.Variant) && (f.Link == c.Link || f.Link == "" && f.Bytes == 0) && c.reaches(f) && (found == nil || off(f) < off(found) || off(f) == off(found) && f.Host != found.Host && faster(f, found)) {
 			found = f
 		}
 	}
 	return found
 }
+
+// reaches reports whether the floor is of a way that the cell's tensors may go: that to a
+// host of its workers, or what all hosts share.
+func (c *Cell) reaches(f *bench.Floor) bool {
+	if !c.Remote() || f.Host == "" && f.Bytes == 0 {
+		return f.Host == ""
+	}
+	return slices.ContainsFunc(c.timed, func(b bench.Block) bool {
+		return slices.ContainsFunc(b.Processes, func(p bench.Process) bool { return p.Host == f.Host })
+	})
+}
+
+// faster reports whether f has more bandwidth than g: nothing is faster than the fastest.
+func faster(f, g *bench.Floor) bool { return stat.Of(f.Blocks).Center > stat.Of(g.Blocks).Center }
 
 // stream is the name of the floor that bounds what moves bytes, by what they go over.
 func (c *Cell) stream() string {

@@ -97,9 +97,13 @@ func times() []Metric {
 	}
 }
 
-// overhead is the difference of two medians with its interval.
+// overhead is the difference of two medians with its interval. Where training differs,
+// so do rounds.
 func overhead(c *Cell) stat.Interval {
 	if c.Control == nil || c.Control == c {
+		return stat.None()
+	}
+	if _, ok := c.trainsLike(); !ok {
 		return stat.None()
 	}
 	i := c.More("round", c.Control)

@@ -33,6 +33,7 @@ func (q Quantity) leastSteps() int {
 
 // A Sweep is cells that share everything but one quantity.
 type Sweep struct {
+	Yardstick
 	Over  Quantity
 	Group Group     // of the first step: what the quantity says of it holds of no other
 	At    []float64 // the steps: values of the quantity, in ascending order; of models the payload
@@ -104,7 +105,7 @@ func newSweep(q Quantity, cells []*Cell) *Sweep {
 		_, x, _ := q.vary(c.Group())
 		return x
 	}
-	s := &Sweep{Over: q}
+	s := &Sweep{Yardstick: YardstickOf(cells), Over: q}
 	steps := map[float64]bool{}
 	for _, c := range cells {
 		if !c.IsControl() {
@@ -164,7 +165,7 @@ type Stretch struct {
 func (s *Sweep) Envelope() []Stretch {
 	var all []Stretch
 	for i := range s.At {
-		v, ok := Decide(s.cells(i))
+		v, ok := decide(s.cells(i), s.Yardstick)
 		if !ok {
 			continue
 		}
@@ -184,7 +185,7 @@ func (s *Sweep) Envelope() []Stretch {
 	}
 	for i := range all {
 		of := &all[i]
-		slices.SortStableFunc(of.Best, func(a, b *Line) int { return cmp.Compare(a.level(of.From, of.To), b.level(of.From, of.To)) })
+		slices.SortStableFunc(of.Best, func(a, b *Line) int { return cmp.Compare(s.level(a, of), s.level(b, of)) })
 		if i > 0 {
 			of.Since = s.between(all[i-1], *of)
 		}
@@ -200,7 +201,7 @@ func (s *Sweep) follow(of *Stretch) {
 		if l.IsControl() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil) {
 			continue
 		}
-		if of.Next == nil || l.level(of.From, of.To) < of.Next.level(of.From, of.To) {
+		if of.Next == nil || s.level(l, of) < s.level(of.Next, of) {
 			of.Next = l
 		}
 	}
@@ -209,17 +210,16 @@ func (s *Sweep) follow(of *Stretch) {
 	}
 	of.NextLow = math.Inf(1)
 	for k := of.From; k <= of.To; k++ {
-		times := of.Next.Cells[k].Of("round").Center / of.Best[0].Cells[k].Of("round").Center
+		times := of.Next.Cells[k].Of(s.By).Center / of.Best[0].Cells[k].Of(s.By).Center
 		of.NextLow, of.NextHigh = min(of.NextLow, times), max(of.NextHigh, times)
 	}
 }
 
-// level is the sum of the logarithms of the rounds of some steps, at which there are
-// some.
-func (l *Line) level(from, to int) float64 {
+// level is the sum of the logarithms of a line's times in a stretch, of which it has all.
+func (s *Sweep) level(l *Line, of *Stretch) float64 {
 	sum := 0.0
-	for _, c := range l.Cells[from : to+1] {
-		sum += math.Log(c.Of("round").Center)
+	for _, c := range l.Cells[of.From : of.To+1] {
+		sum += math.Log(c.Of(s.By).Center)
 	}
 	return sum
 }

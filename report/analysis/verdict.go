@@ -9,45 +9,50 @@ import (
 
 // A Verdict is what a group of cells says about which transport to use.
 type Verdict struct {
+	Yardstick
 	Group    Group
 	Ranked   []*Cell // without the control, the fastest first; never empty
 	Tied     []*Cell // those of the others that may be as fast as the first
 	Unproved bool    // some of the others are slower by all that their blocks show, but there are too few blocks to prove it
 }
 
-// A Cost is what a round of a cell takes more than a round of the fastest. CPU
-// is CPU time. Both are seconds, and below zero where the cell takes less.
+// A Cost is what a cell takes more than the fastest: of what they are ranked by, of a
+// round, and CPU time of a round. All are seconds, and below zero where the cell takes
+// less.
 type Cost struct {
-	Cell       *Cell
-	Round, CPU stat.Interval
+	Cell             *Cell
+	More, Round, CPU stat.Interval
 }
 
-// Decide ranks the transports of a group by their median round. Transports that
+// Decide ranks the transports of a group by the median of their yardstick, which is the
+// round but for [YardstickOf]. Transports that
 // the Mann-Whitney test (Holm-corrected) cannot distinguish from the fastest are
 // tied with it. Picking the fastest by the same samples is not corrected for: of
 // many transports that are all alike, one may now and then seem slower. Where so
 // few blocks could not pass that test however far they lay apart, their interval
 // decides instead, and the verdict counts as unproved. There is none of the control
 // alone.
-func Decide(cells []*Cell) (Verdict, bool) {
-	v := Verdict{Group: cells[0].Group()}
+func Decide(cells []*Cell) (Verdict, bool) { return decide(cells, YardstickOf(cells)) }
+
+func decide(cells []*Cell, by Yardstick) (Verdict, bool) {
+	v := Verdict{Yardstick: by, Group: cells[0].Group()}
 	for _, c := range cells {
-		if !c.IsControl() && c.Of("round").Known() {
+		if !c.IsControl() && c.Of(v.By).Known() {
 			v.Ranked = append(v.Ranked, c)
 		}
 	}
 	if len(v.Ranked) == 0 {
 		return v, false
 	}
-	slices.SortStableFunc(v.Ranked, func(a, b *Cell) int { return cmp.Compare(a.Of("round").Center, b.Of("round").Center) })
+	slices.SortStableFunc(v.Ranked, func(a, b *Cell) int { return cmp.Compare(a.Of(v.By).Center, b.Of(v.By).Center) })
 	best, others := v.Ranked[0], v.Ranked[1:]
 	ps := make([]float64, len(others))
 	for i, c := range others {
-		ps[i] = stat.Test(best.Medians("round"), c.Medians("round"))
+		ps[i] = stat.Test(best.Medians(v.By), c.Medians(v.By))
 	}
 	const alpha = 1 - stat.Confidence
 	for i, p := range stat.Holm(ps) {
-		more := others[i].More("round", best)
+		more := others[i].More(v.By, best)
 		hopeless := more.Blocks < stat.Needed(alpha/float64(len(others)))
 		switch {
 		case p <= alpha:
@@ -72,19 +77,19 @@ func (r *Result) Verdicts() []Verdict {
 	return all
 }
 
-// Best returns the cell with the fastest round. Others may be tied with it.
+// Best returns the fastest cell. Others may be tied with it.
 func (v Verdict) Best() *Cell { return v.Ranked[0] }
 
 // Fastest returns the best cell and those that are tied with it.
 func (v Verdict) Fastest() []*Cell { return append([]*Cell{v.Best()}, v.Tied...) }
 
-// Worst returns the cell with the slowest round.
+// Worst returns the slowest cell.
 func (v Verdict) Worst() *Cell { return v.Ranked[len(v.Ranked)-1] }
 
 // TooClose reports whether others may be as fast as the fastest.
 func (v Verdict) TooClose() bool { return len(v.Tied) > 0 }
 
-// near is by how much the median rounds of two transports differ at most, as a share,
+// near is by how much the medians of two transports differ at most, as a share,
 // if either one will do.
 const near = 0.1
 
@@ -92,7 +97,7 @@ const near = 0.1
 // as fast, differ by more than a tenth, or nothing is known of how blocks vary.
 func (v Verdict) Unclear() bool {
 	return slices.ContainsFunc(v.Tied, func(c *Cell) bool {
-		return c.Of("round").Confidence == 0 || c.Of("round").Center > (1+near)*v.Best().Of("round").Center
+		return c.Of(v.By).Confidence == 0 || c.Of(v.By).Center > (1+near)*v.Best().Of(v.By).Center
 	})
 }
 
@@ -103,7 +108,8 @@ func (v Verdict) Proved() bool { return len(v.Ranked) > 1 && !v.TooClose() && !v
 // Cost returns what choosing c costs rather than the fastest.
 func (v Verdict) Cost(c *Cell) Cost {
 	if none := Exactly(0, len(c.timed), len(c.timed)); c == v.Best() {
-		return Cost{Cell: c, Round: none, CPU: none}
+		return Cost{c, none, none, none}
 	}
-	return Cost{Cell: c, Round: c.More("round", v.Best()), CPU: c.More("cpu_per_round", v.Best())}
+	more := func(metric string) stat.Interval { return c.More(metric, v.Best()) }
+	return Cost{c, more(v.By), more("round"), more("cpu_per_round")}
 }

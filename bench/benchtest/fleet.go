@@ -1,0 +1,72 @@
+package benchtest
+
+import (
+	"strings"
+	"time"
+
+	"ipcbench/bench"
+)
+
+// remote makes c one with worker processes on hosts, that train for as many ms.
+func remote(c bench.Cell, train float64, hosts ...string) bench.Cell {
+	c.Launcher, c.Variant = "agents", c.Variant+":network=tcp:tls=mutual"
+	count := map[string]int{}
+	var names, placed []string
+	for _, h := range hosts {
+		if count[h]++; count[h] == 1 {
+			names = append(names, h)
+		}
+	}
+	for _, h := range names {
+		placed = append(placed, h+":"+string(rune('0'+count[h])))
+	}
+	c.Settings = map[string]string{"network": "tcp", "tls": "mutual", "place": "spread", "hosts": strings.Join(placed, ",")}
+	for i := range c.Blocks {
+		b := &c.Blocks[i]
+		for k, h := range hosts {
+			b.Processes[k].Host = h
+		}
+		for k := range b.Train {
+			b.Train[k] = int64(train * float64(MS) * float64(b.Round[0]) / float64(c.Blocks[2].Round[0]))
+			b.Up[k] = b.Train[k] + b.RTT[k]/4
+			b.Down[k] = b.RTT[k] / 4
+		}
+		for k, h := range names {
+			b.Clocks = append(b.Clocks, bench.Clock{Host: h, Offset: 100_000e9*int64(1-k) + 12_345_678, Width: int64(20+10*k+i) * 1000, Drift: 4.5 - float64(k)})
+		}
+	}
+	return c
+}
+
+// Fleet returns a result with agents on h1 and h2 and the server on h0, all on one
+// machine. With one worker, training takes as long as in the control; with four, that
+// of http takes longer, and one of its blocks was thrown away.
+func Fleet() *bench.Result {
+	m := Models["histology"]
+	r := Result()
+	add := func(workers, clients int, control float64, hosts []string, rounds, train map[string]float64) {
+		c := Cell("inproc", m, workers, clients, Six(control)...)
+		c.Launcher = "goroutines"
+		r.Cells = append(r.Cells, c)
+		for _, transport := range []string{"grpc-stream", "http", "pickle"} {
+			r.Cells = append(r.Cells, remote(Count(Cell(transport, m, workers, clients, Six(rounds[transport])...), "body.tensors", 80), train[transport], hosts...))
+		}
+	}
+	add(1, 1, 60, []string{"h1"}, map[string]float64{"grpc-stream": 340, "http": 420, "pickle": 430}, map[string]float64{"grpc-stream": 30.5, "http": 31, "pickle": 29})
+	add(4, 4, 130, []string{"h1", "h1", "h2", "h2"}, map[string]float64{"grpc-stream": 700, "http": 690, "pickle": 950}, map[string]float64{"grpc-stream": 66, "http": 120, "pickle": 64})
+	stepped := &r.Cells[len(r.Cells)-2]
+	stepped.Thrown = []bench.Thrown{{At: 31 * time.Second, Why: "the clock of h2 stepped by 1.02 ms"}}
+	for i, name := range []string{"h0", "h1", "h2"} {
+		h := bench.Host{Name: name, Environment: r.Environment, Server: i == 0}
+		if i > 0 {
+			h.SameMachine = "h0"
+			near := float64(i)
+			r.Floors = append(r.Floors,
+				bench.Floor{Name: "tls-stream", Unit: "B/s", Host: name, Bytes: m.Bytes, Help: "bytes through a TLS connection", Blocks: [][]float64{{1.1e9 / near}, {1.12e9 / near}, {1.09e9 / near}, {1.11e9 / near}, {1.1e9 / near}, {1.1e9 / near}}},
+				bench.Floor{Name: "tcp-pingpong", Unit: "s", Host: name, Help: "one byte and one back", Blocks: [][]float64{{40e-6 * near}, {41e-6 * near}, {40e-6 * near}, {39e-6 * near}, {40e-6 * near}, {40e-6 * near}}})
+		}
+		r.Hosts = append(r.Hosts, h)
+	}
+	r.Hosts[2].Environment.Governor = "powersave"
+	return r
+}

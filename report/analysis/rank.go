@@ -1,0 +1,64 @@
+package analysis
+
+import (
+	"math"
+
+	"ipcbench/bench/stat"
+)
+
+// agents is the launcher of a cell whose worker processes were started on other hosts.
+const agents = "agents"
+
+// Remote reports whether agents started the cell's workers on their hosts.
+func (c *Cell) Remote() bool { return c.Launcher == agents }
+
+// likeTraining is the share by which training may differ from the control's.
+const likeTraining = 0.1
+
+// trainsLike returns by which factor the training of the cell differs from the
+// control's, above 1 whichever is longer, and whether their rounds can be compared:
+// on another host training takes another time, which is no cost of the transport.
+func (c *Cell) trainsLike() (factor float64, ok bool) {
+	own, control := c.training()
+	switch {
+	case !c.Remote() || !own.Known():
+		return 1, true
+	case !control.Known():
+		return math.Inf(1), false
+	}
+	ratio := own.Center / control.Center
+	return max(ratio, 1/ratio), math.Abs(ratio-1) <= likeTraining
+}
+
+// training returns that of the cell and that of its control.
+func (c *Cell) training() (own, control stat.Interval) {
+	control = stat.None()
+	if c.Control != nil {
+		control = c.Control.Of("train")
+	}
+	return c.Of("train"), control
+}
+
+// A Yardstick is the metric by which transports are ranked and drawn that did the
+// same work.
+type Yardstick struct {
+	By string // round, which orders cells with one control as overhead does; or transfer
+
+	// Then: the cell whose training is the furthest from its control's, and both. The
+	// control's is not Known where there is none.
+	Off          *Cell
+	Own, Control stat.Interval
+}
+
+// YardstickOf returns that of cells. It is transfer where the training of some does not
+// agree with the control's: their rounds tell of hosts, and not of transports.
+func YardstickOf(cells []*Cell) Yardstick {
+	y, furthest := Yardstick{By: "round"}, 0.0
+	for _, c := range cells {
+		if factor, ok := c.trainsLike(); !ok && factor > furthest {
+			y.By, y.Off, furthest = "transfer", c, factor
+			y.Own, y.Control = c.training()
+		}
+	}
+	return y
+}
