@@ -193,7 +193,10 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 			return err
 		}
 	}
-	fleet, err := agent.Gather(ctx, agent.Config{Listen: at, Agents: g.agents, Wait: g.wait, Token: g.token, Announce: g.announce})
+	p := newProgress(a.err, f.quiet)
+	fleet, err := agent.Gather(ctx, agent.Config{Listen: at, Agents: g.agents, Wait: g.wait, Token: g.token, Announce: g.announce,
+		Joined: func(names []string, left time.Duration) { p.gathering(names, g.agents, left) }})
+	p.clear()
 	if err != nil {
 		return nil, fmt.Errorf("--agents: %w", err)
 	}

@@ -23,6 +23,7 @@ type progress struct {
 	at      time.Time // of state
 	drawn   time.Time
 	percent int // that was shown; it goes back only when more is planned
+	joined  int // agents that were shown
 }
 
 // How often it draws.
@@ -83,9 +84,29 @@ func (p *progress) step(what string) {
 	}
 }
 
+// gathering shows which agents have joined, and for how long the others are waited for.
+func (p *progress) gathering(have []string, want int, left time.Duration) {
+	if p == nil {
+		return
+	}
+	line := fmt.Sprintf("waiting for agents: %d of %d", len(have), want)
+	if len(have) > 0 {
+		line += " (" + strings.Join(have, ", ") + ")"
+	}
+	line += fmt.Sprintf(", %d s left", int(left.Round(time.Second).Seconds()))
+	if now := time.Now(); p.width != nil || len(have) != p.joined || now.Sub(p.drawn) >= plainEvery {
+		p.drawn, p.joined = now, len(have)
+		p.put(doc.Visible(line))
+	}
+}
+
 func (p *progress) draw(now time.Time) {
 	p.drawn = now
-	line := p.line()
+	p.put(p.line())
+}
+
+// put shows a line.
+func (p *progress) put(line string) {
 	if p.width == nil {
 		fmt.Fprintln(p.w, line)
 		return

@@ -90,3 +90,29 @@ func TestProgressWidth(t *testing.T) {
 		t.Errorf("cleared by %q", out.String())
 	}
 }
+
+// TestGathering: elsewhere than on a terminal, a line comes when an agent joins, and then
+// every five seconds at most; on a terminal it is drawn over. Names are the agents' own.
+func TestGathering(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, false)
+	p.gathering(nil, 3, time.Minute)
+	p.gathering(nil, 3, 59*time.Second)
+	p.gathering([]string{"h1"}, 3, 58*time.Second)
+	p.gathering([]string{"h1"}, 3, 57*time.Second)
+	p.drawn = p.drawn.Add(-plainEvery)
+	p.gathering([]string{"h1", "h\x1b[2J"}, 3, 400*time.Millisecond)
+	p.width = func() int { return 30 }
+	p.gathering([]string{"h1"}, 3, 56*time.Second)
+	want := `waiting for agents: 0 of 3, 60 s left
+waiting for agents: 1 of 3 (h1), 58 s left
+waiting for agents: 2 of 3 (h1, h\x1b[2J), 0 s left
+` + "\r\x1b[Kwaiting for agents: 1 of 3 (h"
+	if got := out.String(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	newProgress(&out, true).gathering(nil, 1, time.Second)
+	if got := out.String(); got != want {
+		t.Errorf("a quiet run shows %q", got[len(want):])
+	}
+}
