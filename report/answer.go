@@ -32,6 +32,7 @@ type answer struct {
 	Doctor      []doctor.Check       `json:"doctor,omitempty"`  // as in the result file
 	Against     *machine.Environment `json:"against,omitempty"` // that of the build base, of an interleaved run
 	Verdicts    []answerVerdict      `json:"verdicts"`          // one for each model, number of workers and number of clients
+	Hosts       []answerHost         `json:"hosts,omitempty"`   // of a run with agents, the server's first
 	Findings    []answerFinding      `json:"findings"`          // errors are bugs in the measurement
 	Cells       []answerCell         `json:"cells"`
 	Sweeps      []answerSweep        `json:"sweeps"` // cells that differ in one quantity alone
@@ -65,7 +66,8 @@ type answerVerdict struct {
 	workload
 	Best    []string     `json:"best"`
 	Proved  bool         `json:"proved"`
-	Ranking []answerRank `json:"ranking"` // the fastest first, without the control
+	By      string       `json:"ranked_by,omitempty"` // transfer, where training differs from the control's; else it is the round
+	Ranking []answerRank `json:"ranking"`             // the fastest first, without the control
 	Text    string       `json:"text"`
 }
 
@@ -74,6 +76,42 @@ type answerRank struct {
 	Variant string    `json:"variant"`
 	Round   *estimate `json:"round_more"`
 	CPU     *estimate `json:"cpu_more"`
+	More    *estimate `json:"transfer_more,omitempty"` // where transfer ranks
+}
+
+// An answerHost is a host of a run with agents.
+type answerHost struct {
+	Name        string              `json:"name"`
+	Server      bool                `json:"server,omitempty"`
+	SameMachine string              `json:"same_machine,omitempty"` // as in the result file, likewise the next
+	Environment machine.Environment `json:"environment"`
+	Lanes       [2]int              `json:"lanes"`     // the fewest and the most that a cell had there
+	Processes   [2]int              `json:"processes"` // likewise
+	Clock       *answerClock        `json:"clock,omitempty"`
+}
+
+// An answerClock is what a host's clock shows more than the server's, of the block in
+// which that is known least.
+type answerClock struct {
+	Offset float64 `json:"offset_s"`
+	Width  float64 `json:"width_s"` // it is known to ± this
+	Drift  float64 `json:"drift_ppm"`
+	Same   bool    `json:"same,omitempty"` // it is the server's
+}
+
+func answerHosts(f *analysis.Fleet) []answerHost {
+	if f == nil {
+		return nil
+	}
+	var all []answerHost
+	for _, h := range f.Hosts {
+		a := answerHost{Name: h.Name, Server: h.Server, SameMachine: h.SameMachine, Environment: h.Environment, Lanes: h.Lanes, Processes: h.Processes}
+		if k := h.Clock; k != nil {
+			a.Clock = &answerClock{float64(k.Offset) / 1e9, float64(k.Width) / 1e9, k.Drift, k.Same}
+		}
+		all = append(all, a)
+	}
+	return all
 }
 
 type answerFinding struct {
@@ -138,6 +176,7 @@ type answerFloor struct {
 	Transport string    `json:"transport,omitempty"`
 	Gap       float64   `json:"gap_s,omitempty"`
 	Link      string    `json:"link,omitempty"`
+	Host      string    `json:"host,omitempty"`
 	Bytes     int64     `json:"bytes,omitempty"`
 	Help      string    `json:"help"`
 	Value     *estimate `json:"value"`
@@ -180,16 +219,20 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
 		Answer: answerVersion, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
-		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), BreakEvens: answerBreakEvens(v), TLS: answerTunnels(v), Floors: []answerFloor{},
+		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Hosts: answerHosts(v.Fleet()), Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), BreakEvens: answerBreakEvens(v), TLS: answerTunnels(v), Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {
-		text := answerVerdict{workload: workloadOf(d.Group), Proved: d.Proved(), Text: verdictSentence(d)}
+		text := answerVerdict{workload: workloadOf(d.Group), Proved: d.Proved(), By: instead(d.Yardstick), Text: verdictSentence(d)}
 		for _, c := range d.Fastest() {
 			text.Best = append(text.Best, c.Variant)
 		}
 		for _, c := range d.Ranked {
 			more := d.Cost(c)
-			text.Ranking = append(text.Ranking, answerRank{c.Variant, estimated("s", more.Round), estimated("s", more.CPU)})
+			rank := answerRank{Variant: c.Variant, Round: estimated("s", more.Round), CPU: estimated("s", more.CPU)}
+			if d.Off != nil {
+				rank.More = estimated("s", more.More)
+			}
+			text.Ranking = append(text.Ranking, rank)
 		}
 		a.Verdicts = append(a.Verdicts, text)
 	}
@@ -208,7 +251,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		a.Cells = append(a.Cells, cell)
 	}
 	for _, f := range r.Floors {
-		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Link, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
+		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Link, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
 	}
 	return doc.WriteJSON(w, a, "\t")
 }

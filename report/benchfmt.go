@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -79,6 +80,9 @@ func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 	}
 	for _, c := range v.Cells {
 		config := append(slices.Clip(config), fileConfig("depth", fmt.Sprint(c.Depth)))
+		if len(v.Hosts) > 0 {
+			config = append(config, fileConfig("hosts", cmp.Or(c.Settings["hosts"], "none")), fileConfig("place", cmp.Or(c.Settings["place"], "none")))
+		}
 		samples := make([][][]float64, len(benchUnits))
 		for k, u := range benchUnits {
 			samples[k] = c.Samples(u.metric)

@@ -327,7 +327,7 @@ func linkSection(groups [][]*analysis.Cell) doc.Section {
 		}
 		row := []doc.Cell{doc.Words(linkText(v.Group.Link)), doc.Words(best), round.of(v.Best())}
 		if i := slices.IndexFunc(v.Ranked, func(c *analysis.Cell) bool { return !c.Encoded() }); i > 0 {
-			row = append(row, doc.Words(variant(v.Ranked[i])), doc.Number(v.Ranked[i].Of("round").Center/v.Best().Of("round").Center))
+			row = append(row, doc.Words(variant(v.Ranked[i])), doc.Number(v.Ranked[i].Of(v.By).Center/v.Best().Of(v.By).Center))
 		}
 		t.Add(row...)
 	}

@@ -28,7 +28,8 @@ var csvHeader = []string{
 // lies with that confidence, are empty where it is 0. Where a result holds two
 // builds, the settings name the build, and the commit is its own; where updates are
 // unlike the model, they name the update, and where a cell is on a link or changes
-// some words only, that.
+// some words only, that. Where workers were on other hosts, there is one more column:
+// the host of a floor, a clock or of processes.
 //
 // These metrics are not of ipcbench list metrics:
 //
@@ -42,6 +43,11 @@ var csvHeader = []string{
 //   - break_even is the rate of a link below which a codec pays.
 //   - tls.round, tls.cpu and tls.wire are the round, CPU time and bytes on the wire with
 //     TLS over those of the same without it.
+//   - verdict.transfer_more is there where transfer ranks, and not the round.
+//   - host.lanes, host.processes, host.cpu_per_round and host.peak_rss are what a cell
+//     had and took on a host, without the server.
+//   - clock.offset and clock.width are what the clock of a host shows more than the
+//     server's, and how well that is known.
 //   - finding.RULE is a finding; its severity and text stand in the settings, and
 //     its numbers in rows finding.RULE.NUMBER. The transport of a finding about the
 //     whole result is "-".
@@ -49,13 +55,20 @@ var csvHeader = []string{
 func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	out := csv.NewWriter(w)
-	_ = out.Write(csvHeader) // errors are kept until Flush
+	fleet := v.Fleet()
+	write := func(host string, row []string) {
+		if fleet != nil {
+			row = append(slices.Clip(row), host)
+		}
+		_ = out.Write(row) // errors are kept until Flush
+	}
+	write("host", csvHeader)
 	metrics := analysis.Metrics()
 	for _, c := range v.Cells {
 		row := csvCell(c)
 		for _, m := range metrics {
 			if i := c.Of(m.Name); i.Known() {
-				_ = out.Write(append(slices.Clone(row), csvValues(v, m.Name, m.Unit, c.Build, i)...))
+				write("", append(slices.Clone(row), csvValues(v, m.Name, m.Unit, c.Build, i)...))
 			}
 		}
 	}
@@ -63,7 +76,7 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		for k, c := range d.Ranked {
 			add := func(name, unit string, i stat.Interval) {
 				if i.Known() {
-					_ = out.Write(append(csvCell(c), csvValues(v, "verdict."+name, unit, c.Build, i)...))
+					write("", append(csvCell(c), csvValues(v, "verdict."+name, unit, c.Build, i)...))
 				}
 			}
 			blocks := len(c.Timed())
@@ -72,19 +85,25 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 			add("proved", "1", analysis.Exactly(oneIf(d.Proved()), blocks, blocks))
 			more := d.Cost(c)
 			add("round_more", "s", more.Round)
+			if d.Off != nil {
+				add(d.By+"_more", "s", more.More)
+			}
 			add("cpu_more", "s", more.CPU)
 		}
 	}
+	if fleet != nil {
+		csvHosts(v, fleet, write)
+	}
 	for _, b := range v.BreakEvens() {
 		if b.At.Known() {
-			_ = out.Write(append(csvCell(b.Coded), csvValues(v, "break_even", "bit/s", b.Coded.Build, b.At)...))
+			write("", append(csvCell(b.Coded), csvValues(v, "break_even", "bit/s", b.Coded.Build, b.At)...))
 		}
 	}
 	for _, t := range v.Tunnels() {
 		for _, c := range t.Cells() {
 			for _, of := range [][2]string{{"round", "round"}, {"cpu", "cpu_per_gb"}, {"wire", "wire_bytes"}} {
 				if i := t.Ratio(of[1], c); i.Known() {
-					_ = out.Write(append(csvCell(c), csvValues(v, "tls."+of[0], "1", c.Build, i)...))
+					write("", append(csvCell(c), csvValues(v, "tls."+of[0], "1", c.Build, i)...))
 				}
 			}
 		}
@@ -101,15 +120,15 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		}
 		of = append(of, doc.Literal(pairs(what)))
 		name := "finding." + f.Rule
-		_ = out.Write(append(slices.Clone(of), csvValues(v, name, "", build, stat.None())...))
+		write("", append(slices.Clone(of), csvValues(v, name, "", build, stat.None())...))
 		for _, value := range f.Values {
-			_ = out.Write(append(slices.Clone(of), csvValues(v, name+"."+value.Name, value.Unit, build, value.Interval)...))
+			write("", append(slices.Clone(of), csvValues(v, name+"."+value.Name, value.Unit, build, value.Interval)...))
 		}
 	}
 	for _, s := range v.Skipped {
 		why := map[string]string{"variant": s.Variant, "why": s.Why, "up": s.Up, "change": s.Change, "values": s.Values, "scenario": s.Scenario, "link": s.Link}
 		of := []string{doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients), doc.Literal(pairs(why))}
-		_ = out.Write(append(of, csvValues(v, "skipped", "", "", stat.None())...))
+		write("", append(of, csvValues(v, "skipped", "", "", stat.None())...))
 	}
 	for _, f := range v.Floors {
 		of := map[string]string{"up": f.Up, "change": f.Change, "values": f.Values, "scenario": f.Scenario, "transport": f.Transport, "variant": f.Variant, "link": f.Link}
@@ -122,10 +141,42 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		if f.Gap > 0 {
 			of["gap"] = fmt.Sprintf("%dns", f.Gap)
 		}
-		_ = out.Write(append([]string{"floor", cmp.Or(doc.Literal(f.Model), "-"), "1", "1", doc.Literal(pairs(of))}, csvValues(v, doc.Literal(f.Name), doc.Literal(f.Unit), "", stat.Of(f.Blocks))...))
+		write(doc.Literal(f.Host), append([]string{"floor", cmp.Or(doc.Literal(f.Model), "-"), "1", "1", doc.Literal(pairs(of))}, csvValues(v, doc.Literal(f.Name), doc.Literal(f.Unit), "", stat.Of(f.Blocks))...))
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// csvHosts writes rows of hosts.
+func csvHosts(v *analysis.Result, f *analysis.Fleet, write func(host string, row []string)) {
+	for _, h := range f.Hosts {
+		name := doc.Literal(h.Name)
+		if k := h.Clock; k != nil {
+			for _, of := range []struct {
+				name string
+				ns   int64
+			}{{"clock.offset", k.Offset}, {"clock.width", k.Width}} {
+				write(name, append([]string{"clock", "-", "0", "0", ""}, csvValues(v, of.name, "s", "", analysis.Exactly(float64(of.ns)/1e9, 1, 1))...))
+			}
+		}
+		for _, c := range v.Cells {
+			lanes, processes := c.On(h.Host)
+			if processes == 0 || !c.Remote() {
+				continue
+			}
+			cpu, peak := c.Spent(h.Host)
+			blocks := len(c.Timed())
+			for _, of := range []struct {
+				name, unit string
+				value      stat.Interval
+			}{
+				{"lanes", "1", analysis.Exactly(float64(lanes), blocks, blocks)}, {"processes", "1", analysis.Exactly(float64(processes), blocks, blocks)},
+				{"cpu_per_round", "s/round", cpu}, {"peak_rss", "B", peak},
+			} {
+				write(name, append(csvCell(c), csvValues(v, "host."+of.name, of.unit, c.Build, of.value)...))
+			}
+		}
+	}
 }
 
 // cellSettings are those of the transport, with the build where there are two, the

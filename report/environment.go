@@ -16,15 +16,12 @@ func environment(r *analysis.Result) doc.Section {
 	e, p := r.Environment, r.Plan
 	t := doc.Table{Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
 	add := func(what, value string) { t.Add(doc.Words(what), doc.Words(value)) }
-	var facts []string
-	nothing := machine.Environment{SocketBuffer: 1} // known of a machine: all that is differs
-	if e.AES != nil {
-		nothing.AES = new(!*e.AES)
+	add("machine", facts(e))
+	for _, h := range r.Hosts {
+		if !h.Server {
+			add("host "+h.Name, facts(h.Environment)+"; available: "+size(h.Environment.MemAvailable))
+		}
 	}
-	for _, d := range machine.Diff(nothing, e) {
-		facts = append(facts, d.What+": "+d.Head)
-	}
-	add("machine", strings.Join(facts, "; "))
 	for _, c := range r.Doctor {
 		add("doctor", fmt.Sprintf("%s, %s: %s", c.Name, c.Status, c.What))
 	}
@@ -53,6 +50,19 @@ func environment(r *analysis.Result) doc.Section {
 		add("command", text)
 	}
 	return doc.Section{Title: "Environment", Tables: []doc.Table{t}}
+}
+
+// facts are all that is known of a machine.
+func facts(e machine.Environment) string {
+	nothing := machine.Environment{SocketBuffer: 1} // known of a machine: all that is differs
+	if e.AES != nil {
+		nothing.AES = new(!*e.AES)
+	}
+	var all []string
+	for _, d := range machine.Diff(nothing, e) {
+		all = append(all, d.What+": "+d.Head)
+	}
+	return strings.Join(all, "; ")
 }
 
 // warmup says which rounds of each block do not count, besides the first two.

@@ -67,6 +67,17 @@ func findingText(f analysis.Finding) string {
 		return fmt.Sprintf("%s of the words of %s changed, and %s were expected", percent("found"), f.Subject, percent("expected"))
 	case analysis.DroppedPackets:
 		return fmt.Sprintf("the link dropped %.0f packets, which were sent again: its queues are too short", number("packets"))
+	case analysis.OneMachine:
+		if number("hosts") < number("all") {
+			return f.Subject + " are one machine: they share its processors and its memory"
+		}
+		return f.Subject + " are one machine: a rig, and no result about hosts or the network between them"
+	case analysis.UnequalHosts:
+		return "lanes are unequal, as their hosts differ: " + f.Subject
+	case analysis.OtherTraining:
+		return fmt.Sprintf("a training took %s, and %s with %s: overhead and bandwidth are not known, and transfer ranks", write("s", "training"), write("s", "control"), analysis.Control)
+	case analysis.ThrownBlocks:
+		return fmt.Sprintf("%s thrown away, the first after %s: %s", doc.Plural(int(number("blocks")), "block"), write("s", "first"), f.Subject)
 	}
 	panic("report: no sentence for rule " + f.Rule)
 }

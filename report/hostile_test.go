@@ -39,11 +39,25 @@ func rich() *bench.Result {
 	cpus, memory := 1.5, int64(1e9)
 	r.Environment.Cgroup = &machine.Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory}
 	r.Floors = append(r.Floors, bench.Floor{Name: "copy", Variant: "64 KiB", Unit: "B/s", Help: "help", Model: "cnn", Transport: "a", Clients: 1, Blocks: [][]float64{{1e9}, {2e9}}})
+	r.Hosts = []bench.Host{{Name: "h0", Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: "h0"}, {Name: "h2", Environment: against}}
+	r.Hosts[2].Environment.Governor = "powersave"
+	r.Floors = append(r.Floors, bench.Floor{Name: "tls-stream", Unit: "B/s", Host: "h1", Bytes: 1e6, Blocks: [][]float64{{1e9}, {2e9}}})
 	functions := []profile.Function{{Name: "a/b.c in d/e.f", Flat: 1e9, Cum: 2e9}}
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		c.Settings = map[string]string{"elems": "on", "tls": "on"}
 		c.FileSystem, c.Stopped = "ext4", "time"
+		if c.Transport == "a" {
+			c.Launcher, c.Workers = "agents", 2
+			c.Settings["hosts"], c.Settings["place"] = "h1:1,h2:1", "spread"
+			c.Thrown = []bench.Thrown{{At: 1, Why: "the clock of h1 stepped"}}
+			for j := range c.Blocks {
+				b := &c.Blocks[j]
+				b.Processes = append(b.Processes, b.Processes[0])
+				b.Processes[0].Host, b.Processes[1].Host = "h1", "h2"
+				b.Clocks = []bench.Clock{{Host: "h1", Width: 1000}, {Host: "h2", Width: 1000}}
+			}
+		}
 		for j := range c.Blocks {
 			c.Blocks[j].TLS = &bench.TLS{Handshakes: 1, Time: benchtest.MS, Cipher: "TLS_AES_128_GCM_SHA256"}
 			c.Blocks[j].Server.Counts = map[string]int64{"calls.Get": 4, "fallback.full": 1, "body.tensors": 8, "wire.sent": 9, "copied": 5}

@@ -11,7 +11,7 @@ import (
 )
 
 // open are the views that a page shows unfolded, in this order; the others follow.
-var open = []string{"verdict", "findings", "change", "break-even", "tls", "cells", "crossover", "phases", "spread", "floors"}
+var open = []string{"verdict", "findings", "change", "hosts", "break-even", "tls", "cells", "crossover", "phases", "spread", "floors"}
 
 // page is a result as a page of HTML: what to use and how sure that is, then pictures
 // with the tables that hold their numbers, the largest model first; all else is
@@ -41,7 +41,7 @@ func page(r *analysis.Result, names []string) doc.Document {
 	if len(models) > mostOpen {
 		title = doc.Plural(len(models), "model")
 	}
-	d := doc.Document{Terms: terms(), Title: "ipcbench: " + title, Lead: append(errorLines(r), doc.Say(machineLine(r))...)}
+	d := doc.Document{Terms: terms(), Title: "ipcbench: " + title, Lead: append(errorLines(r), doc.Say(append([]string{machineLine(r)}, fleetLines(r)...)...)...)}
 	for _, name := range names {
 		made := pictured(&sorted, name)
 		if chosen && !slices.ContainsFunc(made, func(s doc.Section) bool { return !s.Empty() }) {
@@ -151,7 +151,7 @@ func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c 
 func roundPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		all = drawn(all, dots(r, cells, "round", func(c *analysis.Cell) string { return variant(c) }))
+		all = drawn(all, dots(r, cells, analysis.YardstickOf(cells).By, func(c *analysis.Cell) string { return variant(c) }))
 	}
 	return all
 }

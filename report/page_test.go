@@ -74,6 +74,7 @@ func TestPage(t *testing.T) {
 		"synthetic": benchtest.Synthetic(6, 10),
 		"two":       benchtest.Interleaved(2),
 		"over TLS":  benchtest.Encrypted(encrypted),
+		"agents":    benchtest.Fleet(),
 	}
 	rich := rich()
 	rich.Cells[1].Stopped = "interrupted"

@@ -76,7 +76,7 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if len(encrypted) == 0 {
 		encrypted = inTheClear(r, r.Tunnels())
 	}
-	end.Tail = append(end.Tail, doc.Say(append(where, encrypted...)...)...)
+	end.Tail = append(end.Tail, doc.Say(slices.Concat(fleetLines(r), where, encrypted)...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
 	end.Tail = append(end.Tail, doc.Say(summaries(r.Verdicts())...)...)
 	views := "phases,costs"
@@ -88,6 +88,9 @@ func screen(r *analysis.Result, again string) doc.Document {
 	}
 	if len(encrypted) > 0 {
 		views = "tls," + views
+	}
+	if r.Fleet() != nil {
+		views = "hosts," + views
 	}
 	if codecs {
 		views = "break-even," + views
@@ -109,14 +112,16 @@ func groupSection(cells []*analysis.Cell, occur map[*mark]bool) doc.Section {
 	return doc.Section{Title: groupTitle(cells[0].Group()), Tables: []doc.Table{t}}
 }
 
-// doubts are what was left out, who could have read or taken part, and how many other
-// warnings there are: they are too long for a screen.
+// doubts are what was left out, who could have read or taken part, whether hosts are
+// any, and how many other warnings there are: they are too long for a screen.
 func doubts(r *analysis.Result, again string) []doc.Paragraph {
 	lines := findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Skipped }, doc.Plain)
 	if len(lines) > 2 {
 		lines = append(lines[:2], doc.Paragraph{Text: doc.Plural(len(lines)-2, "more line") + " of cells that were skipped: --view findings"})
 	}
-	open := func(f analysis.Finding) bool { return f.Rule == analysis.Unencrypted || f.Rule == analysis.Unproven }
+	open := func(f analysis.Finding) bool {
+		return f.Rule == analysis.Unencrypted || f.Rule == analysis.Unproven || f.Rule == analysis.OneMachine
+	}
 	lines = append(lines, findingLines(r, open, doc.Bad)...)
 	warnings := findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Warning && !open(f) }, doc.Plain)
 	switch len(warnings) {
@@ -146,6 +151,7 @@ func request(r *analysis.Result) doc.Document {
 	if !slices.ContainsFunc(r.Groups(), func(cells []*analysis.Cell) bool { return !drawn(cells[0].Group()) }) {
 		v.Tables = nil // the curves say it
 	}
+	v.Lead = append(v.Lead, doc.Say(fleetLines(r)...)...)
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
 	d.Sections = append(d.Sections, view(r, "break-even"), view(r, "tls"))
@@ -156,7 +162,7 @@ func request(r *analysis.Result) doc.Document {
 		d.Sections = append(d.Sections, s)
 	}
 	d.Sections = append(d.Sections, doc.Section{Tail: legend(r, occur)})
-	for _, s := range sections(r, []string{"floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans"}) {
+	for _, s := range sections(r, []string{"hosts", "floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans"}) {
 		s.Folded = true
 		d.Sections = append(d.Sections, s)
 	}
@@ -222,6 +228,12 @@ var marks = []mark{
 		}
 		return fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
 	}},
+	{"c", "blocks were thrown away, as a clock stepped.", func(c *analysis.Cell, _ analysis.Marks) string {
+		if len(c.Thrown) == 0 {
+			return ""
+		}
+		return doc.Plural(len(c.Thrown), "block") + " thrown away, as a clock stepped"
+	}},
 	{"i", "the measurement was interrupted.", func(_ *analysis.Cell, m analysis.Marks) string {
 		if !m.Interrupted {
 			return ""
@@ -250,15 +262,15 @@ const controlNote = "the same work without leaving the process"
 // that may be the fastest stand out. It notes which marks occur; without occur, it
 // has no column of marks.
 func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
-	round, cpu := interval("round", ""), median("cpu_per_gb", "CPU")
+	v, ok := analysis.Decide(cells)
+	ranks, cpu := interval(v.By, ""), median("cpu_per_gb", "CPU")
 	bandwidth := median("bandwidth", "")
 	bandwidth.Name = "" // its unit says what it is
-	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, round.Column,
-		{Name: "× best", Unit: "1", Help: "the round as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
+	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
+		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
 	if occur != nil {
 		t.Columns = append(t.Columns, doc.Column{Name: "marks"})
 	}
-	v, ok := analysis.Decide(cells)
 	if c := cells[0].Control; c != nil && cells[0].Link != "" { // which is on none
 		cells = append(slices.Clip(cells), c)
 	}
@@ -267,7 +279,7 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 		if occur != nil {
 			found = signs(c, occur)
 		}
-		row := doc.Row{Cells: []doc.Cell{doc.Words(variant(c)), round.of(c)}}
+		row := doc.Row{Cells: []doc.Cell{doc.Words(variant(c)), ranks.of(c)}}
 		if c.IsControl() {
 			row.Note, row.Rule, row.Tone = controlNote, k > 0, doc.Dim
 			if found != "" {
@@ -277,8 +289,8 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 			continue
 		}
 		ratio, moved := doc.Cell{}, bandwidth.of(c)
-		if ok && c.Of("round").Known() {
-			ratio = doc.Number(c.Of("round").Center / v.Best().Of("round").Center)
+		if ok && c.Of(v.By).Known() {
+			ratio = doc.Number(c.Of(v.By).Center / v.Best().Of(v.By).Center)
 		}
 		if c.HandsOver() {
 			moved = doc.Words("hand-off")
@@ -332,6 +344,9 @@ func cellTables(r *analysis.Result) doc.Section {
 		g := cells[0].Group()
 		t := groupTable(cells, nil)
 		t.Caption = groupTitle(g) + ": " + effort(cells)
+		if why := yardstickText(analysis.YardstickOf(cells)); why != "" {
+			t.Notes = []string{why}
+		}
 		for _, c := range cells {
 			if text := details(c, r.Plan); text != "" {
 				t.Notes = append(t.Notes, variant(c)+": "+text+".")

@@ -107,13 +107,13 @@ func steps(s *analysis.Sweep, from, to int) string {
 func curves(s *analysis.Sweep) doc.Plot {
 	p := doc.Plot{
 		Caption: sweepTitle(s), Kind: doc.Curves,
-		At: doc.Axis{Name: string(s.Over), Unit: unitOf(s.Over), Log: true}, Value: doc.Axis{Name: "round", Unit: "s", Log: true},
+		At: doc.Axis{Name: string(s.Over), Unit: unitOf(s.Over), Log: true}, Value: doc.Axis{Name: s.By, Unit: "s", Log: true},
 	}
 	for _, l := range s.Lines {
 		of := doc.Series{Name: l.Variant, Dim: l.IsControl()}
 		for i, c := range l.Cells {
 			if c != nil {
-				of.Points = append(of.Points, doc.Point{At: s.At[i], Value: c.Of("round"), Text: c.Name()})
+				of.Points = append(of.Points, doc.Point{At: s.At[i], Value: c.Of(s.By), Text: c.Name()})
 			}
 		}
 		p.Series = append(p.Series, of)
@@ -170,6 +170,9 @@ func envelopeLines(s *analysis.Sweep) []doc.Paragraph {
 	all := s.Envelope()
 	more := len(all) - mostStretches
 	var lines []doc.Paragraph
+	if why := yardstickText(s.Yardstick); why != "" {
+		lines = doc.Say(why)
+	}
 	for _, of := range all[:min(len(all), mostStretches)] {
 		text := steps(s, of.From, of.To) + ": nothing beats " + best(of)
 		if of.Next != nil {

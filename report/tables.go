@@ -36,7 +36,7 @@ func phases(r *analysis.Result) doc.Section {
 		}
 	}
 	moving := field{doc.Column{Name: "of the round", Unit: "%", Help: "overhead ÷ round: the part of a round that moving tensors takes"}, func(c *analysis.Cell) doc.Cell {
-		if c.Control == nil || c.Control == c {
+		if !c.Of("overhead").Known() {
 			return doc.Cell{}
 		}
 		return doc.Estimate(c.Control.Ratio("round", c).Map(func(x float64) float64 { return 1 - x }))
@@ -112,6 +112,9 @@ func floorSubject(f bench.Floor) string {
 		subject += ", " + bench.Model{Name: f.Model, Up: f.Up}.Label()
 	}
 	subject += wordsOfWork(analysis.Group{Change: f.Change, Values: f.Values, Scenario: f.Scenario, Link: f.Link})
+	if f.Host != "" {
+		subject += ", to " + f.Host
+	}
 	parts := []string{cmp.Or(strings.TrimPrefix(subject, ", "), "this machine")}
 	if f.Bytes > 0 {
 		parts = append(parts, doc.Quantity("B", float64(f.Bytes)))

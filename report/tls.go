@@ -13,7 +13,7 @@ import (
 
 // tlsPrices say what TLS adds to a round: time, CPU time and bytes.
 func tlsPrices(r *analysis.Result) doc.Section {
-	tunnels := r.Tunnels()
+	tunnels := slices.DeleteFunc(r.Tunnels(), func(t analysis.Tunnel) bool { return t.Plain == nil && t.Most().Remote() }) // which have no price
 	if len(tunnels) == 0 {
 		return doc.Section{}
 	}
@@ -171,12 +171,12 @@ func tlsNotes(r *analysis.Result, tunnels []analysis.Tunnel) []doc.Paragraph {
 }
 
 // inTheClear says what to run to see the price of TLS where nothing was measured without;
-// empty if nothing is missing.
+// empty if nothing is missing, or if it would cross a network in the clear.
 func inTheClear(r *analysis.Result, tunnels []analysis.Tunnel) []string {
 	var missing []string
 	for _, t := range tunnels {
 		c := t.Most()
-		if name := strings.Replace(plainVariant(c), ":tls="+c.TLS(), "", 1) + ":tls=off"; t.Plain == nil && !slices.Contains(missing, name) {
+		if name := strings.Replace(plainVariant(c), ":tls="+c.TLS(), "", 1) + ":tls=off"; t.Plain == nil && !c.Remote() && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}

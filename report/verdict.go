@@ -12,21 +12,38 @@ import (
 )
 
 // verdictSentence says which transport to use, how sure that is, and what another
-// choice costs; and at which rate, on a link that has one.
+// choice costs; at which rate, on a link that has one; and by what it ranks, where that
+// is not the round.
 func verdictSentence(v analysis.Verdict) string {
+	text := choice(v)
 	if rate, ok := analysis.Rate(v.Group.Link); ok {
-		return "At " + rateText(rate) + " " + choice(v)
+		text = "At " + rateText(rate) + " " + text
 	}
-	return choice(v)
+	if why := yardstickText(v.Yardstick); why != "" {
+		text += " " + why
+	}
+	return text
+}
+
+// yardstickText says why not the round ranks; empty if it does.
+func yardstickText(y analysis.Yardstick) string {
+	switch {
+	case y.Off == nil:
+		return ""
+	case !y.Control.Known():
+		return "Ranked by " + y.By + ": no " + analysis.Control + " did the same work."
+	}
+	return fmt.Sprintf("Ranked by %s, as overhead is not known: a training took %s with %s, and %s with %s.",
+		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), analysis.Control)
 }
 
 func choice(v analysis.Verdict) string {
 	best, worst := v.Best(), v.Worst()
-	round := doc.Quantity("s", best.Of("round").Center) + " a round"
+	round := doc.Quantity("s", best.Of(v.By).Center) + " a " + v.By
 	if len(v.Ranked) == 1 {
 		return variant(best) + " takes " + round + "; nothing else was measured."
 	}
-	cost := func(c *analysis.Cell) string { return doc.Bounded("s", v.Cost(c).Round) + " more a round" }
+	cost := func(c *analysis.Cell) string { return doc.Bounded("s", v.Cost(c).More) + " more a " + v.By }
 	text, second, blocks := "", v.Ranked[1], doc.Plural(len(best.Timed()), "block")
 	switch {
 	case v.TooClose():
@@ -47,9 +64,17 @@ func choice(v analysis.Verdict) string {
 	}
 	text += fmt.Sprintf(" The runner-up, %s, costs %s", variant(second), cost(second))
 	if worst != second {
-		text += fmt.Sprintf("; the worst, %s, %s", variant(worst), doc.Bounded("s", v.Cost(worst).Round))
+		text += fmt.Sprintf("; the worst, %s, %s", variant(worst), doc.Bounded("s", v.Cost(worst).More))
 	}
 	return text + "."
+}
+
+// instead is what ranks instead of the round; empty if the round does.
+func instead(y analysis.Yardstick) string {
+	if y.Off == nil {
+		return ""
+	}
+	return y.By
 }
 
 // mostNamed is how many transports a verdict names that may be as fast.
@@ -96,6 +121,7 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 	}
 	t := doc.Table{Keys: 5, Columns: []doc.Column{
 		{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}, {Name: "best"}, interval("round", "").Column,
+		{Name: "ranked by", Help: "what is compared instead of rounds, where training took another time than with " + analysis.Control},
 		{Name: "runner-up"}, {Name: "costs", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
 		{Name: "worst"}, {Name: "costs", Unit: "s"}, {Name: "CPU", Unit: "s"},
@@ -109,14 +135,14 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 			name += ", not proved"
 		}
 		row := []doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
-			doc.Words(strings.TrimPrefix(wordsOfWork(g), ", ")), doc.Words(name), doc.Estimate(best.Of("round"))}
+			doc.Words(strings.TrimPrefix(wordsOfWork(g), ", ")), doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(instead(v.Yardstick))}
 		for _, k := range []int{1, len(v.Ranked) - 1} {
 			if k < 1 || k >= len(v.Ranked) {
 				row = append(row, doc.Cell{}, doc.Cell{}, doc.Cell{})
 				continue
 			}
 			cost := v.Cost(v.Ranked[k])
-			row = append(row, doc.Words(variant(cost.Cell)), doc.Estimate(cost.Round), doc.Estimate(cost.CPU))
+			row = append(row, doc.Words(variant(cost.Cell)), doc.Estimate(cost.More), doc.Estimate(cost.CPU))
 		}
 		t.Add(row...)
 	}

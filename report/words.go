@@ -51,8 +51,11 @@ func linkText(link string) string {
 func rateText(bits float64) string { return doc.Axis{Unit: "bit/s"}.Tick(bits) }
 
 // plainVariant names the transport of a cell without its codec, and without what its
-// link implies.
+// link or workers on other hosts imply.
 func plainVariant(c *analysis.Cell) string {
+	if c.Remote() {
+		return strings.NewReplacer(":network=tcp", "", ":tls="+analysis.MutualTLS, "").Replace(c.Uncoded())
+	}
 	if c.Link != "" {
 		return strings.Replace(c.Uncoded(), ":network=tcp", "", 1)
 	}

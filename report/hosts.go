@@ -1,0 +1,211 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// hosts says what ran where, in a run with agents, and what is known of the machines,
+// clocks and links.
+func hosts(r *analysis.Result) doc.Section {
+	f := r.Fleet()
+	if f == nil {
+		return doc.Section{}
+	}
+	s := doc.Section{Title: "Hosts", Lead: doc.Say(fleetLines(r)...), Tail: doc.Say(clockNotes(f)...)}
+	s.Lead = append(s.Lead, findingLines(r, ofHosts, doc.Bad)...)
+	s.Plots = drawn(s.Plots, linkPlot(f))
+	s.Tables = filled(s.Tables, hostTable(f), placeTable(r), thrownTable(r))
+	return s
+}
+
+// ofHosts are the findings about hosts.
+func ofHosts(f analysis.Finding) bool {
+	return f.Rule == analysis.OneMachine || f.Rule == analysis.UnequalHosts
+}
+
+// hostTable has a row for each host, the server's first.
+func hostTable(f *analysis.Fleet) doc.Table {
+	t := doc.Table{Columns: []doc.Column{
+		{Name: "host"}, {Name: "workers", Help: "that a cell had there, the fewest and the most"}, {Name: "processes", Help: "likewise"},
+		{Name: "TLS", Unit: "B/s", Help: "bytes through one connection with TLS between the server's host and this one (floor tls-stream)"},
+		{Name: "TCP", Unit: "B/s", Help: "the same without TLS (floor tcp-stream)"},
+		{Name: "ping", Unit: "s", Help: "one byte there and one back (floor tcp-pingpong)"},
+		{Name: "clock", Unit: "s", Help: "what its clock shows more than the server's, in the block in which that is known least"},
+		{Name: "±", Unit: "s", Help: "how well that is known"}, {Name: "drift", Help: "by how much it grew"},
+		{Name: "machine"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
+	}}
+	for _, h := range f.Hosts {
+		e, name := h.Environment, h.Name
+		if h.Server && name != unnamed {
+			name += " (server)"
+		}
+		clock, width, drift := doc.Cell{}, doc.Cell{}, ""
+		switch k := h.Clock; {
+		case k == nil:
+		case k.Same:
+			clock = doc.Words("the server's")
+		default:
+			clock, width, drift = doc.Number(float64(k.Offset)/1e9), doc.Number(float64(k.Width)/1e9), fmt.Sprintf("%.1f ppm", k.Drift)
+		}
+		same := ""
+		if h.SameMachine != "" {
+			same = "that of " + h.SameMachine
+		}
+		t.Add(doc.Words(name), doc.Words(span(h.Lanes)), doc.Words(span(h.Processes)), doc.Estimate(h.TLS), doc.Estimate(h.Stream), doc.Estimate(h.Ping), clock, width, doc.Words(drift),
+			doc.Words(same), doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU), doc.Words(buildText(e.Commit, e.Dirty)))
+	}
+	return t
+}
+
+// span writes the fewest and the most of something.
+func span(of [2]int) string {
+	if of[0] == of[1] {
+		return strconv.Itoa(of[0])
+	}
+	return fmt.Sprintf("%d to %d", of[0], of[1])
+}
+
+// buildText names what a build was made of, for readers.
+func buildText(commit string, dirty bool) string {
+	text := commit[:min(len(commit), 12)]
+	if dirty {
+		text += ", changed since"
+	}
+	return text
+}
+
+// placeTable says where the processes of cells were, by their number of workers.
+func placeTable(r *analysis.Result) doc.Table {
+	t := doc.Table{Caption: "Processes on each host", Keys: 2, Columns: []doc.Column{{Name: "workers", Unit: "1"}, {Name: "placed"}, {Name: "hosts", Wrap: true}, {Name: "cells", Unit: "1"}}}
+	type placement struct {
+		workers      int
+		place, hosts string
+	}
+	remote := slices.DeleteFunc(slices.Clone(r.Cells), func(c *analysis.Cell) bool { return !c.Remote() })
+	for _, same := range analysis.GroupBy(remote, func(c *analysis.Cell) placement {
+		return placement{c.Workers, c.Settings["place"], c.Settings["hosts"]}
+	}) {
+		c := same[0]
+		t.Add(doc.Number(float64(c.Workers)), doc.Words(c.Settings["place"]), doc.Words(strings.ReplaceAll(c.Settings["hosts"], ",", ", ")), doc.Number(float64(len(same))))
+	}
+	return t
+}
+
+// mostThrown is how many blocks are named that were thrown away.
+const mostThrown = 20
+
+// thrownTable has a row for each block that was thrown away.
+func thrownTable(r *analysis.Result) doc.Table {
+	t := doc.Table{Caption: "Blocks thrown away", Keys: 2, Columns: []doc.Column{{Name: "cell"}, {Name: "began", Unit: "s", Help: "since the start of the run"}, {Name: "why", Wrap: true}}}
+	all := 0
+	for _, c := range r.Cells {
+		for _, b := range c.Thrown {
+			if all++; all <= mostThrown {
+				t.Add(doc.Words(c.Name()), doc.Number(b.At.Seconds()), doc.Words(b.Why))
+			}
+		}
+	}
+	if left := all - mostThrown; left > 0 {
+		t.Notes = []string{doc.Plural(left, "more block") + ": see the result file."}
+	}
+	return t
+}
+
+// linkPlot shows the links of the hosts side by side.
+func linkPlot(f *analysis.Fleet) doc.Plot {
+	p := doc.Plot{Caption: "Between the server's host and the others", Kind: doc.Dots, Value: doc.Axis{Name: "bandwidth of one connection", Unit: "B/s"}}
+	tls, tcp := doc.Series{Name: "with TLS"}, doc.Series{Name: "without TLS"}
+	for _, h := range f.Hosts {
+		for _, of := range []struct {
+			series *doc.Series
+			value  stat.Interval
+		}{{&tls, h.TLS}, {&tcp, h.Stream}} {
+			if of.value.Known() {
+				of.series.Points = append(of.series.Points, doc.Point{Name: h.Name, Value: of.value})
+			}
+		}
+	}
+	for _, s := range []doc.Series{tls, tcp} {
+		if len(s.Points) > 0 {
+			p.Series = append(p.Series, s)
+		}
+	}
+	return p
+}
+
+// clockNotes say what times the clocks of several hosts make uncertain.
+func clockNotes(f *analysis.Fleet) []string {
+	if f.OneClock() {
+		return nil
+	}
+	return []string{"round, rtt and what ranks are read on the server's clock, and training on the worker's: they take no second clock. " +
+		"down, up, uplink and unattributed begin on one clock and end on another: their intervals are as much wider as clocks may be off, and what is off by more than a tenth is not known."}
+}
+
+// unnamed is what a server's host is called to which its user gave no name.
+const unnamed = "server"
+
+// lineWidth is how wide the line of a fleet may be, in columns.
+const lineWidth = 80
+
+// fleetLines say in a line where workers and server were, and over what they spoke. There
+// are none in a run without agents.
+func fleetLines(r *analysis.Result) []string {
+	f := r.Fleet()
+	if f == nil {
+		return nil
+	}
+	end, workers := "", []string{}
+	for _, h := range f.Hosts {
+		if h.Server && h.Name != unnamed {
+			end += "; server on " + h.Name
+		}
+		if !h.Server || h.Lanes[1] > 0 {
+			workers = append(workers, fmt.Sprintf("%s (%d)", h.Name, h.Lanes[1]))
+		}
+	}
+	if over := overText(r); over != "" {
+		end += ": " + over
+	}
+	line := func(named int) string {
+		text := "workers on " + strings.Join(workers[:named], ", ")
+		if left := len(workers) - named; left > 0 {
+			text += ", " + doc.Plural(left, "more host")
+		}
+		return text + end
+	}
+	named := len(workers)
+	for named > 1 && utf8.RuneCountInString(line(named)) > lineWidth {
+		named--
+	}
+	return []string{line(named)}
+}
+
+// overText says over what the tensors of workers on other hosts went.
+func overText(r *analysis.Result) string {
+	with := map[string]bool{}
+	for _, c := range r.Cells {
+		if c.Remote() {
+			with[c.TLS()] = true
+		}
+	}
+	switch {
+	case len(with) == 0:
+		return ""
+	case len(with) > 1:
+		return "over TCP, of which some with TLS"
+	case with[analysis.NoTLS]:
+		return "over TCP without TLS"
+	case with[analysis.MutualTLS]:
+		return "over TCP with mutual TLS"
+	}
+	return "over TCP with TLS"
+}

@@ -1,0 +1,82 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/report/analysis"
+)
+
+// TestHostsView: what a terminal of 80 columns shows of a run with agents, and the same
+// for scripts and pull requests.
+func TestHostsView(t *testing.T) {
+	r := benchtest.Fleet()
+	if err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	shows(t, r, "hosts.text", [][]string{nil, {"hosts"}, {"verdict", "findings", "cells", "floors", "phases", "environment"}}, map[string][]string{
+		"csv": {
+			"mode,commit,host\n", "\nfloor,-,1,1,bytes=66608288,tls-stream,B/s,6,1100000000,", ",0123456789abcdef,h1\n",
+			"\nclock,-,0,0,,clock.offset,s,1,100000.012346,", "\nhttp,histology,4,4,\"hosts=h1:2,h2:2;network=tcp;place=spread;tls=mutual\",host.lanes,1,6,2,",
+			",verdict.transfer_more,s,", "finding.other_training.control,s,", "finding.thrown_blocks.blocks,1,",
+		},
+		"json":     {`"ranked_by": "transfer"`, `"transfer_more": {`, `"width_s": 0.000035`, `"same_machine": "h0"`, `"host": "h2"`},
+		"benchfmt": {"\nhosts: h1:2,h2:2\nplace: spread\n", "\nhosts: none\nplace: none\n"},
+		"md":       {"\nworkers on h1 (2), h2 (2); server on h0: over TCP with mutual TLS\n", "a training took 120 ms with http, and 65.0 ms with inproc", "| h0 (server) |"},
+		"html":     {"workers on h1 (2), h2 (2); server on h0: over TCP with mutual TLS"},
+	})
+}
+
+// TestFleetLine: one line that fits a terminal says where workers were and over what they
+// spoke, however many hosts there are.
+func TestFleetLine(t *testing.T) {
+	tls := func(r *bench.Result, settings ...string) {
+		for i := range r.Cells {
+			if r.Cells[i].Launcher == "agents" {
+				r.Cells[i].Settings["tls"] = settings[i%len(settings)]
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		edit func(r *bench.Result)
+		want string
+	}{
+		"mutual":   {func(*bench.Result) {}, "workers on h1 (2), h2 (2); server on h0: over TCP with mutual TLS"},
+		"insecure": {func(r *bench.Result) { tls(r, "off") }, "workers on h1 (2), h2 (2); server on h0: over TCP without TLS"},
+		"some":     {func(r *bench.Result) { tls(r, "off", "on") }, "workers on h1 (2), h2 (2); server on h0: over TCP, of which some with TLS"},
+		"on the server's host": {func(r *bench.Result) {
+			for i := range r.Cells[5].Blocks {
+				r.Cells[5].Blocks[i].Processes[0].Host = ""
+			}
+		}, "workers on h0 (1), h1 (2), h2 (2); server on h0: over TCP with mutual TLS"},
+		"a server without a name": {func(r *bench.Result) { r.Hosts[0].Name = "server" }, "workers on h1 (2), h2 (2): over TCP with mutual TLS"},
+		"idle":                    {func(r *bench.Result) { r.Cells = r.Cells[:4] }, "workers on h1 (1), h2 (0); server on h0: over TCP with mutual TLS"},
+		"many": {func(r *bench.Result) {
+			for i := range 90 {
+				r.Hosts = append(r.Hosts, bench.Host{Name: fmt.Sprint("host", i)})
+			}
+		}, "workers on h1 (2), h2 (2), 90 more hosts; server on h0: over TCP with mutual TLS"},
+	} {
+		r := benchtest.Fleet()
+		tt.edit(r)
+		if got := fleetLines(analysis.New(r)); len(got) != 1 || got[0] != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestRig: what ran on one machine is a rig, and no result, as the first screen says.
+func TestRig(t *testing.T) {
+	const rig = "warning: h0, h1, h2 are one machine: a rig, and no result about hosts or the network between them"
+	r := benchtest.Fleet()
+	wantLines(t, shown(t, r), rig)
+	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
+	wantLines(t, shown(t, r), "warning: h1, h2 are one machine: they share its processors and its memory")
+	r.Hosts[2].SameMachine = ""
+	if text := shown(t, r); strings.Contains(text, "one machine") {
+		t.Error(text)
+	}
+}
