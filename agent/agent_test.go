@@ -456,7 +456,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {
 		ours, theirs := net.Pipe()
-		s := newService(context.Background(), nil, trainer.NewGoroutines(trainer.Host{}))
+		s := newService(context.Background(), nil, nil)
+		s.launcher = trainer.NewGoroutines(trainer.Host{})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

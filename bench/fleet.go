@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"ipcbench/agent"
+	"ipcbench/clock"
 	"ipcbench/machine"
 	"ipcbench/scratch"
 )
@@ -119,6 +121,10 @@ type Host struct {
 	Name        string              `json:"name"`        // an agent's is what its user calls it
 	Environment machine.Environment `json:"environment"` // as it was when the run began
 	Server      bool                `json:"server,omitempty"`
+
+	// SameMachine is the first host of the list that is on the same machine: its kernel
+	// started at the same time. Empty for that one itself.
+	SameMachine string `json:"same_machine,omitempty"`
 }
 
 // results are what a result says of the fleet.
@@ -127,9 +133,12 @@ func (h *Hosts) results(server machine.Environment) []Host {
 		return nil
 	}
 	all := []Host{{Name: ServerHost, Environment: server, Server: true}}
+	first := map[string]string{clock.Here().Boot: ServerHost} // host of each machine
 	for _, s := range h.all {
 		if s.agent != nil {
-			all = append(all, Host{Name: s.name, Environment: s.agent.Self().Environment})
+			self := s.agent.Self()
+			all = append(all, Host{Name: s.name, Environment: self.Environment, SameMachine: first[self.Clock.Boot]})
+			first[self.Clock.Boot] = cmp.Or(first[self.Clock.Boot], s.name)
 		}
 	}
 	return all
@@ -146,6 +155,8 @@ func (r *Result) validateHosts() error {
 			return within(place, &fieldError{"name", agent.CheckName(h.Name)})
 		case known[h.Name]:
 			return within(place, field("name", "%q stands there twice", h.Name))
+		case !known[h.SameMachine]:
+			return within(place, field("same_machine", "%q: want a host before it", h.SameMachine))
 		case h.Server != (i == 0):
 			return within(place, field("server", "%v: want the server's host first, and no other", h.Server))
 		}
