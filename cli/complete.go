@@ -89,6 +89,7 @@ func (a *app) completions(root *cobra.Command) {
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
 		"link": list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
 		"place": list(func(string) []string { return []string{"server", "fill", "spread"} }), "allow-dir": folders,
+		"join": func(string) ([]string, cobra.ShellCompDirective) { return []string{"-"}, cobra.ShellCompDirectiveNoFileComp }, "name": none,
 		"listen": func(string) ([]string, cobra.ShellCompDirective) {
 			return ourAddresses(), cobra.ShellCompDirectiveNoFileComp
 		},
