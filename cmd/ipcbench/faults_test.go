@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ipcbench/internal/rig"
+)
+
+// A fault is what happens to a run with agents on h1 and h2.
+type fault struct {
+	name   string
+	do     func(r *rig.Rig, server, agent *program)
+	code   int // of the server; -1 is by a signal
+	says   string
+	others string // what the other agent says
+}
+
+const runFailed = `its server says why`
+
+var faults = []fault{
+	{"network goes", func(r *rig.Rig, _, _ *program) { r.Down("h1") }, 1, `agent h1 is gone`, runFailed},
+	{"agent stops", func(_ *rig.Rig, _, agent *program) { agent.signal(syscall.SIGSTOP) }, 1, `agent h1 is gone`, runFailed},
+	{"agent is killed", func(_ *rig.Rig, _, agent *program) { agent.signal(syscall.SIGKILL) }, 1, `agent h1 is gone`, runFailed},
+	{"agent is interrupted", func(_ *rig.Rig, _, agent *program) { agent.signal(syscall.SIGINT) }, 1, `agent h1 has left: .*SIGINT`, runFailed},
+	{"server is killed", func(_ *rig.Rig, server, _ *program) { server.signal(syscall.SIGKILL) }, -1, ``, `the server of the run is gone`},
+	{"server is interrupted", func(_ *rig.Rig, server, _ *program) { server.signal(syscall.SIGINT) }, 130, `SIGINT`, runFailed},
+}
+
+// long is a run that ends by a fault only.
+func long(more ...string) []string {
+	return append([]string{"--transport", "grpc-stream,http-shm", "--model", "uniform:64KiB/4", "--workers", "2", "--clients", "2",
+		"--rounds", "100000", "--blocks", "1", "--train-ms", "20"}, more...)
+}
+
+// TestFaults: what happens in a round to an agent or to its host ends the run soon, by
+// name, and what happens to the server ends the agents. Nothing is left on their hosts.
+func TestFaults(t *testing.T) {
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, "h0", "h1", "h2")
+			server, line := serve(t, r, 2, long()...)
+			h1 := start(t, r, "h1", line, "agent", "--join", "-")
+			h2 := start(t, r, "h2", line, "agent", "--join", "-")
+			working(t, r, "h1")
+			f.do(r, server, h1)
+			server.ends(soon, f.code, f.says)
+			h2.ends(soon, max(f.code, 1), f.others)
+			f.clean(t, r, h1)
+		})
+	}
+}
+
+// clean looks at what is left once the server and the other agent have ended.
+func (f fault) clean(t *testing.T, r *rig.Rig, agent *program) {
+	t.Helper()
+	clean(t, r, "h2")
+	if f.code >= 0 { // what a killed server leaves is for ipcbench clean
+		clean(t, r, "h0")
+	}
+	agent.signal(syscall.SIGCONT)
+	eventually(t, soon, agent.name+" to end", func() bool {
+		select {
+		case <-agent.done:
+			return true
+		default:
+			return false
+		}
+	})
+	clean(t, r, "h1")
+}
+
+// TestFaultsAnyTime: the same at random times, also while agents join and while worker
+// processes start. IPCBENCH_TEST_SEED repeats a run of this test.
+func TestFaultsAnyTime(t *testing.T) {
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+		t.Skip("long: set IPCBENCH_TEST_SOAK")
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("IPCBENCH_TEST_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("IPCBENCH_TEST_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for n := range 10 * len(faults) {
+		f, at := faults[n%len(faults)], time.Duration(random.Int64N(int64(3*time.Second)))
+		t.Run(fmt.Sprintf("%s after %v", f.name, at.Round(time.Millisecond)), func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t, "h0", "h1", "h2")
+			server, line := serve(t, r, 2, long("--join-timeout", "5s")...)
+			h1 := start(t, r, "h1", line, "agent", "--join", "-")
+			h2 := start(t, r, "h2", line, "agent", "--join", "-")
+			time.Sleep(at)
+			f.do(r, server, h1)
+			server.ends(5*time.Second+soon, f.code, f.says+`|1 of 2 agents`)
+			h2.ends(soon, max(f.code, 1), f.others+`|`+runFailed)
+			f.clean(t, r, h1)
+		})
+	}
+}
+
+func (p *program) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// working waits until a worker process on a host has trained.
+func working(t *testing.T, r *rig.Rig, host string) {
+	t.Helper()
+	eventually(t, patience, "a round on "+host, func() bool {
+		for _, pid := range r.Processes(host) {
+			process := "/proc/" + strconv.Itoa(pid)
+			env, _ := os.ReadFile(process + "/environ") // it is empty if the process has ended
+			stat, _ := os.ReadFile(process + "/stat")
+			fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+			if bytes.Contains(env, []byte("_IPCBENCH_WORKER=")) && len(fields) > 11 {
+				ticks, _ := strconv.Atoi(fields[11]) // in user space
+				return ticks > 5
+			}
+		}
+		return false
+	})
+}
+
+// TestGathering: whoever says nothing, or nonsense, at the port where agents join does not
+// keep them from it, and who has not come in time is missed by count, those who have by
+// name.
+func TestGathering(t *testing.T) {
+	r := rig.New(t, "h0", "h1", "h2")
+	port := func(line string) string { return regexp.MustCompile(`:([0-9]+)/#`).FindStringSubmatch(line)[1] }
+	strangers := func(line string) {
+		for _, says := range []string{"head -c 1000000 /dev/urandom", "printf 'GET / HTTP/1.1\r\n\r\n'", "printf '\\x16\\x03\\x01\\xff\\xff'; sleep 100", "sleep 100"} {
+			c := r.Command("h2", "bash", "-c", "("+says+") > /dev/tcp/"+r.Addr("h0")+"/"+port(line))
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = c.Process.Kill()
+				_ = c.Wait() // it was killed, or sent away
+			})
+		}
+	}
+	server, line := serve(t, r, 2, small("http", "--join-timeout", "2s")...)
+	strangers(line)
+	h1 := start(t, r, "h1", line, "agent", "--join", "-")
+	server.ends(soon, 1, `1 of 2 agents have joined at 10\.77\.0\.1:[0-9]+ within 2s: h1 `)
+	h1.ends(soon, 1, `its server says why`)
+
+	server, line = serve(t, r, 1, small("http")...)
+	strangers(line)
+	h1 = start(t, r, "h1", line, "agent", "--join", "-")
+	server.ends(patience, 0, ``)
+	h1.ends(soon, 0, ``)
+	clean(t, r, "h0")
+	clean(t, r, "h1")
+}
