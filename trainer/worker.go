@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -302,6 +303,7 @@ func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *c
 	for {
 		m, err := c.receive()
 		if err != nil {
+			w.stop.Store(math.MaxInt64) // nobody wants what they are working on
 			cancel(fmt.Errorf("the server is gone: %w", err))
 			return
 		}
