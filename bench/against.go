@@ -301,7 +301,7 @@ func (a *answer) carryOut(quit context.Context, text []byte, h trainer.Host) err
 	if err != nil {
 		return err
 	}
-	now, cancel := bounded(quit)
+	now, cancel := bounded(quit, grace)
 	defer cancel()
 	b := Block{SpanCost: spanCost()}
 	s := &blockRun{cell: specs[0], plan: plan, slow: o.Block.Slow, roster: whos[0], block: &b}

@@ -32,6 +32,7 @@ type Options struct {
 	Fleet    *agent.Fleet       // on whose hosts the workers are; nil has them on this one
 	Agents   int                // how many will join, where Fleet is nil since they have not yet: such a run can be described
 	Place    Place              // on which of the hosts
+	Hurried  bool               // when ctx ends, the round in hand does: who ends it kills soon after
 	Insecure bool               // they may listen elsewhere without tls=mutual
 	Files    *identity.Files    // certificates for TLS; nil has each session make its own
 	Against  string             // the executable of another build, whose blocks are run between those of this one; or empty
@@ -68,7 +69,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 // all runs everything.
 func (r *run) all(ctx context.Context) (*Result, error) {
-	now, cancel := bounded(ctx)
+	patience := grace
+	if r.Hurried {
+		patience = 0
+	}
+	now, cancel := bounded(ctx, patience)
 	defer cancel()
 	r.planSteps(now, ctx)
 	err := r.cycles(ctx)

@@ -60,7 +60,7 @@ const grace = 2 * time.Second
 
 // bounded returns a context that ends some time after quit does: until then,
 // the round in hand may finish.
-func bounded(quit context.Context) (now context.Context, cancel func()) {
+func bounded(quit context.Context, grace time.Duration) (now context.Context, cancel func()) {
 	now, end := context.WithCancelCause(context.WithoutCancel(quit))
 	stop := context.AfterFunc(quit, func() {
 		time.AfterFunc(grace, func() { end(context.Cause(quit)) })
