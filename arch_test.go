@@ -74,7 +74,7 @@ var layers = map[string][]string{
 	"report/doc/doctest":           {},
 	"report/analysis":              {"transports/driver", "bench", "machine", "bench/stat", "profile", "profile/capture", "phase", "doctor"},
 	"report":                       {"report/doc", "bench", "machine", "bench/stat", "profile", "profile/capture", "phase", "report/analysis", "doctor"},
-	"cli":                          {"agent", "identity", "internal/ranges", "link", "tensor", "tensor/models", "scratch", "machine", "transports", "transports/driver", "trainer", "bench", "bench/floors", "profile", "profile/capture", "report", "report/analysis", "report/doc", "transports/inproc", "doctor", "internal/legible", "internal/near", "codec"},
+	"cli":                          {"agent", "identity", "internal/ranges", "link", "tensor", "tensor/models", "scratch", "machine", "transports", "transports/driver", "trainer", "bench", "bench/floors", "profile", "profile/capture", "report", "report/analysis", "report/doc", "transports/inproc", "doctor", "internal/legible", "internal/near", "codec", "world"},
 	"cmd/ipcbench":                 {"cli", "transports/all"},
 	"transports/http/exchange":     {"crash", "phase"},
 	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab", "transports/driver"},

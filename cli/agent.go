@@ -194,11 +194,17 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 		}
 	}
 	p := newProgress(a.err, f.quiet)
+	if a.rank != nil && p != nil && p.width == nil { // what world it is stands in the first line
+		p = nil
+	}
 	fleet, err := agent.Gather(ctx, agent.Config{Listen: at, Agents: g.agents, Wait: g.wait, Token: g.token, Announce: g.announce,
 		Joined: func(names []string, left time.Duration) { p.gathering(names, g.agents, left) }})
 	p.clear()
+	if err != nil && a.rank == nil {
+		err = fmt.Errorf("--agents: %w", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("--agents: %w", err)
+		return nil, err
 	}
 	if g.joined != nil {
 		g.joined(fleet)

@@ -87,9 +87,12 @@ func (a *app) completions(root *cobra.Command) {
 	}
 	texts := map[string]completer{
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
-		"link": list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
+		"link":  list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
 		"place": list(func(string) []string { return []string{"server", "fill", "spread"} }), "allow-dir": folders,
-		"join": func(string) ([]string, cobra.ShellCompDirective) { return []string{"-"}, cobra.ShellCompDirectiveNoFileComp }, "name": none,
+		"join": func(string) ([]string, cobra.ShellCompDirective) {
+			return []string{"-"}, cobra.ShellCompDirectiveNoFileComp
+		}, "name": none,
+		"rendezvous": anyFile, "addr": none,
 		"listen": func(string) ([]string, cobra.ShellCompDirective) {
 			return ourAddresses(), cobra.ShellCompDirectiveNoFileComp
 		},

@@ -46,6 +46,7 @@ type app struct {
 	out  *sink     // results
 	err  io.Writer // everything else
 	host trainer.Host
+	rank *rank // of a world, in which this process is one
 }
 
 func newApp(out, err io.Writer, all []driver.Transport) *app {
@@ -172,7 +173,7 @@ gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 		return hinted{usageError{err}, hint}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.completionCommand(), a.manCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.completionCommand(), a.manCommand(), a.worldCommand())
 	a.completions(root)
 	return root
 }

@@ -169,6 +169,11 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 			if err := f.choose(cmd, &plan); err != nil {
 				return err
 			}
+			if a.rank != nil {
+				if err := a.rank.enlist(&f, cmd.Flags().Changed); err != nil {
+					return err
+				}
+			}
 			if err := cmp.Or(f.alone(), f.gather.check(&f, cmd.Flags().Changed)); err != nil {
 				return err
 			}
@@ -178,7 +183,12 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 			if err := a.enter(&f, plan); err != nil {
 				return err
 			}
-			return interruptible(func(ctx context.Context) error { return a.run(ctx, f, plan) })
+			return interruptible(func(ctx context.Context) error {
+				if a.rank != nil && a.rank.Rank > 0 {
+					return a.rank.serve(ctx, &f)
+				}
+				return a.run(ctx, f, plan)
+			})
 		},
 	}
 	fs := cmd.Flags()
@@ -321,7 +331,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	}
 	o := bench.Options{
 		Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
-		Listen: at, Ports: f.gather.ports.Ports, Agents: f.gather.agents, Place: f.gather.place.Place, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
+		Listen: at, Ports: f.gather.ports.Ports, Agents: f.gather.agents, Place: f.gather.place.Place, Hurried: a.rank != nil, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
 	}
 	if o.Cells, o.Skipped, err = fitting(asked, o); err != nil {
 		return usageError{err}

@@ -165,7 +165,7 @@ func (s *settings) given() map[string]bool {
 
 // stray says which variables of the environment look like a flag's and are none.
 func stray(environ, known []string) (lines []string) {
-	known = append([]string{"config"}, known...)
+	known = slices.Concat([]string{"config"}, worldVariables, known)
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
 		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, envPrefix), "_", "-"))

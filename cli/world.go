@@ -1,0 +1,346 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ipcbench/agent"
+	"ipcbench/world"
+)
+
+// tokenVariable has the secret of a world whose ranks share no folder. No flag has it:
+// everybody can read command lines.
+const tokenVariable = envPrefix + "TOKEN"
+
+// worldVariables are no flags of a run, and known all the same.
+var worldVariables = []string{"token", "addr", "rendezvous", "rank", "world"}
+
+func (a *app) worldCommand() *cobra.Command {
+	r := &rank{app: a, stderr: a.err}
+	run := a.runCommand()
+	run.Hidden = true // its page is that of ipcbench run
+	run.Args = func(cmd *cobra.Command, args []string) error { return cmp.Or(r.enter(), noArgs(cmd, args)) }
+	of := run.RunE
+	run.RunE = func(cmd *cobra.Command, args []string) error { return r.end(of(cmd, args)) }
+	cmd := &cobra.Command{
+		Use:   "world [flags] run FLAGS",
+		Short: "Run over the hosts on which mpirun, srun or Kubernetes starts this",
+		Long: strings.TrimSpace(`
+Run over several hosts. An engine starts this command on each of them, and says
+which rank each one is. Rank 0 is the server: it does what ipcbench run does,
+and it alone prints. The others are agents, which start worker processes, and
+end with the exit code of rank 0.
+
+  mpirun -np 3 ipcbench world run --quick
+      three ranks on this host: one command to try it
+  srun -N3 ipcbench world --rendezvous ~/meet run --transport http,grpc-stream
+      three nodes of Slurm, with a home that all of them share
+  mpirun --hostfile hosts -x IPCBENCH_TOKEN -x IPCBENCH_ADDR=h0:7117
+    ipcbench world run --transport http
+      hosts that share no folder
+
+Rank and size come from the engine: mpirun of Open MPI, srun (in a step), PMI,
+an Indexed Job (its size in IPCBENCH_WORLD), RANK and WORLD_SIZE, or
+IPCBENCH_RANK and IPCBENCH_WORLD. At least two ranks are a world.
+
+The others have to find rank 0, and to prove that they belong to it:
+
+  - All ranks are on one host, and the engine says so: a file of yours in the
+    folder for temporary files tells them, without a flag.
+  - They share a folder: --rendezvous FILE. Rank 0 writes it and removes it as
+    soon as all have joined. Only you can read it.
+  - They share nothing: put at least 128 random bits into the variable
+    IPCBENCH_TOKEN of all ranks, as openssl rand -hex 16 makes them, and where
+    rank 0 listens into --addr, IPCBENCH_ADDR, or MASTER_ADDR and MASTER_PORT.
+
+Rank 0 listens at --listen of the run. Without it, that is the host of --addr if
+it is this one, 127.0.0.1 if all ranks are here, or the only address it has.
+
+docs/hosts.md has a hostfile, a script for sbatch, and a Job for Kubernetes. It
+goes without an engine, too:
+
+  ipcbench run --listen ADDR --agents 2
+      and ipcbench agent on the other hosts`),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return hinted{usagef("world: it cannot %q", args[0]), "ipcbench world run FLAGS, with those of ipcbench run"}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+	}
+	fs := cmd.PersistentFlags()
+	fs.SortFlags = false
+	fs.StringVar(&r.file, "rendezvous", "", "the ranks meet in `FILE`, which they all can reach, and nobody else")
+	fs.StringVar(&r.addr, "addr", "", "with IPCBENCH_TOKEN: rank 0 is joined at `HOST:PORT`")
+	addDirs(fs, &r.dirs)
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return cmp.Or(r.enter(), cmd.Parent().FlagErrorFunc()(c, err))
+	})
+	cmd.AddCommand(run)
+	return cmd
+}
+
+// A rank is this process, as one of a world.
+type rank struct {
+	*world.World
+	app        *app
+	stderr     io.Writer
+	file, addr string
+	dirs       []string
+	token      string
+	host       string
+
+	asked     *runFlags         // of rank 0, once it knows where to listen
+	announced bool              // the others may join it
+	met       *world.Rendezvous // where they do
+}
+
+// enter finds out which rank this is. All were given the same flags, and rank 0 says
+// what is wrong with them: the others are silent.
+func (r *rank) enter() (err error) {
+	r.World, err = world.Find(os.Getenv)
+	if err != nil {
+		return usageError{err}
+	}
+	if r.World == nil {
+		hint := "mpirun -np 3 ipcbench world run … starts three ranks; ipcbench world --help says more"
+		if os.Getenv("SLURM_JOB_ID") != "" {
+			hint = "this is a job of Slurm and no step: srun ipcbench world run …"
+		}
+		return hinted{usagef("world: no engine has started this process, so that it has no rank"), hint}
+	}
+	r.app.rank = r
+	if r.host = r.Host; r.host == "" {
+		name, _ := os.Hostname() // the name is checked where it is used
+		r.host, _, _ = strings.Cut(name, ".")
+	}
+	if r.Rank > 0 {
+		r.app.err, r.app.out = io.Discard, &sink{Writer: io.Discard}
+	}
+	return nil
+}
+
+// errorf is about what only this rank knows, so that it says it itself.
+func (r *rank) errorf(err error) error {
+	if err == nil || r.Rank == 0 {
+		return err
+	}
+	r.app.err = r.stderr
+	return fmt.Errorf("rank %d on %s: %w", r.Rank, r.host, err)
+}
+
+// enlist makes the ranks' run of what a run was asked for.
+func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
+	if given("agents") {
+		return usagef("--agents: %s says how many there are: %d besides rank 0", r.By, r.Size-1)
+	}
+	if err := r.errorf(r.meet()); err != nil {
+		return err
+	}
+	f.gather.agents, f.gather.token = r.Size-1, r.token
+	if r.Rank > 0 {
+		f.listen = "127.0.0.1" // rank 0 does it
+		return nil
+	}
+	f.gather.announce, f.gather.joined = r.announce, r.joined
+	r.asked = f
+	return r.listen(f)
+}
+
+// meet settles how ranks find rank 0: by a file, or by a token and an address.
+func (r *rank) meet() error {
+	r.token = os.Getenv(tokenVariable)
+	os.Unsetenv(tokenVariable) // no business of worker processes
+	r.file = cmp.Or(r.file, os.Getenv(variable("rendezvous")))
+	r.addr = cmp.Or(r.addr, os.Getenv(variable("addr")))
+	if host, port := os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT"); r.addr == "" && host != "" && port != "" {
+		r.addr = net.JoinHostPort(host, port)
+	}
+	if r.addr != "" {
+		if err := agent.CheckAddr(r.addr); err != nil {
+			return usagef("--addr: %w", err)
+		}
+	}
+	switch where := cmp.Or(r.First, "HOST") + ":7117"; {
+	case r.token != "" && r.file != "":
+		return usagef("--rendezvous and %s are given: want one of them", tokenVariable)
+	case r.token != "" && r.addr == "":
+		return hinted{usagef("%s: nothing says where rank 0 is joined", tokenVariable), "add --addr " + where + ", with the host of rank 0 and a port that is free there"}
+	case r.token != "":
+		if err := agent.CheckToken(r.token); err != nil {
+			return usagef("%s: %w", tokenVariable, err)
+		}
+	case r.file != "" && r.Job == "":
+		return hinted{usagef("--rendezvous: %s has no name for a job, so that two might meet in one file", r.By), r.addToken(where)}
+	case r.file != "":
+	case r.OneHost() && r.Job != "":
+		r.file = world.Private(r.Job)
+	case r.Job == "":
+		return hinted{usagef("world: nothing says how ranks find rank 0, and prove that they belong to it"), r.addToken(where)}
+	default:
+		return hinted{usagef("world: nothing says how ranks on several hosts find rank 0, and prove that they belong to it"),
+			"ipcbench world --rendezvous FILE run …, with a FILE that all hosts can reach; or " + r.addToken(where)}
+	}
+	return nil
+}
+
+// addToken says how to give all ranks a token.
+func (r *rank) addToken(where string) string {
+	if r.By == "Open MPI" { // ssh takes no variables along
+		return fmt.Sprintf("export %s=$(openssl rand -hex 16), and mpirun -x %[1]s -x %s=%s …", tokenVariable, variable("addr"), where)
+	}
+	return fmt.Sprintf("export %s=$(openssl rand -hex 16) %s=%s to all ranks", tokenVariable, variable("addr"), where)
+}
+
+// listen settles at which address of this host rank 0 is joined, and serves.
+func (r *rank) listen(f *runFlags) error {
+	host, port := "", ""
+	if r.addr != "" {
+		host, port, _ = net.SplitHostPort(r.addr) // which was checked
+	}
+	ours := ourAddresses()
+	theirs := slices.DeleteFunc(slices.Clone(ours), func(a string) bool { return a == "127.0.0.1" })
+	old := slices.DeleteFunc(slices.Clone(theirs), func(a string) bool { return strings.Contains(a, ":") })
+	switch here := ownAddress(host, ours); {
+	case f.listen != "":
+	case here != "":
+		f.listen = here
+	case r.OneHost():
+		f.listen = "127.0.0.1"
+	case ownAddress(r.First, theirs) != "":
+		f.listen = ownAddress(r.First, theirs)
+	case len(old) == 1: // IPv6 gives hosts several
+		f.listen = old[0]
+	case len(old) == 0 && len(theirs) == 1:
+		f.listen = theirs[0]
+	default:
+		return hinted{usagef("--listen: rank 0 is on %s, which has several addresses: want the one that other ranks can reach", r.host),
+			"behind run, --listen " + strings.Join(theirs, ", or ")}
+	}
+	at, err := f.listens()
+	if err == nil && at.Port() == 0 && port != "" {
+		f.listen = net.JoinHostPort(at.Addr().String(), port)
+	}
+	return err
+}
+
+// ownAddress returns that one of the addresses which host has, if it has one.
+func ownAddress(host string, addresses []string) string {
+	if host == "" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host) // a name that nobody knows has none
+	for _, ip := range found {
+		if text := ip.Unmap().String(); slices.Contains(addresses, text) {
+			return text
+		}
+	}
+	return ""
+}
+
+// announce tells the other ranks how to join.
+func (r *rank) announce(l agent.Line) (err error) {
+	r.announced = true
+	if r.file == "" { // they know
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.asked.gather.wait)
+	defer cancel()
+	r.met, err = world.Offer(ctx, r.file, r.Job, l.String())
+	if err != nil {
+		return usagef("--rendezvous: %w", err)
+	}
+	return nil
+}
+
+// joined says what the world is, before anything else is said.
+func (r *rank) joined(fleet *agent.Fleet) {
+	_ = r.leave() // it is of no use any more: who finds it is refused
+	hosts, names := map[string]bool{r.host: true}, ""
+	for _, a := range fleet.Agents() {
+		hosts[strings.TrimSuffix(a.Name(), fmt.Sprintf(".%d", a.Self().Rank))] = true
+		names += ", " + a.Name()
+	}
+	word := "hosts"
+	if len(hosts) == 1 {
+		word = "host"
+	}
+	fmt.Fprintf(r.app.err, "%d ranks on %d %s: %s (server)%s (%s)\n", r.Size, len(hosts), word, r.host, names, r.By)
+}
+
+// leave removes the file in which the ranks have met.
+func (r *rank) leave() (err error) {
+	if r.met != nil {
+		err, r.met = r.met.Close(), nil
+	}
+	return err
+}
+
+// serve is what other ranks do than rank 0.
+func (r *rank) serve(ctx context.Context, f *runFlags) error {
+	if f.dry {
+		return nil
+	}
+	line, deadline := agent.Line{Addr: r.addr, Token: r.token}, time.Now().Add(f.gather.wait)
+	if r.file != "" {
+		soon, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("waited for %v", f.gather.wait))
+		defer cancel()
+		text, err := world.Await(soon, r.file, r.Job)
+		if err == nil {
+			line, err = agent.ParseLine(text)
+		}
+		if err != nil {
+			return r.errorf(fmt.Errorf("--rendezvous: %w", err))
+		}
+	}
+	dirs, err := allowed(r.dirs)
+	if err != nil {
+		return r.errorf(err)
+	}
+	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: dirs, Wait: time.Until(deadline)}
+	if !r.Alone() {
+		o.Name = fmt.Sprintf("%s.%d", r.host, r.Rank)
+	}
+	code, err := agent.Join(ctx, line, o)
+	switch {
+	case err == nil && code == 0:
+		return nil
+	case err == nil: // rank 0 says why
+		return codeError{errors.New("the run has failed"), code}
+	case ctx.Err() != nil: // so was rank 0
+		return err
+	}
+	return r.errorf(err)
+}
+
+// dismissal is how long a rank 0 that fails before the others have joined waits for
+// them, to tell them so. Most engines would have them wait for nothing.
+const dismissal = 3 * time.Second
+
+// end is how rank 0 ends: no rank goes on without it.
+func (r *rank) end(err error) error {
+	if f := r.asked; err != nil && f != nil && !r.announced {
+		ctx, stop := untilSignal(context.Background())
+		defer stop()
+		f.gather.wait, f.gather.joined = min(f.gather.wait, dismissal), nil
+		if at, e := f.listens(); e == nil {
+			if fleet, e := r.app.gather(ctx, f, at); e == nil {
+				_ = fleet.Close(r.app.code(err)) // who does not hear it, has gone
+			}
+		}
+	}
+	return errors.Join(err, r.leave())
+}
