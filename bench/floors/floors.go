@@ -100,6 +100,8 @@ type Params struct {
 	Address string        `json:"address,omitempty"`
 	Takes   time.Duration `json:"takes_ns,omitempty"`
 	Rest    time.Duration `json:"rest_ns,omitempty"`
+
+	Far bool `json:"far,omitempty"` // the second role plays on another host: see [Far]
 }
 
 // MaxGap bounds the gap, and so how long a measurement takes. A processor that
@@ -119,18 +121,30 @@ type Series struct {
 // Measure measures a floor once, which takes a few tenths of a second. When ctx
 // ends, or the measurement fails, the processes are gone when it returns.
 func Measure(ctx context.Context, name string, p Params) ([]Series, error) {
+	return measure(ctx, name, p, nil)
+}
+
+func measure(ctx context.Context, name string, p Params, far *Far) ([]Series, error) {
+	f, err := named(name)
+	if err != nil {
+		return nil, fmt.Errorf("floors: %w", err)
+	}
+	p.Gap = max(0, min(p.Gap, MaxGap))
+	if p.Bytes <= 0 || p.Bytes > MaxBytes {
+		p.Bytes = MaxBytes
+	}
+	series, err := f.measure(ctx, p, far)
+	if err != nil {
+		return nil, fmt.Errorf("floors: %s: %w", name, err)
+	}
+	return series, nil
+}
+
+func named(name string) (*Floor, error) {
 	for _, f := range All() {
 		if f.Name == name {
-			p.Gap = max(0, min(p.Gap, MaxGap))
-			if p.Bytes <= 0 || p.Bytes > MaxBytes {
-				p.Bytes = MaxBytes
-			}
-			series, err := f.measure(ctx, p)
-			if err != nil {
-				return nil, fmt.Errorf("floors: %s: %w", name, err)
-			}
-			return series, nil
+			return &f, nil
 		}
 	}
-	return nil, fmt.Errorf("floors: unknown floor %q", name)
+	return nil, fmt.Errorf("unknown floor %.80q", name)
 }

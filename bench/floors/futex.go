@@ -17,6 +17,8 @@ const (
 	exchangeTime   = 160 * time.Millisecond // of the samples, with their gaps
 	mostExchanges  = 400
 	leastExchanges = 5 // with the largest gap they take a little longer
+
+	mostTime = 2 * time.Second // between hosts that are far from each other
 )
 
 // exchanges times exchange, each time after the gap.
@@ -32,7 +34,8 @@ func (p *peer) exchanges(exchange func(i int) error) ([]Series, error) {
 		n = max(leastExchanges, min(n, int(exchangeTime/p.Gap)))
 	}
 	samples := make([]float64, 0, n)
-	for ; len(samples) < n; i++ {
+	begun := time.Now()
+	for ; len(samples) < n && (len(samples) < leastExchanges || time.Since(begun) < mostTime); i++ {
 		busy(p.Gap)
 		start := time.Now()
 		if err := exchange(i); err != nil {

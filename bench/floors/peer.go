@@ -168,8 +168,9 @@ func busy(d time.Duration) {
 	}
 }
 
-// measure starts the floor's processes and waits until all of them are gone.
-func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
+// measure starts the floor's processes and waits until all of them are gone. With far,
+// the second one is on another host.
+func (f *Floor) measure(ctx context.Context, p Params, far *Far) ([]Series, error) {
 	if os.Getenv(orderEnv) != "" {
 		return nil, errors.New("this is a peer: its main does not begin with floors.MaybePeer()")
 	}
@@ -179,9 +180,12 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	defer cancel(nil)
 	all, ctx := errgroup.WithContext(ctx)
 
-	children, err := f.start(ctx, p)
+	children, played, err := f.start(ctx, p, far)
 	if err != nil {
 		cancel(err) // ends those that were started
+	}
+	if played != nil {
+		all.Go(func() error { return <-played })
 	}
 	watching.Go(func() { watch(ctx, cancel, children, p.Takes) })
 	results := make([][]Series, len(children))
@@ -208,36 +212,42 @@ func (f *Floor) measure(ctx context.Context, p Params) ([]Series, error) {
 	return results[0], nil
 }
 
-// start starts one process for each role. If it fails, it returns those that
-// run already; they end with ctx.
-func (f *Floor) start(ctx context.Context, p Params) (children []*child, err error) {
+// start starts one process for each role that is played here. If it fails, it returns
+// those that run already; they end with ctx, and so does what plays elsewhere.
+func (f *Floor) start(ctx context.Context, p Params, far *Far) (children []*child, played <-chan error, err error) {
 	var shared [2][]*os.File // beyond the control socket, for each process
+	here := len(f.roles)
 	if len(f.roles) > 1 {
-		connect := socketpair
-		if f.TCP {
-			connect = func() ([2]*os.File, error) { return connection(ctx, cmp.Or(p.Address, "127.0.0.1")) }
+		var pair [2]*os.File
+		switch {
+		case far != nil:
+			here = 1
+			pair[0], played, err = far.connect(ctx, f.Name)
+		case f.TCP:
+			pair, err = connection(ctx, cmp.Or(p.Address, "127.0.0.1"))
+		default:
+			pair, err = socketpair()
 		}
-		pair, err := connect()
 		if err != nil {
-			return nil, err
+			return nil, played, err
 		}
 		defer pair[0].Close()
 		defer pair[1].Close()
 		page, err := sharedPage()
 		if err != nil {
-			return nil, err
+			return nil, played, err
 		}
 		defer page.Close()
 		shared = [2][]*os.File{{pair[0], page}, {pair[1], page}}
 	}
-	for i := range f.roles {
+	for i := range here {
 		c, err := startChild(ctx, order{Floor: f.Name, Role: i, Params: p}, shared[i])
 		if err != nil {
-			return children, fmt.Errorf("start process %d of %d: %w", i+1, len(f.roles), err)
+			return children, played, fmt.Errorf("start process %d of %d: %w", i+1, len(f.roles), err)
 		}
 		children = append(children, c)
 	}
-	return children, nil
+	return children, played, nil
 }
 
 // connection returns the ends of a TCP connection. The second one is the server's,

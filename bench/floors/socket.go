@@ -162,6 +162,8 @@ const (
 	slowTime   = time.Second // of the transfers each way
 	slowFirst  = 8           // which part of the bytes the first one each way moves
 	mostPasses = 10
+
+	slowFar = 100 * time.Millisecond // for the bytes of a link to another host, whose rate nobody knows
 )
 
 func slowPasses(takes time.Duration) int { return max(1, min(mostPasses, int(slowTime/takes))) }
@@ -181,7 +183,10 @@ func receiveBothWays(p *peer) ([]Series, error) { return p.bothWays(writeSizes()
 func receiveEncrypted(p *peer) ([]Series, error) { return p.bothWays(writeSizes()[:3], 1) }
 
 func (p *peer) bothWays(sizes []int, passes int) ([]Series, error) {
-	if p.Takes == 0 { // few bytes are soon moved, and their times differ more
+	switch {
+	case p.Far:
+		return p.stream(p.Bytes, p.Bytes/slowFirst, sizes, passes, true)
+	case p.Takes == 0: // few bytes are soon moved, and their times differ more
 		return p.stream(p.Bytes, p.Bytes, sizes, int(min(max(int64(passes), modelBytes/p.Bytes), mostPasses)), true)
 	}
 	return p.stream(p.Bytes, p.Bytes/slowFirst, []int{slowWrites}, slowPasses(p.Takes), true)
@@ -198,8 +203,12 @@ func (p *peer) stream(bytes, first int64, sizes []int, passes int, bothWays bool
 		ways = append(ways, true)
 	}
 	for _, back := range ways { // it waits for the sender's start
-		if _, err := s.transfer(1<<20, int(max(first, numberBytes)), back); err != nil {
+		took, err := s.transfer(1<<20, int(max(first, numberBytes)), back)
+		if err != nil {
 			return nil, err
+		}
+		if takes := took * slowFirst; p.Far && back && takes > slowFar { // the sender had started
+			sizes, passes = []int{slowWrites}, slowPasses(takes)
 		}
 	}
 	rests := []time.Duration{0}

@@ -1,0 +1,142 @@
+package floors
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+)
+
+// Far is another host, on which the second role of a floor of TCP plays.
+type Far struct {
+	// Listen listens where that host can dial.
+	Listen func(context.Context) (net.Listener, error)
+
+	// Play has the other host call [Play], and returns when that does.
+	Play func(context.Context, Order) error
+}
+
+// An Order asks a host for the second role of a floor.
+type Order struct {
+	Floor string `json:"floor"`
+	Addr  string `json:"addr"`  // to dial: an IP address and a port
+	Token string `json:"token"` // with which the connection begins, since anybody may dial
+}
+
+// tokenSize is how long a token is.
+const tokenSize = 26
+
+// arrival is how long the connection of the other host may take.
+const arrival = 10 * time.Second
+
+// Measure measures a floor between this host and the other one, as the function of that
+// name does within this host.
+func (far Far) Measure(ctx context.Context, name string, p Params) ([]Series, error) {
+	p.Far = true
+	return measure(ctx, name, p, &far)
+}
+
+// Play plays the second role of a floor of TCP, in a process of its own, until the other
+// end of the connection closes. An order comes from another host: what it can ask for is
+// here, and how many bytes move at most is the role's own affair.
+func Play(ctx context.Context, o Order) error {
+	f, err := named(o.Floor)
+	if err == nil && (!f.TCP || len(f.roles) != 2) {
+		err = fmt.Errorf("floor %s is not one between hosts", f.Name)
+	}
+	if _, e := netip.ParseAddrPort(o.Addr); err == nil && (e != nil || len(o.Token) != tokenSize) {
+		err = fmt.Errorf("address %.80q and a token of %d bytes: want IP:PORT, and %d", o.Addr, len(o.Token), tokenSize)
+	}
+	if err != nil {
+		return fmt.Errorf("floors: %w", err)
+	}
+	if err := f.second(ctx, o); err != nil {
+		return fmt.Errorf("floors: %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// second dials and plays.
+func (f *Floor) second(ctx context.Context, o Order) error {
+	conn, err := (&net.Dialer{Timeout: arrival}).DialContext(ctx, "tcp", o.Addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(o.Token)); err != nil {
+		return err
+	}
+	link, err := conn.(*net.TCPConn).File()
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	page, err := sharedPage()
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+	c, err := startChild(ctx, order{Floor: f.Name, Role: 1}, []*os.File{link, page})
+	if err == nil {
+		_ = conn.Close() // it is the child's
+		_ = link.Close()
+		_, err = c.wait()
+	}
+	return err
+}
+
+// connect has the second role play, and returns the connection to it. What it ends with
+// goes to played.
+func (far *Far) connect(ctx context.Context, floor string) (link *os.File, played <-chan error, err error) {
+	l, err := far.Listen(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	waiting, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	late := time.AfterFunc(arrival, func() { end(errors.New("the other host has not connected")) })
+	defer late.Stop()
+	defer context.AfterFunc(waiting, func() { l.Close() })()
+	o, done := Order{floor, l.Addr().String(), rand.Text()}, make(chan error, 1)
+	go func() {
+		err := far.Play(ctx, o)
+		if err != nil {
+			err = fmt.Errorf("the other host: %w", err)
+		}
+		done <- err
+		end(err)
+	}()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return nil, done, errors.Join(context.Cause(waiting), err)
+		}
+		if link, err = admit(conn, o.Token); err == nil {
+			return link, done, nil
+		}
+	}
+}
+
+// admit returns a connection that begins with the token. Strangers get no more than a
+// moment.
+func admit(conn net.Conn, token string) (*os.File, error) {
+	defer conn.Close()
+	said := make([]byte, tokenSize)
+	err := conn.SetReadDeadline(time.Now().Add(time.Second))
+	if err == nil {
+		_, err = io.ReadFull(conn, said)
+	}
+	if err == nil && string(said) != token {
+		err = errors.New("a stranger")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn).File()
+}

@@ -1,0 +1,105 @@
+package floors
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// near returns a host that is this one.
+func near(play func(context.Context, Order) error) Far {
+	return Far{
+		Listen: func(ctx context.Context) (net.Listener, error) {
+			return new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		},
+		Play: play,
+	}
+}
+
+// TestFar: the floors of TCP are measured with their second role on another host, also
+// while a stranger connects.
+func TestFar(t *testing.T) {
+	for _, f := range All() {
+		if !f.TCP {
+			continue
+		}
+		far := near(func(ctx context.Context, o Order) error {
+			stranger, err := net.Dial("tcp", o.Addr)
+			if err != nil {
+				return err
+			}
+			defer stranger.Close()
+			if _, err := stranger.Write([]byte(strings.Repeat("?", tokenSize))); err != nil {
+				return err
+			}
+			return Play(ctx, o)
+		})
+		series, err := far.Measure(t.Context(), f.Name, Params{Bytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range series {
+			if s.Variant == "" || len(s.Samples) == 0 {
+				t.Errorf("%s: got %+v, want a variant and samples", f.Name, s)
+			}
+		}
+		if len(series) == 0 {
+			t.Errorf("%s: got no series", f.Name)
+		}
+	}
+}
+
+// TestFarFails: what goes wrong on the other host ends the measurement at once, and is
+// its error.
+func TestFarFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		floor string
+		play  func(context.Context, Order) error
+		want  string
+	}{
+		"refused": {"tcp-stream", func(context.Context, Order) error { return errors.New("no such luck") }, "the other host: no such luck"},
+		"goes": {"tcp-stream", func(ctx context.Context, o Order) error {
+			conn, err := net.Dial("tcp", o.Addr)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if _, err := conn.Write([]byte(o.Token)); err != nil {
+				return err
+			}
+			return errors.New("out of memory")
+		}, "the other host: out of memory"},
+	} {
+		start := time.Now()
+		_, err := near(c.play).Measure(t.Context(), c.floor, Params{})
+		if err == nil || !strings.Contains(err.Error(), c.want) || time.Since(start) > arrival {
+			t.Errorf("%s: got error %v after %v, want one with %q", name, err, time.Since(start), c.want)
+		}
+	}
+}
+
+// TestPlayOrders: a host plays floors between hosts, and nothing else that it is asked for.
+func TestPlayOrders(t *testing.T) {
+	token := strings.Repeat("a", tokenSize)
+	for _, o := range []Order{
+		{},
+		{"copy", "127.0.0.1:1", token},
+		{"unix-stream", "127.0.0.1:1", token},
+		{"futex", "127.0.0.1:1", token},
+		{"rm", "127.0.0.1:1", token},
+		{"tcp-stream", "unix:/run/docker.sock", token},
+		{"tcp-stream", "localhost:1", token},
+		{"tcp-stream", "127.0.0.1:1", "short"},
+		{"tcp-stream", "127.0.0.1:1", token + "long"},
+	} {
+		if err := Play(t.Context(), o); err == nil || strings.Contains(err.Error(), "refused") {
+			t.Errorf("%+v: got error %v", o, err)
+		}
+	}
+	if err := Play(t.Context(), Order{"tcp-stream", "127.0.0.1:1", token}); err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("nobody listens: got error %v", err)
+	}
+}
