@@ -28,7 +28,7 @@ type Clock struct {
 
 // A Thrown is a block that was thrown away, since a clock stepped meanwhile.
 type Thrown struct {
-	At  time.Duration `json:"at_ns"` // when that was found, since the run began
+	At  time.Duration `json:"at_ns"` // when it began, since the run did
 	Why string        `json:"why"`
 }
 
@@ -77,7 +77,7 @@ func (r *remote) unsteady(err error) error {
 func (r *remote) bounds(ctx context.Context) (clock.Bounds, error) {
 	burst, err := r.Burst(ctx)
 	if err != nil {
-		return clock.Bounds{}, r.unsteady(err)
+		return clock.Bounds{}, err
 	}
 	b, err := burst.Bounds()
 	if err != nil {
@@ -206,12 +206,13 @@ const mostThrown = 3
 // steady runs a block of c, again if a clock stepped meanwhile.
 func (r *run) steady(c *cell, block func() error) error {
 	for n := 1; ; n++ {
+		began := time.Since(r.started)
 		err := block()
 		var step *unsteadyError
 		if !errors.As(err, &step) {
 			return err
 		}
-		c.result.Thrown = append(c.result.Thrown, Thrown{At: time.Since(r.started), Why: printable(step.Error())})
+		c.result.Thrown = append(c.result.Thrown, Thrown{At: began, Why: printable(step.Error())})
 		if n == mostThrown {
 			return fmt.Errorf("%w; so did %d blocks one after the other: wait until nothing corrects the clock of %s fast any more (chronyc tracking, timedatectl timesync-status), and neither stop nor move its virtual machine",
 				err, n, step.host)

@@ -115,6 +115,9 @@ func (c Cell) validate() error {
 			return within(fmt.Sprintf("blocks[%d]", i), err)
 		}
 	}
+	if err := amounts(c.Thrown); err != nil {
+		return within("thrown", err)
+	}
 	for i, p := range c.Profiles {
 		place := fmt.Sprintf("profiles[%d]", i)
 		if err := p.validate(); err != nil {
