@@ -131,13 +131,14 @@ func (r *rank) enter() (err error) {
 	return nil
 }
 
-// errorf is about what only this rank knows, so that it says it itself.
-func (r *rank) errorf(err error) error {
+// own returns an error about what another rank may not know: this one says it itself,
+// and leaves hints to rank 0.
+func (r *rank) own(err error) error {
 	if err == nil || r.Rank == 0 {
 		return err
 	}
 	r.app.err = r.stderr
-	return fmt.Errorf("rank %d on %s: %w", r.Rank, r.host, err)
+	return codeError{fmt.Errorf("rank %d on %s: %v", r.Rank, r.host, err), r.app.code(err)}
 }
 
 // enlist makes the ranks' run of what a run was asked for.
@@ -145,7 +146,7 @@ func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
 	if given("agents") {
 		return usagef("--agents: %s says how many there are: %d besides rank 0", r.By, r.Size-1)
 	}
-	if err := r.errorf(r.meet()); err != nil {
+	if err := r.own(r.meet()); err != nil {
 		return err
 	}
 	f.gather.agents, f.gather.token = r.Size-1, r.token
@@ -200,7 +201,7 @@ func (r *rank) addToken(where string) string {
 	if r.By == "Open MPI" { // ssh takes no variables along
 		return fmt.Sprintf("export %s=$(openssl rand -hex 16), and mpirun -x %[1]s -x %s=%s …", tokenVariable, variable("addr"), where)
 	}
-	return fmt.Sprintf("export %s=$(openssl rand -hex 16) %s=%s to all ranks", tokenVariable, variable("addr"), where)
+	return fmt.Sprintf("export %s=$(openssl rand -hex 16) %s=%s, for all ranks", tokenVariable, variable("addr"), where)
 }
 
 // listen settles at which address of this host rank 0 is joined, and serves.
@@ -303,12 +304,12 @@ func (r *rank) serve(ctx context.Context, f *runFlags) error {
 			line, err = agent.ParseLine(text)
 		}
 		if err != nil {
-			return r.errorf(fmt.Errorf("--rendezvous: %w", err))
+			return r.own(fmt.Errorf("--rendezvous: %w", err))
 		}
 	}
 	dirs, err := allowed(r.dirs)
 	if err != nil {
-		return r.errorf(err)
+		return r.own(err)
 	}
 	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: dirs, Wait: time.Until(deadline)}
 	if !r.Alone() {
@@ -323,7 +324,7 @@ func (r *rank) serve(ctx context.Context, f *runFlags) error {
 	case ctx.Err() != nil: // so was rank 0
 		return err
 	}
-	return r.errorf(err)
+	return r.own(err)
 }
 
 // dismissal is how long a rank 0 that fails before the others have joined waits for
