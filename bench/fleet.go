@@ -137,8 +137,12 @@ func (h *Hosts) results(server machine.Environment) []Host {
 	for _, s := range h.all {
 		if s.agent != nil {
 			self := s.agent.Self()
-			all = append(all, Host{Name: s.name, Environment: self.Environment, SameMachine: first[self.Clock.Boot]})
-			first[self.Clock.Boot] = cmp.Or(first[self.Clock.Boot], s.name)
+			host := Host{Name: s.name, Environment: self.Environment}
+			if boot := self.Clock.Boot; boot != "" { // else nobody knows
+				host.SameMachine = first[boot]
+				first[boot] = cmp.Or(first[boot], s.name)
+			}
+			all = append(all, host)
 		}
 	}
 	return all

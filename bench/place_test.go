@@ -141,12 +141,15 @@ func TestValidateHosts(t *testing.T) {
 	}
 	second := fleet(ServerHost, "h1")
 	second.Hosts[1].Server = true
+	same := fleet(ServerHost, "h1", "h2")
+	same.Hosts[1].SameMachine = "h2"
 	for name, c := range map[string]struct {
 		r    *Result
 		want string
 	}{
 		"none":       {fleet(), ""},
 		"a fleet":    {floor(process(fleet(ServerHost, "h1"), "h1"), "h1"), ""},
+		"before it":  {same, `hosts[1].same_machine: "h2": want a host before it`},
 		"twice":      {fleet(ServerHost, "h1", "h1"), `hosts[2].name: "h1" stands there twice`},
 		"odd":        {fleet(ServerHost, "\x1b[2J"), "hosts[1].name: name"},
 		"long":       {fleet(ServerHost, strings.Repeat("h", 100)), "hosts[1].name: name"},

@@ -39,7 +39,7 @@ func rich() *bench.Result {
 	cpus, memory := 1.5, int64(1e9)
 	r.Environment.Cgroup = &machine.Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory}
 	r.Floors = append(r.Floors, bench.Floor{Name: "copy", Variant: "64 KiB", Unit: "B/s", Help: "help", Model: "cnn", Transport: "a", Clients: 1, Blocks: [][]float64{{1e9}, {2e9}}})
-	r.Hosts = []bench.Host{{Name: "h0", Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: "h0"}, {Name: "h2", Environment: against}}
+	r.Hosts = []bench.Host{{Name: bench.ServerHost, Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: bench.ServerHost}, {Name: "h2", Environment: against}}
 	r.Hosts[2].Environment.Governor = "powersave"
 	r.Floors = append(r.Floors, bench.Floor{Name: "tls-stream", Unit: "B/s", Host: "h1", Bytes: 1e6, Blocks: [][]float64{{1e9}, {2e9}}})
 	functions := []profile.Function{{Name: "a/b.c in d/e.f", Flat: 1e9, Cum: 2e9}}

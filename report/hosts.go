@@ -40,13 +40,10 @@ func hostTable(f *analysis.Fleet) doc.Table {
 		{Name: "ping", Unit: "s", Help: "one byte there and one back (floor tcp-pingpong)"},
 		{Name: "clock", Unit: "s", Help: "what its clock shows more than the server's, in the block in which that is known least"},
 		{Name: "±", Unit: "s", Help: "how well that is known"}, {Name: "drift", Help: "by how much it grew"},
-		{Name: "machine"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
+		{Name: "same machine as"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
 	}}
 	for _, h := range f.Hosts {
-		e, name := h.Environment, h.Name
-		if h.Server && name != unnamed {
-			name += " (server)"
-		}
+		e := h.Environment
 		clock, width, drift := doc.Cell{}, doc.Cell{}, ""
 		switch k := h.Clock; {
 		case k == nil:
@@ -55,12 +52,8 @@ func hostTable(f *analysis.Fleet) doc.Table {
 		default:
 			clock, width, drift = doc.Number(float64(k.Offset)/1e9), doc.Number(float64(k.Width)/1e9), fmt.Sprintf("%.1f ppm", k.Drift)
 		}
-		same := ""
-		if h.SameMachine != "" {
-			same = "that of " + h.SameMachine
-		}
-		t.Add(doc.Words(name), doc.Words(span(h.Lanes)), doc.Words(span(h.Processes)), doc.Estimate(h.TLS), doc.Estimate(h.Stream), doc.Estimate(h.Ping), clock, width, doc.Words(drift),
-			doc.Words(same), doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU), doc.Words(buildText(e.Commit, e.Dirty)))
+		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes)), doc.Words(span(h.Processes)), doc.Estimate(h.TLS), doc.Estimate(h.Stream), doc.Estimate(h.Ping), clock, width, doc.Words(drift),
+			doc.Words(h.SameMachine), doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU), doc.Words(buildText(e.Commit, e.Dirty)))
 	}
 	return t
 }
@@ -150,14 +143,11 @@ func clockNotes(f *analysis.Fleet) []string {
 		"down, up, uplink and unattributed begin on one clock and end on another: their intervals are as much wider as clocks may be off, and what is off by more than a tenth is not known."}
 }
 
-// unnamed is what a server's host is called to which its user gave no name.
-const unnamed = "server"
-
 // lineWidth is how wide the line of a fleet may be, in columns.
 const lineWidth = 80
 
-// fleetLines say in a line where workers and server were, and over what they spoke. There
-// are none in a run without agents.
+// fleetLines say in a line where workers were, and over what they spoke with the server.
+// There are none in a run without agents.
 func fleetLines(r *analysis.Result) []string {
 	f := r.Fleet()
 	if f == nil {
@@ -165,15 +155,12 @@ func fleetLines(r *analysis.Result) []string {
 	}
 	end, workers := "", []string{}
 	for _, h := range f.Hosts {
-		if h.Server && h.Name != unnamed {
-			end += "; server on " + h.Name
-		}
 		if !h.Server || h.Lanes[1] > 0 {
 			workers = append(workers, fmt.Sprintf("%s (%d)", h.Name, h.Lanes[1]))
 		}
 	}
 	if over := overText(r); over != "" {
-		end += ": " + over
+		end = ": " + over
 	}
 	line := func(named int) string {
 		text := "workers on " + strings.Join(workers[:named], ", ")

@@ -23,10 +23,10 @@ func TestHostsView(t *testing.T) {
 			"\nclock,-,0,0,,clock.offset,s,1,100000.012346,", "\nhttp,histology,4,4,\"hosts=h1:2,h2:2;network=tcp;place=spread;tls=mutual\",host.lanes,1,6,2,",
 			",verdict.transfer_more,s,", "finding.other_training.control,s,", "finding.thrown_blocks.blocks,1,",
 		},
-		"json":     {`"ranked_by": "transfer"`, `"transfer_more": {`, `"width_s": 0.000035`, `"same_machine": "h0"`, `"host": "h2"`},
+		"json":     {`"ranked_by": "transfer"`, `"transfer_more": {`, `"width_s": 0.000035`, `"same_machine": "server"`, `"host": "h2"`},
 		"benchfmt": {"\nhosts: h1:2,h2:2\nplace: spread\n", "\nhosts: none\nplace: none\n"},
-		"md":       {"\nworkers on h1 (2), h2 (2); server on h0: over TCP with mutual TLS\n", "a training took 120 ms with http, and 65.0 ms with inproc", "| h0 (server) |"},
-		"html":     {"workers on h1 (2), h2 (2); server on h0: over TCP with mutual TLS"},
+		"md":       {"\nworkers on h1 (2), h2 (2): over TCP with mutual TLS\n", "a training took 120 ms with http, and 65.0 ms with inproc", "| server |"},
+		"html":     {"workers on h1 (2), h2 (2): over TCP with mutual TLS"},
 	})
 }
 
@@ -44,21 +44,20 @@ func TestFleetLine(t *testing.T) {
 		edit func(r *bench.Result)
 		want string
 	}{
-		"mutual":   {func(*bench.Result) {}, "workers on h1 (2), h2 (2); server on h0: over TCP with mutual TLS"},
-		"insecure": {func(r *bench.Result) { tls(r, "off") }, "workers on h1 (2), h2 (2); server on h0: over TCP without TLS"},
-		"some":     {func(r *bench.Result) { tls(r, "off", "on") }, "workers on h1 (2), h2 (2); server on h0: over TCP, of which some with TLS"},
+		"mutual":   {func(*bench.Result) {}, "workers on h1 (2), h2 (2): over TCP with mutual TLS"},
+		"insecure": {func(r *bench.Result) { tls(r, "off") }, "workers on h1 (2), h2 (2): over TCP without TLS"},
+		"some":     {func(r *bench.Result) { tls(r, "off", "on") }, "workers on h1 (2), h2 (2): over TCP, of which some with TLS"},
 		"on the server's host": {func(r *bench.Result) {
 			for i := range r.Cells[5].Blocks {
 				r.Cells[5].Blocks[i].Processes[0].Host = ""
 			}
-		}, "workers on h0 (1), h1 (2), h2 (2); server on h0: over TCP with mutual TLS"},
-		"a server without a name": {func(r *bench.Result) { r.Hosts[0].Name = "server" }, "workers on h1 (2), h2 (2): over TCP with mutual TLS"},
-		"idle":                    {func(r *bench.Result) { r.Cells = r.Cells[:4] }, "workers on h1 (1), h2 (0); server on h0: over TCP with mutual TLS"},
+		}, "workers on server (1), h1 (2), h2 (2): over TCP with mutual TLS"},
+		"idle": {func(r *bench.Result) { r.Cells = r.Cells[:4] }, "workers on h1 (1), h2 (0): over TCP with mutual TLS"},
 		"many": {func(r *bench.Result) {
 			for i := range 90 {
 				r.Hosts = append(r.Hosts, bench.Host{Name: fmt.Sprint("host", i)})
 			}
-		}, "workers on h1 (2), h2 (2), 90 more hosts; server on h0: over TCP with mutual TLS"},
+		}, "workers on h1 (2), h2 (2), host0 (0), 89 more hosts: over TCP with mutual TLS"},
 	} {
 		r := benchtest.Fleet()
 		tt.edit(r)
@@ -70,7 +69,7 @@ func TestFleetLine(t *testing.T) {
 
 // TestRig: what ran on one machine is a rig, and no result, as the first screen says.
 func TestRig(t *testing.T) {
-	const rig = "warning: h0, h1, h2 are one machine: a rig, and no result about hosts or the network between them"
+	const rig = "warning: server, h1, h2 are one machine: a rig, and no result about hosts or the network between them"
 	r := benchtest.Fleet()
 	wantLines(t, shown(t, r), rig)
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"

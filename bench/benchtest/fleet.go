@@ -38,7 +38,7 @@ func remote(c bench.Cell, train float64, hosts ...string) bench.Cell {
 	return c
 }
 
-// Fleet returns a result with agents on h1 and h2 and the server on h0, all on one
+// Fleet returns a result with agents on h1 and h2 and the server, all on one
 // machine. With one worker, training takes as long as in the control; with four, that
 // of http takes longer, and one of its blocks was thrown away.
 func Fleet() *bench.Result {
@@ -56,10 +56,10 @@ func Fleet() *bench.Result {
 	add(4, 4, 130, []string{"h1", "h1", "h2", "h2"}, map[string]float64{"grpc-stream": 700, "http": 690, "pickle": 950}, map[string]float64{"grpc-stream": 66, "http": 120, "pickle": 64})
 	stepped := &r.Cells[len(r.Cells)-2]
 	stepped.Thrown = []bench.Thrown{{At: 31 * time.Second, Why: "the clock of h2 stepped by 1.02 ms"}}
-	for i, name := range []string{"h0", "h1", "h2"} {
+	for i, name := range []string{bench.ServerHost, "h1", "h2"} {
 		h := bench.Host{Name: name, Environment: r.Environment, Server: i == 0}
 		if i > 0 {
-			h.SameMachine = "h0"
+			h.SameMachine = bench.ServerHost
 			near := float64(i)
 			r.Floors = append(r.Floors,
 				bench.Floor{Name: "tls-stream", Unit: "B/s", Host: name, Bytes: m.Bytes, Help: "bytes through a TLS connection", Blocks: [][]float64{{1.1e9 / near}, {1.12e9 / near}, {1.09e9 / near}, {1.11e9 / near}, {1.1e9 / near}, {1.1e9 / near}}},

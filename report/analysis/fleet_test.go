@@ -139,7 +139,7 @@ func TestFleet(t *testing.T) {
 		lanes, processes [2]int
 		width            int64
 		tls              float64
-	}{{"h0", [2]int{}, [2]int{}, 0, 0}, {"h1", [2]int{1, 2}, [2]int{1, 2}, 25_000, 1.1e9}, {"h2", [2]int{0, 2}, [2]int{0, 2}, 35_000, 0.55e9}} {
+	}{{"server", [2]int{}, [2]int{}, 0, 0}, {"h1", [2]int{1, 2}, [2]int{1, 2}, 25_000, 1.1e9}, {"h2", [2]int{0, 2}, [2]int{0, 2}, 35_000, 0.55e9}} {
 		h := f.Hosts[i]
 		if h.Name != want.name || h.Lanes != want.lanes || h.Processes != want.processes || (h.Clock != nil) != (want.width > 0) ||
 			h.Clock != nil && h.Clock.Width != want.width || h.TLS.Known() && h.TLS.Center != want.tls || h.Stream.Known() {
@@ -149,7 +149,7 @@ func TestFleet(t *testing.T) {
 	if f.Thrown != 1 || f.OneClock() {
 		t.Errorf("%+v", f)
 	}
-	if got := f.Together(); len(got) != 1 || !slices.Equal(got[0], []string{"h0", "h1", "h2"}) {
+	if got := f.Together(); len(got) != 1 || !slices.Equal(got[0], []string{"server", "h1", "h2"}) {
 		t.Errorf("together: %v", got)
 	}
 	if got := f.Unequal(); len(got) != 1 || got[0].Base != "none on h1" || got[0].Head != "powersave on h2" {
@@ -218,7 +218,7 @@ func TestCompareHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range [][3]string{{"hosts", "h0 h1 h2", "h0 h1 h2 h3"}, {"kernel of h1", "6.1.0", "6.2.0"}, {"machine of h2", "h0", "its own"}} {
+	for _, want := range [][3]string{{"hosts", "server h1 h2", "server h1 h2 h3"}, {"kernel of h1", "6.1.0", "6.2.0"}, {"machine of h2", "server", "its own"}} {
 		if !slices.ContainsFunc(c.Differences, func(d Difference) bool { return [3]string{d.What, d.Base, d.Head} == want }) {
 			t.Errorf("no difference %v in %v", want, c.Differences)
 		}
