@@ -65,7 +65,7 @@ var layers = map[string][]string{
 	"transports/driver/drivertest": {"identity", "tensor", "scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"codec", "crash", "identity", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver", "receipt"},
-	"agent":                        {"clock", "identity", "machine", "phase", "reexec", "scratch", "trainer", "transports/driver"},
+	"agent":                        {"bench/floors", "clock", "identity", "machine", "phase", "reexec", "scratch", "trainer", "transports/driver"},
 	"bench":                        {"agent", "clock", "crash", "doctor", "identity", "link", "scratch", "tensor", "tensor/models", "phase", "phase/usage", "machine", "transports", "transports/driver", "trainer", "profile", "profile/capture", "reexec", "bench/floors", "bench/stat", "internal/legible"},
 	"bench/floors":                 {"futex", "phase/usage", "machine", "reexec", "identity"},
 	"bench/stat":                   {},

@@ -449,6 +449,7 @@ func FuzzLine(f *testing.F) {
 func FuzzRequest(f *testing.F) {
 	for _, text := range []string{
 		`{"kind":"start","body":{"id":1,"process":0}}`, `{"kind":"control","body":1}`, `{"kind":"clock"}`, `{"kind":"dial","body":"127.0.0.1:1"}`, `{"kind":"end","body":-1}`, `{"kind":1}`,
+		`{"kind":"folder","body":{"dir":"/","session":"ipcbench-0123456789abcdef"}}`, `{"kind":"floor","body":{"floor":"copy","addr":"127.0.0.1:1","token":"x"}}`,
 	} {
 		var b bytes.Buffer
 		_ = writeFrame(&b, jsonText(text))

@@ -41,6 +41,7 @@ var handlers = map[string]handler{
 	"clock":   (*service).clock,
 	"dial":    (*service).dial,
 	"folder":  (*service).folder,
+	"floor":   (*service).floor,
 	"watch":   (*service).watch,
 	"end":     (*service).end,
 }
@@ -52,6 +53,8 @@ type service struct {
 	folders  driver.Folders  // that a server may name
 	asked    context.Context // ends when this process is asked to end
 	ended    chan int        // has room for the exit code
+
+	playing sync.Mutex // held while a floor plays
 
 	mu        sync.Mutex
 	processes map[int]trainer.Process // guarded by mu: those that run, by the server's number

@@ -96,7 +96,7 @@ func (r *run) due() []*step {
 	}
 	if len(due) > 0 && floorsDue(r.cycle) {
 		for _, s := range r.steps {
-			if s.cell == nil {
+			if s.cell == nil && (s.floor == nil || r.turn(s.floor)) {
 				due = append(due, s)
 			}
 		}

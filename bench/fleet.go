@@ -10,10 +10,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"ipcbench/agent"
+	"ipcbench/bench/floors"
 	"ipcbench/clock"
 	"ipcbench/machine"
 	"ipcbench/scratch"
@@ -191,4 +193,45 @@ func (r *run) settings(s Spec) map[string]string {
 	all := maps.Clone(map[string]string(s.Variant.Settings))
 	maps.Copy(all, r.here.hosts.settings(s))
 	return all
+}
+
+// ends returns the hosts between which and the server's the bytes of s go: "" is the
+// server's own.
+func (h *Hosts) ends(s Spec) (names []string) {
+	hosts, _ := h.used(s)
+	for _, host := range hosts {
+		if host.name != ServerHost {
+			names = append(names, host.name)
+		}
+	}
+	if names == nil {
+		names = []string{""}
+	}
+	return names
+}
+
+// far returns the host of that name, to measure what is between it and this one.
+func (r *run) far(name string) floors.Far {
+	i := slices.IndexFunc(r.here.hosts.all, func(s seat) bool { return s.name == name })
+	return floors.Far{
+		Listen: func(ctx context.Context) (net.Listener, error) {
+			return r.Ports.Listen(ctx, r.Listen.Addr().String())
+		},
+		Play: r.here.hosts.all[i].agent.Plays,
+	}
+}
+
+// hostsACycle is between how many hosts and the server's floors are measured in one cycle.
+// Larger fleets take turns: each would make a cycle longer.
+const hostsACycle = 4
+
+// turn reports whether f is to be measured in the cycle in hand.
+func (r *run) turn(f *Floor) bool {
+	if f.Host == "" {
+		return true
+	}
+	all := r.here.hosts.all
+	i := slices.IndexFunc(all, func(s seat) bool { return s.name == f.Host })
+	turns := (len(all) + hostsACycle - 1) / hostsACycle
+	return i/hostsACycle == floorsIn(r.cycle)%turns
 }

@@ -3,10 +3,12 @@ package bench_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +94,15 @@ func TestFleet(t *testing.T) {
 		if got := strings.Join(at, ","); got != want || c.Launcher != launcher || c.Settings["hosts"] != settings || !c.Proved() {
 			t.Errorf("%s: processes are on %q, launched by %s, settings say %q", c.ID(), got, c.Launcher, c.Settings["hosts"])
 		}
+	}
+	ends := map[string]bool{}
+	for _, f := range r.Floors {
+		if f.Host != "" || strings.HasPrefix(f.Name, "t") {
+			ends[f.Name+" "+f.Host] = true
+		}
+	}
+	if want := []string{"tcp-pingpong h1", "tcp-pingpong h2", "tcp-stream h1", "tcp-stream h2", "tls-stream h1", "tls-stream h2"}; !slices.Equal(slices.Sorted(maps.Keys(ends)), want) {
+		t.Errorf("floors between hosts are %v, want %v", ends, want)
 	}
 	if dirty, err := os.ReadDir(dir); err != nil || len(dirty) > 0 {
 		t.Errorf("%v is left in the folder, %v", dirty, err)

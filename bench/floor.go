@@ -75,7 +75,7 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 		}
 	}
 	p.Bytes = f.Bytes
-	r.progress("floor " + f.Name)
+	r.progress(strings.TrimSpace("floor " + f.Name + " " + f.Host))
 	if r.Plan.Pin {
 		at := place(r.here.cpus, 1)
 		p.CPUs = []int{at.server[0], at.workers[0][0]}
@@ -89,7 +89,11 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 		}
 		p.Gap = time.Duration(f.Gap)
 	}
-	series, err := floors.Measure(ctx, f.Name, p)
+	measure := floors.Measure
+	if f.Host != "" {
+		measure = r.far(f.Host).Measure
+	}
+	series, err := measure(ctx, f.Name, p)
 	if err != nil {
 		return err
 	}

@@ -129,36 +129,40 @@ type linkFloor struct {
 	wire *cell // the cell the size of whose encoded tensors is to be moved, once that is known; or nil
 }
 
-// within reports whether f limits the tensors of s: they go over such a connection.
-func (s Spec) within(f floors.Floor) bool {
+// within reports whether f limits the tensors of s: they go over such a connection. Away
+// from the server's host no memory is shared.
+func (s Spec) within(f floors.Floor, away bool) bool {
 	settings := s.Variant.Settings
-	return Networked(s.Variant) && (settings["network"] == "tcp") == f.TCP && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
+	return (Networked(s.Variant) || away && settings["network"] != "") && (settings["network"] == "tcp") == f.TCP && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
 }
 
 // planNetworkFloor adds the floor f for the cells that it limits: of each network, one
-// for each size of models and updates. On a link there is one more for what really goes
+// for each size of models and updates, and for each agent's host. On a link there is one more for what really goes
 // over the wire in a cell, where that is another size.
 func (r *run) planNetworkFloor(f floors.Floor) {
-	add := func(s Spec, bytes int64, wire *cell) {
-		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Link: s.link(), Bytes: bytes}
+	add := func(s Spec, host string, bytes int64, wire *cell) {
+		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Link: s.link(), Host: host, Bytes: bytes}
 		r.floors = append(r.floors, floor)
 		if s.linked() {
 			r.onLink[floor] = linkFloor{s.Link, wire}
 		}
 	}
 	for _, c := range r.cells {
-		if !c.within(f) {
+		ends := r.here.hosts.ends(c.Spec)
+		if !c.within(f, ends[0] != "") {
 			continue
 		}
 		var bytes int64
 		if f.Unit != "s" {
 			bytes = min(c.largestWay(), floors.MaxBytes)
 		}
-		if !r.planned(f.Name, c.link(), bytes) {
-			add(c.Spec, bytes, nil)
+		for _, host := range ends {
+			if !r.planned(f.Name, c.link(), host, bytes) {
+				add(c.Spec, host, bytes, nil)
+			}
 		}
 		if bytes > 0 && c.linked() {
-			add(c.Spec, 0, c)
+			add(c.Spec, "", 0, c)
 		}
 	}
 }
@@ -166,10 +170,10 @@ func (r *run) planNetworkFloor(f floors.Floor) {
 // alike is how near to each other two sizes are whose floors are the same.
 const alike = 1.05
 
-// planned reports whether there is a floor of that name, link and about that size.
-func (r *run) planned(name, link string, bytes int64) bool {
+// planned reports whether there is a floor of that name, link, host and about that size.
+func (r *run) planned(name, link, host string, bytes int64) bool {
 	return slices.ContainsFunc(r.floors, func(f *Floor) bool {
-		return f.Name == name && f.Link == link && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike))
+		return f.Name == name && f.Link == link && f.Host == host && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike))
 	})
 }
 
@@ -181,7 +185,7 @@ func (r *run) wanted(f *Floor) bool {
 		return true
 	}
 	bytes := min(of.wire.wireBytes(), floors.MaxBytes)
-	if bytes == 0 || r.planned(f.Name, f.Link, bytes) {
+	if bytes == 0 || r.planned(f.Name, f.Link, "", bytes) {
 		return false
 	}
 	f.Bytes = bytes

@@ -64,7 +64,7 @@ func TestSlowLink(t *testing.T) {
 // TestLinkFloors: there is a floor for the bytes of each model on each link, and one
 // for those that a cell has really sent, if they are others.
 func TestLinkFloors(t *testing.T) {
-	r := &run{onLink: map[*Floor]linkFloor{}}
+	r := &run{here: &host{}, onLink: map[*Floor]linkFloor{}}
 	for _, of := range [][3]string{
 		{"http:network=tcp:tls=on", "uniform:1MiB/4", "100Mbit"}, {"grpc-stream:network=tcp", "uniform:1MiB/4", "100Mbit"}, // the same bytes
 		{"http:network=tcp", "uniform:4MiB/4", "100Mbit"}, {"http:network=tcp", "uniform:1MiB/4", "1Gbit"}, {"shm-slab", "uniform:1MiB/4", "none"},
@@ -105,7 +105,7 @@ func TestLinkFloors(t *testing.T) {
 	if streams, _, _ := count(); streams != 4 {
 		t.Errorf("got %d streams once cells have sent what they send, want 4", streams)
 	}
-	if !r.planned("tcp-stream", "100Mbit", 60_000) {
+	if !r.planned("tcp-stream", "100Mbit", "", 60_000) {
 		t.Error("got no floor of 60,000 bytes")
 	}
 }
@@ -121,7 +121,7 @@ func TestNetworkFloors(t *testing.T) {
 		"http:tls=on,pickle:tls=mutual": " unix-tls-stream/1048576",
 		"http:network=tcp:tls=mutual":   " tcp-stream/1048576 tcp-pingpong tls-stream/1048576",
 	} {
-		r := &run{onLink: map[*Floor]linkFloor{}}
+		r := &run{here: &host{}, onLink: map[*Floor]linkFloor{}}
 		for _, v := range strings.Split(variants, ",") {
 			r.cells = append(r.cells, &cell{Spec: linkedSpec(t, v, "uniform:1MiB/4", "none")})
 		}

@@ -113,6 +113,9 @@ func (h *Hosts) of(s Spec) []seat {
 
 // used returns how many processes of s each host has, of those that have any.
 func (h *Hosts) used(s Spec) (hosts []seat, processes []int) {
+	if h == nil {
+		return nil, nil
+	}
 	n := map[string]int{}
 	for _, s := range h.of(s) {
 		n[s.name]++

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -161,6 +162,34 @@ func TestValidateHosts(t *testing.T) {
 	} {
 		if err := c.r.validateHosts(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Between many hosts and the server, floors are measured in turn: a few in a cycle, and
+// each of them.
+func TestTurn(t *testing.T) {
+	h := &Hosts{}
+	for i := range 10 {
+		h.all = append(h.all, seat{name: fmt.Sprint("h", i)})
+	}
+	r := &run{here: &host{hosts: h}}
+	times := map[string]int{}
+	for ; r.cycle < floorCycles; r.cycle++ {
+		n := 0
+		for _, s := range h.all {
+			if r.turn(&Floor{Host: s.name}) {
+				times[s.name]++
+				n++
+			}
+		}
+		if n == 0 || n > hostsACycle {
+			t.Errorf("cycle %d: floors of %d hosts", r.cycle, n)
+		}
+	}
+	for _, s := range h.all {
+		if n := times[s.name]; n != floorCycles/3 {
+			t.Errorf("%s: its floors are measured %d times", s.name, n)
 		}
 	}
 }

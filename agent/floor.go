@@ -1,0 +1,33 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+
+	"ipcbench/bench/floors"
+)
+
+// Plays has the agent's host play the second role of a floor: see [floors.Far].
+func (a *Agent) Plays(ctx context.Context, o floors.Order) error { return a.Ask(ctx, "floor", o, nil) }
+
+// floor plays one, and no other meanwhile, until the server has what it wants of it.
+func (s *service) floor(conn net.Conn, body json.RawMessage) error {
+	var o floors.Order
+	if err := json.Unmarshal(body, &o); err != nil {
+		return err
+	}
+	s.playing.Lock()
+	defer s.playing.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() { // ends with the stream
+		_, _ = io.Copy(io.Discard, conn) // nothing is ever sent: this is the end
+		cancel()
+	}()
+	if err := floors.Play(ctx, o); err != nil {
+		return err
+	}
+	return say(conn, nil)
+}
