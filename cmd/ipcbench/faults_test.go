@@ -135,6 +135,7 @@ func working(t *testing.T, r *rig.Rig, host string) {
 // keep them from it, and who has not come in time is missed by count, those who have by
 // name.
 func TestGathering(t *testing.T) {
+	t.Parallel()
 	r := rig.New(t, "h0", "h1", "h2")
 	port := func(line string) string { return regexp.MustCompile(`:([0-9]+)/#`).FindStringSubmatch(line)[1] }
 	strangers := func(line string) {

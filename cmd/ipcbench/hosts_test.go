@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	_ = flag.Set("test.parallel", "4") // they mostly wait; there is such a flag
 	os.Exit(m.Run())
 }
 
@@ -144,14 +146,15 @@ func clean(t *testing.T, r *rig.Rig, host string) {
 	}
 }
 
-// measure is a whole run with agents on h1, h2 and so on, and returns its result.
-func measure(t *testing.T, r *rig.Rig, agents int, args ...string) *bench.Result {
+// measure is a whole run with agents on h1, h2 and so on, that are started with these
+// arguments, and returns its result. It leaves nothing on any host.
+func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string) *bench.Result {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "result.json")
 	server, line := serve(t, r, agents, append(args, "--out", out)...)
 	var all []*program
 	for i := range agents {
-		all = append(all, start(t, r, "h"+strconv.Itoa(i+1), line, "agent", "--join", "-"))
+		all = append(all, start(t, r, "h"+strconv.Itoa(i+1), line, append([]string{"agent", "--join", "-"}, with...)...))
 	}
 	server.ends(patience, 0, `wrote `)
 	for _, a := range all {
@@ -167,27 +170,56 @@ func measure(t *testing.T, r *rig.Rig, agents int, args ...string) *bench.Result
 	return result
 }
 
-// small is a run of one block of two rounds.
+// small are the arguments of a run of one block of two rounds, with a client a lane.
 func small(transports string, more ...string) []string {
-	return append([]string{"--transport", transports, "--model", "uniform:64KiB/4", "--workers", "2", "--clients", "4", "--rounds", "2", "--blocks", "1"}, more...)
+	return append([]string{"--transport", transports, "--model", "uniform:64KiB/4", "--workers", "2", "--clients", "2", "--rounds", "2", "--blocks", "1"}, more...)
+}
+
+// cell returns the only cell of a transport, which has one block, proved.
+func cell(t *testing.T, r *bench.Result, transport string) bench.Cell {
+	t.Helper()
+	i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == transport })
+	if i < 0 || !r.Cells[i].Proved() || len(r.Cells[i].Blocks) != 1 {
+		t.Fatalf("%s: want one block that is proved; skipped: %+v", transport, r.Skipped)
+	}
+	return r.Cells[i]
 }
 
 // TestTransports: every transport that can leave the host does, with a worker on each of
-// two others: each round's model is that of direct calls on one host.
+// two others: each round's model is that of direct calls on one host. The monotonic
+// clock of one of them is 100,000 s ahead: the bounds of its offset hold that, and what
+// needs both clocks is as if there were one.
 func TestTransports(t *testing.T) {
+	const ahead = 100_000 * time.Second
 	r := rig.New(t, "h0", "h1", "h2")
-	names := []string{"pickle", "grpc-tensor", "grpc-batch", "grpc-stream", "http", "http-shm"}
-	result := measure(t, r, 2, small(strings.Join(names, ","))...)
-	for _, c := range result.Cells {
-		if c.Transport == "inproc" {
-			continue
+	r.Ahead("h1", ahead)
+	shared := t.TempDir()
+	names := []string{"pickle", "storage", "grpc-tensor", "grpc-batch", "grpc-stream", "http", "http-shm"}
+	args := small("pickle,storage:dir=" + shared + ",grpc-tensor,grpc-batch,grpc-stream,http,http-shm")
+	result := measure(t, r, 2, []string{"--allow-dir", shared}, args...)
+	for _, name := range names {
+		c := cell(t, result, name)
+		if got := c.Settings["hosts"]; got != "h1:1,h2:1" || c.Launcher != "agents" {
+			t.Errorf("%s: processes are on %q, started by %s", name, got, c.Launcher)
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return name == c.Transport })
-		if !c.Proved() || c.Launcher != "agents" || len(c.Blocks) != 1 || len(c.Blocks[0].Processes) != 2 {
-			t.Errorf("%s: proved %v, by %s, %d blocks", c.ID(), c.Proved(), c.Launcher, len(c.Blocks))
+		b := c.Blocks[0]
+		for host, want := range map[string]time.Duration{"h1": ahead, "h2": 0} {
+			i := slices.IndexFunc(b.Clocks, func(c bench.Clock) bool { return c.Host == host })
+			if i < 0 {
+				t.Fatalf("%s: no clock of %s: %+v", name, host, b.Clocks)
+			}
+			k := b.Clocks[i]
+			if off := k.Offset - int64(want); max(off, -off) > k.Width || k.Same != (want == 0) || k.Width > int64(50*time.Millisecond) {
+				t.Errorf("%s: %s is ahead by %v ± %v, want %v", name, host, time.Duration(k.Offset), time.Duration(k.Width), want)
+			}
+		}
+		for i, rtt := range b.RTT {
+			if down, up := b.Down[i], b.Up[i]; down <= 0 || up <= 0 || down > rtt || up > rtt {
+				t.Errorf("%s: client %d: down %v and up %v of %v", name, i, time.Duration(down), time.Duration(up), time.Duration(rtt))
+			}
 		}
 	}
-	if len(names) > 0 {
-		t.Errorf("not measured: %v; skipped: %v", names, result.Skipped)
+	if left, err := os.ReadDir(shared); err != nil || len(left) > 0 {
+		t.Errorf("left in the folder: %v, %v", left, err)
 	}
 }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/rig"
+	"ipcbench/phase"
+	"ipcbench/transports/http/store"
+)
+
+// TestLocality: A4, A5: of two lanes of http-shm, one is on the server's host, and gets
+// and gives handles. The other is in another mount namespace, and all that it gets and
+// gives is bodies: in its /dev/shm, which is empty, nothing is made. Both are proved to
+// have the same data.
+func TestLocality(t *testing.T) {
+	r := rig.New(t, "h0", "h1")
+	made := map[string]func() bool{}
+	for _, host := range []string{"h0", "h1"} {
+		made[host] = watch(t, r.Shm(host))
+	}
+	c := cell(t, measure(t, r, 1, nil, small("http-shm", "--place", "server")...), "http-shm")
+	if got := c.Settings["hosts"]; got != "server:1,h1:1" {
+		t.Errorf("processes are on %s", got)
+	}
+	server, local, remote := c.Blocks[0].Server, c.Blocks[0].Processes[0], c.Blocks[0].Processes[1]
+	if local.Host != "" || remote.Host != "h1" {
+		t.Fatalf("processes are on %q and %q", local.Host, remote.Host)
+	}
+	each := int64(len(c.Blocks[0].Round) * c.Model.Tensors) // each lane has one client a round
+	for _, of := range []struct {
+		name            string
+		counts          map[string]int64
+		handles, bodies int64
+	}{{"server", server.Counts, each, each}, {"local", local.Counts, each, 0}, {"remote", remote.Counts, 0, each}} {
+		for name, want := range map[string]int64{phase.HandleTensors: of.handles, phase.BodyTensors: of.bodies, phase.Fallback + store.Remote: of.bodies} {
+			if got := of.counts[name]; got != want {
+				t.Errorf("%s: %d %s, want %d", of.name, got, name, want)
+			}
+		}
+	}
+	if !made["h0"]() {
+		t.Error("nothing was made in the /dev/shm of the server's host")
+	}
+	if made["h1"]() {
+		t.Error("something was made in the /dev/shm of another host")
+	}
+}
+
+// watch returns what tells whether anything has been made in a directory since.
+func watch(t *testing.T, dir string) func() bool {
+	t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err == nil {
+		_, err = unix.InotifyAddWatch(fd, dir, unix.IN_CREATE|unix.IN_MOVED_TO)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() bool {
+		defer unix.Close(fd)
+		n, err := unix.Read(fd, make([]byte, 4096))
+		if err != nil && !errors.Is(err, unix.EAGAIN) {
+			t.Error(err)
+		}
+		return n > 0
+	}
+}
+
+// TestFolder: where an agent may not use the folder of storage, or its host has another
+// one at the same place, nothing starts, and the host is named.
+func TestFolder(t *testing.T) {
+	r := rig.New(t, "h0", "h1")
+	shared := t.TempDir()
+	refused := func(allowed, says string) {
+		t.Helper()
+		server, line := serve(t, r, 1, small("storage:dir="+shared)...)
+		agent := start(t, r, "h1", line, "agent", "--join", "-", "--allow-dir", allowed)
+		server.ends(soon, 2, `h1 does not have the folder `+shared+`.*`+says)
+		agent.ends(soon, 2, runFailed)
+	}
+	refused("/usr", `not allowed, only what lies below /usr`)
+	if out, err := r.Command("h1", "mount", "--bind", t.TempDir(), shared).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	refused(shared, `no such file`)
+	if left, err := os.ReadDir(shared); err != nil || len(left) > 0 {
+		t.Errorf("left in the folder: %v, %v", left, err)
+	}
+}
