@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/internal/skip"
+	"ipcbench/scratch"
+)
+
+// kills is how often an engine ends a world, at another time each.
+func kills() int {
+	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
+		return 10
+	}
+	return 1
+}
+
+// An engine starts three ranks of a world in a folder.
+type engine struct {
+	name  string
+	start []string // the command, before ipcbench
+	line  string   // that the world begins with
+	flags []string // of world
+	dir   string
+	env   []string
+}
+
+// openMPI is mpirun on this host, without any flag of ours.
+func openMPI(t *testing.T) engine {
+	t.Helper()
+	if _, err := exec.LookPath("mpirun"); err != nil {
+		skip.Missing(t, "mpirun (Debian: openmpi-bin)")
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ = strings.Cut(host, ".")
+	dir := shortDir(t)
+	return engine{
+		name: "mpirun", start: []string{"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "3"},
+		line: fmt.Sprintf("3 ranks on 1 host: %s (server), %[1]s.1, %[1]s.2 (Open MPI)", host),
+		dir:  dir, env: []string{"TMPDIR=" + dir},
+	}
+}
+
+// run starts a run in the engine's world; what marks its processes is in procs.
+func (e engine) run(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer, procs *processes) {
+	t.Helper()
+	exe, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	mark := fmt.Sprintf("%s=%s.%d", idEnv, e.dir, rand.Uint32())
+	all := append(e.start[1:len(e.start):len(e.start)], append(append([]string{exe, "world"}, e.flags...), append([]string{"run"}, args...)...)...)
+	cmd = exec.CommandContext(ctx, e.start[0], all...)
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = e.dir, stdout, stderr
+	cmd.Env = append(append(os.Environ(), e.env...), mark)
+	cmd.WaitDelay = soon // for what an engine leaves
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, stdout, stderr, &processes{id: mark}
+}
+
+// clear fails if processes or files of the world are left, or segments of these
+// processes.
+func (e engine) clear(t *testing.T, procs *processes, were map[int]string) {
+	t.Helper()
+	for deadline := time.Now().Add(soon); len(procs.alive()) > 0; <-time.After(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes live %v after the end: %v", soon, procs.alive())
+		}
+	}
+	for _, pattern := range []string{"ipcbench-*", "meet"} {
+		if left, _ := filepath.Glob(filepath.Join(e.dir, pattern)); len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+	}
+	left, err := scratch.Leftovers(scratch.SharedMemory)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, l := range left {
+		if were[l.PID] != "" {
+			t.Errorf("segments are left: %s", l.Path)
+		}
+	}
+}
+
+// green checks a run from its first line to its exit code: rank 0 alone prints, and
+// its workers were on the hosts of the agents.
+func (e engine) green(t *testing.T) {
+	cmd, stdout, stderr, procs := e.run(t, "--transport", "http", "--model", "cnn", "--rounds", "3", "--blocks", "1", "--out", "out.json", "-q")
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s%s", err, stdout, stderr)
+	}
+	if line, _, _ := strings.Cut(stderr.String(), "\n"); line != e.line {
+		t.Errorf("the first line is %q, want %q", line, e.line)
+	}
+	if n := strings.Count(stdout.String(), "CPU, s/GB"); n != 1 {
+		t.Errorf("%d answers, want 1:\n%s", n, stdout)
+	}
+	r, err := bench.ReadFile(filepath.Join(e.dir, "out.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cell := r.Cells[len(r.Cells)-1]
+	if cell.Launcher != "agents" || len(r.Hosts) != 3 || cell.Workers != 2 {
+		t.Errorf("%d workers by %q on %v, want 2 on two agents and a server", cell.Workers, cell.Launcher, r.Hosts)
+	}
+	e.clear(t, procs, nil)
+}
+
+// code checks that the engine ends with rank 0's exit code, and that one rank says why.
+func (e engine) code(t *testing.T) {
+	for want, args := range map[int][]string{2: {"--transport", "nonesuch"}, 1: {"--transport", "http", "--join-timeout", "1ns"}} {
+		cmd, stdout, stderr, procs := e.run(t, args...)
+		_ = cmd.Wait() // its code is looked at
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("%v: exit code %d, want %d\n%s%s", args, got, want, stdout, stderr)
+		}
+		if n := strings.Count(stderr.String(), `unknown transport "nonesuch"`); want == 2 && n != 1 {
+			t.Errorf("%d ranks say why, want 1:\n%s", n, stderr)
+		}
+		e.clear(t, procs, nil)
+	}
+}
+
+// killed has the engine end worlds at random times, by stop. One is in a round that would
+// take longer than the second that mpirun waits.
+func (e engine) killed(t *testing.T, stop func(*exec.Cmd) error) {
+	for range kills() {
+		cmd, stdout, stderr, procs := e.run(t, "--transport", "http,grpc-stream", "--model", "cnn", "--time", "60s", "--blocks", "500", "--train-ms", fmt.Sprint(rand.IntN(2)*5000), "--out", "killed.json")
+		after := time.Duration(rand.Int64N(int64(3 * time.Second)))
+		<-time.After(after)
+		were := procs.alive()
+		if err := stop(cmd); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		_ = cmd.Wait() // that it was killed is known
+		t.Logf("killed after %v, ended %v later", after, time.Since(began))
+		if cmd.ProcessState.ExitCode() == 0 || strings.Contains(stderr.String(), "goroutine ") {
+			t.Errorf("ended with %v\n%s%s", cmd.ProcessState, stdout, stderr)
+		}
+		if late := time.Since(began); late > soon {
+			t.Errorf("ended %v later, want less than %v", late, soon)
+		}
+		e.clear(t, procs, were)
+	}
+}
+
+// TestMPIRun: mpirun with three ranks on this host, without any flag of ours.
+func TestMPIRun(t *testing.T) {
+	t.Run("green", func(t *testing.T) { openMPI(t).green(t) })
+	t.Run("code", func(t *testing.T) { openMPI(t).code(t) })
+	t.Run("killed", func(t *testing.T) {
+		openMPI(t).killed(t, func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) })
+	})
+}
+
+// TestSlurm: three nodes of one machine, by daemons of the test's own.
+func TestSlurm(t *testing.T) {
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+		t.Skip("IPCBENCH_TEST_SOAK=1 runs it")
+	}
+	e := slurm(t)
+	e.green(t)
+	e.code(t)
+	e.killed(t, func(*exec.Cmd) error { // each step is a job
+		cancel := exec.CommandContext(t.Context(), "scancel", "--user=root")
+		cancel.Env = append(os.Environ(), e.env...)
+		if said, err := cancel.CombinedOutput(); err != nil {
+			return fmt.Errorf("scancel: %w: %s", err, said)
+		}
+		return nil
+	})
+}
+
+// slurm starts munged, slurmctld and three slurmd, without systemd and in a folder of
+// their own. They end with the test.
+func slurm(t *testing.T) engine {
+	t.Helper()
+	for _, name := range []string{"munged", "slurmctld", "slurmd", "srun", "scancel"} {
+		if _, err := exec.LookPath(name); err != nil {
+			skip.Missing(t, "%s (Debian: slurm-wlm munge)", name)
+		}
+	}
+	if os.Geteuid() != 0 {
+		skip.Refused(t, "daemons of Slurm: they need root")
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := shortDir(t)
+	conf := fmt.Sprintf(`
+ClusterName=test
+SlurmctldHost=%s(127.0.0.1)
+SlurmctldPort=17100
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=%[2]s/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+MpiDefault=none
+ReturnToService=2
+SlurmdParameters=config_overrides
+StateSaveLocation=%[2]s/state
+SlurmdSpoolDir=%[2]s/spool.%%n
+SlurmctldPidFile=%[2]s/slurmctld.pid
+SlurmdPidFile=%[2]s/slurmd.%%n.pid
+NodeName=n[1-3] NodeHostname=%[1]s NodeAddr=127.0.0.1 Port=[17101-17103] CPUs=4
+PartitionName=all Nodes=ALL Default=YES State=UP
+`, host, dir)
+	for name, text := range map[string]string{"slurm.conf": conf, "key": strings.Repeat("a key that is no secret ", 4)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"TMPDIR=" + dir, "SLURM_CONF=" + filepath.Join(dir, "slurm.conf")}
+	for _, args := range [][]string{
+		{"munged", "--foreground", "--force", "--key-file=" + dir + "/key", "--socket=" + dir + "/munge", "--pid-file=" + dir + "/pid", "--log-file=" + dir + "/log", "--seed-file=" + dir + "/seed"},
+		{"slurmctld", "-D"}, {"slurmd", "-D", "-N", "n1"}, {"slurmd", "-D", "-N", "n2"}, {"slurmd", "-D", "-N", "n3"},
+	} {
+		said := new(bytes.Buffer)
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), said, said
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+			late := time.AfterFunc(soon, func() { _ = cmd.Process.Kill() })
+			_ = cmd.Wait() // it was asked to end
+			late.Stop()
+			if t.Failed() {
+				t.Logf("%v:\n%.2000s", args, said)
+			}
+		})
+	}
+	idle := regexp.MustCompile(`3 +idle n\[1-3\]`)
+	for deadline := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
+		cmd := exec.CommandContext(t.Context(), "sinfo", "--noheader")
+		cmd.Env = append(os.Environ(), env...)
+		said, err := cmd.CombinedOutput()
+		if idle.Match(said) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the nodes are not idle after %v: %v: %s", patience, err, said)
+		}
+	}
+	return engine{
+		name: "srun", start: []string{"srun", "-N3"}, flags: []string{"--rendezvous", filepath.Join(dir, "meet")},
+		line: "3 ranks on 3 hosts: n1 (server), n2, n3 (Slurm step 1.0)", dir: dir, env: env,
+	}
+}
