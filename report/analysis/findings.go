@@ -181,13 +181,10 @@ func (c *Cell) leeway() float64 {
 func (c *Cell) pace() stat.Interval {
 	down, up := c.wire()
 	switch {
-	case c.Link == "" && c.Remote() && c.Alone() && !c.HandsOver() && !c.Respawn:
-		return c.Of("transfer").Map(func(s float64) float64 { return (down + up) / s })
-	case c.Link == "":
-		if !c.Of("bandwidth").Known() {
-			return stat.None()
-		}
+	case c.Link == "" && c.Of("bandwidth").Known():
 		return c.Of("overhead").Map(func(s float64) float64 { return (down + up) / s })
+	case c.Link == "" && (!c.Remote() || !c.Alone() || c.HandsOver() || c.Respawn):
+		return stat.None()
 	case c.Alone():
 		return c.Of("transfer").Map(func(s float64) float64 { return (down + up) / s })
 	}
