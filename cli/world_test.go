@@ -191,6 +191,33 @@ func TestSlurm(t *testing.T) {
 		}
 		return nil
 	})
+	e.batch(t) // last: it leaves a result
+}
+
+// batch gives sbatch the script of docs/hosts.md.
+func (e engine) batch(t *testing.T) {
+	page, err := os.ReadFile("../docs/hosts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := regexp.MustCompile("(?s)```bash\n(#!/bin/bash\n#SBATCH.*?)```").FindSubmatch(page)
+	if script == nil {
+		t.Fatal("docs/hosts.md has no script for sbatch")
+	}
+	exe, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sbatch", "--wait", "--output=said")
+	cmd.Dir, cmd.Stdin = e.dir, bytes.NewReader(script[1])
+	cmd.Env = append(append(os.Environ(), e.env...), "HOME="+e.dir, "PATH="+filepath.Dir(exe)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	said, _ := os.ReadFile(filepath.Join(e.dir, "said")) // or it has not begun
+	if first := regexp.MustCompile(`^3 ranks on 3 hosts: n1 \(server\), n2, n3 \(Slurm step [0-9]+\.0\)\n`); err != nil || !first.Match(said) {
+		t.Errorf("%v: %s\n%s", err, out, said)
+	}
 }
 
 // slurm starts munged, slurmctld and three slurmd, without systemd and in a folder of

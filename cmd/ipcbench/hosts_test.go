@@ -68,26 +68,34 @@ func start(t *testing.T, r *rig.Rig, host, stdin string, args ...string) *progra
 	p := &program{t: t, name: host + ": ipcbench " + args[0], cmd: r.Command(host, self, args...), done: make(chan struct{})}
 	p.cmd.Env = append(p.cmd.Env, programEnv+"=1")
 	p.cmd.Stdin, p.cmd.Stderr = strings.NewReader(stdin), p
+	p.run()
+	return p
+}
+
+// run starts the program, which ends with the test at the latest.
+func (p *program) run() {
+	p.t.Helper()
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
 	go func() {
 		_ = p.cmd.Wait() // its exit code is looked at later
 		close(p.done)
 	}()
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // if it has not ended
 		<-p.done
 	})
-	return p
 }
+
+var joinLine = regexp.MustCompile(`(?m)^ipcbench://.*\n`)
 
 // serve starts a run whose workers are on the hosts of so many agents, and returns its
 // join line, too.
 func serve(t *testing.T, r *rig.Rig, agents int, args ...string) (server *program, line string) {
 	t.Helper()
 	server = start(t, r, "h0", "", append([]string{"run", "--listen", r.Addr("h0"), "--agents", strconv.Itoa(agents)}, args...)...)
-	return server, server.says(regexp.MustCompile(`(?m)^ipcbench://.*\n`))
+	return server, server.says(joinLine)
 }
 
 // says waits until the program has said what pattern matches.

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"ipcbench/bench"
+	"ipcbench/internal/rig"
+	"ipcbench/internal/skip"
+)
+
+// part returns the nth block of a section of docs/hosts.md that is in a language.
+func part(t *testing.T, section, language string, n int) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/hosts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(page), "\n## "+section+"\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	for range n + 1 {
+		_, text, found = strings.Cut(text, "\n```"+language+"\n")
+	}
+	text, _, closed := strings.Cut(text, "```\n")
+	if !found || !closed {
+		t.Fatalf("docs/hosts.md: section %s has no block %d of %s", section, n, language)
+	}
+	return text
+}
+
+// hosts are h0, h1 and h2, and a folder that they share.
+type hosts struct {
+	*rig.Rig
+	t   *testing.T
+	dir string
+}
+
+func newHosts(t *testing.T) hosts {
+	t.Parallel()
+	h := hosts{rig.New(t, "h0", "h1", "h2"), t, t.TempDir()}
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, filepath.Join(h.dir, "ipcbench"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// bash starts a script on a host, in the shared folder, with ipcbench in its path.
+func (h hosts) bash(host, stdin, script string, env ...string) *program {
+	h.t.Helper()
+	p := &program{t: h.t, name: host, cmd: h.Command(host, "bash", "-ec", "cd "+h.dir+"\n"+script), done: make(chan struct{})}
+	p.cmd.Env = append(append(p.cmd.Env, programEnv+"=1", "PATH="+h.dir+":"+os.Getenv("PATH")), env...)
+	p.cmd.Stdin, p.cmd.Stderr, p.cmd.WaitDelay = strings.NewReader(stdin), p, soon
+	p.run()
+	return p
+}
+
+// result checks the only result that there is: of workers on both agents.
+func (h hosts) result(on string) {
+	h.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(h.dir, "ipcbench-*.json"))
+	if len(files) != 1 {
+		h.t.Fatalf("%d results, want 1", len(files))
+	}
+	r, err := bench.ReadFile(files[0])
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, name := range []string{"http", "grpc-stream"} {
+		i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == name })
+		if i < 0 || !r.Cells[i].Proved() || r.Cells[i].Settings["hosts"] != on {
+			h.t.Errorf("%s: want a cell with workers on %s, proved", name, on)
+		}
+	}
+}
+
+// clear waits until nothing of ours is left on any host.
+func (h hosts) clear() {
+	h.t.Helper()
+	for _, host := range []string{"h0", "h1", "h2"} {
+		eventually(h.t, soon, "the processes of "+host+" to end", func() bool { return len(h.Processes(host)) == 0 })
+		for _, dir := range []string{h.Shm(host), h.Tmp(host)} {
+			if left, err := filepath.Glob(filepath.Join(dir, "ipcbench*")); err != nil || len(left) > 0 {
+				h.t.Errorf("%s: left: %v, %v", host, left, err)
+			}
+		}
+	}
+}
+
+// TestHostsByHand: docs/hosts.md, by hand, word for word.
+func TestHostsByHand(t *testing.T) {
+	onlySoak(t)
+	h := newHosts(t)
+	server := h.bash("h0", "", part(t, "By hand", "bash", 0))
+	line := server.says(joinLine)
+	for _, host := range []string{"h1", "h2"} {
+		defer h.bash(host, line, part(t, "By hand", "bash", 1)).ends(soon, 0, `^$`)
+	}
+	server.ends(patience, 0, `wrote `)
+	h.result("h1:1,h2:1")
+}
+
+// onlySoak skips a test that make check has no time for.
+func onlySoak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+		t.Skip("IPCBENCH_TEST_SOAK=1 runs it")
+	}
+}
+
+// mpirun returns what mpirun needs on the rig, where there is no ssh.
+func (h hosts) mpirun() (env []string) {
+	h.t.Helper()
+	if _, err := exec.LookPath("mpirun"); err != nil {
+		skip.Missing(h.t, "mpirun (Debian: openmpi-bin)")
+	}
+	enter := "#!/bin/sh\nhost=$1; shift\ncase $host in\n"
+	for _, host := range []string{"h0", "h1", "h2"} {
+		enter += host + ") exec " + strings.Join(slices.DeleteFunc(h.Command(host, "sh").Args, func(arg string) bool { return arg == "--user" }), " ") + " -c \"$*\";;\n"
+	}
+	for name, text := range map[string]string{"enter": enter + "esac\n", "hosts": part(h.t, "mpirun", "text", 0)} {
+		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o700); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return []string{"OMPI_MCA_plm_rsh_agent=" + filepath.Join(h.dir, "enter"), "OMPI_MCA_oob_tcp_if_include=eth0", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+}
+
+// TestHostsMPIRun: docs/hosts.md, mpirun over three hosts, word for word; and ended by it
+// at random times, which leaves nothing on any host.
+func TestHostsMPIRun(t *testing.T) {
+	onlySoak(t)
+	h := newHosts(t)
+	env := h.mpirun()
+	script := part(t, "mpirun", "bash", 1)
+	t.Run("green", func(t *testing.T) {
+		h.bash("h0", "", script, env...).ends(patience, 0, `^3 ranks on 3 hosts: h0 \(server\), h1, h2 \(Open MPI\)\n`)
+		h.result("h1:1,h2:1")
+		h.clear()
+	})
+	t.Run("killed", func(t *testing.T) {
+		for range 10 {
+			p := h.bash("h0", "", strings.Replace(script, "mpirun", "exec mpirun", 1), env...)
+			after := time.Duration(rand.Int64N(int64(4 * time.Second)))
+			<-time.After(after)
+			p.signal(syscall.SIGTERM)
+			p.ends(soon, 1, ``)
+			if strings.Contains(p.said(), "goroutine ") {
+				t.Errorf("killed after %v:\n%s", after, p.said())
+			}
+			h.clear()
+		}
+	})
+}
+
+// TestHostsJob: the variables and arguments of the Job in docs/hosts.md, on three hosts
+// and without Kubernetes.
+func TestHostsJob(t *testing.T) {
+	onlySoak(t)
+	h := newHosts(t)
+	docs := strings.Split(part(t, "Kubernetes", "yaml", 0), "---\n")
+	var job struct {
+		Spec struct {
+			Completions int
+			Template    struct {
+				Spec struct {
+					Containers []struct {
+						Args []string
+						Env  []struct{ Name, Value string }
+					}
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(docs[1]), &job); err != nil {
+		t.Fatal(err)
+	}
+	c := job.Spec.Template.Spec.Containers[0]
+	env := []string{}
+	for _, v := range c.Env {
+		if v.Value == "" { // of a Secret
+			v.Value = "8c1d0f5e2b7a49368c1d0f5e2b7a4936"
+		}
+		env = append(env, v.Name+"="+strings.Replace(v.Value, "ipcbench-0.ipcbench", "h0", 1))
+	}
+	script := "exec ipcbench " + strings.ReplaceAll(strings.Join(c.Args, " "), "/tmp/", "ipcbench-")
+	var pods []*program
+	for i := range job.Spec.Completions {
+		pods = append(pods, h.bash(fmt.Sprint("h", i), "", script, append(env, fmt.Sprint("JOB_COMPLETION_INDEX=", i))...))
+	}
+	pods[0].ends(patience, 0, `^3 ranks on 3 hosts: h0 \(server\), h1.1, h2.2 \(Indexed Job\)\n`)
+	for _, pod := range pods[1:] {
+		pod.ends(soon, 0, `^$`)
+	}
+	h.result("h1.1:1,h2.2:1")
+	h.clear()
+}
