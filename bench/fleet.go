@@ -19,6 +19,7 @@ import (
 	"ipcbench/clock"
 	"ipcbench/machine"
 	"ipcbench/scratch"
+	"ipcbench/trainer"
 )
 
 // asking is how long an agent may take to answer a question before a run.
@@ -153,6 +154,9 @@ func (h *Hosts) results(server machine.Environment) []Host {
 // validateHosts checks that each host of the result has a name of its own, and that
 // nothing was measured on another one.
 func (r *Result) validateHosts() error {
+	if n := len(r.Hosts); n > trainer.MaxWorkers+1 { // more have no worker
+		return field("hosts", "%d: want at most %d", n, trainer.MaxWorkers+1)
+	}
 	known := map[string]bool{"": true}
 	for i, h := range r.Hosts {
 		place := fmt.Sprintf("hosts[%d]", i)

@@ -55,7 +55,13 @@ func (h Host) admit(a *assignment, t driver.Transport) error {
 		return nil
 	}
 	const refused = "refused by the agent's host: "
-	v, err := transports.NewVariant(t, a.Settings)
+	given := driver.Settings{} // that are checked; a transport may have more, as that of a canary
+	for _, s := range transports.Settings(t) {
+		if value, ok := a.Settings[s.Name]; ok {
+			given[s.Name] = value
+		}
+	}
+	v, err := transports.NewVariant(t, given)
 	if err != nil {
 		return fmt.Errorf(refused+"%w", err)
 	}

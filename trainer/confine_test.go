@@ -75,7 +75,7 @@ func TestConfined(t *testing.T) {
 		"a folder of this host": {pickle.Storage(), storage(outside), closed, nil, "is not allowed, only what lies below " + allowed + ": see agent --allow-dir"},
 		"the folder above":      {pickle.Storage(), storage(allowed + "/.."), closed, nil, "is not allowed"},
 		"a link out":            {pickle.Storage(), storage(allowed + "/out"), closed, nil, "path escapes from parent"},
-		"an odd setting":        {pickle.New(), driver.Settings{"network": "tcp", "sudo": "on"}, closed, nil, `unknown setting "sudo"`},
+		"an odd setting":        {pickle.New(), driver.Settings{"network": "tcp", "tls": "sudo"}, closed, nil, "tls=sudo: want off|on|mutual"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
