@@ -39,6 +39,7 @@ rm "$2"/hosts
 ip link set lo up
 echo $$
 read end || : # of stdin
+exec 2> /dev/null # who would read that may have gone, and a message would end the shell
 while found=; do
 	for p in /proc/[0-9]*; do
 		if [ $p/ns/net -ef /proc/$$/ns/net ] && [ $p != /proc/$$ ]; then
@@ -47,7 +48,7 @@ while found=; do
 	done
 	[ "$found" ] || break
 done
-{ umount -l "$2" && rmdir "$2"; } 2> /dev/null || : # unless another host was first
+umount -l "$2" && rmdir "$2" || : # unless another host was first
 `
 
 // later is a host whose monotonic clock is ahead, within one that holds the rest.
@@ -224,17 +225,24 @@ func (r *Rig) Ahead(host string, by time.Duration) {
 	r.enter[host] = append(enter[:len(enter):len(enter)], "--time=/proc/"+strconv.Itoa(pid)+"/ns/time")
 }
 
-// Shape gives a host's way to the bridge a rate, each way: "1Gbit". What may pass at once
-// after a pause is what it is for package link.
+// late is how late the kernel may look at a queue without a rate being missed: all
+// hosts share the processors, and others may take these, too. What a rate lets through in
+// that time may pass at once after a pause.
+const late = 4 * time.Millisecond
+
+// Shape gives a host's way to the bridge a rate, each way: "1Gbit".
 func (r *Rig) Shape(host, rate string) {
 	r.t.Helper()
 	as, err := link.Parse(rate)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	const some = 1e9 // bytes
+	burst := max(as.Burst(), int64(some*late.Seconds()/as.Take(some).Seconds()))
 	for _, end := range [][2]string{{host, "eth0"}, {r.names[0], port(host)}} {
-		r.do(end[0], "tc qdisc replace dev %s root handle 1: htb default 1", end[1])
-		r.do(end[0], "tc class replace dev %s parent 1: classid 1:1 htb rate %s burst %d cburst %[3]d quantum 65536", end[1], rate, as.Burst())
+		_ = r.Command(end[0], "tc", "qdisc", "delete", "dev", end[1], "root").Run() // it may have had a rate before
+		r.do(end[0], "tc qdisc add dev %s root handle 1: htb default 1", end[1])
+		r.do(end[0], "tc class add dev %s parent 1: classid 1:1 htb rate %s burst %d cburst %[3]d quantum 65536", end[1], rate, burst)
 	}
 }
 

@@ -198,7 +198,8 @@ func TestAhead(t *testing.T) {
 // free. A busy machine may let less through.
 func TestShape(t *testing.T) {
 	r := rig.New(t, "h0", "h1", "h2")
-	r.Shape("h1", "50Mbit")
+	r.Shape("h1", "1Mbit")
+	r.Shape("h1", "50Mbit") // instead
 	for _, way := range [][2]string{{"h0", "h1"}, {"h1", "h0"}, {"h2", "h1"}} {
 		if got, err := transfer(t, r, way[0], way[1], 0.2); err != nil || got < 5e6 || got > 53e6 {
 			t.Errorf("%v: %.1f Mbit/s, %v, want 46 to 50", way, got/1e6, err)
