@@ -102,11 +102,19 @@ func (a *app) agent(ctx context.Context, f agentFlags, stdin io.Reader) error {
 	case text == "":
 		return hinted{usagef("--join is missing: want the join line of a run, or -"), "ipcbench run --listen ADDR --agents N prints it"}
 	case text == "-":
-		line, err := bufio.NewReader(io.LimitReader(stdin, 1<<12)).ReadString('\n')
-		if err != nil && line == "" {
+		lines := make(chan string, 1)
+		go func() { // waits for somebody who may rather press Ctrl-C
+			line, _ := bufio.NewReader(io.LimitReader(stdin, 1<<12)).ReadString('\n') // an error leaves a part of a line, or nothing
+			lines <- line
+		}()
+		select {
+		case text = <-lines:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if text == "" {
 			return usagef("--join -: no line comes from stdin")
 		}
-		text = line
 	}
 	line, err := agent.ParseLine(text)
 	if err != nil {

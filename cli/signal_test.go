@@ -3,7 +3,9 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -169,5 +171,25 @@ func TestSecondSignal(t *testing.T) {
 	}
 	if took := time.Since(began); took < hasty {
 		t.Errorf("ended after %v, want it to have at least %v", took, hasty)
+	}
+}
+
+// TestJoinInterrupted: an agent that waits for its join line on stdin ends when it is
+// asked to.
+func TestJoinInterrupted(t *testing.T) {
+	stdin, line := io.Pipe()
+	defer line.Close()
+	enough := errors.New("interrupted")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	a, ended := newApp(io.Discard, io.Discard, nil), make(chan error, 1)
+	go func() { ended <- a.agent(ctx, agentFlags{join: "-"}, stdin) }()
+	cancel(enough)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, enough) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on waiting")
 	}
 }
