@@ -143,7 +143,7 @@ func (g *gathering) greet(conn net.Conn) {
 	}
 	c := tls.Server(conn, g.tls)
 	var who greeting
-	err := within(c, greetTime, func() error {
+	err := bounded(c, greetTime, func() error {
 		return welcome(c, g.Token, func(said greeting) error {
 			who = said
 			return g.admit(said)
@@ -285,7 +285,7 @@ func (f *Fleet) Close(code int) error {
 	var all sync.WaitGroup
 	for i, a := range f.agents {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), silence)
+			ctx, cancel := within(context.Background(), silence)
 			defer cancel()
 			if !a.session.IsClosed() { // what has gone has no exit code to learn, and the run has failed of it
 				errs[i] = a.Ask(ctx, "end", code, nil)
@@ -408,11 +408,25 @@ func (a *Agent) Ask(ctx context.Context, kind string, body, answer any) error {
 	return err
 }
 
+// answerTime is how long an agent may take for what is no work of minutes.
+var answerTime = 20 * time.Second // tests have less
+
+// within bounds how long an agent is waited for, and says so.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %v", d))
+}
+
 // Dials has the agent connect to addr. Its error says what it has dialled.
-func (a *Agent) Dials(ctx context.Context, addr string) error { return a.Ask(ctx, "dial", addr, nil) }
+func (a *Agent) Dials(ctx context.Context, addr string) error {
+	ctx, cancel := within(ctx, answerTime)
+	defer cancel()
+	return a.Ask(ctx, "dial", addr, nil)
+}
 
 // Burst compares the agent's clock, which its worker processes have, with this one.
 func (a *Agent) Burst(ctx context.Context) (clock.Burst, error) {
+	ctx, cancel := within(ctx, answerTime)
+	defer cancel()
 	conn, err := a.open(ctx, "clock", nil, nil)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,8 @@ type folderOrder struct {
 
 // Sees returns what the agent finds in the NonceFile of a session's directory in dir.
 func (a *Agent) Sees(ctx context.Context, dir, session string) (nonce string, err error) {
+	ctx, cancel := within(ctx, answerTime)
+	defer cancel()
 	err = a.Ask(ctx, "folder", folderOrder{dir, session}, &nonce)
 	return nonce, err
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -45,11 +46,14 @@ func readFrame(r io.Reader, v any) error {
 	return nil
 }
 
-// within bounds what f does on conn.
-func within(conn net.Conn, d time.Duration, f func() error) error {
+// bounded bounds what f does on conn, and says so.
+func bounded(conn net.Conn, d time.Duration, f func() error) error {
 	err := conn.SetDeadline(time.Now().Add(d))
 	if err == nil {
 		err = f()
+	}
+	if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
+		err = fmt.Errorf("nothing comes within %v: %w", d, err)
 	}
 	if err == nil {
 		err = conn.SetDeadline(time.Time{})

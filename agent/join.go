@@ -90,7 +90,7 @@ func dial(ctx context.Context, l Line, name string, self Self) (*yamux.Session, 
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := tls.Client(raw, identity.Pinned(l.CA))
-	err = within(conn, greetTime, func() error { return greet(conn, l.Token, name, self) })
+	err = bounded(conn, greetTime, func() error { return greet(conn, l.Token, name, self) })
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

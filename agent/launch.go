@@ -38,9 +38,6 @@ func (l launcher) Launch(n int) (trainer.Process, error) {
 	return l[n].start(n)
 }
 
-// startTime is how long an agent may take to start a process.
-const startTime = 20 * time.Second
-
 // What an agent is asked for a process, and says of it. Start's stream stays open as
 // long as the process lives: its end at the server asks for the end of the process, and
 // the agent's last frame on it is an exit.
@@ -64,7 +61,7 @@ func (a *Agent) start(n int) (trainer.Process, error) {
 	a.next++
 	id := a.next
 	a.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), startTime, fmt.Errorf("no answer within %v", startTime))
+	ctx, cancel := within(context.Background(), answerTime)
 	defer cancel()
 	p := &remote{agent: a, exited: make(chan struct{})}
 	var s started

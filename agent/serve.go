@@ -83,7 +83,7 @@ func (s *service) serve() error {
 
 func (s *service) answer(conn net.Conn) {
 	var r request
-	err := within(conn, greetTime, func() error { return readFrame(conn, &r) })
+	err := bounded(conn, greetTime, func() error { return readFrame(conn, &r) })
 	if err == nil {
 		if h := handlers[r.Kind]; h == nil {
 			err = fmt.Errorf("%.40q is nothing that an agent does", r.Kind)

@@ -22,9 +22,6 @@ import (
 	"ipcbench/trainer"
 )
 
-// asking is how long an agent may take to answer a question before a run.
-const asking = 20 * time.Second
-
 // folder reports a host that does not see the same files as the server's, where the
 // transport of s wants that, or whose user has not allowed it.
 func (h *Hosts) folder(s Spec) error {
@@ -56,9 +53,7 @@ func shared(dir string, a *agent.Agent) (err error) {
 	if err := os.WriteFile(filepath.Join(session.Path(), agent.NonceFile), []byte(nonce), 0o600); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), asking)
-	defer cancel()
-	found, err := a.Sees(ctx, dir, filepath.Base(session.Path()))
+	found, err := a.Sees(context.Background(), dir, filepath.Base(session.Path()))
 	if err == nil && found != nonce {
 		err = errors.New("other files are there")
 	}
@@ -92,8 +87,6 @@ func (h *Hosts) Dial(ctx context.Context, o Options) error {
 	})
 	defer all.Wait()
 	defer l.Close()
-	ctx, cancel := context.WithTimeout(ctx, asking)
-	defer cancel()
 	errs := make([]error, len(h.fleet.Agents()))
 	var dialling sync.WaitGroup
 	for i, a := range h.fleet.Agents() {

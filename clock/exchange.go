@@ -41,6 +41,9 @@ func Ask(conn net.Conn, now func() int64, n int) (Burst, error) {
 			return nil, fmt.Errorf("clock: ask: %w", err)
 		}
 		if _, err := io.ReadFull(conn, answer[:]); err != nil {
+			if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
+				err = fmt.Errorf("not done within %v: %w", patience, err)
+			}
 			return nil, fmt.Errorf("clock: ask: %w", err)
 		}
 		x.Back = now()
