@@ -66,6 +66,9 @@ func (p Phase) String() string {
 // inside the phase of a call.
 func (p Phase) Inside() bool { return p >= Encode }
 
+// Worker reports whether a worker records the phase: a part of a lane's work.
+func (p Phase) Worker() bool { return p >= Receive && p <= Submit }
+
 // An ID says whose work is timed. Lane, Round or Client is -1 where the work
 // belongs to no single one.
 type ID struct{ Lane, Round, Client int }

@@ -383,7 +383,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d samples", len(samples))
 		}
 		for _, s := range samples {
-			if s.Phase == phase.None || !slices.Contains(phase.Phases(), s.Phase) || s.Start < 0 || s.End < s.Start || s.Lane < -1 || s.Lane > 3 || s.Round < -1 || s.Client < -1 {
+			if s.Phase <= phase.Dispatch || !slices.Contains(phase.Phases(), s.Phase) || s.Start < 0 || s.End < s.Start || s.Lane < -1 || s.Lane > 3 || s.Round < -1 || s.Client < -1 {
 				t.Fatalf("%+v", s)
 			}
 		}

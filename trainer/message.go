@@ -140,6 +140,14 @@ type pinged struct {
 	Samples []int64 `json:"samples_ns"`
 }
 
+// check reports answers that took no time.
+func (p *pinged) check(pings int) error {
+	if n := len(p.Samples); n > pings || n > 0 && slices.Min(p.Samples) <= 0 {
+		return fmt.Errorf("%w: %d answers to %d pings, or such as took no time", errProtocol, n, pings)
+	}
+	return nil
+}
+
 type mark struct {
 	Window Window `json:"window"`
 	Round  int    `json:"round"` // the first one that is of the window
@@ -247,7 +255,7 @@ func (c *columns) appendTo(samples []phase.Sample, hosts func(lane int) bool) ([
 		if p := int(c.Phase[i]); p < len(phases) {
 			s.Phase = phases[p]
 		}
-		if s.Phase == phase.None || s.Lane != -1 && !hosts(int(s.Lane)) || s.Round < -1 || s.Client < -1 || s.Start < 0 || s.End < s.Start {
+		if !s.Phase.Worker() && !s.Phase.Inside() || s.Lane != -1 && !hosts(int(s.Lane)) || s.Round < -1 || s.Client < -1 || s.Start < 0 || s.End < s.Start {
 			return nil, fmt.Errorf("%w: sample %+v", errProtocol, s)
 		}
 		samples = append(samples, s)

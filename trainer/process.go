@@ -207,8 +207,8 @@ func (s *Session) take(w *sessionProcess, m message) error {
 		return s.sign(w, m.Sign.Request)
 	case m.Ready != nil && m.Ready.check() != nil:
 		return m.Ready.check()
-	case m.Pinged != nil && len(m.Pinged.Samples) > s.cfg.Pings:
-		return fmt.Errorf("%w: %d answers to %d pings", errProtocol, len(m.Pinged.Samples), s.cfg.Pings)
+	case m.Pinged != nil && m.Pinged.check(s.cfg.Pings) != nil:
+		return m.Pinged.check(s.cfg.Pings)
 	case m.Ready != nil, m.Pinged != nil, m.Marked != nil:
 		w.answers <- m
 	case m.News == nil:

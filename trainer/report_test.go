@@ -47,10 +47,11 @@ func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
 // TestHostileReports: what no process reports fails the session, and names the
 // process.
 func TestHostileReports(t *testing.T) {
+	const train = uint16(phase.Train - 1) // by its index
 	samples := func(change func(c *columns)) string {
 		c := newColumns(make([]phase.Sample, 3))
 		for i := range c.Phase {
-			c.Phase[i], c.Lane[i] = 1, 2
+			c.Phase[i], c.Lane[i] = train, 2
 		}
 		change(c)
 		b, err := json.Marshal(message{Samples: c})
@@ -68,9 +69,10 @@ func TestHostileReports(t *testing.T) {
 		"no samples":       {[]string{samples(func(c *columns) { *c = columns{} })}, "columns of 0 and 0 samples"},
 		"too many":         {[]string{good, good, good, good}, "more than 10 samples"},
 		"too many at once": {[]string{`{"samples":{"phase":[` + strings.Repeat("0,", frameSamples) + "0]}}"}, "columns of 4097 and 0 samples"},
-		"an unknown phase": {[]string{samples(func(c *columns) { c.Phases[1] = "loaf" })}, "sample {"},
+		"an unknown phase": {[]string{samples(func(c *columns) { c.Phases[train] = "loaf" })}, "sample {"},
 		"no such phase":    {[]string{samples(func(c *columns) { c.Phase[2] = 99 })}, "sample {"},
-		"a negative phase": {[]string{strings.Replace(good, `"phase":[1`, `"phase":[-1`, 1)}, "cannot unmarshal number -1"},
+		"a negative phase": {[]string{strings.Replace(good, `"phase":[6`, `"phase":[-6`, 1)}, "cannot unmarshal number -6"},
+		"the server's":     {[]string{samples(func(c *columns) { c.Phase[2], c.Lane[2] = uint16(phase.Dispatch-1), -1 })}, "Phase:dispatch"},
 		"another's lane":   {[]string{samples(func(c *columns) { c.Lane[2] = 4 })}, "Lane:4"},
 		"a negative lane":  {[]string{samples(func(c *columns) { c.Lane[2] = -2 })}, "Lane:-2"},
 		"a negative round": {[]string{samples(func(c *columns) { c.Round[0] = -2 })}, "Round:-2"},
