@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,7 +19,7 @@ func (s *blockRun) account(r trainer.Report) error {
 	b.Server.StalePeak = s.stalePeak
 	lost := r.Server.Lost
 	samples := r.Server.Samples
-	for _, w := range r.Processes {
+	for i, w := range r.Processes {
 		samples = append(samples, w.Samples...)
 		lost += w.Lost
 		if s.cell.inside() {
@@ -29,8 +30,12 @@ func (s *blockRun) account(r trainer.Report) error {
 			}
 			continue
 		}
-		b.Cold.Processes = append(b.Cold.Processes, w.Usage[trainer.Cold])
-		b.Processes = append(b.Processes, process(w))
+		p, cold := process(w), w.Usage[trainer.Cold]
+		if err := cmp.Or(p.validate(), amounts(cold)); err != nil { // it may be another host's, and the result has to be readable
+			return fmt.Errorf("%s%s: %w", trainer.ProcessName(i), s.hostOf(i).on(), err)
+		}
+		b.Cold.Processes = append(b.Cold.Processes, cold)
+		b.Processes = append(b.Processes, p)
 	}
 	if lost > 0 {
 		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ipcbench/phase"
+	"ipcbench/phase/usage"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
@@ -87,5 +88,26 @@ func TestSummedSpans(t *testing.T) {
 	got := timeline(trainer.Report{Server: trainer.Totals{Samples: samples}}, s.windows)
 	if !slices.Equal(got.Phase, []string{"dispatch"}) {
 		t.Errorf("the timeline shows %v, want dispatch alone", got.Phase)
+	}
+}
+
+// TestAbsurdTotals: what no process has used is refused when it comes, with the host that
+// says so: at the end, the result could not be written.
+func TestAbsurdTotals(t *testing.T) {
+	v, err := transports.Parse("http", all.Transports())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, hosts: []*remote{{timekeeper: far(func() int64 { return 0 })}}}
+	for want, totals := range map[string]trainer.Totals{
+		"process-0 on h1: usage.user_ns: -1: ":     {Usage: map[trainer.Window]usage.Usage{trainer.Timed: {User: -1}}},
+		"process-0 on h1: minor_faults: -2: ":      {Usage: map[trainer.Window]usage.Usage{trainer.Cold: {MinorFaults: -2}}},
+		"process-0 on h1: memory.peak_rss_bytes: ": {Memory: usage.Memory{Peak: 1 << 60}},
+		"process-0 on h1: counts: empty":           {Counts: map[trainer.Window]map[string]int64{trainer.Timed: {"": 1}}},
+		`process-0 on h1: counts: "\x1b[2J": `:     {Counts: map[trainer.Window]map[string]int64{trainer.Timed: {"\x1b[2J": 1}}},
+	} {
+		if err := s.account(trainer.Report{Processes: []trainer.Totals{totals}}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }

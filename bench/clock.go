@@ -117,6 +117,14 @@ func (s *blockRun) hostOf(process int) *remote {
 	return s.hosts[process]
 }
 
+// on says which host r is, in errors about its processes.
+func (r *remote) on() string {
+	if r == nil {
+		return ""
+	}
+	return " on " + r.Name()
+}
+
 // synchronize compares clocks before the block.
 func (s *blockRun) synchronize(ctx context.Context) (err error) {
 	for _, r := range s.others() {
@@ -145,18 +153,20 @@ func (s *blockRun) translate(ctx context.Context, report trainer.Report) error {
 		}
 		s.block.Clocks = append(s.block.Clocks, Clock{Host: r.Name(), Offset: r.line.Offset(), Width: r.line.Width(), Drift: r.line.Drift(), Same: r.line.Same()})
 		for n, p := range report.Processes {
-			if s.hostOf(n) != r || r.line.Same() {
+			if s.hostOf(n) != r {
 				continue
 			}
 			for i := range p.Samples {
 				x := &p.Samples[i]
 				x.Start, x.End = r.line.Ours(x.Start), r.line.Ours(x.End)
-				if x.Start < r.before.At-r.line.Width() || x.End > after.At+r.line.Width() {
+				if x.Start < r.before.At-r.line.Width() || x.End > after.At+r.line.Width() || x.End < x.Start {
 					return fmt.Errorf("host %s: a span of %s of %s lies outside of the block: it was not timed on the clock that the host showed",
 						r.Name(), x.Phase, trainer.ProcessName(n))
 				}
 			}
-			join(p.Samples, s.windows, r.line.Width())
+			if !r.line.Same() {
+				join(p.Samples, s.windows, r.line.Width())
+			}
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func (f far) Burst(context.Context) (clock.Burst, error) {
 // on a clock that is ahead, and translates it.
 func translated(t *testing.T, h far, ahead int64, record func(at func(ms int64) int64) []phase.Sample) (*blockRun, []phase.Sample, error) {
 	t.Helper()
-	s := &blockRun{block: &Block{}, hosts: []*remote{nil, {timekeeper: h}}}
+	s := &blockRun{block: &Block{}, hosts: []*remote{nil, {timekeeper: h, id: clock.Here()}}}
 	if err := s.synchronize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +87,11 @@ func TestTranslate(t *testing.T) {
 		return []phase.Sample{phase.Timed(phase.Train, receive, at(9), at(11))}
 	}); err == nil || !strings.Contains(err.Error(), "host h1: a span of train of process-1 lies outside of the block") {
 		t.Errorf("spans of another clock: got %v", err)
+	}
+	if _, _, err := translated(t, func() int64 { return 0 }, 0, func(at func(int64) int64) []phase.Sample {
+		return []phase.Sample{phase.Timed(phase.Train, receive, 1, at(11))}
+	}); err == nil || !strings.Contains(err.Error(), "host h1: a span of train of process-1 lies outside of the block") {
+		t.Errorf("a span that began long before its block, on one clock: got %v", err)
 	}
 }
 

@@ -207,14 +207,12 @@ func (b Block) validate(clients int) error {
 			return err
 		}
 	}
-	for i, p := range append([]Process{b.Server}, b.Processes...) {
-		for name := range p.Counts {
-			if err := named("counts", name); err != nil {
-				if i == 0 {
-					return within("server", err)
-				}
-				return within(fmt.Sprintf("processes[%d]", i-1), err)
-			}
+	if err := b.Server.validate(); err != nil {
+		return within("server", err)
+	}
+	for i, p := range b.Processes {
+		if err := p.validate(); err != nil {
+			return within(fmt.Sprintf("processes[%d]", i), err)
 		}
 	}
 	if b.Timeline != nil {
@@ -223,6 +221,16 @@ func (b Block) validate(clients int) error {
 		}
 	}
 	return amounts(b)
+}
+
+// validate reports what no process has used.
+func (p Process) validate() error {
+	for name := range p.Counts {
+		if err := named("counts", name); err != nil {
+			return err
+		}
+	}
+	return amounts(p)
 }
 
 // maxCipher is the longest name of a cipher suite, in bytes.
