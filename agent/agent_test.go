@@ -404,15 +404,20 @@ func TestLine(t *testing.T) {
 		{Addr: "192.0.2.1:7000", Token: token, CA: bytes.Repeat([]byte{7}, 32)},
 		{Addr: "[2001:db8::1]:7000", Token: token},
 		{Addr: "job-0.workers:7000", Token: token},
+		{Addr: "h0:7000", Token: "GEZDGNBVGY3TQOJQGEZDGNBVGA"},
+		{Addr: "h0:7000", Token: "AbCdEfGhIjKlMnOpQ+/tUv=="},
 	} {
 		if got, err := ParseLine(" " + l.String() + "\n"); err != nil || !cmp.Equal(got, l) {
 			t.Errorf("%s is read as %+v, %v", l, got, err)
 		}
 	}
 	for text, want := range map[string]string{
-		"":                      "no join line",
-		"http://h:1/#x":         "no join line",
-		"ipcbench://h:1/#short": "a token of 5 characters: want 22 to 200",
+		"":                             "no join line",
+		"http://h:1/#x":                "no join line",
+		"ipcbench://h:1/#short":        "a token of 30 bits: want 128 at least",
+		"ipcbench://h:1/#" + token[1:]: "a token of 124 bits",
+		"ipcbench://h:1/#GEZDGNBVGY3TQOJQGEZDGNBVG":               "a token of 125 bits",
+		"ipcbench://h:1/#AbCdEfGhIjKlMnOpQ-_tU==":                 "a token of 126 bits",
 		"ipcbench://h:1/#" + strings.Repeat("a", 40):              "so few different characters",
 		"ipcbench://h:1/#" + strings.Repeat("a b", 20):            "letters, digits",
 		"ipcbench://h/#" + token:                                  "want HOST:PORT",

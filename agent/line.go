@@ -21,8 +21,8 @@ type Line struct {
 const (
 	scheme = "ipcbench://"
 
-	leastToken = 22  // characters of six bits, that are 128 bits
-	mostToken  = 200 // nobody makes a longer one
+	leastToken = 128 // bits
+	mostToken  = 200 // characters: nobody makes a longer one
 	mostLine   = 1 << 10
 )
 
@@ -72,19 +72,35 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
+// alphabets are what texts of random bytes are made of, and the bits of a character.
+var alphabets = []struct {
+	of   string
+	bits int
+}{
+	{"0123456789abcdefABCDEF", 4}, // base 16, 32 and 64
+	{"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 5},
+	{"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_+/=", 6},
+}
+
 // CheckToken reports what cannot be a token of at least 128 random bits.
 func CheckToken(token string) error {
-	if n := len(token); n < leastToken || n > mostToken {
-		return fmt.Errorf("a token of %d characters: want %d to %d, such as openssl rand -hex 16 makes", n, leastToken, mostToken)
-	}
-	kinds := map[rune]bool{}
+	bits, kinds := 0, map[rune]bool{}
 	for _, c := range token {
-		if !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", c) {
-			return errors.New("a token has letters, digits, - and _ alone")
-		}
 		kinds[c] = true
 	}
-	if len(kinds) < 8 { // of 32 random digits, fewer are as good as never
+	for _, a := range alphabets {
+		if bits == 0 && strings.Trim(token, a.of) == "" {
+			bits = len(strings.TrimRight(token, "=")) * a.bits
+		}
+	}
+	switch n := len(token); {
+	case n > mostToken:
+		return fmt.Errorf("a token of %d characters: want %d at most", n, mostToken)
+	case token != "" && bits == 0:
+		return errors.New("a token has letters, digits and - _ + / = alone")
+	case bits < leastToken:
+		return fmt.Errorf("a token of %d bits: want %d at least, 32 digits of openssl rand -hex 16", bits, leastToken)
+	case len(kinds) < 8: // of 32 random digits, fewer are as good as never
 		return errors.New("a token of so few different characters is not random: openssl rand -hex 16 makes one")
 	}
 	return nil
