@@ -119,12 +119,13 @@ func fullReport(samples int) Totals {
 		Lost: 3, Usage: map[Window]usage.Usage{Cold: {User: 5, Queue: &usage.Queue{}}, Timed: {System: 6}},
 		Counts: map[Window]map[string]int64{Timed: {phase.WireSent: 7}}, Memory: usage.Memory{RSS: 8}, CPUs: []int{0, 1},
 	}
+	phases := slices.DeleteFunc(phase.Phases(), func(p phase.Phase) bool { return !p.Worker() && !p.Inside() })
 	now := phase.Now()
 	for i := range samples {
 		now += random.Int64N(100_000)
 		t.Samples = append(t.Samples, phase.Sample{
 			Start: now, End: now + random.Int64N(1_000_000), Round: int32(i/100) - 1, Client: int32(i%100) - 1,
-			Lane: int16(2 + i%2), Phase: phase.Phases()[i%len(phase.Phases())],
+			Lane: int16(2 + i%2), Phase: phases[i%len(phases)],
 		})
 	}
 	return t
