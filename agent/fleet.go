@@ -25,7 +25,7 @@ import (
 
 const (
 	mostAgents    = 4096 // as many as lanes
-	mostStrangers = 64   // who are greeted at a time
+	mostStrangers = 128  // who are greeted at a time
 )
 
 // Config says who may join a run.
@@ -129,21 +129,25 @@ func (g *gathering) accept() {
 			continue
 		}
 		room <- struct{}{}
+		patience := greetTime
+		if len(room) > mostStrangers/2 {
+			patience = crowdTime // who says nothing makes room for others
+		}
 		strangers.Go(func() {
 			defer func() { <-room }()
-			g.greet(conn)
+			g.greet(conn, patience)
 		})
 	}
 }
 
-func (g *gathering) greet(conn net.Conn) {
+func (g *gathering) greet(conn net.Conn, patience time.Duration) {
 	if !g.enter(conn) {
 		conn.Close()
 		return
 	}
 	c := tls.Server(conn, g.tls)
 	var who greeting
-	err := bounded(c, greetTime, func() error {
+	err := bounded(c, patience, func() error {
 		return welcome(c, g.Token, func(said greeting) error {
 			who = said
 			return g.admit(said)

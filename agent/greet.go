@@ -88,6 +88,9 @@ func proof(state tls.ConnectionState, token, label string) ([]byte, error) {
 // greetTime is how long a greeting may take. Until it is over, the other end is a stranger.
 const greetTime = 10 * time.Second
 
+// crowdTime is how long the server gives each of many.
+const crowdTime = time.Second
+
 // welcome greets an agent and returns what it says of itself. admit says whether it may
 // join under its name, once it has proved that it knows the token.
 func welcome(conn *tls.Conn, token string, admit func(greeting) error) error {

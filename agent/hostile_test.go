@@ -73,3 +73,28 @@ func TestMute(t *testing.T) {
 		t.Errorf("floor: %v", err)
 	}
 }
+
+// TestCrowd: strangers who say nothing, however many, do not keep agents from joining.
+func TestCrowd(t *testing.T) {
+	var crowd []net.Conn
+	f, _, err := gather(t, Config{Agents: 1, Wait: 20 * time.Second}, func(l Line) {
+		for range 3 * mostStrangers / 2 {
+			c, err := net.Dial("tcp", l.Addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			crowd = append(crowd, c)
+		}
+		join(l, Options{Name: "h1", Wait: 6 * time.Second})
+	})
+	for _, c := range crowd {
+		c.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(0); err != nil {
+		t.Error(err)
+	}
+}
