@@ -156,7 +156,7 @@ type gathering struct {
 }
 
 func (g *gathering) add(fs *pflag.FlagSet) {
-	fs.IntVar(&g.agents, "agents", 0, "have the workers on the hosts of `N` agents, which join at --listen: see ipcbench agent")
+	fs.IntVar(&g.agents, "agents", 0, "have the workers on the hosts of `N` agents, which join at --listen: see ipcbench agent; one on each, unless --workers says how many")
 	addWait(fs, &g.wait)
 	fs.Var(&g.ports, "data-ports", "with --agents: workers reach servers at `FIRST-LAST`, ports of --listen's address (default any)")
 	g.place.given = []string{"spread"}
@@ -190,6 +190,21 @@ func (g *gathering) check(f *runFlags, given func(flag string) bool) error {
 		}
 	}
 	return nil
+}
+
+// crew gives each host a worker, and each worker a client, unless flags say how many.
+func (g *gathering) crew(f *cellFlags, given func(flag string) bool) {
+	if g.agents == 0 || given("workers") {
+		return
+	}
+	hosts := g.agents
+	if g.place.Server {
+		hosts++
+	}
+	f.workers = []string{strconv.Itoa(hosts)}
+	if !given("clients") {
+		f.clients = f.workers
+	}
 }
 
 // gather waits for the agents of a run.

@@ -177,6 +177,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 			if err := cmp.Or(f.alone(), f.gather.check(&f, cmd.Flags().Changed)); err != nil {
 				return err
 			}
+			f.gather.crew(&f.cellFlags, cmd.Flags().Changed)
 			if f.checkBreakEven && !slices.Contains(f.links, link.Unshaped.String()) { // where break-evens are measured
 				f.links = append(f.links, link.Unshaped.String())
 			}

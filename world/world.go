@@ -36,10 +36,10 @@ func (w *World) Alone() bool { return w.Nodes == w.Size || w.Nodes == 0 && w.Loc
 
 // An engine is known by its variables.
 type engine struct {
-	by                                      string
-	rank, size, localRank, localSize, nodes string
-	step                                    string   // it says something only where this is set, too
-	job                                     []string // the first that is set
+	by                               string
+	rank, size, localRank, localSize string
+	step                             string   // it says something only where this is set, too
+	job                              []string // the first that is set
 }
 
 // What a user sets where an engine says nothing, or not all.
