@@ -210,24 +210,28 @@ func (r *rank) listen(f *runFlags) error {
 	if r.addr != "" {
 		host, port, _ = net.SplitHostPort(r.addr) // which was checked
 	}
-	ours := ourAddresses()
-	theirs := slices.DeleteFunc(slices.Clone(ours), func(a string) bool { return a == "127.0.0.1" })
-	old := slices.DeleteFunc(slices.Clone(theirs), func(a string) bool { return strings.Contains(a, ":") })
-	switch here := ownAddress(host, ours); {
+	all := ourAddresses()
+	outer := slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == "127.0.0.1" })
+	v4 := slices.DeleteFunc(slices.Clone(outer), func(a string) bool { return strings.Contains(a, ":") })
+	if !r.OneHost() && host != "localhost" && host != "127.0.0.1" {
+		all = outer // some hosts know their own name as that of the loopback interface
+	}
+	named, first := ownAddress(host, all), ownAddress(r.First, outer)
+	switch {
 	case f.listen != "":
-	case here != "":
-		f.listen = here
+	case named != "":
+		f.listen = named
 	case r.OneHost():
 		f.listen = "127.0.0.1"
-	case ownAddress(r.First, theirs) != "":
-		f.listen = ownAddress(r.First, theirs)
-	case len(old) == 1: // IPv6 gives hosts several
-		f.listen = old[0]
-	case len(old) == 0 && len(theirs) == 1:
-		f.listen = theirs[0]
+	case first != "":
+		f.listen = first
+	case len(v4) == 1: // IPv6 gives hosts several
+		f.listen = v4[0]
+	case len(v4) == 0 && len(outer) == 1:
+		f.listen = outer[0]
 	default:
-		return hinted{usagef("--listen: rank 0 is on %s, which has several addresses: want the one that other ranks can reach", r.host),
-			"behind run, --listen " + strings.Join(theirs, ", or ")}
+		return hinted{usagef("--listen is missing: %s, the host of rank 0, has not one address, and others have to reach it", r.host),
+			"behind run, --listen " + strings.Join(append(outer, "127.0.0.1"), ", or ")}
 	}
 	at, err := f.listens()
 	if err == nil && at.Port() == 0 && port != "" {
@@ -303,6 +307,9 @@ func (r *rank) serve(ctx context.Context, f *runFlags) error {
 		if err == nil {
 			line, err = agent.ParseLine(text)
 		}
+		if err != nil && ctx.Err() != nil { // so was rank 0
+			return err
+		}
 		if err != nil {
 			return r.own(fmt.Errorf("--rendezvous: %w", err))
 		}
@@ -321,7 +328,7 @@ func (r *rank) serve(ctx context.Context, f *runFlags) error {
 		return nil
 	case err == nil: // rank 0 says why
 		return codeError{errors.New("the run has failed"), code}
-	case ctx.Err() != nil: // so was rank 0
+	case ctx.Err() != nil:
 		return err
 	}
 	return r.own(err)
@@ -333,7 +340,7 @@ const dismissal = 3 * time.Second
 
 // end is how rank 0 ends: no rank goes on without it.
 func (r *rank) end(err error) error {
-	if f := r.asked; err != nil && f != nil && !r.announced {
+	if f := r.asked; err != nil && f != nil && !r.announced && !errors.As(err, new(interrupted)) {
 		ctx, stop := untilSignal(context.Background())
 		defer stop()
 		f.gather.wait, f.gather.joined = min(f.gather.wait, dismissal), nil

@@ -113,6 +113,21 @@ func TestHostsByHand(t *testing.T) {
 	h.result("h1:1,h2:1")
 }
 
+// TestListenChoice: a rank 0 that nobody has told where to listen takes the only address
+// of its host, and where there are several it names them.
+func TestListenChoice(t *testing.T) {
+	h := newHosts(t)
+	env := []string{"PMIX_RANK=0", "PMIX_NAMESPACE=j", "IPCBENCH_WORLD=2"}
+	run := "exec ipcbench world --rendezvous meet %s run --transport http --join-timeout 1ms"
+	h.bash("h0", "", fmt.Sprintf(run, ""), env...).ends(soon, 1, `0 of 1 agents have joined at 10\.77\.0\.1:`)
+	if out, err := h.Command("h0", "ip", "address", "add", "10.78.0.1/24", "dev", "eth0").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	h.bash("h0", "", fmt.Sprintf(run, ""), env...).ends(soon, 2, `--listen is missing(.|\n)*--listen 10\.77\.0\.1, or 10\.78\.0\.1`)
+	h.bash("h0", "", fmt.Sprintf(run, "--addr h0:7117"), env...).ends(soon, 1, `0 of 1 agents have joined at 10\.77\.0\.1:7117`)
+	h.clear()
+}
+
 // onlySoak skips a test that make check has no time for.
 func onlySoak(t *testing.T) {
 	t.Helper()
