@@ -29,7 +29,7 @@ func (a *app) worldCommand() *cobra.Command {
 	r := &rank{app: a, stderr: a.err}
 	run := a.runCommand()
 	run.Hidden = true // its page is that of ipcbench run
-	run.Args = func(cmd *cobra.Command, args []string) error { return cmp.Or(r.enter(), noArgs(cmd, args)) }
+	run.Args = func(cmd *cobra.Command, args []string) error { return r.late(cmp.Or(r.enter(), noArgs(cmd, args))) }
 	of := run.RunE
 	run.RunE = func(cmd *cobra.Command, args []string) error { return r.end(of(cmd, args)) }
 	cmd := &cobra.Command{
@@ -85,7 +85,7 @@ goes without an engine, too:
 	fs.StringVar(&r.addr, "addr", "", "with IPCBENCH_TOKEN: rank 0 is joined at `HOST:PORT`")
 	addDirs(fs, &r.dirs)
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return cmp.Or(r.enter(), cmd.Parent().FlagErrorFunc()(c, err))
+		return r.late(cmp.Or(r.enter(), cmd.Parent().FlagErrorFunc()(c, err)))
 	})
 	cmd.AddCommand(run)
 	return cmd
@@ -350,5 +350,14 @@ func (r *rank) end(err error) error {
 			}
 		}
 	}
-	return errors.Join(err, r.leave())
+	return r.late(errors.Join(err, r.leave()))
+}
+
+// late lets rank 0 say what is wrong before a silent rank ends: mpirun ends all with
+// the first one that fails.
+func (r *rank) late(err error) error {
+	if err != nil && r.app.err == io.Discard && errors.As(err, new(usageError)) {
+		<-time.After(time.Second)
+	}
+	return err
 }

@@ -168,9 +168,10 @@ func (e engine) killed(t *testing.T, stop func(*exec.Cmd) error) {
 
 // TestMPIRun: mpirun with three ranks on this host, without any flag of ours.
 func TestMPIRun(t *testing.T) {
-	t.Run("green", func(t *testing.T) { openMPI(t).green(t) })
-	t.Run("code", func(t *testing.T) { openMPI(t).code(t) })
+	t.Run("green", func(t *testing.T) { t.Parallel(); openMPI(t).green(t) })
+	t.Run("code", func(t *testing.T) { t.Parallel(); openMPI(t).code(t) })
 	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
 		openMPI(t).killed(t, func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) })
 	})
 }
