@@ -33,8 +33,9 @@ func (a *app) worldCommand() *cobra.Command {
 	of := run.RunE
 	run.RunE = func(cmd *cobra.Command, args []string) error { return r.end(of(cmd, args)) }
 	cmd := &cobra.Command{
-		Use:   "world [flags] run FLAGS",
-		Short: "Run over the hosts on which mpirun, srun or Kubernetes starts this",
+		Use:       "world [flags] run FLAGS",
+		ValidArgs: []string{"run"},
+		Short:     "Run over the hosts on which mpirun, srun or Kubernetes starts this",
 		Long: strings.TrimSpace(`
 Run over several hosts. An engine starts this command on each of them, and says
 which rank each one is. Rank 0 is the server: it does what ipcbench run does,
