@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"ipcbench/bench/floors"
 	"ipcbench/clock"
 	"ipcbench/identity"
 	"ipcbench/trainer"
@@ -120,6 +121,12 @@ func TestFleet(t *testing.T) {
 	l.Close()
 	if err := a.Dials(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "agent h1: dial: dialled "+addr+": ") {
 		t.Errorf("nobody listens: %v", err)
+	}
+	alone := "127.0.0.2:6379" // the server was reached at another one
+	for _, err := range []error{a.Dials(t.Context(), alone), a.Plays(t.Context(), floors.Order{Floor: "tcp-stream", Addr: alone})} {
+		if err == nil || !strings.Contains(err.Error(), alone+" is of one host or link alone, and the server was reached at 127.0.0.1") {
+			t.Errorf("a service of the agent's host: %v", err)
+		}
 	}
 	b, err := a.Burst(t.Context())
 	if err != nil {
@@ -462,7 +469,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, said []byte) {
 		ours, theirs := net.Pipe()
-		s := newService(context.Background(), nil, nil)
+		s := newService(context.Background(), nil, trainer.Confinement{Dirs: []string{}})
 		s.launcher = trainer.NewGoroutines(trainer.Host{})
 		done := make(chan struct{})
 		go func() {

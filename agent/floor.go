@@ -18,6 +18,9 @@ func (s *service) floor(conn net.Conn, body json.RawMessage) error {
 	if err := json.Unmarshal(body, &o); err != nil {
 		return err
 	}
+	if err := s.may.CheckAddr(o.Addr); err != nil {
+		return err
+	}
 	s.playing.Lock()
 	defer s.playing.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())

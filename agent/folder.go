@@ -44,7 +44,7 @@ func (s *service) folder(conn net.Conn, body json.RawMessage) error {
 	if !scratch.Named(o.Session) {
 		return fmt.Errorf("%.80q is no session's directory", o.Session)
 	}
-	root, err := s.folders.Open(o.Dir)
+	root, err := s.may.Dirs.Open(o.Dir)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 		return 0, err
 	}
 	defer session.Close()
-	s := newService(ctx, session, o.Dirs)
+	s := newService(ctx, session, confinement(session.RemoteAddr(), o.Dirs))
 	late := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		select {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -50,9 +51,9 @@ var handlers = map[string]handler{
 type service struct {
 	session  *yamux.Session
 	launcher trainer.Launcher
-	folders  driver.Folders  // that a server may name
-	asked    context.Context // ends when this process is asked to end
-	ended    chan int        // has room for the exit code
+	may      trainer.Confinement // what the server may name
+	asked    context.Context     // ends when this process is asked to end
+	ended    chan int            // has room for the exit code
 
 	playing sync.Mutex // held while a floor plays
 
@@ -60,8 +61,14 @@ type service struct {
 	processes map[int]trainer.Process // guarded by mu: those that run, by the server's number
 }
 
-func newService(asked context.Context, session *yamux.Session, dirs []string) *service {
-	return &service{session: session, launcher: trainer.NewConfined(dirs), folders: append(driver.Folders{}, dirs...), asked: asked, ended: make(chan int, 1), processes: map[int]trainer.Process{}}
+// confinement is what a server that was reached at an address may name of this host.
+func confinement(server net.Addr, dirs []string) trainer.Confinement {
+	at, _ := netip.ParseAddrPort(server.String()) // a TCP connection's is one
+	return trainer.Confinement{Dirs: append(driver.Folders{}, dirs...), Server: at.Addr()}
+}
+
+func newService(asked context.Context, session *yamux.Session, may trainer.Confinement) *service {
+	return &service{session: session, launcher: trainer.NewConfined(may), may: may, asked: asked, ended: make(chan int, 1), processes: map[int]trainer.Process{}}
 }
 
 // serve does what the server asks for, until the connection ends. No process that it has
@@ -202,7 +209,7 @@ func (s *service) dial(conn net.Conn, body json.RawMessage) error {
 	if err := json.Unmarshal(body, &addr); err != nil {
 		return err
 	}
-	if err := CheckAddr(addr); err != nil {
+	if err := s.may.CheckAddr(addr); err != nil {
 		return err
 	}
 	c, err := net.DialTimeout("tcp", addr, dialTime)

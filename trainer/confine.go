@@ -12,41 +12,68 @@ import (
 	"ipcbench/transports/driver"
 )
 
-// NewConfined returns the launcher of worker processes for a server on another host,
-// which this host's user trusts with computing time and memory, and with nothing else.
-// They dial TCP addresses alone, and open no file that the server names but below dirs.
-func NewConfined(dirs []string) Launcher {
-	return processes{confined: append(driver.Folders{}, dirs...)}
+// A Confinement is what a worker process does for a server on another host, which this
+// host's user trusts with computing time and memory, and with nothing else: it opens no
+// file that the server names but below Dirs, and dials TCP addresses alone.
+type Confinement struct {
+	Dirs   driver.Folders `json:"dirs"`
+	Server netip.Addr     `json:"server"` // where the server was reached
 }
 
-// confinedEnv marks a confined worker. It has the folders that are allowed, as JSON.
+// NewConfined returns the launcher of worker processes that do no more than c allows.
+func NewConfined(c Confinement) Launcher {
+	c.Dirs = append(driver.Folders{}, c.Dirs...) // nil would be anywhere
+	return processes{confined: &c}
+}
+
+// CheckAddr reports what a server may not have this host dial. What listens for this host
+// alone trusts who is on it, and so does what hosts find at an address of one link.
+func (c Confinement) CheckAddr(text string) error {
+	addr, err := netip.ParseAddrPort(text)
+	if err != nil {
+		return fmt.Errorf("address %.80q: want IP:PORT", text)
+	}
+	if ip := addr.Addr().Unmap(); ip != c.Server.Unmap() && !ip.IsGlobalUnicast() {
+		return fmt.Errorf("address %v is of one host or link alone, and the server was reached at %v", addr, c.Server)
+	}
+	return nil
+}
+
+// confinedEnv marks a confined worker. It has the confinement, as JSON.
 const confinedEnv = "_IPCBENCH_CONFINED"
 
-// confinement returns what the environment of a worker process has besides.
-func confinement(f driver.Folders) []string {
-	if f == nil {
+// env returns what the environment of a worker process has besides.
+func (c *Confinement) env() []string {
+	if c == nil {
 		return nil
 	}
-	dirs, err := json.Marshal(f)
+	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // texts have a form in JSON
+		panic(err) // texts and addresses have a form in JSON
 	}
-	return []string{confinedEnv + "=" + string(dirs)}
+	return []string{confinedEnv + "=" + string(text)}
 }
 
 // confine takes the mark of a confined worker from the environment.
 func (h *Host) confine() error {
-	dirs, ok := os.LookupEnv(confinedEnv)
+	text, ok := os.LookupEnv(confinedEnv)
 	if !ok {
 		return nil
 	}
 	_ = os.Unsetenv(confinedEnv) // the name is a good one
-	var allowed []string
-	if err := json.Unmarshal([]byte(dirs), &allowed); err != nil {
-		return fmt.Errorf("trainer: %s=%q: want a list of folders: %w", confinedEnv, dirs, err)
+	h.confined = &Confinement{}
+	if err := json.Unmarshal([]byte(text), h.confined); err != nil || h.confined.Dirs == nil {
+		return fmt.Errorf("trainer: %s=%q: want a confinement: %w", confinedEnv, text, err)
 	}
-	h.confined = append(driver.Folders{}, allowed...) // never nil
 	return nil
+}
+
+// folders are those below which the process opens files; nil is anywhere.
+func (h Host) folders() driver.Folders {
+	if h.confined == nil {
+		return nil
+	}
+	return h.confined.Dirs
 }
 
 // admit reports what a confined worker does not do for its server.
@@ -72,7 +99,7 @@ func (h Host) admit(a *assignment, t driver.Transport) error {
 		if s.Kind != driver.Path {
 			continue
 		}
-		if _, _, err := h.confined.Find(a.Settings[s.Name]); err != nil {
+		if _, _, err := h.confined.Dirs.Find(a.Settings[s.Name]); err != nil {
 			return fmt.Errorf(refused+"%s: %w", s.Name, err)
 		}
 	}
@@ -80,8 +107,11 @@ func (h Host) admit(a *assignment, t driver.Transport) error {
 		return errors.New(refused + "certificates in files that the server names")
 	}
 	at, ok := strings.CutPrefix(a.Addr, "tcp:")
-	if addr, err := netip.ParseAddrPort(at); !ok || err != nil || !addr.IsValid() {
+	if !ok {
 		return fmt.Errorf(refused+"address %.80q: want tcp:IP:PORT", a.Addr)
+	}
+	if err := h.confined.CheckAddr(at); err != nil {
+		return fmt.Errorf(refused+"%w", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package trainer
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +20,7 @@ import (
 // told returns what a confined worker process answers to an assignment.
 func told(t *testing.T, dirs []string, a assignment) string {
 	t.Helper()
-	p, err := NewConfined(dirs).Launch(0)
+	p, err := NewConfined(Confinement{dirs, netip.MustParseAddr("127.0.0.1")}).Launch(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,10 @@ func TestConfined(t *testing.T) {
 		"what it does":          {pickle.New(), tcp, closed, nil, "connection refused"},
 		"in an allowed folder":  {pickle.Storage(), storage(allowed), closed, nil, "connection refused"},
 		"a socket":              {pickle.New(), tcp, "unix:/run/docker.sock", nil, `address "unix:/run/docker.sock": want tcp:IP:PORT`},
-		"a name":                {pickle.New(), tcp, "tcp:localhost:80", nil, `address "tcp:localhost:80": want`},
+		"a name":                {pickle.New(), tcp, "tcp:localhost:80", nil, `address "localhost:80": want IP:PORT`},
+		"this host alone":       {pickle.New(), tcp, "tcp:127.0.0.2:6379", nil, "address 127.0.0.2:6379 is of one host or link alone, and the server was reached at 127.0.0.1"},
+		"one link alone":        {pickle.New(), tcp, "tcp:169.254.169.254:80", nil, "is of one host or link alone"},
+		"as IPv6":               {pickle.New(), tcp, "tcp:[::ffff:127.0.0.2]:80", nil, "is of one host or link alone"},
 		"no address":            {pickle.New(), tcp, "", nil, `address "": want`},
 		"a Unix socket":         {pickle.New(), nil, closed, nil, "pickle shares memory or files of one host"},
 		"shared memory":         {shm.Slab(), nil, closed, nil, "shm-slab shares memory"},

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"ipcbench/reexec"
-	"ipcbench/transports/driver"
 )
 
 // A Launcher brings worker processes into being. It is all that a session knows of
@@ -44,7 +43,7 @@ func NewProcesses(cpus ...[]int) Launcher { return processes{cpus: cpus} }
 
 type processes struct {
 	cpus     [][]int
-	confined driver.Folders // nil if they are not
+	confined *Confinement // nil if they are not
 }
 
 func (p processes) Name() string { return "processes" }
@@ -55,7 +54,7 @@ func (p processes) Launch(n int) (Process, error) {
 	}
 	c := reexec.Command{
 		Args: []string{"(worker)"}, // only for ps
-		Env:  append(confinement(p.confined), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
+		Env:  append(p.confined.env(), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
 	}
 	if len(p.cpus) > 0 {
 		c.CPUs = p.cpus[n%len(p.cpus)]

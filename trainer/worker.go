@@ -48,7 +48,7 @@ type Host struct {
 	Transports []driver.Transport
 	Funcs      map[string]Func
 
-	confined driver.Folders // nil unless it is a confined worker's
+	confined *Confinement // nil unless it is a confined worker's
 }
 
 // workerEnv marks a process of workers. IPCBENCH_WORKERS is what a user may set.
@@ -269,7 +269,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: newBusy(), signed: make(chan []byte, 1), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
 		o: driver.Options{
 			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
-			Settings: a.Settings, Rec: rec, Folders: h.confined,
+			Settings: a.Settings, Rec: rec, Folders: h.folders(),
 		},
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"time"
 )
 
@@ -31,6 +32,10 @@ type Order struct {
 // tokenSize is how long a token is.
 const tokenSize = 26
 
+// tokens have no spaces and no ends of lines: whoever is there instead takes them for no
+// command.
+var tokens = regexp.MustCompile("^[A-Z2-7]{26}$")
+
 // arrival is how long the connection of the other host may take.
 const arrival = 10 * time.Second
 
@@ -49,8 +54,8 @@ func Play(ctx context.Context, o Order) error {
 	if err == nil && (!f.TCP || len(f.roles) != 2) {
 		err = fmt.Errorf("floor %s is not one between hosts", f.Name)
 	}
-	if _, e := netip.ParseAddrPort(o.Addr); err == nil && (e != nil || len(o.Token) != tokenSize) {
-		err = fmt.Errorf("address %.80q and a token of %d bytes: want IP:PORT, and %d", o.Addr, len(o.Token), tokenSize)
+	if _, e := netip.ParseAddrPort(o.Addr); err == nil && (e != nil || !tokens.MatchString(o.Token)) {
+		err = fmt.Errorf("address %.80q and a token of %d bytes: want IP:PORT, and 26 letters and digits", o.Addr, len(o.Token))
 	}
 	if err != nil {
 		return fmt.Errorf("floors: %w", err)

@@ -83,7 +83,7 @@ func TestFarFails(t *testing.T) {
 
 // TestPlayOrders: a host plays floors between hosts, and nothing else that it is asked for.
 func TestPlayOrders(t *testing.T) {
-	token := strings.Repeat("a", tokenSize)
+	token := strings.Repeat("A", tokenSize)
 	for _, o := range []Order{
 		{},
 		{"copy", "127.0.0.1:1", token},
@@ -93,6 +93,7 @@ func TestPlayOrders(t *testing.T) {
 		{"tcp-stream", "unix:/run/docker.sock", token},
 		{"tcp-stream", "localhost:1", token},
 		{"tcp-stream", "127.0.0.1:1", "short"},
+		{"tcp-stream", "127.0.0.1:1", "FLUSHALL\r\nABCDEFGHIJKLMNOP"},
 		{"tcp-stream", "127.0.0.1:1", token + "long"},
 	} {
 		if err := Play(t.Context(), o); err == nil || strings.Contains(err.Error(), "refused") {
