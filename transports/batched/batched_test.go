@@ -41,13 +41,14 @@ func generatedOf(newTransport func() driver.Transport) func() driver.Transport {
 	return func() driver.Transport { return generated{newTransport()} }
 }
 
-// TestMarshalGenerated: the stock messages and gRPC's own codec and buffers at both ends.
-// The memory that they share between goroutines is the same in the three of them.
+// TestMarshalGenerated: the stock messages and gRPC's own codec and buffers at both ends,
+// over the same connections. The memory that they share between goroutines is the same in
+// the three of them.
 func TestMarshalGenerated(t *testing.T) {
-	t.Run("stream", func(t *testing.T) { drivertest.Run(t, generatedOf(Streaming)) })
+	t.Run("stream", func(t *testing.T) { drivertest.RunCarrying(t, generatedOf(Streaming)) })
 	if raceDetector {
 		return
 	}
-	t.Run("tensor", func(t *testing.T) { drivertest.Run(t, generatedOf(Unary)) })
-	t.Run("batch", func(t *testing.T) { drivertest.Run(t, generatedOf(Batched)) })
+	t.Run("tensor", func(t *testing.T) { drivertest.RunCarrying(t, generatedOf(Unary)) })
+	t.Run("batch", func(t *testing.T) { drivertest.RunCarrying(t, generatedOf(Batched)) })
 }

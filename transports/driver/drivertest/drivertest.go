@@ -52,19 +52,32 @@ func host(all ...driver.Transport) trainer.Host {
 	return trainer.Host{Transports: all, Funcs: funcs()}
 }
 
-// Run runs the conformance suite against the transport that newTransport makes.
-func Run(t *testing.T, newTransport func() driver.Transport) {
-	for _, c := range []struct {
-		name string
-		run  func(t *testing.T, tr driver.Transport)
-	}{
+// A testCase is a part of the suite.
+type testCase struct {
+	name string
+	run  func(t *testing.T, tr driver.Transport)
+}
+
+// carrying are the cases about what is carried, and connecting those about who connects,
+// dies or keeps silent.
+var (
+	carrying = []testCase{
 		{"layouts", testLayouts},
-		{"tls", testTLS},
 		{"order", testOrder},
 		{"job", testJob},
 		{"receipts", testReceipts},
 		{"lent", testLent},
 		{"model", testModelUnchanged},
+		{"unlike", testUnlike},
+		{"lengths", testLengths},
+		{"two models", testTwoModels},
+		{"second model", testSecondModel},
+		{"mixed", testMixed},
+		{"function", testFunction},
+		{"flat", testFlat},
+	}
+	connecting = []testCase{
+		{"tls", testTLS},
 		{"misuse", testMisuse},
 		{"cancel", testCancel},
 		{"shutdown", testShutdown},
@@ -72,15 +85,24 @@ func Run(t *testing.T, newTransport func() driver.Transport) {
 		{"strangers", testStrangers},
 		{"intruders", testIntruders},
 		{"stops", testStops},
-		{"unlike", testUnlike},
-		{"lengths", testLengths},
-		{"two models", testTwoModels},
-		{"second model", testSecondModel},
-		{"mixed", testMixed},
 		{"kill", testKill},
-		{"function", testFunction},
-		{"flat", testFlat},
-	} {
+	}
+)
+
+// Run runs the conformance suite against the transport that newTransport makes.
+func Run(t *testing.T, newTransport func() driver.Transport) {
+	RunCarrying(t, newTransport)
+	runAll(t, newTransport, connecting)
+}
+
+// RunCarrying runs the part of the suite that is about what is carried: for another form
+// of messages over connections to which the whole suite applies.
+func RunCarrying(t *testing.T, newTransport func() driver.Transport) {
+	runAll(t, newTransport, carrying)
+}
+
+func runAll(t *testing.T, newTransport func() driver.Transport, cases []testCase) {
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			timer := time.AfterFunc(limit, func() { panic(t.Name() + ": hangs") }) // with all goroutines' stacks
 			defer timer.Stop()
