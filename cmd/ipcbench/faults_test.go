@@ -100,12 +100,14 @@ func TestFaultsAnyTime(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t, "h0", "h1", "h2")
 			server, line := serve(t, r, 2, long("--join-timeout", "5s")...)
-			h1 := start(t, r, "h1", line, "agent", "--join", "-")
-			h2 := start(t, r, "h2", line, "agent", "--join", "-")
+			h1 := start(t, r, "h1", line, "agent", "--join", "-", "--join-timeout", "5s")
+			h2 := start(t, r, "h2", line, "agent", "--join", "-", "--join-timeout", "5s")
 			time.Sleep(at)
 			f.do(r, server, h1)
 			server.ends(5*time.Second+soon, f.code, f.says+`|1 of 2 agents`)
-			h2.ends(soon, max(f.code, 1), f.others+`|`+runFailed)
+			if h2.code(5*time.Second+soon) == 0 { // it may have come too late to join
+				t.Errorf("%s has no fault to report: %s", h2.name, h2.said())
+			}
 			f.clean(t, r, h1)
 		})
 	}

@@ -119,19 +119,26 @@ func (p *program) says(pattern *regexp.Regexp) (text string) {
 // with which words on stderr.
 func (p *program) ends(within time.Duration, code int, pattern string) {
 	p.t.Helper()
+	if got := p.code(within); got != code {
+		p.t.Errorf("%s: exit code %d, want %d\n%s", p.name, got, code, p.said())
+	}
+	if !regexp.MustCompile(pattern).MatchString(p.said()) {
+		p.t.Errorf("%s: stderr does not match %q:\n%s", p.name, pattern, p.said())
+	}
+}
+
+// code waits until the program has ended, and returns its exit code.
+func (p *program) code(within time.Duration) int {
+	p.t.Helper()
 	began := time.Now()
 	select {
 	case <-p.done:
 	case <-time.After(within):
 		p.t.Fatalf("%s has not ended after %v:\n%s", p.name, within, p.said())
 	}
-	p.t.Logf("%s has ended with %d after %v", p.name, p.cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Millisecond))
-	if got := p.cmd.ProcessState.ExitCode(); got != code {
-		p.t.Errorf("%s: exit code %d, want %d\n%s", p.name, got, code, p.said())
-	}
-	if !regexp.MustCompile(pattern).MatchString(p.said()) {
-		p.t.Errorf("%s: stderr does not match %q:\n%s", p.name, pattern, p.said())
-	}
+	got := p.cmd.ProcessState.ExitCode()
+	p.t.Logf("%s has ended with %d after %v", p.name, got, time.Since(began).Round(time.Millisecond))
+	return got
 }
 
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
