@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -59,6 +60,12 @@ func ParseLine(text string) (l Line, err error) {
 	}
 	return l, CheckAddr(addr)
 }
+
+var secret = regexp.MustCompile(`(` + scheme + `[^/\s]*/#)[\w.-]+`)
+
+// Redacted returns a text without what is secret in join lines: people mistype commands,
+// and errors quote what they have typed.
+func Redacted(text string) string { return secret.ReplaceAllString(text, "$1…") }
 
 // CheckAddr reports what is no address that agents could dial.
 func CheckAddr(addr string) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ipcbench/agent"
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/internal/near"
@@ -95,7 +96,7 @@ func (a *app) main(args []string) int {
 		err = a.out.err
 	}
 	if err != nil {
-		fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(err.Error()))
+		fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(agent.Redacted(err.Error())))
 		if hint := hintFor(err); hint != "" {
 			fmt.Fprintf(a.err, "hint: %s\n", doc.Lines(hint))
 		}

@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestMistyped: what people mistype about a join line is quoted without the secret.
+func TestMistyped(t *testing.T) {
+	token := "0123456789abcdef0123456789abcdef"
+	line := "ipcbench://192.0.2.1:7117/#" + token + "." + strings.Repeat("A", 43)
+	for _, args := range [][]string{{"agent", line}, {"agent", "--join-timeout", line}, {"agent", "--name", line, "--join", line}, {line}} {
+		var stderr strings.Builder
+		if code := newApp(io.Discard, &stderr, nil).main(args); code != exitUsage {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+		if said := stderr.String(); strings.Contains(said, token[:8]) || !strings.Contains(said, "ipcbench://192.0.2.1:7117/#…") {
+			t.Errorf("%q: %s", args, said)
+		}
+	}
+}
