@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"sync"
 	"time"
 )
 
@@ -117,14 +118,41 @@ func (far *Far) connect(ctx context.Context, floor string) (link *os.File, playe
 		done <- err
 		end(err)
 	}()
+	if link, err = first(l, o.Token); err != nil {
+		err = errors.Join(context.Cause(waiting), err)
+	}
+	return link, done, err
+}
+
+// first returns the connection that begins with the token. Others do not keep it waiting.
+func first(l net.Listener, token string) (*os.File, error) {
+	var all sync.WaitGroup
+	arrived := make(chan *os.File, 1)
+	var err error
 	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return nil, done, errors.Join(context.Cause(waiting), err)
+		var conn net.Conn
+		if conn, err = l.Accept(); err != nil {
+			break
 		}
-		if link, err = admit(conn, o.Token); err == nil {
-			return link, done, nil
-		}
+		all.Go(func() {
+			link, err := admit(conn, token)
+			if err != nil {
+				return
+			}
+			l.Close()
+			select {
+			case arrived <- link:
+			default:
+				link.Close()
+			}
+		})
+	}
+	all.Wait()
+	select {
+	case link := <-arrived:
+		return link, nil
+	default:
+		return nil, err
 	}
 }
 
