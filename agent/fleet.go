@@ -396,7 +396,7 @@ func (a *Agent) exchange(conn net.Conn, kind string, body, answer any) error {
 	case err != nil:
 		return err
 	case r.Error != "":
-		return errors.New(r.Error)
+		return fmt.Errorf("%.1000s", r.Error)
 	case answer == nil:
 		return nil
 	}
