@@ -17,6 +17,7 @@ import (
 // What the answers are is up to the machine: the exit status says whether one was
 // wrong.
 func TestCheckBreakEven(t *testing.T) {
+	t.Parallel() // much of it is waiting
 	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -34,6 +34,7 @@ func onLink(t *testing.T) string {
 // TestLink: a run with links is what a run without is, and its result says what
 // network there was. What has no network is measured once.
 func TestLink(t *testing.T) {
+	t.Parallel() // much of it is waiting
 	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -87,6 +88,7 @@ func TestLink(t *testing.T) {
 
 // TestLinkAgainst: another build runs its blocks on the same link.
 func TestLinkAgainst(t *testing.T) {
+	t.Parallel() // much of it is waiting
 	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -122,6 +124,7 @@ func saying(t *testing.T, from io.Reader, pattern string) {
 // to the outer one alone end a run on a link in order: its code is that of the signal,
 // what was measured is kept, and nothing is left.
 func TestLinkInterrupted(t *testing.T) {
+	t.Parallel() // much of it is waiting
 	exe := onLink(t)
 	for _, all := range []bool{true, false} {
 		dir := t.TempDir()

@@ -65,6 +65,7 @@ func networked(t *testing.T, args ...string) *exec.Cmd {
 // both ends. Without them it listens only if the user says so, and the result says it.
 // It does not say where that was.
 func TestListenOffLoopback(t *testing.T) {
+	t.Parallel() // much of it is waiting
 	short := []string{"--model", "uniform:64KiB/4", "--clients", "3", "--workers", "3", "--lanes-per-process", "2", "--rounds", "2", "--blocks", "1", "--listen", offLoopback}
 	for _, tt := range []struct {
 		name string
@@ -119,6 +120,7 @@ func TestListenOffLoopback(t *testing.T) {
 // TestListenInterrupted: a run that listens ends in order when it is interrupted, keeps
 // what it has, and leaves nothing.
 func TestListenInterrupted(t *testing.T) {
+	t.Parallel() // much of it is waiting
 	dir := shortDir(t)
 	out := filepath.Join(dir, "out.json")
 	cmd := networked(t, "--transport", "http,grpc-stream", "--model", "uniform:64KiB/4", "--clients", "2", "--workers", "2",

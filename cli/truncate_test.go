@@ -17,6 +17,7 @@ import (
 // ends the run with an error that names the file: no process dies of it, and
 // nothing is left.
 func TestTruncated(t *testing.T) {
+	t.Parallel() // much of it is waiting
 	path, err := exec.LookPath("ipcbench")
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +48,8 @@ func TestTruncated(t *testing.T) {
 			for done := false; !done; {
 				select {
 				case <-look.C:
-					if len(cut) == 0 {
-						cut = truncate(t, cmd.Process.Pid, c.files)
+					if found := truncate(t, cmd.Process.Pid, c.files); found != nil {
+						cut = found // again, if a session had just ended
 					}
 				case err = <-ended:
 					done = true
