@@ -78,7 +78,11 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 	all["only empty"] = layout(t, tensor.Spec{Name: "e", DType: tensor.F32, Shape: []int{0}})
 	all["one byte"] = layout(t, tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{1}})
 	var powers []tensor.Spec
-	for _, k := range []int{6, 10, 12, 14, 15, 16, 20} {
+	exponents := []int{6, 10, 12, 14, 15, 16, 20}
+	if raceDetector { // which looks at each element
+		exponents = exponents[:6]
+	}
+	for _, k := range exponents {
 		for _, d := range []int{-1, 0, 1} {
 			powers = append(powers, tensor.Spec{Name: fmt.Sprintf("2^%d%+d", k, d), DType: tensor.U8, Shape: []int{1<<k + d}})
 		}
@@ -160,11 +164,19 @@ func equal(t *testing.T, got, want []uint64) {
 	}
 }
 
+// layoutHashes are what reference returns, by the layout's name: most packages run the
+// suite more than once.
+var layoutHashes = map[string][]uint64{}
+
 // testLayouts: O13, O25 (bit-exact for every dtype, over every transport).
 func testLayouts(t *testing.T, tr driver.Transport) {
 	for name, l := range layouts(t) {
 		t.Run(name, func(t *testing.T) {
-			want := reference(t, l, l, 3, 3)
+			want, known := layoutHashes[name]
+			if !known {
+				want = reference(t, l, l, 3, 3)
+				layoutHashes[name] = want
+			}
 			launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
 				cfg := trainer.Config{Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Func: "train", Launcher: launcher}
 				equal(t, run(t, cfg, 3, 3), want)
