@@ -27,10 +27,9 @@ type progress struct {
 }
 
 // How often it draws.
-const (
-	liveEvery  = 100 * time.Millisecond
-	plainEvery = 5 * time.Second
-)
+const liveEvery = 100 * time.Millisecond
+
+var plainEvery = 5 * time.Second // less in tests that wait for what it shows
 
 func newProgress(w io.Writer, quiet bool) *progress {
 	if quiet {

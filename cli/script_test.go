@@ -32,7 +32,13 @@ func TestMain(m *testing.M) {
 	maybeNetwork()
 	floors.MaybePeer()
 	bench.Workers(newApp(os.Stdout, os.Stderr, all.Transports()).host).MaybeWorker()
-	testscript.Main(signalled{m}, map[string]func(){"ipcbench": func() { Main(all.Transports()...) }, "stubborn": stubborn})
+	testscript.Main(signalled{m}, map[string]func(){"ipcbench": program, "stubborn": stubborn})
+}
+
+// program is the command that tests run. It soon shows how far it is: they wait for that.
+func program() {
+	plainEvery = 200 * time.Millisecond
+	Main(all.Transports()...)
 }
 
 // signalled runs the tests so that the commands they start may be ended by
