@@ -45,10 +45,10 @@ const pageWidth = 100
 func (a *app) terminal() doc.TextOptions {
 	o := doc.TextOptions{Width: pageWidth, Unicode: unicodeLocale(os.Getenv)}
 	if f, ok := a.out.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 { // what mpirun gives ranks has none, and may be a file in the end
 			o.Width = width
+			o.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		}
-		o.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return o
 }

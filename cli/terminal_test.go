@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ipcbench/transports/all"
 )
 
@@ -49,6 +51,25 @@ func TestReadable(t *testing.T) {
 		if left, err := io.ReadAll(master); len(left) > 0 {
 			t.Errorf("%v: %d bytes on the terminal, %v", args, len(left), err)
 		}
+	}
+}
+
+// TestTerminal: what has a width has colours. The terminal that mpirun gives a rank has
+// none, and what is written there may end in a file.
+func TestTerminal(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
+	_, slave := terminal(t)
+	defer slave.Close()
+	a := newApp(slave, io.Discard, nil)
+	if o := a.terminal(); o.Colour || o.Width != pageWidth {
+		t.Errorf("without a size: %+v", o)
+	}
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	if o := a.terminal(); !o.Colour || o.Width != 80 {
+		t.Errorf("with 80 columns: %+v", o)
 	}
 }
 
