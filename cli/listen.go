@@ -144,7 +144,7 @@ func overTCP(flag, unix string, texts []string, has bool) error {
 		}
 	}
 	if !has {
-		return hinted{usagef("%s: none of these transports moves anything over a network", flag), "ipcbench list transports shows which have the setting network"}
+		return hinted{usagef("%s: nothing of --transport %s goes over a network", flag, strings.Join(texts, ",")), "ipcbench list transports shows which have the setting network"}
 	}
 	return nil
 }
