@@ -166,7 +166,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.complete(cmd)
-			if err := f.choose(cmd, &plan); err != nil {
+			if err := cmp.Or(a.single(), f.choose(cmd, &plan)); err != nil {
 				return err
 			}
 			if a.rank != nil {

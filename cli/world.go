@@ -74,7 +74,7 @@ goes without an engine, too:
       and ipcbench agent on the other hosts`),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return hinted{usagef("world: it cannot %q", args[0]), "ipcbench world run FLAGS, with those of ipcbench run"}
+				return hinted{usagef("world: want run, and not %q", args[0]), "ipcbench world run FLAGS, with the flags of ipcbench run"}
 			}
 			return nil
 		},
@@ -129,6 +129,22 @@ func (r *rank) enter() (err error) {
 	if r.Rank > 0 {
 		r.app.err, r.app.out = io.Discard, &sink{Writer: io.Discard}
 	}
+	return nil
+}
+
+// single keeps a run alone that an engine has started several times: those of one host
+// would disturb each other, and be read as one result.
+func (a *app) single() error {
+	w, err := world.Find(os.Getenv)
+	if a.rank != nil || err != nil || w == nil { // what does not look like a world is none
+		return nil
+	}
+	what := fmt.Sprintf("%s: this was started %d times, and each would be a run of its own", w.By, w.Size)
+	const try = "ipcbench world run … is one run over all of them"
+	if w.OneHost() {
+		return hinted{usagef("run: %s, on the same host", what), try}
+	}
+	fmt.Fprintf(a.err, "warning: %s: %s\n", what, try)
 	return nil
 }
 
@@ -311,7 +327,10 @@ func (r *rank) serve(ctx context.Context, f *runFlags) error {
 		if err != nil && ctx.Err() != nil { // so was rank 0
 			return err
 		}
-		if err != nil {
+		switch {
+		case ctx.Err() != nil: // so was rank 0
+			return context.Cause(ctx)
+		case err != nil:
 			return r.own(fmt.Errorf("--rendezvous: %w", err))
 		}
 	}
