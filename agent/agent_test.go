@@ -74,6 +74,9 @@ func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, m
 		return nil
 	}
 	f, err := Gather(t.Context(), c)
+	if err != nil {
+		_ = f.Close(7)
+	}
 	return f, all, err
 }
 
@@ -271,7 +274,7 @@ func TestServerGoes(t *testing.T) {
 func TestRefused(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]string{}
-	f, _, err := gather(t, Config{Agents: 2}, func(l Line) {
+	f, _, err := gather(t, Config{Agents: 3}, func(l Line) {
 		try := func(what string, l Line, o Options) {
 			_, err := join(l, o).ends(t)
 			mu.Lock()
@@ -299,6 +302,9 @@ func TestRefused(t *testing.T) {
 			c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 			c.Close()
 		}
+		join(l, Options{Name: "h4", Rank: 1})
+		time.Sleep(200 * time.Millisecond)
+		try("same rank", l, Options{Name: "h3", Rank: 1})
 		join(l, Options{Name: "h2"})
 	}, "h1")
 	if err != nil {
@@ -308,8 +314,9 @@ func TestRefused(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for what, want := range map[string]string{
-		"wrong token":     "the server does not know this token: the join line is of another run",
+		"wrong token":     "the server does not know this token: it is of another run",
 		"wrong authority": "leads to another authority: the join line is of another run",
+		"same rank":       "the server refuses this agent: h4 has joined as rank 1 already: is this one of another job?",
 		"same name":       "the server refuses this agent: an agent named h1 has joined already: give this one another --name",
 		"bad name":        `the server refuses this agent: the agent's name "h 1": want letters`,
 		"another build":   `agent "h3" is version 2 of build "x", the server is version 1 of build "ipcbench`,
@@ -395,7 +402,7 @@ func TestTooFew(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 	for name, j := range all {
-		if code, err := j.ends(t); code != 1 || err != nil {
+		if code, err := j.ends(t); code != 7 || err != nil {
 			t.Errorf("agent %s ends with %d, %v", name, code, err)
 		}
 	}

@@ -50,18 +50,22 @@ type Fleet struct {
 	fail   context.CancelCauseFunc
 }
 
-// Gather listens until all agents have joined, and no longer.
+// Late is the error of a gathering to which some have not come, and nobody was refused.
+type Late struct{ error }
+
+// Gather listens until all agents have joined, and no longer. With an error it returns
+// those that have, to be closed with the exit code that the error has.
 func Gather(ctx context.Context, c Config) (*Fleet, error) {
+	f := new(Fleet)
+	f.failed, f.fail = context.WithCancelCause(context.Background())
 	if c.Agents < 1 || c.Agents > mostAgents {
-		return nil, fmt.Errorf("%d agents: want 1 to %d", c.Agents, mostAgents)
+		return f, fmt.Errorf("%d agents: want 1 to %d", c.Agents, mostAgents)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen.String())
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	g := &gathering{Config: c, listener: l, joined: make(chan struct{}, 1), names: map[string]*Agent{}}
-	g.fleet = new(Fleet)
-	g.fleet.failed, g.fleet.fail = context.WithCancelCause(context.Background())
+	g := &gathering{Config: c, fleet: f, listener: l, joined: make(chan struct{}, 1), names: map[string]*Agent{}, ranks: map[int]string{}}
 	if err = g.prepare(); err == nil {
 		err = c.Announce(Line{Addr: l.Addr().String(), Token: g.Token, CA: g.hash})
 	}
@@ -73,14 +77,10 @@ func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	err = errors.Join(err, l.Close())
 	g.end()
 	accepting.Wait()
-	f := g.fleet
 	slices.SortFunc(f.agents, func(a, b *Agent) int {
 		return cmp.Or(cmp.Compare(a.self.Rank, b.self.Rank), strings.Compare(a.name, b.name))
 	})
-	if err != nil {
-		return nil, errors.Join(err, f.Close(1))
-	}
-	return f, nil
+	return f, err
 }
 
 // gathering is what goes on until all have joined.
@@ -95,6 +95,7 @@ type gathering struct {
 	mu      sync.Mutex
 	over    bool              // guarded by mu
 	names   map[string]*Agent // guarded by mu: nil is one that is being welcomed
+	ranks   map[int]string    // guarded by mu: who has one
 	refused error             // guarded by mu: the last one, and why
 	open    []net.Conn        // guarded by mu: strangers
 }
@@ -163,6 +164,7 @@ func (g *gathering) greet(conn net.Conn, patience time.Duration) {
 	if err != nil || g.over {
 		if a, known := g.names[who.Name]; known && a == nil && !errors.As(err, new(refusal)) {
 			delete(g.names, who.Name)
+			delete(g.ranks, who.Rank)
 		}
 		g.refused = fmt.Errorf("%v: %w", conn.RemoteAddr(), cmp.Or(err, net.ErrClosed))
 		conn.Close()
@@ -197,8 +199,14 @@ func (g *gathering) admit(said greeting) error {
 	if _, known := g.names[said.Name]; known {
 		return refusal(fmt.Sprintf("an agent named %s has joined already: give this one another --name", said.Name))
 	}
+	if other, known := g.ranks[said.Rank]; known {
+		return refusal(fmt.Sprintf("%s has joined as rank %d already: is this one of another job?", other, said.Rank))
+	}
 	if g.over || len(g.names) == g.Agents {
 		return refusal(fmt.Sprintf("all %d agents have joined already", g.Agents))
+	}
+	if said.Rank > 0 { // an engine has numbered them
+		g.ranks[said.Rank] = said.Name
 	}
 	g.names[said.Name] = nil
 	return nil
@@ -249,9 +257,9 @@ func (g *gathering) await(ctx context.Context) error {
 			}
 			err := fmt.Errorf("%d of %d agents have joined at %v within %v: %s", len(names), g.Agents, g.listener.Addr(), g.Wait, who)
 			if refused != nil {
-				err = fmt.Errorf("%w (the last one that was refused: %.300s)", err, refused)
+				return fmt.Errorf("%w (the last one that was refused: %.300s)", err, refused)
 			}
-			return err
+			return Late{err}
 		}
 	}
 }

@@ -142,7 +142,7 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 		return err
 	}
 	if !hmac.Equal(o.Proof, want) {
-		return refusal("the server does not know this token: the join line is of another run")
+		return refusal("the server does not know this token: it is of another run")
 	}
 	if v := ownVersion(); o.version != v {
 		err = refusal(fmt.Sprintf("the server is %v, this agent is %v: run the same program on all hosts", o.version, v))

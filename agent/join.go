@@ -20,6 +20,9 @@ type Options struct {
 	Rank int           // that an engine has given it; 0 if none has
 	Dirs []string      // folders, absolute, below which worker processes may open what the server names
 	Wait time.Duration // for the server
+
+	// Joined is called once this is an agent of the run. It may be nil.
+	Joined func()
 }
 
 // How long an agent waits between two tries to reach its server, and for the end of the
@@ -38,6 +41,9 @@ func Join(ctx context.Context, l Line, o Options) (code int, err error) {
 		return 0, err
 	}
 	defer session.Close()
+	if o.Joined != nil {
+		o.Joined()
+	}
 	s := newService(ctx, session, confinement(session.RemoteAddr(), o.Dirs))
 	late := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -76,7 +82,7 @@ func reach(ctx context.Context, l Line, name string, self Self, wait time.Durati
 		case <-time.After(retryEvery):
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, fmt.Errorf("no run could be joined at %s within %v: %w", l.Addr, wait, err)
+				return nil, fmt.Errorf("no run could be joined at %s within %v: %w", l.Addr, wait.Round(time.Millisecond), err)
 			}
 			return nil, context.Cause(ctx)
 		}

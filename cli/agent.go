@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"ipcbench/agent"
 	"ipcbench/bench"
@@ -96,12 +98,15 @@ func addWait(fs *pflag.FlagSet, wait *time.Duration) {
 	fs.DurationVar(wait, "join-timeout", joinTimeout, "agents and their server wait for each other for this `TIME`")
 }
 
-func (a *app) agent(ctx context.Context, f agentFlags, stdin io.Reader) error {
+func (a *app) agent(ctx context.Context, f agentFlags, stdin *os.File) error {
 	text := f.join
 	switch {
 	case text == "":
 		return hinted{usagef("--join is missing: want the join line of a run, or -"), "ipcbench run --listen ADDR --agents N prints it"}
 	case text == "-":
+		if term.IsTerminal(int(stdin.Fd())) {
+			fmt.Fprintln(a.err, "paste the join line of the run, and press Enter:")
+		}
 		lines := make(chan string, 1)
 		go func() { // waits for somebody who may rather press Ctrl-C
 			line, _ := bufio.NewReader(io.LimitReader(stdin, 1<<12)).ReadString('\n') // an error leaves a part of a line, or nothing
@@ -135,8 +140,20 @@ func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
 		return err
 	}
 	o.Dirs = dirs
+	joined := false
+	o.Joined = func() {
+		joined = true
+		fmt.Fprintf(a.err, "joined the run at %s; Ctrl-C ends it\n", l.Addr)
+	}
 	code, err := agent.Join(ctx, l, o)
-	if err == nil && code != 0 {
+	switch {
+	case !joined && errors.As(err, new(*net.OpError)):
+		err = hinted{err, "is that run still waiting for agents? a firewall has to let TCP to " + l.Addr + " through"}
+	case ctx.Err() != nil: // whatever the run has made of that
+		err = context.Cause(ctx)
+	case err == nil && code > 128:
+		err = codeError{errors.New("the run was interrupted at its server"), code}
+	case err == nil && code != 0:
 		err = codeError{errors.New("the run has failed: its server says why"), code}
 	}
 	return err
@@ -225,9 +242,12 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 	p.clear()
 	if err != nil && a.rank == nil {
 		err = fmt.Errorf("--agents: %w", err)
+		if errors.As(err, new(agent.Late)) {
+			err = hinted{err, "each other host takes the join line: ipcbench agent --join -; a firewall has to let TCP to --listen's port through"}
+		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, fleet.Close(a.code(err)))
 	}
 	if g.joined != nil {
 		g.joined(fleet)

@@ -177,7 +177,11 @@ func TestSecondSignal(t *testing.T) {
 // TestJoinInterrupted: an agent that waits for its join line on stdin ends when it is
 // asked to.
 func TestJoinInterrupted(t *testing.T) {
-	stdin, line := io.Pipe()
+	stdin, line, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
 	defer line.Close()
 	enough := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -32,7 +32,7 @@ var faults = []fault{
 	{"agent is killed", func(_ *rig.Rig, _, agent *program) { agent.signal(syscall.SIGKILL) }, 1, `agent h1 is gone`, runFailed},
 	{"agent is interrupted", func(_ *rig.Rig, _, agent *program) { agent.signal(syscall.SIGINT) }, 1, `agent h1 has left: .*SIGINT`, runFailed},
 	{"server is killed", func(_ *rig.Rig, server, _ *program) { server.signal(syscall.SIGKILL) }, -1, ``, `the server of the run is gone`},
-	{"server is interrupted", func(_ *rig.Rig, server, _ *program) { server.signal(syscall.SIGINT) }, 130, `SIGINT`, runFailed},
+	{"server is interrupted", func(_ *rig.Rig, server, _ *program) { server.signal(syscall.SIGINT) }, 130, `SIGINT`, `the run was interrupted at its server`},
 }
 
 // long is a run that ends by a fault only.

@@ -107,7 +107,7 @@ func TestHostsByHand(t *testing.T) {
 	server := h.bash("h0", "", part(t, "By hand", "bash", 0))
 	line := server.says(joinLine)
 	for _, host := range []string{"h1", "h2"} {
-		defer h.bash(host, line, part(t, "By hand", "bash", 1)).ends(soon, 0, `^$`)
+		defer h.bash(host, line, part(t, "By hand", "bash", 1)).ends(soon, 0, `^joined the run at .*\n$`)
 	}
 	server.ends(patience, 0, `wrote `)
 	h.result("h1:1,h2:1")
