@@ -33,7 +33,7 @@ func yardstickText(y analysis.Yardstick) string {
 	case !y.Control.Known():
 		return "Ranked by " + y.By + ": no " + analysis.Control + " did the same work."
 	}
-	return fmt.Sprintf("Ranked by %s, as overhead is not known: a training took %s with %s, and %s with %s.",
+	return fmt.Sprintf("Ranked by %s (a client's round trip without its training), as overhead is not known: a training took %s with %s, and %s with %s.",
 		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), analysis.Control)
 }
 
