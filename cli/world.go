@@ -318,7 +318,7 @@ func (r *rank) serve(ctx context.Context, f *runFlags) error {
 	}
 	line, deadline := agent.Line{Addr: r.addr, Token: r.token}, time.Now().Add(f.gather.wait)
 	if r.file != "" {
-		soon, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("waited for %v", f.gather.wait))
+		soon, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("waited for %v: is it in a folder that all ranks share?", f.gather.wait))
 		defer cancel()
 		text, err := world.Await(soon, r.file, r.Job)
 		if err == nil {
