@@ -138,7 +138,7 @@ func TestFleet(t *testing.T) {
 	if bounds, err := b.Bounds(); err != nil || !bounds.Hold(0) {
 		t.Errorf("a clock and itself: %+v, %v", bounds, err)
 	}
-	if err := a.Ask(t.Context(), "shell", "rm", nil); err == nil || !strings.Contains(err.Error(), `"shell" is nothing that an agent does`) {
+	if err := a.ask(t.Context(), "shell", "rm", nil); err == nil || !strings.Contains(err.Error(), `"shell" is nothing that an agent does`) {
 		t.Errorf("an agent that is asked for a shell: %v", err)
 	}
 	if err := f.Close(7); err != nil {

@@ -300,7 +300,7 @@ func (f *Fleet) Close(code int) error {
 			ctx, cancel := within(context.Background(), silence)
 			defer cancel()
 			if !a.session.IsClosed() { // what has gone has no exit code to learn, and the run has failed of it
-				errs[i] = a.Ask(ctx, "end", code, nil)
+				errs[i] = a.ask(ctx, "end", code, nil)
 			}
 			_ = a.session.Close()
 		})
@@ -344,7 +344,7 @@ const leaveGrace = time.Second
 // watch waits for the agent to say that it was asked to end.
 func (a *Agent) watch() {
 	var why string
-	if err := a.Ask(context.Background(), "watch", nil, &why); err != nil {
+	if err := a.ask(context.Background(), "watch", nil, &why); err != nil {
 		return // it has gone, or the run has ended
 	}
 	a.mu.Lock()
@@ -411,8 +411,8 @@ func (a *Agent) exchange(conn net.Conn, kind string, body, answer any) error {
 	return json.Unmarshal(r.Body, answer)
 }
 
-// Ask makes one request and waits for its answer.
-func (a *Agent) Ask(ctx context.Context, kind string, body, answer any) error {
+// ask makes one request and waits for its answer.
+func (a *Agent) ask(ctx context.Context, kind string, body, answer any) error {
 	conn, err := a.open(ctx, kind, body, answer)
 	if err == nil {
 		err = conn.Close()
@@ -432,7 +432,7 @@ func within(ctx context.Context, d time.Duration) (context.Context, context.Canc
 func (a *Agent) Dials(ctx context.Context, addr string) error {
 	ctx, cancel := within(ctx, answerTime)
 	defer cancel()
-	return a.Ask(ctx, "dial", addr, nil)
+	return a.ask(ctx, "dial", addr, nil)
 }
 
 // Burst compares the agent's clock, which its worker processes have, with this one.

@@ -3,14 +3,13 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net"
 
 	"ipcbench/bench/floors"
 )
 
 // Plays has the agent's host play the second role of a floor: see [floors.Far].
-func (a *Agent) Plays(ctx context.Context, o floors.Order) error { return a.Ask(ctx, "floor", o, nil) }
+func (a *Agent) Plays(ctx context.Context, o floors.Order) error { return a.ask(ctx, "floor", o, nil) }
 
 // floor plays one, and no other meanwhile, until the server has what it wants of it.
 func (s *service) floor(conn net.Conn, body json.RawMessage) error {
@@ -25,10 +24,7 @@ func (s *service) floor(conn net.Conn, body json.RawMessage) error {
 	defer s.playing.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() { // ends with the stream
-		_, _ = io.Copy(io.Discard, conn) // nothing is ever sent: this is the end
-		cancel()
-	}()
+	atEnd(conn, cancel)
 	if err := floors.Play(ctx, o); err != nil {
 		return err
 	}

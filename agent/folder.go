@@ -31,7 +31,7 @@ type folderOrder struct {
 func (a *Agent) Sees(ctx context.Context, dir, session string) (nonce string, err error) {
 	ctx, cancel := within(ctx, answerTime)
 	defer cancel()
-	err = a.Ask(ctx, "folder", folderOrder{dir, session}, &nonce)
+	err = a.ask(ctx, "folder", folderOrder{dir, session}, &nonce)
 	return nonce, err
 }
 

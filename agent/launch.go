@@ -15,9 +15,6 @@ import (
 // hosts[n]; nil is the server's own.
 func (f *Fleet) Launcher(hosts []*Agent) trainer.Launcher { return launcher(hosts) }
 
-// LauncherName is what results call it.
-const LauncherName = "agents"
-
 type launcher []*Agent
 
 // Hosts returns on whose host l puts each process of a session; none if l is of no fleet.
@@ -26,7 +23,7 @@ func Hosts(l trainer.Launcher) []*Agent {
 	return hosts
 }
 
-func (launcher) Name() string { return LauncherName }
+func (launcher) Name() string { return "agents" }
 
 func (l launcher) Launch(n int) (trainer.Process, error) {
 	if n >= len(l) {

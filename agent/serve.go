@@ -112,6 +112,14 @@ func say(conn net.Conn, body any) error {
 	return writeFrame(conn, reply{Body: text})
 }
 
+// atEnd calls f when the stream ends, on which the server sends nothing any more.
+func atEnd(conn net.Conn, f func()) {
+	go func() {
+		_, _ = io.Copy(io.Discard, conn) // the end is all that comes
+		f()
+	}()
+}
+
 // start starts a worker process and stays until it has ended.
 func (s *service) start(conn net.Conn, body json.RawMessage) error {
 	var o startOrder
@@ -130,16 +138,10 @@ func (s *service) start(conn net.Conn, body json.RawMessage) error {
 		defer s.mu.Unlock()
 		delete(s.processes, o.ID)
 	}()
-	err = say(conn, started{p.Place().PID})
-	if err == nil {
-		go func() { // ends with the stream
-			_, _ = io.Copy(io.Discard, conn) // nothing is ever sent: this is the end
-			_ = p.Stop()                     // a process that does not end is reported as running, by silence
-		}()
-	}
-	if err != nil {
+	if err := say(conn, started{p.Place().PID}); err != nil {
 		return errors.Join(err, p.Stop())
 	}
+	atEnd(conn, func() { _ = p.Stop() }) // a process that does not end is reported as running, by silence
 	<-p.Exited()
 	e := exit{Stderr: p.Stderr()}
 	if p.Err() != nil {
