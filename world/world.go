@@ -44,25 +44,25 @@ type engine struct {
 
 // What a user sets where an engine says nothing, or not all.
 const (
-	RankVariable = "IPCBENCH_RANK"
-	SizeVariable = "IPCBENCH_WORLD"
+	rankVariable = "IPCBENCH_RANK"
+	sizeVariable = "IPCBENCH_WORLD"
 )
 
 // engines are asked in this order. mpirun within a job of Slurm leaves SLURM_PROCID=0
 // in every rank, so it comes first, and Slurm counts only within a step.
 var engines = []engine{
-	{by: RankVariable + " and " + SizeVariable, rank: RankVariable, size: SizeVariable},
+	{by: rankVariable + " and " + sizeVariable, rank: rankVariable, size: sizeVariable},
 	{by: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE", localRank: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
 		job: []string{"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
 	{by: "Slurm", step: "SLURM_STEP_NODELIST", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID"},
 	{by: "PMI", rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS"},
-	{by: "PMIx", rank: "PMIX_RANK", size: SizeVariable, job: []string{"PMIX_NAMESPACE"}},
-	{by: "Indexed Job", rank: "JOB_COMPLETION_INDEX", size: SizeVariable},
+	{by: "PMIx", rank: "PMIX_RANK", size: sizeVariable, job: []string{"PMIX_NAMESPACE"}},
+	{by: "Indexed Job", rank: "JOB_COMPLETION_INDEX", size: sizeVariable},
 	{by: "RANK and WORLD_SIZE", rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", localSize: "LOCAL_WORLD_SIZE"},
 }
 
 // sizes are the variables that say how many processes an engine has started.
-var sizes = []string{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE", "WORLD_SIZE", SizeVariable}
+var sizes = []string{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "PMI_SIZE", "WORLD_SIZE", sizeVariable}
 
 // most ranks have a world: more than any run can use, and few enough to count.
 const most = 1 << 16
@@ -70,7 +70,7 @@ const most = 1 << 16
 // Find returns the world of this process, and nil if no engine has started it.
 func Find(getenv func(string) string) (*World, error) {
 	for _, e := range engines {
-		if e.step != "" && getenv(e.step) == "" || getenv(e.rank) == "" && (e.size == SizeVariable || getenv(e.size) == "") {
+		if e.step != "" && getenv(e.step) == "" || getenv(e.rank) == "" && (e.size == sizeVariable || getenv(e.size) == "") {
 			continue
 		}
 		w, err := e.world(getenv)
@@ -79,8 +79,8 @@ func Find(getenv func(string) string) (*World, error) {
 		}
 		return w, nil
 	}
-	if getenv(SizeVariable) != "" {
-		return nil, fmt.Errorf("%s is set, and nothing says which rank this is: set %s, too", SizeVariable, RankVariable)
+	if getenv(sizeVariable) != "" {
+		return nil, fmt.Errorf("%s is set, and nothing says which rank this is: set %s, too", sizeVariable, rankVariable)
 	}
 	return nil, nil
 }
@@ -106,8 +106,8 @@ func (e engine) world(getenv func(string) string) (*World, error) {
 		if text == "" && !v.must {
 			continue
 		}
-		if text == "" && v.name == SizeVariable {
-			return nil, fmt.Errorf("%s is set, and nothing says how many there are: set %s (in a Job, to its completions)", e.rank, SizeVariable)
+		if text == "" && v.name == sizeVariable {
+			return nil, fmt.Errorf("%s is set, and nothing says how many there are: set %s (in a Job, to its completions)", e.rank, sizeVariable)
 		}
 		if text == "" {
 			return nil, fmt.Errorf("%s is not set, but others of its variables are", v.name)
@@ -126,8 +126,8 @@ func (e engine) world(getenv func(string) string) (*World, error) {
 			return nil, err
 		}
 	}
-	if text := getenv(SizeVariable); text != "" && text != strconv.Itoa(w.Size) {
-		return nil, fmt.Errorf("%s=%q, but %s=%d", SizeVariable, text, e.size, w.Size)
+	if text := getenv(sizeVariable); text != "" && text != strconv.Itoa(w.Size) {
+		return nil, fmt.Errorf("%s=%q, but %s=%d", sizeVariable, text, e.size, w.Size)
 	}
 	switch {
 	case w.Rank >= w.Size:
