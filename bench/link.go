@@ -137,8 +137,8 @@ func (s Spec) within(f floors.Floor, away bool) bool {
 }
 
 // planNetworkFloor adds the floor f for the cells that it limits: of each network, one
-// for each size of models and updates, and for each agent's host. On a link there is one more for what really goes
-// over the wire in a cell, where that is another size.
+// for each size of models and updates, and for each agent's host. On a link there is one
+// more for what really goes over the wire in a cell, where that is another size.
 func (r *run) planNetworkFloor(f floors.Floor) {
 	add := func(s Spec, host string, bytes int64, wire *cell) {
 		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Link: s.link(), Host: host, Bytes: bytes}

@@ -277,8 +277,9 @@ func numbers(flag string, texts []string) ([]int, error) {
 	return all, nil
 }
 
-// fitting returns the cells that can be measured here, and on the hosts of the run's agents, and the others. One that
-// was named alone has to fit, and at least one of several.
+// fitting returns the cells that can be measured here, or on the hosts of the run's
+// agents, and the others. One that was named alone has to fit, and at least one of
+// several.
 func fitting(cells []bench.Spec, o bench.Options) (fit []bench.Spec, skipped []bench.Skipped, err error) {
 	hosts, err := o.Hosts()
 	if err != nil {

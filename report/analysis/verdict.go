@@ -24,10 +24,9 @@ type Cost struct {
 	More, Round, CPU stat.Interval
 }
 
-// Decide ranks the transports of a group by the median of their yardstick, which is the
-// round but for [YardstickOf]. Transports that
-// the Mann-Whitney test (Holm-corrected) cannot distinguish from the fastest are
-// tied with it. Picking the fastest by the same samples is not corrected for: of
+// Decide ranks the transports of a group by the median of their yardstick, see
+// [YardstickOf]. Transports that the Mann-Whitney test (Holm-corrected) cannot
+// distinguish from the fastest are tied with it. Picking the fastest by the same samples is not corrected for: of
 // many transports that are all alike, one may now and then seem slower. Where so
 // few blocks could not pass that test however far they lay apart, their interval
 // decides instead, and the verdict counts as unproved. There is none of the control
