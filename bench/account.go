@@ -41,7 +41,7 @@ func (s *blockRun) account(r trainer.Report) error {
 		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)
 	}
 	rounds := byRound(samples, s.windows)
-	err := sameSpans(rounds, s.windows, s.block.Counts()[phase.Retries] > 0 || s.cell.Variant.Codec() != nil)
+	err := sameSpans(rounds, s.windows, uneven(s.block.Counts()) || s.cell.Variant.Codec() != nil)
 	if err != nil {
 		return err
 	}
@@ -63,9 +63,8 @@ func (s *blockRun) account(r trainer.Report) error {
 
 // sameSpans checks that every timed round has as many spans of each phase as the
 // first one: rounds differ in nothing but how long they take. A request may or may
-// not have to queue. Where calls were retried, which is counted, or a codec makes more
-// bytes in one round than in another, only the phases outside of transports are the
-// same.
+// not have to queue. Where they are uneven, or a codec makes more bytes in one round than
+// in another, only the phases outside of transports are the same.
 func sameSpans(rounds [][]phase.Sample, windows []window, uneven bool) error {
 	var want map[phase.Phase]int
 	for i, samples := range rounds {
@@ -89,6 +88,12 @@ func sameSpans(rounds [][]phase.Sample, windows []window, uneven bool) error {
 		}
 	}
 	return nil
+}
+
+// uneven reports whether rounds may differ in what transports did: calls were retried, or
+// some workers got handles and others bodies. Whoever is free takes the next client.
+func uneven(counts map[string]int64) bool {
+	return counts[phase.Retries] > 0 || counts[phase.HandleTensors] > 0 && counts[phase.BodyTensors] > 0
 }
 
 // wire checks that the tensors which moved as bytes were counted on their way. A

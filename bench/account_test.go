@@ -43,6 +43,25 @@ func TestUnequalRounds(t *testing.T) {
 	}
 }
 
+// TestUneven: rounds are the same but where calls were made again, and where workers on
+// the server's host get handles and others bodies.
+func TestUneven(t *testing.T) {
+	for _, tt := range []struct {
+		counts map[string]int64
+		want   bool
+	}{
+		{nil, false},
+		{map[string]int64{phase.Retries: 1}, true},
+		{map[string]int64{phase.HandleTensors: 10}, false},
+		{map[string]int64{phase.BodyTensors: 10}, false},
+		{map[string]int64{phase.HandleTensors: 10, phase.BodyTensors: 10}, true},
+	} {
+		if got := uneven(tt.counts); got != tt.want {
+			t.Errorf("%v: got %v", tt.counts, got)
+		}
+	}
+}
+
 // TestWireBelowPayload: fewer bytes on the wire than tensors that moved are an
 // error, on either side; a file is written once and read by every lane (guard 5).
 func TestWireBelowPayload(t *testing.T) {
