@@ -382,7 +382,14 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 		if o.Fleet, err = a.gather(ctx, &f, at); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, o.Fleet.Close(a.code(err))) }()
+		whole := ctx
+		defer func() {
+			why := err
+			if cause := context.Cause(whole); err != nil && errors.As(cause, new(interrupted)) { // whatever broke on the way out
+				why = cause
+			}
+			err = errors.Join(err, o.Fleet.Close(a.code(why)))
+		}()
 		var cancel context.CancelFunc
 		ctx, cancel = o.Fleet.Context(ctx)
 		defer cancel()
