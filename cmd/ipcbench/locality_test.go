@@ -30,12 +30,15 @@ func TestLocality(t *testing.T) {
 	if local.Host != "" || remote.Host != "h1" {
 		t.Fatalf("processes are on %q and %q", local.Host, remote.Host)
 	}
-	each := int64(len(c.Blocks[0].Round) * c.Model.Tensors) // each lane has one client a round
+	handles, bodies := local.Counts[phase.HandleTensors], remote.Counts[phase.BodyTensors]
+	if all := int64(2 * len(c.Blocks[0].Round) * c.Model.Tensors); handles+bodies != all || handles == 0 || bodies == 0 { // whoever is free takes the next client
+		t.Errorf("%d handles and %d bodies, want %d of both together", handles, bodies, all)
+	}
 	for _, of := range []struct {
 		name            string
 		counts          map[string]int64
 		handles, bodies int64
-	}{{"server", server.Counts, each, each}, {"local", local.Counts, each, 0}, {"remote", remote.Counts, 0, each}} {
+	}{{"server", server.Counts, handles, bodies}, {"local", local.Counts, handles, 0}, {"remote", remote.Counts, 0, bodies}} {
 		for name, want := range map[string]int64{phase.HandleTensors: of.handles, phase.BodyTensors: of.bodies, phase.Fallback + store.Remote: of.bodies} {
 			if got := of.counts[name]; got != want {
 				t.Errorf("%s: %d %s, want %d", of.name, got, name, want)
