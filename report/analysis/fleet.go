@@ -146,7 +146,9 @@ func (f *Fleet) Unequal() []machine.Difference {
 	var all []machine.Difference
 	with := slices.DeleteFunc(slices.Clone(f.Hosts), func(h FleetHost) bool { return h.Lanes[1] == 0 })
 	for i := 1; i < len(with); i++ {
-		for _, d := range machine.Diff(with[0].Environment, with[i].Environment) {
+		first, other := with[0].Environment, with[i].Environment
+		first.Listen, other.Listen = "", "" // only servers listen
+		for _, d := range machine.Diff(first, other) {
 			d.Base, d.Head = d.Base+" on "+with[0].Name, d.Head+" on "+with[i].Name
 			if k := slices.IndexFunc(all, func(other machine.Difference) bool { return other.What == d.What }); k >= 0 {
 				all[k].Head += ", " + d.Head
