@@ -274,7 +274,8 @@ func TestServerGoes(t *testing.T) {
 func TestRefused(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]string{}
-	f, _, err := gather(t, Config{Agents: 3}, func(l Line) {
+	var turned []string
+	f, _, err := gather(t, Config{Agents: 3, Refused: func(err error) { turned = append(turned, err.Error()) }}, func(l Line) {
 		try := func(what string, l Line, o Options) {
 			_, err := join(l, o).ends(t)
 			mu.Lock()
@@ -311,6 +312,9 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close(0)
+	if told := strings.Join(turned, "\n"); !strings.Contains(told, "an agent named h1 has joined already") || !strings.Contains(told, `is version 2 of build "x"`) || strings.Contains(told, "token") {
+		t.Errorf("the run was told: %s", told)
+	}
 	mu.Lock()
 	defer mu.Unlock()
 	for what, want := range map[string]string{

@@ -41,6 +41,9 @@ type Config struct {
 	// Joined is called with the names of those that have joined, and how long the others
 	// are waited for: whenever one joins, and every second. It may be nil.
 	Joined func(names []string, left time.Duration)
+
+	// Refused is called with why one that knows the token may not join. It may be nil.
+	Refused func(error)
 }
 
 // A Fleet is the agents of a run.
@@ -65,7 +68,7 @@ func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	if err != nil {
 		return f, err
 	}
-	g := &gathering{Config: c, fleet: f, listener: l, joined: make(chan struct{}, 1), names: map[string]*Agent{}, ranks: map[int]string{}}
+	g := &gathering{Config: c, fleet: f, listener: l, changed: make(chan struct{}, 1), names: map[string]*Agent{}, ranks: map[int]string{}}
 	if err = g.prepare(); err == nil {
 		err = c.Announce(Line{Addr: l.Addr().String(), Token: g.Token, CA: g.hash})
 	}
@@ -90,13 +93,14 @@ type gathering struct {
 	listener net.Listener
 	tls      *tls.Config
 	hash     []byte
-	joined   chan struct{} // has room for one note
+	changed  chan struct{} // has room for one note
 
 	mu      sync.Mutex
 	over    bool              // guarded by mu
 	names   map[string]*Agent // guarded by mu: nil is one that is being welcomed
 	ranks   map[int]string    // guarded by mu: who has one
 	refused error             // guarded by mu: the last one, and why
+	turned  error             // guarded by mu: of one that knows the token, until that was told
 	open    []net.Conn        // guarded by mu: strangers
 }
 
@@ -168,14 +172,23 @@ func (g *gathering) greet(conn net.Conn, patience time.Duration) {
 		}
 		g.refused = fmt.Errorf("%v: %w", conn.RemoteAddr(), cmp.Or(err, net.ErrClosed))
 		conn.Close()
+		if who.Name != "" && errors.As(err, new(refusal)) {
+			g.turned = err
+			g.note()
+		}
 		return
 	}
 	a := newAgent(who, session, g.fleet)
 	g.names[who.Name] = a
 	g.fleet.agents = append(g.fleet.agents, a)
+	g.note()
+}
+
+// note tells await that something has changed.
+func (g *gathering) note() {
 	select {
-	case g.joined <- struct{}{}:
-	default:
+	case g.changed <- struct{}{}:
+	default: // it knows already
 	}
 }
 
@@ -235,8 +248,12 @@ func (g *gathering) await(ctx context.Context) error {
 		for _, a := range g.fleet.agents {
 			names = append(names, a.name)
 		}
-		refused := g.refused
+		refused, turned := g.refused, g.turned
+		g.turned = nil
 		g.mu.Unlock()
+		if turned != nil && g.Refused != nil {
+			g.Refused(turned)
+		}
 		if g.Joined != nil {
 			g.Joined(names, time.Until(deadline))
 		}
@@ -244,7 +261,7 @@ func (g *gathering) await(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-g.joined:
+		case <-g.changed:
 		case <-tick.C:
 		case <-g.fleet.failed.Done():
 			return fmt.Errorf("while others were waited for, %w", context.Cause(g.fleet.failed))

@@ -21,6 +21,7 @@ import (
 
 	"ipcbench/agent"
 	"ipcbench/bench"
+	"ipcbench/report/doc"
 	"ipcbench/transports/driver"
 )
 
@@ -238,7 +239,13 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 		p = nil
 	}
 	fleet, err := agent.Gather(ctx, agent.Config{Listen: at, Agents: g.agents, Wait: g.wait, Token: g.token, Announce: g.announce,
-		Joined: func(names []string, left time.Duration) { p.gathering(names, g.agents, left) }})
+		Joined: func(names []string, left time.Duration) { p.gathering(names, g.agents, left) },
+		Refused: func(err error) {
+			if p != nil && a.rank == nil {
+				p.clear()
+				fmt.Fprintf(a.err, "ipcbench: an agent is refused: %s\n", doc.Lines(err.Error()))
+			}
+		}})
 	p.clear()
 	if err != nil && a.rank == nil {
 		err = fmt.Errorf("--agents: %w", err)
