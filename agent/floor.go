@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"net"
 
 	"ipcbench/bench/floors"
@@ -12,11 +11,7 @@ import (
 func (a *Agent) Plays(ctx context.Context, o floors.Order) error { return a.ask(ctx, "floor", o, nil) }
 
 // floor plays one, and no other meanwhile, until the server has what it wants of it.
-func (s *service) floor(conn net.Conn, body json.RawMessage) error {
-	var o floors.Order
-	if err := json.Unmarshal(body, &o); err != nil {
-		return err
-	}
+func (s *service) floor(conn net.Conn, o floors.Order) error {
 	if err := s.may.CheckAddr(o.Addr); err != nil {
 		return err
 	}

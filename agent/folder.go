@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,11 +35,7 @@ func (a *Agent) Sees(ctx context.Context, dir, session string) (nonce string, er
 }
 
 // folder answers what is in a session's NonceFile, in a folder that the user has allowed.
-func (s *service) folder(conn net.Conn, body json.RawMessage) error {
-	var o folderOrder
-	if err := json.Unmarshal(body, &o); err != nil {
-		return err
-	}
+func (s *service) folder(conn net.Conn, o folderOrder) error {
 	if !scratch.Named(o.Session) {
 		return fmt.Errorf("%.80q is no session's directory", o.Session)
 	}

@@ -35,16 +35,29 @@ type (
 // when it returns.
 type handler func(s *service, conn net.Conn, body json.RawMessage) error
 
-// handlers are all that a server may ask an agent for.
-var handlers = map[string]handler{
-	"start":   (*service).start,
-	"control": (*service).control,
-	"clock":   (*service).clock,
-	"dial":    (*service).dial,
-	"folder":  (*service).folder,
-	"floor":   (*service).floor,
-	"watch":   (*service).watch,
-	"end":     (*service).end,
+// handlers returns all that a server may ask an agent for.
+func handlers() map[string]handler {
+	return map[string]handler{
+		"start":   of((*service).start),
+		"control": of((*service).control),
+		"clock":   (*service).clock,
+		"dial":    of((*service).dial),
+		"folder":  of((*service).folder),
+		"floor":   of((*service).floor),
+		"watch":   (*service).watch,
+		"end":     of((*service).end),
+	}
+}
+
+// of returns the handler of requests whose body is a T.
+func of[T any](h func(*service, net.Conn, T) error) handler {
+	return func(s *service, conn net.Conn, body json.RawMessage) error {
+		var v T
+		if err := json.Unmarshal(body, &v); err != nil {
+			return err
+		}
+		return h(s, conn, v)
+	}
 }
 
 // service is an agent that has joined.
@@ -92,7 +105,7 @@ func (s *service) answer(conn net.Conn) {
 	var r request
 	err := bounded(conn, greetTime, func() error { return readFrame(conn, &r) })
 	if err == nil {
-		if h := handlers[r.Kind]; h == nil {
+		if h := handlers()[r.Kind]; h == nil {
 			err = fmt.Errorf("%.40q is nothing that an agent does", r.Kind)
 		} else {
 			err = h(s, conn, r.Body)
@@ -121,11 +134,7 @@ func atEnd(conn net.Conn, f func()) {
 }
 
 // start starts a worker process and stays until it has ended.
-func (s *service) start(conn net.Conn, body json.RawMessage) error {
-	var o startOrder
-	if err := json.Unmarshal(body, &o); err != nil {
-		return err
-	}
+func (s *service) start(conn net.Conn, o startOrder) error {
 	if o.Process < 0 || o.Process >= trainer.MaxWorkers {
 		return fmt.Errorf("process %d: there is none such", o.Process)
 	}
@@ -168,11 +177,7 @@ func (s *service) launch(o startOrder) (trainer.Process, error) {
 }
 
 // control joins the stream to the control socket of a process.
-func (s *service) control(conn net.Conn, body json.RawMessage) error {
-	var id int
-	if err := json.Unmarshal(body, &id); err != nil {
-		return err
-	}
+func (s *service) control(conn net.Conn, id int) error {
 	s.mu.Lock()
 	p := s.processes[id]
 	s.mu.Unlock()
@@ -206,11 +211,7 @@ func (s *service) clock(conn net.Conn, _ json.RawMessage) error {
 const dialTime = 5 * time.Second
 
 // dial tries whether worker processes of this host can reach an address.
-func (s *service) dial(conn net.Conn, body json.RawMessage) error {
-	var addr string
-	if err := json.Unmarshal(body, &addr); err != nil {
-		return err
-	}
+func (s *service) dial(conn net.Conn, addr string) error {
 	if err := s.may.CheckAddr(addr); err != nil {
 		return err
 	}
@@ -232,11 +233,7 @@ func (s *service) watch(conn net.Conn, _ json.RawMessage) error {
 }
 
 // end says that the run is over, and with which exit code.
-func (s *service) end(conn net.Conn, body json.RawMessage) error {
-	var code int
-	if err := json.Unmarshal(body, &code); err != nil {
-		return err
-	}
+func (s *service) end(conn net.Conn, code int) error {
 	select {
 	case s.ended <- code & 0xff:
 	default: // it was said before

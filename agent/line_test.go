@@ -1,0 +1,61 @@
+package agent
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestLine: what is printed is read again, and nothing else is.
+func TestLine(t *testing.T) {
+	token := "0123456789abcdef0123456789abcdef"
+	for _, l := range []Line{
+		{Addr: "192.0.2.1:7000", Token: token, CA: bytes.Repeat([]byte{7}, 32)},
+		{Addr: "[2001:db8::1]:7000", Token: token},
+		{Addr: "job-0.workers:7000", Token: token},
+		{Addr: "h0:7000", Token: "GEZDGNBVGY3TQOJQGEZDGNBVGA"},
+		{Addr: "h0:7000", Token: "AbCdEfGhIjKlMnOpQ+/tUv=="},
+	} {
+		if got, err := ParseLine(" " + l.String() + "\n"); err != nil || !cmp.Equal(got, l) {
+			t.Errorf("%s is read as %+v, %v", l, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                             "no join line",
+		"http://h:1/#x":                "no join line",
+		"ipcbench://h:1/#short":        "a token of 30 bits: want 128 at least",
+		"ipcbench://h:1/#" + token[1:]: "a token of 124 bits",
+		"ipcbench://h:1/#GEZDGNBVGY3TQOJQGEZDGNBVG":               "a token of 125 bits",
+		"ipcbench://h:1/#AbCdEfGhIjKlMnOpQ-_tU==":                 "a token of 126 bits",
+		"ipcbench://h:1/#" + strings.Repeat("a", 40):              "so few different characters",
+		"ipcbench://h:1/#" + strings.Repeat("a b", 20):            "letters, digits",
+		"ipcbench://h/#" + token:                                  "want HOST:PORT",
+		"ipcbench://h:0/#" + token:                                "want a port from 1",
+		"ipcbench://:7000/#" + token:                              "want HOST:PORT",
+		"ipcbench://h:7000/#" + token + ".":                       "was it cut off?",
+		"ipcbench://h:7000/#" + token + ".AAAA":                   "was it cut off?",
+		"ipcbench://h:7000/#" + token + strings.Repeat("A", 2000): "a join line of",
+	} {
+		_, err := ParseLine(text)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		} else if strings.Contains(err.Error(), token) {
+			t.Errorf("%v: shows the token", err)
+		}
+	}
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add("ipcbench://192.0.2.1:7000/#0123456789abcdef0123456789abcdef." + strings.Repeat("A", 43))
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := ParseLine(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseLine(l.String()); err != nil || !cmp.Equal(again, l) {
+			t.Errorf("%q is read as %+v, and that as %+v, %v", text, l, again, err)
+		}
+	})
+}
