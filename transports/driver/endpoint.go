@@ -152,15 +152,14 @@ func (e *Endpoint) Listen(ctx context.Context, network string, o Options, p Prot
 // listenTCP listens at the address and one of the ports.
 func (e *Endpoint) listenTCP(ctx context.Context) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(e.Host)
-	if err == nil {
-		if err = e.safe(host); err != nil {
-			return nil, err
-		}
-		return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	if err != nil { // without a port
+		host = cmp.Or(strings.Trim(e.Host, "[]"), "127.0.0.1")
 	}
-	host = cmp.Or(strings.Trim(e.Host, "[]"), "127.0.0.1")
-	if err = e.safe(host); err != nil {
+	if err := e.safe(host); err != nil {
 		return nil, err
+	}
+	if port != "" {
+		return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	}
 	return e.Ports.Listen(ctx, host)
 }
