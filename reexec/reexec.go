@@ -1,8 +1,9 @@
-// Package reexec starts this executable again, or another build of it, as a child
-// that does not outlive its starter.
+// Package reexec starts this executable again, or another one, as a child that does
+// not outlive its starter.
 //
-// A child runs the same program: its main, or its TestMain, finds out by an
-// environment variable or an argument what it is. It has a process group of its
+// A child that runs the same program finds out by an environment variable or an
+// argument what it is: in main, or in its TestMain. One that runs anybody's can have a
+// keeper, which ends with it whatever it has started. A child has a process group of its
 // own, so that an interrupt from the terminal reaches its starter alone, and dies
 // with it: the kernel sends SIGKILL to the child when the thread that started it
 // ends, not the process (golang/go#27505). So each child has a thread, which starts
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,12 +40,19 @@ type Command struct {
 	Path    string   // the executable; empty is this one
 	Args    []string // after the program's name
 	Env     []string // besides what this process has
+	Dir     string   // where it starts; empty is where this process is
 	Control bool     // whether there is a control socket
 	Files   []*os.File
 	CPUs    []int // that the child is pinned to; none: it is not
 	Stdin   *os.File
 	Stdout  io.Writer
 	Stderr  *Excerpt // takes what the child writes to stderr; may be nil
+
+	// Keep has a keeper start the executable, which is anybody's: a process of this
+	// program that ends when the executable does, and before that kills all that it has
+	// started, in whatever process group or session. This program's main calls
+	// [MaybeKeeper].
+	Keep bool
 }
 
 // A Process is a child.
@@ -59,12 +68,18 @@ type Process struct {
 // Start starts a child. It is killed when ctx ends.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	p := &Process{exited: make(chan struct{})}
+	deadly, delay := unix.SIGKILL, time.Second // for what holds its stderr longer than it lives
+	if c.Keep {
+		c.Path, c.Args = "", append([]string{c.Path}, c.Args...)
+		c.Env = append(slices.Clip(c.Env), keeperEnv+"=1")
+		deadly, delay = unix.SIGTERM, graceKill // it has something to do yet
+	}
 	p.cmd = exec.CommandContext(ctx, self, c.Args...)
 	p.cmd.Args[0] = os.Args[0]
 	if c.Path != "" {
 		p.cmd = exec.CommandContext(ctx, c.Path, c.Args...)
 	}
-	p.cmd.Env = append(os.Environ(), c.Env...)
+	p.cmd.Env, p.cmd.Dir = append(os.Environ(), c.Env...), c.Dir
 	p.cmd.Stdout = c.Stdout
 	if c.Stdin != nil { // a nil file in an interface is not nil
 		p.cmd.Stdin = c.Stdin
@@ -72,11 +87,13 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	if c.Stderr != nil {
 		p.cmd.Stderr = c.Stderr
 	}
-	p.cmd.WaitDelay = time.Second // for what holds its stderr longer than it lives
-	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	p.cmd.WaitDelay = delay
+	p.cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true, Pdeathsig: deadly}
 	p.cmd.Cancel = func() error {
 		p.killed = usage.State(p.PID())
-		return p.cmd.Process.Kill()
+		err := p.cmd.Process.Signal(deadly)
+		_ = p.cmd.Process.Signal(unix.SIGCONT) // a keeper that its program has stopped could not act on it
+		return err
 	}
 	if c.Control {
 		theirs, err := p.control()

@@ -23,6 +23,7 @@ import (
 const childEnv = "IPCBENCH_TEST_REEXEC"
 
 func TestMain(m *testing.M) {
+	reexec.MaybeKeeper()
 	switch control := os.NewFile(reexec.ControlFD, "control"); os.Getenv(childEnv) {
 	case "":
 		os.Exit(m.Run())
@@ -47,6 +48,11 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(p.PID())
+		time.Sleep(time.Hour)
+	case "host": // has a keeper start what leaves things behind
+		if _, err := reexec.Start(context.Background(), reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "sleep 1000"}, Keep: true, Stdout: os.Stdout}); err != nil {
+			os.Exit(1)
+		}
 		time.Sleep(time.Hour)
 	}
 	os.Exit(0)
@@ -203,6 +209,102 @@ func TestDeath(t *testing.T) {
 			return // nobody may be there to wait for it
 		} else if time.Since(start) > 20*time.Second {
 			t.Fatalf("process %d is %s", pid, state)
+		}
+	}
+}
+
+// leaves is a script that starts processes which leave their parent, one with its group
+// and session, and prints their numbers.
+const leaves = `trap "" TERM; (setsid sh -c 'echo $$; sleep 1000 & exec sleep 1000' &); sleep 1000 & echo $!; `
+
+// kept reads the numbers of what the script has left.
+func kept(t *testing.T, from io.Reader) (pids []int) {
+	t.Helper()
+	for range 2 {
+		var pid int
+		if _, err := fmt.Fscan(from, &pid); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// TestKeep: what a program leaves behind ends with it, wherever it went: if it ends by
+// itself, if the context ends, and if its starter is killed.
+func TestKeep(t *testing.T) {
+	for _, how := range []string{"itself", "context", "stopped", "starter"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			from, to, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer from.Close()
+			var pids []int
+			if how == "starter" {
+				starter := exec.Command("/proc/self/exe")
+				starter.Env, starter.Stdout = append(os.Environ(), childEnv+"=host"), to
+				if err := starter.Start(); err != nil {
+					t.Fatal(err)
+				}
+				to.Close()
+				pids = kept(t, from)
+				if err := starter.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				_ = starter.Wait()               // killed
+				_, _ = io.Copy(io.Discard, from) // until nobody can write to it
+			} else {
+				stdin, ends, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stdin.Close()
+				defer ends.Close()
+				p, err := reexec.Start(ctx, reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "read line; exit 3"}, Dir: "/", Keep: true, Stdin: stdin, Stdout: to})
+				to.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				pids = kept(t, from)
+				if how == "stopped" {
+					if err := unix.Kill(p.PID(), unix.SIGSTOP); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if how != "itself" {
+					cancel()
+				} else {
+					ends.Close()
+				}
+				<-p.Exited()
+				if how == "itself" && fmt.Sprint(p.Err()) != "exit status 3" {
+					t.Errorf("it has ended with %v", p.Err())
+				}
+			}
+			for _, pid := range pids {
+				if state := usage.State(pid); state != "gone" {
+					t.Errorf("process %d is %s", pid, state)
+				}
+			}
+		})
+	}
+}
+
+// TestKeepNothing: what cannot be started says why, and what a signal ends says which.
+func TestKeepNothing(t *testing.T) {
+	for path, want := range map[string][2]string{"/nowhere": {"exit status 127", "no such file"}, "/bin/sh": {"exit status 139", "segmentation fault"}} {
+		c := reexec.Command{Path: path, Args: []string{"-c", "kill -SEGV $$"}, Keep: true, Stderr: &reexec.Excerpt{Most: 200}}
+		p, err := reexec.Start(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Exited()
+		if got := c.Stderr.String(); fmt.Sprint(p.Err()) != want[0] || !strings.Contains(got, want[1]) {
+			t.Errorf("%s: %v: %s, want %s", path, p.Err(), got, want)
 		}
 	}
 }

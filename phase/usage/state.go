@@ -38,6 +38,18 @@ func Spent(pid int) (ticks int) {
 	return int(s.UTime + s.STime)
 }
 
+// ChildrenOf returns the processes whose parent a process is, those that have ended and
+// that nobody has waited for yet among them.
+func ChildrenOf(pid int) (children []int, err error) {
+	all, err := procfs.AllProcs()
+	for _, p := range all {
+		if stat(p.PID).PPID == pid {
+			children = append(children, p.PID)
+		}
+	}
+	return children, err
+}
+
 // stat returns what /proc/PID/stat says, nothing of a process that is gone.
 func stat(pid int) procfs.ProcStat {
 	p, err := procfs.NewProc(pid)
