@@ -103,10 +103,22 @@ func (p *Package) CopyFrom(q *Package) {
 // Hash returns a digest of the bytes of all tensors, in order, without padding.
 // Packages with equal tensors have equal hashes wherever their memory lies. Where
 // lengths vary, the rows in use count and how many they are.
-func (p *Package) Hash() uint64 {
-	var h uint64
-	for _, d := range p.data {
+func (p *Package) Hash() uint64 { return p.hash(func(int, uint64) {}) }
+
+// Hashes returns the hash after each tensor. The last is that of the package.
+func (p *Package) Hashes() []uint64 {
+	all := make([]uint64, len(p.data))
+	h := p.hash(func(i int, h uint64) { all[i] = h })
+	if len(all) > 0 {
+		all[len(all)-1] = h
+	}
+	return all
+}
+
+func (p *Package) hash(after func(i int, h uint64)) (h uint64) {
+	for i, d := range p.data {
 		h = xxh3.HashSeed(d, h+uint64(len(d)))
+		after(i, h)
 	}
 	for _, i := range p.layout.vars {
 		h = mix(h, uint64(p.rows[i])) // a row may have no bytes

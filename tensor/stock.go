@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"math/bits"
 	"runtime"
 )
 
@@ -274,7 +275,9 @@ func proveTail(got []byte, t int, spec Spec, want uint64) error {
 	return nil
 }
 
+// mismatch names what differs: the bytes, as one number, and the first element in them.
 func mismatch(t int, s Spec, from, to int, got, want uint64) error {
-	return fmt.Errorf("tensor %d (%q %v %v): bytes %d to %d are %0*x, want %0*x",
-		t, s.Name, s.DType, s.Shape, from, to, 2*(to-from), got, 2*(to-from), want)
+	first := from + bits.TrailingZeros64(got^want)/8
+	return fmt.Errorf("tensor %d (%q %v %v): bytes %d to %d are %0*x, want %0*x: element %d",
+		t, s.Name, s.DType, s.Shape, from, to, 2*(to-from), got, 2*(to-from), want, first/s.DType.Size())
 }
