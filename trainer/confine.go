@@ -23,7 +23,7 @@ type Confinement struct {
 // NewConfined returns the launcher of worker processes that do no more than c allows.
 func NewConfined(c Confinement) Launcher {
 	c.Dirs = append(driver.Folders{}, c.Dirs...) // nil would be anywhere
-	return processes{confined: &c}
+	return processes{name: "processes", confined: &c}
 }
 
 // CheckAddr reports what a server may not have this host dial. What listens for this host

@@ -66,8 +66,23 @@ const (
 	maxHandshakeTime = int64(24 * time.Hour)
 )
 
-// check reports what no process has done. The cipher is shown to users.
+// The most that a process can tell of what it runs on.
+const (
+	maxSoftware  = 32  // entries
+	longSoftware = 128 // bytes of a name or a version
+)
+
+// check reports what no process has done. The cipher is shown to users; what is said of
+// software bench makes printable.
 func (r *ready) check() error {
+	for name, version := range r.Software {
+		if len(r.Software) > maxSoftware || len(name) > longSoftware || len(version) > longSoftware {
+			return fmt.Errorf("%w: %d names of software, such as %.40q %.40q", errProtocol, len(r.Software), name, version)
+		}
+	}
+	if r.Import < 0 || r.Import > time.Hour {
+		return fmt.Errorf("%w: an import of %d ns", errProtocol, r.Import)
+	}
 	known := slices.ContainsFunc(tls.CipherSuites(), func(s *tls.CipherSuite) bool { return s.Name == r.Cipher })
 	if r.Handshakes < 0 || r.Handshakes > maxHandshakes || r.HandshakeTime < 0 || r.HandshakeTime > maxHandshakeTime || known != (r.Handshakes > 0) {
 		return fmt.Errorf("%w: %d handshakes in %d ns with cipher %.40q", errProtocol, r.Handshakes, r.HandshakeTime, r.Cipher)

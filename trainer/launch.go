@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"ipcbench/reexec"
 )
 
@@ -39,22 +41,40 @@ type Process interface {
 // NewProcesses returns the launcher of real worker processes: it runs this
 // executable again, and [Host.MaybeWorker] takes over there. Process n is pinned
 // to the processors cpus[n], round and round; without any, none is pinned.
-func NewProcesses(cpus ...[]int) Launcher { return processes{cpus: cpus} }
+func NewProcesses(cpus ...[]int) Launcher { return processes{name: "processes", cpus: cpus} }
+
+// NewCommand returns the launcher of worker processes that are another program, which
+// speaks the protocol of the control socket, and so does not have to be in Go: the
+// executable path with args. It finds the socket as descriptor 3, and in its environment
+// which process it is (_IPCBENCH_WORKER) and the build that its hello has to name
+// (_IPCBENCH_BUILD).
+// name says in results how workers were launched.
+func NewCommand(name, path string, args []string, cpus ...[]int) Launcher {
+	return processes{name: name, path: path, args: args, cpus: cpus}
+}
 
 type processes struct {
+	name     string
+	path     string // of another program, with its args; empty is this one
+	args     []string
 	cpus     [][]int
 	confined *Confinement // nil if they are not
 }
 
-func (p processes) Name() string { return "processes" }
+func (p processes) Name() string { return p.name }
 
 func (p processes) Launch(n int) (Process, error) {
 	if err := checkThreads(); err != nil {
 		return nil, startError(n, err)
 	}
 	c := reexec.Command{
-		Args: []string{"(worker)"}, // only for ps
-		Env:  append(p.confined.env(), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
+		Path: p.path, Args: p.args,
+		Env: append(p.confined.env(), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
+	}
+	if p.path == "" {
+		c.Args = []string{"(worker)"} // only for ps
+	} else {
+		c.Env = append(c.Env, buildEnv+"="+Build())
 	}
 	if len(p.cpus) > 0 {
 		c.CPUs = p.cpus[n%len(p.cpus)]
@@ -63,14 +83,15 @@ func (p processes) Launch(n int) (Process, error) {
 	if err != nil {
 		return nil, startError(n, err)
 	}
-	return &child{started, n, c.Stderr}, nil
+	return &child{started, n, c.Stderr, p.path != ""}, nil
 }
 
 // child is a worker process that this process started.
 type child struct {
 	*reexec.Process
-	n      int
-	stderr *reexec.Excerpt
+	n       int
+	stderr  *reexec.Excerpt
+	foreign bool // another program, whose worker functions may start processes
 }
 
 func (c *child) Conn() net.Conn { return c.Control }
@@ -80,6 +101,9 @@ func (c *child) Stderr() string { return c.stderr.String() }
 func (c *child) Stop() error {
 	if err := c.Process.Stop(); err != nil {
 		return fmt.Errorf("trainer: process %d: %w", c.n, err)
+	}
+	if c.foreign {
+		_ = unix.Kill(-c.PID(), unix.SIGKILL) // what is left of its process group; most often nothing
 	}
 	return nil
 }

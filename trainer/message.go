@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -31,6 +32,8 @@ import (
 //	stop     serverany time: worker functions of the rounds below should end early
 //	poke     serverthe process was silent for long: what does it do?
 //	news     proc  answers poke
+//	proof    proc  before an update is submitted, in rounds of no window that is
+//	               measured, where the worker function is a user's: what came, and goes
 //	failure  proc  any time: a lane has failed, and the process ends
 //	samples  proc  all lanes have ended, since the transport said so: a part of the
 //	               report, which has as many of these as it takes,
@@ -55,6 +58,7 @@ type message struct {
 	Pinged  *pinged     `json:"pinged,omitempty"`
 	Marked  *marked     `json:"marked,omitempty"`
 	News    *news       `json:"news,omitempty"`
+	Proof   *proof      `json:"proof,omitempty"`
 	Failure *failure    `json:"failure,omitempty"`
 	Samples *columns    `json:"samples,omitempty"`
 	Profile *piece      `json:"profile,omitempty"`
@@ -62,7 +66,7 @@ type message struct {
 }
 
 // protocol is the version of all that is in this file.
-const protocol = 2
+const protocol = 3
 
 // hello says what its sender speaks. Both ends of a session are of one build.
 type hello struct {
@@ -124,11 +128,14 @@ type signed struct {
 	Certificate []byte `json:"certificate"`
 }
 
-// ready says which TLS handshakes it took to connect the lanes.
+// ready says which TLS handshakes it took to connect the lanes, and what the process runs
+// on, if it is not this program.
 type ready struct {
-	Handshakes    int64  `json:"handshakes"`
-	HandshakeTime int64  `json:"handshake_ns"` // of all of them
-	Cipher        string `json:"cipher"`       // empty without any
+	Handshakes    int64             `json:"handshakes"`
+	HandshakeTime int64             `json:"handshake_ns"`        // of all of them
+	Cipher        string            `json:"cipher"`              // empty without any
+	Software      map[string]string `json:"software,omitempty"`  // versions, by name
+	Import        time.Duration     `json:"import_ns,omitempty"` // what importing that took
 }
 
 type ping struct{}
@@ -159,6 +166,15 @@ type marked struct {
 
 type stop struct {
 	Below int `json:"below"` // the first round that goes on
+}
+
+// proof holds hashes ([tensor.Package.Hash]) as 16 hex digits.
+type proof struct {
+	Lane   int    `json:"lane"`
+	Round  int    `json:"round"`
+	Client int    `json:"client"`
+	Model  string `json:"model"`  // as the worker received it
+	Update string `json:"update"` // as it submits it
 }
 
 type failure struct {
@@ -291,6 +307,10 @@ type Totals struct {
 	Counts  map[Window]map[string]int64 `json:"counts"` // counters
 	Memory  usage.Memory                `json:"memory"` // at the end
 	CPUs    []int                       `json:"cpus"`   // that the process could use
+
+	// What the process said when it was ready.
+	Software map[string]string `json:"-"`
+	Import   time.Duration     `json:"-"`
 
 	Profiles []capture.Piece `json:"-"` // of the window Timed
 }

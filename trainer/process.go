@@ -20,6 +20,7 @@ type sessionProcess struct {
 	answers chan message  // what was asked for, but news; has room for one of each type
 	gone    chan struct{} // closed when nothing more comes from its control socket
 
+	ready ready  // what it said when it was
 	parts Totals // of the report, so far
 	room  int64  // for the rest of it, in bytes; both are listen's
 
@@ -44,11 +45,11 @@ func (w *sessionProcess) ask(kind string) bool {
 
 // settle notes that an answer has come, or a part of one, and reports whether it
 // was owed. What an answer to a poke says may be that nothing has moved.
-func (w *sessionProcess) settle(m message) bool {
+func (w *sessionProcess) settle(m message, foreign bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.heard++
-	if m.News == nil || m.News.progress(w.news) {
+	if m.News == nil || m.News.progress(w.news, foreign) {
 		w.moved++
 	}
 	if m.News != nil {
@@ -199,7 +200,10 @@ func (s *Session) take(w *sessionProcess, m message) error {
 		s.fail(w.failure(m.Failure.Lane, errors.New("failed: "+m.Failure.Text)))
 		return nil
 	}
-	if !w.settle(m) {
+	if m.Proof != nil {
+		return s.hear(w, m.Proof)
+	}
+	if !w.settle(m, s.cfg.Foreign) {
 		return fmt.Errorf("%w: %s, which nobody asked for", errProtocol, m.kind)
 	}
 	switch {

@@ -31,13 +31,17 @@ type Config struct {
 	Launcher   Launcher
 	Samples    int // room for samples in each process; 0 records nothing
 
+	// Foreign is that Func is a user's: RoundLimit holds for it too, and workers tell what
+	// they get and send in rounds of no window that is measured. See [Session.Sent].
+	Foreign bool
+
 	// Window is the one in which the processes begin, so that it holds what their
 	// start costs.
 	Window Window
 
 	// RoundLimit is for how long nothing may move while workers are waited for: no
 	// job, no span, no counted byte; a worker function may take as long as it
-	// likes. It ends the session. 0 is a minute, or a hundred times the slowest
+	// likes, unless it is Foreign. It ends the session. 0 is a minute, or a hundred times the slowest
 	// round so far if that is more.
 	RoundLimit time.Duration
 
@@ -129,7 +133,9 @@ type Session struct {
 	pings   []int64
 
 	updates chan Update // has room for all updates that may be alive
-	early   []Update    // those of a round that wait for their turn, by index
+	proofs  chan proof  // what was told; has room for all clients of two rounds
+	told    map[job]Sent
+	early   []Update // those of a round that wait for their turn, by index
 
 	// failed ends when a worker process dies or is stuck; its cause is the
 	// processError.
@@ -172,6 +178,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	p.meter = newMeter(p.rec)
 	p.coded = cfg.Variant.Codec() != nil
 	p.updates = make(chan Update, cfg.Workers*cfg.Depth)
+	p.proofs, p.told = make(chan proof, 2*cfg.Clients), map[job]Sent{}
 	p.meter.capture, err = cfg.Profiling.server().start(p.rec, phase.ServerProcess)
 	if err == nil {
 		err = p.meter.mark(cfg.Window, 0)
@@ -220,6 +227,7 @@ func (s *Session) start(ctx context.Context, began time.Time) error {
 		if err != nil {
 			return s.withStderr(fmt.Errorf("trainer: start: %w", err))
 		}
+		w.ready = *m.Ready
 		s.shaken.add(m.Ready)
 	}
 	s.spawned = time.Since(began)
@@ -456,6 +464,7 @@ func (s *Session) collectReports(r *Report, left bool) error {
 		if err != nil {
 			return s.withStderr(fmt.Errorf("trainer: close: %w", err))
 		}
+		m.Report.Software, m.Report.Import = w.ready.Software, w.ready.Import
 		r.Processes = append(r.Processes, *m.Report)
 	}
 	return nil

@@ -59,13 +59,13 @@ func (s *step) UnmarshalText(name []byte) error {
 }
 
 // progress reports whether anything has moved since the news before. A worker
-// function may take as long as it likes.
-func (n *news) progress(before *news) bool {
+// function may take as long as it likes, but for a foreign one.
+func (n *news) progress(before *news, foreign bool) bool {
 	if before == nil || n.Moves != before.Moves || !slices.Equal(n.Lanes, before.Lanes) {
 		return true
 	}
 	for _, l := range n.Lanes {
-		if l.Doing == training {
+		if l.Doing == training && !foreign {
 			return true
 		}
 	}
@@ -200,7 +200,11 @@ func (w *sessionProcess) stuck(what string, d time.Duration) *processError {
 func (s *Session) still(d time.Duration) error {
 	for _, w := range s.procs {
 		if _, owes, _, _ := w.signs(); owes {
-			return w.stuck("has moved no byte and ended no span", d)
+			what := "has moved no byte and ended no span"
+			if s.cfg.Foreign {
+				what += ", and " + s.cfg.Func + " has not returned,"
+			}
+			return w.stuck(what, d)
 		}
 	}
 	return fmt.Errorf("no lane has a job, and nothing has moved for %v: updates were not released", d.Round(time.Millisecond))

@@ -254,18 +254,25 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestSlowIsNotStuck: training counts as progress, and so do bytes; a session in
-// which neither goes on is ended, and says who does what.
+// TestSlowIsNotStuck: training counts as progress, unless the worker function is a
+// user's, and so do bytes; a session in which neither goes on is ended, and says who
+// does what.
 func TestSlowIsNotStuck(t *testing.T) {
 	h := host()
-	for name, want := range map[string]string{"inproc": "", "slow-moves": "", "slow": "submitting in round 0, client"} {
+	for name, want := range map[string]string{
+		"inproc": "", "slow-moves": "", "slow": "submitting in round 0, client", "foreign": "and linger has not returned, for ",
+	} {
 		t.Run(name, func(t *testing.T) {
-			v, err := transports.Parse(name, h.Transports)
+			transport, trains := name, name == "inproc" || name == "foreign"
+			if trains {
+				transport = "inproc"
+			}
+			v, err := transports.Parse(transport, h.Transports)
 			check(t, err)
 			p, err := openSession(t, v.Transport, trainer.NewGoroutines(h), func(c *trainer.Config) {
 				c.RoundLimit, c.Func, c.FuncConfig = 400*time.Millisecond, "linger", []byte("0s")
-				if name == "inproc" {
-					c.FuncConfig = []byte("1s")
+				if trains {
+					c.FuncConfig, c.Foreign = []byte("1s"), name == "foreign"
 				}
 			})
 			check(t, err)

@@ -51,8 +51,11 @@ type Host struct {
 	confined *Confinement // nil unless it is a confined worker's
 }
 
-// workerEnv marks a process of workers. IPCBENCH_WORKERS is what a user may set.
-const workerEnv = "_IPCBENCH_WORKER"
+// What the environment of a worker process has.
+const (
+	workerEnv = "_IPCBENCH_WORKER" // its number; IPCBENCH_WORKERS is what a user may set
+	buildEnv  = "_IPCBENCH_BUILD"  // of the server, where the worker is another program
+)
 
 // controlFD is the control socket's descriptor in a worker process.
 const controlFD = 3
@@ -140,7 +143,7 @@ func (h Host) serve(conn net.Conn) error {
 	}
 	if err == nil {
 		counts := w.o.Rec.Counts()
-		err = c.send(message{Ready: &ready{counts[phase.Handshakes], counts[phase.HandshakeTime], w.at.Cipher()}})
+		err = c.send(message{Ready: &ready{Handshakes: counts[phase.Handshakes], HandshakeTime: counts[phase.HandshakeTime], Cipher: w.at.Cipher()}})
 	}
 	if err == nil && w.a.Pings > 0 && w.a.Lanes[0] == 0 {
 		err = w.ping(ctx, c, lanes[0])

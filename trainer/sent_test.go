@@ -1,0 +1,64 @@
+package trainer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestSent: what workers say of their jobs is kept until it is asked for, in whatever
+// order; what cannot be, or comes twice, fails.
+func TestSent(t *testing.T) {
+	open := func(clients int) (*Session, *sessionProcess) {
+		s := &Session{cfg: Config{Foreign: true}, proofs: make(chan proof, 2*clients), told: map[job]Sent{}}
+		s.failed, s.fail = context.WithCancelCause(t.Context())
+		return s, &sessionProcess{lanes: []*sessionLane{{n: 1}, {n: 2}}}
+	}
+	hash := "00000000000000ff"
+	for name, c := range map[string]struct {
+		heard []proof
+		want  string
+	}{
+		"in order":         {[]proof{{1, 3, 0, hash, "1"}, {2, 3, 1, hash, "2"}}, ""},
+		"another order":    {[]proof{{1, 3, 1, hash, "2"}, {1, 3, 0, hash, "1"}}, ""},
+		"twice":            {[]proof{{1, 3, 1, hash, "2"}, {1, 3, 1, hash, "2"}}, "round 3, client 1"},
+		"another round":    {[]proof{{1, 2, 0, hash, "1"}}, "round 2, client 0"},
+		"no hash":          {[]proof{{1, 3, 0, hash, "one"}}, "round 3, client 0"},
+		"too large a hash": {[]proof{{1, 3, 0, "1" + hash, "1"}}, "round 3, client 0"},
+		"nothing":          {nil, "the session's end"},
+	} {
+		s, w := open(2)
+		for _, p := range c.heard {
+			if err := s.hear(w, &p); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if c.heard == nil {
+			s.fail(errors.New("the session's end"))
+		}
+		var err error
+		for client := range 2 {
+			var got Sent
+			if got, err = s.Sent(t.Context(), 3, client); err != nil {
+				break
+			}
+			if want := (Sent{255, uint64(client + 1)}); got != want {
+				t.Errorf("%s: client %d: got %v, want %v", name, client, got, want)
+			}
+		}
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q", name, err, c.want)
+		}
+	}
+	s, w := open(1)
+	for _, p := range []proof{{1, 0, 0, hash, hash}, {3, 0, 0, hash, hash}} {
+		if err := s.hear(w, &p); (err == nil) != (p.Lane == 1) {
+			t.Errorf("lane %d: %v", p.Lane, err)
+		}
+	}
+	_, flood := s.hear(w, &proof{Lane: 1}), s.hear(w, &proof{Lane: 1})
+	if !errors.Is(flood, errProtocol) {
+		t.Errorf("as many as anybody likes: %v", flood)
+	}
+}
