@@ -76,10 +76,11 @@ pr-report: ## BASE=main: what this change does to the numbers, as Markdown in pr
 # The versions of the generators stand in comments, which may differ.
 .PHONY: drift
 drift:
-	@if command -v protoc >/dev/null && command -v git >/dev/null; then \
-		transports/batched/generate.sh && git diff --exit-code -I '^//' -- transports/batched/federationpb; \
-	else $(call missing,protoc or git (Debian: protobuf-compiler git),the protobuf code was not compared with its source); fi
+	@if command -v protoc >/dev/null && command -v grpc_python_plugin >/dev/null && command -v git >/dev/null; then \
+		$(MAKE) --no-print-directory generate && git diff --exit-code -I '^//' -- transports/batched/federationpb python/ipcbench_worker/federation_pb2.py 'python/peers/*_pb2*.py'; \
+	else $(call missing,protoc or its plugin for Python or git (Debian: protobuf-compiler protobuf-compiler-grpc git),the protobuf code was not compared with its source); fi
 
 .PHONY: generate
-generate: ## the protobuf code again; needs protoc (Debian: protobuf-compiler)
+generate: ## the protobuf code again; needs protoc (Debian: protobuf-compiler protobuf-compiler-grpc)
 	transports/batched/generate.sh
+	python/peers/generate.sh

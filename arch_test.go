@@ -34,6 +34,7 @@ var layers = map[string][]string{
 	"futex":                        {},
 	"link":                         {},
 	"world":                        {},
+	"python":                       {},
 	"identity":                     {},
 	"internal/skip":                {},
 	"internal/browser":             {"internal/skip"},

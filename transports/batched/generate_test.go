@@ -21,17 +21,20 @@ func TestGenerated(t *testing.T) {
 	if out, err := exec.Command("./generate.sh", dir).CombinedOutput(); err != nil {
 		t.Fatalf("generate.sh: %v\n%s", err, out)
 	}
-	for _, name := range []string{"federation.pb.go", "federation_grpc.pb.go"} {
+	for name, folder := range map[string]string{
+		"federation.pb.go": "federationpb", "federation_grpc.pb.go": "federationpb",
+		"federation_pb2.py": "../../python/ipcbench_worker",
+	} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(filepath.Join("federationpb", name))
+		got, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got, want) {
-			t.Errorf("federationpb/%s is out of date: run make generate", name)
+			t.Errorf("%s/%s is out of date: run make generate", folder, name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -97,7 +98,7 @@ type joinAnswer struct {
 // join is a worker's first request. It names the layouts that the worker means.
 func (s *server) join(x *exchange.Exchange, l *lane) error {
 	q := x.URL.Query()
-	if down, up := digest(s.o.Down), digest(s.o.Up); q.Get("down") != down || q.Get("up") != up {
+	if down, up := digest(s.o.Down), digest(s.o.Up); strings.TrimLeft(q.Get("down"), "0") != down || strings.TrimLeft(q.Get("up"), "0") != up {
 		return exchange.Refuse(http.StatusConflict, "the worker's layouts are %.64q and %.64q, want %s and %s", q.Get("down"), q.Get("up"), down, up)
 	}
 	var c *driver.Conn

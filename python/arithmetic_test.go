@@ -1,0 +1,174 @@
+package python_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/zeebo/xxh3"
+
+	"ipcbench/internal/skip"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/tensor/models"
+)
+
+// rounds are what Go and Python make models of.
+type rounds struct {
+	Down    []tensor.Spec `json:"down"`
+	Up      []tensor.Spec `json:"up"` // none for updates like the model
+	Seed    uint64        `json:"seed"`
+	Weights []float64     `json:"weights"`
+	Rounds  int           `json:"rounds"`
+}
+
+// hashes returns the running hashes of the models.
+func (r rounds) hashes(t *testing.T) (all [][]string) {
+	t.Helper()
+	layout := func(specs []tensor.Spec) *tensor.Layout {
+		l, err := tensor.NewLayout(specs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	down := layout(r.Down)
+	up := down
+	if r.Up != nil {
+		up = layout(r.Up)
+	}
+	model, next, update, average := tensor.Alloc(down), tensor.Alloc(down), tensor.Alloc(up), tensor.Alloc(up)
+	tensor.Fill(model, r.Seed)
+	total := 0.0
+	for _, w := range r.Weights {
+		total += w
+	}
+	a, must := tensor.NewAverage(up), func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	all = append(all, running(model))
+	for round := range r.Rounds {
+		mean := next
+		if up != down {
+			mean = average
+		}
+		must(a.Begin(mean, total))
+		for client, w := range r.Weights {
+			must(tensor.Train(update, model, tensor.Key{Seed: r.Seed, Round: round, Client: client}))
+			must(a.Fold(update, w))
+		}
+		must(a.Finish())
+		if mean == average {
+			must(tensor.Advance(next, model, average, tensor.Change{}))
+		}
+		model, next = next, model
+		all = append(all, running(model))
+	}
+	return all
+}
+
+func running(p *tensor.Package) (all []string) {
+	h := uint64(0)
+	for i := range p.Len() {
+		data := p.View(i)
+		h = xxh3.HashSeed(data, h+uint64(len(data)))
+		all = append(all, fmt.Sprintf("%016x", h))
+	}
+	return all
+}
+
+// mixed has every data type, at sizes around the steps of all loops, and scalars.
+func mixed() (specs []tensor.Spec) {
+	for _, d := range tensor.DTypes() {
+		specs = append(specs, tensor.Spec{Name: "one " + d.String(), DType: d})
+		for _, n := range []int{0, 1, 7, 8, 9, 33, 1025, 1<<18/d.Size() + 3} { // the last is more than a block
+			specs = append(specs, tensor.Spec{Name: fmt.Sprint("ä", d, n), DType: d, Shape: []int{n, 1}})
+		}
+	}
+	return specs
+}
+
+// TestArithmetic: Python makes the models that Go does, bit for bit, in C and in numpy.
+func TestArithmetic(t *testing.T) {
+	interpreter, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	if _, err := exec.LookPath("cc"); err != nil {
+		skip.Missing(t, "cc: %v", err)
+	}
+	dir := t.TempDir()
+	if err := python.Unpack(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	cnn, err := models.Parse("cnn")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := []tensor.Spec{{Name: "a", DType: tensor.F16, Shape: []int{3, 5}}, {Name: "n", DType: tensor.I64}, {Name: "e", DType: tensor.F32, Shape: []int{0}}}
+	cases := []rounds{
+		{cnn.Layout.Specs(), nil, 7, []float64{1, 2, 3, 1}, 3},
+		{mixed(), nil, 1<<64 - 1, []float64{600, 601, 602, 599, 3}, 3},
+		{mixed(), nil, 1, []float64{2.5}, 1},
+		{mixed(), small, 3, []float64{1, 2}, 2},
+		{small, mixed(), 4, []float64{1, 2}, 2},
+	}
+	var want [][][]string
+	var digests []string
+	for _, c := range cases {
+		want = append(want, c.hashes(t))
+		l, err := tensor.NewLayout(c.Down)
+		if err != nil {
+			t.Fatal(err)
+		}
+		digests = append(digests, fmt.Sprintf("%016x", l.Digest()))
+	}
+	text, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs(filepath.Join("testdata", "rounds.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kernel := range []string{"C", "numpy"} {
+		if kernel == "numpy" {
+			if err := os.Remove(filepath.Join(python.Worker(dir), "kernel.so")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.CommandContext(t.Context(), interpreter.Path, "-B", script)
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+dir)
+		cmd.Stdin = bytes.NewReader(text)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Kernel  string       `json:"kernel"`
+			Hashes  [][][]string `json:"hashes"`
+			Digests []string     `json:"digests"`
+		}
+		if err := json.Unmarshal(out, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Kernel != kernel {
+			t.Errorf("the kernel is %s, want %s", got.Kernel, kernel)
+		}
+		if diff := cmp.Diff(want, got.Hashes); diff != "" {
+			t.Errorf("%s: hashes of models: %s", kernel, diff)
+		}
+		if diff := cmp.Diff(digests, got.Digests); diff != "" {
+			t.Errorf("%s: digests of layouts: %s", kernel, diff)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Module is what a program in Python imports, and the Debian package that has it.
+type Module struct{ Name, Debian string }
+
+// An Interpreter is a Python to run.
+type Interpreter struct{ Path, Version string }
+
+// oldest is the minor version of Python 3 that all of this needs at least.
+const oldest = 9
+
+// patience is how long an interpreter may take to say what it has.
+const patience = 20 * time.Second
+
+// Find returns the interpreter want, or the first of PATH's and /usr/bin's python3
+// if it is empty, that is new enough and has all of the modules. The error says of
+// each what it lacks.
+func Find(ctx context.Context, want string, modules ...Module) (Interpreter, error) {
+	candidates := []string{want}
+	if want == "" {
+		candidates = []string{"python3", "/usr/bin/python3"}
+	}
+	var lacks []string
+	for _, name := range candidates {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		version, err := try(ctx, path, modules)
+		if err == nil {
+			return Interpreter{path, version}, nil
+		}
+		if ctx.Err() != nil {
+			return Interpreter{}, context.Cause(ctx)
+		}
+		if text := err.Error(); !slices.Contains(lacks, text) {
+			lacks = append(lacks, text)
+		}
+	}
+	switch {
+	case len(lacks) > 0:
+		return Interpreter{}, errors.New(strings.Join(lacks, "; "))
+	case want != "":
+		return Interpreter{}, fmt.Errorf("no interpreter %s", want)
+	}
+	return Interpreter{}, errors.New("no python3 in PATH or /usr/bin; Debian: python3")
+}
+
+// question has an interpreter say its version, its path, and which of the modules that
+// its arguments name it has not. It imports none of them: torch would take seconds. With -c,
+// Python looks in the current folder first, whose files are anybody's: neither worker nor
+// reference row does.
+const question = `
+import sys
+sys.path = [p for p in sys.path if p]
+import importlib.util, json
+def lacks(name):
+    try:
+        return importlib.util.find_spec(name) is None
+    except ImportError:
+        return True
+print(json.dumps({"path": sys.executable, "version": list(sys.version_info[:3]), "lacks": [m for m in sys.argv[1:] if lacks(m)]}))
+`
+
+// try returns the version of an interpreter, or what it lacks.
+func try(ctx context.Context, path string, modules []Module) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	args := []string{"-c", question}
+	for _, m := range modules {
+		args = append(args, m.Name)
+	}
+	c := exec.CommandContext(ctx, path, args...)
+	c.WaitDelay = time.Second
+	out, err := c.Output()
+	var got struct {
+		Version []int    `json:"version"`
+		Lacks   []string `json:"lacks"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &got)
+	}
+	if err == nil && len(got.Version) != 3 {
+		err = errors.New("it says no version")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s is no Python 3: %w", path, err)
+	}
+	version := fmt.Sprintf("%d.%d.%d", got.Version[0], got.Version[1], got.Version[2])
+	if got.Version[0] != 3 || got.Version[1] < oldest {
+		return "", fmt.Errorf("%s is Python %s: want 3.%d or newer", path, version, oldest)
+	}
+	var packages []string
+	for _, m := range modules {
+		if slices.Contains(got.Lacks, m.Name) {
+			packages = append(packages, m.Debian)
+		}
+	}
+	if len(got.Lacks) > 0 {
+		return "", fmt.Errorf("no module %s in %s; Debian: %s", strings.Join(got.Lacks, ", "), path, strings.Join(slices.Compact(packages), " "))
+	}
+	return version, nil
+}

@@ -1,0 +1,78 @@
+package python_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/internal/skip"
+	"ipcbench/python"
+)
+
+// script makes an executable that stands in PATH as python3.
+func script(t *testing.T, dir, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFind: an interpreter that is too old, is none, or lacks a module is passed over, and
+// the error says what each lacks.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ text, want string }{
+		{`echo '{"version": [2, 7, 18], "lacks": []}'`, "is Python 2.7.18: want 3.9 or newer"},
+		{`echo '{"version": [3, 8, 1], "lacks": []}'`, "is Python 3.8.1: want 3.9 or newer"},
+		{`echo hello`, "is no Python 3"},
+		{`exit 1`, "is no Python 3: exit status 1"},
+		{`echo '{"version": [3, 11, 2], "lacks": ["torch"]}'`, "no module torch in " + dir + "/python3; Debian: python3-torch"},
+	} {
+		script(t, dir, c.text)
+		_, err := python.Find(t.Context(), filepath.Join(dir, "python3"), python.Torch())
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v: want %s", c.text, err, c.want)
+		}
+	}
+	_, err := python.Find(t.Context(), filepath.Join(dir, "none"))
+	if err == nil || !strings.Contains(err.Error(), "no interpreter "+dir+"/none") {
+		t.Error(err)
+	}
+	script(t, dir, `echo '{"version": [3, 8, 1], "lacks": []}'`)
+	t.Setenv("PATH", dir)
+	found, err := python.Find(t.Context(), "") // not the one in PATH
+	if err == nil && found.Path != "/usr/bin/python3" || err != nil && !strings.Contains(err.Error(), "want 3.9") {
+		t.Error(found, err)
+	}
+}
+
+// TestFindElsewhere: what lies in the current folder is neither run nor taken for a module.
+func TestFindElsewhere(t *testing.T) {
+	here, err := python.Find(t.Context(), "")
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"json.py", "nothing_has_this.py"} {
+		if err := os.WriteFile(name, []byte("raise SystemExit(3)\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = python.Find(t.Context(), here.Path, python.Module{Name: "nothing_has_this", Debian: "python3-nothing"})
+	if err == nil || !strings.Contains(err.Error(), "no module nothing_has_this") {
+		t.Error(err)
+	}
+}
+
+// TestUnpackWithoutHeaders: a compiler that cannot make the kernel is like none.
+func TestUnpackWithoutHeaders(t *testing.T) {
+	bin, dir := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "cc"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	if err := python.Unpack(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+}

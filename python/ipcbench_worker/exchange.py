@@ -1,0 +1,263 @@
+"""HTTP/1.1 over one connection, one request at a time, as package exchange's client does it.
+
+Tensors go out in one gathering write with the head of the request, and come in where they
+belong: they are copied by nobody but the kernel, except for the first READ bytes of an answer,
+which may come with its head.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Optional
+
+from .session import Fault, Job, Session, connect
+from .wire import now
+
+READ = 32 << 10  # bytes that are read with the head of an answer
+MOST_HEAD = 16 << 10
+MOST_PARTS = 1024  # of one gathering write or scattering read: IOV_MAX
+MOST_PROBLEM = 16 << 20  # bytes of an answer that is an error
+
+PATIENCE, PACE = 30.0, 4 << 20  # seconds for a peer in the middle of something; bytes for each more
+GOODBYE = 1.0  # seconds for the answer to a request that could not be sent
+
+RAW, TEXT, JSON = "application/octet-stream", "text/plain", "application/json"
+
+
+class Refused(Fault):
+    """An answer that is an error."""
+
+    def __init__(self, status: int, text: str):
+        super().__init__(text)
+        self.status = status
+
+
+class Client:
+    def __init__(self, session: Session, fresh: bool):
+        self.session, self.recorder, self.fresh = session, session.recorder, fresh
+        self.patience = PATIENCE
+        self.job: Optional[Job] = None  # to whose work requests belong
+        self._parked: list[tuple[str, int, int]] = []  # spans of the last request that parked
+        self._socket: Optional[socket.socket] = None
+        self._was = False  # a connection that is kept is the only one
+        self._ahead = memoryview(b"")  # read already, and not yet taken
+        self.left = 0  # bytes of the last answer that were not yet taken
+        self._doing, self._until = "", 0.0  # the request, and the time for what goes on
+
+    def do(self, method: str, path: str, name: str, fields: dict = {}, kind: str = "",
+           body: list = [], parks: bool = False) -> dict[str, str]:
+        """Makes a request, which is counted under that name, and returns the head's fields of
+        the answer. The caller takes all of the answer's body."""
+        self._doing = f"{method} {path.partition('?')[0]}"
+        try:
+            head = self._exchange(method, path, name, fields, kind, body, parks)
+        except Refused:
+            raise
+        except (OSError, Fault) as e:
+            self.close()
+            raise self._named(e) from None
+        self._ended()
+        return head
+
+    def _exchange(self, method: str, path: str, name: str, fields: dict, kind: str, body: list,
+                  parks: bool) -> dict[str, str]:
+        if self.left:
+            raise Fault("the answer before goes on after its end")
+        if self._socket is None:
+            self._connect()
+        self.recorder.count("calls." + name, 1)
+        start, sent = now(), None
+        try:
+            length = self._send(method, path, fields, kind, body)
+            self._within(None if parks else length)
+        except OSError as e:  # who refuses a request answers and closes, without reading on
+            sent, self._until = e, time.monotonic() + GOODBYE
+        self._lap("send", start, parks)
+        head = self._head(parks)
+        status = self._begin(head)
+        if status // 100 != 2:
+            raise self._refusal(status, head[""])
+        if sent:
+            raise sent
+        return head
+
+    def _connect(self) -> None:
+        if self._was and not self.fresh:
+            raise Fault("the connection was closed")
+        self._socket, self._was, self._ahead = connect(self.session), True, memoryview(b"")
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    @property
+    def open(self) -> bool:
+        """Whether the next request may reach the server."""
+        return self._socket is not None or self.fresh
+
+    def claim(self, job: Job) -> None:
+        """Makes the last request that parked, and all that follow, the job's."""
+        self.job = job
+        for phase, start, end in self._parked:
+            self.recorder.add(phase, start, end, job)
+
+    def _lap(self, phase: str, start: int, parks: bool) -> None:
+        if not parks:
+            self.recorder.add(phase, start, now(), self.job)
+            return
+        if phase == "send":
+            self._parked = []
+        self._parked.append((phase, start, now()))
+
+    # Requests.
+
+    def _send(self, method: str, path: str, fields: dict, kind: str, body: list) -> int:
+        """Writes head and body, and returns how long they are."""
+        parts = [memoryview(b) for b in body if len(b)]
+        length = sum(len(b) for b in parts)
+        lines = [f"{method} {path} HTTP/1.1", "Host: ipcbench",
+                 f"Authorization: Bearer {self.session.secret}"]
+        if self.fresh:
+            lines.append("Connection: close")
+        if kind:
+            lines.append(f"Content-Type: {kind}")
+        if method != "GET":
+            lines.append(f"Content-Length: {length}")
+        lines += [f"{name}: {value}" for name, value in fields.items()]
+        head = "\r\n".join(lines + ["", ""]).encode()
+        parts.insert(0, memoryview(head))
+        length += len(head)
+        self.recorder.count("wire.sent", length)  # before they go: see driver.Counted
+        self._within(length)
+        while parts:
+            self._timed()
+            advance(parts, self._socket.sendmsg(parts[:MOST_PARTS]))
+        return length
+
+    # Answers.
+
+    def _head(self, parks: bool) -> dict[str, str]:
+        """Reads the head of the answer. The status line is the field ""."""
+        start, first, text = now(), True, bytes(self._ahead)
+        while (end := text.find(b"\r\n\r\n")) < 0:
+            if len(text) > MOST_HEAD:
+                raise Fault("the head of the answer is too long")
+            self._timed()
+            more = self._socket.recv(READ)
+            if first:
+                self._lap("wait", start, parks)
+                if parks:
+                    self._within(0)
+                first = False
+            self._came(len(more))
+            text += more
+        self._ahead = memoryview(text)[end + 4:]
+        lines = text[:end].decode("latin-1").split("\r\n")
+        head = {"": lines[0]}
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            head[name.lower()] = value.strip()
+        return head
+
+    def _begin(self, head: dict[str, str]) -> int:
+        """Returns the status, and notes how long the answer's body is."""
+        version, _, status = head[""].partition(" ")
+        code = status[:3]
+        length = "0" if code == "204" else head.get("content-length", "")
+        if version != "HTTP/1.1" or not code.isdigit() or code < "200":
+            raise Fault(f"{head[''][:80]!r} is no answer")
+        if not digits(length):
+            raise Fault(f"answer {status[:80]} without a length")
+        self.left = int(length)
+        self._within(self.left)
+        return int(code)
+
+    def _refusal(self, status: int, line: str) -> Fault:
+        """What an answer says that is an error."""
+        text = line.partition(" ")[2]
+        try:
+            problem = json.loads(self.body(MOST_PROBLEM))
+            text += f": {problem['error']}"
+            if problem.get("missing"):
+                text += f": {len(problem['missing'])} of the tensors are not in the store"
+        except (ValueError, KeyError, TypeError):
+            pass  # no error of ours
+        return Refused(status, f"{self._doing}: {text}")
+
+    def body(self, most: int) -> bytearray:
+        """Reads all of the answer's body, of at most that many bytes."""
+        if self.left > most:
+            self.close()
+            raise Fault(f"{self._doing}: answer of {self.left} bytes, want {most} at most")
+        return self.read(self.left)
+
+    def read(self, n: int) -> bytearray:
+        """Reads the next n bytes of the answer's body."""
+        data = bytearray(n)
+        self.into([memoryview(data)])
+        return data
+
+    def into(self, parts: list[memoryview]) -> None:
+        """Fills parts, one after another, with the next bytes of the answer's body."""
+        parts = [p for p in parts if len(p)]
+        try:
+            while parts:
+                if len(self._ahead):
+                    n = min(len(self._ahead), len(parts[0]))
+                    parts[0][:n] = self._ahead[:n]
+                    self._ahead = self._ahead[n:]
+                else:
+                    self._timed()
+                    n = self._socket.recvmsg_into(parts[:MOST_PARTS])[0]
+                    self._came(n)
+                self.left -= n
+                advance(parts, n)
+        except OSError as e:
+            self.close()
+            raise self._named(e) from None
+        self._ended()
+
+    def _ended(self) -> None:
+        if not self.left and self.fresh:
+            self.close()
+
+    def _came(self, n: int) -> None:
+        if n == 0:
+            raise ConnectionResetError
+        self.recorder.count("wire.received", n)
+
+    # Waits. A body may take as long as its bytes, slowly, do.
+
+    def _within(self, length: Optional[float]) -> None:
+        """Bounds what follows: by the time for that many bytes, or not at all."""
+        self._until = None if length is None else time.monotonic() + self.patience + length / PACE
+
+    def _timed(self) -> None:
+        self._socket.settimeout(self._until and max(0.001, self._until - time.monotonic()))
+
+    def _named(self, e: Exception) -> Fault:
+        text = getattr(e, "strerror", None) or str(e)
+        if isinstance(e, (ConnectionResetError, BrokenPipeError)):
+            text = "the server has closed the connection"
+        elif isinstance(e, socket.timeout):
+            text = f"the server has not gone on for {self.patience:g} s"
+        return Fault(f"{self._doing}: {text}")
+
+
+def advance(parts: list[memoryview], n: int) -> None:
+    """Drops the first n bytes of parts."""
+    k = 0
+    while k < len(parts) and n >= len(parts[k]):
+        n -= len(parts[k])
+        k += 1
+    del parts[:k]
+    if n:
+        parts[0] = parts[0][n:]
+
+
+def digits(text: str) -> bool:
+    """Whether text is a number, of a size that can be."""
+    return text.isascii() and text.isdigit() and len(text) < 20

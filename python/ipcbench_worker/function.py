@@ -1,0 +1,181 @@
+"""A user's own training: a function of a module of theirs, called with views of the tensors.
+
+    def train(model, update, job): ...
+
+model and update are mappings from the name of a tensor to a numpy array, over the very memory
+that the transport lends. What the function has to do, and what it gets, is in docs/python.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from . import arithmetic
+from .layout import Package
+from .session import Fault, Job, Session
+
+
+class Views(Mapping):
+    """The tensors of a package by name, as arrays over its memory; bf16 as uint16."""
+
+    def __init__(self, package: Package, writable: bool):
+        self._package, self._writable = package, writable
+        self._index = {s.name: i for i, s in enumerate(package.layout.specs)}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._index:
+            some = ", ".join([*list(self._index)[:8], *["…"] * (len(self._index) > 8)])
+            raise KeyError(f"no tensor {name!r}: want one of {some}")
+        array = self._package.view(self._index[name]).view()  # whose flags are its own
+        array.flags.writeable = self._writable
+        return array
+
+    def __setitem__(self, name: str, values: Any) -> None:
+        """Writes values into the tensor: its memory stays where it is."""
+        self[name][...] = values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+
+class Turn:
+    """One client's turn in one round, as a user's function sees it."""
+
+    def __init__(self, job: Job, session: Session):
+        self.round: int = job.round
+        self.client: int = job.client
+        self.weight: float = job.weight  # of the update in the average
+        self.device: str = job.device
+        self.lane: int = session.lane
+        self._job, self._session = job, session
+
+    def stopped(self) -> bool:
+        """Whether the session asks for an early end: then return what there is."""
+        return self._session.stopped(self._job)
+
+
+class Function:
+    """The function MODULE:FUNCTION, imported and checked."""
+
+    def __init__(self, name: str, session: Session):
+        self._name, self._session = name, session
+        self._call = load(name)
+
+    def __call__(self, job: Job, model: Package, update: Package) -> None:
+        """Has the user's function write the update of a job."""
+        views = Views(model, False), Views(update, True)
+        try:
+            returned = self._call(*views, Turn(job, self._session))
+        except BaseException as error:  # sys.exit() would end the process without a word
+            raise self._fault(f": {told(error)}") from None
+        if returned is not None:
+            raise self._fault(f" returned a {type(returned).__name__}: want None,"
+                              " and all of update written")
+
+    def begin(self, model: Package, update: Package) -> str:
+        """Begins a job that is proved: returns the hash of the model as it came."""
+        mark(update)
+        return f"{arithmetic.hash(model):016x}"
+
+    def end(self, update: Package) -> str:
+        """Returns the hash of the update as it goes, all of which must have been written."""
+        for spec, data in zip(update.layout.specs, update.data):
+            what = unwritten(spec.dtype, data)
+            if what:
+                raise self._fault(f" {what} of tensor {spec.name}:"
+                                  " update holds anything at first, write all of it")
+        return f"{arithmetic.hash(update):016x}"
+
+    def _fault(self, text: str) -> Fault:
+        return Fault(f"lane {self._session.lane}: {self._name}{text}")
+
+
+# What a proved round fills an update with: floats with a signalling NaN, which no
+# computation yields. Whoever computes with one gets the same as a quiet NaN.
+_WORDS = {"f16": np.uint16, "bf16": np.uint16, "f32": np.uint32, "f64": np.uint64}
+_MARKS = {"f16": 0x7DA5, "bf16": 0x7FA5, "f32": 0x7FA5A5A5, "f64": 0x7FF5A5A5A5A5A5A5}
+_QUIET = {"f16": 1 << 9, "bf16": 1 << 6, "f32": 1 << 22, "f64": 1 << 51}
+_OTHER = 0xA5  # each byte of other types
+_BLOCK = 1 << 16  # elements that are looked at at a time
+
+
+def mark(update: Package) -> None:
+    """Fills an update with what tells whether it was written."""
+    for spec, data in zip(update.layout.specs, update.data):
+        if spec.dtype in _MARKS:
+            data.view(_WORDS[spec.dtype])[:] = _MARKS[spec.dtype]
+        else:
+            data[:] = _OTHER
+
+
+def unwritten(dtype: str, data: np.ndarray) -> Optional[str]:
+    """What was not done with a marked tensor; None if all was. Of numbers that are no floats it
+    is seen only if the whole tensor, of 8 bytes or more, was left out."""
+    if dtype not in _MARKS:
+        left_out = data.nbytes >= 8 and bool((data == _OTHER).all())
+        return "has written nothing" if left_out else None
+    words, mark, quiet = data.view(_WORDS[dtype]), _MARKS[dtype], _WORDS[dtype](_QUIET[dtype])
+    for start in range(0, len(words), _BLOCK):
+        block = words[start:start + _BLOCK]
+        found = np.flatnonzero((block | quiet) == (mark | int(quiet)))
+        if len(found):
+            act = "has not written" if block[found[0]] == mark else "has computed with"
+            return f"{act} element {start + int(found[0])}"
+    return None
+
+
+def load(name: str) -> Callable[..., Any]:
+    """Imports a user's function, as `python -m` would: from the current directory first."""
+    where, _, what = name.partition(":")
+    os.dup2(2, 1)  # what it prints is for its author, and not for who reads our stdout
+    sys.stdout.reconfigure(line_buffering=True)  # at once: a run that fails shows it
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(where)
+    except BaseException as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name
+        if missing and f"{where}.".startswith(f"{missing}."):  # it, and nothing that it imports
+            raise Fault(f"{name}: no module {missing}: neither in {os.getcwd()}"
+                        f" nor where {sys.executable} looks") from None
+        raise Fault(f"{name}: import {where}: {told(error)}") from None
+    module = found
+    for part in what.split("."):
+        if not hasattr(found, part):
+            raise Fault(f"{name}: no {what} in {getattr(module, '__file__', where)}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise Fault(f"{name} is no function: its type is {type(found).__name__}")
+    try:
+        inspect.signature(found).bind(None, None, None)
+    except TypeError as error:
+        raise Fault(f"{name} cannot be called as {what}(model, update, job): {error}") from None
+    except ValueError:
+        pass  # nobody knows its parameters
+    return found
+
+
+_LINES, _COLUMNS = 12, 300  # of a traceback
+
+
+def told(error: BaseException) -> str:
+    """The error and the last lines of its traceback, without the frames of this file, or of
+    what imports modules."""
+    last = traceback.format_exception_only(type(error), error)[-1].strip()
+    if isinstance(error, SyntaxError):  # which has no frame of the file that it is about
+        last += f" ({error.filename}, line {error.lineno})"
+    own = (__file__, importlib.__file__, "<frozen importlib._bootstrap>",
+           "<frozen importlib._bootstrap_external>")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename not in own]
+    lines = "".join(traceback.format_list(frames)).rstrip().splitlines()[-_LINES:]
+    return "\n".join(line[:_COLUMNS] for line in [last, *lines])

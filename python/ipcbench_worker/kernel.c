@@ -1,0 +1,76 @@
+// The loops over words of arithmetic.py, for where there is a compiler. docs/arithmetic.md
+// defines them. Built with: cc -O3 -march=native -shared -fPIC -o kernel.so kernel.c
+
+// No product may be fused with a sum, which would change the last bit. And no vectors: Go has
+// none, and what is compared are transports, in rounds whose training takes as long.
+#ifndef __clang__
+#pragma GCC optimize("fp-contract=off", "no-tree-vectorize")
+#else
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define GOLDEN 0x9e3779b97f4a7c15u
+
+// Tensors lie where a transport has put them.
+typedef uint64_t __attribute__((aligned(1), may_alias)) word64;
+typedef float __attribute__((aligned(1), may_alias)) float32;
+typedef double __attribute__((aligned(1), may_alias)) float64;
+
+static inline uint64_t word(uint64_t x) { x *= GOLDEN; return x ^ x >> 32; }
+
+static inline uint64_t scatter(uint64_t h) {
+	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+	h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+	return h ^ h >> 31;
+}
+
+static inline uint64_t mix(uint64_t h, uint64_t v) { return scatter(h + GOLDEN + v); }
+static inline uint64_t spread(uint64_t w, uint64_t at) { return word(w ^ at) * (at | 1); }
+
+static uint64_t rest_of(const char *data, uint64_t size) {
+	uint64_t w = 0;
+	memcpy(&w, data + (size & ~7ull), size & 7);
+	return w;
+}
+
+// change writes n tensors: words of from, or of bases where there is no from, exclusive-or'ed
+// with those of a stream, which key and the tensor choose, and outer unless it is 0.
+void change(uint64_t n, char **to, char **from, const uint64_t *sizes, const uint64_t *masks, const uint64_t *bases, uint64_t key, uint64_t outer) {
+	for (uint64_t t = 0; t < n; t++) {
+		uint64_t mask = masks[t], base = bases[t], s = mix(key, t), words = sizes[t] / 8;
+		if (outer) s = mix(outer, s);
+		word64 *dst = (word64 *)to[t];
+		const word64 *src = from ? (word64 *)from[t] : NULL;
+		if (src)
+			for (uint64_t i = 0; i < words; i++) dst[i] = src[i] ^ (word(s + i) & mask);
+		else
+			for (uint64_t i = 0; i < words; i++) dst[i] = base ^ (word(s + i) & mask);
+		uint64_t w = (src ? rest_of(from[t], sizes[t]) : base) ^ (word(s + words) & mask);
+		memcpy(to[t] + 8 * words, &w, sizes[t] & 7);
+	}
+}
+
+uint64_t digest(uint64_t n, char **data, const uint64_t *sizes, const uint64_t *rows) {
+	uint64_t d = 0;
+	for (uint64_t t = 0; t < n; t++) {
+		uint64_t at = mix(mix(mix(0, t), rows[t]), sizes[t]), sum = spread(rest_of(data[t], sizes[t]), at);
+		const word64 *words = (word64 *)data[t];
+		for (uint64_t i = 0; i < sizes[t] / 8; i++) sum += spread(words[i], at + (i + 1) * GOLDEN);
+		d = mix(mix(0, d), sum);
+	}
+	return d;
+}
+
+void fold_f32(float32 *acc, const float32 *src, uint64_t n, float share, int first) {
+	if (first) for (uint64_t i = 0; i < n; i++) acc[i] = share * src[i];
+	else for (uint64_t i = 0; i < n; i++) acc[i] += share * src[i];
+}
+
+void fold_f64(float64 *acc, const float64 *src, uint64_t n, double share, int first) {
+	if (first) for (uint64_t i = 0; i < n; i++) acc[i] = share * src[i];
+	else for (uint64_t i = 0; i < n; i++) acc[i] += share * src[i];
+}

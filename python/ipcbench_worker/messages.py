@@ -1,0 +1,142 @@
+"""Messages that hold tensors, as federation.proto has them. With generated=True generated code
+makes and reads all of them; otherwise the data of tensors goes past it."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from google.protobuf.message import DecodeError
+
+from . import federation_pb2 as pb
+from .layout import Layout, uvarint
+from .session import Fault
+
+Piece = tuple[pb.NamedTensor, memoryview]  # what is said of a tensor, or of a part, and its data
+
+# Tags of fields that hold bytes: tensors of a message, and data of a tensor.
+TENSORS, DATA = b"\x1a", b"\x52"
+
+
+class Catalog:
+    """What is said of the tensors of a layout, which all have one tag."""
+
+    def __init__(self, layout: Layout, tag: str):
+        self.layout, self.tag = layout, tag
+
+    def __call__(self, i: int, round: int, offset: int = 0) -> pb.NamedTensor:
+        s = self.layout.specs[i]
+        return pb.NamedTensor(name=s.name, dtype=s.type.code, shape=s.shape, round=round,
+                              tags=[self.tag], lossless=True, offset=offset)
+
+    def room(self, i: int) -> int:
+        """The bytes that a whole tensor takes in a message, at most."""
+        n = self.layout.sizes[i]
+        return field(field(n) + self(i, -1).ByteSize())
+
+
+def field(n: int) -> int:
+    """The bytes of a protobuf field that holds n, with the tag and the length before it."""
+    return n and 1 + len(uvarint(n)) + n
+
+
+def written(first: dict, pieces: list[Piece], generated: bool) -> bytes:
+    """A message of these pieces: the bytes that generated code makes. first is what else is in
+    the first one of a stream."""
+    message = pb.TensorChunk(**first)
+    if generated:
+        for named, data in pieces:
+            named.data = bytes(data)
+        message.tensors.extend(named for named, _ in pieces)
+        return message.SerializeToString()
+    parts = [message.SerializeToString()]
+    for named, data in pieces:
+        said = named.SerializeToString()
+        parts += [TENSORS, uvarint(len(said) + field(len(data))), said]
+        if len(data):
+            parts += [DATA, uvarint(len(data)), data]
+    return b"".join(parts)
+
+
+def read(message: bytes, generated: bool) -> tuple[pb.MessageHeader, list[Piece]]:
+    """The header of a message, and its pieces."""
+    if not generated:
+        return opened(message)
+    m, pieces = decoded("a message with tensors", pb.TensorChunk, message), []
+    for t in m.tensors:
+        data = t.data
+        t.ClearField("data")
+        pieces.append((t, data))
+    return m.header, pieces
+
+
+def opened(message: bytes) -> tuple[pb.MessageHeader, list[Piece]]:
+    """Reads a message, and leaves the data where it is."""
+    view, head, pieces = memoryview(message), [], []
+    try:
+        for tag, start, at, end in fields(message, 0, len(message)):
+            if tag != TENSORS[0]:
+                head.append(view[start:end])
+                continue
+            said, data = [], b""
+            for tag, start, at, stop in fields(message, at, end):
+                if tag == DATA[0]:
+                    data = view[at:stop]
+                else:
+                    said.append(view[start:stop])
+            pieces.append((pb.NamedTensor.FromString(b"".join(said)), data))
+        return pb.TensorChunk.FromString(b"".join(head)).header, pieces
+    except (DecodeError, IndexError):
+        raise Fault("a message with tensors is malformed") from None
+
+
+def fields(message: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Of each field of a message its tag, where it starts, where what it holds starts, and
+    where it ends."""
+    while at < end:
+        start = at
+        tag, at = varint(message, at)
+        kind = tag & 7
+        if kind == 2:
+            n, at = varint(message, at)
+            stop = at + n
+        elif kind == 0:
+            stop = varint(message, at)[1]
+        else:
+            stop = at + {1: 8, 5: 4}.get(kind, end)
+        if stop > end:
+            raise IndexError
+        yield tag, start, at, stop
+        at = stop
+
+
+def varint(message: bytes, at: int) -> tuple[int, int]:
+    """The number there, and where it ends."""
+    n = shift = 0
+    while shift < 64:
+        byte = message[at]
+        at += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return n, at
+        shift += 7
+    raise IndexError
+
+
+def decoded(what: str, kind, message: bytes):
+    try:
+        return kind.FromString(message)
+    except DecodeError:
+        raise Fault(f"{what}: no {kind.__name__}") from None
+
+
+def difference(got: pb.NamedTensor, want: pb.NamedTensor) -> str:
+    """The first thing in which a tensor that came is not what was asked for."""
+    for f in want.DESCRIPTOR.fields:
+        a, b = str(getattr(got, f.name)), str(getattr(want, f.name))
+        if a != b:
+            return f"tensor {want.name!r}: {f.name} {one_line(a)}, want {one_line(b)}"
+    return f"tensor {want.name!r}: more is said of it than there is to say"
+
+
+def one_line(said) -> str:
+    return " ".join(str(said).split())[:200]

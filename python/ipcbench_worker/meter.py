@@ -1,0 +1,109 @@
+"""What this process costs, by window, as packages phase/usage and trainer count it for Go."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from .recorder import ALL, Recorder
+
+IO = {"rchar": "read_bytes", "wchar": "written_bytes",
+      "syscr": "read_calls", "syscw": "write_calls"}
+
+
+def usage() -> dict[str, int]:
+    """What the process has cost since its start. What the kernel does not tell is absent."""
+    r = resource.getrusage(resource.RUSAGE_SELF)
+    u = {"user_ns": round(r.ru_utime * 1e9), "system_ns": round(r.ru_stime * 1e9),
+         "minor_faults": r.ru_minflt, "major_faults": r.ru_majflt,
+         "voluntary_switches": r.ru_nvcsw, "involuntary_switches": r.ru_nivcsw}
+    for thread in os.listdir("/proc/self/task"):  # /proc/self/schedstat is of the first one alone
+        try:
+            with open(f"/proc/self/task/{thread}/schedstat", "rb") as f:
+                u["queue.wait_ns"] = u.get("queue.wait_ns", 0) + int(f.read().split()[1])
+        except OSError:  # the thread is gone, or the kernel keeps none
+            pass
+    try:
+        for key, value in fields("/proc/self/io"):
+            if key in IO:
+                u["io." + IO[key]] = int(value)
+    except OSError:
+        pass
+    return u
+
+
+def since(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    # A thread that has ended takes its share of the waiting with it.
+    return {k: max(0, n - before.get(k, 0)) for k, n in now.items()}
+
+
+def nested(flat: dict[str, int]) -> dict:
+    """{"io.read_bytes": 1} is {"io": {"read_bytes": 1}}."""
+    out: dict = {}
+    for key, n in flat.items():
+        at, _, name = key.rpartition(".")
+        (out.setdefault(at, {}) if at else out)[name] = n
+    return out
+
+
+def fields(path: str) -> list[tuple[str, str]]:
+    with open(path) as f:
+        return [(key, value.strip()) for key, _, value in (line.partition(":") for line in f)]
+
+
+def memory() -> dict[str, int]:
+    """What the process has resident. It takes long where much is mapped."""
+    kib = {k: int(v.split()[0]) << 10 for k, v in fields("/proc/self/status") if v.endswith("kB")}
+    m = {"peak_rss_bytes": kib["VmHWM"], "rss_bytes": kib["VmRSS"],
+         "rss_anon_bytes": kib["RssAnon"], "rss_file_bytes": kib["RssFile"],
+         "rss_shmem_bytes": kib["RssShmem"]}
+    try:
+        pss = dict(fields("/proc/self/smaps_rollup"))["Pss"]
+        m["pss_bytes"] = int(pss.split()[0]) << 10
+    except (OSError, KeyError):
+        pass
+    return m
+
+
+class Meter:
+    """Sums usage and counters by window. One thread at a time may call it."""
+
+    def __init__(self, recorder: Recorder, window: str):
+        self._recorder = recorder
+        self.window = window  # begins with everything since the start of the process
+        self._usage: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self._sums: dict[str, tuple[dict, dict]] = {}  # by window: usage and counts
+        self._memory: dict[str, int] = {}
+
+    def mark(self, window: str, round: int) -> None:
+        """Ends the window that is open and begins another one, with a round."""
+        if window != self.window:
+            now, counts = usage(), dict(self._recorder.counts)
+            if self.window:
+                spent, counted = self._sums.setdefault(self.window, ({}, {}))
+                for total, part in ((spent, since(now, self._usage)), (counted, {
+                        k: n - self._counts.get(k, 0) for k, n in counts.items()})):
+                    for key, n in part.items():
+                        total[key] = total.get(key, 0) + n
+            if window == "timed":  # only what is recorded of its rounds is of interest
+                self._recorder.first(round)
+            else:
+                self._recorder.end(round)
+            self.window, self._usage, self._counts = window, now, counts
+        if not window:  # while the process has its memory: at the end it is gone
+            self._memory = memory()
+
+    def totals(self) -> dict:
+        """The report, but for its samples."""
+        before = self._memory
+        self.mark("", ALL)
+        if before:
+            self._memory = {**before, "peak_rss_bytes": self._memory["peak_rss_bytes"]}
+        return {
+            "lost": self._recorder.lost,
+            "usage": {w: nested(spent) for w, (spent, _) in self._sums.items()},
+            "counts": {w: {k: n for k, n in c.items() if n} for w, (_, c) in self._sums.items()},
+            "memory": self._memory,
+            "cpus": sorted(os.sched_getaffinity(os.getpid())),
+        }

@@ -1,0 +1,346 @@
+"""What the reference rows have in common: the processes of a block, and the way to ipcbench.
+
+A row is one file beside this one: a server and the loop of a worker, each written as its
+project writes them. This module reads an order from stdin, starts the workers, has rounds.py
+measure a block, and answers on stdout; docs/peer.md has all three. It is no part of what is
+measured: between two rounds it talks to the workers on pipes of its own.
+
+    class Server(common.Server):
+        def arguments(self, n):        what work gets in the process of worker n
+        def publish(self, model):      once a round; a model is a dict of numpy arrays by name
+        def dispatch(self, n, job):    gives worker n a job, which trains the published model
+        def collect(self):             waits for any worker: (n, update)
+    def work(worker, *arguments):      the loop of a worker; worker.train(job, model) is an update
+    if __name__ == "__main__":
+        common.main(Server, work)
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import multiprocessing
+import os
+import queue
+import sys
+import threading
+import time
+import traceback
+from multiprocessing import connection
+from typing import Callable, NamedTuple, NoReturn, Optional
+
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import numpy as np
+
+from ipcbench_worker import arithmetic
+from ipcbench_worker.functions import burn
+from ipcbench_worker.layout import Layout, Package, layout_of
+from ipcbench_worker.meter import Meter
+from ipcbench_worker.recorder import Recorder
+from ipcbench_worker.software import software
+
+VERSION = 1  # of orders and answers
+RULES = 3  # by which rounds.py measures a block
+NEEDS = ("pin", "up")  # of a cell, that all rows know
+
+now = time.monotonic_ns  # one clock for all processes
+Model = dict[str, np.ndarray]
+
+
+class Job(NamedTuple):
+    round: int
+    client: int
+
+
+class Server:
+    """What a row has of its server."""
+
+    def __init__(self, session: Session):
+        self.session, self.count = session, session.recorder.count
+
+    def publish(self, model: Model) -> None:
+        self.model = model
+
+    def ready(self) -> None:
+        """Is called once all workers run."""
+
+
+class Piped(Server):
+    """A server with a pipe to each worker."""
+
+    def __init__(self, session: Session):
+        super().__init__(session)
+        self.pipes, self.theirs = zip(*(multiprocessing.Pipe() for _ in range(session.workers)))
+
+    def arguments(self, n: int) -> tuple:
+        return (self.theirs[n],)
+
+    def waiting(self) -> int:
+        """Waits for a message of any worker, and returns whose there is one."""
+        return self.pipes.index(connection.wait(self.pipes)[0])
+
+
+class Asked(Server):
+    """A server whose workers ask for their jobs, each by a name that only it knows."""
+
+    def __init__(self, session: Session):
+        super().__init__(session)
+        self.names = [os.urandom(8).hex() for _ in range(session.workers)]
+        self.jobs = {name: queue.SimpleQueue() for name in self.names}
+        self.updates = queue.SimpleQueue()
+
+    def dispatch(self, n: int, job: Job) -> None:
+        self.jobs[self.names[n]].put(job)
+
+    def collect(self) -> tuple[int, Model]:
+        return self.updates.get()
+
+    def take(self, name: str) -> Job:
+        """Waits for the next job of that worker."""
+        return self.jobs[name].get()
+
+    def give(self, name: str, update: Model) -> None:
+        self.updates.put((self.names.index(name), update))
+
+
+class Worker:
+    """A worker in its process."""
+
+    def __init__(self, n: int, down: Layout, up: Layout, seed: int, train_ms: int):
+        self.n, self.down, self.up, self._seed, self._train_ms = n, down, up, seed, train_ms
+        self._update = Package.alloc(up)
+        self.recorder = Recorder(n, 0)
+        self.count = self.recorder.count
+        self.log: list[tuple] = []  # of its jobs: round, client, when it came, was begun and done
+
+    def train(self, job: Job, model: Model, update: Optional[Model] = None) -> Model:
+        """Trains a client: reads every byte of the model and writes every one of the update,
+        which is memory of the worker's own if there is none."""
+        received = now()
+        trained = package(self.down, model)
+        to = self._update if update is None else package(self.up, update)
+        began = now()
+        arithmetic.train(trained, to, self._seed, job.round, job.client)
+        if self._train_ms:
+            burn(self._train_ms)
+        self.log.append((job.round, job.client, received, began, now()))
+        return to.views if update is None else update
+
+
+def package(layout: Layout, model: Model) -> Package:
+    p = Package.of(layout, [model[s.name] for s in layout.specs])
+    if [len(d) for d in p.data] != layout.sizes:
+        raise ValueError("a tensor has another size than its shape and type")
+    return p
+
+
+def serve(work: Callable, control: connection.Connection, settings: tuple, rest: tuple,
+          started: int) -> None:
+    """Is the main function of a worker's process."""
+    imported = now() - started
+    os.environ["no_proxy"] = "127.0.0.1"  # where servers listen
+    worker = Worker(*settings)
+    meter = Meter(worker.recorder, "")
+
+    def obey() -> None:
+        try:
+            while True:
+                what, *how = control.recv()
+                if what == "mark":
+                    meter.mark(*how)
+                    control.send(None)
+                elif what == "report":
+                    control.send((meter.totals(), worker.log))
+                else:
+                    leave()
+        except EOFError:
+            leave()  # the server is gone
+
+    control.send(imported)
+    threading.Thread(target=obey, daemon=True).start()
+    try:
+        work(worker, *rest)
+    except BaseException as e:
+        traceback.print_exc()
+        control.send(e if isinstance(e, EOFError) else RuntimeError(f"{type(e).__name__}: {e}"))
+        os._exit(1)
+
+
+def leave() -> NoReturn:
+    """Ends this process with all that modules have left to do, but without waiting for threads:
+    they may wait for another process."""
+    atexit._run_exitfuncs()
+    os._exit(0)
+
+
+class Session:
+    """The server, and fresh processes of its workers."""
+
+    def __init__(self, order: dict):
+        self.began, self.imported, self.block = now(), age(), order["block"]
+        cell = order["cells"][0]
+        work = order["works"][cell["work"]]
+        self.workers, self.clients = cell["workers"], work["clients"]
+        self.down = Layout.of(work["down"])
+        self.up = layout_of(work.get("up"), self.down)
+        self.recorder = Recorder(-1, 0)
+        self.meter = Meter(self.recorder, "")
+        self.processes, self.controls = [], []
+        self.window, self.ending = "", False
+
+    def start(self, row: type[Server], work: Callable) -> None:
+        cpus = sorted(os.sched_getaffinity(0))
+        server, workers = place(cpus, self.workers) if self.block["pin"] else (cpus, [cpus])
+        os.sched_setaffinity(0, server)
+        self.server = row(self)
+        context = multiprocessing.get_context("spawn")
+        for n in range(self.workers):
+            mine, theirs = context.Pipe()
+            settings = (n, self.down, self.up, self.block["seed"], self.block["train_ms"])
+            arguments = (work, theirs, settings, self.server.arguments(n), now())
+            p = context.Process(target=serve, args=arguments, daemon=True)
+            os.sched_setaffinity(0, workers[n % len(workers)])  # which a process inherits
+            p.start()
+            os.sched_setaffinity(0, server)
+            theirs.close()
+            self.processes.append(p)
+            self.controls.append(mine)
+        threading.Thread(target=self.watch, daemon=True).start()
+        self.imports = [c.recv() for c in self.controls]
+        self.server.ready()
+        self.spawn = now() - self.began
+
+    def watch(self) -> None:
+        """Answers in the main thread's stead when a process ends before its time."""
+        sentinels = [p.sentinel for p in self.processes]
+        n = sentinels.index(connection.wait(sentinels)[0])
+        if self.ending:
+            return
+        self.processes[n].join()
+        why = f"exit code {self.processes[n].exitcode}"
+        try:
+            while self.controls[n].poll():
+                why = self.controls[n].recv()
+        except (EOFError, OSError):
+            pass
+        self.end({"error": f"the process of worker {n} has ended: {why}"})
+
+    def tell(self, *message) -> list:
+        """What all workers answer."""
+        for c in self.controls:
+            c.send(message)
+        return [c.recv() for c in self.controls]
+
+    def mark(self, window: str) -> None:
+        """Moves the workers to another window of what they cost, unless they are there."""
+        if window != self.window:
+            self.window = window
+            self.tell("mark", window, 0)
+
+    def end(self, answer: dict) -> None:
+        """Ends all processes, this one too."""
+        self.ending = True
+        for c in self.controls:
+            try:
+                c.send(("end",))
+            except OSError:
+                pass  # it has ended
+        for p in self.processes:
+            p.join(1)
+            p.kill()
+        reply(answer)
+        leave()
+
+
+def place(cpus: list[int], processes: int) -> tuple[list[int], list[list[int]]]:
+    """Shares processors out: as many neighbours to each worker, and the rest to the server."""
+    share = len(cpus) // (processes + 1)
+    if share == 0:
+        return cpus[:1], [[cpus[(i + 1) % len(cpus)]] for i in range(processes)]
+    mine = len(cpus) - share * processes
+    return cpus[:mine], [cpus[mine + i * share:mine + (i + 1) * share] for i in range(processes)]
+
+
+def age() -> int:
+    """How long ago this process began, in steps of 10 ms."""
+    with open("/proc/self/stat") as f:
+        ticks = int(f.read().rpartition(")")[2].split()[19])
+    began = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - began
+
+
+def refusal(order: dict, cell: dict) -> str:
+    """Why the rows cannot run a cell; empty if they can."""
+    try:
+        work = order["works"][cell["work"]]
+        for need in cell["needs"]:
+            if need not in NEEDS:
+                instead = ": choose --values uniform" if need in ("values", "normal") else ""
+                return f'it needs "{need}", which no reference row knows{instead}'
+        if cell["lanes_per_process"] != 1:
+            return "a process of a reference row has one worker: choose --lanes-per-process 1"
+        for tensors in (work["down"], work.get("up") or []):
+            if len({t["name"] for t in tensors}) != len(tensors):
+                return "two tensors have one name"
+            Layout.of(tensors)
+    except (LookupError, TypeError, ValueError) as e:
+        return f"{type(e).__name__}: {e}"
+    return ""
+
+
+def read_order() -> dict:
+    """Reads one JSON text. The end of stdin may come with it, or later."""
+    text = b""
+    while True:
+        part = os.read(0, 1 << 20)
+        text += part
+        try:
+            return json.loads(text)
+        except ValueError as e:
+            if not part:
+                raise SystemExit(f"order: {e}: docs/peer.md says how a peer is started")
+
+
+_stdout, _replied = -1, threading.Lock()
+
+
+def reply(answer: dict) -> None:
+    if _replied.acquire(blocking=False):
+        head = {"version": VERSION, "rules": RULES, "software": software()}
+        with os.fdopen(_stdout, "w") as f:
+            f.write(json.dumps({**head, **answer}) + "\n")
+
+
+def main(row: type[Server], work: Callable) -> None:
+    """Carries out one order."""
+    from rounds import Rounds
+
+    global _stdout
+    _stdout = os.dup(1)  # for the answer alone, whatever libraries print
+    os.dup2(2, 1)
+    order = read_order()
+    quit = threading.Event()
+
+    def until_end() -> None:
+        while os.read(0, 1 << 16):
+            pass
+        quit.set()  # asked to end early, after the round in hand
+
+    threading.Thread(target=until_end, daemon=True).start()
+    if order.get("version") != VERSION:
+        return reply({"error": f"order of version {order.get('version')}: want {VERSION}"})
+    refused = [refusal(order, cell) for cell in order["cells"]]
+    if "block" not in order:
+        return reply({"refused": refused})
+    if len(order["cells"]) != 1 or refused[0]:
+        return reply({"error": f"order: want one cell of which nothing is refused: {refused}"})
+    session = Session(order)
+    try:
+        session.start(row, work)
+        answer = Rounds(session, quit).run()
+    except Exception as e:
+        time.sleep(0.2)  # if it is a worker's end, watch says more
+        traceback.print_exc()
+        answer = {"error": f"{type(e).__name__}: {e}"}
+    session.end(answer)

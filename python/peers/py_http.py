@@ -1,0 +1,60 @@
+"""Bytes over HTTP on one connection: what is left of py-http-json without base64 and JSON.
+
+A body is the tensors' bytes one after another; a header holds the job, and both ends know the
+tensors' names, data types and shapes. A requests.Session keeps its connection.
+
+The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
+"""
+
+import numpy as np
+import requests
+
+import common
+import py_http_json
+
+
+def to_model(layout, body):
+    model, at = {}, 0
+    for spec, size in zip(layout.specs, layout.sizes):
+        array = np.frombuffer(body, np.uint8, size, at)
+        model[spec.name] = array.view(spec.type.numpy).reshape(spec.shape)
+        at += size
+    return model
+
+
+class Handler(py_http_json.Handler):
+    protocol_version = "HTTP/1.1"  # keeps connections
+
+    def do_GET(self):
+        row = self.server.row
+        job = row.take(self.path[1:])
+        self.send_response(200)
+        self.send_header("X-Job", f"{job.round} {job.client}")
+        self.send_header("Content-Length", str(row.session.down.nbytes))
+        self.end_headers()
+        for array in row.model.values():
+            self.wfile.write(array)
+
+    def do_POST(self):
+        row = self.server.row
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        row.give(self.path[1:], to_model(row.session.up, body))
+        self.send_response(204)
+        self.end_headers()
+
+
+class Server(py_http_json.Server):
+    handler = Handler
+
+
+def work(worker, url):
+    session = requests.Session()
+    while True:
+        answer = session.get(url)
+        job = common.Job(*map(int, answer.headers["X-Job"].split()))
+        update = worker.train(job, to_model(worker.down, answer.content))
+        session.post(url, data=b"".join(a.tobytes() for a in update.values())).raise_for_status()
+
+
+if __name__ == "__main__":
+    common.main(Server, work)

@@ -1,0 +1,54 @@
+"""Pickle protocol 5 over a pipe, with buffers out of band (PEP 574).
+
+Whoever pickles is handed the memory of each numpy array, which goes over the pipe as it is: the
+pickle holds the rest alone. Torch's tensors do not take part: they pickle their bytes in band,
+whatever the protocol. With the argument --torch this row sends tensors. The counts say so:
+buffers.out_of_band of so many pickles, 0 for tensors and one an array else.
+
+The worker function is the stock one, by ipcbench_worker.arithmetic: C through ctypes, or numpy.
+"""
+
+import pickle
+import sys
+
+import common
+
+TORCH = "--torch" in sys.argv
+if TORCH:
+    from torched import to_numpy, to_torch
+
+
+def send(pipe, job, model, count):
+    buffers = []
+    model = to_torch(model) if TORCH else model
+    head = pickle.dumps((job, model), protocol=5, buffer_callback=buffers.append)
+    count("pickles", 1)
+    count("buffers.out_of_band", len(buffers))
+    pipe.send((len(buffers), head))
+    for buffer in buffers:
+        pipe.send_bytes(buffer.raw())
+
+
+def receive(pipe):
+    n, head = pipe.recv()
+    job, model = pickle.loads(head, buffers=[pipe.recv_bytes() for _ in range(n)])
+    return job, to_numpy(model) if TORCH else model
+
+
+class Server(common.Piped):
+    def dispatch(self, n, job):
+        send(self.pipes[n], job, self.model, self.count)
+
+    def collect(self):
+        n = self.waiting()
+        return n, receive(self.pipes[n])[1]
+
+
+def work(worker, pipe):
+    while True:
+        job, model = receive(pipe)
+        send(pipe, job, worker.train(job, model), worker.count)
+
+
+if __name__ == "__main__":
+    common.main(Server, work)
