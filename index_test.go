@@ -59,7 +59,7 @@ func TestIndex(t *testing.T) {
 	}
 
 	measuring, mechanisms := read(t, "docs/measuring.md"), read(t, "docs/mechanisms.md")
-	for _, m := range docTest.FindAllStringSubmatch(measuring+mechanisms+read(t, "docs/arithmetic.md"), -1) {
+	for _, m := range docTest.FindAllStringSubmatch(measuring+mechanisms+read(t, "docs/arithmetic.md")+read(t, "docs/protocol.md"), -1) {
 		name := m[1] + "." + m[2]
 		if name == "cli.TestScripts" {
 			name += "/" + m[3]

@@ -23,6 +23,8 @@
 //
 // A job's device and configuration, the model's receipt and the update's receipt
 // must fit into the mailbox: 256 KiB and 64 bytes a tensor.
+//
+// docs/protocol.md says what a client of [Slab] in another language has to know.
 package shm
 
 import "ipcbench/transports/driver"
