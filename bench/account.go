@@ -36,6 +36,9 @@ func (s *blockRun) account(r trainer.Report) error {
 		}
 		b.Cold.Processes = append(b.Cold.Processes, cold)
 		b.Processes = append(b.Processes, p)
+		if i == 0 { // the same in all of them
+			s.software = printables(w.Software)
+		}
 	}
 	if lost > 0 {
 		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)
@@ -113,7 +116,7 @@ func process(t trainer.Totals) Process {
 	if counts == nil {
 		counts = map[string]int64{}
 	}
-	return Process{Usage: t.Usage[trainer.Timed], Memory: t.Memory, Counts: counts, CPUs: t.CPUs}
+	return Process{Usage: t.Usage[trainer.Timed], Memory: t.Memory, Counts: counts, CPUs: t.CPUs, Import: t.Import}
 }
 
 // byRound sorts samples to the timed rounds: by the round that they name, or,

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -27,20 +28,43 @@ import (
 // run one block. Both builds of an interleaved run must know it.
 const BlockCommand = "block"
 
+// A program carries out orders: a build of ipcbench, or a peer.
+type program struct {
+	name  string // in errors
+	path  string // of the executable; empty is this one
+	args  []string
+	dir   string // in which it starts; empty is where this process is
+	env   []string
+	doubt string // what to ask if it fails
+	late  string // what to do if it does not answer
+	keep  bool   // it is anybody's: nothing that it starts outlives it
+}
+
+func (p program) String() string { return p.name }
+
+// build returns the program that a build of ipcbench is, by its executable; empty is
+// this one.
+func build(exe string) program {
+	return program{
+		name: cmp.Or(exe, os.Args[0]) + " " + BlockCommand, path: exe, args: []string{BlockCommand},
+		doubt: ": is it a build of ipcbench that can run single blocks?",
+	}
+}
+
 // ProbeBuild reports why the executable exe cannot be the other build of an
 // interleaved run.
 func ProbeBuild(ctx context.Context, exe string) error {
-	_, err := askFirst(ctx, exe, order{Version: exchangeVersion, Works: []orderWork{}, Cells: []orderCell{}})
+	_, err := askFirst(ctx, build(exe), order{Version: exchangeVersion, Works: []orderWork{}, Cells: []orderCell{}}, patience)
 	return err
 }
 
 // askFirst gives the first order, which takes no time to carry out.
-func askFirst(ctx context.Context, exe string, o order) (*answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s %s: no answer within %v", exe, BlockCommand, patience))
+func askFirst(ctx context.Context, p program, o order, patience time.Duration) (*answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v%s", patience, p.late))
 	defer cancel()
-	a, err := ask(ctx, ctx, exe, o, 0)
+	a, err := ask(ctx, ctx, p, o, 0)
 	if err == nil && a.Rules != protocol {
-		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; build both from commits with the same rules", exe, a.Rules, protocol)
+		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; make both follow the same rules", p, a.Rules, protocol)
 	}
 	return a, err
 }
@@ -51,15 +75,7 @@ const patience = 10 * time.Second
 // addBuilds adds all cells of both builds, but for those that the other one does
 // not know.
 func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
-	first := order{Version: exchangeVersion}
-	for _, s := range specs {
-		ch := r.chainOf(s)
-		if slices.Index(r.chains, ch) == len(first.Works) {
-			first.Works = append(first.Works, ch.order())
-		}
-		first.Cells = append(first.Cells, s.order(slices.Index(r.chains, ch), r.Plan, 0))
-	}
-	a, err := askFirst(ctx, r.Against, first)
+	a, err := askFirst(ctx, build(r.Against), firstOrder(specs, r.Plan), patience)
 	if err != nil {
 		return fmt.Errorf("--against %s: %w", r.Against, err)
 	}
@@ -87,62 +103,104 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 	return r.addCells(specs, "head", "")
 }
 
-// blockThere runs one block of c in a process of its build, and compares what it
-// made with the reference chain of this one.
+// firstOrder asks which of the cells a program can run.
+func firstOrder(specs []Spec, p Plan) order {
+	o := order{Version: exchangeVersion}
+	var works []chainKey
+	for _, s := range specs {
+		key := s.chainKey(p)
+		i := slices.Index(works, key)
+		if i < 0 {
+			i = len(works)
+			works = append(works, key)
+			o.Works = append(o.Works, s.workOrder())
+		}
+		o.Cells = append(o.Cells, s.order(i, p, 0))
+	}
+	return o
+}
+
+// program returns what runs the blocks of c, if it is not this process.
+func (r *run) program(c *cell) (program, error) {
+	if p := c.peer(); p != nil {
+		return p.program(r.Python.Dir)
+	}
+	return build(c.build), nil
+}
+
+// blockThere runs one block of c in a process of its build, or has its peer run it, and
+// compares what that made with the reference chain of this one.
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
-	slow := r.slow(c)
-	o := order{Version: exchangeVersion, Works: []orderWork{c.chain.order()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.of(c.Spec).order(slow)}
-	r.progress(r.label(c))
-	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
-	guess, _ := c.guess(r.Plan, len(r.here.cpus))
-	a, err := ask(ctx, quit, c.build, o, guess)
+	p, err := r.program(c)
 	if err != nil {
 		return nil, err
 	}
-	got, hashes, err := a.fits(o.Block, c.Clients)
+	slow := r.slow(c)
+	o := order{Version: exchangeVersion, Works: []orderWork{c.workOrder()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.of(c.Spec).order(slow)}
+	r.progress(r.label(c))
+	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
+	guess, _ := c.guess(r.Plan, len(r.here.cpus))
+	a, err := ask(ctx, quit, p, o, guess)
+	if err != nil && p.keep && quit.Err() != nil { // it did not know how to end early
+		return nil, context.Cause(quit)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: its answer: %w", cmp.Or(c.build, os.Args[0]), BlockCommand, err)
+		return nil, err
+	}
+	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: b}
+	var got Block
+	if got, s.hashes, s.running, err = a.check(o.Block, c.Spec, quit.Err() != nil); err != nil {
+		return nil, fmt.Errorf("%s: its answer: %w", p, err)
+	}
+	if a.Software != nil { // with what it has loaded since
+		c.result.Software = a.Software
 	}
 	got.Index, got.Position, got.At = b.Index, b.Position, b.At
 	*b = got
 	if len(b.Round) == 0 {
 		return nil, nil // it was interrupted
 	}
-	s := &blockRun{cell: c.Spec, plan: r.Plan, chain: c.chain, block: b, hashes: hashes}
+	if a.Unproved != "" { // nothing can be compared
+		c.result.Unproved = cmp.Or(c.result.Unproved, a.Unproved)
+		return a.Pings, nil
+	}
 	return a.Pings, r.compare(ctx, c, s)
 }
 
-// The most of an answer that is read: to the first order, and of a block. A
-// result holds no more either.
-const (
-	largestFirst  = 1 << 20
-	largestAnswer = maxFile
-)
+// The most of an answer to the first order that is read, in bytes.
+const largestFirst = 1 << 20
 
-// ask has a process of the build exe, or of this one if it is empty, carry out an
-// order. When ctx ends, or the process stops answering, it is killed; when quit
-// ends, it is asked to end early. guess is what a block takes.
-func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*answer, error) {
+// largest returns the most of an answer that is read, in bytes: of a block, there are
+// times of the rounds, and hashes of the tensors after each.
+func (o order) largest() int {
+	if o.Block == nil {
+		return largestFirst
+	}
+	timed := int64(max(o.Block.Rounds, mostRounds))
+	rounds := 2*timed + 3 + int64(max(o.Block.Warmup, mostWarm))
+	w := o.Works[0]
+	return int(min(maxFile, largestFirst+timed*(4<<10+128*int64(len(w.Clients)))+rounds*(64+32*int64(len(w.Down)))))
+}
+
+// ask has a process of a program carry out an order. When ctx ends, or the process
+// stops answering, it is killed; when quit ends, it is asked to end early. guess is what
+// a block takes.
+func ask(ctx, quit context.Context, of program, o order, guess time.Duration) (*answer, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	stdout := &reexec.Excerpt{Most: largestFirst, Head: true}
-	if o.Block != nil {
-		stdout.Most = largestAnswer
-	}
-	stdout.Over = func() {
-		end(fmt.Errorf("an answer of more than %d bytes: is it a build of ipcbench that can run single blocks?", stdout.Most))
-	}
+	stdout := &reexec.Excerpt{Most: o.largest(), Head: true}
+	stdout.Over = func() { end(fmt.Errorf("an answer of more than %d bytes%s", stdout.Most, of.doubt)) }
 	theirs, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer stdin.Close()
 	stderr := &reexec.Excerpt{Most: 1 << 10}
-	p, err := reexec.Start(ctx, reexec.Command{Path: exe, Args: []string{BlockCommand}, Stdin: theirs, Stdout: stdout, Stderr: stderr})
+	p, err := reexec.Start(ctx, reexec.Command{Path: of.path, Args: of.args, Env: of.env, Dir: of.dir, Keep: of.keep, Stdin: theirs, Stdout: stdout, Stderr: stderr})
 	theirs.Close()
 	if err != nil {
 		return nil, err
@@ -151,7 +209,11 @@ func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*
 	defer stop()
 	if o.Block != nil {
 		go func() {
-			if err := watchBlock(p, o, guess); err != nil {
+			watch := watchBlock
+			if of.keep {
+				watch = watchPeer
+			}
+			if err := watch(p, o, guess); err != nil {
 				end(err)
 			}
 		}()
@@ -166,12 +228,12 @@ func ask(ctx, quit context.Context, exe string, o order, guess time.Duration) (*
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case err != nil:
-		err = fmt.Errorf("%w: is it a build of ipcbench that can run single blocks?", err)
+		err = fmt.Errorf("%w%s", err, of.doubt)
 	default:
 		a, err = parseAnswer(stdout.Bytes())
 	}
 	if err != nil {
-		err = fmt.Errorf("%s %s: %w", cmp.Or(exe, os.Args[0]), BlockCommand, err)
+		err = fmt.Errorf("%s: %w", of, err)
 		if said := stderr.String(); said != "" {
 			err = fmt.Errorf("%w\n%s", err, said)
 		}
@@ -206,7 +268,7 @@ func watchBlock(p *reexec.Process, o order, guess time.Duration) error {
 		if !usage.Stopped(pid) {
 			ran = time.Now()
 		}
-		what := fmt.Sprintf("a block of %s, %s (pid %d)", o.Cells[0].Variant, o.Works[0].Model, pid)
+		what := fmt.Sprintf("%s (pid %d)", o.what(), pid)
 		switch {
 		case time.Since(ran) > patience:
 			return fmt.Errorf("%s has been %s for %v: continue it (kill -CONT), or raise --round-limit", what, usage.State(pid), patience)
@@ -216,19 +278,55 @@ func watchBlock(p *reexec.Process, o order, guess time.Duration) error {
 	}
 }
 
+// How long a peer may take to say what it can, for which it may have to import much, or
+// the plan's round limit if that is longer; and besides many times what is guessed for a
+// block, unless the plan has a round limit. It shows nothing of how far it is.
+const (
+	peerAnswers  = 30 * time.Second
+	peerPatience = 2 * time.Minute
+)
+
+// peerHint says what may be wrong with a peer that does not answer.
+const peerHint = "if it needs longer, raise --round-limit; if it waits for the end of stdin, have it read one line"
+
+// watchPeer waits until the peer of a block takes too long, and says so. It returns nil
+// once all of it has ended.
+func watchPeer(p *reexec.Process, o order, guess time.Duration) error {
+	limit := cmp.Or(o.Block.RoundLimit, peerPatience) + blockGuesses*guess
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	select {
+	case <-p.Exited():
+		return nil
+	case <-over.C:
+		return fmt.Errorf("%s has not ended after %v: %s", o.what(), limit.Round(time.Millisecond), peerHint)
+	}
+}
+
+// what says of which block an order is.
+func (o order) what() string {
+	return fmt.Sprintf("a block of %s, %s", o.Cells[0].Variant, o.Works[0].Model)
+}
+
 // parse reads an order or an answer. What another version made of the fields is
 // not known, so that nothing else of it is looked at.
 func parse(text []byte, v any) error {
 	var head struct {
 		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(text, &head); err != nil {
-		return err
+	d := json.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&head); err == io.EOF {
+		return errors.New("there is none")
+	} else if err != nil {
+		return fmt.Errorf("%.60q: %w", text, err)
+	}
+	if rest := bytes.TrimSpace(text[d.InputOffset():]); len(rest) > 0 {
+		return fmt.Errorf("behind it stands %.60q: want one answer, and nothing else", rest)
 	}
 	if head.Version != exchangeVersion {
 		return fmt.Errorf("of version %d, where this build has version %d: measure both apart", head.Version, exchangeVersion)
 	}
-	return json.Unmarshal(text, v)
+	return located(text, json.Unmarshal(text, v))
 }
 
 // parseAnswer checks what came from another process.
@@ -238,7 +336,7 @@ func parseAnswer(text []byte) (*answer, error) {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	// Its texts reach the terminal and the result.
-	if err := texts(a, true); err != nil {
+	if err := cmp.Or(texts(a, true), Cell{Software: a.Software}.validateSoftware()); err != nil {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	if a.Error != "" {

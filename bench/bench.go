@@ -29,6 +29,7 @@ type Options struct {
 	Control  transports.Variant // the transport inside one process, which every cell is compared with
 	Listen   netip.AddrPort     // where servers listen over TCP, at any port if it is 0; zero is the loopback interface
 	Ports    driver.Ports       // at which of its ports, if Listen has none; zero is any
+	Python   Python             // for workers in Python, and reference rows
 	Fleet    *agent.Fleet       // on whose hosts the workers are; nil has them on this one
 	Agents   int                // how many will join, where Fleet is nil since they have not yet: such a run can be described
 	Place    Place              // on which of the hosts
@@ -57,7 +58,7 @@ type Options struct {
 // the result so far is returned with the error. Profiles come last: without them,
 // the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := cmp.Or(o.Plan.Validate(), o.Profiling.Check(o), o.CheckSize()); err != nil {
+	if err := cmp.Or(o.Plan.Validate(), o.Profiling.Check(o), o.CheckSize(), o.CheckPeers()); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)
@@ -108,6 +109,7 @@ type run struct {
 	floors    []*Floor
 	tried     map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
 	onLink    map[*Floor]linkFloor              // floors of links
+	software  map[*Peer]map[string]string       // of peers, as they say
 	done      int                               // blocks
 	cycle     int                               // in hand, from 0
 	steps     []*step                           // of which cycles are made
@@ -130,7 +132,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	r := &run{
 		Options: o, started: time.Now(),
 		order:  rand.New(rand.NewPCG(o.Plan.Seed, 0)),
-		onLink: map[*Floor]linkFloor{},
+		onLink: map[*Floor]linkFloor{}, software: map[*Peer]map[string]string{},
 		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
 	}
 	r.result.Plan.Interleaved = o.Against != ""
@@ -148,10 +150,17 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 			return nil, err
 		}
 	}
+	known, err := r.askPeers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(known) < len(o.Cells) {
+		specs = withControls(known, o.Control)
+	}
 	if r.here, err = newHost(o.Plan, o.Host); err != nil {
 		return nil, err
 	}
-	r.here.network, r.here.hosts = o.network(), hosts
+	r.here.network, r.here.hosts, r.here.python = o.network(), hosts, o.Python
 	if o.Against == "" {
 		err = r.addCells(specs, "", "")
 	} else {
@@ -190,6 +199,9 @@ func (r *run) addCells(specs []Spec, name, build string) error {
 		c.result.Settings = r.settings(s)
 		c.result.Build = name
 		c.result.FileSystem = fileSystem(s.Variant)
+		if p := s.peer(); p != nil {
+			c.result.Launcher, c.result.Peer, c.result.Software = "peer", p.shown, r.software[p]
+		}
 		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.build == build && d.result.ID() == c.result.ID() }) {
 			return fmt.Errorf("%s: asked for twice", s)
 		}
@@ -198,8 +210,12 @@ func (r *run) addCells(specs []Spec, name, build string) error {
 	return nil
 }
 
-// chainOf returns the reference chain of s, a new one if no cell before did the same.
+// chainOf returns the reference chain of s, a new one if no cell before did the same;
+// nil if its worker function is a user's.
 func (r *run) chainOf(s Spec) *chain {
+	if s.Train != "" {
+		return nil
+	}
 	key := s.chainKey(r.Plan)
 	for _, ch := range r.chains {
 		if ch.key == key {
@@ -211,7 +227,8 @@ func (r *run) chainOf(s Spec) *chain {
 	return ch
 }
 
-// withControls adds the control cell of every cell that lacks it, before it.
+// withControls adds the control cell of every cell that lacks it, before it. A user's
+// worker function does not run inside of this process.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
 	type key struct {
 		work
@@ -225,7 +242,7 @@ func withControls(cells []Spec, inproc transports.Variant) []Spec {
 	}
 	var all []Spec
 	for _, s := range cells {
-		if k := (key{s.work(), s.Workers}); !have[k] {
+		if k := (key{s.work(), s.Workers}); !have[k] && s.Train == "" {
 			have[k] = true
 			all = append(all, s.control(inproc))
 		}
@@ -329,7 +346,7 @@ func seconds(ns []int64) []float64 {
 // block runs one block of c.
 func (r *run) block(ctx, quit context.Context, c *cell) error {
 	run := r.blockHere
-	if r.Against != "" {
+	if r.Against != "" || c.peer() != nil {
 		run = r.blockThere
 	}
 	var b Block
@@ -388,6 +405,7 @@ func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []i
 	if err = r.here.run(ctx, quit, s); err == nil {
 		err = r.compare(ctx, c, s)
 	}
+	c.result.Software = s.software
 	return s.pings, err
 }
 

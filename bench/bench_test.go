@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
+	"ipcbench/reexec"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -16,11 +17,19 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	reexec.MaybeKeeper()
 	floors.MaybePeer()
 	bench.Workers(host()).MaybeWorker()
 	maybeAgent()
 	if len(os.Args) == 2 && os.Args[1] == bench.BlockCommand { // the other build of an interleaved run
 		if err := bench.ServeBlock(context.Background(), os.Stdin, os.Stdout, host()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) == 4 && os.Args[1] == peerArg {
+		if err := peerMain(os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -29,7 +29,7 @@ const proofEvery = 8
 type blockRun struct {
 	cell    Spec
 	plan    Plan
-	chain   *chain        // nil if another build asks for the block, and compares
+	chain   *chain        // nil if another build asks for the block, and compares, or there is none: see sent
 	slow    time.Duration // CPU time that every Submit burns: a canary
 	network network
 	config  trainer.Config
@@ -42,8 +42,9 @@ type blockRun struct {
 	trained *tensor.Package // what clients of the round have of it
 	proof   *proof          // nil if updates arrive as clients have made them
 	block   *Block
-	hashes  []uint64 // of the models that the rounds have made
-	windows []window // of the timed rounds
+	hashes  []uint64   // of the models that the rounds have made
+	running [][]uint64 // of each of them after each of its tensors, of a peer that says them
+	windows []window   // of the timed rounds
 	open    trainer.Window
 	pings   []int64 // what empty calls took, ns
 
@@ -56,6 +57,7 @@ type blockRun struct {
 
 	profiling *trainer.Profiling // nil unless the block is profiled
 	report    trainer.Report     // of a profiled block
+	software  map[string]string  // of workers in Python
 	stalePeak bool               // of this process: what ran before may have been larger
 }
 
@@ -90,7 +92,7 @@ func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher, lim limits
 
 // start starts server and workers and makes the first model.
 func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
-	config, err := json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.plan.TrainMS, Change: s.cell.Change})
+	fn, config, err := s.function()
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 	s.config = trainer.Config{
 		Variant: s.cell.Variant, Down: s.cell.Model.Layout, Up: s.cell.up().Layout,
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
-		Func: stockFunc, FuncConfig: config, Launcher: l, Samples: s.samples(), Pings: emptyCalls,
+		Func: fn, FuncConfig: config, Foreign: s.cell.Train != "", Launcher: l, Samples: s.samples(), Pings: emptyCalls,
 		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
 		Host: cmp.Or(s.cell.host(), s.network.host), Ports: s.network.ports, Insecure: s.network.insecure, Files: s.network.files,
 	}
@@ -130,6 +132,15 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		return errors.Join(err, closeErr)
 	}
 	return nil
+}
+
+// function returns the name of the worker function, and its configuration.
+func (s *blockRun) function() (name string, config []byte, err error) {
+	if s.cell.Train != "" {
+		return trainFunc, []byte(s.cell.Train), nil
+	}
+	config, err = json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.plan.TrainMS, Change: s.cell.Change})
+	return stockFunc, config, err
 }
 
 // finish stops everything and, unless err says that the rounds have failed,
@@ -326,6 +337,9 @@ func (s *blockRun) proved(ctx context.Context, n int) (window, error) {
 	}
 	w, err := s.round(ctx, n, false, func(c trainer.Client, update *tensor.Package) error {
 		s.block.Proof.Updates++
+		if s.cell.Train != "" { // see round
+			return nil
+		}
 		return s.prove(update, tensor.Key{Seed: s.plan.Seed, Round: n, Client: c.ID, Change: s.cell.Change})
 	})
 	if err != nil {
@@ -344,13 +358,13 @@ func (s *blockRun) check() { s.hashes = append(s.hashes, s.model.Hash()) }
 // if it must. A block that was interrupted before its first timed round does not
 // count.
 func (s *blockRun) compare(ctx context.Context) error {
-	if len(s.block.Round) == 0 {
+	if len(s.block.Round) == 0 || s.cell.Train != "" {
 		return nil
 	}
 	if err := s.chain.extend(ctx, len(s.hashes), s.plan.limits().warm, s.onChain); err != nil {
 		return fmt.Errorf("compare with the reference chain: %w", err)
 	}
-	if err := s.chain.compare(s.hashes, s.cell.Variant); err != nil {
+	if err := s.chain.compare(ctx, s.hashes, s.running, s.cell.Variant); err != nil {
 		return err
 	}
 	s.block.Proof.Hashed = len(s.hashes)
@@ -359,6 +373,9 @@ func (s *blockRun) compare(ctx context.Context) error {
 
 // round runs one round and makes the model that it yields current.
 func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c trainer.Client, update *tensor.Package) error) (window, error) {
+	if s.cell.Train != "" && s.open == trainer.Outside {
+		prove = s.sent(ctx, n, prove)
+	}
 	if s.fresh != nil {
 		return s.respawned(ctx, n, timed, prove)
 	}

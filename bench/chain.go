@@ -56,15 +56,47 @@ func (c *chain) reference() (*trainer.Reference, error) {
 	return r, c.cell.init(r.Model, c.seed)
 }
 
-// compare reports the first of the models' hashes of a session that the chain does
-// not have. The chain is long enough.
-func (c *chain) compare(hashes []uint64, v transports.Variant) error {
+// compare reports the first of the models' hashes of a session that the chain does not
+// have, and its first tensor that is wrong, if running has the hashes after each. The
+// chain is long enough.
+func (c *chain) compare(ctx context.Context, hashes []uint64, running [][]uint64, v transports.Variant) error {
 	for n, got := range hashes {
-		if want := c.hashes[n]; got != want {
-			return fmt.Errorf("round %d: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data", n, got, want, v)
+		want := c.hashes[n]
+		if got == want {
+			continue
 		}
+		where := fmt.Sprintf("round %d", n)
+		if running != nil {
+			tensor, err := c.wrong(ctx, n, running[n])
+			if err != nil {
+				return err
+			}
+			where += tensor
+		}
+		return fmt.Errorf("%s: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data", where, got, want, v)
 	}
 	return nil
+}
+
+// wrong names the first tensor of a round's model after which the hash is not that of
+// the chain, which does the rounds again.
+func (c *chain) wrong(ctx context.Context, round int, running []uint64) (string, error) {
+	r, err := c.reference()
+	if err != nil {
+		return "", err
+	}
+	clients := trainer.Roster(c.cell.Clients)
+	for range round + 1 {
+		if err := r.Round(ctx, clients); err != nil {
+			return "", err
+		}
+	}
+	for t, want := range r.Model.Hashes() {
+		if running[t] != want {
+			return fmt.Sprintf(", tensor %d (%s)", t, r.Model.Layout().Spec(t).Name), nil
+		}
+	}
+	return "", nil
 }
 
 // measure takes some rounds of work for the floor.

@@ -23,11 +23,11 @@ import (
 // as such: where the program's own one changes, that does not compile any more, and
 // wants a function.
 
-// order returns the work of the chain.
-func (c *chain) order() orderWork {
-	model, up := c.cell.Model, c.cell.up()
-	w := orderWork{Model: model.Name, Down: tensorsOf(model.Layout), Change: c.cell.change(), Scenario: c.cell.Scenario}
-	switch c.cell.Values {
+// workOrder returns what is trained in the cell, and by whom.
+func (s Spec) workOrder() orderWork {
+	model, up := s.Model, s.up()
+	w := orderWork{Model: model.Name, Down: tensorsOf(model.Layout), Change: s.change(), Scenario: s.Scenario}
+	switch s.Values {
 	case "":
 		w.Values = model.File()
 	case Normal:
@@ -36,7 +36,7 @@ func (c *chain) order() orderWork {
 	if up != model {
 		w.Up, w.Update = tensorsOf(up.Layout), up.Name
 	}
-	for _, client := range trainer.Roster(c.cell.Clients) {
+	for _, client := range trainer.Roster(s.Clients) {
 		w.Clients = append(w.Clients, orderClient{client.ID, client.Weight, client.Device})
 	}
 	return w
@@ -240,11 +240,11 @@ func (a *answerBlock) block() (Block, error) {
 }
 
 func processOut(p Process) answerProcess {
-	return answerProcess{usageOut(p.Usage), answerMemory(p.Memory), p.Counts, p.CPUs, p.StalePeak}
+	return answerProcess{usageOut(p.Usage), answerMemory(p.Memory), p.Counts, p.CPUs, p.StalePeak, p.Import}
 }
 
 func processIn(p answerProcess) Process {
-	return Process{Usage: usageIn(p.Usage), Memory: usage.Memory(p.Memory), Counts: p.Counts, CPUs: p.CPUs, StalePeak: p.StalePeak}
+	return Process{Usage: usageIn(p.Usage), Memory: usage.Memory(p.Memory), Counts: p.Counts, CPUs: p.CPUs, StalePeak: p.StalePeak, Import: p.Import}
 }
 
 func usageOut(u usage.Usage) answerUsage {
@@ -290,12 +290,12 @@ func hashesOut(hashes []uint64) []string {
 	return all
 }
 
-func hashesIn(texts []string) ([]uint64, error) {
+func hashesIn(field string, texts []string) ([]uint64, error) {
 	hashes := make([]uint64, len(texts))
 	for i, text := range texts {
 		h, err := strconv.ParseUint(text, 16, 64)
 		if err != nil || text != fmt.Sprintf("%016x", h) {
-			return nil, fmt.Errorf("hashes[%d]: %.40q: want 16 hex digits", i, text)
+			return nil, fmt.Errorf("%s[%d]: %.40q: want 16 hex digits", field, i, text)
 		}
 		hashes[i] = h
 	}
@@ -312,7 +312,7 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 	if err != nil {
 		return b, nil, err
 	}
-	hashes, err := hashesIn(a.Hashes)
+	hashes, err := hashesIn("hashes", a.Hashes)
 	if err != nil || len(b.Round) == 0 { // it was interrupted
 		return b, nil, err
 	}
@@ -321,6 +321,9 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 	}
 	if m := max(o.Rounds, mostRounds); len(b.Round) > m {
 		return b, nil, fmt.Errorf("round_ns: %d timed rounds: a block has at most %d", len(b.Round), m)
+	}
+	if a.Unproved != "" {
+		return b, nil, a.admits(b)
 	}
 	// Besides the timed rounds, there are the first, those that warm up and those
 	// that are proved: two, and at most one before each timed one.
@@ -332,4 +335,61 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 		return b, nil, fmt.Errorf("hashes: of %d models: want %d to %d for %d timed rounds and %d that were proved", len(hashes), least, most, len(b.Round), b.Proof.Rounds)
 	}
 	return b, hashes, nil
+}
+
+// admits checks an answer that proves nothing: it says why, and claims nothing.
+func (a *answer) admits(b Block) error {
+	if len(a.Hashes)+len(a.Running) > 0 || b.Proof != (Proof{}) {
+		return errors.New("unproved: there are hashes, or rounds that were proved: want either")
+	}
+	if len(a.Unproved) > maxPeer {
+		return fmt.Errorf("unproved: %d bytes long: want at most %d", len(a.Unproved), maxPeer)
+	}
+	return nil
+}
+
+// check reports what a block of s cannot have, of a build or, by stricter rules, of a peer.
+// It returns the hashes of its models, and those after each tensor if they are known.
+// Only a block that was asked to end early may have no timed round, and then no hashes.
+func (a *answer) check(o *orderBlock, s Spec, ended bool) (b Block, hashes []uint64, running [][]uint64, err error) {
+	peer := s.peer() != nil
+	b, hashes, err = a.fits(o, s.Clients)
+	switch {
+	case err != nil:
+	case a.Unproved != "" && !peer:
+		err = errors.New("unproved: this is for peers")
+	case len(b.Round) > 0:
+		if running, err = a.runs(hashes, s.Model.Layout.Len()); err == nil && peer {
+			err = b.ofPeer(s, a.Unproved == "")
+		}
+	case !ended:
+		err = errors.New("round_ns: no round was timed")
+	}
+	return b, hashes, running, err
+}
+
+// runs returns the hashes after each tensor of the models that have these hashes; none
+// if the answer has none. Of a model without tensors there is its hash.
+func (a *answer) runs(hashes []uint64, tensors int) ([][]uint64, error) {
+	if len(a.Running) == 0 {
+		return nil, nil
+	}
+	if len(a.Running) != len(hashes) {
+		return nil, fmt.Errorf("running: of %d models: want %d, as many as hashes", len(a.Running), len(hashes))
+	}
+	all := make([][]uint64, len(hashes))
+	for n, texts := range a.Running {
+		field := fmt.Sprintf("running[%d]", n)
+		of, err := hashesIn(field, texts)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(of) != max(1, tensors):
+			return nil, fmt.Errorf("%s: of %d tensors: want %d", field, len(of), tensors)
+		case of[len(of)-1] != hashes[n]:
+			return nil, fmt.Errorf("%s: the last is %016x: want the model's, %016x", field, of[len(of)-1], hashes[n])
+		}
+		all[n] = of
+	}
+	return all, nil
 }

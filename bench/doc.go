@@ -14,6 +14,10 @@
 // the same arithmetic gives without any transport: the reference chain, whose
 // computation is also the floor called work.
 //
+// Workers can be in Python, with a user's own function in the place of ours: then no
+// chain is known, and what they got and sent is compared by its hashes. A peer, which is
+// somebody's own program, runs whole blocks itself, and proves them by the same hashes.
+//
 // A run can also take blocks of another build of the same program in turn, so
 // that two commits are compared in the same moods of the machine; copy one of its
 // cells as it is and slowed down, so that a gate can be tried (a canary); start

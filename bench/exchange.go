@@ -107,6 +107,9 @@ type answer struct {
 	Refused     []string           `json:"refused,omitempty"`     // why, for each cell; empty if it is not
 	Block       *answerBlock       `json:"block,omitempty"`
 	Pings       []int64            `json:"pings_ns,omitempty"` // what empty calls took
+	Software    map[string]string  `json:"software,omitempty"` // of a peer, which has no environment
+	Unproved    string             `json:"unproved,omitempty"` // why a peer has no hashes
+	Running     [][]string         `json:"running,omitempty"`  // of a peer: for each round, the hash after each tensor; the last is the model's
 	Hashes      []string           `json:"hashes,omitempty"`   // of the model after each round of the block, the untimed ones included: 16 hex digits
 }
 
@@ -153,6 +156,7 @@ type answerProcess struct {
 	Counts    map[string]int64 `json:"counts"`
 	CPUs      []int            `json:"cpus,omitempty"`
 	StalePeak bool             `json:"stale_peak,omitempty"`
+	Import    time.Duration    `json:"import_ns,omitempty"`
 }
 
 type answerUsage struct {

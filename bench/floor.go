@@ -14,17 +14,17 @@ import (
 const rpcEmpty = "rpc-empty"
 
 // keepPings adds what empty calls took in one block to the floor of the cell's
-// variant.
+// variant and language.
 func (r *run) keepPings(s Spec, ns []int64) {
 	if len(ns) == 0 {
 		return
 	}
 	variant, link := s.Variant.String(), s.link()
-	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Transport == variant && f.Link == link })
+	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Transport == variant && f.Link == link && f.Language == s.Language })
 	if i < 0 {
 		i = len(r.floors)
 		r.floors = append(r.floors, &Floor{
-			Name: rpcEmpty, Unit: "s", Transport: variant, Link: link, Help: "an empty call on a worker's own connection, while nothing else goes on",
+			Name: rpcEmpty, Unit: "s", Transport: variant, Link: link, Language: s.Language, Help: "an empty call on a worker's own connection, while nothing else goes on",
 		})
 	}
 	r.floors[i].Blocks = append(r.floors[i].Blocks, seconds(ns))

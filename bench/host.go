@@ -13,7 +13,8 @@ type host struct {
 	plan       Plan
 	network    network
 	hosts      *Hosts // of workers; nil: they are on this one
-	cpus       []int  // that this process may use
+	python     Python
+	cpus       []int // that this process may use
 	processes  trainer.Launcher
 	goroutines trainer.Launcher
 }
@@ -33,6 +34,8 @@ func (h *host) launcher(s Spec) trainer.Launcher {
 		return h.goroutines
 	case h.hosts != nil:
 		return h.hosts.launcher(s)
+	case s.Language == InPython:
+		return h.python.launcher()
 	}
 	return h.processes
 }
@@ -46,7 +49,11 @@ func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 		return err
 	}
 	p := place(h.cpus, s.cell.processes())
-	return p.pinned(func(l trainer.Launcher) error {
+	return p.pinned(func() error {
+		l := trainer.NewProcesses(p.workers...)
+		if s.cell.Language == InPython {
+			l = h.python.launcher(p.workers...)
+		}
 		if err := s.run(ctx, quit, l, s.plan.limits()); err != nil || len(s.windows) == 0 {
 			return err
 		}

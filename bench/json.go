@@ -196,7 +196,11 @@ func unique(text []byte, place string, levels int) error {
 func strict(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	err := d.Decode(v)
+	return located(text, d.Decode(v))
+}
+
+// located says what does not fit, and where it stands, without a word about Go.
+func located(text []byte, err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:

@@ -10,14 +10,15 @@ import (
 
 // An Outline is what a run would do, with a guess at what it takes.
 type Outline struct {
-	Cells  []OutlineCell
-	Floors []string // measured in the first cycles, later in every fourth
-	Blocks int      // of all cells together, at least
-	Time   time.Duration
-	Most   time.Duration // if no cell becomes precise before its time is up
-	Memory int64         // of the largest cell
-	Limit  int64         // that may be used; 0 if that is not known
-	Source string        // what sets the limit
+	Cells   []OutlineCell
+	Skipped []Skipped // and why
+	Floors  []string  // measured in the first cycles, later in every fourth
+	Blocks  int       // of all cells together, at least
+	Time    time.Duration
+	Most    time.Duration // if no cell becomes precise before its time is up
+	Memory  int64         // of the largest cell
+	Limit   int64         // that may be used; 0 if that is not known
+	Source  string        // what sets the limit
 }
 
 // An OutlineCell is a cell of an [Outline].
@@ -50,7 +51,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out Outline
+	out := Outline{Skipped: r.result.Skipped}
 	out.Limit, out.Source = machine.MemoryLimit()
 	most := r.Plan.Blocks // of a cell
 	for _, c := range r.cells {

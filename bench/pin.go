@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"ipcbench/phase/usage"
-	"ipcbench/trainer"
 )
 
 // A placement says on which processors the processes of a session run.
@@ -41,9 +40,9 @@ func place(cpus []int, processes int) placement {
 // processes returns how many worker processes the cell has.
 func (s Spec) processes() int { return (s.Workers + s.PerProcess - 1) / s.PerProcess }
 
-// pinned calls f with this process on the server's processors and a launcher
-// that puts workers on theirs, and takes the restriction back.
-func (p placement) pinned(f func(l trainer.Launcher) error) (err error) {
+// pinned calls f with this process on the server's processors, and takes the
+// restriction back.
+func (p placement) pinned(f func() error) (err error) {
 	before, err := usage.Affinity()
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func (p placement) pinned(f func(l trainer.Launcher) error) (err error) {
 	if err := usage.Pin(p.server); err != nil {
 		return err
 	}
-	return f(trainer.NewProcesses(p.workers...))
+	return f()
 }
 
 // verify compares where the processes of the block say that they could run with

@@ -35,6 +35,9 @@ type Spec struct {
 	Change   tensor.Change // which words a round changes
 	Values   string        // of the model at first: see ValuesOf
 	Scenario string        // Sync, or empty for FedAvg
+
+	Language string // of the workers: InPython, or empty for Go
+	Train    string // the worker function of a user, MODULE:FUNCTION; empty for ours
 }
 
 func (s Spec) String() string {
@@ -46,6 +49,7 @@ func (s Spec) named() Cell {
 	return Cell{
 		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients,
 		Change: s.change(), Values: s.Values, Scenario: s.Scenario, Link: s.link(),
+		Language: s.Language, Train: s.Train,
 	}
 }
 
@@ -161,6 +165,9 @@ func (s Spec) checkData(p Plan) error {
 	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
 	}
+	if err := cmp.Or(s.checkPeer(), s.checkLanguage(p)); err != nil {
+		return &Unfit{s, err}
+	}
 	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {
 		return &Unfit{s, fmt.Errorf("codec %s sends what differs from the version before, and a worker without a client in each round has not got that: choose --workers %d or --clients %d",
 			c, s.Clients, s.Workers)}
@@ -195,7 +202,7 @@ func (u *Unfit) Skipped() Skipped {
 	c := u.Spec.named()
 	return Skipped{
 		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients,
-		Change: c.Change, Values: c.Values, Scenario: c.Scenario, Link: c.Link, Why: u.Err.Error(),
+		Change: c.Change, Values: c.Values, Scenario: c.Scenario, Link: c.Link, Language: c.Language, Train: c.Train, Why: u.Err.Error(),
 	}
 }
 
@@ -223,7 +230,7 @@ func megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.
 func (s Spec) control(inproc transports.Variant) Spec {
 	s.Variant = inproc
 	s.PerProcess = s.Workers
-	s.Link = link.Rate{}
+	s.Link, s.Language, s.Train = link.Rate{}, "", ""
 	return s
 }
 

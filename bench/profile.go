@@ -31,6 +31,8 @@ func (p Profiling) Check(o Options) error {
 	case len(p.Kinds) == 0:
 	case o.Plan.Respawn:
 		return errors.New("--profile and --respawn: choose one: ending a profile takes longer than ending a worker")
+	case HasPython(o.Cells):
+		return errors.New("--profile and --language python: choose one: what takes profiles is Go's")
 	case o.Against != "":
 		return errors.New("--profile and --against: choose one: profile each build, and compare with ipcbench profile diff")
 	}

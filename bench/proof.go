@@ -1,6 +1,9 @@
 package bench
 
 import (
+	"context"
+	"fmt"
+
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 )
@@ -21,6 +24,29 @@ func (s *blockRun) first() error {
 		s.proof = &proof{tensor.Alloc(s.config.Up), trainer.NewArrivals(c, s.config.Up)}
 	}
 	return nil
+}
+
+// sent returns a proof of round n, and then of what see says, where the worker function is a
+// user's: the worker says the hash of the model that it got, which must be that of the
+// model that was published, and of the update that it sent, which must be that of the
+// update that was collected. What the function should have computed nobody knows.
+func (s *blockRun) sent(ctx context.Context, n int, see func(c trainer.Client, update *tensor.Package) error) func(c trainer.Client, update *tensor.Package) error {
+	return func(c trainer.Client, update *tensor.Package) error {
+		sent, err := s.session.Sent(ctx, n, c.ID)
+		if err != nil {
+			return err
+		}
+		if want := s.hashes[n-1]; sent.Model != want {
+			return fmt.Errorf("the way down: the hash of the model is %016x at the worker, and %016x where it was published: %s delivered wrong data", sent.Model, want, s.cell.Variant)
+		}
+		if got := update.Hash(); got != sent.Update {
+			return fmt.Errorf("the way up: the hash of the update is %016x at the server, and %016x where it was submitted: %s delivered wrong data", got, sent.Update, s.cell.Variant)
+		}
+		if see == nil {
+			return nil
+		}
+		return see(c, update)
+	}
 }
 
 // prove checks every element of an update.

@@ -53,6 +53,8 @@ type Skipped struct {
 	Values    string `json:"values,omitempty"`
 	Scenario  string `json:"scenario,omitempty"`
 	Link      string `json:"link,omitempty"`
+	Language  string `json:"language,omitempty"`
+	Train     string `json:"train,omitempty"`
 	Why       string `json:"why"` // and what to try
 }
 
@@ -61,6 +63,7 @@ func (s Skipped) ID() string {
 	return Cell{
 		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients,
 		Change: s.Change, Values: s.Values, Scenario: s.Scenario, Link: s.Link,
+		Language: s.Language, Train: s.Train,
 	}.ID()
 }
 
@@ -106,6 +109,7 @@ type Floor struct {
 	Scenario  string      `json:"scenario,omitempty"`
 	Clients   int         `json:"clients,omitempty"`   // likewise
 	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
+	Language  string      `json:"language,omitempty"`  // likewise: that of its workers, as of a cell
 	Gap       int64       `json:"gap_ns,omitempty"`    // of a floor that is measured after other work
 	Link      string      `json:"link,omitempty"`      // the link that it was measured on, as that of a cell
 	Host      string      `json:"host,omitempty"`      // at the other end, of a floor between the server and an agent's host
@@ -124,13 +128,18 @@ type Cell struct {
 	PerProcess int               `json:"lanes_per_process"`
 	Clients    int               `json:"clients"`
 	Depth      int               `json:"depth"`
-	Launcher   string            `json:"launcher"`              // processes or goroutines
+	Launcher   string            `json:"launcher"`              // processes, goroutines, agents, python or peer
 	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
 	Change     string            `json:"change,omitempty"`      // which words a round changes, as --change takes it; empty changes all
 	Values     string            `json:"values,omitempty"`      // what words hold at first: normal, or uniform in spite of a file; empty is as in the model's file, or uniform
 	Scenario   string            `json:"scenario,omitempty"`    // sync; empty is fedavg
 	Link       string            `json:"link,omitempty"`        // the rate of the network, as --link takes it; unshaped without one; empty outside of a link
+	Language   string            `json:"language,omitempty"`    // of the workers: python; empty is go
+	Train      string            `json:"train,omitempty"`       // the worker function of a user; empty is ours
+	Peer       string            `json:"peer,omitempty"`        // the command of a peer, which runs whole blocks itself
+	Unproved   string            `json:"unproved,omitempty"`    // why a peer could not prove its rounds
+	Software   map[string]string `json:"software,omitempty"`    // versions of what workers run on that are not in Go, or a peer, as they say
 	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked
 	Thrown     []Thrown          `json:"thrown,omitempty"`      // blocks that count nowhere
 	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, budget, size (of the result), interrupted
@@ -217,7 +226,7 @@ func (c Cell) Payload() int64 { return c.Model.Payload() * int64(c.Clients) }
 // ID names a cell among those of a run, and the same cell in another run.
 func (c Cell) ID() string {
 	id := c.Variant + " " + c.Model.Label() + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
-	for _, of := range [][2]string{{"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}} {
+	for _, of := range [][2]string{{"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}, {"language", c.Language}, {"train", c.Train}} {
 		if of[1] != "" {
 			id += " " + of[0] + "=" + of[1]
 		}
@@ -287,6 +296,7 @@ type Process struct {
 	Memory usage.Memory     `json:"memory"`                // at the end of the block
 	Counts map[string]int64 `json:"counts" check:"signed"` // by the counter names of package phase; a cache may have become smaller
 	CPUs   []int            `json:"cpus,omitempty"`        // that it could use, as the kernel says
+	Import time.Duration    `json:"import_ns,omitempty"`   // what importing its modules took before the block, of one in Python
 
 	// The kernel did not let Memory.Peak begin again with the block (it needs to write
 	// to /proc/self/clear_refs): it is that of the process so far, whatever ran in it.
@@ -302,7 +312,7 @@ type LinkCount struct {
 // A Proof says how the data of a block was checked.
 type Proof struct {
 	Rounds  int `json:"rounds"`  // in which every element of every update was checked
-	Updates int `json:"updates"` // that were checked so
+	Updates int `json:"updates"` // that were checked so; of a user's worker function, by the hashes that its worker said of model and update
 	Hashed  int `json:"hashed"`  // models whose hash was compared with the reference chain
 }
 
@@ -310,7 +320,7 @@ type Proof struct {
 // is wrong ends the run, so there is no other answer than yes and not yet.
 func (c Cell) Proved() bool {
 	for _, b := range c.Blocks {
-		if b.Proof.Updates == 0 || b.Proof.Hashed == 0 {
+		if b.Proof.Updates == 0 || b.Proof.Hashed == 0 && c.Train == "" {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -162,7 +163,7 @@ func (c Cell) validateHead() error {
 			return err
 		}
 	}
-	return readLink(c.Link)
+	return cmp.Or(c.validateSoftware(), readLink(c.Link))
 }
 
 func (b Block) validate(clients int) error {

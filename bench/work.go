@@ -15,6 +15,10 @@ import (
 // stockFunc is the name of the worker function that is measured.
 const stockFunc = "stock"
 
+// trainFunc is the name of a user's worker function, which is configured by where it is:
+// MODULE:FUNCTION.
+const trainFunc = "train"
+
 // stockConfig is what the stock worker function gets at the start.
 type stockConfig struct {
 	Seed    uint64        `json:"seed"`

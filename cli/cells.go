@@ -29,11 +29,15 @@ type cellFlags struct {
 	codecs, lossless        []string
 	changes                 []string
 	values, scenario        string
+	languages, peers        []string
+	train                   string
 }
 
 func (f *cellFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
+	fs.StringArrayVar(&f.peers, "peer", nil, "measure a program of yours too, `NAME='COMMAND'`, which runs whole blocks itself; may be repeated")
+	note(fs, "peer", harmful, "runs a program")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
 	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of the words that a round changes: 2%, or 2%/rows for whole rows")
@@ -47,13 +51,17 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.listen, "listen", "", "servers listen at `ADDR` of this machine, with or without a port, over TCP and with tls=mutual")
 	fs.BoolVar(&f.insecure, "insecure-network", false, "let --listen leave this machine without tls=mutual")
 	note(fs, "insecure-network", harmful, "gives up encryption")
+	fs.StringSliceVar(&f.languages, "language", []string{"go"}, "`LIST` of what workers are written in: go, python, or python:PATH of an interpreter")
+	note(fs, "language", harmful, "may name a program")
+	fs.StringVar(&f.train, "train", "", "clients train with a function of yours in Python, `MODULE:FUNCTION`, and not with the one that is measured")
+	note(fs, "train", harmful, "runs a program")
 	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into one process")
 	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates of a worker exist at a time, the one in the making included")
 }
 
 // chosen reports whether a flag says what to measure.
 func chosen(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"transport", "model", "up", "change", "values", "scenario", "codec", "workers", "clients", "link"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"transport", "model", "up", "change", "values", "scenario", "codec", "workers", "clients", "link", "language", "train"}, cmd.Flags().Changed)
 }
 
 // firstCells are those of a run without any flag: one worker and one client, so that
@@ -73,7 +81,7 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 			return nil, usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
 		}
 	}
-	variants, err := a.variants(f.transports, f.settings())
+	variants, err := a.rivals(&f)
 	if err != nil {
 		return nil, err
 	}
@@ -119,10 +127,17 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	if _, ok := scenario[f.scenario]; !ok {
 		return nil, usagef("--scenario %q: want fedavg or sync", f.scenario)
 	}
+	languages, _, err := f.parseLanguages()
+	if err == nil {
+		err = f.trains(languages)
+	}
+	if err != nil {
+		return nil, err
+	}
 	n := 1
-	for _, k := range []int{len(routes), len(names), len(ups), len(changes), len(workers), len(clients)} {
+	for _, k := range []int{len(languages), len(routes), len(names), len(ups), len(changes), len(workers), len(clients)} {
 		if n *= k; n > mostCells {
-			return nil, usagef("--transport, --link, --model, --up, --change, --workers and --clients ask for more than %d cells: choose less of them, or larger steps", mostCells)
+			return nil, usagef("--transport, --language, --link, --model, --up, --change, --workers and --clients ask for more than %d cells: choose less of them, or larger steps", mostCells)
 		}
 	}
 	var cells []bench.Spec
@@ -141,12 +156,19 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 				return nil, namedModel("--up", text, err)
 			}
 			for _, change := range changes {
-				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Change: change, Values: values, Scenario: scenario[f.scenario]}
+				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Change: change, Values: values, Scenario: scenario[f.scenario], Train: f.train}
 				for _, of.Workers = range workers {
 					for _, of.Clients = range clients {
 						for _, r := range routes {
 							of.Variant, of.Link = r.Variant, r.rate
-							cells = append(cells, of)
+							if _, peer := r.Variant.Transport.(*bench.Peer); peer { // has a language of its own
+								of.Language = ""
+								cells = append(cells, of)
+								continue
+							}
+							for _, of.Language = range languages {
+								cells = append(cells, of)
+							}
 						}
 					}
 				}
@@ -192,14 +214,14 @@ func namedModel(flag, text string, err error) error {
 // variants returns those that texts name, without those that stand there with a
 // minus; all, if there is nothing else. They have those of the settings that they know
 // and their texts do not name.
-func (a *app) variants(texts []string, settings driver.Settings) ([]transports.Variant, error) {
+func (a *app) variants(texts []string, settings driver.Settings, known []driver.Transport) ([]transports.Variant, error) {
 	without := slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return !strings.HasPrefix(t, "-") })
-	variants, err := a.named(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return strings.HasPrefix(t, "-") }), settings)
+	variants, err := a.named(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return strings.HasPrefix(t, "-") }), settings, known)
 	if err != nil {
 		return nil, err
 	}
 	for _, text := range without {
-		v, err := a.parse(text[1:])
+		v, err := parse(text[1:], known)
 		if err != nil {
 			return nil, err
 		}
@@ -218,15 +240,15 @@ func (a *app) variants(texts []string, settings driver.Settings) ([]transports.V
 	return variants, nil
 }
 
-func (a *app) parse(text string) (transports.Variant, error) {
-	v, err := transports.Parse(text, a.host.Transports)
+func parse(text string, known []driver.Transport) (transports.Variant, error) {
+	v, err := transports.Parse(text, known)
 	if err != nil {
 		return v, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
 	}
 	return v, nil
 }
 
-func (a *app) named(texts []string, settings driver.Settings) ([]transports.Variant, error) {
+func (a *app) named(texts []string, settings driver.Settings, known []driver.Transport) ([]transports.Variant, error) {
 	if len(texts) == 0 {
 		texts = []string{"all"}
 	}
@@ -250,7 +272,7 @@ func (a *app) named(texts []string, settings driver.Settings) ([]transports.Vari
 			}
 			continue
 		}
-		v, err := a.parse(text)
+		v, err := parse(text, known)
 		if err != nil {
 			return nil, err
 		}

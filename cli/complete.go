@@ -87,11 +87,12 @@ func (a *app) completions(root *cobra.Command) {
 	}
 	texts := map[string]completer{
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
-		"link":  list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
-		"place": list(func(string) []string { return []string{"server", "fill", "spread"} }), "allow-dir": folders,
+		"language": list(func(string) []string { return []string{"go", "python", "python:"} }),
+		"link":     list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
+		"place":    list(func(string) []string { return []string{"server", "fill", "spread"} }), "allow-dir": folders,
 		"join": func(string) ([]string, cobra.ShellCompDirective) {
 			return []string{"-"}, cobra.ShellCompDirectiveNoFileComp
-		}, "name": none,
+		}, "name": none, "train": none, "peer": none,
 		"rendezvous": anyFile, "addr": none,
 		"listen": func(string) ([]string, cobra.ShellCompDirective) {
 			return ourAddresses(), cobra.ShellCompDirectiveNoFileComp
@@ -204,6 +205,9 @@ func (a *app) variantTexts(text string) (all []string) {
 	if !more {
 		for _, t := range a.host.Transports {
 			all = append(all, minus+t.Name())
+		}
+		for _, p := range a.rows {
+			all = append(all, minus+p.Name()+"\t"+p.Help())
 		}
 		if !without {
 			all = append(all, "all\tevery transport")

@@ -45,7 +45,7 @@ func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
 		}
 		fmt.Fprintf(out, "  %-*s  %d%s blocks of about %v, %s%s\n", width, c.Name, c.Blocks, orMore, rough(c.Block), megabytes(c.Memory), on)
 	}
-	for _, s := range o.Skipped {
+	for _, s := range plan.Skipped {
 		fmt.Fprintf(out, "  %s  skipped: %s\n", s.ID(), s.Why)
 	}
 	fmt.Fprintf(out, "\nbetween them, the floors %s\n", strings.Join(plan.Floors, ", "))

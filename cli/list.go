@@ -21,6 +21,7 @@ func (a *app) listCommand() *cobra.Command {
 		show func() error
 	}{
 		{"transports", a.listTransports},
+		{"peers", a.listPeers},
 		{"models", a.listModels},
 		{"metrics", a.listMetrics},
 		{"formats", a.listFormats},
@@ -33,11 +34,12 @@ func (a *app) listCommand() *cobra.Command {
 	what := strings.Join(names, "|")
 	return &cobra.Command{
 		Use:   "list " + what,
-		Short: "List transports, models, metrics, formats or views",
+		Short: "List transports, peers, models, metrics, formats or views",
 		Long: strings.TrimSpace(`
 List what can be measured and how it can be printed.
 
   ipcbench list transports    with their settings
+  ipcbench list peers         those in Python, and what they lack here
   ipcbench list models        with their sizes
   ipcbench list metrics       what each number means, and its unit
   ipcbench list formats       for --format

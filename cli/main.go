@@ -21,6 +21,7 @@ import (
 	"ipcbench/internal/near"
 	"ipcbench/link"
 	"ipcbench/machine"
+	"ipcbench/reexec"
 	"ipcbench/report/doc"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
@@ -37,6 +38,7 @@ func Main(all ...driver.Transport) {
 	}
 	link.MaybeInside()
 	app := newApp(os.Stdout, os.Stderr, all)
+	reexec.MaybeKeeper()                  // a keeper never gets past this,
 	floors.MaybePeer()                    // a process of a floor's measurement never gets past this,
 	bench.Workers(app.host).MaybeWorker() // nor a worker past this
 	os.Exit(app.main(os.Args[1:]))
@@ -47,11 +49,12 @@ type app struct {
 	out  *sink     // results
 	err  io.Writer // everything else
 	host trainer.Host
+	rows []*bench.Peer
 	rank *rank // of a world, in which this process is one
 }
 
 func newApp(out, err io.Writer, all []driver.Transport) *app {
-	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}}
+	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: rows()}
 }
 
 // Exit codes, besides 0, and 128 + n for signal n.

@@ -147,6 +147,26 @@ leave its host, and storage wants a folder that all hosts share and agents allow
   ipcbench run --listen 192.0.2.1 --agents 2 --place server,fill --workers 8
   ipcbench run --listen 192.0.2.1 --agents 2 --transport storage:dir=/shared
 
+With --language, workers are in Go, in Python, or each in its own cells; the
+server is always this program. Python needs numpy, and grpcio for gRPC:
+
+  ipcbench run --transport shm-slab,grpc-stream --language go,python
+
+With --train, clients train with a function of yours, train(model, update, job)
+of mymodule.py in this directory; docs/python.md says what it gets. The report
+says which share of a client's turn is communication. What was sent is proved,
+and there is no control: it cannot run your function:
+
+  ipcbench run --language python --train mymodule:train --model my.safetensors
+
+Peers run whole blocks of their own, server and workers, in turn with ours.
+Those of ipcbench list peers exchange models as projects in Python do. With
+--peer, any program is one: docs/peer.md says what it reads and answers. The
+command is cut into words as by a shell, and nothing in it is expanded:
+
+  ipcbench run --transport shm-slab,py-pickle,py-torch-queue
+  ipcbench run --peer mine='python3 mine.py --fast' --transport http
+
 The control is always measured too: the transport inproc, which never leaves the
 process. Overhead is what a round costs beyond the same round of the control.
 A transport that does not fit a model or this machine is skipped, with a reason.
@@ -331,8 +351,11 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 		return err
 	}
 	o := bench.Options{
-		Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
+		Cells: asked, Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
 		Listen: at, Ports: f.gather.ports.Ports, Agents: f.gather.agents, Place: f.gather.place.Place, Hurried: a.rank != nil, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
+	}
+	if err := o.CheckPeers(); err != nil {
+		return usageError{err}
 	}
 	if o.Cells, o.Skipped, err = fitting(asked, o); err != nil {
 		return usageError{err}
@@ -346,6 +369,17 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if o.Files, err = f.tls.files(o.Cells); err != nil {
 		return err
 	}
+	if bench.HasPython(o.Cells) {
+		switch {
+		case f.canary > 0:
+			return usagef("--canary and --language python are given: want one of them; what is slowed down is a worker in Go")
+		case f.against != "":
+			return usagef("--against and --language python are given: want one of them")
+		}
+		if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
+			return err
+		}
+	}
 	if f.against != "" {
 		if err := bench.ProbeBuild(ctx, f.against); err != nil {
 			return hinted{usagef("--against: %w", err), "go build -o FILE ./cmd/ipcbench makes one, in a checkout of the other commit"}
@@ -354,8 +388,13 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if err := privateFolder(); err != nil {
 		return err
 	}
+	remove, err := unpack(ctx, &o, f.dry)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	if f.dry {
-		return a.dryRun(ctx, f.settings, o)
+		return misfit(a.dryRun(ctx, f.settings, o))
 	}
 	out, err := outFile(f.out)
 	if err != nil {
@@ -407,11 +446,8 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	o.Save = out.keep
 	result, runErr := bench.Run(ctx, o)
 	defer p.clear()
-	if unfit := (*bench.Unfit)(nil); result == nil && errors.As(runErr, &unfit) { // the control that is always measured
-		return usageError{runErr}
-	}
 	if result == nil {
-		return runErr
+		return misfit(runErr)
 	}
 	if f.checkBreakEven && runErr == nil && result.Partial == "" {
 		runErr = errors.Join(out.keep(result), checkBreakEvens(ctx, o, result)) // kept, should this one be killed
@@ -425,6 +461,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 		var text bytes.Buffer
 		formatErr := format.Write(&text, result, report.Options{Views: f.views, File: out.path, Call: called(os.Args[0]), Text: a.terminal()})
 		p.clear()
+		remove() // whoever reads the answer may be gone, which ends this process
 		if err == nil && !f.quiet {
 			fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out.path)
 		}
@@ -438,6 +475,16 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 		runErr = context.Cause(ctx)
 	}
 	return runErr
+}
+
+// misfit is the error of a run that did not begin: that a cell does not fit is the
+// user's to change. It may be the control, which is always measured, or what a peer
+// refuses.
+func misfit(err error) error {
+	if unfit := (*bench.Unfit)(nil); errors.As(err, &unfit) {
+		return usageError{err}
+	}
+	return err
 }
 
 // page writes the page of a result if one was asked for.

@@ -21,6 +21,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/link"
+	"ipcbench/reexec"
 	"ipcbench/scratch"
 	"ipcbench/transports/all"
 )
@@ -28,6 +29,7 @@ import (
 // TestMain: the test binary is the command when it is run under that name, and
 // a worker or a floor's peer when it was started as one.
 func TestMain(m *testing.M) {
+	reexec.MaybeKeeper()
 	link.MaybeInside()
 	maybeNetwork()
 	floors.MaybePeer()

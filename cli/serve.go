@@ -109,7 +109,7 @@ func (f *serveFlags) options(a *app) (o serve.Options, err error) {
 	if f.wait <= 0 {
 		return o, usagef("--wait %v: want a positive time", f.wait)
 	}
-	v, err := a.parse(f.transport)
+	v, err := parse(f.transport, a.host.Transports)
 	if err != nil {
 		return o, err
 	}

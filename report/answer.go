@@ -38,6 +38,7 @@ type answer struct {
 	Sweeps      []answerSweep        `json:"sweeps"` // cells that differ in one quantity alone
 	BreakEvens  []answerBreakEven    `json:"break_evens,omitempty"`
 	TLS         []answerTLS          `json:"tls,omitempty"`
+	Gains       []answerGain         `json:"gains,omitempty"`
 	Floors      []answerFloor        `json:"floors"` // what this machine could do at best
 }
 
@@ -52,15 +53,17 @@ type workload struct {
 	Change   string `json:"change,omitempty"` // as in the result file, likewise the others
 	Values   string `json:"values,omitempty"`
 	Scenario string `json:"scenario,omitempty"`
+	Train    string `json:"train,omitempty"`
 	Link     string `json:"link,omitempty"` // none of a cell without one, where others have one
 }
 
 func workloadOf(g analysis.Group) workload {
-	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients, g.Change, g.Values, g.Scenario, g.Link}
+	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients, g.Change, g.Values, g.Scenario, g.Train, g.Link}
 }
 
 // An answerVerdict says which transport to use. Best are the variants that may be
-// the fastest: several if it is too close to call. Proved is true if one is shown to
+// the fastest, with the language of their workers where that is not Go: several if it is
+// too close to call. Proved is true if one is shown to
 // be faster than all others.
 type answerVerdict struct {
 	workload
@@ -132,8 +135,12 @@ type answerCell struct {
 	Bytes     int64                `json:"bytes"`         // of the model
 	Payload   int64                `json:"payload_bytes"` // of a round: down and up, of all clients
 	Control   bool                 `json:"control,omitempty"`
-	HandsOver bool                 `json:"hands_over"`      // tensors travel as handles: there is no bandwidth
-	Bound     string               `json:"bound,omitempty"` // the floor of the metric floor_ratio
+	Language  string               `json:"language,omitempty"` // as in the result file, as the next three
+	Software  map[string]string    `json:"software,omitempty"`
+	Peer      string               `json:"peer,omitempty"`
+	Unproved  string               `json:"unproved,omitempty"` // then it is in no verdict
+	HandsOver bool                 `json:"hands_over"`         // tensors travel as handles: there is no bandwidth
+	Bound     string               `json:"bound,omitempty"`    // the floor of the metric floor_ratio
 	Stopped   string               `json:"stopped"`
 	Marks     analysis.Marks       `json:"marks,omitzero"` // what to know about the numbers
 	Metrics   map[string]*estimate `json:"metrics"`        // of ipcbench list metrics
@@ -174,6 +181,7 @@ type answerFloor struct {
 	Scenario  string    `json:"scenario,omitempty"`
 	Clients   int       `json:"clients,omitempty"`
 	Transport string    `json:"transport,omitempty"`
+	Language  string    `json:"language,omitempty"`
 	Gap       float64   `json:"gap_s,omitempty"`
 	Link      string    `json:"link,omitempty"`
 	Host      string    `json:"host,omitempty"`
@@ -219,16 +227,16 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
 		Answer: answerVersion, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
-		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Hosts: answerHosts(v.Fleet()), Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), BreakEvens: answerBreakEvens(v), TLS: answerTunnels(v), Floors: []answerFloor{},
+		Environment: r.Environment, Doctor: r.Doctor, Against: r.Against, Verdicts: []answerVerdict{}, Hosts: answerHosts(v.Fleet()), Findings: answerFindings(v.Findings()), Cells: []answerCell{}, Sweeps: answerSweeps(v), BreakEvens: answerBreakEvens(v), TLS: answerTunnels(v), Gains: answerGains(v), Floors: []answerFloor{},
 	}
 	for _, d := range v.Verdicts() {
 		text := answerVerdict{workload: workloadOf(d.Group), Proved: d.Proved(), By: instead(d.Yardstick), Text: verdictSentence(d)}
 		for _, c := range d.Fastest() {
-			text.Best = append(text.Best, c.Variant)
+			text.Best = append(text.Best, c.Label())
 		}
 		for _, c := range d.Ranked {
 			more := d.Cost(c)
-			rank := answerRank{Variant: c.Variant, Round: estimated("s", more.Round), CPU: estimated("s", more.CPU)}
+			rank := answerRank{Variant: c.Label(), Round: estimated("s", more.Round), CPU: estimated("s", more.CPU)}
 			if d.Off != nil {
 				rank.More = estimated("s", more.More)
 			}
@@ -241,7 +249,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		bound, _ := c.Bound()
 		cell := answerCell{
 			workload: workloadOf(c.Group()), Transport: c.Transport, Variant: c.Variant, Settings: c.Settings, Tensors: c.Model.Tensors, Bytes: c.Model.Bytes,
-			Payload: c.Payload(), Control: c.IsControl(), HandsOver: c.HandsOver(), Bound: bound, Stopped: c.Stopped, Marks: c.Marks(), Metrics: map[string]*estimate{},
+			Payload: c.Payload(), Control: c.IsControl(), Language: c.Language, Software: c.Software, Peer: c.Peer, Unproved: c.Unproved, HandsOver: c.HandsOver(), Bound: bound, Stopped: c.Stopped, Marks: c.Marks(), Metrics: map[string]*estimate{},
 		}
 		for _, m := range metrics {
 			if e := estimated(m.Unit, c.Of(m.Name)); e != nil {
@@ -251,7 +259,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		a.Cells = append(a.Cells, cell)
 	}
 	for _, f := range r.Floors {
-		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.Clients, f.Transport, float64(f.Gap) / 1e9, f.Link, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
+		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.Clients, f.Transport, f.Language, float64(f.Gap) / 1e9, f.Link, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
 	}
 	return doc.WriteJSON(w, a, "\t")
 }
@@ -345,6 +353,24 @@ func answerTunnels(r *analysis.Result) []answerTLS {
 			}
 			all = append(all, a)
 		}
+	}
+	return all
+}
+
+// An answerGain is what a project would gain by another transport.
+type answerGain struct {
+	workload
+	Project  string    `json:"project"`
+	Now      string    `json:"now"`      // the variant of a reference row
+	Instead  string    `json:"instead"`  // one of ours with workers in Python
+	Transfer *estimate `json:"transfer"` // now ÷ instead
+	RTT      *estimate `json:"rtt"`      // likewise
+}
+
+func answerGains(r *analysis.Result) []answerGain {
+	var all []answerGain
+	for _, g := range r.Gains() {
+		all = append(all, answerGain{workloadOf(g.From.Group()), g.Project, g.From.Variant, g.To.Label(), estimated("1", g.Times("transfer")), estimated("1", g.Times("rtt"))})
 	}
 	return all
 }

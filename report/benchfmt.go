@@ -106,10 +106,13 @@ func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 // benchName is the name that the benchmark of the same cell has.
 func benchName(c *analysis.Cell) benchfmt.Name {
 	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
-	for _, of := range [][2]string{{"up", c.Model.Up}, {"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}} {
+	for _, of := range [][2]string{{"up", c.Model.Up}, {"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}, {"language", c.Language}, {"train", c.Train}} {
 		if of[1] != "" {
 			name += "/" + of[0] + "=" + word(of[1])
 		}
+	}
+	if c.Unproved != "" {
+		name += "/unproved=yes"
 	}
 	if c.Build != "" {
 		name += "/build=" + word(c.Build)

@@ -122,7 +122,7 @@ func rowTables(all, rows []analysis.Row, row func(r analysis.Row) doc.Row, colum
 		t := doc.Table{Caption: of.caption(same[0]), Columns: append([]doc.Column{{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit}}, columns...)}
 		for _, r := range same {
 			made := row(r)
-			made.Cells = append([]doc.Cell{doc.Words(of.join(r.Cell.Variant, r, true))}, made.Cells...)
+			made.Cells = append([]doc.Cell{doc.Words(of.join(r.Cell.Label(), r, true))}, made.Cells...)
 			t.Rows = append(t.Rows, made)
 		}
 		tables = append(tables, t)
@@ -246,7 +246,7 @@ func warnings(c *analysis.Comparison) []string {
 
 // rowName says whose row it is.
 func rowName(r analysis.Row) string {
-	n := names{}.join(r.Cell.Variant, r, false)
+	n := names{}.join(r.Cell.Label(), r, false)
 	if r.Metric.Name != "round" {
 		n += ", " + r.Metric.Name
 	}
@@ -287,7 +287,7 @@ func comparisonSentence(c *analysis.Comparison) string {
 		if len(k.rows) > 1 {
 			most = ", most of all"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(k.rows), k.word, most, r.Cell.Variant, r.Cell.Model.Label(), doc.Change(r.Ratio)))
+		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(k.rows), k.word, most, r.Cell.Label(), r.Cell.Model.Label(), doc.Change(r.Ratio)))
 	}
 	none := n - len(c.Worse()) - len(c.Better())
 	switch {

@@ -111,7 +111,7 @@ func answerRowOf(r analysis.Row, g *Gate) answerRow {
 		change = "better"
 	}
 	return answerRow{
-		workload: workloadOf(group), Variant: r.Cell.Variant, Metric: r.Metric.Name, Better: r.Metric.Better,
+		workload: workloadOf(group), Variant: r.Cell.Label(), Metric: r.Metric.Name, Better: r.Metric.Better,
 		Base: estimated(r.Metric.Unit, r.Base), Head: estimated(r.Metric.Unit, r.Head), Ratio: estimated("1", r.Ratio), P: r.P, Change: change, Visible: finite(r.Detectable),
 		FailedGate: g != nil && slices.ContainsFunc(g.Worse, r.Same),
 	}

@@ -27,8 +27,8 @@ var csvHeader = []string{
 // median is made of, and blocks that of the blocks; low and high, between which it
 // lies with that confidence, are empty where it is 0. Where a result holds two
 // builds, the settings name the build, and the commit is its own; where updates are
-// unlike the model, they name the update, and where a cell is on a link or changes
-// some words only, that. Where workers were on other hosts, there is one more column:
+// unlike the model, they name the update, and where a cell is on a link, changes
+// some words only, has workers in another language or is a peer, that. Where workers were on other hosts, there is one more column:
 // the host of a floor, a clock or of processes.
 //
 // These metrics are not of ipcbench list metrics:
@@ -43,6 +43,8 @@ var csvHeader = []string{
 //   - break_even is the rate of a link below which a codec pays.
 //   - tls.round, tls.cpu and tls.wire are the round, CPU time and bytes on the wire with
 //     TLS over those of the same without it.
+//   - gain.transfer and gain.rtt are what a reference row takes over what the transport
+//     takes that is named, with workers in Python.
 //   - verdict.transfer_more is there where transfer ranks, and not the round.
 //   - host.lanes, host.processes, host.cpu_per_round and host.peak_rss are what a cell
 //     had and took on a host, without the server.
@@ -108,6 +110,11 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 			}
 		}
 	}
+	for _, g := range v.Gains() {
+		for _, metric := range []string{"transfer", "rtt"} {
+			write("", append(csvCell(g.To), csvValues(v, "gain."+metric, "1", g.To.Build, g.Times(metric))...))
+		}
+	}
 	for _, f := range v.Findings() {
 		if f.Rule == analysis.NotMeasured { // see below
 			continue
@@ -126,12 +133,12 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		}
 	}
 	for _, s := range v.Skipped {
-		why := map[string]string{"variant": s.Variant, "why": s.Why, "up": s.Up, "change": s.Change, "values": s.Values, "scenario": s.Scenario, "link": s.Link}
+		why := map[string]string{"variant": s.Variant, "why": s.Why, "up": s.Up, "change": s.Change, "values": s.Values, "scenario": s.Scenario, "link": s.Link, "language": s.Language, "train": s.Train}
 		of := []string{doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients), doc.Literal(pairs(why))}
 		write("", append(of, csvValues(v, "skipped", "", "", stat.None())...))
 	}
 	for _, f := range v.Floors {
-		of := map[string]string{"up": f.Up, "change": f.Change, "values": f.Values, "scenario": f.Scenario, "transport": f.Transport, "variant": f.Variant, "link": f.Link}
+		of := map[string]string{"up": f.Up, "change": f.Change, "values": f.Values, "scenario": f.Scenario, "transport": f.Transport, "variant": f.Variant, "link": f.Link, "language": f.Language}
 		if f.Bytes > 0 {
 			of["bytes"] = strconv.FormatInt(f.Bytes, 10)
 		}
@@ -182,7 +189,8 @@ func csvHosts(v *analysis.Result, f *analysis.Fleet, write func(host string, row
 // cellSettings are those of the transport, with the build where there are two, the
 // update where it is unlike the model, and what else a cell may do or be on.
 func cellSettings(c *analysis.Cell) map[string]string {
-	s := map[string]string{"build": c.Build, "up": c.Model.Up, "change": c.Change, "values": c.Values, "scenario": c.Scenario, "link": c.Link}
+	s := map[string]string{"build": c.Build, "up": c.Model.Up, "change": c.Change, "values": c.Values, "scenario": c.Scenario, "link": c.Link,
+		"language": c.Language, "train": c.Train, "peer": c.Peer, "unproved": c.Unproved}
 	maps.Copy(s, c.Settings)
 	return s
 }

@@ -40,7 +40,7 @@ func TestVerdict(t *testing.T) {
 			benchtest.Cell("d", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("e", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("f", m, 1, 1, benchtest.Six(10)...)},
 			"a, b, c, d or 2 others: too close to call, 10.0 ms a round."},
 		{"alone", []bench.Cell{inproc, benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...)},
-			"pickle takes 30.0 ms a round; nothing else was measured."},
+			"pickle takes 30.0 ms a round; there is nothing to compare it with."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,23 @@ func environment(r *analysis.Result) doc.Section {
 	}
 	for _, c := range r.Doctor {
 		add("doctor", fmt.Sprintf("%s, %s: %s", c.Name, c.Status, c.What))
+	}
+	peers := map[string]bool{}
+	for _, c := range r.Cells {
+		if c.Peer != "" && !peers[c.Variant] {
+			peers[c.Variant] = true
+			add("peer", variant(c)+": "+c.Peer)
+		}
+	}
+	for _, same := range analysis.GroupBy(r.Cells, softwareText) {
+		if text := softwareText(same[0]); text != "" {
+			var names []string
+			for _, c := range same {
+				names = append(names, variant(c))
+			}
+			slices.Sort(names)
+			add("software", doc.List(clip(slices.Compact(names), mostNamed))+": "+text)
+		}
 	}
 	build := e.Commit
 	if e.Dirty {
@@ -50,6 +69,15 @@ func environment(r *analysis.Result) doc.Section {
 		add("command", text)
 	}
 	return doc.Section{Title: "Environment", Tables: []doc.Table{t}}
+}
+
+// softwareText says what workers in Python, or a peer, run on.
+func softwareText(c *analysis.Cell) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(c.Software)) {
+		all = append(all, k+": "+c.Software[k])
+	}
+	return strings.Join(all, "; ")
 }
 
 // facts are all that is known of a machine.

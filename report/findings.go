@@ -43,6 +43,9 @@ func findingText(f analysis.Finding) string {
 		return fmt.Sprintf("%s slower than the same work called directly: overheads as small as that of %s (%s) are too small by this time",
 			write("s", "excess"), f.Subject, write("s", "overhead"))
 	case analysis.NotProved:
+		if f.Subject != "" {
+			return "the data of " + f.Measured.Variant + " was not proved: " + f.Subject
+		}
 		return "its data was not proved"
 	case analysis.RecorderCost:
 		return fmt.Sprintf("recording took %s of its rounds, %s each", percent("share"), write("s", "each"))

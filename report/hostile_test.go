@@ -47,6 +47,7 @@ func rich() *bench.Result {
 		c := &r.Cells[i]
 		c.Settings = map[string]string{"elems": "on", "tls": "on"}
 		c.FileSystem, c.Stopped = "ext4", "time"
+		c.Software = map[string]string{"python": "3.11.2"}
 		if c.Transport == "a" {
 			c.Launcher, c.Workers = "agents", 2
 			c.Settings["hosts"], c.Settings["place"] = "h1:1,h2:1", "spread"

@@ -11,7 +11,7 @@ import (
 )
 
 // open are the views that a page shows unfolded, in this order; the others follow.
-var open = []string{"verdict", "findings", "change", "hosts", "break-even", "tls", "cells", "crossover", "phases", "spread", "floors"}
+var open = []string{"verdict", "findings", "change", "hosts", "break-even", "tls", "gain", "cells", "crossover", "phases", "spread", "floors"}
 
 // page is a result as a page of HTML: what to use and how sure that is, then pictures
 // with the tables that hold their numbers, the largest model first; all else is
@@ -140,7 +140,7 @@ func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c 
 	for _, c := range cells {
 		if i := c.Of(metric); i.Known() {
 			values = append(values, i.Center)
-			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: c.IsControl(), Points: []doc.Point{{Name: row(c), Value: i, Text: details(c, r.Plan)}}})
+			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: c.IsControl() || c.Unproved != "", Points: []doc.Point{{Name: row(c), Value: i, Text: details(c, r.Plan)}}})
 		}
 	}
 	p.Value.Log = logarithmic(values)

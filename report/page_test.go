@@ -75,6 +75,7 @@ func TestPage(t *testing.T) {
 		"two":       benchtest.Interleaved(2),
 		"over TLS":  benchtest.Encrypted(encrypted),
 		"agents":    benchtest.Fleet(),
+		"python":    benchtest.Python(),
 	}
 	rich := rich()
 	rich.Cells[1].Stopped = "interrupted"

@@ -99,7 +99,7 @@ func functionTables(r *analysis.Result, caption, kind string, part doc.Column, o
 				continue
 			}
 			phase, functions, whole := of(s)
-			names := [2]string{c.Variant, phase}
+			names := [2]string{c.Label(), phase}
 			for _, f := range functions {
 				if f.Flat == 0 || whole == 0 {
 					break

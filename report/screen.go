@@ -92,6 +92,9 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if r.Fleet() != nil {
 		views = "hosts," + views
 	}
+	if len(r.Gains()) > 0 {
+		views = "gain," + views
+	}
 	if codecs {
 		views = "break-even," + views
 	}
@@ -123,7 +126,10 @@ func doubts(r *analysis.Result, again string) []doc.Paragraph {
 		return f.Rule == analysis.Unencrypted || f.Rule == analysis.Unproven || f.Rule == analysis.OneMachine
 	}
 	lines = append(lines, findingLines(r, open, doc.Bad)...)
-	warnings := findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Warning && !open(f) }, doc.Plain)
+	said := func(f analysis.Finding) bool { // by the verdict, of all rows in Python at once
+		return f.Rule == analysis.OtherTraining && !f.Measured.Remote()
+	}
+	warnings := findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Warning && !open(f) && !said(f) }, doc.Plain)
 	switch len(warnings) {
 	case 0:
 	case 1:
@@ -154,7 +160,7 @@ func request(r *analysis.Result) doc.Document {
 	v.Lead = append(v.Lead, doc.Say(fleetLines(r)...)...)
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
-	d.Sections = append(d.Sections, view(r, "break-even"), view(r, "tls"))
+	d.Sections = append(d.Sections, view(r, "break-even"), view(r, "tls"), view(r, "gain"))
 	occur := map[*mark]bool{}
 	for i, cells := range bySize(r, -1) {
 		s := groupSection(cells, occur)
@@ -241,31 +247,45 @@ var marks = []mark{
 		return "the measurement was interrupted"
 	}},
 	{"u", "the data was not proved.", func(c *analysis.Cell, _ analysis.Marks) string {
-		if c.Proved() {
+		if c.Proved() || c.Unproved != "" { // which its name says
 			return ""
 		}
 		return "the data was not proved"
 	}},
 }
 
-// inOrder returns the cells of a verdict, the fastest first and the control last.
+// inOrder returns the cells of a verdict: ours, then peers, each the fastest first and what
+// is not ranked after it, and the control last.
 func inOrder(cells []*analysis.Cell, v analysis.Verdict) []*analysis.Cell {
 	others := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return slices.Contains(v.Ranked, c) })
-	slices.SortStableFunc(others, func(a, b *analysis.Cell) int { return cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())) })
-	return slices.Concat(v.Ranked, others)
+	unproved := func(c *analysis.Cell) float64 {
+		if c.Unproved == "" {
+			return -1
+		}
+		return c.Of(v.By).Center
+	}
+	all := slices.Concat(v.Ranked, others)
+	slices.SortStableFunc(all, func(a, b *analysis.Cell) int {
+		return cmp.Or(cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())), cmp.Compare(oneIf(a.Peer != ""), oneIf(b.Peer != "")),
+			cmp.Compare(unproved(a), unproved(b)))
+	})
+	return all
 }
 
 // controlNote says what the control is.
 const controlNote = "the same work without leaving the process"
 
-// groupTable is the table of a group, the fastest first and the control last. Those
-// that may be the fastest stand out. It notes which marks occur; without occur, it
+// groupTable is the table of a group, the fastest first, then peers and the control below
+// rules. Those that may be the fastest stand out. It notes which marks occur; without occur, it
 // has no column of marks.
 func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 	v, ok := analysis.Decide(cells)
 	ranks, cpu := interval(v.By, ""), median("cpu_per_gb", "CPU")
 	bandwidth := median("bandwidth", "")
-	bandwidth.Name = "" // its unit says what it is
+	bandwidth.Name = ""       // its unit says what it is
+	if cells[0].Train != "" { // whose CPU time is that of a training of the user's
+		cpu = interval("communication", "").in("%")
+	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
 		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
 	if occur != nil {
@@ -274,6 +294,7 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 	if c := cells[0].Control; c != nil && cells[0].Link != "" { // which is on none
 		cells = append(slices.Clip(cells), c)
 	}
+	peers := false
 	for k, c := range inOrder(cells, v) {
 		found := ""
 		if occur != nil {
@@ -288,14 +309,20 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 			t.Rows = append(t.Rows, row)
 			continue
 		}
+		if c.Peer != "" && !peers {
+			peers, row.Rule, row.Heading = true, k > 0, "peers"
+		}
+		if c.Unproved != "" {
+			row.Note = "not proved: " + c.Unproved
+		}
 		ratio, moved := doc.Cell{}, bandwidth.of(c)
-		if ok && c.Of(v.By).Known() {
+		if ok && c.Of(v.By).Known() && c.Unproved == "" {
 			ratio = doc.Number(c.Of(v.By).Center / v.Best().Of(v.By).Center)
 		}
 		if c.HandsOver() {
 			moved = doc.Words("hand-off")
 		}
-		if k == 0 || slices.Contains(v.Tied, c) {
+		if ok && slices.Contains(v.Fastest(), c) {
 			row.Tone = doc.Good
 		}
 		row.Cells = append(row.Cells, ratio, moved, cpu.of(c))
@@ -330,6 +357,9 @@ func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
 	}
 	if len(signs) > 0 {
 		lines = append(lines, doc.Say(strings.Join(signs, " "))...)
+	}
+	if i := slices.IndexFunc(r.Cells, func(c *analysis.Cell) bool { return c.Train != "" }); i >= 0 {
+		lines = append(lines, doc.Say("communication: share of a client's round trip that is not training by "+r.Cells[i].Train+". What that computes is not known; what was sent is proved, by hashes.")...)
 	}
 	if r.Plan.Respawn {
 		lines = append(lines, doc.Say("A round, except those of "+analysis.Control+", includes the time to start its workers and to end them.")...)

@@ -110,7 +110,10 @@ func curves(s *analysis.Sweep) doc.Plot {
 		At: doc.Axis{Name: string(s.Over), Unit: unitOf(s.Over), Log: true}, Value: doc.Axis{Name: s.By, Unit: "s", Log: true},
 	}
 	for _, l := range s.Lines {
-		of := doc.Series{Name: l.Variant, Dim: l.IsControl()}
+		of := doc.Series{Name: l.Variant, Dim: l.IsControl() || l.Unproved()}
+		if l.Unproved() {
+			of.Name += " (unproved)"
+		}
 		for i, c := range l.Cells {
 			if c != nil {
 				of.Points = append(of.Points, doc.Point{At: s.At[i], Value: c.Of(s.By), Text: c.Name()})

@@ -28,7 +28,7 @@ func phases(r *analysis.Result) doc.Section {
 			doc.Column{Name: "speed-up of the " + metric, Unit: "1", Help: "the " + metric + " of " + analysis.Baseline + " ÷ that of this transport"},
 			func(c *analysis.Cell) doc.Cell {
 				base := baselines[c.Group()]
-				if base == nil || base == c {
+				if base == nil || base == c || c.Unproved != "" {
 					return doc.Cell{}
 				}
 				return doc.Estimate(base.Ratio(metric, c))
@@ -42,7 +42,7 @@ func phases(r *analysis.Result) doc.Section {
 		return doc.Estimate(c.Control.Ratio("round", c).Map(func(x float64) float64 { return 1 - x }))
 	}}
 	return doc.Section{Title: "Where a client's round trip goes", Tables: groupTables(r, "",
-		interval("overhead", ""), moving, interval("transfer", ""), interval("down", ""), interval("train", ""), interval("uplink", ""), interval("copy_decode", "copy and decode"),
+		interval("overhead", ""), moving, interval("transfer", ""), interval("down", ""), interval("train", ""), interval("uplink", ""), interval("communication", "").in("%"), interval("copy_decode", "copy and decode"),
 		speedup("transfer"), speedup("round"))}
 }
 
@@ -108,6 +108,9 @@ func floors(r *analysis.Result) doc.Section {
 // floorSubject says whose floor it is.
 func floorSubject(f bench.Floor) string {
 	subject := f.Transport
+	if f.Language != "" {
+		subject += " (" + f.Language + ")"
+	}
 	if f.Model != "" {
 		subject += ", " + bench.Model{Name: f.Model, Up: f.Up}.Label()
 	}
@@ -171,7 +174,7 @@ func workers(r *analysis.Result) doc.Section {
 	started := slices.DeleteFunc(slices.Clone(r.Cells), func(c *analysis.Cell) bool { return c.IsControl() || !c.Of("spawn").Known() })
 	s := oneTable("Workers", started,
 		field{doc.Column{Name: "clients per second", Unit: "1"}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.ClientRate()) }},
-		interval("spawn", "starting the workers"), cold,
+		interval("spawn", "starting the workers"), interval("import", "of it importing"), cold,
 		field{doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"},
 			func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }})
 	if r.Plan.Respawn && !s.Empty() {

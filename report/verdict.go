@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -19,6 +20,9 @@ func verdictSentence(v analysis.Verdict) string {
 	if rate, ok := analysis.Rate(v.Group.Link); ok {
 		text = "At " + rateText(rate) + " " + text
 	}
+	if among, ok := v.Among(bench.InPython); ok {
+		text += " With workers in Python, " + first(among)
+	}
 	if why := yardstickText(v.Yardstick); why != "" {
 		text += " " + why
 	}
@@ -30,6 +34,8 @@ func yardstickText(y analysis.Yardstick) string {
 	switch {
 	case y.Off == nil:
 		return ""
+	case y.Off.Train != "":
+		return "Ranked by " + y.By + " (a client's round trip without its training): a training of your own has no control."
 	case !y.Control.Known():
 		return "Ranked by " + y.By + ": no " + analysis.Control + " did the same work."
 	}
@@ -37,31 +43,39 @@ func yardstickText(y analysis.Yardstick) string {
 		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), analysis.Control)
 }
 
-func choice(v analysis.Verdict) string {
-	best, worst := v.Best(), v.Worst()
-	round := doc.Quantity("s", best.Of(v.By).Center) + " a " + v.By
-	if len(v.Ranked) == 1 {
-		return variant(best) + " takes " + round + "; nothing else was measured."
-	}
-	cost := func(c *analysis.Cell) string { return doc.Bounded("s", v.Cost(c).More) + " more a " + v.By }
-	text, second, blocks := "", v.Ranked[1], doc.Plural(len(best.Timed()), "block")
+// first says which transport to use, and how sure that is.
+func first(v analysis.Verdict) string {
+	best := v.Best()
+	round, blocks := doc.Quantity("s", best.Of(v.By).Center)+" a "+v.By, doc.Plural(len(best.Timed()), "block")
 	switch {
+	case len(v.Ranked) == 1:
+		return variant(best) + " takes " + round + "; there is nothing to compare it with."
+	case v.Unclear():
+		return fmt.Sprintf("%s looks best, %s, but %s cannot separate it from %s (run with --blocks %d).",
+			variant(best), round, blocks, either(v.Tied, variant), max(stat.Blocks, 2*len(best.Timed())))
 	case v.TooClose():
-		text = either(v.Fastest(), variant) + ": too close to call, " + round + "."
-		if v.Unclear() {
-			text = fmt.Sprintf("%s looks best, %s, but %s cannot separate it from %s (run with --blocks %d).",
-				variant(best), round, blocks, either(v.Tied, variant), max(stat.Blocks, 2*len(best.Timed())))
-		}
+		return either(v.Fastest(), variant) + ": too close to call, " + round + "."
+	case v.Unproved:
+		return fmt.Sprintf("%s looks best, %s, but %s cannot prove it (run with --blocks %d).",
+			variant(best), round, blocks, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
+	}
+	return fmt.Sprintf("%s is best, %s.", variant(best), round)
+}
+
+// choice says that, and what another choice costs.
+func choice(v analysis.Verdict) string {
+	text, worst := first(v), v.Worst()
+	cost := func(c *analysis.Cell) string { return doc.Bounded("s", v.Cost(c).More) + " more a " + v.By }
+	switch {
+	case len(v.Ranked) == 1:
+		return text
+	case v.TooClose():
 		if !slices.Contains(v.Tied, worst) {
 			text += fmt.Sprintf(" The worst, %s, costs %s.", variant(worst), cost(worst))
 		}
 		return text
-	case v.Unproved:
-		text = fmt.Sprintf("%s looks best, %s, but %s cannot prove it (run with --blocks %d).",
-			variant(best), round, blocks, max(stat.Blocks, stat.Needed((1-stat.Confidence)/float64(len(v.Ranked)-1))))
-	default:
-		text = fmt.Sprintf("%s is best, %s.", variant(best), round)
 	}
+	second := v.Ranked[1]
 	text += fmt.Sprintf(" The runner-up, %s, costs %s", variant(second), cost(second))
 	if worst != second {
 		text += fmt.Sprintf("; the worst, %s, %s", variant(worst), doc.Bounded("s", v.Cost(worst).More))

@@ -19,10 +19,10 @@ func groupTitle(g analysis.Group) string {
 }
 
 // wordsOfWork say what else a group does than others: which words change, what they
-// hold, the scenario and the link.
+// hold, the scenario, a user's own training and the link.
 func wordsOfWork(g analysis.Group) string {
 	t := ""
-	for _, of := range [][2]string{{"change ", g.Change}, {"values ", g.Values}, {"", g.Scenario}} {
+	for _, of := range [][2]string{{"change ", g.Change}, {"values ", g.Values}, {"", g.Scenario}, {"train ", g.Train}} {
 		if of[1] != "" {
 			t += ", " + of[0] + of[1]
 		}
@@ -62,12 +62,20 @@ func plainVariant(c *analysis.Cell) string {
 	return c.Uncoded()
 }
 
-// variant is the name of a cell's transport with its codec, for readers.
+// variant is the name of a cell's transport with its codec and the language of its
+// workers, for readers; and whether what it says is not proved.
 func variant(c *analysis.Cell) string {
-	if !c.Encoded() {
-		return plainVariant(c)
+	name := plainVariant(c)
+	if c.Encoded() {
+		name += " with " + c.Codec()
 	}
-	return plainVariant(c) + " with " + c.Codec()
+	if c.Language != "" {
+		name += " (" + c.Language + ")"
+	}
+	if c.Unproved != "" {
+		name += " (unproved)"
+	}
+	return name
 }
 
 // load says how many workers and clients a group has, and its build.

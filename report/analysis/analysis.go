@@ -56,8 +56,8 @@ type Group struct {
 	Model            bench.Model
 	Workers, Clients int
 
-	Change, Values, Scenario string // as of a cell
-	Link                     string // likewise, but NoLink of a cell without one where others have one
+	Change, Values, Scenario, Train string // as of a cell
+	Link                            string // likewise, but NoLink of a cell without one where others have one
 }
 
 // NoLink is the Link of what was measured once, beside cells on links.
@@ -98,14 +98,15 @@ func (c *Cell) Group() Group {
 
 // work is what the cell does, on whatever link.
 func (c *Cell) work() Group {
-	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Change: c.Change, Values: c.Values, Scenario: c.Scenario}
+	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Change: c.Change, Values: c.Values, Scenario: c.Scenario, Train: c.Train}
 }
 
 // alike is what cells have in common that differ in one setting alone, and it may be in
 // their link.
 type alike struct {
 	Group
-	variant string // but for that setting
+	variant  string // but for that setting
+	language string
 }
 
 // without is the cell's variant but for a setting.
@@ -114,7 +115,15 @@ func (c *Cell) without(setting string) string {
 }
 
 // IsControl reports whether the cell is a control.
-func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == "" }
+func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == "" && c.Peer == "" }
+
+// Label is the cell's variant, with the language of its workers if that is not Go.
+func (c *Cell) Label() string {
+	if c.Language == "" {
+		return c.Variant
+	}
+	return c.Variant + " (" + c.Language + ")"
+}
 
 // Name is the cell's identity with its build.
 func (c *Cell) Name() string {

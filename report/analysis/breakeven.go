@@ -95,7 +95,7 @@ type Path [][]*Cell
 func (r *Result) Paths() []Path {
 	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return !c.OverTCP() || !c.Of("round").Known() })
 	var all []Path
-	for _, cells := range GroupBy(over, func(c *Cell) alike { return alike{c.work(), c.Uncoded()} }) {
+	for _, cells := range GroupBy(over, func(c *Cell) alike { return alike{c.work(), c.Uncoded(), c.Language} }) {
 		plain := slices.DeleteFunc(slices.Clone(cells), (*Cell).Encoded)
 		if coded := slices.DeleteFunc(cells, func(c *Cell) bool { return !c.Encoded() }); len(coded) > 0 {
 			all = append(all, GroupBy(append(plain, coded...), (*Cell).Codec))
@@ -109,7 +109,7 @@ func (r *Result) Paths() []Path {
 func (r *Result) Local() []*Cell {
 	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return c.OverTCP() || !c.Of("round").Known() })
 	var all []*Cell
-	for _, cells := range GroupBy(over, func(c *Cell) alike { return alike{c.work(), c.Uncoded()} }) {
+	for _, cells := range GroupBy(over, func(c *Cell) alike { return alike{c.work(), c.Uncoded(), c.Language} }) {
 		if slices.ContainsFunc(cells, (*Cell).Encoded) {
 			all = append(all, cells...)
 		}

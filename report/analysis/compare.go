@@ -185,17 +185,27 @@ func cellDiff(a, b *Cell) []machine.Difference {
 	d.add("bytes", a.Model.Bytes, b.Model.Bytes)
 	d.add("tensors of an update", a.Model.UpTensors, b.Model.UpTensors)
 	d.add("bytes of an update", a.Model.UpBytes, b.Model.UpBytes)
-	keys := map[string]string{}
-	maps.Copy(keys, a.Settings)
-	maps.Copy(keys, b.Settings)
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
+	for _, k := range slices.Sorted(maps.Keys(merged(a.Settings, b.Settings))) {
 		d.add("setting "+k, cmp.Or(a.Settings[k], "none"), cmp.Or(b.Settings[k], "none"))
 	}
 	d.add("depth", a.Depth, b.Depth)
 	d.add("lanes per process", a.PerProcess, b.PerProcess)
 	d.add("launcher", a.Launcher, b.Launcher)
+	d.add("peer", cmp.Or(a.Peer, "none"), cmp.Or(b.Peer, "none"))
+	d.add("not proved", cmp.Or(a.Unproved, "no"), cmp.Or(b.Unproved, "no"))
+	for _, k := range slices.Sorted(maps.Keys(merged(a.Software, b.Software))) {
+		d.add("software "+k, cmp.Or(a.Software[k], "none"), cmp.Or(b.Software[k], "none"))
+	}
 	d.add("file system", cmp.Or(a.FileSystem, "none"), cmp.Or(b.FileSystem, "none"))
 	return d
+}
+
+// merged holds the keys of both.
+func merged(a, b map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
 }
 
 // sampledMetrics returns the metrics of these names: round alone if there is
@@ -238,7 +248,7 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 			differences = append(differences, Difference{d, []string{b.ID()}})
 		}
 		for _, m := range metrics {
-			if ratio := h.Ratio(m.Name, b); ratio.Known() { // else one of them lacks it, or it is a count of nothing
+			if ratio := h.Ratio(m.Name, b); ratio.Known() && b.Unproved == "" && h.Unproved == "" { // else one of them lacks it or its proof, or it is a count of nothing
 				p := [2][]float64{b.Medians(m.Name), h.Medians(m.Name)}
 				pairs, ps = append(pairs, p), append(ps, stat.Test(p[0], p[1]))
 				c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio})

@@ -54,13 +54,13 @@ func costs() []Metric {
 		{Name: "wire_bytes", Unit: "B/round", Better: Lower, Help: "bytes handed to sockets and files, a round", samples: counted(phase.WireSent, 1)},
 		{Name: "copied_bytes", Unit: "B/round", Better: Lower, Help: "tensor bytes that our own code copied in user space, a round", samples: counted(phase.Copied, 1)},
 		{Name: "allocs", Unit: "1/round", Better: Lower, Help: "Go objects allocated a round, server and workers together",
-			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocObjects) }, perRound)},
+			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocObjects) }, perRound))},
 		{Name: "alloc_bytes", Unit: "B/round", Better: Lower, Help: "Go bytes allocated a round, server and workers together",
-			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocBytes) }, perRound)},
+			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocBytes) }, perRound))},
 		{Name: "gc_cycles", Unit: "1/round", Better: Lower, Help: "garbage collections finished a round",
-			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.GCCycles) }, perRound)},
+			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.GCCycles) }, perRound))},
 		{Name: "gc_time", Unit: "s/round", Better: Lower, Help: "CPU time of garbage collection, a round",
-			samples: sum(func(p *bench.Process) (float64, bool) { return ns(p.Usage.GCTime) }, perRound)},
+			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return ns(p.Usage.GCTime) }, perRound))},
 		{Name: "peak_rss", Unit: "B", Better: Lower, Help: "peak resident memory, added up over processes: a page that several processes map counts in each of them",
 			samples: sum(func(p *bench.Process) (float64, bool) {
 				peak, ok := number(p.Memory.Peak)
@@ -134,6 +134,14 @@ func facts() []Metric {
 			})},
 		{Name: "spawn", Unit: "s", Better: Lower, Help: "starting the workers, until all of them are connected",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) { return b.Spawn.Seconds(), b.Spawn > 0 })},
+		{Name: "import", Unit: "s", Better: Lower, Help: "importing the modules of a worker in Python, of the process that took longest: a part of spawn",
+			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
+				longest := time.Duration(0)
+				for _, p := range b.Processes {
+					longest = max(longest, p.Import)
+				}
+				return longest.Seconds(), longest > 0
+			})},
 		{Name: "recorder_share", Unit: "1", Better: Lower, Help: "share of the rounds that recording spans took: number of spans × cost of one",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
 				return float64(b.Spans) * float64(b.SpanCost) / float64(b.RoundTime()), b.SpanCost > 0
@@ -190,11 +198,11 @@ func copyCounts() []Metric {
 				return float64(b.Counts()[phase.Copied]) / d, d > 0
 			})},
 		{Name: "kernel_copies", Unit: "1", Better: Lower, Help: "bytes through read, write and the like ÷ payload bytes: in and out again are two copies",
-			samples: sum(func(p *bench.Process) (float64, bool) {
+			samples: inGo(sum(func(p *bench.Process) (float64, bool) {
 				if p.Usage.IO == nil {
 					return 0, false
 				}
 				return number(p.Usage.IO.ReadBytes + p.Usage.IO.WrittenBytes)
-			}, payload)},
+			}, payload))},
 	}
 }

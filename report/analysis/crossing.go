@@ -26,13 +26,13 @@ type Crossing struct {
 	Steps         [2]int        // the nearest steps at which one is shown to be faster, or the sweep's ends
 }
 
-// Crossings returns those of all pairs of transports without the control: the
+// Crossings returns those of all pairs of transports without the control and what is not proved: the
 // fastest rounds, as a multiple of the fastest transport there, first.
 func (s *Sweep) Crossings() []Crossing {
 	var all []Crossing
 	for i := range s.Lines {
 		for k := range i {
-			if a, b := &s.Lines[k], &s.Lines[i]; !a.IsControl() && !b.IsControl() {
+			if a, b := &s.Lines[k], &s.Lines[i]; a.takesPart() && b.takesPart() {
 				all = append(all, s.cross(a, b)...)
 			}
 		}
@@ -40,7 +40,7 @@ func (s *Sweep) Crossings() []Crossing {
 	far := func(c Crossing) float64 {
 		least := math.Inf(1)
 		for i := range s.Lines {
-			if y := s.round(&s.Lines[i], c.At.Center); !s.Lines[i].IsControl() && y > 0 {
+			if y := s.round(&s.Lines[i], c.At.Center); s.Lines[i].takesPart() && y > 0 {
 				least = min(least, y)
 			}
 		}

@@ -37,7 +37,7 @@ const (
 	NoControl         = "no_control"          // no control did the same work
 	SlowControl       = "slow_control"        // the control is slower than the work called directly; ratio, limit: 1
 	SlowControlBeside = "slow_control_beside" // the same, beside the smallest overhead; excess, overhead: s; Subject: that transport
-	NotProved         = "not_proved"          // the data of a cell was not checked
+	NotProved         = "not_proved"          // the data of a cell was not checked; Subject: why a peer could not prove it
 	RecorderCost      = "recorder_cost"       // recording spans took much of the rounds; share: 1; each: s
 	StolenTime        = "stolen_time"         // other virtual machines took processor time; share: 1
 	FilesInMemory     = "files_in_memory"     // files had no disk under them; Subject: the file system
@@ -206,16 +206,16 @@ func shorterThanParts(c *Cell) *Finding {
 }
 
 // fasterThanControl: leaving the process cannot save time, so the control is in
-// doubt.
+// doubt: unless others trained, by other means.
 func fasterThanControl(c *Cell) *Finding {
-	if o := c.Of("overhead"); o.Excludes(0) && o.Center < 0 {
+	if o := c.Of("overhead"); o.Excludes(0) && o.Center < 0 && !c.elsewhere() {
 		return finding(Warning, FasterThanControl, "", Value{"overhead", "s", o})
 	}
 	return nil
 }
 
 func noControl(c *Cell) *Finding {
-	if c.Control == nil {
+	if c.Control == nil && c.Train == "" { // which none has
 		return finding(Warning, NoControl, "")
 	}
 	return nil
@@ -236,7 +236,7 @@ func slowControl(c *Cell) *Finding {
 		return finding(Warning, SlowControl, "", Value{"ratio", "1", ratio}, value("limit", "1", controlRatio))
 	}
 	if least := c.leastOverhead(); least != nil && excess.Center > controlPart*least.Of("overhead").Center {
-		return finding(Warning, SlowControlBeside, least.Variant, Value{"excess", "s", excess}, Value{"overhead", "s", least.Of("overhead")})
+		return finding(Warning, SlowControlBeside, least.Label(), Value{"excess", "s", excess}, Value{"overhead", "s", least.Of("overhead")})
 	}
 	return nil
 }
@@ -258,8 +258,8 @@ func (c *Cell) leastOverhead() *Cell {
 }
 
 func notProved(c *Cell) *Finding {
-	if !c.Proved() {
-		return finding(Warning, NotProved, "")
+	if !c.Proved() || c.Unproved != "" {
+		return finding(Warning, NotProved, c.Unproved)
 	}
 	return nil
 }

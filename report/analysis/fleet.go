@@ -184,7 +184,7 @@ func (r *Result) fleetFindings() []Finding {
 // otherTraining: without the control's training, nothing tells what a transport costs.
 func otherTraining(c *Cell) *Finding {
 	own, control := c.training()
-	if _, ok := c.trainsLike(); ok || !control.Known() {
+	if _, ok := c.trainsLike(); ok || !control.Known() || c.Unproved != "" {
 		return nil
 	}
 	return finding(Warning, OtherTraining, "", Value{"training", "s", own}, Value{"control", "s", control})

@@ -26,7 +26,7 @@ func (c *Cell) floor(name string) *bench.Floor {
 	for i := range c.result.Floors {
 		f := &c.result.Floors[i]
 		if f.Name == name && (f.Model == "" || f.Of(c.Workload())) && (f.Clients == 0 || f.Clients == c.Clients) &&
-			(f.Transport == "" || f.Transport == c.Variant) && (f.Link == c.Link || f.Link == "" && f.Bytes == 0) && c.reaches(f) && (found == nil || off(f) < off(found) || off(f) == off(found) && f.Host != found.Host && faster(f, found)) {
+			(f.Transport == "" || f.Transport == c.Variant && f.Language == c.Language) && (f.Link == c.Link || f.Link == "" && f.Bytes == 0) && c.reaches(f) && (found == nil || off(f) < off(found) || off(f) == off(found) && f.Host != found.Host && faster(f, found)) {
 			found = f
 		}
 	}
@@ -105,7 +105,7 @@ func (c *Cell) bound() (name, metric string, limit func(sample float64) float64)
 	switch {
 	case c.Control == c && c.Workers == 1: // several workers share the work
 		return FloorWork, "round", same
-	case c.Transport == Control || c.Respawn:
+	case c.Transport == Control || c.Respawn || c.Peer != "": // nobody knows what a peer goes over
 		return "", "", nil
 	case c.HandsOver():
 		if c.floor(FloorCall) != nil {

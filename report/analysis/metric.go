@@ -79,6 +79,8 @@ func times() []Metric {
 			samples: untrained(func(b *bench.Block) []int64 { return b.Up }), clocks: once},
 		{Name: "train", Unit: "s", Help: "one client's training: the worker function",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
+		{Name: "communication", Unit: "1", Better: Lower, Help: "share of one client's round trip that is not its training: transfer ÷ rtt. Only where the training is a user's (--train): of ours it says nothing",
+			samples: communication},
 		{Name: "copy_decode", Unit: "s", Better: Lower, Help: "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
 			samples: copyDecode},
 		{Name: "bandwidth", Unit: "B/s", Better: Higher, Help: "payload both ways ÷ overhead. Only for 1 client on 1 worker without --respawn, when the overhead's interval excludes zero, and only for transports that move bytes: a hand-off moves none",
@@ -97,10 +99,23 @@ func times() []Metric {
 	}
 }
 
+// communication is a share of the time in which nothing else could have been trained by
+// the same worker.
+func communication(c *Cell, b *bench.Block) []float64 {
+	if c.Train == "" {
+		return nil
+	}
+	all := make([]float64, len(b.RTT))
+	for i, ns := range b.RTT {
+		all[i] = float64(ns-b.Train[i]) / float64(ns)
+	}
+	return all
+}
+
 // overhead is the difference of two medians with its interval. Where training differs,
 // so do rounds.
 func overhead(c *Cell) stat.Interval {
-	if c.Control == nil || c.Control == c {
+	if c.Control == nil || c.Control == c || c.Unproved != "" {
 		return stat.None()
 	}
 	if _, ok := c.trainsLike(); !ok {

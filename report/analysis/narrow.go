@@ -10,8 +10,8 @@ import (
 
 // Narrow leaves only the cells that pass all filters. A filter is
 // key=value[,value…] with a key transport, model, up, codec, change, scenario,
-// link, workers or clients; the value of up is "model" where updates are like the
-// model. The control of a cell
+// link, language, workers or clients; the value of up is "model" where updates are like
+// the model. The control of a cell
 // that stays is still known, also where it does not stay itself.
 func (r *Result) Narrow(filters []string) error {
 	for _, f := range filters {
@@ -24,11 +24,12 @@ func (r *Result) Narrow(filters []string) error {
 			"change":    func(c *Cell) string { return cmp.Or(c.Change, "100%") },
 			"scenario":  func(c *Cell) string { return cmp.Or(c.Scenario, "fedavg") },
 			"link":      func(c *Cell) string { return cmp.Or(c.Link, NoLink) },
+			"language":  func(c *Cell) string { return cmp.Or(c.Language, "go") },
 			"workers":   func(c *Cell) string { return strconv.Itoa(c.Workers) },
 			"clients":   func(c *Cell) string { return strconv.Itoa(c.Clients) },
 		}[key]
 		if !ok || !known {
-			return fmt.Errorf("%q: want transport=, model=, up=, codec=, change=, scenario=, link=, workers= or clients=", f)
+			return fmt.Errorf("%q: want transport=, model=, up=, codec=, change=, scenario=, link=, language=, workers= or clients=", f)
 		}
 		wanted := strings.Split(values, ",")
 		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool { return !slices.Contains(wanted, field(c)) })

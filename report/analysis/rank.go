@@ -15,13 +15,19 @@ func (c *Cell) Remote() bool { return c.Launcher == agents }
 // likeTraining is the share by which training may differ from the control's.
 const likeTraining = 0.1
 
+// elsewhere reports whether the cell trains by other means than the control: on other
+// hosts, in another language, by a user's own function or in a program of its own.
+func (c *Cell) elsewhere() bool {
+	return c.Remote() || c.Language != "" || c.Train != "" || c.Peer != ""
+}
+
 // trainsLike returns by which factor the training of the cell differs from the
 // control's, above 1 whichever is longer, and whether their rounds can be compared:
-// on another host training takes another time, which is no cost of the transport.
+// elsewhere training takes another time, which is no cost of the transport.
 func (c *Cell) trainsLike() (factor float64, ok bool) {
 	own, control := c.training()
 	switch {
-	case !c.Remote() || !own.Known():
+	case !c.elsewhere() || !own.Known():
 		return 1, true
 	case !control.Known():
 		return math.Inf(1), false
@@ -51,11 +57,12 @@ type Yardstick struct {
 }
 
 // YardstickOf returns that of cells. It is transfer where the training of some does not
-// agree with the control's: their rounds tell of hosts, and not of transports.
+// agree with the control's: their rounds tell of hosts or languages, and not of transports.
+// What a peer says that could not prove its rounds changes nothing for others.
 func YardstickOf(cells []*Cell) Yardstick {
 	y, furthest := Yardstick{By: "round"}, 0.0
 	for _, c := range cells {
-		if factor, ok := c.trainsLike(); !ok && factor > furthest {
+		if factor, ok := c.trainsLike(); !ok && c.Unproved == "" && factor > furthest {
 			y.By, y.Off, furthest = "transfer", c, factor
 			y.Own, y.Control = c.training()
 		}

@@ -77,8 +77,19 @@ func sum(of func(p *bench.Process) (float64, bool), per func(c *Cell, b *bench.B
 			total += x
 		}
 		d := per(c, b)
-		return total / d, d > 0
+		return total / d, d > 0 && (total > 0 || c.Peer == "") // a peer leaves out what it does not know
 	})
+}
+
+// inGo leaves out cells with processes that are not in Go: Go's runtime counts
+// nothing there, and the kernel counts no recv and send.
+func inGo(s series) series {
+	return func(c *Cell, b *bench.Block) []float64 {
+		if c.Peer != "" || c.Language != "" {
+			return nil
+		}
+		return s(c, b)
+	}
 }
 
 func perRound(_ *Cell, b *bench.Block) float64 { return float64(len(b.Round)) }

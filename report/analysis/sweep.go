@@ -42,13 +42,24 @@ type Sweep struct {
 
 // A Line is the cells of one transport in a sweep.
 type Line struct {
-	Variant string
+	Variant string  // as Cell.Label has it
 	Cells   []*Cell // one for each step; nil where no round was timed
 }
 
 // IsControl reports whether the line is that of the control, which takes no part in
 // crossings.
-func (l *Line) IsControl() bool { return l.Variant == Control }
+func (l *Line) IsControl() bool {
+	return slices.ContainsFunc(l.Cells, func(c *Cell) bool { return c != nil && c.IsControl() })
+}
+
+// Unproved reports whether some of the line is of a peer that could not prove its rounds:
+// such a line takes no part in crossings either.
+func (l *Line) Unproved() bool {
+	return slices.ContainsFunc(l.Cells, func(c *Cell) bool { return c != nil && c.Unproved != "" })
+}
+
+// takesPart reports whether the line is one of those of which one is the fastest.
+func (l *Line) takesPart() bool { return !l.IsControl() && !l.Unproved() }
 
 // vary returns what is left of a group without a quantity, and how much of it the
 // group has; ok is false if it has none that could be swept.
@@ -116,8 +127,8 @@ func newSweep(q Quantity, cells []*Cell) *Sweep {
 		return nil
 	}
 	s.At = slices.Sorted(maps.Keys(steps))
-	for _, of := range GroupBy(cells, func(c *Cell) string { return c.Variant }) {
-		line := Line{Variant: of[0].Variant, Cells: make([]*Cell, len(s.At))}
+	for _, of := range GroupBy(cells, (*Cell).Label) {
+		line := Line{Variant: of[0].Label(), Cells: make([]*Cell, len(s.At))}
 		for _, c := range of {
 			if i, ok := slices.BinarySearch(s.At, at(c)); ok && line.Cells[i] == nil {
 				line.Cells[i] = c
@@ -198,7 +209,7 @@ func (s *Sweep) Envelope() []Stretch {
 func (s *Sweep) follow(of *Stretch) {
 	for i := range s.Lines {
 		l := &s.Lines[i]
-		if l.IsControl() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil) {
+		if !l.takesPart() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil) {
 			continue
 		}
 		if of.Next == nil || s.level(l, of) < s.level(of.Next, of) {

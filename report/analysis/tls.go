@@ -28,7 +28,7 @@ type Tunnel struct{ Plain, On, Mutual *Cell }
 func (r *Result) Tunnels() []Tunnel {
 	known := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return !c.Of("round").Known() })
 	var all []Tunnel
-	for _, cells := range GroupBy(known, func(c *Cell) alike { return alike{c.Group(), c.InTheClear()} }) {
+	for _, cells := range GroupBy(known, func(c *Cell) alike { return alike{c.Group(), c.InTheClear(), c.Language} }) {
 		var t Tunnel
 		for _, c := range cells {
 			switch c.TLS() {

@@ -29,14 +29,14 @@ type Cost struct {
 // distinguish from the fastest are tied with it. Picking the fastest by the same samples is not corrected for: of
 // many transports that are all alike, one may now and then seem slower. Where so
 // few blocks could not pass that test however far they lay apart, their interval
-// decides instead, and the verdict counts as unproved. There is none of the control
-// alone.
+// decides instead, and the verdict counts as unproved. A peer takes part if it has
+// proved its rounds. There is none of the control alone.
 func Decide(cells []*Cell) (Verdict, bool) { return decide(cells, YardstickOf(cells)) }
 
 func decide(cells []*Cell, by Yardstick) (Verdict, bool) {
 	v := Verdict{Yardstick: by, Group: cells[0].Group()}
 	for _, c := range cells {
-		if !c.IsControl() && c.Of(v.By).Known() {
+		if !c.IsControl() && c.Unproved == "" && c.Of(v.By).Known() {
 			v.Ranked = append(v.Ranked, c)
 		}
 	}
@@ -62,6 +62,16 @@ func decide(cells []*Cell, by Yardstick) (Verdict, bool) {
 		}
 	}
 	return v, true
+}
+
+// Among returns the verdict on those of the ranked cells alone whose workers are in a
+// language. There is none of less than two, or where the best of all is one of them.
+func (v Verdict) Among(language string) (Verdict, bool) {
+	cells := slices.DeleteFunc(slices.Clone(v.Ranked), func(c *Cell) bool { return c.Language != language || c.Peer != "" })
+	if len(cells) < 2 || cells[0] == v.Best() {
+		return Verdict{}, false
+	}
+	return decide(cells, v.Yardstick)
 }
 
 // Verdicts returns a verdict for each group that has any transport besides the

@@ -86,10 +86,11 @@ type Column struct {
 
 // A Row is one cell for each column, or fewer: what is missing is left blank.
 type Row struct {
-	Cells []Cell
-	Note  string // words in place of the missing cells
-	Rule  bool   // a line above it sets it apart
-	Tone  Tone
+	Cells   []Cell
+	Note    string // words in place of the missing cells
+	Rule    bool   // a line above it sets it apart
+	Heading string // of this row and those below it, on that line
+	Tone    Tone
 }
 
 // Add adds a row.

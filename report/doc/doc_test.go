@@ -54,6 +54,7 @@ func sample() Document {
 	first.Rows[0].Tone = Good
 	first.Add(Words("http"), Estimate(interval(0.0289, 0.0278, 0.03)), Number(2.89), Number(7.01e9), Number(0.341), Estimate(stat.None()), Words("d"))
 	first.Add(Words("storage"), Estimate(interval(0.264, 0.261, 0.2672)), Number(26.4), Number(0.52e9), Cell{}, Cell{}, Words(""))
+	first.Rows = append(first.Rows, Row{Cells: []Cell{Words("py-grpc"), Estimate(interval(0.0912, 0.09, 0.0931)), Number(9.12)}, Rule: true, Heading: "peers"})
 	first.Rows = append(first.Rows, Row{Cells: []Cell{Words("inproc"), Estimate(interval(0.010, 0.0097, 0.0104))}, Note: "the same work without leaving the process", Rule: true, Tone: Dim})
 	second := Table{
 		Caption: "Few blocks, and long words",
@@ -318,7 +319,7 @@ func FuzzDocument(f *testing.F) {
 		table := Table{Caption: evil, Columns: []Column{{Name: evil, Help: evil}, {Name: evil, Unit: "s", Bar: true, Help: evil}, {Name: "words" + evil, Wrap: true}}, Notes: []string{evil}}
 		table.Rows = []Row{
 			{Cells: []Cell{Words(evil), {Text: evil, Value: &stat.Interval{Center: x, Low: y, High: x, Confidence: 0.5}}, Words(evil)}, Tone: Good},
-			{Cells: []Cell{Words("evil"), Number(y)}, Note: evil, Rule: true},
+			{Cells: []Cell{Words("evil"), Number(y)}, Note: evil, Rule: true, Heading: evil},
 		}
 		d.Sections = append(d.Sections, Section{Title: evil, Lead: []Paragraph{p}, Tables: []Table{table}, Tail: Say(evil), Folded: true})
 		out := text(t, d, TextOptions{Width: columns, Colour: colour, Unicode: unicode})

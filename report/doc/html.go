@@ -93,8 +93,14 @@ type htmlTable struct {
 	Caption htmlText
 	Long    bool
 	Columns []htmlColumn
-	Parts   [][]htmlRow
+	Parts   []htmlPart
 	Notes   []htmlText
+}
+
+// A htmlPart is rows, and what they are.
+type htmlPart struct {
+	Heading string
+	Rows    []htmlRow
 }
 
 type htmlColumn struct {
@@ -234,10 +240,10 @@ func (p *htmlPage) table(t Table, help map[string]string) htmlTable {
 	again := make([]string, s.keys) // what blank keys repeat
 	for r, row := range s.rows {
 		if r == 0 || row.Rule {
-			made.Parts = append(made.Parts, nil)
+			made.Parts = append(made.Parts, htmlPart{Heading: Visible(row.Heading)})
 		}
 		part := &made.Parts[len(made.Parts)-1]
-		*part = append(*part, s.html(r, again, made.Columns))
+		part.Rows = append(part.Rows, s.html(r, again, made.Columns))
 	}
 	made.Notes = p.texts(Say(t.Notes...))
 	return made

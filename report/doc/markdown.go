@@ -171,6 +171,9 @@ func (s sheet) markdown() []byte {
 		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone))
 	tab.Header(header)
 	for r := range s.rows {
+		if heading := s.rows[r].Heading; heading != "" {
+			_ = tab.Append(append([]string{"*" + escape(heading) + "*"}, make([]string, len(s.columns)-1)...))
+		}
 		row := make([]string, len(s.columns))
 		for c, col := range s.columns {
 			row[c] = escape(col.cells[r].text)

@@ -273,11 +273,21 @@ func (t *textWriter) grid(s sheet, widths []int, bar int) {
 				texts[c] = padded(col.width()-width(texts[c])) + texts[c] + padded(between) + t.bar(col.cells[r].value, col.most, bar)
 			}
 		}
-		if row.Rule {
-			t.line(strings.Repeat(t.sign("─", "-"), wide), Dim)
-		}
+		t.rule(row, wide)
 		t.row(s, widths, bar, texts, t.written(row.Note), row.Tone)
 	}
+}
+
+// rule writes the line above a row that is set apart, with its heading on it.
+func (t *textWriter) rule(row Row, wide int) {
+	if !row.Rule {
+		return
+	}
+	dash, heading := t.sign("─", "-"), ""
+	if row.Heading != "" {
+		heading = wrap(dash+dash+" "+t.written(row.Heading), t.left)[0] + " "
+	}
+	t.line(heading+strings.Repeat(dash, max(0, wide-width(heading))), Dim)
 }
 
 // row writes a row of a grid, in several lines if its words take them, with a note
@@ -342,9 +352,7 @@ func (t *textWriter) bar(value, most float64, columns int) string {
 // line by line.
 func (t *textWriter) list(s sheet) {
 	for r, row := range s.rows {
-		if row.Rule {
-			t.line(strings.Repeat(t.sign("─", "-"), t.left), Dim)
-		}
+		t.rule(row, t.left)
 		for c, col := range s.columns {
 			text := col.cells[r].text
 			switch {

@@ -129,6 +129,10 @@ func mirror(h *pb.MessageHeader) *pb.MessageHeader {
 	return &pb.MessageHeader{Sender: h.GetReceiver(), Receiver: h.GetSender(), FederationId: h.GetFederationId()}
 }
 
+func (l *liar) Ping(context.Context, *pb.PingRequest) (*pb.PingResponse, error) {
+	return &pb.PingResponse{}, nil
+}
+
 func (l *liar) Join(_ context.Context, r *pb.JoinRequest) (*pb.JoinResponse, error) {
 	return &pb.JoinResponse{Header: mirror(r.Header)}, nil
 }
@@ -163,31 +167,47 @@ func (l *liar) StreamAggregatedTensors(r *pb.GetAggregatedTensorsRequest, s grpc
 	return s.Send(&pb.TensorChunk{Header: l.header(mirror(r.Header)), Tensors: l.answer(r.Specs)})
 }
 
+// A lie is an answer with which a server ends a fetch.
+type lie struct {
+	name     string
+	header   func(*pb.MessageHeader) *pb.MessageHeader
+	tensors  func([]*pb.NamedTensor) []*pb.NamedTensor
+	why      reason
+	many     bool   // of several tensors only
+	inPython string // what a worker in Python says of it
+}
+
+func lies() []lie {
+	same := func(h *pb.MessageHeader) *pb.MessageHeader { return h }
+	all := func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts }
+	first := func(f func(t *pb.NamedTensor)) func([]*pb.NamedTensor) []*pb.NamedTensor {
+		return func(ts []*pb.NamedTensor) []*pb.NamedTensor { f(ts[0]); return ts }
+	}
+	return []lie{
+		{"no header", func(*pb.MessageHeader) *pb.MessageHeader { return nil }, all, noHeader, false, "header"},
+		{"for somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Receiver = "lane-1"; return h }, all, wrongReceiver, false, `receiver: "lane-1"`},
+		{"of somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Sender = "lane-1"; return h }, all, wrongSender, false, `sender: "lane-1"`},
+		{"of another federation", func(h *pb.MessageHeader) *pb.MessageHeader { h.FederationId += "0"; return h }, all, wrongFederation, false, "federation_id"},
+		{"none", same, func([]*pb.NamedTensor) []*pb.NamedTensor { return nil }, cutShort, false, "0 of 8 bytes of 'layer0.weight'"},
+		{"one too few", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts[:len(ts)-1] }, cutShort, true, "1 of 2 tensors came"},
+		{"one too many", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return append(ts, ts[0]) }, duplicateTensor, true, "'layer0.weight' came after the last one"},
+		{"swapped", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0], ts[1] = ts[1], ts[0]; return ts }, outOfOrder, true, "'layer0.weight': name layer1.weight"},
+		{"too short", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0].Data = ts[0].Data[:7]; return ts[:1] }, cutShort, false, "7 of 8 bytes of 'layer0.weight'"},
+		{"too long", same, first(func(t *pb.NamedTensor) { t.Data = make([]byte, 9) }), wrongSize, false, "'layer0.weight': 9 bytes from 0 on"},
+		{"of another round", same, first(func(t *pb.NamedTensor) { t.Round = 2 }), wrongTask, false, "'layer0.weight': round 2, want 1"},
+		{"of another type", same, first(func(t *pb.NamedTensor) { t.Dtype = pb.DType_DTYPE_I32 }), wrongTensor, false, "'layer0.weight': dtype 7, want 3"},
+		{"of another shape", same, first(func(t *pb.NamedTensor) { t.Shape = []int64{1, 2} }), wrongTensor, false, "'layer0.weight': shape [1, 2], want [2]"},
+		{"further on", same, first(func(t *pb.NamedTensor) { t.Offset = 4 }), outOfOrder, false, "'layer0.weight': offset 4, want 0"},
+		{"an update", same, first(func(t *pb.NamedTensor) { t.Tags = []string{updateTag} }), wrongTensor, false, "'layer0.weight': tags ['trained']"},
+		{"encoded", same, first(func(t *pb.NamedTensor) { t.Codec = []*pb.CodecMetadata{{Name: "zip"}} }), unknownCodec, false, "'layer0.weight': codec"},
+	}
+}
+
 // TestLyingServer: O4 and O5 at the worker's end. A response that is not for it,
 // or that has too few tensors, too many, or others, is an error and never a
 // model; and it is not asked for again and again.
 func TestLyingServer(t *testing.T) {
-	same := func(h *pb.MessageHeader) *pb.MessageHeader { return h }
-	all := func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts }
-	for _, c := range []struct {
-		name    string
-		header  func(*pb.MessageHeader) *pb.MessageHeader
-		tensors func([]*pb.NamedTensor) []*pb.NamedTensor
-		why     reason
-		many    bool // of several tensors only
-	}{
-		{"no header", func(*pb.MessageHeader) *pb.MessageHeader { return nil }, all, noHeader, false},
-		{"for somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Receiver = "lane-1"; return h }, all, wrongReceiver, false},
-		{"of somebody else", func(h *pb.MessageHeader) *pb.MessageHeader { h.Sender = "lane-1"; return h }, all, wrongSender, false},
-		{"of another federation", func(h *pb.MessageHeader) *pb.MessageHeader { h.FederationId += "0"; return h }, all, wrongFederation, false},
-		{"none", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return nil }, cutShort, false},
-		{"one too few", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts[:len(ts)-1] }, cutShort, true},
-		{"one too many", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { return append(ts, ts[0]) }, duplicateTensor, true},
-		{"swapped", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0], ts[1] = ts[1], ts[0]; return ts }, outOfOrder, true},
-		{"too short", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0].Data = ts[0].Data[:7]; return ts[:1] }, cutShort, false},
-		{"too long", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0].Data = make([]byte, 9); return ts }, wrongSize, false},
-		{"of another round", same, func(ts []*pb.NamedTensor) []*pb.NamedTensor { ts[0].Round = 2; return ts }, wrongTask, false},
-	} {
+	for _, c := range lies() {
 		for _, variantName := range []string{"grpc-tensor", "grpc-batch", "grpc-stream"} {
 			if c.many && variantName == "grpc-tensor" {
 				continue
@@ -198,26 +218,32 @@ func TestLyingServer(t *testing.T) {
 	}
 }
 
-// fetchFrom lets a worker receive a model of two tensors from l.
-func fetchFrom(t *testing.T, variantName string, l *liar) error {
+// serve serves l until the test ends.
+func (l *liar) serve(t *testing.T, opts ...grpc.ServerOption) *driver.Endpoint {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer()
+	s := grpc.NewServer(opts...)
 	pb.RegisterFederationServer(s, l)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(listener) }()
-	defer func() {
+	t.Cleanup(func() {
 		s.Stop()
-		if err := <-served; err != nil {
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // before it has begun
 			t.Error(err)
 		}
-	}()
+	})
+	return driver.EndpointAt("unix:"+path, "s")
+}
+
+// fetchFrom lets a worker receive a model of two tensors from l.
+func fetchFrom(t *testing.T, variantName string, l *liar) error {
+	t.Helper()
 	two := layoutOf(t, 2, 2)
-	w, err := dialTo(limited(t), t, variantName, driver.EndpointAt("unix:"+path, "s"), 0, driver.Options{Down: two, Up: two, Lanes: 1, Depth: 1})
+	w, err := dialTo(limited(t), t, variantName, l.serve(t), 0, driver.Options{Down: two, Up: two, Lanes: 1, Depth: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
+	"ipcbench/transports/internal/slab"
 )
 
 // A1: requests that are wrong in themselves are refused with a status code that
@@ -320,10 +321,17 @@ func fakeServer(t *testing.T, answers ...string) (addr string) {
 	return "unix:" + path
 }
 
-// A server that lies, is silent or ends in the middle is an error for the worker
-// that says what was wrong, and never a hang, wrong bytes, or the end of the
-// session.
-func TestLyingServers(t *testing.T) {
+// A lie is what a server answers to join, jobs and batch, and what workers say of it, in Go
+// and in Python.
+type lie struct {
+	name           string
+	answers        []string
+	inGo, inPython string
+}
+
+// lies are those of a server whose model has two tensors.
+func lies(t *testing.T) (*tensor.Layout, []lie) {
+	t.Helper()
 	l := vectors(t, 2, 100)
 	tb, err := store.ManifestOf(l)
 	check(t, err)
@@ -337,59 +345,72 @@ func TestLyingServers(t *testing.T) {
 	}
 	joined := answer("", "{}")
 	job := answer("", `{"round":1,"client":2,"weight":1,"model":"m-1"}`)
-	for _, c := range []struct {
-		name    string
-		answers []string // to join, jobs, batch
-		want    string
-	}{
-		{"good", []string{joined, job, batch(2, len(table), table+data)}, ""},
-		{"ends at once", nil, "/v1/lanes/0"},
-		{"no HTTP", []string{"220 smtp.example.org\r\n"}, "malformed HTTP"},
-		{"silent", []string{"silence"}, "timeout"},
-		{"refuses", []string{"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno"}, "503"},
-		{"join is no JSON", []string{answer("", "x")}, "malformed JSON"},
-		{"ends before the job", []string{joined}, "/v1/jobs/0"},
-		{"half a job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"}, "unexpected EOF"},
-		{"half a head", []string{joined, "HTTP/1.1 200 OK\r\nContent-"}, "malformed"},
-		{"endless head", []string{joined, "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)}, "too long"},
-		{"job without length", []string{joined, "HTTP/1.1 200 OK\r\n\r\n{}"}, "without a length"},
-		{"chunked job", []string{joined, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, "without a length"},
-		{"huge job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"}, "at most"},
-		{"continue", []string{joined, "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n"}, "100"},
-		{"malformed job", []string{joined, answer("", `{"round":"x"}`)}, "malformed JSON"},
-		{"job and more", []string{joined, answer("", `{"model":"m"}`) + "x", "x"}, "malformed HTTP"},
-		{"model is a path", []string{joined, answer("", `{"model":"../m"}`)}, "letters, digits"},
-		{"model has a line break", []string{joined, answer("", `{"model":"m\n"}`)}, "letters, digits"},
-		{"unknown tensors", []string{joined, job, strings.Replace(answer("", `{"error":"gone","missing":["m-1.0"]}`), "200 OK", "400 Bad Request", 1)}, "gone"},
-		{"no tensors", []string{joined, job, answer("", "")}, "another number of tensors"},
-		{"one tensor", []string{joined, job, batch(1, len(table)/2, table[:len(table)/2]+data[:100])}, "another number of tensors"},
-		{"other dtype", []string{joined, job, batch(2, len(table), strings.ReplaceAll(table, "u8", "i8")+data)}, "i8"},
-		{"short table", []string{joined, job, batch(2, len(table)/2, table[:len(table)/2]+data)}, "table: tensor 1"},
-		{"long table", []string{joined, job, batch(2, 2*len(table), table+table+data)}, "goes on"},
-		{"table beyond the body", []string{joined, job, batch(2, 5000, table+data)}, "Table-Bytes"},
-		{"negative table", []string{joined, job, batch(2, -1, table+data)}, "Table-Bytes"},
-		{"a byte less", []string{joined, job, batch(2, len(table), table+data[1:])}, "tensors of 199 bytes"},
-		{"a byte more", []string{joined, job, batch(2, len(table), table+data+"d")}, "tensors of 201 bytes"},
-		{"half the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100])}, "unexpected EOF"},
-		{"silent in the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100]), "silence"}, "timeout"},
-	} {
+	shared := func(h store.Handle) string {
+		return answer("", fmt.Sprintf(`{"round":1,"client":2,"weight":1,"model":"m-1","runs":[{"first":0,"count":2,"handle":%q}]}`, h))
+	}
+	return l, []lie{
+		{"good", []string{joined, job, batch(2, len(table), table+data)}, "", "POST /v1/results/0: the server has closed the connection"},
+		{"ends at once", nil, "/v1/lanes/0", "POST /v1/lanes/0: "},
+		{"no HTTP", []string{"220 smtp.example.org\r\n"}, "malformed HTTP", "POST /v1/lanes/0: the server has closed the connection"},
+		{"silent", []string{"silence"}, "timeout", "POST /v1/lanes/0: the server has not gone on for 0.05 s"},
+		{"refuses", []string{"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno"}, "503", "503 Service Unavailable"},
+		{"join is no JSON", []string{answer("", "x")}, "malformed JSON", "join: b'x' is no JSON"},
+		{"ends before the job", []string{joined}, "/v1/jobs/0", "GET /v1/jobs/0: the server has closed the connection"},
+		{"half a job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"}, "unexpected EOF", "GET /v1/jobs/0: the server has closed the connection"},
+		{"half a head", []string{joined, "HTTP/1.1 200 OK\r\nContent-"}, "malformed", "GET /v1/jobs/0: the server has closed the connection"},
+		{"endless head", []string{joined, "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20)}, "too long", "head of the answer is too long"},
+		{"job without length", []string{joined, "HTTP/1.1 200 OK\r\n\r\n{}"}, "without a length", "without a length"},
+		{"chunked job", []string{joined, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"}, "without a length", "without a length"},
+		{"huge job", []string{joined, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"}, "at most", "at most"},
+		{"continue", []string{joined, "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n"}, "100", "100 Continue"},
+		{"malformed job", []string{joined, answer("", `{"round":"x"}`)}, "malformed JSON", "the answer to a request for a job"},
+		{"job and more", []string{joined, answer("", `{"model":"m"}`) + "x", "x"}, "malformed HTTP", "KeyError('round')"},
+		{"model is a path", []string{joined, answer("", `{"model":"../m"}`)}, "letters, digits", "a model called '../m'"},
+		{"model has a line break", []string{joined, answer("", `{"model":"m\n"}`)}, "letters, digits", "a model called"},
+		{"no handle", []string{joined, shared("ab")}, "want 56 hexadecimal digits", "handle 'ab': want 56 hexadecimal digits"},
+		{"another handle", []string{joined, shared(store.EncodeHandle(slab.Handle{Offset: 64, Length: 99, Generation: 1}))}, "tensor 0", "tensor 0 (v0): a handle to 99 bytes, want 100"},
+		{"handle of nothing", []string{joined, shared(store.EncodeHandle(slab.Handle{Offset: 64, Length: 100}))}, "tensor 0", "tensor 0 (v0): a handle"},
+		{"unknown tensors", []string{joined, job, strings.Replace(answer("", `{"error":"gone","missing":["m-1.0"]}`), "200 OK", "400 Bad Request", 1)}, "gone", "400 Bad Request: gone: 1 of the tensors"},
+		{"no tensors", []string{joined, job, answer("", "")}, "another number of tensors", "has None tensors, want 2"},
+		{"one tensor", []string{joined, job, batch(1, len(table)/2, table[:len(table)/2]+data[:100])}, "another number of tensors", "has 1 tensors, want 2"},
+		{"other dtype", []string{joined, job, batch(2, len(table), strings.ReplaceAll(table, "u8", "i8")+data)}, "i8", "tensor 0 (v0) is {'dtype': 'i8'"},
+		{"short table", []string{joined, job, batch(2, len(table)/2, table[:len(table)/2]+data)}, "table: tensor 1", "a table of 1 tensors, want 2"},
+		{"long table", []string{joined, job, batch(2, 2*len(table), table+table+data)}, "goes on", "a table of 4 tensors, want 2"},
+		{"table beyond the body", []string{joined, job, batch(2, 5000, table+data)}, "Table-Bytes", "with a table of '5000'"},
+		{"negative table", []string{joined, job, batch(2, -1, table+data)}, "Table-Bytes", "with a table of '-1'"},
+		{"a byte less", []string{joined, job, batch(2, len(table), table+data[1:])}, "tensors of 199 bytes", "bytes with a table of"},
+		{"a byte more", []string{joined, job, batch(2, len(table), table+data+"d")}, "tensors of 201 bytes", "bytes with a table of"},
+		{"half the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100])}, "unexpected EOF", "POST /v1/batch: the server has closed the connection"},
+		{"silent in the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100]), "silence"}, "timeout", "POST /v1/batch: the server has not gone on for 0.05 s"},
+	}
+}
+
+// liarsPatience is that of who listens to them.
+const liarsPatience = 50 * time.Millisecond
+
+// A server that lies, is silent or ends in the middle is an error for the worker
+// that says what was wrong, and never a hang, wrong bytes, or the end of the
+// session.
+func TestLyingServers(t *testing.T) {
+	l, all := lies(t)
+	for _, c := range all {
 		o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
 		within(t, c.name, func() {
-			v, err := transports.NewVariant(transport{name: "http", patience: exchange.Patience(50 * time.Millisecond)}, nil)
+			v, err := transports.NewVariant(transport{name: "http", patience: exchange.Patience(liarsPatience)}, nil)
 			check(t, err)
 			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers...), "secret"), 0, o)
 			if err == nil {
 				_, _, err = w.Receive(t.Context())
-				if err == nil && c.want == "malformed HTTP" {
+				if err == nil && c.inGo == "malformed HTTP" {
 					_, err = w.Reserve()
 				}
 				defer w.Close()
 			}
-			if c.want == "" {
+			if c.inGo == "" {
 				check(t, err)
 				return
 			}
-			wantError(t, c.name, err, c.want)
+			wantError(t, c.name, err, c.inGo)
 		})
 	}
 }

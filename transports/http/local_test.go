@@ -62,15 +62,7 @@ func TestLocalClientCostsTwoExchanges(t *testing.T) {
 func TestPartialFallback(t *testing.T) {
 	r := open(t, "http-shm", vectors(t, 10, 1000), 1)
 	m := r.publish(1)
-	check(t, os.Chmod(r.s.in.memory.models.ref.Path, modeWriter))
-	pool, err := os.OpenFile(r.s.in.memory.models.ref.Path, os.O_RDWR, 0)
-	check(t, err)
-	defer pool.Close()
-	for _, i := range []int{2, 3, 7} { // their generations, which stand before them
-		h := r.s.in.memory.models.both[0].handles[i]
-		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(h.Offset)-slab.Align)
-		check(t, err)
-	}
+	r.damage(0, 2, 3, 7)
 	r.exchange(0, driver.Job{}, m)
 	wantCounts(t, "damaged", r.counts(0), map[string]int64{
 		phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
@@ -79,6 +71,20 @@ func TestPartialFallback(t *testing.T) {
 	m = r.publish(2) // the next model is whole
 	r.exchange(0, driver.Job{Round: 1}, m)
 	wantCounts(t, "whole", r.counts(0), map[string]int64{phase.Calls + "batch": 1, phase.HandleTensors: 17})
+}
+
+// damage makes tensors of one of the two models stale, whose generations stand before them.
+func (r *rig) damage(model int, tensors ...int) {
+	r.t.Helper()
+	models := r.s.in.memory.models
+	check(r.t, os.Chmod(models.ref.Path, modeWriter))
+	pool, err := os.OpenFile(models.ref.Path, os.O_RDWR, 0)
+	check(r.t, err)
+	defer pool.Close()
+	for _, i := range tensors {
+		_, err := pool.WriteAt(make([]byte, 8), 4096+int64(models.both[model].handles[i].Offset)-slab.Align)
+		check(r.t, err)
+	}
 }
 
 // A12, A13: what the slab has no room for goes as a body, and is counted; so

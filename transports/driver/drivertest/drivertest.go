@@ -112,15 +112,20 @@ func runAll(t *testing.T, newTransport func() driver.Transport, cases []testCase
 }
 
 // launchers calls f with workers in this process, and then with real ones if
-// the transport can leave the process.
+// the transport can leave the process. Where workers are another program's, there are
+// only these.
 func launchers(t *testing.T, tr driver.Transport, f func(t *testing.T, l trainer.Launcher)) {
+	if l, ok := tr.(launched); ok {
+		f(t, l.launcher)
+		return
+	}
 	t.Run("workers=goroutines", func(t *testing.T) {
 		f(t, trainer.NewGoroutines(host(tr)))
 	})
 	if Inside(t, tr) || raceDetector {
 		return
 	}
-	t.Run("workers=processes", func(t *testing.T) { f(t, trainer.NewProcesses()) })
+	t.Run("workers=processes", func(t *testing.T) { f(t, processes(tr)) })
 }
 
 // has reports whether tr has a setting of that name.
@@ -170,18 +175,24 @@ func open(t *testing.T, tr driver.Transport, l *tensor.Layout, lanes int) *sessi
 
 func openVariant(t *testing.T, v transports.Variant, down, up *tensor.Layout, lanes int) *session {
 	t.Helper()
-	dir, err := scratch.New(scratch.Roots()[0])
-	check(t, err)
-	s := &session{t: t, variant: v, dir: dir.Path(), at: driver.NewEndpoint(dir.Path()), o: driver.Options{
-		Down: down, Up: up, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings,
-	}}
-	s.server, err = transports.Listen(t.Context(), v, s.at, s.o)
-	check(t, err)
+	s := listen(t, v, driver.Options{Down: down, Up: up, Lanes: lanes})
 	for n := range lanes {
 		w, err := transports.Dial(t.Context(), v, s.worker(n), n, s.o)
 		check(t, err)
 		s.workers = append(s.workers, w)
 	}
+	return s
+}
+
+// listen is openVariant without workers.
+func listen(t *testing.T, v transports.Variant, o driver.Options) *session {
+	t.Helper()
+	dir, err := scratch.New(scratch.Roots()[0])
+	check(t, err)
+	o.Clients, o.Depth, o.Settings = 8, 2, v.Settings
+	s := &session{t: t, variant: v, dir: dir.Path(), at: driver.NewEndpoint(dir.Path()), o: o}
+	s.server, err = transports.Listen(t.Context(), v, s.at, s.o)
+	check(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

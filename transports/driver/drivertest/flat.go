@@ -74,7 +74,7 @@ func testFlat(t *testing.T, tr driver.Transport) {
 		measure(t, trainer.NewGoroutines(host(tr)))
 		return
 	}
-	measure(t, trainer.NewProcesses())
+	measure(t, processes(tr))
 }
 
 // resident returns how many bytes of memory a process has.

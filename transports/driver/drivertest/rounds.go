@@ -240,7 +240,7 @@ func testKill(t *testing.T, tr driver.Transport) {
 	}
 	l := small(t)
 	p, err := trainer.Open(t.Context(), trainer.Config{
-		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "kill", Launcher: trainer.NewProcesses(),
+		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "kill", Launcher: processes(tr),
 	})
 	check(t, err)
 	_, err = rounder(t.Context(), p, l, l, 3, 5)

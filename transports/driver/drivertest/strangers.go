@@ -212,7 +212,7 @@ func testStops(t *testing.T, tr driver.Transport) {
 	}
 	l := small(t)
 	p, err := trainer.Open(t.Context(), trainer.Config{
-		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "stop", Launcher: trainer.NewProcesses(), RoundLimit: 2 * time.Second,
+		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "stop", Launcher: processes(tr), RoundLimit: 2 * time.Second,
 	})
 	check(t, err)
 	_, err = rounder(t.Context(), p, l, l, 3, 5)

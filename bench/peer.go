@@ -1,0 +1,309 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"ipcbench/python"
+	"ipcbench/transports/driver"
+)
+
+// A Peer is a program of somebody's own that runs whole blocks: its server, its workers
+// and what goes between them. It reads an order and answers, as another build of ipcbench
+// does; docs/peer.md says how. It is a row of the same tables, and so a transport by name
+// alone: nothing of ours is sent through it.
+type Peer struct {
+	name  string
+	shown string   // what results call the program
+	words []string // of its command, unless it is a reference row
+
+	row  python.Row // a reference row, which Python runs
+	find func() (python.Interpreter, error)
+}
+
+var peerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+
+// NewPeer returns the peer of that name which a command runs: words with spaces
+// between them, and what a shell takes for one word in quotes or after a backslash.
+// Nothing else of the command is expanded.
+func NewPeer(name, command string) (*Peer, error) {
+	if !peerName.MatchString(name) {
+		return nil, fmt.Errorf("%q: want a name of a-z, 0-9 and -", name)
+	}
+	if len(command) > maxPeer {
+		return nil, fmt.Errorf("%s: a command of %d bytes: want at most %d", name, len(command), maxPeer)
+	}
+	if err := checkText(command); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	words, err := splitWords(command)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(words) == 0 {
+		return nil, fmt.Errorf("%s: no command: want NAME='COMMAND'", name)
+	}
+	path, err := exec.LookPath(words[0])
+	if err == nil || errors.Is(err, exec.ErrDot) { // in this folder, as a shell would
+		words[0], err = filepath.Abs(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Peer{name: name, shown: command, words: words}, nil
+}
+
+// splitWords returns the words of a command.
+func splitWords(command string) (words []string, err error) {
+	var word strings.Builder
+	within, begun, escaped := rune(0), false, false
+	for _, r := range command {
+		switch {
+		case escaped:
+			if within == '"' && r != '"' && r != '\\' {
+				word.WriteRune('\\')
+			}
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && within != '\'':
+			begun, escaped = true, true
+		case within != 0 && r == within:
+			within = 0
+		case within == 0 && (r == '\'' || r == '"'):
+			begun, within = true, r
+		case within == 0 && (r == ' ' || r == '\t'):
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	if within != 0 || escaped {
+		return nil, errors.New("a quote that nothing closes, or a backslash at the end")
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// NewRow returns the peer that a reference row is. Its interpreter is looked for when
+// somebody first wants to know.
+func NewRow(row python.Row) *Peer {
+	return &Peer{name: row.Name, shown: "python/peers/" + row.File, row: row, find: sync.OnceValues(func() (python.Interpreter, error) {
+		return python.Find(context.Background(), "", row.Modules...)
+	})}
+}
+
+// Help says what a reference row is.
+func (p *Peer) Help() string { return p.row.Help }
+
+// Ready returns what runs a reference row here, or what is missing.
+func (p *Peer) Ready() (python.Interpreter, error) { return p.find() }
+
+// Name implements [driver.Transport].
+func (p *Peer) Name() string { return p.name }
+
+// Settings implements [driver.Transport].
+func (p *Peer) Settings() []driver.Setting { return nil }
+
+// Traits implements [driver.Transport].
+func (p *Peer) Traits(driver.Settings) driver.Traits { return driver.Traits{Reach: driver.Host} }
+
+// Check implements [driver.Transport]: it reports what is missing here.
+func (p *Peer) Check(driver.Options) error {
+	if p.find == nil {
+		return nil
+	}
+	_, err := p.find()
+	return err
+}
+
+// What a process of a peer is guessed to take: a few copies, and what it runs on.
+const (
+	peerCopies = 3
+	peerBase   = 64 << 20
+)
+
+// Footprint implements [driver.Transport] with a guess.
+func (p *Peer) Footprint(o driver.Options) int64 {
+	each := float64(peerCopies)*(float64(o.Down.Size())+float64(o.Up.Size())) + peerBase
+	if all := each * float64(o.Lanes+1); all < math.MaxInt64 {
+		return int64(all)
+	}
+	return math.MaxInt64
+}
+
+var errPeer = errors.New("a peer runs blocks of its own")
+
+// Listen implements [driver.Transport].
+func (p *Peer) Listen(context.Context, *driver.Endpoint, driver.Options) (driver.Server, error) {
+	return nil, errPeer
+}
+
+// Dial implements [driver.Transport].
+func (p *Peer) Dial(context.Context, *driver.Endpoint, int, driver.Options) (driver.Worker, error) {
+	return nil, errPeer
+}
+
+// peer returns the peer that runs the cell's blocks, or nil.
+func (s Spec) peer() *Peer {
+	p, _ := s.Variant.Transport.(*Peer)
+	return p
+}
+
+// HasRows reports whether any of the cells is a reference row's.
+func HasRows(cells []Spec) bool {
+	return slices.ContainsFunc(cells, func(s Spec) bool { return s.peer() != nil && s.peer().find != nil })
+}
+
+// checkPeer reports what no peer is asked for.
+func (s Spec) checkPeer() error {
+	switch c := s.Variant.Codec(); {
+	case s.peer() == nil:
+		return nil
+	case c != nil:
+		return fmt.Errorf("codec %s: a peer has codecs of its own, if any", c)
+	case s.PerProcess != 1:
+		return errors.New("a peer has one worker a process: leave --lanes-per-process 1")
+	}
+	return nil
+}
+
+// CheckPeers reports what a run with peers cannot have besides, by the names of both.
+func (o Options) CheckPeers() error {
+	i := slices.IndexFunc(o.Cells, func(s Spec) bool { return s.peer() != nil })
+	if i < 0 {
+		return nil
+	}
+	for _, no := range []struct {
+		given     bool
+		flag, why string
+	}{
+		{o.Against != "", "--against", "a peer is no part of either build"},
+		{o.Agents > 0 || o.Fleet != nil, "--agents", "all of a peer is on this host"},
+		{len(links(o.Cells)) > 0, "--link", "nobody knows what a peer sends over it"},
+		{len(o.Profiling.Kinds) > 0, "--profile", "nothing of a peer can be profiled"},
+		{o.Plan.Respawn, "--respawn", "a peer starts its workers once a block"},
+		{o.Cells[i].Train != "", "--train", "a peer has a function of its own"},
+		{o.Canary > 0, "--canary", "nothing of a peer can be slowed down"},
+	} {
+		if no.given {
+			return fmt.Errorf("--transport %s and %s are given: want one of them; %s", o.Cells[i].peer().name, no.flag, no.why)
+		}
+	}
+	return nil
+}
+
+// program returns what carries out orders for the peer. Reference rows are in the
+// folder that [python.Unpack] wrote to, and start there.
+func (p *Peer) program(dir string) (program, error) {
+	of := program{name: p.shown, late: ": " + peerHint, keep: true}
+	if p.find == nil {
+		of.path, of.args = p.words[0], p.words[1:]
+		return of, nil
+	}
+	i, err := p.find()
+	of.path, of.args, of.dir = i.Path, []string{p.row.In(dir)}, dir
+	of.env = []string{"TMPDIR=" + dir} // where multiprocessing leaves a folder for each process that is killed
+	return of, err
+}
+
+// askPeers asks each peer which of its cells it can run, and returns all cells but those
+// that it cannot.
+func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
+	asked := map[*Peer][]Spec{}
+	for _, s := range r.Cells {
+		if p := s.peer(); p != nil {
+			asked[p] = append(asked[p], s)
+		}
+	}
+	var fit []Spec
+	var unfit error
+	refused := map[*Peer][]string{}
+	for _, s := range r.Cells {
+		p := s.peer()
+		if p == nil {
+			fit = append(fit, s)
+			continue
+		}
+		if _, known := refused[p]; !known {
+			a, err := r.askPeer(ctx, p, asked[p])
+			if err != nil {
+				return nil, err
+			}
+			refused[p] = a.Refused
+			r.software[p] = a.Software
+		}
+		why := refused[p][0]
+		refused[p] = refused[p][1:]
+		if why == "" {
+			fit = append(fit, s)
+			continue
+		}
+		u := &Unfit{s, errors.New(why)}
+		unfit = errors.Join(unfit, u)
+		r.result.Skipped = append(r.result.Skipped, u.Skipped())
+	}
+	if len(fit) == 0 {
+		return nil, unfit
+	}
+	return fit, nil
+}
+
+// askPeer asks a peer which of those cells it can run, and what it runs on.
+func (r *run) askPeer(ctx context.Context, p *Peer, specs []Spec) (*answer, error) {
+	of, err := p.program(r.Python.Dir)
+	if err != nil {
+		return nil, err
+	}
+	a, err := askFirst(ctx, of, firstOrder(specs, r.Plan), max(r.Plan.RoundLimit, peerAnswers))
+	if err == nil && len(a.Refused) != len(specs) {
+		err = fmt.Errorf("%s: its answer: refused: %d entries, want one for each of %d cells", of, len(a.Refused), len(specs))
+	}
+	if err != nil && p.find == nil {
+		err = fmt.Errorf("--peer %s: %w", p.name, err)
+	}
+	return a, err
+}
+
+// ofPeer reports what no block can be, whoever has run it. A training that takes longer
+// than its client's round trip, say, would be a transfer of less than nothing: the best.
+func (b Block) ofPeer(c Spec, proved bool) error {
+	if n := len(b.Processes); n != c.Workers {
+		return field("workers", "%d processes: want %d", n, c.Workers)
+	}
+	if n := b.Proof.Rounds; proved && n < 2 {
+		return field("proof.rounds", "%d: want 2 at least, the second round and the last", n)
+	}
+	for i, rtt := range b.RTT {
+		for _, t := range []struct {
+			name        string
+			took, least int64
+			of          string
+			most        int64
+		}{
+			{"rtt_ns", rtt, 1, "round_ns", b.Round[i/c.Clients]},
+			{"train_ns", b.Train[i], 1, "rtt_ns", rtt - 1},
+			{"down_ns", b.Down[i], 0, "rtt_ns", rtt},
+			{"up_ns", b.Up[i], b.Train[i], "rtt_ns", rtt},
+		} {
+			if t.took < t.least || t.took > t.most {
+				return field(fmt.Sprintf("%s[%d]", t.name, i), "%d: want %d to %d, as a part of %s", t.took, t.least, t.most, t.of)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,375 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/bench"
+	"ipcbench/phase/usage"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/tensor/models"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+)
+
+// peerArg makes this executable a peer: a fault follows, and a file for the number of
+// a process that it leaves behind.
+const peerArg = "peer"
+
+// peerModel is what peers of tests train.
+const peerModel = "uniform:4KiB/4"
+
+// peerMain is a peer that measures a transport of ours, and spoils what it makes.
+func peerMain(fault, file string) error {
+	var order map[string]any
+	if err := json.NewDecoder(os.Stdin).Decode(&order); err != nil {
+		return err
+	}
+	for _, c := range order["cells"].([]any) {
+		c.(map[string]any)["variant"] = "pickle" // so that ServeBlock can serve it
+	}
+	block, timed := order["block"].(map[string]any)
+	if timed {
+		switch fault {
+		case "fails":
+			return fmt.Errorf("Traceback\n\x1b[2JModuleNotFoundError: No module named 'torch'")
+		case "waits":
+			_, err := io.Copy(io.Discard, os.Stdin)
+			return err // and no answer
+		case "prints":
+			for zeros := make([]byte, 1<<20); ; {
+				if _, err := os.Stdout.Write(zeros); err != nil {
+					return err
+				}
+			}
+		case "leaves", "hangs": // a process of its own session, which holds stdout
+			left := exec.Command("/bin/sh", "-c", `setsid sleep 1000 & echo $! > "$0"`, file)
+			left.Stdout = os.Stdout
+			if err := left.Run(); err != nil || fault == "leaves" {
+				return err
+			}
+			time.Sleep(time.Hour)
+		}
+	}
+	text, err := json.Marshal(order)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	stdin := io.Reader(os.Stdin)
+	if fault == "hurries" {
+		stdin, _ = io.Pipe()
+	}
+	if err := bench.ServeBlock(context.Background(), io.MultiReader(bytes.NewReader(text), stdin), &out, host()); err != nil {
+		return err
+	}
+	var a map[string]any
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+		return err
+	}
+	if timed {
+		if err := spoil(a, fault, uint64(block["seed"].(float64))); err != nil {
+			return err
+		}
+	} else {
+		a["software"] = map[string]string{"python": "3.11.2", "kernel": "C"}
+		switch fault {
+		case "refuses":
+			a["refused"] = []string{`it needs "luck"`}
+		case "old":
+			a["rules"] = 1
+		case "mute":
+			a["refused"] = nil
+		case "escapes":
+			a["software"] = map[string]string{"\x1b[2J": "1"}
+		}
+	}
+	if text, err = json.Marshal(a); err != nil {
+		return err
+	}
+	switch fault {
+	case "no JSON":
+		text = []byte("loading the model …")
+	case "nothing":
+		text = nil
+	case "twice":
+		text = append(text, text...)
+	}
+	_, err = os.Stdout.Write(text)
+	return err
+}
+
+// spoil changes the answer of a block.
+func spoil(a map[string]any, fault string, seed uint64) error {
+	hashes := a["hashes"].([]any)
+	switch fault {
+	case "schema":
+		a["version"] = 2
+	case "nested":
+		a["block"].(map[string]any)["train_ns"] = [][]int{{1, 1}, {1, 1}, {1, 1}}
+	case "samples":
+		a["block"].(map[string]any)["rtt_ns"] = []int{1}
+	case "swift": // a transfer of less than nothing
+		of := a["block"].(map[string]any)
+		of["train_ns"].([]any)[1] = of["rtt_ns"].([]any)[1].(float64) + 1
+	case "idle", "hurries": // it ends before any round was timed
+		a["running"] = [][]string{{"0123456789abcdef"}}
+		of := a["block"].(map[string]any)
+		for _, name := range []string{"round_ns", "unattributed_ns", "train_ns", "rtt_ns", "down_ns", "up_ns"} {
+			of[name] = []int{}
+		}
+		of["phases_ns"] = nil
+	case "instant":
+		a["block"].(map[string]any)["rtt_ns"] = make([]int, 6)
+	case "unchecked":
+		a["block"].(map[string]any)["proof"] = map[string]int{"rounds": 1, "updates": 2}
+	case "free":
+		a["block"].(map[string]any)["workers"] = nil
+	case "hash":
+		hashes[1] = "0123456789abcdef"
+	case "unproved", "half proved":
+		a["unproved"] = "no hash of what is in GPU memory"
+		if fault == "unproved" {
+			a["hashes"], a["block"].(map[string]any)["proof"] = nil, map[string]int{"rounds": 0, "updates": 0}
+		}
+	case "short", "running", "bit":
+		m, err := models.Parse(peerModel)
+		if err != nil {
+			return err
+		}
+		r := trainer.NewReference(m.Layout, m.Layout, seed)
+		tensor.Fill(r.Model, seed)
+		var running [][]string
+		for n := range hashes {
+			if err := r.Round(context.Background(), trainer.Roster(2)); err != nil {
+				return err
+			}
+			if fault == "bit" && n == 1 {
+				r.Model.View(2)[100] ^= 4
+			}
+			var after []string
+			for _, h := range r.Model.Hashes() {
+				after = append(after, fmt.Sprintf("%016x", h))
+			}
+			hashes[n] = after[len(after)-1]
+			running = append(running, after)
+		}
+		if a["running"] = running; fault == "short" {
+			running[0] = running[0][1:]
+		}
+	}
+	return nil
+}
+
+// peerCell returns a cell of a peer with a fault, and the file that it writes a number to.
+func peerCell(t *testing.T, fault string) (bench.Spec, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pid")
+	p, err := bench.NewPeer("mine", fmt.Sprintf(`"%s" %s '%s' "%s"`, self(t), peerArg, fault, file))
+	check(t, err)
+	h := host()
+	h.Transports = append(h.Transports, p)
+	return spec(t, h, "mine", peerModel, 1, 2), file
+}
+
+func peerPlan(t *testing.T) bench.Plan {
+	p := quick(t)
+	p.Rounds, p.Blocks = 3, 1
+	return p
+}
+
+// TestPeer: the blocks of a peer are measured among ours, and proved; what it runs on, and
+// its hashes after each tensor, are welcome.
+func TestPeer(t *testing.T) {
+	t.Parallel()
+	s, _ := peerCell(t, "running")
+	r, err := bench.RunWithFloors(t.Context(), options(t, host(), peerPlan(t), s))
+	check(t, err)
+	check(t, r.Validate())
+	c := cellOf(t, r, "mine")
+	if !c.Proved() || c.Peer == "" || c.Unproved != "" || c.Launcher != "peer" || c.Software["python"] != "3.11.2" || len(c.Blocks) != 1 || len(r.Cells) != 2 {
+		t.Errorf("%d cells, %+v", len(r.Cells), c)
+	}
+}
+
+// TestPeerUnproved: a block without hashes is kept, and says why.
+func TestPeerUnproved(t *testing.T) {
+	t.Parallel()
+	s, _ := peerCell(t, "unproved")
+	r, err := bench.RunWithFloors(t.Context(), options(t, host(), peerPlan(t), s))
+	check(t, err)
+	check(t, r.Validate())
+	if c := cellOf(t, r, "mine"); c.Proved() || c.Unproved != "no hash of what is in GPU memory" || len(c.Blocks) != 1 {
+		t.Errorf("%+v", c)
+	}
+	r.Cells[1].Peer = ""
+	if err := r.Validate(); err == nil || !strings.Contains(err.Error(), "unproved") {
+		t.Errorf("a transport of ours is unproved: %v", err)
+	}
+}
+
+// TestPeerFaults: each fault of a peer ends the run and says what it is, and nothing
+// that it has started lives on.
+func TestPeerFaults(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]string{
+		"old":         "by version 1 of the rules, this build by version 3",
+		"mute":        "refused: 0 entries, want one for each of 1 cells",
+		"escapes":     `software: "\x1b[2J": `,
+		"refuses":     `mine uniform:4KiB/4 workers=1 clients=2: it needs "luck"`,
+		"fails":       "exit status 1\nTraceback\n" + `\x1b[2JModuleNotFoundError: No module named 'torch'`,
+		"no JSON":     `its answer: "loading the model …": invalid character`,
+		"nothing":     "its answer: there is none",
+		"twice":       `its answer: behind it stands "{`,
+		"schema":      "of version 2, where this build has version 1",
+		"nested":      "its answer: block.train_ns[0]: holds a JSON array where int64 belongs",
+		"samples":     "its answer: rtt_ns: 1 samples: want 6 for 3 rounds of 2 clients",
+		"swift":       "its answer: train_ns[1]: ",
+		"idle":        "its answer: round_ns: no round was timed",
+		"instant":     "its answer: rtt_ns[0]: 0: want 1 to ",
+		"unchecked":   "its answer: proof.rounds: 1: want 2 at least",
+		"free":        "its answer: workers: 0 processes: want 1",
+		"hash":        "round 1: the new model's hash is 0123456789abcdef, the reference chain has ",
+		"bit":         "round 1, tensor 2 (tensor.2): the new model's hash is ",
+		"short":       "its answer: running[0]: of 3 tensors: want 4",
+		"half proved": "unproved: there are hashes",
+		"prints":      "an answer of more than ",
+		"leaves":      "its answer: there is none",
+		"hangs":       "a block of mine, uniform:4KiB/4 has not ended after ",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			s, file := peerCell(t, fault)
+			p := peerPlan(t)
+			if fault == "hangs" {
+				p.RoundLimit = trainer.LeastRoundLimit
+			}
+			r, err := bench.RunWithFloors(t.Context(), options(t, host(), p, s))
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, %v, want an error that holds %q", r, err, want)
+			}
+			if fault != "leaves" && fault != "hangs" {
+				return
+			}
+			text, err := os.ReadFile(file)
+			check(t, err)
+			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			check(t, err)
+			if state := usage.State(pid); state != "gone" {
+				t.Errorf("it has left process %d, which is %s", pid, state)
+			}
+		})
+	}
+}
+
+// TestPeerInterrupted: a peer is asked to end by the end of stdin. That it then has no
+// answer is no fault, nor that it has one without timed rounds.
+func TestPeerInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"waits", "hurries"} {
+		s, _ := peerCell(t, fault)
+		o := options(t, host(), peerPlan(t), s)
+		ctx, cancel := context.WithCancel(t.Context())
+		o.Progress = func(p bench.Progress) {
+			if strings.HasPrefix(p.What, "mine") {
+				cancel()
+			}
+		}
+		r, err := bench.RunWithFloors(ctx, o)
+		check(t, err)
+		if r.Partial == "" {
+			t.Errorf("%s: it was not interrupted", fault)
+		}
+	}
+}
+
+// TestPeerSkipped: what a peer refuses is left out, and the rest is measured.
+func TestPeerSkipped(t *testing.T) {
+	t.Parallel()
+	s, _ := peerCell(t, "refuses")
+	h := host()
+	r, err := bench.RunWithFloors(t.Context(), options(t, h, peerPlan(t), s, spec(t, h, "pickle", peerModel, 1, 2)))
+	check(t, err)
+	if len(r.Cells) != 2 || len(r.Skipped) != 1 || r.Skipped[0].Why != `it needs "luck"` || r.Skipped[0].Transport != "mine" {
+		t.Errorf("%d cells, skipped %+v", len(r.Cells), r.Skipped)
+	}
+}
+
+// TestPeerAlone: what a run with peers cannot have is refused by the names of both.
+func TestPeerAlone(t *testing.T) {
+	s, _ := peerCell(t, "")
+	for want, change := range map[string]func(*bench.Options){
+		"--against": func(o *bench.Options) { o.Against = self(t) },
+		"--agents":  func(o *bench.Options) { o.Agents = 1 },
+		"--profile": func(o *bench.Options) { o.Profiling.Kinds = []string{"cpu"} },
+		"--respawn": func(o *bench.Options) { o.Plan.Respawn = true },
+		"--train":   func(o *bench.Options) { o.Cells[0].Train = "m:f" },
+		"--canary":  func(o *bench.Options) { o.Canary = 0.2 },
+	} {
+		o := options(t, host(), peerPlan(t), s)
+		change(&o)
+		if err := o.CheckPeers(); err == nil || !strings.Contains(err.Error(), "--transport mine and "+want+" are given") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	for want, change := range map[string]func(*bench.Spec){
+		"codec zstd": func(s *bench.Spec) {
+			s.Variant = transports.Variant{Transport: s.Variant.Transport, Settings: map[string]string{"codec": "zstd"}}
+		},
+		"--lanes-per-process": func(s *bench.Spec) { s.PerProcess = 2 },
+	} {
+		s := s
+		change(&s)
+		if err := s.Check(quick(t)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// TestNewPeer: a command is cut into words as a shell would, and looked up at once.
+func TestNewPeer(t *testing.T) {
+	for command, want := range map[string]string{
+		`sh -c 'exit 1'`: "",
+		``:               "no command",
+		`  `:             "no command",
+		`sh 'x`:          "a quote that nothing closes",
+		`sh \`:           "a backslash at the end",
+		`no-such-thing`:  "executable file not found",
+		"sh \x1b[2J":     "cannot be printed",
+		`./none`:         "no such file",
+	} {
+		if _, err := bench.NewPeer("mine", command); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", command, err, want)
+		}
+	}
+	for _, name := range []string{"", "-mine", "Mine", "mi:ne", "mi,ne"} {
+		if _, err := bench.NewPeer(name, "sh"); err == nil {
+			t.Errorf("%q is a name", name)
+		}
+	}
+}
+
+// TestRowMissing: a reference row says what it lacks, as a cell that does not fit.
+func TestRowMissing(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "python3"), []byte("#!/bin/sh\necho '{\"version\": [2, 7, 18], \"lacks\": []}'\n"), 0o700))
+	t.Setenv("PATH", dir)
+	row := bench.NewRow(python.Row{Name: "py-mine", File: "py_mine.py", Modules: []python.Module{{Name: "nothing_has_this", Debian: "python3-nothing"}}})
+	h := host()
+	h.Transports = append(h.Transports, row)
+	err := spec(t, h, "py-mine", peerModel, 1, 2).Check(quick(t))
+	if err == nil || !strings.Contains(err.Error(), dir+"/python3 is Python 2.7.18: want 3.9") {
+		t.Error(err)
+	}
+}

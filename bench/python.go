@@ -1,0 +1,130 @@
+package bench
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"ipcbench/python"
+	"ipcbench/trainer"
+)
+
+// InPython is the language of workers that are not in Go.
+const InPython = "python"
+
+// A Python is what runs workers in Python, and where all is that runs in Python.
+type Python struct {
+	Interpreter python.Interpreter // of workers; reference rows find their own
+	Dir         string             // to which [python.Unpack] wrote
+}
+
+// launcher returns the launcher of worker processes in Python: process n is pinned to
+// the processors cpus[n], if there are any.
+func (p Python) launcher(cpus ...[]int) trainer.Launcher {
+	return trainer.NewCommand(InPython, p.Interpreter.Path, []string{python.Worker(p.Dir)}, cpus...)
+}
+
+// PythonModules returns what workers in Python import for a transport, or why they cannot
+// use it. The digests of layouts, which a lane shows, and proofs of what was sent take
+// xxhash.
+func PythonModules(transport string) ([]python.Module, error) {
+	switch transport {
+	case "shm-slab", "http", "http-shm":
+		return []python.Module{python.Numpy(), python.Xxhash()}, nil
+	case "grpc-tensor", "grpc-batch", "grpc-stream":
+		return []python.Module{python.Numpy(), python.Xxhash(), python.Grpc(), python.Protobuf()}, nil
+	case "pickle", "storage":
+		return nil, errors.New("gob is Go's; for Python's pickle see py-pickle5")
+	}
+	return nil, errors.New("no worker in Python knows it: choose shm-slab, grpc-tensor, grpc-batch, grpc-stream, http or http-shm")
+}
+
+// checkLanguage reports what workers in Python cannot do.
+func (s Spec) checkLanguage(p Plan) error {
+	if s.Language == "" {
+		if s.Train != "" {
+			return errors.New("--train: a function in Python takes --language python")
+		}
+		return nil
+	}
+	if s.Language != InPython {
+		return fmt.Errorf("--language %q: want go or python", s.Language)
+	}
+	name := s.Variant.Transport.Name()
+	_, err := PythonModules(name)
+	switch c := s.Variant.Codec(); {
+	case err != nil:
+		return fmt.Errorf("--language python: %s: %w", name, err)
+	case c != nil:
+		return fmt.Errorf("--language python: codec %s: workers in Python know none", c)
+	case s.PerProcess != 1:
+		return errors.New("--language python: a process has one worker: leave --lanes-per-process 1")
+	case s.Variant.Settings["tls"] != "" && s.Variant.Settings["tls"] != "off":
+		return errors.New("--language python: workers in Python know no TLS: choose tls=off")
+	case s.Model.Layout.Var() || s.up().Layout.Var():
+		return errors.New("--language python: workers in Python know no tensors whose lengths vary")
+	case s.Train != "" && s.Scenario == Sync:
+		return errors.New("--train and --scenario sync: the server would change the model, whatever was trained")
+	case s.Train != "" && p.TrainMS > 0:
+		return errors.New("--train and --train-ms: choose one: a training of yours takes what it takes")
+	case s.Train != "" && s.change() != "":
+		return errors.New("--train and --change: choose one: a training of yours changes what it changes")
+	case s.change() != "":
+		return errors.New("--language python: workers in Python change all words: leave --change out")
+	}
+	return nil
+}
+
+// The most that a result says of software.
+const (
+	maxSoftware = 32
+	maxPeer     = 4096 // bytes of a command, or of why it has proved nothing
+)
+
+// validateSoftware checks what others than this program said of themselves, or their users.
+func (c Cell) validateSoftware() error {
+	if c.Language != "" && c.Language != InPython {
+		return field("language", "%.40q: want python", c.Language)
+	}
+	if c.Train != "" && c.Language != InPython {
+		return field("train", "of workers that are not in Python")
+	}
+	if len(c.Software) > maxSoftware {
+		return field("software", "%d entries: want at most %d", len(c.Software), maxSoftware)
+	}
+	for name, version := range c.Software {
+		if err := named("software", name); err != nil {
+			return err
+		}
+		if err := named("software."+name, version); err != nil {
+			return err
+		}
+	}
+	for name, text := range map[string]string{"train": c.Train, "peer": c.Peer, "unproved": c.Unproved} {
+		if len(text) > maxPeer {
+			return field(name, "%d bytes long", len(text))
+		}
+	}
+	if c.Unproved != "" && c.Peer == "" {
+		return field("unproved", "%.40q: of a cell that no peer has run", c.Unproved)
+	}
+	return nil
+}
+
+// printables returns what a process says of itself, made printable.
+func printables(said map[string]string) map[string]string {
+	if len(said) == 0 {
+		return nil
+	}
+	all := map[string]string{}
+	for name, version := range said {
+		all[cmp.Or(printable(name), "unnamed")] = cmp.Or(printable(version), "unknown")
+	}
+	return all
+}
+
+// HasPython reports whether any of the cells has workers in Python.
+func HasPython(cells []Spec) bool {
+	return slices.ContainsFunc(cells, func(s Spec) bool { return s.Language == InPython })
+}

@@ -1,0 +1,373 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/skip"
+	"ipcbench/phase/usage"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/tensor/models"
+	"ipcbench/transports"
+)
+
+// rowsDir is where the reference rows are, for tests.
+func rowsDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := python.Unpack(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// everyType is a model of all data types: scalars, tensors without elements, and names as
+// modules have them.
+func everyType(t *testing.T, suffix string, n int) *models.Model {
+	t.Helper()
+	var specs []tensor.Spec
+	for _, d := range tensor.DTypes() {
+		specs = append(specs, tensor.Spec{Name: "layer.0/" + d.String() + suffix, DType: d, Shape: []int{3, n}}, tensor.Spec{Name: d.String() + " step", DType: d})
+	}
+	l, err := tensor.NewLayout(append(specs, tensor.Spec{Name: "none", DType: tensor.F32, Shape: []int{0, 2}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &models.Model{Name: "every" + suffix, Layout: l}
+}
+
+// TestRows: every reference row reads an order and answers with a block that passes all
+// checks, and with the models of the reference chain, round by round and tensor by tensor.
+// Some have more workers and clients; those with torch take seconds to start.
+func TestRows(t *testing.T) {
+	dir, model := rowsDir(t), everyType(t, "", 5)
+	for _, row := range python.Rows() {
+		t.Run(row.Name, func(t *testing.T) {
+			if slices.Contains(row.Modules, python.Torch()) && os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+				t.Skip("torch: set IPCBENCH_TEST_SOAK=1")
+			}
+			t.Parallel()
+			p := NewRow(row)
+			if _, err := p.Ready(); err != nil {
+				skip.Missing(t, "%v", err)
+			}
+			s := Spec{Model: model, Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
+			switch row.Name {
+			case "py-pickle", "py-http": // a server that sends, and one that is asked
+				s.Up, s.Workers, s.Clients = everyType(t, ".lora", 2), 2, 3
+			}
+			block := blockOfRow(t, p, dir, s, Plan{Rounds: 2, Warmup: 1, Verify: VerifyAll, Pin: true})
+			cpus, err := usage.Affinity()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := place(cpus, s.Workers); !reflect.DeepEqual(block.Server.CPUs, want.server) || !reflect.DeepEqual(block.Processes[0].CPUs, want.workers[0]) {
+				t.Errorf("on processors %v and %v, want %+v", block.Server.CPUs, block.Processes[0].CPUs, want)
+			}
+			if block.Processes[0].Import <= 0 || block.Processes[0].Usage.CPU() <= 0 || block.Cold.Processes[0].CPU() <= 0 {
+				t.Errorf("the worker's usage is incomplete: %+v", block.Processes[0])
+			}
+			if row.Name == "py-pickle5" {
+				outOfBand(t, block, int64(model.Layout.Len()))
+			}
+		})
+	}
+}
+
+// outOfBand checks how many buffers each pickle had that were not in it.
+func outOfBand(t *testing.T, b Block, want int64) {
+	t.Helper()
+	c := b.Counts()
+	if buffers, pickles := c["buffers.out_of_band"], c["pickles"]; pickles == 0 || buffers != pickles*want {
+		t.Errorf("%d buffers out of band of %d pickles, want %d each", buffers, pickles, want)
+	}
+}
+
+// TestPickle5OfTorch: of histology's 20 numpy arrays, protocol 5 takes every one out of the
+// pickle, and none of as many tensors of torch.
+func TestPickle5OfTorch(t *testing.T) {
+	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
+		t.Skip("torch: set IPCBENCH_TEST_SOAK=1")
+	}
+	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash(), python.Torch())
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	m, err := models.Parse("histology")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := rowsDir(t)
+	for argument, want := range map[string]int64{"": 20, " --torch": 0} {
+		p, err := NewPeer("mine", i.Path+" "+filepath.Join(dir, "peers", "py_pickle5.py")+argument)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := blockOfRow(t, p, dir, Spec{Model: m, Workers: 1, Clients: 1, PerProcess: 1, Depth: 1}, Plan{Rounds: 1, Verify: VerifySample})
+		outOfBand(t, b, want)
+	}
+}
+
+// blockOfRow has a peer run a block of s, and compares it with the reference chain.
+func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
+	t.Helper()
+	of, err := p.program(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Variant, err = transports.NewVariant(p, nil); err != nil {
+		t.Fatal(err)
+	}
+	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
+	o := firstOrder([]Spec{s}, plan)
+	o.Block = plan.order(0)
+	a, err := ask(t.Context(), t.Context(), of, o, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, hashes, err := a.fits(o.Block, s.Clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := max(plan.Rounds, plan.limits().least); len(block.Round) != want || block.Proof.Rounds < 2 || a.Software["python"] == "" {
+		t.Errorf("%d rounds, want %d; %+v; %v", len(block.Round), want, block.Proof, a.Software)
+	}
+	for i := range block.RTT {
+		if block.Down[i] <= 0 || block.RTT[i] <= block.Train[i] || block.Down[i]+block.Up[i] != block.RTT[i] {
+			t.Errorf("client %d: %d down, %d up, %d in all, %d of them training", i, block.Down[i], block.Up[i], block.RTT[i], block.Train[i])
+		}
+	}
+	running, err := a.runs(hashes, s.Model.Layout.Len())
+	if err != nil || running == nil && p.find != nil {
+		t.Fatal(running, err)
+	}
+	c := &chain{cell: s, seed: plan.Seed}
+	if err := c.extend(t.Context(), len(hashes), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.compare(t.Context(), hashes, running, s.Variant); err != nil {
+		t.Error(err)
+	}
+	return block
+}
+
+// TestPeerPage: the peer that docs/peer.md shows passes as it stands there.
+func TestPeerPage(t *testing.T) {
+	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	page, err := os.ReadFile("../docs/peer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```python\n")
+	text, _, ok := strings.Cut(text, "```")
+	dir := rowsDir(t)
+	file := filepath.Join(dir, "mine.py")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	t.Setenv("PYTHONPATH", dir)
+	p, err := NewPeer("mine", i.Path+" "+file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Spec{Model: everyType(t, "", 5), Workers: 1, Clients: 2, PerProcess: 1, Depth: 1}
+	for _, plan := range []Plan{{Rounds: 7, Verify: VerifySample}, {Time: 1, WarmTime: time.Millisecond, Verify: VerifyAll}} {
+		blockOfRow(t, p, dir, s, plan)
+	}
+}
+
+// TestRowsGolden: a row reads the two golden orders. Its answer to the first is the golden
+// one's like, and its models are those of the golden answer.
+func TestRowsGolden(t *testing.T) {
+	p := NewRow(python.Rows()[0])
+	of, err := p.program(rowsDir(t))
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	for _, name := range []string{"peer-first", "peer"} {
+		var o order
+		var want, got answer
+		text := golden(t, name+"-order.json", &o)
+		golden(t, name+"-answer.json", &want)
+		cmd := exec.CommandContext(t.Context(), of.path, of.args...)
+		cmd.Stdin = endless(t, text) // a peer that is not asked to end early
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := parse(out, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Error != "" || got.Rules != protocol || !reflect.DeepEqual(got.Refused, want.Refused) || !reflect.DeepEqual(got.Hashes, want.Hashes) {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+}
+
+// endless returns a file that holds text, and no end until the test has ended.
+func endless(t *testing.T, text []byte) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestRowsRefuse: what the rows do not know they refuse by name; what is no order, or asks
+// for what was refused, is an error.
+func TestRowsRefuse(t *testing.T) {
+	p := NewRow(python.Rows()[0])
+	of, err := p.program(rowsDir(t))
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	const order = `{"version": 1, "works": [
+		{"down": [{"name": "a", "dtype": "f32", "shape": [2]}]},
+		{"down": [{"name": "a", "dtype": "f32", "shape": [2], "var": true}]},
+		{"down": [{"name": "a", "dtype": "f8", "shape": [2]}]},
+		{"down": [{"name": "a", "dtype": "f32", "shape": []}, {"name": "a", "dtype": "f32", "shape": []}]}],
+		"cells": [
+		{"work": 0, "lanes_per_process": 1, "needs": ["pin", "up"]},
+		{"work": 0, "lanes_per_process": 1, "needs": ["pin", "luck"]},
+		{"work": 0, "lanes_per_process": 1, "needs": ["values"]},
+		{"work": 0, "lanes_per_process": 2, "needs": []},
+		{"work": 1, "lanes_per_process": 1, "needs": []},
+		{"work": 2, "lanes_per_process": 1, "needs": []},
+		{"work": 3, "lanes_per_process": 1, "needs": []},
+		{"work": 4, "lanes_per_process": 1, "needs": []}]`
+	for _, c := range []struct{ order, want string }{
+		{order + `}`, `"refused": ["", "it needs \"luck\", which no reference row knows", "it needs \"values\", which no reference row knows: choose --values uniform", "a process of a reference row has one worker: choose --lanes-per-process 1", ` +
+			`"ValueError: tensor 'a' has a length that varies: not in Python", "ValueError: tensor 'a': unknown dtype 'f8'", "two tensors have one name", "IndexError: list index out of range"]}`},
+		{order + `, "block": {}}`, `"error": "order: want one cell`},
+		{`{"version": 2}`, `"error": "order of version 2: want 1"`},
+		{`{"version":`, `order: Expecting value`},
+	} {
+		cmd := exec.CommandContext(t.Context(), of.path, of.args...)
+		cmd.Stdin = strings.NewReader(c.order)
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != strings.HasPrefix(c.want, `"`) || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v\n%s\nwant %s", c.order, err, out, c.want)
+		}
+	}
+}
+
+// TestRowsEnd: a row whose stdin ends answers after the round in hand; one whose worker is
+// killed says so; and no name of shared memory is left, however it ends.
+func TestRowsEnd(t *testing.T) {
+	rows := python.Rows()
+	p := NewRow(rows[slices.IndexFunc(rows, func(r python.Row) bool { return r.Name == "py-shm" })])
+	of, err := p.program(rowsDir(t))
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	var o order
+	golden(t, "peer-order.json", &o)
+	o.Block.Rounds, o.Block.Least, o.Block.Warmup = maxRounds, maxRounds, 0
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kill := range []bool{false, true} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		cmd := exec.CommandContext(t.Context(), of.path, of.args...)
+		cmd.Stdin, cmd.Stdout = r, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		mapped := regexp.MustCompile(`/dev/shm/psm_\w+ \(deleted\)`) // all workers have opened it
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+			maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
+			if err == nil && mapped.Match(maps) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("no shared memory: %s", maps)
+			}
+		}
+		want := `"running"`
+		if kill {
+			want = `"error": "the process of worker 0 has ended: exit code -9"`
+			if err := unix.Kill(workerOf(t, cmd.Process.Pid), unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !kill {
+			w.Close()
+		}
+		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("killed %v: %v\n%s", kill, err, out.String())
+		}
+	}
+}
+
+// workerOf returns the process of a row's worker.
+func workerOf(t *testing.T, pid int) int {
+	t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range strings.Fields(string(children)) {
+		line, _ := os.ReadFile("/proc/" + text + "/cmdline")
+		if strings.Contains(string(line), "spawn_main") {
+			child, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return child
+		}
+	}
+	t.Fatalf("no worker among %s", children)
+	return 0
+}
+
+// TestRowScratch: what a reference row leaves among temporary files goes with the run's own.
+func TestRowScratch(t *testing.T) {
+	dir := t.TempDir()
+	p := NewRow(python.Row{Name: "py-mine", File: "py_mine.py"})
+	of, err := p.program(dir)
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "peers"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	script := `import tempfile; print('{"version": 1, "rules": 3, "refused": ["%s"]}' % tempfile.gettempdir())`
+	if err := os.WriteFile(filepath.Join(dir, "peers", "py_mine.py"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := askFirst(t.Context(), of, order{}, time.Minute); err != nil || !slices.Equal(a.Refused, []string{dir}) {
+		t.Errorf("%+v, %v, want files in %s", a, err, dir)
+	}
+}

@@ -1,0 +1,151 @@
+package bench_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/internal/skip"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+)
+
+// trainings are functions as users write them.
+const trainings = `
+last = {}
+
+def more(model, update, job):
+    """Adds one to all of the model, which therefore grows by one a round."""
+    for name in model:
+        if job.round > 0 and job.round - 1 in last and abs(model[name] - last[job.round - 1][name]).max() > 1e-4:
+            raise ValueError("the next model is not what all clients have sent")
+        update[name] = model[name] + 1
+    last[job.round] = {name: array.copy() for name, array in update.items()}
+    print("on stdout")
+
+def fails(model, update, job):
+    more(model, update, job)
+    if job.round == 2:
+        raise ValueError("no data for client %d" % job.client)
+`
+
+// pythonWith returns what starts workers in Python, from a folder that has the trainings.
+func pythonWith(t *testing.T) bench.Python {
+	t.Helper()
+	found, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash())
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	dir := t.TempDir()
+	check(t, python.Unpack(t.Context(), dir))
+	t.Chdir(t.TempDir())
+	check(t, os.WriteFile("trainings.py", []byte(trainings), 0o600))
+	return bench.Python{Interpreter: found, Dir: dir}
+}
+
+// inPython returns options of a run in which workers train with a function of the trainings.
+func inPython(t *testing.T, p bench.Plan, with bench.Python, of driver.Transport, function string) bench.Options {
+	t.Helper()
+	h := host()
+	if of != nil {
+		h.Transports = append([]driver.Transport{h.Transports[0]}, of)
+	}
+	s := spec(t, h, "shm-slab", "uniform:4KiB/3", 1, 2)
+	s.Language, s.Train = bench.InPython, "trainings:"+function
+	o := options(t, h, p, s)
+	o.Python = with
+	return o
+}
+
+// TestTrain: a user's function trains, its updates are averaged, and its rounds are proved
+// by what was sent. Nothing is compared with a control or a reference chain.
+func TestTrain(t *testing.T) {
+	with := pythonWith(t)
+	for _, respawn := range []bool{false, true} {
+		p := quick(t)
+		p.Rounds, p.Blocks, p.Respawn, p.Warmup, p.WarmTime = 1, 1, respawn, 0, 0
+		r, err := bench.RunWithFloors(t.Context(), inPython(t, p, with, nil, "more"))
+		check(t, err)
+		check(t, r.Validate())
+		if len(r.Cells) != 1 || !r.Cells[0].Proved() || r.Cells[0].Train != "trainings:more" {
+			t.Fatalf("want one cell of trainings:more that is proved, got %+v", r.Cells)
+		}
+		b := r.Cells[0].Blocks[0]
+		if b.Proof.Hashed != 0 || b.Proof.Rounds < 2 || b.Proof.Updates != 2*b.Proof.Rounds {
+			t.Errorf("proof %+v: want all updates of two rounds or more, and no model of a reference chain", b.Proof)
+		}
+	}
+}
+
+// A flipper is shm-slab, with one bit wrong of what the server publishes or collects.
+type flipper struct {
+	driver.Transport
+	down, up bool
+}
+
+func (f flipper) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
+	s, err := f.Transport.Listen(ctx, e, o)
+	return &flippingServer{s, f, o.Out, 0}, err
+}
+
+type flippingServer struct {
+	driver.Server
+	flipper
+	out   *tensor.Ledger
+	round int
+}
+
+func (s *flippingServer) Publish(ctx context.Context, p *tensor.Package) error {
+	if s.round++; s.down && s.round == 2 {
+		last(p)[0] ^= 1
+	}
+	return s.Server.Publish(ctx, p)
+}
+
+func (s *flippingServer) Collect(ctx context.Context, lane int) (*tensor.Package, driver.Delivered, error) {
+	p, d, err := s.Server.Collect(ctx, lane)
+	if err != nil || !s.up || s.round != 2 {
+		return p, d, err
+	}
+	wrong := tensor.Alloc(p.Layout()) // what workers have written cannot be written to
+	wrong.CopyFrom(p)
+	last(wrong)[0] ^= 1
+	wrong.Lend(s.out, func(*tensor.Package) { p.Release() })
+	return wrong, d, nil
+}
+
+// TestTrainFails: a bit that is wrong on either way is found in a round that is proved; a
+// function that raises ends the run and is named with its lane,
+// round and client.
+func TestTrainFails(t *testing.T) {
+	with := pythonWith(t)
+	var slab driver.Transport
+	for _, of := range host().Transports {
+		if of.Name() == "shm-slab" {
+			slab = of
+		}
+	}
+	for _, c := range []struct {
+		of       driver.Transport
+		function string
+		want     []string
+	}{
+		{flipper{slab, true, false}, "more", []string{"round 1, client 0: the way down: the hash of the model is ", "shm-slab delivered wrong data"}},
+		{flipper{slab, false, true}, "more", []string{"round 1, client 0: the way up: the hash of the update is "}},
+		{slab, "fails", []string{"train=trainings:fails", "round 2, client 0", "lane 0: trainings:fails: ValueError: no data for client 0\n",
+			`trainings.py", line 16, in fails`, "on stdout"}},
+		{slab, "missing", []string{"no missing in ", "trainings.py"}},
+	} {
+		p := quick(t)
+		p.Rounds, p.Blocks, p.Warmup, p.WarmTime = 2, 1, 0, 0
+		_, err := bench.RunWithFloors(t.Context(), inPython(t, p, with, c.of, c.function))
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got error %v, want %q in it", c.function, err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/internal/skip"
+	"ipcbench/python"
+)
+
+// example runs the block of a section of examples/python/README.md, word for word, in a
+// copy of the folder, with few rounds, and returns what it has measured.
+func example(t *testing.T, section string, modules ...python.Module) *bench.Result {
+	t.Helper()
+	found, err := python.Find(t.Context(), "", append(modules, python.Numpy(), python.Xxhash())...)
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	page, err := os.ReadFile("../../examples/python/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "\n## "+section+"\n")
+	_, text, _ = strings.Cut(text, "\n```bash\n")
+	script, _, closed := strings.Cut(text, "```\n")
+	if !closed {
+		t.Fatalf("section %s has no commands", section)
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	self, err := os.Executable()
+	if err == nil {
+		err = os.CopyFS(dir, os.DirFS("../../examples/python"))
+	}
+	for name, path := range map[string]string{"ipcbench": self, "python3": found.Path} {
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(bin, name))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "bash", "-euc", script)
+	c.Dir = dir
+	c.Env = append(os.Environ(), programEnv+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1",
+		"IPCBENCH_BLOCKS=1", "IPCBENCH_ROUNDS=2", "IPCBENCH_OUT=result.json")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !strings.Contains(string(out), "communication, %") {
+		t.Errorf("no share of communication in\n%s", out)
+	}
+	r, err := bench.ReadFile(filepath.Join(dir, "result.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Cells {
+		if !c.Proved() {
+			t.Errorf("%s is not proved", c.ID())
+		}
+	}
+	return r
+}
+
+// TestNumpyExample: examples/python/README.md, numpy, word for word.
+func TestNumpyExample(t *testing.T) {
+	t.Parallel()
+	if r := example(t, "numpy"); len(r.Cells) != 2 || r.Cells[0].Train != "mlp:train" {
+		t.Errorf("got %d cells of %s, want two of mlp:train", len(r.Cells), r.Cells[0].Train)
+	}
+}
+
+// TestSoakTorchExample: the same, torch.
+func TestSoakTorchExample(t *testing.T) {
+	onlySoak(t)
+	if r := example(t, "torch", python.Torch()); len(r.Cells) != 2 || r.Cells[0].Software["torch"] == "" {
+		t.Errorf("got %d cells on %v, want two on torch", len(r.Cells), r.Cells[0].Software)
+	}
+}

@@ -1,0 +1,79 @@
+package report
+
+import (
+	"fmt"
+
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// gains says what projects would gain by another transport: a sentence for each of the
+// largest model, and a table for all.
+func gains(r *analysis.Result) doc.Section {
+	all := r.Gains()
+	if len(all) == 0 {
+		return doc.Section{}
+	}
+	s := doc.Section{Title: "What they would gain", Tail: doc.Say(
+		"The workers are in Python on both sides. In a row py-*, the server is too; in ours, it is in Go.",
+		"A transfer has no training in it: what fresh memory adds to that, by page faults, is in the round trip alone. What a server does to publish a model is in neither.")}
+	groups := analysis.GroupBy(all, func(g analysis.Gain) analysis.Group { return g.From.Group() })
+	largest := groups[0]
+	for _, of := range groups {
+		if of[0].From.Model.Payload() > largest[0].From.Model.Payload() {
+			largest = of
+		}
+	}
+	for _, of := range analysis.GroupBy(largest, func(g analysis.Gain) string { return g.Project }) {
+		s.Lead = append(s.Lead, doc.Paragraph{Text: gainSentence(of), Tone: doc.Strong})
+	}
+	for _, of := range groups {
+		s.Tables = append(s.Tables, gainTable(of))
+	}
+	return s
+}
+
+// gainSentence says what one project would gain in one group by each of some transports.
+func gainSentence(all []analysis.Gain) string {
+	text := all[0].Project + ": "
+	took := func(c *analysis.Cell) string { return doc.Quantity("s", c.Of("transfer").Center) }
+	for i, g := range all {
+		times := g.Times("transfer")
+		if i == 0 {
+			text += g.To.Variant + " in the place of " + g.From.Variant
+		} else {
+			text += "; " + g.To.Variant
+		}
+		fast := doc.Bounded("1", times) + " times as fast"
+		switch {
+		case !times.Sure():
+			text += fmt.Sprintf(" seems to be %s, but %s cannot prove it (run with --blocks %d)", fast, doc.Plural(times.Blocks, "block"), stat.Blocks)
+		case !times.Excludes(1):
+			text += " is not shown to be faster or slower, " + fast
+		default:
+			text += " is " + fast
+		}
+		if i == 0 {
+			text += ": a client's transfer takes " + took(g.To) + " rather than " + took(g.From)
+		} else {
+			text += ": " + took(g.To)
+		}
+	}
+	return text + "."
+}
+
+// gainTable has a row for each gain of a group.
+func gainTable(all []analysis.Gain) doc.Table {
+	transfer := median("transfer", "")
+	t := doc.Table{Caption: groupTitle(all[0].From.Group()), Columns: []doc.Column{
+		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}, {Name: "transfer now", Unit: "s", Help: transfer.Help}, {Name: "transfer then", Unit: "s"},
+		{Name: "× as fast", Unit: "1", Help: "the transfer now ÷ the transfer then"},
+		{Name: "round trip, × as fast", Unit: "1", Help: "the same of a client's round trip, training included"},
+	}}
+	for _, g := range all {
+		t.Add(doc.Words(variant(g.From)), doc.Words(g.To.Variant), transfer.of(g.From), transfer.of(g.To),
+			doc.Estimate(g.Times("transfer")), doc.Estimate(g.Times("rtt")))
+	}
+	return t
+}

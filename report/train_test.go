@@ -1,0 +1,30 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"ipcbench/bench/benchtest"
+)
+
+// TestCommunication: where a user's function trains, the first screen says which share of a
+// client's round trip it does not take, and what was proved. Elsewhere there is no such
+// column.
+func TestCommunication(t *testing.T) {
+	r := benchtest.Pair(1, 1)
+	if text := shown(t, r) + shown(t, r, "phases"); strings.Contains(text, "communication") {
+		t.Errorf("there is a share of communication without --train:\n%s", text)
+	}
+	r.Cells = r.Cells[1:]
+	r.Cells[0].Language, r.Cells[0].Train = "python", "mymodule:train"
+	for i := range r.Cells[0].Blocks {
+		r.Cells[0].Blocks[i].Proof.Hashed = 0 // there is no reference chain
+	}
+	wantLines(t, shown(t, r), "transport transfer, ms × best communication, %",
+		"pickle (python) 9.00 ± 0.18 1 ████████████████████████████████████████ 47 ± 0", // 9 ms of 19
+		"communication: share of a client's round trip that is not training by mymodule:train. What that computes is not known; what was sent is proved, by hashes.")
+	if text := shown(t, r); strings.Contains(text, "the data was not proved") {
+		t.Error(text)
+	}
+	wantLines(t, shown(t, r, "phases"), "transport transfer, ms down, ms train, ms uplink, ms communication, %")
+}

@@ -1,0 +1,147 @@
+package batched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
+)
+
+// What workers in Python import for these transports.
+var modules = []python.Module{python.Numpy(), python.Xxhash(), python.Grpc(), python.Protobuf()}
+
+// TestLanesInPython: with all that can be set, workers in Python do what workers in Go do, and
+// make as many calls. They copy more, and count messages instead of what is on the wire.
+func TestLanesInPython(t *testing.T) {
+	t.Parallel()
+	drivertest.RunLanes(t, []driver.Transport{Unary(), Batched(), Streaming()}, []string{
+		"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-tensor:network=tcp:conn=per-call:cache=on",
+		"grpc-batch:split=on:chunk=32KiB:limit=96KiB", "grpc-batch:marshal=generated:cache=on",
+		"grpc-stream:marshal=generated:network=tcp:chunk=4KiB", "grpc-stream:reports=3:cache=on:deadline=30",
+	}, []string{"wire.", "copied", "connections."}, modules...)
+}
+
+// inPython returns a lane whose worker is in Python.
+func inPython(t *testing.T, variantName string, at *driver.Endpoint, l *tensor.Layout) drivertest.Lane {
+	t.Helper()
+	tr, settings := variant(t, variantName)
+	return drivertest.Lane{
+		Variant: transports.Variant{Transport: tr, Settings: settings}, At: at, Options: driver.Options{Down: l, Up: l, Lanes: 1},
+	}
+}
+
+// honest returns a liar that does not.
+func honest() *liar {
+	return &liar{
+		header:  func(h *pb.MessageHeader) *pb.MessageHeader { return h },
+		tensors: func(ts []*pb.NamedTensor) []*pb.NamedTensor { return ts },
+	}
+}
+
+// TestLiesInPython: what no server of ours says is an error that names the tensor; and so is
+// who does not know the secret, or finds no server.
+func TestLiesInPython(t *testing.T) {
+	t.Parallel()
+	two := layoutOf(t, 2, 2)
+	var lanes []drivertest.Lane
+	var names, wants []string
+	add := func(name, variantName string, at *driver.Endpoint, want string) {
+		lanes, names, wants = append(lanes, inPython(t, variantName, at, two)), append(names, variantName+": "+name), append(wants, want)
+	}
+	for _, c := range lies() {
+		at := (&liar{header: c.header, tensors: c.tensors}).serve(t)
+		if !c.many {
+			add(c.name, "grpc-tensor", at, c.inPython)
+		}
+		add(c.name, "grpc-batch:marshal=generated", at, c.inPython)
+		add(c.name, "grpc-stream", at, c.inPython)
+	}
+	for name, b := range malformations() {
+		at := honest().serve(t, grpc.ForceServerCodecV2(appending{newCodec(0), b}))
+		if name != "an end without a group" { // which generated code in Python takes
+			add(name, "grpc-batch:marshal=generated", at, "a message with tensors: no TensorChunk")
+		}
+		add(name, "grpc-stream", at, "a message with tensors is malformed")
+	}
+	r := listen(t, "grpc-stream", two, 1)
+	add("another secret", "grpc-stream", driver.EndpointAt(r.at.Addr(), "another"), "Join: UNAUTHENTICATED: metadata authorization")
+	add("nobody there", "grpc-stream", driver.EndpointAt("unix:"+t.TempDir()+"/s", "s"), "Join: 8 attempts: UNAVAILABLE")
+	late := honest()
+	late.tensors = func([]*pb.NamedTensor) []*pb.NamedTensor { time.Sleep(1100 * time.Millisecond); return nil }
+	add("too late", "grpc-batch:deadline=1", late.serve(t), "GetAggregatedTensors: no answer within 1 s: DEADLINE_EXCEEDED")
+	for i, got := range drivertest.Lanes(t, lanes, modules...)() {
+		if !strings.Contains(got.Error, wants[i]) || strings.Contains(got.Error, "Traceback") {
+			t.Errorf("%s: got error %q, want one with %q", names[i], got.Error, wants[i])
+		}
+	}
+}
+
+// appending sends all messages with tensors with more bytes at their ends.
+type appending struct {
+	codec
+	bytes []byte
+}
+
+func (a appending) Marshal(v any) (mem.BufferSlice, error) {
+	b, err := a.codec.Marshal(v)
+	switch v.(type) {
+	case *pb.TensorChunk, *pb.GetAggregatedTensorsResponse:
+		b = mem.BufferSlice{mem.SliceBuffer(slices.Concat(b.Materialize(), a.bytes))}
+	}
+	return b, err
+}
+
+// TestBrokenInPython: whatever is under way when the connection of a worker in Python breaks,
+// the job ends with correct data, and what was made again is counted. What of a stream came
+// before is not fetched again.
+func TestBrokenInPython(t *testing.T) {
+	t.Parallel()
+	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000) // 1 MB
+	const never = 1 << 60
+	var lanes []drivertest.Lane
+	var rigs []*rig
+	for _, c := range []struct {
+		variant string
+		cuts    []int64
+	}{
+		{"grpc-tensor", []int64{500_000}}, {"grpc-batch", []int64{1_500_000}}, {"grpc-stream", []int64{2_500, 600_000}},
+		{"grpc-stream:conn=per-call", []int64{never, never, never, 500_000, never, 500_000}}, // fetch, upload
+	} {
+		variantName := c.variant + ":chunk=64KiB"
+		r := listen(t, variantName, l, 1)
+		cut := newCutter(t, r.at.Addr(), c.cuts...)
+		lanes, rigs = append(lanes, inPython(t, variantName, driver.EndpointAt("unix:"+cut.path, r.at.Secret()), l)), append(rigs, r)
+	}
+	wait := drivertest.Lanes(t, lanes, modules...)
+	for i, r := range rigs {
+		for n := range 3 {
+			j := jobOf(n, n)
+			r.dispatch(0, j)
+			p, err := r.session.Collect(limited(t), 0)
+			if err != nil {
+				t.Fatal(fmt.Errorf("%s: %w", lanes[i].Variant, err))
+			}
+			if err := tensor.Prove(p, r.model, keyOf(j)); err != nil {
+				t.Errorf("%s: %v", lanes[i].Variant, err)
+			}
+			p.Release()
+		}
+		r.shutdown()
+	}
+	for i, got := range wait() {
+		if n := got.Counts["retries"]; got.Error != "" || n < 1 || n > 20 {
+			t.Errorf("%s: error %q, %d retries", lanes[i].Variant, got.Error, n)
+		}
+	}
+}

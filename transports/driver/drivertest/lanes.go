@@ -1,0 +1,238 @@
+package drivertest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/transports"
+	"ipcbench/transports/driver"
+)
+
+// A Lane is one whose worker is in Python. Not every lane of a test has a process of its
+// own: an interpreter takes long to start.
+type Lane struct {
+	Variant transports.Variant
+	At      *driver.Endpoint
+	Number  int
+	Options driver.Options
+
+	Pings    bool          // it makes an empty call
+	Patience time.Duration // of http, for a server in the middle of something; 0 is its own
+}
+
+// MarshalJSON has what the lane of a worker process knows of its session.
+func (l Lane) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"transport": l.Variant.Transport.Name(), "settings": l.Variant.Settings, "lane": l.Number, "lanes": l.Options.Lanes,
+		"address": l.At.Addr(), "secret": l.At.Secret(), "down": l.Options.Down.Specs(), "up": l.Options.Up.Specs(),
+		"pings": l.Pings, "patience": l.Patience.Seconds(),
+	})
+}
+
+// An Outcome is what became of a lane, and what it has recorded.
+type Outcome struct {
+	Error  string           `json:"error"`
+	Counts map[string]int64 `json:"counts"`
+	Spans  map[string]int   `json:"spans"` // by phase
+}
+
+//go:embed testdata/lanes.py
+var hosting []byte
+
+// lanesWithin is how long lanes may take.
+const lanesWithin = 20 * time.Second
+
+// Lanes hosts lanes in Python, which imports modules for them. It returns, when they have
+// connected or failed, what waits for their end. Their worker function is the stock one.
+func Lanes(t *testing.T, lanes []Lane, modules ...python.Module) (wait func() []Outcome) {
+	t.Helper()
+	path, args := program(t, hosting, modules...)
+	text, err := json.Marshal(lanes)
+	check(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), lanesWithin)
+	t.Cleanup(cancel)
+	var stderr bytes.Buffer
+	c := exec.CommandContext(ctx, path, args...)
+	c.Stdin, c.Stderr = bytes.NewReader(text), &stderr
+	pipe, err := c.StdoutPipe()
+	check(t, err)
+	check(t, c.Start())
+	stdout := bufio.NewReader(pipe)
+	_, dialled := stdout.ReadString('\n')
+	return func() (all []Outcome) {
+		t.Helper()
+		err := errors.Join(dialled, json.NewDecoder(stdout).Decode(&all))
+		if err = errors.Join(err, c.Wait()); err != nil {
+			t.Fatalf("lanes in Python: %v\n%s", err, stderr.Bytes())
+		}
+		return all
+	}
+}
+
+// RunLanes has workers in Python, and then workers in Go, do the same rounds in sessions of
+// variants, and compares what they have recorded and counted, and what their servers have.
+// Counters that begin with one of but are left out.
+func RunLanes(t *testing.T, all []driver.Transport, variants, but []string, modules ...python.Module) {
+	down := everything(t)
+	up := layout(t, append([]tensor.Spec{{Name: "first", DType: tensor.U8, Shape: []int{77}}}, down.Specs()...)...)
+	var lanes []Lane
+	var inPython, inGo []*session
+	for i, name := range variants {
+		v, err := transports.Parse(name, all)
+		check(t, err)
+		o := driver.Options{Down: down, Up: down, Lanes: 2}
+		if i%2 > 0 {
+			o.Up = up
+		}
+		for _, to := range []*[]*session{&inPython, &inGo} {
+			o.Rec = phase.NewRecorder(1 << 16)
+			*to = append(*to, listen(t, v, o))
+		}
+		for n := range o.Lanes {
+			lanes = append(lanes, Lane{Variant: v, At: inPython[i].at, Number: n, Options: o, Pings: true})
+		}
+	}
+	wait := Lanes(t, lanes, modules...)
+	for _, s := range inPython {
+		s.rounds()
+	}
+	got := wait()
+	for i, s := range inGo {
+		want := s.inGo()
+		for n := range want {
+			g, w := got[i*len(want)+n], want[n]
+			g.Counts, w.Counts = without(g.Counts, but), without(w.Counts, but)
+			if g.Error != "" || !maps.Equal(g.Counts, w.Counts) || !maps.Equal(g.Spans, w.Spans) {
+				t.Errorf("%s: lane %d: got\n%+v, want\n%+v", variants[i], n, g, w)
+			}
+		}
+		g, w := without(inPython[i].o.Rec.Counts(), but), without(s.o.Rec.Counts(), but)
+		if !maps.Equal(g, w) {
+			t.Errorf("%s: the server of workers in Python has counted\n%v, and that of workers in Go\n%v", variants[i], g, w)
+		}
+	}
+}
+
+// everything has tensors of all types and shapes, and of sizes around those that matter
+// to chunks and frames.
+func everything(t *testing.T) *tensor.Layout {
+	var specs []tensor.Spec
+	for _, d := range tensor.DTypes() {
+		for _, s := range layouts(t)["dtype="+d.String()].Specs() {
+			s.Name = d.String() + " " + s.Name
+			specs = append(specs, s)
+		}
+	}
+	for _, n := range []int{4095, 4096, 16385, 65536, 65537} {
+		specs = append(specs, tensor.Spec{Name: fmt.Sprint(n), DType: tensor.U8, Shape: []int{n}})
+	}
+	return layout(t, specs...)
+}
+
+// without returns what was counted, but for counters that begin with one of but.
+func without(counts map[string]int64, but []string) map[string]int64 {
+	maps.DeleteFunc(counts, func(name string, n int64) bool {
+		for _, prefix := range but {
+			if strings.HasPrefix(name, prefix) {
+				return true
+			}
+		}
+		return n == 0
+	})
+	return counts
+}
+
+// rounds runs two rounds of a client, the same one again, and another, on every lane, and
+// ends the session.
+func (s *session) rounds() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), lanesWithin)
+	defer cancel()
+	for round := range 2 {
+		model := s.publish(uint64(round))
+		for _, client := range []int{0, 0, 2} {
+			for lane := range s.o.Lanes {
+				j := driver.Job{Round: round, Client: client + lane, Weight: 1.5, Device: "cpu", Config: []byte("{}"), Timed: true}
+				check(s.t, s.server.Dispatch(ctx, lane, j))
+				p, err := s.server.Collect(ctx, lane)
+				check(s.t, err)
+				check(s.t, tensor.Prove(p, model, key(j)))
+				if got, want := string(p.Receipt), receiptOf(j, "model"); got != want {
+					s.t.Errorf("%s: got receipt %q, want %q", s.variant, got, want)
+				}
+				p.Release()
+			}
+		}
+	}
+	check(s.t, s.server.Shutdown(ctx))
+}
+
+// receiptOf is what a lane in Python says of its job.
+func receiptOf(j driver.Job, model string) string {
+	return fmt.Sprintf("Job(round=%d, client=%d, weight=%v, device='%s', config=b'%s', timed=True) got b'%s'",
+		j.Round, j.Client, j.Weight, j.Device, j.Config, model)
+}
+
+// inGo runs the same rounds with workers in this process.
+func (s *session) inGo() []Outcome {
+	s.t.Helper()
+	outcomes := make([]Outcome, s.o.Lanes)
+	done := make(chan error)
+	for n := range outcomes {
+		o := s.o
+		o.Rec = phase.NewRecorder(1 << 16)
+		w, err := transports.Dial(s.t.Context(), s.variant, s.worker(n), n, o)
+		check(s.t, err)
+		go func() {
+			err := w.Ping(s.t.Context())
+			for err == nil {
+				err = serve(s.t.Context(), w)
+			}
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			err = errors.Join(err, w.Close())
+			samples, _ := o.Rec.Drain()
+			outcomes[n] = Outcome{Counts: o.Rec.Counts(), Spans: map[string]int{}}
+			for _, sample := range samples {
+				if sample.Phase.Inside() { // the others are those of who calls the lane
+					outcomes[n].Spans[sample.Phase.String()]++
+				}
+			}
+			done <- err
+		}()
+	}
+	s.rounds()
+	for range outcomes {
+		check(s.t, <-done)
+	}
+	return outcomes
+}
+
+// serve does one job as a lane in Python does.
+func serve(ctx context.Context, w *transports.Worker) error {
+	j, model, err := w.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	u, err := w.Reserve()
+	if err != nil {
+		return err
+	}
+	u.Receipt = append(u.Receipt[:0], receiptOf(j, string(model.Receipt))...)
+	return errors.Join(tensor.Train(u, model, key(j)), w.Submit(ctx, u))
+}

@@ -1,0 +1,107 @@
+package drivertest
+
+import (
+	_ "embed"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"ipcbench/internal/skip"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports/driver"
+)
+
+// inPython are the cases through which workers in Python go. An interpreter takes long to
+// start, so that what is carried goes through one session. Everything else is the server's,
+// or is done by workers in this process, which there are none of.
+var inPython = []testCase{
+	{"all at once", testAllAtOnce},
+	{"function", testFunction},
+	{"flat", testFlat},
+	{"stops", testStops},
+	{"kill", testKill},
+}
+
+// RunPython runs that part of the suite that is about worker processes with workers in
+// Python, which import modules for this transport.
+func RunPython(t *testing.T, newTransport func() driver.Transport, modules ...python.Module) {
+	launcher := Python(t, modules...)
+	runAll(t, func() driver.Transport { return launched{newTransport(), launcher} }, inPython)
+}
+
+//go:embed testdata/worker.py
+var worker []byte
+
+// Python returns the launcher of worker processes in Python whose functions are those of
+// the suite.
+func Python(t *testing.T, modules ...python.Module) trainer.Launcher {
+	t.Helper()
+	path, args := program(t, worker, modules...)
+	return trainer.NewCommand("python", path, args)
+}
+
+// program returns the interpreter that has the modules, and the arguments with which it
+// runs a script that imports what workers do.
+func program(t *testing.T, script []byte, modules ...python.Module) (path string, args []string) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("other processes, in which the race detector sees nothing")
+	}
+	found, err := python.Find(t.Context(), "", modules...)
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	dir := t.TempDir()
+	check(t, python.Unpack(t.Context(), dir))
+	file := filepath.Join(dir, "script.py")
+	check(t, os.WriteFile(file, script, 0o600))
+	return found.Path, []string{file, dir}
+}
+
+// launched is a transport whose worker processes are others than this program's.
+type launched struct {
+	driver.Transport
+	launcher trainer.Launcher
+}
+
+// processes returns the launcher of tr's real worker processes.
+func processes(tr driver.Transport) trainer.Launcher {
+	if l, ok := tr.(launched); ok {
+		return l.launcher
+	}
+	return trainer.NewProcesses()
+}
+
+// testAllAtOnce: tensors of all types and shapes go either way, bit for bit, through
+// several lanes and for more clients than these, whichever is done first; so do updates
+// that are unlike the model.
+func testAllAtOnce(t *testing.T, tr driver.Transport) {
+	var specs []tensor.Spec
+	all := layouts(t)
+	for name, l := range all {
+		if l.Size() > 1<<20 { // which is about the size alone
+			continue
+		}
+		for _, s := range l.Specs() {
+			s.Name = name + "/" + s.Name
+			specs = append(specs, s)
+		}
+	}
+	slices.SortFunc(specs, func(a, b tensor.Spec) int { return len(a.Name) - len(b.Name) })
+	many := layout(t, specs...)
+	for _, c := range []struct {
+		name     string
+		down, up *tensor.Layout
+		workers  int
+	}{{"alike", many, many, 3}, {"unlike", all["mixed"], many, 1}, {"nothing", all["none"], all["none"], 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := trainer.Config{
+				Variant: variant(t, tr), Down: c.down, Up: c.up, Workers: c.workers, Depth: 2, Func: "slow-first", Launcher: processes(tr),
+			}
+			equal(t, run(t, cfg, 3, 5), reference(t, c.down, c.up, 3, 5))
+		})
+	}
+}

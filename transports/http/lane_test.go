@@ -1,0 +1,71 @@
+package http
+
+import (
+	"strings"
+	"testing"
+
+	"ipcbench/phase"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/http/store"
+)
+
+// What workers in Python import for these transports.
+var modules = []python.Module{python.Numpy(), python.Xxhash()}
+
+// TestLanesInPython: with all that can be set, workers in Python do what workers in Go do, to the
+// byte.
+func TestLanesInPython(t *testing.T) {
+	drivertest.RunLanes(t, []driver.Transport{New(), Local()}, []string{
+		"http", "http:batch=7:network=tcp", "http:body=json", "http:conn=per-request:cache=on", "http:body=json:batch=9:cache=on:cache-size=64KiB",
+		"http-shm", "http-shm:network=tcp", "http-shm:shm=off", "http-shm:pool=192KiB", "http-shm:pool=64B:batch=5",
+	}, nil, modules...)
+}
+
+// TestLiesInPython: what no server of ours says is an error that says what was wrong; and so is
+// who does not know the secret.
+func TestLiesInPython(t *testing.T) {
+	l, all := lies(t)
+	r := start(t, "http", l, 1)
+	lane := drivertest.Lane{Variant: r.v, At: driver.EndpointAt(r.e.Addr(), "another"), Options: r.o}
+	lanes := []drivertest.Lane{lane}
+	all = append([]lie{{name: "another secret", inPython: "POST /v1/lanes/0: 401 Unauthorized: want the header field Authorization"}}, all...)
+	for _, c := range all[1:] {
+		lane.At, lane.Patience = driver.EndpointAt(fakeServer(t, c.answers...), "secret"), liarsPatience
+		lanes = append(lanes, lane)
+	}
+	for i, got := range drivertest.Lanes(t, lanes, modules...)() {
+		if !strings.Contains(got.Error, all[i].inPython) || strings.Contains(got.Error, "Traceback") {
+			t.Errorf("%s: got error %q, want one with %q", all[i].name, got.Error, all[i].inPython)
+		}
+	}
+}
+
+// TestFallbackInPython: A4, A6. A worker in Python reads of a model what is in the slab, and has
+// the damaged shards sent, these alone; of one that is whole, nothing is sent.
+func TestFallbackInPython(t *testing.T) {
+	r := start(t, "http-shm", vectors(t, 10, 1000), 1)
+	wait := drivertest.Lanes(t, []drivertest.Lane{{Variant: r.v, At: r.e, Options: r.o}}, modules...)
+	for round, damaged := range [][]int{{2, 3, 7}, nil} {
+		m := r.publish(uint64(round))
+		r.damage(round, damaged...)
+		j := driver.Job{Round: round}
+		check(t, r.s.Dispatch(t.Context(), 0, j))
+		p, err := r.s.Collect(t.Context(), 0)
+		check(t, err)
+		check(t, tensor.Prove(p, m, tensor.Key{Seed: 42, Round: round}))
+		p.Release()
+	}
+	check(t, r.s.Shutdown(t.Context()))
+	got := wait()[0]
+	if got.Error != "" {
+		t.Error(got.Error)
+	}
+	wantCounts(t, "worker", got.Counts, map[string]int64{
+		phase.Calls + "batch": 1, phase.BodyTensors: 3, phase.BodyBytes: 3000,
+		phase.HandleTensors: 17, phase.HandleBytes: 17000, phase.Fallback + store.Stale: 3,
+	})
+	wantCounts(t, "server", r.counts(-1), map[string]int64{phase.HandleTensors: 20, phase.BodyTensors: 0})
+}

@@ -1,0 +1,281 @@
+package shm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/phase"
+	"ipcbench/python"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports/driver"
+	"ipcbench/transports/driver/drivertest"
+	"ipcbench/transports/internal/slab"
+)
+
+// What workers in Python import for this transport.
+var modules = []python.Module{python.Numpy(), python.Xxhash()}
+
+// The contract holds for workers in Python.
+func TestPython(t *testing.T) {
+	t.Parallel() // much of it is waiting for a process that is stopped
+	drivertest.RunPython(t, Slab, modules...)
+}
+
+// pythons opens a session of workers in Python whose function is called fn, for a test that
+// looks at its server, too.
+func pythons(t *testing.T, launcher trainer.Launcher, name, fn string) (*trainer.Session, *server, *tensor.Package) {
+	t.Helper()
+	v, o := parse(t, name)
+	spy := &spied{Transport: v.Transport}
+	v.Transport = spy
+	s, err := trainer.Open(t.Context(), trainer.Config{
+		Variant: v, Down: o.Down, Up: o.Up, Workers: 1, Clients: 4, Func: fn, Launcher: launcher, Samples: 1000, Window: trainer.Timed,
+	})
+	must(t, err)
+	t.Cleanup(func() { _, _ = s.Close() }) // tests that care have called it
+	model, err := s.Reserve(0)
+	must(t, err)
+	tensor.Fill(model, 1)
+	model, err = s.Publish(t.Context(), 0, model)
+	must(t, err)
+	return s, (&session{spy: spy}).base(), model
+}
+
+// turn has the worker of a session do one job.
+func turn(ctx context.Context, s *trainer.Session, each func(u trainer.Update) error) error {
+	return s.Round(ctx, trainer.Round{Clients: []trainer.Client{{ID: 2}}, Timed: true, Each: func(u trainer.Update) error {
+		defer u.Release()
+		return each(u)
+	}})
+}
+
+func nothing(trainer.Update) error { return nil }
+
+// TestPythonPages: with either way to wait and to write, a worker in Python computes on the
+// very pages that the server has made: it may read the models and write the updates. No
+// tensor goes through a socket. What it counts is what a worker in Go counts.
+func TestPythonPages(t *testing.T) {
+	launcher := drivertest.Python(t, modules...)
+	for _, name := range []string{"shm-slab", "shm-slab:wait=spin", "shm-slab:copy=in"} {
+		t.Run(name, func(t *testing.T) {
+			s, _, model := pythons(t, launcher, name, "train")
+			must(t, turn(t.Context(), s, func(u trainer.Update) error {
+				return tensor.Prove(u.Package, model, tensor.Key{Seed: 42, Client: 2})
+			}))
+			own, theirs := memfds(t, os.Getpid()), memfds(t, s.Places()[0].PID)
+			for what, access := range map[string]string{"models": "r--s", "updates-0": "rw-s", "down-0": "r--s", "up-0": "rw-s"} {
+				id := own[what].id
+				if got, want := theirs[what], (mapping{id, access}); id == "" || got != want {
+					t.Errorf("%s: the worker maps %v, want %v", what, got, want)
+				}
+			}
+			r, err := s.Close()
+			must(t, err)
+			got := r.Processes[0]
+			counts := got.Counts[trainer.Timed]
+			all := int64(model.Payload())
+			if counts[phase.HandleBytes] != all || counts[phase.HandleTensors] != int64(model.Len()) || counts[phase.Copied] != map[bool]int64{true: all}[name == "shm-slab:copy=in"] {
+				t.Errorf("it counted %v of %d bytes", counts, all)
+			}
+			if wire := counts[phase.WireSent] + counts[phase.WireReceived]; wire == 0 || wire > 2000 {
+				t.Errorf("%d bytes went through mailboxes and sockets", wire)
+			}
+			for _, p := range []phase.Phase{phase.Receive, phase.Wait, phase.ReserveUpdate, phase.Train, phase.Submit} {
+				if !slices.ContainsFunc(got.Samples, func(s phase.Sample) bool { return s.Phase == p && s.Client == 2 && s.End > s.Start }) {
+					t.Errorf("no sample of phase %v among %v", p, got.Samples)
+				}
+			}
+			u := got.Usage[trainer.Timed]
+			if u.CPU() <= 0 || u.MinorFaults == 0 || u.IO == nil || got.Memory.RSS == 0 || got.Memory.Peak < got.Memory.RSS || got.Memory.PSS == nil || len(got.CPUs) == 0 {
+				t.Errorf("usage %+v, memory %+v, processors %v", u, got.Memory, got.CPUs)
+			}
+			if got.Software["numpy"] == "" || got.Software["kernel"] == "" || got.Import <= 0 {
+				t.Errorf("software %v, imported in %v", got.Software, got.Import)
+			}
+		})
+	}
+}
+
+// mapping is a memfd in a process: device and inode, and what it may do there.
+type mapping struct{ id, access string }
+
+var memfd = regexp.MustCompile(`(?m)^\S+ (\S{4}) \S+ (\S+ \d+) +/memfd:ipcbench-(\S+)`)
+
+// memfds returns those of sessions that a process maps.
+func memfds(t *testing.T, pid int) map[string]mapping {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	must(t, err)
+	all := map[string]mapping{}
+	for _, m := range memfd.FindAllStringSubmatch(string(text), -1) {
+		all[m[3]] = mapping{id: m[2], access: m[1]}
+	}
+	return all
+}
+
+// TestPythonHostile: what a server must not write into the mailbox of a worker in Python
+// makes it fail in order, and say why.
+func TestPythonHostile(t *testing.T) {
+	launcher := drivertest.Python(t, modules...)
+	_, o := parse(t, "shm-slab")
+	size := uint64(o.Down.Size())
+	good := order{job: driver.Job{Client: 2}, model: slab.Handle{Length: size}, update: slab.Handle{Length: size, Generation: 1}}
+	for name, c := range map[string]struct {
+		post func(o *outbox) error
+		want string
+	}{
+		"sequence": {func(o *outbox) error { o.sent += 5; return o.post(0) }, "message out of sequence: number 6 after 0"},
+		"length":   {func(o *outbox) error { return o.post(1 << 30) }, "message length is out of bounds: 1073741824 bytes in "},
+		"short":    {func(o *outbox) error { return o.post(orderFixed - 17) }, "message is malformed"},
+		"fields": {func(o *outbox) error {
+			n, err := good.put(o.message)
+			binary.LittleEndian.PutUint32(o.message[n-4:], 1<<31)
+			return errors.Join(err, o.post(n))
+		}, "message is malformed"},
+		"model": {func(o *outbox) error {
+			t := good
+			t.model.Offset = 1 << 40
+			n, err := t.put(o.message)
+			return errors.Join(err, o.post(n))
+		}, " bytes at 1099511627776: none of the 2 packages"},
+		"update": {func(o *outbox) error {
+			t := good
+			t.update.Offset = 64
+			n, err := t.put(o.message)
+			return errors.Join(err, o.post(n))
+		}, "reserve: round 0, client 2: handle to 40064 bytes at 64: none of the 2 packages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, server, _ := pythons(t, launcher, "shm-slab", "train")
+			must(t, c.post(server.lanes[0].out))
+			err := s.Enter(t.Context(), trainer.Outside, 1)
+			for err == nil { // it may have come before
+				err = s.Enter(t.Context(), trainer.Outside, 1)
+			}
+			if text := err.Error(); !strings.Contains(text, "process 0 failed: shm-slab: lane 0: re") || !strings.Contains(text, c.want) {
+				t.Errorf("got error %v, want one with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestPythonFaults: a worker function that writes into the model raises an error, and
+// the model is unharmed; what one has started ends with it; and one that never returns
+// does not keep its process alive.
+func TestPythonFaults(t *testing.T) {
+	t.Parallel()
+	launcher := drivertest.Python(t, modules...)
+	t.Run("scribble", func(t *testing.T) {
+		t.Parallel()
+		s, _, model := pythons(t, launcher, "shm-slab", "scribble")
+		before := model.Hash()
+		err := turn(t.Context(), s, nothing)
+		for _, want := range []string{"round 0, client 2", "process 0 failed: worker function scribble: ValueError: ", "read-only", "script.py"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want one with %q", err, want)
+			}
+		}
+		if model.Hash() != before {
+			t.Error("the model changed")
+		}
+	})
+	t.Run("leave", func(t *testing.T) {
+		t.Parallel()
+		s, _, _ := pythons(t, launcher, "shm-slab", "leave")
+		must(t, turn(t.Context(), s, nothing))
+		pid := s.Places()[0].PID
+		if n := inGroup(t, pid); n != 2 {
+			t.Errorf("%d processes in its group, want itself and what it has started", n)
+		}
+		_, err := s.Close()
+		must(t, err)
+		for end := time.Now().Add(soon); inGroup(t, pid) > 0; { // a signal is on its way
+			if time.Now().After(end) {
+				t.Fatal("what it has started is left")
+			}
+		}
+	})
+	t.Run("hang", func(t *testing.T) {
+		t.Parallel()
+		s, _, _ := pythons(t, launcher, "shm-slab", "hang")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if err := turn(ctx, s, nothing); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got error %v, want the end of the context", err)
+		}
+		began := time.Now()
+		_, _ = s.Close()
+		if took := time.Since(began); took > soon+time.Second { // less than what it takes to be killed
+			t.Errorf("it was there for another %v", took)
+		}
+	})
+}
+
+// inGroup returns how many processes of a group are alive.
+func inGroup(t *testing.T, group int) (n int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	must(t, err)
+	for _, path := range stats {
+		text, err := os.ReadFile(path) // PID (NAME) STATE PPID PGRP …; gone if it has ended
+		fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
+		if err == nil && fields[2] == strconv.Itoa(group) && fields[0] != "Z" && fields[0] != "X" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestPythonControl: what no server may say on the control socket ends the process, which
+// says why; and so does the end of the socket.
+func TestPythonControl(t *testing.T) {
+	launcher := drivertest.Python(t, modules...)
+	hello := fmt.Sprintf(`{"hello":{"protocol":3,"build":%q}}`, trainer.Build())
+	for frames, want := range map[string]string{
+		"":                                       "waiting for an assignment: ",
+		"\xff\xff\xff\xff":                       "a message of 4294967295 bytes: want at most 1073741824",
+		framed(`{"hello":`):                      "waiting for an assignment: ",
+		framed(hello[:len(hello)-1] + `,"x":1}`): "want one object with one key",
+		framed(strings.Replace(hello, "3", "2", 1)):                "the server speaks hello ",
+		framed(hello) + framed(`{"mark":{"window":"","round":1}}`): "mark in place of an assignment",
+		framed(hello) + framed(`{"assign":{"process":0}}`):         "assign: lanes is no list",
+		framed(hello) + framed(`{"bring":{}}`):                     "a message of type 'bring'",
+		framed(hello) + framed(`{"ping":{"to":1}}`):                "ping has a field 'to' that is unknown",
+		framed(hello) + framed(strings.Repeat("[", 1<<17)):         "objects in objects",
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			p, err := launcher.Launch(0)
+			must(t, err)
+			_, _ = p.Conn().Write([]byte(frames)) // it may be gone by then
+			if frames == "" {
+				must(t, p.Conn().Close())
+			}
+			select {
+			case <-p.Exited():
+			case <-time.After(30 * time.Second):
+				t.Error("it goes on")
+			}
+			must(t, p.Stop())
+			if got := p.Stderr(); !strings.Contains(got, want) || strings.Contains(got, "Traceback") {
+				t.Errorf("it ends with %v and says %q, want %q", p.Err(), got, want)
+			}
+		})
+	}
+}
+
+func framed(text string) string {
+	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
+}
