@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
 
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
@@ -13,12 +14,12 @@ import (
 
 // sendResults takes the results of a task. Nothing of them is visible before all
 // have come.
-func (s *server) sendResults(stream grpc.ServerStream) error {
+func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	m := &incoming{catalog: s.up, cfg: &s.cfg}
 	defer m.release()
 	tally := newTally(s.o.Rec)
 	lap := tally.begin(phase.Read)
-	err := m.verdict(stream.RecvMsg(m))
+	err = m.verdict(stream.RecvMsg(m))
 	lap.end()
 	if errors.Is(err, io.EOF) {
 		return refuse(emptyStream, "results without a message")
@@ -27,6 +28,13 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 		return err
 	}
 	l, t, err := s.taskOf(stream.Context(), m)
+	if l != nil {
+		defer func() {
+			if err != nil {
+				l.mail.Refused(errors.New(status.Convert(err).Message()))
+			}
+		}()
+	}
 	if err != nil {
 		return err
 	}
@@ -61,7 +69,8 @@ func (s *server) sendResults(stream grpc.ServerStream) error {
 	return stream.SendMsg(&pb.SendLocalTaskResultsResponse{Header: l.reply})
 }
 
-// taskOf returns the lane and the task whose results m begins.
+// taskOf returns the lane and the task whose results m begins. The lane is nil only if it
+// is another one's, or none.
 func (s *server) taskOf(ctx context.Context, m *incoming) (*lane, task, error) {
 	l, err := s.admit(ctx, m.header)
 	if err != nil {
@@ -72,6 +81,8 @@ func (s *server) taskOf(ctx context.Context, m *incoming) (*lane, task, error) {
 	switch {
 	case r == nil:
 		err = refuse(wrongTask, "the first message says nothing about the task")
+	case !out && l.mail.Over():
+		err = refuse(closing, "the session is over")
 	case r.TaskId > 0 && (r.TaskId < t.id || r.TaskId == t.id && !out):
 		err = refuse(duplicateResults, "results of task %d came already", r.TaskId)
 	case !out || r.TaskId != t.id || r.Round != int64(t.Round) || r.Client != int64(t.Client):

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
@@ -299,6 +300,12 @@ func TestBadResults(t *testing.T) {
 	if got := r.server.o.Out.Out(); got != 1 {
 		t.Errorf("%d updates are out, want the one that was reserved for the task", got)
 	}
+	// Who waits for results that do not come hears why the last ones were refused.
+	late, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	if _, _, err := r.server.Collect(late, 0); err == nil || !strings.Contains(err.Error(), "(the last update was refused: 1 tensors in report 1 of 2: only") {
+		t.Errorf("collect: got %v, want the last refusal in it", err)
+	}
 	if err := upload(ctx, client, r.chunksOf(1, 3)...); err != nil {
 		t.Fatalf("good results after all that: %v", err)
 	}
@@ -308,6 +315,11 @@ func TestBadResults(t *testing.T) {
 	}
 	refused(t, "the same results again", upload(ctx, client, r.chunksOf(1, 3)...), duplicateResults, "came already")
 	p.Release()
+	r.dispatch(0, driver.Job{Round: 2, Client: 3})
+	r.server.lanes[0].close()
+	chunks := r.chunksOf(2, 3)
+	chunks[0].Results.TaskId = 2
+	refused(t, "results of a task that is out when the session ends", upload(ctx, client, chunks...), closing, "the session is over")
 }
 
 // rawCodec sends bytes as they are.

@@ -87,7 +87,11 @@ func (s *server) leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveResp
 	}
 	s.served[pb.Federation_Leave_FullMethodName].Add(1) // before anybody who waits for the worker hears of it
 	if _, out := l.mail.Order(); out {
-		_ = l.mail.Deliver(mailbox.Delivery{Err: errors.New(req.Cause)}) // fails if the results are here
+		cause := errors.New(req.Cause)
+		if req.Cause == "" {
+			cause = l.mail.Explain(errors.New("the worker has left"))
+		}
+		_ = l.mail.Deliver(mailbox.Delivery{Err: cause}) // fails if the results are here
 	}
 	l.leave()
 	return &pb.LeaveResponse{Header: l.reply}, nil

@@ -117,13 +117,13 @@ func (l *Listener) Close() error {
 }
 
 // Explain adds to err, of who waits for a worker, why there may be none: what keeps
-// connections from being accepted, and why the last one that was refused was.
+// connections from being accepted, and why the last of those that were refused was.
 func (l *Listener) Explain(err error) error {
 	if last := l.failed.Load(); last != nil {
 		err = fmt.Errorf("%w (%w)", err, *last)
 	}
 	if last := l.refused.Load(); last != nil {
-		err = fmt.Errorf("%w (the last one that was refused: %.300s)", err, *last) // which may quote a stranger at length
+		err = fmt.Errorf("%w (the last connection that was refused: %.300s)", err, *last) // which may quote a stranger at length
 	}
 	return err
 }

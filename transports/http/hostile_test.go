@@ -3,6 +3,7 @@ package http
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -214,6 +215,10 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 		check(t, err)
 		wantError(t, "other job", w.client.Do(t.Context(), q, nil), "no such job")
 	}
+	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, _, err = r.s.in.Collect(late, 0)
+	wantError(t, "nothing but these", err, "(the last update was refused: lane 0: round 3, client 6: no such job")
 	w.job = j.ID(0)
 	q, err := w.upload(u)
 	check(t, err)

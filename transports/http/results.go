@@ -46,11 +46,14 @@ type upload struct {
 func (s *server) results(x *exchange.Exchange, l *lane) error {
 	u, err := s.uploadOf(x, l)
 	if err != nil {
+		l.mail.Refused(err)
 		return err
 	}
 	p, reason, err := l.begin(connOf(x.Request), u)
 	if err != nil {
-		return u.refuse(err)
+		err = u.refuse(err)
+		l.mail.Refused(err)
+		return err
 	}
 	if err := u.read(s, x, u, p); err != nil {
 		err = exchange.Refuse(http.StatusBadRequest, "update: %w", exchange.Broken(err))

@@ -179,7 +179,7 @@ func (l *lane) prove(c *driver.Conn) error {
 
 // leave is a worker's last request, which may say why it leaves.
 func (s *server) leave(x *exchange.Exchange, l *lane) error {
-	cause := errLeft
+	cause := l.mail.Explain(errLeft)
 	if why := x.URL.Query().Get("cause"); why != "" {
 		cause = fmt.Errorf("the worker says: %.1000s", why)
 	}
@@ -206,7 +206,7 @@ func (l *lane) lost(c *driver.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.seat.has(c) {
-		l.fail(errors.New("the worker's connection was lost"))
+		l.fail(l.mail.Explain(errors.New("the worker's connection was lost")))
 		l.vacate()
 	}
 }

@@ -127,18 +127,18 @@ func appendField[T string | []byte](b []byte, field T) []byte {
 
 // takeFields splits b into its fields.
 func takeFields(b []byte, fields ...*[]byte) error {
-	for _, f := range fields {
+	for i, f := range fields {
 		if len(b) < 4 {
-			return errMessage
+			return fmt.Errorf("%w: it ends before field %d of %d", errMessage, i+1, len(fields))
 		}
 		n := binary.LittleEndian.Uint32(b)
 		if b = b[4:]; uint64(n) > uint64(len(b)) {
-			return errMessage
+			return fmt.Errorf("%w: field %d of %d has %d bytes, and %d are left", errMessage, i+1, len(fields), n, len(b))
 		}
 		*f, b = b[:n:n], b[n:]
 	}
 	if len(b) > 0 {
-		return errMessage
+		return fmt.Errorf("%w: %d bytes behind its last field", errMessage, len(b))
 	}
 	return nil
 }

@@ -251,7 +251,7 @@ func (s *namedServer) lend(n int, h slab.Handle) (*tensor.Package, error) {
 	defer s.places.Unlock()
 	b := s.buffers[n].issued
 	if h != b.handle() {
-		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, b.handle(), slab.ErrStale)
+		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, b.handle(), slab.ErrOther)
 	}
 	b.used, b.lent, s.buffers[n].issued = true, true, nil
 	b.pkg.Lend(s.o.Out, func(*tensor.Package) { s.takeBack(b) })

@@ -177,7 +177,7 @@ func (in *incoming) lend(ctx context.Context, h slab.Handle, gone <-chan struct{
 	want := in.handle()
 	in.mu.Unlock()
 	if h != want {
-		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, want, slab.ErrStale)
+		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, want, slab.ErrOther)
 	}
 	var files []*os.File
 	if in.o.Up.Len() > 0 {

@@ -263,12 +263,12 @@ func TestHostileHandles(t *testing.T) {
 		worker error // what a worker says to such a job
 		server error // what the server says to such a receipt
 	}{
-		{"offset beyond", func(h *slab.Handle) { h.Offset = 1 << 40 }, slab.ErrBounds, slab.ErrStale},
-		{"sum overflows", func(h *slab.Handle) { h.Offset = 1<<64 - 64 }, slab.ErrBounds, slab.ErrStale},
-		{"length", func(h *slab.Handle) { h.Length -= 64 }, slab.ErrLength, slab.ErrStale},
-		{"not aligned", func(h *slab.Handle) { h.Offset++; h.Length = 1 << 10 }, slab.ErrAlignment, slab.ErrStale},
-		{"between two", func(h *slab.Handle) { h.Offset += 64 }, slab.ErrAlignment, slab.ErrStale},
-		{"generation", func(h *slab.Handle) { h.Generation++ }, nil, slab.ErrStale},
+		{"offset beyond", func(h *slab.Handle) { h.Offset = 1 << 40 }, slab.ErrBounds, slab.ErrOther},
+		{"sum overflows", func(h *slab.Handle) { h.Offset = 1<<64 - 64 }, slab.ErrBounds, slab.ErrOther},
+		{"length", func(h *slab.Handle) { h.Length -= 64 }, slab.ErrLength, slab.ErrOther},
+		{"not aligned", func(h *slab.Handle) { h.Offset++; h.Length = 1 << 10 }, slab.ErrAlignment, slab.ErrOther},
+		{"between two", func(h *slab.Handle) { h.Offset += 64 }, slab.ErrAlignment, slab.ErrOther},
+		{"generation", func(h *slab.Handle) { h.Generation++ }, nil, slab.ErrOther},
 	} {
 		v, o := parse(t, "shm-slab")
 		s, model := listening(t, v, o)

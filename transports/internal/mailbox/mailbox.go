@@ -21,6 +21,8 @@ import (
 // ErrBusy means that a second worker asked for a lane that is taken.
 var ErrBusy = errors.New("lane is already asked for")
 
+var errOver = errors.New("the session is over")
+
 // A Lane is the mailbox of one lane. At most one job and one update are in it. An
 // order T is what is dispatched: a job as it goes out.
 type Lane[T any] struct {
@@ -33,6 +35,7 @@ type Lane[T any] struct {
 	parked  bool      // guarded by mu: a request is waiting in Take
 	order   T         // guarded by mu: that was dispatched last
 	state   state     // guarded by mu: of its job
+	refused error     // guarded by mu: why its last update was not taken, which may come again
 }
 
 // A state is how far the job of a lane is.
@@ -71,11 +74,11 @@ func (l *Lane[T]) Dispatch(t T) error {
 	defer l.mu.Unlock()
 	switch l.state {
 	case collected:
-		l.order, l.state = t, dispatched
+		l.order, l.state, l.refused = t, dispatched, nil
 		l.orders <- t // there is room: put has removed the one before if nobody took it
 		return nil
 	case over:
-		return errors.New("the session is over")
+		return errOver
 	}
 	return errors.New("the lane holds a job")
 }
@@ -150,6 +153,33 @@ func (l *Lane[T]) Order() (t T, ok bool) {
 	return l.order, l.state != collected && l.state != over
 }
 
+// Over reports whether the lane was closed.
+func (l *Lane[T]) Over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == over
+}
+
+// Refused keeps why the update of the job that is out was not taken; the handler of an
+// upload calls it. The worker may send it again. If nothing comes, [Lane.Explain] says it.
+func (l *Lane[T]) Refused(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == dispatched || l.state == taken {
+		l.refused = err
+	}
+}
+
+// Explain adds to err, of who waits for an update in vain, why the last one was refused.
+func (l *Lane[T]) Explain(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refused == nil {
+		return err
+	}
+	return fmt.Errorf("%w (the last update was refused: %.300s)", err, l.refused) // which may quote a worker at length
+}
+
 // Deliver hands the update to Collect; the handler of an upload calls it. If
 // nobody waits for an update the package is released and the error says so.
 func (l *Lane[T]) Deliver(u Delivery) error {
@@ -158,6 +188,9 @@ func (l *Lane[T]) Deliver(u Delivery) error {
 	}
 	if u.Package != nil {
 		u.Package.Release()
+	}
+	if l.Over() {
+		return errOver
 	}
 	return errors.New("update for a job that is not out")
 }
@@ -185,9 +218,9 @@ func (l *Lane[T]) Collect(ctx context.Context) (*tensor.Package, driver.Delivere
 		l.become(collected, arrived)
 		return u.Package, u.Delivered, u.Err
 	case <-l.closed:
-		return nil, driver.Delivered{}, errors.New("the session is over")
+		return nil, driver.Delivered{}, errOver
 	case <-ctx.Done():
-		return nil, driver.Delivered{}, context.Cause(ctx)
+		return nil, driver.Delivered{}, l.Explain(context.Cause(ctx))
 	}
 }
 

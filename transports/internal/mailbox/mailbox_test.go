@@ -107,6 +107,10 @@ func TestClose(t *testing.T) {
 	if ledger.Out() != 0 {
 		t.Errorf("%d updates are out after the close", ledger.Out())
 	}
+	late, ledger := newUpdate(t)
+	if err := l.Deliver(Delivery{Package: late}); !errors.Is(err, errOver) || ledger.Out() != 0 {
+		t.Errorf("update after the close: got error %v, %d out", err, ledger.Out())
+	}
 	if err := l.Dispatch(driver.Job{}); err == nil {
 		t.Error("dispatch after the close: got no error")
 	}
@@ -129,6 +133,33 @@ func TestContext(t *testing.T) {
 	if _, _, err := l.Collect(ctx); !errors.Is(err, gone) {
 		t.Errorf("collect: got error %v, want %v", err, gone)
 	}
+}
+
+// TestRefused: who waits in vain hears why the last update was refused, if it was one for
+// the job that is out.
+func TestRefused(t *testing.T) {
+	l := NewLane[driver.Job]()
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	waits := func(want string) {
+		t.Helper()
+		if _, _, err := l.Collect(ctx); !errors.Is(err, gone) || err.Error() != want {
+			t.Errorf("got error %q, want %q", err, want)
+		}
+	}
+	l.Refused(errors.New("no job"))
+	check(t, l.Dispatch(driver.Job{}))
+	waits("gone")
+	l.Refused(errors.New("too short"))
+	waits("gone (the last update was refused: too short)")
+	check(t, l.Deliver(Delivery{}))
+	if _, _, err := l.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.Refused(errors.New("came already"))
+	check(t, l.Dispatch(driver.Job{Round: 1}))
+	waits("gone")
 }
 
 // TestBusy: a lane has one worker.

@@ -51,6 +51,7 @@ var (
 	ErrAlignment  = errors.New("offset is not a multiple of 64")
 	ErrLength     = errors.New("length is not the tensor's")
 	ErrStale      = errors.New("handle is stale: its block was released")
+	ErrOther      = errors.New("handle is not the one that was given")
 	ErrUnknown    = errors.New("handle was never given out")
 	ErrInFlight   = errors.New("block is not published yet")
 	ErrClosed     = errors.New("pool is closed")

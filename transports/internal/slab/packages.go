@@ -123,7 +123,7 @@ func (u *Updates) Lend(h Handle) (*tensor.Package, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if h != u.out || h == (Handle{}) {
-		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, u.out, ErrStale)
+		return nil, fmt.Errorf("update %+v, the job was given %+v: %w", h, u.out, ErrOther)
 	}
 	i := int(h.Offset) / u.extent
 	u.lent[i], u.out = true, Handle{}

@@ -44,7 +44,7 @@ func TestUpdates(t *testing.T) {
 			wrong := h
 			change(&wrong)
 			_, err = u.Lend(wrong)
-			refused(t, err, ErrStale)
+			refused(t, err, ErrOther)
 		}
 		p, err := u.Lend(h)
 		must(t, err)
