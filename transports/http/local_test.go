@@ -300,7 +300,7 @@ func TestLocalityIsProved(t *testing.T) {
 		check(t, err)
 		h.Generation--
 		w.in.handle = store.EncodeHandle(h)
-		wantError(t, "submit", w.Submit(t.Context(), u), "stale")
+		wantError(t, "submit", w.Submit(t.Context(), u), "not the one that was given")
 	})
 }
 
