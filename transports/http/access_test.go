@@ -169,7 +169,16 @@ func TestIdleConnections(t *testing.T) {
 
 // A connection on which nothing is said, or not the secret, ends by itself.
 func TestStrangersAreTimed(t *testing.T) {
-	r := open(t, "http", vectors(t, 1, 10), 1, func(d *transport) { d.patience = exchange.Patience(50 * time.Millisecond) })
+	r := start(t, "http", vectors(t, 1, 10), 1, brief(50*time.Millisecond))
+	o := r.o
+	o.Rec = phase.NewRecorder(1 << 10)
+	for r.workers == nil { // on a slow machine its time may be up before it has joined
+		if w, err := dialLane(t.Context(), r.v, r.e, 0, o); err == nil {
+			r.workers = append(r.workers, w)
+		} else {
+			t.Log(err)
+		}
+	}
 	for what, said := range map[string]string{
 		"silence": "", "half a head": "GET /v1/ping HTTP/1.1\r\nHost", "no secret": "GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",
 		"half a body": "PUT /v1/tensors/a HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf",

@@ -19,7 +19,7 @@ import (
 // Whatever stands on a connection, the server survives it, answers in HTTP or
 // not at all, and serves others.
 func FuzzServer(f *testing.F) {
-	r := open(f, "http-shm", vectors(f, 2, 100), 1, func(d *transport) { d.patience = exchange.Patience(time.Second) })
+	r := open(f, "http-shm", vectors(f, 2, 100), 1, impatient(time.Second))
 	r.publish(1)
 	for _, q := range []string{
 		"GET /v1/ping HTTP/1.1\r\nHost: x\r\n\r\n",

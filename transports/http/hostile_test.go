@@ -9,11 +9,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -231,11 +234,9 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 	r.exchange(0, driver.Job{Round: 4}, m)
 }
 
-// Peers that are slow in the middle of something are given up; one that waits
-// for a job, or trains, is not.
+// Peers that are slow in the middle of something are given up.
 func TestSlowPeers(t *testing.T) {
-	const patient = 100 * time.Millisecond
-	r := open(t, "http", vectors(t, 1, 3<<20), 1, func(d *transport) { d.patience = exchange.Patience(patient) })
+	r := start(t, "http", vectors(t, 1, 3<<20), 1, impatient(100*time.Millisecond))
 	r.publish(1)
 	for what, request := range map[string]string{
 		"head":   "GET /v1/ping HTTP/1.1\r\nHost: ",
@@ -245,32 +246,70 @@ func TestSlowPeers(t *testing.T) {
 	} {
 		c := r.raw()
 		fmt.Fprint(c, r.admitted(request))
-		eventually(t, "end of the slow "+what, func() bool { return r.s.in.listener.Count() == 1 })
+		// A byte of an answer, or the end: the server has accepted the connection.
+		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: neither an answer nor the end", what)
+		}
+		eventually(t, "end of the slow "+what, func() bool { return r.s.in.listener.Count() == 0 })
 		c.Close()
 	}
 	if held := r.s.in.store.Stats().Bytes; held != 0 {
 		t.Errorf("%d bytes of the store's room are lost", held)
 	}
+}
 
-	// A worker that waits for several times the patience, and trains as long. This
-	// is what sleeps here stand for.
+// A worker that waits for a job, and trains, for several times the patience is not given
+// up. Where other work keeps a processor for as long as the least patience, a peer in the
+// middle of something is slow, too: there it is tried with more. One that was given up for
+// waiting would be so with any.
+func TestPatientWorkers(t *testing.T) {
+	var err error
+	for patient := 100 * time.Millisecond; patient < 10*time.Second; patient *= 4 {
+		if err = waits(t, patient); err == nil {
+			return
+		}
+		t.Logf("a patience of %v: %v", patient, err)
+	}
+	t.Error(err)
+}
+
+// waits has a worker wait for three times the patience, and train as long. This is what
+// sleeps here stand for.
+func waits(t *testing.T, patient time.Duration) error {
+	r := start(t, "http", vectors(t, 1, 3<<20), 1, impatient(patient))
+	r.publish(1)
+	o := r.o
+	o.Rec = phase.NewRecorder(1 << 10)
+	w, err := dialLane(t.Context(), r.v, r.e, 0, o)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	w := r.workers[0]
 	go func() {
-		_, _, err := w.Receive(t.Context())
+		_, _, err := w.Receive(ctx)
 		if err != nil {
 			done <- err
 			return
 		}
 		time.Sleep(3 * patient)
 		u, err := w.Reserve()
-		done <- errors.Join(err, w.Submit(t.Context(), u))
+		done <- errors.Join(err, w.Submit(ctx, u))
 	}()
 	time.Sleep(3 * patient)
-	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
-	p, err := r.s.Collect(t.Context(), 0)
-	check(t, errors.Join(err, <-done))
-	p.Release()
+	var p *tensor.Package
+	if err = r.s.Dispatch(ctx, 0, driver.Job{}); err == nil {
+		p, err = r.s.Collect(ctx, 0)
+	}
+	if err == nil {
+		p.Release()
+	} else {
+		cancel() // the worker may wait for what does not come
+	}
+	err = errors.Join(err, <-done)
+	cancel()
+	return err
 }
 
 // eventually waits until f is true.
@@ -357,7 +396,7 @@ func lies(t *testing.T) (*tensor.Layout, []lie) {
 		{"good", []string{joined, job, batch(2, len(table), table+data)}, "", "POST /v1/results/0: the server has closed the connection"},
 		{"ends at once", nil, "/v1/lanes/0", "POST /v1/lanes/0: "},
 		{"no HTTP", []string{"220 smtp.example.org\r\n"}, "malformed HTTP", "POST /v1/lanes/0: the server has closed the connection"},
-		{"silent", []string{"silence"}, "timeout", "POST /v1/lanes/0: the server has not gone on for 0.05 s"},
+		{"silent", []string{"silence"}, "timeout", "POST /v1/lanes/0: the server has not gone on for 1 s"},
 		{"refuses", []string{"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno"}, "503", "503 Service Unavailable"},
 		{"join is no JSON", []string{answer("", "x")}, "malformed JSON", "join: b'x' is no JSON"},
 		{"ends before the job", []string{joined}, "/v1/jobs/0", "GET /v1/jobs/0: the server has closed the connection"},
@@ -386,12 +425,22 @@ func lies(t *testing.T) (*tensor.Layout, []lie) {
 		{"a byte less", []string{joined, job, batch(2, len(table), table+data[1:])}, "tensors of 199 bytes", "bytes with a table of"},
 		{"a byte more", []string{joined, job, batch(2, len(table), table+data+"d")}, "tensors of 201 bytes", "bytes with a table of"},
 		{"half the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100])}, "unexpected EOF", "POST /v1/batch: the server has closed the connection"},
-		{"silent in the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100]), "silence"}, "timeout", "POST /v1/batch: the server has not gone on for 0.05 s"},
+		{"silent in the tensors", []string{joined, job, strings.TrimSuffix(batch(2, len(table), table+data), data[:100]), "silence"}, "timeout", "POST /v1/batch: the server has not gone on for 1 s"},
 	}
 }
 
-// liarsPatience is that of who listens to them.
-const liarsPatience = 50 * time.Millisecond
+// liarsPatience is that of who listens to one that is silent. It is longer than a busy
+// machine keeps an honest answer back.
+const liarsPatience = time.Second
+
+// patience is that of who listens to l. Who is not silent is not to be given up, however
+// slow the machine is.
+func (l lie) patience() time.Duration {
+	if slices.Contains(l.answers, "silence") {
+		return liarsPatience
+	}
+	return limit
+}
 
 // A server that lies, is silent or ends in the middle is an error for the worker
 // that says what was wrong, and never a hang, wrong bytes, or the end of the
@@ -401,7 +450,7 @@ func TestLyingServers(t *testing.T) {
 	for _, c := range all {
 		o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
 		within(t, c.name, func() {
-			v, err := transports.NewVariant(transport{name: "http", patience: exchange.Patience(liarsPatience)}, nil)
+			v, err := transports.NewVariant(transport{name: "http", patience: exchange.Patience(c.patience())}, nil)
 			check(t, err)
 			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers...), "secret"), 0, o)
 			if err == nil {

@@ -20,6 +20,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
 )
 
@@ -78,23 +79,20 @@ func (s *seen) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.
 
 // start opens a session of variant, such as "http:batch=2", without workers.
 // change may change what no setting does.
-func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport)) *rig {
+func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport, *driver.Endpoint)) *rig {
 	t.Helper()
 	v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
 	check(t, err)
-	d := v.Transport.(transport)
-	for _, f := range change {
-		f(&d)
-	}
-	v.Transport = d
 	dir, err := scratch.New(os.TempDir())
 	check(t, err)
-	r := &rig{t: t, v: v, dir: dir.Path(), e: driver.NewEndpoint(dir.Path()), o: driver.Options{
+	d, e := v.Transport.(transport), driver.NewEndpoint(dir.Path())
+	for _, f := range change {
+		f(&d, e)
+	}
+	v.Transport = d
+	r := &rig{t: t, v: v, dir: dir.Path(), e: e, o: driver.Options{
 		Down: l, Up: l, Lanes: lanes, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10),
 	}}
-	if len(change) > 0 {
-		r.e.Patience = time.Duration(d.patience)
-	}
 	r.s, err = listen(t.Context(), v, r.e, r.o)
 	check(t, err)
 	t.Cleanup(func() {
@@ -107,6 +105,16 @@ func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...
 		check(t, dir.Close())
 	})
 	return r
+}
+
+// impatient changes for how long a peer may be slow, and a stranger be one.
+func impatient(patience time.Duration) func(*transport, *driver.Endpoint) {
+	return func(d *transport, e *driver.Endpoint) { d.patience, e.Patience = exchange.Patience(patience), patience }
+}
+
+// brief changes for how long a stranger may be one.
+func brief(patience time.Duration) func(*transport, *driver.Endpoint) {
+	return func(_ *transport, e *driver.Endpoint) { e.Patience = patience }
 }
 
 func listen(ctx context.Context, v transports.Variant, e *driver.Endpoint, o driver.Options) (*serverEnd, error) {
@@ -124,7 +132,7 @@ func dialLane(ctx context.Context, v transports.Variant, e *driver.Endpoint, lan
 }
 
 // open is start with a worker for every lane.
-func open(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport)) *rig {
+func open(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...func(*transport, *driver.Endpoint)) *rig {
 	t.Helper()
 	r := start(t, variant, l, lanes, change...)
 	for n := range lanes {
