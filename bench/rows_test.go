@@ -306,7 +306,7 @@ func TestRowsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		mapped := regexp.MustCompile(`/dev/shm/psm_\w+ \(deleted\)`) // all workers have opened it
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 			maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
 			if err == nil && mapped.Match(maps) {
 				break

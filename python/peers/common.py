@@ -187,6 +187,7 @@ class Session:
         self.recorder = Recorder(-1, 0)
         self.meter = Meter(self.recorder, "")
         self.processes, self.controls = [], []
+        self.watcher: Optional[threading.Thread] = None
         self.window, self.ending = "", False
 
     def start(self, row: type[Server], work: Callable) -> None:
@@ -206,7 +207,8 @@ class Session:
             theirs.close()
             self.processes.append(p)
             self.controls.append(mine)
-        threading.Thread(target=self.watch, daemon=True).start()
+        self.watcher = threading.Thread(target=self.watch, daemon=True)
+        self.watcher.start()
         self.imports = [c.recv() for c in self.controls]
         self.server.ready()
         self.spawn = now() - self.began
@@ -221,10 +223,19 @@ class Session:
         why = f"exit code {self.processes[n].exitcode}"
         try:
             while self.controls[n].poll():
-                why = self.controls[n].recv()
+                last = self.controls[n].recv()
+                if isinstance(last, Exception):  # and no answer that nobody has read
+                    why = last
         except (EOFError, OSError):
             pass
         self.end({"error": f"the process of worker {n} has ended: {why}"})
+
+    def defer(self) -> None:
+        """Leaves it to watch to answer if a process has ended: whoever waits for that process
+        finds out no later, and knows less. It has gone, or goes at this moment."""
+        sentinels = [p.sentinel for p in self.processes]
+        if self.watcher and connection.wait(sentinels, 1):
+            self.watcher.join()  # it ends this process
 
     def tell(self, *message) -> list:
         """What all workers answer."""
@@ -340,7 +351,7 @@ def main(row: type[Server], work: Callable) -> None:
         session.start(row, work)
         answer = Rounds(session, quit).run()
     except Exception as e:
-        time.sleep(0.2)  # if it is a worker's end, watch says more
+        session.defer()
         traceback.print_exc()
         answer = {"error": f"{type(e).__name__}: {e}"}
     session.end(answer)
