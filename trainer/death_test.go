@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,13 +19,18 @@ import (
 type assassins struct {
 	trainer.Launcher
 	after time.Duration
-	done  atomic.Bool
+	mu    sync.Mutex
+	done  bool // guarded by mu, which is held while it kills: who sees the death sees this
 }
 
 func (a *assassins) Launch(n int) (trainer.Process, error) {
 	p, err := a.Launcher.Launch(n)
 	if err == nil && n == 1 {
-		time.AfterFunc(a.after, func() { a.done.Store(syscall.Kill(p.Place().PID, syscall.SIGKILL) == nil) })
+		time.AfterFunc(a.after, func() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.done = syscall.Kill(p.Place().PID, syscall.SIGKILL) == nil
+		})
 	}
 	return p, err
 }
@@ -60,7 +65,9 @@ func TestDeath(t *testing.T) {
 			if p != nil {
 				within(t, 10*time.Second, "to close", func() { _, _ = p.Close() }) // it has failed
 			}
-			if !a.done.Load() {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if !a.done {
 				t.Fatalf("failed before the worker was killed: %v", err)
 			}
 			contains(t, err, "process 1 exited: signal: killed")
