@@ -19,6 +19,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/doctor"
 	"ipcbench/internal/skip"
+	"ipcbench/phase/usage"
 )
 
 // modest is a question that most machines have no trouble with, and one of a MiB of
@@ -79,7 +80,11 @@ func TestDoctorNames(t *testing.T) {
 			if _, err := exec.LookPath("taskset"); err != nil {
 				skip.Missing(t, "taskset (Debian: util-linux)")
 			}
-			return "taskset -p 1 $$ >&2", nil
+			cpus, err := usage.Affinity()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf("taskset -cp %d $$ >&2", cpus[0]), nil // containers may not have processor 0
 		}},
 	}
 	for _, tt := range tests {

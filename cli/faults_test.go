@@ -233,9 +233,9 @@ func (r *faultRun) check(t *testing.T, f fault) {
 		return
 	}
 	t.Logf("ended after %v: %s", time.Since(began).Round(time.Millisecond), strings.TrimSpace(r.text()))
-	for deadline := began.Add(2 * time.Second); len(r.alive()) > 0; <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(soon); len(r.alive()) > 0; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("processes live two seconds after the end: %v", r.alive())
+			t.Fatalf("processes live %v after the end: %v", soon, r.alive())
 		}
 	}
 	if got := r.cmd.ProcessState.ExitCode(); got != f.code {

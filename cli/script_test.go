@@ -308,13 +308,13 @@ func ended(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // clear [processes] fails while processes of the script, or, without the word,
-// directories and segments are left. It waits two seconds for processes.
+// directories and segments are left. It waits for processes.
 func clearOf(ts *testscript.TestScript, neg bool, args []string) {
 	p := processesOf(ts)
-	deadline := time.Now().Add(2 * time.Second)
+	deadline := time.Now().Add(soon)
 	for len(p.alive()) > 0 {
 		if time.Now().After(deadline) {
-			ts.Fatalf("processes live after two seconds: %v", p.alive())
+			ts.Fatalf("processes live after %v: %v", soon, p.alive())
 		}
 		<-time.After(5 * time.Millisecond)
 	}

@@ -91,18 +91,18 @@ return update`
 	const wrong = `: round 0, client 0, lane 0: the update is wrong: tensor 1 \("tensor.1" f32 \[85\]\): bytes 16 to 24 are \w+, want \w+: element 5\n$`
 	const lost, late = "round 0, client 0: the worker's connection was lost", "round 0, client 0: no update came within 300ms: none ever did on this lane: has a client joined it\\?\nhint: --wait"
 	for _, c := range []struct{ transport, file, name, does, wait, want, says string }{
-		{"grpc-stream", "grpc_client.py", "wrong bit", flipped, "30s", wrong, ""},
-		{"http", "http_client.py", "wrong bit", flipped, "30s", wrong, ""},
-		{"http-shm", "http_shm_client.py", "wrong bit", flipped, "30s", wrong, ""},
-		{"shm-slab", "slab_client.py", "wrong bit", flipped, "30s", wrong, ""},
+		{"grpc-stream", "grpc_client.py", "wrong bit", flipped, "2m", wrong, ""},
+		{"http", "http_client.py", "wrong bit", flipped, "2m", wrong, ""},
+		{"http-shm", "http_shm_client.py", "wrong bit", flipped, "2m", wrong, ""},
+		{"shm-slab", "slab_client.py", "wrong bit", flipped, "2m", wrong, ""},
 		{"grpc-stream", "grpc_client.py", "leaves", "os._exit(0)", "300ms", late, ""}, // it may come back
-		{"http", "http_client.py", "leaves", "os._exit(0)", "30s", lost, ""},
-		{"shm-slab", "slab_client.py", "leaves", "os._exit(0)", "30s", "round 0, client 0: the peer is gone", ""},
+		{"http", "http_client.py", "leaves", "os._exit(0)", "2m", lost, ""},
+		{"shm-slab", "slab_client.py", "leaves", "os._exit(0)", "2m", "round 0, client 0: the peer is gone", ""},
 		{"http", "http_client.py", "hangs", "time.sleep(60)", "300ms", late, ""},
 		{"shm-slab", "slab_client.py", "hangs", "time.sleep(60)", "300ms", late, ""},
-		{"grpc-stream", "grpc_client.py", "garbage", "return [b'x']", "30s", "(?s)round 0, client 0: .*DATA_LOSS", "DATA_LOSS: 0 of 3 tensors came"},
-		{"http", "http_client.py", "garbage", "return [b'x']", "30s", lost, "body of 1"},
-		{"grpc-stream", "grpc_client.py", "raises", "raise ValueError('no data')", "30s", "round 0, client 0: ValueError\\('no data'\\)", "ValueError"},
+		{"grpc-stream", "grpc_client.py", "garbage", "return [b'x']", "2m", "(?s)round 0, client 0: .*DATA_LOSS", "DATA_LOSS: 0 of 3 tensors came"},
+		{"http", "http_client.py", "garbage", "return [b'x']", "2m", lost, "body of 1"},
+		{"grpc-stream", "grpc_client.py", "raises", "raise ValueError('no data')", "2m", "round 0, client 0: ValueError\\('no data'\\)", "ValueError"},
 	} {
 		t.Run(c.transport+"/"+c.name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +145,8 @@ type server struct {
 	lines   *bufio.Scanner
 }
 
-// serving starts ipcbench serve.
+// serving starts ipcbench serve. A round that should end waits long for clients: several
+// interpreters start before the first one does.
 func serving(t *testing.T, py interpreter, args ...string) *server {
 	t.Helper()
 	path, err := exec.LookPath("ipcbench")
@@ -153,7 +154,7 @@ func serving(t *testing.T, py interpreter, args ...string) *server {
 		t.Fatal(err)
 	}
 	s := &server{py: py, dir: shortDir(t)}
-	s.cmd = exec.CommandContext(t.Context(), path, append([]string{"serve", "--json", "--model", "uniform:4KiB/3", "--wait", "30s"}, args...)...)
+	s.cmd = exec.CommandContext(t.Context(), path, append([]string{"serve", "--json", "--model", "uniform:4KiB/3", "--wait", "2m"}, args...)...)
 	s.cmd.Env, s.cmd.Stderr = append(os.Environ(), "TMPDIR="+s.dir), &s.stderr
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
