@@ -411,9 +411,19 @@ func TestAnotherServer(t *testing.T) {
 
 // TestTooFew: a run whose agents do not all come says who came.
 func TestTooFew(t *testing.T) {
-	_, all, err := gather(t, Config{Agents: 3, Wait: time.Second}, nil, "h2", "h1")
-	if err == nil || !strings.Contains(err.Error(), "2 of 3 agents have joined at 127.0.0.1:") || !strings.Contains(err.Error(), "within 1s: h") {
-		t.Errorf("it says %v", err)
+	var all map[string]*joining
+	for wait := time.Second; ; wait *= 4 { // a busy machine may take longer to let them in
+		var err error
+		_, all, err = gather(t, Config{Agents: 3, Wait: wait}, nil, "h2", "h1")
+		if err != nil && strings.Contains(err.Error(), "2 of 3 agents have joined at 127.0.0.1:") && strings.Contains(err.Error(), fmt.Sprintf("within %v: h", wait)) {
+			break
+		}
+		if t.Logf("it says %v", err); wait > 10*time.Second {
+			t.Fatal("want that two have joined")
+		}
+		for _, j := range all {
+			_, _ = j.ends(t) // one that was not let in says so
+		}
 	}
 	for name, j := range all {
 		if code, err := j.ends(t); code != 7 || err != nil {

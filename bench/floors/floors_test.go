@@ -393,7 +393,7 @@ func TestDescriptorsAreClosed(t *testing.T) {
 	for range 3 {
 		measure()
 	}
-	if after := count(); after != before {
+	if after := count(); after > before { // others may have been closed meanwhile
 		t.Errorf("got %d descriptors, %d before", after, before)
 	}
 }
