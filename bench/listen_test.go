@@ -31,6 +31,11 @@ func reachable(t *testing.T) netip.AddrPort {
 func TestListen(t *testing.T) {
 	h := host()
 	loopback := netip.MustParseAddrPort("[::1]:0")
+	if l, err := net.Listen("tcp", loopback.String()); err == nil {
+		l.Close()
+	} else { // a machine without IPv6
+		loopback = netip.MustParseAddrPort("127.0.0.1:0")
+	}
 	for _, tt := range []struct {
 		at       netip.AddrPort
 		insecure bool

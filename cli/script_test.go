@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -85,6 +86,11 @@ func TestScripts(t *testing.T) {
 			e.Setenv(idEnv, e.WorkDir)
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			e.Defer(procs.end)
+			at, err := freePort()
+			if err != nil {
+				return err
+			}
+			e.Setenv("LOOPBACK", at)
 			tmp, err := os.MkdirTemp("", "s") // a short name: sockets live there
 			e.Setenv("TMPDIR", tmp)
 			e.Defer(func() { _ = os.RemoveAll(tmp) }) // what a failed script has left
@@ -99,6 +105,19 @@ func TestScripts(t *testing.T) {
 			"session": session,
 		},
 	})
+}
+
+// freePort returns an address of this machine with a port at which nobody listens. It
+// is one of IPv6, unless the machine has none.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
 }
 
 // shortDir returns a temporary directory whose path leaves room for sockets,

@@ -223,15 +223,21 @@ func TestAddress(t *testing.T) {
 // ends show certificates, or nobody is to care.
 func TestHost(t *testing.T) {
 	const off = "is not on the loopback interface: want tls=mutual"
+	six, no := "tcp:[::1]:", ""
+	if l, err := net.Listen("tcp", "[::1]:0"); err == nil {
+		l.Close()
+	} else {
+		six, no = "", "cannot assign requested address" // a machine without IPv6
+	}
 	for _, c := range []struct {
 		host, tls string
 		insecure  bool
 		at, want  string // an address, or an error
 	}{
+		{host: "[::1]", at: six, want: no},
 		{at: "tcp:127.0.0.1:"},
 		{host: "127.0.0.2", at: "tcp:127.0.0.2:"},
-		{host: "[::1]", at: "tcp:[::1]:"},
-		{host: "127.0.0.3:47113", at: "tcp:127.0.0.3:47113"},
+		{host: "127.0.0.3:7113", at: "tcp:127.0.0.3:7113"}, // no port that the kernel would give to somebody else
 		{host: "0.0.0.0", tls: "mutual", want: "no address that workers could dial"},
 		{host: "[::]:1", tls: "mutual", want: "no address that workers could dial"},
 		{host: "localhost", want: "want an IP address"},
