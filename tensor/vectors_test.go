@@ -168,8 +168,10 @@ func TestVectorsInPython(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), python, "arithmetic.py", "vectors.json")
 	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
+	var stderr strings.Builder // where shells and interpreters warn of a locale that they do not have
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil || string(out) != "as expected\n" {
-		t.Errorf("got %q, error %v", out, err)
+		t.Errorf("got %q, error %v, and %s", out, err, stderr.String())
 	}
 }

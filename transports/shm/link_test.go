@@ -94,7 +94,7 @@ func TestHostileServer(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 		must(t, <-served)
-		if after := filesNow(t); after != before {
+		if after := filesNow(t); after > before {
 			t.Errorf("%s: %d descriptors before, %d after", name, before, after)
 		}
 		must(t, lanes.Dismiss())
@@ -201,7 +201,7 @@ func TestListenCleansUp(t *testing.T) {
 		if _, err := transports.Listen(t.Context(), v, driver.NewEndpoint("/does/not/exist"), o); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v, want that there is no directory", err)
 		}
-		if after := filesNow(t); after != before {
+		if after := filesNow(t); after > before {
 			t.Errorf("%d descriptors before, %d after", before, after)
 		}
 		if after := segments(t); after != named {

@@ -162,7 +162,7 @@ func TestPassManyDescriptors(t *testing.T) {
 		must(t, tensor.Prove(p, m, tensor.Key{Client: i}))
 		p.Release()
 	}
-	if after := filesNow(t); after != before {
+	if after := filesNow(t); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
 }
@@ -224,7 +224,10 @@ func TestCheckDirectory(t *testing.T) {
 		defer close(done)
 		runtime.LockOSThread() // and never unlocked: the thread ends with its user
 		if os.Getuid() == 0 {
-			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno == unix.EINVAL {
+				t.Log("a namespace that has root alone, who may use every directory")
+				return
+			} else if errno != 0 {
 				t.Error(errno)
 			}
 		}
