@@ -46,10 +46,11 @@ func Start(t testing.TB) *Browser {
 	home := t.TempDir() // where it leaves things
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	// By default the library turns the sandbox off for root, who cannot have one, and
-	// keeps shared memory out of /dev/shm, which is small in containers.
+	// By default the library keeps shared memory out of /dev/shm, which is small in
+	// containers. In some, others than root cannot have a sandbox either: all pages are
+	// the tests' own. A start from a cold disk takes more than the library's 20 s.
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home))...)
+		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home), chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience))...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
