@@ -90,7 +90,26 @@ with tls=mutual, unless another mode is named. The certificates are those of
 	fs.BoolVar(&f.json, "json", false, "print the contact, and the result, as a line of JSON each")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	a.configurable(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("transport", func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+		if strings.Contains(text, ",") { // one transport alone
+			return none(text)
+		}
+		return list(a.spokenTexts)(text)
+	})
 	return cmd
+}
+
+// spokenTexts completes a transport that is served, without a codec.
+func (a *app) spokenTexts(text string) []string {
+	names := serve.Spoken(a.host.Transports)
+	name, _, more := strings.Cut(text, ":")
+	switch {
+	case !more:
+		return names
+	case !slices.Contains(names, name):
+		return nil
+	}
+	return slices.DeleteFunc(a.variantTexts(text), func(t string) bool { return strings.Contains(t, ":codec=") })
 }
 
 // options returns what the flags ask for, if a client can take part in that.
