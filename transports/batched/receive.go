@@ -27,10 +27,11 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	if err != nil {
 		return err
 	}
+	whole := false
 	l, t, err := s.taskOf(stream.Context(), m)
 	if l != nil {
 		defer func() {
-			if err != nil {
+			if err != nil && !whole { // afterwards the next task may be out
 				l.mail.Refused(errors.New(status.Convert(err).Message()))
 			}
 		}()
@@ -46,7 +47,6 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	if err != nil {
 		return err
 	}
-	whole := false
 	defer func() {
 		if !whole {
 			_ = l.end(false)

@@ -183,24 +183,23 @@ func (l *Lane[T]) Explain(err error) error {
 // Deliver hands the update to Collect; the handler of an upload calls it. If
 // nobody waits for an update the package is released and the error says so.
 func (l *Lane[T]) Deliver(u Delivery) error {
-	if l.put(u) {
-		return nil
-	}
-	if u.Package != nil {
+	err := l.put(u)
+	if err != nil && u.Package != nil {
 		u.Package.Release()
 	}
-	if l.Over() {
-		return errOver
-	}
-	return errors.New("update for a job that is not out")
+	return err
 }
 
 // put puts the update in if the job is out and has none.
-func (l *Lane[T]) put(u Delivery) bool {
+func (l *Lane[T]) put(u Delivery) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != dispatched && l.state != taken {
-		return false
+	switch l.state {
+	case dispatched, taken:
+	case over:
+		return errOver
+	default:
+		return errors.New("update for a job that is not out")
 	}
 	select {
 	case <-l.orders: // nobody has taken it, and nobody is to
@@ -208,7 +207,7 @@ func (l *Lane[T]) put(u Delivery) bool {
 	}
 	l.state = arrived
 	l.updates <- u // there is room: one job, one update
-	return true
+	return nil
 }
 
 // Collect waits for the update of the job that is out; the server calls it.
