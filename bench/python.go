@@ -25,21 +25,6 @@ func (p Python) launcher(cpus ...[]int) trainer.Launcher {
 	return trainer.NewCommand(InPython, p.Interpreter.Path, []string{python.Worker(p.Dir)}, cpus...)
 }
 
-// PythonModules returns what workers in Python import for a transport, or why they cannot
-// use it. The digests of layouts, which a lane shows, and proofs of what was sent take
-// xxhash.
-func PythonModules(transport string) ([]python.Module, error) {
-	switch transport {
-	case "shm-slab", "http", "http-shm":
-		return []python.Module{python.Numpy(), python.Xxhash()}, nil
-	case "grpc-tensor", "grpc-batch", "grpc-stream":
-		return []python.Module{python.Numpy(), python.Xxhash(), python.Grpc(), python.Protobuf()}, nil
-	case "pickle", "storage":
-		return nil, errors.New("gob is Go's; for Python's pickle see py-pickle5")
-	}
-	return nil, errors.New("no worker in Python knows it: choose shm-slab, grpc-tensor, grpc-batch, grpc-stream, http or http-shm")
-}
-
 // checkLanguage reports what workers in Python cannot do.
 func (s Spec) checkLanguage(p Plan) error {
 	if s.Language == "" {
@@ -52,10 +37,10 @@ func (s Spec) checkLanguage(p Plan) error {
 		return fmt.Errorf("--language %q: want go or python", s.Language)
 	}
 	name := s.Variant.Transport.Name()
-	_, err := PythonModules(name)
+	_, err := python.ForWorkers(name)
 	switch c := s.Variant.Codec(); {
 	case err != nil:
-		return fmt.Errorf("--language python: %s: %w", name, err)
+		return fmt.Errorf("--language python: %w", err)
 	case c != nil:
 		return fmt.Errorf("--language python: codec %s: workers in Python know none", c)
 	case s.PerProcess != 1:

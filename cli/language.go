@@ -54,20 +54,15 @@ func (f *cellFlags) trains(languages []string) error {
 
 // findPython returns the interpreter for the cells with workers in Python.
 func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found python.Interpreter, err error) {
-	var modules []python.Module
+	var transports []string
 	for _, c := range cells {
-		if c.Language != bench.InPython {
-			continue
+		if c.Language == bench.InPython {
+			transports = append(transports, c.Variant.Transport.Name())
 		}
-		of, err := bench.PythonModules(c.Variant.Transport.Name())
-		if err != nil {
-			return found, err
-		}
-		for _, m := range of {
-			if !slices.Contains(modules, m) {
-				modules = append(modules, m)
-			}
-		}
+	}
+	modules, err := python.ForWorkers(transports...)
+	if err != nil {
+		return found, err
 	}
 	_, want, err := f.parseLanguages()
 	if err != nil {

@@ -1,6 +1,11 @@
 package python
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // The modules that workers and reference rows import.
 func Numpy() Module    { return Module{"numpy", "python3-numpy"} }
@@ -9,6 +14,33 @@ func Grpc() Module     { return Module{"grpc", "python3-grpcio"} }
 func Protobuf() Module { return Module{"google.protobuf", "python3-protobuf"} }
 func Requests() Module { return Module{"requests", "python3-requests"} }
 func Torch() Module    { return Module{"torch", "python3-torch"} }
+
+// ForWorkers returns what workers import for these transports, or of which they cannot use
+// one, and why. The digests of layouts, which a lane shows, and proofs of what was sent take
+// xxhash.
+func ForWorkers(transports ...string) (all []Module, err error) {
+	for _, name := range transports {
+		modules := []Module{Numpy(), Xxhash()}
+		switch name {
+		case "shm-slab", "http", "http-shm":
+		case "grpc-tensor", "grpc-batch", "grpc-stream":
+			modules = append(modules, Grpc(), Protobuf())
+		case "pickle", "storage":
+			err = errors.New("gob is Go's; for Python's pickle see py-pickle5")
+		default:
+			err = errors.New("no worker in Python knows it: choose shm-slab, grpc-tensor, grpc-batch, grpc-stream, http or http-shm")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for _, m := range modules {
+			if !slices.Contains(all, m) {
+				all = append(all, m)
+			}
+		}
+	}
+	return all, nil
+}
 
 // A Row is a reference row: a peer that exchanges models as one of the projects does
 // that are written in Python.

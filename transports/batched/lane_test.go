@@ -10,16 +10,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
-	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
-
-// What workers in Python import for these transports.
-var modules = []python.Module{python.Numpy(), python.Xxhash(), python.Grpc(), python.Protobuf()}
 
 // TestLanesInPython: with all that can be set, workers in Python do what workers in Go do, and
 // make as many calls. They copy more, and count messages instead of what is on the wire.
@@ -29,7 +25,7 @@ func TestLanesInPython(t *testing.T) {
 		"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-tensor:network=tcp:conn=per-call:cache=on",
 		"grpc-batch:split=on:chunk=32KiB:limit=96KiB", "grpc-batch:marshal=generated:cache=on",
 		"grpc-stream:marshal=generated:network=tcp:chunk=4KiB", "grpc-stream:reports=3:cache=on:deadline=30",
-	}, []string{"wire.", "copied", "connections."}, modules...)
+	}, []string{"wire.", "copied", "connections."})
 }
 
 // inPython returns a lane whose worker is in Python.
@@ -80,7 +76,7 @@ func TestLiesInPython(t *testing.T) {
 	late := honest()
 	late.tensors = func([]*pb.NamedTensor) []*pb.NamedTensor { time.Sleep(1100 * time.Millisecond); return nil }
 	add("too late", "grpc-batch:deadline=1", late.serve(t), "GetAggregatedTensors: no answer within 1 s: DEADLINE_EXCEEDED")
-	for i, got := range drivertest.Lanes(t, lanes, modules...)() {
+	for i, got := range drivertest.Lanes(t, lanes)() {
 		if !strings.Contains(got.Error, wants[i]) || strings.Contains(got.Error, "Traceback") {
 			t.Errorf("%s: got error %q, want one with %q", names[i], got.Error, wants[i])
 		}
@@ -123,7 +119,7 @@ func TestBrokenInPython(t *testing.T) {
 		cut := newCutter(t, r.at.Addr(), c.cuts...)
 		lanes, rigs = append(lanes, inPython(t, variantName, driver.EndpointAt("unix:"+cut.path, r.at.Secret()), l)), append(rigs, r)
 	}
-	wait := drivertest.Lanes(t, lanes, modules...)
+	wait := drivertest.Lanes(t, lanes)
 	for i, r := range rigs {
 		for n := range 3 {
 			j := jobOf(n, n)

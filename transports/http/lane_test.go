@@ -5,15 +5,11 @@ import (
 	"testing"
 
 	"ipcbench/phase"
-	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 	"ipcbench/transports/http/store"
 )
-
-// What workers in Python import for these transports.
-var modules = []python.Module{python.Numpy(), python.Xxhash()}
 
 // TestLanesInPython: with all that can be set, workers in Python do what workers in Go do, to the
 // byte.
@@ -21,7 +17,7 @@ func TestLanesInPython(t *testing.T) {
 	drivertest.RunLanes(t, []driver.Transport{New(), Local()}, []string{
 		"http", "http:batch=7:network=tcp", "http:body=json", "http:conn=per-request:cache=on", "http:body=json:batch=9:cache=on:cache-size=64KiB",
 		"http-shm", "http-shm:network=tcp", "http-shm:shm=off", "http-shm:pool=192KiB", "http-shm:pool=64B:batch=5",
-	}, nil, modules...)
+	}, nil)
 }
 
 // TestLiesInPython: what no server of ours says is an error that says what was wrong; and so is
@@ -36,7 +32,7 @@ func TestLiesInPython(t *testing.T) {
 		lane.At, lane.Patience = driver.EndpointAt(fakeServer(t, c.answers...), "secret"), c.patience()
 		lanes = append(lanes, lane)
 	}
-	for i, got := range drivertest.Lanes(t, lanes, modules...)() {
+	for i, got := range drivertest.Lanes(t, lanes)() {
 		if !strings.Contains(got.Error, all[i].inPython) || strings.Contains(got.Error, "Traceback") {
 			t.Errorf("%s: got error %q, want one with %q", all[i].name, got.Error, all[i].inPython)
 		}
@@ -47,7 +43,7 @@ func TestLiesInPython(t *testing.T) {
 // the damaged shards sent, these alone; of one that is whole, nothing is sent.
 func TestFallbackInPython(t *testing.T) {
 	r := start(t, "http-shm", vectors(t, 10, 1000), 1)
-	wait := drivertest.Lanes(t, []drivertest.Lane{{Variant: r.v, At: r.e, Options: r.o}}, modules...)
+	wait := drivertest.Lanes(t, []drivertest.Lane{{Variant: r.v, At: r.e, Options: r.o}})
 	for round, damaged := range [][]int{{2, 3, 7}, nil} {
 		m := r.publish(uint64(round))
 		r.damage(round, damaged...)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"ipcbench/phase"
-	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
@@ -23,13 +22,10 @@ import (
 	"ipcbench/transports/internal/slab"
 )
 
-// What workers in Python import for this transport.
-var modules = []python.Module{python.Numpy(), python.Xxhash()}
-
 // The contract holds for workers in Python.
 func TestPython(t *testing.T) {
 	t.Parallel() // much of it is waiting for a process that is stopped
-	drivertest.RunPython(t, Slab, modules...)
+	drivertest.RunPython(t, Slab)
 }
 
 // pythons opens a session of workers in Python whose function is called fn, for a test that
@@ -66,7 +62,7 @@ func nothing(trainer.Update) error { return nil }
 // very pages that the server has made: it may read the models and write the updates. No
 // tensor goes through a socket. What it counts is what a worker in Go counts.
 func TestPythonPages(t *testing.T) {
-	launcher := drivertest.Python(t, modules...)
+	launcher := drivertest.Python(t, "shm-slab")
 	for _, name := range []string{"shm-slab", "shm-slab:wait=spin", "shm-slab:copy=in"} {
 		t.Run(name, func(t *testing.T) {
 			s, _, model := pythons(t, launcher, name, "train")
@@ -127,7 +123,7 @@ func memfds(t *testing.T, pid int) map[string]mapping {
 // TestPythonHostile: what a server must not write into the mailbox of a worker in Python
 // makes it fail in order, and say why.
 func TestPythonHostile(t *testing.T) {
-	launcher := drivertest.Python(t, modules...)
+	launcher := drivertest.Python(t, "shm-slab")
 	_, o := parse(t, "shm-slab")
 	size := uint64(o.Down.Size())
 	good := order{job: driver.Job{Client: 2}, model: slab.Handle{Length: size}, update: slab.Handle{Length: size, Generation: 1}}
@@ -176,7 +172,7 @@ func TestPythonHostile(t *testing.T) {
 // does not keep its process alive.
 func TestPythonFaults(t *testing.T) {
 	t.Parallel()
-	launcher := drivertest.Python(t, modules...)
+	launcher := drivertest.Python(t, "shm-slab")
 	t.Run("scribble", func(t *testing.T) {
 		t.Parallel()
 		s, _, model := pythons(t, launcher, "shm-slab", "scribble")
@@ -241,7 +237,7 @@ func inGroup(t *testing.T, group int) (n int) {
 // TestPythonControl: what no server may say on the control socket ends the process, which
 // says why; and so does the end of the socket.
 func TestPythonControl(t *testing.T) {
-	launcher := drivertest.Python(t, modules...)
+	launcher := drivertest.Python(t, "shm-slab")
 	hello := fmt.Sprintf(`{"hello":{"protocol":3,"build":%q}}`, trainer.Build())
 	for frames, want := range map[string]string{
 		"":                                       "waiting for an assignment: ",

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"ipcbench/phase"
-	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -56,11 +55,15 @@ var hosting []byte
 // lanesWithin is how long lanes may take.
 const lanesWithin = 20 * time.Second
 
-// Lanes hosts lanes in Python, which imports modules for them. It returns, when they have
-// connected or failed, what waits for their end. Their worker function is the stock one.
-func Lanes(t *testing.T, lanes []Lane, modules ...python.Module) (wait func() []Outcome) {
+// Lanes hosts lanes in Python. It returns, when they have connected or failed, what waits
+// for their end. Their worker function is the stock one.
+func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
 	t.Helper()
-	path, args := program(t, hosting, modules...)
+	var names []string
+	for _, l := range lanes {
+		names = append(names, l.Variant.Transport.Name())
+	}
+	path, args := program(t, hosting, names...)
 	text, err := json.Marshal(lanes)
 	check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), lanesWithin)
@@ -86,7 +89,7 @@ func Lanes(t *testing.T, lanes []Lane, modules ...python.Module) (wait func() []
 // RunLanes has workers in Python, and then workers in Go, do the same rounds in sessions of
 // variants, and compares what they have recorded and counted, and what their servers have.
 // Counters that begin with one of but are left out.
-func RunLanes(t *testing.T, all []driver.Transport, variants, but []string, modules ...python.Module) {
+func RunLanes(t *testing.T, all []driver.Transport, variants, but []string) {
 	down := everything(t)
 	up := layout(t, append([]tensor.Spec{{Name: "first", DType: tensor.U8, Shape: []int{77}}}, down.Specs()...)...)
 	var lanes []Lane
@@ -106,7 +109,7 @@ func RunLanes(t *testing.T, all []driver.Transport, variants, but []string, modu
 			lanes = append(lanes, Lane{Variant: v, At: inPython[i].at, Number: n, Options: o, Pings: true})
 		}
 	}
-	wait := Lanes(t, lanes, modules...)
+	wait := Lanes(t, lanes)
 	for _, s := range inPython {
 		s.rounds()
 	}

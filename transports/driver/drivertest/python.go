@@ -26,30 +26,32 @@ var inPython = []testCase{
 }
 
 // RunPython runs that part of the suite that is about worker processes with workers in
-// Python, which import modules for this transport.
-func RunPython(t *testing.T, newTransport func() driver.Transport, modules ...python.Module) {
-	launcher := Python(t, modules...)
+// Python.
+func RunPython(t *testing.T, newTransport func() driver.Transport) {
+	launcher := Python(t, newTransport().Name())
 	runAll(t, func() driver.Transport { return launched{newTransport(), launcher} }, inPython)
 }
 
 //go:embed testdata/worker.py
 var worker []byte
 
-// Python returns the launcher of worker processes in Python whose functions are those of
-// the suite.
-func Python(t *testing.T, modules ...python.Module) trainer.Launcher {
+// Python returns the launcher of worker processes in Python, for a transport, whose
+// functions are those of the suite.
+func Python(t *testing.T, transport string) trainer.Launcher {
 	t.Helper()
-	path, args := program(t, worker, modules...)
+	path, args := program(t, worker, transport)
 	return trainer.NewCommand("python", path, args)
 }
 
-// program returns the interpreter that has the modules, and the arguments with which it
-// runs a script that imports what workers do.
-func program(t *testing.T, script []byte, modules ...python.Module) (path string, args []string) {
+// program returns the interpreter that has what workers import for these transports, and
+// the arguments with which it runs a script that imports that.
+func program(t *testing.T, script []byte, transports ...string) (path string, args []string) {
 	t.Helper()
 	if raceDetector {
 		t.Skip("other processes, in which the race detector sees nothing")
 	}
+	modules, err := python.ForWorkers(transports...)
+	check(t, err)
 	found, err := python.Find(t.Context(), "", modules...)
 	if err != nil {
 		skip.Missing(t, "%v", err)
