@@ -50,11 +50,7 @@ func TestPeerGolden(t *testing.T) {
 	if _, err := parseAnswer(golden(t, "peer-answer.json", &a)); err != nil {
 		t.Fatal(err)
 	}
-	_, hashes, err := a.fits(o.Block, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	running, err := a.runs(hashes, 2)
+	_, hashes, running, err := a.check(o.Block, s, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,9 +139,9 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, hashes, err := a.fits(o.Block, s.Clients)
-	if err != nil {
-		t.Fatal(err)
+	block, hashes, running, err := a.check(o.Block, s, false)
+	if err != nil || running == nil && p.find != nil {
+		t.Fatal(running, err)
 	}
 	if want := max(plan.Rounds, plan.limits().least); len(block.Round) != want || block.Proof.Rounds < 2 || a.Software["python"] == "" {
 		t.Errorf("%d rounds, want %d; %+v; %v", len(block.Round), want, block.Proof, a.Software)
@@ -150,10 +150,6 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 		if block.Down[i] <= 0 || block.RTT[i] <= block.Train[i] || block.Down[i]+block.Up[i] != block.RTT[i] {
 			t.Errorf("client %d: %d down, %d up, %d in all, %d of them training", i, block.Down[i], block.Up[i], block.RTT[i], block.Train[i])
 		}
-	}
-	running, err := a.runs(hashes, s.Model.Layout.Len())
-	if err != nil || running == nil && p.find != nil {
-		t.Fatal(running, err)
 	}
 	c := &chain{cell: s, seed: plan.Seed}
 	if err := c.extend(t.Context(), len(hashes), 0, nil); err != nil {
