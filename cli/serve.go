@@ -90,12 +90,14 @@ with tls=mutual, unless another mode is named. The certificates are those of
 	fs.BoolVar(&f.json, "json", false, "print the contact, and the result, as a line of JSON each")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	a.configurable(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("transport", func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
-		if strings.Contains(text, ",") { // one transport alone
-			return none(text)
-		}
-		return list(a.spokenTexts)(text)
-	})
+	for flag, entry := range map[string]func(string) []string{"transport": a.spokenTexts, "model": oneModelTexts} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+			if strings.Contains(text, ",") { // there is one alone
+				return none(text)
+			}
+			return list(entry)(text)
+		})
+	}
 	return cmd
 }
 
@@ -158,12 +160,20 @@ func (f *serveFlags) options(a *app) (o serve.Options, err error) {
 	}, nil
 }
 
+// oneModelTexts completes a model, and no sweep of sizes.
+func oneModelTexts(text string) []string {
+	return slices.DeleteFunc(modelTexts(text), func(t string) bool {
+		return strings.HasPrefix(t, "uniform:") && strings.Contains(t, "..")
+	})
+}
+
 // served is the result.
 type served struct {
 	Rounds  int    `json:"rounds"`
 	Updates int    `json:"updates"` // all of them proved
 	Hash    string `json:"hash"`    // of the last model
 	Times   *times `json:"update_ns,omitempty"`
+	trips   []time.Duration
 }
 
 // times are how long updates took.
@@ -171,7 +181,6 @@ type times struct {
 	Least  time.Duration `json:"least"`
 	Median time.Duration `json:"median"`
 	Most   time.Duration `json:"most"`
-	all    []time.Duration
 }
 
 func (t *times) String() string {
@@ -182,15 +191,15 @@ func (t *times) String() string {
 // add adds a round that was served.
 func (r *served) add(round serve.Round, clients int) {
 	r.Rounds, r.Updates, r.Hash = r.Rounds+1, r.Updates+clients, round.Hash
-	if len(round.Trips) == 0 {
-		return
+	r.trips = append(r.trips, round.Trips...)
+}
+
+// end says how long updates took, when all are there.
+func (r *served) end() {
+	if n := len(r.trips); n > 0 {
+		slices.Sort(r.trips)
+		r.Times = &times{Least: r.trips[0], Median: (r.trips[(n-1)/2] + r.trips[n/2]) / 2, Most: r.trips[n-1]}
 	}
-	if r.Times == nil {
-		r.Times = &times{}
-	}
-	all := slices.Sorted(slices.Values(append(r.Times.all, round.Trips...)))
-	n := len(all)
-	r.Times = &times{Least: all[0], Median: (all[(n-1)/2] + all[n/2]) / 2, Most: all[n-1], all: all}
 }
 
 // serveRounds serves, and prints the contact before and the result after it.
@@ -219,6 +228,7 @@ func (a *app) serveRounds(ctx context.Context, f serveFlags, o serve.Options) er
 		p.clear()
 	}
 	ended := err == nil
+	all.end()
 	switch {
 	case ended && f.json:
 		err = doc.WriteJSON(a.out, map[string]served{"result": all}, "")
