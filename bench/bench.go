@@ -58,7 +58,7 @@ type Options struct {
 // the result so far is returned with the error. Profiles come last: without them,
 // the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := cmp.Or(o.Plan.Validate(), o.Profiling.Check(o), o.CheckSize(), o.CheckPeers()); err != nil {
+	if err := cmp.Or(o.Plan.Validate(), o.Profiling.Check(o), o.CheckSize(), o.CheckPeers(), o.CheckPython()); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)
@@ -154,9 +154,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(known) < len(o.Cells) {
-		specs = withControls(known, o.Control)
-	}
+	specs = withControls(known, o.Control)
 	if r.here, err = newHost(o.Plan, o.Host); err != nil {
 		return nil, err
 	}
@@ -405,7 +403,9 @@ func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []i
 	if err = r.here.run(ctx, quit, s); err == nil {
 		err = r.compare(ctx, c, s)
 	}
-	c.result.Software = s.software
+	if s.software != nil { // a block that failed before its end says nothing of it
+		c.result.Software = s.software
+	}
 	return s.pings, err
 }
 

@@ -15,7 +15,6 @@ type host struct {
 	hosts      *Hosts // of workers; nil: they are on this one
 	python     Python
 	cpus       []int // that this process may use
-	processes  trainer.Launcher
 	goroutines trainer.Launcher
 }
 
@@ -24,20 +23,21 @@ func newHost(p Plan, h trainer.Host) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &host{plan: p, cpus: cpus, processes: trainer.NewProcesses(), goroutines: trainer.NewGoroutines(Workers(h))}, nil
+	return &host{plan: p, cpus: cpus, goroutines: trainer.NewGoroutines(Workers(h))}, nil
 }
 
-// launcher returns what starts the workers of s, unless they are pinned.
-func (h *host) launcher(s Spec) trainer.Launcher {
+// launcher returns what starts the workers of s: process n on the processors cpus[n], if
+// there are any.
+func (h *host) launcher(s Spec, cpus ...[]int) trainer.Launcher {
 	switch {
 	case s.inside():
 		return h.goroutines
 	case h.hosts != nil:
 		return h.hosts.launcher(s)
 	case s.Language == InPython:
-		return h.python.launcher()
+		return h.python.launcher(cpus...)
 	}
-	return h.processes
+	return trainer.NewProcesses(cpus...)
 }
 
 // run runs s where the plan wants its processes.
@@ -50,11 +50,7 @@ func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 	}
 	p := place(h.cpus, s.cell.processes())
 	return p.pinned(func() error {
-		l := trainer.NewProcesses(p.workers...)
-		if s.cell.Language == InPython {
-			l = h.python.launcher(p.workers...)
-		}
-		if err := s.run(ctx, quit, l, s.plan.limits()); err != nil || len(s.windows) == 0 {
+		if err := s.run(ctx, quit, h.launcher(s.cell, p.workers...), s.plan.limits()); err != nil || len(s.windows) == 0 {
 			return err
 		}
 		return p.verify(s.block)

@@ -61,6 +61,18 @@ func (s Spec) checkLanguage(p Plan) error {
 	return nil
 }
 
+// CheckPython reports what a run with workers in Python cannot have besides.
+func (o Options) CheckPython() error {
+	switch {
+	case !HasPython(o.Cells):
+	case o.Canary > 0:
+		return errors.New("--canary and --language python are given: want one of them; what is slowed down is a worker in Go")
+	case o.Against != "":
+		return errors.New("--against and --language python are given: want one of them")
+	}
+	return nil
+}
+
 // The most that a result says of software.
 const (
 	maxSoftware = 32

@@ -127,7 +127,7 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	if _, ok := scenario[f.scenario]; !ok {
 		return nil, usagef("--scenario %q: want fedavg or sync", f.scenario)
 	}
-	languages, _, err := f.parseLanguages()
+	languages, err := f.parseLanguages()
 	if err == nil {
 		err = f.trains(languages)
 	}
@@ -161,12 +161,11 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 					for _, of.Clients = range clients {
 						for _, r := range routes {
 							of.Variant, of.Link = r.Variant, r.rate
-							if _, peer := r.Variant.Transport.(*bench.Peer); peer { // has a language of its own
-								of.Language = ""
-								cells = append(cells, of)
-								continue
+							in := languages
+							if _, peer := r.Variant.Transport.(*bench.Peer); peer { // has one of its own
+								in = []string{""}
 							}
-							for _, of.Language = range languages {
+							for _, of.Language = range in {
 								cells = append(cells, of)
 							}
 						}

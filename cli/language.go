@@ -13,27 +13,34 @@ import (
 	"ipcbench/scratch"
 )
 
-// parseLanguages returns those that --language asks for, as bench names them, and the
-// interpreter if it names one.
-func (f *cellFlags) parseLanguages() (all []string, interpreter string, err error) {
+// parseLanguages returns those that --language asks for, as bench names them.
+func (f *cellFlags) parseLanguages() (all []string, err error) {
 	for _, text := range f.languages {
 		name, path, named := strings.Cut(text, ":")
 		of := map[string]string{"go": "", bench.InPython: bench.InPython}
 		language, ok := of[name]
 		if !ok || named && (path == "" || name != bench.InPython) {
-			return nil, "", usagef("--language %q: want go, python, or python:PATH of an interpreter", text)
+			return nil, usagef("--language %q: want go, python, or python:PATH of an interpreter", text)
 		}
 		if slices.Contains(all, language) {
-			return nil, "", usagef("--language %s: %s stands there twice: leave one out", strings.Join(f.languages, ","), name)
+			return nil, usagef("--language %s: %s stands there twice: leave one out", strings.Join(f.languages, ","), name)
 		}
-		if all = append(all, language); named {
-			interpreter = path
-		}
+		all = append(all, language)
 	}
 	if len(all) == 0 {
-		return nil, "", usagef("--language: the list is empty: want go, python or both")
+		return nil, usagef("--language: the list is empty: want go, python or both")
 	}
-	return all, interpreter, nil
+	return all, nil
+}
+
+// interpreter returns the one that --language names, if any.
+func (f *cellFlags) interpreter() (path string) {
+	for _, text := range f.languages {
+		if _, named, ok := strings.Cut(text, ":"); ok {
+			path = named
+		}
+	}
+	return path
 }
 
 // aFunction is a function of a module as users write it.
@@ -64,11 +71,7 @@ func (f *cellFlags) findPython(ctx context.Context, cells []bench.Spec) (found p
 	if err != nil {
 		return found, err
 	}
-	_, want, err := f.parseLanguages()
-	if err != nil {
-		return found, err
-	}
-	if found, err = python.Find(ctx, want, modules...); err != nil {
+	if found, err = python.Find(ctx, f.interpreter(), modules...); err != nil {
 		return found, hinted{usagef("--language python: %w", err), "install that, or choose an interpreter with python:PATH"}
 	}
 	return found, nil

@@ -369,13 +369,10 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if o.Files, err = f.tls.files(o.Cells); err != nil {
 		return err
 	}
+	if err := o.CheckPython(); err != nil {
+		return usageError{err}
+	}
 	if bench.HasPython(o.Cells) {
-		switch {
-		case f.canary > 0:
-			return usagef("--canary and --language python are given: want one of them; what is slowed down is a worker in Go")
-		case f.against != "":
-			return usagef("--against and --language python are given: want one of them")
-		}
 		if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
 			return err
 		}
