@@ -136,6 +136,16 @@ func (d *differing) add(what string, x, y any) {
 	}
 }
 
+// addAll adds the entries in which two maps differ.
+func (d *differing) addAll(what string, x, y map[string]string) {
+	all := map[string]string{}
+	maps.Copy(all, x)
+	maps.Copy(all, y)
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		d.add(what+k, cmp.Or(x[k], "none"), cmp.Or(y[k], "none"))
+	}
+}
+
 // hostsDiff returns in what the hosts of agents differ: those of one name are held
 // against each other. The server's stands in the environment.
 func hostsDiff(a, b []bench.Host) []machine.Difference {
@@ -185,27 +195,15 @@ func cellDiff(a, b *Cell) []machine.Difference {
 	d.add("bytes", a.Model.Bytes, b.Model.Bytes)
 	d.add("tensors of an update", a.Model.UpTensors, b.Model.UpTensors)
 	d.add("bytes of an update", a.Model.UpBytes, b.Model.UpBytes)
-	for _, k := range slices.Sorted(maps.Keys(merged(a.Settings, b.Settings))) {
-		d.add("setting "+k, cmp.Or(a.Settings[k], "none"), cmp.Or(b.Settings[k], "none"))
-	}
+	d.addAll("setting ", a.Settings, b.Settings)
 	d.add("depth", a.Depth, b.Depth)
 	d.add("lanes per process", a.PerProcess, b.PerProcess)
 	d.add("launcher", a.Launcher, b.Launcher)
 	d.add("peer", cmp.Or(a.Peer, "none"), cmp.Or(b.Peer, "none"))
 	d.add("not proved", cmp.Or(a.Unproved, "no"), cmp.Or(b.Unproved, "no"))
-	for _, k := range slices.Sorted(maps.Keys(merged(a.Software, b.Software))) {
-		d.add("software "+k, cmp.Or(a.Software[k], "none"), cmp.Or(b.Software[k], "none"))
-	}
+	d.addAll("software ", a.Software, b.Software)
 	d.add("file system", cmp.Or(a.FileSystem, "none"), cmp.Or(b.FileSystem, "none"))
 	return d
-}
-
-// merged holds the keys of both.
-func merged(a, b map[string]string) map[string]string {
-	all := map[string]string{}
-	maps.Copy(all, a)
-	maps.Copy(all, b)
-	return all
 }
 
 // sampledMetrics returns the metrics of these names: round alone if there is

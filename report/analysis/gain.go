@@ -30,8 +30,9 @@ func (g Gain) Times(metric string) stat.Interval { return g.From.Ratio(metric, g
 // Gains returns those of all projects in all groups.
 func (r *Result) Gains() []Gain {
 	var all []Gain
+	groups := r.Groups()
 	for _, s := range swaps {
-		for _, cells := range r.Groups() {
+		for _, cells := range groups {
 			from := slices.IndexFunc(cells, func(c *Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Unproved == "" })
 			if from < 0 {
 				continue
