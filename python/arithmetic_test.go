@@ -10,12 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/zeebo/xxh3"
 
 	"ipcbench/internal/skip"
 	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
+	"ipcbench/trainer"
 )
 
 // rounds are what Go and Python make models of.
@@ -42,44 +42,24 @@ func (r rounds) hashes(t *testing.T) (all [][]string) {
 	if r.Up != nil {
 		up = layout(r.Up)
 	}
-	model, next, update, average := tensor.Alloc(down), tensor.Alloc(down), tensor.Alloc(up), tensor.Alloc(up)
-	tensor.Fill(model, r.Seed)
-	total := 0.0
-	for _, w := range r.Weights {
-		total += w
+	ref := trainer.NewReference(down, up, r.Seed)
+	tensor.Fill(ref.Model, r.Seed)
+	var clients []trainer.Client
+	for id, weight := range r.Weights {
+		clients = append(clients, trainer.Client{ID: id, Weight: weight})
 	}
-	a, must := tensor.NewAverage(up), func(err error) {
-		t.Helper()
-		if err != nil {
+	all = append(all, running(ref.Model))
+	for range r.Rounds {
+		if err := ref.Round(t.Context(), clients); err != nil {
 			t.Fatal(err)
 		}
-	}
-	all = append(all, running(model))
-	for round := range r.Rounds {
-		mean := next
-		if up != down {
-			mean = average
-		}
-		must(a.Begin(mean, total))
-		for client, w := range r.Weights {
-			must(tensor.Train(update, model, tensor.Key{Seed: r.Seed, Round: round, Client: client}))
-			must(a.Fold(update, w))
-		}
-		must(a.Finish())
-		if mean == average {
-			must(tensor.Advance(next, model, average, tensor.Change{}))
-		}
-		model, next = next, model
-		all = append(all, running(model))
+		all = append(all, running(ref.Model))
 	}
 	return all
 }
 
 func running(p *tensor.Package) (all []string) {
-	h := uint64(0)
-	for i := range p.Len() {
-		data := p.View(i)
-		h = xxh3.HashSeed(data, h+uint64(len(data)))
+	for _, h := range p.Hashes() {
 		all = append(all, fmt.Sprintf("%016x", h))
 	}
 	return all

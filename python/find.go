@@ -57,7 +57,7 @@ func Find(ctx context.Context, want string, modules ...Module) (Interpreter, err
 	return Interpreter{}, errors.New("no python3 in PATH or /usr/bin; Debian: python3")
 }
 
-// question has an interpreter say its version, its path, and which of the modules that
+// question has an interpreter say its version, and which of the modules that
 // its arguments name it has not. It imports none of them: torch would take seconds. With -c,
 // Python looks in the current folder first, whose files are anybody's: neither worker nor
 // reference row does.
@@ -70,7 +70,7 @@ def lacks(name):
         return importlib.util.find_spec(name) is None
     except ImportError:
         return True
-print(json.dumps({"path": sys.executable, "version": list(sys.version_info[:3]), "lacks": [m for m in sys.argv[1:] if lacks(m)]}))
+print(json.dumps({"version": list(sys.version_info[:3]), "lacks": [m for m in sys.argv[1:] if lacks(m)]}))
 `
 
 // try returns the version of an interpreter, or what it lacks.

@@ -78,8 +78,8 @@ class Worker:
         down = Layout.of(a["down"])
         self.session = Session(
             transport=a["transport"], settings=a.get("settings") or {}, lane=self.lane,
-            lanes=a["total_lanes"], clients=a["clients"], depth=a["depth"], address=a["addr"],
-            secret=a["secret"], down=down, up=layout_of(a["up"], down), recorder=self.recorder)
+            depth=a["depth"], address=a["addr"], secret=a["secret"],
+            down=down, up=layout_of(a["up"], down), recorder=self.recorder)
         self.doing, self.job = "connecting", None
         self.quiet = threading.Event()  # all workers are connected
         self._lock = threading.Lock()  # guards what follows

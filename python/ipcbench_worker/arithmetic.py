@@ -13,7 +13,7 @@ from typing import Optional
 
 import numpy as np
 
-from .layout import Layout, Package
+from .layout import Layout, Package, address
 
 GOLDEN, WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
 BLOCK = 1 << 15  # in words: with what is made of them, a part of a processor's own cache
@@ -75,10 +75,6 @@ def train(model: Package, update: Package, seed: int, round: int, client: int) -
 def advance(next: Package, model: Package, average: Package) -> None:
     """Makes the next model where updates have another layout."""
     _change(next, model, mix(digest(average)))
-
-
-def _address(a: np.ndarray) -> int:
-    return a.__array_interface__["data"][0]
 
 
 def _change(to: Package, frm: Optional[Package], key: int, outer: int = 0) -> None:
@@ -189,7 +185,7 @@ class Average:
                 acc, by = self._next.view(t).reshape(-1), weight / self._total
                 if _c:
                     fold = _c.fold_f32 if spec.dtype == "f32" else _c.fold_f64
-                    fold(_address(acc), _address(src), len(src), by, not begun)
+                    fold(address(acc), address(src), len(src), by, not begun)
                     continue
             elif spec.dtype in ("f16", "bf16"):
                 by = weight / self._total

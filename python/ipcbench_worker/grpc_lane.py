@@ -31,7 +31,7 @@ from . import federation_pb2 as pb
 from .layout import Package
 from .messages import Catalog, Piece, decoded, difference, field, one_line, read, written
 from .session import Fault, Job, Session
-from .wire import Tally, now, size
+from .wire import RECEIPT, Tally, now, size
 
 SERVICE = "/ipcbench.federation.v1.Federation/"
 FETCH = {
@@ -46,7 +46,6 @@ LEAVE = 1.0  # seconds that the last call may take
 ATTEMPTS, FIRST_WAIT, LONGEST_WAIT = 8, 0.02, 2.0  # of a call whose connection broke, seconds
 
 MOST = (1 << 31) - 1  # bytes of a protobuf message
-RECEIPT = 64 << 20  # bytes of a receipt
 HEADER_ROOM = 4 << 10  # what a message may hold beside tensors
 FRAME, PREFIX = 16 << 10, 5  # bytes: of HTTP/2, and before each of gRPC's messages
 
@@ -238,11 +237,14 @@ class Lane:
         if self.fetch == FETCH["grpc-tensor"]:
             yield from ([i] for i in want)
             return
-        most = self.limit if self.split else float("inf")
+        if not self.split:
+            if want:
+                yield want
+            return
         run, n = [], HEADER_ROOM
         for i in want:
             more = self.down.room(i)
-            if run and n + more > most:
+            if run and n + more > self.limit:
                 yield run
                 run, n = [], HEADER_ROOM
             run.append(i)

@@ -16,11 +16,10 @@ from .exchange import GOODBYE, JSON, RAW, TEXT, Client, Refused, digits
 from .http_shared import Shared
 from .layout import Layout, Package
 from .session import Fault, Job, Session
-from .wire import now, size
+from .wire import RECEIPT, now, size
 
 GONE = 410  # the session is over
 MOST_IDS = 1 << 16  # in one batch
-RECEIPT = 64 << 20  # bytes of a receipt
 CAUSE = 1000  # bytes of why a lane is given up
 ENTRY = 256  # bytes of a cached tensor beside its id and data
 

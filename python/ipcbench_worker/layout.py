@@ -103,7 +103,7 @@ class Layout:
     @cached_property
     def digest(self) -> int:
         """A hash of all names, data types and shapes, by which two ends know that they agree."""
-        import xxhash  # a worker over shared memory does without
+        import xxhash  # the workers of reference rows do without
 
         text = bytearray()
         for s in self.specs:
@@ -137,6 +137,10 @@ def words(numbers: Iterable[int]) -> ctypes.Array:
     return (ctypes.c_uint64 * len(numbers))(*numbers)
 
 
+def address(a: np.ndarray) -> int:
+    return a.__array_interface__["data"][0]
+
+
 def uvarint(n: int) -> bytes:
     out = bytearray()
     while n >= 0x80:
@@ -148,15 +152,15 @@ def uvarint(n: int) -> bytes:
 class Package:
     """The tensors of one model or update: for each a view of bytes, wherever they lie."""
 
-    def __init__(self, layout: Layout, data: list[np.ndarray], receipt: bytes = b""):
-        self.layout, self.data, self.receipt = layout, data, receipt
+    def __init__(self, layout: Layout, data: list[np.ndarray]):
+        self.layout, self.data, self.receipt = layout, data, b""
 
     @classmethod
-    def over(cls, layout: Layout, block, receipt: bytes = b"") -> Package:
+    def over(cls, layout: Layout, block) -> Package:
         """A package in a block of memory with layout.size bytes, which it shares."""
         block = np.frombuffer(block, np.uint8, layout.size)
         places = zip(layout.offsets, layout.sizes)
-        return cls(layout, [block[at:at + n] for at, n in places], receipt)
+        return cls(layout, [block[at:at + n] for at, n in places])
 
     @classmethod
     def alloc(cls, layout: Layout) -> Package:
@@ -191,7 +195,7 @@ class Package:
     @cached_property
     def addresses(self) -> ctypes.Array:
         """Where the tensors lie, for the kernel."""
-        return words(d.__array_interface__["data"][0] for d in self.data)
+        return words(map(address, self.data))
 
 
 def layout_of(tensors: Optional[Iterable[Mapping]], otherwise: Layout) -> Layout:

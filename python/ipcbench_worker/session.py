@@ -43,8 +43,6 @@ class Session:
     transport: str
     settings: dict[str, str]
     lane: int
-    lanes: int
-    clients: int
     depth: int
     address: str  # unix:PATH, unixpacket:PATH or tcp:HOST:PORT
     secret: str

@@ -23,7 +23,7 @@ from typing import Optional
 
 import numpy as np
 
-from .layout import Layout, Package, shared
+from .layout import Layout, Package, address, shared
 from .session import Fault, Job, Session, connect
 
 # Its settings, in order, the default first: the others stand in a variant's name.
@@ -34,7 +34,6 @@ SEALS = 0x2 | 0x4  # F_SEAL_SHRINK, F_SEAL_GROW: a descriptor that could shrink 
 
 def mapped(what: str, fd: int, size: int, write: bool) -> mmap.mmap:
     """The memory of size bytes behind a descriptor that came from the server."""
-    size = size or 64  # an empty mapping does not exist
     st = os.fstat(fd)
     if not stat.S_ISREG(st.st_mode) or st.st_size != size:
         raise Fault(f"{what}: {size} bytes announced, {st.st_size} found")
@@ -88,7 +87,7 @@ class Mailbox:
     def __init__(self, memory: mmap.mmap):
         self.words = memoryview(memory).cast("I")
         self.room = memoryview(memory)[MESSAGE:]
-        self.address = np.frombuffer(memory, np.uint8).__array_interface__["data"][0]
+        self.address = address(np.frombuffer(memory, np.uint8))
         self.number = 0  # of the last message
 
     @staticmethod
@@ -247,9 +246,6 @@ class Lane:
         rec.count("handle.tensors", len(layout))
         rec.count("handle.bytes", layout.nbytes)
         rec.count("wire.sent", sent)
-
-    def ping(self) -> None:
-        """Is never called: there are no calls."""
 
     def close(self, cause: Optional[str]) -> None:
         if cause is not None:

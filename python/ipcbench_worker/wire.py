@@ -10,6 +10,8 @@ from .session import Job
 
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "B": 1}
 
+RECEIPT = 64 << 20  # bytes of a receipt at most
+
 now = time.monotonic_ns
 
 

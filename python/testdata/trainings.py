@@ -81,7 +81,7 @@ if __name__ == "__main__":
     layout = Layout.of({"name": n, "dtype": d, "shape": s} for n, d, s in [
         ("w", "f32", [70000, 2]), ("bf16", "bf16", [3]), ("f16", "f16", [3]), ("f64", "f64", []),
         ("empty", "f64", [0]), ("flags", "bool", [3]), ("steps", "i64", [2])])
-    session = Session("shm-slab", {}, 1, 2, 3, 2, "", "", layout, layout, None, 4)
+    session = Session("shm-slab", {}, 1, 2, "", "", layout, layout, None, 4)
     for name in sys.argv[1:]:
         model, update = Package.alloc(layout), Package.alloc(layout)
         for data in model.data:

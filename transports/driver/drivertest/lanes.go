@@ -36,7 +36,7 @@ type Lane struct {
 // MarshalJSON has what the lane of a worker process knows of its session.
 func (l Lane) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"transport": l.Variant.Transport.Name(), "settings": l.Variant.Settings, "lane": l.Number, "lanes": l.Options.Lanes,
+		"transport": l.Variant.Transport.Name(), "settings": l.Variant.Settings, "lane": l.Number,
 		"address": l.At.Addr(), "secret": l.At.Secret(), "down": l.Options.Down.Specs(), "up": l.Options.Up.Specs(),
 		"pings": l.Pings, "patience": l.Patience.Seconds(),
 	})

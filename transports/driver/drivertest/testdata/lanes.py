@@ -22,7 +22,7 @@ training = threading.Lock()  # one thread of a process computes
 def live(a, outcome, dialled):
     recorder, down = Recorder(a["lane"], 1 << 16), Layout.of(a.pop("down"))
     up, pings, patience = layout_of(a.pop("up"), down), a.pop("pings"), a.pop("patience")
-    session = Session(**a, clients=8, depth=2, down=down, up=up, recorder=recorder)
+    session = Session(**a, depth=2, down=down, up=up, recorder=recorder)
     lane = import_module("ipcbench_worker." + LANES[session.transport]).Lane(session)
     if patience:
         lane.client.patience = patience
@@ -31,7 +31,7 @@ def live(a, outcome, dialled):
             lane.dial()
         finally:
             dialled.set()
-        if pings:
+        if pings and lane.calls:
             lane.ping()
         rounds(lane)
         lane.close(None)
