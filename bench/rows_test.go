@@ -57,8 +57,8 @@ func TestRows(t *testing.T) {
 	dir, model := rowsDir(t), everyType(t, "", 5)
 	for _, row := range python.Rows() {
 		t.Run(row.Name, func(t *testing.T) {
-			if slices.Contains(row.Modules, python.Torch()) && os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-				t.Skip("torch: set IPCBENCH_TEST_SOAK=1")
+			if slices.Contains(row.Modules, python.Torch()) {
+				onlySoak(t)
 			}
 			t.Parallel()
 			p := NewRow(row)
@@ -97,12 +97,18 @@ func outOfBand(t *testing.T, b Block, want int64) {
 	}
 }
 
-// TestPickle5OfTorch: of histology's 20 numpy arrays, protocol 5 takes every one out of the
-// pickle, and none of as many tensors of torch.
-func TestPickle5OfTorch(t *testing.T) {
+// onlySoak skips what takes long: torch starts in seconds.
+func onlySoak(t *testing.T) {
+	t.Helper()
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("torch: set IPCBENCH_TEST_SOAK=1")
 	}
+}
+
+// TestPickle5OfTorch: of histology's 20 numpy arrays, protocol 5 takes every one out of the
+// pickle, and none of as many tensors of torch.
+func TestPickle5OfTorch(t *testing.T) {
+	onlySoak(t)
 	i, err := python.Find(t.Context(), "", python.Numpy(), python.Xxhash(), python.Torch())
 	if err != nil {
 		skip.Missing(t, "%v", err)

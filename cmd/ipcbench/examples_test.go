@@ -20,16 +20,7 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	if err != nil {
 		skip.Missing(t, "%v", err)
 	}
-	page, err := os.ReadFile("../../examples/python/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(page), "\n## "+section+"\n")
-	_, text, _ = strings.Cut(text, "\n```bash\n")
-	script, _, closed := strings.Cut(text, "```\n")
-	if !closed {
-		t.Fatalf("section %s has no commands", section)
-	}
+	script := part(t, "examples/python/README.md", section, "bash", 0)
 	dir, bin := t.TempDir(), t.TempDir()
 	self, err := os.Executable()
 	if err == nil {

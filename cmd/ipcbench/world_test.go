@@ -19,10 +19,10 @@ import (
 	"ipcbench/internal/skip"
 )
 
-// part returns the nth block of a section of docs/hosts.md that is in a language.
-func part(t *testing.T, section, language string, n int) string {
+// part returns the nth block of a section of a page that is in a language.
+func part(t *testing.T, name, section, language string, n int) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/hosts.md")
+	page, err := os.ReadFile("../../" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func part(t *testing.T, section, language string, n int) string {
 	}
 	text, _, closed := strings.Cut(text, "```\n")
 	if !found || !closed {
-		t.Fatalf("docs/hosts.md: section %s has no block %d of %s", section, n, language)
+		t.Fatalf("%s: section %s has no block %d of %s", name, section, n, language)
 	}
 	return text
 }
@@ -104,10 +104,10 @@ func (h hosts) clear() {
 func TestHostsByHand(t *testing.T) {
 	onlySoak(t)
 	h := newHosts(t)
-	server := h.bash("h0", "", part(t, "By hand", "bash", 0))
+	server := h.bash("h0", "", part(t, "docs/hosts.md", "By hand", "bash", 0))
 	line := server.says(joinLine)
 	for _, host := range []string{"h1", "h2"} {
-		defer h.bash(host, line, part(t, "By hand", "bash", 1)).ends(soon, 0, `^joined the run at .*\n$`)
+		defer h.bash(host, line, part(t, "docs/hosts.md", "By hand", "bash", 1)).ends(soon, 0, `^joined the run at .*\n$`)
 	}
 	server.ends(patience, 0, `wrote `)
 	h.result("h1:1,h2:1")
@@ -146,7 +146,7 @@ func (h hosts) mpirun() (env []string) {
 	for _, host := range []string{"h0", "h1", "h2"} {
 		enter += host + ") exec " + strings.Join(slices.DeleteFunc(h.Command(host, "sh").Args, func(arg string) bool { return arg == "--user" }), " ") + " -c \"$*\";;\n"
 	}
-	for name, text := range map[string]string{"enter": enter + "esac\n", "hosts": part(h.t, "mpirun", "text", 0)} {
+	for name, text := range map[string]string{"enter": enter + "esac\n", "hosts": part(h.t, "docs/hosts.md", "mpirun", "text", 0)} {
 		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o700); err != nil {
 			h.t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestHostsMPIRun(t *testing.T) {
 	onlySoak(t)
 	h := newHosts(t)
 	env := h.mpirun()
-	script := part(t, "mpirun", "bash", 1)
+	script := part(t, "docs/hosts.md", "mpirun", "bash", 1)
 	t.Run("green", func(t *testing.T) {
 		h.bash("h0", "", script, env...).ends(patience, 0, `^3 ranks on 3 hosts: h0 \(server\), h1, h2 \(Open MPI\)\n`)
 		h.result("h1:1,h2:1")
@@ -186,7 +186,7 @@ func TestHostsMPIRun(t *testing.T) {
 func TestHostsJob(t *testing.T) {
 	onlySoak(t)
 	h := newHosts(t)
-	docs := strings.Split(part(t, "Kubernetes", "yaml", 0), "---\n")
+	docs := strings.Split(part(t, "docs/hosts.md", "Kubernetes", "yaml", 0), "---\n")
 	var job struct {
 		Spec struct {
 			Completions int

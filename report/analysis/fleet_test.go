@@ -81,10 +81,15 @@ func train(r *bench.Result, transport string, ms float64) {
 		if c.Transport == Control || transport != "" && (c.Transport != transport || c.Workers == 1) {
 			continue
 		}
-		for _, b := range c.Blocks {
-			for k := range b.Train {
-				b.Train[k] = int64(ms * float64(benchtest.MS))
-			}
+		trains(c, ms)
+	}
+}
+
+// trains lets all trainings of a cell take that many ms.
+func trains(c *bench.Cell, ms float64) {
+	for _, b := range c.Blocks {
+		for k := range b.Train {
+			b.Train[k] = int64(ms * float64(benchtest.MS))
 		}
 	}
 }

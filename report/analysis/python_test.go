@@ -36,12 +36,7 @@ func TestPythonYardstick(t *testing.T) {
 	only := func(names ...string) func(c *bench.Cell) { // all others train as the control does
 		return func(c *bench.Cell) {
 			if !slices.Contains(names, (&Cell{Cell: c}).Label()) {
-				for i := range c.Blocks {
-					b := &c.Blocks[i]
-					for k := range b.Train {
-						b.Train[k] = 30 * benchtest.MS
-					}
-				}
+				trains(c, 30)
 			}
 		}
 	}
@@ -73,13 +68,9 @@ func TestPythonYardstick(t *testing.T) {
 }
 
 // stretch lets the trainings of a transport with workers in a language take that many ms.
-func stretch(c *bench.Cell, transport, language string, ms int64) {
+func stretch(c *bench.Cell, transport, language string, ms float64) {
 	if c.Transport == transport && c.Language == language {
-		for i := range c.Blocks {
-			for k := range c.Blocks[i].Train {
-				c.Blocks[i].Train[k] = ms * benchtest.MS
-			}
-		}
+		trains(c, ms)
 	}
 }
 
@@ -234,11 +225,8 @@ func TestNotCounted(t *testing.T) {
 // which is in no doubt then.
 func TestControlBesideOthers(t *testing.T) {
 	r := python(func(c *bench.Cell) {
-		for i := range c.Blocks {
-			b := &c.Blocks[i]
-			for k := range b.Train {
-				b.Train[k] = 30 * benchtest.MS
-			}
+		trains(c, 30)
+		for _, b := range c.Blocks {
 			if c.Transport != Control {
 				for k := range b.Round {
 					b.Round[k] = 40 * benchtest.MS
