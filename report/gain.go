@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
@@ -19,12 +21,9 @@ func gains(r *analysis.Result) doc.Section {
 		"The workers are in Python on both sides. In a row py-*, the server is too; in ours, it is in Go.",
 		"A transfer has no training in it: what fresh memory adds to that, by page faults, is in the round trip alone. What a server does to publish a model is in neither.")}
 	groups := analysis.GroupBy(all, func(g analysis.Gain) analysis.Group { return g.From.Group() })
-	largest := groups[0]
-	for _, of := range groups {
-		if of[0].From.Model.Payload() > largest[0].From.Model.Payload() {
-			largest = of
-		}
-	}
+	largest := slices.MaxFunc(groups, func(a, b []analysis.Gain) int {
+		return cmp.Compare(a[0].From.Model.Payload(), b[0].From.Model.Payload())
+	})
 	for _, of := range analysis.GroupBy(largest, func(g analysis.Gain) string { return g.Project }) {
 		s.Lead = append(s.Lead, doc.Paragraph{Text: gainSentence(of), Tone: doc.Strong})
 	}

@@ -140,7 +140,7 @@ func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c 
 	for _, c := range cells {
 		if i := c.Of(metric); i.Known() {
 			values = append(values, i.Center)
-			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: c.IsControl() || c.Unproved != "", Points: []doc.Point{{Name: row(c), Value: i, Text: details(c, r.Plan)}}})
+			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: !c.TakesPart(), Points: []doc.Point{{Name: row(c), Value: i, Text: details(c, r.Plan)}}})
 		}
 	}
 	p.Value.Log = logarithmic(values)

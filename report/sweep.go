@@ -110,7 +110,7 @@ func curves(s *analysis.Sweep) doc.Plot {
 		At: doc.Axis{Name: string(s.Over), Unit: unitOf(s.Over), Log: true}, Value: doc.Axis{Name: s.By, Unit: "s", Log: true},
 	}
 	for _, l := range s.Lines {
-		of := doc.Series{Name: l.Variant, Dim: l.IsControl() || l.Unproved()}
+		of := doc.Series{Name: l.Variant, Dim: !l.TakesPart()}
 		if l.Unproved() {
 			of.Name += " (unproved)"
 		}

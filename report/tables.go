@@ -107,10 +107,7 @@ func floors(r *analysis.Result) doc.Section {
 
 // floorSubject says whose floor it is.
 func floorSubject(f bench.Floor) string {
-	subject := f.Transport
-	if f.Language != "" {
-		subject += " (" + f.Language + ")"
-	}
+	subject := analysis.InLanguage(f.Transport, f.Language)
 	if f.Model != "" {
 		subject += ", " + bench.Model{Name: f.Model, Up: f.Up}.Label()
 	}

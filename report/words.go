@@ -69,9 +69,7 @@ func variant(c *analysis.Cell) string {
 	if c.Encoded() {
 		name += " with " + c.Codec()
 	}
-	if c.Language != "" {
-		name += " (" + c.Language + ")"
-	}
+	name = analysis.InLanguage(name, c.Language)
 	if c.Unproved != "" {
 		name += " (unproved)"
 	}

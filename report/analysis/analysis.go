@@ -119,11 +119,20 @@ func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == "" &&
 
 // Label is the cell's variant, with the language of its workers if that is not Go.
 func (c *Cell) Label() string {
-	if c.Language == "" {
-		return c.Variant
-	}
-	return c.Variant + " (" + c.Language + ")"
+	return InLanguage(c.Variant, c.Language)
 }
+
+// InLanguage is a name with the language of workers behind it, if that is not Go.
+func InLanguage(name, language string) string {
+	if language == "" {
+		return name
+	}
+	return name + " (" + language + ")"
+}
+
+// TakesPart reports whether the cell is one of those of which one is the fastest: no
+// control, and no peer's that could not prove its rounds.
+func (c *Cell) TakesPart() bool { return !c.IsControl() && c.Unproved == "" }
 
 // Name is the cell's identity with its build.
 func (c *Cell) Name() string {

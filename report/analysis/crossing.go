@@ -32,7 +32,7 @@ func (s *Sweep) Crossings() []Crossing {
 	var all []Crossing
 	for i := range s.Lines {
 		for k := range i {
-			if a, b := &s.Lines[k], &s.Lines[i]; a.takesPart() && b.takesPart() {
+			if a, b := &s.Lines[k], &s.Lines[i]; a.TakesPart() && b.TakesPart() {
 				all = append(all, s.cross(a, b)...)
 			}
 		}
@@ -40,7 +40,7 @@ func (s *Sweep) Crossings() []Crossing {
 	far := func(c Crossing) float64 {
 		least := math.Inf(1)
 		for i := range s.Lines {
-			if y := s.round(&s.Lines[i], c.At.Center); s.Lines[i].takesPart() && y > 0 {
+			if y := s.round(&s.Lines[i], c.At.Center); s.Lines[i].TakesPart() && y > 0 {
 				least = min(least, y)
 			}
 		}

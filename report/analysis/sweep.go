@@ -58,8 +58,10 @@ func (l *Line) Unproved() bool {
 	return slices.ContainsFunc(l.Cells, func(c *Cell) bool { return c != nil && c.Unproved != "" })
 }
 
-// takesPart reports whether the line is one of those of which one is the fastest.
-func (l *Line) takesPart() bool { return !l.IsControl() && !l.Unproved() }
+// TakesPart reports whether the line is one of those of which one is the fastest.
+func (l *Line) TakesPart() bool {
+	return !slices.ContainsFunc(l.Cells, func(c *Cell) bool { return c != nil && !c.TakesPart() })
+}
 
 // vary returns what is left of a group without a quantity, and how much of it the
 // group has; ok is false if it has none that could be swept.
@@ -209,7 +211,7 @@ func (s *Sweep) Envelope() []Stretch {
 func (s *Sweep) follow(of *Stretch) {
 	for i := range s.Lines {
 		l := &s.Lines[i]
-		if !l.takesPart() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil) {
+		if !l.TakesPart() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil) {
 			continue
 		}
 		if of.Next == nil || s.level(l, of) < s.level(of.Next, of) {

@@ -36,7 +36,7 @@ func Decide(cells []*Cell) (Verdict, bool) { return decide(cells, YardstickOf(ce
 func decide(cells []*Cell, by Yardstick) (Verdict, bool) {
 	v := Verdict{Yardstick: by, Group: cells[0].Group()}
 	for _, c := range cells {
-		if !c.IsControl() && c.Unproved == "" && c.Of(v.By).Known() {
+		if c.TakesPart() && c.Of(v.By).Known() {
 			v.Ranked = append(v.Ranked, c)
 		}
 	}
