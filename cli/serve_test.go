@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -211,10 +212,7 @@ func (s *server) write(t *testing.T, name, text string) string {
 // altered returns a file with another contact.
 func (s *server) altered(t *testing.T, key, value string) string {
 	t.Helper()
-	other := map[string]any{}
-	for k, v := range s.contact {
-		other[k] = v
-	}
+	other := maps.Clone(s.contact)
 	other[key] = value
 	text, err := json.Marshal(map[string]any{"contact": other})
 	if err != nil {
@@ -288,26 +286,4 @@ func (py interpreter) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(py.path, append([]string{"-c", program}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+clients+":"+py.stubs)
 	return cmd
-}
-
-// TestWorkerVectors: what the clients compute is what docs/arithmetic.md says.
-func TestWorkerVectors(t *testing.T) {
-	page, err := os.ReadFile("../docs/arithmetic.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(page), "```json\n")
-	vectors, _, _ := strings.Cut(rest, "```")
-	cmd := withGRPC(t).command(`
-import json, sys, worker
-v = json.load(sys.stdin)
-model = [bytes.fromhex(x) for x in v["model"]]
-session = {"seed": v["seed"], "tensors": [{"dtype": dtype} for _, dtype, _ in v["down"]]}
-for client, want in enumerate(v["updates_like_down"]):
-    assert [x.hex() for x in worker.train(model, session, v["round"], client)] == want
-`)
-	cmd.Stdin = strings.NewReader(vectors)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
 }
