@@ -75,7 +75,7 @@ func (o Options) CheckPython() error {
 
 // The most that a result says of software.
 const (
-	maxSoftware = 32
+	maxSoftware = trainer.MaxSoftware
 	maxPeer     = 4096 // bytes of a command, or of why it has proved nothing
 )
 

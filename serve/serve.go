@@ -151,7 +151,10 @@ func (s *Session) Contact() Contact {
 func (s *Session) Run(ctx context.Context, each func(Round)) error {
 	model, err := s.server.Reserve()
 	if err == nil {
-		err = errors.Join(s.o.Model.Init(model, s.o.Seed), s.o.Model.Init(s.chain.Model, s.o.Seed))
+		err = s.o.Model.Init(model, s.o.Seed)
+	}
+	if err == nil {
+		s.chain.Model.CopyFrom(model) // a model may come from a file, which is read once
 	}
 	for n := 0; n < s.o.Rounds && err == nil; n++ {
 		r := &Round{Number: n}

@@ -68,7 +68,7 @@ const (
 
 // The most that a process can tell of what it runs on.
 const (
-	maxSoftware  = 32  // entries
+	MaxSoftware  = 32  // entries
 	longSoftware = 128 // bytes of a name or a version
 )
 
@@ -76,7 +76,7 @@ const (
 // software bench makes printable.
 func (r *ready) check() error {
 	for name, version := range r.Software {
-		if len(r.Software) > maxSoftware || len(name) > longSoftware || len(version) > longSoftware {
+		if len(r.Software) > MaxSoftware || len(name) > longSoftware || len(version) > longSoftware {
 			return fmt.Errorf("%w: %d names of software, such as %.40q %.40q", errProtocol, len(r.Software), name, version)
 		}
 	}
