@@ -149,10 +149,22 @@ func (s Spec) Check(p Plan) error {
 	if err := s.checkData(p); err != nil {
 		return err
 	}
-	need := s.memory()
+	return s.fits(s.memory(), "choose a smaller model, fewer workers or --depth 1")
+}
+
+// CheckServer is Check for a session whose workers somebody else starts: their memory may
+// be another machine's.
+func (s Spec) CheckServer() error {
+	if err := s.checkData(Plan{}); err != nil {
+		return err
+	}
+	return s.fits(s.inServer(), "choose a smaller model or fewer workers")
+}
+
+// fits reports that this machine has less memory than is needed, and what to try.
+func (s Spec) fits(need int64, try string) error {
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
-		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
-			megabytes(need), source, megabytes(have))}
+		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: %s", megabytes(need), source, megabytes(have), try)}
 	}
 	if err := s.addressSpace(); err != nil {
 		return &Unfit{s, err}

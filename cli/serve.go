@@ -14,7 +14,6 @@ import (
 	"ipcbench/report/doc"
 	"ipcbench/serve"
 	"ipcbench/tensor/models"
-	"ipcbench/trainer"
 	"ipcbench/transports"
 )
 
@@ -116,16 +115,8 @@ func (a *app) spokenTexts(text string) []string {
 
 // options returns what the flags ask for, if a client can take part in that.
 func (f *serveFlags) options(a *app) (o serve.Options, err error) {
-	for _, n := range []struct {
-		flag  string
-		value int
-	}{{"--clients", f.clients}, {"--workers", f.lanes}, {"--rounds", f.rounds}} {
-		if n.value < 1 {
-			return o, usagef("%s %d: want at least 1", n.flag, n.value)
-		}
-	}
-	if f.lanes > trainer.MaxWorkers {
-		return o, usagef("--workers %d: want at most %d", f.lanes, trainer.MaxWorkers)
+	if f.rounds < 1 {
+		return o, usagef("--rounds %d: want at least 1", f.rounds)
 	}
 	if f.wait <= 0 {
 		return o, usagef("--wait %v: want a positive time", f.wait)
@@ -153,6 +144,10 @@ func (f *serveFlags) options(a *app) (o serve.Options, err error) {
 	model, err := models.Parse(f.model)
 	if err != nil {
 		return o, namedModel("--model", f.model, err)
+	}
+	cell := bench.Spec{Variant: v, Model: model, Workers: f.lanes, Clients: f.clients, PerProcess: 1, Depth: 1}
+	if err := cell.CheckServer(); err != nil {
+		return o, usageError{err}
 	}
 	return serve.Options{
 		Variant: v, Model: model, Clients: f.clients, Lanes: f.lanes, Rounds: f.rounds, Seed: f.seed, Wait: f.wait,
@@ -224,9 +219,7 @@ func (a *app) serveRounds(ctx context.Context, f serveFlags, o serve.Options) er
 			}
 		})
 	}
-	if p != nil {
-		p.clear()
-	}
+	p.clear()
 	ended := err == nil
 	all.end()
 	switch {
