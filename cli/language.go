@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,7 +82,7 @@ func unpack(ctx context.Context, o *bench.Options, dry bool) (remove func(), err
 	if (dry || !bench.HasPython(o.Cells)) && !bench.HasRows(o.Cells) {
 		return func() {}, nil
 	}
-	d, err := scratch.New(os.TempDir())
+	d, err := scratch.New(scratch.Roots()[0])
 	if err != nil {
 		return nil, err
 	}

@@ -73,9 +73,9 @@ func (a *app) listPeers() error {
 	var all sync.WaitGroup
 	for i, p := range a.rows {
 		all.Go(func() {
-			here := "ready: "
 			found, err := p.Ready()
-			if here += found.Path + " " + found.Version; err != nil {
+			here := "ready: " + found.Path + " " + found.Version
+			if err != nil {
 				here = err.Error()
 			}
 			lines[i] = []string{p.Name(), p.Help(), here}
