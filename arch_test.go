@@ -63,7 +63,7 @@ var layers = map[string][]string{
 	"transports/shm":               {"machine", "tensor", "phase", "futex", "crash", "scratch", "transports/driver", "transports/internal/slab"},
 	"transports/batched":           {"tensor", "phase", "crash", "transports/driver", "transports/internal/mailbox", "transports/batched/federationpb"},
 	"transports/http":              {"machine", "tensor", "phase", "scratch", "transports/driver", "transports/internal/mailbox", "transports/internal/slab", "transports/http/exchange", "transports/http/store"},
-	"transports/driver/drivertest": {"identity", "internal/skip", "phase", "python", "tensor", "scratch", "transports", "transports/driver", "trainer"},
+	"transports/driver/drivertest": {"identity", "internal/skip", "phase", "phase/usage", "python", "tensor", "scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"codec", "crash", "identity", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver", "receipt"},
 	"agent":                        {"bench/floors", "clock", "identity", "machine", "phase", "reexec", "scratch", "trainer", "transports/driver"},

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -198,18 +197,14 @@ func TestPeerPage(t *testing.T) {
 // TestRowsGolden: a row reads the two golden orders. Its answer to the first is the golden
 // one's like, and its models are those of the golden answer.
 func TestRowsGolden(t *testing.T) {
-	p := NewRow(python.Rows()[0])
-	of, err := p.program(rowsDir(t))
-	if err != nil {
-		skip.Missing(t, "%v", err)
-	}
+	of := programOf(t, python.Rows()[0], rowsDir(t))
 	for _, name := range []string{"peer-first", "peer"} {
 		var o order
 		var want, got answer
 		text := golden(t, name+"-order.json", &o)
 		golden(t, name+"-answer.json", &want)
 		cmd := exec.CommandContext(t.Context(), of.path, of.args...)
-		cmd.Stdin = endless(t, text) // a peer that is not asked to end early
+		cmd.Stdin, _ = endless(t, text) // a peer that is not asked to end early
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
@@ -223,8 +218,19 @@ func TestRowsGolden(t *testing.T) {
 	}
 }
 
-// endless returns a file that holds text, and no end until the test has ended.
-func endless(t *testing.T, text []byte) *os.File {
+// programOf returns what runs a reference row that lies in dir.
+func programOf(t *testing.T, row python.Row, dir string) program {
+	t.Helper()
+	of, err := NewRow(row).program(dir)
+	if err != nil {
+		skip.Missing(t, "%v", err)
+	}
+	return of
+}
+
+// endless returns a file that holds text, and its other end: there is no end of file until
+// that is closed or the test has ended.
+func endless(t *testing.T, text []byte) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -234,17 +240,13 @@ func endless(t *testing.T, text []byte) *os.File {
 	if _, err := w.Write(text); err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return r, w
 }
 
 // TestRowsRefuse: what the rows do not know they refuse by name; what is no order, or asks
 // for what was refused, is an error.
 func TestRowsRefuse(t *testing.T) {
-	p := NewRow(python.Rows()[0])
-	of, err := p.program(rowsDir(t))
-	if err != nil {
-		skip.Missing(t, "%v", err)
-	}
+	of := programOf(t, python.Rows()[0], rowsDir(t))
 	const order = `{"version": 1, "works": [
 		{"down": [{"name": "a", "dtype": "f32", "shape": [2]}]},
 		{"down": [{"name": "a", "dtype": "f32", "shape": [2], "var": true}]},
@@ -279,11 +281,7 @@ func TestRowsRefuse(t *testing.T) {
 // killed says so; and no name of shared memory is left, however it ends.
 func TestRowsEnd(t *testing.T) {
 	rows := python.Rows()
-	p := NewRow(rows[slices.IndexFunc(rows, func(r python.Row) bool { return r.Name == "py-shm" })])
-	of, err := p.program(rowsDir(t))
-	if err != nil {
-		skip.Missing(t, "%v", err)
-	}
+	of := programOf(t, rows[slices.IndexFunc(rows, func(r python.Row) bool { return r.Name == "py-shm" })], rowsDir(t))
 	var o order
 	golden(t, "peer-order.json", &o)
 	o.Block.Rounds, o.Block.Least, o.Block.Warmup = maxRounds, maxRounds, 0
@@ -292,18 +290,10 @@ func TestRowsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kill := range []bool{false, true} {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Close()
-		defer w.Close()
-		if _, err := w.Write(text); err != nil {
-			t.Fatal(err)
-		}
+		stdin, end := endless(t, text)
 		var out bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), of.path, of.args...)
-		cmd.Stdin, cmd.Stdout = r, &out
+		cmd.Stdin, cmd.Stdout = stdin, &out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -323,9 +313,8 @@ func TestRowsEnd(t *testing.T) {
 			if err := unix.Kill(workerOf(t, cmd.Process.Pid), unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if !kill {
-			w.Close()
+		} else {
+			end.Close()
 		}
 		if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), want) {
 			t.Errorf("killed %v: %v\n%s", kill, err, out.String())
@@ -336,32 +325,24 @@ func TestRowsEnd(t *testing.T) {
 // workerOf returns the process of a row's worker.
 func workerOf(t *testing.T, pid int) int {
 	t.Helper()
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	children, err := usage.ChildrenOf(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range strings.Fields(string(children)) {
-		line, _ := os.ReadFile("/proc/" + text + "/cmdline")
+	for _, child := range children {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
 		if strings.Contains(string(line), "spawn_main") {
-			child, err := strconv.Atoi(text)
-			if err != nil {
-				t.Fatal(err)
-			}
 			return child
 		}
 	}
-	t.Fatalf("no worker among %s", children)
+	t.Fatalf("no worker among %v", children)
 	return 0
 }
 
 // TestRowScratch: what a reference row leaves among temporary files goes with the run's own.
 func TestRowScratch(t *testing.T) {
 	dir := t.TempDir()
-	p := NewRow(python.Row{Name: "py-mine", File: "py_mine.py"})
-	of, err := p.program(dir)
-	if err != nil {
-		skip.Missing(t, "%v", err)
-	}
+	of := programOf(t, python.Row{Name: "py-mine", File: "py_mine.py"}, dir)
 	if err := os.Mkdir(filepath.Join(dir, "peers"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -222,12 +222,11 @@ func TestPythonFaults(t *testing.T) {
 // inGroup returns how many processes of a group are alive.
 func inGroup(t *testing.T, group int) (n int) {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	all, err := procfs.AllProcs()
 	must(t, err)
-	for _, path := range stats {
-		text, err := os.ReadFile(path) // PID (NAME) STATE PPID PGRP …; gone if it has ended
-		fields := strings.Fields(string(text[strings.LastIndex(string(text), ")")+1:]))
-		if err == nil && fields[2] == strconv.Itoa(group) && fields[0] != "Z" && fields[0] != "X" {
+	for _, p := range all {
+		s, err := p.Stat() // none of one that has ended
+		if err == nil && s.PGRP == group && s.State != "Z" && s.State != "X" {
 			n++
 		}
 	}

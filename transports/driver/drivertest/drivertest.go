@@ -249,7 +249,11 @@ func (s *session) exchange(lane int, j driver.Job) *tensor.Package {
 
 // turn is a worker's part of an exchange.
 func (s *session) turn(lane int) error {
-	ctx, w := s.t.Context(), s.workers[lane]
+	return serve(s.t.Context(), s.workers[lane], func(driver.Job, *tensor.Package) string { return "update" })
+}
+
+// serve does one job, whose update has the receipt that says makes.
+func serve(ctx context.Context, w *transports.Worker, says func(driver.Job, *tensor.Package) string) error {
 	j, model, err := w.Receive(ctx)
 	if err != nil {
 		return err
@@ -258,7 +262,7 @@ func (s *session) turn(lane int) error {
 	if err != nil {
 		return err
 	}
-	update.Receipt = append(update.Receipt[:0], "update"...)
+	update.Receipt = append(update.Receipt[:0], says(j, model)...)
 	return errors.Join(tensor.Train(update, model, key(j)), w.Submit(ctx, update))
 }
 

@@ -203,7 +203,7 @@ func (s *session) inGo() []Outcome {
 		go func() {
 			err := w.Ping(s.t.Context())
 			for err == nil {
-				err = serve(s.t.Context(), w)
+				err = serve(s.t.Context(), w, func(j driver.Job, model *tensor.Package) string { return receiptOf(j, string(model.Receipt)) })
 			}
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -224,18 +224,4 @@ func (s *session) inGo() []Outcome {
 		check(s.t, <-done)
 	}
 	return outcomes
-}
-
-// serve does one job as a lane in Python does.
-func serve(ctx context.Context, w *transports.Worker) error {
-	j, model, err := w.Receive(ctx)
-	if err != nil {
-		return err
-	}
-	u, err := w.Reserve()
-	if err != nil {
-		return err
-	}
-	u.Receipt = append(u.Receipt[:0], receiptOf(j, string(model.Receipt))...)
-	return errors.Join(tensor.Train(u, model, key(j)), w.Submit(ctx, u))
 }

@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"ipcbench/phase/usage"
 	"ipcbench/scratch"
 )
 
@@ -101,7 +101,8 @@ func things() map[string]int {
 			all["mapping of "+strings.TrimSpace(line[i:])]++
 		}
 	}
-	for _, pid := range children() {
+	children, _ := usage.ChildrenOf(os.Getpid()) // likewise
+	for _, pid := range children {
 		all[fmt.Sprint("child process ", pid)]++
 	}
 	return all
@@ -122,21 +123,4 @@ func ofSession(path string) bool {
 	return slices.ContainsFunc(scratch.Roots(), func(root string) bool {
 		return strings.HasPrefix(path, filepath.Join(root, "ipcbench-"))
 	})
-}
-
-// children returns the processes that this one has started and not waited for.
-func children() (pids []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
-	for _, path := range stats {
-		text, err := os.ReadFile(path) // PID (NAME) STATE PPID …; gone if it has ended
-		_, rest, ok := strings.Cut(string(text[max(0, bytes.LastIndexByte(text, ')')):]), ") ")
-		fields := strings.Fields(rest)
-		if err != nil || !ok || len(fields) < 2 || fields[1] != strconv.Itoa(os.Getpid()) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
