@@ -124,6 +124,8 @@ class Worker:
         if self._mark is None or self._busy:
             return
         self.meter.mark(self._mark["window"], self._mark["round"])
+        if not self.meter.window:
+            self.meter.survey()
         self._mark = None
         self.control.send("marked", {"full": self.recorder.full(0.5)})
 

@@ -27,14 +27,13 @@ class Views(Mapping):
     """The tensors of a package by name, as arrays over its memory; bf16 as uint16."""
 
     def __init__(self, package: Package, writable: bool):
-        self._package, self._writable = package, writable
-        self._index = {s.name: i for i, s in enumerate(package.layout.specs)}
+        self._arrays, self._writable = package.views, writable
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._index:
-            some = ", ".join([*list(self._index)[:8], *["…"] * (len(self._index) > 8)])
+        if name not in self._arrays:
+            some = ", ".join([*list(self._arrays)[:8], *["…"] * (len(self._arrays) > 8)])
             raise KeyError(f"no tensor {name!r}: want one of {some}")
-        array = self._package.view(self._index[name]).view()  # whose flags are its own
+        array = self._arrays[name].view()  # whose flags are its own
         array.flags.writeable = self._writable
         return array
 
@@ -43,10 +42,10 @@ class Views(Mapping):
         self[name][...] = values
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._index)
+        return iter(self._arrays)
 
     def __len__(self) -> int:
-        return len(self._index)
+        return len(self._arrays)
 
 
 class Turn:

@@ -85,7 +85,7 @@ class Lane:
         except Fault as e:
             raise Fault(f"round {job.round}, client {job.client}: fetch the model: {e}") from None
         model.receipt = receipt
-        self._count("handle", set(range(len(model.data))) - set(rest))
+        self._count("handle", self.shared.handles)
         self._count("body", fetched)
         return job, model
 

@@ -18,10 +18,12 @@ from typing import Callable, NamedTuple, Optional
 import numpy as np
 
 from .layout import ALIGN, Package, shared
+from .packages import Packages
 from .session import Fault, Session
 
 HEADER, MAGIC = 4096, b"ipcslab\x01"
 NONCE = CHALLENGE = 16
+HANDLE = 28  # bytes
 FOLDER = re.compile(r"/dev/shm/ipcbench-[0-9a-f]{16}/[^/]+")  # where servers have slabs
 REASONS = ("off", "full", "dtype", "stale")  # others are the peer's own: it is remote
 
@@ -36,7 +38,7 @@ class Handle(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Handle:
-        return cls(*struct.unpack("<QQQI", unhex(text, 28, "handle")))
+        return cls(*struct.unpack("<QQQI", unhex(text, HANDLE, "handle")))
 
 
 def unhex(text, size: int, what: str) -> bytes:
@@ -111,7 +113,6 @@ class Shared:
         self.updates = opened(answer.get("updates"), True)
         self.handles: dict[int, Handle] = {}  # of the tensors in hand that are shared
         self._wholes: list[tuple[tuple, Package]] = []  # models that lay there as a whole
-        self._extent = session.up.extent
         if self.updates is None:
             return
         try:
@@ -121,9 +122,8 @@ class Shared:
         except (Fault, ValueError, TypeError):  # never had room for anything
             self.give_up()
             return
-        starts = range(0, len(self.updates.bytes) - self._extent + 1, self._extent)
-        self._places = [Package.over(session.up, self.updates.bytes[at:at + self._extent])
-                        for at in starts]
+        room = len(self.updates.bytes) // session.up.extent
+        self._places = Packages(self.updates.bytes, room, session.up)
 
     def give_up(self) -> None:
         self.updates = None
@@ -131,7 +131,7 @@ class Shared:
     def close(self) -> None:
         """Forgets all memory. It is unmapped when nobody looks at it any more."""
         self.models = self.updates = None
-        self.handles, self._wholes, self._places = {}, [], []
+        self.handles, self._wholes, self._places = {}, [], None
 
     def model(self, a: dict, own: Callable[[], Package]) -> tuple[Package, list[int]]:
         """The model of job a, and which of its tensors are to be fetched to their places."""
@@ -195,11 +195,7 @@ class Shared:
 
     def update(self, text: str) -> Package:
         """The memory that a handle names in the lane's slab."""
-        h = Handle.of(text)
+        handle = unhex(text, HANDLE, "handle")
         if self.updates is None:
             raise Fault("a handle to a slab of updates that is not shared")
-        i, off = divmod(h.offset, self._extent)
-        if off or i >= len(self._places) or h.length != self.session.up.size:
-            raise Fault(f"a handle to {h.length} bytes at {h.offset} of updates,"
-                        f" of which each has {self.session.up.size}")
-        return self._places[i]
+        return self._places.at(handle)

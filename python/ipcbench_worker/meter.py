@@ -91,19 +91,19 @@ class Meter:
             else:
                 self._recorder.end(round)
             self.window, self._usage, self._counts = window, now, counts
-        if not window:  # while the process has its memory: at the end it is gone
-            self._memory = memory()
+
+    def survey(self) -> None:
+        """Reads what the process has resident, while it has it: at the end it is gone."""
+        self._memory = memory()
 
     def totals(self) -> dict:
         """The report, but for its samples."""
-        before = self._memory
         self.mark("", ALL)
-        if before:
-            self._memory = {**before, "peak_rss_bytes": self._memory["peak_rss_bytes"]}
+        end = memory()
         return {
             "lost": self._recorder.lost,
             "usage": {w: nested(spent) for w, (spent, _) in self._sums.items()},
             "counts": {w: {k: n for k, n in c.items() if n} for w, (_, c) in self._sums.items()},
-            "memory": self._memory,
+            "memory": {**(self._memory or end), "peak_rss_bytes": end["peak_rss_bytes"]},
             "cpus": sorted(os.sched_getaffinity(os.getpid())),
         }

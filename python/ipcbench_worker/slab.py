@@ -24,6 +24,7 @@ from typing import Optional
 import numpy as np
 
 from .layout import Layout, Package, address, shared
+from .packages import Packages
 from .session import Fault, Job, Session, connect
 
 # Its settings, in order, the default first: the others stand in a variant's name.
@@ -44,25 +45,6 @@ def mapped(what: str, fd: int, size: int, write: bool) -> mmap.mmap:
     if sealed & SEALS != SEALS:
         raise Fault(f"{what}: its size is not sealed")
     return shared(fd, size, write)
-
-
-class Packages:
-    """The packages of one layout that have a place in a memory, by the handles that name them: what
-    is no key names none."""
-
-    def __init__(self, memory: mmap.mmap, n: int, layout: Layout):
-        self._layout, self._places = layout, {}
-        for at in range(0, n * layout.extent, layout.extent):
-            package = Package.over(layout, memoryview(memory)[at:at + layout.size])
-            self._places[struct.pack("<QQ", at, layout.size)] = package
-
-    def at(self, handle: bytes) -> Package:
-        package = self._places.get(handle[:16])
-        if package is None:
-            offset, length = struct.unpack_from("<QQ", handle)
-            raise Fault(f"handle to {length} bytes at {offset}: none of the "
-                        f"{len(self._places)} packages of {self._layout.size}")
-        return package
 
 
 # futex(2), for whose words Python has no other name.

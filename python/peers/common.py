@@ -149,6 +149,8 @@ def serve(work: Callable, control: connection.Connection, settings: tuple, rest:
                 what, *how = control.recv()
                 if what == "mark":
                     meter.mark(*how)
+                    if not meter.window:
+                        meter.survey()
                     control.send(None)
                 elif what == "report":
                     control.send((meter.totals(), worker.log))

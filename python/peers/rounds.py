@@ -50,6 +50,7 @@ class Rounds:
         system = [max(0, b - a) for a, b in zip(system, processors())]
         if self.timed:
             self.round("", prove=True)
+        self.session.meter.survey()
         return self.answer(cold, dict(zip(("busy_ns", "idle_ns", "steal_ns"), system)))
 
     def enough(self, spent: int) -> bool:

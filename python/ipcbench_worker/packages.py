@@ -1,0 +1,27 @@
+"""The packages of a memory that a server shares: package transports/internal/slab's."""
+
+from __future__ import annotations
+
+import struct
+
+from .layout import Layout, Package
+from .session import Fault
+
+
+class Packages:
+    """The packages of one layout that have a place in a memory, by the handles that name them: what
+    is no key names none."""
+
+    def __init__(self, memory, n: int, layout: Layout):
+        self._layout, self._places = layout, {}
+        for at in range(0, n * layout.extent, layout.extent):
+            package = Package.over(layout, memoryview(memory)[at:at + layout.size])
+            self._places[struct.pack("<QQ", at, layout.size)] = package
+
+    def at(self, handle: bytes) -> Package:
+        package = self._places.get(handle[:16])
+        if package is None:
+            offset, length = struct.unpack_from("<QQ", handle)
+            raise Fault(f"handle to {length} bytes at {offset}: none of the "
+                        f"{len(self._places)} packages of {self._layout.size}")
+        return package
