@@ -22,21 +22,17 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	}
 	script := part(t, "examples/python/README.md", section, "bash", 0)
 	dir, bin := t.TempDir(), t.TempDir()
-	self, err := os.Executable()
+	env := append(os.Environ(), installed(t, bin)...)
+	err = os.CopyFS(dir, os.DirFS("../../examples/python"))
 	if err == nil {
-		err = os.CopyFS(dir, os.DirFS("../../examples/python"))
-	}
-	for name, path := range map[string]string{"ipcbench": self, "python3": found.Path} {
-		if err == nil {
-			err = os.Symlink(path, filepath.Join(bin, name))
-		}
+		err = os.Symlink(found.Path, filepath.Join(bin, "python3"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), "bash", "-euc", script)
 	c.Dir = dir
-	c.Env = append(os.Environ(), programEnv+"=1", "PATH="+bin+":"+os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1",
+	c.Env = append(env, "PYTHONDONTWRITEBYTECODE=1",
 		"IPCBENCH_BLOCKS=1", "IPCBENCH_ROUNDS=2", "IPCBENCH_OUT=result.json")
 	out, err := c.CombinedOutput()
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,22 +33,16 @@ func TestPythonPage(t *testing.T) {
 			modules = append(modules, row.Modules...)
 		}
 	}
-	if _, err := python.Find(context.Background(), "", modules...); err != nil {
+	if _, err := python.Find(t.Context(), "", modules...); err != nil {
 		skip.Missing(t, "%v", err)
 	}
 	soak := os.Getenv("IPCBENCH_TEST_SOAK") != ""
 	dir := t.TempDir()
-	self, err := os.Executable()
-	if err == nil {
-		err = os.Symlink(self, filepath.Join(dir, "ipcbench"))
-	}
+	env := append(os.Environ(), installed(t, dir)...)
 	for _, folder := range []string{"python", "examples/client"} {
-		if err == nil {
-			err = os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join("../..", folder)))
+		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join("../..", folder))); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 	runs := 0
 	for _, m := range block.FindAllStringSubmatch(string(page), -1) {
@@ -64,7 +57,7 @@ func TestPythonPage(t *testing.T) {
 			script = strings.ReplaceAll(script, "ipcbench run ", "ipcbench run --dry-run ")
 		}
 		c := exec.Command("bash", "-ec", script)
-		c.Dir, c.Env = dir, append(os.Environ(), programEnv+"=1", "PATH="+dir+":"+os.Getenv("PATH"))
+		c.Dir, c.Env = dir, env
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Errorf("%s%v:\n%s", script, err, out)
 		}

@@ -38,23 +38,31 @@ func part(t *testing.T, name, section, language string, n int) string {
 	return text
 }
 
+// installed makes this program the ipcbench of a folder, and returns what scripts find it by.
+func installed(t *testing.T, dir string) (env []string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err == nil {
+		err = os.Symlink(self, filepath.Join(dir, "ipcbench"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{programEnv + "=1", "PATH=" + dir + ":" + os.Getenv("PATH")}
+}
+
 // hosts are h0, h1 and h2, and a folder that they share.
 type hosts struct {
 	*rig.Rig
 	t   *testing.T
 	dir string
+	env []string // of scripts
 }
 
 func newHosts(t *testing.T) hosts {
 	t.Parallel()
-	h := hosts{rig.New(t, "h0", "h1", "h2"), t, t.TempDir()}
-	self, err := os.Executable()
-	if err == nil {
-		err = os.Symlink(self, filepath.Join(h.dir, "ipcbench"))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := hosts{Rig: rig.New(t, "h0", "h1", "h2"), t: t, dir: t.TempDir()}
+	h.env = installed(t, h.dir)
 	return h
 }
 
@@ -62,7 +70,7 @@ func newHosts(t *testing.T) hosts {
 func (h hosts) bash(host, stdin, script string, env ...string) *program {
 	h.t.Helper()
 	p := &program{t: h.t, name: host, cmd: h.Command(host, "bash", "-ec", "cd "+h.dir+"\n"+script), done: make(chan struct{})}
-	p.cmd.Env = append(append(p.cmd.Env, programEnv+"=1", "PATH="+h.dir+":"+os.Getenv("PATH")), env...)
+	p.cmd.Env = slices.Concat(p.cmd.Env, h.env, env)
 	p.cmd.Stdin, p.cmd.Stderr, p.cmd.WaitDelay = strings.NewReader(stdin), p, soon
 	p.run()
 	return p

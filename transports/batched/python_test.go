@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/skip"
+	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
@@ -22,7 +23,7 @@ import (
 // O21: with mutual TLS it takes part with a certificate for its lane, and is refused
 // with another lane's, or without; O4, by a reason of its own.
 func TestPython(t *testing.T) {
-	python, dir := pythonWithGRPC(t), t.TempDir()
+	interpreter, dir := pythonWithGRPC(t), t.TempDir()
 	if out, err := exec.CommandContext(limited(t), "protoc", "--python_out="+dir, "--proto_path=.", "federation.proto").CombinedOutput(); err != nil {
 		t.Fatalf("protoc: %v\n%s", err, out)
 	}
@@ -40,7 +41,7 @@ func TestPython(t *testing.T) {
 		{"network=tcp:tls=mutual", nil, "UNAVAILABLE"},
 	} {
 		t.Run(fmt.Sprint(c.settings, c.shows), func(t *testing.T) {
-			p := &collaborator{listen(t, "grpc-stream:chunk=64KiB:"+c.settings, everyKind(t), 2), python, dir}
+			p := &collaborator{listen(t, "grpc-stream:chunk=64KiB:"+c.settings, everyKind(t), 2), interpreter, dir}
 			out, err := p.run(c.shows)
 			if c.refusal == "" && err != nil || c.refusal != "" && err == nil {
 				t.Errorf("got error %v\n%s", err, out)
@@ -110,13 +111,11 @@ func pythonWithGRPC(t *testing.T) string {
 	if _, err := exec.LookPath("protoc"); err != nil {
 		skip.Missing(t, "protoc (Debian: protobuf-compiler)")
 	}
-	for _, python := range []string{"/usr/bin/python3", "python3"} {
-		if exec.Command(python, "-c", "import grpc, google.protobuf").Run() == nil {
-			return python
-		}
+	found, err := python.Find(t.Context(), "", python.Grpc(), python.Protobuf())
+	if err != nil {
+		skip.Missing(t, "%v", err)
 	}
-	skip.Missing(t, "a Python with grpcio (Debian: python3-grpcio, python3-protobuf)")
-	return ""
+	return found.Path
 }
 
 func names(l *tensor.Layout) []string {
