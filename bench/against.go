@@ -108,7 +108,7 @@ func firstOrder(specs []Spec, p Plan) order {
 	o := order{Version: exchangeVersion}
 	var works []chainKey
 	for _, s := range specs {
-		key := s.chainKey(p)
+		key := s.chainKey()
 		i := slices.Index(works, key)
 		if i < 0 {
 			i = len(works)
@@ -136,7 +136,7 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 		return nil, err
 	}
 	slow := r.slow(c)
-	o := order{Version: exchangeVersion, Works: []orderWork{c.workOrder()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.of(c.Spec).order(slow)}
+	o := order{Version: exchangeVersion, Works: []orderWork{c.workOrder()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.of(c.Spec).order(c.Spec, slow)}
 	r.progress(r.label(c))
 	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
 	guess, _ := c.guess(r.Plan, len(r.here.cpus))

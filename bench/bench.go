@@ -193,7 +193,7 @@ func (r *run) dry() error {
 func (r *run) addCells(specs []Spec, name, build string) error {
 	for _, s := range specs {
 		c := &cell{Spec: s, build: build, chain: r.chainOf(s)}
-		c.result = s.newCell(r.here.launcher(s), r.Plan)
+		c.result = s.newCell(r.here.launcher(s))
 		c.result.Settings = r.settings(s)
 		c.result.Build = name
 		c.result.FileSystem = fileSystem(s.Variant)
@@ -214,7 +214,7 @@ func (r *run) chainOf(s Spec) *chain {
 	if s.Train != "" {
 		return nil
 	}
-	key := s.chainKey(r.Plan)
+	key := s.chainKey()
 	for _, ch := range r.chains {
 		if ch.key == key {
 			return ch

@@ -115,7 +115,7 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		s.roster = trainer.Roster(s.cell.Clients)
 	}
 	s.fold = s.cell.fold()
-	if s.cell.respawns(s.plan) {
+	if s.cell.respawns() {
 		s.config.Pings = 0 // its floor comes from the same cells without --respawn
 		s.model, s.fresh = tensor.Alloc(s.cell.Model.Layout), &fresh{spare: tensor.Alloc(s.cell.Model.Layout)}
 		return s.first()
@@ -139,7 +139,7 @@ func (s *blockRun) function() (name string, config []byte, err error) {
 	if s.cell.Train != "" {
 		return trainFunc, []byte(s.cell.Train), nil
 	}
-	config, err = json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.plan.TrainMS, Change: s.cell.Change})
+	config, err = json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.cell.TrainMS, Change: s.cell.Change})
 	return stockFunc, config, err
 }
 

@@ -131,7 +131,7 @@ func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
 		need string
 		has  bool
 	}{
-		{needValues, s.Model.File() != "" && s.Values == ""}, {needRespawn, p.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model},
+		{needValues, s.Model.File() != "" && s.Values == ""}, {needRespawn, s.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model},
 		{needChange, s.change() != ""}, {needNormal, s.Values == Normal}, {needSync, s.Scenario == Sync}, {needLink, s.linked()},
 	} {
 		if n.has {
@@ -174,6 +174,9 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 			if c.Link != "" {
 				specs[i].Link, err = link.Parse(c.Link)
 			}
+			if o.Block != nil {
+				specs[i].TrainMS, specs[i].Respawn = o.Block.TrainMS, o.Block.Respawn
+			}
 			err = cmp.Or(err, specs[i].validate(), specs[i].checkLink())
 		}
 		whos[i], errs[i] = w.who, err
@@ -182,11 +185,11 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 }
 
 // order returns what the plan says of one block.
-func (p Plan) order(slow time.Duration) *orderBlock {
+func (p Plan) order(s Spec, slow time.Duration) *orderBlock {
 	l := p.limits()
 	return &orderBlock{
-		Seed: p.Seed, Rounds: l.rounds, Least: l.least, Time: l.time, Warmup: p.Warmup, WarmTime: l.warm, Verify: p.Verify, TrainMS: p.TrainMS,
-		Spans: p.Samples, RoundLimit: p.RoundLimit, Respawn: p.Respawn, Pin: p.Pin, Slow: slow,
+		Seed: p.Seed, Rounds: l.rounds, Least: l.least, Time: l.time, Warmup: p.Warmup, WarmTime: l.warm, Verify: p.Verify, TrainMS: s.TrainMS,
+		Spans: p.Samples, RoundLimit: p.RoundLimit, Respawn: s.Respawn, Pin: p.Pin, Slow: slow,
 	}
 }
 
@@ -194,8 +197,8 @@ func (p Plan) order(slow time.Duration) *orderBlock {
 func (b *orderBlock) plan() (Plan, error) {
 	p := Plan{
 		Protocol: protocol, Blocks: 1, Precision: 1,
-		Seed: b.Seed, Rounds: b.Rounds, Least: b.Least, Time: b.Time, Warmup: b.Warmup, WarmTime: b.WarmTime, Verify: b.Verify, TrainMS: b.TrainMS,
-		Samples: b.Spans, RoundLimit: b.RoundLimit, Respawn: b.Respawn, Pin: b.Pin,
+		Seed: b.Seed, Rounds: b.Rounds, Least: b.Least, Time: b.Time, Warmup: b.Warmup, WarmTime: b.WarmTime, Verify: b.Verify,
+		Samples: b.Spans, RoundLimit: b.RoundLimit, Pin: b.Pin,
 	}
 	if p.Rounds > 0 && p.Time == 0 {
 		p.Time = 1 // which does not count

@@ -42,8 +42,10 @@ func cellOf(t *testing.T, r *bench.Result, variant string) bench.Cell {
 func TestRespawn(t *testing.T) {
 	h := host()
 	p := quick(t)
-	p.Respawn, p.Rounds = true, 6
-	r := measure(t, h, p, spec(t, h, "pickle", "cnn", 2, 3))
+	p.Rounds = 6
+	s := spec(t, h, "pickle", "cnn", 2, 3)
+	s.Respawn = true
+	r := measure(t, h, p, s)
 	if cellOf(t, r, "inproc").Respawn {
 		t.Error("the control is marked as respawned")
 	}

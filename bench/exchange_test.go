@@ -55,7 +55,7 @@ func TestExchangeGolden(t *testing.T) {
 	}
 	o.Block.Time = 1 // which does not count beside rounds
 	o.Block.WarmTime = 0
-	if got := plan.order(o.Block.Slow); got.Rounds != 3 || got.WarmTime != 0 {
+	if got := plan.order(specs[0], o.Block.Slow); got.Rounds != 3 || got.WarmTime != 0 {
 		t.Errorf("block %+v becomes %+v", o.Block, got)
 	}
 	if l := specs[0].Model.Layout; l.Payload() != 56 || whos[0][0].Weight+whos[0][1].Weight != 3.5 || whos[0][1].ID != 1 {

@@ -145,6 +145,7 @@ func decode(text []byte) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	plan, _ := objectOf(head["plan"]) // as the file has it; what is wrong with it comes below
 	r := new(Result)
 	if err := head.into(r, headEdits()[version-1:]); err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func decode(text []byte) (*Result, error) {
 		if len(p.value) > largestCell {
 			return nil, fmt.Errorf("%s: too long: not a result of ipcbench", place)
 		}
-		c, err := readCell(p.value, version)
+		c, err := readCell(p.value, version, plan)
 		if err != nil {
 			return nil, within(place, err)
 		}
@@ -166,8 +167,8 @@ func decode(text []byte) (*Result, error) {
 	return r, r.Validate()
 }
 
-// readCell reads a cell of a result of that schema.
-func readCell(text []byte, version int) (c Cell, err error) {
+// readCell reads a cell of a result of that schema, whose plan is that.
+func readCell(text []byte, version int, plan object) (c Cell, err error) {
 	if version == Schema {
 		return c, strict(text, &c)
 	}
@@ -175,7 +176,7 @@ func readCell(text []byte, version int) (c Cell, err error) {
 	if err != nil {
 		return c, err
 	}
-	return c, o.into(&c, cellEdits()[version-1:])
+	return c, o.into(&c, cellEdits(plan)[version-1:])
 }
 
 // schema returns the version of a result that this build can read.

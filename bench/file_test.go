@@ -117,7 +117,7 @@ func TestBadFile(t *testing.T) {
 	}{
 		{"empty", " \n", "empty file: not a result of ipcbench"},
 		{"not a result", `{"a": 1}`, "schema: missing: not a result of ipcbench"},
-		{"another version", replace(`"schema": 2`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench is too old for it, and reads versions up to 2"},
+		{"another version", replace(`"schema": 3`, `"schema": 4, "more": [1]`), "schema: version 4: this ipcbench is too old for it, and reads versions up to 3"},
 		{"not JSON", "hello", "begins with 'h', where { belongs: not a result of ipcbench"},
 		{"a bomb of spaces", strings.Repeat(" ", 1<<20), "begins with white space only"},
 		{"a list", "[1]", "begins with '[', where { belongs"},
@@ -129,8 +129,8 @@ func TestBadFile(t *testing.T) {
 		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: holds a JSON string where int64 belongs"},
 		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0]: unknown field "pu_ns"`},
 		{"twice", good + good, "not JSON at byte"},
-		{"no cells", `{"schema": 2, "plan": {"blocks": 1}}`, "cells: none"},
-		{"no blocks planned", `{"schema": 2, "plan": {"blocks": 0}}`, "plan.blocks: 0: want a number from 1 to 10000"},
+		{"no cells", `{"schema": 3, "plan": {"blocks": 1}}`, "cells: none"},
+		{"no blocks planned", `{"schema": 3, "plan": {"blocks": 0}}`, "plan.blocks: 0: want a number from 1 to 10000"},
 		{"no samples", replace("[500,600]", "[]"), "cells[0].blocks[0].round_ns: no samples"},
 		{"no floor samples", replace("[3500000000,3250000000]", "[]"), "floors[0].blocks[0]: no samples"},
 		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: want a positive number"},
@@ -158,21 +158,21 @@ func TestBadFile(t *testing.T) {
 		{"counter", replace(`"wire.sent":100`, `"wire.sent": 9e18`), "cells[0].blocks[0].server.counts.wire.sent: holds a JSON number"},
 		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: no count of a run"},
 		{"name", replace(`"name": "cnn"`, `"name": "c\nn"`), "cells[0].model.name"},
-		{"a field twice", replace(`"elapsed_ns"`, `"schema": 2, "elapsed_ns"`), "schema: stands twice"},
+		{"a field twice", replace(`"elapsed_ns"`, `"schema": 3, "elapsed_ns"`), "schema: stands twice"},
 		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), "schema: stands twice"},
 		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), "SCHEMA: stands twice"},
 		{"cells twice", replace(`"elapsed_ns"`, `"cells": [], "elapsed_ns"`), "cells: stands twice"},
 		{"in a plan", replace(`"blocks": 1`, `"blocks": 1, "blocks": 2`), "plan.blocks: stands twice"},
 		{"in a block", replace(`"up_ns"`, `"down_ns": [1,2], "up_ns"`), "cells[0].blocks[0].down_ns: stands twice"},
 		{"a counter twice", replace(`"wire.sent":100`, `"wire.sent":100, "a": [{}], "wire.sent": 1`), "cells[0].blocks[0].server.counts.wire.sent: stands twice"},
-		{"deep", `{"schema": 2, "plan": ` + strings.Repeat("[", 1_000_000), "plan[0][0]"},
+		{"deep", `{"schema": 3, "plan": ` + strings.Repeat("[", 1_000_000), "plan[0][0]"},
 		{"deeper", strings.Repeat("[", 1_000_000), "begins with '['"},
-		{"deep and closed", `{"schema": 2, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: too deep"},
+		{"deep and closed", `{"schema": 3, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: too deep"},
 		{"a key to be obeyed", replace(`"up_ns"`, `"\u001b[2J": 1, "\u001b[2J"`), `cells[0].blocks[0].\x1b[2J: stands twice`},
-		{"no cells but one", `{"schema": 2, "cells": 5}`, "cells: no list"},
+		{"no cells but one", `{"schema": 3, "cells": 5}`, "cells: no list"},
 		{"a cell that is none", replace(`"cells": [`, `"cells": [7, `), "cells[0]: holds a JSON number where bench.Cell belongs"},
-		{"version of a kind", replace(`"schema": 2`, `"schema": "2"`), `schema: "2": no version of a result`},
-		{"version zero", replace(`"schema": 2`, `"schema": 0`), "schema: 0: no version of a result"},
+		{"version of a kind", replace(`"schema": 3`, `"schema": "2"`), `schema: "2": no version of a result`},
+		{"version zero", replace(`"schema": 3`, `"schema": 0`), "schema: 0: no version of a result"},
 		{"long", replace(`"run"`, `"`+strings.Repeat("x", largestValue)+`"`), "command: too long: not a result of ipcbench"},
 		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
 	}
@@ -274,7 +274,7 @@ func FuzzFile(f *testing.F) {
 	small := zippedText(f, oldResult)
 	f.Add(small)
 	f.Add(small[:len(small)/2])
-	f.Add(append(zippedText(f, `{"schema": 2,`), zippedText(f, `"plan": {"blocks": 1}, "partial": "early"}`)...))
+	f.Add(append(zippedText(f, `{"schema": 3,`), zippedText(f, `"plan": {"blocks": 1}, "partial": "early"}`)...))
 	f.Add([]byte(gzipMagic))
 	f.Add([]byte(oldResult))
 	path := filepath.Join(f.TempDir(), "r.json")

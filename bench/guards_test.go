@@ -216,8 +216,10 @@ func TestWarmTime(t *testing.T) {
 func TestEachProcessCounts(t *testing.T) {
 	h := host()
 	p := quick(t)
-	p.Rounds, p.Blocks, p.TrainMS = 3, 1, 20
-	r := measure(t, h, p, spec(t, h, "shm-slab", "uniform:4KiB/3", 2, 4))
+	p.Rounds, p.Blocks = 3, 1
+	s := spec(t, h, "shm-slab", "uniform:4KiB/3", 2, 4)
+	s.TrainMS = 20
+	r := measure(t, h, p, s)
 	c := cellOf(t, r, "shm-slab")
 	b := c.Blocks[0]
 	if c.Launcher != "processes" || len(b.Processes) != 2 {

@@ -37,7 +37,6 @@ func (p Plan) numbers() []number {
 		{"--rounds", "rounds", int64(p.Rounds), 0, maxRounds}, // 0 is to go by --time
 		{"timed rounds of a block at least:", "least_rounds", int64(p.Least), 0, maxRounds},
 		{"--warmup", "warmup", int64(p.Warmup), 0, maxWarmup},
-		{"--train-ms", "train_ms", int64(p.TrainMS), 0, maxTrainMS},
 		{"room for spans:", "span_room", int64(p.Samples), 1, maxSamples},
 	}
 }
@@ -45,7 +44,7 @@ func (p Plan) numbers() []number {
 func (s Spec) numbers() []number {
 	return Cell{
 		Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth,
-		Model: s.moved(),
+		Model: s.moved(), TrainMS: s.TrainMS,
 	}.numbers()
 }
 
@@ -55,6 +54,7 @@ func (c Cell) numbers() []number {
 		{"--clients", "clients", int64(c.Clients), 1, maxClients},
 		{"--lanes-per-process", "lanes_per_process", int64(c.PerProcess), 1, trainer.MaxWorkers},
 		{"--depth", "depth", int64(c.Depth), 1, maxDepth},
+		{"--train-ms", "train_ms", int64(c.TrainMS), 0, maxTrainMS},
 		{"--model: number of tensors:", "model.tensors", int64(c.Model.Tensors), 0, maxTensors},
 		{"--model: bytes:", "model.bytes", c.Model.Bytes, 0, maxCount / int64(max(1, c.Clients))},
 		{"--up: number of tensors:", "model.up_tensors", int64(c.Model.UpTensors), 0, maxTensors},

@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 		{"--blocks", "plan.blocks", func(p *Plan, _ *Spec, n int) { p.Blocks = n }, maxBlocks},
 		{"--rounds", "plan.rounds", func(p *Plan, _ *Spec, n int) { p.Rounds = n }, maxRounds},
 		{"--warmup", "plan.warmup", func(p *Plan, _ *Spec, n int) { p.Warmup = n }, maxWarmup},
-		{"--train-ms", "plan.train_ms", func(p *Plan, _ *Spec, n int) { p.TrainMS = n }, int(maxTrainMS)},
+		{"--train-ms", "cells[0].train_ms", func(_ *Plan, s *Spec, n int) { s.TrainMS = n }, int(maxTrainMS)},
 		{"--time", "plan.time_ns", func(p *Plan, _ *Spec, n int) { p.Time = time.Duration(n) }, int(maxDuration)},
 		{"--precision", "plan.precision", func(p *Plan, _ *Spec, n int) { p.Precision = float64(n) }, int(maxPrecision)},
 		{"--workers", "cells[0].workers", func(_ *Plan, s *Spec, n int) { s.Workers = n }, trainer.MaxWorkers},
@@ -78,7 +78,7 @@ func TestLimits(t *testing.T) {
 			}
 			r := tiny()
 			r.Plan = p
-			c := s.newCell(trainer.NewGoroutines(trainer.Host{}), p)
+			c := s.newCell(trainer.NewGoroutines(trainer.Host{}))
 			c.Blocks = r.Cells[0].Blocks
 			if c.Clients > 1 {
 				c.Blocks = blocksOf(c.Clients)

@@ -49,9 +49,9 @@ func TestListen(t *testing.T) {
 		{reachable(t), true, false, "pickle:network=tcp", machine.Insecure},
 	} {
 		p := quick(t)
-		p.Rounds, p.Respawn = 2, tt.respawn
+		p.Rounds = 2
 		o := options(t, h, p, spec(t, h, tt.variant, "uniform:4KiB/2", 3, 3))
-		o.Cells[0].PerProcess = 2
+		o.Cells[0].PerProcess, o.Cells[0].Respawn = 2, tt.respawn
 		o.Listen, o.Insecure = tt.at, tt.insecure
 		r, err := bench.RunWithFloors(t.Context(), o, "tcp-stream")
 		if err != nil {

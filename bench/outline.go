@@ -100,13 +100,13 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	open := guessStart + take(s.memory(), guessTouch)
 	atOnce := min(s.Workers, cpus)
 	payload := s.moved().Payload() * int64(s.Clients) / int64(atOnce)
-	job := guessJob + time.Duration(p.TrainMS)*time.Millisecond
+	job := guessJob + time.Duration(s.TrainMS)*time.Millisecond
 	round := take(payload, guessWork) + time.Duration((s.Clients+atOnce-1)/atOnce)*job
 	round += s.overLink()
 	if !s.inside() {
 		round += take(payload, guessMove)
 	}
-	if s.respawns(p) {
+	if s.respawns() {
 		round += open
 	}
 	lim := p.limits()

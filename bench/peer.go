@@ -196,7 +196,7 @@ func (o Options) CheckPeers() error {
 		{o.Agents > 0 || o.Fleet != nil, "--agents", "all of a peer is on this host"},
 		{len(links(o.Cells)) > 0, "--link", "nobody knows what a peer sends over it"},
 		{len(o.Profiling.Kinds) > 0, "--profile", "nothing of a peer can be profiled"},
-		{o.Plan.Respawn, "--respawn", "a peer starts its workers once a block"},
+		{o.Cells[i].Respawn, "--respawn", "a peer starts its workers once a block"},
 		{o.Cells[i].Train != "", "--train", "a peer has a function of its own"},
 		{o.Canary > 0, "--canary", "nothing of a peer can be slowed down"},
 	} {

@@ -313,7 +313,7 @@ func TestPeerAlone(t *testing.T) {
 		"--against": func(o *bench.Options) { o.Against = self(t) },
 		"--agents":  func(o *bench.Options) { o.Agents = 1 },
 		"--profile": func(o *bench.Options) { o.Profiling.Kinds = []string{"cpu"} },
-		"--respawn": func(o *bench.Options) { o.Plan.Respawn = true },
+		"--respawn": func(o *bench.Options) { o.Cells[0].Respawn = true },
 		"--train":   func(o *bench.Options) { o.Cells[0].Train = "m:f" },
 		"--canary":  func(o *bench.Options) { o.Canary = 0.2 },
 	} {

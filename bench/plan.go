@@ -38,6 +38,10 @@ type Spec struct {
 
 	Language string // of the workers: InPython, or empty for Go
 	Train    string // the worker function of a user, MODULE:FUNCTION; empty for ours
+
+	TrainMS int  // CPU time that ours burns besides its work
+	Respawn bool // every round has a session of its own
+	Nested  bool // model and update travel as values with tensors nested in them
 }
 
 func (s Spec) String() string {
@@ -49,7 +53,7 @@ func (s Spec) named() Cell {
 	return Cell{
 		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients,
 		Change: s.change(), Values: s.Values, Scenario: s.Scenario, Link: s.link(),
-		Language: s.Language, Train: s.Train,
+		Language: s.Language, Train: s.Train, TrainMS: s.TrainMS, Respawn: s.respawns(), Nested: s.Nested,
 	}
 }
 
@@ -214,7 +218,8 @@ func (u *Unfit) Skipped() Skipped {
 	c := u.Spec.named()
 	return Skipped{
 		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients,
-		Change: c.Change, Values: c.Values, Scenario: c.Scenario, Link: c.Link, Language: c.Language, Train: c.Train, Why: u.Err.Error(),
+		Change: c.Change, Values: c.Values, Scenario: c.Scenario, Link: c.Link, Language: c.Language, Train: c.Train,
+		TrainMS: c.TrainMS, Respawn: c.Respawn, Nested: c.Nested, Why: u.Err.Error(),
 	}
 }
 
@@ -242,13 +247,13 @@ func megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.
 func (s Spec) control(inproc transports.Variant) Spec {
 	s.Variant = inproc
 	s.PerProcess = s.Workers
-	s.Link, s.Language, s.Train = link.Rate{}, "", ""
+	s.Link, s.Language, s.Train, s.Respawn = link.Rate{}, "", "", false
 	return s
 }
 
 // newCell returns the result's entry for s.
-func (s Spec) newCell(l trainer.Launcher, p Plan) Cell {
+func (s Spec) newCell(l trainer.Launcher) Cell {
 	c := s.named()
-	c.Settings, c.PerProcess, c.Depth, c.Launcher, c.Respawn = s.Variant.Settings, s.PerProcess, s.Depth, l.Name(), s.respawns(p)
+	c.Settings, c.PerProcess, c.Depth, c.Launcher = s.Variant.Settings, s.PerProcess, s.Depth, l.Name()
 	return c
 }

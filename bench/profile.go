@@ -29,7 +29,7 @@ func (p Profiling) Check(o Options) error {
 	}
 	switch {
 	case len(p.Kinds) == 0:
-	case o.Plan.Respawn:
+	case slices.ContainsFunc(o.Cells, Spec.respawns):
 		return errors.New("--profile and --respawn: choose one: ending a profile takes longer than ending a worker")
 	case HasPython(o.Cells):
 		return errors.New("--profile and --language python: choose one: what takes profiles is Go's")

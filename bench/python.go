@@ -51,7 +51,7 @@ func (s Spec) checkLanguage(p Plan) error {
 		return errors.New("--language python: workers in Python know no tensors whose lengths vary")
 	case s.Train != "" && s.Scenario == Sync:
 		return errors.New("--train and --scenario sync: the server would change the model, whatever was trained")
-	case s.Train != "" && p.TrainMS > 0:
+	case s.Train != "" && s.TrainMS > 0:
 		return errors.New("--train and --train-ms: choose one: a training of yours takes what it takes")
 	case s.Train != "" && s.change() != "":
 		return errors.New("--train and --change: choose one: a training of yours changes what it changes")

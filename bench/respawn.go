@@ -15,7 +15,7 @@ import (
 // respawns reports whether every round of the cell has fresh workers. Where
 // workers are goroutines there is nothing to start: the control stays what it
 // is, and overhead shows the starts too.
-func (s Spec) respawns(p Plan) bool { return p.Respawn && !s.inside() }
+func (s Spec) respawns() bool { return s.Respawn && !s.inside() }
 
 // fresh is what a session with fresh workers for every round keeps between two
 // rounds.

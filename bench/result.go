@@ -14,7 +14,7 @@ import (
 
 // Schema is the version of the result format. Files of older versions are upgraded
 // as they are read; those of newer ones are refused.
-const Schema = 2
+const Schema = 3
 
 // A Result is everything that one run measured: raw samples, and what is needed
 // to judge them. Statistics are computed from it by whoever reads it, so that a
@@ -55,6 +55,9 @@ type Skipped struct {
 	Link      string `json:"link,omitempty"`
 	Language  string `json:"language,omitempty"`
 	Train     string `json:"train,omitempty"`
+	TrainMS   int    `json:"train_ms,omitempty"`
+	Respawn   bool   `json:"respawn,omitempty"`
+	Nested    bool   `json:"nested,omitempty"`
 	Why       string `json:"why"` // and what to try
 }
 
@@ -63,7 +66,7 @@ func (s Skipped) ID() string {
 	return Cell{
 		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients,
 		Change: s.Change, Values: s.Values, Scenario: s.Scenario, Link: s.Link,
-		Language: s.Language, Train: s.Train,
+		Language: s.Language, Train: s.Train, TrainMS: s.TrainMS, Respawn: s.Respawn, Nested: s.Nested,
 	}.ID()
 }
 
@@ -88,8 +91,6 @@ type Plan struct {
 	Budget      time.Duration `json:"budget_ns,omitempty"`    // of the whole run: small models are left out that would make it longer, and no cycle beyond Blocks begins; 0 is none
 	Precision   float64       `json:"precision"`              // relative half-width of the interval of the median round at which a cell stops; 0 is at Blocks
 	Verify      string        `json:"verify"`                 // sample or all
-	TrainMS     int           `json:"train_ms"`               // CPU time that the worker function burns besides its work
-	Respawn     bool          `json:"respawn"`                // a fresh session for every round
 	Pin         bool          `json:"pin"`
 	Samples     int           `json:"span_room"`                // room for spans in each process
 	RoundLimit  time.Duration `json:"round_limit_ns,omitempty"` // for how long nothing may move in a round; 0 is what package trainer takes
@@ -137,6 +138,8 @@ type Cell struct {
 	Link       string            `json:"link,omitempty"`        // the rate of the network, as --link takes it; unshaped without one; empty outside of a link
 	Language   string            `json:"language,omitempty"`    // of the workers: python; empty is go
 	Train      string            `json:"train,omitempty"`       // the worker function of a user; empty is ours
+	TrainMS    int               `json:"train_ms,omitempty"`    // CPU time that our worker function burns besides its work
+	Nested     bool              `json:"nested,omitempty"`      // model and updates travelled as values with tensors nested in them
 	Peer       string            `json:"peer,omitempty"`        // the command of a peer, which runs whole blocks itself
 	Unproved   string            `json:"unproved,omitempty"`    // why a peer could not prove its rounds
 	Software   map[string]string `json:"software,omitempty"`    // versions of what workers run on that are not in Go, or a peer, as they say
@@ -226,15 +229,26 @@ func (c Cell) Payload() int64 { return c.Model.Payload() * int64(c.Clients) }
 // ID names a cell among those of a run, and the same cell in another run.
 func (c Cell) ID() string {
 	id := c.Variant + " " + c.Model.Label() + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
-	for _, of := range [][2]string{{"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}, {"language", c.Language}, {"train", c.Train}} {
-		if of[1] != "" {
-			id += " " + of[0] + "=" + of[1]
-		}
-	}
-	if c.Respawn {
-		id += " respawn"
+	for _, of := range c.Particulars() {
+		id += " " + of[0] + "=" + of[1]
 	}
 	return id
+}
+
+// Particulars are what the cell does unlike most cells, as name and value, besides the
+// settings of its transport and the update that it has.
+func (c Cell) Particulars() (all [][2]string) {
+	on := map[bool]string{true: "on"}
+	train := map[bool]string{true: strconv.Itoa(c.TrainMS)}
+	for _, of := range [][2]string{
+		{"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}, {"language", c.Language}, {"train", c.Train},
+		{"train-ms", train[c.TrainMS > 0]}, {"respawn", on[c.Respawn]}, {"nested", on[c.Nested]},
+	} {
+		if of[1] != "" {
+			all = append(all, of)
+		}
+	}
+	return all
 }
 
 // A Block is one session of fresh processes. Slices with an entry a round hold

@@ -139,7 +139,7 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 	}
 	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
 	o := firstOrder([]Spec{s}, plan)
-	o.Block = plan.order(0)
+	o.Block = plan.order(s, 0)
 	a, err := ask(t.Context(), t.Context(), of, o, 0)
 	if err != nil {
 		t.Fatal(err)

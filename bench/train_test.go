@@ -66,8 +66,10 @@ func TestTrain(t *testing.T) {
 	with := pythonWith(t)
 	for _, respawn := range []bool{false, true} {
 		p := quick(t)
-		p.Rounds, p.Blocks, p.Respawn, p.Warmup, p.WarmTime = 1, 1, respawn, 0, 0
-		r, err := bench.RunWithFloors(t.Context(), inPython(t, p, with, nil, "more"))
+		p.Rounds, p.Blocks, p.Warmup, p.WarmTime = 1, 1, 0, 0
+		o := inPython(t, p, with, nil, "more")
+		o.Cells[0].Respawn = respawn
+		r, err := bench.RunWithFloors(t.Context(), o)
 		check(t, err)
 		check(t, r.Validate())
 		if len(r.Cells) != 1 || !r.Cells[0].Proved() || r.Cells[0].Train != "trainings:more" {

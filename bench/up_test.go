@@ -57,7 +57,7 @@ func unlike(t testing.TB, s bench.Spec, text string) bench.Spec {
 func TestUnlike(t *testing.T) {
 	h := host()
 	p := quick(t)
-	p.Rounds, p.Blocks, p.TrainMS = 4, 1, 0
+	p.Rounds, p.Blocks = 4, 1
 	s := spec(t, h, "pickle", "cnn", 2, 3)
 	lora := unlike(t, s, "lora")
 	control, err := transports.NewVariant(h.Transports[0], nil)
@@ -146,7 +146,7 @@ func TestEveryTransportUnlike(t *testing.T) {
 	h := trainer.Host{Transports: all.Transports(), Funcs: bench.Funcs()}
 	for _, respawn := range []bool{false, true} {
 		p := quick(t)
-		p.Rounds, p.Blocks, p.Respawn = 3, 1, respawn
+		p.Rounds, p.Blocks = 3, 1
 		var cells []bench.Spec
 		model := spec(t, h, "pickle", "cnn", 2, 3).Model
 		for _, up := range []string{"lora:1", "uniform:1MiB/3"} {
@@ -154,7 +154,7 @@ func TestEveryTransportUnlike(t *testing.T) {
 			check(t, err)
 			for _, tr := range h.Transports {
 				s := spec(t, h, tr.Name(), "cnn", 2, 3)
-				s.Model, s.Up = model, like
+				s.Model, s.Up, s.Respawn = model, like, respawn
 				cells = append(cells, s)
 			}
 			if respawn {

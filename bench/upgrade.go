@@ -17,9 +17,9 @@ type object map[string]json.RawMessage
 type edit func(object) error
 
 // The edits from schema 1, then from schema 2, and so on: of all that is no cell,
-// and of a cell.
-func headEdits() []edit { return []edit{head1} }
-func cellEdits() []edit { return []edit{cell1} }
+// and of a cell of a result whose plan is known.
+func headEdits() []edit            { return []edit{head1, head2} }
+func cellEdits(plan object) []edit { return []edit{cell1, cell2(plan)} }
 
 // into makes the edits and decodes what they make.
 func (o object) into(v any, edits []edit) error {
@@ -166,4 +166,34 @@ func cell1(c object) error {
 		}
 		return b.set("phases_ns", all)
 	})
+}
+
+// Schema 2 had what every training burns, and whether workers were fresh in each round,
+// in the plan, for all cells. It was written until 23 November 2026.
+
+func head2(o object) error {
+	if err := o.set("schema", 3); err != nil {
+		return err
+	}
+	plan, _ := objectOf(o["plan"])
+	burnt := cell2(plan)
+	err := o.within("plan", func(plan object) error {
+		delete(plan, "train_ms")
+		delete(plan, "respawn") // cells say it, too
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return o.within("canary", func(c object) error { return cmp.Or(c.within("same", burnt), c.within("slow", burnt)) })
+}
+
+func cell2(plan object) edit {
+	return func(c object) error {
+		var ms int
+		if err := within("plan", plan.get("train_ms", &ms)); err != nil || ms == 0 {
+			return err
+		}
+		return c.set("train_ms", ms)
+	}
 }

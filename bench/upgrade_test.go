@@ -19,7 +19,7 @@ import (
 // of difference between them, cut to a few cells and blocks.
 func oldFiles(t testing.TB) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/old/*.json.gz")
+	paths, err := filepath.Glob("testdata/old/schema1-*.json.gz")
 	if err != nil || len(paths) < 7 {
 		t.Fatalf("%d files, %v", len(paths), err)
 	}
@@ -129,6 +129,27 @@ func TestUpgrade(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("no old file has the phase %s: %v", name, slices.Sorted(maps.Keys(seen)))
 		}
+	}
+}
+
+// TestUpgradeTraining: what a plan of schema 2 said of all trainings and workers, cells
+// say of theirs; an older file has it in the same place.
+func TestUpgradeTraining(t *testing.T) {
+	r, err := ReadFile("testdata/old/schema2-train.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range r.Cells {
+		got = append(got, c.ID())
+	}
+	want := []string{"inproc uniform:4KiB/2 workers=1 clients=1 train-ms=3", "pickle uniform:4KiB/2 workers=1 clients=1 train-ms=3 respawn=on"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	first := oldFiles(t)["testdata/old/schema1-first.json.gz"]
+	if r, err = decode([]byte(strings.Replace(first, `"train_ms":0`, `"train_ms":7`, 1))); err != nil || r.Cells[0].TrainMS != 7 {
+		t.Errorf("schema 1: %v, %+v", err, r)
 	}
 }
 

@@ -83,10 +83,10 @@ type chainKey struct {
 	alone bool // no model is encoded as what differs from the one before
 }
 
-func (s Spec) chainKey(p Plan) chainKey {
+func (s Spec) chainKey() chainKey {
 	k := chainKey{work: s.work()}
 	if c := s.Variant.Codec(); c.Lossy() {
-		k.codec, k.alone = c.String(), s.respawns(p)
+		k.codec, k.alone = c.String(), s.respawns()
 	}
 	return k
 }

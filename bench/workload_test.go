@@ -99,10 +99,10 @@ func TestCodecsAreProved(t *testing.T) {
 				continue
 			}
 			p := quick(t)
-			p.Rounds, p.Blocks, p.Respawn = 5, 1, how == "respawn"
+			p.Rounds, p.Blocks = 5, 1
 			var cells []bench.Spec
 			s := changing(t, spec(t, h, "pickle", "cnn", 2, 3), "2%")
-			s.Values, s.Scenario = bench.Normal, scenario
+			s.Values, s.Scenario, s.Respawn = bench.Normal, scenario, how == "respawn"
 			some := codecs
 			if how != "" {
 				some = []string{"none", "int8", "topk=1%"} // from no version before, and from one

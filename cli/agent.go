@@ -264,8 +264,8 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 
 // placed settles where the workers of a run are, now that its agents have joined: cells
 // that cannot be there are skipped or refused, and workers will get to the servers.
-func placed(ctx context.Context, o *bench.Options, asked []bench.Spec) (err error) {
-	if o.Cells, o.Skipped, err = fitting(asked, *o); err != nil {
+func placed(ctx context.Context, o *bench.Options, asked []bench.Spec, whole bool) (err error) {
+	if o.Cells, o.Skipped, err = fitting(asked, whole, *o); err != nil {
 		return usageError{err}
 	}
 	hosts, err := o.Hosts()

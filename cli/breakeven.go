@@ -12,7 +12,7 @@ import (
 )
 
 // checkable returns an error unless there is a break-even to check.
-func (f *runFlags) checkable(cells []bench.Spec, plan bench.Plan) error {
+func (f *runFlags) checkable(cells []bench.Spec) error {
 	has := func(coded bool) bool {
 		return slices.ContainsFunc(cells, func(s bench.Spec) bool {
 			return s.Link == link.Unshaped && s.Workers == 1 && s.Clients == 1 && (s.Variant.Codec() != nil) == coded
@@ -23,7 +23,7 @@ func (f *runFlags) checkable(cells []bench.Spec, plan bench.Plan) error {
 		return nil
 	case f.against != "":
 		return usagef("--check-break-even and --against are given: want one of them")
-	case plan.Respawn:
+	case f.respawn:
 		return usagef("--check-break-even and --respawn are given: want one of them")
 	case !has(true) || !has(false):
 		return hinted{usagef("--check-break-even: no cell has a break-even: it takes one with a codec and one without over TCP, with one client on one worker"),

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
 	"ipcbench/internal/ranges"
@@ -31,10 +32,13 @@ type cellFlags struct {
 	values, scenario        string
 	languages, peers        []string
 	train                   string
+	trainMS                 int
+	respawn, nested         bool
+
+	parts []cellFlags // what each part of a preset asks for; nil if the scenario is none
 }
 
-func (f *cellFlags) add(cmd *cobra.Command) {
-	fs := cmd.Flags()
+func (f *cellFlags) add(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.transports, "transport", []string{"all"}, "`LIST` of transports; settings follow after colons")
 	fs.StringArrayVar(&f.peers, "peer", nil, "measure a program of yours too, `NAME='COMMAND'`, which runs whole blocks itself; may be repeated")
 	note(fs, "peer", harmful, "runs a program")
@@ -42,7 +46,7 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
 	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of the words that a round changes: 2%, or 2%/rows for whole rows")
 	fs.StringVar(&f.values, "values", "", "`WHAT` the words hold at first: uniform|normal|file (default what the model's file has, or uniform)")
-	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`WHO` changes the model: fedavg|sync, the clients or the server, which they then answer with "+answerOfSync+" if --up is not given")
+	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`WHICH`: clients change the model (fedavg), or the server does (sync), which they answer with "+answerOfSync+" if --up is not given; or the cells that answer a project's claims: "+strings.Join(projects(), ", "))
 	fs.StringSliceVar(&f.codecs, "codec", []string{transports.CodecSetting().Default}, "`LIST` of codecs that make models and updates smaller on their way")
 	fs.StringSliceVar(&f.lossless, "require-lossless", nil, "refuse codecs that lose bits of tensors whose names match `GLOB`, such as *.bias; a list of them")
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
@@ -55,6 +59,9 @@ func (f *cellFlags) add(cmd *cobra.Command) {
 	note(fs, "language", harmful, "may name a program")
 	fs.StringVar(&f.train, "train", "", "clients train with a function of yours in Python, `MODULE:FUNCTION`, and not with the one that is measured")
 	note(fs, "train", harmful, "runs a program")
+	fs.IntVar(&f.trainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
+	fs.BoolVar(&f.respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
+	fs.BoolVar(&f.nested, "nested", false, "model and updates are values with tensors nested in them, which are taken apart and put together again")
 	fs.IntVar(&f.perProcess, "lanes-per-process", 1, "put `N` workers into one process")
 	fs.IntVar(&f.depth, "depth", trainer.DefaultDepth, "at most `N` updates of a worker exist at a time, the one in the making included")
 }
@@ -72,8 +79,8 @@ func (f *cellFlags) firstCells() { f.workers, f.clients = []string{"1"}, []strin
 // flags together stand for thousands of millions.
 const mostCells = 10_000
 
-// cells returns the matrix that the flags ask for.
-func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
+// matrix returns all combinations of what the flags list.
+func (a *app) matrix(f cellFlags) ([]bench.Spec, error) {
 	for flag, list := range map[string][]string{
 		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--change": f.changes, "--codec": f.codecs, "--workers": f.workers, "--clients": f.clients,
 	} {
@@ -123,10 +130,7 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 		}
 		changes = append(changes, c)
 	}
-	scenario := map[string]string{bench.FedAvg: "", bench.Sync: bench.Sync}
-	if _, ok := scenario[f.scenario]; !ok {
-		return nil, usagef("--scenario %q: want fedavg or sync", f.scenario)
-	}
+	scenario := map[string]string{bench.FedAvg: "", bench.Sync: bench.Sync}[f.scenario]
 	languages, err := f.parseLanguages()
 	if err == nil {
 		err = f.trains(languages)
@@ -156,7 +160,8 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 				return nil, namedModel("--up", text, err)
 			}
 			for _, change := range changes {
-				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Change: change, Values: values, Scenario: scenario[f.scenario], Train: f.train}
+				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Change: change, Values: values, Scenario: scenario, Train: f.train,
+					TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}
 				for _, of.Workers = range workers {
 					for _, of.Clients = range clients {
 						for _, r := range routes {
@@ -180,13 +185,6 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 // answerOfSync is what clients answer to a server that changes the model itself, unless
 // --up says what.
 const answerOfSync = "uniform:64KiB/1"
-
-// complete settles what depends on other flags.
-func (f *cellFlags) complete(cmd *cobra.Command) {
-	if f.scenario == bench.Sync && !cmd.Flags().Changed("up") {
-		f.ups = []string{answerOfSync}
-	}
-}
 
 // expanded returns names of models, with all that ranges stand for.
 func expanded(flag string, texts []string) ([]string, error) {
@@ -300,8 +298,8 @@ func numbers(flag string, texts []string) ([]int, error) {
 
 // fitting returns the cells that can be measured here, or on the hosts of the run's
 // agents, and the others. One that was named alone has to fit, and at least one of
-// several.
-func fitting(cells []bench.Spec, o bench.Options) (fit []bench.Spec, skipped []bench.Skipped, err error) {
+// several; of a whole, all do.
+func fitting(cells []bench.Spec, whole bool, o bench.Options) (fit []bench.Spec, skipped []bench.Skipped, err error) {
 	hosts, err := o.Hosts()
 	if err != nil {
 		return nil, nil, err
@@ -320,6 +318,8 @@ func fitting(cells []bench.Spec, o bench.Options) (fit []bench.Spec, skipped []b
 			fit = append(fit, c)
 		case alone || !errors.As(e, &unfit):
 			return nil, nil, e
+		case whole:
+			return nil, nil, hinted{e, "ipcbench list scenarios shows smaller parts; --model, --workers and --clients hold for all of them"}
 		default:
 			err = errors.Join(err, e)
 			skipped = append(skipped, unfit.Skipped())

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ipcbench/bench"
 	"ipcbench/internal/legible"
 	"ipcbench/report"
 	"ipcbench/report/analysis"
@@ -89,6 +90,7 @@ func (a *app) completions(root *cobra.Command) {
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
 		"language": list(func(string) []string { return []string{"go", "python", "python:"} }),
 		"link":     list(func(string) []string { return []string{"100Mbit", "1Gbit", "10Gbit", "unshaped", "none"} }),
+		"scenario": list(func(string) []string { return append([]string{bench.FedAvg, bench.Sync}, presetNames()...) }),
 		"place":    list(func(string) []string { return []string{"server", "fill", "spread"} }), "allow-dir": folders,
 		"join": func(string) ([]string, cobra.ShellCompDirective) {
 			return []string{"-"}, cobra.ShellCompDirectiveNoFileComp

@@ -24,6 +24,8 @@ type entry struct {
 	key   string
 	place string // the file and the line
 	value *yaml.Node
+
+	comment string // before it
 }
 
 // readConfig reads a file of settings. It is untrusted: who runs a benchmark in a
@@ -50,7 +52,7 @@ func readConfig(path string) ([]entry, error) {
 
 // parseConfig reads settings: one mapping of names to values and lists of values, and
 // nothing else of what YAML has.
-func parseConfig(path string, text []byte) (entries []entry, err error) {
+func parseConfig(path string, text []byte) ([]entry, error) {
 	if len(text) > largestConfig {
 		return nil, fmt.Errorf("%s: larger than %d bytes: no file of settings", path, largestConfig)
 	}
@@ -67,8 +69,15 @@ func parseConfig(path string, text []byte) (entries []entry, err error) {
 	} else if err != io.EOF {
 		return nil, syntaxError(path, err)
 	}
+	return entriesOf(path, doc.Content[0])
+}
+
+// entries returns what the value of e holds, which is a mapping.
+func (e entry) entries(path string) ([]entry, error) { return entriesOf(path, e.value) }
+
+// entriesOf returns what a mapping in a file holds.
+func entriesOf(path string, root *yaml.Node) (entries []entry, err error) {
 	place := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path, n.Line) }
-	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
 		return nil, nil
 	}
@@ -85,7 +94,8 @@ func parseConfig(path string, text []byte) (entries []entry, err error) {
 			return nil, fmt.Errorf("%s: %s: stands in line %d already", place(k), k.Value, first)
 		}
 		seen[k.Value] = k.Line
-		entries = append(entries, entry{k.Value, place(k), v})
+		comment := strings.Join(strings.Fields(strings.ReplaceAll(k.HeadComment, "#", "")), " ")
+		entries = append(entries, entry{k.Value, place(k), v, comment})
 	}
 	return entries, nil
 }

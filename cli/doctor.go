@@ -50,7 +50,9 @@ does the same checks, says what fails, and keeps what is not ok in its result.
 The exit code is 1 if a check fails, and 0 otherwise.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.complete(cmd)
+			if err := f.complete(cmd); err != nil {
+				return err
+			}
 			if !chosen(cmd) {
 				f.firstCells()
 			}
@@ -59,7 +61,7 @@ The exit code is 1 if a check fails, and 0 otherwise.`),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	f.add(cmd)
+	f.add(fs)
 	fs.StringVar(&format, "format", "text", "print the checks as `FORMAT`: text|json")
 	note(fs, "format", ownLine) // in a file, it is that of a run, which has others
 	a.configurable(cmd)

@@ -23,6 +23,7 @@ func (a *app) listCommand() *cobra.Command {
 		{"transports", a.listTransports},
 		{"peers", a.listPeers},
 		{"models", a.listModels},
+		{"scenarios", a.listScenarios},
 		{"metrics", a.listMetrics},
 		{"formats", a.listFormats},
 		{"views", a.listViews},
@@ -34,13 +35,14 @@ func (a *app) listCommand() *cobra.Command {
 	what := strings.Join(names, "|")
 	return &cobra.Command{
 		Use:   "list " + what,
-		Short: "List transports, peers, models, metrics, formats or views",
+		Short: "List what can be measured and how it can be printed",
 		Long: strings.TrimSpace(`
-List what can be measured and how it can be printed.
+List transports and all else that flags name.
 
   ipcbench list transports    with their settings
   ipcbench list peers         those in Python, and what they lack here
   ipcbench list models        with their sizes
+  ipcbench list scenarios     what answers a project's claims
   ipcbench list metrics       what each number means, and its unit
   ipcbench list formats       for --format
   ipcbench list views         for --view, and for tables in Markdown files`),

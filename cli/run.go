@@ -185,8 +185,7 @@ What the command line does not give is taken from variables, such as
 IPCBENCH_MODEL for --model, and then from the file of --config.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.complete(cmd)
-			if err := cmp.Or(a.single(), f.choose(cmd, &plan)); err != nil {
+			if err := cmp.Or(f.complete(cmd), a.single(), f.choose(cmd, &plan)); err != nil {
 				return err
 			}
 			if a.rank != nil {
@@ -214,7 +213,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false // what to measure comes first
-	f.add(cmd)
+	f.add(fs)
 	f.tls.add(fs)
 	f.gather.add(fs)
 	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
@@ -236,9 +235,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
 	fs.BoolVar(&f.checkBreakEven, "check-break-even", false, "measure each codec at half and at twice its break-even too, and fail if it was wrong")
 	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames(allKinds))
-	fs.BoolVar(&plan.Respawn, "respawn", false, "start fresh worker processes for every round, and time that too")
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
-	fs.IntVar(&plan.TrainMS, "train-ms", 0, "every client's training uses `N` milliseconds of CPU time")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample|all, one in eight or one in two")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data and the order of blocks are made")
@@ -299,7 +296,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	if f.against != "" && !given("blocks") {
 		plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks)
 	}
-	plan.Seed, plan.Verify, plan.TrainMS, plan.Respawn, plan.Pin = asked.Seed, asked.Verify, asked.TrainMS, asked.Respawn, asked.Pin
+	plan.Seed, plan.Verify, plan.Pin = asked.Seed, asked.Verify, asked.Pin
 	plan.RoundLimit = asked.RoundLimit
 	if given("warmup") && plan.Warmup == 0 {
 		plan.WarmTime = 0
@@ -321,7 +318,7 @@ func (a *app) enter(f *runFlags, plan bench.Plan) error {
 	}
 	cells, err := a.cells(f.cellFlags)
 	if err == nil {
-		err = f.checkable(cells, plan)
+		err = f.checkable(cells)
 	}
 	if err != nil || f.dry {
 		return err
@@ -357,7 +354,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if err := o.CheckPeers(); err != nil {
 		return usageError{err}
 	}
-	if o.Cells, o.Skipped, err = fitting(asked, o); err != nil {
+	if o.Cells, o.Skipped, err = fitting(asked, f.parts != nil, o); err != nil {
 		return usageError{err}
 	}
 	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
@@ -430,7 +427,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 		ctx, cancel = o.Fleet.Context(ctx)
 		defer cancel()
 		o.Listen = netip.AddrPortFrom(at.Addr(), 0) // at whose port the agents have joined
-		if err := placed(ctx, &o, asked); err != nil {
+		if err := placed(ctx, &o, asked, f.parts != nil); err != nil {
 			return err
 		}
 	}

@@ -54,11 +54,14 @@ type workload struct {
 	Values   string `json:"values,omitempty"`
 	Scenario string `json:"scenario,omitempty"`
 	Train    string `json:"train,omitempty"`
+	TrainMS  int    `json:"train_ms,omitempty"`
+	Respawn  bool   `json:"respawn,omitempty"`
+	Nested   bool   `json:"nested,omitempty"`
 	Link     string `json:"link,omitempty"` // none of a cell without one, where others have one
 }
 
 func workloadOf(g analysis.Group) workload {
-	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients, g.Change, g.Values, g.Scenario, g.Train, g.Link}
+	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients, g.Change, g.Values, g.Scenario, g.Train, g.TrainMS, g.Respawn, g.Nested, g.Link}
 }
 
 // An answerVerdict says which transport to use. Best are the variants that may be

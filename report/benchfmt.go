@@ -76,7 +76,7 @@ func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 	}
 	config := []benchfmt.Config{
 		fileConfig("goos", "linux"), fileConfig("goarch", e.Arch), fileConfig("cpu", e.CPU),
-		fileConfig("respawn", fmt.Sprint(r.Plan.Respawn)), fileConfig("pin", fmt.Sprint(r.Plan.Pin)), fileConfig("train-ms", fmt.Sprint(r.Plan.TrainMS)),
+		fileConfig("pin", fmt.Sprint(r.Plan.Pin)),
 	}
 	for _, c := range v.Cells {
 		config := append(slices.Clip(config), fileConfig("depth", fmt.Sprint(c.Depth)))
@@ -106,10 +106,11 @@ func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 // benchName is the name that the benchmark of the same cell has.
 func benchName(c *analysis.Cell) benchfmt.Name {
 	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
-	for _, of := range [][2]string{{"up", c.Model.Up}, {"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}, {"language", c.Language}, {"train", c.Train}} {
-		if of[1] != "" {
-			name += "/" + of[0] + "=" + word(of[1])
-		}
+	if c.Model.Up != "" {
+		name += "/up=" + word(c.Model.Up)
+	}
+	for _, of := range c.Particulars() {
+		name += "/" + of[0] + "=" + word(of[1])
 	}
 	if c.Unproved != "" {
 		name += "/unproved=yes"

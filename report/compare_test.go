@@ -55,7 +55,7 @@ func TestCompare(t *testing.T) {
 	head := benchtest.Result(benchtest.Cell("inproc", m, 1, 1, benchtest.Eight(5)...), benchtest.Cell("a", m, 1, 1, benchtest.Eight(24)...), benchtest.Cell("b", m, 1, 1, benchtest.Eight(30.03)...),
 		benchtest.Cell("c", m, 1, 1, benchtest.Eight(20)...), benchtest.Cell("new", m, 2, 4, benchtest.Eight(30)...))
 	head.Environment.Kernel, head.Environment.Commit, head.Environment.Dirty = "6.2.0", "fedcba9876543210", true
-	head.Plan.TrainMS = 5
+	head.Plan.Warmup = base.Plan.Warmup + 1
 	c := compare(t, base, head, analysis.CompareOptions{})
 
 	if len(c.Rows) != 4 {

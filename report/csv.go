@@ -189,8 +189,10 @@ func csvHosts(v *analysis.Result, f *analysis.Fleet, write func(host string, row
 // cellSettings are those of the transport, with the build where there are two, the
 // update where it is unlike the model, and what else a cell may do or be on.
 func cellSettings(c *analysis.Cell) map[string]string {
-	s := map[string]string{"build": c.Build, "up": c.Model.Up, "change": c.Change, "values": c.Values, "scenario": c.Scenario, "link": c.Link,
-		"language": c.Language, "train": c.Train, "peer": c.Peer, "unproved": c.Unproved}
+	s := map[string]string{"build": c.Build, "up": c.Model.Up, "peer": c.Peer, "unproved": c.Unproved}
+	for _, of := range c.Particulars() {
+		s[of[0]] = of[1]
+	}
 	maps.Copy(s, c.Settings)
 	return s
 }

@@ -55,12 +55,6 @@ func environment(r *analysis.Result) doc.Section {
 		settings += " at least, until the median round is known to ±" + doc.Percent(p.Precision)
 	}
 	settings += fmt.Sprintf("; %s; verify %s", warmup(p), p.Verify)
-	if p.TrainMS > 0 {
-		settings += fmt.Sprintf(", %d ms of training", p.TrainMS)
-	}
-	if p.Respawn {
-		settings += ", a fresh session for every round"
-	}
 	if p.Pin {
 		settings += ", pinned"
 	}

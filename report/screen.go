@@ -361,8 +361,8 @@ func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
 	if i := slices.IndexFunc(r.Cells, func(c *analysis.Cell) bool { return c.Train != "" }); i >= 0 {
 		lines = append(lines, doc.Say("communication: share of a client's round trip that is not training by "+r.Cells[i].Train+". What that computes is not known; what was sent is proved, by hashes.")...)
 	}
-	if r.Plan.Respawn {
-		lines = append(lines, doc.Say("A round, except those of "+analysis.Control+", includes the time to start its workers and to end them.")...)
+	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return c.Respawn }) {
+		lines = append(lines, doc.Say("A round with fresh workers includes the time to start them and to end them.")...)
 	}
 	return lines
 }

@@ -174,8 +174,8 @@ func workers(r *analysis.Result) doc.Section {
 		interval("spawn", "starting the workers"), interval("import", "of it importing"), cold,
 		field{doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"},
 			func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }})
-	if r.Plan.Respawn && !s.Empty() {
-		s.Tail = doc.Say("Every round started its own workers: the cold round is the round without starting them.")
+	if slices.ContainsFunc(started, func(c *analysis.Cell) bool { return c.Respawn }) {
+		s.Tail = doc.Say("Where each round has fresh workers, the cold round is the round without starting them.")
 	}
 	return s
 }

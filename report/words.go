@@ -27,6 +27,15 @@ func wordsOfWork(g analysis.Group) string {
 			t += ", " + of[0] + of[1]
 		}
 	}
+	if g.TrainMS > 0 {
+		t += fmt.Sprintf(", %d ms of training", g.TrainMS)
+	}
+	if g.Nested {
+		t += ", nested"
+	}
+	if g.Respawn {
+		t += ", fresh workers for each round"
+	}
 	if g.Link != "" {
 		t += ", " + linkText(g.Link)
 	}

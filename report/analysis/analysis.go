@@ -57,6 +57,8 @@ type Group struct {
 	Workers, Clients int
 
 	Change, Values, Scenario, Train string // as of a cell
+	TrainMS                         int    // likewise
+	Nested, Respawn                 bool   // likewise
 	Link                            string // likewise, but NoLink of a cell without one where others have one
 }
 
@@ -82,7 +84,9 @@ func New(r *bench.Result) *Result {
 		}
 	}
 	for _, c := range a.Cells {
-		c.Control = controls[c.work()]
+		work := c.work()
+		work.Respawn = false // which no control does
+		c.Control = controls[work]
 	}
 	return a
 }
@@ -98,7 +102,7 @@ func (c *Cell) Group() Group {
 
 // work is what the cell does, on whatever link.
 func (c *Cell) work() Group {
-	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Change: c.Change, Values: c.Values, Scenario: c.Scenario, Train: c.Train}
+	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Change: c.Change, Values: c.Values, Scenario: c.Scenario, Train: c.Train, TrainMS: c.TrainMS, Nested: c.Nested, Respawn: c.Respawn}
 }
 
 // alike is what cells have in common that differ in one setting alone, and it may be in

@@ -177,8 +177,6 @@ func hostsDiff(a, b []bench.Host) []machine.Difference {
 func planDiff(p, q bench.Plan) []machine.Difference {
 	var d differing
 	d.add("seed", p.Seed, q.Seed)
-	d.add("training", fmt.Sprintf("%d ms", p.TrainMS), fmt.Sprintf("%d ms", q.TrainMS))
-	d.add("a fresh session for every round", p.Respawn, q.Respawn)
 	d.add("pinning", p.Pin, q.Pin)
 	d.add("warm-up rounds", p.Warmup, q.Warmup)
 	d.add("warm-up time", p.WarmTime, q.WarmTime)

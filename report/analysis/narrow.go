@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"ipcbench/transports/driver"
 )
 
 // Narrow leaves only the cells that pass all filters. A filter is
@@ -25,6 +27,9 @@ func (r *Result) Narrow(filters []string) error {
 			"scenario":  func(c *Cell) string { return cmp.Or(c.Scenario, "fedavg") },
 			"link":      func(c *Cell) string { return cmp.Or(c.Link, NoLink) },
 			"language":  func(c *Cell) string { return cmp.Or(c.Language, "go") },
+			"train-ms":  func(c *Cell) string { return strconv.Itoa(c.TrainMS) },
+			"respawn":   func(c *Cell) string { return driver.OnOrOff(c.Respawn) },
+			"nested":    func(c *Cell) string { return driver.OnOrOff(c.Nested) },
 			"workers":   func(c *Cell) string { return strconv.Itoa(c.Workers) },
 			"clients":   func(c *Cell) string { return strconv.Itoa(c.Clients) },
 		}[key]

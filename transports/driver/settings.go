@@ -36,6 +36,14 @@ const (
 	Text               // what Canonical reads, made of Values
 )
 
+// OnOrOff returns how a setting that is on or off is written.
+func OnOrOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
 // OnOff returns a setting that is on or off.
 func OnOff(name string, on bool, help string) Setting {
 	s := Setting{Name: name, Values: []string{"off", "on"}, Default: "off", Help: help}
