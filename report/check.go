@@ -14,6 +14,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 )
 
 // Tables in Markdown files are rendered from results that stand beside them:
@@ -22,8 +23,15 @@ import (
 //	…
 //	<!-- ipcbench: end -->
 //
-// The file is relative to the Markdown file and lies below its folder; then come
-// a view and what cells to take: transport, model, up, workers or clients, each once.
+// The file is relative to the Markdown file and lies below its folder; then come a view
+// and what cells to take, by the axes of [analysis.Axes], or a claim:
+//
+//	claim METRIC CHOICE… against CHOICE…	how the metric of one cell compares with another's
+//	claim METRIC CHOICE…			what it is
+//	claim METRIC/METRIC2 CHOICE…		how much of another metric of the cell it is
+//
+// The choices of a claim leave one cell. Those behind against stand in for the ones with
+// the same key. Nothing is made of a run that ended early.
 const (
 	beginMark = "<!-- ipcbench: begin "
 	endMark   = "<!-- ipcbench: end -->"
@@ -134,7 +142,7 @@ func rerender(path string, text []byte) ([]byte, []Drift, error) {
 	return append(out, text[done:]...), drifts, nil
 }
 
-// render returns what a marker asks for: FILE VIEW [key=value…].
+// render returns what a marker asks for: FILE VIEW [CHOICE…], or FILE and a claim.
 func render(dir, spec string, results map[string]*bench.Result) (string, error) {
 	words := strings.Fields(spec)
 	if len(words) < 2 {
@@ -144,7 +152,7 @@ func render(dir, spec string, results map[string]*bench.Result) (string, error) 
 	if !filepath.IsLocal(file) {
 		return "", fmt.Errorf("marker %q: the result must lie in the same folder or below", spec)
 	}
-	if err := CheckViews(words[1:2]); err != nil || words[1] == "all" {
+	if err := CheckViews(words[1:2]); words[1] != claimView && (err != nil || words[1] == "all") {
 		return "", cmp.Or(err, fmt.Errorf("marker %q: name one view", spec))
 	}
 	r := results[file]
@@ -155,11 +163,14 @@ func render(dir, spec string, results map[string]*bench.Result) (string, error) 
 		}
 		results[file] = r
 	}
+	if r.Partial != "" {
+		return "", fmt.Errorf("marker %q: the run of %s ended early (%s), and nothing is made of a part of one: run it again, to its end", spec, words[0], r.Partial)
+	}
 	v := analysis.New(r)
-	if err := v.Narrow(words[2:]); err != nil {
+	s, err := asked(v, words[1], words[2:])
+	if err != nil {
 		return "", fmt.Errorf("marker %q: %w", spec, err)
 	}
-	s := view(v, words[1])
 	if s.Empty() {
 		return "", fmt.Errorf("marker %q: there is nothing to show", spec)
 	}
@@ -169,4 +180,15 @@ func render(dir, spec string, results map[string]*bench.Result) (string, error) 
 	}
 	b.WriteByte('\n')
 	return b.String(), nil
+}
+
+// asked returns a view of the cells that are chosen, or a claim.
+func asked(r *analysis.Result, name string, words []string) (doc.Section, error) {
+	if name == claimView {
+		return claim(r, words)
+	}
+	if err := r.Narrow(words); err != nil {
+		return doc.Section{}, err
+	}
+	return view(r, name), nil
 }

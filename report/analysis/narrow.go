@@ -10,36 +10,57 @@ import (
 	"ipcbench/transports/driver"
 )
 
+// An Axis is something that cells may differ in, and by which users choose some of them.
+type Axis struct {
+	Name  string
+	Usual string // the value that goes without saying; empty if none does
+	Of    func(c *Cell) string
+}
+
+// Axes returns all of them, in the order in which a sentence names them.
+func Axes() []Axis {
+	return []Axis{
+		{"transport", "", func(c *Cell) string { return c.Variant }},
+		{"codec", NoCodec, (*Cell).Codec},
+		{"language", "go", func(c *Cell) string { return cmp.Or(c.Language, "go") }},
+		{"model", "", func(c *Cell) string { return c.Model.Name }},
+		{"up", "model", func(c *Cell) string { return cmp.Or(c.Model.Up, "model") }},
+		{"change", "100%", func(c *Cell) string { return cmp.Or(c.Change, "100%") }},
+		{"scenario", "fedavg", func(c *Cell) string { return cmp.Or(c.Scenario, "fedavg") }},
+		{"link", NoLink, func(c *Cell) string { return cmp.Or(c.Link, NoLink) }},
+		{"workers", "", func(c *Cell) string { return strconv.Itoa(c.Workers) }},
+		{"clients", "", func(c *Cell) string { return strconv.Itoa(c.Clients) }},
+		{"train-ms", "0", func(c *Cell) string { return strconv.Itoa(c.TrainMS) }},
+		{"respawn", "off", func(c *Cell) string { return driver.OnOrOff(c.Respawn) }},
+		{"nested", "off", func(c *Cell) string { return driver.OnOrOff(c.Nested) }},
+		{"build", "", func(c *Cell) string { return c.Build }},
+	}
+}
+
 // Narrow leaves only the cells that pass all filters. A filter is
-// key=value[,value…] with a key transport, model, up, codec, change, scenario,
-// link, language, workers or clients; the value of up is "model" where updates are like
-// the model. The control of a cell
-// that stays is still known, also where it does not stay itself.
+// key=value[,value…] with the name of an axis as its key; the value of up is "model"
+// where updates are like the model. The control of a cell that stays is still known,
+// also where it does not stay itself.
 func (r *Result) Narrow(filters []string) error {
+	axes := Axes()
 	for _, f := range filters {
 		key, values, ok := strings.Cut(f, "=")
-		field, known := map[string]func(c *Cell) string{
-			"transport": func(c *Cell) string { return c.Variant },
-			"model":     func(c *Cell) string { return c.Model.Name },
-			"up":        func(c *Cell) string { return cmp.Or(c.Model.Up, "model") },
-			"codec":     (*Cell).Codec,
-			"change":    func(c *Cell) string { return cmp.Or(c.Change, "100%") },
-			"scenario":  func(c *Cell) string { return cmp.Or(c.Scenario, "fedavg") },
-			"link":      func(c *Cell) string { return cmp.Or(c.Link, NoLink) },
-			"language":  func(c *Cell) string { return cmp.Or(c.Language, "go") },
-			"train-ms":  func(c *Cell) string { return strconv.Itoa(c.TrainMS) },
-			"respawn":   func(c *Cell) string { return driver.OnOrOff(c.Respawn) },
-			"nested":    func(c *Cell) string { return driver.OnOrOff(c.Nested) },
-			"workers":   func(c *Cell) string { return strconv.Itoa(c.Workers) },
-			"clients":   func(c *Cell) string { return strconv.Itoa(c.Clients) },
-		}[key]
-		if !ok || !known {
-			return fmt.Errorf("%q: want transport=, model=, up=, codec=, change=, scenario=, link=, language=, workers= or clients=", f)
+		i := slices.IndexFunc(axes, func(a Axis) bool { return a.Name == key })
+		if !ok || i < 0 {
+			var keys []string
+			for _, a := range axes {
+				keys = append(keys, a.Name+"=")
+			}
+			last := len(keys) - 1
+			return fmt.Errorf("%q: want %s or %s", f, strings.Join(keys[:last], ", "), keys[last])
 		}
-		wanted := strings.Split(values, ",")
-		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool { return !slices.Contains(wanted, field(c)) })
+		wanted, there := strings.Split(values, ","), []string{}
+		for _, of := range GroupBy(r.Cells, axes[i].Of) {
+			there = append(there, axes[i].Of(of[0]))
+		}
+		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool { return !slices.Contains(wanted, axes[i].Of(c)) })
 		if len(r.Cells) == 0 {
-			return fmt.Errorf("%q: no cell is left", f)
+			return fmt.Errorf("%q: no cell is left: there are %s", f, strings.Join(there, ", "))
 		}
 	}
 	return nil

@@ -1,0 +1,193 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// claimView is the name of the view that a marker alone can ask for.
+const claimView = "claim"
+
+// claim is one sentence about a result, which can be quoted as it is. Its words are
+// METRIC[/METRIC2] CHOICE… [against CHOICE…].
+func claim(r *analysis.Result, words []string) (doc.Section, error) {
+	at := slices.Index(words, "against")
+	choices, against := words, []string(nil)
+	if at >= 0 {
+		choices, against = words[:at], words[at+1:]
+	}
+	if len(choices) < 2 || at >= 0 && len(against) == 0 {
+		return doc.Section{}, errors.New("want claim METRIC[/METRIC2] CHOICE... [against CHOICE...]")
+	}
+	c, err := r.Claim(choices[0], choices[1:], against)
+	if err != nil {
+		return doc.Section{}, err
+	}
+	for _, f := range r.Findings() { // what cannot be is no claim
+		if f.Severity == analysis.Error && (f.Measured == nil || f.Measured == c.Cell || f.Measured == c.Against) {
+			return doc.Section{}, errors.New(FindingLine(f))
+		}
+	}
+	return doc.Section{Lead: []doc.Paragraph{{Text: claimSentence(c), Tone: doc.Strong}}}, nil
+}
+
+// claimSentence says how much it is, or how it compares.
+func claimSentence(c *analysis.Claim) string {
+	own, other, common := apart(c.Cell, c.Against)
+	n, unit, kind := nounOf(c.Metric), strings.TrimSuffix(c.Metric.Unit, "/round"), "95 % interval "
+	text := "with " + doc.List(own) + ", " + n.text + " "
+	if c.Against == nil {
+		blocks := ", " + common + ", " + doc.Plural(c.Value.Blocks, "block") + "."
+		if c.Whole != nil {
+			return capital(text + n.verb + " " + amount("%", c.Value, kind) + " of " + nounOf(*c.Whole).text + blocks)
+		}
+		return capital(text + n.verb + " " + amount(unit, c.Value, kind) + blocks)
+	}
+	blocks := ", " + common + ", " + doc.Plural(c.Value.Blocks, "block") + " each"
+	if a, b := c.Value.Blocks, c.Other.Blocks; a != b {
+		blocks = fmt.Sprintf(", %s, %d and %d blocks", common, a, b)
+	}
+	with, exact := " with "+doc.List(other), even(c.Value) && even(c.Other)
+	if exact && c.Value.Center == c.Other.Center {
+		return capital(text + n.same + with + ": " + amount(unit, c.Value, "") + blocks + ".")
+	}
+	text += fmt.Sprintf(n.times, doc.Quantity("1", c.Ratio.Center)) + with
+	if !exact {
+		text += " (" + kind + doc.Quantity("1", c.Ratio.Low) + " to " + doc.Quantity("1", c.Ratio.High) + ")"
+	}
+	text += ": " + amount(unit, c.Value, "") + " against " + amount(unit, c.Other, "") + blocks
+	if c.Shown {
+		return capital(text) + "."
+	}
+	return "Too close to call: " + text + "; a difference of " + doc.Percent(c.Detectable-1) + " would have shown in four of five such runs."
+}
+
+// even reports whether all blocks have the same value, as counts may.
+func even(i stat.Interval) bool { return i.Low == i.High }
+
+// amount writes an estimate; what its bounds are stands before them. What is the same in
+// all blocks has none.
+func amount(unit string, i stat.Interval, kind string) string {
+	switch {
+	case !even(i):
+		return strings.Replace(doc.Bounded(unit, i), "(", "("+kind, 1)
+	case unit == "1" && i.Center == math.Round(i.Center):
+		return "exactly " + strconv.FormatFloat(i.Center, 'f', -1, 64)
+	}
+	return doc.Quantity(unit, i.Center) + " in every block"
+}
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// apart says what one cell has and the other has not, behind the word with, and what both
+// have in common and does not go without saying. A cell alone is set apart by its transport.
+func apart(c, other *analysis.Cell) (own, others []string, common string) {
+	var same []string
+	for _, a := range analysis.Axes() {
+		x, y := phrase(a, c), ""
+		if other != nil {
+			y = phrase(a, other)
+		}
+		switch {
+		case other != nil && x != y:
+			own, others = append(own, x), append(others, y)
+		case other == nil && a.Name == "transport":
+			own = append(own, x)
+		case a.Of(c) != a.Usual:
+			same = append(same, x)
+		}
+	}
+	if other != nil && len(own) == 0 { // in what no axis tells
+		own, others = []string{c.Name()}, []string{other.Name()}
+	}
+	return own, others, strings.Join(same, ", ")
+}
+
+// phrase says what a cell is on an axis.
+func phrase(a analysis.Axis, c *analysis.Cell) string {
+	value := a.Of(c)
+	switch a.Name {
+	case "transport":
+		return c.Uncoded()
+	case "codec":
+		if !c.Encoded() {
+			return "no codec"
+		}
+	case "language":
+		return "workers in " + map[string]string{"go": "Go", bench.InPython: "Python"}[value]
+	case "model":
+		return value
+	case "up":
+		if value == a.Usual {
+			return "updates like the model"
+		}
+		return "updates " + value
+	case "link":
+		return linkText(value)
+	case "workers":
+		return doc.Plural(c.Workers, "worker")
+	case "clients":
+		return doc.Plural(c.Clients, "client")
+	case "train-ms":
+		return value + " ms of training"
+	case "respawn":
+		return map[string]string{"on": "workers that every round starts", "off": "workers that stay"}[value]
+	case "nested":
+		return map[string]string{"on": "nested values", "off": "flat values"}[value]
+	}
+	return a.Name + " " + value
+}
+
+// A noun is how a metric stands in a sentence.
+type noun struct {
+	text        string
+	verb        string // before an amount
+	times, same string // before the word with: as often as %s says, or equal
+}
+
+func takes(text string) noun {
+	return noun{text, "takes", "takes %s times as long as", "takes as long as"}
+}
+func is(text string) noun { return noun{text, "is", "is %s times what it is", "is the same as"} }
+func are(text string) noun {
+	return noun{text, "are", "are %s times what they are", "are the same as"}
+}
+
+// nounOf returns that of any metric. Units a round are as the noun says, and need not be
+// said again.
+func nounOf(m analysis.Metric) noun {
+	if n, ok := map[string]noun{
+		"round": takes("a round"), "cold_round": takes("the first round of a session"), "spawn": takes("starting the workers"),
+		"transfer": takes("a client's transfer"), "rtt": takes("a client's round trip"), "train": takes("a client's training"),
+		"down": takes("a client's way down"), "uplink": takes("a client's way up"), "up": takes("a client's way up with its training"),
+		"cpu_per_round": is("the CPU time of a round"), "cpu_server": is("the server's CPU time of a round"), "cpu_per_gb": is("the CPU time of what is delivered"),
+		"rpcs": are("requests of a round"), "connecting": takes("waiting for connections in a round"), "handshaking": takes("waiting for handshakes in a round"),
+		"queue_wait": takes("waiting for a processor in a round"), "attested": is("the share of tensors that went the transport's own way"),
+		"overhead": is("the overhead of a round"), "peak_rss": is("the peak memory of all processes"), "peak_rss_server": is("the server's peak memory"), "peak_rss_workers": is("the largest worker's peak memory"),
+	}[m.Name]; ok {
+		return n
+	}
+	text, perRound := strings.ReplaceAll(m.Name, "_", " "), strings.HasSuffix(m.Unit, "/round")
+	if name, ok := strings.CutPrefix(m.Name, "phase."); ok {
+		text = "phase " + name
+	}
+	if perRound {
+		text += " of a round"
+	}
+	switch {
+	case m.Unit == "s" || m.Unit == "s/round":
+		return takes(text)
+	case strings.HasSuffix(m.Name, "s"):
+		return are(text)
+	}
+	return is(text)
+}

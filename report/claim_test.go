@@ -1,0 +1,195 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/report/doc/doctest"
+)
+
+// claims is a result whose claims can be checked by hand.
+func claims() *bench.Result {
+	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	cell := func(transport string, workers, clients int, rounds ...float64) bench.Cell {
+		return benchtest.Cell(transport, m, workers, clients, rounds...)
+	}
+	counted := func(c bench.Cell, calls int64) bench.Cell { return benchtest.Count(c, "calls.Get", 2*calls) }
+	r := benchtest.Result(
+		cell("slow", 1, 1, benchtest.Six(20)...),
+		cell("fast", 1, 1, benchtest.Six(10)...),
+		cell("near", 1, 1, benchtest.Six(20.1)...),
+		cell("near", 2, 4, benchtest.Eight(30)...),
+		counted(cell("many", 1, 1, benchtest.Six(20)...), 192),
+		counted(cell("few", 1, 1, benchtest.Six(20)...), 40),
+		counted(cell("part", 1, 1, benchtest.Six(20)...), 0),
+		cell("short", 1, 1, 20, 20, 20, 20, 20),
+		cell("stopped", 1, 1, benchtest.Six(20)...),
+		cell("peer", 1, 1, benchtest.Six(20)...),
+		cell("unchecked", 1, 1, benchtest.Six(20)...),
+		cell("wrong", 1, 1, benchtest.Six(20)...),
+	)
+	named := func(transport string) *bench.Cell {
+		for i := range r.Cells {
+			if r.Cells[i].Transport == transport {
+				return &r.Cells[i]
+			}
+		}
+		panic(transport)
+	}
+	for i := range named("slow").Blocks { // publishing takes 1 to 6 % of a round
+		b := &named("slow").Blocks[i]
+		b.Phases["publish"] = (b.Round[0] + b.Round[1]) * int64(i+1) / 100
+	}
+	named("few").Language = bench.InPython
+	named("stopped").Stopped = "interrupted"
+	named("peer").Unproved = "it has no hashes"
+	named("unchecked").Blocks[2].Proof = bench.Proof{}
+	named("wrong").Blocks[0].Train[0] *= 10
+	return r
+}
+
+// claimed renders a marker of r.json, which is r.
+func claimed(r *bench.Result, words string) (string, error) {
+	text, err := render(".", "r.json claim "+words, map[string]*bench.Result{"r.json": r})
+	return strings.TrimSpace(text), err
+}
+
+// TestClaim: a sentence has what was measured, how sure that is, and of what.
+func TestClaim(t *testing.T) {
+	for words, want := range map[string]string{
+		// Of 36 ratios of blocks, the interval is between the sixth and the last but five: 0.99/1.01 and 1.01/0.99 of a half.
+		"round transport=fast against transport=slow": "With fast, a round takes 0.500 times as long as with slow (95 % interval 0.490 to 0.510): " +
+			"10.0 ms (9.80 to 10.2) against 20.0 ms (19.6 to 20.4), even, 1 worker, 1 client, 6 blocks each.",
+		"round transport=slow": "With slow, a round takes 20.0 ms (95 % interval 19.6 to 20.4), even, 1 worker, 1 client, 6 blocks.",
+		"round transport=slow against transport=near workers=1": "Too close to call: with slow, a round takes 0.995 times as long as with near (95 % interval 0.975 to 1.02): " +
+			"20.0 ms (19.6 to 20.4) against 20.1 ms (19.7 to 20.5), even, 1 worker, 1 client, 6 blocks each; a difference of 3.3 % would have shown in four of five such runs.",
+		"round transport=near workers=2 against workers=1": "With 2 workers and 4 clients, a round takes 1.49 times as long as with 1 worker and 1 client (95 % interval 1.47 to 1.51): " +
+			"30.0 ms (29.6 to 30.3) against 20.1 ms (19.7 to 20.5), near, even, 8 and 6 blocks.",
+		"rpcs transport=many": "With many, requests of a round are exactly 192, even, 1 worker, 1 client, 6 blocks.",
+		"rpcs transport=few against transport=many language=go": "With few and workers in Python, requests of a round are 0.208 times what they are with many and workers in Go: " +
+			"exactly 40 against exactly 192, even, 1 worker, 1 client, 6 blocks each.",
+		"wire_down transport=slow against transport=fast": "With slow, wire down of a round is the same as with fast: 100 MB in every block, even, 1 worker, 1 client, 6 blocks each.",
+		"cpu_per_round transport=fast against transport=slow": "With fast, the CPU time of a round is 0.500 times what it is with slow (95 % interval 0.490 to 0.510): " +
+			"15.0 ms (14.7 to 15.3) against 30.0 ms (29.4 to 30.6), even, 1 worker, 1 client, 6 blocks each.",
+		"phase.publish/round transport=slow": "With slow, phase publish of a round takes 3.5 % (95 % interval 1.0 to 6.0) of a round, even, 1 worker, 1 client, 6 blocks.",
+		"train/rtt transport=slow":          "With slow, a client's training takes 53 % (95 % interval 53 to 53) of a client's round trip, even, 1 worker, 1 client, 6 blocks.",
+		"minor_faults transport=slow":       "With slow, minor faults are 50.0 per GB in every block, even, 1 worker, 1 client, 6 blocks.",
+	} {
+		if got, err := claimed(claims(), words); err != nil || got != "**"+strings.ReplaceAll(want, "_", `\_`)+"**" {
+			t.Errorf("claim %s:\n got %s, %v\nwant %s", words, got, err, want)
+		}
+	}
+}
+
+// TestNoClaim: what has no interval of 95 %, is not proved or not one cell is no claim.
+func TestNoClaim(t *testing.T) {
+	for words, want := range map[string]string{
+		"":                                                        "want claim METRIC[/METRIC2] CHOICE... [against CHOICE...]",
+		"round":                                                   "want claim METRIC",
+		"round transport=slow against":                            "want claim METRIC",
+		"against transport=slow":                                  "want claim METRIC",
+		"transport=slow round":                                    `unknown metric "transport=slow"`,
+		"rounds transport=slow":                                   `unknown metric "rounds": ipcbench list metrics has all`,
+		"round/rounds transport=slow":                             `unknown metric "rounds"`,
+		"round/ transport=slow":                                   `unknown metric ""`,
+		"round colour=red":                                        `"colour=red": want transport=`,
+		"round transport":                                         `"transport": want transport=`,
+		"round transport=gone":                                    `"transport=gone": no cell is left: there are slow, fast, near, many`,
+		"round transport=near":                                    `"transport=near": 2 cells are left, want one: near even workers=1 clients=1; near even workers=2 clients=4`,
+		"round model=even":                                        "12 cells are left, want one: slow even workers=1 clients=1; ",
+		"round transport=short":                                   "no 95 % interval of round: 5 blocks, want 6 (short even workers=1 clients=1)",
+		"round_p90 transport=slow":                                "has no round_p90",
+		"round_mad transport=slow":                                "round_mad is a number without an interval",
+		"bandwidth transport=slow":                                "has no bandwidth",
+		"round transport=stopped":                                 "stopped even workers=1 clients=1 was interrupted",
+		"round transport=peer":                                    "peer even workers=1 clients=1 is not proved: it has no hashes",
+		"round transport=unchecked":                               "unchecked even workers=1 clients=1 is not proved",
+		"round transport=wrong":                                   "trained for",
+		"rpcs/round transport=many":                               "a share of rpcs (1/round) in round (s): want one unit",
+		"round_mad/round transport=many":                          "want a share of two metrics that blocks measure",
+		"train/retries transport=many":                            "want one unit",
+		"connections/rpcs transport=many":                         "has no connections/rpcs",
+		"train/rtt transport=slow against transport=fast":         "a share is of one cell",
+		"round transport=slow against transport=slow":             "against: that is the same cell",
+		"round transport=slow against transport=near":             `against: "transport=near": 2 cells are left`,
+		"round transport=slow against transport=peer":             "is not proved",
+		"round transport=slow against transport=short":            "no 95 % interval of round: 5 blocks, want 6",
+		"round transport=slow against transport=wrong":            "trained for",
+		"round transport=slow workers=1 against workers=3":        `against: "workers=3": no cell is left`,
+		"rpcs transport=many against transport=part":              "rpcs is not above zero in all blocks, so there is no ratio",
+		"rpcs transport=many against transport=slow":              "has no rpcs",
+		"round_mad transport=slow against transport=fast":         "number without an interval",
+		"goodput transport=slow against transport=fast":           `metric "goodput" cannot be compared`,
+		"round transport=slow against transport=fast against x=y": `"against": want transport=`,
+	} {
+		got, err := claimed(claims(), words)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), words) {
+			t.Errorf("claim %s: got %s, %v, want %q", words, got, err, want)
+		}
+	}
+}
+
+// TestPartial: nothing is rendered from a run that ended early, or checked against it.
+func TestPartial(t *testing.T) {
+	r := benchtest.Pair(1, 1)
+	r.Partial = "interrupted"
+	for _, spec := range []string{"cells", "verdict", "environment", "claim round transport=pickle"} {
+		dir := t.TempDir()
+		if err := r.WriteFile(filepath.Join(dir, "r.json")); err != nil {
+			t.Fatal(err)
+		}
+		page := filepath.Join(dir, "page.md")
+		if err := os.WriteFile(page, []byte("# A\n<!-- ipcbench: begin r.json "+spec+" -->\nold\n<!-- ipcbench: end -->\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, checked := Check(dir)
+		_, written := Rewrite(dir)
+		for _, err := range []error{checked, written} {
+			if err == nil || !strings.Contains(err.Error(), page+":2: ") || !strings.Contains(err.Error(), "the run of r.json ended early (interrupted)") {
+				t.Errorf("%s: got %v", spec, err)
+			}
+		}
+		if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "\nold\n") {
+			t.Errorf("%s: the page became %q, %v", spec, text, err)
+		}
+	}
+}
+
+// TestHostileClaim: names of a result do not act in a sentence.
+func TestHostileClaim(t *testing.T) {
+	for _, evil := range append([]string{doctest.Hostile}, doctest.Starts...) {
+		r := claims()
+		c, other := &r.Cells[0], &r.Cells[1]
+		c.Variant, other.Variant, c.Model.Name, other.Model.Name, c.Link = evil, evil+"x", evil+" y", evil+" y", evil
+		c.Workers, other.Workers = 3, 4
+		for _, words := range []string{"round workers=3", "round workers=3 against workers=4", "round workers=5"} {
+			text, err := claimed(r, words)
+			if why := doctest.Acts("md", text); why != "" || (err == nil) != (words != "round workers=5") {
+				t.Errorf("%q, claim %s: %s %v in %s", evil, words, why, err, text)
+			}
+		}
+	}
+}
+
+// FuzzMarker: a marker is followed or refused, whatever it says.
+func FuzzMarker(f *testing.F) {
+	f.Add("claim round transport=fast against transport=slow")
+	f.Add("claim phase.publish/round transport=slow")
+	f.Add("claim / against")
+	f.Add("claim round against transport=fast transport= =")
+	f.Add("cells workers=1,2 up=model")
+	r := claims()
+	f.Fuzz(func(t *testing.T, words string) {
+		text, err := render(".", "r.json "+words, map[string]*bench.Result{"r.json": r})
+		if (err == nil) != (strings.TrimSpace(text) != "") {
+			t.Errorf("%q: got %q, %v", words, text, err)
+		}
+		if why := doctest.Acts("md", text); why != "" {
+			t.Errorf("%q: %s", words, why)
+		}
+	})
+}
