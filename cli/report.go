@@ -42,7 +42,10 @@ A table in a Markdown file stands between two comments:
 FILE.json lies beside the page or below it, VIEW is a name from ipcbench list
 views, and each CHOICE names cells: transport=http, model=cnn, workers=1 or
 clients=4. --update writes what the result gives, and --check fails if something
-else stands there.`),
+else stands there. In place of VIEW, this makes one sentence with its interval:
+
+  claim METRIC CHOICE... [against CHOICE...]   a cell, or it beside another one
+  claim METRIC/METRIC2 CHOICE...               METRIC as a share of METRIC2`),
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case check && update:

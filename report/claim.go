@@ -37,7 +37,20 @@ func claim(r *analysis.Result, words []string) (doc.Section, error) {
 			return doc.Section{}, errors.New(FindingLine(f))
 		}
 	}
-	return doc.Section{Lead: []doc.Paragraph{{Text: claimSentence(c), Tone: doc.Strong}}}, nil
+	s := doc.Section{Lead: []doc.Paragraph{{Text: claimSentence(c), Tone: doc.Strong}}}
+	for _, of := range []*analysis.Cell{c.Cell, c.Against} {
+		if of == nil {
+			continue
+		}
+		found := of.Marks()
+		found.Outliers = 0 // which a median bears, and its interval shows
+		for _, m := range marks {
+			if text := m.on(of, found); text != "" {
+				s.Lead = append(s.Lead, doc.Say(of.Name()+": "+text+".")...)
+			}
+		}
+	}
+	return s, nil
 }
 
 // claimSentence says how much it is, or how it compares.
@@ -140,7 +153,7 @@ func phrase(a analysis.Axis, c *analysis.Cell) string {
 	case "train-ms":
 		return value + " ms of training"
 	case "respawn":
-		return map[string]string{"on": "workers that every round starts", "off": "workers that stay"}[value]
+		return map[string]string{"on": "fresh workers for each round", "off": "workers that stay"}[value]
 	case "nested":
 		return map[string]string{"on": "nested values", "off": "flat values"}[value]
 	}

@@ -5,6 +5,6 @@
 //   - [Formats] is the one list of what a result can be written as. A format is one
 //     file and one line in it.
 //   - [Views] are the parts of the report of a result, by name. A Markdown file may
-//     hold one: [Check] reports whether it still does.
+//     hold one, or one sentence: [Check] reports whether it still does.
 //   - [WriteComparison] writes what two builds or two runs differ in.
 package report
