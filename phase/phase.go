@@ -21,9 +21,12 @@ const (
 	Dispatch            // server: giving a client's job to a lane
 	Receive             // worker: waiting for, receiving and decoding job and model
 	ReserveUpdate       // worker: reserving the memory of the update
+	Attach              // worker: putting Go values together, of the model and of the update's memory; inside of train
 	Train               // worker: the worker function
+	Detach              // taking a Go value apart, into a receipt and tensors: the server before publish, the worker inside of train
 	Submit              // worker: encoding and sending the update
 	Collect             // server: waiting for, receiving and decoding the update
+	Reconstruct         // server: putting the Go value of an update together
 	Fold                // server: adding the update to the next model
 	Release             // server: giving the update's memory back
 	Stop                // server: ending the workers, where every round has its own
@@ -41,7 +44,8 @@ const (
 )
 
 var names = [lastPhase + 1]string{
-	"none", "spawn", "reserve", "publish", "dispatch", "receive", "lend", "train", "submit", "collect", "fold", "release", "stop",
+	"none", "spawn", "reserve", "publish", "dispatch", "receive", "lend", "attach", "train", "detach", "submit", "collect",
+	"reconstruct", "fold", "release", "stop",
 	"encode", "send", "wait", "queue", "serve", "read", "decode", "copy", "compress", "expand",
 }
 

@@ -72,6 +72,9 @@ var calls = []rule{
 	{"ipcbench/tensor.(*Average).", "", phase.Fold},
 	{"ipcbench/tensor.Train", "", phase.Train},
 	{"ipcbench/bench.stock.", "", phase.Train},
+	{"ipcbench/receipt.Attach", "", phase.Attach},
+	{"ipcbench/receipt.Detach", "", phase.Detach},
+	{"ipcbench/receipt.(*Detached).CopyTo", "", phase.Detach},
 }
 
 // contract are the calls of package transports, which the trainer times and in

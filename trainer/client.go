@@ -3,7 +3,6 @@ package trainer
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -186,18 +185,13 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, 
 	if err != nil {
 		return fmt.Errorf("trainer: payload: %w", err)
 	}
-	nesting := cmp.Or(t.Nesting, receipt.DefaultDepth)
-	prototype, err := receipt.Detach(t.Update, nesting)
+	config, prototype, err := PrepareValues(t.Update, cmp.Or(t.Nesting, receipt.DefaultDepth))
 	if err != nil {
-		return fmt.Errorf("trainer: update: %w", err)
+		return fmt.Errorf("trainer: %w", err)
 	}
 	up, err := tensor.NewLayout(prototype.Specs)
 	if err != nil {
 		return fmt.Errorf("trainer: update: %w", err)
-	}
-	config, err := json.Marshal(valuesConfig{Nesting: nesting, Receipt: prototype.Receipt})
-	if err != nil {
-		return err
 	}
 	workers := min(max(1, t.Workers), clients)
 	session, err := Open(ctx, Config{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"reflect"
@@ -71,7 +72,7 @@ func TestHostileReports(t *testing.T) {
 		"too many at once": {[]string{`{"samples":{"phase":[` + strings.Repeat("0,", frameSamples) + "0]}}"}, "columns of 4097 and 0 samples"},
 		"an unknown phase": {[]string{samples(func(c *columns) { c.Phases[train] = "loaf" })}, "sample {"},
 		"no such phase":    {[]string{samples(func(c *columns) { c.Phase[2] = 99 })}, "sample {"},
-		"a negative phase": {[]string{strings.Replace(good, `"phase":[6`, `"phase":[-6`, 1)}, "cannot unmarshal number -6"},
+		"a negative phase": {[]string{strings.Replace(good, fmt.Sprintf(`"phase":[%d`, train), `"phase":[-6`, 1)}, "cannot unmarshal number -6"},
 		"the server's":     {[]string{samples(func(c *columns) { c.Phase[2], c.Lane[2] = uint16(phase.Dispatch-1), -1 })}, "Phase:dispatch"},
 		"another's lane":   {[]string{samples(func(c *columns) { c.Lane[2] = 4 })}, "Lane:4"},
 		"a negative lane":  {[]string{samples(func(c *columns) { c.Lane[2] = -2 })}, "Lane:-2"},

@@ -29,6 +29,14 @@ type Job struct {
 	Model  *tensor.Package // the global model; read-only
 	Update *tensor.Package // where the update goes; every byte must be written
 	stop   *atomic.Int64   // the first round that goes on
+	rec    *phase.Recorder
+	lane   int
+}
+
+// timed calls act in phase p.
+func (j *Job) timed(p phase.Phase, act func() error) error {
+	defer j.rec.Begin(p, j.ID(j.lane)).End()
+	return act()
 }
 
 // Stopped reports whether the session asked worker functions to end early. A long
@@ -432,7 +440,7 @@ func (w *process) train(ctx context.Context, lanes []lane, tell func(error) erro
 
 // run is one lane: receive, train, submit, until the server shuts down.
 func (w *process) run(ctx context.Context, l lane) error {
-	j := &Job{stop: &w.stop}
+	j := &Job{stop: &w.stop, rec: w.o.Rec, lane: l.n}
 	for {
 		l.state.set(receiving)
 		job, model, err := l.end.Receive(ctx)
