@@ -139,7 +139,12 @@ func (s *blockRun) function() (name string, config []byte, err error) {
 	if s.cell.Train != "" {
 		return trainFunc, []byte(s.cell.Train), nil
 	}
-	config, err = json.Marshal(stockConfig{Seed: s.plan.Seed, TrainMS: s.cell.TrainMS, Change: s.cell.Change})
+	stock := stockConfig{Seed: s.plan.Seed, TrainMS: s.cell.TrainMS, Change: s.cell.Change}
+	if s.cell.Nested {
+		config, err = newNestedConfig(stock, s.cell.up().Layout)
+		return nestedFunc, config, err
+	}
+	config, err = json.Marshal(stock)
 	return stockFunc, config, err
 }
 
@@ -380,7 +385,10 @@ func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c tr
 		return s.respawned(ctx, n, timed, prove)
 	}
 	w := window{round: n, start: phase.Now()}
-	var err error
+	err := s.detach(n, s.model)
+	if err != nil {
+		return w, err
+	}
 	if s.trained, err = s.session.Publish(ctx, n, s.model); err != nil {
 		return w, err
 	}
@@ -397,6 +405,9 @@ func (s *blockRun) round(ctx context.Context, n int, timed bool, prove func(c tr
 // exchange has all clients train the model that was published, and folds their
 // updates into next.
 func (s *blockRun) exchange(ctx context.Context, n int, timed bool, next *tensor.Package, prove func(c trainer.Client, update *tensor.Package) error) error {
+	if s.cell.Nested {
+		prove = s.reconstructed(n, prove)
+	}
 	r := trainer.Round{Number: n, Clients: s.roster, Timed: timed}
 	return s.session.Fold(ctx, r, s.fold, next, s.trained, prove)
 }

@@ -132,7 +132,7 @@ func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
 		has  bool
 	}{
 		{needValues, s.Model.File() != "" && s.Values == ""}, {needRespawn, s.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model},
-		{needChange, s.change() != ""}, {needNormal, s.Values == Normal}, {needSync, s.Scenario == Sync}, {needLink, s.linked()},
+		{needChange, s.change() != ""}, {needNormal, s.Values == Normal}, {needSync, s.Scenario == Sync}, {needLink, s.linked()}, {needNested, s.Nested},
 	} {
 		if n.has {
 			c.Needs = append(c.Needs, n.need)
@@ -171,6 +171,7 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 		if err == nil {
 			specs[i] = w.spec
 			specs[i].Variant, specs[i].Workers, specs[i].PerProcess, specs[i].Depth = v, c.Workers, c.PerProcess, c.Depth
+			specs[i].Nested = slices.Contains(c.Needs, needNested)
 			if c.Link != "" {
 				specs[i].Link, err = link.Parse(c.Link)
 			}

@@ -30,9 +30,10 @@ const (
 	needChange  = "change"
 	needNormal  = "normal" // first values
 	needSync    = "sync"   // the server changes the model
+	needNested  = "nested" // model and updates travel as Go values with tensors nested in them
 )
 
-var knownNeeds = []string{needValues, needRespawn, needPin, needSlow, needUp, needChange, needNormal, needSync, needLink}
+var knownNeeds = []string{needValues, needRespawn, needPin, needSlow, needUp, needChange, needNormal, needSync, needLink, needNested}
 
 // An order asks for one block of its only cell or, without a block, which of its
 // cells the build can run.

@@ -181,7 +181,7 @@ func (s Spec) checkData(p Plan) error {
 	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.checkPeer(), s.checkLanguage(p)); err != nil {
+	if err := cmp.Or(s.checkPeer(), s.checkNested(), s.checkLanguage(p)); err != nil {
 		return &Unfit{s, err}
 	}
 	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {

@@ -97,6 +97,9 @@ func (s *blockRun) present(ctx context.Context, n int) error {
 		return err
 	}
 	model.CopyFrom(s.model)
+	if err := s.detach(n, model); err != nil {
+		return err
+	}
 	s.trained, err = s.session.Publish(ctx, n, model)
 	return err
 }

@@ -29,7 +29,7 @@ type stockConfig struct {
 // Funcs returns the worker functions that runs use, for the Host of a program
 // that calls [Run].
 func Funcs() map[string]trainer.Func {
-	return map[string]trainer.Func{stockFunc: stock}
+	return map[string]trainer.Func{stockFunc: stock, nestedFunc: nested}
 }
 
 // stock makes the stock worker function: it sets the update to a function of
@@ -39,12 +39,15 @@ func stock(config []byte) (trainer.Train, error) {
 	if err := json.Unmarshal(config, &c); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	return func(call *trainer.Job) error {
-		if err := tensor.Train(call.Update, call.Model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client, Change: c.Change}); err != nil {
-			return err
-		}
-		return burn(time.Duration(c.TrainMS)*time.Millisecond, call.Stopped)
-	}, nil
+	return func(call *trainer.Job) error { return c.train(call, call.Update, call.Model) }, nil
+}
+
+// train does what stock says for a job, whose tensors are those of update and model.
+func (c stockConfig) train(call *trainer.Job, update, model *tensor.Package) error {
+	if err := tensor.Train(update, model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client, Change: c.Change}); err != nil {
+		return err
+	}
+	return burn(time.Duration(c.TrainMS)*time.Millisecond, call.Stopped)
 }
 
 // burn uses d of CPU time, not of the clock: a core that others use too takes

@@ -42,7 +42,7 @@ func phases(r *analysis.Result) doc.Section {
 		return doc.Estimate(c.Control.Ratio("round", c).Map(func(x float64) float64 { return 1 - x }))
 	}}
 	return doc.Section{Title: "Where a client's round trip goes", Tables: groupTables(r, "",
-		interval("overhead", ""), moving, interval("transfer", ""), interval("down", ""), interval("train", ""), interval("uplink", ""), interval("communication", "").in("%"), interval("copy_decode", "copy and decode"),
+		interval("overhead", ""), moving, interval("transfer", ""), interval("down", ""), interval("train", ""), interval("uplink", ""), interval("communication", "").in("%"), interval("copy_decode", "copy and decode"), interval("reconstruct", ""),
 		speedup("transfer"), speedup("round"))}
 }
 

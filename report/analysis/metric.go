@@ -83,6 +83,8 @@ func times() []Metric {
 			samples: communication},
 		{Name: "copy_decode", Unit: "s", Better: Lower, Help: "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
 			samples: copyDecode},
+		{Name: "reconstruct", Unit: "s", Better: Lower, Help: "putting one client's update together at the server: a Go value whose tensors are views of what has arrived. Only with --nested; it is in the round, and in no transfer",
+			samples: reconstruct},
 		{Name: "bandwidth", Unit: "B/s", Better: Higher, Help: "payload both ways ÷ overhead. Only for 1 client on 1 worker without --respawn, when the overhead's interval excludes zero, and only for transports that move bytes: a hand-off moves none",
 			derived: bandwidth},
 		{Name: "goodput", Unit: "B/s", Better: Higher, Help: "payload both ways ÷ round, training included",
@@ -132,6 +134,15 @@ func copyDecode(c *Cell, b *bench.Block) []float64 {
 	decode, decoded := b.Phases[phase.Decode.String()]
 	copying, copied := b.Phases[phase.Copy.String()]
 	mean := meanRound(func(*bench.Block) (int64, bool) { return decode + copying, decoded || copied })(c, b)
+	for i := range mean {
+		mean[i] /= float64(c.Clients)
+	}
+	return mean
+}
+
+// reconstruct is a time of one client, as copyDecode is.
+func reconstruct(c *Cell, b *bench.Block) []float64 {
+	mean := meanRound(func(*bench.Block) (int64, bool) { sum, ok := b.Phases[phase.Reconstruct.String()]; return sum, ok })(c, b)
 	for i := range mean {
 		mean[i] /= float64(c.Clients)
 	}
