@@ -230,17 +230,19 @@ func (r *run) chainOf(s Spec) *chain {
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
 	type key struct {
 		work
-		workers int
+		workers, trainMS int
+		nested           bool
 	}
+	of := func(s Spec) key { return key{s.work(), s.Workers, s.TrainMS, s.Nested} }
 	have := map[key]bool{}
 	for _, s := range cells {
 		if s.Variant.String() == inproc.String() {
-			have[key{s.work(), s.Workers}] = true
+			have[of(s)] = true
 		}
 	}
 	var all []Spec
 	for _, s := range cells {
-		if k := (key{s.work(), s.Workers}); !have[k] && s.Train == "" {
+		if k := of(s); !have[k] && s.Train == "" {
 			have[k] = true
 			all = append(all, s.control(inproc))
 		}
@@ -289,7 +291,8 @@ func (r *run) finished(c *cell) bool {
 func (r *run) peers(c *cell) []*cell {
 	var all []*cell
 	for _, d := range r.cells {
-		if d.result.Workload() == c.result.Workload() && d.result.Workers == c.result.Workers && d.result.Clients == c.result.Clients {
+		a, b := d.result, c.result
+		if a.Workload() == b.Workload() && a.Workers == b.Workers && a.Clients == b.Clients && a.TrainMS == b.TrainMS && a.Nested == b.Nested {
 			all = append(all, d)
 		}
 	}

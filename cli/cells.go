@@ -79,8 +79,9 @@ func (f *cellFlags) firstCells() { f.workers, f.clients = []string{"1"}, []strin
 // flags together stand for thousands of millions.
 const mostCells = 10_000
 
-// matrix returns all combinations of what the flags list.
-func (a *app) matrix(f cellFlags) ([]bench.Spec, error) {
+// matrix returns all combinations of what the flags list. Models of one name are one, in
+// all matrices that know them: cells of one model are compared.
+func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec, error) {
 	for flag, list := range map[string][]string{
 		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--change": f.changes, "--codec": f.codecs, "--workers": f.workers, "--clients": f.clients,
 	} {
@@ -150,6 +151,7 @@ func (a *app) matrix(f cellFlags) ([]bench.Spec, error) {
 		if err != nil {
 			return nil, namedModel("--model", text, err)
 		}
+		model, name := once(known, text, model), text
 		values, err := bench.ValuesOf(model, f.values)
 		if err != nil {
 			return nil, usagef("--values %w", err)
@@ -158,6 +160,9 @@ func (a *app) matrix(f cellFlags) ([]bench.Spec, error) {
 			up, err := models.Update(text, model)
 			if err != nil {
 				return nil, namedModel("--up", text, err)
+			}
+			if up != model {
+				up = once(known, name+" "+text, up)
 			}
 			for _, change := range changes {
 				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Change: change, Values: values, Scenario: scenario, Train: f.train,
@@ -180,6 +185,14 @@ func (a *app) matrix(f cellFlags) ([]bench.Spec, error) {
 		}
 	}
 	return cells, lossless(f.lossless, cells)
+}
+
+// once returns the model that is known by that name, which is m if none was.
+func once(known map[string]*models.Model, name string, m *models.Model) *models.Model {
+	if known[name] == nil {
+		known[name] = m
+	}
+	return known[name]
 }
 
 // answerOfSync is what clients answer to a server that changes the model itself, unless

@@ -68,6 +68,8 @@ const (
 // usageError is a mistake in what the user asked for.
 type usageError struct{ error }
 
+func (u usageError) Unwrap() error { return u.error }
+
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 // hinted adds what to try next to an error.

@@ -13,6 +13,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/internal/near"
 	"ipcbench/report/doc"
+	"ipcbench/tensor/models"
 )
 
 // Each file is what a project claims, as flags that say what to measure: a mapping of
@@ -105,7 +106,7 @@ func (f *cellFlags) preset() ([]part, error) {
 	if n := near.Name(f.scenario, presetNames()); n != "" {
 		hint = "did you mean " + n + "?"
 	}
-	return nil, hinted{usagef("--scenario %q: want fedavg, sync, or one of %s", f.scenario, strings.Join(presetNames(), ", ")), hint}
+	return nil, hinted{usagef("--scenario %q: want fedavg or sync, or what answers claims: %s, or one of their parts", f.scenario, strings.Join(projects(), ", ")), hint}
 }
 
 // complete settles what depends on other flags. What was given holds for all parts of a
@@ -171,12 +172,13 @@ func (p part) asks(given *pflag.FlagSet) (f cellFlags, err error) {
 // each cell once.
 func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	if f.parts == nil {
-		return a.matrix(f)
+		return a.matrix(f, map[string]*models.Model{})
 	}
 	var all []bench.Spec
+	known := map[string]*models.Model{}
 	seen := map[string]bool{}
 	for _, of := range f.parts {
-		cells, err := a.matrix(of)
+		cells, err := a.matrix(of, known)
 		if err != nil {
 			return nil, err
 		}
