@@ -84,3 +84,24 @@ func TestNestedRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestControlsDoTheSame: cells that do other work have controls of their own.
+func TestControlsDoTheSame(t *testing.T) {
+	h := host()
+	plain := spec(t, h, "pickle", "cnn", 1, 1)
+	nested, trained := plain, plain
+	nested.Nested, trained.TrainMS = true, 1
+	p := quick(t)
+	p.Rounds, p.Blocks = 1, 1
+	controls := map[string]bool{}
+	for _, c := range measure(t, h, p, plain, nested, trained).Cells {
+		if c.Transport == "inproc" {
+			controls[c.ID()] = true
+		}
+	}
+	for _, want := range []string{"", " nested=on", " train-ms=1"} {
+		if id := "inproc cnn workers=1 clients=1" + want; !controls[id] {
+			t.Errorf("no control %s, but %v", id, controls)
+		}
+	}
+}
