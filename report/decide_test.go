@@ -165,12 +165,22 @@ func TestWorkers(t *testing.T) {
 		{"shorter", benchtest.Cell("a", small, 2, 4, benchtest.Six(8)...), "a cnn 2 4 500 ± 11 20.0 ± 0.0 24.0 ± 0.5 0.833 ± 0.018"},
 		{"longer than a warm round only", benchtest.Cell("a", small, 1, 1, benchtest.Six(10)...), "a cnn 1 1 100 ± 3 20.0 ± 0.0 30.0 ± 0.6 0.667 ± 0.014"},
 		{"longer", benchtest.Cell("a", small, 1, 1, benchtest.Six(3)...), "a cnn 1 1 333 ± 7 20.0 ± 0.0 9.00 ± 0.18 2.22 ± 0.05"},
-		{"in every round", respawned(benchtest.Cell("a", small, 1, 1, benchtest.Six(35)...)), "a cnn 1 1 28.6 ± 0.6 20.0 ± 0.0 15.0 ± 0.7 1.33 ± 0.07"},
+		{"in every round", respawned(benchtest.Cell("a", small, 1, 1, benchtest.Six(35)...)), "a cnn 1 1 fresh workers for each round 28.6 ± 0.6 20.0 ± 0.0 15.0 ± 0.7 1.33 ± 0.07"},
 		{"one block", benchtest.Cell("a", small, 1, 1, 3), "a cnn 1 1 333 20.0 9.00 2.22"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wantLines(t, shown(t, benchtest.Result(tt.cell), "workers"), tt.want)
 		})
+	}
+	few := respawned(benchtest.Cell("a", small, 1, 1, benchtest.Six(35)...))
+	many := respawned(benchtest.Cell("a", small, 1, 4, benchtest.Six(80)...))
+	for want, cells := range map[string][]bench.Cell{
+		"Starting them dominates everywhere.":              {few},
+		"Starting them is not shown to dominate anywhere.": {many, respawned(benchtest.Cell("b", small, 1, 1, 35))},
+		"Starting them dominates with a (cnn, 248 kB in 10 tensors, 1 worker, 1 client, fresh workers for each round). Elsewhere that is not shown.": {few, many},
+	} {
+		wantLines(t, shown(t, benchtest.Result(cells...), "workers"),
+			"Where each round has fresh workers, the cold round is the round without starting them. "+want)
 	}
 }
 

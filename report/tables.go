@@ -174,9 +174,29 @@ func workers(r *analysis.Result) doc.Section {
 		interval("spawn", "starting the workers"), interval("import", "of it importing"), cold,
 		field{doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"},
 			func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }})
-	if slices.ContainsFunc(started, func(c *analysis.Cell) bool { return c.Respawn }) {
-		s.Tail = doc.Say("Where each round has fresh workers, the cold round is the round without starting them.")
+	var fresh, most []string
+	for _, c := range started {
+		if !c.Respawn {
+			continue
+		}
+		name := variant(c) + " (" + groupTitle(c.Group()) + ")"
+		if fresh = append(fresh, name); c.StartDominates() {
+			most = append(most, name)
+		}
 	}
+	if fresh == nil {
+		return s
+	}
+	say := "Where each round has fresh workers, the cold round is the round without starting them. "
+	switch {
+	case most == nil:
+		say += "Starting them is not shown to dominate anywhere."
+	case len(most) == len(fresh):
+		say += "Starting them dominates everywhere."
+	default:
+		say += "Starting them dominates with " + strings.Join(most, "; ") + ". Elsewhere that is not shown."
+	}
+	s.Tail = doc.Say(say)
 	return s
 }
 

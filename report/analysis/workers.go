@@ -16,6 +16,13 @@ func (c *Cell) StartRatio() stat.Interval {
 	return stat.Ratio(stat.Medians(c.cold()), c.Medians("spawn"))
 }
 
+// StartDominates reports whether each round starts its workers, and surely spends more
+// time on that than on all else.
+func (c *Cell) StartDominates() bool {
+	r := c.StartRatio()
+	return c.Respawn && r.Confidence >= stat.Confidence && r.Low > 1
+}
+
 // cold returns the cold round of each block. Where every round starts its own
 // workers, it is what is left of a round without that.
 func (c *Cell) cold() [][]float64 {
