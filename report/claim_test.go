@@ -31,6 +31,7 @@ func claims() *bench.Result {
 		cell("peer", 1, 1, benchtest.Six(20)...),
 		cell("unchecked", 1, 1, benchtest.Six(20)...),
 		cell("wrong", 1, 1, benchtest.Six(20)...),
+		cell("near", 1, 1, benchtest.Six(40)...),
 		benchtest.Count(benchtest.Count(cell("astray", 1, 1, benchtest.Six(20)...), "handle.tensors", 12), "fallback.full", 3),
 	)
 	named := func(transport string) *bench.Cell {
@@ -45,6 +46,8 @@ func claims() *bench.Result {
 		b := &named("slow").Blocks[i]
 		b.Phases["publish"] = (b.Round[0] + b.Round[1]) * int64(i+1) / 100
 	}
+	turned := &r.Cells[len(r.Cells)-2]
+	turned.Respawn, turned.Nested, turned.TrainMS = true, true, 10
 	named("few").Language = bench.InPython
 	named("stopped").Stopped = "interrupted"
 	named("peer").Unproved = "it has no hashes"
@@ -66,9 +69,9 @@ func TestClaim(t *testing.T) {
 		"round transport=fast against transport=slow": "With fast, a round takes 0.500 times as long as with slow (95 % interval 0.490 to 0.510): " +
 			"10.0 ms (9.80 to 10.2) against 20.0 ms (19.6 to 20.4), even, 1 worker, 1 client, 6 blocks each.",
 		"round transport=slow": "With slow, a round takes 20.0 ms (95 % interval 19.6 to 20.4), even, 1 worker, 1 client, 6 blocks.",
-		"round transport=slow against transport=near workers=1": "Too close to call: with slow, a round takes 0.995 times as long as with near (95 % interval 0.975 to 1.02): " +
+		"round transport=slow against transport=near workers=1 nested=off": "Too close to call: with slow, a round takes 0.995 times as long as with near (95 % interval 0.975 to 1.02): " +
 			"20.0 ms (19.6 to 20.4) against 20.1 ms (19.7 to 20.5), even, 1 worker, 1 client, 6 blocks each; a difference of 3.3 % would have shown in four of five such runs.",
-		"round transport=near workers=2 against workers=1": "With 2 workers and 4 clients, a round takes 1.49 times as long as with 1 worker and 1 client (95 % interval 1.47 to 1.51): " +
+		"round transport=near workers=2 against workers=1 nested=off": "With 2 workers and 4 clients, a round takes 1.49 times as long as with 1 worker and 1 client (95 % interval 1.47 to 1.51): " +
 			"30.0 ms (29.6 to 30.3) against 20.1 ms (19.7 to 20.5), near, even, 8 and 6 blocks.",
 		"rpcs transport=many": "With many, requests of a round are exactly 192, even, 1 worker, 1 client, 6 blocks.",
 		"rpcs transport=few against transport=many language=go": "With few and workers in Python, requests of a round are 0.208 times what they are with many and workers in Go: " +
@@ -102,8 +105,8 @@ func TestNoClaim(t *testing.T) {
 		"round colour=red":                                        `"colour=red": want transport=`,
 		"round transport":                                         `"transport": want transport=`,
 		"round transport=gone":                                    `"transport=gone": no cell is left: there are slow, fast, near, many`,
-		"round transport=near":                                    `"transport=near": 2 cells are left, want one: near even workers=1 clients=1; near even workers=2 clients=4`,
-		"round model=even":                                        "13 cells are left, want one: slow even workers=1 clients=1; ",
+		"round transport=near":                                    `"transport=near": 3 cells are left, want one: near even workers=1 clients=1; near even workers=2 clients=4; near`,
+		"round model=even":                                        "14 cells are left, want one: slow even workers=1 clients=1; ",
 		"round transport=short":                                   "no 95 % interval of round: 5 blocks, want 6 (short even workers=1 clients=1)",
 		"round_p90 transport=slow":                                "has no round_p90",
 		"round_mad transport=slow":                                "round_mad is a number without an interval",
@@ -118,7 +121,7 @@ func TestNoClaim(t *testing.T) {
 		"connections/rpcs transport=many":                         "has no connections/rpcs",
 		"train/rtt transport=slow against transport=fast":         "a share is of one cell",
 		"round transport=slow against transport=slow":             "against: that is the same cell",
-		"round transport=slow against transport=near":             `against: "transport=near": 2 cells are left`,
+		"round transport=slow against transport=near":             `against: "transport=near": 3 cells are left`,
 		"round transport=slow against transport=peer":             "is not proved",
 		"round transport=slow against transport=short":            "no 95 % interval of round: 5 blocks, want 6",
 		"round transport=slow against transport=wrong":            "trained for",
