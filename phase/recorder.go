@@ -212,6 +212,9 @@ const (
 	Refused  = "connections.refused"  // connections that the server refused
 	Retries  = "retries"              // calls that workers made again, and that are no calls until they succeed
 
+	InService = "service." // + number: requests by how many the server worked on when it began with them, themselves included
+	Queued    = "queued"   // requests that waited for a thread of a server that bounds them
+
 	Handshakes    = "tls.handshakes" // TLS handshakes that workers made
 	HandshakeTime = "tls.ns"         // nanoseconds that they took
 
@@ -227,3 +230,13 @@ const (
 	CodecPlain       = "codec.plain"        // tensors that went as they are, both ways
 	CodecUnchanged   = "codec.unchanged"    // tensors of which nothing went, both ways
 )
+
+// Fetches reports whether calls of a method, as it stands after [Calls], bring tensors
+// of the model to a worker.
+func Fetches(method string) bool {
+	switch method {
+	case "GetAggregatedTensor", "GetAggregatedTensors", "StreamAggregatedTensors", "batch":
+		return true
+	}
+	return false
+}

@@ -44,6 +44,8 @@ func (t *transport) Settings() []driver.Setting {
 			Help: "one connection for each worker, or a new one for each call"},
 		{Name: "threads", Kind: driver.Count, Default: "0", Min: 0, Max: 1024,
 			Help: "requests that the server works on at a time; 0 is all of them"},
+		{Name: "hold", Values: []string{"work", "call"}, Default: "work",
+			Help: "a request has its thread while the server works on it, or until the call has ended"},
 		{Name: "chunk", Kind: driver.Size, Default: "2MiB", Min: 4 << 10, Max: 64 << 20,
 			Help: "tensor bytes in a message of a stream"},
 		{Name: "reports", Kind: driver.Count, Default: "1", Min: 1, Max: 16,
@@ -72,6 +74,7 @@ type config struct {
 	network   string
 	perCall   bool
 	threads   int
+	hold      bool // a thread, for a whole call
 	chunk     int
 	reports   int
 	limit     int
@@ -86,6 +89,7 @@ func (t *transport) config(s driver.Settings) config {
 		network:   s.Get("network"),
 		perCall:   s.Get("conn") == "per-call",
 		threads:   s.Int("threads"),
+		hold:      s.Get("hold") == "call",
 		chunk:     s.Int("chunk"),
 		reports:   s.Int("reports"),
 		limit:     s.Int("limit"),
@@ -111,9 +115,13 @@ func (t *transport) Footprint(o driver.Options) int64 {
 	cfg := t.config(o.Settings)
 	server := 2*o.Down.Size() + o.Lanes*o.Depth*o.Up.Size()
 	worker := o.Down.Size() + o.Up.Size()
-	// What is received lies in frames until it is copied into place.
-	inFrames := 2 * (streamWindow + cfg.chunk)
-	if !t.stream {
+	// What is received lies in frames until it is copied into place: of a stream what a
+	// window and a chunk let in, of the model otherwise what comes in one message.
+	window := streamWindow + cfg.chunk
+	inFrames := min(o.Up.Size(), window) + 2*frameSize
+	if t.stream {
+		inFrames += min(o.Down.Size(), window)
+	} else {
 		inFrames += min(o.Down.Size(), cfg.limit)
 	}
 	if cfg.generated {

@@ -396,9 +396,9 @@ func TestNeverReads(t *testing.T) {
 func TestThreads(t *testing.T) {
 	r := listen(t, "grpc-batch:threads=2", twenty(t), 1)
 	client, _ := r.stranger()
-	busy := r.server.slots
-	for range 2 {
-		if err := busy.take(t.Context(), &tally{}); err != nil {
+	busy := []seat{{s: r.server.slots}, {s: r.server.slots}}
+	for i := range busy {
+		if err := busy[i].take(t.Context(), &tally{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -415,29 +415,34 @@ func TestThreads(t *testing.T) {
 	if _, err := client.GetAggregatedTensors(short, get); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a request for tensors while all handlers work: got %v, want that it waits", err)
 	}
-	busy.give()
+	busy[0].end()
 	if _, err := client.GetAggregatedTensors(limited(t), get); err != nil {
 		t.Errorf("a request for tensors when a handler is free: %v", err)
 	}
-	busy.give()
+	busy[1].end()
 	r.shutdown()
 	samples, _ := r.recs[0].Drain()
 	if !slices.ContainsFunc(samples, func(s phase.Sample) bool { return s.Phase == phase.Queue && s.Client == 7 }) {
 		t.Error("the wait for a handler was not recorded")
+	}
+	if waited, _ := r.counts(phase.Queued); waited[""] != 1 {
+		t.Errorf("%d requests waited, want the one that gave up", waited[""])
 	}
 }
 
 // TestSlots: O8. No more than T are at work at any time.
 func TestSlots(t *testing.T) {
 	const bound = 3
-	s := newSlots(bound)
+	rec := phase.NewRecorder(0)
+	s := newSlots(bound, false, 1, rec)
 	var mu sync.Mutex
 	working, most := 0, 0
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
 			for range 200 {
-				if err := s.take(t.Context(), &tally{}); err != nil {
+				sits := seat{s: s}
+				if err := sits.take(t.Context(), &tally{}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -448,13 +453,16 @@ func TestSlots(t *testing.T) {
 				mu.Lock()
 				working--
 				mu.Unlock()
-				s.give()
+				sits.rest()
 			}
 		})
 	}
 	wg.Wait()
 	if most > bound {
 		t.Errorf("%d were at work, want at most %d", most, bound)
+	}
+	if n, most := inService(rec.Counts()); n != 20*200 || most > bound {
+		t.Errorf("counted %d, and at most %d at work, want %d, and %d", n, most, 20*200, bound)
 	}
 }
 

@@ -71,11 +71,17 @@
 // waited for connections of their own, from connect(2) until HTTP/2 may be spoken:
 // that is part of a round, and of no phase.
 //
-// With threads=N, at most N handlers decode, look up or encode at a time. One
-// that waits for a job, for bytes, or for a client to read has no share in that,
-// as with the completion queues of gRPC servers in other languages. A wait for
-// one of the N is recorded as phase.Queue; a request that finds one free records
-// nothing.
+// With threads=N, at most N requests are in service at a time: the server decodes,
+// looks up or encodes for them. One that waits for a job, for bytes, or for a client to
+// read has no share in that, as with the completion queues of gRPC servers in other
+// languages. A server with a thread for each call, as those of gRPC in Python have it,
+// keeps the thread while it waits for bytes or a reader: so does hold=call. A wait for
+// one of the N is recorded as phase.Queue, and counted; a request that finds one free
+// records nothing.
+//
+// Also without a bound, requests are counted by how many were in service when the
+// server began with them. A stream begins anew with each of its messages, unless it
+// holds its thread.
 //
 // # Trust
 //

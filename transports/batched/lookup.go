@@ -8,13 +8,14 @@ import (
 	pb "ipcbench/transports/batched/federationpb"
 )
 
-// A lookup is a request for tensors that was found in order. It holds a slot
-// until done.
+// A lookup is a request for tensors that was found in order. It is in service
+// until its seat is given back.
 type lookup struct {
 	s     *server
 	lane  *lane
 	task  task
 	tally tally
+	seat  seat
 	order []int  // the tensors that were asked for
 	plain []bool // which of them go decoded; nil: none
 }
@@ -34,12 +35,12 @@ func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) 
 	case req.Client != int64(t.Client):
 		return nil, refuse(wrongTask, "client %d: the task of %s is client %d's", req.Client, l.reply.Receiver, t.Client)
 	}
-	f := &lookup{s: s, lane: l, task: t, tally: newTally(s.o.Rec)}
-	if err = f.resume(ctx); err == nil {
+	f := &lookup{s: s, lane: l, task: t, tally: newTally(s.o.Rec), seat: seat{s: s.slots}}
+	if err = f.seat.take(ctx, &f.tally); err == nil {
 		if err = f.look(req.Specs); err == nil {
 			return f, nil
 		}
-		f.done()
+		f.seat.end()
 	}
 	f.record()
 	return nil, err
@@ -47,11 +48,6 @@ func (s *server) find(ctx context.Context, req *pb.GetAggregatedTensorsRequest) 
 
 // record adds the samples of the request.
 func (f *lookup) record() { f.tally.record(f.task.ID(f.lane.index)) }
-
-// resume takes a slot again after done.
-func (f *lookup) resume(ctx context.Context) error { return f.s.slots.take(ctx, &f.tally) }
-
-func (f *lookup) done() { f.s.slots.give() }
 
 // look finds the tensors that specs name.
 func (f *lookup) look(specs []*pb.TensorSpec) error {

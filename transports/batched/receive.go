@@ -17,6 +17,8 @@ import (
 func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 	m := &incoming{catalog: s.up, cfg: &s.cfg}
 	defer m.release()
+	seat := seat{s: s.slots}
+	defer seat.end()
 	tally := newTally(s.o.Rec)
 	lap := tally.begin(phase.Read)
 	err = m.verdict(stream.RecvMsg(m))
@@ -53,7 +55,7 @@ func (s *server) sendResults(stream grpc.ServerStream) (err error) {
 		}
 	}()
 	in := assembly{sequence: sequence{catalog: s.up}, round: r.Round, into: into, takes: takes(s.takes.Load())}
-	err = s.takeAll(stream, m, &in, &tally)
+	err = s.takeAll(stream, m, &in, &seat, &tally)
 	tally.record(t.ID(l.index))
 	if err != nil {
 		return err
@@ -93,13 +95,13 @@ func (s *server) taskOf(ctx context.Context, m *incoming) (*lane, task, error) {
 }
 
 // takeAll puts the tensors of m and of all messages after it into place.
-func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, tally *tally) error {
+func (s *server) takeAll(stream grpc.ServerStream, m *incoming, in *assembly, seat *seat, tally *tally) error {
 	for {
-		if err := s.slots.take(stream.Context(), tally); err != nil {
+		if err := seat.take(stream.Context(), tally); err != nil {
 			return err
 		}
 		err := in.take(m, tally)
-		s.slots.give()
+		seat.rest()
 		if err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func (s *server) getWhole(ctx context.Context, req *pb.GetAggregatedTensorsReque
 	if err != nil {
 		return nil, err
 	}
-	defer f.done()
+	defer f.seat.end()
 	return f.whole(method)
 }
 
@@ -154,17 +154,18 @@ func (s *server) streamTensors(stream grpc.ServerStream) error {
 		return err
 	}
 	defer f.record()
+	defer f.seat.end()
 	c := f.chunker(s.cfg.chunk)
 	for header := f.lane.reply; header != nil || !c.done(); header = nil {
 		if header == nil {
-			if err := f.resume(ctx); err != nil {
+			if err := f.seat.take(ctx, &f.tally); err != nil {
 				return err
 			}
 		}
 		lap := f.tally.begin(phase.Encode)
 		m := c.next(header, nil)
 		lap.end()
-		f.done()
+		f.seat.rest()
 		lap = f.tally.begin(phase.Send)
 		err = stream.SendMsg(m)
 		lap.end()

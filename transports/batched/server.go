@@ -40,7 +40,7 @@ type server struct {
 	takes    atomic.Uint32 // of results
 	lanes    []*lane
 	frames   framePool
-	slots    slots
+	slots    *slots
 	served   methods
 	copied   *phase.Counter
 	grpc     *grpc.Server
@@ -56,7 +56,7 @@ func newServer(cfg config, e *driver.Endpoint, o driver.Options) *server {
 		down:    newCatalog(o.Down, modelTag),
 		up:      newCatalog(o.Up, updateTag),
 		models:  driver.NewPair(o.Down),
-		slots:   newSlots(cfg.threads),
+		slots:   newSlots(cfg.threads, cfg.hold, o.Lanes, o.Rec),
 		served:  newMethods(o.Rec, phase.Served),
 		copied:  o.Rec.Counter(phase.Copied),
 		serving: make(chan error, 1),
