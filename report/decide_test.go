@@ -188,10 +188,39 @@ func TestWorkers(t *testing.T) {
 // tensors where 8 collaborators fetch 20 tensors one by one (O1, O11).
 func TestCalls(t *testing.T) {
 	c := benchtest.Cell("grpc-tensor", bench.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10)
-	for name, n := range map[string]int64{"GetTensor": 160, "GetTasks": 8, "SendResults": 24} {
+	for name, n := range map[string]int64{"GetAggregatedTensor": 160, "GetTasks": 8, "SendLocalTaskResults": 24} {
 		benchtest.Count(c, "calls."+name, 2*n) // two rounds a block
 	}
-	wantLines(t, shown(t, benchtest.Result(c), "calls"), "grpc-tensor histology 1 8 192 375 ± 0 10.0 100 160 GetTensor (83 %), 24 SendResults (12 %), 8 GetTasks (4.2 %)")
+	wantLines(t, shown(t, benchtest.Result(c), "calls"), "grpc-tensor histology 1 8 192 375 ± 0 10.0 100 160 GetAggregatedTensor (83 %), 24 SendLocalTaskResults (12 %), 8 GetTasks (4.2 %)")
+	if got := analysis.New(benchtest.Result(c)).Cells[0].Of("rpcs_tensors"); got.Center != 160 {
+		t.Errorf("%v calls brought tensors, want 160", got)
+	}
+}
+
+// TestInService observes O8: how many requests a server worked on at once, and which
+// share of them waited for a thread of the server, where threads are bounded.
+func TestInService(t *testing.T) {
+	bounded := benchtest.Cell("grpc-batch:threads=2", benchtest.Models["cnn"], 1, 8, benchtest.Six(10)...)
+	free := benchtest.Cell("grpc-batch", benchtest.Models["cnn"], 1, 8, benchtest.Six(10)...)
+	bounded.Settings["threads"], free.Settings["threads"] = "2", "0"
+	for _, c := range []bench.Cell{bounded, free} {
+		for name, n := range map[string]int64{"calls.GetTasks": 8, "service.1": 30, "service.2": 10, "queued": 4} {
+			benchtest.Count(c, name, n)
+		}
+	}
+	wantLines(t, shown(t, benchtest.Result(bounded, free), "calls"),
+		"transport model workers clients requests, per round down, µs in service in service, most requests queued, % CPU of the server, ms/round memory of the server, MB requests by kind",
+		"grpc-batch:threads=2 cnn 1 8 4 375 ± 8 1.25 ± 0.00 2 10 ± 0 10.0 100 4 GetTasks (100 %)",
+		"grpc-batch cnn 1 8 4 375 ± 8 1.25 ± 0.00 2 — 10.0 100 4 GetTasks (100 %)")
+	v := analysis.New(benchtest.Result(bounded, free))
+	for name, want := range map[string]float64{"in_service": 1.25, "in_service_most": 2, "queued_share": 0.1} {
+		if got := v.Cells[0].Of(name); got.Center != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	if v.Cells[1].Of("queued_share").Known() || !v.Cells[1].Of("in_service").Known() {
+		t.Error("without a bound no request waits, and requests are counted all the same")
+	}
 }
 
 // TestConnections observes O12 and O22: what dialling for every call costs stands

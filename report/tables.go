@@ -134,12 +134,12 @@ func floorSubject(f bench.Floor) string {
 // callTable lists the requests of a round, of transports that make any, and what
 // they cost a client that waits and the server.
 func callTable(r *analysis.Result) doc.Section {
-	queued := field{doc.Column{Name: "queued", Unit: "s", Help: "how long the requests of one client waited for a thread of the server, where threads are bounded"}, func(c *analysis.Cell) doc.Cell {
+	queued := field{doc.Column{Name: "queued", Unit: "s", Help: "how long the requests of one client waited for a thread of the server, all of them together, where threads are bounded"}, func(c *analysis.Cell) doc.Cell {
 		return center(c.Of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) }))
 	}}
 	fields := []field{
 		median("rpcs", "requests"), nonZero(median("connections", "")), nonZero(median("connecting", "")), nonZero(median("handshakes", "")), nonZero(median("handshaking", "")), nonZero(median("retries", "")),
-		interval("down", ""), median("down_p99", "down, p99"), queued, median("cpu_server", "CPU of the server"), median("peak_rss_server", "memory of the server"),
+		interval("down", ""), median("down_p99", "down, p99"), interval("in_service", "in service"), median("in_service_most", "in service, most"), interval("queued_share", "requests queued").in("%"), queued, median("cpu_server", "CPU of the server"), median("peak_rss_server", "memory of the server"),
 		{doc.Column{Name: "requests by kind", Wrap: true}, func(c *analysis.Cell) doc.Cell {
 			var parts []string
 			for _, call := range c.Calls() {

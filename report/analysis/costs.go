@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,28 @@ func costs() []Metric {
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
 				n, ok := prefixed(b.Counts(), phase.Calls)
 				return float64(n) / float64(len(b.Round)), ok
+			})},
+		{Name: "rpcs_tensors", Unit: "1/round", Better: Lower, Help: "requests a round that bring tensors of the model to workers; the others are for jobs and results",
+			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
+				counts := b.Counts()
+				sum := fetches(counts)
+				_, ok := prefixed(counts, phase.Calls)
+				return float64(sum) / float64(len(b.Round)), ok
+			})},
+		{Name: "in_service", Unit: "1", Help: "requests that the server worked on when it began to work on one, that one included: the mean over all requests for tensors and with results. A stream begins anew with each of its messages, unless it holds a thread",
+			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
+				n, sum, _ := inService(b)
+				return sum / n, n > 0
+			})},
+		{Name: "in_service_most", Unit: "1", Help: "the most requests that the server worked on at once in a block",
+			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
+				n, _, most := inService(b)
+				return most, n > 0
+			})},
+		{Name: "queued_share", Unit: "1", Better: Lower, Help: "share of the requests for tensors and with results that waited for a thread of the server, where threads are bounded; a stream may wait with each of its messages, unless it holds a thread",
+			samples: each(func(c *Cell, b *bench.Block) (float64, bool) {
+				n, _, _ := inService(b)
+				return float64(b.Server.Counts[phase.Queued]) / n, n > 0 && c.boundsThreads()
 			})},
 		{Name: "connections", Unit: "1/round", Better: Lower, Help: "connections that workers opened a round; only transports that count them", samples: counted(phase.Dialled, 1)},
 		{Name: "connecting", Unit: "s/round", Better: Lower, Help: "time of a round that workers waited for connections of single calls, added up over workers",
@@ -95,6 +118,36 @@ func costs() []Metric {
 				return float64(most), true
 			})},
 	}
+}
+
+// fetches returns the calls that brought tensors to workers.
+func fetches(counts map[string]int64) (sum int64) {
+	for name, n := range counts {
+		if method, ok := strings.CutPrefix(name, phase.Calls); ok && phase.Fetches(method) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// inService returns how many requests a server began to work on, the sum of how many it
+// worked on each time, and the most.
+func inService(b *bench.Block) (n, sum, most float64) {
+	for name, times := range b.Server.Counts {
+		if level, ok := strings.CutPrefix(name, phase.InService); ok && times > 0 {
+			if k, err := strconv.ParseUint(level, 10, 16); err == nil && k > 0 {
+				n, sum, most = n+float64(times), sum+float64(k)*float64(times), max(most, float64(k))
+			}
+		}
+	}
+	return n, sum, most
+}
+
+// boundsThreads reports whether the cell's server works on so many requests at once
+// at most.
+func (c *Cell) boundsThreads() bool {
+	bound := c.Settings["threads"]
+	return bound != "" && bound != "0"
 }
 
 // facts are what else is known of a cell.
