@@ -372,6 +372,7 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		return nil // interrupted before there was anything to keep
 	}
 	c.spent += b.charge()
+	b.thin(c.Clients)
 	c.result.Blocks = append(c.result.Blocks, b)
 	return nil
 }

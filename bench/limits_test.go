@@ -193,7 +193,7 @@ func TestCheckSize(t *testing.T) {
 	if err := o.CheckSize(); err != nil {
 		t.Errorf("as many clients as there may be: %v", err)
 	}
-	o.Plan.Blocks = 40
+	o.Plan.Blocks = maxBlocks
 	if err := o.CheckSize(); err == nil || !strings.Contains(err.Error(), "--clients 100000") {
 		t.Errorf("got %v", err)
 	}
