@@ -57,7 +57,7 @@ var layers = map[string][]string{
 	"transports":                   {"codec", "transports/driver", "phase", "tensor"},
 	"transports/driver":            {"identity", "tensor", "phase"},
 	"transports/internal/mailbox":  {"tensor", "transports/driver"},
-	"transports/internal/slab":     {"tensor", "crash", "transports/driver"},
+	"transports/internal/slab":     {"tensor", "crash", "phase", "transports/driver"},
 	"transports/inproc":            {"tensor", "transports/driver", "transports/internal/mailbox", "transports/internal/slab"},
 	"transports/pickle":            {"machine", "tensor", "phase", "scratch", "transports/driver"},
 	"transports/shm":               {"machine", "tensor", "phase", "futex", "crash", "scratch", "transports/driver", "transports/internal/slab"},

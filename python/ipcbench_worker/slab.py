@@ -24,11 +24,11 @@ from typing import Optional
 import numpy as np
 
 from .layout import Layout, Package, address, shared
-from .packages import Packages
+from .packages import Packages, copy
 from .session import Fault, Job, Session, connect
 
 # Its settings, in order, the default first: the others stand in a variant's name.
-SETTINGS = {"wait": ("block", "spin"), "copy": ("off", "in")}
+SETTINGS = {"wait": ("block", "spin"), "copy": ("off", "in", "out")}
 
 SEALS = 0x2 | 0x4  # F_SEAL_SHRINK, F_SEAL_GROW: a descriptor that could shrink is a SIGBUS later
 
@@ -150,6 +150,7 @@ class Lane:
                 raise Fault(f"{name}={value} is unknown in Python")
         self.spins = self.settings["wait"] == "spin"
         self.heap: Optional[Package] = None  # with copy=in: where the update is written first
+        self.clone: Optional[Package] = None  # with copy=out: where the model is read
         self.tail: Optional[bytes] = None  # of the last order, and what is in it
 
     def dial(self) -> None:
@@ -170,6 +171,8 @@ class Lane:
                 os.close(fd)
         if self.settings["copy"] == "in":
             self.heap = Package.touched(s.up)
+        if self.settings["copy"] == "out":
+            self.clone = Package.touched(s.down)
         self._send(b"agreed")
         _, files = self._expect(b"agreed")
         for fd in files:
@@ -192,10 +195,13 @@ class Lane:
         if flags > TIMED or rows:
             raise Fault("a job without a model, or whose model's lengths vary: not in Python")
         package = self.models.at(model)
-        package.receipt = receipt
         self.job = Job(round, client, weight, device, config, flags == TIMED)
         self.received = len(order)
         self.came = time.monotonic_ns()
+        if self.clone:
+            copy(self.session, self.clone, package, range(len(self.session.down)), self.job)
+            package = self.clone
+        package.receipt = receipt
         return self.job, package
 
     def reserve(self) -> Package:
@@ -206,11 +212,7 @@ class Lane:
 
     def submit(self, package: Package) -> None:
         if self.heap:
-            rec, start = self.session.recorder, time.monotonic_ns()
-            for to, part in zip(self.update.data, self.heap.data):
-                np.copyto(to, part)
-            rec.add("copy", start, time.monotonic_ns(), self.job)
-            rec.count("copied", self.session.up.nbytes)
+            copy(self.session, self.update, self.heap, range(len(self.session.up)), self.job)
         # The handle comes back as it was sent. No lengths vary, so there are no rows.
         result = self.handle + struct.pack("<II", 0, len(package.receipt)) + package.receipt
         if len(result) > len(self.outbox.room):

@@ -20,6 +20,7 @@ import (
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
+	"ipcbench/transports/internal/slab"
 )
 
 // Tests with two processes run this binary again, which then plays a part: a
@@ -177,6 +178,8 @@ func (s *session) base() *server {
 		return d.server
 	case *copyingServer:
 		return d.server
+	case *slab.CloningServer:
+		return d.Server.(*slabServer).server
 	case *namedServer:
 		return d.server
 	case *passingServer:

@@ -35,7 +35,7 @@ func TestSettings(t *testing.T) {
 }
 
 var presets = []preset{
-	{Slab(), "wait", "spin"}, {Slab(), "copy", "in"}, {PerTensor(), "reuse", "on"}, {PerTensor(), "pass", "fd"},
+	{Slab(), "wait", "spin"}, {Slab(), "copy", "in"}, {Slab(), "copy", "out"}, {PerTensor(), "reuse", "on"}, {PerTensor(), "pass", "fd"},
 }
 
 // preset is a transport with another default, by another name.

@@ -26,8 +26,8 @@ func (slabTransport) Settings() []driver.Setting {
 	return []driver.Setting{
 		{Name: "wait", Values: []string{"block", "spin"}, Default: "block",
 			Help: "how to wait for the peer: asleep, or awake on a processor"},
-		{Name: "copy", Values: []string{"off", "in"}, Default: "off",
-			Help: "in: write tensors on the heap first and copy them into the slab, to see what that costs"},
+		{Name: "copy", Values: []string{"off", "in", slab.CopyOut}, Default: "off",
+			Help: "in: write tensors on the heap first and copy them into the slab; out: copy them out of it before they are read; to see what that costs"},
 	}
 }
 
@@ -41,8 +41,11 @@ func (t slabTransport) Footprint(o driver.Options) int64 {
 		return math.MaxInt64
 	}
 	total := int64(models) + int64(o.Lanes)*int64(updates) + controlBytes(o)
-	if copies(o) {
+	switch copies(o) {
+	case "in":
 		total += 2*int64(o.Down.Size()) + int64(o.Lanes)*int64(o.Up.Size())
+	case slab.CopyOut:
+		total += slab.CloneBytes(o)
 	}
 	return total
 }
@@ -76,11 +79,14 @@ func (slabTransport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Op
 	if err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	if copies(o) {
+	switch copies(o) {
+	case "in":
 		return &copyingServer{
-			slabServer: s, heap: driver.NewPair(o.Down), copied: o.Rec.Counter(phase.Copied),
+			slabServer: s, Copier: slab.NewCopier(o.Rec), heap: driver.NewPair(o.Down),
 			shared: map[*tensor.Package]*tensor.Package{nil: nil},
 		}, nil
+	case slab.CopyOut:
+		return slab.Cloning(s, o), nil
 	}
 	return s, nil
 }
@@ -95,8 +101,11 @@ func (slabTransport) Dial(ctx context.Context, e *driver.Endpoint, n int, o driv
 		err = w.open(files)
 	}
 	var driven driver.Worker = w
-	if copies(o) { // memory is touched before the server knows that the lane is ready
-		driven = &copyingWorker{slabWorker: w, heap: tensor.AllocTouched(o.Up), copied: o.Rec.Counter(phase.Copied)}
+	switch copies(o) { // memory is touched before the server knows that the lane is ready
+	case "in":
+		driven = &copyingWorker{slabWorker: w, Copier: slab.NewCopier(o.Rec), heap: tensor.AllocTouched(o.Up)}
+	case slab.CopyOut:
+		driven = &cloningWorker{slabWorker: w, Copier: slab.NewCopier(o.Rec), heap: tensor.AllocTouched(o.Down)}
 	}
 	if err == nil {
 		err = w.agree(ctx)
@@ -210,24 +219,31 @@ func (s *slabServer) Collect(ctx context.Context, n int) (*tensor.Package, drive
 	return collected(r, p, err)
 }
 
-// With copy=in, model and update are written on the heap and copied into the slabs.
+// With copy=in, model and update are written on the heap and copied into the slabs; with
+// copy=out, whoever reads them copies them out first, and looks at the copies alone.
 type (
 	copyingServer struct {
 		*slabServer
-		heap   *driver.Pair
-		copied *phase.Counter
+		slab.Copier
+		heap *driver.Pair
 
 		mu     sync.Mutex
 		shared map[*tensor.Package]*tensor.Package // guarded by mu: the copies of those on the heap
 	}
 	copyingWorker struct {
 		*slabWorker
+		slab.Copier
 		heap, shared *tensor.Package // the update of the job in hand
-		copied       *phase.Counter
+	}
+	cloningWorker struct {
+		*slabWorker
+		slab.Copier
+		heap *tensor.Package // the model of the job in hand
 	}
 )
 
-func copies(o driver.Options) bool { return o.Settings["copy"] == "in" }
+// copies says which way tensors are copied, if any: the setting copy.
+func copies(o driver.Options) string { return o.Settings["copy"] }
 
 func (s *copyingServer) Reserve() (*tensor.Package, error) { return s.heap.Reserve(), nil }
 
@@ -236,7 +252,7 @@ func (s *copyingServer) Publish(ctx context.Context, p *tensor.Package) error {
 	if err != nil {
 		return err
 	}
-	copyIn(s.o.Rec, phase.Whole(-1), shared, p, s.copied)
+	s.Copy(shared, p, phase.Whole(-1))
 	s.heap.Publish()
 	s.mu.Lock()
 	s.shared[p] = shared
@@ -257,13 +273,15 @@ func (w *copyingWorker) Reserve() (p *tensor.Package, err error) {
 }
 
 func (w *copyingWorker) Submit(ctx context.Context, p *tensor.Package) error {
-	copyIn(w.o.Rec, w.order.job.ID(w.n), w.shared, p, w.copied)
+	w.Copy(w.shared, p, w.order.job.ID(w.n))
 	return w.slabWorker.Submit(ctx, w.shared)
 }
 
-func copyIn(rec *phase.Recorder, id phase.ID, shared, p *tensor.Package, copied *phase.Counter) {
-	span := rec.Begin(phase.Copy, id)
-	shared.CopyFrom(p)
-	span.End()
-	copied.Add(p.Payload())
+func (w *cloningWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package, driver.Delivered, error) {
+	j, shared, d, err := w.slabWorker.Receive(ctx)
+	if err != nil || shared == nil {
+		return j, nil, d, err
+	}
+	w.Copy(w.heap, shared, j.ID(w.n))
+	return j, w.heap, d, nil
 }

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
 
@@ -240,4 +242,72 @@ func ignoreEOF(err error) error {
 		return nil
 	}
 	return err
+}
+
+// testClone: A22: a read in place sees what the writer does later, and its memory is not
+// used again while somebody looks. With copy=out it is a clone: the memory is free at once,
+// each byte is copied once, and what the clones take is in the footprint.
+func testClone(t *testing.T, tr driver.Transport) {
+	if !has(tr, "copy") {
+		t.Skip("the transport has no setting copy")
+	}
+	feet := map[string]int64{}
+	for _, copying := range []string{"off", "out"} {
+		v, err := transports.NewVariant(tr, driver.Settings{"copy": copying})
+		check(t, err)
+		l, rec := small(t), phase.NewRecorder(1000)
+		s := listen(t, v, driver.Options{Down: l, Up: l, Lanes: 1, Rec: rec})
+		feet[copying] = v.Footprint(s.o)
+		w, err := transports.Dial(t.Context(), v, s.worker(0), 0, s.o)
+		check(t, err)
+		s.workers = append(s.workers, w)
+		m := s.publish(7)
+		turn := func(client int) (written, p *tensor.Package) {
+			t.Helper()
+			check(t, s.server.Dispatch(t.Context(), 0, driver.Job{Client: client}))
+			_, model, err := w.Receive(t.Context())
+			check(t, err)
+			if rec.Counts()[phase.HandleTensors] == 0 {
+				t.Skip("nothing is shared")
+			}
+			seen(t, "model", copying, m, model)
+			written, err = w.Reserve()
+			check(t, err)
+			check(t, tensor.Train(written, model, key(driver.Job{Client: client})))
+			check(t, w.Submit(t.Context(), written))
+			p, err = s.server.Collect(t.Context(), 0)
+			check(t, err)
+			return written, p
+		}
+		before, first := turn(0)
+		seen(t, "update", copying, before, first)
+		after, second := turn(1)
+		if free := &before.View(0)[0] == &after.View(0)[0]; free != (copying == "out") {
+			t.Errorf("copy=%s: the memory of an update that is out is used again: %v", copying, free)
+		}
+		check(t, tensor.Prove(first, m, key(driver.Job{})))
+		first.Release()
+		second.Release()
+		want := int64(0)
+		if copying == "out" {
+			want = rec.Counts()[phase.HandleBytes]
+		}
+		if got := rec.Counts()[phase.Copied]; got != want {
+			t.Errorf("copy=%s: %d bytes were copied, want %d", copying, got, want)
+		}
+	}
+	if more, want := feet["out"]-feet["off"], int64(3*small(t).Size()); more != want {
+		t.Errorf("copy=out takes %d bytes more, want %d: a model and %d updates", more, want, 2)
+	}
+}
+
+// seen checks whether who reads sees what is written, which is undone.
+func seen(t *testing.T, what, copying string, written, read *tensor.Package) {
+	t.Helper()
+	before := read.Hash()
+	written.View(0)[0] ^= 1
+	if changed := read.Hash() != before; changed != (copying == "off") {
+		t.Errorf("copy=%s: the reader of a %s sees what is written to its memory: %v", copying, what, changed)
+	}
+	written.View(0)[0] ^= 1
 }

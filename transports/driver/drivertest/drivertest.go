@@ -67,6 +67,7 @@ var (
 		{"job", testJob},
 		{"receipts", testReceipts},
 		{"lent", testLent},
+		{"clone", testClone},
 		{"model", testModelUnchanged},
 		{"unlike", testUnlike},
 		{"lengths", testLengths},

@@ -13,6 +13,8 @@
 //   - A [Handle] says where a block lies. It is what travels to other processes,
 //     and what they check before they read.
 //   - A [Reader] reads the blocks of another process's named pool.
+//   - A [Copier] copies packages between slabs and the heap, and a [CloningServer] copies
+//     updates out of them.
 //
 // A block is reserved, written, published, read and released. There is one
 // allocator and one process that publishes; whoever else maps the memory reads

@@ -1,0 +1,76 @@
+package slab
+
+import (
+	"context"
+
+	"ipcbench/phase"
+	"ipcbench/tensor"
+	"ipcbench/transports/driver"
+)
+
+// A Copier copies packages between shared memory and the heap. What that costs has a phase
+// and a counter.
+type Copier struct {
+	rec    *phase.Recorder
+	copied *phase.Counter
+}
+
+// NewCopier returns a copier whose copies rec records.
+func NewCopier(rec *phase.Recorder) Copier { return Copier{rec, rec.Counter(phase.Copied)} }
+
+// Copy makes to what from is: A22. id says whose work it is.
+func (c Copier) Copy(to, from *tensor.Package, id phase.ID) {
+	span := c.rec.Begin(phase.Copy, id)
+	to.CopyFrom(from)
+	span.End()
+	c.copied.Add(from.Payload())
+}
+
+// CopyOut is a value of the setting copy: whoever reads a model or an update clones it onto its
+// own heap first, and looks at the clone alone.
+const CopyOut = "out"
+
+// CloneBytes is what clones of models and updates take at both ends.
+func CloneBytes(o driver.Options) int64 {
+	return int64(o.Lanes) * (int64(o.Down.Size()) + int64(o.Depth)*int64(o.Up.Size()))
+}
+
+// A CloningServer clones the updates that its driver finds in shared memory, whose places are free
+// again when it returns them.
+type CloningServer struct {
+	driver.Server
+	Copier
+	ids  []phase.ID // by lane: of the job that is out
+	heap []*driver.Bank
+}
+
+// Cloning returns s with updates that are clones. Those whose bytes were moved are not in
+// shared memory, and stay what they are.
+func Cloning(s driver.Server, o driver.Options) *CloningServer {
+	c := &CloningServer{Server: s, Copier: NewCopier(o.Rec), ids: make([]phase.ID, o.Lanes)}
+	for range o.Lanes {
+		c.heap = append(c.heap, driver.NewBank(o.Up, o.Depth, o.Out))
+	}
+	return c
+}
+
+// Dispatch implements [driver.Server].
+func (s *CloningServer) Dispatch(ctx context.Context, n int, model *tensor.Package, j driver.Job) error {
+	s.ids[n] = j.ID(n)
+	return s.Server.Dispatch(ctx, n, model, j)
+}
+
+// Collect implements [driver.Server].
+func (s *CloningServer) Collect(ctx context.Context, n int) (*tensor.Package, driver.Delivered, error) {
+	p, d, err := s.Server.Collect(ctx, n)
+	if err != nil || d.Handle.Tensors == 0 {
+		return p, d, err
+	}
+	defer p.Release()
+	own, err := s.heap[n].Lend()
+	if err != nil {
+		return nil, d, err
+	}
+	s.Copy(own, p, s.ids[n])
+	return own, d, nil
+}
