@@ -51,7 +51,7 @@ func profiledSession(t *testing.T, h trainer.Host, variant string) *blockRun {
 // and nine tenths of the samples in transport code have a phase.
 func TestClaims(t *testing.T) {
 	if raceDetector {
-		t.Skip("twelve sessions")
+		t.Skip("many sessions")
 	}
 	h := trainer.Host{Transports: all.Transports(), Funcs: Funcs()}
 	var parts []profile.Part
@@ -65,12 +65,14 @@ func TestClaims(t *testing.T) {
 		{"shm-tensor", 0, 0},
 		{"shm-slab", 0, 0},
 		{"shm-slab:copy=in", 1, 0},
+		{"shm-slab:copy=out", 1, 0},
 		{"grpc-tensor", 1, 2}, // from frames into place
 		{"grpc-batch", 1, 2},
 		{"grpc-stream", 1, 2},
 		{"http", 0, 2},                    // read into place
 		{"http:body=json", 1, 2 * 4. / 3}, // base64 of it
 		{"http-shm", 0, 0},
+		{"http-shm:copy=out", 1, 0},
 	} {
 		s := profiledSession(t, h, tt.variant)
 		payload := float64(2*s.cell.Model.Layout.Payload()*s.cell.Clients) * float64(len(s.windows))

@@ -31,6 +31,7 @@ class Lane:
         s, self.session, self.recorder = session.settings, session, session.recorder
         self.batch = int(s["batch"]) or MOST_IDS
         self.json = s.get("body") == "json"
+        self.clones = s.get("copy") == "out"
         self.client = Client(session, s.get("conn") == "per-request")
         self.cache = Cache(self, size(s["cache-size"]) if s.get("cache") == "on" else 0)
         self.down, self.up = Manifest(session.down), Manifest(session.up)
@@ -50,6 +51,8 @@ class Lane:
         if self.shared.updates is not None:
             try:
                 self._do("POST", self.path + "/local", "prove")
+                if self.clones or self.session.settings.get("missing", "0") != "0":
+                    self.model()
                 return
             except Refused:
                 self.shared.give_up()  # the server looks at other memory: this is not local
@@ -81,11 +84,14 @@ class Lane:
             self.cache.drain()
         try:
             model, rest = self.shared.model(a, self.model)
+            found = list(self.shared.handles)
+            if self.clones and found:
+                model = self.shared.clone(self.model(), model, job)
             fetched = self._fetch(name, rest, model)
         except Fault as e:
             raise Fault(f"round {job.round}, client {job.client}: fetch the model: {e}") from None
         model.receipt = receipt
-        self._count("handle", self.shared.handles)
+        self._count("handle", found)
         self._count("body", fetched)
         return job, model
 

@@ -18,14 +18,14 @@ from typing import Callable, NamedTuple, Optional
 import numpy as np
 
 from .layout import ALIGN, Package, shared
-from .packages import Packages
-from .session import Fault, Session
+from .packages import Packages, copy
+from .session import Fault, Job, Session
 
 HEADER, MAGIC = 4096, b"ipcslab\x01"
 NONCE = CHALLENGE = 16
 HANDLE = 28  # bytes
 FOLDER = re.compile(r"/dev/shm/ipcbench-[0-9a-f]{16}/[^/]+")  # where servers have slabs
-REASONS = ("off", "full", "dtype", "stale")  # others are the peer's own: it is remote
+REASONS = ("off", "full", "missing", "dtype", "stale")  # others are the peer's own: it is remote
 
 
 class Handle(NamedTuple):
@@ -192,6 +192,13 @@ class Shared:
             if not self.models.holds(h):
                 name = self.layout.specs[i].name
                 raise Fault(f"the model changed while it was in use: tensor {i} ({name})")
+
+    def clone(self, own: Package, model: Package, job: Job) -> Package:
+        """The model in hand in memory of the lane's own, which is done with the server's then."""
+        copy(self.session, own, model, self.handles, job)
+        self.unchanged()
+        self.handles = {}
+        return own
 
     def update(self, text: str) -> Package:
         """The memory that a handle names in the lane's slab."""

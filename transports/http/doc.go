@@ -36,7 +36,9 @@
 // root.
 //
 // A worker reads a model where it lies: not a copy. Its generations are checked
-// before the model is lent and again before the update is sent.
+// before the model is lent and again before the update is sent. With copy=out both ends
+// read clones, and the generations are checked as soon as there is one. With missing=25
+// a quarter of a model's tensors never gets into the slab: what fallbacks cost.
 //
 // The store, package store, holds the published models, of which there are one or two
 // and whose tensors have the ids
@@ -48,7 +50,7 @@
 //	POST   /v1/batch           ids: all their tensors, in order
 //	POST   /v1/clear           ids: deletes their tensors and says how many there were
 //	GET    /v1/stats           what the store holds, what was asked, what workers have cached
-//	POST   /v1/drain           workers empty their caches before their next job
+//	POST   /v1/drain           workers empty their caches before their next job; drain=on asks for it with every model
 //	GET    /v1/ping            204
 //	POST   /v1/lanes/LANE      a worker takes a lane; DELETE gives it back; POST …/local proves that it is local
 //	GET    /v1/jobs/LANE       parks until there is a job; 410 when the session is over

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
+	"ipcbench/transports/internal/slab"
 )
 
 // New returns the transport "http": tensors as HTTP bodies.
@@ -39,7 +41,11 @@ func (t transport) Settings() []driver.Setting {
 		return append(common,
 			driver.OnOff("shm", true, "keep tensors in shared memory; off sends all as bodies, counted as fallbacks"),
 			driver.Setting{Name: "pool", Kind: driver.Size, Default: "0B", Max: 1 << 40,
-				Help: "size of each slab, even if more is needed; 0 is what is needed"})
+				Help: "size of each slab, even if more is needed; 0 is what is needed"},
+			driver.Setting{Name: "missing", Kind: driver.Count, Default: "0", Max: 100,
+				Help: "percent of a model's tensors that do not get into the slab, and so come as bodies, counted as fallbacks"},
+			driver.Setting{Name: "copy", Values: []string{"off", slab.CopyOut}, Default: "off",
+				Help: "out: copy tensors out of the slabs before they are read, to see what that costs"})
 	}
 	return append(common,
 		driver.Setting{Name: "body", Values: []string{"raw", "json"}, Default: "raw",
@@ -48,7 +54,8 @@ func (t transport) Settings() []driver.Setting {
 			Help: "one connection for each worker, or a new one for each request"},
 		driver.OnOff("cache", false, "workers keep the tensors that they fetched, separately for each client, until POST /v1/drain"),
 		driver.Setting{Name: "cache-size", Kind: driver.Size, Default: "64MiB", Min: 1, Max: 1 << 40,
-			Help: "most bytes in a worker's cache, 256 for each tensor included; the oldest tensors go first"})
+			Help: "most bytes in a worker's cache, 256 for each tensor included; the oldest tensors go first"},
+		driver.OnOff("drain", false, "workers empty their caches for every new model, as after POST /v1/drain; needs cache=on"))
 }
 
 // defaultPatience bounds every wait for a peer that is in the middle of something.
@@ -72,7 +79,7 @@ func (c config) fellBack(rec *phase.Recorder, reason string, n int) {
 		return
 	}
 	switch reason {
-	case store.Off, store.Full, store.DType, store.Stale:
+	case store.Off, store.Full, store.Missing, store.DType, store.Stale:
 	default:
 		reason = store.Remote
 	}
@@ -86,9 +93,12 @@ type config struct {
 	json      bool
 	fresh     bool // a connection for every request
 	cacheSize int  // bytes, 0 is no cache
+	drain     bool // caches are emptied for every model
 	local     bool // the transport is the one with shared memory
 	shm       bool // and that is on
 	pool      int  // bytes of each slab, 0 is what is needed
+	missing   int  // percent of a model's tensors that the slab does not get
+	clone     bool // what lies in a slab is copied out of it before it is read
 	patience  exchange.Patience
 }
 
@@ -101,18 +111,36 @@ func (t transport) config(o driver.Options) config {
 	s := o.Settings
 	c := config{network: s.Get("network"), batch: s.Int("batch"), local: t.local, patience: t.patience}
 	if t.local {
-		c.shm, c.pool = s.On("shm"), s.Int("pool")
+		c.shm, c.pool, c.missing, c.clone = s.On("shm"), s.Int("pool"), s.Int("missing"), s.Get("copy") == slab.CopyOut
 		return c
 	}
-	c.json, c.fresh = s.Get("body") == "json", s.Get("conn") == "per-request"
+	c.drain, c.json, c.fresh = s.On("drain"), s.Get("body") == "json", s.Get("conn") == "per-request"
 	if s.On("cache") {
 		c.cacheSize = s.Int("cache-size")
 	}
 	return c
 }
 
+// check refuses settings that mean nothing together.
+func (c config) check() error {
+	switch {
+	case c.drain && c.cacheSize == 0:
+		return errors.New("drain=on needs cache=on: without caches there is nothing to empty")
+	case c.missing > 0 && (!c.shm || c.pool > 0):
+		return fmt.Errorf("missing=%d needs shm=on and pool=0B: no tensor may be missing for another reason", c.missing)
+	}
+	return nil
+}
+
+// misses reports whether tensor i of a model is one of those that the slab does not get.
+// They lie apart.
+func (c config) misses(i int) bool { return (i+1)*c.missing/100 > i*c.missing/100 }
+
 func (t transport) Check(o driver.Options) error {
-	_, err := manifestsOf(o)
+	err := t.config(o).check()
+	if err == nil {
+		_, err = manifestsOf(o)
+	}
 	if err == nil {
 		err = t.checkRoom(o)
 	}
@@ -159,14 +187,21 @@ func (t transport) Needs(o driver.Options) (driver.Needs, error) {
 func (t transport) Footprint(o driver.Options) int64 {
 	c := t.config(o)
 	down, up, lanes := int64(o.Down.Size()), int64(o.Up.Size()), int64(o.Lanes)
+	kept := int64(0) // besides slabs
+	if c.clone {
+		kept = slab.CloneBytes(o)
+	}
+	if c.missing > 0 { // both ends have room for all tensors of a model
+		kept += 2*down + lanes*down
+	}
 	if c.shm && c.pool == 0 {
 		size, err := sizesOf(o, c)
 		if err != nil {
 			return math.MaxInt64
 		}
-		return size.total(o.Lanes)
+		return size.total(o.Lanes) + kept
 	}
-	n := 2*down + lanes*(int64(o.Depth)*up+down+up)
+	n := kept + 2*down + lanes*(int64(o.Depth)*up+down+up)
 	if c.json {
 		n += lanes * 6 * max(down, up)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
+	"ipcbench/transports"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
@@ -39,9 +40,10 @@ func presets() []driver.Transport {
 	plain, local := New().(transport), Local().(transport)
 	return []driver.Transport{
 		preset{plain, "http-json", map[string]string{"body": "json", "conn": "per-request", "batch": "3"}},
-		preset{plain, "http-tcp", map[string]string{"network": "tcp", "batch": "2", "cache": "on", "cache-size": "64KiB"}},
+		preset{plain, "http-tcp", map[string]string{"network": "tcp", "batch": "2", "cache": "on", "cache-size": "64KiB", "drain": "on"}},
 		preset{local, "http-shm-off", map[string]string{"shm": "off"}},
 		preset{local, "http-shm-small", map[string]string{"pool": "64KiB", "network": "tcp"}},
+		preset{local, "http-shm-clone", map[string]string{"copy": "out", "missing": "50"}},
 	}
 }
 
@@ -68,6 +70,7 @@ func TestVariants(t *testing.T) {
 		"http:conn=per-request", "http:conn=per-request:body=json:network=tcp",
 		"http:cache=on:cache-size=10KiB", "http:cache=on:body=json",
 		"http-shm", "http-shm:shm=off", "http-shm:network=tcp", "http-shm:pool=64B", "http-shm:pool=40KiB:batch=3", "http-shm:pool=120KiB",
+		"http:cache=on:drain=on", "http-shm:copy=out", "http-shm:copy=out:shm=off", "http-shm:copy=out:pool=120KiB", "http-shm:missing=50", "http-shm:missing=30:copy=out", "http-shm:missing=100",
 	} {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, l, 2)
@@ -116,6 +119,27 @@ func TestAllocations(t *testing.T) {
 		// race detector lose things on purpose, take some dozens.
 		if most := small + 100; large > most || many > most {
 			t.Errorf("%s: %s", variant, fmt.Sprintf("%v allocations with 1 small tensor, %v with 1 of 4 MiB, %v with 500 small ones", small, large, many))
+		}
+	}
+}
+
+// Settings that mean nothing together are refused by name.
+func TestSettingsTogether(t *testing.T) {
+	for variant, want := range map[string]string{
+		"http:drain=on":                "drain=on needs cache=on",
+		"http-shm:missing=5:shm=off":   "missing=5 needs shm=on and pool=0B",
+		"http-shm:missing=5:pool=1MiB": "missing=5 needs shm=on and pool=0B",
+		"http:drain=on:cache=on":       "",
+		"http-shm:missing=5:copy=out":  "",
+		"http-shm:copy=out:shm=off":    "",
+	} {
+		v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
+		check(t, err)
+		err = v.Check(driver.Options{Down: vectors(t, 1, 1), Up: vectors(t, 1, 1), Lanes: 1, Depth: 1, Settings: v.Settings})
+		if want != "" {
+			wantError(t, variant, err, want)
+		} else {
+			check(t, err)
 		}
 	}
 }

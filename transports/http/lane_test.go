@@ -17,6 +17,7 @@ func TestLanesInPython(t *testing.T) {
 	drivertest.RunLanes(t, []driver.Transport{New(), Local()}, []string{
 		"http", "http:batch=7:network=tcp", "http:body=json", "http:conn=per-request:cache=on", "http:body=json:batch=9:cache=on:cache-size=64KiB",
 		"http-shm", "http-shm:network=tcp", "http-shm:shm=off", "http-shm:pool=192KiB", "http-shm:pool=64B:batch=5",
+		"http:cache=on:drain=on", "http-shm:copy=out", "http-shm:missing=30", "http-shm:missing=70:copy=out",
 	}, nil)
 }
 

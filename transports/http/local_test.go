@@ -117,6 +117,20 @@ func TestFallbacks(t *testing.T) {
 			t.Errorf("got %v, want some of 24 tensors each way", got)
 		}
 	})
+	t.Run("missing", func(t *testing.T) {
+		// As many as the setting says, in every round, and no update.
+		for percent, missing := range map[int]int64{25: 4, 50: 8, 75: 12, 100: 16, 10: 1} {
+			r := open(t, fmt.Sprintf("http-shm:missing=%d", percent), vectors(t, 16, 100), 1)
+			for round := range 3 {
+				r.exchange(0, driver.Job{Round: round}, r.publish(uint64(round)))
+				n := int64(round + 1)
+				wantCounts(t, fmt.Sprint("worker, missing=", percent), r.counts(0), map[string]int64{
+					phase.Fallback + store.Missing: n * missing, phase.BodyTensors: n * missing, phase.HandleTensors: n * (16 - missing), phase.Calls + "batch": n,
+				})
+			}
+			wantCounts(t, "server", r.counts(-1), map[string]int64{phase.Fallback + store.Missing: 0, phase.BodyTensors: 0, phase.HandleTensors: 48})
+		}
+	})
 	t.Run("dtypes", func(t *testing.T) {
 		r := start(t, "http-shm", vectors(t, 1, 1), 1)
 		h := r.client()

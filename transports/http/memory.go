@@ -80,7 +80,7 @@ func sizesOf(o driver.Options, c config) (s sizes, err error) {
 
 // newMemory makes the memory of a session, and says where the store may make a slab.
 func newMemory(o driver.Options, c config) (m *memory, stored string, err error) {
-	m = &memory{models: newModels(o.Down), lanes: make([]*laneSlab, o.Lanes)}
+	m = &memory{models: newModels(o.Down, c.misses), lanes: make([]*laneSlab, o.Lanes)}
 	if !c.shm {
 		for _, s := range m.models.both {
 			s.onHeap(o.Down)
@@ -141,7 +141,8 @@ type models struct {
 	pool   *slab.Pool // nil without shared memory
 	ref    *store.SlabRef
 	layout *tensor.Layout
-	next   int // of the two: the one that is reserved next, or is
+	misses func(i int) bool // whether tensor i is kept out of the pool
+	next   int              // of the two: the one that is reserved next, or is
 
 	mu   sync.Mutex
 	both [2]*model // what is in them is guarded by mu
@@ -157,9 +158,9 @@ type model struct {
 	heap    *tensor.Package // memory of tensors that lie there, kept
 }
 
-func newModels(l *tensor.Layout) *models {
+func newModels(l *tensor.Layout, misses func(i int) bool) *models {
 	empty := func() *model { return &model{handles: make([]slab.Handle, l.Len()), views: make([][]byte, l.Len())} }
-	return &models{layout: l, both: [2]*model{empty(), empty()}}
+	return &models{layout: l, misses: misses, both: [2]*model{empty(), empty()}}
 }
 
 // share makes the pool.
@@ -195,12 +196,12 @@ func (m *models) reserve() (*tensor.Package, error) {
 	}
 	moved := s.p == nil
 	for i := range s.handles {
-		h, view, err := m.pool.Reserve(m.layout.Bytes(i))
+		h, view, err := m.place(i)
 		if err != nil {
-			if !isFull(err) {
-				return nil, err
-			}
-			h, view = slab.Handle{}, s.onHeap(m.layout).View(i)
+			return nil, err
+		}
+		if h == (slab.Handle{}) {
+			view = s.onHeap(m.layout).View(i)
 		}
 		moved = moved || len(view) > 0 && &view[0] != &s.views[i][0]
 		s.handles[i], s.views[i] = h, view
@@ -209,6 +210,19 @@ func (m *models) reserve() (*tensor.Package, error) {
 		s.p = tensor.NewScattered(m.layout, slices.Clone(s.views))
 	}
 	return s.p, nil
+}
+
+// place reserves a block for tensor i. It is none if the pool does not get it, or has no
+// room.
+func (m *models) place(i int) (slab.Handle, []byte, error) {
+	if m.misses(i) {
+		return slab.Handle{}, nil, nil
+	}
+	h, view, err := m.pool.Reserve(m.layout.Bytes(i))
+	if err != nil && isFull(err) { // who asks allocates
+		return slab.Handle{}, nil, nil
+	}
+	return h, view, err
 }
 
 func isFull(err error) bool {

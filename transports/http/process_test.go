@@ -48,6 +48,7 @@ func TestMain(m *testing.M) {
 type childSpec struct {
 	Addr, Secret, Dir string
 	Variant           string
+	Lane, Lanes       int // 0 lanes are 1
 	Specs             []tensor.Spec
 	OwnShm            bool // mount another /dev/shm first; the process has a mount namespace of its own
 }
@@ -83,16 +84,16 @@ func child(role string) error {
 	if err != nil {
 		return err
 	}
-	o := driver.Options{Down: l, Up: l, Lanes: 1, Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10)}
+	o := driver.Options{Down: l, Up: l, Lanes: max(1, spec.Lanes), Clients: 8, Depth: 2, Settings: v.Settings, Rec: phase.NewRecorder(1 << 10)}
 	if role == "server" {
 		return childServer(ctx, v, spec.Dir, o)
 	}
-	return childWorker(ctx, v, driver.EndpointAt(spec.Addr, spec.Secret), o)
+	return childWorker(ctx, v, driver.EndpointAt(spec.Addr, spec.Secret), spec.Lane, o)
 }
 
 // childWorker trains until the session is over, and says what it counted.
-func childWorker(ctx context.Context, v transports.Variant, e *driver.Endpoint, o driver.Options) error {
-	w, err := dialLane(ctx, v, e, 0, o)
+func childWorker(ctx context.Context, v transports.Variant, e *driver.Endpoint, lane int, o driver.Options) error {
+	w, err := dialLane(ctx, v, e, lane, o)
 	for err == nil {
 		err = train(ctx, w)
 	}
@@ -386,4 +387,92 @@ func TestServerIsKilled(t *testing.T) {
 	}
 	check(t, found[i].Remove())
 	r.exchange(0, driver.Job{Round: 1}, r.publish(3))
+}
+
+// A31: what the caches of worker processes hold grows by each client's model in every round,
+// for nothing. Drained for every model they hold what the last round brought. After a drain
+// the count is 0 on every process, and the stats say so: a job of a codec needs no model
+// where the lane has it, so that nothing fills the cache again.
+func TestDrain(t *testing.T) {
+	const lanes, clients, tensors, size = 2, 4, 3, 100
+	l := vectors(t, tensors, size)
+	processes := func(variant string) (r *rig, turn func(round, client int, model *tensor.Package), held func() store.CacheStats, end func() (grown, hits int64)) {
+		r = start(t, variant, l, lanes)
+		var kids []*kid
+		for n := range lanes {
+			k, err := spawn(t, "worker", childSpec{Addr: r.e.Addr(), Secret: r.e.Secret(), Variant: variant, Specs: l.Specs(), Lane: n, Lanes: lanes}, nil)
+			check(t, err)
+			kids = append(kids, k)
+		}
+		h := r.client()
+		turn = func(round, client int, model *tensor.Package) {
+			t.Helper()
+			j := driver.Job{Round: round, Client: client}
+			check(t, r.s.Dispatch(t.Context(), client%lanes, j))
+			p, err := r.s.Collect(t.Context(), client%lanes)
+			check(t, err)
+			check(t, tensor.Prove(p, model, key(j)))
+			p.Release()
+		}
+		held = func() (sum store.CacheStats) {
+			t.Helper()
+			var a statsAnswer
+			check(t, json.Unmarshal(r.ask(h, "GET", "/v1/stats", nil).body, &a))
+			for _, c := range a.Caches {
+				sum.Tensors, sum.Bytes = sum.Tensors+c.Tensors, sum.Bytes+c.Bytes
+			}
+			return sum
+		}
+		end = func() (grown, hits int64) {
+			t.Helper()
+			within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
+			for _, k := range kids {
+				var counts map[string]int64
+				check(t, json.NewDecoder(k.out).Decode(&counts))
+				grown, hits = grown+counts[phase.CacheBytes], hits+counts[phase.CacheHits]
+			}
+			return grown, hits
+		}
+		return r, turn, held, end
+	}
+	for variant, drained := range map[string]bool{"http:cache=on": false, "http:cache=on:drain=on": true} {
+		r, turn, held, end := processes(variant)
+		var want store.CacheStats
+		for round := range 5 {
+			m := r.publish(uint64(round))
+			for c := range clients {
+				turn(round, c, m)
+			}
+			if drained {
+				want = store.CacheStats{}
+			}
+			want.Tensors += clients * tensors
+			want.Bytes += clients * tensors * (size + 256 + len(r.model()+".0"))
+			if got := held(); got != want {
+				t.Errorf("%s: after round %d the caches hold %+v, want %+v", variant, round, got, want)
+			}
+		}
+		if grown, hits := end(); grown != int64(want.Bytes) || hits != 0 {
+			t.Errorf("%s: the workers count %d bytes and %d hits, want %d and none", variant, grown, hits, want.Bytes)
+		}
+	}
+
+	r, turn, held, end := processes("http:cache=on:codec=sparse")
+	m := r.publish(1)
+	turn(0, 0, m)
+	turn(0, 1, m)
+	if got := held(); got.Tensors != lanes*tensors {
+		t.Errorf("before the drain the caches hold %+v, want the model of each lane", got)
+	}
+	if a := r.ask(r.client(), "POST", "/v1/drain", nil); a.code != 204 {
+		t.Errorf("drain: got %d", a.code)
+	}
+	turn(0, 2, m)
+	turn(0, 3, m)
+	if got := held(); got != (store.CacheStats{}) {
+		t.Errorf("after the drain the caches hold %+v, want nothing", got)
+	}
+	if grown, _ := end(); grown != 0 {
+		t.Errorf("after the drain the workers count %d bytes, want none", grown)
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
+	"ipcbench/transports/internal/slab"
 )
 
 // limit is when a wait in a test becomes a failure.
@@ -67,6 +68,9 @@ type seen struct {
 
 func (s *seen) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
 	d, err := s.Transport.Listen(ctx, e, o)
+	if c, ok := d.(*slab.CloningServer); ok {
+		d = c.Server
+	}
 	s.s, _ = d.(*server)
 	return d, err
 }

@@ -30,6 +30,7 @@ func TestRows(t *testing.T) {
 	for _, variant := range []string{
 		"http", "http:batch=1", "http:body=json", "http:cache=on", "http:conn=per-request",
 		"http-shm", "http-shm:shm=off", "http-shm:pool=64B", "http-shm:pool=130KiB",
+		"http-shm:copy=out", "http-shm:missing=50", "http-shm:missing=50:copy=out",
 	} {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, varying(t), 1)

@@ -19,6 +19,7 @@ import (
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
+	"ipcbench/transports/internal/slab"
 )
 
 type server struct {
@@ -106,6 +107,9 @@ func (t transport) Listen(ctx context.Context, e *driver.Endpoint, o driver.Opti
 		ConnState:         s.follow,
 	}
 	s.serving.Go(s.serve)
+	if s.c.clone {
+		return slab.Cloning(s, o), nil
+	}
 	return s, nil
 }
 
@@ -192,6 +196,8 @@ func (s *server) place() (err error) {
 		o.SlabSize = s.c.pool
 	}
 	switch {
+	case s.c.missing > 0:
+		s.fallback = store.Missing
 	case s.c.shm:
 		s.fallback = store.Full
 	case s.c.local:
@@ -223,6 +229,9 @@ func (s *server) Publish(ctx context.Context, p *tensor.Package) error {
 		return err
 	}
 	s.store.Publish(name, p)
+	if s.c.drain {
+		s.drainCaches()
+	}
 	return nil
 }
 
@@ -293,12 +302,16 @@ func (s *server) stats(x *exchange.Exchange) error {
 	return x.ReplyJSON(http.StatusOK, a)
 }
 
-// drain makes every worker empty its cache before it works on its next job.
-func (s *server) drain(x *exchange.Exchange) error {
+// drainCaches makes every worker empty its cache before it works on its next job.
+func (s *server) drainCaches() {
 	for _, l := range s.lanes {
 		l.mu.Lock()
 		l.drain = true
 		l.mu.Unlock()
 	}
+}
+
+func (s *server) drain(x *exchange.Exchange) error {
+	s.drainCaches()
 	return x.ReplyEmpty()
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -116,6 +117,22 @@ func (s *shared) model(a jobAnswer, downlink func() *tensor.Package, which []int
 		s.views[i] = downlink().View(i)
 	}
 	return s.lend(len(which) == 0), which, nil
+}
+
+// clone copies what is shared of the model in hand to own: the worker has done with the
+// server's memory then. What is copied was the model's if it still is.
+func (s *shared) clone(own, model *tensor.Package, id phase.ID) error {
+	span, n := s.o.Rec.Begin(phase.Copy, id), 0
+	for i, h := range s.handles {
+		if h != (slab.Handle{}) {
+			n += copy(own.View(i), model.View(i))
+		}
+	}
+	span.End()
+	s.o.Rec.Counter(phase.Copied).Add(n)
+	err := s.unchanged()
+	s.none()
+	return err
 }
 
 // none says that the job in hand has no model.

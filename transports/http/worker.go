@@ -67,8 +67,11 @@ func (t transport) Dial(ctx context.Context, e *driver.Endpoint, lane int, o dri
 	if err := w.join(ctx); err != nil {
 		return nil, errors.Join(err, w.Close(nil))
 	}
-	if w.shared.updates == nil { // not before it is known: it is touched
+	// Not before it is known whether memory is needed: it is touched.
+	if w.shared.updates == nil || c.clone || c.missing > 0 {
 		w.downlink()
+	}
+	if w.shared.updates == nil {
 		w.uplink()
 	}
 	return w, nil
@@ -165,9 +168,20 @@ func (w *worker) receive(ctx context.Context, a jobAnswer) (model *tensor.Packag
 	if err != nil {
 		return nil, d, err
 	}
+	found := w.shared.amount(model)
+	if w.c.clone && found.Tensors > 0 {
+		own := w.downlink()
+		if err = own.TakeRows(a.Rows); err == nil {
+			err = w.shared.clone(own, model, w.job)
+		}
+		if err != nil {
+			return nil, d, err
+		}
+		model = own
+	}
 	model.Receipt = a.Receipt
 	d, err = w.fetch.Fetch(ctx, a.Model, w.which, model)
-	d.Handle = w.shared.amount(model)
+	d.Handle = found
 	return model, d, err
 }
 

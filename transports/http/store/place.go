@@ -45,9 +45,10 @@ func (h Handle) Decode() (slab.Handle, error) {
 
 // Reasons why a tensor does not go through shared memory.
 const (
-	Off    = "off"    // it was switched off
-	Full   = "full"   // the slab has no room for it
-	DType  = "dtype"  // the slab holds tensors of the ten types only
-	Remote = "remote" // the peer could not open the slab, or not find its nonce in it
-	Stale  = "stale"  // the slab does not hold it any more
+	Off     = "off"     // it was switched off
+	Full    = "full"    // the slab has no room for it
+	Missing = "missing" // a setting keeps it out of the slab
+	DType   = "dtype"   // the slab holds tensors of the ten types only
+	Remote  = "remote"  // the peer could not open the slab, or not find its nonce in it
+	Stale   = "stale"   // the slab does not hold it any more
 )
