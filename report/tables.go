@@ -173,7 +173,8 @@ func workers(r *analysis.Result) doc.Section {
 		field{doc.Column{Name: "clients per second", Unit: "1"}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.ClientRate()) }},
 		interval("spawn", "starting the workers"), interval("import", "of it importing"), cold,
 		field{doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"},
-			func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }})
+			func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }},
+		interval("restart", "starting and ending, of the round").in("%"))
 	var fresh, most []string
 	for _, c := range started {
 		if !c.Respawn {
@@ -190,11 +191,11 @@ func workers(r *analysis.Result) doc.Section {
 	say := "Where each round has fresh workers, the cold round is the round without starting them. "
 	switch {
 	case most == nil:
-		say += "Starting them is not shown to dominate anywhere."
+		say += "Starting and ending them is nowhere shown to take most of a round."
 	case len(most) == len(fresh):
-		say += "Starting them dominates everywhere."
+		say += "Starting and ending them takes most of every round."
 	default:
-		say += "Starting them dominates with " + strings.Join(most, "; ") + ". Elsewhere that is not shown."
+		say += "Starting and ending them takes most of the rounds of " + strings.Join(most, "; ") + ". Elsewhere that is not shown."
 	}
 	s.Tail = doc.Say(say)
 	return s

@@ -187,6 +187,8 @@ func facts() []Metric {
 			})},
 		{Name: "spawn", Unit: "s", Better: Lower, Help: "starting the workers, until all of them are connected",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) { return b.Spawn.Seconds(), b.Spawn > 0 })},
+		{Name: "restart", Unit: "1", Better: Lower, Help: "share of a round in which its workers start and end; only with --respawn",
+			samples: each(restart)},
 		{Name: "import", Unit: "s", Better: Lower, Help: "importing the modules of a worker in Python, of the process that took longest: a part of spawn",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
 				longest := time.Duration(0)

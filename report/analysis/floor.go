@@ -79,7 +79,7 @@ func (c *Cell) counts(name string) bool {
 // Bound returns the name of the floor that limits c, and how far c is from it, by
 // the medians of the blocks of both:
 //
-//   - control: its round ÷ the same work called directly
+//   - control: its round ÷ the same work called directly, where that is the same
 //   - a transport that moves bytes: what travels ÷ one client's transfer, ÷ the
 //     bandwidth of a connection like its own
 //   - one that hands tensors over: its transfer ÷ two empty calls (a job and a
@@ -103,7 +103,7 @@ func (c *Cell) Bound() (string, stat.Interval) {
 func (c *Cell) bound() (name, metric string, limit func(sample float64) float64) {
 	same := func(s float64) float64 { return s }
 	switch {
-	case c.Control == c && c.Workers == 1: // several workers share the work
+	case c.Control == c && c.Workers == 1 && !c.Nested && c.TrainMS == 0: // what is called directly makes no values, and no time pass; several workers share it
 		return FloorWork, "round", same
 	case c.Transport == Control || c.Respawn || c.Peer != "": // nobody knows what a peer goes over
 		return "", "", nil

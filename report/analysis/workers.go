@@ -1,6 +1,10 @@
 package analysis
 
-import "ipcbench/bench/stat"
+import (
+	"ipcbench/bench"
+	"ipcbench/bench/stat"
+	"ipcbench/phase"
+)
 
 // ClientRate returns how many clients a second are served.
 func (c *Cell) ClientRate() stat.Interval {
@@ -16,11 +20,18 @@ func (c *Cell) StartRatio() stat.Interval {
 	return stat.Ratio(stat.Medians(c.cold()), c.Medians("spawn"))
 }
 
-// StartDominates reports whether each round starts its workers, and surely spends more
-// time on that than on all else.
+// StartDominates reports whether rounds surely take longer to start and end their workers
+// than for all else.
 func (c *Cell) StartDominates() bool {
-	r := c.StartRatio()
-	return c.Respawn && r.Confidence >= stat.Confidence && r.Low > 1
+	r := c.Of("restart")
+	return r.Confidence >= stat.Confidence && r.Low > 0.5
+}
+
+// restart is the share of the rounds of a block in which their workers start and end.
+func restart(c *Cell, b *bench.Block) (float64, bool) {
+	spawn, started := b.Phases[phase.Spawn.String()]
+	stop, ended := b.Phases[phase.Stop.String()]
+	return float64(spawn+stop) / float64(b.RoundTime()), c.Respawn && started && ended
 }
 
 // cold returns the cold round of each block. Where every round starts its own
