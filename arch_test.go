@@ -67,7 +67,7 @@ var layers = map[string][]string{
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"codec", "crash", "identity", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver", "receipt"},
 	"agent":                        {"bench/floors", "clock", "identity", "machine", "phase", "reexec", "scratch", "trainer", "transports/driver"},
-	"bench":                        {"agent", "clock", "crash", "doctor", "identity", "link", "scratch", "tensor", "tensor/models", "phase", "phase/usage", "machine", "transports", "transports/driver", "trainer", "profile", "profile/capture", "reexec", "bench/floors", "bench/stat", "python", "internal/legible"},
+	"bench":                        {"agent", "clock", "crash", "doctor", "identity", "link", "scratch", "tensor", "tensor/models", "phase", "phase/usage", "receipt", "machine", "transports", "transports/driver", "trainer", "profile", "profile/capture", "reexec", "bench/floors", "bench/stat", "python", "internal/legible"},
 	"bench/floors":                 {"futex", "phase/usage", "machine", "reexec", "identity"},
 	"bench/stat":                   {},
 	"bench/benchtest":              {"bench", "machine", "phase/usage"},
