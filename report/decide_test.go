@@ -258,6 +258,29 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+// TestCaches observes A31: what the caches of workers grow by in a round, and what they are
+// good for, is a cost; where nothing is kept there is no such column.
+func TestCaches(t *testing.T) {
+	cell := func(variant string, grown, hits int64) bench.Cell {
+		c := benchtest.Cell(variant, benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...)
+		benchtest.Count(c, "cache.bytes", 2*grown) // two rounds a block
+		return benchtest.Count(c, "cache.hits", 2*hits)
+	}
+	none := benchtest.Count(benchtest.Cell("grpc-batch", benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...), "cache.hits", 0)
+	text := shown(t, benchtest.Result(cell("http:cache=on", 1000, 0), cell("http:cache=on:drain=on", 0, 3), none), "costs")
+	if want := "caches grew by, kB/round found in caches, per round"; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+	for _, want := range []string{" 1.00 1.00 0 20 ", " 1.00 0 3 20 ", " 1.00 — — 20 "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if text := shown(t, benchtest.Result(none), "costs"); strings.Contains(text, "cache") {
+		t.Errorf("columns of caches that are off:\n%s", text)
+	}
+}
+
 // TestCrossover observes A33: from which size on the shared memory beats HTTP, with
 // bounds, or between which models.
 func TestCrossover(t *testing.T) {

@@ -73,7 +73,7 @@ func costTables(r *analysis.Result) doc.Section {
 	}}
 	return doc.Section{Title: "Costs", Tables: groupTables(r, "",
 		median("cpu_user_per_gb", "CPU, user"), median("cpu_system_per_gb", "CPU, system"), median("minor_faults", "page faults"), median("voluntary_switches", "switches"),
-		median("queue_wait", "waiting for a processor"), wire, median("allocs", "objects allocated"), median("alloc_bytes", "allocated"),
+		median("queue_wait", "waiting for a processor"), wire, median("cache_growth", "caches grew by"), median("cache_hits", "found in caches"), median("allocs", "objects allocated"), median("alloc_bytes", "allocated"),
 		median("peak_rss", "peak RSS"), median("pss", "PSS"), median("shmem", "shared memory"),
 		interval("handshake", ""), interval("cold_round", ""), median("cold_faults", ""), median("recorder_share", "recorder").in("%"), median("machine_busy", "").in("%"))}
 }

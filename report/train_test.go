@@ -8,14 +8,17 @@ import (
 )
 
 // TestCommunication: where a user's function trains, the first screen says which share of a
-// client's round trip it does not take, and what was proved. Elsewhere there is no such
-// column.
+// client's round trip it does not take, and what was proved. So does the view
+// phases where ours trains for a given time. Elsewhere there is no such column.
 func TestCommunication(t *testing.T) {
 	r := benchtest.Pair(1, 1)
 	if text := shown(t, r) + shown(t, r, "phases"); strings.Contains(text, "communication") {
 		t.Errorf("there is a share of communication without --train:\n%s", text)
 	}
+	r.Cells[1].TrainMS = 10
+	wantLines(t, shown(t, r, "phases"), "transport transfer, ms down, ms train, ms uplink, ms communication, %", "pickle 9.00 ± 0.18 6.00 ± 0.12 10.0 ± 0.2 3.00 ± 0.06 47 ± 0")
 	r.Cells = r.Cells[1:]
+	r.Cells[0].TrainMS = 0
 	r.Cells[0].Language, r.Cells[0].Train = "python", "mymodule:train"
 	for i := range r.Cells[0].Blocks {
 		r.Cells[0].Blocks[i].Proof.Hashed = 0 // there is no reference chain

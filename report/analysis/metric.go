@@ -79,7 +79,7 @@ func times() []Metric {
 			samples: untrained(func(b *bench.Block) []int64 { return b.Up }), clocks: once},
 		{Name: "train", Unit: "s", Help: "one client's training: the worker function",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
-		{Name: "communication", Unit: "1", Better: Lower, Help: "share of one client's round trip that is not its training: transfer ÷ rtt. Only where the training is a user's (--train): of ours it says nothing",
+		{Name: "communication", Unit: "1", Better: Lower, Help: "share of one client's round trip that is not its training: transfer ÷ rtt. Only where a training is asked for (--train, --train-ms): of ours without, which reads and writes every byte once, it says nothing",
 			samples: communication},
 		{Name: "copy_decode", Unit: "s", Better: Lower, Help: "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
 			samples: copyDecode},
@@ -104,7 +104,7 @@ func times() []Metric {
 // communication is a share of the time in which nothing else could have been trained by
 // the same worker.
 func communication(c *Cell, b *bench.Block) []float64 {
-	if c.Train == "" {
+	if c.Train == "" && c.TrainMS == 0 {
 		return nil
 	}
 	all := make([]float64, len(b.RTT))
