@@ -34,7 +34,8 @@ type OutlineCell struct {
 // within a factor of two or three elsewhere, which is all that a guess is for.
 const (
 	guessStart = 40 * time.Millisecond  // starting and ending a session
-	guessJob   = 300 * time.Microsecond // a job, without its bytes
+	guessJob   = 300 * time.Microsecond // a job, without its bytes and its calls
+	guessCall  = 100 * time.Microsecond // one of the calls of a job, at both ends together
 	guessTouch = 3e9                    // bytes of fresh memory a second
 	guessMove  = 2.5e9                  // bytes that go from one process to another a second
 	guessWork  = 4e9                    // bytes that are trained or folded a second
@@ -101,6 +102,9 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	atOnce := min(s.Workers, cpus)
 	payload := s.moved().Payload() * int64(s.Clients) / int64(atOnce)
 	job := guessJob + time.Duration(s.TrainMS)*time.Millisecond
+	if needs, err := s.Variant.Needs(s.options()); err == nil {
+		job += time.Duration(needs.Calls) * guessCall
+	}
 	round := take(payload, guessWork) + time.Duration((s.Clients+atOnce-1)/atOnce)*job
 	round += s.overLink()
 	if !s.inside() {

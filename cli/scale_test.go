@@ -3,31 +3,61 @@ package cli
 import (
 	"encoding/csv"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestSoakCollaborators: O9: 200 collaborators with 1,000 tensors each finish, with
-// exactly the calls that they need; results/README.md has what it costs them.
+// TestSoakCollaborators: O9, O24: 200 collaborators with 1,000 tensors each, and 2,000 at a
+// time with 100 each, finish, with exactly the calls that they need, proved, and within
+// 24 GiB. results/CLAIMS.md has what it costs them.
 func TestSoakCollaborators(t *testing.T) {
 	exe := built(t)
-	out := output(t, exe, "run", "-q", "--transport", "grpc-tensor:threads=8,grpc-batch:threads=8,grpc-stream:threads=8",
-		"--model", "uniform:4MiB/1000", "--workers", "200", "--clients", "200", "--lanes-per-process", "50",
-		"--rounds", "2", "--blocks", "1", "--format", "csv", "--out", filepath.Join(t.TempDir(), "result.json"))
-	rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := map[string]string{}
-	for _, row := range rows {
-		if row[5] == "rpcs" {
-			calls[row[0]] = row[8]
-		}
-	}
-	// A task and a result each, and the model: a call a tensor, or one.
-	for name, want := range map[string]string{"grpc-tensor": "200400", "grpc-batch": "600", "grpc-stream": "600"} {
-		if calls[name] != want {
-			t.Errorf("%s made %s calls a round, want %s", name, calls[name], want)
-		}
+	for _, c := range []struct {
+		model                              string
+		collaborators, perProcess, tensors int
+		transports                         []string
+	}{
+		{"uniform:4MiB/1000", 200, 50, 1000, []string{"grpc-tensor", "grpc-batch", "grpc-stream"}},
+		{"uniform:256KiB/100", 1000, 250, 100, []string{"grpc-tensor", "grpc-batch"}},
+		{"uniform:256KiB/100", 2000, 250, 100, []string{"grpc-tensor", "grpc-batch"}},
+	} {
+		n := strconv.Itoa(c.collaborators)
+		t.Run(n, func(t *testing.T) {
+			out := output(t, exe, "run", "-q", "--transport", strings.Join(c.transports, ":threads=8,")+":threads=8",
+				"--model", c.model, "--workers", n, "--clients", n, "--lanes-per-process", strconv.Itoa(c.perProcess), "--depth", "1",
+				"--rounds", "2", "--blocks", "1", "--format", "csv", "--out", filepath.Join(t.TempDir(), "result.json"))
+			rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[[2]string]float64{}
+			for _, row := range rows {
+				got[[2]string{row[0], row[5]}], _ = strconv.ParseFloat(row[8], 64)
+			}
+			for _, name := range c.transports {
+				fetches := 1
+				if name == "grpc-tensor" {
+					fetches = c.tensors
+				}
+				// A task and a result each, and the model: a call a tensor, or one.
+				if calls := got[[2]string{name, "rpcs"}]; calls != float64(c.collaborators*(2+fetches)) {
+					t.Errorf("%s made %v calls a round, want %d", name, calls, c.collaborators*(2+fetches))
+				}
+				if tensors := got[[2]string{name, "rpcs_tensors"}]; tensors != float64(c.collaborators*fetches) {
+					t.Errorf("%s made %v calls a round for tensors, want %d", name, tensors, c.collaborators*fetches)
+				}
+				if most := got[[2]string{name, "in_service_most"}]; most < 1 || most > 8 {
+					t.Errorf("%s: %v requests in service at once, with 8 threads", name, most)
+				}
+				if proved := got[[2]string{name, "proved"}]; proved != 1 {
+					t.Errorf("%s: the rounds were not proved", name)
+				}
+				if peak := got[[2]string{name, "peak_rss"}]; peak <= 0 || peak > 24<<30 {
+					t.Errorf("%s took %v bytes", name, peak)
+				}
+				t.Logf("%s: %.1f s a round, %.1f GB in all", name, got[[2]string{name, "round"}], got[[2]string{name, "peak_rss"}]/1e9)
+			}
+		})
 	}
 }

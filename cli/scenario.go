@@ -177,12 +177,25 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	var all []bench.Spec
 	known := map[string]*models.Model{}
 	seen := map[string]bool{}
+	shapes := map[string]*models.Model{} // a shape is one, whichever parts ask for it: so are its control and its reference
+	share := func(m *models.Model, name string) *models.Model {
+		if shapes[name] == nil {
+			shapes[name] = m
+		}
+		return shapes[name]
+	}
 	for _, of := range f.parts {
 		cells, err := a.matrix(of, known)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range cells {
+			if c.Up != nil && c.Up != c.Model {
+				c.Up = share(c.Up, c.Model.Name+" "+c.Up.Name)
+			} else if c.Up != nil {
+				c.Up = share(c.Model, c.Model.Name)
+			}
+			c.Model = share(c.Model, c.Model.Name)
 			if !seen[c.String()] {
 				seen[c.String()] = true
 				all = append(all, c)

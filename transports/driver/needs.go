@@ -7,6 +7,7 @@ type Needs struct {
 	Bytes       int64  // that these have at most
 	Mappings    int64  // of the process that has most of them
 	Descriptors int64  // likewise, open at the same time
+	Calls       int    // that a client makes in a round, where they grow with the number of tensors
 }
 
 // A Needy is a Transport that needs more than memory. Its Check compares these

@@ -168,11 +168,15 @@ func (t transport) checkRoom(o driver.Options) error {
 	return nil
 }
 
-// Needs are those of the slabs.
+// Needs are those of the slabs, and the calls: for a job, for tensors, with results.
 func (t transport) Needs(o driver.Options) (driver.Needs, error) {
 	c := t.config(o)
 	if !c.shm {
-		return driver.Needs{}, nil
+		calls := 3
+		if c.batch > 0 {
+			calls = 2 + (o.Down.Len()+c.batch-1)/c.batch
+		}
+		return driver.Needs{Calls: calls}, nil
 	}
 	size, err := sizesOf(o, c)
 	if err != nil {
