@@ -2,8 +2,8 @@ package bench
 
 // keptClients is how many clients of a round a result holds the times of, at most.
 // More say little more of how long a client takes, not even of the slowest one in a
-// hundred, and a file of 2,000 clients would be ten times as large.
-const keptClients = 256
+// hundred, and a file of 2,000 clients would be sixteen times as large.
+const keptClients = 128
 
 // stride returns k, where the times of every k-th client are kept.
 func stride(clients int) int { return (clients + keptClients - 1) / keptClients }

@@ -183,7 +183,9 @@ func nounOf(m analysis.Metric) noun {
 		"transfer": takes("a client's transfer"), "rtt": takes("a client's round trip"), "train": takes("a client's training"),
 		"down": takes("a client's way down"), "uplink": takes("a client's way up"), "up": takes("a client's way up with its training"),
 		"cpu_per_round": is("the CPU time of a round"), "cpu_server": is("the server's CPU time of a round"), "cpu_per_gb": is("the CPU time of what is delivered"),
-		"rpcs": are("requests of a round"), "connecting": takes("waiting for connections in a round"), "handshaking": takes("waiting for handshakes in a round"),
+		"rpcs": are("requests of a round"), "rpcs_tensors": are("requests of a round that bring tensors"), "connections": are("connections that a round opens"), "connecting": takes("waiting for connections in a round"), "handshaking": takes("waiting for handshakes in a round"),
+		"in_service": is("the mean number of requests in service"), "in_service_most": is("the highest number of requests in service at once"),
+		"queued_share": is("the share of requests that wait for a thread of the server"), "phase.queue": takes("waiting for threads of the server in a round"),
 		"queue_wait": takes("waiting for a processor in a round"), "attested": is("the share of tensors that went the transport's own way"),
 		"overhead": is("the overhead of a round"), "peak_rss": is("the peak memory of all processes"), "peak_rss_server": is("the server's peak memory"), "peak_rss_workers": is("the largest worker's peak memory"),
 	}[m.Name]; ok {
