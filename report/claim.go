@@ -91,6 +91,8 @@ func even(i stat.Interval) bool { return i.Low == i.High }
 // all blocks has none.
 func amount(unit string, i stat.Interval, kind string) string {
 	switch {
+	case i.Low == 0 && i.High == 0:
+		return "exactly 0"
 	case !even(i):
 		return strings.Replace(doc.Bounded(unit, i), "(", "("+kind, 1)
 	case unit == "1" && i.Center == math.Round(i.Center):
@@ -187,6 +189,7 @@ func nounOf(m analysis.Metric) noun {
 		"in_service": is("the mean number of requests in service"), "in_service_most": is("the highest number of requests in service at once"),
 		"queued_share": is("the share of requests that wait for a thread of the server"), "phase.queue": takes("waiting for threads of the server in a round"),
 		"queue_wait": takes("waiting for a processor in a round"), "attested": is("the share of tensors that went the transport's own way"),
+		"cache_growth": is("the growth of the workers' caches in a round"), "communication": is("the share of a client's round trip that is not training"),
 		"overhead": is("the overhead of a round"), "peak_rss": is("the peak memory of all processes"), "peak_rss_server": is("the server's peak memory"), "peak_rss_workers": is("the largest worker's peak memory"),
 	}[m.Name]; ok {
 		return n

@@ -77,13 +77,9 @@ func costs() []Metric {
 		{Name: "wire_bytes", Unit: "B/round", Better: Lower, Help: "bytes handed to sockets and files, a round", samples: counted(phase.WireSent, 1)},
 		{Name: "copied_bytes", Unit: "B/round", Better: Lower, Help: "tensor bytes that our own code copied in user space, a round", samples: counted(phase.Copied, 1)},
 		{Name: "cache_growth", Unit: "B/round", Better: Lower, Help: "bytes that the caches of workers grew by, a round; only of workers that keep what they fetched",
-			samples: counted(phase.CacheBytes, 1)},
+			samples: cached(phase.CacheBytes)},
 		{Name: "cache_hits", Unit: "1/round", Better: Higher, Help: "tensors that workers found in their caches, a round; likewise",
-			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
-				hits := b.Counts()[phase.CacheHits]
-				_, kept := b.Counts()[phase.CacheBytes]
-				return float64(hits) / float64(len(b.Round)), kept || hits > 0
-			})},
+			samples: cached(phase.CacheHits)},
 		{Name: "allocs", Unit: "1/round", Better: Lower, Help: "Go objects allocated a round, server and workers together",
 			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocObjects) }, perRound))},
 		{Name: "alloc_bytes", Unit: "B/round", Better: Lower, Help: "Go bytes allocated a round, server and workers together",
@@ -218,6 +214,14 @@ func facts() []Metric {
 				return float64(b.System.Busy+b.System.Steal) / float64(all), all > 0
 			})},
 	}
+}
+
+// cached returns a series of a counter of caches per round. A block in which it stayed what
+// it was does not hold it.
+func cached(name string) series {
+	return each(func(c *Cell, b *bench.Block) (float64, bool) {
+		return float64(b.Counts()[name]) / float64(len(b.Round)), c.Settings["cache"] == "on"
+	})
 }
 
 // attestedTensors returns the share of tensors that went the way the transport
