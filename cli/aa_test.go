@@ -27,7 +27,7 @@ func built(t *testing.T) string {
 		t.Skip("a long test: make soak runs it")
 	}
 	exe := filepath.Join(t.TempDir(), "ipcbench")
-	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", exe, "ipcbench/cmd/ipcbench").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return exe
