@@ -114,7 +114,7 @@ func apart(c, other *analysis.Cell) (own, others []string, common string) {
 		}
 		switch {
 		case other != nil && x != y:
-			own, others = append(own, x), append(others, y)
+			own, others = appendWords(own, x), appendWords(others, y)
 		case other == nil && a.Name == "transport":
 			own = append(own, x)
 		case a.Of(c) != a.Usual:
@@ -127,7 +127,15 @@ func apart(c, other *analysis.Cell) (own, others []string, common string) {
 	return own, others, strings.Join(same, ", ")
 }
 
-// phrase says what a cell is on an axis.
+// appendWords appends text, if there is any.
+func appendWords(all []string, text string) []string {
+	if text == "" {
+		return all
+	}
+	return append(all, text)
+}
+
+// phrase says what a cell is on an axis; nothing where it is not on it.
 func phrase(a analysis.Axis, c *analysis.Cell) string {
 	value := a.Of(c)
 	switch a.Name {
@@ -138,6 +146,9 @@ func phrase(a analysis.Axis, c *analysis.Cell) string {
 			return "no codec"
 		}
 	case "language":
+		if c.Peer != "" { // its name says all that is known
+			return ""
+		}
 		return "workers in " + map[string]string{"go": "Go", bench.InPython: "Python"}[value]
 	case "model":
 		return value
@@ -183,6 +194,7 @@ func nounOf(m analysis.Metric) noun {
 	if n, ok := map[string]noun{
 		"round": takes("a round"), "cold_round": takes("the first round of a session"), "spawn": takes("starting the workers"),
 		"transfer": takes("a client's transfer"), "rtt": takes("a client's round trip"), "train": takes("a client's training"),
+		"reconstruct": takes("putting a client's update together"), "restart": is("the share of a round in which its workers start and end"),
 		"down": takes("a client's way down"), "uplink": takes("a client's way up"), "up": takes("a client's way up with its training"),
 		"cpu_per_round": is("the CPU time of a round"), "cpu_server": is("the server's CPU time of a round"), "cpu_per_gb": is("the CPU time of what is delivered"),
 		"rpcs": are("requests of a round"), "rpcs_tensors": are("requests of a round that bring tensors"), "connections": are("connections that a round opens"), "connecting": takes("waiting for connections in a round"), "handshaking": takes("waiting for handshakes in a round"),

@@ -89,6 +89,16 @@ func TestClaim(t *testing.T) {
 			t.Errorf("claim %s:\n got %s, %v\nwant %s", words, got, err, want)
 		}
 	}
+	r := claims()
+	for i := range r.Cells {
+		if r.Cells[i].Transport == "fast" {
+			r.Cells[i].Peer = "fast --always" // which is in no language that anybody knows
+		}
+	}
+	got, err := claimed(r, "round transport=few against transport=fast language=go")
+	if want := "With few and workers in Python, a round takes 2.00 times as long as with fast (95 %"; err != nil || !strings.Contains(got, want) {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
 }
 
 // TestNoClaim: what has no interval of 95 %, is not proved or not one cell is no claim.
