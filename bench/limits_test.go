@@ -174,6 +174,13 @@ func TestAddressSpace(t *testing.T) {
 	if err := plain(t).Check(p); err != nil {
 		t.Errorf("a small model: %v", err)
 	}
+	little := uint64(room-left) + addressOfProcess // besides what is taken already
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: little, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	if err := plain(t).Check(p); err == nil || !strings.Contains(err.Error(), "ulimit -v") {
+		t.Errorf("a small model, with less left than any process takes: %v", err)
+	}
 }
 
 // TestCheckSize: what is planned fits into a file that can be read again, and what

@@ -196,12 +196,21 @@ func (s Spec) checkData(p Plan) error {
 
 // addressSpace reports a server that does not fit into its own.
 func (s Spec) addressSpace() error {
-	if left, limited := machine.AddressSpace(); limited && s.inServer() > left {
+	if left, limited := machine.AddressSpace(); limited && s.address() > left {
 		return fmt.Errorf("the server needs about %s of address space, the limit (ulimit -v) leaves %s: raise it, or choose a smaller model",
-			megabytes(s.inServer()), megabytes(left))
+			megabytes(s.address()), megabytes(left))
 	}
 	return nil
 }
+
+// addressOfProcess is what a process takes besides what it holds: heaps and threads
+// reserve more than they use, and floors copy 64 MiB. Under a limit that left 190 MiB,
+// Go's runtime ended some runs in the midst of a block, with a dump of all goroutines;
+// 225 MiB were enough.
+const addressOfProcess = 320 << 20
+
+// address guesses how much address space the server needs.
+func (s Spec) address() int64 { return s.inServer() + addressOfProcess }
 
 // Unfit is the error of a cell that this machine, or its transport, cannot
 // carry. Others of the same run may be carried all the same.
