@@ -50,20 +50,25 @@ race:
 missing = { echo "not installed: $(1): $(2)" >&2; test -z "$$CI"; }
 
 .PHONY: soak
-soak: soak-transports soak-bench soak-ipcbench ## the long versions of tests, in three parts that take up to an hour each
+soak: soak-transports soak-bench soak-crashes soak-ipcbench ## the long versions of tests, in four parts that take up to an hour each
 SOAK = IPCBENCH_TEST_SOAK=1 $(GO) test -timeout 60m -count=1
 
 .PHONY: soak-transports
-soak-transports: ## of soak: hundreds of kills, 100,000 messages, and all that is not in the other parts
+soak-transports: ## of soak: 100,000 messages, hundreds of deaths, and all that is not in the other parts
 	$(SOAK) $$($(GO) list ./... | grep -v -e /bench -e /cli)
 
 .PHONY: soak-bench
 soak-bench: ## of soak: 1,000 rounds of every transport
 	$(SOAK) ./bench/...
 
+# Where go test is told of no package, it shows what a test prints that passes.
+.PHONY: soak-crashes
+soak-crashes: ## of soak: 1,000 kills, full disks and memory, stopped processes, and a table of what came of it
+	cd cli && $(SOAK) -parallel 6 -run '^TestFaults$$'
+
 .PHONY: soak-ipcbench
 soak-ipcbench: ## of soak: a build compared with itself, slowdowns that must be found, 200 collaborators
-	$(SOAK) ./cli
+	$(SOAK) -skip '^TestFaults$$' ./cli
 
 .PHONY: bench
 bench: ## the benchmarks, in benchstat's format

@@ -159,13 +159,16 @@ func (p *processes) end() {
 // worker processes: "process 1".
 func (p *processes) alive() map[int]string {
 	found := map[int]string{}
-	all, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is well-formed
-	for _, path := range all {
-		env, err := os.ReadFile(path)
+	all, _ := os.ReadDir("/proc") // which is there
+	for _, entry := range all {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if err != nil || !bytes.Contains(env, []byte(p.id)) {
 			continue
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))) // the pattern has digits there
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || bytes.Contains(stat, []byte(") Z ")) {
 			continue

@@ -48,7 +48,7 @@ func TestTruncated(t *testing.T) {
 			for done := false; !done; {
 				select {
 				case <-look.C:
-					if found := truncate(t, cmd.Process.Pid, c.files); found != nil {
+					if found, _ := truncate(t, memoryOf(cmd.Process.Pid), c.files); found != nil {
 						cut = found // again, if a session had just ended
 					}
 				case err = <-ended:
@@ -74,7 +74,7 @@ func TestTruncated(t *testing.T) {
 			if left, _ := filepath.Glob(filepath.Join(tmp, "ipcbench-*")); len(left) > 0 { // the pattern is well-formed
 				t.Errorf("%v are left", left)
 			}
-			if left := mapping(cut); len(left) > 0 {
+			if left, _ := mapping(cut); len(left) > 0 {
 				t.Errorf("processes %v are left", left)
 			}
 		})
@@ -92,15 +92,16 @@ func memoryOf(pid int) (dirs []string) {
 	return dirs
 }
 
-// truncate cuts off the files of the process's sessions that match pattern, once
-// another process has mapped each of them, and returns their names: one that is
-// opened later is refused for its size.
-func truncate(t *testing.T, pid int, pattern string) []string {
-	for _, dir := range memoryOf(pid) {
-		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well-formed
-		if len(found) == 0 || slices.ContainsFunc(found, func(path string) bool { return len(mapping([]string{path})) < 2 }) {
+// truncate cuts off the files in directories of sessions that match pattern, once
+// another process has mapped each of them, and returns their names and when it began:
+// one that is opened later is refused for its size.
+func truncate(t *testing.T, dirs []string, pattern string) (found []string, began time.Time) {
+	for _, dir := range dirs {
+		found, _ = filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well-formed
+		if _, each := mapping(found); len(found) == 0 || slices.Min(each) < 2 {
 			continue
 		}
+		began = time.Now()
 		for _, path := range found {
 			err := os.Chmod(path, 0o600) // some may only be read, which does not stop their owner
 			if err == nil {
@@ -110,19 +111,28 @@ func truncate(t *testing.T, pid int, pattern string) []string {
 				t.Error(err)
 			}
 		}
-		return found
+		return found, began
 	}
-	return nil
+	return nil, began
 }
 
-// mapping returns the processes that have one of the files mapped.
-func mapping(paths []string) (pids []string) {
+// mapping returns the processes that have one of the files mapped, and how many have each
+// of them. To them, a file may lie elsewhere, in the same directory of a session.
+func mapping(paths []string) (pids []string, each []int) {
+	each = make([]int, len(paths))
 	all, _ := filepath.Glob("/proc/[0-9]*/maps") // the pattern is well-formed
 	for _, maps := range all {
-		text, err := os.ReadFile(maps)
-		if err == nil && slices.ContainsFunc(paths, func(path string) bool { return bytes.Contains(text, []byte(path)) }) {
+		text, _ := os.ReadFile(maps) // nothing of a process that has ended
+		has := false
+		for i, path := range paths {
+			if bytes.Contains(text, []byte(filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path)))) {
+				each[i]++
+				has = true
+			}
+		}
+		if has {
 			pids = append(pids, maps)
 		}
 	}
-	return pids
+	return pids, each
 }
