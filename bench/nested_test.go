@@ -105,3 +105,22 @@ func TestControlsDoTheSame(t *testing.T) {
 		}
 	}
 }
+
+// TestNestedOfTwoBuilds: another build runs such cells too, if it knows them.
+func TestNestedOfTwoBuilds(t *testing.T) {
+	h := host()
+	s := spec(t, h, "shm-slab", "cnn", 1, 2)
+	s.Nested = true
+	p := quick(t)
+	p.Rounds, p.Blocks = 1, 1
+	o := options(t, h, p, s)
+	o.Against = self(t)
+	r, err := bench.RunWithFloors(t.Context(), o)
+	check(t, err)
+	check(t, r.Validate())
+	for _, c := range r.Cells {
+		if !c.Proved() || !c.Nested || c.Blocks[0].Phases[phase.Reconstruct.String()] <= 0 {
+			t.Errorf("%s, %s: proved %v, nested %v, phases %v", c.ID(), c.Build, c.Proved(), c.Nested, c.Blocks[0].Phases)
+		}
+	}
+}
