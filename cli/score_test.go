@@ -98,7 +98,7 @@ func (s *scores) table() doc.Document {
 		}
 	}
 	table.Notes = []string{
-		"on: so many variants. median, worst: from the fault until the run has ended with an error that names it; of a server that is killed, until its workers are gone. A process that is stopped is named after --round-limit, here 3 s.",
+		"on: so many variants. median, worst: from the fault until the run has ended with an error that names it; of a server that is killed, until its workers are gone. A process that is stopped is named after --round-limit, here 3 s; what is full is noticed when a session next needs it.",
 		"left: directories in TMPDIR and in /dev/shm, other files, sockets and processes; of a server that is killed, before > after ipcbench clean.",
 		"bytes wrong: a round of each run whose error says that data is wrong, of all bytes in the blocks that results kept. Those were compared with the reference chain by hash, and in every second round element by element (--verify all).",
 		"unnamed: runs that ended without an error that names the fault.",
