@@ -36,10 +36,10 @@ type fault struct {
 	code  int    // of the run; -1 is by a signal
 	says  string // pattern of its stderr
 
-	late   bool     // a worker may have done its work before it was hit: then the run goes on, and the next one is hit
-	tiny   tinyDir  // where there is little room
-	blocks int      // in which the time of the run is divided; 0 is many
-	on     []string // variants; nil is every transport that has worker processes
+	late  bool     // a worker may have done its work before it was hit: then the run goes on, and the next one is hit
+	tiny  tinyDir  // where there is little room
+	whole bool     // the run is one long block, and not hundreds of short ones
+	on    []string // variants; nil is every transport that has worker processes
 }
 
 // tinyDir is a directory of a run that is a file system of its own.
@@ -126,7 +126,7 @@ func faults() []fault {
 			on: []string{"shm-tensor", "shm-tensor:reuse=on", "http-shm"}},
 		{name: "full memory", tries: 18, do: func(t *testing.T, r *faultRun) { r.starve(t) }, code: 1, says: `process [01] exited: signal: killed`, late: true},
 		{name: "truncated segment", tries: 24, do: func(t *testing.T, r *faultRun) { r.truncate(t) }, code: 1,
-			says: `memory fault in .*, at byte (.|\n)*truncated to 0 bytes`, blocks: 1, on: []string{"http-shm", "shm-tensor:reuse=on"}},
+			says: `memory fault in .*, at byte (.|\n)*truncated to 0 bytes`, whole: true, on: []string{"http-shm", "shm-tensor:reuse=on"}},
 	}
 }
 
@@ -249,7 +249,10 @@ func startFaultRun(t *testing.T, c try) *faultRun {
 	}
 	r.out = filepath.Join(r.home, "result.json")
 	args := []string{r.path, "run", "-q", "--transport", c.variant, "--model", "cnn", "--workers", "2", "--clients", strconv.Itoa(perRound), "--train-ms", "5", "--verify", "all",
-		"--time", "60s", "--blocks", strconv.Itoa(cmp.Or(c.blocks, 4000)), "--warmup", "0", "--precision", "0.000001", "--round-limit", roundLimit.String(), "--out", r.out}
+		"--warmup", "0", "--precision", "0.000001", "--round-limit", roundLimit.String(), "--out", r.out, "--time", "6s", "--blocks", "400"}
+	if c.whole {
+		args = append(args, "--time", "60s", "--blocks", "1")
+	}
 	if apart() {
 		r.shm, err = os.MkdirTemp(scratch.SharedMemory, "f")
 		must(t, err)
