@@ -291,8 +291,7 @@ func (r *run) finished(c *cell) bool {
 func (r *run) peers(c *cell) []*cell {
 	var all []*cell
 	for _, d := range r.cells {
-		a, b := d.result, c.result
-		if a.Workload() == b.Workload() && a.Workers == b.Workers && a.Clients == b.Clients && a.TrainMS == b.TrainMS && a.Nested == b.Nested {
+		if d.result.Workload() == c.result.Workload() && d.result.Workers == c.result.Workers && d.result.Clients == c.result.Clients {
 			all = append(all, d)
 		}
 	}
@@ -372,7 +371,7 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		return nil // interrupted before there was anything to keep
 	}
 	c.spent += b.charge()
-	b.thin(c.Clients)
+	b.thin(c.Clients, c.Workers)
 	c.result.Blocks = append(c.result.Blocks, b)
 	return nil
 }

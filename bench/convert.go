@@ -320,8 +320,11 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 	if err != nil || len(b.Round) == 0 { // it was interrupted
 		return b, nil, err
 	}
-	if err := b.validate(clients); err != nil {
+	if err := b.validate(clients, 1); err != nil {
 		return b, nil, err
+	}
+	if want := len(b.Round) * clients; len(b.RTT) != want { // what is kept of many clients is chosen here
+		return b, nil, field("rtt_ns", "%d samples: want %d", len(b.RTT), want)
 	}
 	if m := max(o.Rounds, mostRounds); len(b.Round) > m {
 		return b, nil, fmt.Errorf("round_ns: %d timed rounds: a block has at most %d", len(b.Round), m)

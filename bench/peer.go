@@ -196,8 +196,8 @@ func (o Options) CheckPeers() error {
 		{o.Agents > 0 || o.Fleet != nil, "--agents", "all of a peer is on this host"},
 		{len(links(o.Cells)) > 0, "--link", "nobody knows what a peer sends over it"},
 		{len(o.Profiling.Kinds) > 0, "--profile", "nothing of a peer can be profiled"},
-		{o.Cells[i].Respawn, "--respawn", "a peer starts its workers once a block"},
-		{o.Cells[i].Train != "", "--train", "a peer has a function of its own"},
+		{slices.ContainsFunc(o.Cells, func(s Spec) bool { return s.peer() != nil && s.Respawn }), "--respawn", "a peer starts its workers once a block"},
+		{slices.ContainsFunc(o.Cells, func(s Spec) bool { return s.peer() != nil && s.Train != "" }), "--train", "a peer has a function of its own"},
 		{o.Canary > 0, "--canary", "nothing of a peer can be slowed down"},
 	} {
 		if no.given {

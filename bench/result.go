@@ -62,12 +62,17 @@ type Skipped struct {
 }
 
 // ID names the cell as that of one that was measured.
-func (s Skipped) ID() string {
+func (s Skipped) ID() string { return s.cell().ID() }
+
+// Particulars are those that the cell would have had.
+func (s Skipped) Particulars() [][2]string { return s.cell().Particulars() }
+
+func (s Skipped) cell() Cell {
 	return Cell{
 		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients,
 		Change: s.Change, Values: s.Values, Scenario: s.Scenario, Link: s.Link,
 		Language: s.Language, Train: s.Train, TrainMS: s.TrainMS, Respawn: s.Respawn, Nested: s.Nested,
-	}.ID()
+	}
 }
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.
@@ -108,6 +113,8 @@ type Floor struct {
 	Change    string      `json:"change,omitempty"` // likewise, of a floor that has a model, as the next two
 	Values    string      `json:"values,omitempty"`
 	Scenario  string      `json:"scenario,omitempty"`
+	TrainMS   int         `json:"train_ms,omitempty"`
+	Nested    bool        `json:"nested,omitempty"`
 	Clients   int         `json:"clients,omitempty"`   // likewise
 	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
 	Language  string      `json:"language,omitempty"`  // likewise: that of its workers, as of a cell

@@ -45,7 +45,9 @@ func (r *run) sofar(partial string) *Result {
 	}
 	for _, ch := range r.chains {
 		if len(ch.work) > 0 {
-			result.Floors = append(result.Floors, *ch.cell.named().Workload().floor(Floor{
+			direct := ch.cell // which burns nothing besides, and nests nothing
+			direct.TrainMS, direct.Nested = 0, false
+			result.Floors = append(result.Floors, *direct.named().Workload().floor(Floor{
 				Name: "work", Unit: "s", Clients: ch.cell.Clients, Blocks: ch.work,
 				Help: "the arithmetic of a round, trained and folded by direct calls",
 			}))
@@ -70,7 +72,7 @@ const (
 
 // size returns about what a block of so many rounds takes in the file.
 func (s Spec) size(rounds int) int64 {
-	perRound := 1 + 4*int64(kept(s.Clients))
+	perRound := 1 + 4*int64(kept(s.Clients, s.Workers))
 	return blockBytes + int64(rounds)*perRound*numberBytes
 }
 

@@ -5,20 +5,39 @@ package bench
 // hundred, and a file of 2,000 clients would be sixteen times as large.
 const keptClients = 128
 
-// stride returns k, where the times of every k-th client are kept.
-func stride(clients int) int { return (clients + keptClients - 1) / keptClients }
+// stride returns k, where the times of every k-th client are kept. It has no factor in
+// common with the number of workers: clients may go to them in turn, and those of all
+// workers are kept.
+func stride(clients, workers int) int {
+	k := (clients + keptClients - 1) / keptClients
+	for workers > 0 && k > 1 && common(k, workers) > 1 { // a file may claim that there were none
+		k++
+	}
+	return k
+}
+
+// common returns the greatest common divisor.
+func common(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
 
 // kept returns of how many clients of a round the times are kept.
-func kept(clients int) int { return (clients + stride(clients) - 1) / stride(clients) }
+func kept(clients, workers int) int {
+	k := stride(clients, workers)
+	return (clients + k - 1) / k
+}
 
 // thin leaves the times of the first client of each round, and of every k-th after it.
-func (b *Block) thin(clients int) {
-	k := stride(clients)
+func (b *Block) thin(clients, workers int) {
+	k := stride(clients, workers)
 	if k == 1 {
 		return
 	}
 	for _, times := range []*[]int64{&b.Train, &b.RTT, &b.Down, &b.Up} {
-		thinned := make([]int64, 0, len(b.Round)*kept(clients))
+		thinned := make([]int64, 0, len(b.Round)*kept(clients, workers))
 		for i, ns := range *times {
 			if i%clients%k == 0 {
 				thinned = append(thinned, ns)

@@ -177,6 +177,21 @@ func head2(o object) error {
 	}
 	plan, _ := objectOf(o["plan"])
 	burnt := cell2(plan)
+	if _, ok := o["skipped"]; ok {
+		if err := o.each("skipped", burnt); err != nil {
+			return err
+		}
+	}
+	if _, ok := o["floors"]; ok {
+		if err := o.each("floors", func(f object) error {
+			if _, ofModel := f["model"]; !ofModel {
+				return nil
+			}
+			return burnt(f)
+		}); err != nil {
+			return err
+		}
+	}
 	err := o.within("plan", func(plan object) error {
 		delete(plan, "train_ms")
 		delete(plan, "respawn") // cells say it, too

@@ -98,24 +98,29 @@ func (s Spec) fold() *trainer.Fold {
 	return f
 }
 
-// A Workload is a work as results name it: cells of the same are compared with each
-// other.
+// A Workload is a work as results name it, with how long its training takes: cells of the
+// same are compared with each other.
 type Workload struct {
 	Model                    Model
 	Change, Values, Scenario string // as in Cell
+	TrainMS                  int    // likewise
+	Nested                   bool   // likewise
 }
 
-func (c Cell) Workload() Workload { return Workload{c.Model, c.Change, c.Values, c.Scenario} }
+func (c Cell) Workload() Workload {
+	return Workload{c.Model, c.Change, c.Values, c.Scenario, c.TrainMS, c.Nested}
+}
 
 // floor returns f as one that bounds the cells of the workload only.
 func (w Workload) floor(f Floor) *Floor {
-	f.Model, f.Up, f.Change, f.Values, f.Scenario = w.Model.Name, w.Model.Up, w.Change, w.Values, w.Scenario
+	f.Model, f.Up, f.Change, f.Values, f.Scenario, f.TrainMS, f.Nested = w.Model.Name, w.Model.Up, w.Change, w.Values, w.Scenario, w.TrainMS, w.Nested
 	return &f
 }
 
 // Of reports whether a floor bounds the cells of a workload only.
 func (f *Floor) Of(w Workload) bool {
-	return f.Model == w.Model.Name && f.Up == w.Model.Up && f.Change == w.Change && f.Values == w.Values && f.Scenario == w.Scenario
+	return f.Model == w.Model.Name && f.Up == w.Model.Up && f.Change == w.Change && f.Values == w.Values && f.Scenario == w.Scenario &&
+		f.TrainMS == w.TrainMS && f.Nested == w.Nested
 }
 
 // validateWorkload checks the texts of a cell that say what it works on.

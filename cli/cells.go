@@ -151,7 +151,7 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 		if err != nil {
 			return nil, namedModel("--model", text, err)
 		}
-		model, name := once(known, text, model), text
+		model = once(known, "", model)
 		values, err := bench.ValuesOf(model, f.values)
 		if err != nil {
 			return nil, usagef("--values %w", err)
@@ -162,7 +162,7 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 				return nil, namedModel("--up", text, err)
 			}
 			if up != model {
-				up = once(known, name+" "+text, up)
+				up = once(known, model.Name+model.File(), up)
 			}
 			for _, change := range changes {
 				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Change: change, Values: values, Scenario: scenario, Train: f.train,
@@ -187,8 +187,10 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 	return cells, lossless(f.lossless, cells)
 }
 
-// once returns the model that is known by that name, which is m if none was.
-func once(known map[string]*models.Model, name string, m *models.Model) *models.Model {
+// once returns m, or the same model if it is known, which is an update of another one or
+// of none.
+func once(known map[string]*models.Model, of string, m *models.Model) *models.Model {
+	name := of + " " + m.Name + " " + m.File()
 	if known[name] == nil {
 		known[name] = m
 	}
@@ -332,7 +334,7 @@ func fitting(cells []bench.Spec, whole bool, o bench.Options) (fit []bench.Spec,
 		case alone || !errors.As(e, &unfit):
 			return nil, nil, e
 		case whole:
-			return nil, nil, hinted{e, "ipcbench list scenarios shows smaller parts; --model, --workers and --clients hold for all of them"}
+			return nil, nil, hinted{e, "ipcbench list scenarios has parts of it; flags such as --model, --workers and --clients hold for all of them"}
 		default:
 			err = errors.Join(err, e)
 			skipped = append(skipped, unfit.Skipped())

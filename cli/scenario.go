@@ -175,27 +175,26 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 		return a.matrix(f, map[string]*models.Model{})
 	}
 	var all []bench.Spec
+	type work struct { // what is compared
+		model, up        *models.Model
+		workers, clients int
+	}
+	type shape struct{ perProcess, depth int }
+	shapes := map[work]shape{}
 	known := map[string]*models.Model{}
 	seen := map[string]bool{}
-	shapes := map[string]*models.Model{} // a shape is one, whichever parts ask for it: so are its control and its reference
-	share := func(m *models.Model, name string) *models.Model {
-		if shapes[name] == nil {
-			shapes[name] = m
-		}
-		return shapes[name]
-	}
 	for _, of := range f.parts {
 		cells, err := a.matrix(of, known)
 		if err != nil {
 			return nil, err
 		}
 		for _, c := range cells {
-			if c.Up != nil && c.Up != c.Model {
-				c.Up = share(c.Up, c.Model.Name+" "+c.Up.Name)
-			} else if c.Up != nil {
-				c.Up = share(c.Model, c.Model.Name)
+			w, as := work{c.Model, c.Up, c.Workers, c.Clients}, shape{min(c.PerProcess, c.Workers), c.Depth}
+			if other, ok := shapes[w]; ok && other != as {
+				return nil, usagef("--scenario %s: %s would have %d and %d workers in a process, at depth %d and %d, in parts that are compared: give --lanes-per-process and --depth",
+					f.scenario, c, other.perProcess, as.perProcess, other.depth, as.depth)
 			}
-			c.Model = share(c.Model, c.Model.Name)
+			shapes[w] = as
 			if !seen[c.String()] {
 				seen[c.String()] = true
 				all = append(all, c)

@@ -182,6 +182,8 @@ type answerFloor struct {
 	Change    string    `json:"change,omitempty"`
 	Values    string    `json:"values,omitempty"`
 	Scenario  string    `json:"scenario,omitempty"`
+	TrainMS   int       `json:"train_ms,omitempty"`
+	Nested    bool      `json:"nested,omitempty"`
 	Clients   int       `json:"clients,omitempty"`
 	Transport string    `json:"transport,omitempty"`
 	Language  string    `json:"language,omitempty"`
@@ -262,7 +264,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		a.Cells = append(a.Cells, cell)
 	}
 	for _, f := range r.Floors {
-		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.Clients, f.Transport, f.Language, float64(f.Gap) / 1e9, f.Link, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
+		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.TrainMS, f.Nested, f.Clients, f.Transport, f.Language, float64(f.Gap) / 1e9, f.Link, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
 	}
 	return doc.WriteJSON(w, a, "\t")
 }

@@ -61,39 +61,36 @@ func claimSentence(c *analysis.Claim) string {
 	if c.Against == nil {
 		blocks := ", " + common + ", " + doc.Plural(c.Value.Blocks, "block") + "."
 		if c.Whole != nil {
-			return capital(text + n.verb + " " + amount("%", c.Value, kind) + " of " + nounOf(*c.Whole).text + blocks)
+			return capital(text + n.verb + " " + amount("%", c.Value, c.Even, kind) + " of " + nounOf(*c.Whole).text + blocks)
 		}
-		return capital(text + n.verb + " " + amount(unit, c.Value, kind) + blocks)
+		return capital(text + n.verb + " " + amount(unit, c.Value, c.Even, kind) + blocks)
 	}
 	blocks := ", " + common + ", " + doc.Plural(c.Value.Blocks, "block") + " each"
 	if a, b := c.Value.Blocks, c.Other.Blocks; a != b {
 		blocks = fmt.Sprintf(", %s, %d and %d blocks", common, a, b)
 	}
-	with, exact := " with "+doc.List(other), even(c.Value) && even(c.Other)
+	with, exact := " with "+doc.List(other), c.Even && c.OtherEven
 	if exact && c.Value.Center == c.Other.Center {
-		return capital(text + n.same + with + ": " + amount(unit, c.Value, "") + blocks + ".")
+		return capital(text + n.same + with + ": " + amount(unit, c.Value, c.Even, "") + blocks + ".")
 	}
 	text += fmt.Sprintf(n.times, doc.Quantity("1", c.Ratio.Center)) + with
 	if !exact {
 		text += " (" + kind + doc.Quantity("1", c.Ratio.Low) + " to " + doc.Quantity("1", c.Ratio.High) + ")"
 	}
-	text += ": " + amount(unit, c.Value, "") + " against " + amount(unit, c.Other, "") + blocks
+	text += ": " + amount(unit, c.Value, c.Even, "") + " against " + amount(unit, c.Other, c.OtherEven, "") + blocks
 	if c.Shown {
 		return capital(text) + "."
 	}
 	return "Too close to call: " + text + "; a difference of " + doc.Percent(c.Detectable-1) + " would have shown in four of five such runs."
 }
 
-// even reports whether all blocks have the same value, as counts may.
-func even(i stat.Interval) bool { return i.Low == i.High }
-
 // amount writes an estimate; what its bounds are stands before them. What is the same in
 // all blocks has none.
-func amount(unit string, i stat.Interval, kind string) string {
+func amount(unit string, i stat.Interval, even bool, kind string) string {
 	switch {
-	case i.Low == 0 && i.High == 0:
+	case even && i.Center == 0:
 		return "exactly 0"
-	case !even(i):
+	case !even:
 		return strings.Replace(doc.Bounded(unit, i), "(", "("+kind, 1)
 	case unit == "1" && i.Center == math.Round(i.Center):
 		return "exactly " + strconv.FormatFloat(i.Center, 'f', -1, 64)
@@ -157,6 +154,8 @@ func phrase(a analysis.Axis, c *analysis.Cell) string {
 			return "updates like the model"
 		}
 		return "updates " + value
+	case "train":
+		return "training by " + value
 	case "link":
 		return linkText(value)
 	case "workers":
@@ -197,10 +196,10 @@ func nounOf(m analysis.Metric) noun {
 		"reconstruct": takes("putting a client's update together"), "restart": is("the share of a round in which its workers start and end"),
 		"down": takes("a client's way down"), "uplink": takes("a client's way up"), "up": takes("a client's way up with its training"),
 		"cpu_per_round": is("the CPU time of a round"), "cpu_server": is("the server's CPU time of a round"), "cpu_per_gb": is("the CPU time of what is delivered"),
-		"rpcs": are("requests of a round"), "rpcs_tensors": are("requests of a round that bring tensors"), "connections": are("connections that a round opens"), "connecting": takes("waiting for connections in a round"), "handshaking": takes("waiting for handshakes in a round"),
+		"rpcs": are("requests of a round"), "rpcs_tensors": are("requests of a round that bring tensors"), "connections": are("connections that a round opens"), "connecting": takes("waiting for connections in a round, added up over workers,"), "handshaking": takes("waiting for handshakes in a round, added up over workers,"),
 		"in_service": is("the mean number of requests in service"), "in_service_most": is("the highest number of requests in service at once"),
-		"queued_share": is("the share of requests that wait for a thread of the server"), "phase.queue": takes("waiting for threads of the server in a round"),
-		"queue_wait": takes("waiting for a processor in a round"), "attested": is("the share of tensors that went the transport's own way"),
+		"queued_share": is("the share of requests that wait for a thread of the server"), "phase.queue": takes("waiting for threads of the server in a round, added up over requests,"),
+		"queue_wait": takes("waiting for a processor in a round, added up over threads,"), "attested": is("the share of tensors that went the transport's own way"),
 		"cache_growth": is("the growth of the workers' caches in a round"), "communication": is("the share of a client's round trip that is not training"),
 		"overhead": is("the overhead of a round"), "peak_rss": is("the peak memory of all processes"), "peak_rss_server": is("the server's peak memory"), "peak_rss_workers": is("the largest worker's peak memory"),
 	}[m.Name]; ok {
@@ -212,6 +211,9 @@ func nounOf(m analysis.Metric) noun {
 	}
 	if perRound {
 		text += " of a round"
+	}
+	if strings.HasPrefix(m.Name, "phase.") {
+		text += ", added up over all processes,"
 	}
 	switch {
 	case m.Unit == "s" || m.Unit == "s/round":

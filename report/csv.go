@@ -133,12 +133,19 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		}
 	}
 	for _, s := range v.Skipped {
-		why := map[string]string{"variant": s.Variant, "why": s.Why, "up": s.Up, "change": s.Change, "values": s.Values, "scenario": s.Scenario, "link": s.Link, "language": s.Language, "train": s.Train}
+		why := particulars(s.Particulars())
+		why["variant"], why["why"], why["up"] = s.Variant, s.Why, s.Up
 		of := []string{doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients), doc.Literal(pairs(why))}
 		write("", append(of, csvValues(v, "skipped", "", "", stat.None())...))
 	}
 	for _, f := range v.Floors {
 		of := map[string]string{"up": f.Up, "change": f.Change, "values": f.Values, "scenario": f.Scenario, "transport": f.Transport, "variant": f.Variant, "link": f.Link, "language": f.Language}
+		if f.TrainMS > 0 {
+			of["train-ms"] = strconv.Itoa(f.TrainMS)
+		}
+		if f.Nested {
+			of["nested"] = "on"
+		}
 		if f.Bytes > 0 {
 			of["bytes"] = strconv.FormatInt(f.Bytes, 10)
 		}
@@ -189,12 +196,19 @@ func csvHosts(v *analysis.Result, f *analysis.Fleet, write func(host string, row
 // cellSettings are those of the transport, with the build where there are two, the
 // update where it is unlike the model, and what else a cell may do or be on.
 func cellSettings(c *analysis.Cell) map[string]string {
-	s := map[string]string{"build": c.Build, "up": c.Model.Up, "peer": c.Peer, "unproved": c.Unproved}
-	for _, of := range c.Particulars() {
-		s[of[0]] = of[1]
-	}
+	s := particulars(c.Particulars())
+	s["build"], s["up"], s["peer"], s["unproved"] = c.Build, c.Model.Up, c.Peer, c.Unproved
 	maps.Copy(s, c.Settings)
 	return s
+}
+
+// particulars by their names.
+func particulars(of [][2]string) map[string]string {
+	all := map[string]string{}
+	for _, p := range of {
+		all[p[0]] = p[1]
+	}
+	return all
 }
 
 // pairs writes key=value;key=value, sorted, without those that have no value.

@@ -111,7 +111,7 @@ func floorSubject(f bench.Floor) string {
 	if f.Model != "" {
 		subject += ", " + bench.Model{Name: f.Model, Up: f.Up}.Label()
 	}
-	subject += wordsOfWork(analysis.Group{Change: f.Change, Values: f.Values, Scenario: f.Scenario, Link: f.Link})
+	subject += wordsOfWork(analysis.Group{Change: f.Change, Values: f.Values, Scenario: f.Scenario, TrainMS: f.TrainMS, Nested: f.Nested, Link: f.Link})
 	if f.Host != "" {
 		subject += ", to " + f.Host
 	}

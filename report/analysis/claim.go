@@ -16,12 +16,14 @@ type Claim struct {
 	Whole  *Metric // of which the metric is a share; nil if of none
 	Cell   *Cell
 	Value  stat.Interval // the metric of the cell, or the share
+	Even   bool          // it is the same in all blocks
 
 	Against    *Cell // nil if there is none; then neither are the others
 	Other      stat.Interval
+	OtherEven  bool
 	Ratio      stat.Interval // of the metric of Cell to that of Against
 	Shown      bool          // they differ by the rule of [Decide]: the Mann-Whitney test, and the interval of the ratio agrees
-	Detectable float64       // the smallest ratio that these blocks would have shown
+	Detectable float64       // a ratio that these blocks would have shown, and no smaller than what its interval leaves open
 }
 
 // Pick returns the one cell that passes all filters, which are those of [Result.Narrow].
@@ -60,6 +62,9 @@ func (r *Result) Claim(metric string, choices, against []string) (*Claim, error)
 		return nil, err
 	}
 	c.Value = c.Cell.Of(part)
+	if c.Metric.Sampled() {
+		c.Even = equal(c.Cell.Medians(part))
+	}
 	if isShare {
 		of, err := claimable(whole)
 		switch {
@@ -72,7 +77,11 @@ func (r *Result) Claim(metric string, choices, against []string) (*Claim, error)
 		case len(against) > 0:
 			return nil, fmt.Errorf("%s: a share is of one cell, so it has no against", metric)
 		}
-		c.Whole, c.Value = &of, c.Cell.Share(part, whole)
+		shares := c.Cell.shares(part, whole)
+		c.Whole, c.Value, c.Even = &of, stat.Of(shares), equal(stat.Medians(shares))
+		if c.Value.High > 1 {
+			return nil, fmt.Errorf("%s of %s is more than 1: %s is added up over workers or requests, and no part of %s", metric, c.Cell.Name(), part, whole)
+		}
 	}
 	if err := c.Cell.upholds(metric, c.Value); err != nil || len(against) == 0 {
 		return c, err
@@ -102,15 +111,19 @@ func (c *Claim) compare(r *Result, choices, against []string) error {
 		return err
 	}
 	a, b := c.Cell.Medians(name), c.Against.Medians(name)
+	c.OtherEven = equal(b)
 	c.Ratio = c.Cell.Ratio(name, c.Against)
 	if !c.Ratio.Known() {
 		return fmt.Errorf("%s is not above zero in all blocks, so there is no ratio: claim each cell by itself", name)
 	}
 	const alpha = 1 - stat.Confidence
 	c.Shown = stat.Test(a, b) <= alpha && c.Ratio.Excludes(1)
-	c.Detectable = stat.Detectable(a, b, alpha)
+	c.Detectable = max(stat.Detectable(a, b, alpha), c.Ratio.High, 1/c.Ratio.Low) // of counts, most blocks are equal, and the test alone would tell a trifle
 	return nil
 }
+
+// equal reports whether all are the same, as counts may be.
+func equal(xs []float64) bool { return len(xs) > 0 && slices.Min(xs) == slices.Max(xs) }
 
 // claimable returns the metric of a name that a user wrote.
 func claimable(name string) (Metric, error) {
@@ -140,23 +153,22 @@ func (c *Cell) upholds(metric string, i stat.Interval) error {
 	return fmt.Errorf("no 95 %% interval of %s: %d blocks, want %d (%s)", metric, i.Blocks, stat.Blocks, c.Name())
 }
 
-// Share returns one sampled metric as a share of another. In each block it is the mean of
+// shares returns one sampled metric as a share of another, by block. It is the mean of
 // the one over the mean of the other: where both are of whole rounds, that is the ratio of
-// their sums. The interval is that of the median over blocks.
-func (c *Cell) Share(part, whole string) stat.Interval {
+// their sums.
+func (c *Cell) shares(part, whole string) (shares [][]float64) {
 	parts, wholes := c.Samples(part), c.Samples(whole)
-	var shares [][]float64
 	for i := range parts {
 		if len(parts[i]) == 0 || len(wholes[i]) == 0 {
 			continue
 		}
 		of := mean(wholes[i])
 		if of <= 0 {
-			return stat.None()
+			return nil
 		}
 		shares = append(shares, []float64{mean(parts[i]) / of})
 	}
-	return stat.Of(shares)
+	return shares
 }
 
 func mean(xs []float64) float64 {

@@ -26,6 +26,8 @@ func Axes() []Axis {
 		{"model", "", func(c *Cell) string { return c.Model.Name }},
 		{"up", "model", func(c *Cell) string { return cmp.Or(c.Model.Up, "model") }},
 		{"change", "100%", func(c *Cell) string { return cmp.Or(c.Change, "100%") }},
+		{"values", "as the model", func(c *Cell) string { return cmp.Or(c.Values, "as the model") }},
+		{"train", "ours", func(c *Cell) string { return cmp.Or(c.Train, "ours") }},
 		{"scenario", "fedavg", func(c *Cell) string { return cmp.Or(c.Scenario, "fedavg") }},
 		{"link", NoLink, func(c *Cell) string { return cmp.Or(c.Link, NoLink) }},
 		{"workers", "", func(c *Cell) string { return strconv.Itoa(c.Workers) }},

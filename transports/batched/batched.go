@@ -45,7 +45,7 @@ func (t *transport) Settings() []driver.Setting {
 		{Name: "threads", Kind: driver.Count, Default: "0", Min: 0, Max: 1024,
 			Help: "requests that the server works on at a time; 0 is all of them"},
 		{Name: "hold", Values: []string{"work", "call"}, Default: "work",
-			Help: "a request has its thread while the server works on it, or until the call has ended"},
+			Help: "a request has its thread while the server works on it, or until its handler returns, also while that waits for bytes or, in a stream, for a reader"},
 		{Name: "chunk", Kind: driver.Size, Default: "2MiB", Min: 4 << 10, Max: 64 << 20,
 			Help: "tensor bytes in a message of a stream"},
 		{Name: "reports", Kind: driver.Count, Default: "1", Min: 1, Max: 16,
