@@ -68,10 +68,11 @@ type seen struct {
 
 func (s *seen) Listen(ctx context.Context, e *driver.Endpoint, o driver.Options) (driver.Server, error) {
 	d, err := s.Transport.Listen(ctx, e, o)
+	in := d
 	if c, ok := d.(*slab.CloningServer); ok {
-		d = c.Server
+		in = c.Server
 	}
-	s.s, _ = d.(*server)
+	s.s, _ = in.(*server)
 	return d, err
 }
 
