@@ -128,6 +128,8 @@ func (c config) check() error {
 		return errors.New("drain=on needs cache=on: without caches there is nothing to empty")
 	case c.missing > 0 && (!c.shm || c.pool > 0):
 		return fmt.Errorf("missing=%d needs shm=on and pool=0B: no tensor may be missing for another reason", c.missing)
+	case c.clone && !c.shm:
+		return errors.New("copy=out needs shm=on: without slabs there is nothing to copy out of")
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func TestVariants(t *testing.T) {
 		"http:conn=per-request", "http:conn=per-request:body=json:network=tcp",
 		"http:cache=on:cache-size=10KiB", "http:cache=on:body=json",
 		"http-shm", "http-shm:shm=off", "http-shm:network=tcp", "http-shm:pool=64B", "http-shm:pool=40KiB:batch=3", "http-shm:pool=120KiB",
-		"http:cache=on:drain=on", "http-shm:copy=out", "http-shm:copy=out:shm=off", "http-shm:copy=out:pool=120KiB", "http-shm:missing=50", "http-shm:missing=30:copy=out", "http-shm:missing=100",
+		"http:cache=on:drain=on", "http-shm:copy=out", "http-shm:copy=out:pool=120KiB", "http-shm:missing=50", "http-shm:missing=30:copy=out", "http-shm:missing=100",
 	} {
 		t.Run(variant, func(t *testing.T) {
 			r := open(t, variant, l, 2)
@@ -131,7 +131,8 @@ func TestSettingsTogether(t *testing.T) {
 		"http-shm:missing=5:pool=1MiB": "missing=5 needs shm=on and pool=0B",
 		"http:drain=on:cache=on":       "",
 		"http-shm:missing=5:copy=out":  "",
-		"http-shm:copy=out:shm=off":    "",
+		"http-shm:copy=out:shm=off":    "copy=out needs shm=on",
+		"http-shm:copy=out:pool=64B":   "",
 	} {
 		v, err := transports.Parse(variant, []driver.Transport{New(), Local()})
 		check(t, err)
