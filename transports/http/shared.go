@@ -27,6 +27,7 @@ type shared struct {
 	reader  *slab.Reader   // of the slab of models, which ref names; nil if it cannot be opened
 	mem     *slab.Memory   // of the lane's updates; nil if this process is not local
 	updates *slab.Packages // in mem
+	copier  slab.Copier    // with copy=out, of models
 
 	handles []slab.Handle // of the tensors of the model in hand, zero where one is not shared
 	views   [][]byte      // of these tensors
@@ -36,7 +37,10 @@ type shared struct {
 // newShared opens the slabs of a session. If this process is local it has written
 // the proof.
 func newShared(o driver.Options, c config, a joinAnswer) *shared {
-	s := &shared{o: o, c: c, handles: make([]slab.Handle, o.Down.Len()), views: make([][]byte, o.Down.Len())}
+	s := &shared{
+		o: o, c: c, copier: slab.NewCopier(o.Rec),
+		handles: make([]slab.Handle, o.Down.Len()), views: make([][]byte, o.Down.Len()),
+	}
 	if a.Models != nil {
 		s.ref = *a.Models
 		if nonce, err := s.ref.Decode(); err == nil && inSession(s.ref.Path) {
@@ -122,14 +126,7 @@ func (s *shared) model(a jobAnswer, downlink func() *tensor.Package, which []int
 // clone copies what is shared of the model in hand to own: the worker has done with the
 // server's memory then. What is copied was the model's if it still is.
 func (s *shared) clone(own, model *tensor.Package, id phase.ID) error {
-	span, n := s.o.Rec.Begin(phase.Copy, id), 0
-	for i, h := range s.handles {
-		if h != (slab.Handle{}) {
-			n += copy(own.View(i), model.View(i))
-		}
-	}
-	span.End()
-	s.o.Rec.Counter(phase.Copied).Add(n)
+	s.copier.CopyChosen(own, model, id, func(i int) bool { return s.handles[i] != (slab.Handle{}) })
 	err := s.unchanged()
 	s.none()
 	return err

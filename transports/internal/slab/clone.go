@@ -26,6 +26,18 @@ func (c Copier) Copy(to, from *tensor.Package, id phase.ID) {
 	c.copied.Add(from.Payload())
 }
 
+// CopyChosen is Copy of the bytes of the tensors that are chosen, and of nothing else.
+func (c Copier) CopyChosen(to, from *tensor.Package, id phase.ID, chosen func(i int) bool) {
+	span, n := c.rec.Begin(phase.Copy, id), 0
+	for i := range from.Len() {
+		if chosen(i) {
+			n += copy(to.View(i), from.View(i))
+		}
+	}
+	span.End()
+	c.copied.Add(n)
+}
+
 // CopyOut is a value of the setting copy: whoever reads a model or an update clones it onto its
 // own heap first, and looks at the clone alone.
 const CopyOut = "out"
