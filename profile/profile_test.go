@@ -103,6 +103,8 @@ func TestPhases(t *testing.T) {
 		{"no label, call", stack{1, nil, "runtime.mallocgc < ipcbench/transports/shm.(*worker).Receive < ipcbench/trainer.(*process).run"}, "receive"},
 		{"reserve of a worker", stack{1, nil, "ipcbench/transports/shm.(*worker).Reserve"}, "lend"},
 		{"reserve of a server", stack{1, nil, "ipcbench/transports/shm.(*server).Reserve"}, "reserve"},
+		{"training", stack{1, nil, "ipcbench/bench.burn < ipcbench/bench.stockConfig.train < ipcbench/bench.stock.func1 < ipcbench/trainer.(*process).run"}, "train"},
+		{"training with nested values", stack{1, nil, "ipcbench/bench.burn < ipcbench/bench.stockConfig.train < ipcbench/bench.nested.func1 < ipcbench/trainer.(*process).run"}, "train"},
 		{"unknown transport code", stack{1, nil, "ipcbench/transports/batched.(*server).admit < ipcbench/transports/batched.(*server).other"}, ""},
 		{"control socket", stack{1, nil, "encoding/json.Unmarshal < ipcbench/trainer.(*control).receive < ipcbench/trainer.(*Session).listen"}, ""},
 		{"garbage collection", stack{1, nil, "runtime.scanobject < runtime.gcDrain < runtime.gcBgMarkWorker"}, ""},

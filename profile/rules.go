@@ -72,6 +72,7 @@ var calls = []rule{
 	{"ipcbench/tensor.(*Average).", "", phase.Fold},
 	{"ipcbench/tensor.Train", "", phase.Train},
 	{"ipcbench/bench.stock.", "", phase.Train},
+	{"ipcbench/bench.nested.", "", phase.Train},
 	{"ipcbench/receipt.Attach", "", phase.Attach},
 	{"ipcbench/receipt.Detach", "", phase.Detach},
 	{"ipcbench/receipt.(*Detached).CopyTo", "", phase.Detach},
