@@ -52,7 +52,7 @@ func costs() []Metric {
 				_, ok := prefixed(counts, phase.Calls)
 				return float64(sum) / float64(len(b.Round)), ok
 			})},
-		{Name: "in_service", Unit: "1", Help: "requests that the server worked on when it began to work on one, that one included: the mean over all requests for tensors and with results. A stream begins anew with each of its messages, unless it holds a thread",
+		{Name: "in_service", Unit: "1", Help: "requests that the server worked on when it began to work on one, that one included: the mean over all requests for tensors and with results. A stream begins anew with each of its messages, unless it holds a thread. Sending the answer to a unary request is not in it",
 			samples: each(func(_ *Cell, b *bench.Block) (float64, bool) {
 				n, sum, _ := inService(b)
 				return sum / n, n > 0
@@ -62,7 +62,7 @@ func costs() []Metric {
 				n, _, most := inService(b)
 				return most, n > 0
 			})},
-		{Name: "queued_share", Unit: "1", Better: Lower, Help: "share of the requests for tensors and with results that waited for a thread of the server, where threads are bounded; a stream may wait with each of its messages, unless it holds a thread",
+		{Name: "queued_share", Unit: "1", Better: Lower, Help: "share of the requests for tensors and with results that waited for a thread of the server, where threads are bounded; a stream may wait with each of its messages, unless it holds a thread. A thread is free again before the answer to a unary request is sent, which is not in it",
 			samples: each(func(c *Cell, b *bench.Block) (float64, bool) {
 				n, _, _ := inService(b)
 				return float64(b.Server.Counts[phase.Queued]) / n, n > 0 && c.boundsThreads()

@@ -75,9 +75,11 @@
 // looks up or encodes for them. One that waits for a job, for bytes, or for a client to
 // read has no share in that, as with the completion queues of gRPC servers in other
 // languages. A server with a thread for each call, as those of gRPC in Python have it,
-// keeps the thread while it waits for bytes or a reader: so does hold=call. A wait for
-// one of the N is recorded as phase.Queue, and counted; a request that finds one free
-// records nothing.
+// keeps the thread until the call's handler returns, also while that waits for bytes or,
+// in a stream, for a reader: so does hold=call. gRPC sends the answer to a unary request
+// when the handler has returned and its thread is free, there as here. A report without
+// tensors takes no thread. A wait for one of the N is recorded as phase.Queue, and
+// counted; a request that finds one free records nothing.
 //
 // Also without a bound, requests are counted by how many were in service when the
 // server began with them. A stream begins anew with each of its messages, unless it

@@ -11,10 +11,11 @@ import (
 // slots bounds how many requests are in service at once, and counts how many there
 // are. A request is in service while the server decodes, looks up or encodes for it,
 // and never while it waits for a job or, unless whole is set, for the network: so a
-// client that does not read takes nothing from the others.
+// client that does not read takes nothing from the others. The answer to a unary request
+// is gRPC's to send, when its handler has returned and its slot is free.
 type slots struct {
 	free  chan struct{} // nil: no bound
-	whole bool          // a request keeps its slot until it has ended
+	whole bool          // a request keeps its slot until its handler returns
 
 	rec    *phase.Recorder
 	now    atomic.Int32                    // in service

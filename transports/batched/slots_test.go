@@ -1,15 +1,23 @@
 package batched
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
+	pb "ipcbench/transports/batched/federationpb"
+	"ipcbench/transports/driver"
 )
 
 // inService returns how many requests were in service, and the most at once.
@@ -25,7 +33,8 @@ func inService(counts map[string]int64) (n int64, most int) {
 
 // TestInService: O8. A server of T threads with more collaborators, in processes of
 // their own, never works on more than T requests at once. Where a thread is held until
-// its call has ended, all of them come to be in use, and the wait for one is recorded.
+// its handler returns, all of them come to be in use, and the wait for one is recorded:
+// handlers that take results wait for their bytes, and those that stream for a reader.
 func TestInService(t *testing.T) {
 	const lanes, rounds = 8, 3
 	l := layoutOf(t, slices.Repeat([]int{1 << 16}, 8)...) // 2 MiB
@@ -82,6 +91,63 @@ func TestInService(t *testing.T) {
 			waits := slices.ContainsFunc(report.Server.Samples, func(s phase.Sample) bool { return s.Phase == phase.Queue })
 			if waits != (counts[phase.Queued] > 0) || c.threads == 0 && waits || c.fills && c.threads > 1 && !waits {
 				t.Errorf("%d requests had to wait, and a wait was recorded: %v", counts[phase.Queued], waits)
+			}
+		})
+	}
+}
+
+// TestHeld: O8. What a client that never reads holds, and whether it keeps others waiting,
+// with one thread: a stream's handler has the thread with hold=call until its client has
+// read. The answer to a unary request is sent when its handler has returned, and so holds
+// none, as with servers in Python that have a thread for each call.
+func TestHeld(t *testing.T) {
+	const window = 64 << 10
+	for _, c := range []struct {
+		variant, method string
+		held            int32
+	}{
+		{"grpc-batch:threads=1:hold=call", pb.Federation_GetAggregatedTensors_FullMethodName, 0},
+		{"grpc-stream:chunk=64KiB:threads=1", pb.Federation_StreamAggregatedTensors_FullMethodName, 0},
+		{"grpc-stream:chunk=64KiB:threads=1:hold=call", pb.Federation_StreamAggregatedTensors_FullMethodName, 1},
+	} {
+		t.Run(c.variant, func(t *testing.T) {
+			r := listen(t, c.variant, layoutOf(t, 500_000, 1), 2) // 2 MB, of which a window's worth gets through
+			for lane := range 2 {
+				r.dispatch(lane, driver.Job{})
+			}
+			ctx, cancel := context.WithCancel(limited(t))
+			defer cancel()
+			_, cc := r.stranger(grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window))
+			call, err := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.method)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := call.SendMsg(&pb.GetAggregatedTensorsRequest{Header: r.head(1), Specs: r.specs(0, 0)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := call.CloseSend(); err != nil {
+				t.Fatal(err)
+			}
+			slots := r.server.slots
+			for begun := int64(0); begun == 0 || slots.now.Load() != c.held; begun, _ = inService(r.recs[0].Counts()) {
+				if ctx.Err() != nil {
+					t.Fatalf("%d requests have begun and %d have a thread, want %d", begun, slots.now.Load(), c.held)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			wait, want := patience, codes.OK
+			if c.held > 0 {
+				wait, want = 100*time.Millisecond, codes.DeadlineExceeded
+			}
+			short, done := context.WithTimeout(ctx, wait)
+			defer done()
+			other, _ := r.stranger()
+			_, err = other.GetAggregatedTensors(short, &pb.GetAggregatedTensorsRequest{Header: r.head(0), Specs: r.specs(0, 1)})
+			if got := status.Code(err); got != want {
+				t.Errorf("another request: got %v, want %v", err, want)
+			}
+			if got := slots.now.Load(); got != c.held {
+				t.Errorf("%d requests have a thread, want %d", got, c.held)
 			}
 		})
 	}
