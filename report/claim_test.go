@@ -79,7 +79,7 @@ func TestClaim(t *testing.T) {
 		"wire_down transport=slow against transport=fast": "With slow, wire down of a round is the same as with fast: 100 MB in every block, even, 1 worker, 1 client, 6 blocks each.",
 		"cpu_per_round transport=fast against transport=slow": "With fast, the CPU time of a round is 0.500 times what it is with slow (95 % interval 0.490 to 0.510): " +
 			"15.0 ms (14.7 to 15.3) against 30.0 ms (29.4 to 30.6), even, 1 worker, 1 client, 6 blocks each.",
-		"phase.publish/round transport=slow": "With slow, phase publish of a round takes 3.5 % (95 % interval 1.0 to 6.0) of a round, even, 1 worker, 1 client, 6 blocks.",
+		"phase.publish/round transport=slow": "With slow, phase publish of a round, added up over all processes, takes 3.5 % (95 % interval 1.0 to 6.0) of a round, even, 1 worker, 1 client, 6 blocks.",
 		"train/rtt transport=slow":           "With slow, a client's training takes 53 % (95 % interval 53 to 53) of a client's round trip, even, 1 worker, 1 client, 6 blocks.",
 		"attested transport=astray": "With astray, the share of tensors that went the transport's own way is 0.750 in every block, even, 1 worker, 1 client, 6 blocks.**\n\n" +
 			"astray even workers=1 clients=1: only 75 % of the tensors went the way that the transport is named for: full 18.",

@@ -199,7 +199,7 @@ func repeated(t *testing.T, path string, times int) *bench.Result {
 // it scroll sideways.
 func TestPageNarrow(t *testing.T) {
 	b := browser.Start(t)
-	r, err := bench.ReadFile("../results/batching.json.gz") // which has long names
+	r, err := bench.ReadFile("../results/openfl.json.gz") // which has long names
 	if err != nil {
 		t.Fatal(err)
 	}
