@@ -320,7 +320,7 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 	if err != nil || len(b.Round) == 0 { // it was interrupted
 		return b, nil, err
 	}
-	if err := b.validate(clients, 1); err != nil {
+	if err := b.validate(clients); err != nil {
 		return b, nil, err
 	}
 	if want := len(b.Round) * clients; len(b.RTT) != want { // what is kept of many clients is chosen here

@@ -2,8 +2,8 @@ package bench
 
 // keptClients is how many clients of a round a result holds the times of, at most.
 // More say little more of how long a client takes, not even of the slowest one in a
-// hundred, and a file of 2,000 clients would be sixteen times as large.
-const keptClients = 128
+// hundred, and a file of 2,000 clients would be thirty times as large.
+const keptClients = 64
 
 // stride returns k, where the times of every k-th client are kept. It has no factor in
 // common with the number of workers: clients may go to them in turn, and those of all
@@ -45,4 +45,15 @@ func (b *Block) thin(clients, workers int) {
 		}
 		*times = thinned
 	}
+}
+
+// isThinned reports whether so many times of rounds are those of every k-th client, for
+// some k: builds differ in how many they keep.
+func isThinned(times, rounds, clients int) bool {
+	n := times / rounds
+	if n < 1 || n*rounds != times || n > clients {
+		return false
+	}
+	k := (clients + n - 1) / n
+	return (clients+k-1)/k == n
 }

@@ -112,7 +112,7 @@ func (c Cell) validate() error {
 		return field("blocks", "none")
 	}
 	for i, b := range c.Blocks {
-		if err := b.validate(c.Clients, c.Workers); err != nil {
+		if err := b.validate(c.Clients); err != nil {
 			return within(fmt.Sprintf("blocks[%d]", i), err)
 		}
 	}
@@ -166,7 +166,7 @@ func (c Cell) validateHead() error {
 	return cmp.Or(c.validateSoftware(), readLink(c.Link))
 }
 
-func (b Block) validate(clients, workers int) error {
+func (b Block) validate(clients int) error {
 	rounds := len(b.Round)
 	if rounds == 0 {
 		return field("round_ns", "no samples")
@@ -185,12 +185,12 @@ func (b Block) validate(clients, workers int) error {
 		{"down_ns", len(b.Down)},
 		{"up_ns", len(b.Up)},
 	} {
-		switch all, some := rounds*clients, rounds*kept(clients, workers); {
-		case s.got == all || s.got == some && s.got == len(b.Train):
-		case all == some:
+		switch all := rounds * clients; {
+		case s.got == all || clients > keptClients && s.got == len(b.Train) && isThinned(s.got, rounds, clients):
+		case clients <= keptClients:
 			return field(s.field, "%d samples: want %d for %d rounds of %d clients", s.got, all, rounds, clients)
 		default:
-			return field(s.field, "%d samples: want %d or, of some clients, %d for %d rounds of %d clients", s.got, all, some, rounds, clients)
+			return field(s.field, "%d samples: want %d for %d rounds of %d clients, or those of every k-th client", s.got, all, rounds, clients)
 		}
 	}
 	for i, c := range b.Clocks {

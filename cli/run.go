@@ -93,6 +93,14 @@ answer little:
 
   ipcbench run --change 1%,10% --values normal --scenario sync
 
+A scenario may also be the questions of a project, with what it claims. Each part
+of it is cells that answer one, and all are measured in one run. What is given
+besides holds for all parts:
+
+  ipcbench run --quick --scenario blazefl
+  ipcbench run --scenario areal/sizes --model cnn
+      one part, with another model; ipcbench list scenarios shows what they ask
+
 A range stands for several sizes, workers or clients: x4 multiplies, +1MiB adds,
 nothing means every number. A step beyond the end is left out. The report draws
 what depends on size or number as a curve, and says where transports cross:

@@ -74,7 +74,7 @@ type config struct {
 	network   string
 	perCall   bool
 	threads   int
-	hold      bool // a thread, for a whole call
+	hold      bool // a thread, until the handler returns
 	chunk     int
 	reports   int
 	limit     int
