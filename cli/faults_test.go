@@ -153,6 +153,14 @@ func TestFaults(t *testing.T) {
 	for n, c := range tries {
 		t.Run(fmt.Sprintf("%s/%s/%d", c.name, c.variant, n), func(t *testing.T) {
 			t.Parallel()
+			var o outcome
+			defer func() { // also of a try that ends half-way
+				if t.Skipped() {
+					scores.refuse(c)
+				} else {
+					scores.add(c, o, t.Failed())
+				}
+			}()
 			r := startFaultRun(t, c)
 			r.ready(t)
 			select { // some are hit as they start, and some in the middle
@@ -160,8 +168,9 @@ func TestFaults(t *testing.T) {
 			case <-r.done:
 				t.Fatalf("ended early:\n%s", r.text())
 			}
+			r.saved = exists(r.out)
 			c.do(t, r)
-			scores.add(c, r.check(t))
+			r.check(t, &o)
 		})
 	}
 }
@@ -224,6 +233,7 @@ type faultRun struct {
 	dir     string // its TMPDIR, and nobody else's
 	shm     string // what is /dev/shm to it, and nobody else's; empty where it has that of all
 	out     string
+	saved   bool      // there was a part of the result before the fault
 	began   time.Time // the fault
 	ended   time.Time // the run; set before done is closed
 	orphans []int     // descriptors of all processes of a server that is killed
@@ -264,7 +274,7 @@ func startFaultRun(t *testing.T, c try) *faultRun {
 	} else if c.tiny == tinyShm {
 		skip.Refused(t, "a /dev/shm of its own")
 	}
-	r.id, r.done = idEnv+"="+r.dir, make(chan struct{})
+	r.id, r.done = idEnv+"="+r.dir+".", make(chan struct{})
 	r.cmd = exec.Command(args[0], args[1:]...)
 	if r.shm != "" {
 		r.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
@@ -278,13 +288,27 @@ func startFaultRun(t *testing.T, c try) *faultRun {
 		close(r.done)
 	}()
 	t.Cleanup(func() {
-		_ = r.cmd.Process.Kill() // most have ended
-		<-r.done
+		r.end()
 		for _, segment := range r.segments(t) {
 			must(t, os.RemoveAll(segment))
 		}
 	})
 	return r
+}
+
+// end kills what lives of the run, workers that are stopped too, and waits for its end.
+func (r *faultRun) end() {
+	for {
+		_ = r.cmd.Process.Kill() // most have ended
+		for pid := range r.alive() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		select {
+		case <-r.done:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // apart reports whether a process can have a /dev/shm of its own here.
@@ -412,6 +436,7 @@ func (r *faultRun) orphaned(t *testing.T) {
 func (r *faultRun) result(t *testing.T) {
 	t.Helper()
 	r.until(t, "result", func() bool { return exists(r.out) })
+	r.saved = true
 }
 
 // fill takes all room of a file system until the run ends, also what the run gives
@@ -494,7 +519,10 @@ func (r *faultRun) truncate(t *testing.T) {
 	late := time.After(soon)
 	for cut := []string(nil); ; {
 		if found, began := truncate(t, r.segments(t), patterns[r.try.choice%len(patterns)]); found != nil && !slices.Equal(found, cut) {
-			cut, r.began = found, began // again, if a session had just ended
+			if cut != nil { // the session had just ended
+				r.missed++
+			}
+			cut, r.began = found, began
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -520,7 +548,7 @@ func (r *faultRun) segments(t *testing.T) []string {
 // An outcome is what came of a try.
 type outcome struct {
 	took    time.Duration // from the fault to the end of the run; of a killed server, to that of its workers
-	missed  int           // workers that were hit too late
+	missed  int           // how often what was hit had done its work
 	named   bool          // the error names the fault
 	left    int           // directories, files, sockets and processes
 	after   int           // what ipcbench clean has left of them
@@ -528,10 +556,12 @@ type outcome struct {
 	wrong   int64
 }
 
-// check looks at what the fault did, and at what is left.
-func (r *faultRun) check(t *testing.T) (o outcome) {
+// check looks at what the fault did, and at what is left. It fills o as it goes: what
+// ends it half-way is counted, too.
+func (r *faultRun) check(t *testing.T, o *outcome) {
 	t.Helper()
 	f := r.try.fault
+	o.took = soon // unless it ends
 	for deadline, ended := time.Now().Add(soon), false; !ended; {
 		select {
 		case <-r.done:
@@ -543,7 +573,14 @@ func (r *faultRun) check(t *testing.T) (o outcome) {
 				f.do(t, r)
 				deadline = time.Now().Add(soon)
 			} else if late {
-				t.Fatalf("has not ended after %v:\n%s", soon, r.text())
+				t.Errorf("has not ended after %v:\n%s", soon, r.text())
+				r.end()
+				if !r.began.IsZero() {
+					o.took = r.ended.Sub(r.began)
+				}
+				o.missed = r.missed
+				r.read(t, o)
+				return // what is left was never its to remove
 			}
 		}
 	}
@@ -551,7 +588,10 @@ func (r *faultRun) check(t *testing.T) (o outcome) {
 	if killed {
 		r.orphaned(t)
 	}
-	o.took, o.missed = r.ended.Sub(r.began), r.missed
+	o.took, o.missed = 0, r.missed
+	if !r.began.IsZero() {
+		o.took = r.ended.Sub(r.began)
+	}
 	for deadline := time.Now().Add(soon); len(r.alive()) > 0; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Errorf("processes live %v after the end: %v", soon, r.alive())
@@ -574,19 +614,25 @@ func (r *faultRun) check(t *testing.T) (o outcome) {
 	if o.left += len(left); killed {
 		left = r.clean(t, left)
 	}
-	if o.after = len(left); o.after > 0 {
+	o.after = len(r.alive())
+	if o.after += len(left); o.after > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	r.read(t, &o)
-	return o
+	r.read(t, o)
 }
 
 // left returns what there is of the run besides its result: paths, and the lines of
 // sockets.
 func (r *faultRun) left(t *testing.T) []string {
 	t.Helper()
-	left := r.segments(t)
-	for _, dir := range []string{r.dir, r.home} {
+	dirs := []string{r.dir, r.home}
+	var left []string
+	if r.shm == "" {
+		left = r.segments(t)
+	} else { // all of it is the run's
+		dirs = append(dirs, r.shm)
+	}
+	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		must(t, err)
 		for _, e := range entries {
@@ -655,7 +701,7 @@ func (r *faultRun) read(t *testing.T, o *outcome) {
 		t.Errorf("wrong data:\n%s", r.text())
 	}
 	result, err := bench.ReadFile(r.out)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && !r.saved {
 		return // it ended before the first cycle did
 	}
 	if err != nil || result.Partial == "" {
@@ -665,6 +711,7 @@ func (r *faultRun) read(t *testing.T, o *outcome) {
 	for _, c := range result.Cells {
 		if len(c.Blocks) > 0 && !c.Proved() {
 			t.Errorf("%s has blocks that are not proved", c.ID())
+			continue
 		}
 		for _, b := range c.Blocks {
 			o.checked += int64(b.Proof.Hashed) * c.Payload()
