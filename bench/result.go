@@ -260,8 +260,8 @@ func (c Cell) Particulars() (all [][2]string) {
 
 // A Block is one session of fresh processes. Slices with an entry a round hold
 // the timed rounds in order; slices with an entry a client hold, for each of
-// those rounds, one entry for every client in dispatch order, or of more than 64
-// clients for every k-th.
+// those rounds, one entry for every client in dispatch order, or of many
+// clients for every k-th: see stride.
 type Block struct {
 	Index    int           `json:"index"`         // of the block among the cell's
 	Position int           `json:"position"`      // in the order of the run

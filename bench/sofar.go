@@ -72,7 +72,7 @@ const (
 
 // size returns about what a block of so many rounds takes in the file.
 func (s Spec) size(rounds int) int64 {
-	perRound := 1 + 4*int64(kept(s.Clients, s.Workers))
+	perRound := 1 + 4*int64(kept(rounds, s.Clients, s.Workers))
 	return blockBytes + int64(rounds)*perRound*numberBytes
 }
 

@@ -8,14 +8,15 @@ import (
 // TestThin: of many clients the times of some are kept, in every round the same ones,
 // and a result may hold those or all.
 func TestThin(t *testing.T) {
-	for of, want := range map[[2]int]int{
-		{1, 1}: 1, {64, 1}: 64, {65, 1}: 33, {200, 1}: 50, {1000, 1}: 63, {2000, 1}: 63, {100_000, 1}: 64,
-		{200, 2}: 40, {500, 4}: 56, {1000, 8}: 59, {2000, 16}: 61, {2000, 2000}: 61,
+	for of, want := range map[[3]int]int{
+		{2, 1, 1}: 1, {2, 64, 1}: 64, {2, 65, 1}: 33, {2, 200, 1}: 50, {2, 1000, 1}: 63, {2, 2000, 1}: 63, {2, 100_000, 1}: 64,
+		{2, 200, 2}: 40, {2, 500, 4}: 56, {2, 1000, 8}: 59, {2, 2000, 16}: 61, {2, 2000, 2000}: 61,
+		{100, 1, 1}: 1, {100, 8, 4}: 8, {100, 31, 1}: 31, {100, 50, 1}: 17, {8, 100, 4}: 34, {100, 100, 8}: 15,
 	} {
-		clients, workers := of[0], of[1]
-		b := Block{Round: []int64{1, 1}}
+		rounds, clients, workers := of[0], of[1], of[2]
+		b := Block{Round: slices.Repeat([]int64{1}, max(1, rounds))}
 		for _, times := range []*[]int64{&b.Train, &b.RTT, &b.Down, &b.Up} {
-			for i := range 2 * clients {
+			for i := range len(b.Round) * clients {
 				*times = append(*times, int64(i%clients))
 			}
 		}
@@ -26,15 +27,16 @@ func TestThin(t *testing.T) {
 		if err := b.validate(clients); err != nil {
 			t.Errorf("%d clients: %v", clients, err)
 		}
-		first, second := b.Up[:len(b.Up)/2], b.Up[len(b.Up)/2:]
+		n := len(b.Up) / len(b.Round)
+		first, last := b.Up[:n], b.Up[len(b.Up)-n:]
 		lanes := map[int64]bool{} // with a codec, clients go to them in turn
 		for _, client := range first {
-			lanes[client%int64(workers)] = true
+			lanes[client%int64(max(1, workers))] = true
 		}
-		if len(lanes) != min(workers, len(first)) {
+		if len(lanes) != min(workers, len(first)) && workers > 0 {
 			t.Errorf("of %d clients on %d workers, those of %d workers are kept", clients, workers, len(lanes))
 		}
-		if len(first) != want || !slices.Equal(first, second) || first[0] != 0 || first[want-1] < int64(clients-clients/want-1) {
+		if len(first) != want || !slices.Equal(first, last) || first[0] != 0 || first[want-1] < int64(clients-clients/want-1) {
 			t.Errorf("of %d clients %d are kept, the last is %d: want %d, from the first to the last", clients, len(first), first[len(first)-1], want)
 		}
 	}

@@ -186,8 +186,8 @@ func (b Block) validate(clients int) error {
 		{"up_ns", len(b.Up)},
 	} {
 		switch all := rounds * clients; {
-		case s.got == all || clients > keptClients && s.got == len(b.Train) && isThinned(s.got, rounds, clients):
-		case clients <= keptClients:
+		case s.got == all || s.got == len(b.Train) && isThinned(s.got, rounds, clients):
+		case clients == 1:
 			return field(s.field, "%d samples: want %d for %d rounds of %d clients", s.got, all, rounds, clients)
 		default:
 			return field(s.field, "%d samples: want %d for %d rounds of %d clients, or those of every k-th client", s.got, all, rounds, clients)
