@@ -200,7 +200,7 @@ func TestCheckSize(t *testing.T) {
 	if err := o.CheckSize(); err != nil {
 		t.Errorf("as many clients as there may be: %v", err)
 	}
-	o.Plan.Blocks = maxBlocks
+	o.Plan.Blocks, o.Against = maxBlocks, "another build"
 	if err := o.CheckSize(); err == nil || !strings.Contains(err.Error(), "--clients 100000") {
 		t.Errorf("got %v", err)
 	}

@@ -105,7 +105,7 @@ func (o Options) CheckSize() error {
 	var sum int64
 	for _, s := range withControls(o.Cells, o.Control) {
 		rounds := max(o.Plan.least()*o.Plan.Blocks, o.Plan.Rounds)
-		size := int64(o.Plan.Blocks)*blockBytes + s.size(rounds)
+		size := int64(o.Plan.Blocks) * s.size((rounds+o.Plan.Blocks-1)/o.Plan.Blocks)
 		if o.Against != "" {
 			size *= 2
 		}

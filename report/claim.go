@@ -81,7 +81,7 @@ func claimSentence(c *analysis.Claim) string {
 	if c.Shown {
 		return capital(text) + "."
 	}
-	return "Too close to call: " + text + "; a difference of " + doc.Percent(c.Detectable-1) + " would have shown in four of five such runs."
+	return "Too close to call: " + text + "; a difference of " + doc.Percent(c.Detectable-1) + " would have shown."
 }
 
 // amount writes an estimate; what its bounds are stands before them. What is the same in

@@ -70,7 +70,7 @@ func TestClaim(t *testing.T) {
 			"10.0 ms (9.80 to 10.2) against 20.0 ms (19.6 to 20.4), even, 1 worker, 1 client, 6 blocks each.",
 		"round transport=slow": "With slow, a round takes 20.0 ms (95 % interval 19.6 to 20.4), even, 1 worker, 1 client, 6 blocks.",
 		"round transport=slow against transport=near workers=1 nested=off": "Too close to call: with slow, a round takes 0.995 times as long as with near (95 % interval 0.975 to 1.02): " +
-			"20.0 ms (19.6 to 20.4) against 20.1 ms (19.7 to 20.5), even, 1 worker, 1 client, 6 blocks each; a difference of 3.3 % would have shown in four of five such runs.",
+			"20.0 ms (19.6 to 20.4) against 20.1 ms (19.7 to 20.5), even, 1 worker, 1 client, 6 blocks each; a difference of 3.3 % would have shown.",
 		"round transport=near workers=2 against workers=1 nested=off": "With 2 workers and 4 clients, a round takes 1.49 times as long as with 1 worker and 1 client (95 % interval 1.47 to 1.51): " +
 			"30.0 ms (29.6 to 30.3) against 20.1 ms (19.7 to 20.5), near, even, 8 and 6 blocks.",
 		"rpcs transport=many": "With many, requests of a round are exactly 192, even, 1 worker, 1 client, 6 blocks.",
