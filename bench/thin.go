@@ -14,7 +14,7 @@ const (
 // common with the number of workers: clients may go to them in turn, and those of all
 // workers are kept.
 func stride(rounds, clients, workers int) int {
-	k := max((clients+keptARound-1)/keptARound, min((rounds*clients+keptABlock-1)/keptABlock, clients/keptAtAll))
+	k := max(1, (clients+keptARound-1)/keptARound, min((rounds*clients+keptABlock-1)/keptABlock, clients/keptAtAll))
 	for workers > 0 && k > 1 && k < clients && common(k, workers) > 1 {
 		k++
 	}

@@ -93,9 +93,9 @@ answer little:
 
   ipcbench run --change 1%,10% --values normal --scenario sync
 
-A scenario may also be the questions of a project, with what it claims. Each part
-of it is cells that answer one, and all are measured in one run. What is given
-besides holds for all parts:
+A scenario may also be the questions of a project, with what it claims. Each of
+its parts is cells that answer one, and all are measured in one run. What is
+given besides holds for all parts:
 
   ipcbench run --quick --scenario blazefl
   ipcbench run --scenario areal/sizes --model cnn
