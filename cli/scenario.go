@@ -34,19 +34,29 @@ type part struct {
 	flags          []entry
 }
 
-// presets returns all, by name. The files are ours: a test reads them all.
-func presets() []preset {
+// projects are the names of all presets. Help has them, so that nothing is parsed for it.
+func projects() (names []string) {
 	files, err := presetFiles.ReadDir("scenarios")
 	if err != nil {
-		panic(err)
+		panic(err) // it is a part of the program
 	}
-	var all []preset
 	for _, f := range files {
-		text, err := presetFiles.ReadFile(path.Join("scenarios", f.Name()))
+		names = append(names, strings.TrimSuffix(f.Name(), presetSuffix))
+	}
+	return names
+}
+
+const presetSuffix = ".yaml"
+
+// presets returns all, by name. The files are ours: a test reads them all.
+func presets() []preset {
+	var all []preset
+	for _, name := range projects() {
+		text, err := presetFiles.ReadFile(path.Join("scenarios", name+presetSuffix))
 		if err != nil {
 			panic(err)
 		}
-		p := preset{name: strings.TrimSuffix(f.Name(), ".yaml")}
+		p := preset{name: name}
 		parts, err := parseConfig("scenario "+p.name, text)
 		for _, e := range parts {
 			of := part{name: e.key, question: e.comment}
@@ -61,14 +71,6 @@ func presets() []preset {
 		all = append(all, p)
 	}
 	return all
-}
-
-// projects are the names of all presets.
-func projects() (names []string) {
-	for _, p := range presets() {
-		names = append(names, p.name)
-	}
-	return names
 }
 
 // presetNames are what --scenario takes besides fedavg and sync.
