@@ -2,10 +2,10 @@
 // them their first values.
 //
 // A [Model] is a name and a layout. [Parse] reads the names that users write:
-// one of a short list of well-known networks, uniform:SIZE/COUNT, or the path of
-// a .safetensors file, which brings shapes and values. [Update] reads the names of
-// what clients send back, where that is something else; [Expand] those of a range.
-// A file is untrusted input: its header is checked in full before anything is
+// one of a short list of well-known networks, uniform:SIZE/COUNT, like:MODEL:SIZE/COUNT,
+// or the path of a .safetensors file, which brings shapes and values. [Update] reads the
+// names of what clients send back, where that is something else; [Expand] those of a
+// range. A file is untrusted input: its header is checked in full before anything is
 // believed.
 //
 // The networks are state dictionaries, as training frameworks save them: the
@@ -59,19 +59,24 @@ var named = []struct {
 
 // The families: what to write for a model that is not in the list.
 const (
-	uniformFamily = "uniform:SIZE/COUNT"
-	fileFamily    = "PATH" + fileSuffix
-	fileSuffix    = ".safetensors"
+	uniformPrefix  = "uniform:"
+	uniformFamily  = uniformPrefix + "SIZE/COUNT"
+	uniformExample = uniformPrefix + "64MiB/20"
+	fileFamily     = "PATH" + fileSuffix
+	fileSuffix     = ".safetensors"
 )
 
 // Parse returns the model that text names. Its errors say what could have been
 // written instead.
 func Parse(text string) (*Model, error) {
-	if strings.HasSuffix(text, fileSuffix) {
+	if strings.HasSuffix(text, fileSuffix) && !strings.HasPrefix(text, likePrefix) {
 		return open(text)
 	}
-	if sizes, ok := strings.CutPrefix(text, "uniform:"); ok {
+	if sizes, ok := strings.CutPrefix(text, uniformPrefix); ok {
 		return uniform(sizes)
+	}
+	if of, ok := strings.CutPrefix(text, likePrefix); ok {
+		return like(of)
 	}
 	for _, n := range named {
 		if n.name == text {
@@ -92,7 +97,8 @@ func List() []Info {
 		all = append(all, Info{n.name, n.about, m.Layout.Len(), m.Layout.Payload()})
 	}
 	return append(all,
-		Info{Name: uniformFamily, About: "COUNT f32 tensors of SIZE bytes in all, such as uniform:64MiB/20; SIZE may be a range"},
+		Info{Name: uniformFamily, About: "COUNT f32 tensors of SIZE bytes in all, such as " + uniformExample + "; SIZE may be a range"},
+		Info{Name: likeFamily, About: "tensors as unequal as MODEL's, of another size and number, such as " + likeExample + "; SIZE may be a range"},
 		Info{Name: fileFamily, About: "shapes and values of a safetensors file"})
 }
 
@@ -136,6 +142,6 @@ func unknown(text string) error {
 	if n := near.Name(text, names); n != "" {
 		meant = fmt.Sprintf(" (did you mean %s?)", n)
 	}
-	return fmt.Errorf("unknown model %q%s: want one of %s, %s or %s",
-		text, meant, strings.Join(names, ", "), uniformFamily, fileFamily)
+	return fmt.Errorf("unknown model %q%s: want one of %s, %s, %s or %s",
+		text, meant, strings.Join(names, ", "), uniformFamily, likeFamily, fileFamily)
 }

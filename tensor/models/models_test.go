@@ -151,10 +151,15 @@ func TestExpand(t *testing.T) {
 		{"uniform:6..4KiB:x2/3", "multiple of 4"},
 		{"uniform:1KiB..4Kib:x2/3", `range 1KiB..4Kib:x2: size "4Kib"`},
 		{"uniform:1KiB..1GiB/3", "more than 63 steps"},
+		{"like:cnn:1MiB..4MiB:x2/10", "like:cnn:1MiB/10 like:cnn:2MiB/10 like:cnn:4MiB/10"},
+		{"like:uniform:8KiB/3:4KiB..16KiB:x4/2", "like:uniform:8KiB/3:4KiB/2 like:uniform:8KiB/3:16KiB/2"},
+		{"like:../a/x.safetensors:1MiB/4", "like:../a/x.safetensors:1MiB/4"},
+		{"like:1MiB..4MiB:x2/10", "like:1MiB..4MiB:x2/10"},
+		{"like:cnn:1MiB..4MiB:y2/10", "range 1MiB..4MiB:y2"},
 	} {
 		names, err := Expand(test.text)
 		for _, name := range names {
-			if _, no := Parse(name); strings.HasPrefix(name, "uniform") && no != nil {
+			if _, no := Parse(name); strings.HasPrefix(name, uniformPrefix) && no != nil {
 				err = no
 			}
 		}
@@ -171,7 +176,7 @@ func TestExpand(t *testing.T) {
 func TestParseErrorsSayWhatToWrite(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "want one of cnn, histology, resnet18"},
-		{"resnet", "uniform:SIZE/COUNT or PATH.safetensors"},
+		{"resnet", "uniform:SIZE/COUNT, like:MODEL:SIZE/COUNT or PATH.safetensors"},
 		{"resnet19", "did you mean resnet18?"},
 		{"histolgy", "did you mean histology?"},
 		{"GPT2-Large", "did you mean gpt2-large?"},
@@ -205,8 +210,8 @@ func TestListIsWhatParseReads(t *testing.T) {
 			t.Errorf("listed %+v, parsed %s with %d tensors and %d bytes", info, m.Name, m.Layout.Len(), m.Layout.Payload())
 		}
 	}
-	if len(list) != len(named)+2 {
-		t.Errorf("%d models listed, want %d", len(list), len(named)+2)
+	if len(list) != len(named)+3 {
+		t.Errorf("%d models listed, want %d", len(list), len(named)+3)
 	}
 }
 

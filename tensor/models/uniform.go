@@ -16,18 +16,20 @@ const maxUniform = 1_000_000
 // Expand returns the names of the models that text stands for: of a range of sizes,
 // such as uniform:1KiB..1GiB:x4/20, a model for each; else text itself.
 func Expand(text string) ([]string, error) {
-	size, count, ok := strings.Cut(text, "/")
-	of, isUniform := strings.CutPrefix(size, "uniform:")
-	if !ok || !isUniform || !strings.Contains(of, "..") {
+	slash := strings.LastIndex(text, "/")
+	dots := strings.LastIndex(text[:max(0, slash)], "..")
+	start := strings.LastIndex(text[:max(0, dots)], ":") + 1 // of sizes
+	family := text[:start]
+	if family != uniformPrefix && (!strings.HasPrefix(family, likePrefix) || family == likePrefix) { // behind which stands a path
 		return []string{text}, nil
 	}
-	sizes, err := ranges.Parse(of, tensor.F32.Size(), tensor.ParseBytes)
+	sizes, err := ranges.Parse(text[start:slash], tensor.F32.Size(), tensor.ParseBytes)
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", text, err)
 	}
 	var names []string
 	for _, n := range sizes {
-		names = append(names, "uniform:"+tensor.FormatBytes(n)+"/"+count)
+		names = append(names, family+tensor.FormatBytes(n)+text[slash:])
 	}
 	return names, nil
 }
@@ -36,21 +38,13 @@ func Expand(text string) ([]string, error) {
 // behind "uniform:". If the size does not divide, the first tensors have one
 // element more than the others.
 func uniform(text string) (*Model, error) {
-	size, count, ok := strings.Cut(text, "/")
-	if !ok {
-		return nil, fmt.Errorf("model %q: want %s, such as uniform:64MiB/20", "uniform:"+text, uniformFamily)
-	}
-	bytes, err := tensor.ParseBytes(size)
+	bytes, n, err := sized(uniformPrefix+text, uniformFamily, uniformExample, text)
 	if err != nil {
-		return nil, fmt.Errorf("model %q: %w", "uniform:"+text, err)
+		return nil, err
 	}
 	if bytes%tensor.F32.Size() != 0 {
-		return nil, fmt.Errorf("model %q: %s is not a multiple of %d bytes, the size of an f32",
-			"uniform:"+text, size, tensor.F32.Size())
-	}
-	n, err := strconv.Atoi(count)
-	if err != nil || n < 1 || n > maxUniform {
-		return nil, fmt.Errorf("model %q: %q tensors: want a number from 1 to %d", "uniform:"+text, count, maxUniform)
+		return nil, fmt.Errorf("model %q: %d bytes is not a multiple of %d, the size of an f32",
+			uniformPrefix+text, bytes, tensor.F32.Size())
 	}
 	elems := bytes / tensor.F32.Size()
 	d := make(dict, 0, n)
@@ -62,4 +56,19 @@ func uniform(text string) (*Model, error) {
 		d.add(tensor.F32, fmt.Sprintf("tensor.%d", i), each)
 	}
 	return generated(fmt.Sprintf("uniform:%s/%d", tensor.FormatBytes(bytes), n), d)
+}
+
+// sized reads SIZE/COUNT of a model of some family.
+func sized(model, family, example, text string) (bytes, count int, err error) {
+	size, number, ok := strings.Cut(text, "/")
+	if !ok {
+		return 0, 0, fmt.Errorf("model %q: want %s, such as %s", model, family, example)
+	}
+	if bytes, err = tensor.ParseBytes(size); err != nil {
+		return 0, 0, fmt.Errorf("model %q: %w", model, err)
+	}
+	if count, err = strconv.Atoi(number); err != nil || count < 1 || count > maxUniform {
+		return 0, 0, fmt.Errorf("model %q: %q tensors: want a number from 1 to %d", model, number, maxUniform)
+	}
+	return bytes, count, nil
 }

@@ -1,0 +1,108 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"ipcbench/tensor"
+)
+
+const (
+	likePrefix  = "like:"
+	likeFamily  = likePrefix + "MODEL:SIZE/COUNT"
+	likeExample = likePrefix + "resnet50:50MB/160"
+)
+
+// like reads what stands behind "like:". The model's own name may have colons too.
+func like(text string) (*Model, error) {
+	end := strings.LastIndex(text, ":")
+	if end < 0 {
+		return nil, fmt.Errorf("model %q: want %s, such as %s", likePrefix+text, likeFamily, likeExample)
+	}
+	if strings.HasPrefix(text, likePrefix) {
+		return nil, fmt.Errorf("model %q: name the model itself, and not what is like it", likePrefix+text)
+	}
+	m, err := Parse(text[:end])
+	if err != nil {
+		return nil, fmt.Errorf("model %q: %w", likePrefix+text, err)
+	}
+	bytes, count, err := sized(likePrefix+text, likeFamily, likeExample, text[end+1:])
+	if err != nil {
+		return nil, err
+	}
+	return Like(m, bytes, count)
+}
+
+// Like returns a model of about as many bytes and of as many tensors as asked for, whose
+// tensors are as unequal as those of m, and follow upon each other as they do: they have
+// the sizes that split m's, in ascending order, into count equal parts, all made larger
+// or smaller by one factor. Nothing has a shape of more than one dimension, and what has
+// any element keeps one, unless there are fewer bytes than that takes.
+//
+// What a transport does for a tensor depends on its size, and not in proportion. So
+// models of one distribution tell more of each other than models of equal tensors do.
+func Like(m *Model, bytes, count int) (*Model, error) {
+	from := m.Layout
+	if bytes < 0 || count < 1 || count > maxUniform {
+		return nil, fmt.Errorf("model like %s of %d bytes in %d tensors: want no fewer than 0, and from 1 to %d tensors", m.Name, bytes, count, maxUniform)
+	}
+	name := fmt.Sprintf("%s%s:%s/%d", likePrefix, m.Name, tensor.FormatBytes(bytes), count)
+	if from.Payload() == 0 {
+		return nil, fmt.Errorf("model %q: %s has no bytes that could become more or fewer", name, m.Name)
+	}
+	ascending := make([]int, from.Len())
+	taken := map[string]bool{} // names
+	for i := range ascending {
+		ascending[i], taken[from.Spec(i).Name] = i, true
+	}
+	slices.SortStableFunc(ascending, func(a, b int) int { return cmp.Compare(from.Bytes(a), from.Bytes(b)) })
+	largest := ascending[len(ascending)-1]
+	if from.Bytes(largest) > math.MaxInt/count {
+		return nil, fmt.Errorf("model %q: %s is too large for as many tensors", name, m.Name)
+	}
+	chosen, sum := make([]int, count), 0
+	for i := range chosen {
+		chosen[i] = ascending[(2*i+1)*len(ascending)/(2*count)]
+		sum += from.Bytes(chosen[i])
+	}
+	if sum == 0 { // most of m's tensors are empty
+		chosen[count-1], sum = largest, from.Bytes(largest)
+	}
+	slices.Sort(chosen)
+	least := 0 // elements
+	if bytes/count >= tensor.F64.Size() {
+		least = 1
+	}
+	d, copies := make(dict, 0, count), 0
+	had, got := 0, 0 // bytes of the chosen ones so far, and of those made of them
+	for i, k := range chosen {
+		s, elems := from.Spec(k), 0
+		if had += from.Bytes(k); from.Bytes(k) > 0 { // what rounding takes from one goes to the next
+			elems = max(least, (scaled(had, bytes, sum)-got)/s.DType.Size())
+		}
+		got += elems * s.DType.Size()
+		name := s.Name
+		if i == 0 || chosen[i-1] != k {
+			copies = 0
+		} else {
+			for taken[name] {
+				copies++
+				name = fmt.Sprintf("%s.%d", s.Name, copies)
+			}
+			taken[name] = true
+		}
+		d.add(s.DType, name, elems)
+	}
+	return generated(name, d)
+}
+
+// scaled returns n × by ÷ of, where n is at most of: the product may be larger than an int.
+func scaled(n, by, of int) int {
+	high, low := bits.Mul64(uint64(n), uint64(by))
+	q, _ := bits.Div64(high, low, uint64(of))
+	return int(q)
+}

@@ -1,0 +1,167 @@
+package models
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"ipcbench/tensor"
+)
+
+// checkLike reports what is wrong with a model that is to be like m.
+func checkLike(t *testing.T, m, like *Model, bytes, count int) {
+	t.Helper()
+	l := like.Layout
+	if l.Len() != count {
+		t.Errorf("%s: %d tensors", like.Name, l.Len())
+	}
+	// Rounding is less than an element of all, or one of each tensor.
+	if off := l.Payload() - bytes; -off >= 8 || off > 8*count {
+		t.Errorf("%s: %d bytes more than asked for", like.Name, off)
+	}
+	names, before, copies := map[string]bool{}, -1, 0
+	for i, s := range l.Specs() {
+		if names[s.Name] {
+			t.Fatalf("%s: %s stands twice", like.Name, s.Name)
+		}
+		names[s.Name] = true
+		k := max(before, 0) // the tensor that it was made of, or one behind it
+		for ; k < m.Layout.Len() && !strings.HasPrefix(s.Name, m.Layout.Spec(k).Name); k++ {
+		}
+		if k == m.Layout.Len() {
+			t.Fatalf("%s: %s comes too late, or is of no tensor", like.Name, s.Name)
+		}
+		if k == before {
+			copies++
+		}
+		before = k
+		from := m.Layout.Spec(k)
+		if empty := m.Layout.Bytes(k) == 0; s.DType != from.DType || empty && l.Bytes(i) > 0 || !empty && l.Bytes(i) == 0 && bytes/count >= 8 {
+			t.Errorf("%s: %s is %v of %d bytes, made of %v of %d", like.Name, s.Name, s.DType, l.Bytes(i), from.DType, m.Layout.Bytes(k))
+		}
+	}
+	if copies == 0 && count > m.Layout.Len() {
+		t.Errorf("%s: no tensor stands for two", like.Name)
+	}
+}
+
+// TestLike: size and number are as asked for, and a model like itself is itself, but
+// for shapes.
+func TestLike(t *testing.T) {
+	for _, test := range []struct{ text, name string }{
+		{"like:cnn:248024/10", "like:cnn:248024B/10"},
+		{"like:resnet50:50MB/160", "like:resnet50:50000000B/160"},
+		{"like:resnet50:64MiB/1000", "like:resnet50:64MiB/1000"},
+		{"like:resnet18:32KiB/122", "like:resnet18:32KiB/122"}, // counters keep an element
+		{"like:vlm-batch:1MiB/100", "like:vlm-batch:1MiB/100"},
+		{"like:vlm-batch:1MiB/1", "like:vlm-batch:1MiB/1"},
+		{"like:uniform:1MiB/4:1KiB/9", "like:uniform:1MiB/4:1KiB/9"},
+		{"like:uniform:4/3:4KiB/1", "like:uniform:4B/3:4KiB/1"}, // whose middle one is empty
+		{"like:lora:8/100", "like:lora:8B/100"},
+		{"like:gpt2:0/5", "like:gpt2:0B/5"},
+		{"like:gpt2:4GB/1", "like:gpt2:3906250KiB/1"},
+		{"like:cnn:8EiB/1", `size "8EiB"`},
+		{"like:cnn:8000000000GB/1", "like:cnn:7629394531250MiB/1"},
+		{"like:cnn:9223372036854775807/1", "overflows"},
+		{"like:uniform:8GiB/1:1KiB/50000", "like:uniform:8GiB/1:1KiB/50000"},
+		{"like:uniform:8000000000GB/1:1KiB/2", "too large"},
+		{"like:uniform:0/3:1KiB/2", "uniform:0B/3 has no bytes"},
+		{"like:cnn", "such as like:resnet50:50MB/160"},
+		{"like:cnn:50MB", "want like:MODEL:SIZE/COUNT"},
+		{"like::50MB/2", `unknown model ""`},
+		{"like:cmn:50MB/2", "did you mean cnn?"},
+		{"like:cnn:-4/2", `size "-4"`},
+		{"like:cnn:4/0", "from 1 to 1000000"},
+		{"like:cnn:4/1000001", "from 1 to 1000000"},
+		{"like:like:cnn:4KiB/2:4KiB/3", "name the model itself"},
+		{"like:no/such.safetensors:4KiB/3", "no such file"},
+		{"like:no/such.safetensors", "want like:MODEL:SIZE/COUNT"},
+	} {
+		m, err := Parse(test.text)
+		if err != nil {
+			if !strings.Contains(err.Error(), test.name) {
+				t.Errorf("%s: %v, want %q", test.text, err, test.name)
+			}
+			continue
+		}
+		if m.Name != test.name {
+			t.Errorf("%s: is named %s, want %s", test.text, m.Name, test.name)
+			continue
+		}
+		again, err := Parse(m.Name)
+		if err != nil || again.Layout.Digest() != m.Layout.Digest() {
+			t.Errorf("%s: its name is another model: %v", m.Name, err)
+		}
+		of, size, _ := cutLast(strings.TrimPrefix(m.Name, likePrefix), ":")
+		bytes, count, err := sized("", "", "", size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkLike(t, mustParse(t, of), m, bytes, count)
+	}
+	for _, m := range []string{"cnn", "resnet18", "vlm-batch", "uniform:1MiB/7"} {
+		of := mustParse(t, m)
+		l, err := Like(of, of.Layout.Payload(), of.Layout.Len())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range of.Layout.Specs() {
+			if got := l.Layout.Spec(i); got.Name != s.Name || got.DType != s.DType || l.Layout.Bytes(i) != of.Layout.Bytes(i) {
+				t.Errorf("%s: %v of %d bytes became %v of %d", m, s, of.Layout.Bytes(i), got, l.Layout.Bytes(i))
+			}
+		}
+	}
+	if _, err := Like(mustParse(t, "cnn"), math.MinInt, 1); err == nil {
+		t.Error("fewer bytes than none")
+	}
+}
+
+func cutLast(text, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(text, sep)
+	return text[:i], text[i+len(sep):], i >= 0
+}
+
+// TestLikeNames: a tensor that stands for two takes nobody's name.
+func TestLikeNames(t *testing.T) {
+	m, err := generated("m", []tensor.Spec{
+		{Name: "a", DType: tensor.F32, Shape: []int{100}}, {Name: "a.1", DType: tensor.F32, Shape: []int{100}}, {Name: "a.1.1", DType: tensor.F32},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	like, err := Like(m, 4096, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, s := range like.Layout.Specs() {
+		if seen[s.Name] {
+			t.Errorf("%s stands twice", s.Name)
+		}
+		seen[s.Name] = true
+	}
+}
+
+// FuzzParse feeds Parse anything but paths. What it accepts has a name that means the
+// same.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"cnn", "uniform:64MiB/20", "uniform:4/3", "like:cnn:1KiB/7", "like:uniform:1KiB/2:4KiB/3", "like:vlm-batch:64KiB/40", "like:lora:8/3", "like::/", "like:cnn:1..2/3", "uniform:1KiB..4KiB:x2/3"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, fileSuffix) || len(text) > 100 {
+			return
+		}
+		m, err := Parse(text)
+		if err != nil || m.Layout.Len() > 10_000 {
+			return
+		}
+		again, err := Parse(m.Name)
+		if err != nil || again.Name != m.Name || again.Layout.Digest() != m.Layout.Digest() {
+			t.Errorf("%q is %s, which is another model: %v", text, m.Name, err)
+		}
+		if names, err := Expand(m.Name); err != nil || len(names) != 1 || names[0] != m.Name {
+			t.Errorf("%s stands for %q: %v", m.Name, names, err)
+		}
+	})
+}
