@@ -147,6 +147,9 @@ func decode(text []byte) (*Result, error) {
 	}
 	plan, _ := objectOf(head["plan"]) // as the file has it; what is wrong with it comes below
 	r := new(Result)
+	if version < Schema {
+		r.Upgraded = version
+	}
 	if err := head.into(r, headEdits()[version-1:]); err != nil {
 		return nil, err
 	}

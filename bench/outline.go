@@ -73,11 +73,11 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		out.Floors = append(out.Floors, f.Name)
 	}
 	for _, ch := range r.chains {
-		if !ch.coded() {
+		if r.bounds(ch) {
 			out.Floors = append(out.Floors, "work")
 		}
 	}
-	floors := time.Duration(len(r.chains)) * guessFloor
+	floors := time.Duration(len(out.Floors)-len(r.floors)) * guessFloor
 	for _, f := range r.floors {
 		floors += r.guessFloor(f)
 	}

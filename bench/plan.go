@@ -48,6 +48,14 @@ func (s Spec) String() string {
 	return s.named().ID()
 }
 
+// Cell returns the result's entry for s before anything is measured: all that names it,
+// and what it is asked to be.
+func (s Spec) Cell() Cell {
+	c := s.named()
+	c.Settings, c.PerProcess, c.Depth = s.Variant.Settings, s.PerProcess, s.Depth
+	return c
+}
+
 // named returns a cell with all that names it.
 func (s Spec) named() Cell {
 	return Cell{
@@ -262,7 +270,7 @@ func (s Spec) control(inproc transports.Variant) Spec {
 
 // newCell returns the result's entry for s.
 func (s Spec) newCell(l trainer.Launcher) Cell {
-	c := s.named()
-	c.Settings, c.PerProcess, c.Depth, c.Launcher = s.Variant.Settings, s.PerProcess, s.Depth, l.Name()
+	c := s.Cell()
+	c.Launcher = l.Name()
 	return c
 }

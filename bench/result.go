@@ -39,6 +39,9 @@ type Result struct {
 	Against *machine.Environment `json:"against,omitempty"`
 
 	Canary *Canary `json:"canary,omitempty"`
+
+	// Upgraded is the schema of the file that the result was read from, if that is older.
+	Upgraded int `json:"-"`
 }
 
 // A Skipped is a cell that was left out of a run because it does not fit.
@@ -227,6 +230,13 @@ func (m Model) Payload() int64 {
 		return 2 * m.Bytes
 	}
 	return m.Bytes + m.UpBytes
+}
+
+// Resident returns the bytes of all tensors that a round touches again and again: the
+// model, and an update for each worker that has a client.
+func (c Cell) Resident() int64 {
+	up := c.Model.Payload() - c.Model.Bytes
+	return c.Model.Bytes + up*int64(min(c.Workers, c.Clients))
 }
 
 // Payload returns the bytes that a round delivers: the model to every client and

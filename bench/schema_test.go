@@ -40,6 +40,9 @@ func rowsOf(t reflect.Type, seen map[reflect.Type]bool) (rows []row) {
 	}
 	for _, f := range fields {
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if key == "-" { // is not in files
+			continue
+		}
 		kind, structs := kindOf(f.Type)
 		if options == "omitempty" {
 			kind = strings.TrimSuffix(kind, " or null") + ", or absent"

@@ -120,7 +120,11 @@ func TestUpgrade(t *testing.T) {
 				}
 			}
 		}
+		if r.Upgraded == 0 {
+			t.Errorf("%s: is not said to be of an older schema", path)
+		}
 		again, err := decode([]byte(text(t, r)))
+		r.Upgraded = 0 // which it is no more
 		if diff := cmp.Diff(r, again); err != nil || diff != "" {
 			t.Errorf("%s: written and read: %v (-want +got):\n%s", path, err, diff)
 		}
