@@ -32,6 +32,7 @@ type cellFlags struct {
 	values, scenario        string
 	languages, peers        []string
 	train                   string
+	tls                     string // of all transports that have it and whose text names none; empty leaves them as they are
 	trainMS                 int
 	respawn, nested         bool
 

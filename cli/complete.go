@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	_ "embed"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 	"ipcbench/scratch"
+	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -83,7 +85,7 @@ type completer func(text string) ([]string, cobra.ShellCompDirective)
 func (a *app) completions(root *cobra.Command) {
 	result := files("json", "gz")
 	arguments := map[string]completer{
-		"report": result, "compare": result, "top": result, "diff": result, "flame": result, "web": result, "timeline": result,
+		"advise": result, "report": result, "compare": result, "top": result, "diff": result, "flame": result, "web": result, "timeline": result,
 		"clean": a.leftoverPaths, "man": folders,
 	}
 	texts := map[string]completer{
@@ -100,9 +102,9 @@ func (a *app) completions(root *cobra.Command) {
 			return ourAddresses(), cobra.ShellCompDirectiveNoFileComp
 		},
 		"workers": none, "clients": none, "change": list(changeTexts), "codec": list(codecTexts), "require-lossless": none,
-		"tls-ca": anyFile, "tls-cert": anyFile, "tls-key": anyFile, "tls-names": none,
+		"tls": list(func(string) []string { return []string{"on", "mutual"} }), "tls-ca": anyFile, "tls-cert": anyFile, "tls-key": anyFile, "tls-names": none,
 		"view": list(viewTexts), "metric": list(metricTexts),
-		"out": files("json", "gz", "html"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,
+		"from": result, "out": files("json", "gz", "html"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,
 	}
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
@@ -256,6 +258,15 @@ func modelTexts(text string) (all []string) {
 	}
 	for _, sizes := range []string{"64KiB/1", "1MiB/20", "64MiB/20", "1KiB..64MiB:x4/20"} {
 		all = append(all, "uniform:"+sizes+"\tSIZE/COUNT of f32 tensors")
+	}
+	if of, found := strings.CutPrefix(text, "like:"); found {
+		for _, m := range models.List() {
+			if m.Tensors > 0 && strings.HasPrefix(m.Name, of) {
+				all = append(all, fmt.Sprintf("like:%s:%s/%d\tSIZE/COUNT of tensors as unequal", m.Name, tensor.FormatBytes(m.Bytes/2), (m.Tensors+1)/2))
+			}
+		}
+	} else {
+		all = append(all, "like:\ttensors as unequal as a model's")
 	}
 	return append(all, paths(text, ".safetensors")...)
 }

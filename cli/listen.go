@@ -92,7 +92,10 @@ func (f *runFlags) alone() error {
 // settings are those that the flags give to all transports which have them and whose
 // text names none.
 func (f *cellFlags) settings() driver.Settings {
-	if f.listen == "" {
+	switch {
+	case f.tls != "":
+		return driver.Settings{"tls": f.tls}
+	case f.listen == "":
 		return nil
 	}
 	return secured

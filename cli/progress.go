@@ -140,7 +140,7 @@ func (p *progress) line() string {
 			left = "at most " + left
 		}
 		if s.Late {
-			left += ", longer than --budget"
+			left += ", over budget"
 		}
 		parts = append(parts, left)
 	}

@@ -30,7 +30,7 @@ func TestProgressLine(t *testing.T) {
 		{at(44, 12*time.Second, 20*time.Second), " 12s  37 % · 20s left · block 45 of 120 · http histology"},
 		{at(50, 13*time.Second, 40*time.Second), " 13s  37 % · 40s left · block 51 of 120 · http histology"},
 		{more, " 40s  25 % · at most 2m0s left · block 61 of 70 or more, for precision · http histology"},
-		{late, " 12s   9 % · 2m0s left, longer than --budget · block 45 of 120 · http histology"},
+		{late, " 12s   9 % · 2m0s left, over budget · block 45 of 120 · http histology"},
 	} {
 		p.show(tt.state)
 		if got := p.line(); got != tt.want {
