@@ -300,8 +300,8 @@ func verifiedSection(a *analysis.Advice, all []analysis.Outcome) doc.Section {
 		s.Lead = doc.Say("None of the ranked transports was measured.")
 		return s
 	}
-	overhead := doc.Table{Caption: "overhead", Columns: []doc.Column{{Name: "transport"}, {Name: "predicted", Unit: "s"}, {Name: "measured", Unit: "s"}, errorColumn()}}
-	round := doc.Table{Caption: "round", Columns: []doc.Column{{Name: "transport"}, {Name: "predicted", Unit: "s"}, {Name: "measured", Unit: "s"}, {Name: "intervals meet"}}}
+	overhead := doc.Table{Caption: "overhead", Columns: []doc.Column{{Name: "transport"}, {Name: "predicted", Unit: "s"}, {Name: "measured", Unit: "s", Same: true}, errorColumn()}}
+	round := doc.Table{Caption: "round", Columns: []doc.Column{{Name: "transport"}, {Name: "predicted", Unit: "s"}, {Name: "measured", Unit: "s", Same: true}, {Name: "intervals meet"}}}
 	for _, of := range all {
 		name, meet := doc.Words(forecastName(of.Forecast)), "no"
 		if of.Meet {

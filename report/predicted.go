@@ -76,7 +76,7 @@ type told struct {
 func foretoldTable(rows []told) doc.Table {
 	overhead := interval("overhead", "measured")
 	overhead.Help = ""
-	t := doc.Table{Keys: 3, Columns: []doc.Column{{Name: "model"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, overhead.Column, {Name: "predicted", Unit: "s"}, errorColumn()}}
+	t := doc.Table{Keys: 3, Columns: []doc.Column{{Name: "model"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, overhead.Column, {Name: "predicted", Unit: "s", Same: true}, errorColumn()}}
 	first := rows[0].family.First
 	several := slices.ContainsFunc(rows, func(r told) bool { return r.family.First != first })
 	if several {

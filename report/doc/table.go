@@ -55,23 +55,39 @@ func (t Table) sheet(written func(string) string) sheet {
 	return s
 }
 
+// numbers returns those of column c, with the larger of their bounds.
+func (t Table) numbers(c int) (all []float64) {
+	for _, r := range t.Rows {
+		if c >= len(r.Cells) || r.Cells[c].Value == nil {
+			continue
+		}
+		i := r.Cells[c].Value
+		if all = append(all, i.Center); i.Confidence > 0 {
+			all = append(all, max(math.Abs(i.Low), math.Abs(i.High)))
+		}
+	}
+	return all
+}
+
 // column makes texts of column c, and reports whether it holds anything.
 func (t Table) column(c int, col Column, written func(string) string) (made column, empty bool) {
-	var values []float64
+	values := t.numbers(c)
 	least, whole := 1.0, true
 	for _, r := range t.Rows {
 		if c >= len(r.Cells) || r.Cells[c].Value == nil {
 			continue
 		}
 		i := r.Cells[c].Value
-		values = append(values, i.Center)
-		if i.Confidence > 0 {
-			values = append(values, max(math.Abs(i.Low), math.Abs(i.High)))
-		}
 		whole = whole && i.Center == math.Trunc(i.Center) && i.Confidence == 0
 		if i.Blocks > 0 && (i.Confidence > 0 || i.Blocks == 1) {
 			least = min(least, i.Confidence)
 		}
+	}
+	if col.Same {
+		values = append(values, t.numbers(c-1)...)
+	}
+	if c+1 < len(t.Columns) && t.Columns[c+1].Same {
+		values = append(values, t.numbers(c+1)...)
 	}
 	u := scaleOf(col.Unit, values...)
 	made = column{Column: col, header: col.Name}
