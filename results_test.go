@@ -7,7 +7,7 @@ import (
 
 // What results may take, in bytes: they are in every clone for ever.
 const (
-	largestResult = 500_000 // python.json.gz has two models in 22 rows
+	largestResult = 500_000 // openfl.json.gz has hundreds of clients a round
 	allResults    = 3_000_000
 )
 
