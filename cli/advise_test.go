@@ -98,7 +98,9 @@ func TestVerifyCommand(t *testing.T) {
 		func(f *cellFlags) {
 			f.transports, f.models, f.ups = []string{"http:body=json", "shm-slab:wait=spin"}, []string{"resnet50"}, []string{"lora:4"}
 		},
-		func(f *cellFlags) { f.transports, f.links = []string{"http", "shm-slab"}, []string{"1Gbit"} },
+		func(f *cellFlags) {
+			f.transports, f.links = []string{"http", "shm-slab", "grpc-stream"}, []string{"1Gbit"}
+		},
 		func(f *cellFlags) {
 			f.transports, f.links = []string{"pickle", "shm-slab", "http"}, []string{"100Mbit"}
 		},

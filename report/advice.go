@@ -28,25 +28,31 @@ func WriteAdvice(w io.Writer, a *analysis.Advice, o AdviceOptions) error {
 	if err := adviceDocument(a, o).Text(w, o.Text); err != nil || o.Verify == "" {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "Verify:\n%s\n", command(o.Verify))
+	_, err := fmt.Fprintf(w, "Verify: %s\n", command(doc.Lines(o.Verify)))
 	return err
 }
 
-// command returns a command in lines that a shell takes as one: they end before flags.
+// command returns a command in lines that a shell takes as one: each ends before a word,
+// outside of quotes, and before the flag of a value.
 func command(text string) string {
-	const most = 78
+	const most = 80 - len("Verify: ") - len(` \`)
 	line := ""
 	var all []string
-	for i, part := range strings.Split(text, " --") {
-		if i > 0 {
-			part = " --" + part
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		end := len(line) + len(" ") + len(word)
+		if strings.HasPrefix(word, "--") && i+1 < len(words) && end+len(words[i+1]) <= most+len("Verify: ") {
+			end += len(" ") + len(words[i+1])
 		}
-		if quoted := strings.Count(line, "'")%2 == 1; i > 0 && len(line)+len(part) > most && !quoted {
+		if quoted := strings.Count(line, "'")%2 == 1; i > 0 && end > most && !quoted {
 			all, line = append(all, line), "   "
 		}
-		line += part
+		if i > 0 {
+			line += " "
+		}
+		line += word
 	}
-	return "  " + strings.Join(append(all, line), " \\\n")
+	return strings.Join(append(all, line), " \\\n")
 }
 
 // adviceDocument is what to use, the ranking, and what that rests on.

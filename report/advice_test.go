@@ -110,7 +110,8 @@ func adviceText(t testing.TB, a *analysis.Advice, o AdviceOptions) string {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(line) - 1; n > 80 {
+		one := !strings.Contains(strings.TrimSpace(strings.TrimSuffix(line, " \\\n")), " ") // word of a command, which cannot be broken
+		if n := utf8.RuneCountInString(line) - 1; n > 80 && !one {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
