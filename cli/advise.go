@@ -72,7 +72,7 @@ all the same, for that one. Several files follow each other with commas.
 What is on the way is said as for ipcbench run, also with a network that has a
 rate, codecs and encryption:
 
-  ipcbench advise --model gpt2 --link 1Gbit --codec none,int8 --change 2%
+  ipcbench advise --model resnet18 --link 1Gbit --codec none,int8 --change 2%
   ipcbench advise --model gpt2 --transport http,grpc-stream --tls=mutual
 
 The last line is the command that measures what was predicted for the first

@@ -171,11 +171,11 @@ func (m *measuring) design(ctx context.Context, plan bench.Plan, cells []bench.S
 		}
 	}
 	tries, some := []attempt{{1, of.Clients, 8, 0}, {1, of.Clients, 6, 0}}, 0
-	if cache := machine.Read().LLC; cache > 0 && of.Cell().Resident() > cache {
+	if cache := machine.Read().LLC; cache > 0 && of.Cell().Resident() > cache && !analysis.SlowLink(cells[0].Cell().Link) {
 		some = 2
 		tries = []attempt{{1, of.Clients, 8, 8}, {1, of.Clients, 6, 6}, {.5, of.Clients, 6, 6}, {1, of.Clients, 6, some}}
 	}
-	for _, t := range []attempt{{.5, 1, 6, some}, {.25, 1, 6, some}, {.125, 1, 6, some}, {.125, 2, 6, some}, {.125, 4, 6, some}, {.0625, 4, 6, some}, {1. / 32, 4, 6, some}} {
+	for _, t := range []attempt{{.5, 1, 6, some}, {.25, 1, 6, some}, {.125, 1, 6, some}, {.125, 2, 6, some}, {.125, 4, 6, some}, {.0625, 4, 6, some}, {1. / 32, 4, 6, some}, {1. / 64, 4, 6, some}, {1. / 128, 4, 6, some}} {
 		t.clients = max(of.Clients/t.clients, min(of.Workers, of.Clients))
 		tries = append(tries, t)
 	}

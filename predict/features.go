@@ -14,7 +14,7 @@ type Work struct {
 	Bytes                      float64 // of payload, likewise
 	Up                         float64 // bytes of these that a client sends
 	Resident                   float64 // bytes of all tensors that a round touches
-	Cache                      float64 // bytes of the processor's last-level cache; 0 if that is not known
+	Cache                      float64 // bytes of the processor's last-level cache; 0 if that is not known, or makes no difference
 	Link                       float64 // rate of the network, bytes/s each way; 0 without one
 }
 
@@ -139,7 +139,7 @@ func (f *Fit) beyond(w Work) (in []string, err error) {
 		text func(x float64) string // in an error
 		bulk bool                   // what is beyond the largest costs in proportion
 	}{
-		{"bytes", func(w Work) float64 { return w.Bytes }, func(x float64) string { return plain(x/1e6) + " MB" }, w.overflows()},
+		{"bytes", func(w Work) float64 { return w.Bytes }, func(x float64) string { return plain(x/1e6) + " MB" }, w.overflows() || w.Link > 0 && w.Cache == 0},
 		{"tensors", func(w Work) float64 { return w.Tensors }, plain, false},
 		{"clients", func(w Work) float64 { return float64(w.Clients) }, plain, false},
 		{"workers", func(w Work) float64 { return float64(w.Lanes) }, plain, false},

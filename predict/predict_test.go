@@ -296,6 +296,10 @@ func TestRefused(t *testing.T) {
 		}
 		return all
 	}
+	uncached := linked(small)
+	for i := range uncached {
+		uncached[i].Cache = 0
+	}
 	for _, of := range []struct {
 		name   string
 		points []Work
@@ -319,6 +323,7 @@ func TestRefused(t *testing.T) {
 		{"more workers than processors", large, work(100*mb, 100, 4, 4), "", "workers: there are more than processors"},
 		{"a link", large, with(work(100*mb, 100, 4, 2), func(w *Work) { w.Link = 1e6 }), "", "link: 8 Mbit/s, more than 4 times beyond what was measured: no rate"},
 		{"another way up", large, with(work(100*mb, 100, 4, 2), func(w *Work) { w.Up = w.Bytes / 10 }), "", "share of the way up: 10 %, more than 4 times beyond what was measured: 50 %"},
+		{"bytes over a link, whatever the cache", uncached, with(work(3000*mb, 100, 4, 2), func(w *Work) { w.Link, w.Cache = 125e6, 0 }), "bytes", ""},
 		{"no rate", linked(large), work(100*mb, 100, 4, 2), "", "link: no rate, more than"},
 		{"a faster link", linked(large), with(work(100*mb, 100, 4, 2), func(w *Work) { w.Link = 250e6 }), "link", ""},
 		{"a much faster link", linked(large), with(work(100*mb, 100, 4, 2), func(w *Work) { w.Link = 1250e6 }), "", "link: 1e+04 Mbit/s, more than 4 times"},

@@ -98,6 +98,13 @@ func (c *Cell) point() predict.Point {
 
 func (r *Result) processors() int { return max(1, r.Environment.Processors()) }
 
+// SlowLink reports whether a link is so slow, at most 1 Gbit/s, that what is beyond a cache
+// costs next to nothing beside it: 8 ns a byte, where memory takes some 0.4.
+func SlowLink(rate string) bool {
+	bits, ok := Rate(rate)
+	return ok && bits <= 1e9
+}
+
 // workOf is what a round of c does on the machine of r.
 func workOf(c *bench.Cell, r *Result) predict.Work {
 	w := predict.Work{
@@ -109,6 +116,9 @@ func workOf(c *bench.Cell, r *Result) predict.Work {
 	}
 	if bits, ok := Rate(c.Link); ok {
 		w.Link = bits / 8
+	}
+	if SlowLink(c.Link) {
+		w.Cache = 0
 	}
 	return w
 }
