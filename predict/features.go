@@ -48,27 +48,32 @@ func (w Work) crowded() bool { return w.Lanes > w.Processors }
 // overflows reports whether the tensors are more than the cache holds.
 func (w Work) overflows() bool { return w.Cache > 0 && w.Resident > w.Cache }
 
-// A Feature is an amount that cost may be in proportion to.
-type Feature struct {
-	Name, Help string
-	of         func(w Work) float64
+// A feature is an amount that cost may be in proportion to.
+type feature struct {
+	Name string
+	of   func(w Work) float64
 }
 
 // features in the order in which points that tell few of them tell them: what comes
 // first explains most.
-var features = [...]Feature{
-	{"byte", "bytes that all clients get and send", func(w Work) float64 { return float64(w.Clients) * w.Bytes }},
-	{"link", "seconds that these bytes take over the link, one after the other", func(w Work) float64 {
+var features = [...]feature{
+	// bytes that all clients get and send
+	{"byte", func(w Work) float64 { return float64(w.Clients) * w.Bytes }},
+	// seconds that these bytes take over the link, one after the other
+	{"link", func(w Work) float64 {
 		if w.Link == 0 {
 			return 0
 		}
 		return float64(w.Clients) * w.Bytes / w.Link
 	}},
-	{"tensor", "tensors that all clients get and send", func(w Work) float64 { return float64(w.Clients) * w.Tensors }},
-	{"client", "clients", func(w Work) float64 { return float64(w.Clients) }},
-	{"turn", "bytes of one client, times the turns that workers take at the processors", func(w Work) float64 { return w.turns() * w.Bytes }},
-	{"round", "1 a round", func(Work) float64 { return 1 }},
-	{"overflow", "bytes of all clients that the cache does not hold", func(w Work) float64 {
+	// tensors that all clients get and send
+	{"tensor", func(w Work) float64 { return float64(w.Clients) * w.Tensors }},
+	{"client", func(w Work) float64 { return float64(w.Clients) }},
+	// bytes of one client, times the turns that workers take at the processors
+	{"turn", func(w Work) float64 { return w.turns() * w.Bytes }},
+	{"round", func(Work) float64 { return 1 }},
+	// bytes of all clients that the cache does not hold
+	{"overflow", func(w Work) float64 {
 		if !w.overflows() {
 			return 0
 		}
@@ -76,12 +81,9 @@ var features = [...]Feature{
 	}},
 }
 
-// Features returns all features.
-func Features() []Feature { return slices.Clone(features[:]) }
-
 // place returns where a feature stands among all.
 func place(name string) int {
-	return slices.IndexFunc(features[:], func(f Feature) bool { return f.Name == name })
+	return slices.IndexFunc(features[:], func(f feature) bool { return f.Name == name })
 }
 
 // farthest is how many times a work may lie beyond all points.

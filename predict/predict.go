@@ -162,7 +162,7 @@ func Errors(held []Held) (median, worst float64) {
 // Shapes returns how many shapes the fit is made of.
 func (f *Fit) Shapes() int { return len(f.folds) }
 
-// Terms returns the features that have a cost, in the order of [Features].
+// Terms returns the features that have a cost, those that explain most first.
 func (f *Fit) Terms() []Term {
 	var all []Term
 	for i, k := range f.best.chosen {
