@@ -50,7 +50,7 @@ type Refusal struct {
 var ErrDelay = errors.New("what a delay of a link costs is not predicted, only its rate")
 
 // ErrNotMeasured is the error of a transport of which there is no cell.
-var ErrNotMeasured = errors.New("it was not measured")
+var ErrNotMeasured = errors.New("not measured")
 
 // Advise predicts the cells that are asked for, which differ in their variants alone,
 // from what was measured on one machine.
