@@ -261,7 +261,6 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestColumnUnits: a column has one unit, in which its numbers can be read.
 // TestSameUnit: a column whose numbers are to be compared with those of the one before has
 // its unit, and both that of all their numbers.
 func TestSameUnit(t *testing.T) {
@@ -279,6 +278,7 @@ func TestSameUnit(t *testing.T) {
 	}
 }
 
+// TestColumnUnits: a column has one unit, in which its numbers can be read.
 func TestColumnUnits(t *testing.T) {
 	for _, test := range []struct {
 		unit   string

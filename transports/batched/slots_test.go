@@ -123,14 +123,17 @@ func TestHeld(t *testing.T) {
 			for lane := 1; lane < threads; lane++ {
 				r.stall(ctx, c.method, lane, window)
 			}
-			slots, begun, most := r.server.slots, int64(0), 0
-			for begun < threads || slots.now.Load() != c.held {
-				if ctx.Err() != nil {
-					t.Fatalf("%d requests have begun and %d have a thread, want %d", begun, slots.now.Load(), c.held)
+			slots, most := r.server.slots, 0
+			settle := func(held int32) {
+				t.Helper()
+				for begun := int64(0); begun < threads || slots.now.Load() != held; begun, most = inService(r.recs[0].Counts()) {
+					if ctx.Err() != nil {
+						t.Fatalf("%d requests have begun and %d have a thread, want %d", begun, slots.now.Load(), held)
+					}
+					time.Sleep(time.Millisecond)
 				}
-				time.Sleep(time.Millisecond)
-				begun, most = inService(r.recs[0].Counts())
 			}
+			settle(c.held)
 			r.dispatch(threads, driver.Job{Client: 7})
 			other, _ := r.stranger()
 			get := func(ctx context.Context) codes.Code {
@@ -152,8 +155,10 @@ func TestHeld(t *testing.T) {
 				t.Errorf("a further request: got %v", got)
 			}
 			if c.held == 0 {
+				settle(0)
 				return // whether one had to wait is chance
 			}
+			settle(c.held - 1)
 			cancel()
 			r.shutdown()
 			if waited, _ := r.counts(phase.Queued); waited[""] == 0 {
