@@ -171,7 +171,8 @@ func (m *measuring) design(ctx context.Context, plan bench.Plan, cells []bench.S
 		}
 	}
 	tries, some := []attempt{{1, of.Clients, 8, 0}, {1, of.Clients, 6, 0}}, 0
-	if cache := machine.Read().LLC; cache > 0 && of.Cell().Resident() > cache && !analysis.SlowLink(cells[0].Cell().Link) {
+	cell := of.Cell()
+	if cache := analysis.CacheThatCounts(machine.Read().LLC, cell.Link); cache > 0 && cell.Resident() > cache {
 		some = 2
 		tries = []attempt{{1, of.Clients, 8, 8}, {1, of.Clients, 6, 6}, {.5, of.Clients, 6, 6}, {1, of.Clients, 6, some}}
 	}

@@ -98,27 +98,28 @@ func (c *Cell) point() predict.Point {
 
 func (r *Result) processors() int { return max(1, r.Environment.Processors()) }
 
-// SlowLink reports whether a link is so slow, at most 1 Gbit/s, that what is beyond a cache
-// costs next to nothing beside it: 8 ns a byte, where memory takes some 0.4.
-func SlowLink(rate string) bool {
-	bits, ok := Rate(rate)
-	return ok && bits <= 1e9
+// CacheThatCounts returns how much of a last-level cache makes a difference to cells over
+// a link: none if that has at most 1 Gbit/s, which are 8 ns a byte, where memory takes
+// some 0.4.
+func CacheThatCounts(cache int64, link string) int64 {
+	if bits, ok := Rate(link); ok && bits <= 1e9 {
+		return 0
+	}
+	return cache
 }
 
 // workOf is what a round of c does on the machine of r.
 func workOf(c *bench.Cell, r *Result) predict.Work {
 	w := predict.Work{
 		Clients: c.Clients, Lanes: c.Workers, Processors: r.processors(), Tensors: float64(2 * c.Model.Tensors),
-		Bytes: float64(c.Model.Payload()), Up: float64(c.Model.Payload() - c.Model.Bytes), Resident: float64(c.Resident()), Cache: float64(r.Environment.LLC),
+		Bytes: float64(c.Model.Payload()), Up: float64(c.Model.Payload() - c.Model.Bytes), Resident: float64(c.Resident()),
+		Cache: float64(CacheThatCounts(r.Environment.LLC, c.Link)),
 	}
 	if c.Model.Up != "" {
 		w.Tensors = float64(c.Model.Tensors + c.Model.UpTensors)
 	}
 	if bits, ok := Rate(c.Link); ok {
 		w.Link = bits / 8
-	}
-	if SlowLink(c.Link) {
-		w.Cache = 0
 	}
 	return w
 }
