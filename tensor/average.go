@@ -3,6 +3,8 @@ package tensor
 import (
 	"fmt"
 	"math"
+
+	"ipcbench/internal/kernel"
 )
 
 // An Average folds clients' updates into the next global model: federated
@@ -44,8 +46,6 @@ type Average struct {
 	total  float64  // weight of the round
 	weight float64  // folded so far
 	folded int      // updates
-
-	block [512]float32 // scratch of accumulateHalf, small enough for the fastest cache
 }
 
 // NewAverage returns an Average for models of layout l.
@@ -120,27 +120,28 @@ func (a *Average) Fold(update *Package, weight float64) error {
 	}
 	for i := range update.Len() {
 		src, dst := update.View(i), a.next.View(i)
+		narrow, wide := a.narrow[i], a.wide[i]
 		switch a.layout.Spec(i).DType {
 		case F32:
-			accumulate(Slice[float32](dst), Slice[float32](src), float32(share), first)
+			kernel.F32.Fold(Slice[float32](dst), Slice[float32](src), float32(share), first)
 		case F64:
-			accumulate(Slice[float64](dst), Slice[float64](src), share, first)
+			kernel.F64.Fold(Slice[float64](dst), Slice[float64](src), share, first)
 		case F16:
-			a.accumulateHalf(a.narrow[i], Slice[uint16](src), float32(share), first, widenF16)
+			kernel.F16.Fold(narrow, Slice[uint16](src), float32(share), first)
 		case BF16:
-			a.accumulateHalf(a.narrow[i], Slice[uint16](src), float32(share), first, widenBF16)
+			kernel.BF16.Fold(narrow, Slice[uint16](src), float32(share), first)
 		case I8:
-			accumulate(a.narrow[i], Slice[int8](src), float32(weight), first)
+			kernel.I8.Fold(narrow, Slice[int8](src), float32(weight), first)
 		case I16:
-			accumulate(a.narrow[i], Slice[int16](src), float32(weight), first)
+			kernel.I16.Fold(narrow, Slice[int16](src), float32(weight), first)
 		case U8:
-			accumulate(a.narrow[i], Slice[uint8](src), float32(weight), first)
+			kernel.U8.Fold(narrow, src, float32(weight), first)
 		case Bool:
-			accumulateBool(a.wide[i], src, weight, first)
+			kernel.Bool.Fold(wide, src, weight, first)
 		case I32:
-			accumulate(a.wide[i], Slice[int32](src), weight, first)
+			kernel.I32.Fold(wide, Slice[int32](src), weight, first)
 		case I64:
-			accumulate(a.wide[i], Slice[int64](src), weight, first)
+			kernel.I64.Fold(wide, Slice[int64](src), weight, first)
 		}
 	}
 	return nil
@@ -156,113 +157,66 @@ func (a *Average) Finish() error {
 	if diff := math.Abs(a.weight - a.total); diff > 1e-9*a.total {
 		return fmt.Errorf("tensor: updates of weight %v were folded, of %v in all", a.weight, a.total)
 	}
-	if a.base != nil {
-		a.finishDifferences()
-		return nil
-	}
 	for i := range a.next.Len() {
-		dst := a.next.View(i)
+		dst, narrow, wide := a.next.View(i), a.narrow[i], a.wide[i]
 		switch a.layout.Spec(i).DType {
 		case F16:
-			narrowF16(Slice[uint16](dst), a.narrow[i])
+			finish(a, kernel.F16, Slice[uint16](dst), narrow)
 		case BF16:
-			narrowBF16(Slice[uint16](dst), a.narrow[i])
+			finish(a, kernel.BF16, Slice[uint16](dst), narrow)
 		case I8:
-			finishInt(Slice[int8](dst), a.narrow[i], a.total, math.MinInt8, math.MaxInt8)
+			finish(a, kernel.I8, Slice[int8](dst), narrow)
 		case I16:
-			finishInt(Slice[int16](dst), a.narrow[i], a.total, math.MinInt16, math.MaxInt16)
+			finish(a, kernel.I16, Slice[int16](dst), narrow)
 		case U8:
-			finishInt(Slice[uint8](dst), a.narrow[i], a.total, 0, math.MaxUint8)
+			finish(a, kernel.U8, dst, narrow)
 		case Bool:
-			finishBool(Slice[uint8](dst), a.wide[i], a.total/2)
+			finish(a, kernel.Bool, dst, wide)
 		case I32:
-			finishInt(Slice[int32](dst), a.wide[i], a.total, math.MinInt32, math.MaxInt32)
+			finish(a, kernel.I32, Slice[int32](dst), wide)
 		case I64:
-			finishInt(Slice[int64](dst), a.wide[i], a.total, math.MinInt64, math.MaxInt64)
+			finish(a, kernel.I64, Slice[int64](dst), wide)
 		}
 	}
 	return nil
 }
 
-// accumulate adds share × src to acc, or sets acc to it. The conversion of the
-// product keeps compilers from fusing it with the sum, which would change the
-// last bit on some processors.
-func accumulate[A float32 | float64, T Number](acc []A, src []T, share A, first bool) {
-	acc = acc[:len(src)]
-	if first {
-		for i, x := range src {
-			acc[i] = A(share * A(x))
-		}
+// finish writes what the sums make, of a model or of what is added to one.
+func finish[A float32 | float64, T Number](a *Average, r *kernel.Rule[A, T], dst []T, acc []A) {
+	if a.base != nil {
+		r.Add(dst, acc, a.total)
 		return
 	}
-	// Eight at a time: this is most of the server's work in a round, and half as
-	// fast again as one at a time.
-	n := len(src) &^ 7
-	for i := 0; i < n; i += 8 {
-		a, x := (*[8]A)(acc[i:]), (*[8]T)(src[i:])
-		a[0] += A(share * A(x[0]))
-		a[1] += A(share * A(x[1]))
-		a[2] += A(share * A(x[2]))
-		a[3] += A(share * A(x[3]))
-		a[4] += A(share * A(x[4]))
-		a[5] += A(share * A(x[5]))
-		a[6] += A(share * A(x[6]))
-		a[7] += A(share * A(x[7]))
-	}
-	for i, x := range src[n:] {
-		acc[n+i] += A(share * A(x))
-	}
+	r.Finish(dst, acc, a.total)
 }
 
-// accumulateHalf does the same with floats of 16 bits, which widen turns into
-// float32.
-func (a *Average) accumulateHalf(acc []float32, src []uint16, share float32, first bool, widen func([]float32, []uint16)) {
-	for len(src) > 0 {
-		n := min(len(src), len(a.block))
-		widen(a.block[:n], src[:n])
-		accumulate(acc[:n], a.block[:n], share, first)
-		acc, src = acc[n:], src[n:]
-	}
-}
-
-// accumulateBool adds weight where src is true. Whatever is not 0 is: a peer's
-// 255 counts as one voice.
-func accumulateBool(acc []float64, src []byte, weight float64, first bool) {
-	if first {
-		clear(acc)
-	}
-	for i, x := range src {
-		if x != 0 {
-			acc[i] += weight
-		}
-	}
-}
-
-// finishInt divides acc by total, rounds to nearest even and clamps to [low,
-// high], which are dst's limits. A limit that no float hits exactly (2^63-1) is
-// reached by comparing before the conversion.
-func finishInt[T Number, A float32 | float64](dst []T, acc []A, total float64, low, high int64) {
-	for i, x := range acc {
-		dst[i] = rounded[T](float64(x)/total, low, high)
-	}
-}
-
-func rounded[T Number](x float64, low, high int64) T {
-	switch r := math.RoundToEven(x); {
-	case r >= float64(high):
-		return T(high)
-	case r <= float64(low):
-		return T(low)
-	default:
-		return T(r)
-	}
-}
-
-func finishBool(dst []uint8, acc []float64, half float64) {
-	for i, x := range acc {
-		dst[i] = 0
-		if x > half {
-			dst[i] = 1
+// foldDifferences adds to the sums what update changes of the base.
+func (a *Average) foldDifferences(update *Package, weight float64) {
+	share := weight / a.total
+	for t := range update.Len() {
+		src, base, next := update.View(t), a.base.View(t), a.next.View(t)
+		narrow, wide := a.narrow[t], a.wide[t]
+		switch a.layout.Spec(t).DType {
+		case F32:
+			kernel.F32.Differences(Slice[float32](next), Slice[float32](src), Slice[float32](base), float32(share))
+		case F64:
+			kernel.F64.Differences(Slice[float64](next), Slice[float64](src), Slice[float64](base), share)
+		case F16:
+			kernel.F16.Differences(narrow, Slice[uint16](src), Slice[uint16](base), float32(share))
+		case BF16:
+			kernel.BF16.Differences(narrow, Slice[uint16](src), Slice[uint16](base), float32(share))
+		case I8:
+			kernel.I8.Differences(narrow, Slice[int8](src), Slice[int8](base), float32(weight))
+		case I16:
+			kernel.I16.Differences(narrow, Slice[int16](src), Slice[int16](base), float32(weight))
+		case U8:
+			kernel.U8.Differences(narrow, src, base, float32(weight))
+		case Bool:
+			kernel.Bool.Differences(wide, src, base, weight)
+		case I32:
+			kernel.I32.Differences(wide, Slice[int32](src), Slice[int32](base), weight)
+		case I64:
+			kernel.I64.Differences(wide, Slice[int64](src), Slice[int64](base), weight)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"ipcbench/internal/kernel"
+
 	"pgregory.net/rapid"
 )
 
@@ -15,9 +17,9 @@ func setElems(data []byte, d DType, values []float64) {
 	for i, v := range values {
 		switch d {
 		case F16:
-			Slice[uint16](data)[i] = float32ToF16(float32(v))
+			Slice[uint16](data)[i] = kernel.Float32ToF16(float32(v))
 		case BF16:
-			Slice[uint16](data)[i] = float32ToBF16(float32(v))
+			Slice[uint16](data)[i] = kernel.Float32ToBF16(float32(v))
 		case F32:
 			Slice[float32](data)[i] = float32(v)
 		case F64:
@@ -43,9 +45,9 @@ func elemsOf(data []byte, d DType) []float64 {
 	for i := range values {
 		switch d {
 		case F16:
-			values[i] = float64(f16ToFloat32(Slice[uint16](data)[i]))
+			values[i] = float64(kernel.F16ToFloat32(Slice[uint16](data)[i]))
 		case BF16:
-			values[i] = float64(bf16ToFloat32(Slice[uint16](data)[i]))
+			values[i] = float64(kernel.BF16ToFloat32(Slice[uint16](data)[i]))
 		case F32:
 			values[i] = float64(Slice[float32](data)[i])
 		case F64:

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/kernel"
 )
 
 var changes = []string{"100%", "0.5%", "2%", "30%", "50%", "70%", "99.9999%", "5%/rows", "60%/rows"}
@@ -163,9 +165,9 @@ func kind(d DType, w uint64) string {
 	var f float64
 	switch d {
 	case F16:
-		f = float64(f16ToFloat32(uint16(w)))
+		f = float64(kernel.F16ToFloat32(uint16(w)))
 	case BF16:
-		f = float64(bf16ToFloat32(uint16(w)))
+		f = float64(kernel.BF16ToFloat32(uint16(w)))
 	case F32:
 		f = float64(math.Float32frombits(uint32(w)))
 	case F64:

@@ -3,6 +3,8 @@ package tensor
 import (
 	"bytes"
 	"math"
+
+	"ipcbench/internal/kernel"
 )
 
 // Same checks every byte in use of p against want, which has the same layout, and
@@ -81,9 +83,9 @@ func (d *Deviation) Add(p, want *Package) {
 		a, b := p.View(t), want.View(t)
 		switch want.Layout().Spec(t).DType {
 		case F16:
-			deviate(d, Slice[uint16](a), Slice[uint16](b), func(w uint16) float64 { return float64(f16ToFloat32(w)) })
+			deviate(d, Slice[uint16](a), Slice[uint16](b), func(w uint16) float64 { return float64(kernel.F16ToFloat32(w)) })
 		case BF16:
-			deviate(d, Slice[uint16](a), Slice[uint16](b), func(w uint16) float64 { return float64(bf16ToFloat32(w)) })
+			deviate(d, Slice[uint16](a), Slice[uint16](b), func(w uint16) float64 { return float64(kernel.BF16ToFloat32(w)) })
 		case F32:
 			deviate(d, Slice[float32](a), Slice[float32](b), number)
 		case F64:
@@ -123,3 +125,5 @@ func ratio(a, b float64) float64 {
 	}
 	return min(a/b, math.MaxFloat32)
 }
+
+func number[W Number](w W) float64 { return float64(w) }

@@ -1,5 +1,7 @@
 package tensor
 
+import "ipcbench/internal/kernel"
+
 // FillNormal writes seeded numbers to every tensor of p. Floats are spread as a bell,
 // around 0 with a standard deviation of 0.02, as trained weights are: their exponents
 // repeat, and their other bits do not. Each is a sum of integers, so that it has the
@@ -10,9 +12,9 @@ func FillNormal(p *Package, seed uint64) {
 		data := p.View(t)
 		switch p.Layout().Spec(t).DType {
 		case F16:
-			fillNormal(Slice[uint16](data), stream, float32ToF16)
+			fillNormal(Slice[uint16](data), stream, kernel.Float32ToF16)
 		case BF16:
-			fillNormal(Slice[uint16](data), stream, float32ToBF16)
+			fillNormal(Slice[uint16](data), stream, kernel.Float32ToBF16)
 		case F32:
 			fillNormal(Slice[float32](data), stream, func(x float32) float32 { return x })
 		case F64:

@@ -3,7 +3,8 @@ package tensor
 import (
 	"fmt"
 	"math/bits"
-	"runtime"
+
+	"ipcbench/internal/kernel"
 )
 
 // A Key selects the numbers that one client of one round produces.
@@ -13,9 +14,7 @@ type Key struct {
 	Change        Change // of an update that is like its model
 }
 
-// golden is 2^64 divided by the golden ratio, made odd: consecutive multiples
-// spread evenly (Knuth, The Art of Computer Programming, vol. 3, 6.4).
-const golden = 0x9e3779b97f4a7c15
+const golden = kernel.Golden
 
 // stream returns the starting point of the word sequence of tensor t: no seed of
 // one round is that of another.
@@ -42,10 +41,7 @@ func scatter(h uint64) uint64 {
 
 // word returns word i of a stream: one multiplication and one shift, so that
 // making the numbers costs no more than moving them.
-func word(stream uint64, i int) uint64 {
-	x := (stream + uint64(i)) * golden
-	return x ^ x>>32
-}
+func word(stream uint64, i int) uint64 { return kernel.Word((stream + uint64(i)) * golden) }
 
 // Fill writes seeded numbers to every tensor of p. They depend on the position,
 // so that neither a swapped nor a shifted tensor goes unnoticed. Floats are
@@ -62,9 +58,7 @@ func fill(p *Package, t int, stream uint64) {
 	mask, base := d.wordMask(), d.wordBase()
 	data := p.View(t)
 	words := Slice[uint64](data)
-	for i := range words {
-		words[i] = word(stream, i)&mask | base
-	}
+	kernel.Fill(words, stream*golden, mask, base)
 	setTail(data, word(stream, len(words))&mask|base)
 }
 
@@ -149,10 +143,7 @@ func xor(to, from *Package, t int, stream uint64) {
 	mask := from.Layout().Spec(t).DType.wordMask()
 	a, b := from.View(t), to.View(t)
 	src, dst := Slice[uint64](a), Slice[uint64](b)
-	dst = dst[:len(src)]
-	for i, w := range src {
-		dst[i] = w ^ word(stream, i)&mask
-	}
+	kernel.Mask(dst, src, stream*golden, mask)
 	setTail(b, tail(a)^word(stream, len(src))&mask)
 }
 
@@ -178,41 +169,17 @@ func Advance(next, model, average *Package, c Change) error {
 // digest returns a number that depends on every byte in use of p, and on where it
 // is. It takes 8 bytes a step: a word, times an odd number that depends on its
 // position. One word that differs always changes the sum, and several do not make up
-// for each other. No step needs the one before it, so that they overlap, and a
-// language with vectors does them at once.
+// for each other. No step needs the one before it, so that several are done at once.
 func digest(p *Package) uint64 {
 	d := uint64(0)
 	for t := range p.Len() {
 		data := p.View(t)
 		at := mix(uint64(t), uint64(p.Rows(t)), uint64(len(data)))
-		sum := spread(tail(data), at)
-		for rest := Slice[uint64](data); len(rest) > 0; {
-			block := rest[:min(len(rest), digestBlock)]
-			rest = rest[len(block):]
-			// All lines of the block are asked for before the first is waited for: twice as
-			// fast on a machine that does not fetch ahead, such as a virtual one.
-			seen := uint64(0)
-			for i := 0; i < len(block); i += Align / 8 {
-				seen |= block[i]
-			}
-			runtime.KeepAlive(seen)
-			for _, w := range block {
-				at += golden
-				sum += spread(w, at)
-			}
-		}
+		sum := kernel.Spread(tail(data), at) + kernel.Digest(Slice[uint64](data), at)
 		d = mix(d, sum)
 	}
 	return d
 }
-
-// digestBlock is in words: a part of the fastest cache.
-const digestBlock = 1024
-
-// spread gives no two words the same: each of its steps can be undone. The first
-// product carries bits up and the shift carries them down, so that not even a sign
-// turned over in every word goes unnoticed.
-func spread(w, at uint64) uint64 { return word(w^at, 0) * (at | 1) }
 
 // Prove checks every byte in use of update against what [Train] makes of model,
 // and returns an error that names the first tensor and byte that differ.
@@ -243,11 +210,9 @@ func proveXor(to, from *Package, t int, stream uint64) error {
 	spec := from.Layout().Spec(t)
 	mask := spec.DType.wordMask()
 	src, got := from.View(t), to.View(t)
-	words := Slice[uint64](src)
-	for i, g := range Slice[uint64](got) {
-		if want := words[i] ^ word(stream, i)&mask; g != want {
-			return mismatch(t, spec, 8*i, 8*i+8, g, want)
-		}
+	words, gots := Slice[uint64](src), Slice[uint64](got)
+	if i := kernel.Masked(gots, words, stream*golden, mask); i >= 0 {
+		return mismatch(t, spec, 8*i, 8*i+8, gots[i], words[i]^word(stream, i)&mask)
 	}
 	return proveTail(got, t, spec, tail(src)^word(stream, len(words))&mask)
 }
@@ -258,10 +223,8 @@ func proveFill(p *Package, t int, stream uint64) error {
 	mask, base := spec.DType.wordMask(), spec.DType.wordBase()
 	got := p.View(t)
 	words := Slice[uint64](got)
-	for i, g := range words {
-		if want := word(stream, i)&mask | base; g != want {
-			return mismatch(t, spec, 8*i, 8*i+8, g, want)
-		}
+	if i := kernel.Filled(words, stream*golden, mask, base); i >= 0 {
+		return mismatch(t, spec, 8*i, 8*i+8, words[i], word(stream, i)&mask|base)
 	}
 	return proveTail(got, t, spec, word(stream, len(words))&mask|base)
 }

@@ -175,24 +175,3 @@ func TestVectorsInPython(t *testing.T) {
 		t.Errorf("got %q, error %v, and %s", out, err, stderr.String())
 	}
 }
-
-// TestClientVectors: what the clients in examples/client compute is what the page says.
-func TestClientVectors(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		skip.Missing(t, "python3: %v", err)
-	}
-	cmd := exec.CommandContext(t.Context(), python, "-c", `
-import json, sys, worker
-v = json.load(sys.stdin)
-model = [bytes.fromhex(x) for x in v["model"]]
-session = {"seed": v["seed"], "tensors": [{"dtype": dtype} for _, dtype, _ in v["down"]]}
-for client, want in enumerate(v["updates_like_down"]):
-    assert [x.hex() for x in worker.train(model, session, v["round"], client)] == want
-`)
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=../examples/client")
-	cmd.Stdin = strings.NewReader(blockOf(t, "json"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}

@@ -207,7 +207,7 @@ class Worker:
             raise self._failed(act, e, job) from None
         add = self.recorder.add
         add("receive", asked, received, job)
-        add("lend", received, reserved, job)
+        add("reserve-update", received, reserved, job)
         add("train", reserved, trained, job)
         add("submit", trained, submitted, job)
         with self._lock:

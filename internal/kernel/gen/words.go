@@ -1,0 +1,163 @@
+//go:build generate
+
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const golden = 0x9e3779b97f4a7c15
+
+// wordsStep is how many words a loop over words takes at a time.
+const wordsStep = 16
+
+// A stream makes the words of four at a time. The product of word i is that of the word
+// before it, plus golden: no word needs a multiplication.
+type stream struct{ x, four, mask reg.VecVirtual }
+
+func newStream() stream {
+	s := stream{words4("x"), constant(uint64(golden*4&(1<<64-1)), 8), words4("mask")}
+	VPADDQ(ramp(), s.x, s.x)
+	return s
+}
+
+// ramp is where the first four multiples of golden stand.
+func ramp() Mem {
+	if !ramped {
+		ramped = true
+		steps = GLOBL("ramp", 8|16) // RODATA|NOPTR
+		for i := range uint64(4) {
+			DATA(int(8*i), U64(i*(golden&(1<<64-1))))
+		}
+	}
+	return steps
+}
+
+var (
+	steps  Mem
+	ramped bool
+)
+
+// next returns the masked words of four.
+func (s stream) next() reg.VecVirtual {
+	y := YMM()
+	VPSRLQ(Imm(32), s.x, y)
+	VPXOR(s.x, y, y)
+	VPADDQ(s.four, s.x, s.x)
+	VPAND(s.mask, y, y)
+	return y
+}
+
+func words() {
+	function("maskLoop", "func(dst, src *uint64, n int, x, mask uint64)", "sets dst to src, exclusive-or'ed with words.")
+	dst, src, n, s := pointer("dst"), pointer("src"), pointer("n"), newStream()
+	loop(n, wordsStep, func(i reg.Register) {
+		for k := 0; k < wordsStep; k += 4 {
+			y := s.next()
+			VPXOR(at(src, i, 8, k), y, y)
+			VMOVDQU(y, at(dst, i, 8, k))
+		}
+	})
+	end()
+
+	function("fillLoop", "func(dst *uint64, n int, x, mask, base uint64)", "sets dst to words and base.")
+	dst, n, s = pointer("dst"), pointer("n"), newStream()
+	base := words4("base")
+	loop(n, wordsStep, func(i reg.Register) {
+		for k := 0; k < wordsStep; k += 4 {
+			y := s.next()
+			VPOR(base, y, y)
+			VMOVDQU(y, at(dst, i, 8, k))
+		}
+	})
+	end()
+
+	function("maskedLoop", "func(got, src *uint64, n int, x, mask uint64) bool", "reports whether got is what mask makes of src.")
+	got, src, n, s := pointer("got"), pointer("src"), pointer("n"), newStream()
+	bad := zero()
+	loop(n, wordsStep, func(i reg.Register) {
+		for k := 0; k < wordsStep; k += 4 {
+			y := s.next()
+			VPXOR(at(src, i, 8, k), y, y)
+			VPXOR(at(got, i, 8, k), y, y)
+			VPOR(y, bad, bad)
+		}
+	})
+	none(bad)
+
+	function("filledLoop", "func(got *uint64, n int, x, mask, base uint64) bool", "reports whether got is what fill makes.")
+	got, n, s = pointer("got"), pointer("n"), newStream()
+	base, bad = words4("base"), zero()
+	loop(n, wordsStep, func(i reg.Register) {
+		for k := 0; k < wordsStep; k += 4 {
+			y := s.next()
+			VPOR(base, y, y)
+			VPXOR(at(got, i, 8, k), y, y)
+			VPOR(y, bad, bad)
+		}
+	})
+	none(bad)
+
+	digest()
+}
+
+// none ends a function that returns whether no bit of bad is set.
+func none(bad reg.VecVirtual) {
+	VPTEST(bad, bad)
+	ok := GP8()
+	SETEQ(ok)
+	Store(ok, ReturnIndex(0))
+	end()
+}
+
+// digest makes products of 64 bits out of three of 32: (a×2³² + b)(c×2³² + d) is
+// bd + (ad + bc)×2³², and what is above 64 bits is nobody's.
+func digest() {
+	function("digestLoop", "func(words *uint64, n int, at uint64) uint64", "returns the sum of the words, spread.")
+	src, n := pointer("words"), pointer("n")
+	place := words4("at")
+	VPADDQ(ramp(), place, place)
+	four, one := constant(uint64(golden*4&(1<<64-1)), 8), constant(1, 8)
+	low, high := constant(golden&(1<<32-1), 8), constant(golden>>32, 8)
+	low1, high1 := zero(), zero() // sums of the products' parts
+	loop(n, wordsStep, func(i reg.Register) {
+		for k := 0; k < wordsStep; k += 4 {
+			y, up, t := YMM(), YMM(), YMM()
+			VPXOR(at(src, i, 8, k), place, y)
+			VPSRLQ(Imm(32), y, up)
+			VPMULUDQ(low, up, up)
+			VPMULUDQ(high, y, t)
+			VPADDQ(t, up, up)
+			VPSLLQ(Imm(32), up, up)
+			VPMULUDQ(low, y, y)
+			VPADDQ(up, y, y)
+			// y is the product with golden. Its upper half stays what it is.
+			VPSRLQ(Imm(32), y, up)
+			VPXOR(up, y, y)
+			odd, odds := YMM(), YMM()
+			VPOR(one, place, odd)
+			VPADDQ(four, place, place)
+			VPSRLQ(Imm(32), odd, odds)
+			VPMULUDQ(odd, up, up)
+			VPMULUDQ(odds, y, odds)
+			VPMULUDQ(odd, y, y)
+			VPADDQ(up, high1, high1)
+			VPADDQ(odds, high1, high1)
+			VPADDQ(y, low1, low1)
+		}
+	})
+	VPSLLQ(Imm(32), high1, high1)
+	VPADDQ(high1, low1, low1)
+	x, sum := XMM(), GP64()
+	VEXTRACTI128(Imm(1), low1, x)
+	VPADDQ(x, low1.AsX(), x)
+	y := XMM()
+	VPSHUFD(Imm(0xee), x, y)
+	VPADDQ(y, x, x)
+	VMOVQ(x, sum)
+	Store(sum, ReturnIndex(0))
+	end()
+}
