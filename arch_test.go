@@ -28,7 +28,10 @@ var update = flag.Bool("update", false, "rewrite what ARCHITECTURE.md shows of t
 // with everything below it. What is not listed may import nothing of ours.
 // ARCHITECTURE.md has the picture: go test . -run TestPicture -update.
 var layers = map[string][]string{
-	"tensor":                       {},
+	"tensor":                       {"internal/kernel"},
+	"internal/kernel":              {},
+	"internal/kernel/gen":          {},
+	"internal/layouts":             {},
 	"tensor/models":                {"internal/legible", "internal/near", "internal/ranges", "tensor"},
 	"receipt":                      {"tensor"},
 	"futex":                        {},
@@ -37,22 +40,23 @@ var layers = map[string][]string{
 	"python":                       {},
 	"identity":                     {},
 	"internal/skip":                {},
-	"internal/browser":             {"internal/skip"},
+	"internal/browser":             {"internal/skip", "internal/waiting"},
 	"internal/rig":                 {"internal/skip", "link"},
 	"internal/legible":             {},
 	"internal/near":                {},
 	"internal/ranges":              {},
 	"internal/gotest":              {},
+	"internal/waiting":             {},
 	"clock":                        {},
 	"crash":                        {},
 	"codec":                        {"tensor"},
 	"scratch":                      {},
 	"phase":                        {},
 	"phase/usage":                  {},
-	"machine":                      {"phase/usage"},
+	"machine":                      {"internal/kernel", "phase/usage"},
 	"doctor":                       {"link", "machine", "phase/usage", "scratch"},
 	"reexec":                       {"phase/usage", "internal/legible"},
-	"profile":                      {"phase", "profile/capture", "internal/legible"},
+	"profile":                      {"phase", "profile/capture"},
 	"profile/capture":              {},
 	"transports":                   {"codec", "transports/driver", "phase", "tensor"},
 	"transports/driver":            {"identity", "tensor", "phase"},
@@ -63,7 +67,7 @@ var layers = map[string][]string{
 	"transports/shm":               {"machine", "tensor", "phase", "futex", "crash", "scratch", "transports/driver", "transports/internal/slab"},
 	"transports/batched":           {"tensor", "phase", "crash", "transports/driver", "transports/internal/mailbox", "transports/batched/federationpb"},
 	"transports/http":              {"machine", "tensor", "phase", "scratch", "transports/driver", "transports/internal/mailbox", "transports/internal/slab", "transports/http/exchange", "transports/http/store"},
-	"transports/driver/drivertest": {"identity", "internal/skip", "phase", "phase/usage", "python", "tensor", "scratch", "transports", "transports/driver", "trainer"},
+	"transports/driver/drivertest": {"identity", "internal/skip", "internal/waiting", "phase", "phase/usage", "python", "tensor", "scratch", "transports", "transports/driver", "trainer"},
 	"transports/all":               {"transports/driver", "transports/inproc", "transports/pickle", "transports/shm", "transports/batched", "transports/http"},
 	"trainer":                      {"codec", "crash", "identity", "tensor", "phase", "phase/usage", "profile/capture", "reexec", "scratch", "transports", "transports/driver", "receipt"},
 	"agent":                        {"bench/floors", "clock", "identity", "machine", "phase", "reexec", "scratch", "trainer", "transports/driver"},
@@ -76,12 +80,11 @@ var layers = map[string][]string{
 	"report/doc/doctest":           {},
 	"report/analysis":              {"predict", "transports/driver", "bench", "machine", "bench/stat", "profile", "profile/capture", "phase", "doctor"},
 	"report":                       {"report/doc", "bench", "machine", "bench/stat", "profile", "profile/capture", "phase", "report/analysis", "doctor"},
-	"cli":                          {"reexec", "agent", "identity", "internal/ranges", "link", "tensor", "tensor/models", "scratch", "machine", "transports", "transports/driver", "trainer", "bench", "bench/floors", "profile", "profile/capture", "report", "report/analysis", "report/doc", "transports/inproc", "doctor", "internal/legible", "internal/near", "codec", "python", "world", "serve"},
-	"serve":                        {"identity", "scratch", "tensor", "tensor/models", "trainer", "transports", "transports/driver"},
+	"cli":                          {"reexec", "agent", "identity", "internal/ranges", "link", "tensor", "tensor/models", "scratch", "machine", "transports", "transports/driver", "trainer", "bench", "bench/floors", "profile/capture", "report", "report/analysis", "report/doc", "transports/inproc", "doctor", "internal/legible", "internal/near", "codec", "python", "world"},
 	"cmd/ipcbench":                 {"cli", "transports/all"},
 	"transports/http/exchange":     {"crash", "phase"},
 	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab", "transports/driver"},
-	"examples/fedavg":              {"receipt", "tensor", "trainer", "transports", "transports/all", "transports/driver"},
+	"examples/fedavg":              {"crash", "receipt", "tensor", "trainer", "transports", "transports/all", "transports/driver"},
 	"examples/transport":           {"cli", "phase", "tensor", "transports/driver"},
 }
 
@@ -309,7 +312,9 @@ func picture(imports map[string][]string) string {
 // pure are the functions that make a value and do nothing else.
 var pure = []string{
 	"errors.New", "fmt.Errorf", "reflect.TypeFor", "regexp.MustCompile", "strings.NewReplacer", "sync.OnceValue", "unsafe.Sizeof",
-	"unary", // transports/batched: one method of the table of its service
+	"unary",                          // transports/batched: one method of the table of its service
+	"differences", "half", "integer", // internal/kernel: parts of its rules
+	"loadInt", // internal/kernel/gen
 }
 
 // TestNoInitNoRegistry: nothing happens because a package was imported. There is

@@ -20,6 +20,7 @@ import (
 	"ipcbench/bench/floors"
 	"ipcbench/clock"
 	"ipcbench/identity"
+	"ipcbench/internal/waiting"
 	"ipcbench/trainer"
 )
 
@@ -41,7 +42,7 @@ type joining struct {
 
 func join(l Line, o Options) *joining {
 	if o.Wait == 0 {
-		o.Wait = 5 * time.Second
+		o.Wait = waiting.Limit
 	}
 	ctx, quit := context.WithCancelCause(context.Background())
 	j := &joining{done: make(chan struct{}), quit: quit}
@@ -62,7 +63,7 @@ func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, m
 		c.Agents = len(names)
 	}
 	if c.Wait == 0 {
-		c.Wait = 10 * time.Second
+		c.Wait = waiting.Limit
 	}
 	c.Announce = func(l Line) error {
 		for _, name := range names {
@@ -83,11 +84,7 @@ func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, m
 // ends waits for the end of an agent.
 func (j *joining) ends(t *testing.T) (int, error) {
 	t.Helper()
-	select {
-	case <-j.done:
-	case <-time.After(20 * time.Second):
-		t.Fatal("an agent has not ended")
-	}
+	waiting.Receive(t, "the end of an agent", j.done)
 	return j.code, j.err
 }
 
@@ -223,11 +220,7 @@ func TestAgentGoes(t *testing.T) {
 	ctx, cancel := f.Context(t.Context())
 	defer cancel()
 	all["h2"].quit(errors.New("interrupted by SIGTERM"))
-	select {
-	case <-ctx.Done():
-	case <-time.After(10 * time.Second):
-		t.Fatal("nobody noticed")
-	}
+	waiting.Receive(t, "the end of the fleet", ctx.Done())
 	if why := context.Cause(ctx).Error(); why != `agent h2 has left: "interrupted by SIGTERM"` {
 		t.Errorf("the fleet says %q", why)
 	}

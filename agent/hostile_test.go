@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"ipcbench/bench/floors"
+	"ipcbench/internal/waiting"
 )
 
 // impostor joins as an agent that knows the token, and then does with requests what it
@@ -67,8 +68,8 @@ func TestMute(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("nothing moves"))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waiting.Later(t, 300*time.Millisecond, func() { cancel(errors.New("nothing moves")) })
 	if err := a.Plays(ctx, floors.Order{}); err == nil || err.Error() != "agent h1: floor: nothing moves" {
 		t.Errorf("floor: %v", err)
 	}
@@ -77,7 +78,7 @@ func TestMute(t *testing.T) {
 // TestCrowd: strangers who say nothing, however many, do not keep agents from joining.
 func TestCrowd(t *testing.T) {
 	var crowd []net.Conn
-	f, _, err := gather(t, Config{Agents: 1, Wait: 20 * time.Second}, func(l Line) {
+	f, _, err := gather(t, Config{Agents: 1, Wait: waiting.Limit}, func(l Line) {
 		for range 3 * mostStrangers / 2 {
 			c, err := net.Dial("tcp", l.Addr)
 			if err != nil {
@@ -86,7 +87,7 @@ func TestCrowd(t *testing.T) {
 			}
 			crowd = append(crowd, c)
 		}
-		join(l, Options{Name: "h1", Wait: 6 * time.Second})
+		join(l, Options{Name: "h1", Wait: waiting.Limit})
 	})
 	for _, c := range crowd {
 		c.Close()

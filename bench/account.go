@@ -219,8 +219,8 @@ func sums(unattributed []int64, phases map[string][]int64, rounds int) (int64, m
 // clients adds the times of each client of one round, in dispatch order.
 func (s *blockRun) clients(samples []phase.Sample) error {
 	type job struct {
-		dispatch, received, train, trained, lend, collected int64
-		lane                                                int
+		dispatch, received, train, trained, reserve, collected int64
+		lane                                                   int
 	}
 	jobs := make([]job, len(s.roster)) // a client's id is its index
 	for _, sample := range samples {
@@ -236,14 +236,14 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		case phase.Train:
 			t.train, t.trained = sample.Start, sample.End
 		case phase.ReserveUpdate:
-			t.lend = sample.Start
+			t.reserve = sample.Start
 		case phase.Collect:
 			t.collected = sample.End
 		}
 	}
 	b := s.block
 	for id, t := range jobs {
-		if t.dispatch == 0 || t.received == 0 || t.trained == 0 || t.lend == 0 || t.collected == 0 {
+		if t.dispatch == 0 || t.received == 0 || t.trained == 0 || t.reserve == 0 || t.collected == 0 {
 			return fmt.Errorf("the spans of client %d are incomplete", id)
 		}
 		down, err := s.way(t.received-t.dispatch, t.lane, id)
@@ -256,7 +256,7 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		b.Train = append(b.Train, t.trained-t.train)
 		b.RTT = append(b.RTT, t.collected-t.dispatch)
 		b.Down = append(b.Down, down)
-		b.Up = append(b.Up, t.collected-t.lend)
+		b.Up = append(b.Up, t.collected-t.reserve)
 	}
 	return nil
 }

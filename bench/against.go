@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -20,8 +21,8 @@ import (
 )
 
 // An interleaved run takes blocks of two builds of ipcbench in turn. Each block
-// is a process of its build, started for it: the other build's and this one's
-// alike, so that neither has an older heap. It reads an order from stdin and
+// is a process of a layout of its build, started for it: the other build's and this
+// one's alike, so that neither has an older heap. It reads an order from stdin and
 // answers on stdout; the end of stdin asks it to end early.
 
 // BlockCommand is the argument that makes a build of ipcbench read an order and
@@ -45,17 +46,14 @@ func (p program) String() string { return p.name }
 // build returns the program that a build of ipcbench is, by its executable; empty is
 // this one.
 func build(exe string) program {
+	path := exe
+	if exe == filepath.Base(exe) { // a file of this folder, and not a command
+		path = "./" + exe
+	}
 	return program{
-		name: cmp.Or(exe, os.Args[0]) + " " + BlockCommand, path: exe, args: []string{BlockCommand},
+		name: cmp.Or(exe, os.Args[0]) + " " + BlockCommand, path: path, args: []string{BlockCommand},
 		doubt: ": is it a build of ipcbench that can run single blocks?",
 	}
-}
-
-// ProbeBuild reports why the executable exe cannot be the other build of an
-// interleaved run.
-func ProbeBuild(ctx context.Context, exe string) error {
-	_, err := askFirst(ctx, build(exe), order{Version: exchangeVersion, Works: []orderWork{}, Cells: []orderCell{}}, patience)
-	return err
 }
 
 // askFirst gives the first order, which takes no time to carry out.
@@ -63,8 +61,8 @@ func askFirst(ctx context.Context, p program, o order, patience time.Duration) (
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v%s", patience, p.late))
 	defer cancel()
 	a, err := ask(ctx, ctx, p, o, 0)
-	if err == nil && a.Rules != protocol {
-		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; make both follow the same rules", p, a.Rules, protocol)
+	if err == nil && a.Rules != rules {
+		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; make both follow the same rules", p, a.Rules, rules)
 	}
 	return a, err
 }
@@ -75,16 +73,42 @@ const patience = 10 * time.Second
 // addBuilds adds all cells of both builds, but for those that the other one does
 // not know.
 func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
-	a, err := askFirst(ctx, build(r.Against), firstOrder(specs, r.Plan), patience)
+	base, head := r.sides()
+	r.result.Layouts = new(Layouts)
+	var err error
+	if r.result.Layouts.Base, err = base.layouts(); err != nil {
+		return err
+	}
+	if r.result.Layouts.Head, err = head.layouts(); err != nil {
+		return err
+	}
+	known, err := r.askBase(ctx, base, specs)
 	if err != nil {
-		return fmt.Errorf("--against %s: %w", r.Against, err)
+		return &BuildError{fmt.Errorf("%s %s: %w", base.flag, base.name(0), err)}
+	}
+	if err := base.alike(ctx, *r.result.Against); err != nil {
+		return err
+	}
+	if err := head.alike(ctx, r.result.Environment); err != nil {
+		return err
+	}
+	if err := r.addCells(known, base); err != nil {
+		return err
+	}
+	return r.addCells(specs, head)
+}
+
+// askBase asks the other build which cells it can run, and keeps what it says of itself.
+func (r *run) askBase(ctx context.Context, base side, specs []Spec) (known []Spec, err error) {
+	a, err := askFirst(ctx, build(base.files[0]), firstOrder(specs, r.Plan), patience)
+	if err != nil {
+		return nil, err
 	}
 	if a.Environment == nil || len(a.Refused) != len(specs) {
-		return fmt.Errorf("--against %s: its answer says nothing of the cells", r.Against)
+		return nil, errors.New("its answer says nothing of the cells")
 	}
 	r.result.Against = a.Environment.environment()
 	r.result.Against.Link = r.result.Environment.Link // it runs where this build does
-	var known []Spec
 	why, compared := "", false
 	for i, s := range specs {
 		if a.Refused[i] == "" {
@@ -95,12 +119,9 @@ func (r *run) addBuilds(ctx context.Context, specs []Spec) error {
 		}
 	}
 	if why != "" && !compared { // the control alone says nothing of the others
-		return fmt.Errorf("--against %s: it can run none of these cells: %s", r.Against, why)
+		return nil, fmt.Errorf("it can run none of these cells: %s", why)
 	}
-	if err := r.addCells(known, "base", r.Against); err != nil {
-		return err
-	}
-	return r.addCells(specs, "head", "")
+	return known, nil
 }
 
 // firstOrder asks which of the cells a program can run.
@@ -120,18 +141,18 @@ func firstOrder(specs []Spec, p Plan) order {
 	return o
 }
 
-// program returns what runs the blocks of c, if it is not this process.
-func (r *run) program(c *cell) (program, error) {
+// program returns what runs a block of c in that layout, if it is not this process.
+func (r *run) program(c *cell, layout int) (program, error) {
 	if p := c.peer(); p != nil {
 		return p.program(r.Python.Dir)
 	}
-	return build(c.build), nil
+	return build(c.files[layout]), nil
 }
 
 // blockThere runs one block of c in a process of its build, or has its peer run it, and
 // compares what that made with the reference chain of this one.
 func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
-	p, err := r.program(c)
+	p, err := r.program(c, b.Layout)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +176,7 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	if a.Software != nil { // with what it has loaded since
 		c.result.Software = a.Software
 	}
-	got.Index, got.Position, got.At = b.Index, b.Position, b.At
+	got.Index, got.Layout, got.Position, got.At = b.Index, b.Layout, b.Position, b.At
 	*b = got
 	if len(b.Round) == 0 {
 		return nil, nil // it was interrupted
@@ -364,7 +385,7 @@ func ServeBlock(ctx context.Context, in io.Reader, out io.Writer, h trainer.Host
 		_, _ = io.Copy(io.Discard, in)
 		cancel(errors.New("asked to end early"))
 	}()
-	a := &answer{Version: exchangeVersion, Rules: protocol}
+	a := &answer{Version: exchangeVersion, Rules: rules}
 	if err := a.carryOut(quit, text, h); err != nil {
 		a.Error = err.Error()
 	}

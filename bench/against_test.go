@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/internal/skip"
 )
 
 // self returns this executable, which is a build of ipcbench as far as blocks
@@ -19,6 +20,14 @@ func self(t *testing.T) string {
 	return exe
 }
 
+// script makes a program of a shell's commands.
+func script(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "other")
+	check(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	return path
+}
+
 // TestAgainst: blocks of two builds take turns, all in processes of their own,
 // with the controls of both; what the base says of itself is kept (guard 10).
 func TestAgainst(t *testing.T) {
@@ -26,7 +35,7 @@ func TestAgainst(t *testing.T) {
 	p := quick(t)
 	p.Rounds, p.Blocks = 6, 2
 	o := options(t, h, p, spec(t, h, "grpc-batch", "cnn", 2, 3))
-	o.Against = self(t)
+	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	check(t, r.Validate())
@@ -60,29 +69,24 @@ func TestAgainst(t *testing.T) {
 // TestAgainstOthers: what is not such a build is refused, each with its own error.
 func TestAgainstOthers(t *testing.T) {
 	h := host()
-	script := func(text string) string {
-		path := filepath.Join(t.TempDir(), "other")
-		check(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
-		return path
-	}
 	for name, tt := range map[string]struct{ exe, want string }{
 		"missing":       {filepath.Join(t.TempDir(), "none"), "no such file"},
-		"another":       {script(`echo 'unknown command "block"' >&2; exit 2`), `exit status 2: is it a build of ipcbench that can run single blocks?` + "\n" + `unknown command "block"`},
-		"silent":        {script("cat >/dev/null & exit 0"), "its answer"},
-		"older":         {script(`read order; echo '{"version": 0}'`), "its answer: of version 0, where this build has version 1: measure both apart"},
-		"garbage":       {script(`read order; echo '{"version": "x"}'`), "its answer"},
-		"says nothing":  {script(`read order; echo '{"version": 1, "rules": 3}'`), "says nothing of the cells"},
-		"other rules":   {script(`read order; echo '{"version": 1, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
-		"reports error": {script(`read order; echo '{"version": 1, "error": "no room"}'`), "no room"},
+		"another":       {script(t, `echo 'unknown command "block"' >&2; exit 2`), `exit status 2: is it a build of ipcbench that can run single blocks?` + "\n" + `unknown command "block"`},
+		"silent":        {script(t, "cat >/dev/null & exit 0"), "its answer"},
+		"older":         {script(t, `read order; echo '{"version": 0}'`), "its answer: of version 0, where this build has version 1: measure both apart"},
+		"garbage":       {script(t, `read order; echo '{"version": "x"}'`), "its answer"},
+		"says nothing":  {script(t, `read order; echo '{"version": 1, "rules": 3}'`), "says nothing of the cells"},
+		"other rules":   {script(t, `read order; echo '{"version": 1, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
+		"reports error": {script(t, `read order; echo '{"version": 1, "error": "no room"}'`), "no room"},
 		"endless":       {"/usr/bin/yes", "an answer of more than 1048576 bytes"},
-		"escapes":       {script(`read order; printf '{"version": 1, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
-		"odd stderr":    {script(`printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
-		"knows nothing": {script(`read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
-		"control alone": {script(`read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["", "no such codec"]}'`), "can run none of these cells: no such codec"},
+		"escapes":       {script(t, `read order; printf '{"version": 1, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
+		"odd stderr":    {script(t, `printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
+		"knows nothing": {script(t, `read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
+		"control alone": {script(t, `read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["", "no such codec"]}'`), "can run none of these cells: no such codec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
-			o.Against = tt.exe
+			o.Against = []string{tt.exe}
 			r, err := bench.RunWithFloors(t.Context(), o)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "--against") {
 				t.Errorf("got %v, %v, want an error that holds %q", r, err, tt.want)
@@ -98,8 +102,7 @@ func TestAgainstWrongData(t *testing.T) {
 	p := quick(t)
 	p.Rounds, p.Blocks = 3, 1
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 2))
-	o.Against = filepath.Join(t.TempDir(), "other")
-	check(t, os.WriteFile(o.Against, []byte("#!/bin/sh\n"+self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`+"\n"), 0o700))
+	o.Against = []string{script(t, self(t)+` "$@" | sed -E 's/("hashes":\["[0-9a-f]{16}",")[0-9a-f]{16}/\10123456789abcdef/'`)}
 	_, err := bench.RunWithFloors(t.Context(), o)
 	if want := "round 1: the new model's hash is 0123456789abcdef, the reference chain has "; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q in it", err, want)
@@ -109,23 +112,22 @@ func TestAgainstWrongData(t *testing.T) {
 // TestAgainstStopped: a process of a block that stops answering ends the run within
 // a bound, and the error names it, what it was doing and its state.
 func TestAgainstStopped(t *testing.T) {
+	skip.Long(t)
 	h := host()
 	p := quick(t)
-	p.Rounds, p.Blocks, p.RoundLimit = 3, 1, time.Second
+	p.Rounds, p.Blocks, p.RoundLimit = 3, 1, 4*time.Second
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
-	o.Against = filepath.Join(t.TempDir(), "other")
-	check(t, os.WriteFile(o.Against, []byte(`#!/bin/sh
-read order
+	other := script(t, `read order
 case "$order" in
 *'"block":'*) kill -STOP $$ ;;
 *) echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
-esac
-`), 0o700))
+esac`)
+	o.Against = []string{other}
 	_, err := bench.RunWithFloors(t.Context(), o)
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{o.Against, "a block of ", ", cnn (pid ", "has been stopped (T) for 1s"} {
+	for _, want := range []string{other, "a block of ", ", cnn (pid ", "has been stopped (T) for 4s"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}

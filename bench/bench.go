@@ -36,7 +36,8 @@ type Options struct {
 	Hurried  bool               // when ctx ends, the round in hand does: who ends it kills soon after
 	Insecure bool               // they may listen elsewhere without tls=mutual
 	Files    *identity.Files    // certificates for TLS; nil has each session make its own
-	Against  string             // the executable of another build, whose blocks are run between those of this one; or empty
+	Against  []string           // executables of another build, its layouts, whose blocks are run between those of this one; or none
+	Layouts  []string           // executables of this build, with Against: its layouts besides this one
 	Canary   float64            // by what share a copy of one cell is slowed down; 0 for no canary
 	Host     trainer.Host
 	Command  []string       // for the result
@@ -125,7 +126,7 @@ type run struct {
 // cell is a cell in progress.
 type cell struct {
 	Spec
-	build  string // the executable whose processes run it; empty for this one
+	files  []string // of the layouts of its build, whose processes run its blocks in turn; nil if it has no build
 	canary canaryKind
 	chain  *chain
 	result Cell
@@ -133,13 +134,16 @@ type cell struct {
 }
 
 func newRun(ctx context.Context, o Options) (*run, error) {
+	// Whoever repeats a run gets another order, so that what a block does to the next
+	// one averages out. The number fits into a float: many readers of JSON have no other.
+	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
 	r := &run{
 		Options: o, started: time.Now(),
-		order:  rand.New(rand.NewPCG(o.Plan.Seed, 0)),
+		order:  rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
 		onLink: map[*Floor]linkFloor{}, software: map[*Peer]map[string]string{},
 		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
 	}
-	r.result.Plan.Interleaved = o.Against != ""
+	r.result.Plan.Interleaved = len(o.Against) > 0
 	r.result.Started = r.started.UTC()
 	r.result.Environment.Link = environment(links(o.Cells))
 	r.result.Environment.Listen = o.listen()
@@ -163,8 +167,8 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		return nil, err
 	}
 	r.here.network, r.here.hosts, r.here.python = o.network(), hosts, o.Python
-	if o.Against == "" {
-		err = r.addCells(specs, "", "")
+	if len(o.Against) == 0 {
+		err = r.addCells(specs, side{})
 	} else {
 		err = r.addBuilds(ctx, specs)
 	}
@@ -196,17 +200,17 @@ func (r *run) dry() error {
 }
 
 // addCells adds the cells of one build.
-func (r *run) addCells(specs []Spec, name, build string) error {
+func (r *run) addCells(specs []Spec, of side) error {
 	for _, s := range specs {
-		c := &cell{Spec: s, build: build, chain: r.chainOf(s)}
+		c := &cell{Spec: s, files: of.files, chain: r.chainOf(s)}
 		c.result = s.newCell(r.here.launcher(s))
-		c.result.Settings = r.settings(s)
-		c.result.Build = name
+		c.result.Hosts, c.result.Place = r.here.hosts.at(s)
+		c.result.Build = of.build
 		c.result.FileSystem = fileSystem(s.Variant)
 		if p := s.peer(); p != nil {
 			c.result.Launcher, c.result.Peer, c.result.Software = "peer", p.shown, r.software[p]
 		}
-		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.build == build && d.result.ID() == c.result.ID() }) {
+		if slices.ContainsFunc(r.cells, func(d *cell) bool { return d.result.Build == of.build && d.result.ID() == c.result.ID() }) {
 			return fmt.Errorf("%s: asked for twice", s)
 		}
 		r.cells = append(r.cells, c)
@@ -352,13 +356,14 @@ func seconds(ns []int64) []float64 {
 // block runs one block of c.
 func (r *run) block(ctx, quit context.Context, c *cell) error {
 	run := r.blockHere
-	if r.Against != "" || c.peer() != nil {
+	if c.files != nil || c.peer() != nil {
 		run = r.blockThere
 	}
 	var b Block
 	var pings []int64
 	err := r.steady(c, func() error {
 		b = Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
+		b.Layout = b.Index % max(1, len(c.files))
 		count, err := onLink(c.Spec, func() (err error) {
 			pings, err = run(ctx, quit, c, &b)
 			return err
@@ -370,7 +375,7 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}
 	r.done++
-	if c.build == "" && !r.Calibrating { // a floor is that of this build
+	if c.result.Build != "base" && !r.Calibrating { // a floor is that of this build
 		r.keepPings(c.Spec, pings)
 	}
 	if len(b.Round) == 0 {

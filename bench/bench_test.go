@@ -92,8 +92,8 @@ func TestRun(t *testing.T) {
 		}
 		for _, b := range c.Blocks {
 			rounds := len(b.Round)
-			if rounds < 3 {
-				t.Errorf("%s: block of %d timed rounds", c.ID(), rounds)
+			if rounds < 1 { // how many there are in so much time is up to the machine
+				t.Errorf("%s: block without timed rounds", c.ID())
 			}
 			for name, per := range map[string]struct{ got, want int }{
 				"train": {len(b.Train), 3 * rounds}, "rtt": {len(b.RTT), 3 * rounds},

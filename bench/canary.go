@@ -34,7 +34,7 @@ func (r *run) addCanaries() {
 	}
 	of := r.reference()
 	for _, kind := range []canaryKind{canarySame, canarySlow} {
-		c := &cell{Spec: of.Spec, canary: kind, chain: of.chain, result: of.result}
+		c := &cell{Spec: of.Spec, files: of.files, canary: kind, chain: of.chain, result: of.result}
 		r.cells = append(r.cells, c)
 	}
 }
@@ -44,20 +44,15 @@ func (r *run) addCanaries() {
 func (r *run) reference() *cell {
 	var of *cell
 	for _, c := range r.cells {
-		if c.build == "" && c.canary == "" && (of == nil || of.inside() && !c.inside()) {
+		if c.result.Build != "base" && c.canary == "" && (of == nil || of.inside() && !c.inside()) {
 			of = c
 		}
 	}
 	return of
 }
 
-// ready reports whether a block of c can be run: how much to slow it down is
-// known only once there is a block of the cell that it is a copy of.
-func (r *run) ready(c *cell) bool {
-	return c.canary != canarySlow || len(r.reference().result.Blocks) > 0
-}
-
-// slow returns what each Submit of the cell is to burn. The updates of a round
+// slow returns what each Submit of the cell is to burn, as the blocks so far of the
+// cell that it is a copy of tell; see [step.when]. The updates of a round
 // follow each other on each lane, so each of them takes its share of what is to
 // be added to the round.
 func (r *run) slow(c *cell) time.Duration {
@@ -108,6 +103,9 @@ func (r *Result) Pairs() (same, slow *Result, err error) {
 		}
 		pair := *r
 		pair.Plan.Interleaved, pair.Canary = true, nil
+		if r.Layouts != nil { // both ran in those of head
+			pair.Layouts = &Layouts{Base: r.Layouts.Head, Head: r.Layouts.Head}
+		}
 		base := r.Cells[i]
 		base.Build, head.Build = "base", "head"
 		pair.Cells = []Cell{base, head}

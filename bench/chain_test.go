@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/skip"
 )
 
 // TestChainLate: the reference chain is made after a block, and only as long as
 // that needs: however many rounds are planned, workers start at once. Blocks go on
 // until the cell has its rounds.
 func TestChainLate(t *testing.T) {
+	skip.Long(t)
 	h := host()
 	p := quick(t)
 	p.Rounds, p.Blocks, p.Samples = 400, 2, 1000 // room for some 60 rounds a block

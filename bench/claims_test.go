@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/profile"
 	"ipcbench/profile/capture"
@@ -50,6 +51,7 @@ func profiledSession(t *testing.T, h trainer.Host, variant string) *blockRun {
 // TestClaims: each transport copies a byte as often as its package comment says,
 // and nine tenths of the samples in transport code have a phase.
 func TestClaims(t *testing.T) {
+	skip.Long(t)
 	if raceDetector {
 		t.Skip("many sessions")
 	}

@@ -26,8 +26,8 @@ type Clock struct {
 	Same   bool    `json:"same,omitempty"`           // it is the server's own clock: nothing had to be translated
 }
 
-// A Thrown is a block that was thrown away, since a clock stepped meanwhile.
-type Thrown struct {
+// A Discarded is a block that does not count, since a clock stepped meanwhile.
+type Discarded struct {
 	At  time.Duration `json:"at_ns"` // when it began, since the run did
 	Why string        `json:"why"`
 }
@@ -210,8 +210,8 @@ func (s *blockRun) way(ns int64, lane, client int) (int64, error) {
 		client, time.Duration(-ns), time.Duration(r.line.Width()))}
 }
 
-// mostThrown blocks of a cell, one after the other, end the run.
-const mostThrown = 3
+// mostDiscarded blocks of a cell, one after the other, end the run.
+const mostDiscarded = 3
 
 // steady runs a block of c, again if a clock stepped meanwhile.
 func (r *run) steady(c *cell, block func() error) error {
@@ -222,11 +222,11 @@ func (r *run) steady(c *cell, block func() error) error {
 		if !errors.As(err, &step) {
 			return err
 		}
-		c.result.Thrown = append(c.result.Thrown, Thrown{At: began, Why: printable(step.Error())})
-		if n == mostThrown {
+		c.result.Discarded = append(c.result.Discarded, Discarded{At: began, Why: printable(step.Error())})
+		if n == mostDiscarded {
 			return fmt.Errorf("%w; so did %d blocks one after the other: wait until nothing corrects the clock of %s fast any more (chronyc tracking, timedatectl timesync-status), and neither stop nor move its virtual machine",
 				err, n, step.host)
 		}
-		r.note(fmt.Sprintf("a block of %s is thrown away, and run again: %s", r.label(c), printable(step.Error())))
+		r.note(fmt.Sprintf("a block of %s is discarded, and run again: %s", r.label(c), printable(step.Error())))
 	}
 }

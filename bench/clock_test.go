@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ipcbench/clock"
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
@@ -39,7 +40,7 @@ func translated(t *testing.T, h far, ahead int64, record func(at func(ms int64) 
 		t.Fatal(err)
 	}
 	start := phase.Now()
-	time.Sleep(20 * time.Millisecond)
+	waiting.Until(t, "20 ms", func() bool { return phase.Now()-start >= int64(20*time.Millisecond) })
 	at := func(ms int64) int64 { return start + ms*int64(time.Millisecond) }
 	s.windows = []window{{4, at(2), at(6)}, {5, at(8), at(12)}}
 	samples := record(at)
@@ -118,9 +119,9 @@ func TestContradiction(t *testing.T) {
 	}
 }
 
-// TestThrown: a block whose clock steps is thrown away by name and run again; after
+// TestDiscarded: a block whose clock steps is discarded by name and run again; after
 // three in a row the run fails, and says what to try (guard 22).
-func TestThrown(t *testing.T) {
+func TestDiscarded(t *testing.T) {
 	v, err := transports.Parse("pickle", all.Transports())
 	if err != nil {
 		t.Fatal(err)
@@ -151,12 +152,12 @@ func TestThrown(t *testing.T) {
 		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
 			t.Errorf("%d steps: got %v", tt.steps, err)
 		}
-		if len(c.result.Thrown) != tt.steps || blocks != min(tt.steps+1, mostThrown) || len(notes) != blocks-1 {
-			t.Errorf("%d steps: %d blocks, thrown %+v, notes %q", tt.steps, blocks, c.result.Thrown, notes)
+		if len(c.result.Discarded) != tt.steps || blocks != min(tt.steps+1, mostDiscarded) || len(notes) != blocks-1 {
+			t.Errorf("%d steps: %d blocks, discarded %+v, notes %q", tt.steps, blocks, c.result.Discarded, notes)
 		}
-		for _, thrown := range c.result.Thrown {
-			if !strings.HasPrefix(thrown.Why, "host h1: the clock stepped: within ") || !strings.Contains(thrown.Why, "moved by about 5") && !strings.Contains(thrown.Why, "moved by about 4.9") {
-				t.Errorf("thrown: %s", thrown.Why)
+		for _, discarded := range c.result.Discarded {
+			if !strings.HasPrefix(discarded.Why, "host h1: the clock stepped: within ") || !strings.Contains(discarded.Why, "moved by about 5") && !strings.Contains(discarded.Why, "moved by about 4.9") {
+				t.Errorf("discarded: %s", discarded.Why)
 			}
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"ipcbench/link"
 	"ipcbench/machine"
+	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -197,7 +199,7 @@ func (p Plan) order(s Spec, slow time.Duration) *orderBlock {
 // plan returns a plan of that block alone.
 func (b *orderBlock) plan() (Plan, error) {
 	p := Plan{
-		Protocol: protocol, Blocks: 1, Precision: 1,
+		Rules: rules, Blocks: 1, Precision: 1,
 		Seed: b.Seed, Rounds: b.Rounds, Least: b.Least, Time: b.Time, Warmup: b.Warmup, WarmTime: b.WarmTime, Verify: b.Verify,
 		Samples: b.Spans, RoundLimit: b.RoundLimit, Pin: b.Pin,
 	}
@@ -207,12 +209,25 @@ func (b *orderBlock) plan() (Plan, error) {
 	return p, cmp.Or(p.Validate(), amounts(b))
 }
 
+// lend is what version 1 of answers calls the phase [phase.ReserveUpdate].
+const lend = "lend"
+
+// renamed returns the phases with another name for one of them, if it is there.
+func renamed(phases map[string][]int64, from, to string) map[string][]int64 {
+	if ns, ok := phases[from]; ok {
+		phases = maps.Clone(phases)
+		delete(phases, from)
+		phases[to] = ns
+	}
+	return phases
+}
+
 // answerOf also takes what the block has the sums of, with an entry a timed round.
 func answerOf(b Block, unattributed []int64, phases map[string][]int64) *answerBlock {
 	a := &answerBlock{
 		Spawn: b.Spawn, TLS: (*answerTLS)(b.TLS), Cold: answerCold{Round: b.Cold.Round, Server: usageOut(b.Cold.Server)},
 		Round: b.Round, Unattributed: unattributed, Train: b.Train, RTT: b.RTT, Down: b.Down, Up: b.Up,
-		Phases: phases, Server: processOut(b.Server), System: (*answerSystem)(b.System),
+		Phases: renamed(phases, phase.ReserveUpdate.String(), lend), Server: processOut(b.Server), System: (*answerSystem)(b.System),
 		Proof: answerProof{b.Proof.Rounds, b.Proof.Updates}, Spans: b.Spans, SpanCost: b.SpanCost,
 	}
 	for _, u := range b.Cold.Processes {
@@ -239,7 +254,7 @@ func (a *answerBlock) block() (Block, error) {
 		b.Processes = append(b.Processes, processIn(w))
 	}
 	var err error
-	b.Unattributed, b.Phases, err = sums(a.Unattributed, a.Phases, len(a.Round))
+	b.Unattributed, b.Phases, err = sums(a.Unattributed, renamed(a.Phases, lend, phase.ReserveUpdate.String()), len(a.Round))
 	return b, err
 }
 

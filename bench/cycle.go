@@ -80,10 +80,10 @@ func (r *run) cycles(quit context.Context) error {
 	}
 }
 
-// when returns 1 for a step of the first cycle that needs a block of its model
-// before it, and 0 for others.
+// when returns 1 for a step of the first cycle that needs a block of its model, or of
+// the cell that it is a copy of, before it, and 0 for others.
 func (s *step) when() int {
-	if s.floor != nil && (s.floor.Model != "" || s.floor.Link != "" && s.floor.Bytes == 0) {
+	if s.cell != nil && s.cell.canary == canarySlow || s.floor != nil && (s.floor.Model != "" || s.floor.Link != "" && s.floor.Bytes == 0) {
 		return 1
 	}
 	return 0
@@ -93,7 +93,7 @@ func (s *step) when() int {
 func (r *run) due() []*step {
 	var due []*step
 	for _, s := range r.steps {
-		if s.cell != nil && !r.finished(s.cell) && r.ready(s.cell) {
+		if s.cell != nil && !r.finished(s.cell) {
 			due = append(due, s)
 		}
 	}

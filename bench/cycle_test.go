@@ -8,18 +8,20 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
+	"ipcbench/internal/skip"
 )
 
 // TestQuickPlan: a quick run has six blocks of each cell and of each floor, no
 // fewer and no more, so that every interval has 95 % confidence.
 func TestQuickPlan(t *testing.T) {
+	skip.Long(t)
 	h := host()
 	p, err := bench.DefaultPlan(bench.Quick)
 	check(t, err)
 	r, err := bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, "grpc-stream", "cnn", 1, 1)), "futex")
 	check(t, err)
 	check(t, r.Validate())
-	if r.Plan.Protocol != 3 || r.Plan.Blocks != 6 || len(r.Cells) != 2 {
+	if r.Plan.Rules != 3 || r.Plan.Blocks != 6 || len(r.Cells) != 2 {
 		t.Fatalf("plan %+v of %d cells", r.Plan, len(r.Cells))
 	}
 	for _, c := range r.Cells {
@@ -62,7 +64,7 @@ func TestOneTimedRound(t *testing.T) {
 		}
 	}
 	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
-	o.Against = self(t)
+	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	for _, c := range r.Cells {
@@ -80,6 +82,7 @@ func TestOneTimedRound(t *testing.T) {
 // first, and the result says so. The largest has all of its blocks, however long
 // they take; and no time that is left takes a block from anybody.
 func TestLeftOut(t *testing.T) {
+	skip.Long(t)
 	h := host()
 	for _, tt := range []struct {
 		budget time.Duration

@@ -4,8 +4,8 @@
 //
 // A cell is a transport variant with a model and a number of workers and
 // clients. A block is one session of fresh processes for one cell. Blocks of all
-// cells are run in a random order with a recorded seed, so that a drift of the
-// machine falls on all cells alike.
+// cells are run in a random order, which is drawn anew for each run and whose seed the result
+// holds, so that a drift of the machine falls on all cells alike.
 //
 // Of a block's rounds the first is cold and reported apart, the second is
 // proved, some more warm up, and the rest are timed, but for those that are
@@ -19,7 +19,8 @@
 // somebody's own program, runs whole blocks itself, and proves them by the same hashes.
 //
 // A run can also take blocks of another build of the same program in turn, so
-// that two commits are compared in the same moods of the machine; copy one of its
+// that two commits are compared in the same moods of the machine, and each block in
+// another layout of its build, so that a linker is not mistaken for a commit; copy one of its
 // cells as it is and slowed down, so that a gate can be tried (a canary); start
 // fresh workers for every round (respawn); and take profiles, in blocks of their
 // own.

@@ -88,9 +88,9 @@ func TestEmptyCalls(t *testing.T) {
 		if f.Name != "rpc-empty" {
 			continue
 		}
-		got = append(got, f.Transport)
-		if len(f.Blocks) != len(cellOf(t, r, f.Transport).Blocks) || len(f.Blocks[0]) != 100 {
-			t.Errorf("%s: %d blocks of %d, want one for each of the cell's, of 100", f.Transport, len(f.Blocks), len(f.Blocks[0]))
+		got = append(got, f.Variant)
+		if len(f.Blocks) != len(cellOf(t, r, f.Variant).Blocks) || len(f.Blocks[0]) != 100 {
+			t.Errorf("%s: %d blocks of %d, want one for each of the cell's, of 100", f.Variant, len(f.Blocks), len(f.Blocks[0]))
 		}
 	}
 	if slices.Sort(got); !slices.Equal(got, []string{"grpc-batch", "http"}) {

@@ -24,8 +24,7 @@ const (
 	largestValue = 64 << 20
 )
 
-// ReadFile reads a result, which may be compressed by gzip, and validates it. A
-// file of an older schema is upgraded: the result is as today's builds write it.
+// ReadFile reads a result, which may be compressed by gzip, and validates it.
 // Errors are one line with the names of the file and of the field.
 func ReadFile(path string) (*Result, error) {
 	f, err := os.Open(path)
@@ -131,7 +130,7 @@ func decode(text []byte) (*Result, error) {
 	if err := unique(text, "", maxLevels); err != nil {
 		return nil, err
 	}
-	head, size, cells := object{}, 0, []byte("null")
+	head, size, cells := map[string]json.RawMessage{}, 0, []byte("null")
 	for p := range parts(text) {
 		if name := p.name(); name == "cells" {
 			cells = p.value
@@ -141,16 +140,15 @@ func decode(text []byte) (*Result, error) {
 			head[name] = p.value
 		}
 	}
-	version, err := head.schema()
+	if err := checkSchema(head["schema"]); err != nil {
+		return nil, err
+	}
+	rest, err := json.Marshal(head)
 	if err != nil {
 		return nil, err
 	}
-	plan, _ := objectOf(head["plan"]) // as the file has it; what is wrong with it comes below
 	r := new(Result)
-	if version < Schema {
-		r.Upgraded = version
-	}
-	if err := head.into(r, headEdits()[version-1:]); err != nil {
+	if err := strict(rest, r); err != nil {
 		return nil, err
 	}
 	if cells[0] != '[' && string(cells) != "null" {
@@ -161,8 +159,8 @@ func decode(text []byte) (*Result, error) {
 		if len(p.value) > largestCell {
 			return nil, fmt.Errorf("%s: too long: not a result of ipcbench", place)
 		}
-		c, err := readCell(p.value, version, plan)
-		if err != nil {
+		var c Cell
+		if err := strict(p.value, &c); err != nil {
 			return nil, within(place, err)
 		}
 		r.Cells = append(r.Cells, c)
@@ -170,30 +168,18 @@ func decode(text []byte) (*Result, error) {
 	return r, r.Validate()
 }
 
-// readCell reads a cell of a result of that schema, whose plan is that.
-func readCell(text []byte, version int, plan object) (c Cell, err error) {
-	if version == Schema {
-		return c, strict(text, &c)
-	}
-	o, err := objectOf(text)
-	if err != nil {
-		return c, err
-	}
-	return c, o.into(&c, cellEdits(plan)[version-1:])
-}
-
-// schema returns the version of a result that this build can read.
-func (o object) schema() (version int, err error) {
-	text, ok := o["schema"]
+// checkSchema reports a result of another schema than this build's.
+func checkSchema(text json.RawMessage) error {
+	var version int
 	switch {
-	case !ok:
-		return 0, errors.New("schema: missing: not a result of ipcbench")
+	case text == nil:
+		return errors.New("schema: missing: not a result of ipcbench")
 	case json.Unmarshal(text, &version) != nil || version < 1:
-		return 0, fmt.Errorf("schema: %s: no version of a result", printable(string(text[:min(len(text), 40)])))
-	case version > Schema:
-		return 0, fmt.Errorf("schema: version %d: this ipcbench is too old for it, and reads versions up to %d", version, Schema)
+		return fmt.Errorf("schema: %s: no version of a result", printable(string(text[:min(len(text), 40)])))
+	case version != Schema:
+		return fmt.Errorf("schema: version %d: this ipcbench reads version %d alone: measure again, or take the ipcbench that wrote it", version, Schema)
 	}
-	return version, nil
+	return nil
 }
 
 // Stem returns the path of a result without what its name ends in. The files that

@@ -26,7 +26,7 @@ func tiny() *Result {
 	}
 	return &Result{
 		Schema: Schema, Command: []string{"ipcbench", "run"}, Started: time.Unix(1, 0).UTC(), Elapsed: time.Second,
-		Plan:   Plan{Mode: Quick, Blocks: 1},
+		Plan:   Plan{Mode: Quick, Blocks: 1, Samples: 1},
 		Floors: []Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{3.5e9, 3.25e9}}}},
 		Cells: []Cell{{
 			Transport: "pickle", Variant: "pickle", Settings: map[string]string{"elems": "off"},
@@ -112,12 +112,17 @@ func TestBadFile(t *testing.T) {
 		}
 		return strings.Replace(good, old, new, 1)
 	}
+	sum := strings.Repeat("5e", 32)
+	layouts := func(base, head string) string {
+		return replace(`"elapsed_ns"`, `"layouts": {"base": [`+base+`], "head": [`+head+`]}, "elapsed_ns"`)
+	}
 	tests := []struct {
 		name, text, want string
 	}{
 		{"empty", " \n", "empty file: not a result of ipcbench"},
 		{"not a result", `{"a": 1}`, "schema: missing: not a result of ipcbench"},
-		{"another version", replace(`"schema": 3`, `"schema": 4, "more": [1]`), "schema: version 4: this ipcbench is too old for it, and reads versions up to 3"},
+		{"an older schema", replace(`"schema": 4`, `"schema": 3, "more": [1]`), "schema: version 3: this ipcbench reads version 4 alone: measure again"},
+		{"a newer schema", replace(`"schema": 4`, `"schema": 5, "more": [1]`), "schema: version 5: this ipcbench reads version 4 alone: measure again"},
 		{"not JSON", "hello", "begins with 'h', where { belongs: not a result of ipcbench"},
 		{"a bomb of spaces", strings.Repeat(" ", 1<<20), "begins with white space only"},
 		{"a list", "[1]", "begins with '[', where { belongs"},
@@ -129,8 +134,8 @@ func TestBadFile(t *testing.T) {
 		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: holds a JSON string where int64 belongs"},
 		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0]: unknown field "pu_ns"`},
 		{"twice", good + good, "not JSON at byte"},
-		{"no cells", `{"schema": 3, "plan": {"blocks": 1}}`, "cells: none"},
-		{"no blocks planned", `{"schema": 3, "plan": {"blocks": 0}}`, "plan.blocks: 0: want a number from 1 to 10000"},
+		{"no cells", `{"schema": 4, "plan": {"blocks": 1, "span_room": 1}}`, "cells: none"},
+		{"no blocks planned", `{"schema": 4, "plan": {"blocks": 0}}`, "plan.blocks: 0: want a number from 1 to 10000"},
 		{"no samples", replace("[500,600]", "[]"), "cells[0].blocks[0].round_ns: no samples"},
 		{"no floor samples", replace("[3500000000,3250000000]", "[]"), "floors[0].blocks[0]: no samples"},
 		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: want a positive number"},
@@ -149,30 +154,36 @@ func TestBadFile(t *testing.T) {
 		{"phase", replace(`"train":`, `"trian": `), "cells[0].blocks[0].phases_ns.trian: no such phase"},
 		{"phase of a year", replace(`"train":210`, `"train":3000000000000000000`), "cells[0].blocks[0].phases_ns.train: 3000000000000000000: no duration of a run"},
 		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: want a number from 1"},
-		{"size", replace("248024", "1152921504606846976"), "cells[0].model.bytes"},
-		{"size of an update", replace("248024", `248024, "up": "lora", "up_bytes": 1152921504606846976`), "cells[0].model.up_bytes"},
-		{"tensors of an update", replace("248024", `248024, "up": "lora", "up_tensors": -1`), "cells[0].model.up_tensors: -1"},
-		{"name of an update", replace("248024", `248024, "up": "\u001b[2J"`), "cells[0].model.up"},
-		{"update without a name", replace("248024", `248024, "up_tensors": 6`), "cells[0].model.up: none, of 6 tensors and 0 bytes"},
-		{"build", replace(`"model": {`, `"build": "other", "model": {`), `cells[0].build: "other": want base or head`},
+		{"size", replace("248024", "1152921504606846976"), "cells[0].model_bytes"},
+		{"size of an update", replace("248024", `248024, "up": "lora", "up_bytes": 1152921504606846976`), "cells[0].up_bytes"},
+		{"tensors of an update", replace("248024", `248024, "up": "lora", "up_tensors": -1`), "cells[0].up_tensors: -1"},
+		{"name of an update", replace("248024", `248024, "up": "\u001b[2J"`), "cells[0].up"},
+		{"update without a name", replace("248024", `248024, "up_tensors": 6`), "cells[0].up: none, of 6 tensors and 0 bytes"},
+		{"build", replace(`"model": "cnn"`, `"build": "other", "model": "cnn"`), `cells[0].build: "other": want base or head`},
+		{"layout", replace(`"index":`, `"layout": 1, "index":`), "cells[0].blocks[0].layout: 1: its build has 1"},
+		{"no layouts", layouts(``, ``), "layouts.base: none"},
+		{"layouts of one build", layouts(`{"file": "a", "sha256": "`+sum+`"}`, ``), "layouts.head: none"},
+		{"layout without a name", layouts(`{"file": "", "sha256": "`+sum+`"}`, ``), "layouts.base[0].file: empty"},
+		{"layout's digest", layouts(`{"file": "a", "sha256": "`+sum[1:]+`"}`, ``), "layouts.base[0].sha256: "},
+		{"layout twice", layouts(`{"file": "a", "sha256": "`+sum+`"}, {"file": "b", "sha256": "`+sum+`"}`, ``), "layouts.base[1].sha256: that of base[0]"},
 		{"counter", replace(`"wire.sent":100`, `"wire.sent": 9e18`), "cells[0].blocks[0].server.counts.wire.sent: holds a JSON number"},
 		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: no count of a run"},
-		{"name", replace(`"name": "cnn"`, `"name": "c\nn"`), "cells[0].model.name"},
-		{"a field twice", replace(`"elapsed_ns"`, `"schema": 3, "elapsed_ns"`), "schema: stands twice"},
+		{"name", replace(`"model": "cnn"`, `"model": "c\nn"`), "cells[0].model"},
+		{"a field twice", replace(`"elapsed_ns"`, `"schema": 4, "elapsed_ns"`), "schema: stands twice"},
 		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), "schema: stands twice"},
 		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), "SCHEMA: stands twice"},
 		{"cells twice", replace(`"elapsed_ns"`, `"cells": [], "elapsed_ns"`), "cells: stands twice"},
 		{"in a plan", replace(`"blocks": 1`, `"blocks": 1, "blocks": 2`), "plan.blocks: stands twice"},
 		{"in a block", replace(`"up_ns"`, `"down_ns": [1,2], "up_ns"`), "cells[0].blocks[0].down_ns: stands twice"},
 		{"a counter twice", replace(`"wire.sent":100`, `"wire.sent":100, "a": [{}], "wire.sent": 1`), "cells[0].blocks[0].server.counts.wire.sent: stands twice"},
-		{"deep", `{"schema": 3, "plan": ` + strings.Repeat("[", 1_000_000), "plan[0][0]"},
+		{"deep", `{"schema": 4, "plan": ` + strings.Repeat("[", 1_000_000), "plan[0][0]"},
 		{"deeper", strings.Repeat("[", 1_000_000), "begins with '['"},
-		{"deep and closed", `{"schema": 3, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: too deep"},
+		{"deep and closed", `{"schema": 4, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: too deep"},
 		{"a key to be obeyed", replace(`"up_ns"`, `"\u001b[2J": 1, "\u001b[2J"`), `cells[0].blocks[0].\x1b[2J: stands twice`},
-		{"no cells but one", `{"schema": 3, "cells": 5}`, "cells: no list"},
+		{"no cells but one", `{"schema": 4, "cells": 5}`, "cells: no list"},
 		{"a cell that is none", replace(`"cells": [`, `"cells": [7, `), "cells[0]: holds a JSON number where bench.Cell belongs"},
-		{"version of a kind", replace(`"schema": 3`, `"schema": "2"`), `schema: "2": no version of a result`},
-		{"version zero", replace(`"schema": 3`, `"schema": 0`), "schema: 0: no version of a result"},
+		{"version of a kind", replace(`"schema": 4`, `"schema": "2"`), `schema: "2": no version of a result`},
+		{"version zero", replace(`"schema": 4`, `"schema": 0`), "schema: 0: no version of a result"},
 		{"long", replace(`"run"`, `"`+strings.Repeat("x", largestValue)+`"`), "command: too long: not a result of ipcbench"},
 		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
 	}
@@ -240,10 +251,13 @@ func TestSameCellTwice(t *testing.T) {
 }
 
 // FuzzDecode: no bytes make a reader panic, and what it accepts is written and
-// read again unchanged, be it of an older schema.
+// read again unchanged.
 func FuzzDecode(f *testing.F) {
+	if _, err := decode([]byte(smallest)); err != nil {
+		f.Fatal(err)
+	}
 	f.Add([]byte(text(f, tiny())))
-	f.Add([]byte(oldResult))
+	f.Add([]byte(smallest))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := decode(data)
 		if err != nil {
@@ -262,21 +276,20 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// oldResult is one of schema 1 with every part of it that is upgraded. It is small,
-// as a fuzzer wants it.
-const oldResult = `{"schema":1,"plan":{"blocks":1,"samples":5,"warm_ns":1},"environment":{"wmem_max":1},"partial":"a\nb","cells":[` + oldCell + `],"canary":{"slowdown":1,"same":` + oldCell + `,"slow":` + oldCell + `}}`
+// smallest is a result with a cell and a canary, as short as a fuzzer wants it.
+const smallest = `{"schema":4,"plan":{"blocks":1,"span_room":1},"cells":[` + smallestCell + `],"canary":{"slowdown":1,"same":` + smallestCell + `,"slow":` + smallestCell + `}}`
 
-const oldCell = `{"transport":"t","variant":"t","model":{"name":"m"},"workers":1,"lanes_per_process":1,"clients":1,"depth":1,"blocks":[{"round_ns":[5,6],"unattributed_ns":[0,1],"train_ns":[1,1],` +
-	`"rtt_ns":[2,2],"down_ns":[1,1],"up_ns":[1,1],"phases_ns":{"train":[1,1]},"cold":{"workers":[]},"workers":[{}]}]}`
+const smallestCell = `{"transport":"t","variant":"t","model":"m","workers":1,"lanes_per_process":1,"clients":1,"depth":1,"blocks":[{"round_ns":[5,6],"train_ns":[1,1],` +
+	`"rtt_ns":[2,2],"down_ns":[1,1],"up_ns":[1,1],"phases_ns":{"train":2},"processes":[{}]}]}`
 
 // FuzzFile: no file makes a reader panic, be it compressed.
 func FuzzFile(f *testing.F) {
-	small := zippedText(f, oldResult)
+	small := zippedText(f, smallest)
 	f.Add(small)
 	f.Add(small[:len(small)/2])
-	f.Add(append(zippedText(f, `{"schema": 3,`), zippedText(f, `"plan": {"blocks": 1}, "partial": "early"}`)...))
+	f.Add(append(zippedText(f, `{"schema": 4,`), zippedText(f, `"plan": {"blocks": 1, "span_room": 1}, "partial": "early"}`)...))
 	f.Add([]byte(gzipMagic))
-	f.Add([]byte(oldResult))
+	f.Add([]byte(smallest))
 	path := filepath.Join(f.TempDir(), "r.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {

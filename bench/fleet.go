@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -180,16 +179,6 @@ func (r *Result) validateHosts() error {
 		}
 	}
 	return nil
-}
-
-// settings are what a result has as those of s.
-func (r *run) settings(s Spec) map[string]string {
-	if r.here.hosts == nil || s.inside() {
-		return s.Variant.Settings
-	}
-	all := maps.Clone(map[string]string(s.Variant.Settings))
-	maps.Copy(all, r.here.hosts.settings(s))
-	return all
 }
 
 // ends returns the hosts between which and the server's the bytes of s go: "" is the

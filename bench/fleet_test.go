@@ -12,10 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"ipcbench/agent"
 	"ipcbench/bench"
+	"ipcbench/internal/waiting"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
@@ -26,14 +26,12 @@ var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 // folders that it allows, by its name.
 func gathered(t *testing.T, allowed map[string][]string) *agent.Fleet {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	var agents sync.WaitGroup
 	rank := 0
-	fleet, err := agent.Gather(ctx, agent.Config{Listen: loopback, Agents: len(allowed), Wait: time.Minute, Announce: func(l agent.Line) error {
+	fleet, err := agent.Gather(waiting.Context(t), agent.Config{Listen: loopback, Agents: len(allowed), Wait: waiting.Limit, Announce: func(l agent.Line) error {
 		for name, dirs := range allowed {
 			rank++
-			o := agent.Options{Name: name, Dirs: dirs, Wait: time.Minute}
+			o := agent.Options{Name: name, Dirs: dirs, Wait: waiting.Limit}
 			agents.Go(func() {
 				if _, err := agent.Join(context.Background(), l, o); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -87,12 +85,12 @@ func TestFleet(t *testing.T) {
 		for _, p := range c.Blocks[0].Processes {
 			at = append(at, p.Host)
 		}
-		want, launcher, settings := ",h1,h2,", "agents", "server:2,h1:1,h2:1"
+		want, launcher, hosts := ",h1,h2,", "agents", "server:2,h1:1,h2:1"
 		if c.Transport == "inproc" {
-			want, launcher, settings = "", "goroutines", ""
+			want, launcher, hosts = "", "goroutines", ""
 		}
-		if got := strings.Join(at, ","); got != want || c.Launcher != launcher || c.Settings["hosts"] != settings || !c.Proved() {
-			t.Errorf("%s: processes are on %q, launched by %s, settings say %q", c.ID(), got, c.Launcher, c.Settings["hosts"])
+		if got := strings.Join(at, ","); got != want || c.Launcher != launcher || c.Hosts != hosts || !c.Proved() {
+			t.Errorf("%s: processes are on %q, launched by %s, hosts say %q", c.ID(), got, c.Launcher, c.Hosts)
 		}
 	}
 	ends := map[string]bool{}

@@ -20,11 +20,11 @@ func (r *run) keepPings(s Spec, ns []int64) {
 		return
 	}
 	variant, link := s.Variant.String(), s.link()
-	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Transport == variant && f.Link == link && f.Language == s.Language })
+	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Variant == variant && f.Link == link && f.Language == s.Language })
 	if i < 0 {
 		i = len(r.floors)
 		r.floors = append(r.floors, &Floor{
-			Name: rpcEmpty, Unit: "s", Transport: variant, Link: link, Language: s.Language, Help: "an empty call on a worker's own connection, while nothing else goes on",
+			Name: rpcEmpty, Unit: "s", Variant: variant, Link: link, Language: s.Language, Help: "an empty call on a worker's own connection, while nothing else goes on",
 		})
 	}
 	r.floors[i].Blocks = append(r.floors[i].Blocks, seconds(ns))
@@ -116,7 +116,7 @@ func (r *run) keepSeries(f *Floor, series []floors.Series) {
 		if m := stat.Of(tried[s.Variant]).Center; m > best {
 			best, f.Blocks = m, tried[s.Variant]
 			if len(series) > 1 || strings.HasSuffix(s.Variant, floors.Cached) {
-				f.Variant = s.Variant
+				f.Condition = s.Variant
 			}
 		}
 	}

@@ -55,10 +55,10 @@ func (c Cell) numbers() []number {
 		{"--lanes-per-process", "lanes_per_process", int64(c.PerProcess), 1, trainer.MaxWorkers},
 		{"--depth", "depth", int64(c.Depth), 1, maxDepth},
 		{"--train-ms", "train_ms", int64(c.TrainMS), 0, maxTrainMS},
-		{"--model: number of tensors:", "model.tensors", int64(c.Model.Tensors), 0, maxTensors},
-		{"--model: bytes:", "model.bytes", c.Model.Bytes, 0, maxCount / int64(max(1, c.Clients))},
-		{"--up: number of tensors:", "model.up_tensors", int64(c.Model.UpTensors), 0, maxTensors},
-		{"--up: bytes:", "model.up_bytes", c.Model.UpBytes, 0, maxCount / int64(max(1, c.Clients))},
+		{"--model: number of tensors:", "model_tensors", int64(c.Model.Tensors), 0, maxTensors},
+		{"--model: bytes:", "model_bytes", c.Model.Bytes, 0, maxCount / int64(max(1, c.Clients))},
+		{"--up: number of tensors:", "up_tensors", int64(c.Model.UpTensors), 0, maxTensors},
+		{"--up: bytes:", "up_bytes", c.Model.UpBytes, 0, maxCount / int64(max(1, c.Clients))},
 	}
 }
 
@@ -109,13 +109,9 @@ func (p Plan) Validate() error {
 	return nil
 }
 
-// read checks a plan of a result by the names of its fields. Some are absent from
-// results of older builds.
+// read checks a plan of a result by the names of its fields.
 func (p Plan) read() error {
 	for _, n := range p.numbers() {
-		if n.field == "span_room" {
-			n.least = 0
-		}
 		if err := n.read(); err != nil {
 			return err
 		}

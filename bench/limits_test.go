@@ -51,7 +51,7 @@ func TestLimits(t *testing.T) {
 		{"--clients", "cells[0].clients", func(_ *Plan, s *Spec, n int) { s.Clients = n }, maxClients},
 		{"--lanes-per-process", "cells[0].lanes_per_process", func(_ *Plan, s *Spec, n int) { s.PerProcess = n }, trainer.MaxWorkers},
 		{"--depth", "cells[0].depth", func(_ *Plan, s *Spec, n int) { s.Depth = n }, maxDepth},
-		{"--model", "cells[0].model.tensors", func(_ *Plan, s *Spec, n int) {
+		{"--model", "cells[0].model_tensors", func(_ *Plan, s *Spec, n int) {
 			if n > maxTensors+1 {
 				n = maxTensors + 1 // a layout of more takes all memory
 			}
@@ -200,7 +200,7 @@ func TestCheckSize(t *testing.T) {
 	if err := o.CheckSize(); err != nil {
 		t.Errorf("as many clients as there may be: %v", err)
 	}
-	o.Plan.Blocks, o.Against = maxBlocks, "another build"
+	o.Plan.Blocks, o.Against = maxBlocks, []string{"another build"}
 	if err := o.CheckSize(); err == nil || !strings.Contains(err.Error(), "--clients 100000") {
 		t.Errorf("got %v", err)
 	}

@@ -29,6 +29,7 @@ func reachable(t *testing.T) netip.AddrPort {
 // result says that without the address. Each block knows its handshakes, and the first
 // of fresh workers those of its first session.
 func TestListen(t *testing.T) {
+	skip.Long(t)
 	h := host()
 	loopback := netip.MustParseAddrPort("[::1]:0")
 	if l, err := net.Listen("tcp", loopback.String()); err == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -19,6 +20,7 @@ import (
 // check the fields (B9, B10), and that tensors are views of what has arrived: else a block
 // fails. Handing over stays what it is: with shm-slab nobody copies a byte.
 func TestNested(t *testing.T) {
+	skip.Long(t)
 	h := trainer.Host{Transports: all.Transports(), Funcs: bench.Funcs()}
 	var cells []bench.Spec
 	model := spec(t, h, "pickle", "cnn", 2, 3).Model
@@ -114,7 +116,7 @@ func TestNestedOfTwoBuilds(t *testing.T) {
 	p := quick(t)
 	p.Rounds, p.Blocks = 1, 1
 	o := options(t, h, p, s)
-	o.Against = self(t)
+	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	check(t, r.Validate())

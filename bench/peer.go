@@ -192,7 +192,7 @@ func (o Options) CheckPeers() error {
 		given     bool
 		flag, why string
 	}{
-		{o.Against != "", "--against", "a peer is no part of either build"},
+		{len(o.Against) > 0, "--against", "a peer is no part of either build"},
 		{o.Agents > 0 || o.Fleet != nil, "--agents", "all of a peer is on this host"},
 		{len(links(o.Cells)) > 0, "--link", "nobody knows what a peer sends over it"},
 		{len(o.Profiling.Kinds) > 0, "--profile", "nothing of a peer can be profiled"},

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"ipcbench/bench"
+	"ipcbench/internal/waiting"
 	"ipcbench/phase/usage"
 	"ipcbench/python"
 	"ipcbench/tensor"
@@ -59,7 +59,7 @@ func peerMain(fault, file string) error {
 			if err := left.Run(); err != nil || fault == "leaves" {
 				return err
 			}
-			time.Sleep(time.Hour)
+			waiting.Forever()
 		}
 	}
 	text, err := json.Marshal(order)
@@ -310,7 +310,7 @@ func TestPeerSkipped(t *testing.T) {
 func TestPeerAlone(t *testing.T) {
 	s, _ := peerCell(t, "")
 	for want, change := range map[string]func(*bench.Options){
-		"--against": func(o *bench.Options) { o.Against = self(t) },
+		"--against": func(o *bench.Options) { o.Against = []string{self(t)} },
 		"--agents":  func(o *bench.Options) { o.Agents = 1 },
 		"--profile": func(o *bench.Options) { o.Profiling.Kinds = []string{"cpu"} },
 		"--respawn": func(o *bench.Options) { o.Cells[0].Respawn = true },

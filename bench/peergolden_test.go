@@ -43,7 +43,7 @@ func TestPeerGolden(t *testing.T) {
 	}
 
 	var a answer
-	if _, err := parseAnswer(golden(t, "peer-first-answer.json", &a)); err != nil || len(a.Refused) != 1 || a.Rules != protocol {
+	if _, err := parseAnswer(golden(t, "peer-first-answer.json", &a)); err != nil || len(a.Refused) != 1 || a.Rules != rules {
 		t.Errorf("%+v, %v", a, err)
 	}
 	a = answer{}

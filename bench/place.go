@@ -129,14 +129,18 @@ func (h *Hosts) used(s Spec) (hosts []seat, processes []int) {
 	return hosts, processes
 }
 
-// settings are what a result says of where the processes of s are.
-func (h *Hosts) settings(s Spec) map[string]string {
+// at says on which hosts the processes of s are, and how they were placed: nothing where
+// there are no agents, or no processes.
+func (h *Hosts) at(s Spec) (on, place string) {
+	if h == nil || s.inside() {
+		return "", ""
+	}
 	hosts, processes := h.used(s)
 	var texts []string
 	for i, host := range hosts {
 		texts = append(texts, fmt.Sprintf("%s:%d", host.name, processes[i]))
 	}
-	return map[string]string{"hosts": strings.Join(texts, ","), "place": h.place.String()}
+	return strings.Join(texts, ","), h.place.String()
 }
 
 // lie says where the processes of s are, for whoever reads what would be measured.
@@ -147,7 +151,8 @@ func (h *Hosts) lie(s Spec) string {
 	if h.fleet == nil && h.place.Fill {
 		return "as many on each host as it has processors"
 	}
-	return h.settings(s)["hosts"]
+	on, _ := h.at(s)
+	return on
 }
 
 // launcher returns what starts the workers of s on their hosts.

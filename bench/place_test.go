@@ -102,7 +102,7 @@ func TestHostsCheck(t *testing.T) {
 		{"inproc", Place{}, seats(0, 1, 1), "", ""},
 	} {
 		h, s := &Hosts{place: c.place, all: c.all}, cellOf(t, c.cell)
-		if got := h.settings(s)["hosts"]; got != c.on {
+		if got, _ := h.at(s); got != c.on {
 			t.Errorf("%s, %v: processes are on %s, want %s", c.cell, c.place, got, c.on)
 		}
 		err := h.Check(s, Plan{})

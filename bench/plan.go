@@ -92,10 +92,10 @@ const (
 	Thorough = "thorough"
 )
 
-// protocol is the version of the rules by which a block is measured: how many
+// rules is the version of the rules by which a block is measured: how many
 // rounds warm up, are timed and are proved. Whoever changes them raises it, so
 // that blocks which were measured in different ways are not compared.
-const protocol = 3
+const rules = 3
 
 // DefaultPlan returns the settings of a mode. It is the only place of defaults.
 //
@@ -106,7 +106,7 @@ const protocol = 3
 // overlap; six against six cannot among more than 23.
 func DefaultPlan(mode string) (Plan, error) {
 	p := Plan{
-		Mode: mode, Protocol: protocol, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
+		Mode: mode, Rules: rules, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
 		Verify: VerifySample, Samples: 1 << 17,
 	}
 	switch mode {
@@ -161,22 +161,10 @@ func (s Spec) Check(p Plan) error {
 	if err := s.checkData(p); err != nil {
 		return err
 	}
-	return s.fits(s.memory(), "choose a smaller model, fewer workers or --depth 1")
-}
-
-// CheckServer is Check for a session whose workers somebody else starts: their memory may
-// be another machine's.
-func (s Spec) CheckServer() error {
-	if err := s.checkData(Plan{}); err != nil {
-		return err
-	}
-	return s.fits(s.inServer(), "choose a smaller model or fewer workers")
-}
-
-// fits reports that this machine has less memory than is needed, and what to try.
-func (s Spec) fits(need int64, try string) error {
+	need := s.memory()
 	if have, source := machine.MemoryLimit(); have > 0 && need > have {
-		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: %s", megabytes(need), source, megabytes(have), try)}
+		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
+			megabytes(need), source, megabytes(have))}
 	}
 	if err := s.addressSpace(); err != nil {
 		return &Unfit{s, err}
@@ -234,7 +222,7 @@ func (u *Unfit) Unwrap() error { return u.Err }
 func (u *Unfit) Skipped() Skipped {
 	c := u.Spec.named()
 	return Skipped{
-		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients,
+		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients, PerProcess: u.Spec.PerProcess, Depth: u.Spec.Depth,
 		Change: c.Change, Values: c.Values, Scenario: c.Scenario, Link: c.Link, Language: c.Language, Train: c.Train,
 		TrainMS: c.TrainMS, Respawn: c.Respawn, Nested: c.Nested, Why: u.Err.Error(),
 	}

@@ -33,8 +33,8 @@ func (p Profiling) Check(o Options) error {
 		return errors.New("--profile and --respawn: choose one: ending a profile takes longer than ending a worker")
 	case HasPython(o.Cells):
 		return errors.New("--profile and --language python: choose one: what takes profiles is Go's")
-	case o.Against != "":
-		return errors.New("--profile and --against: choose one: profile each build, and compare with ipcbench profile diff")
+	case len(o.Against) > 0:
+		return errors.New("--profile and --against: choose one: profile each build, and compare them with ipcbench pprof -diff_base")
 	}
 	return nil
 }

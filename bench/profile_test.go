@@ -2,14 +2,17 @@ package bench_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	pprof "github.com/google/pprof/profile"
+
 	"ipcbench/bench"
-	"ipcbench/profile"
+	"ipcbench/internal/skip"
 	"ipcbench/profile/capture"
 	"ipcbench/transports"
 )
@@ -38,6 +41,7 @@ func skipIfProfiled(t *testing.T, err error) {
 // TestProfiles: a cell has one file a kind, of blocks that do not count, and its
 // timed blocks are what they are without.
 func TestProfiles(t *testing.T) {
+	skip.Long(t)
 	dir := filepath.Join(t.TempDir(), "r.profiles")
 	check(t, os.Mkdir(dir, 0o755))
 	kinds := []string{"trace", "cpu", "heap", "allocs", "mutex", "block"}
@@ -75,10 +79,14 @@ func TestProfiles(t *testing.T) {
 					}
 					continue
 				}
-				read, err := profile.ReadFile(path)
+				data, err := os.ReadFile(path)
 				check(t, err)
-				if read.Kind != p.Kind || read.Transport != c.Variant || read.Delivered != c.Payload()*int64(p.Rounds) {
-					t.Errorf("%s: %+v", f, read.Meta)
+				read, err := pprof.ParseData(data)
+				check(t, err)
+				meta := fmt.Sprintf(`{"kind":%q,"transport":%q,"model":"cnn","workers":2,"clients":3,"blocks":%d,"rounds":%d,"delivered_bytes":%d}`,
+					p.Kind, c.Variant, p.Blocks, p.Rounds, c.Payload()*int64(p.Rounds))
+				if !slices.Equal(read.Comments, []string{"ipcbench " + meta}) {
+					t.Errorf("%s is of %q, want %s", f, read.Comments, meta)
 				}
 			}
 		}
@@ -120,6 +128,7 @@ func TestProfilesFail(t *testing.T) {
 // TestTimelineHasNoSums: a worker of grpc-tensor decodes a tensor at a time and
 // records the sum, which counts and is not drawn.
 func TestTimelineHasNoSums(t *testing.T) {
+	skip.Long(t)
 	dir := t.TempDir()
 	r, err := profiled(t, dir, []string{"heap"}, "cnn", "grpc-tensor")
 	check(t, err)

@@ -67,7 +67,7 @@ func (o Options) CheckPython() error {
 	case !HasPython(o.Cells):
 	case o.Canary > 0:
 		return errors.New("--canary and --language python are given: want one of them; what is slowed down is a worker in Go")
-	case o.Against != "":
+	case len(o.Against) > 0:
 		return errors.New("--against and --language python are given: want one of them")
 	}
 	return nil

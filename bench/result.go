@@ -12,9 +12,9 @@ import (
 	"ipcbench/profile"
 )
 
-// Schema is the version of the result format. Files of older versions are upgraded
-// as they are read; those of newer ones are refused.
-const Schema = 3
+// Schema is the version of the result format. Files of another one are refused. Keys are
+// only ever added: one that is absent is what it was before there was the key.
+const Schema = 4
 
 // A Result is everything that one run measured: raw samples, and what is needed
 // to judge them. Statistics are computed from it by whoever reads it, so that a
@@ -38,10 +38,9 @@ type Result struct {
 	// saw: the same machine, and its own commit.
 	Against *machine.Environment `json:"against,omitempty"`
 
-	Canary *Canary `json:"canary,omitempty"`
+	Layouts *Layouts `json:"layouts,omitempty"` // of an interleaved run
 
-	// Upgraded is the schema of the file that the result was read from, if that is older.
-	Upgraded int `json:"-"`
+	Canary *Canary `json:"canary,omitempty"`
 }
 
 // A Skipped is a cell that was left out of a run because it does not fit.
@@ -52,16 +51,19 @@ type Skipped struct {
 	Up        string `json:"up,omitempty"` // as in Model
 	Workers   int    `json:"workers"`
 	Clients   int    `json:"clients"`
-	Change    string `json:"change,omitempty"` // this and the next two as in Cell
-	Values    string `json:"values,omitempty"`
-	Scenario  string `json:"scenario,omitempty"`
-	Link      string `json:"link,omitempty"`
-	Language  string `json:"language,omitempty"`
-	Train     string `json:"train,omitempty"`
-	TrainMS   int    `json:"train_ms,omitempty"`
-	Respawn   bool   `json:"respawn,omitempty"`
-	Nested    bool   `json:"nested,omitempty"`
-	Why       string `json:"why"` // and what to try
+
+	PerProcess int    `json:"lanes_per_process"`
+	Depth      int    `json:"depth"`
+	Change     string `json:"change,omitempty"` // this and the next two as in Cell
+	Values     string `json:"values,omitempty"`
+	Scenario   string `json:"scenario,omitempty"`
+	Link       string `json:"link,omitempty"`
+	Language   string `json:"language,omitempty"`
+	Train      string `json:"train,omitempty"`
+	TrainMS    int    `json:"train_ms,omitempty"`
+	Respawn    bool   `json:"respawn,omitempty"`
+	Nested     bool   `json:"nested,omitempty"`
+	Why        string `json:"why"` // and what to try
 }
 
 // ID names the cell as that of one that was measured.
@@ -72,7 +74,7 @@ func (s Skipped) Particulars() [][2]string { return s.cell().Particulars() }
 
 func (s Skipped) cell() Cell {
 	return Cell{
-		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients,
+		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth,
 		Change: s.Change, Values: s.Values, Scenario: s.Scenario, Link: s.Link,
 		Language: s.Language, Train: s.Train, TrainMS: s.TrainMS, Respawn: s.Respawn, Nested: s.Nested,
 	}
@@ -87,9 +89,10 @@ type Canary struct {
 
 // A Plan holds every setting of a run, defaults included.
 type Plan struct {
-	Mode        string        `json:"mode"`     // quick, default or thorough
-	Protocol    int           `json:"protocol"` // the version of the rules by which a block is measured
-	Seed        uint64        `json:"seed"`     // of the data and of the order of blocks
+	Mode        string        `json:"mode"`       // quick, default or thorough
+	Rules       int           `json:"rules"`      // the version of those by which a block is measured
+	Seed        uint64        `json:"seed"`       // of the data
+	OrderSeed   uint64        `json:"order_seed"` // of the order of blocks; 0 has the run draw one
 	Blocks      int           `json:"blocks"`
 	Rounds      int           `json:"rounds,omitempty"`       // timed rounds a cell; 0 is by Time
 	Least       int           `json:"least_rounds,omitempty"` // timed rounds of a block at least; 0 is 3
@@ -107,9 +110,9 @@ type Plan struct {
 
 // A Floor is a limit of the machine, measured between the cells.
 type Floor struct {
-	Name      string      `json:"name"`              // such as copy or futex
-	Variant   string      `json:"variant,omitempty"` // the condition that was fastest, where several are tried
-	Unit      string      `json:"unit"`              // s or B/s
+	Name      string      `json:"name"`                // such as copy or futex
+	Condition string      `json:"condition,omitempty"` // that was fastest, where several are tried
+	Unit      string      `json:"unit"`                // s or B/s
 	Help      string      `json:"help"`
 	Model     string      `json:"model,omitempty"`  // whose cells it bounds; empty bounds all
 	Up        string      `json:"up,omitempty"`     // likewise, where updates are unlike the model
@@ -118,29 +121,31 @@ type Floor struct {
 	Scenario  string      `json:"scenario,omitempty"`
 	TrainMS   int         `json:"train_ms,omitempty"`
 	Nested    bool        `json:"nested,omitempty"`
-	Clients   int         `json:"clients,omitempty"`   // likewise
-	Transport string      `json:"transport,omitempty"` // likewise: the variant whose own connection was measured
-	Language  string      `json:"language,omitempty"`  // likewise: that of its workers, as of a cell
-	Gap       int64       `json:"gap_ns,omitempty"`    // of a floor that is measured after other work
-	Link      string      `json:"link,omitempty"`      // the link that it was measured on, as that of a cell
-	Host      string      `json:"host,omitempty"`      // at the other end, of a floor between the server and an agent's host
-	Bytes     int64       `json:"bytes,omitempty"`     // that were moved at once, of a floor of TCP or TLS
-	Blocks    [][]float64 `json:"blocks"`              // samples by block, in Unit
+	Clients   int         `json:"clients,omitempty"`  // likewise
+	Variant   string      `json:"variant,omitempty"`  // likewise: the one whose own connection was measured
+	Language  string      `json:"language,omitempty"` // likewise: that of its workers, as of a cell
+	Gap       int64       `json:"gap_ns,omitempty"`   // of a floor that is measured after other work
+	Link      string      `json:"link,omitempty"`     // the link that it was measured on, as that of a cell
+	Host      string      `json:"host,omitempty"`     // at the other end, of a floor between the server and an agent's host
+	Bytes     int64       `json:"bytes,omitempty"`    // that were moved at once, of a floor of TCP or TLS
+	Blocks    [][]float64 `json:"blocks"`             // samples by block, in Unit
 }
 
 // A Cell is one combination that was measured.
 type Cell struct {
-	Transport  string            `json:"transport"`
-	Variant    string            `json:"variant"`         // the transport with the settings that differ from their defaults
-	Settings   map[string]string `json:"settings"`        // all of them
-	Build      string            `json:"build,omitempty"` // of an interleaved run: base or head
-	Model      Model             `json:"model"`
+	Transport string            `json:"transport"`
+	Variant   string            `json:"variant"`         // the transport with the settings that differ from their defaults
+	Settings  map[string]string `json:"settings"`        // all of them
+	Build     string            `json:"build,omitempty"` // of an interleaved run: base or head
+	Model
 	Workers    int               `json:"workers"`
 	PerProcess int               `json:"lanes_per_process"`
 	Clients    int               `json:"clients"`
 	Depth      int               `json:"depth"`
 	Launcher   string            `json:"launcher"`              // processes, goroutines, agents, python or peer
 	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
+	Hosts      string            `json:"hosts,omitempty"`       // of a run with agents: how many processes each has, such as h1:2,h2:1
+	Place      string            `json:"place,omitempty"`       // of one, too: how they were placed
 	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
 	Change     string            `json:"change,omitempty"`      // which words a round changes, as --change takes it; empty changes all
 	Values     string            `json:"values,omitempty"`      // what words hold at first: normal, or uniform in spite of a file; empty is as in the model's file, or uniform
@@ -154,7 +159,7 @@ type Cell struct {
 	Unproved   string            `json:"unproved,omitempty"`    // why a peer could not prove its rounds
 	Software   map[string]string `json:"software,omitempty"`    // versions of what workers run on that are not in Go, or a peer, as they say
 	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked
-	Thrown     []Thrown          `json:"thrown,omitempty"`      // blocks that count nowhere
+	Discarded  []Discarded       `json:"discarded,omitempty"`   // blocks that count nowhere
 	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, budget, size (of the result), interrupted
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
@@ -206,9 +211,9 @@ type Timeline struct {
 
 // Model says what was moved.
 type Model struct {
-	Name    string `json:"name"`
-	Tensors int    `json:"tensors"`
-	Bytes   int64  `json:"bytes"` // of one model, and of one update if it is like the model
+	Name    string `json:"model"`
+	Tensors int    `json:"model_tensors"`
+	Bytes   int64  `json:"model_bytes"` // of one model, and of one update if it is like the model
 
 	// Of an update that is unlike the model; absent if it is like it.
 	Up        string `json:"up,omitempty"` // its name, as users write it
@@ -273,11 +278,12 @@ func (c Cell) Particulars() (all [][2]string) {
 // those rounds, one entry for every client in dispatch order, or of many
 // clients for every k-th: see stride.
 type Block struct {
-	Index    int           `json:"index"`         // of the block among the cell's
-	Position int           `json:"position"`      // in the order of the run
-	At       time.Duration `json:"at_ns"`         // since the run began
-	Spawn    time.Duration `json:"spawn_ns"`      // until all workers were connected; the median where every round has its own
-	TLS      *TLS          `json:"tls,omitempty"` // handshakes before the first round; absent without any
+	Index    int           `json:"index"`            // of the block among the cell's
+	Layout   int           `json:"layout,omitempty"` // in which of its build's it ran; 0 is the first, or the only one
+	Position int           `json:"position"`         // in the order of the run
+	At       time.Duration `json:"at_ns"`            // since the run began
+	Spawn    time.Duration `json:"spawn_ns"`         // until all workers were connected; the median where every round has its own
+	TLS      *TLS          `json:"tls,omitempty"`    // handshakes before the first round; absent without any
 	Cold     Cold          `json:"cold"`
 
 	Round []int64 `json:"round_ns"` // a round: publishing the model to the end of the average that is the next one

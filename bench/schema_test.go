@@ -133,6 +133,7 @@ var example = regexp.MustCompile("(?s)```sh\n(jq [^`]*)```\n+```text\n([^`]*)```
 
 // TestSchemaExamples: what the page says of jq is true, of a committed result.
 func TestSchemaExamples(t *testing.T) {
+	skip.Long(t)
 	page, err := os.ReadFile(schemaPage)
 	if err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func (o Options) CheckSize() error {
 	for _, s := range withControls(o.Cells, o.Control) {
 		rounds := max(o.Plan.least()*o.Plan.Blocks, o.Plan.Rounds)
 		size := int64(o.Plan.Blocks) * s.size((rounds+o.Plan.Blocks-1)/o.Plan.Blocks)
-		if o.Against != "" {
+		if len(o.Against) > 0 {
 			size *= 2
 		}
 		if sum += size; size > largestCell || sum > maxFile {

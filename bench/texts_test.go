@@ -23,6 +23,7 @@ func TestTexts(t *testing.T) {
 			{"partial", func(r *Result) { r.Partial = bad }},
 			{"command[1]", func(r *Result) { r.Command[1] = bad }},
 			{"floors[0].help", func(r *Result) { r.Floors[0].Help = bad }},
+			{"floors[0].condition", func(r *Result) { r.Floors[0].Condition = bad }},
 			{"floors[0].variant", func(r *Result) { r.Floors[0].Variant = bad }},
 			{"cells[0].stopped", func(r *Result) { r.Cells[0].Stopped = bad }},
 			{"cells[0].settings.elems", func(r *Result) { r.Cells[0].Settings["elems"] = bad }},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
@@ -124,7 +125,7 @@ func TestAgainstUnlike(t *testing.T) {
 	p := quick(t)
 	p.Rounds, p.Blocks = 3, 1
 	o := options(t, h, p, unlike(t, spec(t, h, "pickle", "cnn", 1, 2), "lora:2"))
-	o.Against = self(t)
+	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	for _, c := range r.Cells {
@@ -143,6 +144,7 @@ func TestAgainstUnlike(t *testing.T) {
 // larger, are proved over every transport, and no byte of them goes an unknown way
 // (guard 15); so they are where every round has its own workers.
 func TestEveryTransportUnlike(t *testing.T) {
+	skip.Long(t)
 	h := trainer.Host{Transports: all.Transports(), Funcs: bench.Funcs()}
 	for _, respawn := range []bool{false, true} {
 		p := quick(t)

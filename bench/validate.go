@@ -27,7 +27,7 @@ func (r *Result) Validate() error {
 	}
 	seen := map[string]int{}
 	for i, c := range r.Cells {
-		if err := c.validate(); err != nil {
+		if err := cmp.Or(c.validate(), c.validateLayouts(r.Layouts)); err != nil {
 			return within(fmt.Sprintf("cells[%d]", i), err)
 		}
 		id := c.Build + " " + c.ID()
@@ -40,10 +40,10 @@ func (r *Result) Validate() error {
 		if err := share("canary.slowdown", r.Canary.Slowdown, maxSlowdown); err != nil {
 			return err
 		}
-		if err := r.Canary.Same.validate(); err != nil {
+		if err := cmp.Or(r.Canary.Same.validate(), r.Canary.Same.validateLayouts(r.Layouts)); err != nil {
 			return within("canary.same", err)
 		}
-		if err := r.Canary.Slow.validate(); err != nil {
+		if err := cmp.Or(r.Canary.Slow.validate(), r.Canary.Slow.validateLayouts(r.Layouts)); err != nil {
 			return within("canary.slow", err)
 		}
 	}
@@ -60,6 +60,9 @@ func (r *Result) validateHead() error {
 	}
 	if err := r.validateHosts(); err != nil {
 		return err
+	}
+	if err := r.Layouts.validate(); err != nil {
+		return within("layouts", err)
 	}
 	if r.Elapsed < 0 || int64(r.Elapsed) > maxDuration {
 		return fmt.Errorf("elapsed_ns: %d: no duration of a run", int64(r.Elapsed))
@@ -116,8 +119,8 @@ func (c Cell) validate() error {
 			return within(fmt.Sprintf("blocks[%d]", i), err)
 		}
 	}
-	if err := amounts(c.Thrown); err != nil {
-		return within("thrown", err)
+	if err := amounts(c.Discarded); err != nil {
+		return within("discarded", err)
 	}
 	for i, p := range c.Profiles {
 		place := fmt.Sprintf("profiles[%d]", i)
@@ -139,15 +142,15 @@ func (c Cell) validateHead() error {
 	if err := named("variant", c.Variant); err != nil {
 		return err
 	}
-	if err := named("model.name", c.Model.Name); err != nil {
+	if err := named("model", c.Model.Name); err != nil {
 		return err
 	}
 	if c.Model.Up != "" {
-		if err := named("model.up", c.Model.Up); err != nil {
+		if err := named("up", c.Model.Up); err != nil {
 			return err
 		}
 	} else if c.Model.UpTensors != 0 || c.Model.UpBytes != 0 {
-		return field("model.up", "none, of %d tensors and %d bytes", c.Model.UpTensors, c.Model.UpBytes)
+		return field("up", "none, of %d tensors and %d bytes", c.Model.UpTensors, c.Model.UpBytes)
 	}
 	if err := c.validateWorkload(); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -88,6 +89,7 @@ func TestWorkloads(t *testing.T) {
 // (guards 3, 23; O17). A codec that loses nothing has the reference of none. So it is
 // where another build runs the blocks, and where every round has its own workers.
 func TestCodecsAreProved(t *testing.T) {
+	skip.Long(t)
 	h := host()
 	codecs := []string{"none", "sparse", "bf16", "int8", "topk=1%", "kc=8", "stc=1%", "skc", "bf16+sparse"}
 	lossy := func(c bench.Cell) bool {
@@ -113,7 +115,7 @@ func TestCodecsAreProved(t *testing.T) {
 			}
 			o := options(t, h, p, cells...)
 			if how == "against" {
-				o.Against = self(t)
+				o.Against = []string{self(t)}
 			}
 			r, err := bench.RunWithFloors(t.Context(), o)
 			check(t, err)
@@ -175,7 +177,7 @@ func TestAgainstWorkload(t *testing.T) {
 	s := changing(t, spec(t, h, "pickle", "cnn", 1, 2), "5%/rows")
 	s.Values, s.Scenario = bench.Normal, bench.Sync
 	o := options(t, h, p, s)
-	o.Against = self(t)
+	o.Against = []string{self(t)}
 	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	for _, c := range r.Cells {

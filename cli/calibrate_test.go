@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
+	"ipcbench/internal/skip"
 	"ipcbench/machine"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
@@ -39,6 +40,9 @@ func TestDesign(t *testing.T) {
 		{"like:cnn:1MiB/30", "uniform:64KiB/1", "1", "1", time.Minute, true},
 	} {
 		t.Run(test.model+" "+test.up+" "+test.clients+" "+test.budget.String(), func(t *testing.T) {
+			if test.model != "resnet18" {
+				skip.Long(t)
+			}
 			t.Parallel()
 			f := adviseFlags{calibrate: test.budget, cellFlags: defaults(), settings: &settings{flags: pflag.NewFlagSet("", pflag.ContinueOnError)}}
 			f.models, f.ups, f.workers, f.clients = []string{test.model}, []string{test.up}, []string{test.workers}, []string{test.clients}
@@ -52,13 +56,12 @@ func TestDesign(t *testing.T) {
 				t.Fatal(err)
 			}
 			plan.Blocks, plan.Time = 3, 3*calibratingTime
-			start := time.Now()
 			d, err := m.design(t.Context(), plan, cells)
 			if err != nil {
 				t.Fatal(err)
 			}
 			of := cells[0]
-			t.Logf("%d shapes, %d cells, %v, chosen in %v", d.shapes, len(d.cells), d.guess, time.Since(start))
+			t.Logf("%d shapes, %d cells, %v", d.shapes, len(d.cells), d.guess)
 			if d.shapes < 6 || test.fits && d.guess > test.budget*6/5 { // whatever machine guesses
 				t.Errorf("%d shapes, in %v", d.shapes, d.guess)
 			}

@@ -85,8 +85,8 @@ type completer func(text string) ([]string, cobra.ShellCompDirective)
 func (a *app) completions(root *cobra.Command) {
 	result := files("json", "gz")
 	arguments := map[string]completer{
-		"advise": result, "report": result, "compare": result, "top": result, "diff": result, "flame": result, "web": result, "timeline": result,
-		"clean": a.leftoverPaths, "man": folders,
+		"advise": result, "report": result, "compare": result, "timeline": result, "pprof": files("gz"),
+		"clean": a.leftoverPaths,
 	}
 	texts := map[string]completer{
 		"transport": list(a.variantTexts), "model": list(modelTexts), "up": list(updateTexts),
@@ -104,7 +104,7 @@ func (a *app) completions(root *cobra.Command) {
 		"workers": none, "clients": none, "change": list(changeTexts), "codec": list(codecTexts), "require-lossless": none,
 		"tls": list(func(string) []string { return []string{"on", "mutual"} }), "tls-ca": anyFile, "tls-cert": anyFile, "tls-key": anyFile, "tls-names": none,
 		"view": list(viewTexts), "metric": list(metricTexts),
-		"from": result, "out": files("json", "gz", "html"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "dir": folders, "http": none,
+		"from": result, "out": files("json", "gz"), "html": files("html"), "config": files("yaml", "yml"), "against": anyFile, "layouts": anyFile, "dir": folders,
 	}
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {

@@ -25,7 +25,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine would spoil of a run, and what mends it",
+		Short: "Say what this machine would spoil of a run, and what fixes it",
 		Long: strings.TrimSpace(`
 Look at this machine before a number is trusted: is there enough of everything
 for the run, and does anything make its times longer or less even? Nothing is
@@ -44,7 +44,7 @@ Each line has a status:
   fail   a part of what was asked for cannot be measured here, or no number
          would mean anything
 
-What is not ok is explained below the lines, with what mends it. ipcbench run
+What is not ok is explained below the lines, with what fixes it. ipcbench run
 does the same checks, says what fails, and keeps what is not ok in its result.
 
 The exit code is 1 if a check fails, and 0 otherwise.`),
@@ -114,14 +114,14 @@ func diagnosis(checks []doctor.Check) doc.Document {
 		n[c.Status]++
 		t.Rows = append(t.Rows, doc.Row{Cells: []doc.Cell{doc.Words(string(c.Status)), doc.Words(c.Name), doc.Words(c.What)}, Tone: tones[c.Status]})
 		if c.Status != doctor.OK {
-			d.Sections = append(d.Sections, doc.Section{Title: fmt.Sprintf("%s: %s", c.Status, c.Name), Lead: doc.Say(c.Why, "To mend it: "+c.Mend)})
+			d.Sections = append(d.Sections, doc.Section{Title: fmt.Sprintf("%s: %s", c.Status, c.Name), Lead: doc.Say(c.Why, "To fix it: "+c.Fix)})
 		}
 	}
 	d.Sections[0].Tables = []doc.Table{t}
 	verdict, tone := "nothing here spoils the run", doc.Good
 	switch {
 	case n[doctor.Fail] > 0:
-		verdict, tone = "mend what fails before the run", doc.Bad
+		verdict, tone = "fix what fails before the run", doc.Bad
 	case n[doctor.Warn] > 0:
 		verdict, tone = "the run works; its times may be longer or noisier than need be", doc.Strong
 	}

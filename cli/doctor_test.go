@@ -206,7 +206,7 @@ func TestDoctorLeftovers(t *testing.T) {
 	}
 	line := regexp.MustCompile(`(?m)^\w+ +leftovers .*$`)
 	before := tell()
-	if !strings.Contains(before, "warn: leftovers") || !strings.Contains(before, "To mend it: ipcbench clean") {
+	if !strings.Contains(before, "warn: leftovers") || !strings.Contains(before, "To fix it: ipcbench clean") {
 		t.Errorf("it does not tell of %s:\n%s", left, before)
 	}
 	if out, says, code := doctorHere(t, "export TMPDIR="+tmp, nil, "clean", left); code != 0 {

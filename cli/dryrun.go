@@ -30,7 +30,11 @@ func (a *app) dryRun(ctx context.Context, s *settings, o bench.Options) error {
 }
 
 func describe(out io.Writer, o bench.Options, plan *bench.Outline) {
-	fmt.Fprintf(out, "%s mode, seed %d: blocks, sessions of fresh processes, of all cells in random order\n\n", o.Plan.Mode, o.Plan.Seed)
+	order := "random order"
+	if o.Plan.OrderSeed != 0 {
+		order = fmt.Sprintf("the order of seed %d", o.Plan.OrderSeed)
+	}
+	fmt.Fprintf(out, "%s mode, data of seed %d: blocks, sessions of fresh processes, of all cells in %s\n\n", o.Plan.Mode, o.Plan.Seed, order)
 	width, orMore := 0, " or more"
 	if o.Plan.Precision == 0 {
 		orMore = ""

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/link"
 	"ipcbench/scratch"
 )
@@ -34,11 +34,10 @@ func onLink(t *testing.T) string {
 // TestLink: a run with links is what a run without is, and its result says what
 // network there was. What has no network is measured once.
 func TestLink(t *testing.T) {
+	skip.Long(t)
 	t.Parallel() // much of it is waiting
 	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, "run", "--quick", "--blocks", "1", "--quiet", "--transport", "http,grpc-stream,http-shm,shm-slab",
+	cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--quick", "--blocks", "1", "--quiet", "--transport", "http,grpc-stream,http-shm,shm-slab",
 		"--model", "uniform:256KiB/4", "--clients", "2", "--workers", "2", "--link", "50Mbit,unshaped", "--out", out)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
@@ -69,7 +68,7 @@ func TestLink(t *testing.T) {
 	}
 	floors := map[string]bool{}
 	for _, f := range r.Floors {
-		if f.Link != "" && f.Transport == "" {
+		if f.Link != "" && f.Variant == "" {
 			floors[f.Name+" "+f.Link] = true
 		}
 		if f.Name == "tcp-stream" && (f.Bytes < 250_000 || f.Bytes > 300_000) {
@@ -88,11 +87,10 @@ func TestLink(t *testing.T) {
 
 // TestLinkAgainst: another build runs its blocks on the same link.
 func TestLinkAgainst(t *testing.T) {
+	skip.Long(t)
 	t.Parallel() // much of it is waiting
 	exe, out := onLink(t), filepath.Join(t.TempDir(), "out.json")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, "run", "--quick", "--blocks", "1", "--quiet", "--transport", "http", "--model", "uniform:64KiB/4",
+	cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--quick", "--blocks", "1", "--quiet", "--transport", "http", "--model", "uniform:64KiB/4",
 		"--clients", "1", "--workers", "1", "--link", "50Mbit", "--out", out, "--against", exe)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
@@ -124,14 +122,13 @@ func saying(t *testing.T, from io.Reader, pattern string) {
 // to the outer one alone end a run on a link in order: its code is that of the signal,
 // what was measured is kept, and nothing is left.
 func TestLinkInterrupted(t *testing.T) {
+	skip.Long(t)
 	t.Parallel() // much of it is waiting
 	exe := onLink(t)
 	for _, all := range []bool{true, false} {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "out.json")
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, exe, "run", "--transport", "http", "--model", "uniform:64KiB/4", "--clients", "1", "--workers", "1",
+		cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--transport", "http", "--model", "uniform:64KiB/4", "--clients", "1", "--workers", "1",
 			"--time", "600s", "--precision", "0.000001", "--link", "50Mbit", "--out", out)
 		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

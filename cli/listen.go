@@ -81,7 +81,7 @@ func (f *runFlags) alone() error {
 	switch {
 	case f.listen == "":
 		return nil
-	case f.against != "":
+	case len(f.against) > 0:
 		return usagef("--listen and --against are given: want one of them")
 	case f.checkBreakEven:
 		return usagef("--listen and --check-break-even are given: want one of them")

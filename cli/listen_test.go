@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"ipcbench/bench"
+	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 // offLoopback is an address that the loopback interface has in a network of a test's
@@ -46,9 +47,7 @@ func maybeNetwork() {
 func networked(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	exe := onLink(t) // as there are namespaces for that
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, exe, append([]string{"run"}, args...)...)
+	cmd := exec.CommandContext(waiting.Context(t), exe, append([]string{"run"}, args...)...)
 	cmd.Env = append(os.Environ(), networkEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid: true, Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUSER,
@@ -65,6 +64,7 @@ func networked(t *testing.T, args ...string) *exec.Cmd {
 // both ends. Without them it listens only if the user says so, and the result says it.
 // It does not say where that was.
 func TestListenOffLoopback(t *testing.T) {
+	skip.Long(t)
 	t.Parallel() // much of it is waiting
 	short := []string{"--model", "uniform:64KiB/4", "--clients", "3", "--workers", "3", "--lanes-per-process", "2", "--rounds", "2", "--blocks", "1", "--listen", offLoopback}
 	for _, tt := range []struct {
@@ -120,6 +120,7 @@ func TestListenOffLoopback(t *testing.T) {
 // TestListenInterrupted: a run that listens ends in order when it is interrupted, keeps
 // what it has, and leaves nothing.
 func TestListenInterrupted(t *testing.T) {
+	skip.Long(t)
 	t.Parallel() // much of it is waiting
 	dir := shortDir(t)
 	out := filepath.Join(dir, "out.json")

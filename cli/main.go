@@ -155,7 +155,12 @@ gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
   ipcbench run --transport pickle,shm-slab --model resnet18 --clients 4
   ipcbench report FILE                the result of an earlier run again
   ipcbench list transports            what can be measured, with its settings
-  ipcbench compare BASE NEW           what changed between two runs`),
+  ipcbench compare BASE NEW           what changed between two runs
+
+It ends with 0 if all is well, 1 if something failed or a result contradicts
+itself, 2 for a mistake in what was asked, 3 if the gate found a slower cell,
+and 130 after Ctrl-C. NO_COLOR and TERM=dumb take colours away, and a locale
+without UTF-8 all signs but ASCII. TMPDIR says where sessions have their files.`),
 		Version:       machine.Read().Commit,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -179,7 +184,7 @@ gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 		return hinted{usageError{err}, hint}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.completionCommand(), a.manCommand(), a.worldCommand(), a.serveCommand(), a.adviseCommand())
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.completionCommand(), a.worldCommand(), a.adviseCommand())
 	a.completions(root)
 	return root
 }

@@ -47,7 +47,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"report", "--check", dir}, {"report", filepath.Join(dir, name)}, {"compare", filepath.Join(dir, name)},
-		{"profile", "top", filepath.Join(dir, name)}, {"run", "--model", filepath.Join(dir, "evil\x1b[2J.safetensors")}, {name},
+		{"pprof", "-top", filepath.Join(dir, name)}, {"run", "--model", filepath.Join(dir, "evil\x1b[2J.safetensors")}, {name},
 	} {
 		var out, stderr bytes.Buffer
 		if newApp(&out, &stderr, all.Transports()).main(args) == 0 || !strings.Contains(stderr.String(), "evil") {

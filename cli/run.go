@@ -28,7 +28,8 @@ type runFlags struct {
 	out, html       string
 	printing
 	quiet, dry bool
-	against    string // another build
+	against    []string // another build, in one layout or more
+	layouts    []string // this one, in others
 	canary     percent
 	profile    []string
 
@@ -102,8 +103,8 @@ given besides holds for all parts:
       one part, with another model; ipcbench list scenarios shows what they ask
 
 A range stands for several sizes, workers or clients: x4 multiplies, +1MiB adds,
-nothing means every number. A step beyond the end is left out. The report draws
-what depends on size or number as a curve, and says where transports cross:
+nothing means every number. A step beyond the end is left out. The report says
+where transports cross, and its page and its Markdown draw curves:
 
   ipcbench run --quick --model uniform:1KiB..256MiB:x4/20 --clients 1
   ipcbench run --quick --workers 1..4 --clients 1..64:x2
@@ -238,20 +239,23 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.StringVar(&f.html, "html", "", "write a page with pictures to `FILE` too, for a browser")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
 	fs.BoolVar(&f.dry, "dry-run", false, "print all settings, what would be measured, and how long it may take, and end")
-	fs.StringVar(&f.against, "against", "", "measure another build of ipcbench, `FILE`, in turn with this one")
+	fs.StringSliceVar(&f.against, "against", nil, "measure another build of ipcbench in turn with this one; several `FILES` are layouts of it, of which each block takes the next")
+	fs.StringSliceVar(&f.layouts, "layouts", nil, "with --against: other layouts of this build, `FILES`, which its blocks take in turn after this program")
 	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
 	fs.BoolVar(&f.checkBreakEven, "check-break-even", false, "measure each codec at half and at twice its break-even too, and fail if it was wrong")
-	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames(allKinds))
+	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames())
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample|all, one in eight or one in two")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")
-	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data and the order of blocks are made")
+	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data are made")
+	fs.Uint64Var(&plan.OrderSeed, "order-seed", 0, "`NUMBER` from which the order of blocks is made (default one that is drawn for each run)")
 	note(fs, "quick", insteadOf, "thorough")
 	note(fs, "thorough", insteadOf, "quick")
 	note(fs, "rounds", insteadOf, "time")
 	note(fs, "time", insteadOf, "rounds")
 	note(fs, "against", harmful, "runs a program")
+	note(fs, "layouts", harmful, "runs a program")
 	note(fs, "out", harmful, "replaces a file") // by a text that a shell may be made to read
 	note(fs, "html", harmful, "replaces a file")
 	f.settings = a.configurable(cmd)
@@ -283,7 +287,7 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	}
 	asked := *plan
 	*plan = defaults
-	if mode == bench.Quick && choice && !f.quick && !given("blocks") && f.against == "" && f.canary == 0 && len(f.profile) == 0 {
+	if mode == bench.Quick && choice && !f.quick && !given("blocks") && len(f.against) == 0 && f.canary == 0 && len(f.profile) == 0 {
 		plan.Budget = bench.FirstBudget
 	}
 	for name, take := range map[string]func(){
@@ -301,10 +305,13 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	if plan.Rounds > 0 && !given("blocks") {
 		plan.Blocks = max(1, min(plan.Blocks, plan.Rounds)) // a block has at least one
 	}
-	if f.against != "" && !given("blocks") {
-		plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks)
+	if len(f.against) > 0 && !given("blocks") {
+		plan.Blocks = max(plan.Blocks, bench.InterleavedBlocks, min(len(f.against), 1+len(f.layouts)))
 	}
-	plan.Seed, plan.Verify, plan.Pin = asked.Seed, asked.Verify, asked.Pin
+	if len(f.against)+len(f.layouts) > 1 && !given("precision") {
+		plan.Precision = 0 // more blocks would share layouts
+	}
+	plan.Seed, plan.OrderSeed, plan.Verify, plan.Pin = asked.Seed, asked.OrderSeed, asked.Verify, asked.Pin
 	plan.RoundLimit = asked.RoundLimit
 	if given("warmup") && plan.Warmup == 0 {
 		plan.WarmTime = 0
@@ -357,7 +364,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	}
 	o := bench.Options{
 		Cells: asked, Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
-		Listen: at, Ports: f.gather.ports.Ports, Agents: f.gather.agents, Place: f.gather.place.Place, Hurried: a.rank != nil, Insecure: f.insecure, Against: f.against, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
+		Listen: at, Ports: f.gather.ports.Ports, Agents: f.gather.agents, Place: f.gather.place.Place, Hurried: a.rank != nil, Insecure: f.insecure, Against: f.against, Layouts: f.layouts, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
 	}
 	if err := o.CheckPeers(); err != nil {
 		return usageError{err}
@@ -368,8 +375,11 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
 		return usageError{err}
 	}
-	if f.against != "" && !f.tls.Zero() {
+	if len(f.against) > 0 && !f.tls.Zero() {
 		return usagef("--tls-ca and --against are given: want one of them") // which holds for all of --tls-*
+	}
+	if len(f.layouts) > 0 && len(f.against) == 0 {
+		return usagef("--layouts %s: these are of a run beside another build: want --against, too", strings.Join(f.layouts, ","))
 	}
 	if o.Files, err = f.tls.files(o.Cells); err != nil {
 		return err
@@ -380,11 +390,6 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if bench.HasPython(o.Cells) {
 		if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
 			return err
-		}
-	}
-	if f.against != "" {
-		if err := bench.ProbeBuild(ctx, f.against); err != nil {
-			return hinted{usagef("--against: %w", err), "go build -o FILE ./cmd/ipcbench makes one, in a checkout of the other commit"}
 		}
 	}
 	if err := privateFolder(); err != nil {
@@ -481,10 +486,13 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 
 // misfit is the error of a run that did not begin: that a cell does not fit is the
 // user's to change. It may be the control, which is always measured, or what a peer
-// refuses.
+// refuses. So is a file that is no build of ipcbench.
 func misfit(err error) error {
 	if unfit := (*bench.Unfit)(nil); errors.As(err, &unfit) {
 		return usageError{err}
+	}
+	if build := (*bench.BuildError)(nil); errors.As(err, &build) {
+		return hinted{usageError{err}, "go build -ldflags=-randlayout=N -o FILE ./cmd/ipcbench makes a layout, in a checkout of the commit"}
 	}
 	return err
 }

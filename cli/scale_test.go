@@ -12,6 +12,7 @@ import (
 // time with 100 each, finish, with exactly the calls that they need, proved, and within
 // 24 GiB. results/CLAIMS.md has what it costs them.
 func TestSoakCollaborators(t *testing.T) {
+	soak(t)
 	exe := built(t)
 	for _, c := range []struct {
 		model                              string

@@ -30,7 +30,7 @@ func everyCommand(f func(*cobra.Command)) {
 // write. Whoever adds a flag that takes a text says here whether it is one of these.
 func TestHarmfulInFiles(t *testing.T) {
 	harms := map[string]bool{
-		"against": true, "out": true, "html": true, "peer": true, "language": true, "train": true,
+		"against": true, "layouts": true, "out": true, "html": true, "peer": true, "language": true, "train": true,
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "listen": false, "view": false, "format": false,
 		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "codec": false, "require-lossless": false,

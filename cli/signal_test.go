@@ -18,6 +18,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 // TestSignalsEndReaders: a signal ends a command that reads, also one that waits
@@ -27,7 +28,7 @@ func TestSignalsEndReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"report"}, {"compare"}, {"profile", "top"}} {
+	for _, args := range [][]string{{"report"}, {"compare"}, {"pprof", "-top"}} {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			t.Run(fmt.Sprint(args[0], " ", sig), func(t *testing.T) {
 				t.Parallel()
@@ -35,8 +36,7 @@ func TestSignalsEndReaders(t *testing.T) {
 				if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), soon)
-				defer cancel()
+				ctx := waiting.Context(t)
 				cmd := exec.CommandContext(ctx, exe, append(args, fifo)...)
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
@@ -50,11 +50,7 @@ func TestSignalsEndReaders(t *testing.T) {
 					close(reading)
 					<-ctx.Done()
 				}()
-				select {
-				case <-reading:
-				case <-ctx.Done():
-					t.Error("it does not read")
-				}
+				waiting.Receive(t, "its reading", reading)
 				_ = cmd.Process.Signal(sig) // it lives: nobody has written
 				_ = cmd.Wait()              // how it ended is looked at now
 				if got := cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != sig {
@@ -74,9 +70,7 @@ func TestTerminalCloses(t *testing.T) {
 	}
 	master, slave := terminal(t)
 	out := filepath.Join(t.TempDir(), "out.json")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, "run", "--transport", "inproc", "--model", "cnn", "--time", "600s", "--precision", "0.000001", "--out", out)
+	cmd := exec.CommandContext(waiting.Context(t), exe, "run", "--transport", "inproc", "--model", "cnn", "--time", "600s", "--precision", "0.000001", "--out", out)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -140,9 +134,7 @@ func TestSecondSignal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe)
+	cmd := exec.CommandContext(waiting.Context(t), exe)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -160,10 +152,7 @@ func TestSecondSignal(t *testing.T) {
 	}()
 	began := time.Now()
 	for cmd.Process.Signal(syscall.SIGINT) == nil { // until it has ended
-		select {
-		case <-ended:
-		case <-time.After(20 * time.Millisecond):
-		}
+		waiting.Pause(20 * time.Millisecond)
 	}
 	<-ended
 	if got := cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != syscall.SIGINT {
@@ -188,12 +177,7 @@ func TestJoinInterrupted(t *testing.T) {
 	a, ended := newApp(io.Discard, io.Discard, nil), make(chan error, 1)
 	go func() { ended <- a.agent(ctx, agentFlags{join: "-"}, stdin) }()
 	cancel(enough)
-	select {
-	case err := <-ended:
-		if !errors.Is(err, enough) {
-			t.Errorf("it ends with %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("it goes on waiting")
+	if err := waiting.Receive(t, "its end", ended); !errors.Is(err, enough) {
+		t.Errorf("it ends with %v", err)
 	}
 }

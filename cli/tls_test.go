@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 // certificates makes a folder with the files that docs/tls.md tells users to make, by
@@ -45,9 +45,7 @@ func in(t *testing.T, dir string, args ...string) (stdout, stderr string, code i
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, args...)
+	cmd := exec.CommandContext(waiting.Context(t), exe, args...)
 	var out, says bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &says
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -60,6 +58,7 @@ func in(t *testing.T, dir string, args ...string) (stdout, stderr string, code i
 // part; what is wrong with one is said before anything starts. Package identity knows of
 // more that may be.
 func TestTLSFiles(t *testing.T) {
+	skip.Long(t)
 	dir := certificates(t)
 	given := func(transport, ca, cert, key, names string) []string {
 		args := []string{"run", "--transport", transport, "--model", "uniform:64KiB/4", "--workers", "2", "--clients", "2"}

@@ -11,12 +11,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 // TestTruncated: A28: a segment that somebody truncates while a run has it mapped
 // ends the run with an error that names the file: no process dies of it, and
 // nothing is left.
 func TestTruncated(t *testing.T) {
+	skip.Long(t)
 	t.Parallel() // much of it is waiting
 	path, err := exec.LookPath("ipcbench")
 	if err != nil {
@@ -40,25 +44,19 @@ func TestTruncated(t *testing.T) {
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
-			deadline := time.NewTimer(patience)
-			defer deadline.Stop()
-			look := time.NewTicker(10 * time.Millisecond)
-			defer look.Stop()
+			t.Cleanup(func() { _ = cmd.Process.Kill() }) // if it has not ended
 			var cut []string
-			for done := false; !done; {
+			waiting.Until(t, "the end of a run with truncated segments", func() bool {
 				select {
-				case <-look.C:
-					if found, _ := truncate(t, memoryOf(cmd.Process.Pid), c.files); found != nil {
-						cut = found // again, if a session had just ended
-					}
 				case err = <-ended:
-					done = true
-				case <-deadline.C:
-					_ = cmd.Process.Kill() // fails if it ended at this very moment
-					<-ended
-					t.Fatalf("the run goes on with truncated segments %v:\n%s", cut, stderr.String())
+					return true
+				default:
 				}
-			}
+				if found, _ := truncate(t, memoryOf(cmd.Process.Pid), c.files); found != nil {
+					cut = found // again, if a session had just ended
+				}
+				return false
+			})
 			text := stderr.String()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != exitFailed {

@@ -47,22 +47,22 @@ func ok(fig figures, format string, args ...any) Check {
 	return Check{Status: OK, What: fmt.Sprintf(format, args...), Figures: fig}
 }
 
-// bad is a check that is not ok, and what mends that.
-func bad(s Status, mend string, fig figures, format string, args ...any) Check {
+// bad is a check that is not ok, and what fixes that.
+func bad(s Status, fix string, fig figures, format string, args ...any) Check {
 	c := ok(fig, format, args...)
-	c.Status, c.Mend = s, mend
+	c.Status, c.Fix = s, fix
 	return c
 }
 
 // enough compares what there is with what is needed. size writes both.
-func enough(have int64, by string, need Need, unit string, size func(int64) string, mend string) Check {
+func enough(have int64, by string, need Need, unit string, size func(int64) string, fix string) Check {
 	fig := figures{"need_" + unit: float64(need.N)}
 	if have == math.MaxInt64 {
 		return ok(fig, "no limit is known; %s needed", size(need.N))
 	}
 	fig["have_"+unit] = float64(have)
 	if need.N > have {
-		return bad(Fail, mend, fig, "%s (%s), and %s needs %s", size(have), by, need.Cell, size(need.N))
+		return bad(Fail, fix, fig, "%s (%s), and %s needs %s", size(have), by, need.Cell, size(need.N))
 	}
 	return ok(fig, "%s (%s); %s needed", size(have), by, size(need.N))
 }
@@ -98,9 +98,9 @@ func addressSpace(f *facts, n Needs) Check {
 }
 
 func temporaryFiles(f *facts, n Needs) Check {
-	const mend = "set TMPDIR, or the setting dir= of a transport, to a directory on a disk with room, and with a short name"
+	const fix = "set TMPDIR, or the setting dir= of a transport, to a directory on a disk with room, and with a short name"
 	if f.session != nil {
-		return bad(Fail, mend, nil, "%v", f.session)
+		return bad(Fail, fix, nil, "%v", f.session)
 	}
 	tmp := os.TempDir()
 	what, fig := fmt.Sprintf("%s (%s), %s free", tmp, f.places[tmp].fileSystem, machine.Size(f.places[tmp].free)), figures{"have_bytes": float64(f.places[tmp].free)}
@@ -117,16 +117,16 @@ func temporaryFiles(f *facts, n Needs) Check {
 		what, fig = fmt.Sprintf("%s (%s), %s free", dir, p.fileSystem, machine.Size(p.free)), figures{"need_bytes": float64(need.N), "have_bytes": float64(p.free)}
 		switch {
 		case p.err != nil:
-			return bad(Fail, mend, nil, "%v", p.err)
+			return bad(Fail, fix, nil, "%v", p.err)
 		case p.free < need.N:
-			return bad(Fail, mend, fig, "%s, and %s needs %s", what, need.Cell, machine.Size(need.N))
+			return bad(Fail, fix, fig, "%s, and %s needs %s", what, need.Cell, machine.Size(need.N))
 		case p.fileSystem == "tmpfs" || p.fileSystem == "ramfs":
 			memory = what
 		}
 		what += "; " + machine.Size(need.N) + " needed"
 	}
 	if memory != "" {
-		return bad(Warn, mend, fig, "%s: these files are in memory", memory)
+		return bad(Warn, fix, fig, "%s: these files are in memory", memory)
 	}
 	return ok(fig, "%s", what)
 }
@@ -295,14 +295,14 @@ func namespaces(f *facts, n Needs) Check {
 	if f.namespaces == nil {
 		return ok(nil, "a link with a rate can be made")
 	}
-	status, mend := Warn, "leave --link out, or see docs/links.md"
+	status, fix := Warn, "leave --link out, or see docs/links.md"
 	if len(n.Links) > 0 {
 		status = Fail
 	}
 	if refused := (*link.Error)(nil); errors.As(f.namespaces, &refused) {
-		mend = refused.Mend
+		fix = refused.Mend
 	}
-	return bad(status, mend, nil, "%v", f.namespaces)
+	return bad(status, fix, nil, "%v", f.namespaces)
 }
 
 func leftovers(f *facts, _ Needs) Check {
@@ -320,15 +320,15 @@ func leftovers(f *facts, _ Needs) Check {
 }
 
 func build(f *facts, _ Needs) Check {
-	const mend = "go build -o FILE ./cmd/ipcbench, in a clean checkout"
+	const fix = "go build -o FILE ./cmd/ipcbench, in a clean checkout"
 	e := f.env
 	switch {
 	case e.Race:
-		return bad(Fail, mend, nil, "has the race detector")
+		return bad(Fail, fix, nil, "has the race detector")
 	case e.Commit == "unknown":
-		return bad(Warn, mend, nil, "its commit is not known")
+		return bad(Warn, fix, nil, "its commit is not known")
 	case e.Dirty:
-		return bad(Warn, mend, nil, "commit %.12s, changed since", e.Commit)
+		return bad(Warn, fix, nil, "commit %.12s, changed since", e.Commit)
 	}
 	return ok(nil, "commit %.12s", e.Commit)
 }

@@ -1,5 +1,5 @@
 // Package doctor says what a machine would spoil of a run, why that matters and what
-// mends it. It looks and changes nothing.
+// fixes it. It looks and changes nothing.
 //
 // What the machine is like is read first, by gather; what that means for a run is said
 // by the checks, which look at nothing else. Each is one entry of the list in checks.go.
@@ -28,7 +28,7 @@ type Check struct {
 	Status  Status             `json:"status"`
 	What    string             `json:"what"`              // was found, with figures
 	Why     string             `json:"why"`               // it matters
-	Mend    string             `json:"mend,omitempty"`    // how to; absent if all is well
+	Fix     string             `json:"fix,omitempty"`     // what to do about it; absent if all is well
 	Figures map[string]float64 `json:"figures,omitempty"` // the same, for programs; a name ends with its unit
 }
 

@@ -46,10 +46,10 @@ func modest() Needs {
 }
 
 // TestChecks: each thing that is wrong is told by one check, by its figures and with
-// what mends it, and by no other.
+// what fixes it, and by no other.
 func TestChecks(t *testing.T) {
 	for _, c := range judge(sound(), modest()) {
-		if c.Status != OK || c.Mend != "" {
+		if c.Status != OK || c.Fix != "" {
 			t.Errorf("a sound machine: got %+v", c)
 		}
 	}
@@ -59,7 +59,7 @@ func TestChecks(t *testing.T) {
 		status Status
 		spoil  func(f *facts, n *Needs)
 		what   string
-		mend   string
+		fix    string
 	}{
 		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil} }, "1 MiB free, and some cell needs 256 MiB", "size=257m"},
 		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission} }, "cannot be used: permission denied", "mkdir -p /dev/shm && mount -t tmpfs"},
@@ -127,8 +127,8 @@ func TestChecks(t *testing.T) {
 				t.Errorf("%s, %s: another check tells it too: %+v", tt.name, tt.what, c)
 			case c.Name == Leftovers && strings.Contains(c.What, "/"):
 				t.Errorf("%s: a result would publish where it is: %+v", c.Name, c)
-			case c.Name == tt.name && (c.Status != tt.status || !strings.Contains(c.What, tt.what) || !strings.Contains(c.Mend, tt.mend) || (c.Mend == "") != (c.Status == OK)):
-				t.Errorf("%s: got %+v, want %s with %q and %q", tt.name, c, tt.status, tt.what, tt.mend)
+			case c.Name == tt.name && (c.Status != tt.status || !strings.Contains(c.What, tt.what) || !strings.Contains(c.Fix, tt.fix) || (c.Fix == "") != (c.Status == OK)):
+				t.Errorf("%s: got %+v, want %s with %q and %q", tt.name, c, tt.status, tt.what, tt.fix)
 			}
 		}
 	}

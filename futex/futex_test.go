@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/waiting"
 )
 
 func TestAt(t *testing.T) {
@@ -75,15 +77,14 @@ func TestContextEndsWaiting(t *testing.T) {
 	for name, wait := range waits(w) {
 		t.Run(name+"/cancel", func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(5*time.Millisecond, cancel)
-			if err := within(t, limit, func() error { return wait(ctx, 0) }); !errors.Is(err, context.Canceled) {
+			waiting.Later(t, 5*time.Millisecond, cancel)
+			if err := returns(t, func() error { return wait(ctx, 0) }); !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, want %v", err, context.Canceled)
 			}
 		})
 		t.Run(name+"/deadline", func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			defer cancel()
-			if err := within(t, limit, func() error { return wait(ctx, 0) }); !errors.Is(err, context.DeadlineExceeded) {
+			ctx := waiting.Ending(t, 5*time.Millisecond)
+			if err := returns(t, func() error { return wait(ctx, 0) }); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 			}
 		})
@@ -93,8 +94,7 @@ func TestContextEndsWaiting(t *testing.T) {
 // A wake-up without a change is none: Wait goes on waiting.
 func TestWakeWithoutAChange(t *testing.T) {
 	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx := waiting.Ending(t, 20*time.Millisecond)
 	done := make(chan error, 1)
 	go func() { done <- w.Wait(ctx, 0) }()
 	for ctx.Err() == nil {
@@ -103,7 +103,7 @@ func TestWakeWithoutAChange(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	if err := within(t, limit, func() error { return <-done }); !errors.Is(err, context.DeadlineExceeded) {
+	if err := returns(t, func() error { return <-done }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 	}
 }
@@ -119,7 +119,7 @@ func TestWakeAll(t *testing.T) {
 	if err := w.Wake(All); err != nil {
 		t.Fatal(err)
 	}
-	err := within(t, limit, func() error { waiters.Wait(); return errors.Join(errs...) })
+	err := returns(t, func() error { waiters.Wait(); return errors.Join(errs...) })
 	if err != nil {
 		t.Error(err)
 	}
@@ -133,13 +133,13 @@ func TestReadOnlyMapping(t *testing.T) {
 	for name, wait := range waits(theirs) {
 		t.Run(name, func(t *testing.T) {
 			old := ours.Load()
-			time.AfterFunc(5*time.Millisecond, func() {
+			waiting.Later(t, 5*time.Millisecond, func() {
 				ours.Add(1)
 				if err := ours.Wake(1); err != nil {
 					t.Error(err)
 				}
 			})
-			if err := within(t, limit, func() error { return wait(t.Context(), old) }); err != nil {
+			if err := returns(t, func() error { return wait(t.Context(), old) }); err != nil {
 				t.Error(err)
 			}
 			if err := theirs.Wake(1); err != nil {
@@ -163,8 +163,8 @@ func TestErrorsHaveACause(t *testing.T) {
 
 func TestWaitingAllocatesNothing(t *testing.T) {
 	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
-	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
-	defer cancel()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
 	for name, act := range map[string]func(){
 		"wait that ends at once": func() { _ = w.Wait(ctx, 0) },
 		"wait for what is there": func() { _ = w.Wait(context.Background(), 1) },
@@ -180,26 +180,16 @@ func TestWaitingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// limit bounds what takes milliseconds if all is well.
-const limit = 30 * time.Second
-
 // waits returns both ways to wait.
 func waits(w Word) map[string]func(context.Context, uint32) error {
 	return map[string]func(context.Context, uint32) error{"wait": w.Wait, "spin": w.Spin}
 }
 
-// within returns what act returns, and fails the test if it hangs.
-func within(t *testing.T, limit time.Duration, act func() error) error {
+// returns returns what act does, which must not hang.
+func returns(t *testing.T, act func() error) (err error) {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- act() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(limit):
-		t.Fatalf("still waiting after %v", limit)
-		return nil
-	}
+	waiting.Do(t, "a wait", func() { err = act() })
+	return err
 }
 
 // sharedFile returns a page of memory that has a descriptor.

@@ -3,7 +3,6 @@ package link_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/link"
 )
 
@@ -63,7 +63,7 @@ func act(kind string) error {
 		return err
 	case "sleep":
 		fmt.Println(os.Getpid())
-		time.Sleep(time.Hour)
+		waiting.Forever()
 	}
 	return fmt.Errorf("%q: no such kind", kind)
 }
@@ -72,9 +72,7 @@ func act(kind string) error {
 func inside(t *testing.T, kind string) *exec.Cmd {
 	t.Helper()
 	possible(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	c := exec.CommandContext(ctx, os.Args[0])
+	c := exec.CommandContext(waiting.Context(t), os.Args[0])
 	c.Env = append(os.Environ(), kindEnv+"="+kind)
 	return c
 }
@@ -292,15 +290,10 @@ func TestSignals(t *testing.T) {
 // gone waits until a process has ended.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	waiting.Until(t, "the end of a process", func() bool {
 		stat, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "stat"))
-		if err != nil || bytes.Contains(stat, []byte(") Z ")) {
-			return
-		}
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("process %d lives: %s", pid, stat)
-		}
-	}
+		return err != nil || bytes.Contains(stat, []byte(") Z "))
+	})
 }
 
 // TestDelay: a delay is what the connection waits for, or this kernel has none, which

@@ -58,6 +58,9 @@ func Diff(a, b Environment) []Difference {
 	if a.AES != nil && b.AES != nil { // likewise
 		differ("instructions for AES", *a.AES, *b.AES)
 	}
+	if a.Loops != "" && b.Loops != "" { // likewise
+		differ("loops that train and fold", a.Loops, b.Loops)
+	}
 	differ("network of the run", a.Link.text(), b.Link.text())
 	differ("servers listen", cmp.Or(a.Listen, "on loopback"), cmp.Or(b.Listen, "on loopback"))
 	differ("Go version", a.Go, b.Go)

@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/kernel"
 	"ipcbench/phase/usage"
 )
 
@@ -42,7 +43,8 @@ type Environment struct {
 	Hypervisor string `json:"hypervisor,omitempty"` // absent: none that shows itself
 	Arch       string `json:"arch"`                 // GOARCH
 	Kernel     string `json:"kernel"`
-	AES        *bool  `json:"aes,omitempty"` // the processor has instructions with which TLS encrypts; nil: nobody looked
+	AES        *bool  `json:"aes,omitempty"`   // the processor has instructions with which TLS encrypts; nil: nobody looked
+	Loops      string `json:"loops,omitempty"` // that train and fold: AVX2 or Go; absent: an older build
 
 	MemTotal     int64   `json:"mem_total_bytes"`
 	MemAvailable int64   `json:"mem_available_bytes"`
@@ -103,8 +105,9 @@ func read(root fs.FS) Environment {
 		Governor:   governor(root),
 		Hypervisor: hypervisor(),
 		Arch:       runtime.GOARCH,
-		Kernel:     kernel(),
+		Kernel:     release(),
 		AES:        new(aes()),
+		Loops:      kernel.Loops(),
 		Cgroup:     readCgroup(root),
 		Shm:        space("/dev/shm"),
 		Tmp:        space(os.TempDir()),
@@ -141,7 +144,7 @@ func (e *Environment) build(info *debug.BuildInfo) {
 	}
 }
 
-func kernel() string {
+func release() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return unknown

@@ -3,13 +3,16 @@ package phase
 import (
 	"bytes"
 	"context"
+	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/pprof/profile"
+
+	"ipcbench/internal/waiting"
 )
 
 // current returns the phase with which the calling goroutine is labelled.
@@ -128,29 +131,27 @@ func TestSpansAllocateNothing(t *testing.T) {
 func TestProfileShowsPhases(t *testing.T) {
 	r := NewRecorder(1)
 	r.Label("shm-slab", "histology", "server")
-	var b bytes.Buffer
-	if err := pprof.StartCPUProfile(&b); err != nil {
-		t.Skip(err) // go test -cpuprofile is taking one
-	}
-	span := r.Begin(Decode, ID{})
 	x := 1.0
-	for start := time.Now(); time.Since(start) < 200*time.Millisecond; {
-		for range 1000 {
+	waiting.Until(t, "a sample with the phase's labels", func() bool {
+		var b bytes.Buffer
+		if err := pprof.StartCPUProfile(&b); err != nil {
+			t.Skip(err) // go test -cpuprofile is taking one
+		}
+		span := r.Begin(Decode, ID{})
+		for range 50_000_000 {
 			x = x*1.0000001 + 1
 		}
-	}
-	span.End()
-	pprof.StopCPUProfile()
-	p, err := profile.Parse(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range p.Sample {
-		if s.HasLabel(LabelPhase, "decode") && s.HasLabel(LabelTransport, "shm-slab") && s.HasLabel(LabelModel, "histology") && s.HasLabel(LabelProcess, "server") {
-			return
+		span.End()
+		pprof.StopCPUProfile()
+		p, err := profile.Parse(&b)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	t.Errorf("none of %d samples has the phase's labels (%v)", len(p.Sample), x)
+		return slices.ContainsFunc(p.Sample, func(s *profile.Sample) bool {
+			return s.HasLabel(LabelPhase, "decode") && s.HasLabel(LabelTransport, "shm-slab") && s.HasLabel(LabelModel, "histology") && s.HasLabel(LabelProcess, "server")
+		})
+	})
+	runtime.KeepAlive(x)
 }
 
 func BenchmarkLabelledSpan(b *testing.B) {

@@ -44,7 +44,7 @@ const (
 )
 
 var names = [lastPhase + 1]string{
-	"none", "spawn", "reserve", "publish", "dispatch", "receive", "lend", "attach", "train", "detach", "submit", "collect",
+	"none", "spawn", "reserve", "publish", "dispatch", "receive", "reserve-update", "attach", "train", "detach", "submit", "collect",
 	"reconstruct", "fold", "release", "stop",
 	"encode", "send", "wait", "queue", "serve", "read", "decode", "copy", "compress", "expand",
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/stat"
+	"ipcbench/internal/skip"
 )
 
 const (
@@ -136,6 +137,7 @@ func TestNoise(t *testing.T) {
 
 // TestAbsent: a feature that costs nothing adds less than 2 % to any prediction.
 func TestAbsent(t *testing.T) {
+	skip.Long(t)
 	works := grid(sizes, []int{10, 100, 1000}, []int{1, 4, 16}, []int{1, 2, 4})
 	for _, without := range []string{"round", "client", "tensor", "byte", "turn", "overflow"} {
 		want := truth{"round": 0.5e-3, "client": 200e-6, "tensor": 10e-6, "byte": 0.4e-9, "turn": 0.3e-9, "overflow": 0.2e-9}
@@ -191,6 +193,7 @@ func TestCliff(t *testing.T) {
 // TestIntervals: the interval of a prediction holds what is then measured at least as
 // often as its confidence says.
 func TestIntervals(t *testing.T) {
+	skip.Long(t)
 	for _, of := range []struct {
 		name  string
 		works []Work

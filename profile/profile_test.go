@@ -2,20 +2,13 @@ package profile
 
 import (
 	"bytes"
-	"compress/gzip"
-	"context"
-	"errors"
-	"io"
-	"net"
-	"net/http"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	pprof "github.com/google/pprof/profile"
 
@@ -101,7 +94,7 @@ func TestPhases(t *testing.T) {
 		{"inherited label", stack{1, label("submit"), grpcReader}, "read"},
 		{"no label, inner rule", stack{1, nil, pickleRead}, "decode"},
 		{"no label, call", stack{1, nil, "runtime.mallocgc < ipcbench/transports/shm.(*worker).Receive < ipcbench/trainer.(*process).run"}, "receive"},
-		{"reserve of a worker", stack{1, nil, "ipcbench/transports/shm.(*worker).Reserve"}, "lend"},
+		{"reserve of a worker", stack{1, nil, "ipcbench/transports/shm.(*worker).Reserve"}, "reserve-update"},
 		{"reserve of a server", stack{1, nil, "ipcbench/transports/shm.(*server).Reserve"}, "reserve"},
 		{"training", stack{1, nil, "ipcbench/bench.burn < ipcbench/bench.stockConfig.train < ipcbench/bench.stock.func1 < ipcbench/trainer.(*process).run"}, "train"},
 		{"training with nested values", stack{1, nil, "ipcbench/bench.burn < ipcbench/bench.stockConfig.train < ipcbench/bench.nested.func1 < ipcbench/trainer.(*process).run"}, "train"},
@@ -185,9 +178,6 @@ func TestMerge(t *testing.T) {
 	if f := sum.Phases[0].Functions; len(f) != 5 || f[0] != (Function{"runtime.memmove in encoding/gob.decUint8Slice", 18e9, 18e9}) {
 		t.Errorf("functions of decode: %v", f)
 	}
-	if per, ok := sum.PerGB(sum.Total); per != 16 || !ok {
-		t.Errorf("%v s/GB, want 16", per)
-	}
 }
 
 // TestDeltas: what the runtime counts from the start of the process is the
@@ -198,7 +188,7 @@ func TestDeltas(t *testing.T) {
 	late := encoded(t, made(types, stack{350, nil, pickleRead}, stack{7, nil, grpcReader}))
 	allocs, err := Merge(meta(capture.Allocs), []Part{{phase.ServerProcess, []capture.Piece{{Kind: capture.Allocs, Data: late, Before: early}}}})
 	check(t, err)
-	if sum := Summarize(allocs, 0); sum.Total != 250 || sum.Unit != "B" || len(sum.Phases) == 0 || sum.Phases[0].Name != "decode" {
+	if sum := Summarize(allocs, 1); sum.Total != 250 || sum.Unit != "B" || len(sum.Phases) == 0 || sum.Phases[0].Name != "decode" {
 		t.Errorf("allocs: %+v", sum)
 	}
 	heap, err := Merge(meta(capture.Heap), []Part{
@@ -206,7 +196,7 @@ func TestDeltas(t *testing.T) {
 		{phase.ServerProcess, []capture.Piece{{Kind: capture.Heap, Data: late}}},
 	})
 	check(t, err)
-	if sum := Summarize(heap, 0); sum.Total < 355 || sum.Total > 358 { // pprof rounds what it scales
+	if sum := Summarize(heap, 1); sum.Total < 355 || sum.Total > 358 { // pprof rounds what it scales
 		t.Errorf("heap: %d in use, want 357", sum.Total)
 	}
 }
@@ -221,6 +211,7 @@ func TestMergeErrors(t *testing.T) {
 	}{
 		"none":    {nil, "no process has taken one"},
 		"rubbish": {piece("rubbish"), "profile: cpu of worker-1: "},
+		"other":   {piece(string(encoded(t, made([]string{"samples", "wall"}, stack{1, nil, "f"})))), `profile: cpu: holds no value "cpu"`},
 		"half":    {piece(string(encoded(t, made([]string{"samples", "cpu"}, stack{1, nil, "f"}))[:60])), "profile: cpu of worker-1: "},
 	} {
 		if _, err := Merge(meta(capture.CPU), tt.parts); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -229,195 +220,31 @@ func TestMergeErrors(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: what Write writes, ReadFile reads, and so does go tool pprof.
-func TestRoundTrip(t *testing.T) {
+// TestWrite: what Write writes, pprof reads, with what it is of and all labels.
+func TestWrite(t *testing.T) {
 	p := merged(t)
-	path := filepath.Join(t.TempDir(), "x.cpu.pb.gz")
-	f, err := os.Create(path)
-	check(t, err)
-	check(t, p.Write(f))
-	check(t, f.Close())
-	back, err := ReadFile(path)
-	check(t, err)
-	if back.Meta != p.Meta {
-		t.Errorf("got %+v, want %+v", back.Meta, p.Meta)
-	}
-	if got, want := Summarize(back, 0).Total, Summarize(p, 0).Total; got != want {
-		t.Errorf("total %d, want %d", got, want)
-	}
-	cmd := exec.Command("go", "tool", "pprof", "-top", "-tagfocus=phase=decode", path)
-	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir())
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "runtime.memmove") || strings.Contains(string(out), "syscall.read") {
-		t.Errorf("go tool pprof: %v\n%s", err, out)
-	}
-}
-
-// TestReadErrors: each file that is none of ours is refused for what it is.
-func TestReadErrors(t *testing.T) {
-	var whole bytes.Buffer
-	check(t, merged(t).Write(&whole))
-	foreign := made([]string{"samples", "cpu"}, stack{1, nil, "main.main"})
-	unlike := merged(t)
-	unlike.SampleType[1].Type = "wall"
-	var other bytes.Buffer
-	check(t, unlike.Profile.Write(&other))
-	spoilt := merged(t)
-	spoilt.Comments = []string{commentPrefix + "{"}
-	for name, tt := range map[string]struct{ data, want string }{
-		"empty":         {"", "empty file: not a profile of ipcbench"},
-		"text":          {"hello, world\n", "not a profile: "},
-		"JSON":          {`{"schema": 1}`, "not a profile: "},
-		"truncated":     {whole.String()[:whole.Len()/2], "truncated: ends after"},
-		"cut header":    {whole.String()[:5], "not a profile: "},
-		"foreign":       {string(encoded(t, foreign)), "not one of ipcbench"},
-		"no such value": {other.String(), `holds no value "cpu"`},
-		"control codes": {string(encoded(t, made([]string{"samples", "cpu"}, stack{1, nil, "main.\x1b[2J"}))), "holds what cannot be printed"},
-		"a label of control codes": {string(encoded(t, made([]string{"samples", "cpu"},
-			stack{1, map[string]string{phase.LabelProcess: phase.ServerProcess, "x": "\u202e"}, "main.main"}))), "holds what cannot be printed"},
-		// 130 kB of a .gz file would take tens of GB.
-		"millions of empty samples": {zipped(t, strings.Repeat("\x12\x00", mostFields+1)), "more than 4194304 entries"},
-		"millions of empty labels":  {zipped(t, "\x12\x80\x80\x80\x08"+strings.Repeat("\x1a\x00", 1<<23)), "more than 4194304 entries"},
-		"bad comment":               {string(encoded(t, spoilt.Profile)), "comment"},
-	} {
-		path := filepath.Join(t.TempDir(), "f")
-		check(t, os.WriteFile(path, []byte(tt.data), 0o600))
-		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), path+": ") {
-			t.Errorf("%s: got error %v, want %q", name, err, tt.want)
-		}
-	}
-	if _, err := ReadFile(filepath.Join(t.TempDir(), "missing")); !os.IsNotExist(err) {
-		t.Errorf("missing: got error %v", err)
-	}
-}
-
-func zipped(t *testing.T, data string) string {
-	t.Helper()
 	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := io.WriteString(z, data)
-	check(t, errors.Join(err, z.Close()))
-	return b.String()
-}
-
-// TestReadBenchmark: a profile that go test has written is read without knowing
-// what was delivered.
-func TestReadBenchmark(t *testing.T) {
-	p, err := read(bytes.NewReader(encoded(t, made([]string{"samples", "cpu"},
-		stack{4, map[string]string{phase.LabelProcess: phase.ServerProcess, phase.LabelPhase: "fold"}, "ipcbench/tensor.(*Average).Fold"},
-		stack{1, nil, grpcReader}))))
+	check(t, p.Write(&b))
+	back, err := pprof.Parse(&b)
 	check(t, err)
-	sum := Summarize(p, 1)
-	if _, known := sum.PerGB(1); known || sum.Total != 5 || len(sum.Phases) != 2 || sum.Phases[1].Name != "read" {
-		t.Errorf("got %+v", sum)
+	check(t, back.CheckValid())
+	comment := `ipcbench {"kind":"cpu","transport":"pickle","model":"cnn","workers":1,"clients":2,"blocks":2,"rounds":10,"delivered_bytes":2000000000}`
+	if !slices.Equal(back.Comments, []string{comment}) || back.DefaultSampleType != "cpu" {
+		t.Errorf("comments %q, by default %q", back.Comments, back.DefaultSampleType)
 	}
-}
-
-func TestCompare(t *testing.T) {
-	a, b := merged(t), merged(t)
-	b.Delivered *= 2
-	d, err := Compare(a, b)
-	check(t, err)
-	if d.Total != (Change{"", 16, 8}) || d.Phases[0] != (Change{"decode", 9, 4.5}) || d.Functions[0] != (Change{"runtime.memmove in encoding/gob.decUint8Slice", 9, 4.5}) {
-		t.Errorf("got %+v", d)
+	type labels struct{ transport, model, process, phase string }
+	got := map[labels]int64{}
+	for _, s := range back.Sample {
+		first := func(key string) string { return strings.Join(s.Label[key], ",") }
+		got[labels{first(phase.LabelTransport), first(phase.LabelModel), first(phase.LabelProcess), first(phase.LabelPhase)}] += s.Value[1]
 	}
-	b.Kind = capture.Allocs
-	if _, err := Compare(a, b); err == nil || !strings.Contains(err.Error(), "kind cpu cannot be compared with one of kind allocs") {
-		t.Errorf("got error %v", err)
+	want := map[labels]int64{
+		{"pickle", "cnn", phase.ServerProcess, "collect"}: 6e9, {"pickle", "cnn", phase.ServerProcess, ""}: 2e9,
+		{"pickle", "cnn", "worker-0", "decode"}: 18e9, {"pickle", "cnn", "worker-0", ""}: 6e9,
 	}
-	b.Kind, b.Delivered = a.Kind, 0
-	if _, err := Compare(a, b); err == nil || !strings.Contains(err.Error(), "not known what was delivered") {
-		t.Errorf("got error %v", err)
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
 	}
-}
-
-// TestFlame: the page holds the stacks, with process and phase at their roots,
-// and refers to nothing outside of it.
-func TestFlame(t *testing.T) {
-	var b bytes.Buffer
-	check(t, WriteFlame(&b, merged(t)))
-	page := b.String()
-	for _, want := range []string{"<html", "<h1>cpu of pickle cnn workers=1 clients=2</h1>", "encoding/gob.(*Decoder).Decode", "worker-0", "decode", "</html>"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
-	for _, outside := range []string{`src="`, `<link`, `@import`, `url(http`} {
-		if i := strings.Index(page, outside); i >= 0 {
-			t.Errorf("the page refers to another: %s", page[i:min(len(page), i+80)])
-		}
-	}
-}
-
-// TestServe: the interface answers on the loopback interface and to names of it,
-// and ends with its context.
-func TestServe(t *testing.T) {
-	p := merged(t)
-	for addr, want := range map[string]string{
-		"nonsense": "want HOST:PORT", "0.0.0.0:0": "loopback interface alone", ":0": "loopback interface alone", "example.org:80": "loopback interface alone",
-	} {
-		if err := Serve(t.Context(), addr, p, func(string) {}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got error %v, want %q", addr, err, want)
-		}
-	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	defer taken.Close()
-	if err := Serve(t.Context(), taken.Addr().String(), p, func(string) {}); err == nil || !strings.Contains(err.Error(), "address already in use") {
-		t.Errorf("port in use: got error %v", err)
-	}
-
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	urls := make(chan string, 1)
-	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, "127.0.0.1:0", p, func(url string) { urls <- url }) }()
-	select {
-	case url := <-urls:
-		for host, want := range map[string]int{"": 200, "localhost:1": 200, "evil.example:80": 403} {
-			if got, err := status(ctx, url, host); err != nil || got != want {
-				t.Errorf("host %q: got %d, %v, want %d", host, got, err, want)
-			}
-		}
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
-// status returns the answer to a request that names host.
-func status(ctx context.Context, url, host string) (int, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return 0, err
-	}
-	r.Host = host
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	_, err = io.Copy(io.Discard, answer.Body)
-	return answer.StatusCode, err
-}
-
-func FuzzRead(f *testing.F) {
-	var whole bytes.Buffer
-	check(f, merged(f).Write(&whole))
-	f.Add(whole.Bytes())
-	f.Add(encoded(f, made([]string{"samples", "cpu"}, stack{4, map[string]string{phase.LabelProcess: phase.ServerProcess}, grpcReader})))
-	f.Add([]byte("rubbish"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := read(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		Summarize(p, 3)
-		_, _ = Compare(p, p)
-	})
 }
 
 // TestRulesNameCode: the functions of ours that the rules name exist.

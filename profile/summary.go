@@ -9,9 +9,9 @@ import (
 
 // A Summary is what is shown of a profile. Values are nanoseconds or bytes.
 type Summary struct {
-	Meta
-	Unit  string `json:"unit"`  // s or B: what values are of, in ns or bytes
-	Total int64  `json:"total"` // of all samples
+	Delivered int64  `json:"delivered_bytes"` // as in Meta
+	Unit      string `json:"unit"`            // s or B: what values are of, in ns or bytes
+	Total     int64  `json:"total"`           // of all samples
 	// Transport is the part of Total that lies in transport code, and Attributed
 	// the part of that which has a phase.
 	Transport  int64   `json:"transport_code"`
@@ -49,10 +49,9 @@ type Function struct {
 	Cum  int64  `json:"cum"`  // with what it calls
 }
 
-// Summarize counts p by phase, with n functions of each phase, or all of them if
-// n is 0.
+// Summarize counts p by phase, with the n heaviest functions of each phase.
 func Summarize(p *Profile, n int) *Summary {
-	sum := &Summary{Meta: p.Meta, Unit: p.Unit()}
+	sum := &Summary{Delivered: p.Delivered, Unit: p.Unit()}
 	splits := map[string]*Split{}
 	all, functions := map[string]*Function{}, map[string]map[string]*Function{}
 	at := func(name string, isPhase bool) *Split {
@@ -116,7 +115,7 @@ func Summarize(p *Profile, n int) *Summary {
 	return sum
 }
 
-// heaviest returns n functions, or all if n is 0, the heaviest first.
+// heaviest returns n functions, the heaviest first.
 func heaviest(all map[string]*Function, n int) []Function {
 	functions := make([]Function, 0, len(all))
 	for _, f := range all {
@@ -125,10 +124,7 @@ func heaviest(all map[string]*Function, n int) []Function {
 	slices.SortFunc(functions, func(a, b Function) int {
 		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
 	})
-	if n > 0 && len(functions) > n {
-		functions = functions[:n]
-	}
-	return slices.Clip(functions)
+	return slices.Clip(functions[:min(n, len(functions))])
 }
 
 // Share returns value's share of all.
@@ -137,18 +133,4 @@ func (s *Summary) Share(value int64) float64 {
 		return 0
 	}
 	return float64(value) / float64(s.Total)
-}
-
-// PerGB returns value per delivered GB, in seconds or bytes, and whether it is
-// known how much was delivered.
-func (s *Summary) PerGB(value int64) (float64, bool) {
-	return scaled(s.Unit, s.perGB(value)), s.Delivered > 0
-}
-
-// scaled makes seconds of nanoseconds.
-func scaled(unit string, value float64) float64 {
-	if unit == "s" {
-		return value / 1e9
-	}
-	return value
 }

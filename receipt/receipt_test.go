@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/tensor"
 )
 
@@ -343,7 +344,7 @@ type ring struct {
 // B13: values that contain themselves, by pointer, slice, map and interface, end
 // in all three operations and come back the same.
 func TestCycles(t *testing.T) {
-	within(t, 10*time.Second, func() {
+	waiting.Promise(t, "B13", 10*time.Second, func() {
 		a, b := &ring{Name: "a", W: numbers(4, 1)}, &ring{Name: "b"}
 		a.Next, b.Next, b.Any, b.W = b, a, &a.Next, a.W
 		a.List = []any{nil, a}
@@ -370,7 +371,7 @@ func TestCycles(t *testing.T) {
 	})
 
 	type loop *loop
-	within(t, 10*time.Second, func() {
+	waiting.Promise(t, "B13", 10*time.Second, func() {
 		var l loop
 		l = &l
 		out := trip(t, l, DefaultDepth)
@@ -378,21 +379,6 @@ func TestCycles(t *testing.T) {
 			t.Error("a pointer to itself is one no more")
 		}
 	})
-}
-
-// within fails the test if f takes longer.
-func within(t *testing.T, limit time.Duration, f func()) {
-	t.Helper()
-	done := make(chan bool)
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(limit):
-		t.Fatalf("no end after %v", limit)
-	}
 }
 
 // B14: a handle takes less than 64 bytes, whatever the tensor, and comes back

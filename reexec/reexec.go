@@ -31,9 +31,9 @@ import (
 // [Command.Files] follow.
 const ControlFD = 3
 
-// self is the running executable, also if the file that it was started from was
+// Self is the running executable, also if the file that it was started from was
 // replaced or removed.
-const self = "/proc/self/exe"
+const Self = "/proc/self/exe"
 
 // A Command says what to start.
 type Command struct {
@@ -74,7 +74,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		c.Env = append(slices.Clip(c.Env), keeperEnv+"=1")
 		deadly, delay = unix.SIGTERM, graceKill // it has something to do yet
 	}
-	p.cmd = exec.CommandContext(ctx, self, c.Args...)
+	p.cmd = exec.CommandContext(ctx, Self, c.Args...)
 	p.cmd.Args[0] = os.Args[0]
 	if c.Path != "" {
 		p.cmd = exec.CommandContext(ctx, c.Path, c.Args...)
@@ -186,5 +186,13 @@ func (p *Process) Stop() error {
 		case <-time.After(means.grace):
 		}
 	}
-	return fmt.Errorf("process %d has not ended %v after SIGKILL: it is %s", p.PID(), graceKill, usage.State(p.PID()))
+	state := usage.State(p.PID())
+	if state == "gone" { // this process may have been stopped meanwhile, or short of a processor
+		select {
+		case <-p.exited:
+			return nil
+		case <-time.After(graceAsk):
+		}
+	}
+	return fmt.Errorf("process %d has not ended %v after SIGKILL: it is %s", p.PID(), graceKill, state)
 }

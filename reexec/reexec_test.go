@@ -12,10 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase/usage"
 	"ipcbench/reexec"
 )
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	case "deaf":
 		signal.Ignore(unix.SIGTERM)
 		fmt.Fprintln(control, "deaf")
-		time.Sleep(time.Hour)
+		waiting.Forever()
 	case "writer":
 		_, _ = io.Copy(os.NewFile(reexec.ControlFD+1, "file"), os.Stdin)
 		fmt.Print("said")
@@ -48,12 +48,12 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println(p.PID())
-		time.Sleep(time.Hour)
+		waiting.Forever()
 	case "host": // has a keeper start what leaves things behind
 		if _, err := reexec.Start(context.Background(), reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "sleep 1000"}, Keep: true, Stdout: os.Stdout}); err != nil {
 			os.Exit(1)
 		}
-		time.Sleep(time.Hour)
+		waiting.Forever()
 	}
 	os.Exit(0)
 }
@@ -83,16 +83,10 @@ func TestStop(t *testing.T) {
 	}
 
 	p = start(t, t.Context(), "deaf")
-	began := time.Now()
 	if err := syscall.Kill(p.PID(), unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for !usage.Stopped(p.PID()) {
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("it is %s", usage.State(p.PID()))
-		}
-		time.Sleep(time.Millisecond)
-	}
+	waiting.Until(t, "a child that is stopped", func() bool { return usage.Stopped(p.PID()) })
 	if err := p.Stop(); err != nil || fmt.Sprint(p.Err()) != "signal: killed" {
 		t.Error(err, p.Err())
 	}
@@ -204,13 +198,10 @@ func TestDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = starter.Wait() // killed
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
-		if state := usage.State(pid); state == "gone" || strings.HasPrefix(state, "dead") {
-			return // nobody may be there to wait for it
-		} else if time.Since(start) > 20*time.Second {
-			t.Fatalf("process %d is %s", pid, state)
-		}
-	}
+	waiting.Until(t, "the end of its child", func() bool {
+		state := usage.State(pid)
+		return state == "gone" || strings.HasPrefix(state, "dead") // nobody may be there to wait for it
+	})
 }
 
 // leaves is a script that starts processes which leave their parent, one with its group
@@ -317,11 +308,7 @@ func TestThreads(t *testing.T) {
 		started <- start(t, t.Context(), "obedient")
 	}()
 	p := <-started
-	select {
-	case <-p.Exited():
-		t.Errorf("it has ended: %v", p.Err())
-	case <-time.After(50 * time.Millisecond):
-	}
+	waiting.Quiet(t, "the end of a child", p.Exited())
 	if err := p.Stop(); err != nil || p.Err() != nil {
 		t.Error(err, p.Err())
 	}

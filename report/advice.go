@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ipcbench/bench"
@@ -236,13 +235,6 @@ func basis(a *analysis.Advice, o AdviceOptions) []doc.Paragraph {
 	}
 	if len(a.LeftOut) > 0 {
 		lines = append(lines, "Left out: "+leftOutText(a.LeftOut)+".")
-	}
-	if len(a.Upgraded) > 0 {
-		var old []string
-		for _, n := range slices.Sorted(slices.Values(a.Upgraded)) {
-			old = append(old, strconv.Itoa(n))
-		}
-		lines = append(lines, fmt.Sprintf("Files of schema %s were read as of schema %d.", doc.List(old), bench.Schema))
 	}
 	for _, d := range a.Mixed {
 		lines = append(lines, fmt.Sprintf("The results differ in %s: %s and %s.", d.What, d.Base, d.Head))

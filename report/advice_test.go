@@ -221,16 +221,15 @@ func overLinks() (r *bench.Result, asked []bench.Cell) {
 	return r, asked
 }
 
-// TestAdviceOverLinks: what is extrapolated, dropped, mixed, upgraded and foreign is said.
+// TestAdviceOverLinks: what is extrapolated, dropped, mixed and foreign is said.
 func TestAdviceOverLinks(t *testing.T) {
 	r, asked := overLinks()
 	slices.SortStableFunc(r.Cells, func(a, b bench.Cell) int { return strings.Compare(a.ID(), b.ID()) })
 	asked = append(asked, asked[0])
 	asked[4].Variant, asked[4].Settings = "http:network=tcp:codec=sparse", map[string]string{"network": "tcp", "codec": "sparse"}
-	other, old := *r, benchtest.Result()
-	other.Plan.Pin, other.Upgraded = true, 2
-	old.Upgraded = 1
-	a, err := analysis.Advise([]*analysis.Result{analysis.New(r), analysis.New(&other), analysis.New(old)}, asked)
+	other := *r
+	other.Plan.Pin = true
+	a, err := analysis.Advise([]*analysis.Result{analysis.New(r), analysis.New(&other)}, asked)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +244,7 @@ func TestHostileAdvice(t *testing.T) {
 		r, asked := overLinks()
 		made := advice(t, r, asked...)
 		made.Refused = []analysis.Refusal{{Cell: asked[0], Why: errors.New("evil\x1b[2J\n::error::x")}}
-		made.LeftOut, made.Mixed, made.Upgraded = []analysis.LeftOut{{Why: "drifts", Cells: 2}}, []machine.Difference{{What: "seed", Base: "1", Head: "2"}}, []int{1}
+		made.LeftOut, made.Mixed = []analysis.LeftOut{{Why: "drifts", Cells: 2}}, []machine.Difference{{What: "seed", Base: "1", Head: "2"}}
 		measured := benchtest.Result(cellOf(-1, made.Asked.Model, 2, 8, 1, 0))
 		for _, f := range made.Ranked {
 			c := cellOf(0, f.Cell.Model, 2, 8, 1, 0)

@@ -14,8 +14,8 @@ type adviceAnswer struct {
 	Answer int    `json:"answer"` // the version
 	Kind   string `json:"kind"`   // advice
 	workload
-	Tensors    int                  `json:"tensors"`
-	Bytes      int64                `json:"bytes"` // of the model
+	Tensors    int                  `json:"model_tensors"`
+	Bytes      int64                `json:"model_bytes"`
 	Text       string               `json:"text"`
 	Best       []string             `json:"best"`        // variants that may be the fastest
 	BestMoving []string             `json:"best_moving"` // likewise, of those that move bytes
@@ -26,8 +26,7 @@ type adviceAnswer struct {
 	WorstOut   *float64             `json:"held_out_worst"`
 	Cells      int                  `json:"cells"` // that predictions rest on
 	LeftOut    []answerLeftOut      `json:"left_out"`
-	Mixed      []machine.Difference `json:"mixed,omitempty"`    // in which the results differ
-	Upgraded   []int                `json:"upgraded,omitempty"` // schemas of older files
+	Mixed      []machine.Difference `json:"mixed,omitempty"` // in which the results differ
 	Sources    []string             `json:"sources"`
 	Foreign    []string             `json:"foreign,omitempty"` // in what the machine differs from that of the results
 	Verify     string               `json:"verify,omitempty"`  // the command that verifies it
@@ -88,7 +87,7 @@ func WriteAdviceJSON(w io.Writer, a *analysis.Advice, o AdviceOptions) error {
 	median, worst := a.Errors()
 	text := adviceAnswer{
 		Answer: answerVersion, Kind: "advice", workload: workloadOf(a.Group()), Tensors: a.Asked.Model.Tensors, Bytes: a.Asked.Model.Bytes, Text: adviceSentence(a), Best: labels(a.Best()), BestMoving: labels(a.BestMoving()),
-		Transports: []answerForecast{}, Refused: []answerRefusal{}, HeldOut: finite(median), WorstOut: finite(worst), Cells: a.Cells, LeftOut: []answerLeftOut{}, Mixed: a.Mixed, Upgraded: a.Upgraded, Sources: nonNil(o.Sources), Foreign: o.Foreign, Verify: o.Verify,
+		Transports: []answerForecast{}, Refused: []answerRefusal{}, HeldOut: finite(median), WorstOut: finite(worst), Cells: a.Cells, LeftOut: []answerLeftOut{}, Mixed: a.Mixed, Sources: nonNil(o.Sources), Foreign: o.Foreign, Verify: o.Verify,
 	}
 	var outcomes []analysis.Outcome
 	if o.Verified != nil {

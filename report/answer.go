@@ -15,7 +15,7 @@ import (
 
 // answerVersion is that of what the format json writes. Keys are added to it; it
 // changes where one goes or means something else.
-const answerVersion = 1
+const answerVersion = 2
 
 // An answer is what the format json writes of a result: everything that is
 // computed from it, and no samples. Seconds, bytes and numbers are in their base
@@ -134,8 +134,10 @@ type answerCell struct {
 	Transport string               `json:"transport"`
 	Variant   string               `json:"variant"` // the transport with the settings that differ from their defaults
 	Settings  map[string]string    `json:"settings"`
-	Tensors   int                  `json:"tensors"`
-	Bytes     int64                `json:"bytes"`         // of the model
+	Hosts     string               `json:"hosts,omitempty"` // as in the result file, as the next three
+	Place     string               `json:"place,omitempty"`
+	Tensors   int                  `json:"model_tensors"`
+	Bytes     int64                `json:"model_bytes"`
 	Payload   int64                `json:"payload_bytes"` // of a round: down and up, of all clients
 	Control   bool                 `json:"control,omitempty"`
 	Language  string               `json:"language,omitempty"` // as in the result file, as the next three
@@ -176,7 +178,7 @@ type answerCrossing struct {
 
 type answerFloor struct {
 	Name      string    `json:"name"`
-	Variant   string    `json:"variant,omitempty"`
+	Condition string    `json:"condition,omitempty"`
 	Model     string    `json:"model,omitempty"`
 	Up        string    `json:"up,omitempty"`
 	Change    string    `json:"change,omitempty"`
@@ -185,7 +187,7 @@ type answerFloor struct {
 	TrainMS   int       `json:"train_ms,omitempty"`
 	Nested    bool      `json:"nested,omitempty"`
 	Clients   int       `json:"clients,omitempty"`
-	Transport string    `json:"transport,omitempty"`
+	Variant   string    `json:"variant,omitempty"`
 	Language  string    `json:"language,omitempty"`
 	Gap       float64   `json:"gap_s,omitempty"`
 	Link      string    `json:"link,omitempty"`
@@ -253,7 +255,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 	for _, c := range v.Cells {
 		bound, _ := c.Bound()
 		cell := answerCell{
-			workload: workloadOf(c.Group()), Transport: c.Transport, Variant: c.Variant, Settings: c.Settings, Tensors: c.Model.Tensors, Bytes: c.Model.Bytes,
+			workload: workloadOf(c.Group()), Transport: c.Transport, Variant: c.Variant, Settings: c.Settings, Hosts: c.Hosts, Place: c.Place, Tensors: c.Model.Tensors, Bytes: c.Model.Bytes,
 			Payload: c.Payload(), Control: c.IsControl(), Language: c.Language, Software: c.Software, Peer: c.Peer, Unproved: c.Unproved, HandsOver: c.HandsOver(), Bound: bound, Stopped: c.Stopped, Marks: c.Marks(), Metrics: map[string]*estimate{},
 		}
 		for _, m := range metrics {
@@ -264,7 +266,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		a.Cells = append(a.Cells, cell)
 	}
 	for _, f := range r.Floors {
-		a.Floors = append(a.Floors, answerFloor{f.Name, f.Variant, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.TrainMS, f.Nested, f.Clients, f.Transport, f.Language, float64(f.Gap) / 1e9, f.Link, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
+		a.Floors = append(a.Floors, answerFloor{f.Name, f.Condition, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.TrainMS, f.Nested, f.Clients, f.Variant, f.Language, float64(f.Gap) / 1e9, f.Link, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
 	}
 	return doc.WriteJSON(w, a, "\t")
 }

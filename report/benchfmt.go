@@ -81,7 +81,7 @@ func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
 	for _, c := range v.Cells {
 		config := append(slices.Clip(config), fileConfig("depth", fmt.Sprint(c.Depth)))
 		if len(v.Hosts) > 0 {
-			config = append(config, fileConfig("hosts", cmp.Or(c.Settings["hosts"], "none")), fileConfig("place", cmp.Or(c.Settings["place"], "none")))
+			config = append(config, fileConfig("hosts", cmp.Or(c.Hosts, "none")), fileConfig("place", cmp.Or(c.Place, "none")))
 		}
 		samples := make([][][]float64, len(benchUnits))
 		for k, u := range benchUnits {

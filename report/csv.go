@@ -139,7 +139,7 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		write("", append(of, csvValues(v, "skipped", "", "", stat.None())...))
 	}
 	for _, f := range v.Floors {
-		of := map[string]string{"up": f.Up, "change": f.Change, "values": f.Values, "scenario": f.Scenario, "transport": f.Transport, "variant": f.Variant, "link": f.Link, "language": f.Language}
+		of := map[string]string{"up": f.Up, "change": f.Change, "values": f.Values, "scenario": f.Scenario, "variant": f.Variant, "condition": f.Condition, "link": f.Link, "language": f.Language}
 		if f.TrainMS > 0 {
 			of["train-ms"] = strconv.Itoa(f.TrainMS)
 		}
@@ -197,7 +197,7 @@ func csvHosts(v *analysis.Result, f *analysis.Fleet, write func(host string, row
 // update where it is unlike the model, and what else a cell may do or be on.
 func cellSettings(c *analysis.Cell) map[string]string {
 	s := particulars(c.Particulars())
-	s["build"], s["up"], s["peer"], s["unproved"] = c.Build, c.Model.Up, c.Peer, c.Unproved
+	s["build"], s["up"], s["peer"], s["unproved"], s["hosts"], s["place"] = c.Build, c.Model.Up, c.Peer, c.Unproved, c.Hosts, c.Place
 	maps.Copy(s, c.Settings)
 	return s
 }

@@ -309,13 +309,13 @@ func TestCrossover(t *testing.T) {
 	}{
 		// The ratio goes from 1/2 to 2, as far in logarithms: the middle of 4 and 16 MiB.
 		{"crosses", cells(sizes, "http", "http-shm", [2]float64{5, 20}, [2]float64{10, 20}, [2]float64{40, 20}, [2]float64{160, 20}), []string{
-			"from to best next takes over at", "1 MiB 4 MiB http http-shm, 2.00 to 4.00 times", "16 MiB 64 MiB http-shm http, 2.00 to 8.00 times 8.00 MiB (7.84 to 8.16)",
+			"from to best round next takes over at", "1 MiB 4 MiB http 5.00 ms to 10.0 ms http-shm, 2.00 to 4.00 times", "16 MiB 64 MiB http-shm 20.0 ms http, 2.00 to 8.00 times 8.00 MiB (7.84 to 8.16)",
 			"faster below faster above crossing", "http http-shm 8.00 MiB (7.84 to 8.16)"}},
 		{"to the end", built("head", cells(sizes, "http", "http-shm", [2]float64{5, 20}, [2]float64{10, 20}, [2]float64{20, 19.9})), []string{
-			"uniform, 1 MiB to 16 MiB in 4 tensors, 1 worker, 1 client, head: the best", "1 MiB 16 MiB http http-shm, 0.995 to 4.00 times",
+			"uniform, 1 MiB to 16 MiB in 4 tensors, 1 worker, 1 client, head: the best", "1 MiB 16 MiB http 5.00 ms to 20.0 ms http-shm, 0.995 to 4.00 times",
 			"http http-shm, not shown 15.2 MiB or above"}},
 		{"from the beginning", cells(sizes, "http", "http-shm", [2]float64{19.9, 20}, [2]float64{40, 20}, [2]float64{60, 20}), []string{
-			"1 MiB 16 MiB http-shm http, 0.995 to 3.00 times", "http, not shown http-shm 1.05 MiB or below"}},
+			"1 MiB 16 MiB http-shm 20.0 ms http, 0.995 to 3.00 times", "http, not shown http-shm 1.05 MiB or below"}},
 		{"between models", cells(named, "http", "http-shm", [2]float64{8, 10}, [2]float64{20, 20}, [2]float64{60, 20}), []string{
 			"3 models, 1 worker, 1 client: all crossings", "http http-shm between cnn and histology"}},
 		{"of a build", built("head", cells(named, "grpc", "storage", [2]float64{20, 40}, [2]float64{40, 20})), []string{

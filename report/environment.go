@@ -49,7 +49,11 @@ func environment(r *analysis.Result) doc.Section {
 		build += ", changed since"
 	}
 	add("build", build)
-	add("run", fmt.Sprintf("%s, %s, %s, seed %d, %s of memory available", r.Started.UTC().Format("2006-01-02 15:04 UTC"), r.Elapsed.Round(100*time.Millisecond), p.Mode, p.Seed, size(e.MemAvailable)))
+	if l := r.Layouts; l != nil {
+		add("layouts", fmt.Sprintf("%d of base, %d of head", len(l.Base), len(l.Head)))
+	}
+	add("run", fmt.Sprintf("%s, %s, %s, data of seed %d, order of seed %d, %s of memory available",
+		r.Started.UTC().Format("2006-01-02 15:04 UTC"), r.Elapsed.Round(100*time.Millisecond), p.Mode, p.Seed, p.OrderSeed, size(e.MemAvailable)))
 	settings := doc.Plural(p.Blocks, "block") + " a cell"
 	if p.Precision > 0 {
 		settings += " at least, until the median round is known to ±" + doc.Percent(p.Precision)
@@ -77,6 +81,9 @@ func softwareText(c *analysis.Cell) string {
 // facts are all that is known of a machine.
 func facts(e machine.Environment) string {
 	nothing := machine.Environment{SocketBuffer: 1} // known of a machine: all that is differs
+	if e.Loops != "" {
+		nothing.Loops = "unknown"
+	}
 	if e.AES != nil {
 		nothing.AES = new(!*e.AES)
 	}

@@ -111,6 +111,27 @@ func TestFindings(t *testing.T) {
 	if got := analysis.New(stale).Findings(); len(got) != 1 || !strings.HasPrefix(findingText(got[0]), "the server's peak RSS is not known") {
 		t.Errorf("got %v", got)
 	}
+	both := benchtest.Interleaved(1) // with eight blocks of each cell, and no layouts: as a file of one a side
+	both.Against = &both.Environment
+	shared := func() (texts []string) {
+		for _, f := range analysis.New(both).Findings() {
+			if f.Rule == analysis.SharedLayouts {
+				texts = append(texts, FindingLine(f))
+			}
+		}
+		return texts
+	}
+	if got := shared(); len(got) != 1 || !strings.HasPrefix(got[0], "warning: up to 8 blocks of a cell share 1 layout of base and head: ") {
+		t.Errorf("got %q", got)
+	}
+	both.Layouts = &bench.Layouts{Base: make([]bench.Layout, 8), Head: make([]bench.Layout, 3)}
+	if got := shared(); len(got) != 1 || !strings.HasPrefix(got[0], "warning: up to 8 blocks of a cell share 3 layouts of head: ") {
+		t.Errorf("got %q", got)
+	}
+	both.Layouts.Head = both.Layouts.Base
+	if got := shared(); got != nil {
+		t.Errorf("got %q of a layout a block", got)
+	}
 	race := benchtest.Result(inproc)
 	race.Environment.Race, race.Partial = true, "interrupted"
 	if got := analysis.New(race).Findings(); len(got) != 2 || got[0].Cell != "" || !strings.Contains(findingText(got[1]), "ended early (interrupted)") {

@@ -40,6 +40,7 @@ func Words() []Word {
 		{"full version", "a model that travels whole, since the worker has no base", ""},
 		{"ratio", "wire ÷ payload, without full versions", ""},
 		{"density", "the share of words that differ from the base", ""},
+		{"layout", "of a build: an executable, whose functions stand where one run of the linker has put them; of tensors: their names, types and shapes", "link"},
 		{"link", "a network with a rate, in a namespace of its own", ""},
 		{"break-even", "the rate of a link at which a round takes as long with a codec as without", ""},
 		{"prediction", "what a round, or its overhead, takes as other cells tell it, which are of other models or numbers", "measured"},

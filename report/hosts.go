@@ -22,7 +22,7 @@ func hosts(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Hosts", Lead: doc.Say(fleetLines(r)...), Tail: doc.Say(clockNotes(f)...)}
 	s.Lead = append(s.Lead, findingLines(r, ofHosts, doc.Bad)...)
 	s.Plots = drawn(s.Plots, linkPlot(f))
-	s.Tables = filled(s.Tables, hostTable(f), placeTable(r), thrownTable(r))
+	s.Tables = filled(s.Tables, hostTable(f), placeTable(r), discardedTable(r))
 	return s
 }
 
@@ -84,29 +84,29 @@ func placeTable(r *analysis.Result) doc.Table {
 	}
 	remote := slices.DeleteFunc(slices.Clone(r.Cells), func(c *analysis.Cell) bool { return !c.Remote() })
 	for _, same := range analysis.GroupBy(remote, func(c *analysis.Cell) placement {
-		return placement{c.Workers, c.Settings["place"], c.Settings["hosts"]}
+		return placement{c.Workers, c.Place, c.Hosts}
 	}) {
 		c := same[0]
-		t.Add(doc.Number(float64(c.Workers)), doc.Words(c.Settings["place"]), doc.Words(strings.ReplaceAll(c.Settings["hosts"], ",", ", ")), doc.Number(float64(len(same))))
+		t.Add(doc.Number(float64(c.Workers)), doc.Words(c.Place), doc.Words(strings.ReplaceAll(c.Hosts, ",", ", ")), doc.Number(float64(len(same))))
 	}
 	return t
 }
 
-// mostThrown is how many blocks are named that were thrown away.
-const mostThrown = 20
+// mostDiscarded is how many discarded blocks are named.
+const mostDiscarded = 20
 
-// thrownTable has a row for each block that was thrown away.
-func thrownTable(r *analysis.Result) doc.Table {
-	t := doc.Table{Caption: "Blocks thrown away", Keys: 2, Columns: []doc.Column{{Name: "cell"}, {Name: "began", Unit: "s", Help: "since the start of the run"}, {Name: "why", Wrap: true}}}
+// discardedTable has a row for each block that was discarded.
+func discardedTable(r *analysis.Result) doc.Table {
+	t := doc.Table{Caption: "Discarded blocks", Keys: 2, Columns: []doc.Column{{Name: "cell"}, {Name: "began", Unit: "s", Help: "since the start of the run"}, {Name: "why", Wrap: true}}}
 	all := 0
 	for _, c := range r.Cells {
-		for _, b := range c.Thrown {
-			if all++; all <= mostThrown {
+		for _, b := range c.Discarded {
+			if all++; all <= mostDiscarded {
 				t.Add(doc.Words(c.Name()), doc.Number(b.At.Seconds()), doc.Words(b.Why))
 			}
 		}
 	}
-	if left := all - mostThrown; left > 0 {
+	if left := all - mostDiscarded; left > 0 {
 		t.Notes = []string{doc.Plural(left, "more block") + ": see the result file."}
 	}
 	return t

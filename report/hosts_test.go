@@ -21,7 +21,7 @@ func TestHostsView(t *testing.T) {
 		"csv": {
 			"mode,commit,host\n", "\nfloor,-,1,1,bytes=66608288,tls-stream,B/s,6,1100000000,", ",0123456789abcdef,h1\n",
 			"\nclock,-,0,0,,clock.offset,s,1,100000.012346,", "\nhttp,histology,4,4,\"hosts=h1:2,h2:2;network=tcp;place=spread;tls=mutual\",host.lanes,1,6,2,",
-			",verdict.transfer_more,s,", "finding.other_training.control,s,", "finding.thrown_blocks.blocks,1,",
+			",verdict.transfer_more,s,", "finding.other_training.control,s,", "finding.discarded_blocks.blocks,1,",
 		},
 		"json":     {`"ranked_by": "transfer"`, `"transfer_more": {`, `"width_s": 0.000035`, `"same_machine": "server"`, `"host": "h2"`},
 		"benchfmt": {"\nhosts: h1:2,h2:2\nplace: spread\n", "\nhosts: none\nplace: none\n"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
 	"ipcbench/internal/browser"
+	"ipcbench/internal/skip"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc/doctest"
 )
@@ -91,6 +93,9 @@ func TestPage(t *testing.T) {
 		}
 	}
 	results["300 cells"] = repeated(t, "../results/readme.json.gz", 15)
+	if testing.Short() { // one page has nearly all there is
+		maps.DeleteFunc(results, func(name string, _ *bench.Result) bool { return name != "partial" })
+	}
 	for name, r := range results {
 		t.Run(name, func(t *testing.T) {
 			html := format(t, "html", r)
@@ -198,6 +203,7 @@ func repeated(t *testing.T, path string, times int) *bench.Result {
 // TestPageNarrow: nothing of a page is cut off in a narrow window, and nothing makes
 // it scroll sideways.
 func TestPageNarrow(t *testing.T) {
+	skip.Long(t)
 	b := browser.Start(t)
 	r, err := bench.ReadFile("../results/openfl.json.gz") // which has long names
 	if err != nil {
@@ -225,6 +231,7 @@ func TestPageNarrow(t *testing.T) {
 // TestExplore: pointing at a dot and walking with the keys tells the numbers of the
 // table, and a series can be hidden.
 func TestExplore(t *testing.T) {
+	skip.Long(t)
 	b := browser.Start(t)
 	r := benchtest.Synthetic(6, 10)
 	p := opened(t, b, browser.Options{}, []byte(format(t, "html", r)))
@@ -280,6 +287,7 @@ func TestExplore(t *testing.T) {
 // TestPaper: pictures have their numbers and the colours of their legends on paper too,
 // where backgrounds are left out, and no table is so wide that all shrinks with it.
 func TestPaper(t *testing.T) {
+	skip.Long(t)
 	b := browser.Start(t)
 	r, err := bench.ReadFile("../results/readme.json.gz")
 	if err != nil {
@@ -312,6 +320,7 @@ func groupsOf(r *bench.Result) [][]*analysis.Cell {
 // TestHostilePage: whatever stands in the strings of a result, its page executes
 // nothing, and draws its pictures.
 func TestHostilePage(t *testing.T) {
+	skip.Long(t)
 	b := browser.Start(t)
 	r, all := rich(), append([]string{doctest.Hostile, `</script><script>alert(1)</script>`, `<!--<script>`, "__proto__", `"><img src=x onerror=alert(1)>`}, doctest.Starts...)
 	cells := r.Cells
@@ -339,6 +348,7 @@ func TestHostilePage(t *testing.T) {
 
 // TestComparisonPage: a comparison of two files is a page too.
 func TestComparisonPage(t *testing.T) {
+	skip.Long(t)
 	b := browser.Start(t)
 	base, head := benchtest.Synthetic(6, 10), benchtest.Synthetic(7, 10)
 	c := compare(t, base, head, analysis.CompareOptions{})

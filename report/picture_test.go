@@ -11,6 +11,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
 	"ipcbench/internal/browser"
+	"ipcbench/internal/skip"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -90,6 +91,7 @@ func TestBlankView(t *testing.T) {
 // TestPlaces: what is drawn stands where its numbers are on the axis, and a transport
 // has one colour on the whole page.
 func TestPlaces(t *testing.T) {
+	skip.Long(t)
 	b, r := browser.Start(t), twoGroups()
 	p := opened(t, b, browser.Options{}, []byte(format(t, "html", r)))
 	browser.Eval[[]figure](p, drawAll)

@@ -12,7 +12,6 @@ import (
 	"ipcbench/phase/usage"
 	"ipcbench/profile"
 	"ipcbench/report/analysis"
-	"ipcbench/report/doc"
 )
 
 // profiledResult is a result of the control, of a transport that copies nothing,
@@ -35,7 +34,6 @@ func profiledResult() *bench.Result {
 				b.Processes[w].Usage.IO = &usage.IO{}
 			}
 		}
-		meta := profile.Meta{Kind: "cpu", Transport: c.name, Model: m.Name, Workers: 1, Clients: 1, Blocks: 2, Rounds: 1, Delivered: 200 * benchtest.MB}
 		slow := func(blocks int, round int64) {
 			for range blocks {
 				b := benchtest.Cell(c.name, m, 1, 1, 10).Blocks[0]
@@ -49,7 +47,7 @@ func profiledResult() *bench.Result {
 		slow(8, 10_310_000)
 		cell.Profiles = []bench.Profile{
 			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: first + 3, Blocks: 8, Rounds: 16, Summary: &profile.Summary{
-				Meta: meta, Unit: "s", Total: 400 * benchtest.MS, Transport: 200 * benchtest.MS, Attributed: 190 * benchtest.MS, Memmove: c.memmove,
+				Delivered: 200 * benchtest.MB, Unit: "s", Total: 400 * benchtest.MS, Transport: 200 * benchtest.MS, Attributed: 190 * benchtest.MS, Memmove: c.memmove,
 				Phases: []profile.Split{
 					{Name: "train", Flat: 200 * benchtest.MS, Cum: 200 * benchtest.MS},
 					{Name: "decode", Flat: 150 * benchtest.MS, Cum: 150 * benchtest.MS, Server: 75 * benchtest.MS, Functions: []profile.Function{
@@ -61,7 +59,7 @@ func profiledResult() *bench.Result {
 				},
 			}},
 			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: first, Blocks: 3, Rounds: 6, Summary: &profile.Summary{
-				Meta: meta, Unit: "B", Total: 300 * benchtest.MB, Functions: []profile.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}},
+				Delivered: 200 * benchtest.MB, Unit: "B", Total: 300 * benchtest.MB, Functions: []profile.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}},
 			}},
 		}
 		r.Cells = append(r.Cells, cell)
@@ -108,33 +106,6 @@ func TestCopyTables(t *testing.T) {
 	}
 }
 
-// TestWriteProfile: profiles of CPU time and of memory, and a difference, in both
-// formats.
-func TestWriteProfile(t *testing.T) {
-	r := profiledResult()
-	cpu, allocs := r.Cells[2].Profiles[0].Summary, r.Cells[2].Profiles[1].Summary
-	long := *cpu
-	long.Total, long.Transport = 1e9, 0 // enough samples
-	d := &profile.Difference{
-		A: cpu.Meta, B: r.Cells[3].Profiles[0].Summary.Meta, Unit: "s", Total: profile.Change{A: 2, B: 1.5},
-		Phases:    []profile.Change{{Name: "decode", A: 0.75, B: 0.25}, {Name: "train", A: 1, B: 1}},
-		Functions: []profile.Change{{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", A: 0.6}, {Name: "never/shown.here", B: 0.1}},
-	}
-	for _, format := range []string{"text", "md"} {
-		var b bytes.Buffer
-		for _, s := range []*profile.Summary{cpu, &long, allocs} {
-			if err := WriteProfile(&b, format == "md", doc.TextOptions{Unicode: true}, s); err != nil {
-				t.Fatal(err)
-			}
-			b.WriteByte('\n')
-		}
-		if err := WriteDifference(&b, format == "md", doc.TextOptions{Unicode: true}, d, 1); err != nil {
-			t.Fatal(err)
-		}
-		golden(t, "profile."+format, b.String())
-	}
-}
-
 // TestTimeline: spans of a lane nest on one track, what overlaps them has a track of
 // its own, and one that took no time is there too: Perfetto drops spans without dur.
 func TestTimeline(t *testing.T) {
@@ -142,7 +113,7 @@ func TestTimeline(t *testing.T) {
 	c.Blocks[0].Timeline = &bench.Timeline{
 		Processes: []string{"server", "process-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
 		Process: []int{0, 0, 0, 1, 1}, Lane: []int{0, 0, 0, 0, 0}, Client: []int{2, 2, -1, 2, 2},
-		Phase: []string{"decode", "collect", "read", "train", "lend"},
+		Phase: []string{"decode", "collect", "read", "train", "reserve-update"},
 		Start: []int64{200, 100, 500, 0, 300}, End: []int64{300, 600, 900, 400, 300},
 	}
 	var b bytes.Buffer
@@ -166,7 +137,7 @@ func TestTimeline(t *testing.T) {
 			names[place{e.PID, e.TID}] = e.Args["name"].(string)
 		}
 	}
-	for span, want := range map[string]string{"round 4": "rounds", "collect": "lane 0", "decode": "lane 0", "read": "lane 0, meanwhile", "train": "lane 0", "lend": "lane 0"} {
+	for span, want := range map[string]string{"round 4": "rounds", "collect": "lane 0", "decode": "lane 0", "read": "lane 0, meanwhile", "train": "lane 0", "reserve-update": "lane 0"} {
 		if got := names[at[span]]; got != want {
 			t.Errorf("%s is on track %q, want %q", span, got, want)
 		}

@@ -55,7 +55,7 @@ func phaseSplits() []field {
 		}}
 	}
 	return []field{
-		of("CPU", "s/GB", "", func(_ *analysis.Cell, s *profile.Summary) doc.Cell { return deliveredCell(s, s.Total) }),
+		of("CPU", "s/GB", "", func(_ *analysis.Cell, s *profile.Summary) doc.Cell { return shareOf(s.Total, s.Delivered) }), // ns for a byte are s for a GB,
 		of("server", "%", "the server's part of the CPU time", func(_ *analysis.Cell, s *profile.Summary) doc.Cell {
 			server := int64(0)
 			for _, split := range s.Phases {

@@ -12,7 +12,7 @@ import (
 	"ipcbench/report/doc"
 )
 
-// mostBrief is how many sweeps a screen has words for, besides the one that it draws.
+// mostBrief is how many sweeps a screen has words for, besides the one of which it has the table.
 const mostBrief = 2
 
 // mostPays is for how many transports a screen says where codecs pay, and what TLS costs.
@@ -20,7 +20,7 @@ const mostPays = 3
 
 // screen is what a terminal shows of a result: for each group of cells the verdict
 // and a table, the largest model last, next to the prompt. A sweep takes the place of
-// its groups; the one with the most steps is drawn. again is the command that shows
+// its groups, the one with the most steps as a table. again is the command that shows
 // the result once more.
 func screen(r *analysis.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
@@ -49,9 +49,9 @@ func screen(r *analysis.Result, again string) doc.Document {
 		d.Sections = append(d.Sections, doc.Section{Lead: doc.Say(doc.Plural(left, "more sweep") + ": --view crossover")})
 	}
 	for i := min(len(swept)-1, mostBrief); i >= 0; i-- {
-		s := sweepSection(swept[i])
-		if i > 0 {
-			s.Plots = nil
+		s := doc.Section{Title: sweepTitle(swept[i]), Lead: envelopeLines(swept[i])}
+		if i == 0 {
+			s = sweepTable(swept[i])
 		}
 		d.Sections = append(d.Sections, s)
 	}
@@ -149,9 +149,9 @@ func request(r *analysis.Result) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	swept, drawn := curvesOf(r)
 	for i, of := range swept[:min(len(swept), mostSweeps)] {
-		s := sweepSection(of)
-		s.Folded = i >= mostOpen
-		d.Sections = append(d.Sections, s)
+		p := curves(of)
+		p.Caption = ""
+		d.Sections = append(d.Sections, doc.Section{Title: sweepTitle(of), Lead: envelopeLines(of), Plots: []doc.Plot{p}, Folded: i >= mostOpen})
 	}
 	v := view(r, "verdict")
 	if !slices.ContainsFunc(r.Groups(), func(cells []*analysis.Cell) bool { return !drawn(cells[0].Group()) }) {
@@ -234,11 +234,11 @@ var marks = []mark{
 		}
 		return fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
 	}},
-	{"c", "blocks were thrown away, as a clock stepped.", func(c *analysis.Cell, _ analysis.Marks) string {
-		if len(c.Thrown) == 0 {
+	{"c", "blocks were discarded, as a clock stepped.", func(c *analysis.Cell, _ analysis.Marks) string {
+		if len(c.Discarded) == 0 {
 			return ""
 		}
-		return doc.Plural(len(c.Thrown), "block") + " thrown away, as a clock stepped"
+		return doc.Plural(len(c.Discarded), "block") + " discarded, as a clock stepped"
 	}},
 	{"i", "the measurement was interrupted.", func(_ *analysis.Cell, m analysis.Marks) string {
 		if !m.Interrupted {

@@ -136,6 +136,7 @@ func curves(s *analysis.Sweep) doc.Plot {
 func envelope(s *analysis.Sweep) doc.Table {
 	t := doc.Table{Caption: sweepTitle(s) + ": the best", Columns: []doc.Column{
 		{Name: "from"}, {Name: "to"}, {Name: "best", Wrap: true, Help: "what no other transport is shown to beat at any of these steps"},
+		{Name: s.By, Wrap: true, Help: "of the best, or the first of them, at the first of these steps and at the last"},
 		{Name: "next", Wrap: true, Help: "of the others, and its round as a multiple of that of the best"},
 		{Name: "takes over at", Wrap: true, Help: "where both take as long, on a line between two steps in logarithms; and the range in which neither is shown to be faster"},
 	}}
@@ -147,13 +148,22 @@ func envelope(s *analysis.Sweep) doc.Table {
 		if of.Since != nil {
 			at = crossing(s, of.Since)
 		}
-		t.Add(doc.Words(step(s, of.From)), doc.Words(step(s, of.To)), doc.Words(best(of)), doc.Words(next), doc.Words(at))
+		t.Add(doc.Words(step(s, of.From)), doc.Words(step(s, of.To)), doc.Words(best(of)), doc.Words(bestRounds(s, of)), doc.Words(next), doc.Words(at))
 	}
 	return t
 }
 
 func best(of analysis.Stretch) string {
 	return either(of.Best, func(l *analysis.Line) string { return l.Variant })
+}
+
+// bestRounds says how long the best takes at both ends of a stretch.
+func bestRounds(s *analysis.Sweep, of analysis.Stretch) string {
+	round := func(i int) string { return doc.Quantity("s", of.Best[0].Cells[i].Of(s.By).Center) }
+	if first, last := round(of.From), round(of.To); first != last {
+		return first + " to " + last
+	}
+	return round(of.From)
 }
 
 // times says how often the fastest round fits into the next one.
@@ -190,11 +200,18 @@ func envelopeLines(s *analysis.Sweep) []doc.Paragraph {
 	return lines
 }
 
-// sweepSection says of a sweep who is the fastest from where on, and draws it.
-func sweepSection(s *analysis.Sweep) doc.Section {
-	p := curves(s)
-	p.Caption = ""
-	return doc.Section{Title: sweepTitle(s), Lead: envelopeLines(s), Plots: []doc.Plot{p}}
+// sweepTable is the envelope of a sweep, without what its columns mean.
+func sweepTable(s *analysis.Sweep) doc.Section {
+	t := envelope(s)
+	t.Caption = ""
+	for i := range t.Columns {
+		t.Columns[i].Help = ""
+	}
+	of := doc.Section{Title: sweepTitle(s), Tables: []doc.Table{t}}
+	if why := yardstickText(s.Yardstick); why != "" {
+		of.Lead = doc.Say(why)
+	}
+	return of
 }
 
 // curvesOf returns the sweeps of a result that are curves, and whether a group is in

@@ -107,7 +107,7 @@ func floors(r *analysis.Result) doc.Section {
 
 // floorSubject says whose floor it is.
 func floorSubject(f bench.Floor) string {
-	subject := analysis.InLanguage(f.Transport, f.Language)
+	subject := analysis.InLanguage(f.Variant, f.Language)
 	if f.Model != "" {
 		subject += ", " + bench.Model{Name: f.Model, Up: f.Up}.Label()
 	}
@@ -125,8 +125,8 @@ func floorSubject(f bench.Floor) string {
 	if f.Gap > 0 {
 		parts = append(parts, "after "+doc.Quantity("s", float64(f.Gap)/1e9)+" of work")
 	}
-	if f.Variant != "" {
-		parts = append(parts, f.Variant)
+	if f.Condition != "" {
+		parts = append(parts, f.Condition)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -28,7 +28,7 @@ func Views() []View {
 		{"phases", "where a client's round trip goes, and the speed-up against " + analysis.Baseline, phases},
 		{"spread", "how far rounds lie apart: percentiles and outliers", spreads},
 		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", costTables},
-		{"crossover", "rounds by size or number as a curve, and where transports cross", sweeps},
+		{"crossover", "where transports change places as a size or a number grows", sweeps},
 		{"break-even", "below which rate of a network each codec pays, and what it makes of the data (run --codec)", breakEvens},
 		{"tls", "what TLS adds to a round: time, CPU time and bytes, and what its handshakes take", tlsPrices},
 		{"hosts", "the hosts of a run with agents: what ran where, their clocks and links", hosts},

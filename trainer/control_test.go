@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -178,7 +179,7 @@ func TestImpostors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limit := 20 * time.Second
+			limit := waiting.Limit
 			if c.want == "has not answered" {
 				limit = 500 * time.Millisecond
 			}
@@ -189,12 +190,8 @@ func TestImpostors(t *testing.T) {
 				Variant: v, Down: layout, Up: layout, Workers: 1, Clients: 1, Launcher: i, RoundLimit: limit,
 			})
 			if err == nil { // one that said ready has got in, for a moment
-				select {
-				case <-p.failed.Done():
-					err = p.explain(0, nil)
-				case <-time.After(20 * time.Second):
-					err = errors.New("the session bears it")
-				}
+				waiting.Receive(t, "the end of a session", p.failed.Done())
+				err = p.explain(0, nil)
 				_, _ = p.Close() // it has failed
 			}
 			runtime.ReadMemStats(&after)
@@ -269,13 +266,7 @@ func hosted(t *testing.T) (ours net.Conn, ended func() error) {
 	}()
 	return ours, func() error {
 		t.Helper()
-		select {
-		case err := <-end:
-			return err
-		case <-time.After(20 * time.Second):
-			t.Fatal("the process bears it")
-			return nil
-		}
+		return waiting.Receive(t, "the end of a process", end)
 	}
 }
 
@@ -306,11 +297,7 @@ func TestUnruly(t *testing.T) {
 			if _, err := ours.Write(c.text); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(20 * time.Second):
-				t.Fatal("the process bears it")
-			}
+			waiting.Receive(t, "the end of a process", ctx.Done())
 			if err := context.Cause(ctx); !errors.Is(err, errProtocol) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one with %q", err, c.want)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver/drivertest"
@@ -18,6 +19,7 @@ import (
 // after it was started.
 type assassins struct {
 	trainer.Launcher
+	t     *testing.T
 	after time.Duration
 	mu    sync.Mutex
 	done  bool // guarded by mu, which is held while it kills: who sees the death sees this
@@ -26,7 +28,7 @@ type assassins struct {
 func (a *assassins) Launch(n int) (trainer.Process, error) {
 	p, err := a.Launcher.Launch(n)
 	if err == nil && n == 1 {
-		time.AfterFunc(a.after, func() {
+		waiting.Later(a.t, a.after, func() {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.done = syscall.Kill(p.Place().PID, syscall.SIGKILL) == nil
@@ -39,12 +41,14 @@ func (a *assassins) Launch(n int) (trainer.Process, error) {
 // did when it died: before it was assigned its work, while it connected, before the
 // first round, in one, or in a mark.
 func TestDeath(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
-	tries := 30
-	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
-		tries = 500
+	seed, tries := uint64(1), 30
+	if testing.Short() {
+		tries = 10
 	}
+	if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
+		seed, tries = uint64(time.Now().UnixNano()), 500
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
 	candidates := all.Transports()
 	for n := range tries {
 		transport := candidates[n%len(candidates)]
@@ -52,7 +56,7 @@ func TestDeath(t *testing.T) {
 			continue
 		}
 		t.Run(transport.Name()+"/"+strconv.Itoa(n), func(t *testing.T) {
-			a := &assassins{Launcher: trainer.NewProcesses(), after: time.Duration(random.IntN(60_000)) * time.Microsecond}
+			a := &assassins{Launcher: trainer.NewProcesses(), t: t, after: time.Duration(random.IntN(60_000)) * time.Microsecond}
 			p, err := openSession(t, transport, a, func(c *trainer.Config) { c.Func, c.FuncConfig, c.Pings = "linger", []byte("1ms"), 10 })
 			for r := 0; err == nil && r < 10_000; r++ {
 				if err = p.Enter(t.Context(), trainer.Timed, r); err == nil {
@@ -63,7 +67,7 @@ func TestDeath(t *testing.T) {
 				}
 			}
 			if p != nil {
-				within(t, 10*time.Second, "to close", func() { _, _ = p.Close() }) // it has failed
+				waiting.Do(t, "close", func() { _, _ = p.Close() }) // it has failed
 			}
 			a.mu.Lock()
 			defer a.mu.Unlock()

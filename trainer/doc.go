@@ -8,8 +8,8 @@
 //     Nothing else knows the difference.
 //   - A [Func] is a worker function, known by name, since another process cannot be
 //     sent one. [Host] holds what a worker process must know.
-//   - A [ClientTrainer] is the interface for training code: any Go value as
-//     payload, any Go value back, with results cached in client order.
+//   - [Values] makes a worker function of one on Go values with tensors in them.
+//     examples/fedavg is a whole training on that.
 //
 // A worker process lives like this. It is marked by an environment variable. Its
 // control socket is file descriptor 3; type message lists the messages. The server

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ipcbench/identity"
+	"ipcbench/internal/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -69,7 +70,7 @@ func TestSignImpostors(t *testing.T) {
 			i := &impostors{speak: says(c.says...)}
 			defer i.Close()
 			cfg := encrypted(t, c.mode, i)
-			if cfg.RoundLimit = 20 * time.Second; c.want == "has not answered" {
+			if cfg.RoundLimit = waiting.Limit; c.want == "has not answered" {
 				cfg.RoundLimit = 500 * time.Millisecond
 			}
 			_, err := Open(context.Background(), cfg)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/profile/capture"
 	"ipcbench/tensor"
@@ -111,6 +112,7 @@ func phases(t *testing.T, pieces []capture.Piece) (phases, processes []string) {
 // window, whose samples say which phase of which process they are of; workers
 // inside the server's process are in its profile.
 func TestProfiles(t *testing.T) {
+	skip.Long(t)
 	h := host()
 	processes, goroutines := trainer.NewProcesses(), trainer.NewGoroutines(h)
 	for _, tt := range []struct {
@@ -164,6 +166,7 @@ func TestProfiles(t *testing.T) {
 // TestProfiledWorkerDies: the session fails with the cause, and this process is
 // profiled no longer.
 func TestProfiledWorkerDies(t *testing.T) {
+	skip.Long(t)
 	processes := trainer.NewProcesses()
 	for range 2 { // the second time would find the first one's profile in use
 		_, err := profiled(t, host(), processes, "pickle", "die", trainer.Profiling{Kinds: []string{capture.CPU, capture.Allocs}})

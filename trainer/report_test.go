@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/profile/capture"
@@ -32,14 +32,16 @@ func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	if cfg.Profiling != nil {
 		room -= profilesSize - 1<<20 // nearly all of it has come
 	}
+	exited := make(chan struct{})
 	w := &sessionProcess{
-		Process: &inside{}, n: 1, lanes: []*sessionLane{{n: 2}, {n: 3}}, room: room,
+		Process: &inside{exited: exited}, n: 1, lanes: []*sessionLane{{n: 2}, {n: 3}}, room: room,
 		control: &control{conn: ours, timeout: sendTimeout, limit: shortMessage, met: true},
 		gone:    make(chan struct{}), answers: make(chan message, 4), owed: map[string]bool{"report": true},
 	}
 	p.readers.Go(func() { p.listen(w) })
 	t.Cleanup(func() {
 		_, _ = ours.Close(), theirs.Close()
+		close(exited)
 		p.readers.Wait()
 	})
 	return p, w, theirs
@@ -101,11 +103,7 @@ func TestHostileReports(t *testing.T) {
 					}
 				}
 			}()
-			select {
-			case <-p.failed.Done():
-			case <-time.After(20 * time.Second):
-				t.Fatal("the session bears it")
-			}
+			waiting.Receive(t, "the end of a session", p.failed.Done())
 			if err := context.Cause(p.failed); !strings.HasPrefix(err.Error(), "process 1 spoke out of turn: ") || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want one of process 1 with %q", err, c.want)
 			}
@@ -143,22 +141,23 @@ func TestReport(t *testing.T) {
 	if err := (&control{conn: theirs, timeout: sendTimeout}).sendReport(sent); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case m := <-w.answers:
-		got := *m.Report
-		for i, profile := range got.Profiles {
-			if want := sent.Profiles[i]; !bytes.Equal(profile.Data, want.Data) || !bytes.Equal(profile.Before, want.Before) || profile.Kind != want.Kind {
-				t.Errorf("profile %d, %s, is another one", i, profile.Kind)
-			}
+	var m message
+	waiting.Do(t, "a report", func() {
+		select {
+		case m = <-w.answers:
+		case <-p.failed.Done():
+			t.Fatal(context.Cause(p.failed))
 		}
-		got.Profiles = sent.Profiles[:len(got.Profiles)]
-		if !reflect.DeepEqual(got, sent) {
-			t.Error("the report is another one")
+	})
+	got := *m.Report
+	for i, profile := range got.Profiles {
+		if want := sent.Profiles[i]; !bytes.Equal(profile.Data, want.Data) || !bytes.Equal(profile.Before, want.Before) || profile.Kind != want.Kind {
+			t.Errorf("profile %d, %s, is another one", i, profile.Kind)
 		}
-	case <-p.failed.Done():
-		t.Error(context.Cause(p.failed))
-	case <-time.After(20 * time.Second):
-		t.Error("there is no report")
+	}
+	got.Profiles = sent.Profiles[:len(got.Profiles)]
+	if !reflect.DeepEqual(got, sent) {
+		t.Error("the report is another one")
 	}
 }
 

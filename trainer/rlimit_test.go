@@ -9,11 +9,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -87,9 +87,7 @@ func TestLimits(t *testing.T) {
 			check(t, err)
 			defer os.RemoveAll(dir)
 			check(t, os.Chmod(dir, 0o777))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, "/proc/self/exe")
+			cmd := exec.CommandContext(waiting.Context(t), "/proc/self/exe")
 			cmd.Env = append(os.Environ(), "TMPDIR="+dir, limitedEnv+"="+strconv.Itoa(c.resource)+" "+strconv.Itoa(c.most))
 			out, err := cmd.CombinedOutput()
 			if why, ok := strings.CutPrefix(string(out), noUser); ok && err == nil {

@@ -13,10 +13,10 @@ type ValueJob[P, U any] struct {
 	Round, Client int
 	Config        []byte // the client's own
 	Device        string
-	Payload       P // what Process was given; its tensors are the global model, read-only
+	Payload       P // the value that was published; its tensors are the global model, read-only
 
-	// Update is what the client sends back. At first it is the
-	// ClientTrainer's, with undefined numbers in its tensors: the memory that was
+	// Update is what the client sends back. At first it is the one that
+	// PrepareValues was given, with undefined numbers in its tensors: the memory that was
 	// prepared for this client. A worker writes into it; a tensor that it replaces by one of
 	// the same type and shape is copied.
 	Update U
@@ -24,7 +24,7 @@ type ValueJob[P, U any] struct {
 	stopped func() bool
 }
 
-// Stopped reports whether the trainer was asked to stop. A long worker function
+// Stopped reports whether clients were asked to stop. A long worker function
 // looks at it once an epoch and then returns what it has.
 func (j *ValueJob[P, U]) Stopped() bool { return j.stopped() }
 

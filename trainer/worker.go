@@ -261,7 +261,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process %d: model: %w", a.Process, err)
 	}
-	up, err := sameOrNew(down, a.Down, a.Up)
+	up, err := tensor.NewLayout(a.Up)
 	if err != nil {
 		return nil, fmt.Errorf("process %d: update: %w", a.Process, err)
 	}
@@ -279,7 +279,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 	return &process{
 		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: newBusy(), signed: make(chan []byte, 1), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
 		o: driver.Options{
-			Down: down, Up: up, Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
+			Down: down, Up: sameOrOwn(down, up), Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Settings: a.Settings, Rec: rec, Folders: h.folders(),
 		},
 	}, nil
@@ -293,16 +293,17 @@ func newLaneStates(n int) []laneState {
 	return states
 }
 
-// sameOrNew returns down where the update has its layout, so that both are one
-// pointer in every process of the session, and a new layout otherwise.
-func sameOrNew(down *tensor.Layout, downSpecs, upSpecs []tensor.Spec) (*tensor.Layout, error) {
-	same := slices.EqualFunc(downSpecs, upSpecs, func(a, b tensor.Spec) bool {
+// sameOrOwn returns down where up has the same tensors, so that both are one pointer
+// at both ends of a session: where they are, an update may go as what differs from the
+// model. Otherwise it returns up.
+func sameOrOwn(down, up *tensor.Layout) *tensor.Layout {
+	same := slices.EqualFunc(down.Specs(), up.Specs(), func(a, b tensor.Spec) bool {
 		return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape) && a.Var == b.Var
 	})
 	if same {
-		return down, nil
+		return down
 	}
-	return tensor.NewLayout(upSpecs)
+	return up
 }
 
 // obey carries out the session's messages until the control socket closes, and

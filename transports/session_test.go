@@ -135,7 +135,7 @@ func TestAttested(t *testing.T) {
 		}
 	}
 	if len(spans[0]) != 0 || len(spans[1]) != 5 {
-		t.Errorf("got spans %v of the job and %v of none, want dispatch, receive, lend, submit and collect of the job", spans[1], spans[0])
+		t.Errorf("got spans %v of the job and %v of none, want dispatch, receive, reserve-update, submit and collect of the job", spans[1], spans[0])
 	}
 	for _, c := range []struct {
 		up   bool
@@ -291,7 +291,7 @@ func (w failingWorker) Receive(ctx context.Context) (driver.Job, *tensor.Package
 }
 
 func (w failingWorker) Reserve() (*tensor.Package, error) {
-	if err := w.f.fails("lend"); err != nil {
+	if err := w.f.fails("reserve update"); err != nil {
 		return nil, err
 	}
 	return w.Worker.Reserve()
@@ -368,20 +368,20 @@ func twice(t *testing.T, tr driver.Transport) (first error) {
 // and the job; and what has failed is not tried again.
 func TestDriverFails(t *testing.T) {
 	for act, want := range map[string]string{
-		"":         "",
-		"listen":   "inproc: listen: broken",
-		"dial":     "inproc: lane 0: dial: broken",
-		"ping":     "inproc: lane 0: ping: broken",
-		"reserve":  "inproc: reserve: broken",
-		"publish":  "inproc: publish: broken",
-		"dispatch": "inproc: lane 0: dispatch: round 8, client 9: broken",
-		"receive":  "inproc: lane 0: receive: broken",
-		"lend":     "inproc: lane 0: reserve: round 8, client 9: broken",
-		"submit":   "inproc: lane 0: submit: round 8, client 9: broken",
-		"collect":  "inproc: lane 0: collect: round 8, client 9: broken",
-		"settle":   "inproc: settle: broken",
-		"close":    "inproc: lane 0: close: broken",
-		"shutdown": "inproc: shutdown: broken",
+		"":               "",
+		"listen":         "inproc: listen: broken",
+		"dial":           "inproc: lane 0: dial: broken",
+		"ping":           "inproc: lane 0: ping: broken",
+		"reserve":        "inproc: reserve: broken",
+		"publish":        "inproc: publish: broken",
+		"dispatch":       "inproc: lane 0: dispatch: round 8, client 9: broken",
+		"receive":        "inproc: lane 0: receive: broken",
+		"reserve update": "inproc: lane 0: reserve: round 8, client 9: broken",
+		"submit":         "inproc: lane 0: submit: round 8, client 9: broken",
+		"collect":        "inproc: lane 0: collect: round 8, client 9: broken",
+		"settle":         "inproc: settle: broken",
+		"close":          "inproc: lane 0: close: broken",
+		"shutdown":       "inproc: shutdown: broken",
 	} {
 		tried := 0
 		err := twice(t, failing{inproc.New(), act, &tried})

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 func check(t *testing.T, err error) {
@@ -27,16 +27,10 @@ func check(t *testing.T, err error) {
 // file returns a path in a folder of this user.
 func file(t *testing.T) string { return filepath.Join(t.TempDir(), "meet") }
 
-func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // offer makes a file. What ends without Close is what a killed rank 0 leaves.
 func offer(t *testing.T, path, job, text string) *Rendezvous {
 	t.Helper()
-	r, err := Offer(soon(t), path, job, text)
+	r, err := Offer(waiting.Context(t), path, job, text)
 	check(t, err)
 	return r
 }
@@ -59,16 +53,16 @@ func TestRendezvous(t *testing.T) {
 		var ranks sync.WaitGroup
 		for range 8 {
 			ranks.Go(func() {
-				if got, err := Await(soon(t), path, "12.0"); got != want || err != nil {
+				if got, err := Await(waiting.Context(t), path, "12.0"); got != want || err != nil {
 					t.Errorf("got %q, %v, want %q", got, err, want)
 				}
 			})
 		}
 		if turn%2 == 0 {
-			<-time.After(3 * tryEvery / 2)
-			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("what nobody holds is still there: %v", err)
-			}
+			waiting.Until(t, "the end of what nobody holds", func() bool {
+				_, err := os.Stat(path)
+				return errors.Is(err, fs.ErrNotExist)
+			})
 		}
 		r := offer(t, path, "12.0", want)
 		ranks.Wait()
@@ -117,13 +111,11 @@ func TestAnotherKernel(t *testing.T) {
 		check(t, os.WriteFile(path, []byte(header+fmt.Sprintf("job %q\nboot elsewhere\nline\n", job)), 0o600))
 	}
 	foreign("12.0")
-	if got, err := Await(soon(t), path, "12.0"); got != "line" || err != nil {
+	if got, err := Await(waiting.Context(t), path, "12.0"); got != "line" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 	foreign("11.0")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*tryEvery)
-	defer cancel()
-	if got, err := Await(ctx, path, "12.0"); err == nil {
+	if got, err := Await(waiting.Ending(t, 5*tryEvery), path, "12.0"); err == nil {
 		t.Errorf("got %q of another job", got)
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -179,10 +171,10 @@ func TestRefused(t *testing.T) {
 			check(t, os.Mkdir(filepath.Dir(path), 0o700))
 			c.make(t, path)
 			before, _ := os.Lstat(path)
-			if r, err := Offer(soon(t), path, "12.0", "line"); err == nil || !strings.Contains(err.Error(), c.why) {
+			if r, err := Offer(waiting.Context(t), path, "12.0", "line"); err == nil || !strings.Contains(err.Error(), c.why) {
 				t.Errorf("rank 0: got %v, %v, want an error with %q", r, err, c.why)
 			}
-			if got, err := Await(soon(t), path, "12.0"); err == nil || !strings.Contains(err.Error(), c.why) {
+			if got, err := Await(waiting.Context(t), path, "12.0"); err == nil || !strings.Contains(err.Error(), c.why) {
 				t.Errorf("another rank: got %q, %v, want an error with %q", got, err, c.why)
 			}
 			if after, _ := os.Lstat(path); before != nil && !os.SameFile(before, after) {
@@ -194,8 +186,8 @@ func TestRefused(t *testing.T) {
 
 // TestAwaitEnds: a rank that waits in vain says for what.
 func TestAwaitEnds(t *testing.T) {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), tryEvery, errors.New("too late"))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waiting.Later(t, tryEvery, func() { cancel(errors.New("too late")) })
 	if _, err := Await(ctx, "/tmp/ipcbench-none", "12.0"); err == nil || !strings.Contains(err.Error(), "/tmp/ipcbench-none: rank 0 has not written it: too late") {
 		t.Errorf("got %v", err)
 	}

@@ -20,7 +20,8 @@ func remote(c bench.Cell, train float64, hosts ...string) bench.Cell {
 	for _, h := range names {
 		placed = append(placed, h+":"+string(rune('0'+count[h])))
 	}
-	c.Settings = map[string]string{"network": "tcp", "tls": "mutual", "place": "spread", "hosts": strings.Join(placed, ",")}
+	c.Settings = map[string]string{"network": "tcp", "tls": "mutual"}
+	c.Place, c.Hosts = "spread", strings.Join(placed, ",")
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
 		for k, h := range hosts {
@@ -40,7 +41,7 @@ func remote(c bench.Cell, train float64, hosts ...string) bench.Cell {
 
 // Fleet returns a result with agents on h1 and h2 and the server, all on one
 // machine. With one worker, training takes as long as in the control; with four, that
-// of http takes longer, and one of its blocks was thrown away.
+// of http takes longer, and one of its blocks was discarded.
 func Fleet() *bench.Result {
 	m := Models["histology"]
 	r := Result()
@@ -55,7 +56,7 @@ func Fleet() *bench.Result {
 	add(1, 1, 60, []string{"h1"}, map[string]float64{"grpc-stream": 340, "http": 420, "pickle": 430}, map[string]float64{"grpc-stream": 30.5, "http": 31, "pickle": 29})
 	add(4, 4, 130, []string{"h1", "h1", "h2", "h2"}, map[string]float64{"grpc-stream": 700, "http": 690, "pickle": 950}, map[string]float64{"grpc-stream": 66, "http": 120, "pickle": 64})
 	stepped := &r.Cells[len(r.Cells)-2]
-	stepped.Thrown = []bench.Thrown{{At: 31 * time.Second, Why: "the clock of h2 stepped by 1.02 ms"}}
+	stepped.Discarded = []bench.Discarded{{At: 31 * time.Second, Why: "the clock of h2 stepped by 1.02 ms"}}
 	for i, name := range []string{bench.ServerHost, "h1", "h2"} {
 		h := bench.Host{Name: name, Environment: r.Environment, Server: i == 0}
 		if i > 0 {

@@ -17,6 +17,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/waiting"
 )
 
 // victimEnv makes the test binary measure until it is killed.
@@ -178,16 +180,6 @@ func peersOf(t *testing.T, parent int) []process {
 	return found
 }
 
-// eventually waits until what holds, with a bound.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for start := time.Now(); !holds(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > 20*time.Second {
-			t.Fatalf("after 20 s still not: %s", what)
-		}
-	}
-}
-
 // A peer that dies is named, whichever it is, and the other one does not stay.
 func TestPeerDies(t *testing.T) {
 	for _, f := range All() {
@@ -201,7 +193,7 @@ func TestPeerDies(t *testing.T) {
 						_, err := Measure(t.Context(), f.Name, slow)
 						result <- err
 					}()
-					eventually(t, "peer runs", func() bool {
+					waiting.Until(t, "peer runs", func() bool {
 						for _, p := range peersOf(t, os.Getpid()) {
 							if p.args[2] == strconv.Itoa(role) {
 								return unix.Kill(p.pid, unix.SIGKILL) == nil
@@ -238,7 +230,7 @@ func TestPeerStops(t *testing.T) {
 			_, err := Measure(t.Context(), "futex", slow)
 			result <- err
 		}()
-		eventually(t, "peer is stopped", func() bool {
+		waiting.Until(t, "peer is stopped", func() bool {
 			for _, p := range peersOf(t, os.Getpid()) {
 				if p.args[2] == "1" {
 					return unix.Kill(p.pid, unix.SIGSTOP) == nil
@@ -273,7 +265,7 @@ func TestContextEndsMeasuring(t *testing.T) {
 				_, err := Measure(ctx, f.Name, slow)
 				result <- err
 			}()
-			eventually(t, "all peers run", func() bool { return len(peersOf(t, os.Getpid())) == len(f.roles) || len(result) > 0 })
+			waiting.Until(t, "all peers run", func() bool { return len(peersOf(t, os.Getpid())) == len(f.roles) || len(result) > 0 })
 			cancel()
 			if err := <-result; err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, want %v", err, context.Canceled)
@@ -303,7 +295,7 @@ func TestStarterDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var peers []process
-	eventually(t, "victim has peers", func() bool {
+	waiting.Until(t, "victim has peers", func() bool {
 		peers = peersOf(t, victim.Process.Pid)
 		return len(peers) == 2
 	})
@@ -311,7 +303,7 @@ func TestStarterDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	victim.Wait()
-	eventually(t, "peers are gone", func() bool {
+	waiting.Until(t, "peers are gone", func() bool {
 		return !slices.ContainsFunc(peers, func(p process) bool {
 			cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 			return err == nil && strings.Contains(string(cmdline), "\x00(floor)\x00")
@@ -336,7 +328,7 @@ func TestPinning(t *testing.T) {
 		result <- err
 	}()
 	var peers []process
-	eventually(t, "both peers run", func() bool {
+	waiting.Until(t, "both peers run", func() bool {
 		peers = peersOf(t, os.Getpid())
 		return len(peers) == 2 || len(result) > 0
 	})

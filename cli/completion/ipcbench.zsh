@@ -13,7 +13,7 @@ _ipcbench() {
 
 	(( directive & 2 )) && space=(-S '')
 	if (( directive & 8 )); then
-		_files -g "*.(${(j:|:)lines})"
+		_files -g "*.(${(j:|:)lines})(-.)" # without the last, (gz) would be no ending
 	elif (( directive & 16 )); then
 		_files -/
 	elif (( $#lines )); then

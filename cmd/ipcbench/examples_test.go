@@ -55,6 +55,7 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 
 // TestNumpyExample: examples/python/README.md, numpy, word for word.
 func TestNumpyExample(t *testing.T) {
+	skip.Long(t)
 	t.Parallel()
 	if r := example(t, "numpy"); len(r.Cells) != 2 || r.Cells[0].Train != "mlp:train" {
 		t.Errorf("got %d cells of %s, want two of mlp:train", len(r.Cells), r.Cells[0].Train)

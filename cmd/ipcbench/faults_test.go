@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"ipcbench/internal/rig"
+	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 // A fault is what happens to a run with agents on h1 and h2.
@@ -46,6 +48,9 @@ func long(more ...string) []string {
 func TestFaults(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
+			if f.name != "agent is killed" {
+				skip.Long(t)
+			}
 			t.Parallel()
 			r := rig.New(t, "h0", "h1", "h2")
 			server, line := serve(t, r, 2, long()...)
@@ -68,7 +73,7 @@ func (f fault) clean(t *testing.T, r *rig.Rig, agent *program) {
 		clean(t, r, "h0")
 	}
 	agent.signal(syscall.SIGCONT)
-	eventually(t, soon, agent.name+" to end", func() bool {
+	waiting.Until(t, agent.name+" to end", func() bool {
 		select {
 		case <-agent.done:
 			return true
@@ -102,7 +107,7 @@ func TestFaultsAnyTime(t *testing.T) {
 			server, line := serve(t, r, 2, long("--join-timeout", "5s")...)
 			h1 := start(t, r, "h1", line, "agent", "--join", "-", "--join-timeout", "5s")
 			h2 := start(t, r, "h2", line, "agent", "--join", "-", "--join-timeout", "5s")
-			time.Sleep(at)
+			waiting.Pause(at)
 			f.do(r, server, h1)
 			server.ends(5*time.Second+soon, f.code, f.says+`|1 of 2 agents`)
 			if h2.code(5*time.Second+soon) == 0 { // it may have come too late to join
@@ -118,7 +123,7 @@ func (p *program) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 // working waits until a worker process on a host has trained.
 func working(t *testing.T, r *rig.Rig, host string) {
 	t.Helper()
-	eventually(t, patience, "a round on "+host, func() bool {
+	waiting.Until(t, "a round on "+host, func() bool {
 		for _, pid := range r.Processes(host) {
 			process := "/proc/" + strconv.Itoa(pid)
 			env, _ := os.ReadFile(process + "/environ") // it is empty if the process has ended
@@ -137,6 +142,7 @@ func working(t *testing.T, r *rig.Rig, host string) {
 // keep them from it, and who has not come in time is missed by count, those who have by
 // name.
 func TestGathering(t *testing.T) {
+	skip.Long(t)
 	t.Parallel()
 	r := rig.New(t, "h0", "h1", "h2")
 	port := func(line string) string { return regexp.MustCompile(`:([0-9]+)/#`).FindStringSubmatch(line)[1] }

@@ -16,6 +16,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/rig"
+	"ipcbench/internal/waiting"
 )
 
 // programEnv makes the tests' program ipcbench itself.
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // How long a run may take that nothing disturbs, and one that is over.
 const (
-	patience = 60 * time.Second
+	patience = waiting.Limit
 	soon     = 10 * time.Second
 )
 
@@ -101,7 +102,7 @@ func serve(t *testing.T, r *rig.Rig, agents int, args ...string) (server *progra
 // says waits until the program has said what pattern matches.
 func (p *program) says(pattern *regexp.Regexp) (text string) {
 	p.t.Helper()
-	eventually(p.t, patience, p.name+" to say "+pattern.String(), func() bool {
+	waiting.Until(p.t, p.name+" to say "+pattern.String(), func() bool {
 		text = pattern.FindString(p.said())
 		select {
 		case <-p.done:
@@ -117,9 +118,9 @@ func (p *program) says(pattern *regexp.Regexp) (text string) {
 
 // ends waits until the program has ended, and says how it must have: with which code, and
 // with which words on stderr.
-func (p *program) ends(within time.Duration, code int, pattern string) {
+func (p *program) ends(d time.Duration, code int, pattern string) {
 	p.t.Helper()
-	if got := p.code(within); got != code {
+	if got := p.code(d); got != code {
 		p.t.Errorf("%s: exit code %d, want %d\n%s", p.name, got, code, p.said())
 	}
 	if !regexp.MustCompile(pattern).MatchString(p.said()) {
@@ -128,32 +129,16 @@ func (p *program) ends(within time.Duration, code int, pattern string) {
 }
 
 // code waits until the program has ended, and returns its exit code.
-func (p *program) code(within time.Duration) int {
+func (p *program) code(d time.Duration) int {
 	p.t.Helper()
-	began := time.Now()
-	select {
-	case <-p.done:
-	case <-time.After(within):
-		p.t.Fatalf("%s has not ended after %v:\n%s", p.name, within, p.said())
-	}
-	got := p.cmd.ProcessState.ExitCode()
-	p.t.Logf("%s has ended with %d after %v", p.name, got, time.Since(began).Round(time.Millisecond))
-	return got
-}
-
-func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > within {
-			t.Fatalf("waited %v for %s", within, what)
-		}
-	}
+	waiting.Promise(p.t, "B25: the end of "+p.name, d, func() { <-p.done })
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // clean waits until nothing of ours runs on a host, and nothing is left in its folders.
 func clean(t *testing.T, r *rig.Rig, host string) {
 	t.Helper()
-	eventually(t, soon, "the processes of "+host+" to end", func() bool { return len(r.Processes(host)) == 0 })
+	waiting.Until(t, "the processes of "+host+" to end", func() bool { return len(r.Processes(host)) == 0 })
 	for _, dir := range []string{r.Shm(host), r.Tmp(host)} {
 		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 			t.Errorf("%s: left in %s: %v, %v", host, dir, left, err)
@@ -214,7 +199,7 @@ func TestTransports(t *testing.T) {
 	result := measure(t, r, 2, []string{"--allow-dir", shared}, args...)
 	for _, name := range names {
 		c := cell(t, result, name)
-		if got := c.Settings["hosts"]; got != "h1:1,h2:1" || c.Launcher != "agents" {
+		if got := c.Hosts; got != "h1:1,h2:1" || c.Launcher != "agents" {
 			t.Errorf("%s: processes are on %q, started by %s", name, got, c.Launcher)
 		}
 		b := c.Blocks[0]

@@ -23,7 +23,7 @@ func TestLocality(t *testing.T) {
 		made[host] = watch(t, r.Shm(host))
 	}
 	c := cell(t, measure(t, r, 1, nil, small("http-shm", "--place", "server")...), "http-shm")
-	if got := c.Settings["hosts"]; got != "server:1,h1:1" {
+	if got := c.Hosts; got != "server:1,h1:1" {
 		t.Errorf("processes are on %s", got)
 	}
 	server, local, remote := c.Blocks[0].Server, c.Blocks[0].Processes[0], c.Blocks[0].Processes[1]

@@ -19,6 +19,7 @@ var block = regexp.MustCompile("(?s)```(bash|python)\n(.*?)```")
 // one after the other in a clone: word for word with make soak, and else as far as
 // --dry-run goes.
 func TestPythonPage(t *testing.T) {
+	skip.Long(t)
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/python.md")
 	if err != nil {
@@ -39,10 +40,8 @@ func TestPythonPage(t *testing.T) {
 	soak := os.Getenv("IPCBENCH_TEST_SOAK") != ""
 	dir := t.TempDir()
 	env := append(os.Environ(), installed(t, dir)...)
-	for _, folder := range []string{"python", "examples/client"} {
-		if err := os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join("../..", folder))); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.CopyFS(filepath.Join(dir, "python"), os.DirFS("../../python")); err != nil {
+		t.Fatal(err)
 	}
 	runs := 0
 	for _, m := range block.FindAllStringSubmatch(string(page), -1) {

@@ -17,6 +17,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/internal/rig"
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 // part returns the nth block of a section of a page that is in a language.
@@ -89,7 +90,7 @@ func (h hosts) result(on string) {
 	}
 	for _, name := range []string{"http", "grpc-stream"} {
 		i := slices.IndexFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == name })
-		if i < 0 || !r.Cells[i].Proved() || r.Cells[i].Settings["hosts"] != on {
+		if i < 0 || !r.Cells[i].Proved() || r.Cells[i].Hosts != on {
 			h.t.Errorf("%s: want a cell with workers on %s, proved", name, on)
 		}
 	}
@@ -99,7 +100,7 @@ func (h hosts) result(on string) {
 func (h hosts) clear() {
 	h.t.Helper()
 	for _, host := range []string{"h0", "h1", "h2"} {
-		eventually(h.t, soon, "the processes of "+host+" to end", func() bool { return len(h.Processes(host)) == 0 })
+		waiting.Until(h.t, "the processes of "+host+" to end", func() bool { return len(h.Processes(host)) == 0 })
 		for _, dir := range []string{h.Shm(host), h.Tmp(host)} {
 			if left, err := filepath.Glob(filepath.Join(dir, "ipcbench*")); err != nil || len(left) > 0 {
 				h.t.Errorf("%s: left: %v, %v", host, left, err)
@@ -178,7 +179,7 @@ func TestHostsMPIRun(t *testing.T) {
 		for range 10 {
 			p := h.bash("h0", "", strings.Replace(script, "mpirun", "exec mpirun", 1), env...)
 			after := time.Duration(rand.Int64N(int64(4 * time.Second)))
-			<-time.After(after)
+			waiting.Pause(after)
 			p.signal(syscall.SIGTERM)
 			p.ends(soon, 1, ``)
 			if strings.Contains(p.said(), "goroutine ") {

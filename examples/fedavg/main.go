@@ -87,8 +87,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if variant.Traits().Reach != driver.Process {
 		launcher = trainer.NewProcesses()
 	}
-	progress := func(pending iter.Seq[*trainer.Pending]) iter.Seq[*trainer.Pending] {
-		return func(yield func(*trainer.Pending) bool) {
+	progress := func(pending iter.Seq[*Pending]) iter.Seq[*Pending] {
+		return func(yield func(*Pending) bool) {
 			for p := range pending {
 				if !yield(p) { // waits for the client's update
 					return
@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	config := func(client int) ([]byte, error) {
 		return json.Marshal(Config{Samples: 100 * (1 + client%3), Epochs: *epochs, Rate: 0.1})
 	}
-	ct := &trainer.ClientTrainer{
+	ct := &ClientTrainer{
 		Update: Update{Model: newModel()}, // says what memory to prepare for a client
 		Func:   "train", Config: config, Variant: variant, Launcher: launcher, Workers: *workers, Progress: progress,
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	host().MaybeWorker()
+	testHost().MaybeWorker()
 	os.Exit(m.Run())
 }
 
@@ -38,7 +38,7 @@ func losses(t *testing.T, args ...string) (all []float64) {
 // clients train at once.
 func TestLossGoesDown(t *testing.T) {
 	var first []float64
-	for _, transport := range []string{"shm-slab", "grpc-stream", "pickle", "inproc"} {
+	for _, transport := range []string{"shm-slab", "http:codec=sparse", "grpc-stream", "pickle", "inproc"} {
 		got := losses(t, "--transport", transport, "--clients", "5", "--rounds", "12", "--workers", fmt.Sprint(1+len(transport)%3))
 		for i := 1; i < len(got); i++ {
 			if got[i] >= got[i-1] {

@@ -30,7 +30,7 @@ func floats(t *receipt.Tensor) []float32 { return tensor.Slice[float32](t.Data) 
 
 // average sets the model to the mean of the clients' models, weighted by their
 // samples. It returns the mean of their losses.
-func average(model map[string]*receipt.Tensor, results []*trainer.Result) (loss float64, err error) {
+func average(model map[string]*receipt.Tensor, results []*Result) (loss float64, err error) {
 	samples := 0
 	for _, r := range results { // in the order of the clients, whoever was first
 		var u Update

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -25,10 +24,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
-
-// patience is how long a test may use its browser.
-const patience = 3 * time.Minute
 
 // A Browser is one process, for the pages of a test and of its subtests.
 type Browser struct {
@@ -44,13 +41,11 @@ func Start(t testing.TB) *Browser {
 		skip.Missing(t, "chromium (Debian: chromium)")
 	}
 	home := t.TempDir() // where it leaves things
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
 	// By default the library keeps shared memory out of /dev/shm, which is small in
 	// containers. In some, others than root cannot have a sandbox either: all pages are
 	// the tests' own. A start from a cold disk takes more than the library's 20 s.
-	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home), chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience))...)
+	ctx, cancel := chromedp.NewExecAllocator(waiting.Context(t), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home), chromedp.NoSandbox, chromedp.WSURLReadTimeout(waiting.Limit))...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ipcbench/internal/skip"
 )
 
 func file(t *testing.T, html string) string {
@@ -20,6 +22,7 @@ func file(t *testing.T, html string) string {
 
 // TestBrowser: what a page does is seen, and what a test asks for is done.
 func TestBrowser(t *testing.T) {
+	skip.Long(t)
 	b := Start(t)
 	t.Run("problems", func(t *testing.T) {
 		p := b.Open(t, file(t, `<meta http-equiv="Content-Security-Policy" content="default-src data:; script-src 'unsafe-inline'">

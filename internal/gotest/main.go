@@ -1,7 +1,8 @@
 // Command gotest runs go test with its arguments and shows a line a package, as
-// go test does, and all that a failed test says. At the end it says how many tests
-// the kernel refused (see package skip), which go test alone does not tell; it
-// adds their names to the file that SKIPPED names.
+// go test does, and all that a failed test says. Go test alone does not tell of tests
+// that a missing tool or the kernel made impossible (see package skip): they are
+// counted at the end, and the file that SKIPPED names gets a line for each, with the
+// reason and the test.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 )
 
@@ -28,7 +30,7 @@ func main() {
 	}
 	skipped := show(out, os.Stdout)
 	err = cmd.Wait()
-	fmt.Printf("skipped: %d (the kernel refuses)\n", len(skipped))
+	fmt.Printf("skipped: %d (a tool is missing, or the kernel refuses)\n", len(skipped))
 	if name := os.Getenv("SKIPPED"); name != "" {
 		err = errors.Join(err, add(name, skipped))
 	}
@@ -43,8 +45,11 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
+// reason is what package skip says.
+var reason = regexp.MustCompile(`: (not installed: .*|the kernel refuses .*)`)
+
 // show writes what go test would have written without -json, and returns the
-// tests that the kernel refused.
+// tests that could not be run, each after its reason.
 func show(in io.Reader, w io.Writer) (skipped []string) {
 	said := map[event]*strings.Builder{} // by test
 	lines := bufio.NewReader(in)
@@ -75,8 +80,8 @@ func show(in io.Reader, w io.Writer) (skipped []string) {
 			if e.Action == "fail" {
 				fmt.Fprint(w, text)
 			}
-			if e.Action == "skip" && strings.Contains(text, ": the kernel refuses ") {
-				skipped = append(skipped, e.Package+"."+e.Test)
+			if why := reason.FindStringSubmatch(text); e.Action == "skip" && why != nil {
+				skipped = append(skipped, why[1]+"\t"+e.Package+"."+e.Test)
 			}
 			delete(said, test)
 		}

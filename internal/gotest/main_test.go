@@ -10,12 +10,12 @@ import (
 )
 
 // TestGotest: packages have go test's own closing lines, a failed test says all,
-// one that passes nothing, and what the kernel refused is counted.
+// one that passes nothing, and what could not be run is counted.
 func TestGotest(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":          "module m\n",
-		"good/a_test.go":  "package a\nimport \"testing\"\nfunc TestSkip(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { t.Skip(\"the kernel refuses mounts\") }) }\nfunc TestOther(t *testing.T) { t.Skip(\"too slow\") }\nfunc TestGood(t *testing.T) { t.Log(\"chatter\") }\n",
+		"good/a_test.go":  "package a\nimport \"testing\"\nfunc TestSkip(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { t.Skip(\"the kernel refuses mounts\") }) }\nfunc TestTool(t *testing.T) { t.Skip(\"not installed: a tool\\nsays it\") }\nfunc TestOther(t *testing.T) { t.Skip(\"too slow\") }\nfunc TestGood(t *testing.T) { t.Log(\"chatter\") }\n",
 		"bad/b_test.go":   "package b\nimport \"testing\"\nfunc TestBad(t *testing.T) { t.Error(\"reason\") }\nfunc TestGood(t *testing.T) { t.Log(\"chatter\") }\n",
 		"crash/c_test.go": "package c\nimport \"testing\"\nfunc TestCrash(t *testing.T) { panic(\"boom\") }\n",
 		"wrong/d_test.go": "package d\nfunc TestWrong(t *testing.T) {}\n",
@@ -42,17 +42,17 @@ func TestGotest(t *testing.T) {
 	}
 
 	out, err := run("./good")
-	if want := regexp.MustCompile(`\Aok  \tm/good\t[^\n]*\nskipped: 1 \(the kernel refuses\)\n\z`); err != nil || !want.MatchString(out) {
+	if want := regexp.MustCompile(`\Aok  \tm/good\t[^\n]*\nskipped: 2 \(a tool is missing, or the kernel refuses\)\n\z`); err != nil || !want.MatchString(out) {
 		t.Errorf("got %v and\n%s\nwant %s", err, out, want)
 	}
-	if text, err := os.ReadFile(list); err != nil || string(text) != "m/good.TestSkip/sub\n" {
+	if text, err := os.ReadFile(list); err != nil || string(text) != "the kernel refuses mounts\tm/good.TestSkip/sub\nnot installed: a tool\tm/good.TestTool\n" {
 		t.Errorf("skipped: got %q, %v", text, err)
 	}
 	out, err = run("./...")
 	if err == nil {
 		t.Error("failed tests: got no error")
 	}
-	for _, want := range []string{"b_test.go:3: reason", "--- FAIL: TestBad", "FAIL\tm/bad\t", "panic: boom", "FAIL\tm/crash\t", "undefined: testing", "FAIL\tm/wrong [build failed]", "ok  \tm/good\t", "skipped: 1 ("} {
+	for _, want := range []string{"b_test.go:3: reason", "--- FAIL: TestBad", "FAIL\tm/bad\t", "panic: boom", "FAIL\tm/crash\t", "undefined: testing", "FAIL\tm/wrong [build failed]", "ok  \tm/good\t", "skipped: 2 ("} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

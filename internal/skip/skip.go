@@ -1,6 +1,7 @@
-// Package skip is how a test says that it cannot run here. There are two reasons. A
-// tool is missing: it can be installed, so that is a failure where CI is set. Or the
-// kernel refuses something: then the test is skipped, and `make check` counts it.
+// Package skip is how a test says that it does not run here. There are three reasons.
+// The run is short, and the test is long. A tool is missing: it can be installed, so
+// that is a failure where CI is set. Or the kernel refuses something. `make check`
+// counts the tests that were skipped for the latter two.
 package skip
 
 import (
@@ -8,6 +9,14 @@ import (
 	"os"
 	"testing"
 )
+
+// Long ends t where tests are to be short: in `make check`. `make check-long` runs it.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("long: make check-long runs it")
+	}
+}
 
 // Missing ends t, which needs a tool that is not installed: the text says which,
 // and how to get it. Where the environment variable CI is set, t has failed.

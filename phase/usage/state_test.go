@@ -4,9 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/waiting"
 )
 
 // TestState: a process that runs, one that is stopped and one that is gone have different states.
@@ -25,11 +26,7 @@ func TestState(t *testing.T) {
 	pid := child.Process.Pid
 	until := func(want string) {
 		t.Helper()
-		for start := time.Now(); State(pid) != want; time.Sleep(time.Millisecond) {
-			if time.Since(start) > 20*time.Second {
-				t.Fatalf("after 20 s, the child is %s, want %s", State(pid), want)
-			}
-		}
+		waiting.Until(t, "a child that is "+want, func() bool { return State(pid) == want })
 	}
 	until("sleeping (S)")
 	if err := child.Process.Signal(unix.SIGSTOP); err != nil {

@@ -46,7 +46,7 @@ func work() {
 		wg.Go(func() {
 			for range 200 {
 				mu.Lock()
-				for start := time.Now(); time.Since(start) < 20*time.Microsecond; {
+				for range 50 {
 					runtime.Gosched()
 				}
 				mu.Unlock()

@@ -15,16 +15,15 @@ import (
 
 // An Advice says which transport to use for work that need not have been measured.
 type Advice struct {
-	Asked    bench.Cell           // the first one of those that were asked for: all differ in their variants alone
-	Control  *Forecast            // nil if nothing is known of it
-	Ranked   []*Forecast          // the fastest first
-	Refused  []Refusal            // of those that were asked for, in their order
-	Cells    int                  // that predictions rest on
-	LeftOut  counts               // cells of the same variants that they do not rest on
-	Mixed    []machine.Difference // in which the results differ that predictions rest on
-	Upgraded []int                // schemas of their files, where they are older than this build's
-	Known    int                  // so many of the cells that were asked for are among those that were measured
-	NoCache  bool                 // nobody knows how large the last-level cache is, so that nothing accounts for it
+	Asked   bench.Cell           // the first one of those that were asked for: all differ in their variants alone
+	Control *Forecast            // nil if nothing is known of it
+	Ranked  []*Forecast          // the fastest first
+	Refused []Refusal            // of those that were asked for, in their order
+	Cells   int                  // that predictions rest on
+	LeftOut counts               // cells of the same variants that they do not rest on
+	Mixed   []machine.Difference // in which the results differ that predictions rest on
+	Known   int                  // so many of the cells that were asked for are among those that were measured
+	NoCache bool                 // nobody knows how large the last-level cache is, so that nothing accounts for it
 }
 
 // A Forecast is what a round takes, as it is predicted.
@@ -79,9 +78,6 @@ func Advise(from []*Result, asked []bench.Cell) (*Advice, error) {
 func (a *Advice) mix(from []*Result) error {
 	first := from[0]
 	for _, r := range from {
-		if r.Upgraded != 0 && !slices.Contains(a.Upgraded, r.Upgraded) {
-			a.Upgraded = append(a.Upgraded, r.Upgraded)
-		}
 		if r == first {
 			continue
 		}

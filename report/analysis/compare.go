@@ -34,7 +34,7 @@ type Comparison struct {
 	Alpha       float64      // the probability of any false claim
 	separate    bool
 	canary      bool   // one was measured, so that a gate can be tried
-	protocols   [2]int // versions of the rules for blocks, of both
+	rules       [2]int // versions of the rules for blocks, of both
 }
 
 // A Source is what was measured.
@@ -102,7 +102,7 @@ func Compare(base, head *bench.Result, o CompareOptions) (*Comparison, error) {
 		c.note(machine.Diff(base.Environment, head.Environment)...)
 		c.note(hostsDiff(base.Hosts, head.Hosts)...)
 		c.note(planDiff(base.Plan, head.Plan)...)
-		c.protocols = [2]int{base.Plan.Protocol, head.Plan.Protocol}
+		c.rules = [2]int{base.Plan.Rules, head.Plan.Rules}
 		c.Findings, c.canary = slices.Concat(r.Findings(), s.Findings()), base.Canary != nil || head.Canary != nil
 	}
 	if err := c.compare(before, after, o.Metrics); err != nil {
@@ -180,7 +180,7 @@ func planDiff(p, q bench.Plan) []machine.Difference {
 	d.add("pinning", p.Pin, q.Pin)
 	d.add("warm-up rounds", p.Warmup, q.Warmup)
 	d.add("warm-up time", p.WarmTime, q.WarmTime)
-	d.add("rules by which a block is measured, their version", p.Protocol, q.Protocol)
+	d.add("rules by which a block is measured, their version", p.Rules, q.Rules)
 	d.add("verify", p.Verify, q.Verify)
 	return d
 }
@@ -194,6 +194,8 @@ func cellDiff(a, b *Cell) []machine.Difference {
 	d.add("tensors of an update", a.Model.UpTensors, b.Model.UpTensors)
 	d.add("bytes of an update", a.Model.UpBytes, b.Model.UpBytes)
 	d.addAll("setting ", a.Settings, b.Settings)
+	d.add("hosts", cmp.Or(a.Hosts, "none"), cmp.Or(b.Hosts, "none"))
+	d.add("place", cmp.Or(a.Place, "none"), cmp.Or(b.Place, "none"))
 	d.add("depth", a.Depth, b.Depth)
 	d.add("lanes per process", a.PerProcess, b.PerProcess)
 	d.add("launcher", a.Launcher, b.Launcher)

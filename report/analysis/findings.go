@@ -52,7 +52,8 @@ const (
 	OneMachine        = "one_machine"         // hosts were on one machine; hosts, all: 1; Subject: their names
 	UnequalHosts      = "unequal_hosts"       // hosts with lanes differ; Subject: in what
 	OtherTraining     = "other_training"      // training took another time than the control's; training, control: s
-	ThrownBlocks      = "thrown_blocks"       // a clock stepped in blocks, which do not count; blocks: 1; first: s; Subject: why in the first
+	SharedLayouts     = "shared_layouts"      // blocks of an interleaved run ran in one layout; blocks, layouts: 1; Subject: of which builds
+	DiscardedBlocks   = "discarded_blocks"    // a clock stepped in blocks, which do not count; blocks: 1; first: s; Subject: why in the first
 )
 
 // A Finding is something that a result says and that cannot be, or that puts it
@@ -120,6 +121,9 @@ func (r *Result) Findings() []Finding {
 	}) {
 		all = append(all, *finding(Warning, StalePeak, ""))
 	}
+	if f := r.sharedLayouts(); f != nil {
+		all = append(all, *f)
+	}
 	all = append(all, r.fleetFindings()...)
 	for _, s := range r.Skipped {
 		f := finding(Skipped, NotMeasured, s.Why)
@@ -129,7 +133,7 @@ func (r *Result) Findings() []Finding {
 	for _, c := range r.Cells {
 		for _, f := range []*Finding{
 			fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c), filesInMemory(c), insecure(c),
-			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c), thrownBlocks(c),
+			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c), discardedBlocks(c),
 		} {
 			if f != nil {
 				f.Cell, f.Measured = c.Name(), c
@@ -145,6 +149,29 @@ func (r *Result) Findings() []Finding {
 		}
 	}
 	return all
+}
+
+// sharedLayouts: blocks that share a layout have in common what its linker did, which looks
+// as if the builds differed.
+func (r *Result) sharedLayouts() *Finding {
+	if r.Against == nil {
+		return nil
+	}
+	var builds []string
+	blocks, layouts := 0, math.MaxInt
+	for _, build := range []string{"base", "head"} {
+		most := 0
+		for _, c := range r.built(build) {
+			most = max(most, len(c.Blocks))
+		}
+		if n := max(1, len(r.Layouts.Of(build))); most > n { // files had none before there were several
+			builds, blocks, layouts = append(builds, build), max(blocks, most), min(layouts, n)
+		}
+	}
+	if builds == nil {
+		return nil
+	}
+	return finding(Warning, SharedLayouts, strings.Join(builds, " and "), value("blocks", "1", float64(blocks)), value("layouts", "1", float64(layouts)))
 }
 
 // fasterThanFloor: bytes that were moved faster than this machine can move bytes

@@ -12,8 +12,8 @@ import (
 
 // A Fleet is the hosts of a run whose workers were not all on the server's.
 type Fleet struct {
-	Hosts  []FleetHost // the server's first
-	Thrown int         // blocks
+	Hosts     []FleetHost // the server's first
+	Discarded int         // blocks
 }
 
 // A FleetHost is what is known of one of them.
@@ -35,7 +35,7 @@ func (r *Result) Fleet() *Fleet {
 		f.Hosts = append(f.Hosts, r.host(&r.Hosts[i]))
 	}
 	for _, c := range r.Cells {
-		f.Thrown += len(c.Thrown)
+		f.Discarded += len(c.Discarded)
 	}
 	return f
 }
@@ -190,10 +190,10 @@ func otherTraining(c *Cell) *Finding {
 	return finding(Warning, OtherTraining, "", Value{"training", "s", own}, Value{"control", "s", control})
 }
 
-// thrownBlocks: a clock that steps says nothing of the times around the step.
-func thrownBlocks(c *Cell) *Finding {
-	if len(c.Thrown) == 0 {
+// discardedBlocks: a clock that steps says nothing of the times around the step.
+func discardedBlocks(c *Cell) *Finding {
+	if len(c.Discarded) == 0 {
 		return nil
 	}
-	return finding(Warning, ThrownBlocks, c.Thrown[0].Why, value("blocks", "1", float64(len(c.Thrown))), value("first", "s", time.Duration(c.Thrown[0].At).Seconds()))
+	return finding(Warning, DiscardedBlocks, c.Discarded[0].Why, value("blocks", "1", float64(len(c.Discarded))), value("first", "s", time.Duration(c.Discarded[0].At).Seconds()))
 }

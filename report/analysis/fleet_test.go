@@ -151,7 +151,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%+v: want %+v", h, want)
 		}
 	}
-	if f.Thrown != 1 || f.OneClock() {
+	if f.Discarded != 1 || f.OneClock() {
 		t.Errorf("%+v", f)
 	}
 	if got := f.Together(); len(got) != 1 || !slices.Equal(got[0], []string{"server", "h1", "h2"}) {

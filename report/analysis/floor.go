@@ -26,7 +26,7 @@ func (c *Cell) floor(name string) *bench.Floor {
 	for i := range c.result.Floors {
 		f := &c.result.Floors[i]
 		if f.Name == name && (f.Model == "" || f.Of(c.Workload())) && (f.Clients == 0 || f.Clients == c.Clients) &&
-			(f.Transport == "" || f.Transport == c.Variant && f.Language == c.Language) && (f.Link == c.Link || f.Link == "" && f.Bytes == 0) && c.reaches(f) && (found == nil || off(f) < off(found) || off(f) == off(found) && f.Host != found.Host && faster(f, found)) {
+			(f.Variant == "" || f.Variant == c.Variant && f.Language == c.Language) && (f.Link == c.Link || f.Link == "" && f.Bytes == 0) && c.reaches(f) && (found == nil || off(f) < off(found) || off(f) == off(found) && f.Host != found.Host && faster(f, found)) {
 			found = f
 		}
 	}

@@ -29,8 +29,8 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 		return g, errors.New("the two runs were not interleaved, so that a drift of the machine looks like a change: " +
 			"measure both with run --against, or ask for separate runs to be judged")
 	}
-	if c.protocols[0] != c.protocols[1] {
-		return g, fmt.Errorf("the two were measured by different rules, versions %d and %d: their numbers cannot be compared", c.protocols[0], c.protocols[1])
+	if c.rules[0] != c.rules[1] {
+		return g, fmt.Errorf("the two were measured by different rules, versions %d and %d: their numbers cannot be compared", c.rules[0], c.rules[1])
 	}
 	if len(c.Rows) == 0 {
 		return g, errors.New("the two have no cell in common")

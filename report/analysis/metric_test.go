@@ -188,7 +188,7 @@ func TestBound(t *testing.T) {
 		{Name: "unix-tls-stream", Unit: "B/s", Bytes: 1e8, Blocks: six(6e9)},
 		{Name: "futex", Unit: "s", Model: "other", Blocks: six(1e-6)},
 		{Name: "futex", Unit: "s", Model: "even", Blocks: six(50e-6)},
-		{Name: "rpc-empty", Unit: "s", Transport: "http-shm", Blocks: six(100e-6)},
+		{Name: "rpc-empty", Unit: "s", Variant: "http-shm", Blocks: six(100e-6)},
 		{Name: "work", Unit: "s", Model: "even", Clients: 1, Blocks: six(8e-3)},
 	}
 	inproc := func(workers, clients int) bench.Cell {

@@ -75,17 +75,6 @@ func HeaviestPhase(s *profile.Summary) *profile.Split {
 	return &s.Phases[i]
 }
 
-// SampleCount returns the number of samples of a CPU profile, which takes one for
-// each 10 ms of CPU time.
-func SampleCount(s *profile.Summary) int {
-	const period = 10e6 // ns
-	return int(s.Total / period)
-}
-
-// EnoughSamples is the number of samples in which a share of a tenth and one of a
-// fifth can be distinguished.
-const EnoughSamples = 100
-
 // Copies say how often a byte of the payload is copied on its way.
 type Copies struct {
 	Ours, Kernel stat.Interval // the metrics copies and kernel_copies

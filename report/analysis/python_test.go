@@ -185,7 +185,7 @@ func TestGains(t *testing.T) {
 func TestPythonFloors(t *testing.T) {
 	r := benchtest.Python()
 	for language, call := range map[string]float64{"": 10e-6, bench.InPython: 100e-6} {
-		r.Floors = append(r.Floors, bench.Floor{Name: FloorCall, Unit: "s", Transport: "http-shm", Language: language, Blocks: [][]float64{{call}}})
+		r.Floors = append(r.Floors, bench.Floor{Name: FloorCall, Unit: "s", Variant: "http-shm", Language: language, Blocks: [][]float64{{call}}})
 	}
 	for _, c := range New(r).Cells {
 		name, times := c.Bound()

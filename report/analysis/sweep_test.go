@@ -10,6 +10,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/internal/skip"
 )
 
 // A law is a transport whose round is fixed + perByte × bytes, in ms.
@@ -212,6 +213,7 @@ func TestSweeps(t *testing.T) {
 // two transports really cross, a little more often than it says, since each bound comes
 // from two sizes. docs/measuring.md has the number.
 func TestCrossingCoverage(t *testing.T) {
+	skip.Long(t)
 	const runs = 1000
 	r := rand.New(rand.NewPCG(3, 4))
 	held, found := 0, 0

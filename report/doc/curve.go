@@ -10,13 +10,8 @@ import (
 	"strings"
 )
 
-const (
-	mostCurves  = 6  // more cannot be told apart
-	curveHeight = 15 // lines of a terminal
-	leastCurve  = 24 // columns
-	mostCurve   = 72
-	mostTicks   = 4
-)
+// mostCurves is how many are drawn: more cannot be told apart.
+const mostCurves = 6
 
 // A sketch is what can be drawn of curves in few signs: the series with the lowest
 // values, the one that ends highest first.
@@ -24,8 +19,7 @@ type sketch struct {
 	Plot
 	left []string  // names of the other series
 	at   []float64 // of all points, in order
-	low  float64   // places of the lowest and the highest value
-	high float64
+	low  float64   // place of the lowest value
 }
 
 // place is where a number stands on an axis.
@@ -72,25 +66,24 @@ func (p Plot) sketch() (s sketch, ok bool) {
 	}
 	end := func(of Series) float64 { return of.Points[len(of.Points)-1].Value.Center }
 	slices.SortStableFunc(s.Series, func(a, b Series) int { return cmp.Compare(end(b), end(a)) })
-	s.low, s.high = math.Inf(1), math.Inf(-1)
+	s.low = math.Inf(1)
 	places := map[float64]bool{}
 	for _, of := range s.Series {
 		for _, q := range of.Points {
 			places[q.At] = true
-			y := p.Value.place(q.Value.Center)
-			s.low, s.high = min(s.low, y), max(s.high, y)
+			s.low = min(s.low, p.Value.place(q.Value.Center))
 		}
 	}
 	s.at = slices.Sorted(maps.Keys(places))
 	return s, len(s.at) > 1 && p.At.place(s.at[0]) < p.At.place(s.at[len(s.at)-1])
 }
 
-// notes are the paragraphs below the picture; cross is the sign of a mark.
-func (s sketch) notes(cross string) []string {
+// notes are the paragraphs below the picture.
+func (s sketch) notes() []string {
 	var notes []string
 	for _, m := range s.Marks {
 		if m.Text != "" {
-			notes = append(notes, cross+m.Text)
+			notes = append(notes, m.Text)
 		}
 	}
 	if len(s.left) > 0 {
@@ -106,145 +99,6 @@ func (a Axis) Tick(x float64) string {
 		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
 	}
 	return strings.TrimSpace(number + " " + unit)
-}
-
-// ticks returns round numbers between two places of an axis.
-func (a Axis) ticks(low, high float64) []float64 {
-	var all []float64
-	if a.Log {
-		for _, digits := range [][]float64{{1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}} {
-			all = nil
-			for e := math.Floor(low / math.Ln10); e <= high/math.Ln10; e++ {
-				for _, d := range digits {
-					if x := d * math.Pow(10, e); math.Log(x) >= low-1e-9 && math.Log(x) <= high+1e-9 {
-						all = append(all, x)
-					}
-				}
-			}
-			if len(all) >= 2 {
-				break
-			}
-		}
-	} else {
-		step := math.Pow(10, math.Floor(math.Log10(high-low)))
-		for n := math.Ceil(low / step); n*step <= high && len(all) < 20; n++ {
-			all = append(all, n*step)
-		}
-	}
-	every := (len(all) + mostTicks - 1) / mostTicks
-	var some []float64
-	for i := 0; i < len(all); i += max(every, 1) {
-		some = append(some, all[i])
-	}
-	return some
-}
-
-// curves draws the plot with characters: a letter at each point of a series, dots
-// between them, and its name at its end.
-func (t *textWriter) curves(s sketch) {
-	names, wide := make([]string, len(s.Series)), 0
-	for i, of := range s.Series {
-		names[i] = string(rune('A'+i)) + " " + t.cut(of.Name, t.left/4)
-		wide = max(wide, width(names[i]))
-	}
-	labels, margin := map[int]string{}, width(t.written(s.Value.Name))
-	row := func(y float64) int {
-		if s.high == s.low {
-			return curveHeight / 2
-		}
-		share := (s.high - y) / (s.high - s.low)
-		return int(math.Round(max(0, min(share, 1)) * (curveHeight - 1)))
-	}
-	for _, x := range s.Value.ticks(s.low, s.high) {
-		text := t.written(s.Value.Tick(x))
-		labels[row(s.Value.place(x))] = text
-		margin = max(margin, width(text))
-	}
-	columns := min(t.left-margin-2-between-max(wide, width(t.written(s.At.Name))), mostCurve)
-	if columns < leastCurve {
-		return
-	}
-	first, last := s.At.place(s.at[0]), s.At.place(s.at[len(s.at)-1])
-	column := func(x float64) int { return int(math.Round((x - first) / (last - first) * float64(columns-1))) }
-
-	var grid [curveHeight][]rune
-	for i := range grid {
-		grid[i] = []rune(strings.Repeat(" ", columns))
-	}
-	dot, cross := '.', 'x'
-	if t.Unicode {
-		dot, cross = '·', '×'
-	}
-	rows := make([]int, len(s.Series)) // of the names
-	for i, of := range s.Series {
-		for k := range len(of.Points) - 1 {
-			a, b := of.Points[k], of.Points[k+1]
-			x, y, dx, dy := s.At.place(a.At), s.Value.place(a.Value.Center), s.At.place(b.At)-s.At.place(a.At), s.Value.place(b.Value.Center)-s.Value.place(a.Value.Center)
-			for c := column(x) + 1; c < column(x+dx); c++ {
-				at := first + float64(c)/float64(columns-1)*(last-first)
-				grid[row(y+(at-x)/dx*dy)][c] = dot
-			}
-		}
-		rows[i] = row(s.Value.place(of.Points[len(of.Points)-1].Value.Center))
-		if i > 0 {
-			rows[i] = max(rows[i], rows[i-1]+1)
-		}
-	}
-	lowest := map[[2]int]float64{} // of the points that share a place: its letter is seen
-	for i, of := range s.Series {
-		for _, q := range of.Points {
-			y := s.Value.place(q.Value.Center)
-			at := [2]int{row(y), column(s.At.place(q.At))}
-			if low, taken := lowest[at]; !taken || y <= low {
-				lowest[at], grid[at[0]][at[1]] = y, 'A'+rune(i)
-			}
-		}
-	}
-	for _, m := range s.Marks {
-		x, y := s.At.place(m.At), s.Value.place(m.Value)
-		if x >= first && x <= last && y >= s.low && y <= s.high {
-			grid[row(y)][column(x)] = cross
-		}
-	}
-	behind := map[int]string{}
-	for i := len(rows) - 1; i >= 0; i-- {
-		rows[i] = min(rows[i], curveHeight-len(rows)+i)
-		behind[rows[i]] = names[i]
-	}
-	t.paragraphs(Say(s.Caption))
-	t.line(padded(margin-width(t.written(s.Value.Name)))+t.written(s.Value.Name), Dim)
-	for i, line := range grid {
-		axis := t.sign("│", "|")
-		if labels[i] != "" {
-			axis = t.sign("┤", "+")
-		}
-		t.line(padded(margin-width(labels[i]))+labels[i]+" "+axis+string(line)+padded(between)+behind[i], Plain)
-	}
-	t.line(padded(margin)+" "+t.sign("└", "+")+strings.Repeat(t.sign("─", "-"), columns), Plain)
-	text := ""
-	for k := range mostTicks { // at steps of the curves
-		x := s.at[k*(len(s.at)-1)/(mostTicks-1)]
-		label := t.written(s.At.Tick(x))
-		at := margin + 2 + min(column(s.At.place(x))-width(label)/2, columns+between-1-width(label))
-		if gap := at - width(text); gap > 0 {
-			text += padded(gap) + label
-		}
-	}
-	t.line(text+padded(max(margin+2+columns+between-width(text), 1))+t.written(s.At.Name), Plain)
-	t.paragraphs(Say(s.notes("×: ")...))
-}
-
-// cut shortens a name.
-func (t *textWriter) cut(name string, columns int) string {
-	name = t.written(name)
-	if width(name) <= columns {
-		return name
-	}
-	r := []rune(name)
-	for len(r) > 0 && width(string(r)) >= columns {
-		r = r[:len(r)-1]
-	}
-	return string(r) + t.sign("…", "~")
 }
 
 // squares are the colours of lines in Markdown, where Mermaid draws no legend, and
@@ -323,5 +177,5 @@ func (p Plot) curves(b *strings.Builder) {
 		strings.Replace(look, "COLOURS", strings.Join(palette, ", "), 1), title, label(p.At.Name), strings.Join(names, ", "),
 		label(axis), strconv.FormatFloat(low, 'f', -1, 64), strconv.FormatFloat(max(high, math.Nextafter(low, math.Inf(1))), 'f', -1, 64), strings.Join(lines, ""))
 	paragraphs(b, Say(strings.Join(legend, " ")))
-	paragraphs(b, Say(s.notes("")...))
+	paragraphs(b, Say(s.notes()...))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"ipcbench/internal/browser"
+	"ipcbench/internal/skip"
 	"ipcbench/report/doc/doctest"
 )
 
@@ -52,6 +53,7 @@ func shown(p *browser.Page, table string, n int) string {
 // TestPage: a page of HTML does in a browser what it is for. That it asks for nothing
 // and says nothing on its console is seen by each of these.
 func TestPage(t *testing.T) {
+	skip.Long(t)
 	b := browser.Start(t)
 	path := written(t, explained())
 	open := func(t *testing.T, o browser.Options) *browser.Page { return b.Open(t, path, o) }

@@ -2,8 +2,8 @@ package doc
 
 import "ipcbench/bench/stat"
 
-// A Plot is a picture of numbers. [Document.HTML] draws all kinds; Text and Markdown
-// draw curves, and leave the others to the bars of tables.
+// A Plot is a picture of numbers. [Document.HTML] draws all kinds, Markdown draws
+// curves, and Text draws none: it leaves them to tables and their bars.
 type Plot struct {
 	Caption string
 	Kind    Kind

@@ -34,6 +34,7 @@ func (d Document) Text(w io.Writer, o TextOptions) error {
 	t.paragraphs([]Paragraph{{d.Title, Strong}})
 	t.paragraphs(d.Lead)
 	for _, s := range d.Sections {
+		s.Plots = nil // there are no pictures on a terminal
 		if !s.Empty() {
 			t.section(s)
 		}
@@ -63,15 +64,6 @@ func (t *textWriter) section(s Section) {
 	}
 	t.paragraphs(s.Lead)
 	above := len(s.Lead) > 0
-	for _, p := range s.Plots {
-		if drawn, ok := p.sketch(); ok {
-			if above {
-				t.blank()
-			}
-			t.curves(drawn)
-			above = true
-		}
-	}
 	for _, table := range s.Tables {
 		if above {
 			t.blank()

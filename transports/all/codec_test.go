@@ -6,8 +6,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
+	"ipcbench/codec"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -124,10 +126,10 @@ func (p plan) clients(round int) int {
 
 // run makes the rounds of a plan and returns the hashes of all models and updates that
 // anybody saw, and what was counted.
-func run(t *testing.T, l trainer.Launcher, v transports.Variant, layout *tensor.Layout, p plan) (hashes []uint64, counts map[string]int64) {
+func run(t *testing.T, l trainer.Launcher, v transports.Variant, down, up *tensor.Layout, p plan) (hashes []uint64, counts map[string]int64) {
 	t.Helper()
 	s, err := trainer.Open(t.Context(), trainer.Config{
-		Variant: v, Down: layout, Up: layout, Workers: p.lanes, Clients: p.most, Func: "change", Launcher: l, Samples: 10000,
+		Variant: v, Down: down, Up: up, Workers: p.lanes, Clients: p.most, Func: "change", Launcher: l, Samples: 10000,
 	})
 	check(t, err)
 	defer func() {
@@ -177,21 +179,24 @@ var plans = []plan{
 func TestCodecs(t *testing.T) {
 	layout, h := odd(t), host()
 	for i, p := range plans {
+		if testing.Short() && i < 2 {
+			continue
+		}
 		want := map[string][]uint64{} // by codec; lossless ones have that of none
 		for _, tr := range h.Transports {
-			for _, codec := range []string{"none", "sparse", "gaps", "xor+shuffle+zstd", "zstd", "bf16+sparse", "topk=1%+gaps"} {
-				v, err := transports.NewVariant(tr, driver.Settings{"codec": codec})
+			for _, name := range []string{"none", "sparse", "gaps", "xor+shuffle+zstd", "zstd", "bf16+sparse", "topk=1%+gaps"} {
+				v, err := transports.NewVariant(tr, driver.Settings{"codec": name})
 				check(t, err)
-				same := codec
+				same := name
 				if !v.Codec().Lossy() {
 					same = "none"
 				}
 				l := trainer.NewGoroutines(h)
-				if i == 2 && codec == "sparse" && tr.Traits(v.Settings).Reach > driver.Process {
+				if i == 2 && name == "sparse" && tr.Traits(v.Settings).Reach > driver.Process {
 					l = trainer.NewProcesses()
 				}
 				t.Run(fmt.Sprintf("%s/lanes=%d,clients=%d,%s", v, p.lanes, p.most, l.Name()), func(t *testing.T) {
-					got, counts := run(t, l, v, layout, p)
+					got, counts := run(t, l, v, layout, layout, p)
 					if want[same] == nil {
 						want[same] = got
 					}
@@ -201,6 +206,36 @@ func TestCodecs(t *testing.T) {
 					counted(t, v, p, counts, layout)
 				})
 			}
+		}
+	}
+}
+
+// TestEqualLayouts: with every stage that has a base, and every transport, updates may
+// have a layout that was made apart from the model's, with the same tensors.
+func TestEqualLayouts(t *testing.T) {
+	model, update, h := odd(t), odd(t), host()
+	codecs := []string{"bf16+sparse", "bf16+xor+shuffle+zstd", "topk=10%+bf16+gaps+zstd", "int8", "none"}
+	for _, name := range codec.Names() {
+		name = strings.NewReplacer("=P", "=10%", "=N", "=16").Replace(name)
+		if p, err := codec.Parse(name); err != nil {
+			t.Error(err)
+		} else if p.Base() {
+			codecs = append(codecs, name)
+		}
+	}
+	p := plan{lanes: 2, most: 3, rounds: 2}
+	for _, name := range codecs {
+		for _, tr := range h.Transports {
+			v, err := transports.NewVariant(tr, driver.Settings{"codec": name})
+			check(t, err)
+			t.Run(v.String(), func(t *testing.T) {
+				l := trainer.NewGoroutines(h)
+				want, _ := run(t, l, v, model, model, p)
+				got, _ := run(t, l, v, model, update, p)
+				if !slices.Equal(got, want) {
+					t.Errorf("with two layouts, models and updates have hashes %x, want %x", got, want)
+				}
+			})
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"ipcbench/identity"
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -20,9 +20,6 @@ import (
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
-
-// soon is when a wait in a test becomes a failure.
-const soon = 10 * time.Second
 
 // A party is a session of two lanes. Lane 0 has its worker, and rounds go on there
 // while others try for lane 1.
@@ -123,8 +120,7 @@ func train(w *transports.Worker) error {
 
 // round is the server's part, with a proof.
 func (p *party) round(n int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
-	defer cancel()
+	ctx := context.Background()
 	if err := p.server.Dispatch(ctx, 0, driver.Job{Client: n}); err != nil {
 		return err
 	}
@@ -143,10 +139,8 @@ func (p *party) round(n int) error {
 func (p *party) end() {
 	p.t.Helper()
 	close(p.stop)
-	n := <-p.rounds
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
-	defer cancel()
-	if err := p.server.Shutdown(ctx); err != nil {
+	n := waiting.Receive(p.t, "the end of rounds", p.rounds)
+	if err := p.server.Shutdown(waiting.Context(p.t)); err != nil {
 		p.t.Errorf("shutdown after %d rounds: %v", n, err)
 	}
 	if err := <-p.worker; err != nil {
@@ -175,8 +169,7 @@ func (p *party) waits() (refused func() error) {
 // joins has a worker of the family take lane 1 and ask for a job, and returns why it
 // may not.
 func (p *party) joins(v transports.Variant, e *driver.Endpoint) error {
-	ctx, cancel := context.WithTimeout(p.t.Context(), soon)
-	defer cancel()
+	ctx := waiting.Context(p.t)
 	w, err := transports.Dial(ctx, v, e, 1, p.o)
 	if err == nil { // some transports notice at the first call
 		_, _, err = w.Receive(ctx)
@@ -221,10 +214,10 @@ func (p *party) config(c *tls.Certificate) *tls.Config {
 // raw connects below TLS.
 func (p *party) raw() net.Conn {
 	p.t.Helper()
-	c, err := net.DialTimeout("tcp", p.address, soon)
+	c, err := net.DialTimeout("tcp", p.address, waiting.Limit)
 	check(p.t, err)
 	p.t.Cleanup(func() { c.Close() })
-	check(p.t, c.SetDeadline(time.Now().Add(soon)))
+	waiting.Conn(p.t, c)
 	return c
 }
 

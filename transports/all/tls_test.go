@@ -1,7 +1,6 @@
 package all_test
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"ipcbench/identity"
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -50,9 +50,7 @@ func TestRefused(t *testing.T) {
 					t.Skip(err)
 				}
 				heard(t, "the peer", err, c.hears)
-				for since := time.Now(); p.o.Rec.Counts()[phase.Refused] == 0 && time.Since(since) < soon; {
-					time.Sleep(time.Millisecond)
-				}
+				waiting.Until(t, "a refusal that is counted", func() bool { return p.o.Rec.Counts()[phase.Refused] > 0 })
 				heard(t, "the server", waits(), c.server)
 				p.end()
 			})
@@ -64,7 +62,11 @@ func TestRefused(t *testing.T) {
 // little memory of the server's, end by themselves, and keep neither rounds nor a worker
 // that comes meanwhile.
 func TestHalfOpen(t *testing.T) {
-	const conns, fewer, most = 1000, 300, 64 << 20
+	const fewer, most = 300, 64 << 20
+	conns := 1000
+	if testing.Short() {
+		conns = 400
+	}
 	zoo := newZoo(t)
 	for _, family := range families {
 		t.Run(family, func(t *testing.T) {
@@ -103,20 +105,17 @@ func TestHalfOpen(t *testing.T) {
 // comes is a right worker for lane 1, which leaves as soon as it was let in. On a busy
 // machine it may be taken for one of those who are slow, but not for ever.
 func (p *party) comes() error {
-	ctx, cancel := context.WithTimeout(context.Background(), soon)
-	defer cancel()
+	ctx := waiting.Context(p.t)
 	e, err := p.at.Worker(1)
-	for attempt := 0; err == nil && attempt < 5; attempt++ {
-		var w *transports.Worker
-		if w, err = transports.Dial(ctx, p.v, e, 1, p.o); err == nil {
+	for err == nil {
+		w, failed := transports.Dial(ctx, p.v, e, 1, p.o)
+		if failed == nil {
 			return w.Close()
 		}
-		if ctx.Err() == nil {
-			p.t.Logf("attempt %d: %v", attempt, err)
-			err = nil
-		}
+		p.t.Log(failed)
+		err = context.Cause(ctx)
 	}
-	return cmp.Or(err, errors.New("it was never let in"))
+	return err
 }
 
 // descriptors returns how many there are in this process.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"ipcbench/internal/skip"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
@@ -16,8 +17,8 @@ func TestMain(m *testing.M) {
 	drivertest.Main(m, all...)
 }
 
-func TestUnary(t *testing.T)     { drivertest.Run(t, Unary) }
-func TestBatched(t *testing.T)   { drivertest.Run(t, Batched) }
+func TestUnary(t *testing.T)     { drivertest.RunSibling(t, Unary) }
+func TestBatched(t *testing.T)   { drivertest.RunSibling(t, Batched) }
 func TestStreaming(t *testing.T) { drivertest.Run(t, Streaming) }
 
 // A generated transport has marshal=generated for its default, and a name of its
@@ -45,8 +46,9 @@ func generatedOf(newTransport func() driver.Transport) func() driver.Transport {
 // over the same connections. The memory that they share between goroutines is the same in
 // the three of them.
 func TestMarshalGenerated(t *testing.T) {
+	skip.Long(t)
 	t.Run("stream", func(t *testing.T) { drivertest.RunCarrying(t, generatedOf(Streaming)) })
-	if raceDetector {
+	if raceDetector || testing.Short() {
 		return
 	}
 	t.Run("tensor", func(t *testing.T) { drivertest.RunCarrying(t, generatedOf(Unary)) })

@@ -1,7 +1,6 @@
 package batched
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
@@ -410,12 +409,19 @@ func TestThreads(t *testing.T) {
 		t.Errorf("a request for a task while all handlers work: %v", err)
 	}
 	get := &pb.GetAggregatedTensorsRequest{Header: r.head(0), Client: 7, Specs: r.specs(0, 1)}
-	short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-	defer cancel()
-	if _, err := client.GetAggregatedTensors(short, get); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("a request for tensors while all handlers work: got %v, want that it waits", err)
-	}
+	came, ctx := make(chan error, 1), limited(t)
+	go func() {
+		_, err := client.GetAggregatedTensors(ctx, get)
+		came <- err
+	}()
+	waiting.Until(t, "a request for tensors that waits while all handlers work", func() bool {
+		waited, _ := r.counts(phase.Queued)
+		return waited[""] > 0
+	})
 	busy[0].end()
+	if err := waiting.Receive(t, "its answer when a handler is free", came); err != nil {
+		t.Errorf("a request for tensors that has waited: %v", err)
+	}
 	if _, err := client.GetAggregatedTensors(limited(t), get); err != nil {
 		t.Errorf("a request for tensors when a handler is free: %v", err)
 	}
@@ -426,7 +432,7 @@ func TestThreads(t *testing.T) {
 		t.Error("the wait for a handler was not recorded")
 	}
 	if waited, _ := r.counts(phase.Queued); waited[""] != 1 {
-		t.Errorf("%d requests waited, want the one that gave up", waited[""])
+		t.Errorf("%d requests waited, want the first one", waited[""])
 	}
 }
 
@@ -469,20 +475,29 @@ func TestSlots(t *testing.T) {
 // TestLeave: a worker that leaves with a job in hand ends the wait for it, and
 // says why.
 func TestLeave(t *testing.T) {
-	r := listen(t, "grpc-stream", twenty(t), 1)
-	w := r.dial("grpc-stream", 0)
-	r.dispatch(0, driver.Job{})
-	if _, _, err := w.Receive(limited(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.session.Collect(limited(t), 0); err == nil || !strings.Contains(err.Error(), "the worker has left") {
-		t.Errorf("collect: got %v, want that the worker has left", err)
-	}
-	if _, _, err := w.Receive(limited(t)); err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("receive after close: got %v", err)
+	const cause = "ValueError: no data"
+	for _, want := range []string{"the worker has left", cause} {
+		r := listen(t, "grpc-stream", twenty(t), 1)
+		w := r.dial("grpc-stream", 0)
+		r.dispatch(0, driver.Job{})
+		if _, _, err := w.Receive(limited(t)); err != nil {
+			t.Fatal(err)
+		}
+		if want == cause {
+			client, _ := r.stranger()
+			if _, err := client.Leave(limited(t), &pb.LeaveRequest{Header: r.head(0), Cause: cause}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.session.Collect(limited(t), 0); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("collect: got %v, want %q", err, want)
+		}
+		if _, _, err := w.Receive(limited(t)); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("receive after close: got %v", err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"ipcbench/internal/skip"
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
@@ -158,6 +159,7 @@ func sent(t *testing.T, name string, l *tensor.Layout) []int {
 // What a transfer needs beside them grows with the chunk and the window of a stream,
 // and not with the model; only a batch takes the model once more.
 func TestExtraMemory(t *testing.T) {
+	skip.Long(t)
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}

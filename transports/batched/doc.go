@@ -58,8 +58,7 @@
 // The address and the session's secret stand in the file [driver.AddressFile] in the
 // session's directory, which its owner alone can read, from Listen to Shutdown.
 // federation.proto says all that a client in another language has to know;
-// testdata/collaborator.py is one, and examples/client has one that trains: see
-// docs/protocol.md.
+// testdata/collaborator.py is one.
 //
 // # Counting
 //

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
+	"ipcbench/internal/skip"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
@@ -20,6 +20,7 @@ import (
 // TestLanesInPython: with all that can be set, workers in Python do what workers in Go do, and
 // make as many calls. They copy more, and count messages instead of what is on the wire.
 func TestLanesInPython(t *testing.T) {
+	skip.Long(t)
 	t.Parallel()
 	drivertest.RunLanes(t, []driver.Transport{Unary(), Batched(), Streaming()}, []string{
 		"grpc-tensor", "grpc-batch", "grpc-stream", "grpc-tensor:network=tcp:conn=per-call:cache=on",
@@ -48,6 +49,7 @@ func honest() *liar {
 // TestLiesInPython: what no server of ours says is an error that names the tensor; and so is
 // who does not know the secret, or finds no server.
 func TestLiesInPython(t *testing.T) {
+	skip.Long(t)
 	t.Parallel()
 	two := layoutOf(t, 2, 2)
 	var lanes []drivertest.Lane
@@ -74,7 +76,7 @@ func TestLiesInPython(t *testing.T) {
 	add("another secret", "grpc-stream", driver.EndpointAt(r.at.Addr(), "another"), "Join: UNAUTHENTICATED: metadata authorization")
 	add("nobody there", "grpc-stream", driver.EndpointAt("unix:"+t.TempDir()+"/s", "s"), "Join: 8 attempts: UNAVAILABLE")
 	late := honest()
-	late.tensors = func([]*pb.NamedTensor) []*pb.NamedTensor { time.Sleep(1100 * time.Millisecond); return nil }
+	late.tensors = func([]*pb.NamedTensor) []*pb.NamedTensor { <-t.Context().Done(); return nil }
 	add("too late", "grpc-batch:deadline=1", late.serve(t), "GetAggregatedTensors: no answer within 1 s: DEADLINE_EXCEEDED")
 	for i, got := range drivertest.Lanes(t, lanes)() {
 		if !strings.Contains(got.Error, wants[i]) || strings.Contains(got.Error, "Traceback") {
@@ -102,6 +104,7 @@ func (a appending) Marshal(v any) (mem.BufferSlice, error) {
 // the job ends with correct data, and what was made again is counted. What of a stream came
 // before is not fetched again.
 func TestBrokenInPython(t *testing.T) {
+	skip.Long(t)
 	t.Parallel()
 	l := layoutOf(t, 100_000, 1, 0, 100_000, 50_000) // 1 MB
 	const never = 1 << 60

@@ -23,6 +23,7 @@ import (
 // O21: with mutual TLS it takes part with a certificate for its lane, and is refused
 // with another lane's, or without; O4, by a reason of its own.
 func TestPython(t *testing.T) {
+	skip.Long(t)
 	interpreter, dir := pythonWithGRPC(t), t.TempDir()
 	if out, err := exec.CommandContext(limited(t), "protoc", "--python_out="+dir, "--proto_path=.", "federation.proto").CombinedOutput(); err != nil {
 		t.Fatalf("protoc: %v\n%s", err, out)

@@ -23,6 +23,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
@@ -301,9 +303,7 @@ func TestBadResults(t *testing.T) {
 		t.Errorf("%d updates are out, want the one that was reserved for the task", got)
 	}
 	// Who waits for results that do not come hears why the last ones were refused.
-	late, cancel := context.WithTimeout(ctx, time.Millisecond)
-	defer cancel()
-	if _, _, err := r.server.Collect(late, 0); err == nil || !strings.Contains(err.Error(), "(the last update was refused: 1 tensors in report 1 of 2: only") {
+	if _, _, err := r.server.Collect(waiting.Ending(t, time.Millisecond), 0); err == nil || !strings.Contains(err.Error(), "(the last update was refused: 1 tensors in report 1 of 2: only") {
 		t.Errorf("collect: got %v, want the last refusal in it", err)
 	}
 	if err := upload(ctx, client, r.chunksOf(1, 3)...); err != nil {
@@ -379,6 +379,7 @@ func malformedResults(t *testing.T, variantName string) {
 // TestInflated: O18. A message of many small things, of which each takes many
 // times its bytes, costs no more than those bytes and is refused.
 func TestInflated(t *testing.T) {
+	skip.Long(t)
 	for _, marshalling := range []string{"inplace", "generated"} {
 		t.Run(marshalling, func(t *testing.T) { inflated(t, "grpc-stream:marshal="+marshalling) })
 	}

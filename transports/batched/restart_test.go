@@ -2,17 +2,18 @@ package batched
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -63,9 +64,8 @@ func TestServerProcess(t *testing.T) {
 func startProcess(t *testing.T, variantName string) *process {
 	t.Helper()
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	p := &process{
-		cmd:  exec.CommandContext(ctx, os.Args[0], "-test.run=^TestServerProcess$"),
+		cmd:  exec.CommandContext(waiting.Context(t), os.Args[0], "-test.run=^TestServerProcess$"),
 		path: filepath.Join(dir, "socket"),
 	}
 	p.cmd.Env = append(os.Environ(), asServer+"="+variantName+" "+ofProcesses)
@@ -78,10 +78,7 @@ func startProcess(t *testing.T, variantName string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		cancel()
-		_ = p.cmd.Wait() // it has been waited for, or is killed now
-	})
+	t.Cleanup(func() { _ = p.cmd.Wait() }) // it has been waited for, or is killed now
 	p.lines = bufio.NewScanner(out)
 	if !p.says("listening") {
 		t.Fatal("the server does not listen")
@@ -141,7 +138,7 @@ func killServer(t *testing.T, variantName string, upload, returns bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = turn(w)
+	waiting.Promise(t, "O22", 60*time.Second, func() { err = turn(w) }) // the deadline that it has
 	if e := <-killed; e != nil {
 		t.Errorf("the server was not killed: %v", e)
 	}

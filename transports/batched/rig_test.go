@@ -8,20 +8,17 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
 
 // A rig is a server and its workers in this process, each with a recorder.
 type rig struct {
@@ -186,8 +183,7 @@ func serve(w *remote) error {
 
 // turn is a worker's part of one job.
 func turn(w *remote) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := context.Background()
 	j, model, err := w.Receive(ctx)
 	if err != nil {
 		return err
@@ -243,8 +239,7 @@ func (r *rig) round(number, clients int) {
 
 // exchange is the server's part of one job.
 func (r *rig) exchange(lane int, j driver.Job) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := limited(r.t)
 	if err := r.session.Dispatch(ctx, lane, j); err != nil {
 		return err
 	}
@@ -261,14 +256,12 @@ func (r *rig) exchange(lane int, j driver.Job) error {
 
 // shutdown ends the session and waits for the workers.
 func (r *rig) shutdown() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
 	for _, w := range r.workers {
 		if err := w.Close(); err != nil {
 			r.t.Errorf("close: %v", err)
 		}
 	}
-	if err := r.session.Shutdown(ctx); err != nil {
+	if err := r.session.Shutdown(limited(r.t)); err != nil {
 		r.t.Errorf("shutdown: %v", err)
 	}
 	for i, done := range r.done {
@@ -367,10 +360,6 @@ func (r *rig) specs(round int, order ...int) []*pb.TensorSpec {
 }
 
 // limited returns a context for one call.
-func limited(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
+func limited(t *testing.T) context.Context { return waiting.Context(t) }
 
 func jobOf(round, client int) driver.Job { return driver.Job{Round: round, Client: client} }

@@ -3,17 +3,18 @@ package batched
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -126,12 +127,11 @@ func TestHeld(t *testing.T) {
 			slots, most := r.server.slots, 0
 			settle := func(held int32) {
 				t.Helper()
-				for begun := int64(0); begun < threads || slots.now.Load() != held; begun, most = inService(r.recs[0].Counts()) {
-					if ctx.Err() != nil {
-						t.Fatalf("%d requests have begun and %d have a thread, want %d", begun, slots.now.Load(), held)
-					}
-					time.Sleep(time.Millisecond)
-				}
+				waiting.Until(t, fmt.Sprint(held, " requests that have a thread"), func() (ok bool) {
+					var begun int64
+					begun, most = inService(r.recs[0].Counts())
+					return begun >= threads && slots.now.Load() == held
+				})
 			}
 			settle(c.held)
 			r.dispatch(threads, driver.Job{Client: 7})
@@ -144,11 +144,7 @@ func TestHeld(t *testing.T) {
 				if got := slots.now.Load(); got != c.held || most != threads {
 					t.Errorf("%d requests have a thread, and %d had one at once, want %d", got, most, threads)
 				}
-				short, done := context.WithTimeout(ctx, 100*time.Millisecond)
-				defer done()
-				if got := get(short); got != codes.DeadlineExceeded {
-					t.Errorf("a further request: got %v, want that it waits", got)
-				}
+				r.waits(func(ctx context.Context) error { return status.Error(get(ctx), "") })
 				leave()
 			}
 			if got := get(ctx); got != codes.OK {
@@ -169,6 +165,24 @@ func TestHeld(t *testing.T) {
 				t.Error("the wait for a thread was not recorded")
 			}
 		})
+	}
+}
+
+// waits makes a request that has to wait for a thread, and gives it up once the server says
+// that it waits.
+func (r *rig) waits(request func(context.Context) error) {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(limited(r.t))
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- request(ctx) }()
+	waiting.Until(r.t, "a request that waits for a thread", func() bool {
+		waited, _ := r.counts(phase.Queued)
+		return waited[""] > 0
+	})
+	cancel()
+	if err := waiting.Receive(r.t, "its end", failed); status.Code(err) != codes.Canceled {
+		r.t.Errorf("a request that waited and was given up: got %v", err)
 	}
 }
 

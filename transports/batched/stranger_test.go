@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	pb "ipcbench/transports/batched/federationpb"
 )
@@ -41,9 +42,7 @@ func (r *rig) connect() net.Conn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		r.t.Fatal(err)
-	}
+	waiting.Conn(r.t, conn)
 	return conn
 }
 
@@ -143,7 +142,7 @@ func (r *rig) flood() (stop func()) {
 		var all []net.Conn
 		for n := 0; ctx.Err() == nil; n++ {
 			if n%4 == 0 { // more than four thousand a second would only take all processors
-				time.Sleep(time.Millisecond)
+				waiting.Pause(time.Millisecond)
 			}
 			c, err := r.at.Dial(ctx, nil)
 			if err != nil {

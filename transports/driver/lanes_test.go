@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/transports/driver"
 )
 
@@ -41,24 +42,19 @@ func lanesOf(t testing.TB, network string, patience time.Duration, n int) (*driv
 func stranger(t testing.TB, e *driver.Endpoint) net.Conn {
 	t.Helper()
 	network, where, _ := strings.Cut(e.Addr(), ":")
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	defer cancel()
-	c, err := driver.EndpointAt(network+":"+where, "").Dial(ctx, nil)
+	c, err := driver.EndpointAt(network+":"+where, "").Dial(waiting.Context(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(bound)); err != nil {
-		t.Fatal(err)
-	}
+	waiting.Conn(t, c)
 	return c
 }
 
 // joins fails unless a worker gets lane.
 func joins(t testing.TB, lanes *driver.Lanes, e *driver.Endpoint, lane int, o driver.Options) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	defer cancel()
+	ctx := waiting.Context(t)
 	c, err := e.DialLane(ctx, lane, o)
 	if err != nil {
 		t.Fatal(err)
@@ -122,19 +118,21 @@ func TestNoHello(t *testing.T) {
 // A thousand strangers at once, of whom some stay in the middle of what they say, keep
 // no worker out.
 func TestWorkersAmidStrangers(t *testing.T) {
-	const strangers, workers = 1000, 8
+	const workers = 8
+	strangers := 1000
+	if testing.Short() {
+		strangers = 100
+	}
 	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
 			lanes, e, o := lanesOf(t, network, time.Hour, workers) // time ends nobody here
 			said := []string{"", "\xff", e.Secret()[:5], e.Secret() + "\x00", strings.Repeat("A", 100)}
 			var group sync.WaitGroup
-			over := make(chan struct{})
+			ctx, over := waiting.Context(t), make(chan struct{})
 			for k := range 10 {
 				group.Go(func() {
 					for i := k; i < strangers; i += 10 {
-						ctx, cancel := context.WithTimeout(context.Background(), bound)
 						c, err := e.Dial(ctx, nil)
-						cancel()
 						if err != nil {
 							return // the session is over
 						}
@@ -151,13 +149,11 @@ func TestWorkersAmidStrangers(t *testing.T) {
 			for lane := range workers {
 				joins(t, lanes, e, lane, o)
 			}
-			start := time.Now()
-			if err := lanes.Dismiss(); err != nil {
-				t.Error(err)
-			}
-			if took := time.Since(start); took > bound {
-				t.Errorf("it took %v to dismiss strangers", took)
-			}
+			waiting.Do(t, "the dismissal of strangers", func() {
+				if err := lanes.Dismiss(); err != nil {
+					t.Error(err)
+				}
+			})
 			close(over)
 			group.Wait()
 		})
@@ -193,6 +189,7 @@ func TestConn(t *testing.T) {
 // A worker that does not leave keeps nobody from hearing that the session is over, and
 // is the only one of whom it is said.
 func TestShutdown(t *testing.T) {
+	var left sync.WaitGroup
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 3)
 	for lane := range 3 {
 		c, err := e.DialLane(t.Context(), lane, o)
@@ -203,13 +200,16 @@ func TestShutdown(t *testing.T) {
 		if lane == 0 {
 			continue // deaf
 		}
-		go func() {
+		left.Go(func() {
 			_, _ = c.Read(make([]byte, 1))
 			c.Close()
-		}()
+		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		left.Wait()
+		waiting.Later(t, time.Second, cancel)
+	}()
 	err := lanes.Shutdown(ctx, func(lane int, c *driver.Conn) error {
 		if lane == 0 { // more than a socket holds
 			return driver.During(ctx, c, func() error { _, err := c.Write(make([]byte, 64<<20)); return err })
@@ -235,9 +235,7 @@ func TestShutdown(t *testing.T) {
 			c.Close()
 		}
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	err = lanes.Shutdown(ctx, func(int, *driver.Conn) error { return nil })
+	err = lanes.Shutdown(waiting.Ending(t, time.Second), func(int, *driver.Conn) error { return nil })
 	want := "lane 1: its worker has not left: context deadline exceeded"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %q", err, want)
@@ -277,8 +275,7 @@ func TestDuring(t *testing.T) {
 // A server that cannot take a connection says so, and takes it when it can.
 func TestOutOfDescriptors(t *testing.T) {
 	lanes, e, o := lanesOf(t, "unix", time.Hour, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	defer cancel()
+	ctx := waiting.Context(t)
 	waiting, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +288,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	if err := unix.Connect(waiting, &unix.SockaddrUnix{Name: path}); err != nil {
 		t.Fatal(err)
 	}
-	says(ctx, t, lanes, unix.EMFILE)
+	says(t, lanes, unix.EMFILE)
 	restore()
 	worker, err := e.DialLane(ctx, 0, o) // it waits behind the other one
 	if err != nil {
@@ -318,28 +315,19 @@ func TestBrokenSocket(t *testing.T) {
 	if !broken {
 		t.Fatal("no descriptor is that of the listener")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
-	defer cancel()
-	says(ctx, t, lanes, unix.EINVAL)
+	says(t, lanes, unix.EINVAL)
 }
 
 // says waits until whoever waits for lane 0 is told why nobody connects.
-func says(ctx context.Context, t *testing.T, lanes *driver.Lanes, why error) {
+func says(t *testing.T, lanes *driver.Lanes, why error) {
 	t.Helper()
-	for {
-		short, cancel := context.WithTimeout(ctx, time.Millisecond)
-		_, err := lanes.Conn(short, 0)
-		cancel()
+	waiting.Until(t, "why nobody connects", func() bool {
+		_, err := lanes.Conn(waiting.Ending(t, time.Millisecond), 0)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got error %v, want a wait for the worker", err)
 		}
-		if errors.Is(err, why) {
-			break
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("the last of many errors is %v, want one that says why nobody connects", err)
-		}
-	}
+		return errors.Is(err, why)
+	})
 }
 
 // descriptors changes how many this process may have and returns how many it was.

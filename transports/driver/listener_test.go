@@ -1,7 +1,6 @@
 package driver_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,13 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
-
-// bound is when a wait in a test becomes a failure.
-const bound = 20 * time.Second
 
 // A session is a listener for one lane that admits whoever writes a byte, and
 // writes it back.
@@ -305,11 +302,9 @@ func TestHello(t *testing.T) {
 				{worker(e.Secret()), 0, other, "the layouts are"},
 				{stranger, 0, o, `transport "yours", the session's is "mine:x=1"`},
 			} {
-				ctx, cancel := context.WithTimeout(t.Context(), bound)
-				if _, err := c.e.DialLane(ctx, c.lane, c.o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), e.Secret()) {
+				if _, err := c.e.DialLane(waiting.Context(t), c.lane, c.o); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), e.Secret()) {
 					t.Errorf("got %v, want %q", err, c.want)
 				}
-				cancel()
 			}
 			if lanes.Connected(1) != nil {
 				t.Error("a lane has a worker before one has come")

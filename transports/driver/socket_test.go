@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/transports/driver"
 )
 
@@ -52,8 +53,7 @@ func fill(t *testing.T, path string) {
 func TestDialMany(t *testing.T) {
 	const calls = 300
 	fd, path := backlog(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := waiting.Context(t)
 	fill(t, path)
 	started, results := make(chan bool), make(chan error, calls)
 	for range calls {
@@ -101,9 +101,8 @@ func TestDialFull(t *testing.T) {
 	fd, path := backlog(t)
 	defer unix.Close(fd)
 	fill(t, path)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // begins with a full queue, also on a slow machine
-	defer cancel()
-	_, err := driver.EndpointAt("unix:"+path, "").Dial(ctx, nil)
+	// It begins with a full queue, also on a slow machine.
+	_, err := driver.EndpointAt("unix:"+path, "").Dial(waiting.Ending(t, 500*time.Millisecond), nil)
 	if !errors.Is(err, unix.EAGAIN) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want that the queue is full and that time is up", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
@@ -155,7 +156,7 @@ func TestIdleConnections(t *testing.T) {
 					t.Errorf("%d connections are open, want %d at most", n, most)
 				}
 				first := idle[0] // evicted: it sees its end, and does not hang
-				check(t, first.SetReadDeadline(time.Now().Add(limit)))
+				waiting.Conn(t, first)
 				if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("the oldest idle connection: got %v, want its end", err)
 				}
@@ -190,7 +191,7 @@ func TestStrangersAreTimed(t *testing.T) {
 			t.Errorf("%s: the connection does not end", what)
 		}
 	}
-	eventually(t, "the end of all strangers", func() bool { return r.s.in.listener.Count() == 1 })
+	waiting.Until(t, "the end of all strangers", func() bool { return r.s.in.listener.Count() == 1 })
 	r.exchange(0, driver.Job{}, r.publish(1))
 }
 
@@ -202,7 +203,7 @@ func TestAcceptFails(t *testing.T) {
 		r.publish(1)
 		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{}))
 		check(t, r.s.in.listener.Listener.Close())
-		within(t, "collect", func() {
+		waiting.Do(t, "collect", func() {
 			_, err := r.s.Collect(t.Context(), 0)
 			wantError(t, "collect", err, variant+": lane 0: collect: round 0, client 0: no connection can be accepted any more: accept")
 		})

@@ -13,10 +13,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"ipcbench/identity"
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
@@ -28,10 +28,10 @@ func TestSenders(t *testing.T) {
 	r := start(t, "http:network=tcp:tls=mutual", vectors(t, 2, 100), 3)
 	config := drivertest.Certified(t, r.e, 1)
 	ask := func(method, path, sender string) (int, error) {
-		raw, err := net.DialTimeout("tcp", strings.TrimPrefix(r.e.Addr(), "tcp:"), limit)
+		raw, err := net.DialTimeout("tcp", strings.TrimPrefix(r.e.Addr(), "tcp:"), waiting.Limit)
 		check(t, err)
 		defer raw.Close()
-		check(t, raw.SetDeadline(time.Now().Add(limit)))
+		waiting.Conn(t, raw)
 		c := tls.Client(raw, config)
 		fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\n%s%sContent-Length: 1000000\r\n\r\n", method, path, r.secret(), sender)
 		a, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -103,7 +103,7 @@
 // update. With conn=per-request there is no such connection: there, whoever has
 // the secret can and, with mutual TLS, a certificate for the lane.
 //
-// docs/protocol.md says all that a client in another language has to know of this.
+// docs/protocol.md says what of this a worker in Python speaks.
 //
 // PUT takes element types by name. The ten of package tensor may be spelt f32 or,
 // as in safetensors, F32, and come back as f32; other names are types that are

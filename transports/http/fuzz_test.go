@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"
@@ -39,7 +40,7 @@ func FuzzServer(f *testing.F) {
 		c, err := r.e.Dial(t.Context(), nil)
 		check(t, err)
 		defer c.Close()
-		check(t, c.SetDeadline(time.Now().Add(limit)))
+		waiting.Conn(t, c)
 		_, _ = c.Write([]byte(r.admitted(string(b)))) // the server may have had enough
 		_ = c.(driver.Counted).Conn.(*net.UnixConn).CloseWrite()
 		got, _ := io.ReadAll(c)

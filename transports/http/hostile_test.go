@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -172,32 +173,58 @@ func TestBrokenUploads(t *testing.T) {
 	}
 }
 
-// An upload that is cut off is the end of its lane.
-func TestCutUpload(t *testing.T) {
-	r := start(t, "http", vectors(t, 2, 100), 1)
-	r.publish(1)
-	check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
-	c := r.raw()
-	in := bufio.NewReader(c)
-	for _, q := range []string{"POST /v1/lanes/0?down=" + digest(r.o.Down) + "&up=" + digest(r.o.Up), "GET /v1/jobs/0"} {
-		fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: x\r\n%s\r\n", q, r.secret())
-		a, err := http.ReadResponse(in, nil)
-		check(t, err)
-		_, err = io.Copy(io.Discard, a.Body)
-		check(t, err)
-		if a.StatusCode != http.StatusOK {
-			t.Fatalf("%s: got %s", q, a.Status)
-		}
+// A worker that goes with a job in hand is the end of its lane, whether it has sent
+// nothing, half of an update, or one of another size, which is refused; and so is one that
+// says why it leaves.
+func TestLostWorkers(t *testing.T) {
+	const end = " HTTP/1.1\r\nHost: x\r\n"
+	l := vectors(t, 2, 100)
+	table, err := store.ManifestOf(l)
+	check(t, err)
+	upload := func(length int, sent string) string {
+		return fmt.Sprintf("POST /v1/results/0"+end+"Job-Round: 3\r\nJob-Client: 5\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\nReceipt-Bytes: 0\r\n"+
+			"Table-Bytes: %d\r\nContent-Length: %d\r\n\r\n%s%s", len(table.Bytes), len(table.Bytes)+length, table.Bytes, sent)
 	}
-	table := r.s.in.manifests.up.Bytes
-	fmt.Fprintf(c, "POST /v1/results/0 HTTP/1.1\r\nHost: x\r\n%sJob-Round: 3\r\nJob-Client: 5\r\nCache-Bytes: 0\r\nCache-Tensors: 0\r\n"+
-		"Receipt-Bytes: 0\r\nTable-Bytes: %d\r\nContent-Length: %d\r\n\r\n%s%s", r.secret(), len(table), len(table)+200, table, "some of it")
-	c.Close()
-	_, err := r.s.Collect(t.Context(), 0)
-	wantError(t, "server", err, "unexpected EOF")
-	wantError(t, "next job", r.s.Dispatch(t.Context(), 0, driver.Job{}), "lane 0")
-	if out := r.s.in.o.Out.Out(); out != 0 {
-		t.Errorf("%d updates are out", out)
+	const lost = "round 3, client 5: the worker's connection was lost"
+	for _, c := range []struct {
+		name, request string
+		code          int // of the answer; 0: it is not waited for
+		want          string
+	}{
+		{"silent", "", 0, lost},
+		{"cut off", upload(200, "some of it"), 0, "unexpected EOF"},
+		{"too short", upload(1, "x"), 400, lost + " (the last update was refused: body of "},
+		{"too long", upload(201, strings.Repeat("x", 201)), 413, lost + " (the last update was refused: "},
+		{"with a cause", "DELETE /v1/lanes/0?cause=no%20data" + end + "\r\n", 204, "round 3, client 5: the worker says: no data"},
+	} {
+		r := start(t, "http", l, 1)
+		r.publish(1)
+		check(t, r.s.Dispatch(t.Context(), 0, driver.Job{Round: 3, Client: 5}))
+		conn := r.raw()
+		in := bufio.NewReader(conn)
+		ask := func(request string, code int) {
+			fmt.Fprint(conn, r.admitted(request))
+			if code == 0 {
+				return
+			}
+			a, err := http.ReadResponse(in, nil)
+			check(t, err)
+			_, err = io.Copy(io.Discard, a.Body)
+			check(t, err)
+			if a.StatusCode != code {
+				t.Fatalf("%s: %.30s: got %s, want %d", c.name, request, a.Status, code)
+			}
+		}
+		ask("POST /v1/lanes/0?down="+digest(l)+"&up="+digest(l)+end+"\r\n", 200)
+		ask("GET /v1/jobs/0"+end+"\r\n", 200)
+		ask(c.request, c.code)
+		conn.Close()
+		_, err := r.s.Collect(t.Context(), 0)
+		wantError(t, c.name, err, c.want)
+		wantError(t, c.name+": next job", r.s.Dispatch(t.Context(), 0, driver.Job{}), "lane 0")
+		if out := r.s.in.o.Out.Out(); out != 0 {
+			t.Errorf("%s: %d updates are out", c.name, out)
+		}
 	}
 }
 
@@ -218,9 +245,7 @@ func TestUploadsAreForTheJobThatIsOut(t *testing.T) {
 		check(t, err)
 		wantError(t, "other job", w.client.Do(t.Context(), q, nil), "no such job")
 	}
-	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	_, _, err = r.s.in.Collect(late, 0)
+	_, _, err = r.s.in.Collect(waiting.Ending(t, time.Millisecond), 0)
 	wantError(t, "nothing but these", err, "(the last update was refused: lane 0: round 3, client 6: no such job")
 	w.job = j.ID(0)
 	q, err := w.upload(u)
@@ -250,7 +275,7 @@ func TestSlowPeers(t *testing.T) {
 		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: neither an answer nor the end", what)
 		}
-		eventually(t, "end of the slow "+what, func() bool { return r.s.in.listener.Count() == 0 })
+		waiting.Until(t, "end of the slow "+what, func() bool { return r.s.in.listener.Count() == 0 })
 		c.Close()
 	}
 	if held := r.s.in.store.Stats().Bytes; held != 0 {
@@ -273,8 +298,7 @@ func TestPatientWorkers(t *testing.T) {
 	t.Error(err)
 }
 
-// waits has a worker wait for three times the patience, and train as long. This is what
-// sleeps here stand for.
+// waits has a worker wait for three times the patience, and train as long.
 func waits(t *testing.T, patient time.Duration) error {
 	r := start(t, "http", vectors(t, 1, 3<<20), 1, impatient(patient))
 	r.publish(1)
@@ -293,11 +317,11 @@ func waits(t *testing.T, patient time.Duration) error {
 			done <- err
 			return
 		}
-		time.Sleep(3 * patient)
+		waiting.Pause(3 * patient)
 		u, err := w.Reserve()
 		done <- errors.Join(err, w.Submit(ctx, u))
 	}()
-	time.Sleep(3 * patient)
+	waiting.Pause(3 * patient)
 	var p *tensor.Package
 	if err = r.s.Dispatch(ctx, 0, driver.Job{}); err == nil {
 		p, err = r.s.Collect(ctx, 0)
@@ -310,22 +334,6 @@ func waits(t *testing.T, patient time.Duration) error {
 	err = errors.Join(err, <-done)
 	cancel()
 	return err
-}
-
-// eventually waits until f is true.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("%s: did not come", what)
-		}
-	}
 }
 
 // fakeServer answers each request on its only connection with the next of
@@ -439,7 +447,7 @@ func (l lie) patience() time.Duration {
 	if slices.Contains(l.answers, "silence") {
 		return liarsPatience
 	}
-	return limit
+	return waiting.Limit
 }
 
 // A server that lies, is silent or ends in the middle is an error for the worker
@@ -449,7 +457,7 @@ func TestLyingServers(t *testing.T) {
 	l, all := lies(t)
 	for _, c := range all {
 		o := driver.Options{Down: l, Up: l, Lanes: 1, Depth: 1}
-		within(t, c.name, func() {
+		waiting.Do(t, c.name, func() {
 			v, err := transports.NewVariant(transport{name: "http", patience: exchange.Patience(c.patience())}, nil)
 			check(t, err)
 			w, err := transports.Dial(t.Context(), v, driver.EndpointAt(fakeServer(t, c.answers...), "secret"), 0, o)

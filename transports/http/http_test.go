@@ -2,9 +2,9 @@ package http
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -14,7 +14,7 @@ import (
 
 func TestHTTP(t *testing.T) { drivertest.Run(t, New) }
 
-func TestHTTPShm(t *testing.T) { drivertest.Run(t, Local) }
+func TestHTTPShm(t *testing.T) { drivertest.RunSibling(t, Local) }
 
 // A preset is a transport with other defaults, for the suite that runs with
 // defaults.
@@ -49,9 +49,7 @@ func presets() []driver.Transport {
 
 // The whole suite for what is not the default takes its time.
 func TestPresets(t *testing.T) {
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("IPCBENCH_TEST_SOAK is not set")
-	}
+	skip.Long(t)
 	for _, p := range presets() {
 		t.Run(p.Name(), func(t *testing.T) { drivertest.Run(t, func() driver.Transport { return p }) })
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -434,14 +435,14 @@ func TestShutdownDuringWrites(t *testing.T) {
 		c := r.raw()
 		fmt.Fprintf(c, "PUT /v1/tensors/t%d HTTP/1.1\r\nHost: x\r\n%sTensor-Dtype: u8\r\nTensor-Shape: 8\r\nContent-Length: 8\r\n\r\nhalf", i, r.secret())
 	}
-	eventually(t, "the writes", func() bool { // in flight: none is in the store yet
+	waiting.Until(t, "the writes", func() bool { // in flight: none is in the store yet
 		got := r.s.in.store.Stats()
 		return got.Bytes == 8*writers && got.Tensors == 0
 	})
 	r.put(r.client(), "whole", []byte("whole"))
 	dir := r.s.in.memory.dir.Path()
 	check(t, r.workers[0].Close())
-	within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
+	waiting.Do(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
 	check(t, r.s.Shutdown(t.Context()))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is left: %v", dir, err)

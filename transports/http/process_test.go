@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -176,6 +177,10 @@ func TestNamespaces(t *testing.T) {
 			if apart {
 				attr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET}
 				if os.Geteuid() != 0 {
+					// A clone that fails would leave descriptors of Go's in this process.
+					if out, err := exec.Command("unshare", "--user", "--map-root-user", "true").CombinedOutput(); err != nil {
+						skip.Refused(t, "namespaces: %v: %s", err, out)
+					}
 					attr.Cloneflags |= unix.CLONE_NEWUSER
 					attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 					attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
@@ -195,7 +200,7 @@ func TestNamespaces(t *testing.T) {
 				defer r.s.in.lanes[0].mu.Unlock()
 				return r.s.in.lanes[0].seat.taken && (r.s.in.lanes[0].seat.local || apart)
 			}
-			eventually(t, "worker", func() bool {
+			waiting.Until(t, "worker", func() bool {
 				select {
 				case <-gone:
 					_ = k.cmd.Wait() // all that it said is read
@@ -215,7 +220,7 @@ func TestNamespaces(t *testing.T) {
 				check(t, tensor.Prove(p, m, key(j)))
 				p.Release()
 			}
-			within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
+			waiting.Do(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
 			check(t, <-gone)
 			var counts map[string]int64
 			check(t, json.NewDecoder(k.out).Decode(&counts))
@@ -373,7 +378,7 @@ func TestServerIsKilled(t *testing.T) {
 	u, err := w.Reserve()
 	check(t, err)
 	check(t, tensor.Train(u, model, key(driver.Job{})))
-	within(t, "submit", func() { wantError(t, "submit", w.Submit(t.Context(), u), "results") })
+	waiting.Do(t, "submit", func() { wantError(t, "submit", w.Submit(t.Context(), u), "results") })
 	wantError(t, "receive", func() error { _, _, err := w.Receive(t.Context()); return err }(), "receive")
 	check(t, w.Close())
 
@@ -425,7 +430,7 @@ func TestDrain(t *testing.T) {
 		}
 		end = func() (grown, hits int64) {
 			t.Helper()
-			within(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
+			waiting.Do(t, "shutdown", func() { check(t, r.s.Shutdown(t.Context())) })
 			for _, k := range kids {
 				var counts map[string]int64
 				check(t, json.NewDecoder(k.out).Decode(&counts))

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -24,9 +25,6 @@ import (
 	"ipcbench/transports/http/store"
 	"ipcbench/transports/internal/slab"
 )
-
-// limit is when a wait in a test becomes a failure.
-const limit = 20 * time.Second
 
 func check(t testing.TB, err error) {
 	t.Helper()
@@ -104,9 +102,7 @@ func start(t testing.TB, variant string, l *tensor.Layout, lanes int, change ...
 		for _, w := range r.workers {
 			_ = w.Close() // some tests have broken it
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		defer cancel()
-		_ = r.s.Shutdown(ctx) // some tests have closed it
+		_ = r.s.Shutdown(waiting.Context(t)) // some tests have closed it
 		check(t, dir.Close())
 	})
 	return r
@@ -229,7 +225,7 @@ func (r *rig) client() *http.Client {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return r.e.Dial(ctx, nil) },
 	}
 	r.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: limit}
+	return &http.Client{Transport: transport, Timeout: waiting.Limit}
 }
 
 // A reply is an answer with its body.
@@ -274,7 +270,7 @@ func (r *rig) raw() net.Conn {
 	r.t.Helper()
 	c, err := r.e.Dial(r.t.Context(), nil)
 	check(r.t, err)
-	check(r.t, c.SetDeadline(time.Now().Add(limit)))
+	waiting.Conn(r.t, c)
 	r.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -310,19 +306,5 @@ func wantError(t testing.TB, what string, err error, text string) {
 	t.Helper()
 	if err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), text) {
 		t.Errorf("%s: got error %v, want one with %q", what, err, text)
-	}
-}
-
-// within fails the test if f takes longer than limit.
-func within(t testing.TB, what string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-		t.Fatalf("%s: hangs", what)
 	}
 }

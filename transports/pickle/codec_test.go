@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -68,6 +69,7 @@ func (z *zeros) Read(b []byte) (int, error) {
 
 // TestHugeValue: a peer that goes on and on is given up.
 func TestHugeValue(t *testing.T) {
+	skip.Long(t)
 	rest := &zeros{}
 	claim := bytes.NewReader([]byte{0xfc, 0x3f, 0xff, 0xff, 0xff}) // a gob value of a GiB
 	err := newDecoder(io.MultiReader(claim, rest), options(layout(t, tensor.F32, []int{3}), "off")).decode(phase.Whole(0), new(header), nil)

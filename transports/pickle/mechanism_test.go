@@ -11,11 +11,11 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
@@ -296,13 +296,9 @@ func TestPipeInPlaceOfFile(t *testing.T) {
 				return err
 			}()
 		}()
-		select {
-		case err := <-failed:
-			if err == nil || !strings.Contains(err.Error(), path) || !strings.HasPrefix(err.Error(), "storage: lane 0: ") {
-				t.Errorf("%s: error %v, want one that names the file and the lane", name, err)
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatalf("%s: still waiting for the other end of a pipe", name)
+		err = waiting.Receive(t, name+": an error, not the other end of a pipe", failed)
+		if err == nil || !strings.Contains(err.Error(), path) || !strings.HasPrefix(err.Error(), "storage: lane 0: ") {
+			t.Errorf("%s: error %v, want one that names the file and the lane", name, err)
 		}
 	}
 }

@@ -10,4 +10,4 @@ import (
 func TestMain(m *testing.M) { drivertest.Main(m, pickle.New(), pickle.Storage()) }
 
 func TestPickle(t *testing.T)          { drivertest.Run(t, pickle.New) }
-func TestStorageConforms(t *testing.T) { drivertest.Run(t, pickle.Storage) }
+func TestStorageConforms(t *testing.T) { drivertest.RunSibling(t, pickle.Storage) }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
@@ -33,6 +34,7 @@ func (n *tally) Write(b []byte) (int, error) {
 
 // TestFileSize: no file is larger than fileSize says, whatever numbers it holds.
 func TestFileSize(t *testing.T) {
+	skip.Long(t)
 	fills := map[string]func() byte{
 		"zeros": func() byte { return 0 }, "ones": func() byte { return 0xff }, "alternating": func() byte { return 0xaa },
 		"random": func() byte { return byte(rand.Uint32()) },

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )
@@ -53,11 +54,11 @@ func TestMailboxWaitEnds(t *testing.T) {
 		_, i := boxes(t, spin)
 		cause := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Millisecond, func() { cancel(cause) })
+		waiting.Later(t, time.Millisecond, func() { cancel(cause) })
 		if _, err := i.fetch(ctx); !errors.Is(err, cause) {
 			t.Errorf("got %v, want %v", err, cause)
 		}
-		time.AfterFunc(time.Millisecond, i.abandon)
+		waiting.Later(t, time.Millisecond, i.abandon)
 		if _, err := i.fetch(t.Context()); !errors.Is(err, errGone) {
 			t.Errorf("got %v, want %v", err, errGone)
 		}

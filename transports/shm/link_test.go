@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -145,7 +147,7 @@ func TestWhyGone(t *testing.T) {
 		must(t, say(k.conn, []byte(agreed), unsealed(t, 10)))
 		_, err := s.Collect(t.Context(), 0)
 		saysWhy(t, "collect", err, "ready with descriptors")
-		must(t, k.conn.SetDeadline(time.Now().Add(soon)))
+		waiting.Conn(t, k.conn)
 		if _, _, err := k.receive(); err == nil || !strings.Contains(err.Error(), "ready with descriptors") {
 			t.Errorf("the worker: got %v, want the reason", err)
 		}
@@ -172,13 +174,11 @@ func TestWhyGone(t *testing.T) {
 // A worker may take its time to map its memory: as long as the caller of Dial
 // gives it.
 func TestSlowWorker(t *testing.T) {
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("takes longer than a stranger may: make soak")
-	}
+	skip.Long(t)
 	v, o := parse(t, "shm-slab")
 	s, _ := listening(t, v, o)
 	k := halfway(t, s)
-	<-time.After(s.e.Patience + 2*time.Second)
+	waiting.Pause(s.e.Patience + 2*time.Second)
 	must(t, k.send([]byte(agreed)))
 	_, _, err := k.expect(t.Context(), agreed)
 	must(t, err)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -62,6 +64,7 @@ func nothing(trainer.Update) error { return nil }
 // very pages that the server has made: it may read the models and write the updates. No
 // tensor goes through a socket. What it counts is what a worker in Go counts.
 func TestPythonPages(t *testing.T) {
+	skip.Long(t)
 	launcher := drivertest.Python(t, "shm-slab")
 	for _, name := range []string{"shm-slab", "shm-slab:wait=spin", "shm-slab:copy=in", "shm-slab:copy=out"} {
 		t.Run(name, func(t *testing.T) {
@@ -123,6 +126,7 @@ func memfds(t *testing.T, pid int) map[string]mapping {
 // TestPythonHostile: what a server must not write into the mailbox of a worker in Python
 // makes it fail in order, and say why.
 func TestPythonHostile(t *testing.T) {
+	skip.Long(t)
 	launcher := drivertest.Python(t, "shm-slab")
 	_, o := parse(t, "shm-slab")
 	size := uint64(o.Down.Size())
@@ -171,6 +175,7 @@ func TestPythonHostile(t *testing.T) {
 // the model is unharmed; what one has started ends with it; and one that never returns
 // does not keep its process alive.
 func TestPythonFaults(t *testing.T) {
+	skip.Long(t)
 	t.Parallel()
 	launcher := drivertest.Python(t, "shm-slab")
 	t.Run("scribble", func(t *testing.T) {
@@ -197,25 +202,15 @@ func TestPythonFaults(t *testing.T) {
 		}
 		_, err := s.Close()
 		must(t, err)
-		for end := time.Now().Add(20 * time.Second); inGroup(t, pid) > 0; <-time.After(time.Millisecond) { // a signal is on its way
-			if time.Now().After(end) {
-				t.Fatal("what it has started is left")
-			}
-		}
+		waiting.Until(t, "the end of what it has started", func() bool { return inGroup(t, pid) == 0 }) // a signal is on its way
 	})
 	t.Run("hang", func(t *testing.T) {
 		t.Parallel()
 		s, _, _ := pythons(t, launcher, "shm-slab", "hang")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		if err := turn(ctx, s, nothing); !errors.Is(err, context.DeadlineExceeded) {
+		if err := turn(waiting.Ending(t, 20*time.Millisecond), s, nothing); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got error %v, want the end of the context", err)
 		}
-		began := time.Now()
-		_, _ = s.Close()
-		if took := time.Since(began); took > soon+time.Second { // less than what it takes to be killed
-			t.Errorf("it was there for another %v", took)
-		}
+		waiting.Promise(t, "B25", 2*time.Second, func() { _, _ = s.Close() }) // less than what it takes to be killed
 	})
 }
 
@@ -236,6 +231,7 @@ func inGroup(t *testing.T, group int) (n int) {
 // TestPythonControl: what no server may say on the control socket ends the process, which
 // says why; and so does the end of the socket.
 func TestPythonControl(t *testing.T) {
+	skip.Long(t)
 	launcher := drivertest.Python(t, "shm-slab")
 	hello := fmt.Sprintf(`{"hello":{"protocol":3,"build":%q}}`, trainer.Build())
 	for frames, want := range map[string]string{
@@ -258,11 +254,7 @@ func TestPythonControl(t *testing.T) {
 			if frames == "" {
 				must(t, p.Conn().Close())
 			}
-			select {
-			case <-p.Exited():
-			case <-time.After(30 * time.Second):
-				t.Error("it goes on")
-			}
+			waiting.Receive(t, "the end of the process", p.Exited())
 			must(t, p.Stop())
 			if got := p.Stderr(); !strings.Contains(got, want) || strings.Contains(got, "Traceback") {
 				t.Errorf("it ends with %v and says %q, want %q", p.Err(), got, want)

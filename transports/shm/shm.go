@@ -24,7 +24,7 @@
 // A job's device and configuration, the model's receipt and the update's receipt
 // must fit into the mailbox: 256 KiB and 64 bytes a tensor.
 //
-// docs/protocol.md says what a client of [Slab] in another language has to know.
+// docs/protocol.md says what a worker in Python speaks with [Slab].
 package shm
 
 import "ipcbench/transports/driver"

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"ipcbench/internal/skip"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )
@@ -20,10 +21,11 @@ func TestMain(m *testing.M) {
 }
 
 func TestSlab(t *testing.T)      { drivertest.Run(t, Slab) }
-func TestPerTensor(t *testing.T) { drivertest.Run(t, PerTensor) }
+func TestPerTensor(t *testing.T) { drivertest.RunSibling(t, PerTensor) }
 
 // The contract holds for every setting.
 func TestSettings(t *testing.T) {
+	skip.Long(t)
 	for _, p := range presets {
 		t.Run(p.Name(), func(t *testing.T) {
 			if raceDetector && p.value != "fd" { // the others differ in mapped memory only

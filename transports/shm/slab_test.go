@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -156,6 +157,7 @@ func TestReceiptsAreSmall(t *testing.T) {
 // A19, and no allocation: a thousand rounds leave memory, mappings and
 // descriptors as they were.
 func TestRoundsAreFlat(t *testing.T) {
+	skip.Long(t)
 	each(t, func(t *testing.T, name string) {
 		v, o := parse(t, name)
 		s, _ := listening(t, v, o)

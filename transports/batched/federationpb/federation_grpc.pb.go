@@ -11,8 +11,7 @@
 //     temporary files) holds one line, NETWORK:ADDRESS#SECRET, such as
 //     unix:/tmp/ipcbench-1/socket#SECRET or tcp:127.0.0.1:40123#SECRET. It appears
 //     when the aggregator listens, goes when the session ends, and its owner alone
-//     can read it. "ipcbench serve --json" prints which file that is, and what the
-//     tensors are called; docs/protocol.md says what to compute.
+//     can read it.
 //   - Every request has the metadata "authorization: Bearer SECRET", without which the
 //     aggregator takes no byte of the message.
 //   - The header of every message names the federation: the first 16 hexadecimal

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -160,20 +161,16 @@ func testModelUnchanged(t *testing.T, tr driver.Transport) {
 	}
 }
 
-// soon bounds what must not wait for a peer.
-const soon = 5 * time.Second
-
-// testCancel: every wait ends with its context.
+// testCancel: every wait ends with its context, also that for a lane which no worker has
+// ever taken.
 func testCancel(t *testing.T, tr driver.Transport) {
 	s := open(t, tr, small(t), 2)
 	s.publish(1)
-	within(t, "receive", func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-		defer cancel()
-		_, _, err := s.workers[0].Receive(ctx)
+	waits(t, "receive", func() error {
+		_, _, err := s.workers[0].Receive(waiting.Ending(t, moment))
 		return err
 	}, context.DeadlineExceeded)
-	within(t, "collect", func() error {
+	waits(t, "collect", func() error {
 		failed := make(chan error, 1)
 		go func() {
 			_, _, err := s.workers[1].Receive(t.Context()) // and never submits
@@ -181,9 +178,7 @@ func testCancel(t *testing.T, tr driver.Transport) {
 		}()
 		check(t, s.server.Dispatch(t.Context(), 1, driver.Job{}))
 		check(t, <-failed)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-		defer cancel()
-		_, err := s.server.Collect(ctx, 1)
+		_, err := s.server.Collect(waiting.Ending(t, moment), 1)
 		return err
 	}, context.DeadlineExceeded)
 	update, err := s.workers[1].Reserve()
@@ -192,22 +187,28 @@ func testCancel(t *testing.T, tr driver.Transport) {
 	if err := s.workers[1].Submit(t.Context(), update); err == nil {
 		t.Error("submit on a lane that was closed: got no error")
 	}
+	nobody := listen(t, variant(t, tr), driver.Options{Down: s.o.Down, Up: s.o.Up, Lanes: 1})
+	nobody.publish(1)
+	waits(t, "collect where nobody came", func() error {
+		ctx := waiting.Ending(t, moment)
+		if err := nobody.server.Dispatch(ctx, 0, driver.Job{}); err != nil {
+			return err
+		}
+		_, err := nobody.server.Collect(ctx, 0)
+		return err
+	}, context.DeadlineExceeded)
 }
 
-func within(t *testing.T, what string, f func() error, want error) {
+// moment is how long a call waits that has nothing to wait for.
+const moment = 30 * time.Millisecond
+
+func waits(t *testing.T, what string, f func() error, want error) {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	timer := time.NewTimer(soon)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		if !errors.Is(err, want) {
+	waiting.Do(t, what, func() {
+		if err := f(); !errors.Is(err, want) {
 			t.Errorf("%s: got error %v, want %v", what, err, want)
 		}
-	case <-timer.C:
-		t.Fatalf("%s: still waiting after %v", what, soon)
-	}
+	})
 }
 
 // testShutdown: waiting workers get io.EOF, and closing twice is harmless.

@@ -15,17 +15,14 @@ import (
 	"os"
 	"slices"
 	"testing"
-	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
-
-// limit is when a case that hangs becomes a failure.
-const limit = 60 * time.Second
 
 // Main is the TestMain of a transport's package: a process that was started as a
 // worker becomes one, all others run the tests, as Exit does.
@@ -75,6 +72,7 @@ var (
 		{"second model", testSecondModel},
 		{"mixed", testMixed},
 		{"function", testFunction},
+		{"wrong", testWrong},
 		{"flat", testFlat},
 	}
 	connecting = []testCase{
@@ -96,6 +94,20 @@ func Run(t *testing.T, newTransport func() driver.Transport) {
 	runAll(t, newTransport, connecting)
 }
 
+// RunSibling is Run for a transport whose connections are those of another one, which Run
+// tests: where tests are to be short, it leaves out what is about connections and about
+// other processes.
+func RunSibling(t *testing.T, newTransport func() driver.Transport) {
+	if testing.Short() {
+		RunCarrying(t, func() driver.Transport { return indoors{newTransport()} })
+		return
+	}
+	Run(t, newTransport)
+}
+
+// indoors is a transport whose workers are to be tried in this process alone.
+type indoors struct{ driver.Transport }
+
 // RunCarrying runs the part of the suite that is about what is carried: for another form
 // of messages over connections to which the whole suite applies.
 func RunCarrying(t *testing.T, newTransport func() driver.Transport) {
@@ -105,9 +117,7 @@ func RunCarrying(t *testing.T, newTransport func() driver.Transport) {
 func runAll(t *testing.T, newTransport func() driver.Transport, cases []testCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			timer := time.AfterFunc(limit, func() { panic(t.Name() + ": hangs") }) // with all goroutines' stacks
-			defer timer.Stop()
-			c.run(t, newTransport())
+			waiting.Do(t, "a case of the suite", func() { c.run(t, newTransport()) })
 		})
 	}
 }
@@ -123,7 +133,7 @@ func launchers(t *testing.T, tr driver.Transport, f func(t *testing.T, l trainer
 	t.Run("workers=goroutines", func(t *testing.T) {
 		f(t, trainer.NewGoroutines(host(tr)))
 	})
-	if Inside(t, tr) || raceDetector {
+	if _, stays := tr.(indoors); stays || Inside(t, tr) || raceDetector {
 		return
 	}
 	t.Run("workers=processes", func(t *testing.T) { f(t, processes(tr)) })
@@ -195,8 +205,6 @@ func listen(t *testing.T, v transports.Variant, o driver.Options) *session {
 	s.server, err = transports.Listen(t.Context(), v, s.at, s.o)
 	check(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
 		done := make(chan struct{})
 		go func() { // workers leave while the server waits for them
 			defer close(done)
@@ -204,7 +212,7 @@ func listen(t *testing.T, v transports.Variant, o driver.Options) *session {
 				_ = w.Close() // some cases have closed or killed it
 			}
 		}()
-		_ = s.server.Shutdown(ctx) // likewise
+		_ = s.server.Shutdown(waiting.Context(t)) // likewise
 		<-done
 		check(t, dir.Close())
 	})

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/scratch"
 )
 
@@ -85,7 +86,7 @@ func TestLeftWaits(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	check(t, err)
 	closed := make(chan error, 1)
-	time.AfterFunc(time.Second, func() { closed <- f.Close() })
+	waiting.Later(t, time.Second, func() { closed <- f.Close() })
 	if left := before.left(); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}

@@ -3,7 +3,6 @@ package drivertest
 import (
 	"bufio"
 	"bytes"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -52,9 +52,6 @@ type Outcome struct {
 //go:embed testdata/lanes.py
 var hosting []byte
 
-// lanesWithin is how long lanes may take.
-const lanesWithin = 20 * time.Second
-
 // Lanes hosts lanes in Python. It returns, when they have connected or failed, what waits
 // for their end. Their worker function is the stock one.
 func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
@@ -66,10 +63,8 @@ func Lanes(t *testing.T, lanes []Lane) (wait func() []Outcome) {
 	path, args := program(t, hosting, names...)
 	text, err := json.Marshal(lanes)
 	check(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), lanesWithin)
-	t.Cleanup(cancel)
 	var stderr bytes.Buffer
-	c := exec.CommandContext(ctx, path, args...)
+	c := exec.CommandContext(waiting.Context(t), path, args...)
 	c.Stdin, c.Stderr = bytes.NewReader(text), &stderr
 	pipe, err := c.StdoutPipe()
 	check(t, err)
@@ -163,8 +158,7 @@ func without(counts map[string]int64, but []string) map[string]int64 {
 // ends the session.
 func (s *session) rounds() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), lanesWithin)
-	defer cancel()
+	ctx := waiting.Context(s.t)
 	for round := range 2 {
 		model := s.publish(uint64(round))
 		for _, client := range []int{0, 0, 2} {

@@ -12,14 +12,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase/usage"
 	"ipcbench/scratch"
 )
 
-// settle bounds how long the check of what is left waits for what ends by
+// settle is how often the check of what is left looks, while it waits for what ends by
 // itself. The server of net/http, for one, keeps a goroutine for half a second
 // after an answer that closes its connection.
-const settle = 10 * time.Second
+const settle = 3000
 
 // A holding is what stands in the directories of sessions, and what this process
 // has: descriptors, mappings of files and memory files, and children.
@@ -32,9 +33,7 @@ func hold() holding { return holding{names(), things()} }
 
 // left returns what there is beyond h, once nothing of it ends by itself.
 func (h holding) left() (found []string) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(settle); ; <-tick.C {
+	for range settle {
 		found = leftovers(h.names)
 		if err := goleak.Find(); err != nil {
 			found = append(found, err.Error())
@@ -45,10 +44,12 @@ func (h holding) left() (found []string) {
 				found = append(found, fmt.Sprintf("%s (%d times)", what, n))
 			}
 		}
-		if len(found) == 0 || time.Now().After(deadline) {
-			return found
+		if len(found) == 0 {
+			return nil
 		}
+		waiting.Pause(10 * time.Millisecond)
 	}
+	return found
 }
 
 // names returns what stands in the directories where sessions make theirs.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
@@ -49,8 +50,7 @@ func openPair(t *testing.T, v transports.Variant, l *tensor.Layout, lanes int) *
 		p.workers = append(p.workers, w)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
+		ctx := waiting.Context(t)
 		done := make(chan struct{})
 		go func() { // workers leave while the server waits for them
 			defer close(done)
@@ -186,6 +186,9 @@ func variants(t *testing.T, tr driver.Transport, f func(t *testing.T, v transpor
 		case "copy", "pass", "marshal", "body", "conn":
 			all = append(all, driver.Settings{s.Name: s.Values[1]})
 		}
+	}
+	if testing.Short() {
+		all = all[:1]
 	}
 	for _, s := range all {
 		v, err := transports.NewVariant(tr, s)

@@ -20,6 +20,7 @@ import (
 var inPython = []testCase{
 	{"all at once", testAllAtOnce},
 	{"function", testFunction},
+	{"wrong", testWrong},
 	{"flat", testFlat},
 	{"stops", testStops},
 	{"kill", testKill},
@@ -28,8 +29,11 @@ var inPython = []testCase{
 // RunPython runs that part of the suite that is about worker processes with workers in
 // Python.
 func RunPython(t *testing.T, newTransport func() driver.Transport) {
-	launcher := Python(t, newTransport().Name())
-	runAll(t, func() driver.Transport { return launched{newTransport(), launcher} }, inPython)
+	launcher, cases := Python(t, newTransport().Name()), inPython
+	if testing.Short() {
+		cases = cases[:1]
+	}
+	runAll(t, func() driver.Transport { return launched{newTransport(), launcher} }, cases)
 }
 
 //go:embed testdata/worker.py

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -36,6 +37,13 @@ func funcs() map[string]trainer.Func {
 			}
 			return train(c)
 		}),
+		"wrong": plain(func(c *trainer.Job) error {
+			err := train(c)
+			if c.Round == 1 && c.Client == 3 {
+				c.Update.View(1)[21] ^= 1
+			}
+			return err
+		}),
 		"stop": plain(func(c *trainer.Job) error {
 			if c.Round == 1 && c.Client == 3 {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
@@ -51,13 +59,18 @@ func funcs() map[string]trainer.Func {
 			}
 			return train(c)
 		}),
+		"exit": plain(func(c *trainer.Job) error {
+			if c.Round == 1 && c.Client == 3 {
+				os.Exit(0)
+			}
+			return train(c)
+		}),
 	}
 }
 
 // pause lets other lanes overtake. Nothing depends on how long it takes.
 func pause() {
-	timer := time.NewTimer(20 * time.Millisecond)
-	<-timer.C
+	waiting.Pause(20 * time.Millisecond)
 }
 
 // layouts are the shapes at which implementations break (guard 16).
@@ -79,8 +92,10 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 	all["one byte"] = layout(t, tensor.Spec{Name: "b", DType: tensor.U8, Shape: []int{1}})
 	var powers []tensor.Spec
 	exponents := []int{6, 10, 12, 14, 15, 16, 20}
-	if raceDetector { // which looks at each element
+	thousand := 1000
+	if raceDetector || testing.Short() { // which looks at each element
 		exponents = exponents[:6]
+		thousand = 100
 	}
 	for _, k := range exponents {
 		for _, d := range []int{-1, 0, 1} {
@@ -89,10 +104,10 @@ func layouts(t *testing.T) map[string]*tensor.Layout {
 	}
 	all["around powers of two"] = layout(t, powers...)
 	var many []tensor.Spec
-	for i := range 1000 {
+	for i := range thousand {
 		many = append(many, tensor.Spec{Name: fmt.Sprint(i), DType: tensor.F32, Shape: []int{256}})
 	}
-	all["1000 of 1 KiB"] = layout(t, many...)
+	all["many of 1 KiB"] = layout(t, many...)
 	all["one over 4 MiB"] = layout(t, tensor.Spec{Name: "big", DType: tensor.F32, Shape: []int{1<<20 + 3}})
 	return all
 }
@@ -232,29 +247,46 @@ func testOrder(t *testing.T, tr driver.Transport) {
 	})
 }
 
-// testKill: a worker that dies in the middle of writing ends the round, named,
-// and nothing is left of it.
+// testKill: a worker that dies in the middle of writing, or ends with a job in hand as if
+// all were well, ends the round, named, and nothing is left of it.
 func testKill(t *testing.T, tr driver.Transport) {
 	if Inside(t, tr) {
 		t.Skip("no process to kill: the transport does not leave this one")
 	}
 	l := small(t)
-	p, err := trainer.Open(t.Context(), trainer.Config{
-		Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "kill", Launcher: processes(tr),
-	})
-	check(t, err)
-	_, err = rounder(t.Context(), p, l, l, 3, 5)
-	if err == nil || !strings.Contains(err.Error(), "round 1, client 3: process ") || !strings.Contains(err.Error(), "exited: signal: killed") {
-		t.Errorf("got error %v, want one that names round 1, client 3, the process and the signal", err)
-	}
-	if _, err := p.Close(); err != nil {
-		t.Errorf("close after a kill: %v", err)
-	}
-	for _, place := range p.Places() {
-		if err := syscall.Kill(place.PID, 0); err == nil {
-			t.Errorf("%v is alive", place)
+	for fn, how := range map[string]string{"kill": "signal: killed", "exit": "exit status 0"} {
+		p, err := trainer.Open(t.Context(), trainer.Config{
+			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: fn, Launcher: processes(tr),
+		})
+		check(t, err)
+		_, err = rounder(t.Context(), p, l, l, 3, 5)
+		says(t, "a worker's "+fn, err, "round 1, client 3: process ", "exited: "+how)
+		if _, err := p.Close(); err != nil {
+			t.Errorf("close after a worker's %s: %v", fn, err)
+		}
+		for _, place := range p.Places() {
+			if err := syscall.Kill(place.PID, 0); err == nil {
+				t.Errorf("%v is alive", place)
+			}
 		}
 	}
+}
+
+// testWrong: one bit that a worker has written in another way arrives like that, so that
+// the proof names round, client, tensor and element, and the session ends in order.
+func testWrong(t *testing.T, tr driver.Transport) {
+	launchers(t, tr, func(t *testing.T, launcher trainer.Launcher) {
+		l := small(t)
+		p, err := trainer.Open(t.Context(), trainer.Config{
+			Variant: variant(t, tr), Down: l, Up: l, Workers: 2, Clients: 5, Func: "wrong", Launcher: launcher,
+		})
+		check(t, err)
+		_, err = rounder(t.Context(), p, l, l, 3, 5)
+		says(t, "a wrong bit", err, "round 1, client 3: tensor 1 (\"b\" u8 [1001]): bytes 16 to 24 are ", ": element 21")
+		if _, err := p.Close(); err != nil {
+			t.Errorf("close after a wrong bit: %v", err)
+		}
+	})
 }
 
 // testFunction: an error of the worker function ends the round, named.

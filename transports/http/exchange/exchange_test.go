@@ -13,12 +13,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 )
 
-const limit = Patience(10 * time.Second)
+const limit = Patience(waiting.Limit)
 
 // serve serves endpoints to who shows "secret", and returns how to connect.
 func serve(t *testing.T, endpoints ...Endpoint) func(context.Context) (net.Conn, error) {

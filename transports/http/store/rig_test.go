@@ -14,15 +14,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/http/exchange"
 )
-
-// limit is when a wait in a test becomes a failure.
-const limit = 20 * time.Second
 
 func check(t testing.TB, err error) {
 	t.Helper()
@@ -61,7 +58,7 @@ func start(t testing.TB, kind string, l *tensor.Layout, change ...func(*Options)
 	}
 	r.s = New(r.o)
 	h := exchange.NewHandler(exchange.Options{
-		Patience: exchange.Patience(limit), Rec: phase.NewRecorder(1 << 10),
+		Patience: exchange.Patience(waiting.Limit), Rec: phase.NewRecorder(1 << 10),
 		Admits: func(*http.Request) error { return nil }, Whose: func(*http.Request) phase.ID { return phase.ID{Lane: -1, Round: -1, Client: -1} },
 	}, r.s.Endpoints())
 	var open sync.WaitGroup
@@ -104,7 +101,7 @@ func (r *rig) dial() net.Conn {
 	r.t.Helper()
 	c, err := net.Dial("unix", r.path)
 	check(r.t, err)
-	check(r.t, c.SetDeadline(time.Now().Add(limit)))
+	waiting.Conn(r.t, c)
 	r.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -115,7 +112,7 @@ func (r *rig) client() *http.Client {
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", r.path) },
 	}
 	r.t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: limit}
+	return &http.Client{Transport: transport, Timeout: waiting.Limit}
 }
 
 // A reply is an answer with its body.
@@ -171,20 +168,4 @@ func vectors(t testing.TB, n, size int) *tensor.Layout {
 	l, err := tensor.NewLayout(specs)
 	check(t, err)
 	return l
-}
-
-// eventually waits until f is true.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("%s: did not come", what)
-		}
-	}
 }

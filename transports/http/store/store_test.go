@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/internal/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/internal/slab"
@@ -257,7 +258,7 @@ func TestVisibleWhenComplete(t *testing.T) {
 		if a := r.ask(h, "GET", "/v1/tensors/failed", nil); a.code != 404 {
 			t.Errorf("%s: a failed write is visible: %d", kind, a.code)
 		}
-		eventually(t, kind+": 13 bytes in the store, without the failed write's", func() bool {
+		waiting.Until(t, kind+": 13 bytes in the store, without the failed write's", func() bool {
 			return r.s.Stats().Bytes == 13
 		})
 	}

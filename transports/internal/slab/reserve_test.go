@@ -7,11 +7,11 @@ import (
 	"reflect"
 	"runtime"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/skip"
+	"ipcbench/internal/waiting"
 )
 
 // blocks returns how many bytes the file behind m has reserved.
@@ -74,19 +74,15 @@ func TestReserveUnderSignals(t *testing.T) {
 		m, err := CreateFile(path, size, Untouched)
 		done <- made{mem: m, err: err}
 	}()
-	select {
-	case d := <-done:
-		if d.refused != nil {
-			skip.Refused(t, "a filter of system calls: %v", d.refused)
-		}
-		must(t, d.err)
-		if got := blocks(t, path); got < size {
-			t.Errorf("%d bytes are reserved, want %d", got, size)
-		}
-		must(t, d.mem.Close())
-	case <-time.After(20 * time.Second):
-		t.Fatal("reserving does not end")
+	d := waiting.Receive(t, "the end of reserving", done)
+	if d.refused != nil {
+		skip.Refused(t, "a filter of system calls: %v", d.refused)
 	}
+	must(t, d.err)
+	if got := blocks(t, path); got < size {
+		t.Errorf("%d bytes are reserved, want %d", got, size)
+	}
+	must(t, d.mem.Close())
 	select {
 	case <-alarms:
 	default:

@@ -30,6 +30,18 @@ def fail(job, model, update):
     train(job, model, update)
 
 
+def wrong(job, model, update):
+    train(job, model, update)
+    if (job.round, job.client) == (1, 3):
+        update.data[1][21] ^= 1
+
+
+def exits(job, model, update):
+    if (job.round, job.client) == (1, 3):
+        os._exit(0)
+    train(job, model, update)
+
+
 def scribble(job, model, update):
     model.data[0][0] += 1
 
@@ -53,7 +65,7 @@ def signals(number):
     return function
 
 
-functions = {"train": train, "slow-first": slow_first, "fail": fail, "scribble": scribble,
-             "hang": hang, "leave": leave, "stop": signals(signal.SIGSTOP), "kill": signals(signal.SIGKILL)}
+functions = {"train": train, "slow-first": slow_first, "fail": fail, "wrong": wrong, "scribble": scribble,
+             "exit": exits, "hang": hang, "leave": leave, "stop": signals(signal.SIGSTOP), "kill": signals(signal.SIGKILL)}
 FUNCS.update({name: lambda config, session, f=f: f for name, f in functions.items()})
 worker.main()

@@ -1,4 +1,4 @@
-package trainer
+package main
 
 import (
 	"cmp"
@@ -8,18 +8,18 @@ import (
 	"iter"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"ipcbench/crash"
 	"ipcbench/receipt"
 	"ipcbench/tensor"
+	"ipcbench/trainer"
 	"ipcbench/transports"
 )
 
 // A ClientTrainer trains clients on a session of workers: any Go value goes to them
 // as payload, any Go value comes back, and the results are kept in the order of
 // the clients until they are handed out. It has one user at a time, but for
-// Stop.
+// Stop. It needs nothing that is not there for other programs: copy this file.
 //
 // Every client of a call has memory for its result before the first one trains:
 // K clients on N workers take that for N × ⌈K/N⌉ updates, and no worker trains more
@@ -32,14 +32,11 @@ type ClientTrainer struct {
 	// Config returns the configuration of a client.
 	Config func(client int) ([]byte, error)
 
-	Func     string // a worker function that Values made
+	Func     string // a worker function that trainer.Values made
 	Variant  transports.Variant
-	Launcher Launcher // stays the caller's: Close does not close it
-	Workers  int      // that train at once, at most, each a process; 0 is one
-	Nesting  int      // how deep to look for tensors; 0 is receipt.DefaultDepth
-	Known    []any    // values of the types that interfaces in an update may hold, besides the usual ones
-
-	RoundLimit time.Duration // see [Config.RoundLimit]
+	Launcher trainer.Launcher // stays the caller's: Close does not close it
+	Workers  int              // that train at once, at most, each a process; 0 is one
+	Nesting  int              // how deep to look for tensors; 0 is receipt.DefaultDepth
 
 	// Device and Devices choose the device of a client: "cuda" with 2 devices
 	// gives cuda:0 to even clients and cuda:1 to odd ones; with 0 devices every
@@ -52,7 +49,7 @@ type ClientTrainer struct {
 	// is waited for. Nil waits in client order.
 	Progress func(iter.Seq[*Pending]) iter.Seq[*Pending]
 
-	session   atomic.Pointer[Session]
+	session   atomic.Pointer[trainer.Session]
 	current   atomic.Int64    // the round of the Process that runs, plus one; 0 if none does
 	stopped   atomic.Bool     // Stop was called since Process began
 	next      *tensor.Package // reserved by a Process that could not publish it
@@ -67,22 +64,21 @@ type ClientTrainer struct {
 type Pending struct {
 	Client int
 	done   chan struct{} // closed when update is set
-	update Update
+	update trainer.Update
 }
 
 // A Result is what a client sent back.
 type Result struct {
 	Client int
-	update Update
-	known  []any
+	update trainer.Update
 	out    *atomic.Int64
 }
 
 // Into sets the variable that v points to to the client's update. Its tensors
 // are the transport's memory, not a copy: they are valid until Release.
 func (r *Result) Into(v any) error {
-	if err := receipt.Attach(r.update.Package.Receipt, r.update.Package, v, r.known...); err != nil {
-		return fmt.Errorf("trainer: update of client %d: %w", r.Client, err)
+	if err := receipt.Attach(r.update.Package.Receipt, r.update.Package, v); err != nil {
+		return fmt.Errorf("update of client %d: %w", r.Client, err)
 	}
 	return nil
 }
@@ -116,9 +112,9 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	}
 	switch {
 	case t.Update == nil:
-		return errors.New("trainer: Update of the ClientTrainer is not set")
+		return errors.New("client trainer: Update is not set")
 	case t.Config == nil:
-		return errors.New("trainer: Config of the ClientTrainer is not set")
+		return errors.New("client trainer: Config is not set")
 	}
 	t.current.Store(int64(t.round) + 1)
 	defer func() {
@@ -126,7 +122,7 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 		t.round++ // also after a failure: whoever stopped this round did not stop another one
 	}()
 	if n := t.out.Load(); n > 0 {
-		return fmt.Errorf("trainer: %d results of an earlier call are out, and their memory is needed: release them", n)
+		return fmt.Errorf("%d results of an earlier call are out, and their memory is needed: release them", n)
 	}
 	roster, err := t.roster(clients)
 	if err != nil {
@@ -134,7 +130,7 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 	}
 	detached, err := receipt.Detach(payload, cmp.Or(t.Nesting, receipt.DefaultDepth))
 	if err != nil {
-		return fmt.Errorf("trainer: payload: %w", err)
+		return fmt.Errorf("payload: %w", err)
 	}
 	t.untouched = detached.Untouched
 	if err := t.prepare(ctx, detached, len(clients)); err != nil {
@@ -154,19 +150,19 @@ func (t *ClientTrainer) Process(ctx context.Context, payload any, clients []int)
 }
 
 // roster returns the round's clients.
-func (t *ClientTrainer) roster(clients []int) ([]Client, error) {
+func (t *ClientTrainer) roster(clients []int) ([]trainer.Client, error) {
 	seen := map[int]bool{}
-	var roster []Client
+	var roster []trainer.Client
 	for _, id := range clients {
 		if id < 0 || seen[id] {
-			return nil, fmt.Errorf("trainer: client %d: want each client once, and none negative", id)
+			return nil, fmt.Errorf("client %d: want each client once, and none negative", id)
 		}
 		seen[id] = true
 		config, err := t.Config(id)
 		if err != nil {
-			return nil, fmt.Errorf("trainer: client %d: %w", id, err)
+			return nil, fmt.Errorf("client %d: %w", id, err)
 		}
-		roster = append(roster, Client{ID: id, Weight: 1, Device: t.device(id), Config: config})
+		roster = append(roster, trainer.Client{ID: id, Weight: 1, Device: t.device(id), Config: config})
 	}
 	return roster, nil
 }
@@ -183,20 +179,20 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, 
 	}
 	down, err := tensor.NewLayout(payload.Specs)
 	if err != nil {
-		return fmt.Errorf("trainer: payload: %w", err)
+		return fmt.Errorf("payload: %w", err)
 	}
-	config, prototype, err := PrepareValues(t.Update, cmp.Or(t.Nesting, receipt.DefaultDepth))
+	config, prototype, err := trainer.PrepareValues(t.Update, cmp.Or(t.Nesting, receipt.DefaultDepth))
 	if err != nil {
-		return fmt.Errorf("trainer: %w", err)
+		return err
 	}
 	up, err := tensor.NewLayout(prototype.Specs)
 	if err != nil {
-		return fmt.Errorf("trainer: update: %w", err)
+		return fmt.Errorf("update: %w", err)
 	}
 	workers := min(max(1, t.Workers), clients)
-	session, err := Open(ctx, Config{
+	session, err := trainer.Open(ctx, trainer.Config{
 		Variant: t.Variant, Down: down, Up: up, Workers: workers, Clients: clients,
-		Depth: (clients + workers - 1) / workers, Func: t.Func, FuncConfig: config, Launcher: t.Launcher, RoundLimit: t.RoundLimit,
+		Depth: (clients + workers - 1) / workers, Func: t.Func, FuncConfig: config, Launcher: t.Launcher,
 	})
 	if err != nil {
 		return err
@@ -207,7 +203,7 @@ func (t *ClientTrainer) prepare(ctx context.Context, payload *receipt.Detached, 
 }
 
 // publish writes the payload to the next model and publishes it.
-func (t *ClientTrainer) publish(ctx context.Context, session *Session, payload *receipt.Detached) error {
+func (t *ClientTrainer) publish(ctx context.Context, session *trainer.Session, payload *receipt.Detached) error {
 	if t.next == nil {
 		var err error
 		if t.next, err = session.Reserve(t.round); err != nil {
@@ -215,7 +211,7 @@ func (t *ClientTrainer) publish(ctx context.Context, session *Session, payload *
 		}
 	}
 	if err := crash.Guard(func() error { return payload.CopyTo(t.next) }); err != nil {
-		return fmt.Errorf("trainer: payload has other tensors than the session's first one: %w", err)
+		return fmt.Errorf("payload has other tensors than the session's first one: %w", err)
 	}
 	model := t.next
 	t.next = nil
@@ -224,14 +220,14 @@ func (t *ClientTrainer) publish(ctx context.Context, session *Session, payload *
 }
 
 // collect runs the round and waits for its results as Progress wants it.
-func (t *ClientTrainer) collect(ctx context.Context, session *Session, roster []Client) ([]*Result, error) {
+func (t *ClientTrainer) collect(ctx context.Context, session *trainer.Session, roster []trainer.Client) ([]*Result, error) {
 	pending := make([]*Pending, len(roster))
 	for i, c := range roster {
 		pending[i] = &Pending{Client: c.ID, done: make(chan struct{})}
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- session.Round(ctx, Round{Number: t.round, Clients: roster, AsCompleted: true, Each: func(u Update) error {
+		ended <- session.Round(ctx, trainer.Round{Number: t.round, Clients: roster, AsCompleted: true, Each: func(u trainer.Update) error {
 			pending[u.Index].update = u
 			close(pending[u.Index].done)
 			return nil
@@ -257,7 +253,7 @@ func (t *ClientTrainer) collect(ctx context.Context, session *Session, roster []
 	}
 	err := <-ended
 	if err == nil && waited != len(pending) {
-		err = fmt.Errorf("trainer: the progress hook returned %d of %d pending results", waited, len(pending))
+		err = fmt.Errorf("the progress hook returned %d of %d pending results", waited, len(pending))
 	}
 	if err != nil {
 		for _, p := range pending {
@@ -269,7 +265,7 @@ func (t *ClientTrainer) collect(ctx context.Context, session *Session, roster []
 	}
 	results := make([]*Result, len(pending))
 	for i, p := range pending { // in client order, whatever the order of waiting
-		results[i] = &Result{Client: p.Client, update: p.update, known: t.Known, out: &t.out}
+		results[i] = &Result{Client: p.Client, update: p.update, out: &t.out}
 	}
 	t.out.Add(int64(len(results)))
 	return results, nil

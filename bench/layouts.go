@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"ipcbench/machine"
+	"ipcbench/reexec"
+)
+
+// Where a linker puts a function may decide how fast it is: the same instructions have
+// taken 1.75 times as long 32 bytes further on. So a side of an interleaved run can have
+// several layouts of one build, and each block of a cell runs in the next one.
+// Blocks then differ by what linkers do too, and that is in the intervals.
+
+// A Layout is an executable of a build, as a linker has laid it out.
+type Layout struct {
+	File   string `json:"file"`   // its name, without the folder
+	SHA256 string `json:"sha256"` // of its bytes, in hex digits
+}
+
+// Layouts are those of both builds of an interleaved run.
+type Layouts struct {
+	Base []Layout `json:"base"`
+	Head []Layout `json:"head"` // this program, and then the others
+}
+
+// A BuildError is that of a file which cannot take part in an interleaved run.
+type BuildError struct{ error }
+
+func (b *BuildError) Unwrap() error { return b.error }
+
+// A side is one of the two builds of an interleaved run.
+type side struct {
+	build string   // base or head
+	flag  string   // that names files of it
+	files []string // the executables of its layouts; empty is this one
+}
+
+// sides returns both builds.
+func (o Options) sides() (base, head side) {
+	return side{"base", "--against", o.Against}, side{"head", "--layouts", append([]string{""}, o.Layouts...)}
+}
+
+// name says which file is meant.
+func (s side) name(i int) string { return cmp.Or(s.files[i], "this program") }
+
+// layouts reads all files, of which no two may be the same.
+func (s side) layouts() ([]Layout, error) {
+	var all []Layout
+	for i, file := range s.files {
+		if file == "" && (s.build == "base" || i > 0) {
+			return nil, &BuildError{fmt.Errorf("%s: an entry of the list is empty: want files with commas between them", s.flag)}
+		}
+		sum, err := digest(cmp.Or(file, reexec.Self))
+		if err != nil {
+			return nil, &BuildError{fmt.Errorf("%s: %w", s.flag, err)}
+		}
+		if j := slices.IndexFunc(all, func(l Layout) bool { return l.SHA256 == sum }); j >= 0 {
+			return nil, &BuildError{fmt.Errorf("%s %s: the same bytes as %s: want another layout of its commit", s.flag, file, s.name(j))}
+		}
+		all = append(all, Layout{File: filepath.Base(cmp.Or(s.files[i], os.Args[0])), SHA256: sum})
+	}
+	return all, nil
+}
+
+// digest returns the SHA-256 of a file.
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", cmp.Or(err, fmt.Errorf("%s: no regular file", path))
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// alike asks all files but the first one which build they are: that of the first.
+func (s side) alike(ctx context.Context, first machine.Environment) error {
+	for i, file := range s.files[1:] {
+		a, err := askFirst(ctx, build(file), order{Version: exchangeVersion, Works: []orderWork{}, Cells: []orderCell{}}, patience)
+		if err == nil && a.Environment == nil {
+			err = errors.New("its answer says nothing of the build")
+		}
+		if err == nil {
+			err = sameBuild(*a.Environment.environment(), first, s.name(0))
+		}
+		if err != nil {
+			return &BuildError{fmt.Errorf("%s %s: %w", s.flag, s.name(i+1), err)}
+		}
+	}
+	return nil
+}
+
+// sameBuild reports in what a layout is not of the build that another one is of. That both
+// follow the rules of this program is known.
+func sameBuild(e, first machine.Environment, name string) error {
+	for _, of := range []struct{ what, has, want string }{
+		{"commit", e.Commit, first.Commit},
+		{"changes since the commit", strconv.FormatBool(e.Dirty), strconv.FormatBool(first.Dirty)},
+		{"Go version", e.Go, first.Go},
+		{"race detector", strconv.FormatBool(e.Race), strconv.FormatBool(first.Race)},
+	} {
+		if of.has != of.want {
+			return fmt.Errorf("%s: %s, where %s has %s: want layouts of one build", of.what, cmp.Or(of.has, "none"), name, cmp.Or(of.want, "none"))
+		}
+	}
+	return nil
+}
+
+// Of returns the layouts of a build, base or head.
+func (l *Layouts) Of(build string) []Layout {
+	switch {
+	case l == nil:
+		return nil
+	case build == "base":
+		return l.Base
+	}
+	return l.Head
+}
+
+// validate reports layouts that no run had.
+func (l *Layouts) validate() error {
+	if l == nil {
+		return nil
+	}
+	for _, s := range []struct {
+		name string
+		all  []Layout
+	}{{"base", l.Base}, {"head", l.Head}} {
+		if len(s.all) == 0 {
+			return field(s.name, "none")
+		}
+		for i, of := range s.all {
+			place := fmt.Sprintf("%s[%d]", s.name, i)
+			if err := within(place, named("file", of.File)); err != nil {
+				return err
+			}
+			if sum, err := hex.DecodeString(of.SHA256); err != nil || len(sum) != sha256.Size {
+				return field(place+".sha256", "%.70q: want %d hex digits", of.SHA256, 2*sha256.Size)
+			}
+			if j := slices.IndexFunc(s.all, func(o Layout) bool { return o.SHA256 == of.SHA256 }); j < i {
+				return field(place+".sha256", "that of %s[%d]", s.name, j)
+			}
+		}
+	}
+	return nil
+}
+
+// validateLayouts reports blocks of a cell that ran in none of them.
+func (c Cell) validateLayouts(l *Layouts) error {
+	for i, b := range c.Blocks {
+		if most := max(1, len(l.Of(c.Build))); b.Layout < 0 || b.Layout >= most {
+			return field(fmt.Sprintf("blocks[%d].layout", i), "%d: its build has %d", b.Layout, most)
+		}
+	}
+	return nil
+}

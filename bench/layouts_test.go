@@ -1,0 +1,104 @@
+package bench_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+)
+
+// TestLayouts: block i of each cell runs in layout i of its build, those of a canary's
+// copies in head's, and the result says which files these were (guard 28).
+func TestLayouts(t *testing.T) {
+	h := host()
+	p := quick(t)
+	p.Rounds, p.Blocks = 3, 3
+	o := options(t, h, p, spec(t, h, "pickle", "cnn", 1, 1))
+	o.Canary = 0.5
+	log := filepath.Join(t.TempDir(), "log")
+	layout := func(name string) string { // of this program, which notes when it starts
+		return script(t, "echo "+name+" >>"+log+"\nexec "+self(t)+` "$@"`)
+	}
+	o.Against, o.Layouts = []string{layout("b0"), layout("b1")}, []string{layout("h1")}
+	r, err := bench.RunWithFloors(t.Context(), o)
+	check(t, err)
+	check(t, r.Validate())
+	cells := append(slices.Clone(r.Cells), r.Canary.Same, r.Canary.Slow)
+	for _, c := range cells {
+		var got []int
+		for _, b := range c.Blocks {
+			got = append(got, b.Layout)
+		}
+		if !slices.Equal(got, []int{0, 1, 0}) {
+			t.Errorf("%s, %s: blocks ran in layouts %v", c.ID(), c.Build, got)
+		}
+	}
+	text, err := os.ReadFile(log)
+	check(t, err)
+	started := map[string]int{}
+	for name := range strings.FieldsSeq(string(text)) {
+		started[name]++
+	}
+	// Each is asked once what it is. Of the cells, two are base's, and four head's.
+	if len(cells) != 6 || started["b0"] != 1+2*2 || started["b1"] != 1+2 || started["h1"] != 1+4 {
+		t.Errorf("%d cells; started: %v", len(cells), started)
+	}
+	if l := r.Layouts; l == nil || len(l.Base) != 2 || len(l.Head) != 2 || l.Base[1].File != "other" || l.Head[0].File != filepath.Base(os.Args[0]) || l.Base[0].SHA256 == l.Base[1].SHA256 {
+		t.Errorf("the result has the layouts %+v", r.Layouts)
+	}
+	same, _, err := r.Pairs()
+	check(t, err)
+	check(t, same.Validate())
+	if same.Layouts.Base[1] != r.Layouts.Head[1] {
+		t.Errorf("a canary's pair has the layouts %+v", same.Layouts)
+	}
+}
+
+// TestLayoutsOfOneBuild: files that are no layouts of one build are refused by name, before
+// anything is measured (guard 28).
+func TestLayoutsOfOneBuild(t *testing.T) {
+	h := host()
+	exe := self(t)
+	like := func(from, to string) string { // this program, of another build
+		return script(t, exe+` "$@" | sed 's/`+from+"/"+to+"/'")
+	}
+	again := filepath.Join(t.TempDir(), "again")
+	check(t, os.Symlink(exe, again))
+	silent := script(t, `read order; echo '{"version": 1, "rules": 3}'`)
+	says := func(environment string) string {
+		return script(t, `read order; echo '{"version": 1, "rules": 3, "environment": {`+environment+`}, "refused": ["", ""]}'`)
+	}
+	nothing := says("")
+	other := like(`"go":"[^"]*"`, `"go":"go1"`)
+	for name, tt := range map[string]struct {
+		against, layouts []string
+		want             string
+	}{
+		"the same bytes":      {[]string{exe, again}, nil, "--against " + again + ": the same bytes as " + exe},
+		"this program":        {[]string{exe}, []string{again}, "--layouts " + again + ": the same bytes as this program"},
+		"an empty entry":      {[]string{exe, ""}, nil, "--against: an entry of the list is empty"},
+		"an empty layout":     {[]string{exe}, []string{""}, "--layouts: an entry of the list is empty"},
+		"none":                {[]string{exe}, []string{"./none"}, "--layouts: open ./none: no such file"},
+		"a folder":            {[]string{t.TempDir()}, nil, "no regular file"},
+		"no build":            {[]string{exe}, []string{"/bin/true"}, "--layouts /bin/true: "},
+		"says nothing":        {[]string{exe}, []string{silent}, "--layouts " + silent + ": its answer says nothing of the build"},
+		"other rules":         {[]string{exe}, []string{like(`"rules":3`, `"rules":2`)}, "by version 2 of the rules"},
+		"another version":     {[]string{exe}, []string{other}, "--layouts " + other + ": Go version: go1, where this program has go1."},
+		"another commit":      {[]string{nothing, says(`"commit": "abc"`)}, nil, ": commit: abc, where " + nothing + " has none"},
+		"changes":             {[]string{nothing, says(`"dirty": true`)}, nil, ": changes since the commit: true, where " + nothing + " has false"},
+		"the race detector":   {[]string{nothing, says(`"race": true`)}, nil, ": race detector: true, where " + nothing + " has false"},
+		"base may be another": {[]string{other, exe}, nil, "--against " + exe + ": Go version: go1."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
+			o.Against, o.Layouts = tt.against, tt.layouts
+			r, err := bench.RunWithFloors(t.Context(), o)
+			if r != nil || err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, %v, want an error that holds %q", r, err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ipcbench/internal/skip"
+)
+
+// unzipped returns what a file holds that gzip has compressed.
+func unzipped(t testing.TB, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// zippedText returns the text as gzip has it.
+func zippedText(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestGzip: what is compressed is known by what it holds, and written so by its
+// name. What is damaged, or of no end, is refused in one line.
+func TestGzip(t *testing.T) {
+	skip.Long(t)
+	dir := t.TempDir()
+	want := tiny()
+	named, plain := filepath.Join(dir, "r.json.gz"), filepath.Join(dir, "r.json")
+	for _, path := range []string{named, plain} {
+		if err := want.WriteFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	small, err := os.ReadFile(named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, err := os.ReadFile(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(small, []byte(gzipMagic)) || bytes.HasPrefix(large, []byte(gzipMagic)) || len(small) > len(large)/2 {
+		t.Errorf("%d bytes with the name, %d without", len(small), len(large))
+	}
+	misnamed := filepath.Join(dir, "zipped.json")
+	if err := os.WriteFile(misnamed, small, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{named, plain, misnamed} {
+		got, err := ReadFile(path)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", path, err, diff)
+		}
+	}
+	flipped := bytes.Clone(small)
+	flipped[len(flipped)-6] ^= 1 // of the checksum
+	bomb := zippedText(t, `{"schema": 4, "command": [`+strings.Repeat(" ", maxFile)+"]}")
+	if len(bomb) > 1<<20 {
+		t.Fatalf("the bomb has %d bytes", len(bomb))
+	}
+	for name, tt := range map[string]struct {
+		text []byte
+		want string
+	}{
+		"cut":            {small[:len(small)/2], "truncated: ends in the midst of what gzip has compressed"},
+		"cut in its end": {small[:len(small)-3], "truncated: ends in the midst of"},
+		"cut in the top": {small[:5], "truncated: ends in the midst of"},
+		"magic alone":    {small[:2], "truncated: ends in the midst of"},
+		"checksum":       {flipped, "damaged: gzip: invalid checksum"},
+		"something else": {append(bytes.Clone(small), "more than a header has"...), "damaged: gzip: invalid header"},
+		"no gzip":        {[]byte(gzipMagic + "hello, this is none"), "damaged: gzip: invalid header"},
+		"bomb":           {bomb, "larger than 268435456 bytes: not a result of ipcbench"},
+		"zipped twice":   {zippedText(t, string(small)), `begins with '\x1f'`},
+		"not JSON":       {zippedText(t, "hello"), "begins with 'h'"},
+		"empty":          {zippedText(t, ""), "empty file: not a result of ipcbench"},
+		"truncated JSON": {zippedText(t, string(large[:len(large)/2])), "truncated: ends after"},
+	} {
+		path := filepath.Join(dir, "bad.json.gz")
+		if err := os.WriteFile(path, tt.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadFile(path); err == nil || !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want one line with %q", name, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ipcbench/bench"
+	"ipcbench/bench/benchtest"
+	"ipcbench/report/analysis"
+)
+
+// What reports show is tried on many of them, drawn from the blocks of one run of two
+// builds that are the same, in several layouts of each. A report is what compare makes of
+// the blocks that were drawn.
+
+// blocksDrawn are those of a side of a report, as scripts/pr-report has them.
+const blocksDrawn = 10
+
+// A draw returns the blocks of one side of a report, of a run in which block i of a cell
+// ran in layout i, again and again in cycles.
+type draw func(random *rand.Rand, layouts, cycles int) []int
+
+// draws are the two ways: as it is measured today, and as it was before there were layouts.
+var draws = map[string]draw{
+	"a layout a block": func(random *rand.Rand, layouts, cycles int) (blocks []int) {
+		for _, l := range random.Perm(layouts)[:blocksDrawn] {
+			blocks = append(blocks, random.IntN(cycles)*layouts+l)
+		}
+		return blocks
+	},
+	"one layout a side": func(random *rand.Rand, layouts, cycles int) (blocks []int) {
+		l := random.IntN(layouts)
+		for _, c := range random.Perm(cycles)[:blocksDrawn] {
+			blocks = append(blocks, c*layouts+l)
+		}
+		return blocks
+	},
+}
+
+// A tally counts what reports show.
+type tally struct {
+	reports int
+	other   int            // that show a difference of any cell, slower or faster
+	slower  int            // that show it of a head that is slowed down by a tenth
+	of      map[string]int // how many of these show it of a cell
+}
+
+// add draws a report from a run, and the same with a head that is slowed down.
+func (a *tally) add(t *testing.T, r *bench.Result, by draw, random *rand.Rand) {
+	t.Helper()
+	layouts := len(r.Layouts.Base)
+	cycles := len(r.Cells[0].Blocks) / layouts
+	blocks := map[string][]int{"base": by(random, layouts, cycles), "head": by(random, layouts, cycles)}
+	a.reports++
+	if c := drawn(t, r, blocks, 1); len(c.Worse())+len(c.Better()) > 0 {
+		a.other++
+	}
+	slower := drawn(t, r, blocks, 1.1).Worse()
+	if len(slower) > 0 {
+		a.slower++
+	}
+	for _, row := range slower {
+		a.of[row.Cell.Label()]++
+	}
+}
+
+// drawn compares these blocks of both sides, with head's rounds slowed down by a factor.
+func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64) *analysis.Comparison {
+	t.Helper()
+	d := *r
+	d.Cells = slices.Clone(r.Cells)
+	for i := range d.Cells {
+		c := &d.Cells[i]
+		all := c.Blocks
+		c.Blocks = nil
+		for _, n := range blocks[c.Build] {
+			b := all[n]
+			if c.Build == "head" && slow != 1 {
+				b.Round = slices.Clone(b.Round)
+				for k := range b.Round {
+					b.Round[k] = int64(float64(b.Round[k]) * slow)
+				}
+			}
+			c.Blocks = append(c.Blocks, b)
+		}
+	}
+	c, err := analysis.Compare(&d, nil, analysis.CompareOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (a *tally) String() string {
+	share := func(n int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(a.reports)) }
+	text := fmt.Sprintf("of %d reports, %s show a difference; of a head slowed down by 10 %%, %s show it", a.reports, share(a.other), share(a.slower))
+	for _, cell := range slices.Sorted(maps.Keys(a.of)) {
+		text += fmt.Sprintf("; of %s %s", cell, share(a.of[cell]))
+	}
+	return text
+}
+
+// likeness returns a run of two builds that are the same. Each layout changes a cell's round
+// by a share of its own, which is byLayout or so, and each block by some 2 % more.
+func likeness(random *rand.Rand, byLayout float64) *bench.Result {
+	const layouts, cycles = 12, blocksDrawn
+	r := benchtest.Result()
+	r.Plan.Interleaved = true
+	r.Layouts = &bench.Layouts{Base: make([]bench.Layout, layouts), Head: make([]bench.Layout, layouts)}
+	for _, build := range []string{"base", "head"} {
+		for _, transport := range []string{"inproc", "shm-slab", "http-shm"} {
+			var of [layouts]float64
+			for l := range of {
+				of[l] = math.Exp(byLayout * random.NormFloat64())
+			}
+			var rounds []float64
+			for i := range layouts * cycles {
+				rounds = append(rounds, 20*of[i%layouts]*math.Exp(0.02*random.NormFloat64()))
+			}
+			c := benchtest.Cell(transport, benchtest.Models["cnn"], 1, 1, rounds...)
+			c.Build = build
+			r.Cells = append(r.Cells, c)
+		}
+	}
+	return r
+}
+
+// TestLayoutABlock: where layouts differ, blocks of one layout a side show a difference of
+// builds that are the same, and blocks of a layout each do not. A tenth is shown where they
+// differ little (guard 28).
+func TestLayoutABlock(t *testing.T) {
+	const reports = 60
+	of := func(way string, byLayout float64) *tally {
+		a := &tally{of: map[string]int{}}
+		for seed := range uint64(reports) {
+			random := rand.New(rand.NewPCG(seed, 28))
+			a.add(t, likeness(random, byLayout), draws[way], random)
+		}
+		t.Logf("layouts that differ by %v, %s: %v", byLayout, way, a)
+		return a
+	}
+	if a := of("one layout a side", 0.12); a.other < reports/2 {
+		t.Errorf("one layout a side: %v, want half of them or more", a)
+	}
+	if a := of("a layout a block", 0.12); a.other > reports/10 { // 5 % are meant, of many
+		t.Errorf("a layout a block: %v, want at most a tenth", a)
+	}
+	if a := of("a layout a block", 0.02); a.other > reports/10 || a.slower < reports*8/10 {
+		t.Errorf("layouts that differ little: %v, want at most a tenth, and at least 80 %%", a)
+	}
+}
+
+// TestSoakLayouts: of 1,000 reports that are drawn from one run of 24 layouts of this
+// program, 12 a side, at most 6 % show a difference if each block has a layout of its own,
+// and at least 80 % show a slowdown of 10 % (guard 28). IPCBENCH_TEST_LAYOUTS names the file
+// of that run: it is read, or else written.
+func TestSoakLayouts(t *testing.T) {
+	soak(t)
+	path := os.Getenv("IPCBENCH_TEST_LAYOUTS")
+	if path == "" {
+		path = filepath.Join(t.TempDir(), "result.json.gz")
+	}
+	if _, err := os.Stat(path); err != nil {
+		runLayouts(t, path)
+	}
+	r, err := bench.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if r.Layouts != nil {
+		n = len(r.Layouts.Base)
+	}
+	if n < blocksDrawn || len(r.Layouts.Head) != n || slices.ContainsFunc(r.Cells, func(c bench.Cell) bool { return len(c.Blocks) < n*blocksDrawn }) {
+		t.Fatalf("%s: want %d or more layouts, as many of each side, and %d blocks of every cell in each", path, blocksDrawn, blocksDrawn)
+	}
+	random := rand.New(rand.NewPCG(1, 28))
+	for _, way := range slices.Sorted(maps.Keys(draws)) {
+		a := &tally{of: map[string]int{}}
+		for range 1000 {
+			a.add(t, r, draws[way], random)
+		}
+		t.Logf("%s: %v", way, a)
+		if way == "a layout a block" && (a.other > 60 || a.slower < 800) {
+			t.Errorf("%s: want at most 6 %% and at least 80 %%", way)
+		}
+	}
+}
+
+// runLayouts measures 24 layouts of this program, 12 a side, and ten blocks in each.
+func runLayouts(t *testing.T, path string) {
+	t.Helper()
+	const layouts = 12
+	var files []string
+	for n := range 2 * layouts {
+		files = append(files, built(t, fmt.Sprintf("-ldflags=-s -w -randlayout=%d", n+1)))
+	}
+	base, head := files[:layouts], files[layouts:]
+	output(t, head[0], "run", "--against", strings.Join(base, ","), "--layouts", strings.Join(head[1:], ","),
+		"--transport", "shm-slab,http-shm", "--model", "histology", "--workers", "2", "--clients", "2",
+		"--blocks", fmt.Sprint(layouts*blocksDrawn), "--time", fmt.Sprintf("%dms", layouts*blocksDrawn*200), "--out", path)
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/google/pprof/driver"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"ipcbench/bench"
+	"ipcbench/report/doc"
+)
+
+func (a *app) pprofCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "pprof FLAG... FILE...",
+		Short: "Show which code a profiled run spent its time in",
+		Long: strings.TrimSpace(`
+Show which code the server and all workers spent time in. This is pprof, as
+in go tool pprof, for whoever has no Go toolchain. Its flags go before FILE.
+
+  ipcbench run --transport pickle,http --model cnn --rounds 600 --blocks 2 \
+      --profile cpu --out r.json
+  ipcbench pprof -tags r.profiles/pickle*
+      the time of each phase and each process
+  ipcbench pprof -top -tagfocus phase=decode r.profiles/pickle*
+      the functions of a phase, the heaviest first
+  ipcbench pprof -peek 'runtime.memmove$' r.profiles/pickle*
+      who calls a function
+  ipcbench pprof -top -diff_base r.profiles/pickle* r.profiles/http*
+      how much more or less the second file has than the first
+  ipcbench pprof -http localhost:0 -tagroot process,phase r.profiles/pickle*
+      a flame graph and more, in a browser, until Ctrl-C
+
+All samples have the labels transport, model and process, and most have phase.
+Without a report such as -top, pprof asks for commands. docs/profiling.md says
+more, and ipcbench pprof -help lists all flags.`),
+		DisableFlagParsing:    true, // a dash before a whole word is pprof's way
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
+				return cmd.Help()
+			}
+			return a.pprof(args)
+		},
+	}
+}
+
+// pprof runs google/pprof's driver, which prints its reports on stdout itself.
+func (a *app) pprof(args []string) error {
+	ui := &pprofUI{to: a.err, in: bufio.NewReader(os.Stdin)}
+	flags := &pprofFlags{FlagSet: flag.NewFlagSet("pprof", flag.ContinueOnError), args: args, ui: ui, help: a.out}
+	err := driver.PProf(&driver.Options{Flagset: flags, UI: ui})
+	switch {
+	case errors.Is(flags.err, flag.ErrHelp):
+		return nil
+	case flags.err != nil: // pprof knows only that there is no profile
+		return flags.err
+	case errors.Is(err, syscall.EPIPE):
+		a.out.closed = true
+		return nil
+	case errors.As(err, new(*fs.PathError)): // what cannot be written
+		return fmt.Errorf("pprof: %w", err)
+	case err != nil:
+		return hinted{usagef("pprof: %w", err), pprofHint}
+	}
+	return nil
+}
+
+const pprofHint = "ipcbench pprof --help has examples"
+
+// pprofFlags parse pprof's command line. Those of package pprof would end the program.
+type pprofFlags struct {
+	*flag.FlagSet
+	args  []string
+	bases []*string
+	extra string
+	ui    *pprofUI
+	help  io.Writer
+	err   error
+}
+
+func (f *pprofFlags) StringList(name, _, usage string) *[]*string {
+	var all []*string
+	f.Func(name, usage, func(text string) error {
+		all, f.bases = append(all, &text), append(f.bases, &text)
+		return nil
+	})
+	return &all
+}
+
+func (f *pprofFlags) AddExtraUsage(text string) { f.extra += text }
+func (f *pprofFlags) ExtraUsage() string        { return f.extra }
+
+// Parse returns the files, or nothing if there is an error, which it keeps.
+func (f *pprofFlags) Parse(usage func()) []string {
+	f.SetOutput(io.Discard)
+	f.err = f.FlagSet.Parse(f.args)
+	switch files := f.Args(); {
+	case errors.Is(f.err, flag.ErrHelp):
+		f.ui.to = f.help
+		usage()
+	case f.err != nil:
+		f.err = hinted{usagef("pprof: %w", f.err), "ipcbench pprof -help lists the flags"}
+	case len(files) == 0:
+		f.err = hinted{usagef("pprof: no profile is named"), pprofHint}
+	default:
+		for _, base := range f.bases {
+			files = append(files, *base)
+		}
+		for _, path := range files {
+			f.err = errors.Join(f.err, isProfile(path))
+		}
+	}
+	if f.err != nil {
+		return nil
+	}
+	// pprof opens the page at the port that it was given: without one it chooses one.
+	if host, ok := strings.CutSuffix(f.Lookup("http").Value.String(), ":0"); ok {
+		f.err = f.Set("http", host+":")
+	}
+	return f.Args()
+}
+
+// isProfile says what is wrong with a source of a profile, of which pprof would take
+// as many as it can. It reads files itself.
+func isProfile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil && strings.HasPrefix(path, "-"):
+		return hinted{usagef("pprof: %s stands behind a file", path), "pprof's flags go before files"}
+	case err != nil && strings.Contains(path, ":"): // an address
+		return nil
+	case err != nil:
+		return hinted{usagef("pprof: %w", err), pprofHint}
+	case !info.Mode().IsRegular() && !info.IsDir(): // a pipe can be read only once
+		return nil
+	}
+	if is, err := isResult(path); err != nil || !is {
+		return err
+	}
+	return hinted{usagef("pprof: %s is a result: want one of its profiles", path), "they are in " + bench.Stem(path) + ".profiles, if the run had --profile"}
+}
+
+// pprofUI is where pprof talks to the user. Reports alone go to stdout.
+type pprofUI struct {
+	to io.Writer
+	in *bufio.Reader
+}
+
+func (u *pprofUI) ReadLine(prompt string) (string, error) {
+	if term.IsTerminal(int(os.Stdin.Fd())) && !u.IsTerminal() {
+		return "", errors.New("nobody sees what it asks: stdout is no terminal, and no report such as -top is named")
+	}
+	fmt.Fprint(u.to, prompt)
+	return u.in.ReadString('\n')
+}
+
+func (u *pprofUI) Print(args ...any) {
+	fmt.Fprintln(u.to, doc.Lines(strings.TrimRight(fmt.Sprint(args...), "\n")))
+}
+func (u *pprofUI) PrintErr(args ...any)                { u.Print(args...) }
+func (u *pprofUI) IsTerminal() bool                    { return term.IsTerminal(int(os.Stdout.Fd())) }
+func (u *pprofUI) WantBrowser() bool                   { return u.IsTerminal() }
+func (u *pprofUI) SetAutoComplete(func(string) string) {}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"ipcbench/internal/waiting"
+)
+
+// runPprof returns a command that runs pprof on a profile of one function, in a
+// home of its own.
+func runPprof(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := exec.LookPath("ipcbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &profile.Function{ID: 1, Name: "main.decode"}
+	m := &profile.Mapping{ID: 1, Limit: 1, File: "program", HasFunctions: true}
+	l := &profile.Location{ID: 1, Mapping: m, Line: []profile.Line{{Function: f}}}
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "cpu", Unit: "nanoseconds"}}, Mapping: []*profile.Mapping{m}, Function: []*profile.Function{f}, Location: []*profile.Location{l},
+		Sample: []*profile.Sample{{Location: []*profile.Location{l}, Value: []int64{1e9}}},
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.pb.gz")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(waiting.Context(t), exe, append(append([]string{"pprof"}, args...), path)...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "XDG_CONFIG_HOME=")
+	return cmd
+}
+
+// TestPprofPage: the page is at a free port of the loopback interface, refers to
+// nothing outside of it, leaves nothing in the home, and ends with a signal.
+func TestPprofPage(t *testing.T) {
+	cmd := runPprof(t, "-http", "localhost:0")
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	at, parseErr := url.Parse(strings.TrimSpace(strings.TrimPrefix(line, "Serving web UI on ")))
+	if err != nil || parseErr != nil || at.Port() == "" || at.Port() == "0" {
+		t.Fatalf("it says %q, %v, %v", line, err, parseErr)
+	}
+	page := ""
+	waiting.Until(t, "the page", func() bool { // the address is said before it listens
+		answer, err := http.Get(at.String())
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		all, err := io.ReadAll(answer.Body)
+		page = string(all)
+		return err == nil && answer.StatusCode == http.StatusOK
+	})
+	if !strings.Contains(page, "main.decode") || !strings.HasSuffix(strings.TrimSpace(page), "</html>") {
+		t.Errorf("the page is\n%s", page)
+	}
+	if outside := regexp.MustCompile(`src="|<link|@import|url\("?http|href="(//|http)`).FindAllString(page, -1); outside != nil {
+		t.Errorf("the page refers to others: %q", outside)
+	}
+	for _, other := range ourAddresses() {
+		if other == "127.0.0.1" {
+			continue
+		}
+		if c, err := net.Dial("tcp", net.JoinHostPort(other, at.Port())); err == nil {
+			c.Close()
+			t.Errorf("it listens at %s, too", other)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // how it ended is looked at now
+	if got := cmd.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != syscall.SIGINT {
+		t.Errorf("it ended with %v", cmd.ProcessState)
+	}
+	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the home: %v, %v", left, err)
+	}
+}
+
+// TestPprofShell: commands are asked for at a terminal, but not where nobody would see
+// that.
+func TestPprofShell(t *testing.T) {
+	master, slave := terminal(t)
+	hidden := runPprof(t)
+	hidden.Stdin = slave
+	out, err := hidden.CombinedOutput()
+	if err == nil || hidden.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), "stdout is no terminal") {
+		t.Errorf("got %v, %s", err, out)
+	}
+	cmd := runPprof(t)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	if _, err := master.WriteString("top\nquit\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	slave.Close()
+	shown, _ := io.ReadAll(master) // ends with an error once nobody has the other end
+	if !strings.Contains(string(shown), "(pprof) ") || !strings.Contains(string(shown), "100%  main.decode") {
+		t.Errorf("it shows\n%s", shown)
+	}
+}
+
+// TestPprofPipe: a reader that wants no more is no error.
+func TestPprofPipe(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer write.Close()
+	cmd := runPprof(t, "-top")
+	var stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = write, &stderr
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitPipe || stderr.Len() > 0 {
+		t.Errorf("got %v, %s", err, &stderr)
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// logCall adds a line to the file that the payload names, if any: a call of the
+// worker function, in whatever process.
+func logCall(j *job) error {
+	path := j.Payload.Notes["calls"]
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "round %d client %d %s %s\n", j.Round, j.Client, j.Config, j.Device)
+	return errors.Join(err, f.Close())
+}
+
+// TestCalledOnce: B15: a worker function is called once for every client, with
+// that client's own configuration and device.
+func TestCalledOnce(t *testing.T) {
+	for _, transport := range []string{"pickle", "shm-slab", "grpc-batch", "http"} {
+		ct, _ := newTrainer(t, transport, "write", 2)
+		ct.Device, ct.Devices = "cuda", 2
+		p := newPayload(0)
+		p.Notes["calls"] = filepath.Join(t.TempDir(), "calls")
+		var want []string
+		for round, clients := range [][]int{{7, 0, 3, 4, 1}, {3, 2}} {
+			check(t, ct.Process(t.Context(), p, clients))
+			take(t, ct)
+			for _, c := range clients {
+				want = append(want, fmt.Sprintf("round %d client %d lr=%d cuda:%d\n", round, c, c, c%2))
+			}
+		}
+		text, err := os.ReadFile(p.Notes["calls"])
+		check(t, err)
+		got := slices.Sorted(strings.Lines(string(text)))
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("%s: calls were %q, want %q", transport, got, want)
+		}
+	}
+}
+
+// segments counts the named segments for updates that the server has.
+func segments(j *job) error {
+	locks, err := filepath.Glob("/dev/shm/ipcbench-*/lock")
+	for _, path := range locks {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.HasPrefix(string(text), fmt.Sprintf("pid %d,", os.Getppid())) {
+			continue // another program's
+		}
+		all, err := filepath.Glob(filepath.Join(filepath.Dir(path), "update-*"))
+		j.Update.Seen = len(all)
+		return err
+	}
+	return errors.Join(err, errors.New("the server has no segments"))
+}
+
+// TestBuffers: B6: when a client trains, each client of the call has one segment
+// for its update, and nobody has a second one.
+func TestBuffers(t *testing.T) {
+	for _, c := range []struct{ workers, clients, want int }{{2, 4, 4}, {2, 1, 1}, {3, 3, 3}, {1, 7, 7}, {2, 5, 6}} {
+		t.Run(fmt.Sprintf("workers=%d,clients=%d", c.workers, c.clients), func(t *testing.T) {
+			ct, _ := newTrainer(t, "shm-tensor:reuse=on", "segments", c.workers)
+			for range 2 {
+				check(t, ct.Process(t.Context(), newPayload(0), upTo(c.clients)))
+				for _, u := range take(t, ct) {
+					if u.Seen != c.want {
+						t.Errorf("client %d saw %d segments for updates, want %d", u.Client, u.Seen, c.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// atOnce is how many workers TestParallel has.
+const atOnce = 3
+
+// count counts the worker functions that run, in all processes: each has a file
+// meanwhile. None of the first ones ends before all of them have begun.
+func count(j *job) error {
+	started, running := j.Payload.Notes["started"], j.Payload.Notes["running"]
+	name := strconv.Itoa(j.Client)
+	for _, dir := range []string{running, started} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			return err
+		}
+	}
+	for id := range atOnce {
+		appears(filepath.Join(started, strconv.Itoa(id)))
+	}
+	all, err := os.ReadDir(running)
+	j.Update.Seen = len(all)
+	return errors.Join(err, os.Remove(filepath.Join(running, name)))
+}
+
+// TestParallel: B20: never more worker processes, and worker functions, at once
+// than the trainer was given, and as many as that.
+func TestParallel(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "count", atOnce)
+	sampled := 0
+	ct.Progress = func(pending iter.Seq[*Pending]) iter.Seq[*Pending] {
+		return func(yield func(*Pending) bool) {
+			for p := range pending {
+				sampled = max(sampled, len(strings.Fields(children(t))))
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+	p := newPayload(0)
+	p.Notes["started"], p.Notes["running"] = t.TempDir(), t.TempDir()
+	check(t, ct.Process(t.Context(), p, upTo(10*atOnce)))
+	most, pids := 0, map[int]bool{}
+	for _, u := range take(t, ct) {
+		most, pids[u.PID] = max(most, u.Seen), true
+	}
+	if most != atOnce || len(pids) != atOnce || sampled != atOnce {
+		t.Errorf("%d worker functions ran at once, in %d processes, of which %d lived at once; want %d of each", most, len(pids), sampled, atOnce)
+	}
+}

@@ -1,0 +1,358 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/receipt"
+	"ipcbench/tensor"
+	"ipcbench/trainer"
+	"ipcbench/transports"
+	"ipcbench/transports/all"
+	"ipcbench/transports/driver"
+)
+
+// payload is what the server sends to its clients: tensors three levels deep,
+// and other things.
+type payload struct {
+	Layers map[string][]layer
+	Notes  map[string]string
+}
+
+type layer struct {
+	Weight, Bias *receipt.Tensor
+}
+
+// update is what a client sends back.
+type update struct {
+	Client  int
+	Seen    int
+	Device  string
+	Config  string
+	PID     int
+	Round   int
+	Stopped bool
+	Delta   map[string]*receipt.Tensor
+}
+
+type job = trainer.ValueJob[payload, update]
+
+// testHost is what worker processes of these tests know.
+func testHost() trainer.Host {
+	h := host()
+	for name, f := range map[string]func(*job) error{
+		"write": write, "rebind": rebind, "count": count, "segments": segments, "await": await, "endless": endless,
+	} {
+		h.Funcs[name] = trainer.Values(func(j *job) error {
+			j.Update.Client, j.Update.Device, j.Update.Config = j.Client, j.Device, string(j.Config)
+			j.Update.PID, j.Update.Round = os.Getpid(), j.Round
+			err := f(j)
+			j.Update.Stopped = j.Stopped()
+			return err
+		})
+	}
+	return h
+}
+
+// write writes into the prepared memory.
+func write(j *job) error {
+	w, delta := floats(j.Payload.Layers["body"][0].Weight), floats(j.Update.Delta["w"])
+	for i := range delta {
+		delta[i] = w[i] * float32(j.Client+1)
+	}
+	return logCall(j)
+}
+
+// rebind replaces the prepared tensor by one of its own.
+func rebind(j *job) error {
+	own := newTensor(4)
+	copy(floats(own), []float32{1, 2, 3, float32(j.Client)})
+	j.Update.Delta = map[string]*receipt.Tensor{"w": own}
+	return nil
+}
+
+// await waits for the client that the configuration names to be done.
+func await(j *job) error {
+	dir := j.Payload.Notes["done"]
+	if other := string(j.Config); other != "" {
+		appears(filepath.Join(dir, other))
+	}
+	return os.WriteFile(filepath.Join(dir, strconv.Itoa(j.Client)), nil, 0o600)
+}
+
+// appears waits for a file.
+func appears(path string) {
+	for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// newUpdate is what a client of these tests sends.
+func newUpdate() update {
+	return update{Client: 5, Seen: 999, Delta: map[string]*receipt.Tensor{"w": newTensor(4)}}
+}
+
+// rate is the configuration of a client, unless a test wants another one.
+func rate(client int) ([]byte, error) { return []byte("lr=" + strconv.Itoa(client)), nil }
+
+func newPayload(first float32) payload {
+	w, b := newTensor(4), newTensor()
+	copy(floats(w), []float32{first, first + 1, first + 2, first + 3})
+	return payload{Layers: map[string][]layer{"body": {{Weight: w, Bias: b}}}, Notes: map[string]string{"k": "v"}}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newTrainer returns a trainer over transport with real processes, or with
+// goroutines where the transport does not leave the process.
+func newTrainer(t *testing.T, transport, fn string, workers int) (ct *ClientTrainer, inside bool) {
+	t.Helper()
+	h := testHost()
+	v, err := transports.Parse(transport, h.Transports)
+	check(t, err)
+	launcher := trainer.NewProcesses()
+	if inside = v.Traits().Reach == driver.Process; inside {
+		launcher = trainer.NewGoroutines(h)
+	}
+	ct = &ClientTrainer{Update: newUpdate(), Config: rate, Func: fn, Variant: v, Launcher: launcher, Workers: workers, Device: "cpu"}
+	t.Cleanup(func() { check(t, ct.Close()) })
+	return ct, inside
+}
+
+// take returns the updates of the last Process and releases them.
+func take(t *testing.T, ct *ClientTrainer) []update {
+	t.Helper()
+	var all []update
+	for _, r := range ct.Results() {
+		var u update
+		check(t, r.Into(&u))
+		if u.Client != r.Client {
+			t.Errorf("result of client %d holds the update of client %d", r.Client, u.Client)
+		}
+		for name, d := range u.Delta { // the memory goes back
+			u.Delta[name] = &receipt.Tensor{DType: d.DType, Shape: d.Shape, Data: slices.Clone(d.Data)}
+		}
+		all = append(all, u)
+		r.Release()
+	}
+	return all
+}
+
+// upTo returns the ids of the first n clients.
+func upTo(n int) (clients []int) {
+	for id := range n {
+		clients = append(clients, id)
+	}
+	return clients
+}
+
+// TestValues: B8, B9, B15: every client gets its own configuration, the shared
+// payload and its device, writes into the memory that was prepared for it, and
+// both the numbers and what the worker changed beside them come back.
+func TestValues(t *testing.T) {
+	for _, transport := range all.Transports() {
+		t.Run(transport.Name(), func(t *testing.T) {
+			ct, inside := newTrainer(t, transport.Name(), "write", 2)
+			for round := range 3 {
+				check(t, ct.Process(t.Context(), newPayload(float32(10*round)), []int{7, 0, 3}))
+				for n, u := range take(t, ct) {
+					client := []int{7, 0, 3}[n]
+					if u.Client != client || u.Seen != 999 || u.Device != "cpu" || u.Config != "lr="+strconv.Itoa(client) || u.Round != round {
+						t.Errorf("round %d: got %+v, want client %d with its own fields", round, u, client)
+					}
+					if !inside && u.PID == os.Getpid() {
+						t.Error("the worker ran in this process")
+					}
+					for i, got := range floats(u.Delta["w"]) {
+						if want := (float32(10*round) + float32(i)) * float32(client+1); got != want {
+							t.Errorf("round %d, client %d: element %d is %v, want %v", round, client, i, got, want)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestTooDeep: B11: a tensor deeper than the limit is reported, and arrives.
+func TestTooDeep(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "write", 1)
+	ct.Nesting = 3 // payload, layers, body and the layer itself: its tensors are at depth 4
+	check(t, ct.Process(t.Context(), newPayload(5), []int{2}))
+	want := []string{"Layers.body[0].Weight", "Layers.body[0].Bias"}
+	if got := ct.Untouched(); !slices.Equal(got, want) {
+		t.Errorf("untouched are %v, want %v", got, want)
+	}
+	if got := floats(take(t, ct)[0].Delta["w"]); !slices.Equal(got, []float32{15, 18, 21, 24}) {
+		t.Errorf("got %v, want the payload's numbers times 3", got)
+	}
+}
+
+// TestRebound: a worker that replaces a prepared tensor loses nothing.
+func TestRebound(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "rebind", 1)
+	check(t, ct.Process(t.Context(), newPayload(0), []int{6}))
+	if got := floats(take(t, ct)[0].Delta["w"]); !slices.Equal(got, []float32{1, 2, 3, 6}) {
+		t.Errorf("got %v, want the worker's own tensor", got)
+	}
+}
+
+// TestDevices: B16: clients get as many devices in turn.
+func TestDevices(t *testing.T) {
+	ct, _ := newTrainer(t, "inproc", "write", 2)
+	ct.Device, ct.Devices = "cuda", 3
+	check(t, ct.Process(t.Context(), newPayload(0), []int{0, 1, 5, 42}))
+	for _, u := range take(t, ct) {
+		if want := fmt.Sprintf("cuda:%d", u.Client%3); u.Device != want {
+			t.Errorf("client %d: device %q, want %q", u.Client, u.Device, want)
+		}
+	}
+}
+
+// TestCache: B18, B22: as many results as clients, in the order of the clients
+// whatever the order of completion, and handed out once.
+func TestCache(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "await", 3)
+	for _, clients := range [][]int{{}, {42}, {0, 1, 2}, {5, 4, 3, 2, 1, 0, 6}} {
+		ct.Config = func(client int) ([]byte, error) {
+			if len(clients) > 1 && client == clients[0] {
+				return []byte(strconv.Itoa(clients[1])), nil // the first is done after the second
+			}
+			return nil, nil
+		}
+		p := newPayload(0)
+		p.Notes["done"] = t.TempDir()
+		check(t, ct.Process(t.Context(), p, clients))
+		var got []int
+		for _, u := range take(t, ct) {
+			got = append(got, u.Client)
+		}
+		if !slices.Equal(got, clients) {
+			t.Errorf("got clients %v, want %v", got, clients)
+		}
+		if again := ct.Results(); len(again) != 0 {
+			t.Errorf("%d results were handed out twice", len(again))
+		}
+	}
+}
+
+// TestProgress: B19: the hook is called once with all pending results, and may
+// wait for them in another order without mispairing any.
+func TestProgress(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "write", 2)
+	var calls int
+	var seen []int
+	ct.Progress = func(pending iter.Seq[*Pending]) iter.Seq[*Pending] {
+		calls++
+		all := slices.Collect(pending)
+		slices.Reverse(all)
+		return func(yield func(*Pending) bool) {
+			for _, p := range all {
+				if seen = append(seen, p.Client); !yield(p) {
+					return
+				}
+			}
+		}
+	}
+	check(t, ct.Process(t.Context(), newPayload(0), []int{1, 2, 3}))
+	if calls != 1 || !slices.Equal(seen, []int{3, 2, 1}) {
+		t.Errorf("hook was called %d times and waited for %v", calls, seen)
+	}
+	var got []int
+	for _, u := range take(t, ct) { // take checks the pairing
+		got = append(got, u.Client)
+	}
+	if !slices.Equal(got, []int{1, 2, 3}) {
+		t.Errorf("got clients %v, want them in the order of Process", got)
+	}
+
+	ct.Progress = func(pending iter.Seq[*Pending]) iter.Seq[*Pending] {
+		return func(yield func(*Pending) bool) {}
+	}
+	if err := ct.Process(t.Context(), newPayload(0), []int{1, 2}); err == nil || !strings.Contains(err.Error(), "0 of 2") {
+		t.Errorf("a hook that drops results: got error %v", err)
+	}
+}
+
+// TestUnset: B6, B21: what the author of a training left out is named.
+func TestUnset(t *testing.T) {
+	for name, unset := range map[string]func(*ClientTrainer){
+		"Update": func(ct *ClientTrainer) { ct.Update = nil },
+		"Config": func(ct *ClientTrainer) { ct.Config = nil },
+	} {
+		ct, _ := newTrainer(t, "pickle", "write", 1)
+		unset(ct)
+		want := name + " is not set"
+		if err := ct.Process(t.Context(), newPayload(0), []int{0}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want %q in it", err, want)
+		}
+	}
+}
+
+// TestBadCalls: mistakes of the caller are named, and the next call works.
+func TestBadCalls(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "write", 2)
+	for name, c := range map[string]struct {
+		payload any
+		clients []int
+		want    string
+	}{
+		"client twice":     {newPayload(0), []int{1, 1}, "client 1"},
+		"negative client":  {newPayload(0), []int{-1}, "client -1"},
+		"not transferable": {func() {}, []int{1}, "payload"},
+	} {
+		if err := ct.Process(t.Context(), c.payload, c.clients); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want one with %q", name, err, c.want)
+		}
+	}
+	check(t, ct.Process(t.Context(), newPayload(0), []int{1}))
+	other := newPayload(0)
+	bytes, err := receipt.NewTensor(tensor.I8, 3)
+	check(t, err)
+	other.Layers["more"] = []layer{{Weight: bytes}}
+	if err := ct.Process(t.Context(), other, []int{1}); err == nil || !strings.Contains(err.Error(), "other tensors") {
+		t.Errorf("another payload's tensors: got error %v", err)
+	}
+	check(t, ct.Process(t.Context(), newPayload(3), []int{1}))
+	if got := floats(take(t, ct)[0].Delta["w"]); !slices.Equal(got, []float32{6, 8, 10, 12}) {
+		t.Errorf("after another payload's tensors: got %v, want the payload's numbers times 2", got)
+	}
+}
+
+// TestHeldResults: results that are still out are an error at the next call, and
+// not a wait for ever.
+func TestHeldResults(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "write", 2)
+	check(t, ct.Process(t.Context(), newPayload(0), upTo(4)))
+	held := ct.Results()
+	if err := ct.Process(t.Context(), newPayload(0), upTo(2)); err == nil || !strings.Contains(err.Error(), "4 results") {
+		t.Errorf("got error %v, want one that counts the results", err)
+	}
+	for _, r := range held {
+		r.Release()
+	}
+	check(t, ct.Process(t.Context(), newPayload(0), upTo(2)))
+}
+
+// TestGrow: more clients than before get a larger session.
+func TestGrow(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "write", 2)
+	for _, n := range []int{1, 5, 2} {
+		check(t, ct.Process(t.Context(), newPayload(0), upTo(n)))
+		if got := take(t, ct); len(got) != n {
+			t.Errorf("got %d results, want %d", len(got), n)
+		}
+	}
+}

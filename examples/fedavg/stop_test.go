@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// endless trains until the flag is set. If its configuration names a file, that says
+// that it runs, and has not seen the flag.
+func endless(j *job) error {
+	if len(j.Config) > 0 {
+		if j.Stopped() {
+			return errors.New("the flag was set before the training began")
+		}
+		if err := os.WriteFile(string(j.Config), nil, 0o600); err != nil {
+			return err
+		}
+	}
+	for !j.Stopped() {
+		<-time.After(time.Millisecond)
+	}
+	return nil
+}
+
+// TestStop: B17: running worker functions see the flag when they look the next
+// time, and those of the next Process do not.
+func TestStop(t *testing.T) {
+	for _, transport := range []string{"pickle", "shm-slab", "grpc-stream", "http"} {
+		t.Run(transport, func(t *testing.T) {
+			ct, _ := newTrainer(t, transport, "endless", 2)
+			for range 2 {
+				dir := t.TempDir()
+				name := func(client int) string { return filepath.Join(dir, strconv.Itoa(client)) }
+				ct.Config = func(client int) ([]byte, error) { return []byte(name(client)), nil }
+				stopped := make(chan error, 1)
+				go func() {
+					appears(name(0))
+					appears(name(1))
+					stopped <- ct.Stop()
+				}()
+				check(t, ct.Process(t.Context(), newPayload(0), upTo(2)))
+				check(t, <-stopped)
+				for _, u := range take(t, ct) {
+					if !u.Stopped {
+						t.Errorf("client %d ended without the flag", u.Client)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestStopEarly: a Stop while Process still prepares holds, in a session that is
+// being opened as in one that exists.
+func TestStopEarly(t *testing.T) {
+	ct, _ := newTrainer(t, "pickle", "endless", 1)
+	ct.Config = func(client int) ([]byte, error) { return nil, ct.Stop() }
+	for range 2 {
+		check(t, ct.Process(t.Context(), newPayload(0), []int{0}))
+		if u := take(t, ct)[0]; !u.Stopped {
+			t.Error("the worker function ended without the flag")
+		}
+	}
+}
