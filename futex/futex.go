@@ -54,15 +54,20 @@ func (w Word) waitIn(ctx context.Context, old uint32, slice time.Duration) error
 }
 
 // looks is how often Spin looks at the word before it yields: about as long as
-// the word takes to come from another core.
-const looks = 64
+// the word takes to come from another core. Each so many times it also yields to other
+// goroutines: for that the runtime wakes a thread, which takes this goroutine to
+// another processor, where the peer may be.
+const (
+	looks = 64
+	often = 64
+)
 
 // Spin is Wait without sleeping: it burns a processor for the sake of a fast
-// answer. It yields to other goroutines and to other processes all the time,
-// since on a machine without a processor to spare the peer could not run
+// answer. It yields to other processes all the time, and to other goroutines now and
+// then, since on a machine without a processor to spare the peer could not run
 // otherwise.
 func (w Word) Spin(ctx context.Context, old uint32) error {
-	for {
+	for n := 1; ; n++ {
 		for range looks {
 			if w.Load() != old {
 				return nil
@@ -71,9 +76,31 @@ func (w Word) Spin(ctx context.Context, old uint32) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		runtime.Gosched()
+		if n%often == 0 {
+			runtime.Gosched()
+		}
 		// It cannot fail. Not RawSyscall: the kernel may come back late.
 		unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+}
+
+// Linger spins for a moment, and reports whether w holds something else than old. To be
+// woken takes some 20 µs where the processor has gone idle, as a virtual one does at once:
+// to wait awake for as long before one sleeps costs at most twice what the best choice
+// does, whatever the peer does (Karlin and others, "Empirical Studies of Competitive
+// Spinning for a Shared-Memory Multiprocessor", 1991).
+func (w Word) Linger(old uint32) bool {
+	const moment = 20 * time.Microsecond
+	for start := time.Now(); ; {
+		for range looks {
+			if w.Load() != old {
+				return true
+			}
+		}
+		if time.Since(start) > moment {
+			return false
+		}
+		unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // the peer may have no other processor
 	}
 }
 

@@ -226,3 +226,15 @@ func word(t testing.TB, mem []byte) Word {
 	}
 	return w
 }
+
+// Linger says that a word has changed, and gives up on one that does not.
+func TestLinger(t *testing.T) {
+	w := word(t, sharedMemory(t, sharedFile(t), unix.PROT_READ|unix.PROT_WRITE))
+	old := w.Load()
+	if w.Linger(old) {
+		t.Error("nothing has changed, and it says so")
+	}
+	go w.Add(1)
+	for !w.Linger(old) { // hangs if it never sees the change
+	}
+}

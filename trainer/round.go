@@ -28,9 +28,9 @@ type Round struct {
 	Clients []Client // in the order in which they are dispatched
 	Timed   bool     // whether the round's samples count
 
-	// Each is called with every client's update, one call at a time. It must see
-	// to it that the update is released, then or later; until then its lane may
-	// have no room for another one.
+	// Each is called with every client's update, one call at a time, by the goroutine
+	// of whichever lane has it next. It must see to it that the update is released,
+	// then or later; until then its lane may have no room for another one.
 	Each func(u Update) error
 
 	// AsCompleted makes Each see the updates in the order in which they arrive,
@@ -55,7 +55,9 @@ func (u Update) Release() {
 	u.lane.credit <- struct{}{}
 }
 
-// sessionLane is a lane as the session sees it, with a goroutine of its own.
+// sessionLane is a lane as the session sees it. All but the first have a goroutine of
+// their own; the first is worked by whoever calls Round. To wake another goroutine takes
+// as long as to wake another process, and so a round with one lane wakes none.
 type sessionLane struct {
 	n       int
 	process *sessionProcess
@@ -70,12 +72,21 @@ type sessionLane struct {
 // running is a round in progress.
 type running struct {
 	Round
-	ctx      context.Context
-	cancel   context.CancelFunc
-	updates  chan Update
-	failures chan laneError // room for one a lane
-	lanes    sync.WaitGroup // that still work for this round
-	queues   []*queue       // lane n takes from queue n, modulo their number
+	user   context.Context // Round's caller's
+	ctx    context.Context // ends when the round fails
+	cancel context.CancelFunc
+	lanes  sync.WaitGroup // those with goroutines that still work for this round
+	queues []*queue       // lane n takes from queue n, modulo their number
+
+	mu      sync.Mutex
+	come    []Update // guarded by mu: those that wait for their turn
+	arrived int      // guarded by mu: how many have come
+	next    int      // guarded by mu: whose turn it is
+	seeing  bool     // guarded by mu: somebody is in Each
+	failed  bool     // guarded by mu: why is being found out, or known
+
+	err  error         // why the round has failed; set before over is closed
+	over chan struct{} // closed when that is known
 }
 
 // A queue is clients that wait for a lane: each step-th, from next on.
@@ -124,18 +135,19 @@ func (s *Session) queues(n int) []*queue {
 }
 
 func (s *Session) startLanes() {
-	for _, l := range s.lanes {
+	for i, l := range s.lanes {
 		l.credit = make(chan struct{}, s.cfg.Depth)
 		for range s.cfg.Depth {
 			l.credit <- struct{}{}
+		}
+		if i == 0 {
+			continue
 		}
 		l.rounds, l.ended = make(chan *running), make(chan struct{})
 		go func() {
 			defer close(l.ended)
 			for r := range l.rounds {
-				if err := s.work(r, l); err != nil {
-					r.failures <- *err
-				}
+				s.work(r, l)
 				r.lanes.Done()
 			}
 		}()
@@ -151,51 +163,86 @@ func (s *Session) stopLanes() {
 	}
 }
 
-// work takes clients one after another until there are none left. A lane whose
-// updates are all alive waits for the fold to release one, and only then takes
-// the next client: so the client whose turn it is to be folded is never waiting
-// for room.
-func (s *Session) work(r *running, l *sessionLane) *laneError {
-	q := r.queues[l.n%len(r.queues)]
+// work takes clients one after another until there are none left, or the round fails.
+// Before it hands over the update of one, it dispatches the next, so that the worker
+// trains while that update is folded. A lane whose updates are all alive waits for one
+// to be released, and only then takes the next client: so the client whose turn it is
+// to be folded is never waiting for room.
+func (s *Session) work(r *running, l *sessionLane) {
+	var done Update
 	for {
-		select {
-		case <-l.credit:
-		case <-q.taken: // without waiting for a credit that may not come before the next round
-			return nil
-		case <-r.ctx.Done():
-			return nil
+		i := l.take(r, done.Package == nil)
+		if i < 0 && done.Package == nil {
+			return
 		}
-		i := q.take()
-		if i < 0 {
-			l.credit <- struct{}{}
-			return nil
+		var err error
+		if i >= 0 {
+			err = s.dispatch(r, l, r.Clients[i])
 		}
-		c := r.Clients[i]
-		l.client.Store(int64(c.ID))
-		l.jobs.Add(1)
-		var update *tensor.Package
-		err := crash.Guard(func() (err error) { update, err = s.exchange(r, l, c); return err })
+		if done.Package != nil {
+			s.give(r, done)
+			done = Update{}
+		}
+		if err == nil && i >= 0 {
+			done, err = s.collect(r, l, i)
+		}
 		if err != nil {
-			return &laneError{lane: l.n, round: r.Number, client: c.ID, err: err}
+			s.failRound(r, &laneError{lane: l.n, round: r.Number, client: r.Clients[i].ID, err: err})
+			return
 		}
-		l.client.Store(-1)
-		l.jobs.Add(1) // done: that is progress too
-		// There is room: no more updates are alive than there are tokens.
-		r.updates <- Update{Index: i, Package: update, lane: l, rec: s.rec, id: phase.ID{Lane: l.n, Round: r.Number, Client: c.ID}}
 	}
 }
 
-// exchange gives a job to a lane and waits for its update.
-func (s *Session) exchange(r *running, l *sessionLane, c Client) (*tensor.Package, error) {
-	err := s.server.Dispatch(r.ctx, l.n, driver.Job{
-		Round: r.Number, Client: c.ID, Weight: c.Weight, Device: c.Device, Config: c.Config, Timed: r.Timed,
-	})
-	if err != nil {
-		return nil, err
+// take returns the next client of the lane, or -1 for none. It waits for room only if
+// it is told to.
+func (l *sessionLane) take(r *running, wait bool) int {
+	q := r.queues[l.n%len(r.queues)]
+	select {
+	case <-l.credit:
+	default:
+		if !wait {
+			return -1
+		}
+		select {
+		case <-l.credit:
+		case <-q.taken: // without waiting for a credit that may not come before the next round
+			return -1
+		case <-r.ctx.Done():
+			return -1
+		}
 	}
-	l.given.Store(true)
-	defer l.given.Store(false)
-	return s.server.Collect(r.ctx, l.n)
+	i := q.take()
+	if i < 0 || r.ctx.Err() != nil {
+		l.credit <- struct{}{}
+		return -1
+	}
+	return i
+}
+
+// dispatch gives c's job to a lane.
+func (s *Session) dispatch(r *running, l *sessionLane, c Client) error {
+	l.client.Store(int64(c.ID))
+	l.jobs.Add(1)
+	err := crash.Guard(func() error {
+		return s.server.Dispatch(r.ctx, l.n, driver.Job{
+			Round: r.Number, Client: c.ID, Weight: c.Weight, Device: c.Device, Config: c.Config, Timed: r.Timed,
+		})
+	})
+	l.given.Store(err == nil)
+	return err
+}
+
+// collect waits for the update of client i, whose job was dispatched.
+func (s *Session) collect(r *running, l *sessionLane, i int) (Update, error) {
+	u := Update{Index: i, lane: l, rec: s.rec, id: phase.ID{Lane: l.n, Round: r.Number, Client: r.Clients[i].ID}}
+	err := crash.Guard(func() (err error) { u.Package, err = s.server.Collect(r.ctx, l.n); return err })
+	l.given.Store(false)
+	if err != nil {
+		return Update{}, err
+	}
+	l.client.Store(-1)
+	l.jobs.Add(1) // done: that is progress too
+	return u, nil
 }
 
 // Publish makes model, which Reserve returned, the one that the clients of the
@@ -248,61 +295,66 @@ func (s *Session) Round(ctx context.Context, spec Round) error {
 	s.waits.Store(waitRound)
 	defer s.waits.Store(waitNone)
 	began := time.Now()
-	r := &running{Round: spec, updates: s.updates, failures: make(chan laneError, len(s.lanes)), queues: s.queues(len(spec.Clients))}
+	if cap(s.come) < len(spec.Clients) {
+		s.come = make([]Update, len(spec.Clients))
+	}
+	r := &running{Round: spec, user: ctx, come: s.come[:len(spec.Clients)], queues: s.queues(len(spec.Clients)), over: make(chan struct{})}
+	clear(r.come)
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	defer r.cancel()
-	r.lanes.Add(len(s.lanes))
-	for _, l := range s.lanes {
+	ended := func() { s.failRound(r, nil) }
+	defer context.AfterFunc(s.failed, ended)()
+	defer context.AfterFunc(ctx, ended)()
+
+	lanes := s.lanes[:min(len(s.lanes), len(spec.Clients))]
+	r.lanes.Add(len(lanes) - 1)
+	for _, l := range lanes[1:] {
 		l.rounds <- r
 	}
-	err := s.fold(r)
-	if err != nil {
-		s.fail(err) // unless a process has died, which is the better cause
-		r.cancel()
-	}
+	s.work(r, lanes[0])
 	r.lanes.Wait()
-	if err != nil {
-		s.drop(r)
-	}
 	s.slowest.Store(max(s.slowest.Load(), int64(time.Since(began))))
-	return err
+
+	r.mu.Lock()
+	complete := r.next == len(r.Clients) && !r.failed
+	r.mu.Unlock()
+	if complete {
+		return nil
+	}
+	ended() // unless it is known
+	<-r.over
+	r.drop()
+	return r.err
 }
 
-// fold hands updates to Each until it has seen all of them, in client order
-// unless the round says otherwise.
-func (s *Session) fold(r *running) error {
-	if cap(s.early) < len(r.Clients) {
-		s.early = make([]Update, len(r.Clients))
+// give takes an update that has come, and hands to Each what has its turn: in client
+// order, unless the round says otherwise. If another lane is in Each, that one goes on.
+func (s *Session) give(r *running, u Update) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := u.Index
+	if r.AsCompleted {
+		at = r.arrived
 	}
-	s.early = s.early[:len(r.Clients)]
-	clear(s.early)
-	for next := 0; next < len(r.Clients); {
-		select {
-		case u := <-r.updates:
-			if r.AsCompleted {
-				next++
-				if err := s.each(r, u); err != nil {
-					return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[u.Index].ID, err)
-				}
-				continue
-			}
-			s.early[u.Index] = u
-		case failed := <-r.failures:
-			return s.explain(r.Number, &failed)
-		case <-s.failed.Done():
-			return s.explain(r.Number, nil)
-		case <-r.ctx.Done():
-			return fmt.Errorf("round %d: %w", r.Number, context.Cause(r.ctx))
+	r.arrived++
+	r.come[at] = u
+	for !r.seeing && !r.failed && r.next < len(r.come) && r.come[r.next].Package != nil {
+		u := r.come[r.next]
+		r.come[r.next] = Update{}
+		r.seeing = true
+		r.mu.Unlock()
+		err := s.each(r, u)
+		r.mu.Lock()
+		r.seeing = false
+		if err != nil {
+			err = fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[u.Index].ID, err)
+			r.mu.Unlock()
+			s.failRound(r, err)
+			r.mu.Lock()
+			return
 		}
-		for ; next < len(r.Clients) && s.early[next].Package != nil; next++ {
-			u := s.early[next]
-			s.early[next] = Update{}
-			if err := s.each(r, u); err != nil {
-				return fmt.Errorf("round %d, client %d: %w", r.Number, r.Clients[next].ID, err)
-			}
-		}
+		r.next++
 	}
-	return nil
 }
 
 // each hands an update to the user, who may take as long as he likes.
@@ -312,22 +364,41 @@ func (s *Session) each(r *running, u Update) error {
 	return crash.Guard(func() error { return r.Each(u) })
 }
 
+// failRound ends a round that is not complete. It is called with the error of a lane's
+// transport, with another one, or with none, if the session has failed or the user has
+// given up. Only the first call counts.
+func (s *Session) failRound(r *running, err error) {
+	r.mu.Lock()
+	late := r.failed || r.next == len(r.come)
+	if !late {
+		r.failed = true
+	}
+	r.mu.Unlock()
+	if late {
+		return
+	}
+	failed, ofLane := err.(*laneError)
+	switch {
+	case err != nil && !ofLane:
+	case r.user.Err() != nil:
+		err = fmt.Errorf("round %d: %w", r.Number, context.Cause(r.user))
+	default:
+		err = s.explain(r.Number, failed)
+	}
+	r.err = err
+	s.fail(err) // unless a process has died, which is the better cause
+	r.cancel()
+	close(r.over)
+}
+
 // drop releases the updates of a failed round that Each has not seen.
-func (s *Session) drop(r *running) {
-	for {
-		select {
-		case u := <-r.updates:
+func (r *running) drop() {
+	for _, u := range r.come {
+		if u.Package != nil {
 			u.Release()
-		default:
-			for _, u := range s.early {
-				if u.Package != nil {
-					u.Release()
-				}
-			}
-			clear(s.early)
-			return
 		}
 	}
+	clear(r.come)
 }
 
 // explain says why round n failed. The death of a worker process explains what

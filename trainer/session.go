@@ -21,11 +21,11 @@ import (
 // otherwise.
 type Config struct {
 	Variant    transports.Variant
-	Down, Up   *tensor.Layout
-	Workers    int // lanes
-	PerProcess int // lanes that one process hosts; 0 is 1
-	Clients    int // the most clients that a round has
-	Depth      int // updates of a lane that may be alive; 0 is DefaultDepth
+	Down, Up   *tensor.Layout // if both have the same tensors, Down is that of updates, too
+	Workers    int            // lanes
+	PerProcess int            // lanes that one process hosts; 0 is 1
+	Clients    int            // the most clients that a round has
+	Depth      int            // updates of a lane that may be alive; 0 is DefaultDepth
 	Func       string
 	FuncConfig []byte
 	Launcher   Launcher
@@ -132,10 +132,9 @@ type Session struct {
 	shaken  Handshakes
 	pings   []int64
 
-	updates chan Update // has room for all updates that may be alive
-	proofs  chan proof  // what was told; has room for all clients of two rounds
-	told    map[job]Sent
-	early   []Update // those of a round that wait for their turn, by index
+	proofs chan proof // what was told; has room for all clients of two rounds
+	told   map[job]Sent
+	come   []Update // room for the updates of a round
 
 	// failed ends when a worker process dies or is stuck; its cause is the
 	// processError.
@@ -161,6 +160,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, err
 	}
+	cfg.Up = sameOrOwn(cfg.Down, cfg.Up)
 	began := time.Now()
 	dir, err := scratch.New(scratch.Roots()[0])
 	if err != nil {
@@ -177,7 +177,6 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	}
 	p.meter = newMeter(p.rec)
 	p.coded = cfg.Variant.Codec() != nil
-	p.updates = make(chan Update, cfg.Workers*cfg.Depth)
 	p.proofs, p.told = make(chan proof, 2*cfg.Clients), map[job]Sent{}
 	p.meter.capture, err = cfg.Profiling.server().start(p.rec, phase.ServerProcess)
 	if err == nil {

@@ -151,7 +151,7 @@ func (i *inbox) fetch(ctx context.Context) ([]byte, error) {
 	var err error
 	if i.spin {
 		err = i.sequence.Spin(&i.patience, i.read)
-	} else {
+	} else if !i.sequence.Linger(i.read) {
 		err = i.sequence.Wait(&i.patience, i.read)
 	}
 	if err != nil {

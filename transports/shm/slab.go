@@ -25,7 +25,7 @@ func (slabTransport) Name() string { return "shm-slab" }
 func (slabTransport) Settings() []driver.Setting {
 	return []driver.Setting{
 		{Name: "wait", Values: []string{"block", "spin"}, Default: "block",
-			Help: "how to wait for the peer: asleep, or awake on a processor"},
+			Help: "how to wait for the peer: asleep after a moment of 20 µs, or awake on a processor"},
 		{Name: "copy", Values: []string{"off", "in", slab.CopyOut}, Default: "off",
 			Help: "in: write tensors on the heap first and copy them into the slab; out: copy them out of it before they are read; to see what that costs"},
 	}
