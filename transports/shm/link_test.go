@@ -47,7 +47,7 @@ func TestHostileServer(t *testing.T) {
 	must(t, err)
 	control := controlSize(o.Down.Len())
 	memfd := func(size int) *os.File {
-		m, err := slab.Memfd("test", size, slab.Untouched)
+		m, err := slab.Memfd("test", size, slab.ReadWrite, slab.Untouched)
 		must(t, err)
 		t.Cleanup(func() { must(t, m.Close()) })
 		return m.File()

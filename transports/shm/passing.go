@@ -90,7 +90,7 @@ func newPassingWorker(models *modelWorker) *passingWorker {
 
 func (w *passingWorker) Reserve() (_ *tensor.Package, err error) {
 	w.update, err = makeBundle(w.o.Up, w.order.update.Generation, func(i int) (*slab.Memory, error) {
-		return slab.Memfd("ipcbench-update", segmentSize(w.o.Up, i), slab.Untouched)
+		return slab.Memfd("ipcbench-update", segmentSize(w.o.Up, i), slab.ReadWrite, slab.Untouched)
 	})
 	if err != nil {
 		return nil, err

@@ -45,16 +45,16 @@ type lane struct {
 func newServer(o driver.Options) (*server, error) {
 	s := &server{o: o, sent: o.Rec.Counter(phase.WireSent), received: o.Rec.Counter(phase.WireReceived)}
 	for n := range o.Lanes {
-		down, err := s.memfd(fmt.Sprintf("ipcbench-down-%d", n), controlSize(o.Down.Len()))
+		down, err := s.memfd(fmt.Sprintf("ipcbench-down-%d", n), controlSize(o.Down.Len()), slab.ReadWrite)
 		if err != nil {
 			return s, err
 		}
-		up, err := s.memfd(fmt.Sprintf("ipcbench-up-%d", n), controlSize(o.Up.Len()))
+		up, err := s.memfd(fmt.Sprintf("ipcbench-up-%d", n), controlSize(o.Up.Len()), slab.ReadOnly)
 		if err != nil {
 			return s, err
 		}
 		l := &lane{given: []*slab.Memory{down, up}, written: []*slab.Memory{up}, take: takeNothing, gone: make(chan struct{})}
-		if err = errors.Join(down.Freeze(), up.Protect()); err == nil {
+		if err = down.Freeze(); err == nil {
 			l.out, err = newOutbox(down.Bytes(), !spins(o.Settings))
 		}
 		if err == nil {
@@ -68,9 +68,9 @@ func newServer(o driver.Options) (*server, error) {
 	return s, nil
 }
 
-// memfd makes memory that s owns.
-func (s *server) memfd(name string, size int) (*slab.Memory, error) {
-	m, err := slab.Memfd(name, size, slab.Touched)
+// memfd makes memory that s owns, and has this access to.
+func (s *server) memfd(name string, size int, a slab.Access) (*slab.Memory, error) {
+	m, err := slab.Memfd(name, size, a, slab.Touched)
 	if err == nil {
 		s.own(m.Close)
 	}

@@ -137,7 +137,7 @@ func (s *slabServer) make() error {
 	if err != nil {
 		return err
 	}
-	models, err := slab.Memfd("ipcbench-models", down, slab.Touched)
+	models, err := slab.Memfd("ipcbench-models", down, slab.ReadWrite, slab.Touched)
 	if err != nil {
 		return err
 	}
@@ -148,15 +148,12 @@ func (s *slabServer) make() error {
 		return err
 	}
 	for n, l := range s.lanes {
-		updates, err := slab.Memfd(fmt.Sprintf("ipcbench-updates-%d", n), up, slab.Touched)
+		updates, err := slab.Memfd(fmt.Sprintf("ipcbench-updates-%d", n), up, slab.ReadOnly, slab.Touched) // the server allocates there and never writes
 		if err != nil {
 			return err
 		}
 		u := slab.NewUpdates(updates, s.o.Up, s.o.Out)
 		s.own(u.Close)
-		if err := updates.Protect(); err != nil { // the server allocates there and never writes
-			return err
-		}
 		s.updates = append(s.updates, u)
 		l.given, l.written = append(l.given, models, updates), append(l.written, updates)
 	}

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"ipcbench/crash"
+	"ipcbench/tensor"
 )
 
 // A Memory is a block of memory that this process has mapped. It is unmapped by
@@ -47,17 +50,18 @@ func newMemory(mapping []byte, size int) *Memory {
 
 // Anonymous returns touched memory of this process alone.
 func Anonymous(size int) (*Memory, error) {
-	b, err := unix.Mmap(-1, 0, whole(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	b, err := unix.Mmap(-1, 0, whole(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, fmt.Errorf("slab: map %d bytes of anonymous memory: %w", size, err)
 	}
+	tensor.Touch(b)
 	return newMemory(b, size), nil
 }
 
 // Memfd returns memory behind a descriptor, which another process can map with
 // [Open]. Its size is sealed, its pages are reserved, and it has no name in any
-// directory; name is for display in /proc.
-func Memfd(name string, size int, p Paging) (*Memory, error) {
+// directory; name is for display in /proc. The access is this process's own.
+func Memfd(name string, size int, a Access, p Paging) (*Memory, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -74,7 +78,7 @@ func Memfd(name string, size int, p Paging) (*Memory, error) {
 		f.Close()
 		return nil, fmt.Errorf("slab: seal memfd %s: %w", name, err)
 	}
-	m, err := mapFile(f, size, ReadWrite, p)
+	m, err := mapFile(f, size, a, p)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -214,18 +218,33 @@ func reserve(f *os.File, size int) error {
 
 // mapFile maps f, which the caller closes.
 func mapFile(f *os.File, size int, a Access, p Paging) (*Memory, error) {
-	prot, flags := unix.PROT_READ, unix.MAP_SHARED
+	prot := unix.PROT_READ
 	if a == ReadWrite {
 		prot |= unix.PROT_WRITE
 	}
-	if p == Touched {
-		flags |= unix.MAP_POPULATE
-	}
-	b, err := unix.Mmap(int(f.Fd()), 0, whole(size), prot, flags)
+	b, err := unix.Mmap(int(f.Fd()), 0, whole(size), prot, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("slab: map %s: %w", f.Name(), err)
 	}
+	switch {
+	case p == Untouched:
+	case a == ReadWrite:
+		tensor.Touch(b)
+	default:
+		_ = crash.Guard(func() error { look(b); return nil }) // a file may have shrunk: whoever uses it finds out
+	}
 	return newMemory(b, size), nil
+}
+
+// look fills in the page tables of memory that is only read, whose pages are there: each
+// fault brings 16 pages, and asking the kernel for all of them takes ten times as long.
+//
+//go:noinline
+func look(b []byte) (sum byte) {
+	for i := 0; i < len(b); i += os.Getpagesize() {
+		sum += b[i]
+	}
+	return sum
 }
 
 // Protect takes this process's own right to write to the mapping: an attempt is

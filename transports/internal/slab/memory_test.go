@@ -25,10 +25,10 @@ func TestMemoryIsTouched(t *testing.T) {
 	defer os.RemoveAll(dir)
 	for name, open := range map[string]func() (*Memory, error){
 		"anonymous": func() (*Memory, error) { return Anonymous(pages * 4096) },
-		"memfd":     func() (*Memory, error) { return Memfd("test", pages*4096, Touched) },
+		"memfd":     func() (*Memory, error) { return Memfd("test", pages*4096, ReadWrite, Touched) },
 		"file":      func() (*Memory, error) { return CreateFile(filepath.Join(dir, "f"), pages*4096, Touched) },
 		"opened": func() (*Memory, error) {
-			m, err := Memfd("test", pages*4096, Touched)
+			m, err := Memfd("test", pages*4096, ReadWrite, Touched)
 			if err != nil {
 				return nil, err
 			}
@@ -69,7 +69,7 @@ func TestOpenChecksDescriptor(t *testing.T) {
 	half := unsealed(4096)
 	_, err := unix.FcntlInt(half.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_GROW)
 	must(t, err)
-	m, err := Memfd("good", 4096, Touched)
+	m, err := Memfd("good", 4096, ReadWrite, Touched)
 	must(t, err)
 	defer m.Close()
 	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
@@ -105,7 +105,7 @@ func TestOpenChecksDescriptor(t *testing.T) {
 
 // A25: nobody gets a writable mapping of a frozen memory; who has one keeps it.
 func TestFreeze(t *testing.T) {
-	m, err := Memfd("frozen", 4096, Touched)
+	m, err := Memfd("frozen", 4096, ReadWrite, Touched)
 	must(t, err)
 	must(t, m.Freeze())
 	if _, err := Open(dup(t, m.File()), 4096, ReadWrite, Touched); err == nil {
@@ -123,7 +123,7 @@ func TestFreeze(t *testing.T) {
 
 // Memory that is kept outlives its owner's Close.
 func TestKeep(t *testing.T) {
-	m, err := Memfd("kept", 0, Touched) // nothing is a size, too
+	m, err := Memfd("kept", 0, ReadWrite, Touched) // nothing is a size, too
 	must(t, err)
 	if m.Len() != 0 {
 		t.Errorf("got %d bytes, want none", m.Len())
