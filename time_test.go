@@ -32,7 +32,6 @@ var mayTime = map[string]string{
 	"cli/world_test.go:killed":                      "kills at any moment",
 	"cmd/ipcbench/faults_test.go:TestFaultsAnyTime": "the same",
 	"cmd/ipcbench/world_test.go:TestHostsMPIRun":    "the same",
-	"codec/bench_test.go:benchmark":                 "a benchmark",
 	"examples/fedavg/client_test.go:appears":        "it waits for what comes; the example imports nothing internal",
 	"examples/fedavg/stop_test.go:endless":          "a worker that trains",
 	"internal/rig/rig_test.go:dial":                 "a rate of a link, which lets through no more on a busy machine",
