@@ -44,7 +44,7 @@ func Start(t testing.TB) *Browser {
 	// By default the library keeps shared memory out of /dev/shm, which is small in
 	// containers. In some, others than root cannot have a sandbox either: all pages are
 	// the tests' own. A start from a cold disk takes more than the library's 20 s.
-	ctx, cancel := chromedp.NewExecAllocator(waiting.Context(t), append(chromedp.DefaultExecAllocatorOptions[:],
+	ctx, cancel := chromedp.NewExecAllocator(waiting.Lasting(t), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home), chromedp.NoSandbox, chromedp.WSURLReadTimeout(waiting.Limit))...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)

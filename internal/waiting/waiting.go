@@ -59,6 +59,13 @@ func Context(t testing.TB) context.Context {
 	if parent.Err() != nil { // in a cleanup
 		parent = context.Background()
 	}
+	return limited(t, parent)
+}
+
+// Lasting is Context for what cleanups use that come later: it ends after them.
+func Lasting(t testing.TB) context.Context { return limited(t, context.WithoutCancel(t.Context())) }
+
+func limited(t testing.TB, parent context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	timer := time.AfterFunc(Limit, func() { cancel(fmt.Errorf("%s", hangs(t, "a call"))) })
 	t.Cleanup(func() {
