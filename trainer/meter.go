@@ -23,11 +23,12 @@ type meter struct {
 	paused     bool                        // its usage is not
 	sinceUsage usage.Usage
 	sinceCount map[string]int64
-	memory     usage.Memory // when the process was last outside of all windows
+	memory     usage.Memory // at the end of the last timed window
+	surveyed   bool         // no timed window has ended since
 }
 
 func newMeter(rec *phase.Recorder) *meter {
-	return &meter{rec: rec, usage: map[Window]usage.Usage{}, counts: map[Window]map[string]int64{}}
+	return &meter{rec: rec, surveyed: true, usage: map[Window]usage.Usage{}, counts: map[Window]map[string]int64{}}
 }
 
 // begin opens the first window with everything that this process has cost since
@@ -67,6 +68,9 @@ func (m *meter) enter(w Window, round int) error {
 		return err
 	}
 	counts := m.rec.Counts()
+	if m.window == Timed {
+		m.surveyed = false
+	}
 	if m.window != Outside {
 		if !m.paused {
 			m.usage[m.window] = m.usage[m.window].Add(now.Since(m.sinceUsage))
@@ -111,12 +115,17 @@ func (m *meter) pause(paused bool) error {
 	return nil
 }
 
-// survey reads what the process has resident, while it has it: at the end of a
-// session the shared memory is gone. It is no part of any window.
+// survey reads what the process has resident, while it has it, after a timed
+// window: at the end of a session the shared memory is gone. It is no part of any
+// window.
 func (m *meter) survey() (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.surveyed {
+		return nil
+	}
 	m.memory, err = usage.ReadMemory()
+	m.surveyed = err == nil
 	return err
 }
 
@@ -126,12 +135,10 @@ func (m *meter) totals() (Totals, error) {
 	defer m.mu.Unlock()
 	memory := m.memory
 	var memErr error
-	if now, e := usage.ReadMemory(); e != nil {
-		memErr = e
-	} else if memory.RSS == 0 { // the session ended before its first mark
-		memory = now
+	if memory.RSS == 0 { // the session ended before its first timed window did
+		memory, memErr = usage.ReadMemory()
 	} else {
-		memory.Peak = now.Peak
+		memory.Peak, memErr = usage.ReadPeak()
 	}
 	cpus, cpusErr := usage.Affinity()
 	samples, lost := m.rec.Drain()

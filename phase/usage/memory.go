@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -26,16 +27,9 @@ type Memory struct {
 // The peak is not getrusage's ru_maxrss: a process inherits that from the one
 // which started it.
 func ReadMemory() (Memory, error) {
-	p, err := procfs.Self()
+	p, status, err := readStatus()
 	if err != nil {
-		return Memory{}, fmt.Errorf("usage: read memory: %w", err)
-	}
-	status, err := p.NewStatus()
-	if err != nil {
-		return Memory{}, fmt.Errorf("usage: read memory: %w", err)
-	}
-	if status.VmHWM == 0 || status.VmRSS == 0 {
-		return Memory{}, fmt.Errorf("usage: read memory: VmHWM or VmRSS is missing in /proc/self/status")
+		return Memory{}, err
 	}
 	m := Memory{
 		Peak:  int64(status.VmHWM),
@@ -49,6 +43,27 @@ func ReadMemory() (Memory, error) {
 		m.PSS = &pss
 	}
 	return m, nil
+}
+
+// ReadPeak returns the Peak of ReadMemory alone, without a look at every page.
+func ReadPeak() (int64, error) {
+	_, status, err := readStatus()
+	return int64(status.VmHWM), err
+}
+
+func readStatus() (procfs.Proc, procfs.ProcStatus, error) {
+	p, err := procfs.Self()
+	var status procfs.ProcStatus
+	if err == nil {
+		status, err = p.NewStatus()
+	}
+	if err == nil && (status.VmHWM == 0 || status.VmRSS == 0) {
+		err = errors.New("VmHWM or VmRSS is missing in /proc/self/status")
+	}
+	if err != nil {
+		err = fmt.Errorf("usage: read memory: %w", err)
+	}
+	return p, status, err
 }
 
 // ResetPeak makes the peak of this process start again from what is resident
