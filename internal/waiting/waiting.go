@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -51,29 +52,52 @@ func Do(t testing.TB, what string, f func()) {
 	f()
 }
 
+// A limited is the context of a test's calls.
+type limited struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+}
+
+func limit(t testing.TB, parent context.Context) *limited {
+	l := &limited{}
+	l.ctx, l.cancel = context.WithCancelCause(parent)
+	l.timer = time.AfterFunc(Limit, func() { l.cancel(fmt.Errorf("%s", hangs(t, "a call"))) })
+	t.Cleanup(func() {
+		l.timer.Stop()
+		l.cancel(nil)
+	})
+	return l
+}
+
+// contexts has the one of each test that runs: a test may ask for one at every call,
+// and some tests count what is alive.
+var contexts sync.Map
+
 // Context returns a context for calls that have to return: it ends with the test, or
-// at the limit, with a cause that says so. It may be made in a cleanup.
+// when it is asked for no more and the limit is reached, with a cause that says so. It
+// may be made in a cleanup.
 func Context(t testing.TB) context.Context {
 	t.Helper()
-	parent := t.Context()
-	if parent.Err() != nil { // in a cleanup
-		parent = context.Background()
+	if t.Context().Err() != nil { // in a cleanup
+		return limit(t, context.Background()).ctx
 	}
-	return limited(t, parent)
+	if known, ok := contexts.Load(t); ok {
+		l := known.(*limited)
+		if l.ctx.Err() == nil {
+			l.timer.Reset(Limit)
+		}
+		return l.ctx
+	}
+	l := limit(t, t.Context())
+	if _, raced := contexts.LoadOrStore(t, l); !raced {
+		t.Cleanup(func() { contexts.Delete(t) })
+	}
+	return l.ctx
 }
 
 // Lasting is Context for what cleanups use that come later: it ends after them.
-func Lasting(t testing.TB) context.Context { return limited(t, context.WithoutCancel(t.Context())) }
-
-func limited(t testing.TB, parent context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(parent)
-	timer := time.AfterFunc(Limit, func() { cancel(fmt.Errorf("%s", hangs(t, "a call"))) })
-	t.Cleanup(func() {
-		timer.Stop()
-		cancel(nil)
-	})
-	return ctx
-}
+func Lasting(t testing.TB) context.Context { return limit(t, context.WithoutCancel(t.Context())).ctx }
 
 // Until waits until ok returns true.
 func Until(t testing.TB, what string, ok func() bool) {
