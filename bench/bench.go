@@ -51,10 +51,6 @@ type Options struct {
 	Save func(*Result) error
 
 	Profiling Profiling // what is profiled, in blocks of their own
-
-	// Calibrating has a run measure cells for what they tell of others: no floors, no
-	// model left out, and whole cycles until Plan.Budget is used up, if there is one.
-	Calibrating bool
 }
 
 // Run measures all cells, with the control cells and the floors that they are
@@ -176,9 +172,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 		return nil, err
 	}
 	r.addCanaries()
-	if !r.Calibrating {
-		r.planFloors()
-	}
+	r.planFloors()
 	return r, r.dry()
 }
 
@@ -317,7 +311,7 @@ func (r *run) enough(c *cell, peers []*cell) string {
 	}
 	n := len(c.result.Blocks)
 	switch {
-	case n < r.Plan.Blocks, r.Calibrating && r.Plan.Budget > 0: // which overspent ends
+	case n < r.Plan.Blocks:
 		return ""
 	case r.Plan.Rounds > 0:
 		if c.result.rounds() < r.Plan.Rounds { // a block has no more than recorders have room for
@@ -375,7 +369,7 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}
 	r.done++
-	if c.result.Build != "base" && !r.Calibrating { // a floor is that of this build
+	if c.result.Build != "base" { // a floor is that of this build
 		r.keepPings(c.Spec, pings)
 	}
 	if len(b.Round) == 0 {

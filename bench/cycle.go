@@ -49,7 +49,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 }
 
 // bounds reports whether the arithmetic of a chain is measured, as a floor.
-func (r *run) bounds(ch *chain) bool { return !r.Calibrating && !ch.coded() }
+func (r *run) bounds(ch *chain) bool { return !ch.coded() }
 
 // cycles runs blocks of all cells that need more, and measures every floor, in
 // random order, again and again.
@@ -149,7 +149,7 @@ const finishing = time.Second
 // fit leaves models out, the smallest first, until the planned blocks of the
 // others fit into the budget. It does so after the first cycle, which shows what a
 // block takes. One model always stays: it takes the time that it needs, and so do
-// all where a canary watches over one of them, or where all are to calibrate.
+// all where a canary watches over one of them.
 func (r *run) fit() {
 	if r.Plan.Budget == 0 {
 		return
@@ -161,7 +161,7 @@ func (r *run) fit() {
 			return
 		}
 		smallest := r.smallest()
-		if smallest == nil || r.Canary > 0 || r.Calibrating {
+		if smallest == nil || r.Canary > 0 {
 			r.pace.late = true
 			r.note(fmt.Sprintf("%d blocks of every cell take longer than %v: the run goes on for about %v more", r.Plan.Blocks, r.Plan.Budget, left.Round(time.Second)))
 			return

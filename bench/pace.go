@@ -34,9 +34,6 @@ type pace struct {
 func (p *pace) begin(r *run, s *step) {
 	p.began, p.done, p.plan = time.Now(), 0, 0
 	left, more := r.left()
-	if r.Calibrating { // the whole budget is used
-		left, more = max(left, r.Plan.Budget-time.Since(r.started)), false
-	}
 	p.cost, p.more = s.cost(r.scale()), more
 	p.rest = left - p.cost
 	for _, c := range r.cells {

@@ -237,13 +237,6 @@ func (m Model) Payload() int64 {
 	return m.Bytes + m.UpBytes
 }
 
-// Resident returns the bytes of all tensors that a round touches again and again: the
-// model, and an update for each worker that has a client.
-func (c Cell) Resident() int64 {
-	up := c.Model.Payload() - c.Model.Bytes
-	return c.Model.Bytes + up*int64(min(c.Workers, c.Clients))
-}
-
 // Payload returns the bytes that a round delivers: the model to every client and
 // an update from each of them, counted once.
 func (c Cell) Payload() int64 { return c.Model.Payload() * int64(c.Clients) }

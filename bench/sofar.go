@@ -34,11 +34,7 @@ func (r *run) sofar(partial string) *Result {
 	result.Elapsed = time.Since(r.started)
 	for _, c := range r.cells {
 		if len(c.result.Blocks) > 0 && c.canary == "" {
-			of := c.sofar()
-			if r.Calibrating && c.result.Stopped == "" && len(of.Blocks) >= r.Plan.Blocks { // what more it would have had is nobody's loss
-				of.Stopped = "blocks"
-			}
-			result.Cells = append(result.Cells, of)
+			result.Cells = append(result.Cells, c.sofar())
 		}
 	}
 	result.Canary = r.canaries()
@@ -48,7 +44,7 @@ func (r *run) sofar(partial string) *Result {
 		}
 	}
 	for _, ch := range r.chains {
-		if len(ch.work) > 0 && !r.Calibrating {
+		if len(ch.work) > 0 {
 			direct := ch.cell // which burns nothing besides, and nests nothing
 			direct.TrainMS, direct.Nested = 0, false
 			result.Floors = append(result.Floors, *direct.named().Workload().floor(Floor{

@@ -85,7 +85,7 @@ type completer func(text string) ([]string, cobra.ShellCompDirective)
 func (a *app) completions(root *cobra.Command) {
 	result := files("json", "gz")
 	arguments := map[string]completer{
-		"advise": result, "report": result, "compare": result, "timeline": result, "pprof": files("gz"),
+		"report": result, "compare": result, "timeline": result, "pprof": files("gz"),
 		"clean": a.leftoverPaths,
 	}
 	texts := map[string]completer{

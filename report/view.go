@@ -37,7 +37,6 @@ func Views() []View {
 		{"calls", "the requests of a round, and how long a client and its requests wait", callTable},
 		{"profiles", "CPU time by phase, the heaviest functions, and where memory is allocated (run --profile)", profiles},
 		{"copies", "how often a byte is copied: by our code, by the kernel, by libraries", copyTables},
-		{"predicted", "overhead of each cell beside what cells of other shapes predict for it, as advise does", predictions},
 		{"spans", "all phases of a round that were recorded", spans},
 		{"change", "what changed from base to head (run --against)", changes},
 		{"environment", "machine, build and settings", environment},

@@ -36,7 +36,6 @@ type Result struct {
 	*bench.Result
 	Cells []*Cell // in the order of the result
 
-	all     []*Cell // likewise, also of what Narrow leaves out: predictions are made of it
 	metrics map[string]Metric
 	linked  bool // some cells are on a link
 }
@@ -84,7 +83,6 @@ func New(r *bench.Result) *Result {
 			controls[c.work()] = c
 		}
 	}
-	a.all = slices.Clone(a.Cells)
 	for _, c := range a.Cells {
 		work := c.work()
 		work.Respawn = false // which no control does

@@ -80,7 +80,6 @@ type Column struct {
 	// per round or GB, such as s/GB. A column of words has none.
 	Unit string
 	Help string // what it means; written once below the tables of a section; HTML also shows it beside the name
-	Same bool   // of numbers: they are in the unit of the column before, whose numbers are of their kind
 	Bar  bool   // of numbers: Text and HTML draw bars beside them, and Markdown a chart
 	Wrap bool   // of words: may be broken into lines
 }

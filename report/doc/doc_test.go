@@ -261,23 +261,6 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestSameUnit: a column whose numbers are to be compared with those of the one before has
-// its unit, and both that of all their numbers.
-func TestSameUnit(t *testing.T) {
-	table := Table{Columns: []Column{{Name: "what"}, {Name: "measured", Unit: "s"}, {Name: "predicted", Unit: "s", Same: true}, {Name: "other", Unit: "s"}}}
-	table.Add(Words("a"), Number(2e-3), Number(900e-6), Number(900e-6))
-	table.Add(Words("b"), Number(1.1e-3), Number(800e-6), Number(800e-6))
-	var text strings.Builder
-	if err := (Document{Sections: []Section{{Tables: []Table{table}}}}).Text(&text, TextOptions{Width: 80}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"measured, ms", "predicted, ms", "other, us"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in\n%s", want, text.String())
-		}
-	}
-}
-
 // TestColumnUnits: a column has one unit, in which its numbers can be read.
 func TestColumnUnits(t *testing.T) {
 	for _, test := range []struct {

@@ -83,12 +83,6 @@ func (t Table) column(c int, col Column, written func(string) string) (made colu
 			least = min(least, i.Confidence)
 		}
 	}
-	if col.Same {
-		values = append(values, t.numbers(c-1)...)
-	}
-	if c+1 < len(t.Columns) && t.Columns[c+1].Same {
-		values = append(values, t.numbers(c+1)...)
-	}
 	u := scaleOf(col.Unit, values...)
 	made = column{Column: col, header: col.Name}
 	switch {
