@@ -3,8 +3,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -55,7 +53,6 @@ func (r *run) bounds(ch *chain) bool { return !ch.coded() }
 // random order, again and again.
 func (r *run) cycles(quit context.Context) error {
 	for ; ; r.cycle++ {
-		start := time.Now()
 		steps := r.due()
 		if len(steps) == 0 {
 			return nil
@@ -69,12 +66,8 @@ func (r *run) cycles(quit context.Context) error {
 				return err
 			}
 		}
-		last := time.Since(start)
 		r.save()
-		if r.cycle == 0 {
-			r.fit()
-		}
-		if r.overspent(last) {
+		if r.overspent() {
 			return nil
 		}
 	}
@@ -146,85 +139,15 @@ func floorsIn(cycles int) int {
 // printing the report.
 const finishing = time.Second
 
-// fit leaves models out, the smallest first, until the planned blocks of the
-// others fit into the budget. It does so after the first cycle, which shows what a
-// block takes. One model always stays: it takes the time that it needs, and so do
-// all where a canary watches over one of them.
-func (r *run) fit() {
-	if r.Plan.Budget == 0 {
-		return
-	}
-	for {
-		left, _ := r.left()
-		total := time.Since(r.started) + left
-		if total <= r.Plan.Budget || left <= finishing { // or everything is measured
-			return
-		}
-		smallest := r.smallest()
-		if smallest == nil || r.Canary > 0 {
-			r.pace.late = true
-			r.note(fmt.Sprintf("%d blocks of every cell take longer than %v: the run goes on for about %v more", r.Plan.Blocks, r.Plan.Budget, left.Round(time.Second)))
-			return
-		}
-		why := fmt.Sprintf("left out: with it, %d blocks of every cell would have taken about %v, more than the %v that the run may take; use --budget %v or --model %s",
-			r.Plan.Blocks, total.Round(time.Second), r.Plan.Budget, (total*5/4).Round(10*time.Second)+10*time.Second, smallest.Name)
-		r.leaveOut(*smallest, why)
-		r.note(smallest.Label() + " is " + why)
-	}
-}
-
-// smallest returns the model of the fewest bytes, or nil if there is only one.
-func (r *run) smallest() *Model {
-	var least *Model
-	several := false
-	for _, c := range r.cells {
-		m := &c.result.Model
-		several = several || *m != r.cells[0].result.Model
-		if least == nil || m.Payload() < least.Payload() {
-			least = m
-		}
-	}
-	if !several {
-		return nil
-	}
-	return least
-}
-
-// leaveOut takes a model's cells out of the run, with what was measured of them.
-func (r *run) leaveOut(m Model, why string) {
-	for _, c := range r.cells {
-		if c.result.Model == m && c.result.Build != "base" {
-			r.result.Skipped = append(r.result.Skipped, (&Unfit{c.Spec, errors.New(why)}).Skipped())
-		}
-	}
-	ofCell := func(c *cell) bool { return c != nil && c.result.Model == m }
-	ofFloor := func(f *Floor) bool { return f != nil && f.Model == m.Name && f.Up == m.Up }
-	ofChain := func(ch *chain) bool { return ch != nil && ch.cell.moved() == m }
-	r.cells = slices.DeleteFunc(r.cells, ofCell)
-	r.floors = slices.DeleteFunc(r.floors, ofFloor)
-	r.chains = slices.DeleteFunc(r.chains, ofChain)
-	of := func(s *step) bool { return ofCell(s.cell) || ofFloor(s.floor) || ofChain(s.chain) }
-	r.steps = slices.DeleteFunc(r.steps, of)
-	r.profiling = slices.DeleteFunc(r.profiling, of)
-}
-
-// overspent reports whether another cycle, which takes as long as the last one,
-// would go beyond the run's budget or the size of a result, and ends all cells if
-// so. It does not break a cycle off: some cells would have a block that those lack
-// which they are compared with. A budget takes away none of the planned blocks.
-func (r *run) overspent(last time.Duration) bool {
-	why := ""
-	switch {
-	case r.Plan.Budget > 0 && r.cycle+1 >= r.Plan.Blocks && time.Since(r.started)+last+finishing >= r.Plan.Budget:
-		why = "budget"
-	case r.full():
-		why = "size"
-	default:
+// overspent reports whether another cycle would go beyond the size of a result, and
+// ends all cells if so.
+func (r *run) overspent() bool {
+	if !r.full() {
 		return false
 	}
 	for _, c := range r.cells {
 		if c.result.Stopped == "" {
-			c.result.Stopped = cmp.Or(r.enough(c, r.peers(c)), why)
+			c.result.Stopped = cmp.Or(r.enough(c, r.peers(c)), "size")
 		}
 	}
 	return true

@@ -1,7 +1,6 @@
 package bench_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,60 +74,5 @@ func TestOneTimedRound(t *testing.T) {
 	_, err = bench.RunWithFloors(t.Context(), options(t, h, p, spec(t, h, "damaged-up:round=2", "uniform:4KiB/3", 1, 2)))
 	if err == nil || !strings.Contains(err.Error(), "round 2: the new model's hash") {
 		t.Errorf("got %v, want the timed round refused", err)
-	}
-}
-
-// TestLeftOut: models that do not fit into the budget are left out, the smallest
-// first, and the result says so. The largest has all of its blocks, however long
-// they take; and no time that is left takes a block from anybody.
-func TestLeftOut(t *testing.T) {
-	skip.Long(t)
-	h := host()
-	for _, tt := range []struct {
-		budget time.Duration
-		left   []string
-		notes  int
-	}{
-		{time.Millisecond, []string{"uniform:64KiB/3"}, 3},
-		{time.Hour, []string{"uniform:16KiB/3", "uniform:4KiB/3", "uniform:64KiB/3"}, 0},
-	} {
-		p := quick(t)
-		p.Blocks, p.Budget = 3, tt.budget
-		o := options(t, h, p, spec(t, h, "pickle", "uniform:16KiB/3", 1, 1), spec(t, h, "pickle", "uniform:64KiB/3", 1, 1), spec(t, h, "pickle", "uniform:4KiB/3", 1, 1))
-		var notes []string
-		most := 0
-		o.Progress = func(p bench.Progress) {
-			if p.Note != "" {
-				notes = append(notes, p.Note)
-				return
-			}
-			if p.Left <= 0 || p.Done > p.Plan || p.Late != (len(notes) == 3) {
-				t.Errorf("%+v", p)
-			}
-			most = p.Plan
-		}
-		r, err := bench.RunWithFloors(t.Context(), o)
-		check(t, err)
-		check(t, r.Validate())
-		models := map[string]bool{}
-		for _, c := range r.Cells {
-			models[c.Model.Name] = true
-			if len(c.Blocks) != 3 || c.Stopped != "blocks" {
-				t.Errorf("%s: %d blocks, stopped by %q", c.ID(), len(c.Blocks), c.Stopped)
-			}
-		}
-		for name := range models {
-			if !slices.Contains(tt.left, name) {
-				t.Errorf("budget %v: %s was measured", tt.budget, name)
-			}
-		}
-		if len(r.Skipped) != 2*(3-len(tt.left)) || len(models) != len(tt.left) || len(notes) != tt.notes || most != 6*len(tt.left) {
-			t.Errorf("budget %v: %d models, %d cells skipped, %d blocks planned, notes %q", tt.budget, len(models), len(r.Skipped), most, notes)
-		}
-		for _, s := range r.Skipped {
-			if !strings.HasPrefix(s.Why, "left out: with it, 3 blocks of every cell would have taken about ") || !strings.HasSuffix(s.Why, " or --model "+s.Model) {
-				t.Errorf("%s: %s", s.ID(), s.Why)
-			}
-		}
 	}
 }

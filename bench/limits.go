@@ -97,8 +97,6 @@ func (p Plan) Validate() error {
 		return fmt.Errorf("--round-limit %v: want at least %v, or 0", p.RoundLimit, trainer.LeastRoundLimit)
 	case int64(p.RoundLimit) > maxDuration:
 		return fmt.Errorf("--round-limit %v: want at most %v", p.RoundLimit, time.Duration(maxDuration))
-	case p.Budget < 0:
-		return fmt.Errorf("--budget %v: want a positive duration, or 0", p.Budget)
 	case !(p.Precision >= 0):
 		return fmt.Errorf("--precision %v: want a positive number", p.Precision)
 	case p.Precision > maxPrecision:

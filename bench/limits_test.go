@@ -209,7 +209,7 @@ func TestCheckSize(t *testing.T) {
 	r := &run{Options: Options{Plan: p}, cells: []*cell{{Spec: s}}}
 	block := blocksOf(1)[0]
 	block.Round = make([]int64, mostRounds)
-	for !r.overspent(0) {
+	for !r.overspent() {
 		if c := &r.cells[0].result; len(c.Blocks) <= maxBlocks {
 			c.Blocks = append(c.Blocks, block)
 			continue

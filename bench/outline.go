@@ -85,9 +85,6 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 	out.Most += time.Duration(floorsIn(most)) * floors
 	slices.Sort(out.Floors)
 	out.Floors = slices.Compact(out.Floors)
-	if r.Plan.Budget > 0 {
-		out.Time, out.Most = min(out.Time, r.Plan.Budget), min(out.Most, r.Plan.Budget)
-	}
 	return &out, nil
 }
 

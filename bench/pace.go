@@ -13,7 +13,6 @@ type Progress struct {
 	Elapsed    time.Duration
 	Left       time.Duration // about, until the report is there
 	More       bool          // the planned blocks have ended: some cells get more, to become precise, for as long as Left at most
-	Late       bool          // the planned blocks take longer than the budget
 
 	Note string // what the user has to know, once; without the fields above
 }
@@ -24,7 +23,7 @@ type pace struct {
 	cost       time.Duration // that the step in hand may take
 	rest       time.Duration // that all others may take
 	done, plan int           // blocks
-	more, late bool
+	more       bool
 	alike      bool          // all cells have the same workers and clients
 	apart      time.Duration // what reference chains have taken
 }
@@ -53,7 +52,7 @@ func (r *run) progress(what string) {
 	p := &r.pace
 	r.Progress(Progress{
 		What: what, Done: p.done, Plan: p.plan, Elapsed: time.Since(r.started),
-		Left: max(time.Second, p.rest+max(0, p.cost-time.Since(p.began))), More: p.more, Late: p.late,
+		Left: max(time.Second, p.rest+max(0, p.cost-time.Since(p.began))), More: p.more,
 	})
 }
 
@@ -88,9 +87,6 @@ func (r *run) left() (left time.Duration, more bool) {
 		if s.cell == nil {
 			left += time.Duration(max(0, floors-s.runs)) * s.cost(scale)
 		}
-	}
-	if r.Plan.Budget > 0 && more {
-		left = min(left, r.Plan.Budget-time.Since(r.started))
 	}
 	for _, s := range r.profiling {
 		left += time.Duration(1-s.runs) * s.cost(scale)

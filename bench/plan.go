@@ -125,10 +125,6 @@ func DefaultPlan(mode string) (Plan, error) {
 // mode, unless the user asks for another number.
 const InterleavedBlocks = 10
 
-// FirstBudget is what a run without any flags may take, from the start of the
-// program to its end.
-const FirstBudget = time.Minute
-
 // limits returns what one of the plan's blocks aims for.
 func (p Plan) limits() limits {
 	if p.Rounds > 0 {

@@ -99,13 +99,13 @@ type Plan struct {
 	Warmup      int           `json:"warmup"`                 // rounds a block that are not counted, besides the first two
 	WarmTime    time.Duration `json:"warmup_ns,omitempty"`    // that these and the first two take at least, unless the rounds are counted
 	Time        time.Duration `json:"time_ns"`                // the most measured time a cell, on average over those of the same work
-	Budget      time.Duration `json:"budget_ns,omitempty"`    // of the whole run: small models are left out that would make it longer, and no cycle beyond Blocks begins; 0 is none
 	Precision   float64       `json:"precision"`              // relative half-width of the interval of the median round at which a cell stops; 0 is at Blocks
 	Verify      string        `json:"verify"`                 // sample or all
 	Pin         bool          `json:"pin"`
 	Samples     int           `json:"span_room"`                // room for spans in each process
 	RoundLimit  time.Duration `json:"round_limit_ns,omitempty"` // for how long nothing may move in a round; 0 is what package trainer takes
 	Interleaved bool          `json:"interleaved,omitempty"`    // with blocks of another build
+	retiredPlan
 }
 
 // A Floor is a limit of the machine, measured between the cells.
@@ -160,7 +160,7 @@ type Cell struct {
 	Software   map[string]string `json:"software,omitempty"`    // versions of what workers run on that are not in Go, or a peer, as they say
 	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked
 	Discarded  []Discarded       `json:"discarded,omitempty"`   // blocks that count nowhere
-	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, budget, size (of the result), interrupted
+	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, size (of the result), interrupted; of older builds also budget
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
 }

@@ -9,3 +9,7 @@ func (*retired) UnmarshalJSON([]byte) error { return nil }
 
 // IsZero has omitzero leave the key out.
 func (retired) IsZero() bool { return true }
+
+type retiredPlan struct {
+	Budget retired `json:"budget_ns,omitzero"`
+}

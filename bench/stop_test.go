@@ -56,23 +56,3 @@ func TestStop(t *testing.T) {
 		t.Errorf("stopped: control %q, one %q; want precision and time", control.result.Stopped, one.result.Stopped)
 	}
 }
-
-// TestBudget: a run that has used up its time ends all cells that need more, and
-// says so.
-func TestBudget(t *testing.T) {
-	r := &run{Options: Options{Plan: Plan{Blocks: 1, Rounds: 1, Budget: time.Hour}}, started: time.Now()}
-	done, more := &cell{}, &cell{}
-	done.result.Blocks = []Block{{Round: []int64{1}}}
-	more.result.Variant = "another"
-	r.cells = []*cell{done, more}
-	if r.overspent(time.Minute) {
-		t.Error("overspent at once")
-	}
-	if !r.overspent(time.Hour) || done.result.Stopped != "rounds" || more.result.Stopped != "budget" {
-		t.Errorf("stopped by %q and %q, want rounds and budget", done.result.Stopped, more.result.Stopped)
-	}
-	r.Plan.Blocks = 2 // of which the first cycle has one
-	if r.overspent(time.Hour) {
-		t.Error("the budget took a planned block away")
-	}
-}

@@ -76,7 +76,7 @@ func TestGzip(t *testing.T) {
 	}
 	for _, path := range []string{named, plain, misnamed} {
 		got, err := ReadFile(path)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		if diff := cmp.Diff(want, got, everyField); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", path, err, diff)
 		}
 	}

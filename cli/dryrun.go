@@ -70,17 +70,9 @@ func ends(p bench.Plan) string {
 		return fmt.Sprintf("after %d timed rounds in %d blocks", p.Rounds, p.Blocks)
 	}
 	if p.Precision == 0 {
-		text := fmt.Sprintf("after %d blocks", p.Blocks)
-		if p.Budget > 0 {
-			text += fmt.Sprintf("; models are left out, small ones first, if all take longer than %v", p.Budget)
-		}
-		return text
+		return fmt.Sprintf("after %d blocks", p.Blocks)
 	}
-	text := fmt.Sprintf("when its median round is known to ±%.3g %%, or after %v of timed rounds each; not before %d blocks", p.Precision*100, p.Time, p.Blocks)
-	if p.Budget > 0 {
-		text += fmt.Sprintf(", or after these if the whole run takes %v", p.Budget)
-	}
-	return text
+	return fmt.Sprintf("when its median round is known to ±%.3g %%, or after %v of timed rounds each; not before %d blocks", p.Precision*100, p.Time, p.Blocks)
 }
 
 // rough drops the digits that a guess does not have.

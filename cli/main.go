@@ -151,7 +151,7 @@ transport to use. A transport is a way to move them: gob, files, shared memory,
 gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
 
   ipcbench doctor                     what this machine would spoil
-  ipcbench run                        a first answer, in under a minute
+  ipcbench run                        a first answer, in about a minute
   ipcbench run --transport pickle,shm-slab --model resnet18 --clients 4
   ipcbench report FILE                the result of an earlier run again
   ipcbench list transports            what can be measured, with its settings

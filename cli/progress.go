@@ -139,9 +139,6 @@ func (p *progress) line() string {
 		if s.More {
 			left = "at most " + left
 		}
-		if s.Late {
-			left += ", over budget"
-		}
 		parts = append(parts, left)
 	}
 	if s.Done < s.Plan {

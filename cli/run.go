@@ -54,7 +54,7 @@ sends its model to worker processes, each client trains and sends an update, and
 the server averages the updates. What arrives is checked.
 
   ipcbench run
-      all ten transports, in under a minute
+      all ten transports, in about a minute
   ipcbench run --transport http,shm-slab --model resnet50 --clients 4
       two transports with a larger model, with narrower intervals
   ipcbench run --transport all,-storage --model path/to/model.safetensors
@@ -182,9 +182,8 @@ A transport that does not fit a model or this machine is skipped, with a reason.
 If it is the only one, the run ends with an error.
 
 If no flag says what to measure or for how long, the run is a --quick one with
-all transports, two models, one worker and one client, and ends within a minute.
-On a machine that is too slow for that, the smaller model is left out. Otherwise
-the defaults below hold.
+all transports, two models, one worker and one client: about a minute on two
+processors. Otherwise the defaults below hold.
 
   ipcbench run --clients 4 --dry-run > settings.yaml
   ipcbench run --config settings.yaml --thorough
@@ -231,7 +230,6 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.IntVar(&plan.Rounds, "rounds", 0, "time `N` rounds of each cell, rounded up to whole blocks, instead of --time")
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks of each cell; a block is one session of fresh processes")
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least, unless N is given as 0")
-	fs.DurationVar(&plan.Budget, "budget", 0, "leave small models out if the run would take longer than this `TIME` (default 1m without flags, else no limit)")
 	fs.Var((*percent)(&plan.Precision), "precision", "a cell may end early once its median round is known to this `SHARE`")
 	fs.StringSliceVar(&f.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
 	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
@@ -287,16 +285,12 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	}
 	asked := *plan
 	*plan = defaults
-	if mode == bench.Quick && choice && !f.quick && !given("blocks") && len(f.against) == 0 && f.canary == 0 && len(f.profile) == 0 {
-		plan.Budget = bench.FirstBudget
-	}
 	for name, take := range map[string]func(){
 		"time":      func() { plan.Time = asked.Time },
 		"rounds":    func() { plan.Rounds = asked.Rounds },
 		"blocks":    func() { plan.Blocks = asked.Blocks },
 		"warmup":    func() { plan.Warmup = asked.Warmup },
 		"precision": func() { plan.Precision = asked.Precision },
-		"budget":    func() { plan.Budget = asked.Budget },
 	} {
 		if given(name) {
 			take()
