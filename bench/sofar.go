@@ -3,8 +3,6 @@ package bench
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"ipcbench/tensor"
@@ -115,28 +113,4 @@ func (o Options) CheckSize() error {
 		}
 	}
 	return nil
-}
-
-// Add adds the cells of a run that came after, and the floors of their links: what r
-// has already is kept.
-func (r *Result) Add(later *Result) {
-	for _, c := range later.Cells {
-		if slices.ContainsFunc(r.Cells, func(d Cell) bool { return d.Build == c.Build && d.ID() == c.ID() }) {
-			continue
-		}
-		for i := range c.Blocks {
-			c.Blocks[i].At += r.Elapsed
-		}
-		r.Cells = append(r.Cells, c)
-	}
-	for _, f := range later.Floors {
-		if f.Link != "" && !slices.ContainsFunc(r.Floors, func(g Floor) bool { return g.Name == f.Name && g.Link == f.Link && g.Bytes == f.Bytes }) {
-			r.Floors = append(r.Floors, f)
-		}
-	}
-	if l := later.Environment.Link; l != nil && r.Environment.Link != nil {
-		maps.Copy(r.Environment.Link.Bursts, l.Bursts)
-	}
-	r.Elapsed += later.Elapsed
-	r.Partial = cmp.Or(r.Partial, later.Partial)
 }

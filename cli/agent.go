@@ -202,7 +202,7 @@ func (g *gathering) check(f *runFlags, given func(flag string) bool) error {
 	if f.listen == "" {
 		return hinted{usagef("--agents: there is no --listen, so that nobody could join"), "add --listen ADDR, an address of this host that the others can reach"}
 	}
-	for _, other := range []string{"against", "link", "check-break-even", "pin", "tls-ca", "tls-cert", "tls-key", "tls-names"} {
+	for _, other := range []string{"against", "link", "pin", "tls-ca", "tls-cert", "tls-key", "tls-names"} {
 		if given(other) {
 			return usagef("--agents and --%s are given: want one of them", other)
 		}

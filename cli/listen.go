@@ -83,8 +83,6 @@ func (f *runFlags) alone() error {
 		return nil
 	case len(f.against) > 0:
 		return usagef("--listen and --against are given: want one of them")
-	case f.checkBreakEven:
-		return usagef("--listen and --check-break-even are given: want one of them")
 	}
 	return nil
 }

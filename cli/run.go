@@ -9,13 +9,11 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
-	"ipcbench/link"
 	"ipcbench/report"
 	"ipcbench/scratch"
 	"ipcbench/transports"
@@ -33,10 +31,9 @@ type runFlags struct {
 	canary     percent
 	profile    []string
 
-	checkBreakEven bool
-	tls            tlsFlags
-	gather         gathering
-	settings       *settings
+	tls      tlsFlags
+	gather   gathering
+	settings *settings
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -117,12 +114,8 @@ each transport that can use TCP; the others are measured once, without a link:
       rates are in bits (1Gbit) or bytes (125MB/s) a second; unshaped is the
       same network without a rate, and none is the run without --link
 
-The report says below which rate each codec pays: its break-even. To find out
-whether that is so, rounds are measured at half and at twice the break-even too,
-if it lies between 50 Mbit/s and 1 Gbit/s. If one was wrong, the run fails:
-
-  ipcbench run --transport http --codec none,int8 --change 2% --model resnet18
-    --workers 1 --clients 1 --check-break-even
+The report says below which rate each codec pays: its break-even. The view
+break-even also prints what measures a codec at half and at twice that rate.
 
 The setting tls encrypts. Measure the same transport without it, too: the report
 says what that costs. With mutual, workers show certificates, and not only the
@@ -205,9 +198,6 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 				return err
 			}
 			f.gather.crew(&f.cellFlags, cmd.Flags().Changed)
-			if f.checkBreakEven && !slices.Contains(f.links, link.Unshaped.String()) { // where break-evens are measured
-				f.links = append(f.links, link.Unshaped.String())
-			}
 			if err := a.enter(&f, plan); err != nil {
 				return err
 			}
@@ -241,7 +231,6 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.StringSliceVar(&f.layouts, "layouts", nil, "with --against: other layouts of this build, `FILES`, which its blocks take in turn after this program")
 	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
-	fs.BoolVar(&f.checkBreakEven, "check-break-even", false, "measure each codec at half and at twice its break-even too, and fail if it was wrong")
 	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames())
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample|all, one in eight or one in two")
@@ -325,11 +314,7 @@ func (a *app) enter(f *runFlags, plan bench.Plan) error {
 	if !f.onLink() {
 		return nil
 	}
-	cells, err := a.cells(f.cellFlags)
-	if err == nil {
-		err = f.checkable(cells)
-	}
-	if err != nil || f.dry {
+	if _, err := a.cells(f.cellFlags); err != nil || f.dry {
 		return err
 	}
 	return f.cellFlags.enter()
@@ -450,9 +435,6 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if result == nil {
 		return misfit(runErr)
 	}
-	if f.checkBreakEven && runErr == nil && result.Partial == "" {
-		runErr = errors.Join(out.keep(result), checkBreakEvens(ctx, o, result)) // kept, should this one be killed
-	}
 	if len(result.Cells) > 0 {
 		// The table comes even if the file cannot be written, and the other way
 		// round: what was measured is not thrown away.
@@ -468,9 +450,6 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 		}
 		_, writeErr := a.out.Write(text.Bytes())
 		runErr = errors.Join(runErr, err, formatErr, writeErr, a.page(f, result), plausible(result))
-		if f.checkBreakEven {
-			runErr = errors.Join(runErr, a.sayBreakEvens(result))
-		}
 	}
 	if result.Partial != "" && runErr == nil {
 		runErr = context.Cause(ctx)

@@ -15,7 +15,7 @@ import (
 
 // answerVersion is that of what the format json writes. Keys are added to it; it
 // changes where one goes or means something else.
-const answerVersion = 2
+const answerVersion = 3
 
 // An answer is what the format json writes of a result: everything that is
 // computed from it, and no samples. Seconds, bytes and numbers are in their base
@@ -303,21 +303,12 @@ func answerSweeps(r *analysis.Result) []answerSweep {
 // cells that were compared.
 type answerBreakEven struct {
 	workload
-	Variant string          `json:"variant"`
-	Codec   string          `json:"codec"`
-	Pays    analysis.Pays   `json:"pays"`             // below, any link or never; empty if it is not known
-	At      *estimate       `json:"at,omitempty"`     // in bit/s; a bound is null where it may be that no time is added
-	Saved   *float64        `json:"saved_bytes"`      // of a round
-	Added   *estimate       `json:"added,omitempty"`  // to a round
-	Checks  []answerChecked `json:"checks,omitempty"` // on links with a rate
-}
-
-// An answerChecked is whether a break-even has foretold what was measured on a link.
-type answerChecked struct {
-	Link   string    `json:"link"`
-	Pays   bool      `json:"pays"`       // foretold
-	More   *estimate `json:"round_more"` // with the codec, against none
-	Answer string    `json:"answer"`     // right, wrong, too close to call
+	Variant string        `json:"variant"`
+	Codec   string        `json:"codec"`
+	Pays    analysis.Pays `json:"pays"`            // below, any link or never; empty if it is not known
+	At      *estimate     `json:"at,omitempty"`    // in bit/s; a bound is null where it may be that no time is added
+	Saved   *float64      `json:"saved_bytes"`     // of a round
+	Added   *estimate     `json:"added,omitempty"` // to a round
 }
 
 func answerBreakEvens(r *analysis.Result) []answerBreakEven {
@@ -325,9 +316,6 @@ func answerBreakEvens(r *analysis.Result) []answerBreakEven {
 	for _, b := range r.BreakEvens() {
 		a := answerBreakEven{workload: workloadOf(b.Coded.Group()), Variant: b.Coded.Variant, Codec: b.Coded.Codec(), Pays: b.Pays,
 			At: estimated("bit/s", b.At), Saved: finite(b.Saved), Added: estimated("s", b.Added)}
-		for _, k := range b.Checks {
-			a.Checks = append(a.Checks, answerChecked{k.Coded.Link, k.Pays, estimated("s", k.More), k.Answer})
-		}
 		all = append(all, a)
 	}
 	return all

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -27,7 +26,7 @@ func breakEvens(r *analysis.Result) doc.Section {
 			name := plainVariant(p[0][0]) + ", " + title
 			s.Tables = filled(s.Tables, payTable(p, name), wireTable(codecColumns, codecRow, byCodec(p), name), lossTable(codecColumns, codecRow, byCodec(p), name))
 		}
-		s.Tables = filled(s.Tables, rateTable(r, same, title), checkTable(same, title))
+		s.Tables = filled(s.Tables, rateTable(r, same, title))
 	}
 	for _, same := range analysis.GroupBy(local, func(c *analysis.Cell) analysis.Group { return c.Group() }) {
 		title := groupTitle(same[0].Group()) + ", not over TCP"
@@ -146,8 +145,43 @@ func payTable(p analysis.Path, title string) doc.Table {
 	}
 	for _, b := range p.BreakEvens() {
 		row(b.Coded, payCell(b))
+		if command := halfAndTwice(b); command != "" {
+			t.Notes = append(t.Notes, b.Coded.Codec()+" at half and at twice its break-even: "+command)
+		}
 	}
 	return t
+}
+
+// The rates between which a break-even can be checked, in bit/s: slower links take too
+// long to measure, and on faster ones, computing and sending overlap.
+const checkedFrom, checkedTo = 50e6, 2.5e9
+
+// halfAndTwice is the command that measures a codec, and none, at half its break-even,
+// where it should be faster, and at twice that, where it should be slower; empty if the
+// break-even is out of range.
+func halfAndTwice(b *analysis.BreakEven) string {
+	rate := b.At.Center / 1e6
+	if b.Pays != analysis.Below || !(b.At.Center >= checkedFrom && b.At.Center <= checkedTo) {
+		return ""
+	}
+	command := "ipcbench run --quick"
+	for _, a := range analysis.Axes() {
+		value := a.Of(b.Coded)
+		switch {
+		case a.Name == "transport":
+			value = strings.Replace(b.Coded.Uncoded(), ":network=tcp", "", 1)
+		case a.Name == "codec":
+			value = analysis.NoCodec + "," + value
+		case a.Name == "link":
+			value = fmt.Sprintf("%s,%.0fMbit,%.0fMbit", analysis.Unshaped, rate/2, 2*rate)
+		case value == a.Usual || a.Name == "build":
+			continue
+		case value == "on": // nested
+			value = "true"
+		}
+		command += " --" + a.Name + "=" + quoted(value)
+	}
+	return command
 }
 
 // codecRow is the key of a row in a table of one transport.
@@ -212,50 +246,6 @@ func rateTable(r *analysis.Result, paths []analysis.Path, title string) doc.Tabl
 		t.Notes = []string{foretold + ": not measured but predicted: the round without a rate, and the time that its bits take to pass at this one."}
 	}
 	return t
-}
-
-// checkTable says whether break-evens have foretold what was measured on links.
-func checkTable(paths []analysis.Path, title string) doc.Table {
-	t := doc.Table{Caption: title + ": what was foretold, and what was measured", Columns: []doc.Column{
-		{Name: "transport"}, {Name: "link"}, {Name: "foretold"}, {Name: "measured", Help: "how much longer a round takes with the codec than without"}, {Name: "answer"},
-	}}
-	for _, p := range paths {
-		for _, b := range p.BreakEvens() {
-			for _, k := range b.Checks {
-				foretold := "slower"
-				if k.Pays {
-					foretold = "faster"
-				}
-				t.Add(doc.Words(variant(b.Coded)), doc.Words(rateText(k.Rate)), doc.Words(foretold), doc.Words(doc.Signed(k.Coded.Ratio("round", k.Plain).Center-1)+" %"), doc.Words(k.Answer))
-			}
-		}
-	}
-	return t
-}
-
-// BreakEvenChecks says of each codec whether its break-even was right, a line each in
-// which nothing acts on a terminal, and how many answers were wrong.
-func BreakEvenChecks(r *bench.Result) (lines []string, wrong int) {
-	for _, b := range analysis.New(r).BreakEvens() {
-		text := variant(b.Coded) + " " + pays(b)
-		var answers []string
-		for _, k := range b.Checks {
-			answers = append(answers, k.Answer+" at "+rateText(k.Rate)+", "+doc.Change(k.Coded.Ratio("round", k.Plain)))
-			if k.Answer == analysis.Wrong {
-				wrong++
-			}
-		}
-		switch {
-		case b.Pays == "":
-			text += "has no break-even: it takes one client on one worker, over TCP without a rate"
-		case len(answers) > 0:
-			text += ": " + strings.Join(answers, "; ")
-		case b.Pays == analysis.Below:
-			text += fmt.Sprintf(": not checked, which is done from %s to %s", rateText(analysis.CheckedFrom), rateText(analysis.CheckedTo))
-		}
-		lines = append(lines, doc.Visible(text))
-	}
-	return lines, wrong
 }
 
 // ratesOf returns the rates of the links of a result and the usual ones, in order.

@@ -27,7 +27,7 @@ func TestBreakEvenView(t *testing.T) {
 	shows(t, r, "links.text", [][]string{nil, {"break-even"}, {"findings"}}, map[string][]string{
 		"csv": {"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,wire_down,B/round,6,16652072,", "\nhttp,histology,1,1,change=2%;codec=none;link=1Gbit;network=tcp,wire_down,B/round,6,66608288,", ",ratio_up,1,6,0.05999", ",break_even,bit/s,",
 			"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,phase.compress,s/round,6,0.24,", "\nfloor,-,1,1,bytes=66608288;link=1Gbit,tcp-stream,"},
-		"json":     {`"pays": "below"`, `"pays": "never"`, `"answer": "right"`, `"link": "none"`, `"error_up_rms": {`},
+		"json":     {`"pays": "below"`, `"pays": "never"`, `"link": "none"`, `"error_up_rms": {`},
 		"benchfmt": {"/clients=1/change=2%/link=1Gbit ", " wire-down-B/op "},
 		"md":       {"1 Gbit/s"},
 	})

@@ -47,41 +47,6 @@ type BreakEven struct {
 	Saved float64       // bytes a round, both ways
 	Added stat.Interval // seconds a round
 	At    stat.Interval // bit/s; a bound, or all, is infinite where it may be that nothing is added
-
-	Checks []LinkCheck // on links with a rate
-}
-
-// A LinkCheck is whether a break-even has foretold what was measured on a link.
-type LinkCheck struct {
-	Coded, Plain *Cell
-	Rate         float64       // bit/s
-	Pays         bool          // foretold
-	More         stat.Interval // seconds that a round takes more with the codec
-	Answer       string        // one of those below
-}
-
-// The answers of a check.
-const (
-	Right    = "right"
-	Wrong    = "wrong"
-	TooClose = "too close to call"
-)
-
-// The rates between which a break-even is checked, in bit/s: slower links take too long
-// to measure, and on faster ones too little depends on the rate.
-const (
-	CheckedFrom = 50e6
-	CheckedTo   = 1e9
-)
-
-// CheckAt returns the rates at which to check the break-even: half of it, where the
-// codec has to be faster, and twice it, where it has to be slower. There are none where
-// it is out of the range that is checked.
-func (b *BreakEven) CheckAt() []float64 {
-	if x := b.At.Center; b.Pays == Below && x >= CheckedFrom && x <= CheckedTo {
-		return []float64{x / 2, 2 * x}
-	}
-	return nil
 }
 
 // OverTCP reports whether the cell's tensors go over TCP.
@@ -150,11 +115,6 @@ func (p Path) BreakEvens() []*BreakEven {
 		b := &BreakEven{Coded: cmp.Or(Base(cells), cells[0]), Added: stat.None(), At: stat.None()}
 		b.Plain = on(plain, b.Coded.Link)
 		b.reckon()
-		for _, c := range cells {
-			if rate, ok := Rate(c.Link); ok && on(plain, c.Link) != nil && b.Pays != "" {
-				b.Checks = append(b.Checks, b.check(c, on(plain, c.Link), rate))
-			}
-		}
 		all = append(all, b)
 	}
 	return all
@@ -184,20 +144,6 @@ func (b *BreakEven) reckon() {
 	default:
 		b.Pays = Below
 	}
-}
-
-// check compares what is measured on a link with what is foretold for it.
-func (b *BreakEven) check(coded, plain *Cell, rate float64) LinkCheck {
-	k := LinkCheck{Coded: coded, Plain: plain, Rate: rate, Pays: b.Pays == AnyLink || b.Pays == Below && rate < b.At.Center, More: coded.More("round", plain)}
-	switch {
-	case !k.More.Excludes(0), b.Pays == Below && !b.At.Excludes(rate):
-		k.Answer = TooClose
-	case k.Pays == (k.More.Center < 0):
-		k.Answer = Right
-	default:
-		k.Answer = Wrong
-	}
-	return k
 }
 
 // travels returns how many bytes of tensors a round moves, both ways.
