@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -67,9 +66,6 @@ func (r *run) cycles(quit context.Context) error {
 			}
 		}
 		r.save()
-		if r.overspent() {
-			return nil
-		}
 	}
 }
 
@@ -138,17 +134,3 @@ func floorsIn(cycles int) int {
 // finishing is about what a run takes after its last block: writing the result and
 // printing the report.
 const finishing = time.Second
-
-// overspent reports whether another cycle would go beyond the size of a result, and
-// ends all cells if so.
-func (r *run) overspent() bool {
-	if !r.full() {
-		return false
-	}
-	for _, c := range r.cells {
-		if c.result.Stopped == "" {
-			c.result.Stopped = cmp.Or(r.enough(c, r.peers(c)), "size")
-		}
-	}
-	return true
-}

@@ -160,7 +160,7 @@ type Cell struct {
 	Software   map[string]string `json:"software,omitempty"`    // versions of what workers run on that are not in Go, or a peer, as they say
 	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked
 	Discarded  []Discarded       `json:"discarded,omitempty"`   // blocks that count nowhere
-	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, size (of the result), interrupted; of older builds also budget
+	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, interrupted; of older builds also budget, size (of the result)
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
 }

@@ -29,12 +29,6 @@ func common(a, b int) int {
 	return a
 }
 
-// kept returns of how many clients of a round the times are kept.
-func kept(rounds, clients, workers int) int {
-	k := stride(rounds, clients, workers)
-	return (clients + k - 1) / k
-}
-
 // thin leaves the times of the first client of each round, and of every k-th after it.
 func (b *Block) thin(clients, workers int) {
 	k := stride(len(b.Round), clients, workers)

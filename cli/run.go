@@ -351,7 +351,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if o.Cells, o.Skipped, err = fitting(asked, f.parts != nil, o); err != nil {
 		return usageError{err}
 	}
-	if err := errors.Join(o.Profiling.Check(o), o.CheckSize()); err != nil {
+	if err := o.Profiling.Check(o); err != nil {
 		return usageError{err}
 	}
 	if len(f.against) > 0 && !f.tls.Zero() {
