@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"ipcbench/doctor"
 	"ipcbench/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/profile"
@@ -32,7 +31,7 @@ type Result struct {
 	Cells       []Cell              `json:"cells"`
 	Skipped     []Skipped           `json:"skipped,omitempty"` // cells that were asked for and could not be measured
 
-	Doctor []doctor.Check `json:"doctor,omitempty"` // what the machine would spoil, as found before the run: what is not ok
+	Doctor checks `json:"doctor,omitempty"` // what the machine would spoil, as found before the run: what is not ok
 
 	// Of an interleaved run, the environment that the other build, called base,
 	// saw: the same machine, and its own commit.

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Cgroup is what the control groups of this process, and those that enclose
@@ -213,19 +211,4 @@ func memoryLimit(root fs.FS) (bytes int64, source string) {
 		}
 	}
 	return bytes, source
-}
-
-// AddressSpace returns how much more address space this process may take, and so,
-// about, each that it starts; false if nothing limits it (RLIMIT_AS, ulimit -v).
-func AddressSpace() (bytes int64, limited bool) {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil || limit.Cur > unlimited {
-		return 0, false
-	}
-	pages, _, _ := strings.Cut(text(os.DirFS("/"), "proc/self/statm"), " ")
-	n, err := strconv.ParseInt(pages, 10, 64)
-	if err != nil {
-		return 0, false
-	}
-	return max(0, int64(limit.Cur)-n*int64(os.Getpagesize())), true
 }

@@ -12,7 +12,6 @@ import (
 // memory and processors. What is unlimited, or not told, is math.MaxInt64.
 type Limits struct {
 	Descriptors int64  // open in one process. The Go runtime has raised it to the hard limit, as it will in workers
-	Locked      int64  // bytes of memory that one process may lock
 	Mappings    int64  // of one process
 	Threads     int64  // more that may be started
 	ThreadsBy   string // who says so
@@ -24,7 +23,7 @@ func ReadLimits() Limits { return readLimits(os.DirFS("/"), rlimit) }
 
 func readLimits(root fs.FS, rlimit func(resource int) int64) Limits {
 	l := Limits{
-		Descriptors: rlimit(unix.RLIMIT_NOFILE), Locked: rlimit(unix.RLIMIT_MEMLOCK), Mappings: math.MaxInt64,
+		Descriptors: rlimit(unix.RLIMIT_NOFILE), Mappings: math.MaxInt64,
 		ClockSource: text(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"),
 	}
 	if n, ok := number(root, "proc/sys/vm/max_map_count"); ok {

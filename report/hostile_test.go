@@ -35,7 +35,7 @@ func rich() *bench.Result {
 	r.Against = &against
 	layout := []bench.Layout{{File: "ipcbench-1", SHA256: strings.Repeat("5e", 32)}}
 	r.Layouts = &bench.Layouts{Base: layout, Head: slices.Clone(layout)}
-	r.Doctor = []doctor.Check{{Name: "memory", Status: doctor.Fail, What: "1 B", Why: "It matters.", Fix: "buy some", Figures: map[string]float64{"have_bytes": 1}}}
+	r.Doctor = []doctor.Check{{Name: "memory", Status: doctor.Fail, What: "1 B", Why: "It matters.", Fix: "buy some"}}
 	r.Environment.Listen = "off loopback"
 	r.Skipped = []bench.Skipped{{Transport: "b", Variant: "b:x=1", Model: "cnn", Workers: 1, Clients: 1, Why: "too large"}}
 	cpus, memory := 1.5, int64(1e9)
