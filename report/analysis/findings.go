@@ -179,7 +179,7 @@ func (r *Result) sharedLayouts() *Finding {
 func fasterThanFloor(c *Cell) *Finding {
 	name, floor := "", stat.None() // the fastest that moves bytes
 	for _, of := range []string{c.stream(), FloorCopy} {
-		if of == FloorCopy && (c.shaped() || c.TLS() != NoTLS) {
+		if of == FloorCopy && (c.shaped() || c.stream() == "tls-stream") {
 			continue
 		}
 		if f := c.floor(of); f != nil {
