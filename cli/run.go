@@ -104,7 +104,7 @@ given besides holds for all parts:
 
 A range stands for several sizes, workers or clients: x4 multiplies, +1MiB adds,
 nothing means every number. A step beyond the end is left out. The report says
-where transports cross, and its page and its Markdown draw curves:
+where transports cross, and its page draws curves:
 
   ipcbench run --quick --model uniform:1KiB..256MiB:x4/20 --clients 1
   ipcbench run --quick --workers 1..4 --clients 1..64:x2

@@ -25,7 +25,7 @@ const mostPays = 3
 func screen(r *analysis.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	occur := map[*mark]bool{}
-	swept, drawn := curvesOf(r)
+	swept, drawn := sweptOf(r)
 	linked := false
 	for _, links := range analysis.GroupBy(bySize(r, 1), onAnyLink) {
 		if drawn(links[0][0].Group()) {
@@ -147,15 +147,13 @@ const mostOpen = 4
 // in doubt, and the tables, the largest model first. All else is folded.
 func request(r *analysis.Result) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
-	swept, drawn := curvesOf(r)
+	swept, drawn := sweptOf(r)
 	for i, of := range swept[:min(len(swept), mostSweeps)] {
-		p := curves(of)
-		p.Caption = ""
-		d.Sections = append(d.Sections, doc.Section{Title: sweepTitle(of), Lead: envelopeLines(of), Plots: []doc.Plot{p}, Folded: i >= mostOpen})
+		d.Sections = append(d.Sections, doc.Section{Title: sweepTitle(of), Lead: envelopeLines(of), Folded: i >= mostOpen})
 	}
 	v := view(r, "verdict")
 	if !slices.ContainsFunc(r.Groups(), func(cells []*analysis.Cell) bool { return !drawn(cells[0].Group()) }) {
-		v.Tables = nil // the curves say it
+		v.Tables = nil // the sweeps say it
 	}
 	v.Lead = append(v.Lead, doc.Say(fleetLines(r)...)...)
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
