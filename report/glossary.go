@@ -6,7 +6,7 @@ type Word struct {
 	Not         string // what is not called so, or what it is not called
 }
 
-// Words are the glossary: pages of HTML explain it, and ARCHITECTURE.md shows it.
+// Words are the glossary: pages of HTML end with it, and ARCHITECTURE.md shows it.
 func Words() []Word {
 	return []Word{
 		{"round", "one turn of training: the model goes to all clients, their updates come back and are averaged", "epoch"},
