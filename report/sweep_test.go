@@ -47,7 +47,7 @@ func TestSweepScreen(t *testing.T) {
 		"mixed": {mixed, 60, []string{
 			"inproc", "1 KiB to 64 KiB in 20 tensors, 1 worker, 1 client\n", "1 KiB to 64 KiB in 20 tensors, 1 worker, 4 clients\n", "4 more sweeps: --view crossover\n"}},
 	} {
-		for _, width := range []int{20, 80, 120} {
+		for _, width := range []int{45, 80, 120} {
 			var b bytes.Buffer
 			if err := writeText(&b, test.of, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}); err != nil {
 				t.Fatal(err)

@@ -135,11 +135,7 @@ func (t Table) markdown(b *strings.Builder, title string) {
 			s.chart(b, c, title)
 		}
 	}
-	parts := s.split(widths, margins, page)
-	if parts == nil { // some cell is wider than the page: nothing helps
-		parts = []sheet{s}
-	}
-	for _, part := range parts {
+	for _, part := range s.split(widths, margins, page) {
 		if len(part.columns) > 0 {
 			b.WriteByte('\n')
 			b.Write(part.markdown())
