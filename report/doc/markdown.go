@@ -135,7 +135,11 @@ func (t Table) markdown(b *strings.Builder, title string) {
 			s.chart(b, c, title)
 		}
 	}
-	for _, part := range s.split(widths, margins, page) {
+	parts := s.split(widths, margins, page)
+	if parts == nil { // some cell is wider than the page: nothing helps
+		parts = []sheet{s}
+	}
+	for _, part := range parts {
 		if len(part.columns) > 0 {
 			b.WriteByte('\n')
 			b.Write(part.markdown())

@@ -172,11 +172,11 @@ func (c column) width() int {
 }
 
 // split returns the sheets into which s must be split so that the widths of the
-// columns of each, with what lies between them, are at most limit. A sheet of keys and
-// one other column may be wider.
+// columns of each, with what lies between them, are at most limit. It returns none
+// if the keys and some other column are too wide already.
 func (s sheet) split(widths []int, between, limit int) []sheet {
 	best := s.cut(widths, between, limit)
-	for n := len(best); n > 1 && limit > 0; { // as many sheets of like widths, rather than wide ones and a narrow rest
+	for n := len(best); n > 1; { // as many sheets of like widths, rather than wide ones and a narrow rest
 		limit--
 		next := s.cut(widths, between, limit)
 		if len(next) != n {
@@ -193,7 +193,7 @@ func (s sheet) cut(widths []int, between, limit int) []sheet {
 	for _, w := range widths[:s.keys] {
 		keys += w + between
 	}
-	if s.keys == len(s.columns) {
+	if s.keys == len(s.columns) && keys-between <= limit {
 		return []sheet{s}
 	}
 	var all []sheet
@@ -201,7 +201,9 @@ func (s sheet) cut(widths []int, between, limit int) []sheet {
 	for c := s.keys; c < len(s.columns); c++ {
 		if used+between+widths[c] > limit {
 			all = append(all, sheet{keys: s.keys, columns: slices.Clone(s.columns[:s.keys]), rows: s.rows})
-			used = keys - between
+			if used = keys - between; used+between+widths[c] > limit {
+				return nil
+			}
 		}
 		last := &all[len(all)-1]
 		last.columns = append(last.columns, s.columns[c])

@@ -180,7 +180,12 @@ func (t *textWriter) table(of Table) {
 			return
 		}
 	}
-	for i, part := range s.split(t.widths(s, true, true, 0), between, t.left) {
+	widths := t.widths(s, true, true, 0)
+	parts := s.split(widths, between, t.left)
+	for limit := t.left; parts == nil; limit++ {
+		parts = s.split(widths, between, limit)
+	}
+	for i, part := range parts {
 		if i > 0 {
 			t.blank()
 			part.rows = withoutNotes(part.rows)
