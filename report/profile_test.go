@@ -93,10 +93,10 @@ func TestProfileTables(t *testing.T) {
 func TestCopyTables(t *testing.T) {
 	r := profiledResult()
 	wantLines(t, shown(t, r, "copies"),
-		"inproc 0 0.0000 0 zero-copy",
-		"shm-slab 0 0.0000 0 zero-copy",
-		"pickle 0 2.00 2.00 2.00 in libraries",
-		"grpc 1 2.00 0.100 more copies than memmove had time for: they were made in cache",
+		"inproc 0 0.0000 0 — zero-copy",
+		"shm-slab 0 0.0000 0 — zero-copy",
+		"pickle 0 2.00 2.00 — 2.00 in libraries",
+		"grpc 1 2.00 0.100 200 more copies than memmove had time for: they were made in cache",
 	)
 	for i := range r.Cells {
 		r.Cells[i].Profiles = nil

@@ -171,22 +171,20 @@ const percentileBlocks = 3
 // percentiles are those of times, and the spread of rounds.
 func percentiles() []Metric {
 	var all []Metric
-	for _, of := range []string{"round", "rtt", "down"} {
-		for _, p := range []struct {
-			name string
-			p    float64
-		}{{"p90", 90}, {"p99", 99}, {"p99.9", 99.9}} {
-			all = append(all, Metric{Name: of + "_" + p.name, Unit: "s", Better: Lower,
-				Help: fmt.Sprintf("%gth percentile (R-7) of %s over all blocks; it takes at least %d blocks and enough samples", p.p, of, percentileBlocks),
-				derived: func(c *Cell) stat.Interval {
-					xs := stat.Pool(c.Samples(of))
-					x, ok := stat.Percentile(xs, p.p)
-					if !ok || len(c.timed) < percentileBlocks {
-						return stat.None()
-					}
-					return Exactly(x, len(c.timed), len(xs))
-				}})
-		}
+	for _, of := range []struct {
+		name string
+		p    float64
+	}{{"round", 90}, {"round", 99}, {"round", 99.9}, {"rtt", 99}, {"down", 99}} {
+		all = append(all, Metric{Name: fmt.Sprintf("%s_p%g", of.name, of.p), Unit: "s", Better: Lower,
+			Help: fmt.Sprintf("%gth percentile (R-7) of %s over all blocks; it takes at least %d blocks and enough samples", of.p, of.name, percentileBlocks),
+			derived: func(c *Cell) stat.Interval {
+				xs := stat.Pool(c.Samples(of.name))
+				x, ok := stat.Percentile(xs, of.p)
+				if !ok || len(c.timed) < percentileBlocks {
+					return stat.None()
+				}
+				return Exactly(x, len(c.timed), len(xs))
+			}})
 	}
 	pooled := func(f func(xs []float64) float64) func(c *Cell) stat.Interval {
 		return func(c *Cell) stat.Interval {

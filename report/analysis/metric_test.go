@@ -137,7 +137,7 @@ func TestPercentiles(t *testing.T) {
 	}
 	for blocks, want := range map[int]bool{1: false, 2: false, 3: true} {
 		cell := benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 100, rounds[:blocks]...) // 200 clients in each
-		if got := New(benchtest.Result(cell)).Cells[0].Of("down_p90").Known(); got != want {
+		if got := New(benchtest.Result(cell)).Cells[0].Of("down_p99").Known(); got != want {
 			t.Errorf("%d blocks: got a percentile: %v, want %v", blocks, got, want)
 		}
 	}
