@@ -162,8 +162,8 @@ func (s *settings) write(out io.Writer) error {
 			return
 		}
 		source := "default"
-		if o, ok := s.origins[f.Name]; ok {
-			source = o.kind
+		if s.origins[f.Name] != "" {
+			source = "file"
 		} else if f.Changed {
 			source = "flag"
 		}

@@ -34,8 +34,8 @@ measured and nothing is changed.
   ipcbench doctor
       before the run without any flag, of one worker and one client
   ipcbench doctor --workers 8 --clients 64 --model resnet50
-      before a larger one: the flags are those of ipcbench run, and so are
-      variables and the file of --config
+      before a larger one: the flags are those of ipcbench run, and so is the
+      file of --config
 
 Each line has a status:
 

@@ -190,8 +190,8 @@ the defaults below hold.
   ipcbench run --config settings.yaml --thorough
       a file of settings: what --dry-run prints, or some lines of it
 
-What the command line does not give is taken from variables, such as
-IPCBENCH_MODEL for --model, and then from the file of --config.`),
+What the command line does not give is taken from the file of --config, or of
+the variable IPCBENCH_CONFIG.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(f.complete(cmd), a.single(), f.choose(cmd, &plan)); err != nil {

@@ -60,21 +60,6 @@ func TestHarmfulInFiles(t *testing.T) {
 	}
 }
 
-// TestVariables: every key has a variable of its own.
-func TestVariables(t *testing.T) {
-	seen := map[string]string{}
-	for _, k := range keys(newApp(io.Discard, io.Discard, all.Transports()).rootCommand()) {
-		v := variable(k)
-		if seen[v] != "" || strings.HasPrefix(v, testPrefix) {
-			t.Errorf("%s is the variable of --%s, of %s or of tests", v, k, seen[v])
-		}
-		seen[v] = k
-	}
-	if seen["IPCBENCH_ROUND_LIMIT"] != "round-limit" {
-		t.Error("--round-limit has no variable IPCBENCH_ROUND_LIMIT")
-	}
-}
-
 // TestReadmeSettings: the file of settings in README is one.
 func TestReadmeSettings(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
@@ -109,7 +94,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	apply := func(text []byte) (string, error) {
 		cmd := newApp(io.Discard, io.Discard, nil).runCommand()
-		s := &settings{flags: cmd.Flags(), origins: map[string]origin{}}
+		s := &settings{flags: cmd.Flags(), origins: map[string]string{}}
 		entries, err := parseConfig("f", text)
 		if err != nil {
 			return "", err
