@@ -63,6 +63,7 @@ The exit code is 1 if a check fails, and 0 otherwise.`),
 	fs.SortFlags = false
 	f.add(fs)
 	fs.StringVar(&format, "format", "text", "print the checks as `FORMAT`: text|json")
+	offer(fs, "format", func() []string { return []string{"text", "json"} })
 	note(fs, "format", ownLine) // in a file, it is that of a run, which has others
 	a.configurable(cmd)
 	return cmd

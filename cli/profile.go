@@ -68,12 +68,11 @@ func (a *app) timelineCommand() *cobra.Command {
 	return cmd
 }
 
-func kindNames() string {
-	var names []string
+func kindNames() (names []string) {
 	for _, k := range capture.Kinds() {
 		names = append(names, k.Name)
 	}
-	return strings.Join(names, "|")
+	return names
 }
 
 func (a *app) profileTimeline(f profileFlags, path string) error {

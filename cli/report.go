@@ -57,6 +57,7 @@ else stands there. In place of VIEW, this makes one sentence with its interval:
 			}
 			return nil
 		},
+		ValidArgsFunction: files("json", "gz"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case check:
@@ -67,8 +68,7 @@ else stands there. In place of VIEW, this makes one sentence with its interval:
 			return a.report(o, args)
 		},
 	}
-	cmd.Flags().StringVar(&o.format, "format", "text", "print as `FORMAT`: "+formatNames())
-	cmd.Flags().StringSliceVar(&o.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
+	o.add(cmd.Flags())
 	cmd.Flags().BoolVar(&check, "check", false, "fail if a table below DIR does not match its result")
 	cmd.Flags().BoolVar(&update, "update", false, "write the tables below DIR anew")
 	return cmd

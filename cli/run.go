@@ -222,7 +222,7 @@ the variable IPCBENCH_CONFIG.`),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false // what to measure comes first
-	f.add(fs)
+	f.cellFlags.add(fs)
 	f.tls.add(fs)
 	f.gather.add(fs)
 	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
@@ -233,8 +233,7 @@ the variable IPCBENCH_CONFIG.`),
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least, unless N is given as 0")
 	fs.DurationVar(&plan.Budget, "budget", 0, "leave small models out if the run would take longer than this `TIME` (default 1m without flags, else no limit)")
 	fs.Var((*percent)(&plan.Precision), "precision", "a cell may end early once its median round is known to this `SHARE`")
-	fs.StringSliceVar(&f.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
-	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
+	f.printing.add(fs)
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")
 	fs.StringVar(&f.html, "html", "", "write a page with pictures to `FILE` too, for a browser")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
@@ -244,7 +243,8 @@ the variable IPCBENCH_CONFIG.`),
 	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
 	fs.BoolVar(&f.checkBreakEven, "check-break-even", false, "measure each codec at half and at twice its break-even too, and fail if it was wrong")
-	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames())
+	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+strings.Join(kindNames(), "|"))
+	offer(fs, "profile", kindNames)
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample|all, one in eight or one in two")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")

@@ -63,6 +63,10 @@ func (a *app) configurable(cmd *cobra.Command) *settings {
 	s := &settings{flags: fs, origins: map[string]string{}}
 	fs.StringVar(&s.file, "config", "", "take what is not given here from `FILE`, in YAML, whose keys are flags")
 	fs.BoolVar(&s.trusted, "allow-commands", false, "trust the file of --config: let it name programs to run, and files to write")
+	offer(fs, "transport", a.transportWords)
+	if err := cmd.MarkFlagFilename("config", "yaml", "yml"); err != nil {
+		panic(err) // no such flag
+	}
 	for _, name := range []string{"config", "allow-commands", "dry-run"} {
 		if fs.Lookup(name) != nil {
 			note(fs, name, ownLine)

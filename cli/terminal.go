@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"ipcbench/report"
@@ -85,11 +86,18 @@ type printing struct {
 	views  []string
 }
 
+func (o *printing) add(fs *pflag.FlagSet) {
+	fs.StringVar(&o.format, "format", "text", "print as `FORMAT`: "+strings.Join(formatNames(), "|"))
+	fs.StringSliceVar(&o.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
+	offer(fs, "format", formatNames)
+	offer(fs, "view", viewWords)
+}
+
 // check returns the format that is asked for.
 func (o printing) check() (report.Format, error) {
 	f, ok := report.FormatNamed(o.format)
 	if !ok {
-		return f, usagef("--format %s: want %s", o.format, formatNames())
+		return f, usagef("--format %s: want %s", o.format, strings.Join(formatNames(), "|"))
 	}
 	if len(o.views) > 0 && f.Name != "text" && f.Name != "md" && f.Name != "html" {
 		return f, usagef("--view: --format %s has everything, and only text, md and html have views", f.Name)
@@ -100,10 +108,9 @@ func (o printing) check() (report.Format, error) {
 	return f, nil
 }
 
-func formatNames() string {
-	var names []string
+func formatNames() (names []string) {
 	for _, f := range report.Formats() {
 		names = append(names, f.Name)
 	}
-	return strings.Join(names, "|")
+	return names
 }
