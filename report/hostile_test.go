@@ -149,12 +149,11 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 			o.Views = []string{"all"}
 		}
 		name := f.Name
-		if name == "result" {
-			name = "json result"
+		if name == "result" || name == "perfetto" {
+			name = "json " + name
 		}
 		take(name, f.Write(&b, r, o))
 	}
-	take("json timeline", WriteTimeline(&b, r.Cells...))
 	head := rich()
 	for name, files := range map[string][2]*bench.Result{"builds": {r, nil}, "to": {head, r}} {
 		for i := range files {

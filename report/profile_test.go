@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -117,7 +118,7 @@ func TestTimeline(t *testing.T) {
 		Start: []int64{200, 100, 500, 0, 300}, End: []int64{300, 600, 900, 400, 300},
 	}
 	var b bytes.Buffer
-	if err := WriteTimeline(&b, c); err != nil {
+	if err := writePerfetto(&b, benchtest.Result(c), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	var trace struct{ TraceEvents []event }
@@ -145,7 +146,7 @@ func TestTimeline(t *testing.T) {
 	if at["collect"].pid == at["train"].pid {
 		t.Error("server and worker are one process")
 	}
-	if err := WriteTimeline(&b, benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10)); err == nil {
-		t.Error("a cell without spans makes a timeline")
+	if err := writePerfetto(&b, benchtest.Pair(1, 1), Options{}); !errors.Is(err, ErrNoTimeline) {
+		t.Errorf("cells without spans: %v", err)
 	}
 }
