@@ -23,7 +23,7 @@ func (a *app) listCommand() *cobra.Command {
 		{"transports", a.listTransports},
 		{"peers", a.listPeers},
 		{"models", a.listModels},
-		{"scenarios", a.listScenarios},
+		{"questions", a.listQuestions},
 		{"metrics", a.listMetrics},
 		{"formats", a.listFormats},
 		{"views", a.listViews},
@@ -42,7 +42,7 @@ List transports and all else that flags name.
   ipcbench list transports    with their settings
   ipcbench list peers         those in Python, and what they lack here
   ipcbench list models        with their sizes
-  ipcbench list scenarios     what answers a project's claims
+  ipcbench list questions     what projects claim, for --questions
   ipcbench list metrics       what each number means, and its unit
   ipcbench list formats       for --format
   ipcbench list views         for --view, and for tables in Markdown files`),

@@ -94,13 +94,13 @@ answer little:
 
   ipcbench run --change 1%,10% --values normal --scenario sync
 
-A scenario may also be the questions of a project, with what it claims. Each of
-its parts is cells that answer one, and all are measured in one run. What is
-given besides holds for all parts:
+With --questions, the cells are those that answer what a project claims. The
+cells of all its questions are measured in one run. Other flags that are given
+hold for all questions:
 
-  ipcbench run --quick --scenario blazefl
-  ipcbench run --scenario areal/sizes --model cnn
-      one part, with another model; ipcbench list scenarios shows what they ask
+  ipcbench run --quick --questions blazefl
+  ipcbench run --questions areal/sizes --model cnn
+      one question, with another model; ipcbench list questions shows all
 
 A range stands for several sizes, workers or clients: x4 multiplies, +1MiB adds,
 nothing means every number. A step beyond the end is left out. The report says

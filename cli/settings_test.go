@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ipcbench/tensor/models"
 	"ipcbench/transports/all"
 )
 
@@ -33,7 +34,7 @@ func TestHarmfulInFiles(t *testing.T) {
 		"against": true, "layouts": true, "out": true, "html": true, "peer": true, "language": true, "train": true,
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "listen": false, "view": false, "format": false,
-		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "codec": false, "require-lossless": false,
+		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "questions": false, "codec": false, "require-lossless": false,
 		"rendezvous": false, "addr": false, "allow-dir": true, // of ipcbench world, which takes none from files
 		"tls-ca": false, "tls-cert": false, "tls-key": false, "tls-names": false,
 		"from": false, "tls": false,
@@ -78,6 +79,23 @@ func TestReadmeSettings(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "# file\n"); n != 5 {
 		t.Errorf("%d settings come from the file, want 5:\n%s", n, out.String())
+	}
+}
+
+// TestQuestions: the cells of every question can be made.
+func TestQuestions(t *testing.T) {
+	a := newApp(io.Discard, io.Discard, all.Transports())
+	for _, q := range questions() {
+		var none cellFlags
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		none.add(fs)
+		f, err := q.asks(fs)
+		if err == nil {
+			_, err = a.matrix(f, map[string]*models.Model{})
+		}
+		if err != nil || q.text == "" {
+			t.Errorf("%s: %q, %v", q.name, q.text, err)
+		}
 	}
 }
 
