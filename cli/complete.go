@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ipcbench/report"
-	"ipcbench/report/analysis"
-	"ipcbench/tensor/models"
+	"ipcbench/bench"
+	"ipcbench/transports/driver"
 )
 
 // offer has shells complete the value of a flag. Of a list, that is its first entry.
@@ -31,37 +33,22 @@ func files(endings ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(endings, cobra.ShellCompDirectiveFilterFileExt)
 }
 
-func (a *app) transportWords() []string {
-	all := []string{"all\tevery transport"}
-	for _, t := range a.host.Transports {
-		all = append(all, t.Name())
-	}
-	for _, p := range a.rows {
-		all = append(all, p.Name()+"\t"+p.Help())
-	}
-	return all
-}
-
-func modelWords() (all []string) {
-	for _, m := range models.List() {
-		if m.Tensors > 0 { // others are families
-			all = append(all, m.Name+"\t"+m.About)
+// words are those of tables: the name in the first column, and what the others say.
+func words(tables ...[][]string) (all []string) {
+	for _, row := range slices.Concat(tables...) {
+		if !strings.Contains(row[0], ":") { // which is of a family: uniform:SIZE/COUNT
+			all = append(all, row[0]+"\t"+strings.Join(row[1:], " "))
 		}
 	}
 	return all
 }
 
-func metricWords() (all []string) {
-	for _, m := range analysis.Metrics() {
-		all = append(all, m.Name+"\t"+m.Help)
-	}
-	return all
+func (a *app) transportWords() []string {
+	ours := each(a.host.Transports, func(t driver.Transport) []string { return []string{t.Name()} })
+	peers := each(a.rows, func(p *bench.Peer) []string { return []string{p.Name(), p.Help()} })
+	return words([][]string{{"all", "every transport"}}, ours, peers)
 }
 
-func viewWords() []string {
-	all := []string{"all\tevery view"}
-	for _, v := range report.Views() {
-		all = append(all, v.Name+"\t"+v.Help)
-	}
-	return all
-}
+func modelWords() []string  { return words(modelRows()) }
+func metricWords() []string { return words(metricRows()) }
+func viewWords() []string   { return words([][]string{{"all", "every view"}}, viewRows()) }

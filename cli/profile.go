@@ -10,11 +10,8 @@ import (
 	"ipcbench/profile/capture"
 )
 
-func kindNames() (names []string) {
-	for _, k := range capture.Kinds() {
-		names = append(names, k.Name)
-	}
-	return names
+func kindNames() []string {
+	return each(capture.Kinds(), func(k capture.Kind) string { return k.Name })
 }
 
 // isResult reports whether a file is a result, and not a profile.

@@ -175,9 +175,6 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 }
 
 func (a *app) listQuestions() error {
-	var rows [][]string
-	for _, q := range questions() {
-		rows = append(rows, []string{q.name, q.text})
-	}
+	rows := each(questions(), func(q question) []string { return []string{q.name, q.text} })
 	return a.list("For --questions. A project without what follows the slash stands for all of its questions.", []doc.Column{{Name: "question"}, {Name: "what is asked", Wrap: true}}, rows)
 }

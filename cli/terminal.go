@@ -114,9 +114,6 @@ func (o printing) check() (report.Format, error) {
 // perfetto is a format of report alone: a run prints its answer.
 const perfetto = "perfetto"
 
-func formatNames() (names []string) {
-	for _, f := range report.Formats() {
-		names = append(names, f.Name)
-	}
-	return names
+func formatNames() []string {
+	return each(report.Formats(), func(f report.Format) string { return f.Name })
 }
