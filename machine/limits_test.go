@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 		}, Limits{Descriptors: 64, Locked: 65536, Mappings: math.MaxInt64, Threads: 0, ThreadsBy: "the cgroup's pids.max"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readLimits(files(tt.files), rlimit)); diff != "" {
+			if diff := cmp.Diff(tt.want, readLimits(files(t, tt.files), rlimit)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

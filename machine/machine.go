@@ -10,12 +10,9 @@
 package machine
 
 import (
-	"io/fs"
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
@@ -91,14 +88,14 @@ type Link struct {
 }
 
 // Read returns the environment of this process.
-func Read() Environment { return read(os.DirFS("/")) }
+func Read() Environment { return read("/") }
 
-// read takes what is in files from root.
-func read(root fs.FS) Environment {
+// read takes what is in files from the directory root.
+func read(root string) Environment {
 	e := Environment{
 		Time:       time.Now().UTC().Truncate(time.Second),
 		CPU:        cpuModel(root),
-		CPUs:       cpusOnline(root),
+		CPUs:       count(text(root, "sys/devices/system/cpu/online")),
 		Affinity:   affinity(),
 		GOMAXPROCS: runtime.GOMAXPROCS(0),
 		LLC:        lastLevelCache(root),
@@ -177,20 +174,10 @@ func affinity() string {
 	return formatList(cpus)
 }
 
-// Processors returns how many processors a process may use there; 0 if nobody knows.
+// Processors returns how many processors a process may use there; 0 if that is not known.
 func (e Environment) Processors() int {
-	n := 0
-	for _, part := range strings.Split(e.Affinity, ",") {
-		first, last, several := strings.Cut(part, "-")
-		if !several {
-			last = first
-		}
-		from, err := strconv.ParseUint(first, 10, 16)
-		to, err2 := strconv.ParseUint(last, 10, 16)
-		if err != nil || err2 != nil || to < from {
-			return max(0, e.CPUs)
-		}
-		n += int(to-from) + 1
+	if n := count(e.Affinity); n > 0 {
+		return n
 	}
-	return n
+	return max(0, e.CPUs)
 }
