@@ -40,7 +40,7 @@ func rowsOf(t reflect.Type, seen map[reflect.Type]bool) (rows []row) {
 	}
 	for _, f := range fields {
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if key == "-" { // is not in files
+		if key == "-" || options == "omitzero" { // is not in files that this build writes
 			continue
 		}
 		kind, structs := kindOf(f.Type)

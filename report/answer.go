@@ -93,16 +93,7 @@ type answerHost struct {
 	Environment machine.Environment `json:"environment"`
 	Lanes       [2]int              `json:"lanes"`     // the fewest and the most that a cell had there
 	Processes   [2]int              `json:"processes"` // likewise
-	Clock       *answerClock        `json:"clock,omitempty"`
-}
-
-// An answerClock is what a host's clock shows more than the server's, of the block in
-// which that is known least.
-type answerClock struct {
-	Offset float64 `json:"offset_s"`
-	Width  float64 `json:"width_s"` // it is known to ± this
-	Drift  float64 `json:"drift_ppm"`
-	Same   bool    `json:"same,omitempty"` // it is the server's
+	OtherClock  bool                `json:"other_clock,omitempty"`
 }
 
 func answerHosts(f *analysis.Fleet) []answerHost {
@@ -111,11 +102,7 @@ func answerHosts(f *analysis.Fleet) []answerHost {
 	}
 	var all []answerHost
 	for _, h := range f.Hosts {
-		a := answerHost{Name: h.Name, Server: h.Server, SameMachine: h.SameMachine, Environment: h.Environment, Lanes: h.Lanes, Processes: h.Processes}
-		if k := h.Clock; k != nil {
-			a.Clock = &answerClock{float64(k.Offset) / 1e9, float64(k.Width) / 1e9, k.Drift, k.Same}
-		}
-		all = append(all, a)
+		all = append(all, answerHost{Name: h.Name, Server: h.Server, SameMachine: h.SameMachine, Environment: h.Environment, Lanes: h.Lanes, Processes: h.Processes, OtherClock: h.OtherClock})
 	}
 	return all
 }

@@ -56,8 +56,6 @@ func Words() []Word {
 		{"pair", "the two models that a server keeps", ""},
 		{"phase", "a named step of a round, such as encode or wait", ""},
 		{"span", "one timed stay in a phase; a summed one stands for many stays", ""},
-		{"burst", "some questions and answers by which the clocks of two hosts are compared", ""},
-		{"offset", "by how much another host's clock is ahead of the server's; it is known between bounds", ""},
 		{"handshake", "how a TLS connection begins: both ends agree on keys, and show certificates", ""},
 		{"stranger", "who is connected and has not shown the session's secret", ""},
 	}

@@ -234,12 +234,6 @@ var marks = []mark{
 		}
 		return fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
 	}},
-	{"c", "blocks were discarded, as a clock stepped.", func(c *analysis.Cell, _ analysis.Marks) string {
-		if len(c.Discarded) == 0 {
-			return ""
-		}
-		return doc.Plural(len(c.Discarded), "block") + " discarded, as a clock stepped"
-	}},
 	{"i", "the measurement was interrupted.", func(_ *analysis.Cell, m analysis.Marks) string {
 		if !m.Interrupted {
 			return ""

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"time"
 
 	"ipcbench/bench"
 	"ipcbench/report/doc"
@@ -34,17 +32,11 @@ const leftOut = "spans that are sums of many short laps, as gRPC's encode, send,
 // works while the lane waits.
 func WriteTimeline(w io.Writer, cells ...bench.Cell) error {
 	var events []event
-	about := map[string]string{"left out": leftOut}
 	pid := 0
 	for _, c := range cells {
 		for _, b := range c.Blocks {
 			if b.Timeline == nil {
 				continue
-			}
-			for _, k := range b.Clocks {
-				if !k.Same {
-					about["clock of "+k.Host+", block "+strconv.Itoa(b.Index)+" of "+c.ID()] = fmt.Sprintf("its spans may be off by %v, either way", time.Duration(k.Width))
-				}
 			}
 			events = append(events, rounds(b.Timeline, c.ID(), pid)...)
 			for i, name := range b.Timeline.Processes {
@@ -56,7 +48,7 @@ func WriteTimeline(w io.Writer, cells ...bench.Cell) error {
 	if len(events) == 0 {
 		return fmt.Errorf("report: no spans were kept: run with --profile")
 	}
-	if err := doc.WriteJSON(w, map[string]any{"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}, ""); err != nil {
+	if err := doc.WriteJSON(w, map[string]any{"traceEvents": events, "displayTimeUnit": "ms", "otherData": map[string]string{"left out": leftOut}}, ""); err != nil {
 		return fmt.Errorf("report: timeline: %w", err)
 	}
 	return nil
