@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/bench/floors"
-	"ipcbench/clock"
 	"ipcbench/identity"
 	"ipcbench/internal/waiting"
+	"ipcbench/machine"
 	"ipcbench/trainer"
 )
 
@@ -89,7 +89,7 @@ func (j *joining) ends(t *testing.T) (int, error) {
 }
 
 // TestFleet: agents join in any order, are listed by name, say who they are, dial what
-// they are told, compare clocks, and end with the run's exit code.
+// they are told, and end with the run's exit code.
 func TestFleet(t *testing.T) {
 	var seen [][]string
 	f, all, err := gather(t, Config{Joined: func(names []string, _ time.Duration) { seen = append(seen, names) }}, nil, "h2", "h1")
@@ -99,7 +99,7 @@ func TestFleet(t *testing.T) {
 	var names []string
 	for _, a := range f.Agents() {
 		names = append(names, a.Name())
-		if self := a.Self(); self.Clock != clock.Here() || self.Environment.CPUs < 1 || self.Host == "" {
+		if self := a.Self(); self.Clock != machine.OwnClock() || self.Environment.CPUs < 1 || self.Host == "" {
 			t.Errorf("agent %s says of itself: %+v", a.Name(), self)
 		}
 	}
@@ -127,13 +127,6 @@ func TestFleet(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), alone+" is of one host or link alone, and the server was reached at 127.0.0.1") {
 			t.Errorf("a service of the agent's host: %v", err)
 		}
-	}
-	b, err := a.Burst(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bounds, err := b.Bounds(); err != nil || !bounds.Hold(0) {
-		t.Errorf("a clock and itself: %+v, %v", bounds, err)
 	}
 	if err := a.ask(t.Context(), "shell", "rm", nil); err == nil || !strings.Contains(err.Error(), `"shell" is nothing that an agent does`) {
 		t.Errorf("an agent that is asked for a shell: %v", err)
@@ -432,7 +425,7 @@ func TestTooFew(t *testing.T) {
 // process left afterwards.
 func FuzzRequest(f *testing.F) {
 	for _, text := range []string{
-		`{"kind":"start","body":{"id":1,"process":0}}`, `{"kind":"control","body":1}`, `{"kind":"clock"}`, `{"kind":"dial","body":"127.0.0.1:1"}`, `{"kind":"end","body":-1}`, `{"kind":1}`,
+		`{"kind":"start","body":{"id":1,"process":0}}`, `{"kind":"control","body":1}`, `{"kind":"dial","body":"127.0.0.1:1"}`, `{"kind":"end","body":-1}`, `{"kind":1}`,
 		`{"kind":"folder","body":{"dir":"/","session":"ipcbench-0123456789abcdef"}}`, `{"kind":"floor","body":{"floor":"copy","addr":"127.0.0.1:1","token":"x"}}`,
 	} {
 		var b bytes.Buffer

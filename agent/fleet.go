@@ -18,9 +18,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"ipcbench/clock"
 	"ipcbench/identity"
-	"ipcbench/phase"
 )
 
 const (
@@ -450,20 +448,4 @@ func (a *Agent) Dials(ctx context.Context, addr string) error {
 	ctx, cancel := within(ctx, answerTime)
 	defer cancel()
 	return a.ask(ctx, "dial", addr, nil)
-}
-
-// Burst compares the agent's clock, which its worker processes have, with this one.
-func (a *Agent) Burst(ctx context.Context) (clock.Burst, error) {
-	ctx, cancel := within(ctx, answerTime)
-	defer cancel()
-	conn, err := a.open(ctx, "clock", nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	b, err := clock.Ask(conn, phase.Now, clock.Exchanges)
-	if err != nil {
-		return nil, fmt.Errorf("agent %s: %w", a.name, err)
-	}
-	return b, nil
 }

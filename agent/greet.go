@@ -12,7 +12,6 @@ import (
 	"time"
 	"unicode"
 
-	"ipcbench/clock"
 	"ipcbench/identity"
 	"ipcbench/machine"
 	"ipcbench/trainer"
@@ -54,7 +53,7 @@ type Self struct {
 	Environment  machine.Environment `json:"environment"`
 	Memory       int64               `json:"memory"`        // bytes that a process may have there; 0 if nobody knows
 	MemorySource string              `json:"memory_source"` // what says so
-	Clock        clock.ID            `json:"clock"`         // which clock its processes read
+	Clock        machine.Clock       `json:"clock"`         // which clock its processes read
 }
 
 // verdict ends the greeting.
@@ -196,7 +195,7 @@ func (g greeting) check() error {
 // ownSelf returns what this process says.
 func ownSelf(rank int) Self {
 	memory, source := machine.MemoryLimit()
-	return Self{Host: hostName(), Rank: rank, Environment: machine.Read(), Memory: memory, MemorySource: source, Clock: clock.Here()}
+	return Self{Host: hostName(), Rank: rank, Environment: machine.Read(), Memory: memory, MemorySource: source, Clock: machine.OwnClock()}
 }
 
 // hostName returns the first label of this host's name, as far as it can stand in a list.

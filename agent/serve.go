@@ -13,8 +13,6 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"ipcbench/clock"
-	"ipcbench/phase"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
 )
@@ -40,7 +38,6 @@ func handlers() map[string]handler {
 	return map[string]handler{
 		"start":   of((*service).start),
 		"control": of((*service).control),
-		"clock":   (*service).clock,
 		"dial":    of((*service).dial),
 		"folder":  of((*service).folder),
 		"floor":   of((*service).floor),
@@ -195,15 +192,6 @@ func (s *service) control(conn net.Conn, id int) error {
 	_, _ = io.Copy(conn, p.Conn())
 	_ = conn.Close() // the process has closed it, or has gone
 	down.Wait()
-	return nil
-}
-
-// clock answers a burst of exchanges.
-func (s *service) clock(conn net.Conn, _ json.RawMessage) error {
-	if err := say(conn, nil); err != nil {
-		return err
-	}
-	_ = clock.Answer(conn, phase.Now) // the server knows what went wrong
 	return nil
 }
 

@@ -20,6 +20,9 @@ func (s *blockRun) account(r trainer.Report) error {
 	lost := r.Server.Lost
 	samples := r.Server.Samples
 	for i, w := range r.Processes {
+		if s.hostOf(i).otherClock {
+			w.Samples = durations(w.Samples, s.windows)
+		}
 		samples = append(samples, w.Samples...)
 		lost += w.Lost
 		if s.cell.inside() {
@@ -31,8 +34,13 @@ func (s *blockRun) account(r trainer.Report) error {
 			continue
 		}
 		p, cold := process(w), w.Usage[trainer.Cold]
+		p.OtherClock = s.hostOf(i).otherClock
 		if err := cmp.Or(p.validate(), amounts(cold)); err != nil { // it may be another host's, and the result has to be readable
-			return fmt.Errorf("%s%s: %w", trainer.ProcessName(i), s.hostOf(i).on(), err)
+			name := trainer.ProcessName(i)
+			if host := s.hostOf(i).name; host != "" {
+				name += " on " + host
+			}
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		b.Cold.Processes = append(b.Cold.Processes, cold)
 		b.Processes = append(b.Processes, p)
@@ -44,7 +52,7 @@ func (s *blockRun) account(r trainer.Report) error {
 		return fmt.Errorf("%d spans had no room in the recorders: choose fewer clients, or a model of fewer tensors", lost)
 	}
 	rounds := byRound(samples, s.windows)
-	err := sameSpans(rounds, s.windows, uneven(s.block.Counts()) || s.cell.Variant.Codec() != nil)
+	err := sameSpans(rounds, s.windows, uneven(b.Counts()) || s.cell.Variant.Codec() != nil || !b.OneClock())
 	if err != nil {
 		return err
 	}
@@ -61,13 +69,15 @@ func (s *blockRun) account(r trainer.Report) error {
 	if b.Unattributed, b.Phases, err = sums(s.unattributed, s.phases, len(s.windows)); err != nil {
 		return err
 	}
+	b.dropTwoClocks()
 	return s.wire()
 }
 
 // sameSpans checks that every timed round has as many spans of each phase as the
 // first one: rounds differ in nothing but how long they take. A request may or may
-// not have to queue. Where they are uneven, or a codec makes more bytes in one round than
-// in another, only the phases outside of transports are the same.
+// not have to queue. If they are uneven, a codec makes more bytes in one round than in
+// another, or spans that name no round count nowhere, only the phases outside of
+// transports are the same.
 func sameSpans(rounds [][]phase.Sample, windows []window, uneven bool) error {
 	var want map[phase.Phase]int
 	for i, samples := range rounds {
@@ -128,7 +138,7 @@ func byRound(samples []phase.Sample, windows []window) [][]phase.Sample {
 		var i int
 		var found bool
 		if sample.Round >= 0 {
-			i, found = slices.BinarySearchFunc(windows, int(sample.Round), func(w window, round int) int { return w.round - round })
+			i, found = timed(windows, int(sample.Round))
 		} else {
 			i, found = slices.BinarySearchFunc(windows, sample.End, func(w window, at int64) int {
 				switch {
@@ -145,6 +155,24 @@ func byRound(samples []phase.Sample, windows []window) [][]phase.Sample {
 		}
 	}
 	return rounds
+}
+
+// timed returns the index of a timed round, and whether it is one.
+func timed(windows []window, round int) (int, bool) {
+	return slices.BinarySearchFunc(windows, round, func(w window, round int) int { return w.round - round })
+}
+
+// durations returns the spans of a process whose clock is not the server's. Nothing but
+// how long each took counts, so they are moved to the start of the timed round that they
+// name. A span that names no round counts nowhere.
+func durations(samples []phase.Sample, windows []window) (all []phase.Sample) {
+	for _, sample := range samples {
+		if i, found := timed(windows, int(sample.Round)); found {
+			sample.Start, sample.End = windows[i].start, windows[i].start+sample.End-sample.Start
+			all = append(all, sample)
+		}
+	}
+	return all
 }
 
 // clip returns the part of the sample that lies in the window: a worker's wait
@@ -220,7 +248,6 @@ func sums(unattributed []int64, phases map[string][]int64, rounds int) (int64, m
 func (s *blockRun) clients(samples []phase.Sample) error {
 	type job struct {
 		dispatch, received, train, trained, reserve, collected int64
-		lane                                                   int
 	}
 	jobs := make([]job, len(s.roster)) // a client's id is its index
 	for _, sample := range samples {
@@ -230,7 +257,7 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		t := &jobs[sample.Client]
 		switch sample.Phase {
 		case phase.Dispatch:
-			t.dispatch, t.lane = sample.Start, int(sample.Lane)
+			t.dispatch = sample.Start
 		case phase.Receive:
 			t.received = sample.End
 		case phase.Train:
@@ -246,16 +273,12 @@ func (s *blockRun) clients(samples []phase.Sample) error {
 		if t.dispatch == 0 || t.received == 0 || t.trained == 0 || t.reserve == 0 || t.collected == 0 {
 			return fmt.Errorf("the spans of client %d are incomplete", id)
 		}
-		down, err := s.way(t.received-t.dispatch, t.lane, id)
-		if err == nil {
-			_, err = s.way(t.collected-t.trained, t.lane, id)
-		}
-		if err != nil {
-			return err
-		}
 		b.Train = append(b.Train, t.trained-t.train)
 		b.RTT = append(b.RTT, t.collected-t.dispatch)
-		b.Down = append(b.Down, down)
+		if b.OneClock() && (t.received < t.dispatch || t.collected < t.trained) { // clones of a virtual machine say the same of their clocks
+			return fmt.Errorf("client %d had something before it was sent: its host's clock is not the server's, although both have one boot id", id)
+		}
+		b.Down = append(b.Down, t.received-t.dispatch)
 		b.Up = append(b.Up, t.collected-t.reserve)
 	}
 	return nil

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -117,7 +119,7 @@ func TestAbsurdTotals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, hosts: []*remote{{timekeeper: far(func() int64 { return 0 })}}}
+	s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, hosts: []remote{{name: "h1"}}}
 	for want, totals := range map[string]trainer.Totals{
 		"process-0 on h1: usage.user_ns: -1: ":     {Usage: map[trainer.Window]usage.Usage{trainer.Timed: {User: -1}}},
 		"process-0 on h1: minor_faults: -2: ":      {Usage: map[trainer.Window]usage.Usage{trainer.Cold: {MinorFaults: -2}}},
@@ -127,6 +129,59 @@ func TestAbsurdTotals(t *testing.T) {
 	} {
 		if err := s.account(trainer.Report{Processes: []trainer.Totals{totals}}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// TestOtherClock: what begins on one clock and ends on another is not measured. All else
+// is, and counts in the rounds that spans name (guard 22).
+func TestOtherClock(t *testing.T) {
+	v, err := transports.Parse("http", all.Transports())
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := func(otherClock bool, ahead int64) (*Block, error) {
+		span := func(p phase.Phase, lane, round int, start, end int64) phase.Sample {
+			return phase.Timed(p, phase.ID{Lane: lane, Round: round, Client: lane}, start, end)
+		}
+		var report trainer.Report
+		for lane, ahead := range []int64{0, ahead} {
+			report.Server.Samples = append(report.Server.Samples, span(phase.Dispatch, lane, 4, 1000, 1100), span(phase.Collect, lane, 4, 1200, 1900))
+			samples := []phase.Sample{
+				span(phase.Wait, lane, -1, 500, 1050), span(phase.Receive, lane, 4, 1050, 1300), span(phase.ReserveUpdate, lane, 4, 1300, 1310),
+				span(phase.Train, lane, 4, 1310, 1710), span(phase.Train, lane, 3, 500, 700), // the last is of no timed round
+			}
+			for i := range samples {
+				samples[i].Start, samples[i].End = samples[i].Start+ahead, samples[i].End+ahead
+			}
+			report.Processes = append(report.Processes, trainer.Totals{Samples: samples})
+		}
+		s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}}, hosts: []remote{{}, {"h2", otherClock}}}
+		return s.block, cmp.Or(s.account(report), s.block.validate(2))
+	}
+	one, err := account(false, 0)
+	if err != nil || !one.OneClock() || !slices.Equal(one.Down, []int64{300, 300}) || !slices.Equal(one.Up, []int64{600, 600}) || one.Unattributed != 100 || one.Phases["wait"] != 100 {
+		t.Errorf("one clock: %+v, %v", one, err)
+	}
+	for _, ahead := range []int64{0, 100_000e9, -400} {
+		b, err := account(true, ahead)
+		if err != nil || b.OneClock() || b.Processes[0].OtherClock || !b.Processes[1].OtherClock || b.Down != nil || b.Up != nil || b.Unattributed != 0 {
+			t.Errorf("another clock, %d ns ahead: %+v, %v", ahead, b, err)
+			continue
+		}
+		if !slices.Equal(b.RTT, one.RTT) || !slices.Equal(b.Train, one.Train) {
+			t.Errorf("%d ns ahead: rtt %v, train %v, want %v, %v", ahead, b.RTT, b.Train, one.RTT, one.Train)
+		}
+		want := maps.Clone(one.Phases)
+		delete(want, "wait")
+		delete(want, "receive")
+		if !maps.Equal(b.Phases, want) {
+			t.Errorf("%d ns ahead: phases %v, want %v", ahead, b.Phases, want)
+		}
+	}
+	for _, ahead := range []int64{100_000e9, -400} {
+		if _, err := account(false, ahead); err == nil || !strings.Contains(err.Error(), "round 4: client 1 had something before it was sent") {
+			t.Errorf("a clone of the server's machine, %d ns ahead: %v", ahead, err)
 		}
 	}
 }

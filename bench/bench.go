@@ -353,18 +353,14 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 	if c.files != nil || c.peer() != nil {
 		run = r.blockThere
 	}
-	var b Block
+	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
+	b.Layout = b.Index % max(1, len(c.files))
 	var pings []int64
-	err := r.steady(c, func() error {
-		b = Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started)}
-		b.Layout = b.Index % max(1, len(c.files))
-		count, err := onLink(c.Spec, func() (err error) {
-			pings, err = run(ctx, quit, c, &b)
-			return err
-		})
-		b.Link = count
+	count, err := onLink(c.Spec, func() (err error) {
+		pings, err = run(ctx, quit, c, &b)
 		return err
 	})
+	b.Link = count
 	if err != nil {
 		return fmt.Errorf("%s: block %d: %w", c, b.Index, err)
 	}

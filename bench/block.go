@@ -33,7 +33,7 @@ type blockRun struct {
 	slow    time.Duration // CPU time that every Submit burns: a canary
 	network network
 	config  trainer.Config
-	hosts   []*remote        // of its processes, by number; nil, or beyond the end, is this one
+	hosts   []remote         // of its processes, by number; beyond the end is this one
 	session *trainer.Session // nil between rounds that have their own
 	fresh   *fresh           // nil if one session serves all rounds
 	roster  []trainer.Client // nil for the usual ones
@@ -81,13 +81,10 @@ type limits struct {
 // end after the round in hand.
 func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher, lim limits) error {
 	s.hosts = remotes(agent.Hosts(l))
-	if err := s.synchronize(ctx); err != nil {
-		return err
-	}
 	if err := s.start(ctx, l); err != nil {
 		return err
 	}
-	return s.finish(ctx, crash.Guard(func() error { return s.rounds(ctx, quit, lim) })) // models and updates may be mapped files
+	return s.finish(crash.Guard(func() error { return s.rounds(ctx, quit, lim) })) // models and updates may be mapped files
 }
 
 // start starts server and workers and makes the first model.
@@ -150,22 +147,16 @@ func (s *blockRun) function() (name string, config []byte, err error) {
 
 // finish stops everything and, unless err says that the rounds have failed,
 // fills the block.
-func (s *blockRun) finish(ctx context.Context, err error) error {
+func (s *blockRun) finish(err error) error {
 	if s.fresh != nil {
 		if err != nil || len(s.windows) == 0 {
 			return err
 		}
 		s.block.Spawn = time.Duration(stat.Median(seconds(s.fresh.spawns)) * float64(time.Second))
-		if err = s.translate(ctx, s.fresh.report); err != nil {
-			return err
-		}
 		return s.account(s.fresh.report)
 	}
 	report, closeErr := s.session.Close()
 	if err = errors.Join(err, closeErr); err != nil {
-		return err
-	}
-	if err = s.translate(ctx, report); err != nil {
 		return err
 	}
 	if s.profiling != nil {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"ipcbench/agent"
 	"ipcbench/bench"
@@ -35,15 +35,13 @@ func maybeAgent() {
 	os.Exit(0)
 }
 
-// TestClockOfAnotherHost: of a host that has the server's clock nothing is translated.
-// Of one whose clock is 100,000 s ahead, all is: ways down and up, and the timeline
-// (guard 22).
+// TestClockOfAnotherHost: a worker in another time namespace reads another clock. The
+// cell has no ways down and up, and a timeline draws the server alone (guard 22).
 func TestClockOfAnotherHost(t *testing.T) {
 	skip.Long(t)
 	if _, err := exec.LookPath("unshare"); err != nil {
 		skip.Missing(t, "unshare (Debian: util-linux)")
 	}
-	const ahead = 100_000e9
 	shifted := []string{"--map-root-user", "--time", "--monotonic", "100000"}
 	if out, err := exec.Command("unshare", append(shifted, "true")...).CombinedOutput(); err != nil {
 		skip.Refused(t, "a time namespace: %v: %s", err, out)
@@ -75,34 +73,29 @@ func TestClockOfAnotherHost(t *testing.T) {
 	c := cellOf(t, r, o.Cells[0].Variant.String())
 	timelines := 0
 	for i, b := range c.Blocks {
-		if len(b.Clocks) != 2 {
-			t.Fatalf("block %d: clocks %+v", i, b.Clocks)
+		if p := b.Processes; len(p) != 2 || p[0].OtherClock || !p[1].OtherClock || p[1].Host != "h2" {
+			t.Errorf("block %d: %+v, want another clock on h2 alone", i, p)
 		}
-		same, other := b.Clocks[0], b.Clocks[1]
-		if want := (bench.Clock{Host: "h1", Same: true}); same != want {
-			t.Errorf("block %d: clock %+v, want %+v", i, same, want)
+		if b.Down != nil || b.Up != nil || b.Unattributed+b.Phases["wait"]+b.Phases["receive"] != 0 {
+			t.Errorf("block %d: down %v, up %v, %d ns are not attributed, phases %v", i, b.Down, b.Up, b.Unattributed, b.Phases)
 		}
-		if other.Host != "h2" || other.Same || max(other.Offset-ahead, ahead-other.Offset) > other.Width {
-			t.Errorf("block %d: clock %+v, want one that is 100,000 s ahead", i, other)
-		}
-		for k := range b.RTT {
-			if slack := other.Width; b.Down[k]+b.Up[k] > b.RTT[k]+2*slack || b.Up[k] < b.Train[k]-slack {
-				t.Errorf("block %d: down %d, up %d and train %d of a round trip of %d", i, b.Down[k], b.Up[k], b.Train[k], b.RTT[k])
+		for k, ns := range b.RTT {
+			if b.Train[k] <= 0 || b.Train[k] >= ns {
+				t.Errorf("block %d: a training took %d of a round trip of %d", i, b.Train[k], ns)
 			}
+		}
+		if b.Phases["train"] == 0 || b.Phases["collect"] == 0 {
+			t.Errorf("block %d: phases %v", i, b.Phases)
 		}
 		if b.Timeline == nil {
 			continue
 		}
 		timelines++
-		for k, at := range b.Timeline.End {
-			if last := b.Timeline.RoundEnd[len(b.Timeline.RoundEnd)-1]; at < 0 || at > last {
-				t.Errorf("a span of process %d ends at %d of a timeline that ends at %d", b.Timeline.Process[k], at, last)
-			}
+		if !slices.Equal(b.Timeline.Processes, []string{"server"}) || len(b.Timeline.Start) == 0 {
+			t.Errorf("a timeline of %v with %d spans", b.Timeline.Processes, len(b.Timeline.Start))
 		}
 	}
-	if timelines != 1 || len(c.Discarded) > 0 {
-		t.Errorf("%d timelines, discarded %+v", timelines, c.Discarded)
+	if timelines != 1 {
+		t.Errorf("%d timelines", timelines)
 	}
-	b := c.Blocks[0]
-	t.Logf("h2 is ahead by 100,000 s and %v ± %v", time.Duration(b.Clocks[1].Offset-ahead), time.Duration(b.Clocks[1].Width))
 }

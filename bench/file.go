@@ -165,7 +165,11 @@ func decode(text []byte) (*Result, error) {
 		}
 		r.Cells = append(r.Cells, c)
 	}
-	return r, r.Validate()
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	r.settle()
+	return r, nil
 }
 
 // checkSchema reports a result of another schema than this build's.

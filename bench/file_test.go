@@ -2,11 +2,13 @@ package bench
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +81,36 @@ func TestFile(t *testing.T) {
 }
 
 // TestReplaceFile: what fails leaves the old file and nothing else.
+// TestComparedClocks: a file of a build that compared the clocks of hosts is read as if
+// this build had written it, and nothing of the comparison is written again.
+func TestComparedClocks(t *testing.T) {
+	r := tiny()
+	r.Hosts = []Host{{Name: ServerHost, Server: true}, {Name: "h2"}}
+	b := &r.Cells[0].Blocks[0]
+	b.Processes[0].Host, b.Phases["wait"], b.Phases["receive"] = "h2", 5, 6
+	b.Timeline = &Timeline{Processes: []string{"server", "process-0"}, Process: []int{1, 0}, Lane: []int{0, 1}, Client: []int{0, 2}, Phase: []string{"train", "fold"}, Start: []int64{1, 3}, End: []int64{2, 4}}
+	for _, same := range []bool{true, false} {
+		old := strings.NewReplacer(
+			`"stopped": "time"`, `"discarded": [{"at_ns":1,"why":"a step"}], "stopped": "time"`,
+			`"train_ns"`, fmt.Sprintf(`"clocks": [{"host":"h2","offset_ns":5,"width_ns":1,"drift_ppm":1.5,"same":%v}], "train_ns"`, same)).Replace(text(t, r))
+		got, err := decode([]byte(old))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := tiny()
+		want.Hosts, want.Cells[0].Blocks[0] = r.Hosts, *b
+		if w := &want.Cells[0].Blocks[0]; !same {
+			w.Down, w.Up, w.Unattributed, w.Phases = nil, nil, 0, map[string]int64{"train": 210}
+			w.Processes = slices.Clone(w.Processes)
+			w.Processes[0].OtherClock = true
+			w.Timeline = &Timeline{Processes: []string{"server"}, Process: []int{0}, Lane: []int{1}, Client: []int{2}, Phase: []string{"fold"}, Start: []int64{3}, End: []int64{4}}
+		}
+		if diff := cmp.Diff(text(t, want), text(t, got)); diff != "" {
+			t.Errorf("same %v (-want +got):\n%s", same, diff)
+		}
+	}
+}
+
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")

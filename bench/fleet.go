@@ -15,7 +15,6 @@ import (
 
 	"ipcbench/agent"
 	"ipcbench/bench/floors"
-	"ipcbench/clock"
 	"ipcbench/machine"
 	"ipcbench/scratch"
 	"ipcbench/trainer"
@@ -111,6 +110,32 @@ func (h *Hosts) arrives(ctx context.Context, a *agent.Agent, at net.Addr, arrive
 	return fmt.Errorf("agent %s: dialled %v and has reached somebody else than this host", a.Name(), at)
 }
 
+// A remote is what a block knows of the host of a process. The zero remote is the server's.
+type remote struct {
+	name       string
+	otherClock bool // it is not the server's
+}
+
+// remotes returns the host of each process that agents start; nil is the server's.
+func remotes(agents []*agent.Agent) []remote {
+	own := machine.OwnClock()
+	all := make([]remote, len(agents))
+	for n, a := range agents {
+		if a != nil {
+			all[n] = remote{a.Name(), !a.Self().Clock.Same(own)}
+		}
+	}
+	return all
+}
+
+// hostOf returns the host of a process.
+func (s *blockRun) hostOf(process int) (r remote) {
+	if process < len(s.hosts) {
+		r = s.hosts[process]
+	}
+	return r
+}
+
 // A Host is one of a run with agents, in its result.
 type Host struct {
 	Name        string              `json:"name"`        // an agent's is what its user calls it
@@ -128,7 +153,7 @@ func (h *Hosts) results(server machine.Environment) []Host {
 		return nil
 	}
 	all := []Host{{Name: ServerHost, Environment: server, Server: true}}
-	first := map[string]string{clock.Here().Boot: ServerHost} // host of each machine
+	first := map[string]string{machine.OwnClock().Boot: ServerHost} // host of each machine
 	for _, s := range h.all {
 		if s.agent != nil {
 			self := s.agent.Self()

@@ -34,7 +34,7 @@ func (r *run) keepPings(s Spec, ns []int64) {
 // for each model the wake-up after that model's train time.
 func (r *run) planFloors() {
 	for _, f := range floors.All() {
-		if f.TCP || f.TLS {
+		if f.TCP {
 			r.planNetworkFloor(f)
 			continue
 		}

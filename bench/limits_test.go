@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"ipcbench/machine"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
@@ -132,53 +129,5 @@ func TestOddNames(t *testing.T) {
 	s.Variant = v
 	if err := s.validate(); err == nil || !strings.Contains(err.Error(), `--transport: "storage:dir=`) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// TestAddressSpace: a session that a limit of address space would break off in the
-// midst of it is refused before it starts.
-func TestAddressSpace(t *testing.T) {
-	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &before); err != nil {
-		t.Fatal(err)
-	}
-	if _, limited := machine.AddressSpace(); limited {
-		t.Skip("the address space is limited already")
-	}
-	defer func() {
-		if err := unix.Setrlimit(unix.RLIMIT_AS, &before); err != nil {
-			t.Fatal(err)
-		}
-	}()
-	large := plain(t)
-	m, err := models.Parse("uniform:2GiB/4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	large.Model = m
-	p, err := DefaultPlan(Quick)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const room = 8 << 30 // enough for this process, by far
-	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: room, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
-	left, limited := machine.AddressSpace()
-	if !limited || left <= 0 || left >= room {
-		t.Errorf("%d bytes are left of %d, limited %v", left, room, limited)
-	}
-	if err := large.Check(p); err == nil || !strings.Contains(err.Error(), "ulimit -v") && !strings.Contains(err.Error(), "of memory") {
-		t.Errorf("got %v", err)
-	}
-	if err := plain(t).Check(p); err != nil {
-		t.Errorf("a small model: %v", err)
-	}
-	little := uint64(room-left) + addressOfProcess // besides what is taken already
-	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: little, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
-	if err := plain(t).Check(p); err == nil || !strings.Contains(err.Error(), "ulimit -v") {
-		t.Errorf("a small model, with less left than any process takes: %v", err)
 	}
 }

@@ -133,7 +133,7 @@ type linkFloor struct {
 // from the server's host no memory is shared.
 func (s Spec) within(f floors.Floor, away bool) bool {
 	settings := s.Variant.Settings
-	return (Networked(s.Variant) || away && settings["network"] != "") && (settings["network"] == "tcp") == f.TCP && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
+	return (Networked(s.Variant) || away) && settings["network"] == "tcp" && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
 }
 
 // planNetworkFloor adds the floor f for the cells that it limits: of each network, one

@@ -118,7 +118,7 @@ func TestNetworkFloors(t *testing.T) {
 		"pickle,http,grpc-stream,shm-slab,http-shm:network=tcp:tls=on": "",
 		"http,http:network=tcp":         " tcp-stream/1048576 tcp-pingpong",
 		"http-shm:network=tcp:shm=off":  " tcp-stream/1048576 tcp-pingpong",
-		"http:tls=on,pickle:tls=mutual": " unix-tls-stream/1048576",
+		"http:tls=on,pickle:tls=mutual": "",
 		"http:network=tcp:tls=mutual":   " tcp-stream/1048576 tcp-pingpong tls-stream/1048576",
 	} {
 		r := &run{here: &host{}, onLink: map[*Floor]linkFloor{}}

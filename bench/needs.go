@@ -33,7 +33,6 @@ func Needs(cells []Spec) doctor.Needs {
 		}
 		cell := s.String()
 		n.Memory.Raise(s.memory(), cell)
-		n.Address.Raise(s.address(), cell)
 		if own.Dir != "" {
 			most := n.Files[own.Dir]
 			most.Raise(own.Bytes, cell)

@@ -13,8 +13,6 @@ type Progress struct {
 	Elapsed    time.Duration
 	Left       time.Duration // about, until the report is there
 	More       bool          // the planned blocks have ended: some cells get more, to become precise, for as long as Left at most
-
-	Note string // what the user has to know, once; without the fields above
 }
 
 // pace is what a run expects of itself.
@@ -62,12 +60,6 @@ func (r *run) label(c *cell) string {
 		return c.String()
 	}
 	return strings.Replace(c.String(), fmt.Sprintf(" workers=%d clients=%d", c.Workers, c.Clients), "", 1)
-}
-
-func (r *run) note(text string) {
-	if r.Progress != nil {
-		r.Progress(Progress{Note: text})
-	}
 }
 
 // left returns about how long the steps to come take, the one in hand among them,

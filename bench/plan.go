@@ -162,9 +162,6 @@ func (s Spec) Check(p Plan) error {
 		return &Unfit{s, fmt.Errorf("needs about %s of memory, %s has %s: choose a smaller model, fewer workers or --depth 1",
 			megabytes(need), source, megabytes(have))}
 	}
-	if err := s.addressSpace(); err != nil {
-		return &Unfit{s, err}
-	}
 	return nil
 }
 
@@ -186,24 +183,6 @@ func (s Spec) checkData(p Plan) error {
 	return nil
 }
 
-// addressSpace reports a server that does not fit into its own.
-func (s Spec) addressSpace() error {
-	if left, limited := machine.AddressSpace(); limited && s.address() > left {
-		return fmt.Errorf("the server needs about %s of address space, the limit (ulimit -v) leaves %s: raise it, or choose a smaller model",
-			megabytes(s.address()), megabytes(left))
-	}
-	return nil
-}
-
-// addressOfProcess is what a process takes besides what it holds: heaps and threads
-// reserve more than they use, and floors copy 64 MiB. Under a limit that left 190 MiB,
-// Go's runtime ended some runs in the midst of a block, with a dump of all goroutines;
-// 225 MiB were enough.
-const addressOfProcess = 320 << 20
-
-// address guesses how much address space the server needs.
-func (s Spec) address() int64 { return s.inServer() + addressOfProcess }
-
 // Unfit is the error of a cell that this machine, or its transport, cannot
 // carry. Others of the same run may be carried all the same.
 type Unfit struct {
@@ -222,15 +201,6 @@ func (u *Unfit) Skipped() Skipped {
 		Change: c.Change, Values: c.Values, Scenario: c.Scenario, Link: c.Link, Language: c.Language, Train: c.Train,
 		TrainMS: c.TrainMS, Respawn: c.Respawn, Nested: c.Nested, Why: u.Err.Error(),
 	}
-}
-
-// inServer guesses how much of the memory of a session is the server's: all where
-// workers live in it, twice as much as of one of its workers elsewhere.
-func (s Spec) inServer() int64 {
-	if s.inside() {
-		return s.memory()
-	}
-	return s.memory() * 2 / int64(2+s.processes())
 }
 
 // options are those that a session of s gives its transport, as far as they are

@@ -114,12 +114,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 	var spent time.Duration
 	enough := min(profiledTime, r.Plan.Time)
 	for blocks < mostProfiled && (blocks < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
-		var b Block
-		var report trainer.Report
-		err := r.steady(c, func() (err error) {
-			b, report, err = r.profileBlock(ctx, quit, c, kinds)
-			return err
-		})
+		b, report, err := r.profileBlock(ctx, quit, c, kinds)
 		if err != nil {
 			return fmt.Errorf("%s: profile %s: %w", c, strings.Join(kinds, ", "), err)
 		}
@@ -167,6 +162,7 @@ func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (
 	r.done++
 	if !slices.ContainsFunc(c.result.Blocks, func(b Block) bool { return b.Timeline != nil }) && len(b.Round) > 0 {
 		b.Timeline = timeline(s.report, s.windows)
+		b.dropTwoClocks()
 	}
 	return b, s.report, nil
 }
@@ -273,6 +269,19 @@ func timeline(r trainer.Report, windows []window) *Timeline {
 func (t *Timeline) cut(n int) {
 	t.Process, t.Lane, t.Client, t.Phase = t.Process[:n], t.Lane[:n], t.Client[:n], t.Phase[:n]
 	t.Start, t.End = t.Start[:n], t.End[:n]
+}
+
+// dropWorkers leaves the spans of the server, which is the first process.
+func (t *Timeline) dropWorkers() {
+	n := 0
+	for i, process := range t.Process {
+		if process == 0 {
+			t.Process[n], t.Lane[n], t.Client[n], t.Phase[n], t.Start[n], t.End[n] = 0, t.Lane[i], t.Client[i], t.Phase[i], t.Start[i], t.End[i]
+			n++
+		}
+	}
+	t.cut(n)
+	t.Processes = t.Processes[:min(1, len(t.Processes))]
 }
 
 func (p Profile) validate() error {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"ipcbench/doctor"
 	"ipcbench/machine"
+	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/profile"
 )
@@ -32,7 +32,7 @@ type Result struct {
 	Cells       []Cell              `json:"cells"`
 	Skipped     []Skipped           `json:"skipped,omitempty"` // cells that were asked for and could not be measured
 
-	Doctor []doctor.Check `json:"doctor,omitempty"` // what the machine would spoil, as found before the run: what is not ok
+	Doctor checks `json:"doctor,omitempty"` // what the machine would spoil, as found before the run: what is not ok
 
 	// Of an interleaved run, the environment that the other build, called base,
 	// saw: the same machine, and its own commit.
@@ -159,10 +159,10 @@ type Cell struct {
 	Unproved   string            `json:"unproved,omitempty"`    // why a peer could not prove its rounds
 	Software   map[string]string `json:"software,omitempty"`    // versions of what workers run on that are not in Go, or a peer, as they say
 	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked
-	Discarded  []Discarded       `json:"discarded,omitempty"`   // blocks that count nowhere
 	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, interrupted; of older builds also budget, size (of the result)
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
+	retiredCell
 }
 
 // A Coding is what a codec made of the data of a cell, as the reference chain
@@ -282,26 +282,48 @@ type Block struct {
 	Round []int64 `json:"round_ns"` // a round: publishing the model to the end of the average that is the next one
 	Train []int64 `json:"train_ns"` // a client
 	RTT   []int64 `json:"rtt_ns"`   // a client: start of Dispatch to end of Collect
-	Down  []int64 `json:"down_ns"`  // a client: start of Dispatch to end of Receive
-	Up    []int64 `json:"up_ns"`    // a client: start of the worker's Reserve to end of Collect
+
+	// Down, Up and Unattributed take one clock: see OneClock.
+	Down []int64 `json:"down_ns,omitempty"` // a client: start of Dispatch to end of Receive
+	Up   []int64 `json:"up_ns,omitempty"`   // a client: start of the worker's Reserve to end of Collect
 
 	// Sums over all timed rounds. Unattributed is what no span covers. Phases are
 	// all spans of a phase, of all processes; spans of a transport lie inside those
 	// of the calls that made them.
-	Unattributed int64            `json:"unattributed_ns"`
+	Unattributed int64            `json:"unattributed_ns,omitempty"`
 	Phases       map[string]int64 `json:"phases_ns" check:"sum"`
 
 	Server    Process       `json:"server"`
 	Processes []Process     `json:"processes"`        // none where workers are goroutines of the server
 	System    *usage.System `json:"system,omitempty"` // of the whole machine while the block ran; absent if it does not tell
 	Link      *LinkCount    `json:"link,omitempty"`   // what the link's queues did meanwhile
-	Clocks    []Clock       `json:"clocks,omitempty"` // of other hosts whose processes took part
 	Proof     Proof         `json:"proof"`
 
 	Profiled bool      `json:"profiled,omitempty"` // profiles were taken: its times do not count
 	Timeline *Timeline `json:"timeline,omitempty"` // of some rounds of a profiled block
 	Spans    int64     `json:"spans"`              // that were recorded in the timed rounds
 	SpanCost int64     `json:"span_cost_ns"`       // of recording one, measured in this process
+	retiredBlock
+}
+
+// OneClock reports whether all processes of the block read the server's clock.
+func (b *Block) OneClock() bool {
+	return !slices.ContainsFunc(b.Processes, func(p Process) bool { return p.OtherClock })
+}
+
+// dropTwoClocks drops what begins on the server's clock and ends on another one, or the
+// other way round.
+func (b *Block) dropTwoClocks() {
+	if b.OneClock() {
+		return
+	}
+	b.Down, b.Up, b.Unattributed = nil, nil, 0
+	for _, p := range []phase.Phase{phase.Receive, phase.Wait} { // begin before their round
+		delete(b.Phases, p.String())
+	}
+	if b.Timeline != nil {
+		b.Timeline.dropWorkers()
+	}
 }
 
 // TLS says what worker processes took to open their connections before the first
@@ -332,6 +354,10 @@ type Process struct {
 	// The kernel did not let Memory.Peak begin again with the block (it needs to write
 	// to /proc/self/clear_refs): it is that of the process so far, whatever ran in it.
 	StalePeak bool `json:"stale_peak,omitempty"`
+
+	// OtherClock: the process read another clock than the server. What begins on one of
+	// the two clocks and ends on the other is not measured in its block.
+	OtherClock bool `json:"other_clock,omitempty"`
 }
 
 // A LinkCount is what the queues of a link did while a block ran.

@@ -89,7 +89,7 @@ func benchmarkRound(b *testing.B, host trainer.Host, cell Spec) {
 	}
 	outside.End()
 	s.windows = s.windows[2:]
-	if err := s.finish(b.Context(), err); err != nil {
+	if err := s.finish(err); err != nil {
 		b.Fatal(err)
 	}
 	if err := keepWorkers(b.Name(), s); err != nil {

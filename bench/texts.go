@@ -111,13 +111,11 @@ const (
 	maxDuration = int64(30 * 24 * time.Hour)
 	maxCount    = int64(1) << 50
 	maxSum      = maxDuration << 10 // of what many lanes spend at the same time
-	maxOffset   = int64(1) << 61    // between two clocks: some 70 years
 )
 
 // amounts checks every whole number in v: durations, whose fields end in _ns, and
 // counts. A field with the tag check:"signed" may be below zero; one with check:"sum"
-// may be as large as what many lanes spend; one with check:"offset" is between the
-// starts of two machines.
+// may be as large as what many lanes spend.
 func amounts(v any) error {
 	return walk(reflect.ValueOf(v), reflect.StructField{}, func(of reflect.StructField, v reflect.Value) error {
 		least, high, text := int64(0), maxCount, "no count of a run"
@@ -129,8 +127,6 @@ func amounts(v any) error {
 			least = -high
 		case "sum":
 			high = maxSum
-		case "offset":
-			least, high = -maxOffset, maxOffset
 		}
 		if numbers, ok := v.Interface().([]int64); ok {
 			for i, n := range numbers {

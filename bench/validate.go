@@ -119,9 +119,6 @@ func (c Cell) validate() error {
 			return within(fmt.Sprintf("blocks[%d]", i), err)
 		}
 	}
-	if err := amounts(c.Discarded); err != nil {
-		return within("discarded", err)
-	}
 	for i, p := range c.Profiles {
 		place := fmt.Sprintf("profiles[%d]", i)
 		if err := p.validate(); err != nil {
@@ -182,23 +179,23 @@ func (b Block) validate(clients int) error {
 	for _, s := range []struct {
 		field string
 		got   int
+		ways  bool
 	}{
-		{"train_ns", len(b.Train)},
-		{"rtt_ns", len(b.RTT)},
-		{"down_ns", len(b.Down)},
-		{"up_ns", len(b.Up)},
+		{"train_ns", len(b.Train), false},
+		{"rtt_ns", len(b.RTT), false},
+		{"down_ns", len(b.Down), true},
+		{"up_ns", len(b.Up), true},
 	} {
 		switch all := rounds * clients; {
+		case s.ways && !b.OneClock():
+			if s.got > 0 {
+				return field(s.field, "%d samples: want none, as a process read another clock", s.got)
+			}
 		case s.got == all || s.got == len(b.Train) && isThinned(s.got, rounds, clients):
 		case clients == 1:
 			return field(s.field, "%d samples: want %d for %d rounds of %d clients", s.got, all, rounds, clients)
 		default:
 			return field(s.field, "%d samples: want %d for %d rounds of %d clients, or those of every k-th client", s.got, all, rounds, clients)
-		}
-	}
-	for i, c := range b.Clocks {
-		if err := c.validate(); err != nil {
-			return within(fmt.Sprintf("clocks[%d]", i), err)
 		}
 	}
 	for name := range b.Phases {

@@ -30,13 +30,14 @@ type cellFlags struct {
 	codecs, lossless        []string
 	changes                 []string
 	values, scenario        string
+	questions               string
 	languages, peers        []string
 	train                   string
 	tls                     string // of all transports that have it and whose text names none; empty leaves them as they are
 	trainMS                 int
 	respawn, nested         bool
 
-	parts []cellFlags // what each part of a preset asks for; nil if the scenario is none
+	parts []cellFlags // what each of the questions asks for; nil without --questions
 }
 
 func (f *cellFlags) add(fs *pflag.FlagSet) {
@@ -45,9 +46,14 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 	note(fs, "peer", harmful, "runs a program")
 	fs.StringSliceVar(&f.models, "model", []string{"cnn", "histology"}, "`LIST` of models")
 	fs.StringSliceVar(&f.ups, "up", []string{"model"}, "`LIST` of what clients send back: model, lora[:RANK], or a model")
+	offer(fs, "model", modelWords)
+	offer(fs, "up", modelWords)
 	fs.StringSliceVar(&f.changes, "change", []string{"100%"}, "`LIST` of shares of the words that a round changes: 2%, or 2%/rows for whole rows")
 	fs.StringVar(&f.values, "values", "", "`WHAT` the words hold at first: uniform|normal|file (default what the model's file has, or uniform)")
-	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`WHICH`: clients change the model (fedavg), or the server does (sync), which they answer with "+answerOfSync+" if --up is not given; or the cells that answer a project's claims: "+strings.Join(projects(), ", "))
+	fs.StringVar(&f.scenario, "scenario", bench.FedAvg, "`WHICH`: clients change the model (fedavg), or the server does (sync), which they answer with "+answerOfSync+" if --up is not given")
+	offer(fs, "scenario", func() []string { return []string{bench.FedAvg, bench.Sync} })
+	fs.StringVar(&f.questions, "questions", "", "measure the cells that answer what a project claims: `PROJECT` or PROJECT/PART of ipcbench list questions")
+	offer(fs, "questions", questionNames)
 	fs.StringSliceVar(&f.codecs, "codec", []string{transports.CodecSetting().Default}, "`LIST` of codecs that make models and updates smaller on their way")
 	fs.StringSliceVar(&f.lossless, "require-lossless", nil, "refuse codecs that lose bits of tensors whose names match `GLOB`, such as *.bias; a list of them")
 	fs.StringSliceVar(&f.workers, "workers", []string{"2"}, "`LIST`: how many workers train at the same time; 1..8:x2 is a range")
@@ -69,7 +75,7 @@ func (f *cellFlags) add(fs *pflag.FlagSet) {
 
 // chosen reports whether a flag says what to measure.
 func chosen(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"transport", "model", "up", "change", "values", "scenario", "codec", "workers", "clients", "link", "language", "train"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"transport", "model", "up", "change", "values", "scenario", "questions", "codec", "workers", "clients", "link", "language", "train"}, cmd.Flags().Changed)
 }
 
 // firstCells are those of a run without any flag: one worker and one client, so that
@@ -335,7 +341,7 @@ func fitting(cells []bench.Spec, whole bool, o bench.Options) (fit []bench.Spec,
 		case alone || !errors.As(e, &unfit):
 			return nil, nil, e
 		case whole:
-			return nil, nil, hinted{e, "ipcbench list scenarios has parts of it; flags such as --model, --workers and --clients hold for all of them"}
+			return nil, nil, hinted{e, "ipcbench list questions has parts of it; flags such as --model, --workers and --clients hold for all of them"}
 		default:
 			err = errors.Join(err, e)
 			skipped = append(skipped, unfit.Skipped())

@@ -92,14 +92,3 @@ func lossless(patterns []string, cells []bench.Spec) error {
 	}
 	return nil
 }
-
-// codecTexts completes a codec: a stage, behind those that are there.
-func codecTexts(text string) (all []string) {
-	before := text[:strings.LastIndex(text, "+")+1]
-	for _, n := range codec.Names() {
-		if name, arg, _ := strings.Cut(n, "="); before == "" || name != transports.CodecSetting().Default {
-			all = append(all, before+strings.TrimSuffix(n, arg))
-		}
-	}
-	return all
-}

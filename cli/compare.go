@@ -56,6 +56,7 @@ Exit codes with --fail-above P:
 			}
 			return nil
 		},
+		ValidArgsFunction: files("json", "gz"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.gate = cmd.Flags().Changed("fail-above")
 			return a.compare(f, args)
@@ -67,6 +68,8 @@ Exit codes with --fail-above P:
 	fs.BoolVar(&f.separate, "allow-separate", false, "let the gate judge two runs that were not measured in turn")
 	fs.StringSliceVar(&f.metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, from ipcbench list metrics; not those of a whole run, such as percentiles")
 	fs.StringVar(&f.format, "format", "text", "print as `FORMAT`: "+strings.Join(report.ComparisonFormats(), "|"))
+	offer(fs, "metric", metricWords)
+	offer(fs, "format", report.ComparisonFormats)
 	fs.BoolVar(&f.details, "details", false, "with --format text: print intervals, p and blocks of every cell too")
 	return cmd
 }

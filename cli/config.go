@@ -24,8 +24,6 @@ type entry struct {
 	key   string
 	place string // the file and the line
 	value *yaml.Node
-
-	comment string // before it
 }
 
 // readConfig reads a file of settings. It is untrusted: who runs a benchmark in a
@@ -69,14 +67,7 @@ func parseConfig(path string, text []byte) ([]entry, error) {
 	} else if err != io.EOF {
 		return nil, syntaxError(path, err)
 	}
-	return entriesOf(path, doc.Content[0])
-}
-
-// entries returns what the value of e holds, which is a mapping.
-func (e entry) entries(path string) ([]entry, error) { return entriesOf(path, e.value) }
-
-// entriesOf returns what a mapping in a file holds.
-func entriesOf(path string, root *yaml.Node) (entries []entry, err error) {
+	root := doc.Content[0]
 	place := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path, n.Line) }
 	if root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
 		return nil, nil
@@ -84,6 +75,7 @@ func entriesOf(path string, root *yaml.Node) (entries []entry, err error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("%s: want lines such as transport: http", place(root))
 	}
+	var entries []entry
 	seen := map[string]int{}
 	for i := 0; i < len(root.Content); i += 2 {
 		k, v := root.Content[i], root.Content[i+1]
@@ -94,8 +86,7 @@ func entriesOf(path string, root *yaml.Node) (entries []entry, err error) {
 			return nil, fmt.Errorf("%s: %s: stands in line %d already", place(k), k.Value, first)
 		}
 		seen[k.Value] = k.Line
-		comment := strings.Join(strings.Fields(strings.ReplaceAll(k.HeadComment, "#", "")), " ")
-		entries = append(entries, entry{k.Value, place(k), v, comment})
+		entries = append(entries, entry{k.Value, place(k), v})
 	}
 	return entries, nil
 }
@@ -162,8 +153,8 @@ func (s *settings) write(out io.Writer) error {
 			return
 		}
 		source := "default"
-		if o, ok := s.origins[f.Name]; ok {
-			source = o.kind
+		if s.origins[f.Name] != "" {
+			source = "file"
 		} else if f.Changed {
 			source = "flag"
 		}

@@ -34,8 +34,8 @@ measured and nothing is changed.
   ipcbench doctor
       before the run without any flag, of one worker and one client
   ipcbench doctor --workers 8 --clients 64 --model resnet50
-      before a larger one: the flags are those of ipcbench run, and so are
-      variables and the file of --config
+      before a larger one: the flags are those of ipcbench run, and so is the
+      file of --config
 
 Each line has a status:
 
@@ -63,6 +63,7 @@ The exit code is 1 if a check fails, and 0 otherwise.`),
 	fs.SortFlags = false
 	f.add(fs)
 	fs.StringVar(&format, "format", "text", "print the checks as `FORMAT`: text|json")
+	offer(fs, "format", func() []string { return []string{"text", "json"} })
 	note(fs, "format", ownLine) // in a file, it is that of a run, which has others
 	a.configurable(cmd)
 	return cmd

@@ -16,22 +16,20 @@ import (
 )
 
 func (a *app) listCommand() *cobra.Command {
-	lists := []struct {
+	type listing struct {
 		name string
 		show func() error
-	}{
+	}
+	lists := []listing{
 		{"transports", a.listTransports},
 		{"peers", a.listPeers},
 		{"models", a.listModels},
-		{"scenarios", a.listScenarios},
+		{"questions", a.listQuestions},
 		{"metrics", a.listMetrics},
 		{"formats", a.listFormats},
 		{"views", a.listViews},
 	}
-	var names []string
-	for _, l := range lists {
-		names = append(names, l.name)
-	}
+	names := each(lists, func(l listing) string { return l.name })
 	what := strings.Join(names, "|")
 	return &cobra.Command{
 		Use:   "list " + what,
@@ -42,7 +40,7 @@ List transports and all else that flags name.
   ipcbench list transports    with their settings
   ipcbench list peers         those in Python, and what they lack here
   ipcbench list models        with their sizes
-  ipcbench list scenarios     what answers a project's claims
+  ipcbench list questions     what projects claim, for --questions
   ipcbench list metrics       what each number means, and its unit
   ipcbench list formats       for --format
   ipcbench list views         for --view, and for tables in Markdown files`),
@@ -68,11 +66,7 @@ List transports and all else that flags name.
 func (a *app) list(title string, columns []doc.Column, rows [][]string) error {
 	t := doc.Table{Columns: columns}
 	for _, row := range rows {
-		var cells []doc.Cell
-		for _, text := range row {
-			cells = append(cells, doc.Words(text))
-		}
-		t.Add(cells...)
+		t.Add(each(row, doc.Words)...)
 	}
 	return doc.Document{Lead: doc.Say(title), Sections: []doc.Section{{Tables: []doc.Table{t}}}}.Text(a.out, a.terminal())
 }
@@ -94,44 +88,47 @@ func (a *app) listTransports() error {
 	return a.list("", []doc.Column{{Name: "transport"}, {Name: "setting", Wrap: true}, {Name: "default"}, {Name: "meaning", Wrap: true}}, rows)
 }
 
-func (a *app) listModels() error {
-	var rows, ups [][]string
-	for _, m := range models.List() {
-		tensors, size := "", ""
-		if m.Tensors > 0 {
-			tensors, size = fmt.Sprint(m.Tensors), doc.Quantity("B", float64(m.Bytes))
+func each[T, U any](all []T, made func(T) U) (of []U) {
+	for _, x := range all {
+		of = append(of, made(x))
+	}
+	return of
+}
+
+func modelRows() [][]string {
+	return each(models.List(), func(m models.Info) []string {
+		if m.Tensors == 0 { // a family
+			return []string{m.Name, "", "", m.About}
 		}
-		rows = append(rows, []string{m.Name, tensors, size, m.About})
-	}
-	for _, u := range models.Updates() {
-		ups = append(ups, []string{u.Name, u.About})
-	}
+		return []string{m.Name, fmt.Sprint(m.Tensors), doc.Quantity("B", float64(m.Bytes)), m.About}
+	})
+}
+
+func metricRows() [][]string {
+	return each(analysis.Metrics(), func(m analysis.Metric) []string { return []string{m.Name, m.Unit, m.Help} })
+}
+
+func viewRows() [][]string {
+	return each(report.Views(), func(v report.View) []string { return []string{v.Name, v.Help} })
+}
+
+func (a *app) listModels() error {
 	about := doc.Column{Name: "about", Wrap: true}
-	err := a.list("", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, about}, rows)
+	err := a.list("", []doc.Column{{Name: "model"}, {Name: "tensors"}, {Name: "size"}, about}, modelRows())
 	fmt.Fprintln(a.out)
+	ups := each(models.Updates(), func(u models.Info) []string { return []string{u.Name, u.About} })
 	return errors.Join(err, a.list("What clients send back (--up), besides these:", []doc.Column{{Name: "update"}, about}, ups))
 }
 
 func (a *app) listMetrics() error {
-	var rows [][]string
-	for _, m := range analysis.Metrics() {
-		rows = append(rows, []string{m.Name, m.Unit, m.Help})
-	}
-	return a.list("", []doc.Column{{Name: "metric"}, {Name: "unit"}, {Name: "meaning", Wrap: true}}, rows)
+	return a.list("", []doc.Column{{Name: "metric"}, {Name: "unit"}, {Name: "meaning", Wrap: true}}, metricRows())
 }
 
 func (a *app) listFormats() error {
-	var rows [][]string
-	for _, f := range report.Formats() {
-		rows = append(rows, []string{f.Name, f.Help})
-	}
+	rows := each(report.Formats(), func(f report.Format) []string { return []string{f.Name, f.Help} })
 	return a.list("", []doc.Column{{Name: "format"}, {Name: "what it is", Wrap: true}}, rows)
 }
 
 func (a *app) listViews() error {
-	var rows [][]string
-	for _, v := range report.Views() {
-		rows = append(rows, []string{v.Name, v.Help})
-	}
-	return a.list("", []doc.Column{{Name: "view"}, {Name: "what it shows", Wrap: true}}, rows)
+	return a.list("", []doc.Column{{Name: "view"}, {Name: "what it shows", Wrap: true}}, viewRows())
 }

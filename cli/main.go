@@ -93,7 +93,7 @@ func (a *app) main(args []string) int {
 	// be written is an error of its own.
 	signal.Ignore(syscall.SIGPIPE)
 	root := a.rootCommand()
-	root.SetArgs(joined(args))
+	root.SetArgs(args)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.Execute()
@@ -184,8 +184,7 @@ without UTF-8 all signs but ASCII. TMPDIR says where sessions have their files.`
 		return hinted{usageError{err}, hint}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
-	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.profileCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.completionCommand(), a.worldCommand())
-	a.completions(root)
+	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.worldCommand())
 	return root
 }
 

@@ -41,31 +41,29 @@ func outFile(path string) (*resultFile, error) {
 // writable tries whether a file can be written that a flag names, and returns its
 // path: what a link leads to is replaced, not the link.
 func writable(flag, path string) (string, error) {
-	cannot := func(err error) (string, error) {
-		return "", hinted{usagef("%s: %w", flag, err), "choose another file with " + flag}
-	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	if info, err := os.Stat(path); err == nil {
-		if !info.Mode().IsRegular() {
-			return cannot(fmt.Errorf("%s is no regular file", path))
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is no regular file", path)
+	case err == nil:
+		var old *os.File
+		if old, err = os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+			err = old.Close()
 		}
-		old, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return cannot(err)
-		}
-		old.Close()
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return cannot(err)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
 	}
-	err := bench.TryWrite(path)
-	var p *fs.PathError
-	if errors.As(err, &p) { // the name of the try means nothing to the user
+	if err == nil {
+		err = bench.TryWrite(path)
+	}
+	if p := (*fs.PathError)(nil); errors.As(err, &p) { // the name of the try means nothing to the user
 		err = &fs.PathError{Op: p.Op, Path: path, Err: p.Err}
 	}
 	if err != nil {
-		return cannot(err)
+		return "", hinted{usagef("%s: %w", flag, err), "choose another file with " + flag}
 	}
 	return path, nil
 }
@@ -73,12 +71,10 @@ func writable(flag, path string) (string, error) {
 // same reports whether two paths lead to one file, which need not exist yet.
 func same(a, b string) bool {
 	place := func(path string) string {
+		path, _ = filepath.Abs(path) // fails only in a folder that is gone, where nothing can be written
 		dir, base := filepath.Split(path)
-		if real, err := filepath.EvalSymlinks(filepath.Clean(dir)); err == nil {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			dir = real
-		}
-		if whole, err := filepath.Abs(dir); err == nil {
-			dir = whole
 		}
 		return filepath.Join(dir, base)
 	}

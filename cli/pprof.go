@@ -46,6 +46,7 @@ Without a report such as -top, pprof asks for commands. docs/profiling.md says
 more, and ipcbench pprof -help lists all flags.`),
 		DisableFlagParsing:    true, // a dash before a whole word is pprof's way
 		DisableFlagsInUseLine: true,
+		ValidArgsFunction:     files("gz"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
 				return cmd.Help()

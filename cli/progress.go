@@ -50,12 +50,6 @@ func newProgress(w io.Writer, quiet bool) *progress {
 
 func (p *progress) show(s bench.Progress) {
 	now := time.Now()
-	if s.Note != "" {
-		p.clear()
-		fmt.Fprintf(p.w, "ipcbench: %s\n", doc.Lines(s.Note))
-		p.drawn = time.Time{}
-		return
-	}
 	if s.Plan != p.state.Plan || s.More != p.state.More {
 		p.percent = 0
 	}

@@ -31,6 +31,8 @@ Print results that ipcbench run has written. Nothing is measured.
       Markdown, for a pull request
   ipcbench report --format html FILE > page.html
       a page with pictures, for a browser
+  ipcbench report --format perfetto FILE > trace.json
+      who did what when in a run with --profile, for ui.perfetto.dev
   ipcbench report --update docs
       renew the tables in all Markdown files below docs
 
@@ -57,6 +59,7 @@ else stands there. In place of VIEW, this makes one sentence with its interval:
 			}
 			return nil
 		},
+		ValidArgsFunction: files("json", "gz"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case check:
@@ -67,8 +70,7 @@ else stands there. In place of VIEW, this makes one sentence with its interval:
 			return a.report(o, args)
 		},
 	}
-	cmd.Flags().StringVar(&o.format, "format", "text", "print as `FORMAT`: "+formatNames())
-	cmd.Flags().StringSliceVar(&o.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
+	o.add(cmd.Flags(), formatNames()...)
 	cmd.Flags().BoolVar(&check, "check", false, "fail if a table below DIR does not match its result")
 	cmd.Flags().BoolVar(&update, "update", false, "write the tables below DIR anew")
 	return cmd
@@ -79,15 +81,22 @@ func (a *app) report(o printing, paths []string) error {
 	if err := errors.Join(err, a.readable(o.format)); err != nil {
 		return err
 	}
-	if o.format == "html" && len(paths) > 1 {
+	switch {
+	case o.format == "html" && len(paths) > 1:
 		return hinted{usagef("report: %d files: --format html makes a page of one", len(paths)), "call it once for each file; ipcbench compare BASE NEW --format html has two side by side"}
+	case o.format == perfetto && len(paths) > 1:
+		return usagef("report: %d files: --format perfetto makes a trace of one", len(paths))
 	}
 	for _, path := range paths {
 		result, err := bench.ReadFile(path)
 		if err != nil {
 			return usageError{err}
 		}
-		if err := errors.Join(f.Write(a.out, result, report.Options{Views: o.views, File: path, Call: called(os.Args[0]), Text: a.terminal()}), plausible(result)); err != nil {
+		err = errors.Join(f.Write(a.out, result, report.Options{Views: o.views, File: path, Call: called(os.Args[0]), Text: a.terminal()}), plausible(result))
+		if errors.Is(err, report.ErrNoTimeline) {
+			err = usageError{err}
+		}
+		if err != nil {
 			return fmt.Errorf("report %s: %w", path, err)
 		}
 	}

@@ -27,7 +27,7 @@ func TestImplausible(t *testing.T) {
 	}
 	var out, stderr bytes.Buffer
 	a := newApp(&out, &stderr, all.Transports())
-	err = a.report(printing{format: "text"}, []string{path})
+	err = a.report(printing{format: "text", formats: formatNames()}, []string{path})
 	if err == nil || !strings.Contains(err.Error(), "trained for") {
 		t.Errorf("got error %v, want one of a round that was shorter than the training in it", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -91,17 +92,17 @@ answer little:
 
   ipcbench run --change 1%,10% --values normal --scenario sync
 
-A scenario may also be the questions of a project, with what it claims. Each of
-its parts is cells that answer one, and all are measured in one run. What is
-given besides holds for all parts:
+With --questions, the cells are those that answer what a project claims. The
+cells of all its questions are measured in one run. Other flags that are given
+hold for all questions:
 
-  ipcbench run --quick --scenario blazefl
-  ipcbench run --scenario areal/sizes --model cnn
-      one part, with another model; ipcbench list scenarios shows what they ask
+  ipcbench run --quick --questions blazefl
+  ipcbench run --questions areal/sizes --model cnn
+      one question, with another model; ipcbench list questions shows all
 
 A range stands for several sizes, workers or clients: x4 multiplies, +1MiB adds,
 nothing means every number. A step beyond the end is left out. The report says
-where transports cross, and its page and its Markdown draw curves:
+where transports cross, and its page draws curves:
 
   ipcbench run --quick --model uniform:1KiB..256MiB:x4/20 --clients 1
   ipcbench run --quick --workers 1..4 --clients 1..64:x2
@@ -182,8 +183,8 @@ processors. Otherwise the defaults below hold.
   ipcbench run --config settings.yaml --thorough
       a file of settings: what --dry-run prints, or some lines of it
 
-What the command line does not give is taken from variables, such as
-IPCBENCH_MODEL for --model, and then from the file of --config.`),
+What the command line does not give is taken from the file of --config, or of
+the variable IPCBENCH_CONFIG.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(f.complete(cmd), a.single(), f.choose(cmd, &plan)); err != nil {
@@ -211,7 +212,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false // what to measure comes first
-	f.add(fs)
+	f.cellFlags.add(fs)
 	f.tls.add(fs)
 	f.gather.add(fs)
 	fs.BoolVar(&f.quick, "quick", false, "a first answer: six short blocks of each cell")
@@ -221,8 +222,7 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.IntVar(&plan.Blocks, "blocks", plan.Blocks, "at least `N` blocks of each cell; a block is one session of fresh processes")
 	fs.IntVar(&plan.Warmup, "warmup", plan.Warmup, "leave out `N` rounds after the first two of a block; without --rounds, all that is left out takes 50ms at least, unless N is given as 0")
 	fs.Var((*percent)(&plan.Precision), "precision", "a cell may end early once its median round is known to this `SHARE`")
-	fs.StringSliceVar(&f.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
-	fs.StringVar(&f.format, "format", "text", "print the answer as `FORMAT`: "+formatNames())
+	f.printing.add(fs, slices.DeleteFunc(formatNames(), func(n string) bool { return n == perfetto })...)
 	fs.StringVar(&f.out, "out", "", "write the result to `FILE`, compressed if it ends in .gz (default ipcbench-TIME.json)")
 	fs.StringVar(&f.html, "html", "", "write a page with pictures to `FILE` too, for a browser")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress, and no line that names the result")
@@ -231,7 +231,8 @@ IPCBENCH_MODEL for --model, and then from the file of --config.`),
 	fs.StringSliceVar(&f.layouts, "layouts", nil, "with --against: other layouts of this build, `FILES`, which its blocks take in turn after this program")
 	fs.Var(&f.canary, "canary", "check that the gate works: add a copy of a cell, and one slowed down by `SHARE`")
 	fs.Lookup("canary").NoOptDefVal, fs.Lookup("canary").DefValue = "20%", ""
-	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+kindNames())
+	fs.StringSliceVar(&f.profile, "profile", nil, "take profiles too, in extra blocks; `LIST` of "+strings.Join(kindNames(), "|"))
+	offer(fs, "profile", kindNames)
 	fs.BoolVar(&plan.Pin, "pin", false, "give the server and each worker processors of their own, or shared ones if there are too few")
 	fs.StringVar(&plan.Verify, "verify", plan.Verify, "check every element in these rounds, which are not timed: `WHICH` is sample|all, one in eight or one in two")
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")

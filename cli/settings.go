@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -16,35 +17,32 @@ import (
 )
 
 // settings are the values of a command's flags, and where they come from: the
-// command line, else the environment, else the file of --config, else the default.
-// A flag that has a value from any of the three was given.
+// command line, else the file of --config, else the default. A flag that has a value
+// from either of the two was given.
 type settings struct {
 	flags   *pflag.FlagSet
 	file    string
-	trusted bool // --allow-commands
-	origins map[string]origin
+	trusted bool              // --allow-commands
+	origins map[string]string // of flags that the file sets: its name and the line
 }
-
-// An origin is where a value comes from that does not stand on the command line.
-type origin struct{ kind, place string }
 
 // What a flag's annotations say: where its value may come from.
 const (
-	ownLine   = "only on the command line" // a key of no file and no variable
+	ownLine   = "only on the command line" // a key of no file
 	harmful   = "what it does"             // a key only of files that are trusted
 	insteadOf = "given instead of"         // replaces these, if they come from further away
 )
 
-// envPrefix begins the variables that are flags, testPrefix those of our tests.
+// The variables that count: the file of --config, and what ranks of a world need. No
+// flag has the token, since everybody can read command lines.
 const (
-	envPrefix  = "IPCBENCH_"
-	testPrefix = envPrefix + "TEST_"
-)
+	configVariable = envPrefix + "CONFIG"
+	tokenVariable  = envPrefix + "TOKEN"
+	addrVariable   = envPrefix + "ADDR"
 
-// variable returns the environment variable of a flag.
-func variable(flag string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
+	envPrefix  = "IPCBENCH_"
+	testPrefix = envPrefix + "TEST_" // of our tests
+)
 
 // note adds an annotation to a flag.
 func note(fs *pflag.FlagSet, flag, annotation string, values ...string) {
@@ -58,13 +56,17 @@ func noted(f *pflag.Flag, annotation string) bool {
 	return ok
 }
 
-// configurable lets the flags of cmd, which has all of them, come from the
-// environment and from a file, too. It is called last.
+// configurable lets the flags of cmd, which has all of them, come from a file, too. It
+// is called last.
 func (a *app) configurable(cmd *cobra.Command) *settings {
 	fs := cmd.Flags()
-	s := &settings{flags: fs, origins: map[string]origin{}}
+	s := &settings{flags: fs, origins: map[string]string{}}
 	fs.StringVar(&s.file, "config", "", "take what is not given here from `FILE`, in YAML, whose keys are flags")
 	fs.BoolVar(&s.trusted, "allow-commands", false, "trust the file of --config: let it name programs to run, and files to write")
+	offer(fs, "transport", a.transportWords)
+	if err := cmd.MarkFlagFilename("config", "yaml", "yml"); err != nil {
+		panic(err) // no such flag
+	}
 	for _, name := range []string{"config", "allow-commands", "dry-run"} {
 		if fs.Lookup(name) != nil {
 			note(fs, name, ownLine)
@@ -93,34 +95,19 @@ func keys(root *cobra.Command) (names []string) {
 	return slices.Compact(names)
 }
 
-// settle gives flags the values that the environment and the file have for them.
+// settle gives flags the values that the file has for them.
 func (s *settings) settle(a *app, root *cobra.Command) error {
-	known := keys(root)
-	for _, line := range stray(os.Environ(), known) {
+	for _, line := range s.stray(os.Environ()) {
 		fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(line))
 	}
-	if s.file == "" {
-		s.file = os.Getenv(variable("config"))
-	}
-	given := s.given()
-	for _, name := range known {
-		text := os.Getenv(variable(name))
-		if f := s.flags.Lookup(name); f == nil || noted(f, ownLine) || text == "" || given[name] {
-			continue
-		}
-		if err := s.flags.Set(name, text); err != nil {
-			return usagef("%s: %w", variable(name), err)
-		}
-		s.origins[name] = origin{"environment", variable(name)}
-	}
-	if s.file == "" {
+	if s.file = cmp.Or(s.file, os.Getenv(configVariable)); s.file == "" {
 		return nil
 	}
+	known, given := keys(root), s.given()
 	entries, err := readConfig(s.file)
 	if err != nil {
 		return usagef("--config %w", err)
 	}
-	given = s.given()
 	for _, e := range entries {
 		f := s.flags.Lookup(e.key)
 		switch {
@@ -142,7 +129,7 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 		if err := e.set(s.flags, f); err != nil {
 			return usagef("--config %s: %s: %w", e.place, e.key, err)
 		}
-		s.origins[e.key] = origin{"file", e.place}
+		s.origins[e.key] = e.place
 	}
 	return nil
 }
@@ -163,18 +150,19 @@ func (s *settings) given() map[string]bool {
 	return all
 }
 
-// stray says which variables of the environment look like a flag's and are none.
-func stray(environ, known []string) (lines []string) {
-	known = slices.Concat([]string{"config"}, worldVariables, known)
+// stray names the variables that look like ours and have no effect: once, each flag had
+// one.
+func (s *settings) stray(environ []string) (lines []string) {
+	count := []string{configVariable, tokenVariable, addrVariable, envPrefix + "RANK", envPrefix + "WORLD"}
 	for _, e := range environ {
-		name, _, _ := strings.Cut(e, "=")
-		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, envPrefix), "_", "-"))
-		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, testPrefix) || slices.Contains(known, flag) && variable(flag) == name {
+		name, value, _ := strings.Cut(e, "=")
+		rest, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || value == "" || strings.HasPrefix(name, testPrefix) || slices.Contains(count, name) {
 			continue
 		}
-		line := name + " is set, and no setting has that name"
-		if n := near.Name(flag, known); n != "" {
-			line += ": did you mean " + variable(n) + "?"
+		line := name + " is set and has no effect"
+		if flag := strings.ToLower(strings.ReplaceAll(rest, "_", "-")); s.flags.Lookup(flag) != nil {
+			line += ": use --" + flag + ", or name a file of settings in " + configVariable
 		}
 		lines = append(lines, line)
 	}
@@ -192,14 +180,13 @@ func (s *settings) placed(err error) error {
 	}
 	if m := leadingFlag.FindStringSubmatch(mistake.Error()); m != nil {
 		if o, ok := s.origins[m[1]]; ok {
-			return fmt.Errorf("%s: %w", o.place, err)
+			return fmt.Errorf("%s: %w", o, err)
 		}
 	}
 	return err
 }
 
-// command returns the command line, and behind it what came from elsewhere: files and
-// variables change.
+// command returns the command line, and behind it what came from a file: files change.
 func (s *settings) command(args []string) []string {
 	all := append([]string{"ipcbench"}, args...) // not by what path it was called
 	s.flags.VisitAll(func(f *pflag.Flag) {

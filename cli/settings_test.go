@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ipcbench/tensor/models"
 	"ipcbench/transports/all"
 )
 
@@ -33,7 +34,7 @@ func TestHarmfulInFiles(t *testing.T) {
 		"against": true, "layouts": true, "out": true, "html": true, "peer": true, "language": true, "train": true,
 
 		"transport": false, "model": false, "up": false, "workers": false, "clients": false, "link": false, "listen": false, "view": false, "format": false,
-		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "codec": false, "require-lossless": false,
+		"profile": false, "verify": false, "change": false, "values": false, "scenario": false, "questions": false, "codec": false, "require-lossless": false,
 		"rendezvous": false, "addr": false, "allow-dir": true, // of ipcbench world, which takes none from files
 		"tls-ca": false, "tls-cert": false, "tls-key": false, "tls-names": false,
 		"from": false, "tls": false,
@@ -44,7 +45,7 @@ func TestHarmfulInFiles(t *testing.T) {
 			return
 		}
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if noted(f, ownLine) || !isText(f) {
+			if noted(f, ownLine) || !strings.HasPrefix(f.Value.Type(), "string") {
 				return
 			}
 			checked++
@@ -57,21 +58,6 @@ func TestHarmfulInFiles(t *testing.T) {
 	})
 	if checked < len(harms) {
 		t.Errorf("only %d flags were looked at", checked)
-	}
-}
-
-// TestVariables: every key has a variable of its own.
-func TestVariables(t *testing.T) {
-	seen := map[string]string{}
-	for _, k := range keys(newApp(io.Discard, io.Discard, all.Transports()).rootCommand()) {
-		v := variable(k)
-		if seen[v] != "" || strings.HasPrefix(v, testPrefix) {
-			t.Errorf("%s is the variable of --%s, of %s or of tests", v, k, seen[v])
-		}
-		seen[v] = k
-	}
-	if seen["IPCBENCH_ROUND_LIMIT"] != "round-limit" {
-		t.Error("--round-limit has no variable IPCBENCH_ROUND_LIMIT")
 	}
 }
 
@@ -96,6 +82,23 @@ func TestReadmeSettings(t *testing.T) {
 	}
 }
 
+// TestQuestions: the cells of every question can be made.
+func TestQuestions(t *testing.T) {
+	a := newApp(io.Discard, io.Discard, all.Transports())
+	for _, q := range questions() {
+		var none cellFlags
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		none.add(fs)
+		f, err := q.asks(fs)
+		if err == nil {
+			_, err = a.matrix(f, map[string]*models.Model{})
+		}
+		if err != nil || q.text == "" {
+			t.Errorf("%s: %q, %v", q.name, q.text, err)
+		}
+	}
+}
+
 // FuzzConfig: a file of settings is understood or refused, and what was understood
 // is printed such that it reads back.
 func FuzzConfig(f *testing.F) {
@@ -109,7 +112,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	apply := func(text []byte) (string, error) {
 		cmd := newApp(io.Discard, io.Discard, nil).runCommand()
-		s := &settings{flags: cmd.Flags(), origins: map[string]origin{}}
+		s := &settings{flags: cmd.Flags(), origins: map[string]string{}}
 		entries, err := parseConfig("f", text)
 		if err != nil {
 			return "", err

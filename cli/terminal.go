@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"ipcbench/report"
@@ -81,15 +83,24 @@ func unicodeLocale(env func(string) string) bool {
 
 // printing says how results are written: the flags --format and --view.
 type printing struct {
-	format string
-	views  []string
+	format  string
+	formats []string
+	views   []string
+}
+
+func (o *printing) add(fs *pflag.FlagSet, formats ...string) {
+	o.formats = formats
+	fs.StringVar(&o.format, "format", "text", "print as `FORMAT`: "+strings.Join(formats, "|"))
+	fs.StringSliceVar(&o.views, "view", nil, "print these `VIEWS`, or all, instead of the first screen")
+	offer(fs, "format", func() []string { return formats })
+	offer(fs, "view", viewWords)
 }
 
 // check returns the format that is asked for.
 func (o printing) check() (report.Format, error) {
 	f, ok := report.FormatNamed(o.format)
-	if !ok {
-		return f, usagef("--format %s: want %s", o.format, formatNames())
+	if !ok || !slices.Contains(o.formats, f.Name) {
+		return f, usagef("--format %s: want %s", o.format, strings.Join(o.formats, "|"))
 	}
 	if len(o.views) > 0 && f.Name != "text" && f.Name != "md" && f.Name != "html" {
 		return f, usagef("--view: --format %s has everything, and only text, md and html have views", f.Name)
@@ -100,10 +111,9 @@ func (o printing) check() (report.Format, error) {
 	return f, nil
 }
 
-func formatNames() string {
-	var names []string
-	for _, f := range report.Formats() {
-		names = append(names, f.Name)
-	}
-	return strings.Join(names, "|")
+// perfetto is a format of report alone: a run prints its answer.
+const perfetto = "perfetto"
+
+func formatNames() []string {
+	return each(report.Formats(), func(f report.Format) string { return f.Name })
 }

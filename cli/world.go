@@ -18,13 +18,6 @@ import (
 	"ipcbench/world"
 )
 
-// tokenVariable has the secret of a world whose ranks share no folder. No flag has it:
-// everybody can read command lines.
-const tokenVariable = envPrefix + "TOKEN"
-
-// worldVariables are no flags of a run, and known all the same.
-var worldVariables = []string{"token", "addr", "rendezvous", "rank", "world"}
-
 func (a *app) worldCommand() *cobra.Command {
 	r := &rank{app: a, stderr: a.err}
 	run := a.runCommand()
@@ -180,8 +173,7 @@ func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
 func (r *rank) meet() error {
 	r.token = os.Getenv(tokenVariable)
 	os.Unsetenv(tokenVariable) // no business of worker processes
-	r.file = cmp.Or(r.file, os.Getenv(variable("rendezvous")))
-	r.addr = cmp.Or(r.addr, os.Getenv(variable("addr")))
+	r.addr = cmp.Or(r.addr, os.Getenv(addrVariable))
 	if host, port := os.Getenv("MASTER_ADDR"), os.Getenv("MASTER_PORT"); r.addr == "" && host != "" && port != "" {
 		r.addr = net.JoinHostPort(host, port)
 	}
@@ -216,9 +208,9 @@ func (r *rank) meet() error {
 // addToken says how to give all ranks a token.
 func (r *rank) addToken(where string) string {
 	if r.By == "Open MPI" { // ssh takes no variables along
-		return fmt.Sprintf("export %s=$(openssl rand -hex 16), and mpirun -x %[1]s -x %s=%s …", tokenVariable, variable("addr"), where)
+		return fmt.Sprintf("export %s=$(openssl rand -hex 16), and mpirun -x %[1]s -x %s=%s …", tokenVariable, addrVariable, where)
 	}
-	return fmt.Sprintf("export %s=$(openssl rand -hex 16) %s=%s, for all ranks", tokenVariable, variable("addr"), where)
+	return fmt.Sprintf("export %s=$(openssl rand -hex 16) %s=%s, for all ranks", tokenVariable, addrVariable, where)
 }
 
 // listen settles at which address of this host rank 0 is joined, and serves.

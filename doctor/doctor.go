@@ -24,18 +24,16 @@ const (
 
 // A Check is what was found out about one property of the machine.
 type Check struct {
-	Name    string             `json:"name"`
-	Status  Status             `json:"status"`
-	What    string             `json:"what"`              // was found, with figures
-	Why     string             `json:"why"`               // it matters
-	Fix     string             `json:"fix,omitempty"`     // what to do about it; absent if all is well
-	Figures map[string]float64 `json:"figures,omitempty"` // the same, for programs; a name ends with its unit
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	What   string `json:"what"`          // was found, with figures
+	Why    string `json:"why"`           // it matters
+	Fix    string `json:"fix,omitempty"` // what to do about it; absent if all is well
 }
 
 // Needs are what a run takes of its machine.
 type Needs struct {
 	Memory      Need            // bytes of a session, in all its processes
-	Address     Need            // bytes of address space of its server
 	Files       map[string]Need // bytes of files in a directory
 	Mappings    Need            // of one process
 	Descriptors Need            // of one process, open at the same time

@@ -19,7 +19,6 @@ type facts struct {
 	limits     machine.Limits
 	memory     int64  // bytes that may still be taken
 	memoryBy   string // who says so
-	address    int64  // bytes of address space that one process may still take
 	places     map[string]place
 	session    error // of making a session's directory
 	processors int   // that this process may use
@@ -39,11 +38,8 @@ type place struct {
 
 // gather reads them.
 func gather(n Needs, watch time.Duration) *facts {
-	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), address: math.MaxInt64, places: map[string]place{}}
+	f := &facts{env: machine.Read(), limits: machine.ReadLimits(), places: map[string]place{}}
 	f.memory, f.memoryBy = machine.MemoryLimit()
-	if left, limited := machine.AddressSpace(); limited {
-		f.address = left
-	}
 	f.places[os.TempDir()], f.places[scratch.SharedMemory] = look(os.TempDir()), look(scratch.SharedMemory)
 	for dir := range n.Files {
 		f.places[dir] = look(dir)

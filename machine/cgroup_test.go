@@ -128,7 +128,7 @@ func TestCgroup(t *testing.T) {
 		}, &Cgroup{Version: "hybrid", CPUs: cpus(3), Memory: memory(4096), MemoryUsed: 96}, 4000, "the memory cgroup's memory.max"},
 		{"nonsense", map[string]string{
 			"proc/meminfo":             available,
-			"proc/self/mountinfo":      "x\n - \n" + v2Mounts,
+			"proc/self/mountinfo":      v2Mounts,
 			"proc/self/cgroup":         "::\n0::\n",
 			"sys/fs/cgroup/memory.max": "-5\n",
 			"sys/fs/cgroup/cpu.max":    "NaN 0\n",
@@ -136,7 +136,7 @@ func TestCgroup(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			root := files(tt.files)
+			root := files(t, tt.files)
 			if diff := cmp.Diff(tt.want, readCgroup(root)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

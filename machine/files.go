@@ -2,6 +2,8 @@ package machine
 
 import (
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +14,8 @@ import (
 // text returns what is in a file, without the white space around it, and
 // nothing if it cannot be read. All these files may be missing, in containers
 // above all.
-func text(root fs.FS, name string) string {
-	b, err := fs.ReadFile(root, name)
+func text(root string, name string) string {
+	b, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
 		return ""
 	}
@@ -21,7 +23,7 @@ func text(root fs.FS, name string) string {
 }
 
 // number returns the decimal number that a file holds.
-func number(root fs.FS, name string) (int64, bool) {
+func number(root string, name string) (int64, bool) {
 	n, err := strconv.ParseInt(text(root, name), 10, 64)
 	return n, err == nil
 }
@@ -48,7 +50,7 @@ func chosen(s string) string {
 
 // memory returns what /proc/meminfo says, in bytes, and zero for what it does
 // not say.
-func memory(root fs.FS) (total, available int64) {
+func memory(root string) (total, available int64) {
 	kibibytes := func(key string) int64 {
 		v, _ := value(text(root, "proc/meminfo"), key, ":")
 		n, err := strconv.ParseInt(strings.TrimSuffix(v, " kB"), 10, 64)
@@ -61,7 +63,7 @@ func memory(root fs.FS) (total, available int64) {
 }
 
 // cpuModel prefers what the processor itself says. Only x86 does.
-func cpuModel(root fs.FS) string {
+func cpuModel(root string) string {
 	if cpuid.CPU.BrandName != "" {
 		return cpuid.CPU.BrandName
 	}
@@ -74,19 +76,21 @@ func cpuModel(root fs.FS) string {
 	return unknown
 }
 
-func cpusOnline(root fs.FS) int {
+// count returns how many numbers are in a list as the kernel writes it, such as "0-3,8";
+// 0 if it is no such list.
+func count(list string) int {
 	n := 0
-	for part := range strings.SplitSeq(text(root, "sys/devices/system/cpu/online"), ",") {
+	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")
 		if !isRange {
 			last = first
 		}
-		lo, err1 := strconv.Atoi(first)
-		hi, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || hi < lo {
+		from, err1 := strconv.ParseUint(first, 10, 16)
+		to, err2 := strconv.ParseUint(last, 10, 16)
+		if err1 != nil || err2 != nil || to < from {
 			return 0
 		}
-		n += hi - lo + 1
+		n += int(to-from) + 1
 	}
 	return n
 }
@@ -113,9 +117,9 @@ func formatList(list []int) string {
 
 // lastLevelCache returns the size of the largest cache that the first processor
 // can fill, in bytes, and 0 if nobody says.
-func lastLevelCache(root fs.FS) int64 {
+func lastLevelCache(root string) int64 {
 	largest := int64(max(0, cpuid.CPU.Cache.L2, cpuid.CPU.Cache.L3))
-	sizes, _ := fs.Glob(root, "sys/devices/system/cpu/cpu0/cache/index*/size")
+	sizes, _ := fs.Glob(os.DirFS(root), "sys/devices/system/cpu/cpu0/cache/index*/size")
 	for i, name := range sizes {
 		if i == 0 {
 			largest = 0 // the kernel knows better: it sees which cores share a cache
@@ -142,8 +146,8 @@ func cacheSize(s string) int64 {
 }
 
 // governor returns the frequency governors in use: one, as a rule.
-func governor(root fs.FS) string {
-	names, _ := fs.Glob(root, "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
+func governor(root string) string {
+	names, _ := fs.Glob(os.DirFS(root), "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
 	var all []string
 	for _, name := range names {
 		if g := text(root, name); g != "" {

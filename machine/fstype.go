@@ -3,62 +3,42 @@ package machine
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
-// FileSystem returns the name of the type of the file system that path is on:
-// "tmpfs", "ext4", "overlayfs", or its magic number if it is a rare one.
+// FileSystem returns the type of the file system that path is on, such as "tmpfs" or
+// "ext4", as the kernel names it when it is mounted.
 func FileSystem(path string) (string, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(path, &s); err != nil {
+	real, err := filepath.Abs(path)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
+	}
+	if err != nil {
 		return "", fmt.Errorf("machine: file system of %s: %w", path, err)
 	}
-	return fileSystemName(s.Type), nil
+	return typeOf(mounts("/"), real), nil
 }
 
-func fileSystemName(magic int64) string {
-	switch uint32(magic) {
-	case unix.TMPFS_MAGIC:
-		return "tmpfs"
-	case unix.RAMFS_MAGIC:
-		return "ramfs"
-	case unix.HUGETLBFS_MAGIC:
-		return "hugetlbfs"
-	case unix.EXT4_SUPER_MAGIC:
-		return "ext4" // or ext2 or ext3, which share the number
-	case unix.XFS_SUPER_MAGIC:
-		return "xfs"
-	case unix.BTRFS_SUPER_MAGIC:
-		return "btrfs"
-	case unix.F2FS_SUPER_MAGIC:
-		return "f2fs"
-	case 0x2fc12fc1:
-		return "zfs"
-	case 0xca451a4e:
-		return "bcachefs"
-	case unix.OVERLAYFS_SUPER_MAGIC:
-		return "overlayfs"
-	case unix.FUSE_SUPER_MAGIC:
-		return "fuse"
-	case unix.NFS_SUPER_MAGIC:
-		return "nfs"
-	case unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
-		return "cifs"
-	case unix.V9FS_MAGIC:
-		return "9p"
-	case unix.CEPH_SUPER_MAGIC:
-		return "ceph"
-	case 0x0bd00bd0:
-		return "lustre"
-	case 0x47504653:
-		return "gpfs"
-	case unix.PROC_SUPER_MAGIC:
-		return "proc"
-	case unix.SYSFS_MAGIC:
-		return "sysfs"
+// escapes are how /proc/self/mountinfo writes paths.
+var escapes = strings.NewReplacer(" ", `\040`, "\t", `\011`, "\n", `\012`, `\`, `\134`)
+
+// typeOf returns the type at the longest mount point that path is inside of.
+func typeOf(mounts []*procfs.MountInfo, path string) string {
+	name, longest := unknown, 0
+	for _, m := range mounts { // of two at one mount point, the later one hides the other
+		inside := strings.HasPrefix(escapes.Replace(path)+"/", strings.TrimSuffix(m.MountPoint, "/")+"/")
+		if n := len(m.MountPoint); inside && n >= longest {
+			name, longest = m.FSType, n
+		}
 	}
-	return fmt.Sprintf("%#x", uint32(magic))
+	if name == "overlay" {
+		return "overlayfs" // as results have it that were made before
+	}
+	return name
 }
 
 // Room returns how many bytes files in dir may take, or why this process can make
@@ -78,10 +58,8 @@ func Room(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return available(s), nil
+	return int64(s.Bavail) * s.Frsize, nil
 }
-
-func available(s unix.Statfs_t) int64 { return int64(s.Bavail) * s.Frsize }
 
 // space returns nil if there is nothing at path.
 func space(path string) *Space {
@@ -89,9 +67,6 @@ func space(path string) *Space {
 	if err := unix.Statfs(path, &s); err != nil {
 		return nil
 	}
-	return &Space{
-		FileSystem: fileSystemName(s.Type),
-		Size:       int64(s.Blocks) * s.Frsize,
-		Free:       available(s),
-	}
+	name, _ := FileSystem(path) // Statfs has found it
+	return &Space{FileSystem: name, Size: int64(s.Blocks) * s.Frsize, Free: int64(s.Bavail) * s.Frsize}
 }

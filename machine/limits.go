@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"io/fs"
 	"math"
 	"os"
 
@@ -12,7 +11,6 @@ import (
 // memory and processors. What is unlimited, or not told, is math.MaxInt64.
 type Limits struct {
 	Descriptors int64  // open in one process. The Go runtime has raised it to the hard limit, as it will in workers
-	Locked      int64  // bytes of memory that one process may lock
 	Mappings    int64  // of one process
 	Threads     int64  // more that may be started
 	ThreadsBy   string // who says so
@@ -20,11 +18,11 @@ type Limits struct {
 }
 
 // ReadLimits returns the limits of this process.
-func ReadLimits() Limits { return readLimits(os.DirFS("/"), rlimit) }
+func ReadLimits() Limits { return readLimits("/", rlimit) }
 
-func readLimits(root fs.FS, rlimit func(resource int) int64) Limits {
+func readLimits(root string, rlimit func(resource int) int64) Limits {
 	l := Limits{
-		Descriptors: rlimit(unix.RLIMIT_NOFILE), Locked: rlimit(unix.RLIMIT_MEMLOCK), Mappings: math.MaxInt64,
+		Descriptors: rlimit(unix.RLIMIT_NOFILE), Mappings: math.MaxInt64,
 		ClockSource: text(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"),
 	}
 	if n, ok := number(root, "proc/sys/vm/max_map_count"); ok {
@@ -36,7 +34,7 @@ func readLimits(root fs.FS, rlimit func(resource int) int64) Limits {
 
 // threads takes a user's limit as if the user had no process yet: to count them
 // means to read all processes, and root is not bound by it.
-func threads(root fs.FS, user int64) (left int64, source string) {
+func threads(root string, user int64) (left int64, source string) {
 	left, source = math.MaxInt64, "nothing"
 	if os.Geteuid() != 0 && user < left {
 		left, source = user, "ulimit -u"

@@ -23,7 +23,7 @@ func TestLimits(t *testing.T) {
 		files map[string]string
 		want  Limits
 	}{
-		{"nothing is told", nil, user(Limits{Descriptors: 64, Locked: 65536, Mappings: math.MaxInt64, Threads: math.MaxInt64, ThreadsBy: "nothing"})},
+		{"nothing is told", nil, user(Limits{Descriptors: 64, Mappings: math.MaxInt64, Threads: math.MaxInt64, ThreadsBy: "nothing"})},
 		{"v2", map[string]string{
 			"proc/sys/vm/max_map_count":                                       "65530\n",
 			"sys/devices/system/clocksource/clocksource0/current_clocksource": "hpet\n",
@@ -33,7 +33,7 @@ func TestLimits(t *testing.T) {
 			"sys/fs/cgroup/slice/pids.max":                                    "100\n",
 			"sys/fs/cgroup/slice/pids.current":                                "30\n",
 			"sys/fs/cgroup/other/job/pids.max":                                "1\n",
-		}, Limits{Descriptors: 64, Locked: 65536, Mappings: 65530, Threads: 70, ThreadsBy: "the cgroup's pids.max", ClockSource: "hpet"}},
+		}, Limits{Descriptors: 64, Mappings: 65530, Threads: 70, ThreadsBy: "the cgroup's pids.max", ClockSource: "hpet"}},
 		{"v1, more than allowed", map[string]string{
 			"proc/self/mountinfo":                 "39 31 0:36 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n",
 			"proc/self/cgroup":                    "8:pids:/job\n",
@@ -41,10 +41,10 @@ func TestLimits(t *testing.T) {
 			"sys/fs/cgroup/pids/job/pids.current": "12\n",
 			"sys/fs/cgroup/pids/pids.max":         "nonsense\n",
 			"sys/fs/cgroup/unified/job/pids.max":  "1\n",
-		}, Limits{Descriptors: 64, Locked: 65536, Mappings: math.MaxInt64, Threads: 0, ThreadsBy: "the cgroup's pids.max"}},
+		}, Limits{Descriptors: 64, Mappings: math.MaxInt64, Threads: 0, ThreadsBy: "the cgroup's pids.max"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, readLimits(files(tt.files), rlimit)); diff != "" {
+			if diff := cmp.Diff(tt.want, readLimits(files(t, tt.files), rlimit)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -2,29 +2,32 @@ package machine
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // files makes a root directory of names and contents.
-func files(contents map[string]string) fstest.MapFS {
-	root := fstest.MapFS{}
+func files(t *testing.T, contents map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
 	for name, s := range contents {
-		root[name] = &fstest.MapFile{Data: []byte(s)}
+		if err := errors.Join(os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o700), os.WriteFile(filepath.Join(root, name), []byte(s), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return root
 }
 
 func TestReadFiles(t *testing.T) {
-	e := read(files(map[string]string{
+	e := read(files(t, map[string]string{
 		"proc/meminfo":                                          "MemTotal:       24684084 kB\nMemFree:        100 kB\nMemAvailable:   24347368 kB\nHugePages_Total:       0\n",
 		"proc/sys/vm/nr_hugepages":                              "12\n",
 		"proc/sys/net/core/wmem_max":                            "4194304\n",
@@ -56,7 +59,7 @@ func TestReadFiles(t *testing.T) {
 
 // A container may show nothing at all.
 func TestReadNothing(t *testing.T) {
-	e := read(fstest.MapFS{})
+	e := read(t.TempDir())
 	if e.THP != unknown || e.ShmemTHP != unknown || e.MemTotal != 0 || e.CPUs != 0 || e.Governor != "" || e.Cgroup != nil {
 		t.Errorf("got %+v, want only what system calls return", e)
 	}
@@ -66,7 +69,7 @@ func TestReadNothing(t *testing.T) {
 }
 
 func TestReadNonsense(t *testing.T) {
-	root := files(map[string]string{
+	root := files(t, map[string]string{
 		"proc/meminfo":                                  "MemTotal: lots\nMemAvailable\n",
 		"sys/devices/system/cpu/online":                 "3-1,x",
 		"sys/devices/system/cpu/cpu0/cache/index3/size": "huge",
@@ -159,14 +162,18 @@ func TestFileSystem(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", path, got, err, want)
 		}
 	}
-	if got := fileSystemName(0x01021994); got != "tmpfs" {
-		t.Errorf("got %q, want tmpfs", got)
+	made := mounts(files(t, map[string]string{"proc/self/mountinfo": `1 0 0:1 / / rw - overlay none rw
+2 1 0:2 / /a rw - ext4 /dev/sda rw
+3 1 0:3 / /a rw - tmpfs none rw
+4 1 0:4 / /a/two\040words rw - nfs4 host:/ rw
+`}))
+	for path, want := range map[string]string{"/": "overlayfs", "/ab": "overlayfs", "/a": "tmpfs", "/a/b": "tmpfs", "/a/two words/b": "nfs4"} {
+		if got := typeOf(made, path); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
 	}
-	if got := fileSystemName(-0x6edc97c2); got != "btrfs" { // the number is signed on some platforms
-		t.Errorf("got %q, want btrfs", got)
-	}
-	if got := fileSystemName(0x1234); got != "0x1234" {
-		t.Errorf("got %q, want 0x1234", got)
+	if got := typeOf(nil, "/"); got != unknown {
+		t.Errorf("got %q where nothing is told, want %q", got, unknown)
 	}
 	missing := filepath.Join(t.TempDir(), "missing")
 	if _, err := FileSystem(missing); err == nil || !strings.Contains(err.Error(), missing) {
@@ -206,7 +213,7 @@ func TestDiff(t *testing.T) {
 			"cgroup's processor limit: none in the first, 1.5 in the second",
 			"cgroup's memory limit: none in the first, 8 GiB in the second"}},
 		{"no /dev/shm", func(e *Environment) { e.Shm = nil }, []string{
-			"/dev/shm: 8 GiB (tmpfs) in the first, 0 B (none) in the second"}},
+			"/dev/shm: 8 GiB (tmpfs) in the first, none in the second"}},
 		{"AES that one build did not look for", func(e *Environment) { e.AES = nil }, nil},
 		{"no AES", func(e *Environment) { e.AES = new(false) }, []string{
 			"instructions for AES: true in the first, false in the second"}},

@@ -93,16 +93,7 @@ type answerHost struct {
 	Environment machine.Environment `json:"environment"`
 	Lanes       [2]int              `json:"lanes"`     // the fewest and the most that a cell had there
 	Processes   [2]int              `json:"processes"` // likewise
-	Clock       *answerClock        `json:"clock,omitempty"`
-}
-
-// An answerClock is what a host's clock shows more than the server's, of the block in
-// which that is known least.
-type answerClock struct {
-	Offset float64 `json:"offset_s"`
-	Width  float64 `json:"width_s"` // it is known to ± this
-	Drift  float64 `json:"drift_ppm"`
-	Same   bool    `json:"same,omitempty"` // it is the server's
+	OtherClock  bool                `json:"other_clock,omitempty"`
 }
 
 func answerHosts(f *analysis.Fleet) []answerHost {
@@ -111,11 +102,7 @@ func answerHosts(f *analysis.Fleet) []answerHost {
 	}
 	var all []answerHost
 	for _, h := range f.Hosts {
-		a := answerHost{Name: h.Name, Server: h.Server, SameMachine: h.SameMachine, Environment: h.Environment, Lanes: h.Lanes, Processes: h.Processes}
-		if k := h.Clock; k != nil {
-			a.Clock = &answerClock{float64(k.Offset) / 1e9, float64(k.Width) / 1e9, k.Drift, k.Same}
-		}
-		all = append(all, a)
+		all = append(all, answerHost{Name: h.Name, Server: h.Server, SameMachine: h.SameMachine, Environment: h.Environment, Lanes: h.Lanes, Processes: h.Processes, OtherClock: h.OtherClock})
 	}
 	return all
 }
@@ -155,10 +142,10 @@ type answerCell struct {
 // is that of the first step.
 type answerSweep struct {
 	workload
-	Over      string           `json:"over"`  // size, update size, clients, workers or models
+	Over      string           `json:"over"`  // size, update size, clients or workers
 	Steps     []string         `json:"steps"` // in ascending order
 	Best      []answerStretch  `json:"best_from"`
-	Crossings []answerCrossing `json:"crossings"` // of all pairs
+	Crossings []answerCrossing `json:"crossings"` // of neighbours in best_from
 }
 
 // An answerStretch is steps at all of which no transport is shown to beat some.
@@ -173,7 +160,7 @@ type answerCrossing struct {
 	Below   string    `json:"faster_below"`
 	Above   string    `json:"faster_above"`
 	Between [2]string `json:"between"` // steps at which they are shown to be faster, or where the sweep ends
-	At      *estimate `json:"at"`      // in bytes or a number; null of models. A bound is null if it lies beyond the sweep
+	At      *estimate `json:"at"`      // in bytes or a number. A bound is null if it lies beyond the sweep
 }
 
 type answerFloor struct {
@@ -278,21 +265,21 @@ func answerSweeps(r *analysis.Result) []answerSweep {
 		for i := range s.At {
 			a.Steps = append(a.Steps, step(s, i))
 		}
+		unit := "1"
+		if unitOf(s.Over) == "iB" {
+			unit = "B"
+		}
 		for _, of := range s.Envelope() {
 			stretch := answerStretch{From: step(s, of.From), To: step(s, of.To)}
 			for _, l := range of.Best {
 				stretch.Variants = append(stretch.Variants, l.Variant)
 			}
 			a.Best = append(a.Best, stretch)
-		}
-		unit := "1"
-		if unitOf(s.Over) == "iB" {
-			unit = "B"
-		}
-		for _, c := range s.Crossings() {
-			a.Crossings = append(a.Crossings, answerCrossing{
-				c.Before.Variant, c.After.Variant, [2]string{step(s, c.Steps[0]), step(s, c.Steps[1])}, estimated(unit, c.At),
-			})
+			if c := of.Since; c != nil {
+				a.Crossings = append(a.Crossings, answerCrossing{
+					c.Before.Variant, c.After.Variant, [2]string{step(s, c.Steps[0]), step(s, c.Steps[1])}, estimated(unit, c.At),
+				})
+			}
 		}
 		all = append(all, a)
 	}

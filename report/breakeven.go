@@ -6,14 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
-
-// rates are the links, in bit/s, for which rounds are foretold where none was
-// measured.
-var rates = []float64{100e6, 1e9, 10e9}
 
 // breakEvens says below which rate of a network each codec pays.
 func breakEvens(r *analysis.Result) doc.Section {
@@ -21,12 +16,10 @@ func breakEvens(r *analysis.Result) doc.Section {
 	paths, local := r.Paths(), r.Local()
 	for _, same := range analysis.GroupBy(paths, func(p analysis.Path) string { return workTitle(p) }) {
 		title := workTitle(same[0])
-		s.Lead = append(s.Lead, bestLines(r, same, title, len(paths) > len(same))...)
 		for _, p := range same {
 			name := plainVariant(p[0][0]) + ", " + title
 			s.Tables = filled(s.Tables, payTable(p, name), wireTable(codecColumns, codecRow, byCodec(p), name), lossTable(codecColumns, codecRow, byCodec(p), name))
 		}
-		s.Tables = filled(s.Tables, rateTable(r, same, title))
 	}
 	for _, same := range analysis.GroupBy(local, func(c *analysis.Cell) analysis.Group { return c.Group() }) {
 		title := groupTitle(same[0].Group()) + ", not over TCP"
@@ -38,7 +31,6 @@ func breakEvens(r *analysis.Result) doc.Section {
 	if len(s.Tables) == 0 {
 		return doc.Section{}
 	}
-	s.Plots = payPlots(paths)
 	if len(paths) > 0 {
 		s.Tail = breakEvenNotes(r.BreakEvens())
 	} else {
@@ -217,77 +209,6 @@ func captioned(title string, t doc.Table) doc.Table {
 	return t
 }
 
-// foretold is the sign of a round that was not measured.
-const foretold = "*"
-
-// rateTable has the round of each codec at each rate: measured, or predicted.
-func rateTable(r *analysis.Result, paths []analysis.Path, title string) doc.Table {
-	t := doc.Table{Caption: title + ": a round by link", Columns: []doc.Column{{Name: "transport"}}}
-	all := ratesOf(r)
-	for _, rate := range all {
-		t.Columns = append(t.Columns, doc.Column{Name: rateText(rate), Unit: "s"})
-	}
-	predicted := false
-	for _, p := range paths {
-		for _, cells := range p {
-			row := []doc.Cell{doc.Words(variant(cells[0]))}
-			for _, rate := range all {
-				e := analysis.EstimateAt(cells, rate)
-				cell := center(e.Round)
-				if e.Predicted && e.Round.Known() {
-					cell.Text, predicted = foretold, true
-				}
-				row = append(row, cell)
-			}
-			t.Add(row...)
-		}
-	}
-	if predicted {
-		t.Notes = []string{foretold + ": not measured but predicted: the round without a rate, and the time that its bits take to pass at this one."}
-	}
-	return t
-}
-
-// ratesOf returns the rates of the links of a result and the usual ones, in order.
-func ratesOf(r *analysis.Result) []float64 {
-	all := slices.Clone(rates)
-	for _, c := range r.Cells {
-		if rate, ok := analysis.Rate(c.Link); ok {
-			all = append(all, rate)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// bestLines say for each rate what to use.
-func bestLines(r *analysis.Result, paths []analysis.Path, title string, titled bool) []doc.Paragraph {
-	var lines []doc.Paragraph
-	for _, rate := range ratesOf(r) {
-		var best analysis.Estimate
-		for _, p := range paths {
-			for _, cells := range p {
-				e := analysis.EstimateAt(cells, rate)
-				if e.Round.Known() && (best.Cell == nil || e.Round.Center < best.Round.Center) {
-					best = e
-				}
-			}
-		}
-		if best.Cell == nil {
-			continue
-		}
-		text := fmt.Sprintf("At %s %s is fastest, %s a round", rateText(rate), variant(best.Cell), doc.Quantity("s", best.Round.Center))
-		if best.Predicted {
-			text += ", by prediction"
-		}
-		lines = append(lines, doc.Paragraph{Text: text + ".", Tone: doc.Strong})
-	}
-	if titled && len(lines) > 0 {
-		lines = append([]doc.Paragraph{{Text: title + ":"}}, lines...)
-	}
-	return lines
-}
-
 // payLine says of all codecs of a path where they pay.
 func payLine(p analysis.Path) string {
 	var parts []string
@@ -322,45 +243,4 @@ func linkSection(groups [][]*analysis.Cell) doc.Section {
 		t.Add(row...)
 	}
 	return doc.Section{Title: groupTitle(onAnyLink(groups[0])), Tables: []doc.Table{t}}
-}
-
-// The rates between which pictures show rounds, and how many of each power of ten.
-const (
-	leastDrawn, mostDrawn = 10e6, 10e9
-	drawnOfTen            = 8
-)
-
-// payPlots draw the predicted round of each codec against the rate: where its line
-// crosses that without a codec, it breaks even.
-func payPlots(paths []analysis.Path) []doc.Plot {
-	var all []doc.Plot
-	for _, path := range paths {
-		p := doc.Plot{
-			Caption: "Rounds by link, " + plainVariant(path[0][0]) + ", " + workTitle(path), Kind: doc.Curves,
-			At: doc.Axis{Name: "rate of the link", Unit: "bit/s", Log: true}, Value: doc.Axis{Name: "round", Unit: "s", Log: true},
-		}
-		for _, cells := range path {
-			base := analysis.Base(cells)
-			if base == nil {
-				continue
-			}
-			of := doc.Series{Name: cells[0].Codec(), Dim: !base.Encoded()}
-			steps := int(math.Round(drawnOfTen * math.Log10(mostDrawn/leastDrawn)))
-			for i := range steps + 1 {
-				rate := leastDrawn * math.Pow(10, float64(i)/drawnOfTen)
-				if round := base.Predicted(rate); round.Known() {
-					of.Points = append(of.Points, doc.Point{At: rate, Value: stat.Interval{Center: round.Center}})
-				}
-			}
-			p.Series = append(p.Series, of)
-		}
-		for _, b := range path.BreakEvens() {
-			if b.Pays == analysis.Below && b.At.Center >= leastDrawn && b.At.Center <= mostDrawn {
-				p.Marks = append(p.Marks, doc.Mark{At: b.At.Center, Value: b.Coded.Predicted(b.At.Center).Center, Text: b.Coded.Codec() + " " + pays(b)})
-			}
-		}
-		p.Notes = []string{"Lines are predicted: the round without a rate, and the time that its bits take to pass."}
-		all = drawn(all, p)
-	}
-	return all
 }

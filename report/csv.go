@@ -29,7 +29,7 @@ var csvHeader = []string{
 // builds, the settings name the build, and the commit is its own; where updates are
 // unlike the model, they name the update, and where a cell is on a link, changes
 // some words only, has workers in another language or is a peer, that. Where workers were on other hosts, there is one more column:
-// the host of a floor, a clock or of processes.
+// the host of a floor or of processes.
 //
 // These metrics are not of ipcbench list metrics:
 //
@@ -48,8 +48,6 @@ var csvHeader = []string{
 //   - verdict.transfer_more is there where transfer ranks, and not the round.
 //   - host.lanes, host.processes, host.cpu_per_round and host.peak_rss are what a cell
 //     had and took on a host, without the server.
-//   - clock.offset and clock.width are what the clock of a host shows more than the
-//     server's, and how well that is known.
 //   - finding.RULE is a finding; its severity and text stand in the settings, and
 //     its numbers in rows finding.RULE.NUMBER. The transport of a finding about the
 //     whole result is "-".
@@ -165,14 +163,6 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 func csvHosts(v *analysis.Result, f *analysis.Fleet, write func(host string, row []string)) {
 	for _, h := range f.Hosts {
 		name := doc.Literal(h.Name)
-		if k := h.Clock; k != nil {
-			for _, of := range []struct {
-				name string
-				ns   int64
-			}{{"clock.offset", k.Offset}, {"clock.width", k.Width}} {
-				write(name, append([]string{"clock", "-", "0", "0", ""}, csvValues(v, of.name, "s", "", analysis.Exactly(float64(of.ns)/1e9, 1, 1))...))
-			}
-		}
 		for _, c := range v.Cells {
 			lanes, processes := c.On(h.Host)
 			if processes == 0 || !c.Remote() {

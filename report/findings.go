@@ -82,8 +82,6 @@ func findingText(f analysis.Finding) string {
 	case analysis.SharedLayouts:
 		return fmt.Sprintf("up to %s of a cell share %s of %s: where a linker has put functions may look like a change. For a layout a block, name as many as blocks with --against and --layouts (go build -ldflags=-randlayout=N)",
 			doc.Plural(int(number("blocks")), "block"), doc.Plural(int(number("layouts")), "layout"), f.Subject)
-	case analysis.DiscardedBlocks:
-		return fmt.Sprintf("%s discarded, the first after %s: %s", doc.Plural(int(number("blocks")), "block"), write("s", "first"), f.Subject)
 	}
 	panic("report: no sentence for rule " + f.Rule)
 }

@@ -36,6 +36,7 @@ func Formats() []Format {
 		{"json", "the answer for scripts: verdicts, findings, environment, and every metric of every cell with its interval", writeJSON},
 		{"benchfmt", "the format of go test -bench, for benchstat -col /transport", writeBenchfmt},
 		{"result", "the result file itself, with all samples; a file of an older version becomes one of the current version", writeResult},
+		{"perfetto", "which process did what when, of a run with --profile, as a trace for ui.perfetto.dev", writePerfetto},
 	}
 }
 

@@ -6,7 +6,7 @@ type Word struct {
 	Not         string // what is not called so, or what it is not called
 }
 
-// Words are the glossary: pages of HTML explain it, and ARCHITECTURE.md shows it.
+// Words are the glossary: pages of HTML end with it, and ARCHITECTURE.md shows it.
 func Words() []Word {
 	return []Word{
 		{"round", "one turn of training: the model goes to all clients, their updates come back and are averaged", "epoch"},
@@ -51,8 +51,6 @@ func Words() []Word {
 		{"pair", "the two models that a server keeps", ""},
 		{"phase", "a named step of a round, such as encode or wait", ""},
 		{"span", "one timed stay in a phase; a summed one stands for many stays", ""},
-		{"burst", "some questions and answers by which the clocks of two hosts are compared", ""},
-		{"offset", "by how much another host's clock is ahead of the server's; it is known between bounds", ""},
 		{"handshake", "how a TLS connection begins: both ends agree on keys, and show certificates", ""},
 		{"stranger", "who is connected and has not shown the session's secret", ""},
 	}

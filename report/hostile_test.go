@@ -35,7 +35,7 @@ func rich() *bench.Result {
 	r.Against = &against
 	layout := []bench.Layout{{File: "ipcbench-1", SHA256: strings.Repeat("5e", 32)}}
 	r.Layouts = &bench.Layouts{Base: layout, Head: slices.Clone(layout)}
-	r.Doctor = []doctor.Check{{Name: "memory", Status: doctor.Fail, What: "1 B", Why: "It matters.", Fix: "buy some", Figures: map[string]float64{"have_bytes": 1}}}
+	r.Doctor = []doctor.Check{{Name: "memory", Status: doctor.Fail, What: "1 B", Why: "It matters.", Fix: "buy some"}}
 	r.Environment.Listen = "off loopback"
 	r.Skipped = []bench.Skipped{{Transport: "b", Variant: "b:x=1", Model: "cnn", Workers: 1, Clients: 1, Why: "too large"}}
 	cpus, memory := 1.5, int64(1e9)
@@ -53,12 +53,10 @@ func rich() *bench.Result {
 		if c.Transport == "a" {
 			c.Launcher, c.Workers = "agents", 2
 			c.Hosts, c.Place = "h1:1,h2:1", "spread"
-			c.Discarded = []bench.Discarded{{At: 1, Why: "the clock of h1 stepped"}}
 			for j := range c.Blocks {
 				b := &c.Blocks[j]
 				b.Processes = append(b.Processes, b.Processes[0])
 				b.Processes[0].Host, b.Processes[1].Host = "h1", "h2"
-				b.Clocks = []bench.Clock{{Host: "h1", Width: 1000}, {Host: "h2", Width: 1000}}
 			}
 		}
 		for j := range c.Blocks {
@@ -149,12 +147,11 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 			o.Views = []string{"all"}
 		}
 		name := f.Name
-		if name == "result" {
-			name = "json result"
+		if name == "result" || name == "perfetto" {
+			name = "json " + name
 		}
 		take(name, f.Write(&b, r, o))
 	}
-	take("json timeline", WriteTimeline(&b, r.Cells...))
 	head := rich()
 	for name, files := range map[string][2]*bench.Result{"builds": {r, nil}, "to": {head, r}} {
 		for i := range files {

@@ -12,8 +12,8 @@ import (
 	"ipcbench/report/doc"
 )
 
-// hosts says what ran where, in a run with agents, and what is known of the machines,
-// clocks and links.
+// hosts says what ran where, in a run with agents, and what is known of the machines and
+// links.
 func hosts(r *analysis.Result) doc.Section {
 	f := r.Fleet()
 	if f == nil {
@@ -22,7 +22,7 @@ func hosts(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Hosts", Lead: doc.Say(fleetLines(r)...), Tail: doc.Say(clockNotes(f)...)}
 	s.Lead = append(s.Lead, findingLines(r, ofHosts, doc.Bad)...)
 	s.Plots = drawn(s.Plots, linkPlot(f))
-	s.Tables = filled(s.Tables, hostTable(f), placeTable(r), discardedTable(r))
+	s.Tables = filled(s.Tables, hostTable(f), placeTable(r))
 	return s
 }
 
@@ -38,21 +38,15 @@ func hostTable(f *analysis.Fleet) doc.Table {
 		{Name: "TLS", Unit: "B/s", Help: "bytes through one connection with TLS between the server's host and this one (floor tls-stream)"},
 		{Name: "TCP", Unit: "B/s", Help: "the same without TLS (floor tcp-stream)"},
 		{Name: "ping", Unit: "s", Help: "one byte there and one back (floor tcp-pingpong)"},
-		{Name: "clock", Unit: "s", Help: "what its clock shows more than the server's, in the block in which that is known least"},
-		{Name: "±", Unit: "s", Help: "how well that is known"}, {Name: "drift", Help: "by how much it grew"},
-		{Name: "same machine as"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
+		{Name: "clock", Help: "which one its processes read"}, {Name: "same machine as"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
 	}}
 	for _, h := range f.Hosts {
 		e := h.Environment
-		clock, width, drift := doc.Cell{}, doc.Cell{}, ""
-		switch k := h.Clock; {
-		case k == nil:
-		case k.Same:
-			clock = doc.Words("the server's")
-		default:
-			clock, width, drift = doc.Number(float64(k.Offset)/1e9), doc.Number(float64(k.Width)/1e9), fmt.Sprintf("%.1f ppm", k.Drift)
+		clock := "the server's"
+		if h.OtherClock {
+			clock = "its own"
 		}
-		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes)), doc.Words(span(h.Processes)), doc.Estimate(h.TLS), doc.Estimate(h.Stream), doc.Estimate(h.Ping), clock, width, doc.Words(drift),
+		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes)), doc.Words(span(h.Processes)), doc.Estimate(h.TLS), doc.Estimate(h.Stream), doc.Estimate(h.Ping), doc.Words(clock),
 			doc.Words(h.SameMachine), doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU), doc.Words(buildText(e.Commit, e.Dirty)))
 	}
 	return t
@@ -92,26 +86,6 @@ func placeTable(r *analysis.Result) doc.Table {
 	return t
 }
 
-// mostDiscarded is how many discarded blocks are named.
-const mostDiscarded = 20
-
-// discardedTable has a row for each block that was discarded.
-func discardedTable(r *analysis.Result) doc.Table {
-	t := doc.Table{Caption: "Discarded blocks", Keys: 2, Columns: []doc.Column{{Name: "cell"}, {Name: "began", Unit: "s", Help: "since the start of the run"}, {Name: "why", Wrap: true}}}
-	all := 0
-	for _, c := range r.Cells {
-		for _, b := range c.Discarded {
-			if all++; all <= mostDiscarded {
-				t.Add(doc.Words(c.Name()), doc.Number(b.At.Seconds()), doc.Words(b.Why))
-			}
-		}
-	}
-	if left := all - mostDiscarded; left > 0 {
-		t.Notes = []string{doc.Plural(left, "more block") + ": see the result file."}
-	}
-	return t
-}
-
 // linkPlot shows the links of the hosts side by side.
 func linkPlot(f *analysis.Fleet) doc.Plot {
 	p := doc.Plot{Caption: "Between the server's host and the others", Kind: doc.Dots, Value: doc.Axis{Name: "bandwidth of one connection", Unit: "B/s"}}
@@ -134,13 +108,19 @@ func linkPlot(f *analysis.Fleet) doc.Plot {
 	return p
 }
 
-// clockNotes say what times the clocks of several hosts make uncertain.
+// clockNotes say what cells do not have that have workers with a clock of their own.
 func clockNotes(f *analysis.Fleet) []string {
-	if f.OneClock() {
+	var names []string
+	for _, h := range f.Hosts {
+		if h.OtherClock {
+			names = append(names, h.Name)
+		}
+	}
+	if names == nil {
 		return nil
 	}
-	return []string{"round, rtt and what ranks are read on the server's clock, and training on the worker's: they take no second clock. " +
-		"down, up, uplink and unattributed begin on one clock and end on another: their intervals are as much wider as clocks may be off, and what is off by more than a tenth is not known."}
+	return []string{"down, up, uplink, unattributed and the phases receive and wait take one clock. With workers on " + strings.Join(names, ", ") +
+		" there are two, so they are not known, and a timeline has no spans of workers."}
 }
 
 // lineWidth is how wide the line of a fleet may be, in columns.

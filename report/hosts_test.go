@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,10 +21,10 @@ func TestHostsView(t *testing.T) {
 	shows(t, r, "hosts.text", [][]string{nil, {"hosts"}, {"verdict", "findings", "cells", "floors", "phases", "environment"}}, map[string][]string{
 		"csv": {
 			"mode,commit,host\n", "\nfloor,-,1,1,bytes=66608288,tls-stream,B/s,6,1100000000,", ",0123456789abcdef,h1\n",
-			"\nclock,-,0,0,,clock.offset,s,1,100000.012346,", "\nhttp,histology,4,4,\"hosts=h1:2,h2:2;network=tcp;place=spread;tls=mutual\",host.lanes,1,6,2,",
-			",verdict.transfer_more,s,", "finding.other_training.control,s,", "finding.discarded_blocks.blocks,1,",
+			"\nhttp,histology,4,4,\"hosts=h1:2,h2:2;network=tcp;place=spread;tls=mutual\",host.lanes,1,6,2,",
+			",verdict.transfer_more,s,", "finding.other_training.control,s,",
 		},
-		"json":     {`"ranked_by": "transfer"`, `"transfer_more": {`, `"width_s": 0.000035`, `"same_machine": "server"`, `"host": "h2"`},
+		"json":     {`"ranked_by": "transfer"`, `"transfer_more": {`, `"other_clock": true`, `"same_machine": "server"`, `"host": "h2"`},
 		"benchfmt": {"\nhosts: h1:2,h2:2\nplace: spread\n", "\nhosts: none\nplace: none\n"},
 		"md":       {"\nworkers on h1 (2), h2 (2): over TCP with mutual TLS\n", "a training took 120 ms with http, and 65.0 ms with inproc", "| server |"},
 		"html":     {"workers on h1 (2), h2 (2): over TCP with mutual TLS"},
@@ -77,5 +78,47 @@ func TestRig(t *testing.T) {
 	r.Hosts[2].SameMachine = ""
 	if text := shown(t, r); strings.Contains(text, "one machine") {
 		t.Error(text)
+	}
+}
+
+// TestOtherClock: with workers on a host whose clock is not the server's, what takes one
+// clock is not known in any format (guard 22).
+func TestOtherClock(t *testing.T) {
+	r := benchtest.Fleet() // h2 has workers in the cells of four
+	write := func(name string) string {
+		if name == "text" {
+			return shown(t, r, "phases")
+		}
+		return format(t, name, r)
+	}
+	two := map[string]string{}
+	for _, f := range Formats() {
+		if f.Name != "perfetto" { // which needs a timeline
+			two[f.Name] = write(f.Name)
+		}
+	}
+	for i := range r.Cells {
+		for k := range r.Cells[i].Blocks {
+			b := &r.Cells[i].Blocks[k]
+			for n := range b.Processes {
+				b.Processes[n].OtherClock = false
+			}
+			if b.Down == nil {
+				b.Down, b.Up, b.Unattributed = slices.Clone(b.RTT), slices.Clone(b.RTT), 1
+			}
+		}
+	}
+	const cells = 3
+	for _, name := range []string{"text", "md", "html"} {
+		if more := strings.Count(two[name], "—") - strings.Count(write(name), "—"); more < 2*cells { // down and uplink
+			t.Errorf("%s: %d values more are unknown", name, more)
+		}
+	}
+	for _, metric := range []string{"down", "up", "uplink", "unattributed"} {
+		for name, value := range map[string]string{"json": `"` + metric + `": {`, "csv": "," + metric + ",s,"} {
+			if one, got := strings.Count(write(name), value), strings.Count(two[name], value); one != len(r.Cells) || got != one-cells {
+				t.Errorf("%s: %d cells have %s, and %d with one clock: want %d, and all", name, got, metric, one, len(r.Cells)-cells)
+			}
+		}
 	}
 }

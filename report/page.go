@@ -84,7 +84,7 @@ func pictured(r *analysis.Result, name string) []doc.Section {
 		case name == "verdict" && len(groups) > mostOpen:
 			s = verdictSection(r, 0)
 			s.Name = name
-			if swept, _ := curvesOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
+			if swept := r.Sweeps(); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
 				lines := envelopeLines(swept[0])
 				s.Lead = slices.Concat([]doc.Paragraph{{Text: sweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), mostStretches)], s.Lead)
 			}

@@ -155,11 +155,9 @@ func TestPage(t *testing.T) {
 						marks++
 					}
 				}
-				if sweep.Over != analysis.Models {
-					want(sweepTitle(sweep), func(f figure) bool { return f.Curves == len(sweep.Lines) && f.Marks == marks })
-				}
+				want(sweepTitle(sweep), func(f figure) bool { return f.Curves == len(sweep.Lines) && f.Marks == marks })
 			}
-			if swept, _ := curvesOf(a); len(swept) > 0 && len(a.Groups()) > mostOpen {
+			if swept := a.Sweeps(); len(swept) > 0 && len(a.Groups()) > mostOpen {
 				if line, begins := envelopeLines(swept[0])[0].Text, browser.Eval[string](p, `document.querySelector("section").innerText`); !strings.Contains(begins, line) {
 					t.Errorf("the page does not begin with %q: %s", line, begins)
 				}

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -93,10 +94,10 @@ func TestProfileTables(t *testing.T) {
 func TestCopyTables(t *testing.T) {
 	r := profiledResult()
 	wantLines(t, shown(t, r, "copies"),
-		"inproc 0 0.0000 0 zero-copy",
-		"shm-slab 0 0.0000 0 zero-copy",
-		"pickle 0 2.00 2.00 2.00 in libraries",
-		"grpc 1 2.00 0.100 more copies than memmove had time for: they were made in cache",
+		"inproc 0 0.0000 0 — zero-copy",
+		"shm-slab 0 0.0000 0 — zero-copy",
+		"pickle 0 2.00 2.00 — 2.00 in libraries",
+		"grpc 1 2.00 0.100 200 more copies than memmove had time for: they were made in cache",
 	)
 	for i := range r.Cells {
 		r.Cells[i].Profiles = nil
@@ -117,7 +118,7 @@ func TestTimeline(t *testing.T) {
 		Start: []int64{200, 100, 500, 0, 300}, End: []int64{300, 600, 900, 400, 300},
 	}
 	var b bytes.Buffer
-	if err := WriteTimeline(&b, c); err != nil {
+	if err := writePerfetto(&b, benchtest.Result(c), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	var trace struct{ TraceEvents []event }
@@ -145,7 +146,7 @@ func TestTimeline(t *testing.T) {
 	if at["collect"].pid == at["train"].pid {
 		t.Error("server and worker are one process")
 	}
-	if err := WriteTimeline(&b, benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10)); err == nil {
-		t.Error("a cell without spans makes a timeline")
+	if err := writePerfetto(&b, benchtest.Pair(1, 1), Options{}); !errors.Is(err, ErrNoTimeline) {
+		t.Errorf("cells without spans: %v", err)
 	}
 }

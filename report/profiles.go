@@ -157,6 +157,7 @@ func copyTables(r *analysis.Result) doc.Section {
 			}
 			return doc.Number(k.Memmove)
 		}),
+		nonZero(median("copied_bytes", "bytes by our code")),
 		of(doc.Column{Name: "note", Wrap: true}, func(k analysis.Copies) doc.Cell { return doc.Words(copyNote(k)) }))}
 }
 

@@ -24,8 +24,7 @@ const mostPays = 3
 // the result once more.
 func screen(r *analysis.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
-	occur := map[*mark]bool{}
-	swept, drawn := curvesOf(r)
+	swept, drawn := sweptOf(r)
 	linked := false
 	for _, links := range analysis.GroupBy(bySize(r, 1), onAnyLink) {
 		if drawn(links[0][0].Group()) {
@@ -38,7 +37,7 @@ func screen(r *analysis.Result, again string) doc.Document {
 			links = decided
 		}
 		cells := links[0]
-		s := groupSection(cells, occur)
+		s := groupSection(cells)
 		if v, ok := analysis.Decide(cells); ok {
 			s.Lead = doc.Say(verdictSentence(v))
 		}
@@ -57,7 +56,7 @@ func screen(r *analysis.Result, again string) doc.Document {
 	}
 	end := doc.Section{}
 	if tables > 0 || len(swept) == 0 {
-		end.Tail = legend(r, occur)
+		end.Tail = legend(r)
 	}
 	var where []string
 	for _, p := range r.Paths() {
@@ -106,9 +105,32 @@ func screen(r *analysis.Result, again string) doc.Document {
 	return d
 }
 
+// mostRemarks is how many sentences stand below a table of the first screen.
+const mostRemarks = 3
+
+// remarks are the marks of cells: one sentence for each kind, with the cells that have it.
+func remarks(cells []*analysis.Cell) []string {
+	var all []string
+	for _, m := range marks {
+		var names []string
+		for _, c := range cells {
+			if m.on(c, c.Marks()) != "" {
+				names = append(names, variant(c))
+			}
+		}
+		if names != nil {
+			all = append(all, m.help+": "+doc.List(names)+".")
+		}
+	}
+	if len(all) > mostRemarks {
+		all = append(all[:mostRemarks-1], "More about these cells: --view cells")
+	}
+	return all
+}
+
 // groupSection is the table of a group, without what its columns mean.
-func groupSection(cells []*analysis.Cell, occur map[*mark]bool) doc.Section {
-	t := groupTable(cells, occur)
+func groupSection(cells []*analysis.Cell) doc.Section {
+	t := groupTable(cells)
 	for i := range t.Columns {
 		t.Columns[i].Help = ""
 	}
@@ -147,27 +169,24 @@ const mostOpen = 4
 // in doubt, and the tables, the largest model first. All else is folded.
 func request(r *analysis.Result) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
-	swept, drawn := curvesOf(r)
+	swept, drawn := sweptOf(r)
 	for i, of := range swept[:min(len(swept), mostSweeps)] {
-		p := curves(of)
-		p.Caption = ""
-		d.Sections = append(d.Sections, doc.Section{Title: sweepTitle(of), Lead: envelopeLines(of), Plots: []doc.Plot{p}, Folded: i >= mostOpen})
+		d.Sections = append(d.Sections, doc.Section{Title: sweepTitle(of), Lead: envelopeLines(of), Folded: i >= mostOpen})
 	}
 	v := view(r, "verdict")
 	if !slices.ContainsFunc(r.Groups(), func(cells []*analysis.Cell) bool { return !drawn(cells[0].Group()) }) {
-		v.Tables = nil // the curves say it
+		v.Tables = nil // the sweeps say it
 	}
 	v.Lead = append(v.Lead, doc.Say(fleetLines(r)...)...)
 	v.Lead = append(v.Lead, otherLines(r, 20)...)
 	d.Sections = append(d.Sections, v)
 	d.Sections = append(d.Sections, view(r, "break-even"), view(r, "tls"), view(r, "gain"))
-	occur := map[*mark]bool{}
 	for i, cells := range bySize(r, -1) {
-		s := groupSection(cells, occur)
+		s := groupSection(cells)
 		s.Folded = i >= mostOpen || drawn(cells[0].Group())
 		d.Sections = append(d.Sections, s)
 	}
-	d.Sections = append(d.Sections, doc.Section{Tail: legend(r, occur)})
+	d.Sections = append(d.Sections, doc.Section{Tail: legend(r)})
 	for _, s := range sections(r, []string{"hosts", "floors", "phases", "costs", "profiles", "copies", "crossover", "workers", "calls", "environment", "spans"}) {
 		s.Folded = true
 		d.Sections = append(d.Sections, s)
@@ -191,16 +210,15 @@ func machineLine(r *analysis.Result) string {
 	return fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go)
 }
 
-// A mark is a sign beside a cell's numbers for what a reader must know about them.
+// A mark is something that a reader must know about a cell's numbers.
 type mark struct {
-	sign string
-	help string
+	help string                                          // the beginning of a sentence
 	on   func(c *analysis.Cell, m analysis.Marks) string // what holds of a cell, or nothing
 }
 
-// marks are all signs.
+// marks are all of them.
 var marks = []mark{
-	{"f", "some tensors did not go the way that the transport is named for.", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"Some tensors did not go the way that the transport is named for", func(_ *analysis.Cell, m analysis.Marks) string {
 		if !m.Astray {
 			return ""
 		}
@@ -211,7 +229,7 @@ var marks = []mark{
 		}
 		return text
 	}},
-	{"m", "rounds fall into two groups.", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"Rounds fall into two groups", func(_ *analysis.Cell, m analysis.Marks) string {
 		if m.Modes == nil {
 			return ""
 		}
@@ -219,7 +237,7 @@ var marks = []mark{
 		return fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
 			doc.Quantity("s", a.Center), doc.Percent(a.Share), doc.Quantity("s", b.Center), doc.Percent(b.Share))
 	}},
-	{"d", "rounds became slower or faster.", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"Rounds became slower or faster", func(_ *analysis.Cell, m analysis.Marks) string {
 		switch {
 		case m.Drift.Across != 0:
 			return "rounds changed by " + doc.Signed(m.Drift.Across) + " % from the first to the last block"
@@ -228,25 +246,19 @@ var marks = []mark{
 		}
 		return ""
 	}},
-	{"o", "over a tenth of the rounds lie far from the median.", func(c *analysis.Cell, m analysis.Marks) string {
+	{"Over a tenth of the rounds lie far from the median", func(c *analysis.Cell, m analysis.Marks) string {
 		if m.Outliers == 0 {
 			return ""
 		}
 		return fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
 	}},
-	{"c", "blocks were discarded, as a clock stepped.", func(c *analysis.Cell, _ analysis.Marks) string {
-		if len(c.Discarded) == 0 {
-			return ""
-		}
-		return doc.Plural(len(c.Discarded), "block") + " discarded, as a clock stepped"
-	}},
-	{"i", "the measurement was interrupted.", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"The measurement was interrupted", func(_ *analysis.Cell, m analysis.Marks) string {
 		if !m.Interrupted {
 			return ""
 		}
 		return "the measurement was interrupted"
 	}},
-	{"u", "the data was not proved.", func(c *analysis.Cell, _ analysis.Marks) string {
+	{"The data was not proved", func(c *analysis.Cell, _ analysis.Marks) string {
 		if c.Proved() || c.Unproved != "" { // which its name says
 			return ""
 		}
@@ -276,9 +288,8 @@ func inOrder(cells []*analysis.Cell, v analysis.Verdict) []*analysis.Cell {
 const controlNote = "the same work without leaving the process"
 
 // groupTable is the table of a group, the fastest first, then peers and the control below
-// rules. Those that may be the fastest stand out. It notes which marks occur; without occur, it
-// has no column of marks.
-func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
+// rules. Those that may be the fastest stand out. Below it are remarks.
+func groupTable(cells []*analysis.Cell) doc.Table {
 	v, ok := analysis.Decide(cells)
 	ranks, cpu := interval(v.By, ""), median("cpu_per_gb", "CPU")
 	bandwidth := median("bandwidth", "")
@@ -288,24 +299,15 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
 		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
-	if occur != nil {
-		t.Columns = append(t.Columns, doc.Column{Name: "marks"})
-	}
 	if c := cells[0].Control; c != nil && cells[0].Link != "" { // which is on none
 		cells = append(slices.Clip(cells), c)
 	}
+	t.Notes = remarks(cells)
 	peers := false
 	for k, c := range inOrder(cells, v) {
-		found := ""
-		if occur != nil {
-			found = signs(c, occur)
-		}
 		row := doc.Row{Cells: []doc.Cell{doc.Words(variant(c)), ranks.of(c)}}
 		if c.IsControl() {
 			row.Note, row.Rule, row.Tone = controlNote, k > 0, doc.Dim
-			if found != "" {
-				row.Note += " (" + found + ")"
-			}
 			t.Rows = append(t.Rows, row)
 			continue
 		}
@@ -326,38 +328,14 @@ func groupTable(cells []*analysis.Cell, occur map[*mark]bool) doc.Table {
 			row.Tone = doc.Good
 		}
 		row.Cells = append(row.Cells, ratio, moved, cpu.of(c))
-		if occur != nil {
-			row.Cells = append(row.Cells, doc.Words(found))
-		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-// signs returns the signs of a cell's marks, and notes that they occur.
-func signs(c *analysis.Cell, occur map[*mark]bool) string {
-	var all []string
-	found := c.Marks()
-	for i := range marks {
-		if m := &marks[i]; m.on(c, found) != "" {
-			all, occur[m] = append(all, m.sign), true
-		}
-	}
-	return strings.Join(all, " ")
-}
-
-// legend explains the signs that occur in tables.
-func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
+// legend explains the intervals of tables, and rounds that are not usual ones.
+func legend(r *analysis.Result) []doc.Paragraph {
 	lines := doc.Say(confidence(r.Cells))
-	var signs []string
-	for i := range marks {
-		if m := &marks[i]; occur[m] {
-			signs = append(signs, m.sign+": "+m.help)
-		}
-	}
-	if len(signs) > 0 {
-		lines = append(lines, doc.Say(strings.Join(signs, " "))...)
-	}
 	if i := slices.IndexFunc(r.Cells, func(c *analysis.Cell) bool { return c.Train != "" }); i >= 0 {
 		lines = append(lines, doc.Say("communication: share of a client's round trip that is not training by "+r.Cells[i].Train+". What that computes is not known; what was sent is proved, by hashes.")...)
 	}
@@ -369,11 +347,12 @@ func legend(r *analysis.Result, occur map[*mark]bool) []doc.Paragraph {
 
 // cellTables are the tables of all groups, with what the marks say of each cell.
 func cellTables(r *analysis.Result) doc.Section {
-	s := doc.Section{Title: "Round trips", Tail: legend(r, nil)}
+	s := doc.Section{Title: "Round trips", Tail: legend(r)}
 	for _, cells := range r.Groups() {
 		g := cells[0].Group()
-		t := groupTable(cells, nil)
+		t := groupTable(cells)
 		t.Caption = groupTitle(g) + ": " + effort(cells)
+		t.Notes = nil
 		if why := yardstickText(analysis.YardstickOf(cells)); why != "" {
 			t.Notes = []string{why}
 		}

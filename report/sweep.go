@@ -11,11 +11,8 @@ import (
 	"ipcbench/report/doc"
 )
 
-// What a view shows of sweeps. The format json has all.
-const (
-	mostSweeps    = 6
-	mostCrossings = 12 // of a sweep
-)
+// mostSweeps is how many a view shows. The format json has all.
+const mostSweeps = 6
 
 // sweeps shows how rounds depend on what a run varied, and where transports change
 // places.
@@ -26,11 +23,8 @@ func sweeps(r *analysis.Result) doc.Section {
 		all, s.Tail = all[:mostSweeps], doc.Say(doc.Plural(left, "more sweep")+": report --format json has all.")
 	}
 	for _, of := range all {
-		if of.Over != analysis.Models {
-			s.Plots = append(s.Plots, curves(of))
-			s.Tables = append(s.Tables, envelope(of))
-		}
-		s.Tables = filled(s.Tables, crossings(of))
+		s.Plots = append(s.Plots, curves(of))
+		s.Tables = append(s.Tables, envelope(of))
 	}
 	return s
 }
@@ -53,8 +47,6 @@ func sweepTitle(s *analysis.Sweep) string {
 		workers = all
 	case analysis.Clients:
 		clients = all
-	case analysis.Models:
-		model = doc.Plural(len(s.At), "model")
 	}
 	title := model + up + ", " + workers + ", " + clients
 	if s.Group.Build != "" {
@@ -73,18 +65,10 @@ func unitOf(q analysis.Quantity) string {
 
 // step names a step of a sweep.
 func step(s *analysis.Sweep, i int) string {
-	switch s.Over {
-	case analysis.Size, analysis.UpdateSize:
+	if unitOf(s.Over) == "iB" {
 		return doc.Quantity("iB", s.At[i])
-	case analysis.Clients, analysis.Workers:
-		return strconv.Itoa(int(s.At[i]))
 	}
-	for _, l := range s.Lines {
-		if c := l.Cells[i]; c != nil {
-			return c.Model.Label()
-		}
-	}
-	return ""
+	return strconv.Itoa(int(s.At[i]))
 }
 
 // steps names neighbouring steps.
@@ -214,49 +198,17 @@ func sweepTable(s *analysis.Sweep) doc.Section {
 	return of
 }
 
-// curvesOf returns the sweeps of a result that are curves, and whether a group is in
-// one of them.
-func curvesOf(r *analysis.Result) (all []*analysis.Sweep, drawn func(analysis.Group) bool) {
-	all = slices.DeleteFunc(r.Sweeps(), func(s *analysis.Sweep) bool { return s.Over == analysis.Models })
+// sweptOf returns the sweeps of a result, and whether a group is in one of them.
+func sweptOf(r *analysis.Result) (all []*analysis.Sweep, swept func(analysis.Group) bool) {
+	all = r.Sweeps()
 	return all, func(g analysis.Group) bool {
 		return slices.ContainsFunc(all, func(s *analysis.Sweep) bool { return s.Has(g) })
 	}
 }
 
-// crossings are those of all pairs.
-func crossings(s *analysis.Sweep) doc.Table {
-	all := s.Crossings()
-	t := doc.Table{Caption: sweepTitle(s) + ": all crossings", Keys: 2, Columns: []doc.Column{
-		{Name: "faster below"}, {Name: "faster above"}, {Name: "crossing", Wrap: true},
-	}}
-	if left := len(all) - mostCrossings; left > 0 {
-		all = all[:mostCrossings]
-		t.Notes = []string{doc.Plural(left, "more crossing") + ", of slower transports: report --format json has all."}
-	}
-	const hidden = ", not shown"
-	ends := false
-	for _, c := range all {
-		below, above := c.Before.Variant, c.After.Variant
-		if math.IsInf(c.At.Low, 0) {
-			below, ends = below+hidden, true
-		}
-		if math.IsInf(c.At.High, 0) {
-			above, ends = above+hidden, true
-		}
-		t.Add(doc.Words(below), doc.Words(above), doc.Words(crossing(s, &c)))
-	}
-	if ends {
-		t.Notes = append(t.Notes, "not shown: the sweep ends before this transport is shown to be faster.")
-	}
-	return t
-}
-
 // crossing says where a crossing is: as a bound where the sweep ends before one of the
 // two is shown to be faster.
 func crossing(s *analysis.Sweep, c *analysis.Crossing) string {
-	if !c.At.Known() {
-		return "between " + step(s, c.Steps[0]) + " and " + step(s, c.Steps[1])
-	}
 	unit := unitOf(s.Over)
 	low, high := doc.Quantity(unit, c.At.Low), doc.Quantity(unit, c.At.High)
 	switch {

@@ -62,7 +62,7 @@ func spans(r *analysis.Result) doc.Section {
 // spreads say how far the rounds of a cell lie apart.
 func spreads(r *analysis.Result) doc.Section {
 	return doc.Section{Title: "How rounds spread", Tables: groupTables(r, "",
-		interval("round", ""), median("round_mad", "distance from the median"), median("round_p90", "p90"), median("round_p99", "p99"), median("round_p99.9", "p99.9"), nonZero(median("round_outliers", "outliers")))}
+		interval("round", ""), median("round_mad", "distance from the median"), median("round_p90", "p90"), median("round_p99", "p99"), median("round_p99.9", "p99.9"), median("rtt_p99", "round trip, p99"), nonZero(median("round_outliers", "outliers")))}
 }
 
 // costTables hold what a round costs besides time: per delivered GB, so that models
@@ -72,8 +72,8 @@ func costTables(r *analysis.Result) doc.Section {
 		return center(c.Of("wire_bytes").Map(func(n float64) float64 { return n / float64(c.Payload()) }))
 	}}
 	return doc.Section{Title: "Costs", Tables: groupTables(r, "",
-		median("cpu_user_per_gb", "CPU, user"), median("cpu_system_per_gb", "CPU, system"), median("minor_faults", "page faults"), median("voluntary_switches", "switches"),
-		median("queue_wait", "waiting for a processor"), wire, median("cache_growth", "caches grew by"), median("cache_hits", "found in caches"), median("allocs", "objects allocated"), median("alloc_bytes", "allocated"),
+		median("goodput", ""), median("cpu_user_per_gb", "CPU, user"), median("cpu_system_per_gb", "CPU, system"), median("minor_faults", "page faults"), median("voluntary_switches", "switches"),
+		median("queue_wait", "waiting for a processor"), wire, median("cache_growth", "caches grew by"), median("cache_hits", "found in caches"), median("allocs", "objects allocated"), median("alloc_bytes", "allocated"), median("gc_time", "garbage collection"),
 		median("peak_rss", "peak RSS"), median("pss", "PSS"), median("shmem", "shared memory"),
 		interval("handshake", ""), interval("cold_round", ""), median("cold_faults", ""), median("recorder_share", "recorder").in("%"), median("machine_busy", "").in("%"))}
 }

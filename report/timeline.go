@@ -2,11 +2,10 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"time"
 
 	"ipcbench/bench"
 	"ipcbench/report/doc"
@@ -28,23 +27,20 @@ type event struct {
 // leftOut tells the reader of a trace which spans it lacks.
 const leftOut = "spans that are sums of many short laps, as gRPC's encode, send, read and decode are: their start and end would be invented"
 
-// WriteTimeline writes the timelines of cells as one Chrome trace: a process for
+// ErrNoTimeline is the error of format perfetto for a result without timelines.
+var ErrNoTimeline = errors.New("the result has no timeline: ipcbench run records one with --profile, for example --profile cpu")
+
+// writePerfetto writes the timelines of all cells as one Chrome trace: a process for
 // each process of each cell, a track for each lane. A span that overlaps another
 // one of its lane without lying in it gets a track of its own: a library's handler
 // works while the lane waits.
-func WriteTimeline(w io.Writer, cells ...bench.Cell) error {
+func writePerfetto(w io.Writer, r *bench.Result, _ Options) error {
 	var events []event
-	about := map[string]string{"left out": leftOut}
 	pid := 0
-	for _, c := range cells {
+	for _, c := range r.Cells {
 		for _, b := range c.Blocks {
 			if b.Timeline == nil {
 				continue
-			}
-			for _, k := range b.Clocks {
-				if !k.Same {
-					about["clock of "+k.Host+", block "+strconv.Itoa(b.Index)+" of "+c.ID()] = fmt.Sprintf("its spans may be off by %v, either way", time.Duration(k.Width))
-				}
 			}
 			events = append(events, rounds(b.Timeline, c.ID(), pid)...)
 			for i, name := range b.Timeline.Processes {
@@ -54,9 +50,9 @@ func WriteTimeline(w io.Writer, cells ...bench.Cell) error {
 		}
 	}
 	if len(events) == 0 {
-		return fmt.Errorf("report: no spans were kept: run with --profile")
+		return ErrNoTimeline
 	}
-	if err := doc.WriteJSON(w, map[string]any{"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}, ""); err != nil {
+	if err := doc.WriteJSON(w, map[string]any{"traceEvents": events, "displayTimeUnit": "ms", "otherData": map[string]string{"left out": leftOut}}, ""); err != nil {
 		return fmt.Errorf("report: timeline: %w", err)
 	}
 	return nil

@@ -31,7 +31,7 @@ func Views() []View {
 		{"crossover", "where transports change places as a size or a number grows", sweeps},
 		{"break-even", "below which rate of a network each codec pays, and what it makes of the data (run --codec)", breakEvens},
 		{"tls", "what TLS adds to a round: time, CPU time and bytes, and what its handshakes take", tlsPrices},
-		{"hosts", "the hosts of a run with agents: what ran where, their clocks and links", hosts},
+		{"hosts", "the hosts of a run with agents: what ran where, and their links", hosts},
 		{"gain", "what BlazeFL, OpenFL, Flower and AReaL would gain by another transport, in Python", gains},
 		{"workers", "clients a second, and where starting the workers dominates", workers},
 		{"calls", "the requests of a round, and how long a client and its requests wait", callTable},

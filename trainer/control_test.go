@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"ipcbench/internal/waiting"
@@ -292,7 +293,7 @@ func TestUnruly(t *testing.T) {
 			defer ours.Close()
 			defer theirs.Close()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			w := &process{quiet: make(chan struct{}), busy: newBusy()}
+			w := &process{quiet: make(chan struct{}), busy: semaphore.NewWeighted(MaxWorkers)}
 			go w.obey(ctx, cancel, &control{conn: theirs, timeout: sendTimeout, limit: shortMessage, met: true})
 			if _, err := ours.Write(c.text); err != nil {
 				t.Fatal(err)

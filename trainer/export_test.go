@@ -1,7 +1,7 @@
 package trainer
 
-// UserThreads is for the tests of limits.
-var UserThreads = userThreads
+// StartError is for the test of limits.
+var StartError = startError
 
 // LaneError returns what a process says of a lane that has failed.
 func LaneError(lane, round, client int, err error) error {

@@ -64,9 +64,6 @@ type processes struct {
 func (p processes) Name() string { return p.name }
 
 func (p processes) Launch(n int) (Process, error) {
-	if err := checkThreads(); err != nil {
-		return nil, startError(n, err)
-	}
 	c := reexec.Command{
 		Path: p.path, Args: p.args,
 		Env: append(p.confined.env(), fmt.Sprintf("%s=%d", workerEnv, n)), Control: true, Stderr: &reexec.Excerpt{Most: 8 << 10},
@@ -84,6 +81,17 @@ func (p processes) Launch(n int) (Process, error) {
 		return nil, startError(n, err)
 	}
 	return &child{started, n, c.Stderr, p.path != ""}, nil
+}
+
+// startError names process n, and says what to try if the user's limit of threads keeps
+// it from starting.
+func startError(n int, err error) error {
+	var limit unix.Rlimit
+	if errors.Is(err, unix.EAGAIN) && unix.Getrlimit(unix.RLIMIT_NPROC, &limit) == nil {
+		return fmt.Errorf("process %d: %w: the limit is %d (ulimit -u): raise it, or choose fewer workers or more lanes a process",
+			n, err, limit.Cur)
+	}
+	return fmt.Errorf("process %d: %w", n, err)
 }
 
 // child is a worker process that this process started.

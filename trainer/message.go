@@ -15,34 +15,34 @@ import (
 
 // A message travels on the control socket between the server and a process of workers.
 // A frame is its length in four bytes, the highest first, and one JSON object with
-// one key, the type. Bytes are base64, durations and times nanoseconds; times are
-// those of CLOCK_MONOTONIC. A lane, round or client that there is none of is -1.
+// one key, the type. Bytes are base64. Durations and times are in nanoseconds, and times
+// are those of CLOCK_MONOTONIC. A lane, round or client of -1 is none.
 //
-//	type     from  when, and what follows
-//	hello    both  the first message of each end; neither waits for the other's
-//	assign   serverthe second one: what the process is
-//	sign     proc  with mutual TLS whose authority is the session's, after assign: a
-//	               request for a certificate of its lanes
-//	signed   serveranswers sign
-//	ready    proc  all its lanes are connected; answers assign
-//	ping     serverall processes are; to that of lane 0, if there are pings to make
-//	pinged   proc  what they took; answers ping
-//	mark     serverbetween two rounds: what is measured changes here
-//	marked   proc  answers mark, when no lane is in the middle of a job
-//	stop     serverany time: worker functions of the rounds below should end early
-//	poke     serverthe process was silent for long: what does it do?
-//	news     proc  answers poke
-//	proof    proc  before an update is submitted, in rounds of no window that is
-//	               measured, where the worker function is a user's: what came, and goes
-//	failure  proc  any time: a lane has failed, and the process ends
-//	samples  proc  all lanes have ended, since the transport said so: a part of the
-//	               report, which has as many of these as it takes,
-//	profile  proc  then as many of these,
-//	report   proc  and ends with this; nothing follows but the end of the socket
+//	type     sender   when it is sent, and what it holds
+//	hello    both     first, without waiting for the other end: protocol and build
+//	assign   server   second: everything that the process needs to know
+//	sign     process  after assign, if the session has mutual TLS with its own authority:
+//	                  a request for a certificate
+//	signed   server   answers sign: the certificate
+//	ready    process  answers assign, when all lanes of the process are connected
+//	ping     server   when all processes are ready, to the process of lane 0
+//	pinged   process  answers ping: the duration of each empty call
+//	mark     server   between two rounds: the window that begins
+//	marked   process  answers mark, when none of its lanes is in the middle of a job
+//	stop     server   any time: worker functions of the rounds below should end early
+//	poke     server   when the process has been silent for long: asks what it does
+//	news     process  answers poke: what each lane does
+//	proof    process  before an update is submitted, if the worker function is a user's
+//	                  and the round is not measured: hashes of model and update
+//	failure  process  any time: a lane has failed, and the process ends
+//	samples  process  when the transport has ended all lanes: a part of the report,
+//	                  as often as needed
+//	profile  process  after samples: a part of a profile, as often as needed
+//	report   process  last: the totals
 //
-// A process that has sent its report waits for the socket to close, and whenever
-// it closes, it ends. What nobody asked for, is too long, or is of another
-// protocol fails the session.
+// After its report, a process waits until the server closes the socket. A process ends
+// whenever the socket closes. A message that nobody asked for, that is too long, or that
+// belongs to another protocol fails the session.
 type message struct {
 	kind string // the key, set by parse
 

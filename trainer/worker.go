@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"ipcbench/crash"
@@ -188,12 +189,12 @@ type process struct {
 	at      *driver.Endpoint
 	fn      Func
 	meter   *meter
-	busy    *busy
-	signs   atomic.Bool   // a certificate is owed to it
-	signed  chan []byte   // has room for that
-	stop    atomic.Int64  // worker functions of the rounds below end early
-	quiet   chan struct{} // closed when all workers are connected
-	lanes   []laneState   // as in a.Lanes
+	busy    *semaphore.Weighted // a job holds 1, from the end of Receive to the end of Submit; a mark takes all
+	signs   atomic.Bool         // a certificate is owed to it
+	signed  chan []byte         // has room for that
+	stop    atomic.Int64        // worker functions of the rounds below end early
+	quiet   chan struct{}       // closed when all workers are connected
+	lanes   []laneState         // as in a.Lanes
 }
 
 type lane struct {
@@ -277,7 +278,7 @@ func (h Host) newProcess(a assignment) (*process, error) {
 		}
 	}
 	return &process{
-		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: newBusy(), signed: make(chan []byte, 1), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
+		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: semaphore.NewWeighted(MaxWorkers), signed: make(chan []byte, 1), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
 		o: driver.Options{
 			Down: down, Up: sameOrOwn(down, up), Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Settings: a.Settings, Rec: rec, Folders: h.folders(),
@@ -347,13 +348,14 @@ func (w *process) obey(ctx context.Context, cancel context.CancelCauseFunc, c *c
 // mark moves the process to the window that m names as soon as no lane is in the
 // middle of a job: the session has the update before the lane has recorded its end.
 func (w *process) mark(ctx context.Context, c *control, m mark) error {
-	if err := w.busy.await(ctx); err != nil {
+	if err := w.busy.Acquire(ctx, MaxWorkers); err != nil {
 		return err
 	}
 	err := w.meter.mark(m.Window, m.Round)
 	if err == nil && m.Window == Outside {
 		err = w.meter.survey()
 	}
+	w.busy.Release(MaxWorkers) // before the answer, because the next job may follow it at once
 	answer := message{Marked: &marked{Full: w.o.Rec.Full(halfFull)}}
 	if err != nil {
 		answer = message{Failure: newFailure(err)}
@@ -452,10 +454,12 @@ func (w *process) run(ctx context.Context, l lane) error {
 			return &laneError{l.n, -1, -1, err}
 		}
 		j.Job, j.Model = job, model
-		w.busy.add(1)
+		if err := w.busy.Acquire(ctx, 1); err != nil {
+			return &laneError{l.n, job.Round, job.Client, err}
+		}
 		l.state.of.Store(int64(job.Round)<<32 | int64(uint32(job.Client)))
 		err = w.work(ctx, l, j)
-		w.busy.add(-1)
+		w.busy.Release(1)
 		if err != nil {
 			return &laneError{l.n, job.Round, job.Client, err}
 		}

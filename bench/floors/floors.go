@@ -30,7 +30,7 @@ type Floor struct {
 	Unit string // of the samples: "B/s", where the machine does no more, or "s", where it needs no less
 	Help string
 	TCP  bool // it is that of a TCP connection, which Params may put on a link
-	TLS  bool // it is that of a connection with TLS
+	TLS  bool // it is that of a TCP connection with TLS
 
 	roles []role // what each process does; the first one times
 }
@@ -67,10 +67,6 @@ func All() []Floor {
 			Help: "as tcp-stream, encrypted by Go's TLS 1.3: bytes count as they are before that, and the handshake is not in it",
 		},
 		{
-			Name: "unix-tls-stream", Unit: "B/s", TLS: true, roles: []role{receiveEncrypted, sendStream},
-			Help: "as tls-stream, through a Unix socket",
-		},
-		{
 			Name: "futex", Unit: "s", roles: []role{knock, answer},
 			Help: "one process wakes another one that sleeps on a word of shared memory, and is woken by it, each time after computing as long as the model's training takes",
 		},
@@ -90,7 +86,7 @@ type Params struct {
 	// server and workers, its floors are only floors if they are pinned alike.
 	CPUs []int `json:"cpus,omitempty"`
 
-	// Bytes are how many go at a time over TCP or with TLS: at most those of unix-stream,
+	// Bytes are how many go at a time over TCP: at most those of unix-stream,
 	// which the zero value stands for.
 	Bytes int64 `json:"bytes,omitempty"`
 

@@ -25,6 +25,9 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	env := append(os.Environ(), installed(t, bin)...)
 	err = os.CopyFS(dir, os.DirFS("../../examples/python"))
 	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "few.yaml"), []byte("blocks: 1\nrounds: 2\n"), 0o644)
+	}
+	if err == nil {
 		err = os.Symlink(found.Path, filepath.Join(bin, "python3"))
 	}
 	if err != nil {
@@ -32,8 +35,7 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	}
 	c := exec.CommandContext(t.Context(), "bash", "-euc", script)
 	c.Dir = dir
-	c.Env = append(env, "PYTHONDONTWRITEBYTECODE=1",
-		"IPCBENCH_BLOCKS=1", "IPCBENCH_ROUNDS=2", "IPCBENCH_OUT=result.json")
+	c.Env = append(env, "PYTHONDONTWRITEBYTECODE=1", "IPCBENCH_CONFIG=few.yaml")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -41,7 +43,11 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	if !strings.Contains(string(out), "communication, %") {
 		t.Errorf("no share of communication in\n%s", out)
 	}
-	r, err := bench.ReadFile(filepath.Join(dir, "result.json"))
+	files, _ := filepath.Glob(filepath.Join(dir, "ipcbench-*.json")) // the pattern is none that fails
+	if len(files) != 1 {
+		t.Fatalf("%d results, want 1", len(files))
+	}
+	r, err := bench.ReadFile(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,12 +187,10 @@ func cell(t *testing.T, r *bench.Result, transport string) bench.Cell {
 
 // TestTransports: every transport that can leave the host does, with a worker on each of
 // two others: each round's model is that of direct calls on one host. The monotonic
-// clock of one of them is 100,000 s ahead: the bounds of its offset hold that, and what
-// needs both clocks is as if there were one.
+// clock of one of them is 100,000 s ahead: what takes one clock is not measured.
 func TestTransports(t *testing.T) {
-	const ahead = 100_000 * time.Second
 	r := rig.New(t, "h0", "h1", "h2")
-	r.Ahead("h1", ahead)
+	r.Ahead("h1", 100_000*time.Second)
 	shared := t.TempDir()
 	names := []string{"pickle", "storage", "grpc-tensor", "grpc-batch", "grpc-stream", "http", "http-shm"}
 	args := small("pickle,storage:dir=" + shared + ",grpc-tensor,grpc-batch,grpc-stream,http,http-shm")
@@ -203,19 +201,12 @@ func TestTransports(t *testing.T) {
 			t.Errorf("%s: processes are on %q, started by %s", name, got, c.Launcher)
 		}
 		b := c.Blocks[0]
-		for host, want := range map[string]time.Duration{"h1": ahead, "h2": 0} {
-			i := slices.IndexFunc(b.Clocks, func(c bench.Clock) bool { return c.Host == host })
-			if i < 0 {
-				t.Fatalf("%s: no clock of %s: %+v", name, host, b.Clocks)
-			}
-			k := b.Clocks[i]
-			if off := k.Offset - int64(want); max(off, -off) > k.Width || k.Same != (want == 0) || k.Width > int64(50*time.Millisecond) {
-				t.Errorf("%s: %s is ahead by %v ± %v, want %v", name, host, time.Duration(k.Offset), time.Duration(k.Width), want)
-			}
+		if p := b.Processes; !p[0].OtherClock || p[1].OtherClock || b.Down != nil || b.Up != nil {
+			t.Errorf("%s: clocks of %+v, down %v, up %v: want another clock on h1 alone", name, p, b.Down, b.Up)
 		}
 		for i, rtt := range b.RTT {
-			if down, up := b.Down[i], b.Up[i]; down <= 0 || up <= 0 || down > rtt || up > rtt {
-				t.Errorf("%s: client %d: down %v and up %v of %v", name, i, time.Duration(down), time.Duration(up), time.Duration(rtt))
+			if train := b.Train[i]; train <= 0 || train > rtt {
+				t.Errorf("%s: client %d: a training of %v in %v", name, i, time.Duration(train), time.Duration(rtt))
 			}
 		}
 	}

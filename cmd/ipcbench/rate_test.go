@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/bench"
 	"ipcbench/internal/rig"
 )
 
@@ -61,53 +60,4 @@ func median(of []float64) float64 {
 	of = slices.Clone(of)
 	slices.Sort(of)
 	return of[len(of)/2]
-}
-
-// TestAheadIdle: on a machine that does nothing else, the offset of a clock that is
-// 100,000 s ahead is known to 100 µs, and the ways down and up take what they take with
-// one clock.
-func TestAheadIdle(t *testing.T) {
-	if os.Getenv("IPCBENCH_TEST_SOAK") == "" {
-		t.Skip("takes a machine that does nothing else: set IPCBENCH_TEST_SOAK")
-	}
-	const ahead = 100_000 * time.Second
-	r := rig.New(t, "h0", "h1")
-	args := []string{"--transport", "grpc-stream,http", "--model", "cnn", "--workers", "1", "--clients", "1", "--rounds", "600", "--blocks", "6"}
-	one := measure(t, r, 1, nil, args...)
-	r.Ahead("h1", ahead)
-	two := measure(t, r, 1, nil, args...)
-	for i, c := range two.Cells {
-		if c.Transport == "inproc" {
-			continue
-		}
-		var width float64
-		for _, b := range c.Blocks {
-			k := b.Clocks[0]
-			if off := k.Offset - int64(ahead); max(off, -off) > k.Width || k.Width >= int64(50*time.Microsecond) {
-				t.Errorf("%s: ahead by %v ± %v, want %v ± less than 50 µs", c.Variant, time.Duration(k.Offset), time.Duration(k.Width), ahead)
-			}
-			width = max(width, float64(k.Width))
-		}
-		for way, of := range map[string]func(bench.Block) []int64{"down": func(b bench.Block) []int64 { return b.Down }, "up": func(b bench.Block) []int64 { return b.Up }} {
-			low1, high1 := extent(one.Cells[i].Blocks, of)
-			low2, high2 := extent(c.Blocks, of)
-			t.Logf("%s: %s: %.1f to %.1f µs, ahead %.1f to %.1f µs ± %.1f", c.Variant, way, low1/1e3, high1/1e3, low2/1e3, high2/1e3, width/1e3)
-			if low1 > high2+width || low2 > high1+width {
-				t.Errorf("%s: %s differs", c.Variant, way)
-			}
-		}
-	}
-}
-
-// extent returns the lowest and the highest median of the blocks.
-func extent(blocks []bench.Block, of func(bench.Block) []int64) (low, high float64) {
-	var medians []float64
-	for _, b := range blocks {
-		var all []float64
-		for _, ns := range of(b) {
-			all = append(all, float64(ns))
-		}
-		medians = append(medians, median(all))
-	}
-	return slices.Min(medians), slices.Max(medians)
 }

@@ -209,7 +209,7 @@ func (c *Cell) Medians(name string) []float64 {
 }
 
 // Samples returns the samples of a sampled metric by block, for all blocks of
-// [Cell.Timed]. Where the clocks of hosts leave too much open, there are none.
+// [Cell.Timed].
 func (c *Cell) Samples(name string) [][]float64 { return c.samples(name, c.timed) }
 
 func (c *Cell) samples(name string, of []bench.Block) [][]float64 {
@@ -217,9 +217,6 @@ func (c *Cell) samples(name string, of []bench.Block) [][]float64 {
 	all := make([][]float64, len(of))
 	for i := range of {
 		all[i] = m.samples(c, &of[i])
-	}
-	if _, ok := c.blurred(m, of, all); !ok {
-		clear(all)
 	}
 	return all
 }

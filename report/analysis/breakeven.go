@@ -150,35 +150,3 @@ func (b *BreakEven) reckon() {
 func (c *Cell) travels() float64 {
 	return c.Of("wire_down").Center + c.Of("wire_up").Center
 }
-
-// Predicted returns how long a round of a cell without a rate would take at one, in
-// bit/s: as much longer as its bytes take to pass. It is not Known where clients
-// overlap.
-func (c *Cell) Predicted(rate float64) stat.Interval {
-	if !c.Alone() || c.shaped() || c.Respawn {
-		return stat.None()
-	}
-	return c.Of("round").Map(func(s float64) float64 { return s + 8*c.travels()/rate })
-}
-
-// An Estimate is a round at some rate.
-type Estimate struct {
-	Cell      *Cell // that was measured, or that it is predicted from
-	Round     stat.Interval
-	Predicted bool
-}
-
-// EstimateAt returns the round of cells that differ in their link alone at a rate, as it
-// was measured, or else as it is predicted.
-func EstimateAt(cells []*Cell, rate float64) Estimate {
-	for _, c := range cells {
-		if r, ok := Rate(c.Link); ok && r == rate {
-			return Estimate{Cell: c, Round: c.Of("round")}
-		}
-	}
-	e := Estimate{Cell: Base(cells), Predicted: true, Round: stat.None()}
-	if e.Cell != nil {
-		e.Round = e.Cell.Predicted(rate)
-	}
-	return e
-}

@@ -94,21 +94,6 @@ func TestNoBreakEven(t *testing.T) {
 	}
 }
 
-// TestPredicted: predicted rounds are those that were measured.
-func TestPredicted(t *testing.T) {
-	for _, p := range New(benchtest.Linked(map[string]float64{Unshaped: 0, "100Mbit": 100e6, "1Gbit": 1e9, "4Gbit": 4e9})).Paths() {
-		for _, cells := range p {
-			for _, c := range cells {
-				if rate, ok := Rate(c.Link); ok {
-					if got, want := Base(cells).Predicted(rate).Center, c.Of("round").Center; math.Abs(got/want-1) > 1e-3 {
-						t.Errorf("%s: predicted %v, measured %v", c.Name(), got, want)
-					}
-				}
-			}
-		}
-	}
-}
-
 func TestRate(t *testing.T) {
 	for text, want := range map[string]float64{"100Mbit": 100e6, "1Gbit": 1e9, "2500kbit": 2.5e6, "": 0, Unshaped: 0, "1Gbit/10ms": 0, "Mbit": 0, "1": 0, "-1Mbit": 0, "1bitt": 0} {
 		if got, ok := Rate(text); ok != (want > 0) || ok && got != want {

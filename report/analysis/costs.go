@@ -27,12 +27,8 @@ func costs() []Metric {
 			})},
 		{Name: "minor_faults", Unit: "1/GB", Better: Lower, Help: "page faults that needed no disk, per delivered GB",
 			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.MinorFaults) }, perGB)},
-		{Name: "major_faults", Unit: "1/GB", Better: Lower, Help: "page faults that waited for a disk, per delivered GB",
-			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.MajorFaults) }, perGB)},
 		{Name: "voluntary_switches", Unit: "1/GB", Better: Lower, Help: "how often a thread had to wait, per delivered GB",
 			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.VoluntarySwitches) }, perGB)},
-		{Name: "involuntary_switches", Unit: "1/GB", Better: Lower, Help: "how often a thread lost its processor to another one, per delivered GB",
-			samples: sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.InvoluntarySwitches) }, perGB)},
 		{Name: "queue_wait", Unit: "s/round", Better: Lower, Help: "time of a round in which threads could have run but had no processor, added up over threads",
 			samples: sum(func(p *bench.Process) (float64, bool) {
 				if p.Usage.Queue == nil {
@@ -84,8 +80,6 @@ func costs() []Metric {
 			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocObjects) }, perRound))},
 		{Name: "alloc_bytes", Unit: "B/round", Better: Lower, Help: "Go bytes allocated a round, server and workers together",
 			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.AllocBytes) }, perRound))},
-		{Name: "gc_cycles", Unit: "1/round", Better: Lower, Help: "garbage collections finished a round",
-			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return number(p.Usage.GCCycles) }, perRound))},
 		{Name: "gc_time", Unit: "s/round", Better: Lower, Help: "CPU time of garbage collection, a round",
 			samples: inGo(sum(func(p *bench.Process) (float64, bool) { return ns(p.Usage.GCTime) }, perRound))},
 		{Name: "peak_rss", Unit: "B", Better: Lower, Help: "peak resident memory, added up over processes: a page that several processes map counts in each of them",

@@ -1,9 +1,7 @@
 package analysis
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"ipcbench/bench/stat"
 )
@@ -21,35 +19,9 @@ import (
 // not for all crossings of a sweep together.
 type Crossing struct {
 	Before, After *Line         // the faster one below and above
-	At            stat.Interval // infinite where neither is shown to be faster up to the end of the sweep; not Known of models
-	Round         float64       // of both, in seconds; 0 of models
+	At            stat.Interval // infinite where neither is shown to be faster up to the end of the sweep
+	Round         float64       // of both, in seconds
 	Steps         [2]int        // the nearest steps at which one is shown to be faster, or the sweep's ends
-}
-
-// Crossings returns those of all pairs of transports without the control and what is not proved: the
-// fastest rounds, as a multiple of the fastest transport there, first.
-func (s *Sweep) Crossings() []Crossing {
-	var all []Crossing
-	for i := range s.Lines {
-		for k := range i {
-			if a, b := &s.Lines[k], &s.Lines[i]; a.TakesPart() && b.TakesPart() {
-				all = append(all, s.cross(a, b)...)
-			}
-		}
-	}
-	far := func(c Crossing) float64 {
-		least := math.Inf(1)
-		for i := range s.Lines {
-			if y := s.round(&s.Lines[i], c.At.Center); s.Lines[i].TakesPart() && y > 0 {
-				least = min(least, y)
-			}
-		}
-		return c.Round / least
-	}
-	if s.Over != Models {
-		slices.SortStableFunc(all, func(a, b Crossing) int { return cmp.Compare(far(a), far(b)) })
-	}
-	return all
 }
 
 // A meeting is a step at which two transports were measured.
@@ -108,9 +80,7 @@ func (s *Sweep) cross(a, b *Line) []Crossing {
 		if winner > 0 { // above it
 			c.Before, c.After = b, a
 		}
-		if at.Known() {
-			c.Round = s.round(a, at.Center)
-		}
+		c.Round = s.round(a, at.Center)
 		all = append(all, c)
 	}
 	last := -1 // the last step at which one was faster
@@ -118,16 +88,12 @@ func (s *Sweep) cross(a, b *Line) []Crossing {
 		if m.winner() == 0 {
 			continue
 		}
-		if s.Over == Models {
-			if last >= 0 && m.winner() != met[last].winner() {
-				found(m.winner(), stat.None(), met[last].step, m.step)
-			}
-		} else if at, ok := crossed(met, last, i); ok {
+		if at, ok := crossed(met, last, i); ok {
 			found(m.winner(), at, met[max(last, 0)].step, m.step)
 		}
 		last = i
 	}
-	if at, ok := crossed(met, last, len(met)); ok && s.Over != Models {
+	if at, ok := crossed(met, last, len(met)); ok {
 		found(-met[last].winner(), at, met[last].step, met[len(met)-1].step)
 	}
 	return all

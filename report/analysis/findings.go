@@ -53,7 +53,6 @@ const (
 	UnequalHosts      = "unequal_hosts"       // hosts with lanes differ; Subject: in what
 	OtherTraining     = "other_training"      // training took another time than the control's; training, control: s
 	SharedLayouts     = "shared_layouts"      // blocks of an interleaved run ran in one layout; blocks, layouts: 1; Subject: of which builds
-	DiscardedBlocks   = "discarded_blocks"    // a clock stepped in blocks, which do not count; blocks: 1; first: s; Subject: why in the first
 )
 
 // A Finding is something that a result says and that cannot be, or that puts it
@@ -133,7 +132,7 @@ func (r *Result) Findings() []Finding {
 	for _, c := range r.Cells {
 		for _, f := range []*Finding{
 			fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c), filesInMemory(c), insecure(c),
-			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c), discardedBlocks(c),
+			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c),
 		} {
 			if f != nil {
 				f.Cell, f.Measured = c.Name(), c
@@ -179,7 +178,7 @@ func (r *Result) sharedLayouts() *Finding {
 func fasterThanFloor(c *Cell) *Finding {
 	name, floor := "", stat.None() // the fastest that moves bytes
 	for _, of := range []string{c.stream(), FloorCopy} {
-		if of == FloorCopy && (c.shaped() || c.TLS() != NoTLS) {
+		if of == FloorCopy && (c.shaped() || c.stream() == "tls-stream") {
 			continue
 		}
 		if f := c.floor(of); f != nil {

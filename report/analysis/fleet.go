@@ -12,15 +12,14 @@ import (
 
 // A Fleet is the hosts of a run whose workers were not all on the server's.
 type Fleet struct {
-	Hosts     []FleetHost // the server's first
-	Discarded int         // blocks
+	Hosts []FleetHost // the server's first
 }
 
 // A FleetHost is what is known of one of them.
 type FleetHost struct {
 	*bench.Host
 	Lanes, Processes [2]int        // the fewest and the most that a cell had here
-	Clock            *bench.Clock  // of the block in which it is known least; nil of the server's host
+	OtherClock       bool          // its processes read another clock than the server
 	Stream, TLS      stat.Interval // the floors tcp-stream and tls-stream to the server's host, of the most bytes at once
 	Ping             stat.Interval // the floor tcp-pingpong
 }
@@ -33,9 +32,6 @@ func (r *Result) Fleet() *Fleet {
 	f := new(Fleet)
 	for i := range r.Hosts {
 		f.Hosts = append(f.Hosts, r.host(&r.Hosts[i]))
-	}
-	for _, c := range r.Cells {
-		f.Discarded += len(c.Discarded)
 	}
 	return f
 }
@@ -53,13 +49,7 @@ func (r *Result) host(h *bench.Host) FleetHost {
 		}
 		f.Lanes = [2]int{min(f.Lanes[0], lanes), max(f.Lanes[1], lanes)}
 		f.Processes = [2]int{min(f.Processes[0], processes), max(f.Processes[1], processes)}
-		for i := range c.timed {
-			for k := range c.timed[i].Clocks {
-				if clock := &c.timed[i].Clocks[k]; clock.Host == h.Name && (f.Clock == nil || clock.Width > f.Clock.Width) {
-					f.Clock = clock
-				}
-			}
-		}
+		f.OtherClock = f.OtherClock || slices.ContainsFunc(c.timed[0].Processes, func(p bench.Process) bool { return ranOn(p, h) && p.OtherClock })
 	}
 	return f
 }
@@ -135,11 +125,6 @@ func (f *Fleet) Together() [][]string {
 	return all
 }
 
-// OneClock reports whether all hosts read the server's clock.
-func (f *Fleet) OneClock() bool {
-	return !slices.ContainsFunc(f.Hosts, func(h FleetHost) bool { return !h.Server && (h.Clock == nil || !h.Clock.Same) })
-}
-
 // Unequal returns in what the machines of lanes differ: what it is, and the values with
 // the names of their hosts.
 func (f *Fleet) Unequal() []machine.Difference {
@@ -188,12 +173,4 @@ func otherTraining(c *Cell) *Finding {
 		return nil
 	}
 	return finding(Warning, OtherTraining, "", Value{"training", "s", own}, Value{"control", "s", control})
-}
-
-// discardedBlocks: a clock that steps says nothing of the times around the step.
-func discardedBlocks(c *Cell) *Finding {
-	if len(c.Discarded) == 0 {
-		return nil
-	}
-	return finding(Warning, DiscardedBlocks, c.Discarded[0].Why, value("blocks", "1", float64(len(c.Discarded))), value("first", "s", time.Duration(c.Discarded[0].At).Seconds()))
 }

@@ -23,7 +23,6 @@ type Metric struct {
 	Help   string // its definition, for a reader who sees it for the first time
 
 	samples series                      // by block; nil of a metric that is derived from others
-	clocks  func(c *Cell) float64       // how many times it may be off by what the clocks of hosts leave open; nil is never
 	derived func(c *Cell) stat.Interval // of such a metric
 }
 
@@ -35,8 +34,7 @@ func (m Metric) of(c *Cell) stat.Interval {
 	if m.derived != nil {
 		return m.derived(c)
 	}
-	i, _ := c.blurred(m, c.timed, c.Samples(m.Name))
-	return i
+	return stat.Of(c.Samples(m.Name))
 }
 
 // Metrics returns all metrics.
@@ -72,11 +70,11 @@ func times() []Metric {
 		{Name: "rtt", Unit: "s", Better: Lower, Help: "one client's round trip, training included: from the start of Dispatch to the end of Collect",
 			samples: seconds(func(b *bench.Block) []int64 { return b.RTT })},
 		{Name: "down", Unit: "s", Better: Lower, Help: "one client's way down: from the start of Dispatch until the worker has the model",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Down }), clocks: once},
+			samples: seconds(func(b *bench.Block) []int64 { return b.Down })},
 		{Name: "up", Unit: "s", Better: Lower, Help: "one client's way up, training included: from the start of the worker's Reserve until the server has the update",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Up }), clocks: once},
+			samples: seconds(func(b *bench.Block) []int64 { return b.Up })},
 		{Name: "uplink", Unit: "s", Better: Lower, Help: "up without the training",
-			samples: untrained(func(b *bench.Block) []int64 { return b.Up }), clocks: once},
+			samples: untrained(func(b *bench.Block) []int64 { return b.Up })},
 		{Name: "train", Unit: "s", Help: "one client's training: the worker function",
 			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
 		{Name: "communication", Unit: "1", Better: Lower, Help: "share of one client's round trip that is not its training: transfer ÷ rtt. Only where a training is asked for (--train, --train-ms): of ours without, which reads and writes every byte once, it says nothing",
@@ -92,7 +90,7 @@ func times() []Metric {
 				return c.Of("round").Map(func(s float64) float64 { return float64(c.Payload()) / s })
 			}},
 		{Name: "unattributed", Unit: "s", Better: Lower, Help: "time of a round that no recorded span covers",
-			samples: meanRound(func(b *bench.Block) (int64, bool) { return b.Unattributed, true }), clocks: everyWay},
+			samples: meanRound(func(b *bench.Block) (int64, bool) { return b.Unattributed, b.OneClock() })},
 		{Name: "floor_ratio", Unit: "1", Help: "distance from a limit of this machine (a floor). " +
 			"Transports that move bytes: payload (with a codec what travels of it) ÷ one client's transfer, as a share of the bandwidth of a connection like the cell's: a Unix socket or TCP, with TLS or without, on its link; what is done outside of a client's round trip, such as publishing the model, is not in it. " +
 			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; what page faults and cold caches add to the training is not in it. " +
@@ -171,22 +169,20 @@ const percentileBlocks = 3
 // percentiles are those of times, and the spread of rounds.
 func percentiles() []Metric {
 	var all []Metric
-	for _, of := range []string{"round", "rtt", "down"} {
-		for _, p := range []struct {
-			name string
-			p    float64
-		}{{"p90", 90}, {"p99", 99}, {"p99.9", 99.9}} {
-			all = append(all, Metric{Name: of + "_" + p.name, Unit: "s", Better: Lower,
-				Help: fmt.Sprintf("%gth percentile (R-7) of %s over all blocks; it takes at least %d blocks and enough samples", p.p, of, percentileBlocks),
-				derived: func(c *Cell) stat.Interval {
-					xs := stat.Pool(c.Samples(of))
-					x, ok := stat.Percentile(xs, p.p)
-					if !ok || len(c.timed) < percentileBlocks {
-						return stat.None()
-					}
-					return Exactly(x, len(c.timed), len(xs))
-				}})
-		}
+	for _, of := range []struct {
+		name string
+		p    float64
+	}{{"round", 90}, {"round", 99}, {"round", 99.9}, {"rtt", 99}, {"down", 99}} {
+		all = append(all, Metric{Name: fmt.Sprintf("%s_p%g", of.name, of.p), Unit: "s", Better: Lower,
+			Help: fmt.Sprintf("%gth percentile (R-7) of %s over all blocks; it takes at least %d blocks and enough samples", of.p, of.name, percentileBlocks),
+			derived: func(c *Cell) stat.Interval {
+				xs := stat.Pool(c.Samples(of.name))
+				x, ok := stat.Percentile(xs, of.p)
+				if !ok || len(c.timed) < percentileBlocks {
+					return stat.None()
+				}
+				return Exactly(x, len(c.timed), len(xs))
+			}})
 	}
 	pooled := func(f func(xs []float64) float64) func(c *Cell) stat.Interval {
 		return func(c *Cell) stat.Interval {

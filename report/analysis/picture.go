@@ -17,12 +17,15 @@ type Trip struct {
 }
 
 // Trip returns the mean of each part over the middle half of all round trips by
-// their length, and whether there are any, and clocks that tell them. Medians would not add up, and a mean over
-// all would be that of the outliers.
+// their length, and whether there are any, all on one clock. Medians would not add up,
+// and a mean over all would be that of the outliers.
 func (c *Cell) Trip() (Trip, bool) {
 	var trips [][4]int64 // the length, down, train and uplink
 	for i := range c.timed {
 		b := &c.timed[i]
+		if !b.OneClock() {
+			return Trip{}, false
+		}
 		for k, whole := range b.RTT {
 			trips = append(trips, [4]int64{whole, b.Down[k], b.Train[k], b.Up[k] - b.Train[k]})
 		}
@@ -39,7 +42,7 @@ func (c *Cell) Trip() (Trip, bool) {
 	const rounding = 1e-9 // of floating point, and no more: an edited file may hold parts that are longer than the whole
 	possible := min(t.Down, t.Train, t.Uplink) >= 0 && t.Between >= -rounding
 	t.Between = max(t.Between, 0)
-	return t, len(middle) > 0 && possible && c.Of("down").Known() && c.Of("uplink").Known()
+	return t, len(middle) > 0 && possible
 }
 
 // A Share is which part of the rounds took at most Round, in seconds.

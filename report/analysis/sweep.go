@@ -19,24 +19,17 @@ const (
 	UpdateSize Quantity = "update size" // bytes of updates named uniform
 	Clients    Quantity = "clients"
 	Workers    Quantity = "workers"
-	Models     Quantity = "models" // other models: their numbers of tensors differ too, so that nothing is known between two
 )
 
-// leastSteps is how many values make a curve. Two models are enough to see that
-// transports change places between them.
-func (q Quantity) leastSteps() int {
-	if q == Models {
-		return 2
-	}
-	return 3
-}
+// leastSteps is how many values make a curve.
+const leastSteps = 3
 
 // A Sweep is cells that share everything but one quantity.
 type Sweep struct {
 	Yardstick
 	Over  Quantity
 	Group Group     // of the first step: what the quantity says of it holds of no other
-	At    []float64 // the steps: values of the quantity, in ascending order; of models the payload
+	At    []float64 // the steps: values of the quantity, in ascending order
 	Lines []Line    // in the order of the result
 }
 
@@ -80,31 +73,21 @@ func (q Quantity) vary(g Group) (rest Group, at float64, ok bool) {
 		rest.Clients, at = 0, float64(g.Clients)
 	case Workers:
 		rest.Workers, at = 0, float64(g.Workers)
-	case Models:
-		rest.Model = bench.Model{Up: m.Up}
-		at = float64(m.Payload()) * (1 + 1e-12*float64(m.Tensors)) // as many bytes in more tensors come after
 	}
 	return rest, at, ok && at > 0
 }
 
-// Sweeps returns all sweeps of the result, those with the most steps first. Models
-// are one only if they belong to no sweep of sizes.
+// Sweeps returns all sweeps of the result, those with the most steps first.
 func (r *Result) Sweeps() []*Sweep {
 	var all []*Sweep
-	sized := map[Group]bool{}
-	for _, q := range []Quantity{Size, UpdateSize, Clients, Workers, Models} {
+	for _, q := range []Quantity{Size, UpdateSize, Clients, Workers} {
 		cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool {
 			_, _, ok := q.vary(c.Group())
-			return !ok || q == Models && sized[c.Group()] || !(c.Of("round").Center > 0)
+			return !ok || !(c.Of("round").Center > 0)
 		})
 		for _, same := range GroupBy(cells, func(c *Cell) Group { rest, _, _ := q.vary(c.Group()); return rest }) {
-			s := newSweep(q, same)
-			if s == nil {
-				continue
-			}
-			all = append(all, s)
-			for _, c := range same {
-				sized[c.Group()] = sized[c.Group()] || q == Size || q == UpdateSize
+			if s := newSweep(q, same); s != nil {
+				all = append(all, s)
 			}
 		}
 	}
@@ -125,7 +108,7 @@ func newSweep(q Quantity, cells []*Cell) *Sweep {
 			steps[at(c)] = true
 		}
 	}
-	if len(steps) < q.leastSteps() {
+	if len(steps) < leastSteps {
 		return nil
 	}
 	s.At = slices.Sorted(maps.Keys(steps))

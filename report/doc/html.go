@@ -57,7 +57,6 @@ type htmlPage struct {
 	Styles   []template.CSS
 	Scripts  []template.JS
 	Licences []string
-	terms    marker
 }
 
 type htmlSection struct {
@@ -72,25 +71,19 @@ type htmlSection struct {
 // A htmlPlot is a figure, which the page's script draws the plot At of the page in.
 type htmlPlot struct {
 	At      int
-	Caption htmlText
+	Caption string
 	Notes   []htmlText
 }
 
-// A htmlText is words in some tone.
-type htmlText struct {
-	Tone  string
-	Words []htmlWords
-}
+// A htmlText is a text in some tone.
+type htmlText struct{ Tone, Text string }
 
-// htmlWords are explained elsewhere in the page if they have the ID of a term.
-type htmlWords struct{ Text, ID string }
-
-// htmlHelp is what a column or a term means.
+// htmlHelp is what a column or a term means. Terms have no ID.
 type htmlHelp struct{ ID, Name, Text string }
 
 // A htmlTable has a part for each of the rules that divide it.
 type htmlTable struct {
-	Caption htmlText
+	Caption string
 	Long    bool
 	Columns []htmlColumn
 	Parts   []htmlPart
@@ -172,11 +165,10 @@ func hash(text string) string {
 // page makes the page without its styles and scripts.
 func (d Document) page() *htmlPage {
 	p := &htmlPage{Title: Visible(cmp.Or(d.Title, "Report"))}
-	for i, t := range d.Terms {
-		p.Terms = append(p.Terms, htmlHelp{fmt.Sprintf("term-%d", i+1), Visible(t.Word), Visible(t.Means)})
+	for _, t := range d.Terms {
+		p.Terms = append(p.Terms, htmlHelp{Name: Visible(t.Word), Text: Visible(t.Means)})
 	}
-	p.terms = newMarker(p.Terms)
-	p.Lead = p.texts(d.Lead)
+	p.Lead = htmlTexts(d.Lead)
 	for i, s := range d.Sections {
 		if !s.Empty() {
 			p.Sections = append(p.Sections, p.section(fmt.Sprintf("s%d", i+1), s))
@@ -185,23 +177,19 @@ func (d Document) page() *htmlPage {
 	return p
 }
 
-func (p *htmlPage) text(text string, tone Tone) htmlText {
-	return htmlText{htmlTones[tone], p.terms.mark(Visible(text))}
-}
-
-func (p *htmlPage) texts(all []Paragraph) (made []htmlText) {
+func htmlTexts(all []Paragraph) (made []htmlText) {
 	for _, t := range all {
 		if t.Text != "" {
-			made = append(made, p.text(t.Text, t.Tone))
+			made = append(made, htmlText{htmlTones[t.Tone], Visible(t.Text)})
 		}
 	}
 	return made
 }
 
 func (p *htmlPage) section(id string, s Section) htmlSection {
-	made := htmlSection{ID: id, Title: Visible(s.Title), Folded: s.Folded && s.Title != "", Lead: p.texts(s.Lead)}
+	made := htmlSection{ID: id, Title: Visible(s.Title), Folded: s.Folded && s.Title != "", Lead: htmlTexts(s.Lead)}
 	for _, plot := range s.Plots {
-		made.Plots = append(made.Plots, htmlPlot{len(p.Plots), p.text(plot.Caption, Plain), p.texts(Say(plot.Notes...))})
+		made.Plots = append(made.Plots, htmlPlot{len(p.Plots), Visible(plot.Caption), htmlTexts(Say(plot.Notes...))})
 		p.Plots = append(p.Plots, plot.chart())
 	}
 	ids := map[string]string{}
@@ -210,20 +198,20 @@ func (p *htmlPage) section(id string, s Section) htmlSection {
 		made.Help = append(made.Help, htmlHelp{ids[h[0]], Visible(h[0]), Visible(h[1])})
 	}
 	for _, t := range s.Tables {
-		made.Tables = append(made.Tables, p.table(t, ids))
+		made.Tables = append(made.Tables, t.html(ids))
 	}
-	made.Tail = p.texts(s.Tail)
+	made.Tail = htmlTexts(s.Tail)
 	return made
 }
 
 // longTable is from how many rows on a table scrolls below its header.
 const longTable = 40
 
-func (p *htmlPage) table(t Table, help map[string]string) htmlTable {
+func (t Table) html(help map[string]string) htmlTable {
 	s := t.sheet(Visible)
-	made := htmlTable{Caption: p.text(t.Caption, Plain), Long: len(s.rows) > longTable}
+	made := htmlTable{Caption: Visible(t.Caption), Long: len(s.rows) > longTable}
 	for _, col := range s.columns {
-		h := htmlColumn{Name: col.header, ID: cmp.Or(help[cmp.Or(col.Name, col.header)], p.terms.first(col.header))}
+		h := htmlColumn{Name: col.header, ID: help[cmp.Or(col.Name, col.header)]}
 		switch {
 		case col.Unit == "" && col.Wrap:
 			h.Class = "words wrap"
@@ -245,7 +233,7 @@ func (p *htmlPage) table(t Table, help map[string]string) htmlTable {
 		part := &made.Parts[len(made.Parts)-1]
 		part.Rows = append(part.Rows, s.html(r, again, made.Columns))
 	}
-	made.Notes = p.texts(Say(t.Notes...))
+	made.Notes = htmlTexts(Say(t.Notes...))
 	return made
 }
 

@@ -64,6 +64,7 @@ func clipped(text string, n int) string {
 // folded is the section with its title, closed if it is to be.
 func (s Section) folded() string {
 	var b strings.Builder
+	s.Plots = nil // the tables have their numbers
 	switch {
 	case s.Empty():
 	case s.Folded:
@@ -89,9 +90,6 @@ func (s Section) Markdown(w io.Writer) error {
 
 func (s Section) body(b *strings.Builder) {
 	paragraphs(b, s.Lead)
-	for _, p := range s.Plots {
-		p.curves(b)
-	}
 	for _, t := range s.Tables {
 		paragraphs(b, Say(t.Caption))
 		t.markdown(b, cmp.Or(t.Caption, s.Title))

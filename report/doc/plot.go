@@ -1,9 +1,13 @@
 package doc
 
-import "ipcbench/bench/stat"
+import (
+	"strings"
 
-// A Plot is a picture of numbers. [Document.HTML] draws all kinds, Markdown draws
-// curves, and Text draws none: it leaves them to tables and their bars.
+	"ipcbench/bench/stat"
+)
+
+// A Plot is a picture of numbers. Only [Document.HTML] draws plots: the other formats
+// leave them to tables and their bars.
 type Plot struct {
 	Caption string
 	Kind    Kind
@@ -33,6 +37,15 @@ type Axis struct {
 	Unit   string
 	Log    bool
 	Change bool // numbers above 0 have a sign, too
+}
+
+// Tick writes a number of an axis, without zeros that say nothing.
+func (a Axis) Tick(x float64) string {
+	number, unit, _ := strings.Cut(Quantity(a.Unit, x), " ")
+	if strings.Contains(number, ".") {
+		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
+	}
+	return strings.TrimSpace(number + " " + unit)
 }
 
 // A Series is the points of one colour: the same one in all curves and dots of a

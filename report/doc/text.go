@@ -10,7 +10,7 @@ import (
 
 // TextOptions say what a terminal can do.
 type TextOptions struct {
-	Width   int  // in columns: no line is wider; less than 8 counts as 8, and 0 as 100
+	Width   int  // in columns: no line but those of tables is wider; less than 8 counts as 8, and 0 as 100
 	Colour  bool // tones are shown
 	Unicode bool // else ASCII only
 }
@@ -20,6 +20,7 @@ const (
 	leastWidth   = 8
 	between      = 2  // columns of a terminal between two of a table
 	leastWrap    = 24 // as narrow as words are wrapped in a table
+	leastKey     = 12 // likewise, where keys are too
 	leastBar     = 6
 	mostBar      = 40
 	indented     = 40 // the width from which on sections are indented
@@ -154,7 +155,8 @@ func (t *textWriter) blank() {
 }
 
 // table writes a table: as it is if it fits; else with headers and words in several
-// lines; else with keys too; else as several tables; else as a list.
+// lines; else with keys too, as several tables if need be: these may be wider than a
+// very narrow terminal.
 func (t *textWriter) table(of Table) {
 	s := of.sheet(t.written)
 	if len(s.columns) == 0 {
@@ -163,9 +165,8 @@ func (t *textWriter) table(of Table) {
 	for _, try := range []struct {
 		bar     int
 		headers bool // may be broken into lines
-		keys    bool // likewise
-	}{{leastBar, false, false}, {leastBar, true, false}, {0, true, false}, {0, true, true}} {
-		widths, sum := t.widths(s, try.headers, try.keys, try.bar), -between
+	}{{leastBar, false}, {leastBar, true}, {0, true}} {
+		widths, sum := t.widths(s, try.headers, false, try.bar), -between
 		for _, w := range widths {
 			sum += w + between
 		}
@@ -173,27 +174,23 @@ func (t *textWriter) table(of Table) {
 			bar := try.bar
 			if bar > 0 {
 				bar = min(bar+t.left-sum, mostBar)
-				widths = t.widths(s, try.headers, try.keys, bar)
+				widths = t.widths(s, try.headers, false, bar)
 			}
 			t.grid(s, widths, bar)
 			return
 		}
 	}
-	keys := false
-	parts := s.split(t.widths(s, true, keys, 0), between, t.left)
-	if parts == nil {
-		keys = true
-		parts = s.split(t.widths(s, true, keys, 0), between, t.left)
+	widths := t.widths(s, true, true, 0)
+	parts := s.split(widths, between, t.left)
+	for limit := t.left; parts == nil; limit++ {
+		parts = s.split(widths, between, limit)
 	}
 	for i, part := range parts {
 		if i > 0 {
 			t.blank()
 			part.rows = withoutNotes(part.rows)
 		}
-		t.grid(part, t.widths(part, true, keys, 0), 0)
-	}
-	if parts == nil {
-		t.list(s)
+		t.grid(part, t.widths(part, true, true, 0), 0)
 	}
 }
 
@@ -209,10 +206,13 @@ func withoutNotes(rows []Row) []Row {
 // that may be too, and keys if they may, share what the others leave.
 func (t *textWriter) widths(s sheet, headers, keys bool, bar int) []int {
 	widths := make([]int, len(s.columns))
-	rest, wraps := t.left+between, 0
+	rest, wraps, least := t.left+between, 0, leastWrap
+	if keys {
+		least = leastKey
+	}
 	wrapped := func(c int) bool {
 		col := s.columns[c]
-		return headers && (col.Wrap || keys && c < s.keys && col.Unit == "") && widths[c] > leastWrap
+		return headers && (col.Wrap || keys && c < s.keys && col.Unit == "") && widths[c] > least
 	}
 	for c, col := range s.columns {
 		w := col.width()
@@ -235,7 +235,7 @@ func (t *textWriter) widths(s sheet, headers, keys bool, bar int) []int {
 	}
 	for c, col := range s.columns {
 		if wrapped(c) {
-			most := min(widths[c], max(leastWrap, rest/wraps-between))
+			most := min(widths[c], max(least, rest/wraps-between))
 			widths[c] = min(width(col.header), most)
 			for _, e := range col.cells {
 				for _, line := range wrap(e.text, most) {
@@ -338,24 +338,4 @@ func (t *textWriter) bar(value, most float64, columns int) string {
 		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
 	}
 	return text
-}
-
-// list writes a table on a terminal that is too narrow for any: what each row has,
-// line by line.
-func (t *textWriter) list(s sheet) {
-	for r, row := range s.rows {
-		t.rule(row, t.left)
-		for c, col := range s.columns {
-			text := col.cells[r].text
-			switch {
-			case c < s.keys:
-				t.paragraphs([]Paragraph{{text, Strong}})
-			case text != "":
-				for _, line := range wrap(col.header+": "+text, t.left-1) {
-					t.line(" "+line, row.Tone)
-				}
-			}
-		}
-		t.paragraphs(Say(row.Note))
-	}
 }

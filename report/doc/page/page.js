@@ -1,4 +1,4 @@
-// Sorts tables, explains words, and changes the theme. All of it is more than the page
+// Sorts tables, explains columns, and changes the theme. All of it is more than the page
 // needs: without JavaScript its tables, numbers and notes are the same.
 "use strict";
 (() => {
@@ -80,7 +80,7 @@
     box.addEventListener("scroll", () => fade(box), { passive: true });
   }
 
-  // What a word or a column means shows while the mouse or the keyboard is on it.
+  // What a column means shows while the mouse or the keyboard is on it.
   const balloon = document.createElement("div");
   balloon.id = "balloon";
   balloon.role = "tooltip";
@@ -106,8 +106,6 @@
   document.addEventListener("focusout", hide);
   document.addEventListener("keydown", (e) => e.key === "Escape" && hide());
   document.addEventListener("scroll", hide, { capture: true, passive: true });
-  // A finger wants to read, not to jump to the glossary.
-  document.addEventListener("click", (e) => e.pointerType === "touch" && about(e)?.matches("a") && e.preventDefault());
 
   // Paper has no details to open.
   let closed = [];

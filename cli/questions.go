@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"embed"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ipcbench/bench"
+	"ipcbench/internal/near"
+	"ipcbench/report/doc"
+	"ipcbench/tensor/models"
+)
+
+// Each file has the questions about what a project claims. Behind each line --- is one
+// of them: a comment, NAME: QUESTION, and a file of settings that says what to measure.
+//
+//go:embed questions
+var questionFiles embed.FS
+
+// A question is answered by the cells that settings ask for.
+type question struct {
+	name, text string // PROJECT/NAME, and what is asked
+	settings   []entry
+}
+
+// questions returns those about all projects. A test reads all files, so an error in
+// one of them is a mistake in the program.
+func questions() (all []question) {
+	files, err := questionFiles.ReadDir("questions")
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range files {
+		file, err := questionFiles.ReadFile(path.Join("questions", f.Name()))
+		if err != nil {
+			panic(err)
+		}
+		project := strings.TrimSuffix(f.Name(), ".yaml")
+		for _, text := range strings.Split(string(file), "---\n")[1:] {
+			var q question
+			var about []string
+			for line := range strings.Lines(text) {
+				if comment, ok := strings.CutPrefix(line, "#"); ok {
+					about = append(about, strings.Fields(comment)...)
+				}
+			}
+			name, asked, _ := strings.Cut(strings.Join(about, " "), ": ")
+			q.name, q.text = project+"/"+name, asked
+			if q.settings, err = parseConfig(q.name, []byte(text)); err != nil {
+				panic(err)
+			}
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// named returns the questions of that name, which is PROJECT or PROJECT/NAME, and what
+// else could be named.
+func named(name string) (found []question, names []string) {
+	for _, q := range questions() {
+		project, _, _ := strings.Cut(q.name, "/")
+		if names = append(names, q.name); !slices.Contains(names, project) {
+			names = append(names, project)
+		}
+		if name == q.name || name == project {
+			found = append(found, q)
+		}
+	}
+	return found, names
+}
+
+func questionNames() []string {
+	_, names := named("")
+	return names
+}
+
+// complete settles what depends on other flags. What was given holds for all questions.
+func (f *cellFlags) complete(cmd *cobra.Command) error {
+	if f.scenario != bench.FedAvg && f.scenario != bench.Sync {
+		err := usagef("--scenario %q: want fedavg or sync", f.scenario)
+		if found, _ := named(f.scenario); len(found) > 0 {
+			err = hinted{err, "did you mean --questions " + f.scenario + "?"}
+		}
+		return err
+	}
+	if f.scenario == bench.Sync && !cmd.Flags().Changed("up") {
+		f.ups = []string{answerOfSync}
+	}
+	if f.questions == "" {
+		return nil
+	}
+	found, names := named(f.questions)
+	if len(found) == 0 {
+		hint := "ipcbench list questions"
+		if n := near.Name(f.questions, names); n != "" {
+			hint = "did you mean " + n + "?"
+		}
+		return hinted{usagef("--questions %q: want a project, or PROJECT/PART", f.questions), hint}
+	}
+	var links []string
+	for _, q := range found {
+		p, err := q.asks(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		if f.scenario == bench.Sync && !cmd.Flags().Changed("up") {
+			p.ups = f.ups
+		}
+		f.parts, links = append(f.parts, p), append(links, p.links...)
+	}
+	if len(links) > 0 {
+		slices.Sort(links)
+		f.links = slices.Compact(links) // where the whole run is
+	}
+	return nil
+}
+
+// asks returns what the question asks for, where given says nothing else.
+func (q question) asks(given *pflag.FlagSet) (f cellFlags, err error) {
+	fs := pflag.NewFlagSet(q.name, pflag.ContinueOnError)
+	f.add(fs)
+	all := slices.Clone(q.settings)
+	fs.VisitAll(func(to *pflag.Flag) {
+		if from := given.Lookup(to.Name); from.Changed && to.Name != "questions" {
+			all = append(all, entry{from.Name, "--" + from.Name, valueNode(from)})
+		}
+	})
+	for _, e := range all { // what is given comes last, and replaces
+		if err := e.set(fs, fs.Lookup(e.key)); err != nil {
+			return f, usagef("%s: %w", e.place, err)
+		}
+	}
+	return f, nil
+}
+
+// cells returns what the flags ask for: one matrix, or those of all questions, each cell
+// once.
+func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
+	if f.parts == nil {
+		return a.matrix(f, map[string]*models.Model{})
+	}
+	var all []bench.Spec
+	type work struct { // what is compared
+		model, up        *models.Model
+		workers, clients int
+	}
+	type shape struct{ perProcess, depth int }
+	shapes := map[work]shape{}
+	known := map[string]*models.Model{}
+	seen := map[string]bool{}
+	for _, of := range f.parts {
+		cells, err := a.matrix(of, known)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range cells {
+			w, as := work{c.Model, c.Up, c.Workers, c.Clients}, shape{min(c.PerProcess, c.Workers), c.Depth}
+			if other, ok := shapes[w]; ok && other != as {
+				return nil, usagef("--questions %s: %s would have %d and %d workers in a process, at depth %d and %d, in parts that are compared: give --lanes-per-process and --depth",
+					f.questions, c, other.perProcess, as.perProcess, other.depth, as.depth)
+			}
+			shapes[w] = as
+			if !seen[c.String()] {
+				seen[c.String()] = true
+				all = append(all, c)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (a *app) listQuestions() error {
+	rows := each(questions(), func(q question) []string { return []string{q.name, q.text} })
+	return a.list("For --questions. A project without what follows the slash stands for all of its questions.", []doc.Column{{Name: "question"}, {Name: "what is asked", Wrap: true}}, rows)
+}
