@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"ipcbench/bench/result"
 	"ipcbench/phase"
 	"ipcbench/trainer"
 )
@@ -35,7 +36,7 @@ func (s *blockRun) account(r trainer.Report) error {
 		}
 		p, cold := process(w), w.Usage[trainer.Cold]
 		p.OtherClock = s.hostOf(i).otherClock
-		if err := cmp.Or(p.validate(), amounts(cold)); err != nil { // it may be another host's, and the result has to be readable
+		if err := cmp.Or(result.Check(p), result.Check(cold)); err != nil { // it may be another host's, and the result has to be readable
 			name := trainer.ProcessName(i)
 			if host := s.hostOf(i).name; host != "" {
 				name += " on " + host
@@ -69,7 +70,7 @@ func (s *blockRun) account(r trainer.Report) error {
 	if b.Unattributed, b.Phases, err = sums(s.unattributed, s.phases, len(s.windows)); err != nil {
 		return err
 	}
-	b.dropTwoClocks()
+	b.DropTwoClocks()
 	return s.wire()
 }
 
@@ -225,11 +226,11 @@ func (s *blockRun) addPhases(i int, samples []phase.Sample, w window) {
 func sums(unattributed []int64, phases map[string][]int64, rounds int) (int64, map[string]int64, error) {
 	sum := func(name string, ns []int64) (total int64, err error) {
 		if len(ns) != rounds {
-			return 0, field(name, "%d samples: want %d, one a round", len(ns), rounds)
+			return 0, result.Errorf(name, "%d samples: want %d, one a round", len(ns), rounds)
 		}
 		for i, n := range ns {
-			if total += n; n < 0 || n > maxDuration || total > maxSum {
-				return 0, field(fmt.Sprintf("%s[%d]", name, i), "%d: no duration of a run", n)
+			if total += n; n < 0 || n > int64(longest) || total > int64(longest)<<10 {
+				return 0, result.Errorf(fmt.Sprintf("%s[%d]", name, i), "%d: no duration of a run", n)
 			}
 		}
 		return total, nil
@@ -238,7 +239,7 @@ func sums(unattributed []int64, phases map[string][]int64, rounds int) (int64, m
 	all := map[string]int64{}
 	for name := range phases {
 		if err == nil {
-			all[name], err = sum(inside("phases_ns", name), phases[name])
+			all[name], err = sum("phases_ns."+result.Printable(name), phases[name])
 		}
 	}
 	return total, all, err

@@ -157,7 +157,7 @@ func TestOtherClock(t *testing.T) {
 			report.Processes = append(report.Processes, trainer.Totals{Samples: samples})
 		}
 		s := &blockRun{cell: Spec{Variant: v}, block: &Block{}, roster: trainer.Roster(2), windows: []window{{4, 1000, 2000}}, hosts: []remote{{}, {"h2", otherClock}}}
-		return s.block, cmp.Or(s.account(report), s.block.validate(2))
+		return s.block, cmp.Or(s.account(report), s.block.Validate(2))
 	}
 	one, err := account(false, 0)
 	if err != nil || !one.OneClock() || !slices.Equal(one.Down, []int64{300, 300}) || !slices.Equal(one.Up, []int64{600, 600}) || one.Unattributed != 100 || one.Phases["wait"] != 100 {

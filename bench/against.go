@@ -14,6 +14,10 @@ import (
 	"slices"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	v1 "github.com/go-json-experiment/json/v1"
+
+	"ipcbench/bench/result"
 	"ipcbench/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/reexec"
@@ -157,7 +161,7 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 		return nil, err
 	}
 	slow := r.slow(c)
-	o := order{Version: exchangeVersion, Works: []orderWork{c.workOrder()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: r.Plan.of(c.Spec).order(c.Spec, slow)}
+	o := order{Version: exchangeVersion, Works: []orderWork{c.workOrder()}, Cells: []orderCell{c.Spec.order(0, r.Plan, slow)}, Block: blockOrder(c.Spec.planned(r.Plan), c.Spec, slow)}
 	r.progress(r.label(c))
 	debug.FreeOSMemory() // what the chain has left is not to be collected meanwhile
 	guess, _ := c.guess(r.Plan, len(r.here.cpus))
@@ -188,6 +192,13 @@ func (r *run) blockThere(ctx, quit context.Context, c *cell, b *Block) (pings []
 	return a.Pings, r.compare(ctx, c, s)
 }
 
+// largestAnswer is the most of any answer that is read, in bytes, and longestCall the longest
+// that an empty call can take.
+const (
+	largestAnswer = 256 << 20
+	longestCall   = 24 * time.Hour
+)
+
 // The most of an answer to the first order that is read, in bytes.
 const largestFirst = 1 << 20
 
@@ -200,7 +211,7 @@ func (o order) largest() int {
 	timed := int64(max(o.Block.Rounds, mostRounds))
 	rounds := 2*timed + 3 + int64(max(o.Block.Warmup, mostWarm))
 	w := o.Works[0]
-	return int(min(maxFile, largestFirst+timed*(4<<10+128*int64(len(w.Clients)))+rounds*(64+32*int64(len(w.Down)))))
+	return int(min(largestAnswer, largestFirst+timed*(4<<10+128*int64(len(w.Clients)))+rounds*(64+32*int64(len(w.Down)))))
 }
 
 // ask has a process of a program carry out an order. When ctx ends, or the process
@@ -347,7 +358,7 @@ func parse(text []byte, v any) error {
 	if head.Version != exchangeVersion {
 		return fmt.Errorf("of version %d, where this build has version %d: measure both apart", head.Version, exchangeVersion)
 	}
-	return located(text, json.Unmarshal(text, v))
+	return result.Located(text, jsonv2.Unmarshal(text, v, v1.FormatDurationAsNano(true)))
 }
 
 // parseAnswer checks what came from another process.
@@ -357,14 +368,15 @@ func parseAnswer(text []byte) (*answer, error) {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	// Its texts reach the terminal and the result.
-	if err := cmp.Or(texts(a, true), Cell{Software: a.Software}.validateSoftware()); err != nil {
+	result.MakePrintable(a)
+	if err := (Cell{Software: a.Software}).ValidateHead(); err != nil {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	if a.Error != "" {
 		return nil, errors.New(a.Error)
 	}
 	for i, ns := range a.Pings {
-		if ns <= 0 || ns > maxDuration {
+		if ns <= 0 || ns > int64(longestCall) {
 			return nil, fmt.Errorf("pings_ns[%d]: %d: no duration of a call", i, ns)
 		}
 	}
@@ -374,7 +386,7 @@ func parseAnswer(text []byte) (*answer, error) {
 // ServeBlock carries out one order, which it reads from in, and answers on out.
 // It ends early when ctx ends or in does.
 func ServeBlock(ctx context.Context, in io.Reader, out io.Writer, h trainer.Host) error {
-	d := json.NewDecoder(io.LimitReader(in, maxFile))
+	d := json.NewDecoder(io.LimitReader(in, largestAnswer))
 	var text json.RawMessage
 	if err := d.Decode(&text); err != nil {
 		return fmt.Errorf("%s: order: %w", BlockCommand, err)

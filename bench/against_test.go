@@ -144,8 +144,8 @@ func TestServeBlock(t *testing.T) {
 	for _, tt := range []struct{ name, order, want string }{
 		{"another version", `{"version": 99, "cells": 7}`, `{"version":1,"rules":3,"error":"order: of version 99, where this build has version 1`},
 		{"no such transport", `{"version": 1, ` + works + `, "cells": [{"variant": "pigeon"}], ` + block + `}`, "unknown transport"},
-		{"no plan", `{"version": 1, ` + works + `, "cells": [` + cell + `], "block": {}}`, "room for spans: 0"},
-		{"no workers", `{"version": 1, ` + works + `, "cells": [{"variant": "pickle"}], ` + block + `}`, "--workers 0"},
+		{"no plan", `{"version": 1, ` + works + `, "cells": [` + cell + `], "block": {}}`, "room for spans must be at least 1, not 0"},
+		{"no workers", `{"version": 1, ` + works + `, "cells": [{"variant": "pickle"}], ` + block + `}`, "--workers must be at least 1, not 0"},
 		{"two cells", `{"version": 1, ` + works + `, "cells": [` + cell + `,` + cell + `], ` + block + `}`, "a block of 2 cells: want one"},
 		{"what it can", `{"version": 1, ` + works + `, "cells": [` + cell + `, {"variant": "pigeon"}, {"needs": ["luck"]}]}`, `"refused":["","unknown transport`},
 		{"its needs", `{"version": 1, ` + works + `, "cells": [{"needs": ["luck"]}]}`, `"refused":["it needs \"luck\", which this build does not know"]`},

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"ipcbench/bench/result"
+
 	"ipcbench/transports/all"
 )
 
@@ -31,7 +33,7 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil || len(b.Round) == 0 {
 			return
 		}
-		r := Result{Schema: Schema, Plan: Plan{Blocks: 1}, Cells: []Cell{{
+		r := Result{Schema: result.Schema, Plan: Plan{Blocks: 1}, Cells: []Cell{{
 			Transport: "t", Variant: "t", Model: Model{Name: "m"}, Workers: 1, PerProcess: 1, Clients: 1, Depth: 1, Blocks: []Block{b},
 		}}}
 		if err := r.Validate(); err != nil {
@@ -65,7 +67,7 @@ func FuzzOrder(f *testing.F) {
 		if o.Block == nil {
 			return
 		}
-		if p, err := o.Block.plan(); err == nil && p.Validate() != nil {
+		if p, err := o.Block.plan(); err == nil && CheckPlan(p) != nil {
 			t.Fatalf("plan %+v", p)
 		}
 	})

@@ -9,13 +9,16 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"ipcbench/agent"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/doctor"
 	"ipcbench/identity"
 	"ipcbench/machine"
+	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -59,7 +62,7 @@ type Options struct {
 // the result so far is returned with the error. Profiles come last: without them,
 // the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := cmp.Or(o.Plan.Validate(), o.Profiling.Check(o), o.CheckPeers(), o.CheckPython()); err != nil {
+	if err := cmp.Or(CheckPlan(o.Plan), o.Profiling.Check(o), o.CheckPeers(), o.CheckPython()); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)
@@ -88,12 +91,12 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	partial := ""
 	switch {
 	case ctx.Err() != nil:
-		partial = printable(oneLine(fmt.Sprint(context.Cause(ctx))))
+		partial = result.Printable(oneLine(fmt.Sprint(context.Cause(ctx))))
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
 			err = nil // what was broken off has not failed
 		}
 	case err != nil:
-		partial = printable(oneLine(err.Error()))
+		partial = result.Printable(oneLine(err.Error()))
 	}
 	return r.sofar(partial), err
 }
@@ -109,7 +112,7 @@ type run struct {
 	chains    []*chain
 	floors    []*Floor
 	tried     map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
-	onLink    map[*Floor]linkFloor              // floors of links
+	wire      map[*Floor]*cell                  // floors of links whose size is that of what a cell sends, once that is known
 	software  map[*Peer]map[string]string       // of peers, as they say
 	done      int                               // blocks
 	cycle     int                               // in hand, from 0
@@ -135,9 +138,9 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
 	r := &run{
 		Options: o, started: time.Now(),
-		order:  rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
-		onLink: map[*Floor]linkFloor{}, software: map[*Peer]map[string]string{},
-		result: &Result{Schema: Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
+		order: rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
+		wire:  map[*Floor]*cell{}, software: map[*Peer]map[string]string{},
+		result: &Result{Schema: result.Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
 	}
 	r.result.Plan.Interleaved = len(o.Against) > 0
 	r.result.Started = r.started.UTC()
@@ -180,12 +183,10 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 // could not be written at the end is not run. What the machine and the command
 // line say is made printable.
 func (r *run) dry() error {
-	err := texts(r.result, true)
-	if err == nil {
-		err = r.result.validateHead()
-	}
+	result.MakePrintable(r.result)
+	err := r.result.ValidateHead()
 	for _, c := range r.cells {
-		err = errors.Join(err, c.result.validateHead(), texts(&c.result, false))
+		err = errors.Join(err, result.Check(&c.result), c.result.ValidateHead())
 	}
 	if err != nil {
 		return fmt.Errorf("bench: the result could not be written: %w", err)
@@ -233,11 +234,11 @@ func (r *run) chainOf(s Spec) *chain {
 // worker function does not run inside of this process.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
 	type key struct {
-		work
-		workers, trainMS int
-		nested           bool
+		model, up        *models.Model
+		workers, clients int
+		Setup
 	}
-	of := func(s Spec) key { return key{s.work(), s.Workers, s.TrainMS, s.Nested} }
+	of := func(s Spec) key { return key{s.Model, s.up(), s.Workers, s.Clients, s.Only(result.Binds)} }
 	have := map[key]bool{}
 	for _, s := range cells {
 		if s.Variant.String() == inproc.String() {
@@ -314,7 +315,7 @@ func (r *run) enough(c *cell, peers []*cell) string {
 	case n < r.Plan.Blocks:
 		return ""
 	case r.Plan.Rounds > 0:
-		if c.result.rounds() < r.Plan.Rounds { // a block has no more than recorders have room for
+		if c.result.Rounds() < r.Plan.Rounds { // a block has no more than recorders have room for
 			return ""
 		}
 		return "rounds"
@@ -371,8 +372,8 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 	if len(b.Round) == 0 {
 		return nil // interrupted before there was anything to keep
 	}
-	c.spent += b.charge()
-	b.thin(c.Clients, c.Workers)
+	c.spent += charge(&b)
+	thin(&b, c.Clients, c.Workers)
 	c.result.Blocks = append(c.result.Blocks, b)
 	return nil
 }
@@ -383,7 +384,7 @@ func (r *run) block(ctx, quit context.Context, c *cell) error {
 const leastCharge = 100 * time.Millisecond
 
 // charge returns how much of its cell's time the block has used.
-func (b *Block) charge() time.Duration {
+func charge(b *Block) time.Duration {
 	return max(b.RoundTime(), leastCharge)
 }
 
@@ -402,7 +403,7 @@ func (c *cell) String() string {
 func (r *run) blockHere(ctx, quit context.Context, c *cell, b *Block) (pings []int64, err error) {
 	r.progress(r.label(c))
 	b.SpanCost = spanCost()
-	s := &blockRun{cell: c.Spec, plan: r.Plan.of(c.Spec), chain: c.chain, slow: r.slow(c), block: b}
+	s := &blockRun{cell: c.Spec, plan: c.Spec.planned(r.Plan), chain: c.chain, slow: r.slow(c), block: b}
 	s.onRound = func() { r.progress(r.label(c)) }
 	if err = r.here.run(ctx, quit, s); err == nil {
 		err = r.compare(ctx, c, s)
@@ -425,4 +426,16 @@ func (r *run) compare(ctx context.Context, c *cell, s *blockRun) error {
 	}
 	r.pace.apart += time.Since(start)
 	return err
+}
+
+// oneLine joins the lines of a text, such as the error of a process with what it
+// wrote to stderr.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.ReplaceAll(strings.TrimSpace(line), "\t", " "); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }

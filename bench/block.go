@@ -263,7 +263,7 @@ func (s *blockRun) full() bool { return s.session != nil && s.session.Full() }
 // and enough for the fewest timed rounds of many clients with many tensors.
 func (s *blockRun) samples() int {
 	perClient := samplesPerJob + s.cell.tensors() // a transport may time every tensor's coming and going
-	return max(s.plan.Samples, 2*(s.plan.least()+1)*s.cell.Clients*perClient)
+	return max(s.plan.Samples, 2*(leastOf(s.plan)+1)*s.cell.Clients*perClient)
 }
 
 // enter moves all processes to another window, unless they are there. round is the
@@ -357,7 +357,7 @@ func (s *blockRun) compare(ctx context.Context) error {
 	if len(s.block.Round) == 0 || s.cell.Train != "" {
 		return nil
 	}
-	if err := s.chain.extend(ctx, len(s.hashes), s.plan.limits().warm, s.onChain); err != nil {
+	if err := s.chain.extend(ctx, len(s.hashes), limitsOf(s.plan).warm, s.onChain); err != nil {
 		return fmt.Errorf("compare with the reference chain: %w", err)
 	}
 	if err := s.chain.compare(ctx, s.hashes, s.running, s.cell.Variant); err != nil {

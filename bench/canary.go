@@ -89,35 +89,6 @@ func (r *run) canaries() *Canary {
 	return &canary
 }
 
-// Pairs returns what a gate is to be tried on: two results of interleaved
-// builds, in the first of which they are the same, and in the second of which the
-// head is slower. There are none if the run had no canary.
-func (r *Result) Pairs() (same, slow *Result, err error) {
-	if r.Canary == nil {
-		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or broken off")
-	}
-	of := func(head Cell) (*Result, error) {
-		i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Build == head.Build })
-		if i < 0 {
-			return nil, fmt.Errorf("canary: %s: no such cell in the result", head.ID())
-		}
-		pair := *r
-		pair.Plan.Interleaved, pair.Canary = true, nil
-		if r.Layouts != nil { // both ran in those of head
-			pair.Layouts = &Layouts{Base: r.Layouts.Head, Head: r.Layouts.Head}
-		}
-		base := r.Cells[i]
-		base.Build, head.Build = "base", "head"
-		pair.Cells = []Cell{base, head}
-		return &pair, nil
-	}
-	if same, err = of(r.Canary.Same); err != nil {
-		return nil, nil, err
-	}
-	slow, err = of(r.Canary.Slow)
-	return same, slow, err
-}
-
 // Workers returns h with what bench adds to the transports: the host that worker
 // processes of a run need.
 func Workers(h trainer.Host) trainer.Host {

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -49,8 +48,8 @@ func (c *chain) observe(ctx context.Context) (*Coding, error) {
 	}
 	k := &Coding{DensityDown: differ[0] / max(of[0], 1), DensityUp: differ[1] / max(of[1], 1)}
 	if c.coded() {
-		k.ErrorDown = &CodingError{errors[0].Max, errors[0].RMS()}
-		k.ErrorUp = &CodingError{errors[1].Max, errors[1].RMS()}
+		k.ErrorDown = &CodingError{Max: errors[0].Max, RMS: errors[0].RMS()}
+		k.ErrorUp = &CodingError{Max: errors[1].Max, RMS: errors[1].RMS()}
 	}
 	c.coding = k
 	return k, nil
@@ -60,7 +59,7 @@ func (c *chain) observe(ctx context.Context) (*Coding, error) {
 // there is no codec and all words change.
 func (c *cell) coding(ctx context.Context) (*Coding, error) {
 	p := c.Variant.Codec()
-	if p == nil && c.change() == "" && c.Scenario == "" {
+	if p == nil && c.Change == (tensor.Change{}) && c.Scenario == "" {
 		return nil, nil
 	}
 	seen, err := c.chain.observe(ctx)
@@ -86,33 +85,4 @@ func (c *cell) coding(ctx context.Context) (*Coding, error) {
 		k.Plain = append(k.Plain[:namedPlain], fmt.Sprintf("and %d more", n))
 	}
 	return &k, nil
-}
-
-// validate checks what a file says of a codec.
-func (k *Coding) validate() error {
-	if k == nil {
-		return nil
-	}
-	numbers := map[string]float64{"bound": k.Bound}
-	for name, e := range map[string]*CodingError{"error_down": k.ErrorDown, "error_up": k.ErrorUp} {
-		if e != nil {
-			numbers[name+".max"], numbers[name+".rms"] = e.Max, e.RMS
-		}
-	}
-	for name, x := range numbers {
-		if err := share(name, x, math.MaxFloat32); err != nil {
-			return err
-		}
-	}
-	for name, x := range map[string]float64{"density_down": k.DensityDown, "density_up": k.DensityUp} {
-		if err := share(name, x, 1); err != nil {
-			return err
-		}
-	}
-	for i, name := range k.Plain {
-		if err := named(fmt.Sprintf("plain[%d]", i), name); err != nil {
-			return err
-		}
-	}
-	return nil
 }

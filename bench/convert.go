@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"ipcbench/link"
+	"ipcbench/bench/result"
 	"ipcbench/machine"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -28,7 +28,7 @@ import (
 // workOrder returns what is trained in the cell, and by whom.
 func (s Spec) workOrder() orderWork {
 	model, up := s.Model, s.up()
-	w := orderWork{Model: model.Name, Down: tensorsOf(model.Layout), Change: s.change(), Scenario: s.Scenario}
+	w := orderWork{Model: model.Name, Down: tensorsOf(model.Layout), Change: s.Change, Scenario: s.Scenario}
 	switch s.Values {
 	case "":
 		w.Values = model.File()
@@ -58,29 +58,24 @@ func (w orderWork) spec() (s Spec, who []trainer.Client, err error) {
 	if s.Model, s.Up, who, err = w.models(); err != nil {
 		return s, nil, err
 	}
-	if w.Change != "" {
-		if s.Change, err = tensor.ParseChange(w.Change); err != nil {
-			return s, nil, fmt.Errorf("change: %w", err)
-		}
-	}
-	s.Clients, s.Values, s.Scenario = len(who), w.First, w.Scenario
+	s.Clients, s.Change, s.Values, s.Scenario = len(who), w.Change, w.First, w.Scenario
 	return s, who, nil
 }
 
 // models returns the model, update and clients that the order describes.
 func (w orderWork) models() (model, up *models.Model, who []trainer.Client, err error) {
-	if err := (number{field: "clients", value: int64(len(w.Clients)), least: 1, most: maxClients}).read(); err != nil {
-		return nil, nil, nil, err
+	if n := len(w.Clients); n < 1 || n > maxClients {
+		return nil, nil, nil, fmt.Errorf("clients: %d: not from 1 to %d", n, maxClients)
 	}
 	for i, c := range w.Clients {
 		switch {
 		case c.ID != i:
 			return nil, nil, nil, fmt.Errorf("clients[%d].id: %d: this build numbers clients from 0", i, c.ID)
-		case !(c.Weight > 0 && c.Weight < float64(maxCount)):
+		case !(c.Weight > 0 && c.Weight < 1<<50):
 			return nil, nil, nil, fmt.Errorf("clients[%d].weight: %v: want a positive number", i, c.Weight)
 		}
-		if err := named(fmt.Sprintf("clients[%d].device", i), c.Device); err != nil {
-			return nil, nil, nil, err
+		if err := result.CheckText(c.Device); err != nil {
+			return nil, nil, nil, fmt.Errorf("clients[%d].device: %w", i, err)
 		}
 		who = append(who, trainer.Client{ID: c.ID, Weight: c.Weight, Device: c.Device})
 	}
@@ -107,6 +102,12 @@ func (w orderWork) models() (model, up *models.Model, who []trainer.Client, err 
 	return model, &models.Model{Name: w.Update, Layout: l}, who, nil
 }
 
+// The most clients and tensors of an order.
+const (
+	maxClients = 100_000
+	maxTensors = 1 << 20
+)
+
 func layoutOf(field string, tensors []orderTensor) (*tensor.Layout, error) {
 	if len(tensors) > maxTensors {
 		return nil, fmt.Errorf("%s: %d tensors: want at most %d", field, len(tensors), maxTensors)
@@ -128,13 +129,13 @@ func layoutOf(field string, tensors []orderTensor) (*tensor.Layout, error) {
 
 // order returns the cell, whose work stands at that index.
 func (s Spec) order(work int, p Plan, slow time.Duration) orderCell {
-	c := orderCell{Needs: []string{}, Work: work, Variant: s.Variant.String(), Workers: s.Workers, PerProcess: s.PerProcess, Depth: s.Depth, Link: s.link()}
+	c := orderCell{Needs: []string{}, Work: work, Variant: s.Variant.String(), Workers: s.Workers, PerProcess: s.PerProcess, Depth: s.Depth, Link: s.Link}
 	for _, n := range []struct {
 		need string
 		has  bool
 	}{
 		{needValues, s.Model.File() != "" && s.Values == ""}, {needRespawn, s.Respawn}, {needPin, p.Pin}, {needSlow, slow > 0}, {needUp, s.up() != s.Model},
-		{needChange, s.change() != ""}, {needNormal, s.Values == Normal}, {needSync, s.Scenario == Sync}, {needLink, s.linked()}, {needNested, s.Nested},
+		{needChange, s.Change != (tensor.Change{})}, {needNormal, s.Values == Normal}, {needSync, s.Scenario == Sync}, {needLink, s.linked()}, {needNested, s.Nested},
 	} {
 		if n.has {
 			c.Needs = append(c.Needs, n.need)
@@ -172,15 +173,12 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 		v, err := transports.Parse(c.Variant, all)
 		if err == nil {
 			specs[i] = w.spec
-			specs[i].Variant, specs[i].Workers, specs[i].PerProcess, specs[i].Depth = v, c.Workers, c.PerProcess, c.Depth
+			specs[i].Variant, specs[i].Workers, specs[i].PerProcess, specs[i].Depth, specs[i].Link = v, c.Workers, c.PerProcess, c.Depth, c.Link
 			specs[i].Nested = slices.Contains(c.Needs, needNested)
-			if c.Link != "" {
-				specs[i].Link, err = link.Parse(c.Link)
-			}
 			if o.Block != nil {
 				specs[i].TrainMS, specs[i].Respawn = o.Block.TrainMS, o.Block.Respawn
 			}
-			err = cmp.Or(err, specs[i].validate(), specs[i].checkLink())
+			err = cmp.Or(specs[i].validate(), specs[i].checkLink())
 		}
 		whos[i], errs[i] = w.who, err
 	}
@@ -188,8 +186,8 @@ func (o order) specs(all []driver.Transport) ([]Spec, [][]trainer.Client, []erro
 }
 
 // order returns what the plan says of one block.
-func (p Plan) order(s Spec, slow time.Duration) *orderBlock {
-	l := p.limits()
+func blockOrder(p Plan, s Spec, slow time.Duration) *orderBlock {
+	l := limitsOf(p)
 	return &orderBlock{
 		Seed: p.Seed, Rounds: l.rounds, Least: l.least, Time: l.time, Warmup: p.Warmup, WarmTime: l.warm, Verify: p.Verify, TrainMS: s.TrainMS,
 		Spans: p.Samples, RoundLimit: p.RoundLimit, Respawn: s.Respawn, Pin: p.Pin, Slow: slow,
@@ -206,7 +204,7 @@ func (b *orderBlock) plan() (Plan, error) {
 	if p.Rounds > 0 && p.Time == 0 {
 		p.Time = 1 // which does not count
 	}
-	return p, cmp.Or(p.Validate(), amounts(b))
+	return p, cmp.Or(CheckPlan(p), result.Check(b))
 }
 
 // lend is what version 1 of answers calls the phase [phase.ReserveUpdate].
@@ -335,11 +333,11 @@ func (a *answer) fits(o *orderBlock, clients int) (Block, []uint64, error) {
 	if err != nil || len(b.Round) == 0 { // it was interrupted
 		return b, nil, err
 	}
-	if err := b.validate(clients); err != nil {
+	if err := cmp.Or(result.Check(b), b.Validate(clients)); err != nil {
 		return b, nil, err
 	}
 	if want := len(b.Round) * clients; len(b.RTT) != want { // what is kept of many clients is chosen here
-		return b, nil, field("rtt_ns", "%d samples: want %d", len(b.RTT), want)
+		return b, nil, result.Errorf("rtt_ns", "%d samples: want %d", len(b.RTT), want)
 	}
 	if m := max(o.Rounds, mostRounds); len(b.Round) > m {
 		return b, nil, fmt.Errorf("round_ns: %d timed rounds: a block has at most %d", len(b.Round), m)
@@ -382,7 +380,7 @@ func (a *answer) check(o *orderBlock, s Spec, ended bool) (b Block, hashes []uin
 		err = errors.New("unproved: this is for peers")
 	case len(b.Round) > 0:
 		if running, err = a.runs(hashes, s.Model.Layout.Len()); err == nil && peer {
-			err = b.ofPeer(s, a.Unproved == "")
+			err = ofPeer(b, s, a.Unproved == "")
 		}
 	case !ended:
 		err = errors.New("round_ns: no round was timed")

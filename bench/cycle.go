@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 )
 
 // A step is one part of a cycle: a block of a cell, or a floor. Taking a profile
@@ -38,7 +39,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		}
 		r.steps = append(r.steps, &step{chain: ch, guess: guessFloor, run: func() error {
 			r.progress("floor work " + ch.cell.moved().Label())
-			return ch.measure(ctx, r.Plan.limits().warm)
+			return ch.measure(ctx, limitsOf(r.Plan).warm)
 		}})
 	}
 	r.profiling = r.profileSteps(ctx, quit)
@@ -72,7 +73,7 @@ func (r *run) cycles(quit context.Context) error {
 // when returns 1 for a step of the first cycle that needs a block of its model, or of
 // the cell that it is a copy of, before it, and 0 for others.
 func (s *step) when() int {
-	if s.cell != nil && s.cell.canary == canarySlow || s.floor != nil && (s.floor.Model != "" || s.floor.Link != "" && s.floor.Bytes == 0) {
+	if s.cell != nil && s.cell.canary == canarySlow || s.floor != nil && (s.floor.Model != "" || s.floor.Link != (link.Rate{}) && s.floor.Bytes == 0) {
 		return 1
 	}
 	return 0

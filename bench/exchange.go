@@ -1,6 +1,11 @@
 package bench
 
-import "time"
+import (
+	"time"
+
+	"ipcbench/link"
+	"ipcbench/tensor"
+)
 
 // What travels between two builds: the order that one reads, and the answer that
 // it gives. These structs stand apart from those of the result file and of the
@@ -54,9 +59,9 @@ type orderWork struct {
 	Update  string        `json:"update,omitempty"` // a label of up
 	Clients []orderClient `json:"clients"`          // in the order in which they are dispatched
 
-	Change   string `json:"change,omitempty"`   // the share of words that change, a need; absent if all do
-	First    string `json:"first,omitempty"`    // what first values are made from the seed: normal, a need; absent if uniform
-	Scenario string `json:"scenario,omitempty"` // sync, a need; absent if clients change the model
+	Change   tensor.Change `json:"change,omitzero"`    // the share of words that change, a need; absent if all do
+	First    string        `json:"first,omitempty"`    // what first values are made from the seed: normal, a need; absent if uniform
+	Scenario string        `json:"scenario,omitempty"` // sync, a need; absent if clients change the model
 }
 
 type orderTensor struct {
@@ -73,13 +78,13 @@ type orderClient struct {
 }
 
 type orderCell struct {
-	Needs      []string `json:"needs"`
-	Work       int      `json:"work"`    // an index of Works
-	Variant    string   `json:"variant"` // as users write it
-	Workers    int      `json:"workers"`
-	PerProcess int      `json:"lanes_per_process"`
-	Depth      int      `json:"depth"`
-	Link       string   `json:"link,omitempty"` // a need: its rate; if there is none, there is no link
+	Needs      []string  `json:"needs"`
+	Work       int       `json:"work"`    // an index of Works
+	Variant    string    `json:"variant"` // as users write it
+	Workers    int       `json:"workers"`
+	PerProcess int       `json:"lanes_per_process"`
+	Depth      int       `json:"depth"`
+	Link       link.Rate `json:"link,omitzero"` // a need: its rate; if there is none, there is no link
 }
 
 // An orderBlock says how a block is measured.

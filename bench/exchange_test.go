@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ipcbench/bench/result"
 
 	"ipcbench/phase"
 	"ipcbench/tensor"
@@ -56,7 +59,7 @@ func TestExchangeGolden(t *testing.T) {
 	}
 	o.Block.Time = 1 // which does not count beside rounds
 	o.Block.WarmTime = 0
-	if got := plan.order(specs[0], o.Block.Slow); got.Rounds != 3 || got.WarmTime != 0 {
+	if got := blockOrder(plan, specs[0], o.Block.Slow); got.Rounds != 3 || got.WarmTime != 0 {
 		t.Errorf("block %+v becomes %+v", o.Block, got)
 	}
 	if l := specs[0].Model.Layout; l.Payload() != 56 || whos[0][0].Weight+whos[0][1].Weight != 3.5 || whos[0][1].ID != 1 {
@@ -188,8 +191,8 @@ func TestOrderOfWorkloads(t *testing.T) {
 		spec  Spec
 		needs []string
 	}{
-		{Spec{}, []string{}}, {Spec{Change: c}, []string{needChange}}, {Spec{Values: Normal}, []string{needNormal}}, {Spec{Scenario: Sync}, []string{needSync}},
-		{Spec{Change: c, Values: Normal, Scenario: Sync}, []string{needChange, needNormal, needSync}},
+		{Spec{}, []string{}}, {Spec{Setup: Setup{Change: c}}, []string{needChange}}, {Spec{Setup: Setup{Values: Normal}}, []string{needNormal}}, {Spec{Setup: Setup{Scenario: Sync}}, []string{needSync}},
+		{Spec{Setup: Setup{Change: c, Values: Normal, Scenario: Sync}}, []string{needChange, needNormal, needSync}},
 	} {
 		s := tt.spec
 		s.Variant, s.Model, s.Workers, s.Clients, s.PerProcess, s.Depth = v, m, 1, 3, 1, 1
@@ -216,20 +219,17 @@ func TestHostileWorkload(t *testing.T) {
 		cell Cell
 		want string
 	}{
-		{Cell{Change: "100%"}, `change: "100%": want a part of the words`},
-		{Cell{Change: "02%"}, `change: "02%": want`},
-		{Cell{Change: "\x1b[2J"}, "change: "},
-		{Cell{Values: "file"}, `values: "file": want uniform or normal`},
-		{Cell{Scenario: "fedavg"}, `scenario: "fedavg": want sync`},
-		{Cell{Coding: &Coding{DensityDown: 1.1}}, "coding.density_down: 1.1: want a number from 0 to 1"},
-		{Cell{Coding: &Coding{DensityUp: -1}}, "coding.density_up: -1: want"},
-		{Cell{Coding: &Coding{ErrorUp: &CodingError{RMS: math.Inf(1)}}}, "coding.error_up.rms: +Inf: want"},
-		{Cell{Coding: &Coding{Bound: math.NaN()}}, "coding.bound: NaN: want"},
+		{Cell{Setup: Setup{Values: "file"}}, `values: "file": must be uniform or normal`},
+		{Cell{Setup: Setup{Scenario: "fedavg"}}, `scenario: "fedavg": must be sync`},
+		{Cell{Coding: &Coding{DensityDown: 1.1}}, "coding.density_down: 1.1: not from 0 to 1"},
+		{Cell{Coding: &Coding{DensityUp: -1}}, "coding.density_up: -1: not"},
+		{Cell{Coding: &Coding{ErrorUp: &CodingError{RMS: math.Inf(1)}}}, "coding.error_up.rms: +Inf: not"},
+		{Cell{Coding: &Coding{Bound: math.NaN()}}, "coding.bound: NaN: not"},
 		{Cell{Coding: &Coding{Plain: []string{"\x1b[2J"}}}, "coding.plain[0]: "},
 	} {
 		c := tt.cell
 		c.Transport, c.Variant, c.Model.Name, c.Workers, c.Clients, c.PerProcess, c.Depth = "a", "a", "a", 1, 1, 1, 1
-		if err := c.validateHead(); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if err := cmp.Or(result.Check(c), c.ValidateHead()); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%+v: error %v, want %q", tt.cell, err, tt.want)
 		}
 	}
@@ -263,36 +263,36 @@ func TestHostileOrder(t *testing.T) {
 		{`"work":0`, `"work":-1`, "work: -1: the order has 1"},
 		{`"variant":"pickle"`, `"variant":"pigeon"`, "unknown transport"},
 		{`"model":"two"`, `"model":"two","change":"0%"`, `change: "0%": want a share`},
-		{`"model":"two"`, `"model":"two","first":"zeros"`, `values: "zeros": want uniform or normal`},
-		{`"model":"two"`, `"model":"two","scenario":"war"`, `scenario: "war": want sync`},
+		{`"model":"two"`, `"model":"two","first":"zeros"`, `values: "zeros": must be uniform or normal`},
+		{`"model":"two"`, `"model":"two","scenario":"war"`, `scenario: "war": must be sync`},
 		{`"dtype":"f32"`, `"dtype":"f33"`, "down[0]: tensor: unknown dtype"},
 		{`"shape":[3,4]`, `"shape":[3,-4]`, "negative dimension"},
 		{`"shape":[3,4]`, `"shape":[4611686018427387904,4]`, "overflow"},
 		{`"shape":[3,4]`, `"shape":[1e400]`, "holds a JSON number 1e400 where int belongs"},
-		{`"shape":[3,4]`, `"shape":[4611686018427387]`, "--model: bytes:"},
+		{`"shape":[3,4]`, `"shape":[4611686018427387]`, "model_bytes: "},
 		{`"model":"two"`, `"model":"\u001b[2J"`, "cannot be printed"},
 		{`"model":"two"`, `"model":"two","values":"none.safetensors"`, "no such file"},
 		{`"model":"two"`, `"model":"two","values":"cnn"`, "not those of the order"},
 		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "--up: empty"},
 		{`"clients":[`, `"update":"\u001b[2J","up":[{"name":"weight","dtype":"f32","shape":[12]}],"clients":[`, "cannot be printed"},
-		{`"clients":[`, `"update":"big","up":[{"name":"weight","dtype":"f32","shape":[4611686018427387]}],"clients":[`, "--up: bytes:"},
+		{`"clients":[`, `"update":"big","up":[{"name":"weight","dtype":"f32","shape":[4611686018427387]}],"clients":[`, "up_bytes: "},
 		{`"clients":[`, `"up":[{"name":"weight","dtype":"f32","shape":[-12]}],"clients":[`, "up: tensor: \"weight\": negative dimension"},
 		{`"id":1`, `"id":0`, "clients[1].id: 0"},
 		{`"weight":2.5`, `"weight":-1`, "clients[1].weight: -1"},
 		{`"weight":2.5`, `"weight":0`, "clients[1].weight: 0"},
 		{`"weight":2.5`, `"weight":1e300`, "clients[1].weight: 1e+300"},
 		{`"weight":2.5`, `"weight":NaN`, "invalid character"},
-		{`"workers":1`, `"workers":0`, "--workers 0"},
-		{`"workers":1`, `"workers":9223372036854775807`, "--workers 9223372036854775807"},
-		{`"depth":2`, `"depth":-2`, "--depth -2"},
-		{`"rounds":3`, `"rounds":-3`, "--rounds -3"},
-		{`"rounds":3`, `"rounds":0`, "--time 0s"},
+		{`"workers":1`, `"workers":0`, "--workers must be at least 1, not 0"},
+		{`"workers":1`, `"workers":9223372036854775807`, "--workers must be at most 4096"},
+		{`"depth":2`, `"depth":-2`, "--depth must be at least 1, not -2"},
+		{`"rounds":3`, `"rounds":-3`, "--rounds must be at least 0, not -3"},
+		{`"rounds":3`, `"rounds":0`, "--time must be positive"},
 		{`"warm_ns":50000000`, `"warm_ns":-1`, "warm_ns: -1"},
 		{`"slow_ns":0`, `"slow_ns":-1`, "slow_ns: -1"},
 		{`"slow_ns":0`, `"slow_ns":9223372036854775807`, "slow_ns: 9223372036854775807"},
-		{`"spans":131072`, `"spans":0`, "room for spans: 0"},
-		{`"verify":"sample"`, `"verify":"none"`, `--verify "none"`},
-		{`"round_limit_ns":0`, `"round_limit_ns":1`, "--round-limit 1ns"},
+		{`"spans":131072`, `"spans":0`, "room for spans must be at least 1, not 0"},
+		{`"verify":"sample"`, `"verify":"none"`, `--verify must be sample or all, not "none"`},
+		{`"round_limit_ns":0`, `"round_limit_ns":1`, "--round-limit must be from 100ms"},
 	} {
 		text := change(t, "order.json", tt.from, tt.to)
 		var o order
@@ -324,11 +324,11 @@ func TestHostileAnswer(t *testing.T) {
 		{`"proof":{"rounds":2,"updates":4}`, `"proof":{"rounds":2,"updates":5}`, "5 updates in 2 rounds"},
 		{`"proof":{"rounds":2,"updates":4}`, `"proof":{"rounds":5,"updates":10}`, "no more rounds than there are"},
 		{`"proof":{"rounds":2,"updates":4}`, `"proof":{"rounds":9223372036854775807,"updates":0}`, "proof"},
-		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,-5]`, "a round takes time"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,-5]`, "round_ns[1]: -5: not a duration"},
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,5000002,3]`, "unattributed_ns: 2 samples: want 3, one a round"},
 		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,NaN]`, "invalid character"},
-		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,9223372036854775807]`, "no duration of a run"},
-		{`"rtt_ns":[14,`, `"rtt_ns":[`, "rtt_ns: 3 samples: want 4"},
+		{`"round_ns":[5000001,5000002]`, `"round_ns":[5000001,9223372036854775807]`, "not a duration of a run"},
+		{`"rtt_ns":[14,`, `"rtt_ns":[`, "rtt_ns: 3 samples: must be 4"},
 		{`"encode"`, `"teleport"`, "no such phase"},
 		{`"handshakes":6`, `"handshakes":-6`, "tls.handshakes: -6"},
 		{`"handshake_ns":1700000`, `"handshake_ns":-1`, "tls.handshake_ns: -1"},

@@ -17,7 +17,6 @@ import (
 	"ipcbench/bench/floors"
 	"ipcbench/machine"
 	"ipcbench/scratch"
-	"ipcbench/trainer"
 )
 
 // folder reports a host that does not see the same files as the server's, where the
@@ -136,17 +135,6 @@ func (s *blockRun) hostOf(process int) (r remote) {
 	return r
 }
 
-// A Host is one of a run with agents, in its result.
-type Host struct {
-	Name        string              `json:"name"`        // an agent's is what its user calls it
-	Environment machine.Environment `json:"environment"` // as it was when the run began
-	Server      bool                `json:"server,omitempty"`
-
-	// SameMachine is the first host of the list that is on the same machine: its kernel
-	// started at the same time. Empty for that one itself.
-	SameMachine string `json:"same_machine,omitempty"`
-}
-
 // results are what a result says of the fleet.
 func (h *Hosts) results(server machine.Environment) []Host {
 	if h == nil {
@@ -166,44 +154,6 @@ func (h *Hosts) results(server machine.Environment) []Host {
 		}
 	}
 	return all
-}
-
-// validateHosts checks that each host of the result has a name of its own, and that
-// nothing was measured on another one.
-func (r *Result) validateHosts() error {
-	if n := len(r.Hosts); n > trainer.MaxWorkers+1 { // more have no worker
-		return field("hosts", "%d: want at most %d", n, trainer.MaxWorkers+1)
-	}
-	known := map[string]bool{"": true}
-	for i, h := range r.Hosts {
-		place := fmt.Sprintf("hosts[%d]", i)
-		switch {
-		case agent.CheckName(h.Name) != nil:
-			return within(place, &fieldError{"name", agent.CheckName(h.Name)})
-		case known[h.Name]:
-			return within(place, field("name", "%q stands there twice", h.Name))
-		case !known[h.SameMachine]:
-			return within(place, field("same_machine", "%q: want a host before it", h.SameMachine))
-		case h.Server != (i == 0):
-			return within(place, field("server", "%v: want the server's host first, and no other", h.Server))
-		}
-		known[h.Name] = true
-	}
-	for i, f := range r.Floors {
-		if !known[f.Host] {
-			return within(fmt.Sprintf("floors[%d]", i), field("host", "%q: there is none of that name", f.Host))
-		}
-	}
-	for i, c := range r.Cells {
-		for j, b := range c.Blocks {
-			for k, p := range b.Processes {
-				if !known[p.Host] {
-					return within(fmt.Sprintf("cells[%d].blocks[%d].processes[%d]", i, j, k), field("host", "%q: there is none of that name", p.Host))
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // ends returns the hosts between which and the server's the bytes of s go: "" is the

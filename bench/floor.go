@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"ipcbench/bench/floors"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 )
 
 // rpcEmpty is the floor that the cells' own sessions measure.
@@ -19,12 +21,12 @@ func (r *run) keepPings(s Spec, ns []int64) {
 	if len(ns) == 0 {
 		return
 	}
-	variant, link := s.Variant.String(), s.link()
-	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Variant == variant && f.Link == link && f.Language == s.Language })
+	variant := s.Variant.String()
+	i := slices.IndexFunc(r.floors, func(f *Floor) bool { return f.Variant == variant && f.Link == s.Link && f.Language == s.Language })
 	if i < 0 {
 		i = len(r.floors)
 		r.floors = append(r.floors, &Floor{
-			Name: rpcEmpty, Unit: "s", Variant: variant, Link: link, Language: s.Language, Help: "an empty call on a worker's own connection, while nothing else goes on",
+			Name: rpcEmpty, Unit: "s", Variant: variant, Setup: Setup{Link: s.Link, Language: s.Language}, Help: "an empty call on a worker's own connection, while nothing else goes on",
 		})
 	}
 	r.floors[i].Blocks = append(r.floors[i].Blocks, seconds(ns))
@@ -42,11 +44,11 @@ func (r *run) planFloors() {
 			r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help})
 			continue
 		}
-		seen := map[Workload]bool{}
+		seen := map[result.Workload]bool{}
 		for _, c := range r.cells {
 			if w := c.result.Workload(); !seen[w] {
 				seen[w] = true
-				r.floors = append(r.floors, w.floor(Floor{Name: f.Name, Unit: f.Unit, Help: f.Help}))
+				r.floors = append(r.floors, w.Floor(Floor{Name: f.Name, Unit: f.Unit, Help: f.Help}))
 			}
 		}
 	}
@@ -57,7 +59,7 @@ func (r *run) guessFloor(f *Floor) time.Duration {
 	if f.Bytes == 0 {
 		return guessFloor
 	}
-	return guessFloor + floors.Slow(r.onLink[f].rate.Take(f.Bytes))
+	return guessFloor + floors.Slow(f.Link.Take(f.Bytes))
 }
 
 // floor measures f once more.
@@ -66,7 +68,7 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 	if r.Listen.IsValid() {
 		p.Address = r.Listen.Addr().String()
 	}
-	if _, ok := r.onLink[f]; ok {
+	if f.Link != (link.Rate{}) {
 		if !r.wanted(f) {
 			return nil
 		}
@@ -126,7 +128,7 @@ func (r *run) keepSeries(f *Floor, series []floors.Series) {
 // ns.
 func (r *run) trainTime(f *Floor) int64 {
 	for _, c := range r.cells {
-		if f.Of(c.result.Workload()) && len(c.result.Blocks) > 0 {
+		if f.Of(&c.result) && len(c.result.Blocks) > 0 {
 			return int64(stat.Median(seconds(c.result.Blocks[0].Train)) * 1e9)
 		}
 	}

@@ -22,18 +22,6 @@ import (
 // several layouts of one build, and each block of a cell runs in the next one.
 // Blocks then differ by what linkers do too, and that is in the intervals.
 
-// A Layout is an executable of a build, as a linker has laid it out.
-type Layout struct {
-	File   string `json:"file"`   // its name, without the folder
-	SHA256 string `json:"sha256"` // of its bytes, in hex digits
-}
-
-// Layouts are those of both builds of an interleaved run.
-type Layouts struct {
-	Base []Layout `json:"base"`
-	Head []Layout `json:"head"` // this program, and then the others
-}
-
 // A BuildError is that of a file which cannot take part in an interleaved run.
 type BuildError struct{ error }
 
@@ -118,55 +106,6 @@ func sameBuild(e, first machine.Environment, name string) error {
 	} {
 		if of.has != of.want {
 			return fmt.Errorf("%s: %s, where %s has %s: want layouts of one build", of.what, cmp.Or(of.has, "none"), name, cmp.Or(of.want, "none"))
-		}
-	}
-	return nil
-}
-
-// Of returns the layouts of a build, base or head.
-func (l *Layouts) Of(build string) []Layout {
-	switch {
-	case l == nil:
-		return nil
-	case build == "base":
-		return l.Base
-	}
-	return l.Head
-}
-
-// validate reports layouts that no run had.
-func (l *Layouts) validate() error {
-	if l == nil {
-		return nil
-	}
-	for _, s := range []struct {
-		name string
-		all  []Layout
-	}{{"base", l.Base}, {"head", l.Head}} {
-		if len(s.all) == 0 {
-			return field(s.name, "none")
-		}
-		for i, of := range s.all {
-			place := fmt.Sprintf("%s[%d]", s.name, i)
-			if err := within(place, named("file", of.File)); err != nil {
-				return err
-			}
-			if sum, err := hex.DecodeString(of.SHA256); err != nil || len(sum) != sha256.Size {
-				return field(place+".sha256", "%.70q: want %d hex digits", of.SHA256, 2*sha256.Size)
-			}
-			if j := slices.IndexFunc(s.all, func(o Layout) bool { return o.SHA256 == of.SHA256 }); j < i {
-				return field(place+".sha256", "that of %s[%d]", s.name, j)
-			}
-		}
-	}
-	return nil
-}
-
-// validateLayouts reports blocks of a cell that ran in none of them.
-func (c Cell) validateLayouts(l *Layouts) error {
-	for i, b := range c.Blocks {
-		if most := max(1, len(l.Of(c.Build))); b.Layout < 0 || b.Layout >= most {
-			return field(fmt.Sprintf("blocks[%d].layout", i), "%d: its build has %d", b.Layout, most)
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"ipcbench/bench/result"
+
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
@@ -38,16 +40,16 @@ func TestLimits(t *testing.T) {
 		set         func(p *Plan, s *Spec, n int)
 		most        int
 	}{
-		{"--blocks", "plan.blocks", func(p *Plan, _ *Spec, n int) { p.Blocks = n }, maxBlocks},
-		{"--rounds", "plan.rounds", func(p *Plan, _ *Spec, n int) { p.Rounds = n }, maxRounds},
-		{"--warmup", "plan.warmup", func(p *Plan, _ *Spec, n int) { p.Warmup = n }, maxWarmup},
-		{"--train-ms", "cells[0].train_ms", func(_ *Plan, s *Spec, n int) { s.TrainMS = n }, int(maxTrainMS)},
-		{"--time", "plan.time_ns", func(p *Plan, _ *Spec, n int) { p.Time = time.Duration(n) }, int(maxDuration)},
-		{"--precision", "plan.precision", func(p *Plan, _ *Spec, n int) { p.Precision = float64(n) }, int(maxPrecision)},
+		{"--blocks", "plan.blocks", func(p *Plan, _ *Spec, n int) { p.Blocks = n }, 10_000},
+		{"--rounds", "plan.rounds", func(p *Plan, _ *Spec, n int) { p.Rounds = n }, 100_000},
+		{"--warmup", "plan.warmup", func(p *Plan, _ *Spec, n int) { p.Warmup = n }, 10_000},
+		{"--train-ms", "cells[0].train_ms", func(_ *Plan, s *Spec, n int) { s.TrainMS = n }, int(time.Hour / time.Millisecond)},
+		{"--time", "plan.time_ns", func(p *Plan, _ *Spec, n int) { p.Time = time.Duration(n) }, int(longest)},
+		{"--precision", "plan.precision", func(p *Plan, _ *Spec, n int) { p.Precision = float64(n) }, 100},
 		{"--workers", "cells[0].workers", func(_ *Plan, s *Spec, n int) { s.Workers = n }, trainer.MaxWorkers},
 		{"--clients", "cells[0].clients", func(_ *Plan, s *Spec, n int) { s.Clients = n }, maxClients},
 		{"--lanes-per-process", "cells[0].lanes_per_process", func(_ *Plan, s *Spec, n int) { s.PerProcess = n }, trainer.MaxWorkers},
-		{"--depth", "cells[0].depth", func(_ *Plan, s *Spec, n int) { s.Depth = n }, maxDepth},
+		{"--depth", "cells[0].depth", func(_ *Plan, s *Spec, n int) { s.Depth = n }, 1 << 10},
 		{"--model", "cells[0].model_tensors", func(_ *Plan, s *Spec, n int) {
 			if n > maxTensors+1 {
 				n = maxTensors + 1 // a layout of more takes all memory
@@ -70,16 +72,12 @@ func TestLimits(t *testing.T) {
 			}
 			s := plain(t)
 			tt.set(&p, &s, n)
-			if run = p.Validate(); run == nil {
+			if run = CheckPlan(p); run == nil {
 				run = s.validate()
 			}
-			r := tiny()
-			r.Plan = p
+			r := &Result{Schema: result.Schema, Plan: p}
 			c := s.newCell(trainer.NewGoroutines(trainer.Host{}))
-			c.Blocks = r.Cells[0].Blocks
-			if c.Clients > 1 {
-				c.Blocks = blocksOf(c.Clients)
-			}
+			c.Blocks = blocksOf(c.Clients)
 			r.Cells = []Cell{c}
 			return run, r.Validate()
 		}
@@ -88,7 +86,7 @@ func TestLimits(t *testing.T) {
 		}
 		for _, n := range []int{tt.most + 1, math.MaxInt} {
 			run, read := try(n)
-			if run == nil || !strings.Contains(run.Error(), tt.flag) || !strings.Contains(run.Error(), "want at most") {
+			if run == nil || !strings.Contains(run.Error(), tt.flag) || !strings.Contains(run.Error(), "at most") {
 				t.Errorf("%s %d: got %v, want a refusal that names the flag and its limit", tt.flag, n, run)
 			}
 			if read == nil || !strings.HasPrefix(read.Error(), tt.field+": ") {
@@ -102,7 +100,7 @@ func TestLimits(t *testing.T) {
 	}
 	for _, x := range []float64{math.Inf(1), math.NaN(), -1} {
 		p.Precision = x
-		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "--precision") {
+		if err := CheckPlan(p); err == nil || !strings.Contains(err.Error(), "--precision") {
 			t.Errorf("--precision %v: got %v", x, err)
 		}
 	}

@@ -17,14 +17,6 @@ import (
 // linked reports whether s is measured on a link.
 func (s Spec) linked() bool { return s.Link != link.Rate{} }
 
-// link is what a result says of the link.
-func (s Spec) link() string {
-	if !s.linked() {
-		return ""
-	}
-	return s.Link.String()
-}
-
 // host is where the server of s listens; empty for the usual place.
 func (s Spec) host() string {
 	if !s.linked() {
@@ -41,17 +33,6 @@ func links(cells []Spec) (all []link.Rate) {
 		}
 	}
 	return all
-}
-
-// readLink checks the link of a result, which is empty where there is none.
-func readLink(text string) error {
-	if text == "" {
-		return nil
-	}
-	if r, err := link.Parse(text); err != nil || (Spec{Link: r}).link() != text {
-		return field("link", "%q: want a rate such as 100Mbit, or unshaped", text)
-	}
-	return nil
 }
 
 // Networked reports whether tensors of v can go over a network: not where they lie in
@@ -84,8 +65,8 @@ func (s Spec) overLink() time.Duration {
 // hardly differ, and need no more warmth than the first two have given.
 const slowRound = 500 * time.Millisecond
 
-// of returns the plan for blocks of s.
-func (p Plan) of(s Spec) Plan {
+// planned returns the plan for blocks of s.
+func (s Spec) planned(p Plan) Plan {
 	over := s.overLink()
 	if over > slowRound {
 		p.Least, p.Warmup = 1, 0
@@ -123,12 +104,6 @@ func environment(rates []link.Rate) *machine.Link {
 	return l
 }
 
-// A linkFloor is what a floor of a link is measured for.
-type linkFloor struct {
-	rate link.Rate
-	wire *cell // the cell the size of whose encoded tensors is to be moved, once that is known; or nil
-}
-
 // within reports whether f limits the tensors of s: they go over such a connection. Away
 // from the server's host no memory is shared.
 func (s Spec) within(f floors.Floor, away bool) bool {
@@ -141,10 +116,11 @@ func (s Spec) within(f floors.Floor, away bool) bool {
 // more for what really goes over the wire in a cell, where that is another size.
 func (r *run) planNetworkFloor(f floors.Floor) {
 	add := func(s Spec, host string, bytes int64, wire *cell) {
-		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Link: s.link(), Host: host, Bytes: bytes}
+		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Host: host, Bytes: bytes}
+		floor.Link = s.Link
 		r.floors = append(r.floors, floor)
-		if s.linked() {
-			r.onLink[floor] = linkFloor{s.Link, wire}
+		if wire != nil {
+			r.wire[floor] = wire
 		}
 	}
 	for _, c := range r.cells {
@@ -157,7 +133,7 @@ func (r *run) planNetworkFloor(f floors.Floor) {
 			bytes = min(c.largestWay(), floors.MaxBytes)
 		}
 		for _, host := range ends {
-			if !r.planned(f.Name, c.link(), host, bytes) {
+			if !r.planned(f.Name, c.Link, host, bytes) {
 				add(c.Spec, host, bytes, nil)
 			}
 		}
@@ -171,20 +147,20 @@ func (r *run) planNetworkFloor(f floors.Floor) {
 const alike = 1.05
 
 // planned reports whether there is a floor of that name, link, host and about that size.
-func (r *run) planned(name, link, host string, bytes int64) bool {
+func (r *run) planned(name string, on link.Rate, host string, bytes int64) bool {
 	return slices.ContainsFunc(r.floors, func(f *Floor) bool {
-		return f.Name == name && f.Link == link && f.Host == host && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike))
+		return f.Name == name && f.Link == on && f.Host == host && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike))
 	})
 }
 
 // wanted reports whether f is to be measured, which is known of one for a cell's wire
 // once that cell has had a block.
 func (r *run) wanted(f *Floor) bool {
-	of := r.onLink[f]
-	if of.wire == nil || f.Bytes > 0 {
+	wire := r.wire[f]
+	if wire == nil || f.Bytes > 0 {
 		return true
 	}
-	bytes := min(of.wire.wireBytes(), floors.MaxBytes)
+	bytes := min(wire.wireBytes(), floors.MaxBytes)
 	if bytes == 0 || r.planned(f.Name, f.Link, "", bytes) {
 		return false
 	}
@@ -194,9 +170,8 @@ func (r *run) wanted(f *Floor) bool {
 
 // paramsOn gives the link its rate, and says how f is measured there.
 func (r *run) paramsOn(f *Floor, p *floors.Params) error {
-	rate := r.onLink[f].rate
-	p.Address, p.Takes, p.Rest = link.Address, rate.Take(f.Bytes), rate.Take(rate.Burst())
-	return link.Set(rate)
+	p.Address, p.Takes, p.Rest = link.Address, f.Link.Take(f.Bytes), f.Link.Take(f.Link.Burst())
+	return link.Set(f.Link)
 }
 
 // wireBytes returns what went over the wire for one client, the larger way, in the

@@ -3,6 +3,7 @@ package bench
 import (
 	"math"
 
+	"ipcbench/bench/result"
 	"ipcbench/doctor"
 	"ipcbench/transports/driver"
 )
@@ -18,6 +19,9 @@ const (
 	threadsOfLane   = 2 // of the server, one of which waits for the lane's process
 	threadsOfWorker = 12
 )
+
+// What a result says of the buffer is what transports ask for.
+var _ = [1]struct{}{}[result.SocketBuffer-driver.SocketBuffer]
 
 // Needs returns what a run of these cells takes of its machine, by the same numbers as
 // Spec.Check. Of a cell that no machine could carry it has nothing.

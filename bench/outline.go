@@ -45,7 +45,7 @@ const (
 // Describe returns the outline of a run, after the checks that the run would
 // make. Nothing is measured.
 func Describe(ctx context.Context, o Options) (*Outline, error) {
-	if err := o.Plan.Validate(); err != nil {
+	if err := CheckPlan(o.Plan); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)
@@ -91,7 +91,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 // guess returns about how long one block of s takes, and how much of that its timed
 // rounds.
 func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
-	p = p.of(s)
+	p = s.planned(p)
 	take := func(bytes int64, perSecond float64) time.Duration {
 		return time.Duration(float64(bytes) / perSecond * float64(time.Second))
 	}
@@ -110,8 +110,8 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 	if s.respawns() {
 		round += open
 	}
-	lim := p.limits()
-	timed = min(max(time.Duration(p.least())*round, lim.time), mostRounds*round)
+	lim := limitsOf(p)
+	timed = min(max(time.Duration(leastOf(p))*round, lim.time), mostRounds*round)
 	if lim.rounds > 0 {
 		timed = time.Duration(lim.rounds) * round
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"ipcbench/bench/result"
 	"ipcbench/python"
 	"ipcbench/transports/driver"
 )
@@ -41,7 +42,7 @@ func NewPeer(name, command string) (*Peer, error) {
 	if len(command) > maxPeer {
 		return nil, fmt.Errorf("%s: a command of %d bytes: want at most %d", name, len(command), maxPeer)
 	}
-	if err := checkText(command); err != nil {
+	if err := result.CheckText(command); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	words, err := splitWords(command)
@@ -281,12 +282,12 @@ func (r *run) askPeer(ctx context.Context, p *Peer, specs []Spec) (*answer, erro
 
 // ofPeer reports what no block can be, whoever has run it. A training that takes longer
 // than its client's round trip, say, would be a transfer of less than nothing: the best.
-func (b Block) ofPeer(c Spec, proved bool) error {
+func ofPeer(b Block, c Spec, proved bool) error {
 	if n := len(b.Processes); n != c.Workers {
-		return field("workers", "%d processes: want %d", n, c.Workers)
+		return result.Errorf("workers", "%d processes: want %d", n, c.Workers)
 	}
 	if n := b.Proof.Rounds; proved && n < 2 {
-		return field("proof.rounds", "%d: want 2 at least, the second round and the last", n)
+		return result.Errorf("proof.rounds", "%d: want 2 at least, the second round and the last", n)
 	}
 	for i, rtt := range b.RTT {
 		for _, t := range []struct {
@@ -301,7 +302,7 @@ func (b Block) ofPeer(c Spec, proved bool) error {
 			{"up_ns", b.Up[i], b.Train[i], "rtt_ns", rtt},
 		} {
 			if t.took < t.least || t.took > t.most {
-				return field(fmt.Sprintf("%s[%d]", t.name, i), "%d: want %d to %d, as a part of %s", t.took, t.least, t.most, t.of)
+				return result.Errorf(fmt.Sprintf("%s[%d]", t.name, i), "%d: want %d to %d, as a part of %s", t.took, t.least, t.most, t.of)
 			}
 		}
 	}

@@ -234,7 +234,7 @@ func TestPeerFaults(t *testing.T) {
 		"twice":       `its answer: behind it stands "{`,
 		"schema":      "of version 2, where this build has version 1",
 		"nested":      "its answer: block.train_ns[0]: holds a JSON array where int64 belongs",
-		"samples":     "its answer: rtt_ns: 1 samples: want 6 for 3 rounds of 2 clients",
+		"samples":     "its answer: rtt_ns: 1 samples: must be 6 for 3 rounds of 2 clients",
 		"swift":       "its answer: train_ns[1]: ",
 		"idle":        "its answer: round_ns: no round was timed",
 		"instant":     "its answer: rtt_ns[0]: 0: want 1 to ",

@@ -38,7 +38,7 @@ func TestPeerGolden(t *testing.T) {
 	if !reflect.DeepEqual(first, want) {
 		t.Errorf("first order %+v, want %+v", first, want)
 	}
-	if want.Block = plan.order(s, 0); !reflect.DeepEqual(o, want) {
+	if want.Block = blockOrder(plan, s, 0); !reflect.DeepEqual(o, want) {
 		t.Errorf("order %+v, want %+v", o, want)
 	}
 

@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ipcbench/machine"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
 	"ipcbench/transports/all"
@@ -123,49 +122,6 @@ func TestHostsRoom(t *testing.T) {
 		h := &Hosts{all: []seat{{name: "h1", memory: c.h1}, {name: "h2"}}}
 		if err := h.room(s); (err == nil) != c.ok {
 			t.Errorf("%d of %d bytes: got error %v", c.h1, whole, err)
-		}
-	}
-}
-
-// A result in which hosts do not fit together is none.
-func TestValidateHosts(t *testing.T) {
-	fleet := func(names ...string) *Result {
-		r := &Result{}
-		for i, name := range names {
-			r.Hosts = append(r.Hosts, Host{Name: name, Server: i == 0, Environment: machine.Environment{}})
-		}
-		return r
-	}
-	process := func(r *Result, host string) *Result {
-		r.Cells = []Cell{{Blocks: []Block{{Processes: []Process{{Host: host}}}}}}
-		return r
-	}
-	floor := func(r *Result, host string) *Result {
-		r.Floors = []Floor{{Name: "tcp-stream", Host: host}}
-		return r
-	}
-	second := fleet(ServerHost, "h1")
-	second.Hosts[1].Server = true
-	same := fleet(ServerHost, "h1", "h2")
-	same.Hosts[1].SameMachine = "h2"
-	for name, c := range map[string]struct {
-		r    *Result
-		want string
-	}{
-		"none":       {fleet(), ""},
-		"a fleet":    {floor(process(fleet(ServerHost, "h1"), "h1"), "h1"), ""},
-		"before it":  {same, `hosts[1].same_machine: "h2": want a host before it`},
-		"twice":      {fleet(ServerHost, "h1", "h1"), `hosts[2].name: "h1" stands there twice`},
-		"odd":        {fleet(ServerHost, "\x1b[2J"), "hosts[1].name: name"},
-		"long":       {fleet(ServerHost, strings.Repeat("h", 100)), "hosts[1].name: name"},
-		"nameless":   {fleet(ServerHost, ""), "hosts[1].name: name"},
-		"two server": {second, "hosts[1].server: true"},
-		"elsewhere":  {process(fleet(ServerHost, "h1"), "h2"), `cells[0].blocks[0].processes[0].host: "h2"`},
-		"floor":      {floor(fleet(ServerHost, "h1"), "h3"), `floors[0].host: "h3"`},
-		"no fleet":   {process(fleet(), "h1"), `host: "h1"`},
-	} {
-		if err := c.r.validateHosts(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got error %v, want %q", name, err, c.want)
 		}
 	}
 }

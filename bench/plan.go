@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
@@ -30,18 +30,7 @@ type Spec struct {
 	Clients    int
 	PerProcess int // lanes a process
 	Depth      int
-	Link       link.Rate // of the network; none by default
-
-	Change   tensor.Change // which words a round changes
-	Values   string        // of the model at first: see ValuesOf
-	Scenario string        // Sync, or empty for FedAvg
-
-	Language string // of the workers: InPython, or empty for Go
-	Train    string // the worker function of a user, MODULE:FUNCTION; empty for ours
-
-	TrainMS int  // CPU time that ours burns besides its work
-	Respawn bool // every round has a session of its own
-	Nested  bool // model and update travel as values with tensors nested in them
+	Setup
 }
 
 func (s Spec) String() string {
@@ -58,11 +47,9 @@ func (s Spec) Cell() Cell {
 
 // named returns a cell with all that names it.
 func (s Spec) named() Cell {
-	return Cell{
-		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients,
-		Change: s.change(), Values: s.Values, Scenario: s.Scenario, Link: s.link(),
-		Language: s.Language, Train: s.Train, TrainMS: s.TrainMS, Respawn: s.respawns(), Nested: s.Nested,
-	}
+	c := Cell{Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients, Setup: s.Setup}
+	c.Respawn = s.respawns()
+	return c
 }
 
 // up returns the model whose shapes updates have.
@@ -125,16 +112,16 @@ func DefaultPlan(mode string) (Plan, error) {
 // mode, unless the user asks for another number.
 const InterleavedBlocks = 10
 
-// limits returns what one of the plan's blocks aims for.
-func (p Plan) limits() limits {
+// limitsOf returns what one of the plan's blocks aims for.
+func limitsOf(p Plan) limits {
 	if p.Rounds > 0 {
 		return limits{rounds: (p.Rounds + p.Blocks - 1) / p.Blocks}
 	}
-	return limits{least: p.least(), time: p.Time / time.Duration(p.Blocks), warm: p.WarmTime}
+	return limits{least: leastOf(p), time: p.Time / time.Duration(p.Blocks), warm: p.WarmTime}
 }
 
-// least returns how many timed rounds a block has at least, however long they take.
-func (p Plan) least() int { return cmp.Or(p.Least, 3) }
+// leastOf returns how many timed rounds a block has at least, however long they take.
+func leastOf(p Plan) int { return cmp.Or(p.Least, 3) }
 
 // mostRounds bounds a block by time. More rounds do not average out what the rounds
 // of a session have in common, such as the processors that its processes run on:
@@ -198,8 +185,7 @@ func (u *Unfit) Skipped() Skipped {
 	c := u.Spec.named()
 	return Skipped{
 		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients, PerProcess: u.Spec.PerProcess, Depth: u.Spec.Depth,
-		Change: c.Change, Values: c.Values, Scenario: c.Scenario, Link: c.Link, Language: c.Language, Train: c.Train,
-		TrainMS: c.TrainMS, Respawn: c.Respawn, Nested: c.Nested, Why: u.Err.Error(),
+		Setup: c.Setup, Why: u.Err.Error(),
 	}
 }
 
@@ -218,7 +204,7 @@ func megabytes(n int64) string { return fmt.Sprintf("%d MB (%s)", n/1e6, tensor.
 func (s Spec) control(inproc transports.Variant) Spec {
 	s.Variant = inproc
 	s.PerProcess = s.Workers
-	s.Link, s.Language, s.Train, s.Respawn = link.Rate{}, "", "", false
+	s.Setup = s.Only(result.Binds)
 	return s
 }
 
@@ -227,4 +213,37 @@ func (s Spec) newCell(l trainer.Launcher) Cell {
 	c := s.Cell()
 	c.Launcher = l.Name()
 	return c
+}
+
+// longest is the longest duration of a plan: results hold no longer one.
+const longest = 30 * 24 * time.Hour
+
+// CheckPlan checks what a user can choose of a plan, with errors that name the flag.
+func CheckPlan(p Plan) error {
+	if err := result.CheckFlags(p); err != nil {
+		return err
+	}
+	switch {
+	case p.Time <= 0 || p.Time > longest:
+		return fmt.Errorf("--time must be positive and at most %v, not %v", longest, p.Time)
+	case p.RoundLimit != 0 && (p.RoundLimit < trainer.LeastRoundLimit || p.RoundLimit > longest):
+		return fmt.Errorf("--round-limit must be from %v to %v, or 0, not %v", trainer.LeastRoundLimit, longest, p.RoundLimit)
+	case p.Verify != VerifySample && p.Verify != VerifyAll:
+		return fmt.Errorf("--verify must be sample or all, not %q", p.Verify)
+	}
+	return nil
+}
+
+// validate checks what a user can choose of a cell, with errors that name the flag.
+func (s Spec) validate() error {
+	c := s.Cell()
+	if err := result.CheckFlags(c); err != nil {
+		return err
+	}
+	for _, of := range []struct{ flag, name string }{{"--model", c.Model.Name}, {"--up", s.up().Name}, {"--transport", c.Variant}} {
+		if err := result.CheckName(of.name); err != nil {
+			return fmt.Errorf("%s: %w: choose another name or path", of.flag, err)
+		}
+	}
+	return cmp.Or(result.Check(c.Setup), c.ValidateHead())
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ipcbench/bench/result"
 	"ipcbench/phase"
 	"ipcbench/profile"
 	"ipcbench/profile/capture"
@@ -147,7 +148,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
 	what := r.label(c) + ", profile " + strings.Join(kinds, ", ")
 	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
-	s := &blockRun{cell: c.Spec, plan: r.Plan.of(c.Spec), chain: c.chain, block: &b}
+	s := &blockRun{cell: c.Spec, plan: c.Spec.planned(r.Plan), chain: c.chain, block: &b}
 	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}
 	s.onRound = func() { r.progress(what) }
 	r.progress(what)
@@ -162,7 +163,7 @@ func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (
 	r.done++
 	if !slices.ContainsFunc(c.result.Blocks, func(b Block) bool { return b.Timeline != nil }) && len(b.Round) > 0 {
 		b.Timeline = timeline(s.report, s.windows)
-		b.dropTwoClocks()
+		b.DropTwoClocks()
 	}
 	return b, s.report, nil
 }
@@ -171,7 +172,7 @@ func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (
 func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
 	base := r.profileName(c)
 	keep := func(name string, write func(io.Writer) error) error {
-		if err := ReplaceFile(filepath.Join(r.Profiling.Dir, name), write); err != nil {
+		if err := result.ReplaceFile(filepath.Join(r.Profiling.Dir, name), write); err != nil {
 			return fmt.Errorf("keep profile: %w", err)
 		}
 		p.Files = append(p.Files, filepath.Join(filepath.Base(r.Profiling.Dir), name))
@@ -188,8 +189,12 @@ func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
 		}
 		return nil
 	}
+	labels := map[string]string{}
+	for _, d := range c.result.Unusual() {
+		labels[d.Key] = d.Of(c.result.Setup)
+	}
 	merged, err := profile.Merge(profile.Meta{
-		Kind: p.Kind, Transport: c.result.Variant, Model: c.result.Model.Label(), Workers: c.Workers, Clients: c.Clients,
+		Kind: p.Kind, Transport: c.result.Variant, Model: c.result.Model.Label(), Workers: c.Workers, Clients: c.Clients, Labels: labels,
 		Blocks: p.Blocks, Rounds: p.Rounds, Delivered: c.result.Payload() * int64(p.Rounds),
 	}, parts)
 	if err != nil {
@@ -214,7 +219,11 @@ func (r *run) profileName(c *cell) string {
 		}, text)
 	}
 	name := func(c *cell) string {
-		return fmt.Sprintf("%s.%s.w%d.c%d", clean(c.result.Variant), clean(c.result.Model.Label()), c.Workers, c.Clients)
+		text := fmt.Sprintf("%s.%s.w%d.c%d", clean(c.result.Variant), clean(c.result.Model.Label()), c.Workers, c.Clients)
+		for _, d := range c.result.Unusual() {
+			text += "." + clean(d.Key+"="+d.Of(c.result.Setup))
+		}
+		return text
 	}
 	own := name(c)
 	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return name(d) == own }) {
@@ -255,7 +264,7 @@ func timeline(r trainer.Report, windows []window) *Timeline {
 			}
 		}
 		if i > 0 && len(t.Start) > timelineSpans {
-			t.cut(size)
+			t.Cut(size)
 			break
 		}
 		t.Rounds = append(t.Rounds, w.round)
@@ -263,71 +272,4 @@ func timeline(r trainer.Report, windows []window) *Timeline {
 		t.RoundEnd = append(t.RoundEnd, w.end-windows[0].start)
 	}
 	return t
-}
-
-// cut forgets all spans from the nth on.
-func (t *Timeline) cut(n int) {
-	t.Process, t.Lane, t.Client, t.Phase = t.Process[:n], t.Lane[:n], t.Client[:n], t.Phase[:n]
-	t.Start, t.End = t.Start[:n], t.End[:n]
-}
-
-// dropWorkers leaves the spans of the server, which is the first process.
-func (t *Timeline) dropWorkers() {
-	n := 0
-	for i, process := range t.Process {
-		if process == 0 {
-			t.Process[n], t.Lane[n], t.Client[n], t.Phase[n], t.Start[n], t.End[n] = 0, t.Lane[i], t.Client[i], t.Phase[i], t.Start[i], t.End[i]
-			n++
-		}
-	}
-	t.cut(n)
-	t.Processes = t.Processes[:min(1, len(t.Processes))]
-}
-
-func (p Profile) validate() error {
-	if err := capture.Check(p.Kind); err != nil {
-		return within("kind", err)
-	}
-	if len(p.Files) == 0 {
-		return field("files", "none")
-	}
-	for i, f := range p.Files {
-		place := fmt.Sprintf("files[%d]", i)
-		if err := named(place, f); err != nil {
-			return err
-		}
-		if !filepath.IsLocal(f) {
-			return field(place, "%q: leaves the folder of the result", f)
-		}
-	}
-	return nil
-}
-
-func (t *Timeline) validate() error {
-	n := len(t.Start)
-	for _, c := range []struct {
-		field     string
-		got, want int
-	}{
-		{"process", len(t.Process), n}, {"lane", len(t.Lane), n}, {"client", len(t.Client), n}, {"phase", len(t.Phase), n}, {"end_ns", len(t.End), n},
-		{"round_start_ns", len(t.RoundStart), len(t.Rounds)}, {"round_end_ns", len(t.RoundEnd), len(t.Rounds)},
-	} {
-		if c.got != c.want {
-			return field(c.field, "%d entries: want %d, one a span or round", c.got, c.want)
-		}
-	}
-	for i := range n {
-		if t.Process[i] < 0 || t.Process[i] >= len(t.Processes) {
-			return field(fmt.Sprintf("process[%d]", i), "%d: there are %d processes", t.Process[i], len(t.Processes))
-		}
-		if t.End[i] < t.Start[i] {
-			return field(fmt.Sprintf("end_ns[%d]", i), "%d: the span begins at %d", t.End[i], t.Start[i])
-		}
-	}
-	for i := range t.Rounds {
-		if t.RoundEnd[i] < t.RoundStart[i] {
-			return field(fmt.Sprintf("round_end_ns[%d]", i), "%d: the round begins at %d", t.RoundEnd[i], t.RoundStart[i])
-		}
-	}
-	return nil
 }

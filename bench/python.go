@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 
+	"ipcbench/bench/result"
 	"ipcbench/python"
+	"ipcbench/tensor"
 	"ipcbench/trainer"
 )
 
 // InPython is the language of workers that are not in Go.
-const InPython = "python"
+const InPython = result.InPython
 
 // A Python is what runs workers in Python, and where all is that runs in Python.
 type Python struct {
@@ -53,9 +55,9 @@ func (s Spec) checkLanguage(p Plan) error {
 		return errors.New("--train and --scenario sync: the server would change the model, whatever was trained")
 	case s.Train != "" && s.TrainMS > 0:
 		return errors.New("--train and --train-ms: choose one: a training of yours takes what it takes")
-	case s.Train != "" && s.change() != "":
+	case s.Train != "" && s.Change != (tensor.Change{}):
 		return errors.New("--train and --change: choose one: a training of yours changes what it changes")
-	case s.change() != "":
+	case s.Change != (tensor.Change{}):
 		return errors.New("--language python: workers in Python change all words: leave --change out")
 	}
 	return nil
@@ -79,36 +81,6 @@ const (
 	maxPeer     = 4096 // bytes of a command, or of why it has proved nothing
 )
 
-// validateSoftware checks what others than this program said of themselves, or their users.
-func (c Cell) validateSoftware() error {
-	if c.Language != "" && c.Language != InPython {
-		return field("language", "%.40q: want python", c.Language)
-	}
-	if c.Train != "" && c.Language != InPython {
-		return field("train", "of workers that are not in Python")
-	}
-	if len(c.Software) > maxSoftware {
-		return field("software", "%d entries: want at most %d", len(c.Software), maxSoftware)
-	}
-	for name, version := range c.Software {
-		if err := named("software", name); err != nil {
-			return err
-		}
-		if err := named("software."+name, version); err != nil {
-			return err
-		}
-	}
-	for name, text := range map[string]string{"train": c.Train, "peer": c.Peer, "unproved": c.Unproved} {
-		if len(text) > maxPeer {
-			return field(name, "%d bytes long", len(text))
-		}
-	}
-	if c.Unproved != "" && c.Peer == "" {
-		return field("unproved", "%.40q: of a cell that no peer has run", c.Unproved)
-	}
-	return nil
-}
-
 // printables returns what a process says of itself, made printable.
 func printables(said map[string]string) map[string]string {
 	if len(said) == 0 {
@@ -116,7 +88,7 @@ func printables(said map[string]string) map[string]string {
 	}
 	all := map[string]string{}
 	for name, version := range said {
-		all[cmp.Or(printable(name), "unnamed")] = cmp.Or(printable(version), "unknown")
+		all[cmp.Or(result.Printable(name), "unnamed")] = cmp.Or(result.Printable(version), "unknown")
 	}
 	return all
 }

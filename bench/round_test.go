@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"ipcbench/bench/result"
+
 	"ipcbench/bench/stat"
 	"ipcbench/profile"
 	"ipcbench/profile/capture"
@@ -137,5 +139,5 @@ func keepWorkers(name string, s *blockRun) error {
 	if err != nil {
 		return err
 	}
-	return ReplaceFile(filepath.Join(dir, strings.ReplaceAll(name, "/", ",")+".workers.cpu.pb.gz"), p.Write)
+	return result.ReplaceFile(filepath.Join(dir, strings.ReplaceAll(name, "/", ",")+".workers.cpu.pb.gz"), p.Write)
 }

@@ -3,6 +3,8 @@ package bench
 import (
 	"cmp"
 	"time"
+
+	"ipcbench/bench/result"
 )
 
 // savingShare bounds what saving takes, of the run's time.
@@ -24,35 +26,35 @@ func (r *run) save() {
 // unless that is empty. It shares memory with the run, whose next block changes
 // it.
 func (r *run) sofar(partial string) *Result {
-	result := *r.result
-	result.Partial = partial
-	result.Elapsed = time.Since(r.started)
+	all := *r.result
+	all.Partial = partial
+	all.Elapsed = time.Since(r.started)
 	for _, c := range r.cells {
 		if len(c.result.Blocks) > 0 && c.canary == "" {
-			result.Cells = append(result.Cells, c.sofar())
+			all.Cells = append(all.Cells, c.sofar())
 		}
 	}
-	result.Canary = r.canaries()
+	all.Canary = r.canaries()
 	for _, f := range r.floors {
 		if len(f.Blocks) > 0 {
-			result.Floors = append(result.Floors, *f)
+			all.Floors = append(all.Floors, *f)
 		}
 	}
 	for _, ch := range r.chains {
 		if len(ch.work) > 0 {
 			direct := ch.cell // which burns nothing besides, and nests nothing
-			direct.TrainMS, direct.Nested = 0, false
-			result.Floors = append(result.Floors, *direct.named().Workload().floor(Floor{
+			direct.Setup = direct.Only(result.Chains)
+			all.Floors = append(all.Floors, *direct.named().Workload().Floor(Floor{
 				Name: "work", Unit: "s", Clients: ch.cell.Clients, Blocks: ch.work,
 				Help: "the arithmetic of a round, trained and folded by direct calls",
 			}))
 		}
 	}
-	return &result
+	return &all
 }
 
 func (c *cell) sofar() Cell {
-	result := c.result
-	result.Stopped = cmp.Or(result.Stopped, "interrupted")
-	return result
+	so := c.result
+	so.Stopped = cmp.Or(so.Stopped, "interrupted")
+	return so
 }

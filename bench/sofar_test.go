@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 
+	"ipcbench/bench/result"
+
 	"ipcbench/bench"
 )
 
@@ -23,7 +25,7 @@ func TestSave(t *testing.T) {
 	var saved []*bench.Result
 	o.Save = func(r *bench.Result) error {
 		check(t, r.WriteFile(path))
-		read, err := bench.ReadFile(path)
+		read, err := result.ReadFile(path)
 		check(t, err)
 		saved = append(saved, read)
 		return errors.New("no room")
@@ -51,7 +53,7 @@ func TestLeftTemporary(t *testing.T) {
 		check(t, os.WriteFile(name, nil, 0o600))
 	}
 	for range 50 {
-		check(t, bench.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }))
+		check(t, result.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }))
 	}
 	entries, err := os.ReadDir(dir)
 	check(t, err)

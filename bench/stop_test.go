@@ -14,7 +14,7 @@ func TestStop(t *testing.T) {
 		c := &cell{}
 		for i := range blocks {
 			b := Block{Round: []int64{100*ms + int64(i)*spread}}
-			c.spent += b.charge()
+			c.spent += charge(&b)
 			c.result.Blocks = append(c.result.Blocks, b)
 		}
 		return c
@@ -34,7 +34,7 @@ func TestStop(t *testing.T) {
 		}
 	}
 
-	if short, long := (&Block{Round: []int64{ms, ms}}).charge(), (&Block{Round: []int64{100 * ms, 50 * ms}}).charge(); short != leastCharge || long != 150*time.Millisecond {
+	if short, long := charge(&Block{Round: []int64{ms, ms}}), charge(&Block{Round: []int64{100 * ms, 50 * ms}}); short != leastCharge || long != 150*time.Millisecond {
 		t.Errorf("blocks of 2 and 150 ms count for %v and %v", short, long)
 	}
 

@@ -30,7 +30,7 @@ func common(a, b int) int {
 }
 
 // thin leaves the times of the first client of each round, and of every k-th after it.
-func (b *Block) thin(clients, workers int) {
+func thin(b *Block, clients, workers int) {
 	k := stride(len(b.Round), clients, workers)
 	if k == 1 {
 		return
@@ -44,15 +44,4 @@ func (b *Block) thin(clients, workers int) {
 		}
 		*times = thinned
 	}
-}
-
-// isThinned reports whether so many times of rounds are those of every k-th client, for
-// some k: builds differ in how many they keep.
-func isThinned(times, rounds, clients int) bool {
-	n := times / rounds
-	if n < 1 || n*rounds != times || n > clients {
-		return false
-	}
-	k := (clients + n - 1) / n
-	return (clients+k-1)/k == n
 }

@@ -20,11 +20,11 @@ func TestThin(t *testing.T) {
 				*times = append(*times, int64(i%clients))
 			}
 		}
-		if err := b.validate(clients); err != nil {
+		if err := b.Validate(clients); err != nil {
 			t.Errorf("%d clients, all of them: %v", clients, err)
 		}
-		b.thin(clients, workers)
-		if err := b.validate(clients); err != nil {
+		thin(&b, clients, workers)
+		if err := b.Validate(clients); err != nil {
 			t.Errorf("%d clients: %v", clients, err)
 		}
 		n := len(b.Up) / len(b.Round)

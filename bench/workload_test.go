@@ -57,19 +57,19 @@ func TestWorkloads(t *testing.T) {
 		switch {
 		case c.Scenario == bench.Sync:
 			down, up = 0.02, 0
-		case strings.HasPrefix(c.Change, "2%"):
+		case strings.HasPrefix(c.Change.String(), "2%"):
 			down, up = 1-math.Pow(0.98, 4), 0.02
-		case c.Change == "10%":
+		case c.Change.String() == "10%":
 			down, up = 1-math.Pow(0.9, 4), 0.1
 		case c.Coding != nil:
 			t.Errorf("%s: all words change, and a result says how many: %+v", c.ID(), c.Coding)
 		}
-		if c.Change != "" && (math.Abs(c.Coding.DensityDown-down) > 0.002 || math.Abs(c.Coding.DensityUp-up) > 0.0005) {
+		if c.Change != (tensor.Change{}) && (math.Abs(c.Coding.DensityDown-down) > 0.002 || math.Abs(c.Coding.DensityUp-up) > 0.0005) {
 			t.Errorf("%s: %.4f of the model and %.4f of updates differ, want %.4f and %.4f", c.ID(), c.Coding.DensityDown, c.Coding.DensityUp, down, up)
 		}
 		bounded := 0
 		for _, f := range r.Floors {
-			if f.Model != "" && f.Of(c.Workload()) {
+			if f.Model != "" && f.Of(&c) {
 				bounded++
 			}
 		}
@@ -181,7 +181,7 @@ func TestAgainstWorkload(t *testing.T) {
 	r, err := bench.RunWithFloors(t.Context(), o)
 	check(t, err)
 	for _, c := range r.Cells {
-		if c.Change != "5%/rows" || c.Values != bench.Normal || c.Scenario != bench.Sync || !c.Proved() {
+		if c.Change.String() != "5%/rows" || c.Values != bench.Normal || c.Scenario != bench.Sync || !c.Proved() {
 			t.Errorf("%s, %s: proved %v", c.ID(), c.Build, c.Proved())
 		}
 		if got := c.Blocks[0].Counts()[phase.BodyBytes]; c.Variant == "pickle" && got == 0 {

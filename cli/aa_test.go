@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report/analysis"
 )
 
@@ -91,7 +91,7 @@ func TestSoakSlowdown(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "result.json")
 		output(t, exe, "run", "-q", "--canary=10%", "--transport", "pickle", "--model", "cnn",
 			"--workers", "1", "--clients", "2", "--out", path)
-		r, err := bench.ReadFile(path)
+		r, err := result.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -172,8 +172,8 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 				up = once(known, model.Name+model.File(), up)
 			}
 			for _, change := range changes {
-				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Change: change, Values: values, Scenario: scenario, Train: f.train,
-					TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}
+				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Setup: bench.Setup{
+					Change: change, Values: values, Scenario: scenario, Train: f.train, TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}}
 				for _, of.Workers = range workers {
 					for _, of.Clients = range clients {
 						for _, r := range routes {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -83,7 +84,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 	}
 	var results [2]*bench.Result
 	for i, path := range files {
-		r, err := bench.ReadFile(path)
+		r, err := result.ReadFile(path)
 		if err != nil {
 			return usageError{err}
 		}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/doctor"
 	"ipcbench/internal/skip"
 	"ipcbench/phase/usage"
@@ -226,7 +226,7 @@ func TestDoctorOfRun(t *testing.T) {
 	if code != 0 || !strings.Contains(says, "ipcbench: "+line) {
 		t.Fatalf("exit code %d: %s", code, says)
 	}
-	r, err := bench.ReadFile(file)
+	r, err := result.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

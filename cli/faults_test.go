@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 	"ipcbench/internal/waiting"
 	"ipcbench/scratch"
@@ -704,7 +704,7 @@ func (r *faultRun) read(t *testing.T, o *outcome) {
 		o.wrong = int64(2 * perRound * cnn.Layout.Size())
 		t.Errorf("wrong data:\n%s", r.text())
 	}
-	result, err := bench.ReadFile(r.out)
+	result, err := result.ReadFile(r.out)
 	if errors.Is(err, fs.ErrNotExist) && !r.saved {
 		return // it ended before the first cycle did
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/report/analysis"
 )
 
@@ -170,7 +171,7 @@ func TestSoakLayouts(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		runLayouts(t, path)
 	}
-	r, err := bench.ReadFile(path)
+	r, err := result.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

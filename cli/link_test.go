@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 	"ipcbench/internal/waiting"
 	"ipcbench/link"
@@ -42,34 +42,34 @@ func TestLink(t *testing.T) {
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	r, err := bench.ReadFile(out)
+	r, err := result.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
 	for _, c := range r.Cells {
-		ids = append(ids, c.Transport+" "+c.Link)
+		ids = append(ids, c.Transport+" "+c.Link.String())
 		b := c.Blocks[0]
-		if wants := c.Link == "50Mbit"; wants != (b.Link != nil && b.Link.Overlimits > 0) {
+		if wants := c.Link.String() == "50Mbit"; wants != (b.Link != nil && b.Link.Overlimits > 0) {
 			t.Errorf("%s: the link has counted %+v", c.ID(), b.Link)
 		}
-		if c.Link != "" && c.Settings["network"] != "tcp" {
+		if c.Link != (link.Rate{}) && c.Settings["network"] != "tcp" {
 			t.Errorf("%s: its settings are %v, want network=tcp", c.ID(), c.Settings)
 		}
 		// 2 clients × 256 KiB each way at 50 Mbit/s
-		if least := 2 * 256 << 10 * 8 / 50e6 * 1e9; c.Link == "50Mbit" && float64(slices.Min(b.Round)) < 0.8*least {
+		if least := 2 * 256 << 10 * 8 / 50e6 * 1e9; c.Link.String() == "50Mbit" && float64(slices.Min(b.Round)) < 0.8*least {
 			t.Errorf("%s: a round took %v ns, and the link needs %.0f", c.ID(), slices.Min(b.Round), least)
 		}
 	}
 	slices.Sort(ids)
-	want := []string{"grpc-stream 50Mbit", "grpc-stream unshaped", "http 50Mbit", "http unshaped", "http-shm ", "inproc ", "shm-slab "}
+	want := []string{"grpc-stream 50Mbit", "grpc-stream unshaped", "http 50Mbit", "http unshaped", "http-shm none", "inproc none", "shm-slab none"}
 	if !slices.Equal(ids, want) {
 		t.Errorf("got cells %q, want %q", ids, want)
 	}
 	floors := map[string]bool{}
 	for _, f := range r.Floors {
-		if f.Link != "" && f.Variant == "" {
-			floors[f.Name+" "+f.Link] = true
+		if f.Link != (link.Rate{}) && f.Variant == "" {
+			floors[f.Name+" "+f.Link.String()] = true
 		}
 		if f.Name == "tcp-stream" && (f.Bytes < 250_000 || f.Bytes > 300_000) {
 			t.Errorf("%s of %s: of %d bytes", f.Name, f.Link, f.Bytes)
@@ -95,12 +95,12 @@ func TestLinkAgainst(t *testing.T) {
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	r, err := bench.ReadFile(out)
+	r, err := result.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range r.Cells {
-		if c.Link != "" && (c.Blocks[0].Link == nil || c.Blocks[0].Link.Overlimits == 0) {
+		if c.Link != (link.Rate{}) && (c.Blocks[0].Link == nil || c.Blocks[0].Link.Overlimits == 0) {
 			t.Errorf("%s %s: the link has counted %+v", c.ID(), c.Build, c.Blocks[0].Link)
 		}
 	}
@@ -163,7 +163,7 @@ func interruptRun(t *testing.T, cmd *exec.Cmd, pattern string, all bool, dir, ou
 	if err := syscall.Kill(-cmd.Process.Pid, 0); err != syscall.ESRCH {
 		t.Errorf("a process of its group lives: %v", err)
 	}
-	if r, err := bench.ReadFile(out); err != nil || r.Partial == "" {
+	if r, err := result.ReadFile(out); err != nil || r.Partial == "" {
 		t.Errorf("the result was not kept as partial: %v", err)
 	}
 	if left, err := scratch.Leftovers(dir); err != nil || len(left) > 0 {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 	"ipcbench/internal/waiting"
 )
@@ -90,7 +90,7 @@ func TestListenOffLoopback(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s", err, text)
 			}
-			r, err := bench.ReadFile(out)
+			r, err := result.ReadFile(out)
 			if err != nil {
 				t.Fatal(err)
 			}

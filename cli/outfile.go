@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 )
 
 // resultFile is the file that a run will write. Whether that can be done is tried
@@ -57,7 +58,7 @@ func writable(flag, path string) (string, error) {
 		err = nil
 	}
 	if err == nil {
-		err = bench.TryWrite(path)
+		err = result.TryWrite(path)
 	}
 	if p := (*fs.PathError)(nil); errors.As(err, &p) { // the name of the try means nothing to the user
 		err = &fs.PathError{Op: p.Op, Path: path, Err: p.Err}
@@ -102,7 +103,7 @@ func exists(path string) bool {
 }
 
 // profiles returns the folder for the profiles of the result.
-func (f *resultFile) profiles() string { return bench.Stem(f.path) + ".profiles" }
+func (f *resultFile) profiles() string { return result.Stem(f.path) + ".profiles" }
 
 // keep writes the result, also again and again. Two runs that chose one name get
 // two.

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report/doc"
 )
 
@@ -149,7 +149,7 @@ func isProfile(path string) error {
 	if is, err := isResult(path); err != nil || !is {
 		return err
 	}
-	return hinted{usagef("pprof: %s is a result: want one of its profiles", path), "they are in " + bench.Stem(path) + ".profiles, if the run had --profile"}
+	return hinted{usagef("pprof: %s is a result: want one of its profiles", path), "they are in " + result.Stem(path) + ".profiles, if the run had --profile"}
 }
 
 // pprofUI is where pprof talks to the user. Reports alone go to stdout.

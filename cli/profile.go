@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/profile/capture"
 )
 
@@ -16,7 +16,7 @@ func kindNames() []string {
 
 // isResult reports whether a file is a result, and not a profile.
 func isResult(path string) (bool, error) {
-	head, err := bench.Peek(path)
+	head, err := result.Peek(path)
 	if err != nil {
 		return false, usageError{err}
 	}

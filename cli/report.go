@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -88,7 +89,7 @@ func (a *app) report(o printing, paths []string) error {
 		return usagef("report: %d files: --format perfetto makes a trace of one", len(paths))
 	}
 	for _, path := range paths {
-		result, err := bench.ReadFile(path)
+		result, err := result.ReadFile(path)
 		if err != nil {
 			return usageError{err}
 		}

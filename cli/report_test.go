@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/transports/all"
 )
 
 // TestImplausible: a result that says what cannot be is shown and fails, with what
 // is wrong with it (guard 21).
 func TestImplausible(t *testing.T) {
-	r, err := bench.ReadFile("../report/testdata/result.result")
+	r, err := result.ReadFile("../report/testdata/result.result")
 	if err != nil {
 		t.Fatal(err)
 	}

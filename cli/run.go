@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report"
 	"ipcbench/scratch"
 	"ipcbench/transports"
@@ -335,7 +336,7 @@ func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := plan.Validate(); err != nil {
+	if err := bench.CheckPlan(plan); err != nil {
 		return usageError{err}
 	}
 	control, err := transports.NewVariant(a.host.Transports[0], nil)
@@ -477,7 +478,7 @@ func (a *app) page(f runFlags, r *bench.Result) error {
 		return nil
 	}
 	html, _ := report.FormatNamed("html") // there is one
-	err := bench.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) })
+	err := result.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) })
 	if err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}

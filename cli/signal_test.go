@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 	"ipcbench/internal/waiting"
 )
@@ -93,7 +93,7 @@ func TestTerminalCloses(t *testing.T) {
 	if got, want := cmd.ProcessState.ExitCode(), 128+int(syscall.SIGHUP); got != want {
 		t.Errorf("exit code %d (%v), want %d", got, cmd.ProcessState, want)
 	}
-	if r, err := bench.ReadFile(out); err != nil || r.Partial == "" || len(r.Cells) == 0 {
+	if r, err := result.ReadFile(out); err != nil || r.Partial == "" || len(r.Cells) == 0 {
 		t.Errorf("the result was not kept as partial: %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 	"ipcbench/internal/waiting"
 	"ipcbench/scratch"
@@ -110,7 +110,7 @@ func (e engine) green(t *testing.T) {
 	if n := strings.Count(stdout.String(), "CPU, s/GB"); n != 1 {
 		t.Errorf("%d answers, want 1:\n%s", n, stdout)
 	}
-	r, err := bench.ReadFile(filepath.Join(e.dir, "out.json"))
+	r, err := result.ReadFile(filepath.Join(e.dir, "out.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

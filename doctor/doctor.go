@@ -25,7 +25,7 @@ const (
 // A Check is what was found out about one property of the machine.
 type Check struct {
 	Name   string `json:"name"`
-	Status Status `json:"status"`
+	Status Status `json:"status" check:"warn|fail"`
 	What   string `json:"what"`          // was found, with figures
 	Why    string `json:"why"`           // it matters
 	Fix    string `json:"fix,omitempty"` // what to do about it; absent if all is well

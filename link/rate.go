@@ -112,6 +112,21 @@ func (r Rate) String() string {
 	return text
 }
 
+// MarshalText returns r as users write it.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText makes r what users have written.
+func (r *Rate) UnmarshalText(text []byte) (err error) {
+	*r, err = Parse(string(text))
+	return err
+}
+
+// Bits returns the bits per second each way; zero if nothing limits them.
+func (r Rate) Bits() int64 { return max(0, r.bits) }
+
+// Delay returns the delay of each way.
+func (r Rate) Delay() time.Duration { return r.delay }
+
 // Shaped reports whether r holds anything up.
 func (r Rate) Shaped() bool { return r.bits > 0 }
 

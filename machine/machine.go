@@ -58,7 +58,7 @@ type Environment struct {
 
 	// Where the run's servers listened over TCP: empty for the loopback interface, else
 	// [OffLoopback], or [Insecure] where encryption and proven names were not asked for.
-	Listen string `json:"listen,omitempty" diff:"servers listen" nothing:"on loopback"`
+	Listen string `json:"listen,omitempty" check:"|off loopback|off loopback, insecure" diff:"servers listen" nothing:"on loopback"`
 
 	Go     string `json:"go" diff:"Go version"`
 	Commit string `json:"commit"`                              // of the running binary, or "unknown"

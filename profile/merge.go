@@ -2,7 +2,9 @@ package profile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 
 	pprof "github.com/google/pprof/profile"
 
@@ -29,9 +31,10 @@ func Merge(m Meta, parts []Part) (*Profile, error) {
 			if err != nil {
 				return nil, fmt.Errorf("profile: %s of %s: %w", m.Kind, part.Process, err)
 			}
-			tidy(p, map[string]string{
-				phase.LabelTransport: m.Transport, phase.LabelModel: m.Model, phase.LabelProcess: part.Process,
-			})
+			labels := map[string]string{phase.LabelTransport: m.Transport, phase.LabelModel: m.Model, phase.LabelProcess: part.Process,
+				"workers": strconv.Itoa(m.Workers), "clients": strconv.Itoa(m.Clients)}
+			maps.Copy(labels, m.Labels)
+			tidy(p, labels)
 			if m.Kind == capture.Heap { // what is in use is not a sum over time
 				last = p
 				continue

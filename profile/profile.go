@@ -31,9 +31,14 @@ type Meta struct {
 	Model     string `json:"model"`
 	Workers   int    `json:"workers"`
 	Clients   int    `json:"clients"`
-	Blocks    int    `json:"blocks"`
-	Rounds    int    `json:"rounds"`
-	Delivered int64  `json:"delivered_bytes"` // payload of these rounds; 0 is unknown
+
+	// Labels has what the cell does differently from the usual one, by its dimensions:
+	// each sample has these labels too.
+	Labels map[string]string `json:"labels,omitempty"`
+
+	Blocks    int   `json:"blocks"`
+	Rounds    int   `json:"rounds"`
+	Delivered int64 `json:"delivered_bytes"` // payload of these rounds; 0 is unknown
 }
 
 // A Profile is a profile of one kind of one cell, all processes together.

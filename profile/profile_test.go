@@ -126,7 +126,7 @@ func TestFunctions(t *testing.T) {
 }
 
 func meta(kind string) Meta {
-	return Meta{Kind: kind, Transport: "pickle", Model: "cnn", Workers: 1, Clients: 2, Blocks: 2, Rounds: 10, Delivered: 2e9}
+	return Meta{Kind: kind, Transport: "pickle", Model: "cnn", Workers: 1, Clients: 2, Labels: map[string]string{"link": "1Gbit"}, Blocks: 2, Rounds: 10, Delivered: 2e9}
 }
 
 // merged is a CPU profile of a server and a worker in two blocks.
@@ -228,7 +228,7 @@ func TestWrite(t *testing.T) {
 	back, err := pprof.Parse(&b)
 	check(t, err)
 	check(t, back.CheckValid())
-	comment := `ipcbench {"kind":"cpu","transport":"pickle","model":"cnn","workers":1,"clients":2,"blocks":2,"rounds":10,"delivered_bytes":2000000000}`
+	comment := `ipcbench {"kind":"cpu","transport":"pickle","model":"cnn","workers":1,"clients":2,"labels":{"link":"1Gbit"},"blocks":2,"rounds":10,"delivered_bytes":2000000000}`
 	if !slices.Equal(back.Comments, []string{comment}) || back.DefaultSampleType != "cpu" {
 		t.Errorf("comments %q, by default %q", back.Comments, back.DefaultSampleType)
 	}
@@ -236,6 +236,9 @@ func TestWrite(t *testing.T) {
 	got := map[labels]int64{}
 	for _, s := range back.Sample {
 		first := func(key string) string { return strings.Join(s.Label[key], ",") }
+		if first("link") != "1Gbit" || first("workers") != "1" || first("clients") != "2" {
+			t.Errorf("a sample has the labels %v", s.Label)
+		}
 		got[labels{first(phase.LabelTransport), first(phase.LabelModel), first(phase.LabelProcess), first(phase.LabelPhase)}] += s.Value[1]
 	}
 	want := map[labels]int64{

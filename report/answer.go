@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/doctor"
 	"ipcbench/machine"
@@ -27,7 +27,7 @@ type answer struct {
 	Started     time.Time            `json:"started"`
 	Elapsed     float64              `json:"elapsed_s"`
 	Partial     string               `json:"partial,omitempty"` // why the run ended early
-	Plan        bench.Plan           `json:"plan"`              // as in the result file
+	Plan        result.Plan          `json:"plan"`              // as in the result file
 	Environment machine.Environment  `json:"environment"`       // as in the result file
 	Doctor      []doctor.Check       `json:"doctor,omitempty"`  // as in the result file
 	Against     *machine.Environment `json:"against,omitempty"` // that of the build base, of an interleaved run
@@ -50,18 +50,11 @@ type workload struct {
 	Workers int    `json:"workers"`
 	Clients int    `json:"clients"`
 
-	Change   string `json:"change,omitempty"` // as in the result file, likewise the others
-	Values   string `json:"values,omitempty"`
-	Scenario string `json:"scenario,omitempty"`
-	Train    string `json:"train,omitempty"`
-	TrainMS  int    `json:"train_ms,omitempty"`
-	Respawn  bool   `json:"respawn,omitempty"`
-	Nested   bool   `json:"nested,omitempty"`
-	Link     string `json:"link,omitempty"` // none of a cell without one, where others have one
+	result.Setup // as in the result file, but for the language
 }
 
 func workloadOf(g analysis.Group) workload {
-	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients, g.Change, g.Values, g.Scenario, g.Train, g.TrainMS, g.Respawn, g.Nested, g.Link}
+	return workload{g.Build, g.Model.Name, g.Model.Up, g.Workers, g.Clients, g.Setup}
 }
 
 // An answerVerdict says which transport to use. Best are the variants that may be
@@ -164,24 +157,18 @@ type answerCrossing struct {
 }
 
 type answerFloor struct {
-	Name      string    `json:"name"`
-	Condition string    `json:"condition,omitempty"`
-	Model     string    `json:"model,omitempty"`
-	Up        string    `json:"up,omitempty"`
-	Change    string    `json:"change,omitempty"`
-	Values    string    `json:"values,omitempty"`
-	Scenario  string    `json:"scenario,omitempty"`
-	TrainMS   int       `json:"train_ms,omitempty"`
-	Nested    bool      `json:"nested,omitempty"`
-	Clients   int       `json:"clients,omitempty"`
-	Variant   string    `json:"variant,omitempty"`
-	Language  string    `json:"language,omitempty"`
-	Gap       float64   `json:"gap_s,omitempty"`
-	Link      string    `json:"link,omitempty"`
-	Host      string    `json:"host,omitempty"`
-	Bytes     int64     `json:"bytes,omitempty"`
-	Help      string    `json:"help"`
-	Value     *estimate `json:"value"`
+	Name      string `json:"name"`
+	Condition string `json:"condition,omitempty"`
+	Model     string `json:"model,omitempty"`
+	Up        string `json:"up,omitempty"`
+	result.Setup
+	Clients int       `json:"clients,omitempty"`
+	Variant string    `json:"variant,omitempty"`
+	Gap     float64   `json:"gap_s,omitempty"`
+	Host    string    `json:"host,omitempty"`
+	Bytes   int64     `json:"bytes,omitempty"`
+	Help    string    `json:"help"`
+	Value   *estimate `json:"value"`
 }
 
 // An estimate is a number with its interval. Low and high are null, and confidence
@@ -217,7 +204,7 @@ func finite(x float64) *float64 {
 }
 
 // writeJSON writes the answer of a result.
-func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
+func writeJSON(w io.Writer, r *result.Result, _ Options) error {
 	v := analysis.New(r)
 	a := answer{
 		Answer: answerVersion, Kind: "result", Command: r.Command, Started: r.Started, Elapsed: r.Elapsed.Seconds(), Partial: r.Partial, Plan: r.Plan,
@@ -253,7 +240,7 @@ func writeJSON(w io.Writer, r *bench.Result, _ Options) error {
 		a.Cells = append(a.Cells, cell)
 	}
 	for _, f := range r.Floors {
-		a.Floors = append(a.Floors, answerFloor{f.Name, f.Condition, f.Model, f.Up, f.Change, f.Values, f.Scenario, f.TrainMS, f.Nested, f.Clients, f.Variant, f.Language, float64(f.Gap) / 1e9, f.Link, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
+		a.Floors = append(a.Floors, answerFloor{f.Name, f.Condition, f.Model, f.Up, f.Setup, f.Clients, f.Variant, float64(f.Gap) / 1e9, f.Host, f.Bytes, f.Help, estimated(f.Unit, stat.Of(f.Blocks))})
 	}
 	return doc.WriteJSON(w, a, "\t")
 }

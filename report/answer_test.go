@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 )
 
@@ -61,7 +61,7 @@ func TestAnswerPage(t *testing.T) {
 	if _, err := exec.LookPath("jq"); err != nil {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
-	real, err := bench.ReadFile("../bench/testdata/result.json.gz")
+	real, err := result.ReadFile("../bench/testdata/result.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}

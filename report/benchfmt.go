@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -47,7 +47,7 @@ const goodputUnit = "goodput-B/s"
 // sees vary is what varies between sessions. It holds only those lines against each
 // other whose configuration is the same: so that is what a cell does and the
 // machine, and the build stands in comments.
-func writeBenchfmt(w io.Writer, r *bench.Result, _ Options) error {
+func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 	v := analysis.New(r)
 	e := r.Environment
 	comments := []string{"mode: " + r.Plan.Mode, "kernel: " + e.Kernel}
@@ -109,8 +109,8 @@ func benchName(c *analysis.Cell) benchfmt.Name {
 	if c.Model.Up != "" {
 		name += "/up=" + word(c.Model.Up)
 	}
-	for _, of := range c.Particulars() {
-		name += "/" + of[0] + "=" + word(of[1])
+	for _, d := range c.Unusual() {
+		name += "/" + d.Key + "=" + word(d.Of(c.Setup))
 	}
 	if c.Unproved != "" {
 		name += "/unproved=yes"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 )
 
 // TestBenchstat: benchstat itself puts the results of two commits into one table,
@@ -20,12 +20,12 @@ func TestBenchstat(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		flags   []string
-		results []*bench.Result
+		results []*result.Result
 		change  string // of the round
 	}{
-		{"two commits", nil, []*bench.Result{base, head}, "~"},
-		{"two builds", []string{"-col", "/build"}, []*bench.Result{benchtest.Interleaved(1.2)}, "+20.00%"},
-		{"two transports", []string{"-col", "/transport"}, []*bench.Result{head}, "+100.00%"},
+		{"two commits", nil, []*result.Result{base, head}, "~"},
+		{"two builds", []string{"-col", "/build"}, []*result.Result{benchtest.Interleaved(1.2)}, "+20.00%"},
+		{"two transports", []string{"-col", "/transport"}, []*result.Result{head}, "+100.00%"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"tool", "-modfile=../tools.mod", "benchstat"}, c.flags...)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ipcbench/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -48,7 +49,7 @@ func workTitle(p analysis.Path) string { return groupTitle(onAnyLink(p[0])) }
 // onAnyLink is the group of cells but for their link.
 func onAnyLink(cells []*analysis.Cell) analysis.Group {
 	g := cells[0].Group()
-	g.Link = ""
+	g.Link, g.NoLink = link.Rate{}, false
 	return g
 }
 
@@ -57,7 +58,7 @@ func breakEvenNotes(all []*analysis.BreakEven) []doc.Paragraph {
 	texts := []string{"A codec pays below bits saved a round ÷ seconds added to a round, both against no codec over the same transport, with one client on one worker over TCP without a rate."}
 	var outside, respawned, busy, unlike bool
 	for _, b := range all {
-		outside = outside || b.Pays != "" && b.Coded.Link == ""
+		outside = outside || b.Pays != "" && b.Coded.Link == link.Rate{}
 		respawned = respawned || b.Coded.Respawn
 		busy = busy || !b.Coded.Alone()
 		unlike = unlike || b.Plain == nil
@@ -165,7 +166,7 @@ func halfAndTwice(b *analysis.BreakEven) string {
 		case a.Name == "codec":
 			value = analysis.NoCodec + "," + value
 		case a.Name == "link":
-			value = fmt.Sprintf("%s,%.0fMbit,%.0fMbit", analysis.Unshaped, rate/2, 2*rate)
+			value = fmt.Sprintf("%s,%.0fMbit,%.0fMbit", link.Unshaped.String(), rate/2, 2*rate)
 		case value == a.Usual || a.Name == "build":
 			continue
 		case value == "on": // nested
@@ -236,7 +237,7 @@ func linkSection(groups [][]*analysis.Cell) doc.Section {
 		if v.Unclear() || v.Unproved {
 			best = variant(v.Best()) + ", not proved"
 		}
-		row := []doc.Cell{doc.Words(linkText(v.Group.Link)), doc.Words(best), round.of(v.Best())}
+		row := []doc.Cell{doc.Words(v.Group.Link.String()), doc.Words(best), round.of(v.Best())}
 		if i := slices.IndexFunc(v.Ranked, func(c *analysis.Cell) bool { return !c.Encoded() }); i > 0 {
 			row = append(row, doc.Words(variant(v.Ranked[i])), doc.Number(v.Ranked[i].Of(v.By).Center/v.Best().Of(v.By).Center))
 		}

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/tensor"
 )
 
 var threeLinks = map[string]float64{"unshaped": 0, "100Mbit": 100e6, "1Gbit": 1e9}
@@ -27,7 +29,7 @@ func TestBreakEvenView(t *testing.T) {
 	shows(t, r, "links.text", [][]string{nil, {"break-even"}, {"findings"}}, map[string][]string{
 		"csv": {"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,wire_down,B/round,6,16652072,", "\nhttp,histology,1,1,change=2%;codec=none;link=1Gbit;network=tcp,wire_down,B/round,6,66608288,", ",ratio_up,1,6,0.05999", ",break_even,bit/s,",
 			"\nhttp,histology,1,1,change=2%;codec=int8;link=1Gbit;network=tcp,phase.compress,s/round,6,0.24,", "\nfloor,-,1,1,bytes=66608288;link=1Gbit,tcp-stream,"},
-		"json":     {`"pays": "below"`, `"pays": "never"`, `"link": "none"`, `"error_up_rms": {`},
+		"json":     {`"pays": "below"`, `"pays": "never"`, `"link": "1Gbit"`, `"error_up_rms": {`},
 		"benchfmt": {"/clients=1/change=2%/link=1Gbit ", " wire-down-B/op "},
 		"md":       {"1 Gbit/s"},
 	})
@@ -41,7 +43,7 @@ func TestBreakEvenView(t *testing.T) {
 
 // shows compares views, as a terminal of 80 columns has them, with a golden file, and
 // looks for texts in what the other formats, by name, make of r.
-func shows(t *testing.T, r *bench.Result, file string, views [][]string, formats map[string][]string) {
+func shows(t *testing.T, r *result.Result, file string, views [][]string, formats map[string][]string) {
 	t.Helper()
 	var b strings.Builder
 	for _, v := range views {
@@ -70,8 +72,8 @@ func shows(t *testing.T, r *bench.Result, file string, views [][]string, formats
 func TestFloorsOfWork(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
 	for _, change := range []string{"2%", "10%"} {
-		r.Floors = append(r.Floors, bench.Floor{Name: "work", Unit: "s", Model: "histology", Change: change, Scenario: "sync", Clients: 1, Blocks: [][]float64{{1}}})
-		r.Skipped = append(r.Skipped, bench.Skipped{Transport: "http", Variant: "http", Model: "cnn", Workers: 1, Clients: 1, Change: change, Link: "1Gbit", Why: "memory"})
+		r.Floors = append(r.Floors, result.Floor{Name: "work", Unit: "s", Model: "histology", Setup: result.Setup{Change: benchtest.Text[tensor.Change](change), Scenario: "sync"}, Clients: 1, Blocks: [][]float64{{1}}})
+		r.Skipped = append(r.Skipped, result.Skipped{Transport: "http", Variant: "http", Model: "cnn", Workers: 1, Clients: 1, Setup: result.Setup{Change: benchtest.Text[tensor.Change](change), Link: benchtest.Text[link.Rate]("1Gbit")}, Why: "memory"})
 	}
 	csv := format(t, "csv", r)
 	for _, want := range []string{
@@ -129,7 +131,7 @@ func TestCodecsWithoutTCP(t *testing.T) {
 // TestCodecsAlone: without none, there is no break-even, and the view says why.
 func TestCodecsAlone(t *testing.T) {
 	r := benchtest.Linked(threeLinks)
-	r.Cells = slices.DeleteFunc(r.Cells, func(c bench.Cell) bool { return c.Settings["codec"] == "none" })
+	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Settings["codec"] == "none" })
 	if text := shown(t, r, "break-even"); !strings.Contains(text, "name none in --codec too") {
 		t.Errorf("no word of it in\n%s", text)
 	}
@@ -147,16 +149,16 @@ func TestLinkVerdict(t *testing.T) {
 // TestCodecFindings: what a codec or a link puts in doubt is told, and what travels
 // faster than its link is an error (guards 23, 24).
 func TestCodecFindings(t *testing.T) {
-	of := func(r *bench.Result, codec string) *bench.Cell {
+	of := func(r *result.Result, codec string) *result.Cell {
 		for i, c := range r.Cells {
-			if c.Transport == "http" && c.Link == "100Mbit" && c.Settings["codec"] == codec {
+			if c.Transport == "http" && c.Link.String() == "100Mbit" && c.Settings["codec"] == codec {
 				return &r.Cells[i]
 			}
 		}
 		panic(codec)
 	}
-	clients := func(n int) func(r *bench.Result) {
-		return func(r *bench.Result) {
+	clients := func(n int) func(r *result.Result) {
+		return func(r *result.Result) {
 			for i := range r.Cells {
 				c := &r.Cells[i]
 				c.Clients = n
@@ -173,30 +175,33 @@ func TestCodecFindings(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		edit func(r *bench.Result)
+		edit func(r *result.Result)
 		want string // none if empty
 	}{
-		{"as it should be", func(*bench.Result) {}, ""},
-		{"plain tensors", func(r *bench.Result) { of(r, "sparse").Coding.Plain = []string{"a", "b"} }, "warning: http:network=tcp:codec=sparse histology workers=1 clients=1 change=2% link=100Mbit: the codec does not take some tensors, which travel as they are: a, b"},
-		{"full versions", func(r *bench.Result) { benchtest.Count(*of(r, "sparse"), "codec.full.missed", 1) }, "timed rounds hold full versions, 0.500 a round"},
-		{"density", func(r *bench.Result) { of(r, "sparse").Coding.DensityDown = 0.0225 }, "2.2 % of the words of models changed, and 2 % were expected"},
-		{"density up", func(r *bench.Result) { of(r, "sparse").Coding.DensityUp = 0.4 }, "40 % of the words of updates changed, and 2 % were expected"},
-		{"sync has no base up", func(r *bench.Result) { c := of(r, "sparse"); c.Scenario, c.Coding.DensityUp = "sync", 0.4 }, ""},
-		{"rows", func(r *bench.Result) { c := of(r, "sparse"); c.Change, c.Coding.DensityDown = "2%/rows", 0.05 }, ""},
+		{"as it should be", func(*result.Result) {}, ""},
+		{"plain tensors", func(r *result.Result) { of(r, "sparse").Coding.Plain = []string{"a", "b"} }, "warning: http:network=tcp:codec=sparse histology workers=1 clients=1 change=2% link=100Mbit: the codec does not take some tensors, which travel as they are: a, b"},
+		{"full versions", func(r *result.Result) { benchtest.Count(*of(r, "sparse"), "codec.full.missed", 1) }, "timed rounds hold full versions, 0.500 a round"},
+		{"density", func(r *result.Result) { of(r, "sparse").Coding.DensityDown = 0.0225 }, "2.2 % of the words of models changed, and 2 % were expected"},
+		{"density up", func(r *result.Result) { of(r, "sparse").Coding.DensityUp = 0.4 }, "40 % of the words of updates changed, and 2 % were expected"},
+		{"sync has no base up", func(r *result.Result) { c := of(r, "sparse"); c.Scenario, c.Coding.DensityUp = "sync", 0.4 }, ""},
+		{"rows", func(r *result.Result) {
+			c := of(r, "sparse")
+			c.Change, c.Coding.DensityDown = benchtest.Text[tensor.Change]("2%/rows"), 0.05
+		}, ""},
 		{"more clients change more", clients(4), "2 % of the words of models changed, and 7.8 % were expected"},
-		{"dropped", func(r *bench.Result) { of(r, "none").Blocks[2].Link = &bench.LinkCount{Dropped: 7, Overlimits: 100} }, "the link dropped 7 packets"},
-		{"faster than the link", func(r *bench.Result) {
+		{"dropped", func(r *result.Result) { of(r, "none").Blocks[2].Link = &result.LinkCount{Dropped: 7, Overlimits: 100} }, "the link dropped 7 packets"},
+		{"faster than the link", func(r *result.Result) {
 			for i := range r.Floors {
 				r.Floors[i].Blocks = [][]float64{{11e6}, {11e6}, {11e6}, {11e6}, {11e6}, {11e6}}
 			}
 		}, "moves bytes at 12.4 MB/s (12.1 to 12.6), faster than the floor tcp-stream (11.0 MB/s)"},
-		{"faster by a burst", func(r *bench.Result) {
+		{"faster by a burst", func(r *result.Result) {
 			for i := range r.Floors {
 				r.Floors[i].Blocks = [][]float64{{11e6}, {11e6}, {11e6}, {11e6}, {11e6}, {11e6}}
 			}
 			r.Environment.Link = &machine.Link{Bursts: map[string]int64{"100Mbit": 64 << 20}}
 		}, ""},
-		{"a rate by its wire size", func(r *bench.Result) {
+		{"a rate by its wire size", func(r *result.Result) {
 			small := r.Floors[0]
 			small.Bytes, r.Floors[0].Blocks = 4e6, [][]float64{{13e6}, {13e6}}
 			small.Blocks = [][]float64{{5e6}, {5e6}, {5e6}, {5e6}, {5e6}, {5e6}}

@@ -12,7 +12,7 @@ import (
 	"regexp"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -69,7 +69,7 @@ func Rewrite(dir string) ([]string, error) {
 			return err
 		}
 		changed = append(changed, path)
-		return bench.ReplaceFile(path, func(w io.Writer) error {
+		return result.ReplaceFile(path, func(w io.Writer) error {
 			_, err := w.Write(renewed)
 			return err
 		})
@@ -118,7 +118,7 @@ var marked = regexp.MustCompile("(?ms)^[ \t]*(?:```.*?^[ \t]*```|~~~.*?^[ \t]*~~
 func rerender(path string, text []byte) ([]byte, []Drift, error) {
 	var out []byte
 	var drifts []Drift
-	results := map[string]*bench.Result{}
+	results := map[string]*result.Result{}
 	done := 0 // of text, that out holds
 	for _, at := range marked.FindAllSubmatchIndex(text, -1) {
 		line := 1 + bytes.Count(text[:at[0]], []byte("\n"))
@@ -143,7 +143,7 @@ func rerender(path string, text []byte) ([]byte, []Drift, error) {
 }
 
 // render returns what a marker asks for: FILE VIEW [CHOICE…], or FILE and a claim.
-func render(dir, spec string, results map[string]*bench.Result) (string, error) {
+func render(dir, spec string, results map[string]*result.Result) (string, error) {
 	words := strings.Fields(spec)
 	if len(words) < 2 {
 		return "", fmt.Errorf("marker %q: want FILE.json VIEW", spec)
@@ -158,7 +158,7 @@ func render(dir, spec string, results map[string]*bench.Result) (string, error) 
 	r := results[file]
 	if r == nil {
 		var err error
-		if r, err = bench.ReadFile(filepath.Join(dir, file)); err != nil {
+		if r, err = result.ReadFile(filepath.Join(dir, file)); err != nil {
 			return "", err
 		}
 		results[file] = r

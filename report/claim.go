@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"ipcbench/bench"
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -135,41 +134,27 @@ func appendWords(all []string, text string) []string {
 // phrase says what a cell is on an axis; nothing where it is not on it.
 func phrase(a analysis.Axis, c *analysis.Cell) string {
 	value := a.Of(c)
-	switch a.Name {
-	case "transport":
+	switch {
+	case a.Name == "language" && c.Peer != "": // its name says all that is known
+		return ""
+	case a.Dim != nil:
+		return a.Dim.Heading(c.Setup)
+	case a.Name == "transport":
 		return c.Uncoded()
-	case "codec":
-		if !c.Encoded() {
-			return "no codec"
-		}
-	case "language":
-		if c.Peer != "" { // its name says all that is known
-			return ""
-		}
-		return "workers in " + map[string]string{"go": "Go", bench.InPython: "Python"}[value]
-	case "model":
-		return value
-	case "up":
-		if value == a.Usual {
-			return "updates like the model"
-		}
+	case a.Name == "codec" && !c.Encoded():
+		return "no codec"
+	case a.Name == "up" && value == a.Usual:
+		return "updates like the model"
+	case a.Name == "up":
 		return "updates " + value
-	case "train":
-		return "training by " + value
-	case "link":
-		return linkText(value)
-	case "workers":
+	case a.Name == "workers":
 		return doc.Plural(c.Workers, "worker")
-	case "clients":
+	case a.Name == "clients":
 		return doc.Plural(c.Clients, "client")
-	case "train-ms":
-		return value + " ms of training"
-	case "respawn":
-		return map[string]string{"on": "fresh workers for each round", "off": "workers that stay"}[value]
-	case "nested":
-		return map[string]string{"on": "nested values", "off": "flat values"}[value]
+	case a.Name == "build":
+		return "build " + value
 	}
-	return a.Name + " " + value
+	return value
 }
 
 // A noun is how a metric stands in a sentence.

@@ -6,18 +6,19 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
+
 	"ipcbench/bench/benchtest"
 	"ipcbench/report/doc/doctest"
 )
 
 // claims is a result whose claims can be checked by hand.
-func claims() *bench.Result {
-	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
-	cell := func(transport string, workers, clients int, rounds ...float64) bench.Cell {
+func claims() *result.Result {
+	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	cell := func(transport string, workers, clients int, rounds ...float64) result.Cell {
 		return benchtest.Cell(transport, m, workers, clients, rounds...)
 	}
-	counted := func(c bench.Cell, calls int64) bench.Cell { return benchtest.Count(c, "calls.Get", 2*calls) }
+	counted := func(c result.Cell, calls int64) result.Cell { return benchtest.Count(c, "calls.Get", 2*calls) }
 	r := benchtest.Result(
 		cell("slow", 1, 1, benchtest.Six(20)...),
 		cell("fast", 1, 1, benchtest.Six(10)...),
@@ -34,7 +35,7 @@ func claims() *bench.Result {
 		cell("near", 1, 1, benchtest.Six(40)...),
 		benchtest.Count(benchtest.Count(cell("astray", 1, 1, benchtest.Six(20)...), "handle.tensors", 12), "fallback.full", 3),
 	)
-	named := func(transport string) *bench.Cell {
+	named := func(transport string) *result.Cell {
 		for i := range r.Cells {
 			if r.Cells[i].Transport == transport {
 				return &r.Cells[i]
@@ -48,17 +49,17 @@ func claims() *bench.Result {
 	}
 	turned := &r.Cells[len(r.Cells)-2]
 	turned.Respawn, turned.Nested, turned.TrainMS = true, true, 10
-	named("few").Language = bench.InPython
+	named("few").Language = result.InPython
 	named("stopped").Stopped = "interrupted"
 	named("peer").Unproved = "it has no hashes"
-	named("unchecked").Blocks[2].Proof = bench.Proof{}
+	named("unchecked").Blocks[2].Proof = result.Proof{}
 	named("wrong").Blocks[0].Train[0] *= 10
 	return r
 }
 
 // claimed renders a marker of r.json, which is r.
-func claimed(r *bench.Result, words string) (string, error) {
-	text, err := render(".", "r.json claim "+words, map[string]*bench.Result{"r.json": r})
+func claimed(r *result.Result, words string) (string, error) {
+	text, err := render(".", "r.json claim "+words, map[string]*result.Result{"r.json": r})
 	return strings.TrimSpace(text), err
 }
 
@@ -180,7 +181,7 @@ func TestHostileClaim(t *testing.T) {
 	for _, evil := range append([]string{doctest.Hostile}, doctest.Starts...) {
 		r := claims()
 		c, other := &r.Cells[0], &r.Cells[1]
-		c.Variant, other.Variant, c.Model.Name, other.Model.Name, c.Link = evil, evil+"x", evil+" y", evil+" y", evil
+		c.Variant, other.Variant, c.Model.Name, other.Model.Name, c.Train = evil, evil+"x", evil+" y", evil+" y", evil
 		c.Workers, other.Workers = 3, 4
 		for _, words := range []string{"round workers=3", "round workers=3 against workers=4", "round workers=5"} {
 			text, err := claimed(r, words)
@@ -200,7 +201,7 @@ func FuzzMarker(f *testing.F) {
 	f.Add("cells workers=1,2 up=model")
 	r := claims()
 	f.Fuzz(func(t *testing.T, words string) {
-		text, err := render(".", "r.json "+words, map[string]*bench.Result{"r.json": r})
+		text, err := render(".", "r.json "+words, map[string]*result.Result{"r.json": r})
 		if (err == nil) != (strings.TrimSpace(text) != "") {
 			t.Errorf("%q: got %q, %v", words, text, err)
 		}

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/link"
+
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -29,7 +31,7 @@ func gate(c *analysis.Comparison, failAbove float64) (bool, []string, error) {
 	return g.Failed, Gate{Gate: g}.Reasons(), err
 }
 
-func canary(c *analysis.Comparison, r *bench.Result, failAbove float64) error {
+func canary(c *analysis.Comparison, r *result.Result, failAbove float64) error {
 	trial, err := c.Canary(r, failAbove)
 	if err != nil {
 		return err
@@ -37,7 +39,7 @@ func canary(c *analysis.Comparison, r *bench.Result, failAbove float64) error {
 	return TrialError(trial)
 }
 
-func compare(t testing.TB, base, head *bench.Result, o analysis.CompareOptions) *analysis.Comparison {
+func compare(t testing.TB, base, head *result.Result, o analysis.CompareOptions) *analysis.Comparison {
 	t.Helper()
 	c, err := analysis.Compare(base, head, o)
 	if err != nil {
@@ -106,6 +108,31 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareSetup: rows of cells that differ in their link name it, in every format and in
+// what a gate says.
+func TestCompareSetup(t *testing.T) {
+	linked := func(round float64) *result.Result {
+		r := benchtest.Result()
+		for _, on := range []string{"1Gbit", "100Mbit"} {
+			c := benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, benchtest.Eight(round)...)
+			c.Link = benchtest.Text[link.Rate](on)
+			r.Cells = append(r.Cells, c)
+		}
+		return r
+	}
+	c := compare(t, linked(20), linked(40), analysis.CompareOptions{Separate: true})
+	for name, want := range map[string]string{"text": ", link %s", "md": ", link %s", "html": ", link %s", "csv": ",link=%s", "json": `"link": "%s"`} {
+		for _, on := range []string{"1Gbit", "100Mbit"} {
+			if text, want := write(t, c, name), fmt.Sprintf(want, on); !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, text)
+			}
+		}
+	}
+	if _, reasons, err := gate(c, 0.05); err != nil || !strings.Contains(fmt.Sprint(reasons), "http, cnn, 1 worker, 1 client, link 1Gbit: +100 %") || !strings.Contains(fmt.Sprint(reasons), "link 100Mbit") {
+		t.Errorf("the gate says %q, %v", reasons, err)
+	}
+}
+
 func TestCompareMetrics(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	base, head := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...)), benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...))
@@ -130,12 +157,12 @@ func TestCompareMetrics(t *testing.T) {
 // have been seen (guard 13).
 func TestNoDifference(t *testing.T) {
 	m := benchtest.Models["cnn"]
-	few := func() *bench.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, 10, 11, 12)) }
+	few := func() *result.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, 10, 11, 12)) }
 	c := compare(t, few(), few(), analysis.CompareOptions{})
 	if got, want := comparisonSentence(c), "No difference shown, and there are too few blocks to show one: to compare 1 cell takes 4 blocks of each."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	same := func() *bench.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(10)...)) }
+	same := func() *result.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(10)...)) }
 	if got := comparisonSentence(compare(t, same(), same(), analysis.CompareOptions{})); !strings.HasPrefix(got, "No difference shown in 1 cell; half of them would have shown a change of ") {
 		t.Errorf("got %q", got)
 	}
@@ -168,7 +195,7 @@ func TestGate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Interleaved(tt.slow)
-			r.Canary = &bench.Canary{}
+			r.Canary = &result.Canary{}
 			c := compare(t, r, nil, analysis.CompareOptions{})
 			fail, reasons, err := gate(c, tt.above)
 			if err != nil {
@@ -207,9 +234,9 @@ func TestBuilds(t *testing.T) {
 // broken (guard 14).
 func TestCanary(t *testing.T) {
 	m := benchtest.Models["cnn"]
-	with := func(same, slow float64) *bench.Result {
+	with := func(same, slow float64) *result.Result {
 		r := benchtest.Interleaved(1)
-		r.Canary = &bench.Canary{Slowdown: 0.10, Same: benchtest.Cell("a", m, 1, 1, benchtest.Eight(20*same)...), Slow: benchtest.Cell("a", m, 1, 1, benchtest.Eight(20*slow)...)}
+		r.Canary = &result.Canary{Slowdown: 0.10, Same: benchtest.Cell("a", m, 1, 1, benchtest.Eight(20*same)...), Slow: benchtest.Cell("a", m, 1, 1, benchtest.Eight(20*slow)...)}
 		r.Canary.Same.Build, r.Canary.Slow.Build = "head", "head"
 		return r
 	}

@@ -158,30 +158,29 @@ func detailSection(c *analysis.Comparison) doc.Section {
 	return s
 }
 
-// names are which parts of a cell's identity differ between rows.
-type names [3]bool
+// names are the axes in which cells of rows differ.
+type names map[string]bool
 
-// identity is what a cell's name has behind the transport.
-func identity(c *analysis.Cell) [3]string {
-	return [3]string{c.Model.Label(), doc.Plural(c.Workers, "worker"), doc.Plural(c.Clients, "client")}
+// identity returns the axes that a cell's label does not tell, but for the build.
+func identity() []analysis.Axis {
+	told := []string{"transport", "codec", "language", "build"}
+	return slices.DeleteFunc(analysis.Axes(), func(a analysis.Axis) bool { return slices.Contains(told, a.Name) })
 }
 
 func cellNames(rows []analysis.Row) names {
-	var n names
-	for _, r := range rows {
-		for k, part := range identity(r.Cell) {
-			n[k] = n[k] || part != identity(rows[0].Cell)[k]
-		}
+	n := names{}
+	for _, a := range identity() {
+		n[a.Name] = slices.ContainsFunc(rows, func(r analysis.Row) bool { return a.Of(r.Cell) != a.Of(rows[0].Cell) })
 	}
 	return n
 }
 
-// join writes first and the parts of the row's identity that differ, or those that
-// do not.
+// join writes first and what the row's cell is on the axes that differ; or on the others,
+// unless that is as usual.
 func (n names) join(first string, r analysis.Row, differ bool) string {
-	for k, part := range identity(r.Cell) {
-		if n[k] == differ {
-			first += ", " + part
+	for _, a := range identity() {
+		if n[a.Name] == differ && (differ || a.Of(r.Cell) != a.Usual) {
+			first += ", " + phrase(a, r.Cell)
 		}
 	}
 	return first
@@ -287,7 +286,7 @@ func comparisonSentence(c *analysis.Comparison) string {
 		if len(k.rows) > 1 {
 			most = ", most of all"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(k.rows), k.word, most, r.Cell.Label(), r.Cell.Model.Label(), doc.Change(r.Ratio)))
+		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(k.rows), k.word, most, r.Cell.Label(), strings.Join(append([]string{r.Cell.Model.Label()}, r.Cell.Group().Headings()...), ", "), doc.Change(r.Ratio)))
 	}
 	none := n - len(c.Worse()) - len(c.Better())
 	switch {

@@ -131,13 +131,13 @@ func answerSourceOf(s analysis.Source) answerSource {
 var comparisonHeader = []string{
 	"transport", "model", "up", "workers", "clients", "metric", "unit", "base", "base_low", "base_high", "head", "head_low", "head_high",
 	"ratio", "ratio_low", "ratio_high", "confidence", "p_corrected", "change", "would_show", "base_blocks", "head_blocks", "base_commit", "head_commit",
-	"fail_above", "failed",
+	"fail_above", "failed", "setup",
 }
 
 // writeComparisonCSV writes one row for each cell and metric. confidence is that
 // of the ratio, head over base; would_show is the smallest ratio that four of five
 // such runs would have shown. With a gate, failed is 1 in the rows for which it
-// failed. What is unknown is empty.
+// failed. setup holds what the cell does differently from the usual one, as key=value;key=value. What is unknown is empty.
 func writeComparisonCSV(w io.Writer, c *analysis.Comparison, g *Gate) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(comparisonHeader) // errors are kept until Flush
@@ -155,7 +155,7 @@ func writeComparisonCSV(w io.Writer, c *analysis.Comparison, g *Gate) error {
 			above, failed = csvNumber(g.FailAbove), csvNumber(oneIf(a.FailedGate))
 		}
 		_ = out.Write(append(row, csvNumber(r.Ratio.Confidence), csvNumber(r.P), a.Change, visible, strconv.Itoa(r.Base.Blocks), strconv.Itoa(r.Head.Blocks),
-			csvSource(c.Base), csvSource(c.Head), above, failed))
+			csvSource(c.Base), csvSource(c.Head), above, failed, doc.Literal(pairs(unusual(a.Setup)))))
 	}
 	out.Flush()
 	return out.Error()

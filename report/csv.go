@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -52,7 +52,7 @@ var csvHeader = []string{
 //     its numbers in rows finding.RULE.NUMBER. The transport of a finding about the
 //     whole result is "-".
 //   - skipped is a cell that was asked for and not measured; the settings say why.
-func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
+func writeCSV(w io.Writer, r *result.Result, _ Options) error {
 	v := analysis.New(r)
 	out := csv.NewWriter(w)
 	fleet := v.Fleet()
@@ -131,19 +131,14 @@ func writeCSV(w io.Writer, r *bench.Result, _ Options) error {
 		}
 	}
 	for _, s := range v.Skipped {
-		why := particulars(s.Particulars())
+		why := unusual(s.Setup)
 		why["variant"], why["why"], why["up"] = s.Variant, s.Why, s.Up
 		of := []string{doc.Literal(s.Transport), doc.Literal(s.Model), strconv.Itoa(s.Workers), strconv.Itoa(s.Clients), doc.Literal(pairs(why))}
 		write("", append(of, csvValues(v, "skipped", "", "", stat.None())...))
 	}
 	for _, f := range v.Floors {
-		of := map[string]string{"up": f.Up, "change": f.Change, "values": f.Values, "scenario": f.Scenario, "variant": f.Variant, "condition": f.Condition, "link": f.Link, "language": f.Language}
-		if f.TrainMS > 0 {
-			of["train-ms"] = strconv.Itoa(f.TrainMS)
-		}
-		if f.Nested {
-			of["nested"] = "on"
-		}
+		of := unusual(f.Setup)
+		of["up"], of["variant"], of["condition"] = f.Up, f.Variant, f.Condition
 		if f.Bytes > 0 {
 			of["bytes"] = strconv.FormatInt(f.Bytes, 10)
 		}
@@ -186,17 +181,17 @@ func csvHosts(v *analysis.Result, f *analysis.Fleet, write func(host string, row
 // cellSettings are those of the transport, with the build where there are two, the
 // update where it is unlike the model, and what else a cell may do or be on.
 func cellSettings(c *analysis.Cell) map[string]string {
-	s := particulars(c.Particulars())
+	s := unusual(c.Setup)
 	s["build"], s["up"], s["peer"], s["unproved"], s["hosts"], s["place"] = c.Build, c.Model.Up, c.Peer, c.Unproved, c.Hosts, c.Place
 	maps.Copy(s, c.Settings)
 	return s
 }
 
-// particulars by their names.
-func particulars(of [][2]string) map[string]string {
+// unusual returns the values in which a setup differs from the usual one, by their keys.
+func unusual(s result.Setup) map[string]string {
 	all := map[string]string{}
-	for _, p := range of {
-		all[p[0]] = p[1]
+	for _, d := range s.Unusual() {
+		all[d.Key] = d.Of(s)
 	}
 	return all
 }

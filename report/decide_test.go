@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/phase/usage"
 	"ipcbench/report/analysis"
 )
@@ -18,28 +18,28 @@ func TestVerdict(t *testing.T) {
 	inproc := benchtest.Cell("inproc", m, 1, 1, benchtest.Six(5)...)
 	tests := []struct {
 		name  string
-		cells []bench.Cell
+		cells []result.Cell
 		want  string
 	}{
-		{"one is best", []bench.Cell{inproc, benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...), benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("http", m, 1, 1, benchtest.Six(15)...)},
+		{"one is best", []result.Cell{inproc, benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...), benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("http", m, 1, 1, benchtest.Six(15)...)},
 			"shm-slab is best, 10.0 ms a round. The runner-up, http, costs 5.00 ms (4.75 to 5.25) more a round; the worst, pickle, 20.0 ms (19.5 to 20.5)."},
-		{"two", []bench.Cell{benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...), benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...)},
+		{"two", []result.Cell{benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...), benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...)},
 			"shm-slab is best, 10.0 ms a round. The runner-up, pickle, costs 20.0 ms (19.5 to 20.5) more a round."},
-		{"too close", []bench.Cell{benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10.05)...), benchtest.Cell("c", m, 1, 1, benchtest.Six(20)...)},
+		{"too close", []result.Cell{benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10.05)...), benchtest.Cell("c", m, 1, 1, benchtest.Six(20)...)},
 			"a or b: too close to call, 10.0 ms a round. The worst, c, costs 10.0 ms (9.70 to 10.3) more a round."},
-		{"one block is far off", []bench.Cell{benchtest.Cell("a", m, 1, 1, 10, 10, 10, 10, 10, 210), benchtest.Cell("b", m, 1, 1, benchtest.Six(12)...), benchtest.Cell("c", m, 1, 1, benchtest.Six(20)...)},
+		{"one block is far off", []result.Cell{benchtest.Cell("a", m, 1, 1, 10, 10, 10, 10, 10, 210), benchtest.Cell("b", m, 1, 1, benchtest.Six(12)...), benchtest.Cell("c", m, 1, 1, benchtest.Six(20)...)},
 			"a looks best, 10.0 ms a round, but 6 blocks cannot separate it from b or c (run with --blocks 12)."},
-		{"all too close", []bench.Cell{benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10.01)...)},
+		{"all too close", []result.Cell{benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10.01)...)},
 			"a or b: too close to call, 10.0 ms a round."},
-		{"three blocks", []bench.Cell{benchtest.Cell("a", m, 1, 1, 9, 10, 11), benchtest.Cell("b", m, 1, 1, 19, 20, 21)},
+		{"three blocks", []result.Cell{benchtest.Cell("a", m, 1, 1, 9, 10, 11), benchtest.Cell("b", m, 1, 1, 19, 20, 21)},
 			"a looks best, 10.0 ms a round, but 3 blocks cannot prove it (run with --blocks 6). The runner-up, b, costs 10.0 ms (8.00 to 12.0) more a round."},
-		{"one block", []bench.Cell{benchtest.Cell("a", m, 1, 1, 9), benchtest.Cell("b", m, 1, 1, 19)},
+		{"one block", []result.Cell{benchtest.Cell("a", m, 1, 1, 9), benchtest.Cell("b", m, 1, 1, 19)},
 			"a looks best, 9.00 ms a round, but 1 block cannot separate it from b (run with --blocks 6)."},
-		{"many too close", []bench.Cell{
+		{"many too close", []result.Cell{
 			benchtest.Cell("a", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("c", m, 1, 1, benchtest.Six(10)...),
 			benchtest.Cell("d", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("e", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("f", m, 1, 1, benchtest.Six(10)...)},
 			"a, b, c, d or 2 others: too close to call, 10.0 ms a round."},
-		{"alone", []bench.Cell{inproc, benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...)},
+		{"alone", []result.Cell{inproc, benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...)},
 			"pickle takes 30.0 ms a round; there is nothing to compare it with."},
 	}
 	for _, tt := range tests {
@@ -54,7 +54,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-func built(build string, cells []bench.Cell) []bench.Cell {
+func built(build string, cells []result.Cell) []result.Cell {
 	for i := range cells {
 		cells[i].Build = build
 	}
@@ -64,10 +64,10 @@ func built(build string, cells []bench.Cell) []bench.Cell {
 // TestBuildColumn: rows name their build where there are two.
 func TestBuildColumn(t *testing.T) {
 	m := benchtest.Models["cnn"]
-	var cells []bench.Cell
+	var cells []result.Cell
 	for _, build := range []string{"base", "head"} {
 		c := benchtest.Count(benchtest.Cell("http", m, 1, 1, benchtest.Six(10)...), "calls.jobs", 2)
-		cells = append(cells, built(build, []bench.Cell{c})...)
+		cells = append(cells, built(build, []result.Cell{c})...)
 	}
 	for name, want := range map[string]string{"workers": "http cnn head 1 1", "calls": "http cnn head 1 1"} {
 		if text := shown(t, benchtest.Result(cells...), name); !strings.Contains(text, want) {
@@ -80,7 +80,7 @@ func TestBuildColumn(t *testing.T) {
 // more comparisons than anybody reads sentences.
 func TestVerdictTable(t *testing.T) {
 	m := benchtest.Models["cnn"]
-	var cells []bench.Cell
+	var cells []result.Cell
 	for clients := range mostSentences + 1 {
 		cells = append(cells, benchtest.Cell("a", m, 1, clients+1, benchtest.Six(10)...), benchtest.Cell("b", m, 1, clients+1, benchtest.Six(20)...),
 			idle(benchtest.Cell("c", m, 1, clients+1, benchtest.Six(40)...), 8))
@@ -91,7 +91,7 @@ func TestVerdictTable(t *testing.T) {
 }
 
 // idle returns c with CPU times divided by n.
-func idle(c bench.Cell, n time.Duration) bench.Cell {
+func idle(c result.Cell, n time.Duration) result.Cell {
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
 		for _, u := range []*usage.Usage{&b.Server.Usage, &b.Processes[0].Usage} {
@@ -104,8 +104,8 @@ func idle(c bench.Cell, n time.Duration) bench.Cell {
 // TestSummary: only what was compared counts, for each build by itself, and only
 // what is proved is a win.
 func TestSummary(t *testing.T) {
-	cells := func(build string) []bench.Cell {
-		return built(build, []bench.Cell{
+	cells := func(build string) []result.Cell {
+		return built(build, []result.Cell{
 			benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...), benchtest.Cell("b", benchtest.Models["cnn"], 1, 1, benchtest.Six(20)...),
 			benchtest.Cell("a", benchtest.Models["resnet18"], 1, 1, 9, 10, 11), benchtest.Cell("b", benchtest.Models["resnet18"], 1, 1, 19, 20, 21),
 			benchtest.Cell("a", benchtest.Models["histology"], 1, 1, benchtest.Six(10)...),
@@ -113,7 +113,7 @@ func TestSummary(t *testing.T) {
 		})
 	}
 	for _, tt := range []struct {
-		cells []bench.Cell
+		cells []result.Cell
 		want  string
 	}{
 		{cells(""), "Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."},
@@ -147,7 +147,7 @@ func TestPhases(t *testing.T) {
 		"pickle 13.5 ± 0.3 9.00 ± 0.18 15.0 ± 0.3 4.50 ± 0.09 3.00 ± 0.00 1.00 ± 0.00")
 }
 
-func respawned(c bench.Cell) bench.Cell {
+func respawned(c result.Cell) result.Cell {
 	c.Respawn = true
 	return c
 }
@@ -159,7 +159,7 @@ func TestWorkers(t *testing.T) {
 	small := benchtest.Models["cnn"]
 	for _, tt := range []struct {
 		name string
-		cell bench.Cell
+		cell result.Cell
 		want string
 	}{
 		{"shorter", benchtest.Cell("a", small, 2, 4, benchtest.Six(8)...), "a cnn 2 4 500 ± 11 20.0 ± 0.0 24.0 ± 0.5 0.833 ± 0.018"},
@@ -172,7 +172,7 @@ func TestWorkers(t *testing.T) {
 			wantLines(t, shown(t, benchtest.Result(tt.cell), "workers"), tt.want)
 		})
 	}
-	start := func(c bench.Cell) bench.Cell { // 20 ms, and an end of 4
+	start := func(c result.Cell) result.Cell { // 20 ms, and an end of 4
 		for _, b := range c.Blocks {
 			b.Phases["spawn"], b.Phases["stop"] = 2*20*benchtest.MS, 2*4*benchtest.MS
 		}
@@ -180,7 +180,7 @@ func TestWorkers(t *testing.T) {
 	}
 	few := start(benchtest.Cell("a", small, 1, 1, benchtest.Six(40)...))
 	many := start(benchtest.Cell("a", small, 1, 4, benchtest.Six(80)...))
-	for want, cells := range map[string][]bench.Cell{
+	for want, cells := range map[string][]result.Cell{
 		"Starting and ending them takes most of every round.":                {few},
 		"Starting and ending them is nowhere shown to take most of a round.": {many, start(benchtest.Cell("b", small, 1, 1, 35))},
 		"Starting and ending them takes most of the rounds of a (cnn, 248 kB in 10 tensors, 1 worker, 1 client, fresh workers for each round). Elsewhere that is not shown.": {few, many},
@@ -193,7 +193,7 @@ func TestWorkers(t *testing.T) {
 // TestCalls observes O10: the mix of requests, of which 160 of 192 (83 %) carry
 // tensors where 8 collaborators fetch 20 tensors one by one (O1, O11).
 func TestCalls(t *testing.T) {
-	c := benchtest.Cell("grpc-tensor", bench.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10)
+	c := benchtest.Cell("grpc-tensor", result.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10)
 	for name, n := range map[string]int64{"GetAggregatedTensor": 160, "GetTasks": 8, "SendLocalTaskResults": 24} {
 		benchtest.Count(c, "calls."+name, 2*n) // two rounds a block
 	}
@@ -209,7 +209,7 @@ func TestInService(t *testing.T) {
 	bounded := benchtest.Cell("grpc-batch:threads=2", benchtest.Models["cnn"], 1, 8, benchtest.Six(10)...)
 	free := benchtest.Cell("grpc-batch", benchtest.Models["cnn"], 1, 8, benchtest.Six(10)...)
 	bounded.Settings["threads"], free.Settings["threads"] = "2", "0"
-	for _, c := range []bench.Cell{bounded, free} {
+	for _, c := range []result.Cell{bounded, free} {
 		for name, n := range map[string]int64{"calls.GetTasks": 8, "service.1": 30, "service.2": 10, "queued": 4} {
 			benchtest.Count(c, name, n)
 		}
@@ -233,7 +233,7 @@ func TestInService(t *testing.T) {
 // beside the calls, and so do calls that were made again; where there is none of
 // them, there is no column.
 func TestConnections(t *testing.T) {
-	c := benchtest.Cell("grpc-tensor:conn=per-call", bench.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10)
+	c := benchtest.Cell("grpc-tensor:conn=per-call", result.Model{Name: "histology", Tensors: 20, Bytes: benchtest.MB}, 1, 8, 10, 10, 10)
 	for name, n := range map[string]int64{"calls.GetTasks": 192, "connections.dialled": 176, "connections.ns": 5 * benchtest.MS, "retries": 0} {
 		benchtest.Count(c, name, 2*n)
 	}
@@ -261,7 +261,7 @@ func TestConnections(t *testing.T) {
 // TestCaches observes A31: what the caches of workers grow by in a round, and what they are
 // good for, is a cost; where nothing is kept there is no such column.
 func TestCaches(t *testing.T) {
-	cell := func(variant string, grown, hits int64) bench.Cell {
+	cell := func(variant string, grown, hits int64) result.Cell {
 		c := benchtest.Cell(variant, benchtest.Models["cnn"], 1, 1, benchtest.Six(10)...)
 		c.Settings = map[string]string{"cache": "on"}
 		for name, n := range map[string]int64{"cache.bytes": 2 * grown, "cache.hits": 2 * hits} { // two rounds a block
@@ -289,13 +289,13 @@ func TestCaches(t *testing.T) {
 // TestCrossover observes A33: from which size on the shared memory beats HTTP, with
 // bounds.
 func TestCrossover(t *testing.T) {
-	uniform := func(bytes int64, name string) bench.Model {
-		return bench.Model{Name: "uniform:" + name + "/4", Tensors: 4, Bytes: bytes}
+	uniform := func(bytes int64, name string) result.Model {
+		return result.Model{Name: "uniform:" + name + "/4", Tensors: 4, Bytes: bytes}
 	}
-	sizes := []bench.Model{uniform(1<<20, "1MiB"), uniform(4<<20, "4MiB"), uniform(16<<20, "16MiB"), uniform(64<<20, "64MiB")}
-	named := []bench.Model{benchtest.Models["cnn"], benchtest.Models["resnet18"], benchtest.Models["histology"]}
-	cells := func(models []bench.Model, a, b string, rounds ...[2]float64) []bench.Cell {
-		var all []bench.Cell
+	sizes := []result.Model{uniform(1<<20, "1MiB"), uniform(4<<20, "4MiB"), uniform(16<<20, "16MiB"), uniform(64<<20, "64MiB")}
+	named := []result.Model{benchtest.Models["cnn"], benchtest.Models["resnet18"], benchtest.Models["histology"]}
+	cells := func(models []result.Model, a, b string, rounds ...[2]float64) []result.Cell {
+		var all []result.Cell
 		for i, m := range models[:len(rounds)] {
 			all = append(all, benchtest.Cell("inproc", m, 1, 1, benchtest.Six(1)...),
 				benchtest.Cell(a, m, 1, 1, benchtest.Six(rounds[i][0])...), benchtest.Cell(b, m, 1, 1, benchtest.Six(rounds[i][1])...))
@@ -304,7 +304,7 @@ func TestCrossover(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		cells []bench.Cell
+		cells []result.Cell
 		want  []string // rows, or none
 	}{
 		// The ratio goes from 1/2 to 2, as far in logarithms: the middle of 4 and 16 MiB.

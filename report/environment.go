@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -95,7 +95,7 @@ func facts(e machine.Environment) string {
 }
 
 // warmup says which rounds of each block do not count, besides the first two.
-func warmup(p bench.Plan) string {
+func warmup(p result.Plan) string {
 	text := doc.Plural(p.Warmup, "warm-up round")
 	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
 		text = fmt.Sprintf("at least %s and %v", text, p.WarmTime)

@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -23,7 +23,7 @@ type Options struct {
 type Format struct {
 	Name  string
 	Help  string
-	Write func(w io.Writer, r *bench.Result, o Options) error
+	Write func(w io.Writer, r *result.Result, o Options) error
 }
 
 // Formats returns all formats.
@@ -50,7 +50,7 @@ func FormatNamed(name string) (Format, bool) {
 	return all[i], true
 }
 
-func writeText(w io.Writer, r *bench.Result, o Options) error {
+func writeText(w io.Writer, r *result.Result, o Options) error {
 	a := analysis.New(r)
 	if len(o.Views) > 0 {
 		return viewed(a, o.Views).Text(w, o.Text)
@@ -58,7 +58,7 @@ func writeText(w io.Writer, r *bench.Result, o Options) error {
 	return screen(a, cmp.Or(o.Call, "ipcbench")+" report "+quoted(o.File)).Text(w, o.Text)
 }
 
-func writeMarkdown(w io.Writer, r *bench.Result, o Options) error {
+func writeMarkdown(w io.Writer, r *result.Result, o Options) error {
 	a := analysis.New(r)
 	if len(o.Views) > 0 {
 		return viewed(a, o.Views).Markdown(w)
@@ -66,7 +66,7 @@ func writeMarkdown(w io.Writer, r *bench.Result, o Options) error {
 	return request(a).Markdown(w)
 }
 
-func writeHTML(w io.Writer, r *bench.Result, o Options) error {
+func writeHTML(w io.Writer, r *result.Result, o Options) error {
 	return page(analysis.New(r), o.Views).HTML(w)
 }
 
@@ -87,7 +87,7 @@ func blank(name string) doc.Section {
 }
 
 // writeResult writes the result file again, in the current schema.
-func writeResult(w io.Writer, r *bench.Result, _ Options) error {
+func writeResult(w io.Writer, r *result.Result, _ Options) error {
 	var b bytes.Buffer
 	if err := r.Write(&b); err != nil {
 		return err

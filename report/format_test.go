@@ -14,8 +14,8 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchproc"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/phase/usage"
 	"ipcbench/report/analysis"
 )
@@ -77,7 +77,7 @@ func TestBenchfmtOfTwoCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	configs := map[benchproc.Key]int{}
-	for _, r := range []*bench.Result{base, head, both} {
+	for _, r := range []*result.Result{base, head, both} {
 		in := benchfmt.NewReader(strings.NewReader(format(t, "benchfmt", r)), "test")
 		for in.Scan() {
 			switch rec := in.Result().(type) {
@@ -104,7 +104,7 @@ func TestBenchfmtOfTwoCommits(t *testing.T) {
 
 // twoCommits returns results of a base and of a head that differ in all that a
 // build may change.
-func twoCommits() (base, head *bench.Result) {
+func twoCommits() (base, head *result.Result) {
 	base, head = benchtest.Pair(1, 1), benchtest.Pair(1, 1)
 	base.Environment.Commit, base.Environment.Go, base.Plan.Mode, base.Environment.Kernel = "fedcba", "go1.99", "quick", "5.0"
 	return base, head
@@ -203,7 +203,7 @@ func TestMarkdownLimit(t *testing.T) {
 }
 
 // manyCells returns a result of n cells.
-func manyCells(n, blocks, rounds int) *bench.Result {
+func manyCells(n, blocks, rounds int) *result.Result {
 	r := benchtest.Result()
 	for i := range n {
 		name := []string{"inproc", "pickle", "storage", "shm-tensor", "shm-slab", "grpc-tensor", "grpc-batch", "grpc-stream", "http", "http-shm"}[i%10]
@@ -238,7 +238,7 @@ const childFile = "IPCBENCH_TEST_REPORT"
 // its own, takes under 2 s of CPU time and 200 MB.
 func TestThousandCells(t *testing.T) {
 	if path := os.Getenv(childFile); path != "" {
-		r, err := bench.ReadFile(path)
+		r, err := result.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +313,7 @@ func FuzzReport(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := bench.ReadFile(path)
+		r, err := result.ReadFile(path)
 		if err != nil {
 			return
 		}
@@ -321,7 +321,7 @@ func FuzzReport(f *testing.F) {
 			format(t, name, r)
 		}
 		analysis.New(r).Findings()
-		for _, head := range []*bench.Result{r, nil} {
+		for _, head := range []*result.Result{r, nil} {
 			if c, err := analysis.Compare(r, head, analysis.CompareOptions{Separate: true}); err == nil {
 				for _, format := range ComparisonFormats() {
 					write(t, c, format)

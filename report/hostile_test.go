@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
+
 	"ipcbench/bench/benchtest"
 	"ipcbench/doctor"
 	"ipcbench/machine"
@@ -20,7 +22,7 @@ import (
 
 // rich returns a small result in which every string that a result can hold has a
 // value.
-func rich() *bench.Result {
+func rich() *result.Result {
 	r := benchtest.Result()
 	r.Plan.Interleaved = true
 	for _, build := range []string{"base", "head"} {
@@ -33,17 +35,17 @@ func rich() *bench.Result {
 	r.Partial = "interrupted"
 	against := r.Environment
 	r.Against = &against
-	layout := []bench.Layout{{File: "ipcbench-1", SHA256: strings.Repeat("5e", 32)}}
-	r.Layouts = &bench.Layouts{Base: layout, Head: slices.Clone(layout)}
+	layout := []result.Layout{{File: "ipcbench-1", SHA256: strings.Repeat("5e", 32)}}
+	r.Layouts = &result.Layouts{Base: layout, Head: slices.Clone(layout)}
 	r.Doctor = []doctor.Check{{Name: "memory", Status: doctor.Fail, What: "1 B", Why: "It matters.", Fix: "buy some"}}
 	r.Environment.Listen = "off loopback"
-	r.Skipped = []bench.Skipped{{Transport: "b", Variant: "b:x=1", Model: "cnn", Workers: 1, Clients: 1, Why: "too large"}}
+	r.Skipped = []result.Skipped{{Transport: "b", Variant: "b:x=1", Model: "cnn", Workers: 1, Clients: 1, Why: "too large"}}
 	cpus, memory := 1.5, int64(1e9)
 	r.Environment.Cgroup = &machine.Cgroup{Version: "v2", CPUs: &cpus, Memory: &memory}
-	r.Floors = append(r.Floors, bench.Floor{Name: "copy", Condition: "64 KiB", Unit: "B/s", Help: "help", Model: "cnn", Variant: "a", Clients: 1, Blocks: [][]float64{{1e9}, {2e9}}})
-	r.Hosts = []bench.Host{{Name: bench.ServerHost, Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: bench.ServerHost}, {Name: "h2", Environment: against}}
+	r.Floors = append(r.Floors, result.Floor{Name: "copy", Condition: "64 KiB", Unit: "B/s", Help: "help", Model: "cnn", Variant: "a", Clients: 1, Blocks: [][]float64{{1e9}, {2e9}}})
+	r.Hosts = []result.Host{{Name: bench.ServerHost, Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: bench.ServerHost}, {Name: "h2", Environment: against}}
 	r.Hosts[2].Environment.Governor = "powersave"
-	r.Floors = append(r.Floors, bench.Floor{Name: "tls-stream", Unit: "B/s", Host: "h1", Bytes: 1e6, Blocks: [][]float64{{1e9}, {2e9}}})
+	r.Floors = append(r.Floors, result.Floor{Name: "tls-stream", Unit: "B/s", Host: "h1", Bytes: 1e6, Blocks: [][]float64{{1e9}, {2e9}}})
 	functions := []profile.Function{{Name: "a/b.c in d/e.f", Flat: 1e9, Cum: 2e9}}
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -60,19 +62,19 @@ func rich() *bench.Result {
 			}
 		}
 		for j := range c.Blocks {
-			c.Blocks[j].TLS = &bench.TLS{Handshakes: 1, Time: benchtest.MS, Cipher: "TLS_AES_128_GCM_SHA256"}
+			c.Blocks[j].TLS = &result.TLS{Handshakes: 1, Time: benchtest.MS, Cipher: "TLS_AES_128_GCM_SHA256"}
 			c.Blocks[j].Server.Counts = map[string]int64{"calls.Get": 4, "fallback.full": 1, "body.tensors": 8, "wire.sent": 9, "copied": 5}
 		}
 		last := c.Blocks[len(c.Blocks)-1]
 		last.Profiled = true
-		last.Timeline = &bench.Timeline{
+		last.Timeline = &result.Timeline{
 			Processes: []string{"server"}, Rounds: []int{1}, RoundStart: []int64{0}, RoundEnd: []int64{9},
 			Process: []int{0}, Lane: []int{0}, Client: []int{0}, Phase: []string{"train"}, Start: []int64{0}, End: []int64{9},
 		}
 		c.Blocks = append(c.Blocks, last)
 		for _, kind := range []string{"cpu", "allocs"} {
 			unit := map[string]string{"cpu": "s", "allocs": "B"}[kind]
-			c.Profiles = append(c.Profiles, bench.Profile{
+			c.Profiles = append(c.Profiles, result.Profile{
 				Kind: kind, Files: []string{"x.pb.gz"}, First: len(c.Blocks) - 1, Blocks: 1, Rounds: 2,
 				Summary: &profile.Summary{
 					Delivered: 1e9, Unit: unit, Total: 4e9, Transport: 3e9, Attributed: 2e9,
@@ -128,7 +130,7 @@ func texts(v reflect.Value, way string, f func(way string, set func(func(string)
 
 // outputs writes r in every way that this package knows, but for pages: half a megabyte
 // of scripts would be looked through a thousand times. TestHostilePage has them.
-func outputs(t *testing.T, r *bench.Result) map[string]string {
+func outputs(t *testing.T, r *result.Result) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	var b bytes.Buffer
@@ -153,7 +155,7 @@ func outputs(t *testing.T, r *bench.Result) map[string]string {
 		take(name, f.Write(&b, r, o))
 	}
 	head := rich()
-	for name, files := range map[string][2]*bench.Result{"builds": {r, nil}, "to": {head, r}} {
+	for name, files := range map[string][2]*result.Result{"builds": {r, nil}, "to": {head, r}} {
 		for i := range files {
 			if files[i] != nil && name == "to" {
 				plan := *files[i]

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/report/analysis"
 )
 
@@ -34,7 +34,7 @@ func TestHostsView(t *testing.T) {
 // TestFleetLine: one line that fits a terminal says where workers were and over what they
 // spoke, however many hosts there are.
 func TestFleetLine(t *testing.T) {
-	tls := func(r *bench.Result, settings ...string) {
+	tls := func(r *result.Result, settings ...string) {
 		for i := range r.Cells {
 			if r.Cells[i].Launcher == "agents" {
 				r.Cells[i].Settings["tls"] = settings[i%len(settings)]
@@ -42,21 +42,21 @@ func TestFleetLine(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		edit func(r *bench.Result)
+		edit func(r *result.Result)
 		want string
 	}{
-		"mutual":   {func(*bench.Result) {}, "workers on h1 (2), h2 (2): over TCP with mutual TLS"},
-		"insecure": {func(r *bench.Result) { tls(r, "off") }, "workers on h1 (2), h2 (2): over TCP without TLS"},
-		"some":     {func(r *bench.Result) { tls(r, "off", "on") }, "workers on h1 (2), h2 (2): over TCP, of which some with TLS"},
-		"on the server's host": {func(r *bench.Result) {
+		"mutual":   {func(*result.Result) {}, "workers on h1 (2), h2 (2): over TCP with mutual TLS"},
+		"insecure": {func(r *result.Result) { tls(r, "off") }, "workers on h1 (2), h2 (2): over TCP without TLS"},
+		"some":     {func(r *result.Result) { tls(r, "off", "on") }, "workers on h1 (2), h2 (2): over TCP, of which some with TLS"},
+		"on the server's host": {func(r *result.Result) {
 			for i := range r.Cells[5].Blocks {
 				r.Cells[5].Blocks[i].Processes[0].Host = ""
 			}
 		}, "workers on server (1), h1 (2), h2 (2): over TCP with mutual TLS"},
-		"idle": {func(r *bench.Result) { r.Cells = r.Cells[:4] }, "workers on h1 (1), h2 (0): over TCP with mutual TLS"},
-		"many": {func(r *bench.Result) {
+		"idle": {func(r *result.Result) { r.Cells = r.Cells[:4] }, "workers on h1 (1), h2 (0): over TCP with mutual TLS"},
+		"many": {func(r *result.Result) {
 			for i := range 90 {
-				r.Hosts = append(r.Hosts, bench.Host{Name: fmt.Sprint("host", i)})
+				r.Hosts = append(r.Hosts, result.Host{Name: fmt.Sprint("host", i)})
 			}
 		}, "workers on h1 (2), h2 (2), host0 (0), 89 more hosts: over TCP with mutual TLS"},
 	} {

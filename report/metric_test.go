@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/report/analysis"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestCSV(t *testing.T) {
 	r := benchtest.Pair(1, 1)
 	r.Cells[1].Settings = map[string]string{"lanes": "2", "elems": "off"}
-	r.Floors = []bench.Floor{
+	r.Floors = []result.Floor{
 		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{3e9}, {4e9}}},
 		{Name: "work", Unit: "s", Model: "even", Clients: 4, Blocks: [][]float64{{0.5, 0.5}}},
 	}
@@ -78,7 +78,7 @@ func TestAnswer(t *testing.T) {
 		benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("http", m, 1, 1, benchtest.Six(10.05)...))
 	r.Cells[1].FileSystem = "tmpfs"
 	r.Partial = "interrupted"
-	r.Skipped = []bench.Skipped{{Transport: "storage", Variant: "storage", Model: "cnn", Workers: 1, Clients: 1, Why: "the disk is full"}}
+	r.Skipped = []result.Skipped{{Transport: "storage", Variant: "storage", Model: "cnn", Workers: 1, Clients: 1, Why: "the disk is full"}}
 	rows, err := csv.NewReader(strings.NewReader(format(t, "csv", r))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestMarks(t *testing.T) {
 	stopped := benchtest.Cell("pickle", m, 1, 1, 10, 10, 10)
 	stopped.Stopped = "interrupted"
 	for _, tt := range []struct {
-		cell   bench.Cell
+		cell   result.Cell
 		remark string
 		want   string
 	}{

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -222,7 +222,7 @@ func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	samples := max(leastSamples, min(samplesOfBlock, mostSamples/max(blocks, 1)))
 	since := doc.Axis{Name: "since the run began", Unit: "s"}
 	timed := slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool {
-		return slices.ContainsFunc(c.Timed(), func(b bench.Block) bool { return b.At > 0 })
+		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.At > 0 })
 	})
 	if !timed { // in a file that does not know when
 		since = doc.Axis{Name: "block", Unit: "1"}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/internal/browser"
 	"ipcbench/internal/skip"
 	"ipcbench/report/analysis"
@@ -69,7 +69,7 @@ type figure struct {
 // request, and its pictures have the marks that the numbers have.
 func TestPage(t *testing.T) {
 	b := browser.Start(t)
-	results := map[string]*bench.Result{
+	results := map[string]*result.Result{
 		"one cell":  benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10, 11, 12)),
 		"one block": benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 10)),
 		"no block":  benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1), benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, 10)),
@@ -81,20 +81,20 @@ func TestPage(t *testing.T) {
 	}
 	rich := rich()
 	rich.Cells[1].Stopped = "interrupted"
-	rich.Cells[1].Blocks[0].Proof = bench.Proof{}
+	rich.Cells[1].Blocks[0].Proof = result.Proof{}
 	results["partial"] = rich
 	files, err := filepath.Glob("../results/*.json.gz")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
 	for _, path := range files {
-		if results[filepath.Base(path)], err = bench.ReadFile(path); err != nil {
+		if results[filepath.Base(path)], err = result.ReadFile(path); err != nil {
 			t.Fatal(err)
 		}
 	}
 	results["300 cells"] = repeated(t, "../results/readme.json.gz", 15)
 	if testing.Short() { // one page has nearly all there is
-		maps.DeleteFunc(results, func(name string, _ *bench.Result) bool { return name != "partial" })
+		maps.DeleteFunc(results, func(name string, _ *result.Result) bool { return name != "partial" })
 	}
 	for name, r := range results {
 		t.Run(name, func(t *testing.T) {
@@ -175,11 +175,11 @@ func TestPage(t *testing.T) {
 
 // repeated is a result with the cells and floors of a file, which has 20, again and
 // again, each time of other models.
-func repeated(t *testing.T, path string, times int) *bench.Result {
+func repeated(t *testing.T, path string, times int) *result.Result {
 	t.Helper()
-	all := &bench.Result{}
+	all := &result.Result{}
 	for k := range times {
-		r, err := bench.ReadFile(path)
+		r, err := result.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func repeated(t *testing.T, path string, times int) *bench.Result {
 func TestPageNarrow(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
-	r, err := bench.ReadFile("../results/openfl.json.gz") // which has long names
+	r, err := result.ReadFile("../results/openfl.json.gz") // which has long names
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestPageNarrow(t *testing.T) {
 			c.Variant = strings.Repeat("W", 4000)
 		}
 	}
-	for _, r := range []*bench.Result{r, longer} {
+	for _, r := range []*result.Result{r, longer} {
 		p := opened(t, b, browser.Options{Width: 420, Dark: true}, []byte(format(t, "html", r)))
 		for _, f := range browser.Eval[[]figure](p, drawAll) {
 			if len(f.Outside) > 0 {
@@ -287,7 +287,7 @@ func TestExplore(t *testing.T) {
 func TestPaper(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
-	r, err := bench.ReadFile("../results/readme.json.gz")
+	r, err := result.ReadFile("../results/readme.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestPaper(t *testing.T) {
 	}
 }
 
-func groupsOf(r *bench.Result) [][]*analysis.Cell {
+func groupsOf(r *result.Result) [][]*analysis.Cell {
 	var all [][]*analysis.Cell
 	for _, cells := range bySize(analysis.New(r), -1) {
 		all = append(all, ranked(cells))
@@ -362,7 +362,7 @@ func TestComparisonPage(t *testing.T) {
 func TestPagePicture(t *testing.T) {
 	const path = "../docs/page.png"
 	if *picture {
-		r, err := bench.ReadFile("../results/readme.json.gz")
+		r, err := result.ReadFile("../results/readme.json.gz")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/internal/browser"
 	"ipcbench/internal/skip"
 	"ipcbench/report/analysis"
@@ -19,7 +19,7 @@ import (
 // twoGroups has three transports with two numbers of clients, and other ranks in each.
 // The rounds of a cell are those of benchtest.Cell: 30 % of one is down, 50 % is train
 // and 15 % is uplink.
-func twoGroups() *bench.Result {
+func twoGroups() *result.Result {
 	r := benchtest.Result()
 	for clients, rounds := range map[int][3]float64{1: {5, 20, 40}, 2: {5, 40, 20}} {
 		for i, transport := range []string{analysis.Control, "pickle", "http"} {
@@ -73,8 +73,8 @@ func TestPlots(t *testing.T) {
 
 // TestBlankView: a page of a view that has nothing says so, as the text does.
 func TestBlankView(t *testing.T) {
-	for _, r := range []*bench.Result{twoGroups(), benchtest.Synthetic(6, 10)} {
-		for _, write := range []func(io.Writer, *bench.Result, Options) error{writeHTML, writeText} {
+	for _, r := range []*result.Result{twoGroups(), benchtest.Synthetic(6, 10)} {
+		for _, write := range []func(io.Writer, *result.Result, Options) error{writeHTML, writeText} {
 			var b strings.Builder
 			if err := write(&b, r, Options{Views: []string{"profiles", "change"}}); err != nil {
 				t.Fatal(err)

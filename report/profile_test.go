@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/profile"
@@ -17,9 +17,9 @@ import (
 
 // profiledResult is a result of the control, of a transport that copies nothing,
 // and of one whose library copies a byte as often as the kernel does.
-func profiledResult() *bench.Result {
-	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
-	r := &bench.Result{Floors: []bench.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}}}}}
+func profiledResult() *result.Result {
+	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	r := &result.Result{Floors: []result.Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{2e9}, {2e9}, {2e9}}}}}
 	for _, c := range []struct {
 		name           string
 		memmove        int64 // ns
@@ -46,7 +46,7 @@ func profiledResult() *bench.Result {
 		first := len(cell.Blocks)
 		slow(3, 9_990_000)
 		slow(8, 10_310_000)
-		cell.Profiles = []bench.Profile{
+		cell.Profiles = []result.Profile{
 			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: first + 3, Blocks: 8, Rounds: 16, Summary: &profile.Summary{
 				Delivered: 200 * benchtest.MB, Unit: "s", Total: 400 * benchtest.MS, Transport: 200 * benchtest.MS, Attributed: 190 * benchtest.MS, Memmove: c.memmove,
 				Phases: []profile.Split{
@@ -111,7 +111,7 @@ func TestCopyTables(t *testing.T) {
 // its own, and one that took no time is there too: Perfetto drops spans without dur.
 func TestTimeline(t *testing.T) {
 	c := benchtest.Cell("grpc", benchtest.Models["cnn"], 1, 1, 10)
-	c.Blocks[0].Timeline = &bench.Timeline{
+	c.Blocks[0].Timeline = &result.Timeline{
 		Processes: []string{"server", "process-0"}, Rounds: []int{4}, RoundStart: []int64{0}, RoundEnd: []int64{1000_000},
 		Process: []int{0, 0, 0, 1, 1}, Lane: []int{0, 0, 0, 0, 0}, Client: []int{2, 2, -1, 2, 2},
 		Phase: []string{"decode", "collect", "read", "train", "reserve-update"},

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 )
 
 // TestPythonView: what a terminal of 80 columns shows of workers in Python and of peers,
@@ -60,13 +60,13 @@ func TestPeerIsBest(t *testing.T) {
 // TestTrainView: a user's own training is named with the work, and why transfer ranks.
 func TestTrainView(t *testing.T) {
 	r := benchtest.Python()
-	r.Cells = slices.DeleteFunc(r.Cells, func(c bench.Cell) bool { return c.Language == "" })
+	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Language == "" })
 	for i := range r.Cells {
 		r.Cells[i].Train = "mine:train"
 	}
 	text := shown(t, r)
 	for _, want := range []string{
-		"histology, 66.6 MB in 20 tensors, 1 worker, 1 client, train mine:train\n",
+		"histology, 66.6 MB in 20 tensors, 1 worker, 1 client, training by mine:train\n",
 		"Ranked by transfer (a client's round trip without its training): a training of your own has no control.",
 	} {
 		if !strings.Contains(text, want) {
@@ -81,16 +81,16 @@ func TestTrainView(t *testing.T) {
 // TestGainSentences: what is said of a gain is as sure as the blocks are.
 func TestGainSentences(t *testing.T) {
 	for name, tt := range map[string]struct {
-		edit func(c *bench.Cell)
+		edit func(c *result.Cell)
 		want string
 	}{
-		"faster": {func(*bench.Cell) {}, "OpenFL, Flower: grpc-stream in the place of py-grpc is 5.71 (5.60 to 5.83) times as fast: a client's transfer takes 70.0 ms rather than 400 ms."},
-		"the same": {func(c *bench.Cell) {
+		"faster": {func(*result.Cell) {}, "OpenFL, Flower: grpc-stream in the place of py-grpc is 5.71 (5.60 to 5.83) times as fast: a client's transfer takes 70.0 ms rather than 400 ms."},
+		"the same": {func(c *result.Cell) {
 			if c.Variant == "py-grpc" {
 				c.Blocks = slices.Clone(blocksOf(c, "grpc-stream"))
 			}
 		}, "OpenFL, Flower: grpc-stream in the place of py-grpc is not shown to be faster or slower, 1.00 (0.980 to 1.02) times as fast: a client's transfer takes 70.0 ms rather than 70.0 ms."},
-		"two blocks": {func(c *bench.Cell) { c.Blocks = c.Blocks[:2] }, "OpenFL, Flower: grpc-stream in the place of py-grpc seems to be 5.71 (5.66 to 5.77) times as fast, but 2 blocks cannot prove it (run with --blocks 6): a client's transfer takes 69.0 ms rather than 394 ms."},
+		"two blocks": {func(c *result.Cell) { c.Blocks = c.Blocks[:2] }, "OpenFL, Flower: grpc-stream in the place of py-grpc seems to be 5.71 (5.66 to 5.77) times as fast, but 2 blocks cannot prove it (run with --blocks 6): a client's transfer takes 69.0 ms rather than 394 ms."},
 	} {
 		r := benchtest.Python()
 		for i := range r.Cells {
@@ -104,7 +104,7 @@ func TestGainSentences(t *testing.T) {
 }
 
 // blocksOf returns the blocks of a transport with workers in Python, of the same model.
-func blocksOf(of *bench.Cell, transport string) []bench.Block {
+func blocksOf(of *result.Cell, transport string) []result.Block {
 	for _, c := range benchtest.Python().Cells {
 		if c.Language != "" && c.Transport == transport && c.Model == of.Model {
 			return c.Blocks

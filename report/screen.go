@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
+	"ipcbench/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -299,7 +300,7 @@ func groupTable(cells []*analysis.Cell) doc.Table {
 	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
 		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}
-	if c := cells[0].Control; c != nil && cells[0].Link != "" { // which is on none
+	if c := cells[0].Control; c != nil && cells[0].Link != (link.Rate{}) { // which is on none
 		cells = append(slices.Clip(cells), c)
 	}
 	t.Notes = remarks(cells)
@@ -367,7 +368,7 @@ func cellTables(r *analysis.Result) doc.Section {
 }
 
 // details says what the marks of a cell mean for it.
-func details(c *analysis.Cell, plan bench.Plan) string {
+func details(c *analysis.Cell, plan result.Plan) string {
 	found := c.Marks()
 	var all []string
 	for _, m := range marks {

@@ -48,11 +48,11 @@ func sweepTitle(s *analysis.Sweep) string {
 	case analysis.Clients:
 		clients = all
 	}
-	title := model + up + ", " + workers + ", " + clients
+	parts := []string{model + up, workers, clients}
 	if s.Group.Build != "" {
-		title += ", " + s.Group.Build
+		parts = append(parts, s.Group.Build)
 	}
-	return title
+	return strings.Join(append(parts, s.Group.Headings()...), ", ")
 }
 
 // unitOf is the unit of what a sweep varies.

@@ -8,18 +8,18 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/report/doc"
 )
 
 // swept is a result of ten transports and a control, with a number of sizes and all of
 // these clients. What a transport saves by the byte, it pays once.
-func swept(sizes int, clients ...int) *bench.Result {
+func swept(sizes int, clients ...int) *result.Result {
 	r := benchtest.Result()
 	for i := range sizes {
 		size := int64(1024) << (2 * i)
-		m := bench.Model{Name: fmt.Sprintf("uniform:%dB/20", size), Tensors: 20, Bytes: size}
+		m := result.Model{Name: fmt.Sprintf("uniform:%dB/20", size), Tensors: 20, Bytes: size}
 		for _, n := range clients {
 			r.Cells = append(r.Cells, benchtest.Cell("inproc", m, 1, n, benchtest.Six(0.01+1e-7*float64(size))...))
 			for k := range 10 {
@@ -35,10 +35,17 @@ func swept(sizes int, clients ...int) *bench.Result {
 // sentences, and a group that is in none keeps its table. A pull request says it in sentences.
 func TestSweepScreen(t *testing.T) {
 	one := swept(11, 1)
+	changed := swept(4, 1)
+	for i := range changed.Cells {
+		changed.Cells[i].TrainMS = 5
+	}
+	if text := shown(t, changed, "crossover"); !strings.Contains(text, "20 tensors, 1 worker, 1 client, 5 ms of training") {
+		t.Errorf("the title says nothing of the training:\n%s", text)
+	}
 	mixed := swept(4, 1, 2, 4)
 	mixed.Cells = append(mixed.Cells, benchtest.Pair(6, 10).Cells...)
 	for name, test := range map[string]struct {
-		of    *bench.Result
+		of    *result.Result
 		lines int
 		want  []string
 	}{

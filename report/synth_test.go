@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/report/doc"
 )
 
@@ -42,7 +42,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func format(t testing.TB, name string, r *bench.Result) string {
+func format(t testing.TB, name string, r *result.Result) string {
 	t.Helper()
 	for _, f := range Formats() {
 		if f.Name != name {
@@ -60,7 +60,7 @@ func format(t testing.TB, name string, r *bench.Result) string {
 
 // shown returns views as text on a terminal that nothing is too wide for, with spaces
 // squeezed; the first screen if there is no name.
-func shown(t testing.TB, r *bench.Result, views ...string) string {
+func shown(t testing.TB, r *result.Result, views ...string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := writeText(&b, r, Options{Views: views, File: "r.json", Text: doc.TextOptions{Width: 10000, Unicode: true}}); err != nil {
@@ -85,7 +85,7 @@ func wantLines(t *testing.T, text string, want ...string) {
 
 // TestSynthetic: the results of this file are such as a run could write.
 func TestSynthetic(t *testing.T) {
-	for i, r := range []*bench.Result{benchtest.Synthetic(6, 10), benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 1, 2))} {
+	for i, r := range []*result.Result{benchtest.Synthetic(6, 10), benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1, 1, 2))} {
 		if err := r.Validate(); err != nil {
 			t.Errorf("%d: %v", i, err)
 		}
@@ -108,7 +108,7 @@ func TestFormats(t *testing.T) {
 			golden(t, "result."+f.Name, format(t, f.Name, res))
 		})
 	}
-	real, err := bench.ReadFile("../bench/testdata/result.json.gz")
+	real, err := result.ReadFile("../bench/testdata/result.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,13 +120,13 @@ func TestFormats(t *testing.T) {
 // TestScreen: the first screen of what a run without flags measures, and of a
 // committed result, at two widths, and that result as Markdown; and all views.
 func TestScreen(t *testing.T) {
-	real, err := bench.ReadFile("../results/readme.json.gz")
+	real, err := result.ReadFile("../results/readme.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := benchtest.Synthetic(6, 10)
-	first.Cells = slices.DeleteFunc(first.Cells, func(c bench.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
-	for name, r := range map[string]*bench.Result{"first": first, "readme": real} {
+	first.Cells = slices.DeleteFunc(first.Cells, func(c result.Cell) bool { return c.Model.Name == "resnet18" || c.Workers > 1 })
+	for name, r := range map[string]*result.Result{"first": first, "readme": real} {
 		for _, width := range []int{45, 80, 120} {
 			var b bytes.Buffer
 			if err := writeText(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: width, Unicode: true}}); err != nil {

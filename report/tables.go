@@ -1,13 +1,12 @@
 package report
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
 	"ipcbench/report/analysis"
@@ -85,7 +84,7 @@ func floors(r *analysis.Result) doc.Section {
 	}
 	s := doc.Section{Title: "Floors", Lead: doc.Say("What this machine could do between the blocks, without any transport.")}
 	helped := map[string]bool{}
-	for _, same := range analysis.GroupBy(r.Floors, func(f bench.Floor) [2]string { return [2]string{f.Unit, strings.Repeat(f.Name, min(1, len(f.Model)))} }) {
+	for _, same := range analysis.GroupBy(r.Floors, func(f result.Floor) [2]string { return [2]string{f.Unit, strings.Repeat(f.Name, min(1, len(f.Model)))} }) {
 		name := "time"
 		if same[0].Unit == "B/s" {
 			name = "bandwidth"
@@ -106,16 +105,21 @@ func floors(r *analysis.Result) doc.Section {
 }
 
 // floorSubject says whose floor it is.
-func floorSubject(f bench.Floor) string {
-	subject := analysis.InLanguage(f.Variant, f.Language)
+func floorSubject(f result.Floor) string {
+	var parts []string
+	if f.Variant != "" {
+		parts = append(parts, f.Variant)
+	}
 	if f.Model != "" {
-		subject += ", " + bench.Model{Name: f.Model, Up: f.Up}.Label()
+		parts = append(parts, result.Model{Name: f.Model, Up: f.Up}.Label())
 	}
-	subject += wordsOfWork(analysis.Group{Change: f.Change, Values: f.Values, Scenario: f.Scenario, TrainMS: f.TrainMS, Nested: f.Nested, Link: f.Link})
+	parts = append(parts, f.Headings()...)
 	if f.Host != "" {
-		subject += ", to " + f.Host
+		parts = append(parts, "to "+f.Host)
 	}
-	parts := []string{cmp.Or(strings.TrimPrefix(subject, ", "), "this machine")}
+	if len(parts) == 0 {
+		parts = []string{"this machine"}
+	}
 	if f.Bytes > 0 {
 		parts = append(parts, doc.Quantity("B", float64(f.Bytes)))
 	}

@@ -7,7 +7,7 @@ import (
 	"io"
 	"slices"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/report/doc"
 )
 
@@ -34,7 +34,7 @@ var ErrNoTimeline = errors.New("the result has no timeline: ipcbench run records
 // each process of each cell, a track for each lane. A span that overlaps another
 // one of its lane without lying in it gets a track of its own: a library's handler
 // works while the lane waits.
-func writePerfetto(w io.Writer, r *bench.Result, _ Options) error {
+func writePerfetto(w io.Writer, r *result.Result, _ Options) error {
 	var events []event
 	pid := 0
 	for _, c := range r.Cells {
@@ -80,7 +80,7 @@ func named(kind string, pid, tid int, name string) []event {
 }
 
 // rounds is the track of the rounds themselves.
-func rounds(t *bench.Timeline, cell string, pid int) []event {
+func rounds(t *result.Timeline, cell string, pid int) []event {
 	events := named("process", pid, 0, cell)
 	events = append(events, named("thread", pid, 0, "rounds")...)
 	for i, n := range t.Rounds {
@@ -93,7 +93,7 @@ func rounds(t *bench.Timeline, cell string, pid int) []event {
 }
 
 // tracks are the spans of one process.
-func tracks(t *bench.Timeline, process, pid int, name string) []event {
+func tracks(t *result.Timeline, process, pid int, name string) []event {
 	events := named("process", pid, 0, name)
 	var spans []int
 	for i, p := range t.Process {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -51,7 +52,7 @@ func tunnelTitle(t analysis.Tunnel) string {
 	c := t.Most()
 	title := groupTitle(c.Group())
 	switch {
-	case c.Link != "": // which the title names
+	case c.Link != link.Rate{}: // which the title names
 	case c.OverTCP():
 		title += ", over TCP"
 	default:

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 )
 
 var encrypted = map[string]float64{"grpc-stream": 1.4, "http": 1.8, "pickle": 1}
@@ -32,14 +32,14 @@ func TestTLSView(t *testing.T) {
 // TestTLSSentences: what is said of TLS is as sure as the blocks are, and where nothing
 // was measured without, what to run.
 func TestTLSSentences(t *testing.T) {
-	drop := func(r *bench.Result, variant string) {
+	drop := func(r *result.Result, variant string) {
 		for i := range r.Cells {
 			if r.Cells[i].Variant == variant {
 				r.Cells[i].Blocks = nil
 			}
 		}
 	}
-	blocks := func(r *bench.Result, n int) {
+	blocks := func(r *result.Result, n int) {
 		for i := range r.Cells {
 			r.Cells[i].Blocks = r.Cells[i].Blocks[:n]
 		}
@@ -47,27 +47,27 @@ func TestTLSSentences(t *testing.T) {
 	const hint = "What TLS costs is seen beside the same without it: add --transport http:network=tcp:tls=off"
 	for name, tt := range map[string]struct {
 		times      float64
-		edit       func(r *bench.Result)
+		edit       func(r *result.Result)
 		view, line string // the screen's
 	}{
-		"slower":     {1.8, func(*bench.Result) {}, "With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.50 ms before the first round.", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
-		"on alone":   {1.8, func(r *bench.Result) { drop(r, "http:network=tcp:tls=mutual") }, "With TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.00 ms before the first round.", "With TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
-		"the same":   {1, func(*bench.Result) {}, "With mutual TLS, no difference is shown in rounds of http: 1.00 (0.980 to 1.02) times as long and 1.00 (0.980 to 1.02) times the CPU time. Handshakes take 2.50 ms before the first round.", "With mutual TLS a round takes 1.00 (0.980 to 1.02) times as long over http:network=tcp (no difference shown)."},
-		"one block":  {1.8, func(r *bench.Result) { blocks(r, 1) }, "With mutual TLS, a round of http seems to take 1.80 times as long and 1.80 times the CPU time, but 1 block cannot prove it (run with --blocks 6). Handshakes take 2.45 ms before the first round.", "With mutual TLS a round takes 1.80 times as long over http:network=tcp (not proved)."},
-		"two blocks": {1.8, func(r *bench.Result) { blocks(r, 2) }, "With mutual TLS, a round of http seems to take 1.80 (1.78 to 1.82) times as long and 1.80 (1.78 to 1.82) times the CPU time, but 2 blocks cannot prove it (run with --blocks 6). Handshakes take 2.46 ms before the first round.", "With mutual TLS a round takes 1.80 (1.78 to 1.82) times as long over http:network=tcp (not proved)."},
-		"no plain":   {1.8, func(r *bench.Result) { drop(r, "http:network=tcp") }, hint + ".", hint + "."},
-		"off loopback": {1.8, func(r *bench.Result) {
+		"slower":     {1.8, func(*result.Result) {}, "With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.50 ms before the first round.", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
+		"on alone":   {1.8, func(r *result.Result) { drop(r, "http:network=tcp:tls=mutual") }, "With TLS, a round of http takes 1.80 (1.76 to 1.84) times as long and 1.80 (1.76 to 1.84) times the CPU time. Handshakes take 2.00 ms before the first round.", "With TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp."},
+		"the same":   {1, func(*result.Result) {}, "With mutual TLS, no difference is shown in rounds of http: 1.00 (0.980 to 1.02) times as long and 1.00 (0.980 to 1.02) times the CPU time. Handshakes take 2.50 ms before the first round.", "With mutual TLS a round takes 1.00 (0.980 to 1.02) times as long over http:network=tcp (no difference shown)."},
+		"one block":  {1.8, func(r *result.Result) { blocks(r, 1) }, "With mutual TLS, a round of http seems to take 1.80 times as long and 1.80 times the CPU time, but 1 block cannot prove it (run with --blocks 6). Handshakes take 2.45 ms before the first round.", "With mutual TLS a round takes 1.80 times as long over http:network=tcp (not proved)."},
+		"two blocks": {1.8, func(r *result.Result) { blocks(r, 2) }, "With mutual TLS, a round of http seems to take 1.80 (1.78 to 1.82) times as long and 1.80 (1.78 to 1.82) times the CPU time, but 2 blocks cannot prove it (run with --blocks 6). Handshakes take 2.46 ms before the first round.", "With mutual TLS a round takes 1.80 (1.78 to 1.82) times as long over http:network=tcp (not proved)."},
+		"no plain":   {1.8, func(r *result.Result) { drop(r, "http:network=tcp") }, hint + ".", hint + "."},
+		"off loopback": {1.8, func(r *result.Result) {
 			drop(r, "http:network=tcp")
 			r.Environment.Listen = "off loopback"
 		}, hint + " --listen 127.0.0.1.", hint + " --listen 127.0.0.1."},
-		"no AES": {1.8, func(r *bench.Result) { r.Environment.AES = new(false) }, "Go encrypts in user space, with TLS_AES_128_GCM_SHA256; the processor has no instructions for AES. The kernel could encrypt instead (kTLS), which Go does not make it do: not measured.", ""},
-		"two models": {1.8, func(r *bench.Result) {
+		"no AES": {1.8, func(r *result.Result) { r.Environment.AES = new(false) }, "Go encrypts in user space, with TLS_AES_128_GCM_SHA256; the processor has no instructions for AES. The kernel could encrypt instead (kTLS), which Go does not make it do: not measured.", ""},
+		"two models": {1.8, func(r *result.Result) {
 			for _, c := range r.Cells {
 				c.Model = benchtest.Models["cnn"]
 				r.Cells = append(r.Cells, c)
 			}
 		}, "cnn, 248 kB in 10 tensors, 1 worker, 1 client, over TCP:", "With mutual TLS a round takes 1.80 (1.76 to 1.84) times as long over http:network=tcp (histology, 66.6 MB in 20 tensors, 1 worker, 1 client)."},
-		"over Unix sockets": {1.8, func(r *bench.Result) {
+		"over Unix sockets": {1.8, func(r *result.Result) {
 			for i := range r.Cells {
 				r.Cells[i].Variant = strings.Replace(r.Cells[i].Variant, ":network=tcp", "", 1)
 				r.Cells[i].Settings = maps.Clone(r.Cells[i].Settings)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/report/analysis"
 )
 
@@ -15,16 +15,16 @@ import (
 // floors of their own, what is delivered is what goes down and what comes up (guard
 // 5), and nobody compares them.
 func TestUnlike(t *testing.T) {
-	like := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
-	lora := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB, Up: "lora", UpTensors: 2, UpBytes: 20 * benchtest.MB}
+	like := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	lora := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB, Up: "lora", UpTensors: 2, UpBytes: 20 * benchtest.MB}
 	r := benchtest.Result(
 		benchtest.Cell("inproc", like, 1, 1, benchtest.Six(10)...), benchtest.Count(benchtest.Cell("pickle", like, 1, 1, benchtest.Six(20)...), "body.tensors", 16),
 		benchtest.Cell("inproc", lora, 1, 1, benchtest.Six(8)...), benchtest.Count(benchtest.Cell("pickle", lora, 1, 1, benchtest.Six(14)...), "body.tensors", 12),
 	)
-	work := func(up string, s float64) bench.Floor {
-		return bench.Floor{Name: "work", Unit: "s", Help: "by direct calls", Model: "even", Up: up, Clients: 1, Blocks: [][]float64{{s}, {s}, {s}, {s}, {s}, {s}}}
+	work := func(up string, s float64) result.Floor {
+		return result.Floor{Name: "work", Unit: "s", Help: "by direct calls", Model: "even", Up: up, Clients: 1, Blocks: [][]float64{{s}, {s}, {s}, {s}, {s}, {s}}}
 	}
-	r.Floors = []bench.Floor{work("", 5e-3), work("lora", 2e-3),
+	r.Floors = []result.Floor{work("", 5e-3), work("lora", 2e-3),
 		{Name: "unix-stream", Unit: "B/s", Help: "a socket", Blocks: [][]float64{{40e9}, {40e9}, {40e9}, {40e9}, {40e9}, {40e9}}}}
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestUnlike(t *testing.T) {
 	if len(c.Rows) != 2 || c.Rows[0].Cell.Model.Up != "lora" || c.Rows[1].Ratio.Center != 1 {
 		t.Errorf("compared %+v", c.Rows)
 	}
-	if text := write(t, c, "text"); !strings.Contains(text, "even up=lora") {
+	if text := write(t, c, "text"); !strings.Contains(text, "even, updates lora") {
 		t.Errorf("the table says nothing of the update:\n%s", text)
 	}
 	if text := write(t, c, "json"); strings.Count(text, `"up": "lora"`) != 2 {

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
+
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -20,7 +22,7 @@ func verdictSentence(v analysis.Verdict) string {
 	if rate, ok := analysis.Rate(v.Group.Link); ok {
 		text = "At " + rateText(rate) + " " + text
 	}
-	if among, ok := v.Among(bench.InPython); ok {
+	if among, ok := v.Among(result.InPython); ok {
 		text += " With workers in Python, " + first(among)
 	}
 	if why := yardstickText(v.Yardstick); why != "" {
@@ -127,7 +129,7 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 		for _, v := range all {
 			g := v.Group
 			if _, ok := analysis.Rate(g.Link); ok { // which the sentence says
-				g.Link = ""
+				g.Link = link.Rate{}
 			}
 			s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(g) + ": " + verdictSentence(v), Tone: doc.Strong})
 		}
@@ -149,7 +151,7 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 			name += ", not proved"
 		}
 		row := []doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
-			doc.Words(strings.TrimPrefix(wordsOfWork(g), ", ")), doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(instead(v.Yardstick))}
+			doc.Words(strings.Join(g.Headings(), ", ")), doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(instead(v.Yardstick))}
 		for _, k := range []int{1, len(v.Ranked) - 1} {
 			if k < 1 || k >= len(v.Ranked) {
 				row = append(row, doc.Cell{}, doc.Cell{}, doc.Cell{})

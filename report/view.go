@@ -168,5 +168,5 @@ func cellColumns() []doc.Column {
 
 func cellKeys(c *analysis.Cell) []doc.Cell {
 	return []doc.Cell{doc.Words(variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
-		doc.Words(strings.TrimPrefix(wordsOfWork(c.Group()), ", "))}
+		doc.Words(strings.Join(c.Group().Headings(), ", "))}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -15,45 +16,7 @@ func groupTitle(g analysis.Group) string {
 	if g.Model.Up != "" {
 		t += fmt.Sprintf(", up %s, %s in %s", g.Model.Up, size(g.Model.UpBytes), doc.Plural(g.Model.UpTensors, "tensor"))
 	}
-	return t + ", " + load(g) + wordsOfWork(g)
-}
-
-// wordsOfWork say what else a group does than others: which words change, what they
-// hold, the scenario, a user's own training and the link.
-func wordsOfWork(g analysis.Group) string {
-	t := ""
-	for _, of := range [][2]string{{"change ", g.Change}, {"values ", g.Values}, {"", g.Scenario}, {"train ", g.Train}} {
-		if of[1] != "" {
-			t += ", " + of[0] + of[1]
-		}
-	}
-	if g.TrainMS > 0 {
-		t += fmt.Sprintf(", %d ms of training", g.TrainMS)
-	}
-	if g.Nested {
-		t += ", nested"
-	}
-	if g.Respawn {
-		t += ", fresh workers for each round"
-	}
-	if g.Link != "" {
-		t += ", " + linkText(g.Link)
-	}
-	return t
-}
-
-// linkText says on which link something was measured.
-func linkText(link string) string {
-	rate, ok := analysis.Rate(link)
-	switch {
-	case link == analysis.NoLink:
-		return "no link"
-	case link == analysis.Unshaped:
-		return "link without a rate"
-	case ok:
-		return rateText(rate)
-	}
-	return "link " + link
+	return strings.Join(append([]string{t, load(g)}, g.Headings()...), ", ")
 }
 
 // rateText writes the rate of a link, in bit/s.
@@ -65,7 +28,7 @@ func plainVariant(c *analysis.Cell) string {
 	if c.Remote() {
 		return strings.NewReplacer(":network=tcp", "", ":tls="+analysis.MutualTLS, "").Replace(c.Uncoded())
 	}
-	if c.Link != "" {
+	if c.Link != (link.Rate{}) {
 		return strings.Replace(c.Uncoded(), ":network=tcp", "", 1)
 	}
 	return c.Uncoded()

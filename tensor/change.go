@@ -67,6 +67,9 @@ func (c Change) Share() float64 {
 	return float64(c.parts) / million
 }
 
+// Rows reports whether whole rows change.
+func (c Change) Rows() bool { return c.rows }
+
 // runs walks through the ranges of elements that change, of one tensor, in order. In the
 // stretch from j/share to (j+1)/share, the place is a number that depends on j, and moves
 // on by one where it fell on the choice of the stretch before. Of more than half, those

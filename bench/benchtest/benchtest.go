@@ -2,6 +2,7 @@
 package benchtest
 
 import (
+	"encoding"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -9,8 +10,12 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
+
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/phase/usage"
+	"ipcbench/tensor"
 )
 
 // Factors of what results count.
@@ -20,25 +25,36 @@ const (
 )
 
 // Models are those that the cells of tests have.
-var Models = map[string]bench.Model{
+var Models = map[string]result.Model{
 	"cnn":       {Name: "cnn", Tensors: 10, Bytes: 248024},
 	"resnet18":  {Name: "resnet18", Tensors: 122, Bytes: 46796608},
 	"histology": {Name: "histology", Tensors: 20, Bytes: 66608288},
+}
+
+// Text returns the value that a text stands for, as users write it.
+func Text[T any, P interface {
+	*T
+	encoding.TextUnmarshaler
+}](text string) (x T) {
+	if err := P(&x).UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return x
 }
 
 // Cell returns a cell whose numbers can be checked by hand: every block has
 // two rounds, and each of its rounds takes as many ms as rounds says for the
 // block. Training takes half of a round, the way down 30 % and that back 15 %, so
 // that up, which holds the training, is 65 %.
-func Cell(transport string, m bench.Model, workers, clients int, rounds ...float64) bench.Cell {
-	c := bench.Cell{
+func Cell(transport string, m result.Model, workers, clients int, rounds ...float64) result.Cell {
+	c := result.Cell{
 		Transport: transport, Variant: transport, Settings: map[string]string{}, Model: m,
 		Workers: workers, PerProcess: 1, Clients: clients, Depth: 2, Launcher: "processes", Stopped: "time",
 	}
 	for i, r := range rounds {
-		b := bench.Block{
+		b := result.Block{
 			Index: i, Position: i, Spawn: 20 * time.Millisecond, Phases: map[string]int64{},
-			Cold: bench.Cold{Round: int64(3 * r * float64(MS))}, Proof: bench.Proof{Rounds: 2, Updates: 2 * clients, Hashed: 3},
+			Cold: result.Cold{Round: int64(3 * r * float64(MS))}, Proof: result.Proof{Rounds: 2, Updates: 2 * clients, Hashed: 3},
 			System: &usage.System{Busy: time.Second, Idle: time.Second}, Spans: 100, SpanCost: 80,
 		}
 		for range 2 {
@@ -64,9 +80,9 @@ func Cell(transport string, m bench.Model, workers, clients int, rounds ...float
 }
 
 // Process returns what a process spent on the two rounds of a block.
-func Process(cpu float64, peak int64) bench.Process {
+func Process(cpu float64, peak int64) result.Process {
 	pss := peak / 2
-	return bench.Process{
+	return result.Process{
 		Usage: usage.Usage{
 			User: time.Duration(cpu * 0.75 * 1e9), System: time.Duration(cpu * 0.25 * 1e9), MinorFaults: 10, VoluntarySwitches: 4,
 			AllocBytes: 2000, AllocObjects: 20, Queue: &usage.Queue{Wait: time.Millisecond},
@@ -76,14 +92,14 @@ func Process(cpu float64, peak int64) bench.Process {
 	}
 }
 
-func Result(cells ...bench.Cell) *bench.Result {
+func Result(cells ...result.Cell) *result.Result {
 	plan, err := bench.DefaultPlan(bench.Default)
 	if err != nil {
 		panic(err)
 	}
 	plan.OrderSeed = 1
-	return &bench.Result{
-		Schema: bench.Schema, Command: []string{"/usr/bin/ipcbench", "run", "--transport", "pickle,shm-slab"},
+	return &result.Result{
+		Schema: result.Schema, Command: []string{"/usr/bin/ipcbench", "run", "--transport", "pickle,shm-slab"},
 		Started: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Elapsed: 42 * time.Second, Plan: plan,
 		Environment: machine.Environment{
 			Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), CPU: "Test CPU", CPUs: 2, Affinity: "0-1", GOMAXPROCS: 2, LLC: 32 << 20,
@@ -95,7 +111,7 @@ func Result(cells ...bench.Cell) *bench.Result {
 }
 
 // Count adds a counter to the server of every block of c.
-func Count(c bench.Cell, name string, n int64) bench.Cell {
+func Count(c result.Cell, name string, n int64) result.Cell {
 	for i := range c.Blocks {
 		c.Blocks[i].Server.Counts[name] += n
 	}
@@ -122,7 +138,7 @@ var Kinds = []struct {
 
 // Synthetic returns a result as a run would have made it, the same at every
 // call: rounds vary by 2 % and sessions by 1 %.
-func Synthetic(blocks, rounds int) *bench.Result {
+func Synthetic(blocks, rounds int) *result.Result {
 	r := rand.New(rand.NewPCG(1, 2))
 	vary := func(x, by float64) float64 { return x * math.Exp(by*r.NormFloat64()) }
 	res := Result()
@@ -131,15 +147,15 @@ func Synthetic(blocks, rounds int) *bench.Result {
 		for _, size := range [][2]int{{1, 1}, {2, 4}} {
 			workers, clients := size[0], size[1]
 			for _, k := range Kinds {
-				c := bench.Cell{
+				c := result.Cell{
 					Transport: k.name, Variant: k.name, Settings: map[string]string{"depth": "2"}, Model: m, Workers: workers, PerProcess: 1,
 					Clients: clients, Depth: 2, Launcher: "processes", Stopped: "precision",
 				}
 				for i := range blocks {
 					level := vary(1, 0.01)
-					b := bench.Block{
+					b := result.Block{
 						Index: i, Position: r.IntN(1000), Spawn: time.Duration(vary(25e6*float64(workers), 0.1)), Phases: map[string]int64{},
-						Proof: bench.Proof{Rounds: 2, Updates: 2 * clients, Hashed: rounds}, SpanCost: 70, Spans: int64(rounds * clients * 9),
+						Proof: result.Proof{Rounds: 2, Updates: 2 * clients, Hashed: rounds}, SpanCost: 70, Spans: int64(rounds * clients * 9),
 						System: &usage.System{Busy: 3 * time.Second, Idle: time.Second},
 					}
 					turns := float64(clients) / float64(workers)
@@ -198,13 +214,13 @@ func Synthetic(blocks, rounds int) *bench.Result {
 			for range blocks {
 				work = append(work, []float64{vary((0.6e-9*float64(m.Bytes)+20e-6)*float64(clients)+0.3e-9*float64(m.Bytes)*float64(clients), 0.01)})
 			}
-			res.Floors = append(res.Floors, bench.Floor{Name: "work", Unit: "s", Model: m.Name, Clients: clients, Blocks: work, Help: "the arithmetic of a round, by direct calls"})
+			res.Floors = append(res.Floors, result.Floor{Name: "work", Unit: "s", Model: m.Name, Clients: clients, Blocks: work, Help: "the arithmetic of a round, by direct calls"})
 		}
 		var wake [][]float64
 		for range blocks {
 			wake = append(wake, []float64{vary(20e-6, 0.05), vary(20e-6, 0.05)})
 		}
-		res.Floors = append(res.Floors, bench.Floor{Name: "futex", Unit: "s", Model: m.Name, Gap: 40 * MS, Blocks: wake, Help: "waking another process and being woken by it"})
+		res.Floors = append(res.Floors, result.Floor{Name: "futex", Unit: "s", Model: m.Name, Gap: 40 * MS, Blocks: wake, Help: "waking another process and being woken by it"})
 	}
 	var stream, copied [][]float64
 	for range blocks {
@@ -212,8 +228,8 @@ func Synthetic(blocks, rounds int) *bench.Result {
 		copied = append(copied, []float64{vary(3.4e9, 0.02)})
 	}
 	res.Floors = append(res.Floors,
-		bench.Floor{Name: "unix-stream", Condition: "64 KiB", Unit: "B/s", Blocks: stream, Help: "bytes through a Unix socket"},
-		bench.Floor{Name: "copy", Unit: "B/s", Blocks: copied, Help: "one thread copies memory"})
+		result.Floor{Name: "unix-stream", Condition: "64 KiB", Unit: "B/s", Blocks: stream, Help: "bytes through a Unix socket"},
+		result.Floor{Name: "copy", Unit: "B/s", Blocks: copied, Help: "one thread copies memory"})
 	return res
 }
 
@@ -222,8 +238,8 @@ func Six(x float64) []float64 { return []float64{x * 0.98, x * 0.99, x, x, x * 1
 
 // Pair returns a control of 10 ms and a transport of 20 ms that moves 100 MB each
 // way.
-func Pair(workers, clients int) *bench.Result {
-	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * MB}
+func Pair(workers, clients int) *result.Result {
+	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * MB}
 	return Result(
 		Cell("inproc", m, workers, clients, Six(10)...),
 		Count(Cell("pickle", m, workers, clients, Six(20)...), "body.tensors", 16),
@@ -237,7 +253,7 @@ func Eight(x float64) []float64 {
 
 // Interleaved returns a result with both builds of some cells: of "a" with one
 // client, head is slower by the factor slow; of "b" it is the same.
-func Interleaved(slow float64) *bench.Result {
+func Interleaved(slow float64) *result.Result {
 	m := Models["cnn"]
 	r := Result()
 	r.Plan.Interleaved = true
@@ -260,7 +276,7 @@ func Interleaved(slow float64) *bench.Result {
 
 // Rounds returns a cell of 6 blocks of 20 rounds, each of which takes as many ms
 // as of says. Nothing else of them is known.
-func Rounds(of func(block, round int) float64) bench.Cell {
+func Rounds(of func(block, round int) float64) result.Cell {
 	c := Cell("pickle", Models["cnn"], 1, 1, 1, 1, 1, 1, 1, 1)
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
@@ -292,23 +308,26 @@ var Codecs = []struct {
 // Linked returns a result with codecs over two transports on the links of these
 // rates in bit/s, 0 being none, as it would be if nothing overlapped; beside them the
 // control and what needs no network.
-func Linked(links map[string]float64) *bench.Result {
+func Linked(links map[string]float64) *result.Result {
 	m := Models["histology"]
-	work := func(c bench.Cell, link string) bench.Cell {
-		c.Change, c.Link = "2%", link
+	work := func(c result.Cell, on string) result.Cell {
+		c.Change = Text[tensor.Change]("2%")
+		if on != "" {
+			c.Link = Text[link.Rate](on)
+		}
 		return c
 	}
 	slab := Count(Cell("shm-slab", m, 1, 1, Six(65)...), "handle.tensors", 80)
 	r := Result(work(Cell("inproc", m, 1, 1, Six(60)...), ""), work(slab, ""))
-	for _, link := range slices.Sorted(maps.Keys(links)) {
+	for _, on := range slices.Sorted(maps.Keys(links)) {
 		for i, transport := range []string{"grpc-stream", "http"} {
 			for _, k := range Codecs {
 				wire := int64(float64(m.Bytes) * k.Down)
 				round := 0.14 + 0.02*float64(i) + k.Seconds
-				if rate := links[link]; rate > 0 {
+				if rate := links[on]; rate > 0 {
 					round += 8 * 2 * float64(wire) / rate
 				}
-				c := work(Cell(transport, m, 1, 1, Six(1e3*round)...), link)
+				c := work(Cell(transport, m, 1, 1, Six(1e3*round)...), on)
 				for b := range c.Blocks { // training takes 30 ms on every link
 					of := &c.Blocks[b]
 					for i, ns := range of.Round {
@@ -320,9 +339,9 @@ func Linked(links map[string]float64) *bench.Result {
 				Count(c, "body.tensors", 80)
 				if k.Name != "none" {
 					c.Variant += ":codec=" + k.Name
-					c.Coding = &bench.Coding{DensityDown: 0.02, DensityUp: 0.02}
+					c.Coding = &result.Coding{DensityDown: 0.02, DensityUp: 0.02}
 					if k.Error > 0 {
-						e := bench.CodingError{Max: k.Error * 0.9, RMS: k.Error / 3}
+						e := result.CodingError{Max: k.Error * 0.9, RMS: k.Error / 3}
 						c.Coding.ErrorDown, c.Coding.ErrorUp, c.Coding.Bound, c.Coding.Plain = &e, &e, k.Error, []string{"bn1.num_batches_tracked"}
 					}
 					for name, n := range map[string]int64{
@@ -339,8 +358,8 @@ func Linked(links map[string]float64) *bench.Result {
 				r.Cells = append(r.Cells, c)
 			}
 		}
-		if rate := links[link]; rate > 0 {
-			r.Floors = append(r.Floors, bench.Floor{Name: "tcp-stream", Unit: "B/s", Link: link, Bytes: m.Bytes, Help: "bytes through a TCP connection on the link",
+		if rate := links[on]; rate > 0 {
+			r.Floors = append(r.Floors, result.Floor{Name: "tcp-stream", Unit: "B/s", Setup: result.Setup{Link: Text[link.Rate](on)}, Bytes: m.Bytes, Help: "bytes through a TCP connection on the link",
 				Blocks: [][]float64{{rate / 8 * 0.98}, {rate / 8 * 0.981}, {rate / 8 * 0.979}, {rate / 8 * 0.98}, {rate / 8 * 0.982}, {rate / 8 * 0.978}}})
 		}
 	}
@@ -349,7 +368,7 @@ func Linked(links map[string]float64) *bench.Result {
 
 // Encrypted returns a result with transports over TCP, each without TLS and with both
 // kinds of it, which takes that many times as long.
-func Encrypted(times map[string]float64) *bench.Result {
+func Encrypted(times map[string]float64) *result.Result {
 	m := Models["histology"]
 	r := Result(Cell("inproc", m, 1, 1, Six(60)...))
 	for _, transport := range slices.Sorted(maps.Keys(times)) {
@@ -366,7 +385,7 @@ func Encrypted(times map[string]float64) *bench.Result {
 			if c.Variant += ":network=tcp"; tls != "off" {
 				c.Variant += ":tls=" + tls
 				for i, ns := range Six(float64(handshake)) {
-					c.Blocks[i].TLS = &bench.TLS{Handshakes: 1, Time: int64(ns), Cipher: "TLS_AES_128_GCM_SHA256"}
+					c.Blocks[i].TLS = &result.TLS{Handshakes: 1, Time: int64(ns), Cipher: "TLS_AES_128_GCM_SHA256"}
 				}
 			}
 			r.Cells = append(r.Cells, c)

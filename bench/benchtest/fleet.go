@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 )
 
 // remote makes c one with worker processes on hosts, that train for as many ms.
-func remote(c bench.Cell, train float64, hosts ...string) bench.Cell {
+func remote(c result.Cell, train float64, hosts ...string) result.Cell {
 	c.Launcher, c.Variant = "agents", c.Variant+":network=tcp:tls=mutual"
 	count := map[string]int{}
 	var names, placed []string
@@ -42,7 +43,7 @@ func remote(c bench.Cell, train float64, hosts ...string) bench.Cell {
 // Fleet returns a result with agents on h1 and h2 and the server, all on one
 // machine, and h2 with another clock. With one worker, training takes as long as in the
 // control; with four, that of http takes longer.
-func Fleet() *bench.Result {
+func Fleet() *result.Result {
 	m := Models["histology"]
 	r := Result()
 	add := func(workers, clients int, control float64, hosts []string, rounds, train map[string]float64) {
@@ -56,13 +57,13 @@ func Fleet() *bench.Result {
 	add(1, 1, 60, []string{"h1"}, map[string]float64{"grpc-stream": 340, "http": 420, "pickle": 430}, map[string]float64{"grpc-stream": 30.5, "http": 31, "pickle": 29})
 	add(4, 4, 130, []string{"h1", "h1", "h2", "h2"}, map[string]float64{"grpc-stream": 700, "http": 690, "pickle": 950}, map[string]float64{"grpc-stream": 66, "http": 120, "pickle": 64})
 	for i, name := range []string{bench.ServerHost, "h1", "h2"} {
-		h := bench.Host{Name: name, Environment: r.Environment, Server: i == 0}
+		h := result.Host{Name: name, Environment: r.Environment, Server: i == 0}
 		if i > 0 {
 			h.SameMachine = bench.ServerHost
 			near := float64(i)
 			r.Floors = append(r.Floors,
-				bench.Floor{Name: "tls-stream", Unit: "B/s", Host: name, Bytes: m.Bytes, Help: "bytes through a TLS connection", Blocks: [][]float64{{1.1e9 / near}, {1.12e9 / near}, {1.09e9 / near}, {1.11e9 / near}, {1.1e9 / near}, {1.1e9 / near}}},
-				bench.Floor{Name: "tcp-pingpong", Unit: "s", Host: name, Help: "one byte and one back", Blocks: [][]float64{{40e-6 * near}, {41e-6 * near}, {40e-6 * near}, {39e-6 * near}, {40e-6 * near}, {40e-6 * near}}})
+				result.Floor{Name: "tls-stream", Unit: "B/s", Host: name, Bytes: m.Bytes, Help: "bytes through a TLS connection", Blocks: [][]float64{{1.1e9 / near}, {1.12e9 / near}, {1.09e9 / near}, {1.11e9 / near}, {1.1e9 / near}, {1.1e9 / near}}},
+				result.Floor{Name: "tcp-pingpong", Unit: "s", Host: name, Help: "one byte and one back", Blocks: [][]float64{{40e-6 * near}, {41e-6 * near}, {40e-6 * near}, {39e-6 * near}, {40e-6 * near}, {40e-6 * near}}})
 		}
 		r.Hosts = append(r.Hosts, h)
 	}

@@ -4,11 +4,11 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 )
 
 // trained lets all trainings of c take that many ms, and transfers that many besides.
-func trained(c bench.Cell, train, transfer float64) bench.Cell {
+func trained(c result.Cell, train, transfer float64) result.Cell {
 	for i := range c.Blocks {
 		b := &c.Blocks[i]
 		vary := float64(b.Round[0]) / float64(c.Blocks[2].Round[0]) * float64(MS)
@@ -26,7 +26,7 @@ func trained(c bench.Cell, train, transfer float64) bench.Cell {
 // Python returns a result with workers in Go and in Python, and with peers, one of which
 // has proved nothing and says that it is the fastest. Of a model named histology, the
 // training of some peers takes longer than the control's; of cnn, all take as long.
-func Python() *bench.Result {
+func Python() *result.Result {
 	r := Result()
 	for _, of := range []struct {
 		model        string

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 	"ipcbench/python"
 )
@@ -47,7 +48,7 @@ func example(t *testing.T, section string, modules ...python.Module) *bench.Resu
 	if len(files) != 1 {
 		t.Fatalf("%d results, want 1", len(files))
 	}
-	r, err := bench.ReadFile(files[0])
+	r, err := result.ReadFile(files[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/rig"
 	"ipcbench/internal/waiting"
 )
@@ -163,7 +164,7 @@ func measure(t *testing.T, r *rig.Rig, agents int, with []string, args ...string
 	for i := range agents + 1 {
 		clean(t, r, "h"+strconv.Itoa(i))
 	}
-	result, err := bench.ReadFile(out)
+	result, err := result.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 	"ipcbench/python"
 )
@@ -70,7 +70,7 @@ func TestPythonPage(t *testing.T) {
 		t.Errorf("%d results of %d runs", len(files), runs)
 	}
 	for _, path := range files {
-		r, err := bench.ReadFile(path)
+		r, err := result.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/internal/rig"
 	"ipcbench/internal/skip"
 	"ipcbench/internal/waiting"
@@ -84,7 +85,7 @@ func (h hosts) result(on string) {
 	if len(files) != 1 {
 		h.t.Fatalf("%d results, want 1", len(files))
 	}
-	r, err := bench.ReadFile(files[0])
+	r, err := result.ReadFile(files[0])
 	if err != nil {
 		h.t.Fatal(err)
 	}

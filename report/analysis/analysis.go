@@ -1,7 +1,7 @@
 // Package analysis computes what a result says: numbers with units and
 // intervals. It holds no sentences and no layout; package report has those.
 //
-//   - [New] wraps a [bench.Result]. Each statistic is computed once, when it is
+//   - [New] wraps a [result.Result]. Each statistic is computed once, when it is
 //     asked for.
 //   - [Metrics] is the table of all that is computed from a cell. A metric is
 //     one entry in it, and its Help is the one definition of it.
@@ -16,12 +16,12 @@
 package analysis
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 	"ipcbench/machine"
 )
 
@@ -33,7 +33,7 @@ const (
 
 // A Result is a measured result with what is computed from it.
 type Result struct {
-	*bench.Result
+	*result.Result
 	Cells []*Cell // in the order of the result
 
 	metrics map[string]Metric
@@ -42,10 +42,10 @@ type Result struct {
 
 // A Cell is one cell of a result.
 type Cell struct {
-	*bench.Cell
+	*result.Cell
 	Control   *Cell // the control of the same work: the cell itself if it is one, nil if there is none
 	result    *Result
-	timed     []bench.Block
+	timed     []result.Block
 	medians   map[string][]float64
 	intervals map[string]stat.Interval
 }
@@ -53,25 +53,29 @@ type Cell struct {
 // A Group is what cells have in common that did the same work.
 type Group struct {
 	Build            string // base, head, or empty where there is one build only
-	Model            bench.Model
+	Model            result.Model
 	Workers, Clients int
 
-	Change, Values, Scenario, Train string // as of a cell
-	TrainMS                         int    // likewise
-	Nested, Respawn                 bool   // likewise
-	Link                            string // likewise, but NoLink of a cell without one where others have one
+	result.Setup      // dimensions that rank
+	NoLink       bool // the cells are on no link, and others of the result are
 }
 
-// NoLink is the Link of what was measured once, beside cells on links.
-const NoLink = "none"
+// Headings says in words what the group does differently from the usual cell.
+func (g Group) Headings() []string {
+	all := g.Setup.Headings()
+	if g.NoLink {
+		all = append(all, "no link")
+	}
+	return all
+}
 
 // New returns the analysis of r. It keeps r, and does not change it.
-func New(r *bench.Result) *Result {
+func New(r *result.Result) *Result {
 	a := &Result{Result: r, metrics: map[string]Metric{}}
 	for _, m := range Metrics() {
 		a.metrics[m.Name] = m
 	}
-	a.linked = slices.ContainsFunc(r.Cells, func(c bench.Cell) bool { return c.Link != "" })
+	a.linked = slices.ContainsFunc(r.Cells, func(c result.Cell) bool { return c.Link != link.Rate{} })
 	controls := map[Group]*Cell{}
 	for i := range r.Cells {
 		c := &Cell{
@@ -80,13 +84,13 @@ func New(r *bench.Result) *Result {
 		}
 		a.Cells = append(a.Cells, c)
 		if c.IsControl() {
-			controls[c.work()] = c
+			controls[c.paired()] = c
 		}
 	}
 	for _, c := range a.Cells {
-		work := c.work()
-		work.Respawn = false // which no control does
-		c.Control = controls[work]
+		if c.Train == "" { // a control does not run a user's worker function
+			c.Control = controls[c.paired()]
+		}
 	}
 	return a
 }
@@ -94,15 +98,22 @@ func New(r *bench.Result) *Result {
 // Group returns the cell's group.
 func (c *Cell) Group() Group {
 	g := c.work()
-	if g.Link = c.Link; c.result.linked {
-		g.Link = cmp.Or(g.Link, NoLink)
-	}
+	g.Link = c.Link
+	g.NoLink = c.result.linked && c.Link == link.Rate{}
 	return g
 }
 
 // work is what the cell does, on whatever link.
 func (c *Cell) work() Group {
-	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Change: c.Change, Values: c.Values, Scenario: c.Scenario, Train: c.Train, TrainMS: c.TrainMS, Nested: c.Nested, Respawn: c.Respawn}
+	g := c.paired()
+	g.Setup = c.Only(result.Ranks)
+	g.Link = link.Rate{}
+	return g
+}
+
+// paired is what the cell has in common with its control.
+func (c *Cell) paired() Group {
+	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Setup: c.Only(result.Binds)}
 }
 
 // alike is what cells have in common that differ in one setting alone, and it may be in
@@ -119,7 +130,7 @@ func (c *Cell) without(setting string) string {
 }
 
 // IsControl reports whether the cell is a control.
-func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == "" && c.Peer == "" }
+func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == link.Rate{} && c.Peer == "" }
 
 // Label is the cell's variant, with the language of its workers if that is not Go.
 func (c *Cell) Label() string {
@@ -147,7 +158,7 @@ func (c *Cell) Name() string {
 }
 
 // Timed returns the blocks whose times count. The caller must not change them.
-func (c *Cell) Timed() []bench.Block { return c.timed }
+func (c *Cell) Timed() []result.Block { return c.timed }
 
 // Rounds returns the number of timed rounds.
 func (c *Cell) Rounds() int {
@@ -212,7 +223,7 @@ func (c *Cell) Medians(name string) []float64 {
 // [Cell.Timed].
 func (c *Cell) Samples(name string) [][]float64 { return c.samples(name, c.timed) }
 
-func (c *Cell) samples(name string, of []bench.Block) [][]float64 {
+func (c *Cell) samples(name string, of []result.Block) [][]float64 {
 	m := c.result.metric(name)
 	all := make([][]float64, len(of))
 	for i := range of {

@@ -4,19 +4,15 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 )
 
 // Rate returns the rate of a cell's link in bit/s; ok is false if it has none, or has
 // a delay besides.
-func Rate(link string) (bits float64, ok bool) {
-	number := strings.TrimRight(link, "kMGbit")
-	per, known := map[string]float64{"bit": 1, "kbit": 1e3, "Mbit": 1e6, "Gbit": 1e9}[link[len(number):]]
-	bits, err := strconv.ParseFloat(number, 64)
-	return bits * per, known && err == nil && bits > 0
+func Rate(l link.Rate) (bits float64, ok bool) {
+	return float64(l.Bits()), l.Bits() > 0 && l.Delay() == 0
 }
 
 // Pays is on which links a codec saves time.
@@ -50,7 +46,7 @@ type BreakEven struct {
 }
 
 // OverTCP reports whether the cell's tensors go over TCP.
-func (c *Cell) OverTCP() bool { return c.Link != "" || c.Settings["network"] == "tcp" }
+func (c *Cell) OverTCP() bool { return c.Link != link.Rate{} || c.Settings["network"] == "tcp" }
 
 // A Path is a transport over TCP in one work: its cells on all links, by codec, those
 // without a codec first.
@@ -83,8 +79,8 @@ func (r *Result) Local() []*Cell {
 }
 
 // on returns the cell on a link, or nil.
-func on(cells []*Cell, link string) *Cell {
-	if i := slices.IndexFunc(cells, func(c *Cell) bool { return c.Link == link }); i >= 0 {
+func on(cells []*Cell, l link.Rate) *Cell {
+	if i := slices.IndexFunc(cells, func(c *Cell) bool { return c.Link == l }); i >= 0 {
 		return cells[i]
 	}
 	return nil
@@ -92,7 +88,7 @@ func on(cells []*Cell, link string) *Cell {
 
 // Base returns the cell whose bytes cost least: on a link without a rate, or outside
 // of any; nil if there is none.
-func Base(cells []*Cell) *Cell { return cmp.Or(on(cells, Unshaped), on(cells, "")) }
+func Base(cells []*Cell) *Cell { return cmp.Or(on(cells, link.Unshaped), on(cells, link.Rate{})) }
 
 // BreakEvens returns those of all codecs of all paths.
 func (r *Result) BreakEvens() []*BreakEven {

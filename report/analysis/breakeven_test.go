@@ -5,18 +5,20 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
+	"ipcbench/link"
+	"ipcbench/tensor"
 )
 
 // even is a codec over TCP without a rate, and none: what it leaves of 100 MB each
 // way, and how many ms longer its rounds take.
-func even(ratio float64, plain, coded []float64) *bench.Result {
-	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
-	cell := func(codec string, rounds []float64) bench.Cell {
+func even(ratio float64, plain, coded []float64) *result.Result {
+	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	cell := func(codec string, rounds []float64) result.Cell {
 		c := benchtest.Cell("http", m, 1, 1, rounds...)
 		c.Settings = map[string]string{"network": "tcp", "codec": codec}
-		c.Variant, c.Link = "http:network=tcp:codec="+codec, Unshaped
+		c.Variant, c.Link = "http:network=tcp:codec="+codec, link.Unshaped
 		return c
 	}
 	c := cell("xor", coded)
@@ -64,16 +66,16 @@ func TestBreakEven(t *testing.T) {
 // TestNoBreakEven: nothing is said where clients overlap, over Unix sockets, or of a
 // codec whose transport was not measured without.
 func TestNoBreakEven(t *testing.T) {
-	for name, edit := range map[string]func(r *bench.Result){
-		"clients": func(r *bench.Result) {
+	for name, edit := range map[string]func(r *result.Result){
+		"clients": func(r *result.Result) {
 			for i := range r.Cells {
 				r.Cells[i].Workers = 2
 			}
 		},
-		"no plain one": func(r *bench.Result) { r.Cells = r.Cells[1:] },
-		"other change": func(r *bench.Result) { r.Cells[0].Change = "2%" },
-		"other link":   func(r *bench.Result) { r.Cells[0].Link = "" },
-		"respawn":      func(r *bench.Result) { r.Cells[0].Respawn, r.Cells[1].Respawn = true, true },
+		"no plain one": func(r *result.Result) { r.Cells = r.Cells[1:] },
+		"other change": func(r *result.Result) { r.Cells[0].Change = benchtest.Text[tensor.Change]("2%") },
+		"other link":   func(r *result.Result) { r.Cells[0].Link = link.Rate{} },
+		"respawn":      func(r *result.Result) { r.Cells[0].Respawn, r.Cells[1].Respawn = true, true },
 	} {
 		r := even(0.5, benchtest.Six(100), benchtest.Six(150))
 		edit(r)
@@ -87,7 +89,7 @@ func TestNoBreakEven(t *testing.T) {
 	}
 	r := even(0.5, benchtest.Six(100), benchtest.Six(150))
 	for i := range r.Cells {
-		r.Cells[i].Link, r.Cells[i].Settings["network"] = "", "unix"
+		r.Cells[i].Link, r.Cells[i].Settings["network"] = link.Rate{}, "unix"
 	}
 	if p := New(r).Paths(); len(p) != 0 {
 		t.Errorf("%d paths over Unix sockets", len(p))
@@ -95,8 +97,8 @@ func TestNoBreakEven(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	for text, want := range map[string]float64{"100Mbit": 100e6, "1Gbit": 1e9, "2500kbit": 2.5e6, "": 0, Unshaped: 0, "1Gbit/10ms": 0, "Mbit": 0, "1": 0, "-1Mbit": 0, "1bitt": 0} {
-		if got, ok := Rate(text); ok != (want > 0) || ok && got != want {
+	for text, want := range map[string]float64{"100Mbit": 100e6, "1Gbit": 1e9, "2500kbit": 2.5e6, "none": 0, "unshaped": 0, "1Gbit/10ms": 0} {
+		if got, ok := Rate(benchtest.Text[link.Rate](text)); ok != (want > 0) || ok && got != want {
 			t.Errorf("%q: %v, %v", text, got, ok)
 		}
 	}
@@ -105,20 +107,20 @@ func TestRate(t *testing.T) {
 // TestLinkedControl: a cell on a link is compared with the control outside of it, one
 // for all, and only with that of the same change; inproc with a codec is none.
 func TestLinkedControl(t *testing.T) {
-	r := benchtest.Linked(map[string]float64{Unshaped: 0, "1Gbit": 1e9})
+	r := benchtest.Linked(map[string]float64{"unshaped": 0, "1Gbit": 1e9})
 	coded := benchtest.Cell("inproc", r.Cells[0].Model, 1, 1, benchtest.Six(70)...)
-	coded.Variant, coded.Change, coded.Settings["codec"] = "inproc:codec=sparse", "2%", "sparse"
+	coded.Variant, coded.Change, coded.Settings["codec"] = "inproc:codec=sparse", r.Cells[0].Change, "sparse"
 	other := benchtest.Cell("inproc", r.Cells[0].Model, 1, 1, benchtest.Six(80)...)
 	r.Cells = append(r.Cells, coded, other)
 	for _, c := range New(r).Cells {
 		want := r.Cells[0].ID()
-		if c.Change == "" {
+		if c.Change == (tensor.Change{}) {
 			want = other.ID()
 		}
 		if c.Control.ID() != want {
 			t.Errorf("%s has the control %s", c.Name(), c.Control.ID())
 		}
-		if c.Link != "" && !strings.HasSuffix(c.Name(), " link="+c.Link) {
+		if c.Link != (link.Rate{}) && !strings.HasSuffix(c.Name(), " link="+c.Link.String()) {
 			t.Errorf("%s does not name its link", c.Name())
 		}
 	}

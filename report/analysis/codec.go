@@ -1,7 +1,7 @@
 package analysis
 
 import (
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
 )
@@ -27,22 +27,22 @@ func (c *Cell) Uncoded() string { return c.without("codec") }
 type way struct {
 	name, what    string
 	payload, wire string // counters
-	bytes         func(m bench.Model) int64
-	density       func(of *bench.Coding) float64
-	err           func(of *bench.Coding) *bench.CodingError
+	bytes         func(m result.Model) int64
+	density       func(of *result.Coding) float64
+	err           func(of *result.Coding) *result.CodingError
 }
 
 var ways = []way{
-	{"down", "models", phase.CodecDownPayload, phase.CodecDownWire, func(m bench.Model) int64 { return m.Bytes },
-		func(of *bench.Coding) float64 { return of.DensityDown }, func(of *bench.Coding) *bench.CodingError { return of.ErrorDown }},
-	{"up", "updates", phase.CodecUpPayload, phase.CodecUpWire, func(m bench.Model) int64 { return m.Payload() - m.Bytes },
-		func(of *bench.Coding) float64 { return of.DensityUp }, func(of *bench.Coding) *bench.CodingError { return of.ErrorUp }},
+	{"down", "models", phase.CodecDownPayload, phase.CodecDownWire, func(m result.Model) int64 { return m.Bytes },
+		func(of *result.Coding) float64 { return of.DensityDown }, func(of *result.Coding) *result.CodingError { return of.ErrorDown }},
+	{"up", "updates", phase.CodecUpPayload, phase.CodecUpWire, func(m result.Model) int64 { return m.Payload() - m.Bytes },
+		func(of *result.Coding) float64 { return of.DensityUp }, func(of *result.Coding) *result.CodingError { return of.ErrorUp }},
 }
 
 // coding are the metrics of what codecs do. Times are phases, compress and expand.
 func coding() []Metric {
 	var all []Metric
-	known := func(of func(k *bench.Coding) (float64, bool)) func(c *Cell) stat.Interval {
+	known := func(of func(k *result.Coding) (float64, bool)) func(c *Cell) stat.Interval {
 		return func(c *Cell) stat.Interval {
 			if c.Coding == nil {
 				return stat.None()
@@ -57,7 +57,7 @@ func coding() []Metric {
 	for _, w := range ways {
 		all = append(all,
 			Metric{Name: "wire_" + w.name, Unit: "B/round", Better: Lower, Help: "bytes of " + w.what + " that travel in a round, after encoding and without full versions; without a codec the payload",
-				samples: each(func(c *Cell, b *bench.Block) (float64, bool) {
+				samples: each(func(c *Cell, b *result.Block) (float64, bool) {
 					if !c.Encoded() {
 						return float64(w.bytes(c.Model) * int64(c.Clients)), true
 					}
@@ -65,7 +65,7 @@ func coding() []Metric {
 					return float64(n) / float64(len(b.Round)), ok
 				})},
 			Metric{Name: "ratio_" + w.name, Unit: "1", Better: Lower, Help: "wire_" + w.name + " ÷ payload of the same " + w.what + "; without a codec 1",
-				samples: each(func(c *Cell, b *bench.Block) (float64, bool) {
+				samples: each(func(c *Cell, b *result.Block) (float64, bool) {
 					payload := b.Counts()[w.payload]
 					if !c.Encoded() {
 						return 1, true
@@ -73,16 +73,16 @@ func coding() []Metric {
 					return float64(b.Counts()[w.wire]) / float64(payload), payload > 0
 				})},
 			Metric{Name: "density_" + w.name, Unit: "1", Help: "share of the words of " + w.what + " that differ from the version before, as found in the data",
-				derived: known(func(k *bench.Coding) (float64, bool) { return w.density(k), true })})
+				derived: known(func(k *result.Coding) (float64, bool) { return w.density(k), true })})
 		for _, e := range []struct {
 			name, help string
-			of         func(e *bench.CodingError) float64
+			of         func(e *result.CodingError) float64
 		}{
-			{"max", "the largest error of a decoded word, as a share of the largest of its tensor", func(e *bench.CodingError) float64 { return e.Max }},
-			{"rms", "the root of the mean square of these errors, as a share of that of the words", func(e *bench.CodingError) float64 { return e.RMS }},
+			{"max", "the largest error of a decoded word, as a share of the largest of its tensor", func(e *result.CodingError) float64 { return e.Max }},
+			{"rms", "the root of the mean square of these errors, as a share of that of the words", func(e *result.CodingError) float64 { return e.RMS }},
 		} {
 			all = append(all, Metric{Name: "error_" + w.name + "_" + e.name, Unit: "1", Better: Lower, Help: e.help + ", in " + w.what,
-				derived: known(func(k *bench.Coding) (float64, bool) {
+				derived: known(func(k *result.Coding) (float64, bool) {
 					if w.err(k) == nil {
 						return 0, false
 					}
@@ -92,9 +92,9 @@ func coding() []Metric {
 	}
 	return append(all,
 		Metric{Name: "error_bound", Unit: "1", Help: "the most that error_down_max and error_up_max can be, where the codec promises something",
-			derived: known(func(k *bench.Coding) (float64, bool) { return k.Bound, k.Bound > 0 })},
+			derived: known(func(k *result.Coding) (float64, bool) { return k.Bound, k.Bound > 0 })},
 		Metric{Name: "full_versions", Unit: "1/round", Better: Lower, Help: "whole models that were sent in a round, because a worker had nothing that a codec could go from",
-			samples: each(func(c *Cell, b *bench.Block) (float64, bool) {
+			samples: each(func(c *Cell, b *result.Block) (float64, bool) {
 				n, ok := prefixed(b.Counts(), phase.CodecFull)
 				return float64(n-b.Counts()[phase.CodecFullBytes]) / float64(len(b.Round)), ok
 			})},

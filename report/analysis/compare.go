@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/machine"
 )
@@ -76,7 +76,7 @@ func (r Row) Worse() float64 {
 
 // Compare compares head with base. Where head is nil, base is the result of an
 // interleaved run, and its two builds are compared.
-func Compare(base, head *bench.Result, o CompareOptions) (*Comparison, error) {
+func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 	c := &Comparison{Alpha: cmp.Or(o.Alpha, 0.05), separate: o.Separate}
 	var before, after []*Cell
 	if head == nil {
@@ -148,9 +148,9 @@ func (d *differing) addAll(what string, x, y map[string]string) {
 
 // hostsDiff returns in what the hosts of agents differ: those of one name are held
 // against each other. The server's stands in the environment.
-func hostsDiff(a, b []bench.Host) []machine.Difference {
+func hostsDiff(a, b []result.Host) []machine.Difference {
 	var d differing
-	names := func(hosts []bench.Host) string {
+	names := func(hosts []result.Host) string {
 		var all []string
 		for _, h := range hosts {
 			all = append(all, h.Name)
@@ -159,7 +159,7 @@ func hostsDiff(a, b []bench.Host) []machine.Difference {
 	}
 	d.add("hosts", names(a), names(b))
 	for _, x := range a {
-		i := slices.IndexFunc(b, func(y bench.Host) bool { return y.Name == x.Name })
+		i := slices.IndexFunc(b, func(y result.Host) bool { return y.Name == x.Name })
 		if i < 0 || x.Server {
 			continue
 		}
@@ -174,7 +174,7 @@ func hostsDiff(a, b []bench.Host) []machine.Difference {
 
 // planDiff returns the settings in which two plans differ and that change what a
 // cell measures.
-func planDiff(p, q bench.Plan) []machine.Difference {
+func planDiff(p, q result.Plan) []machine.Difference {
 	var d differing
 	d.add("seed", p.Seed, q.Seed)
 	d.add("pinning", p.Pin, q.Pin)

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 )
 
-func compare(t testing.TB, base, head *bench.Result, o CompareOptions) *Comparison {
+func compare(t testing.TB, base, head *result.Result, o CompareOptions) *Comparison {
 	t.Helper()
 	c, err := Compare(base, head, o)
 	if err != nil {
@@ -33,7 +33,7 @@ func differenceTexts(c *Comparison) []string {
 // TestCompareSettings: cells of one name whose effective settings differ are
 // compared, and the difference is told (guard 17).
 func TestCompareSettings(t *testing.T) {
-	result := func() *bench.Result {
+	result := func() *result.Result {
 		return benchtest.Result(benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...), benchtest.Cell("b", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...))
 	}
 	base, head := result(), result()

@@ -3,15 +3,14 @@ package analysis
 import (
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/doctor"
+	"ipcbench/link"
 	"ipcbench/machine"
 	"ipcbench/phase"
-	"ipcbench/transports/driver"
 )
 
 // A Severity says what a finding means for a result.
@@ -111,12 +110,12 @@ func (r *Result) Findings() []Finding {
 	}
 	// A sender with a small socket buffer waits for its reader. Most distributions
 	// grant less than the transports ask for.
-	if granted := r.Environment.SocketBuffer; granted > 0 && granted < driver.SocketBuffer && slices.ContainsFunc(r.Cells, (*Cell).MovesBytes) {
-		all = append(all, *finding(Warning, SmallSocketBuffer, "", value("granted", "B", float64(granted)), value("wanted", "B", driver.SocketBuffer)))
+	if granted := r.Environment.SocketBuffer; granted > 0 && granted < result.SocketBuffer && slices.ContainsFunc(r.Cells, (*Cell).MovesBytes) {
+		all = append(all, *finding(Warning, SmallSocketBuffer, "", value("granted", "B", float64(granted)), value("wanted", "B", result.SocketBuffer)))
 	}
 	// A peak of the server that may be another cell's is not shown.
 	if slices.ContainsFunc(r.Cells, func(c *Cell) bool {
-		return slices.ContainsFunc(c.timed, func(b bench.Block) bool { return b.Server.StalePeak })
+		return slices.ContainsFunc(c.timed, func(b result.Block) bool { return b.Server.StalePeak })
 	}) {
 		all = append(all, *finding(Warning, StalePeak, ""))
 	}
@@ -201,16 +200,16 @@ func (c *Cell) leeway() float64 {
 		return 0
 	}
 	down, up := c.wire()
-	return 2 * float64(l.Bursts[c.Link]) / max(1, down+up)
+	return 2 * float64(l.Bursts[c.Link.String()]) / max(1, down+up)
 }
 
 // pace returns how fast the bytes that travel must have moved, where that is known.
 func (c *Cell) pace() stat.Interval {
 	down, up := c.wire()
 	switch {
-	case c.Link == "" && c.Of("bandwidth").Known():
+	case c.Link == link.Rate{} && c.Of("bandwidth").Known():
 		return c.Of("overhead").Map(func(s float64) float64 { return (down + up) / s })
-	case c.Link == "" && (!c.Remote() || !c.Alone() || c.HandsOver() || c.Respawn):
+	case c.Link == link.Rate{} && (!c.Remote() || !c.Alone() || c.HandsOver() || c.Respawn):
 		return stat.None()
 	case c.Alone():
 		return c.Of("transfer").Map(func(s float64) float64 { return (down + up) / s })
@@ -360,11 +359,10 @@ func fullVersions(c *Cell) *Finding {
 // otherDensity: the workload was to change a share of the words, of which the average
 // of several clients changes more: each of them chooses its own.
 func otherDensity(c *Cell) *Finding {
-	share, err := strconv.ParseFloat(strings.TrimSuffix(c.Change, "%"), 64)
-	if err != nil || c.Coding == nil || c.Coding.ErrorDown != nil { // rows are of many lengths, and what is lost changes words too
+	share := c.Change.Share()
+	if share == 1 || c.Change.Rows() || c.Coding == nil || c.Coding.ErrorDown != nil { // rows are of many lengths, and what is lost changes words too
 		return nil
 	}
-	share /= 100
 	expected := map[string]float64{"down": share} // where the server changes the model, and updates have no base
 	if c.Scenario == "" && c.Model.Up == "" {
 		expected["down"], expected["up"] = 1-math.Pow(1-share, float64(c.Clients)), share

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/machine"
 )
@@ -17,7 +17,7 @@ type Fleet struct {
 
 // A FleetHost is what is known of one of them.
 type FleetHost struct {
-	*bench.Host
+	*result.Host
 	Lanes, Processes [2]int        // the fewest and the most that a cell had here
 	OtherClock       bool          // its processes read another clock than the server
 	Stream, TLS      stat.Interval // the floors tcp-stream and tls-stream to the server's host, of the most bytes at once
@@ -36,7 +36,7 @@ func (r *Result) Fleet() *Fleet {
 	return f
 }
 
-func (r *Result) host(h *bench.Host) FleetHost {
+func (r *Result) host(h *result.Host) FleetHost {
 	f := FleetHost{Host: h, Stream: r.linkFloor("tcp-stream", h.Name), TLS: r.linkFloor("tls-stream", h.Name), Ping: r.linkFloor("tcp-pingpong", h.Name)}
 	first := true
 	for _, c := range r.Cells {
@@ -49,13 +49,13 @@ func (r *Result) host(h *bench.Host) FleetHost {
 		}
 		f.Lanes = [2]int{min(f.Lanes[0], lanes), max(f.Lanes[1], lanes)}
 		f.Processes = [2]int{min(f.Processes[0], processes), max(f.Processes[1], processes)}
-		f.OtherClock = f.OtherClock || slices.ContainsFunc(c.timed[0].Processes, func(p bench.Process) bool { return ranOn(p, h) && p.OtherClock })
+		f.OtherClock = f.OtherClock || slices.ContainsFunc(c.timed[0].Processes, func(p result.Process) bool { return ranOn(p, h) && p.OtherClock })
 	}
 	return f
 }
 
 // On returns how many of the cell's lanes and processes were on a host.
-func (c *Cell) On(h *bench.Host) (lanes, processes int) {
+func (c *Cell) On(h *result.Host) (lanes, processes int) {
 	if len(c.timed) == 0 {
 		return 0, 0
 	}
@@ -68,11 +68,13 @@ func (c *Cell) On(h *bench.Host) (lanes, processes int) {
 	return lanes, processes
 }
 
-func ranOn(p bench.Process, h *bench.Host) bool { return p.Host == h.Name || p.Host == "" && h.Server }
+func ranOn(p result.Process, h *result.Host) bool {
+	return p.Host == h.Name || p.Host == "" && h.Server
+}
 
 // Spent returns what the cell's worker processes on a host took: CPU time of a round,
 // and peak resident memory, added up over them.
-func (c *Cell) Spent(h *bench.Host) (cpu, peak stat.Interval) {
+func (c *Cell) Spent(h *result.Host) (cpu, peak stat.Interval) {
 	var cpus, peaks [][]float64
 	for i := range c.timed {
 		b := &c.timed[i]
@@ -91,7 +93,7 @@ func (c *Cell) Spent(h *bench.Host) (cpu, peak stat.Interval) {
 
 // linkFloor returns the named floor of the link to a host.
 func (r *Result) linkFloor(name, host string) stat.Interval {
-	var found *bench.Floor
+	var found *result.Floor
 	for i := range r.Floors {
 		if f := &r.Floors[i]; f.Name == name && f.Host == host && (found == nil || f.Bytes > found.Bytes) {
 			found = f

@@ -4,31 +4,31 @@ import (
 	"slices"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 )
 
 // TestYardstick: across hosts, overhead and bandwidth are known
 // only where the training agrees with the control's within 10 %, and else transfer ranks.
 func TestYardstick(t *testing.T) {
 	for name, tt := range map[string]struct {
-		edit  func(r *bench.Result)
+		edit  func(r *result.Result)
 		by    [2]string // of one worker and of four
 		known []string  // with overhead, of four workers
 		best  string    // of four workers
 	}{
-		"http trains longer": {func(*bench.Result) {}, [2]string{"round", "transfer"}, []string{"grpc-stream", "pickle"}, "http"},
-		"all agree":          {func(r *bench.Result) { train(r, "http", 70) }, [2]string{"round", "round"}, []string{"grpc-stream", "http", "pickle"}, "http"},
-		"9.9 % off":          {func(r *bench.Result) { train(r, "http", 71.4) }, [2]string{"round", "round"}, []string{"grpc-stream", "http", "pickle"}, "http"},
-		"10.1 % off":         {func(r *bench.Result) { train(r, "http", 71.6) }, [2]string{"round", "transfer"}, []string{"grpc-stream", "pickle"}, "http"},
-		"10.1 % less":        {func(r *bench.Result) { train(r, "http", 58.4) }, [2]string{"round", "transfer"}, []string{"grpc-stream", "pickle"}, "http"},
-		"as on one host": {func(r *bench.Result) {
+		"http trains longer": {func(*result.Result) {}, [2]string{"round", "transfer"}, []string{"grpc-stream", "pickle"}, "http"},
+		"all agree":          {func(r *result.Result) { train(r, "http", 70) }, [2]string{"round", "round"}, []string{"grpc-stream", "http", "pickle"}, "http"},
+		"9.9 % off":          {func(r *result.Result) { train(r, "http", 71.4) }, [2]string{"round", "round"}, []string{"grpc-stream", "http", "pickle"}, "http"},
+		"10.1 % off":         {func(r *result.Result) { train(r, "http", 71.6) }, [2]string{"round", "transfer"}, []string{"grpc-stream", "pickle"}, "http"},
+		"10.1 % less":        {func(r *result.Result) { train(r, "http", 58.4) }, [2]string{"round", "transfer"}, []string{"grpc-stream", "pickle"}, "http"},
+		"as on one host": {func(r *result.Result) {
 			for i := range r.Cells {
 				r.Cells[i].Launcher = "processes"
 			}
 		}, [2]string{"round", "round"}, []string{"grpc-stream", "http", "pickle"}, "http"},
-		"no control": {func(r *bench.Result) {
-			r.Cells = slices.DeleteFunc(r.Cells, func(c bench.Cell) bool { return c.Transport == Control && c.Workers > 1 })
+		"no control": {func(r *result.Result) {
+			r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Transport == Control && c.Workers > 1 })
 		}, [2]string{"round", "transfer"}, nil, "http"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestYardstick(t *testing.T) {
 }
 
 // train lets all trainings of a transport, or of all but the control, take that many ms.
-func train(r *bench.Result, transport string, ms float64) {
+func train(r *result.Result, transport string, ms float64) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if c.Transport == Control || transport != "" && (c.Transport != transport || c.Workers == 1) {
@@ -86,7 +86,7 @@ func train(r *bench.Result, transport string, ms float64) {
 }
 
 // trains lets all trainings of a cell take that many ms.
-func trains(c *bench.Cell, ms float64) {
+func trains(c *result.Cell, ms float64) {
 	for _, b := range c.Blocks {
 		for k := range b.Train {
 			b.Train[k] = int64(ms * float64(benchtest.MS))
@@ -98,7 +98,7 @@ func trains(c *bench.Cell, ms float64) {
 // which training is furthest off.
 func TestYardstickOfSweep(t *testing.T) {
 	r := benchtest.Fleet()
-	r.Cells = slices.DeleteFunc(r.Cells, func(c bench.Cell) bool { return c.Workers > 1 })
+	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Workers > 1 })
 	for _, clients := range []int{2, 3} {
 		for _, c := range r.Cells[:4] {
 			c.Clients = clients
@@ -178,7 +178,7 @@ func TestFleet(t *testing.T) {
 // faster one of several.
 func TestFleetFloors(t *testing.T) {
 	r := benchtest.Fleet()
-	r.Floors = append(r.Floors, bench.Floor{Name: "tls-stream", Unit: "B/s", Bytes: benchtest.Models["histology"].Bytes, Blocks: [][]float64{{9e9}}}) // of the server's host alone
+	r.Floors = append(r.Floors, result.Floor{Name: "tls-stream", Unit: "B/s", Bytes: benchtest.Models["histology"].Bytes, Blocks: [][]float64{{9e9}}}) // of the server's host alone
 	at := func(host string) *Cell {
 		for i := range r.Cells[1].Blocks {
 			r.Cells[1].Blocks[i].Processes[0].Host = host
@@ -216,7 +216,7 @@ func TestCompareHosts(t *testing.T) {
 	base, head := benchtest.Fleet(), benchtest.Fleet()
 	head.Hosts[1].Environment.Kernel = "6.2.0"
 	head.Hosts[2].SameMachine = ""
-	head.Hosts = append(head.Hosts, bench.Host{Name: "h3"})
+	head.Hosts = append(head.Hosts, result.Host{Name: "h3"})
 	c, err := Compare(base, head, CompareOptions{})
 	if err != nil {
 		t.Fatal(err)

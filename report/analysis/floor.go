@@ -4,8 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 	"ipcbench/phase"
 )
 
@@ -20,13 +21,13 @@ const (
 // floor returns the floor of that name that belongs to c, or nil. Of a network, it is
 // the one of about as many bytes as travel one way: caches hold few of them, and a rate
 // has bursts, so that little is faster.
-func (c *Cell) floor(name string) *bench.Floor {
-	var found *bench.Floor
-	off := func(f *bench.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.wire()))) }
+func (c *Cell) floor(name string) *result.Floor {
+	var found *result.Floor
+	off := func(f *result.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.wire()))) }
 	for i := range c.result.Floors {
 		f := &c.result.Floors[i]
-		if f.Name == name && (f.Model == "" || f.Of(c.Workload())) && (f.Clients == 0 || f.Clients == c.Clients) &&
-			(f.Variant == "" || f.Variant == c.Variant && f.Language == c.Language) && (f.Link == c.Link || f.Link == "" && f.Bytes == 0) && c.reaches(f) && (found == nil || off(f) < off(found) || off(f) == off(found) && f.Host != found.Host && faster(f, found)) {
+		if f.Name == name && (f.Model == "" || f.Of(c.Cell)) && (f.Clients == 0 || f.Clients == c.Clients) &&
+			(f.Variant == "" || f.Variant == c.Variant && f.Language == c.Language) && (f.Link == c.Link || f.Link == link.Rate{} && f.Bytes == 0) && c.reaches(f) && (found == nil || off(f) < off(found) || off(f) == off(found) && f.Host != found.Host && faster(f, found)) {
 			found = f
 		}
 	}
@@ -35,17 +36,17 @@ func (c *Cell) floor(name string) *bench.Floor {
 
 // reaches reports whether the floor is of a way that the cell's tensors may go: that to a
 // host of its workers, or what all hosts share.
-func (c *Cell) reaches(f *bench.Floor) bool {
+func (c *Cell) reaches(f *result.Floor) bool {
 	if !c.Remote() || f.Host == "" && f.Bytes == 0 {
 		return f.Host == ""
 	}
-	return slices.ContainsFunc(c.timed, func(b bench.Block) bool {
-		return slices.ContainsFunc(b.Processes, func(p bench.Process) bool { return p.Host == f.Host })
+	return slices.ContainsFunc(c.timed, func(b result.Block) bool {
+		return slices.ContainsFunc(b.Processes, func(p result.Process) bool { return p.Host == f.Host })
 	})
 }
 
 // faster reports whether f has more bandwidth than g: nothing is faster than the fastest.
-func faster(f, g *bench.Floor) bool { return stat.Of(f.Blocks).Center > stat.Of(g.Blocks).Center }
+func faster(f, g *result.Floor) bool { return stat.Of(f.Blocks).Center > stat.Of(g.Blocks).Center }
 
 // stream is the name of the floor that bounds a cell which moves bytes, by what they go
 // over; empty with TLS over a Unix socket, which has no floor.
@@ -61,11 +62,8 @@ func (c *Cell) stream() string {
 	return "unix-stream"
 }
 
-// Unshaped is the Link of a network without a rate.
-const Unshaped = "unshaped"
-
 // shaped reports whether the cell's network had a rate.
-func (c *Cell) shaped() bool { return c.Link != "" && c.Link != Unshaped }
+func (c *Cell) shaped() bool { return c.Link.Shaped() }
 
 // MovesBytes reports whether tensors' bytes were moved, rather than handed over.
 func (c *Cell) MovesBytes() bool { return c.counts(phase.BodyTensors) }
@@ -74,7 +72,7 @@ func (c *Cell) MovesBytes() bool { return c.counts(phase.BodyTensors) }
 func (c *Cell) HandsOver() bool { return c.counts(phase.HandleTensors) }
 
 func (c *Cell) counts(name string) bool {
-	return slices.ContainsFunc(c.timed, func(b bench.Block) bool { return b.Counts()[name] > 0 })
+	return slices.ContainsFunc(c.timed, func(b result.Block) bool { return b.Counts()[name] > 0 })
 }
 
 // Bound returns the name of the floor that limits c, and how far c is from it, by

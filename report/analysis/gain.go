@@ -3,7 +3,8 @@ package analysis
 import (
 	"slices"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
+
 	"ipcbench/bench/stat"
 )
 
@@ -39,7 +40,7 @@ func (r *Result) Gains() []Gain {
 			}
 			for _, name := range s.to {
 				for _, c := range cells {
-					if g := (Gain{s.project, cells[from], c}); c.Language == bench.InPython && c.Variant == name && g.Times("transfer").Known() {
+					if g := (Gain{s.project, cells[from], c}); c.Language == result.InPython && c.Variant == name && g.Times("transfer").Known() {
 						all = append(all, g)
 					}
 				}

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 )
 
 // A Gate is the decision whether a comparison fails.
@@ -79,7 +79,7 @@ func (t Trial) Works() bool { return !t.SameGate.Failed && t.SlowGate.Failed }
 // Canary tries the gate of c on the canary that was measured with it. Each copy is
 // judged as one row among as many as c has. An error means that the gate could not
 // be tried.
-func (c *Comparison) Canary(r *bench.Result, failAbove float64) (Trial, error) {
+func (c *Comparison) Canary(r *result.Result, failAbove float64) (Trial, error) {
 	same, slow, err := r.Pairs()
 	if err != nil {
 		return Trial{}, err
@@ -89,7 +89,7 @@ func (c *Comparison) Canary(r *bench.Result, failAbove float64) (Trial, error) {
 	}
 	t := Trial{Cell: r.Canary.Slow.ID(), Slowdown: r.Canary.Slowdown}
 	o := CompareOptions{Alpha: c.Alpha / float64(max(1, len(c.Rows)))}
-	try := func(pair *bench.Result) (*Comparison, Gate, error) {
+	try := func(pair *result.Result) (*Comparison, Gate, error) {
 		d, err := Compare(pair, nil, o)
 		if err != nil {
 			return nil, Gate{}, err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
 )
@@ -43,7 +43,7 @@ func Metrics() []Metric {
 	for _, p := range phase.Phases() {
 		all = append(all, Metric{Name: "phase." + p.String(), Unit: "s/round", Better: Lower,
 			Help:    "time of a round in phase " + p.String() + ", added up over all its spans in all processes",
-			samples: meanRound(func(b *bench.Block) (int64, bool) { sum, ok := b.Phases[p.String()]; return sum, ok })})
+			samples: meanRound(func(b *result.Block) (int64, bool) { sum, ok := b.Phases[p.String()]; return sum, ok })})
 	}
 	return all
 }
@@ -62,21 +62,21 @@ func MetricNamed(name string) (Metric, bool) {
 func times() []Metric {
 	return []Metric{
 		{Name: "round", Unit: "s", Better: Lower, Help: "a whole round of all clients: from publishing the model until the new model, the average of all updates, is there",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Round })},
+			samples: seconds(func(b *result.Block) []int64 { return b.Round })},
 		{Name: "overhead", Unit: "s", Better: Lower, Help: "round less the round of " + Control + ", which does the same work without leaving the process: what the transport itself costs; transports are ranked by it",
 			derived: overhead},
 		{Name: "transfer", Unit: "s", Better: Lower, Help: "one client's round trip without its training",
-			samples: untrained(func(b *bench.Block) []int64 { return b.RTT })},
+			samples: untrained(func(b *result.Block) []int64 { return b.RTT })},
 		{Name: "rtt", Unit: "s", Better: Lower, Help: "one client's round trip, training included: from the start of Dispatch to the end of Collect",
-			samples: seconds(func(b *bench.Block) []int64 { return b.RTT })},
+			samples: seconds(func(b *result.Block) []int64 { return b.RTT })},
 		{Name: "down", Unit: "s", Better: Lower, Help: "one client's way down: from the start of Dispatch until the worker has the model",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Down })},
+			samples: seconds(func(b *result.Block) []int64 { return b.Down })},
 		{Name: "up", Unit: "s", Better: Lower, Help: "one client's way up, training included: from the start of the worker's Reserve until the server has the update",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Up })},
+			samples: seconds(func(b *result.Block) []int64 { return b.Up })},
 		{Name: "uplink", Unit: "s", Better: Lower, Help: "up without the training",
-			samples: untrained(func(b *bench.Block) []int64 { return b.Up })},
+			samples: untrained(func(b *result.Block) []int64 { return b.Up })},
 		{Name: "train", Unit: "s", Help: "one client's training: the worker function",
-			samples: seconds(func(b *bench.Block) []int64 { return b.Train })},
+			samples: seconds(func(b *result.Block) []int64 { return b.Train })},
 		{Name: "communication", Unit: "1", Better: Lower, Help: "share of one client's round trip that is not its training: transfer ÷ rtt. Only where a training is asked for (--train, --train-ms): of ours without, which reads and writes every byte once, it says nothing",
 			samples: communication},
 		{Name: "copy_decode", Unit: "s", Better: Lower, Help: "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
@@ -90,7 +90,7 @@ func times() []Metric {
 				return c.Of("round").Map(func(s float64) float64 { return float64(c.Payload()) / s })
 			}},
 		{Name: "unattributed", Unit: "s", Better: Lower, Help: "time of a round that no recorded span covers",
-			samples: meanRound(func(b *bench.Block) (int64, bool) { return b.Unattributed, b.OneClock() })},
+			samples: meanRound(func(b *result.Block) (int64, bool) { return b.Unattributed, b.OneClock() })},
 		{Name: "floor_ratio", Unit: "1", Help: "distance from a limit of this machine (a floor). " +
 			"Transports that move bytes: payload (with a codec what travels of it) ÷ one client's transfer, as a share of the bandwidth of a connection like the cell's: a Unix socket or TCP, with TLS or without, on its link; what is done outside of a client's round trip, such as publishing the model, is not in it. " +
 			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; what page faults and cold caches add to the training is not in it. " +
@@ -101,7 +101,7 @@ func times() []Metric {
 
 // communication is a share of the time in which nothing else could have been trained by
 // the same worker.
-func communication(c *Cell, b *bench.Block) []float64 {
+func communication(c *Cell, b *result.Block) []float64 {
 	if c.Train == "" && c.TrainMS == 0 {
 		return nil
 	}
@@ -128,10 +128,10 @@ func overhead(c *Cell) stat.Interval {
 
 // copyDecode holds the outgoing copies too: their spans do not say which way
 // they went.
-func copyDecode(c *Cell, b *bench.Block) []float64 {
+func copyDecode(c *Cell, b *result.Block) []float64 {
 	decode, decoded := b.Phases[phase.Decode.String()]
 	copying, copied := b.Phases[phase.Copy.String()]
-	mean := meanRound(func(*bench.Block) (int64, bool) { return decode + copying, decoded || copied })(c, b)
+	mean := meanRound(func(*result.Block) (int64, bool) { return decode + copying, decoded || copied })(c, b)
 	for i := range mean {
 		mean[i] /= float64(c.Clients)
 	}
@@ -139,8 +139,8 @@ func copyDecode(c *Cell, b *bench.Block) []float64 {
 }
 
 // reconstruct is a time of one client, as copyDecode is.
-func reconstruct(c *Cell, b *bench.Block) []float64 {
-	mean := meanRound(func(*bench.Block) (int64, bool) { sum, ok := b.Phases[phase.Reconstruct.String()]; return sum, ok })(c, b)
+func reconstruct(c *Cell, b *result.Block) []float64 {
+	mean := meanRound(func(*result.Block) (int64, bool) { sum, ok := b.Phases[phase.Reconstruct.String()]; return sum, ok })(c, b)
 	for i := range mean {
 		mean[i] /= float64(c.Clients)
 	}

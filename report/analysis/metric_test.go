@@ -7,9 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
+	"ipcbench/link"
 )
 
 // TestMetrics computes every metric by hand from a cell of 20 ms (the inproc
@@ -84,8 +85,8 @@ func TestMetrics(t *testing.T) {
 // TestBandwidth: there is one only of one client on one worker that moves bytes,
 // and only if the overhead excludes zero.
 func TestBandwidth(t *testing.T) {
-	even := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
-	with := func(round []float64, counts ...string) *bench.Result {
+	even := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	with := func(round []float64, counts ...string) *result.Result {
 		c := benchtest.Cell("x", even, 1, 1, round...)
 		for _, name := range counts {
 			benchtest.Count(c, name, 16)
@@ -94,7 +95,7 @@ func TestBandwidth(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		result *bench.Result
+		result *result.Result
 		want   bool
 	}{
 		{"1 client on 1 worker", benchtest.Pair(1, 1), true},
@@ -172,18 +173,18 @@ func TestAbsent(t *testing.T) {
 // TestBound: every cell shows how far it is from the floor that bounds it, and six
 // blocks are enough for 95 %.
 func TestBound(t *testing.T) {
-	m := bench.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
+	m := result.Model{Name: "even", Tensors: 4, Bytes: 100 * benchtest.MB}
 	six := func(x float64) (blocks [][]float64) {
 		for _, v := range benchtest.Six(x) {
 			blocks = append(blocks, []float64{v})
 		}
 		return blocks
 	}
-	floors := []bench.Floor{
+	floors := []result.Floor{
 		{Name: "unix-stream", Unit: "B/s", Blocks: six(2e9)},
 		{Name: "tcp-stream", Unit: "B/s", Bytes: 1e8, Blocks: six(1e9)},
 		{Name: "tcp-stream", Unit: "B/s", Bytes: 1e6, Blocks: six(3e9)},
-		{Name: "tcp-stream", Unit: "B/s", Bytes: 1e8, Link: Unshaped, Blocks: six(4e9)},
+		{Name: "tcp-stream", Unit: "B/s", Bytes: 1e8, Setup: result.Setup{Link: link.Unshaped}, Blocks: six(4e9)},
 		{Name: "tls-stream", Unit: "B/s", Bytes: 5e7, Blocks: six(5e9)},
 		{Name: "unix-tls-stream", Unit: "B/s", Bytes: 1e8, Blocks: six(6e9)},
 		{Name: "futex", Unit: "s", Model: "other", Blocks: six(1e-6)},
@@ -191,35 +192,35 @@ func TestBound(t *testing.T) {
 		{Name: "rpc-empty", Unit: "s", Variant: "http-shm", Blocks: six(100e-6)},
 		{Name: "work", Unit: "s", Model: "even", Clients: 1, Blocks: six(8e-3)},
 	}
-	inproc := func(workers, clients int) bench.Cell {
+	inproc := func(workers, clients int) result.Cell {
 		return benchtest.Cell("inproc", m, workers, clients, benchtest.Six(10)...)
 	}
-	over := func(link, network, tls string) []bench.Cell {
+	over := func(on link.Rate, network, tls string) []result.Cell {
 		c := benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)
-		c.Link, c.Settings = link, map[string]string{"network": network, "tls": tls}
-		return []bench.Cell{inproc(1, 1), c}
+		c.Link, c.Settings = on, map[string]string{"network": network, "tls": tls}
+		return []result.Cell{inproc(1, 1), c}
 	}
 	tests := []struct {
 		name  string
-		cells []bench.Cell
+		cells []result.Cell
 		floor string // of the last cell
 		want  float64
 	}{
-		{"control", []bench.Cell{inproc(1, 1)}, "work", 1.25},
-		{"control whose workers share the work", []bench.Cell{inproc(2, 1)}, "", math.NaN()},
+		{"control", []result.Cell{inproc(1, 1)}, "work", 1.25},
+		{"control whose workers share the work", []result.Cell{inproc(2, 1)}, "", math.NaN()},
 		// 45 % of a round is transfer.
-		{"bytes", []bench.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.18 / 2e9},
-		{"bytes over TCP", over("", "tcp", "off"), "tcp-stream", 200e6 / 0.18 / 1e9},
-		{"bytes on a link", over(Unshaped, "tcp", ""), "tcp-stream", 200e6 / 0.18 / 4e9},
-		{"encrypted over TCP", over("", "tcp", "mutual"), "tls-stream", 200e6 / 0.18 / 5e9},
-		{"encrypted without TCP, by an older build", over("", "unix", "on"), "", math.NaN()},
-		{"on a link without a floor", over("1Gbit", "tcp", "off"), "", math.NaN()},
-		{"handles", []bench.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(1)...), "handle.tensors", 1)}, "futex", 9},
-		{"handles by calls", []bench.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("http-shm", m, 1, 1, benchtest.Six(1)...), "handle.tensors", 1)}, "rpc-empty", 2.25},
+		{"bytes", []result.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.18 / 2e9},
+		{"bytes over TCP", over(link.Rate{}, "tcp", "off"), "tcp-stream", 200e6 / 0.18 / 1e9},
+		{"bytes on a link", over(link.Unshaped, "tcp", ""), "tcp-stream", 200e6 / 0.18 / 4e9},
+		{"encrypted over TCP", over(link.Rate{}, "tcp", "mutual"), "tls-stream", 200e6 / 0.18 / 5e9},
+		{"encrypted without TCP, by an older build", over(link.Rate{}, "unix", "on"), "", math.NaN()},
+		{"on a link without a floor", over(benchtest.Text[link.Rate]("1Gbit"), "tcp", "off"), "", math.NaN()},
+		{"handles", []result.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("shm-slab", m, 1, 1, benchtest.Six(1)...), "handle.tensors", 1)}, "futex", 9},
+		{"handles by calls", []result.Cell{inproc(1, 1), benchtest.Count(benchtest.Cell("http-shm", m, 1, 1, benchtest.Six(1)...), "handle.tensors", 1)}, "rpc-empty", 2.25},
 		// Two clients on one worker: 20 ms a client, 45 % of them transfer.
-		{"two clients", []bench.Cell{inproc(1, 2), benchtest.Count(benchtest.Cell("pickle", m, 1, 2, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.09 / 2e9},
-		{"nothing is known of what it moves", []bench.Cell{inproc(1, 1), benchtest.Cell("pickle", m, 1, 1, benchtest.Six(210)...)}, "", math.NaN()},
-		{"without a control", []bench.Cell{benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.18 / 2e9},
+		{"two clients", []result.Cell{inproc(1, 2), benchtest.Count(benchtest.Cell("pickle", m, 1, 2, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.09 / 2e9},
+		{"nothing is known of what it moves", []result.Cell{inproc(1, 1), benchtest.Cell("pickle", m, 1, 1, benchtest.Six(210)...)}, "", math.NaN()},
+		{"without a control", []result.Cell{benchtest.Count(benchtest.Cell("pickle", m, 1, 1, benchtest.Six(400)...), "body.tensors", 1)}, "unix-stream", 200e6 / 0.18 / 2e9},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -240,7 +241,7 @@ func TestBound(t *testing.T) {
 // TestMarks: what one number cannot say stands beside it (guards 11 and 15).
 func TestMarks(t *testing.T) {
 	m := benchtest.Models["cnn"]
-	counted := func(counts map[string]int64) bench.Cell {
+	counted := func(counts map[string]int64) result.Cell {
 		c := benchtest.Cell("http-shm", m, 1, 1, 10, 10, 10)
 		for name, n := range counts {
 			benchtest.Count(c, name, n)
@@ -252,7 +253,7 @@ func TestMarks(t *testing.T) {
 	stopped.Stopped = "interrupted"
 	tests := []struct {
 		name string
-		cell bench.Cell
+		cell result.Cell
 		want Marks
 	}{
 		{"no counters", counted(nil), Marks{}},

@@ -7,36 +7,32 @@ import (
 	"strconv"
 	"strings"
 
-	"ipcbench/transports/driver"
+	"ipcbench/bench/result"
 )
 
-// An Axis is something that cells may differ in, and by which users choose some of them.
+// An Axis is a dimension of cells, by which users choose some of them.
 type Axis struct {
 	Name  string
 	Usual string // the value that goes without saying; empty if none does
 	Of    func(c *Cell) string
+	Dim   *result.Dim // the dimension of a setup; nil of others
 }
 
-// Axes returns all of them, in the order in which a sentence names them.
+// Axes returns all dimensions, in the order in which a sentence names them.
 func Axes() []Axis {
-	return []Axis{
-		{"transport", "", func(c *Cell) string { return c.Variant }},
-		{"codec", NoCodec, (*Cell).Codec},
-		{"language", "go", func(c *Cell) string { return cmp.Or(c.Language, "go") }},
-		{"model", "", func(c *Cell) string { return c.Model.Name }},
-		{"up", "model", func(c *Cell) string { return cmp.Or(c.Model.Up, "model") }},
-		{"change", "100%", func(c *Cell) string { return cmp.Or(c.Change, "100%") }},
-		{"values", "as the model", func(c *Cell) string { return cmp.Or(c.Values, "as the model") }},
-		{"train", "ours", func(c *Cell) string { return cmp.Or(c.Train, "ours") }},
-		{"scenario", "fedavg", func(c *Cell) string { return cmp.Or(c.Scenario, "fedavg") }},
-		{"link", NoLink, func(c *Cell) string { return cmp.Or(c.Link, NoLink) }},
-		{"workers", "", func(c *Cell) string { return strconv.Itoa(c.Workers) }},
-		{"clients", "", func(c *Cell) string { return strconv.Itoa(c.Clients) }},
-		{"train-ms", "0", func(c *Cell) string { return strconv.Itoa(c.TrainMS) }},
-		{"respawn", "off", func(c *Cell) string { return driver.OnOrOff(c.Respawn) }},
-		{"nested", "off", func(c *Cell) string { return driver.OnOrOff(c.Nested) }},
-		{"build", "", func(c *Cell) string { return c.Build }},
+	all := []Axis{
+		{"transport", "", func(c *Cell) string { return c.Variant }, nil},
+		{"codec", NoCodec, (*Cell).Codec, nil},
+		{"model", "", func(c *Cell) string { return c.Model.Name }, nil},
+		{"up", "model", func(c *Cell) string { return cmp.Or(c.Model.Up, "model") }, nil},
+		{"workers", "", func(c *Cell) string { return strconv.Itoa(c.Workers) }, nil},
+		{"clients", "", func(c *Cell) string { return strconv.Itoa(c.Clients) }, nil},
+		{"build", "", func(c *Cell) string { return c.Build }, nil},
 	}
+	for _, d := range result.Dims {
+		all = append(all, Axis{d.Key, d.Usual, func(c *Cell) string { return cmp.Or(d.Of(c.Setup), d.Usual) }, &d})
+	}
+	return all
 }
 
 // Narrow leaves only the cells that pass all filters. A filter is

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
 	"ipcbench/profile"
@@ -15,7 +15,7 @@ import (
 
 // Profiled returns what was profiled of the cell, or nil. Kinds are those of
 // package capture.
-func (c *Cell) Profiled(kind string) *bench.Profile {
+func (c *Cell) Profiled(kind string) *result.Profile {
 	for i := range c.Profiles {
 		if c.Profiles[i].Kind == kind {
 			return &c.Profiles[i]
@@ -33,8 +33,8 @@ func (c *Cell) Summary(kind string) *profile.Summary {
 }
 
 // watched returns the blocks in which p was taken.
-func (c *Cell) watched(p *bench.Profile) []bench.Block {
-	return slices.DeleteFunc(slices.Clone(c.Blocks[p.First:p.First+p.Blocks]), func(b bench.Block) bool {
+func (c *Cell) watched(p *result.Profile) []result.Block {
+	return slices.DeleteFunc(slices.Clone(c.Blocks[p.First:p.First+p.Blocks]), func(b result.Block) bool {
 		return !b.Profiled // a file that was edited may name others
 	})
 }
@@ -51,7 +51,7 @@ func (c *Cell) Slowdown(kind string) stat.Interval {
 
 // Sampled returns which part of the CPU time that the kernel counted in the
 // blocks of a CPU profile is in its samples. It is not known if there was none.
-func (c *Cell) Sampled(p *bench.Profile) (part float64, known bool) {
+func (c *Cell) Sampled(p *result.Profile) (part float64, known bool) {
 	var used time.Duration
 	blocks := c.watched(p)
 	for i := range blocks {

@@ -6,16 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
+
 	"ipcbench/bench/benchtest"
 	"ipcbench/phase/usage"
+	"ipcbench/tensor"
 )
 
 // python returns the synthetic result with workers in Python, changed, without its small
 // model.
-func python(edit func(c *bench.Cell)) *Result {
+func python(edit func(c *result.Cell)) *Result {
 	r := benchtest.Python()
-	r.Cells = slices.DeleteFunc(r.Cells, func(c bench.Cell) bool { return c.Model.Name == "cnn" })
+	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Model.Name == "cnn" })
 	for i := range r.Cells {
 		edit(&r.Cells[i])
 	}
@@ -33,24 +35,24 @@ func labels(cells []*Cell) string {
 // TestPythonYardstick: guard 25: workers in Python and peers are compared with the control by the
 // rule for other hosts; what has proved nothing changes nothing for others.
 func TestPythonYardstick(t *testing.T) {
-	only := func(names ...string) func(c *bench.Cell) { // all others train as the control does
-		return func(c *bench.Cell) {
+	only := func(names ...string) func(c *result.Cell) { // all others train as the control does
+		return func(c *result.Cell) {
 			if !slices.Contains(names, (&Cell{Cell: c}).Label()) {
 				trains(c, 30)
 			}
 		}
 	}
 	for name, tt := range map[string]struct {
-		edit func(c *bench.Cell)
+		edit func(c *result.Cell)
 		off  string // the cell for which transfer ranks
 	}{
 		"as long":         {only(), ""},
 		"peers":           {only("py-torch-queue", "py-http-json"), "py-torch-queue"},
 		"within 10 %":     {only("py-grpc", "grpc-stream (python)"), ""},
 		"unproved":        {only("mine"), ""},
-		"a user's own":    {func(c *bench.Cell) { c.Train = strings.Repeat("m:f", min(1, len(c.Language))) }, "py-torch-queue"},
-		"shm-slab longer": {func(c *bench.Cell) { only()(c); stretch(c, "shm-slab", "python", 40) }, "shm-slab (python)"},
-		"in Go":           {func(c *bench.Cell) { only()(c); stretch(c, "shm-slab", "", 40) }, ""},
+		"a user's own":    {func(c *result.Cell) { c.Train = strings.Repeat("m:f", min(1, len(c.Language))) }, "py-torch-queue"},
+		"shm-slab longer": {func(c *result.Cell) { only()(c); stretch(c, "shm-slab", "python", 40) }, "shm-slab (python)"},
+		"in Go":           {func(c *result.Cell) { only()(c); stretch(c, "shm-slab", "", 40) }, ""},
 	} {
 		r := python(tt.edit)
 		v := r.Verdicts()[0]
@@ -68,7 +70,7 @@ func TestPythonYardstick(t *testing.T) {
 }
 
 // stretch lets the trainings of a transport with workers in a language take that many ms.
-func stretch(c *bench.Cell, transport, language string, ms float64) {
+func stretch(c *result.Cell, transport, language string, ms float64) {
 	if c.Transport == transport && c.Language == language {
 		trains(c, ms)
 	}
@@ -78,11 +80,11 @@ func stretch(c *bench.Cell, transport, language string, ms float64) {
 // is not proved does not, however fast it says that it is.
 func TestPythonVerdict(t *testing.T) {
 	const ours = "shm-slab,shm-slab (python),http-shm (python),http,http (python),grpc-stream,grpc-stream (python),"
-	v := python(func(*bench.Cell) {}).Verdicts()[0]
+	v := python(func(*result.Cell) {}).Verdicts()[0]
 	if got := labels(v.Ranked); got != ours+"py-torch-queue,py-grpc,py-http-json" {
 		t.Errorf("ranked: %s", got)
 	}
-	if among, ok := v.Among(bench.InPython); !ok || labels(among.Ranked) != "shm-slab (python),http-shm (python),http (python),grpc-stream (python)" || among.By != v.By || !among.Proved() {
+	if among, ok := v.Among(result.InPython); !ok || labels(among.Ranked) != "shm-slab (python),http-shm (python),http (python),grpc-stream (python)" || among.By != v.By || !among.Proved() {
 		t.Errorf("among workers in Python: %s", labels(among.Ranked))
 	}
 	if among, ok := v.Among("cobol"); ok {
@@ -91,13 +93,13 @@ func TestPythonVerdict(t *testing.T) {
 	if among, ok := v.Among(""); ok {
 		t.Errorf("the best of all is in Go, and so is that among workers in Go: %s", labels(among.Ranked))
 	}
-	proved := func(c *bench.Cell) { c.Unproved = "" }
+	proved := func(c *result.Cell) { c.Unproved = "" }
 	if got := python(proved).Verdicts()[0]; got.Best().Variant != "mine" || !got.Proved() {
 		t.Errorf("a peer that is faster and proved is second to %s", got.Best().Label())
 	}
 	// Nor is it the best of a sweep, nor in what is compared.
 	r := benchtest.Python()
-	steps := func(c bench.Cell) (all []bench.Cell) {
+	steps := func(c result.Cell) (all []result.Cell) {
 		for _, clients := range []int{1, 2, 3} {
 			c.Clients, c.Blocks = clients, slices.Clone(c.Blocks)
 			for i := range c.Blocks {
@@ -135,7 +137,7 @@ func TestPythonVerdict(t *testing.T) {
 
 // TestTrain: a user's own training is other work, which no control does.
 func TestTrain(t *testing.T) {
-	r := python(func(c *bench.Cell) {
+	r := python(func(c *result.Cell) {
 		if c.Language != "" {
 			c.Train = "m:f"
 		}
@@ -154,18 +156,22 @@ func TestTrain(t *testing.T) {
 // proved and was measured with workers in Python.
 func TestGains(t *testing.T) {
 	for name, tt := range map[string]struct {
-		edit func(c *bench.Cell)
+		edit func(c *result.Cell)
 		want string
 	}{
-		"all": {func(*bench.Cell) {}, "BlazeFL shm-slab 257, OpenFL, Flower grpc-stream 5.71, AReaL http 63.3, AReaL http-shm 1.9e+03"},
-		"one is not proved": {func(c *bench.Cell) {
+		"all": {func(*result.Cell) {}, "BlazeFL shm-slab 257, OpenFL, Flower grpc-stream 5.71, AReaL http 63.3, AReaL http-shm 1.9e+03"},
+		"one is not proved": {func(c *result.Cell) {
 			if c.Variant == "py-grpc" {
 				c.Unproved = "no hash"
 			}
 		}, "BlazeFL shm-slab 257, AReaL http 63.3, AReaL http-shm 1.9e+03"},
-		"workers in Go": {func(c *bench.Cell) { c.Language = "" }, ""},
-		"other work":    {func(c *bench.Cell) { c.Change = strings.Repeat("2%", min(1, len(c.Language))) }, ""},
-		"a namesake":    {func(c *bench.Cell) { c.Peer = "" }, ""},
+		"workers in Go": {func(c *result.Cell) { c.Language = "" }, ""},
+		"other work": {func(c *result.Cell) {
+			if c.Language != "" {
+				c.Change = benchtest.Text[tensor.Change]("2%")
+			}
+		}, ""},
+		"a namesake": {func(c *result.Cell) { c.Peer = "" }, ""},
 	} {
 		var all []string
 		for _, g := range python(tt.edit).Gains() {
@@ -184,8 +190,8 @@ func TestGains(t *testing.T) {
 // TestPythonFloors: an empty call of a worker in Python is the floor of workers in Python.
 func TestPythonFloors(t *testing.T) {
 	r := benchtest.Python()
-	for language, call := range map[string]float64{"": 10e-6, bench.InPython: 100e-6} {
-		r.Floors = append(r.Floors, bench.Floor{Name: FloorCall, Unit: "s", Variant: "http-shm", Language: language, Blocks: [][]float64{{call}}})
+	for language, call := range map[string]float64{"": 10e-6, result.InPython: 100e-6} {
+		r.Floors = append(r.Floors, result.Floor{Name: FloorCall, Unit: "s", Variant: "http-shm", Setup: result.Setup{Language: language}, Blocks: [][]float64{{call}}})
 	}
 	for _, c := range New(r).Cells {
 		name, times := c.Bound()
@@ -200,13 +206,13 @@ func TestPythonFloors(t *testing.T) {
 
 // TestNotCounted: what a program in another language does not count is not known; it is not 0.
 func TestNotCounted(t *testing.T) {
-	r := python(func(c *bench.Cell) {
+	r := python(func(c *result.Cell) {
 		for i := range c.Blocks {
 			b := &c.Blocks[i]
-			for _, p := range []*bench.Process{&b.Server, &b.Processes[0]} {
+			for _, p := range []*result.Process{&b.Server, &b.Processes[0]} {
 				p.Usage.IO = &usage.IO{ReadBytes: 1, WrittenBytes: 1}
 				if c.Unproved != "" { // our peer says nothing at all of its processes
-					*p = bench.Process{}
+					*p = result.Process{}
 				}
 			}
 		}
@@ -224,7 +230,7 @@ func TestNotCounted(t *testing.T) {
 // TestControlBesideOthers: who trains or folds in another language may take less than the control,
 // which is in no doubt then.
 func TestControlBesideOthers(t *testing.T) {
-	r := python(func(c *bench.Cell) {
+	r := python(func(c *result.Cell) {
 		trains(c, 30)
 		for _, b := range c.Blocks {
 			if c.Transport != Control {

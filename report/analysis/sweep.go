@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 )
 
 // A Quantity is what the cells of a sweep differ in.
@@ -64,7 +64,7 @@ func (q Quantity) vary(g Group) (rest Group, at float64, ok bool) {
 	rest, ok = g, true
 	switch q {
 	case Size:
-		rest.Model = bench.Model{Name: "uniform", Tensors: m.Tensors, Up: m.Up}
+		rest.Model = result.Model{Name: "uniform", Tensors: m.Tensors, Up: m.Up}
 		at, ok = float64(m.Bytes), uniform(m.Name)
 	case UpdateSize:
 		rest.Model.Up, rest.Model.UpBytes = "uniform", 0

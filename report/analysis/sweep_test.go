@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 	"ipcbench/internal/skip"
 )
 
@@ -20,9 +20,9 @@ func (l law) round(bytes float64) float64 { return l.fixed + l.perByte*bytes }
 
 // swept returns the sweep of transports a, b, … over sizes. Blocks vary by some share.
 func swept(sizes []float64, laws []func(bytes float64) float64, blocks int, vary func() float64) *Sweep {
-	var cells []bench.Cell
+	var cells []result.Cell
 	for _, size := range sizes {
-		m := bench.Model{Name: fmt.Sprintf("uniform:%.0fB/4", size), Tensors: 4, Bytes: int64(size)}
+		m := result.Model{Name: fmt.Sprintf("uniform:%.0fB/4", size), Tensors: 4, Bytes: int64(size)}
 		for i, l := range laws {
 			var rounds []float64
 			for range blocks {
@@ -124,8 +124,8 @@ func TestPowers(t *testing.T) {
 // crosses nobody.
 func TestSeveralCrossings(t *testing.T) {
 	none := func() float64 { return 0 }
-	size := func(i int) bench.Model { return bench.Model{Name: "uniform:x/2", Tensors: 2, Bytes: 1 << (10 + i)} }
-	var cells []bench.Cell
+	size := func(i int) result.Model { return result.Model{Name: "uniform:x/2", Tensors: 2, Bytes: 1 << (10 + i)} }
+	var cells []result.Cell
 	for i, rounds := range [][3]float64{{1, 2, 3}, {4, 2, 3}, {1, 2, 0}, {1, 2, 1}} {
 		cells = append(cells, benchtest.Cell(Control, size(i), 1, 1, benchtest.Six(float64(1+i))...))
 		for k, x := range rounds {
@@ -166,36 +166,36 @@ func TestNearest(t *testing.T) {
 
 // TestSweeps: what is a sweep, and what of it differs.
 func TestSweeps(t *testing.T) {
-	uniform := func(size int64, up int64) bench.Model {
-		m := bench.Model{Name: fmt.Sprintf("uniform:%dB/3", size), Tensors: 3, Bytes: size}
+	uniform := func(size int64, up int64) result.Model {
+		m := result.Model{Name: fmt.Sprintf("uniform:%dB/3", size), Tensors: 3, Bytes: size}
 		if up > 0 {
 			m.Up, m.UpTensors, m.UpBytes = fmt.Sprintf("uniform:%dB/3", up), 3, up
 		}
 		return m
 	}
-	cell := func(m bench.Model, workers, clients int) bench.Cell {
+	cell := func(m result.Model, workers, clients int) result.Cell {
 		return benchtest.Cell("http", m, workers, clients, 1, 2)
 	}
 	cnn, histology := benchtest.Models["cnn"], benchtest.Models["histology"]
 	other := uniform(2048, 0)
 	other.Tensors = 4
 	for name, test := range map[string]struct {
-		cells []bench.Cell
+		cells []result.Cell
 		want  string
 	}{
-		"sizes":             {[]bench.Cell{cell(uniform(4096, 0), 1, 1), cell(uniform(1024, 0), 1, 1), cell(uniform(2048, 0), 1, 1)}, "size [1024 2048 4096]"},
-		"other tensors":     {[]bench.Cell{cell(uniform(4096, 0), 1, 1), cell(uniform(1024, 0), 1, 1), cell(other, 1, 1)}, ""},
-		"updates":           {[]bench.Cell{cell(uniform(64, 4), 1, 1), cell(uniform(64, 16), 1, 1), cell(uniform(64, 8), 1, 1)}, "update size [4 8 16]"},
-		"clients":           {[]bench.Cell{cell(cnn, 1, 1), cell(cnn, 1, 4), cell(cnn, 1, 16)}, "clients [1 4 16]"},
-		"workers":           {[]bench.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4), cell(cnn, 3, 4)}, "workers [1 2 3]"},
-		"two is too few":    {[]bench.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4)}, ""},
-		"two models":        {[]bench.Cell{cell(cnn, 1, 1), cell(histology, 1, 1)}, ""},
-		"two things differ": {[]bench.Cell{cell(cnn, 1, 1), cell(cnn, 2, 2), cell(cnn, 4, 4)}, ""},
-		"sizes and clients": {[]bench.Cell{
+		"sizes":             {[]result.Cell{cell(uniform(4096, 0), 1, 1), cell(uniform(1024, 0), 1, 1), cell(uniform(2048, 0), 1, 1)}, "size [1024 2048 4096]"},
+		"other tensors":     {[]result.Cell{cell(uniform(4096, 0), 1, 1), cell(uniform(1024, 0), 1, 1), cell(other, 1, 1)}, ""},
+		"updates":           {[]result.Cell{cell(uniform(64, 4), 1, 1), cell(uniform(64, 16), 1, 1), cell(uniform(64, 8), 1, 1)}, "update size [4 8 16]"},
+		"clients":           {[]result.Cell{cell(cnn, 1, 1), cell(cnn, 1, 4), cell(cnn, 1, 16)}, "clients [1 4 16]"},
+		"workers":           {[]result.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4), cell(cnn, 3, 4)}, "workers [1 2 3]"},
+		"two is too few":    {[]result.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4)}, ""},
+		"two models":        {[]result.Cell{cell(cnn, 1, 1), cell(histology, 1, 1)}, ""},
+		"two things differ": {[]result.Cell{cell(cnn, 1, 1), cell(cnn, 2, 2), cell(cnn, 4, 4)}, ""},
+		"sizes and clients": {[]result.Cell{
 			cell(uniform(1024, 0), 1, 1), cell(uniform(2048, 0), 1, 1), cell(uniform(4096, 0), 1, 1), cell(uniform(8192, 0), 1, 1),
 			cell(uniform(1024, 0), 1, 2), cell(uniform(1024, 0), 1, 3), cell(cnn, 1, 1),
 		}, "size [1024 2048 4096 8192]; clients [1 2 3]"},
-		"the control alone": {[]bench.Cell{benchtest.Cell(Control, cnn, 1, 1, 1), benchtest.Cell(Control, cnn, 2, 1, 1), benchtest.Cell(Control, cnn, 4, 1, 1)}, ""},
+		"the control alone": {[]result.Cell{benchtest.Cell(Control, cnn, 1, 1, 1), benchtest.Cell(Control, cnn, 2, 1, 1), benchtest.Cell(Control, cnn, 4, 1, 1)}, ""},
 	} {
 		got := ""
 		for i, s := range New(benchtest.Result(test.cells...)).Sweeps() {

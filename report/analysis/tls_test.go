@@ -5,14 +5,15 @@ import (
 	"slices"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
+	"ipcbench/link"
 )
 
 // TestTunnels: cells are compared that differ in the setting tls alone, and the ratio is
 // that of their rounds.
 func TestTunnels(t *testing.T) {
-	names := func(r *bench.Result) (all []string) {
+	names := func(r *result.Result) (all []string) {
 		for _, t := range New(r).Tunnels() {
 			name := ""
 			for _, c := range t.Cells() {
@@ -23,17 +24,17 @@ func TestTunnels(t *testing.T) {
 		return all
 	}
 	for name, tt := range map[string]struct {
-		edit func(cells []bench.Cell) // control, off, on, mutual
+		edit func(cells []result.Cell) // control, off, on, mutual
 		want []string
 	}{
-		"all":           {func([]bench.Cell) {}, []string{"off on mutual "}},
-		"other network": {func(c []bench.Cell) { c[1].Settings["network"], c[1].Variant = "unix", "http" }, []string{"on mutual "}},
-		"other codec":   {func(c []bench.Cell) { c[2].Settings["codec"] = "xor"; c[2].Variant += ":codec=xor" }, []string{"off mutual ", "on "}},
-		"other link":    {func(c []bench.Cell) { c[3].Link = Unshaped }, []string{"off on ", "mutual "}},
-		"other build":   {func(c []bench.Cell) { c[3].Build = "head" }, []string{"off on ", "mutual "}},
-		"other clients": {func(c []bench.Cell) { c[3].Clients = 2 }, []string{"off on ", "mutual "}},
-		"no rounds":     {func(c []bench.Cell) { c[1].Blocks = nil }, []string{"on mutual "}},
-		"no TLS":        {func(c []bench.Cell) { c[2].Blocks, c[3].Blocks = nil, nil }, nil},
+		"all":           {func([]result.Cell) {}, []string{"off on mutual "}},
+		"other network": {func(c []result.Cell) { c[1].Settings["network"], c[1].Variant = "unix", "http" }, []string{"on mutual "}},
+		"other codec":   {func(c []result.Cell) { c[2].Settings["codec"] = "xor"; c[2].Variant += ":codec=xor" }, []string{"off mutual ", "on "}},
+		"other link":    {func(c []result.Cell) { c[3].Link = link.Unshaped }, []string{"off on ", "mutual "}},
+		"other build":   {func(c []result.Cell) { c[3].Build = "head" }, []string{"off on ", "mutual "}},
+		"other clients": {func(c []result.Cell) { c[3].Clients = 2 }, []string{"off on ", "mutual "}},
+		"no rounds":     {func(c []result.Cell) { c[1].Blocks = nil }, []string{"on mutual "}},
+		"no TLS":        {func(c []result.Cell) { c[2].Blocks, c[3].Blocks = nil, nil }, nil},
 	} {
 		r := benchtest.Encrypted(map[string]float64{"http": 1.8})
 		tt.edit(r.Cells)

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
+	"ipcbench/bench/result"
 )
 
 // TestNotProved: a difference that Holm's correction does not let through is a
@@ -15,7 +15,7 @@ func TestNotProved(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	overlapping := []float64{10.05, 10.15, 10.3, 10.4, 10.5, 10.6} // p 0.015 against benchtest.Six(10): enough for one pair
 	among := func(n int, round ...float64) []*Cell {
-		cells := []bench.Cell{benchtest.Cell("best", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("next", m, 1, 1, round...)}
+		cells := []result.Cell{benchtest.Cell("best", m, 1, 1, benchtest.Six(10)...), benchtest.Cell("next", m, 1, 1, round...)}
 		for i := range n {
 			cells = append(cells, benchtest.Cell(fmt.Sprint("same-", i), m, 1, 1, benchtest.Six(10.001)...))
 		}

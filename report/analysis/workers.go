@@ -1,7 +1,7 @@
 package analysis
 
 import (
-	"ipcbench/bench"
+	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
 )
@@ -28,7 +28,7 @@ func (c *Cell) StartDominates() bool {
 }
 
 // restart is the share of the rounds of a block in which their workers start and end.
-func restart(c *Cell, b *bench.Block) (float64, bool) {
+func restart(c *Cell, b *result.Block) (float64, bool) {
 	spawn, started := b.Phases[phase.Spawn.String()]
 	stop, ended := b.Phases[phase.Stop.String()]
 	return float64(spawn+stop) / float64(b.RoundTime()), c.Respawn && started && ended

@@ -1,8 +1,10 @@
-package bench
+package result
 
 import (
-	"encoding/json"
 	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"ipcbench/doctor"
 )
@@ -12,7 +14,7 @@ import (
 // retired keys are in this file; every other unknown key is refused.
 type retired struct{}
 
-func (*retired) UnmarshalJSON([]byte) error { return nil }
+func (*retired) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }
 
 // IsZero has omitzero leave the key out.
 func (retired) IsZero() bool { return true }
@@ -24,12 +26,12 @@ type retiredPlan struct {
 // checks are those of a result. Older builds also wrote the figures of each.
 type checks []doctor.Check
 
-func (c *checks) UnmarshalJSON(text []byte) error {
+func (c *checks) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	var all []struct {
 		doctor.Check
 		Figures retired `json:"figures"`
 	}
-	if err := strict(text, &all); err != nil {
+	if err := json.UnmarshalDecode(d, &all); err != nil {
 		return err
 	}
 	for _, x := range all {
@@ -53,12 +55,15 @@ type retiredBlock struct {
 // not the same. What those builds translated is dropped, see [Result.settle].
 type otherClocks []string
 
-func (o *otherClocks) UnmarshalJSON(text []byte) error {
+func (o *otherClocks) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	var all []struct {
-		Host string
-		Same bool
+		Host   string  `json:"host"`
+		Same   bool    `json:"same"`
+		Offset retired `json:"offset_ns"`
+		Width  retired `json:"width_ns"`
+		Drift  retired `json:"drift_ppm"`
 	}
-	if err := json.Unmarshal(text, &all); err != nil {
+	if err := json.UnmarshalDecode(d, &all); err != nil {
 		return err
 	}
 	for _, c := range all {
@@ -91,5 +96,5 @@ func (b *Block) settle() {
 		p.OtherClock = p.OtherClock || slices.Contains(b.Clocks, p.Host)
 	}
 	b.Clocks = nil
-	b.dropTwoClocks()
+	b.DropTwoClocks()
 }

@@ -1,10 +1,10 @@
-package bench
+package result
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,16 +13,14 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	v1 "github.com/go-json-experiment/json/v1"
 	"golang.org/x/sys/unix"
 )
 
-// What is not read any more, in bytes: a file, decompressed; one cell in it; and
-// all that is no cell. A hundred blocks of 100,000 clients fit.
-const (
-	maxFile      = 256 << 20
-	largestCell  = 192 << 20
-	largestValue = 64 << 20
-)
+// maxFile is the largest result that is read, decompressed, in bytes.
+const maxFile = 1 << 30
 
 // ReadFile reads a result, which may be compressed by gzip, and validates it.
 // Errors are one line with the names of the file and of the field.
@@ -73,23 +71,34 @@ func read(f *os.File) (*Result, error) {
 		return nil, err
 	}
 	// What cannot be a result is not read to its end: a device has none.
-	var text bytes.Buffer
-	if _, err := io.CopyN(&text, plain, 512); err != nil && err != io.EOF {
+	var head bytes.Buffer
+	if _, err := io.CopyN(&head, plain, headBytes); err != nil && err != io.EOF {
 		return nil, err
 	}
-	switch start := bytes.TrimLeft(text.Bytes(), " \t\r\n"); {
-	case len(start) == 0 && text.Len() == 512: // and perhaps a gigabyte more of nothing
+	switch start := bytes.TrimLeft(head.Bytes(), " \t\r\n"); {
+	case len(start) == 0 && head.Len() == headBytes: // and perhaps a gigabyte more of nothing
 		return nil, errors.New("begins with white space only: not a result of ipcbench")
 	case len(start) > 0 && start[0] != '{':
 		return nil, fmt.Errorf("begins with %q, where { belongs: not a result of ipcbench", start[0])
 	}
-	if _, err := text.ReadFrom(io.LimitReader(plain, maxFile+1-int64(text.Len()))); err != nil {
-		return nil, err
+	return decode(head.Bytes(), &limited{plain, maxFile - int64(head.Len())})
+}
+
+// headBytes is how much is looked at first: the version of a result is there.
+const headBytes = 512
+
+// limited is a reader that fails after so many bytes.
+type limited struct {
+	io.Reader
+	left int64
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	n, err := l.Reader.Read(b)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, errLarge
 	}
-	if text.Len() > maxFile {
-		return nil, errLarge
-	}
-	return decode(text.Bytes())
+	return n, err
 }
 
 // gzipMagic begins every file that gzip has compressed.
@@ -122,58 +131,50 @@ func zipError(err error) error {
 	return fmt.Errorf("damaged: %w", err)
 }
 
-// decode reads a result from its JSON and validates it.
-func decode(text []byte) (*Result, error) {
-	if err := wellFormed(text); err != nil {
-		return nil, err
-	}
-	if err := unique(text, "", maxLevels); err != nil {
-		return nil, err
-	}
-	head, size, cells := map[string]json.RawMessage{}, 0, []byte("null")
-	for p := range parts(text) {
-		if name := p.name(); name == "cells" {
-			cells = p.value
-		} else if size += len(p.value); size > largestValue {
-			return nil, fmt.Errorf("%s: too long: not a result of ipcbench", inside("", name))
-		} else {
-			head[name] = p.value
-		}
-	}
-	if err := checkSchema(head["schema"]); err != nil {
-		return nil, err
-	}
-	rest, err := json.Marshal(head)
-	if err != nil {
-		return nil, err
-	}
+// asWritten reads what Write writes, in which durations are numbers of nanoseconds, and
+// refuses all other keys.
+func asWritten() json.Options {
+	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true))
+}
+
+// decode reads a result from its JSON, of which head is the beginning, and validates it.
+func decode(head []byte, rest io.Reader) (*Result, error) {
 	r := new(Result)
-	if err := strict(rest, r); err != nil {
-		return nil, err
-	}
-	if cells[0] != '[' && string(cells) != "null" {
-		return nil, errors.New("cells: no list")
-	}
-	for p := range parts(cells) {
-		place := "cells" + p.name()
-		if len(p.value) > largestCell {
-			return nil, fmt.Errorf("%s: too long: not a result of ipcbench", place)
-		}
-		var c Cell
-		if err := strict(p.value, &c); err != nil {
-			return nil, within(place, err)
-		}
-		r.Cells = append(r.Cells, c)
-	}
-	if err := r.Validate(); err != nil {
-		return nil, err
+	err := json.UnmarshalRead(io.MultiReader(bytes.NewReader(head), rest), r, asWritten())
+	switch {
+	case errors.Is(err, errLarge):
+		return nil, errLarge
+	case err != nil || r.Schema != Schema:
+		return nil, cmp.Or(schemaOf(head), Located(head, err)) // a result of another version has other keys too
 	}
 	r.settle()
-	return r, nil
+	return r, r.Validate()
+}
+
+// schemaOf reports that head begins no result of this version.
+func schemaOf(head []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(head))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return nil
+	}
+	for {
+		key, err := d.ReadToken()
+		if err != nil { // the error is that of the whole text
+			return nil
+		}
+		if key.Kind() == '}' {
+			return checkSchema(nil)
+		}
+		name := key.String()
+		value, err := d.ReadValue()
+		if err != nil || name == "schema" {
+			return checkSchema(value)
+		}
+	}
 }
 
 // checkSchema reports a result of another schema than this build's.
-func checkSchema(text json.RawMessage) error {
+func checkSchema(text jsontext.Value) error {
 	var version int
 	switch {
 	case text == nil:
@@ -220,12 +221,14 @@ func (r *Result) Write(w io.Writer) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	text, err := json.Marshal(r)
+	text, err := json.Marshal(r, v1.DefaultOptionsV1())
 	if err != nil {
-		return fmt.Errorf("bench: encode the result: %w", err)
+		return fmt.Errorf("result: encode the result: %w", err)
 	}
 	b := bufio.NewWriter(w)
-	layOut(b, text, 0)
+	if err := layOut(b, text, 0); err != nil {
+		return fmt.Errorf("result: lay out the result: %w", err)
+	}
 	b.WriteByte('\n')
 	return b.Flush() // holds the first error of all writes
 }
@@ -233,39 +236,48 @@ func (r *Result) Write(w io.Writer) error {
 // levelOfBlocks is how deep the fields of a block lie.
 const levelOfBlocks = 5
 
-// layOut indents compact JSON. What holds no list and no object stands in one line:
-// every list, so that samples can be looked at and compared, and inside of blocks
-// every object.
-func layOut(w *bufio.Writer, text []byte, level int) {
+// layOut indents compact JSON. A value without a list or an object in it is written in one
+// line: each list, so that samples can be looked at and compared, and inside of blocks
+// each object.
+func layOut(w *bufio.Writer, text jsontext.Value, level int) error {
 	opening := text[0]
 	flat := opening != '[' && opening != '{' || len(text) == len("{}")
 	if opening == '[' || opening == '{' && level >= levelOfBlocks {
 		flat = flat || !bytes.ContainsAny(text[1:], "[{")
 	}
 	if flat {
-		w.Write(text)
-		return
+		_, err := w.Write(text)
+		return err
 	}
-	line := func(level int) {
-		w.WriteByte('\n')
-		for range level {
-			w.WriteByte('\t')
-		}
+	line := func(level int) { w.WriteString("\n" + strings.Repeat("\t", level)) }
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	if _, err := d.ReadToken(); err != nil {
+		return err
 	}
 	w.WriteByte(opening)
-	for p := range parts(text) {
-		if p.index > 0 {
+	for n := 0; d.PeekKind() != ']' && d.PeekKind() != '}'; n++ {
+		if n > 0 {
 			w.WriteByte(',')
 		}
 		line(level + 1)
-		if p.key != nil {
-			w.Write(p.key)
+		if opening == '{' {
+			key, err := d.ReadValue()
+			if err != nil {
+				return err
+			}
+			w.Write(key)
 			w.WriteString(": ")
 		}
-		layOut(w, p.value, level+1)
+		value, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := layOut(w, value, level+1); err != nil {
+			return err
+		}
 	}
 	line(level)
-	w.WriteByte(text[len(text)-1])
+	return w.WriteByte(text[len(text)-1])
 }
 
 // ReplaceFile writes a file beside path and renames it to path once write has
@@ -298,7 +310,7 @@ func ReplaceFile(path string, write func(io.Writer) error) (err error) {
 // TryWrite tries whether a result could be written to path, and whether a result may
 // name it, as one with profiles does. It leaves nothing behind.
 func TryWrite(path string) error {
-	if err := checkText(path); err != nil {
+	if err := CheckText(path); err != nil {
 		return err
 	}
 	f, err := beside(path)

@@ -1,4 +1,4 @@
-package bench
+package result
 
 import (
 	"strings"
@@ -38,10 +38,7 @@ func TestTexts(t *testing.T) {
 		}
 		r := tiny()
 		r.Environment.CPU, r.Command[1], r.Plan.Mode = bad, bad, bad
-		run := &run{result: r}
-		if err := run.dry(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		MakePrintable(r)
 		if err := r.Validate(); err != nil {
 			t.Errorf("%s: made printable: %v", name, err)
 		}

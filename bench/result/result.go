@@ -1,6 +1,7 @@
-package bench
+package result
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,6 +16,9 @@ import (
 // Schema is the version of the result format. Files of another one are refused. Keys are
 // only ever added: one that is absent is what it was before there was the key.
 const Schema = 4
+
+// SocketBuffer is the buffer of a socket that transports ask for, in bytes.
+const SocketBuffer = 1 << 20
 
 // A Result is everything that one run measured: raw samples, and what is needed
 // to judge them. Statistics are computed from it by whoever reads it, so that a
@@ -52,114 +56,116 @@ type Skipped struct {
 	Workers   int    `json:"workers"`
 	Clients   int    `json:"clients"`
 
-	PerProcess int    `json:"lanes_per_process"`
-	Depth      int    `json:"depth"`
-	Change     string `json:"change,omitempty"` // this and the next two as in Cell
-	Values     string `json:"values,omitempty"`
-	Scenario   string `json:"scenario,omitempty"`
-	Link       string `json:"link,omitempty"`
-	Language   string `json:"language,omitempty"`
-	Train      string `json:"train,omitempty"`
-	TrainMS    int    `json:"train_ms,omitempty"`
-	Respawn    bool   `json:"respawn,omitempty"`
-	Nested     bool   `json:"nested,omitempty"`
-	Why        string `json:"why"` // and what to try
+	PerProcess int `json:"lanes_per_process"`
+	Depth      int `json:"depth"`
+	Setup
+	Why string `json:"why"` // and what to try
 }
 
 // ID names the cell as that of one that was measured.
 func (s Skipped) ID() string { return s.cell().ID() }
 
-// Particulars are those that the cell would have had.
-func (s Skipped) Particulars() [][2]string { return s.cell().Particulars() }
-
 func (s Skipped) cell() Cell {
 	return Cell{
-		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth,
-		Change: s.Change, Values: s.Values, Scenario: s.Scenario, Link: s.Link,
-		Language: s.Language, Train: s.Train, TrainMS: s.TrainMS, Respawn: s.Respawn, Nested: s.Nested,
+		Variant: s.Variant, Model: Model{Name: s.Model, Up: s.Up}, Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth, Setup: s.Setup,
 	}
 }
 
 // A Canary is two copies of one of the cells, which tell whether a gate works.
 type Canary struct {
-	Slowdown float64 `json:"slowdown"` // the share by which the slow copy's round was made longer
+	Slowdown float64 `json:"slowdown" check:"0..100"` // the share by which the slow copy's round was made longer
 	Same     Cell    `json:"same"`
 	Slow     Cell    `json:"slow"`
 }
 
+// Pairs returns what a gate is to be tried on: two results of interleaved
+// builds, in the first of which they are the same, and in the second of which the
+// head is slower. There are none if the run had no canary.
+func (r *Result) Pairs() (same, slow *Result, err error) {
+	if r.Canary == nil {
+		return nil, nil, fmt.Errorf("the result has no canary: it was measured without --canary, or broken off")
+	}
+	of := func(head Cell) (*Result, error) {
+		i := slices.IndexFunc(r.Cells, func(c Cell) bool { return c.ID() == head.ID() && c.Build == head.Build })
+		if i < 0 {
+			return nil, fmt.Errorf("canary: %s: no such cell in the result", head.ID())
+		}
+		pair := *r
+		pair.Plan.Interleaved, pair.Canary = true, nil
+		if r.Layouts != nil { // both ran in those of head
+			pair.Layouts = &Layouts{Base: r.Layouts.Head, Head: r.Layouts.Head}
+		}
+		base := r.Cells[i]
+		base.Build, head.Build = "base", "head"
+		pair.Cells = []Cell{base, head}
+		return &pair, nil
+	}
+	if same, err = of(r.Canary.Same); err != nil {
+		return nil, nil, err
+	}
+	slow, err = of(r.Canary.Slow)
+	return same, slow, err
+}
+
 // A Plan holds every setting of a run, defaults included.
 type Plan struct {
-	Mode        string        `json:"mode"`       // quick, default or thorough
-	Rules       int           `json:"rules"`      // the version of those by which a block is measured
-	Seed        uint64        `json:"seed"`       // of the data
-	OrderSeed   uint64        `json:"order_seed"` // of the order of blocks; 0 has the run draw one
-	Blocks      int           `json:"blocks"`
-	Rounds      int           `json:"rounds,omitempty"`       // timed rounds a cell; 0 is by Time
-	Least       int           `json:"least_rounds,omitempty"` // timed rounds of a block at least; 0 is 3
-	Warmup      int           `json:"warmup"`                 // rounds a block that are not counted, besides the first two
-	WarmTime    time.Duration `json:"warmup_ns,omitempty"`    // that these and the first two take at least, unless the rounds are counted
-	Time        time.Duration `json:"time_ns"`                // the most measured time a cell, on average over those of the same work
-	Precision   float64       `json:"precision"`              // relative half-width of the interval of the median round at which a cell stops; 0 is at Blocks
-	Verify      string        `json:"verify"`                 // sample or all
-	Pin         bool          `json:"pin"`
-	Samples     int           `json:"span_room"`                // room for spans in each process
-	RoundLimit  time.Duration `json:"round_limit_ns,omitempty"` // for how long nothing may move in a round; 0 is what package trainer takes
-	Interleaved bool          `json:"interleaved,omitempty"`    // with blocks of another build
+	Mode        string        `json:"mode"`                                                 // quick, default or thorough
+	Rules       int           `json:"rules"`                                                // version of the rules by which a block is measured
+	Seed        uint64        `json:"seed"`                                                 // of the data
+	OrderSeed   uint64        `json:"order_seed"`                                           // of the order of blocks; zero has the run draw one
+	Blocks      int           `json:"blocks" flag:"--blocks" check:"1..10000"`              // of each cell, at least
+	Rounds      int           `json:"rounds,omitempty" flag:"--rounds" check:"0..100000"`   // timed rounds per cell; zero goes by Time
+	Least       int           `json:"least_rounds,omitempty" check:"0..100000"`             // timed rounds per block, at least; zero means 3
+	Warmup      int           `json:"warmup" flag:"--warmup" check:"0..10000"`              // rounds per block that are not counted, besides the first two
+	WarmTime    time.Duration `json:"warmup_ns,omitempty"`                                  // that these and the first two take at least, unless the rounds are counted
+	Time        time.Duration `json:"time_ns" flag:"--time"`                                // measured time per cell, at most, on average over the cells of the same work
+	Precision   float64       `json:"precision" flag:"--precision" check:"0..100"`          // relative half-width of the interval of the median round at which a cell stops; zero means at Blocks
+	Verify      string        `json:"verify"`                                               // sample or all
+	Pin         bool          `json:"pin"`                                                  // processes have processors of their own
+	Samples     int           `json:"span_room" flag:"room for spans" check:"1..268435456"` // spans that each process has room for
+	RoundLimit  time.Duration `json:"round_limit_ns,omitempty" flag:"--round-limit"`        // for how long nothing may move in a round; zero means the default of package trainer
+	Interleaved bool          `json:"interleaved,omitempty"`                                // with blocks of another build
 	retiredPlan
 }
 
 // A Floor is a limit of the machine, measured between the cells.
 type Floor struct {
-	Name      string      `json:"name"`                // such as copy or futex
+	Name      string      `json:"name" check:"name"`   // such as copy or futex
 	Condition string      `json:"condition,omitempty"` // that was fastest, where several are tried
-	Unit      string      `json:"unit"`                // s or B/s
+	Unit      string      `json:"unit" check:"s|B/s"`  // s or B/s
 	Help      string      `json:"help"`
-	Model     string      `json:"model,omitempty"`  // whose cells it bounds; empty bounds all
-	Up        string      `json:"up,omitempty"`     // likewise, where updates are unlike the model
-	Change    string      `json:"change,omitempty"` // likewise, of a floor that has a model, as the next two
-	Values    string      `json:"values,omitempty"`
-	Scenario  string      `json:"scenario,omitempty"`
-	TrainMS   int         `json:"train_ms,omitempty"`
-	Nested    bool        `json:"nested,omitempty"`
-	Clients   int         `json:"clients,omitempty"`  // likewise
-	Variant   string      `json:"variant,omitempty"`  // likewise: the one whose own connection was measured
-	Language  string      `json:"language,omitempty"` // likewise: that of its workers, as of a cell
-	Gap       int64       `json:"gap_ns,omitempty"`   // of a floor that is measured after other work
-	Link      string      `json:"link,omitempty"`     // the link that it was measured on, as that of a cell
-	Host      string      `json:"host,omitempty"`     // at the other end, of a floor between the server and an agent's host
-	Bytes     int64       `json:"bytes,omitempty"`    // that were moved at once, of a floor of TCP or TLS
-	Blocks    [][]float64 `json:"blocks"`             // samples by block, in Unit
+	Model     string      `json:"model,omitempty"` // whose cells it bounds; empty bounds all
+	Up        string      `json:"up,omitempty"`    // name of the update of those cells, if it is not like the model
+	Setup                 // of the cells that it bounds; a floor without a model has a link and a language alone
+	Clients   int         `json:"clients,omitempty"` // of the cells that it bounds; zero bounds any number
+	Variant   string      `json:"variant,omitempty"` // of the cells that it bounds, on whose own connection it was measured; empty bounds all
+	Gap       int64       `json:"gap_ns,omitempty"`  // of a floor that is measured after other work
+	Host      string      `json:"host,omitempty"`    // at the other end, of a floor between the server and an agent's host
+	Bytes     int64       `json:"bytes,omitempty"`   // that were moved at once, of a floor of TCP or TLS
+	Blocks    [][]float64 `json:"blocks"`            // samples by block, in Unit
 }
 
 // A Cell is one combination that was measured.
 type Cell struct {
-	Transport string            `json:"transport"`
-	Variant   string            `json:"variant"`         // the transport with the settings that differ from their defaults
-	Settings  map[string]string `json:"settings"`        // all of them
-	Build     string            `json:"build,omitempty"` // of an interleaved run: base or head
+	Transport string            `json:"transport" check:"name"`
+	Variant   string            `json:"variant" check:"name"`               // the transport with the settings that differ from their defaults
+	Settings  map[string]string `json:"settings"`                           // all of them
+	Build     string            `json:"build,omitempty" check:"|base|head"` // of an interleaved run: base or head
 	Model
-	Workers    int               `json:"workers"`
-	PerProcess int               `json:"lanes_per_process"`
-	Clients    int               `json:"clients"`
-	Depth      int               `json:"depth"`
-	Launcher   string            `json:"launcher"`              // processes, goroutines, agents, python or peer
-	Respawn    bool              `json:"respawn,omitempty"`     // a round starts its own processes and ends them
-	Hosts      string            `json:"hosts,omitempty"`       // of a run with agents: how many processes each has, such as h1:2,h2:1
-	Place      string            `json:"place,omitempty"`       // of one, too: how they were placed
-	FileSystem string            `json:"file_system,omitempty"` // of a transport that writes files
-	Change     string            `json:"change,omitempty"`      // which words a round changes, as --change takes it; empty changes all
-	Values     string            `json:"values,omitempty"`      // what words hold at first: normal, or uniform in spite of a file; empty is as in the model's file, or uniform
-	Scenario   string            `json:"scenario,omitempty"`    // sync; empty is fedavg
-	Link       string            `json:"link,omitempty"`        // the rate of the network, as --link takes it; unshaped without one; empty outside of a link
-	Language   string            `json:"language,omitempty"`    // of the workers: python; empty is go
-	Train      string            `json:"train,omitempty"`       // the worker function of a user; empty is ours
-	TrainMS    int               `json:"train_ms,omitempty"`    // CPU time that our worker function burns besides its work
-	Nested     bool              `json:"nested,omitempty"`      // model and updates travelled as values with tensors nested in them
-	Peer       string            `json:"peer,omitempty"`        // the command of a peer, which runs whole blocks itself
-	Unproved   string            `json:"unproved,omitempty"`    // why a peer could not prove its rounds
-	Software   map[string]string `json:"software,omitempty"`    // versions of what workers run on that are not in Go, or a peer, as they say
-	Coding     *Coding           `json:"coding,omitempty"`      // what the codec made of the data; absent where nobody looked
-	Stopped    string            `json:"stopped"`               // why no more blocks were run: blocks (all that were planned), precision, time, rounds, interrupted; of older builds also budget, size (of the result)
+	Workers    int    `json:"workers" flag:"--workers" check:"1..4096"`
+	PerProcess int    `json:"lanes_per_process" flag:"--lanes-per-process" check:"1..4096"`
+	Clients    int    `json:"clients" flag:"--clients" check:"1..100000"`
+	Depth      int    `json:"depth" flag:"--depth" check:"1..1024"`
+	Launcher   string `json:"launcher"` // processes, goroutines, agents, python or peer
+	Setup
+	Hosts      string            `json:"hosts,omitempty"`                 // of a run with agents: how many processes each has, such as h1:2,h2:1
+	Place      string            `json:"place,omitempty"`                 // of one, too: how they were placed
+	FileSystem string            `json:"file_system,omitempty"`           // of a transport that writes files
+	Peer       string            `json:"peer,omitempty"`                  // the command of a peer, which runs whole blocks itself
+	Unproved   string            `json:"unproved,omitempty"`              // why a peer could not prove its rounds
+	Software   map[string]string `json:"software,omitempty" check:"name"` // versions of what workers run on that are not in Go, or a peer, as they say
+	Coding     *Coding           `json:"coding,omitempty"`                // what the codec made of the data; absent where nobody looked
+	Stopped    string            `json:"stopped"`                         // why no more blocks were run: blocks (all that were planned), precision, time, rounds, interrupted; of older builds also budget, size (of the result)
 	Blocks     []Block           `json:"blocks"`
 	Profiles   []Profile         `json:"profiles,omitempty"`
 	retiredCell
@@ -168,25 +174,25 @@ type Cell struct {
 // A Coding is what a codec made of the data of a cell, as the reference chain
 // found it.
 type Coding struct {
-	DensityDown float64      `json:"density_down"`         // share of the model's words that differ from the version before
-	DensityUp   float64      `json:"density_up"`           // share of the update's words that differ from the model that was trained on
-	ErrorDown   *CodingError `json:"error_down,omitempty"` // of the model, of a codec that loses something
-	ErrorUp     *CodingError `json:"error_up,omitempty"`   // of updates
-	Bound       float64      `json:"bound,omitempty"`      // the most that Max can be, where the codec promises something
-	Plain       []string     `json:"plain,omitempty"`      // names of tensors that the codec does not take
+	DensityDown float64      `json:"density_down" check:"0..1"`         // share of the model's words that differ from the version before
+	DensityUp   float64      `json:"density_up" check:"0..1"`           // share of the update's words that differ from the model that was trained on
+	ErrorDown   *CodingError `json:"error_down,omitempty"`              // of the model, of a codec that loses something
+	ErrorUp     *CodingError `json:"error_up,omitempty"`                // of updates
+	Bound       float64      `json:"bound,omitempty" check:"0..3.4e38"` // the most that Max can be, where the codec promises something
+	Plain       []string     `json:"plain,omitempty" check:"name"`      // names of tensors that the codec does not take
 }
 
 // A CodingError is how far decoded words are from those that were encoded.
 type CodingError struct {
-	Max float64 `json:"max"` // the largest, as a share of the largest word of its tensor
-	RMS float64 `json:"rms"` // the root of the mean square, as a share of that of the words
+	Max float64 `json:"max" check:"0..3.4e38"` // the largest, as a share of the largest word of its tensor
+	RMS float64 `json:"rms" check:"0..3.4e38"` // the root of the mean square, as a share of that of the words
 }
 
 // A Profile is what was profiled of a cell, in blocks of their own.
 type Profile struct {
-	Kind    string           `json:"kind"`        // see package capture
-	Files   []string         `json:"files"`       // relative to the folder of the result's file; one, or one a process for traces
-	First   int              `json:"first_block"` // of the cell's, the first in which it was taken; the others follow
+	Kind    string           `json:"kind" check:"cpu|heap|allocs|mutex|block|trace"` // see package capture
+	Files   []string         `json:"files" check:"name"`                             // relative to the folder of the result's file; one, or one a process for traces
+	First   int              `json:"first_block"`                                    // of the cell's, the first in which it was taken; the others follow
 	Blocks  int              `json:"blocks"`
 	Rounds  int              `json:"rounds"`
 	Summary *profile.Summary `json:"summary,omitempty"` // not of a trace
@@ -201,23 +207,42 @@ type Timeline struct {
 	RoundStart []int64  `json:"round_start_ns"`
 	RoundEnd   []int64  `json:"round_end_ns"`
 
-	Process []int    `json:"process"` // an index of Processes
-	Lane    []int    `json:"lane"`    // -1 where a span belongs to none; likewise the client
-	Client  []int    `json:"client"`
+	Process []int    `json:"process"`             // an index of Processes
+	Lane    []int    `json:"lane" check:"signed"` // -1 where a span belongs to none; likewise the client
+	Client  []int    `json:"client" check:"signed"`
 	Phase   []string `json:"phase"`
 	Start   []int64  `json:"start_ns" check:"signed"` // of what began before its round
 	End     []int64  `json:"end_ns" check:"signed"`
 }
 
+// Cut forgets all spans from the nth on.
+func (t *Timeline) Cut(n int) {
+	t.Process, t.Lane, t.Client, t.Phase = t.Process[:n], t.Lane[:n], t.Client[:n], t.Phase[:n]
+	t.Start, t.End = t.Start[:n], t.End[:n]
+}
+
+// dropWorkers leaves the spans of the server, which is the first process.
+func (t *Timeline) dropWorkers() {
+	n := 0
+	for i, process := range t.Process {
+		if process == 0 {
+			t.Process[n], t.Lane[n], t.Client[n], t.Phase[n], t.Start[n], t.End[n] = 0, t.Lane[i], t.Client[i], t.Phase[i], t.Start[i], t.End[i]
+			n++
+		}
+	}
+	t.Cut(n)
+	t.Processes = t.Processes[:min(1, len(t.Processes))]
+}
+
 // Model says what was moved.
 type Model struct {
-	Name    string `json:"model"`
-	Tensors int    `json:"model_tensors"`
+	Name    string `json:"model" check:"name"`
+	Tensors int    `json:"model_tensors" flag:"number of tensors of --model" check:"0..1048576"`
 	Bytes   int64  `json:"model_bytes"` // of one model, and of one update if it is like the model
 
 	// Of an update that is unlike the model; absent if it is like it.
 	Up        string `json:"up,omitempty"` // its name, as users write it
-	UpTensors int    `json:"up_tensors,omitempty"`
+	UpTensors int    `json:"up_tensors,omitempty" flag:"number of tensors of --up" check:"0..1048576"`
 	UpBytes   int64  `json:"up_bytes,omitempty"`
 }
 
@@ -244,26 +269,10 @@ func (c Cell) Payload() int64 { return c.Model.Payload() * int64(c.Clients) }
 // ID names a cell among those of a run, and the same cell in another run.
 func (c Cell) ID() string {
 	id := c.Variant + " " + c.Model.Label() + " workers=" + strconv.Itoa(c.Workers) + " clients=" + strconv.Itoa(c.Clients)
-	for _, of := range c.Particulars() {
-		id += " " + of[0] + "=" + of[1]
+	for _, d := range c.Unusual() {
+		id += " " + d.Key + "=" + d.Of(c.Setup)
 	}
 	return id
-}
-
-// Particulars are what the cell does unlike most cells, as name and value, besides the
-// settings of its transport and the update that it has.
-func (c Cell) Particulars() (all [][2]string) {
-	on := map[bool]string{true: "on"}
-	train := map[bool]string{true: strconv.Itoa(c.TrainMS)}
-	for _, of := range [][2]string{
-		{"change", c.Change}, {"values", c.Values}, {"scenario", c.Scenario}, {"link", c.Link}, {"language", c.Language}, {"train", c.Train},
-		{"train-ms", train[c.TrainMS > 0]}, {"respawn", on[c.Respawn]}, {"nested", on[c.Nested]},
-	} {
-		if of[1] != "" {
-			all = append(all, of)
-		}
-	}
-	return all
 }
 
 // A Block is one session of fresh processes. Slices with an entry a round hold
@@ -311,9 +320,9 @@ func (b *Block) OneClock() bool {
 	return !slices.ContainsFunc(b.Processes, func(p Process) bool { return p.OtherClock })
 }
 
-// dropTwoClocks drops what begins on the server's clock and ends on another one, or the
+// DropTwoClocks drops what begins on the server's clock and ends on another one, or the
 // other way round.
-func (b *Block) dropTwoClocks() {
+func (b *Block) DropTwoClocks() {
 	if b.OneClock() {
 		return
 	}
@@ -330,8 +339,8 @@ func (b *Block) dropTwoClocks() {
 // round. Where every round has its own session, it is that of the first.
 type TLS struct {
 	Handshakes int    `json:"handshakes"`
-	Time       int64  `json:"handshake_ns"` // of the process whose own, added up, took longest
-	Cipher     string `json:"cipher"`       // as crypto/tls names it
+	Time       int64  `json:"handshake_ns"`        // of the process whose own, added up, took longest
+	Cipher     string `json:"cipher" check:"name"` // as crypto/tls names it
 }
 
 // Cold is the first round of a block, in which memory is touched for the first
@@ -393,8 +402,8 @@ func (b *Block) RoundTime() time.Duration {
 	return sum
 }
 
-// rounds returns how many rounds of the cell were timed.
-func (c Cell) rounds() int {
+// Rounds returns how many rounds of the cell were timed.
+func (c Cell) Rounds() int {
 	n := 0
 	for _, b := range c.Blocks {
 		n += len(b.Round)
@@ -419,4 +428,38 @@ func (b Block) Counts() map[string]int64 {
 // Timed returns the blocks whose times count: those without profiles.
 func (c Cell) Timed() []Block {
 	return slices.DeleteFunc(slices.Clone(c.Blocks), func(b Block) bool { return b.Profiled })
+}
+
+// A Layout is an executable of a build, as a linker has laid it out.
+type Layout struct {
+	File   string `json:"file" check:"name"` // its name, without the folder
+	SHA256 string `json:"sha256"`            // of its bytes, in hex digits
+}
+
+// Layouts are those of both builds of an interleaved run.
+type Layouts struct {
+	Base []Layout `json:"base"`
+	Head []Layout `json:"head"` // this program, and then the others
+}
+
+// Of returns the layouts of a build, base or head.
+func (l *Layouts) Of(build string) []Layout {
+	switch {
+	case l == nil:
+		return nil
+	case build == "base":
+		return l.Base
+	}
+	return l.Head
+}
+
+// A Host is one of a run with agents, in its result.
+type Host struct {
+	Name        string              `json:"name" check:"name"` // an agent's is what its user calls it
+	Environment machine.Environment `json:"environment"`       // as it was when the run began
+	Server      bool                `json:"server,omitempty"`
+
+	// SameMachine is the first host of the list that is on the same machine: its kernel
+	// started at the same time. Empty for that one itself.
+	SameMachine string `json:"same_machine,omitempty"`
 }

@@ -1,4 +1,4 @@
-package bench
+package result
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ func tiny() *Result {
 	}
 	return &Result{
 		Schema: Schema, Command: []string{"ipcbench", "run"}, Started: time.Unix(1, 0).UTC(), Elapsed: time.Second,
-		Plan:   Plan{Mode: Quick, Blocks: 1, Samples: 1},
+		Plan:   Plan{Mode: "quick", Verify: "sample", Blocks: 1, Samples: 1},
 		Floors: []Floor{{Name: "copy", Unit: "B/s", Blocks: [][]float64{{3.5e9, 3.25e9}}}},
 		Cells: []Cell{{
 			Transport: "pickle", Variant: "pickle", Settings: map[string]string{"elems": "off"},
@@ -85,7 +85,7 @@ func TestFile(t *testing.T) {
 // this build had written it, and nothing of the comparison is written again.
 func TestComparedClocks(t *testing.T) {
 	r := tiny()
-	r.Hosts = []Host{{Name: ServerHost, Server: true}, {Name: "h2"}}
+	r.Hosts = []Host{{Name: "server", Server: true}, {Name: "h2"}}
 	b := &r.Cells[0].Blocks[0]
 	b.Processes[0].Host, b.Phases["wait"], b.Phases["receive"] = "h2", 5, 6
 	b.Timeline = &Timeline{Processes: []string{"server", "process-0"}, Process: []int{1, 0}, Lane: []int{0, 1}, Client: []int{0, 2}, Phase: []string{"train", "fold"}, Start: []int64{1, 3}, End: []int64{2, 4}}
@@ -93,7 +93,7 @@ func TestComparedClocks(t *testing.T) {
 		old := strings.NewReplacer(
 			`"stopped": "time"`, `"discarded": [{"at_ns":1,"why":"a step"}], "stopped": "time"`,
 			`"train_ns"`, fmt.Sprintf(`"clocks": [{"host":"h2","offset_ns":5,"width_ns":1,"drift_ppm":1.5,"same":%v}], "train_ns"`, same)).Replace(text(t, r))
-		got, err := decode([]byte(old))
+		got, err := decodeAll([]byte(old))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,39 +163,39 @@ func TestBadFile(t *testing.T) {
 		{"a bomb of spaces", strings.Repeat(" ", 1<<20), "begins with white space only"},
 		{"a list", "[1]", "begins with '[', where { belongs"},
 		{"truncated", good[:strings.Index(good, "[500,")+5], "truncated: ends after 1"},
-		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns[1]"},
+		{"truncated where", good[:strings.Index(good, "[500,")+5], "within cells[0].blocks[0].round_ns"},
 		{"NaN", replace("500,600", "500,NaN"), "cells[0].blocks[0].round_ns[1]: not JSON at byte 1"},
 		{"NaN of a floor", replace("3250000000", "NaN"), "floors[0].blocks[0][1]: not JSON"},
 		{"a float's overflow", replace("3250000000", "1e999"), "floors[0].blocks[0][1]: holds a JSON number 1e999 where float64 belongs"},
 		{"a text for a time", replace("500,600", `500,"600"`), "cells[0].blocks[0].round_ns[1]: holds a JSON string where int64 belongs"},
-		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0]: unknown field "pu_ns"`},
+		{"unknown field", replace(`"up_ns"`, `"pu_ns"`), `cells[0].blocks[0]: unknown field "pu_ns"`},
 		{"twice", good + good, "not JSON at byte"},
 		{"no cells", `{"schema": 4, "plan": {"blocks": 1, "span_room": 1}}`, "cells: none"},
-		{"no blocks planned", `{"schema": 4, "plan": {"blocks": 0}}`, "plan.blocks: 0: want a number from 1 to 10000"},
+		{"no blocks planned", `{"schema": 4, "plan": {"blocks": 0}}`, "plan.blocks: 0: not from 1 to 10000"},
 		{"no samples", replace("[500,600]", "[]"), "cells[0].blocks[0].round_ns: no samples"},
 		{"no floor samples", replace("[3500000000,3250000000]", "[]"), "floors[0].blocks[0]: no samples"},
-		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: want a positive number"},
-		{"floor's unit", replace("B/s", "GB/s"), `floors[0].unit: "GB/s": want s or B/s`},
-		{"a sample less", replace("[100,110]", "[100]"), "cells[0].blocks[0].train_ns: 1 samples: want 2 for 2 rounds of 1 clients"},
+		{"floor below zero", replace("3250000000", "-1"), "floors[0].blocks[0][1]: -1: must be a positive number"},
+		{"floor's unit", replace("B/s", "GB/s"), `floors[0].unit: "GB/s": must be s or B/s`},
+		{"a sample less", replace("[100,110]", "[100]"), "cells[0].blocks[0].train_ns: 1 samples: must be 2 for 2 rounds of 1 clients"},
 		{"no time at all", replace("[500,600]", "[500,0]"), "cells[0].blocks[0].round_ns[1]: 0: a round takes time"},
-		{"time runs backwards", replace("[400,410]", "[400,-1]"), "cells[0].blocks[0].rtt_ns[1]: -1: no duration of a run"},
+		{"time runs backwards", replace("[400,410]", "[400,-1]"), "cells[0].blocks[0].rtt_ns[1]: -1: not a duration of a run"},
 		{"a hundred years", replace("[400,410]", "[400,3153600000000000000]"), "cells[0].blocks[0].rtt_ns[1]"},
-		{"handshakes", replace(`"handshakes":2`, `"handshakes":-2`), "cells[0].blocks[0].tls.handshakes: -2: no count of a run"},
-		{"handshakes that take no time", replace(`"handshake_ns":900`, `"handshake_ns":-900`), "cells[0].blocks[0].tls.handshake_ns: -900: no duration of a run"},
-		{"handshakes that take years", replace(`"handshake_ns":900`, `"handshake_ns":3153600000000000000`), "cells[0].blocks[0].tls.handshake_ns: 3153600000000000000: no duration"},
+		{"handshakes", replace(`"handshakes":2`, `"handshakes":-2`), "cells[0].blocks[0].tls.handshakes: -2: not a count of a run"},
+		{"handshakes that take no time", replace(`"handshake_ns":900`, `"handshake_ns":-900`), "cells[0].blocks[0].tls.handshake_ns: -900: not a duration of a run"},
+		{"handshakes that take years", replace(`"handshake_ns":900`, `"handshake_ns":3153600000000000000`), "cells[0].blocks[0].tls.handshake_ns: 3153600000000000000: not a duration"},
 		{"no cipher", replace("TLS_AES_128_GCM_SHA256", ""), "cells[0].blocks[0].tls.cipher: empty"},
-		{"a long cipher", replace("TLS_AES_128_GCM_SHA256", strings.Repeat("A", 65)), "cells[0].blocks[0].tls.cipher: 65 bytes long: want at most 64"},
+		{"a long cipher", replace("TLS_AES_128_GCM_SHA256", strings.Repeat("A", 65)), "cells[0].blocks[0].tls.cipher: 65 bytes long, and at most 64"},
 		{"a cipher to be obeyed", replace("TLS_AES_128_GCM_SHA256", `\u001b[2J`), `cells[0].blocks[0].tls.cipher: "\x1b[2J": holds what cannot be printed`},
-		{"a place to listen", replace(`"arch": ""`, `"arch": "", "listen": "0.0.0.0"`), `environment.listen: "0.0.0.0": want off loopback, off loopback, insecure, or nothing`},
+		{"a place to listen", replace(`"arch": ""`, `"arch": "", "listen": "0.0.0.0"`), `environment.listen: "0.0.0.0": must be off loopback or off loopback, insecure`},
 		{"phase", replace(`"train":`, `"trian": `), "cells[0].blocks[0].phases_ns.trian: no such phase"},
-		{"phase of a year", replace(`"train":210`, `"train":3000000000000000000`), "cells[0].blocks[0].phases_ns.train: 3000000000000000000: no duration of a run"},
-		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: want a number from 1"},
+		{"phase of a year", replace(`"train":210`, `"train":3000000000000000000`), "cells[0].blocks[0].phases_ns.train: 3000000000000000000: not a duration of a run"},
+		{"clients", replace(`"clients": 1`, `"clients": 0`), "cells[0].clients: 0: not from 1 to 100000"},
 		{"size", replace("248024", "1152921504606846976"), "cells[0].model_bytes"},
 		{"size of an update", replace("248024", `248024, "up": "lora", "up_bytes": 1152921504606846976`), "cells[0].up_bytes"},
 		{"tensors of an update", replace("248024", `248024, "up": "lora", "up_tensors": -1`), "cells[0].up_tensors: -1"},
 		{"name of an update", replace("248024", `248024, "up": "\u001b[2J"`), "cells[0].up"},
 		{"update without a name", replace("248024", `248024, "up_tensors": 6`), "cells[0].up: none, of 6 tensors and 0 bytes"},
-		{"build", replace(`"model": "cnn"`, `"build": "other", "model": "cnn"`), `cells[0].build: "other": want base or head`},
+		{"build", replace(`"model": "cnn"`, `"build": "other", "model": "cnn"`), `cells[0].build: "other": must be base or head`},
 		{"layout", replace(`"index":`, `"layout": 1, "index":`), "cells[0].blocks[0].layout: 1: its build has 1"},
 		{"no layouts", layouts(``, ``), "layouts.base: none"},
 		{"layouts of one build", layouts(`{"file": "a", "sha256": "`+sum+`"}`, ``), "layouts.head: none"},
@@ -203,24 +203,26 @@ func TestBadFile(t *testing.T) {
 		{"layout's digest", layouts(`{"file": "a", "sha256": "`+sum[1:]+`"}`, ``), "layouts.base[0].sha256: "},
 		{"layout twice", layouts(`{"file": "a", "sha256": "`+sum+`"}, {"file": "b", "sha256": "`+sum+`"}`, ``), "layouts.base[1].sha256: that of base[0]"},
 		{"counter", replace(`"wire.sent":100`, `"wire.sent": 9e18`), "cells[0].blocks[0].server.counts.wire.sent: holds a JSON number"},
-		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: no count of a run"},
+		{"counter's size", replace(`"wire.sent":100`, `"wire.sent": 9000000000000000000`), "cells[0].blocks[0].server.counts.wire.sent: 9000000000000000000: not a count of a run"},
 		{"name", replace(`"model": "cnn"`, `"model": "c\nn"`), "cells[0].model"},
 		{"a field twice", replace(`"elapsed_ns"`, `"schema": 4, "elapsed_ns"`), "schema: stands twice"},
 		{"a field twice, spelt otherwise", replace(`"elapsed_ns"`, `"\u0073chema": 1, "elapsed_ns"`), "schema: stands twice"},
-		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), "SCHEMA: stands twice"},
+		{"in capitals", replace(`"elapsed_ns"`, `"SCHEMA": 1, "elapsed_ns"`), `unknown field "SCHEMA"`},
 		{"cells twice", replace(`"elapsed_ns"`, `"cells": [], "elapsed_ns"`), "cells: stands twice"},
 		{"in a plan", replace(`"blocks": 1`, `"blocks": 1, "blocks": 2`), "plan.blocks: stands twice"},
 		{"in a block", replace(`"up_ns"`, `"down_ns": [1,2], "up_ns"`), "cells[0].blocks[0].down_ns: stands twice"},
-		{"a counter twice", replace(`"wire.sent":100`, `"wire.sent":100, "a": [{}], "wire.sent": 1`), "cells[0].blocks[0].server.counts.wire.sent: stands twice"},
-		{"deep", `{"schema": 4, "plan": ` + strings.Repeat("[", 1_000_000), "plan[0][0]"},
+		{"a counter twice", replace(`"wire.sent":100`, `"wire.sent":100, "a": 1, "wire.sent": 1`), "cells[0].blocks[0].server.counts.wire.sent: stands twice"},
+		{"deep", `{"schema": 4, "plan": ` + strings.Repeat("[", 1_000_000), "plan: holds a JSON array"},
 		{"deeper", strings.Repeat("[", 1_000_000), "begins with '['"},
-		{"deep and closed", `{"schema": 4, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan[0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0][0]: too deep"},
-		{"a key to be obeyed", replace(`"up_ns"`, `"\u001b[2J": 1, "\u001b[2J"`), `cells[0].blocks[0].\x1b[2J: stands twice`},
-		{"no cells but one", `{"schema": 4, "cells": 5}`, "cells: no list"},
-		{"a cell that is none", replace(`"cells": [`, `"cells": [7, `), "cells[0]: holds a JSON number where bench.Cell belongs"},
+		{"deep and closed", `{"schema": 4, "plan": ` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "plan: holds a JSON array"},
+		{"a key to be obeyed", replace(`"up_ns"`, `"\u001b[2J": 1, "\u001b[2J"`), `cells[0].blocks[0]: unknown field "\x1b[2J"`},
+		{"no cells but one", `{"schema": 4, "cells": 5}`, "cells: holds a JSON number where []result.Cell belongs"},
+		{"a cell that is none", replace(`"cells": [`, `"cells": [7, `), "cells[0]: holds a JSON number where result.Cell belongs"},
 		{"version of a kind", replace(`"schema": 4`, `"schema": "2"`), `schema: "2": no version of a result`},
 		{"version zero", replace(`"schema": 4`, `"schema": 0`), "schema: 0: no version of a result"},
-		{"long", replace(`"run"`, `"`+strings.Repeat("x", largestValue)+`"`), "command: too long: not a result of ipcbench"},
+		{"long", replace(`"run"`, `"`+strings.Repeat("x", maxText+1)+`"`), "command[1]: 65537 bytes long, and at most 65536"},
+		{"a host twice", replace(`"elapsed_ns"`, `"hosts": [{"name": "a"}, {"name": "a"}], "elapsed_ns"`), `hosts[1].name: "a" stands there twice`},
+		{"a host without a name", replace(`"elapsed_ns"`, `"hosts": [{"name": ""}], "elapsed_ns"`), "hosts[0].name: empty"},
 		{"no name", replace(`"transport": "pickle"`, `"transport": ""`), "cells[0].transport: empty"},
 	}
 	for _, tt := range tests {
@@ -255,7 +257,7 @@ func TestEndless(t *testing.T) {
 	}
 	before := heap()
 	for path, want := range map[string]string{
-		sparse:      "larger than 268435456 bytes: not a result of ipcbench",
+		sparse:      "larger than 1073741824 bytes: not a result of ipcbench",
 		"/dev/zero": `begins with '\x00'`,
 	} {
 		if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), want) {
@@ -286,23 +288,25 @@ func TestSameCellTwice(t *testing.T) {
 	}
 }
 
+func decodeAll(text []byte) (*Result, error) { return decode(text, strings.NewReader("")) }
+
 // FuzzDecode: no bytes make a reader panic, and what it accepts is written and
 // read again unchanged.
 func FuzzDecode(f *testing.F) {
-	if _, err := decode([]byte(smallest)); err != nil {
+	if _, err := decodeAll([]byte(smallest)); err != nil {
 		f.Fatal(err)
 	}
 	f.Add([]byte(text(f, tiny())))
 	f.Add([]byte(smallest))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := decode(data)
+		r, err := decodeAll(data)
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") || legible.Check(err.Error()) != nil {
 				t.Fatalf("the error is no line of text: %q", err)
 			}
 			return
 		}
-		again, err := decode([]byte(text(t, r)))
+		again, err := decodeAll([]byte(text(t, r)))
 		if err != nil {
 			t.Fatalf("what was accepted once is refused: %v", err)
 		}

@@ -1,7 +1,9 @@
-package bench
+package result
 
 import (
 	"bytes"
+	"cmp"
+	"encoding"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"ipcbench/bench/stat"
 	"ipcbench/internal/skip"
@@ -21,7 +23,7 @@ import (
 )
 
 // schemaPage says what a result file holds.
-const schemaPage = "../docs/result.md"
+const schemaPage = "../../docs/result.md"
 
 // A row is a key of a result file as the page has it.
 type row struct{ of, key, kind, unit string }
@@ -32,7 +34,7 @@ func rowsOf(t reflect.Type, seen map[reflect.Type]bool) (rows []row) {
 	var inner []reflect.Type
 	var fields []reflect.StructField
 	for i := range t.NumField() {
-		if f := t.Field(i); f.Anonymous {
+		if f := t.Field(i); f.Anonymous && f.Type != reflect.TypeFor[Setup]() { // which has a section of its own
 			fields = slices.AppendSeq(fields, f.Type.Fields())
 		} else {
 			fields = append(fields, f)
@@ -40,11 +42,12 @@ func rowsOf(t reflect.Type, seen map[reflect.Type]bool) (rows []row) {
 	}
 	for _, f := range fields {
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if key == "-" || options == "omitzero" { // is not in files that this build writes
+		if retired := f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == reflect.TypeFor[Result]().PkgPath() && f.Type.Name() == "retired"; key == "-" || retired || f.Type.Name() == "otherClocks" { // is not in files that this build writes
 			continue
 		}
+		key = cmp.Or(key, f.Name)
 		kind, structs := kindOf(f.Type)
-		if options == "omitempty" {
+		if options != "" {
 			kind = strings.TrimSuffix(kind, " or null") + ", or absent"
 		}
 		unit := ""
@@ -78,10 +81,13 @@ func kindOf(t reflect.Type) (string, []reflect.Type) {
 		kind, inner := kindOf(t.Elem())
 		return "object of " + kind, inner
 	case reflect.Struct:
-		if t != reflect.TypeFor[time.Time]() {
-			return "[" + t.Name() + "](#" + strings.ToLower(t.Name()) + ")", []reflect.Type{t}
+		switch {
+		case t == reflect.TypeFor[time.Time]():
+			return "time", nil
+		case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+			return "text", nil
 		}
-		return "time", nil
+		return "[" + t.Name() + "](#" + strings.ToLower(t.Name()) + ")", []reflect.Type{t}
 	case reflect.String:
 		return "text", nil
 	case reflect.Bool:
@@ -120,7 +126,7 @@ func TestSchemaPage(t *testing.T) {
 		got = append(got, row{of, key, strings.TrimSpace(cells[1]), unit})
 	}
 	want := rowsOf(reflect.TypeFor[Result](), map[reflect.Type]bool{})
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(row{})); diff != "" {
+	if diff := gocmp.Diff(want, got, gocmp.AllowUnexported(row{})); diff != "" {
 		t.Errorf("%s (-the program +the page):\n%s", schemaPage, diff)
 	}
 	if v := fmt.Sprintf("This is schema %d.", Schema); !strings.Contains(string(text), v) {
@@ -159,14 +165,14 @@ func TestSchemaExamples(t *testing.T) {
 		skip.Missing(t, "jq (Debian: jq)")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "result.json"), unzipped(t, "testdata/result.json.gz"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "result.json"), unzipped(t, "../testdata/result.json.gz"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range examples {
 		cmd := exec.Command("sh", "-c", e[1])
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
-		if diff := cmp.Diff(e[2], string(out)); err != nil || diff != "" {
+		if diff := gocmp.Diff(e[2], string(out)); err != nil || diff != "" {
 			t.Errorf("%s%v (-the page +jq):\n%s\nall of it:\n%s", e[1], err, diff, out)
 		}
 	}
@@ -193,14 +199,18 @@ func TestCountersPage(t *testing.T) {
 // TestMedianByHand: the page says how the median round is computed from the file, and
 // that is what reports show.
 func TestMedianByHand(t *testing.T) {
-	r, err := ReadFile("testdata/result.json.gz")
+	r, err := ReadFile("../testdata/result.json.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range r.Cells {
 		var blocks [][]float64
 		for _, b := range c.Timed() {
-			blocks = append(blocks, seconds(b.Round))
+			var seconds []float64
+			for _, ns := range b.Round {
+				seconds = append(seconds, time.Duration(ns).Seconds())
+			}
+			blocks = append(blocks, seconds)
 		}
 		medians := stat.Medians(blocks)
 		if got, want := stat.Median(medians), stat.Of(blocks).Center; got != want {

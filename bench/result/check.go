@@ -1,0 +1,246 @@
+package result
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"ipcbench/phase"
+)
+
+// Validate reports the first thing that no run could have written, by the name of its place
+// in the file.
+func (r *Result) Validate() error {
+	if err := r.ValidateHead(); err != nil {
+		return err
+	}
+	if len(r.Cells) == 0 && r.Partial == "" {
+		return errors.New("cells: none")
+	}
+	seen := map[string]int{}
+	for i, c := range r.Cells {
+		if err := c.validate(r.Layouts); err != nil {
+			return At(index("cells", i), err)
+		}
+		id := c.Build + " " + c.ID()
+		if j, ok := seen[id]; ok {
+			return Errorf(index("cells", i), "the same as cells[%d]: %s", j, c.ID())
+		}
+		seen[id] = i
+	}
+	if r.Canary == nil {
+		return nil
+	}
+	return cmp.Or(At("canary.same", r.Canary.Same.validate(r.Layouts)), At("canary.slow", r.Canary.Slow.validate(r.Layouts)))
+}
+
+// ValidateHead checks each value of r by itself, and all that is known of r before anything
+// is measured.
+func (r *Result) ValidateHead() error {
+	if r.Schema != Schema {
+		return Errorf("schema", "version %d: this ipcbench writes version %d", r.Schema, Schema)
+	}
+	if err := Check(r); err != nil {
+		return err
+	}
+	for i, f := range r.Floors {
+		if err := f.validate(); err != nil {
+			return At(index("floors", i), err)
+		}
+	}
+	names := map[string]bool{}
+	for i, h := range r.Hosts {
+		if names[h.Name] {
+			return Errorf(index("hosts", i)+".name", "%q stands there twice", h.Name)
+		}
+		names[h.Name] = true
+	}
+	if r.Layouts == nil {
+		return nil
+	}
+	return At("layouts", cmp.Or(layouts("base", r.Layouts.Base), layouts("head", r.Layouts.Head)))
+}
+
+func layouts(place string, all []Layout) error {
+	if len(all) == 0 {
+		return Errorf(place, "none")
+	}
+	seen := map[string]int{}
+	for i, l := range all {
+		at := index(place, i) + ".sha256"
+		if sum, err := hex.DecodeString(l.SHA256); err != nil || len(sum) != sha256Size {
+			return Errorf(at, "%.70q: must be %d hex digits", l.SHA256, 2*sha256Size)
+		}
+		if j, ok := seen[l.SHA256]; ok {
+			return Errorf(at, "that of %s[%d]", place, j)
+		}
+		seen[l.SHA256] = i
+	}
+	return nil
+}
+
+const sha256Size = 32 // bytes
+
+func (f Floor) validate() error {
+	if len(f.Blocks) == 0 {
+		return Errorf("blocks", "none")
+	}
+	for i, b := range f.Blocks {
+		if len(b) == 0 {
+			return Errorf(index("blocks", i), "no samples")
+		}
+		for j, x := range b {
+			if !(x > 0 && x < float64(maxCount)) {
+				return Errorf(index(index("blocks", i), j), "%v: must be a positive number", x)
+			}
+		}
+	}
+	return nil
+}
+
+// validate checks what the tags of single fields cannot say.
+func (c Cell) validate(l *Layouts) error {
+	if err := c.ValidateHead(); err != nil {
+		return err
+	}
+	if len(c.Blocks) == 0 {
+		return Errorf("blocks", "none")
+	}
+	for i, b := range c.Blocks {
+		if err := b.Validate(c.Clients); err != nil {
+			return At(index("blocks", i), err)
+		}
+		if most := max(1, len(l.Of(c.Build))); b.Layout >= most {
+			return Errorf(index("blocks", i)+".layout", "%d: its build has %d", b.Layout, most)
+		}
+	}
+	for i, p := range c.Profiles {
+		place := index("profiles", i)
+		if len(p.Files) == 0 {
+			return Errorf(place+".files", "none")
+		}
+		for j, f := range p.Files {
+			if !filepath.IsLocal(f) {
+				return Errorf(index(place+".files", j), "%q: leaves the folder of the result", f)
+			}
+		}
+		if p.First > len(c.Blocks)-p.Blocks {
+			return Errorf(place+".first_block", "%d: of %d blocks, %d must follow", p.First, len(c.Blocks), p.Blocks)
+		}
+	}
+	return nil
+}
+
+// maxSoftware is how many entries a result has at most about software.
+const maxSoftware = 32
+
+// ValidateHead checks what is known of a cell before it is measured.
+func (c Cell) ValidateHead() error {
+	most := maxCount / int64(max(1, c.Clients))
+	switch {
+	case c.Model.Up == "" && (c.UpTensors != 0 || c.UpBytes != 0):
+		return Errorf("up", "none, of %d tensors and %d bytes", c.UpTensors, c.UpBytes)
+	case c.Model.Bytes > most:
+		return Errorf("model_bytes", "%d: not a count of a run", c.Model.Bytes)
+	case c.UpBytes > most:
+		return Errorf("up_bytes", "%d: not a count of a run", c.UpBytes)
+	case c.Train != "" && c.Language == "":
+		return Errorf("train", "of workers that are not in Python")
+	case c.Unproved != "" && c.Peer == "":
+		return Errorf("unproved", "%.40q: of a cell that no peer has run", c.Unproved)
+	case len(c.Software) > maxSoftware:
+		return Errorf("software", "%d entries, and at most %d are read", len(c.Software), maxSoftware)
+	}
+	return nil
+}
+
+// Validate checks what the tags of single fields of a block cannot say, of a cell with so
+// many clients.
+func (b Block) Validate(clients int) error {
+	rounds := len(b.Round)
+	if rounds == 0 {
+		return Errorf("round_ns", "no samples")
+	}
+	for i, ns := range b.Round {
+		if ns <= 0 {
+			return Errorf(index("round_ns", i), "%d: a round takes time", ns)
+		}
+	}
+	for place, times := range b.timesOfClients() {
+		switch n, all := len(times), rounds*clients; {
+		case !b.OneClock() && (place == "down_ns" || place == "up_ns"):
+			if n > 0 {
+				return Errorf(place, "%d samples, although a process read another clock", n)
+			}
+		case n == all || n == len(b.Train) && isThinned(n, rounds, clients):
+		case clients == 1:
+			return Errorf(place, "%d samples: must be %d for %d rounds of %d clients", n, all, rounds, clients)
+		default:
+			return Errorf(place, "%d samples: must be %d for %d rounds of %d clients, or those of every k-th client", n, all, rounds, clients)
+		}
+	}
+	for name := range b.Phases {
+		if !slices.ContainsFunc(phase.Phases(), func(p phase.Phase) bool { return p.String() == name }) {
+			return Errorf("phases_ns."+printable(name), "no such phase")
+		}
+	}
+	if b.TLS != nil && len(b.TLS.Cipher) > maxCipher {
+		return Errorf("tls.cipher", "%d bytes long, and at most %d are read", len(b.TLS.Cipher), maxCipher)
+	}
+	if b.Timeline != nil {
+		return At("timeline", b.Timeline.validate())
+	}
+	return nil
+}
+
+// maxCipher is the length of the longest name of a cipher suite, in bytes.
+const maxCipher = 64
+
+// isThinned reports whether so many times of rounds are those of every k-th client, for
+// some k: builds differ in how many they keep.
+func isThinned(times, rounds, clients int) bool {
+	n := times / rounds
+	if n < 1 || n*rounds != times || n > clients {
+		return false
+	}
+	k := (clients + n - 1) / n
+	return (clients+k-1)/k == n
+}
+
+func (t *Timeline) validate() error {
+	n := len(t.Start)
+	for _, c := range []struct {
+		place     string
+		got, want int
+	}{
+		{"process", len(t.Process), n}, {"lane", len(t.Lane), n}, {"client", len(t.Client), n}, {"phase", len(t.Phase), n}, {"end_ns", len(t.End), n},
+		{"round_start_ns", len(t.RoundStart), len(t.Rounds)}, {"round_end_ns", len(t.RoundEnd), len(t.Rounds)},
+	} {
+		if c.got != c.want {
+			return Errorf(c.place, "%d entries: must be %d, one for each span or round", c.got, c.want)
+		}
+	}
+	for i := range n {
+		if t.Process[i] < 0 || t.Process[i] >= len(t.Processes) {
+			return Errorf(index("process", i), "%d: there are %d processes", t.Process[i], len(t.Processes))
+		}
+		if t.End[i] < t.Start[i] {
+			return Errorf(index("end_ns", i), "%d: the span begins at %d", t.End[i], t.Start[i])
+		}
+	}
+	for i := range t.Rounds {
+		if t.RoundEnd[i] < t.RoundStart[i] {
+			return Errorf(index("round_end_ns", i), "%d: the round begins at %d", t.RoundEnd[i], t.RoundStart[i])
+		}
+	}
+	return nil
+}
+
+// timesOfClients returns the lists of a block that have an entry per client, by their keys.
+func (b Block) timesOfClients() func(yield func(string, []int64) bool) {
+	return func(yield func(string, []int64) bool) {
+		_ = yield("train_ns", b.Train) && yield("rtt_ns", b.RTT) && yield("down_ns", b.Down) && yield("up_ns", b.Up)
+	}
+}

@@ -1,0 +1,81 @@
+package result
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxPlace is how many bytes of the place of an error are shown.
+const maxPlace = 100
+
+// placeOf returns a pointer as errors name places, such as cells[3].blocks[0].round_ns[7].
+// The names in it are whatever a file holds.
+func placeOf(p jsontext.Pointer) string {
+	var place strings.Builder
+	for name := range p.Tokens() {
+		switch {
+		case place.Len() > maxPlace:
+			return strings.ToValidUTF8(place.String()[:maxPlace], "") + "…"
+		case name != "" && strings.Trim(name, "0123456789") == "":
+			place.WriteString("[" + name + "]")
+			continue
+		case place.Len() > 0:
+			place.WriteByte('.')
+		}
+		place.WriteString(printable(name[:min(len(name), maxPlace)]))
+	}
+	return place.String()
+}
+
+// Located says what is wrong with a text that begins with head, and where, without a word
+// about Go.
+func Located(head []byte, err error) error {
+	var syntax *jsontext.SyntacticError
+	var wrong *json.SemanticError
+	switch {
+	case len(bytes.TrimSpace(head)) == 0:
+		return errors.New("empty file: not a result of ipcbench")
+	case errors.As(err, &syntax):
+		return atPlace(syntax)
+	case !errors.As(err, &wrong):
+		return err
+	}
+	place := placeOf(wrong.JSONPointer)
+	switch {
+	case errors.Is(wrong.Err, json.ErrUnknownName):
+		name := wrong.JSONPointer.LastToken()
+		return At(placeOf(wrong.JSONPointer.Parent()), fmt.Errorf("unknown field %.60q", name))
+	case wrong.Err != nil && wrong.JSONKind != '0':
+		return At(place, wrong.Err)
+	}
+	kind := map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"': "string", '0': "number", '{': "object", '[': "array"}[wrong.JSONKind]
+	if wrong.JSONValue != nil { // a number may be too large
+		kind = fmt.Sprintf("%s %.40s", kind, printable(string(wrong.JSONValue)))
+	}
+	return At(place, fmt.Errorf("holds a JSON %s where %v belongs", kind, wrong.GoType))
+}
+
+// atPlace says where a text is not JSON.
+func atPlace(e *jsontext.SyntacticError) error {
+	place := placeOf(e.JSONPointer)
+	switch {
+	case errors.Is(e.Err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("%s: stands twice", place)
+	case errors.Is(e.Err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("truncated: ends after %d bytes within %s", e.ByteOffset, orResult(place))
+	}
+	return fmt.Errorf("%s: not JSON at byte %d: %w", orResult(place), e.ByteOffset, e.Err)
+}
+
+func orResult(place string) string {
+	if place == "" {
+		return "the result"
+	}
+	return place
+}
