@@ -16,10 +16,10 @@ import (
 // A Cgroup is what the control groups of this process, and those that enclose
 // them, allow it.
 type Cgroup struct {
-	Version    string   `json:"version"`            // v1, v2, or hybrid: both are mounted
-	CPUs       *float64 `json:"cpu_limit"`          // processors' worth of time; null: no limit
-	Memory     *int64   `json:"memory_limit_bytes"` // null: no limit
-	MemoryUsed int64    `json:"memory_used_bytes"`  // by the innermost group, its page cache included
+	Version    string   `json:"version"`                                         // v1, v2, or hybrid: both are mounted
+	CPUs       *float64 `json:"cpu_limit" diff:"cgroup's processor limit"`       // processors' worth of time; null: no limit
+	Memory     *int64   `json:"memory_limit_bytes" diff:"cgroup's memory limit"` // null: no limit
+	MemoryUsed int64    `json:"memory_used_bytes"`                               // by the innermost group, its page cache included
 }
 
 // readCgroup returns nil if no control groups are mounted.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -19,80 +20,85 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s in the first, %s in the second", d.What, d.Base, d.Head)
 }
 
-// Diff returns in what two environments differ that matters for a comparison.
-// Build and time are left out: they are what is compared. So is what changes from
+// Diff returns in what two environments differ that matters for a comparison: the
+// fields with a tag `diff`, which names them. A tag `nothing` says what a zero value
+// means, or that it is "not recorded" and not compared. A tag `near` marks sizes that
+// the kernel changes a little from boot to boot.
+//
+// Build and time are left out because they are compared. So is what changes from
 // minute to minute.
 func Diff(a, b Environment) []Difference {
+	return diff(reflect.ValueOf(a), reflect.ValueOf(b))
+}
+
+func diff(a, b reflect.Value) []Difference {
 	var all []Difference
-	differ := func(what string, x, y any) {
-		if x != y {
-			all = append(all, Difference{what, fmt.Sprint(x), fmt.Sprint(y)})
+	for i := range a.NumField() {
+		tag, x, y := a.Type().Field(i).Tag, a.Field(i), b.Field(i)
+		switch what := tag.Get("diff"); {
+		case what == "" || tag.Get("nothing") == notRecorded && (x.IsZero() || y.IsZero()):
+		case what == "each field":
+			all = append(all, diff(pointedTo(x), pointedTo(y))...)
+		default:
+			p, q := written(x, tag), written(y, tag)
+			if p != q && !(tag.Get("near") != "" && near(x.Interface(), y.Interface())) {
+				all = append(all, Difference{what, p, q})
+			}
 		}
 	}
-	differ("CPU model", a.CPU, b.CPU)
-	differ("architecture", a.Arch, b.Arch)
-	differ("processors online", a.CPUs, b.CPUs)
-	differ("processors that may be used", a.Affinity, b.Affinity)
-	differ("GOMAXPROCS", a.GOMAXPROCS, b.GOMAXPROCS)
-	differ("last-level cache", bytes(a.LLC), bytes(b.LLC))
-	differ("frequency governor", orNone(a.Governor), orNone(b.Governor))
-	differ("hypervisor", orNone(a.Hypervisor), orNone(b.Hypervisor))
-	differ("kernel", a.Kernel, b.Kernel)
-	if !near(a.MemTotal, b.MemTotal) {
-		differ("memory", Size(a.MemTotal), Size(b.MemTotal))
-	}
-	differ("cgroup's processor limit", a.Cgroup.cpuText(), b.Cgroup.cpuText())
-	differ("cgroup's memory limit", a.Cgroup.memoryText(), b.Cgroup.memoryText())
-	if x, y := a.Shm.orNone(), b.Shm.orNone(); x.FileSystem != y.FileSystem || !near(x.Size, y.Size) {
-		differ("/dev/shm", x.String(), y.String())
-	}
-	if a.Tmp != nil && b.Tmp != nil { // a build may not have recorded it
-		differ("file system of temporary files", a.Tmp.FileSystem, b.Tmp.FileSystem)
-	}
-	differ("transparent huge pages", a.THP, b.THP)
-	differ("transparent huge pages of shared memory", a.ShmemTHP, b.ShmemTHP)
-	differ("reserved huge pages", a.HugePages, b.HugePages)
-	if a.SocketBuffer > 0 && b.SocketBuffer > 0 { // a build may not have recorded it
-		differ("largest socket buffer", bytes(a.SocketBuffer), bytes(b.SocketBuffer))
-	}
-	if a.AES != nil && b.AES != nil { // likewise
-		differ("instructions for AES", *a.AES, *b.AES)
-	}
-	if a.Loops != "" && b.Loops != "" { // likewise
-		differ("loops that train and fold", a.Loops, b.Loops)
-	}
-	differ("network of the run", a.Link.text(), b.Link.text())
-	differ("servers listen", cmp.Or(a.Listen, "on loopback"), cmp.Or(b.Listen, "on loopback"))
-	differ("Go version", a.Go, b.Go)
-	differ("race detector", a.Race, b.Race)
 	return all
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return "none"
+const notRecorded = "not recorded"
+
+// pointedTo returns what pointer v points to, or a zero value if it is nil.
+func pointedTo(v reflect.Value) reflect.Value {
+	if v.IsNil() {
+		return reflect.Zero(v.Type().Elem())
 	}
-	return s
+	return v.Elem()
 }
 
-func (c *Cgroup) cpuText() string {
-	if c == nil || c.CPUs == nil {
-		return "none"
+// written returns the text of field v.
+func written(v reflect.Value, tag reflect.StructTag) string {
+	if v.IsZero() && (v.Kind() == reflect.String || v.Kind() == reflect.Pointer) {
+		return cmp.Or(tag.Get("nothing"), "none")
 	}
-	return fmt.Sprintf("%.4g", *c.CPUs)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	switch x := v.Interface().(type) {
+	case int64:
+		if tag.Get("near") != "" {
+			return Size(x)
+		}
+		return bytes(x)
+	case float64:
+		return fmt.Sprintf("%.4g", x)
+	case Space:
+		if tag.Get("near") == "" {
+			return x.FileSystem
+		}
+	}
+	return fmt.Sprint(v)
 }
 
-func (c *Cgroup) memoryText() string {
-	if c == nil || c.Memory == nil {
-		return "none"
+// near reports whether two sizes differ by less than 1 %: the kernel reserves a
+// little more or less memory from boot to boot.
+func near(x, y any) bool {
+	switch x := x.(type) {
+	case int64:
+		y := y.(int64)
+		return max(x-y, y-x) <= max(x, y)/100
+	case *Space:
+		y := y.(*Space)
+		return x != nil && y != nil && x.FileSystem == y.FileSystem && near(x.Size, y.Size)
 	}
-	return bytes(*c.Memory)
+	return false
 }
 
-func (l *Link) text() string {
-	if l == nil {
-		return "none"
-	}
+// String returns how the network was made.
+func (l Link) String() string {
 	text := fmt.Sprintf("namespaces of its own (%s), packets of %s, %s", l.Namespaces, bytes(int64(l.MTU)), l.Qdisc)
 	for _, rate := range slices.Sorted(maps.Keys(l.Bursts)) {
 		text += fmt.Sprintf(", bursts of %s at %s", bytes(l.Bursts[rate]), rate)
@@ -100,22 +106,8 @@ func (l *Link) text() string {
 	return text
 }
 
-func (s *Space) orNone() Space {
-	if s == nil {
-		return Space{FileSystem: "none"}
-	}
-	return *s
-}
-
 // String returns size and type.
 func (s Space) String() string { return Size(s.Size) + " (" + s.FileSystem + ")" }
-
-// near holds for sizes that differ by less than 1 %: the kernel reserves a
-// little more or less memory from boot to boot.
-func near(x, y int64) bool {
-	d := max(x-y, y-x)
-	return d <= max(x, y)/100
-}
 
 var units = []struct {
 	size int64

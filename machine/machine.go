@@ -31,38 +31,39 @@ const unknown = "unknown"
 type Environment struct {
 	Time time.Time `json:"time"` // of reading, UTC
 
-	CPU        string `json:"cpu"`         // the model's name
-	CPUs       int    `json:"cpus_online"` // logical ones
-	Affinity   string `json:"affinity"`    // those this process may use: "0-3,8"
-	GOMAXPROCS int    `json:"gomaxprocs"`
-	LLC        int64  `json:"llc_bytes"` // last-level cache that one core can fill
-	Governor   string `json:"governor,omitempty"`
-	Hypervisor string `json:"hypervisor,omitempty"` // absent: none that shows itself
-	Arch       string `json:"arch"`                 // GOARCH
-	Kernel     string `json:"kernel"`
-	AES        *bool  `json:"aes,omitempty"`   // the processor has instructions with which TLS encrypts; nil: nobody looked
-	Loops      string `json:"loops,omitempty"` // that train and fold: AVX2 or Go; absent: an older build
+	CPU        string `json:"cpu" diff:"CPU model"`                        // the model's name
+	Arch       string `json:"arch" diff:"architecture"`                    // GOARCH
+	CPUs       int    `json:"cpus_online" diff:"processors online"`        // logical ones
+	Affinity   string `json:"affinity" diff:"processors that may be used"` // those this process may use: "0-3,8"
+	GOMAXPROCS int    `json:"gomaxprocs" diff:"GOMAXPROCS"`
+	LLC        int64  `json:"llc_bytes" diff:"last-level cache"` // that one core can fill
+	Governor   string `json:"governor,omitempty" diff:"frequency governor"`
+	Hypervisor string `json:"hypervisor,omitempty" diff:"hypervisor"` // absent: none that shows itself
+	Kernel     string `json:"kernel" diff:"kernel"`
 
-	MemTotal     int64   `json:"mem_total_bytes"`
+	MemTotal     int64   `json:"mem_total_bytes" diff:"memory" near:"yes"`
 	MemAvailable int64   `json:"mem_available_bytes"`
-	Cgroup       *Cgroup `json:"cgroup,omitempty"`
-	Shm          *Space  `json:"dev_shm,omitempty"`
-	Tmp          *Space  `json:"tmp,omitempty"` // of the directory for temporary files, where sockets and the files of transports lie
-	THP          string  `json:"thp"`           // of anonymous memory: always, madvise or never
-	ShmemTHP     string  `json:"shmem_thp"`     // of shared memory
-	HugePages    int     `json:"nr_hugepages"`
-	SocketBuffer int64   `json:"wmem_max_bytes"` // the most that a socket's sender may have on the way
+	Cgroup       *Cgroup `json:"cgroup,omitempty" diff:"each field"`
+	Shm          *Space  `json:"dev_shm,omitempty" diff:"/dev/shm" near:"yes"`
+	Tmp          *Space  `json:"tmp,omitempty" diff:"file system of temporary files" nothing:"not recorded"` // of the directory for temporary files, with sockets and the files of transports
+	THP          string  `json:"thp" diff:"transparent huge pages"`                                          // of anonymous memory: always, madvise or never
+	ShmemTHP     string  `json:"shmem_thp" diff:"transparent huge pages of shared memory"`
+	HugePages    int     `json:"nr_hugepages" diff:"reserved huge pages"`
+	SocketBuffer int64   `json:"wmem_max_bytes" diff:"largest socket buffer" nothing:"not recorded"` // the most that a socket's sender may have on the way
 
-	Link *Link `json:"link,omitempty"` // the network with a rate that the run made for itself; absent without one
+	AES   *bool  `json:"aes,omitempty" diff:"instructions for AES" nothing:"not recorded"`        // the processor has instructions with which TLS encrypts
+	Loops string `json:"loops,omitempty" diff:"loops that train and fold" nothing:"not recorded"` // AVX2 or Go
+
+	Link *Link `json:"link,omitempty" diff:"network of the run"` // the network with a rate that the run made for itself; absent without one
 
 	// Where the run's servers listened over TCP: empty for the loopback interface, else
 	// [OffLoopback], or [Insecure] where encryption and proven names were not asked for.
-	Listen string `json:"listen,omitempty"`
+	Listen string `json:"listen,omitempty" diff:"servers listen" nothing:"on loopback"`
 
-	Go     string `json:"go"`
-	Commit string `json:"commit"`          // of the running binary, or "unknown"
-	Dirty  bool   `json:"dirty,omitempty"` // its source was not what the commit holds
-	Race   bool   `json:"race,omitempty"`  // built with the race detector, so no timing means anything
+	Go     string `json:"go" diff:"Go version"`
+	Commit string `json:"commit"`                              // of the running binary, or "unknown"
+	Dirty  bool   `json:"dirty,omitempty"`                     // its source was not what the commit holds
+	Race   bool   `json:"race,omitempty" diff:"race detector"` // built with the race detector, so no timing means anything
 }
 
 // What [Environment.Listen] may be. There is no address in it.

@@ -213,7 +213,7 @@ func TestDiff(t *testing.T) {
 			"cgroup's processor limit: none in the first, 1.5 in the second",
 			"cgroup's memory limit: none in the first, 8 GiB in the second"}},
 		{"no /dev/shm", func(e *Environment) { e.Shm = nil }, []string{
-			"/dev/shm: 8 GiB (tmpfs) in the first, 0 B (none) in the second"}},
+			"/dev/shm: 8 GiB (tmpfs) in the first, none in the second"}},
 		{"AES that one build did not look for", func(e *Environment) { e.AES = nil }, nil},
 		{"no AES", func(e *Environment) { e.AES = new(false) }, []string{
 			"instructions for AES: true in the first, false in the second"}},
