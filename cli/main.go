@@ -100,7 +100,7 @@ func (a *app) main(args []string) int {
 	if err == nil {
 		err = a.out.err
 	}
-	if err != nil {
+	if err != nil && err.Error() != "" { // a rank of a world leaves words to rank 0
 		fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(agent.Redacted(err.Error())))
 		if hint := hintFor(err); hint != "" {
 			fmt.Fprintf(a.err, "hint: %s\n", doc.Lines(hint))
