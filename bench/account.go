@@ -57,18 +57,15 @@ func (s *blockRun) account(r trainer.Report) error {
 	if err != nil {
 		return err
 	}
-	s.phases = map[string][]int64{}
+	b.Phases = map[string]int64{}
 	for i, w := range s.windows {
 		b.Spans += int64(len(rounds[i]))
 		b.Round = append(b.Round, w.end-w.start)
-		s.unattributed = append(s.unattributed, w.end-w.start-covered(rounds[i], w))
-		s.addPhases(i, rounds[i], w)
+		b.Unattributed += w.end - w.start - covered(rounds[i], w)
+		s.addPhases(rounds[i], w)
 		if err := s.clients(rounds[i]); err != nil {
 			return fmt.Errorf("round %d: %w", w.round, err)
 		}
-	}
-	if b.Unattributed, b.Phases, err = sums(s.unattributed, s.phases, len(s.windows)); err != nil {
-		return err
 	}
 	b.DropTwoClocks()
 	return s.wire()
@@ -207,42 +204,12 @@ func covered(samples []phase.Sample, w window) int64 {
 	return sum
 }
 
-// addPhases adds the sums of the phases of timed round i.
-func (s *blockRun) addPhases(i int, samples []phase.Sample, w window) {
+// addPhases adds the phases of a timed round.
+func (s *blockRun) addPhases(samples []phase.Sample, w window) {
 	for _, sample := range samples {
-		name := sample.Phase.String()
-		sums := s.phases[name]
-		if sums == nil {
-			sums = make([]int64, len(s.windows))
-			s.phases[name] = sums
-		}
 		start, end := clip(sample, w)
-		sums[i] += end - start
+		s.block.Phases[sample.Phase.String()] += end - start
 	}
-}
-
-// sums returns what a block holds of durations that have an entry for each of its
-// timed rounds.
-func sums(unattributed []int64, phases map[string][]int64, rounds int) (int64, map[string]int64, error) {
-	sum := func(name string, ns []int64) (total int64, err error) {
-		if len(ns) != rounds {
-			return 0, result.Errorf(name, "%d samples: want %d, one a round", len(ns), rounds)
-		}
-		for i, n := range ns {
-			if total += n; n < 0 || n > int64(longest) || total > int64(longest)<<10 {
-				return 0, result.Errorf(fmt.Sprintf("%s[%d]", name, i), "%d: no duration of a run", n)
-			}
-		}
-		return total, nil
-	}
-	total, err := sum("unattributed_ns", unattributed)
-	all := map[string]int64{}
-	for name := range phases {
-		if err == nil {
-			all[name], err = sum("phases_ns."+result.Printable(name), phases[name])
-		}
-	}
-	return total, all, err
 }
 
 // clients adds the times of each client of one round, in dispatch order.

@@ -101,9 +101,9 @@ func TestSummedSpans(t *testing.T) {
 	if got := covered(samples, w); got != 10 {
 		t.Errorf("%d ns are covered, want 10", got)
 	}
-	s := &blockRun{phases: map[string][]int64{}, windows: []window{w}}
-	s.addPhases(0, samples, w)
-	if got := s.phases["send"]; !slices.Equal(got, []int64{70}) {
+	s := &blockRun{block: &Block{Phases: map[string]int64{}}, windows: []window{w}}
+	s.addPhases(samples, w)
+	if got := s.block.Phases["send"]; got != 70 {
 		t.Errorf("send took %v, want 70", got)
 	}
 	got := timeline(trainer.Report{Server: trainer.Totals{Samples: samples}}, s.windows)

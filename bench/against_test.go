@@ -73,16 +73,16 @@ func TestAgainstOthers(t *testing.T) {
 		"missing":       {filepath.Join(t.TempDir(), "none"), "no such file"},
 		"another":       {script(t, `echo 'unknown command "block"' >&2; exit 2`), `exit status 2: is it a build of ipcbench that can run single blocks?` + "\n" + `unknown command "block"`},
 		"silent":        {script(t, "cat >/dev/null & exit 0"), "its answer"},
-		"older":         {script(t, `read order; echo '{"version": 0}'`), "its answer: of version 0, where this build has version 1: measure both apart"},
+		"older":         {script(t, `read order; echo '{"version": 1}'`), "its answer: of version 1, and this build has version 2: measure each apart"},
 		"garbage":       {script(t, `read order; echo '{"version": "x"}'`), "its answer"},
-		"says nothing":  {script(t, `read order; echo '{"version": 1, "rules": 3}'`), "says nothing of the cells"},
-		"other rules":   {script(t, `read order; echo '{"version": 1, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
-		"reports error": {script(t, `read order; echo '{"version": 1, "error": "no room"}'`), "no room"},
+		"says nothing":  {script(t, `read order; echo '{"version": 2, "rules": 3}'`), "says nothing of the cells"},
+		"other rules":   {script(t, `read order; echo '{"version": 2, "rules": 1, "environment": {}, "refused": ["", ""]}'`), "by version 1 of the rules, this build by version 3"},
+		"reports error": {script(t, `read order; echo '{"version": 2, "error": "no room"}'`), "no room"},
 		"endless":       {"/usr/bin/yes", "an answer of more than 1048576 bytes"},
-		"escapes":       {script(t, `read order; printf '{"version": 1, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
+		"escapes":       {script(t, `read order; printf '{"version": 2, "error": "\\u001b]0;owned"}'`), `\x1b]0;owned`},
 		"odd stderr":    {script(t, `printf '\033[2J' >&2; exit 1`), `\x1b[2J`},
-		"knows nothing": {script(t, `read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
-		"control alone": {script(t, `read order; echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["", "no such codec"]}'`), "can run none of these cells: no such codec"},
+		"knows nothing": {script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["no such model", "no such model"]}'`), "can run none of these cells: no such model"},
+		"control alone": {script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["", "no such codec"]}'`), "can run none of these cells: no such codec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := options(t, h, quick(t), spec(t, h, "pickle", "cnn", 1, 1))
@@ -120,14 +120,14 @@ func TestAgainstStopped(t *testing.T) {
 	other := script(t, `read order
 case "$order" in
 *'"block":'*) kill -STOP $$ ;;
-*) echo '{"version": 1, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
+*) echo '{"version": 2, "rules": 3, "environment": {}, "refused": ["", ""]}' ;;
 esac`)
 	o.Against = []string{other}
 	_, err := bench.RunWithFloors(t.Context(), o)
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{other, "a block of ", ", cnn (pid ", "has been stopped (T) for 4s"} {
+	for _, want := range []string{other, "a block of cnn (pid ", "has not ended after ", "stopped (T)", "continue it if it was stopped (kill -CONT)"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
@@ -142,14 +142,14 @@ func TestServeBlock(t *testing.T) {
 		block = `"block": {"rounds": 1, "verify": "all", "spans": 9999}`
 	)
 	for _, tt := range []struct{ name, order, want string }{
-		{"another version", `{"version": 99, "cells": 7}`, `{"version":1,"rules":3,"error":"order: of version 99, where this build has version 1`},
-		{"no such transport", `{"version": 1, ` + works + `, "cells": [{"variant": "pigeon"}], ` + block + `}`, "unknown transport"},
-		{"no plan", `{"version": 1, ` + works + `, "cells": [` + cell + `], "block": {}}`, "room for spans must be at least 1, not 0"},
-		{"no workers", `{"version": 1, ` + works + `, "cells": [{"variant": "pickle"}], ` + block + `}`, "--workers must be at least 1, not 0"},
-		{"two cells", `{"version": 1, ` + works + `, "cells": [` + cell + `,` + cell + `], ` + block + `}`, "a block of 2 cells: want one"},
-		{"what it can", `{"version": 1, ` + works + `, "cells": [` + cell + `, {"variant": "pigeon"}, {"needs": ["luck"]}]}`, `"refused":["","unknown transport`},
-		{"its needs", `{"version": 1, ` + works + `, "cells": [{"needs": ["luck"]}]}`, `"refused":["it needs \"luck\", which this build does not know"]`},
-		{"a block", `{"version": 1, ` + works + `, "cells": [` + cell + `], ` + block + `}`, `"hashes":["`},
+		{"another version", `{"version": 99, "cells": 7}`, `{"version":2,"rules":3,"error":"order: of version 99, and this build has version 2`},
+		{"no such transport", `{"version": 2, ` + works + `, "cells": [{"variant": "pigeon"}], ` + block + `}`, "unknown transport"},
+		{"no plan", `{"version": 2, ` + works + `, "cells": [` + cell + `], "block": {}}`, "room for spans must be at least 1, not 0"},
+		{"no workers", `{"version": 2, ` + works + `, "cells": [{"variant": "pickle"}], ` + block + `}`, "--workers must be at least 1, not 0"},
+		{"two cells", `{"version": 2, ` + works + `, "cells": [` + cell + `,` + cell + `], ` + block + `}`, "a block of 2 cells: must be one"},
+		{"what it can", `{"version": 2, ` + works + `, "cells": [` + cell + `, {"variant": "pigeon"}, {"luck": 1}]}`, `"refused":["","unknown transport`},
+		{"another key", `{"version": 2, ` + works + `, "cells": [{"luck": 1}]}`, `"refused":["unknown field \"luck\""]`},
+		{"a block", `{"version": 2, ` + works + `, "cells": [` + cell + `], ` + block + `}`, `"hashes":["`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out strings.Builder

@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 
 	"ipcbench/transports/all"
@@ -14,27 +15,26 @@ import (
 // result that validates.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
-		`{"version":1}`,
-		`{"version":1,"error":"no room"}`,
+		`{"version":2}`,
+		`{"version":2,"error":"no room"}`,
 		`{"version":0}`,
-		`{"version":1,"environment":{"cpu":"x"},"refused":["","why"]}`,
-		`{"version":1,"pings_ns":[1,-1]}`,
-		`{"version":1,"hashes":["ffffffffffffffff"],"block":{"round_ns":[5],"unattributed_ns":[0],"train_ns":[1],"rtt_ns":[2],"down_ns":[1],"up_ns":[1],"phases_ns":{"train":[1]},"server":{"counts":{"wire.sent":1}},"workers":[{}]}}`,
-		`{"version":1,"block":{"round_ns":[5],"train_ns":[-9223372036854775808]}}`,
+		`{"version":2,"environment":{"cpu":"x"},"refused":["","why"]}`,
+		`{"version":2,"pings_ns":[1,-1]}`,
+		`{"version":2,"hashes":["ffffffffffffffff"],"block":{"round_ns":[5],"unattributed_ns":0,"train_ns":[1],"rtt_ns":[2],"down_ns":[1],"up_ns":[1],"phases_ns":{"train":1},"server":{"counts":{"wire.sent":1}},"processes":[{}]}}`,
+		`{"version":2,"block":{"round_ns":[5],"train_ns":[-9223372036854775808]}}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		a, err := parseAnswer(text)
+		a, err := exchange.ParseAnswer(text)
 		if err != nil {
 			return
 		}
-		b, _, err := a.fits(&orderBlock{}, 1)
-		if err != nil || len(b.Round) == 0 {
+		if err := a.Check(exchange.Question{Block: &exchange.Block{}, Clients: 1}); err != nil {
 			return
 		}
 		r := Result{Schema: result.Schema, Plan: Plan{Blocks: 1}, Cells: []Cell{{
-			Transport: "t", Variant: "t", Model: Model{Name: "m"}, Workers: 1, PerProcess: 1, Clients: 1, Depth: 1, Blocks: []Block{b},
+			Transport: "t", Variant: "t", Model: Model{Name: "m"}, Workers: 1, PerProcess: 1, Clients: 1, Depth: 1, Blocks: []Block{*a.Block},
 		}}}
 		if err := r.Validate(); err != nil {
 			t.Fatalf("a valid block makes a result that is not: %v", err)
@@ -54,20 +54,19 @@ func FuzzOrder(f *testing.F) {
 	}
 	f.Add(text)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var o order
-		if parse(text, &o) != nil {
+		o, err := exchange.ParseOrder(text)
+		if err != nil {
 			return
 		}
-		specs, whos, errs := o.specs(all.Transports())
-		for i, s := range specs {
-			if errs[i] == nil && (s.validate() != nil || len(whos[i]) != s.Clients) {
-				t.Fatalf("cell %v of %d clients", s, len(whos[i]))
+		for i := range o.Cells {
+			if s, err := ordered(o, i, all.Transports()); err == nil && s.validate() != nil {
+				t.Fatalf("cell %v", s)
 			}
 		}
 		if o.Block == nil {
 			return
 		}
-		if p, err := o.Block.plan(); err == nil && CheckPlan(p) != nil {
+		if p, err := planOf(o.Block); err == nil && CheckPlan(p) != nil {
 			t.Fatalf("plan %+v", p)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	reexec.MaybeKeeper()
 	floors.MaybePeer()
-	bench.Workers(host()).MaybeWorker()
+	host().MaybeWorker()
 	maybeAgent()
 	if len(os.Args) == 2 && os.Args[1] == bench.BlockCommand { // the other build of an interleaved run
 		if err := bench.ServeBlock(context.Background(), os.Stdin, os.Stdout, host()); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ipcbench/agent"
+	"ipcbench/bench/exchange"
 	"ipcbench/bench/stat"
 	"ipcbench/crash"
 	"ipcbench/phase"
@@ -30,7 +31,7 @@ type blockRun struct {
 	cell    Spec
 	plan    Plan
 	chain   *chain        // nil if another build asks for the block, and compares, or there is none: see sent
-	slow    time.Duration // CPU time that every Submit burns: a canary
+	slow    time.Duration // CPU time that every training burns besides: a canary
 	network network
 	config  trainer.Config
 	hosts   []remote         // of its processes, by number; beyond the end is this one
@@ -42,15 +43,11 @@ type blockRun struct {
 	trained *tensor.Package // what clients of the round have of it
 	proof   *proof          // nil if updates arrive as clients have made them
 	block   *Block
-	hashes  []uint64   // of the models that the rounds have made
-	running [][]uint64 // of each of them after each of its tensors, of a peer that says them
-	windows []window   // of the timed rounds
+	hashes  []exchange.Hash   // of the models that the rounds have made
+	running [][]exchange.Hash // of each of them after each of its tensors, of a peer that says them
+	windows []window          // of the timed rounds
 	open    trainer.Window
 	pings   []int64 // what empty calls took, ns
-
-	// What a block holds the sums of, with an entry a timed round.
-	unattributed []int64
-	phases       map[string][]int64
 
 	onRound func()
 	onChain func(round int) // while the reference chain is made longer
@@ -105,9 +102,6 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
 		Host: cmp.Or(s.cell.host(), s.network.host), Ports: s.network.ports, Insecure: s.network.insecure, Files: s.network.files,
 	}
-	if s.slow > 0 {
-		s.config.Variant = slowDown(s.cell.Variant, s.slow)
-	}
 	if s.roster == nil {
 		s.roster = trainer.Roster(s.cell.Clients)
 	}
@@ -136,7 +130,7 @@ func (s *blockRun) function() (name string, config []byte, err error) {
 	if s.cell.Train != "" {
 		return trainFunc, []byte(s.cell.Train), nil
 	}
-	stock := stockConfig{Seed: s.plan.Seed, TrainMS: s.cell.TrainMS, Change: s.cell.Change}
+	stock := stockConfig{Seed: s.plan.Seed, TrainMS: s.cell.TrainMS, Burn: s.slow, Change: s.cell.Change}
 	if s.cell.Nested {
 		config, err = newNestedConfig(stock, s.cell.up().Layout)
 		return nestedFunc, config, err
@@ -184,7 +178,7 @@ func (s *blockRun) rounds(ctx, quit context.Context, lim limits) error {
 	// matter of time: cnn's rounds get faster for some 40 ms, and those of 66 MB do
 	// not after the first two.
 	warm := first.took() + second.took()
-	for n := 0; quit.Err() == nil && (n < s.plan.Warmup || warm < lim.warm && n < mostWarm); n++ {
+	for n := 0; quit.Err() == nil && (n < s.plan.Warmup || warm < lim.warm && n < exchange.MostWarm); n++ {
 		round++
 		w, err := s.hashed(ctx, round, false)
 		if err != nil {
@@ -253,7 +247,7 @@ func (s *blockRun) enough(lim limits, spent time.Duration) bool {
 	case lim.rounds > 0:
 		return n >= lim.rounds
 	}
-	return n >= lim.least && spent >= lim.time || n >= mostRounds && s.profiling == nil
+	return n >= lim.least && spent >= lim.time || n >= exchange.MostTimed && s.profiling == nil
 }
 
 // full reports whether the recorders may have no room for another round.
@@ -348,7 +342,7 @@ func (s *blockRun) proved(ctx context.Context, n int) (window, error) {
 
 // check keeps the hash of the model that the latest round has made. What it must
 // be is known when the chain is that long: see [blockRun.compare].
-func (s *blockRun) check() { s.hashes = append(s.hashes, s.model.Hash()) }
+func (s *blockRun) check() { s.hashes = append(s.hashes, exchange.Hash(s.model.Hash())) }
 
 // compare compares the models of all rounds with the chain, which it makes longer
 // if it must. A block that was interrupted before its first timed round does not

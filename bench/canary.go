@@ -1,23 +1,15 @@
 package bench
 
 import (
-	"context"
-	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
 	"ipcbench/bench/stat"
-	"ipcbench/tensor"
-	"ipcbench/trainer"
-	"ipcbench/transports"
-	"ipcbench/transports/driver"
 )
 
 // A canary tests whether a gate works. It is two copies of a cell, measured in turn
 // with all others. One is the same again: a gate must find nothing there. In the
-// other one, every Submit burns some CPU time: a gate must find that. The slowdown
-// is in the data path, not in the numbers.
+// other one, every training burns some CPU time besides: a gate of rounds must find that.
+// The slowdown is in the workers, not in the numbers.
 
 // canaryKind says which copy a cell is; empty if it is none.
 type canaryKind string
@@ -51,7 +43,7 @@ func (r *run) reference() *cell {
 	return of
 }
 
-// slow returns what each Submit of the cell is to burn, as the blocks so far of the
+// slow returns what each training of the cell is to burn besides, as the blocks so far of the
 // cell that it is a copy of tell; see [step.when]. The updates of a round
 // follow each other on each lane, so each of them takes its share of what is to
 // be added to the round.
@@ -87,58 +79,4 @@ func (r *run) canaries() *Canary {
 		return nil
 	}
 	return &canary
-}
-
-// Workers returns h with what bench adds to the transports: the host that worker
-// processes of a run need.
-func Workers(h trainer.Host) trainer.Host {
-	all := slices.Clone(h.Transports)
-	for _, t := range h.Transports {
-		all = append(all, slowed{t})
-	}
-	return trainer.Host{Transports: all, Funcs: h.Funcs}
-}
-
-// slowed is a transport whose workers burn CPU time in every Submit.
-type slowed struct{ driver.Transport }
-
-const (
-	slowedPrefix = "slowed/"
-	burnSetting  = "burn"
-)
-
-func (s slowed) Name() string { return slowedPrefix + s.Transport.Name() }
-
-func (s slowed) Dial(ctx context.Context, e *driver.Endpoint, lane int, o driver.Options) (driver.Worker, error) {
-	ns, err := strconv.ParseInt(o.Settings[burnSetting], 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("canary: %w", err)
-	}
-	w, err := s.Transport.Dial(ctx, e, lane, o)
-	if err != nil {
-		return nil, err
-	}
-	return slowedWorker{w, time.Duration(ns)}, nil
-}
-
-type slowedWorker struct {
-	driver.Worker
-	burn time.Duration
-}
-
-func (w slowedWorker) Submit(ctx context.Context, p *tensor.Package) error {
-	burnErr := burn(w.burn, func() bool { return ctx.Err() != nil })
-	if err := w.Worker.Submit(ctx, p); err != nil {
-		return err
-	}
-	return burnErr
-}
-
-// slowDown returns v with workers that burn d in every Submit.
-func slowDown(v transports.Variant, d time.Duration) transports.Variant {
-	settings := driver.Settings{burnSetting: strconv.FormatInt(int64(d), 10)}
-	for name, value := range v.Settings {
-		settings[name] = value
-	}
-	return transports.Variant{Transport: slowed{v.Transport}, Settings: settings}
 }

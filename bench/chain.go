@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ipcbench/bench/exchange"
 	"ipcbench/phase"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -59,10 +60,10 @@ func (c *chain) reference() (*trainer.Reference, error) {
 // compare reports the first of the models' hashes of a session that the chain does not
 // have, and its first tensor that is wrong, if running has the hashes after each. The
 // chain is long enough.
-func (c *chain) compare(ctx context.Context, hashes []uint64, running [][]uint64, v transports.Variant) error {
+func (c *chain) compare(ctx context.Context, hashes []exchange.Hash, running [][]exchange.Hash, v transports.Variant) error {
 	for n, got := range hashes {
 		want := c.hashes[n]
-		if got == want {
+		if uint64(got) == want {
 			continue
 		}
 		where := fmt.Sprintf("round %d", n)
@@ -73,14 +74,14 @@ func (c *chain) compare(ctx context.Context, hashes []uint64, running [][]uint64
 			}
 			where += tensor
 		}
-		return fmt.Errorf("%s: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data", where, got, want, v)
+		return fmt.Errorf("%s: the new model's hash is %016x, the reference chain has %016x: %s delivered wrong data", where, uint64(got), want, v)
 	}
 	return nil
 }
 
 // wrong names the first tensor of a round's model after which the hash is not that of
 // the chain, which does the rounds again.
-func (c *chain) wrong(ctx context.Context, round int, running []uint64) (string, error) {
+func (c *chain) wrong(ctx context.Context, round int, running []exchange.Hash) (string, error) {
 	r, err := c.reference()
 	if err != nil {
 		return "", err
@@ -92,7 +93,7 @@ func (c *chain) wrong(ctx context.Context, round int, running []uint64) (string,
 		}
 	}
 	for t, want := range r.Model.Hashes() {
-		if running[t] != want {
+		if uint64(running[t]) != want {
 			return fmt.Sprintf(", tensor %d (%s)", t, r.Model.Layout().Spec(t).Name), nil
 		}
 	}
@@ -120,7 +121,7 @@ func (c *chain) run(ctx context.Context, warm time.Duration, more func(round, sa
 			return err
 		}
 		took := time.Duration(phase.Now() - start)
-		if round > 0 && spent >= warm && len(samples) < mostRounds && !c.coded() {
+		if round > 0 && spent >= warm && len(samples) < exchange.MostTimed && !c.coded() {
 			samples = append(samples, took.Seconds())
 		}
 		spent += took

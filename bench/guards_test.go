@@ -297,7 +297,7 @@ func TestOrder(t *testing.T) {
 }
 
 // TestCanaryIsSlower: the canary's slowdown is time that its workers really
-// spend, in Submit, and its twin has none (guard 14).
+// spend, in training, and its twin has none (guard 14).
 func TestCanaryIsSlower(t *testing.T) {
 	h := host()
 	p := quick(t)
@@ -321,9 +321,9 @@ func TestCanaryIsSlower(t *testing.T) {
 			t.Errorf("%s: is %s, proved %v, has %d blocks, and the cell %d", name, tt.cell.ID(), tt.cell.Proved(), len(tt.cell.Blocks), len(c.Blocks))
 		}
 		for _, b := range tt.cell.Blocks {
-			submit := b.Phases["submit"]
-			if most := 5 * fastest * int64(len(b.Round)); tt.burnt && submit < most {
-				t.Errorf("slow: %d ns in Submit, want at least the %d that are burnt there", submit, most)
+			train := b.Phases["train"]
+			if most := 5 * fastest * int64(len(b.Round)); tt.burnt && train < most {
+				t.Errorf("slow: %d ns in training, want at least the %d that are burnt there", train, most)
 			}
 		}
 	}

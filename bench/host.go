@@ -23,7 +23,7 @@ func newHost(p Plan, h trainer.Host) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &host{plan: p, cpus: cpus, goroutines: trainer.NewGoroutines(Workers(h))}, nil
+	return &host{plan: p, cpus: cpus, goroutines: trainer.NewGoroutines(h)}, nil
 }
 
 // launcher returns what starts the workers of s: process n on the processors cpus[n], if

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 
+	"ipcbench/bench/exchange"
 	"ipcbench/machine"
 	"ipcbench/reexec"
 )
@@ -81,12 +82,12 @@ func digest(path string) (string, error) {
 // alike asks all files but the first one which build they are: that of the first.
 func (s side) alike(ctx context.Context, first machine.Environment) error {
 	for i, file := range s.files[1:] {
-		a, err := askFirst(ctx, build(file), order{Version: exchangeVersion, Works: []orderWork{}, Cells: []orderCell{}}, patience)
+		a, err := exchange.First(ctx, build(file), firstOrder(nil), patience)
 		if err == nil && a.Environment == nil {
 			err = errors.New("its answer says nothing of the build")
 		}
 		if err == nil {
-			err = sameBuild(*a.Environment.environment(), first, s.name(0))
+			err = sameBuild(*a.Environment, first, s.name(0))
 		}
 		if err != nil {
 			return &BuildError{fmt.Errorf("%s %s: %w", s.flag, s.name(i+1), err)}

@@ -67,9 +67,9 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 	}
 	again := filepath.Join(t.TempDir(), "again")
 	check(t, os.Symlink(exe, again))
-	silent := script(t, `read order; echo '{"version": 1, "rules": 3}'`)
+	silent := script(t, `read order; echo '{"version": 2, "rules": 3}'`)
 	says := func(environment string) string {
-		return script(t, `read order; echo '{"version": 1, "rules": 3, "environment": {`+environment+`}, "refused": ["", ""]}'`)
+		return script(t, `read order; echo '{"version": 2, "rules": 3, "environment": {`+environment+`}, "refused": ["", ""]}'`)
 	}
 	nothing := says("")
 	other := like(`"go":"[^"]*"`, `"go":"go1"`)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"ipcbench/bench/exchange"
 	"ipcbench/machine"
 )
 
@@ -111,7 +112,7 @@ func (s Spec) guess(p Plan, cpus int) (block, timed time.Duration) {
 		round += open
 	}
 	lim := limitsOf(p)
-	timed = min(max(time.Duration(leastOf(p))*round, lim.time), mostRounds*round)
+	timed = min(max(time.Duration(leastOf(p))*round, lim.time), exchange.MostTimed*round)
 	if lim.rounds > 0 {
 		timed = time.Duration(lim.rounds) * round
 	}

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/python"
 	"ipcbench/transports/driver"
@@ -208,17 +210,28 @@ func (o Options) CheckPeers() error {
 	return nil
 }
 
+// How long a peer may take to say what it can, for which it may have to import much, or
+// the plan's round limit if that is longer; and for a block, besides many times what is
+// guessed for it, unless the plan has a round limit. It shows nothing of how far it is.
+const (
+	peerAnswers  = 30 * time.Second
+	peerPatience = 2 * time.Minute
+)
+
+// peerHint says what may be wrong with a peer that does not answer.
+const peerHint = "if it needs longer, raise --round-limit; if it waits for the end of stdin, have it read one line"
+
 // program returns what carries out orders for the peer. Reference rows are in the
 // folder that [python.Unpack] wrote to, and start there.
-func (p *Peer) program(dir string) (program, error) {
-	of := program{name: p.shown, late: ": " + peerHint, keep: true}
+func (p *Peer) program(dir string) (exchange.Program, error) {
+	of := exchange.Program{Name: p.shown, Late: ": " + peerHint, Patience: peerPatience, Alone: true}
 	if p.find == nil {
-		of.path, of.args = p.words[0], p.words[1:]
+		of.Path, of.Args = p.words[0], p.words[1:]
 		return of, nil
 	}
 	i, err := p.find()
-	of.path, of.args, of.dir = i.Path, []string{p.row.In(dir)}, dir
-	of.env = []string{"TMPDIR=" + dir} // where multiprocessing leaves a folder for each process that is killed
+	of.Path, of.Args, of.Dir = i.Path, []string{p.row.In(dir)}, dir
+	of.Env = []string{"TMPDIR=" + dir} // where multiprocessing leaves a folder for each process that is killed
 	return of, err
 }
 
@@ -265,12 +278,12 @@ func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
 }
 
 // askPeer asks a peer which of those cells it can run, and what it runs on.
-func (r *run) askPeer(ctx context.Context, p *Peer, specs []Spec) (*answer, error) {
+func (r *run) askPeer(ctx context.Context, p *Peer, specs []Spec) (*exchange.Answer, error) {
 	of, err := p.program(r.Python.Dir)
 	if err != nil {
 		return nil, err
 	}
-	a, err := askFirst(ctx, of, firstOrder(specs, r.Plan), max(r.Plan.RoundLimit, peerAnswers))
+	a, err := exchange.First(ctx, of, firstOrder(specs), max(r.Plan.RoundLimit, peerAnswers))
 	if err == nil && len(a.Refused) != len(specs) {
 		err = fmt.Errorf("%s: its answer: refused: %d entries, want one for each of %d cells", of, len(a.Refused), len(specs))
 	}
@@ -278,33 +291,4 @@ func (r *run) askPeer(ctx context.Context, p *Peer, specs []Spec) (*answer, erro
 		err = fmt.Errorf("--peer %s: %w", p.name, err)
 	}
 	return a, err
-}
-
-// ofPeer reports what no block can be, whoever has run it. A training that takes longer
-// than its client's round trip, say, would be a transfer of less than nothing: the best.
-func ofPeer(b Block, c Spec, proved bool) error {
-	if n := len(b.Processes); n != c.Workers {
-		return result.Errorf("workers", "%d processes: want %d", n, c.Workers)
-	}
-	if n := b.Proof.Rounds; proved && n < 2 {
-		return result.Errorf("proof.rounds", "%d: want 2 at least, the second round and the last", n)
-	}
-	for i, rtt := range b.RTT {
-		for _, t := range []struct {
-			name        string
-			took, least int64
-			of          string
-			most        int64
-		}{
-			{"rtt_ns", rtt, 1, "round_ns", b.Round[i/c.Clients]},
-			{"train_ns", b.Train[i], 1, "rtt_ns", rtt - 1},
-			{"down_ns", b.Down[i], 0, "rtt_ns", rtt},
-			{"up_ns", b.Up[i], b.Train[i], "rtt_ns", rtt},
-		} {
-			if t.took < t.least || t.took > t.most {
-				return result.Errorf(fmt.Sprintf("%s[%d]", t.name, i), "%d: want %d to %d, as a part of %s", t.took, t.least, t.most, t.of)
-			}
-		}
-	}
-	return nil
 }

@@ -1,10 +1,13 @@
 package bench
 
 import (
-	"reflect"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+
+	"ipcbench/bench/exchange"
+	"ipcbench/tensor"
 
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
@@ -13,10 +16,9 @@ import (
 // TestPeerGolden: the two orders that a peer gets are those in testdata, and so are two
 // answers, of a peer that computes right. docs/peer.md shows them.
 func TestPeerGolden(t *testing.T) {
-	var first, o order
-	golden(t, "peer-first-order.json", &first)
-	golden(t, "peer-order.json", &o)
-	l, err := layoutOf("down", o.Works[0].Down)
+	first, _ := golden(t, "peer-first-order.json", exchange.ParseOrder)
+	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
+	l, err := tensor.NewLayout(o.Works[0].Down)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,26 +36,26 @@ func TestPeerGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan.Rounds, plan.Blocks, plan.Pin = 2, 1, true
-	want := firstOrder([]Spec{s}, plan)
-	if !reflect.DeepEqual(first, want) {
-		t.Errorf("first order %+v, want %+v", first, want)
+	same := func(got *exchange.Order, want exchange.Order) {
+		t.Helper()
+		want.Version = exchange.Version
+		a, errA := json.Marshal(got)
+		b, errB := json.Marshal(want)
+		if errA != nil || errB != nil || compact(t, a) != compact(t, b) {
+			t.Errorf("order %s, want %s", a, b)
+		}
 	}
-	if want.Block = blockOrder(plan, s, 0); !reflect.DeepEqual(o, want) {
-		t.Errorf("order %+v, want %+v", o, want)
-	}
+	same(first, firstOrder([]Spec{s}))
+	same(o, s.blockOrder(plan, 0))
 
-	var a answer
-	if _, err := parseAnswer(golden(t, "peer-first-answer.json", &a)); err != nil || len(a.Refused) != 1 || a.Rules != rules {
-		t.Errorf("%+v, %v", a, err)
+	if a, _ := golden(t, "peer-first-answer.json", exchange.ParseAnswer); len(a.Refused) != 1 || a.Rules != exchange.Rules {
+		t.Errorf("%+v", a)
 	}
-	a = answer{}
-	if _, err := parseAnswer(golden(t, "peer-answer.json", &a)); err != nil {
+	a, _ := golden(t, "peer-answer.json", exchange.ParseAnswer)
+	if err := a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: l.Len(), Workers: 1, Peer: true}); err != nil {
 		t.Fatal(err)
 	}
-	_, hashes, running, err := a.check(o.Block, s, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hashes, running := a.Hashes, a.Running
 	c := &chain{cell: s, seed: plan.Seed}
 	if err := c.extend(t.Context(), len(hashes), 0, nil); err != nil {
 		t.Fatal(err)

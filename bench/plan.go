@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/machine"
@@ -79,11 +80,6 @@ const (
 	Thorough = "thorough"
 )
 
-// rules is the version of the rules by which a block is measured: how many
-// rounds warm up, are timed and are proved. Whoever changes them raises it, so
-// that blocks which were measured in different ways are not compared.
-const rules = 3
-
 // DefaultPlan returns the settings of a mode. It is the only place of defaults.
 //
 // Six blocks are the fewest whose medians give a 95 % interval without assuming
@@ -93,7 +89,7 @@ const rules = 3
 // overlap; six against six cannot among more than 23.
 func DefaultPlan(mode string) (Plan, error) {
 	p := Plan{
-		Mode: mode, Rules: rules, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
+		Mode: mode, Rules: exchange.Rules, Seed: 1, Blocks: 10, Least: 3, Warmup: 2, WarmTime: 50 * time.Millisecond, Time: 6 * time.Second, Precision: 0.05,
 		Verify: VerifySample, Samples: 1 << 17,
 	}
 	switch mode {
@@ -122,17 +118,6 @@ func limitsOf(p Plan) limits {
 
 // leastOf returns how many timed rounds a block has at least, however long they take.
 func leastOf(p Plan) int { return cmp.Or(p.Least, 3) }
-
-// mostRounds bounds a block by time. More rounds do not average out what the rounds
-// of a session have in common, such as the processors that its processes run on:
-// blocks of cnn's rounds differ by 15 %. So time is better spent on another block.
-// The cheapest number of rounds is the root of what a block costs, in rounds (some
-// 250), times the ratio of the variances within and between blocks (some 4): 30. A
-// hundred let a few blocks support a p99 too.
-const mostRounds = 100
-
-// mostWarm is how many rounds of a block warm up at most.
-const mostWarm = 1000
 
 // samplesPerJob is how many spans one job leaves in a process at
 // least; recorders must have room for a few rounds.

@@ -36,7 +36,7 @@ func (s *blockRun) sent(ctx context.Context, n int, see func(c trainer.Client, u
 		if err != nil {
 			return err
 		}
-		if want := s.hashes[n-1]; sent.Model != want {
+		if want := uint64(s.hashes[n-1]); sent.Model != want {
 			return fmt.Errorf("the way down: the hash of the model is %016x at the worker, and %016x where it was published: %s delivered wrong data", sent.Model, want, s.cell.Variant)
 		}
 		if got := update.Hash(); got != sent.Update {

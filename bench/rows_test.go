@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/bench/exchange"
 	"ipcbench/internal/skip"
 	"ipcbench/internal/waiting"
 	"ipcbench/phase/usage"
@@ -142,13 +143,13 @@ func blockOfRow(t *testing.T, p *Peer, dir string, s Spec, plan Plan) Block {
 		t.Fatal(err)
 	}
 	plan.Seed, plan.Blocks, plan.Samples = 1<<64-1, 1, 1
-	o := firstOrder([]Spec{s}, plan)
-	o.Block = blockOrder(plan, s, 0)
-	a, err := ask(t.Context(), t.Context(), of, o, 0)
+	o := s.blockOrder(plan, 0)
+	a, err := exchange.Ask(t.Context(), t.Context(), of, o, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, hashes, running, err := a.check(o.Block, s, false)
+	err = a.Check(exchange.Question{Block: o.Block, Clients: s.Clients, Tensors: s.Model.Layout.Len(), Workers: s.Workers, Peer: true})
+	block, hashes, running := *a.Block, a.Hashes, a.Running
 	if err != nil || running == nil && p.find != nil {
 		t.Fatal(running, err)
 	}
@@ -205,27 +206,26 @@ func TestRowsGolden(t *testing.T) {
 	skip.Long(t)
 	of := programOf(t, python.Rows()[0], rowsDir(t))
 	for _, name := range []string{"peer-first", "peer"} {
-		var o order
-		var want, got answer
-		text := golden(t, name+"-order.json", &o)
-		golden(t, name+"-answer.json", &want)
-		cmd := exec.CommandContext(t.Context(), of.path, of.args...)
+		_, text := golden(t, name+"-order.json", exchange.ParseOrder)
+		want, _ := golden(t, name+"-answer.json", exchange.ParseAnswer)
+		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
 		cmd.Stdin, _ = endless(t, text) // a peer that is not asked to end early
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := parse(out, &got); err != nil {
+		got, err := exchange.ParseAnswer(out)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Error != "" || got.Rules != rules || !reflect.DeepEqual(got.Refused, want.Refused) || !reflect.DeepEqual(got.Hashes, want.Hashes) {
+		if got.Rules != exchange.Rules || !reflect.DeepEqual(got.Refused, want.Refused) || !reflect.DeepEqual(got.Hashes, want.Hashes) {
 			t.Errorf("%s: %s", name, out)
 		}
 	}
 }
 
 // programOf returns what runs a reference row that lies in dir.
-func programOf(t *testing.T, row python.Row, dir string) program {
+func programOf(t *testing.T, row python.Row, dir string) exchange.Program {
 	t.Helper()
 	of, err := NewRow(row).program(dir)
 	if err != nil {
@@ -254,28 +254,29 @@ func endless(t *testing.T, text []byte) (r, w *os.File) {
 func TestRowsRefuse(t *testing.T) {
 	skip.Long(t)
 	of := programOf(t, python.Rows()[0], rowsDir(t))
-	const order = `{"version": 1, "works": [
+	const order = `{"version": 2, "works": [
 		{"down": [{"name": "a", "dtype": "f32", "shape": [2]}]},
 		{"down": [{"name": "a", "dtype": "f32", "shape": [2], "var": true}]},
 		{"down": [{"name": "a", "dtype": "f8", "shape": [2]}]},
-		{"down": [{"name": "a", "dtype": "f32", "shape": []}, {"name": "a", "dtype": "f32", "shape": []}]}],
+		{"down": [{"name": "a", "dtype": "f32"}, {"name": "a", "dtype": "f32"}]},
+		{"down": [], "file": "a.safetensors"}],
 		"cells": [
-		{"work": 0, "lanes_per_process": 1, "needs": ["pin", "up"]},
-		{"work": 0, "lanes_per_process": 1, "needs": ["pin", "luck"]},
-		{"work": 0, "lanes_per_process": 1, "needs": ["values"]},
-		{"work": 0, "lanes_per_process": 2, "needs": []},
-		{"work": 1, "lanes_per_process": 1, "needs": []},
-		{"work": 2, "lanes_per_process": 1, "needs": []},
-		{"work": 3, "lanes_per_process": 1, "needs": []},
-		{"work": 4, "lanes_per_process": 1, "needs": []}]`
+		{"work": 0, "lanes_per_process": 1, "train_ms": 5},
+		{"work": 0, "lanes_per_process": 1, "luck": 1},
+		{"work": 4, "lanes_per_process": 1},
+		{"work": 0, "lanes_per_process": 2},
+		{"work": 1, "lanes_per_process": 1},
+		{"work": 2, "lanes_per_process": 1},
+		{"work": 3, "lanes_per_process": 1},
+		{"work": 5, "lanes_per_process": 1}]`
 	for _, c := range []struct{ order, want string }{
-		{order + `}`, `"refused": ["", "it needs \"luck\", which no reference row knows", "it needs \"values\", which no reference row knows: choose --values uniform", "a process of a reference row has one worker: choose --lanes-per-process 1", ` +
+		{order + `}`, `"refused": ["", "it has \"luck\", which no reference row knows", "it has \"file\", which no reference row knows: choose --values uniform", "a process of a reference row has one worker: choose --lanes-per-process 1", ` +
 			`"ValueError: tensor 'a' has a length that varies: not in Python", "ValueError: tensor 'a': unknown dtype 'f8'", "two tensors have one name", "IndexError: list index out of range"]}`},
 		{order + `, "block": {}}`, `"error": "order: want one cell`},
-		{`{"version": 2}`, `"error": "order of version 2: want 1"`},
+		{`{"version": 1}`, `"error": "an order of version 1, and this peer reads 2: docs/peer.md"`},
 		{`{"version":`, `order: Expecting value`},
 	} {
-		cmd := exec.CommandContext(t.Context(), of.path, of.args...)
+		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
 		cmd.Stdin = strings.NewReader(c.order)
 		out, err := cmd.CombinedOutput()
 		if (err == nil) != strings.HasPrefix(c.want, `"`) || !strings.Contains(string(out), c.want) {
@@ -290,8 +291,7 @@ func TestRowsEnd(t *testing.T) {
 	skip.Long(t)
 	rows := python.Rows()
 	of := programOf(t, rows[slices.IndexFunc(rows, func(r python.Row) bool { return r.Name == "py-shm" })], rowsDir(t))
-	var o order
-	golden(t, "peer-order.json", &o)
+	o, _ := golden(t, "peer-order.json", exchange.ParseOrder)
 	o.Block.Rounds, o.Block.Least, o.Block.Warmup = 100_000, 100_000, 0
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -300,7 +300,7 @@ func TestRowsEnd(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		stdin, end := endless(t, text)
 		var out bytes.Buffer
-		cmd := exec.CommandContext(t.Context(), of.path, of.args...)
+		cmd := exec.CommandContext(t.Context(), of.Path, of.Args...)
 		cmd.Stdin, cmd.Stdout = stdin, &out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -350,11 +350,11 @@ func TestRowScratch(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "peers"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	script := `import tempfile; print('{"version": 1, "rules": 3, "refused": ["%s"]}' % tempfile.gettempdir())`
+	script := `import tempfile; print('{"version": 2, "rules": 3, "refused": ["%s"]}' % tempfile.gettempdir())`
 	if err := os.WriteFile(filepath.Join(dir, "peers", "py_mine.py"), []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := askFirst(t.Context(), of, order{}, time.Minute); err != nil || !slices.Equal(a.Refused, []string{dir}) {
+	if a, err := exchange.First(t.Context(), of, firstOrder(nil), time.Minute); err != nil || !slices.Equal(a.Refused, []string{dir}) {
 		t.Errorf("%+v, %v, want files in %s", a, err, dir)
 	}
 }

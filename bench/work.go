@@ -23,6 +23,7 @@ const trainFunc = "train"
 type stockConfig struct {
 	Seed    uint64        `json:"seed"`
 	TrainMS int           `json:"train_ms"`
+	Burn    time.Duration `json:"burn_ns,omitempty"` // CPU time of a canary, besides TrainMS
 	Change  tensor.Change `json:"change,omitzero"`
 }
 
@@ -47,7 +48,7 @@ func (c stockConfig) train(call *trainer.Job, update, model *tensor.Package) err
 	if err := tensor.Train(update, model, tensor.Key{Seed: c.Seed, Round: call.Round, Client: call.Client, Change: c.Change}); err != nil {
 		return err
 	}
-	return burn(time.Duration(c.TrainMS)*time.Millisecond, call.Stopped)
+	return burn(time.Duration(c.TrainMS)*time.Millisecond+c.Burn, call.Stopped)
 }
 
 // burn uses d of CPU time, not of the clock: a core that others use too takes

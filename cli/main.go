@@ -38,9 +38,9 @@ func Main(all ...driver.Transport) {
 	}
 	link.MaybeInside()
 	app := newApp(os.Stdout, os.Stderr, all)
-	reexec.MaybeKeeper()                  // a keeper never gets past this,
-	floors.MaybePeer()                    // a process of a floor's measurement never gets past this,
-	bench.Workers(app.host).MaybeWorker() // nor a worker past this
+	reexec.MaybeKeeper()   // a keeper never gets past this,
+	floors.MaybePeer()     // a process of a floor's measurement never gets past this,
+	app.host.MaybeWorker() // nor a worker past this
 	os.Exit(app.main(os.Args[1:]))
 }
 
@@ -100,7 +100,7 @@ func (a *app) main(args []string) int {
 	if err == nil {
 		err = a.out.err
 	}
-	if err != nil {
+	if err != nil && err.Error() != "" { // a rank of a world leaves words to rank 0
 		fmt.Fprintf(a.err, "ipcbench: %s\n", doc.Lines(agent.Redacted(err.Error())))
 		if hint := hintFor(err); hint != "" {
 			fmt.Fprintf(a.err, "hint: %s\n", doc.Lines(hint))

@@ -188,13 +188,13 @@ What the command line does not give is taken from the file of --config, or of
 the variable IPCBENCH_CONFIG.`),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cmp.Or(f.complete(cmd), a.single(), f.choose(cmd, &plan)); err != nil {
-				return err
-			}
-			if a.rank != nil {
+			if a.rank != nil { // first, so that an error ends all ranks
 				if err := a.rank.enlist(&f, cmd.Flags().Changed); err != nil {
 					return err
 				}
+			}
+			if err := cmp.Or(f.complete(cmd), a.single(), f.choose(cmd, &plan)); err != nil {
+				return err
 			}
 			if err := cmp.Or(f.alone(), f.gather.check(&f, cmd.Flags().Changed)); err != nil {
 				return err
@@ -203,12 +203,7 @@ the variable IPCBENCH_CONFIG.`),
 			if err := a.enter(&f, plan); err != nil {
 				return err
 			}
-			return interruptible(func(ctx context.Context) error {
-				if a.rank != nil && a.rank.Rank > 0 {
-					return a.rank.serve(ctx, &f)
-				}
-				return a.run(ctx, f, plan)
-			})
+			return interruptible(func(ctx context.Context) error { return a.run(ctx, f, plan) })
 		},
 	}
 	fs := cmd.Flags()

@@ -19,7 +19,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ipcbench/bench"
 	"ipcbench/bench/floors"
 	"ipcbench/internal/waiting"
 	"ipcbench/link"
@@ -35,7 +34,7 @@ func TestMain(m *testing.M) {
 	link.MaybeInside()
 	maybeNetwork()
 	floors.MaybePeer()
-	bench.Workers(newApp(os.Stdout, os.Stderr, all.Transports()).host).MaybeWorker()
+	newApp(os.Stdout, os.Stderr, all.Transports()).host.MaybeWorker()
 	testscript.Main(signalled{m}, map[string]func(){"ipcbench": program, "stubborn": stubborn})
 }
 

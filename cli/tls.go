@@ -46,7 +46,7 @@ func (f *tlsFlags) files(cells []bench.Spec) (*identity.Files, error) {
 	}
 	if err := files.Check(uses("mutual")); err != nil {
 		if wrong := (*identity.Error)(nil); errors.As(err, &wrong) {
-			return nil, hinted{usagef("--tls-%s: %w", strings.ToLower(wrong.Field), err), wrong.Mend}
+			return nil, hinted{usagef("--tls-%s: %w", strings.ToLower(wrong.Field), err), "docs/tls.md says what to try"}
 		}
 		return nil, err
 	}

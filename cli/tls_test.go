@@ -86,13 +86,13 @@ func TestTLSFiles(t *testing.T) {
 		args []string
 		want string // what stderr begins with, as a regular expression
 	}{
-		{"encrypted", given(mutual, "ca.crt", certs, "server.key,hospital.key,encrypted.key", names), `--tls-key: .*/encrypted.key: the key is encrypted.*\nhint: openssl pkey -in `},
+		{"encrypted", given(mutual, "ca.crt", certs, "server.key,hospital.key,encrypted.key", names), `--tls-key: .*/encrypted.key: the key is encrypted.*openssl pkey -in .*\nhint: docs/tls.md `},
 		{"encrypted as before PKCS #8", given(mutual, "ca.crt", certs, "server.key,encrypted-before.key,clinic.key", names), `--tls-key: .*/encrypted-before.key: the key is encrypted`},
 		{"no file", given(mutual, "ca.crt", certs, "server.key,missing.key,clinic.key", names), `--tls-key: .*/missing.key: no such file`},
-		{"another's key", given(mutual, "ca.crt", certs, "server.key,clinic.key,hospital.key", names), `--tls-key: .*/clinic.key, of .*/hospital.crt: private key does not match public key`},
-		{"another authority", given(mutual, "clinic.crt", certs, keys, names), `--tls-ca: .*/clinic.crt: the certificate of "clinic" is not that of an authority`},
+		{"another's key", given(mutual, "ca.crt", certs, "server.key,clinic.key,hospital.key", names), `--tls-cert: .*/hospital.crt, with the key in .*/clinic.key: tls: private key does not match public key`},
+		{"another authority", given(mutual, "clinic.crt", certs, keys, names), `--tls-cert: .*/server.crt: x509: certificate signed by unknown authority`},
 		{"other names", given(mutual, "ca.crt", certs, keys, "clinic,hospital"), `--tls-names: .*/hospital.crt: its common name is "hospital", and at its place in the list is "clinic"`},
-		{"no names", given(mutual, "ca.crt", certs, keys, ""), `--tls-names: want as many names as certificates of worker processes: there are 0 and 2`},
+		{"no names", given(mutual, "ca.crt", certs, keys, ""), `--tls-names: there are 0 names for 2 certificates of worker processes`},
 		{"no keys", given(mutual, "ca.crt", certs, "", names), `--tls-key: a file is missing`},
 		{"names alone", given(mutual, "", "", "", names), `--tls-ca: a file is missing`},
 		{"an empty entry", given(mutual, "ca.crt", "server.crt,", keys, names), `--tls-cert: a file is missing`},

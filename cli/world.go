@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -13,18 +12,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"ipcbench/agent"
+	"ipcbench/report/doc"
 	"ipcbench/world"
 )
 
 func (a *app) worldCommand() *cobra.Command {
-	r := &rank{app: a, stderr: a.err}
-	run := a.runCommand()
-	run.Hidden = true // its page is that of ipcbench run
-	run.Args = func(cmd *cobra.Command, args []string) error { return r.late(cmp.Or(r.enter(), noArgs(cmd, args))) }
-	of := run.RunE
-	run.RunE = func(cmd *cobra.Command, args []string) error { return r.end(of(cmd, args)) }
+	r := &rank{app: a, remove: func() error { return nil }}
 	cmd := &cobra.Command{
 		Use:       "world [flags] run FLAGS",
 		ValidArgs: []string{"run"},
@@ -78,10 +74,7 @@ goes without an engine, too:
 	fs.StringVar(&r.file, "rendezvous", "", "the ranks meet in `FILE`, which they all can reach, and nobody else")
 	fs.StringVar(&r.addr, "addr", "", "with IPCBENCH_TOKEN: rank 0 is joined at `HOST:PORT`")
 	addDirs(fs, &r.dirs)
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return r.late(cmp.Or(r.enter(), cmd.Parent().FlagErrorFunc()(c, err)))
-	})
-	cmd.AddCommand(run)
+	cmd.AddCommand(r.command())
 	return cmd
 }
 
@@ -89,39 +82,80 @@ goes without an engine, too:
 type rank struct {
 	*world.World
 	app        *app
-	stderr     io.Writer
 	file, addr string
 	dirs       []string
 	token      string
 	host       string
 
-	asked     *runFlags         // of rank 0, once it knows where to listen
-	announced bool              // the others may join it
-	met       *world.Rendezvous // where they do
+	asked     *runFlags    // of rank 0, once it knows where to listen
+	announced bool         // the others may join it
+	remove    func() error // the file in which the ranks meet
 }
 
-// enter finds out which rank this is. All were given the same flags, and rank 0 says
-// what is wrong with them: the others are silent.
-func (r *rank) enter() (err error) {
-	r.World, err = world.Find(os.Getenv)
+// command returns the run of a world: rank 0 does it, and the others are its agents.
+func (r *rank) command() *cobra.Command {
+	run := r.app.runCommand()
+	run.Hidden = true // its page is that of ipcbench run
+	of := run.RunE
+	run.RunE = func(cmd *cobra.Command, args []string) error { return r.end(of(cmd, args)) }
+	w, err := world.Find(os.Getenv)
+	if w == nil {
+		run.Args = func(*cobra.Command, []string) error { return outside(err) }
+		return run
+	}
+	name, _ := os.Hostname() // the name is checked where it is used
+	name, _, _ = strings.Cut(name, ".")
+	r.World, r.host = w, cmp.Or(w.Host, name)
+	run.Args = func(cmd *cobra.Command, args []string) error {
+		r.app.rank = r
+		return noArgs(cmd, args)
+	}
+	if w.Rank > 0 {
+		r.agent(run)
+	}
+	return run
+}
+
+// outside says why this process has no rank.
+func outside(err error) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if r.World == nil {
-		hint := "mpirun -np 3 ipcbench world run … starts three ranks; ipcbench world --help says more"
-		if os.Getenv("SLURM_JOB_ID") != "" {
-			hint = "this is a job of Slurm and no step: srun ipcbench world run …"
+	hint := "mpirun -np 3 ipcbench world run … starts three ranks; ipcbench world --help says more"
+	if os.Getenv("SLURM_JOB_ID") != "" {
+		hint = "this is a job of Slurm and no step: srun ipcbench world run …"
+	}
+	return hinted{usagef("world: no engine has started this process, so that it has no rank"), hint}
+}
+
+// agent makes an agent of a run. All ranks have the same flags, and rank 0 alone judges
+// them. The others only have to know how long to wait, and whether there is nothing to
+// wait for.
+func (r *rank) agent(run *cobra.Command) {
+	run.Flags().VisitAll(func(f *pflag.Flag) { f.Value = lenient{f.Value} })
+	run.FParseErrWhitelist.UnknownFlags = true
+	run.Args, run.PreRunE = cobra.ArbitraryArgs, nil
+	run.RunE = func(cmd *cobra.Command, _ []string) error {
+		dry, _ := cmd.Flags().GetBool("dry-run") // it has that flag
+		if dry {
+			return nil
 		}
-		return hinted{usagef("world: no engine has started this process, so that it has no rank"), hint}
+		wait, _ := cmd.Flags().GetDuration("join-timeout") // and this one
+		err := interruptible(func(ctx context.Context) error { return r.serve(ctx, wait) })
+		if why := (codeError{}); errors.As(err, &why) { // rank 0 says why, or a signal came to all
+			err = codeError{errors.New(""), why.code}
+		} else if err != nil {
+			err = codeError{fmt.Errorf("rank %d on %s: %v", r.Rank, r.host, err), r.app.code(err)} // hints are left to rank 0
+		}
+		return err
 	}
-	r.app.rank = r
-	if r.host = r.Host; r.host == "" {
-		name, _ := os.Hostname() // the name is checked where it is used
-		r.host, _, _ = strings.Cut(name, ".")
-	}
-	if r.Rank > 0 {
-		r.app.err, r.app.out = io.Discard, &sink{Writer: io.Discard}
-	}
+}
+
+// lenient is a flag's value that refuses nothing.
+type lenient struct{ pflag.Value }
+
+func (l lenient) Set(text string) error {
+	_ = l.Value.Set(text) // rank 0 says what is wrong
 	return nil
 }
 
@@ -141,32 +175,19 @@ func (a *app) single() error {
 	return nil
 }
 
-// own returns an error about what another rank may not know: this one says it itself,
-// and leaves hints to rank 0.
-func (r *rank) own(err error) error {
-	if err == nil || r.Rank == 0 {
-		return err
-	}
-	r.app.err = r.stderr
-	return codeError{fmt.Errorf("rank %d on %s: %v", r.Rank, r.host, err), r.app.code(err)}
-}
-
-// enlist makes the ranks' run of what a run was asked for.
+// enlist makes the ranks' run of what rank 0 was asked for.
 func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
-	if given("agents") {
-		return usagef("--agents: %s says how many there are: %d besides rank 0", r.By, r.Size-1)
-	}
-	if err := r.own(r.meet()); err != nil {
+	if err := r.meet(); err != nil {
 		return err
 	}
 	f.gather.agents, f.gather.token = r.Size-1, r.token
-	if r.Rank > 0 {
-		f.listen = "127.0.0.1" // rank 0 does it
-		return nil
-	}
 	f.gather.announce, f.gather.joined = r.announce, r.joined
 	r.asked = f
-	return r.listen(f)
+	err := r.listen(f)
+	if err == nil && given("agents") {
+		err = usagef("--agents: %s says how many there are: %d besides rank 0", r.By, r.Size-1)
+	}
+	return err
 }
 
 // meet settles how ranks find rank 0: by a file, or by a token and an address.
@@ -215,29 +236,25 @@ func (r *rank) addToken(where string) string {
 
 // listen settles at which address of this host rank 0 is joined, and serves.
 func (r *rank) listen(f *runFlags) error {
-	host, port := "", ""
-	if r.addr != "" {
-		host, port, _ = net.SplitHostPort(r.addr) // which was checked
-	}
+	host, port, _ := net.SplitHostPort(r.addr) // which was checked, if it is there
 	all := ourAddresses()
-	outer := slices.DeleteFunc(slices.Clone(all), func(a string) bool { return a == "127.0.0.1" })
-	v4 := slices.DeleteFunc(slices.Clone(outer), func(a string) bool { return strings.Contains(a, ":") })
+	outer := all[:len(all)-1] // the last one is 127.0.0.1
+	only := slices.DeleteFunc(slices.Clone(outer), func(a string) bool { return strings.Contains(a, ":") })
+	if len(only) == 0 { // a host may have several addresses of IPv6 for each of IPv4
+		only = outer
+	}
 	if !r.OneHost() && host != "localhost" && host != "127.0.0.1" {
 		all = outer // some hosts know their own name as that of the loopback interface
 	}
-	named, first := ownAddress(host, all), ownAddress(r.First, outer)
+	f.listen = cmp.Or(f.listen, ownAddress(host, all))
+	if r.OneHost() {
+		f.listen = cmp.Or(f.listen, "127.0.0.1")
+	}
+	f.listen = cmp.Or(f.listen, ownAddress(r.First, outer))
 	switch {
 	case f.listen != "":
-	case named != "":
-		f.listen = named
-	case r.OneHost():
-		f.listen = "127.0.0.1"
-	case first != "":
-		f.listen = first
-	case len(v4) == 1: // IPv6 gives hosts several
-		f.listen = v4[0]
-	case len(v4) == 0 && len(outer) == 1:
-		f.listen = outer[0]
+	case len(only) == 1:
+		f.listen = only[0]
 	default:
 		return hinted{usagef("--listen is missing: %s, the host of rank 0, has not one address, and others have to reach it", r.host),
 			"behind run, --listen " + strings.Join(append(outer, "127.0.0.1"), ", or ")}
@@ -266,84 +283,61 @@ func ownAddress(host string, addresses []string) string {
 }
 
 // announce tells the other ranks how to join.
-func (r *rank) announce(l agent.Line) (err error) {
+func (r *rank) announce(l agent.Line) error {
 	r.announced = true
 	if r.file == "" { // they know
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.asked.gather.wait)
-	defer cancel()
-	r.met, err = world.Offer(ctx, r.file, r.Job, l.String())
+	remove, err := world.Offer(r.file, r.Job, l.String())
 	if err != nil {
 		return usagef("--rendezvous: %w", err)
 	}
+	r.remove = remove
 	return nil
 }
 
 // joined says what the world is, before anything else is said.
 func (r *rank) joined(fleet *agent.Fleet) {
-	_ = r.leave() // it is of no use any more: who finds it is refused
+	_ = r.remove() // it is of no use any more: who finds it is refused
 	hosts, names := map[string]bool{r.host: true}, ""
 	for _, a := range fleet.Agents() {
 		hosts[strings.TrimSuffix(a.Name(), fmt.Sprintf(".%d", a.Self().Rank))] = true
 		names += ", " + a.Name()
 	}
-	word := "hosts"
-	if len(hosts) == 1 {
-		word = "host"
-	}
-	fmt.Fprintf(r.app.err, "%d ranks on %d %s: %s (server)%s (%s)\n", r.Size, len(hosts), word, r.host, names, r.By)
+	fmt.Fprintf(r.app.err, "%d ranks on %s: %s (server)%s (%s)\n", r.Size, doc.Plural(len(hosts), "host"), r.host, names, r.By)
 }
 
-// leave removes the file in which the ranks have met.
-func (r *rank) leave() (err error) {
-	if r.met != nil {
-		err, r.met = r.met.Close(), nil
+// serve is what an agent does.
+func (r *rank) serve(ctx context.Context, wait time.Duration) error {
+	deadline := time.Now().Add(wait)
+	dirs, err := allowed(r.dirs)
+	if err == nil {
+		err = r.meet()
 	}
-	return err
-}
-
-// serve is what other ranks do than rank 0.
-func (r *rank) serve(ctx context.Context, f *runFlags) error {
-	if f.dry {
-		return nil
+	if err != nil {
+		return err
 	}
-	line, deadline := agent.Line{Addr: r.addr, Token: r.token}, time.Now().Add(f.gather.wait)
+	line := agent.Line{Addr: r.addr, Token: r.token}
 	if r.file != "" {
-		soon, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("waited for %v: is it in a folder that all ranks share?", f.gather.wait))
+		soon, cancel := context.WithDeadlineCause(ctx, deadline, fmt.Errorf("waited for %v: is it in a folder that all ranks share?", wait))
 		defer cancel()
 		text, err := world.Await(soon, r.file, r.Job)
 		if err == nil {
 			line, err = agent.ParseLine(text)
 		}
-		if err != nil && ctx.Err() != nil { // so was rank 0
-			return err
+		if err != nil {
+			return fmt.Errorf("--rendezvous: %w", err)
 		}
-		switch {
-		case ctx.Err() != nil: // so was rank 0
-			return context.Cause(ctx)
-		case err != nil:
-			return r.own(fmt.Errorf("--rendezvous: %w", err))
-		}
-	}
-	dirs, err := allowed(r.dirs)
-	if err != nil {
-		return r.own(err)
 	}
 	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: dirs, Wait: time.Until(deadline)}
 	if !r.Alone() {
 		o.Name = fmt.Sprintf("%s.%d", r.host, r.Rank)
 	}
 	code, err := agent.Join(ctx, line, o)
-	switch {
-	case err == nil && code == 0:
-		return nil
-	case err == nil: // rank 0 says why
-		return codeError{errors.New("the run has failed"), code}
-	case ctx.Err() != nil:
-		return err
+	if err == nil && code != 0 {
+		err = codeError{errors.New("the run has failed"), code}
 	}
-	return r.own(err)
+	return err
 }
 
 // dismissal is how long a rank 0 that fails before the others have joined waits for
@@ -362,14 +356,5 @@ func (r *rank) end(err error) error {
 			}
 		}
 	}
-	return r.late(errors.Join(err, r.leave()))
-}
-
-// late lets rank 0 say what is wrong before a silent rank ends: mpirun ends all with
-// the first one that fails.
-func (r *rank) late(err error) error {
-	if err != nil && r.app.err == io.Discard && errors.As(err, new(usageError)) {
-		<-time.After(time.Second)
-	}
-	return err
+	return errors.Join(err, r.remove())
 }

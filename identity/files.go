@@ -1,13 +1,11 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -28,10 +26,13 @@ type Files struct {
 type Error struct {
 	Field string // the field of Files that names the file
 	What  string
-	Mend  string // what to try, if that is known
 }
 
 func (e *Error) Error() string { return e.What }
+
+func wrong(field, format string, args ...any) error {
+	return &Error{field, fmt.Sprintf(format, args...)}
+}
 
 // Zero reports whether there are none.
 func (f *Files) Zero() bool {
@@ -50,8 +51,7 @@ func (f *Files) Check(mutual bool) error {
 			return err
 		}
 		if cn := w.own.Leaf.Subject.CommonName; cn != name || name == "" {
-			return &Error{"Names", fmt.Sprintf("%s: its common name is %q, and at its place in the list is %q", f.Cert[1+process], cn, name),
-				"name certificates and common names in the same order"}
+			return wrong("Names", "%s: its common name is %q, and at its place in the list is %q", f.Cert[1+process], cn, name)
 		}
 	}
 	return nil
@@ -61,14 +61,13 @@ func (f *Files) Check(mutual bool) error {
 func (f *Files) complete(mutual bool) error {
 	switch workers := len(f.Cert) - 1; {
 	case workers < 0:
-		return &Error{"Cert", "there is no certificate", "name the server's first, then those of worker processes"}
+		return wrong("Cert", "there is no certificate: the server's comes first, then those of worker processes")
 	case len(f.Key) != len(f.Cert):
-		return &Error{"Key", fmt.Sprintf("want as many keys as certificates: there are %d and %d", len(f.Key), len(f.Cert)), "name the key of each certificate, in the same order"}
+		return wrong("Key", "there are %d keys for %d certificates: each needs its own, in the same order", len(f.Key), len(f.Cert))
 	case mutual && workers == 0:
-		return &Error{"Cert", "there is only the server's certificate, and with tls=mutual worker processes need one, too", "name it behind the server's"}
+		return wrong("Cert", "there is only the server's certificate, and with tls=mutual worker processes need one, too")
 	case len(f.Names) != workers:
-		return &Error{"Names", fmt.Sprintf("want as many names as certificates of worker processes: there are %d and %d", len(f.Names), workers),
-			"name the common name (CN) of each, in the same order, without the server's"}
+		return wrong("Names", "there are %d names for %d certificates of worker processes: each needs its common name (CN), in the same order", len(f.Names), workers)
 	}
 	return nil
 }
@@ -94,8 +93,7 @@ func (f *Files) Server(mutual bool) (*tls.Config, error) {
 	}
 	i := slices.IndexFunc(names, func(name string) bool { return !strings.Contains(name, "*") }) // of a whole domain: nobody can be asked for by that
 	if i < 0 {
-		return nil, &Error{"Cert", f.Cert[0] + ": it names no server: its subjectAltName has no DNS name (but for *) and no address, and a common name alone does not count",
-			"sign it again with -addext subjectAltName=DNS:" + ServerName}
+		return nil, wrong("Cert", "%s: its subjectAltName has no DNS name (but for *) and no address, and a common name alone does not count: sign it again with -addext subjectAltName=DNS:%s", f.Cert[0], ServerName)
 	}
 	c.ServerName = names[i]
 	return c, nil
@@ -134,134 +132,60 @@ func (f *Files) Speaks(state tls.ConnectionState, process int) error {
 
 // authorities returns those that are trusted.
 func (f *Files) authorities() (*x509.CertPool, error) {
-	all, err := certificates("CA", f.CA)
-	if err != nil {
-		return nil, err
-	}
+	text, err := read("CA", f.CA)
 	pool := x509.NewCertPool()
-	for _, c := range all {
-		if !c.IsCA {
-			return nil, &Error{"CA", fmt.Sprintf("%s: the certificate of %.80q is not that of an authority (basicConstraints CA:TRUE)", f.CA, c.Subject.CommonName),
-				"name the file of the authority that signed the others"}
-		}
-		pool.AddCert(c)
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = wrong("CA", "%s: there is no certificate in PEM in it", f.CA)
 	}
-	return pool, nil
+	return pool, err
 }
 
 // pair returns certificate i with its key, if it will be accepted.
 func (f *Files) pair(i int, authorities *x509.CertPool, usage x509.ExtKeyUsage) (own tls.Certificate, err error) {
-	chain, err := certificates("Cert", f.Cert[i])
+	cert, err := read("Cert", f.Cert[i])
 	if err != nil {
 		return own, err
 	}
-	file := f.Key[i]
-	text, key, err := block("Key", file, "PRIVATE KEY")
+	key, err := read("Key", f.Key[i])
 	if err != nil {
 		return own, err
 	}
-	if key.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(key.Headers["Proc-Type"], "ENCRYPTED") {
-		return own, &Error{"Key", file + ": the key is encrypted, and nobody is asked for its password", "openssl pkey -in " + file + " -out NEW writes it without"}
+	if bytes.Contains(key, []byte("ENCRYPTED")) { // crypto/tls does not say so
+		return own, wrong("Key", "%s: the key is encrypted, and nobody is asked for its password: openssl pkey -in %[1]s -out NEW writes it without", f.Key[i])
 	}
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[0].Raw})
-	if own, err = tls.X509KeyPair(cert, text); err != nil {
-		return own, &Error{"Key", fmt.Sprintf("%s, of %s: %s", file, f.Cert[i], strings.TrimPrefix(err.Error(), "tls: ")), "name the keys in the order of their certificates"}
+	if own, err = tls.X509KeyPair(cert, key); err != nil {
+		return own, wrong("Cert", "%s, with the key in %s: %v", f.Cert[i], f.Key[i], err)
 	}
 	between := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		own.Certificate = append(own.Certificate, c.Raw)
-		between.AddCert(c)
-	}
-	_, err = chain[0].Verify(x509.VerifyOptions{Roots: authorities, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}})
+	between.AppendCertsFromPEM(cert)
+	_, err = own.Leaf.Verify(x509.VerifyOptions{Roots: authorities, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err != nil {
-		return own, &Error{"Cert", fmt.Sprintf("%s: %s", f.Cert[i], strings.TrimPrefix(err.Error(), "x509: ")), whyNot(err, usage, f.CA)}
+		return own, wrong("Cert", "%s: %v", f.Cert[i], err)
 	}
 	return own, nil
-}
-
-// whyNot returns what to try when a certificate cannot be verified.
-func whyNot(err error, usage x509.ExtKeyUsage, ca string) string {
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return "sign it with an authority in " + ca + ", and put those in between behind it in its file"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "sign it again, or set the clock"
-	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage && usage == x509.ExtKeyUsageServerAuth:
-		return "the server's, which comes first, needs extendedKeyUsage=serverAuth"
-	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
-		return "those of worker processes need extendedKeyUsage=clientAuth"
-	}
-	return ""
-}
-
-// certificates reads a file of one or more.
-func certificates(field, file string) (all []*x509.Certificate, err error) {
-	text, b, err := block(field, file, "CERTIFICATE")
-	for ; err == nil && b != nil; b, text = pem.Decode(text) {
-		if b.Type != "CERTIFICATE" {
-			continue
-		}
-		c, err := x509.ParseCertificate(b.Bytes)
-		if err != nil {
-			return nil, &Error{Field: field, What: fmt.Sprintf("%s: %s", file, strings.TrimPrefix(err.Error(), "x509: "))}
-		}
-		all = append(all, c)
-	}
-	return all, err
-}
-
-// block reads a file and returns it from the first block on whose type ends in kind.
-func block(field, file, kind string) (text []byte, b *pem.Block, err error) {
-	if text, err = read(field, file); err != nil {
-		return nil, nil, err
-	}
-	seen := ""
-	for {
-		b, rest := pem.Decode(text)
-		switch {
-		case b == nil && seen != "":
-			return nil, nil, &Error{field, fmt.Sprintf("%s: there is no %s in it, but a %.40q", file, kind, seen), "name the file that has it"}
-		case b == nil:
-			return nil, nil, &Error{field, fmt.Sprintf("%s: there is no %s in PEM in it", file, kind), "a file in DER becomes PEM by openssl x509 or openssl pkey, with -inform DER"}
-		case strings.HasSuffix(b.Type, kind):
-			return text, b, nil
-		}
-		seen, text = b.Type, rest
-	}
 }
 
 // read reads a file. A key must not be there for others to read, as OpenSSH and
 // PostgreSQL demand; a group may read it, as Debian's ssl-cert does.
 func read(field, file string) ([]byte, error) {
 	const most = 1 << 20
-	wrong := func(err error) *Error {
-		if p := (*fs.PathError)(nil); errors.As(err, &p) {
-			err = p.Err
-		}
-		return &Error{Field: field, What: fmt.Sprintf("%s: %v", file, err)}
-	}
 	r, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes to blocks nothing
 	if err != nil {
-		return nil, wrong(err)
+		return nil, wrong(field, "%v", err)
 	}
 	defer r.Close()
 	info, err := r.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("no regular file")
+	switch {
+	case err != nil:
+		return nil, wrong(field, "%v", err)
+	case !info.Mode().IsRegular() || info.Size() > most:
+		return nil, wrong(field, "%s: no regular file of at most %d bytes", file, most)
+	case field == "Key" && info.Mode().Perm()&0o007 != 0:
+		return nil, wrong(field, "%s: others on this machine may read or change the key: chmod 600 %[1]s", file)
 	}
+	text, err := io.ReadAll(io.LimitReader(r, most))
 	if err != nil {
-		return nil, wrong(err)
-	}
-	if field == "Key" && info.Mode().Perm()&0o007 != 0 {
-		return nil, &Error{field, file + ": others on this machine may read or change the key", "chmod 600 " + file}
-	}
-	text, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err != nil {
-		return nil, wrong(err)
-	}
-	if len(text) > most {
-		return nil, wrong(fmt.Errorf("more than %d bytes: that is no such file", most))
+		return nil, wrong(field, "%v", err)
 	}
 	return text, nil
 }

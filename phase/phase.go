@@ -34,7 +34,6 @@ const (
 	Send                // transport: moving bytes out
 	Wait                // transport: waiting for the peer
 	Queue               // transport: a request that waits for a free handler
-	Serve               // transport: answering a request, besides what the other phases do for it; in profiles alone
 	Read                // transport: moving bytes in
 	Decode              // transport: making tensors of bytes
 	Copy                // transport: copying between heap and shared memory
@@ -46,7 +45,7 @@ const (
 var names = [lastPhase + 1]string{
 	"none", "spawn", "reserve", "publish", "dispatch", "receive", "reserve-update", "attach", "train", "detach", "submit", "collect",
 	"reconstruct", "fold", "release", "stop",
-	"encode", "send", "wait", "queue", "serve", "read", "decode", "copy", "compress", "expand",
+	"encode", "send", "wait", "queue", "read", "decode", "copy", "compress", "expand",
 }
 
 // Phases returns all phases but None, in order.

@@ -79,7 +79,7 @@ func parse(piece capture.Piece) (*pprof.Profile, error) {
 func tidy(p *pprof.Profile, names map[string]string) {
 	sampled := len(p.SampleType) > 0 && p.SampleType[0].Type == "samples" // CPU time, whose samples have labels
 	p.Sample = slices.DeleteFunc(p.Sample, func(s *pprof.Sample) bool {
-		return s.HasLabel(phase.LabelWindow, phase.OutsideRound) || !sampled && within(s, betweenRounds)
+		return s.HasLabel(phase.LabelWindow, phase.OutsideRound) || !sampled && within(stackOf(s), betweenRounds)
 	})
 	for _, s := range p.Sample {
 		labels := map[string][]string{}

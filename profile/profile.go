@@ -5,13 +5,13 @@
 //     result is labelled with transport, model, process and, if it has one, phase.
 //     What it was made of stands in a comment of the file, which stays an ordinary
 //     one: pprof reads it.
-//   - A CPU sample's phase is the label that package phase has put on the
-//     goroutine. Goroutines of libraries, and kinds of profile that have no labels,
-//     get theirs from the rules in rules.go: one table, each entry a function and
-//     what it does. A sample that no entry names has no phase.
+//   - A CPU sample's phase is the label that package phase has put on the goroutine.
+//     Goroutines of libraries get theirs from a table in rules.go, each entry a
+//     function and what it does. Other kinds of profile have no labels: their samples
+//     have the phase of the call of package transports that they are in, if any.
 //   - [Summarize] counts by phase.
 //
-// Only that table knows transports. The package prints nothing.
+// Only rules.go knows transports. The package prints nothing.
 package profile
 
 import (

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"ipcbench/phase"
@@ -52,75 +53,75 @@ type Function struct {
 // Summarize counts p by phase, with the n heaviest functions of each phase.
 func Summarize(p *Profile, n int) *Summary {
 	sum := &Summary{Delivered: p.Delivered, Unit: p.Unit()}
-	splits := map[string]*Split{}
-	all, functions := map[string]*Function{}, map[string]map[string]*Function{}
+	splits, all, functions := map[string]*Split{}, counts{}, map[string]counts{}
 	at := func(name string, isPhase bool) *Split {
-		s := splits[name]
-		if s == nil {
-			s = &Split{Name: name, Rest: !isPhase}
-			splits[name], functions[name] = s, map[string]*Function{}
+		if splits[name] == nil {
+			splits[name], functions[name] = &Split{Name: name, Rest: !isPhase}, counts{}
 		}
-		return s
+		return splits[name]
 	}
 	for _, s := range p.Sample {
 		v := p.value(s)
 		if v <= 0 { // less is in use than before, or the delta of a counter that wrapped
 			continue
 		}
-		name, isPhase := place(s)
+		stack := stackOf(s)
+		name, isPhase := place(s, stack)
 		sum.Total += v
-		if ofTransport(s) {
+		if within(stack, transportCode) {
 			sum.Transport += v
 			if isPhase {
 				sum.Attributed += v
 			}
 		}
+		if within(stack, []string{"runtime.memmove"}) {
+			sum.Memmove += v
+		}
 		split := at(name, isPhase)
 		split.Flat += v
+		split.Cum += v
 		if s.HasLabel(phase.LabelProcess, phase.ServerProcess) {
 			split.Server += v
 		}
-		for _, around := range phasesAround(s, name) {
-			at(around, isPhase || around != name).Cum += v
+		if call := callOf(stack); call != phase.None && call.String() != name {
+			at(call.String(), true).Cum += v
 		}
-		if within(s, memmoves) {
-			sum.Memmove += v
-		}
-		seen := map[string]bool{}
-		for i, function := range functionsOf(s) {
-			for _, in := range []map[string]*Function{all, functions[name]} {
-				f := in[function]
-				if f == nil {
-					f = &Function{Name: function}
-					in[function] = f
-				}
-				if i == 0 {
-					f.Flat += v
-				}
-				if !seen[function] {
-					f.Cum += v
-				}
-			}
-			seen[function] = true
-		}
+		all.add(stack, v)
+		functions[name].add(stack, v)
 	}
 	for name, split := range splits {
-		split.Functions = heaviest(functions[name], n)
+		split.Functions = functions[name].heaviest(n)
 		sum.Phases = append(sum.Phases, *split)
 	}
 	slices.SortFunc(sum.Phases, func(a, b Split) int {
 		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
 	})
-	sum.Functions = heaviest(all, n)
+	sum.Functions = all.heaviest(n)
 	return sum
 }
 
-// heaviest returns n functions, the heaviest first.
-func heaviest(all map[string]*Function, n int) []Function {
-	functions := make([]Function, 0, len(all))
-	for _, f := range all {
-		functions = append(functions, *f)
+// counts are functions by name.
+type counts map[string]Function
+
+// add counts a sample of value v.
+func (c counts) add(stack []string, v int64) {
+	names := functionsOf(stack)
+	for i, name := range names {
+		f := c[name]
+		f.Name = name
+		if i == 0 {
+			f.Flat += v
+		}
+		if !slices.Contains(names[:i], name) {
+			f.Cum += v
+		}
+		c[name] = f
 	}
+}
+
+// heaviest returns n functions, the heaviest first.
+func (c counts) heaviest(n int) []Function {
+	functions := slices.AppendSeq(make([]Function, 0, len(c)), maps.Values(c)) // never nil, which would be null in JSON
 	slices.SortFunc(functions, func(a, b Function) int {
 		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
 	})

@@ -16,10 +16,10 @@ import (
 
 // A Client is one client's part in a round.
 type Client struct {
-	ID     int
-	Weight float64
-	Device string // a label for the worker function
-	Config []byte // the client's own configuration
+	ID     int     `json:"id"`
+	Weight float64 `json:"weight"`
+	Device string  `json:"device"` // a label for the worker function
+	Config []byte  `json:"-"`      // the client's own configuration
 }
 
 // A Round says what happens in one round.

@@ -13,7 +13,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
+	"strings"
 )
 
 // A World is what an engine says of itself to one of its ranks.
@@ -38,7 +40,8 @@ func (w *World) Alone() bool { return w.Nodes == w.Size || w.Nodes == 0 && w.Loc
 type engine struct {
 	by                               string
 	rank, size, localRank, localSize string
-	step                             string   // it says something only where this is set, too
+	nodes                            string
+	step                             string   // the engine counts only if this is set, too
 	job                              []string // the first that is set
 }
 
@@ -54,7 +57,7 @@ var engines = []engine{
 	{by: rankVariable + " and " + sizeVariable, rank: rankVariable, size: sizeVariable},
 	{by: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", size: "OMPI_COMM_WORLD_SIZE", localRank: "OMPI_COMM_WORLD_LOCAL_RANK", localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
 		job: []string{"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-	{by: "Slurm", step: "SLURM_STEP_NODELIST", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID"},
+	{by: "Slurm", step: "SLURM_STEP_NODELIST", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS", localRank: "SLURM_LOCALID", nodes: "SLURM_STEP_NUM_NODES"},
 	{by: "PMI", rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", localSize: "MPI_LOCALNRANKS"},
 	{by: "PMIx", rank: "PMIX_RANK", size: sizeVariable, job: []string{"PMIX_NAMESPACE"}},
 	{by: "Indexed Job", rank: "JOB_COMPLETION_INDEX", size: sizeVariable},
@@ -98,11 +101,9 @@ func (e engine) world(getenv func(string) string) (*World, error) {
 		{e.rank, &w.Rank, 0, most, true},
 		{e.localSize, &w.LocalSize, 1, most, false},
 		{e.localRank, &w.LocalRank, 0, most, false},
+		{e.nodes, &w.Nodes, 1, most, e.nodes != ""},
 	} {
-		text := ""
-		if v.name != "" {
-			text = getenv(v.name)
-		}
+		text := getenv(v.name)
 		if text == "" && !v.must {
 			continue
 		}
@@ -154,14 +155,12 @@ func alone(size string, getenv func(string) string) error {
 
 // slurm reads what only Slurm has.
 func (w *World) slurm(getenv func(string) string) error {
-	nodes, err := Nodes(getenv("SLURM_STEP_NODELIST"))
-	if err != nil {
-		return fmt.Errorf("SLURM_STEP_NODELIST: %w", err)
+	list := getenv("SLURM_STEP_NODELIST")
+	first, ok := firstNode(list)
+	if !ok {
+		return fmt.Errorf("SLURM_STEP_NODELIST=%.80q: this must be names with numbers in brackets, such as gpu[08-10,12],login", list)
 	}
-	if count := getenv("SLURM_STEP_NUM_NODES"); count != strconv.Itoa(len(nodes)) {
-		return fmt.Errorf("SLURM_STEP_NUM_NODES=%q, but SLURM_STEP_NODELIST=%q has %d", count, getenv("SLURM_STEP_NODELIST"), len(nodes))
-	}
-	w.Nodes, w.First, w.Host = len(nodes), nodes[0], getenv("SLURMD_NODENAME")
+	w.First, w.Host = first, getenv("SLURMD_NODENAME")
 	job, step := cmp.Or(getenv("SLURM_HET_JOB_ID"), getenv("SLURM_JOB_ID")), getenv("SLURM_STEP_ID")
 	if job == "" || step == "" {
 		return errors.New("SLURM_JOB_ID or SLURM_STEP_ID is not set, but others of its variables are")
@@ -172,4 +171,13 @@ func (w *World) slurm(getenv func(string) string) error {
 		w.Job += "." + again
 	}
 	return nil
+}
+
+var numbers = regexp.MustCompile(`\[([0-9]+)([-,][0-9]+)*\]`)
+
+// firstNode returns the first host of a list as Slurm writes lists: gpu08 of
+// gpu[08-10,12],login.
+func firstNode(list string) (name string, ok bool) {
+	name, _, _ = strings.Cut(numbers.ReplaceAllString(list, "$1"), ",")
+	return name, name != "" && len(name) <= 255 && !strings.ContainsAny(name, "[]")
 }

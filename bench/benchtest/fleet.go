@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench"
 	"ipcbench/bench/result"
 )
 
@@ -56,10 +55,10 @@ func Fleet() *result.Result {
 	}
 	add(1, 1, 60, []string{"h1"}, map[string]float64{"grpc-stream": 340, "http": 420, "pickle": 430}, map[string]float64{"grpc-stream": 30.5, "http": 31, "pickle": 29})
 	add(4, 4, 130, []string{"h1", "h1", "h2", "h2"}, map[string]float64{"grpc-stream": 700, "http": 690, "pickle": 950}, map[string]float64{"grpc-stream": 66, "http": 120, "pickle": 64})
-	for i, name := range []string{bench.ServerHost, "h1", "h2"} {
+	for i, name := range []string{"server", "h1", "h2"} {
 		h := result.Host{Name: name, Environment: r.Environment, Server: i == 0}
 		if i > 0 {
-			h.SameMachine = bench.ServerHost
+			h.SameMachine = "server"
 			near := float64(i)
 			r.Floors = append(r.Floors,
 				result.Floor{Name: "tls-stream", Unit: "B/s", Host: name, Bytes: m.Bytes, Help: "bytes through a TLS connection", Blocks: [][]float64{{1.1e9 / near}, {1.12e9 / near}, {1.09e9 / near}, {1.11e9 / near}, {1.1e9 / near}, {1.1e9 / near}}},

@@ -75,7 +75,7 @@ func atPlace(e *jsontext.SyntacticError) error {
 
 func orResult(place string) string {
 	if place == "" {
-		return "the result"
+		return "the text"
 	}
 	return place
 }

@@ -40,9 +40,11 @@ from ipcbench_worker.meter import Meter
 from ipcbench_worker.recorder import Recorder
 from ipcbench_worker.software import software
 
-VERSION = 1  # of orders and answers
+VERSION = 2  # of orders and answers
 RULES = 3  # by which rounds.py measures a block
-NEEDS = ("pin", "up")  # of a cell, that all rows know
+# The keys of a cell and of a work that all rows know; any other refuses the cell.
+CELL = {"work", "variant", "workers", "lanes_per_process", "depth", "train_ms"}
+WORK = {"model", "down", "up", "update", "clients"}
 
 now = time.monotonic_ns  # one clock for all processes
 Model = dict[str, np.ndarray]
@@ -184,6 +186,7 @@ class Session:
         cell = order["cells"][0]
         work = order["works"][cell["work"]]
         self.workers, self.clients = cell["workers"], work["clients"]
+        self.train_ms = cell.get("train_ms", 0)
         self.down = Layout.of(work["down"])
         self.up = layout_of(work.get("up"), self.down)
         self.recorder = Recorder(-1, 0)
@@ -194,13 +197,13 @@ class Session:
 
     def start(self, row: type[Server], work: Callable) -> None:
         cpus = sorted(os.sched_getaffinity(0))
-        server, workers = place(cpus, self.workers) if self.block["pin"] else (cpus, [cpus])
+        server, workers = place(cpus, self.workers) if self.block.get("pin") else (cpus, [cpus])
         os.sched_setaffinity(0, server)
         self.server = row(self)
         context = multiprocessing.get_context("spawn")
         for n in range(self.workers):
             mine, theirs = context.Pipe()
-            settings = (n, self.down, self.up, self.block["seed"], self.block["train_ms"])
+            settings = (n, self.down, self.up, self.block["seed"], self.train_ms)
             arguments = (work, theirs, settings, self.server.arguments(n), now())
             p = context.Process(target=serve, args=arguments, daemon=True)
             os.sched_setaffinity(0, workers[n % len(workers)])  # which a process inherits
@@ -287,10 +290,9 @@ def refusal(order: dict, cell: dict) -> str:
     """Why the rows cannot run a cell; empty if they can."""
     try:
         work = order["works"][cell["work"]]
-        for need in cell["needs"]:
-            if need not in NEEDS:
-                instead = ": choose --values uniform" if need in ("values", "normal") else ""
-                return f'it needs "{need}", which no reference row knows{instead}'
+        for key in sorted(set(cell) - CELL | set(work) - WORK):
+            instead = ": choose --values uniform" if key in ("file", "values") else ""
+            return f'it has "{key}", which no reference row knows{instead}'
         if cell["lanes_per_process"] != 1:
             return "a process of a reference row has one worker: choose --lanes-per-process 1"
         for tensors in (work["down"], work.get("up") or []):
@@ -342,7 +344,7 @@ def main(row: type[Server], work: Callable) -> None:
 
     threading.Thread(target=until_end, daemon=True).start()
     if order.get("version") != VERSION:
-        return reply({"error": f"order of version {order.get('version')}: want {VERSION}"})
+        return reply({"error": f"an order of version {order.get('version')}, and this peer reads {VERSION}: docs/peer.md"})
     refused = [refusal(order, cell) for cell in order["cells"]]
     if "block" not in order:
         return reply({"refused": refused})

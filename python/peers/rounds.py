@@ -131,12 +131,11 @@ class Rounds:
     def answer(self, cold: int, system: dict) -> dict:
         reports = self.session.tell("report")
         jobs = {row[:2]: row[2:] for _, log in reports for row in log}
-        times = ("round", "unattributed", "train", "rtt", "down", "up")
-        block: dict = {name + "_ns": [] for name in times}
-        phases: dict = {name: [] for name in ("publish", "train", "fold")}
+        block: dict = {name + "_ns": [] for name in ("round", "train", "rtt", "down", "up")}
+        block["unattributed_ns"], phases = 0, dict.fromkeys(("publish", "train", "fold"), 0)
         for n, took, rest, sent, back, phase in self.timed:
             block["round_ns"].append(took)
-            block["unattributed_ns"].append(rest)
+            block["unattributed_ns"] += rest
             phase["train"] = 0
             for start, end, client in zip(sent, back, self.clients):
                 received, began, done = jobs[n, client["id"]]
@@ -145,7 +144,7 @@ class Rounds:
                                  ("down", received - start), ("up", end - received)):
                     block[name + "_ns"].append(ns)
             for name, ns in phase.items():
-                phases[name].append(ns)
+                phases[name] += ns
         totals = [self.session.meter.totals(), *(t for t, _ in reports)]
         first = [t["usage"].get("cold", {}) for t in totals]
         server, *workers = (
@@ -153,8 +152,8 @@ class Rounds:
              "counts": t["counts"].get("timed", {}), "import_ns": imported}
             for t, imported in zip(totals, [self.session.imported, *self.session.imports]))
         block.update(
-            spawn_ns=self.session.spawn, phases_ns=phases, server=server, workers=workers,
-            cold={"round_ns": cold, "server": first[0], "workers": first[1:]}, system=system,
+            spawn_ns=self.session.spawn, phases_ns=phases, server=server, processes=workers,
+            cold={"round_ns": cold, "server": first[0], "processes": first[1:]}, system=system,
             proof={"rounds": self.proved // len(self.clients), "updates": self.proved})
         hashes = [h[-1] if h else "0" * 16 for h in self.running]
         return {"block": block, "hashes": hashes, "running": self.running}

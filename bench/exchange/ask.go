@@ -1,0 +1,149 @@
+package exchange
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	v1 "github.com/go-json-experiment/json/v1"
+
+	"ipcbench/phase/usage"
+	"ipcbench/reexec"
+)
+
+// A Program carries out orders: a build of ipcbench, or a peer.
+type Program struct {
+	Name     string // in errors
+	Path     string // of the executable; empty is this one
+	Args     []string
+	Dir      string // in which it starts; empty is where this process is
+	Env      []string
+	Doubt    string        // what to ask if it fails
+	Late     string        // what to do if it does not answer in time
+	Patience time.Duration // for a block, besides many times what is guessed for it and the order's round limit
+	Alone    bool          // it is anybody's program: nothing that it starts outlives it
+}
+
+func (p Program) String() string { return p.Name }
+
+// First gives a program its first order, which takes no time to carry out.
+func First(ctx context.Context, p Program, o Order, patience time.Duration) (*Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v%s", patience, p.Late))
+	defer cancel()
+	a, err := Ask(ctx, ctx, p, o, 0)
+	if err == nil && a.Rules != Rules {
+		return nil, fmt.Errorf("%s measures blocks by version %d of the rules, this build by version %d: their numbers cannot be compared; make both follow the same rules", p, a.Rules, Rules)
+	}
+	return a, err
+}
+
+// The largest answers that are read, in bytes: to the first order, and to any.
+const (
+	largestFirst = 1 << 20
+	largestOf    = 256 << 20
+)
+
+// largest returns the most of an answer that is read, in bytes: of a block, there are times
+// of the rounds, and hashes of the tensors after each.
+func (o Order) largest() int {
+	if o.Block == nil {
+		return largestFirst
+	}
+	timed := int64(max(o.Block.Rounds, MostTimed))
+	rounds := 2*timed + 3 + int64(max(o.Block.Warmup, MostWarm))
+	w := o.Works[0]
+	return int(min(largestOf, largestFirst+timed*(4<<10+128*int64(len(w.Clients)))+rounds*(64+32*int64(len(w.Down)))))
+}
+
+// blockGuesses is how many times longer than guessed a block may take.
+const blockGuesses = 20
+
+// Ask has a process of a program carry out an order. When ctx ends, or the process takes too
+// long, it is killed; when quit ends, it is asked to end early. guess is what a block takes.
+func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*Answer, error) {
+	o.Version = Version
+	text, err := json.Marshal(o, v1.DefaultOptionsV1())
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	stdout := &reexec.Excerpt{Most: o.largest(), Head: true}
+	stdout.Over = func() { end(fmt.Errorf("an answer of more than %d bytes%s", stdout.Most, of.Doubt)) }
+	theirs, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer stdin.Close()
+	stderr := &reexec.Excerpt{Most: 1 << 10}
+	p, err := reexec.Start(ctx, reexec.Command{Path: of.Path, Args: of.Args, Env: of.Env, Dir: of.Dir, Keep: of.Alone, Stdin: theirs, Stdout: stdout, Stderr: stderr})
+	theirs.Close()
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(quit, func() { _ = stdin.Close() })
+	defer stop()
+	if o.Block != nil {
+		limit := cmp.Or(o.Block.RoundLimit, of.Patience) + blockGuesses*guess
+		late := time.AfterFunc(limit, func() {
+			end(fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s", o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), usage.State(p.PID()), of.Late))
+		})
+		defer late.Stop()
+	}
+	go func() { // a process that is stopped does not read
+		_, _ = stdin.Write(append(text, '\n')) // if it does not read that, its end or its answer says why
+	}()
+	<-p.Exited()
+	err = p.Err()
+	var a *Answer
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case err != nil:
+		err = fmt.Errorf("%w%s", err, of.Doubt)
+	default:
+		if a, err = ParseAnswer(bytes.TrimSpace(stdout.Bytes())); err != nil && a == nil {
+			err = fmt.Errorf("its answer: %w", err)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", of, err)
+		if said := stderr.String(); said != "" {
+			err = fmt.Errorf("%w\n%s", err, said)
+		}
+		return nil, err
+	}
+	return a, nil
+}
+
+// Serve reads one order from in, has it carried out, and writes the answer to out. The
+// context of carryOut ends early when ctx ends or in does.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, carryOut func(quit context.Context, o *Order, a *Answer) error) error {
+	d := jsontext.NewDecoder(io.LimitReader(in, largestOf))
+	text, err := d.ReadValue()
+	if err != nil {
+		return fmt.Errorf("order: %w", err)
+	}
+	text = text.Clone()
+	quit, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, in)
+		cancel(errEarly)
+	}()
+	a := &Answer{Version: Version, Rules: Rules}
+	o, err := ParseOrder(text)
+	if err == nil {
+		err = carryOut(quit, o, a)
+	}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	return json.MarshalWrite(out, a, v1.DefaultOptionsV1())
+}
