@@ -1,0 +1,163 @@
+package ipcbench_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A size is how much code a room has, of product and of tests: lines that are neither blank
+// nor comment, and tokens, which no formatting changes.
+type size struct{ lines, tokens, testLines, testTokens int }
+
+// ceilings are the most that a room may have: the top-level folders and, of the larger
+// ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
+// when code goes. TestCeilings prints this table as it would be now.
+var ceilings = map[string]size{
+	".":                            {0, 0, 808, 6541},
+	"agent":                        {1161, 8181, 581, 5063},
+	"bench":                        {3961, 32448, 4396, 43445},
+	"bench/benchtest":              {0, 0, 466, 5536},
+	"bench/exchange":               {419, 3289, 0, 0},
+	"bench/floors":                 {1080, 8061, 582, 4647},
+	"bench/result":                 {1282, 9288, 659, 6561},
+	"bench/stat":                   {406, 3441, 540, 5533},
+	"cli":                          {3833, 28758, 3272, 28827},
+	"cmd":                          {6, 26, 816, 7455},
+	"codec":                        {1625, 14392, 1083, 12748},
+	"crash":                        {76, 594, 119, 1140},
+	"doctor":                       {396, 2960, 150, 2442},
+	"examples":                     {616, 5103, 614, 5659},
+	"futex":                        {108, 729, 398, 3242},
+	"identity":                     {421, 3354, 469, 6017},
+	"internal":                     {1426, 13157, 1425, 12239},
+	"link":                         {398, 3033, 304, 2432},
+	"machine":                      {636, 4518, 462, 4046},
+	"phase":                        {746, 4795, 818, 6483},
+	"profile":                      {549, 3740, 389, 3558},
+	"python":                       {190, 1303, 267, 2249},
+	"receipt":                      {818, 6747, 926, 9819},
+	"reexec":                       {268, 1937, 319, 2855},
+	"report":                       {4055, 39316, 3285, 35151},
+	"report/analysis":              {2786, 26326, 1301, 16470},
+	"report/doc":                   {1468, 11522, 714, 7657},
+	"report/doc/doctest":           {0, 0, 141, 1007},
+	"scratch":                      {327, 2289, 397, 3920},
+	"scripts":                      {0, 0, 166, 1505},
+	"tensor":                       {1944, 16212, 3044, 31704},
+	"total":                        {45786, 373118, 47352, 467289},
+	"trainer":                      {2709, 20743, 1901, 18172},
+	"transports":                   {1057, 8830, 1080, 10914},
+	"transports/all":               {23, 90, 1097, 9867},
+	"transports/batched":           {2595, 20317, 3871, 38295},
+	"transports/driver":            {1267, 9306, 991, 8625},
+	"transports/driver/drivertest": {0, 0, 2017, 18822},
+	"transports/http":              {1610, 13676, 2424, 26684},
+	"transports/http/exchange":     {536, 4199, 143, 1516},
+	"transports/http/store":        {973, 7744, 581, 6689},
+	"transports/inproc":            {217, 1818, 117, 1018},
+	"transports/internal/mailbox":  {188, 1136, 199, 1801},
+	"transports/internal/slab":     {924, 7376, 1037, 9428},
+	"transports/pickle":            {690, 5963, 651, 6488},
+	"transports/shm":               {1751, 14273, 2067, 20398},
+	"world":                        {245, 2128, 265, 2621},
+}
+
+// byPackage are the folders whose packages are rooms.
+var byPackage = []string{"bench", "cli", "report", "trainer", "transports"}
+
+var (
+	testCode = regexp.MustCompile(`_test\.go$|(^|/)(drivertest|benchtest|doctest|browser|rig|gotest|skip)/|^internal/test/`)
+	notOurs  = regexp.MustCompile(`federationpb/|(^|/)testdata/`)
+	comment  = regexp.MustCompile("(?s)(`[^`]*`|\"(?:\\\\.|[^\"\\\\\\n])*\"|'(?:\\\\.|[^'\\\\\\n])*')|//[^\\n]*|/\\*.*?\\*/")
+	lexeme   = regexp.MustCompile("`[^`]*`|\"(?:\\\\.|[^\"\\\\\\n])*\"|'(?:\\\\.|[^'\\\\\\n])*'|[\\pL_][\\pL\\pN_]*|[0-9][\\pL\\pN_.]*|[^\\s\\pL\\pN_]")
+)
+
+// room returns the room of a file.
+func room(path string) string {
+	dir, top := filepath.Dir(path), strings.SplitN(path, "/", 2)[0]
+	switch {
+	case dir == ".":
+		return "."
+	case slices.Contains(byPackage, top):
+		return dir
+	}
+	return top
+}
+
+// sizes returns how much code each room has, and all of them under "total".
+func sizes(t *testing.T) map[string]size {
+	t.Helper()
+	all := map[string]size{}
+	err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != "." && strings.HasPrefix(e.Name(), "."):
+			return filepath.SkipDir
+		case e.IsDir() || !strings.HasSuffix(path, ".go") || notOurs.MatchString(path):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		code, lines := comment.ReplaceAllString(string(text), "$1"), 0
+		for line := range strings.Lines(code) {
+			if strings.TrimSpace(line) != "" {
+				lines++
+			}
+		}
+		tokens := len(lexeme.FindAllString(code, -1))
+		for _, of := range []string{room(filepath.ToSlash(path)), "total"} {
+			s := all[of]
+			if testCode.MatchString(filepath.ToSlash(path)) {
+				s.testLines, s.testTokens = s.testLines+lines, s.testTokens+tokens
+			} else {
+				s.lines, s.tokens = s.lines+lines, s.tokens+tokens
+			}
+			all[of] = s
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestCeilings: no room has more code than its ceiling, and each room has one.
+func TestCeilings(t *testing.T) {
+	now := sizes(t)
+	var table strings.Builder
+	var names []string
+	for name := range now {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		s, most := now[name], ceilings[name]
+		fmt.Fprintf(&table, "\t%q: {%d, %d, %d, %d},\n", name, s.lines, s.tokens, s.testLines, s.testTokens)
+		for _, of := range []struct {
+			what      string
+			has, most int
+		}{{"lines", s.lines, most.lines}, {"tokens", s.tokens, most.tokens}, {"lines of tests", s.testLines, most.testLines}, {"tokens of tests", s.testTokens, most.testTokens}} {
+			if of.has > of.most {
+				t.Errorf("%s has %d %s, and its ceiling is %d", name, of.has, of.what, of.most)
+			}
+		}
+	}
+	for name := range ceilings {
+		if _, ok := now[name]; !ok {
+			t.Errorf("%s has a ceiling and no code", name)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the table as it would be now:\n%s", table.String())
+	}
+}
