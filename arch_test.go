@@ -84,7 +84,7 @@ var layers = map[string][]string{
 	"cmd/ipcbench":                 {"cli", "transports/all"},
 	"transports/http/exchange":     {"crash", "phase"},
 	"transports/http/store":        {"phase", "tensor", "transports/http/exchange", "transports/internal/slab", "transports/driver"},
-	"examples/fedavg":              {"crash", "receipt", "tensor", "trainer", "transports", "transports/all", "transports/driver"},
+	"examples/fedavg":              {"receipt", "tensor", "trainer", "transports", "transports/all", "transports/driver"},
 	"examples/transport":           {"cli", "phase", "tensor", "transports/driver"},
 }
 

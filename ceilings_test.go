@@ -19,7 +19,7 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // ones, each package. Who adds code says in the same change what goes, and lowers a ceiling
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
-	".":                            {0, 0, 808, 6541},
+	".":                            {0, 0, 857, 6893},
 	"agent":                        {1161, 8181, 581, 5063},
 	"bench":                        {3961, 32448, 4396, 43445},
 	"bench/benchtest":              {0, 0, 466, 5536},
@@ -32,7 +32,7 @@ var ceilings = map[string]size{
 	"codec":                        {1625, 14392, 1083, 12748},
 	"crash":                        {76, 594, 119, 1140},
 	"doctor":                       {396, 2960, 150, 2442},
-	"examples":                     {616, 5103, 614, 5659},
+	"examples":                     {615, 5090, 614, 5659},
 	"futex":                        {108, 729, 398, 3242},
 	"identity":                     {421, 3354, 469, 6017},
 	"internal":                     {1426, 13157, 1425, 12239},
@@ -50,7 +50,7 @@ var ceilings = map[string]size{
 	"scratch":                      {327, 2289, 397, 3920},
 	"scripts":                      {0, 0, 166, 1505},
 	"tensor":                       {1944, 16212, 3044, 31704},
-	"total":                        {45786, 373118, 47352, 467289},
+	"total":                        {45785, 373105, 47401, 467641},
 	"trainer":                      {2709, 20743, 1901, 18172},
 	"transports":                   {1057, 8830, 1080, 10914},
 	"transports/all":               {23, 90, 1097, 9867},

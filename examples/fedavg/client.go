@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"ipcbench/crash"
 	"ipcbench/receipt"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
@@ -210,7 +209,7 @@ func (t *ClientTrainer) publish(ctx context.Context, session *trainer.Session, p
 			return err
 		}
 	}
-	if err := crash.Guard(func() error { return payload.CopyTo(t.next) }); err != nil {
+	if err := payload.CopyTo(t.next); err != nil {
 		return fmt.Errorf("payload has other tensors than the session's first one: %w", err)
 	}
 	model := t.next

@@ -1,0 +1,55 @@
+package ipcbench_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// public are the folders whose packages other programs import.
+var public = []string{"cli", "phase", "phase/usage", "tensor", "tensor/models", "codec", "trainer", "transports", "transports/driver", "transports/all", "receipt", "identity"}
+
+// TestPublic: no exported signature of a public package names a type that another module
+// cannot name, because it is from internal/.
+func TestPublic(t *testing.T) {
+	for _, dir := range public {
+		paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(paths) == 0 {
+			t.Fatal(dir, err)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hidden := map[string]bool{}
+			for _, i := range file.Imports {
+				if name, _ := strconv.Unquote(i.Path.Value); strings.Contains(name, "/internal/") {
+					hidden[name[strings.LastIndex(name, "/")+1:]] = true
+				}
+			}
+			ast.FileExports(file)
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.BlockStmt:
+					return false // what a function does is its own
+				case *ast.ValueSpec:
+					return n.Type != nil
+				case *ast.SelectorExpr:
+					if x, ok := n.X.(*ast.Ident); ok && hidden[x.Name] {
+						t.Errorf("%s: an exported declaration names %s.%s", fset.Position(n.Pos()), x.Name, n.Sel.Name)
+					}
+				}
+				return true
+			})
+		}
+	}
+}
