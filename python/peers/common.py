@@ -42,9 +42,11 @@ from ipcbench_worker.software import software
 
 VERSION = 2  # of orders and answers
 RULES = 3  # by which rounds.py measures a block
-# The keys of a cell and of a work that all rows know; any other refuses the cell.
-CELL = {"work", "variant", "workers", "lanes_per_process", "depth", "train_ms"}
+# Keys of an order that all rows know. Another one may ask for a different measurement.
 WORK = {"model", "down", "up", "update", "clients"}
+CELL = {"work", "variant", "workers", "lanes_per_process", "depth", "train_ms"}
+BLOCK = {"seed", "rounds", "least_rounds", "time_ns", "warmup", "warm_ns", "verify", "spans",
+         "round_limit_ns", "pin"}
 
 now = time.monotonic_ns  # one clock for all processes
 Model = dict[str, np.ndarray]
@@ -290,8 +292,10 @@ def refusal(order: dict, cell: dict) -> str:
     """Why the rows cannot run a cell; empty if they can."""
     try:
         work = order["works"][cell["work"]]
-        for key in sorted(set(cell) - CELL | set(work) - WORK):
-            instead = ": choose --values uniform" if key in ("file", "values") else ""
+        if cell.get("values") == "uniform":  # so there is no file, and the rows make such values
+            cell = {k: v for k, v in cell.items() if k != "values"}
+        for key in [*sorted(set(cell) - CELL), *sorted(set(work) - WORK)]:
+            instead = ": choose --values uniform" if key in ("values", "file") else ""
             return f'it has "{key}", which no reference row knows{instead}'
         if cell["lanes_per_process"] != 1:
             return "a process of a reference row has one worker: choose --lanes-per-process 1"
@@ -350,6 +354,8 @@ def main(row: type[Server], work: Callable) -> None:
         return reply({"refused": refused})
     if len(order["cells"]) != 1 or refused[0]:
         return reply({"error": f"order: want one cell of which nothing is refused: {refused}"})
+    for key in sorted(set(order["block"]) - BLOCK):
+        return reply({"error": f'order: block: it has "{key}", which no reference row knows'})
     session = Session(order)
     try:
         session.start(row, work)

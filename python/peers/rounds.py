@@ -132,10 +132,10 @@ class Rounds:
         reports = self.session.tell("report")
         jobs = {row[:2]: row[2:] for _, log in reports for row in log}
         block: dict = {name + "_ns": [] for name in ("round", "train", "rtt", "down", "up")}
-        block["unattributed_ns"], phases = 0, dict.fromkeys(("publish", "train", "fold"), 0)
+        unattributed, phases = 0, {name: 0 for name in ("publish", "train", "fold")}
         for n, took, rest, sent, back, phase in self.timed:
             block["round_ns"].append(took)
-            block["unattributed_ns"] += rest
+            unattributed += rest
             phase["train"] = 0
             for start, end, client in zip(sent, back, self.clients):
                 received, began, done = jobs[n, client["id"]]
@@ -147,13 +147,14 @@ class Rounds:
                 phases[name] += ns
         totals = [self.session.meter.totals(), *(t for t, _ in reports)]
         first = [t["usage"].get("cold", {}) for t in totals]
-        server, *workers = (
+        server, *processes = (
             {"usage": t["usage"].get("timed", {}), "memory": t["memory"], "cpus": t["cpus"],
              "counts": t["counts"].get("timed", {}), "import_ns": imported}
             for t, imported in zip(totals, [self.session.imported, *self.session.imports]))
         block.update(
-            spawn_ns=self.session.spawn, phases_ns=phases, server=server, processes=workers,
-            cold={"round_ns": cold, "server": first[0], "processes": first[1:]}, system=system,
+            spawn_ns=self.session.spawn, unattributed_ns=unattributed, phases_ns=phases,
+            server=server, processes=processes, system=system,
+            cold={"round_ns": cold, "server": first[0], "processes": first[1:]},
             proof={"rounds": self.proved // len(self.clients), "updates": self.proved})
         hashes = [h[-1] if h else "0" * 16 for h in self.running]
         return {"block": block, "hashes": hashes, "running": self.running}
