@@ -206,13 +206,16 @@ func withoutNotes(rows []Row) []Row {
 // that may be too, and keys if they may, share what the others leave.
 func (t *textWriter) widths(s sheet, headers, keys bool, bar int) []int {
 	widths := make([]int, len(s.columns))
-	rest, wraps, least := t.left+between, 0, leastWrap
-	if keys {
-		least = leastKey
+	rest, wraps := t.left+between, 0
+	least := func(c int) int {
+		if c < s.keys {
+			return leastKey
+		}
+		return leastWrap
 	}
 	wrapped := func(c int) bool {
 		col := s.columns[c]
-		return headers && (col.Wrap || keys && c < s.keys && col.Unit == "") && widths[c] > least
+		return headers && (col.Wrap || keys && c < s.keys && col.Unit == "") && widths[c] > least(c)
 	}
 	for c, col := range s.columns {
 		w := col.width()
@@ -235,7 +238,7 @@ func (t *textWriter) widths(s sheet, headers, keys bool, bar int) []int {
 	}
 	for c, col := range s.columns {
 		if wrapped(c) {
-			most := min(widths[c], max(least, rest/wraps-between))
+			most := min(widths[c], max(least(c), rest/wraps-between))
 			widths[c] = min(width(col.header), most)
 			for _, e := range col.cells {
 				for _, line := range wrap(e.text, most) {
