@@ -1,47 +1,30 @@
 package agent
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"time"
+
+	"ipcbench/internal/frame"
 )
 
 // longest is how many bytes a frame may have: a greeting with an environment has a tenth.
 const longest = 64 << 10
 
-// writeFrame sends v: its length in four bytes, the highest first, and v as JSON.
-func writeFrame(w io.Writer, v any) error {
-	text, err := json.Marshal(v)
+func writeFrame(w io.Writer, v any) error { return frame.Write(w, v, longest) }
+
+// readFrame ignores fields that it does not know, because a greeting of another version
+// must still say which one.
+func readFrame(r io.Reader, v any) error {
+	text, err := frame.Read(r, longest)
 	if err != nil {
 		return err
 	}
-	if len(text) > longest {
-		return fmt.Errorf("a message of %d bytes: want at most %d", len(text), longest)
-	}
-	_, err = w.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
-	return err
-}
-
-// readFrame reads what writeFrame has sent, and not a byte beyond.
-func readFrame(r io.Reader, v any) error {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return err
-	}
-	size := binary.BigEndian.Uint32(head[:])
-	if size > longest {
-		return fmt.Errorf("a message of %d bytes: want at most %d", size, longest)
-	}
-	text := make([]byte, size)
-	if _, err := io.ReadFull(r, text); err != nil {
-		return fmt.Errorf("in the middle of a message: %w", err)
-	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("no message of this protocol: %w", err)
+		return fmt.Errorf("%w: %w", frame.ErrProtocol, err)
 	}
 	return nil
 }

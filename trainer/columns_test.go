@@ -25,7 +25,7 @@ func TestColumns(t *testing.T) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.appendTo(nil, func(int) bool { return true })
+	got, err := c.samples(1, func(int) bool { return true })
 	if err != nil || len(got) != 1 || got[0] != sent {
 		t.Errorf("got %+v, %v, want %+v", got, err, sent)
 	}

@@ -3,25 +3,26 @@ package trainer
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"ipcbench/internal/frame"
 )
 
 // errProtocol is a message that its sender may not send.
-var errProtocol = errors.New("no message of this protocol")
+var errProtocol = frame.ErrProtocol
 
 // How large a message may be.
 const (
-	shortMessage = 512 << 10 // any but an assignment
+	shortMessage = 512 << 10 // any except an assignment and a report
 	longMessage  = 1 << 30
 )
 
@@ -29,8 +30,8 @@ const (
 type control struct {
 	conn    net.Conn
 	timeout time.Duration // of a send
-	limit   int64         // of what is received
-	got     int64         // bytes of the last message
+	limit   int           // of what is received, except a report
+	report  atomic.Int64  // limit of a report; zero until one is asked for
 	met     bool          // the peer's hello has come
 
 	mu sync.Mutex // one frame is written at a time
@@ -40,43 +41,16 @@ type control struct {
 const sendTimeout = 10 * time.Second
 
 func (c *control) send(m message) error {
-	frame := bytes.NewBuffer(make([]byte, 4))
-	err := json.NewEncoder(frame).Encode(m)
-	if size := frame.Len() - 4; err == nil && size > longMessage {
-		err = fmt.Errorf("a message of %d bytes: want at most %d", size, longMessage)
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	err := c.conn.SetWriteDeadline(time.Now().Add(c.timeout))
 	if err == nil {
-		binary.BigEndian.PutUint32(frame.Bytes(), uint32(frame.Len()-4))
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		err = c.conn.SetWriteDeadline(time.Now().Add(c.timeout))
-	}
-	if err == nil {
-		_, err = c.conn.Write(frame.Bytes())
+		err = frame.Write(c.conn, m, longMessage)
 	}
 	if err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
 	return nil
-}
-
-// sendReport sends a report part by part.
-func (c *control) sendReport(t Totals) error {
-	for some := range slices.Chunk(t.Samples, frameSamples) {
-		if err := c.send(message{Samples: newColumns(some)}); err != nil {
-			return err
-		}
-	}
-	for _, p := range t.Profiles {
-		for kind := p.Kind; kind != "" || len(p.Data)+len(p.Before) > 0; kind = "" {
-			data, before := min(len(p.Data), frameProfile), min(len(p.Before), frameProfile)
-			if err := c.send(message{Profile: &piece{kind, p.Data[:data], p.Before[:before]}}); err != nil {
-				return err
-			}
-			p.Data, p.Before = p.Data[data:], p.Before[before:]
-		}
-	}
-	return c.send(message{Report: &t})
 }
 
 // receive returns the next message. The first one is preceded by the peer's
@@ -97,20 +71,15 @@ func (c *control) receive() (message, error) {
 	return m, nil
 }
 
-func (c *control) receiveAny() (message, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(c.conn, head[:]); err != nil {
-		return message{}, err
+func (c *control) receiveAny() (m message, err error) {
+	text, err := frame.Read(c.conn, max(c.limit, int(c.report.Load())))
+	if err == nil {
+		m, err = parse(text)
 	}
-	c.got = int64(binary.BigEndian.Uint32(head[:]))
-	if c.got > c.limit {
-		return message{}, fmt.Errorf("%w: one of %d bytes: want at most %d", errProtocol, c.got, c.limit)
+	if err == nil && m.Report == nil && len(text) > c.limit {
+		err = fmt.Errorf("%w: %s of %d bytes: want at most %d", errProtocol, m.kind, len(text), c.limit)
 	}
-	var body bytes.Buffer // grows with what comes, and not with what was claimed
-	if _, err := io.CopyN(&body, c.conn, c.got); err != nil {
-		return message{}, fmt.Errorf("in the middle of a message: %w", err)
-	}
-	return parse(body.Bytes())
+	return m, err
 }
 
 // parse returns the message that b is.

@@ -22,6 +22,7 @@ import (
 
 	"ipcbench/internal/waiting"
 	"ipcbench/phase"
+	"ipcbench/profile/capture"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -73,8 +74,8 @@ func socketpair() (one, other net.Conn, err error) {
 	return ends[0], ends[1], err
 }
 
-// frame returns the frame of one message.
-func frame(text string) []byte {
+// framed returns the frame of one message.
+func framed(text string) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
@@ -105,7 +106,7 @@ func writes(text []byte, times int) func(net.Conn) {
 func greets(text string) func(net.Conn) {
 	return func(conn net.Conn) {
 		says()(conn)
-		writes(frame(text), 1)(conn)
+		writes(framed(text), 1)(conn)
 	}
 }
 
@@ -128,7 +129,7 @@ func TestImpostors(t *testing.T) {
 		"a claim of 16 MiB":  {writes([]byte{1, 0, 0, 0}, 1), "one of 16777216 bytes: want at most 524288"},
 		"a claim of 512 KiB": {writes([]byte{0, 8, 0, 0}, 1), "has not answered"}, // and none of it
 		"16 MiB":             {greets(`{"failure":{"text":"` + strings.Repeat("x", 1<<24) + `"}}`), "want at most 524288"},
-		"half a message":     {writes(frame(`{"hello":{}}`)[:9], 1), "has not answered"},
+		"half a message":     {writes(framed(`{"hello":{}}`)[:9], 1), "has not answered"},
 		"many lanes":         {greets(`{"news":{"lanes":[` + strings.Repeat("{},", 170_000) + `{}]}}`), ": news"},
 		"depth":              {greets(`{"news":` + strings.Repeat("[", 500_000)), "exceeded max depth"},
 		"no JSON":            {greets("ready"), "invalid character"},
@@ -138,12 +139,12 @@ func TestImpostors(t *testing.T) {
 		"two in a frame":     {greets(`{"ready":{}} {"ready":{}}`), "want one object with one key"},
 		"an unknown type":    {greets(`{"reboot":{}}`), `unknown field "reboot"`},
 		"an unknown field":   {greets(`{"ready":{"sudo":true}}`), `unknown field "sudo"`},
-		"no hello":           {writes(frame(`{"ready":{}}`), 1), "the peer speaks nothing of it, this process version 3 of build"},
+		"no hello":           {writes(framed(`{"ready":{}}`), 1), "the peer speaks nothing of it, this process version 4 of build"},
 		"two hellos":         {says(message{Hello: newHello()}), "hello, which nobody"},
-		"another version":    {writes(frame(fmt.Sprintf(`{"hello":{"protocol":4,"build":%q}}`, own.Build)), 1), "the peer speaks version 4 of build "},
+		"another version":    {writes(framed(fmt.Sprintf(`{"hello":{"protocol":5,"build":%q}}`, own.Build)), 1), "the peer speaks version 5 of build "},
 		"another build": {func(conn net.Conn) {
 			_ = (&control{conn: conn, timeout: time.Minute}).send(message{Hello: other})
-		}, `ano", this process version 3 of build "` + own.Build},
+		}, `ano", this process version 4 of build "` + own.Build},
 		"handshakes":         {says(message{Ready: &ready{Handshakes: -1}}), "-1 handshakes in 0 ns"},
 		"their time":         {says(message{Ready: &ready{Handshakes: 1, HandshakeTime: -1, Cipher: "TLS_AES_128_GCM_SHA256"}}), "1 handshakes in -1 ns"},
 		"many handshakes":    {says(message{Ready: &ready{Handshakes: 1 << 40, HandshakeTime: 1, Cipher: "TLS_AES_128_GCM_SHA256"}}), "1099511627776 handshakes"},
@@ -158,9 +159,7 @@ func TestImpostors(t *testing.T) {
 		"pinged":             {says(message{Pinged: &pinged{}}), "pinged, which nobody"},
 		"marked":             {says(message{Marked: &marked{}}), "marked, which nobody"},
 		"news":               {says(message{News: &news{}}), ": news"},
-		"samples":            {says(message{Samples: newColumns(nil)}), "samples, which nobody"},
-		"profile":            {says(message{Profile: &piece{Kind: "cpu"}}), "profile, which nobody"},
-		"report":             {says(message{Report: &Totals{}}), "report, which nobody"},
+		"report":             {says(message{Report: &report{}}), "report, which nobody"},
 		"proof":              {says(message{Proof: &proof{}}), "a proof that nobody asked for"},
 		"a server's":         {says(message{Mark: &mark{}}), "mark, which nobody"},
 		"a failure of lanes": {says(message{Failure: &failure{Lane: 7}}), "the failure of lane 7, which it does not host"},
@@ -217,7 +216,7 @@ func TestHostilePools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return frame(string(b))
+		return framed(string(b))
 	}
 	greeting, err := json.Marshal(message{Hello: newHello()})
 	if err != nil {
@@ -229,16 +228,16 @@ func TestHostilePools(t *testing.T) {
 	}{
 		"garbage":         {[]byte("SSH-2.0-OpenSSH_9.9\r\n"), "want at most 1073741824"},
 		"4 GiB":           {[]byte{255, 255, 255, 255}, "want at most 1073741824"},
-		"another version": {frame(`{"hello":{"protocol":0,"build":"x"}}`), `the peer speaks version 0 of build "x", this process version 3`},
-		"no hello":        {assign(func(*assignment) {}), "the peer speaks nothing of it, this process version 3 of build"},
-		"no assignment":   {append(frame(string(greeting)), frame(`{"poke":{}}`)...), "waiting for an assignment"},
-		"no lanes":        {append(frame(string(greeting)), assign(func(a *assignment) { a.Lanes = nil })...), "lanes [] of 1"},
-		"another lane":    {append(frame(string(greeting)), assign(func(a *assignment) { a.Lanes[0] = 1 })...), "lanes [1] of 1"},
-		"samples":         {append(frame(string(greeting)), assign(func(a *assignment) { a.Samples = -1 })...), "-1 samples"},
-		"pings":           {append(frame(string(greeting)), assign(func(a *assignment) { a.Pings = 1 << 40 })...), "1099511627776 pings"},
-		"an authority":    {append(frame(string(greeting)), assign(func(a *assignment) { a.Func, a.Trust = "any", driver.Trust{Authority: []byte("me")} })...), "process 0: the authority's certificate: "},
-		"a type":          {append(frame(string(greeting)), assign(func(a *assignment) { a.Down = []tensor.Spec{{DType: 77}} })...), "unknown dtype"},
-		"a function":      {append(frame(string(greeting)), assign(func(*assignment) {})...), `no worker function "none"`},
+		"another version": {framed(`{"hello":{"protocol":0,"build":"x"}}`), `the peer speaks version 0 of build "x", this process version 4`},
+		"no hello":        {assign(func(*assignment) {}), "the peer speaks nothing of it, this process version 4 of build"},
+		"no assignment":   {append(framed(string(greeting)), framed(`{"poke":{}}`)...), "waiting for an assignment"},
+		"no lanes":        {append(framed(string(greeting)), assign(func(a *assignment) { a.Lanes = nil })...), "lanes [] of 1"},
+		"another lane":    {append(framed(string(greeting)), assign(func(a *assignment) { a.Lanes[0] = 1 })...), "lanes [1] of 1"},
+		"samples":         {append(framed(string(greeting)), assign(func(a *assignment) { a.Samples = -1 })...), "-1 samples"},
+		"pings":           {append(framed(string(greeting)), assign(func(a *assignment) { a.Pings = 1 << 40 })...), "1099511627776 pings"},
+		"an authority":    {append(framed(string(greeting)), assign(func(a *assignment) { a.Func, a.Trust = "any", driver.Trust{Authority: []byte("me")} })...), "process 0: the authority's certificate: "},
+		"a type":          {append(framed(string(greeting)), assign(func(a *assignment) { a.Down = []tensor.Spec{{DType: 77}} })...), "unknown dtype"},
+		"a function":      {append(framed(string(greeting)), assign(func(*assignment) {})...), `no worker function "none"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, ended := hosted(t)
@@ -273,17 +272,17 @@ func hosted(t *testing.T) (ours net.Conn, ended func() error) {
 
 // TestUnruly: a process that gets a senseless message later on gives up.
 func TestUnruly(t *testing.T) {
-	ping := frame(`{"ping":{}}`)
+	ping := framed(`{"ping":{}}`)
 	for name, c := range map[string]struct {
 		text []byte
 		want string
 	}{
-		"signed":            {frame(`{"signed":{}}`), "signed"}, // which it has not asked for
+		"signed":            {framed(`{"signed":{}}`), "signed"}, // which it has not asked for
 		"ping twice":        {append(ping, ping...), "ping"},
-		"assigned again":    {frame(`{"assign":{}}`), "assign"},
-		"a process's":       {frame(`{"ready":{}}`), "ready"},
+		"assigned again":    {framed(`{"assign":{}}`), "assign"},
+		"a process's":       {framed(`{"ready":{}}`), "ready"},
 		"a long message":    {[]byte{0, 255, 255, 255}, "one of 16777215 bytes"},
-		"an unknown window": {frame(`{"mark":{"window":"rose","round":1}}`), `no window "rose"`},
+		"an unknown window": {framed(`{"mark":{"window":"rose","round":1}}`), `no window "rose"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs, err := socketpair()
@@ -334,12 +333,13 @@ func TestPlaces(t *testing.T) {
 // what is made of its samples is in range.
 func FuzzParse(f *testing.F) {
 	sent := fullReport(3)
+	sent.Profiles = []capture.Piece{{Kind: "cpu", Data: []byte("a"), Before: []byte("b")}}
 	for _, m := range []message{
 		{Hello: newHello()}, {Assign: &assignment{Lanes: []int{1}, Down: []tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}}}},
 		{Mark: &mark{Window: Timed, Round: 3}}, {Stop: &stop{2}}, {Ping: &ping{}}, {Poke: &poke{}},
 		{Sign: &sign{[]byte("x")}}, {Signed: &signed{[]byte("y")}}, {Ready: &ready{Handshakes: 2, HandshakeTime: 3, Cipher: "TLS_AES_128_GCM_SHA256"}},
 		{Pinged: &pinged{[]int64{1}}}, {Marked: &marked{true}}, {News: &news{Lanes: []laneNews{{Doing: training}}}},
-		{Failure: &failure{Text: "x"}}, {Proof: &proof{1, 2, 3, "00", "01"}}, {Samples: newColumns(sent.Samples)}, {Profile: &piece{"cpu", []byte("a"), []byte("b")}}, {Report: &sent},
+		{Failure: &failure{Text: "x"}}, {Proof: &proof{1, 2, 3, "00", "01"}}, {Report: newReport(sent)},
 	} {
 		b, err := json.Marshal(m)
 		if err != nil {
@@ -363,14 +363,12 @@ func FuzzParse(f *testing.F) {
 		if second, err := json.Marshal(again); err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("%s became %s, %v", first, second, err)
 		}
-		if m.Samples == nil {
+		cfg := &Config{Samples: 4096, Profiling: &Profiling{Kinds: []string{"cpu"}}}
+		if m.Report == nil || m.Report.complete(cfg, func(lane int) bool { return lane == 2 || lane == 3 }) != nil {
 			return
 		}
-		samples, err := m.Samples.appendTo(nil, func(lane int) bool { return lane == 2 || lane == 3 })
-		if err != nil {
-			return
-		}
-		if len(samples) == 0 || len(samples) > frameSamples {
+		samples := m.Report.Totals.Samples
+		if len(samples) > cfg.Samples {
 			t.Fatalf("%d samples", len(samples))
 		}
 		for _, s := range samples {

@@ -35,10 +35,7 @@ import (
 //	proof    process  before an update is submitted, if the worker function is a user's
 //	                  and the round is not measured: hashes of model and update
 //	failure  process  any time: a lane has failed, and the process ends
-//	samples  process  when the transport has ended all lanes: a part of the report,
-//	                  as often as needed
-//	profile  process  after samples: a part of a profile, as often as needed
-//	report   process  last: the totals
+//	report   process  last, when the transport has ended all lanes: what it has recorded
 //
 // After its report, a process waits until the server closes the socket. A process ends
 // whenever the socket closes. A message that nobody asked for, that is too long, or that
@@ -60,13 +57,11 @@ type message struct {
 	News    *news       `json:"news,omitempty"`
 	Proof   *proof      `json:"proof,omitempty"`
 	Failure *failure    `json:"failure,omitempty"`
-	Samples *columns    `json:"samples,omitempty"`
-	Profile *piece      `json:"profile,omitempty"`
-	Report  *Totals     `json:"report,omitempty"`
+	Report  *report     `json:"report,omitempty"`
 }
 
 // protocol is the version of all that is in this file.
-const protocol = 3
+const protocol = 4
 
 // hello says what its sender speaks. Both ends of a session are of one build.
 type hello struct {
@@ -219,11 +214,32 @@ func (w *Window) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// How much of a report is in one message.
-const (
-	frameSamples = 4096
-	frameProfile = 128 << 10 // of each of a piece's two profiles
-)
+// report is all that a process has recorded.
+type report struct {
+	Totals
+	Samples  columns         `json:"samples"`
+	Profiles []capture.Piece `json:"profiles,omitempty"`
+}
+
+func newReport(t Totals) *report {
+	return &report{Totals: t, Samples: newColumns(t.Samples), Profiles: t.Profiles}
+}
+
+// complete adds samples and profiles to the totals of a process that hosts the lanes for
+// which hosts says so, unless such a process cannot have recorded them.
+func (r *report) complete(c *Config, hosts func(lane int) bool) (err error) {
+	if r.Lost < 0 {
+		return fmt.Errorf("%w: %d lost samples", errProtocol, r.Lost)
+	}
+	for _, p := range r.Profiles {
+		if c.Profiling == nil || !slices.Contains(c.Profiling.Kinds, p.Kind) {
+			return fmt.Errorf("%w: a profile of kind %.20q", errProtocol, p.Kind)
+		}
+	}
+	r.Totals.Profiles = r.Profiles
+	r.Totals.Samples, err = r.Samples.samples(c.Samples, hosts)
+	return err
+}
 
 // columns are samples: the nth one is made of the nth element of each column.
 type columns struct {
@@ -237,8 +253,7 @@ type columns struct {
 	Summed []bool   `json:"summed"`
 }
 
-func newColumns(samples []phase.Sample) *columns {
-	c := &columns{}
+func newColumns(samples []phase.Sample) (c columns) {
 	for _, p := range phase.Phases() {
 		c.Phases = append(c.Phases, p.String())
 	}
@@ -251,15 +266,16 @@ func newColumns(samples []phase.Sample) *columns {
 	return c
 }
 
-// appendTo appends the samples of a process that hosts the lanes for which hosts
+// samples returns them: at most so many, of a process that hosts the lanes for which hosts
 // says so.
-func (c *columns) appendTo(samples []phase.Sample, hosts func(lane int) bool) ([]phase.Sample, error) {
+func (c *columns) samples(most int, hosts func(lane int) bool) ([]phase.Sample, error) {
 	n := len(c.Phase)
 	for _, other := range [...]int{len(c.Lane), len(c.Round), len(c.Client), len(c.Start), len(c.End), len(c.Summed)} {
-		if other != n || n == 0 || n > frameSamples {
-			return nil, fmt.Errorf("%w: columns of %d and %d samples: want as many in each, and at most %d", errProtocol, n, other, frameSamples)
+		if other != n || n > most {
+			return nil, fmt.Errorf("%w: columns of %d and %d samples: want as many in each, and at most %d", errProtocol, n, other, most)
 		}
 	}
+	samples := make([]phase.Sample, 0, n)
 	phases := make([]phase.Phase, len(c.Phases)) // None: unknown
 	for _, p := range phase.Phases() {
 		if i := slices.Index(c.Phases, p.String()); i >= 0 {
@@ -277,26 +293,6 @@ func (c *columns) appendTo(samples []phase.Sample, hosts func(lane int) bool) ([
 		samples = append(samples, s)
 	}
 	return samples, nil
-}
-
-// piece is a part of a profile, or all of it.
-type piece struct {
-	Kind   string `json:"kind,omitempty"` // of a profile that begins; absent: there is more of the one before
-	Data   []byte `json:"data,omitempty"`
-	Before []byte `json:"before,omitempty"`
-}
-
-// addTo adds the piece to the profiles of a process. kinds are those that are taken.
-func (p *piece) addTo(all []capture.Piece, kinds []string) ([]capture.Piece, error) {
-	switch {
-	case p.Kind != "" && slices.Contains(kinds, p.Kind):
-		return append(all, capture.Piece{Kind: p.Kind, Data: p.Data, Before: p.Before}), nil
-	case p.Kind != "" || len(all) == 0:
-		return nil, fmt.Errorf("%w: a profile of kind %.20q", errProtocol, p.Kind)
-	}
-	last := &all[len(all)-1]
-	last.Data, last.Before = append(last.Data, p.Data...), append(last.Before, p.Before...)
-	return all, nil
 }
 
 // Totals are what one process recorded over a session.

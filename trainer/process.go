@@ -20,9 +20,7 @@ type sessionProcess struct {
 	answers chan message  // what was asked for, but news; has room for one of each type
 	gone    chan struct{} // closed when nothing more comes from its control socket
 
-	ready ready  // what it said when it was
-	parts Totals // of the report, so far
-	room  int64  // for the rest of it, in bytes; both are listen's
+	ready ready // what it said when it was
 
 	mu    sync.Mutex
 	owed  map[string]bool // guarded by mu: types of messages that were asked for
@@ -43,8 +41,8 @@ func (w *sessionProcess) ask(kind string) bool {
 	return true
 }
 
-// settle notes that an answer has come, or a part of one, and reports whether it
-// was owed. What an answer to a poke says may be that nothing has moved.
+// settle notes that an answer has come, and reports whether it was owed. What an answer to
+// a poke says may be that nothing has moved.
 func (w *sessionProcess) settle(m message, foreign bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,9 +52,6 @@ func (w *sessionProcess) settle(m message, foreign bool) bool {
 	}
 	if m.News != nil {
 		w.news = m.News
-	}
-	if m.Samples != nil || m.Profile != nil {
-		return w.owed["report"]
 	}
 	owed := w.owed[m.kind]
 	delete(w.owed, m.kind)
@@ -116,7 +111,7 @@ func (s *Session) launch(n int, o driver.Options) error {
 		return err
 	}
 	w := &sessionProcess{
-		Process: proc, n: n, room: s.cfg.reportSize(),
+		Process: proc, n: n,
 		control: &control{conn: proc.Conn(), timeout: min(sendTimeout, s.limit), limit: shortMessage},
 		answers: make(chan message, 4), gone: make(chan struct{}), owed: map[string]bool{},
 	}
@@ -206,44 +201,23 @@ func (s *Session) take(w *sessionProcess, m message) error {
 	if !w.settle(m, s.cfg.Foreign) {
 		return fmt.Errorf("%w: %s, which nobody asked for", errProtocol, m.kind)
 	}
+	var err error
 	switch {
 	case m.Sign != nil:
 		return s.sign(w, m.Sign.Request)
-	case m.Ready != nil && m.Ready.check() != nil:
-		return m.Ready.check()
-	case m.Pinged != nil && m.Pinged.check(s.cfg.Pings) != nil:
-		return m.Pinged.check(s.cfg.Pings)
-	case m.Ready != nil, m.Pinged != nil, m.Marked != nil:
-		w.answers <- m
-	case m.News == nil:
-		return s.gather(w, m)
-	case !slices.EqualFunc(m.News.Lanes, w.lanes, func(n laneNews, l *sessionLane) bool { return n.Lane == l.n }):
-		return fmt.Errorf("%w: news of lanes that it does not host", errProtocol)
-	}
-	return nil
-}
-
-// gather keeps a part of w's report, and hands all of it over with the last one.
-func (s *Session) gather(w *sessionProcess, m message) (err error) {
-	if w.room -= w.control.got; w.room < 0 {
-		return fmt.Errorf("%w: a report of more than %d bytes", errProtocol, s.cfg.reportSize())
-	}
-	switch parts := &w.parts; {
-	case m.Samples != nil:
-		parts.Samples, err = m.Samples.appendTo(parts.Samples, w.hosts)
-		if err == nil && len(parts.Samples) > s.cfg.Samples {
-			err = fmt.Errorf("%w: more than %d samples", errProtocol, s.cfg.Samples)
+	case m.Ready != nil:
+		err = m.Ready.check()
+	case m.Pinged != nil:
+		err = m.Pinged.check(s.cfg.Pings)
+	case m.Report != nil:
+		err = m.Report.complete(&s.cfg, w.hosts)
+	case m.News != nil:
+		if !slices.EqualFunc(m.News.Lanes, w.lanes, func(n laneNews, l *sessionLane) bool { return n.Lane == l.n }) {
+			err = fmt.Errorf("%w: news of lanes that it does not host", errProtocol)
 		}
-	case m.Profile != nil:
-		var kinds []string
-		if s.cfg.Profiling != nil {
-			kinds = s.cfg.Profiling.Kinds
-		}
-		parts.Profiles, err = m.Profile.addTo(parts.Profiles, kinds)
-	case m.Report.Lost < 0:
-		return fmt.Errorf("%w: %d lost samples", errProtocol, m.Report.Lost)
-	default:
-		m.Report.Samples, m.Report.Profiles = parts.Samples, parts.Profiles
+		return err
+	}
+	if err == nil {
 		w.answers <- m
 	}
 	return err

@@ -28,16 +28,13 @@ func reporting(t testing.TB, cfg Config) (*Session, *sessionProcess, net.Conn) {
 	}
 	p := &Session{cfg: cfg}
 	p.failed, p.fail = context.WithCancelCause(context.Background())
-	room := cfg.reportSize()
-	if cfg.Profiling != nil {
-		room -= profilesSize - 1<<20 // nearly all of it has come
-	}
 	exited := make(chan struct{})
 	w := &sessionProcess{
-		Process: &inside{exited: exited}, n: 1, lanes: []*sessionLane{{n: 2}, {n: 3}}, room: room,
+		Process: &inside{exited: exited}, n: 1, lanes: []*sessionLane{{n: 2}, {n: 3}},
 		control: &control{conn: ours, timeout: sendTimeout, limit: shortMessage, met: true},
 		gone:    make(chan struct{}), answers: make(chan message, 4), owed: map[string]bool{"report": true},
 	}
+	w.control.report.Store(cfg.reportSize())
 	p.readers.Go(func() { p.listen(w) })
 	t.Cleanup(func() {
 		_, _ = ours.Close(), theirs.Close()
@@ -56,8 +53,8 @@ func TestHostileReports(t *testing.T) {
 		for i := range c.Phase {
 			c.Phase[i], c.Lane[i] = train, 2
 		}
-		change(c)
-		b, err := json.Marshal(message{Samples: c})
+		change(&c)
+		b, err := json.Marshal(message{Report: &report{Samples: c}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,9 +66,7 @@ func TestHostileReports(t *testing.T) {
 		want   string
 	}{
 		"unequal columns":  {[]string{samples(func(c *columns) { c.End = c.End[:2] })}, "columns of 3 and 2 samples"},
-		"no samples":       {[]string{samples(func(c *columns) { *c = columns{} })}, "columns of 0 and 0 samples"},
-		"too many":         {[]string{good, good, good, good}, "more than 10 samples"},
-		"too many at once": {[]string{`{"samples":{"phase":[` + strings.Repeat("0,", frameSamples) + "0]}}"}, "columns of 4097 and 0 samples"},
+		"too many":         {[]string{samples(func(c *columns) { *c = newColumns(make([]phase.Sample, 11)) })}, "columns of 11 and 11 samples: want as many in each, and at most 10"},
 		"an unknown phase": {[]string{samples(func(c *columns) { c.Phases[train] = "loaf" })}, "sample {"},
 		"no such phase":    {[]string{samples(func(c *columns) { c.Phase[2] = 99 })}, "sample {"},
 		"a negative phase": {[]string{strings.Replace(good, fmt.Sprintf(`"phase":[%d`, train), `"phase":[-6`, 1)}, "cannot unmarshal number -6"},
@@ -84,21 +79,24 @@ func TestHostileReports(t *testing.T) {
 		"before the start": {[]string{samples(func(c *columns) { c.Start[0] = -1 })}, "Start:-1"},
 		"a large number":   {[]string{strings.Replace(good, `"start_ns":[0`, `"start_ns":[1e400`, 1)}, "cannot unmarshal number"},
 		"a fraction":       {[]string{strings.Replace(good, `"start_ns":[0`, `"start_ns":[0.5`, 1)}, "cannot unmarshal number"},
-		"no profile":       {[]string{`{"profile":{"kind":"trace","data":"AAAA"}}`}, `a profile of kind "trace"`},
-		"more of none":     {[]string{`{"profile":{"data":"AAAA"}}`}, `a profile of kind ""`},
-		"no base64":        {[]string{`{"profile":{"kind":"cpu","data":"!"}}`}, "illegal base64"},
+		"no profile":       {[]string{`{"report":{"profiles":[{"kind":"trace","data":"AAAA"}]}}`}, `a profile of kind "trace"`},
+		"no base64":        {[]string{`{"report":{"profiles":[{"kind":"cpu","data":"!"}]}}`}, "illegal base64"},
 		"a window":         {[]string{`{"report":{"usage":{"sometimes":{}}}}`}, `no window "sometimes"`},
 		"counts elsewhere": {[]string{`{"report":{"counts":{"warm":{}}}}`}, `no window "warm"`},
 		"lost":             {[]string{`{"report":{"lost":-1}}`}, "-1 lost samples"},
 		"twice":            {[]string{`{"report":{}}`, `{"report":{}}`}, "report, which nobody asked for"},
-		"samples after it": {[]string{`{"report":{}}`, good}, "samples, which nobody asked for"},
-		"without an end":   {slices.Repeat([]string{`{"profile":{"kind":"cpu"}` + strings.Repeat(" ", 1<<18) + "}"}, 20), "a report of more than"},
+		"a long one":       {[]string{good[:len(good)-1] + strings.Repeat(" ", 3<<20) + "}"}, "want at most 1049856"},
+		"long news":        {[]string{`{"news":{}` + strings.Repeat(" ", shortMessage) + "}"}, "news of 524299 bytes: want at most 524288"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _, theirs := reporting(t, Config{Samples: 10, Profiling: &Profiling{Kinds: []string{"cpu"}}})
+			cfg := Config{Samples: 10}
+			if strings.Contains(name, "profile") || strings.Contains(name, "base64") {
+				cfg.Profiling = &Profiling{Kinds: []string{"cpu"}}
+			}
+			p, _, theirs := reporting(t, cfg)
 			go func() {
 				for _, text := range c.frames {
-					if _, err := theirs.Write(frame(text)); err != nil {
+					if _, err := theirs.Write(framed(text)); err != nil {
 						return // the session has had enough
 					}
 				}
@@ -111,7 +109,7 @@ func TestHostileReports(t *testing.T) {
 	}
 }
 
-// fullReport is one that takes many messages.
+// fullReport is a long one.
 func fullReport(samples int) Totals {
 	random := rand.New(rand.NewPCG(1, 2))
 	t := Totals{
@@ -135,10 +133,10 @@ func TestReport(t *testing.T) {
 	sent := fullReport(20_000)
 	long := bytes.Repeat([]byte("profile "), 100_000)
 	sent.Profiles = []capture.Piece{
-		{Kind: "cpu", Data: long}, {Kind: "allocs", Data: long[:5], Before: long[3:]}, {Kind: "cpu", Data: long[:frameProfile]},
+		{Kind: "cpu", Data: long}, {Kind: "allocs", Data: long[:5], Before: long[3:]}, {Kind: "cpu", Data: long[:9]},
 	}
 	p, w, theirs := reporting(t, Config{Samples: 20_000, Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})
-	if err := (&control{conn: theirs, timeout: sendTimeout}).sendReport(sent); err != nil {
+	if err := (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}); err != nil {
 		t.Fatal(err)
 	}
 	var m message
@@ -149,7 +147,7 @@ func TestReport(t *testing.T) {
 			t.Fatal(context.Cause(p.failed))
 		}
 	})
-	got := *m.Report
+	got := m.Report.Totals
 	for i, profile := range got.Profiles {
 		if want := sent.Profiles[i]; !bytes.Equal(profile.Data, want.Data) || !bytes.Equal(profile.Before, want.Before) || profile.Kind != want.Kind {
 			t.Errorf("profile %d, %s, is another one", i, profile.Kind)
@@ -167,7 +165,7 @@ func BenchmarkReport(b *testing.B) {
 	sent := fullReport(samples)
 	for b.Loop() {
 		p, w, theirs := reporting(b, Config{Samples: samples})
-		if err := (&control{conn: theirs, timeout: sendTimeout}).sendReport(sent); err != nil {
+		if err := (&control{conn: theirs, timeout: sendTimeout}).send(message{Report: newReport(sent)}); err != nil {
 			b.Fatal(err)
 		}
 		select {

@@ -404,6 +404,7 @@ func (s *Session) Close() (Report, error) {
 	s.stopLanes()
 	if healthy {
 		for _, w := range s.procs {
+			w.control.report.Store(s.cfg.reportSize())
 			w.ask("report")
 		}
 	}
@@ -464,7 +465,7 @@ func (s *Session) collectReports(r *Report, left bool) error {
 			return s.withStderr(fmt.Errorf("trainer: close: %w", err))
 		}
 		m.Report.Software, m.Report.Import = w.ready.Software, w.ready.Import
-		r.Processes = append(r.Processes, *m.Report)
+		r.Processes = append(r.Processes, m.Report.Totals)
 	}
 	return nil
 }

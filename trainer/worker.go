@@ -174,7 +174,7 @@ func (h Host) serve(conn net.Conn) error {
 		return errors.Join(err, tell(err))
 	}
 	totals, err := w.meter.totals()
-	if err = errors.Join(err, c.sendReport(totals)); err != nil {
+	if err = errors.Join(err, c.send(message{Report: newReport(totals)})); err != nil {
 		return err
 	}
 	<-listening // the session closes when it has read the report

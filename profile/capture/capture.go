@@ -68,11 +68,11 @@ func Check(kinds ...string) error {
 
 // A Piece is the profile of one kind between one Start and the next Stop.
 type Piece struct {
-	Kind string
-	Data []byte
+	Kind string `json:"kind"`
+	Data []byte `json:"data,omitempty"`
 	// Before is the same profile at Start, for kinds that count from the start of
 	// the process; nil for others.
-	Before []byte
+	Before []byte `json:"before,omitempty"`
 }
 
 // A Capture takes profiles of this process. There may be one at a time that is

@@ -218,9 +218,7 @@ class Worker:
     def report(self) -> None:
         with self._lock:
             totals = self.meter.totals()
-        for columns in self.recorder.columns():
-            self.control.send("samples", columns)
-        self.control.send("report", totals)
+        self.control.send("report", {**totals, "samples": self.recorder.columns()})
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import struct
 import threading
 
 DESCRIPTOR = 3
-PROTOCOL = 3
+PROTOCOL = 4
 SHORT, LONG = 512 << 10, 1 << 30  # how long a message may be: any but an assignment, and that
 
 # What the server may send, and of what type it is. A field with a "?" may be absent.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Iterator, Optional
 
-FRAME = 4096  # samples in one message
 ALL = 1 << 63
 
 
@@ -51,12 +49,10 @@ class Recorder:
     def full(self, share: float) -> bool:
         return len(self.samples) > share * self.capacity
 
-    def columns(self) -> Iterator[dict]:
-        """All samples, as messages."""
+    def columns(self) -> dict:
+        """All samples, as they are reported: a list per field."""
         phases = sorted({s[0] for s in self.samples})
         index = {p: i for i, p in enumerate(phases)}
         names = ("phase", "lane", "round", "client", "start_ns", "end_ns", "summed")
-        for at in range(0, len(self.samples), FRAME):
-            some = dict(zip(names, zip(*self.samples[at:at + FRAME])))
-            some["phase"] = [index[p] for p in some["phase"]]
-            yield {"phases": phases, **some}
+        all = dict(zip(names, zip(*self.samples)))
+        return {**all, "phases": phases, "phase": [index[s[0]] for s in self.samples]}

@@ -233,7 +233,7 @@ func inGroup(t *testing.T, group int) (n int) {
 func TestPythonControl(t *testing.T) {
 	skip.Long(t)
 	launcher := drivertest.Python(t, "shm-slab")
-	hello := fmt.Sprintf(`{"hello":{"protocol":3,"build":%q}}`, trainer.Build())
+	hello := fmt.Sprintf(`{"hello":{"protocol":4,"build":%q}}`, trainer.Build())
 	for frames, want := range map[string]string{
 		"":                                       "waiting for an assignment: ",
 		"\xff\xff\xff\xff":                       "a message of 4294967295 bytes: want at most 1073741824",

@@ -1,0 +1,47 @@
+// Package frame sends JSON on a stream, in frames. A frame is the length of a text in four
+// bytes, the highest first, and the text.
+package frame
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrProtocol is the error of a message that its sender may not send.
+var ErrProtocol = errors.New("no message of this protocol")
+
+// Write sends v as one frame. Its text has at most most bytes.
+func Write(w io.Writer, v any, most int) error {
+	b := bytes.NewBuffer(make([]byte, 4))
+	if err := json.NewEncoder(b).Encode(v); err != nil {
+		return err
+	}
+	size := b.Len() - 4
+	if size > most {
+		return fmt.Errorf("a message of %d bytes: want at most %d", size, most)
+	}
+	binary.BigEndian.PutUint32(b.Bytes(), uint32(size))
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Read returns the text of the next frame, and reads no byte beyond it.
+func Read(r io.Reader, most int) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	size := int64(binary.BigEndian.Uint32(head[:]))
+	if size > int64(most) {
+		return nil, fmt.Errorf("%w: one of %d bytes: want at most %d", ErrProtocol, size, most)
+	}
+	var text bytes.Buffer // grows with the bytes that arrive, because the length is only a claim
+	if _, err := io.CopyN(&text, r, size); err != nil {
+		return nil, fmt.Errorf("in the middle of a message: %w", err)
+	}
+	return text.Bytes(), nil
+}

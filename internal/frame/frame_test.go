@@ -1,0 +1,34 @@
+package frame
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestFrame: what is written is read, and nothing else of the stream is; and no frame is
+// longer than it may be, at either end.
+func TestFrame(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, "hi", 5); err != nil || b.String() != "\x00\x00\x00\x05\"hi\"\n" {
+		t.Fatalf("it writes %q, %v", b.String(), err)
+	}
+	if err := Write(&b, "hip", 5); err == nil || !strings.Contains(err.Error(), "of 6 bytes: want at most 5") {
+		t.Errorf("too long: %v", err)
+	}
+	sent := b.String() + "more"
+	r := strings.NewReader(sent)
+	if got, err := Read(r, 5); err != nil || string(got) != "\"hi\"\n" || r.Len() != 4 {
+		t.Errorf("it reads %q, %v, and leaves %d bytes", got, err, r.Len())
+	}
+	if _, err := Read(strings.NewReader(sent), 4); !errors.Is(err, ErrProtocol) {
+		t.Errorf("too long: %v", err)
+	}
+	for n, want := range map[int]error{0: io.EOF, 3: io.ErrUnexpectedEOF, 6: io.EOF} {
+		if _, err := Read(strings.NewReader(sent[:n]), 5); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
