@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	v1 "github.com/go-json-experiment/json/v1"
 
-	"ipcbench/phase/usage"
 	"ipcbench/reexec"
 )
 
@@ -64,6 +63,9 @@ func (o Order) largest() int {
 // blockGuesses is how many times longer than guessed a block may take.
 const blockGuesses = 20
 
+// errLate ends the process of a block that takes too long.
+var errLate = errors.New("too late")
+
 // Ask has a process of a program carry out an order. When ctx ends, or the process takes too
 // long, it is killed; when quit ends, it is asked to end early. guess is what a block takes.
 func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*Answer, error) {
@@ -72,43 +74,28 @@ func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	stdout := &reexec.Excerpt{Most: o.largest(), Head: true}
-	stdout.Over = func() { end(fmt.Errorf("an answer of more than %d bytes%s", stdout.Most, of.Doubt)) }
-	theirs, stdin, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer stdin.Close()
-	stderr := &reexec.Excerpt{Most: 1 << 10}
-	p, err := reexec.Start(ctx, reexec.Command{Path: of.Path, Args: of.Args, Env: of.Env, Dir: of.Dir, Keep: of.Alone, Stdin: theirs, Stdout: stdout, Stderr: stderr})
-	theirs.Close()
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(quit, func() { _ = stdin.Close() })
-	defer stop()
+	limit := time.Duration(0) // none
 	if o.Block != nil {
-		limit := cmp.Or(o.Block.RoundLimit, of.Patience) + blockGuesses*guess
-		late := time.AfterFunc(limit, func() {
-			end(fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s", o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), usage.State(p.PID()), of.Late))
-		})
-		defer late.Stop()
+		limit = cmp.Or(o.Block.RoundLimit, of.Patience) + blockGuesses*guess
+		var end context.CancelFunc
+		ctx, end = context.WithTimeoutCause(ctx, limit, errLate)
+		defer end()
 	}
-	go func() { // a process that is stopped does not read
-		_, _ = stdin.Write(append(text, '\n')) // if it does not read that, its end or its answer says why
-	}()
-	<-p.Exited()
-	err = p.Err()
+	stderr := &reexec.Excerpt{Most: 1 << 10}
+	c := reexec.Command{Path: of.Path, Args: of.Args, Env: of.Env, Dir: of.Dir, Keep: of.Alone, Stderr: stderr}
+	p, err := reexec.Ask(ctx, quit, c, append(text, '\n'), o.largest())
+	if err != nil {
+		return nil, err
+	}
+	said, err := p.Answer()
 	var a *Answer
 	switch {
-	case ctx.Err() != nil:
-		err = context.Cause(ctx)
-	case err != nil:
+	case errors.Is(err, errLate):
+		err = fmt.Errorf("a block of %s (pid %d) has not ended after %v and is %s%s", o.Works[0].Model, p.PID(), limit.Round(time.Millisecond), p.Killed(), of.Late)
+	case err != nil && ctx.Err() == nil:
 		err = fmt.Errorf("%w%s", err, of.Doubt)
-	default:
-		if a, err = ParseAnswer(bytes.TrimSpace(stdout.Bytes())); err != nil && a == nil {
+	case err == nil:
+		if a, err = ParseAnswer(bytes.TrimSpace(said)); err != nil && a == nil {
 			err = fmt.Errorf("its answer: %w", err)
 		}
 	}

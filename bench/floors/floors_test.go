@@ -245,7 +245,7 @@ func TestPeerStops(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		for _, want := range []string{"floors: futex: no result: no process has worked for 3s", "process 1 of 2 (pid ", "process 2 of 2 (pid ", ") was stopped (T)"} {
+		for _, want := range []string{"floors: futex: no result after 3s", "process 1 of 2 (pid ", "process 2 of 2 (pid ", ") was stopped (T)"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("got %q, want %q in it", err, want)
 			}

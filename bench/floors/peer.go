@@ -6,17 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"ipcbench/phase/usage"
 	"ipcbench/reexec"
 )
 
@@ -31,101 +28,79 @@ type peer struct {
 	page []byte // of memory shared with it
 }
 
-// An order says what a process has to do. It travels in the environment.
+// An order says what a process has to do. It comes on stdin.
 type order struct {
 	Floor  string `json:"floor"`
 	Role   int    `json:"role"`
 	Params Params `json:"params"`
 }
 
-// A reply is what a process says on its control socket before it exits.
+// A reply is what a process says on stdout before it exits.
 type reply struct {
 	Series []Series `json:"series,omitempty"`
 	Error  string   `json:"error,omitempty"`
 }
 
 const (
-	orderEnv = "_IPCBENCH_FLOOR" // has what a peer is asked to do
+	peerEnv = "_IPCBENCH_FLOOR" // marks a peer
 
-	// The descriptors of a peer, which is gone when its control socket ends.
-	linkFD = reexec.ControlFD + 1
-	pageFD = reexec.ControlFD + 2
+	// The descriptors of a peer, which is gone when its stdin ends.
+	linkFD = reexec.ControlFD
+	pageFD = reexec.ControlFD + 1
 
 	pageSize = 4096
 
 	maxReply = 1 << 20
 )
 
-// patience is for how long the processes of a measurement may use no processor
-// before it counts as hung: on a busy machine they get on slowly. Tests have less.
-var patience = 30 * time.Second
+// patience is for how long a measurement may last that takes a few tenths of a second, because
+// a busy machine may be slow. Tests have less.
+var patience = time.Minute
 
 const (
-	looks = 10 // how often it is looked during that time
-	most  = 10 // times patience that a measurement may take in all
+	slowTimes = 20 // how often a measurement may take what its bytes take on a link with a rate
+	farTimes  = 5  // patience between hosts, whose rate nobody knows
 )
 
-// A hungError is why a measurement was ended.
-type hungError string
-
-func (h hungError) Error() string { return "no result: " + string(h) }
-
-// watch ends a measurement that hangs. It returns when ctx has ended.
-func watch(ctx context.Context, end context.CancelCauseFunc, children []*child, slow time.Duration) {
-	patience := max(patience, slow)
-	ticker := time.NewTicker(patience / looks)
-	defer ticker.Stop()
-	quiet, last := 0, -1
-	for n := 0; quiet < looks && n < most*looks; n++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		spent := 0
-		for _, c := range children {
-			spent += usage.Spent(c.PID())
-		}
-		if quiet++; spent != last {
-			quiet, last = 0, spent
-		}
+func limit(p Params) time.Duration {
+	if p.Far {
+		return farTimes * patience
 	}
-	if quiet < looks {
-		end(hungError(fmt.Sprintf("not done after %v", most*patience)))
-		return
-	}
-	end(hungError(fmt.Sprintf("no process has worked for %v", patience)))
+	return patience + slowTimes*p.Takes
 }
+
+// A lateError is why a measurement was ended.
+type lateError time.Duration
+
+func (l lateError) Error() string { return fmt.Sprintf("no result after %v", time.Duration(l)) }
 
 // MaybePeer plays the part of a peer, and exits, if this process was started as
 // one. It is called before anything else in main and in TestMain.
 func MaybePeer() {
-	text := os.Getenv(orderEnv)
-	if text == "" {
+	if os.Getenv(peerEnv) == "" {
 		return
 	}
-	control := os.NewFile(reexec.ControlFD, "control")
+	var o order
+	var r reply
+	err := json.NewDecoder(os.Stdin).Decode(&o)
 	go func() {
-		control.Read(make([]byte, 1)) // nothing is ever sent: this is the end
+		_, _ = os.Stdin.Read(make([]byte, 1)) // nothing follows the order: this is the end
 		os.Exit(1)
 	}()
-	var r reply
-	var err error
-	if r.Series, err = obey(text); err != nil {
+	if err == nil {
+		r.Series, err = obey(o)
+	}
+	if err != nil {
 		r = reply{Error: err.Error()}
 	}
-	if err := json.NewEncoder(control).Encode(r); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
 // obey does what the order says.
-func obey(text string) ([]Series, error) {
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return nil, fmt.Errorf("order: %w", err)
-	}
+func obey(o order) ([]Series, error) {
 	for _, f := range All() {
 		if f.Name != o.Floor || o.Role < 0 || o.Role >= len(f.roles) {
 			continue
@@ -171,23 +146,19 @@ func busy(d time.Duration) {
 // measure starts the floor's processes and waits until all of them are gone. With far,
 // the second one is on another host.
 func (f *Floor) measure(ctx context.Context, p Params, far *Far) ([]Series, error) {
-	if os.Getenv(orderEnv) != "" {
+	if os.Getenv(peerEnv) != "" {
 		return nil, errors.New("this is a peer: its main does not begin with floors.MaybePeer()")
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel(nil)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit(p), lateError(limit(p)))
+	defer cancel()
 	all, ctx := errgroup.WithContext(ctx)
-
 	children, played, err := f.start(ctx, p, far)
 	if err != nil {
-		cancel(err) // ends those that were started
+		all.Go(func() error { return err }) // ends those that were started
 	}
 	if played != nil {
 		all.Go(func() error { return <-played })
 	}
-	watching.Go(func() { watch(ctx, cancel, children, p.Takes) })
 	results := make([][]Series, len(children))
 	for i, c := range children {
 		all.Go(func() (err error) {
@@ -202,7 +173,7 @@ func (f *Floor) measure(ctx context.Context, p Params, far *Far) ([]Series, erro
 		return nil, err
 	case waited != nil:
 		err := context.Cause(ctx) // the first failure, or why ctx ended
-		if errors.As(err, new(hungError)) {
+		if errors.As(err, new(lateError)) {
 			for i, c := range children {
 				err = fmt.Errorf("%w; process %d of %d (pid %d) was %s", err, i+1, len(f.roles), c.PID(), c.Killed())
 			}
@@ -215,7 +186,7 @@ func (f *Floor) measure(ctx context.Context, p Params, far *Far) ([]Series, erro
 // start starts one process for each role that is played here. If it fails, it returns
 // those that run already; they end with ctx, and so does what plays elsewhere.
 func (f *Floor) start(ctx context.Context, p Params, far *Far) (children []*child, played <-chan error, err error) {
-	var shared [2][]*os.File // beyond the control socket, for each process
+	var shared [2][]*os.File // for each process
 	here := len(f.roles)
 	if len(f.roles) > 1 {
 		var pair [2]*os.File
@@ -304,7 +275,7 @@ func sharedPage() (*os.File, error) {
 
 // A child is a started peer, as its starter sees it.
 type child struct {
-	*reexec.Process
+	*reexec.Asked
 	stderr *reexec.Excerpt
 }
 
@@ -315,7 +286,7 @@ func startChild(ctx context.Context, o order, shared []*os.File) (*child, error)
 	}
 	c := reexec.Command{
 		Args: []string{"(floor)", o.Floor, fmt.Sprint(o.Role)}, // only for ps
-		Env:  []string{orderEnv + "=" + string(text)}, Control: true, Files: shared, Stderr: &reexec.Excerpt{Most: 1 << 10, Head: true},
+		Env:  []string{peerEnv + "=1"}, Files: shared, Stderr: &reexec.Excerpt{Most: 1 << 10, Head: true},
 	}
 	if cpus := o.Params.CPUs; len(cpus) > 0 {
 		if o.Role >= len(cpus) {
@@ -323,28 +294,20 @@ func startChild(ctx context.Context, o order, shared []*os.File) (*child, error)
 		}
 		c.CPUs = cpus[o.Role : o.Role+1]
 	}
-	p, err := reexec.Start(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return &child{p, c.Stderr}, nil
+	a, err := reexec.Ask(ctx, ctx, c, text, maxReply)
+	return &child{a, c.Stderr}, err
 }
 
 // wait returns what the process measured, after it has ended.
 func (c *child) wait() ([]Series, error) {
-	defer c.Control.Close()
-	said, readErr := io.ReadAll(io.LimitReader(c.Control, maxReply))
-	<-c.Exited()
-	series, err := parseReply(said)
-	switch text := c.stderr.String(); {
-	case c.Err() != nil && text != "":
-		return nil, fmt.Errorf("%w: %s", c.Err(), text)
-	case c.Err() != nil:
-		return nil, c.Err()
-	case readErr != nil:
-		return nil, fmt.Errorf("control socket: %w", readErr)
+	said, err := c.Answer()
+	if err == nil {
+		return parseReply(said)
 	}
-	return series, err
+	if text := c.stderr.String(); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return nil, err
 }
 
 // parseReply checks what came from another process.

@@ -31,13 +31,6 @@ func Stopped(pid int) bool {
 	return letter == "T" || letter == "t"
 }
 
-// Spent returns the CPU time of a process in ticks of the kernel, 0 if there is no
-// such process. If it grows, the process is working.
-func Spent(pid int) (ticks int) {
-	s := stat(pid)
-	return int(s.UTime + s.STime)
-}
-
 // ChildrenOf returns the processes whose parent a process is, those that have ended and
 // that nobody has waited for yet among them.
 func ChildrenOf(pid int) (children []int, err error) {
