@@ -338,7 +338,7 @@ func stranger(l Line, say func(c *tls.Conn, own []byte) error) error {
 	}
 	defer c.Close()
 	var o opening
-	own, err := proof(c.ConnectionState(), l.Token, agentLabel)
+	_, own, err := proofs(c, l.Token)
 	if err = errors.Join(err, readFrame(c, &o), say(c, own)); err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func Gather(ctx context.Context, c Config) (*Fleet, error) {
 	if err != nil {
 		return f, err
 	}
-	g := &gathering{Config: c, fleet: f, listener: l, changed: make(chan struct{}, 1), names: map[string]*Agent{}, ranks: map[int]string{}}
+	g := &gathering{Config: c, fleet: f, listener: l, changed: make(chan struct{}, 1), turned: make(chan error, mostStrangers), names: map[string]int{}}
 	if err = g.prepare(); err == nil {
 		err = c.Announce(Line{Addr: l.Addr().String(), Token: g.Token, CA: g.hash})
 	}
@@ -91,15 +91,14 @@ type gathering struct {
 	listener net.Listener
 	tls      *tls.Config
 	hash     []byte
-	changed  chan struct{} // has room for one note
+	changed  chan struct{} // somebody has joined; has room for one note
+	turned   chan error    // refusals of agents that know the token; has room for some
 
 	mu      sync.Mutex
-	over    bool              // guarded by mu
-	names   map[string]*Agent // guarded by mu: nil is one that is being welcomed
-	ranks   map[int]string    // guarded by mu: who has one
-	refused error             // guarded by mu: the last one, and why
-	turned  error             // guarded by mu: of one that knows the token, until that was told
-	open    []net.Conn        // guarded by mu: strangers
+	over    bool           // guarded by mu
+	names   map[string]int // guarded by mu: ranks of those that have joined or are being welcomed
+	refused error          // guarded by mu: the last one, and why
+	open    []net.Conn     // guarded by mu: strangers
 }
 
 func (g *gathering) prepare() error {
@@ -134,7 +133,7 @@ func (g *gathering) accept() {
 		room <- struct{}{}
 		patience := greetTime
 		if len(room) > mostStrangers/2 {
-			patience = crowdTime // who says nothing makes room for others
+			patience = time.Second // a silent stranger makes room for others
 		}
 		strangers.Go(func() {
 			defer func() { <-room }()
@@ -164,29 +163,24 @@ func (g *gathering) greet(conn net.Conn, patience time.Duration) {
 	defer g.mu.Unlock()
 	g.open = slices.DeleteFunc(g.open, func(other net.Conn) bool { return other == conn })
 	if err != nil || g.over {
-		if a, known := g.names[who.Name]; known && a == nil && !errors.As(err, new(refusal)) {
-			delete(g.names, who.Name)
-			delete(g.ranks, who.Rank)
-		}
-		g.refused = fmt.Errorf("%v: %w", conn.RemoteAddr(), cmp.Or(err, net.ErrClosed))
 		conn.Close()
-		if who.Name != "" && errors.As(err, new(refusal)) {
-			g.turned = err
-			g.note()
+		g.refused = fmt.Errorf("%v: %w", conn.RemoteAddr(), cmp.Or(err, net.ErrClosed))
+		switch {
+		case who.Name == "": // it has proved nothing
+		case errors.As(err, new(refusal)):
+			select {
+			case g.turned <- err:
+			default: // so many are told already
+			}
+		default: // it was admitted
+			delete(g.names, who.Name)
 		}
 		return
 	}
-	a := newAgent(who, session, g.fleet)
-	g.names[who.Name] = a
-	g.fleet.agents = append(g.fleet.agents, a)
-	g.note()
-}
-
-// note tells await that something has changed.
-func (g *gathering) note() {
+	g.fleet.agents = append(g.fleet.agents, newAgent(who, session, g.fleet))
 	select {
 	case g.changed <- struct{}{}:
-	default: // it knows already
+	default: // await knows already
 	}
 }
 
@@ -210,16 +204,15 @@ func (g *gathering) admit(said greeting) error {
 	if _, known := g.names[said.Name]; known {
 		return refusal(fmt.Sprintf("an agent named %s has joined already: give this one another --name", said.Name))
 	}
-	if other, known := g.ranks[said.Rank]; known {
-		return refusal(fmt.Sprintf("%s has joined as rank %d already: is this one of another job?", other, said.Rank))
+	for other, rank := range g.names {
+		if rank > 0 && rank == said.Rank { // an engine has numbered them
+			return refusal(fmt.Sprintf("%s has joined as rank %d already: is this one of another job?", other, rank))
+		}
 	}
 	if g.over || len(g.names) == g.Agents {
 		return refusal(fmt.Sprintf("all %d agents have joined already", g.Agents))
 	}
-	if said.Rank > 0 { // an engine has numbered them
-		g.ranks[said.Rank] = said.Name
-	}
-	g.names[said.Name] = nil
+	g.names[said.Name] = said.Rank
 	return nil
 }
 
@@ -246,12 +239,8 @@ func (g *gathering) await(ctx context.Context) error {
 		for _, a := range g.fleet.agents {
 			names = append(names, a.name)
 		}
-		refused, turned := g.refused, g.turned
-		g.turned = nil
+		refused := g.refused
 		g.mu.Unlock()
-		if turned != nil && g.Refused != nil {
-			g.Refused(turned)
-		}
 		if g.Joined != nil {
 			g.Joined(names, time.Until(deadline))
 		}
@@ -261,6 +250,10 @@ func (g *gathering) await(ctx context.Context) error {
 		select {
 		case <-g.changed:
 		case <-tick.C:
+		case err := <-g.turned:
+			if g.Refused != nil {
+				g.Refused(err)
+			}
 		case <-g.fleet.failed.Done():
 			return fmt.Errorf("while others were waited for, %w", context.Cause(g.fleet.failed))
 		case <-ctx.Done():

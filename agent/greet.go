@@ -67,28 +67,25 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// Labels under which the ends prove that they know the token.
-const (
-	serverLabel = "ipcbench agents: server"
-	agentLabel  = "ipcbench agents: agent"
-)
-
-// proof returns what only an end of this connection that knows the token can say.
-func proof(state tls.ConnectionState, token, label string) ([]byte, error) {
-	material, err := state.ExportKeyingMaterial(label, nil, sha256.Size)
-	if err != nil {
-		return nil, err
+// proofs returns what only the server, and only the agent, of this connection can say if
+// it knows the token.
+func proofs(conn *tls.Conn, token string) (server, agent []byte, err error) {
+	state := conn.ConnectionState()
+	var all [2][]byte
+	for i, label := range []string{"ipcbench agents: server", "ipcbench agents: agent"} {
+		material, err := state.ExportKeyingMaterial(label, nil, sha256.Size)
+		if err != nil {
+			return nil, nil, err
+		}
+		mac := hmac.New(sha256.New, []byte(token))
+		mac.Write(material)
+		all[i] = mac.Sum(nil)
 	}
-	mac := hmac.New(sha256.New, []byte(token))
-	mac.Write(material)
-	return mac.Sum(nil), nil
+	return all[0], all[1], nil
 }
 
 // greetTime is how long a greeting may take. Until it is over, the other end is a stranger.
 const greetTime = 10 * time.Second
-
-// crowdTime is how long the server gives each of many.
-const crowdTime = time.Second
 
 // welcome greets an agent and returns what it says of itself. admit says whether it may
 // join under its name, once it has proved that it knows the token.
@@ -96,7 +93,7 @@ func welcome(conn *tls.Conn, token string, admit func(greeting) error) error {
 	if err := conn.Handshake(); err != nil {
 		return fmt.Errorf("TLS handshake: %w", err)
 	}
-	own, err := proof(conn.ConnectionState(), token, serverLabel)
+	own, want, err := proofs(conn, token)
 	if err == nil {
 		err = writeFrame(conn, opening{ownVersion(), own})
 	}
@@ -105,10 +102,6 @@ func welcome(conn *tls.Conn, token string, admit func(greeting) error) error {
 		if err = readFrame(conn, &g); errors.Is(err, io.EOF) {
 			err = errors.New("it has left without a proof that it knows the run's token")
 		}
-	}
-	var want []byte
-	if err == nil {
-		want, err = proof(conn.ConnectionState(), token, agentLabel)
 	}
 	if err != nil {
 		return err
@@ -132,13 +125,13 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 	} else if err != nil {
 		return fmt.Errorf("TLS handshake: %w", err)
 	}
+	want, own, err := proofs(conn, token)
+	if err != nil {
+		return err
+	}
 	var o opening
 	if err := readFrame(conn, &o); err != nil {
 		return fmt.Errorf("the server's greeting: %w", err)
-	}
-	want, err := proof(conn.ConnectionState(), token, serverLabel)
-	if err != nil {
-		return err
 	}
 	if !hmac.Equal(o.Proof, want) {
 		return refusal("the server does not know this token: it is of another run")
@@ -146,11 +139,7 @@ func greet(conn *tls.Conn, token, name string, self Self) error {
 	if v := ownVersion(); o.version != v {
 		err = refusal(fmt.Sprintf("the server is %v, this agent is %v: run the same program on all hosts", o.version, v))
 	}
-	own, proofErr := proof(conn.ConnectionState(), token, agentLabel)
-	if proofErr == nil {
-		proofErr = writeFrame(conn, greeting{ownVersion(), own, name, self})
-	}
-	if err = errors.Join(err, proofErr); err != nil {
+	if err = errors.Join(err, writeFrame(conn, greeting{ownVersion(), own, name, self})); err != nil {
 		return err // the server knows why, too
 	}
 	var v verdict
