@@ -323,7 +323,12 @@ func (s *Session) Round(ctx context.Context, spec Round) error {
 	}
 	ended() // unless it is known
 	<-r.over
-	r.drop()
+	for _, u := range r.come { // Each has not seen them
+		if u.Package != nil {
+			u.Release()
+		}
+	}
+	clear(r.come)
 	return r.err
 }
 
@@ -389,16 +394,6 @@ func (s *Session) failRound(r *running, err error) {
 	s.fail(err) // unless a process has died, which is the better cause
 	r.cancel()
 	close(r.over)
-}
-
-// drop releases the updates of a failed round that Each has not seen.
-func (r *running) drop() {
-	for _, u := range r.come {
-		if u.Package != nil {
-			u.Release()
-		}
-	}
-	clear(r.come)
 }
 
 // explain says why round n failed. The death of a worker process explains what

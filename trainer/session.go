@@ -431,20 +431,15 @@ func (s *Session) Close() (Report, error) {
 	r.Server, errs = totals, errors.Join(errs, err)
 
 	// Every process is stopped even if another one makes trouble, all at once.
-	var mu sync.Mutex
+	stopped := make([]error, len(s.procs))
 	var wg sync.WaitGroup
-	for _, w := range s.procs {
-		wg.Go(func() {
-			err := w.Stop()
-			mu.Lock()
-			defer mu.Unlock()
-			errs = errors.Join(errs, err)
-		})
+	for i, w := range s.procs {
+		wg.Go(func() { stopped[i] = w.Stop() })
 	}
 	wg.Wait()
 	s.readers.Wait()
 	s.fail(io.ErrClosedPipe)
-	return r, errors.Join(errs, s.dir.Close())
+	return r, errors.Join(errs, errors.Join(stopped...), s.dir.Close())
 }
 
 // collectReports waits for the reports, which come at once where workers have

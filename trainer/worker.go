@@ -119,6 +119,7 @@ func (h Host) serve(conn net.Conn) error {
 	c.limit = shortMessage
 	w, err := h.newProcess(*m.Assign)
 	if err != nil {
+		err = fmt.Errorf("process %d: %w", m.Assign.Process, err)
 		return errors.Join(err, c.send(message{Failure: newFailure(err)}))
 	}
 
@@ -146,25 +147,7 @@ func (h Host) serve(conn net.Conn) error {
 		return sent
 	}
 
-	var lanes []lane
-	if err = w.join(ctx, c); err == nil {
-		lanes, err = w.dial(ctx)
-	}
-	if err == nil {
-		counts := w.o.Rec.Counts()
-		err = c.send(message{Ready: &ready{Handshakes: counts[phase.Handshakes], HandshakeTime: counts[phase.HandshakeTime], Cipher: w.at.Cipher()}})
-	}
-	if err == nil && w.a.Pings > 0 && w.a.Lanes[0] == 0 {
-		err = w.ping(ctx, c, lanes[0])
-	}
-	if err == nil {
-		err = w.train(ctx, lanes, tell)
-	} else {
-		for _, l := range lanes {
-			err = errors.Join(err, l.end.Close())
-		}
-	}
-	if err != nil {
+	if err = w.live(ctx, c, tell); err != nil {
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, errProtocol):
 			return cause
@@ -179,6 +162,28 @@ func (h Host) serve(conn net.Conn) error {
 	}
 	<-listening // the session closes when it has read the report
 	return nil
+}
+
+// live connects the lanes, and runs them until the server shuts down.
+func (w *process) live(ctx context.Context, c *control, tell func(error) error) error {
+	if err := w.join(ctx, c); err != nil {
+		return err
+	}
+	lanes, err := w.dial(ctx)
+	if err == nil {
+		counts := w.o.Rec.Counts()
+		err = c.send(message{Ready: &ready{Handshakes: counts[phase.Handshakes], HandshakeTime: counts[phase.HandshakeTime], Cipher: w.at.Cipher()}})
+	}
+	if err == nil && w.a.Pings > 0 && w.a.Lanes[0] == 0 {
+		err = w.ping(ctx, c, lanes[0])
+	}
+	if err == nil {
+		return w.train(ctx, lanes, tell)
+	}
+	for _, l := range lanes {
+		err = errors.Join(err, l.end.Close())
+	}
+	return err
 }
 
 // process is one worker process: its lanes and what it measures.
@@ -245,53 +250,50 @@ func newFailure(err error) *failure {
 
 func (h Host) newProcess(a assignment) (*process, error) {
 	if err := a.check(); err != nil {
-		return nil, fmt.Errorf("process %d: %w", a.Process, err)
+		return nil, err
 	}
 	i := slices.IndexFunc(h.Transports, func(t driver.Transport) bool { return t.Name() == a.Transport })
 	if i < 0 {
-		return nil, fmt.Errorf("process %d: no transport %q in this program", a.Process, a.Transport)
+		return nil, fmt.Errorf("no transport %q in this program", a.Transport)
 	}
 	if err := h.admit(&a, h.Transports[i]); err != nil {
-		return nil, fmt.Errorf("process %d: %w", a.Process, err)
+		return nil, err
 	}
 	fn := h.Funcs[a.Func]
 	if fn == nil {
-		return nil, fmt.Errorf("process %d: no worker function %q in this program", a.Process, a.Func)
+		return nil, fmt.Errorf("no worker function %q in this program", a.Func)
 	}
 	down, err := tensor.NewLayout(a.Down)
 	if err != nil {
-		return nil, fmt.Errorf("process %d: model: %w", a.Process, err)
+		return nil, fmt.Errorf("model: %w", err)
 	}
 	up, err := tensor.NewLayout(a.Up)
 	if err != nil {
-		return nil, fmt.Errorf("process %d: update: %w", a.Process, err)
+		return nil, fmt.Errorf("update: %w", err)
 	}
 	rec := phase.NewRecorder(a.Samples)
 	meter := newMeter(rec)
 	if meter.capture, err = a.Profiling.start(rec, ProcessName(a.Process)); err != nil {
-		return nil, fmt.Errorf("process %d: %w", a.Process, err)
+		return nil, err
 	}
-	meter.begin(a.Window)
-	if a.Window == Timed {
+	if meter.begin(a.Window); a.Window == Timed {
 		if err := meter.capture.Start(); err != nil {
-			return nil, fmt.Errorf("process %d: %w", a.Process, err)
+			return nil, err
 		}
 	}
-	return &process{
-		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret), fn: fn, meter: meter, busy: semaphore.NewWeighted(MaxWorkers), signed: make(chan []byte, 1), quiet: make(chan struct{}), lanes: newLaneStates(len(a.Lanes)),
+	w := &process{
+		a: a, variant: transports.Variant{Transport: h.Transports[i], Settings: a.Settings}, at: driver.EndpointAt(a.Addr, a.Secret),
+		fn: fn, meter: meter, busy: semaphore.NewWeighted(MaxWorkers), signed: make(chan []byte, 1), quiet: make(chan struct{}),
+		lanes: make([]laneState, len(a.Lanes)),
 		o: driver.Options{
 			Down: down, Up: sameOrOwn(down, up), Lanes: a.TotalLanes, Clients: a.Clients, Depth: a.Depth,
 			Settings: a.Settings, Rec: rec, Folders: h.folders(),
 		},
-	}, nil
-}
-
-func newLaneStates(n int) []laneState {
-	states := make([]laneState, n)
-	for i := range states {
-		states[i].of.Store(-1)
 	}
-	return states
+	for i := range w.lanes {
+		w.lanes[i].of.Store(-1)
+	}
+	return w, nil
 }
 
 // sameOrOwn returns down where up has the same tensors, so that both are one pointer
@@ -391,7 +393,7 @@ func (w *process) ping(ctx context.Context, c *control, l lane) error {
 	return c.send(message{Pinged: &pinged{Samples: samples}})
 }
 
-// dial connects all lanes of the process.
+// dial connects all lanes of the process. With an error it returns those that are connected.
 func (w *process) dial(ctx context.Context) ([]lane, error) {
 	var lanes []lane
 	for i, n := range w.a.Lanes {
@@ -403,10 +405,7 @@ func (w *process) dial(ctx context.Context) ([]lane, error) {
 			err = crash.Guard(func() (err error) { l.end, err = transports.Dial(ctx, w.variant, w.at, n, w.o); return err })
 		}
 		if err != nil {
-			for _, l := range lanes {
-				err = errors.Join(err, l.end.Close())
-			}
-			return nil, err
+			return lanes, err
 		}
 		lanes = append(lanes, l)
 	}
