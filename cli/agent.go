@@ -37,27 +37,8 @@ func (a *app) agentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Start worker processes on this host for a run on another one",
-		Long: strings.TrimSpace(`
-Start worker processes on this host for a run whose server is on another one.
-The run says how to join it: it prints its join line, alone on a line of stderr.
-
-  ipcbench run --listen 192.0.2.1 --agents 2 --transport http,grpc-stream
-      on the server's host: prints ipcbench://192.0.2.1:40123/#…
-  ipcbench agent --join -
-      on each of the two others, which then take that line, and Enter
-
-Whoever has the join line may take part in that run, and run the stock worker
-functions here is what the run may ask for. With --join -, the line is read from
-stdin, and no list of processes shows it. It is worth nothing once all agents
-have joined.
-
-An agent starts processes of this very program. It ends when the run ends, with
-the same exit code, and its processes end with it. On Ctrl-C it tells the run,
-which ends then.
-
-ipcbench world is for mpirun, srun and Kubernetes, which start agents by
-themselves.`),
-		Args: noArgs,
+		Long:  help("agent"),
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return interruptible(func(ctx context.Context) error { return a.agent(ctx, f, os.Stdin) })
 		},

@@ -18,23 +18,7 @@ func (a *app) cleanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean [LEFTOVER...]",
 		Short: "Remove what killed runs have left behind",
-		Long: strings.TrimSpace(fmt.Sprintf(`
-Remove the files, sockets and shared memory that killed runs have left behind.
-
-  ipcbench clean --dry-run            only list them
-  ipcbench clean                      remove them
-  ipcbench clean /dev/shm/ipcbench-…  remove one, or say why not
-
-It looks in %s, and where --dir says.
-
-A directory is removed only if it surely belonged to a run that has ended: it
-has the name, mode and owner that ipcbench gives, and a lock file that ipcbench
-wrote and that no living process holds. What belongs to a run that is still
-going on stays, and so does what somebody has mounted in there.
-
-Locks are not seen across kernels. So a directory that another kernel made (the
-host's, a virtual machine's, or this one's before the last boot) is left alone
-for a week.`, strings.Join(scratch.Roots(), " and "))),
+		Long:  fmt.Sprintf(help("clean"), strings.Join(scratch.Roots(), " and ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			left, err := leftovers(args, append(scratch.Roots(), dirs...))
 			for _, l := range left {

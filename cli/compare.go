@@ -30,27 +30,7 @@ func (a *app) compareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare FILE | BASE NEW",
 		Short: "Say what changed between two builds or two runs",
-		Long: strings.TrimSpace(`
-Say by how much each cell's median round changed, how sure that is, and how
-large a change may still be where none was found.
-
-  ipcbench run --against ../base/ipcbench --out change.json
-  ipcbench compare change.json
-      two builds, measured in turn in one run
-  ipcbench compare monday.json tuesday.json
-      two runs, which also differ by what else the machine did
-  ipcbench compare change.json --fail-above 5%
-      a gate: fail if something became more than 5 % slower
-
-Exit codes with --fail-above P:
-
-  0  no cell became slower by more than P
-  3  a cell did (the change is significant, and its estimate is above P), or
-     the result contradicts itself
-  2  the gate cannot judge these files: there are too few blocks, or two runs
-     were measured one after the other and --allow-separate was not given
-  1  the gate does not work: of the two copies of a cell that run --canary
-     adds, it failed the one that is the same, or passed the slow one`),
+		Long:  help("compare"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
 				return hinted{usagef("compare: %d files: want one result of run --against, or two results", len(args)), "ipcbench run writes them"}

@@ -26,29 +26,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine would spoil of a run, and what fixes it",
-		Long: strings.TrimSpace(`
-Look at this machine before a number is trusted: is there enough of everything
-for the run, and does anything make its times longer or less even? Nothing is
-measured and nothing is changed.
-
-  ipcbench doctor
-      before the run without any flag, of one worker and one client
-  ipcbench doctor --workers 8 --clients 64 --model resnet50
-      before a larger one: the flags are those of ipcbench run, and so is the
-      file of --config
-
-Each line has a status:
-
-  ok     nothing to do
-  warn   times are longer or noisier than need be, or something is missing
-  fail   a part of what was asked for cannot be measured here, or no number
-         would mean anything
-
-What is not ok is explained below the lines, with what fixes it. ipcbench run
-does the same checks, says what fails, and keeps what is not ok in its result.
-
-The exit code is 1 if a check fails, and 0 otherwise.`),
-		Args: noArgs,
+		Long:  help("doctor"),
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.complete(cmd); err != nil {
 				return err

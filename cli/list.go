@@ -32,18 +32,9 @@ func (a *app) listCommand() *cobra.Command {
 	names := each(lists, func(l listing) string { return l.name })
 	what := strings.Join(names, "|")
 	return &cobra.Command{
-		Use:   "list " + what,
-		Short: "List what can be measured and how it can be printed",
-		Long: strings.TrimSpace(`
-List transports and all else that flags name.
-
-  ipcbench list transports    with their settings
-  ipcbench list peers         those in Python, and what they lack here
-  ipcbench list models        with their sizes
-  ipcbench list questions     what projects claim, for --questions
-  ipcbench list metrics       what each number means, and its unit
-  ipcbench list formats       for --format
-  ipcbench list views         for --view, and for tables in Markdown files`),
+		Use:       "list " + what,
+		Short:     "List what can be measured and how it can be printed",
+		Long:      help("list"),
 		ValidArgs: names,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

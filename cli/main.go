@@ -143,24 +143,9 @@ func hintFor(err error) string {
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "ipcbench",
-		Short: "Measure how a training server and its workers exchange tensors",
-		Long: strings.TrimSpace(`
-Measure how a training server and its workers exchange tensors, and say which
-transport to use. A transport is a way to move them: gob, files, shared memory,
-gRPC or HTTP. Processes, models and bytes are real, and what arrives is checked.
-
-  ipcbench doctor                     what this machine would spoil
-  ipcbench run                        a first answer, in about a minute
-  ipcbench run --transport pickle,shm-slab --model resnet18 --clients 4
-  ipcbench report FILE                the result of an earlier run again
-  ipcbench list transports            what can be measured, with its settings
-  ipcbench compare BASE NEW           what changed between two runs
-
-It ends with 0 if all is well, 1 if something failed or a result contradicts
-itself, 2 for a mistake in what was asked, 3 if the gate found a slower cell,
-and 130 after Ctrl-C. NO_COLOR and TERM=dumb take colours away, and a locale
-without UTF-8 all signs but ASCII. TMPDIR says where sessions have their files.`),
+		Use:           "ipcbench",
+		Short:         "Measure how a training server and its workers exchange tensors",
+		Long:          help("ipcbench"),
 		Version:       machine.Read().Commit,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -22,28 +22,9 @@ import (
 
 func (a *app) pprofCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "pprof FLAG... FILE...",
-		Short: "Show which code a profiled run spent its time in",
-		Long: strings.TrimSpace(`
-Show which code the server and all workers spent time in. This is pprof, as
-in go tool pprof, for whoever has no Go toolchain. Its flags go before FILE.
-
-  ipcbench run --transport pickle,http --model cnn --rounds 600 --blocks 2 \
-      --profile cpu --out r.json
-  ipcbench pprof -tags r.profiles/pickle*
-      the time of each phase and each process
-  ipcbench pprof -top -tagfocus phase=decode r.profiles/pickle*
-      the functions of a phase, the heaviest first
-  ipcbench pprof -peek 'runtime.memmove$' r.profiles/pickle*
-      who calls a function
-  ipcbench pprof -top -diff_base r.profiles/pickle* r.profiles/http*
-      how much more or less the second file has than the first
-  ipcbench pprof -http localhost:0 -tagroot process,phase r.profiles/pickle*
-      a flame graph and more, in a browser, until Ctrl-C
-
-All samples have the labels transport, model and process, and most have phase.
-Without a report such as -top, pprof asks for commands. docs/profiling.md says
-more, and ipcbench pprof -help lists all flags.`),
+		Use:                   "pprof FLAG... FILE...",
+		Short:                 "Show which code a profiled run spent its time in",
+		Long:                  help("pprof"),
 		DisableFlagParsing:    true, // a dash before a whole word is pprof's way
 		DisableFlagsInUseLine: true,
 		ValidArgsFunction:     files("gz"),

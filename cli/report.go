@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,34 +20,7 @@ func (a *app) reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report FILE... | --check DIR | --update DIR",
 		Short: "Print a result again, in any format",
-		Long: strings.TrimSpace(`
-Print results that ipcbench run has written. Nothing is measured.
-
-  ipcbench report FILE
-      the first screen again
-  ipcbench report --view phases,costs FILE
-      other tables: see ipcbench list views
-  ipcbench report --format md FILE
-      Markdown, for a pull request
-  ipcbench report --format html FILE > page.html
-      a page with pictures, for a browser
-  ipcbench report --format perfetto FILE > trace.json
-      who did what when in a run with --profile, for ui.perfetto.dev
-  ipcbench report --update docs
-      renew the tables in all Markdown files below docs
-
-A table in a Markdown file stands between two comments:
-
-  <!-- ipcbench: begin FILE.json VIEW [CHOICE...] -->
-  <!-- ipcbench: end -->
-
-FILE.json lies beside the page or below it, VIEW is a name from ipcbench list
-views, and each CHOICE names cells: transport=http, model=cnn, workers=1 or
-clients=4. --update writes what the result gives, and --check fails if something
-else stands there. In place of VIEW, this makes one sentence with its interval:
-
-  claim METRIC CHOICE... [against CHOICE...]   a cell, or it beside another one
-  claim METRIC/METRIC2 CHOICE...               METRIC as a share of METRIC2`),
+		Long:  help("report"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case check && update:

@@ -25,42 +25,7 @@ func (a *app) worldCommand() *cobra.Command {
 		Use:       "world [flags] run FLAGS",
 		ValidArgs: []string{"run"},
 		Short:     "Run over the hosts on which mpirun, srun or Kubernetes starts this",
-		Long: strings.TrimSpace(`
-Run over several hosts. An engine starts this command on each of them, and says
-which rank each one is. Rank 0 is the server: it does what ipcbench run does,
-and it alone prints. The others are agents, which start worker processes, and
-end with the exit code of rank 0.
-
-  mpirun -np 3 ipcbench world run --quick
-      three ranks on this host: one command to try it
-  srun -N3 ipcbench world --rendezvous ~/meet run --transport http,grpc-stream
-      three nodes of Slurm, with a home that all of them share
-  mpirun --hostfile hosts -x IPCBENCH_TOKEN -x IPCBENCH_ADDR=h0:7117
-    ipcbench world run --transport http
-      hosts that share no folder
-
-Rank and size come from the engine: mpirun of Open MPI, srun (in a step), PMI,
-an Indexed Job (its size in IPCBENCH_WORLD), RANK and WORLD_SIZE, or
-IPCBENCH_RANK and IPCBENCH_WORLD. At least two ranks are a world.
-
-The others have to find rank 0, and to prove that they belong to it:
-
-  - All ranks are on one host, and the engine says so: a file of yours in the
-    folder for temporary files tells them, without a flag.
-  - They share a folder: --rendezvous FILE. Rank 0 writes it and removes it as
-    soon as all have joined. Only you can read it.
-  - They share nothing: put at least 128 random bits into the variable
-    IPCBENCH_TOKEN of all ranks, as openssl rand -hex 16 makes them, and where
-    rank 0 listens into --addr, IPCBENCH_ADDR, or MASTER_ADDR and MASTER_PORT.
-
-Rank 0 listens at --listen of the run. Without it, that is the host of --addr if
-it is this one, 127.0.0.1 if all ranks are here, or the only address it has.
-
-docs/hosts.md has a hostfile, a script for sbatch, and a Job for Kubernetes. It
-goes without an engine, too:
-
-  ipcbench run --listen ADDR --agents 2
-      and ipcbench agent on the other hosts`),
+		Long:      help("world"),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return hinted{usagef("world: want run, and not %q", args[0]), "ipcbench world run FLAGS, with the flags of ipcbench run"}
