@@ -162,35 +162,6 @@ func (g *gathering) add(fs *pflag.FlagSet) {
 	fs.Var(&g.place, "place", "with --agents: a `LIST` of where workers are: server|fill|spread, this host too; a host's processors first, or each host in turn")
 }
 
-// check reports flags of a run that do not go with agents.
-func (g *gathering) check(f *runFlags, given func(flag string) bool) error {
-	if g.agents == 0 {
-		for _, flag := range []string{"join-timeout", "data-ports"} {
-			if given(flag) {
-				return usagef("--%s: without --agents, all workers are on this host", flag)
-			}
-		}
-		if g.place.Place != (bench.Place{}) {
-			return usagef("--place %v: without --agents, all workers are on this host", &g.place)
-		}
-	}
-	if g.agents == 0 && !given("agents") {
-		return nil
-	}
-	if g.agents < 1 {
-		return usagef("--agents %d: want at least 1", g.agents)
-	}
-	if f.listen == "" {
-		return hinted{usagef("--agents: there is no --listen, so that nobody could join"), "add --listen ADDR, an address of this host that the others can reach"}
-	}
-	for _, other := range []string{"against", "link", "pin", "tls-ca", "tls-cert", "tls-key", "tls-names"} {
-		if given(other) {
-			return usagef("--agents and --%s are given: want one of them", other)
-		}
-	}
-	return nil
-}
-
 // crew gives each host a worker, and each worker a client, unless flags say how many.
 func (g *gathering) crew(f *cellFlags, given func(flag string) bool) {
 	if g.agents == 0 || given("workers") {

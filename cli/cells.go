@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/internal/ranges"
+	"ipcbench/link"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
@@ -86,112 +89,148 @@ func (f *cellFlags) firstCells() { f.workers, f.clients = []string{"1"}, []strin
 // flags together stand for thousands of millions.
 const mostCells = 10_000
 
+// An axis is a flag whose list makes cells.
+type axis struct {
+	flag    string // as its errors begin
+	entries []string
+	set     func(c bench.Spec, entry string) ([]bench.Spec, error) // several of a range, none where an entry does not apply
+}
+
 // matrix returns all combinations of what the flags list. Models of one name are one, in
 // all matrices that know them: cells of one model are compared.
 func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec, error) {
-	for flag, list := range map[string][]string{
-		"--transport": f.transports, "--model": f.models, "--up": f.ups, "--change": f.changes, "--codec": f.codecs, "--workers": f.workers, "--clients": f.clients,
-	} {
-		if len(list) == 0 || slices.Contains(list, "") {
-			return nil, usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
-		}
+	if err := cmp.Or(filled("--transport", f.transports), f.functionOf()); err != nil {
+		return nil, err
 	}
 	variants, err := a.rivals(&f)
-	if err != nil {
-		return nil, err
-	}
-	if err := f.listening(variants); err != nil {
-		return nil, err
-	}
-	if variants, err = encoded(variants, f.codecs); err != nil {
-		return nil, err
-	}
-	links, err := f.rates()
-	if err != nil {
-		return nil, err
-	}
-	routes, err := linked(variants, f.transports, links)
-	if err != nil {
-		return nil, err
-	}
-	workers, err := numbers("--workers", f.workers)
-	if err != nil {
-		return nil, err
-	}
-	clients, err := numbers("--clients", f.clients)
-	if err != nil {
-		return nil, err
-	}
-	names, err := expanded("--model", f.models)
-	if err != nil {
-		return nil, err
-	}
-	ups, err := expanded("--up", f.ups)
-	if err != nil {
-		return nil, err
-	}
-	var changes []tensor.Change
-	for _, text := range f.changes {
-		c, err := tensor.ParseChange(text)
-		if err != nil {
-			return nil, usagef("--change %w", err)
-		}
-		changes = append(changes, c)
-	}
-	scenario := map[string]string{bench.FedAvg: "", bench.Sync: bench.Sync}[f.scenario]
-	languages, err := f.parseLanguages()
 	if err == nil {
-		err = f.trains(languages)
+		err = f.listening(variants)
 	}
 	if err != nil {
 		return nil, err
 	}
-	n := 1
-	for _, k := range []int{len(languages), len(routes), len(names), len(ups), len(changes), len(workers), len(clients)} {
-		if n *= k; n > mostCells {
-			return nil, usagef("--transport, --language, --link, --model, --up, --change, --workers and --clients ask for more than %d cells: choose less of them, or larger steps", mostCells)
+	named := map[string]transports.Variant{}
+	for _, v := range variants {
+		named[v.String()] = v
+	}
+	if f.links == nil {
+		f.links = []string{link.Rate{}.String()}
+	}
+	cells := []bench.Spec{{PerProcess: f.perProcess, Depth: f.depth, Setup: bench.Setup{
+		Scenario: map[string]string{bench.Sync: bench.Sync}[f.scenario], Train: f.train, TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}}}
+	for _, x := range []axis{ // each sees what those before it have set
+		{"--model:", f.models, modelAxis(f.values, known)},
+		{"--up:", f.ups, updateAxis(known)},
+		{"--change", f.changes, one(func(c *bench.Spec, text string) (err error) { c.Change, err = tensor.ParseChange(text); return err })},
+		{"--workers", f.workers, numbers(func(c *bench.Spec) *int { return &c.Workers })},
+		{"--clients", f.clients, numbers(func(c *bench.Spec) *int { return &c.Clients })},
+		{"--transport", each(variants, transports.Variant.String), one(func(c *bench.Spec, text string) error { c.Variant = named[text]; return nil })},
+		{"--codec", f.codecs, codecAxis(f.codecs)},
+		{"--link:", f.links, linkAxis(f.links)},
+		{"--language", f.languages, languageAxis(f.languages)},
+	} {
+		if cells, err = x.across(cells); err != nil {
+			return nil, err
 		}
 	}
-	var cells []bench.Spec
-	for _, text := range names {
-		model, err := models.Parse(text)
-		if err != nil {
-			return nil, namedModel("--model", text, err)
-		}
-		model = once(known, "", model)
-		values, err := bench.ValuesOf(model, f.values)
-		if err != nil {
-			return nil, usagef("--values %w", err)
-		}
-		for _, text := range ups {
-			up, err := models.Update(text, model)
+	return cells, cmp.Or(f.overLink(cells), lossless(f.lossless, cells))
+}
+
+// across returns the cells with each of the axis's entries.
+func (x axis) across(cells []bench.Spec) (all []bench.Spec, err error) {
+	flag := strings.TrimSuffix(x.flag, ":")
+	if err := filled(flag, x.entries); err != nil {
+		return nil, err
+	}
+	for _, c := range cells {
+		first := len(all)
+		for _, entry := range x.entries {
+			made, err := x.set(c, entry)
+			if err != nil && !errors.As(err, new(usageError)) { // which names a flag
+				err = usagef("%s %w", x.flag, err)
+			}
 			if err != nil {
-				return nil, namedModel("--up", text, err)
+				return nil, err
 			}
-			if up != model {
-				up = once(known, model.Name+model.File(), up)
-			}
-			for _, change := range changes {
-				of := bench.Spec{Model: model, Up: up, PerProcess: f.perProcess, Depth: f.depth, Setup: bench.Setup{
-					Change: change, Values: values, Scenario: scenario, Train: f.train, TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}}
-				for _, of.Workers = range workers {
-					for _, of.Clients = range clients {
-						for _, r := range routes {
-							of.Variant, of.Link = r.Variant, r.rate
-							in := languages
-							if _, peer := r.Variant.Transport.(*bench.Peer); peer { // has one of its own
-								in = []string{""}
-							}
-							for _, of.Language = range in {
-								cells = append(cells, of)
-							}
-						}
-					}
+			for _, m := range made {
+				if slices.ContainsFunc(all[first:], func(o bench.Spec) bool { return reflect.DeepEqual(o, m) }) {
+					return nil, usagef("%s: %s is listed twice: leave one out", flag, entry)
+				}
+				if all = append(all, m); len(all) > mostCells {
+					return nil, usagef("%s: all flags together ask for more than %d cells: choose less of them, or larger steps", flag, mostCells)
 				}
 			}
 		}
 	}
-	return cells, lossless(f.lossless, cells)
+	return all, nil
+}
+
+// filled reports an entry that is missing.
+func filled(flag string, list []string) error {
+	if len(list) == 0 || slices.Contains(list, "") {
+		return usagef("%s %q: an entry of the list is empty: want names or numbers with commas between them", flag, strings.Join(list, ","))
+	}
+	return nil
+}
+
+// one is an axis each of whose entries makes one cell.
+func one(set func(c *bench.Spec, text string) error) func(bench.Spec, string) ([]bench.Spec, error) {
+	return func(c bench.Spec, text string) ([]bench.Spec, error) {
+		err := set(&c, text)
+		return []bench.Spec{c}, err
+	}
+}
+
+// numbers is an axis of whole numbers and ranges of them.
+func numbers(at func(c *bench.Spec) *int) func(bench.Spec, string) ([]bench.Spec, error) {
+	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
+		ns, err := ranges.Parse(text, 1, func(text string) (int, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return 0, fmt.Errorf("%s: want a whole number of at least 1", text)
+			}
+			return n, nil
+		})
+		for _, *at(&c) = range ns {
+			all = append(all, c)
+		}
+		return all, err
+	}
+}
+
+func modelAxis(values string, known map[string]*models.Model) func(bench.Spec, string) ([]bench.Spec, error) {
+	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
+		names, err := models.Expand(text)
+		for _, name := range names {
+			m, err := models.Parse(name)
+			if err != nil {
+				return nil, namedModel(name, err)
+			}
+			c.Model = once(known, "", m)
+			if c.Values, err = bench.ValuesOf(m, values); err != nil {
+				return nil, usagef("--values %w", err)
+			}
+			all = append(all, c)
+		}
+		return all, err
+	}
+}
+
+func updateAxis(known map[string]*models.Model) func(bench.Spec, string) ([]bench.Spec, error) {
+	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
+		names, err := models.Expand(text)
+		for _, name := range names {
+			up, err := models.Update(name, c.Model)
+			if err != nil {
+				return nil, namedModel(name, err)
+			}
+			if c.Up = up; up != c.Model {
+				c.Up = once(known, c.Model.Name+c.Model.File(), up)
+			}
+			all = append(all, c)
+		}
+		return all, err
+	}
 }
 
 // once returns m, or the same model if it is known, which is an update of another one or
@@ -208,22 +247,8 @@ func once(known map[string]*models.Model, of string, m *models.Model) *models.Mo
 // --up says what.
 const answerOfSync = "uniform:64KiB/1"
 
-// expanded returns names of models, with all that ranges stand for.
-func expanded(flag string, texts []string) ([]string, error) {
-	var all []string
-	for _, text := range texts {
-		names, err := models.Expand(text)
-		if err != nil {
-			return nil, usagef("%s: %w", flag, err)
-		}
-		all = append(all, names...)
-	}
-	return all, nil
-}
-
-// namedModel is the error of a flag whose text names no model.
-func namedModel(flag, text string, err error) error {
-	err = usagef("%s: %w", flag, err)
+// namedModel adds a hint to the error of a text that names no model.
+func namedModel(text string, err error) error {
 	if !strings.HasSuffix(text, ".safetensors") { // whose errors say what is wrong with the file
 		err = hinted{err, "ipcbench list models"}
 	}
@@ -300,24 +325,6 @@ func (a *app) named(texts []string, settings driver.Settings, known []driver.Tra
 	return variants, nil
 }
 
-func numbers(flag string, texts []string) ([]int, error) {
-	var all []int
-	for _, text := range texts {
-		ns, err := ranges.Parse(text, 1, func(text string) (int, error) {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 1 {
-				return 0, fmt.Errorf("%s: want a whole number of at least 1", text)
-			}
-			return n, nil
-		})
-		if err != nil {
-			return nil, usagef("%s %w", flag, err)
-		}
-		all = append(all, ns...)
-	}
-	return all, nil
-}
-
 // fitting returns the cells that can be measured here, or on the hosts of the run's
 // agents, and the others. One that was named alone has to fit, and at least one of
 // several; of a whole, all do.
@@ -326,13 +333,8 @@ func fitting(cells []bench.Spec, whole bool, o bench.Options) (fit []bench.Spec,
 	if err != nil {
 		return nil, nil, err
 	}
-	seen := map[string]bool{}
 	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
 	for _, c := range cells {
-		if seen[c.String()] {
-			return nil, nil, fmt.Errorf("%s stands twice in what --transport, --link, --model, --up, --change, --workers and --clients ask for: leave one out", c)
-		}
-		seen[c.String()] = true
 		e := hosts.Check(c, o.Plan)
 		var unfit *bench.Unfit
 		switch {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -13,37 +14,25 @@ import (
 	"ipcbench/transports"
 )
 
-// encoded returns each of the variants with each of the codecs.
-func encoded(variants []transports.Variant, codecs []string) ([]transports.Variant, error) {
-	if slices.Equal(codecs, []string{transports.CodecSetting().Default}) {
-		return variants, nil
-	}
-	for _, v := range variants {
-		if c := v.Codec(); c != nil {
-			return nil, usagef("--codec %s: %s of --transport has a codec already: want one of the two", strings.Join(codecs, ","), v)
+// codecAxis gives cells each of the codecs. The usual one alone leaves them theirs.
+func codecAxis(codecs []string) func(bench.Spec, string) ([]bench.Spec, error) {
+	usual := transports.CodecSetting().Default
+	return one(func(c *bench.Spec, text string) error {
+		if len(codecs) == 1 && text == usual {
+			return nil
 		}
-	}
-	seen := map[string]bool{}
-	var all []transports.Variant
-	for _, v := range variants {
-		for _, text := range codecs {
-			p, err := codec.Parse(text)
-			if err != nil {
-				return nil, misspelt(text, usagef("--%w", err)) // which begins with "codec: "
-			}
-			settings := maps.Clone(v.Settings)
-			settings[transports.CodecSetting().Name] = p.String()
-			w, err := transports.NewVariant(v.Transport, settings)
-			if err != nil {
-				return nil, err
-			}
-			if !seen[w.String()] {
-				seen[w.String()] = true
-				all = append(all, w)
-			}
+		if c.Variant.Codec() != nil {
+			return fmt.Errorf("%s: %s of --transport has a codec already: want one of the two", text, c.Variant)
 		}
-	}
-	return all, nil
+		p, err := codec.Parse(text)
+		if err != nil {
+			return misspelt(text, usagef("--%w", err)) // which begins with "codec: "
+		}
+		settings := maps.Clone(c.Variant.Settings)
+		settings[transports.CodecSetting().Name] = p.String()
+		c.Variant, err = transports.NewVariant(c.Variant.Transport, settings)
+		return err
+	})
 }
 
 // misspelt adds to the error of a codec's text the stage that was meant, if one of its

@@ -35,7 +35,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			if !chosen(cmd) {
 				f.firstCells()
 			}
-			return a.doctor(f, format)
+			return a.doctor(f, given(cmd.Flags()), format)
 		},
 	}
 	fs := cmd.Flags()
@@ -48,11 +48,14 @@ func (a *app) doctorCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) doctor(f cellFlags, format string) error {
+func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 	if format != "text" && format != "json" {
 		return usagef("--format %s: want text or json", format)
 	}
 	cells, err := a.cells(f)
+	if err == nil {
+		err = conflicts(given, cells)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"ipcbench/bench"
@@ -12,24 +12,21 @@ import (
 	"ipcbench/scratch"
 )
 
-// parseLanguages returns those that --language asks for, as bench names them.
-func (f *cellFlags) parseLanguages() (all []string, err error) {
-	for _, text := range f.languages {
+// languageAxis gives cells each of the languages. A peer has one of its own.
+func languageAxis(languages []string) func(bench.Spec, string) ([]bench.Spec, error) {
+	return func(c bench.Spec, text string) ([]bench.Spec, error) {
 		name, path, named := strings.Cut(text, ":")
-		of := map[string]string{"go": "", bench.InPython: bench.InPython}
-		language, ok := of[name]
+		language, ok := map[string]string{"go": "", bench.InPython: bench.InPython}[name]
 		if !ok || named && (path == "" || name != bench.InPython) {
-			return nil, usagef("--language %q: want go, python, or python:PATH of an interpreter", text)
+			return nil, fmt.Errorf("%q: want go, python, or python:PATH of an interpreter", text)
 		}
-		if slices.Contains(all, language) {
-			return nil, usagef("--language %s: %s stands there twice: leave one out", strings.Join(f.languages, ","), name)
+		if _, peer := c.Variant.Transport.(*bench.Peer); !peer {
+			c.Language = language
+		} else if text != languages[0] {
+			return nil, nil
 		}
-		all = append(all, language)
+		return []bench.Spec{c}, nil
 	}
-	if len(all) == 0 {
-		return nil, usagef("--language: the list is empty: want go, python or both")
-	}
-	return all, nil
 }
 
 // interpreter returns the one that --language names, if any.
@@ -45,15 +42,10 @@ func (f *cellFlags) interpreter() (path string) {
 // aFunction is a function of a module as users write it.
 var aFunction = regexp.MustCompile(`^[\pL_][\pL\pN_.]*:[\pL_][\pL\pN_.]*$`)
 
-// trains reports what is wrong with --train where workers are in these languages.
-func (f *cellFlags) trains(languages []string) error {
-	switch {
-	case f.train == "":
-		return nil
-	case !aFunction.MatchString(f.train):
+// functionOf reports a --train that names no function.
+func (f *cellFlags) functionOf() error {
+	if f.train != "" && !aFunction.MatchString(f.train) {
 		return hinted{usagef("--train %q: want MODULE:FUNCTION", f.train), "mymodule:train is the function train of mymodule.py in this directory"}
-	case slices.Contains(languages, ""):
-		return hinted{usagef("--train %s: workers in Go cannot call it", f.train), "choose --language python"}
 	}
 	return nil
 }

@@ -17,13 +17,8 @@ import (
 // listens returns where --listen has servers listen; the zero address if it is not
 // there.
 func (f *cellFlags) listens() (at netip.AddrPort, err error) {
-	switch {
-	case f.listen == "" && f.insecure:
-		return at, hinted{usagef("--insecure-network: without --listen, nothing listens off the loopback interface"), "add --listen ADDR, or leave --insecure-network out"}
-	case f.listen == "":
+	if f.listen == "" {
 		return at, nil
-	case f.onLink():
-		return at, hinted{usagef("--listen and --link are given: want one of them"), "a link is a network of its own, with its own address"}
 	}
 	at, err = netip.ParseAddrPort(f.listen)
 	if err != nil {
@@ -75,17 +70,6 @@ func ourAddresses() (all []string) {
 
 // secured are the settings of servers that may listen off the loopback interface.
 var secured = driver.Settings{"network": "tcp", "tls": "mutual"}
-
-// alone reports flags of a run that --listen does not go with.
-func (f *runFlags) alone() error {
-	switch {
-	case f.listen == "":
-		return nil
-	case len(f.against) > 0:
-		return usagef("--listen and --against are given: want one of them")
-	}
-	return nil
-}
 
 // settings are those that the flags give to all transports which have them and whose
 // text names none.

@@ -141,8 +141,9 @@ func (q question) asks(given *pflag.FlagSet) (f cellFlags, err error) {
 // cells returns what the flags ask for: one matrix, or those of all questions, each cell
 // once.
 func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
-	if f.parts == nil {
-		return a.matrix(f, map[string]*models.Model{})
+	parts := f.parts
+	if parts == nil {
+		parts = []cellFlags{f}
 	}
 	var all []bench.Spec
 	type work struct { // what is compared
@@ -153,7 +154,7 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 	shapes := map[work]shape{}
 	known := map[string]*models.Model{}
 	seen := map[string]bool{}
-	for _, of := range f.parts {
+	for _, of := range parts {
 		cells, err := a.matrix(of, known)
 		if err != nil {
 			return nil, err

@@ -1,24 +1,12 @@
 package cli
 
 import (
-	"bytes"
-	"cmp"
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net/netip"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
-	"ipcbench/bench/result"
-	"ipcbench/report"
-	"ipcbench/scratch"
-	"ipcbench/transports"
 )
 
 // runFlags are what `ipcbench run` was asked for, before it was understood.
@@ -50,22 +38,11 @@ func (a *app) runCommand() *cobra.Command {
 		Long:  help("run"),
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.rank != nil { // first, so that an error ends all ranks
-				if err := a.rank.enlist(&f, cmd.Flags().Changed); err != nil {
-					return err
-				}
-			}
-			if err := cmp.Or(f.complete(cmd), a.single(), f.choose(cmd, &plan)); err != nil {
+			j := &job{app: a, f: &f}
+			if err := j.check(cmd, &plan); err != nil {
 				return err
 			}
-			if err := cmp.Or(f.alone(), f.gather.check(&f, cmd.Flags().Changed)); err != nil {
-				return err
-			}
-			f.gather.crew(&f.cellFlags, cmd.Flags().Changed)
-			if err := a.enter(&f, plan); err != nil {
-				return err
-			}
-			return interruptible(func(ctx context.Context) error { return a.run(ctx, f, plan) })
+			return interruptible(j.run)
 		},
 	}
 	fs := cmd.Flags()
@@ -113,9 +90,6 @@ func (a *app) runCommand() *cobra.Command {
 // mode's defaults.
 func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 	given := cmd.Flags().Changed
-	if f.quick && f.thorough {
-		return usagef("--quick and --thorough are given: want one of them")
-	}
 	choice := !chosen(cmd)
 	mode := bench.Default
 	switch {
@@ -165,190 +139,5 @@ func (f *runFlags) choose(cmd *cobra.Command, plan *bench.Plan) error {
 		return usagef("--rounds %d: want at least 1", plan.Rounds)
 	}
 	f.quick, f.thorough = mode == bench.Quick, mode == bench.Thorough
-	return nil
-}
-
-// enter goes where the links of a run are, if it has any and asks for nothing wrong.
-func (a *app) enter(f *runFlags, plan bench.Plan) error {
-	if !f.onLink() {
-		return nil
-	}
-	if _, err := a.cells(f.cellFlags); err != nil || f.dry {
-		return err
-	}
-	return f.cellFlags.enter()
-}
-
-// run measures and presents.
-func (a *app) run(ctx context.Context, f runFlags, plan bench.Plan) (err error) {
-	format, err := f.check()
-	if err := errors.Join(err, a.readable(f.format)); err != nil {
-		return err
-	}
-	asked, err := a.cells(f.cellFlags)
-	if err != nil {
-		return err
-	}
-	at, err := f.listens()
-	if err != nil {
-		return err
-	}
-	if err := bench.CheckPlan(plan); err != nil {
-		return usageError{err}
-	}
-	control, err := transports.NewVariant(a.host.Transports[0], nil)
-	if err != nil {
-		return err
-	}
-	o := bench.Options{
-		Cells: asked, Plan: plan, Control: control, Host: a.host, Command: f.settings.command(os.Args[1:]),
-		Listen: at, Ports: f.gather.ports.Ports, Agents: f.gather.agents, Place: f.gather.place.Place, Hurried: a.rank != nil, Insecure: f.insecure, Against: f.against, Layouts: f.layouts, Canary: float64(f.canary), Profiling: bench.Profiling{Kinds: f.profile},
-	}
-	if err := o.CheckPeers(); err != nil {
-		return usageError{err}
-	}
-	if o.Cells, o.Skipped, err = fitting(asked, f.parts != nil, o); err != nil {
-		return usageError{err}
-	}
-	if err := o.Profiling.Check(o); err != nil {
-		return usageError{err}
-	}
-	if len(f.against) > 0 && !f.tls.Zero() {
-		return usagef("--tls-ca and --against are given: want one of them") // which holds for all of --tls-*
-	}
-	if len(f.layouts) > 0 && len(f.against) == 0 {
-		return usagef("--layouts %s: these are of a run beside another build: want --against, too", strings.Join(f.layouts, ","))
-	}
-	if o.Files, err = f.tls.files(o.Cells); err != nil {
-		return err
-	}
-	if err := o.CheckPython(); err != nil {
-		return usageError{err}
-	}
-	if bench.HasPython(o.Cells) {
-		if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
-			return err
-		}
-	}
-	if err := privateFolder(); err != nil {
-		return err
-	}
-	remove, err := unpack(ctx, &o, f.dry)
-	if err != nil {
-		return err
-	}
-	defer remove()
-	if f.dry {
-		return misfit(a.dryRun(ctx, f.settings, o))
-	}
-	out, err := outFile(f.out)
-	if err != nil {
-		return err
-	}
-	if f.html == "-" {
-		return hinted{usagef("--html -: the page goes to a file"), "--format html prints it"}
-	}
-	if f.html != "" {
-		if f.html, err = writable("--html", f.html); err != nil {
-			return err
-		}
-		if same(f.html, out.path) {
-			return hinted{usagef("--html %s: the result goes there", f.html), "choose another file with --html"}
-		}
-	}
-	if len(f.profile) > 0 {
-		if o.Profiling.Dir, err = profileFolder(out); err != nil {
-			return err
-		}
-		defer os.Remove(o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
-	}
-	if f.gather.agents > 0 {
-		if o.Fleet, err = a.gather(ctx, &f, at); err != nil {
-			return err
-		}
-		whole := ctx
-		defer func() {
-			why := err
-			if cause := context.Cause(whole); err != nil && errors.As(cause, new(interrupted)) { // whatever broke on the way out
-				why = cause
-			}
-			err = errors.Join(err, o.Fleet.Close(a.code(why)))
-		}()
-		var cancel context.CancelFunc
-		ctx, cancel = o.Fleet.Context(ctx)
-		defer cancel()
-		o.Listen = netip.AddrPortFrom(at.Addr(), 0) // at whose port the agents have joined
-		if err := placed(ctx, &o, asked, f.parts != nil); err != nil {
-			return err
-		}
-	}
-	o.Doctor = a.examine(bench.Needs(asked))
-
-	p := newProgress(a.err, f.quiet)
-	if p != nil {
-		o.Progress = p.show
-	}
-	o.Save = out.keep
-	result, runErr := bench.Run(ctx, o)
-	defer p.clear()
-	if result == nil {
-		return misfit(runErr)
-	}
-	if len(result.Cells) > 0 {
-		// The table comes even if the file cannot be written, and the other way
-		// round: what was measured is not thrown away.
-		p.step("writing the result")
-		err := out.keep(result)
-		p.step("making the report")
-		var text bytes.Buffer
-		formatErr := format.Write(&text, result, report.Options{Views: f.views, File: out.path, Call: called(os.Args[0]), Text: a.terminal()})
-		p.clear()
-		remove() // whoever reads the answer may be gone, which ends this process
-		if err == nil && !f.quiet {
-			fmt.Fprintf(a.err, "ipcbench: wrote %s\n", out.path)
-		}
-		_, writeErr := a.out.Write(text.Bytes())
-		runErr = errors.Join(runErr, err, formatErr, writeErr, a.page(f, result), plausible(result))
-	}
-	if result.Partial != "" && runErr == nil {
-		runErr = context.Cause(ctx)
-	}
-	return runErr
-}
-
-// misfit is the error of a run that did not begin: that a cell does not fit is the
-// user's to change. It may be the control, which is always measured, or what a peer
-// refuses. So is a file that is no build of ipcbench.
-func misfit(err error) error {
-	if unfit := (*bench.Unfit)(nil); errors.As(err, &unfit) {
-		return usageError{err}
-	}
-	if build := (*bench.BuildError)(nil); errors.As(err, &build) {
-		return hinted{usageError{err}, "go build -ldflags=-randlayout=N -o FILE ./cmd/ipcbench makes a layout, in a checkout of the commit"}
-	}
-	return err
-}
-
-// page writes the page of a result if one was asked for.
-func (a *app) page(f runFlags, r *bench.Result) error {
-	if f.html == "" {
-		return nil
-	}
-	html, _ := report.FormatNamed("html") // there is one
-	err := result.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) })
-	if err != nil {
-		return fmt.Errorf("--html: %w", err)
-	}
-	if !f.quiet {
-		fmt.Fprintf(a.err, "ipcbench: wrote %s\n", f.html)
-	}
-	return nil
-}
-
-// privateFolder tries whether sessions can make their directories.
-func privateFolder() error {
-	if err := scratch.Try(os.TempDir()); err != nil {
-		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
-	}
 	return nil
 }
