@@ -18,6 +18,7 @@ import (
 	"ipcbench/doctor"
 	"ipcbench/identity"
 	"ipcbench/machine"
+	"ipcbench/profile/capture"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -62,7 +63,7 @@ type Options struct {
 // the result so far is returned with the error. Profiles come last: without them,
 // the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := cmp.Or(CheckPlan(o.Plan), o.Profiling.Check(o), o.CheckPeers(), o.CheckPython()); err != nil {
+	if err := cmp.Or(CheckPlan(o.Plan), capture.Check(o.Profiling.Kinds...)); err != nil {
 		return nil, err
 	}
 	r, err := newRun(ctx, o)

@@ -183,8 +183,6 @@ func (s Spec) checkNested() error {
 		return nil
 	case s.peer() != nil:
 		return fmt.Errorf("--nested: a peer, such as %s, has values of its own: leave it out", s.peer().name)
-	case s.Train != "":
-		return errors.New("--nested and --train: choose one: a training of yours gets tensors, and no Go values")
 	case s.Language != "":
 		return fmt.Errorf("--nested: workers in %s have no Go values: choose --language go", s.Language)
 	case s.Model.Layout.Var() || s.up().Layout.Var():

@@ -75,7 +75,6 @@ func TestNestedRefused(t *testing.T) {
 		want   string
 	}{
 		"python": {func(s *bench.Spec) { s.Language = bench.InPython }, "--nested: workers in python"},
-		"train":  {func(s *bench.Spec) { s.Language, s.Train = bench.InPython, "m:f" }, "--nested and --train"},
 		"var":    {func(s *bench.Spec) { s.Model = &models.Model{Name: "mine", Layout: rows} }, "--nested: tensors whose lengths vary"},
 	} {
 		s := spec(t, h, "pickle", "cnn", 1, 1)

@@ -185,31 +185,6 @@ func (s Spec) checkPeer() error {
 	return nil
 }
 
-// CheckPeers reports what a run with peers cannot have besides, by the names of both.
-func (o Options) CheckPeers() error {
-	i := slices.IndexFunc(o.Cells, func(s Spec) bool { return s.peer() != nil })
-	if i < 0 {
-		return nil
-	}
-	for _, no := range []struct {
-		given     bool
-		flag, why string
-	}{
-		{len(o.Against) > 0, "--against", "a peer is no part of either build"},
-		{o.Agents > 0 || o.Fleet != nil, "--agents", "all of a peer is on this host"},
-		{len(links(o.Cells)) > 0, "--link", "nobody knows what a peer sends over it"},
-		{len(o.Profiling.Kinds) > 0, "--profile", "nothing of a peer can be profiled"},
-		{slices.ContainsFunc(o.Cells, func(s Spec) bool { return s.peer() != nil && s.Respawn }), "--respawn", "a peer starts its workers once a block"},
-		{slices.ContainsFunc(o.Cells, func(s Spec) bool { return s.peer() != nil && s.Train != "" }), "--train", "a peer has a function of its own"},
-		{o.Canary > 0, "--canary", "nothing of a peer can be slowed down"},
-	} {
-		if no.given {
-			return fmt.Errorf("--transport %s and %s are given: want one of them; %s", o.Cells[i].peer().name, no.flag, no.why)
-		}
-	}
-	return nil
-}
-
 // How long a peer may take to say what it can, for which it may have to import much, or
 // the plan's round limit if that is longer; and for a block, besides many times what is
 // guessed for it, unless the plan has a round limit. It shows nothing of how far it is.

@@ -306,23 +306,9 @@ func TestPeerSkipped(t *testing.T) {
 	}
 }
 
-// TestPeerAlone: what a run with peers cannot have is refused by the names of both.
+// TestPeerAlone: what no cell of a peer can have is refused.
 func TestPeerAlone(t *testing.T) {
 	s, _ := peerCell(t, "")
-	for want, change := range map[string]func(*bench.Options){
-		"--against": func(o *bench.Options) { o.Against = []string{self(t)} },
-		"--agents":  func(o *bench.Options) { o.Agents = 1 },
-		"--profile": func(o *bench.Options) { o.Profiling.Kinds = []string{"cpu"} },
-		"--respawn": func(o *bench.Options) { o.Cells[0].Respawn = true },
-		"--train":   func(o *bench.Options) { o.Cells[0].Train = "m:f" },
-		"--canary":  func(o *bench.Options) { o.Canary = 0.2 },
-	} {
-		o := options(t, host(), peerPlan(t), s)
-		change(&o)
-		if err := o.CheckPeers(); err == nil || !strings.Contains(err.Error(), "--transport mine and "+want+" are given") {
-			t.Errorf("%s: %v", want, err)
-		}
-	}
 	for want, change := range map[string]func(*bench.Spec){
 		"codec zstd": func(s *bench.Spec) {
 			s.Variant = transports.Variant{Transport: s.Variant.Transport, Settings: map[string]string{"codec": "zstd"}}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -180,9 +179,6 @@ func (h *Hosts) Check(s Spec, p Plan) error {
 	}
 	if err := s.checkData(p); err != nil {
 		return err
-	}
-	if s.Language != "" {
-		return &Unfit{s, errors.New("--language python and --agents: agents start no Python")}
 	}
 	for _, check := range []func(Spec) error{h.reach, h.room, h.folder} {
 		if err := check(s); err != nil {

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -21,23 +20,6 @@ import (
 type Profiling struct {
 	Kinds []string // see package capture
 	Dir   string   // where the files go; must exist. Results name it by its last element
-}
-
-// Check reports a kind that does not exist, and what cannot be profiled.
-func (p Profiling) Check(o Options) error {
-	if err := capture.Check(p.Kinds...); err != nil {
-		return fmt.Errorf("--profile: %w", err)
-	}
-	switch {
-	case len(p.Kinds) == 0:
-	case slices.ContainsFunc(o.Cells, Spec.respawns):
-		return errors.New("--profile and --respawn: choose one: ending a profile takes longer than ending a worker")
-	case HasPython(o.Cells):
-		return errors.New("--profile and --language python: choose one: what takes profiles is Go's")
-	case len(o.Against) > 0:
-		return errors.New("--profile and --against: choose one: profile each build, and compare them with ipcbench pprof -diff_base")
-	}
-	return nil
 }
 
 // How much is profiled: blocks of a cell until they have so much time in timed

@@ -120,7 +120,7 @@ func TestProfilesFail(t *testing.T) {
 	}
 	check(t, r.Validate())
 	o := bench.Options{Plan: quick(t), Profiling: bench.Profiling{Kinds: []string{"cup"}}}
-	if _, err := bench.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), `--profile: unknown kind of profile "cup"`) {
+	if _, err := bench.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), `unknown kind of profile "cup"`) {
 		t.Errorf("got error %v", err)
 	}
 }

@@ -51,26 +51,8 @@ func (s Spec) checkLanguage(p Plan) error {
 		return errors.New("--language python: workers in Python know no TLS: choose tls=off")
 	case s.Model.Layout.Var() || s.up().Layout.Var():
 		return errors.New("--language python: workers in Python know no tensors whose lengths vary")
-	case s.Train != "" && s.Scenario == Sync:
-		return errors.New("--train and --scenario sync: the server would change the model, whatever was trained")
-	case s.Train != "" && s.TrainMS > 0:
-		return errors.New("--train and --train-ms: choose one: a training of yours takes what it takes")
-	case s.Train != "" && s.Change != (tensor.Change{}):
-		return errors.New("--train and --change: choose one: a training of yours changes what it changes")
 	case s.Change != (tensor.Change{}):
 		return errors.New("--language python: workers in Python change all words: leave --change out")
-	}
-	return nil
-}
-
-// CheckPython reports what a run with workers in Python cannot have besides.
-func (o Options) CheckPython() error {
-	switch {
-	case !HasPython(o.Cells):
-	case o.Canary > 0:
-		return errors.New("--canary and --language python are given: want one of them; what is slowed down is a worker in Go")
-	case len(o.Against) > 0:
-		return errors.New("--against and --language python are given: want one of them")
 	}
 	return nil
 }

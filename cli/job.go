@@ -61,8 +61,11 @@ func (j *job) check(cmd *cobra.Command, plan *bench.Plan) (err error) {
 	if err := conflicts(has, j.asked); err != nil {
 		return err
 	}
-	if err := cmp.Or(bench.CheckPlan(*plan), capture.Check(f.profile...)); err != nil {
+	if err := bench.CheckPlan(*plan); err != nil {
 		return usageError{err}
+	}
+	if err := capture.Check(f.profile...); err != nil {
+		return usagef("--profile: %w", err)
 	}
 	j.o.Plan = *plan
 	if f.dry {
