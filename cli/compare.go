@@ -105,7 +105,11 @@ func (a *app) compare(f compareFlags, files []string) error {
 	if err := report.WriteComparison(a.out, f.format, c, o); err != nil || !f.gate {
 		return err
 	}
-	gate := o.Gate
+	return a.decide(o.Gate, f.failAbove)
+}
+
+// decide says what the gate has found, and fails if it has to.
+func (a *app) decide(gate *report.Gate, above percent) error {
 	if gate.Trial != nil {
 		if err := report.TrialError(*gate.Trial); err != nil {
 			return err
@@ -118,6 +122,6 @@ func (a *app) compare(f compareFlags, files []string) error {
 	if gate.Failed {
 		return codeError{errors.New("gate: failed"), exitGate}
 	}
-	fmt.Fprintf(a.err, "gate: passed, nothing is significantly slower by more than %s\n", f.failAbove)
+	fmt.Fprintf(a.err, "gate: passed, nothing is significantly slower by more than %s\n", above)
 	return nil
 }
