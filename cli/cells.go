@@ -93,8 +93,12 @@ const mostCells = 10_000
 type axis struct {
 	flag    string // as its errors begin
 	entries []string
-	set     func(c bench.Spec, entry string) ([]bench.Spec, error) // several of a range, none where an entry does not apply
+	set     making
 }
+
+// A making returns what an entry makes of a cell: several of a range, and none where it
+// does not apply.
+type making func(c bench.Spec, entry string) ([]bench.Spec, error)
 
 // matrix returns all combinations of what the flags list. Models of one name are one, in
 // all matrices that know them: cells of one model are compared.
@@ -119,7 +123,7 @@ func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec,
 	cells := []bench.Spec{{PerProcess: f.perProcess, Depth: f.depth, Setup: bench.Setup{
 		Scenario: map[string]string{bench.Sync: bench.Sync}[f.scenario], Train: f.train, TrainMS: f.trainMS, Respawn: f.respawn, Nested: f.nested}}}
 	for _, x := range []axis{ // each sees what those before it have set
-		{"--model:", f.models, modelAxis(f.values, known)},
+		{"--model:", f.models, f.modelAxis(known)},
 		{"--up:", f.ups, updateAxis(known)},
 		{"--change", f.changes, one(func(c *bench.Spec, text string) (err error) { c.Change, err = tensor.ParseChange(text); return err })},
 		{"--workers", f.workers, numbers(func(c *bench.Spec) *int { return &c.Workers })},
@@ -174,7 +178,7 @@ func filled(flag string, list []string) error {
 }
 
 // one is an axis each of whose entries makes one cell.
-func one(set func(c *bench.Spec, text string) error) func(bench.Spec, string) ([]bench.Spec, error) {
+func one(set func(c *bench.Spec, text string) error) making {
 	return func(c bench.Spec, text string) ([]bench.Spec, error) {
 		err := set(&c, text)
 		return []bench.Spec{c}, err
@@ -182,7 +186,7 @@ func one(set func(c *bench.Spec, text string) error) func(bench.Spec, string) ([
 }
 
 // numbers is an axis of whole numbers and ranges of them.
-func numbers(at func(c *bench.Spec) *int) func(bench.Spec, string) ([]bench.Spec, error) {
+func numbers(at func(c *bench.Spec) *int) making {
 	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
 		ns, err := ranges.Parse(text, 1, func(text string) (int, error) {
 			n, err := strconv.Atoi(text)
@@ -198,17 +202,17 @@ func numbers(at func(c *bench.Spec) *int) func(bench.Spec, string) ([]bench.Spec
 	}
 }
 
-func modelAxis(values string, known map[string]*models.Model) func(bench.Spec, string) ([]bench.Spec, error) {
+// names is an axis of models: set takes each of a range's names.
+func names(set func(c *bench.Spec, name string) error) making {
 	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
 		names, err := models.Expand(text)
 		for _, name := range names {
-			m, err := models.Parse(name)
-			if err != nil {
-				return nil, namedModel(name, err)
+			err := set(&c, name)
+			if err != nil && !strings.HasSuffix(name, ".safetensors") && !errors.As(err, new(usageError)) { // whose errors say what is wrong
+				err = hinted{err, "ipcbench list models"}
 			}
-			c.Model = once(known, "", m)
-			if c.Values, err = bench.ValuesOf(m, values); err != nil {
-				return nil, usagef("--values %w", err)
+			if err != nil {
+				return nil, err
 			}
 			all = append(all, c)
 		}
@@ -216,21 +220,28 @@ func modelAxis(values string, known map[string]*models.Model) func(bench.Spec, s
 	}
 }
 
-func updateAxis(known map[string]*models.Model) func(bench.Spec, string) ([]bench.Spec, error) {
-	return func(c bench.Spec, text string) (all []bench.Spec, err error) {
-		names, err := models.Expand(text)
-		for _, name := range names {
-			up, err := models.Update(name, c.Model)
-			if err != nil {
-				return nil, namedModel(name, err)
-			}
-			if c.Up = up; up != c.Model {
-				c.Up = once(known, c.Model.Name+c.Model.File(), up)
-			}
-			all = append(all, c)
+func (f *cellFlags) modelAxis(known map[string]*models.Model) making {
+	return names(func(c *bench.Spec, name string) error {
+		m, err := models.Parse(name)
+		if err != nil {
+			return err
 		}
-		return all, err
-	}
+		c.Model = once(known, "", m)
+		if c.Values, err = bench.ValuesOf(m, f.values); err != nil {
+			return usagef("--values %w", err)
+		}
+		return nil
+	})
+}
+
+func updateAxis(known map[string]*models.Model) making {
+	return names(func(c *bench.Spec, name string) (err error) {
+		c.Up, err = models.Update(name, c.Model)
+		if err == nil && c.Up != c.Model {
+			c.Up = once(known, c.Model.Name+c.Model.File(), c.Up)
+		}
+		return err
+	})
 }
 
 // once returns m, or the same model if it is known, which is an update of another one or
@@ -246,14 +257,6 @@ func once(known map[string]*models.Model, of string, m *models.Model) *models.Mo
 // answerOfSync is what clients answer to a server that changes the model itself, unless
 // --up says what.
 const answerOfSync = "uniform:64KiB/1"
-
-// namedModel adds a hint to the error of a text that names no model.
-func namedModel(text string, err error) error {
-	if !strings.HasSuffix(text, ".safetensors") { // whose errors say what is wrong with the file
-		err = hinted{err, "ipcbench list models"}
-	}
-	return err
-}
 
 // variants returns those that texts name, without those that stand there with a
 // minus; all, if there is nothing else. They have those of the settings that they know

@@ -15,7 +15,7 @@ import (
 )
 
 // codecAxis gives cells each of the codecs. The usual one alone leaves them theirs.
-func codecAxis(codecs []string) func(bench.Spec, string) ([]bench.Spec, error) {
+func codecAxis(codecs []string) making {
 	usual := transports.CodecSetting().Default
 	return one(func(c *bench.Spec, text string) error {
 		if len(codecs) == 1 && text == usual {

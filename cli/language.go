@@ -13,7 +13,7 @@ import (
 )
 
 // languageAxis gives cells each of the languages. A peer has one of its own.
-func languageAxis(languages []string) func(bench.Spec, string) ([]bench.Spec, error) {
+func languageAxis(languages []string) making {
 	return func(c bench.Spec, text string) ([]bench.Spec, error) {
 		name, path, named := strings.Cut(text, ":")
 		language, ok := map[string]string{"go": "", bench.InPython: bench.InPython}[name]

@@ -12,7 +12,7 @@ import (
 
 // linkAxis gives cells each of the rates: over TCP, if they have a network, and once,
 // without a link, if they have none.
-func linkAxis(rates []string) func(bench.Spec, string) ([]bench.Spec, error) {
+func linkAxis(rates []string) making {
 	return func(c bench.Spec, text string) ([]bench.Spec, error) {
 		r, err := link.Parse(text)
 		switch {
