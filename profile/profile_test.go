@@ -12,6 +12,7 @@ import (
 
 	pprof "github.com/google/pprof/profile"
 
+	"ipcbench/bench/result"
 	"ipcbench/phase"
 	"ipcbench/profile/capture"
 )
@@ -171,7 +172,7 @@ func TestMerge(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	if f := sum.Phases[0].Functions; len(f) != 5 || f[0] != (Function{"runtime.memmove in encoding/gob.decUint8Slice", 18e9, 18e9}) {
+	if f := sum.Phases[0].Functions; len(f) != 5 || f[0] != (result.Function{Name: "runtime.memmove in encoding/gob.decUint8Slice", Flat: 18e9, Cum: 18e9}) {
 		t.Errorf("functions of decode: %v", f)
 	}
 }

@@ -5,58 +5,17 @@ import (
 	"maps"
 	"slices"
 
+	"ipcbench/bench/result"
 	"ipcbench/phase"
 )
 
-// A Summary is what is shown of a profile. Values are nanoseconds or bytes.
-type Summary struct {
-	Delivered int64  `json:"delivered_bytes"` // as in Meta
-	Unit      string `json:"unit"`            // s or B: what values are of, in ns or bytes
-	Total     int64  `json:"total"`           // of all samples
-	// Transport is the part of Total that lies in transport code, and Attributed
-	// the part of that which has a phase.
-	Transport  int64   `json:"transport_code"`
-	Attributed int64   `json:"attributed"`
-	Memmove    int64   `json:"memmove,omitempty"` // in copying memory
-	Phases     []Split `json:"phases"`            // the heaviest first
-
-	Functions []Function `json:"functions"` // of all phases, the heaviest first
-}
-
-// A Split is a phase's part of a profile.
-type Split struct {
-	Name      string     `json:"name"`
-	Rest      bool       `json:"rest,omitempty"` // no phase: garbage collection and the like
-	Flat      int64      `json:"flat"`           // in the phase itself
-	Cum       int64      `json:"cum"`            // with what is inside of it
-	Server    int64      `json:"server"`         // the server's part of Flat
-	Functions []Function `json:"functions"`      // the heaviest first
-}
-
-// Title is the name, in parentheses if it is no phase.
-func (s Split) Title() string {
-	if s.Rest {
-		return "(" + s.Name + ")"
-	}
-	return s.Name
-}
-
-// A Function is one function's part of a phase. The cost of a function of the
-// runtime or the system stands under its name and that of its caller: "40 % in
-// memmove" does not say what to change, "runtime.memmove in main.decode" does.
-type Function struct {
-	Name string `json:"name"`
-	Flat int64  `json:"flat"` // in the function itself
-	Cum  int64  `json:"cum"`  // with what it calls
-}
-
 // Summarize counts p by phase, with the n heaviest functions of each phase.
-func Summarize(p *Profile, n int) *Summary {
-	sum := &Summary{Delivered: p.Delivered, Unit: p.Unit()}
-	splits, all, functions := map[string]*Split{}, counts{}, map[string]counts{}
-	at := func(name string, isPhase bool) *Split {
+func Summarize(p *Profile, n int) *result.Summary {
+	sum := &result.Summary{Delivered: p.Delivered, Unit: p.Unit()}
+	splits, all, functions := map[string]*result.Split{}, counts{}, map[string]counts{}
+	at := func(name string, isPhase bool) *result.Split {
 		if splits[name] == nil {
-			splits[name], functions[name] = &Split{Name: name, Rest: !isPhase}, counts{}
+			splits[name], functions[name] = &result.Split{Name: name, Rest: !isPhase}, counts{}
 		}
 		return splits[name]
 	}
@@ -93,7 +52,7 @@ func Summarize(p *Profile, n int) *Summary {
 		split.Functions = functions[name].heaviest(n)
 		sum.Phases = append(sum.Phases, *split)
 	}
-	slices.SortFunc(sum.Phases, func(a, b Split) int {
+	slices.SortFunc(sum.Phases, func(a, b result.Split) int {
 		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
 	})
 	sum.Functions = all.heaviest(n)
@@ -101,7 +60,7 @@ func Summarize(p *Profile, n int) *Summary {
 }
 
 // counts are functions by name.
-type counts map[string]Function
+type counts map[string]result.Function
 
 // add counts a sample of value v.
 func (c counts) add(stack []string, v int64) {
@@ -120,18 +79,10 @@ func (c counts) add(stack []string, v int64) {
 }
 
 // heaviest returns n functions, the heaviest first.
-func (c counts) heaviest(n int) []Function {
-	functions := slices.AppendSeq(make([]Function, 0, len(c)), maps.Values(c)) // never nil, which would be null in JSON
-	slices.SortFunc(functions, func(a, b Function) int {
+func (c counts) heaviest(n int) []result.Function {
+	functions := slices.AppendSeq(make([]result.Function, 0, len(c)), maps.Values(c)) // never nil, which would be null in JSON
+	slices.SortFunc(functions, func(a, b result.Function) int {
 		return cmp.Or(cmp.Compare(b.Flat, a.Flat), cmp.Compare(b.Cum, a.Cum), cmp.Compare(a.Name, b.Name))
 	})
 	return slices.Clip(functions[:min(n, len(functions))])
-}
-
-// Share returns value's share of all.
-func (s *Summary) Share(value int64) float64 {
-	if s.Total == 0 {
-		return 0
-	}
-	return float64(value) / float64(s.Total)
 }

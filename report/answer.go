@@ -7,7 +7,6 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/doctor"
 	"ipcbench/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -29,7 +28,7 @@ type answer struct {
 	Partial     string               `json:"partial,omitempty"` // why the run ended early
 	Plan        result.Plan          `json:"plan"`              // as in the result file
 	Environment machine.Environment  `json:"environment"`       // as in the result file
-	Doctor      []doctor.Check       `json:"doctor,omitempty"`  // as in the result file
+	Doctor      []machine.Check      `json:"doctor,omitempty"`  // as in the result file
 	Against     *machine.Environment `json:"against,omitempty"` // that of the build base, of an interleaved run
 	Verdicts    []answerVerdict      `json:"verdicts"`          // one for each model, number of workers and number of clients
 	Hosts       []answerHost         `json:"hosts,omitempty"`   // of a run with agents, the server's first

@@ -14,7 +14,6 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/doctor"
 	"ipcbench/machine"
-	"ipcbench/profile"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 	"ipcbench/report/doc/doctest"
@@ -46,7 +45,7 @@ func rich() *result.Result {
 	r.Hosts = []result.Host{{Name: bench.ServerHost, Environment: r.Environment, Server: true}, {Name: "h1", Environment: r.Environment, SameMachine: bench.ServerHost}, {Name: "h2", Environment: against}}
 	r.Hosts[2].Environment.Governor = "powersave"
 	r.Floors = append(r.Floors, result.Floor{Name: "tls-stream", Unit: "B/s", Host: "h1", Bytes: 1e6, Blocks: [][]float64{{1e9}, {2e9}}})
-	functions := []profile.Function{{Name: "a/b.c in d/e.f", Flat: 1e9, Cum: 2e9}}
+	functions := []result.Function{{Name: "a/b.c in d/e.f", Flat: 1e9, Cum: 2e9}}
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		c.Settings = map[string]string{"elems": "on", "tls": "on"}
@@ -76,9 +75,9 @@ func rich() *result.Result {
 			unit := map[string]string{"cpu": "s", "allocs": "B"}[kind]
 			c.Profiles = append(c.Profiles, result.Profile{
 				Kind: kind, Files: []string{"x.pb.gz"}, First: len(c.Blocks) - 1, Blocks: 1, Rounds: 2,
-				Summary: &profile.Summary{
+				Summary: &result.Summary{
 					Delivered: 1e9, Unit: unit, Total: 4e9, Transport: 3e9, Attributed: 2e9,
-					Phases:    []profile.Split{{Name: "encode", Flat: 3e9, Cum: 3e9, Functions: functions}, {Name: "runtime", Rest: true, Flat: 1e9, Cum: 1e9, Functions: functions}},
+					Phases:    []result.Split{{Name: "encode", Flat: 3e9, Cum: 3e9, Functions: functions}, {Name: "runtime", Rest: true, Flat: 1e9, Cum: 1e9, Functions: functions}},
 					Functions: functions,
 				},
 			})

@@ -11,7 +11,6 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
-	"ipcbench/profile"
 	"ipcbench/report/analysis"
 )
 
@@ -47,11 +46,11 @@ func profiledResult() *result.Result {
 		slow(3, 9_990_000)
 		slow(8, 10_310_000)
 		cell.Profiles = []result.Profile{
-			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: first + 3, Blocks: 8, Rounds: 16, Summary: &profile.Summary{
+			{Kind: "cpu", Files: []string{"r.profiles/x"}, First: first + 3, Blocks: 8, Rounds: 16, Summary: &result.Summary{
 				Delivered: 200 * benchtest.MB, Unit: "s", Total: 400 * benchtest.MS, Transport: 200 * benchtest.MS, Attributed: 190 * benchtest.MS, Memmove: c.memmove,
-				Phases: []profile.Split{
+				Phases: []result.Split{
 					{Name: "train", Flat: 200 * benchtest.MS, Cum: 200 * benchtest.MS},
-					{Name: "decode", Flat: 150 * benchtest.MS, Cum: 150 * benchtest.MS, Server: 75 * benchtest.MS, Functions: []profile.Function{
+					{Name: "decode", Flat: 150 * benchtest.MS, Cum: 150 * benchtest.MS, Server: 75 * benchtest.MS, Functions: []result.Function{
 						{Name: "runtime.memmove in encoding/gob.(*Decoder).readMessage", Flat: 120 * benchtest.MS, Cum: 120 * benchtest.MS},
 						{Name: "example.org/a/b.generic[go.shape.float32]", Flat: 30 * benchtest.MS, Cum: 60 * benchtest.MS},
 						{Name: "never.shown", Cum: 150 * benchtest.MS},
@@ -59,8 +58,8 @@ func profiledResult() *result.Result {
 					{Name: "garbage collection", Rest: true, Flat: 50 * benchtest.MS, Cum: 50 * benchtest.MS},
 				},
 			}},
-			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: first, Blocks: 3, Rounds: 6, Summary: &profile.Summary{
-				Delivered: 200 * benchtest.MB, Unit: "B", Total: 300 * benchtest.MB, Functions: []profile.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}},
+			{Kind: "allocs", Files: []string{"r.profiles/y"}, First: first, Blocks: 3, Rounds: 6, Summary: &result.Summary{
+				Delivered: 200 * benchtest.MB, Unit: "B", Total: 300 * benchtest.MB, Functions: []result.Function{{Name: "internal/saferio.ReadData in encoding/gob.(*Decoder).readMessage", Flat: 300 * benchtest.MB, Cum: 300 * benchtest.MB}},
 			}},
 		}
 		r.Cells = append(r.Cells, cell)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/profile"
+	"ipcbench/bench/result"
 	"ipcbench/profile/capture"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
@@ -46,7 +46,7 @@ func shareOf(part, all int64) doc.Cell {
 
 // phaseSplits are CPU time by phase.
 func phaseSplits() []field {
-	of := func(name, unit, help string, cell func(c *analysis.Cell, s *profile.Summary) doc.Cell) field {
+	of := func(name, unit, help string, cell func(c *analysis.Cell, s *result.Summary) doc.Cell) field {
 		return field{doc.Column{Name: name, Unit: unit, Help: help, Wrap: unit == ""}, func(c *analysis.Cell) doc.Cell {
 			if s := c.Summary(capture.CPU); s != nil {
 				return cell(c, s)
@@ -55,24 +55,24 @@ func phaseSplits() []field {
 		}}
 	}
 	return []field{
-		of("CPU", "s/GB", "", func(_ *analysis.Cell, s *profile.Summary) doc.Cell { return shareOf(s.Total, s.Delivered) }), // ns for a byte are s for a GB,
-		of("server", "%", "the server's part of the CPU time", func(_ *analysis.Cell, s *profile.Summary) doc.Cell {
+		of("CPU", "s/GB", "", func(_ *analysis.Cell, s *result.Summary) doc.Cell { return shareOf(s.Total, s.Delivered) }), // ns for a byte are s for a GB,
+		of("server", "%", "the server's part of the CPU time", func(_ *analysis.Cell, s *result.Summary) doc.Cell {
 			server := int64(0)
 			for _, split := range s.Phases {
 				server += split.Server
 			}
 			return doc.Number(s.Share(server))
 		}),
-		of("sampled", "%", "the samples' part of the CPU time that the kernel counted", func(c *analysis.Cell, _ *profile.Summary) doc.Cell {
+		of("sampled", "%", "the samples' part of the CPU time that the kernel counted", func(c *analysis.Cell, _ *result.Summary) doc.Cell {
 			if part, known := c.Sampled(c.Profiled(capture.CPU)); known {
 				return doc.Number(part)
 			}
 			return doc.Cell{}
 		}),
-		of("attributed", "%", "the part of the samples in transport code that has a phase", func(_ *analysis.Cell, s *profile.Summary) doc.Cell {
+		of("attributed", "%", "the part of the samples in transport code that has a phase", func(_ *analysis.Cell, s *result.Summary) doc.Cell {
 			return shareOf(s.Attributed, s.Transport)
 		}),
-		of("phases", "", "", func(_ *analysis.Cell, s *profile.Summary) doc.Cell {
+		of("phases", "", "", func(_ *analysis.Cell, s *result.Summary) doc.Cell {
 			var parts []string
 			for _, split := range s.Phases {
 				if x := s.Share(split.Flat); x >= 0.005 {
@@ -87,7 +87,7 @@ func phaseSplits() []field {
 // functionTables are the heaviest functions of profiles of a kind: a table for each
 // group that has any. of takes them from a summary, with the total that the column
 // part is a share of.
-func functionTables(r *analysis.Result, caption, kind string, part doc.Column, of func(s *profile.Summary) (phase string, functions []profile.Function, whole int64)) []doc.Table {
+func functionTables(r *analysis.Result, caption, kind string, part doc.Column, of func(s *result.Summary) (phase string, functions []result.Function, whole int64)) []doc.Table {
 	var all []doc.Table
 	for _, cells := range r.Groups() {
 		t := doc.Table{Caption: caption + groupTitle(cells[0].Group()), Keys: 3, Columns: []doc.Column{
@@ -114,7 +114,7 @@ func functionTables(r *analysis.Result, caption, kind string, part doc.Column, o
 }
 
 // heaviestFunctions are those of the phase that takes most CPU time besides the work.
-func heaviestFunctions(s *profile.Summary) (phase string, functions []profile.Function, whole int64) {
+func heaviestFunctions(s *result.Summary) (phase string, functions []result.Function, whole int64) {
 	if split := analysis.HeaviestPhase(s); split != nil {
 		return split.Name, split.Functions, split.Flat
 	}
@@ -122,7 +122,7 @@ func heaviestFunctions(s *profile.Summary) (phase string, functions []profile.Fu
 }
 
 // allocationSites are where the cell's processes allocate most.
-func allocationSites(s *profile.Summary) (phase string, functions []profile.Function, whole int64) {
+func allocationSites(s *result.Summary) (phase string, functions []result.Function, whole int64) {
 	return "", s.Functions, s.Delivered
 }
 

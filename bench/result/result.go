@@ -10,7 +10,6 @@ import (
 	"ipcbench/machine"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
-	"ipcbench/profile"
 )
 
 // Schema is the version of the result format. Files of another one are refused. Keys are
@@ -190,12 +189,12 @@ type CodingError struct {
 
 // A Profile is what was profiled of a cell, in blocks of their own.
 type Profile struct {
-	Kind    string           `json:"kind" check:"cpu|heap|allocs|mutex|block|trace"` // see package capture
-	Files   []string         `json:"files" check:"name"`                             // relative to the folder of the result's file; one, or one a process for traces
-	First   int              `json:"first_block"`                                    // of the cell's, the first in which it was taken; the others follow
-	Blocks  int              `json:"blocks"`
-	Rounds  int              `json:"rounds"`
-	Summary *profile.Summary `json:"summary,omitempty"` // not of a trace
+	Kind    string   `json:"kind" check:"cpu|heap|allocs|mutex|block|trace"` // see package capture
+	Files   []string `json:"files" check:"name"`                             // relative to the folder of the result's file; one, or one a process for traces
+	First   int      `json:"first_block"`                                    // of the cell's, the first in which it was taken; the others follow
+	Blocks  int      `json:"blocks"`
+	Rounds  int      `json:"rounds"`
+	Summary *Summary `json:"summary,omitempty"` // not of a trace
 }
 
 // A Timeline holds the spans of a few rounds, one column a property. Sums of laps

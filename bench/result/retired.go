@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"ipcbench/doctor"
+	"ipcbench/machine"
 )
 
 // A retired key is one that older builds wrote and nothing needs any more. A file that has
@@ -24,11 +24,11 @@ type retiredPlan struct {
 }
 
 // checks are those of a result. Older builds also wrote the figures of each.
-type checks []doctor.Check
+type checks []machine.Check
 
 func (c *checks) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	var all []struct {
-		doctor.Check
+		machine.Check
 		Figures retired `json:"figures"`
 	}
 	if err := json.UnmarshalDecode(d, &all); err != nil {

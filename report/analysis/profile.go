@@ -9,7 +9,6 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
-	"ipcbench/profile"
 	"ipcbench/profile/capture"
 )
 
@@ -25,7 +24,7 @@ func (c *Cell) Profiled(kind string) *result.Profile {
 }
 
 // Summary returns the summary of the cell's profile of a kind, or nil.
-func (c *Cell) Summary(kind string) *profile.Summary {
+func (c *Cell) Summary(kind string) *result.Summary {
 	if p := c.Profiled(kind); p != nil {
 		return p.Summary
 	}
@@ -65,8 +64,8 @@ func (c *Cell) Sampled(p *result.Profile) (part float64, known bool) {
 // HeaviestPhase returns the phase of a CPU profile that takes most of its time,
 // besides training and folding, which all transports have alike. It is nil if
 // that is less than 1 %.
-func HeaviestPhase(s *profile.Summary) *profile.Split {
-	i := slices.IndexFunc(s.Phases, func(p profile.Split) bool {
+func HeaviestPhase(s *result.Summary) *result.Split {
+	i := slices.IndexFunc(s.Phases, func(p result.Split) bool {
 		return !p.Rest && p.Flat > 0 && p.Name != phase.Train.String() && p.Name != phase.Fold.String()
 	})
 	if i < 0 || s.Share(s.Phases[i].Flat) < 0.01 {
