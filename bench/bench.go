@@ -82,7 +82,7 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	now, cancel := bounded(ctx, patience)
 	defer cancel()
 	r.planSteps(now, ctx)
-	err := r.cycles(ctx)
+	err := r.cycles(now, ctx)
 	if err == nil && ctx.Err() == nil {
 		err = r.profiles(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -113,7 +113,6 @@ type run struct {
 	chains    []*chain
 	floors    []*Floor
 	tried     map[*Floor]map[string][][]float64 // samples by condition and block, of floors that are tried under several
-	wire      map[*Floor]*cell                  // floors of links whose size is that of what a cell sends, once that is known
 	software  map[*Peer]map[string]string       // of peers, as they say
 	done      int                               // blocks
 	cycle     int                               // in hand, from 0
@@ -139,9 +138,9 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
 	r := &run{
 		Options: o, started: time.Now(),
-		order: rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
-		wire:  map[*Floor]*cell{}, software: map[*Peer]map[string]string{},
-		result: &Result{Schema: result.Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
+		order:    rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
+		software: map[*Peer]map[string]string{},
+		result:   &Result{Schema: result.Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
 	}
 	r.result.Plan.Interleaved = len(o.Against) > 0
 	r.result.Started = r.started.UTC()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ipcbench/bench/stat"
-	"ipcbench/link"
 )
 
 // A step is one part of a cycle: a block of a cell, or a floor. Taking a profile
@@ -30,7 +29,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 	}
 	for _, f := range r.floors {
 		if f.Name != rpcEmpty { // which the blocks measure
-			r.steps = append(r.steps, &step{floor: f, guess: r.guessFloor(f), run: func() error { return r.floor(ctx, f) }})
+			r.steps = append(r.steps, r.floorStep(ctx, f))
 		}
 	}
 	for _, ch := range r.chains {
@@ -46,12 +45,16 @@ func (r *run) planSteps(ctx, quit context.Context) {
 	r.pace.alike = !slices.ContainsFunc(r.cells, func(c *cell) bool { return c.Workers != r.cells[0].Workers || c.Clients != r.cells[0].Clients })
 }
 
+func (r *run) floorStep(ctx context.Context, f *Floor) *step {
+	return &step{floor: f, guess: r.guessFloor(f), run: func() error { return r.floor(ctx, f) }}
+}
+
 // bounds reports whether the arithmetic of a chain is measured, as a floor.
 func (r *run) bounds(ch *chain) bool { return !ch.coded() }
 
 // cycles runs blocks of all cells that need more, and measures every floor, in
 // random order, again and again.
-func (r *run) cycles(quit context.Context) error {
+func (r *run) cycles(ctx, quit context.Context) error {
 	for ; ; r.cycle++ {
 		steps := r.due()
 		if len(steps) == 0 {
@@ -66,14 +69,31 @@ func (r *run) cycles(quit context.Context) error {
 				return err
 			}
 		}
+		if r.cycle == 0 {
+			if err := r.measureWire(ctx, quit); err != nil {
+				return err
+			}
+		}
 		r.save()
 	}
+}
+
+// measureWire measures what [run.planWire] adds, for the first time.
+func (r *run) measureWire(ctx, quit context.Context) error {
+	for _, f := range r.planWire() {
+		s := r.floorStep(ctx, f)
+		r.steps = append(r.steps, s)
+		if err := r.do(quit, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // when returns 1 for a step of the first cycle that needs a block of its model, or of
 // the cell that it is a copy of, before it, and 0 for others.
 func (s *step) when() int {
-	if s.cell != nil && s.cell.canary == canarySlow || s.floor != nil && (s.floor.Model != "" || s.floor.Link != (link.Rate{}) && s.floor.Bytes == 0) {
+	if s.cell != nil && s.cell.canary == canarySlow || s.floor != nil && s.floor.Model != "" {
 		return 1
 	}
 	return 0

@@ -69,9 +69,6 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 		p.Address = r.Listen.Addr().String()
 	}
 	if f.Link != (link.Rate{}) {
-		if !r.wanted(f) {
-			return nil
-		}
 		if err := r.paramsOn(f, &p); err != nil {
 			return err
 		}

@@ -111,18 +111,9 @@ func (s Spec) within(f floors.Floor, away bool) bool {
 	return (Networked(s.Variant) || away) && settings["network"] == "tcp" && (!f.TLS || settings["tls"] != "" && settings["tls"] != "off")
 }
 
-// planNetworkFloor adds the floor f for the cells that it limits: of each network, one
-// for each size of models and updates, and for each agent's host. On a link there is one
-// more for what really goes over the wire in a cell, where that is another size.
+// planNetworkFloor adds the floor f for the cells that it limits: for each network, for
+// each size of models and updates, and for each agent's host.
 func (r *run) planNetworkFloor(f floors.Floor) {
-	add := func(s Spec, host string, bytes int64, wire *cell) {
-		floor := &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Host: host, Bytes: bytes}
-		floor.Link = s.Link
-		r.floors = append(r.floors, floor)
-		if wire != nil {
-			r.wire[floor] = wire
-		}
-	}
 	for _, c := range r.cells {
 		ends := r.here.hosts.ends(c.Spec)
 		if !c.within(f, ends[0] != "") {
@@ -134,13 +125,29 @@ func (r *run) planNetworkFloor(f floors.Floor) {
 		}
 		for _, host := range ends {
 			if !r.planned(f.Name, c.Link, host, bytes) {
-				add(c.Spec, host, bytes, nil)
+				r.addNetworkFloor(f, c.Link, host, bytes)
 			}
 		}
-		if bytes > 0 && c.linked() {
-			add(c.Spec, "", 0, c)
+	}
+}
+
+func (r *run) addNetworkFloor(f floors.Floor, on link.Rate, host string, bytes int64) {
+	r.floors = append(r.floors, &Floor{Name: f.Name, Unit: f.Unit, Help: f.Help, Setup: Setup{Link: on}, Host: host, Bytes: bytes})
+}
+
+// planWire adds floors of links for the bytes that cells have really sent, if the size of
+// their model or update differs from that, and returns them. It needs the first cycle.
+func (r *run) planWire() []*Floor {
+	before := len(r.floors)
+	for _, f := range floors.All() {
+		for _, c := range r.cells {
+			own, sent := min(c.largestWay(), floors.MaxBytes), min(c.wireBytes(), floors.MaxBytes)
+			if c.linked() && c.within(f, false) && sent > 0 && r.planned(f.Name, c.Link, "", own) && !r.planned(f.Name, c.Link, "", sent) {
+				r.addNetworkFloor(f, c.Link, "", sent)
+			}
 		}
 	}
+	return r.floors[before:]
 }
 
 // alike is how near to each other two sizes are whose floors are the same.
@@ -151,21 +158,6 @@ func (r *run) planned(name string, on link.Rate, host string, bytes int64) bool 
 	return slices.ContainsFunc(r.floors, func(f *Floor) bool {
 		return f.Name == name && f.Link == on && f.Host == host && (f.Bytes == bytes || math.Abs(math.Log(float64(f.Bytes)/float64(bytes))) < math.Log(alike))
 	})
-}
-
-// wanted reports whether f is to be measured, which is known of one for a cell's wire
-// once that cell has had a block.
-func (r *run) wanted(f *Floor) bool {
-	wire := r.wire[f]
-	if wire == nil || f.Bytes > 0 {
-		return true
-	}
-	bytes := min(wire.wireBytes(), floors.MaxBytes)
-	if bytes == 0 || r.planned(f.Name, f.Link, "", bytes) {
-		return false
-	}
-	f.Bytes = bytes
-	return true
 }
 
 // paramsOn gives the link its rate, and says how f is measured there.

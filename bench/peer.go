@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/kballard/go-shellquote"
 
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
@@ -47,9 +48,9 @@ func NewPeer(name, command string) (*Peer, error) {
 	if err := result.CheckText(command); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	words, err := splitWords(command)
+	words, err := shellquote.Split(command)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: a quote that nothing closes, or a backslash at the end: %w", name, err)
 	}
 	if len(words) == 0 {
 		return nil, fmt.Errorf("%s: no command: want NAME='COMMAND'", name)
@@ -62,44 +63,6 @@ func NewPeer(name, command string) (*Peer, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return &Peer{name: name, shown: command, words: words}, nil
-}
-
-// splitWords returns the words of a command.
-func splitWords(command string) (words []string, err error) {
-	var word strings.Builder
-	within, begun, escaped := rune(0), false, false
-	for _, r := range command {
-		switch {
-		case escaped:
-			if within == '"' && r != '"' && r != '\\' {
-				word.WriteRune('\\')
-			}
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && within != '\'':
-			begun, escaped = true, true
-		case within != 0 && r == within:
-			within = 0
-		case within == 0 && (r == '\'' || r == '"'):
-			begun, within = true, r
-		case within == 0 && (r == ' ' || r == '\t'):
-			if begun {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			begun = false
-		default:
-			word.WriteRune(r)
-			begun = true
-		}
-	}
-	if within != 0 || escaped {
-		return nil, errors.New("a quote that nothing closes, or a backslash at the end")
-	}
-	if begun {
-		words = append(words, word.String())
-	}
-	return words, nil
 }
 
 // NewRow returns the peer that a reference row is. Its interpreter is looked for when

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kballard/go-shellquote"
+
 	"ipcbench/bench/exchange"
 	"ipcbench/tensor"
 
@@ -81,7 +83,7 @@ func TestSplitWords(t *testing.T) {
 		`"\n" \n`:                {`\n`, "n"},
 		`$HOME *`:                {"$HOME", "*"},
 	} {
-		if got, err := splitWords(command); err != nil || !slices.Equal(got, want) {
+		if got, err := shellquote.Split(command); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v, want %q", command, got, err, want)
 		}
 	}
