@@ -183,15 +183,7 @@ func clip(s phase.Sample, w window) (start, end int64) {
 // covered returns how much of the window lies in any span. A sum of laps covers
 // nothing: it lies in the span of the call that made it.
 func covered(samples []phase.Sample, w window) int64 {
-	slices.SortFunc(samples, func(a, b phase.Sample) int {
-		switch {
-		case a.Start < b.Start:
-			return -1
-		case a.Start > b.Start:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(samples, func(a, b phase.Sample) int { return cmp.Compare(a.Start, b.Start) })
 	var sum int64
 	until := w.start
 	for _, s := range samples {

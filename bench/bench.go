@@ -19,7 +19,6 @@ import (
 	"ipcbench/identity"
 	"ipcbench/machine"
 	"ipcbench/profile/capture"
-	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -138,9 +137,9 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
 	r := &run{
 		Options: o, started: time.Now(),
-		order:    rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
-		software: map[*Peer]map[string]string{},
-		result:   &Result{Schema: result.Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
+		order: rand.New(rand.NewPCG(o.Plan.OrderSeed, 0)),
+		tried: map[*Floor]map[string][][]float64{}, software: map[*Peer]map[string]string{},
+		result: &Result{Schema: result.Schema, Command: o.Command, Plan: o.Plan, Environment: machine.Read(), Skipped: o.Skipped, Doctor: doctor.Only(o.Doctor, doctor.Warn, doctor.Fail)},
 	}
 	r.result.Plan.Interleaved = len(o.Against) > 0
 	r.result.Started = r.started.UTC()
@@ -233,13 +232,8 @@ func (r *run) chainOf(s Spec) *chain {
 // withControls adds the control cell of every cell that lacks it, before it. A user's
 // worker function does not run inside of this process.
 func withControls(cells []Spec, inproc transports.Variant) []Spec {
-	type key struct {
-		model, up        *models.Model
-		workers, clients int
-		Setup
-	}
-	of := func(s Spec) key { return key{s.Model, s.up(), s.Workers, s.Clients, s.Only(result.Binds)} }
-	have := map[key]bool{}
+	of := func(s Spec) string { return s.control(inproc).String() }
+	have := map[string]bool{}
 	for _, s := range cells {
 		if s.Variant.String() == inproc.String() {
 			have[of(s)] = true

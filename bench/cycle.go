@@ -33,7 +33,7 @@ func (r *run) planSteps(ctx, quit context.Context) {
 		}
 	}
 	for _, ch := range r.chains {
-		if !r.bounds(ch) {
+		if ch.coded() {
 			continue
 		}
 		r.steps = append(r.steps, &step{chain: ch, guess: guessFloor, run: func() error {
@@ -48,9 +48,6 @@ func (r *run) planSteps(ctx, quit context.Context) {
 func (r *run) floorStep(ctx context.Context, f *Floor) *step {
 	return &step{floor: f, guess: r.guessFloor(f), run: func() error { return r.floor(ctx, f) }}
 }
-
-// bounds reports whether the arithmetic of a chain is measured, as a floor.
-func (r *run) bounds(ch *chain) bool { return !ch.coded() }
 
 // cycles runs blocks of all cells that need more, and measures every floor, in
 // random order, again and again.

@@ -103,9 +103,6 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 // keepSeries adds a block to f. Where several conditions are tried, the one that
 // is best over all blocks is the limit.
 func (r *run) keepSeries(f *Floor, series []floors.Series) {
-	if r.tried == nil {
-		r.tried = map[*Floor]map[string][][]float64{}
-	}
 	if r.tried[f] == nil {
 		r.tried[f] = map[string][][]float64{}
 	}

@@ -29,10 +29,7 @@ func Needs(cells []Spec) doctor.Needs {
 	n := doctor.Needs{Files: map[string]doctor.Need{}, Links: links(cells)}
 	for _, s := range cells {
 		own, err := s.Variant.Needs(s.options())
-		if err != nil {
-			continue
-		}
-		if s.Variant.Footprint(s.options()) == math.MaxInt64 {
+		if err != nil || s.Variant.Footprint(s.options()) == math.MaxInt64 {
 			continue
 		}
 		cell := s.String()

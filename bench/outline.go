@@ -74,7 +74,7 @@ func Describe(ctx context.Context, o Options) (*Outline, error) {
 		out.Floors = append(out.Floors, f.Name)
 	}
 	for _, ch := range r.chains {
-		if r.bounds(ch) {
+		if !ch.coded() {
 			out.Floors = append(out.Floors, "work")
 		}
 	}

@@ -33,6 +33,9 @@ type Peer struct {
 	find func() (python.Interpreter, error)
 }
 
+// maxPeer is the length of the longest command, in bytes.
+const maxPeer = 4096
+
 var peerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
 // NewPeer returns the peer of that name which a command runs: words with spaces

@@ -200,15 +200,8 @@ func (r *run) profileName(c *cell) string {
 			return '-'
 		}, text)
 	}
-	name := func(c *cell) string {
-		text := fmt.Sprintf("%s.%s.w%d.c%d", clean(c.result.Variant), clean(c.result.Model.Label()), c.Workers, c.Clients)
-		for _, d := range c.result.Unusual() {
-			text += "." + clean(d.Key+"="+d.Of(c.result.Setup))
-		}
-		return text
-	}
-	own := name(c)
-	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return name(d) == own }) {
+	own := clean(c.result.ID())
+	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return clean(d.result.ID()) == own }) {
 		return fmt.Sprintf("%s.%d", own, i) // two names that differ in what was cleaned away
 	}
 	return own

@@ -57,12 +57,6 @@ func (s Spec) checkLanguage(p Plan) error {
 	return nil
 }
 
-// The most that a result says of software.
-const (
-	maxSoftware = trainer.MaxSoftware
-	maxPeer     = 4096 // bytes of a command, or of why it has proved nothing
-)
-
 // printables returns what a process says of itself, made printable.
 func printables(said map[string]string) map[string]string {
 	if len(said) == 0 {
