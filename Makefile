@@ -5,7 +5,7 @@ TOOL = $(GO) tool -modfile=tools.mod
 PACKAGES = ./...
 # Shows what go test shows, and adds to .skipped what a test could not do here. One package
 # more at a time than two processors have work for: much of a test is waiting.
-GOTEST = SKIPPED=.skipped $(GO) run ./internal/gotest -vet=off -p 3
+GOTEST = SKIPPED=.skipped $(GO) run ./internal/test/gotest -vet=off -p 3
 
 .PHONY: help
 help: ## this list
@@ -56,12 +56,12 @@ test-long: ## of check-long: the whole tests
 # in one transport a family, whose workers are goroutines of the server's process.
 .PHONY: race
 race:
-	@$(if $(cc),$(GOTEST) -race -short -timeout 10m ./phase/... ./futex ./transports ./transports/internal/... && \
+	@$(if $(cc),$(GOTEST) -race -short -timeout 10m ./phase/... ./internal/futex ./transports ./transports/internal/... && \
 		$(GOTEST) -race -short -timeout 10m -run '^Test(Conformance|Pickle|Slab|Streaming|HTTP)$$' ./transports/inproc ./transports/pickle ./transports/shm ./transports/batched ./transports/http,$(no_cc))
 
 .PHONY: race-long
 race-long:
-	@$(if $(cc),$(GOTEST) -race -timeout 30m ./tensor/... ./receipt ./phase/... ./futex ./scratch ./trainer ./transports/... ./examples/fedavg,$(no_cc))
+	@$(if $(cc),$(GOTEST) -race -timeout 30m ./tensor/... ./receipt ./phase/... ./internal/futex ./internal/scratch ./trainer ./transports/... ./examples/fedavg,$(no_cc))
 
 cc = $(shell command -v $(firstword $(shell $(GO) env CC)) 2>/dev/null)
 no_cc = $(call missing,$(shell $(GO) env CC) (Debian: gcc libc6-dev),the race detector)
@@ -103,7 +103,7 @@ bench: ## the benchmarks, in benchstat's format
 
 .PHONY: layouts
 layouts: ## what a linker's order of functions does to the loops of a round and of codecs, on an idle machine; Ctrl-C ends it early
-	$(GO) run ./internal/layouts ./tensor ./codec
+	$(GO) run ./internal/test/layouts ./tensor ./codec
 
 .PHONY: pr-report
 pr-report: ## BASE=main: what this change does to the numbers, as Markdown in pr-report/; scripts/pr-report says more

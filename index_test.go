@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 var (

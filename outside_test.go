@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 // TestOutside: the examples and their tests are programs that may stand in another

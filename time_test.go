@@ -34,9 +34,9 @@ var mayTime = map[string]string{
 	"cmd/ipcbench/world_test.go:TestHostsMPIRun":    "the same",
 	"examples/fedavg/client_test.go:appears":        "it waits for what comes; the example imports nothing internal",
 	"examples/fedavg/stop_test.go:endless":          "a worker that trains",
-	"internal/rig/rig_test.go:dial":                 "a rate of a link, which lets through no more on a busy machine",
-	"link/link_test.go:duplex":                      "the same",
-	"link/link_test.go:flood":                       "a socket is full that does not take what is written",
+	"internal/test/rig/rig_test.go:dial":            "a rate of a link, which lets through no more on a busy machine",
+	"internal/link/link_test.go:duplex":             "the same",
+	"internal/link/link_test.go:flood":              "a socket is full that does not take what is written",
 	"phase/usage/usage_test.go:TestCostsAreCounted": "what a sleep costs",
 	"report/format_test.go:TestThousandCells":       "a measurement, in soak",
 	"trainer/watch_test.go:linger":                  "a worker that is slow",
@@ -49,7 +49,7 @@ var mayTime = map[string]string{
 }
 
 // forTests are the packages that only tests import.
-var forTests = []string{"transports/driver/drivertest", "bench/benchtest", "report/doc/doctest", "internal/browser", "internal/rig", "internal/skip"}
+var forTests = []string{"transports/driver/drivertest", "bench/benchtest", "report/doc/doctest", "internal/test/browser", "internal/test/rig", "internal/test/skip"}
 
 // TestTime: no test asserts how long something takes, or sleeps until something may have
 // happened: package waiting knows how tests wait.
@@ -57,7 +57,7 @@ func TestTime(t *testing.T) {
 	used := map[string]bool{}
 	goFiles(t, func(path string, _ []string) {
 		dir := path[:max(0, strings.LastIndex(path, "/"))]
-		if dir == "internal/waiting" || !strings.HasSuffix(path, "_test.go") && !slices.Contains(forTests, dir) {
+		if dir == "internal/test/waiting" || !strings.HasSuffix(path, "_test.go") && !slices.Contains(forTests, dir) {
 			return
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ipcbench/bench/exchange"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/trainer"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

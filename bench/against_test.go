@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 // self returns this executable, which is a build of ipcbench as far as blocks

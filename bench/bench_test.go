@@ -9,7 +9,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/floors"
-	"ipcbench/reexec"
+	"ipcbench/internal/reexec"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"

@@ -10,10 +10,10 @@ import (
 	"runtime/debug"
 	"time"
 
-	"ipcbench/agent"
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/stat"
-	"ipcbench/crash"
+	"ipcbench/internal/agent"
+	"ipcbench/internal/crash"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"

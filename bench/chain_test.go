@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 // TestChainLate: the reference chain is made after a block, and only as long as

@@ -4,10 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/profile"
+	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
-	"ipcbench/profile"
-	"ipcbench/profile/capture"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/agent"
 	"ipcbench/bench"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/agent"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // joinEnv makes the test's own program an agent: its value is a join line.

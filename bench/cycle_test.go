@@ -7,7 +7,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/stat"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 // TestQuickPlan: a quick run has six blocks of each cell and of each floor, no

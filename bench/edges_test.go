@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/all"

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"ipcbench/agent"
 	"ipcbench/bench/floors"
-	"ipcbench/machine"
-	"ipcbench/scratch"
+	"ipcbench/internal/agent"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
 )
 
 // folder reports a host that does not see the same files as the server's, where the

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"testing"
 
-	"ipcbench/agent"
 	"ipcbench/bench"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/agent"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )

@@ -9,7 +9,7 @@ import (
 	"ipcbench/bench/floors"
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 )
 
 // rpcEmpty is the floor that the cells' own sessions measure.

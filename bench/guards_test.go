@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"ipcbench/bench"
-	"ipcbench/internal/skip"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"

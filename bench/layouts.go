@@ -14,8 +14,8 @@ import (
 	"strconv"
 
 	"ipcbench/bench/exchange"
-	"ipcbench/machine"
-	"ipcbench/reexec"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/reexec"
 )
 
 // Where a linker puts a function may decide how fast it is: the same instructions have

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"ipcbench/bench/floors"
-	"ipcbench/link"
-	"ipcbench/machine"
+	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
 	"ipcbench/phase"
 	"ipcbench/transports"
 )

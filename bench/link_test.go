@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ipcbench/bench/floors"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/phase"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"

@@ -2,7 +2,7 @@ package bench
 
 import (
 	"ipcbench/identity"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"ipcbench/bench"
-	"ipcbench/internal/skip"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/test/skip"
 )
 
 // reachable returns an address of this machine that is not on the loopback interface.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"ipcbench/bench/result"
-	"ipcbench/doctor"
+	"ipcbench/internal/doctor"
 	"ipcbench/transports/driver"
 )
 

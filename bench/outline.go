@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ipcbench/bench/exchange"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 )
 
 // An Outline is what a run would do, with a guess at what it takes.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
 	"ipcbench/python"
 	"ipcbench/tensor"

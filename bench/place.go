@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/agent"
-	"ipcbench/machine"
+	"ipcbench/internal/agent"
+	"ipcbench/internal/machine"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
 )

@@ -8,7 +8,7 @@ import (
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"ipcbench/bench/result"
+	"ipcbench/internal/profile"
+	"ipcbench/internal/profile/capture"
 	"ipcbench/phase"
-	"ipcbench/profile"
-	"ipcbench/profile/capture"
 	"ipcbench/trainer"
 )
 

@@ -12,8 +12,8 @@ import (
 	pprof "github.com/google/pprof/profile"
 
 	"ipcbench/bench"
-	"ipcbench/internal/skip"
-	"ipcbench/profile/capture"
+	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/skip"
 	"ipcbench/transports"
 )
 

@@ -12,8 +12,8 @@ import (
 	"ipcbench/bench/result"
 
 	"ipcbench/bench/stat"
-	"ipcbench/profile"
-	"ipcbench/profile/capture"
+	"ipcbench/internal/profile"
+	"ipcbench/internal/profile/capture"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"

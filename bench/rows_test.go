@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/bench/exchange"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
 	"ipcbench/python"
 	"ipcbench/tensor"

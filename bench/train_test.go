@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ipcbench/bench"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"

@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"ipcbench/agent"
 	"ipcbench/bench"
+	"ipcbench/internal/agent"
 	"ipcbench/report/doc"
 	"ipcbench/transports/driver"
 )

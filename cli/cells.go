@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
+	"ipcbench/internal/link"
 	"ipcbench/internal/ranges"
-	"ipcbench/link"
 	"ipcbench/tensor"
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"

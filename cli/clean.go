@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ipcbench/internal/scratch"
 	"ipcbench/report/doc"
-	"ipcbench/scratch"
 	"ipcbench/tensor"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/bench"
-	"ipcbench/doctor"
+	"ipcbench/internal/doctor"
 	"ipcbench/report/doc"
 )
 

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ipcbench/bench/result"
-	"ipcbench/doctor"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/doctor"
+	"ipcbench/internal/test/skip"
 	"ipcbench/phase/usage"
 )
 

@@ -21,9 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/bench/result"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
-	"ipcbench/scratch"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor/models"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver/drivertest"

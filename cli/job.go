@@ -14,9 +14,9 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
-	"ipcbench/profile/capture"
+	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/scratch"
 	"ipcbench/report"
-	"ipcbench/scratch"
 	"ipcbench/transports"
 )
 

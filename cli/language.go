@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"ipcbench/bench"
+	"ipcbench/internal/scratch"
 	"ipcbench/python"
-	"ipcbench/scratch"
 )
 
 // languageAxis gives cells each of the languages. A peer has one of its own.

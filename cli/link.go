@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"ipcbench/bench"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/transports/driver"
 )
 

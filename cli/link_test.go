@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"ipcbench/bench/result"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
-	"ipcbench/link"
-	"ipcbench/scratch"
+	"ipcbench/internal/link"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // onLink skips a test where there can be no link, and returns the program.

@@ -15,8 +15,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"ipcbench/bench/result"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // offLoopback is an address that the loopback interface has in a network of a test's

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 )
 
 // runPprof returns a command that runs pprof on a profile of one function, in a

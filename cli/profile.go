@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"ipcbench/bench/result"
-	"ipcbench/profile/capture"
+	"ipcbench/internal/profile/capture"
 )
 
 func kindNames() []string {

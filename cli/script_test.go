@@ -20,10 +20,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ipcbench/bench/floors"
-	"ipcbench/internal/waiting"
-	"ipcbench/link"
-	"ipcbench/reexec"
-	"ipcbench/scratch"
+	"ipcbench/internal/link"
+	"ipcbench/internal/reexec"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/all"
 )
 

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ipcbench/bench/result"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // TestSignalsEndReaders: a signal ends a command that reads, also one that waits

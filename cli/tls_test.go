@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // certificates makes a folder with the files that docs/tls.md tells users to make, by

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // TestTruncated: A28: a segment that somebody truncates while a run has it mapped

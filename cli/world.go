@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ipcbench/agent"
+	"ipcbench/internal/agent"
+	"ipcbench/internal/world"
 	"ipcbench/report/doc"
-	"ipcbench/world"
 )
 
 func (a *app) worldCommand() *cobra.Command {

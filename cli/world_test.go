@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"ipcbench/bench/result"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
-	"ipcbench/scratch"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // kills is how often an engine ends a world, at another time each.

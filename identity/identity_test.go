@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 )
 
 const session = "5e55"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 )
 
 // current returns the phase with which the calling goroutine is labelled.

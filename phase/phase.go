@@ -97,3 +97,13 @@ type Sample struct {
 func Timed(p Phase, id ID, start, end int64) Sample {
 	return Sample{Start: start, End: end, Round: int32(id.Round), Client: int32(id.Client), Lane: int16(id.Lane), Phase: p}
 }
+
+// A Piece is the profile of one kind that a process took, from one start of it to the
+// next stop.
+type Piece struct {
+	Kind string `json:"kind"`
+	Data []byte `json:"data,omitempty"`
+	// Before is the same profile at Start, for kinds that count from the start of
+	// the process; nil for others.
+	Before []byte `json:"before,omitempty"`
+}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

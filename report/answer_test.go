@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ipcbench/bench/result"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 const answerPage = "../docs/answer.md"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

@@ -9,8 +9,8 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/link"
-	"ipcbench/machine"
+	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 	"ipcbench/tensor"

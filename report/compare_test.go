@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/link"
+	"ipcbench/internal/link"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ipcbench/bench/stat"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ipcbench/bench/result"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

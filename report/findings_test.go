@@ -7,7 +7,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/report/analysis"
 )

@@ -12,8 +12,8 @@ import (
 	"ipcbench/bench/result"
 
 	"ipcbench/bench/benchtest"
-	"ipcbench/doctor"
-	"ipcbench/machine"
+	"ipcbench/internal/doctor"
+	"ipcbench/internal/machine"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 	"ipcbench/report/doc/doctest"

@@ -10,8 +10,8 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/internal/browser"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/browser"
+	"ipcbench/internal/test/skip"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

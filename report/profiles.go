@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
-	"ipcbench/profile/capture"
+	"ipcbench/internal/profile/capture"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

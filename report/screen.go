@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

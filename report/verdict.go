@@ -9,7 +9,7 @@ import (
 	"ipcbench/bench/result"
 
 	"ipcbench/bench/stat"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

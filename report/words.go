@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"ipcbench/bench/stat"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 // A change is a commit of the tree that a pull request would propose.

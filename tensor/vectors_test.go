@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 const arithmeticPage = "../docs/arithmetic.md"

@@ -20,9 +20,8 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
-	"ipcbench/profile/capture"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
@@ -333,7 +332,7 @@ func TestPlaces(t *testing.T) {
 // what is made of its samples is in range.
 func FuzzParse(f *testing.F) {
 	sent := fullReport(3)
-	sent.Profiles = []capture.Piece{{Kind: "cpu", Data: []byte("a"), Before: []byte("b")}}
+	sent.Profiles = []phase.Piece{{Kind: "cpu", Data: []byte("a"), Before: []byte("b")}}
 	for _, m := range []message{
 		{Hello: newHello()}, {Assign: &assignment{Lanes: []int{1}, Down: []tensor.Spec{{Name: "x", DType: tensor.F32, Shape: []int{3}}}}},
 		{Mark: &mark{Window: Timed, Round: 3}}, {Stop: &stop{2}}, {Ping: &ping{}}, {Poke: &poke{}},

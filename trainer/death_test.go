@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/trainer"
 	"ipcbench/transports/all"
 	"ipcbench/transports/driver/drivertest"

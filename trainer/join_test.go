@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ipcbench/identity"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/reexec"
+	"ipcbench/internal/reexec"
 )
 
 // A Launcher brings worker processes into being. It is all that a session knows of

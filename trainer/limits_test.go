@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"

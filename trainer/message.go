@@ -8,7 +8,6 @@ import (
 
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
-	"ipcbench/profile/capture"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )
@@ -217,8 +216,8 @@ func (w *Window) UnmarshalText(name []byte) error {
 // report is all that a process has recorded.
 type report struct {
 	Totals
-	Samples  columns         `json:"samples"`
-	Profiles []capture.Piece `json:"profiles,omitempty"`
+	Samples  columns       `json:"samples"`
+	Profiles []phase.Piece `json:"profiles,omitempty"`
 }
 
 func newReport(t Totals) *report {
@@ -308,5 +307,5 @@ type Totals struct {
 	Software map[string]string `json:"-"`
 	Import   time.Duration     `json:"-"`
 
-	Profiles []capture.Piece `json:"-"` // of the window Timed
+	Profiles []phase.Piece `json:"-"` // of the window Timed
 }

@@ -5,9 +5,9 @@ import (
 	"math"
 	"sync"
 
+	"ipcbench/internal/profile/capture"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
-	"ipcbench/profile/capture"
 )
 
 // meter sums usage and counters of one process by window. Any goroutine may call

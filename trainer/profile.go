@@ -1,8 +1,8 @@
 package trainer
 
 import (
+	"ipcbench/internal/profile/capture"
 	"ipcbench/phase"
-	"ipcbench/profile/capture"
 )
 
 // A Profiling says which profiles are taken of a session's processes while the

@@ -12,9 +12,9 @@ import (
 	"github.com/google/pprof/profile"
 	"golang.org/x/sys/unix"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/profile/capture"
+	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
-	"ipcbench/profile/capture"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"
@@ -95,7 +95,7 @@ func profiled(t *testing.T, h trainer.Host, l trainer.Launcher, variant, config 
 }
 
 // phases returns the labels of phases and processes in CPU profiles.
-func phases(t *testing.T, pieces []capture.Piece) (phases, processes []string) {
+func phases(t *testing.T, pieces []phase.Piece) (phases, processes []string) {
 	t.Helper()
 	for _, piece := range pieces {
 		p, err := profile.ParseData(piece.Data)
@@ -131,7 +131,7 @@ func TestProfiles(t *testing.T) {
 				t.Skip(err) // go test -cpuprofile
 			}
 			check(t, err)
-			kinds := func(pieces []capture.Piece) (kinds []string) {
+			kinds := func(pieces []phase.Piece) (kinds []string) {
 				for _, p := range pieces {
 					kinds = append(kinds, p.Kind)
 				}
@@ -143,12 +143,12 @@ func TestProfiles(t *testing.T) {
 			if len(report.Processes) != 2 {
 				t.Fatalf("%d workers", len(report.Processes))
 			}
-			trained, names := phases(t, slices.DeleteFunc(report.Server.Profiles, func(p capture.Piece) bool { return p.Kind != capture.CPU }))
+			trained, names := phases(t, slices.DeleteFunc(report.Server.Profiles, func(p phase.Piece) bool { return p.Kind != capture.CPU }))
 			for w, r := range report.Processes {
 				if got := kinds(r.Profiles); !slices.Equal(got, tt.each) {
 					t.Errorf("process %d: profiles %v, want %v", w, got, tt.each)
 				}
-				p, n := phases(t, slices.DeleteFunc(r.Profiles, func(p capture.Piece) bool { return p.Kind != capture.CPU }))
+				p, n := phases(t, slices.DeleteFunc(r.Profiles, func(p phase.Piece) bool { return p.Kind != capture.CPU }))
 				trained, names = append(trained, p...), append(names, n...)
 			}
 			if !slices.Contains(trained, "train") {

@@ -12,10 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
-	"ipcbench/profile/capture"
 )
 
 // reporting returns a process of lanes 2 and 3 that owes a session its report, and
@@ -132,7 +131,7 @@ func fullReport(samples int) Totals {
 func TestReport(t *testing.T) {
 	sent := fullReport(20_000)
 	long := bytes.Repeat([]byte("profile "), 100_000)
-	sent.Profiles = []capture.Piece{
+	sent.Profiles = []phase.Piece{
 		{Kind: "cpu", Data: long}, {Kind: "allocs", Data: long[:5], Before: long[3:]}, {Kind: "cpu", Data: long[:9]},
 	}
 	p, w, theirs := reporting(t, Config{Samples: 20_000, Profiling: &Profiling{Kinds: []string{"cpu", "allocs"}}})

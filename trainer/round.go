@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ipcbench/crash"
+	"ipcbench/internal/crash"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"ipcbench/identity"
+	"ipcbench/internal/scratch"
 	"ipcbench/phase"
-	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

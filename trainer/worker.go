@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
-	"ipcbench/crash"
+	"ipcbench/internal/crash"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"

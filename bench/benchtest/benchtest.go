@@ -11,8 +11,8 @@ import (
 
 	"ipcbench/bench/result"
 
-	"ipcbench/link"
-	"ipcbench/machine"
+	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
 	"ipcbench/phase/usage"
 	"ipcbench/tensor"
 )

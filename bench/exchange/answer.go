@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ipcbench/bench/result"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 )
 
 // An Answer is what came of an order.

@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	v1 "github.com/go-json-experiment/json/v1"
 
-	"ipcbench/reexec"
+	"ipcbench/internal/reexec"
 )
 
 // A Program carries out orders: a build of ipcbench, or a peer.

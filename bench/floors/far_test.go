@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 )
 
 // near returns a host that is this one.

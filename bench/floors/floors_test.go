@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 )
 
 // victimEnv makes the test binary measure until it is killed.

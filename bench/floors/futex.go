@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"ipcbench/futex"
+	"ipcbench/internal/futex"
 )
 
 const (

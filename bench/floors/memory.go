@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 )
 
 // modelBytes is what unix-stream moves and first-touch writes at a time: the

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"ipcbench/reexec"
+	"ipcbench/internal/reexec"
 )
 
 // A role is what one process of a measurement does. What it returns goes to the

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
 )

@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 )
 
 // A retired key is one that older builds wrote and nothing needs any more. A file that has

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/tensor"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 // unzipped returns what a file holds that gzip has compressed.

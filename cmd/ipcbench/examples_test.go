@@ -9,7 +9,7 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/rig"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/rig"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // A fault is what happens to a run with agents on h1 and h2.

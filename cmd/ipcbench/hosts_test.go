@@ -16,8 +16,8 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
-	"ipcbench/internal/rig"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/rig"
+	"ipcbench/internal/test/waiting"
 )
 
 // programEnv makes the tests' program ipcbench itself.

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/internal/rig"
+	"ipcbench/internal/test/rig"
 	"ipcbench/phase"
 	"ipcbench/transports/http/store"
 )

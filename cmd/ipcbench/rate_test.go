@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/rig"
+	"ipcbench/internal/test/rig"
 )
 
 // TestRate: between two hosts with 1 Gbit/s each way, the floor is that less headers, and

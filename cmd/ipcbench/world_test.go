@@ -16,9 +16,9 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/bench/result"
-	"ipcbench/internal/rig"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/rig"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 // part returns the nth block of a section of a page that is in a language.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 func TestParseSchedstat(t *testing.T) {

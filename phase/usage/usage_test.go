@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 )
 
 func read(t testing.TB) Usage {

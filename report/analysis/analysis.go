@@ -21,8 +21,8 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/link"
-	"ipcbench/machine"
+	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
 )
 
 // The transports that others are compared with.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"ipcbench/bench/stat"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 )
 
 // Rate returns the rate of a cell's link in bit/s; ok is false if it has none, or has

@@ -7,7 +7,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/tensor"
 )
 

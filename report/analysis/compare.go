@@ -12,7 +12,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 )
 
 // CompareOptions say what is compared and how sure it must be.

@@ -7,9 +7,9 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/doctor"
-	"ipcbench/link"
-	"ipcbench/machine"
+	"ipcbench/internal/doctor"
+	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
 	"ipcbench/phase"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 )
 
 // A Fleet is the hosts of a run whose workers were not all on the server's.

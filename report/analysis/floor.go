@@ -6,7 +6,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 	"ipcbench/phase"
 )
 

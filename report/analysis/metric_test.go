@@ -10,7 +10,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 )
 
 // TestMetrics computes every metric by hand from a cell of 20 ms (the inproc

@@ -8,8 +8,8 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
+	"ipcbench/internal/profile/capture"
 	"ipcbench/phase"
-	"ipcbench/profile/capture"
 )
 
 // Profiled returns what was profiled of the cell, or nil. Kinds are those of

@@ -10,7 +10,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 // A law is a transport whose round is fixed + perByte × bytes, in ms.

@@ -7,7 +7,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/link"
+	"ipcbench/internal/link"
 )
 
 // TestTunnels: cells are compared that differ in the setting tls alone, and the ratio is

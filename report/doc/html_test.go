@@ -14,8 +14,8 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"ipcbench/internal/browser"
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/browser"
+	"ipcbench/internal/test/skip"
 	"ipcbench/report/doc/doctest"
 )
 

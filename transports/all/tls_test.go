@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"ipcbench/identity"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

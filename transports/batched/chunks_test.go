@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	pb "ipcbench/transports/batched/federationpb"
 	"ipcbench/transports/driver"

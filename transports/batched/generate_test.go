@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 )
 
 // TestGenerated: the committed code is what federation.proto says.

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	pb "ipcbench/transports/batched/federationpb"

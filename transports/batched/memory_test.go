@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"

@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"ipcbench/identity"
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )

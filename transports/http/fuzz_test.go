@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"

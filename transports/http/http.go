@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
 	"ipcbench/phase"
-	"ipcbench/scratch"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/http/store"

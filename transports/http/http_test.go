@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
-	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

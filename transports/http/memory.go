@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"ipcbench/scratch"
+	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/store"

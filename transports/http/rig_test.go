@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
-	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"ipcbench/internal/scratch"
 	"ipcbench/phase"
-	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/http/store"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"

@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
-	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ipcbench/machine"
-	"ipcbench/scratch"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ipcbench/internal/scratch"
 	"ipcbench/phase"
-	"ipcbench/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )

@@ -7,7 +7,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"ipcbench/futex"
+	"ipcbench/internal/futex"
 )
 
 // What can be wrong with what a peer left in its control area.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"
 )

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"ipcbench/scratch"
+	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/internal/slab"

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
-	"ipcbench/scratch"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

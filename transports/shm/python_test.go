@@ -14,8 +14,8 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"ipcbench/internal/skip"
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/trainer"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"ipcbench/crash"
+	"ipcbench/internal/crash"
 	"ipcbench/tensor"
 	"ipcbench/transports/internal/slab"
 )

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/transports/driver"
 	"ipcbench/transports/driver/drivertest"
 )

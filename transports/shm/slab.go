@@ -8,7 +8,7 @@ import (
 	"os"
 	"sync"
 
-	"ipcbench/machine"
+	"ipcbench/internal/machine"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"ipcbench/machine"
-	"ipcbench/scratch"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
 	"ipcbench/tensor"
 	"ipcbench/transports/driver"
 )

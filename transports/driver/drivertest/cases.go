@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports"

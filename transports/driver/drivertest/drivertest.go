@@ -16,8 +16,8 @@ import (
 	"slices"
 	"testing"
 
-	"ipcbench/internal/waiting"
-	"ipcbench/scratch"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports"

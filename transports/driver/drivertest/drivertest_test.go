@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/internal/waiting"
-	"ipcbench/scratch"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/waiting"
 )
 
 // TestLeftovers: what this process forgets is found although it holds the lock;

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/tensor"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"

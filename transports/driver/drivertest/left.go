@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase/usage"
-	"ipcbench/scratch"
 )
 
 // settle is how often the check of what is left looks, while it waits for what ends by

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"ipcbench/internal/waiting"
-	"ipcbench/scratch"
+	"ipcbench/internal/scratch"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"ipcbench/internal/skip"
+	"ipcbench/internal/test/skip"
 	"ipcbench/python"
 	"ipcbench/tensor"
 	"ipcbench/trainer"

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ipcbench/crash"
+	"ipcbench/internal/crash"
 	"ipcbench/phase"
 )
 

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 )
 

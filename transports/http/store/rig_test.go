@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/phase"
 	"ipcbench/tensor"
 	"ipcbench/transports/http/exchange"

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"ipcbench/internal/waiting"
+	"ipcbench/internal/test/waiting"
 	"ipcbench/tensor"
 	"ipcbench/transports/http/exchange"
 	"ipcbench/transports/internal/slab"

@@ -14,7 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
 
-	"ipcbench/crash"
+	"ipcbench/internal/crash"
 )
 
 // A Nonce is a random number in a named pool. Whoever opens the pool by its name and

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ipcbench/crash"
+	"ipcbench/internal/crash"
 	"ipcbench/tensor"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 
-	"ipcbench/crash"
+	"ipcbench/internal/crash"
 )
 
 // A Pool allocates blocks in a Memory, which it owns: nobody else allocates

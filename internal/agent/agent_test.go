@@ -1,0 +1,483 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"ipcbench/bench/floors"
+	"ipcbench/identity"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/test/waiting"
+	"ipcbench/trainer"
+)
+
+func TestMain(m *testing.M) {
+	trainer.Host{}.MaybeWorker()
+	goleak.VerifyTestMain(m)
+}
+
+var loopback = netip.MustParseAddrPort("127.0.0.1:0")
+
+// joining is an agent of a test: a goroutine of this process, whose worker processes are
+// real.
+type joining struct {
+	code int
+	err  error
+	done chan struct{}
+	quit context.CancelCauseFunc
+}
+
+func join(l Line, o Options) *joining {
+	if o.Wait == 0 {
+		o.Wait = waiting.Limit
+	}
+	ctx, quit := context.WithCancelCause(context.Background())
+	j := &joining{done: make(chan struct{}), quit: quit}
+	go func() {
+		defer close(j.done)
+		j.code, j.err = Join(ctx, l, o)
+	}()
+	return j
+}
+
+// gather gathers agents of these names. meet is called with the join line once it is
+// known, and may be nil.
+func gather(t *testing.T, c Config, meet func(Line), names ...string) (*Fleet, map[string]*joining, error) {
+	t.Helper()
+	all := map[string]*joining{}
+	c.Listen = loopback
+	if c.Agents == 0 {
+		c.Agents = len(names)
+	}
+	if c.Wait == 0 {
+		c.Wait = waiting.Limit
+	}
+	c.Announce = func(l Line) error {
+		for _, name := range names {
+			all[name] = join(l, Options{Name: name})
+		}
+		if meet != nil {
+			go meet(l)
+		}
+		return nil
+	}
+	f, err := Gather(t.Context(), c)
+	if err != nil {
+		_ = f.Close(7)
+	}
+	return f, all, err
+}
+
+// ends waits for the end of an agent.
+func (j *joining) ends(t *testing.T) (int, error) {
+	t.Helper()
+	waiting.Receive(t, "the end of an agent", j.done)
+	return j.code, j.err
+}
+
+// TestFleet: agents join in any order, are listed by name, say who they are, dial what
+// they are told, and end with the run's exit code.
+func TestFleet(t *testing.T) {
+	var seen [][]string
+	f, all, err := gather(t, Config{Joined: func(names []string, _ time.Duration) { seen = append(seen, names) }}, nil, "h2", "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, a := range f.Agents() {
+		names = append(names, a.Name())
+		if self := a.Self(); self.Clock != machine.OwnClock() || self.Environment.CPUs < 1 || self.Host == "" {
+			t.Errorf("agent %s says of itself: %+v", a.Name(), self)
+		}
+	}
+	if diff := cmp.Diff([]string{"h1", "h2"}, names); diff != "" {
+		t.Error(diff)
+	}
+	if n := len(seen[len(seen)-1]); n != 2 {
+		t.Errorf("the last news was of %d agents", n)
+	}
+	a := f.Agents()[0]
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := a.Dials(t.Context(), addr); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	if err := a.Dials(t.Context(), addr); err == nil || !strings.Contains(err.Error(), "agent h1: dial: dialled "+addr+": ") {
+		t.Errorf("nobody listens: %v", err)
+	}
+	alone := "127.0.0.2:6379" // the server was reached at another one
+	for _, err := range []error{a.Dials(t.Context(), alone), a.Plays(t.Context(), floors.Order{Floor: "tcp-stream", Addr: alone})} {
+		if err == nil || !strings.Contains(err.Error(), alone+" is of one host or link alone, and the server was reached at 127.0.0.1") {
+			t.Errorf("a service of the agent's host: %v", err)
+		}
+	}
+	if err := a.ask(t.Context(), "shell", "rm", nil); err == nil || !strings.Contains(err.Error(), `"shell" is nothing that an agent does`) {
+		t.Errorf("an agent that is asked for a shell: %v", err)
+	}
+	if err := f.Close(7); err != nil {
+		t.Error(err)
+	}
+	for name, j := range all {
+		if code, err := j.ends(t); code != 7 || err != nil {
+			t.Errorf("agent %s ends with %d, %v", name, code, err)
+		}
+	}
+}
+
+// TestProcess: a process that an agent has started speaks, and is stopped, or dies and
+// says why.
+func TestProcess(t *testing.T) {
+	f, _, err := gather(t, Config{}, nil, "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(0)
+	l := f.Launcher([]*Agent{f.Agents()[0], f.Agents()[0]})
+	hello := func(p trainer.Process) {
+		t.Helper()
+		var m map[string]any
+		if err := readFrame(p.Conn(), &m); err != nil || m["hello"] == nil {
+			t.Errorf("a worker says %v, %v", m, err)
+		}
+	}
+	start := func(n int) trainer.Process {
+		t.Helper()
+		p, err := l.Launch(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+
+	stopped := start(0)
+	hello(stopped)
+	if at := stopped.Place(); at.Host != "h1" || at.Here || at.PID == 0 {
+		t.Errorf("it is at %+v", at)
+	}
+	if err := stopped.Stop(); err != nil {
+		t.Error(err)
+	}
+
+	killed := start(1)
+	hello(killed)
+	if err := unix.Kill(killed.Place().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-killed.Exited()
+	if err := killed.Err(); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("it was killed, and ended with %v", err)
+	}
+
+	lost := start(0)
+	if _, err := lost.Conn().Write([]byte{0, 0, 0, 1, '?'}); err != nil {
+		t.Fatal(err)
+	}
+	<-lost.Exited()
+	if text := lost.Stderr(); lost.Err() == nil || !strings.Contains(text, "no message of this protocol") {
+		t.Errorf("it was sent garbage, and ended with %v, and said %q", lost.Err(), text)
+	}
+	if _, err := l.Launch(2); err == nil {
+		t.Error("a process without a host was started")
+	}
+}
+
+// TestAgentGoes: who waits for a process of an agent that goes learns so at once, and by
+// name; its processes go with it.
+func TestAgentGoes(t *testing.T) {
+	f, all, err := gather(t, Config{}, nil, "h1", "h2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(1)
+	p, err := f.Launcher([]*Agent{f.Agents()[1]}).Launch(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := f.Context(t.Context())
+	defer cancel()
+	all["h2"].quit(errors.New("interrupted by SIGTERM"))
+	waiting.Receive(t, "the end of the fleet", ctx.Done())
+	if why := context.Cause(ctx).Error(); why != `agent h2 has left: "interrupted by SIGTERM"` {
+		t.Errorf("the fleet says %q", why)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(3); err != nil {
+		t.Error(err)
+	}
+	for name, j := range all {
+		if code, err := j.ends(t); code != 3 || err != nil {
+			t.Errorf("agent %s ends with %d, %v", name, code, err)
+		}
+	}
+	if err := unix.Kill(p.Place().PID, 0); err != unix.ESRCH {
+		t.Errorf("its process is still there: %v", err)
+	}
+}
+
+// TestServerGoes: agents end by themselves when their server goes without a word.
+func TestServerGoes(t *testing.T) {
+	f, all, err := gather(t, Config{}, nil, "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := f.Launcher(f.Agents()).Launch(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Agents()[0].session.Close()
+	if _, err := all["h1"].ends(t); err == nil || !strings.Contains(err.Error(), "the server of the run is gone") {
+		t.Errorf("it ends with %v", err)
+	}
+	<-p.Exited()
+	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "agent h1 is gone") {
+		t.Errorf("its process ended with %v", err)
+	}
+	if err := unix.Kill(p.Place().PID, 0); err != unix.ESRCH {
+		t.Errorf("its process is still there: %v", err)
+	}
+}
+
+// TestRefused: who may not join learns why, and disturbs nobody who may.
+func TestRefused(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]string{}
+	var turned []string
+	has := map[string]chan struct{}{"h1": make(chan struct{}), "h4": make(chan struct{})} // closed once they have joined
+	note := func(names []string, _ time.Duration) {
+		for _, name := range names {
+			if c, ok := has[name]; ok {
+				close(c)
+				delete(has, name)
+			}
+		}
+	}
+	h1, h4 := has["h1"], has["h4"]
+	f, _, err := gather(t, Config{Agents: 3, Joined: note, Refused: func(err error) { turned = append(turned, err.Error()) }}, func(l Line) {
+		try := func(what string, l Line, o Options) {
+			_, err := join(l, o).ends(t)
+			mu.Lock()
+			defer mu.Unlock()
+			got[what] = fmt.Sprint(err)
+		}
+		<-h1
+		other := l
+		other.Token = strings.Repeat("ABCDEFGH", 4)
+		try("wrong token", other, Options{Name: "h3"})
+		other = l
+		other.CA = bytes.Repeat([]byte{1}, 32)
+		try("wrong authority", other, Options{Name: "h3"})
+		try("same name", l, Options{Name: "h1"})
+		try("bad name", l, Options{Name: "h 1"})
+		got["another build"] = fmt.Sprint(stranger(l, func(c *tls.Conn, own []byte) error {
+			return writeFrame(c, greeting{version: version{2, "x"}, Proof: own, Name: "h3"})
+		}))
+		got["replayed proof"] = fmt.Sprint(replay(l))
+		got["garbage"] = fmt.Sprint(stranger(l, func(c *tls.Conn, _ []byte) error {
+			_, err := c.Write(bytes.Repeat([]byte{255}, 1000))
+			return err
+		}))
+		if c, err := net.Dial("tcp", l.Addr); err == nil { // not even TLS
+			c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+			c.Close()
+		}
+		join(l, Options{Name: "h4", Rank: 1})
+		<-h4
+		try("same rank", l, Options{Name: "h3", Rank: 1})
+		join(l, Options{Name: "h2"})
+	}, "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close(0)
+	if told := strings.Join(turned, "\n"); !strings.Contains(told, "an agent named h1 has joined already") || !strings.Contains(told, `is version 2 of build "x"`) || strings.Contains(told, "token") {
+		t.Errorf("the run was told: %s", told)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for what, want := range map[string]string{
+		"wrong token":     "the server does not know this token: it is of another run",
+		"wrong authority": "leads to another authority: the join line is of another run",
+		"same rank":       "the server refuses this agent: h4 has joined as rank 1 already: is this one of another job?",
+		"same name":       "the server refuses this agent: an agent named h1 has joined already: give this one another --name",
+		"bad name":        `the server refuses this agent: the agent's name "h 1": want letters`,
+		"another build":   `agent "h3" is version 2 of build "x", the server is version 1 of build "ipcbench`,
+		"replayed proof":  "it does not know the run's token",
+		"garbage":         "EOF",
+	} {
+		if !strings.Contains(got[what], want) {
+			t.Errorf("%s: %s\nwant %s", what, got[what], want)
+		}
+	}
+}
+
+// stranger connects, and says something in place of a greeting; own is the proof that it
+// could give. It returns what the server thinks of that.
+func stranger(l Line, say func(c *tls.Conn, own []byte) error) error {
+	c, err := tls.Dial("tcp", l.Addr, identity.Pinned(l.CA))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var o opening
+	_, own, err := proofs(c, l.Token)
+	if err = errors.Join(err, readFrame(c, &o), say(c, own)); err != nil {
+		return err
+	}
+	var v verdict
+	if err := readFrame(c, &v); err != nil {
+		return err
+	}
+	return errors.New(v.Refused)
+}
+
+// replay gives on a second connection the proof of a first one.
+func replay(l Line) (err error) {
+	_ = stranger(l, func(_ *tls.Conn, own []byte) error {
+		err = stranger(l, func(c *tls.Conn, _ []byte) error {
+			return writeFrame(c, greeting{version: ownVersion(), Proof: own, Name: "h4"})
+		})
+		return errors.New("enough")
+	})
+	return err
+}
+
+// TestAnotherServer: an agent that knows the token alone believes no server that does not
+// know it, and does not say what would prove that it does.
+func TestAnotherServer(t *testing.T) {
+	a, err := identity.NewAuthority("agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := a.Shown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	said := make(chan error, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			defer c.Close()
+			err = writeFrame(c, opening{ownVersion(), bytes.Repeat([]byte{1}, 32)})
+		}
+		var g greeting
+		said <- errors.Join(err, readFrame(c, &g))
+	}()
+	_, err = join(Line{Addr: l.Addr().String(), Token: "0123456789abcdef0123456789abcdef"}, Options{Name: "h1"}).ends(t)
+	if err == nil || !strings.Contains(err.Error(), "does not know this token") {
+		t.Errorf("the agent says %v", err)
+	}
+	if err := <-said; err == nil {
+		t.Error("the agent has greeted a stranger")
+	}
+}
+
+// TestTooFew: a run whose agents do not all come says who came.
+func TestTooFew(t *testing.T) {
+	var all map[string]*joining
+	for wait := time.Second; ; wait *= 4 { // a busy machine may take longer to let them in
+		var err error
+		_, all, err = gather(t, Config{Agents: 3, Wait: wait}, nil, "h2", "h1")
+		if err != nil && strings.Contains(err.Error(), "2 of 3 agents have joined at 127.0.0.1:") && strings.Contains(err.Error(), fmt.Sprintf("within %v: h", wait)) {
+			break
+		}
+		if t.Logf("it says %v", err); wait > 10*time.Second {
+			t.Fatal("want that two have joined")
+		}
+		for _, j := range all {
+			_, _ = j.ends(t) // one that was not let in says so
+		}
+	}
+	for name, j := range all {
+		if code, err := j.ends(t); code != 7 || err != nil {
+			t.Errorf("agent %s ends with %d, %v", name, code, err)
+		}
+	}
+	if _, err := join(Line{Addr: "127.0.0.1:1", Token: strings.Repeat("ABCDEFGH", 4)}, Options{Wait: 500 * time.Millisecond}).ends(t); err == nil || !strings.Contains(err.Error(), "no run could be joined at 127.0.0.1:1 within 500ms: ") {
+		t.Errorf("an agent without a run says %v", err)
+	}
+}
+
+// FuzzRequest: whatever comes on a stream, an agent answers or closes it, and has no
+// process left afterwards.
+func FuzzRequest(f *testing.F) {
+	for _, text := range []string{
+		`{"kind":"start","body":{"id":1,"process":0}}`, `{"kind":"control","body":1}`, `{"kind":"dial","body":"127.0.0.1:1"}`, `{"kind":"end","body":-1}`, `{"kind":1}`,
+		`{"kind":"folder","body":{"dir":"/","session":"ipcbench-0123456789abcdef"}}`, `{"kind":"floor","body":{"floor":"copy","addr":"127.0.0.1:1","token":"x"}}`,
+	} {
+		var b bytes.Buffer
+		_ = writeFrame(&b, jsonText(text))
+		f.Add(b.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, said []byte) {
+		ours, theirs := net.Pipe()
+		s := newService(context.Background(), nil, trainer.Confinement{Dirs: []string{}})
+		s.launcher = trainer.NewGoroutines(trainer.Host{})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.answer(theirs)
+			theirs.Close()
+		}()
+		go func() { // until it is closed
+			var rest [512]byte
+			for _, err := ours.Read(rest[:]); err == nil; _, err = ours.Read(rest[:]) {
+			}
+		}()
+		if !bytes.Contains(said, []byte("watch")) { // which waits for the end of its session
+			_, _ = ours.Write(said)
+		}
+		ours.Close()
+		<-done
+		if len(s.processes) > 0 {
+			t.Errorf("%d processes are left", len(s.processes))
+		}
+	})
+}
+
+type jsonText string
+
+func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
+
+// FuzzGreeting: what a stranger says of itself is refused, or can stand in a list.
+func FuzzGreeting(f *testing.F) {
+	f.Add([]byte(`{"protocol":1,"build":"x","name":"h1","host":"h","rank":1}`))
+	f.Fuzz(func(t *testing.T, said []byte) {
+		var b bytes.Buffer
+		b.Write([]byte{0, 0, byte(len(said) >> 8), byte(len(said))})
+		b.Write(said)
+		var g greeting
+		if readFrame(&b, &g) != nil {
+			return
+		}
+		if v := ownVersion(); g.Name != "" {
+			g.version = v
+		}
+		if g.check() == nil && strings.ContainsAny(g.Name+g.Host, "\x1b\n ,") {
+			t.Errorf("%q on %q joins", g.Name, g.Host)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/scratch"
+)
+
+// NonceFile is the file of a session's directory that an agent looks for, to find out
+// whether its host sees what the server's does.
+const NonceFile = "nonce"
+
+// longestNonce is all of a file that an agent tells a server.
+const longestNonce = 64
+
+// A folderOrder names a folder, and a session's directory in it.
+type folderOrder struct {
+	Dir     string `json:"dir"`
+	Session string `json:"session"`
+}
+
+// Sees returns what the agent finds in the NonceFile of a session's directory in dir.
+func (a *Agent) Sees(ctx context.Context, dir, session string) (nonce string, err error) {
+	ctx, cancel := within(ctx, answerTime)
+	defer cancel()
+	err = a.ask(ctx, "folder", folderOrder{dir, session}, &nonce)
+	return nonce, err
+}
+
+// folder answers what is in a session's NonceFile, in a folder that the user has allowed.
+func (s *service) folder(conn net.Conn, o folderOrder) error {
+	if !scratch.Named(o.Session) {
+		return fmt.Errorf("%.80q is no session's directory", o.Session)
+	}
+	root, err := s.may.Dirs.Open(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(o.Session+"/"+NonceFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(err, errors.New("not a regular file"))
+	}
+	nonce, err := io.ReadAll(io.LimitReader(f, longestNonce))
+	if err != nil {
+		return err
+	}
+	return say(conn, string(nonce))
+}

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"ipcbench/bench/floors"
+	"ipcbench/internal/test/waiting"
+)
+
+// impostor joins as an agent that knows the token, and then does with requests what it
+// likes.
+func impostor(t *testing.T, name string, do func(conn net.Conn, r request)) *Agent {
+	t.Helper()
+	var session *yamux.Session
+	var joinErr error
+	joined := make(chan struct{})
+	f, _, err := gather(t, Config{Agents: 1}, func(l Line) {
+		defer close(joined)
+		session, joinErr = dial(context.Background(), l, name, ownSelf(0))
+	})
+	<-joined
+	if err = errors.Join(err, joinErr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	go func() {
+		for {
+			conn, err := session.AcceptStream()
+			if err != nil {
+				return
+			}
+			go func() {
+				var r request
+				if readFrame(conn, &r) == nil {
+					do(conn, r)
+				}
+			}()
+		}
+	}()
+	t.Cleanup(func() { _ = f.Close(1) }) // which an impostor need not answer
+	return f.Agents()[0]
+}
+
+// TestMute: whatever an agent does not answer, the server waits so long and no longer,
+// and says for whom.
+func TestMute(t *testing.T) {
+	answerTime = 300 * time.Millisecond
+	defer func() { answerTime = 20 * time.Second }()
+	a := impostor(t, "h1", func(conn net.Conn, r request) {
+		if r.Kind == "end" {
+			_ = say(conn, nil)
+		}
+	})
+	for kind, ask := range map[string]func() error{
+		"dial":   func() error { return a.Dials(t.Context(), "127.0.0.1:1") },
+		"folder": func() error { _, err := a.Sees(t.Context(), "/", "x"); return err },
+		"start":  func() error { _, err := a.fleet.Launcher([]*Agent{a}).Launch(0); return err },
+	} {
+		if err := ask(); err == nil || !strings.HasSuffix(err.Error(), "agent h1: "+kind+": no answer within 300ms") {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waiting.Later(t, 300*time.Millisecond, func() { cancel(errors.New("nothing moves")) })
+	if err := a.Plays(ctx, floors.Order{}); err == nil || err.Error() != "agent h1: floor: nothing moves" {
+		t.Errorf("floor: %v", err)
+	}
+}
+
+// TestCrowd: strangers who say nothing, however many, do not keep agents from joining.
+func TestCrowd(t *testing.T) {
+	var crowd []net.Conn
+	f, _, err := gather(t, Config{Agents: 1, Wait: waiting.Limit}, func(l Line) {
+		for range 3 * mostStrangers / 2 {
+			c, err := net.Dial("tcp", l.Addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			crowd = append(crowd, c)
+		}
+		join(l, Options{Name: "h1", Wait: waiting.Limit})
+	})
+	for _, c := range crowd {
+		c.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(0); err != nil {
+		t.Error(err)
+	}
+}

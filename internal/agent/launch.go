@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"ipcbench/internal/reexec"
+	"ipcbench/trainer"
+)
+
+// Launcher returns the launcher of a session whose process n goes to the host of
+// hosts[n]; nil is the server's own.
+func (f *Fleet) Launcher(hosts []*Agent) trainer.Launcher { return launcher(hosts) }
+
+type launcher []*Agent
+
+// Hosts returns on whose host l puts each process of a session; none if l is of no fleet.
+func Hosts(l trainer.Launcher) []*Agent {
+	hosts, _ := l.(launcher)
+	return hosts
+}
+
+func (launcher) Name() string { return "agents" }
+
+func (l launcher) Launch(n int) (trainer.Process, error) {
+	if n >= len(l) {
+		return nil, fmt.Errorf("process %d has no host", n)
+	}
+	if l[n] == nil {
+		return trainer.NewProcesses().Launch(n)
+	}
+	return l[n].start(n)
+}
+
+// What an agent is asked for a process, and says of it. Start's stream stays open as
+// long as the process lives: its end at the server asks for the end of the process, and
+// the agent's last frame on it is an exit.
+type (
+	startOrder struct {
+		ID      int `json:"id"`      // by which the server calls it afterwards
+		Process int `json:"process"` // of the session
+	}
+	started struct {
+		PID int `json:"pid"`
+	}
+	exit struct {
+		Error  string `json:"error,omitempty"`
+		Stderr string `json:"stderr,omitempty"` // the end of it
+	}
+)
+
+// start starts process n of a session.
+func (a *Agent) start(n int) (trainer.Process, error) {
+	a.mu.Lock()
+	a.next++
+	id := a.next
+	a.mu.Unlock()
+	ctx, cancel := within(context.Background(), answerTime)
+	defer cancel()
+	p := &remote{agent: a, exited: make(chan struct{})}
+	var s started
+	var err error
+	if p.life, err = a.open(ctx, "start", startOrder{id, n}, &s); err != nil {
+		return nil, fmt.Errorf("process %d: %w", n, err)
+	}
+	p.pid = s.PID
+	go p.follow()
+	conn, err := a.open(ctx, "control", id, nil)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("process %d: %w", n, err), p.Stop())
+	}
+	p.control = &controlStream{conn}
+	return p, nil
+}
+
+// remote is a worker process on an agent's host.
+type remote struct {
+	agent   *Agent
+	pid     int
+	control net.Conn
+	life    net.Conn
+	exited  chan struct{}
+
+	err    error // both are set before exited is closed
+	stderr string
+}
+
+func (p *remote) Conn() net.Conn          { return p.control }
+func (p *remote) Place() trainer.Place    { return trainer.Place{Host: p.agent.name, PID: p.pid} }
+func (p *remote) Exited() <-chan struct{} { return p.exited }
+func (p *remote) Err() error              { return p.err }
+
+func (p *remote) Stderr() string {
+	select {
+	case <-p.exited:
+		return p.stderr
+	default: // it comes with the end
+		return ""
+	}
+}
+
+// follow waits for the end of the process, or of the agent, which takes the process
+// with it.
+func (p *remote) follow() {
+	defer close(p.exited)
+	var e exit
+	if err := readFrame(p.life, &e); err != nil {
+		p.err = p.agent.gone()
+		return
+	}
+	if p.stderr = e.Stderr; e.Error != "" {
+		p.err = errors.New(e.Error)
+	}
+}
+
+// stopTime is how long a process takes to stop at most, there and back.
+const stopTime = reexec.Grace + 2*time.Second
+
+func (p *remote) Stop() error {
+	if p.control != nil {
+		_ = p.control.Close()
+	}
+	_ = p.life.Close() // the agent stops the process then
+	timer := time.NewTimer(stopTime)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return nil
+	case <-p.agent.session.CloseChan():
+		return nil // it has ended with its agent, whose end has failed the run
+	case <-timer.C:
+		return fmt.Errorf("agent %s: pid %d has not ended within %v", p.agent.name, p.pid, stopTime)
+	}
+}
+
+// controlStream is a control connection. A yamux stream that is closed here still waits
+// for the other end.
+type controlStream struct{ net.Conn }
+
+func (c *controlStream) Close() error {
+	return errors.Join(c.Conn.Close(), c.SetReadDeadline(time.Now()))
+}

@@ -1,0 +1,137 @@
+package crash_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/crash"
+)
+
+// mapped returns a mapping of a new file of some pages, and its path.
+func mapped(t *testing.T, pages, prot int) ([]byte, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a file")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size := pages * os.Getpagesize()
+	if err := f.Truncate(int64(size)); err != nil {
+		t.Fatal(err)
+	}
+	b, err := unix.Mmap(int(f.Fd()), 0, size, prot, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Munmap(b); err != nil {
+			t.Error(err)
+		}
+	})
+	return b, path
+}
+
+var sink byte
+
+// A file that shrinks under a mapping is named, whatever touches it.
+func TestTruncated(t *testing.T) {
+	page := os.Getpagesize()
+	for name, touch := range map[string]func(b []byte){
+		"read":    func(b []byte) { sink = b[page] },
+		"write":   func(b []byte) { b[page] = 1 },
+		"copy":    func(b []byte) { copy(make([]byte, len(b)), b) },
+		"clear":   func(b []byte) { clear(b) },
+		"compare": func(b []byte) { _ = string(b) == string(make([]byte, len(b))) },
+	} {
+		b, path := mapped(t, 3, unix.PROT_READ|unix.PROT_WRITE)
+		if err := crash.Guard(func() error { touch(b); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, int64(page)); err != nil {
+			t.Fatal(err)
+		}
+		err := crash.Guard(func() error { touch(b); return nil })
+		file, cause := "memory fault in "+path+", at byte ", fmt.Sprintf(": the file was truncated to %d bytes while it was mapped", page)
+		if err == nil || !strings.HasPrefix(err.Error(), file) || !strings.HasSuffix(err.Error(), cause) {
+			t.Errorf("%s: got %v, want %q and %q", name, err, file, cause)
+		}
+	}
+}
+
+// A write to memory that is mapped for reading is named, too.
+func TestReadOnly(t *testing.T) {
+	b, path := mapped(t, 1, unix.PROT_READ)
+	err := crash.Guard(func() error { b[7] = 1; return nil })
+	if err == nil || !strings.Contains(err.Error(), path+", at byte 7: ") || !strings.Contains(err.Error(), "r--s") {
+		t.Errorf("got %v, want the file and its rights", err)
+	}
+}
+
+var errMine = errors.New("mine")
+
+func panics(v any) { panic(v) }
+
+// Any other panic keeps its value and its stack, from where it happened.
+func TestPanic(t *testing.T) {
+	var none []int
+	for name, c := range map[string]struct {
+		f    func() error
+		want string
+	}{
+		"value":  {func() error { panics("a word"); return nil }, "panic: a word\nipcbench/internal/crash_test.panics("},
+		"error":  {func() error { panics(errMine); return nil }, "panic: mine\nipcbench/internal/crash_test.panics("},
+		"index":  {func() error { sink = byte(none[len(none)]); return nil }, "panic: runtime error: index out of range"},
+		"nil":    {func() error { var p *int; *p = 1; return nil }, "panic: runtime error: invalid memory address"},
+		"panic2": {func() error { defer panics("second"); panic("first") }, "second"},
+	} {
+		err := crash.Guard(c.f)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "crash_test.go:") {
+			t.Errorf("%s: got %v, want %q and where", name, err, c.want)
+		}
+		if name == "error" && !errors.Is(err, errMine) {
+			t.Errorf("%s: got %v, want it to be the error", name, err)
+		}
+		if strings.Contains(fmt.Sprint(err), "debug.Stack") {
+			t.Errorf("%s: the stack begins inside of Guard:\n%v", name, err)
+		}
+	}
+}
+
+// What f returns is returned, without an allocation; and the goroutine faults as
+// before afterwards.
+func TestTransparent(t *testing.T) {
+	if err := crash.Guard(func() error { return errMine }); err != errMine {
+		t.Errorf("got %v, want %v", err, errMine)
+	}
+	n := 0
+	if got := testing.AllocsPerRun(100, func() {
+		if err := crash.Guard(func() error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}); got != 0 {
+		t.Errorf("%v allocations, want none", got)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = crash.Guard(func() error { runtime.Goexit(); return nil }) // is no panic
+		t.Error("Goexit came back")
+	}()
+	<-ended
+}
+
+func BenchmarkGuard(b *testing.B) {
+	for b.Loop() {
+		if err := crash.Guard(func() error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
+)
+
+// checks are all of them, in the order in which they are shown: what a run cannot do
+// without, processors, memory pages and clocks, and what is good to have. Whether a
+// check has failed is decided here and nowhere else.
+var checks = []struct {
+	name, why string
+	judge     func(f *facts, n Needs) Check
+}{
+	{scratch.SharedMemory, "Transports with named shared memory keep their tensors in files there. Cells that do not fit are left out.", sharedMemory},
+	{"memory", "Cells that need more than there is are left out: the kernel would end their processes.", memory},
+	{"temporary files", "Sockets and the files of transports lie there. What is on a tmpfs is memory, and no disk is measured.", temporaryFiles},
+	{"descriptors", "Sockets, shared memory and each worker take some in the server. A cell that has too few is left out, or ends the run.", descriptors},
+	{"mappings", "A transport that keeps each tensor in a segment of its own has a mapping for each. Cells that have too few are left out.", mappings},
+	{"threads", "Each worker is a process with threads of its own. One that cannot be started ends the run.", threads},
+	{"processors", "Workers and server take turns where there are too few. Then a round is longer, and how long depends on the turns.", processors},
+	{"processor quota", "A group that has used its share is stopped until the next period, 100 ms as a rule. Rounds hold such stops, whatever the transport.", quota},
+	{"socket buffers", "A sender whose buffer is small waits for its reader more often: transports that move bytes through sockets are slower.", socketBuffers},
+	{"huge pages", "Memory in huge pages is touched faster. If some memory has them and other has not, transports differ by that too.", hugePages},
+	{"governor", "A processor whose frequency follows the load is slow when a round begins: how slow depends on the pause before.", governor},
+	{"clock", "Every span reads the clock twice. A slow one lengthens the rounds that are measured.", clock},
+	{"stolen time", "The hypervisor gives processors to other virtual machines in the middle of rounds.", stolenTime},
+	{"other load", "Other programs take processors and caches from the rounds that are measured.", otherLoad},
+	{"namespaces", "A run with --link takes place in namespaces of its own, where a link has the rate that is asked for. Other runs do without.", namespaces},
+	{Leftovers, "Runs that were killed have left shared memory, sockets or files, which take memory and room from this one.", leftovers},
+	{Build, "With the race detector no time means anything. Without a commit, nobody can say later what was measured.", build},
+}
+
+func ok(format string, args ...any) Check {
+	return Check{Status: OK, What: fmt.Sprintf(format, args...)}
+}
+
+// bad is a check that is not ok, and what fixes that.
+func bad(s Status, fix, format string, args ...any) Check {
+	c := ok(format, args...)
+	c.Status, c.Fix = s, fix
+	return c
+}
+
+// enough compares what there is with what is needed. size writes both.
+func enough(have int64, by string, need Need, size func(int64) string, fix string) Check {
+	if have == math.MaxInt64 {
+		return ok("no limit is known; %s needed", size(need.N))
+	}
+	if need.N > have {
+		return bad(Fail, fix, "%s (%s), and %s needs %s", size(have), by, need.Cell, size(need.N))
+	}
+	return ok("%s (%s); %s needed", size(have), by, size(need.N))
+}
+
+func count(n int64) string { return fmt.Sprint(n) }
+
+func sharedMemory(f *facts, n Needs) Check {
+	need, p := n.Files[scratch.SharedMemory], f.places[scratch.SharedMemory]
+	const mount = "mount -t tmpfs tmpfs " + scratch.SharedMemory
+	switch {
+	case need.N == 0 && p.err != nil:
+		return ok("cannot be used (%v); nothing asked for needs it", p.err)
+	case need.N == 0:
+		return ok("%s free; nothing asked for needs it", machine.Size(p.free))
+	case p.err != nil:
+		return bad(Fail, "mkdir -p "+scratch.SharedMemory+" && "+mount, "cannot be used: %v", p.err)
+	case p.free < need.N:
+		return bad(Fail, fmt.Sprintf("mount -o remount,size=%dm %s; for a container, docker run --shm-size=%[1]dm", need.N>>20+1, scratch.SharedMemory),
+			"%s free, and %s needs %s", machine.Size(p.free), need.Cell, machine.Size(need.N))
+	case p.fileSystem != "tmpfs":
+		return bad(Warn, mount, "is on %s, and not in memory", p.fileSystem)
+	}
+	return ok("%s free; %s needed", machine.Size(p.free), machine.Size(need.N))
+}
+
+func memory(f *facts, n Needs) Check {
+	return enough(f.memory, f.memoryBy, n.Memory, machine.Size, "end other programs, raise the limit of the cgroup if it is that, or choose a smaller model, fewer workers or --depth 1")
+}
+
+func temporaryFiles(f *facts, n Needs) Check {
+	const fix = "set TMPDIR, or the setting dir= of a transport, to a directory on a disk with room, and with a short name"
+	if f.session != nil {
+		return bad(Fail, fix, "%v", f.session)
+	}
+	tmp := os.TempDir()
+	what := fmt.Sprintf("%s (%s), %s free", tmp, f.places[tmp].fileSystem, machine.Size(f.places[tmp].free))
+	var disk []string
+	for dir := range n.Files {
+		if dir != scratch.SharedMemory {
+			disk = append(disk, dir)
+		}
+	}
+	slices.Sort(disk)
+	memory := ""
+	for _, dir := range disk {
+		need, p := n.Files[dir], f.places[dir]
+		what = fmt.Sprintf("%s (%s), %s free", dir, p.fileSystem, machine.Size(p.free))
+		switch {
+		case p.err != nil:
+			return bad(Fail, fix, "%v", p.err)
+		case p.free < need.N:
+			return bad(Fail, fix, "%s, and %s needs %s", what, need.Cell, machine.Size(need.N))
+		case p.fileSystem == "tmpfs" || p.fileSystem == "ramfs":
+			memory = what
+		}
+		what += "; " + machine.Size(need.N) + " needed"
+	}
+	if memory != "" {
+		return bad(Warn, fix, "%s: these files are in memory", memory)
+	}
+	return ok("%s", what)
+}
+
+func descriptors(f *facts, n Needs) Check {
+	return enough(f.limits.Descriptors, "ulimit -n", n.Descriptors, count, fmt.Sprintf("ulimit -Hn %d, as root or where the session was started; or fewer --workers", roundUp(n.Descriptors.N)))
+}
+
+func mappings(f *facts, n Needs) Check {
+	return enough(f.limits.Mappings, "vm.max_map_count", n.Mappings, count, fmt.Sprintf("sysctl vm.max_map_count=%d", roundUp(n.Mappings.N)))
+}
+
+func threads(f *facts, n Needs) Check {
+	return enough(f.limits.Threads, f.limits.ThreadsBy, n.Threads, count, "raise that limit, or use fewer --workers or more --lanes-per-process")
+}
+
+// roundUp returns a power of two with some room above n.
+func roundUp(n int64) int64 {
+	p := int64(1024)
+	for p < n+n/4 {
+		p *= 2
+	}
+	return p
+}
+
+// atOnce is how many workers work at the same time as their server. It may take all
+// processors: more do not help.
+func atOnce(n Needs) int64 { return n.Workers.N + 1 }
+
+func plural(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+func processors(f *facts, n Needs) Check {
+	have, need := int64(f.processors), atOnce(n)
+	what := fmt.Sprintf("%d for %s and the server", have, plural(n.Workers.N, "worker"))
+	switch {
+	case have < need && n.Spins:
+		return bad(Warn, fmt.Sprintf("use fewer --workers, or a setting that does not spin; or a machine with %d", need), "%s, and workers spin while they wait", what)
+	case have < need:
+		return bad(Warn, fmt.Sprintf("use fewer --workers, or a machine with %d", need), "%s", what)
+	}
+	return ok("%s", what)
+}
+
+func quota(f *facts, n Needs) Check {
+	if f.env.Cgroup == nil || f.env.Cgroup.CPUs == nil {
+		return ok("none")
+	}
+	have, need := *f.env.Cgroup.CPUs, min(atOnce(n), int64(f.processors))
+	if have < float64(need) {
+		return bad(Warn, fmt.Sprintf("raise cpu.max (or cpu.cfs_quota_us) of the cgroup; for a container, docker run --cpus=%d", need),
+			"the cgroup allows %.3g processors' time, and %s and the server can use %d", have, plural(n.Workers.N, "worker"), need)
+	}
+	return ok("the cgroup allows %.3g processors' time", have)
+}
+
+func socketBuffers(f *facts, n Needs) Check {
+	have := f.env.SocketBuffer
+	switch {
+	case have == 0:
+		return ok("not known")
+	case n.Socket == 0:
+		return ok("%s; nothing large goes through sockets", machine.Size(have))
+	case have < n.Socket:
+		return bad(Warn, fmt.Sprintf("sysctl net.core.wmem_max=%d", n.Socket), "%s (net.core.wmem_max), and transports ask for %s", machine.Size(have), machine.Size(n.Socket))
+	}
+	return ok("%s (net.core.wmem_max); %s needed", machine.Size(have), machine.Size(n.Socket))
+}
+
+// hugePages: small pages everywhere are what many machines have, and even. Where only
+// private memory had huge ones, rounds took a sixth to a quarter less, but for those of
+// shm-slab, which then looked slower than the control.
+func hugePages(f *facts, _ Needs) Check {
+	e := f.env
+	what := fmt.Sprintf("private memory %s, shared %s, %d set aside", e.THP, e.ShmemTHP, e.HugePages)
+	shared := e.ShmemTHP == "always" || e.ShmemTHP == "force"
+	if (e.THP == "always") != shared {
+		return bad(Warn, "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, and never into shmem_enabled beside it", "%s: transports with shared memory and those without have unlike pages", what)
+	}
+	return ok("%s", what)
+}
+
+func governor(f *facts, _ Needs) Check {
+	switch g := f.env.Governor; g {
+	case "":
+		return ok("none to be seen")
+	case "performance":
+		return ok("%s", g)
+	default:
+		return bad(Warn, "cpupower frequency-set -g performance", "%s", g)
+	}
+}
+
+// slowClock is what no clock takes that is read without a system call.
+const slowClock = 250 * time.Nanosecond
+
+func clock(f *facts, _ Needs) Check {
+	name := f.limits.ClockSource
+	if name == "" {
+		name = "unknown"
+	}
+	if f.clock > slowClock {
+		return bad(Warn, "echo tsc >/sys/devices/system/clocksource/clocksource0/current_clocksource, if available_clocksource beside it has tsc (or kvm-clock)",
+			"%s, read in %v: by a system call", name, f.clock)
+	}
+	return ok("%s, read in %v", name, f.clock)
+}
+
+// share returns what part of some time another is.
+func share(part, of time.Duration) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return float64(part) / float64(of)
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }
+
+func stolenTime(f *facts, _ Needs) Check {
+	if f.systemErr != nil {
+		return ok("not known")
+	}
+	now := share(f.now.Steal, f.now.Busy+f.now.Idle+f.now.Steal)
+	boot := share(f.boot.Steal, f.boot.Busy+f.boot.Steal) // of what was wanted
+	what := fmt.Sprintf("%s now, %s since the machine started", percent(now), percent(boot))
+	if now > StolenShare || boot > StolenShare {
+		return bad(Warn, "measure at another hour, or on a machine or instance type that shares no processors", "%s", what)
+	}
+	return ok("%s", what)
+}
+
+// loadShare is how much of the processors' time other programs may take.
+const loadShare = 0.1
+
+func otherLoad(f *facts, _ Needs) Check {
+	if f.systemErr != nil {
+		return ok("not known")
+	}
+	load := share(f.now.Busy, f.now.Busy+f.now.Idle+f.now.Steal)
+	what := fmt.Sprintf("processors are busy for %s of the time", percent(load))
+	if load > loadShare {
+		return bad(Warn, "end other programs: top shows which", "%s", what)
+	}
+	return ok("%s", what)
+}
+
+func namespaces(f *facts, n Needs) Check {
+	if f.namespaces == nil {
+		return ok("a link with a rate can be made")
+	}
+	status, fix := Warn, "leave --link out, or see docs/links.md"
+	if len(n.Links) > 0 {
+		status = Fail
+	}
+	if refused := (*link.Error)(nil); errors.As(f.namespaces, &refused) {
+		fix = refused.Mend
+	}
+	return bad(status, fix, "%v", f.namespaces)
+}
+
+func leftovers(f *facts, _ Needs) Check {
+	var bytes int64
+	for _, l := range f.leftovers {
+		bytes += l.Bytes
+	}
+	n := len(f.leftovers)
+	if n == 0 {
+		return ok("none")
+	}
+	// Where they are is for ipcbench clean to say: a result may be published.
+	return bad(Warn, "ipcbench clean", "%s of %s", machine.Size(bytes), plural(int64(n), "killed run"))
+}
+
+func build(f *facts, _ Needs) Check {
+	const fix = "go build -o FILE ./cmd/ipcbench, in a clean checkout"
+	e := f.env
+	switch {
+	case e.Race:
+		return bad(Fail, fix, "has the race detector")
+	case e.Commit == "unknown":
+		return bad(Warn, fix, "its commit is not known")
+	case e.Dirty:
+		return bad(Warn, fix, "commit %.12s, changed since", e.Commit)
+	}
+	return ok("commit %.12s", e.Commit)
+}

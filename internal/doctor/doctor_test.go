@@ -1,0 +1,164 @@
+package doctor
+
+import (
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
+	"ipcbench/internal/scratch"
+	"ipcbench/phase/usage"
+)
+
+func TestMain(m *testing.M) {
+	link.MaybeInside() // Examine tries it
+	os.Exit(m.Run())
+}
+
+// sound is a machine that spoils nothing of modest.
+func sound() *facts {
+	four, sixteen := 4.0, int64(16<<30)
+	return &facts{
+		env: machine.Environment{
+			CPUs: 4, Governor: "performance", Cgroup: &machine.Cgroup{Version: "v2", CPUs: &four, Memory: &sixteen},
+			THP: "madvise", ShmemTHP: "never", SocketBuffer: 4 << 20, Commit: "0123456789abcdef",
+		},
+		limits: machine.Limits{Descriptors: 1024, Mappings: 65530, Threads: 1000, ThreadsBy: "ulimit -u", ClockSource: "tsc"},
+		memory: 16 << 30, memoryBy: "MemAvailable",
+		places:     map[string]place{os.TempDir(): {"ext4", 9 << 30, nil}, scratch.SharedMemory: {"tmpfs", 8 << 30, nil}, "/data": {"xfs", 9 << 30, nil}},
+		processors: 4, clock: 45 * time.Nanosecond,
+		boot: usage.System{Busy: time.Hour, Idle: time.Hour}, now: usage.System{Idle: time.Second},
+	}
+}
+
+// modest are the needs of a small run.
+func modest() Needs {
+	need := func(n int64) Need { return Need{n, "some cell"} }
+	return Needs{
+		Memory: need(1 << 30), Mappings: need(1080), Descriptors: need(116), Threads: need(30), Workers: need(2), Socket: 1 << 20,
+		Files: map[string]Need{scratch.SharedMemory: need(256 << 20), "/data": need(128 << 20)},
+	}
+}
+
+// TestChecks: each thing that is wrong is told by one check, by its figures and with
+// what fixes it, and by no other.
+func TestChecks(t *testing.T) {
+	for _, c := range judge(sound(), modest()) {
+		if c.Status != OK || c.Fix != "" {
+			t.Errorf("a sound machine: got %+v", c)
+		}
+	}
+	zero, half := 0.0, 0.5
+	tests := []struct {
+		name   string // of the check
+		status Status
+		spoil  func(f *facts, n *Needs)
+		what   string
+		fix    string
+	}{
+		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil} }, "1 MiB free, and some cell needs 256 MiB", "size=257m"},
+		{scratch.SharedMemory, Fail, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission} }, "cannot be used: permission denied", "mkdir -p /dev/shm && mount -t tmpfs"},
+		{scratch.SharedMemory, Warn, func(f *facts, _ *Needs) { f.places[scratch.SharedMemory] = place{"overlayfs", 8 << 30, nil} }, "is on overlayfs", "mount -t tmpfs"},
+		{scratch.SharedMemory, OK, func(f *facts, n *Needs) {
+			f.places[scratch.SharedMemory] = place{"tmpfs", 1 << 20, nil}
+			delete(n.Files, scratch.SharedMemory)
+		}, "nothing asked for needs it", ""},
+		{scratch.SharedMemory, OK, func(f *facts, n *Needs) {
+			f.places[scratch.SharedMemory] = place{"", 0, os.ErrPermission}
+			delete(n.Files, scratch.SharedMemory)
+		}, "cannot be used (permission denied); nothing asked for needs it", ""},
+		{"memory", Fail, func(f *facts, _ *Needs) { f.memory, f.memoryBy = 1<<29, "the memory cgroup's memory.max" }, "512 MiB (the memory cgroup's memory.max), and some cell needs 1 GiB", "--depth 1"},
+		{"memory", Fail, func(_ *facts, n *Needs) { n.Memory = Need{math.MaxInt64 / 2, "a huge cell"} }, "and a huge cell needs", "smaller model"},
+		{"temporary files", Fail, func(f *facts, _ *Needs) { f.session = errors.New("scratch: mkdir /x: read-only") }, "scratch: mkdir /x", "TMPDIR"},
+		{"temporary files", Fail, func(f *facts, _ *Needs) { f.places["/data"] = place{"xfs", 1 << 20, nil} }, "/data (xfs), 1 MiB free, and some cell needs 128 MiB", "dir="},
+		{"temporary files", Fail, func(f *facts, _ *Needs) { f.places["/data"] = place{"", 0, os.ErrPermission} }, "permission denied", "dir="},
+		{"temporary files", Warn, func(f *facts, _ *Needs) { f.places["/data"] = place{"tmpfs", 9 << 30, nil} }, "these files are in memory", "a disk"},
+		{"descriptors", Fail, func(f *facts, _ *Needs) { f.limits.Descriptors = 64 }, "64 (ulimit -n), and some cell needs 116", "ulimit -Hn 1024"},
+		{"descriptors", Fail, func(_ *facts, n *Needs) { n.Descriptors.N = 4000 }, "1024 (ulimit -n)", "ulimit -Hn 8192"},
+		{"mappings", Fail, func(f *facts, _ *Needs) { f.limits.Mappings = 1000 }, "1000 (vm.max_map_count), and some cell needs 1080", "sysctl vm.max_map_count=2048"},
+		{"threads", Fail, func(f *facts, _ *Needs) { f.limits.Threads = 8 }, "8 (ulimit -u), and some cell needs 30", "--workers"},
+		{"processors", Warn, func(_ *facts, n *Needs) { n.Workers.N = 4 }, "4 for 4 workers and the server", "a machine with 5"},
+		{"processors", Warn, func(_ *facts, n *Needs) { n.Workers.N, n.Spins = 4, true }, "spin while they wait", "does not spin"},
+		{"processor quota", Warn, func(f *facts, _ *Needs) { f.env.Cgroup.CPUs = &half }, "allows 0.5 processors' time, and 2 workers and the server can use 3", "--cpus=3"},
+		{"processor quota", OK, func(f *facts, _ *Needs) { f.env.Cgroup = nil }, "none", ""},
+		{"socket buffers", Warn, func(f *facts, _ *Needs) { f.env.SocketBuffer = 212_992 }, "208 KiB (net.core.wmem_max), and transports ask for 1 MiB", "wmem_max=1048576"},
+		{"socket buffers", OK, func(f *facts, n *Needs) { f.env.SocketBuffer, n.Socket = 212_992, 0 }, "nothing large", ""},
+		{"socket buffers", OK, func(f *facts, _ *Needs) { f.env.SocketBuffer = 0 }, "not known", ""},
+		{"huge pages", Warn, func(f *facts, _ *Needs) { f.env.THP = "always" }, "private memory always, shared never", "madvise"},
+		{"huge pages", OK, func(f *facts, _ *Needs) { f.env.THP, f.env.ShmemTHP, f.env.HugePages = "always", "always", 12 }, "12 set aside", ""},
+		{"governor", Warn, func(f *facts, _ *Needs) { f.env.Governor = "powersave" }, "powersave", "cpupower"},
+		{"governor", OK, func(f *facts, _ *Needs) { f.env.Governor = "" }, "none", ""},
+		{"clock", Warn, func(f *facts, _ *Needs) { f.limits.ClockSource, f.clock = "hpet", time.Microsecond }, "hpet, read in 1µs", "tsc"},
+		{"clock", OK, func(f *facts, _ *Needs) { f.limits.ClockSource = "" }, "unknown, read in 45ns", ""},
+		{"stolen time", Warn, func(f *facts, _ *Needs) { f.now = usage.System{Idle: 9 * time.Second, Steal: time.Second} }, "10 % now", "instance type"},
+		{"stolen time", Warn, func(f *facts, _ *Needs) { f.boot.Steal = time.Hour }, "0 % now, 50 % since", "instance type"},
+		{"stolen time", OK, func(f *facts, _ *Needs) { f.boot, f.now = usage.System{}, usage.System{} }, "0 % now", ""},
+		{"other load", Warn, func(f *facts, _ *Needs) { f.now.Busy = time.Second }, "50 %", "top"},
+		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = os.ErrPermission }, "permission denied", "leave --link out"},
+		{"namespaces", Warn, func(f *facts, _ *Needs) { f.namespaces = &link.Error{What: "no HTB", Mend: "modprobe"} }, "no HTB", "modprobe"},
+		{"namespaces", Fail, func(f *facts, n *Needs) {
+			f.namespaces, n.Links = &link.Error{What: "not permitted", Mend: "sysctl"}, []link.Rate{link.Unshaped}
+		}, "not permitted", "sysctl"},
+		{Leftovers, Warn, func(f *facts, _ *Needs) {
+			f.leftovers = []scratch.Leftover{{Path: "/a", Bytes: 1 << 20}, {Path: "/b"}, {Path: "/c"}}
+		}, "1 MiB of 3 killed runs", "ipcbench clean"},
+		{"build", Fail, func(f *facts, _ *Needs) { f.env.Race = true }, "race detector", "go build"},
+		{"build", Warn, func(f *facts, _ *Needs) { f.env.Dirty = true }, "commit 0123456789ab, changed since", "clean checkout"},
+		{"build", Warn, func(f *facts, _ *Needs) { f.env.Commit = "unknown" }, "not known", "clean checkout"},
+		{"processor quota", Warn, func(f *facts, _ *Needs) { f.env.Cgroup.CPUs = &zero }, "allows 0 processors' time", "cpu.max"},
+	}
+	tried := map[string]bool{}
+	for _, tt := range tests {
+		tried[tt.name] = true
+		f, n := sound(), modest()
+		tt.spoil(f, &n)
+		for _, c := range judge(f, n) {
+			switch {
+			case c.Name != tt.name && c.Status != OK:
+				t.Errorf("%s, %s: another check tells it too: %+v", tt.name, tt.what, c)
+			case c.Name == Leftovers && strings.Contains(c.What, "/"):
+				t.Errorf("%s: a result would publish where it is: %+v", c.Name, c)
+			case c.Name == tt.name && (c.Status != tt.status || !strings.Contains(c.What, tt.what) || !strings.Contains(c.Fix, tt.fix) || (c.Fix == "") != (c.Status == OK)):
+				t.Errorf("%s: got %+v, want %s with %q and %q", tt.name, c, tt.status, tt.what, tt.fix)
+			}
+		}
+	}
+	for _, c := range checks {
+		if !tried[c.name] || c.why == "" {
+			t.Errorf("%s: not tried, or without a reason", c.name)
+		}
+	}
+}
+
+// TestExamine: this machine has every check once, in order.
+func TestExamine(t *testing.T) {
+	n := modest()
+	n.Files = map[string]Need{scratch.SharedMemory: {1, "a cell"}}
+	all := Examine(n, 50*time.Millisecond)
+	for i, c := range all {
+		t.Logf("%-4s %-16s %s", c.Status, c.Name, c.What)
+		if c.Name != checks[i].name || c.What == "" {
+			t.Errorf("check %d: got %+v, want %s", i, c, checks[i].name)
+		}
+	}
+	if i := slices.IndexFunc(all, func(c Check) bool { return c.Name == "clock" }); strings.Contains(all[i].What, "read in 0s") {
+		t.Errorf("got %+v, want a clock that takes time", all[i])
+	}
+}
+
+// TestNeed: the largest cell is named.
+func TestNeed(t *testing.T) {
+	var n Need
+	n.Raise(5, "a")
+	n.Raise(7, "b")
+	n.Raise(7, "c")
+	n.Raise(6, "d")
+	if n != (Need{7, "b"}) {
+		t.Errorf("got %+v", n)
+	}
+}

@@ -1,0 +1,209 @@
+package futex
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/test/waiting"
+)
+
+// peerEnv makes the test binary a peer; its value is the way to wait.
+const peerEnv = "FUTEX_TEST_PEER"
+
+// bye is the request that ends a peer.
+const bye = 1<<32 - 1
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(peerEnv); mode != "" {
+		if err := servePeer(mode); err != nil {
+			fmt.Fprintln(os.Stderr, "peer:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// servePeer answers each new request with the same number.
+func servePeer(mode string) error {
+	go func() {
+		os.Stdin.Read(make([]byte, 1)) // returns when the test is gone
+		os.Exit(3)
+	}()
+	mem, err := unix.Mmap(3, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	request, reply, err := channel(mem)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	for last := uint32(0); ; {
+		if err := await(ctx, mode, request, last); err != nil {
+			return err
+		}
+		if last = request.Load(); last == bye {
+			return nil
+		}
+		reply.Store(last)
+		if err := notify(mode, reply); err != nil {
+			return err
+		}
+	}
+}
+
+// channel returns the two words, each on its own cache line.
+func channel(mem []byte) (request, reply Word, err error) {
+	if request, err = At(mem, 0); err != nil {
+		return
+	}
+	reply, err = At(mem, 64)
+	return
+}
+
+func await(ctx context.Context, mode string, w Word, old uint32) error {
+	switch mode {
+	case "spin":
+		return w.Spin(ctx, old)
+	case "wait":
+		return w.Wait(ctx, old)
+	case "unsliced": // a lost wake-up is not repaired by the end of a slice
+		return w.waitIn(ctx, old, time.Hour)
+	}
+	return fmt.Errorf("no such mode: %q", mode)
+}
+
+func notify(mode string, w Word) error {
+	if mode == "spin" {
+		return nil // nobody sleeps
+	}
+	return w.Wake(1)
+}
+
+// A peer is another process that answers.
+type peer struct {
+	mode           string
+	request, reply Word
+	last           uint32
+}
+
+func startPeer(t testing.TB, mode string) *peer {
+	t.Helper()
+	file := sharedFile(t)
+	request, reply, err := channel(sharedMemory(t, file, unix.PROT_READ|unix.PROT_WRITE))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), peerEnv+"="+mode)
+	cmd.ExtraFiles = []*os.File{file}
+	var said strings.Builder
+	cmd.Stderr = &said
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		request.Store(bye)
+		if err := notify(mode, request); err != nil {
+			t.Error(err)
+		}
+		waiting.Do(t, "the end of the peer", func() {
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("peer: %v: %s", err, said.String())
+			}
+		})
+		stdin.Close()
+	})
+	return &peer{mode: mode, request: request, reply: reply}
+}
+
+// exchange sends the next number and waits until it comes back.
+func (p *peer) exchange(ctx context.Context) error {
+	old := p.last
+	p.last++
+	p.request.Store(p.last)
+	if err := notify(p.mode, p.request); err != nil {
+		return err
+	}
+	if err := await(ctx, p.mode, p.reply, old); err != nil {
+		return fmt.Errorf("exchange %d: %w", p.last, err)
+	}
+	if got := p.reply.Load(); got != p.last {
+		return fmt.Errorf("exchange %d: got %d", p.last, got)
+	}
+	return nil
+}
+
+// Strict alternation between two processes: one lost wake-up, and both sleep
+// for an hour.
+func TestTwoProcessesLoseNoWakeUp(t *testing.T) {
+	for _, mode := range []string{"unsliced", "spin"} {
+		t.Run(mode, func(t *testing.T) {
+			n := 10_000
+			if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
+				n = 300_000
+			}
+			p := startPeer(t, mode)
+			ctx := t.Context()
+			for done := 0; done < n; done += 1000 {
+				if err := returns(t, func() error {
+					for range 1000 {
+						if err := p.exchange(ctx); err != nil {
+							return err
+						}
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Exchanges between two processes: hot, and each after a gap in which this
+// process computes and the peer sleeps. Only the exchange counts.
+func BenchmarkPingPong(b *testing.B) {
+	for _, mode := range []string{"wait", "spin"} {
+		for _, gap := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
+			b.Run(fmt.Sprintf("mode=%s/gap=%v", mode, gap), func(b *testing.B) {
+				p := startPeer(b, mode)
+				ctx := b.Context()
+				var spent time.Duration
+				for b.Loop() {
+					for start := time.Now(); time.Since(start) < gap; {
+					}
+					start := time.Now()
+					if err := p.exchange(ctx); err != nil {
+						b.Fatal(err)
+					}
+					spent += time.Since(start)
+				}
+				b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/exchange")
+			})
+		}
+	}
+}
+
+// What a change costs when nobody waits for it.
+func BenchmarkWakeNobody(b *testing.B) {
+	w := word(b, sharedMemory(b, sharedFile(b), unix.PROT_READ|unix.PROT_WRITE))
+	for b.Loop() {
+		w.Add(1)
+		if err := w.Wake(1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package link_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ipcbench/internal/link"
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
+)
+
+// kindEnv says what a process of a test does inside.
+const kindEnv = "IPCBENCH_TEST_LINK"
+
+func TestMain(m *testing.M) {
+	link.MaybeInside()
+	kind := os.Getenv(kindEnv)
+	if kind == "" {
+		os.Exit(m.Run())
+	}
+	if !link.Inside() {
+		code, err := link.Enter()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 99
+		}
+		os.Exit(code)
+	}
+	if err := act(kind); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(98)
+	}
+	os.Exit(7)
+}
+
+func act(kind string) error {
+	what, with, _ := strings.Cut(kind, " ")
+	switch what {
+	case "measure":
+		return measure(with)
+	case "flood":
+		return flood(with)
+	case "copy":
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		return err
+	case "user":
+		_, err := fmt.Println(os.Getuid(), os.Getgid())
+		return err
+	case "sleep":
+		fmt.Println(os.Getpid())
+		waiting.Forever()
+	}
+	return fmt.Errorf("%q: no such kind", kind)
+}
+
+// inside starts this program with that kind, which enters.
+func inside(t *testing.T, kind string) *exec.Cmd {
+	t.Helper()
+	possible(t)
+	c := exec.CommandContext(waiting.Context(t), os.Args[0])
+	c.Env = append(os.Environ(), kindEnv+"="+kind)
+	return c
+}
+
+// possible skips a test where there can be no link.
+func possible(t *testing.T) {
+	t.Helper()
+	if err := link.Try(); err != nil {
+		skip.Refused(t, "a link: %v", err)
+	}
+}
+
+// A measurement is what came of a connection with a rate.
+type measurement struct {
+	Down, Up float64 // bits a second
+	Count    link.Count
+	Else     int64 // packets on the link while others went elsewhere
+}
+
+// measure sends as much as takes a second over one connection, both ways at once.
+func measure(text string) error {
+	r, err := link.Parse(text)
+	if err != nil {
+		return err
+	}
+	bytes := int64(float64(time.Second) / float64(r.Take(1e9)) * 1e9)
+	if err := link.Set(r); err != nil {
+		return err
+	}
+	m := measurement{}
+	if m.Down, m.Up, err = duplex(link.Address, bytes); err != nil {
+		return err
+	}
+	if m.Count, err = link.Counts(); err != nil {
+		return err
+	}
+	if _, _, err = duplex("127.0.0.1", bytes); err != nil {
+		return err
+	}
+	after, err := link.Counts()
+	if err != nil {
+		return err
+	}
+	m.Else = after.Packets - m.Count.Packets
+	return json.NewEncoder(os.Stdout).Encode(m)
+}
+
+func duplex(address string, bytes int64) (down, up float64, err error) {
+	l, err := net.Listen("tcp", address+":0")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer l.Close()
+	one, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return 0, 0, err
+	}
+	defer one.Close()
+	other, err := l.Accept()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer other.Close()
+	var all errgroup.Group
+	way := func(from, to net.Conn, rate *float64) {
+		start := time.Now()
+		all.Go(func() error {
+			_, err := io.CopyN(from, zeros{}, bytes)
+			return err
+		})
+		all.Go(func() error {
+			_, err := io.CopyN(io.Discard, to, bytes)
+			*rate = float64(bytes) * 8 / time.Since(start).Seconds()
+			return err
+		})
+	}
+	way(other, one, &down)
+	way(one, other, &up)
+	return down, up, all.Wait()
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
+// flood sends more packets than the link's queue holds, which nobody reads.
+func flood(text string) error {
+	r, err := link.Parse(text)
+	if err == nil {
+		err = link.Set(r)
+	}
+	if err != nil {
+		return err
+	}
+	l, err := net.ListenPacket("udp", link.Address+":0")
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	for range 10 { // each has a share of what may wait
+		c, err := net.Dial("udp", l.LocalAddr().String())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			return err
+		}
+		for err == nil {
+			if _, err = c.Write(make([]byte, 100)); errors.Is(err, syscall.ENOBUFS) {
+				err = nil // dropped
+			}
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+	n, err := link.Counts()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(measurement{Count: n})
+}
+
+// observed runs a process that prints a measurement.
+func observed(t *testing.T, kind string) (m measurement) {
+	t.Helper()
+	c := inside(t, kind)
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if c.ProcessState.ExitCode() != 7 || json.Unmarshal(out, &m) != nil {
+		t.Fatalf("%s: %v: %s%s", kind, err, out, stderr.String())
+	}
+	return m
+}
+
+// TestRate: a connection moves no more bits each way at once than its link lets through,
+// headers excluded, packets wait for that, and what is not on the link passes by it. That
+// it moves as many takes a machine that does nothing else.
+func TestRate(t *testing.T) {
+	for _, text := range []string{"200Mbit", "1Gbit"} {
+		r, err := link.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, want := observed(t, "measure "+text), 1e9*8/r.Take(1e9).Seconds()
+		t.Logf("%s: %+v", text, m)
+		least := 0.0
+		if os.Getenv("IPCBENCH_TEST_SOAK") != "" {
+			least = 0.95 * want
+		}
+		for _, got := range []float64{m.Down, m.Up} {
+			if got < least || got > 1.03*want {
+				t.Errorf("%s: %.0f bits a second one way, want %.0f", text, got, want)
+			}
+		}
+		if m.Count.Packets == 0 || m.Count.Overlimits == 0 {
+			t.Errorf("%s: got %+v, want packets that had to wait", text, m.Count)
+		}
+		if m.Else > m.Count.Packets/100 { // the connection before ends with a few
+			t.Errorf("%s: %d packets that went elsewhere were on the link", text, m.Else)
+		}
+	}
+}
+
+// TestDrops: what the queue of the link has no room for is counted.
+func TestDrops(t *testing.T) {
+	if m := observed(t, "flood 1Mbit"); m.Count.Dropped == 0 || m.Count.Packets == 0 {
+		t.Errorf("got %+v, want packets that were dropped", m.Count)
+	}
+}
+
+// TestStreams: the streams, the user and the exit code are those of the program.
+func TestStreams(t *testing.T) {
+	c := inside(t, "copy")
+	c.Stdin = strings.NewReader("through and through")
+	if out, err := c.Output(); string(out) != "through and through" || c.ProcessState.ExitCode() != 7 {
+		t.Errorf("got %q, %v", out, err)
+	}
+	c = inside(t, "user")
+	if out, err := c.Output(); string(out) != fmt.Sprintln(os.Getuid(), os.Getgid()) {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if c = inside(t, "nonsense"); c.Run() == nil || c.ProcessState.ExitCode() != 98 {
+		t.Errorf("got %v", c.ProcessState)
+	}
+}
+
+// TestSignals: a signal to the process outside reaches the one inside, and one that
+// cannot be handed on ends both.
+func TestSignals(t *testing.T) {
+	for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 128 + 2, syscall.SIGTERM: 128 + 15, syscall.SIGKILL: -1} {
+		c := inside(t, "sleep")
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(out).ReadString('\n')
+		pid, atoiErr := strconv.Atoi(strings.TrimSpace(line))
+		if err := errors.Join(err, atoiErr, c.Process.Signal(sig)); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait() // how it ended is looked at now
+		if got := c.ProcessState.ExitCode(); got != want {
+			t.Errorf("%v: exit code %d (%v), want %d", sig, got, c.ProcessState, want)
+		}
+		gone(t, pid)
+	}
+}
+
+// gone waits until a process has ended.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	waiting.Until(t, "the end of a process", func() bool {
+		stat, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "stat"))
+		return err != nil || bytes.Contains(stat, []byte(") Z "))
+	})
+}
+
+// TestDelay: a delay is what the connection waits for, or this kernel has none, which
+// is said.
+func TestDelay(t *testing.T) {
+	possible(t)
+	r, err := link.Parse("1Gbit/10ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = link.Try(r)
+	if refused := (*link.Error)(nil); err != nil && (!errors.As(err, &refused) || !strings.Contains(refused.What, "netem") || !strings.Contains(refused.Mend, "1Gbit")) {
+		t.Errorf("got %v, want what is missing by its name, and what to write instead", err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"100Mbit": "100Mbit", "100mbit": "100Mbit", "1Gbit": "1Gbit", "1000Mbit": "1Gbit", "1.5Gbit": "1500Mbit", "1Gbit/s": "1Gbit",
+		"125MB/s": "1Gbit", "1GB/s": "8Gbit", "1Gbit/10ms": "1Gbit/10ms", "1GB/s/1.5ms": "8Gbit/1.5ms", "unshaped": "unshaped", "none": "none",
+		"1234567bit": "1234567bit", "32Gbit": "32Gbit",
+	} {
+		r, err := link.Parse(text)
+		if err != nil || r.String() != want {
+			t.Errorf("%s: got %v, %v, want %s", text, r, err, want)
+		}
+		if again, err := link.Parse(r.String()); again != r || err != nil {
+			t.Errorf("%s: read again, it is %v, %v", r, again, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"1Gb": "1Gb: bits or bytes? want 1Gbit or 1GB/s", "1GB": "want 1Gbit or 1GB/s", "100Mb/s": "want 100Mbit or 100MB/s", "100": "100Mbit", "": "no rate",
+		"fast": "no rate", "1Tbit": "unknown unit", "1kbit": "from 1Mbit to 32Gbit", "33Gbit": "to 32Gbit", "-1Gbit": "from 1Mbit", "NaNMbit": "no rate",
+		"1Gbit/fast": "delay", "1Gbit/-1ms": "delay", "1Gbit/1h": "at most 10s", "1Gbit/0s": "delay", "unshaped/10ms": "no rate", "1Gbit/": "delay",
+	} {
+		if r, err := link.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, %v, want %q", text, r, err, want)
+		}
+	}
+}

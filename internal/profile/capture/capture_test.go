@@ -1,0 +1,163 @@
+package capture_test
+
+import (
+	"bytes"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/profile/capture"
+)
+
+func TestUnknownKind(t *testing.T) {
+	_, err := capture.New("cpu", "goroutine")
+	if err == nil || !strings.Contains(err.Error(), `unknown kind of profile "goroutine": want cpu, heap,`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+var sink []byte
+
+// processorTime returns what this process has taken of processors.
+func processorTime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now); err != nil {
+		panic(err)
+	}
+	return time.Duration(now.Nano())
+}
+
+// work does a little of what each kind of profile shows. However many others want the
+// processors, it takes its part of one: ten samples of the CPU profile's clock.
+func work() {
+	for start := processorTime(); processorTime()-start < 100*time.Millisecond; {
+		sink = make([]byte, 1<<20)
+		runtime.Gosched()
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 200 {
+				mu.Lock()
+				for range 50 {
+					runtime.Gosched()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestPieces: each kind yields a profile for every Start and Stop, traces but
+// one, and a pair of them where the runtime counts from the start of the process.
+func TestPieces(t *testing.T) {
+	var kinds []string
+	for _, k := range capture.Kinds() {
+		kinds = append(kinds, k.Name)
+	}
+	c, err := capture.New(kinds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Start(); err != nil {
+			t.Skip(err) // go test -cpuprofile or -trace is at work
+		}
+		work()
+		if err := c.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Stop(); err != nil { // does nothing
+			t.Fatal(err)
+		}
+	}
+	count := map[string]int{}
+	for _, p := range c.Pieces() {
+		count[p.Kind]++
+		if p.Kind == capture.Trace {
+			if !bytes.HasPrefix(p.Data, []byte("go 1.")) {
+				t.Errorf("trace begins with %q", p.Data[:min(16, len(p.Data))])
+			}
+			continue
+		}
+		after, err := profile.ParseData(p.Data)
+		if err != nil {
+			t.Errorf("%s: %v", p.Kind, err)
+			continue
+		}
+		if has, want := p.Before != nil, slices.Contains([]string{"allocs", "mutex", "block"}, p.Kind); has != want {
+			t.Errorf("%s: has a profile of the start: %v, want %v", p.Kind, has, want)
+		}
+		if len(after.Sample) == 0 {
+			t.Errorf("%s: no samples", p.Kind)
+		}
+	}
+	for _, kind := range kinds {
+		want := 2
+		if kind == capture.Trace {
+			want = 1
+		}
+		if count[kind] != want {
+			t.Errorf("%d pieces of %s, want %d", count[kind], kind, want)
+		}
+	}
+	if left := c.Pieces(); len(left) != 0 {
+		t.Errorf("%d pieces were returned twice", len(left))
+	}
+}
+
+// TestNothing: no Capture and one without kinds do nothing, and allocate nothing.
+func TestNothing(t *testing.T) {
+	none, err := capture.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*capture.Capture{nil, none} {
+		if n := testing.AllocsPerRun(10, func() {
+			if err := c.Start(); err != nil {
+				t.Error(err)
+			}
+			if err := c.Stop(); err != nil {
+				t.Error(err)
+			}
+		}); n != 0 || c.Pieces() != nil {
+			t.Errorf("%v allocations, want none", n)
+		}
+	}
+}
+
+// TestCPUInUse: a second CPU profile is refused, and leaves the first alone.
+func TestCPUInUse(t *testing.T) {
+	first, err := capture.New(capture.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := capture.New(capture.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Skip(err)
+	}
+	if err := second.Start(); err == nil || !strings.Contains(err.Error(), "cpu profiling already in use") {
+		t.Errorf("got %v", err)
+	}
+	if err := second.Stop(); err != nil || len(second.Pieces()) != 0 {
+		t.Errorf("got %v and pieces", err)
+	}
+	work()
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if pieces := first.Pieces(); len(pieces) != 1 {
+		t.Errorf("%d pieces, want 1", len(pieces))
+	}
+}

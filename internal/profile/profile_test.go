@@ -1,0 +1,274 @@
+package profile
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	pprof "github.com/google/pprof/profile"
+
+	"ipcbench/bench/result"
+	"ipcbench/internal/profile/capture"
+	"ipcbench/phase"
+)
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// a stack is one sample: functions from the innermost to the outermost.
+type stack struct {
+	value  int64
+	labels map[string]string
+	frames string
+}
+
+// made returns a profile of the stacks.
+func made(types []string, stacks ...stack) *pprof.Profile {
+	p := &pprof.Profile{PeriodType: &pprof.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 1e7}
+	for _, t := range types {
+		unit := "nanoseconds"
+		if strings.HasSuffix(t, "space") {
+			unit = "bytes"
+		}
+		p.SampleType = append(p.SampleType, &pprof.ValueType{Type: t, Unit: unit})
+	}
+	m := &pprof.Mapping{ID: 1, Start: 0x1000, Limit: 0x100000, File: "/bin/ipcbench", HasFunctions: true}
+	p.Mapping = []*pprof.Mapping{m}
+	locations := map[string]*pprof.Location{}
+	for _, s := range stacks {
+		sample := &pprof.Sample{Label: map[string][]string{}}
+		for range types {
+			sample.Value = append(sample.Value, s.value)
+		}
+		for k, v := range s.labels {
+			sample.Label[k] = []string{v}
+		}
+		for name := range strings.SplitSeq(s.frames, " < ") {
+			l := locations[name]
+			if l == nil {
+				f := &pprof.Function{ID: uint64(len(p.Function) + 1), Name: name, SystemName: name}
+				l = &pprof.Location{ID: f.ID, Mapping: m, Address: 0x1000 + f.ID*16, Line: []pprof.Line{{Function: f}}}
+				p.Function, p.Location = append(p.Function, f), append(p.Location, l)
+				locations[name] = l
+			}
+			sample.Location = append(sample.Location, l)
+		}
+		p.Sample = append(p.Sample, sample)
+	}
+	return p
+}
+
+func encoded(t testing.TB, p *pprof.Profile) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	check(t, p.Write(&b))
+	return b.Bytes()
+}
+
+func label(p string) map[string]string { return map[string]string{phase.LabelPhase: p} }
+
+const (
+	grpcReader = "internal/poll.(*FD).Read < google.golang.org/grpc/internal/transport.(*http2Client).reader"
+	pickleRead = "runtime.memmove < encoding/gob.decUint8Slice < encoding/gob.(*Decoder).Decode < ipcbench/transports/pickle.(*worker).Receive < ipcbench/trainer.(*process).run"
+)
+
+// TestPhases: a library's goroutine has a rule, even if it has inherited a label. Then
+// a label counts, then the call that the sample is in. All other samples have no phase.
+func TestPhases(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		stack stack
+		want  string
+	}{
+		{"label", stack{1, label("decode"), pickleRead}, "decode"},
+		{"library goroutine", stack{1, nil, grpcReader}, "read"},
+		{"inherited label", stack{1, label("submit"), grpcReader}, "read"},
+		{"no label, call", stack{1, nil, pickleRead}, "receive"},
+		{"reserve of a worker", stack{1, nil, "ipcbench/transports/shm.(*worker).Reserve"}, "reserve-update"},
+		{"reserve of a server", stack{1, nil, "ipcbench/transports/shm.(*server).Reserve"}, "reserve"},
+		{"unknown transport code", stack{1, nil, "ipcbench/transports/batched.(*server).admit < ipcbench/transports/batched.(*server).other"}, ""},
+		{"control socket", stack{1, nil, "encoding/json.Unmarshal < ipcbench/trainer.(*control).receive < ipcbench/trainer.(*Session).listen"}, ""},
+		{"garbage collection", stack{1, nil, "runtime.scanobject < runtime.gcDrain < runtime.gcBgMarkWorker"}, ""},
+	} {
+		p := made([]string{"samples", "cpu"}, tt.stack)
+		if got := phaseOf(p.Sample[0]); got != tt.want {
+			t.Errorf("%s: got phase %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestFunctions: what works for others has their name.
+func TestFunctions(t *testing.T) {
+	for _, tt := range []struct{ frames, want string }{
+		{"runtime.memmove < main.copy < main.main", "runtime.memmove in main.copy"},
+		{"internal/runtime/syscall/linux.Syscall6 < syscall.RawSyscall6 < syscall.read < syscall.Read < internal/poll.(*FD).Read < net.(*conn).Read < main.get", "syscall.Read in main.get"},
+		{"main.train < main.main", "main.train"},
+		{"runtime.asyncPreempt < main.train < main.main", "main.train"},
+		{"runtime.futex < runtime.mcall", "runtime.futex"},
+	} {
+		p := made([]string{"samples", "cpu"}, stack{1, nil, tt.frames})
+		if got := functionsOf(stackOf(p.Sample[0])); got[0] != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.frames, got[0], tt.want)
+		}
+	}
+}
+
+func meta(kind string) Meta {
+	return Meta{Kind: kind, Transport: "pickle", Model: "cnn", Workers: 1, Clients: 2, Labels: map[string]string{"link": "1Gbit"}, Blocks: 2, Rounds: 10, Delivered: 2e9}
+}
+
+// merged is a CPU profile of a server and a worker in two blocks.
+func merged(t testing.TB) *Profile {
+	t.Helper()
+	types := []string{"samples", "cpu"}
+	server := phase.Piece{Kind: capture.CPU, Data: encoded(t, made(types,
+		stack{3e9, label("collect"), "syscall.read < ipcbench/transports/pickle.(*server).Collect"},
+		stack{5e9, map[string]string{phase.LabelWindow: phase.OutsideRound}, "ipcbench/tensor.(*Package).Hash"},
+		stack{1e9, nil, "runtime.gcDrain < runtime.gcBgMarkWorker"}))}
+	worker := phase.Piece{Kind: capture.CPU, Data: encoded(t, made(types,
+		stack{6e9, label("decode"), pickleRead},
+		stack{2e9, nil, "ipcbench/transports/pickle.(*worker).odd < ipcbench/trainer.(*process).run"}))}
+	trace := phase.Piece{Kind: capture.Trace, Data: []byte("go 1.26 trace")}
+	p, err := Merge(meta(capture.CPU), []Part{
+		{phase.ServerProcess, []phase.Piece{server, trace}}, {"worker-0", []phase.Piece{worker}},
+		{phase.ServerProcess, []phase.Piece{server}}, {"worker-0", []phase.Piece{worker, worker}},
+	})
+	check(t, err)
+	return p
+}
+
+// TestMerge: samples of all processes and blocks are there, with the labels of
+// their process, and what lies between rounds is not.
+func TestMerge(t *testing.T) {
+	sum := Summarize(merged(t), 5)
+	if sum.Total != 32e9 || sum.Unit != "s" {
+		t.Errorf("total %d %s, want 32e9 s", sum.Total, sum.Unit)
+	}
+	if sum.Transport != 30e9 || sum.Attributed != 24e9 || sum.Memmove != 18e9 {
+		t.Errorf("transport %d, attributed %d, memmove %d", sum.Transport, sum.Attributed, sum.Memmove)
+	}
+	type row struct {
+		name              string
+		rest              bool
+		flat, cum, server int64
+	}
+	var got []row
+	for _, s := range sum.Phases {
+		got = append(got, row{s.Name, s.Rest, s.Flat, s.Cum, s.Server})
+	}
+	want := []row{
+		{"decode", false, 18e9, 18e9, 0}, {"collect", false, 6e9, 6e9, 6e9}, {"harness", true, 6e9, 6e9, 0},
+		{"garbage collection", true, 2e9, 2e9, 2e9}, {"receive", false, 0, 18e9, 0},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if f := sum.Phases[0].Functions; len(f) != 5 || f[0] != (result.Function{Name: "runtime.memmove in encoding/gob.decUint8Slice", Flat: 18e9, Cum: 18e9}) {
+		t.Errorf("functions of decode: %v", f)
+	}
+}
+
+// TestDeltas: what the runtime counts from the start of the process is the
+// difference between two marks; what is in use is the last block's, averaged.
+func TestDeltas(t *testing.T) {
+	types := []string{"alloc_objects", "alloc_space", "inuse_objects", "inuse_space"}
+	early := encoded(t, made(types, stack{100, nil, pickleRead}, stack{7, nil, grpcReader}))
+	late := encoded(t, made(types, stack{350, nil, pickleRead}, stack{7, nil, grpcReader}))
+	allocs, err := Merge(meta(capture.Allocs), []Part{{phase.ServerProcess, []phase.Piece{{Kind: capture.Allocs, Data: late, Before: early}}}})
+	check(t, err)
+	if sum := Summarize(allocs, 1); sum.Total != 250 || sum.Unit != "B" || len(sum.Phases) == 0 || sum.Phases[0].Name != "receive" {
+		t.Errorf("allocs: %+v", sum)
+	}
+	heap, err := Merge(meta(capture.Heap), []Part{
+		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: early}, {Kind: capture.Heap, Data: late}}},
+		{phase.ServerProcess, []phase.Piece{{Kind: capture.Heap, Data: late}}},
+	})
+	check(t, err)
+	if sum := Summarize(heap, 1); sum.Total < 355 || sum.Total > 358 { // pprof rounds what it scales
+		t.Errorf("heap: %d in use, want 357", sum.Total)
+	}
+}
+
+func TestMergeErrors(t *testing.T) {
+	piece := func(data string) []Part {
+		return []Part{{"worker-1", []phase.Piece{{Kind: capture.CPU, Data: []byte(data)}}}}
+	}
+	for name, tt := range map[string]struct {
+		parts []Part
+		want  string
+	}{
+		"none":    {nil, "no process has taken one"},
+		"rubbish": {piece("rubbish"), "profile: cpu of worker-1: "},
+		"other":   {piece(string(encoded(t, made([]string{"samples", "wall"}, stack{1, nil, "f"})))), `profile: cpu: holds no value "cpu"`},
+		"half":    {piece(string(encoded(t, made([]string{"samples", "cpu"}, stack{1, nil, "f"}))[:60])), "profile: cpu of worker-1: "},
+	} {
+		if _, err := Merge(meta(capture.CPU), tt.parts); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got error %v, want %q", name, err, tt.want)
+		}
+	}
+}
+
+// TestWrite: what Write writes, pprof reads, with what it is of and all labels.
+func TestWrite(t *testing.T) {
+	p := merged(t)
+	var b bytes.Buffer
+	check(t, p.Write(&b))
+	back, err := pprof.Parse(&b)
+	check(t, err)
+	check(t, back.CheckValid())
+	comment := `ipcbench {"kind":"cpu","transport":"pickle","model":"cnn","workers":1,"clients":2,"labels":{"link":"1Gbit"},"blocks":2,"rounds":10,"delivered_bytes":2000000000}`
+	if !slices.Equal(back.Comments, []string{comment}) || back.DefaultSampleType != "cpu" {
+		t.Errorf("comments %q, by default %q", back.Comments, back.DefaultSampleType)
+	}
+	type labels struct{ transport, model, process, phase string }
+	got := map[labels]int64{}
+	for _, s := range back.Sample {
+		first := func(key string) string { return strings.Join(s.Label[key], ",") }
+		if first("link") != "1Gbit" || first("workers") != "1" || first("clients") != "2" {
+			t.Errorf("a sample has the labels %v", s.Label)
+		}
+		got[labels{first(phase.LabelTransport), first(phase.LabelModel), first(phase.LabelProcess), first(phase.LabelPhase)}] += s.Value[1]
+	}
+	want := map[labels]int64{
+		{"pickle", "cnn", phase.ServerProcess, "collect"}: 6e9, {"pickle", "cnn", phase.ServerProcess, ""}: 2e9,
+		{"pickle", "cnn", "worker-0", "decode"}: 18e9, {"pickle", "cnn", "worker-0", ""}: 6e9,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// TestRulesNameCode: the functions of ours that the rules name exist.
+func TestRulesNameCode(t *testing.T) {
+	method := regexp.MustCompile(`^ipcbench/(.*)\.\(\*(\w+)\)\.(\w*)$`)
+	for _, name := range slices.Concat(betweenRounds, transportCode) {
+		m := method.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join("..", "..", m[1], "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(text), "*"+m[2]+") "+m[3])
+		}
+		if !found {
+			t.Errorf("no function %s", name)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package profile
+
+import (
+	"slices"
+	"strings"
+
+	pprof "github.com/google/pprof/profile"
+
+	"ipcbench/phase"
+)
+
+// goroutines are functions of goroutines that libraries start and on which no span is
+// ever open. Such a goroutine has inherited the labels of the one that started it, so
+// these labels mean nothing.
+var goroutines = map[string]phase.Phase{
+	// grpc-go: one goroutine per connection writes all frames, one reads them.
+	"google.golang.org/grpc/internal/transport.(*loopyWriter).run":           phase.Send,
+	"google.golang.org/grpc/internal/transport.(*http2Client).reader":        phase.Read,
+	"google.golang.org/grpc/internal/transport.(*http2Server).HandleStreams": phase.Read,
+	// net/http's client: the same.
+	"net/http.(*persistConn).readLoop":  phase.Read,
+	"net/http.(*persistConn).writeLoop": phase.Send,
+	// net/http's server checks whether the client has gone while a handler works.
+	"net/http.(*connReader).backgroundRead": phase.Wait,
+}
+
+// calls are the methods of package transports that the trainer times, and inside of
+// which a transport opens its own spans.
+var calls = map[string]phase.Phase{
+	"Publish": phase.Publish, "Dispatch": phase.Dispatch, "Collect": phase.Collect,
+	"Receive": phase.Receive, "Submit": phase.Submit, "Reserve": phase.Reserve,
+}
+
+// callOf returns the phase of the innermost call in a stack, or None.
+func callOf(stack []string) phase.Phase {
+	for _, name := range stack {
+		p := calls[name[strings.LastIndexByte(name, '.')+1:]]
+		switch {
+		case p == phase.None || !strings.HasPrefix(name, "ipcbench/transports"):
+			continue
+		case p == phase.Reserve && strings.HasSuffix(name, "orker).Reserve"): // of a Worker
+			return phase.ReserveUpdate
+		}
+		return p
+	}
+	return phase.None
+}
+
+// rests are what a process does that is no phase of a round, with the beginnings of
+// the functions that do it.
+var rests = []struct {
+	name   string
+	fronts []string
+}{
+	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge"}},
+	{"profiler", []string{"runtime/pprof.", "runtime/trace."}},
+	{"harness", []string{"ipcbench/trainer.", "ipcbench/bench."}},
+	{"scheduler", []string{"runtime.mcall", "runtime.mstart", "runtime.park_m", "runtime.schedule", "runtime.goexit0", "runtime.morestack", "runtime.sysmon"}},
+}
+
+// betweenRounds are functions of the harness that run between the rounds of a
+// profile, for kinds without labels: they take profiles, read what a round has cost,
+// and check the model that it has made.
+var betweenRounds = []string{
+	"runtime/pprof.", "runtime/trace.", "ipcbench/internal/profile/capture.", "ipcbench/phase/usage.",
+	"ipcbench/trainer.(*Session).Pause", "ipcbench/trainer.(*Session).Resume", "ipcbench/bench.(*blockRun).check",
+}
+
+// transportCode are the functions whose samples should have a phase: ours, and
+// those that libraries run for them on goroutines of their own.
+var transportCode = []string{
+	"ipcbench/transports", "ipcbench/internal/futex.", "google.golang.org/grpc", "net/http.", "encoding/gob.",
+}
+
+// plumbing are functions that work for whoever calls them.
+var plumbing = []string{
+	"runtime.", "internal/", "syscall.", "golang.org/x/sys/unix.", "sync.", "sync/atomic.", "net.(*", "os.(*", "io.",
+}
+
+// stackOf returns the names of the functions of the sample's stack, innermost first.
+func stackOf(s *pprof.Sample) []string {
+	var names []string
+	for _, l := range s.Location {
+		for _, line := range l.Line {
+			if line.Function != nil {
+				names = append(names, line.Function.Name)
+			}
+		}
+	}
+	return names
+}
+
+// begins reports whether name begins with one of fronts.
+func begins(name string, fronts []string) bool {
+	return slices.ContainsFunc(fronts, func(front string) bool { return strings.HasPrefix(name, front) })
+}
+
+// within reports whether a function of the stack begins with one of fronts.
+func within(stack, fronts []string) bool {
+	return slices.ContainsFunc(stack, func(name string) bool { return begins(name, fronts) })
+}
+
+// phaseOf returns the name of the sample's phase, or nothing: by a rule of its
+// goroutine, by its label, or by the call that it is in.
+func phaseOf(s *pprof.Sample) string {
+	stack := stackOf(s)
+	for _, name := range stack {
+		if p := goroutines[name]; p != phase.None {
+			return p.String()
+		}
+	}
+	if label := s.Label[phase.LabelPhase]; len(label) > 0 {
+		return label[0]
+	}
+	if p := callOf(stack); p != phase.None {
+		return p.String()
+	}
+	return ""
+}
+
+// place returns the name under which a sample is counted: its phase, or what else
+// it is.
+func place(s *pprof.Sample, stack []string) (name string, isPhase bool) {
+	if label := s.Label[phase.LabelPhase]; len(label) > 0 {
+		return label[0], true
+	}
+	for _, r := range rests {
+		if within(stack, r.fronts) {
+			return r.name, false
+		}
+	}
+	return "other", false
+}
+
+// functionsOf returns the functions of a stack, innermost first. The plumbing at its
+// inner end is one entry, with the name of its caller in it.
+func functionsOf(stack []string) []string {
+	if len(stack) > 0 && stack[0] == "runtime.asyncPreempt" { // a function that is interrupted is at work
+		stack = stack[1:]
+	}
+	caller := slices.IndexFunc(stack, func(name string) bool { return !begins(name, plumbing) })
+	if caller <= 0 {
+		return stack
+	}
+	inner := stack[0]
+	for _, name := range stack[:caller] { // syscall.Read says more than the instruction below it
+		if strings.HasPrefix(name, "syscall.") {
+			inner = name
+		}
+	}
+	return append([]string{inner + " in " + stack[caller]}, stack[caller:]...)
+}

@@ -1,0 +1,357 @@
+package reexec_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/reexec"
+	"ipcbench/internal/test/waiting"
+	"ipcbench/phase/usage"
+)
+
+const childEnv = "IPCBENCH_TEST_REEXEC"
+
+func TestMain(m *testing.M) {
+	reexec.MaybeKeeper()
+	switch control := os.NewFile(reexec.ControlFD, "control"); os.Getenv(childEnv) {
+	case "":
+		os.Exit(m.Run())
+	case "obedient": // ends with its control socket
+		fmt.Fprintln(control, os.Args[1:])
+		_, _ = io.Copy(io.Discard, control)
+	case "deaf":
+		signal.Ignore(unix.SIGTERM)
+		fmt.Fprintln(control, "deaf")
+		waiting.Forever()
+	case "writer":
+		_, _ = io.Copy(os.NewFile(reexec.ControlFD+1, "file"), os.Stdin)
+		fmt.Print("said")
+		fmt.Fprintln(os.Stderr, "first\n\n\x1b[2Jlast")
+		os.Exit(3)
+	case "processors":
+		cpus, err := usage.Affinity()
+		fmt.Print(cpus, err)
+	case "starter": // starts a child, prints which, and waits to be killed
+		p, err := reexec.Start(context.Background(), reexec.Command{Env: []string{childEnv + "=deaf"}, Control: true})
+		if err != nil {
+			os.Exit(1)
+		}
+		fmt.Println(p.PID())
+		waiting.Forever()
+	case "host": // has a keeper start what leaves things behind
+		if _, err := reexec.Start(context.Background(), reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "sleep 1000"}, Keep: true, Stdout: os.Stdout}); err != nil {
+			os.Exit(1)
+		}
+		waiting.Forever()
+	}
+	os.Exit(0)
+}
+
+// start starts a child of that kind, and waits until it has said something.
+func start(t *testing.T, ctx context.Context, kind string) *reexec.Process {
+	t.Helper()
+	p, err := reexec.Start(ctx, reexec.Command{Env: []string{childEnv + "=" + kind}, Args: []string{"(test)"}, Control: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Control.Read(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestStop: a child that obeys ends with its control socket; one that does not is
+// killed, at once if it is stopped.
+func TestStop(t *testing.T) {
+	p := start(t, t.Context(), "obedient")
+	if err := p.Stop(); err != nil || p.Err() != nil {
+		t.Error(err, p.Err())
+	}
+	if err := p.Stop(); err != nil { // again
+		t.Error(err)
+	}
+
+	p = start(t, t.Context(), "deaf")
+	if err := syscall.Kill(p.PID(), unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	waiting.Until(t, "a child that is stopped", func() bool { return usage.Stopped(p.PID()) })
+	if err := p.Stop(); err != nil || fmt.Sprint(p.Err()) != "signal: killed" {
+		t.Error(err, p.Err())
+	}
+	if p.Killed() != "" {
+		t.Errorf("no context has ended, and it was %s", p.Killed())
+	}
+}
+
+// TestContext: the end of the context kills, and what the child did is known.
+func TestContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := start(t, ctx, "deaf")
+	cancel()
+	<-p.Exited()
+	if p.Err() == nil || p.Killed() == "" {
+		t.Errorf("got %v, it was %q", p.Err(), p.Killed())
+	}
+	if _, err := reexec.Start(ctx, reexec.Command{Control: true}); err == nil {
+		t.Error("started after the context had ended")
+	}
+}
+
+// TestFiles: descriptors, streams and the exit status arrive.
+func TestFiles(t *testing.T) {
+	in, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.WriteAt([]byte("through a file"), 0); err != nil {
+		t.Fatal(err)
+	}
+	var stdout strings.Builder
+	c := reexec.Command{
+		Env: []string{childEnv + "=writer"}, Control: true, Files: []*os.File{out}, Stdin: in,
+		Stdout: &stdout, Stderr: &reexec.Excerpt{Most: 100},
+	}
+	p, err := reexec.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Exited()
+	p.Control.Close()
+	text, err := os.ReadFile(out.Name())
+	if err != nil || string(text) != "through a file" || stdout.String() != "said" || fmt.Sprint(p.Err()) != "exit status 3" {
+		t.Errorf("file %q, %v; stdout %q; %v", text, err, stdout.String(), p.Err())
+	}
+	if got := c.Stderr.String(); got != "first\n"+`\x1b[2Jlast` {
+		t.Errorf("stderr %q", got)
+	}
+}
+
+// TestNothing: what cannot be started is an error.
+func TestNothing(t *testing.T) {
+	for _, c := range []reexec.Command{{Path: "/nowhere", Control: true}, {CPUs: []int{1 << 19}}} {
+		if p, err := reexec.Start(t.Context(), c); err == nil {
+			t.Errorf("%+v: process %d", c, p.PID())
+		}
+	}
+}
+
+// TestProcessors: a child is pinned, and its starter is not.
+func TestProcessors(t *testing.T) {
+	before, err := usage.Affinity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := before[len(before)-1:]
+	var stdout strings.Builder
+	p, err := reexec.Start(t.Context(), reexec.Command{Env: []string{childEnv + "=processors"}, CPUs: one, Stdout: &stdout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Exited()
+	if want := fmt.Sprint(one, error(nil)); stdout.String() != want {
+		t.Errorf("it could use %s, want %s", stdout.String(), want)
+	}
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		id, _ := strconv.Atoi(thread.Name())
+		if cpus, err := usage.Processors(id); err == nil && len(cpus) != len(before) {
+			t.Errorf("thread %d is pinned to %v", id, cpus)
+		}
+	}
+}
+
+// TestDeath: a child does not outlive its starter, whatever it ignores.
+func TestDeath(t *testing.T) {
+	starter := exec.Command("/proc/self/exe")
+	starter.Env = append(os.Environ(), childEnv+"=starter")
+	stdout, err := starter.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := starter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(stdout, &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := starter.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = starter.Wait() // killed
+	waiting.Until(t, "the end of its child", func() bool {
+		state := usage.State(pid)
+		return state == "gone" || strings.HasPrefix(state, "dead") // nobody may be there to wait for it
+	})
+}
+
+// leaves is a script that starts processes which leave their parent, one with its group
+// and session, and prints their numbers.
+const leaves = `trap "" TERM; (setsid sh -c 'echo $$; sleep 1000 & exec sleep 1000' &); sleep 1000 & echo $!; `
+
+// kept reads the numbers of what the script has left.
+func kept(t *testing.T, from io.Reader) (pids []int) {
+	t.Helper()
+	for range 2 {
+		var pid int
+		if _, err := fmt.Fscan(from, &pid); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// TestKeep: what a program leaves behind ends with it, wherever it went: if it ends by
+// itself, if the context ends, and if its starter is killed.
+func TestKeep(t *testing.T) {
+	for _, how := range []string{"itself", "context", "stopped", "starter"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			from, to, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer from.Close()
+			var pids []int
+			if how == "starter" {
+				starter := exec.Command("/proc/self/exe")
+				starter.Env, starter.Stdout = append(os.Environ(), childEnv+"=host"), to
+				if err := starter.Start(); err != nil {
+					t.Fatal(err)
+				}
+				to.Close()
+				pids = kept(t, from)
+				if err := starter.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				_ = starter.Wait()               // killed
+				_, _ = io.Copy(io.Discard, from) // until nobody can write to it
+			} else {
+				stdin, ends, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stdin.Close()
+				defer ends.Close()
+				p, err := reexec.Start(ctx, reexec.Command{Path: "/bin/sh", Args: []string{"-c", leaves + "read line; exit 3"}, Dir: "/", Keep: true, Stdin: stdin, Stdout: to})
+				to.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				pids = kept(t, from)
+				if how == "stopped" {
+					if err := unix.Kill(p.PID(), unix.SIGSTOP); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if how != "itself" {
+					cancel()
+				} else {
+					ends.Close()
+				}
+				<-p.Exited()
+				if how == "itself" && fmt.Sprint(p.Err()) != "exit status 3" {
+					t.Errorf("it has ended with %v", p.Err())
+				}
+			}
+			for _, pid := range pids {
+				if state := usage.State(pid); state != "gone" {
+					t.Errorf("process %d is %s", pid, state)
+				}
+			}
+		})
+	}
+}
+
+// TestKeepNothing: what cannot be started says why, and what a signal ends says which.
+func TestKeepNothing(t *testing.T) {
+	for path, want := range map[string][2]string{"/nowhere": {"exit status 127", "no such file"}, "/bin/sh": {"exit status 139", "segmentation fault"}} {
+		c := reexec.Command{Path: path, Args: []string{"-c", "kill -SEGV $$"}, Keep: true, Stderr: &reexec.Excerpt{Most: 200}}
+		p, err := reexec.Start(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-p.Exited()
+		if got := c.Stderr.String(); fmt.Sprint(p.Err()) != want[0] || !strings.Contains(got, want[1]) {
+			t.Errorf("%s: %v: %s, want %s", path, p.Err(), got, want)
+		}
+	}
+}
+
+// TestThreads: a child lives on when the thread that asked for it has ended.
+func TestThreads(t *testing.T) {
+	started := make(chan *reexec.Process)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		started <- start(t, t.Context(), "obedient")
+	}()
+	p := <-started
+	waiting.Quiet(t, "the end of a child", p.Exited())
+	if err := p.Stop(); err != nil || p.Err() != nil {
+		t.Error(err, p.Err())
+	}
+}
+
+// TestExcerpt: as much is kept as was said, of the beginning or of the end, and
+// nothing of it can reach a terminal as a command.
+func TestExcerpt(t *testing.T) {
+	for _, tt := range []struct {
+		head   bool
+		writes []string
+		want   string
+	}{
+		{false, nil, ""},
+		{false, []string{"a\n", "b"}, "a\nb"},
+		{false, []string{"12345678", "90"}, "34567890"},
+		{true, []string{"12345678", "90"}, "12345678"},
+		{true, []string{"123456789", "0"}, "12345678"},
+		{false, []string{"\n \n\tx \n"}, "    x"},
+		{false, []string{"a\xff\x00\u202e"}, `a\xff\x00\u202e`},
+	} {
+		e := reexec.Excerpt{Most: 8, Head: tt.head}
+		for _, text := range tt.writes {
+			if n, err := e.Write([]byte(text)); n != len(text) || err != nil {
+				t.Errorf("%q: %d, %v", text, n, err)
+			}
+		}
+		if got := e.String(); got != tt.want {
+			t.Errorf("%q, head %v: got %q, want %q", tt.writes, tt.head, got, tt.want)
+		}
+	}
+}
+
+// TestOver: whoever wants all of it learns that there was more.
+func TestOver(t *testing.T) {
+	over := 0
+	e := reexec.Excerpt{Most: 3, Head: true, Over: func() { over++ }}
+	for _, text := range []string{"ab", "c", "d"} {
+		if n, err := e.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+	if over != 1 || string(e.Bytes()) != "abc" {
+		t.Errorf("kept %q, over %d times", e.Bytes(), over)
+	}
+}

@@ -1,0 +1,228 @@
+package scratch
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/test/skip"
+)
+
+const name = "ipcbench-0123456789abcdef"
+
+var longAgo = time.Now().Add(-2 * settle)
+
+// plant makes a directory under root that looks like a session's, with files,
+// all of them old.
+func plant(t *testing.T, root, name string, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(root, name)
+	check(t, os.Mkdir(dir, 0o700))
+	for file, text := range files {
+		path := filepath.Join(dir, file)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check(t, os.WriteFile(path, []byte(text), 0o600))
+		check(t, os.Chtimes(path, longAgo, longAgo))
+	}
+	check(t, os.Chtimes(dir, longAgo, longAgo))
+	return dir
+}
+
+// others returns a lock's text with another kernel's name in it.
+func others() string {
+	return strings.Replace(ownerText(), boot(), "00000000-0000-0000-0000-000000000000", 1)
+}
+
+// TestNotOurs: what only looks like one of our directories is left alone, with
+// all that is in it, and the reason is given.
+func TestNotOurs(t *testing.T) {
+	data := map[string]string{"notes": "thesis"}
+	dir := func(name string, files map[string]string) func(*testing.T, string) string {
+		return func(t *testing.T, root string) string { return plant(t, root, name, files) }
+	}
+	for _, c := range []struct {
+		name, why string
+		plant     func(t *testing.T, root string) string
+	}{
+		{"mktemp", "name", dir("ipcbench-mine-x7Gq", data)},
+		{"profiles", "name", dir("ipcbench-20261121-220814.profiles", data)},
+		{"short", "name", dir("ipcbench-0123456789abcde", nil)},
+		{"long", "name", dir(name+"0", nil)},
+		{"capitals", "name", dir("ipcbench-0123456789ABCDEF", nil)},
+		{"suffix", "name", dir(name+".gone.gone", nil)},
+		{"no lock", "has no lock, but notes", dir(name, data)},
+		{"no lock, gone", "has no lock, but notes", dir(name+goneSuffix, data)},
+		{"no lock, a folder", "has no lock, but sub", dir(name, map[string]string{"sub/notes": ""})},
+		{"new lock and more", "has no lock, but notes", dir(name, map[string]string{newLock: "", "notes": ""})},
+		{"lock of another program", "not written by ipcbench", dir(name, map[string]string{lockName: "pid 1\n"})},
+		{"empty lock", "not written by ipcbench", dir(name, map[string]string{lockName: "", "notes": ""})},
+		{"lock with more in it", "not written by ipcbench", dir(name, map[string]string{lockName: ownerText() + "x"})},
+		{"escapes in the lock", "not written by ipcbench", dir(name, map[string]string{lockName: strings.Replace(ownerText(), "since 2", "since \x1b[2J2", 1)})},
+		{"another kernel", "another kernel", dir(name, map[string]string{lockName: others()})},
+		{"newborn", "less than", func(t *testing.T, root string) string {
+			dir := filepath.Join(root, name)
+			check(t, os.Mkdir(dir, 0o700)) // its lock may come any moment
+			return dir
+		}},
+		{"open to others", "mode", func(t *testing.T, root string) string {
+			dir := plant(t, root, name, map[string]string{lockName: ownerText()})
+			check(t, os.Chmod(dir, 0o755))
+			return dir
+		}},
+		{"file", "mode", func(t *testing.T, root string) string {
+			path := filepath.Join(root, name)
+			check(t, os.WriteFile(path, nil, 0o700))
+			return path
+		}},
+		{"link", "mode", func(t *testing.T, root string) string {
+			path := filepath.Join(root, name)
+			check(t, os.Symlink(plant(t, root, "elsewhere", map[string]string{lockName: ownerText()}), path))
+			return path
+		}},
+		{"lock is a link", "too many levels", func(t *testing.T, root string) string {
+			dir := plant(t, root, name, map[string]string{"real": ownerText()})
+			check(t, os.Symlink("real", filepath.Join(dir, lockName)))
+			return dir
+		}},
+		{"lock is a folder", "no regular file", dir(name, map[string]string{lockName + "/x": ""})},
+		{"lock is a pipe", "no regular file", func(t *testing.T, root string) string {
+			dir := plant(t, root, name, nil)
+			check(t, unix.Mkfifo(filepath.Join(dir, lockName), 0o600))
+			return dir
+		}},
+		{"new lock of somebody else", "not written by ipcbench", dir(name, map[string]string{newLock: "thesis"})},
+		{"new lock is a pipe", "has no lock, but lock.new", func(t *testing.T, root string) string {
+			dir := plant(t, root, name, nil)
+			check(t, unix.Mkfifo(filepath.Join(dir, newLock), 0o600))
+			return dir
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := shortRoot(t)
+			path := c.plant(t, root)
+			before := tree(t, root)
+			if left := leftovers(t, root); len(left) != 0 {
+				t.Errorf("got %v, want nothing", left)
+			}
+			for what, err := range map[string]error{"inspect": func() error { _, err := Inspect(path); return err }(), "remove": Leftover{Path: path}.Remove()} {
+				if err == nil || !strings.Contains(err.Error(), c.why) {
+					t.Errorf("%s: got error %v, want one with %q", what, err, c.why)
+				}
+			}
+			if after := tree(t, root); after != before {
+				t.Errorf("before:\n%safter:\n%s", before, after)
+			}
+		})
+	}
+}
+
+// tree lists all that is below root.
+func tree(t *testing.T, root string) string {
+	t.Helper()
+	var list strings.Builder
+	check(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		fmt.Fprintln(&list, path, e.Type())
+		return err
+	}))
+	return list.String()
+}
+
+// TestUnfinished: what a kill leaves at any point of making or removing a
+// directory is found and removed.
+func TestUnfinished(t *testing.T) {
+	for _, c := range []struct {
+		name, dir string
+		files     map[string]string
+		lockAge   time.Duration
+	}{
+		{name: "no lock yet", dir: name},
+		{name: "lock without its name", dir: name, files: map[string]string{newLock: ownerText()}},
+		{name: "empty lock without its name", dir: name, files: map[string]string{newLock: ""}},
+		{name: "being removed", dir: name + goneSuffix, files: map[string]string{lockName: ownerText(), "segment": "x"}},
+		{name: "removed but for the directory", dir: name + goneSuffix},
+		{name: "of another kernel, long ago", dir: name, files: map[string]string{lockName: others()}, lockAge: foreign + time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := shortRoot(t)
+			dir := plant(t, root, c.dir, c.files)
+			if c.lockAge > 0 {
+				old := time.Now().Add(-c.lockAge)
+				check(t, os.Chtimes(filepath.Join(dir, lockName), old, old))
+			}
+			left := leftovers(t, root)
+			if len(left) != 1 || left[0].Path != dir {
+				t.Fatalf("got %v, want %s", left, dir)
+			}
+			check(t, left[0].Remove())
+			if rest, err := os.ReadDir(root); err != nil || len(rest) > 0 {
+				t.Errorf("left: %v, %v", rest, err)
+			}
+		})
+	}
+}
+
+// TestMounts: what is mounted in a directory is not removed, also where it lies
+// in the same file system.
+func TestMounts(t *testing.T) {
+	root := shortRoot(t)
+	precious := plant(t, root, "precious", map[string]string{"notes": "thesis"})
+	dir := plant(t, root, name, map[string]string{lockName: ownerText(), "sub/x": ""})
+	sub := filepath.Join(dir, "sub")
+	if err := unix.Mount(precious, sub, "", unix.MS_BIND, ""); err != nil {
+		skip.Refused(t, "mount: %v", err)
+	}
+	defer func() { check(t, unix.Unmount(sub, 0)) }()
+	if _, err := Inspect(dir); err == nil || !strings.Contains(err.Error(), "sub is a mount") {
+		t.Errorf("inspect: got error %v, want one that names the mount", err)
+	}
+	own, err := New(root)
+	check(t, err)
+	sub2 := filepath.Join(own.Path(), "sub")
+	check(t, os.Mkdir(sub2, 0o700))
+	check(t, unix.Mount(precious, sub2, "", unix.MS_BIND, ""))
+	if err := own.Close(); err == nil || !strings.Contains(err.Error(), "is a mount") {
+		t.Errorf("close: got error %v, want one that names the mount", err)
+	}
+	check(t, unix.Unmount(filepath.Join(own.Path()+goneSuffix, "sub"), 0))
+	if _, err := os.Stat(filepath.Join(precious, "notes")); err != nil {
+		t.Error(err)
+	}
+	left := leftovers(t, root)
+	if len(left) != 1 || left[0].Path != own.Path()+goneSuffix {
+		t.Fatalf("got %v, want what could not be closed", left)
+	}
+	check(t, left[0].Remove())
+}
+
+// TestTwoUsers: nobody takes what another user has left, nor what looks like it.
+func TestTwoUsers(t *testing.T) {
+	root, err := os.MkdirTemp("/tmp", "scratch") // where both can go
+	check(t, err)
+	defer func() { check(t, os.RemoveAll(root)) }()
+	check(t, os.Chmod(root, 0o777|fs.ModeSticky))
+	mine, myPath := owned(t, root, nil)
+	kill(t, mine)
+	other := &syscall.Credential{Uid: 65534, Gid: 65534}
+	if os.Geteuid() != 0 {
+		skip.Refused(t, "a second user: this needs root")
+	}
+	theirs, theirPath := owned(t, root, other)
+	kill(t, theirs)
+	left := leftovers(t, root)
+	if len(left) != 1 || left[0].Path != myPath {
+		t.Errorf("got %v, want %s alone", left, myPath)
+	}
+	if err := (Leftover{Path: theirPath}).Remove(); err == nil || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("remove: got error %v, want one of another user", err)
+	}
+	if _, err := os.Stat(filepath.Join(theirPath, lockName)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,219 @@
+package scratch
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"ipcbench/internal/test/skip"
+)
+
+// TestMain: with ownEnv set, this process makes a directory and waits to be
+// killed.
+func TestMain(m *testing.M) {
+	if root := os.Getenv(ownEnv); root != "" {
+		d, err := New(root)
+		if err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		fmt.Println(d.Path())
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+const ownEnv = "SCRATCH_TEST_ROOT"
+
+// shortRoot returns a temporary directory whose path leaves room for sockets.
+func shortRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "scratch")
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func leftovers(t *testing.T, root string) []Leftover {
+	t.Helper()
+	left, err := Leftovers(root)
+	check(t, err)
+	return left
+}
+
+func TestDir(t *testing.T) {
+	root := shortRoot(t)
+	d, err := New(root)
+	check(t, err)
+	info, err := os.Stat(d.Path())
+	check(t, err)
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, want 0700", info.Mode().Perm())
+	}
+	check(t, os.WriteFile(filepath.Join(d.Path(), "segment"), make([]byte, 100), 0o600))
+	if left := leftovers(t, root); len(left) != 0 {
+		t.Errorf("a directory that is in use counts as left behind: %v", left)
+	}
+	check(t, d.Close())
+	check(t, d.Close())
+	if _, err := os.Stat(d.Path()); !os.IsNotExist(err) {
+		t.Errorf("directory is still there: %v", err)
+	}
+}
+
+// owned starts a process that owns a directory under root, as another user if
+// cred is not nil.
+func owned(t *testing.T, root string, cred *syscall.Credential) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	if cred != nil {
+		cmd.Path = filepath.Join(root, "program") // where that user can reach it
+		program, err := os.ReadFile(os.Args[0])
+		check(t, err)
+		check(t, os.WriteFile(cmd.Path, program, 0o755))
+		check(t, os.Chmod(cmd.Path, 0o755)) // whatever the umask is
+		cmd.Dir = root
+	}
+	cmd.Env = append(os.Environ(), ownEnv+"="+root)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+	_, err := cmd.StdinPipe()
+	check(t, err)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	if err = cmd.Start(); cred != nil && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EPERM)) { // a namespace that has root alone
+		skip.Refused(t, "another user: %v", err)
+	}
+	check(t, err)
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			kill(t, cmd)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	check(t, err)
+	return cmd, strings.TrimSpace(line)
+}
+
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	check(t, cmd.Process.Kill())
+	_ = cmd.Wait() // it was killed
+}
+
+// TestCloseAgainstWriters: what others still create in a directory does not keep
+// it, and they see that it is gone.
+func TestCloseAgainstWriters(t *testing.T) {
+	root := shortRoot(t)
+	for range 50 {
+		d, err := New(root)
+		check(t, err)
+		started, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			for i := 0; ; i++ {
+				if err := os.WriteFile(filepath.Join(d.Path(), strconv.Itoa(i)), nil, 0o600); err != nil {
+					ended <- err
+					return
+				}
+				if i == 10 {
+					close(started)
+				}
+			}
+		}()
+		<-started
+		check(t, d.Close())
+		if err := <-ended; !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("the writer ended with %v", err)
+		}
+		if entries, err := os.ReadDir(root); err != nil || len(entries) > 0 {
+			t.Fatalf("left: %v, %v", entries, err)
+		}
+	}
+}
+
+// TestKilled: A23, A28: what a killed owner leaves is found and removed, and
+// nothing of a living one is touched.
+func TestKilled(t *testing.T) {
+	root := shortRoot(t)
+	alive, err := New(root)
+	check(t, err)
+	defer alive.Close()
+
+	cmd, path := owned(t, root, nil)
+	if left := leftovers(t, root); len(left) != 0 {
+		t.Errorf("the owner lives, but %v counts as left behind", left)
+	}
+	if err := (Leftover{Path: path}).Remove(); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("removal of a directory in use: got error %v", err)
+	}
+	kill(t, cmd)
+
+	left := leftovers(t, root)
+	if len(left) != 1 || left[0].Path != path || left[0].PID != cmd.Process.Pid || left[0].Parent != os.Getpid() ||
+		!strings.Contains(left[0].Owner, fmt.Sprint("pid ", cmd.Process.Pid)) {
+		t.Fatalf("got leftovers %+v, want %s", left, path)
+	}
+	check(t, left[0].Remove())
+	if left := leftovers(t, root); len(left) != 0 {
+		t.Errorf("%v is still there", left)
+	}
+	if _, err := os.Stat(alive.Path()); err != nil {
+		t.Errorf("the living owner's directory is gone: %v", err)
+	}
+}
+
+// TestConcurrent: A24: many at once get directories of their own, and none of
+// them ever looks left behind, also while it is being made or removed.
+func TestConcurrent(t *testing.T) {
+	root := shortRoot(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			for range 20 {
+				d, err := New(root)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if left, err := Leftovers(root); err != nil || len(left) != 0 {
+					t.Errorf("got leftovers %v, error %v", left, err)
+				}
+				if err := d.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestLongRoot(t *testing.T) {
+	root := filepath.Join(shortRoot(t), strings.Repeat("x", 100))
+	check(t, os.Mkdir(root, 0o700))
+	if _, err := New(root); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("got error %v, want one that names TMPDIR", err)
+	}
+	if _, err := New(filepath.Join(shortRoot(t), "missing")); err == nil {
+		t.Error("a root that does not exist: got no error")
+	}
+	if left, err := Leftovers(filepath.Join(root, "missing")); err != nil || len(left) != 0 {
+		t.Errorf("a root that does not exist: got %v, %v, want nothing", left, err)
+	}
+}

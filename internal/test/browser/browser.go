@@ -1,0 +1,259 @@
+// Package browser opens files in headless Chromium, for tests. A page that asks for
+// anything, says anything on its console, throws or opens a dialog fails its test,
+// unless the test has taken these [Page.Problems] itself.
+package browser
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
+)
+
+// A Browser is one process, for the pages of a test and of its subtests.
+type Browser struct {
+	ctx context.Context
+}
+
+// Start starts a browser that ends with t. That takes a second: let subtests share
+// it.
+func Start(t testing.TB) *Browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		skip.Missing(t, "chromium (Debian: chromium)")
+	}
+	home := t.TempDir() // where it leaves things
+	// By default the library keeps shared memory out of /dev/shm, which is small in
+	// containers. In some, others than root cannot have a sandbox either: all pages are
+	// the tests' own. A start from a cold disk takes more than the library's 20 s.
+	ctx, cancel := chromedp.NewExecAllocator(waiting.Lasting(t), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.Env("HOME="+home, "TMPDIR="+home), chromedp.NoSandbox, chromedp.WSURLReadTimeout(waiting.Limit))...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("browser: start %s: %v", path, err)
+	}
+	return &Browser{ctx}
+}
+
+// Options say how a page is seen.
+type Options struct {
+	Width, Height int  // of the window; by default 1280 and 800
+	Dark          bool // the reader prefers dark pages
+	Print         bool // as on paper
+	NoScript      bool // JavaScript is off
+}
+
+// A Page is an open file.
+type Page struct {
+	t     testing.TB
+	ctx   context.Context
+	url   string
+	still bool // without scripts: there are no frames to wait for
+	sync  chan bool
+
+	mu       sync.Mutex // guards problems
+	problems []string
+}
+
+// Open opens a file and waits until it is loaded. The page is closed when t ends.
+func (b *Browser) Open(t testing.TB, path string, o Options) *Page {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Page{t: t, url: (&url.URL{Scheme: "file", Path: path}).String(), still: o.NoScript, sync: make(chan bool, 1)}
+	var cancel context.CancelFunc
+	p.ctx, cancel = chromedp.NewContext(b.ctx, chromedp.WithListener(p.listen))
+	t.Cleanup(cancel)
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}}
+	if o.Dark {
+		media.Features[0].Value = "dark"
+	}
+	if o.Print {
+		media.Media = "print"
+	}
+	p.do("open",
+		chromedp.EmulateViewport(int64(cmp.Or(o.Width, 1280)), int64(cmp.Or(o.Height, 800))),
+		command(emulation.SetEmulatedMedia, media),
+		command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: o.NoScript}),
+		chromedp.Navigate(p.url))
+	t.Cleanup(func() {
+		for _, problem := range p.Problems() {
+			t.Error(problem)
+		}
+	})
+	return p
+}
+
+// mark is what a page says on its console when all that came before has arrived.
+const mark = "ipcbench: so far"
+
+// listen takes what the browser tells, in the order in which it happened.
+func (p *Page) listen(event any) {
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		if e.Request.URL != p.url {
+			p.problem("request: " + e.Request.URL)
+		}
+	case *runtime.EventConsoleAPICalled:
+		var all []string
+		for _, arg := range e.Args {
+			all = append(all, cmp.Or(arg.Description, strings.Trim(string(arg.Value), `"`)))
+		}
+		if text := strings.Join(all, " "); text == mark {
+			p.sync <- true
+		} else {
+			p.problem("console: " + text)
+		}
+	case *log.EventEntryAdded: // also what the policy of the page forbids
+		p.problem("console: " + e.Entry.Text)
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			text += " " + e.ExceptionDetails.Exception.Description
+		}
+		p.problem("exception: " + text)
+	case *page.EventJavascriptDialogOpening:
+		p.problem("dialog: " + e.Message)
+		// Here nothing may wait for the browser, and the page waits for an answer.
+		go chromedp.Call(p.ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{}) //nolint:errcheck
+	}
+}
+
+func (p *Page) problem(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problems = append(p.problems, text)
+}
+
+// Problems returns what the page did so far and must not do, and forgets it.
+func (p *Page) Problems() []string {
+	p.t.Helper()
+	p.do("wait", chromedp.Evaluate[chromedp.Void]("console.debug("+strconv.Quote(mark)+")"))
+	select {
+	case <-p.sync:
+	case <-p.ctx.Done():
+		p.t.Fatal("browser: wait for the console: ", p.ctx.Err())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.problems
+	p.problems = nil
+	return all
+}
+
+// do ends the test if one of the actions fails.
+func (p *Page) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		p.t.Fatalf("browser: %s %s: %v", p.url, what, err)
+	}
+}
+
+// command is an action that sends a command without an answer.
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+// Eval returns the value of an expression of JavaScript, or of the promise that it
+// gives. It works where the page's own scripts are off.
+func Eval[T any](p *Page, expression string) T {
+	p.t.Helper()
+	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("browser: %s: %s: %v", p.url, expression, err)
+	}
+	return value
+}
+
+// Hover moves the mouse to the middle of the first element that selector, of CSS,
+// finds, or of its first line. It ends the test if something else lies above it.
+func (p *Page) Hover(selector string) {
+	p.t.Helper()
+	x, y := p.middle(selector)
+	p.do("hover", chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+}
+
+// Click moves the mouse to an element, as Hover does, and clicks.
+func (p *Page) Click(selector string) {
+	p.t.Helper()
+	x, y := p.middle(selector)
+	p.do("click", chromedp.MouseEvent(chromedp.MouseMoved, x, y), chromedp.MouseClickXY(x, y))
+}
+
+// middle scrolls an element into view and returns where its middle is, once that
+// stays: a page may draw what comes into view, and shift what lies below.
+func (p *Page) middle(selector string) (x, y float64) {
+	p.t.Helper()
+	at := Eval[[]float64](p, fmt.Sprintf(`(async () => {
+		const e = document.querySelector(%q), still = %t
+		if (!e) throw new Error("there is none")
+		for (let last, same = still ? 3 : 0; ; ) {
+			e.scrollIntoView({block: "center", inline: "nearest", behavior: "instant"})
+			const r = e.getClientRects()[0] ?? e.getBoundingClientRect(), x = r.x + r.width / 2, y = r.y + r.height / 2
+			if (same < 3) {
+				same = last === x + " " + y ? same + 1 : 0
+				last = x + " " + y
+				await new Promise(next => requestAnimationFrame(() => requestAnimationFrame(next)))
+				continue
+			}
+			const top = document.elementFromPoint(x, y)
+			if (!top || !e.contains(top) && !top.contains(e)) throw new Error("above it lies " + (top ? top.outerHTML.slice(0, 80) : "nothing: it is not in view"))
+			return [x, y]
+		}
+	})()`, selector, p.still))
+	return at[0], at[1]
+}
+
+// Press presses keys one after the other: "\t" is the tab key, "\r" enter, "\x1b"
+// escape, and the names of others stand in chromedp's package kb.
+func (p *Page) Press(keys string) {
+	p.t.Helper()
+	p.do("press", chromedp.KeyEvent(keys))
+}
+
+// Screenshot returns a picture, in PNG, of the first element that selector finds:
+// "html" is the page in its whole length.
+func (p *Page) Screenshot(selector string) []byte {
+	p.t.Helper()
+	return p.bytes("screenshot", chromedp.Screenshot(chromedp.CSS(selector)))
+}
+
+// PDF returns the page as it is printed.
+func (p *Page) PDF() []byte {
+	p.t.Helper()
+	return p.bytes("print", chromedp.PrintToPDF())
+}
+
+func (p *Page) bytes(what string, action chromedp.Action[[]byte]) []byte {
+	p.t.Helper()
+	data, err := chromedp.Run(p.ctx, action)
+	if err != nil {
+		p.t.Fatalf("browser: %s %s: %v", p.url, what, err)
+	}
+	return data
+}

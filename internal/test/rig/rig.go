@@ -1,0 +1,256 @@
+// Package rig makes three hosts of one machine, for tests: network namespaces that a
+// bridge joins, each with a host name, a /dev/shm and a temporary folder of its own. A
+// program that runs there finds the others over the network only. It is a rig: the hosts
+// share processors, memory and kernel, so what is measured there is no result.
+//
+// Nothing has a name outside. A host is a shell that waits for its stdin to end, which
+// it does when the test ends, in whatever way. Then it kills all that runs on the host, and
+// the kernel takes the namespaces away with the last process.
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"ipcbench/internal/link"
+	"ipcbench/internal/test/skip"
+)
+
+// hold is a host, once it has the namespaces: NAME, its temporary folder, and the lines
+// of /etc/hosts. It says its process id when it is ready.
+const hold = `
+set -e
+hostname "$1"
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs "$2"
+echo "$3" > "$2"/hosts
+mount --bind "$2"/hosts /etc/hosts
+rm "$2"/hosts
+ip link set lo up
+echo $$
+read end || : # of stdin
+exec 2> /dev/null # who would read that may have gone, and a message would end the shell
+while found=; do
+	for p in /proc/[0-9]*; do
+		if [ $p/ns/net -ef /proc/$$/ns/net ] && [ $p != /proc/$$ ]; then
+			kill -KILL ${p#/proc/} && found=1
+		fi
+	done
+	[ "$found" ] || break
+done
+umount -l "$2" && rmdir "$2" || : # unless another host was first
+`
+
+// later is a host whose monotonic clock is ahead, within one that holds the rest.
+const later = `echo $$; read end || :`
+
+// A Rig is hosts with a network of their own, 10.77.0.0/24. Each has an interface eth0,
+// whose other end is in the first host, on the bridge.
+type Rig struct {
+	t     testing.TB
+	tmp   string
+	names []string
+	enter map[string][]string // the command that starts another one on a host
+	pids  map[string]int
+	held  []int // what belongs to the rig
+}
+
+// New makes hosts of these names, until the test ends. Where the kernel refuses, the test
+// is skipped.
+func New(t testing.TB, names ...string) *Rig {
+	t.Helper()
+	for tool, of := range map[string]string{"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "hostname": "hostname"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			skip.Missing(t, "%s (Debian: %s)", tool, of)
+		}
+	}
+	tmp, err := os.MkdirTemp("", "rig") // a short name: sockets live there
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(tmp) }) // a host that has ended did that
+	r := &Rig{t: t, tmp: tmp, names: names, enter: map[string][]string{}, pids: map[string]int{}}
+	hosts := "127.0.0.1 localhost"
+	for _, name := range names {
+		hosts += "\n" + r.Addr(name) + " " + name
+	}
+	var user []string
+	unshare := []string{"unshare"}
+	if os.Geteuid() != 0 { // all in one namespace of users, where the first one is root
+		unshare, user = append(unshare, "--user", "--map-root-user"), []string{"--user", "--preserve-credentials"}
+	}
+	for _, name := range names {
+		pid := r.hold(append(unshare, "--net", "--uts", "--mount", "sh", "-c", hold, "host", name, tmp, hosts))
+		target := append([]string{"nsenter", "--target", strconv.Itoa(pid)}, user...)
+		r.pids[name], r.enter[name] = pid, append(target, "--net", "--uts", "--mount")
+		if name == names[0] {
+			unshare = append(append(target[:len(target):len(target)], user...), "unshare")
+			if user == nil {
+				unshare = []string{"unshare"}
+			}
+			r.do(name, "ip link add bridge type bridge")
+			r.do(name, "ip link set bridge up")
+		}
+		r.do(names[0], "ip link add %s type veth peer name eth0 netns %d", port(name), pid)
+		r.do(names[0], "ip link set %s master bridge up", port(name))
+		r.do(name, "ip address add %s/24 dev eth0", r.Addr(name))
+		r.Up(name)
+	}
+	return r
+}
+
+// hold starts what holds a host, and returns its process id.
+func (r *Rig) hold(args []string) int {
+	r.t.Helper()
+	c := exec.Command(args[0], args[1:]...)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	stdin, err := c.StdinPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	stdout, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(stdout).ReadString('\n') // or it is no number
+	end := func() error {
+		stdin.Close()
+		return c.Wait()
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		_ = end() // what it said matters
+		r.fail(stderr.String())
+	}
+	r.held = append(r.held, pid, c.Process.Pid) // one process, unless the shell is a child
+	r.t.Cleanup(func() {
+		if err := end(); err != nil {
+			r.t.Errorf("rig: end a host: %v: %s", err, stderr.String())
+		}
+	})
+	return pid
+}
+
+// fail ends the test, which is skipped if the kernel or the rights are why. Where / is
+// no place at which something is mounted, as in a chroot, nobody gets mounts of his own.
+func (r *Rig) fail(said string) {
+	r.t.Helper()
+	for _, why := range []string{"not permitted", "denied", "No space left", "not supported", "Unknown device type", "root filesystem propagation"} {
+		if strings.Contains(said, why) {
+			skip.Refused(r.t, "hosts of one machine: %s", strings.TrimSpace(said))
+		}
+	}
+	r.t.Fatalf("rig: %s", said)
+}
+
+// do runs a command of a few words on a host.
+func (r *Rig) do(host, format string, args ...any) {
+	r.t.Helper()
+	words := strings.Fields(fmt.Sprintf(format, args...))
+	if out, err := r.Command(host, words[0], words[1:]...).CombinedOutput(); err != nil {
+		r.fail(fmt.Sprintf("%s: %s: %v: %s", host, words, err, out))
+	}
+}
+
+// Command returns a command that runs on a host, in the folder /. The process that it
+// starts becomes the program, so that signals reach it. What still runs when the test
+// ends is killed.
+func (r *Rig) Command(host, name string, args ...string) *exec.Cmd {
+	r.t.Helper()
+	enter := r.enter[host]
+	if enter == nil {
+		r.t.Fatalf("rig: no host %q", host)
+	}
+	c := exec.Command(enter[0], append(append(enter[1:len(enter):len(enter)], name), args...)...)
+	c.Env = append(os.Environ(), "TMPDIR="+r.tmp)
+	return c
+}
+
+// Addr returns the address of a host.
+func (r *Rig) Addr(host string) string {
+	for i, name := range r.names {
+		if name == host {
+			return fmt.Sprintf("10.77.0.%d", i+1)
+		}
+	}
+	r.t.Fatalf("rig: no host %q", host)
+	return ""
+}
+
+// Shm returns the /dev/shm of a host, and Tmp its temporary folder, as the test sees
+// them. On the host that one is TMPDIR.
+func (r *Rig) Shm(host string) string { return r.root(host, "/dev/shm") }
+func (r *Rig) Tmp(host string) string { return r.root(host, r.tmp) }
+
+func (r *Rig) root(host, path string) string {
+	return filepath.Join("/proc", strconv.Itoa(r.pids[host]), "root", path)
+}
+
+// Processes returns the ids of what runs on a host.
+func (r *Rig) Processes(host string) (pids []int) {
+	network, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", r.pids[host]))
+	all, errs := filepath.Glob("/proc/[0-9]*")
+	if err = errors.Join(err, errs); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, process := range all {
+		pid, _ := strconv.Atoi(filepath.Base(process)) // the pattern has digits there
+		is, err := os.Readlink(process + "/ns/net")
+		if err == nil && is == network && !slices.Contains(r.held, pid) { // it is an error of one that has ended
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Ahead sets the monotonic clock of what is started on a host from now on.
+func (r *Rig) Ahead(host string, by time.Duration) {
+	r.t.Helper()
+	enter := r.enter[host]
+	seconds := fmt.Sprint(int64(by.Seconds()))
+	pid := r.hold(append(enter[:len(enter):len(enter)], "unshare", "--fork", "--time", "--monotonic", seconds, "sh", "-c", later))
+	r.enter[host] = append(enter[:len(enter):len(enter)], "--time=/proc/"+strconv.Itoa(pid)+"/ns/time")
+}
+
+// late is how late the kernel may look at a queue without a rate being missed: all
+// hosts share the processors, and others may take these, too. What a rate lets through in
+// that time may pass at once after a pause.
+const late = 4 * time.Millisecond
+
+// Shape gives a host's way to the bridge a rate, each way: "1Gbit".
+func (r *Rig) Shape(host, rate string) {
+	r.t.Helper()
+	as, err := link.Parse(rate)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	const some = 1e9 // bytes
+	burst := max(as.Burst(), int64(some*late.Seconds()/as.Take(some).Seconds()))
+	for _, end := range [][2]string{{host, "eth0"}, {r.names[0], port(host)}} {
+		_ = r.Command(end[0], "tc", "qdisc", "delete", "dev", end[1], "root").Run() // it may have had a rate before
+		r.do(end[0], "tc qdisc add dev %s root handle 1: htb default 1", end[1])
+		r.do(end[0], "tc class add dev %s parent 1: classid 1:1 htb rate %s burst %d cburst %[3]d quantum 65536", end[1], rate, burst)
+	}
+}
+
+// Down takes a host's interface away, as if the machine had lost its network, and Up
+// gives it back.
+func (r *Rig) Down(host string) { r.t.Helper(); r.do(host, "ip link set eth0 down") }
+func (r *Rig) Up(host string)   { r.t.Helper(); r.do(host, "ip link set eth0 up") }
+
+// port is the name of a host's end on the bridge.
+func port(host string) string { return "to-" + host }

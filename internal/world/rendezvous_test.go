@@ -1,0 +1,152 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ipcbench/internal/test/skip"
+	"ipcbench/internal/test/waiting"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// file returns a path in a folder of this user.
+func file(t *testing.T) string { return filepath.Join(t.TempDir(), "meet") }
+
+// offer makes a file. What is never removed is what a killed rank 0 leaves.
+func offer(t *testing.T, path, job, text string) (remove func() error) {
+	t.Helper()
+	remove, err := Offer(path, job, text)
+	check(t, err)
+	return remove
+}
+
+// gone reports that nothing is at the path, nor beside it.
+func gone(t *testing.T, path string) {
+	t.Helper()
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) > 0 {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
+// TestRendezvous: all ranks that wait get what rank 0 wrote, and not what a killed job
+// has left; nothing is left then.
+func TestRendezvous(t *testing.T) {
+	for turn := range 20 {
+		path := file(t)
+		offer(t, path, "11.0", "stale")
+		want := fmt.Sprint("line ", turn)
+		var ranks sync.WaitGroup
+		for range 8 {
+			ranks.Go(func() {
+				if got, err := Await(waiting.Context(t), path, "12.0"); got != want || err != nil {
+					t.Errorf("got %q, %v, want %q", got, err, want)
+				}
+			})
+		}
+		remove := offer(t, path, "12.0", want)
+		ranks.Wait()
+		check(t, remove())
+		gone(t, path)
+		check(t, remove()) // by another hand, before
+	}
+}
+
+// TestTwoJobs: a job does not get the text of another one, and does not remove its file.
+func TestTwoJobs(t *testing.T) {
+	path := file(t)
+	remove, other := offer(t, path, "12.0", "line"), offer(t, path, "11.0", "other")
+	if got, err := Await(waiting.Ending(t, 5*tryEvery), path, "12.0"); err == nil || !strings.Contains(err.Error(), `it is of job "11.0", and this job is "12.0"`) {
+		t.Errorf("got %q, %v", got, err)
+	}
+	check(t, remove())
+	if got, err := Await(waiting.Context(t), path, "11.0"); got != "other" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	check(t, other())
+	gone(t, path)
+}
+
+// TestRefused: what is no file that rank 0 of this job has just made is refused by all
+// ranks, and stays as it is.
+func TestRefused(t *testing.T) {
+	const text = header + "job \"12.0\"\nline\n"
+	write := func(t *testing.T, path string, text string, mode fs.FileMode) {
+		check(t, os.WriteFile(path, []byte(text), mode))
+		check(t, os.Chmod(path, mode))
+	}
+	for _, c := range []struct {
+		name, why string
+		make      func(t *testing.T, path string)
+	}{
+		{"a link", "symbolic links", func(t *testing.T, path string) {
+			write(t, path+".real", text, 0o600)
+			check(t, os.Symlink(path+".real", path))
+		}},
+		{"a link to nothing", "symbolic links", func(t *testing.T, path string) { check(t, os.Symlink(path+".real", path)) }},
+		{"a hard link", "another name", func(t *testing.T, path string) {
+			write(t, path+".real", text, 0o600)
+			check(t, os.Link(path+".real", path))
+		}},
+		{"a folder", "its mode is", func(t *testing.T, path string) { check(t, os.Mkdir(path, 0o700)) }},
+		{"a pipe", "its mode is", func(t *testing.T, path string) { check(t, unix.Mkfifo(path, 0o600)) }},
+		{"readable by all", "its mode is", func(t *testing.T, path string) { write(t, path, text, 0o644) }},
+		{"writable by the group", "its mode is", func(t *testing.T, path string) { write(t, path, text, 0o620) }},
+		{"huge", "no file that ipcbench wrote", func(t *testing.T, path string) { write(t, path, text+strings.Repeat("x", 10000-len(text)), 0o600) }},
+		{"a file of the user's", "no file that ipcbench wrote", func(t *testing.T, path string) { write(t, path, "thesis\n", 0o600) }},
+		{"of another user", "of another user (65534)", func(t *testing.T, path string) {
+			write(t, path, text, 0o600)
+			if err := os.Chown(path, 65534, 65534); err != nil {
+				skip.Refused(t, "files of other users: this needs root: %v", err)
+			}
+		}},
+		{"a folder of everybody", "everybody may replace", func(t *testing.T, path string) { check(t, os.Chmod(filepath.Dir(path), 0o777)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "folder", "meet")
+			check(t, os.Mkdir(filepath.Dir(path), 0o700))
+			c.make(t, path)
+			before, _ := os.Lstat(path)
+			if _, err := Offer(path, "12.0", "line"); err == nil || !strings.Contains(err.Error(), c.why) {
+				t.Errorf("rank 0: got %v, want an error with %q", err, c.why)
+			}
+			if got, err := Await(waiting.Context(t), path, "12.0"); err == nil || !strings.Contains(err.Error(), c.why) {
+				t.Errorf("another rank: got %q, %v, want an error with %q", got, err, c.why)
+			}
+			if after, _ := os.Lstat(path); before != nil && !os.SameFile(before, after) {
+				t.Error("it was replaced")
+			}
+		})
+	}
+}
+
+// TestAwaitEnds: a rank that waits in vain says for what.
+func TestAwaitEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	waiting.Later(t, tryEvery, func() { cancel(errors.New("too late")) })
+	if _, err := Await(ctx, "/tmp/ipcbench-none", "12.0"); err == nil || !strings.Contains(err.Error(), "/tmp/ipcbench-none: rank 0 has not written it: too late") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPrivate: a job's name is no path.
+func TestPrivate(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp")
+	if got, want := Private("../a b@1"), fmt.Sprintf("/tmp/ipcbench-world-%d-.._a_b_1", os.Geteuid()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
