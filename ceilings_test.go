@@ -20,9 +20,9 @@ type size struct{ lines, tokens, testLines, testTokens int }
 // when code goes. TestCeilings prints this table as it would be now.
 var ceilings = map[string]size{
 	".":                            {0, 0, 848, 6771},
-	"bench":                        {3839, 31597, 4383, 43170},
+	"bench":                        {3843, 31619, 4383, 43170},
 	"bench/benchtest":              {0, 0, 466, 5536},
-	"bench/exchange":               {404, 3165, 0, 0},
+	"bench/exchange":               {403, 3156, 0, 0},
 	"bench/floors":                 {1045, 7782, 582, 4647},
 	"bench/result":                 {1317, 9425, 659, 6561},
 	"bench/stat":                   {406, 3441, 540, 5533},
@@ -41,7 +41,7 @@ var ceilings = map[string]size{
 	"report/doc/doctest":           {0, 0, 141, 1007},
 	"scripts":                      {0, 0, 166, 1505},
 	"tensor":                       {1944, 16212, 3044, 31704},
-	"total":                        {45111, 369934, 47646, 469561},
+	"total":                        {45114, 369947, 47646, 469561},
 	"trainer":                      {2644, 20035, 1895, 18150},
 	"transports":                   {1057, 8830, 1080, 10914},
 	"transports/all":               {23, 90, 1097, 9867},

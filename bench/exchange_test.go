@@ -313,7 +313,7 @@ func TestHostileAnswer(t *testing.T) {
 		{`"handshake_ns":1700000`, `"handshake_ns":-1`, "tls.handshake_ns: -1"},
 		{`"cipher":"TLS_AES_128_GCM_SHA256"`, `"cipher":""`, "tls.cipher: empty"},
 		{`"cipher":"TLS_AES_128_GCM_SHA256"`, `"cipher":"` + strings.Repeat("A", 65) + `"`, "tls.cipher: 65 bytes long"},
-		{`"pings_ns":[20000,`, `"pings_ns":[-1,`, "pings_ns[0]"},
+		{`"pings_ns":[20000,`, `"pings_ns":[-1,`, "its answer: pings_ns[0]"},
 		{`"rules":2`, `"rules":2,"error":"no room"`, "no room"},
 	} {
 		text := change(t, "answer.json", tt.from, tt.to)

@@ -5,6 +5,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/doctor"
+	"ipcbench/trainer"
 	"ipcbench/transports/driver"
 )
 
@@ -20,8 +21,12 @@ const (
 	threadsOfWorker = 12
 )
 
-// What a result says of the buffer is what transports ask for.
-var _ = [1]struct{}{}[result.SocketBuffer-driver.SocketBuffer]
+// What package result cannot import: the buffer that transports ask for, and how much a
+// process can tell of what it runs on.
+var (
+	_ = [1]struct{}{}[result.SocketBuffer-driver.SocketBuffer]
+	_ = [1]struct{}{}[result.MaxSoftware-trainer.MaxSoftware]
+)
 
 // Needs returns what a run of these cells takes of its machine, by the same numbers as
 // Spec.Check. Of a cell that no machine could carry it has nothing.

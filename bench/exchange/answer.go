@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -49,18 +50,23 @@ const longestCall = 24 * time.Hour
 func ParseAnswer(text []byte) (*Answer, error) {
 	a := new(Answer)
 	err := decode(text, a, func() { result.MakePrintable(a) })
-	if err != nil {
-		return nil, err
-	}
-	if a.Error != "" {
+	if err == nil && a.Error != "" {
 		return nil, errors.New(a.Error)
 	}
+	if err = cmp.Or(err, a.validate()); err != nil {
+		return nil, fmt.Errorf("its answer: %w", err)
+	}
+	return a, nil
+}
+
+// validate reports what no program can have seen.
+func (a *Answer) validate() error {
 	for i, ns := range a.Pings {
 		if ns <= 0 || ns > int64(longestCall) {
-			return nil, fmt.Errorf("pings_ns[%d]: %d: not a duration of a call", i, ns)
+			return fmt.Errorf("pings_ns[%d]: %d: not a duration of a call", i, ns)
 		}
 	}
-	return a, (result.Cell{Software: a.Software}).ValidateHead()
+	return result.Cell{Software: a.Software}.ValidateHead()
 }
 
 // A Question is what an answer with a block has to fit.

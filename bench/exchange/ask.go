@@ -95,9 +95,7 @@ func Ask(ctx, quit context.Context, of Program, o Order, guess time.Duration) (*
 	case err != nil && ctx.Err() == nil:
 		err = fmt.Errorf("%w%s", err, of.Doubt)
 	case err == nil:
-		if a, err = ParseAnswer(bytes.TrimSpace(said)); err != nil && a == nil {
-			err = fmt.Errorf("its answer: %w", err)
-		}
+		a, err = ParseAnswer(bytes.TrimSpace(said))
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", of, err)

@@ -84,12 +84,6 @@ type Block struct {
 	Slow       time.Duration `json:"slow_ns,omitempty"` // CPU time that each training burns besides
 }
 
-// options of all that travels: durations are numbers of nanoseconds, and keys that the
-// reader does not know are refused.
-func options() json.Options {
-	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true))
-}
-
 // Add appends a cell to the order.
 func (o *Order) Add(c Cell) {
 	text, err := json.Marshal(c, v1.DefaultOptionsV1())
@@ -101,7 +95,7 @@ func (o *Order) Add(c Cell) {
 
 // Cell decodes a cell of the order.
 func (o *Order) Cell(i int) (c Cell, err error) {
-	if err := json.Unmarshal(o.Cells[i], &c, options()); err != nil {
+	if err := json.Unmarshal(o.Cells[i], &c, result.Strict()); err != nil {
 		return c, result.Located(o.Cells[i], err)
 	}
 	if c.Work < 0 || c.Work >= len(o.Works) {
@@ -179,7 +173,7 @@ var errEarly = errors.New("asked to end early")
 // decode reads an order or an answer, which tidy may change before it is checked. Nothing is
 // said of the keys of another version.
 func decode(text []byte, v any, tidy ...func()) error {
-	err := json.Unmarshal(text, v, options())
+	err := json.Unmarshal(text, v, result.Strict())
 	var head struct {
 		Version int `json:"version"`
 	}

@@ -133,8 +133,8 @@ func (c Cell) validate(l *Layouts) error {
 	return nil
 }
 
-// maxSoftware is how many entries a result has at most about software.
-const maxSoftware = 32
+// MaxSoftware is how many entries a result has at most about software.
+const MaxSoftware = 32
 
 // ValidateHead checks what is known of a cell before it is measured.
 func (c Cell) ValidateHead() error {
@@ -150,8 +150,8 @@ func (c Cell) ValidateHead() error {
 		return Errorf("train", "of workers that are not in Python")
 	case c.Unproved != "" && c.Peer == "":
 		return Errorf("unproved", "%.40q: of a cell that no peer has run", c.Unproved)
-	case len(c.Software) > maxSoftware:
-		return Errorf("software", "%d entries, and at most %d are read", len(c.Software), maxSoftware)
+	case len(c.Software) > MaxSoftware:
+		return Errorf("software", "%d entries, and at most %d are read", len(c.Software), MaxSoftware)
 	}
 	return nil
 }

@@ -131,16 +131,16 @@ func zipError(err error) error {
 	return fmt.Errorf("damaged: %w", err)
 }
 
-// asWritten reads what Write writes, in which durations are numbers of nanoseconds, and
-// refuses all other keys.
-func asWritten() json.Options {
+// Strict has the options by which results are read, and what programs exchange of them:
+// durations are numbers of nanoseconds, and keys that the reader does not know are refused.
+func Strict() json.Options {
 	return json.JoinOptions(v1.FormatDurationAsNano(true), json.RejectUnknownMembers(true))
 }
 
 // decode reads a result from its JSON, of which head is the beginning, and validates it.
 func decode(head []byte, rest io.Reader) (*Result, error) {
 	r := new(Result)
-	err := json.UnmarshalRead(io.MultiReader(bytes.NewReader(head), rest), r, asWritten())
+	err := json.UnmarshalRead(io.MultiReader(bytes.NewReader(head), rest), r, Strict())
 	switch {
 	case errors.Is(err, errLarge):
 		return nil, errLarge

@@ -80,7 +80,6 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestReplaceFile: what fails leaves the old file and nothing else.
 // TestComparedClocks: a file of a build that compared the clocks of hosts is read as if
 // this build had written it, and nothing of the comparison is written again.
 func TestComparedClocks(t *testing.T) {
@@ -111,6 +110,7 @@ func TestComparedClocks(t *testing.T) {
 	}
 }
 
+// TestReplaceFile: what fails leaves the old file and nothing else.
 func TestReplaceFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "r.json")
