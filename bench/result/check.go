@@ -183,7 +183,7 @@ func (b Block) Validate(clients int) error {
 	}
 	for name := range b.Phases {
 		if !slices.ContainsFunc(phase.Phases(), func(p phase.Phase) bool { return p.String() == name }) {
-			return Errorf("phases_ns."+printable(name), "no such phase")
+			return Errorf("phases_ns."+Printable(name), "no such phase")
 		}
 	}
 	if b.TLS != nil && len(b.TLS.Cipher) > maxCipher {

@@ -180,7 +180,7 @@ func checkSchema(text jsontext.Value) error {
 	case text == nil:
 		return errors.New("schema: missing: not a result of ipcbench")
 	case json.Unmarshal(text, &version) != nil || version < 1:
-		return fmt.Errorf("schema: %s: no version of a result", printable(string(text[:min(len(text), 40)])))
+		return fmt.Errorf("schema: %s: no version of a result", Printable(string(text[:min(len(text), 40)])))
 	case version != Schema:
 		return fmt.Errorf("schema: version %d: this ipcbench reads version %d alone: measure again, or take the ipcbench that wrote it", version, Schema)
 	}

@@ -28,7 +28,7 @@ func placeOf(p jsontext.Pointer) string {
 		case place.Len() > 0:
 			place.WriteByte('.')
 		}
-		place.WriteString(printable(name[:min(len(name), maxPlace)]))
+		place.WriteString(Printable(name[:min(len(name), maxPlace)]))
 	}
 	return place.String()
 }
@@ -56,7 +56,7 @@ func Located(head []byte, err error) error {
 	}
 	kind := map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"': "string", '0': "number", '{': "object", '[': "array"}[wrong.JSONKind]
 	if wrong.JSONValue != nil { // a number may be too large
-		kind = fmt.Sprintf("%s %.40s", kind, printable(string(wrong.JSONValue)))
+		kind = fmt.Sprintf("%s %.40s", kind, Printable(string(wrong.JSONValue)))
 	}
 	return At(place, fmt.Errorf("holds a JSON %s where %v belongs", kind, wrong.GoType))
 }

@@ -43,7 +43,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%s: made printable: %v", name, err)
 		}
 	}
-	if got, want := printable("AMD\x00 \u202ebad™\xff"), `AMD\x00 \u202ebad™\xff`; got != want {
+	if got, want := Printable("AMD\x00 \u202ebad™\xff"), `AMD\x00 \u202ebad™\xff`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -83,7 +83,7 @@ func walk(v reflect.Value, of reflect.StructField, leaf func(of reflect.StructFi
 			if err := leaf(nameField, it.Key()); err != nil {
 				return err
 			}
-			if err := At(printable(it.Key().String()), walk(it.Value(), of, leaf)); err != nil {
+			if err := At(Printable(it.Key().String()), walk(it.Value(), of, leaf)); err != nil {
 				return err
 			}
 		}
@@ -248,9 +248,7 @@ func CheckText(text string) error {
 
 // Printable returns a text in which each character that cannot be printed is escaped, cut
 // to the longest text of a result.
-func Printable(text string) string { return printable(text) }
-
-func printable(text string) string {
+func Printable(text string) string {
 	text = legible.Text(text[:min(len(text), maxText)])
 	if len(text) < maxText {
 		return text
@@ -267,7 +265,7 @@ func printable(text string) string {
 func MakePrintable(v any) {
 	_ = walk(reflect.ValueOf(v), reflect.StructField{}, func(_ reflect.StructField, v reflect.Value) error {
 		if v.Kind() == reflect.String && v.CanSet() {
-			v.SetString(printable(v.String()))
+			v.SetString(Printable(v.String()))
 		}
 		return nil
 	})
