@@ -79,7 +79,7 @@ var layers = map[string][]string{
 	"bench/benchtest":              {"bench/result", "internal/link", "internal/machine", "phase/usage", "tensor"},
 	"report/doc":                   {"internal/legible", "bench/stat"},
 	"report/doc/doctest":           {},
-	"report/analysis":              {"bench/result", "internal/link", "internal/machine", "bench/stat", "internal/profile/capture", "phase", "internal/doctor"},
+	"report/analysis":              {"report/doc", "bench/result", "internal/link", "internal/machine", "bench/stat", "internal/profile/capture", "phase", "internal/doctor"},
 	"report":                       {"report/doc", "bench/result", "internal/link", "internal/machine", "bench/stat", "internal/profile/capture", "phase", "report/analysis"},
 	"cli":                          {"internal/reexec", "internal/agent", "identity", "internal/ranges", "internal/link", "tensor", "tensor/models", "internal/scratch", "internal/machine", "transports", "transports/driver", "trainer", "bench", "bench/result", "bench/floors", "internal/profile/capture", "report", "report/analysis", "report/doc", "transports/inproc", "internal/doctor", "internal/legible", "internal/near", "codec", "python", "internal/world"},
 	"cmd/ipcbench":                 {"cli", "transports/all"},

@@ -3,6 +3,7 @@ package report
 import (
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"ipcbench/bench/result"
@@ -103,7 +104,6 @@ type answerFinding struct {
 	Severity analysis.Severity    `json:"severity"` // error, warning or skipped
 	Rule     string               `json:"rule"`
 	Cell     string               `json:"cell,omitempty"`
-	Subject  string               `json:"subject,omitempty"` // what the rule names: a floor, a transport, a file system, a reason
 	Values   map[string]*estimate `json:"values,omitempty"`
 	Text     string               `json:"text"`
 }
@@ -181,6 +181,9 @@ type estimate struct {
 	Blocks     int      `json:"blocks"`
 	N          int      `json:"n"` // samples
 }
+
+// base is the unit of a share for programs.
+func base(unit string) string { return strings.Replace(unit, "%", "1", 1) }
 
 // estimated returns nil if i is not known.
 func estimated(unit string, i stat.Interval) *estimate {
@@ -346,12 +349,12 @@ func answerGains(r *analysis.Result) []answerGain {
 func answerFindings(findings []analysis.Finding) []answerFinding {
 	all := []answerFinding{}
 	for _, f := range findings {
-		a := answerFinding{Severity: f.Severity, Rule: f.Rule, Cell: f.Cell, Subject: f.Subject, Text: findingText(f)}
+		a := answerFinding{Severity: f.Severity, Rule: f.Rule, Cell: f.Cell, Text: f.Text}
 		for _, v := range f.Values {
 			if a.Values == nil {
 				a.Values = map[string]*estimate{}
 			}
-			a.Values[v.Name] = estimated(v.Unit, v.Interval)
+			a.Values[v.Name] = estimated(base(v.Unit), v.Interval)
 		}
 		all = append(all, a)
 	}

@@ -118,7 +118,7 @@ func writeCSV(w io.Writer, r *result.Result, _ Options) error {
 			continue
 		}
 		of, build := []string{"-", "-", "0", "0"}, ""
-		what := map[string]string{"severity": string(f.Severity), "text": findingText(f)}
+		what := map[string]string{"severity": string(f.Severity), "text": f.Text}
 		if c := f.Measured; c != nil {
 			of, build = csvCell(c)[:4], c.Build
 			maps.Copy(what, cellSettings(c))
@@ -127,7 +127,7 @@ func writeCSV(w io.Writer, r *result.Result, _ Options) error {
 		name := "finding." + f.Rule
 		write("", append(slices.Clone(of), csvValues(v, name, "", build, stat.None())...))
 		for _, value := range f.Values {
-			write("", append(slices.Clone(of), csvValues(v, name+"."+value.Name, value.Unit, build, value.Interval)...))
+			write("", append(slices.Clone(of), csvValues(v, name+"."+value.Name, base(value.Unit), build, value.Interval)...))
 		}
 	}
 	for _, s := range v.Skipped {

@@ -95,7 +95,7 @@ func TestFindings(t *testing.T) {
 				}
 				for _, name := range []string{"text", "md"} {
 					document := strings.Join(strings.Fields(format(t, name, r)), " ")
-					if text := strings.ReplaceAll(findingText(f), ">", "&gt;"); !strings.Contains(document, findingText(f)) && !strings.Contains(document, text) {
+					if text := strings.ReplaceAll(f.Text, ">", "&gt;"); !strings.Contains(document, f.Text) && !strings.Contains(document, text) {
 						t.Errorf("the %s report does not hold it:\n%s", name, document)
 					}
 				}
@@ -104,18 +104,18 @@ func TestFindings(t *testing.T) {
 	}
 	small := benchtest.Result(inproc, bodies(benchtest.Six(200)...))
 	small.Environment.SocketBuffer = 212_992
-	if got := analysis.New(small).Findings(); len(got) != 1 || !strings.HasPrefix(findingText(got[0]), "sockets hold 213 kB, and transports ask for 1.05 MB") {
+	if got := analysis.New(small).Findings(); len(got) != 1 || !strings.HasPrefix(got[0].Text, "sockets hold 213 kB, and transports ask for 1.05 MB") {
 		t.Errorf("got %v", got)
 	}
 	stale := benchtest.Result(edit(benchtest.Cell("inproc", m, 1, 1, benchtest.Six(104)...), func(b *result.Block) { b.Server.StalePeak = true }))
-	if got := analysis.New(stale).Findings(); len(got) != 1 || !strings.HasPrefix(findingText(got[0]), "the server's peak RSS is not known") {
+	if got := analysis.New(stale).Findings(); len(got) != 1 || !strings.HasPrefix(got[0].Text, "the server's peak RSS is not known") {
 		t.Errorf("got %v", got)
 	}
 	both := benchtest.Interleaved(1) // with eight blocks of each cell, and no layouts: as a file of one a side
 	both.Against = &both.Environment
 	shared := func() (texts []string) {
 		for _, f := range analysis.New(both).Findings() {
-			if f.Rule == analysis.SharedLayouts {
+			if f.Rule == "shared_layouts" {
 				texts = append(texts, FindingLine(f))
 			}
 		}
@@ -134,7 +134,7 @@ func TestFindings(t *testing.T) {
 	}
 	race := benchtest.Result(inproc)
 	race.Environment.Race, race.Partial = true, "interrupted"
-	if got := analysis.New(race).Findings(); len(got) != 2 || got[0].Cell != "" || !strings.Contains(findingText(got[1]), "ended early (interrupted)") {
+	if got := analysis.New(race).Findings(); len(got) != 2 || got[0].Cell != "" || !strings.Contains(got[1].Text, "ended early (interrupted)") {
 		t.Errorf("got %v", got)
 	}
 }
@@ -160,8 +160,8 @@ func TestInsecure(t *testing.T) {
 		for _, f := range analysis.New(r).Findings() {
 			if f.Rule == analysis.Unencrypted || f.Rule == analysis.Unproven {
 				got = append(got, f.Measured.Variant+" "+f.Rule)
-				if !strings.Contains(findingText(f), "off the loopback interface") {
-					t.Errorf("%s: %s", f.Rule, findingText(f))
+				if !strings.Contains(f.Text, "off the loopback interface") {
+					t.Errorf("%s: %s", f.Rule, f.Text)
 				}
 			}
 		}

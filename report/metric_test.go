@@ -97,8 +97,8 @@ func TestAnswer(t *testing.T) {
 		"shm-slab verdict.round_more":    "|verdict.round_more|s|6|0|||0|6",
 		"pickle verdict.round_more":      "|verdict.round_more|s|12|0.02|0.0195|0.0205|0.958874458874|6",
 		"pickle verdict.cpu_more":        "|verdict.cpu_more|s|12|0.03|0.029250002|0.03075|0.958874458874|6",
-		"pickle finding.files_in_memory": "severity=warning;text=" + findingText(analysis.Finding{Rule: analysis.FilesInMemory, Subject: "tmpfs"}) + "|finding.files_in_memory||0||||0|0",
-		"- finding.partial":              "severity=warning;text=" + findingText(analysis.Finding{Rule: analysis.Partial, Subject: "interrupted"}) + "|finding.partial||0||||0|0",
+		"pickle finding.files_in_memory": "severity=warning;text=" + "its files are in memory (tmpfs), and not on a disk: choose another directory with the setting dir=DIR" + "|finding.files_in_memory||0||||0|0",
+		"- finding.partial":              "severity=warning;text=" + "the run ended early (interrupted): cells and blocks are missing" + "|finding.partial||0||||0|0",
 		"storage skipped":                "variant=storage;why=the disk is full|skipped||0||||0|0",
 	} {
 		if have[key] != want {

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"ipcbench/internal/link"
 	"ipcbench/internal/machine"
 	"ipcbench/phase"
+	"ipcbench/report/doc"
 )
 
 // A Severity says what a finding means for a result.
@@ -23,46 +25,25 @@ const (
 	Skipped Severity = "skipped" // what is not in it
 )
 
-// The rules of plausibility. The comment of each says what its finding holds.
+// The rules that others know by name.
 const (
-	RaceDetector      = "race_detector"       // the build had the race detector
-	Partial           = "partial"             // the run ended early; Subject: why
-	SpoiledMachine    = "spoiled_machine"     // a check of ipcbench doctor had failed; Subject: which, and what was found
-	SmallSocketBuffer = "small_socket_buffer" // sockets hold less than transports ask for; granted, wanted: B
-	StalePeak         = "stale_peak"          // the kernel did not reset the server's peak memory
-	NotMeasured       = "not_measured"        // a cell was skipped; Subject: why
-	FasterThanFloor   = "faster_than_floor"   // bytes moved faster than the machine can; bandwidth, floor: B/s; Subject: the floor
-	ShorterThanParts  = "shorter_than_parts"  // a block's rounds took less than the training in them; block: its index; rounds, training: s
-	FasterThanControl = "faster_than_control" // leaving the process saved time; overhead: s
-	NoControl         = "no_control"          // no control did the same work
-	SlowControl       = "slow_control"        // the control is slower than the work called directly; ratio, limit: 1
-	SlowControlBeside = "slow_control_beside" // the same, beside the smallest overhead; excess, overhead: s; Subject: that transport
-	NotProved         = "not_proved"          // the data of a cell was not checked; Subject: why a peer could not prove it
-	RecorderCost      = "recorder_cost"       // recording spans took much of the rounds; share: 1; each: s
-	StolenTime        = "stolen_time"         // other virtual machines took processor time; share: 1
-	FilesInMemory     = "files_in_memory"     // files had no disk under them; Subject: the file system
-	Unencrypted       = "unencrypted"         // bytes that could leave the machine were not encrypted
-	Unproven          = "unproven"            // workers that could be elsewhere showed no certificates
-	CodecRefuses      = "codec_refuses"       // a codec left tensors plain, as it does not take them; Subject: their names
-	CodecNeverPays    = "codec_never_pays"    // a codec that costs time on any link; saved: B
-	FullVersions      = "full_versions"       // whole models in timed rounds, beside encoded ones; models: 1/round
-	OtherDensity      = "other_density"       // not as many words changed as were asked for; found, expected: 1; Subject: the way
-	DroppedPackets    = "dropped_packets"     // a link had no room for packets; packets: 1
-	OneMachine        = "one_machine"         // hosts were on one machine; hosts, all: 1; Subject: their names
-	UnequalHosts      = "unequal_hosts"       // hosts with lanes differ; Subject: in what
-	OtherTraining     = "other_training"      // training took another time than the control's; training, control: s
-	SharedLayouts     = "shared_layouts"      // blocks of an interleaved run ran in one layout; blocks, layouts: 1; Subject: of which builds
+	NotMeasured   = "not_measured"   // a cell was skipped
+	Unencrypted   = "unencrypted"    // bytes that could leave the machine were not encrypted
+	Unproven      = "unproven"       // workers that could be elsewhere showed no certificates
+	OneMachine    = "one_machine"    // hosts were on one machine
+	UnequalHosts  = "unequal_hosts"  // hosts with lanes differ
+	OtherTraining = "other_training" // training took another time than the control's
 )
 
 // A Finding is something that a result says and that cannot be, or that puts it
 // in doubt.
 type Finding struct {
 	Severity Severity
-	Rule     string  // one of the rules above
+	Rule     string
 	Cell     string  // the name of the cell that it is about; empty for the whole result
 	Measured *Cell   // that cell; nil if it was not measured, or there is none
-	Subject  string  // see the rule
-	Values   []Value // see the rule
+	Text     string  // a sentence without the cell's name
+	Values   []Value // the numbers in it
 }
 
 // A Value is a number of a finding. It has bounds where the rule looks at them.
@@ -71,16 +52,24 @@ type Value struct {
 	stat.Interval
 }
 
-// Value returns the named number, which must be there.
-func (f Finding) Value(name string) stat.Interval {
-	i := slices.IndexFunc(f.Values, func(v Value) bool { return v.Name == name })
-	return f.Values[i].Interval
+// String writes the number in the unit that suits it.
+func (v Value) String() string {
+	if v.Unit == "%" {
+		return doc.Percent(v.Center)
+	}
+	return doc.Quantity(v.Unit, v.Center)
 }
 
 func value(name, unit string, x float64) Value { return Value{name, unit, Exactly(x, 0, 1)} }
 
-func finding(s Severity, rule, subject string, values ...Value) *Finding {
-	return &Finding{Severity: s, Rule: rule, Subject: subject, Values: values}
+// warn is a warning. The values stand in the text too.
+func warn(rule, text string, values ...Value) *Finding {
+	return &Finding{Severity: Warning, Rule: rule, Text: text, Values: values}
+}
+
+// wrong is an error.
+func wrong(rule, text string, values ...Value) *Finding {
+	return &Finding{Severity: Error, Rule: rule, Text: text, Values: values}
 }
 
 // What the rules allow.
@@ -97,56 +86,77 @@ const (
 // Findings applies all rules to the result: those of the whole result first.
 func (r *Result) Findings() []Finding {
 	var all []Finding
-	if r.Environment.Race {
-		all = append(all, *finding(Warning, RaceDetector, ""))
-	}
-	if r.Partial != "" {
-		all = append(all, *finding(Warning, Partial, r.Partial))
-	}
-	for _, c := range doctor.Only(r.Doctor, doctor.Fail) {
-		if c.Name != doctor.Build { // see above
-			all = append(all, *finding(Warning, SpoiledMachine, c.Name+": "+c.What))
-		}
-	}
-	// A sender with a small socket buffer waits for its reader. Most distributions
-	// grant less than the transports ask for.
-	if granted := r.Environment.SocketBuffer; granted > 0 && granted < result.SocketBuffer && slices.ContainsFunc(r.Cells, (*Cell).MovesBytes) {
-		all = append(all, *finding(Warning, SmallSocketBuffer, "", value("granted", "B", float64(granted)), value("wanted", "B", result.SocketBuffer)))
-	}
-	// A peak of the server that may be another cell's is not shown.
-	if slices.ContainsFunc(r.Cells, func(c *Cell) bool {
-		return slices.ContainsFunc(c.timed, func(b result.Block) bool { return b.Server.StalePeak })
-	}) {
-		all = append(all, *finding(Warning, StalePeak, ""))
-	}
-	if f := r.sharedLayouts(); f != nil {
-		all = append(all, *f)
-	}
-	all = append(all, r.fleetFindings()...)
-	for _, s := range r.Skipped {
-		f := finding(Skipped, NotMeasured, s.Why)
-		f.Cell = s.ID()
-		all = append(all, *f)
-	}
-	for _, c := range r.Cells {
-		for _, f := range []*Finding{
-			fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c), filesInMemory(c), insecure(c),
-			codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c),
-		} {
-			if f != nil {
-				f.Cell, f.Measured = c.Name(), c
-				all = append(all, *f)
+	add := func(c *Cell, found ...*Finding) {
+		for _, f := range found {
+			if f == nil {
+				continue
 			}
-		}
-	}
-	for _, b := range r.BreakEvens() {
-		if b.Pays == Never {
-			f := finding(Warning, CodecNeverPays, "", value("saved", "B", b.Saved))
-			f.Cell, f.Measured = b.Coded.Name(), b.Coded
+			if c != nil {
+				f.Cell, f.Measured = c.Name(), c
+			}
 			all = append(all, *f)
 		}
 	}
+	add(nil, r.raceDetector(), r.partial())
+	add(nil, r.spoiledMachine()...)
+	add(nil, r.smallSocketBuffer(), r.stalePeak(), r.sharedLayouts())
+	add(nil, r.fleetFindings()...)
+	for _, s := range r.Skipped {
+		add(nil, &Finding{Severity: Skipped, Rule: NotMeasured, Cell: s.ID(), Text: s.Why})
+	}
+	for _, c := range r.Cells {
+		add(c, fasterThanFloor(c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(c), notProved(c), recorderCost(c), stolenTime(c),
+			filesInMemory(c), insecure(c), codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c))
+	}
+	for _, b := range r.BreakEvens() {
+		add(b.Coded, neverPays(b))
+	}
 	return all
+}
+
+func (r *Result) raceDetector() *Finding {
+	if !r.Environment.Race {
+		return nil
+	}
+	return warn("race_detector", "built with the race detector: no time means anything")
+}
+
+func (r *Result) partial() *Finding {
+	if r.Partial == "" {
+		return nil
+	}
+	return warn("partial", "the run ended early ("+r.Partial+"): cells and blocks are missing")
+}
+
+// spoiledMachine: a check of ipcbench doctor had failed.
+func (r *Result) spoiledMachine() (all []*Finding) {
+	for _, c := range doctor.Only(r.Doctor, doctor.Fail) {
+		if c.Name != doctor.Build { // which is raceDetector's
+			all = append(all, warn("spoiled_machine", "doctor: "+c.Name+": "+c.What))
+		}
+	}
+	return all
+}
+
+// smallSocketBuffer: a sender with a small socket buffer waits for its reader. Most
+// distributions grant less than the transports ask for.
+func (r *Result) smallSocketBuffer() *Finding {
+	granted, wanted := value("granted", "B", float64(r.Environment.SocketBuffer)), value("wanted", "B", result.SocketBuffer)
+	if granted.Center <= 0 || granted.Center >= wanted.Center || !slices.ContainsFunc(r.Cells, (*Cell).MovesBytes) {
+		return nil
+	}
+	return warn("small_socket_buffer", fmt.Sprintf("sockets hold %s, and transports ask for %s: transports that move bytes through sockets are slower. "+
+		"To change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)), granted, wanted)
+}
+
+// stalePeak: a peak of the server that may be another cell's is not shown.
+func (r *Result) stalePeak() *Finding {
+	if !slices.ContainsFunc(r.Cells, func(c *Cell) bool {
+		return slices.ContainsFunc(c.timed, func(b result.Block) bool { return b.Server.StalePeak })
+	}) {
+		return nil
+	}
+	return warn("stale_peak", "the server's peak RSS is not known: each block must reset it, and that takes write access to /proc/self/clear_refs")
 }
 
 // sharedLayouts: blocks that share a layout have in common what its linker did, which looks
@@ -169,7 +179,9 @@ func (r *Result) sharedLayouts() *Finding {
 	if builds == nil {
 		return nil
 	}
-	return finding(Warning, SharedLayouts, strings.Join(builds, " and "), value("blocks", "1", float64(blocks)), value("layouts", "1", float64(layouts)))
+	return warn("shared_layouts", fmt.Sprintf("up to %s of a cell share %s of %s: where a linker has put functions may look like a change. "+
+		"For a layout a block, name as many as blocks with --against and --layouts (go build -ldflags=-randlayout=N)",
+		doc.Plural(blocks, "block"), doc.Plural(layouts, "layout"), strings.Join(builds, " and ")), value("blocks", "1", float64(blocks)), value("layouts", "1", float64(layouts)))
 }
 
 // fasterThanFloor: bytes that were moved faster than this machine can move bytes
@@ -187,7 +199,9 @@ func fasterThanFloor(c *Cell) *Finding {
 		}
 	}
 	if b := c.pace(); b.Known() && b.Low > floor.High*(1+c.leeway()) {
-		return finding(Error, FasterThanFloor, name, Value{"bandwidth", "B/s", b}, Value{"floor", "B/s", floor})
+		limit := Value{"floor", "B/s", floor}
+		return wrong("faster_than_floor", fmt.Sprintf("moves bytes at %s, faster than the floor %s (%s): a bug in the measurement", doc.Bounded("B/s", b), name, limit),
+			Value{"bandwidth", "B/s", b}, limit)
 	}
 	return nil
 }
@@ -227,7 +241,9 @@ func shorterThanParts(c *Cell) *Finding {
 		}
 		train = max(train, listed)
 		if each := train / float64(c.Workers); each > round*(1+1e-9) {
-			return finding(Error, ShorterThanParts, "", value("block", "1", float64(b.Index)), value("rounds", "s", round/1e9), value("training", "s", each/1e9))
+			rounds, training := value("rounds", "s", round/1e9), value("training", "s", each/1e9)
+			return wrong("shorter_than_parts", fmt.Sprintf("block %d: its rounds took %s, but each worker trained for %s in them", b.Index, rounds, training),
+				value("block", "1", float64(b.Index)), rounds, training)
 		}
 	}
 	return nil
@@ -237,14 +253,15 @@ func shorterThanParts(c *Cell) *Finding {
 // doubt: unless others trained, by other means.
 func fasterThanControl(c *Cell) *Finding {
 	if o := c.Of("overhead"); o.Excludes(0) && o.Center < 0 && !c.elsewhere() {
-		return finding(Warning, FasterThanControl, "", Value{"overhead", "s", o})
+		less := o.Map(func(s float64) float64 { return -s })
+		return warn("faster_than_control", fmt.Sprintf("faster than %s by %s a round: the control is in doubt", Control, doc.Bounded("s", less)), Value{"overhead", "s", o})
 	}
 	return nil
 }
 
 func noControl(c *Cell) *Finding {
 	if c.Control == nil && c.Train == "" { // which none has
-		return finding(Warning, NoControl, "")
+		return warn("no_control", "no cell of "+Control+" did the same work: the overhead is not known")
 	}
 	return nil
 }
@@ -261,10 +278,13 @@ func slowControl(c *Cell) *Finding {
 		return nil
 	}
 	if ratio.Center > controlRatio && ratio.Low > 1 && excess.Center >= controlSlack {
-		return finding(Warning, SlowControl, "", Value{"ratio", "1", ratio}, value("limit", "1", controlRatio))
+		return warn("slow_control", fmt.Sprintf("takes %s the time of the same work called directly, and at most %g× is allowed: all overheads are too small by the difference",
+			doc.Times(ratio), controlRatio), Value{"ratio", "1", ratio}, value("limit", "1", controlRatio))
 	}
 	if least := c.leastOverhead(); least != nil && excess.Center > controlPart*least.Of("overhead").Center {
-		return finding(Warning, SlowControlBeside, least.Label(), Value{"excess", "s", excess}, Value{"overhead", "s", least.Of("overhead")})
+		more, overhead := Value{"excess", "s", excess}, Value{"overhead", "s", least.Of("overhead")}
+		return warn("slow_control_beside", fmt.Sprintf("%s slower than the same work called directly: overheads as small as that of %s (%s) are too small by this time",
+			more, least.Label(), overhead), more, overhead)
 	}
 	return nil
 }
@@ -286,16 +306,20 @@ func (c *Cell) leastOverhead() *Cell {
 }
 
 func notProved(c *Cell) *Finding {
-	if !c.Proved() || c.Unproved != "" {
-		return finding(Warning, NotProved, c.Unproved)
+	switch {
+	case c.Unproved != "":
+		return warn("not_proved", "the data of "+c.Variant+" was not proved: "+c.Unproved)
+	case !c.Proved():
+		return warn("not_proved", "its data was not proved")
 	}
 	return nil
 }
 
 func recorderCost(c *Cell) *Finding {
 	i := c.Of("recorder_share")
-	if each := i.Center * c.Of("round").Center; i.Center > recorderShare && each > recorderTime {
-		return finding(Warning, RecorderCost, "", Value{"share", "1", i}, value("each", "s", each))
+	share, each := Value{"share", "%", i}, value("each", "s", i.Center*c.Of("round").Center)
+	if share.Center > recorderShare && each.Center > recorderTime {
+		return warn("recorder_cost", fmt.Sprintf("recording took %s of its rounds, %s each", share, each), share, each)
 	}
 	return nil
 }
@@ -311,8 +335,8 @@ func stolenTime(c *Cell) *Finding {
 			shares = append(shares, b.System.Steal.Seconds()/all)
 		}
 	}
-	if m := stat.Median(shares); m > doctor.StolenShare {
-		return finding(Warning, StolenTime, "", value("share", "1", m))
+	if share := value("share", "%", stat.Median(shares)); share.Center > doctor.StolenShare {
+		return warn("stolen_time", fmt.Sprintf("other virtual machines took %s of the processors' time", share), share)
 	}
 	return nil
 }
@@ -320,7 +344,7 @@ func stolenTime(c *Cell) *Finding {
 // filesInMemory: a file system in memory has no disk under it.
 func filesInMemory(c *Cell) *Finding {
 	if c.FileSystem == "tmpfs" || c.FileSystem == "ramfs" {
-		return finding(Warning, FilesInMemory, c.FileSystem)
+		return warn("files_in_memory", "its files are in memory ("+c.FileSystem+"), and not on a disk: choose another directory with the setting dir=DIR")
 	}
 	return nil
 }
@@ -332,9 +356,11 @@ func insecure(c *Cell) *Finding {
 	case c.result.Environment.Listen != machine.Insecure || !c.OverTCP():
 		return nil
 	case c.TLS() == NoTLS:
-		return finding(Warning, Unencrypted, "")
+		return warn(Unencrypted, "its server listened off the loopback interface without TLS (--insecure-network): "+
+			"what crossed a network could be read and changed on the way")
 	case c.TLS() != MutualTLS:
-		return finding(Warning, Unproven, "")
+		return warn(Unproven, "its server listened off the loopback interface and asked workers for no certificate (--insecure-network): "+
+			"whoever had the session's secret could take part")
 	}
 	return nil
 }
@@ -344,14 +370,14 @@ func codecRefuses(c *Cell) *Finding {
 	if c.Coding == nil || len(c.Coding.Plain) == 0 {
 		return nil
 	}
-	return finding(Warning, CodecRefuses, strings.Join(c.Coding.Plain, ", "))
+	return warn("codec_refuses", "the codec does not take some tensors, which travel as they are: "+strings.Join(c.Coding.Plain, ", "))
 }
 
 // fullVersions: a round in which a model goes whole is not one that the ratio
 // describes. With workers that are started for every round, all do.
 func fullVersions(c *Cell) *Finding {
 	if i := c.Of("full_versions"); i.Known() && i.High > 0 && !c.Respawn {
-		return finding(Warning, FullVersions, "", Value{"models", "1/round", i})
+		return warn("full_versions", "timed rounds hold full versions, "+doc.Quantity("1", i.Center)+" a round: these are in its times, and not in its ratios", Value{"models", "1/round", i})
 	}
 	return nil
 }
@@ -369,8 +395,9 @@ func otherDensity(c *Cell) *Finding {
 	}
 	for _, w := range ways {
 		want, ok := expected[w.name]
-		if found := w.density(c.Coding); ok && math.Abs(found-want) > densitySlack {
-			return finding(Warning, OtherDensity, w.what, value("found", "1", found), value("expected", "1", want))
+		found, expected := value("found", "%", w.density(c.Coding)), value("expected", "%", want)
+		if ok && math.Abs(found.Center-want) > densitySlack {
+			return warn("other_density", fmt.Sprintf("%s of the words of %s changed, and %s were expected", found, w.what, expected), found, expected)
 		}
 	}
 	return nil
@@ -387,5 +414,17 @@ func droppedPackets(c *Cell) *Finding {
 	if n == 0 {
 		return nil
 	}
-	return finding(Warning, DroppedPackets, "", value("packets", "1", float64(n)))
+	return warn("dropped_packets", fmt.Sprintf("the link dropped %d packets, which were sent again: its queues are too short", n), value("packets", "1", float64(n)))
+}
+
+// neverPays: a codec that costs time on any link.
+func neverPays(b *BreakEven) *Finding {
+	if b.Pays != Never {
+		return nil
+	}
+	saved := value("saved", "B", b.Saved)
+	if b.Saved <= 0 {
+		return warn("codec_never_pays", "the codec makes nothing smaller: it never pays", saved)
+	}
+	return warn("codec_never_pays", fmt.Sprintf("the codec saves %s a round and takes longer than any link would for them: it never pays", saved), saved)
 }

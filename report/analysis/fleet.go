@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -148,22 +149,24 @@ func (f *Fleet) Unequal() []machine.Difference {
 }
 
 // fleetFindings are what a result says of its hosts.
-func (r *Result) fleetFindings() []Finding {
+func (r *Result) fleetFindings() (all []*Finding) {
 	f := r.Fleet()
 	if f == nil {
 		return nil
 	}
-	var all []Finding
 	for _, names := range f.Together() {
-		part := value("hosts", "1", float64(len(names)))
-		all = append(all, *finding(Warning, OneMachine, strings.Join(names, ", "), part, value("all", "1", float64(len(f.Hosts)))))
+		text := strings.Join(names, ", ") + " are one machine: a rig, and no result about hosts or the network between them"
+		if len(names) < len(f.Hosts) {
+			text = strings.Join(names, ", ") + " are one machine: they share its processors and its memory"
+		}
+		all = append(all, warn(OneMachine, text, value("hosts", "1", float64(len(names))), value("all", "1", float64(len(f.Hosts)))))
 	}
 	var texts []string
 	for _, d := range f.Unequal() {
 		texts = append(texts, d.What+" ("+d.Base+", "+d.Head+")")
 	}
 	if len(texts) > 0 {
-		all = append(all, *finding(Warning, UnequalHosts, strings.Join(texts, "; ")))
+		all = append(all, warn(UnequalHosts, "lanes are unequal, as their hosts differ: "+strings.Join(texts, "; ")))
 	}
 	return all
 }
@@ -174,5 +177,6 @@ func otherTraining(c *Cell) *Finding {
 	if _, ok := c.trainsLike(); ok || !control.Known() || c.Unproved != "" {
 		return nil
 	}
-	return finding(Warning, OtherTraining, "", Value{"training", "s", own}, Value{"control", "s", control})
+	training, of := Value{"training", "s", own}, Value{"control", "s", control}
+	return warn(OtherTraining, fmt.Sprintf("a training took %s, and %s with %s: overhead and bandwidth are not known, and transfer ranks", training, of, Control), training, of)
 }

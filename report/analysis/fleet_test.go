@@ -205,7 +205,7 @@ func TestFleetFloors(t *testing.T) {
 	}
 	found := New(r).Findings()
 	if !slices.ContainsFunc(found, func(f Finding) bool {
-		return f.Rule == FasterThanFloor && f.Measured.Transport == "grpc-stream" && f.Measured.Workers == 1
+		return f.Rule == "faster_than_floor" && f.Measured.Transport == "grpc-stream" && f.Measured.Workers == 1
 	}) {
 		t.Errorf("1.33 GB/s over a link of 0.55 GB/s: %+v", found)
 	}

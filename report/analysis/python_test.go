@@ -242,7 +242,7 @@ func TestControlBesideOthers(t *testing.T) {
 	})
 	var doubts []string
 	for _, f := range r.Findings() {
-		if f.Rule == FasterThanControl {
+		if f.Rule == "faster_than_control" {
 			doubts = append(doubts, f.Measured.Label())
 		}
 	}
