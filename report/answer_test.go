@@ -1,18 +1,23 @@
 package report
 
 import (
+	gocmp "cmp"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/skip"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
 )
 
 const answerPage = "../docs/answer.md"
@@ -20,40 +25,59 @@ const answerPage = "../docs/answer.md"
 // answerExample is a command of the page and what it prints.
 var answerExample = regexp.MustCompile("(?s)(```sh\n(jq [^`]*)```\n+```text\n)([^`]*)```")
 
-// keysOf calls f with the JSON keys of a type of this package, and of those in it.
-func keysOf(t reflect.Type, f func(key string)) {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-		t = t.Elem()
+// answerTables is what the page says of the tables: of each, what a row is, and its columns
+// but for those that name a cell.
+func answerTables(t *testing.T) string {
+	var b strings.Builder
+	var seen []string
+	var documents []doc.Document
+	for _, r := range []*result.Result{benchtest.Synthetic(6, 10), benchtest.Linked(threeLinks), benchtest.Encrypted(encrypted), benchtest.Python(), benchtest.Fleet(), rich()} {
+		documents = append(documents, data(analysis.New(r)))
 	}
-	if t.Kind() != reflect.Struct || t.PkgPath() != reflect.TypeFor[answer]().PkgPath() {
-		return
-	}
-	for i := range t.NumField() {
-		field := t.Field(i)
-		if key, _, _ := strings.Cut(field.Tag.Get("json"), ","); key != "" {
-			f(key)
+	documents = append(documents, comparisonData(compare(t, benchtest.Interleaved(2), nil, analysis.CompareOptions{}), nil))
+	for _, d := range documents {
+		for _, s := range d.Sections {
+			for _, table := range s.Tables {
+				if table.Key == "" || slices.Contains(seen, table.Key) {
+					continue
+				}
+				seen = append(seen, table.Key)
+				fmt.Fprintf(&b, "\n### %s\n\nA row is %s.\n\n| column | unit | |\n| --- | --- | --- |\n", table.Key, table.Help)
+				metric := false
+				for _, col := range table.Columns {
+					name := gocmp.Or(col.Key, strings.ReplaceAll(col.Name, " ", "_"))
+					_, isMetric := analysis.MetricNamed(name)
+					switch {
+					case col.For == doc.People || slices.Contains(axisNames(axes()), name):
+					case table.Key == "metrics" && isMetric:
+						metric = true
+					default:
+						fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.Replace(col.Unit, "%", "1", 1), col.Help)
+					}
+				}
+				if metric {
+					b.WriteString("\nThe other columns are the metrics of `ipcbench list metrics`, estimates.\n")
+				}
+			}
 		}
-		keysOf(field.Type, f)
 	}
+	return b.String()
 }
 
-// TestAnswerPage: the page has every key, and what it says of jq is true.
+// tablesOf is the generated part of the page.
+var tablesOf = regexp.MustCompile("(?s)(<!-- tables: begin[^\n]*\n)(.*)(<!-- tables: end -->)")
+
+// TestAnswerPage: what the page says of tables is what they have, and of jq is true.
 func TestAnswerPage(t *testing.T) {
 	page, err := os.ReadFile(answerPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := map[string]bool{}
-	for _, word := range regexp.MustCompile(`[a-z_]+`).FindAllString(strings.Join(regexp.MustCompile("`[^`\n]+`").FindAllString(string(page), -1), " "), -1) {
-		words[word] = true
+	tables := answerTables(t) + "\n"
+	if parts := tablesOf.FindSubmatch(page); parts == nil || string(parts[2]) != tables {
+		t.Errorf("%s does not list the tables as they are: run the test with -update", answerPage)
 	}
-	for _, of := range []reflect.Type{reflect.TypeFor[answer](), reflect.TypeFor[comparisonAnswer]()} {
-		keysOf(of, func(key string) {
-			if !words[key] {
-				t.Errorf("%s lacks the key %s of %s", answerPage, key, of.Name())
-			}
-		})
-	}
+	page = tablesOf.ReplaceAll(page, []byte("${1}"+strings.ReplaceAll(tables, "$", "$$")+"${3}"))
 	examples := answerExample.FindAllStringSubmatch(string(page), -1)
 	if len(examples) < 4 || strings.Count(string(page), "\njq ") != len(examples) {
 		t.Fatalf("%d examples with their output, want at least 4", len(examples))

@@ -32,12 +32,30 @@ func breakEvens(r *analysis.Result) doc.Section {
 	if len(s.Tables) == 0 {
 		return doc.Section{}
 	}
+	s.Tables = append(s.Tables, breakEvenTable(r.BreakEvens()))
 	if len(paths) > 0 {
 		s.Tail = breakEvenNotes(r.BreakEvens())
 	} else {
 		s.Tail = doc.Say(noLink)
 	}
 	return s
+}
+
+// breakEvenTable has a row for each codec over each transport, for programs. Saved and added
+// are of a round.
+func breakEvenTable(all []*analysis.BreakEven) doc.Table {
+	t := keyed("break_even", "a codec over a transport, and the links on which it pays", axes(),
+		doc.Column{Name: "pays", Help: "below, any link or never; absent if it is not known"},
+		doc.Column{Name: "at", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without; what is null may be infinite"},
+		doc.Column{Name: "saved", Unit: "B", Help: "bytes that a round does not move"}, doc.Column{Name: "added", Unit: "s", Help: "what a round takes more"})
+	for _, b := range all {
+		row := append(axisCells(axes(), b.Coded), doc.Words(string(b.Pays)), doc.Estimate(b.At))
+		if b.Plain != nil {
+			row = append(row, doc.Number(b.Saved), doc.Estimate(b.Added))
+		}
+		t.Add(row...)
+	}
+	return t
 }
 
 // noLink is said of a result in which codecs are measured, but not over TCP.

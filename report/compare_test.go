@@ -121,7 +121,7 @@ func TestCompareSetup(t *testing.T) {
 		return r
 	}
 	c := compare(t, linked(20), linked(40), analysis.CompareOptions{Separate: true})
-	for name, want := range map[string]string{"text": ", link %s", "md": ", link %s", "html": ", link %s", "csv": ",link=%s", "json": `"link": "%s"`} {
+	for name, want := range map[string]string{"text": ", link %s", "md": ", link %s", "html": ", link %s", "csv": ",%s,", "json": `"link":"%s"`} {
 		for _, on := range []string{"1Gbit", "100Mbit"} {
 			if text, want := write(t, c, name), fmt.Sprintf(want, on); !strings.Contains(text, want) {
 				t.Errorf("%s: no %q in\n%s", name, want, text)
@@ -221,7 +221,7 @@ func TestBuilds(t *testing.T) {
 	if _, err := analysis.Compare(both, one, analysis.CompareOptions{}); err == nil || !strings.Contains(err.Error(), "compare it alone") {
 		t.Errorf("got %v", err)
 	}
-	if csv := format(t, "csv", both); !strings.Contains(csv, "a,cnn,1,1,build=head,round,") {
+	if csv := format(t, "csv", both); !hasLine(csv, "metrics a cnn head round") {
 		t.Error("CSV does not tell the builds apart")
 	}
 	// Each build has its own control.

@@ -41,9 +41,9 @@ func WriteComparison(w io.Writer, format string, c *analysis.Comparison, o Compa
 		d.Title, d.Terms = "ipcbench: what changed", terms()
 		return d.HTML(w)
 	case "csv":
-		return writeComparisonCSV(w, c, g)
+		return comparisonData(c, g).CSV(w, axisNames(axes("build"))...)
 	case "json":
-		return writeComparisonJSON(w, c, g)
+		return comparisonData(c, g).JSON(w, comparisonHead(c, g), "changes", "differences", "findings")
 	}
 	return fmt.Errorf("unknown format %q: want one of %s", format, doc.List(ComparisonFormats()))
 }
@@ -99,7 +99,7 @@ func changeSection(c *analysis.Comparison) doc.Section {
 		rows = rows[:min(changed, mostRows)]
 		s.Tail = doc.Say(doc.Plural(len(c.Rows)-len(rows), "more cell") + ": see the details.")
 	}
-	s.Tables = rowTables(c.Rows, rows, func(r analysis.Row) doc.Row {
+	s.Tables = append(rowTables(c.Rows, rows, func(r analysis.Row) doc.Row {
 		change, tone := "none shown", doc.Plain
 		if r.Significant {
 			change, tone = signedChange(r.Ratio), doc.Good
@@ -108,8 +108,103 @@ func changeSection(c *analysis.Comparison) doc.Section {
 			}
 		}
 		return doc.Row{Tone: tone, Cells: []doc.Cell{doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), visibleChange(r)}}
-	}, doc.Column{Name: "change, %", Help: changeHelp(c)}, doc.Column{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"})
+	}, doc.Column{Name: "change, %", Help: changeHelp(c)}, doc.Column{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"}), changeTables(c, nil)...)
 	return s
+}
+
+// changeTables have all rows for programs, a table for each metric, and which of them failed
+// a gate, unless that is nil.
+func changeTables(c *analysis.Comparison, g *Gate) (all []doc.Table) {
+	of := axes("build")
+	for _, same := range analysis.GroupBy(c.Rows, func(r analysis.Row) string { return r.Metric.Name }) {
+		unit := same[0].Metric.Unit
+		t := doc.Table{Key: "changes", Help: "a metric of a cell that both have", For: doc.Programs, Keys: len(of) + 1, Columns: append(axisColumns(of), doc.Column{Name: "metric"}, doc.Column{Name: "better", Help: "lower, higher, or absent where neither is"}, doc.Column{Name: "verdict", Help: "worse, better, or none shown"},
+			doc.Column{Name: "base", Unit: unit}, doc.Column{Name: "head", Unit: unit}, doc.Column{Name: "ratio", Unit: "1", Help: "head over base"},
+			doc.Column{Name: "p", Unit: "1", Help: "the probability of such a difference by chance, corrected for the number of rows"},
+			doc.Column{Name: "would_show", Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
+			doc.Column{Name: "gate", Help: "failed, where it did"})}
+		for _, r := range same {
+			change, gate, visible := "none shown", "", doc.Cell{}
+			switch {
+			case r.Significant && r.Worse() > 1:
+				change = "worse"
+			case r.Significant:
+				change = "better"
+			}
+			if g != nil && slices.ContainsFunc(g.Worse, r.Same) {
+				gate = "failed"
+			}
+			if !math.IsInf(r.Detectable, 1) {
+				visible = doc.Number(r.Detectable)
+			}
+			t.Add(append(axisCells(of, r.Cell), doc.Words(r.Metric.Name), doc.Words(r.Metric.Better), doc.Words(change), doc.Estimate(r.Base), doc.Estimate(r.Head),
+				doc.Estimate(r.Ratio), doc.Number(r.P), visible, doc.Words(gate))...)
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// A comparisonAnswer is what the format json begins with for a comparison; tables follow.
+type comparisonAnswer struct {
+	Answer      int               `json:"answer"` // the version
+	Kind        string            `json:"kind"`   // comparison
+	Base        analysis.Source   `json:"base"`
+	Head        analysis.Source   `json:"head"`
+	Interleaved bool              `json:"interleaved"` // blocks of both took turns
+	Alpha       float64           `json:"alpha"`       // the probability of any false claim
+	Verdict     comparisonVerdict `json:"verdict"`
+	Gate        *answerGate       `json:"gate,omitempty"` // with --fail-above
+	OnlyBase    []string          `json:"only_base"`      // cells that the head lacks
+	OnlyHead    []string          `json:"only_head"`
+}
+
+type comparisonVerdict struct {
+	Worse    int    `json:"worse"` // rows
+	Better   int    `json:"better"`
+	NotShown int    `json:"none_shown"`
+	Text     string `json:"text"`
+}
+
+type answerGate struct {
+	FailAbove float64      `json:"fail_above"`
+	Failed    bool         `json:"failed"`
+	Reasons   []string     `json:"reasons"` // why it failed, and what it could not see
+	Canary    *canaryTrial `json:"canary,omitempty"`
+}
+
+type canaryTrial struct {
+	Slowdown float64 `json:"slowdown"` // of the slow copy
+	Works    bool    `json:"works"`    // the gate passed the copy that is the same and failed the slow one
+}
+
+func comparisonHead(c *analysis.Comparison, g *Gate) comparisonAnswer {
+	worse, better := len(c.Worse()), len(c.Better())
+	a := comparisonAnswer{Answer: answerVersion, Kind: "comparison", Base: c.Base, Head: c.Head, Interleaved: c.Interleaved, Alpha: c.Alpha,
+		Verdict:  comparisonVerdict{worse, better, len(c.Rows) - worse - better, comparisonSentence(c)},
+		OnlyBase: append([]string{}, c.OnlyBase...), OnlyHead: append([]string{}, c.OnlyHead...)}
+	if g != nil {
+		a.Gate = &answerGate{FailAbove: g.FailAbove, Failed: g.Failed, Reasons: append([]string{}, g.Reasons()...)}
+		if g.Trial != nil {
+			a.Gate.Canary = &canaryTrial{g.Trial.Slowdown, g.Trial.Works()}
+		}
+	}
+	return a
+}
+
+// comparisonData is what programs get of a comparison.
+func comparisonData(c *analysis.Comparison, g *Gate) doc.Document {
+	return doc.Document{Sections: []doc.Section{{Tables: append(changeTables(c, g), differenceTable(c), findingTable(c.Findings))}}}
+}
+
+// differenceTable says in what else the two differ, and in which cells.
+func differenceTable(c *analysis.Comparison) doc.Table {
+	t := doc.Table{Key: "differences", Help: "in what else the two differ, which may explain a change", Caption: "Besides the build, these differ.", Columns: []doc.Column{
+		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", For: doc.People, Wrap: true}, {Name: "cells", For: doc.Programs}}}
+	for _, d := range c.Differences {
+		t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), doc.Words(doc.List(clip(d.Cells, 3))), words(d.Cells))
+	}
+	return t
 }
 
 // rowTables are a table for each metric of rows, which are some of all: the cell,
@@ -134,13 +229,7 @@ func rowTables(all, rows []analysis.Row, row func(r analysis.Row) doc.Row, colum
 // two differ.
 func detailSection(c *analysis.Comparison) doc.Section {
 	s := doc.Section{Name: "details", Title: "All cells, and what else differs", Folded: true}
-	if len(c.Differences) > 0 {
-		t := doc.Table{Caption: "Besides the build, these differ.", Columns: []doc.Column{{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", Wrap: true}}}
-		for _, d := range c.Differences {
-			t.Add(doc.Words(d.What), doc.Words(d.Base), doc.Words(d.Head), doc.Words(doc.List(clip(d.Cells, 3))))
-		}
-		s.Tables = append(s.Tables, t)
-	}
+	s.Tables = filled(s.Tables, differenceTable(c))
 	for _, only := range []struct {
 		of    string
 		cells []string

@@ -16,7 +16,7 @@ import (
 // environment says where and how the result was made.
 func environment(r *analysis.Result) doc.Section {
 	e, p := r.Environment, r.Plan
-	t := doc.Table{Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
+	t := doc.Table{Key: "about", Help: "machine, build and settings, in words", Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
 	add := func(what, value string) { t.Add(doc.Words(what), doc.Words(value)) }
 	add("machine", facts(e))
 	for _, h := range r.Hosts {

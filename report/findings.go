@@ -22,7 +22,7 @@ func findingLine(f analysis.Finding, of string) string {
 
 // findings are all findings of a result, errors first.
 func findings(r *analysis.Result) doc.Section {
-	return doc.Section{Title: "Findings", Lead: append(errorLines(r), otherLines(r, math.MaxInt)...)}
+	return doc.Section{Title: "Findings", Lead: append(errorLines(r), otherLines(r, math.MaxInt)...), Tables: []doc.Table{findingTable(r.Findings())}}
 }
 
 // errorLines are the findings for which a result must not be used.

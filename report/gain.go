@@ -64,15 +64,16 @@ func gainSentence(all []analysis.Gain) string {
 
 // gainTable has a row for each gain of a group.
 func gainTable(all []analysis.Gain) doc.Table {
-	transfer := median("transfer", "")
-	t := doc.Table{Caption: groupTitle(all[0].From.Group()), Columns: []doc.Column{
-		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}, {Name: "transfer now", Unit: "s", Help: transfer.Help}, {Name: "transfer then", Unit: "s"},
-		{Name: "× as fast", Unit: "1", Help: "the transfer now ÷ the transfer then"},
-		{Name: "round trip, × as fast", Unit: "1", Help: "the same of a client's round trip, training included"},
-	}}
+	of, transfer := groupAxes(), median("transfer", "")
+	t := doc.Table{Key: "gain", Help: "what a project would gain by another transport", Caption: groupTitle(all[0].From.Group()), Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
+		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs},
+		{Name: "transfer now", Unit: "s", Help: transfer.Help, Middle: true}, {Name: "transfer then", Unit: "s", Middle: true},
+		{Name: "× as fast", Key: "transfer_ratio", Unit: "1", Help: "the transfer now ÷ the transfer then"},
+		{Name: "round trip, × as fast", Key: "rtt_ratio", Unit: "1", Help: "the same of a client's round trip, training included"},
+	})}
 	for _, g := range all {
-		t.Add(doc.Words(variant(g.From)), doc.Words(g.To.Variant), transfer.of(g.From), transfer.of(g.To),
-			doc.Estimate(g.Times("transfer")), doc.Estimate(g.Times("rtt")))
+		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(g.From)), doc.Words(g.To.Variant)}, axisCells(of, g.To), []doc.Cell{doc.Words(g.Project), transfer.of(g.From), transfer.of(g.To),
+			doc.Estimate(g.Times("transfer")), doc.Estimate(g.Times("rtt"))})...)
 	}
 	return t
 }

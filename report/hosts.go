@@ -22,7 +22,7 @@ func hosts(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Hosts", Lead: doc.Say(fleetLines(r)...), Tail: doc.Say(clockNotes(f)...)}
 	s.Lead = append(s.Lead, findingLines(r, ofHosts, doc.Bad)...)
 	s.Plots = drawn(s.Plots, linkPlot(f))
-	s.Tables = filled(s.Tables, hostTable(f), placeTable(r))
+	s.Tables = filled(s.Tables, hostTable(f), placeTable(r), spentTable(r, f))
 	return s
 }
 
@@ -33,12 +33,12 @@ func ofHosts(f analysis.Finding) bool {
 
 // hostTable has a row for each host, the server's first.
 func hostTable(f *analysis.Fleet) doc.Table {
-	t := doc.Table{Columns: []doc.Column{
+	t := doc.Table{Key: "fleet", Help: "a host of a run with agents, the server's first", Columns: []doc.Column{
 		{Name: "host"}, {Name: "workers", Help: "that a cell had there, the fewest and the most"}, {Name: "processes", Help: "likewise"},
 		{Name: "TLS", Unit: "B/s", Help: "bytes through one connection with TLS between the server's host and this one (floor tls-stream)"},
 		{Name: "TCP", Unit: "B/s", Help: "the same without TLS (floor tcp-stream)"},
 		{Name: "ping", Unit: "s", Help: "one byte there and one back (floor tcp-pingpong)"},
-		{Name: "clock", Help: "which one its processes read"}, {Name: "same machine as"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
+		{Name: "clock", Help: "which one its processes read"}, {Name: "same machine as", Key: "same_machine"}, {Name: "processors", Unit: "1"}, {Name: "memory"}, {Name: "kernel"}, {Name: "processor"}, {Name: "commit"},
 	}}
 	for _, h := range f.Hosts {
 		e := h.Environment
@@ -48,6 +48,26 @@ func hostTable(f *analysis.Fleet) doc.Table {
 		}
 		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes)), doc.Words(span(h.Processes)), doc.Estimate(h.TLS), doc.Estimate(h.Stream), doc.Estimate(h.Ping), doc.Words(clock),
 			doc.Words(h.SameMachine), doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU), doc.Words(buildText(e.Commit, e.Dirty)))
+	}
+	return t
+}
+
+// spentTable says, for programs, what each cell had and took on each host, without the
+// server: CPU time of a round, and peak memory.
+func spentTable(r *analysis.Result, f *analysis.Fleet) doc.Table {
+	of := axes()
+	t := doc.Table{Key: "spent", Help: "what a cell had and took on a host, without the server", For: doc.Programs, Keys: len(of) + 1,
+		Columns: append(axisColumns(of), doc.Column{Name: "host"}, doc.Column{Name: "lanes", Unit: "1"}, doc.Column{Name: "processes", Unit: "1"},
+			doc.Column{Name: "cpu_per_round", Unit: "s/round", Help: "CPU time of a round"}, doc.Column{Name: "peak_rss", Unit: "B", Help: "peak resident memory, added up over processes"})}
+	for _, h := range f.Hosts {
+		for _, c := range r.Cells {
+			lanes, processes := c.On(h.Host)
+			if processes == 0 || !c.Remote() {
+				continue
+			}
+			cpu, peak := c.Spent(h.Host)
+			t.Add(append(axisCells(of, c), doc.Words(h.Name), doc.Number(float64(lanes)), doc.Number(float64(processes)), doc.Estimate(cpu), doc.Estimate(peak))...)
+		}
 	}
 	return t
 }

@@ -3,7 +3,9 @@ package report
 import (
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +15,21 @@ import (
 	"ipcbench/report/analysis"
 )
 
-// TestCSV reads the long table as a script would: the columns of issue 2, one row
-// a cell and metric, floors as transport "floor".
+// rowsOf returns the rows of a table of the answer, as a script reads them.
+func rowsOf(t *testing.T, r *result.Result, table string) (rows []map[string]any) {
+	t.Helper()
+	var answer map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(format(t, "json", r)), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(answer[table], &rows); err != nil {
+		t.Fatalf("%s: %v in %s", table, err, answer[table])
+	}
+	return rows
+}
+
+// TestCSV reads the long table as a script would: a line for each number, found by its
+// table, its column, and a column for each key.
 func TestCSV(t *testing.T) {
 	r := benchtest.Pair(1, 1)
 	r.Cells[1].Settings = map[string]string{"lanes": "2", "elems": "off"}
@@ -22,56 +37,55 @@ func TestCSV(t *testing.T) {
 		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{3e9}, {4e9}}},
 		{Name: "work", Unit: "s", Model: "even", Clients: 4, Blocks: [][]float64{{0.5, 0.5}}},
 	}
-	rows, err := csv.NewReader(strings.NewReader(format(t, "csv", r))).ReadAll()
+	lines, err := csv.NewReader(strings.NewReader(format(t, "csv", r))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(rows[0], ","); got != "transport,model,workers,clients,settings,metric,unit,n,median,low,high,confidence,blocks,mode,commit" {
+	if got, want := strings.Join(lines[0], ","), "table,transport,codec,model,update,workers,clients,build,change,values,scenario,link,language,function,train_ms,respawn,nested,"; !strings.HasPrefix(got, want) ||
+		!strings.HasSuffix(got, ",column,unit,median,low,high,confidence,blocks,n,text") {
 		t.Errorf("got header %s", got)
 	}
+	first := slices.Index(lines[0], "column")
 	have := map[string]string{}
-	for _, row := range rows[1:] {
-		have[row[0]+" "+row[5]] = strings.Join(row, ",")
+	for _, line := range lines[1:] {
+		name := line[slices.Index(lines[0], "transport")]
+		if line[0] == "floors" {
+			name = line[slices.Index(lines[0], "floor")]
+		}
+		have[line[0]+" "+name+" "+line[first]] = strings.Join(line[first+1:], ",")
 	}
 	for key, want := range map[string]string{
-		"pickle round": "pickle,even,1,1,elems=off;lanes=2,round,s,12,0.02,0.0196,0.0204,0.96875,6,default,0123456789abcdef",
+		"metrics pickle round": "s,0.02,0.0196,0.0204,0.96875,6,12,",
 		// The sixth of 36 differences from either end: 19.8 - 10.1 and 20.2 - 9.9.
-		"pickle overhead":  "pickle,even,1,1,elems=off;lanes=2,overhead,s,12,0.01,0.0097,0.0103,0.958874458874,6,default,0123456789abcdef",
-		"pickle bandwidth": "pickle,even,1,1,elems=off;lanes=2,bandwidth,B/s,12,20000000000,19417475728.2,20618556701,0.958874458874,6,default,0123456789abcdef",
-		"pickle proved":    "pickle,even,1,1,elems=off;lanes=2,proved,1,6,1,,,0,6,default,0123456789abcdef",
-		"floor copy":       "floor,-,1,1,,copy,B/s,2,3500000000,3000000000,4000000000,0.5,2,default,0123456789abcdef",
-		"floor work":       "floor,even,1,1,clients=4,work,s,2,0.5,,,0,1,default,0123456789abcdef",
+		"metrics pickle overhead":  "s,0.01,0.0097,0.0103,0.958874458874,6,12,",
+		"metrics pickle bandwidth": "B/s,20000000000,19417475728.2,20618556701,0.958874458874,6,12,",
+		"metrics pickle proved":    "1,1,,,0,6,6,",
+		"metrics pickle settings":  ",,,,,,,elems=off;lanes=2",
+		"floors copy value":        "B/s,3500000000,3000000000,4000000000,0.5,2,2,",
+		"floors work value":        "s,0.5,,,0,1,2,",
 	} {
 		if have[key] != want {
 			t.Errorf("%s: got  %s\nwant %s", key, have[key], want)
 		}
 	}
-	if have["inproc overhead"] != "" {
-		t.Errorf("the control has an overhead: %s", have["inproc overhead"])
+	if have["metrics inproc overhead"] != "" {
+		t.Errorf("the control has an overhead: %s", have["metrics inproc overhead"])
 	}
 	// A script must see that the bounds of a quick run are no 95 %, and of two builds
 	// which is whose.
 	r = benchtest.Interleaved(1)
-	r.Plan.Mode = "quick"
 	for i := range r.Cells {
 		r.Cells[i].Blocks = r.Cells[i].Blocks[:3]
 	}
-	against := r.Environment
-	against.Commit, against.Dirty = "fedcba", true
-	r.Against = &against
-	text := format(t, "csv", r)
-	for _, want := range []string{
-		"a,cnn,1,1,build=base,round,s,6,0.0199,0.0197,0.02004,0.75,3,quick,fedcba+dirty\n",
-		"a,cnn,1,1,build=head,round,s,6,0.0199,0.0197,0.02004,0.75,3,quick,0123456789abcdef\n",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no row %s in\n%.2000s", want, text)
+	for _, build := range []string{"base", "head"} {
+		if !hasLine(format(t, "csv", r), "metrics a cnn "+build+" round s 0.0199 0.0197 0.02004 0.75 3 6") {
+			t.Errorf("no round of %s", build)
 		}
 	}
 }
 
 // TestAnswer reads the answer as scripts do: the verdict, its cost, and what puts
-// it in doubt, in CSV and in JSON.
+// it in doubt.
 func TestAnswer(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	r := benchtest.Result(benchtest.Cell("inproc", m, 1, 1, benchtest.Six(5)...), benchtest.Cell("pickle", m, 1, 1, benchtest.Six(30)...),
@@ -79,56 +93,36 @@ func TestAnswer(t *testing.T) {
 	r.Cells[1].FileSystem = "tmpfs"
 	r.Partial = "interrupted"
 	r.Skipped = []result.Skipped{{Transport: "storage", Variant: "storage", Model: "cnn", Workers: 1, Clients: 1, Why: "the disk is full"}}
-	rows, err := csv.NewReader(strings.NewReader(format(t, "csv", r))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
+	verdicts, ranking, metrics := rowsOf(t, r, "verdict"), rowsOf(t, r, "ranking"), rowsOf(t, r, "metrics")
+	if v := verdicts[0]; len(verdicts) != 1 || fmt.Sprint(v["best"]) != "[shm-slab http]" || v["outcome"] != "too close to call" || v["model"] != "cnn" || v["workers"] != 1.0 {
+		t.Errorf("got verdicts %v", verdicts)
 	}
-	have := map[string]string{}
-	for _, row := range rows {
-		have[row[0]+" "+row[5]] = strings.Join(row[4:13], "|")
+	var order []string
+	for _, of := range ranking {
+		order = append(order, fmt.Sprint(of["rank"], " ", of["transport"]))
 	}
-	for key, want := range map[string]string{
-		"shm-slab verdict.rank":          "|verdict.rank|1|6|1|||0|6",
-		"shm-slab verdict.best":          "|verdict.best|1|6|1|||0|6",
-		"http verdict.best":              "|verdict.best|1|6|1|||0|6", // too close to call
-		"pickle verdict.best":            "|verdict.best|1|6|0|||0|6",
-		"pickle verdict.rank":            "|verdict.rank|1|6|3|||0|6",
-		"pickle verdict.proved":          "|verdict.proved|1|6|0|||0|6",
-		"shm-slab verdict.round_more":    "|verdict.round_more|s|6|0|||0|6",
-		"pickle verdict.round_more":      "|verdict.round_more|s|12|0.02|0.0195|0.0205|0.958874458874|6",
-		"pickle verdict.cpu_more":        "|verdict.cpu_more|s|12|0.03|0.029250002|0.03075|0.958874458874|6",
-		"pickle finding.files_in_memory": "severity=warning;text=" + "its files are in memory (tmpfs), and not on a disk: choose another directory with the setting dir=DIR" + "|finding.files_in_memory||0||||0|0",
-		"- finding.partial":              "severity=warning;text=" + "the run ended early (interrupted): cells and blocks are missing" + "|finding.partial||0||||0|0",
-		"storage skipped":                "variant=storage;why=the disk is full|skipped||0||||0|0",
-	} {
-		if have[key] != want {
-			t.Errorf("%s: got  %s\nwant %s", key, have[key], want)
-		}
+	if got := strings.Join(order, ", "); got != "1 shm-slab, 2 http, 3 pickle" {
+		t.Errorf("got %s", got)
 	}
-	if have["inproc verdict.rank"] != "" {
-		t.Error("the control has a rank")
+	if more := ranking[2]["round_more"].(map[string]any); math.Abs(more["median"].(float64)-0.02) > 1e-9 || more["unit"] != "s" || more["blocks"] != 6.0 {
+		t.Errorf("pickle costs %v more", more)
 	}
-
-	var a answer
-	if err := json.Unmarshal([]byte(format(t, "json", r)), &a); err != nil {
-		t.Fatal(err)
+	var found []string
+	for _, f := range rowsOf(t, r, "findings") {
+		found = append(found, fmt.Sprint(f["rule"], " ", f["cell"], ": ", f["text"]))
 	}
-	if len(a.Verdicts) != 1 || !slices.Equal(a.Verdicts[0].Best, []string{"shm-slab", "http"}) || a.Verdicts[0].Proved || a.Verdicts[0].Ranking[2].Variant != "pickle" ||
-		math.Abs(*a.Verdicts[0].Ranking[2].Round.Median-0.02) > 1e-9 {
-		t.Errorf("got verdicts %+v", a.Verdicts)
+	if want := []string{
+		"partial <nil>: the run ended early (interrupted): cells and blocks are missing", "not_measured storage cnn workers=1 clients=1: the disk is full",
+		"files_in_memory pickle cnn workers=1 clients=1: its files are in memory (tmpfs), and not on a disk: choose another directory with the setting dir=DIR",
+	}; !slices.Equal(found, want) {
+		t.Errorf("got findings %q, want %q", found, want)
 	}
-	var rules []string
-	for _, f := range a.Findings {
-		rules = append(rules, f.Rule+" "+f.Cell)
+	want := map[string]any{"unit": "s", "median": 0.03, "low": 0.0294, "high": 0.0306, "confidence": 0.96875, "blocks": 6.0, "n": 12.0}
+	if got := metrics[1]["round"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("got round %v", got)
 	}
-	if want := []string{"partial ", "not_measured storage cnn workers=1 clients=1", "files_in_memory pickle cnn workers=1 clients=1"}; !slices.Equal(rules, want) {
-		t.Errorf("got findings %q, want %q", rules, want)
-	}
-	if e := a.Cells[1].Metrics["round"]; e.Unit != "s" || *e.Median != 0.03 || *e.Low != 0.0294 || e.Confidence != 0.96875 || e.Blocks != 6 || e.N != 12 {
-		t.Errorf("got round %+v", e)
-	}
-	if a.Cells[1].Metrics["bandwidth"] != nil || !a.Cells[0].Control {
-		t.Errorf("got %+v", a.Cells)
+	if metrics[1]["bandwidth"] != nil || metrics[0]["transport"] != "inproc" {
+		t.Errorf("got %v", metrics[:2])
 	}
 }
 
@@ -144,7 +138,7 @@ func TestWaitMode(t *testing.T) {
 	}
 	r := benchtest.Result(block, spin)
 	wantLines(t, shown(t, r), "transport round, ms × best CPU, s/GB", "shm-slab:wait=spin 9.00 ± 0.18 1.00 "+strings.Repeat("█", 36)+" 68.0", "shm-slab 10.0 ± 0.2 1.11 "+strings.Repeat("█", 40)+" 30.2")
-	if csv := format(t, "csv", r); !strings.Contains(csv, ",wait=block,cpu_per_gb,") || !strings.Contains(csv, ",wait=spin,cpu_per_gb,") {
+	if csv := format(t, "csv", r); !hasLine(csv, "metrics shm-slab, cpu_per_gb") || !hasLine(csv, "metrics shm-slab:wait=spin cpu_per_gb") {
 		t.Error("CSV does not tell the modes apart")
 	}
 }
@@ -181,7 +175,7 @@ func TestMarks(t *testing.T) {
 	} {
 		r := benchtest.Result(tt.cell)
 		c := analysis.New(r).Cells[0]
-		got := details(c, r.Plan)
+		got := strings.Join(details(c, r.Plan), "; ")
 		if got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -140,7 +141,7 @@ func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c 
 	for _, c := range cells {
 		if i := c.Of(metric); i.Known() {
 			values = append(values, i.Center)
-			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: !c.TakesPart(), Points: []doc.Point{{Name: row(c), Value: i, Text: details(c, r.Plan)}}})
+			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: !c.TakesPart(), Points: []doc.Point{{Name: row(c), Value: i, Text: strings.Join(details(c, r.Plan), "; ")}}})
 		}
 	}
 	p.Value.Log = logarithmic(values)

@@ -149,8 +149,8 @@ func copyTables(r *analysis.Result) doc.Section {
 		}}
 	}
 	return doc.Section{Title: "Copies per byte", Tables: groupTables(r, "",
-		of(interval("copies", "by our code").Column, func(k analysis.Copies) doc.Cell { return center(k.Ours) }),
-		of(interval("kernel_copies", "by the kernel").Column, func(k analysis.Copies) doc.Cell { return center(k.Kernel) }),
+		of(median("copies", "by our code").Column, func(k analysis.Copies) doc.Cell { return doc.Estimate(k.Ours) }),
+		of(median("kernel_copies", "by the kernel").Column, func(k analysis.Copies) doc.Cell { return doc.Estimate(k.Kernel) }),
 		of(doc.Column{Name: "by memmove", Unit: "1", Help: "an estimate: the CPU time in memmove × the floor copy; what libraries copy is in it"}, func(k analysis.Copies) doc.Cell {
 			if k.Memmove < 0 {
 				return doc.Cell{}

@@ -358,8 +358,8 @@ func cellTables(r *analysis.Result) doc.Section {
 			t.Notes = []string{why}
 		}
 		for _, c := range cells {
-			if text := details(c, r.Plan); text != "" {
-				t.Notes = append(t.Notes, variant(c)+": "+text+".")
+			if texts := details(c, r.Plan); texts != nil {
+				t.Notes = append(t.Notes, variant(c)+": "+strings.Join(texts, "; ")+".")
 			}
 		}
 		s.Tables = append(s.Tables, t)
@@ -368,9 +368,8 @@ func cellTables(r *analysis.Result) doc.Section {
 }
 
 // details says what the marks of a cell mean for it.
-func details(c *analysis.Cell, plan result.Plan) string {
+func details(c *analysis.Cell, plan result.Plan) (all []string) {
 	found := c.Marks()
-	var all []string
 	for _, m := range marks {
 		if text := m.on(c, found); text != "" {
 			all = append(all, text)
@@ -379,7 +378,7 @@ func details(c *analysis.Cell, plan result.Plan) string {
 	if x := found.OutOfTime; x > 0 {
 		all = append(all, fmt.Sprintf("time ran out at ±%s, before ±%s was reached", doc.Percent(x), doc.Percent(plan.Precision)))
 	}
-	return strings.Join(all, "; ")
+	return all
 }
 
 // effort says how much was measured in the cells.

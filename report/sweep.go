@@ -18,13 +18,17 @@ const mostSweeps = 6
 // places.
 func sweeps(r *analysis.Result) doc.Section {
 	s := doc.Section{Title: "Crossings"}
-	all := r.Sweeps()
-	if left := len(all) - mostSweeps; left > 0 {
-		all, s.Tail = all[:mostSweeps], doc.Say(doc.Plural(left, "more sweep")+": report --format json has all.")
+	for i, of := range r.Sweeps() {
+		t := envelope(of)
+		if i >= mostSweeps {
+			t.For = doc.Programs
+		} else {
+			s.Plots = append(s.Plots, curves(of))
+		}
+		s.Tables = append(s.Tables, t)
 	}
-	for _, of := range all {
-		s.Plots = append(s.Plots, curves(of))
-		s.Tables = append(s.Tables, envelope(of))
+	if left := len(s.Tables) - mostSweeps; left > 0 {
+		s.Tail = doc.Say(doc.Plural(left, "more sweep") + ": report --format json has all.")
 	}
 	return s
 }
@@ -118,21 +122,35 @@ func curves(s *analysis.Sweep) doc.Plot {
 
 // envelope says who is the fastest from where on.
 func envelope(s *analysis.Sweep) doc.Table {
-	t := doc.Table{Caption: sweepTitle(s) + ": the best", Columns: []doc.Column{
-		{Name: "from"}, {Name: "to"}, {Name: "best", Wrap: true, Help: "what no other transport is shown to beat at any of these steps"},
-		{Name: s.By, Wrap: true, Help: "of the best, or the first of them, at the first of these steps and at the last"},
-		{Name: "next", Wrap: true, Help: "of the others, and its round as a multiple of that of the best"},
-		{Name: "takes over at", Wrap: true, Help: "where both take as long, on a line between two steps in logarithms; and the range in which neither is shown to be faster"},
-	}}
-	for _, of := range s.Envelope() {
-		next, at := "", ""
-		if of.Next != nil {
-			next = of.Next.Variant + ", " + times(of)
+	varied := map[analysis.Quantity]string{analysis.Size: "model", analysis.UpdateSize: "up", analysis.Clients: "clients", analysis.Workers: "workers"}[s.Over]
+	of := axes("transport", "codec", "language", varied)
+	t := doc.Table{Key: "crossings", Help: "steps of a sweep at all of which the same transports may be the fastest", Caption: sweepTitle(s) + ": the best", Keys: 2 + len(of) + 1, Columns: slices.Concat(
+		[]doc.Column{{Name: "from"}, {Name: "to"}}, axisColumns(of), []doc.Column{{Name: "over", For: doc.Programs, Help: "what the cells differ in: size, update size, clients or workers"},
+			{Name: "best", For: doc.People, Wrap: true, Help: "what no other transport is shown to beat at any of these steps"},
+			{Name: s.By, For: doc.People, Wrap: true, Help: "of the best, or the first of them, at the first of these steps and at the last"},
+			{Name: "next", For: doc.People, Wrap: true, Help: "of the others, and its round as a multiple of that of the best"},
+			{Name: "takes over at", For: doc.People, Wrap: true, Help: "where both take as long, on a line between two steps in logarithms; and the range in which neither is shown to be faster"},
+			{Name: "best", For: doc.Programs, Help: "what no other transport is shown to beat at any of these steps, the fastest first"},
+			{Name: "next", For: doc.Programs, Help: "the fastest of the others"}, {Name: "next_low", For: doc.Programs, Unit: "1", Help: "the least that it takes, as a multiple of the best"},
+			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the most"}, {Name: "overtakes", For: doc.Programs, Help: "the best of the steps before"},
+			{Name: "at", For: doc.Programs, Unit: unitOf(s.Over), Help: "where both take as long; a bound is null beyond the end of the sweep"}})}
+	first := s.Lines[slices.IndexFunc(s.Lines, func(l analysis.Line) bool { return l.Cells[0] != nil })].Cells[0]
+	for _, stretch := range s.Envelope() {
+		var fastest []string
+		for _, l := range stretch.Best {
+			fastest = append(fastest, l.Variant)
 		}
-		if of.Since != nil {
-			at = crossing(s, of.Since)
+		row := slices.Concat([]doc.Cell{doc.Words(step(s, stretch.From)), doc.Words(step(s, stretch.To))}, axisCells(of, first), []doc.Cell{doc.Words(string(s.Over)), doc.Words(best(stretch)), doc.Words(bestRounds(s, stretch))})
+		next, more, at, since := "", []doc.Cell{{}, {}, {}}, "", []doc.Cell{{}, {}}
+		if stretch.Next != nil {
+			next = stretch.Next.Variant + ", " + times(stretch)
+			more = []doc.Cell{doc.Words(stretch.Next.Variant), doc.Number(stretch.NextLow), doc.Number(stretch.NextHigh)}
 		}
-		t.Add(doc.Words(step(s, of.From)), doc.Words(step(s, of.To)), doc.Words(best(of)), doc.Words(bestRounds(s, of)), doc.Words(next), doc.Words(at))
+		if stretch.Since != nil {
+			at = crossing(s, stretch.Since)
+			since = []doc.Cell{doc.Words(stretch.Since.Before.Variant), doc.Estimate(stretch.Since.At)}
+		}
+		t.Add(slices.Concat(row, []doc.Cell{doc.Words(next), doc.Words(at), words(fastest)}, more, since)...)
 	}
 	return t
 }

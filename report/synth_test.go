@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/report/doc"
@@ -51,6 +53,9 @@ func format(t testing.TB, name string, r *result.Result) string {
 		var b bytes.Buffer
 		if err := f.Write(&b, r, Options{File: "r.json", Text: doc.TextOptions{Width: 80, Unicode: true}}); err != nil {
 			t.Fatal(err)
+		}
+		if name == "json" && !jsontext.Value(b.Bytes()).IsValid() { // which no name twice is, either
+			t.Fatalf("this is no JSON:\n%s", b.String())
 		}
 		return b.String()
 	}

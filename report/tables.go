@@ -67,8 +67,8 @@ func spreads(r *analysis.Result) doc.Section {
 // costTables hold what a round costs besides time: per delivered GB, so that models
 // can be compared, and the cold first round.
 func costTables(r *analysis.Result) doc.Section {
-	wire := field{doc.Column{Name: "on the wire, × payload", Unit: "1", Help: "bytes handed to sockets and files ÷ payload"}, func(c *analysis.Cell) doc.Cell {
-		return center(c.Of("wire_bytes").Map(func(n float64) float64 { return n / float64(c.Payload()) }))
+	wire := field{doc.Column{Name: "on the wire, × payload", Unit: "1", Help: "bytes handed to sockets and files ÷ payload", Middle: true}, func(c *analysis.Cell) doc.Cell {
+		return doc.Estimate(c.Of("wire_bytes").Map(func(n float64) float64 { return n / float64(c.Payload()) }))
 	}}
 	return doc.Section{Title: "Costs", Tables: groupTables(r, "",
 		median("goodput", ""), median("cpu_user_per_gb", "CPU, user"), median("cpu_system_per_gb", "CPU, system"), median("minor_faults", "page faults"), median("voluntary_switches", "switches"),
@@ -89,6 +89,7 @@ func floors(r *analysis.Result) doc.Section {
 		if same[0].Unit == "B/s" {
 			name = "bandwidth"
 		}
+		s.Tables = append(s.Tables, floorTable(same[0].Unit, same))
 		t := doc.Table{Keys: 2, Columns: []doc.Column{{Name: "floor"}, {Name: "of"}, {Name: name, Unit: same[0].Unit}}}
 		for _, f := range same {
 			t.Add(doc.Words(f.Name), doc.Words(floorSubject(f)), doc.Estimate(stat.Of(f.Blocks)))
@@ -138,23 +139,26 @@ func floorSubject(f result.Floor) string {
 // callTable lists the requests of a round, of transports that make any, and what
 // they cost a client that waits and the server.
 func callTable(r *analysis.Result) doc.Section {
-	queued := field{doc.Column{Name: "queued", Unit: "s", Help: "how long the requests of one client waited for a thread of the server, all of them together, where threads are bounded"}, func(c *analysis.Cell) doc.Cell {
-		return center(c.Of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) }))
+	queued := field{doc.Column{Name: "queued", Unit: "s", Help: "how long the requests of one client waited for a thread of the server, all of them together, where threads are bounded", Middle: true}, func(c *analysis.Cell) doc.Cell {
+		return doc.Estimate(c.Of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) }))
 	}}
 	fields := []field{
 		median("rpcs", "requests"), nonZero(median("connections", "")), nonZero(median("connecting", "")), nonZero(median("handshakes", "")), nonZero(median("handshaking", "")), nonZero(median("retries", "")),
 		interval("down", ""), median("down_p99", "down, p99"), interval("in_service", "in service"), median("in_service_most", "in service, most"), interval("queued_share", "requests queued").in("%"), queued, median("cpu_server", "CPU of the server"), median("peak_rss_server", "memory of the server"),
-		{doc.Column{Name: "requests by kind", Wrap: true}, func(c *analysis.Cell) doc.Cell {
-			var parts []string
-			for _, call := range c.Calls() {
-				parts = append(parts, strconv.FormatFloat(math.Round(100*call.PerRound)/100, 'f', -1, 64)+" "+call.Method+" ("+doc.Percent(call.Share)+")")
-			}
-			return doc.Words(strings.Join(parts, ", "))
-		}},
+		callsByKind,
 	}
 	calling := slices.DeleteFunc(slices.Clone(r.Cells), func(c *analysis.Cell) bool { return !c.Of("rpcs").Known() })
 	return oneTable("Requests", calling, fields...)
 }
+
+// callsByKind are the requests of a round.
+var callsByKind = field{doc.Column{Name: "requests by kind", Wrap: true}, func(c *analysis.Cell) doc.Cell {
+	var all []string
+	for _, call := range c.Calls() {
+		all = append(all, strconv.FormatFloat(math.Round(100*call.PerRound)/100, 'f', -1, 64)+" "+call.Method+" ("+doc.Percent(call.Share)+")")
+	}
+	return words(all)
+}}
 
 // nonZero leaves out zeros, so that a column with nothing else vanishes.
 func nonZero(f field) field {

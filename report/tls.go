@@ -100,15 +100,21 @@ func tlsSentence(t analysis.Tunnel) string {
 
 // tlsTable has a row for each cell of tunnels: that in the clear, and those with TLS.
 func tlsTable(all []analysis.Tunnel, title string) doc.Table {
-	round, cpu, handshake := median("round", ""), median("cpu_per_gb", "CPU"), median("handshake", "")
-	table := doc.Table{Caption: title, Keys: 2, Columns: []doc.Column{
-		{Name: "transport"}, {Name: "TLS"}, bare(round).Column, {Name: "× off", Unit: "1", Help: "as a multiple of the same transport without TLS"},
-		cpu.Column, {Name: "× off", Unit: "1"}, {Name: "more bytes", Unit: "%", Help: "what TLS adds to the bytes on the wire"}, handshake.Column,
-	}}
+	of, round, cpu, handshake := axes("transport"), median("round", ""), median("cpu_per_gb", "CPU"), median("handshake", "")
+	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 2, Columns: slices.Concat([]doc.Column{{Name: "transport", For: doc.People}, {Name: "TLS", Key: "tls"}}, axisColumns(of), []doc.Column{
+		{Name: "transport", For: doc.Programs}, {Name: "against", For: doc.Programs, Help: "the same without TLS, which the ratios are of"},
+		bare(round).Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
+		cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
+		{Name: "more bytes", Unit: "%", Help: "what TLS adds to the bytes on the wire", Middle: true}, handshake.Column, {Name: "ciphers", For: doc.Programs, Help: "the cipher suites"},
+	})}
 	for _, t := range all {
 		for _, c := range t.Cells() {
-			more := t.Ratio("wire_bytes", c).Map(func(x float64) float64 { return x - 1 })
-			table.Add(doc.Words(tunnelled(c)), doc.Words(c.TLS()), round.of(c), doc.Estimate(t.Ratio("round", c)), cpu.of(c), center(t.Ratio("cpu_per_gb", c)), center(more), handshake.of(c))
+			more, against := t.Ratio("wire_bytes", c).Map(func(x float64) float64 { return x - 1 }), ""
+			if t.Plain != nil && t.Plain != c {
+				against = t.Plain.Variant
+			}
+			table.Add(slices.Concat([]doc.Cell{doc.Words(tunnelled(c)), doc.Words(c.TLS())}, axisCells(of, c), []doc.Cell{doc.Words(c.Variant), doc.Words(against),
+				round.of(c), doc.Estimate(t.Ratio("round", c)), cpu.of(c), doc.Estimate(t.Ratio("cpu_per_gb", c)), doc.Estimate(more), handshake.of(c), words(c.Ciphers())})...)
 		}
 	}
 	return table

@@ -21,9 +21,9 @@ func TestTLSView(t *testing.T) {
 		t.Fatal(err)
 	}
 	shows(t, r, "tls.text", [][]string{nil, {"tls"}}, map[string][]string{
-		"csv": {"\nhttp,histology,1,1,network=tcp;tls=mutual,handshake,s,6,0.0025,", "\nhttp,histology,1,1,network=tcp;tls=mutual,cold_round,s,6,0.8125,",
-			"\nhttp,histology,1,1,network=tcp;tls=on,tls.round,1,12,1.8,", ";tls=on,tls.cpu,1,12,1.8", ";tls=on,tls.wire,1,12,1.000"},
-		"json":     {`"without": "http:network=tcp"`, `"round_ratio": {`, `"ciphers": [`},
+		"csv": {"metrics http:network=tcp:tls=mutual handshake s 0.0025", "metrics http:network=tcp:tls=mutual cold_round s 0.8125", "tls on http round_ratio 1 1.8", "tls on http cpu_ratio 1 1.8",
+			"tls on http more_bytes 1 0.000"},
+		"json":     {`"against":"http:network=tcp"`, `"round_ratio":{`, `"ciphers":[`},
 		"benchfmt": {"/transport=http:network=tcp:tls=mutual/", " 0.0025 handshake-sec"},
 		"md":       {"With mutual TLS, a round of http takes 1.80 (1.76 to 1.84) times as long", "| grpc-stream | mutual |"},
 	})

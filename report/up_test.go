@@ -49,9 +49,9 @@ func TestUnlike(t *testing.T) {
 
 	for name, all := range map[string][]string{
 		"text":     {"even, 100 MB in 4 tensors, up lora, 20.0 MB in 2 tensors, 1 worker, 1 client\n", "\neven, 100 MB in 4 tensors, 1 worker, 1 client\n"},
-		"csv":      {"\npickle,even,1,1,,round,s,", "\npickle,even,1,1,up=lora,round,s,", "\nfloor,even,1,1,clients=1;up=lora,work,s,", "\nfloor,even,1,1,clients=1,work,s,"},
+		"csv":      {",even,model,1,1,", ",even,lora,1,1,", "\nfloors,,,even,lora,", "\nfloors,,,even,,"},
 		"benchfmt": {"/model=even/workers=1/clients=1 ", "/model=even/workers=1/clients=1/up=lora "},
-		"json":     {`"up": "lora"`},
+		"json":     {`"update":"lora"`},
 		"md":       {"up lora"},
 	} {
 		text := format(t, name, r)
@@ -75,7 +75,7 @@ func TestUnlike(t *testing.T) {
 	if text := write(t, c, "text"); !strings.Contains(text, "even, updates lora") {
 		t.Errorf("the table says nothing of the update:\n%s", text)
 	}
-	if text := write(t, c, "json"); strings.Count(text, `"up": "lora"`) != 2 {
+	if text := write(t, c, "json"); strings.Count(text, `"update":"lora"`) != 2 {
 		t.Errorf("the rows say nothing of the update:\n%s", text)
 	}
 	for filter, n := range map[string]int{"up=lora": 2, "up=model": 2, "up=lora,model": 4} {

@@ -125,33 +125,59 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 	all := r.Verdicts()
 	slices.SortStableFunc(all, func(a, b analysis.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
 	s.Lead = doc.Say(summaries(all)...)
-	if len(all) <= most {
-		for _, v := range all {
-			g := v.Group
-			if _, ok := analysis.Rate(g.Link); ok { // which the sentence says
-				g.Link = link.Rate{}
-			}
-			s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(g) + ": " + verdictSentence(v), Tone: doc.Strong})
-		}
+	s.Tables = []doc.Table{verdictTable(all), rankingTable(all)}
+	if len(all) > most {
 		return s
 	}
-	t := doc.Table{Keys: 5, Columns: []doc.Column{
-		{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}, {Name: "best"}, interval("round", "").Column,
+	s.Tables[0].For = doc.Programs
+	for _, v := range all {
+		g := v.Group
+		if _, ok := analysis.Rate(g.Link); ok { // which the sentence says
+			g.Link = link.Rate{}
+		}
+		s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(g) + ": " + verdictSentence(v), Tone: doc.Strong})
+	}
+	return s
+}
+
+// outcome says how sure the best is.
+func outcome(v analysis.Verdict) string {
+	switch {
+	case len(v.Ranked) == 1:
+		return "nothing to compare with"
+	case v.TooClose():
+		return "too close to call"
+	case v.Unproved:
+		return "not proved"
+	}
+	return "proved"
+}
+
+// verdictTable has a row for each verdict.
+func verdictTable(all []analysis.Verdict) doc.Table {
+	of, people := groupAxes(), []doc.Column{{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
+	t := doc.Table{Key: "verdict", Help: "cells that did the same work, and which of them are the fastest", Keys: len(people) + len(of), Columns: slices.Concat(people, axisColumns(of), []doc.Column{
+		{Name: "best"}, interval("round", "").Column,
 		{Name: "ranked by", Help: "what is compared instead of rounds, where training took another time than with " + analysis.Control},
 		{Name: "runner-up"}, {Name: "costs", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
 		{Name: "worst"}, {Name: "costs", Unit: "s"}, {Name: "CPU", Unit: "s"},
-	}}
+		{Name: "best", For: doc.Programs, Help: "the transports that may be the fastest, each with the language of its workers where that is not Go: shm-slab (python)"},
+		{Name: "outcome", For: doc.Programs, Help: "proved, too close to call, not proved, or nothing to compare with"},
+		{Name: "text", For: doc.Programs, Help: "the verdict in words"}})}
+	for i := range t.Columns {
+		if c := &t.Columns[i]; c.For == doc.Everyone && c.Name != "ranked by" {
+			c.For = doc.People
+		}
+	}
 	for _, v := range all {
 		g, best := v.Group, v.Best()
 		name := variant(best)
-		if v.TooClose() {
-			name += ", too close to call"
-		} else if v.Unproved {
-			name += ", not proved"
+		if v.TooClose() || v.Unproved {
+			name += ", " + outcome(v)
 		}
-		row := []doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
-			doc.Words(strings.Join(g.Headings(), ", ")), doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(instead(v.Yardstick))}
+		row := slices.Concat([]doc.Cell{doc.Words(g.Model.Label()), doc.Words(g.Build), doc.Number(float64(g.Workers)), doc.Number(float64(g.Clients)),
+			doc.Words(strings.Join(g.Headings(), ", "))}, axisCells(of, best), []doc.Cell{doc.Words(name), doc.Estimate(best.Of("round")), doc.Words(instead(v.Yardstick))})
 		for _, k := range []int{1, len(v.Ranked) - 1} {
 			if k < 1 || k >= len(v.Ranked) {
 				row = append(row, doc.Cell{}, doc.Cell{}, doc.Cell{})
@@ -160,10 +186,32 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 			cost := v.Cost(v.Ranked[k])
 			row = append(row, doc.Words(variant(cost.Cell)), doc.Estimate(cost.More), doc.Estimate(cost.CPU))
 		}
-		t.Add(row...)
+		var fastest []string
+		for _, c := range v.Fastest() {
+			fastest = append(fastest, c.Label())
+		}
+		t.Add(append(row, words(fastest), doc.Words(outcome(v)), doc.Words(verdictSentence(v)))...)
 	}
-	s.Tables = []doc.Table{t}
-	return s
+	return t
+}
+
+// rankingTable has a row for each transport of each verdict: its place, and what a round
+// takes more than with the best.
+func rankingTable(all []analysis.Verdict) doc.Table {
+	t := keyed("ranking", "a cell of a verdict", axes(), doc.Column{Name: "rank", Unit: "1", Help: "1 for the fastest"},
+		doc.Column{Name: "round_more", Unit: "s", Help: "what a round takes more than with the fastest"}, doc.Column{Name: "cpu_more", Unit: "s", Help: "likewise, of its CPU time"},
+		doc.Column{Name: "transfer_more", Unit: "s", Help: "likewise, of a transfer, where that ranks and not the round"})
+	for _, v := range all {
+		for k, c := range v.Ranked {
+			cost := v.Cost(c)
+			row := append(axisCells(axes(), c), doc.Number(float64(k+1)), doc.Estimate(cost.Round), doc.Estimate(cost.CPU))
+			if v.Off != nil {
+				row = append(row, doc.Estimate(cost.More))
+			}
+			t.Add(row...)
+		}
+	}
+	return t
 }
 
 // summaries are a sentence for each build over all of its verdicts, where there

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/bench/stat"
 	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
@@ -107,16 +106,8 @@ func interval(metric, label string) field {
 // median is the column of a metric without its interval.
 func median(metric, label string) field {
 	f := interval(metric, label)
-	f.of = func(c *analysis.Cell) doc.Cell { return center(c.Of(metric)) }
+	f.Middle = true
 	return f
-}
-
-// center is a cell with an estimate, without its interval.
-func center(i stat.Interval) doc.Cell {
-	if !i.Known() {
-		return doc.Cell{}
-	}
-	return doc.Number(i.Center)
 }
 
 // in sets the unit of a column.
@@ -154,7 +145,7 @@ func cellTable(keys []doc.Column, keysOf func(c *analysis.Cell) []doc.Cell, cell
 		for _, f := range fields {
 			row = append(row, f.of(c))
 		}
-		if slices.ContainsFunc(row[len(keys):], func(cell doc.Cell) bool { return cell != doc.Cell{} }) {
+		if slices.ContainsFunc(row[len(keys):], func(cell doc.Cell) bool { return !cell.Empty() }) {
 			t.Add(row...)
 		}
 	}

@@ -67,6 +67,21 @@ func between(least, most int, noun string) string {
 	return fmt.Sprintf("%d to %s", least, doc.Plural(most, noun))
 }
 
+// fullCommit names what a build was made of, for other programs.
+func fullCommit(commit string, dirty bool) string {
+	if dirty {
+		return commit + "+dirty"
+	}
+	return commit
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // lastOf returns the last element of a path.
 func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 

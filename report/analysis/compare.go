@@ -39,10 +39,10 @@ type Comparison struct {
 
 // A Source is what was measured.
 type Source struct {
-	Commit  string    // the first 12 digits
-	Dirty   bool      // with changes that are not in the commit
-	Build   string    // instead of the commit: base or head, of an interleaved run that does not know its commits
-	Started time.Time // of a separate run; else zero
+	Commit  string    `json:"commit,omitempty"` // the first 12 digits
+	Dirty   bool      `json:"dirty,omitempty"`  // with changes that are not in the commit
+	Build   string    `json:"build,omitempty"`  // instead of the commit: base or head, of an interleaved run that does not know its commits
+	Started time.Time `json:"started,omitzero"` // of a separate run
 }
 
 // A Difference is one between two results: of the environment, of the plan, or of

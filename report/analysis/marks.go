@@ -6,14 +6,14 @@ import (
 
 // Marks are what a reader of a cell's numbers must know about them.
 type Marks struct {
-	Astray      bool             `json:"astray,omitempty"`      // some tensors did not go the way that the transport is named for
-	Attested    float64          `json:"attested,omitempty"`    // then: the share of those that did
-	Reasons     map[string]int64 `json:"fallbacks,omitempty"`   // then: why, with the number of tensors, where the transport says so
-	Modes       []stat.Mode      `json:"modes,omitempty"`       // nil, or the two modes of rounds, in seconds
-	Drift       stat.Trend       `json:"drift,omitzero"`        // relative; zero if none is shown
-	OutOfTime   float64          `json:"out_of_time,omitempty"` // the relative half-width that the round's interval still had when time ran out; 0 if it did not
-	Outliers    int              `json:"outliers,omitempty"`    // of the rounds, if more than a tenth of them are; else 0
-	Interrupted bool             `json:"interrupted,omitempty"`
+	Astray      bool             // some tensors did not go the way that the transport is named for
+	Attested    float64          // then: the share of those that did
+	Reasons     map[string]int64 // then: why, with the number of tensors, where the transport says so
+	Modes       []stat.Mode      // nil, or the two modes of rounds, in seconds
+	Drift       stat.Trend       // relative; zero if none is shown
+	OutOfTime   float64          // the relative half-width that the round's interval still had when time ran out; 0 if it did not
+	Outliers    int              // of the rounds, if more than a tenth of them are; else 0
+	Interrupted bool
 }
 
 // Marks returns what a reader of the cell's numbers must know about them. All

@@ -7,7 +7,12 @@
 // in a document may come from a stranger: the writers let none of it act.
 package doc
 
-import "ipcbench/bench/stat"
+import (
+	"cmp"
+	"strings"
+
+	"ipcbench/bench/stat"
+)
 
 // A Document is a title, some paragraphs and sections.
 type Document struct {
@@ -31,8 +36,18 @@ type Section struct {
 	Folded bool        // in Markdown and HTML: closed until it is clicked on
 }
 
-// Empty reports whether the section has nothing but a title.
-func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.Tables)+len(s.Tail) == 0 }
+// Empty reports whether people see nothing of the section but a title.
+func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.shown())+len(s.Tail) == 0 }
+
+// shown are the tables that people see, without the columns that they do not see.
+func (s Section) shown() (all []Table) {
+	for _, t := range s.Tables {
+		if t.For != Programs {
+			all = append(all, t)
+		}
+	}
+	return all
+}
 
 // A Paragraph is text that is broken into lines as they fit.
 type Paragraph struct {
@@ -64,6 +79,9 @@ const (
 // A Table is rows of cells. Its first columns are keys: where a table is too wide
 // it becomes several, and each of them has the keys.
 type Table struct {
+	Key     string  // by which programs know it; those of one key have rows of one kind, and tables without are for people alone
+	Help    string  // what a row is, for programs
+	For     Readers // whether people see it
 	Caption string
 	Keys    int // columns that are keys; 0 means 1
 	Columns []Column
@@ -71,11 +89,25 @@ type Table struct {
 	Notes   []string // paragraphs below the table
 }
 
+// Readers are whom something is for.
+type Readers int
+
+// The readers.
+const (
+	Everyone Readers = iota
+	People
+	Programs
+)
+
 // A Column is a name, which may be empty, and the unit that its values are kept in. It is shown in one
 // unit, which suits all of its values and stands in its header. A column without
 // any content is left out.
 type Column struct {
 	Name string
+	Key  string  // its name for programs; the name with _ between its words if empty
+	For  Readers // whether people see it, and programs
+	// Middle leaves out bounds: people see the median alone.
+	Middle bool
 	// Unit is s, B, iB (bytes in powers of 1024), B/s, bit/s, 1 (a number) or % (a share: 0.5 is 50 %), or one of them
 	// per round or GB, such as s/GB. A column of words has none.
 	Unit string
@@ -83,6 +115,8 @@ type Column struct {
 	Bar  bool   // of numbers: Text and HTML draw bars beside them, and Markdown a chart
 	Wrap bool   // of words: may be broken into lines
 }
+
+func (c Column) key() string { return cmp.Or(c.Key, strings.ReplaceAll(c.Name, " ", "_")) }
 
 // A Row is one cell for each column, or fewer: what is missing is left blank.
 type Row struct {
@@ -96,12 +130,16 @@ type Row struct {
 // Add adds a row.
 func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, Row{Cells: cells}) }
 
-// A Cell holds words, a value in the unit of its column, or a value and words that
-// stand behind it. An empty one is written as a dash in a column of values.
+// A Cell holds words, a list of them, a value in the unit of its column, or a value and
+// words that stand behind it. An empty one is written as a dash in a column of values.
 type Cell struct {
 	Text  string
+	List  []string
 	Value *stat.Interval // nil where there is none
 }
+
+// Empty reports whether a cell holds nothing.
+func (c Cell) Empty() bool { return c.Text == "" && c.List == nil && c.Value == nil }
 
 // Words is a cell of words.
 func Words(text string) Cell { return Cell{Text: text} }

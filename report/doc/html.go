@@ -197,7 +197,7 @@ func (p *htmlPage) section(id string, s Section) htmlSection {
 		ids[h[0]] = fmt.Sprintf("%s-%d", id, i+1)
 		made.Help = append(made.Help, htmlHelp{ids[h[0]], Visible(h[0]), Visible(h[1])})
 	}
-	for _, t := range s.Tables {
+	for _, t := range s.shown() {
 		made.Tables = append(made.Tables, t.html(ids))
 	}
 	made.Tail = htmlTexts(s.Tail)

@@ -90,7 +90,7 @@ func (s Section) Markdown(w io.Writer) error {
 
 func (s Section) body(b *strings.Builder) {
 	paragraphs(b, s.Lead)
-	for _, t := range s.Tables {
+	for _, t := range s.shown() {
 		paragraphs(b, Say(t.Caption))
 		t.markdown(b, cmp.Or(t.Caption, s.Title))
 		paragraphs(b, Say(t.Notes...))

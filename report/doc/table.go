@@ -1,6 +1,7 @@
 package doc
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
@@ -55,13 +56,25 @@ func (t Table) sheet(written func(string) string) sheet {
 	return s
 }
 
+// cell returns what people see in column c of a row.
+func (t Table) cell(r Row, c int) Cell {
+	if c >= len(r.Cells) {
+		return Cell{}
+	}
+	cell := r.Cells[c]
+	if t.Columns[c].Middle && cell.Value != nil {
+		cell.Value = Number(cell.Value.Center).Value
+	}
+	return cell
+}
+
 // numbers returns those of column c, with the larger of their bounds.
 func (t Table) numbers(c int) (all []float64) {
 	for _, r := range t.Rows {
-		if c >= len(r.Cells) || r.Cells[c].Value == nil {
+		i := t.cell(r, c).Value
+		if i == nil {
 			continue
 		}
-		i := r.Cells[c].Value
 		if all = append(all, i.Center); i.Confidence > 0 {
 			all = append(all, max(math.Abs(i.Low), math.Abs(i.High)))
 		}
@@ -71,13 +84,16 @@ func (t Table) numbers(c int) (all []float64) {
 
 // column makes texts of column c, and reports whether it holds anything.
 func (t Table) column(c int, col Column, written func(string) string) (made column, empty bool) {
+	if col.For == Programs {
+		return made, true
+	}
 	values := t.numbers(c)
 	least, whole := 1.0, true
 	for _, r := range t.Rows {
-		if c >= len(r.Cells) || r.Cells[c].Value == nil {
+		i := t.cell(r, c).Value
+		if i == nil {
 			continue
 		}
-		i := r.Cells[c].Value
 		whole = whole && i.Center == math.Trunc(i.Center) && i.Confidence == 0
 		if i.Blocks > 0 && (i.Confidence > 0 || i.Blocks == 1) {
 			least = min(least, i.Confidence)
@@ -109,10 +125,10 @@ func (t Table) column(c int, col Column, written func(string) string) (made colu
 	for _, r := range t.Rows {
 		e := entry{}
 		if c < len(r.Cells) {
-			cell := r.Cells[c]
-			empty = empty && cell == Cell{}
+			cell := t.cell(r, c)
+			empty = empty && cell.Empty()
 			e = cell.entry(u, digits, written)
-			if cell == (Cell{}) && col.Unit != "" {
+			if cell.Empty() && col.Unit != "" {
 				e.text = written(none)
 			}
 			if col.Bar && cell.Value != nil {
@@ -130,7 +146,7 @@ func (t Table) column(c int, col Column, written func(string) string) (made colu
 
 func (c Cell) entry(u scale, digits int, written func(string) string) entry {
 	if c.Value == nil {
-		return entry{text: written(c.Text)}
+		return entry{text: written(cmp.Or(c.Text, strings.Join(c.List, ", ")))}
 	}
 	number, bounds := u.parts(*c.Value, digits)
 	if c.Text != "" {

@@ -65,7 +65,7 @@ func (t *textWriter) section(s Section) {
 	}
 	t.paragraphs(s.Lead)
 	above := len(s.Lead) > 0
-	for _, table := range s.Tables {
+	for _, table := range s.shown() {
 		if above {
 			t.blank()
 		}
@@ -74,7 +74,7 @@ func (t *textWriter) section(s Section) {
 		t.table(table)
 		t.paragraphs(Say(table.Notes...))
 	}
-	if help := s.help(); len(s.Tables) > 0 && len(help)+len(s.Tail) > 0 {
+	if help := s.help(); len(s.shown()) > 0 && len(help)+len(s.Tail) > 0 {
 		t.blank()
 		for _, h := range help {
 			t.paragraphs(Say(h[0] + ": " + h[1]))
@@ -88,7 +88,7 @@ func (t *textWriter) section(s Section) {
 func (s Section) help() [][2]string {
 	var all [][2]string
 	seen := map[string]bool{}
-	for _, t := range s.Tables {
+	for _, t := range s.shown() {
 		for c, col := range t.Columns {
 			made, empty := t.column(c, col, Visible)
 			name := cmp.Or(col.Name, made.header)

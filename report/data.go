@@ -1,0 +1,204 @@
+package report
+
+import (
+	"cmp"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
+	"ipcbench/internal/machine"
+	"ipcbench/report/analysis"
+	"ipcbench/report/doc"
+)
+
+// answerVersion is that of what the format json writes. Keys are added to it; it changes
+// where one goes or means something else.
+const answerVersion = 3
+
+// An answer is what the format json begins with; the tables of all views that have a key
+// follow. No samples are in it. Keys that the result file has too hold the same.
+type answer struct {
+	Answer      int                  `json:"answer"` // the version; a result file has a schema instead, so that nobody takes one for the other
+	Kind        string               `json:"kind"`   // result
+	Command     []string             `json:"command"`
+	Started     time.Time            `json:"started"`
+	Elapsed     float64              `json:"elapsed_s"`
+	Partial     string               `json:"partial,omitempty"` // why the run ended early
+	Plan        result.Plan          `json:"plan"`
+	Environment machine.Environment  `json:"environment"`
+	Doctor      []machine.Check      `json:"doctor,omitempty"`
+	Against     *machine.Environment `json:"against,omitempty"` // that of the build base, of an interleaved run
+	Hosts       []result.Host        `json:"hosts,omitempty"`
+}
+
+// writeJSON writes what a result says for programs.
+func writeJSON(w io.Writer, r *result.Result, _ Options) error {
+	head := answer{answerVersion, "result", r.Command, r.Started, r.Elapsed.Seconds(), r.Partial, r.Plan, r.Environment, r.Doctor, r.Against, r.Hosts}
+	return data(analysis.New(r)).JSON(w, head, "verdict", "ranking", "findings", "crossings", "floors", "metrics")
+}
+
+// writeCSV writes the same tables, a line for each number.
+func writeCSV(w io.Writer, r *result.Result, _ Options) error {
+	return data(analysis.New(r)).CSV(w, axisNames(axes())...)
+}
+
+// data is a document of all views and of all metrics.
+func data(r *analysis.Result) doc.Document {
+	var d doc.Document
+	for _, v := range Views() {
+		d.Sections = append(d.Sections, v.make(r))
+	}
+	d.Sections = append(d.Sections, metrics(r))
+	return d
+}
+
+// axes are the dimensions of cells, but for some.
+func axes(but ...string) []analysis.Axis {
+	return slices.DeleteFunc(analysis.Axes(), func(a analysis.Axis) bool { return slices.Contains(but, a.Name) })
+}
+
+// groupAxes are the dimensions of cells that did the same work.
+func groupAxes() []analysis.Axis { return axes("transport", "codec", "language") }
+
+// keyed is a table for programs: its rows begin with what a cell is on these axes.
+func keyed(key, help string, of []analysis.Axis, columns ...doc.Column) doc.Table {
+	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(of), Columns: append(axisColumns(of), columns...)}
+}
+
+func axisColumns(of []analysis.Axis) (all []doc.Column) {
+	for _, name := range axisNames(of) {
+		all = append(all, doc.Column{Name: name, For: doc.Programs})
+	}
+	return all
+}
+
+func axisNames(of []analysis.Axis) (all []string) {
+	for _, a := range of {
+		all = append(all, axisName(a.Name))
+	}
+	return all
+}
+
+// axisName is what programs call a dimension of cells. Two have a name that is not that of
+// a metric: up and train are times too.
+func axisName(name string) string {
+	return cmp.Or(map[string]string{"up": "update", "train": "function"}[name], strings.ReplaceAll(name, "-", "_"))
+}
+
+// axisCells say what a cell is on these axes.
+func axisCells(of []analysis.Axis, c *analysis.Cell) (all []doc.Cell) {
+	for _, a := range of {
+		cell := doc.Words(a.Of(c))
+		if n, err := strconv.Atoi(cell.Text); err == nil && slices.Contains([]string{"workers", "clients", "train-ms"}, a.Name) {
+			cell = doc.Number(float64(n))
+		}
+		all = append(all, cell)
+	}
+	return all
+}
+
+// words is a cell with a list, or an empty one.
+func words(all []string) doc.Cell {
+	if len(all) == 0 {
+		return doc.Cell{}
+	}
+	return doc.Cell{List: all}
+}
+
+// settings are key=value, sorted.
+func settings(of map[string]string) (all []string) {
+	for _, k := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, k+"="+of[k])
+	}
+	return all
+}
+
+// metrics are all that is known of each cell, for programs.
+func metrics(r *analysis.Result) doc.Section {
+	text := func(name, help string, of func(c *analysis.Cell) string) field {
+		return field{doc.Column{Name: name, Help: help}, func(c *analysis.Cell) doc.Cell { return doc.Words(of(c)) }}
+	}
+	count := func(name, unit, help string, of func(c *analysis.Cell) int64) field {
+		return field{doc.Column{Name: name, Unit: unit, Help: help}, func(c *analysis.Cell) doc.Cell { return doc.Number(float64(of(c))) }}
+	}
+	fields := []field{
+		{doc.Column{Name: "settings", Help: "of the transport, as key=value"}, func(c *analysis.Cell) doc.Cell { return words(settings(c.Settings)) }},
+		text("hosts", "of a run with agents: how many processes were on each", func(c *analysis.Cell) string { return c.Hosts }),
+		text("place", "how they were placed", func(c *analysis.Cell) string { return c.Place }),
+		count("model_tensors", "1", "tensors of the model", func(c *analysis.Cell) int64 { return int64(c.Model.Tensors) }),
+		count("model_bytes", "B", "bytes in them", func(c *analysis.Cell) int64 { return c.Model.Bytes }),
+		count("payload_bytes", "B", "what a round delivers: down and up, of all clients", (*analysis.Cell).Payload),
+		{doc.Column{Name: "software", Help: "what workers in Python, or a peer, run on, as key=value"}, func(c *analysis.Cell) doc.Cell { return words(settings(c.Software)) }},
+		text("peer", "the command of a peer", func(c *analysis.Cell) string { return c.Peer }),
+		text("unproved", "why a peer could not prove its rounds: then it is in no verdict, and has no overhead", func(c *analysis.Cell) string { return c.Unproved }),
+		text("tensors", "moved or handed over: what hands over has no bandwidth", func(c *analysis.Cell) string {
+			if c.HandsOver() {
+				return "handed over"
+			}
+			return "moved"
+		}),
+		text("bound", "the floor of the metric floor_ratio", func(c *analysis.Cell) string { name, _ := c.Bound(); return name }),
+		text("stopped", "why the cell was measured no longer", func(c *analysis.Cell) string { return c.Stopped }),
+		{doc.Column{Name: "marks", Help: "what to know about the numbers"}, func(c *analysis.Cell) doc.Cell { return words(details(c, r.Plan)) }},
+		callsByKind,
+	}
+	for _, m := range analysis.Metrics() {
+		fields = append(fields, field{doc.Column{Name: m.Name, Unit: m.Unit, Help: m.Help}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.Of(m.Name)) }})
+	}
+	t := keyed("metrics", "a cell: what was measured, and all that is known of it", axes())
+	made := cellTable(t.Columns, func(c *analysis.Cell) []doc.Cell { return axisCells(axes(), c) }, r.Cells, fields...)
+	t.Columns, t.Rows = made.Columns, made.Rows
+	return doc.Section{Tables: []doc.Table{t}}
+}
+
+// findingTable has a column for each number of a finding.
+func findingTable(all []analysis.Finding) doc.Table {
+	t := doc.Table{Key: "findings", Help: "what cannot be, or puts a result in doubt; the other columns are the numbers of rules", For: doc.Programs, Keys: 3, Columns: []doc.Column{
+		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (what is not in it)"},
+		{Name: "rule"}, {Name: "cell", Help: "its name; absent if it is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}
+	for _, f := range all {
+		row := []doc.Cell{doc.Words(string(f.Severity)), doc.Words(f.Rule), doc.Words(f.Cell), doc.Words(f.Text)}
+		for _, v := range f.Values {
+			at := slices.IndexFunc(t.Columns, func(c doc.Column) bool { return c.Name == v.Name })
+			if at < 0 {
+				at, t.Columns = len(t.Columns), append(t.Columns, doc.Column{Name: v.Name, Unit: v.Unit})
+			}
+			row = append(row, make([]doc.Cell, max(0, at+1-len(row)))...)
+			row[at] = doc.Estimate(v.Interval)
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+// floorTable has the floors for programs, a table for each unit.
+func floorTable(unit string, floors []result.Floor) doc.Table {
+	keys := []doc.Column{{Name: "floor"}, {Name: "condition", Help: "in which it was measured, where there are several"}, {Name: "model"}, {Name: "update"}, {Name: "clients"}, {Name: "transport"},
+		{Name: "host", Help: "the other end, of a floor between hosts"}, {Name: "bytes", Help: "at once"}, {Name: "gap", Help: "seconds of other work before it"}}
+	t := doc.Table{Key: "floors", Help: "what this machine could do between the blocks, without any transport. Only what a floor depends on is there",
+		For: doc.Programs, Keys: len(keys) + len(result.Dims), Columns: keys}
+	for _, d := range result.Dims {
+		t.Columns = append(t.Columns, doc.Column{Name: axisName(d.Key)})
+	}
+	t.Columns = append(t.Columns, doc.Column{Name: "help", Help: "what was measured"}, doc.Column{Name: "value", Unit: unit, Help: "in the floor's own unit"})
+	number := func(x float64) doc.Cell {
+		if x == 0 {
+			return doc.Cell{}
+		}
+		return doc.Number(x)
+	}
+	for _, f := range floors {
+		row := []doc.Cell{doc.Words(f.Name), doc.Words(f.Condition), doc.Words(f.Model), doc.Words(f.Up), number(float64(f.Clients)), doc.Words(f.Variant),
+			doc.Words(f.Host), number(float64(f.Bytes)), number(float64(f.Gap) / 1e9)}
+		for _, d := range result.Dims {
+			row = append(row, doc.Words(d.Of(f.Setup)))
+		}
+		t.Add(append(row, doc.Words(f.Help), doc.Estimate(stat.Of(f.Blocks)))...)
+	}
+	return t
+}
