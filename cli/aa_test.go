@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ipcbench/bench/result"
-	"ipcbench/report/analysis"
+	"ipcbench/report"
 )
 
 // How often the two tests below repeat themselves. The machine should have
@@ -99,7 +99,7 @@ func TestSoakSlowdown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := analysis.Compare(slow, nil, analysis.CompareOptions{})
+		c, err := report.Compare(slow, nil, report.CompareOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

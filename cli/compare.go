@@ -11,7 +11,6 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/report"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 )
 
@@ -70,7 +69,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 		}
 		results[i] = r
 	}
-	c, err := analysis.Compare(results[0], results[1], analysis.CompareOptions{Metrics: f.metrics, Separate: f.separate})
+	c, err := report.Compare(results[0], results[1], report.CompareOptions{Metrics: f.metrics, Separate: f.separate})
 	if err != nil {
 		return usageError{err}
 	}
@@ -89,7 +88,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 			}
 			return err
 		}
-		o.Gate = &report.Gate{Gate: decision}
+		o.Gate = &decision
 		for _, r := range results {
 			if r != nil && r.Canary != nil {
 				trial, err := c.Canary(r, float64(f.failAbove))

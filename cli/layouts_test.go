@@ -14,7 +14,7 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/report/analysis"
+	"ipcbench/report"
 )
 
 // What reports show is tried on many of them, drawn from the blocks of one run of two
@@ -73,7 +73,7 @@ func (a *tally) add(t *testing.T, r *bench.Result, by draw, random *rand.Rand) {
 }
 
 // drawn compares these blocks of both sides, with head's rounds slowed down by a factor.
-func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64) *analysis.Comparison {
+func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64) *report.Comparison {
 	t.Helper()
 	d := *r
 	d.Cells = slices.Clone(r.Cells)
@@ -92,7 +92,7 @@ func drawn(t *testing.T, r *bench.Result, blocks map[string][]int, slow float64)
 			c.Blocks = append(c.Blocks, b)
 		}
 	}
-	c, err := analysis.Compare(&d, nil, analysis.CompareOptions{})
+	c, err := report.Compare(&d, nil, report.CompareOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

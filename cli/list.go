@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ipcbench/report"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 	"ipcbench/tensor/models"
 	"ipcbench/transports"
 )
@@ -96,7 +96,7 @@ func modelRows() [][]string {
 }
 
 func metricRows() [][]string {
-	return each(analysis.Metrics(), func(m analysis.Metric) []string { return []string{m.Name, m.Unit, m.Help} })
+	return each(metrics.Metrics(), func(m metrics.Metric) []string { return []string{m.Name, m.Unit, m.Help} })
 }
 
 func viewRows() [][]string {

@@ -10,8 +10,8 @@ import (
 	"ipcbench/bench"
 	"ipcbench/bench/result"
 	"ipcbench/report"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 func (a *app) reportCommand() *cobra.Command {
@@ -80,8 +80,8 @@ func (a *app) report(o printing, paths []string) error {
 // a bug, and no number of it is to be believed.
 func plausible(r *bench.Result) error {
 	var errs error
-	for _, f := range analysis.New(r).Findings() {
-		if f.Severity == analysis.Error {
+	for _, f := range report.Findings(metrics.New(r)) {
+		if f.Severity == report.Error {
 			errs = errors.Join(errs, errors.New(report.FindingLine(f)))
 		}
 	}

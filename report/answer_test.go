@@ -16,8 +16,8 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/skip"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 const answerPage = "../docs/answer.md"
@@ -32,9 +32,9 @@ func answerTables(t *testing.T) string {
 	var seen []string
 	var documents []doc.Document
 	for _, r := range []*result.Result{benchtest.Synthetic(6, 10), benchtest.Linked(threeLinks), benchtest.Encrypted(encrypted), benchtest.Python(), benchtest.Fleet(), rich()} {
-		documents = append(documents, data(analysis.New(r)))
+		documents = append(documents, data(metrics.New(r)))
 	}
-	documents = append(documents, comparisonData(compare(t, benchtest.Interleaved(2), nil, analysis.CompareOptions{}), nil))
+	documents = append(documents, comparisonData(compare(t, benchtest.Interleaved(2), nil, CompareOptions{}), nil))
 	for _, d := range documents {
 		for _, s := range d.Sections {
 			for _, table := range s.Tables {
@@ -46,7 +46,7 @@ func answerTables(t *testing.T) string {
 				metric := false
 				for _, col := range table.Columns {
 					name := gocmp.Or(col.Key, strings.ReplaceAll(col.Name, " ", "_"))
-					_, isMetric := analysis.MetricNamed(name)
+					_, isMetric := metrics.MetricNamed(name)
 					switch {
 					case col.For == doc.People || slices.Contains(axisNames(axes()), name):
 					case table.Key == "metrics" && isMetric:

@@ -12,8 +12,8 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // benchUnits are the metrics that go into benchfmt, by their names there. They
@@ -48,10 +48,10 @@ const goodputUnit = "goodput-B/s"
 // other whose configuration is the same: so that is what a cell does and the
 // machine, and the build stands in comments.
 func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
-	v := analysis.New(r)
+	v := metrics.New(r)
 	e := r.Environment
 	comments := []string{"mode: " + r.Plan.Mode, "kernel: " + e.Kernel}
-	for _, cells := range analysis.GroupBy(v.Cells, func(c *analysis.Cell) string { return c.Build }) {
+	for _, cells := range metrics.GroupBy(v.Cells, func(c *metrics.Cell) string { return c.Build }) {
 		name, build := "commit: ", cells[0].Build
 		if build != "" {
 			name = "commit of build=" + build + ": "
@@ -66,12 +66,12 @@ func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 	}
 	out := benchfmt.NewWriter(w)
 	for _, u := range benchUnits {
-		m, _ := analysis.MetricNamed(u.metric)
+		m, _ := metrics.MetricNamed(u.metric)
 		if err := out.Write(unitLine(u.unit, m.Better)); err != nil {
 			return err
 		}
 	}
-	if err := out.Write(unitLine(goodputUnit, analysis.Higher)); err != nil {
+	if err := out.Write(unitLine(goodputUnit, metrics.Higher)); err != nil {
 		return err
 	}
 	config := []benchfmt.Config{
@@ -104,7 +104,7 @@ func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 }
 
 // benchName is the name that the benchmark of the same cell has.
-func benchName(c *analysis.Cell) benchfmt.Name {
+func benchName(c *metrics.Cell) benchfmt.Name {
 	name := fmt.Sprintf("Round/transport=%s/model=%s/workers=%d/clients=%d", word(c.Variant), word(c.Model.Name), c.Workers, c.Clients)
 	if c.Model.Up != "" {
 		name += "/up=" + word(c.Model.Up)

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"ipcbench/bench/result"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // Tables in Markdown files are rendered from results that stand beside them:
@@ -24,7 +24,7 @@ import (
 //	<!-- ipcbench: end -->
 //
 // The file is relative to the Markdown file and lies below its folder; then come a view
-// and what cells to take, by the axes of [analysis.Axes], or a claim:
+// and what cells to take, by the axes of [metrics.Axes], or a claim:
 //
 //	claim METRIC CHOICE… against CHOICE…	how the metric of one cell compares with another's
 //	claim METRIC CHOICE…			what it is
@@ -166,7 +166,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	if r.Partial != "" {
 		return "", fmt.Errorf("marker %q: the run of %s ended early (%s), and nothing is made of a part of one: run it again, to its end", spec, words[0], r.Partial)
 	}
-	v := analysis.New(r)
+	v := metrics.New(r)
 	s, err := asked(v, words[1], words[2:])
 	if err != nil {
 		return "", fmt.Errorf("marker %q: %w", spec, err)
@@ -183,7 +183,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 }
 
 // asked returns a view of the cells that are chosen, or a claim.
-func asked(r *analysis.Result, name string, words []string) (doc.Section, error) {
+func asked(r *metrics.Result, name string, words []string) (doc.Section, error) {
 	if name == claimView {
 		return claim(r, words)
 	}

@@ -5,18 +5,92 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
-	"ipcbench/internal/link"
-
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/report/analysis"
+	"ipcbench/internal/link"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
-func write(t testing.TB, c *analysis.Comparison, format string) string {
+func differenceTexts(c *Comparison) []string {
+	var all []string
+	for _, d := range c.Differences {
+		text := d.String()
+		if len(d.Cells) > 0 {
+			text += " (" + strings.Join(d.Cells, " and ") + ")"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// TestCompareSettings: cells of one name whose effective settings differ are
+// compared, and the difference is told (guard 17).
+func TestCompareSettings(t *testing.T) {
+	result := func() *result.Result {
+		return benchtest.Result(benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...), benchtest.Cell("b", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...))
+	}
+	base, head := result(), result()
+	head.Plan.Verify = "all"
+	for i := range head.Cells {
+		head.Cells[i].Settings = map[string]string{"window": "4MiB"}
+		head.Cells[i].Depth = 3
+	}
+	head.Cells[1].Launcher, head.Cells[1].PerProcess, head.Cells[1].FileSystem = "goroutines", 2, "ext4"
+	const a, b = "a cnn workers=1 clients=1", "b cnn workers=1 clients=1"
+	want := []string{
+		"verify: sample in the first, all in the second",
+		"setting window: none in the first, 4MiB in the second (" + a + " and " + b + ")",
+		"depth: 2 in the first, 3 in the second (" + a + " and " + b + ")",
+		"lanes per process: 1 in the first, 2 in the second (" + b + ")",
+		"launcher: processes in the first, goroutines in the second (" + b + ")",
+		"file system: none in the first, ext4 in the second (" + b + ")",
+	}
+	if got := differenceTexts(compare(t, base, head, CompareOptions{})); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	again := result()
+	again.Plan.OrderSeed++ // which every run has of its own
+	if got := differenceTexts(compare(t, result(), again, CompareOptions{})); len(got) != 0 {
+		t.Errorf("got %q of equal plans", got)
+	}
+}
+
+// TestGateRefuses: what was not interleaved is judged only by those who ask for
+// it (guard 10), and what has nothing in common not at all.
+func TestGateRefuses(t *testing.T) {
+	m := benchtest.Models["cnn"]
+	base, head := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...)), benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(30)...))
+	if _, err := compare(t, base, head, CompareOptions{}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "not interleaved") {
+		t.Errorf("got %v", err)
+	}
+	if g, err := compare(t, base, head, CompareOptions{Separate: true}).Gate(0.05); err != nil || !g.Failed || len(g.Worse) != 1 {
+		t.Errorf("got %+v, %v", g, err)
+	}
+	other := benchtest.Result(benchtest.Cell("b", m, 1, 1, benchtest.Eight(20)...))
+	if _, err := compare(t, base, other, CompareOptions{Separate: true}).Gate(0.05); err == nil {
+		t.Error("a gate that cannot fail")
+	}
+	few := benchtest.Result(benchtest.Cell("a", m, 1, 1, 20, 21, 22))
+	if _, err := compare(t, few, few, CompareOptions{Separate: true}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "comparing 1 cell takes 4 blocks of each") {
+		t.Errorf("too few blocks: got %v", err)
+	}
+	older := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...))
+	older.Plan.Rules = base.Plan.Rules + 1
+	if _, err := compare(t, base, older, CompareOptions{Separate: true}).Gate(0.05); err == nil || !strings.Contains(err.Error(), "different rules") {
+		t.Errorf("other rules: got %v", err)
+	}
+	gone := benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(20)...), benchtest.Cell("b", m, 1, 1, benchtest.Eight(20)...))
+	if g, err := compare(t, gone, base, CompareOptions{Separate: true}).Gate(0.05); err != nil || g.Failed || g.Tried || !slices.Equal(g.Unmeasured, []string{"b cnn workers=1 clients=1"}) {
+		t.Errorf("got %+v, %v", g, err)
+	}
+}
+
+func write(t testing.TB, c *Comparison, format string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := WriteComparison(&b, format, c, ComparisonOptions{Text: doc.TextOptions{Unicode: true}}); err != nil {
@@ -26,12 +100,12 @@ func write(t testing.TB, c *analysis.Comparison, format string) string {
 }
 
 // gate returns what a gate decides and says.
-func gate(c *analysis.Comparison, failAbove float64) (bool, []string, error) {
+func gate(c *Comparison, failAbove float64) (bool, []string, error) {
 	g, err := c.Gate(failAbove)
-	return g.Failed, Gate{Gate: g}.Reasons(), err
+	return g.Failed, g.Reasons(), err
 }
 
-func canary(c *analysis.Comparison, r *result.Result, failAbove float64) error {
+func canary(c *Comparison, r *result.Result, failAbove float64) error {
 	trial, err := c.Canary(r, failAbove)
 	if err != nil {
 		return err
@@ -39,9 +113,9 @@ func canary(c *analysis.Comparison, r *result.Result, failAbove float64) error {
 	return TrialError(trial)
 }
 
-func compare(t testing.TB, base, head *result.Result, o analysis.CompareOptions) *analysis.Comparison {
+func compare(t testing.TB, base, head *result.Result, o CompareOptions) *Comparison {
 	t.Helper()
-	c, err := analysis.Compare(base, head, o)
+	c, err := Compare(base, head, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +132,7 @@ func TestCompare(t *testing.T) {
 		benchtest.Cell("c", m, 1, 1, benchtest.Eight(20)...), benchtest.Cell("new", m, 2, 4, benchtest.Eight(30)...))
 	head.Environment.Kernel, head.Environment.Commit, head.Environment.Dirty = "6.2.0", "fedcba9876543210", true
 	head.Plan.Warmup = base.Plan.Warmup + 1
-	c := compare(t, base, head, analysis.CompareOptions{})
+	c := compare(t, base, head, CompareOptions{})
 
 	if len(c.Rows) != 4 {
 		t.Fatalf("got %d rows, want the 4 cells that both have", len(c.Rows))
@@ -82,14 +156,14 @@ func TestCompare(t *testing.T) {
 	for _, format := range ComparisonFormats() {
 		golden(t, "compare."+format, write(t, c, format))
 	}
-	c = compare(t, base, head, analysis.CompareOptions{Separate: true})
+	c = compare(t, base, head, CompareOptions{Separate: true})
 	decided, err := c.Gate(0.05)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, format := range ComparisonFormats() {
 		var b bytes.Buffer
-		o := ComparisonOptions{Gate: &Gate{Gate: decided}, Details: true, Text: doc.TextOptions{Width: 80, Unicode: true}}
+		o := ComparisonOptions{Gate: &decided, Details: true, Text: doc.TextOptions{Width: 80, Unicode: true}}
 		if err := WriteComparison(&b, format, c, o); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +194,7 @@ func TestCompareSetup(t *testing.T) {
 		}
 		return r
 	}
-	c := compare(t, linked(20), linked(40), analysis.CompareOptions{Separate: true})
+	c := compare(t, linked(20), linked(40), CompareOptions{Separate: true})
 	for name, want := range map[string]string{"text": ", link %s", "md": ", link %s", "html": ", link %s", "csv": ",%s,", "json": `"link":"%s"`} {
 		for _, on := range []string{"1Gbit", "100Mbit"} {
 			if text, want := write(t, c, name), fmt.Sprintf(want, on); !strings.Contains(text, want) {
@@ -139,7 +213,7 @@ func TestCompareMetrics(t *testing.T) {
 	for i := range head.Cells[0].Blocks {
 		head.Cells[0].Blocks[i].Server.Usage.User *= 2
 	}
-	c := compare(t, base, head, analysis.CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}})
+	c := compare(t, base, head, CompareOptions{Metrics: []string{"round", "cpu_per_gb", "rpcs"}})
 	if len(c.Rows) != 2 || c.Rows[0].Significant || !c.Rows[1].Significant || c.Rows[1].Metric.Name != "cpu_per_gb" {
 		t.Errorf("got %+v, want more CPU and no other difference; neither makes requests", c.Rows)
 	}
@@ -147,7 +221,7 @@ func TestCompareMetrics(t *testing.T) {
 		t.Errorf("the metrics have no table of their own:\n%s", text)
 	}
 	for _, name := range []string{"bandwidth", "nonsense"} {
-		if _, err := analysis.Compare(base, head, analysis.CompareOptions{Metrics: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := Compare(base, head, CompareOptions{Metrics: []string{name}}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -158,16 +232,16 @@ func TestCompareMetrics(t *testing.T) {
 func TestNoDifference(t *testing.T) {
 	m := benchtest.Models["cnn"]
 	few := func() *result.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, 10, 11, 12)) }
-	c := compare(t, few(), few(), analysis.CompareOptions{})
+	c := compare(t, few(), few(), CompareOptions{})
 	if got, want := comparisonSentence(c), "No difference shown, and there are too few blocks to show one: to compare 1 cell takes 4 blocks of each."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	same := func() *result.Result { return benchtest.Result(benchtest.Cell("a", m, 1, 1, benchtest.Eight(10)...)) }
-	if got := comparisonSentence(compare(t, same(), same(), analysis.CompareOptions{})); !strings.HasPrefix(got, "No difference shown in 1 cell; half of them would have shown a change of ") {
+	if got := comparisonSentence(compare(t, same(), same(), CompareOptions{})); !strings.HasPrefix(got, "No difference shown in 1 cell; half of them would have shown a change of ") {
 		t.Errorf("got %q", got)
 	}
 	other := benchtest.Result(benchtest.Cell("b", m, 1, 1, benchtest.Eight(10)...))
-	c = compare(t, same(), other, analysis.CompareOptions{})
+	c = compare(t, same(), other, CompareOptions{})
 	if got := comparisonSentence(c); got != "Nothing can be compared: the two have no cell in common." {
 		t.Errorf("got %q", got)
 	}
@@ -196,7 +270,7 @@ func TestGate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Interleaved(tt.slow)
 			r.Canary = &result.Canary{}
-			c := compare(t, r, nil, analysis.CompareOptions{})
+			c := compare(t, r, nil, CompareOptions{})
 			fail, reasons, err := gate(c, tt.above)
 			if err != nil {
 				t.Fatal(err)
@@ -215,17 +289,17 @@ func TestBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := benchtest.Result(benchtest.Cell("a", benchtest.Models["cnn"], 1, 1, benchtest.Eight(20)...))
-	if _, err := analysis.Compare(one, nil, analysis.CompareOptions{}); err == nil || !strings.Contains(err.Error(), "one build only") {
+	if _, err := Compare(one, nil, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "one build only") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := analysis.Compare(both, one, analysis.CompareOptions{}); err == nil || !strings.Contains(err.Error(), "compare it alone") {
+	if _, err := Compare(both, one, CompareOptions{}); err == nil || !strings.Contains(err.Error(), "compare it alone") {
 		t.Errorf("got %v", err)
 	}
 	if csv := format(t, "csv", both); !hasLine(csv, "metrics a cnn head round") {
 		t.Error("CSV does not tell the builds apart")
 	}
 	// Each build has its own control.
-	if o := analysis.New(both).Cells[4].Of("overhead"); math.Abs(o.Center-15.015e-3) > 1e-9 {
+	if o := metrics.New(both).Cells[4].Of("overhead"); math.Abs(o.Center-15.015e-3) > 1e-9 {
 		t.Errorf("got overhead %v", o.Center)
 	}
 }
@@ -254,14 +328,14 @@ func TestCanary(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := with(tt.same, tt.slow)
-			err := canary(compare(t, r, nil, analysis.CompareOptions{}), r, tt.above)
+			err := canary(compare(t, r, nil, CompareOptions{}), r, tt.above)
 			if err == nil && tt.want != "" || err != nil && (tt.want == "" || !strings.HasPrefix(err.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
 	}
 	r := benchtest.Interleaved(1)
-	if err := canary(compare(t, r, nil, analysis.CompareOptions{}), r, 0.05); err == nil || !strings.Contains(err.Error(), "no canary") {
+	if err := canary(compare(t, r, nil, CompareOptions{}), r, 0.05); err == nil || !strings.Contains(err.Error(), "no canary") {
 		t.Errorf("got %v", err)
 	}
 }

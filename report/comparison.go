@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"ipcbench/bench/stat"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // ComparisonFormats returns the names of the formats that a comparison can be
@@ -25,7 +25,7 @@ type ComparisonOptions struct {
 }
 
 // WriteComparison writes a comparison in one of them.
-func WriteComparison(w io.Writer, format string, c *analysis.Comparison, o ComparisonOptions) error {
+func WriteComparison(w io.Writer, format string, c *Comparison, o ComparisonOptions) error {
 	g := o.Gate
 	switch format {
 	case "text":
@@ -50,7 +50,7 @@ func WriteComparison(w io.Writer, format string, c *analysis.Comparison, o Compa
 
 // comparisonDocument is the verdict, the gate's decision, and what a reader must
 // know before any number; then the table of changes, and all details.
-func comparisonDocument(c *analysis.Comparison, g *Gate) doc.Document {
+func comparisonDocument(c *Comparison, g *Gate) doc.Document {
 	d := doc.Document{Lead: []doc.Paragraph{{Text: comparisonSentence(c), Tone: doc.Strong}}}
 	if g != nil {
 		d.Lead = append(d.Lead, g.paragraphs()...)
@@ -69,8 +69,8 @@ func comparisonDocument(c *analysis.Comparison, g *Gate) doc.Document {
 }
 
 // changes compares the two builds of an interleaved result.
-func changes(v *analysis.Result) doc.Section {
-	c, err := analysis.Compare(v.Result, nil, analysis.CompareOptions{})
+func changes(v *metrics.Result) doc.Section {
+	c, err := Compare(v.Result, nil, CompareOptions{})
 	if err != nil {
 		return doc.Section{} // it holds one build only
 	}
@@ -85,7 +85,7 @@ const mostRows = 40
 
 // changeSection is what changed, the largest changes first, and then the cells in
 // which no difference is shown, if there are few enough.
-func changeSection(c *analysis.Comparison) doc.Section {
+func changeSection(c *Comparison) doc.Section {
 	s := doc.Section{Name: "change"}
 	rows := slices.Concat(c.Worse(), c.Better())
 	changed := len(rows)
@@ -99,7 +99,7 @@ func changeSection(c *analysis.Comparison) doc.Section {
 		rows = rows[:min(changed, mostRows)]
 		s.Tail = doc.Say(doc.Plural(len(c.Rows)-len(rows), "more cell") + ": see the details.")
 	}
-	s.Tables = append(rowTables(c.Rows, rows, func(r analysis.Row) doc.Row {
+	s.Tables = append(rowTables(c.Rows, rows, func(r Row) doc.Row {
 		change, tone := "none shown", doc.Plain
 		if r.Significant {
 			change, tone = signedChange(r.Ratio), doc.Good
@@ -114,9 +114,9 @@ func changeSection(c *analysis.Comparison) doc.Section {
 
 // changeTables have all rows for programs, a table for each metric, and which of them failed
 // a gate, unless that is nil.
-func changeTables(c *analysis.Comparison, g *Gate) (all []doc.Table) {
+func changeTables(c *Comparison, g *Gate) (all []doc.Table) {
 	of := axes("build")
-	for _, same := range analysis.GroupBy(c.Rows, func(r analysis.Row) string { return r.Metric.Name }) {
+	for _, same := range metrics.GroupBy(c.Rows, func(r Row) string { return r.Metric.Name }) {
 		unit := same[0].Metric.Unit
 		t := doc.Table{Key: "changes", Help: "a metric of a cell that both have", For: doc.Programs, Keys: len(of) + 1, Columns: append(axisColumns(of), doc.Column{Name: "metric"}, doc.Column{Name: "better", Help: "lower, higher, or absent where neither is"}, doc.Column{Name: "verdict", Help: "worse, better, or none shown"},
 			doc.Column{Name: "base", Unit: unit}, doc.Column{Name: "head", Unit: unit}, doc.Column{Name: "ratio", Unit: "1", Help: "head over base"},
@@ -149,8 +149,8 @@ func changeTables(c *analysis.Comparison, g *Gate) (all []doc.Table) {
 type comparisonAnswer struct {
 	Answer      int               `json:"answer"` // the version
 	Kind        string            `json:"kind"`   // comparison
-	Base        analysis.Source   `json:"base"`
-	Head        analysis.Source   `json:"head"`
+	Base        Source            `json:"base"`
+	Head        Source            `json:"head"`
 	Interleaved bool              `json:"interleaved"` // blocks of both took turns
 	Alpha       float64           `json:"alpha"`       // the probability of any false claim
 	Verdict     comparisonVerdict `json:"verdict"`
@@ -178,7 +178,7 @@ type canaryTrial struct {
 	Works    bool    `json:"works"`    // the gate passed the copy that is the same and failed the slow one
 }
 
-func comparisonHead(c *analysis.Comparison, g *Gate) comparisonAnswer {
+func comparisonHead(c *Comparison, g *Gate) comparisonAnswer {
 	worse, better := len(c.Worse()), len(c.Better())
 	a := comparisonAnswer{Answer: answerVersion, Kind: "comparison", Base: c.Base, Head: c.Head, Interleaved: c.Interleaved, Alpha: c.Alpha,
 		Verdict:  comparisonVerdict{worse, better, len(c.Rows) - worse - better, comparisonSentence(c)},
@@ -193,12 +193,12 @@ func comparisonHead(c *analysis.Comparison, g *Gate) comparisonAnswer {
 }
 
 // comparisonData is what programs get of a comparison.
-func comparisonData(c *analysis.Comparison, g *Gate) doc.Document {
+func comparisonData(c *Comparison, g *Gate) doc.Document {
 	return doc.Document{Sections: []doc.Section{{Tables: append(changeTables(c, g), differenceTable(c), findingTable(c.Findings))}}}
 }
 
 // differenceTable says in what else the two differ, and in which cells.
-func differenceTable(c *analysis.Comparison) doc.Table {
+func differenceTable(c *Comparison) doc.Table {
 	t := doc.Table{Key: "differences", Help: "in what else the two differ, which may explain a change", Caption: "Besides the build, these differ.", Columns: []doc.Column{
 		{Name: "what", Wrap: true}, {Name: "base", Wrap: true}, {Name: "head", Wrap: true}, {Name: "cells", For: doc.People, Wrap: true}, {Name: "cells", For: doc.Programs}}}
 	for _, d := range c.Differences {
@@ -209,10 +209,10 @@ func differenceTable(c *analysis.Comparison) doc.Table {
 
 // rowTables are a table for each metric of rows, which are some of all: the cell,
 // base, head, and further columns.
-func rowTables(all, rows []analysis.Row, row func(r analysis.Row) doc.Row, columns ...doc.Column) []doc.Table {
+func rowTables(all, rows []Row, row func(r Row) doc.Row, columns ...doc.Column) []doc.Table {
 	var tables []doc.Table
 	of := cellNames(all)
-	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric.Name }) {
+	for _, same := range metrics.GroupBy(rows, func(r Row) string { return r.Metric.Name }) {
 		unit := same[0].Metric.Unit
 		t := doc.Table{Caption: of.caption(same[0]), Columns: append([]doc.Column{{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit}}, columns...)}
 		for _, r := range same {
@@ -227,7 +227,7 @@ func rowTables(all, rows []analysis.Row, row func(r analysis.Row) doc.Row, colum
 
 // detailSection has all rows with all that is known of them, and in what else the
 // two differ.
-func detailSection(c *analysis.Comparison) doc.Section {
+func detailSection(c *Comparison) doc.Section {
 	s := doc.Section{Name: "details", Title: "All cells, and what else differs", Folded: true}
 	s.Tables = filled(s.Tables, differenceTable(c))
 	for _, only := range []struct {
@@ -238,7 +238,7 @@ func detailSection(c *analysis.Comparison) doc.Section {
 			s.Lead = append(s.Lead, doc.Say("Only in "+only.of+": "+doc.List(clip(only.cells, 20))+".")...)
 		}
 	}
-	s.Tables = append(s.Tables, rowTables(c.Rows, c.Rows, func(r analysis.Row) doc.Row {
+	s.Tables = append(s.Tables, rowTables(c.Rows, c.Rows, func(r Row) doc.Row {
 		return doc.Row{Cells: []doc.Cell{doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Words(pText(r.P)),
 			doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks))}}
 	}, doc.Column{Name: "change, %"},
@@ -251,22 +251,22 @@ func detailSection(c *analysis.Comparison) doc.Section {
 type names map[string]bool
 
 // identity returns the axes that a cell's label does not tell, but for the build.
-func identity() []analysis.Axis {
+func identity() []metrics.Axis {
 	told := []string{"transport", "codec", "language", "build"}
-	return slices.DeleteFunc(analysis.Axes(), func(a analysis.Axis) bool { return slices.Contains(told, a.Name) })
+	return slices.DeleteFunc(metrics.Axes(), func(a metrics.Axis) bool { return slices.Contains(told, a.Name) })
 }
 
-func cellNames(rows []analysis.Row) names {
+func cellNames(rows []Row) names {
 	n := names{}
 	for _, a := range identity() {
-		n[a.Name] = slices.ContainsFunc(rows, func(r analysis.Row) bool { return a.Of(r.Cell) != a.Of(rows[0].Cell) })
+		n[a.Name] = slices.ContainsFunc(rows, func(r Row) bool { return a.Of(r.Cell) != a.Of(rows[0].Cell) })
 	}
 	return n
 }
 
 // join writes first and what the row's cell is on the axes that differ; or on the others,
 // unless that is as usual.
-func (n names) join(first string, r analysis.Row, differ bool) string {
+func (n names) join(first string, r Row, differ bool) string {
 	for _, a := range identity() {
 		if n[a.Name] == differ && (differ || a.Of(r.Cell) != a.Usual) {
 			first += ", " + phrase(a, r.Cell)
@@ -276,7 +276,7 @@ func (n names) join(first string, r analysis.Row, differ bool) string {
 }
 
 // caption says what all rows of a metric have in common.
-func (n names) caption(r analysis.Row) string {
+func (n names) caption(r Row) string {
 	what := r.Metric.Name
 	if what == "round" {
 		what = "A round's median time"
@@ -287,7 +287,7 @@ func (n names) caption(r analysis.Row) string {
 // signedChange writes a ratio as a change in a column of percent.
 func signedChange(i stat.Interval) string { return strings.Replace(doc.Change(i), " %", "", 1) }
 
-func visibleChange(r analysis.Row) doc.Cell {
+func visibleChange(r Row) doc.Cell {
 	if math.IsInf(r.Detectable, 1) {
 		return doc.Cell{}
 	}
@@ -295,7 +295,7 @@ func visibleChange(r analysis.Row) doc.Cell {
 }
 
 // changeHelp says how sure the bounds of changes are.
-func changeHelp(c *analysis.Comparison) string {
+func changeHelp(c *Comparison) string {
 	sure := 1.0
 	for _, r := range c.Rows {
 		if r.Ratio.Confidence > 0 {
@@ -310,7 +310,7 @@ func changeHelp(c *analysis.Comparison) string {
 }
 
 // warnings are what a reader must know before any number.
-func warnings(c *analysis.Comparison) []string {
+func warnings(c *Comparison) []string {
 	var all []string
 	if !c.Interleaved {
 		all = append(all, "The two were not measured in turn: what else the machine did meanwhile looks like a change.")
@@ -333,7 +333,7 @@ func warnings(c *analysis.Comparison) []string {
 }
 
 // rowName says whose row it is.
-func rowName(r analysis.Row) string {
+func rowName(r Row) string {
 	n := names{}.join(r.Cell.Label(), r, false)
 	if r.Metric.Name != "round" {
 		n += ", " + r.Metric.Name
@@ -342,7 +342,7 @@ func rowName(r analysis.Row) string {
 }
 
 // sourceText names what was measured.
-func sourceText(s analysis.Source) string {
+func sourceText(s Source) string {
 	name := cmp.Or(s.Build, s.Commit, "unknown")
 	if s.Dirty {
 		name += ", changed"
@@ -354,19 +354,19 @@ func sourceText(s analysis.Source) string {
 }
 
 // comparisonSentence says what changed, by how much at most, and how sure that is.
-func comparisonSentence(c *analysis.Comparison) string {
+func comparisonSentence(c *Comparison) string {
 	n := len(c.Rows)
 	if n == 0 {
 		return "Nothing can be compared: the two have no cell in common."
 	}
 	what, worse, better := "cell", "slower", "faster"
-	if slices.ContainsFunc(c.Rows, func(r analysis.Row) bool { return r.Metric.Name != "round" }) {
+	if slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Metric.Name != "round" }) {
 		what, worse, better = "comparison", "worse", "better"
 	}
 	var parts []string
 	for _, k := range []struct {
 		word string
-		rows []analysis.Row
+		rows []Row
 	}{{worse, c.Worse()}, {better, c.Better()}} {
 		if len(k.rows) == 0 {
 			continue

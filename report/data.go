@@ -12,8 +12,8 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/machine"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // answerVersion is that of what the format json writes. Keys are added to it; it changes
@@ -39,45 +39,45 @@ type answer struct {
 // writeJSON writes what a result says for programs.
 func writeJSON(w io.Writer, r *result.Result, _ Options) error {
 	head := answer{answerVersion, "result", r.Command, r.Started, r.Elapsed.Seconds(), r.Partial, r.Plan, r.Environment, r.Doctor, r.Against, r.Hosts}
-	return data(analysis.New(r)).JSON(w, head, "verdict", "ranking", "findings", "crossings", "floors", "metrics")
+	return data(metrics.New(r)).JSON(w, head, "verdict", "ranking", "findings", "crossings", "floors", "metrics")
 }
 
 // writeCSV writes the same tables, a line for each number.
 func writeCSV(w io.Writer, r *result.Result, _ Options) error {
-	return data(analysis.New(r)).CSV(w, axisNames(axes())...)
+	return data(metrics.New(r)).CSV(w, axisNames(axes())...)
 }
 
 // data is a document of all views and of all metrics.
-func data(r *analysis.Result) doc.Document {
+func data(r *metrics.Result) doc.Document {
 	var d doc.Document
 	for _, v := range Views() {
 		d.Sections = append(d.Sections, v.make(r))
 	}
-	d.Sections = append(d.Sections, metrics(r))
+	d.Sections = append(d.Sections, allMetrics(r))
 	return d
 }
 
 // axes are the dimensions of cells, but for some.
-func axes(but ...string) []analysis.Axis {
-	return slices.DeleteFunc(analysis.Axes(), func(a analysis.Axis) bool { return slices.Contains(but, a.Name) })
+func axes(but ...string) []metrics.Axis {
+	return slices.DeleteFunc(metrics.Axes(), func(a metrics.Axis) bool { return slices.Contains(but, a.Name) })
 }
 
 // groupAxes are the dimensions of cells that did the same work.
-func groupAxes() []analysis.Axis { return axes("transport", "codec", "language") }
+func groupAxes() []metrics.Axis { return axes("transport", "codec", "language") }
 
 // keyed is a table for programs: its rows begin with what a cell is on these axes.
-func keyed(key, help string, of []analysis.Axis, columns ...doc.Column) doc.Table {
+func keyed(key, help string, of []metrics.Axis, columns ...doc.Column) doc.Table {
 	return doc.Table{Key: key, Help: help, For: doc.Programs, Keys: len(of), Columns: append(axisColumns(of), columns...)}
 }
 
-func axisColumns(of []analysis.Axis) (all []doc.Column) {
+func axisColumns(of []metrics.Axis) (all []doc.Column) {
 	for _, name := range axisNames(of) {
 		all = append(all, doc.Column{Name: name, For: doc.Programs})
 	}
 	return all
 }
 
-func axisNames(of []analysis.Axis) (all []string) {
+func axisNames(of []metrics.Axis) (all []string) {
 	for _, a := range of {
 		all = append(all, axisName(a.Name))
 	}
@@ -91,7 +91,7 @@ func axisName(name string) string {
 }
 
 // axisCells say what a cell is on these axes.
-func axisCells(of []analysis.Axis, c *analysis.Cell) (all []doc.Cell) {
+func axisCells(of []metrics.Axis, c *metrics.Cell) (all []doc.Cell) {
 	for _, a := range of {
 		cell := doc.Words(a.Of(c))
 		if n, err := strconv.Atoi(cell.Text); err == nil && slices.Contains([]string{"workers", "clients", "train-ms"}, a.Name) {
@@ -118,46 +118,46 @@ func settings(of map[string]string) (all []string) {
 	return all
 }
 
-// metrics are all that is known of each cell, for programs.
-func metrics(r *analysis.Result) doc.Section {
-	text := func(name, help string, of func(c *analysis.Cell) string) field {
-		return field{doc.Column{Name: name, Help: help}, func(c *analysis.Cell) doc.Cell { return doc.Words(of(c)) }}
+// allMetrics are all that is known of each cell, for programs.
+func allMetrics(r *metrics.Result) doc.Section {
+	text := func(name, help string, of func(c *metrics.Cell) string) field {
+		return field{doc.Column{Name: name, Help: help}, func(c *metrics.Cell) doc.Cell { return doc.Words(of(c)) }}
 	}
-	count := func(name, unit, help string, of func(c *analysis.Cell) int64) field {
-		return field{doc.Column{Name: name, Unit: unit, Help: help}, func(c *analysis.Cell) doc.Cell { return doc.Number(float64(of(c))) }}
+	count := func(name, unit, help string, of func(c *metrics.Cell) int64) field {
+		return field{doc.Column{Name: name, Unit: unit, Help: help}, func(c *metrics.Cell) doc.Cell { return doc.Number(float64(of(c))) }}
 	}
 	fields := []field{
-		{doc.Column{Name: "settings", Help: "of the transport, as key=value"}, func(c *analysis.Cell) doc.Cell { return words(settings(c.Settings)) }},
-		text("hosts", "of a run with agents: how many processes were on each", func(c *analysis.Cell) string { return c.Hosts }),
-		text("place", "how they were placed", func(c *analysis.Cell) string { return c.Place }),
-		count("model_tensors", "1", "tensors of the model", func(c *analysis.Cell) int64 { return int64(c.Model.Tensors) }),
-		count("model_bytes", "B", "bytes in them", func(c *analysis.Cell) int64 { return c.Model.Bytes }),
-		count("payload_bytes", "B", "what a round delivers: down and up, of all clients", (*analysis.Cell).Payload),
-		{doc.Column{Name: "software", Help: "what workers in Python, or a peer, run on, as key=value"}, func(c *analysis.Cell) doc.Cell { return words(settings(c.Software)) }},
-		text("peer", "the command of a peer", func(c *analysis.Cell) string { return c.Peer }),
-		text("unproved", "why a peer could not prove its rounds: then it is in no verdict, and has no overhead", func(c *analysis.Cell) string { return c.Unproved }),
-		text("tensors", "moved or handed over: what hands over has no bandwidth", func(c *analysis.Cell) string {
+		{doc.Column{Name: "settings", Help: "of the transport, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Settings)) }},
+		text("hosts", "of a run with agents: how many processes were on each", func(c *metrics.Cell) string { return c.Hosts }),
+		text("place", "how they were placed", func(c *metrics.Cell) string { return c.Place }),
+		count("model_tensors", "1", "tensors of the model", func(c *metrics.Cell) int64 { return int64(c.Model.Tensors) }),
+		count("model_bytes", "B", "bytes in them", func(c *metrics.Cell) int64 { return c.Model.Bytes }),
+		count("payload_bytes", "B", "what a round delivers: down and up, of all clients", (*metrics.Cell).Payload),
+		{doc.Column{Name: "software", Help: "what workers in Python, or a peer, run on, as key=value"}, func(c *metrics.Cell) doc.Cell { return words(settings(c.Software)) }},
+		text("peer", "the command of a peer", func(c *metrics.Cell) string { return c.Peer }),
+		text("unproved", "why a peer could not prove its rounds: then it is in no verdict, and has no overhead", func(c *metrics.Cell) string { return c.Unproved }),
+		text("tensors", "moved or handed over: what hands over has no bandwidth", func(c *metrics.Cell) string {
 			if c.HandsOver() {
 				return "handed over"
 			}
 			return "moved"
 		}),
-		text("bound", "the floor of the metric floor_ratio", func(c *analysis.Cell) string { name, _ := c.Bound(); return name }),
-		text("stopped", "why the cell was measured no longer", func(c *analysis.Cell) string { return c.Stopped }),
-		{doc.Column{Name: "marks", Help: "what to know about the numbers"}, func(c *analysis.Cell) doc.Cell { return words(details(c, r.Plan)) }},
+		text("bound", "the floor of the metric floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return name }),
+		text("stopped", "why the cell was measured no longer", func(c *metrics.Cell) string { return c.Stopped }),
+		{doc.Column{Name: "marks", Help: "what to know about the numbers"}, func(c *metrics.Cell) doc.Cell { return words(details(c, r.Plan)) }},
 		callsByKind,
 	}
-	for _, m := range analysis.Metrics() {
-		fields = append(fields, field{doc.Column{Name: m.Name, Unit: m.Unit, Help: m.Help}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.Of(m.Name)) }})
+	for _, m := range metrics.Metrics() {
+		fields = append(fields, field{doc.Column{Name: m.Name, Unit: m.Unit, Help: m.Help}, func(c *metrics.Cell) doc.Cell { return doc.Estimate(c.Of(m.Name)) }})
 	}
 	t := keyed("metrics", "a cell: what was measured, and all that is known of it", axes())
-	made := cellTable(t.Columns, func(c *analysis.Cell) []doc.Cell { return axisCells(axes(), c) }, r.Cells, fields...)
+	made := cellTable(t.Columns, func(c *metrics.Cell) []doc.Cell { return axisCells(axes(), c) }, r.Cells, fields...)
 	t.Columns, t.Rows = made.Columns, made.Rows
 	return doc.Section{Tables: []doc.Table{t}}
 }
 
 // findingTable has a column for each number of a finding.
-func findingTable(all []analysis.Finding) doc.Table {
+func findingTable(all []Finding) doc.Table {
 	t := doc.Table{Key: "findings", Help: "what cannot be, or puts a result in doubt; the other columns are the numbers of rules", For: doc.Programs, Keys: 3, Columns: []doc.Column{
 		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (what is not in it)"},
 		{Name: "rule"}, {Name: "cell", Help: "its name; absent if it is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}

@@ -8,7 +8,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/phase/usage"
-	"ipcbench/report/analysis"
+	"ipcbench/report/metrics"
 )
 
 // TestVerdict: the best, the runner-up or "too close to call", and what the
@@ -45,11 +45,11 @@ func TestVerdict(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Result(tt.cells...)
-			if got := verdictSentence(analysis.New(r).Verdicts()[0]); got != tt.want {
+			if got := verdictSentence(metrics.New(r).Verdicts()[0]); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 			wantLines(t, shown(t, r), tt.want)
-			wantLines(t, shown(t, r, "verdict"), groupTitle(analysis.New(r).Verdicts()[0].Group)+": "+tt.want)
+			wantLines(t, shown(t, r, "verdict"), groupTitle(metrics.New(r).Verdicts()[0].Group)+": "+tt.want)
 		})
 	}
 }
@@ -120,7 +120,7 @@ func TestSummary(t *testing.T) {
 		{append(cells("base"), cells("head")...), "base: Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2.\nhead: Of 3 comparisons: a is fastest in 1 and too close to call or not proved in 2."},
 		{cells("")[4:], ""},
 	} {
-		if got := strings.Join(summaries(analysis.New(benchtest.Result(tt.cells...)).Verdicts()), "\n"); got != tt.want {
+		if got := strings.Join(summaries(metrics.New(benchtest.Result(tt.cells...)).Verdicts()), "\n"); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}
@@ -198,7 +198,7 @@ func TestCalls(t *testing.T) {
 		benchtest.Count(c, "calls."+name, 2*n) // two rounds a block
 	}
 	wantLines(t, shown(t, benchtest.Result(c), "calls"), "grpc-tensor histology 1 8 192 375 ± 0 10.0 100 160 GetAggregatedTensor (83 %), 24 SendLocalTaskResults (12 %), 8 GetTasks (4.2 %)")
-	if got := analysis.New(benchtest.Result(c)).Cells[0].Of("rpcs_tensors"); got.Center != 160 {
+	if got := metrics.New(benchtest.Result(c)).Cells[0].Of("rpcs_tensors"); got.Center != 160 {
 		t.Errorf("%v calls brought tensors, want 160", got)
 	}
 }
@@ -218,7 +218,7 @@ func TestInService(t *testing.T) {
 		"transport model workers clients requests, per round down, µs in service in service, most requests queued, % CPU of the server, ms/round memory of the server, MB requests by kind",
 		"grpc-batch:threads=2 cnn 1 8 4 375 ± 8 1.25 ± 0.00 2 10 ± 0 10.0 100 4 GetTasks (100 %)",
 		"grpc-batch cnn 1 8 4 375 ± 8 1.25 ± 0.00 2 — 10.0 100 4 GetTasks (100 %)")
-	v := analysis.New(benchtest.Result(bounded, free))
+	v := metrics.New(benchtest.Result(bounded, free))
 	for name, want := range map[string]float64{"in_service": 1.25, "in_service_most": 2, "queued_share": 0.1} {
 		if got := v.Cells[0].Of(name); got.Center != want {
 			t.Errorf("%s: got %v, want %v", name, got, want)
@@ -241,7 +241,7 @@ func TestConnections(t *testing.T) {
 	if got := header(); !strings.Contains(got, " requests, per round connections, per round connecting, ms/round down, µs") {
 		t.Errorf("got columns %s", got)
 	}
-	v := analysis.New(benchtest.Result(c))
+	v := metrics.New(benchtest.Result(c))
 	if got, again := v.Cells[0].Of("connections"), v.Cells[0].Of("retries"); got.Center != 176 || again.Center != 0 {
 		t.Errorf("got %v connections and %v retries, want 176 and 0", got, again)
 	}
@@ -253,7 +253,7 @@ func TestConnections(t *testing.T) {
 		t.Errorf("got columns %s", got)
 	}
 	other := benchtest.Cell("http", benchtest.Models["cnn"], 1, 1, 10)
-	if got := analysis.New(benchtest.Result(other)).Cells[0]; got.Of("connections").Known() || got.Of("retries").Known() {
+	if got := metrics.New(benchtest.Result(other)).Cells[0]; got.Of("connections").Known() || got.Of("retries").Known() {
 		t.Error("what is not counted is known")
 	}
 }
@@ -321,7 +321,7 @@ func TestCrossover(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Result(tt.cells...)
-			if s := sweeps(analysis.New(r)); s.Empty() != (tt.want == nil) {
+			if s := sweeps(metrics.New(r)); s.Empty() != (tt.want == nil) {
 				t.Fatalf("got %+v", s)
 			}
 			if tt.want != nil {

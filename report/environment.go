@@ -9,12 +9,12 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // environment says where and how the result was made.
-func environment(r *analysis.Result) doc.Section {
+func environment(r *metrics.Result) doc.Section {
 	e, p := r.Environment, r.Plan
 	t := doc.Table{Key: "about", Help: "machine, build and settings, in words", Columns: []doc.Column{{Name: "what"}, {Name: "value", Wrap: true}}}
 	add := func(what, value string) { t.Add(doc.Words(what), doc.Words(value)) }
@@ -34,7 +34,7 @@ func environment(r *analysis.Result) doc.Section {
 			add("peer", variant(c)+": "+c.Peer)
 		}
 	}
-	for _, same := range analysis.GroupBy(r.Cells, softwareText) {
+	for _, same := range metrics.GroupBy(r.Cells, softwareText) {
 		if text := softwareText(same[0]); text != "" {
 			var names []string
 			for _, c := range same {
@@ -70,7 +70,7 @@ func environment(r *analysis.Result) doc.Section {
 }
 
 // softwareText says what workers in Python, or a peer, run on.
-func softwareText(c *analysis.Cell) string {
+func softwareText(c *metrics.Cell) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(c.Software)) {
 		all = append(all, k+": "+c.Software[k])

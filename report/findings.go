@@ -1,18 +1,439 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"ipcbench/report/analysis"
+	"ipcbench/bench/result"
+	"ipcbench/bench/stat"
+	"ipcbench/internal/doctor"
+	"ipcbench/internal/link"
+	"ipcbench/internal/machine"
+	"ipcbench/phase"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
-// FindingLine writes a finding as one line, in which nothing acts on a terminal.
-func FindingLine(f analysis.Finding) string { return findingLine(f, f.Cell) }
+// A Severity says what a finding means for a result.
+type Severity string
 
-func findingLine(f analysis.Finding, of string) string {
+// The severities.
+const (
+	Error   Severity = "error"   // a bug in the measurement: do not use the result
+	Warning Severity = "warning" // use it with care
+	Skipped Severity = "skipped" // what is not in it
+)
+
+// The rules that others know by name.
+const (
+	NotMeasured   = "not_measured"   // a cell was skipped
+	Unencrypted   = "unencrypted"    // bytes that could leave the machine were not encrypted
+	Unproven      = "unproven"       // workers that could be elsewhere showed no certificates
+	OneMachine    = "one_machine"    // hosts were on one machine
+	UnequalHosts  = "unequal_hosts"  // hosts with lanes differ
+	OtherTraining = "other_training" // training took another time than the control's
+)
+
+// A Finding is something that a result says and that cannot be, or that puts it
+// in doubt.
+type Finding struct {
+	Severity Severity
+	Rule     string
+	Cell     string        // the name of the cell that it is about; empty for the whole result
+	Measured *metrics.Cell // that cell; nil if it was not measured, or there is none
+	Text     string        // a sentence without the cell's name
+	Values   []Value       // the numbers in it
+}
+
+// A Value is a number of a finding. It has bounds where the rule looks at them.
+type Value struct {
+	Name, Unit string
+	stat.Interval
+}
+
+// String writes the number in the unit that suits it.
+func (v Value) String() string {
+	if v.Unit == "%" {
+		return doc.Percent(v.Center)
+	}
+	return doc.Quantity(v.Unit, v.Center)
+}
+
+func value(name, unit string, x float64) Value { return Value{name, unit, metrics.Exactly(x, 0, 1)} }
+
+// warn is a warning. The values stand in the text too.
+func warn(rule, text string, values ...Value) *Finding {
+	return &Finding{Severity: Warning, Rule: rule, Text: text, Values: values}
+}
+
+// wrong is an error.
+func wrong(rule, text string, values ...Value) *Finding {
+	return &Finding{Severity: Error, Rule: rule, Text: text, Values: values}
+}
+
+// What the rules allow.
+const (
+	controlRatio  = 1.05   // of the control's round over the same work called directly
+	controlSlack  = 100e-6 // seconds of a round below which a ratio says nothing about the control
+	controlPart   = 0.1    // of the smallest overhead that the control may add to the work
+	recorderShare = 0.01   // of a round that recording may take
+	recorderTime  = 5e-6   // seconds of a round that it may take besides: a share of a short round says nothing
+	densitySlack  = 0.002  // by which the share of changed words may be off
+	quietTime     = 0.5    // seconds: the least that the kernel's 10 ms ticks can measure
+)
+
+// Findings applies all rules to the result: those of the whole result first.
+func Findings(r *metrics.Result) []Finding {
+	var all []Finding
+	add := func(c *metrics.Cell, found ...*Finding) {
+		for _, f := range found {
+			if f == nil {
+				continue
+			}
+			if c != nil {
+				f.Cell, f.Measured = c.Name(), c
+			}
+			all = append(all, *f)
+		}
+	}
+	add(nil, raceDetector(r), partialRun(r))
+	add(nil, spoiledMachine(r)...)
+	add(nil, smallSocketBuffer(r), stalePeak(r), sharedLayouts(r))
+	add(nil, fleetFindings(r)...)
+	for _, s := range r.Skipped {
+		add(nil, &Finding{Severity: Skipped, Rule: NotMeasured, Cell: s.ID(), Text: s.Why})
+	}
+	for _, c := range r.Cells {
+		add(c, fasterThanFloor(r, c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(r, c), notProved(c), recorderCost(c), stolenTime(c),
+			filesInMemory(c), insecure(r, c), codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c))
+	}
+	for _, b := range breakEvensOf(r) {
+		add(b.Coded, neverPays(b))
+	}
+	return all
+}
+
+func raceDetector(r *metrics.Result) *Finding {
+	if !r.Environment.Race {
+		return nil
+	}
+	return warn("race_detector", "built with the race detector: no time means anything")
+}
+
+func partialRun(r *metrics.Result) *Finding {
+	if r.Partial == "" {
+		return nil
+	}
+	return warn("partial", "the run ended early ("+r.Partial+"): cells and blocks are missing")
+}
+
+// spoiledMachine: a check of ipcbench doctor had failed.
+func spoiledMachine(r *metrics.Result) (all []*Finding) {
+	for _, c := range doctor.Only(r.Doctor, doctor.Fail) {
+		if c.Name != doctor.Build { // which is raceDetector's
+			all = append(all, warn("spoiled_machine", "doctor: "+c.Name+": "+c.What))
+		}
+	}
+	return all
+}
+
+// smallSocketBuffer: a sender with a small socket buffer waits for its reader. Most
+// distributions grant less than the transports ask for.
+func smallSocketBuffer(r *metrics.Result) *Finding {
+	granted, wanted := value("granted", "B", float64(r.Environment.SocketBuffer)), value("wanted", "B", result.SocketBuffer)
+	if granted.Center <= 0 || granted.Center >= wanted.Center || !slices.ContainsFunc(r.Cells, (*metrics.Cell).MovesBytes) {
+		return nil
+	}
+	return warn("small_socket_buffer", fmt.Sprintf("sockets hold %s, and transports ask for %s: transports that move bytes through sockets are slower. "+
+		"To change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)), granted, wanted)
+}
+
+// stalePeak: a peak of the server that may be another cell's is not shown.
+func stalePeak(r *metrics.Result) *Finding {
+	if !slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool {
+		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.Server.StalePeak })
+	}) {
+		return nil
+	}
+	return warn("stale_peak", "the server's peak RSS is not known: each block must reset it, and that takes write access to /proc/self/clear_refs")
+}
+
+// sharedLayouts: blocks that share a layout have in common what its linker did, which looks
+// as if the builds differed.
+func sharedLayouts(r *metrics.Result) *Finding {
+	if r.Against == nil {
+		return nil
+	}
+	var builds []string
+	blocks, layouts := 0, math.MaxInt
+	for _, build := range []string{"base", "head"} {
+		most := 0
+		for _, c := range cellsOf(r, build) {
+			most = max(most, len(c.Blocks))
+		}
+		if n := max(1, len(r.Layouts.Of(build))); most > n { // files had none before there were several
+			builds, blocks, layouts = append(builds, build), max(blocks, most), min(layouts, n)
+		}
+	}
+	if builds == nil {
+		return nil
+	}
+	return warn("shared_layouts", fmt.Sprintf("up to %s of a cell share %s of %s: where a linker has put functions may look like a change. "+
+		"For a layout a block, name as many as blocks with --against and --layouts (go build -ldflags=-randlayout=N)",
+		doc.Plural(blocks, "block"), doc.Plural(layouts, "layout"), strings.Join(builds, " and ")), value("blocks", "1", float64(blocks)), value("layouts", "1", float64(layouts)))
+}
+
+// fasterThanFloor: bytes that were moved faster than this machine can move bytes
+// were not moved. Nothing is faster than a link with a rate, or than encrypting.
+func fasterThanFloor(r *metrics.Result, c *metrics.Cell) *Finding {
+	name, floor := "", stat.None() // the fastest that moves bytes
+	for _, of := range []string{c.Stream(), metrics.FloorCopy} {
+		if of == metrics.FloorCopy && (c.Link.Shaped() || c.Stream() == "tls-stream") {
+			continue
+		}
+		if f := c.Floor(of); f != nil {
+			if i := stat.Of(f.Blocks); !floor.Known() || i.Center > floor.Center {
+				name, floor = of, i
+			}
+		}
+	}
+	if b := pace(c); b.Known() && b.Low > floor.High*(1+leeway(r, c)) {
+		limit := Value{"floor", "B/s", floor}
+		return wrong("faster_than_floor", fmt.Sprintf("moves bytes at %s, faster than the floor %s (%s): a bug in the measurement", doc.Bounded("B/s", b), name, limit),
+			Value{"bandwidth", "B/s", b}, limit)
+	}
+	return nil
+}
+
+// leeway is the share by which a link may be faster than it was measured: it lets a burst
+// pass at once each way, after a pause, and how much of one differs between transfers.
+func leeway(r *metrics.Result, c *metrics.Cell) float64 {
+	l := r.Environment.Link
+	if l == nil || !c.Link.Shaped() {
+		return 0
+	}
+	down, up := c.Wire()
+	return 2 * float64(l.Bursts[c.Link.String()]) / max(1, down+up)
+}
+
+// pace returns how fast the bytes that travel must have moved, where that is known.
+func pace(c *metrics.Cell) stat.Interval {
+	down, up := c.Wire()
+	switch {
+	case c.Link == link.Rate{} && c.Of("bandwidth").Known():
+		return c.Of("overhead").Map(func(s float64) float64 { return (down + up) / s })
+	case c.Link == link.Rate{} && (!c.Remote() || !c.Alone() || c.HandsOver() || c.Respawn):
+		return stat.None()
+	case c.Alone():
+		return c.Of("transfer").Map(func(s float64) float64 { return (down + up) / s })
+	}
+	return c.Of("round").Map(func(s float64) float64 { return max(down, up) * float64(c.Clients) / s }) // the ways may overlap
+}
+
+// shorterThanParts: a round holds the training of its clients.
+func shorterThanParts(c *metrics.Cell) *Finding {
+	for _, b := range c.Timed() {
+		train, round := float64(b.Phases[phase.Train.String()]), float64(b.RoundTime()) // of all clients
+		listed := 0.0                                                                   // of those whose times are kept
+		for _, ns := range b.Train {
+			listed += float64(ns)
+		}
+		train = max(train, listed)
+		if each := train / float64(c.Workers); each > round*(1+1e-9) {
+			rounds, training := value("rounds", "s", round/1e9), value("training", "s", each/1e9)
+			return wrong("shorter_than_parts", fmt.Sprintf("block %d: its rounds took %s, but each worker trained for %s in them", b.Index, rounds, training),
+				value("block", "1", float64(b.Index)), rounds, training)
+		}
+	}
+	return nil
+}
+
+// fasterThanControl: leaving the process cannot save time, so the control is in
+// doubt: unless others trained, by other means.
+func fasterThanControl(c *metrics.Cell) *Finding {
+	if o := c.Of("overhead"); o.Excludes(0) && o.Center < 0 && !c.Elsewhere() {
+		less := o.Map(func(s float64) float64 { return -s })
+		return warn("faster_than_control", fmt.Sprintf("faster than %s by %s a round: the control is in doubt", metrics.Control, doc.Bounded("s", less)), Value{"overhead", "s", o})
+	}
+	return nil
+}
+
+func noControl(c *metrics.Cell) *Finding {
+	if c.Control == nil && c.Train == "" { // which none has
+		return warn("no_control", "no cell of "+metrics.Control+" did the same work: the overhead is not known")
+	}
+	return nil
+}
+
+// slowControl: what the control adds to the work itself is missing in every
+// overhead. It must be small beside the round, and beside the overheads.
+func slowControl(r *metrics.Result, c *metrics.Cell) *Finding {
+	floor, ratio := c.Bound()
+	if floor != metrics.FloorWork {
+		return nil
+	}
+	excess := stat.Shift(stat.Medians(c.Floor(metrics.FloorWork).Blocks), c.Medians("round"))
+	if !excess.Excludes(0) || excess.Center <= 0 { // or noise
+		return nil
+	}
+	if ratio.Center > controlRatio && ratio.Low > 1 && excess.Center >= controlSlack {
+		return warn("slow_control", fmt.Sprintf("takes %s the time of the same work called directly, and at most %g× is allowed: all overheads are too small by the difference",
+			doc.Times(ratio), controlRatio), Value{"ratio", "1", ratio}, value("limit", "1", controlRatio))
+	}
+	if least := leastOverhead(r, c); least != nil && excess.Center > controlPart*least.Of("overhead").Center {
+		more, overhead := Value{"excess", "s", excess}, Value{"overhead", "s", least.Of("overhead")}
+		return warn("slow_control_beside", fmt.Sprintf("%s slower than the same work called directly: overheads as small as that of %s (%s) are too small by this time",
+			more, least.Label(), overhead), more, overhead)
+	}
+	return nil
+}
+
+// leastOverhead returns the cell of the same work with the smallest overhead
+// whose interval lies above zero, or nil.
+func leastOverhead(r *metrics.Result, c *metrics.Cell) *metrics.Cell {
+	var least *metrics.Cell
+	for _, o := range r.Cells {
+		i := o.Of("overhead")
+		if o.Control != c.Control || !i.Excludes(0) || i.Center <= 0 {
+			continue
+		}
+		if least == nil || i.Center < least.Of("overhead").Center {
+			least = o
+		}
+	}
+	return least
+}
+
+func notProved(c *metrics.Cell) *Finding {
+	switch {
+	case c.Unproved != "":
+		return warn("not_proved", "the data of "+c.Variant+" was not proved: "+c.Unproved)
+	case !c.Proved():
+		return warn("not_proved", "its data was not proved")
+	}
+	return nil
+}
+
+func recorderCost(c *metrics.Cell) *Finding {
+	i := c.Of("recorder_share")
+	share, each := Value{"share", "%", i}, value("each", "s", i.Center*c.Of("round").Center)
+	if share.Center > recorderShare && each.Center > recorderTime {
+		return warn("recorder_cost", fmt.Sprintf("recording took %s of its rounds, %s each", share, each), share, each)
+	}
+	return nil
+}
+
+// stolenTime: other virtual machines on the same host took time.
+func stolenTime(c *metrics.Cell) *Finding {
+	var shares []float64
+	for _, b := range c.Timed() {
+		if b.System == nil {
+			continue
+		}
+		if all := (b.System.Busy + b.System.Idle + b.System.Steal).Seconds(); all >= quietTime {
+			shares = append(shares, b.System.Steal.Seconds()/all)
+		}
+	}
+	if share := value("share", "%", stat.Median(shares)); share.Center > doctor.StolenShare {
+		return warn("stolen_time", fmt.Sprintf("other virtual machines took %s of the processors' time", share), share)
+	}
+	return nil
+}
+
+// filesInMemory: a file system in memory has no disk under it.
+func filesInMemory(c *metrics.Cell) *Finding {
+	if c.FileSystem == "tmpfs" || c.FileSystem == "ramfs" {
+		return warn("files_in_memory", "its files are in memory ("+c.FileSystem+"), and not on a disk: choose another directory with the setting dir=DIR")
+	}
+	return nil
+}
+
+// insecure: off the loopback interface both ends have to show certificates, unless
+// the user does without.
+func insecure(r *metrics.Result, c *metrics.Cell) *Finding {
+	switch {
+	case r.Environment.Listen != machine.Insecure || !c.OverTCP():
+		return nil
+	case c.TLS() == metrics.NoTLS:
+		return warn(Unencrypted, "its server listened off the loopback interface without TLS (--insecure-network): "+
+			"what crossed a network could be read and changed on the way")
+	case c.TLS() != metrics.MutualTLS:
+		return warn(Unproven, "its server listened off the loopback interface and asked workers for no certificate (--insecure-network): "+
+			"whoever had the session's secret could take part")
+	}
+	return nil
+}
+
+// codecRefuses: what is not encoded is in no ratio that anybody expects.
+func codecRefuses(c *metrics.Cell) *Finding {
+	if c.Coding == nil || len(c.Coding.Plain) == 0 {
+		return nil
+	}
+	return warn("codec_refuses", "the codec does not take some tensors, which travel as they are: "+strings.Join(c.Coding.Plain, ", "))
+}
+
+// fullVersions: a round in which a model goes whole is not one that the ratio
+// describes. With workers that are started for every round, all do.
+func fullVersions(c *metrics.Cell) *Finding {
+	if i := c.Of("full_versions"); i.Known() && i.High > 0 && !c.Respawn {
+		return warn("full_versions", "timed rounds hold full versions, "+doc.Quantity("1", i.Center)+" a round: these are in its times, and not in its ratios", Value{"models", "1/round", i})
+	}
+	return nil
+}
+
+// otherDensity: the workload was to change a share of the words, of which the average
+// of several clients changes more: each of them chooses its own.
+func otherDensity(c *metrics.Cell) *Finding {
+	share := c.Change.Share()
+	if share == 1 || c.Change.Rows() || c.Coding == nil || c.Coding.ErrorDown != nil { // rows are of many lengths, and what is lost changes words too
+		return nil
+	}
+	expected := map[string]float64{"down": share} // where the server changes the model, and updates have no base
+	if c.Scenario == "" && c.Model.Up == "" {
+		expected["down"], expected["up"] = 1-math.Pow(1-share, float64(c.Clients)), share
+	}
+	for _, w := range [][2]string{{"down", "models"}, {"up", "updates"}} {
+		want, ok := expected[w[0]]
+		found, expected := Value{"found", "%", c.Of("density_" + w[0])}, value("expected", "%", want)
+		if ok && math.Abs(found.Center-want) > densitySlack {
+			return warn("other_density", fmt.Sprintf("%s of the words of %s changed, and %s were expected", found, w[1], expected), found, expected)
+		}
+	}
+	return nil
+}
+
+// droppedPackets: what was dropped was sent again, later.
+func droppedPackets(c *metrics.Cell) *Finding {
+	n := int64(0)
+	for _, b := range c.Timed() {
+		if b.Link != nil {
+			n += b.Link.Dropped
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return warn("dropped_packets", fmt.Sprintf("the link dropped %d packets, which were sent again: its queues are too short", n), value("packets", "1", float64(n)))
+}
+
+// neverPays: a codec that costs time on any link.
+func neverPays(b *BreakEven) *Finding {
+	if b.Pays != Never {
+		return nil
+	}
+	saved := value("saved", "B", b.Saved)
+	if b.Saved <= 0 {
+		return warn("codec_never_pays", "the codec makes nothing smaller: it never pays", saved)
+	}
+	return warn("codec_never_pays", fmt.Sprintf("the codec saves %s a round and takes longer than any link would for them: it never pays", saved), saved)
+}
+
+// FindingLine writes a finding as one line, in which nothing acts on a terminal.
+func FindingLine(f Finding) string { return findingLine(f, f.Cell) }
+
+func findingLine(f Finding, of string) string {
 	text := string(f.Severity) + ": "
 	if of != "" {
 		text += of + ": "
@@ -21,18 +442,18 @@ func findingLine(f analysis.Finding, of string) string {
 }
 
 // findings are all findings of a result, errors first.
-func findings(r *analysis.Result) doc.Section {
-	return doc.Section{Title: "Findings", Lead: append(errorLines(r), otherLines(r, math.MaxInt)...), Tables: []doc.Table{findingTable(r.Findings())}}
+func findings(r *metrics.Result) doc.Section {
+	return doc.Section{Title: "Findings", Lead: append(errorLines(r), otherLines(r, math.MaxInt)...), Tables: []doc.Table{findingTable(Findings(r))}}
 }
 
 // errorLines are the findings for which a result must not be used.
-func errorLines(r *analysis.Result) []doc.Paragraph {
-	return findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Error }, doc.Bad)
+func errorLines(r *metrics.Result) []doc.Paragraph {
+	return findingLines(r, func(f Finding) bool { return f.Severity == Error }, doc.Bad)
 }
 
 // otherLines are the first of the other findings, and how many more there are.
-func otherLines(r *analysis.Result, most int) []doc.Paragraph {
-	lines := findingLines(r, func(f analysis.Finding) bool { return f.Severity != analysis.Error }, doc.Plain)
+func otherLines(r *metrics.Result, most int) []doc.Paragraph {
+	lines := findingLines(r, func(f Finding) bool { return f.Severity != Error }, doc.Plain)
 	if left := len(lines) - most; left > 0 {
 		lines = append(lines[:most], doc.Paragraph{Text: doc.Plural(left, "more finding") + ": see the view findings."})
 	}
@@ -41,10 +462,10 @@ func otherLines(r *analysis.Result, most int) []doc.Paragraph {
 
 // findingLines are some of the findings. What holds of several cells is one
 // line.
-func findingLines(r *analysis.Result, wanted func(analysis.Finding) bool, tone doc.Tone) []doc.Paragraph {
-	all := slices.DeleteFunc(r.Findings(), func(f analysis.Finding) bool { return !wanted(f) })
+func findingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) []doc.Paragraph {
+	all := slices.DeleteFunc(Findings(r), func(f Finding) bool { return !wanted(f) })
 	var lines []doc.Paragraph
-	for _, same := range analysis.GroupBy(all, func(f analysis.Finding) string { return findingLine(f, "") }) {
+	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, "") }) {
 		of := same[0].Cell
 		if len(same) > 1 {
 			of = strings.TrimPrefix(commonEnd(same)+", ", ", ") + doc.Plural(len(same), "cell")
@@ -55,7 +476,7 @@ func findingLines(r *analysis.Result, wanted func(analysis.Finding) bool, tone d
 }
 
 // commonEnd is what the names of all cells end with, in words: cnn workers=1.
-func commonEnd(all []analysis.Finding) string {
+func commonEnd(all []Finding) string {
 	end := strings.Fields(all[0].Cell)
 	for _, f := range all[1:] {
 		for len(end) > 0 && !strings.HasSuffix(" "+f.Cell, " "+strings.Join(end, " ")) {

@@ -9,7 +9,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/phase/usage"
-	"ipcbench/report/analysis"
+	"ipcbench/report/metrics"
 )
 
 // TestFindings: what cannot be is told, and what can is not (guard 21).
@@ -85,7 +85,7 @@ func TestFindings(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := benchtest.Result(tt.cells...)
 			r.Floors = floors
-			got := analysis.New(r).Findings()
+			got := Findings(metrics.New(r))
 			if len(got) != len(tt.want) {
 				t.Fatalf("got %v, want %d of them", got, len(tt.want))
 			}
@@ -104,17 +104,17 @@ func TestFindings(t *testing.T) {
 	}
 	small := benchtest.Result(inproc, bodies(benchtest.Six(200)...))
 	small.Environment.SocketBuffer = 212_992
-	if got := analysis.New(small).Findings(); len(got) != 1 || !strings.HasPrefix(got[0].Text, "sockets hold 213 kB, and transports ask for 1.05 MB") {
+	if got := Findings(metrics.New(small)); len(got) != 1 || !strings.HasPrefix(got[0].Text, "sockets hold 213 kB, and transports ask for 1.05 MB") {
 		t.Errorf("got %v", got)
 	}
 	stale := benchtest.Result(edit(benchtest.Cell("inproc", m, 1, 1, benchtest.Six(104)...), func(b *result.Block) { b.Server.StalePeak = true }))
-	if got := analysis.New(stale).Findings(); len(got) != 1 || !strings.HasPrefix(got[0].Text, "the server's peak RSS is not known") {
+	if got := Findings(metrics.New(stale)); len(got) != 1 || !strings.HasPrefix(got[0].Text, "the server's peak RSS is not known") {
 		t.Errorf("got %v", got)
 	}
 	both := benchtest.Interleaved(1) // with eight blocks of each cell, and no layouts: as a file of one a side
 	both.Against = &both.Environment
 	shared := func() (texts []string) {
-		for _, f := range analysis.New(both).Findings() {
+		for _, f := range Findings(metrics.New(both)) {
 			if f.Rule == "shared_layouts" {
 				texts = append(texts, FindingLine(f))
 			}
@@ -134,7 +134,7 @@ func TestFindings(t *testing.T) {
 	}
 	race := benchtest.Result(inproc)
 	race.Environment.Race, race.Partial = true, "interrupted"
-	if got := analysis.New(race).Findings(); len(got) != 2 || got[0].Cell != "" || !strings.Contains(got[1].Text, "ended early (interrupted)") {
+	if got := Findings(metrics.New(race)); len(got) != 2 || got[0].Cell != "" || !strings.Contains(got[1].Text, "ended early (interrupted)") {
 		t.Errorf("got %v", got)
 	}
 }
@@ -157,8 +157,8 @@ func TestInsecure(t *testing.T) {
 	} {
 		r.Environment.Listen = listen
 		var got []string
-		for _, f := range analysis.New(r).Findings() {
-			if f.Rule == analysis.Unencrypted || f.Rule == analysis.Unproven {
+		for _, f := range Findings(metrics.New(r)) {
+			if f.Rule == Unencrypted || f.Rule == Unproven {
 				got = append(got, f.Measured.Variant+" "+f.Rule)
 				if !strings.Contains(f.Text, "off the loopback interface") {
 					t.Errorf("%s: %s", f.Rule, f.Text)
@@ -191,7 +191,7 @@ func TestCopyFloor(t *testing.T) {
 		{Name: "unix-stream", Unit: "B/s", Blocks: [][]float64{{3e9}, {3e9}}},
 		{Name: "copy", Unit: "B/s", Blocks: [][]float64{{5e9}, {5e9}}},
 	}
-	if got := analysis.New(r).Findings(); len(got) != 0 {
+	if got := Findings(metrics.New(r)); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
 	wantLines(t, shown(t, r, "floors"), "storage unix-stream 0.988 ± 0.021") // 200 MB in 67.5 ms, as a multiple of 3 GB/s

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"ipcbench/bench/result"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // Options say how a result is written for people. Formats for programs ignore them.
@@ -51,7 +51,7 @@ func FormatNamed(name string) (Format, bool) {
 }
 
 func writeText(w io.Writer, r *result.Result, o Options) error {
-	a := analysis.New(r)
+	a := metrics.New(r)
 	if len(o.Views) > 0 {
 		return viewed(a, o.Views).Text(w, o.Text)
 	}
@@ -59,7 +59,7 @@ func writeText(w io.Writer, r *result.Result, o Options) error {
 }
 
 func writeMarkdown(w io.Writer, r *result.Result, o Options) error {
-	a := analysis.New(r)
+	a := metrics.New(r)
 	if len(o.Views) > 0 {
 		return viewed(a, o.Views).Markdown(w)
 	}
@@ -67,11 +67,11 @@ func writeMarkdown(w io.Writer, r *result.Result, o Options) error {
 }
 
 func writeHTML(w io.Writer, r *result.Result, o Options) error {
-	return page(analysis.New(r), o.Views).HTML(w)
+	return page(metrics.New(r), o.Views).HTML(w)
 }
 
 // viewed is a document of views.
-func viewed(r *analysis.Result, names []string) doc.Document {
+func viewed(r *metrics.Result, names []string) doc.Document {
 	d := doc.Document{Lead: doc.Say(machineLine(r)), Sections: sections(r, names)}
 	for i, s := range d.Sections {
 		if s.Empty() && !slices.Contains(names, "all") {

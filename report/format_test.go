@@ -17,7 +17,7 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/phase/usage"
-	"ipcbench/report/analysis"
+	"ipcbench/report/metrics"
 )
 
 // TestBenchfmt reads our lines with the reader that benchstat has, and groups
@@ -196,7 +196,7 @@ func TestMarkdownLimit(t *testing.T) {
 		}
 	}
 	base, head := manyCells(1000, 4, 2), manyCells(1000, 4, 2)
-	md := write(t, compare(t, base, head, analysis.CompareOptions{}), "md")
+	md := write(t, compare(t, base, head, CompareOptions{}), "md")
 	if got := utf8.RuneCountInString(md); got > 65536 {
 		t.Errorf("comparison: %d characters", got)
 	}
@@ -299,7 +299,7 @@ func BenchmarkReport(b *testing.B) {
 	b.Run("compare", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			compare(b, r, r, analysis.CompareOptions{})
+			compare(b, r, r, CompareOptions{})
 		}
 	})
 }
@@ -320,9 +320,9 @@ func FuzzReport(f *testing.F) {
 		for _, name := range []string{"text", "md", "html", "csv", "json", "benchfmt"} {
 			format(t, name, r)
 		}
-		analysis.New(r).Findings()
+		Findings(metrics.New(r))
 		for _, head := range []*result.Result{r, nil} {
-			if c, err := analysis.Compare(r, head, analysis.CompareOptions{Separate: true}); err == nil {
+			if c, err := Compare(r, head, CompareOptions{Separate: true}); err == nil {
 				for _, format := range ComparisonFormats() {
 					write(t, c, format)
 				}

@@ -14,7 +14,6 @@ import (
 	"ipcbench/bench/benchtest"
 	"ipcbench/internal/doctor"
 	"ipcbench/internal/machine"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
 	"ipcbench/report/doc/doctest"
 )
@@ -162,13 +161,13 @@ func outputs(t *testing.T, r *result.Result) map[string]string {
 				files[i] = &plan
 			}
 		}
-		c, err := analysis.Compare(files[0], files[1], analysis.CompareOptions{Separate: true})
+		c, err := Compare(files[0], files[1], CompareOptions{Separate: true})
 		if err != nil {
 			continue // of a build that is called otherwise
 		}
 		var decided *Gate
 		if g, err := c.Gate(0.05); err == nil {
-			decided = &Gate{Gate: g}
+			decided = &g
 		}
 		for _, form := range []string{"text", "md", "csv", "json"} {
 			take(form+" comparison of "+name, WriteComparison(&b, form, c, ComparisonOptions{Gate: decided, Details: true, Text: doc.TextOptions{Unicode: true}}))

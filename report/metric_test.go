@@ -12,7 +12,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/report/analysis"
+	"ipcbench/report/metrics"
 )
 
 // rowsOf returns the rows of a table of the answer, as a script reads them.
@@ -174,7 +174,7 @@ func TestMarks(t *testing.T) {
 		{stopped, "The measurement was interrupted", "the measurement was interrupted"},
 	} {
 		r := benchtest.Result(tt.cell)
-		c := analysis.New(r).Cells[0]
+		c := metrics.New(r).Cells[0]
 		got := strings.Join(details(c, r.Plan), "; ")
 		if got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
 			t.Errorf("got %q, want %q", got, tt.want)

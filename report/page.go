@@ -7,8 +7,8 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // open are the views that a page shows unfolded, in this order; the others follow.
@@ -17,7 +17,7 @@ var open = []string{"verdict", "findings", "change", "hosts", "break-even", "tls
 // page is a result as a page of HTML: what to use and how sure that is, then pictures
 // with the tables that hold their numbers, the largest model first; all else is
 // folded. Names of views, if there are any, choose among them.
-func page(r *analysis.Result, names []string) doc.Document {
+func page(r *metrics.Result, names []string) doc.Document {
 	chosen := len(names) > 0 && !slices.Contains(names, "all")
 	if !chosen {
 		names = slices.Clone(open)
@@ -69,14 +69,14 @@ func terms() []doc.Term {
 }
 
 // ranked returns the cells of a group, the fastest first and the control last.
-func ranked(cells []*analysis.Cell) []*analysis.Cell {
-	v, _ := analysis.Decide(cells)
+func ranked(cells []*metrics.Cell) []*metrics.Cell {
+	v, _ := metrics.Decide(cells)
 	return inOrder(cells, v)
 }
 
 // pictured returns a view with its pictures: in two sections, of which the second one
 // is folded, if it has more groups than a reader looks at.
-func pictured(r *analysis.Result, name string) []doc.Section {
+func pictured(r *metrics.Result, name string) []doc.Section {
 	groups := r.Groups()
 	if plots[name] == nil || len(groups) <= mostOpen {
 		s := view(r, name)
@@ -85,7 +85,7 @@ func pictured(r *analysis.Result, name string) []doc.Section {
 		case name == "verdict" && len(groups) > mostOpen:
 			s = verdictSection(r, 0)
 			s.Name = name
-			if swept := r.Sweeps(); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
+			if swept := sweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
 				lines := envelopeLines(swept[0])
 				s.Lead = slices.Concat([]doc.Paragraph{{Text: sweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), mostStretches)], s.Lead)
 			}
@@ -98,7 +98,7 @@ func pictured(r *analysis.Result, name string) []doc.Section {
 		return []doc.Section{s}
 	}
 	var all []doc.Section
-	for i, of := range [][][]*analysis.Cell{groups[:mostOpen], groups[mostOpen:]} {
+	for i, of := range [][][]*metrics.Cell{groups[:mostOpen], groups[mostOpen:]} {
 		part := *r
 		part.Cells = slices.Concat(of...)
 		s := view(&part, name)
@@ -117,7 +117,7 @@ func pictured(r *analysis.Result, name string) []doc.Section {
 
 // plots are the pictures of views that have some for each group. r is the whole
 // result, of which all pictures share the points that a page may have.
-var plots = map[string]func(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot{
+var plots = map[string]func(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot{
 	"cells":  roundPlots,
 	"phases": tripPlots,
 	"spread": spreadPlots,
@@ -134,8 +134,8 @@ func logarithmic(values []float64) bool {
 
 // dots is a plot with a row for each cell in which a metric is known, in the colour of
 // its transport. row names them.
-func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c *analysis.Cell) string) doc.Plot {
-	m, _ := analysis.MetricNamed(metric)
+func dots(r *metrics.Result, cells []*metrics.Cell, metric string, row func(c *metrics.Cell) string) doc.Plot {
+	m, _ := metrics.MetricNamed(metric)
 	p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}}
 	var values []float64
 	for _, c := range cells {
@@ -149,19 +149,19 @@ func dots(r *analysis.Result, cells []*analysis.Cell, metric string, row func(c 
 }
 
 // roundPlots are the rounds of each group side by side.
-func roundPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
+func roundPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		all = drawn(all, dots(r, cells, analysis.YardstickOf(cells).By, func(c *analysis.Cell) string { return variant(c) }))
+		all = drawn(all, dots(r, cells, metrics.YardstickOf(cells).By, func(c *metrics.Cell) string { return variant(c) }))
 	}
 	return all
 }
 
 // floorPlots are how far the cells of each group are from the floors that bound them.
-func floorPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
+func floorPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
-		p := dots(r, cells, "floor_ratio", func(c *analysis.Cell) string { name, _ := c.Bound(); return variant(c) + ", " + name })
+		p := dots(r, cells, "floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return variant(c) + ", " + name })
 		limit := 1.0
 		p.Rule, p.Value.Name = &limit, "× floor"
 		all = drawn(all, p)
@@ -181,13 +181,13 @@ func drawn(all []doc.Plot, p doc.Plot) []doc.Plot {
 }
 
 // tripPlots are the parts of a client's round trip, which add up to it.
-func tripPlots(_ *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
+func tripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
 		p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
 		p.Series = []doc.Series{{Name: "down"}, {Name: "between"}, {Name: "train"}, {Name: "uplink"}}
 		for _, c := range cells {
-			t, ok := c.Trip()
+			t, ok := tripOf(c)
 			if !ok {
 				continue
 			}
@@ -214,7 +214,7 @@ const (
 )
 
 // spreadPlots are the distribution of rounds, and their course in time.
-func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
+func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	blocks := 0
 	for _, c := range r.Cells {
 		blocks += len(c.Timed())
@@ -222,7 +222,7 @@ func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	shares := max(leastShares, min(sharesOfCurve, mostShares/max(len(r.Cells), 1)))
 	samples := max(leastSamples, min(samplesOfBlock, mostSamples/max(blocks, 1)))
 	since := doc.Axis{Name: "since the run began", Unit: "s"}
-	timed := slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool {
+	timed := slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool {
 		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.At > 0 })
 	})
 	if !timed { // in a file that does not know when
@@ -231,30 +231,30 @@ func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
 		title := groupTitle(cells[0].Group())
-		distribution := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"}, Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}, Steps: true}
-		course := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
+		parts := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"}, Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}, Steps: true}
+		times := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
 		var rounds []float64
 		for _, c := range cells {
 			d, k := doc.Series{Name: variant(c), Dim: c.IsControl()}, doc.Series{Name: variant(c), Dim: c.IsControl()}
-			for _, s := range c.Distribution(shares) {
+			for _, s := range distribution(c, shares) {
 				rounds = append(rounds, s.Round)
 				d.Points = append(d.Points, doc.Point{At: s.Round, Value: stat.Interval{Center: s.Part}})
 			}
-			for _, s := range c.Course(samples) {
+			for _, s := range course(c, samples) {
 				if !timed {
 					s.At = float64(s.Index + 1)
 				}
 				k.Points = append(k.Points, doc.Point{At: s.At, Value: stat.Interval{Center: s.Median}, Samples: s.Rounds})
 			}
 			if len(d.Points) > 0 {
-				distribution.Series, course.Series = append(distribution.Series, d), append(course.Series, k)
+				parts.Series, times.Series = append(parts.Series, d), append(times.Series, k)
 			}
 		}
-		distribution.At.Log = logarithmic(rounds)
-		all = drawn(drawn(all, distribution), course)
+		parts.At.Log = logarithmic(rounds)
+		all = drawn(drawn(all, parts), times)
 	}
 	if len(all) > 0 {
-		all[len(all)-1].Notes = []string{fmt.Sprintf("A curve has at most %d steps of a distribution. A line joins the medians of blocks, and the small dots are rounds: at most %d of a block, "+
+		all[len(all)-1].Notes = []string{fmt.Sprintf("A curve has at most %d steps of a parts. A line joins the medians of blocks, and the small dots are rounds: at most %d of a block, "+
 			"the fastest, the slowest, and of the others some at even distances. Each panel has a scale of its own.", shares, samples)}
 	}
 	return all
@@ -262,10 +262,10 @@ func spreadPlots(r *analysis.Result, groups [][]*analysis.Cell) []doc.Plot {
 
 // changePlots are, for each metric of rows, which are some of all, base and head side
 // by side, and by how much they differ.
-func changePlots(all, rows []analysis.Row) []doc.Plot {
+func changePlots(all, rows []Row) []doc.Plot {
 	var made []doc.Plot
 	of := cellNames(all)
-	for _, same := range analysis.GroupBy(rows, func(r analysis.Row) string { return r.Metric.Name }) {
+	for _, same := range metrics.GroupBy(rows, func(r Row) string { return r.Metric.Name }) {
 		m, none := same[0].Metric, 0.0
 		both := doc.Plot{Caption: of.caption(same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}, Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
 		change := doc.Plot{Caption: of.join("Change of "+m.Name, same[0], false), Kind: doc.Dots, Value: doc.Axis{Name: "head against base", Unit: "%", Change: true}, Rule: &none, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}

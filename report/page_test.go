@@ -18,8 +18,8 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/browser"
 	"ipcbench/internal/test/skip"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc/doctest"
+	"ipcbench/report/metrics"
 )
 
 var picture = flag.Bool("picture", false, "make the picture of a page that README shows anew")
@@ -113,7 +113,7 @@ func TestPage(t *testing.T) {
 					t.Errorf("%s: %d of %d logarithmic axes say so", f.Caption, f.SaidSo, f.Logarithmic)
 				}
 			}
-			a := analysis.New(r)
+			a := metrics.New(r)
 			want := func(caption string, ok func(f figure) bool) {
 				t.Helper()
 				i := slices.IndexFunc(figures, func(f figure) bool { return f.Caption == caption && ok(f) })
@@ -133,7 +133,7 @@ func TestPage(t *testing.T) {
 						}
 						spans += min(len(c.Timed()), 2) / 2
 					}
-					if _, ok := c.Trip(); ok {
+					if _, ok := tripOf(c); ok {
 						trips++
 					}
 				}
@@ -148,7 +148,7 @@ func TestPage(t *testing.T) {
 					want(title, func(f figure) bool { return f.Bars == 4*trips })
 				}
 			}
-			for _, sweep := range a.Sweeps() {
+			for _, sweep := range sweepsOf(a) {
 				marks := 0
 				for _, of := range sweep.Envelope() {
 					if of.Since != nil {
@@ -157,12 +157,12 @@ func TestPage(t *testing.T) {
 				}
 				want(sweepTitle(sweep), func(f figure) bool { return f.Curves == len(sweep.Lines) && f.Marks == marks })
 			}
-			if swept := a.Sweeps(); len(swept) > 0 && len(a.Groups()) > mostOpen {
+			if swept := sweepsOf(a); len(swept) > 0 && len(a.Groups()) > mostOpen {
 				if line, begins := envelopeLines(swept[0])[0].Text, browser.Eval[string](p, `document.querySelector("section").innerText`); !strings.Contains(begins, line) {
 					t.Errorf("the page does not begin with %q: %s", line, begins)
 				}
 			}
-			if c, err := analysis.Compare(r, nil, analysis.CompareOptions{}); err == nil {
+			if c, err := Compare(r, nil, CompareOptions{}); err == nil {
 				rows := min(len(c.Rows), mostRows)
 				i := slices.IndexFunc(figures, func(f figure) bool { return strings.HasPrefix(f.Caption, "Change of round") && f.Dots == rows })
 				if i < 1 || figures[i-1].Dots != 2*rows {
@@ -307,9 +307,9 @@ func TestPaper(t *testing.T) {
 	}
 }
 
-func groupsOf(r *result.Result) [][]*analysis.Cell {
-	var all [][]*analysis.Cell
-	for _, cells := range bySize(analysis.New(r), -1) {
+func groupsOf(r *result.Result) [][]*metrics.Cell {
+	var all [][]*metrics.Cell
+	for _, cells := range bySize(metrics.New(r), -1) {
 		all = append(all, ranked(cells))
 	}
 	return all
@@ -325,7 +325,7 @@ func TestHostilePage(t *testing.T) {
 	r.Cells = nil
 	for i, evil := range all {
 		for _, c := range cells {
-			if c.Variant != analysis.Control {
+			if c.Variant != metrics.Control {
 				c.Variant, c.Model.Name = evil, all[i%3]
 			}
 			r.Cells = append(r.Cells, c)
@@ -349,7 +349,7 @@ func TestComparisonPage(t *testing.T) {
 	skip.Long(t)
 	b := browser.Start(t)
 	base, head := benchtest.Synthetic(6, 10), benchtest.Synthetic(7, 10)
-	c := compare(t, base, head, analysis.CompareOptions{})
+	c := compare(t, base, head, CompareOptions{})
 	p := opened(t, b, browser.Options{}, []byte(write(t, c, "html")))
 	figures := browser.Eval[[]figure](p, drawAll)
 	if len(figures) != 2 || figures[0].Dots != 2*mostRows || figures[1].Dots != mostRows {

@@ -7,14 +7,93 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
 	"ipcbench/internal/test/browser"
 	"ipcbench/internal/test/skip"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
+
+// TestTrip: the parts add up to the round trips of the middle half, whatever the
+// slowest ones took, and no stack is made of parts that are longer than the whole.
+func TestTrip(t *testing.T) {
+	r := benchtest.Pair(1, 1)
+	for i := range r.Cells[1].Blocks {
+		b := &r.Cells[1].Blocks[i]
+		b.RTT[0] += benchtest.MS // between down and up
+	}
+	b := &r.Cells[1].Blocks[0]
+	b.RTT[1], b.Down[1] = b.RTT[1]*1000, b.Down[1]*1000
+	trip, ok := tripOf(metrics.New(r).Cells[1])
+	var lengths []int64
+	for _, b := range r.Cells[1].Blocks {
+		lengths = append(lengths, b.RTT...)
+	}
+	slices.Sort(lengths)
+	sum := int64(0)
+	for _, ns := range lengths[3:9] {
+		sum += ns
+	}
+	if whole := trip.Down + trip.Between + trip.Train + trip.Uplink; !ok || math.Abs(whole-float64(sum)/6e9) > 1e-12 || trip.Train != 0.01 || trip.Between == 0 {
+		t.Errorf("got %+v, %v, which is %v: want %v", trip, ok, whole, float64(sum)/6e9)
+	}
+	for i := range r.Cells[1].Blocks {
+		r.Cells[1].Blocks[i].Down[0] *= 9
+	}
+	if trip, ok := tripOf(metrics.New(r).Cells[1]); ok {
+		t.Errorf("got %+v of parts that are too long", trip)
+	}
+	if trip, ok := tripOf(metrics.New(benchtest.Result(benchtest.Cell("pickle", benchtest.Models["cnn"], 1, 1))).Cells[0]); ok {
+		t.Errorf("got %+v of nothing", trip)
+	}
+}
+
+func TestDistribution(t *testing.T) {
+	c := metrics.New(benchtest.Result(benchtest.Rounds(func(block, round int) float64 { return float64(120 - block - 6*round) }))).Cells[0]
+	all := distribution(c, 7)
+	if len(all) != 7 || all[0] != (Share{0.001, 1.0 / 120}) || all[6] != (Share{0.12, 1}) {
+		t.Errorf("got %v", all)
+	}
+	if n := len(distribution(c, 1000)); n != 120 {
+		t.Errorf("got %d steps of 120 rounds", n)
+	}
+	if !slices.IsSortedFunc(all, func(a, b Share) int { return int(math.Copysign(1, a.Round-b.Round)) }) {
+		t.Errorf("not in order: %v", all)
+	}
+}
+
+// TestCourse: blocks are in the order of time, and the fastest and the slowest round
+// of each are kept.
+func TestCourse(t *testing.T) {
+	r := benchtest.Result(benchtest.Rounds(func(block, round int) float64 {
+		switch round {
+		case 7:
+			return 1
+		case 11:
+			return 99
+		}
+		return float64(10 + block)
+	}))
+	blocks := r.Cells[0].Blocks
+	for i := range blocks {
+		blocks[i].At = time.Duration(len(blocks)-1-i) * time.Second
+	}
+	all := course(metrics.New(r).Cells[0], 5)
+	for i, s := range all {
+		if s.At != float64(i) || s.Index != 5-i || s.Median != float64(15-i)/1e3 {
+			t.Errorf("turn %d: %+v", i, s)
+		}
+		if len(s.Rounds) > 5 || slices.Min(s.Rounds) != 0.001 || slices.Max(s.Rounds) != 0.099 {
+			t.Errorf("turn %d has the rounds %v", i, s.Rounds)
+		}
+	}
+	if len(all) != 6 {
+		t.Errorf("got %d blocks", len(all))
+	}
+}
 
 // twoGroups has three transports with two numbers of clients, and other ranks in each.
 // The rounds of a cell are those of benchtest.Cell: 30 % of one is down, 50 % is train
@@ -22,7 +101,7 @@ import (
 func twoGroups() *result.Result {
 	r := benchtest.Result()
 	for clients, rounds := range map[int][3]float64{1: {5, 20, 40}, 2: {5, 40, 20}} {
-		for i, transport := range []string{analysis.Control, "pickle", "http"} {
+		for i, transport := range []string{metrics.Control, "pickle", "http"} {
 			x := rounds[i]
 			r.Cells = append(r.Cells, benchtest.Cell(transport, benchtest.Models["cnn"], 1, clients, x*0.9, x, x*1.1, x*0.95, x, x*1.05))
 		}
@@ -34,7 +113,7 @@ func near(a, b, by float64) bool { return math.Abs(a-b) <= by }
 
 // TestPlots: pictures have the numbers of the analysis, each where it belongs.
 func TestPlots(t *testing.T) {
-	r := analysis.New(twoGroups())
+	r := metrics.New(twoGroups())
 	groups := r.Groups()
 	for k, p := range tripPlots(r, groups) {
 		for i, c := range groups[k] {
@@ -53,7 +132,7 @@ func TestPlots(t *testing.T) {
 			t.Errorf("distribution of %s from %+v to %+v", of.Name, first, last)
 		}
 	}
-	c := compare(t, benchtest.Interleaved(2), nil, analysis.CompareOptions{})
+	c := compare(t, benchtest.Interleaved(2), nil, CompareOptions{})
 	shown := 0
 	made := changePlots(c.Rows, c.Rows)
 	for i, row := range c.Rows {
@@ -118,7 +197,7 @@ func TestPlaces(t *testing.T) {
 			if !near(dots[i][0], round.Center, by) || !near(intervals[i][0], round.Low, by) || !near(intervals[i][1], round.High, by) {
 				t.Errorf("%s stands at %v, %v: want %v", c.Name(), dots[i], intervals[i], round)
 			}
-			trip, _ := c.Trip()
+			trip, _ := tripOf(c)
 			from := 0.0
 			for s, part := range []float64{trip.Down, trip.Between, trip.Train, trip.Uplink} {
 				to := from + part*1e3

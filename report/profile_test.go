@@ -11,7 +11,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
-	"ipcbench/report/analysis"
+	"ipcbench/report/metrics"
 )
 
 // profiledResult is a result of the control, of a transport that copies nothing,
@@ -84,7 +84,7 @@ func TestProfileTables(t *testing.T) {
 	for i := range plain.Cells {
 		plain.Cells[i].Profiles = nil
 	}
-	if s := profiles(analysis.New(plain)); !s.Empty() {
+	if s := profiles(metrics.New(plain)); !s.Empty() {
 		t.Errorf("a run without profiles: %+v", s)
 	}
 }

@@ -6,13 +6,13 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/profile/capture"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // profiles say where the CPU time of each transport goes, where memory is allocated,
 // and what the profiles cost.
-func profiles(r *analysis.Result) doc.Section {
+func profiles(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Where the CPU time goes", Tables: slices.Concat(
 		groupTables(r, "CPU time by phase, ", phaseSplits()...),
 		functionTables(r, "The heaviest functions of the heaviest phase, ", capture.CPU, doc.Column{Name: "of the phase", Unit: "%"}, heaviestFunctions),
@@ -31,7 +31,7 @@ func profiles(r *analysis.Result) doc.Section {
 func slowdowns() []field {
 	var all []field
 	for _, k := range capture.Kinds() {
-		all = append(all, field{doc.Column{Name: k.Name, Unit: "1"}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.Slowdown(k.Name)) }})
+		all = append(all, field{doc.Column{Name: k.Name, Unit: "1"}, func(c *metrics.Cell) doc.Cell { return doc.Estimate(c.Slowdown(k.Name)) }})
 	}
 	return all
 }
@@ -46,8 +46,8 @@ func shareOf(part, all int64) doc.Cell {
 
 // phaseSplits are CPU time by phase.
 func phaseSplits() []field {
-	of := func(name, unit, help string, cell func(c *analysis.Cell, s *result.Summary) doc.Cell) field {
-		return field{doc.Column{Name: name, Unit: unit, Help: help, Wrap: unit == ""}, func(c *analysis.Cell) doc.Cell {
+	of := func(name, unit, help string, cell func(c *metrics.Cell, s *result.Summary) doc.Cell) field {
+		return field{doc.Column{Name: name, Unit: unit, Help: help, Wrap: unit == ""}, func(c *metrics.Cell) doc.Cell {
 			if s := c.Summary(capture.CPU); s != nil {
 				return cell(c, s)
 			}
@@ -55,24 +55,24 @@ func phaseSplits() []field {
 		}}
 	}
 	return []field{
-		of("CPU", "s/GB", "", func(_ *analysis.Cell, s *result.Summary) doc.Cell { return shareOf(s.Total, s.Delivered) }), // ns for a byte are s for a GB,
-		of("server", "%", "the server's part of the CPU time", func(_ *analysis.Cell, s *result.Summary) doc.Cell {
+		of("CPU", "s/GB", "", func(_ *metrics.Cell, s *result.Summary) doc.Cell { return shareOf(s.Total, s.Delivered) }), // ns for a byte are s for a GB,
+		of("server", "%", "the server's part of the CPU time", func(_ *metrics.Cell, s *result.Summary) doc.Cell {
 			server := int64(0)
 			for _, split := range s.Phases {
 				server += split.Server
 			}
 			return doc.Number(s.Share(server))
 		}),
-		of("sampled", "%", "the samples' part of the CPU time that the kernel counted", func(c *analysis.Cell, _ *result.Summary) doc.Cell {
+		of("sampled", "%", "the samples' part of the CPU time that the kernel counted", func(c *metrics.Cell, _ *result.Summary) doc.Cell {
 			if part, known := c.Sampled(c.Profiled(capture.CPU)); known {
 				return doc.Number(part)
 			}
 			return doc.Cell{}
 		}),
-		of("attributed", "%", "the part of the samples in transport code that has a phase", func(_ *analysis.Cell, s *result.Summary) doc.Cell {
+		of("attributed", "%", "the part of the samples in transport code that has a phase", func(_ *metrics.Cell, s *result.Summary) doc.Cell {
 			return shareOf(s.Attributed, s.Transport)
 		}),
-		of("phases", "", "", func(_ *analysis.Cell, s *result.Summary) doc.Cell {
+		of("phases", "", "", func(_ *metrics.Cell, s *result.Summary) doc.Cell {
 			var parts []string
 			for _, split := range s.Phases {
 				if x := s.Share(split.Flat); x >= 0.005 {
@@ -87,7 +87,7 @@ func phaseSplits() []field {
 // functionTables are the heaviest functions of profiles of a kind: a table for each
 // group that has any. of takes them from a summary, with the total that the column
 // part is a share of.
-func functionTables(r *analysis.Result, caption, kind string, part doc.Column, of func(s *result.Summary) (phase string, functions []result.Function, whole int64)) []doc.Table {
+func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of func(s *result.Summary) (phase string, functions []result.Function, whole int64)) []doc.Table {
 	var all []doc.Table
 	for _, cells := range r.Groups() {
 		t := doc.Table{Caption: caption + groupTitle(cells[0].Group()), Keys: 3, Columns: []doc.Column{
@@ -115,7 +115,7 @@ func functionTables(r *analysis.Result, caption, kind string, part doc.Column, o
 
 // heaviestFunctions are those of the phase that takes most CPU time besides the work.
 func heaviestFunctions(s *result.Summary) (phase string, functions []result.Function, whole int64) {
-	if split := analysis.HeaviestPhase(s); split != nil {
+	if split := metrics.HeaviestPhase(s); split != nil {
 		return split.Name, split.Functions, split.Flat
 	}
 	return "", nil, 0
@@ -139,9 +139,9 @@ func shortened(names string) string {
 }
 
 // copyTables say how often a byte is copied on its way.
-func copyTables(r *analysis.Result) doc.Section {
-	of := func(column doc.Column, cell func(k analysis.Copies) doc.Cell) field {
-		return field{column, func(c *analysis.Cell) doc.Cell {
+func copyTables(r *metrics.Result) doc.Section {
+	of := func(column doc.Column, cell func(k metrics.Copies) doc.Cell) field {
+		return field{column, func(c *metrics.Cell) doc.Cell {
 			if k, known := c.Copies(); known {
 				return cell(k)
 			}
@@ -149,20 +149,20 @@ func copyTables(r *analysis.Result) doc.Section {
 		}}
 	}
 	return doc.Section{Title: "Copies per byte", Tables: groupTables(r, "",
-		of(median("copies", "by our code").Column, func(k analysis.Copies) doc.Cell { return doc.Estimate(k.Ours) }),
-		of(median("kernel_copies", "by the kernel").Column, func(k analysis.Copies) doc.Cell { return doc.Estimate(k.Kernel) }),
-		of(doc.Column{Name: "by memmove", Unit: "1", Help: "an estimate: the CPU time in memmove × the floor copy; what libraries copy is in it"}, func(k analysis.Copies) doc.Cell {
+		of(median("copies", "by our code").Column, func(k metrics.Copies) doc.Cell { return doc.Estimate(k.Ours) }),
+		of(median("kernel_copies", "by the kernel").Column, func(k metrics.Copies) doc.Cell { return doc.Estimate(k.Kernel) }),
+		of(doc.Column{Name: "by memmove", Unit: "1", Help: "an estimate: the CPU time in memmove × the floor copy; what libraries copy is in it"}, func(k metrics.Copies) doc.Cell {
 			if k.Memmove < 0 {
 				return doc.Cell{}
 			}
 			return doc.Number(k.Memmove)
 		}),
 		nonZero(median("copied_bytes", "bytes by our code")),
-		of(doc.Column{Name: "note", Wrap: true}, func(k analysis.Copies) doc.Cell { return doc.Words(copyNote(k)) }))}
+		of(doc.Column{Name: "note", Wrap: true}, func(k metrics.Copies) doc.Cell { return doc.Words(copyNote(k)) }))}
 }
 
 // copyNote says what the numbers mean together.
-func copyNote(k analysis.Copies) string {
+func copyNote(k metrics.Copies) string {
 	var notes []string
 	if k.Zero {
 		notes = append(notes, "zero-copy")

@@ -2,12 +2,254 @@ package report
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/phase/usage"
+	"ipcbench/report/metrics"
+	"ipcbench/tensor"
 )
+
+// python returns the synthetic result with workers in Python, changed, without its small
+// model.
+func python(edit func(c *result.Cell)) *metrics.Result {
+	r := benchtest.Python()
+	r.Cells = slices.DeleteFunc(r.Cells, func(c result.Cell) bool { return c.Model.Name == "cnn" })
+	for i := range r.Cells {
+		edit(&r.Cells[i])
+	}
+	return metrics.New(r)
+}
+
+func labels(cells []*metrics.Cell) string {
+	var all []string
+	for _, c := range cells {
+		all = append(all, c.Label())
+	}
+	return strings.Join(all, ",")
+}
+
+// TestPythonYardstick: guard 25: workers in Python and peers are compared with the control by the
+// rule for other hosts; what has proved nothing changes nothing for others.
+func TestPythonYardstick(t *testing.T) {
+	only := func(names ...string) func(c *result.Cell) { // all others train as the control does
+		return func(c *result.Cell) {
+			if !slices.Contains(names, (&metrics.Cell{Cell: c}).Label()) {
+				trains(c, 30)
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		edit func(c *result.Cell)
+		off  string // the cell for which transfer ranks
+	}{
+		"as long":         {only(), ""},
+		"peers":           {only("py-torch-queue", "py-http-json"), "py-torch-queue"},
+		"within 10 %":     {only("py-grpc", "grpc-stream (python)"), ""},
+		"unproved":        {only("mine"), ""},
+		"a user's own":    {func(c *result.Cell) { c.Train = strings.Repeat("m:f", min(1, len(c.Language))) }, "py-torch-queue"},
+		"shm-slab longer": {func(c *result.Cell) { only()(c); stretch(c, "shm-slab", "python", 40) }, "shm-slab (python)"},
+		"in Go":           {func(c *result.Cell) { only()(c); stretch(c, "shm-slab", "", 40) }, ""},
+	} {
+		r := python(tt.edit)
+		v := r.Verdicts()[0]
+		by := map[bool]string{true: "round", false: "transfer"}[tt.off == ""]
+		if v.By != by || (v.Off != nil) != (by == "transfer") || v.Off != nil && v.Off.Label() != tt.off {
+			t.Errorf("%s: ranked by %s for %v, want %s for %s", name, v.By, v.Off, by, tt.off)
+		}
+		for _, c := range r.Cells {
+			_, like := c.TrainsLike()
+			if known := c.Of("overhead").Known(); known != (like && !c.IsControl() && c.Unproved == "") || c.Of("bandwidth").Known() && !known {
+				t.Errorf("%s: overhead of %s known: %v", name, c.Name(), known)
+			}
+		}
+	}
+}
+
+// stretch lets the trainings of a transport with workers in a language take that many ms.
+func stretch(c *result.Cell, transport, language string, ms float64) {
+	if c.Transport == transport && c.Language == language {
+		trains(c, ms)
+	}
+}
+
+// TestPythonVerdict: guard 25: proved peers and workers in Python take part in a verdict, and what
+// is not proved does not, however fast it says that it is.
+func TestPythonVerdict(t *testing.T) {
+	const ours = "shm-slab,shm-slab (python),http-shm (python),http,http (python),grpc-stream,grpc-stream (python),"
+	v := python(func(*result.Cell) {}).Verdicts()[0]
+	if got := labels(v.Ranked); got != ours+"py-torch-queue,py-grpc,py-http-json" {
+		t.Errorf("ranked: %s", got)
+	}
+	if among, ok := v.Among(result.InPython); !ok || labels(among.Ranked) != "shm-slab (python),http-shm (python),http (python),grpc-stream (python)" || among.By != v.By || !among.Proved() {
+		t.Errorf("among workers in Python: %s", labels(among.Ranked))
+	}
+	if among, ok := v.Among("cobol"); ok {
+		t.Errorf("in no language: %s", labels(among.Ranked))
+	}
+	if among, ok := v.Among(""); ok {
+		t.Errorf("the best of all is in Go, and so is that among workers in Go: %s", labels(among.Ranked))
+	}
+	proved := func(c *result.Cell) { c.Unproved = "" }
+	if got := python(proved).Verdicts()[0]; got.Best().Variant != "mine" || !got.Proved() {
+		t.Errorf("a peer that is faster and proved is second to %s", got.Best().Label())
+	}
+	// Nor is it the best of a sweep, nor in what is compared.
+	r := benchtest.Python()
+	steps := func(c result.Cell) (all []result.Cell) {
+		for _, clients := range []int{1, 2, 3} {
+			c.Clients, c.Blocks = clients, slices.Clone(c.Blocks)
+			for i := range c.Blocks {
+				b := &c.Blocks[i]
+				for _, s := range []*[]int64{&b.Train, &b.RTT, &b.Down, &b.Up} {
+					*s = slices.Repeat((*s)[:2], clients)
+				}
+				for k := range b.Round {
+					if c.Variant == "mine" && clients == 3 { // slower than others, so that they cross
+						b.Round[k] *= 100
+					}
+				}
+			}
+			all = append(all, c)
+		}
+		return all
+	}
+	r.Cells = slices.Concat(steps(r.Cells[0]), steps(r.Cells[1]), steps(r.Cells[5]), steps(r.Cells[11]))
+	s := sweepsOf(metrics.New(r))[0]
+	if s.Over != Clients || len(s.Lines) != 4 || s.Lines[2].Variant != "grpc-stream (python)" || !s.Lines[3].Unproved() {
+		t.Errorf("a sweep over %s of %v", s.Over, s.Lines)
+	}
+	for _, of := range s.Envelope() {
+		if of.Best[0].Variant != "shm-slab" || of.Next != nil && of.Next.Unproved() {
+			t.Errorf("best is %s, next %v", of.Best[0].Variant, of.Next)
+		}
+	}
+	base, head := benchtest.Python(), benchtest.Python()
+	head.Cells[1].Software = map[string]string{"python": "3.12"}
+	c, err := Compare(base, head, CompareOptions{})
+	if err != nil || len(c.Rows) != len(base.Cells)-2 || !slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.What == "software python" && d.Head == "3.12" }) {
+		t.Errorf("%d rows, %v, %v", len(c.Rows), c.Differences, err)
+	}
+}
+
+// TestTrain: a user's own training is other work, which no control does.
+func TestTrain(t *testing.T) {
+	r := python(func(c *result.Cell) {
+		if c.Language != "" {
+			c.Train = "m:f"
+		}
+	})
+	for _, c := range r.Cells {
+		if c.Train != "" && (c.Control != nil || c.Group().Train != "m:f" || noControl(c) != nil) {
+			t.Errorf("%s has the control %v", c.Name(), c.Control)
+		}
+	}
+	if v := r.Verdicts()[1]; v.Group.Train != "m:f" || v.By != "transfer" || v.Off == nil || labels(v.Ranked[:1]) != "shm-slab (python)" {
+		t.Errorf("ranked by %s: %s", v.By, labels(v.Ranked))
+	}
+}
+
+// TestGains: what a project would gain is the ratio of transfers, and only of what is
+// proved and was measured with workers in Python.
+func TestGains(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit func(c *result.Cell)
+		want string
+	}{
+		"all": {func(*result.Cell) {}, "BlazeFL shm-slab 257, OpenFL, Flower grpc-stream 5.71, AReaL http 63.3, AReaL http-shm 1.9e+03"},
+		"one is not proved": {func(c *result.Cell) {
+			if c.Variant == "py-grpc" {
+				c.Unproved = "no hash"
+			}
+		}, "BlazeFL shm-slab 257, AReaL http 63.3, AReaL http-shm 1.9e+03"},
+		"workers in Go": {func(c *result.Cell) { c.Language = "" }, ""},
+		"other work": {func(c *result.Cell) {
+			if c.Language != "" {
+				c.Change = benchtest.Text[tensor.Change]("2%")
+			}
+		}, ""},
+		"a namesake": {func(c *result.Cell) { c.Peer = "" }, ""},
+	} {
+		var all []string
+		for _, g := range gainsOf(python(tt.edit)) {
+			times := g.Times("transfer")
+			all = append(all, g.Project+" "+g.To.Variant+" "+strconv.FormatFloat(times.Center, 'g', 3, 64))
+			if !times.Sure() || times.Low >= times.Center || times.High <= times.Center {
+				t.Errorf("%s: %s: %v", name, g.To.Label(), times)
+			}
+		}
+		if got := strings.Join(all, ", "); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+// TestPythonFloors: an empty call of a worker in Python is the floor of workers in Python.
+func TestPythonFloors(t *testing.T) {
+	r := benchtest.Python()
+	for language, call := range map[string]float64{"": 10e-6, result.InPython: 100e-6} {
+		r.Floors = append(r.Floors, result.Floor{Name: metrics.FloorCall, Unit: "s", Variant: "http-shm", Setup: result.Setup{Language: language}, Blocks: [][]float64{{call}}})
+	}
+	for _, c := range metrics.New(r).Cells {
+		name, times := c.Bound()
+		if c.Label() == "http-shm (python)" && (name != metrics.FloorCall || times.Center != c.Of("transfer").Center/200e-6) {
+			t.Errorf("%s: %v times %s", c.Name(), times.Center, name)
+		}
+		if c.Peer != "" && name != "" {
+			t.Errorf("%s is bounded by %s", c.Name(), name)
+		}
+	}
+}
+
+// TestNotCounted: what a program in another language does not count is not known; it is not 0.
+func TestNotCounted(t *testing.T) {
+	r := python(func(c *result.Cell) {
+		for i := range c.Blocks {
+			b := &c.Blocks[i]
+			for _, p := range []*result.Process{&b.Server, &b.Processes[0]} {
+				p.Usage.IO = &usage.IO{ReadBytes: 1, WrittenBytes: 1}
+				if c.Unproved != "" { // our peer says nothing at all of its processes
+					*p = result.Process{}
+				}
+			}
+		}
+	})
+	for _, c := range r.Cells {
+		inGo := c.Peer == "" && c.Language == ""
+		for name, want := range map[string]bool{"allocs": inGo, "gc_time": inGo, "kernel_copies": inGo, "cpu_per_gb": c.Unproved == "", "peak_rss": c.Unproved == ""} {
+			if got := c.Of(name).Known(); got != want {
+				t.Errorf("%s: %s is known: %v, want %v", c.Label(), name, got, want)
+			}
+		}
+	}
+}
+
+// TestControlBesideOthers: who trains or folds in another language may take less than the control,
+// which is in no doubt then.
+func TestControlBesideOthers(t *testing.T) {
+	r := python(func(c *result.Cell) {
+		trains(c, 30)
+		for _, b := range c.Blocks {
+			if c.Transport != metrics.Control {
+				for k := range b.Round {
+					b.Round[k] = 40 * benchtest.MS
+				}
+			}
+		}
+	})
+	var doubts []string
+	for _, f := range Findings(r) {
+		if f.Rule == "faster_than_control" {
+			doubts = append(doubts, f.Measured.Label())
+		}
+	}
+	if got := strings.Join(doubts, ","); got != "shm-slab,http,grpc-stream" {
+		t.Errorf("the control is in doubt for %s", got)
+	}
+}
 
 // TestPythonView: what a terminal of 80 columns shows of workers in Python and of peers,
 // and the same for scripts and pull requests.

@@ -9,8 +9,8 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // mostBrief is how many sweeps a screen has words for, besides the one of which it has the table.
@@ -23,15 +23,15 @@ const mostPays = 3
 // and a table, the largest model last, next to the prompt. A sweep takes the place of
 // its groups, the one with the most steps as a table. again is the command that shows
 // the result once more.
-func screen(r *analysis.Result, again string) doc.Document {
+func screen(r *metrics.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	swept, drawn := sweptOf(r)
 	linked := false
-	for _, links := range analysis.GroupBy(bySize(r, 1), onAnyLink) {
+	for _, links := range metrics.GroupBy(bySize(r, 1), onAnyLink) {
 		if drawn(links[0][0].Group()) {
 			continue
 		}
-		if decided := slices.DeleteFunc(slices.Clone(links), func(cells []*analysis.Cell) bool { _, ok := analysis.Decide(cells); return !ok }); len(decided) > 1 {
+		if decided := slices.DeleteFunc(slices.Clone(links), func(cells []*metrics.Cell) bool { _, ok := metrics.Decide(cells); return !ok }); len(decided) > 1 {
 			d.Sections, linked = append(d.Sections, linkSection(decided)), true
 			continue
 		} else if len(decided) > 0 {
@@ -39,7 +39,7 @@ func screen(r *analysis.Result, again string) doc.Document {
 		}
 		cells := links[0]
 		s := groupSection(cells)
-		if v, ok := analysis.Decide(cells); ok {
+		if v, ok := metrics.Decide(cells); ok {
 			s.Lead = doc.Say(verdictSentence(v))
 		}
 		d.Sections = append(d.Sections, s)
@@ -60,7 +60,7 @@ func screen(r *analysis.Result, again string) doc.Document {
 		end.Tail = legend(r)
 	}
 	var where []string
-	for _, p := range r.Paths() {
+	for _, p := range pathsOf(r) {
 		if text := payLine(p); text != "" {
 			where = append(where, text)
 		}
@@ -68,13 +68,13 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if left := len(where) - mostPays; left > 0 {
 		where = append(where[:mostPays], doc.Plural(left, "more transport")+" with codecs: --view break-even")
 	}
-	codecs := len(r.Paths()) > 0
-	if !codecs && len(r.Local()) > 0 {
+	codecs := len(pathsOf(r)) > 0
+	if !codecs && len(localCells(r)) > 0 {
 		where, codecs = append(where, noLink), true
 	}
 	encrypted := tlsLines(r, mostPays)
 	if len(encrypted) == 0 {
-		encrypted = inTheClear(r, r.Tunnels())
+		encrypted = inTheClear(r, tunnelsOf(r))
 	}
 	end.Tail = append(end.Tail, doc.Say(slices.Concat(fleetLines(r), where, encrypted)...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
@@ -89,16 +89,16 @@ func screen(r *analysis.Result, again string) doc.Document {
 	if len(encrypted) > 0 {
 		views = "tls," + views
 	}
-	if r.Fleet() != nil {
+	if fleetOf(r) != nil {
 		views = "hosts," + views
 	}
-	if len(r.Gains()) > 0 {
+	if len(gainsOf(r)) > 0 {
 		views = "gain," + views
 	}
 	if codecs {
 		views = "break-even," + views
 	}
-	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return len(c.Profiles) > 0 }) {
+	if slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { return len(c.Profiles) > 0 }) {
 		views = "profiles," + views
 	}
 	end.Tail = append(end.Tail, doc.Paragraph{Text: "More: " + again + " --view " + views + " (or all)", Tone: doc.Dim})
@@ -110,7 +110,7 @@ func screen(r *analysis.Result, again string) doc.Document {
 const mostRemarks = 3
 
 // remarks are the marks of cells: one sentence for each kind, with the cells that have it.
-func remarks(cells []*analysis.Cell) []string {
+func remarks(cells []*metrics.Cell) []string {
 	var all []string
 	for _, m := range marks {
 		var names []string
@@ -130,7 +130,7 @@ func remarks(cells []*analysis.Cell) []string {
 }
 
 // groupSection is the table of a group, without what its columns mean.
-func groupSection(cells []*analysis.Cell) doc.Section {
+func groupSection(cells []*metrics.Cell) doc.Section {
 	t := groupTable(cells)
 	for i := range t.Columns {
 		t.Columns[i].Help = ""
@@ -140,19 +140,19 @@ func groupSection(cells []*analysis.Cell) doc.Section {
 
 // doubts are what was left out, who could have read or taken part, whether hosts are
 // any, and how many other warnings there are: they are too long for a screen.
-func doubts(r *analysis.Result, again string) []doc.Paragraph {
-	lines := findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Skipped }, doc.Plain)
+func doubts(r *metrics.Result, again string) []doc.Paragraph {
+	lines := findingLines(r, func(f Finding) bool { return f.Severity == Skipped }, doc.Plain)
 	if len(lines) > 2 {
 		lines = append(lines[:2], doc.Paragraph{Text: doc.Plural(len(lines)-2, "more line") + " of cells that were skipped: --view findings"})
 	}
-	open := func(f analysis.Finding) bool {
-		return f.Rule == analysis.Unencrypted || f.Rule == analysis.Unproven || f.Rule == analysis.OneMachine
+	open := func(f Finding) bool {
+		return f.Rule == Unencrypted || f.Rule == Unproven || f.Rule == OneMachine
 	}
 	lines = append(lines, findingLines(r, open, doc.Bad)...)
-	said := func(f analysis.Finding) bool { // by the verdict, of all rows in Python at once
-		return f.Rule == analysis.OtherTraining && !f.Measured.Remote()
+	said := func(f Finding) bool { // by the verdict, of all rows in Python at once
+		return f.Rule == OtherTraining && !f.Measured.Remote()
 	}
-	warnings := findingLines(r, func(f analysis.Finding) bool { return f.Severity == analysis.Warning && !open(f) && !said(f) }, doc.Plain)
+	warnings := findingLines(r, func(f Finding) bool { return f.Severity == Warning && !open(f) && !said(f) }, doc.Plain)
 	switch len(warnings) {
 	case 0:
 	case 1:
@@ -168,14 +168,14 @@ const mostOpen = 4
 
 // request is what a pull request shows of a result: sweeps, the verdict, what puts it
 // in doubt, and the tables, the largest model first. All else is folded.
-func request(r *analysis.Result) doc.Document {
+func request(r *metrics.Result) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	swept, drawn := sweptOf(r)
 	for i, of := range swept[:min(len(swept), mostSweeps)] {
 		d.Sections = append(d.Sections, doc.Section{Title: sweepTitle(of), Lead: envelopeLines(of), Folded: i >= mostOpen})
 	}
 	v := view(r, "verdict")
-	if !slices.ContainsFunc(r.Groups(), func(cells []*analysis.Cell) bool { return !drawn(cells[0].Group()) }) {
+	if !slices.ContainsFunc(r.Groups(), func(cells []*metrics.Cell) bool { return !drawn(cells[0].Group()) }) {
 		v.Tables = nil // the sweeps say it
 	}
 	v.Lead = append(v.Lead, doc.Say(fleetLines(r)...)...)
@@ -197,29 +197,29 @@ func request(r *analysis.Result) doc.Document {
 
 // bySize returns the groups of a result: the smallest model first, or last if order
 // is -1.
-func bySize(r *analysis.Result, order int) [][]*analysis.Cell {
+func bySize(r *metrics.Result, order int) [][]*metrics.Cell {
 	groups := r.Groups()
-	slices.SortStableFunc(groups, func(a, b []*analysis.Cell) int {
+	slices.SortStableFunc(groups, func(a, b []*metrics.Cell) int {
 		return order * cmp.Compare(a[0].Model.Payload(), b[0].Model.Payload())
 	})
 	return groups
 }
 
 // machineLine says on what a result was measured.
-func machineLine(r *analysis.Result) string {
+func machineLine(r *metrics.Result) string {
 	e := r.Environment
 	return fmt.Sprintf("%s, %s, kernel %s, %s", e.CPU, doc.Plural(e.CPUs, "processor"), e.Kernel, e.Go)
 }
 
 // A mark is something that a reader must know about a cell's numbers.
 type mark struct {
-	help string                                          // the beginning of a sentence
-	on   func(c *analysis.Cell, m analysis.Marks) string // what holds of a cell, or nothing
+	help string                                        // the beginning of a sentence
+	on   func(c *metrics.Cell, m metrics.Marks) string // what holds of a cell, or nothing
 }
 
 // marks are all of them.
 var marks = []mark{
-	{"Some tensors did not go the way that the transport is named for", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"Some tensors did not go the way that the transport is named for", func(_ *metrics.Cell, m metrics.Marks) string {
 		if !m.Astray {
 			return ""
 		}
@@ -230,7 +230,7 @@ var marks = []mark{
 		}
 		return text
 	}},
-	{"Rounds fall into two groups", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"Rounds fall into two groups", func(_ *metrics.Cell, m metrics.Marks) string {
 		if m.Modes == nil {
 			return ""
 		}
@@ -238,7 +238,7 @@ var marks = []mark{
 		return fmt.Sprintf("rounds fall into two groups: %s (%s) and %s (%s)",
 			doc.Quantity("s", a.Center), doc.Percent(a.Share), doc.Quantity("s", b.Center), doc.Percent(b.Share))
 	}},
-	{"Rounds became slower or faster", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"Rounds became slower or faster", func(_ *metrics.Cell, m metrics.Marks) string {
 		switch {
 		case m.Drift.Across != 0:
 			return "rounds changed by " + doc.Signed(m.Drift.Across) + " % from the first to the last block"
@@ -247,19 +247,19 @@ var marks = []mark{
 		}
 		return ""
 	}},
-	{"Over a tenth of the rounds lie far from the median", func(c *analysis.Cell, m analysis.Marks) string {
+	{"Over a tenth of the rounds lie far from the median", func(c *metrics.Cell, m metrics.Marks) string {
 		if m.Outliers == 0 {
 			return ""
 		}
 		return fmt.Sprintf("%d of %s lie far from the median", m.Outliers, doc.Plural(c.Rounds(), "round"))
 	}},
-	{"The measurement was interrupted", func(_ *analysis.Cell, m analysis.Marks) string {
+	{"The measurement was interrupted", func(_ *metrics.Cell, m metrics.Marks) string {
 		if !m.Interrupted {
 			return ""
 		}
 		return "the measurement was interrupted"
 	}},
-	{"The data was not proved", func(c *analysis.Cell, _ analysis.Marks) string {
+	{"The data was not proved", func(c *metrics.Cell, _ metrics.Marks) string {
 		if c.Proved() || c.Unproved != "" { // which its name says
 			return ""
 		}
@@ -269,16 +269,16 @@ var marks = []mark{
 
 // inOrder returns the cells of a verdict: ours, then peers, each the fastest first and what
 // is not ranked after it, and the control last.
-func inOrder(cells []*analysis.Cell, v analysis.Verdict) []*analysis.Cell {
-	others := slices.DeleteFunc(slices.Clone(cells), func(c *analysis.Cell) bool { return slices.Contains(v.Ranked, c) })
-	unproved := func(c *analysis.Cell) float64 {
+func inOrder(cells []*metrics.Cell, v metrics.Verdict) []*metrics.Cell {
+	others := slices.DeleteFunc(slices.Clone(cells), func(c *metrics.Cell) bool { return slices.Contains(v.Ranked, c) })
+	unproved := func(c *metrics.Cell) float64 {
 		if c.Unproved == "" {
 			return -1
 		}
 		return c.Of(v.By).Center
 	}
 	all := slices.Concat(v.Ranked, others)
-	slices.SortStableFunc(all, func(a, b *analysis.Cell) int {
+	slices.SortStableFunc(all, func(a, b *metrics.Cell) int {
 		return cmp.Or(cmp.Compare(oneIf(a.IsControl()), oneIf(b.IsControl())), cmp.Compare(oneIf(a.Peer != ""), oneIf(b.Peer != "")),
 			cmp.Compare(unproved(a), unproved(b)))
 	})
@@ -290,8 +290,8 @@ const controlNote = "the same work without leaving the process"
 
 // groupTable is the table of a group, the fastest first, then peers and the control below
 // rules. Those that may be the fastest stand out. Below it are remarks.
-func groupTable(cells []*analysis.Cell) doc.Table {
-	v, ok := analysis.Decide(cells)
+func groupTable(cells []*metrics.Cell) doc.Table {
+	v, ok := metrics.Decide(cells)
 	ranks, cpu := interval(v.By, ""), median("cpu_per_gb", "CPU")
 	bandwidth := median("bandwidth", "")
 	bandwidth.Name = ""       // its unit says what it is
@@ -335,26 +335,26 @@ func groupTable(cells []*analysis.Cell) doc.Table {
 }
 
 // legend explains the intervals of tables, and rounds that are not usual ones.
-func legend(r *analysis.Result) []doc.Paragraph {
+func legend(r *metrics.Result) []doc.Paragraph {
 	lines := doc.Say(confidence(r.Cells))
-	if i := slices.IndexFunc(r.Cells, func(c *analysis.Cell) bool { return c.Train != "" }); i >= 0 {
+	if i := slices.IndexFunc(r.Cells, func(c *metrics.Cell) bool { return c.Train != "" }); i >= 0 {
 		lines = append(lines, doc.Say("communication: share of a client's round trip that is not training by "+r.Cells[i].Train+". What that computes is not known; what was sent is proved, by hashes.")...)
 	}
-	if slices.ContainsFunc(r.Cells, func(c *analysis.Cell) bool { return c.Respawn }) {
+	if slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { return c.Respawn }) {
 		lines = append(lines, doc.Say("A round with fresh workers includes the time to start them and to end them.")...)
 	}
 	return lines
 }
 
 // cellTables are the tables of all groups, with what the marks say of each cell.
-func cellTables(r *analysis.Result) doc.Section {
+func cellTables(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Round trips", Tail: legend(r)}
 	for _, cells := range r.Groups() {
 		g := cells[0].Group()
 		t := groupTable(cells)
 		t.Caption = groupTitle(g) + ": " + effort(cells)
 		t.Notes = nil
-		if why := yardstickText(analysis.YardstickOf(cells)); why != "" {
+		if why := yardstickText(metrics.YardstickOf(cells)); why != "" {
 			t.Notes = []string{why}
 		}
 		for _, c := range cells {
@@ -368,7 +368,7 @@ func cellTables(r *analysis.Result) doc.Section {
 }
 
 // details says what the marks of a cell mean for it.
-func details(c *analysis.Cell, plan result.Plan) (all []string) {
+func details(c *metrics.Cell, plan result.Plan) (all []string) {
 	found := c.Marks()
 	for _, m := range marks {
 		if text := m.on(c, found); text != "" {
@@ -382,7 +382,7 @@ func details(c *analysis.Cell, plan result.Plan) (all []string) {
 }
 
 // effort says how much was measured in the cells.
-func effort(cells []*analysis.Cell) string {
+func effort(cells []*metrics.Cell) string {
 	blocks, rounds := make([]int, len(cells)), make([]int, len(cells))
 	for i, c := range cells {
 		blocks[i], rounds[i] = len(c.Timed()), c.Rounds()

@@ -1,24 +1,252 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"ipcbench/report/analysis"
+	"ipcbench/bench/result"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
+
+// A Quantity is what the cells of a sweep differ in.
+type Quantity string
+
+// The quantities.
+const (
+	Size       Quantity = "size"        // bytes of models named uniform, which have as many tensors
+	UpdateSize Quantity = "update size" // bytes of updates named uniform
+	Clients    Quantity = "clients"
+	Workers    Quantity = "workers"
+)
+
+// leastSteps is how many values make a curve.
+const leastSteps = 3
+
+// A Sweep is cells that share everything but one quantity.
+type Sweep struct {
+	metrics.Yardstick
+	Over  Quantity
+	Group metrics.Group // of the first step: what the quantity says of it holds of no other
+	At    []float64     // the steps: values of the quantity, in ascending order
+	Lines []Line        // in the order of the result
+}
+
+// A Line is the cells of one transport in a sweep.
+type Line struct {
+	Variant string          // as Cell.Label has it
+	Cells   []*metrics.Cell // one for each step; nil where no round was timed
+}
+
+// IsControl reports whether the line is that of the control, which takes no part in
+// crossings.
+func (l *Line) IsControl() bool {
+	return slices.ContainsFunc(l.Cells, func(c *metrics.Cell) bool { return c != nil && c.IsControl() })
+}
+
+// Unproved reports whether some of the line is of a peer that could not prove its rounds:
+// such a line takes no part in crossings either.
+func (l *Line) Unproved() bool {
+	return slices.ContainsFunc(l.Cells, func(c *metrics.Cell) bool { return c != nil && c.Unproved != "" })
+}
+
+// TakesPart reports whether the line is one of those of which one is the fastest.
+func (l *Line) TakesPart() bool {
+	return !slices.ContainsFunc(l.Cells, func(c *metrics.Cell) bool { return c != nil && !c.TakesPart() })
+}
+
+// vary returns what is left of a group without a quantity, and how much of it the
+// group has; ok is false if it has none that could be swept.
+func (q Quantity) vary(g metrics.Group) (rest metrics.Group, at float64, ok bool) {
+	m := g.Model
+	uniform := func(name string) bool { return strings.HasPrefix(name, "uniform:") }
+	rest, ok = g, true
+	switch q {
+	case Size:
+		rest.Model = result.Model{Name: "uniform", Tensors: m.Tensors, Up: m.Up}
+		at, ok = float64(m.Bytes), uniform(m.Name)
+	case UpdateSize:
+		rest.Model.Up, rest.Model.UpBytes = "uniform", 0
+		at, ok = float64(m.UpBytes), uniform(m.Up)
+	case Clients:
+		rest.Clients, at = 0, float64(g.Clients)
+	case Workers:
+		rest.Workers, at = 0, float64(g.Workers)
+	}
+	return rest, at, ok && at > 0
+}
+
+// sweepsOf returns all sweeps of the result, those with the most steps first.
+func sweepsOf(r *metrics.Result) []*Sweep {
+	var all []*Sweep
+	for _, q := range []Quantity{Size, UpdateSize, Clients, Workers} {
+		cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool {
+			_, _, ok := q.vary(c.Group())
+			return !ok || !(c.Of("round").Center > 0)
+		})
+		for _, same := range metrics.GroupBy(cells, func(c *metrics.Cell) metrics.Group { rest, _, _ := q.vary(c.Group()); return rest }) {
+			if s := newSweep(q, same); s != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Sweep) int { return len(b.At) - len(a.At) })
+	return all
+}
+
+// newSweep returns the sweep of the cells, or nil if they are none.
+func newSweep(q Quantity, cells []*metrics.Cell) *Sweep {
+	at := func(c *metrics.Cell) float64 {
+		_, x, _ := q.vary(c.Group())
+		return x
+	}
+	s := &Sweep{Yardstick: metrics.YardstickOf(cells), Over: q}
+	steps := map[float64]bool{}
+	for _, c := range cells {
+		if !c.IsControl() {
+			steps[at(c)] = true
+		}
+	}
+	if len(steps) < leastSteps {
+		return nil
+	}
+	s.At = slices.Sorted(maps.Keys(steps))
+	for _, of := range metrics.GroupBy(cells, (*metrics.Cell).Label) {
+		line := Line{Variant: of[0].Label(), Cells: make([]*metrics.Cell, len(s.At))}
+		for _, c := range of {
+			if i, ok := slices.BinarySearch(s.At, at(c)); ok && line.Cells[i] == nil {
+				line.Cells[i] = c
+				if i == 0 {
+					s.Group = c.Group()
+				}
+			}
+		}
+		s.Lines = append(s.Lines, line)
+	}
+	return s
+}
+
+// cells returns those of a step.
+func (s *Sweep) cells(step int) []*metrics.Cell {
+	var all []*metrics.Cell
+	for _, l := range s.Lines {
+		if c := l.Cells[step]; c != nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Has reports whether a group is one of the steps.
+func (s *Sweep) Has(g metrics.Group) bool {
+	rest, _, ok := s.Over.vary(g)
+	own, _, _ := s.Over.vary(s.Group)
+	return ok && rest == own
+}
+
+// A Stretch is neighbouring steps at all of which the same transports may be the
+// fastest.
+type Stretch struct {
+	From, To int       // steps
+	Best     []*Line   // the one with the fastest rounds first
+	Since    *Crossing // with the stretch before; nil if there is none, or if it cannot be told
+	Next     *Line     // the fastest of the others at all of these steps; nil if there is none
+	NextLow  float64   // the least and the most that its round is of that of the best, as a multiple
+	NextHigh float64
+}
+
+// Envelope returns which transports are the fastest from where on, in as few
+// stretches as the verdicts of the steps allow.
+func (s *Sweep) Envelope() []Stretch {
+	var all []Stretch
+	for i := range s.At {
+		v, ok := metrics.DecideBy(s.cells(i), s.Yardstick)
+		if !ok {
+			continue
+		}
+		fastest := func(l *Line) bool { return l.Cells[i] != nil && slices.Contains(v.Fastest(), l.Cells[i]) }
+		if n := len(all); n > 0 && slices.ContainsFunc(all[n-1].Best, fastest) {
+			last := &all[n-1]
+			last.To, last.Best = i, slices.DeleteFunc(last.Best, func(l *Line) bool { return !fastest(l) })
+			continue
+		}
+		next := Stretch{From: i, To: i}
+		for k := range s.Lines {
+			if fastest(&s.Lines[k]) {
+				next.Best = append(next.Best, &s.Lines[k])
+			}
+		}
+		all = append(all, next)
+	}
+	for i := range all {
+		of := &all[i]
+		slices.SortStableFunc(of.Best, func(a, b *Line) int { return cmp.Compare(s.level(a, of), s.level(b, of)) })
+		if i > 0 {
+			of.Since = s.between(all[i-1], *of)
+		}
+		s.follow(of)
+	}
+	return all
+}
+
+// follow finds who comes next in a stretch.
+func (s *Sweep) follow(of *Stretch) {
+	for i := range s.Lines {
+		l := &s.Lines[i]
+		if !l.TakesPart() || slices.Contains(of.Best, l) || slices.Contains(l.Cells[of.From:of.To+1], nil) {
+			continue
+		}
+		if of.Next == nil || s.level(l, of) < s.level(of.Next, of) {
+			of.Next = l
+		}
+	}
+	if of.Next == nil {
+		return
+	}
+	of.NextLow = math.Inf(1)
+	for k := of.From; k <= of.To; k++ {
+		times := of.Next.Cells[k].Of(s.By).Center / of.Best[0].Cells[k].Of(s.By).Center
+		of.NextLow, of.NextHigh = min(of.NextLow, times), max(of.NextHigh, times)
+	}
+}
+
+// level is the sum of the logarithms of a line's times in a stretch, of which it has all.
+func (s *Sweep) level(l *Line, of *Stretch) float64 {
+	sum := 0.0
+	for _, c := range l.Cells[of.From : of.To+1] {
+		sum += math.Log(c.Of(s.By).Center)
+	}
+	return sum
+}
+
+// between returns the crossing of two neighbouring stretches, that of their fastest
+// if these have one.
+func (s *Sweep) between(a, b Stretch) *Crossing {
+	for _, before := range a.Best {
+		for _, after := range b.Best {
+			for _, c := range s.cross(before, after) {
+				if c.Before == before && c.Steps[0] <= a.To && b.From <= c.Steps[1] {
+					return &c
+				}
+			}
+		}
+	}
+	return nil
+}
 
 // mostSweeps is how many a view shows. The format json has all.
 const mostSweeps = 6
 
 // sweeps shows how rounds depend on what a run varied, and where transports change
 // places.
-func sweeps(r *analysis.Result) doc.Section {
+func sweeps(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Crossings"}
-	for i, of := range r.Sweeps() {
+	for i, of := range sweepsOf(r) {
 		t := envelope(of)
 		if i >= mostSweeps {
 			t.For = doc.Programs
@@ -34,7 +262,7 @@ func sweeps(r *analysis.Result) doc.Section {
 }
 
 // sweepTitle says what the cells of a sweep have in common, and what they differ in.
-func sweepTitle(s *analysis.Sweep) string {
+func sweepTitle(s *Sweep) string {
 	m := s.Group.Model
 	model := fmt.Sprintf("%s, %s in %s", m.Name, size(m.Bytes), doc.Plural(m.Tensors, "tensor"))
 	up, workers, clients := "", doc.Plural(s.Group.Workers, "worker"), doc.Plural(s.Group.Clients, "client")
@@ -43,13 +271,13 @@ func sweepTitle(s *analysis.Sweep) string {
 	}
 	all := steps(s, 0, len(s.At)-1)
 	switch s.Over {
-	case analysis.Size:
+	case Size:
 		model = "uniform, " + all + " in " + doc.Plural(m.Tensors, "tensor")
-	case analysis.UpdateSize:
+	case UpdateSize:
 		up = ", up " + all + " in " + doc.Plural(m.UpTensors, "tensor")
-	case analysis.Workers:
+	case Workers:
 		workers = all
-	case analysis.Clients:
+	case Clients:
 		clients = all
 	}
 	parts := []string{model + up, workers, clients}
@@ -60,15 +288,15 @@ func sweepTitle(s *analysis.Sweep) string {
 }
 
 // unitOf is the unit of what a sweep varies.
-func unitOf(q analysis.Quantity) string {
-	if q == analysis.Size || q == analysis.UpdateSize {
+func unitOf(q Quantity) string {
+	if q == Size || q == UpdateSize {
 		return "iB"
 	}
 	return "1"
 }
 
 // step names a step of a sweep.
-func step(s *analysis.Sweep, i int) string {
+func step(s *Sweep, i int) string {
 	if unitOf(s.Over) == "iB" {
 		return doc.Quantity("iB", s.At[i])
 	}
@@ -76,7 +304,7 @@ func step(s *analysis.Sweep, i int) string {
 }
 
 // steps names neighbouring steps.
-func steps(s *analysis.Sweep, from, to int) string {
+func steps(s *Sweep, from, to int) string {
 	text := step(s, from)
 	if to > from {
 		text += " to " + step(s, to)
@@ -92,7 +320,7 @@ func steps(s *analysis.Sweep, from, to int) string {
 
 // curves draws the rounds of all transports, with marks where another one becomes the
 // fastest.
-func curves(s *analysis.Sweep) doc.Plot {
+func curves(s *Sweep) doc.Plot {
 	p := doc.Plot{
 		Caption: sweepTitle(s), Kind: doc.Curves,
 		At: doc.Axis{Name: string(s.Over), Unit: unitOf(s.Over), Log: true}, Value: doc.Axis{Name: s.By, Unit: "s", Log: true},
@@ -121,8 +349,8 @@ func curves(s *analysis.Sweep) doc.Plot {
 }
 
 // envelope says who is the fastest from where on.
-func envelope(s *analysis.Sweep) doc.Table {
-	varied := map[analysis.Quantity]string{analysis.Size: "model", analysis.UpdateSize: "up", analysis.Clients: "clients", analysis.Workers: "workers"}[s.Over]
+func envelope(s *Sweep) doc.Table {
+	varied := map[Quantity]string{Size: "model", UpdateSize: "up", Clients: "clients", Workers: "workers"}[s.Over]
 	of := axes("transport", "codec", "language", varied)
 	t := doc.Table{Key: "crossings", Help: "steps of a sweep at all of which the same transports may be the fastest", Caption: sweepTitle(s) + ": the best", Keys: 2 + len(of) + 1, Columns: slices.Concat(
 		[]doc.Column{{Name: "from"}, {Name: "to"}}, axisColumns(of), []doc.Column{{Name: "over", For: doc.Programs, Help: "what the cells differ in: size, update size, clients or workers"},
@@ -134,7 +362,7 @@ func envelope(s *analysis.Sweep) doc.Table {
 			{Name: "next", For: doc.Programs, Help: "the fastest of the others"}, {Name: "next_low", For: doc.Programs, Unit: "1", Help: "the least that it takes, as a multiple of the best"},
 			{Name: "next_high", For: doc.Programs, Unit: "1", Help: "the most"}, {Name: "overtakes", For: doc.Programs, Help: "the best of the steps before"},
 			{Name: "at", For: doc.Programs, Unit: unitOf(s.Over), Help: "where both take as long; a bound is null beyond the end of the sweep"}})}
-	first := s.Lines[slices.IndexFunc(s.Lines, func(l analysis.Line) bool { return l.Cells[0] != nil })].Cells[0]
+	first := s.Lines[slices.IndexFunc(s.Lines, func(l Line) bool { return l.Cells[0] != nil })].Cells[0]
 	for _, stretch := range s.Envelope() {
 		var fastest []string
 		for _, l := range stretch.Best {
@@ -155,12 +383,12 @@ func envelope(s *analysis.Sweep) doc.Table {
 	return t
 }
 
-func best(of analysis.Stretch) string {
-	return either(of.Best, func(l *analysis.Line) string { return l.Variant })
+func best(of Stretch) string {
+	return either(of.Best, func(l *Line) string { return l.Variant })
 }
 
 // bestRounds says how long the best takes at both ends of a stretch.
-func bestRounds(s *analysis.Sweep, of analysis.Stretch) string {
+func bestRounds(s *Sweep, of Stretch) string {
 	round := func(i int) string { return doc.Quantity("s", of.Best[0].Cells[i].Of(s.By).Center) }
 	if first, last := round(of.From), round(of.To); first != last {
 		return first + " to " + last
@@ -169,7 +397,7 @@ func bestRounds(s *analysis.Sweep, of analysis.Stretch) string {
 }
 
 // times says how often the fastest round fits into the next one.
-func times(of analysis.Stretch) string {
+func times(of Stretch) string {
 	low, high := doc.Quantity("1", of.NextLow), doc.Quantity("1", of.NextHigh)
 	if low == high {
 		return low + " times"
@@ -181,7 +409,7 @@ func times(of analysis.Stretch) string {
 const mostStretches = 3
 
 // envelopeLines are the envelope in sentences.
-func envelopeLines(s *analysis.Sweep) []doc.Paragraph {
+func envelopeLines(s *Sweep) []doc.Paragraph {
 	all := s.Envelope()
 	more := len(all) - mostStretches
 	var lines []doc.Paragraph
@@ -203,7 +431,7 @@ func envelopeLines(s *analysis.Sweep) []doc.Paragraph {
 }
 
 // sweepTable is the envelope of a sweep, without what its columns mean.
-func sweepTable(s *analysis.Sweep) doc.Section {
+func sweepTable(s *Sweep) doc.Section {
 	t := envelope(s)
 	t.Caption = ""
 	for i := range t.Columns {
@@ -217,16 +445,16 @@ func sweepTable(s *analysis.Sweep) doc.Section {
 }
 
 // sweptOf returns the sweeps of a result, and whether a group is in one of them.
-func sweptOf(r *analysis.Result) (all []*analysis.Sweep, swept func(analysis.Group) bool) {
-	all = r.Sweeps()
-	return all, func(g analysis.Group) bool {
-		return slices.ContainsFunc(all, func(s *analysis.Sweep) bool { return s.Has(g) })
+func sweptOf(r *metrics.Result) (all []*Sweep, swept func(metrics.Group) bool) {
+	all = sweepsOf(r)
+	return all, func(g metrics.Group) bool {
+		return slices.ContainsFunc(all, func(s *Sweep) bool { return s.Has(g) })
 	}
 }
 
 // crossing says where a crossing is: as a bound where the sweep ends before one of the
 // two is shown to be faster.
-func crossing(s *analysis.Sweep, c *analysis.Crossing) string {
+func crossing(s *Sweep, c *Crossing) string {
 	unit := unitOf(s.Over)
 	low, high := doc.Quantity(unit, c.At.Low), doc.Quantity(unit, c.At.High)
 	switch {

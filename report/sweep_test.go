@@ -3,14 +3,244 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"pgregory.net/rapid"
+
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
+	"ipcbench/internal/test/skip"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
+
+// A law is a transport whose round is fixed + perByte × bytes, in ms.
+type law struct{ fixed, perByte float64 }
+
+func (l law) round(bytes float64) float64 { return l.fixed + l.perByte*bytes }
+
+// sweepOf returns the sweep of transports a, b, … over sizes. Blocks vary by some share.
+func sweepOf(sizes []float64, laws []func(bytes float64) float64, blocks int, vary func() float64) *Sweep {
+	var cells []result.Cell
+	for _, size := range sizes {
+		m := result.Model{Name: fmt.Sprintf("uniform:%.0fB/4", size), Tensors: 4, Bytes: int64(size)}
+		for i, l := range laws {
+			var rounds []float64
+			for range blocks {
+				rounds = append(rounds, l(size)*math.Exp(vary()))
+			}
+			cells = append(cells, benchtest.Cell(string(rune('a'+i)), m, 1, 1, rounds...))
+		}
+	}
+	all := sweepsOf(metrics.New(benchtest.Result(cells...)))
+	if len(all) != 1 {
+		panic(fmt.Sprintf("%d sweeps", len(all)))
+	}
+	return all[0]
+}
+
+// crossings returns those of all pairs of transports.
+func crossings(s *Sweep) (all []Crossing) {
+	for i := range s.Lines {
+		for k := range i {
+			if a, b := &s.Lines[k], &s.Lines[i]; a.TakesPart() && b.TakesPart() {
+				all = append(all, s.cross(a, b)...)
+			}
+		}
+	}
+	return all
+}
+
+func powers(from, factor float64, n int) []float64 {
+	var all []float64
+	for range n {
+		all = append(all, from)
+		from *= factor
+	}
+	return all
+}
+
+// TestCrossings: transports with a fixed part and one in proportion cross where the
+// sums are the same, and only there; the line between two sizes is a little off.
+func TestCrossings(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := powers(1024, 2, 12)
+		at := rapid.Float64Range(2048, 1e6).Draw(t, "crossing")
+		a := law{rapid.Float64Range(100, 1000).Draw(t, "fixed"), rapid.Float64Range(1e-4, 1e-2).Draw(t, "byte")}
+		steep := rapid.Float64Range(2, 10).Draw(t, "steep")
+		b := law{a.fixed + a.perByte*at*(1-1/steep), a.perByte / steep}
+		r := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
+		all := crossings(sweepOf(sizes, []func(float64) float64{a.round, b.round}, 6, func() float64 { return 1e-7 * r.NormFloat64() }))
+		if len(all) != 1 || all[0].Before.Variant != "a" || all[0].After.Variant != "b" {
+			t.Fatalf("crossings %+v, want one from a to b", all)
+		}
+		c := all[0]
+		if off := math.Abs(math.Log(c.At.Center / at)); off > 0.1 || !(c.At.Low <= c.At.Center && c.At.Center <= c.At.High) {
+			t.Fatalf("crossing at %+v, want %g", c.At, at)
+		}
+		if off := math.Abs(math.Log(1e3 * c.Round / a.round(at))); off > 0.1 {
+			t.Fatalf("a round of %g s, want %g ms", c.Round, a.round(at))
+		}
+	})
+}
+
+// TestPowers: where rounds are powers of the size, a crossing is exact.
+func TestPowers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := powers(1000, rapid.Float64Range(1.5, 8).Draw(t, "factor"), 8)
+		last := sizes[len(sizes)-1]
+		at := 1000 * math.Pow(last/1000, rapid.Float64Range(0.05, 0.95).Draw(t, "crossing"))
+		rise := rapid.Float64Range(0.3, 2).Draw(t, "rise")
+		met := make([]meeting, len(sizes))
+		half := rapid.Float64Range(0.001, 0.02).Draw(t, "half")
+		for i, x := range sizes {
+			y := rise * math.Log(x/at)
+			met[i] = meeting{step: i, x: math.Log(x), low: y - half, mid: y, high: y + half, confidence: 0.99 - float64(i)/1e3, blocks: 20 - i}
+		}
+		var from, to = -1, len(sizes)
+		for i, m := range met {
+			switch {
+			case m.winner() < 0:
+				from = i
+			case m.winner() > 0:
+				to = min(to, i)
+			}
+		}
+		got, ok := crossed(met, from, to)
+		if !ok {
+			t.Fatal("no crossing")
+		}
+		near := func(x, want float64) bool { return math.Abs(math.Log(x/want)) < 1e-9 }
+		if !near(got.Center, at) || !near(got.Low, at*math.Exp(-half/rise)) && from >= 0 || !near(got.High, at*math.Exp(half/rise)) && to < len(met) {
+			t.Errorf("got %g (%g to %g), want %g ± %g in logarithms", got.Center, got.Low, got.High, at, half/rise)
+		}
+		if worst := met[min(to, len(met)-1)]; got.Confidence != worst.confidence || got.Blocks != worst.blocks {
+			t.Errorf("sure to %v by %d blocks", got.Confidence, got.Blocks)
+		}
+	})
+}
+
+// TestSeveralCrossings: a pair that changes places twice has two crossings, a transport
+// that was not measured at some sizes is compared where it was, and the control
+// crosses nobody.
+func TestSeveralCrossings(t *testing.T) {
+	none := func() float64 { return 0 }
+	size := func(i int) result.Model { return result.Model{Name: "uniform:x/2", Tensors: 2, Bytes: 1 << (10 + i)} }
+	var cells []result.Cell
+	for i, rounds := range [][3]float64{{1, 2, 3}, {4, 2, 3}, {1, 2, 0}, {1, 2, 1}} {
+		cells = append(cells, benchtest.Cell(metrics.Control, size(i), 1, 1, benchtest.Six(float64(1+i))...))
+		for k, x := range rounds {
+			if x > 0 {
+				cells = append(cells, benchtest.Cell(string(rune('a'+k)), size(i), 1, 1, benchtest.Six(x)...))
+			}
+		}
+	}
+	s := sweepsOf(metrics.New(benchtest.Result(cells...)))[0]
+	got := map[string]int{}
+	for _, c := range crossings(s) {
+		got[c.Before.Variant+c.After.Variant]++
+	}
+	if want := map[string]int{"ab": 1, "ba": 1, "ac": 1, "bc": 1}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("crossings %v, want %v", got, want)
+	}
+	if e := s.Envelope(); len(e) != 3 || e[1].Best[0].Variant != "b" || e[1].Since == nil || e[1].Since.Before.Variant != "a" || e[2].Best[0].Variant != "a" || e[2].To != 3 {
+		t.Errorf("envelope %+v", e)
+	}
+	// One block says nothing: no crossing, whatever the rounds.
+	if all := crossings(sweepOf(powers(1024, 4, 5), []func(float64) float64{law{1, 1e-3}.round, law{2, 1e-6}.round}, 1, none)); len(all) != 0 {
+		t.Errorf("%d crossings of single blocks", len(all))
+	}
+}
+
+// TestNearest: the transport that comes next is the fastest of the others.
+func TestNearest(t *testing.T) {
+	power := func(factor, exponent float64) func(float64) float64 {
+		return func(bytes float64) float64 { return factor * math.Pow(bytes/16384, exponent) }
+	}
+	s := sweepOf(powers(1024, 4, 5), []func(float64) float64{power(90, 0.5), power(90, 0), power(7, 0.1), power(3, 0), power(3, -0.1)}, 6, func() float64 { return 0 })
+	e := s.Envelope()
+	last := e[len(e)-1]
+	if last.Best[0].Variant != "e" || last.Next == nil || last.Next.Variant != "d" || !(last.NextLow >= 1 && last.NextLow < last.NextHigh) {
+		t.Errorf("envelope %+v", last)
+	}
+}
+
+// TestSweeps: what is a sweep, and what of it differs.
+func TestSweeps(t *testing.T) {
+	uniform := func(size int64, up int64) result.Model {
+		m := result.Model{Name: fmt.Sprintf("uniform:%dB/3", size), Tensors: 3, Bytes: size}
+		if up > 0 {
+			m.Up, m.UpTensors, m.UpBytes = fmt.Sprintf("uniform:%dB/3", up), 3, up
+		}
+		return m
+	}
+	cell := func(m result.Model, workers, clients int) result.Cell {
+		return benchtest.Cell("http", m, workers, clients, 1, 2)
+	}
+	cnn, histology := benchtest.Models["cnn"], benchtest.Models["histology"]
+	other := uniform(2048, 0)
+	other.Tensors = 4
+	for name, test := range map[string]struct {
+		cells []result.Cell
+		want  string
+	}{
+		"sizes":             {[]result.Cell{cell(uniform(4096, 0), 1, 1), cell(uniform(1024, 0), 1, 1), cell(uniform(2048, 0), 1, 1)}, "size [1024 2048 4096]"},
+		"other tensors":     {[]result.Cell{cell(uniform(4096, 0), 1, 1), cell(uniform(1024, 0), 1, 1), cell(other, 1, 1)}, ""},
+		"updates":           {[]result.Cell{cell(uniform(64, 4), 1, 1), cell(uniform(64, 16), 1, 1), cell(uniform(64, 8), 1, 1)}, "update size [4 8 16]"},
+		"clients":           {[]result.Cell{cell(cnn, 1, 1), cell(cnn, 1, 4), cell(cnn, 1, 16)}, "clients [1 4 16]"},
+		"workers":           {[]result.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4), cell(cnn, 3, 4)}, "workers [1 2 3]"},
+		"two is too few":    {[]result.Cell{cell(cnn, 1, 4), cell(cnn, 2, 4)}, ""},
+		"two models":        {[]result.Cell{cell(cnn, 1, 1), cell(histology, 1, 1)}, ""},
+		"two things differ": {[]result.Cell{cell(cnn, 1, 1), cell(cnn, 2, 2), cell(cnn, 4, 4)}, ""},
+		"sizes and clients": {[]result.Cell{
+			cell(uniform(1024, 0), 1, 1), cell(uniform(2048, 0), 1, 1), cell(uniform(4096, 0), 1, 1), cell(uniform(8192, 0), 1, 1),
+			cell(uniform(1024, 0), 1, 2), cell(uniform(1024, 0), 1, 3), cell(cnn, 1, 1),
+		}, "size [1024 2048 4096 8192]; clients [1 2 3]"},
+		"the control alone": {[]result.Cell{benchtest.Cell(metrics.Control, cnn, 1, 1, 1), benchtest.Cell(metrics.Control, cnn, 2, 1, 1), benchtest.Cell(metrics.Control, cnn, 4, 1, 1)}, ""},
+	} {
+		got := ""
+		for i, s := range sweepsOf(metrics.New(benchtest.Result(test.cells...))) {
+			if i > 0 {
+				got += "; "
+			}
+			got += string(s.Over) + " " + fmt.Sprint(s.At)
+		}
+		if got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestCrossingCoverage: where rounds are powers of the size, the interval holds where
+// two transports really cross, a little more often than it says, since each bound comes
+// from two sizes. docs/measuring.md has the number.
+func TestCrossingCoverage(t *testing.T) {
+	skip.Long(t)
+	const runs = 1000
+	r := rand.New(rand.NewPCG(3, 4))
+	held, found := 0, 0
+	for range runs {
+		at := 4096 * math.Exp(r.Float64()*5)
+		a := func(bytes float64) float64 { return 10 * math.Pow(bytes/at, 0.8) }
+		b := func(bytes float64) float64 { return 10 * math.Pow(bytes/at, 0.6) }
+		s := sweepOf(powers(1024, 4, 8), []func(float64) float64{a, b}, 6, func() float64 { return 0.05 * r.NormFloat64() })
+		for _, c := range crossings(s) {
+			found++
+			if !c.At.Excludes(at) {
+				held++
+			}
+		}
+	}
+	share := float64(held) / float64(found)
+	t.Logf("%d crossings in %d sweeps: %.1f %% hold the true one", found, runs, 100*share)
+	if found < runs*99/100 || found > runs*102/100 || share < 0.95 || share > 0.995 {
+		t.Errorf("%d crossings in %d sweeps, of which %.1f %% hold the true one; want 98 %%", found, runs, 100*share)
+	}
+}
 
 // swept is a result of ten transports and a control, with a number of sizes and all of
 // these clients. What a transport saves by the byte, it pays once.

@@ -9,23 +9,23 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/phase"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // phases are the parts of a client's round trip side by side, with the speed-up
 // against what a process pool does by default.
-func phases(r *analysis.Result) doc.Section {
-	baselines := map[analysis.Group]*analysis.Cell{}
+func phases(r *metrics.Result) doc.Section {
+	baselines := map[metrics.Group]*metrics.Cell{}
 	for _, c := range r.Cells {
-		if c.Variant == analysis.Baseline {
+		if c.Variant == metrics.Baseline {
 			baselines[c.Group()] = c
 		}
 	}
 	speedup := func(metric string) field {
 		return field{
-			doc.Column{Name: "speed-up of the " + metric, Unit: "1", Help: "the " + metric + " of " + analysis.Baseline + " ÷ that of this transport"},
-			func(c *analysis.Cell) doc.Cell {
+			doc.Column{Name: "speed-up of the " + metric, Unit: "1", Help: "the " + metric + " of " + metrics.Baseline + " ÷ that of this transport"},
+			func(c *metrics.Cell) doc.Cell {
 				base := baselines[c.Group()]
 				if base == nil || base == c || c.Unproved != "" {
 					return doc.Cell{}
@@ -34,7 +34,7 @@ func phases(r *analysis.Result) doc.Section {
 			},
 		}
 	}
-	moving := field{doc.Column{Name: "of the round", Unit: "%", Help: "overhead ÷ round: the part of a round that moving tensors takes"}, func(c *analysis.Cell) doc.Cell {
+	moving := field{doc.Column{Name: "of the round", Unit: "%", Help: "overhead ÷ round: the part of a round that moving tensors takes"}, func(c *metrics.Cell) doc.Cell {
 		if !c.Of("overhead").Known() {
 			return doc.Cell{}
 		}
@@ -46,7 +46,7 @@ func phases(r *analysis.Result) doc.Section {
 }
 
 // spans are all phases that were recorded.
-func spans(r *analysis.Result) doc.Section {
+func spans(r *metrics.Result) doc.Section {
 	var fields []field
 	for _, p := range phase.Phases() {
 		f := median("phase."+p.String(), p.String())
@@ -59,15 +59,15 @@ func spans(r *analysis.Result) doc.Section {
 }
 
 // spreads say how far the rounds of a cell lie apart.
-func spreads(r *analysis.Result) doc.Section {
+func spreads(r *metrics.Result) doc.Section {
 	return doc.Section{Title: "How rounds spread", Tables: groupTables(r, "",
 		interval("round", ""), median("round_mad", "distance from the median"), median("round_p90", "p90"), median("round_p99", "p99"), median("round_p99.9", "p99.9"), median("rtt_p99", "round trip, p99"), nonZero(median("round_outliers", "outliers")))}
 }
 
 // costTables hold what a round costs besides time: per delivered GB, so that models
 // can be compared, and the cold first round.
-func costTables(r *analysis.Result) doc.Section {
-	wire := field{doc.Column{Name: "on the wire, × payload", Unit: "1", Help: "bytes handed to sockets and files ÷ payload", Middle: true}, func(c *analysis.Cell) doc.Cell {
+func costTables(r *metrics.Result) doc.Section {
+	wire := field{doc.Column{Name: "on the wire, × payload", Unit: "1", Help: "bytes handed to sockets and files ÷ payload", Middle: true}, func(c *metrics.Cell) doc.Cell {
 		return doc.Estimate(c.Of("wire_bytes").Map(func(n float64) float64 { return n / float64(c.Payload()) }))
 	}}
 	return doc.Section{Title: "Costs", Tables: groupTables(r, "",
@@ -78,13 +78,13 @@ func costTables(r *analysis.Result) doc.Section {
 }
 
 // floors are the limits of the machine, and how far the cells are from them.
-func floors(r *analysis.Result) doc.Section {
+func floors(r *metrics.Result) doc.Section {
 	if len(r.Floors) == 0 {
 		return doc.Section{}
 	}
 	s := doc.Section{Title: "Floors", Lead: doc.Say("What this machine could do between the blocks, without any transport.")}
 	helped := map[string]bool{}
-	for _, same := range analysis.GroupBy(r.Floors, func(f result.Floor) [2]string { return [2]string{f.Unit, strings.Repeat(f.Name, min(1, len(f.Model)))} }) {
+	for _, same := range metrics.GroupBy(r.Floors, func(f result.Floor) [2]string { return [2]string{f.Unit, strings.Repeat(f.Name, min(1, len(f.Model)))} }) {
 		name := "time"
 		if same[0].Unit == "B/s" {
 			name = "bandwidth"
@@ -100,7 +100,7 @@ func floors(r *analysis.Result) doc.Section {
 		}
 		s.Tables = append(s.Tables, t)
 	}
-	bound := field{doc.Column{Name: "floor"}, func(c *analysis.Cell) doc.Cell { name, _ := c.Bound(); return doc.Words(name) }}
+	bound := field{doc.Column{Name: "floor"}, func(c *metrics.Cell) doc.Cell { name, _ := c.Bound(); return doc.Words(name) }}
 	s.Tables = append(s.Tables, groupTables(r, "", bound, interval("floor_ratio", "× floor"))...)
 	return s
 }
@@ -138,8 +138,8 @@ func floorSubject(f result.Floor) string {
 
 // callTable lists the requests of a round, of transports that make any, and what
 // they cost a client that waits and the server.
-func callTable(r *analysis.Result) doc.Section {
-	queued := field{doc.Column{Name: "queued", Unit: "s", Help: "how long the requests of one client waited for a thread of the server, all of them together, where threads are bounded", Middle: true}, func(c *analysis.Cell) doc.Cell {
+func callTable(r *metrics.Result) doc.Section {
+	queued := field{doc.Column{Name: "queued", Unit: "s", Help: "how long the requests of one client waited for a thread of the server, all of them together, where threads are bounded", Middle: true}, func(c *metrics.Cell) doc.Cell {
 		return doc.Estimate(c.Of("phase." + phase.Queue.String()).Map(func(s float64) float64 { return s / float64(c.Clients) }))
 	}}
 	fields := []field{
@@ -147,12 +147,12 @@ func callTable(r *analysis.Result) doc.Section {
 		interval("down", ""), median("down_p99", "down, p99"), interval("in_service", "in service"), median("in_service_most", "in service, most"), interval("queued_share", "requests queued").in("%"), queued, median("cpu_server", "CPU of the server"), median("peak_rss_server", "memory of the server"),
 		callsByKind,
 	}
-	calling := slices.DeleteFunc(slices.Clone(r.Cells), func(c *analysis.Cell) bool { return !c.Of("rpcs").Known() })
+	calling := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Of("rpcs").Known() })
 	return oneTable("Requests", calling, fields...)
 }
 
 // callsByKind are the requests of a round.
-var callsByKind = field{doc.Column{Name: "requests by kind", Wrap: true}, func(c *analysis.Cell) doc.Cell {
+var callsByKind = field{doc.Column{Name: "requests by kind", Wrap: true}, func(c *metrics.Cell) doc.Cell {
 	var all []string
 	for _, call := range c.Calls() {
 		all = append(all, strconv.FormatFloat(math.Round(100*call.PerRound)/100, 'f', -1, 64)+" "+call.Method+" ("+doc.Percent(call.Share)+")")
@@ -163,7 +163,7 @@ var callsByKind = field{doc.Column{Name: "requests by kind", Wrap: true}, func(c
 // nonZero leaves out zeros, so that a column with nothing else vanishes.
 func nonZero(f field) field {
 	of := f.of
-	f.of = func(c *analysis.Cell) doc.Cell {
+	f.of = func(c *metrics.Cell) doc.Cell {
 		if cell := of(c); cell.Value != nil && cell.Value.Center != 0 {
 			return cell
 		}
@@ -173,15 +173,15 @@ func nonZero(f field) field {
 }
 
 // workers shows how the work scales, and what starting the workers costs.
-func workers(r *analysis.Result) doc.Section {
+func workers(r *metrics.Result) doc.Section {
 	cold := interval("cold_round", "")
-	cold.of = func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.ColdRound()) }
-	started := slices.DeleteFunc(slices.Clone(r.Cells), func(c *analysis.Cell) bool { return c.IsControl() || !c.Of("spawn").Known() })
+	cold.of = func(c *metrics.Cell) doc.Cell { return doc.Estimate(c.ColdRound()) }
+	started := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.IsControl() || !c.Of("spawn").Known() })
 	s := oneTable("Workers", started,
-		field{doc.Column{Name: "clients per second", Unit: "1"}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.ClientRate()) }},
+		field{doc.Column{Name: "clients per second", Unit: "1"}, func(c *metrics.Cell) doc.Cell { return doc.Estimate(c.ClientRate()) }},
 		interval("spawn", "starting the workers"), interval("import", "of it importing"), cold,
 		field{doc.Column{Name: "start ÷ cold round", Unit: "1", Help: "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"},
-			func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }},
+			func(c *metrics.Cell) doc.Cell { return doc.Estimate(c.StartRatio()) }},
 		interval("restart", "starting and ending, of the round").in("%"))
 	var fresh, most []string
 	for _, c := range started {
@@ -210,7 +210,7 @@ func workers(r *analysis.Result) doc.Section {
 }
 
 // oneTable is a section with a row for each cell, or an empty one if there is none.
-func oneTable(title string, cells []*analysis.Cell, fields ...field) doc.Section {
+func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section {
 	if len(cells) == 0 {
 		return doc.Section{}
 	}

@@ -8,13 +8,57 @@ import (
 
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
+// A Tunnel is one transport in one work with and without TLS: cells that differ in the
+// setting tls alone. What was not measured is nil.
+type Tunnel struct{ Plain, On, Mutual *metrics.Cell }
+
+// tunnelsOf returns those of all transports that were measured with TLS.
+func tunnelsOf(r *metrics.Result) []Tunnel {
+	known := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Of("round").Known() })
+	var all []Tunnel
+	for _, cells := range metrics.GroupBy(known, func(c *metrics.Cell) alike { return alike{c.Group(), c.InTheClear(), c.Language} }) {
+		var t Tunnel
+		for _, c := range cells {
+			switch c.TLS() {
+			case metrics.NoTLS:
+				t.Plain = c
+			case metrics.MutualTLS:
+				t.Mutual = c
+			default:
+				t.On = c
+			}
+		}
+		if t.Most() != nil {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Cells are those that were measured, that in the clear first.
+func (t Tunnel) Cells() []*metrics.Cell {
+	return slices.DeleteFunc([]*metrics.Cell{t.Plain, t.On, t.Mutual}, func(c *metrics.Cell) bool { return c == nil })
+}
+
+// Most returns the cell with certificates at both ends, or else at the server alone.
+func (t Tunnel) Most() *metrics.Cell { return cmp.Or(t.Mutual, t.On) }
+
+// Ratio returns a sampled metric of a cell with TLS over that of the one in the clear. It
+// is not Known where there is none.
+func (t Tunnel) Ratio(metric string, c *metrics.Cell) stat.Interval {
+	if t.Plain == nil || c == t.Plain {
+		return stat.None()
+	}
+	return c.Ratio(metric, t.Plain)
+}
+
 // tlsPrices say what TLS adds to a round: time, CPU time and bytes.
-func tlsPrices(r *analysis.Result) doc.Section {
-	tunnels := slices.DeleteFunc(r.Tunnels(), func(t analysis.Tunnel) bool { return t.Plain == nil && t.Most().Remote() }) // which have no price
+func tlsPrices(r *metrics.Result) doc.Section {
+	tunnels := slices.DeleteFunc(tunnelsOf(r), func(t Tunnel) bool { return t.Plain == nil && t.Most().Remote() }) // which have no price
 	if len(tunnels) == 0 {
 		return doc.Section{}
 	}
@@ -25,7 +69,7 @@ func tlsPrices(r *analysis.Result) doc.Section {
 			s.Lead = append(s.Lead, doc.Paragraph{Text: line, Tone: doc.Strong})
 		}
 	}
-	groups := analysis.GroupBy(tunnels, tunnelTitle)
+	groups := metrics.GroupBy(tunnels, tunnelTitle)
 	for _, same := range groups {
 		title := tunnelTitle(same[0])
 		var lines []doc.Paragraph
@@ -48,7 +92,7 @@ func tlsPrices(r *analysis.Result) doc.Section {
 }
 
 // tunnelTitle says what is sent in a tunnel, and over what.
-func tunnelTitle(t analysis.Tunnel) string {
+func tunnelTitle(t Tunnel) string {
 	c := t.Most()
 	title := groupTitle(c.Group())
 	switch {
@@ -63,20 +107,20 @@ func tunnelTitle(t analysis.Tunnel) string {
 
 // tunnelled names the transport of a cell where a title says over what it goes, and
 // something else whether with TLS.
-func tunnelled(c *analysis.Cell) string {
+func tunnelled(c *metrics.Cell) string {
 	return strings.NewReplacer(":network=tcp", "", ":tls="+c.TLS(), "").Replace(variant(c))
 }
 
 // tlsName is what the TLS of a cell is called in a sentence.
-func tlsName(c *analysis.Cell) string {
-	if c.TLS() == analysis.MutualTLS {
+func tlsName(c *metrics.Cell) string {
+	if c.TLS() == metrics.MutualTLS {
 		return "mutual TLS"
 	}
 	return "TLS"
 }
 
 // tlsSentence says what a round takes with TLS, against one without it.
-func tlsSentence(t analysis.Tunnel) string {
+func tlsSentence(t Tunnel) string {
 	c := t.Most()
 	round, cpu, handshake := t.Ratio("round", c), t.Ratio("cpu_per_gb", c), c.Of("handshake")
 	with, name, long, work := "With "+tlsName(c), tunnelled(c), doc.Bounded("1", round)+" times as long", ""
@@ -99,7 +143,7 @@ func tlsSentence(t analysis.Tunnel) string {
 }
 
 // tlsTable has a row for each cell of tunnels: that in the clear, and those with TLS.
-func tlsTable(all []analysis.Tunnel, title string) doc.Table {
+func tlsTable(all []Tunnel, title string) doc.Table {
 	of, round, cpu, handshake := axes("transport"), median("round", ""), median("cpu_per_gb", "CPU"), median("handshake", "")
 	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 2, Columns: slices.Concat([]doc.Column{{Name: "transport", For: doc.People}, {Name: "TLS", Key: "tls"}}, axisColumns(of), []doc.Column{
 		{Name: "transport", For: doc.Programs}, {Name: "against", For: doc.Programs, Help: "the same without TLS, which the ratios are of"},
@@ -121,7 +165,7 @@ func tlsTable(all []analysis.Tunnel, title string) doc.Table {
 }
 
 // mutualTable says what certificates of the workers add to that of the server.
-func mutualTable(all []analysis.Tunnel, title string) doc.Table {
+func mutualTable(all []Tunnel, title string) doc.Table {
 	table := doc.Table{Caption: title + ": mutual rather than on", Columns: []doc.Column{
 		{Name: "transport"}, {Name: "round, × on", Unit: "1"}, {Name: "CPU, × on", Unit: "1"}, {Name: "handshake, more", Unit: "s"},
 	}}
@@ -134,7 +178,7 @@ func mutualTable(all []analysis.Tunnel, title string) doc.Table {
 }
 
 // tlsPlot shows what TLS makes of rounds and of CPU time.
-func tlsPlot(all []analysis.Tunnel, title string) doc.Plot {
+func tlsPlot(all []Tunnel, title string) doc.Plot {
 	same := 1.0
 	p := doc.Plot{Caption: "With TLS, " + title, Kind: doc.Dots, Value: doc.Axis{Name: "× without TLS", Unit: "1"}, Rule: &same}
 	for _, of := range []struct{ metric, name string }{{"round", "round"}, {"cpu_per_gb", "CPU time"}} {
@@ -152,9 +196,9 @@ func tlsPlot(all []analysis.Tunnel, title string) doc.Plot {
 }
 
 // tlsNotes say what the prices rest on, and what was not measured.
-func tlsNotes(r *analysis.Result, tunnels []analysis.Tunnel) []doc.Paragraph {
+func tlsNotes(r *metrics.Result, tunnels []Tunnel) []doc.Paragraph {
 	var texts, ciphers []string
-	var cells []*analysis.Cell
+	var cells []*metrics.Cell
 	for _, t := range tunnels {
 		if t.On != nil && t.Mutual != nil && texts == nil {
 			texts = []string{"Certificates of workers are shown and checked in handshakes alone: what travels after that is encrypted in the same way."}
@@ -179,7 +223,7 @@ func tlsNotes(r *analysis.Result, tunnels []analysis.Tunnel) []doc.Paragraph {
 
 // inTheClear says what to run to see the price of TLS where nothing was measured without;
 // empty if nothing is missing, or if it would cross a network in the clear.
-func inTheClear(r *analysis.Result, tunnels []analysis.Tunnel) []string {
+func inTheClear(r *metrics.Result, tunnels []Tunnel) []string {
 	var missing []string
 	for _, t := range tunnels {
 		c := t.Most()
@@ -199,13 +243,13 @@ func inTheClear(r *analysis.Result, tunnels []analysis.Tunnel) []string {
 
 // tlsLines say of the largest model what TLS makes of its rounds, for at most that many
 // transports, in a line or two.
-func tlsLines(r *analysis.Result, most int) []string {
-	priced := slices.DeleteFunc(r.Tunnels(), func(t analysis.Tunnel) bool { return t.Plain == nil })
+func tlsLines(r *metrics.Result, most int) []string {
+	priced := slices.DeleteFunc(tunnelsOf(r), func(t Tunnel) bool { return t.Plain == nil })
 	if len(priced) == 0 {
 		return nil
 	}
-	groups := analysis.GroupBy(priced, func(t analysis.Tunnel) analysis.Group { return t.Plain.Group() })
-	largest := slices.MaxFunc(groups, func(a, b []analysis.Tunnel) int {
+	groups := metrics.GroupBy(priced, func(t Tunnel) metrics.Group { return t.Plain.Group() })
+	largest := slices.MaxFunc(groups, func(a, b []Tunnel) int {
 		return cmp.Compare(a[0].Plain.Model.Payload(), b[0].Plain.Model.Payload())
 	})
 	of := ""
@@ -213,7 +257,7 @@ func tlsLines(r *analysis.Result, most int) []string {
 		of = " (" + groupTitle(largest[0].Plain.Group()) + ")"
 	}
 	var lines []string
-	for _, same := range analysis.GroupBy(largest, func(t analysis.Tunnel) string { return tlsName(t.Most()) }) {
+	for _, same := range metrics.GroupBy(largest, func(t Tunnel) string { return tlsName(t.Most()) }) {
 		var parts []string
 		for i, t := range same[:min(len(same), most)] {
 			ratio := t.Ratio("round", t.Most())

@@ -8,7 +8,7 @@ import (
 
 	"ipcbench/bench/benchtest"
 	"ipcbench/bench/result"
-	"ipcbench/report/analysis"
+	"ipcbench/report/metrics"
 )
 
 // TestUnlike: cells of one model whose updates differ have tables, controls and
@@ -29,7 +29,7 @@ func TestUnlike(t *testing.T) {
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	v := analysis.New(r)
+	v := metrics.New(r)
 	for i, want := range []map[string]float64{
 		{"overhead": math.NaN(), "goodput": 200e6 / 10e-3, "floor_ratio": 10e-3 / 5e-3},
 		{"overhead": 10e-3, "bandwidth": 200e6 / 10e-3, "goodput": 200e6 / 20e-3, "cpu_per_gb": 60e-3 / 0.4, "floor_ratio": 200e6 / 9e-3 / 40e9},
@@ -43,7 +43,7 @@ func TestUnlike(t *testing.T) {
 			}
 		}
 	}
-	if len(v.Groups()) != 2 || len(v.Sweeps()) != 0 {
+	if len(v.Groups()) != 2 || len(sweepsOf(v)) != 0 {
 		t.Errorf("%d tables, want one for each update, and no meeting of the two", len(v.Groups()))
 	}
 
@@ -63,12 +63,12 @@ func TestUnlike(t *testing.T) {
 	}
 
 	base, head := benchtest.Result(r.Cells[:2]...), benchtest.Result(r.Cells[2:]...)
-	c := compare(t, base, head, analysis.CompareOptions{})
+	c := compare(t, base, head, CompareOptions{})
 	if len(c.Rows) != 0 || !slices.Equal(c.OnlyBase, []string{"inproc even workers=1 clients=1", "pickle even workers=1 clients=1"}) ||
 		!slices.Equal(c.OnlyHead, []string{"inproc even up=lora workers=1 clients=1", "pickle even up=lora workers=1 clients=1"}) {
 		t.Errorf("compared %+v; only %v, %v", c.Rows, c.OnlyBase, c.OnlyHead)
 	}
-	c = compare(t, head, benchtest.Result(r.Cells...), analysis.CompareOptions{})
+	c = compare(t, head, benchtest.Result(r.Cells...), CompareOptions{})
 	if len(c.Rows) != 2 || c.Rows[0].Cell.Model.Up != "lora" || c.Rows[1].Ratio.Center != 1 {
 		t.Errorf("compared %+v", c.Rows)
 	}
@@ -79,7 +79,7 @@ func TestUnlike(t *testing.T) {
 		t.Errorf("the rows say nothing of the update:\n%s", text)
 	}
 	for filter, n := range map[string]int{"up=lora": 2, "up=model": 2, "up=lora,model": 4} {
-		v := analysis.New(r)
+		v := metrics.New(r)
 		if err := v.Narrow([]string{filter}); err != nil || len(v.Cells) != n {
 			t.Errorf("%s: %d cells, error %v, want %d", filter, len(v.Cells), err, n)
 		}

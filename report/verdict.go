@@ -10,16 +10,16 @@ import (
 
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // verdictSentence says which transport to use, how sure that is, and what another
 // choice costs; at which rate, on a link that has one; and by what it ranks, where that
 // is not the round.
-func verdictSentence(v analysis.Verdict) string {
+func verdictSentence(v metrics.Verdict) string {
 	text := choice(v)
-	if rate, ok := analysis.Rate(v.Group.Link); ok {
+	if rate, ok := Rate(v.Group.Link); ok {
 		text = "At " + rateText(rate) + " " + text
 	}
 	if among, ok := v.Among(result.InPython); ok {
@@ -32,21 +32,21 @@ func verdictSentence(v analysis.Verdict) string {
 }
 
 // yardstickText says why not the round ranks; empty if it does.
-func yardstickText(y analysis.Yardstick) string {
+func yardstickText(y metrics.Yardstick) string {
 	switch {
 	case y.Off == nil:
 		return ""
 	case y.Off.Train != "":
 		return "Ranked by " + y.By + " (a client's round trip without its training): a training of your own has no control."
 	case !y.Control.Known():
-		return "Ranked by " + y.By + ": no " + analysis.Control + " did the same work."
+		return "Ranked by " + y.By + ": no " + metrics.Control + " did the same work."
 	}
 	return fmt.Sprintf("Ranked by %s (a client's round trip without its training), as overhead is not known: a training took %s with %s, and %s with %s.",
-		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), analysis.Control)
+		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), metrics.Control)
 }
 
 // first says which transport to use, and how sure that is.
-func first(v analysis.Verdict) string {
+func first(v metrics.Verdict) string {
 	best := v.Best()
 	round, blocks := doc.Quantity("s", best.Of(v.By).Center)+" a "+v.By, doc.Plural(len(best.Timed()), "block")
 	switch {
@@ -65,9 +65,9 @@ func first(v analysis.Verdict) string {
 }
 
 // choice says that, and what another choice costs.
-func choice(v analysis.Verdict) string {
+func choice(v metrics.Verdict) string {
 	text, worst := first(v), v.Worst()
-	cost := func(c *analysis.Cell) string { return doc.Bounded("s", v.Cost(c).More) + " more a " + v.By }
+	cost := func(c *metrics.Cell) string { return doc.Bounded("s", v.Cost(c).More) + " more a " + v.By }
 	switch {
 	case len(v.Ranked) == 1:
 		return text
@@ -86,7 +86,7 @@ func choice(v analysis.Verdict) string {
 }
 
 // instead is what ranks instead of the round; empty if the round does.
-func instead(y analysis.Yardstick) string {
+func instead(y metrics.Yardstick) string {
 	if y.Off == nil {
 		return ""
 	}
@@ -116,14 +116,14 @@ func either[T any](of []T, name func(T) string) string {
 // table alone.
 const mostSentences = 8
 
-func verdicts(r *analysis.Result) doc.Section { return verdictSection(r, mostSentences) }
+func verdicts(r *metrics.Result) doc.Section { return verdictSection(r, mostSentences) }
 
 // verdictSection has a sentence for each verdict if there are at most that many, or a
 // table.
-func verdictSection(r *analysis.Result, most int) doc.Section {
+func verdictSection(r *metrics.Result, most int) doc.Section {
 	s := doc.Section{Title: "Verdict"}
 	all := r.Verdicts()
-	slices.SortStableFunc(all, func(a, b analysis.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
+	slices.SortStableFunc(all, func(a, b metrics.Verdict) int { return cmp.Compare(b.Group.Model.Payload(), a.Group.Model.Payload()) })
 	s.Lead = doc.Say(summaries(all)...)
 	s.Tables = []doc.Table{verdictTable(all), rankingTable(all)}
 	if len(all) > most {
@@ -132,7 +132,7 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 	s.Tables[0].For = doc.Programs
 	for _, v := range all {
 		g := v.Group
-		if _, ok := analysis.Rate(g.Link); ok { // which the sentence says
+		if _, ok := Rate(g.Link); ok { // which the sentence says
 			g.Link = link.Rate{}
 		}
 		s.Lead = append(s.Lead, doc.Paragraph{Text: groupTitle(g) + ": " + verdictSentence(v), Tone: doc.Strong})
@@ -141,7 +141,7 @@ func verdictSection(r *analysis.Result, most int) doc.Section {
 }
 
 // outcome says how sure the best is.
-func outcome(v analysis.Verdict) string {
+func outcome(v metrics.Verdict) string {
 	switch {
 	case len(v.Ranked) == 1:
 		return "nothing to compare with"
@@ -154,11 +154,11 @@ func outcome(v analysis.Verdict) string {
 }
 
 // verdictTable has a row for each verdict.
-func verdictTable(all []analysis.Verdict) doc.Table {
+func verdictTable(all []metrics.Verdict) doc.Table {
 	of, people := groupAxes(), []doc.Column{{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
 	t := doc.Table{Key: "verdict", Help: "cells that did the same work, and which of them are the fastest", Keys: len(people) + len(of), Columns: slices.Concat(people, axisColumns(of), []doc.Column{
 		{Name: "best"}, interval("round", "").Column,
-		{Name: "ranked by", Help: "what is compared instead of rounds, where training took another time than with " + analysis.Control},
+		{Name: "ranked by", Help: "what is compared instead of rounds, where training took another time than with " + metrics.Control},
 		{Name: "runner-up"}, {Name: "costs", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},
 		{Name: "worst"}, {Name: "costs", Unit: "s"}, {Name: "CPU", Unit: "s"},
@@ -197,7 +197,7 @@ func verdictTable(all []analysis.Verdict) doc.Table {
 
 // rankingTable has a row for each transport of each verdict: its place, and what a round
 // takes more than with the best.
-func rankingTable(all []analysis.Verdict) doc.Table {
+func rankingTable(all []metrics.Verdict) doc.Table {
 	t := keyed("ranking", "a cell of a verdict", axes(), doc.Column{Name: "rank", Unit: "1", Help: "1 for the fastest"},
 		doc.Column{Name: "round_more", Unit: "s", Help: "what a round takes more than with the fastest"}, doc.Column{Name: "cpu_more", Unit: "s", Help: "likewise, of its CPU time"},
 		doc.Column{Name: "transfer_more", Unit: "s", Help: "likewise, of a transfer, where that ranks and not the round"})
@@ -216,10 +216,10 @@ func rankingTable(all []analysis.Verdict) doc.Table {
 
 // summaries are a sentence for each build over all of its verdicts, where there
 // are more than a reader keeps in mind.
-func summaries(all []analysis.Verdict) []string {
-	all = slices.DeleteFunc(slices.Clone(all), func(v analysis.Verdict) bool { return len(v.Ranked) < 2 })
+func summaries(all []metrics.Verdict) []string {
+	all = slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return len(v.Ranked) < 2 })
 	var texts []string
-	for _, of := range analysis.GroupBy(all, func(v analysis.Verdict) string { return v.Group.Build }) {
+	for _, of := range metrics.GroupBy(all, func(v metrics.Verdict) string { return v.Group.Build }) {
 		if len(of) < 3 {
 			continue
 		}
@@ -233,10 +233,10 @@ func summaries(all []analysis.Verdict) []string {
 }
 
 // summary is the one sentence over verdicts. What is not proved is no win.
-func summary(all []analysis.Verdict) string {
-	wins := slices.DeleteFunc(slices.Clone(all), func(v analysis.Verdict) bool { return !v.Proved() })
-	won := analysis.GroupBy(wins, func(v analysis.Verdict) string { return variant(v.Best()) })
-	slices.SortStableFunc(won, func(a, b []analysis.Verdict) int { return len(b) - len(a) })
+func summary(all []metrics.Verdict) string {
+	wins := slices.DeleteFunc(slices.Clone(all), func(v metrics.Verdict) bool { return !v.Proved() })
+	won := metrics.GroupBy(wins, func(v metrics.Verdict) string { return variant(v.Best()) })
+	slices.SortStableFunc(won, func(a, b []metrics.Verdict) int { return len(b) - len(a) })
 	var parts []string
 	for _, of := range won {
 		parts = append(parts, fmt.Sprintf("%s is fastest in %d", variant(of[0].Best()), len(of)))

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // A View is a part of the report of a result that has a name: a user asks for it by
@@ -14,7 +14,7 @@ import (
 type View struct {
 	Name string
 	Help string
-	make func(r *analysis.Result) doc.Section
+	make func(r *metrics.Result) doc.Section
 }
 
 // Views returns all views, in the order of a document.
@@ -24,7 +24,7 @@ func Views() []View {
 		{"findings", "what is wrong with a result, or puts it in doubt", findings},
 		{"cells", "the first table of each comparison: round, bandwidth, CPU time, and what to know about them", cellTables},
 		{"floors", "what this machine can do without any transport, and how far each cell is from it", floors},
-		{"phases", "where a client's round trip goes, and the speed-up against " + analysis.Baseline, phases},
+		{"phases", "where a client's round trip goes, and the speed-up against " + metrics.Baseline, phases},
 		{"spread", "how far rounds lie apart: percentiles and outliers", spreads},
 		{"costs", "CPU time, page faults, switches, allocations, memory, and the cold first round", costTables},
 		{"crossover", "where transports change places as a size or a number grows", sweeps},
@@ -58,7 +58,7 @@ func CheckViews(names []string) error {
 
 // view returns the view of that name, which must be one of Views or be refused
 // by CheckViews.
-func view(r *analysis.Result, name string) doc.Section {
+func view(r *metrics.Result, name string) doc.Section {
 	for _, v := range Views() {
 		if v.Name == name {
 			s := v.make(r)
@@ -70,7 +70,7 @@ func view(r *analysis.Result, name string) doc.Section {
 }
 
 // sections returns views by name, in that order.
-func sections(r *analysis.Result, names []string) []doc.Section {
+func sections(r *metrics.Result, names []string) []doc.Section {
 	if slices.Contains(names, "all") {
 		names = nil
 		for _, v := range Views() {
@@ -87,20 +87,20 @@ func sections(r *analysis.Result, names []string) []doc.Section {
 // A field is a column of a table that has a row for each cell.
 type field struct {
 	doc.Column
-	of func(c *analysis.Cell) doc.Cell
+	of func(c *metrics.Cell) doc.Cell
 }
 
 // interval is the column of a metric with its interval, under a label of its own or
 // the metric's name.
 func interval(metric, label string) field {
-	m, ok := analysis.MetricNamed(metric)
+	m, ok := metrics.MetricNamed(metric)
 	if !ok {
 		panic("report: no metric " + metric)
 	}
 	if label == "" {
 		label = strings.ReplaceAll(m.Name, "_", " ")
 	}
-	return field{doc.Column{Name: label, Unit: m.Unit, Help: m.Help}, func(c *analysis.Cell) doc.Cell { return doc.Estimate(c.Of(metric)) }}
+	return field{doc.Column{Name: label, Unit: m.Unit, Help: m.Help}, func(c *metrics.Cell) doc.Cell { return doc.Estimate(c.Of(metric)) }}
 }
 
 // median is the column of a metric without its interval.
@@ -118,10 +118,10 @@ func (f field) in(unit string) field {
 
 // groupTables returns a table for each group, with a row for each of its cells of
 // which a field knows something. What stands before the group's title is caption.
-func groupTables(r *analysis.Result, caption string, fields ...field) []doc.Table {
+func groupTables(r *metrics.Result, caption string, fields ...field) []doc.Table {
 	var all []doc.Table
 	for _, cells := range r.Groups() {
-		t := cellTable([]doc.Column{{Name: "transport"}}, func(c *analysis.Cell) []doc.Cell { return []doc.Cell{doc.Words(variant(c))} }, cells, fields...)
+		t := cellTable([]doc.Column{{Name: "transport"}}, func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(variant(c))} }, cells, fields...)
 		t.Caption = caption + groupTitle(cells[0].Group())
 		all = filled(all, t)
 	}
@@ -135,7 +135,7 @@ func filled(all []doc.Table, tables ...doc.Table) []doc.Table {
 
 // cellTable returns a table with a row for each of the cells of which a field knows
 // something, behind its keys.
-func cellTable(keys []doc.Column, keysOf func(c *analysis.Cell) []doc.Cell, cells []*analysis.Cell, fields ...field) doc.Table {
+func cellTable(keys []doc.Column, keysOf func(c *metrics.Cell) []doc.Cell, cells []*metrics.Cell, fields ...field) doc.Table {
 	t := doc.Table{Keys: len(keys), Columns: keys}
 	for _, f := range fields {
 		t.Columns = append(t.Columns, f.Column)
@@ -157,7 +157,7 @@ func cellColumns() []doc.Column {
 	return []doc.Column{{Name: "transport"}, {Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
 }
 
-func cellKeys(c *analysis.Cell) []doc.Cell {
+func cellKeys(c *metrics.Cell) []doc.Cell {
 	return []doc.Cell{doc.Words(variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
 		doc.Words(strings.Join(c.Group().Headings(), ", "))}
 }

@@ -6,12 +6,12 @@ import (
 
 	"ipcbench/bench/stat"
 	"ipcbench/internal/link"
-	"ipcbench/report/analysis"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // groupTitle says what the cells of a group have in common.
-func groupTitle(g analysis.Group) string {
+func groupTitle(g metrics.Group) string {
 	t := fmt.Sprintf("%s, %s in %s", g.Model.Name, size(g.Model.Bytes), doc.Plural(g.Model.Tensors, "tensor"))
 	if g.Model.Up != "" {
 		t += fmt.Sprintf(", up %s, %s in %s", g.Model.Up, size(g.Model.UpBytes), doc.Plural(g.Model.UpTensors, "tensor"))
@@ -24,9 +24,9 @@ func rateText(bits float64) string { return doc.Axis{Unit: "bit/s"}.Tick(bits) }
 
 // plainVariant names the transport of a cell without its codec, and without what its
 // link or workers on other hosts imply.
-func plainVariant(c *analysis.Cell) string {
+func plainVariant(c *metrics.Cell) string {
 	if c.Remote() {
-		return strings.NewReplacer(":network=tcp", "", ":tls="+analysis.MutualTLS, "").Replace(c.Uncoded())
+		return strings.NewReplacer(":network=tcp", "", ":tls="+metrics.MutualTLS, "").Replace(c.Uncoded())
 	}
 	if c.Link != (link.Rate{}) {
 		return strings.Replace(c.Uncoded(), ":network=tcp", "", 1)
@@ -36,12 +36,12 @@ func plainVariant(c *analysis.Cell) string {
 
 // variant is the name of a cell's transport with its codec and the language of its
 // workers, for readers; and whether what it says is not proved.
-func variant(c *analysis.Cell) string {
+func variant(c *metrics.Cell) string {
 	name := plainVariant(c)
 	if c.Encoded() {
 		name += " with " + c.Codec()
 	}
-	name = analysis.InLanguage(name, c.Language)
+	name = metrics.InLanguage(name, c.Language)
 	if c.Unproved != "" {
 		name += " (unproved)"
 	}
@@ -49,7 +49,7 @@ func variant(c *analysis.Cell) string {
 }
 
 // load says how many workers and clients a group has, and its build.
-func load(g analysis.Group) string {
+func load(g metrics.Group) string {
 	t := doc.Plural(g.Workers, "worker") + ", " + doc.Plural(g.Clients, "client")
 	if g.Build != "" {
 		t += ", " + g.Build
@@ -94,7 +94,7 @@ func quoted(word string) string {
 }
 
 // confidence explains the intervals of rounds in cells.
-func confidence(cells []*analysis.Cell) string {
+func confidence(cells []*metrics.Cell) string {
 	least, most := 1.0, 0.0
 	for _, c := range cells {
 		if i := c.Of("round"); i.Known() {

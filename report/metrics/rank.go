@@ -1,4 +1,4 @@
-package analysis
+package metrics
 
 import (
 	"math"
@@ -15,19 +15,19 @@ func (c *Cell) Remote() bool { return c.Launcher == agents }
 // likeTraining is the share by which training may differ from the control's.
 const likeTraining = 0.1
 
-// elsewhere reports whether the cell trains by other means than the control: on other
+// Elsewhere reports whether the cell trains by other means than the control: on other
 // hosts, in another language, by a user's own function or in a program of its own.
-func (c *Cell) elsewhere() bool {
+func (c *Cell) Elsewhere() bool {
 	return c.Remote() || c.Language != "" || c.Train != "" || c.Peer != ""
 }
 
-// trainsLike returns by which factor the training of the cell differs from the
+// TrainsLike returns by which factor the training of the cell differs from the
 // control's, above 1 whichever is longer, and whether their rounds can be compared:
 // elsewhere training takes another time, which is no cost of the transport.
-func (c *Cell) trainsLike() (factor float64, ok bool) {
-	own, control := c.training()
+func (c *Cell) TrainsLike() (factor float64, ok bool) {
+	own, control := c.Training()
 	switch {
-	case !c.elsewhere() || !own.Known():
+	case !c.Elsewhere() || !own.Known():
 		return 1, true
 	case !control.Known():
 		return math.Inf(1), false
@@ -36,8 +36,8 @@ func (c *Cell) trainsLike() (factor float64, ok bool) {
 	return max(ratio, 1/ratio), math.Abs(ratio-1) <= likeTraining
 }
 
-// training returns that of the cell and that of its control.
-func (c *Cell) training() (own, control stat.Interval) {
+// Training returns that of the cell and that of its control.
+func (c *Cell) Training() (own, control stat.Interval) {
 	control = stat.None()
 	if c.Control != nil {
 		control = c.Control.Of("train")
@@ -62,9 +62,9 @@ type Yardstick struct {
 func YardstickOf(cells []*Cell) Yardstick {
 	y, furthest := Yardstick{By: "round"}, 0.0
 	for _, c := range cells {
-		if factor, ok := c.trainsLike(); !ok && c.Unproved == "" && factor > furthest {
+		if factor, ok := c.TrainsLike(); !ok && c.Unproved == "" && factor > furthest {
 			y.By, y.Off, furthest = "transfer", c, factor
-			y.Own, y.Control = c.training()
+			y.Own, y.Control = c.Training()
 		}
 	}
 	return y

@@ -1,4 +1,4 @@
-package analysis
+package metrics
 
 import (
 	"fmt"
@@ -118,7 +118,7 @@ func overhead(c *Cell) stat.Interval {
 	if c.Control == nil || c.Control == c || c.Unproved != "" {
 		return stat.None()
 	}
-	if _, ok := c.trainsLike(); !ok {
+	if _, ok := c.TrainsLike(); !ok {
 		return stat.None()
 	}
 	i := c.More("round", c.Control)

@@ -1,4 +1,4 @@
-package analysis
+package metrics
 
 import (
 	"math"
@@ -18,12 +18,12 @@ const (
 	FloorWork  = "work"      // s, a round
 )
 
-// floor returns the floor of that name that belongs to c, or nil. Of a network, it is
+// Floor returns the floor of that name that belongs to c, or nil. Of a network, it is
 // the one of about as many bytes as travel one way: caches hold few of them, and a rate
 // has bursts, so that little is faster.
-func (c *Cell) floor(name string) *result.Floor {
+func (c *Cell) Floor(name string) *result.Floor {
 	var found *result.Floor
-	off := func(f *result.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.wire()))) }
+	off := func(f *result.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.Wire()))) }
 	for i := range c.result.Floors {
 		f := &c.result.Floors[i]
 		if f.Name == name && (f.Model == "" || f.Of(c.Cell)) && (f.Clients == 0 || f.Clients == c.Clients) &&
@@ -48,9 +48,9 @@ func (c *Cell) reaches(f *result.Floor) bool {
 // faster reports whether f has more bandwidth than g: nothing is faster than the fastest.
 func faster(f, g *result.Floor) bool { return stat.Of(f.Blocks).Center > stat.Of(g.Blocks).Center }
 
-// stream is the name of the floor that bounds a cell which moves bytes, by what they go
+// Stream is the name of the floor that bounds a cell which moves bytes, by what they go
 // over; empty with TLS over a Unix socket, which has no floor.
-func (c *Cell) stream() string {
+func (c *Cell) Stream() string {
 	switch tcp, encrypted := c.OverTCP(), c.TLS() != NoTLS; {
 	case encrypted && tcp:
 		return "tls-stream"
@@ -61,9 +61,6 @@ func (c *Cell) stream() string {
 	}
 	return "unix-stream"
 }
-
-// shaped reports whether the cell's network had a rate.
-func (c *Cell) shaped() bool { return c.Link.Shaped() }
 
 // MovesBytes reports whether tensors' bytes were moved, rather than handed over.
 func (c *Cell) MovesBytes() bool { return c.counts(phase.BodyTensors) }
@@ -107,13 +104,13 @@ func (c *Cell) bound() (name, metric string, limit func(sample float64) float64)
 	case c.Transport == Control || c.Respawn || c.Peer != "": // nobody knows what a peer goes over
 		return "", "", nil
 	case c.HandsOver():
-		if c.floor(FloorCall) != nil {
+		if c.Floor(FloorCall) != nil {
 			return FloorCall, "transfer", func(s float64) float64 { return 2 * s }
 		}
 		return FloorFutex, "transfer", same
 	case c.MovesBytes():
-		return c.stream(), "transfer", func(bandwidth float64) float64 {
-			down, up := c.wire()
+		return c.Stream(), "transfer", func(bandwidth float64) float64 {
+			down, up := c.Wire()
 			return (down + up) / bandwidth
 		}
 	}
@@ -123,7 +120,7 @@ func (c *Cell) bound() (name, metric string, limit func(sample float64) float64)
 // floorRatio is the metric of that name.
 func (c *Cell) floorRatio() stat.Interval {
 	name, metric, limit := c.bound()
-	f := c.floor(name)
+	f := c.Floor(name)
 	if name == "" || f == nil {
 		return stat.None()
 	}
@@ -131,7 +128,7 @@ func (c *Cell) floorRatio() stat.Interval {
 	for i := range limits {
 		limits[i] = limit(limits[i])
 	}
-	if name == c.stream() { // a share of the bandwidth, not a multiple of the time
+	if name == c.Stream() { // a share of the bandwidth, not a multiple of the time
 		return stat.Ratio(c.Medians(metric), limits)
 	}
 	return stat.Ratio(limits, c.Medians(metric))

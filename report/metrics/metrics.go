@@ -1,19 +1,16 @@
-// Package analysis computes what a result says: numbers with units and
-// intervals. It holds no sentences and no layout; package report has those.
+// Package metrics computes what is known of the cells of a result: numbers with units and
+// intervals, and which cells of those that did the same work are the fastest. It holds no
+// sentences and no layout; package report has those.
 //
 //   - [New] wraps a [result.Result]. Each statistic is computed once, when it is
 //     asked for.
 //   - [Metrics] is the table of all that is computed from a cell. A metric is
 //     one entry in it, and its Help is the one definition of it.
 //   - [Result.Verdicts] ranks the transports that did the same work.
-//   - [Result.Findings] are the rules of plausibility: what a result says that
-//     cannot be, or that puts it in doubt.
-//   - [Compare] compares two results, or the two builds in one, and
-//     [Comparison.Gate] decides whether to fail.
 //
 // All statistics are those of package stat. Nothing here changes the result
 // that it is given; a [Result] is not safe for concurrent use.
-package analysis
+package metrics
 
 import (
 	"slices"
@@ -97,14 +94,14 @@ func New(r *result.Result) *Result {
 
 // Group returns the cell's group.
 func (c *Cell) Group() Group {
-	g := c.work()
+	g := c.Work()
 	g.Link = c.Link
 	g.NoLink = c.result.linked && c.Link == link.Rate{}
 	return g
 }
 
-// work is what the cell does, on whatever link.
-func (c *Cell) work() Group {
+// Work is what the cell does, on whatever link.
+func (c *Cell) Work() Group {
 	g := c.paired()
 	g.Setup = c.Only(result.Ranks)
 	g.Link = link.Rate{}
@@ -114,14 +111,6 @@ func (c *Cell) work() Group {
 // paired is what the cell has in common with its control.
 func (c *Cell) paired() Group {
 	return Group{Build: c.Build, Model: c.Model, Workers: c.Workers, Clients: c.Clients, Setup: c.Only(result.Binds)}
-}
-
-// alike is what cells have in common that differ in one setting alone, and it may be in
-// their link.
-type alike struct {
-	Group
-	variant  string // but for that setting
-	language string
 }
 
 // without is the cell's variant but for a setting.
@@ -236,7 +225,7 @@ func (c *Cell) samples(name string, of []result.Block) [][]float64 {
 func (r *Result) metric(name string) Metric {
 	m, ok := r.metrics[name]
 	if !ok {
-		panic("analysis: no metric " + name)
+		panic("metrics: no metric " + name)
 	}
 	return m
 }

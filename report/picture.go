@@ -1,4 +1,4 @@
-package analysis
+package report
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ipcbench/bench/stat"
+	"ipcbench/report/metrics"
 )
 
 // A Trip is a client's round trip in parts that add up to it, in seconds.
@@ -16,13 +17,13 @@ type Trip struct {
 	Uplink  float64 // the update's way, with the reserving of its memory
 }
 
-// Trip returns the mean of each part over the middle half of all round trips by
+// tripOf returns the mean of each part over the middle half of all round trips by
 // their length, and whether there are any, all on one clock. Medians would not add up,
 // and a mean over all would be that of the outliers.
-func (c *Cell) Trip() (Trip, bool) {
+func tripOf(c *metrics.Cell) (Trip, bool) {
 	var trips [][4]int64 // the length, down, train and uplink
-	for i := range c.timed {
-		b := &c.timed[i]
+	for i := range c.Timed() {
+		b := &c.Timed()[i]
 		if !b.OneClock() {
 			return Trip{}, false
 		}
@@ -48,10 +49,10 @@ func (c *Cell) Trip() (Trip, bool) {
 // A Share is which part of the rounds took at most Round, in seconds.
 type Share struct{ Round, Part float64 }
 
-// Distribution returns the empirical distribution of the cell's rounds, the shortest
+// distribution returns the empirical distribution of the cell's rounds, the shortest
 // first: at most that many of its steps, at even distances, the first and the last
 // among them.
-func (c *Cell) Distribution(most int) []Share {
+func distribution(c *metrics.Cell, most int) []Share {
 	rounds := stat.Pool(c.Samples("round"))
 	slices.Sort(rounds)
 	var all []Share
@@ -69,16 +70,16 @@ type CourseBlock struct {
 	Rounds []float64 // in order, thinned
 }
 
-// Course returns the cell's blocks in the order in which they were measured, each with
+// course returns the cell's blocks in the order in which they were measured, each with
 // at most that many of its rounds: the fastest, the slowest, and of the others some
 // at even distances.
-func (c *Cell) Course(most int) []CourseBlock {
+func course(c *metrics.Cell, most int) []CourseBlock {
 	var all []CourseBlock
 	for i, rounds := range c.Samples("round") {
 		if len(rounds) == 0 {
 			continue
 		}
-		b := &c.timed[i]
+		b := &c.Timed()[i]
 		s := CourseBlock{Index: b.Index, At: b.At.Seconds(), Median: stat.Median(rounds)}
 		keep := append(spread(len(rounds), max(most-2, 1)), slices.Index(rounds, slices.Min(rounds)), slices.Index(rounds, slices.Max(rounds)))
 		slices.Sort(keep)

@@ -1,4 +1,4 @@
-package analysis
+package metrics
 
 import (
 	"cmp"
@@ -31,9 +31,10 @@ type Cost struct {
 // few blocks could not pass that test however far they lay apart, their interval
 // decides instead, and the verdict counts as unproved. A peer takes part if it has
 // proved its rounds. There is none of the control alone.
-func Decide(cells []*Cell) (Verdict, bool) { return decide(cells, YardstickOf(cells)) }
+func Decide(cells []*Cell) (Verdict, bool) { return DecideBy(cells, YardstickOf(cells)) }
 
-func decide(cells []*Cell, by Yardstick) (Verdict, bool) {
+// DecideBy does what Decide says by a yardstick.
+func DecideBy(cells []*Cell, by Yardstick) (Verdict, bool) {
 	v := Verdict{Yardstick: by, Group: cells[0].Group()}
 	for _, c := range cells {
 		if c.TakesPart() && c.Of(v.By).Known() {
@@ -71,7 +72,7 @@ func (v Verdict) Among(language string) (Verdict, bool) {
 	if len(cells) < 2 || cells[0] == v.Best() {
 		return Verdict{}, false
 	}
-	return decide(cells, v.Yardstick)
+	return DecideBy(cells, v.Yardstick)
 }
 
 // Verdicts returns a verdict for each group that has any transport besides the

@@ -1,4 +1,4 @@
-package analysis
+package report
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/internal/machine"
+	"ipcbench/report/metrics"
 )
 
 // CompareOptions say what is compared and how sure it must be.
@@ -54,8 +55,8 @@ type Difference struct {
 
 // A Row is one metric of a cell in both.
 type Row struct {
-	Cell        *Cell // that of the head
-	Metric      Metric
+	Cell        *metrics.Cell // that of the head
+	Metric      metrics.Metric
 	Base, Head  stat.Interval
 	Ratio       stat.Interval // head over base
 	P           float64       // Mann-Whitney, corrected by Holm for the number of rows
@@ -68,7 +69,7 @@ func (r Row) Same(other Row) bool { return r.Cell == other.Cell && r.Metric.Name
 
 // Worse reports by which factor the head is worse: above 1 if it is.
 func (r Row) Worse() float64 {
-	if r.Metric.Better == Higher {
+	if r.Metric.Better == metrics.Higher {
 		return 1 / r.Ratio.Center
 	}
 	return r.Ratio.Center
@@ -78,10 +79,10 @@ func (r Row) Worse() float64 {
 // interleaved run, and its two builds are compared.
 func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 	c := &Comparison{Alpha: cmp.Or(o.Alpha, 0.05), separate: o.Separate}
-	var before, after []*Cell
+	var before, after []*metrics.Cell
 	if head == nil {
-		r := New(base)
-		before, after = r.built("base"), r.built("head")
+		r := metrics.New(base)
+		before, after = cellsOf(r, "base"), cellsOf(r, "head")
 		if len(before) == 0 || len(after) == 0 {
 			return nil, errors.New("this result holds one build only: name a second one to compare it with")
 		}
@@ -90,12 +91,12 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 			c.Base, c.Head = source(*base.Against), source(base.Environment)
 			c.note(machine.Diff(*base.Against, base.Environment)...)
 		}
-		c.Findings, c.canary = r.Findings(), base.Canary != nil
+		c.Findings, c.canary = Findings(r), base.Canary != nil
 	} else {
 		if base.Plan.Interleaved || head.Plan.Interleaved {
 			return nil, errors.New("an interleaved result holds both builds: compare it alone")
 		}
-		r, s := New(base), New(head)
+		r, s := metrics.New(base), metrics.New(head)
 		before, after = r.Cells, s.Cells
 		c.Base, c.Head = source(base.Environment), source(head.Environment)
 		c.Base.Started, c.Head.Started = base.Started, head.Started
@@ -103,7 +104,7 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 		c.note(hostsDiff(base.Hosts, head.Hosts)...)
 		c.note(planDiff(base.Plan, head.Plan)...)
 		c.rules = [2]int{base.Plan.Rules, head.Plan.Rules}
-		c.Findings, c.canary = slices.Concat(r.Findings(), s.Findings()), base.Canary != nil || head.Canary != nil
+		c.Findings, c.canary = slices.Concat(Findings(r), Findings(s)), base.Canary != nil || head.Canary != nil
 	}
 	if err := c.compare(before, after, o.Metrics); err != nil {
 		return nil, err
@@ -111,9 +112,9 @@ func Compare(base, head *result.Result, o CompareOptions) (*Comparison, error) {
 	return c, nil
 }
 
-// built returns the cells of one build.
-func (r *Result) built(build string) []*Cell {
-	return slices.DeleteFunc(slices.Clone(r.Cells), func(c *Cell) bool { return c.Build != build })
+// cellsOf returns the cells of one build.
+func cellsOf(r *metrics.Result, build string) []*metrics.Cell {
+	return slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.Build != build })
 }
 
 func source(e machine.Environment) Source {
@@ -187,7 +188,7 @@ func planDiff(p, q result.Plan) []machine.Difference {
 
 // cellDiff returns the models and settings in which two cells of one name differ: defaults
 // may have changed between two builds (guard 17).
-func cellDiff(a, b *Cell) []machine.Difference {
+func cellDiff(a, b *metrics.Cell) []machine.Difference {
 	var d differing
 	d.add("tensors", a.Model.Tensors, b.Model.Tensors)
 	d.add("bytes", a.Model.Bytes, b.Model.Bytes)
@@ -208,27 +209,27 @@ func cellDiff(a, b *Cell) []machine.Difference {
 
 // sampledMetrics returns the metrics of these names: round alone if there is
 // none.
-func sampledMetrics(names []string) ([]Metric, error) {
+func sampledMetrics(names []string) ([]metrics.Metric, error) {
 	if len(names) == 0 {
 		names = []string{"round"}
 	}
-	metrics := make([]Metric, len(names))
+	made := make([]metrics.Metric, len(names))
 	for i, name := range names {
-		m, ok := MetricNamed(name)
+		m, ok := metrics.MetricNamed(name)
 		if !ok || !m.Sampled() {
 			return nil, fmt.Errorf("metric %q cannot be compared: want one that blocks measure, such as round or cpu_per_gb", name)
 		}
-		metrics[i] = m
+		made[i] = m
 	}
-	return metrics, nil
+	return made, nil
 }
 
-func (c *Comparison) compare(before, after []*Cell, names []string) error {
-	metrics, err := sampledMetrics(names)
+func (c *Comparison) compare(before, after []*metrics.Cell, names []string) error {
+	wanted, err := sampledMetrics(names)
 	if err != nil {
 		return err
 	}
-	byID := map[string]*Cell{}
+	byID := map[string]*metrics.Cell{}
 	for _, h := range after {
 		byID[h.ID()] = h
 	}
@@ -245,7 +246,7 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 		for _, d := range cellDiff(b, h) {
 			differences = append(differences, Difference{d, []string{b.ID()}})
 		}
-		for _, m := range metrics {
+		for _, m := range wanted {
 			if ratio := h.Ratio(m.Name, b); ratio.Known() && b.Unproved == "" && h.Unproved == "" { // else one of them lacks it or its proof, or it is a count of nothing
 				p := [2][]float64{b.Medians(m.Name), h.Medians(m.Name)}
 				pairs, ps = append(pairs, p), append(ps, stat.Test(p[0], p[1]))
@@ -253,7 +254,7 @@ func (c *Comparison) compare(before, after []*Cell, names []string) error {
 			}
 		}
 	}
-	for _, same := range GroupBy(differences, func(d Difference) machine.Difference { return d.Difference }) {
+	for _, same := range metrics.GroupBy(differences, func(d Difference) machine.Difference { return d.Difference }) {
 		d := same[0]
 		for _, other := range same[1:] {
 			d.Cells = append(d.Cells, other.Cells...)

@@ -1,4 +1,4 @@
-package analysis
+package metrics
 
 import (
 	"cmp"
@@ -99,7 +99,7 @@ func (c *Cell) Copies() (Copies, bool) {
 		return k, false // half the truth would look like more of it
 	}
 	s := c.Summary(capture.CPU)
-	if f := c.floor(FloorCopy); s != nil && s.Delivered != 0 && f != nil {
+	if f := c.Floor(FloorCopy); s != nil && s.Delivered != 0 && f != nil {
 		k.Memmove = float64(s.Memmove) / 1e9 * stat.Of(f.Blocks).Center / float64(s.Delivered)
 	}
 	ours, known := k.Ours.Center, k.Memmove >= 0

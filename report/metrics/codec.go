@@ -1,4 +1,4 @@
-package analysis
+package metrics
 
 import (
 	"ipcbench/bench/result"
@@ -104,9 +104,9 @@ func coding() []Metric {
 	)
 }
 
-// wire returns how many bytes of tensors one client gets and sends, by the medians
+// Wire returns how many bytes of tensors one client gets and sends, by the medians
 // of the blocks.
-func (c *Cell) wire() (down, up float64) {
+func (c *Cell) Wire() (down, up float64) {
 	n := float64(c.Clients)
 	return c.Of("wire_down").Center / n, c.Of("wire_up").Center / n
 }
