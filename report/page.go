@@ -254,7 +254,7 @@ func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 		all = drawn(drawn(all, parts), times)
 	}
 	if len(all) > 0 {
-		all[len(all)-1].Notes = []string{fmt.Sprintf("A curve has at most %d steps of a parts. A line joins the medians of blocks, and the small dots are rounds: at most %d of a block, "+
+		all[len(all)-1].Notes = []string{fmt.Sprintf("A curve has at most %d steps of a distribution. A line joins the medians of blocks, and the small dots are rounds: at most %d of a block, "+
 			"the fastest, the slowest, and of the others some at even distances. Each panel has a scale of its own.", shares, samples)}
 	}
 	return all
