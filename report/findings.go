@@ -84,9 +84,13 @@ const (
 	quietTime     = 0.5    // seconds: the least that the kernel's 10 ms ticks can measure
 )
 
-// Findings applies all rules to the result: those of the whole result first.
+// Findings applies all rules to the result: those of the whole result first. The caller
+// must not change them.
 func Findings(r *metrics.Result) []Finding {
-	var all []Finding
+	return metrics.Keep(r, "findings", func() []Finding { return findingsOf(r) })
+}
+
+func findingsOf(r *metrics.Result) (all []Finding) {
 	add := func(c *metrics.Cell, found ...*Finding) {
 		for _, f := range found {
 			if f == nil {
@@ -463,7 +467,7 @@ func otherLines(r *metrics.Result, most int) []doc.Paragraph {
 // findingLines are some of the findings. What holds of several cells is one
 // line.
 func findingLines(r *metrics.Result, wanted func(Finding) bool, tone doc.Tone) []doc.Paragraph {
-	all := slices.DeleteFunc(Findings(r), func(f Finding) bool { return !wanted(f) })
+	all := slices.DeleteFunc(slices.Clone(Findings(r)), func(f Finding) bool { return !wanted(f) })
 	var lines []doc.Paragraph
 	for _, same := range metrics.GroupBy(all, func(f Finding) string { return findingLine(f, "") }) {
 		of := same[0].Cell

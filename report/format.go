@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"io"
-	"slices"
 
 	"ipcbench/bench/result"
 	"ipcbench/report/doc"
@@ -42,12 +41,12 @@ func Formats() []Format {
 
 // FormatNamed returns the format of that name.
 func FormatNamed(name string) (Format, bool) {
-	all := Formats()
-	i := slices.IndexFunc(all, func(f Format) bool { return f.Name == name })
-	if i < 0 {
-		return Format{}, false
+	for _, f := range Formats() {
+		if f.Name == name {
+			return f, true
+		}
 	}
-	return all[i], true
+	return Format{}, false
 }
 
 func writeText(w io.Writer, r *result.Result, o Options) error {
@@ -72,18 +71,7 @@ func writeHTML(w io.Writer, r *result.Result, o Options) error {
 
 // viewed is a document of views.
 func viewed(r *metrics.Result, names []string) doc.Document {
-	d := doc.Document{Lead: doc.Say(machineLine(r)), Sections: sections(r, names)}
-	for i, s := range d.Sections {
-		if s.Empty() && !slices.Contains(names, "all") {
-			d.Sections[i] = blank(s.Name)
-		}
-	}
-	return d
-}
-
-// blank stands for a view that was asked for and has nothing.
-func blank(name string) doc.Section {
-	return doc.Section{Name: name, Lead: doc.Say(name + ": this result has nothing to show.")}
+	return doc.Document{Lead: doc.Say(machineLine(r)), Sections: chosen(names, func(v View) []doc.Section { return []doc.Section{v.section(r)} })}
 }
 
 // writeResult writes the result file again, in the current schema.

@@ -2,38 +2,59 @@ package report
 
 import (
 	"fmt"
-	"slices"
-	"strings"
-
-	"ipcbench/bench/result"
-	"ipcbench/bench/stat"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
+	"slices"
 )
 
-// open are the views that a page shows unfolded, in this order; the others follow.
-var open = []string{"verdict", "findings", "change", "hosts", "break-even", "tls", "gain", "cells", "crossover", "phases", "spread", "floors"}
+// mostOpen is how many comparisons a pull request, or a page, shows unfolded.
+const mostOpen = 4
+
+// request is what a pull request shows of a result: sweeps, the verdict, what puts it
+// in doubt, and the tables, the largest model first. All else is folded.
+func request(r *metrics.Result) doc.Document {
+	d := doc.Document{Lead: errorLines(r)}
+	swept, inSweep := sweptOf(r)
+	for i, of := range swept[:min(len(swept), mostSweeps)] {
+		d.Sections = append(d.Sections, doc.Section{Title: sweepTitle(of), Lead: envelopeLines(of), Folded: i >= mostOpen})
+	}
+	var closed []doc.Section
+	for _, v := range Views() {
+		s := v.section(r)
+		if v.Name == "verdict" {
+			if !slices.ContainsFunc(r.Groups(), func(cells []*metrics.Cell) bool { return !inSweep(cells[0].Group()) }) {
+				s.Tables = nil // the sweeps say it
+			}
+			s.Lead = slices.Concat(s.Lead, doc.Say(fleetLines(r)...), otherLines(r, 20))
+		}
+		switch v.request {
+		case open:
+			d.Sections = append(d.Sections, s)
+		case folded:
+			s.Folded = true
+			closed = append(closed, s)
+		}
+	}
+	for i, cells := range bySize(r, -1) {
+		s := groupSection(cells)
+		s.Folded = i >= mostOpen || inSweep(cells[0].Group())
+		d.Sections = append(d.Sections, s)
+	}
+	d.Sections = slices.Concat(d.Sections, []doc.Section{{Tail: legend(r)}}, closed)
+	return d
+}
 
 // page is a result as a page of HTML: what to use and how sure that is, then pictures
 // with the tables that hold their numbers, the largest model first; all else is
 // folded. Names of views, if there are any, choose among them.
 func page(r *metrics.Result, names []string) doc.Document {
-	chosen := len(names) > 0 && !slices.Contains(names, "all")
-	if !chosen {
-		names = slices.Clone(open)
-		for _, v := range Views() {
-			if !slices.Contains(names, v.Name) {
-				names = append(names, v.Name)
-			}
-		}
-	}
-	sorted := *r
-	sorted.Cells = nil
-	for _, cells := range bySize(r, -1) {
-		sorted.Cells = append(sorted.Cells, ranked(cells)...)
-	}
+	var cells []*metrics.Cell
 	var models []string
-	for _, c := range sorted.Cells {
+	for _, of := range bySize(r, -1) {
+		v, _ := metrics.Decide(of)
+		cells = append(cells, inOrder(of, v)...)
+	}
+	for _, c := range cells {
 		if !slices.Contains(models, c.Model.Label()) {
 			models = append(models, c.Model.Label())
 		}
@@ -42,21 +63,59 @@ func page(r *metrics.Result, names []string) doc.Document {
 	if len(models) > mostOpen {
 		title = doc.Plural(len(models), "model")
 	}
-	d := doc.Document{Terms: terms(), Title: "ipcbench: " + title, Lead: append(errorLines(r), doc.Say(append([]string{machineLine(r)}, fleetLines(r)...)...)...)}
-	for _, name := range names {
-		made := pictured(&sorted, name)
-		if chosen && !slices.ContainsFunc(made, func(s doc.Section) bool { return !s.Empty() }) {
-			made = []doc.Section{blank(name)}
-		}
-		for _, s := range made {
-			at := len(d.Sections)
-			if name == "crossover" && len(s.Plots) > 0 { // of a sweep, it says more than all single sizes
-				at = max(0, slices.IndexFunc(d.Sections, func(s doc.Section) bool { return s.Name == "cells" }))
-			}
-			d.Sections = slices.Insert(d.Sections, at, s)
-		}
+	sorted := r.With(cells)
+	return doc.Document{
+		Terms: terms(), Title: "ipcbench: " + title,
+		Lead:     append(errorLines(r), doc.Say(append([]string{machineLine(r)}, fleetLines(r)...)...)...),
+		Sections: chosen(names, func(v View) []doc.Section { return v.pictured(sorted) }),
 	}
-	return d
+}
+
+// pictured returns a view with its pictures: in two sections, of which the second one
+// is folded, if it has more groups than a reader looks at.
+func (v View) pictured(r *metrics.Result) (all []doc.Section) {
+	groups := r.Groups()
+	parts := [][][]*metrics.Cell{groups}
+	if v.draw != nil && len(groups) > mostOpen {
+		parts = [][][]*metrics.Cell{groups[:mostOpen], groups[mostOpen:]}
+	}
+	for i, of := range parts {
+		s := v.section(r.With(slices.Concat(of...)))
+		if v.brief != nil {
+			s = v.brief(r, s)
+		}
+		s.Folded = s.Folded || v.page == folded
+		if v.draw != nil && !s.Empty() {
+			s.Plots = append(v.draw(r, of), s.Plots...)
+		}
+		if i > 0 && !s.Empty() {
+			s.Title, s.Folded = fmt.Sprintf("%s: %s", s.Title, doc.Plural(len(of), "more comparison")), true
+			s.Lead, s.Tables = nil, slices.DeleteFunc(s.Tables, func(t doc.Table) bool { return t.Caption == "" }) // of all groups
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// briefVerdicts has a table in the place of many sentences, below what a sweep says.
+func briefVerdicts(r *metrics.Result, s doc.Section) doc.Section {
+	if len(r.Groups()) <= mostOpen {
+		return s
+	}
+	s.Lead, s.Tables = verdictSection(r, 0).Lead, verdictSection(r, 0).Tables
+	if swept := sweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
+		lines := envelopeLines(swept[0])
+		s.Lead = slices.Concat([]doc.Paragraph{{Text: sweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), mostStretches)], s.Lead)
+	}
+	return s
+}
+
+// briefFindings are folded if they are many: errors stand above all sections too.
+func briefFindings(_ *metrics.Result, s doc.Section) doc.Section {
+	if len(s.Lead) > mostOpen {
+		s.Title, s.Folded = doc.Plural(len(s.Lead), "finding"), true
+	}
+	return s
 }
 
 // terms are the glossary as a page has it.
@@ -66,224 +125,4 @@ func terms() []doc.Term {
 		all = append(all, doc.Term{Word: w.Word, Means: w.Means})
 	}
 	return all
-}
-
-// ranked returns the cells of a group, the fastest first and the control last.
-func ranked(cells []*metrics.Cell) []*metrics.Cell {
-	v, _ := metrics.Decide(cells)
-	return inOrder(cells, v)
-}
-
-// pictured returns a view with its pictures: in two sections, of which the second one
-// is folded, if it has more groups than a reader looks at.
-func pictured(r *metrics.Result, name string) []doc.Section {
-	groups := r.Groups()
-	if plots[name] == nil || len(groups) <= mostOpen {
-		s := view(r, name)
-		s.Folded = !slices.Contains(open, name)
-		switch {
-		case name == "verdict" && len(groups) > mostOpen:
-			s = verdictSection(r, 0)
-			s.Name = name
-			if swept := sweepsOf(r); len(swept) > 0 { // as on a screen: the sweep with the most steps says it shortest
-				lines := envelopeLines(swept[0])
-				s.Lead = slices.Concat([]doc.Paragraph{{Text: sweepTitle(swept[0]), Tone: doc.Strong}}, lines[:min(len(lines), mostStretches)], s.Lead)
-			}
-		case name == "findings" && len(s.Lead) > mostOpen: // errors stand above all sections too
-			s.Title, s.Folded = doc.Plural(len(s.Lead), "finding"), true
-		}
-		if draw := plots[name]; draw != nil && !s.Empty() {
-			s.Plots = append(draw(r, groups), s.Plots...)
-		}
-		return []doc.Section{s}
-	}
-	var all []doc.Section
-	for i, of := range [][][]*metrics.Cell{groups[:mostOpen], groups[mostOpen:]} {
-		part := *r
-		part.Cells = slices.Concat(of...)
-		s := view(&part, name)
-		if s.Empty() {
-			continue
-		}
-		s.Plots = append(plots[name](r, of), s.Plots...)
-		if i > 0 {
-			s.Title, s.Folded = fmt.Sprintf("%s: %s", s.Title, doc.Plural(len(of), "more comparison")), true
-			s.Lead, s.Tables = nil, slices.DeleteFunc(s.Tables, func(t doc.Table) bool { return t.Caption == "" }) // of all groups
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-// plots are the pictures of views that have some for each group. r is the whole
-// result, of which all pictures share the points that a page may have.
-var plots = map[string]func(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot{
-	"cells":  roundPlots,
-	"phases": tripPlots,
-	"spread": spreadPlots,
-	"floors": floorPlots,
-}
-
-// wide is from which ratio on values stand on a logarithmic axis.
-const wide = 10
-
-// logarithmic reports whether the values need such an axis.
-func logarithmic(values []float64) bool {
-	return len(values) > 1 && slices.Min(values) > 0 && slices.Max(values)/slices.Min(values) > wide
-}
-
-// dots is a plot with a row for each cell in which a metric is known, in the colour of
-// its transport. row names them.
-func dots(r *metrics.Result, cells []*metrics.Cell, metric string, row func(c *metrics.Cell) string) doc.Plot {
-	m, _ := metrics.MetricNamed(metric)
-	p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}}
-	var values []float64
-	for _, c := range cells {
-		if i := c.Of(metric); i.Known() {
-			values = append(values, i.Center)
-			p.Series = append(p.Series, doc.Series{Name: variant(c), Dim: !c.TakesPart(), Points: []doc.Point{{Name: row(c), Value: i, Text: strings.Join(details(c, r.Plan), "; ")}}})
-		}
-	}
-	p.Value.Log = logarithmic(values)
-	return p
-}
-
-// roundPlots are the rounds of each group side by side.
-func roundPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
-	var all []doc.Plot
-	for _, cells := range groups {
-		all = drawn(all, dots(r, cells, metrics.YardstickOf(cells).By, func(c *metrics.Cell) string { return variant(c) }))
-	}
-	return all
-}
-
-// floorPlots are how far the cells of each group are from the floors that bound them.
-func floorPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
-	var all []doc.Plot
-	for _, cells := range groups {
-		p := dots(r, cells, "floor_ratio", func(c *metrics.Cell) string { name, _ := c.Bound(); return variant(c) + ", " + name })
-		limit := 1.0
-		p.Rule, p.Value.Name = &limit, "× floor"
-		all = drawn(all, p)
-	}
-	if len(all) > 0 {
-		all[len(all)-1].Notes = append(all[len(all)-1].Notes, "The line is the floor. Of streams, which are bandwidths, a share is shown: left of the line is slower. Of the others, which are times, a multiple: right of it is slower.")
-	}
-	return all
-}
-
-// drawn adds a plot that has points.
-func drawn(all []doc.Plot, p doc.Plot) []doc.Plot {
-	if !slices.ContainsFunc(p.Series, func(s doc.Series) bool { return len(s.Points) > 0 }) {
-		return all
-	}
-	return append(all, p)
-}
-
-// tripPlots are the parts of a client's round trip, which add up to it.
-func tripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
-	var all []doc.Plot
-	for _, cells := range groups {
-		p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
-		p.Series = []doc.Series{{Name: "down"}, {Name: "between"}, {Name: "train"}, {Name: "uplink"}}
-		for _, c := range cells {
-			t, ok := tripOf(c)
-			if !ok {
-				continue
-			}
-			for k, x := range []float64{t.Down, t.Between, t.Train, t.Uplink} {
-				p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: variant(c), Value: stat.Interval{Center: x}})
-			}
-		}
-		all = drawn(all, p)
-	}
-	if len(all) > 0 {
-		all[len(all)-1].Notes = []string{"The parts of a bar add up to the round trip: each is the mean over the middle half of all round trips by their length. Tables hold medians, which need not add up. " +
-			"between: the worker has the model, and has not yet reserved the memory of its update. What the server does before and after, such as folding, is in no client's round trip."}
-	}
-	return all
-}
-
-// What pictures of rounds may hold on one page, in points, and in one curve: more
-// would not be seen, and take longer to open.
-const (
-	mostShares, leastShares   = 6_000, 15
-	mostSamples, leastSamples = 6_000, 3
-	sharesOfCurve             = 100
-	samplesOfBlock            = 24
-)
-
-// spreadPlots are the distribution of rounds, and their course in time.
-func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
-	blocks := 0
-	for _, c := range r.Cells {
-		blocks += len(c.Timed())
-	}
-	shares := max(leastShares, min(sharesOfCurve, mostShares/max(len(r.Cells), 1)))
-	samples := max(leastSamples, min(samplesOfBlock, mostSamples/max(blocks, 1)))
-	since := doc.Axis{Name: "since the run began", Unit: "s"}
-	timed := slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool {
-		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.At > 0 })
-	})
-	if !timed { // in a file that does not know when
-		since = doc.Axis{Name: "block", Unit: "1"}
-	}
-	var all []doc.Plot
-	for _, cells := range groups {
-		title := groupTitle(cells[0].Group())
-		parts := doc.Plot{Caption: "Distribution of rounds, " + title, At: doc.Axis{Name: "round", Unit: "s"}, Value: doc.Axis{Name: "rounds that took at most that long", Unit: "%"}, Steps: true}
-		times := doc.Plot{Caption: "Rounds in the course of the run, " + title, At: since, Value: doc.Axis{Name: "round", Unit: "s", Log: true}, Apart: true}
-		var rounds []float64
-		for _, c := range cells {
-			d, k := doc.Series{Name: variant(c), Dim: c.IsControl()}, doc.Series{Name: variant(c), Dim: c.IsControl()}
-			for _, s := range distribution(c, shares) {
-				rounds = append(rounds, s.Round)
-				d.Points = append(d.Points, doc.Point{At: s.Round, Value: stat.Interval{Center: s.Part}})
-			}
-			for _, s := range course(c, samples) {
-				if !timed {
-					s.At = float64(s.Index + 1)
-				}
-				k.Points = append(k.Points, doc.Point{At: s.At, Value: stat.Interval{Center: s.Median}, Samples: s.Rounds})
-			}
-			if len(d.Points) > 0 {
-				parts.Series, times.Series = append(parts.Series, d), append(times.Series, k)
-			}
-		}
-		parts.At.Log = logarithmic(rounds)
-		all = drawn(drawn(all, parts), times)
-	}
-	if len(all) > 0 {
-		all[len(all)-1].Notes = []string{fmt.Sprintf("A curve has at most %d steps of a distribution. A line joins the medians of blocks, and the small dots are rounds: at most %d of a block, "+
-			"the fastest, the slowest, and of the others some at even distances. Each panel has a scale of its own.", shares, samples)}
-	}
-	return all
-}
-
-// changePlots are, for each metric of rows, which are some of all, base and head side
-// by side, and by how much they differ.
-func changePlots(all, rows []Row) []doc.Plot {
-	var made []doc.Plot
-	of := cellNames(all)
-	for _, same := range metrics.GroupBy(rows, func(r Row) string { return r.Metric.Name }) {
-		m, none := same[0].Metric, 0.0
-		both := doc.Plot{Caption: of.caption(same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}, Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
-		change := doc.Plot{Caption: of.join("Change of "+m.Name, same[0], false), Kind: doc.Dots, Value: doc.Axis{Name: "head against base", Unit: "%", Change: true}, Rule: &none, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
-		var values []float64
-		for _, r := range same {
-			name := of.join(r.Cell.Variant, r, true)
-			values = append(values, r.Base.Center, r.Head.Center)
-			for i, x := range []stat.Interval{r.Base, r.Head} {
-				both.Series[i].Points = append(both.Series[i].Points, doc.Point{Name: name, Value: x})
-			}
-			i := 1
-			if r.Significant {
-				i = 0
-			}
-			change.Series[i].Points = append(change.Series[i].Points, doc.Point{Name: name, Value: r.Ratio.Map(func(x float64) float64 { return x - 1 }), Text: "p " + pText(r.P)})
-		}
-		both.Value.Log = logarithmic(values)
-		made = append(made, both, change)
-	}
-	return made
 }

@@ -310,7 +310,8 @@ func TestPaper(t *testing.T) {
 func groupsOf(r *result.Result) [][]*metrics.Cell {
 	var all [][]*metrics.Cell
 	for _, cells := range bySize(metrics.New(r), -1) {
-		all = append(all, ranked(cells))
+		v, _ := metrics.Decide(cells)
+		all = append(all, inOrder(cells, v))
 	}
 	return all
 }

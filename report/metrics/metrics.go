@@ -35,6 +35,24 @@ type Result struct {
 
 	metrics map[string]Metric
 	linked  bool // some cells are on a link
+	kept    map[string]any
+}
+
+// With returns the result with these of its cells alone, or in another order.
+func (r *Result) With(cells []*Cell) *Result {
+	some := *r
+	some.Cells, some.kept = cells, map[string]any{}
+	return &some
+}
+
+// Keep returns what of makes of a result, by a name. It is made once.
+func Keep[T any](r *Result, name string, of func() T) T {
+	made, ok := r.kept[name].(T)
+	if !ok {
+		made = of()
+		r.kept[name] = made
+	}
+	return made
 }
 
 // A Cell is one cell of a result.
@@ -68,7 +86,7 @@ func (g Group) Headings() []string {
 
 // New returns the analysis of r. It keeps r, and does not change it.
 func New(r *result.Result) *Result {
-	a := &Result{Result: r, metrics: map[string]Metric{}}
+	a := &Result{Result: r, metrics: map[string]Metric{}, kept: map[string]any{}}
 	for _, m := range Metrics() {
 		a.metrics[m.Name] = m
 	}

@@ -56,6 +56,7 @@ func (r *Result) Narrow(filters []string) error {
 		for _, of := range GroupBy(r.Cells, axes[i].Of) {
 			there = append(there, axes[i].Of(of[0]))
 		}
+		r.kept = map[string]any{}
 		r.Cells = slices.DeleteFunc(r.Cells, func(c *Cell) bool { return !slices.Contains(wanted, axes[i].Of(c)) })
 		if len(r.Cells) == 0 {
 			return fmt.Errorf("%q: no cell is left: there are %s", f, strings.Join(there, ", "))
