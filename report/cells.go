@@ -3,13 +3,14 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"ipcbench/bench/result"
 	"ipcbench/internal/link"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
-	"maps"
-	"slices"
-	"strings"
 )
 
 // groupSection is the table of a group, without what its columns mean.

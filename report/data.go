@@ -156,26 +156,6 @@ func allMetrics(r *metrics.Result) doc.Section {
 	return doc.Section{Tables: []doc.Table{t}}
 }
 
-// findingTable has a column for each number of a finding.
-func findingTable(all []Finding) doc.Table {
-	t := doc.Table{Key: "findings", Help: "what cannot be, or puts a result in doubt; the other columns are the numbers of rules", For: doc.Programs, Keys: 3, Columns: []doc.Column{
-		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (what is not in it)"},
-		{Name: "rule"}, {Name: "cell", Help: "its name; absent if it is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}
-	for _, f := range all {
-		row := []doc.Cell{doc.Words(string(f.Severity)), doc.Words(f.Rule), doc.Words(f.Cell), doc.Words(f.Text)}
-		for _, v := range f.Values {
-			at := slices.IndexFunc(t.Columns, func(c doc.Column) bool { return c.Name == v.Name })
-			if at < 0 {
-				at, t.Columns = len(t.Columns), append(t.Columns, doc.Column{Name: v.Name, Unit: v.Unit})
-			}
-			row = append(row, make([]doc.Cell, max(0, at+1-len(row)))...)
-			row[at] = doc.Estimate(v.Interval)
-		}
-		t.Add(row...)
-	}
-	return t
-}
-
 // floorTable has the floors for programs, a table for each unit.
 func floorTable(unit string, floors []result.Floor) doc.Table {
 	keys := []doc.Column{{Name: "floor"}, {Name: "condition", Help: "in which it was measured, where there are several"}, {Name: "model"}, {Name: "update"}, {Name: "clients"}, {Name: "transport"},

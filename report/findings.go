@@ -68,6 +68,14 @@ func warn(rule, text string, values ...Value) *Finding {
 	return &Finding{Severity: Warning, Rule: rule, Text: text, Values: values}
 }
 
+// warnIf is a warning if something holds, else none.
+func warnIf(holds bool, rule, text string, values ...Value) *Finding {
+	if !holds {
+		return nil
+	}
+	return warn(rule, text, values...)
+}
+
 // wrong is an error.
 func wrong(rule, text string, values ...Value) *Finding {
 	return &Finding{Severity: Error, Rule: rule, Text: text, Values: values}
@@ -102,16 +110,13 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 			all = append(all, *f)
 		}
 	}
-	add(nil, raceDetector(r), partialRun(r))
-	add(nil, spoiledMachine(r)...)
-	add(nil, smallSocketBuffer(r), stalePeak(r), sharedLayouts(r))
+	add(nil, ofResult(r)...)
 	add(nil, fleetFindings(r)...)
 	for _, s := range r.Skipped {
 		add(nil, &Finding{Severity: Skipped, Rule: NotMeasured, Cell: s.ID(), Text: s.Why})
 	}
 	for _, c := range r.Cells {
-		add(c, fasterThanFloor(r, c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(r, c), notProved(c), recorderCost(c), stolenTime(c),
-			filesInMemory(c), insecure(r, c), codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c))
+		add(c, ofCell(r, c)...)
 	}
 	for _, b := range breakEvensOf(r) {
 		add(b.Coded, neverPays(b))
@@ -119,49 +124,65 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 	return all
 }
 
-func raceDetector(r *metrics.Result) *Finding {
-	if !r.Environment.Race {
-		return nil
+// ofResult applies the rules of the whole result.
+func ofResult(r *metrics.Result) []*Finding {
+	all := []*Finding{
+		warnIf(r.Environment.Race, "race_detector", "built with the race detector: no time means anything"),
+		warnIf(r.Partial != "", "partial", "the run ended early ("+r.Partial+"): cells and blocks are missing"),
 	}
-	return warn("race_detector", "built with the race detector: no time means anything")
-}
-
-func partialRun(r *metrics.Result) *Finding {
-	if r.Partial == "" {
-		return nil
-	}
-	return warn("partial", "the run ended early ("+r.Partial+"): cells and blocks are missing")
-}
-
-// spoiledMachine: a check of ipcbench doctor had failed.
-func spoiledMachine(r *metrics.Result) (all []*Finding) {
 	for _, c := range doctor.Only(r.Doctor, doctor.Fail) {
-		if c.Name != doctor.Build { // which is raceDetector's
-			all = append(all, warn("spoiled_machine", "doctor: "+c.Name+": "+c.What))
-		}
+		all = append(all, warnIf(c.Name != doctor.Build, "spoiled_machine", "doctor: "+c.Name+": "+c.What)) // of the build, the race detector says it
 	}
-	return all
+	stale := slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool { // a peak that may be another cell's is not shown
+		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.Server.StalePeak })
+	})
+	return append(all, smallSocketBuffer(r), warnIf(stale, "stale_peak",
+		"the server's peak RSS is not known: each block must reset it, and that takes write access to /proc/self/clear_refs"), sharedLayouts(r))
+}
+
+// ofCell applies the rules of a cell.
+func ofCell(r *metrics.Result, c *metrics.Cell) []*Finding {
+	full, plain := Value{"models", "1/round", c.Of("full_versions")}, []string(nil)
+	if c.Coding != nil {
+		plain = c.Coding.Plain
+	}
+	return []*Finding{
+		fasterThanFloor(r, c), shorterThanParts(c), fasterThanControl(c),
+		warnIf(c.Control == nil && c.Train == "", "no_control", "no cell of "+metrics.Control+" did the same work: the overhead is not known"),
+		slowControl(r, c),
+		warnIf(c.Unproved != "", "not_proved", "the data of "+c.Variant+" was not proved: "+c.Unproved),
+		warnIf(c.Unproved == "" && !c.Proved(), "not_proved", "its data was not proved"),
+		recorderCost(c), stolenTime(c),
+		warnIf(c.FileSystem == "tmpfs" || c.FileSystem == "ramfs", "files_in_memory",
+			"its files are in memory ("+c.FileSystem+"), and not on a disk: choose another directory with the setting dir=DIR"),
+		insecure(r, c),
+		// What is not encoded, or goes whole, is in no ratio that anybody expects. Fresh workers get whole models alone.
+		warnIf(len(plain) > 0, "codec_refuses", "the codec does not take some tensors, which travel as they are: "+strings.Join(plain, ", ")),
+		warnIf(full.Known() && full.High > 0 && !c.Respawn, "full_versions",
+			"timed rounds hold full versions, "+doc.Quantity("1", full.Center)+" a round: these are in its times, and not in its ratios", full),
+		otherDensity(c), droppedPackets(c), otherTraining(c),
+	}
+}
+
+// insecure: off the loopback interface both ends have to show certificates, unless
+// the user does without.
+func insecure(r *metrics.Result, c *metrics.Cell) *Finding {
+	bare := r.Environment.Listen == machine.Insecure && c.OverTCP()
+	if bare && c.TLS() == metrics.NoTLS {
+		return warn(Unencrypted, "its server listened off the loopback interface without TLS (--insecure-network): "+
+			"what crossed a network could be read and changed on the way")
+	}
+	return warnIf(bare && c.TLS() != metrics.MutualTLS, Unproven, "its server listened off the loopback interface and asked workers for no certificate "+
+		"(--insecure-network): whoever had the session's secret could take part")
 }
 
 // smallSocketBuffer: a sender with a small socket buffer waits for its reader. Most
 // distributions grant less than the transports ask for.
 func smallSocketBuffer(r *metrics.Result) *Finding {
 	granted, wanted := value("granted", "B", float64(r.Environment.SocketBuffer)), value("wanted", "B", result.SocketBuffer)
-	if granted.Center <= 0 || granted.Center >= wanted.Center || !slices.ContainsFunc(r.Cells, (*metrics.Cell).MovesBytes) {
-		return nil
-	}
-	return warn("small_socket_buffer", fmt.Sprintf("sockets hold %s, and transports ask for %s: transports that move bytes through sockets are slower. "+
+	small := granted.Center > 0 && granted.Center < wanted.Center && slices.ContainsFunc(r.Cells, (*metrics.Cell).MovesBytes)
+	return warnIf(small, "small_socket_buffer", fmt.Sprintf("sockets hold %s, and transports ask for %s: transports that move bytes through sockets are slower. "+
 		"To change it: sysctl net.core.wmem_max=%d", granted, wanted, int(result.SocketBuffer)), granted, wanted)
-}
-
-// stalePeak: a peak of the server that may be another cell's is not shown.
-func stalePeak(r *metrics.Result) *Finding {
-	if !slices.ContainsFunc(r.Cells, func(c *metrics.Cell) bool {
-		return slices.ContainsFunc(c.Timed(), func(b result.Block) bool { return b.Server.StalePeak })
-	}) {
-		return nil
-	}
-	return warn("stale_peak", "the server's peak RSS is not known: each block must reset it, and that takes write access to /proc/self/clear_refs")
 }
 
 // sharedLayouts: blocks that share a layout have in common what its linker did, which looks
@@ -257,18 +278,10 @@ func shorterThanParts(c *metrics.Cell) *Finding {
 // fasterThanControl: leaving the process cannot save time, so the control is in
 // doubt: unless others trained, by other means.
 func fasterThanControl(c *metrics.Cell) *Finding {
-	if o := c.Of("overhead"); o.Excludes(0) && o.Center < 0 && !c.Elsewhere() {
-		less := o.Map(func(s float64) float64 { return -s })
-		return warn("faster_than_control", fmt.Sprintf("faster than %s by %s a round: the control is in doubt", metrics.Control, doc.Bounded("s", less)), Value{"overhead", "s", o})
-	}
-	return nil
-}
-
-func noControl(c *metrics.Cell) *Finding {
-	if c.Control == nil && c.Train == "" { // which none has
-		return warn("no_control", "no cell of "+metrics.Control+" did the same work: the overhead is not known")
-	}
-	return nil
+	o := c.Of("overhead")
+	less := o.Map(func(s float64) float64 { return -s })
+	return warnIf(o.Excludes(0) && o.Center < 0 && !c.Elsewhere(), "faster_than_control",
+		fmt.Sprintf("faster than %s by %s a round: the control is in doubt", metrics.Control, doc.Bounded("s", less)), Value{"overhead", "s", o})
 }
 
 // slowControl: what the control adds to the work itself is missing in every
@@ -310,23 +323,11 @@ func leastOverhead(r *metrics.Result, c *metrics.Cell) *metrics.Cell {
 	return least
 }
 
-func notProved(c *metrics.Cell) *Finding {
-	switch {
-	case c.Unproved != "":
-		return warn("not_proved", "the data of "+c.Variant+" was not proved: "+c.Unproved)
-	case !c.Proved():
-		return warn("not_proved", "its data was not proved")
-	}
-	return nil
-}
-
 func recorderCost(c *metrics.Cell) *Finding {
 	i := c.Of("recorder_share")
 	share, each := Value{"share", "%", i}, value("each", "s", i.Center*c.Of("round").Center)
-	if share.Center > recorderShare && each.Center > recorderTime {
-		return warn("recorder_cost", fmt.Sprintf("recording took %s of its rounds, %s each", share, each), share, each)
-	}
-	return nil
+	return warnIf(share.Center > recorderShare && each.Center > recorderTime, "recorder_cost",
+		fmt.Sprintf("recording took %s of its rounds, %s each", share, each), share, each)
 }
 
 // stolenTime: other virtual machines on the same host took time.
@@ -340,51 +341,8 @@ func stolenTime(c *metrics.Cell) *Finding {
 			shares = append(shares, b.System.Steal.Seconds()/all)
 		}
 	}
-	if share := value("share", "%", stat.Median(shares)); share.Center > doctor.StolenShare {
-		return warn("stolen_time", fmt.Sprintf("other virtual machines took %s of the processors' time", share), share)
-	}
-	return nil
-}
-
-// filesInMemory: a file system in memory has no disk under it.
-func filesInMemory(c *metrics.Cell) *Finding {
-	if c.FileSystem == "tmpfs" || c.FileSystem == "ramfs" {
-		return warn("files_in_memory", "its files are in memory ("+c.FileSystem+"), and not on a disk: choose another directory with the setting dir=DIR")
-	}
-	return nil
-}
-
-// insecure: off the loopback interface both ends have to show certificates, unless
-// the user does without.
-func insecure(r *metrics.Result, c *metrics.Cell) *Finding {
-	switch {
-	case r.Environment.Listen != machine.Insecure || !c.OverTCP():
-		return nil
-	case c.TLS() == metrics.NoTLS:
-		return warn(Unencrypted, "its server listened off the loopback interface without TLS (--insecure-network): "+
-			"what crossed a network could be read and changed on the way")
-	case c.TLS() != metrics.MutualTLS:
-		return warn(Unproven, "its server listened off the loopback interface and asked workers for no certificate (--insecure-network): "+
-			"whoever had the session's secret could take part")
-	}
-	return nil
-}
-
-// codecRefuses: what is not encoded is in no ratio that anybody expects.
-func codecRefuses(c *metrics.Cell) *Finding {
-	if c.Coding == nil || len(c.Coding.Plain) == 0 {
-		return nil
-	}
-	return warn("codec_refuses", "the codec does not take some tensors, which travel as they are: "+strings.Join(c.Coding.Plain, ", "))
-}
-
-// fullVersions: a round in which a model goes whole is not one that the ratio
-// describes. With workers that are started for every round, all do.
-func fullVersions(c *metrics.Cell) *Finding {
-	if i := c.Of("full_versions"); i.Known() && i.High > 0 && !c.Respawn {
-		return warn("full_versions", "timed rounds hold full versions, "+doc.Quantity("1", i.Center)+" a round: these are in its times, and not in its ratios", Value{"models", "1/round", i})
-	}
-	return nil
+	share := value("share", "%", stat.Median(shares))
+	return warnIf(share.Center > doctor.StolenShare, "stolen_time", fmt.Sprintf("other virtual machines took %s of the processors' time", share), share)
 }
 
 // otherDensity: the workload was to change a share of the words, of which the average
@@ -416,10 +374,7 @@ func droppedPackets(c *metrics.Cell) *Finding {
 			n += b.Link.Dropped
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	return warn("dropped_packets", fmt.Sprintf("the link dropped %d packets, which were sent again: its queues are too short", n), value("packets", "1", float64(n)))
+	return warnIf(n > 0, "dropped_packets", fmt.Sprintf("the link dropped %d packets, which were sent again: its queues are too short", n), value("packets", "1", float64(n)))
 }
 
 // neverPays: a codec that costs time on any link.
@@ -488,4 +443,24 @@ func commonEnd(all []Finding) string {
 		}
 	}
 	return strings.Join(end, " ")
+}
+
+// findingTable has a column for each number of a finding.
+func findingTable(all []Finding) doc.Table {
+	t := doc.Table{Key: "findings", Help: "what cannot be, or puts a result in doubt; the other columns are the numbers of rules", For: doc.Programs, Keys: 3, Columns: []doc.Column{
+		{Name: "severity", Help: "error (a bug in the measurement: do not use the result), warning, or skipped (what is not in it)"},
+		{Name: "rule"}, {Name: "cell", Help: "its name; absent if it is about the whole result"}, {Name: "text", Help: "the finding as a sentence"}}}
+	for _, f := range all {
+		row := []doc.Cell{doc.Words(string(f.Severity)), doc.Words(f.Rule), doc.Words(f.Cell), doc.Words(f.Text)}
+		for _, v := range f.Values {
+			at := slices.IndexFunc(t.Columns, func(c doc.Column) bool { return c.Name == v.Name })
+			if at < 0 {
+				at, t.Columns = len(t.Columns), append(t.Columns, doc.Column{Name: v.Name, Unit: v.Unit})
+			}
+			row = append(row, make([]doc.Cell, max(0, at+1-len(row)))...)
+			row[at] = doc.Estimate(v.Interval)
+		}
+		t.Add(row...)
+	}
+	return t
 }

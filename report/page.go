@@ -2,9 +2,10 @@ package report
 
 import (
 	"fmt"
+	"slices"
+
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
-	"slices"
 )
 
 // mostOpen is how many comparisons a pull request, or a page, shows unfolded.

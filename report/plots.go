@@ -2,12 +2,13 @@ package report
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
-	"slices"
-	"strings"
 )
 
 // wide is from which ratio on values stand on a logarithmic axis.

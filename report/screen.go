@@ -3,10 +3,11 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"ipcbench/report/doc"
-	"ipcbench/report/metrics"
 	"slices"
 	"strings"
+
+	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // mostBrief is how many sweeps a screen has words for, besides the one of which it has the table.
