@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -219,7 +218,7 @@ func hostTable(f *Fleet) doc.Table {
 		if h.OtherClock {
 			clock = "its own"
 		}
-		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes)), doc.Words(span(h.Processes)), doc.Estimate(h.TLS), doc.Estimate(h.Stream), doc.Estimate(h.Ping), doc.Words(clock),
+		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes[0], h.Lanes[1])), doc.Words(span(h.Processes[0], h.Processes[1])), doc.Estimate(h.TLS), doc.Estimate(h.Stream), doc.Estimate(h.Ping), doc.Words(clock),
 			doc.Words(h.SameMachine), doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU), doc.Words(buildText(e.Commit, e.Dirty)))
 	}
 	return t
@@ -245,12 +244,12 @@ func spentTable(r *metrics.Result, f *Fleet) doc.Table {
 	return t
 }
 
-// span writes the fewest and the most of something.
-func span(of [2]int) string {
-	if of[0] == of[1] {
-		return strconv.Itoa(of[0])
+// span writes the least and the most of something, or its beginning and its end.
+func span[T comparable](from, to T) string {
+	if from == to {
+		return fmt.Sprint(from)
 	}
-	return fmt.Sprintf("%d to %d", of[0], of[1])
+	return fmt.Sprintf("%v to %v", from, to)
 }
 
 // buildText names what a build was made of, for readers.
