@@ -44,11 +44,7 @@ func environment(r *metrics.Result) doc.Section {
 			add("software", doc.List(clip(slices.Compact(names), mostNamed))+": "+text)
 		}
 	}
-	build := e.Commit
-	if e.Dirty {
-		build += ", changed since"
-	}
-	add("build", build)
+	add("build", buildText(e.Commit, e.Dirty))
 	if l := r.Layouts; l != nil {
 		add("layouts", fmt.Sprintf("%d of base, %d of head", len(l.Base), len(l.Head)))
 	}
@@ -67,6 +63,14 @@ func environment(r *metrics.Result) doc.Section {
 		add("command", text)
 	}
 	return doc.Section{Title: "Environment", Tables: []doc.Table{t}}
+}
+
+// buildText names what a build was made of, for readers.
+func buildText(commit string, dirty bool) string {
+	if dirty {
+		return commit + ", changed since"
+	}
+	return commit
 }
 
 // softwareText says what workers in Python, or a peer, run on.
