@@ -80,11 +80,10 @@ func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift)
 		if err != nil {
 			return err
 		}
-		name := d.Name()
-		if d.IsDir() && path != dir && (strings.HasPrefix(name, ".") || name == "testdata") {
+		if d.IsDir() && path != dir && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
 			return fs.SkipDir
 		}
-		if filepath.Ext(name) != ".md" || !d.Type().IsRegular() {
+		if filepath.Ext(path) != ".md" || !d.Type().IsRegular() {
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -149,9 +148,9 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	if err := CheckViews(words[1:2]); words[1] != claimView && (err != nil || words[1] == "all") {
 		return "", cmp.Or(err, fmt.Errorf("marker %q: name one view", spec))
 	}
+	var err error
 	r := results[file]
 	if r == nil {
-		var err error
 		if r, err = result.ReadFile(filepath.Join(dir, file)); err != nil {
 			return "", err
 		}
@@ -162,7 +161,6 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	}
 	v := metrics.New(r)
 	var s doc.Section
-	var err error
 	if words[1] == claimView {
 		s, err = claim(v, words[2:])
 	} else if err = v.Narrow(words[2:]); err == nil {

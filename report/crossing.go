@@ -59,7 +59,7 @@ func (s *sweep) meetings(a, b *line) []meeting {
 		if !r.Known() {
 			continue
 		}
-		m := meeting{step: i, x: math.Log(x), ratio: [3]float64{-unknown, math.Log(r.Center), unknown}, confidence: r.Confidence, blocks: r.Blocks}
+		m := meeting{i, math.Log(x), [3]float64{-unknown, math.Log(r.Center), unknown}, r.Confidence, r.Blocks}
 		if r.Confidence > 0 {
 			m.ratio[0], m.ratio[2] = math.Log(r.Low), math.Log(r.High)
 		}

@@ -27,12 +27,9 @@ func environment(r *metrics.Result) doc.Section {
 	for _, c := range r.Doctor {
 		add("doctor", fmt.Sprintf("%s, %s: %s", c.Name, c.Status, c.What))
 	}
-	peers := map[string]bool{}
-	for _, c := range r.Cells {
-		if c.Peer != "" && !peers[c.Variant] {
-			peers[c.Variant] = true
-			add("peer", variant(c)+": "+c.Peer)
-		}
+	peers := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.Peer == "" })
+	for _, same := range metrics.GroupBy(peers, func(c *metrics.Cell) string { return c.Variant }) {
+		add("peer", variant(same[0])+": "+same[0].Peer)
 	}
 	for _, same := range metrics.GroupBy(r.Cells, softwareText) {
 		if text := softwareText(same[0]); text != "" {
@@ -59,8 +56,8 @@ func environment(r *metrics.Result) doc.Section {
 		settings += ", pinned"
 	}
 	add("settings", settings)
-	if text := commandLine(r.Command); text != "" {
-		add("command", text)
+	if len(r.Command) > 0 {
+		add("command", commandLine(r.Command))
 	}
 	return doc.Section{Title: "Environment", Tables: []doc.Table{t}}
 }
@@ -109,12 +106,8 @@ func warmup(p result.Plan) string {
 
 // commandLine writes a command with the directory of the program left out.
 func commandLine(command []string) string {
-	line := ""
-	for i, word := range command {
-		if i == 0 {
-			line = lastOf(word)
-			continue
-		}
+	line := lastOf(command[0])
+	for _, word := range command[1:] {
 		line += " " + quoted(word)
 	}
 	return line

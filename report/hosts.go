@@ -33,9 +33,9 @@ func fleetOf(r *metrics.Result) []fleetHost {
 			if !c.Remote() || len(c.Timed()) == 0 {
 				continue
 			}
-			l, p := lanesOn(c, h.Host)
+			l, p, other := lanesOn(c, h.Host)
 			lanes, processes = append(lanes, l), append(processes, p)
-			h.OtherClock = h.OtherClock || slices.ContainsFunc(c.Timed()[0].Processes, func(p result.Process) bool { return ranOn(p, h.Host) && p.OtherClock })
+			h.OtherClock = h.OtherClock || other
 		}
 		if lanes != nil {
 			h.Lanes = [2]int{slices.Min(lanes), slices.Max(lanes)}
@@ -54,18 +54,20 @@ func hostNames(hosts []fleetHost) []string {
 	return all
 }
 
-// lanesOn returns how many of the cell's lanes and processes were on a host.
-func lanesOn(c *metrics.Cell, h *result.Host) (lanes, processes int) {
+// lanesOn returns how many of the cell's lanes and processes were on a host, and whether a
+// process there read another clock than the server.
+func lanesOn(c *metrics.Cell, h *result.Host) (lanes, processes int, otherClock bool) {
 	if len(c.Timed()) == 0 {
-		return 0, 0
+		return 0, 0, false
 	}
 	for n, p := range c.Timed()[0].Processes {
 		if ranOn(p, h) {
 			processes++
 			lanes += max(0, min(c.PerProcess, c.Workers-n*c.PerProcess))
+			otherClock = otherClock || p.OtherClock
 		}
 	}
-	return lanes, processes
+	return lanes, processes, otherClock
 }
 
 func ranOn(p result.Process, h *result.Host) bool {
@@ -100,53 +102,45 @@ func linkFloor(r *metrics.Result, name, host string) stat.Interval {
 	return stat.Of(slices.MaxFunc(of, func(a, b result.Floor) int { return cmp.Compare(a.Bytes, b.Bytes) }).Blocks)
 }
 
-// together returns the names of hosts that are on one machine with others: a list for
-// each such machine.
-func together(hosts []fleetHost) [][]string {
-	var all [][]string
-	for _, same := range metrics.GroupBy(hosts, func(h fleetHost) string { return cmp.Or(h.SameMachine, h.Name) }) {
-		if len(same) > 1 {
-			all = append(all, hostNames(same))
-		}
-	}
-	return all
-}
-
-// unequal returns in what the machines of lanes differ: what it is, and the values with
-// the names of their hosts.
-func unequal(hosts []fleetHost) []machine.Difference {
+// unequal says in what the machines of lanes differ: what it is, and the values with the
+// names of their hosts.
+func unequal(hosts []fleetHost) []string {
 	var all []machine.Difference
 	with := slices.DeleteFunc(slices.Clone(hosts), func(h fleetHost) bool { return h.Lanes[1] == 0 })
 	for i := 1; i < len(with); i++ {
 		first, other := with[0].Environment, with[i].Environment
 		first.Listen, other.Listen = "", "" // only servers listen
 		for _, d := range machine.Diff(first, other) {
-			d.Base, d.Head = d.Base+" on "+with[0].Name, d.Head+" on "+with[i].Name
-			if k := slices.IndexFunc(all, func(other machine.Difference) bool { return other.What == d.What }); k >= 0 {
-				all[k].Head += ", " + d.Head
-				continue
-			}
-			all = append(all, d)
+			all = append(all, machine.Difference{What: d.What, Base: d.Base + " on " + with[0].Name, Head: d.Head + " on " + with[i].Name})
 		}
-	}
-	return all
-}
-
-// fleetFindings are what a result says of its hosts.
-func fleetFindings(r *metrics.Result) (all []*Finding) {
-	f := fleetOf(r)
-	for _, names := range together(f) {
-		text := strings.Join(names, ", ") + " are one machine: a rig, and no result about hosts or the network between them"
-		if len(names) < len(f) {
-			text = strings.Join(names, ", ") + " are one machine: they share its processors and its memory"
-		}
-		all = append(all, warn(OneMachine, text, value("hosts", "1", float64(len(names))), value("all", "1", float64(len(f)))))
 	}
 	var texts []string
-	for _, d := range unequal(f) {
-		texts = append(texts, d.What+" ("+d.Base+", "+d.Head+")")
+	for _, same := range metrics.GroupBy(all, func(d machine.Difference) string { return d.What }) {
+		text := same[0].What + " (" + same[0].Base
+		for _, d := range same {
+			text += ", " + d.Head
+		}
+		texts = append(texts, text+")")
 	}
-	if len(texts) > 0 {
+	return texts
+}
+
+// fleetFindings are what a result says of its hosts: which are on one machine with others,
+// and in what those with lanes differ.
+func fleetFindings(r *metrics.Result) (all []*Finding) {
+	f := fleetOf(r)
+	for _, same := range metrics.GroupBy(f, func(h fleetHost) string { return cmp.Or(h.SameMachine, h.Name) }) {
+		if len(same) == 1 {
+			continue
+		}
+		why := "a rig, and no result about hosts or the network between them"
+		if len(same) < len(f) {
+			why = "they share its processors and its memory"
+		}
+		text := strings.Join(hostNames(same), ", ") + " are one machine: " + why
+		all = append(all, warn(OneMachine, text, value("hosts", "1", float64(len(same))), value("all", "1", float64(len(f)))))
+	}
+	if texts := unequal(f); len(texts) > 0 {
 		all = append(all, warn(UnequalHosts, "lanes are unequal, as their hosts differ: "+strings.Join(texts, "; ")))
 	}
 	return all
@@ -169,9 +163,10 @@ func hosts(r *metrics.Result) doc.Section {
 	if f == nil {
 		return doc.Section{}
 	}
+	about := func(f Finding) bool { return f.Rule == OneMachine || f.Rule == UnequalHosts }
 	return doc.Section{
 		Title:  "Hosts",
-		Lead:   append(doc.Say(fleetLines(r)...), findingLines(r, func(f Finding) bool { return f.Rule == OneMachine || f.Rule == UnequalHosts }, doc.Bad)...),
+		Lead:   append(doc.Say(fleetLines(r)...), findingLines(r, about, doc.Bad)...),
 		Plots:  drawn(nil, linkPlot(r, f)),
 		Tables: filled(nil, hostTable(r, f), placeTable(r), spentTable(r, f)),
 		Tail:   doc.Say(clockNotes(f)...),
@@ -189,13 +184,15 @@ func hostTable(r *metrics.Result, hosts []fleetHost) doc.Table {
 	}}
 	for _, h := range hosts {
 		e := h.Environment
+		floor := func(name string) doc.Cell { return doc.Estimate(linkFloor(r, name, h.Name)) }
 		clock := "the server's"
 		if h.OtherClock {
 			clock = "its own"
 		}
 		t.Add(doc.Words(h.Name), doc.Words(span(h.Lanes[0], h.Lanes[1])), doc.Words(span(h.Processes[0], h.Processes[1])),
-			doc.Estimate(linkFloor(r, "tls-stream", h.Name)), doc.Estimate(linkFloor(r, "tcp-stream", h.Name)), doc.Estimate(linkFloor(r, "tcp-pingpong", h.Name)), doc.Words(clock),
-			doc.Words(h.SameMachine), doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU), doc.Words(buildText(e.Commit[:min(len(e.Commit), 12)], e.Dirty)))
+			floor("tls-stream"), floor("tcp-stream"), floor("tcp-pingpong"), doc.Words(clock), doc.Words(h.SameMachine),
+			doc.Number(float64(e.CPUs)), doc.Words(size(e.MemTotal)), doc.Words(e.Kernel), doc.Words(e.CPU),
+			doc.Words(buildText(e.Commit[:min(len(e.Commit), 12)], e.Dirty)))
 	}
 	return t
 }
@@ -211,7 +208,7 @@ func spentTable(r *metrics.Result, hosts []fleetHost) doc.Table {
 	t.Keys++ // the host
 	for _, h := range hosts {
 		for _, c := range r.Cells {
-			lanes, processes := lanesOn(c, h.Host)
+			lanes, processes, _ := lanesOn(c, h.Host)
 			if processes == 0 || !c.Remote() {
 				continue
 			}
@@ -234,7 +231,8 @@ func span[T comparable](from, to T) string {
 func placeTable(r *metrics.Result) doc.Table {
 	t := doc.Table{Caption: "Processes on each host", Keys: 2, Columns: []doc.Column{{Name: "workers", Unit: "1"}, {Name: "placed"}, {Name: "hosts", Wrap: true}, {Name: "cells", Unit: "1"}}}
 	remote := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.Remote() })
-	for _, same := range metrics.GroupBy(remote, func(c *metrics.Cell) [3]string { return [3]string{fmt.Sprint(c.Workers), c.Place, c.Hosts} }) {
+	placed := func(c *metrics.Cell) [3]string { return [3]string{fmt.Sprint(c.Workers), c.Place, c.Hosts} }
+	for _, same := range metrics.GroupBy(remote, placed) {
 		c := same[0]
 		t.Add(doc.Number(float64(c.Workers)), doc.Words(c.Place), doc.Words(strings.ReplaceAll(c.Hosts, ",", ", ")), doc.Number(float64(len(same))))
 	}
@@ -297,11 +295,12 @@ func overText(r *metrics.Result) string {
 			with = append(with, c.TLS())
 		}
 	}
+	words := map[string]string{metrics.NoTLS: "without TLS", metrics.MutualTLS: "with mutual TLS"}
 	switch len(with) {
 	case 0:
 		return ""
 	case 1:
-		return ": over TCP " + cmp.Or(map[string]string{metrics.NoTLS: "without TLS", metrics.MutualTLS: "with mutual TLS"}[with[0]], "with TLS")
+		return ": over TCP " + cmp.Or(words[with[0]], "with TLS")
 	}
 	return ": over TCP, of which some with TLS"
 }

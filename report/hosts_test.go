@@ -154,11 +154,9 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%+v: want %+v", h, want)
 		}
 	}
-	if got := together(f); len(got) != 1 || !slices.Equal(got[0], []string{"server", "h1", "h2"}) {
-		t.Errorf("together: %v", got)
-	}
-	if got := unequal(f); len(got) != 1 || got[0].Base != "none on h1" || got[0].Head != "powersave on h2" {
-		t.Errorf("unequal: %v", got)
+	if got := fleetFindings(a); len(got) != 2 || got[0].Rule != OneMachine || !strings.HasPrefix(got[0].Text, "server, h1, h2 are one machine: ") ||
+		got[1].Rule != UnequalHosts || !strings.HasSuffix(got[1].Text, " (none on h1, powersave on h2)") {
+		t.Errorf("findings: %+v", got)
 	}
 	// The server's host has no lanes: what it is does not make them unequal.
 	// Nor does it that servers listen there.
@@ -167,11 +165,8 @@ func TestFleet(t *testing.T) {
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
 	r.Cells[5].PerProcess, r.Cells[5].Workers = 3, 10
 	f = fleetOf(metrics.New(r))
-	if got := unequal(f); len(got) > 0 {
-		t.Errorf("unequal: %v", got)
-	}
-	if got := together(f); len(got) != 1 || !slices.Equal(got[0], []string{"h1", "h2"}) {
-		t.Errorf("together: %v", got)
+	if got := fleetFindings(metrics.New(r)); len(got) != 1 || got[0].Rule != OneMachine || !strings.HasPrefix(got[0].Text, "h1, h2 are one machine: ") {
+		t.Errorf("findings: %+v", got)
 	}
 	if f[1].Lanes != [2]int{1, 6} || f[2].Lanes != [2]int{0, 4} { // of four processes with 3, 3, 3 and 1 lane
 		t.Errorf("lanes %v and %v", f[1].Lanes, f[2].Lanes)
@@ -250,8 +245,7 @@ func TestHostsView(t *testing.T) {
 	})
 }
 
-// TestFleetLine: one line says where workers were and over what they spoke, and names some
-// hosts of many.
+// TestFleetLine: a line says where workers were and over what they spoke.
 func TestFleetLine(t *testing.T) {
 	tls := func(r *result.Result, settings ...string) {
 		for i := range r.Cells {

@@ -87,12 +87,9 @@ func course(c *metrics.Cell, most int, timed bool) []doc.Point {
 // first and the last among them.
 func spread(n, most int) []int {
 	var all []int
-	for k := range min(n, most) {
-		if n <= most {
-			all = append(all, k)
-		} else {
-			all = append(all, k*(n-1)/max(most-1, 1))
-		}
+	most = min(n, most)
+	for k := range most {
+		all = append(all, k*(n-1)/max(most-1, 1))
 	}
 	return all
 }

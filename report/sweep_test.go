@@ -68,13 +68,12 @@ func powers(from, factor float64, n int) []float64 {
 // sums are the same, and only there; the line between two sizes is a little off.
 func TestCrossings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sizes := powers(1024, 2, 12)
 		at := rapid.Float64Range(2048, 1e6).Draw(t, "crossing")
 		a := law{rapid.Float64Range(100, 1000).Draw(t, "fixed"), rapid.Float64Range(1e-4, 1e-2).Draw(t, "byte")}
 		steep := rapid.Float64Range(2, 10).Draw(t, "steep")
 		b := law{a.fixed + a.perByte*at*(1-1/steep), a.perByte / steep}
 		r := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
-		s := sweepOf(sizes, []func(float64) float64{a.round, b.round}, 6, func() float64 { return 1e-7 * r.NormFloat64() })
+		s := sweepOf(powers(1024, 2, 12), []func(float64) float64{a.round, b.round}, 6, func() float64 { return 1e-7 * r.NormFloat64() })
 		all := crossings(s)
 		if len(all) != 1 || all[0].Before.Variant != "a" || all[0].After.Variant != "b" {
 			t.Fatalf("crossings %+v, want one from a to b", all)

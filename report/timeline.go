@@ -79,8 +79,7 @@ func named(kind string, pid, tid int, name string) []event {
 
 // rounds is the track of the rounds themselves.
 func rounds(t *result.Timeline, cell string, pid int) []event {
-	events := named("process", pid, 0, cell)
-	events = append(events, named("thread", pid, 0, "rounds")...)
+	events := append(named("process", pid, 0, cell), named("thread", pid, 0, "rounds")...)
 	for i, n := range t.Rounds {
 		events = append(events, lasting(fmt.Sprintf("round %d", n), pid, 0, t.RoundStart[i], t.RoundEnd[i]))
 	}
