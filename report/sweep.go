@@ -342,7 +342,7 @@ const mostStretches = 3
 
 // envelopeLines are the envelope in sentences.
 func envelopeLines(s *sweep) []doc.Paragraph {
-	lines := yardstickLines(s)
+	lines := doc.Say(yardstickText(s.Yardstick)...)
 	all := s.Envelope()
 	for _, of := range all[:min(len(all), mostStretches)] {
 		text := steps(s, of.From, of.To) + ": nothing beats " + best(of)
@@ -357,14 +357,6 @@ func envelopeLines(s *sweep) []doc.Paragraph {
 	return lines
 }
 
-// yardstickLines say what a sweep is ranked by if that is not the round.
-func yardstickLines(s *sweep) []doc.Paragraph {
-	if why := yardstickText(s.Yardstick); why != "" {
-		return doc.Say(why)
-	}
-	return nil
-}
-
 // sweepTable is the envelope of a sweep, without what its columns mean.
 func sweepTable(s *sweep) doc.Section {
 	t := envelope(s)
@@ -372,7 +364,7 @@ func sweepTable(s *sweep) doc.Section {
 	for i := range t.Columns {
 		t.Columns[i].Help = ""
 	}
-	return doc.Section{Title: sweepTitle(s), Lead: yardstickLines(s), Tables: []doc.Table{t}}
+	return doc.Section{Title: sweepTitle(s), Lead: doc.Say(yardstickText(s.Yardstick)...), Tables: []doc.Table{t}}
 }
 
 // sweptOf returns the sweeps of a result, and whether a group is in one of them.
