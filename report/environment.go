@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -51,7 +50,11 @@ func environment(r *metrics.Result) doc.Section {
 	if p.Precision > 0 {
 		settings += " at least, until the median round is known to ±" + doc.Percent(p.Precision)
 	}
-	settings += fmt.Sprintf("; %s; verify %s", warmup(p), p.Verify)
+	warmup := doc.Plural(p.Warmup, "warm-up round") // besides the first two rounds of each block, which never count
+	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
+		warmup = fmt.Sprintf("at least %s and %v", warmup, p.WarmTime)
+	}
+	settings += fmt.Sprintf("; %s; verify %s", warmup, p.Verify)
 	if p.Pin {
 		settings += ", pinned"
 	}
@@ -93,15 +96,6 @@ func facts(e machine.Environment) string {
 		all = append(all, d.What+": "+d.Head)
 	}
 	return strings.Join(all, "; ")
-}
-
-// warmup says which rounds of each block do not count, besides the first two.
-func warmup(p result.Plan) string {
-	text := doc.Plural(p.Warmup, "warm-up round")
-	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
-		text = fmt.Sprintf("at least %s and %v", text, p.WarmTime)
-	}
-	return text
 }
 
 // commandLine writes a command with the directory of the program left out.
