@@ -16,10 +16,12 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// benchUnits are the metrics that go into benchfmt, by their names there. They
-// are measurements of a block: what is derived from several cells is left to
+// A benchUnit is a metric that goes into benchfmt, by its name there.
+type benchUnit struct{ metric, unit string }
+
+// benchUnits are measurements of a block: what is derived from several cells is left to
 // whoever compares them.
-var benchUnits = []struct{ metric, unit string }{
+var benchUnits = []benchUnit{
 	{"round", "sec/op"}, // the first: goodput is made of it
 	{"transfer", "transfer-sec/op"},
 	{"down", "down-sec/op"},
@@ -39,9 +41,9 @@ var benchUnits = []struct{ metric, unit string }{
 	{"handshake", "handshake-sec"},
 }
 
-// goodputUnit is that of the payload over the round. B/s alone would be read as a
-// bandwidth, which what hands over has none of (guard 1).
-const goodputUnit = "goodput-B/s"
+// goodput is the payload over the round. B/s alone would be read as a bandwidth, which
+// what hands over has none of (guard 1).
+var goodput = benchUnit{"goodput", "goodput-B/s"}
 
 // writeBenchfmt writes a line for each block of each cell, so that what benchstat
 // sees vary is what varies between sessions. It holds only those lines against each
@@ -65,14 +67,11 @@ func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 		}
 	}
 	out := benchfmt.NewWriter(w)
-	for _, u := range benchUnits {
+	for _, u := range append(slices.Clip(benchUnits), goodput) {
 		m, _ := metrics.MetricNamed(u.metric)
 		if err := out.Write(unitLine(u.unit, m.Better)); err != nil {
 			return err
 		}
-	}
-	if err := out.Write(unitLine(goodputUnit, metrics.Higher)); err != nil {
-		return err
 	}
 	config := []benchfmt.Config{
 		fileConfig("goos", "linux"), fileConfig("goarch", e.Arch), fileConfig("cpu", e.CPU),
@@ -94,7 +93,7 @@ func writeBenchfmt(w io.Writer, r *result.Result, _ Options) error {
 					res.Values = append(res.Values, benchfmt.Value{Value: stat.Median(xs), Unit: u.unit})
 				}
 			}
-			res.Values = append(res.Values, benchfmt.Value{Value: float64(c.Payload()) / stat.Median(samples[0][i]), Unit: goodputUnit})
+			res.Values = append(res.Values, benchfmt.Value{Value: float64(c.Payload()) / stat.Median(samples[0][i]), Unit: goodput.unit})
 			if err := out.Write(res); err != nil {
 				return err
 			}

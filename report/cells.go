@@ -108,10 +108,7 @@ func cellTables(r *metrics.Result) doc.Section {
 		g := cells[0].Group()
 		t := groupTable(cells)
 		t.Caption = groupTitle(g) + ": " + effort(cells)
-		t.Notes = nil
-		if why := yardstickText(metrics.YardstickOf(cells)); why != "" {
-			t.Notes = []string{why}
-		}
+		t.Notes = yardstickText(metrics.YardstickOf(cells))
 		for _, c := range cells {
 			if texts := details(c, r.Plan); texts != nil {
 				t.Notes = append(t.Notes, variant(c)+": "+strings.Join(texts, "; ")+".")

@@ -50,24 +50,19 @@ type Drift struct {
 // Check renders every marked table below dir again and returns those that have
 // changed. It is an error if a marker cannot be followed.
 func Check(dir string) ([]Drift, error) {
-	var drifts []Drift
-	err := eachMarkdown(dir, func(path string, text []byte) error {
-		_, d, err := rerender(path, text)
-		drifts = append(drifts, d...)
-		return err
+	var all []Drift
+	err := eachDrifted(dir, func(_ string, _ []byte, drifts []Drift) error {
+		all = append(all, drifts...)
+		return nil
 	})
-	return drifts, err
+	return all, err
 }
 
-// Update writes every marked table below dir anew and returns the files that it
+// Rewrite writes every marked table below dir anew and returns the files that it
 // changed.
 func Rewrite(dir string) ([]string, error) {
 	var changed []string
-	err := eachMarkdown(dir, func(path string, text []byte) error {
-		renewed, drifts, err := rerender(path, text)
-		if err != nil || len(drifts) == 0 {
-			return err
-		}
+	err := eachDrifted(dir, func(path string, renewed []byte, _ []Drift) error {
 		changed = append(changed, path)
 		return result.ReplaceFile(path, func(w io.Writer) error {
 			_, err := w.Write(renewed)
@@ -77,31 +72,29 @@ func Rewrite(dir string) ([]string, error) {
 	return changed, err
 }
 
-// eachMarkdown calls f for every Markdown file below dir, but not in folders
-// that are hidden or hold test data.
-func eachMarkdown(dir string, f func(path string, text []byte) error) error {
+// eachDrifted calls f for every Markdown file below dir of which marked tables have
+// changed, with what it should hold. Folders that are hidden or hold test data are left out.
+func eachDrifted(dir string, f func(path string, renewed []byte, drifts []Drift) error) error {
 	var errs []error
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name := d.Name()
-		if d.IsDir() {
-			if path != dir && (strings.HasPrefix(name, ".") || name == "testdata") {
-				return fs.SkipDir
-			}
-			return nil
+		if d.IsDir() && path != dir && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return fs.SkipDir
 		}
-		if filepath.Ext(name) != ".md" || !d.Type().IsRegular() {
+		if filepath.Ext(path) != ".md" || !d.Type().IsRegular() {
 			return nil
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		if bytes.Contains(text, []byte(beginMark)) || bytes.Contains(text, []byte(endMark)) {
-			errs = append(errs, f(path, text))
+		renewed, drifts, err := rerender(path, text)
+		if err == nil && len(drifts) > 0 {
+			err = f(path, renewed, drifts)
 		}
+		errs = append(errs, err)
 		return nil
 	})
 	return errors.Join(append(errs, err)...)
@@ -155,9 +148,9 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	if err := CheckViews(words[1:2]); words[1] != claimView && (err != nil || words[1] == "all") {
 		return "", cmp.Or(err, fmt.Errorf("marker %q: name one view", spec))
 	}
+	var err error
 	r := results[file]
 	if r == nil {
-		var err error
 		if r, err = result.ReadFile(filepath.Join(dir, file)); err != nil {
 			return "", err
 		}
@@ -167,7 +160,12 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 		return "", fmt.Errorf("marker %q: the run of %s ended early (%s), and nothing is made of a part of one: run it again, to its end", spec, words[0], r.Partial)
 	}
 	v := metrics.New(r)
-	s, err := asked(v, words[1], words[2:])
+	var s doc.Section
+	if words[1] == claimView {
+		s, err = claim(v, words[2:])
+	} else if err = v.Narrow(words[2:]); err == nil {
+		s = view(v, words[1])
+	}
 	if err != nil {
 		return "", fmt.Errorf("marker %q: %w", spec, err)
 	}
@@ -180,15 +178,4 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	}
 	b.WriteByte('\n')
 	return b.String(), nil
-}
-
-// asked returns a view of the cells that are chosen, or a claim.
-func asked(r *metrics.Result, name string, words []string) (doc.Section, error) {
-	if name == claimView {
-		return claim(r, words)
-	}
-	if err := r.Narrow(words); err != nil {
-		return doc.Section{}, err
-	}
-	return view(r, name), nil
 }

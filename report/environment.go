@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"ipcbench/bench/result"
 	"ipcbench/internal/machine"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
@@ -27,12 +26,9 @@ func environment(r *metrics.Result) doc.Section {
 	for _, c := range r.Doctor {
 		add("doctor", fmt.Sprintf("%s, %s: %s", c.Name, c.Status, c.What))
 	}
-	peers := map[string]bool{}
-	for _, c := range r.Cells {
-		if c.Peer != "" && !peers[c.Variant] {
-			peers[c.Variant] = true
-			add("peer", variant(c)+": "+c.Peer)
-		}
+	peers := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.Peer == "" })
+	for _, same := range metrics.GroupBy(peers, func(c *metrics.Cell) string { return c.Variant }) {
+		add("peer", variant(same[0])+": "+same[0].Peer)
 	}
 	for _, same := range metrics.GroupBy(r.Cells, softwareText) {
 		if text := softwareText(same[0]); text != "" {
@@ -44,11 +40,7 @@ func environment(r *metrics.Result) doc.Section {
 			add("software", doc.List(clip(slices.Compact(names), mostNamed))+": "+text)
 		}
 	}
-	build := e.Commit
-	if e.Dirty {
-		build += ", changed since"
-	}
-	add("build", build)
+	add("build", buildText(e.Commit, e.Dirty))
 	if l := r.Layouts; l != nil {
 		add("layouts", fmt.Sprintf("%d of base, %d of head", len(l.Base), len(l.Head)))
 	}
@@ -58,15 +50,27 @@ func environment(r *metrics.Result) doc.Section {
 	if p.Precision > 0 {
 		settings += " at least, until the median round is known to ±" + doc.Percent(p.Precision)
 	}
-	settings += fmt.Sprintf("; %s; verify %s", warmup(p), p.Verify)
+	warmup := doc.Plural(p.Warmup, "warm-up round") // besides the first two rounds of each block, which never count
+	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
+		warmup = fmt.Sprintf("at least %s and %v", warmup, p.WarmTime)
+	}
+	settings += fmt.Sprintf("; %s; verify %s", warmup, p.Verify)
 	if p.Pin {
 		settings += ", pinned"
 	}
 	add("settings", settings)
-	if text := commandLine(r.Command); text != "" {
-		add("command", text)
+	if len(r.Command) > 0 {
+		add("command", commandLine(r.Command))
 	}
 	return doc.Section{Title: "Environment", Tables: []doc.Table{t}}
+}
+
+// buildText names what a build was made of, for readers.
+func buildText(commit string, dirty bool) string {
+	if dirty {
+		return commit + ", changed since"
+	}
+	return commit
 }
 
 // softwareText says what workers in Python, or a peer, run on.
@@ -94,23 +98,10 @@ func facts(e machine.Environment) string {
 	return strings.Join(all, "; ")
 }
 
-// warmup says which rounds of each block do not count, besides the first two.
-func warmup(p result.Plan) string {
-	text := doc.Plural(p.Warmup, "warm-up round")
-	if p.Warmup > 0 && p.Rounds == 0 && p.WarmTime > 0 {
-		text = fmt.Sprintf("at least %s and %v", text, p.WarmTime)
-	}
-	return text
-}
-
 // commandLine writes a command with the directory of the program left out.
 func commandLine(command []string) string {
-	line := ""
-	for i, word := range command {
-		if i == 0 {
-			line = lastOf(word)
-			continue
-		}
+	line := lastOf(command[0])
+	for _, word := range command[1:] {
 		line += " " + quoted(word)
 	}
 	return line

@@ -141,23 +141,22 @@ func TestFleet(t *testing.T) {
 		t.Error("a fleet of one host")
 	}
 	r := benchtest.Fleet()
-	f := fleetOf(metrics.New(r))
+	a := metrics.New(r)
+	f := fleetOf(a)
 	for i, want := range []struct {
 		name             string
 		lanes, processes [2]int
 		otherClock       bool
 		tls              float64
 	}{{"server", [2]int{}, [2]int{}, false, 0}, {"h1", [2]int{1, 2}, [2]int{1, 2}, false, 1.1e9}, {"h2", [2]int{0, 2}, [2]int{0, 2}, true, 0.55e9}} {
-		h := f.Hosts[i]
-		if h.Name != want.name || h.Lanes != want.lanes || h.Processes != want.processes || h.OtherClock != want.otherClock || h.TLS.Known() && h.TLS.Center != want.tls || h.Stream.Known() {
+		h, tls := f[i], linkFloor(a, "tls-stream", f[i].Name)
+		if h.Name != want.name || h.Lanes != want.lanes || h.Processes != want.processes || h.OtherClock != want.otherClock || tls.Known() && tls.Center != want.tls || linkFloor(a, "tcp-stream", h.Name).Known() {
 			t.Errorf("%+v: want %+v", h, want)
 		}
 	}
-	if got := f.Together(); len(got) != 1 || !slices.Equal(got[0], []string{"server", "h1", "h2"}) {
-		t.Errorf("together: %v", got)
-	}
-	if got := f.Unequal(); len(got) != 1 || got[0].Base != "none on h1" || got[0].Head != "powersave on h2" {
-		t.Errorf("unequal: %v", got)
+	if got := fleetFindings(a); len(got) != 2 || got[0].Rule != OneMachine || !strings.HasPrefix(got[0].Text, "server, h1, h2 are one machine: ") ||
+		got[1].Rule != UnequalHosts || !strings.HasSuffix(got[1].Text, " (none on h1, powersave on h2)") {
+		t.Errorf("findings: %+v", got)
 	}
 	// The server's host has no lanes: what it is does not make them unequal.
 	// Nor does it that servers listen there.
@@ -166,14 +165,11 @@ func TestFleet(t *testing.T) {
 	r.Hosts[1].SameMachine, r.Hosts[2].SameMachine = "", "h1"
 	r.Cells[5].PerProcess, r.Cells[5].Workers = 3, 10
 	f = fleetOf(metrics.New(r))
-	if got := f.Unequal(); len(got) > 0 {
-		t.Errorf("unequal: %v", got)
+	if got := fleetFindings(metrics.New(r)); len(got) != 1 || got[0].Rule != OneMachine || !strings.HasPrefix(got[0].Text, "h1, h2 are one machine: ") {
+		t.Errorf("findings: %+v", got)
 	}
-	if got := f.Together(); len(got) != 1 || !slices.Equal(got[0], []string{"h1", "h2"}) {
-		t.Errorf("together: %v", got)
-	}
-	if f.Hosts[1].Lanes != [2]int{1, 6} || f.Hosts[2].Lanes != [2]int{0, 4} { // of four processes with 3, 3, 3 and 1 lane
-		t.Errorf("lanes %v and %v", f.Hosts[1].Lanes, f.Hosts[2].Lanes)
+	if f[1].Lanes != [2]int{1, 6} || f[2].Lanes != [2]int{0, 4} { // of four processes with 3, 3, 3 and 1 lane
+		t.Errorf("lanes %v and %v", f[1].Lanes, f[2].Lanes)
 	}
 }
 
@@ -249,8 +245,7 @@ func TestHostsView(t *testing.T) {
 	})
 }
 
-// TestFleetLine: one line that fits a terminal says where workers were and over what they
-// spoke, however many hosts there are.
+// TestFleetLine: a line says where workers were and over what they spoke.
 func TestFleetLine(t *testing.T) {
 	tls := func(r *result.Result, settings ...string) {
 		for i := range r.Cells {
@@ -276,7 +271,7 @@ func TestFleetLine(t *testing.T) {
 			for i := range 90 {
 				r.Hosts = append(r.Hosts, result.Host{Name: fmt.Sprint("host", i)})
 			}
-		}, "workers on h1 (2), h2 (2), host0 (0), 89 more hosts: over TCP with mutual TLS"},
+		}, "workers on h1 (2), h2 (2), host0 (0), host1 (0), 88 more hosts: over TCP with mutual TLS"},
 	} {
 		r := benchtest.Fleet()
 		tt.edit(r)

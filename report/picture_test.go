@@ -37,7 +37,7 @@ func TestTrip(t *testing.T) {
 	for _, ns := range lengths[3:9] {
 		sum += ns
 	}
-	if whole := trip.Down + trip.Between + trip.Train + trip.Uplink; !ok || math.Abs(whole-float64(sum)/6e9) > 1e-12 || trip.Train != 0.01 || trip.Between == 0 {
+	if whole := trip[0] + trip[1] + trip[2] + trip[3]; !ok || math.Abs(whole-float64(sum)/6e9) > 1e-12 || trip[2] != 0.01 || trip[1] == 0 {
 		t.Errorf("got %+v, %v, which is %v: want %v", trip, ok, whole, float64(sum)/6e9)
 	}
 	for i := range r.Cells[1].Blocks {
@@ -54,13 +54,13 @@ func TestTrip(t *testing.T) {
 func TestDistribution(t *testing.T) {
 	c := metrics.New(benchtest.Result(benchtest.Rounds(func(block, round int) float64 { return float64(120 - block - 6*round) }))).Cells[0]
 	all := distribution(c, 7)
-	if len(all) != 7 || all[0] != (Share{0.001, 1.0 / 120}) || all[6] != (Share{0.12, 1}) {
+	if len(all) != 7 || all[0].At != 0.001 || all[0].Value.Center != 1.0/120 || all[6].At != 0.12 || all[6].Value.Center != 1 {
 		t.Errorf("got %v", all)
 	}
 	if n := len(distribution(c, 1000)); n != 120 {
 		t.Errorf("got %d steps of 120 rounds", n)
 	}
-	if !slices.IsSortedFunc(all, func(a, b Share) int { return int(math.Copysign(1, a.Round-b.Round)) }) {
+	if !slices.IsSortedFunc(all, func(a, b doc.Point) int { return int(math.Copysign(1, a.At-b.At)) }) {
 		t.Errorf("not in order: %v", all)
 	}
 }
@@ -81,13 +81,13 @@ func TestCourse(t *testing.T) {
 	for i := range blocks {
 		blocks[i].At = time.Duration(len(blocks)-1-i) * time.Second
 	}
-	all := course(metrics.New(r).Cells[0], 5)
+	all := course(metrics.New(r).Cells[0], 5, true)
 	for i, s := range all {
-		if s.At != float64(i) || s.Index != 5-i || s.Median != float64(15-i)/1e3 {
+		if s.At != float64(i) || s.Value.Center != float64(15-i)/1e3 || course(metrics.New(r).Cells[0], 5, false)[i].At != float64(i+1) {
 			t.Errorf("turn %d: %+v", i, s)
 		}
-		if len(s.Rounds) > 5 || slices.Min(s.Rounds) != 0.001 || slices.Max(s.Rounds) != 0.099 {
-			t.Errorf("turn %d has the rounds %v", i, s.Rounds)
+		if len(s.Samples) > 5 || slices.Min(s.Samples) != 0.001 || slices.Max(s.Samples) != 0.099 {
+			t.Errorf("turn %d has the rounds %v", i, s.Samples)
 		}
 	}
 	if len(all) != 6 {
@@ -199,7 +199,7 @@ func TestPlaces(t *testing.T) {
 			}
 			trip, _ := tripOf(c)
 			from := 0.0
-			for s, part := range []float64{trip.Down, trip.Between, trip.Train, trip.Uplink} {
+			for s, part := range trip {
 				to := from + part*1e3
 				if bar := bars[4*i+s]; part > 0 && (!near(bar[0], from, by) || !near(bar[1], to, by)) {
 					t.Errorf("part %d of %s is from %v: want %v to %v", s, c.Name(), bar, from, to)

@@ -72,13 +72,15 @@ func tripPlots(_ *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	var all []doc.Plot
 	for _, cells := range groups {
 		p := doc.Plot{Caption: groupTitle(cells[0].Group()), Kind: doc.Bars, Value: doc.Axis{Name: "a client's round trip", Unit: "s"}}
-		p.Series = []doc.Series{{Name: "down"}, {Name: "between"}, {Name: "train"}, {Name: "uplink"}}
+		for _, part := range tripParts {
+			p.Series = append(p.Series, doc.Series{Name: part})
+		}
 		for _, c := range cells {
 			t, ok := tripOf(c)
 			if !ok {
 				continue
 			}
-			for k, x := range []float64{t.Down, t.Between, t.Train, t.Uplink} {
+			for k, x := range t {
 				p.Series[k].Points = append(p.Series[k].Points, doc.Point{Name: variant(c), Value: stat.Interval{Center: x}})
 			}
 		}
@@ -123,15 +125,9 @@ func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 		var rounds []float64
 		for _, c := range cells {
 			d, k := doc.Series{Name: variant(c), Dim: c.IsControl()}, doc.Series{Name: variant(c), Dim: c.IsControl()}
-			for _, s := range distribution(c, shares) {
-				rounds = append(rounds, s.Round)
-				d.Points = append(d.Points, doc.Point{At: s.Round, Value: stat.Interval{Center: s.Part}})
-			}
-			for _, s := range course(c, samples) {
-				if !timed {
-					s.At = float64(s.Index + 1)
-				}
-				k.Points = append(k.Points, doc.Point{At: s.At, Value: stat.Interval{Center: s.Median}, Samples: s.Rounds})
+			d.Points, k.Points = distribution(c, shares), course(c, samples, timed)
+			for _, p := range d.Points {
+				rounds = append(rounds, p.At)
 			}
 			if len(d.Points) > 0 {
 				parts.Series, times.Series = append(parts.Series, d), append(times.Series, k)

@@ -51,8 +51,8 @@ func TestPythonYardstick(t *testing.T) {
 		"within 10 %":     {only("py-grpc", "grpc-stream (python)"), ""},
 		"unproved":        {only("mine"), ""},
 		"a user's own":    {func(c *result.Cell) { c.Train = strings.Repeat("m:f", min(1, len(c.Language))) }, "py-torch-queue"},
-		"shm-slab longer": {func(c *result.Cell) { only()(c); stretch(c, "shm-slab", "python", 40) }, "shm-slab (python)"},
-		"in Go":           {func(c *result.Cell) { only()(c); stretch(c, "shm-slab", "", 40) }, ""},
+		"shm-slab longer": {func(c *result.Cell) { only()(c); stretched(c, "shm-slab", "python", 40) }, "shm-slab (python)"},
+		"in Go":           {func(c *result.Cell) { only()(c); stretched(c, "shm-slab", "", 40) }, ""},
 	} {
 		r := python(tt.edit)
 		v := r.Verdicts()[0]
@@ -69,8 +69,8 @@ func TestPythonYardstick(t *testing.T) {
 	}
 }
 
-// stretch lets the trainings of a transport with workers in a language take that many ms.
-func stretch(c *result.Cell, transport, language string, ms float64) {
+// stretched lets the trainings of a transport with workers in a language take that many ms.
+func stretched(c *result.Cell, transport, language string, ms float64) {
 	if c.Transport == transport && c.Language == language {
 		trains(c, ms)
 	}
@@ -119,11 +119,11 @@ func TestPythonVerdict(t *testing.T) {
 	}
 	r.Cells = slices.Concat(steps(r.Cells[0]), steps(r.Cells[1]), steps(r.Cells[5]), steps(r.Cells[11]))
 	s := sweepsOf(metrics.New(r))[0]
-	if s.Over != Clients || len(s.Lines) != 4 || s.Lines[2].Variant != "grpc-stream (python)" || !s.Lines[3].Unproved() {
-		t.Errorf("a sweep over %s of %v", s.Over, s.Lines)
+	if s.Over.name != "clients" || len(s.Lines) != 4 || s.Lines[2].Variant != "grpc-stream (python)" || s.Lines[3].TakesPart() {
+		t.Errorf("a sweep over %s of %v", s.Over.name, s.Lines)
 	}
 	for _, of := range s.Envelope() {
-		if of.Best[0].Variant != "shm-slab" || of.Next != nil && of.Next.Unproved() {
+		if of.Best[0].Variant != "shm-slab" || of.Next != nil && !of.Next.TakesPart() {
 			t.Errorf("best is %s, next %v", of.Best[0].Variant, of.Next)
 		}
 	}

@@ -79,7 +79,7 @@ func tablesLeftOut(r *metrics.Result) bool {
 
 // sweepSections are what a screen shows of sweeps: the one with the most steps is last, as
 // a table.
-func sweepSections(swept []*Sweep) (all []doc.Section) {
+func sweepSections(swept []*sweep) (all []doc.Section) {
 	if left := len(swept) - 1 - mostBrief; left > 0 {
 		all = append(all, doc.Section{Lead: doc.Say(doc.Plural(left, "more sweep") + ": --view crossover")})
 	}

@@ -24,7 +24,7 @@ type law struct{ fixed, perByte float64 }
 func (l law) round(bytes float64) float64 { return l.fixed + l.perByte*bytes }
 
 // sweepOf returns the sweep of transports a, b, … over sizes. Blocks vary by some share.
-func sweepOf(sizes []float64, laws []func(bytes float64) float64, blocks int, vary func() float64) *Sweep {
+func sweepOf(sizes []float64, laws []func(bytes float64) float64, blocks int, vary func() float64) *sweep {
 	var cells []result.Cell
 	for _, size := range sizes {
 		m := result.Model{Name: fmt.Sprintf("uniform:%.0fB/4", size), Tensors: 4, Bytes: int64(size)}
@@ -44,10 +44,10 @@ func sweepOf(sizes []float64, laws []func(bytes float64) float64, blocks int, va
 }
 
 // crossings returns those of all pairs of transports.
-func crossings(s *Sweep) (all []Crossing) {
+func crossings(s *sweep) (all []crossing) {
 	for i := range s.Lines {
 		for k := range i {
-			if a, b := &s.Lines[k], &s.Lines[i]; a.TakesPart() && b.TakesPart() {
+			if a, b := s.Lines[k], s.Lines[i]; a.TakesPart() && b.TakesPart() {
 				all = append(all, s.cross(a, b)...)
 			}
 		}
@@ -68,13 +68,13 @@ func powers(from, factor float64, n int) []float64 {
 // sums are the same, and only there; the line between two sizes is a little off.
 func TestCrossings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sizes := powers(1024, 2, 12)
 		at := rapid.Float64Range(2048, 1e6).Draw(t, "crossing")
 		a := law{rapid.Float64Range(100, 1000).Draw(t, "fixed"), rapid.Float64Range(1e-4, 1e-2).Draw(t, "byte")}
 		steep := rapid.Float64Range(2, 10).Draw(t, "steep")
 		b := law{a.fixed + a.perByte*at*(1-1/steep), a.perByte / steep}
 		r := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
-		all := crossings(sweepOf(sizes, []func(float64) float64{a.round, b.round}, 6, func() float64 { return 1e-7 * r.NormFloat64() }))
+		s := sweepOf(powers(1024, 2, 12), []func(float64) float64{a.round, b.round}, 6, func() float64 { return 1e-7 * r.NormFloat64() })
+		all := crossings(s)
 		if len(all) != 1 || all[0].Before.Variant != "a" || all[0].After.Variant != "b" {
 			t.Fatalf("crossings %+v, want one from a to b", all)
 		}
@@ -82,8 +82,8 @@ func TestCrossings(t *testing.T) {
 		if off := math.Abs(math.Log(c.At.Center / at)); off > 0.1 || !(c.At.Low <= c.At.Center && c.At.Center <= c.At.High) {
 			t.Fatalf("crossing at %+v, want %g", c.At, at)
 		}
-		if off := math.Abs(math.Log(1e3 * c.Round / a.round(at))); off > 0.1 {
-			t.Fatalf("a round of %g s, want %g ms", c.Round, a.round(at))
+		if off := math.Abs(math.Log(1e3 * s.round(c.Before, c.At.Center) / a.round(at))); off > 0.1 {
+			t.Fatalf("a round of %g s, want %g ms", s.round(c.Before, c.At.Center), a.round(at))
 		}
 	})
 }
@@ -99,7 +99,7 @@ func TestPowers(t *testing.T) {
 		half := rapid.Float64Range(0.001, 0.02).Draw(t, "half")
 		for i, x := range sizes {
 			y := rise * math.Log(x/at)
-			met[i] = meeting{step: i, x: math.Log(x), low: y - half, mid: y, high: y + half, confidence: 0.99 - float64(i)/1e3, blocks: 20 - i}
+			met[i] = meeting{step: i, x: math.Log(x), ratio: [3]float64{y - half, y, y + half}, confidence: 0.99 - float64(i)/1e3, blocks: 20 - i}
 		}
 		var from, to = -1, len(sizes)
 		for i, m := range met {
@@ -207,7 +207,7 @@ func TestSweeps(t *testing.T) {
 			if i > 0 {
 				got += "; "
 			}
-			got += string(s.Over) + " " + fmt.Sprint(s.At)
+			got += s.Over.name + " " + fmt.Sprint(s.At)
 		}
 		if got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)

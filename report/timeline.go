@@ -9,6 +9,7 @@ import (
 
 	"ipcbench/bench/result"
 	"ipcbench/report/doc"
+	"ipcbench/report/metrics"
 )
 
 // An event is one entry of a trace as Chrome's tracing, Perfetto and Speedscope
@@ -58,12 +59,9 @@ func writePerfetto(w io.Writer, r *result.Result, _ Options) error {
 	return nil
 }
 
-// micros makes microseconds of nanoseconds.
-func micros(ns int64) float64 { return float64(ns) / 1e3 }
-
-func took(start, end int64) *float64 {
-	us := micros(end - start)
-	return &us
+// lasting is a span; its times are nanoseconds.
+func lasting(name string, pid, tid int, start, end int64) event {
+	return event{Name: name, Type: "X", PID: pid, TID: tid, Start: float64(start) / 1e3, Took: new(float64(end-start) / 1e3)}
 }
 
 // named returns the events that name a process or a track, and say at which place
@@ -81,13 +79,9 @@ func named(kind string, pid, tid int, name string) []event {
 
 // rounds is the track of the rounds themselves.
 func rounds(t *result.Timeline, cell string, pid int) []event {
-	events := named("process", pid, 0, cell)
-	events = append(events, named("thread", pid, 0, "rounds")...)
+	events := append(named("process", pid, 0, cell), named("thread", pid, 0, "rounds")...)
 	for i, n := range t.Rounds {
-		events = append(events, event{
-			Name: fmt.Sprintf("round %d", n), Type: "X", PID: pid,
-			Start: micros(t.RoundStart[i]), Took: took(t.RoundStart[i], t.RoundEnd[i]),
-		})
+		events = append(events, lasting(fmt.Sprintf("round %d", n), pid, 0, t.RoundStart[i], t.RoundEnd[i]))
 	}
 	return events
 }
@@ -104,34 +98,27 @@ func tracks(t *result.Timeline, process, pid int, name string) []event {
 	slices.SortFunc(spans, func(a, b int) int { // a span before those that lie in it
 		return cmp.Or(cmp.Compare(t.Lane[a], t.Lane[b]), cmp.Compare(t.Start[a], t.Start[b]), cmp.Compare(t.End[b], t.End[a]))
 	})
-	var open [][]int64 // by track: the ends of the spans that are open, the innermost last
-	first, lane := 0, -2
-	for _, i := range spans {
-		if t.Lane[i] != lane { // tracks of a lane stand together
-			lane = t.Lane[i]
-			first = len(open)
-		}
-		track := first
-		for ; track < len(open); track++ {
-			stack := open[track]
-			for len(stack) > 0 && stack[len(stack)-1] <= t.Start[i] {
-				stack = stack[:len(stack)-1]
+	first := 0 // the lane's first track: tracks of a lane stand together
+	for _, lane := range metrics.GroupBy(spans, func(i int) int { return t.Lane[i] }) {
+		var open [][]int64 // by track: the ends of the spans that are open, the innermost last
+		for _, i := range lane {
+			for k, ends := range open {
+				open[k] = slices.DeleteFunc(ends, func(end int64) bool { return end <= t.Start[i] })
 			}
-			open[track] = stack
-			if len(stack) == 0 || t.End[i] <= stack[len(stack)-1] {
-				break
+			track := slices.IndexFunc(open, func(ends []int64) bool { return len(ends) == 0 || t.End[i] <= ends[len(ends)-1] })
+			if track < 0 {
+				track = len(open)
+				open = append(open, nil)
+				events = append(events, named("thread", pid, first+track, trackName(t.Lane[i], track))...)
 			}
+			open[track] = append(open[track], t.End[i])
+			e := lasting(t.Phase[i], pid, first+track, t.Start[i], t.End[i])
+			if t.Client[i] >= 0 {
+				e.Args = map[string]any{"client": t.Client[i]}
+			}
+			events = append(events, e)
 		}
-		if track == len(open) {
-			open = append(open, nil)
-			events = append(events, named("thread", pid, track, trackName(lane, track-first))...)
-		}
-		open[track] = append(open[track], t.End[i])
-		e := event{Name: t.Phase[i], Type: "X", PID: pid, TID: track, Start: micros(t.Start[i]), Took: took(t.Start[i], t.End[i])}
-		if t.Client[i] >= 0 {
-			e.Args = map[string]any{"client": t.Client[i]}
-		}
-		events = append(events, e)
+		first += len(open)
 	}
 	return events
 }

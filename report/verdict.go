@@ -25,24 +25,21 @@ func verdictSentence(v metrics.Verdict) string {
 	if among, ok := v.Among(result.InPython); ok {
 		text += " With workers in Python, " + first(among)
 	}
-	if why := yardstickText(v.Yardstick); why != "" {
-		text += " " + why
-	}
-	return text
+	return strings.Join(append([]string{text}, yardstickText(v.Yardstick)...), " ")
 }
 
-// yardstickText says why not the round ranks; empty if it does.
-func yardstickText(y metrics.Yardstick) string {
+// yardstickText says in a sentence why not the round ranks; there is none if it does.
+func yardstickText(y metrics.Yardstick) []string {
 	switch {
 	case y.Off == nil:
-		return ""
+		return nil
 	case y.Off.Train != "":
-		return "Ranked by " + y.By + " (a client's round trip without its training): a training of your own has no control."
+		return []string{"Ranked by " + y.By + " (a client's round trip without its training): a training of your own has no control."}
 	case !y.Control.Known():
-		return "Ranked by " + y.By + ": no " + metrics.Control + " did the same work."
+		return []string{"Ranked by " + y.By + ": no " + metrics.Control + " did the same work."}
 	}
-	return fmt.Sprintf("Ranked by %s (a client's round trip without its training), as overhead is not known: a training took %s with %s, and %s with %s.",
-		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), metrics.Control)
+	return []string{fmt.Sprintf("Ranked by %s (a client's round trip without its training), as overhead is not known: a training took %s with %s, and %s with %s.",
+		y.By, doc.Quantity("s", y.Own.Center), variant(y.Off), doc.Quantity("s", y.Control.Center), metrics.Control)}
 }
 
 // first says which transport to use, and how sure that is.
