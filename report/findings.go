@@ -110,7 +110,7 @@ func Findings(r *metrics.Result) []Finding {
 			filesInMemory(c), insecure(r, c), codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c))
 	}
 	for _, b := range breakEvensOf(r) {
-		add(b.Coded, neverPays(b))
+		add(b.cell, neverPays(b))
 	}
 	return all
 }

@@ -27,7 +27,7 @@ func screen(r *metrics.Result, again string) doc.Document {
 	d := doc.Document{Lead: errorLines(r)}
 	swept, drawn := sweptOf(r)
 	linked := false
-	for _, links := range metrics.GroupBy(bySize(r, 1), onAnyLink) {
+	for _, links := range metrics.GroupBy(bySize(r, 1), func(cells []*metrics.Cell) metrics.Group { return cells[0].Work() }) {
 		if drawn(links[0][0].Group()) {
 			continue
 		}
@@ -60,7 +60,8 @@ func screen(r *metrics.Result, again string) doc.Document {
 		end.Tail = legend(r)
 	}
 	var where []string
-	for _, p := range pathsOf(r) {
+	paths := pathsOf(r, true)
+	for _, p := range paths {
 		if text := payLine(p); text != "" {
 			where = append(where, text)
 		}
@@ -68,13 +69,13 @@ func screen(r *metrics.Result, again string) doc.Document {
 	if left := len(where) - mostPays; left > 0 {
 		where = append(where[:mostPays], doc.Plural(left, "more transport")+" with codecs: --view break-even")
 	}
-	codecs := len(pathsOf(r)) > 0
-	if !codecs && len(localCells(r)) > 0 {
+	codecs := len(paths) > 0
+	if !codecs && len(pathsOf(r, false)) > 0 {
 		where, codecs = append(where, noLink), true
 	}
 	encrypted := tlsLines(r, mostPays)
 	if len(encrypted) == 0 {
-		encrypted = inTheClear(r, tunnelsOf(r))
+		encrypted = inTheClear(r)
 	}
 	end.Tail = append(end.Tail, doc.Say(slices.Concat(fleetLines(r), where, encrypted)...)...)
 	end.Tail = append(end.Tail, doubts(r, again)...)
