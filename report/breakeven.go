@@ -48,56 +48,38 @@ type BreakEven struct {
 	At    stat.Interval // bit/s; a bound, or all, is infinite where it may be that nothing is added
 }
 
-// A Path is a transport in one work that was measured with a codec: its cells on all links,
-// those without a codec first.
-type Path []*metrics.Cell
-
-// pathsOf returns those of all transports over TCP, or of all others: there, no link is in
-// question, and nothing breaks even.
-func pathsOf(r *metrics.Result, overTCP bool) []Path {
+// pathsOf returns the cells of each transport in each work that was measured with codecs, on
+// all links and without one: those over TCP, or all others. There, no link is in question, and
+// nothing breaks even.
+func pathsOf(r *metrics.Result, overTCP bool) [][]*metrics.Cell {
 	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.OverTCP() != overTCP })
-	var all []Path
-	for _, p := range alike(cells, (*metrics.Cell).Work, (*metrics.Cell).Uncoded) {
-		if slices.ContainsFunc(p, (*metrics.Cell).Encoded) {
-			slices.SortStableFunc(p, func(a, b *metrics.Cell) int { return cmp.Compare(oneIf(a.Encoded()), oneIf(b.Encoded())) })
-			all = append(all, p)
-		}
-	}
-	return all
+	all := alike(cells, (*metrics.Cell).Work, (*metrics.Cell).Uncoded)
+	return slices.DeleteFunc(all, func(path []*metrics.Cell) bool { return !slices.ContainsFunc(path, (*metrics.Cell).Encoded) })
 }
 
-// name is what the cells of a path have in common but for their work.
-func (p Path) name() string { return plainVariant(p[0]) }
-
-// title says what they do, on whatever link.
-func (p Path) title() string { return groupTitle(p[0].Work()) }
+// workTitle says what the cells of a path do, on whatever link.
+func workTitle(path []*metrics.Cell) string { return groupTitle(path[0].Work()) }
 
 // on returns the cell of a codec on a link, or nil.
-func (p Path) on(codec string, l link.Rate) *metrics.Cell {
-	return find(p, func(c *metrics.Cell) bool { return c.Codec() == codec && c.Link == l })
+func on(path []*metrics.Cell, codec string, l link.Rate) *metrics.Cell {
+	return find(path, func(c *metrics.Cell) bool { return c.Codec() == codec && c.Link == l })
 }
 
 // base returns the cell of a codec whose bytes cost least: on a link without a rate, or
 // outside of any; nil if there is none.
-func (p Path) base(codec string) *metrics.Cell {
-	return cmp.Or(p.on(codec, link.Unshaped), p.on(codec, link.Rate{}))
+func base(path []*metrics.Cell, codec string) *metrics.Cell {
+	return cmp.Or(on(path, codec, link.Unshaped), on(path, codec, link.Rate{}))
 }
 
-// breakEvensOf returns those of all codecs of all paths.
-func breakEvensOf(r *metrics.Result) (all []*BreakEven) {
-	for _, p := range pathsOf(r, true) {
-		all = append(all, p.BreakEvens()...)
-	}
-	return all
-}
-
-// BreakEvens returns those of all codecs of the path.
-func (p Path) BreakEvens() (all []*BreakEven) {
-	for _, cells := range metrics.GroupBy(p, (*metrics.Cell).Codec) {
-		if c := cmp.Or(p.base(cells[0].Codec()), cells[0]); c.Encoded() {
-			b := &BreakEven{pair: pair{c.Codec(), c, p.on(metrics.NoCodec, c.Link)}, Added: stat.None(), At: stat.None()}
-			b.reckon()
-			all = append(all, b)
+// breakEvensOf returns those of all codecs of paths.
+func breakEvensOf(paths ...[]*metrics.Cell) (all []*BreakEven) {
+	for _, path := range paths {
+		for _, cells := range metrics.GroupBy(path, (*metrics.Cell).Codec) {
+			if c := cmp.Or(base(path, cells[0].Codec()), cells[0]); c.Encoded() {
+				b := &BreakEven{pair: pair{c.Codec(), c, on(path, metrics.NoCodec, c.Link)}, Added: stat.None(), At: stat.None()}
+				b.reckon()
+				all = append(all, b)
+			}
 		}
 	}
 	return all
@@ -137,9 +119,10 @@ func travels(c *metrics.Cell) float64 {
 // breakEvens says below which rate of a network each codec pays.
 func breakEvens(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(noLink)}
-	all := breakEvensOf(r)
-	for _, p := range slices.Concat(metrics.GroupBy(pathsOf(r, true), Path.title)...) {
-		s.Tables = append(s.Tables, p.tables()...)
+	paths := pathsOf(r, true)
+	all := breakEvensOf(paths...)
+	for _, path := range slices.Concat(metrics.GroupBy(paths, workTitle)...) {
+		s.Tables = append(s.Tables, pathTables(path)...)
 	}
 	transport := field{doc.Column{Name: "transport"}, func(c *metrics.Cell) doc.Cell { return doc.Words(variant(c)) }}
 	for _, same := range metrics.GroupBy(slices.Concat(pathsOf(r, false)...), (*metrics.Cell).Group) {
@@ -178,23 +161,17 @@ const noLink = "Nothing went over TCP, so there is no rate below which a codec p
 // breakEvenNotes say what the tables rest on.
 func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
 	texts := []string{"A codec pays below bits saved a round ÷ seconds added to a round, both against no codec over the same transport, with one client on one worker over TCP without a rate."}
-	var outside, respawned, busy, unlike bool
-	for _, b := range all {
-		outside = outside || b.Pays != "" && b.cell.Link == link.Rate{}
-		respawned = respawned || b.cell.Respawn
-		busy = busy || !b.cell.Alone()
-		unlike = unlike || b.against == nil
-	}
 	for _, of := range []struct {
-		on   bool
-		text string
+		holds func(b *BreakEven) bool
+		text  string
 	}{
-		{outside, "Without a rate was measured outside of a link, where packets have another size than on one: run with --link unshaped."},
-		{respawned, "Workers that are started for every round have nothing to go from: all models were full versions."},
-		{unlike, "Of a codec that was measured without none beside it, nothing is said: name none in --codec too."},
-		{busy, "Of several workers or clients, nothing is said: their rounds overlap on a link."},
+		{func(b *BreakEven) bool { return b.Pays != "" && b.cell.Link == link.Rate{} },
+			"Without a rate was measured outside of a link, where packets have another size than on one: run with --link unshaped."},
+		{func(b *BreakEven) bool { return b.cell.Respawn }, "Workers that are started for every round have nothing to go from: all models were full versions."},
+		{func(b *BreakEven) bool { return b.against == nil }, "Of a codec that was measured without none beside it, nothing is said: name none in --codec too."},
+		{func(b *BreakEven) bool { return !b.cell.Alone() }, "Of several workers or clients, nothing is said: their rounds overlap on a link."},
 	} {
-		if of.on {
+		if slices.ContainsFunc(all, of.holds) {
 			texts = append(texts, of.text)
 		}
 	}
@@ -233,15 +210,15 @@ func bare(f field) field {
 	return f
 }
 
-// tables say of the codecs of a path what they do, after what happens without one.
-func (p Path) tables() []doc.Table {
+// pathTables say of the codecs of a path what they do, after what happens without one.
+func pathTables(path []*metrics.Cell) []doc.Table {
 	var cells []*metrics.Cell
 	var notes []string
-	if c := p.base(metrics.NoCodec); c != nil {
+	if c := base(path, metrics.NoCodec); c != nil {
 		cells = append(cells, c)
 	}
 	pays := map[*metrics.Cell]doc.Cell{}
-	for _, b := range p.BreakEvens() {
+	for _, b := range breakEvensOf(path) {
 		cells, pays[b.cell] = append(cells, b.cell), payCell(b)
 		if command := halfAndTwice(b); command != "" {
 			notes = append(notes, b.name+" at half and at twice its break-even: "+command)
@@ -249,7 +226,7 @@ func (p Path) tables() []doc.Table {
 	}
 	codec := field{doc.Column{Name: "codec"}, func(c *metrics.Cell) doc.Cell { return doc.Words(c.Codec()) }}
 	below := doc.Column{Name: "pays below", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without"}
-	all := codecTables(p.name()+", "+p.title(), codec, cells, field{below, func(c *metrics.Cell) doc.Cell { return pays[c] }})
+	all := codecTables(plainVariant(path[0])+", "+workTitle(path), codec, cells, field{below, func(c *metrics.Cell) doc.Cell { return pays[c] }})
 	all[0].Notes = notes
 	return all
 }
@@ -309,9 +286,9 @@ func halfAndTwice(b *BreakEven) string {
 }
 
 // payLine says of all codecs of a path where they pay.
-func payLine(p Path) string {
+func payLine(path []*metrics.Cell) string {
 	var parts []string
-	for _, b := range p.BreakEvens() {
+	for _, b := range breakEvensOf(path) {
 		if text := pays(b); text != "" {
 			parts = append(parts, b.name+" "+text)
 		}
@@ -319,7 +296,7 @@ func payLine(p Path) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "Over " + p.name() + " " + doc.List(parts) + "."
+	return "Over " + plainVariant(path[0]) + " " + doc.List(parts) + "."
 }
 
 // linkSection is what a screen shows of work that was measured on several links: a row
@@ -335,10 +312,10 @@ func linkSection(groups [][]*metrics.Cell) doc.Section {
 			best = variant(v.Best()) + ", not proved"
 		}
 		row := []doc.Cell{doc.Words(v.Group.Link.String()), doc.Words(best), round.of(v.Best())}
-		if i := slices.IndexFunc(v.Ranked, func(c *metrics.Cell) bool { return !c.Encoded() }); i > 0 {
-			row = append(row, doc.Words(variant(v.Ranked[i])), doc.Number(v.Ranked[i].Of(v.By).Center/v.Best().Of(v.By).Center))
+		if plain := find(v.Ranked, func(c *metrics.Cell) bool { return !c.Encoded() }); plain != nil && plain != v.Best() {
+			row = append(row, doc.Words(variant(plain)), doc.Number(plain.Of(v.By).Center/v.Best().Of(v.By).Center))
 		}
 		t.Add(row...)
 	}
-	return doc.Section{Title: groupTitle(groups[0][0].Work()), Tables: []doc.Table{t}}
+	return doc.Section{Title: workTitle(groups[0]), Tables: []doc.Table{t}}
 }

@@ -109,7 +109,7 @@ func Findings(r *metrics.Result) []Finding {
 		add(c, fasterThanFloor(r, c), shorterThanParts(c), fasterThanControl(c), noControl(c), slowControl(r, c), notProved(c), recorderCost(c), stolenTime(c),
 			filesInMemory(c), insecure(r, c), codecRefuses(c), fullVersions(c), otherDensity(c), droppedPackets(c), otherTraining(c))
 	}
-	for _, b := range breakEvensOf(r) {
+	for _, b := range breakEvensOf(pathsOf(r, true)...) {
 		add(b.cell, neverPays(b))
 	}
 	return all

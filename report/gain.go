@@ -73,16 +73,15 @@ func gainSentence(all []pair) string {
 
 // gainTable has a row for each gain of a group.
 func gainTable(all []pair) doc.Table {
-	of, transfer := groupAxes(), median("transfer", "")
+	of, now, then := groupAxes(), median("transfer", "transfer now"), bare(median("transfer", "transfer then"))
 	t := doc.Table{Key: "gain", Help: "what a project would gain by another transport", Caption: groupTitle(all[0].cell.Group()), Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
-		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs},
-		{Name: "transfer now", Unit: "s", Help: transfer.Help, Middle: true}, {Name: "transfer then", Unit: "s", Middle: true},
+		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now.Column, then.Column,
 		{Name: "× as fast", Key: "transfer_ratio", Unit: "1", Help: "the transfer now ÷ the transfer then"},
 		{Name: "round trip, × as fast", Key: "rtt_ratio", Unit: "1", Help: "the same of a client's round trip, training included"},
 	})}
 	for _, p := range all {
 		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(p.cell)), doc.Words(p.against.Variant)}, axisCells(of, p.against), []doc.Cell{doc.Words(p.name),
-			transfer.of(p.cell), transfer.of(p.against), doc.Estimate(p.ratio("transfer")), doc.Estimate(p.ratio("rtt"))})...)
+			now.of(p.cell), then.of(p.against), doc.Estimate(p.ratio("transfer")), doc.Estimate(p.ratio("rtt"))})...)
 	}
 	return t
 }

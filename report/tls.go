@@ -11,10 +11,10 @@ import (
 )
 
 // A tunnel is one transport in one work that was measured with TLS: its cells in the clear,
-// with TLS and with mutual TLS, as far as they were measured, against that in the clear.
+// with TLS and with mutual TLS, as far as they were measured, each against that in the clear.
 type tunnel []pair
 
-// tunnelsOf returns those of all transports.
+// tunnelsOf returns those of all transports that have a price, or would have one on one host.
 func tunnelsOf(r *metrics.Result) []tunnel {
 	var all []tunnel
 	order := func(c *metrics.Cell) float64 {
@@ -23,15 +23,14 @@ func tunnelsOf(r *metrics.Result) []tunnel {
 	for _, cells := range alike(r.Cells, (*metrics.Cell).Group, (*metrics.Cell).InTheClear) {
 		slices.SortStableFunc(cells, func(a, b *metrics.Cell) int { return cmp.Compare(order(a), order(b)) })
 		var t tunnel
-		plain := find(cells, func(c *metrics.Cell) bool { return c.TLS() == metrics.NoTLS })
+		var plain *metrics.Cell
 		for _, c := range cells {
-			p := pair{tunnelled(c), c, plain}
-			if c == plain {
-				p.against = nil
+			t = append(t, pair{tunnelled(c), c, plain})
+			if c.TLS() == metrics.NoTLS {
+				plain = c
 			}
-			t = append(t, p)
 		}
-		if t.most().cell.TLS() != metrics.NoTLS {
+		if c := t.most().cell; c.TLS() != metrics.NoTLS && (plain != nil || !c.Remote()) {
 			all = append(all, t)
 		}
 	}
@@ -44,43 +43,51 @@ func (t tunnel) most() pair { return t[len(t)-1] }
 // title says what is sent in a tunnel, and over what.
 func (t tunnel) title() string {
 	c := t.most().cell
-	title := groupTitle(c.Group())
-	switch {
-	case c.Link != link.Rate{}: // which the title names
-		return title
-	case c.OverTCP():
-		return title + ", over TCP"
+	over := ", over Unix sockets"
+	if c.OverTCP() {
+		over = ", over TCP"
 	}
-	return title + ", over Unix sockets"
+	if c.Link != (link.Rate{}) { // which the group names
+		over = ""
+	}
+	return groupTitle(c.Group()) + over
+}
+
+// priced returns what was measured with the most TLS, and in the clear.
+func priced(tunnels []tunnel) (all []pair) {
+	for _, t := range tunnels {
+		if p := t.most(); p.against != nil {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // tlsPrices say what TLS adds to a round: time, CPU time and bytes.
 func tlsPrices(r *metrics.Result) doc.Section {
-	tunnels := slices.DeleteFunc(tunnelsOf(r), func(t tunnel) bool { return t.most().against == nil && t.most().cell.Remote() }) // which have no price
+	tunnels := tunnelsOf(r)
 	if len(tunnels) == 0 {
 		return doc.Section{}
 	}
 	s := doc.Section{Title: "What TLS costs", Tail: tlsNotes(r, tunnels)}
-	few := len(tunnels) <= mostSentences
-	if !few {
+	if len(tunnels) > mostSentences {
 		s.Lead = strong(tlsLines(r, len(tunnels))...)
 	}
 	groups := metrics.GroupBy(tunnels, tunnel.title)
 	for _, same := range groups {
-		title := same[0].title()
-		var lines []string
-		for _, t := range same {
-			if t.most().against != nil && few {
-				lines = append(lines, tlsSentence(t.most()))
-			}
+		title, rows, said := same[0].title(), slices.Concat(same...), priced(same)
+		s.Tables = append(s.Tables, tlsTable(rows, title))
+		if len(s.Plots) < mostOpen {
+			s.Plots = drawn(s.Plots, tlsPlot(rows, title))
 		}
-		if len(groups) > 1 && len(lines) > 0 {
+		if len(tunnels) > mostSentences {
+			continue
+		}
+		if len(groups) > 1 && len(said) > 0 {
 			s.Lead = append(s.Lead, doc.Say(title+":")...)
 		}
-		s.Lead = append(s.Lead, strong(lines...)...)
-		s.Tables = append(s.Tables, tlsTable(slices.Concat(same...), title))
-		if len(s.Plots) < mostOpen {
-			s.Plots = drawn(s.Plots, tlsPlot(slices.Concat(same...), title))
+		for _, p := range said {
+			s.Lead = append(s.Lead, strong(tlsSentence(p))...)
 		}
 	}
 	return s
@@ -181,7 +188,7 @@ func inTheClear(r *metrics.Result) []string {
 	for _, t := range tunnelsOf(r) {
 		c := t.most().cell
 		name := strings.Replace(plainVariant(c), ":tls="+c.TLS(), "", 1) + ":tls=off"
-		if t.most().against == nil && !c.Remote() && !slices.Contains(missing, name) {
+		if t.most().against == nil && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}
@@ -198,16 +205,11 @@ func inTheClear(r *metrics.Result) []string {
 // tlsLines say of the largest model what TLS makes of its rounds, for at most that many
 // transports, in a line or two.
 func tlsLines(r *metrics.Result, most int) (lines []string) {
-	var priced []pair
-	for _, t := range tunnelsOf(r) {
-		if t.most().against != nil {
-			priced = append(priced, t.most())
-		}
-	}
-	if len(priced) == 0 {
+	all := priced(tunnelsOf(r))
+	if len(all) == 0 {
 		return nil
 	}
-	groups := metrics.GroupBy(priced, func(p pair) metrics.Group { return p.cell.Group() })
+	groups := metrics.GroupBy(all, func(p pair) metrics.Group { return p.cell.Group() })
 	of := ""
 	if len(groups) > 1 {
 		of = " (" + groupTitle(largest(groups)[0].cell.Group()) + ")"
