@@ -90,6 +90,7 @@ func (b *BreakEven) reckon() {
 	if b.against == nil || b.cell.Link.Shaped() || !b.cell.Alone() || b.cell.Respawn {
 		return
 	}
+	travels := func(c *metrics.Cell) float64 { return c.Of("wire_down").Center + c.Of("wire_up").Center } // bytes of tensors in a round
 	b.Saved, b.Added = travels(b.against)-travels(b.cell), b.cell.More("round", b.against)
 	b.At = b.Added.Map(func(s float64) float64 {
 		if s <= 0 {
@@ -111,11 +112,6 @@ func (b *BreakEven) reckon() {
 	}
 }
 
-// travels returns how many bytes of tensors a round moves, both ways.
-func travels(c *metrics.Cell) float64 {
-	return c.Of("wire_down").Center + c.Of("wire_up").Center
-}
-
 // breakEvens says below which rate of a network each codec pays.
 func breakEvens(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(noLink)}
@@ -124,9 +120,8 @@ func breakEvens(r *metrics.Result) doc.Section {
 	for _, path := range slices.Concat(metrics.GroupBy(paths, workTitle)...) {
 		s.Tables = append(s.Tables, pathTables(path)...)
 	}
-	transport := field{doc.Column{Name: "transport"}, func(c *metrics.Cell) doc.Cell { return doc.Words(variant(c)) }}
 	for _, same := range metrics.GroupBy(slices.Concat(pathsOf(r, false)...), (*metrics.Cell).Group) {
-		s.Tables = append(s.Tables, codecTables(groupTitle(same[0].Group())+", not over TCP", transport, same)...)
+		s.Tables = append(s.Tables, codecTables(groupTitle(same[0].Group())+", not over TCP", "transport", variant, same)...)
 	}
 	if len(s.Tables) == 0 {
 		return doc.Section{}
@@ -178,21 +173,6 @@ func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
 	return doc.Say(texts...)
 }
 
-// pays says where a codec pays; empty if that is not known.
-func pays(b *BreakEven) string {
-	switch {
-	case b.Pays == Below && math.IsInf(b.At.High, 1):
-		return "pays at least below " + doc.Quantity("bit/s", b.At.Low)
-	case b.Pays == Below:
-		return "pays below " + doc.Bounded("bit/s", b.At)
-	case b.Pays == AnyLink:
-		return "pays on any link"
-	case b.Pays == Never:
-		return "never pays"
-	}
-	return ""
-}
-
 // payCell is where a codec pays in a column of rates.
 func payCell(b *BreakEven) doc.Cell {
 	switch {
@@ -224,30 +204,33 @@ func pathTables(path []*metrics.Cell) []doc.Table {
 			notes = append(notes, b.name+" at half and at twice its break-even: "+command)
 		}
 	}
-	codec := field{doc.Column{Name: "codec"}, func(c *metrics.Cell) doc.Cell { return doc.Words(c.Codec()) }}
-	below := doc.Column{Name: "pays below", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without"}
-	all := codecTables(plainVariant(path[0])+", "+workTitle(path), codec, cells, field{below, func(c *metrics.Cell) doc.Cell { return pays[c] }})
+	below := field{doc.Column{Name: "pays below", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without"},
+		func(c *metrics.Cell) doc.Cell { return pays[c] }}
+	all := codecTables(plainVariant(path[0])+", "+workTitle(path), "codec", (*metrics.Cell).Codec, cells, below)
 	all[0].Notes = notes
 	return all
 }
 
-// codecTables say of cells what their codecs save and take, and more; what travels, and how
+// codecTables say of cells, with a name of their own in rows, what their codecs save and take, and more; what travels, and how
 // much of the data changed; and what is lost.
-func codecTables(title string, key field, cells []*metrics.Cell, more ...field) (all []doc.Table) {
+func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*metrics.Cell, more ...field) (all []doc.Table) {
+	keys := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(of(c))} }
 	down, up := median("ratio_down", "down").in("%"), median("ratio_up", "up").in("%")
 	down.Help, up.Help = "what travels of a model, as a share of it; without full versions", "the same of updates"
-	for _, of := range []struct {
+	for _, part := range []struct {
 		caption string
 		fields  []field
 	}{
-		{"", append([]field{down, up, bare(median("phase.compress", "compress")), bare(median("phase.expand", "expand")), bare(median("round", ""))}, more...)},
-		{": the data", []field{median("wire_down", ""), bare(median("wire_up", "")), median("density_down", "").in("%"), bare(median("density_up", "")).in("%"),
-			nonZero(median("full_versions", "")), nonZero(median("same_jobs", "")), nonZero(median("plain_tensors", "")), nonZero(median("unchanged_tensors", ""))}},
+		{"", append([]field{down, up, bare(median("phase.compress", "compress")), bare(median("phase.expand", "expand")),
+			bare(median("round", ""))}, more...)},
+		{": the data", []field{median("wire_down", ""), bare(median("wire_up", "")), median("density_down", "").in("%"),
+			bare(median("density_up", "")).in("%"), nonZero(median("full_versions", "")), nonZero(median("same_jobs", "")),
+			nonZero(median("plain_tensors", "")), nonZero(median("unchanged_tensors", ""))}},
 		{": what is lost", []field{median("error_down_max", "error down").in("%"), median("error_down_rms", "RMS").in("%"),
 			bare(median("error_up_max", "error up")).in("%"), bare(median("error_up_rms", "RMS")).in("%"), median("error_bound", "bound").in("%")}},
 	} {
-		t := cellTable([]doc.Column{key.Column}, func(c *metrics.Cell) []doc.Cell { return []doc.Cell{key.of(c)} }, cells, of.fields...)
-		t.Caption = title + of.caption
+		t := cellTable([]doc.Column{{Name: key}}, keys, cells, part.fields...)
+		t.Caption = title + part.caption
 		all = filled(all, t)
 	}
 	return all
@@ -285,18 +268,27 @@ func halfAndTwice(b *BreakEven) string {
 	return command
 }
 
-// payLine says of all codecs of a path where they pay.
-func payLine(path []*metrics.Cell) string {
-	var parts []string
-	for _, b := range breakEvensOf(path) {
-		if text := pays(b); text != "" {
-			parts = append(parts, b.name+" "+text)
+// payLines say of each path where its codecs pay, as far as that is known.
+func payLines(paths [][]*metrics.Cell) (lines []string) {
+	for _, path := range paths {
+		var parts []string
+		for _, b := range breakEvensOf(path) {
+			switch {
+			case b.Pays == Below && math.IsInf(b.At.High, 1):
+				parts = append(parts, b.name+" pays at least below "+doc.Quantity("bit/s", b.At.Low))
+			case b.Pays == Below:
+				parts = append(parts, b.name+" pays below "+doc.Bounded("bit/s", b.At))
+			case b.Pays == AnyLink:
+				parts = append(parts, b.name+" pays on any link")
+			case b.Pays == Never:
+				parts = append(parts, b.name+" never pays")
+			}
+		}
+		if parts != nil {
+			lines = append(lines, "Over "+plainVariant(path[0])+" "+doc.List(parts)+".")
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "Over " + plainVariant(path[0]) + " " + doc.List(parts) + "."
+	return lines
 }
 
 // linkSection is what a screen shows of work that was measured on several links: a row

@@ -59,13 +59,8 @@ func screen(r *metrics.Result, again string) doc.Document {
 	if tables > 0 || len(swept) == 0 {
 		end.Tail = legend(r)
 	}
-	var where []string
 	paths := pathsOf(r, true)
-	for _, p := range paths {
-		if text := payLine(p); text != "" {
-			where = append(where, text)
-		}
-	}
+	where := payLines(paths)
 	if left := len(where) - mostPays; left > 0 {
 		where = append(where[:mostPays], doc.Plural(left, "more transport")+" with codecs: --view break-even")
 	}
