@@ -45,8 +45,8 @@ func gains(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "What they would gain", Tail: doc.Say(
 		"The workers are in Python on both sides. In a row py-*, the server is too; in ours, it is in Go.",
 		"A transfer has no training in it: what fresh memory adds to that, by page faults, is in the round trip alone. What a server does to publish a model is in neither.")}
-	groups := metrics.GroupBy(all, func(p pair) metrics.Group { return p.cell.Group() })
-	for _, of := range metrics.GroupBy(largest(groups), func(p pair) string { return p.name }) {
+	groups, largest := byGroup(all)
+	for _, of := range metrics.GroupBy(largest, func(p pair) string { return p.name }) {
 		s.Lead = append(s.Lead, strong(gainSentence(of))...)
 	}
 	for _, of := range groups {

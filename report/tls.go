@@ -209,12 +209,12 @@ func tlsLines(r *metrics.Result, most int) (lines []string) {
 	if len(all) == 0 {
 		return nil
 	}
-	groups := metrics.GroupBy(all, func(p pair) metrics.Group { return p.cell.Group() })
+	groups, largest := byGroup(all)
 	of := ""
 	if len(groups) > 1 {
-		of = " (" + groupTitle(largest(groups)[0].cell.Group()) + ")"
+		of = " (" + groupTitle(largest[0].cell.Group()) + ")"
 	}
-	for _, same := range metrics.GroupBy(largest(groups), withTLS) {
+	for _, same := range metrics.GroupBy(largest, withTLS) {
 		var parts []string
 		long := " times as long over "
 		for _, p := range same[:min(len(same), most)] {

@@ -45,9 +45,11 @@ func find(cells []*metrics.Cell, wanted func(c *metrics.Cell) bool) *metrics.Cel
 	return nil
 }
 
-// largest returns the pairs of the group with the largest model.
-func largest(groups [][]pair) []pair {
-	return slices.MaxFunc(groups, func(a, b []pair) int { return cmp.Compare(a[0].cell.Model.Payload(), b[0].cell.Model.Payload()) })
+// byGroup returns the pairs by group, and those of the largest model. There must be one.
+func byGroup(all []pair) (groups [][]pair, largest []pair) {
+	groups = metrics.GroupBy(all, func(p pair) metrics.Group { return p.cell.Group() })
+	payload := func(of []pair) int64 { return of[0].cell.Model.Payload() }
+	return groups, slices.MaxFunc(groups, func(a, b []pair) int { return cmp.Compare(payload(a), payload(b)) })
 }
 
 // judged returns what to say of a ratio: one that the blocks do not prove, one that shows no
