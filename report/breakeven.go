@@ -41,98 +41,57 @@ const leastRate = 1e6
 // without a rate. There the way down, codecs, training and the way up follow upon each
 // other, so that bytes of both ways add up. Nothing is assumed to overlap.
 type BreakEven struct {
-	Coded *metrics.Cell // without a rate, if it was measured so; else on any link
-	Plain *metrics.Cell // the same without a codec, or nil
+	pair                // a cell with a codec, without a rate if it was measured so, or else on any link; against none
 	Pays  Pays          // empty if it is not known
 	Saved float64       // bytes a round, both ways
 	Added stat.Interval // seconds a round
 	At    stat.Interval // bit/s; a bound, or all, is infinite where it may be that nothing is added
 }
 
-// alike is what cells have in common that differ in one setting alone, and it may be in
-// their link.
-type alike struct {
-	metrics.Group
-	variant  string // but for that setting
-	language string
+// pathsOf returns the cells of each transport in each work that was measured with codecs, on
+// all links and without one: those over TCP, or all others. There, no link is in question, and
+// nothing breaks even.
+func pathsOf(r *metrics.Result, overTCP bool) [][]*metrics.Cell {
+	cells := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.OverTCP() != overTCP })
+	all := alike(cells, (*metrics.Cell).Work, (*metrics.Cell).Uncoded)
+	return slices.DeleteFunc(all, func(path []*metrics.Cell) bool { return !slices.ContainsFunc(path, (*metrics.Cell).Encoded) })
 }
 
-// A Path is a transport over TCP in one work: its cells on all links, by codec, those
-// without a codec first.
-type Path [][]*metrics.Cell
+// workTitle says what the cells of a path do, on whatever link.
+func workTitle(path []*metrics.Cell) string { return groupTitle(path[0].Work()) }
 
-// pathsOf returns those of all transports that were measured over TCP with a codec.
-func pathsOf(r *metrics.Result) []Path {
-	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return !c.OverTCP() || !c.Of("round").Known() })
-	var all []Path
-	for _, cells := range metrics.GroupBy(over, func(c *metrics.Cell) alike { return alike{c.Work(), c.Uncoded(), c.Language} }) {
-		plain := slices.DeleteFunc(slices.Clone(cells), (*metrics.Cell).Encoded)
-		if coded := slices.DeleteFunc(cells, func(c *metrics.Cell) bool { return !c.Encoded() }); len(coded) > 0 {
-			all = append(all, metrics.GroupBy(append(plain, coded...), (*metrics.Cell).Codec))
+// on returns the cell of a codec on a link, or nil.
+func on(path []*metrics.Cell, codec string, l link.Rate) *metrics.Cell {
+	return find(path, func(c *metrics.Cell) bool { return c.Codec() == codec && c.Link == l })
+}
+
+// base returns the cell of a codec whose bytes cost least: on a link without a rate, or
+// outside of any; nil if there is none.
+func base(path []*metrics.Cell, codec string) *metrics.Cell {
+	return cmp.Or(on(path, codec, link.Unshaped), on(path, codec, link.Rate{}))
+}
+
+// breakEvensOf returns those of all codecs of paths.
+func breakEvensOf(paths ...[]*metrics.Cell) (all []*BreakEven) {
+	for _, path := range paths {
+		for _, cells := range metrics.GroupBy(path, (*metrics.Cell).Codec) {
+			if c := cmp.Or(base(path, cells[0].Codec()), cells[0]); c.Encoded() {
+				b := &BreakEven{pair: pair{c.Codec(), c, on(path, metrics.NoCodec, c.Link)}, Added: stat.None(), At: stat.None()}
+				b.reckon()
+				all = append(all, b)
+			}
 		}
-	}
-	return all
-}
-
-// localCells returns the cells with a codec, and the same without one, of what does not go
-// over TCP: no link is in question there, and nothing breaks even.
-func localCells(r *metrics.Result) []*metrics.Cell {
-	over := slices.DeleteFunc(slices.Clone(r.Cells), func(c *metrics.Cell) bool { return c.OverTCP() || !c.Of("round").Known() })
-	var all []*metrics.Cell
-	for _, cells := range metrics.GroupBy(over, func(c *metrics.Cell) alike { return alike{c.Work(), c.Uncoded(), c.Language} }) {
-		if slices.ContainsFunc(cells, (*metrics.Cell).Encoded) {
-			all = append(all, cells...)
-		}
-	}
-	return all
-}
-
-// on returns the cell on a link, or nil.
-func on(cells []*metrics.Cell, l link.Rate) *metrics.Cell {
-	if i := slices.IndexFunc(cells, func(c *metrics.Cell) bool { return c.Link == l }); i >= 0 {
-		return cells[i]
-	}
-	return nil
-}
-
-// Base returns the cell whose bytes cost least: on a link without a rate, or outside
-// of any; nil if there is none.
-func Base(cells []*metrics.Cell) *metrics.Cell {
-	return cmp.Or(on(cells, link.Unshaped), on(cells, link.Rate{}))
-}
-
-// breakEvensOf returns those of all codecs of all paths.
-func breakEvensOf(r *metrics.Result) []*BreakEven {
-	var all []*BreakEven
-	for _, p := range pathsOf(r) {
-		all = append(all, p.BreakEvens()...)
-	}
-	return all
-}
-
-// BreakEvens returns those of all codecs of the path.
-func (p Path) BreakEvens() []*BreakEven {
-	var all []*BreakEven
-	var plain []*metrics.Cell
-	for _, cells := range p {
-		if !cells[0].Encoded() {
-			plain = cells
-			continue
-		}
-		b := &BreakEven{Coded: cmp.Or(Base(cells), cells[0]), Added: stat.None(), At: stat.None()}
-		b.Plain = on(plain, b.Coded.Link)
-		b.reckon()
-		all = append(all, b)
 	}
 	return all
 }
 
 // reckon finds where the codec breaks even.
 func (b *BreakEven) reckon() {
-	if b.Plain == nil || b.Coded.Link.Shaped() || !b.Coded.Alone() || b.Coded.Respawn {
+	if b.against == nil || b.cell.Link.Shaped() || !b.cell.Alone() || b.cell.Respawn {
 		return
 	}
-	b.Saved, b.Added = travels(b.Plain)-travels(b.Coded), b.Coded.More("round", b.Plain)
+	travels := func(c *metrics.Cell) float64 { return c.Of("wire_down").Center + c.Of("wire_up").Center } // bytes of tensors in a round
+	b.Saved, b.Added = travels(b.against)-travels(b.cell), b.cell.More("round", b.against)
 	b.At = b.Added.Map(func(s float64) float64 {
 		if s <= 0 {
 			return math.Inf(1)
@@ -153,38 +112,24 @@ func (b *BreakEven) reckon() {
 	}
 }
 
-// travels returns how many bytes of tensors a round moves, both ways.
-func travels(c *metrics.Cell) float64 {
-	return c.Of("wire_down").Center + c.Of("wire_up").Center
-}
-
 // breakEvens says below which rate of a network each codec pays.
 func breakEvens(r *metrics.Result) doc.Section {
-	s := doc.Section{Title: "Where a codec pays"}
-	paths, local := pathsOf(r), localCells(r)
-	for _, same := range metrics.GroupBy(paths, func(p Path) string { return workTitle(p) }) {
-		title := workTitle(same[0])
-		for _, p := range same {
-			name := plainVariant(p[0][0]) + ", " + title
-			s.Tables = filled(s.Tables, payTable(p, name), wireTable(codecColumns, codecRow, byCodec(p), name), lossTable(codecColumns, codecRow, byCodec(p), name))
-		}
+	s := doc.Section{Title: "Where a codec pays", Tail: doc.Say(noLink)}
+	paths := pathsOf(r, true)
+	all := breakEvensOf(paths...)
+	for _, path := range slices.Concat(metrics.GroupBy(paths, workTitle)...) {
+		s.Tables = append(s.Tables, pathTables(path)...)
 	}
-	for _, same := range metrics.GroupBy(local, func(c *metrics.Cell) metrics.Group { return c.Group() }) {
-		title := groupTitle(same[0].Group()) + ", not over TCP"
-		columns, row := []doc.Column{{Name: "transport"}}, func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(variant(c))} }
-		price := cellTable(columns, row, same, priceFields()...)
-		price.Caption = title
-		s.Tables = filled(s.Tables, price, wireTable(columns, row, same, title), lossTable(columns, row, same, title))
+	for _, same := range metrics.GroupBy(slices.Concat(pathsOf(r, false)...), (*metrics.Cell).Group) {
+		s.Tables = append(s.Tables, codecTables(groupTitle(same[0].Group())+", not over TCP", "transport", variant, same)...)
 	}
 	if len(s.Tables) == 0 {
 		return doc.Section{}
 	}
-	s.Tables = append(s.Tables, breakEvenTable(breakEvensOf(r)))
-	if len(paths) > 0 {
-		s.Tail = breakEvenNotes(breakEvensOf(r))
-	} else {
-		s.Tail = doc.Say(noLink)
+	if len(all) > 0 {
+		s.Tail = breakEvenNotes(all)
 	}
+	s.Tables = append(s.Tables, breakEvenTable(all))
 	return s
 }
 
@@ -196,8 +141,8 @@ func breakEvenTable(all []*BreakEven) doc.Table {
 		doc.Column{Name: "at", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without; what is null may be infinite"},
 		doc.Column{Name: "saved", Unit: "B", Help: "bytes that a round does not move"}, doc.Column{Name: "added", Unit: "s", Help: "what a round takes more"})
 	for _, b := range all {
-		row := append(axisCells(axes(), b.Coded), doc.Words(string(b.Pays)), doc.Estimate(b.At))
-		if b.Plain != nil {
+		row := append(axisCells(axes(), b.cell), doc.Words(string(b.Pays)), doc.Estimate(b.At))
+		if b.against != nil {
 			row = append(row, doc.Number(b.Saved), doc.Estimate(b.Added))
 		}
 		t.Add(row...)
@@ -208,55 +153,24 @@ func breakEvenTable(all []*BreakEven) doc.Table {
 // noLink is said of a result in which codecs are measured, but not over TCP.
 const noLink = "Nothing went over TCP, so there is no rate below which a codec pays: add --link unshaped --workers 1 --clients 1."
 
-// workTitle says what the cells of a path do, on whatever link.
-func workTitle(p Path) string { return groupTitle(onAnyLink(p[0])) }
-
-// onAnyLink is the group of cells but for their link.
-func onAnyLink(cells []*metrics.Cell) metrics.Group {
-	g := cells[0].Group()
-	g.Link, g.NoLink = link.Rate{}, false
-	return g
-}
-
 // breakEvenNotes say what the tables rest on.
 func breakEvenNotes(all []*BreakEven) []doc.Paragraph {
 	texts := []string{"A codec pays below bits saved a round ÷ seconds added to a round, both against no codec over the same transport, with one client on one worker over TCP without a rate."}
-	var outside, respawned, busy, unlike bool
-	for _, b := range all {
-		outside = outside || b.Pays != "" && b.Coded.Link == link.Rate{}
-		respawned = respawned || b.Coded.Respawn
-		busy = busy || !b.Coded.Alone()
-		unlike = unlike || b.Plain == nil
-	}
 	for _, of := range []struct {
-		on   bool
-		text string
+		holds func(b *BreakEven) bool
+		text  string
 	}{
-		{outside, "Without a rate was measured outside of a link, where packets have another size than on one: run with --link unshaped."},
-		{respawned, "Workers that are started for every round have nothing to go from: all models were full versions."},
-		{unlike, "Of a codec that was measured without none beside it, nothing is said: name none in --codec too."},
-		{busy, "Of several workers or clients, nothing is said: their rounds overlap on a link."},
+		{func(b *BreakEven) bool { return b.Pays != "" && b.cell.Link == link.Rate{} },
+			"Without a rate was measured outside of a link, where packets have another size than on one: run with --link unshaped."},
+		{func(b *BreakEven) bool { return b.cell.Respawn }, "Workers that are started for every round have nothing to go from: all models were full versions."},
+		{func(b *BreakEven) bool { return b.against == nil }, "Of a codec that was measured without none beside it, nothing is said: name none in --codec too."},
+		{func(b *BreakEven) bool { return !b.cell.Alone() }, "Of several workers or clients, nothing is said: their rounds overlap on a link."},
 	} {
-		if of.on {
+		if slices.ContainsFunc(all, of.holds) {
 			texts = append(texts, of.text)
 		}
 	}
 	return doc.Say(texts...)
-}
-
-// pays says where a codec pays; empty if that is not known.
-func pays(b *BreakEven) string {
-	switch {
-	case b.Pays == Below && math.IsInf(b.At.High, 1):
-		return "pays at least below " + doc.Quantity("bit/s", b.At.Low)
-	case b.Pays == Below:
-		return "pays below " + doc.Bounded("bit/s", b.At)
-	case b.Pays == AnyLink:
-		return "pays on any link"
-	case b.Pays == Never:
-		return "never pays"
-	}
-	return ""
 }
 
 // payCell is where a codec pays in a column of rates.
@@ -276,38 +190,50 @@ func bare(f field) field {
 	return f
 }
 
-// priceFields are what a codec saves, and what it takes.
-func priceFields() []field {
-	fields := []field{median("ratio_down", "down").in("%"), median("ratio_up", "up").in("%"), bare(median("phase.compress", "compress")), bare(median("phase.expand", "expand")), bare(median("round", ""))}
-	fields[0].Help, fields[1].Help = "what travels of a model, as a share of it; without full versions", "the same of updates"
-	return fields
+// pathTables say of the codecs of a path what they do, after what happens without one.
+func pathTables(path []*metrics.Cell) []doc.Table {
+	var cells []*metrics.Cell
+	var notes []string
+	if c := base(path, metrics.NoCodec); c != nil {
+		cells = append(cells, c)
+	}
+	pays := map[*metrics.Cell]doc.Cell{}
+	for _, b := range breakEvensOf(path) {
+		cells, pays[b.cell] = append(cells, b.cell), payCell(b)
+		if command := halfAndTwice(b); command != "" {
+			notes = append(notes, b.name+" at half and at twice its break-even: "+command)
+		}
+	}
+	below := field{doc.Column{Name: "pays below", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without"},
+		func(c *metrics.Cell) doc.Cell { return pays[c] }}
+	all := codecTables(plainVariant(path[0])+", "+workTitle(path), "codec", (*metrics.Cell).Codec, cells, below)
+	all[0].Notes = notes
+	return all
 }
 
-// payTable has a row for each codec: what it saves, what it takes, and where it pays.
-func payTable(p Path, title string) doc.Table {
-	fields := priceFields()
-	t := doc.Table{Caption: title, Columns: []doc.Column{{Name: "codec"}}}
-	for _, f := range fields {
-		t.Columns = append(t.Columns, f.Column)
+// codecTables say of cells, with a name of their own in rows, what their codecs save and take, and more; what travels, and how
+// much of the data changed; and what is lost.
+func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*metrics.Cell, more ...field) (all []doc.Table) {
+	keys := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(of(c))} }
+	down, up := median("ratio_down", "down").in("%"), median("ratio_up", "up").in("%")
+	down.Help, up.Help = "what travels of a model, as a share of it; without full versions", "the same of updates"
+	for _, part := range []struct {
+		caption string
+		fields  []field
+	}{
+		{"", append([]field{down, up, bare(median("phase.compress", "compress")), bare(median("phase.expand", "expand")),
+			bare(median("round", ""))}, more...)},
+		{": the data", []field{median("wire_down", ""), bare(median("wire_up", "")), median("density_down", "").in("%"),
+			bare(median("density_up", "")).in("%"), nonZero(median("full_versions", "")), nonZero(median("same_jobs", "")),
+			nonZero(median("plain_tensors", "")), nonZero(median("unchanged_tensors", ""))}},
+		{": what is lost", []field{median("error_down_max", "error down").in("%"), median("error_down_rms", "RMS").in("%"),
+			bare(median("error_up_max", "error up")).in("%"), bare(median("error_up_rms", "RMS")).in("%"), median("error_bound", "bound").in("%")}},
+	} {
+		t := cellTable([]doc.Column{{Name: key}}, keys, cells, part.fields...)
+		t.Caption = title + part.caption
+		all = filled(all, t)
 	}
-	t.Columns = append(t.Columns, doc.Column{Name: "pays below", Unit: "bit/s", Help: "the rate of a link at which a round takes as long with the codec as without"})
-	row := func(c *metrics.Cell, below doc.Cell) {
-		cells := []doc.Cell{doc.Words(c.Codec())}
-		for _, f := range fields {
-			cells = append(cells, f.of(c))
-		}
-		t.Add(append(cells, below)...)
-	}
-	if c := Base(p[0]); c != nil && !c.Encoded() {
-		row(c, doc.Cell{})
-	}
-	for _, b := range p.BreakEvens() {
-		row(b.Coded, payCell(b))
-		if command := halfAndTwice(b); command != "" {
-			t.Notes = append(t.Notes, b.Coded.Codec()+" at half and at twice its break-even: "+command)
-		}
-	}
-	return t
+	return all
 }
 
 // The rates between which a break-even can be checked, in bit/s: slower links take too
@@ -324,10 +250,10 @@ func halfAndTwice(b *BreakEven) string {
 	}
 	command := "ipcbench run --quick"
 	for _, a := range metrics.Axes() {
-		value := a.Of(b.Coded)
+		value := a.Of(b.cell)
 		switch {
 		case a.Name == "transport":
-			value = strings.Replace(b.Coded.Uncoded(), ":network=tcp", "", 1)
+			value = strings.Replace(b.cell.Uncoded(), ":network=tcp", "", 1)
 		case a.Name == "codec":
 			value = metrics.NoCodec + "," + value
 		case a.Name == "link":
@@ -342,59 +268,34 @@ func halfAndTwice(b *BreakEven) string {
 	return command
 }
 
-// codecRow is the key of a row in a table of one transport.
-func codecRow(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(c.Codec())} }
-
-var codecColumns = []doc.Column{{Name: "codec"}}
-
-// byCodec are the cells of a path that say what each codec does, after that without one.
-func byCodec(p Path) (cells []*metrics.Cell) {
-	if c := Base(p[0]); c != nil && !c.Encoded() {
-		cells = append(cells, c)
-	}
-	for _, b := range p.BreakEvens() {
-		cells = append(cells, b.Coded)
-	}
-	return cells
-}
-
-// wireTable says what travels, and how much of the data changed; lossTable what was
-// lost.
-func wireTable(keys []doc.Column, row func(c *metrics.Cell) []doc.Cell, cells []*metrics.Cell, title string) doc.Table {
-	return captioned(title+": the data", cellTable(keys, row, cells, median("wire_down", ""), bare(median("wire_up", "")), median("density_down", "").in("%"), bare(median("density_up", "")).in("%"),
-		nonZero(median("full_versions", "")), nonZero(median("same_jobs", "")), nonZero(median("plain_tensors", "")), nonZero(median("unchanged_tensors", ""))))
-}
-
-func lossTable(keys []doc.Column, row func(c *metrics.Cell) []doc.Cell, cells []*metrics.Cell, title string) doc.Table {
-	return captioned(title+": what is lost", cellTable(keys, row, cells, median("error_down_max", "error down").in("%"), median("error_down_rms", "RMS").in("%"),
-		bare(median("error_up_max", "error up")).in("%"), bare(median("error_up_rms", "RMS")).in("%"), median("error_bound", "bound").in("%")))
-}
-
-func captioned(title string, t doc.Table) doc.Table {
-	t.Caption = title
-	return t
-}
-
-// payLine says of all codecs of a path where they pay.
-func payLine(p Path) string {
-	var parts []string
-	for _, b := range p.BreakEvens() {
-		if text := pays(b); text != "" {
-			parts = append(parts, b.Coded.Codec()+" "+text)
+// payLines say of each path where its codecs pay, as far as that is known.
+func payLines(paths [][]*metrics.Cell) (lines []string) {
+	for _, path := range paths {
+		var parts []string
+		for _, b := range breakEvensOf(path) {
+			switch {
+			case b.Pays == Below && math.IsInf(b.At.High, 1):
+				parts = append(parts, b.name+" pays at least below "+doc.Quantity("bit/s", b.At.Low))
+			case b.Pays == Below:
+				parts = append(parts, b.name+" pays below "+doc.Bounded("bit/s", b.At))
+			case b.Pays == AnyLink:
+				parts = append(parts, b.name+" pays on any link")
+			case b.Pays == Never:
+				parts = append(parts, b.name+" never pays")
+			}
+		}
+		if parts != nil {
+			lines = append(lines, "Over "+plainVariant(path[0])+" "+doc.List(parts)+".")
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "Over " + plainVariant(p[0][0]) + " " + doc.List(parts) + "."
+	return lines
 }
 
 // linkSection is what a screen shows of work that was measured on several links: a row
 // for each, with what is best there and what is best without a codec. It takes the
 // place of a table for each link.
 func linkSection(groups [][]*metrics.Cell) doc.Section {
-	round := interval("round", "")
-	round.Help = ""
+	round := bare(interval("round", ""))
 	t := doc.Table{Columns: []doc.Column{{Name: "link"}, {Name: "best", Wrap: true}, round.Column, {Name: "without a codec"}, {Name: "× best", Unit: "1"}}}
 	for _, cells := range groups {
 		v, _ := metrics.Decide(cells)
@@ -403,10 +304,10 @@ func linkSection(groups [][]*metrics.Cell) doc.Section {
 			best = variant(v.Best()) + ", not proved"
 		}
 		row := []doc.Cell{doc.Words(v.Group.Link.String()), doc.Words(best), round.of(v.Best())}
-		if i := slices.IndexFunc(v.Ranked, func(c *metrics.Cell) bool { return !c.Encoded() }); i > 0 {
-			row = append(row, doc.Words(variant(v.Ranked[i])), doc.Number(v.Ranked[i].Of(v.By).Center/v.Best().Of(v.By).Center))
+		if plain := find(v.Ranked, func(c *metrics.Cell) bool { return !c.Encoded() }); plain != nil && plain != v.Best() {
+			row = append(row, doc.Words(variant(plain)), doc.Number(plain.Of(v.By).Center/v.Best().Of(v.By).Center))
 		}
 		t.Add(row...)
 	}
-	return doc.Section{Title: groupTitle(onAnyLink(groups[0])), Tables: []doc.Table{t}}
+	return doc.Section{Title: workTitle(groups[0]), Tables: []doc.Table{t}}
 }

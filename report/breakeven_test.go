@@ -56,11 +56,11 @@ func TestBreakEven(t *testing.T) {
 		"one block":       {0.5, []float64{100}, []float64{150}, Below, 16e9, 16e9, 16e9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := pathsOf(metrics.New(even(tt.ratio, tt.plain, tt.coded)))
-			if len(p) != 1 || len(p[0].BreakEvens()) != 1 {
+			p := pathsOf(metrics.New(even(tt.ratio, tt.plain, tt.coded)), true)
+			if len(p) != 1 || len(breakEvensOf(p...)) != 1 {
 				t.Fatalf("%d paths", len(p))
 			}
-			b := p[0].BreakEvens()[0]
+			b := breakEvensOf(p...)[0]
 			same := func(got, want float64) bool { return got == want || want != 0 && math.Abs(got/want-1) < 1e-3 }
 			if b.Pays != tt.pays || tt.at > 0 && !same(b.At.Center, tt.at) || tt.low > 0 && (!same(b.At.Low, tt.low) || !same(b.At.High, tt.high)) {
 				t.Errorf("pays %q, %+v", b.Pays, b.At)
@@ -85,11 +85,9 @@ func TestNoBreakEven(t *testing.T) {
 	} {
 		r := even(0.5, benchtest.Six(100), benchtest.Six(150))
 		edit(r)
-		for _, p := range pathsOf(metrics.New(r)) {
-			for _, b := range p.BreakEvens() {
-				if b.Pays != "" || b.At.Known() {
-					t.Errorf("%s: pays %q, %+v", name, b.Pays, b.At)
-				}
+		for _, b := range breakEvensOf(pathsOf(metrics.New(r), true)...) {
+			if b.Pays != "" || b.At.Known() {
+				t.Errorf("%s: pays %q, %+v", name, b.Pays, b.At)
 			}
 		}
 	}
@@ -97,7 +95,7 @@ func TestNoBreakEven(t *testing.T) {
 	for i := range r.Cells {
 		r.Cells[i].Link, r.Cells[i].Settings["network"] = link.Rate{}, "unix"
 	}
-	if p := pathsOf(metrics.New(r)); len(p) != 0 {
+	if p := pathsOf(metrics.New(r), true); len(p) != 0 {
 		t.Errorf("%d paths over Unix sockets", len(p))
 	}
 }

@@ -118,8 +118,8 @@ func findingsOf(r *metrics.Result) (all []Finding) {
 	for _, c := range r.Cells {
 		add(c, ofCell(r, c)...)
 	}
-	for _, b := range breakEvensOf(r) {
-		add(b.Coded, neverPays(b))
+	for _, b := range breakEvensOf(pathsOf(r, true)...) {
+		add(b.cell, neverPays(b))
 	}
 	return all
 }

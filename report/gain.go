@@ -1,52 +1,34 @@
 package report
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
+	"strings"
 
 	"ipcbench/bench/result"
-	"ipcbench/bench/stat"
 	"ipcbench/report/doc"
 	"ipcbench/report/metrics"
 )
 
 // swaps are transports that projects use, as reference rows have them, and those of ours
 // that could take their places, the workers still being in Python.
-var swaps = []struct {
-	project, from string
-	to            []string
-}{
-	{"BlazeFL", "py-torch-queue", []string{"shm-slab"}},
-	{"OpenFL, Flower", "py-grpc", []string{"grpc-stream"}},
-	{"AReaL", "py-http-json", []string{"http", "http-shm"}},
+var swaps = []struct{ project, from, to string }{
+	{"BlazeFL", "py-torch-queue", "shm-slab"},
+	{"OpenFL, Flower", "py-grpc", "grpc-stream"},
+	{"AReaL", "py-http-json", "http"},
+	{"AReaL", "py-http-json", "http-shm"},
 }
 
-// A Gain is what a project would gain by another transport.
-type Gain struct {
-	Project  string
-	From, To *metrics.Cell // of one group; both are proved
-}
-
-// Times returns how many times as long a metric is as it would be.
-func (g Gain) Times(metric string) stat.Interval { return g.From.Ratio(metric, g.To) }
-
-// gainsOf returns those of all projects in all groups.
-func gainsOf(r *metrics.Result) []Gain {
-	var all []Gain
+// gainsOf returns what projects would gain in all groups: a pair has the name of the project,
+// and holds its transport against ours. Both are proved.
+func gainsOf(r *metrics.Result) []pair {
+	var all []pair
 	groups := r.Groups()
 	for _, s := range swaps {
 		for _, cells := range groups {
-			from := slices.IndexFunc(cells, func(c *metrics.Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Unproved == "" })
-			if from < 0 {
-				continue
-			}
-			for _, name := range s.to {
-				for _, c := range cells {
-					if g := (Gain{s.project, cells[from], c}); c.Language == result.InPython && c.Variant == name && g.Times("transfer").Known() {
-						all = append(all, g)
-					}
-				}
+			from := find(cells, func(c *metrics.Cell) bool { return c.Peer != "" && c.Variant == s.from && c.Unproved == "" })
+			to := find(cells, func(c *metrics.Cell) bool { return c.Language == result.InPython && c.Variant == s.to })
+			if p := (pair{s.project, from, to}); from != nil && p.ratio("transfer").Known() {
+				all = append(all, p)
 			}
 		}
 	}
@@ -63,12 +45,9 @@ func gains(r *metrics.Result) doc.Section {
 	s := doc.Section{Title: "What they would gain", Tail: doc.Say(
 		"The workers are in Python on both sides. In a row py-*, the server is too; in ours, it is in Go.",
 		"A transfer has no training in it: what fresh memory adds to that, by page faults, is in the round trip alone. What a server does to publish a model is in neither.")}
-	groups := metrics.GroupBy(all, func(g Gain) metrics.Group { return g.From.Group() })
-	largest := slices.MaxFunc(groups, func(a, b []Gain) int {
-		return cmp.Compare(a[0].From.Model.Payload(), b[0].From.Model.Payload())
-	})
-	for _, of := range metrics.GroupBy(largest, func(g Gain) string { return g.Project }) {
-		s.Lead = append(s.Lead, doc.Paragraph{Text: gainSentence(of), Tone: doc.Strong})
+	groups, largest := byGroup(all)
+	for _, of := range metrics.GroupBy(largest, func(p pair) string { return p.name }) {
+		s.Lead = append(s.Lead, strong(gainSentence(of))...)
 	}
 	for _, of := range groups {
 		s.Tables = append(s.Tables, gainTable(of))
@@ -77,46 +56,32 @@ func gains(r *metrics.Result) doc.Section {
 }
 
 // gainSentence says what one project would gain in one group by each of some transports.
-func gainSentence(all []Gain) string {
-	text := all[0].Project + ": "
-	took := func(c *metrics.Cell) string { return doc.Quantity("s", c.Of("transfer").Center) }
-	for i, g := range all {
-		times := g.Times("transfer")
+func gainSentence(all []pair) string {
+	var parts []string
+	for i, p := range all {
+		times, text, took := p.ratio("transfer"), p.against.Variant, doc.Quantity("s", p.against.Of("transfer").Center)
 		if i == 0 {
-			text += g.To.Variant + " in the place of " + g.From.Variant
-		} else {
-			text += "; " + g.To.Variant
+			text += " in the place of " + p.cell.Variant
+			took = "a client's transfer takes " + took + " rather than " + doc.Quantity("s", p.cell.Of("transfer").Center)
 		}
 		fast := doc.Bounded("1", times) + " times as fast"
-		switch {
-		case !times.Sure():
-			text += fmt.Sprintf(" seems to be %s, but %s cannot prove it (run with --blocks %d)", fast, doc.Plural(times.Blocks, "block"), stat.Blocks)
-		case !times.Excludes(1):
-			text += " is not shown to be faster or slower, " + fast
-		default:
-			text += " is " + fast
-		}
-		if i == 0 {
-			text += ": a client's transfer takes " + took(g.To) + " rather than " + took(g.From)
-		} else {
-			text += ": " + took(g.To)
-		}
+		parts = append(parts, text+judged(times, " seems to be "+fast+cannotProve(times),
+			" is not shown to be faster or slower, "+fast, " is "+fast)+": "+took)
 	}
-	return text + "."
+	return all[0].name + ": " + strings.Join(parts, "; ") + "."
 }
 
 // gainTable has a row for each gain of a group.
-func gainTable(all []Gain) doc.Table {
-	of, transfer := groupAxes(), median("transfer", "")
-	t := doc.Table{Key: "gain", Help: "what a project would gain by another transport", Caption: groupTitle(all[0].From.Group()), Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
-		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs},
-		{Name: "transfer now", Unit: "s", Help: transfer.Help, Middle: true}, {Name: "transfer then", Unit: "s", Middle: true},
+func gainTable(all []pair) doc.Table {
+	of, now, then := groupAxes(), median("transfer", "transfer now"), bare(median("transfer", "transfer then"))
+	t := doc.Table{Key: "gain", Help: "what a project would gain by another transport", Caption: groupTitle(all[0].cell.Group()), Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
+		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now.Column, then.Column,
 		{Name: "× as fast", Key: "transfer_ratio", Unit: "1", Help: "the transfer now ÷ the transfer then"},
 		{Name: "round trip, × as fast", Key: "rtt_ratio", Unit: "1", Help: "the same of a client's round trip, training included"},
 	})}
-	for _, g := range all {
-		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(g.From)), doc.Words(g.To.Variant)}, axisCells(of, g.To), []doc.Cell{doc.Words(g.Project), transfer.of(g.From), transfer.of(g.To),
-			doc.Estimate(g.Times("transfer")), doc.Estimate(g.Times("rtt"))})...)
+	for _, p := range all {
+		t.Add(slices.Concat([]doc.Cell{doc.Words(variant(p.cell)), doc.Words(p.against.Variant)}, axisCells(of, p.against), []doc.Cell{doc.Words(p.name),
+			now.of(p.cell), then.of(p.against), doc.Estimate(p.ratio("transfer")), doc.Estimate(p.ratio("rtt"))})...)
 	}
 	return t
 }

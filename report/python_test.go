@@ -175,10 +175,10 @@ func TestGains(t *testing.T) {
 	} {
 		var all []string
 		for _, g := range gainsOf(python(tt.edit)) {
-			times := g.Times("transfer")
-			all = append(all, g.Project+" "+g.To.Variant+" "+strconv.FormatFloat(times.Center, 'g', 3, 64))
+			times := g.ratio("transfer")
+			all = append(all, g.name+" "+g.against.Variant+" "+strconv.FormatFloat(times.Center, 'g', 3, 64))
 			if !times.Sure() || times.Low >= times.Center || times.High <= times.Center {
-				t.Errorf("%s: %s: %v", name, g.To.Label(), times)
+				t.Errorf("%s: %s: %v", name, g.against.Label(), times)
 			}
 		}
 		if got := strings.Join(all, ", "); got != tt.want {

@@ -57,7 +57,7 @@ func screen(r *metrics.Result, again string) doc.Document {
 // differ in their link alone stand together, if a verdict is possible on several of them.
 func shownGroups(r *metrics.Result) (all [][][]*metrics.Cell) {
 	_, inSweep := sweptOf(r)
-	for _, links := range metrics.GroupBy(bySize(r, 1), onAnyLink) {
+	for _, links := range metrics.GroupBy(bySize(r, 1), func(cells []*metrics.Cell) metrics.Group { return cells[0].Work() }) {
 		if inSweep(links[0][0].Group()) {
 			continue
 		}
@@ -94,15 +94,12 @@ func sweepSections(swept []*sweep) (all []doc.Section) {
 
 // paysOnScreen says of a few transports where codecs pay.
 func paysOnScreen(r *metrics.Result) (lines []string) {
-	for _, p := range pathsOf(r) {
-		if text := payLine(p); text != "" {
-			lines = append(lines, text)
-		}
-	}
+	paths := pathsOf(r, true)
+	lines = payLines(paths)
 	if left := len(lines) - mostPays; left > 0 {
 		lines = append(lines[:mostPays], doc.Plural(left, "more transport")+" with codecs: --view break-even")
 	}
-	if len(pathsOf(r)) == 0 && len(localCells(r)) > 0 {
+	if len(paths) == 0 && len(pathsOf(r, false)) > 0 {
 		lines = append(lines, noLink)
 	}
 	return lines
@@ -113,7 +110,7 @@ func tlsOnScreen(r *metrics.Result) []string {
 	if lines := tlsLines(r, mostPays); len(lines) > 0 {
 		return lines
 	}
-	return inTheClear(r, tunnelsOf(r))
+	return inTheClear(r)
 }
 
 // doubts are what was left out, who could have read or taken part, whether hosts are

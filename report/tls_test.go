@@ -20,8 +20,8 @@ func TestTunnels(t *testing.T) {
 	names := func(r *result.Result) (all []string) {
 		for _, t := range tunnelsOf(metrics.New(r)) {
 			name := ""
-			for _, c := range t.Cells() {
-				name += c.TLS() + " "
+			for _, p := range t {
+				name += p.cell.TLS() + " "
 			}
 			all = append(all, name)
 		}
@@ -48,13 +48,13 @@ func TestTunnels(t *testing.T) {
 	}
 	tunnel := tunnelsOf(metrics.New(benchtest.Encrypted(map[string]float64{"http": 1.8})))[0]
 	// The sixth of 36 ratios from either end.
-	if i := tunnel.Ratio("round", tunnel.Most()); math.Abs(i.Center-1.8) > 1e-3 || math.Abs(i.Low-1.8*0.99/1.01) > 1e-3 || math.Abs(i.High-1.8*1.01/0.99) > 1e-3 || !i.Sure() {
+	if i := tunnel.most().ratio("round"); math.Abs(i.Center-1.8) > 1e-3 || math.Abs(i.Low-1.8*0.99/1.01) > 1e-3 || math.Abs(i.High-1.8*1.01/0.99) > 1e-3 || !i.Sure() {
 		t.Errorf("round: %+v", i)
 	}
-	if i := tunnel.Ratio("wire_bytes", tunnel.On); math.Abs(i.Center-1.001) > 1e-6 {
+	if i := tunnel[1].ratio("wire_bytes"); math.Abs(i.Center-1.001) > 1e-6 {
 		t.Errorf("wire: %+v", i)
 	}
-	if i := tunnel.Ratio("round", tunnel.Plain); i.Known() {
+	if i := tunnel[0].ratio("round"); i.Known() {
 		t.Errorf("without TLS: %+v", i)
 	}
 }
@@ -63,19 +63,20 @@ func TestTunnels(t *testing.T) {
 // warm ones here).
 func TestHandshake(t *testing.T) {
 	tunnel := tunnelsOf(metrics.New(benchtest.Encrypted(map[string]float64{"http": 1.8})))[0]
-	if tunnel.Plain.Of("handshake").Known() {
+	plain, on, mutual := tunnel[0].cell, tunnel[1].cell, tunnel[2].cell
+	if plain.Of("handshake").Known() {
 		t.Error("a handshake without TLS")
 	}
 	fresh := benchtest.Encrypted(map[string]float64{"http": 1.8}) // whose rounds begin before their handshakes
 	for i := range fresh.Cells {
 		fresh.Cells[i].Respawn = true
 	}
-	if cold := tunnelsOf(metrics.New(fresh))[0].On.Of("cold_round"); math.Abs(cold.Center-3*0.270) > 1e-6 {
+	if cold := tunnelsOf(metrics.New(fresh))[0][1].cell.Of("cold_round"); math.Abs(cold.Center-3*0.270) > 1e-6 {
 		t.Errorf("with fresh workers for every round, the cold round takes %v", cold.Center)
 	}
-	for c, want := range map[*metrics.Cell][2]float64{tunnel.Plain: {0, 3 * 0.150}, tunnel.On: {2e-3, 3*0.270 + 2e-3}, tunnel.Mutual: {2.5e-3, 3*0.270 + 2.5e-3}} {
+	for c, want := range map[*metrics.Cell][2]float64{plain: {0, 3 * 0.150}, on: {2e-3, 3*0.270 + 2e-3}, mutual: {2.5e-3, 3*0.270 + 2.5e-3}} {
 		shake, cold := c.Of("handshake"), c.Of("cold_round")
-		if math.Abs(cold.Center-want[1]) > 1e-6 || c != tunnel.Plain && math.Abs(shake.Center-want[0]) > 1e-6 {
+		if math.Abs(cold.Center-want[1]) > 1e-6 || c != plain && math.Abs(shake.Center-want[0]) > 1e-6 {
 			t.Errorf("%s: %v, cold round %v, want %v", c.TLS(), shake.Center, cold.Center, want)
 		}
 	}
@@ -87,7 +88,6 @@ var encrypted = map[string]float64{"grpc-stream": 1.4, "http": 1.8, "pickle": 1}
 // pull requests.
 func TestTLSView(t *testing.T) {
 	r := benchtest.Encrypted(encrypted)
-	r.Environment.AES = new(true)
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,6 @@ func TestTLSSentences(t *testing.T) {
 			drop(r, "http:network=tcp")
 			r.Environment.Listen = "off loopback"
 		}, hint + " --listen 127.0.0.1.", hint + " --listen 127.0.0.1."},
-		"no AES": {1.8, func(r *result.Result) { r.Environment.AES = new(false) }, "Go encrypts in user space, with TLS_AES_128_GCM_SHA256; the processor has no instructions for AES. The kernel could encrypt instead (kTLS), which Go does not make it do: not measured.", ""},
 		"two models": {1.8, func(r *result.Result) {
 			for _, c := range r.Cells {
 				c.Model = benchtest.Models["cnn"]

@@ -42,7 +42,7 @@ func Views() []View {
 		{"hosts", "the hosts of a run with agents: what ran where, and their links", hosts, folded, open, nil, nil,
 			func(r *metrics.Result) bool { return fleetOf(r) != nil }},
 		{"break-even", "below which rate of a network each codec pays, and what it makes of the data (run --codec)", breakEvens, open, open, nil, nil,
-			func(r *metrics.Result) bool { return len(pathsOf(r))+len(localCells(r)) > 0 }},
+			func(r *metrics.Result) bool { return len(pathsOf(r, true))+len(pathsOf(r, false)) > 0 }},
 		{"tls", "what TLS adds to a round: time, CPU time and bytes, and what its handshakes take", tlsPrices, open, open, nil, nil,
 			func(r *metrics.Result) bool { return len(tlsOnScreen(r)) > 0 }},
 		{"gain", "what BlazeFL, OpenFL, Flower and AReaL would gain by another transport, in Python", gains, open, open, nil, nil,
