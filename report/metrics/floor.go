@@ -63,14 +63,10 @@ func (c *Cell) Stream() string {
 }
 
 // MovesBytes reports whether tensors' bytes were moved, rather than handed over.
-func (c *Cell) MovesBytes() bool { return c.counts(phase.BodyTensors) }
+func (c *Cell) MovesBytes() bool { return c.tally(phase.BodyTensors)[""] > 0 }
 
 // HandsOver reports whether tensors travelled as handles.
-func (c *Cell) HandsOver() bool { return c.counts(phase.HandleTensors) }
-
-func (c *Cell) counts(name string) bool {
-	return slices.ContainsFunc(c.timed, func(b result.Block) bool { return b.Counts()[name] > 0 })
-}
+func (c *Cell) HandsOver() bool { return c.tally(phase.HandleTensors)[""] > 0 }
 
 // Bound returns the name of the floor that limits c, and how far c is from it, by
 // the medians of the blocks of both:

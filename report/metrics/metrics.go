@@ -15,6 +15,7 @@ package metrics
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -33,8 +34,8 @@ type Result struct {
 	*result.Result
 	Cells []*Cell // in the order of the result
 
-	metrics map[string]Metric
-	linked  bool // some cells are on a link
+	metrics map[string]Metric // by name
+	linked  bool              // some cells are on a link
 }
 
 // A Cell is one cell of a result.
@@ -45,6 +46,7 @@ type Cell struct {
 	timed     []result.Block
 	medians   map[string][]float64
 	intervals map[string]stat.Interval
+	marks     func() Marks // computes them once
 }
 
 // A Group is what cells have in common that did the same work.
@@ -68,10 +70,7 @@ func (g Group) Headings() []string {
 
 // New returns the analysis of r. It keeps r, and does not change it.
 func New(r *result.Result) *Result {
-	a := &Result{Result: r, metrics: map[string]Metric{}}
-	for _, m := range Metrics() {
-		a.metrics[m.Name] = m
-	}
+	a := &Result{Result: r, metrics: named()}
 	a.linked = slices.ContainsFunc(r.Cells, func(c result.Cell) bool { return c.Link != link.Rate{} })
 	controls := map[Group]*Cell{}
 	for i := range r.Cells {
@@ -79,6 +78,7 @@ func New(r *result.Result) *Result {
 			Cell: &r.Cells[i], result: a, timed: r.Cells[i].Timed(),
 			medians: map[string][]float64{}, intervals: map[string]stat.Interval{},
 		}
+		c.marks = sync.OnceValue(c.findMarks)
 		a.Cells = append(a.Cells, c)
 		if c.IsControl() {
 			controls[c.paired()] = c
