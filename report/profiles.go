@@ -20,8 +20,10 @@ func profiles(r *metrics.Result) doc.Section {
 	}
 	s := doc.Section{Title: "Where the CPU time goes", Tables: slices.Concat(
 		groupTables(r, "CPU time by phase, ", append(split, splitPhases)...),
-		functionTables(r, "The heaviest functions of the heaviest phase, ", capture.CPU, doc.Column{Name: "of the phase", Unit: "%"}, heaviestFunctions),
-		functionTables(r, "Where memory is allocated, ", capture.Allocs, doc.Column{Name: "allocated ÷ delivered bytes", Unit: "1"}, allocationSites),
+		functionTables(r, "The heaviest functions of the heaviest phase, ", capture.CPU,
+			doc.Column{Name: "of the phase", Unit: "%"}, metrics.HeaviestPhase),
+		functionTables(r, "Where memory is allocated, ", capture.Allocs,
+			doc.Column{Name: "allocated ÷ delivered bytes", Unit: "1"}, allocations),
 		groupTables(r, "A round while it is profiled ÷ a round that is not, ", slowdowns...))}
 	if len(s.Tables) == 0 {
 		return doc.Section{}
@@ -49,8 +51,7 @@ var splitPhases = field{doc.Column{Name: "phases", Wrap: true}, func(c *metrics.
 // functionTables are the heaviest functions of profiles of a kind: a table for each
 // group that has any. of takes them from a summary, with the total that the column
 // part is a share of.
-func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of func(s *result.Summary) (phase string, functions []result.Function, whole int64)) []doc.Table {
-	var all []doc.Table
+func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of func(s *result.Summary) result.Split) (all []doc.Table) {
 	for _, cells := range r.Groups() {
 		t := doc.Table{Caption: caption + groupTitle(cells[0].Group()), Keys: 3, Columns: []doc.Column{
 			{Name: "transport"}, {Name: "phase"}, {Name: "function"}, part, {Name: "of all", Unit: "%"}, {Name: "with what it calls", Unit: "%"},
@@ -60,15 +61,16 @@ func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of
 			if s == nil {
 				continue
 			}
-			phase, functions, whole := of(s)
-			names := [2]string{c.Label(), phase}
-			for _, f := range functions {
-				if f.Flat == 0 || whole == 0 {
+			split, first := of(s), len(t.Rows)
+			for _, f := range split.Functions {
+				if f.Flat == 0 || split.Flat == 0 {
 					break
 				}
-				t.Add(doc.Words(names[0]), doc.Words(names[1]), doc.Words(shortened(f.Name)), doc.Number(float64(f.Flat)/float64(whole)),
+				t.Add(doc.Cell{}, doc.Cell{}, doc.Words(shortened(f.Name)), doc.Number(float64(f.Flat)/float64(split.Flat)),
 					doc.Number(s.Share(f.Flat)), doc.Number(s.Share(f.Cum)))
-				names = [2]string{}
+			}
+			if len(t.Rows) > first {
+				t.Rows[first].Cells[0], t.Rows[first].Cells[1] = doc.Words(c.Label()), doc.Words(split.Name)
 			}
 		}
 		all = filled(all, t)
@@ -76,18 +78,8 @@ func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of
 	return all
 }
 
-// heaviestFunctions are those of the phase that takes most CPU time besides the work.
-func heaviestFunctions(s *result.Summary) (phase string, functions []result.Function, whole int64) {
-	if split := metrics.HeaviestPhase(s); split != nil {
-		return split.Name, split.Functions, split.Flat
-	}
-	return "", nil, 0
-}
-
-// allocationSites are where the cell's processes allocate most.
-func allocationSites(s *result.Summary) (phase string, functions []result.Function, whole int64) {
-	return "", s.Functions, s.Delivered
-}
+// allocations are those of all phases, as a share of what was delivered.
+func allocations(s *result.Summary) result.Split { return result.Split{Flat: s.Delivered, Functions: s.Functions} }
 
 // shortened leaves out the folders of the functions' packages.
 func shortened(names string) string {

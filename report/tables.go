@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -49,13 +50,11 @@ func floors(r *metrics.Result) doc.Section {
 	}
 	s := doc.Section{Title: "Floors", Lead: doc.Say("What this machine could do between the blocks, without any transport.")}
 	helped := map[string]bool{}
-	for _, same := range metrics.GroupBy(r.Floors, func(f result.Floor) [2]string { return [2]string{f.Unit, strings.Repeat(f.Name, min(1, len(f.Model)))} }) {
-		name := "time"
-		if same[0].Unit == "B/s" {
-			name = "bandwidth"
-		}
-		s.Tables = append(s.Tables, floorTable(same[0].Unit, same))
-		t := doc.Table{Keys: 2, Columns: []doc.Column{{Name: "floor"}, {Name: "of"}, {Name: name, Unit: same[0].Unit}}}
+	type kind struct{ unit, name string } // the name is that of a floor of models, which have a table of their own
+	for _, same := range metrics.GroupBy(r.Floors, func(f result.Floor) kind { return kind{f.Unit, unless(f.Model == "", f.Name)} }) {
+		unit := same[0].Unit
+		value := doc.Column{Name: cmp.Or(map[string]string{"B/s": "bandwidth"}[unit], "time"), Unit: unit}
+		t := doc.Table{Keys: 2, Columns: []doc.Column{{Name: "floor"}, {Name: "of"}, value}}
 		for _, f := range same {
 			t.Add(doc.Words(f.Name), doc.Words(floorSubject(f)), doc.Estimate(stat.Of(f.Blocks)))
 			if f.Help != "" && !helped[f.Name] {
@@ -63,42 +62,33 @@ func floors(r *metrics.Result) doc.Section {
 				t.Notes = append(t.Notes, f.Name+": "+f.Help+".")
 			}
 		}
-		s.Tables = append(s.Tables, t)
+		s.Tables = append(s.Tables, floorTable(unit, same), t)
 	}
 	bound := field{doc.Column{Name: "floor"}, func(c *metrics.Cell) doc.Cell { name, _ := c.Bound(); return doc.Words(name) }}
 	s.Tables = append(s.Tables, groupTables(r, "", bound, column("±floor_ratio=× floor"))...)
 	return s
 }
 
+// unless is text where it is not left out.
+func unless(out bool, text string) string {
+	if out {
+		return ""
+	}
+	return text
+}
+
 // floorSubject says whose floor it is.
 func floorSubject(f result.Floor) string {
-	var parts []string
-	if f.Variant != "" {
-		parts = append(parts, f.Variant)
+	whose := slices.Concat([]string{f.Variant, unless(f.Model == "", result.Model{Name: f.Model, Up: f.Up}.Label())}, f.Headings(),
+		[]string{unless(f.Host == "", "to "+f.Host)})
+	what := []string{
+		unless(f.Bytes <= 0, doc.Quantity("B", float64(f.Bytes))), unless(f.Clients <= 0, doc.Plural(f.Clients, "client")),
+		unless(f.Gap <= 0, "after "+doc.Quantity("s", float64(f.Gap)/1e9)+" of work"), f.Condition,
 	}
-	if f.Model != "" {
-		parts = append(parts, result.Model{Name: f.Model, Up: f.Up}.Label())
+	if strings.Join(whose, "") == "" {
+		whose = []string{"this machine"}
 	}
-	parts = append(parts, f.Headings()...)
-	if f.Host != "" {
-		parts = append(parts, "to "+f.Host)
-	}
-	if len(parts) == 0 {
-		parts = []string{"this machine"}
-	}
-	if f.Bytes > 0 {
-		parts = append(parts, doc.Quantity("B", float64(f.Bytes)))
-	}
-	if f.Clients > 0 {
-		parts = append(parts, doc.Plural(f.Clients, "client"))
-	}
-	if f.Gap > 0 {
-		parts = append(parts, "after "+doc.Quantity("s", float64(f.Gap)/1e9)+" of work")
-	}
-	if f.Condition != "" {
-		parts = append(parts, f.Condition)
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(slices.DeleteFunc(append(whose, what...), func(part string) bool { return part == "" }), ", ")
 }
 
 // callTable lists the requests of a round, of transports that make any, and what
@@ -125,23 +115,20 @@ func workers(r *metrics.Result) doc.Section {
 	fields := columns(`±-client_rate=clients per second | ±spawn=starting the workers | ±import=of it importing | ±cold_work=cold round |
 		±start_ratio=start ÷ cold round | ±restart%=starting and ending, of the round`)
 	fields[3].Help = column("cold_round").Help
-	fields[4].Help = "where all of the interval is above 1, a session that is started for every round spends most of its time on starting the workers"
+	fields[4].Help = "where all of the interval is above 1, a session that is started for every round spends most of its time on starting " +
+		"the workers"
 	s := oneTable("Workers", started, fields...)
-	var fresh, most []string
-	for _, c := range started {
-		if !c.Respawn {
-			continue
+	fresh := slices.DeleteFunc(started, func(c *metrics.Cell) bool { return !c.Respawn })
+	var most []string
+	for _, c := range fresh {
+		if r := c.Of("restart"); r.Sure() && r.Low > 0.5 {
+			most = append(most, variant(c)+" ("+groupTitle(c.Group())+")")
 		}
-		name := variant(c) + " (" + groupTitle(c.Group()) + ")"
-		if fresh = append(fresh, name); c.StartDominates() {
-			most = append(most, name)
-		}
-	}
-	if fresh == nil {
-		return s
 	}
 	say := "Where each round has fresh workers, the cold round is the round without starting them. "
 	switch {
+	case len(fresh) == 0:
+		return s
 	case most == nil:
 		say += "Starting and ending them is nowhere shown to take most of a round."
 	case len(most) == len(fresh):

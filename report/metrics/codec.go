@@ -25,19 +25,14 @@ type way struct {
 	name, what    string
 	payload, wire string // counters
 	bytes         func(m result.Model) int64
-	density       func(of *result.Coding) float64
-	err           func(of *result.Coding) *result.CodingError
+	data          func(of *result.Coding) (density float64, lost *result.CodingError)
 }
 
 var ways = []way{
-	{"down", "models", phase.CodecDownPayload, phase.CodecDownWire,
-		func(m result.Model) int64 { return m.Bytes },
-		func(of *result.Coding) float64 { return of.DensityDown },
-		func(of *result.Coding) *result.CodingError { return of.ErrorDown }},
-	{"up", "updates", phase.CodecUpPayload, phase.CodecUpWire,
-		func(m result.Model) int64 { return m.Payload() - m.Bytes },
-		func(of *result.Coding) float64 { return of.DensityUp },
-		func(of *result.Coding) *result.CodingError { return of.ErrorUp }},
+	{"down", "models", phase.CodecDownPayload, phase.CodecDownWire, func(m result.Model) int64 { return m.Bytes },
+		func(of *result.Coding) (float64, *result.CodingError) { return of.DensityDown, of.ErrorDown }},
+	{"up", "updates", phase.CodecUpPayload, phase.CodecUpWire, func(m result.Model) int64 { return m.Payload() - m.Bytes },
+		func(of *result.Coding) (float64, *result.CodingError) { return of.DensityUp, of.ErrorUp }},
 }
 
 // travelled are the bytes that travel: the payload without a codec.
@@ -59,39 +54,35 @@ func (w way) share(c *Cell, b *result.Block) float64 {
 
 // coding are the metrics of what codecs do. Times are phases, compress and expand.
 func coding() (all []Metric) {
-	known := func(of func(k *result.Coding) float64) source {
-		return derived(func(c *Cell) stat.Interval { return Exactly(from(c.Coding, of), len(c.timed), len(c.timed)) })
+	known := func(of func(k *result.Coding) float64) derived {
+		return func(c *Cell) stat.Interval { return Exactly(from(c.Coding, of), len(c.timed), len(c.timed)) }
 	}
 	for _, w := range ways {
-		largest := func(k *result.Coding) float64 {
-			return from(w.err(k), func(e *result.CodingError) float64 { return e.Max })
-		}
-		rms := func(k *result.Coding) float64 {
-			return from(w.err(k), func(e *result.CodingError) float64 { return e.RMS })
+		lost := func(of func(e *result.CodingError) float64) derived {
+			return known(func(k *result.Coding) float64 { _, e := w.data(k); return from(e, of) })
 		}
 		all = append(all,
 			Metric{"wire_" + w.name, "B/round", Lower, "bytes of " + w.what + " that travel in a round, after encoding and without full " +
-				"versions; without a codec the payload", ratio(w.travelled, rounds)},
-			Metric{"ratio_" + w.name, "1", Lower, "wire_" + w.name + " ÷ payload of the same " + w.what + "; without a codec 1", once(w.share)},
+				"versions; without a codec the payload", number(w.travelled)},
+			Metric{"ratio_" + w.name, "1", Lower, "wire_" + w.name + " ÷ payload of the same " + w.what + "; without a codec 1", number(w.share)},
 			Metric{"density_" + w.name, "1", "", "share of the words of " + w.what + " that differ from the version before, as found in the " +
-				"data", known(w.density)},
+				"data", known(func(k *result.Coding) float64 { density, _ := w.data(k); return density })},
 			Metric{"error_" + w.name + "_max", "1", Lower, "the largest error of a decoded word, as a share of the largest of its tensor, in " +
-				w.what, known(largest)},
+				w.what, lost(func(e *result.CodingError) float64 { return e.Max })},
 			Metric{"error_" + w.name + "_rms", "1", Lower, "the root of the mean square of these errors, as a share of that of the words, in " +
-				w.what, known(rms)})
+				w.what, lost(func(e *result.CodingError) float64 { return e.RMS })})
 	}
 	full := func(rest string) bool { return phase.CodecFull+rest != phase.CodecFullBytes }
 	return append(all,
 		Metric{"error_bound", "1", "", "the most that error_down_max and error_up_max can be, where the codec promises something",
 			known(func(k *result.Coding) float64 { return given(k.Bound > 0, k.Bound) })},
 		Metric{"full_versions", "1/round", Lower, "whole models that were sent in a round, because a worker had nothing that a codec could " +
-			"go from", ratio(counters(phase.CodecFull, full), rounds)},
-		Metric{"same_jobs", "1/round", "", "jobs of a round that came without a model, because the worker had it",
-			ratio(counter(phase.CodecSame), rounds)},
+			"go from", counters(phase.CodecFull, full)},
+		Metric{"same_jobs", "1/round", "", "jobs of a round that came without a model, because the worker had it", counter(phase.CodecSame)},
 		Metric{"plain_tensors", "1/round", "", "tensors of a round, both ways, that travelled as they are: the codec does not take them, or " +
-			"does not make them smaller", ratio(counter(phase.CodecPlain), rounds)},
+			"does not make them smaller", counter(phase.CodecPlain)},
 		Metric{"unchanged_tensors", "1/round", "", "tensors of a round, both ways, of which nothing travelled, since no word had changed",
-			ratio(counter(phase.CodecUnchanged), rounds)},
+			counter(phase.CodecUnchanged)},
 	)
 }
 

@@ -42,63 +42,59 @@ func moved(p *result.Process) float64 {
 // costs are what server and workers spent in the timed rounds.
 func costs() []Metric {
 	return []Metric{
-		{"cpu_per_gb", "s/GB", Lower, "CPU time per GB of delivered payload, server and workers together", ratio(sum(cpu), gigabytes)},
-		{"cpu_user_per_gb", "s/GB", Lower, "the part of cpu_per_gb outside the kernel", ratio(sum(user), gigabytes)},
-		{"cpu_system_per_gb", "s/GB", Lower, "the part of cpu_per_gb in the kernel", ratio(sum(system), gigabytes)},
-		{"cpu_per_round", "s/round", Lower, "CPU time of a round, server and workers together", ratio(sum(cpu), rounds)},
-		{"cpu_server", "s/round", Lower, "CPU time of a round in the server", ratio(server(cpu), rounds)},
-		{"minor_faults", "1/GB", Lower, "page faults that needed no disk, per delivered GB", ratio(sum(faults), gigabytes)},
-		{"voluntary_switches", "1/GB", Lower, "how often a thread had to wait, per delivered GB", ratio(sum(waits), gigabytes)},
+		{"cpu_per_gb", "s/GB", Lower, "CPU time per GB of delivered payload, server and workers together", sum(cpu)},
+		{"cpu_user_per_gb", "s/GB", Lower, "the part of cpu_per_gb outside the kernel", sum(user)},
+		{"cpu_system_per_gb", "s/GB", Lower, "the part of cpu_per_gb in the kernel", sum(system)},
+		{"cpu_per_round", "s/round", Lower, "CPU time of a round, server and workers together", sum(cpu)},
+		{"cpu_server", "s/round", Lower, "CPU time of a round in the server", server(cpu)},
+		{"minor_faults", "1/GB", Lower, "page faults that needed no disk, per delivered GB", sum(faults)},
+		{"voluntary_switches", "1/GB", Lower, "how often a thread had to wait, per delivered GB", sum(waits)},
 		{"queue_wait", "s/round", Lower, "time of a round in which threads could have run but had no processor, added up over threads",
-			ratio(sum(queued), rounds)},
-		{"rpcs", "1/round", Lower, "requests a round (gRPC, HTTP)",
-			ratio(counters(phase.Calls, func(string) bool { return true }), rounds)},
+			sum(queued)},
+		{"rpcs", "1/round", Lower, "requests a round (gRPC, HTTP)", counters(phase.Calls, func(string) bool { return true })},
 		{"rpcs_tensors", "1/round", Lower, "requests a round that bring tensors of the model to workers; the others are for jobs and results",
-			ratio(counters(phase.Calls, phase.Fetches), rounds)},
+			counters(phase.Calls, phase.Fetches)},
 		{"in_service", "1", "", "requests that the server worked on when it began to work on one, that one included: the mean over " +
 			"all requests for tensors and with results. A stream begins anew with each of its messages, unless it holds a thread. " +
 			"Sending the answer to a unary request is not in it",
-			once(func(_ *Cell, b *result.Block) float64 { n, sum, _ := inService(b); return sum / n })},
+			number(func(_ *Cell, b *result.Block) float64 { n, sum, _ := inService(b); return sum / n })},
 		{"in_service_most", "1", "", "the most requests that the server worked on at once in a block",
-			once(func(_ *Cell, b *result.Block) float64 { n, _, most := inService(b); return given(n > 0, most) })},
+			number(func(_ *Cell, b *result.Block) float64 { n, _, most := inService(b); return given(n > 0, most) })},
 		{"queued_share", "1", Lower, "share of the requests for tensors and with results that waited for a thread of the server, where " +
 			"threads are bounded; a stream may wait with each of its messages, unless it holds a thread. A thread is free again before the " +
-			"answer to a unary request is sent, which is not in it", once(queuedShare)},
+			"answer to a unary request is sent, which is not in it", number(queuedShare)},
 		{"queued", "s", Lower, "how long the requests of one client waited for a thread of the server, all of them together, where " +
 			"threads are bounded", ratio(spent(phase.Queue), clientRounds)},
-		{"connections", "1/round", Lower, "connections that workers opened a round; only transports that count them",
-			ratio(counter(phase.Dialled), rounds)},
+		{"connections", "1/round", Lower, "connections that workers opened a round; only transports that count them", counter(phase.Dialled)},
 		{"connecting", "s/round", Lower, "time of a round that workers waited for connections of single calls, added up over workers",
-			ratio(timer(phase.DialTime), rounds)},
-		{"handshakes", "1/round", Lower, "TLS handshakes that workers made a round: none where connections stay",
-			ratio(counter(phase.Handshakes), rounds)},
+			timer(phase.DialTime)},
+		{"handshakes", "1/round", Lower, "TLS handshakes that workers made a round: none where connections stay", counter(phase.Handshakes)},
 		{"handshaking", "s/round", Lower, "time of a round that workers waited for TLS handshakes, added up over workers",
-			ratio(timer(phase.HandshakeTime), rounds)},
-		{"retries", "1/round", Lower, "calls that workers made again, a round; only transports that count them",
-			ratio(counter(phase.Retries), rounds)},
-		{"wire_bytes", "B/round", Lower, "bytes handed to sockets and files, a round", ratio(counter(phase.WireSent), rounds)},
+			timer(phase.HandshakeTime)},
+		{"retries", "1/round", Lower, "calls that workers made again, a round; only transports that count them", counter(phase.Retries)},
+		{"wire_bytes", "B/round", Lower, "bytes handed to sockets and files, a round", counter(phase.WireSent)},
 		{"wire_ratio", "1", Lower, "bytes handed to sockets and files ÷ payload", ratio(counter(phase.WireSent), payload)},
-		{"copied_bytes", "B/round", Lower, "tensor bytes that our own code copied in user space, a round", ratio(counter(phase.Copied), rounds)},
+		{"copied_bytes", "B/round", Lower, "tensor bytes that our own code copied in user space, a round", counter(phase.Copied)},
 		{"cache_growth", "B/round", Lower, "bytes that the caches of workers grew by, a round; only of workers that keep what they fetched",
-			ratio(cached(phase.CacheBytes), rounds)},
-		{"cache_hits", "1/round", Higher, "tensors that workers found in their caches, a round; likewise", ratio(cached(phase.CacheHits), rounds)},
+			cached(phase.CacheBytes)},
+		{"cache_hits", "1/round", Higher, "tensors that workers found in their caches, a round; likewise", cached(phase.CacheHits)},
 		{"allocs", "1/round", Lower, "Go objects allocated a round, server and workers together",
-			ratio(inGo(sum(func(p *result.Process) float64 { return float64(p.Usage.AllocObjects) })), rounds)},
+			inGo(sum(func(p *result.Process) float64 { return float64(p.Usage.AllocObjects) }))},
 		{"alloc_bytes", "B/round", Lower, "Go bytes allocated a round, server and workers together",
-			ratio(inGo(sum(func(p *result.Process) float64 { return float64(p.Usage.AllocBytes) })), rounds)},
+			inGo(sum(func(p *result.Process) float64 { return float64(p.Usage.AllocBytes) }))},
 		{"gc_time", "s/round", Lower, "CPU time of garbage collection, a round",
-			ratio(inGo(sum(func(p *result.Process) float64 { return p.Usage.GCTime.Seconds() })), rounds)},
+			inGo(sum(func(p *result.Process) float64 { return p.Usage.GCTime.Seconds() }))},
 		{"peak_rss", "B", Lower, "peak resident memory, added up over processes: a page that several processes map counts in each of them",
-			once(sum(peak))},
-		{"peak_rss_server", "B", Lower, "peak resident memory of the server", once(server(peak))},
+			sum(peak)},
+		{"peak_rss_server", "B", Lower, "peak resident memory of the server", server(peak)},
 		{"peak_rss_workers", "B", Lower, "peak resident memory of the largest worker process",
-			once(func(_ *Cell, b *result.Block) float64 {
+			number(func(_ *Cell, b *result.Block) float64 {
 				largest := most(processes(b)[1:], func(p *result.Process) float64 { return float64(p.Memory.Peak) })
 				return given(len(b.Processes) > 0, largest)
 			})},
-		{"pss", "B", Lower, "resident memory at the end of a block, added up over processes; shared pages count once", once(sum(pss))},
+		{"pss", "B", Lower, "resident memory at the end of a block, added up over processes; shared pages count once", sum(pss)},
 		{"shmem", "B", Lower, "shared memory resident at the end of a block, in the process that has most of it",
-			once(func(_ *Cell, b *result.Block) float64 { return most(processes(b), shmem) })},
+			number(func(_ *Cell, b *result.Block) float64 { return most(processes(b), shmem) })},
 	}
 }
 
@@ -136,7 +132,7 @@ func facts() []Metric {
 			ratio(func(_ *Cell, b *result.Block) float64 { return float64(b.Counts()[phase.Copied]) }, payload)},
 		{"kernel_copies", "1", Lower, "bytes through read, write and the like ÷ payload bytes: in and out again are two copies",
 			ratio(inGo(sum(moved)), payload)},
-		{"attested", "1", Higher, "share of tensors that went the way the transport is named for", once(attested)},
+		{"attested", "1", Higher, "share of tensors that went the way the transport is named for", number(attested)},
 		{"proved", "1", Higher, "1 if the updates and models of every block were checked, 0 if not", derived(func(c *Cell) stat.Interval {
 			x := 0.0
 			if c.Proved() {
@@ -145,36 +141,36 @@ func facts() []Metric {
 			return Exactly(x, len(c.Blocks), len(c.Blocks))
 		})},
 		{"cold_round", "s", Lower, "the first round of a block, in which memory is touched for the first time, with the TLS handshakes " +
-			"before it; it counts nowhere else", once(coldRound)},
-		{"cold_work", "s", Lower, "cold_round; with --respawn a round, which is cold, without starting its workers", once(coldWork)},
+			"before it; it counts nowhere else", number(coldRound)},
+		{"cold_work", "s", Lower, "cold_round; with --respawn a round, which is cold, without starting its workers", number(coldWork)},
 		{"handshake", "s", Lower, "TLS handshakes before the cold round, of the worker process whose own took longest",
-			once(func(_ *Cell, b *result.Block) float64 {
+			number(func(_ *Cell, b *result.Block) float64 {
 				return from(b.TLS, func(t *result.TLS) float64 { return given(t.Time > 0, float64(t.Time)/float64(time.Second)) })
 			})},
 		{"cold_faults", "1", Lower, "page faults of the cold round, server and workers together",
-			once(func(_ *Cell, b *result.Block) float64 {
+			number(func(_ *Cell, b *result.Block) float64 {
 				n := b.Cold.Server.MinorFaults + b.Cold.Server.MajorFaults
 				for _, w := range b.Cold.Processes {
 					n += w.MinorFaults + w.MajorFaults
 				}
 				return given(b.Cold.Round > 0, float64(n))
 			})},
-		{"spawn", "s", Lower, "starting the workers, until all of them are connected", once(spawn)},
+		{"spawn", "s", Lower, "starting the workers, until all of them are connected", number(spawn)},
 		{"start_ratio", "1", Lower, "spawn ÷ cold_work", derived(func(c *Cell) stat.Interval {
 			return stat.Ratio(c.Medians("cold_work"), c.Medians("spawn"))
 		})},
-		{"restart", "1", Lower, "share of a round in which its workers start and end; only with --respawn", once(restart)},
+		{"restart", "1", Lower, "share of a round in which its workers start and end; only with --respawn", number(restart)},
 		{"import", "s", Lower, "importing the modules of a worker in Python, of the process that took longest: a part of spawn",
-			once(func(_ *Cell, b *result.Block) float64 {
+			number(func(_ *Cell, b *result.Block) float64 {
 				longest := most(processes(b)[1:], func(p *result.Process) float64 { return p.Import.Seconds() })
 				return given(longest > 0, longest)
 			})},
 		{"recorder_share", "1", Lower, "share of the rounds that recording spans took: number of spans × cost of one",
-			once(func(_ *Cell, b *result.Block) float64 {
+			number(func(_ *Cell, b *result.Block) float64 {
 				return given(b.SpanCost > 0, float64(b.Spans)*float64(b.SpanCost)/float64(b.RoundTime()))
 			})},
 		{"machine_busy", "1", "", "share of the machine's CPU time that anybody used while a block ran",
-			once(func(_ *Cell, b *result.Block) float64 {
+			number(func(_ *Cell, b *result.Block) float64 {
 				if b.System == nil {
 					return math.NaN()
 				}
@@ -198,7 +194,7 @@ func coldWork(c *Cell, b *result.Block) float64 {
 	if !c.Respawn {
 		return coldRound(c, b)
 	}
-	return stat.Median(c.result.metric("round").samples(c, b)) - spawn(c, b)
+	return stat.Median(durations(roundTimes)(c, b)) - spawn(c, b)
 }
 
 // spawn is the time in which the workers start.
@@ -209,13 +205,6 @@ func restart(c *Cell, b *result.Block) float64 {
 	start, started := b.Phases[phase.Spawn.String()]
 	stop, ended := b.Phases[phase.Stop.String()]
 	return given(c.Respawn && started && ended, float64(start+stop)/float64(b.RoundTime()))
-}
-
-// StartDominates reports whether rounds surely take longer to start and end their workers
-// than for all else.
-func (c *Cell) StartDominates() bool {
-	r := c.Of("restart")
-	return r.Confidence >= stat.Confidence && r.Low > 0.5
 }
 
 // attested is the share of tensors that went the way the transport is named for. One that

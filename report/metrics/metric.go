@@ -23,18 +23,14 @@ type Metric struct {
 	Unit   string // s, B, B/s, 1 (a number or a share), or one of them per GB or round
 	Better string // Lower, Higher, or empty where neither is
 	Help   string // its definition, for a reader who sees it for the first time
-	source
+	source source
 }
 
 // Sampled reports whether blocks measure the metric, so that it has samples and
 // two cells can be compared by it.
-func (m Metric) Sampled() bool { return m.samples != nil }
-
-func (m Metric) of(c *Cell) stat.Interval {
-	if m.derived != nil {
-		return m.derived(c)
-	}
-	return stat.Of(c.Samples(m.Name))
+func (m Metric) Sampled() bool {
+	_, ok := m.source.(sampler)
+	return ok
 }
 
 // table has all metrics, and named has them by name.
@@ -64,7 +60,7 @@ func MetricNamed(name string) (Metric, bool) {
 func phases() (all []Metric) {
 	for _, p := range phase.Phases() {
 		help := "time of a round in phase " + p.String() + ", added up over all its spans in all processes"
-		all = append(all, Metric{"phase." + p.String(), "s/round", Lower, help, ratio(spent(p), rounds)})
+		all = append(all, Metric{"phase." + p.String(), "s/round", Lower, help, spent(p)})
 	}
 	return all
 }
@@ -75,7 +71,7 @@ func times() []Metric {
 	up := func(b *result.Block) []int64 { return b.Up }
 	all := []Metric{
 		{"round", "s", Lower, "a whole round of all clients: from publishing the model until the new model, the average of all updates, " +
-			"is there", durations(func(b *result.Block) []int64 { return b.Round })},
+			"is there", durations(roundTimes)},
 		{"overhead", "s", Lower, "round less the round of " + Control + ", which does the same work without leaving the process: what the " +
 			"transport itself costs; transports are ranked by it", derived(overhead)},
 		{"transfer", "s", Lower, "one client's round trip without its training", untrained(rtt)},
@@ -118,6 +114,8 @@ func times() []Metric {
 	}
 	return all
 }
+
+func roundTimes(b *result.Block) []int64 { return b.Round }
 
 // communication is a share of the time in which nothing else could have been trained by
 // the same worker.
@@ -181,11 +179,11 @@ const percentileBlocks = 3
 
 // percentiles are those of times, and the spread of rounds.
 func percentiles() (all []Metric) {
-	pooled := func(metric string, of func(c *Cell, xs []float64) float64) source {
-		return derived(func(c *Cell) stat.Interval {
+	pooled := func(metric string, of func(c *Cell, xs []float64) float64) derived {
+		return func(c *Cell) stat.Interval {
 			xs := stat.Pool(c.Samples(metric))
 			return Exactly(of(c, xs), len(c.timed), len(xs))
-		})
+		}
 	}
 	for _, of := range []struct {
 		metric string

@@ -41,13 +41,13 @@ func (c *Cell) watched(p *result.Profile) []result.Block {
 
 // profiled are the metrics of profiles.
 func profiled() (all []Metric) {
-	of := func(number func(c *Cell, s *result.Summary) float64) source {
-		return derived(func(c *Cell) stat.Interval {
+	of := func(number func(c *Cell, s *result.Summary) float64) derived {
+		return func(c *Cell) stat.Interval {
 			if p := c.Profiled(capture.CPU); p != nil && p.Summary != nil {
 				return Exactly(number(c, p.Summary), p.Blocks, p.Blocks)
 			}
 			return stat.None()
-		})
+		}
 	}
 	all = []Metric{
 		{"profile_cpu_per_gb", "s/GB", Lower, "CPU time per GB of delivered payload, of the samples of a CPU profile",
@@ -101,16 +101,18 @@ func (c *Cell) sampled(s *result.Summary) float64 {
 }
 
 // HeaviestPhase returns the phase of a CPU profile that takes most of its time,
-// besides training and folding, which all transports have alike. It is nil if
+// besides training and folding, which all transports have alike. It is empty if
 // that is less than 1 %.
-func HeaviestPhase(s *result.Summary) *result.Split {
-	i := slices.IndexFunc(s.Phases, func(p result.Split) bool {
-		return !p.Rest && p.Flat > 0 && p.Name != phase.Train.String() && p.Name != phase.Fold.String()
-	})
-	if i < 0 || s.Share(s.Phases[i].Flat) < 0.01 {
-		return nil
+func HeaviestPhase(s *result.Summary) result.Split {
+	for _, p := range s.Phases {
+		if !p.Rest && p.Flat > 0 && p.Name != phase.Train.String() && p.Name != phase.Fold.String() {
+			if s.Share(p.Flat) < 0.01 {
+				break
+			}
+			return p
+		}
 	}
-	return &s.Phases[i]
+	return result.Split{}
 }
 
 // Copies say what the metrics copies, kernel_copies and memmove_copies mean together.

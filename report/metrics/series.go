@@ -10,59 +10,72 @@ import (
 	"ipcbench/phase"
 )
 
-// A source is what a metric is computed from: the samples of each block, or other metrics of
-// the cell. It has one of the two.
-type source struct {
-	samples func(c *Cell, b *result.Block) []float64
-	derived func(c *Cell) stat.Interval
+// A source is what a metric is computed from: a number or a series of each block, or, if it is
+// derived, other metrics of the cell.
+type source interface {
+	of(c *Cell, m Metric) stat.Interval
 }
 
-// derived is a source of metrics that are computed from others.
-func derived(of func(c *Cell) stat.Interval) source { return source{derived: of} }
+// A sampler is a source with samples.
+type sampler interface {
+	samples(c *Cell, b *result.Block, unit string) []float64
+}
 
-// each is a source with a sample for each of the times of a block, but for those that are NaN.
-func each(times func(b *result.Block) []int64, sample func(c *Cell, b *result.Block, i int, ns int64) float64) source {
-	return source{samples: func(c *Cell, b *result.Block) (all []float64) {
+// A number is what a block as a whole says, and NaN if it does not know. It is divided by what
+// stands behind the / of the metric's unit.
+type number func(c *Cell, b *result.Block) float64
+
+// A series is a sample for each round or client of a block.
+type series func(c *Cell, b *result.Block) []float64
+
+type derived func(c *Cell) stat.Interval
+
+func (d derived) of(c *Cell, _ Metric) stat.Interval { return d(c) }
+func (number) of(c *Cell, m Metric) stat.Interval    { return stat.Of(c.Samples(m.Name)) }
+func (series) of(c *Cell, m Metric) stat.Interval    { return stat.Of(c.Samples(m.Name)) }
+
+func (s series) samples(c *Cell, b *result.Block, _ string) []float64 { return s(c, b) }
+
+func (x number) samples(c *Cell, b *result.Block, unit string) []float64 {
+	if _, per, _ := strings.Cut(unit, "/"); per != "" {
+		x = ratio(x, map[string]number{"round": rounds, "GB": gigabytes}[per])
+	}
+	if n := x(c, b); !math.IsNaN(n) {
+		return []float64{n}
+	}
+	return nil
+}
+
+// each is a series of times of a block, but for those of which the sample is NaN.
+func each(times func(b *result.Block) []int64, sample func(c *Cell, b *result.Block, i int, ns int64) float64) series {
+	return func(c *Cell, b *result.Block) (all []float64) {
 		for i, ns := range times(b) {
 			if x := sample(c, b, i, ns); !math.IsNaN(x) {
 				all = append(all, x)
 			}
 		}
 		return all
-	}}
+	}
 }
 
-// durations is a source of all times of a block, in seconds.
-func durations(of func(b *result.Block) []int64) source {
+// durations are times of a block, in seconds.
+func durations(of func(b *result.Block) []int64) series {
 	return each(of, func(_ *Cell, _ *result.Block, _ int, ns int64) float64 { return float64(ns) / float64(time.Second) })
 }
 
-// untrained is a source of times that enclose the worker function, without it.
-func untrained(of func(b *result.Block) []int64) source {
+// untrained are times that enclose the worker function, without it.
+func untrained(of func(b *result.Block) []int64) series {
 	return each(of, func(_ *Cell, b *result.Block, i int, ns int64) float64 {
 		return float64(ns-b.Train[i]) / float64(time.Second)
 	})
 }
 
-// A number is what a block as a whole says, and NaN if it does not know.
-type number func(c *Cell, b *result.Block) float64
-
-// once is a source with one sample per block.
-func once(x number) source {
-	return source{samples: func(c *Cell, b *result.Block) []float64 {
-		if n := x(c, b); !math.IsNaN(n) {
-			return []float64{n}
-		}
-		return nil
-	}}
-}
-
-// ratio is a source of x ÷ y, where y is above zero.
-func ratio(x, y number) source {
-	return once(func(c *Cell, b *result.Block) float64 {
+// ratio is x ÷ y, where y is above zero.
+func ratio(x, y number) number {
+	return func(c *Cell, b *result.Block) float64 {
 		divisor := y(c, b)
 		return given(divisor > 0, x(c, b)/divisor)
-	})
+	}
 }
 
 // given is x if it is known, and NaN if not.
@@ -124,12 +137,7 @@ func most(of []*result.Process, x func(p *result.Process) float64) float64 {
 // inGo leaves out cells with processes that are not in Go: Go's runtime counts
 // nothing there, and the kernel counts no recv and send.
 func inGo(x number) number {
-	return func(c *Cell, b *result.Block) float64 {
-		if c.Peer != "" || c.Language != "" {
-			return math.NaN()
-		}
-		return x(c, b)
-	}
+	return func(c *Cell, b *result.Block) float64 { return given(c.Peer == "" && c.Language == "", x(c, b)) }
 }
 
 // spent is the time in phases, added up over all spans in all processes.
