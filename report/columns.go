@@ -74,12 +74,20 @@ func groupTables(r *metrics.Result, caption string, fields ...field) (all []doc.
 	return all
 }
 
-// oneTable is a section with a row for each cell, or an empty one if there is none.
+// oneTable is a section with a row for each cell of several groups, or an empty one if there is none.
 func oneTable(title string, cells []*metrics.Cell, fields ...field) doc.Section {
 	if len(cells) == 0 {
 		return doc.Section{}
 	}
-	return doc.Section{Title: title, Tables: []doc.Table{cellTable(cellColumns(), cellKeys, cells, fields...)}}
+	keys := []doc.Column{
+		{Name: "transport"}, {Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"},
+	}
+	return doc.Section{Title: title, Tables: []doc.Table{cellTable(keys, func(c *metrics.Cell) []doc.Cell {
+		return []doc.Cell{
+			doc.Words(variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
+			doc.Words(strings.Join(c.Group().Headings(), ", ")),
+		}
+	}, cells, fields...)}}
 }
 
 // filled adds those of the tables that have rows.
@@ -104,18 +112,6 @@ func cellTable(keys []doc.Column, keysOf func(c *metrics.Cell) []doc.Cell, cells
 		}
 	}
 	return t
-}
-
-// cellColumns are the keys of a table with rows of several groups.
-func cellColumns() []doc.Column {
-	return []doc.Column{{Name: "transport"}, {Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
-}
-
-func cellKeys(c *metrics.Cell) []doc.Cell {
-	return []doc.Cell{
-		doc.Words(variant(c)), doc.Words(c.Model.Label()), doc.Words(c.Build), doc.Number(float64(c.Workers)), doc.Number(float64(c.Clients)),
-		doc.Words(strings.Join(c.Group().Headings(), ", ")),
-	}
 }
 
 // interval is the column of a metric with its interval, under a label of its own or

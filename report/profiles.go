@@ -79,7 +79,9 @@ func functionTables(r *metrics.Result, caption, kind string, part doc.Column, of
 }
 
 // allocations are those of all phases, as a share of what was delivered.
-func allocations(s *result.Summary) result.Split { return result.Split{Flat: s.Delivered, Functions: s.Functions} }
+func allocations(s *result.Summary) result.Split {
+	return result.Split{Flat: s.Delivered, Functions: s.Functions}
+}
 
 // shortened leaves out the folders of the functions' packages.
 func shortened(names string) string {
@@ -103,20 +105,29 @@ func copyTables(r *metrics.Result) doc.Section {
 		}
 		return ours(c)
 	}
-	note := field{doc.Column{Name: "note", Wrap: true}, func(c *metrics.Cell) doc.Cell { return doc.Words(copyNote(c.Copies())) }}
+	note := field{doc.Column{Name: "note", Wrap: true}, func(c *metrics.Cell) doc.Cell { return doc.Words(copyNote(c)) }}
 	return doc.Section{Title: "Copies per byte", Tables: groupTables(r, "", append(fields, note)...)}
 }
 
-// copyNote says what the numbers mean together.
-func copyNote(k metrics.Copies) string {
+const (
+	// uncopied is how much of the bytes may be copied if none of the tensors is:
+	// jobs, receipts, and the harness's own reads of /proc.
+	uncopied = 0.02
+	// copyTolerance is how well the estimate of copies is expected to agree with the
+	// count, as a share of it.
+	copyTolerance = 0.25
+)
+
+// copyNote says what the numbers mean together: nothing follows from those that are not known.
+func copyNote(c *metrics.Cell) string {
+	ours, kernel, memmove := c.Of("copies").Center, c.Of("kernel_copies").Center, c.Of("memmove_copies").Center
 	var notes []string
-	if k.Zero {
+	if ours < uncopied && kernel < uncopied && !(memmove >= uncopied) {
 		notes = append(notes, "zero-copy")
 	}
-	if k.InLibraries > 0 {
-		notes = append(notes, doc.Quantity("1", k.InLibraries)+" in libraries")
-	}
-	if k.InCache {
+	if more := memmove - ours; more > copyTolerance*max(ours, 1) {
+		notes = append(notes, doc.Quantity("1", more)+" in libraries")
+	} else if -more > copyTolerance*ours {
 		notes = append(notes, "more copies than memmove had time for: they were made in cache")
 	}
 	return strings.Join(notes, "; ")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -100,13 +101,20 @@ func callTable(r *metrics.Result) doc.Section {
 		cpu_server=CPU of the server | peak_rss_server=memory of the server`), callsByKind)...)
 }
 
-// callsByKind are the requests of a round.
+// callsByKind are the requests of a round, the most frequent first.
 var callsByKind = field{doc.Column{Name: "requests by kind", Wrap: true}, func(c *metrics.Cell) doc.Cell {
-	var all []string
-	for _, call := range c.Calls() {
-		all = append(all, strconv.FormatFloat(math.Round(100*call.PerRound)/100, 'f', -1, 64)+" "+call.Method+" ("+doc.Percent(call.Share)+")")
+	calls, total, kinds := c.Tally(phase.Calls), int64(0), []string{}
+	for _, n := range calls {
+		total += n
 	}
-	return words(all)
+	for _, method := range slices.SortedFunc(maps.Keys(calls), func(a, b string) int {
+		return cmp.Or(cmp.Compare(calls[b], calls[a]), cmp.Compare(a, b))
+	}) {
+		n := float64(calls[method])
+		perRound := strconv.FormatFloat(math.Round(100*n/float64(c.Rounds()))/100, 'f', -1, 64)
+		kinds = append(kinds, perRound+" "+method+" ("+doc.Percent(n/float64(total))+")")
+	}
+	return words(kinds)
 }}
 
 // workers shows how the work scales, and what starting the workers costs.

@@ -134,11 +134,7 @@ func facts() []Metric {
 			ratio(inGo(sum(moved)), payload)},
 		{"attested", "1", Higher, "share of tensors that went the way the transport is named for", number(attested)},
 		{"proved", "1", Higher, "1 if the updates and models of every block were checked, 0 if not", derived(func(c *Cell) stat.Interval {
-			x := 0.0
-			if c.Proved() {
-				x = 1
-			}
-			return Exactly(x, len(c.Blocks), len(c.Blocks))
+			return Exactly(map[bool]float64{true: 1}[c.Proved()], len(c.Blocks), len(c.Blocks))
 		})},
 		{"cold_round", "s", Lower, "the first round of a block, in which memory is touched for the first time, with the TLS handshakes " +
 			"before it; it counts nowhere else", number(coldRound)},

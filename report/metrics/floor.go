@@ -63,10 +63,10 @@ func (c *Cell) Stream() string {
 }
 
 // MovesBytes reports whether tensors' bytes were moved, rather than handed over.
-func (c *Cell) MovesBytes() bool { return c.tally(phase.BodyTensors)[""] > 0 }
+func (c *Cell) MovesBytes() bool { return c.Tally(phase.BodyTensors)[""] > 0 }
 
 // HandsOver reports whether tensors travelled as handles.
-func (c *Cell) HandsOver() bool { return c.tally(phase.HandleTensors)[""] > 0 }
+func (c *Cell) HandsOver() bool { return c.Tally(phase.HandleTensors)[""] > 0 }
 
 // Bound returns the name of the floor that limits c, and how far c is from it, by
 // the medians of the blocks of both:

@@ -24,7 +24,7 @@ func (c *Cell) Marks() Marks { return c.marks() }
 // findMarks computes the marks.
 func (c *Cell) findMarks() Marks {
 	m := Marks{Interrupted: c.Stopped == "interrupted"}
-	reasons := c.tally(phase.Fallback)
+	reasons := c.Tally(phase.Fallback)
 	if a := c.Of("attested"); a.Known() && a.Low < 1 || len(reasons) > 0 {
 		m.Astray, m.Reasons = true, reasons
 		if a.Known() {

@@ -91,12 +91,9 @@ func times() []Metric {
 			"arrived. Only with --nested; it is in the round, and in no transfer", ratio(spent(phase.Reconstruct), clientRounds)},
 		{"bandwidth", "B/s", Higher, "payload both ways ÷ overhead. Only for 1 client on 1 worker without --respawn, when the overhead's " +
 			"interval excludes zero, and only for transports that move bytes: a hand-off moves none", derived(bandwidth)},
-		{"goodput", "B/s", Higher, "payload both ways ÷ round, training included", derived(func(c *Cell) stat.Interval {
-			return c.Of("round").Map(func(s float64) float64 { return float64(c.Payload()) / s })
-		})},
-		{"client_rate", "1", Higher, "clients that are served per second: clients ÷ round", derived(func(c *Cell) stat.Interval {
-			return c.Of("round").Map(func(s float64) float64 { return float64(c.Clients) / s })
-		})},
+		{"goodput", "B/s", Higher, "payload both ways ÷ round, training included", rate((*Cell).Payload)},
+		{"client_rate", "1", Higher, "clients that are served per second: clients ÷ round",
+			rate(func(c *Cell) int64 { return int64(c.Clients) })},
 		{"moving_share", "1", Lower, "overhead ÷ round: the part of a round that moving tensors takes", derived(movingShare)},
 		{"unattributed", "s", Lower, "time of a round that no recorded span covers", ratio(func(_ *Cell, b *result.Block) float64 {
 			return given(b.OneClock(), float64(b.Unattributed)/float64(time.Second))
@@ -113,6 +110,13 @@ func times() []Metric {
 		all = append(all, Metric{"speedup_" + of, "1", Higher, help, derived(func(c *Cell) stat.Interval { return c.speedup(of) })})
 	}
 	return all
+}
+
+// rate is what a round delivers, per second.
+func rate(of func(c *Cell) int64) derived {
+	return func(c *Cell) stat.Interval {
+		return c.Of("round").Map(func(s float64) float64 { return float64(of(c)) / s })
+	}
 }
 
 func roundTimes(b *result.Block) []int64 { return b.Round }

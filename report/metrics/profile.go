@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -115,58 +114,8 @@ func HeaviestPhase(s *result.Summary) result.Split {
 	return result.Split{}
 }
 
-// Copies say what the metrics copies, kernel_copies and memmove_copies mean together.
-type Copies struct {
-	Zero        bool    // none of the tensors is copied
-	InLibraries float64 // copies that libraries make: what memmove did beyond what our code counted; 0 if that is too little to be sure
-	InCache     bool    // our code counted more than memmove can have done: it copied in cache
-}
-
-const (
-	// uncopied is how much of the bytes may be copied if none of the tensors is:
-	// jobs, receipts, and the harness's own reads of /proc.
-	uncopied = 0.02
-	// copyTolerance is how well the estimate of copies is expected to agree with the
-	// count, as a share of it.
-	copyTolerance = 0.25
-)
-
-// Copies returns the copies of the cell. Nothing is said of what is not known.
-func (c *Cell) Copies() (k Copies) {
-	ours, kernel, memmove := c.Of("copies").Center, c.Of("kernel_copies").Center, c.Of("memmove_copies").Center
-	k.Zero = ours < uncopied && kernel < uncopied && !(memmove >= uncopied)
-	if more := memmove - ours; more > copyTolerance*max(ours, 1) {
-		k.InLibraries = more
-	} else {
-		k.InCache = -more > copyTolerance*ours
-	}
-	return k
-}
-
-// A Call is a method that a cell's workers called.
-type Call struct {
-	Method   string
-	PerRound float64
-	Share    float64 // of all calls
-}
-
-// Calls returns which methods were called, the most frequent first.
-func (c *Cell) Calls() (calls []Call) {
-	sums, total := c.tally(phase.Calls), int64(0)
-	for _, n := range sums {
-		total += n
-	}
-	for method, n := range sums {
-		calls = append(calls, Call{method, float64(n) / float64(c.Rounds()), float64(n) / float64(total)})
-	}
-	slices.SortFunc(calls, func(a, b Call) int {
-		return cmp.Or(cmp.Compare(b.PerRound, a.PerRound), cmp.Compare(a.Method, b.Method))
-	})
-	return calls
-}
-
-// tally adds up the counters with a prefix over all blocks, by the rest of their names.
-func (c *Cell) tally(prefix string) map[string]int64 {
+// Tally adds up the counters with a prefix over all blocks, by the rest of their names.
+func (c *Cell) Tally(prefix string) map[string]int64 {
 	sums := map[string]int64{}
 	for i := range c.timed {
 		for name, n := range c.timed[i].Counts() {
