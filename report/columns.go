@@ -36,21 +36,18 @@ func column(entry string) field {
 	if !ok {
 		panic("report: no metric " + name)
 	}
-	f := field{doc.Column{Name: cmp.Or(label, strings.ReplaceAll(name, "_", " ")), Unit: m.Unit, Help: m.Help, Middle: !strings.Contains(marks, "±")},
-		func(c *metrics.Cell) doc.Cell { return doc.Estimate(c.Of(name)) }}
+	f := field{doc.Column{Name: cmp.Or(label, strings.ReplaceAll(name, "_", " ")), Unit: m.Unit, Help: m.Help}, func(c *metrics.Cell) doc.Cell {
+		if i := c.Of(name); i.Center != 0 || !strings.Contains(marks, "!") {
+			return doc.Estimate(i)
+		}
+		return doc.Cell{}
+	}}
+	f.Middle = !strings.Contains(marks, "±")
 	if percent {
 		f.Unit = "%"
 	}
 	if strings.Contains(marks, "-") {
 		f.Help = ""
-	}
-	if strings.Contains(marks, "!") {
-		f.of = func(c *metrics.Cell) doc.Cell {
-			if i := c.Of(name); i.Center != 0 {
-				return doc.Estimate(i)
-			}
-			return doc.Cell{}
-		}
 	}
 	return f
 }

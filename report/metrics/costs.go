@@ -54,10 +54,9 @@ func costs() []Metric {
 		{"rpcs", "1/round", Lower, "requests a round (gRPC, HTTP)", counters(phase.Calls, func(string) bool { return true })},
 		{"rpcs_tensors", "1/round", Lower, "requests a round that bring tensors of the model to workers; the others are for jobs and results",
 			counters(phase.Calls, phase.Fetches)},
-		{"in_service", "1", "", "requests that the server worked on when it began to work on one, that one included: the mean over " +
-			"all requests for tensors and with results. A stream begins anew with each of its messages, unless it holds a thread. " +
-			"Sending the answer to a unary request is not in it",
-			number(func(_ *Cell, b *result.Block) float64 { n, sum, _ := inService(b); return sum / n })},
+		{"in_service", "1", "", "requests that the server worked on when it began to work on one, that one included: the mean over all " +
+			"requests for tensors and with results. A stream begins anew with each of its messages, unless it holds a thread. Sending the answer " +
+			"to a unary request is not in it", number(func(_ *Cell, b *result.Block) float64 { n, sum, _ := inService(b); return sum / n })},
 		{"in_service_most", "1", "", "the most requests that the server worked on at once in a block",
 			number(func(_ *Cell, b *result.Block) float64 { n, _, most := inService(b); return given(n > 0, most) })},
 		{"queued_share", "1", Lower, "share of the requests for tensors and with results that waited for a thread of the server, where " +
@@ -87,11 +86,10 @@ func costs() []Metric {
 		{"peak_rss", "B", Lower, "peak resident memory, added up over processes: a page that several processes map counts in each of them",
 			sum(peak)},
 		{"peak_rss_server", "B", Lower, "peak resident memory of the server", server(peak)},
-		{"peak_rss_workers", "B", Lower, "peak resident memory of the largest worker process",
-			number(func(_ *Cell, b *result.Block) float64 {
-				largest := most(processes(b)[1:], func(p *result.Process) float64 { return float64(p.Memory.Peak) })
-				return given(len(b.Processes) > 0, largest)
-			})},
+		{"peak_rss_workers", "B", Lower, "peak resident memory of the largest worker process", number(func(_ *Cell, b *result.Block) float64 {
+			largest := most(processes(b)[1:], func(p *result.Process) float64 { return float64(p.Memory.Peak) })
+			return given(len(b.Processes) > 0, largest)
+		})},
 		{"pss", "B", Lower, "resident memory at the end of a block, added up over processes; shared pages count once", sum(pss)},
 		{"shmem", "B", Lower, "shared memory resident at the end of a block, in the process that has most of it",
 			number(func(_ *Cell, b *result.Block) float64 { return most(processes(b), shmem) })},
@@ -143,14 +141,13 @@ func facts() []Metric {
 			number(func(_ *Cell, b *result.Block) float64 {
 				return from(b.TLS, func(t *result.TLS) float64 { return given(t.Time > 0, float64(t.Time)/float64(time.Second)) })
 			})},
-		{"cold_faults", "1", Lower, "page faults of the cold round, server and workers together",
-			number(func(_ *Cell, b *result.Block) float64 {
-				n := b.Cold.Server.MinorFaults + b.Cold.Server.MajorFaults
-				for _, w := range b.Cold.Processes {
-					n += w.MinorFaults + w.MajorFaults
-				}
-				return given(b.Cold.Round > 0, float64(n))
-			})},
+		{"cold_faults", "1", Lower, "page faults of the cold round, server and workers together", number(func(_ *Cell, b *result.Block) float64 {
+			n := b.Cold.Server.MinorFaults + b.Cold.Server.MajorFaults
+			for _, w := range b.Cold.Processes {
+				n += w.MinorFaults + w.MajorFaults
+			}
+			return given(b.Cold.Round > 0, float64(n))
+		})},
 		{"spawn", "s", Lower, "starting the workers, until all of them are connected", number(spawn)},
 		{"start_ratio", "1", Lower, "spawn ÷ cold_work", derived(func(c *Cell) stat.Interval {
 			return stat.Ratio(c.Medians("cold_work"), c.Medians("spawn"))

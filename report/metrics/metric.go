@@ -82,9 +82,8 @@ func times() []Metric {
 			durations(up)},
 		{"uplink", "s", Lower, "up without the training", untrained(up)},
 		{"train", "s", "", "one client's training: the worker function", durations(func(b *result.Block) []int64 { return b.Train })},
-		{"communication", "1", Lower, "share of one client's round trip that is not its training: transfer ÷ rtt. Only where a training " +
-			"is asked for (--train, --train-ms): of ours without, which reads and writes every byte once, it says nothing",
-			each(rtt, communication)},
+		{"communication", "1", Lower, "share of one client's round trip that is not its training: transfer ÷ rtt. Only where a training is " +
+			"asked for (--train, --train-ms): of ours without, which reads and writes every byte once, it says nothing", each(rtt, communication)},
 		{"copy_decode", "s", Lower, "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
 			ratio(spent(phase.Copy, phase.Decode), clientRounds)}, // spans of copy do not say which way they went
 		{"reconstruct", "s", Lower, "putting one client's update together at the server: a Go value whose tensors are views of what has " +
