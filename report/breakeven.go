@@ -270,15 +270,9 @@ func payCell(b *BreakEven) doc.Cell {
 	return doc.Estimate(b.At)
 }
 
-// bare leaves out what a column means, where another one says it.
-func bare(f field) field {
-	f.Help = ""
-	return f
-}
-
 // priceFields are what a codec saves, and what it takes.
 func priceFields() []field {
-	fields := []field{median("ratio_down", "down").in("%"), median("ratio_up", "up").in("%"), bare(median("phase.compress", "compress")), bare(median("phase.expand", "expand")), bare(median("round", ""))}
+	fields := columns("ratio_down%=down | ratio_up%=up | -phase.compress=compress | -phase.expand=expand | -round")
 	fields[0].Help, fields[1].Help = "what travels of a model, as a share of it; without full versions", "the same of updates"
 	return fields
 }
@@ -361,13 +355,13 @@ func byCodec(p Path) (cells []*metrics.Cell) {
 // wireTable says what travels, and how much of the data changed; lossTable what was
 // lost.
 func wireTable(keys []doc.Column, row func(c *metrics.Cell) []doc.Cell, cells []*metrics.Cell, title string) doc.Table {
-	return captioned(title+": the data", cellTable(keys, row, cells, median("wire_down", ""), bare(median("wire_up", "")), median("density_down", "").in("%"), bare(median("density_up", "")).in("%"),
-		nonZero(median("full_versions", "")), nonZero(median("same_jobs", "")), nonZero(median("plain_tensors", "")), nonZero(median("unchanged_tensors", ""))))
+	return captioned(title+": the data", cellTable(keys, row, cells, columns(`wire_down | -wire_up | density_down% | -density_up% |
+		!full_versions | !same_jobs | !plain_tensors | !unchanged_tensors`)...))
 }
 
 func lossTable(keys []doc.Column, row func(c *metrics.Cell) []doc.Cell, cells []*metrics.Cell, title string) doc.Table {
-	return captioned(title+": what is lost", cellTable(keys, row, cells, median("error_down_max", "error down").in("%"), median("error_down_rms", "RMS").in("%"),
-		bare(median("error_up_max", "error up")).in("%"), bare(median("error_up_rms", "RMS")).in("%"), median("error_bound", "bound").in("%")))
+	return captioned(title+": what is lost", cellTable(keys, row, cells, columns(`error_down_max%=error down | error_down_rms%=RMS |
+		-error_up_max%=error up | -error_up_rms%=RMS | error_bound%=bound`)...))
 }
 
 func captioned(title string, t doc.Table) doc.Table {
@@ -393,8 +387,7 @@ func payLine(p Path) string {
 // for each, with what is best there and what is best without a codec. It takes the
 // place of a table for each link.
 func linkSection(groups [][]*metrics.Cell) doc.Section {
-	round := interval("round", "")
-	round.Help = ""
+	round := column("±-round")
 	t := doc.Table{Columns: []doc.Column{{Name: "link"}, {Name: "best", Wrap: true}, round.Column, {Name: "without a codec"}, {Name: "× best", Unit: "1"}}}
 	for _, cells := range groups {
 		v, _ := metrics.Decide(cells)

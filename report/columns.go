@@ -110,28 +110,3 @@ func cellTable(keys []doc.Column, keysOf func(c *metrics.Cell) []doc.Cell, cells
 	}
 	return t
 }
-
-// interval is the column of a metric with its interval, under a label of its own or
-// the metric's name.
-func interval(metric, label string) field { return column("±" + metric + "=" + label) }
-
-// median is the column of a metric without its interval.
-func median(metric, label string) field { return column(metric + "=" + label) }
-
-// in sets the unit of a column.
-func (f field) in(unit string) field {
-	f.Unit = unit
-	return f
-}
-
-// nonZero leaves out zeros, so that a column with nothing else vanishes.
-func nonZero(f field) field {
-	of := f.of
-	f.of = func(c *metrics.Cell) doc.Cell {
-		if cell := of(c); cell.Value != nil && cell.Value.Center != 0 {
-			return cell
-		}
-		return doc.Cell{}
-	}
-	return f
-}

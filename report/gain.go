@@ -107,7 +107,7 @@ func gainSentence(all []Gain) string {
 
 // gainTable has a row for each gain of a group.
 func gainTable(all []Gain) doc.Table {
-	of, transfer := groupAxes(), median("transfer", "")
+	of, transfer := groupAxes(), column("transfer")
 	t := doc.Table{Key: "gain", Help: "what a project would gain by another transport", Caption: groupTitle(all[0].From.Group()), Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
 		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs},
 		{Name: "transfer now", Unit: "s", Help: transfer.Help, Middle: true}, {Name: "transfer then", Unit: "s", Middle: true},

@@ -144,10 +144,10 @@ func tlsSentence(t Tunnel) string {
 
 // tlsTable has a row for each cell of tunnels: that in the clear, and those with TLS.
 func tlsTable(all []Tunnel, title string) doc.Table {
-	of, round, cpu, handshake := axes("transport"), median("round", ""), median("cpu_per_gb", "CPU"), median("handshake", "")
+	of, round, cpu, handshake := axes("transport"), column("-round"), column("cpu_per_gb=CPU"), column("handshake")
 	table := doc.Table{Key: "tls", Help: "a cell of a transport that was measured with TLS", Caption: title, Keys: 2 + len(of) + 2, Columns: slices.Concat([]doc.Column{{Name: "transport", For: doc.People}, {Name: "TLS", Key: "tls"}}, axisColumns(of), []doc.Column{
 		{Name: "transport", For: doc.Programs}, {Name: "against", For: doc.Programs, Help: "the same without TLS, which the ratios are of"},
-		bare(round).Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
+		round.Column, {Name: "× off", Key: "round_ratio", Unit: "1", Help: "as a multiple of the same transport without TLS"},
 		cpu.Column, {Name: "× off", Key: "cpu_ratio", Unit: "1", Middle: true},
 		{Name: "more bytes", Unit: "%", Help: "what TLS adds to the bytes on the wire", Middle: true}, handshake.Column, {Name: "ciphers", For: doc.Programs, Help: "the cipher suites"},
 	})}
