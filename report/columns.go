@@ -36,27 +36,26 @@ func column(entry string) field {
 	if !ok {
 		panic("report: no metric " + name)
 	}
-	f := field{doc.Column{Name: cmp.Or(label, strings.ReplaceAll(name, "_", " ")), Unit: m.Unit, Help: m.Help}, func(c *metrics.Cell) doc.Cell {
+	shown := doc.Column{
+		Name: cmp.Or(label, strings.ReplaceAll(name, "_", " ")), Unit: m.Unit, Help: m.Help, Middle: !strings.Contains(marks, "±"),
+	}
+	if percent {
+		shown.Unit = "%"
+	}
+	if strings.Contains(marks, "-") {
+		shown.Help = ""
+	}
+	return field{shown, func(c *metrics.Cell) doc.Cell {
 		if i := c.Of(name); i.Center != 0 || !strings.Contains(marks, "!") {
 			return doc.Estimate(i)
 		}
 		return doc.Cell{}
 	}}
-	f.Middle = !strings.Contains(marks, "±")
-	if percent {
-		f.Unit = "%"
-	}
-	if strings.Contains(marks, "-") {
-		f.Help = ""
-	}
-	return f
 }
 
-// perGroup is a view with a table for each group, of the columns of a spec.
-func perGroup(title, spec string) func(r *metrics.Result) doc.Section {
-	return func(r *metrics.Result) doc.Section {
-		return doc.Section{Title: title, Tables: groupTables(r, "", columns(spec)...)}
-	}
+// perGroup is a section with a table for each group, of the columns of a spec.
+func perGroup(r *metrics.Result, title, spec string) doc.Section {
+	return doc.Section{Title: title, Tables: groupTables(r, "", columns(spec)...)}
 }
 
 // groupTables returns a table for each group, with a row for each of its cells of

@@ -17,20 +17,26 @@ import (
 
 // phases are the parts of a client's round trip side by side, with the speed-up
 // against what a process pool does by default.
-var phases = perGroup("Where a client's round trip goes", `±overhead | ±moving_share%=of the round | ±transfer | ±down | ±train | ±uplink |
-	±communication% | ±copy_decode=copy and decode | ±reconstruct |
-	±speedup_transfer=speed-up of the transfer | ±speedup_round=speed-up of the round`)
+func phases(r *metrics.Result) doc.Section {
+	return perGroup(r, "Where a client's round trip goes", `±overhead | ±moving_share%=of the round | ±transfer | ±down | ±train | ±uplink |
+		±communication% | ±copy_decode=copy and decode | ±reconstruct |
+		±speedup_transfer=speed-up of the transfer | ±speedup_round=speed-up of the round`)
+}
 
 // spreads say how far the rounds of a cell lie apart.
-var spreads = perGroup("How rounds spread", `±round | round_mad=distance from the median | round_p90=p90 | round_p99=p99 |
-	round_p99.9=p99.9 | rtt_p99=round trip, p99 | !round_outliers=outliers`)
+func spreads(r *metrics.Result) doc.Section {
+	return perGroup(r, "How rounds spread", `±round | round_mad=distance from the median | round_p90=p90 | round_p99=p99 |
+		round_p99.9=p99.9 | rtt_p99=round trip, p99 | !round_outliers=outliers`)
+}
 
 // costTables hold what a round costs besides time: per delivered GB, so that models
 // can be compared, and the cold first round.
-var costTables = perGroup("Costs", `goodput | cpu_user_per_gb=CPU, user | cpu_system_per_gb=CPU, system | minor_faults=page faults |
-	voluntary_switches=switches | queue_wait=waiting for a processor | wire_ratio=on the wire, × payload |
-	cache_growth=caches grew by | cache_hits=found in caches | allocs=objects allocated | alloc_bytes=allocated | gc_time=garbage collection |
-	peak_rss=peak RSS | pss=PSS | shmem=shared memory | ±handshake | ±cold_round | cold_faults | recorder_share%=recorder | machine_busy%`)
+func costTables(r *metrics.Result) doc.Section {
+	return perGroup(r, "Costs", `goodput | cpu_user_per_gb=CPU, user | cpu_system_per_gb=CPU, system | minor_faults=page faults |
+		voluntary_switches=switches | queue_wait=waiting for a processor | wire_ratio=on the wire, × payload |
+		cache_growth=caches grew by | cache_hits=found in caches | allocs=objects allocated | alloc_bytes=allocated | gc_time=garbage collection |
+		peak_rss=peak RSS | pss=PSS | shmem=shared memory | ±handshake | ±cold_round | cold_faults | recorder_share%=recorder | machine_busy%`)
+}
 
 // spans are all phases that were recorded.
 func spans(r *metrics.Result) doc.Section {
@@ -38,7 +44,7 @@ func spans(r *metrics.Result) doc.Section {
 	for _, p := range phase.Phases() {
 		spec += "-phase." + p.String() + "=" + p.String() + " | "
 	}
-	s := perGroup("All phases of a round", spec+"unattributed")(r)
+	s := perGroup(r, "All phases of a round", spec+"unattributed")
 	s.Tail = doc.Say("Each is the sum of all spans of that phase in all processes: with several workers, the sum is more than the round. " +
 		"The phases of a transport, from encode on, lie inside those of the calls that made them.")
 	return s

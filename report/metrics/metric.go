@@ -29,8 +29,8 @@ type Metric struct {
 // Sampled reports whether blocks measure the metric, so that it has samples and
 // two cells can be compared by it.
 func (m Metric) Sampled() bool {
-	_, ok := m.source.(sampler)
-	return ok
+	_, is := m.source.(derived)
+	return !is
 }
 
 // table has all metrics, and named has them by name.

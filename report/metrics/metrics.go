@@ -236,7 +236,7 @@ func (c *Cell) samples(name string, of []result.Block) [][]float64 {
 	m := c.result.metric(name)
 	all := make([][]float64, len(of))
 	for i := range of {
-		all[i] = m.source.(sampler).samples(c, &of[i], m.Unit)
+		all[i] = m.source.samples(c, &of[i], m.Unit)
 	}
 	return all
 }

@@ -40,10 +40,10 @@ func (c *Cell) watched(p *result.Profile) []result.Block {
 
 // profiled are the metrics of profiles.
 func profiled() (all []Metric) {
-	of := func(number func(c *Cell, s *result.Summary) float64) derived {
+	of := func(share func(c *Cell, s *result.Summary) float64) derived {
 		return func(c *Cell) stat.Interval {
 			if p := c.Profiled(capture.CPU); p != nil && p.Summary != nil {
-				return Exactly(number(c, p.Summary), p.Blocks, p.Blocks)
+				return Exactly(share(c, p.Summary), p.Blocks, p.Blocks)
 			}
 			return stat.None()
 		}

@@ -14,10 +14,6 @@ import (
 // derived, other metrics of the cell.
 type source interface {
 	of(c *Cell, m Metric) stat.Interval
-}
-
-// A sampler is a source with samples.
-type sampler interface {
 	samples(c *Cell, b *result.Block, unit string) []float64
 }
 
@@ -28,12 +24,16 @@ type number func(c *Cell, b *result.Block) float64
 // A series is a sample for each round or client of a block.
 type series func(c *Cell, b *result.Block) []float64
 
+// What is derived is computed from other metrics, and has no samples.
 type derived func(c *Cell) stat.Interval
 
 func (d derived) of(c *Cell, _ Metric) stat.Interval { return d(c) }
 func (number) of(c *Cell, m Metric) stat.Interval    { return stat.Of(c.Samples(m.Name)) }
 func (series) of(c *Cell, m Metric) stat.Interval    { return stat.Of(c.Samples(m.Name)) }
 
+func (derived) samples(*Cell, *result.Block, string) []float64 {
+	panic("metrics: what is derived has no samples")
+}
 func (s series) samples(c *Cell, b *result.Block, _ string) []float64 { return s(c, b) }
 
 func (x number) samples(c *Cell, b *result.Block, unit string) []float64 {
