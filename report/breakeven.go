@@ -184,12 +184,6 @@ func payCell(b *BreakEven) doc.Cell {
 	return doc.Estimate(b.At)
 }
 
-// bare leaves out what a column means, where another one says it.
-func bare(f field) field {
-	f.Help = ""
-	return f
-}
-
 // pathTables say of the codecs of a path what they do, after what happens without one.
 func pathTables(path []*metrics.Cell) []doc.Table {
 	var cells []*metrics.Cell
@@ -215,19 +209,15 @@ func pathTables(path []*metrics.Cell) []doc.Table {
 // much of the data changed; and what is lost.
 func codecTables(title, key string, of func(c *metrics.Cell) string, cells []*metrics.Cell, more ...field) (all []doc.Table) {
 	keys := func(c *metrics.Cell) []doc.Cell { return []doc.Cell{doc.Words(of(c))} }
-	down, up := median("ratio_down", "down").in("%"), median("ratio_up", "up").in("%")
-	down.Help, up.Help = "what travels of a model, as a share of it; without full versions", "the same of updates"
+	price := columns("ratio_down%=down | ratio_up%=up | -phase.compress=compress | -phase.expand=expand | -round")
+	price[0].Help, price[1].Help = "what travels of a model, as a share of it; without full versions", "the same of updates"
 	for _, part := range []struct {
 		caption string
 		fields  []field
 	}{
-		{"", append([]field{down, up, bare(median("phase.compress", "compress")), bare(median("phase.expand", "expand")),
-			bare(median("round", ""))}, more...)},
-		{": the data", []field{median("wire_down", ""), bare(median("wire_up", "")), median("density_down", "").in("%"),
-			bare(median("density_up", "")).in("%"), nonZero(median("full_versions", "")), nonZero(median("same_jobs", "")),
-			nonZero(median("plain_tensors", "")), nonZero(median("unchanged_tensors", ""))}},
-		{": what is lost", []field{median("error_down_max", "error down").in("%"), median("error_down_rms", "RMS").in("%"),
-			bare(median("error_up_max", "error up")).in("%"), bare(median("error_up_rms", "RMS")).in("%"), median("error_bound", "bound").in("%")}},
+		{"", append(price, more...)},
+		{": the data", columns(`wire_down | -wire_up | density_down% | -density_up% | !full_versions | !same_jobs | !plain_tensors | !unchanged_tensors`)},
+		{": what is lost", columns(`error_down_max%=error down | error_down_rms%=RMS | -error_up_max%=error up | -error_up_rms%=RMS | error_bound%=bound`)},
 	} {
 		t := cellTable([]doc.Column{{Name: key}}, keys, cells, part.fields...)
 		t.Caption = title + part.caption
@@ -295,7 +285,7 @@ func payLines(paths [][]*metrics.Cell) (lines []string) {
 // for each, with what is best there and what is best without a codec. It takes the
 // place of a table for each link.
 func linkSection(groups [][]*metrics.Cell) doc.Section {
-	round := bare(interval("round", ""))
+	round := column("±-round")
 	t := doc.Table{Columns: []doc.Column{{Name: "link"}, {Name: "best", Wrap: true}, round.Column, {Name: "without a codec"}, {Name: "× best", Unit: "1"}}}
 	for _, cells := range groups {
 		v, _ := metrics.Decide(cells)

@@ -47,11 +47,11 @@ const controlNote = "the same work without leaving the process"
 // rules. Those that may be the fastest stand out. Below it are remarks.
 func groupTable(cells []*metrics.Cell) doc.Table {
 	v, ok := metrics.Decide(cells)
-	ranks, cpu := interval(v.By, ""), median("cpu_per_gb", "CPU")
-	bandwidth := median("bandwidth", "")
+	ranks, cpu := column("±"+v.By), column("cpu_per_gb=CPU")
+	bandwidth := column("bandwidth")
 	bandwidth.Name = ""       // its unit says what it is
 	if cells[0].Train != "" { // whose CPU time is that of a training of the user's
-		cpu = interval("communication", "").in("%")
+		cpu = column("±communication%")
 	}
 	t := doc.Table{Columns: []doc.Column{{Name: "transport"}, ranks.Column,
 		{Name: "× best", Unit: "1", Help: "the " + v.By + " as a multiple of the fastest one", Bar: true}, bandwidth.Column, cpu.Column}}

@@ -357,6 +357,9 @@ func nounOf(m metrics.Metric) noun {
 		"queued_share": is("the share of requests that wait for a thread of the server"), "phase.queue": takes("waiting for threads of the server in a round, added up over requests,"),
 		"queue_wait": takes("waiting for a processor in a round, added up over threads,"), "attested": is("the share of tensors that went the transport's own way"),
 		"cache_growth": is("the growth of the workers' caches in a round"), "communication": is("the share of a client's round trip that is not training"),
+		"queued": takes("waiting of one client's requests for threads of the server"), "cold_work": takes("a cold round without starting the workers"),
+		"speedup_round": is("the speed-up of a round"), "speedup_transfer": is("the speed-up of a client's transfer"),
+		"moving_share": is("the share of a round that moving tensors takes"), "start_ratio": is("the ratio of starting the workers to a cold round"),
 		"overhead": is("the overhead of a round"), "peak_rss": is("the peak memory of all processes"), "peak_rss_server": is("the server's peak memory"), "peak_rss_workers": is("the largest worker's peak memory"),
 	}[m.Name]; ok {
 		return n

@@ -73,7 +73,7 @@ func gainSentence(all []pair) string {
 
 // gainTable has a row for each gain of a group.
 func gainTable(all []pair) doc.Table {
-	of, now, then := groupAxes(), median("transfer", "transfer now"), bare(median("transfer", "transfer then"))
+	of, now, then := groupAxes(), column("transfer=transfer now"), column("-transfer=transfer then")
 	t := doc.Table{Key: "gain", Help: "what a project would gain by another transport", Caption: groupTitle(all[0].cell.Group()), Keys: 2 + len(of) + 1, Columns: slices.Concat([]doc.Column{
 		{Name: "now"}, {Name: "instead", Help: "with workers in Python"}}, axisColumns(of), []doc.Column{{Name: "project", For: doc.Programs}, now.Column, then.Column,
 		{Name: "× as fast", Key: "transfer_ratio", Unit: "1", Help: "the transfer now ÷ the transfer then"},

@@ -154,7 +154,7 @@ func outcome(v metrics.Verdict) string {
 func verdictTable(all []metrics.Verdict) doc.Table {
 	of, people := groupAxes(), []doc.Column{{Name: "model"}, {Name: "build"}, {Name: "workers", Unit: "1"}, {Name: "clients", Unit: "1"}, {Name: "work"}}
 	t := doc.Table{Key: "verdict", Help: "cells that did the same work, and which of them are the fastest", Keys: len(people) + len(of), Columns: slices.Concat(people, axisColumns(of), []doc.Column{
-		{Name: "best"}, interval("round", "").Column,
+		{Name: "best"}, column("±round").Column,
 		{Name: "ranked by", Help: "what is compared instead of rounds, where training took another time than with " + metrics.Control},
 		{Name: "runner-up"}, {Name: "costs", Unit: "s", Help: "how much longer a round takes than with the best"},
 		{Name: "CPU", Unit: "s", Help: "how much more CPU time a round takes than with the best"},

@@ -18,20 +18,21 @@ const (
 	FloorWork  = "work"      // s, a round
 )
 
-// Floor returns the floor of that name that belongs to c, or nil. Of a network, it is
-// the one of about as many bytes as travel one way: caches hold few of them, and a rate
-// has bursts, so that little is faster.
-func (c *Cell) Floor(name string) *result.Floor {
-	var found *result.Floor
-	off := func(f *result.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.Wire()))) }
+// Floor returns the floor of that name that belongs to c, or nil.
+func (c *Cell) Floor(name string) (found *result.Floor) {
 	for i := range c.result.Floors {
-		f := &c.result.Floors[i]
-		if f.Name == name && (f.Model == "" || f.Of(c.Cell)) && (f.Clients == 0 || f.Clients == c.Clients) &&
-			(f.Variant == "" || f.Variant == c.Variant && f.Language == c.Language) && (f.Link == c.Link || f.Link == link.Rate{} && f.Bytes == 0) && c.reaches(f) && (found == nil || off(f) < off(found) || off(f) == off(found) && f.Host != found.Host && faster(f, found)) {
+		if f := &c.result.Floors[i]; f.Name == name && c.fits(f) && (found == nil || c.nearer(f, found)) {
 			found = f
 		}
 	}
 	return found
+}
+
+// fits reports whether the floor is of the cell's work, connections and link.
+func (c *Cell) fits(f *result.Floor) bool {
+	return (f.Model == "" || f.Of(c.Cell)) && (f.Clients == 0 || f.Clients == c.Clients) &&
+		(f.Variant == "" || f.Variant == c.Variant && f.Language == c.Language) &&
+		(f.Link == c.Link || f.Link == link.Rate{} && f.Bytes == 0) && c.reaches(f)
 }
 
 // reaches reports whether the floor is of a way that the cell's tensors may go: that to a
@@ -45,8 +46,16 @@ func (c *Cell) reaches(f *result.Floor) bool {
 	})
 }
 
-// faster reports whether f has more bandwidth than g: nothing is faster than the fastest.
-func faster(f, g *result.Floor) bool { return stat.Of(f.Blocks).Center > stat.Of(g.Blocks).Center }
+// nearer reports whether f is of a number of bytes that is nearer to what travels one way:
+// caches hold few of them, and a rate has bursts, so that little is faster. Of several hosts
+// it is the one with more bandwidth: nothing is faster than the fastest.
+func (c *Cell) nearer(f, than *result.Floor) bool {
+	off := func(f *result.Floor) float64 { return math.Abs(math.Log(float64(f.Bytes) / max(c.Wire()))) }
+	if off(f) == off(than) {
+		return f.Host != than.Host && stat.Of(f.Blocks).Center > stat.Of(than.Blocks).Center
+	}
+	return off(f) < off(than)
+}
 
 // Stream is the name of the floor that bounds a cell which moves bytes, by what they go
 // over; empty with TLS over a Unix socket, which has no floor.
@@ -63,14 +72,10 @@ func (c *Cell) Stream() string {
 }
 
 // MovesBytes reports whether tensors' bytes were moved, rather than handed over.
-func (c *Cell) MovesBytes() bool { return c.counts(phase.BodyTensors) }
+func (c *Cell) MovesBytes() bool { return c.Tally(phase.BodyTensors)[""] > 0 }
 
 // HandsOver reports whether tensors travelled as handles.
-func (c *Cell) HandsOver() bool { return c.counts(phase.HandleTensors) }
-
-func (c *Cell) counts(name string) bool {
-	return slices.ContainsFunc(c.timed, func(b result.Block) bool { return b.Counts()[name] > 0 })
-}
+func (c *Cell) HandsOver() bool { return c.Tally(phase.HandleTensors)[""] > 0 }
 
 // Bound returns the name of the floor that limits c, and how far c is from it, by
 // the medians of the blocks of both:
@@ -99,7 +104,8 @@ func (c *Cell) Bound() (string, stat.Interval) {
 func (c *Cell) bound() (name, metric string, limit func(sample float64) float64) {
 	same := func(s float64) float64 { return s }
 	switch {
-	case c.Control == c && c.Workers == 1 && !c.Nested && c.TrainMS == 0: // what is called directly makes no values, and no time pass; several workers share it
+	case c.Control == c && c.Workers == 1 && !c.Nested && c.TrainMS == 0:
+		// What is called directly makes no values, and no time pass; several workers share it.
 		return FloorWork, "round", same
 	case c.Transport == Control || c.Respawn || c.Peer != "": // nobody knows what a peer goes over
 		return "", "", nil

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"ipcbench/bench/stat"
+	"ipcbench/phase"
 )
 
 // Marks are what a reader of a cell's numbers must know about them.
@@ -17,10 +18,13 @@ type Marks struct {
 }
 
 // Marks returns what a reader of the cell's numbers must know about them. All
-// fields are zero for most cells.
-func (c *Cell) Marks() Marks {
+// fields are zero for most cells. The caller must not change Reasons.
+func (c *Cell) Marks() Marks { return c.marks() }
+
+// findMarks computes the marks.
+func (c *Cell) findMarks() Marks {
 	m := Marks{Interrupted: c.Stopped == "interrupted"}
-	reasons := c.fallbacks()
+	reasons := c.Tally(phase.Fallback)
 	if a := c.Of("attested"); a.Known() && a.Low < 1 || len(reasons) > 0 {
 		m.Astray, m.Reasons = true, reasons
 		if a.Known() {
@@ -29,12 +33,12 @@ func (c *Cell) Marks() Marks {
 	}
 	rounds := c.Samples("round")
 	m.Modes, m.Drift = stat.Modes(rounds), stat.Drift(rounds)
-	if i, asked := c.Of("round"), c.result.Plan.Precision; i.Sure() && asked > 0 && i.Relative() > asked && (c.Stopped == "time" || c.Stopped == "budget") {
+	ranOut := c.Stopped == "time" || c.Stopped == "budget"
+	if i, asked := c.Of("round"), c.result.Plan.Precision; i.Sure() && asked > 0 && i.Relative() > asked && ranOut {
 		m.OutOfTime = i.Relative()
 	}
-	pooled := stat.Pool(rounds)
-	if n := stat.Outliers(pooled); n*10 > len(pooled) {
-		m.Outliers = n
+	if n := c.Of("round_outliers"); n.Center*10 > float64(n.N) {
+		m.Outliers = int(n.Center)
 	}
 	return m
 }

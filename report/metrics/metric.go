@@ -3,6 +3,8 @@ package metrics
 import (
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -21,95 +23,128 @@ type Metric struct {
 	Unit   string // s, B, B/s, 1 (a number or a share), or one of them per GB or round
 	Better string // Lower, Higher, or empty where neither is
 	Help   string // its definition, for a reader who sees it for the first time
-
-	samples series                      // by block; nil of a metric that is derived from others
-	derived func(c *Cell) stat.Interval // of such a metric
+	source source
 }
 
 // Sampled reports whether blocks measure the metric, so that it has samples and
 // two cells can be compared by it.
-func (m Metric) Sampled() bool { return m.samples != nil }
-
-func (m Metric) of(c *Cell) stat.Interval {
-	if m.derived != nil {
-		return m.derived(c)
-	}
-	return stat.Of(c.Samples(m.Name))
+func (m Metric) Sampled() bool {
+	_, is := m.source.(derived)
+	return !is
 }
 
-// Metrics returns all metrics.
-func Metrics() []Metric {
-	all := slices.Concat(times(), percentiles(), costs(), coding(), copyCounts(), facts())
-	for _, p := range phase.Phases() {
-		all = append(all, Metric{Name: "phase." + p.String(), Unit: "s/round", Better: Lower,
-			Help:    "time of a round in phase " + p.String() + ", added up over all its spans in all processes",
-			samples: meanRound(func(b *result.Block) (int64, bool) { sum, ok := b.Phases[p.String()]; return sum, ok })})
-	}
-	return all
-}
+// table has all metrics, and named has them by name.
+var (
+	table = sync.OnceValue(func() []Metric {
+		return slices.Concat(times(), percentiles(), costs(), coding(), facts(), profiled(), phases())
+	})
+	named = sync.OnceValue(func() map[string]Metric {
+		all := map[string]Metric{}
+		for _, m := range table() {
+			all[m.Name] = m
+		}
+		return all
+	})
+)
+
+// Metrics returns all metrics. The caller must not change them.
+func Metrics() []Metric { return table() }
 
 // MetricNamed returns the metric of a name, and whether there is one.
 func MetricNamed(name string) (Metric, bool) {
-	all := Metrics()
-	i := slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })
-	if i < 0 {
-		return Metric{}, false
+	m, ok := named()[name]
+	return m, ok
+}
+
+// phases are the times of all phases.
+func phases() (all []Metric) {
+	for _, p := range phase.Phases() {
+		help := "time of a round in phase " + p.String() + ", added up over all its spans in all processes"
+		all = append(all, Metric{"phase." + p.String(), "s/round", Lower, help, spent(p)})
 	}
-	return all[i], true
+	return all
 }
 
 // times are the durations of a round and its parts, and the rates made of them.
 func times() []Metric {
-	return []Metric{
-		{Name: "round", Unit: "s", Better: Lower, Help: "a whole round of all clients: from publishing the model until the new model, the average of all updates, is there",
-			samples: seconds(func(b *result.Block) []int64 { return b.Round })},
-		{Name: "overhead", Unit: "s", Better: Lower, Help: "round less the round of " + Control + ", which does the same work without leaving the process: what the transport itself costs; transports are ranked by it",
-			derived: overhead},
-		{Name: "transfer", Unit: "s", Better: Lower, Help: "one client's round trip without its training",
-			samples: untrained(func(b *result.Block) []int64 { return b.RTT })},
-		{Name: "rtt", Unit: "s", Better: Lower, Help: "one client's round trip, training included: from the start of Dispatch to the end of Collect",
-			samples: seconds(func(b *result.Block) []int64 { return b.RTT })},
-		{Name: "down", Unit: "s", Better: Lower, Help: "one client's way down: from the start of Dispatch until the worker has the model",
-			samples: seconds(func(b *result.Block) []int64 { return b.Down })},
-		{Name: "up", Unit: "s", Better: Lower, Help: "one client's way up, training included: from the start of the worker's Reserve until the server has the update",
-			samples: seconds(func(b *result.Block) []int64 { return b.Up })},
-		{Name: "uplink", Unit: "s", Better: Lower, Help: "up without the training",
-			samples: untrained(func(b *result.Block) []int64 { return b.Up })},
-		{Name: "train", Unit: "s", Help: "one client's training: the worker function",
-			samples: seconds(func(b *result.Block) []int64 { return b.Train })},
-		{Name: "communication", Unit: "1", Better: Lower, Help: "share of one client's round trip that is not its training: transfer ÷ rtt. Only where a training is asked for (--train, --train-ms): of ours without, which reads and writes every byte once, it says nothing",
-			samples: communication},
-		{Name: "copy_decode", Unit: "s", Better: Lower, Help: "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
-			samples: copyDecode},
-		{Name: "reconstruct", Unit: "s", Better: Lower, Help: "putting one client's update together at the server: a Go value whose tensors are views of what has arrived. Only with --nested; it is in the round, and in no transfer",
-			samples: reconstruct},
-		{Name: "bandwidth", Unit: "B/s", Better: Higher, Help: "payload both ways ÷ overhead. Only for 1 client on 1 worker without --respawn, when the overhead's interval excludes zero, and only for transports that move bytes: a hand-off moves none",
-			derived: bandwidth},
-		{Name: "goodput", Unit: "B/s", Better: Higher, Help: "payload both ways ÷ round, training included",
-			derived: func(c *Cell) stat.Interval {
-				return c.Of("round").Map(func(s float64) float64 { return float64(c.Payload()) / s })
-			}},
-		{Name: "unattributed", Unit: "s", Better: Lower, Help: "time of a round that no recorded span covers",
-			samples: meanRound(func(b *result.Block) (int64, bool) { return b.Unattributed, b.OneClock() })},
-		{Name: "floor_ratio", Unit: "1", Help: "distance from a limit of this machine (a floor). " +
-			"Transports that move bytes: payload (with a codec what travels of it) ÷ one client's transfer, as a share of the bandwidth of a connection like the cell's: a Unix socket or TCP, with TLS or without, on its link; what is done outside of a client's round trip, such as publishing the model, is not in it. " +
-			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; what page faults and cold caches add to the training is not in it. " +
-			Control + ": its round ÷ the same work called directly",
-			derived: (*Cell).floorRatio},
+	rtt := func(b *result.Block) []int64 { return b.RTT }
+	up := func(b *result.Block) []int64 { return b.Up }
+	all := []Metric{
+		{"round", "s", Lower, "a whole round of all clients: from publishing the model until the new model, the average of all updates, " +
+			"is there", durations(roundTimes)},
+		{"overhead", "s", Lower, "round less the round of " + Control + ", which does the same work without leaving the process: what the " +
+			"transport itself costs; transports are ranked by it", derived(overhead)},
+		{"transfer", "s", Lower, "one client's round trip without its training", untrained(rtt)},
+		{"rtt", "s", Lower, "one client's round trip, training included: from the start of Dispatch to the end of Collect", durations(rtt)},
+		{"down", "s", Lower, "one client's way down: from the start of Dispatch until the worker has the model",
+			durations(func(b *result.Block) []int64 { return b.Down })},
+		{"up", "s", Lower, "one client's way up, training included: from the start of the worker's Reserve until the server has the update",
+			durations(up)},
+		{"uplink", "s", Lower, "up without the training", untrained(up)},
+		{"train", "s", "", "one client's training: the worker function", durations(func(b *result.Block) []int64 { return b.Train })},
+		{"communication", "1", Lower, "share of one client's round trip that is not its training: transfer ÷ rtt. Only where a training is " +
+			"asked for (--train, --train-ms): of ours without, which reads and writes every byte once, it says nothing", each(rtt, communication)},
+		{"copy_decode", "s", Lower, "time in the phases copy and decode, both directions, all processes, divided by the number of clients",
+			ratio(spent(phase.Copy, phase.Decode), clientRounds)}, // spans of copy do not say which way they went
+		{"reconstruct", "s", Lower, "putting one client's update together at the server: a Go value whose tensors are views of what has " +
+			"arrived. Only with --nested; it is in the round, and in no transfer", ratio(spent(phase.Reconstruct), clientRounds)},
+		{"bandwidth", "B/s", Higher, "payload both ways ÷ overhead. Only for 1 client on 1 worker without --respawn, when the overhead's " +
+			"interval excludes zero, and only for transports that move bytes: a hand-off moves none", derived(bandwidth)},
+		{"goodput", "B/s", Higher, "payload both ways ÷ round, training included", rate((*Cell).Payload)},
+		{"client_rate", "1", Higher, "clients that are served per second: clients ÷ round",
+			rate(func(c *Cell) int64 { return int64(c.Clients) })},
+		{"moving_share", "1", Lower, "overhead ÷ round: the part of a round that moving tensors takes", derived(movingShare)},
+		{"unattributed", "s", Lower, "time of a round that no recorded span covers", ratio(func(_ *Cell, b *result.Block) float64 {
+			return given(b.OneClock(), float64(b.Unattributed)/float64(time.Second))
+		}, rounds)},
+		{"floor_ratio", "1", "", "distance from a limit of this machine (a floor). " +
+			"Transports that move bytes: payload (with a codec what travels of it) ÷ one client's transfer, as a share of the bandwidth of " +
+			"a connection like the cell's: a Unix socket or TCP, with TLS or without, on its link; what is done outside of a client's " +
+			"round trip, such as publishing the model, is not in it. " +
+			"Transports that hand tensors over: one client's transfer ÷ two wake-ups or two empty calls; what page faults and cold caches " +
+			"add to the training is not in it. " + Control + ": its round ÷ the same work called directly", derived((*Cell).floorRatio)},
+	}
+	for _, of := range []string{"transfer", "round"} {
+		help := "the " + of + " of " + Baseline + " ÷ that of this transport"
+		all = append(all, Metric{"speedup_" + of, "1", Higher, help, derived(func(c *Cell) stat.Interval { return c.speedup(of) })})
+	}
+	return all
+}
+
+// rate is what a round delivers, per second.
+func rate(of func(c *Cell) int64) derived {
+	return func(c *Cell) stat.Interval {
+		return c.Of("round").Map(func(s float64) float64 { return float64(of(c)) / s })
 	}
 }
 
+func roundTimes(b *result.Block) []int64 { return b.Round }
+
 // communication is a share of the time in which nothing else could have been trained by
 // the same worker.
-func communication(c *Cell, b *result.Block) []float64 {
-	if c.Train == "" && c.TrainMS == 0 {
-		return nil
+func communication(c *Cell, b *result.Block, i int, ns int64) float64 {
+	return given(c.Train != "" || c.TrainMS != 0, float64(ns-b.Train[i])/float64(ns))
+}
+
+// speedup compares the cell with the baseline of its group.
+func (c *Cell) speedup(metric string) stat.Interval {
+	for _, base := range slices.Backward(c.result.Cells) {
+		if base.Variant == Baseline && base.Group() == c.Group() {
+			if base == c || c.Unproved != "" {
+				break
+			}
+			return base.Ratio(metric, c)
+		}
 	}
-	all := make([]float64, len(b.RTT))
-	for i, ns := range b.RTT {
-		all[i] = float64(ns-b.Train[i]) / float64(ns)
+	return stat.None()
+}
+
+// movingShare is 1 less the share of the control's round, which has bounds.
+func movingShare(c *Cell) stat.Interval {
+	if !c.Of("overhead").Known() {
+		return stat.None()
 	}
-	return all
+	return c.Control.Ratio("round", c).Map(func(x float64) float64 { return 1 - x })
 }
 
 // overhead is the difference of two medians with its interval. Where training differs,
@@ -124,27 +159,6 @@ func overhead(c *Cell) stat.Interval {
 	i := c.More("round", c.Control)
 	i.N = c.Rounds()
 	return i
-}
-
-// copyDecode holds the outgoing copies too: their spans do not say which way
-// they went.
-func copyDecode(c *Cell, b *result.Block) []float64 {
-	decode, decoded := b.Phases[phase.Decode.String()]
-	copying, copied := b.Phases[phase.Copy.String()]
-	mean := meanRound(func(*result.Block) (int64, bool) { return decode + copying, decoded || copied })(c, b)
-	for i := range mean {
-		mean[i] /= float64(c.Clients)
-	}
-	return mean
-}
-
-// reconstruct is a time of one client, as copyDecode is.
-func reconstruct(c *Cell, b *result.Block) []float64 {
-	mean := meanRound(func(*result.Block) (int64, bool) { sum, ok := b.Phases[phase.Reconstruct.String()]; return sum, ok })(c, b)
-	for i := range mean {
-		mean[i] /= float64(c.Clients)
-	}
-	return mean
 }
 
 // Alone reports whether the cell has 1 client on 1 worker, so that nothing
@@ -167,37 +181,34 @@ func bandwidth(c *Cell) stat.Interval {
 const percentileBlocks = 3
 
 // percentiles are those of times, and the spread of rounds.
-func percentiles() []Metric {
-	var all []Metric
-	for _, of := range []struct {
-		name string
-		p    float64
-	}{{"round", 90}, {"round", 99}, {"round", 99.9}, {"rtt", 99}, {"down", 99}} {
-		all = append(all, Metric{Name: fmt.Sprintf("%s_p%g", of.name, of.p), Unit: "s", Better: Lower,
-			Help: fmt.Sprintf("%gth percentile (R-7) of %s over all blocks; it takes at least %d blocks and enough samples", of.p, of.name, percentileBlocks),
-			derived: func(c *Cell) stat.Interval {
-				xs := stat.Pool(c.Samples(of.name))
-				x, ok := stat.Percentile(xs, of.p)
-				if !ok || len(c.timed) < percentileBlocks {
-					return stat.None()
-				}
-				return Exactly(x, len(c.timed), len(xs))
-			}})
-	}
-	pooled := func(f func(xs []float64) float64) func(c *Cell) stat.Interval {
+func percentiles() (all []Metric) {
+	pooled := func(metric string, of func(c *Cell, xs []float64) float64) derived {
 		return func(c *Cell) stat.Interval {
-			xs := stat.Pool(c.Samples("round"))
-			return Exactly(f(xs), len(c.timed), len(xs))
+			xs := stat.Pool(c.Samples(metric))
+			return Exactly(of(c, xs), len(c.timed), len(xs))
 		}
 	}
+	for _, of := range []struct {
+		metric string
+		p      float64
+	}{{"round", 90}, {"round", 99}, {"round", 99.9}, {"rtt", 99}, {"down", 99}} {
+		help := "%gth percentile (R-7) of %s over all blocks; it takes at least %d blocks and enough samples"
+		all = append(all, Metric{fmt.Sprintf("%s_p%g", of.metric, of.p), "s", Lower, fmt.Sprintf(help, of.p, of.metric, percentileBlocks),
+			pooled(of.metric, func(c *Cell, xs []float64) float64 {
+				x, ok := stat.Percentile(xs, of.p)
+				return given(ok && len(c.timed) >= percentileBlocks, x)
+			})})
+	}
 	return append(all,
-		Metric{Name: "round_mad", Unit: "s", Better: Lower, Help: "spread of rounds: the median distance of a round from the median round", derived: pooled(stat.MAD)},
-		Metric{Name: "round_outliers", Unit: "1", Better: Lower, Help: "number of rounds whose modified z-score is above 3.5",
-			derived: pooled(func(xs []float64) float64 { return float64(stat.Outliers(xs)) })},
+		Metric{"round_mad", "s", Lower, "spread of rounds: the median distance of a round from the median round",
+			pooled("round", func(_ *Cell, xs []float64) float64 { return stat.MAD(xs) })},
+		Metric{"round_outliers", "1", Lower, "number of rounds whose modified z-score is above 3.5",
+			pooled("round", func(_ *Cell, xs []float64) float64 { return float64(stat.Outliers(xs)) })},
 	)
 }
 
-// Exactly is a number that has no interval, of n samples in that many blocks.
+// Exactly is a number that has no interval, of n samples in that many blocks. It is not Known
+// if the number is NaN.
 func Exactly(x float64, blocks, n int) stat.Interval {
 	return stat.Interval{Center: x, Low: x, High: x, Blocks: blocks, N: n}
 }

@@ -297,7 +297,7 @@ func TestMarks(t *testing.T) {
 func TestMetricTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range Metrics() {
-		if m.Help == "" || m.Unit == "" || seen[m.Name] || (m.Better != "" && m.Better != Lower && m.Better != Higher) || (m.samples == nil) == (m.derived == nil) {
+		if m.Help == "" || m.Unit == "" || seen[m.Name] || (m.Better != "" && m.Better != Lower && m.Better != Higher) || m.source == nil {
 			t.Errorf("metric %+v", m)
 		}
 		seen[m.Name] = true

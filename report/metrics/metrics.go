@@ -13,8 +13,10 @@
 package metrics
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"sync"
 
 	"ipcbench/bench/result"
 	"ipcbench/bench/stat"
@@ -28,14 +30,21 @@ const (
 	Baseline = "pickle" // what a process pool does if nobody thinks about it
 )
 
+// The settings tls of what travels in the clear, and of what has certificates at both
+// ends.
+const (
+	NoTLS     = "off"
+	MutualTLS = "mutual"
+)
+
 // A Result is a measured result with what is computed from it.
 type Result struct {
 	*result.Result
 	Cells []*Cell // in the order of the result
 
-	metrics map[string]Metric
-	linked  bool // some cells are on a link
-	kept    map[string]any
+	metrics map[string]Metric // by name
+	linked  bool              // some cells are on a link
+	kept    map[string]any    // by name: see Keep
 }
 
 // With returns the result with these of its cells alone, or in another order.
@@ -63,6 +72,7 @@ type Cell struct {
 	timed     []result.Block
 	medians   map[string][]float64
 	intervals map[string]stat.Interval
+	marks     func() Marks // computes them once
 }
 
 // A Group is what cells have in common that did the same work.
@@ -86,10 +96,7 @@ func (g Group) Headings() []string {
 
 // New returns the analysis of r. It keeps r, and does not change it.
 func New(r *result.Result) *Result {
-	a := &Result{Result: r, metrics: map[string]Metric{}, kept: map[string]any{}}
-	for _, m := range Metrics() {
-		a.metrics[m.Name] = m
-	}
+	a := &Result{Result: r, metrics: named(), kept: map[string]any{}}
 	a.linked = slices.ContainsFunc(r.Cells, func(c result.Cell) bool { return c.Link != link.Rate{} })
 	controls := map[Group]*Cell{}
 	for i := range r.Cells {
@@ -97,6 +104,7 @@ func New(r *result.Result) *Result {
 			Cell: &r.Cells[i], result: a, timed: r.Cells[i].Timed(),
 			medians: map[string][]float64{}, intervals: map[string]stat.Interval{},
 		}
+		c.marks = sync.OnceValue(c.findMarks)
 		a.Cells = append(a.Cells, c)
 		if c.IsControl() {
 			controls[c.paired()] = c
@@ -136,6 +144,26 @@ func (c *Cell) without(setting string) string {
 	return strings.Replace(c.Variant, ":"+setting+"="+c.Settings[setting], "", 1)
 }
 
+// OverTCP reports whether the cell's tensors go over TCP.
+func (c *Cell) OverTCP() bool { return c.Link != link.Rate{} || c.Settings["network"] == "tcp" }
+
+// TLS returns how the cell's connections are encrypted: off, on or mutual.
+func (c *Cell) TLS() string { return cmp.Or(c.Settings["tls"], NoTLS) }
+
+// InTheClear is the cell's variant but for its TLS.
+func (c *Cell) InTheClear() string { return c.without("tls") }
+
+// Ciphers returns the cipher suites of the cell's connections.
+func (c *Cell) Ciphers() []string {
+	var all []string
+	for _, b := range c.timed {
+		if b.TLS != nil && b.TLS.Cipher != "" && !slices.Contains(all, b.TLS.Cipher) {
+			all = append(all, b.TLS.Cipher)
+		}
+	}
+	return all
+}
+
 // IsControl reports whether the cell is a control.
 func (c *Cell) IsControl() bool { return c.Variant == Control && c.Link == link.Rate{} && c.Peer == "" }
 
@@ -168,26 +196,17 @@ func (c *Cell) Name() string {
 func (c *Cell) Timed() []result.Block { return c.timed }
 
 // Rounds returns the number of timed rounds.
-func (c *Cell) Rounds() int {
-	n := 0
-	for i := range c.timed {
-		n += len(c.timed[i].Round)
-	}
-	return n
-}
+func (c *Cell) Rounds() int { return c.Of("round").N }
 
 // GroupBy returns items by key, in the order in which keys are met first.
-func GroupBy[T any, K comparable](items []T, key func(T) K) [][]T {
-	var all [][]T
+func GroupBy[T any, K comparable](items []T, key func(T) K) (all [][]T) {
 	at := map[K]int{}
 	for _, x := range items {
 		k := key(x)
-		i, ok := at[k]
-		if !ok {
-			i = len(all)
-			at[k], all = i, append(all, nil)
+		if _, ok := at[k]; !ok {
+			at[k], all = len(all), append(all, nil)
 		}
-		all[i] = append(all[i], x)
+		all[at[k]] = append(all[at[k]], x)
 	}
 	return all
 }
@@ -209,7 +228,8 @@ func (r *Result) EnvironmentOf(build string) machine.Environment {
 func (c *Cell) Of(name string) stat.Interval {
 	i, ok := c.intervals[name]
 	if !ok {
-		i = c.result.metric(name).of(c)
+		m := c.result.metric(name)
+		i = m.source.of(c, m)
 		c.intervals[name] = i
 	}
 	return i
@@ -234,7 +254,7 @@ func (c *Cell) samples(name string, of []result.Block) [][]float64 {
 	m := c.result.metric(name)
 	all := make([][]float64, len(of))
 	for i := range of {
-		all[i] = m.samples(c, &of[i])
+		all[i] = m.source.samples(c, &of[i], m.Unit)
 	}
 	return all
 }

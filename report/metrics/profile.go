@@ -1,7 +1,7 @@
 package metrics
 
 import (
-	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -38,105 +38,91 @@ func (c *Cell) watched(p *result.Profile) []result.Block {
 	})
 }
 
-// Slowdown returns the round in the blocks of a profile of a kind over the round
-// without it. It is not Known if there is no such profile.
-func (c *Cell) Slowdown(kind string) stat.Interval {
-	p := c.Profiled(kind)
-	if p == nil {
-		return stat.None()
+// profiled are the metrics of profiles.
+func profiled() (all []Metric) {
+	of := func(share func(c *Cell, s *result.Summary) float64) derived {
+		return func(c *Cell) stat.Interval {
+			if p := c.Profiled(capture.CPU); p != nil && p.Summary != nil {
+				return Exactly(share(c, p.Summary), p.Blocks, p.Blocks)
+			}
+			return stat.None()
+		}
 	}
-	return stat.Ratio(c.Medians("round"), stat.Medians(c.samples("round", c.watched(p))))
+	all = []Metric{
+		{"profile_cpu_per_gb", "s/GB", Lower, "CPU time per GB of delivered payload, of the samples of a CPU profile",
+			of(func(_ *Cell, s *result.Summary) float64 { return part(s.Total, s.Delivered) })}, // ns for a byte are s for a GB
+		{"profile_server", "1", "", "the server's part of the CPU time", of(func(_ *Cell, s *result.Summary) float64 {
+			server := int64(0)
+			for _, split := range s.Phases {
+				server += split.Server
+			}
+			return s.Share(server)
+		})},
+		{"profile_sampled", "1", "", "the samples' part of the CPU time that the kernel counted", of((*Cell).sampled)},
+		{"profile_attributed", "1", "", "the part of the samples in transport code that has a phase",
+			of(func(_ *Cell, s *result.Summary) float64 { return part(s.Attributed, s.Transport) })},
+		{"memmove_copies", "1", Lower, "an estimate: the CPU time in memmove × the floor copy; what libraries copy is in it",
+			of(func(c *Cell, s *result.Summary) float64 {
+				f := c.Floor(FloorCopy)
+				if f == nil || !c.Of("kernel_copies").Known() { // half the truth would look like more of it
+					return math.NaN()
+				}
+				return part(s.Memmove, s.Delivered) / 1e9 * stat.Of(f.Blocks).Center
+			})},
+	}
+	for _, k := range capture.Kinds() {
+		all = append(all, Metric{"slowdown_" + k.Name, "1", Lower, "a round while profile " + k.Name + " is taken ÷ a round that is not",
+			derived(func(c *Cell) stat.Interval {
+				p := c.Profiled(k.Name)
+				if p == nil {
+					return stat.None()
+				}
+				return stat.Ratio(c.Medians("round"), stat.Medians(c.samples("round", c.watched(p))))
+			})})
+	}
+	return all
 }
 
-// Sampled returns which part of the CPU time that the kernel counted in the
-// blocks of a CPU profile is in its samples. It is not known if there was none.
-func (c *Cell) Sampled(p *result.Profile) (part float64, known bool) {
-	var used time.Duration
-	blocks := c.watched(p)
+// part is x as a share of all, and NaN if there is nothing.
+func part(x, all int64) float64 { return given(all != 0, float64(x)/float64(all)) }
+
+// sampled is which part of the CPU time that the kernel counted in the blocks of a CPU
+// profile is in its samples.
+func (c *Cell) sampled(s *result.Summary) float64 {
+	used := time.Duration(0)
+	blocks := c.watched(c.Profiled(capture.CPU))
 	for i := range blocks {
 		for _, process := range processes(&blocks[i]) {
 			used += process.Usage.CPU()
 		}
 	}
-	return float64(p.Summary.Total) / float64(used), used > 0
+	return part(s.Total, int64(used))
 }
 
 // HeaviestPhase returns the phase of a CPU profile that takes most of its time,
-// besides training and folding, which all transports have alike. It is nil if
+// besides training and folding, which all transports have alike. It is empty if
 // that is less than 1 %.
-func HeaviestPhase(s *result.Summary) *result.Split {
-	i := slices.IndexFunc(s.Phases, func(p result.Split) bool {
-		return !p.Rest && p.Flat > 0 && p.Name != phase.Train.String() && p.Name != phase.Fold.String()
-	})
-	if i < 0 || s.Share(s.Phases[i].Flat) < 0.01 {
-		return nil
+func HeaviestPhase(s *result.Summary) result.Split {
+	for _, p := range s.Phases {
+		if !p.Rest && p.Flat > 0 && p.Name != phase.Train.String() && p.Name != phase.Fold.String() {
+			if s.Share(p.Flat) < 0.01 {
+				break
+			}
+			return p
+		}
 	}
-	return &s.Phases[i]
+	return result.Split{}
 }
 
-// Copies say how often a byte of the payload is copied on its way.
-type Copies struct {
-	Ours, Kernel stat.Interval // the metrics copies and kernel_copies
-	Memmove      float64       // estimated from the CPU profile: the time in memmove × the floor copy; below 0 if not known
-	Zero         bool          // none of the tensors is copied
-	InLibraries  float64       // copies that libraries make: what memmove did beyond what our code counted; 0 if that is too little to be sure
-	InCache      bool          // our code counted more than memmove can have done: it copied in cache
-}
-
-const (
-	// uncopied is how much of the bytes may be copied if none of the tensors is:
-	// jobs, receipts, and the harness's own reads of /proc.
-	uncopied = 0.02
-	// copyTolerance is how well the estimate of copies is expected to agree with the
-	// count, as a share of it.
-	copyTolerance = 0.25
-)
-
-// Copies returns the copies of the cell, and whether both counts are known.
-func (c *Cell) Copies() (Copies, bool) {
-	k := Copies{Ours: c.Of("copies"), Kernel: c.Of("kernel_copies"), Memmove: -1}
-	if !k.Ours.Known() || !k.Kernel.Known() {
-		return k, false // half the truth would look like more of it
-	}
-	s := c.Summary(capture.CPU)
-	if f := c.Floor(FloorCopy); s != nil && s.Delivered != 0 && f != nil {
-		k.Memmove = float64(s.Memmove) / 1e9 * stat.Of(f.Blocks).Center / float64(s.Delivered)
-	}
-	ours, known := k.Ours.Center, k.Memmove >= 0
-	k.Zero = ours < uncopied && k.Kernel.Center < uncopied && k.Memmove < uncopied
-	if more := k.Memmove - ours; known && more > copyTolerance*max(ours, 1) {
-		k.InLibraries = more
-	} else {
-		k.InCache = known && -more > copyTolerance*ours
-	}
-	return k, true
-}
-
-// A Call is a method that a cell's workers called.
-type Call struct {
-	Method   string
-	PerRound float64
-	Share    float64 // of all calls
-}
-
-// Calls returns which methods were called, the most frequent first.
-func (c *Cell) Calls() []Call {
+// Tally adds up the counters with a prefix over all blocks, by the rest of their names.
+func (c *Cell) Tally(prefix string) map[string]int64 {
 	sums := map[string]int64{}
-	total := int64(0)
 	for i := range c.timed {
 		for name, n := range c.timed[i].Counts() {
-			if method, ok := strings.CutPrefix(name, phase.Calls); ok && n > 0 {
-				sums[method] += n
-				total += n
+			if rest, ok := strings.CutPrefix(name, prefix); ok && n > 0 {
+				sums[rest] += n
 			}
 		}
 	}
-	calls := make([]Call, 0, len(sums))
-	for method, n := range sums {
-		calls = append(calls, Call{method, float64(n) / float64(c.Rounds()), float64(n) / float64(total)})
-	}
-	slices.SortFunc(calls, func(a, b Call) int {
-		return cmp.Or(cmp.Compare(b.PerRound, a.PerRound), cmp.Compare(a.Method, b.Method))
-	})
-	return calls
+	return sums
 }
