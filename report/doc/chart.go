@@ -107,7 +107,7 @@ func (p Plot) chart() chart {
 		for _, x := range s.Points {
 			ats, values = append(ats, x.At), append(values, x.Value.Center)
 			for _, bound := range []float64{x.Value.Low, x.Value.High} {
-				if x.Value.Confidence > 0 && !(p.Value.Log && bound <= 0) { // there is no such place on a logarithmic axis
+				if x.bounded() && !(p.Value.Log && bound <= 0) { // there is no such place on a logarithmic axis
 					values = append(values, bound)
 				}
 			}
@@ -118,59 +118,71 @@ func (p Plot) chart() chart {
 	c.At, at = p.At.scaled(ats)
 	c.Value, value = p.Value.scaled(values)
 	if p.Rule != nil {
-		x := digits(*p.Rule / value.per)
+		x := value.digits(*p.Rule)
 		c.Rule = &x
 	}
 	for _, m := range p.Marks {
-		c.Marks = append(c.Marks, chartMark{digits(m.At / at.per), digits(m.Value / value.per), Visible(m.Text)})
+		c.Marks = append(c.Marks, chartMark{at.digits(m.At), value.digits(m.Value), Visible(m.Text)})
 	}
-	rows := map[string]int{}
 	for _, s := range p.Series {
-		if len(s.Points) == 0 {
-			continue
+		if len(s.Points) > 0 {
+			c.Series = append(c.Series, c.series(p, s, at, value))
 		}
-		made := chartSeries{Name: Visible(s.Name), Dim: s.Dim}
-		bounds, texts, samples := false, false, false
-		for _, x := range s.Points {
-			v := x.Value
-			if p.Kind == Curves {
-				made.At = append(made.At, digits(x.At/at.per))
-			} else {
-				row, ok := rows[x.Name]
-				if !ok {
-					row = len(c.Rows)
-					rows[x.Name], c.Rows = row, append(c.Rows, Visible(x.Name))
-				}
-				made.Row = append(made.Row, row)
-			}
-			made.Value = append(made.Value, digits(v.Center/value.per))
-			low, high := v.Low/value.per, v.High/value.per
-			if v.Confidence == 0 { // unknown, and not as narrow as can be
-				low, high = math.NaN(), math.NaN()
-			}
-			made.Low, made.High = append(made.Low, digits(low)), append(made.High, digits(high))
-			made.Says = append(made.Says, c.Value.says(p.Value.Unit, value, v))
-			made.Text = append(made.Text, Visible(x.Text))
-			var of []digits
-			for _, y := range x.Samples {
-				of = append(of, digits(y/value.per))
-			}
-			made.Samples = append(made.Samples, of)
-			bounds, texts, samples = bounds || v.Confidence > 0, texts || x.Text != "", samples || of != nil
-		}
-		if !bounds {
-			made.Low, made.High = nil, nil
-			if p.Kind != Dots { // of many points: the script writes their numbers
-				made.Says = nil
-			}
-		}
-		if !texts {
-			made.Text = nil
-		}
-		if !samples {
-			made.Samples = nil
-		}
-		c.Series = append(c.Series, made)
 	}
 	return c
 }
+
+// series makes a series of the chart, and the rows that its points are the first ones in.
+func (c *chart) series(p Plot, s Series, at, value scale) chartSeries {
+	made := chartSeries{Name: Visible(s.Name), Dim: s.Dim, Value: each(s.Points, func(x Point) digits { return value.digits(x.Value.Center) })}
+	if p.Kind == Curves {
+		made.At = each(s.Points, func(x Point) digits { return at.digits(x.At) })
+	} else {
+		made.Row = each(s.Points, func(x Point) int { return c.row(Visible(x.Name)) })
+	}
+	bounds := slices.ContainsFunc(s.Points, Point.bounded)
+	if bounds {
+		made.Low = each(s.Points, func(x Point) digits { return value.bound(x, x.Value.Low) })
+		made.High = each(s.Points, func(x Point) digits { return value.bound(x, x.Value.High) })
+	}
+	if bounds || p.Kind == Dots { // of others are many points: the script writes their numbers
+		made.Says = each(s.Points, func(x Point) string { return c.Value.says(p.Value.Unit, value, x.Value) })
+	}
+	if slices.ContainsFunc(s.Points, func(x Point) bool { return x.Text != "" }) {
+		made.Text = each(s.Points, func(x Point) string { return Visible(x.Text) })
+	}
+	if slices.ContainsFunc(s.Points, func(x Point) bool { return x.Samples != nil }) {
+		made.Samples = each(s.Points, func(x Point) []digits { return each(x.Samples, value.digits) })
+	}
+	return made
+}
+
+// row returns where a row is, and adds it if there is none of that name.
+func (c *chart) row(name string) int {
+	if i := slices.Index(c.Rows, name); i >= 0 {
+		return i
+	}
+	c.Rows = append(c.Rows, name)
+	return len(c.Rows) - 1
+}
+
+// each makes something of each of all.
+func each[T, U any](all []T, of func(T) U) []U {
+	var made []U
+	for _, x := range all {
+		made = append(made, of(x))
+	}
+	return made
+}
+
+func (s scale) digits(x float64) digits { return digits(x / s.per) }
+
+// bound is one of the bounds of a point. What is unknown is not as narrow as can be.
+func (s scale) bound(x Point, bound float64) digits {
+	if !x.bounded() {
+		return digits(math.NaN())
+	}
+	return s.digits(bound)
+}
+
+func (x Point) bounded() bool { return x.Value.Confidence > 0 }

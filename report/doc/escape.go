@@ -74,23 +74,17 @@ func Literal(text string) string {
 // EscapedJSON returns JSON in which what does not show is written as escapes: it
 // can stand in strings only.
 func EscapedJSON(data []byte) []byte {
-	var out []byte
-	done := 0 // of data, that out holds
-	for i := 0; i < len(data); {
-		r, n := rune(data[i]), 1
-		if r >= utf8.RuneSelf {
-			r, n = utf8.DecodeRune(data[i:])
+	out := make([]byte, 0, len(data))
+	for i, r := range string(data) {
+		if legible.Rune(r) && !bytes.HasPrefix(data[i:], []byte("##[")) || r <= ' ' {
+			out = utf8.AppendRune(out, r)
+			continue
 		}
-		if r > ' ' && !legible.Rune(r) || bytes.HasPrefix(data[i:], []byte("##[")) {
-			out = append(out, data[done:i]...)
-			for _, unit := range utf16.Encode([]rune{r}) {
-				out = fmt.Appendf(out, `\u%04x`, unit)
-			}
-			done = i + n
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
 		}
-		i += n
 	}
-	return append(out, data[done:]...)
+	return out
 }
 
 // WriteJSON writes v as JSON, indented by indent.

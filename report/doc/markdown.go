@@ -98,7 +98,7 @@ func (s Section) body(b *strings.Builder) {
 	if help := s.help(); len(help) > 0 {
 		b.WriteByte('\n')
 		for _, h := range help {
-			fmt.Fprintf(b, "- **%s**: %s\n", escape(h[0]), escape(h[1]))
+			fmt.Fprintf(b, "- **%s**: %s\n", escape(h.Word), escape(h.Means))
 		}
 	}
 	paragraphs(b, s.Tail)
@@ -124,19 +124,17 @@ func (t Table) markdown(b *strings.Builder, title string) {
 	s := t.sheet(Visible)
 	widths := make([]int, len(s.columns))
 	for c, col := range s.columns {
-		widths[c] = col.width()
+		widths[c] = col.width
 		if col.Wrap {
 			widths[c] = min(widths[c], narrowest)
 		}
-		for _, word := range words(col.header) { // a browser breaks headers
-			widths[c] = max(widths[c], width(word))
-		}
+		widths[c] = max(widths[c], widest(words(col.header))) // a browser breaks headers
 		if col.Bar {
 			s.chart(b, c, title)
 		}
 	}
 	parts := s.split(widths, margins, page)
-	if parts == nil { // some cell is wider than the page: nothing helps
+	if _, least := s.least(widths, margins); least > page { // some cell is wider than the page: nothing helps
 		parts = []sheet{s}
 	}
 	for _, part := range parts {
