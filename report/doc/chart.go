@@ -25,16 +25,13 @@ type chart struct {
 // A chartAxis has one unit, or several if its numbers are too far apart for one:
 // then they are in the smallest, and Units has all, the largest first.
 type chartAxis struct {
-	Name   string      `json:"name"`
-	Unit   string      `json:"unit,omitempty"`
-	Units  []chartUnit `json:"units,omitempty"`
-	Log    bool        `json:"log,omitempty"`
-	Change bool        `json:"change,omitempty"`
-}
-
-type chartUnit struct {
-	Name string  `json:"name"`
-	Per  float64 `json:"per"`
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit,omitempty"`
+	Units  []scale `json:"units,omitempty"`
+	Log    bool    `json:"log,omitempty"`
+	Change bool    `json:"change,omitempty"`
+	scale  scale   // of its numbers
+	kept   string  // the unit that they are kept in
 }
 
 // A chartSeries has an entry a point in each of its columns, or none in those that no
@@ -73,31 +70,31 @@ func (d digits) MarshalJSON() ([]byte, error) {
 // units.
 const manyUnits = 1e4
 
-// scaled chooses the unit of an axis, as tables do. A scale without a name stands
-// for all units of the axis.
-func (a Axis) scaled(xs []float64) (chartAxis, scale) {
-	c, s := chartAxis{Name: Visible(a.Name), Log: a.Log, Change: a.Change}, scaleOf(a.Unit, xs...)
-	c.Log = c.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !(x > 0) })
+// scaled chooses the unit of an axis, as tables do.
+func (a Axis) scaled(xs []float64) chartAxis {
+	c := chartAxis{Name: Visible(a.Name), Change: a.Change, scale: scaleOf(a.Unit, xs...), kept: a.Unit}
+	c.Log = a.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !(x > 0) })
 	if all := scales[a.Unit]; c.Log && len(all) > 1 && slices.Max(xs)/slices.Min(xs) > manyUnits {
-		s = all[len(all)-1]
-		for _, u := range all {
-			c.Units = append(c.Units, chartUnit{u.name, math.Round(u.per / s.per)})
-		}
-		return c, s
+		c.scale = all[len(all)-1]
+		c.Units = each(all, func(u scale) scale { return scale{u.Name, math.Round(u.Per / c.scale.Per)} })
+		return c
 	}
-	c.Unit = s.name
-	return c, s
+	c.Unit = c.scale.Name
+	return c
 }
 
+// digits is a number in the unit of the axis.
+func (a chartAxis) digits(x float64) digits { return digits(x / a.scale.Per) }
+
 // says writes a value as the axis shows it, with its bounds.
-func (a chartAxis) says(unit string, s scale, i stat.Interval) string {
+func (a chartAxis) says(i stat.Interval) string {
 	switch {
 	case a.Units != nil:
-		return Bounded(unit, i)
+		return Bounded(a.kept, i)
 	case a.Change:
-		return bounded(i, " "+s.name, Signed)
+		return bounded(i, " "+a.Unit, Signed)
 	}
-	return s.bounded(i)
+	return a.scale.bounded(i)
 }
 
 // chart makes the chart of a plot.
@@ -107,52 +104,60 @@ func (p Plot) chart() chart {
 		for _, x := range s.Points {
 			ats, values = append(ats, x.At), append(values, x.Value.Center)
 			for _, bound := range []float64{x.Value.Low, x.Value.High} {
-				if x.bounded() && !(p.Value.Log && bound <= 0) { // there is no such place on a logarithmic axis
+				if x.Value.Confidence > 0 && !(p.Value.Log && bound <= 0) { // there is no such place on a logarithmic axis
 					values = append(values, bound)
 				}
 			}
 		}
 	}
-	c := chart{Kind: [...]string{"curves", "dots", "bars"}[p.Kind], Steps: p.Steps, Apart: p.Apart}
-	var at, value scale
-	c.At, at = p.At.scaled(ats)
-	c.Value, value = p.Value.scaled(values)
+	c := chart{Kind: [...]string{"curves", "dots", "bars"}[p.Kind], Steps: p.Steps, Apart: p.Apart, At: p.At.scaled(ats), Value: p.Value.scaled(values)}
 	if p.Rule != nil {
-		x := value.digits(*p.Rule)
+		x := c.Value.digits(*p.Rule)
 		c.Rule = &x
 	}
 	for _, m := range p.Marks {
-		c.Marks = append(c.Marks, chartMark{at.digits(m.At), value.digits(m.Value), Visible(m.Text)})
+		c.Marks = append(c.Marks, chartMark{c.At.digits(m.At), c.Value.digits(m.Value), Visible(m.Text)})
 	}
 	for _, s := range p.Series {
 		if len(s.Points) > 0 {
-			c.Series = append(c.Series, c.series(p, s, at, value))
+			c.Series = append(c.Series, c.series(p.Kind, s))
 		}
 	}
 	return c
 }
 
 // series makes a series of the chart, and the rows that its points are the first ones in.
-func (c *chart) series(p Plot, s Series, at, value scale) chartSeries {
-	made := chartSeries{Name: Visible(s.Name), Dim: s.Dim, Value: each(s.Points, func(x Point) digits { return value.digits(x.Value.Center) })}
-	if p.Kind == Curves {
-		made.At = each(s.Points, func(x Point) digits { return at.digits(x.At) })
-	} else {
-		made.Row = each(s.Points, func(x Point) int { return c.row(Visible(x.Name)) })
+func (c *chart) series(kind Kind, s Series) chartSeries {
+	made := chartSeries{Name: Visible(s.Name), Dim: s.Dim}
+	bounds, texts, samples := false, false, false
+	for _, x := range s.Points {
+		if kind == Curves {
+			made.At = append(made.At, c.At.digits(x.At))
+		} else {
+			made.Row = append(made.Row, c.row(Visible(x.Name)))
+		}
+		low, high := x.Value.Low, x.Value.High
+		if x.Value.Confidence == 0 { // unknown, and not as narrow as can be
+			low, high = math.NaN(), math.NaN()
+		}
+		made.Value = append(made.Value, c.Value.digits(x.Value.Center))
+		made.Low, made.High = append(made.Low, c.Value.digits(low)), append(made.High, c.Value.digits(high))
+		made.Says = append(made.Says, c.Value.says(x.Value))
+		made.Text = append(made.Text, Visible(x.Text))
+		made.Samples = append(made.Samples, each(x.Samples, c.Value.digits))
+		bounds, texts, samples = bounds || x.Value.Confidence > 0, texts || x.Text != "", samples || x.Samples != nil
 	}
-	bounds := slices.ContainsFunc(s.Points, Point.bounded)
-	if bounds {
-		made.Low = each(s.Points, func(x Point) digits { return value.bound(x, x.Value.Low) })
-		made.High = each(s.Points, func(x Point) digits { return value.bound(x, x.Value.High) })
+	if !bounds {
+		made.Low, made.High = nil, nil
 	}
-	if bounds || p.Kind == Dots { // of others are many points: the script writes their numbers
-		made.Says = each(s.Points, func(x Point) string { return c.Value.says(p.Value.Unit, value, x.Value) })
+	if !bounds && kind != Dots { // of many points: the script writes their numbers
+		made.Says = nil
 	}
-	if slices.ContainsFunc(s.Points, func(x Point) bool { return x.Text != "" }) {
-		made.Text = each(s.Points, func(x Point) string { return Visible(x.Text) })
+	if !texts {
+		made.Text = nil
 	}
-	if slices.ContainsFunc(s.Points, func(x Point) bool { return x.Samples != nil }) {
-		made.Samples = each(s.Points, func(x Point) []digits { return each(x.Samples, value.digits) })
+	if !samples {
+		made.Samples = nil
 	}
 	return made
 }
@@ -174,15 +179,3 @@ func each[T, U any](all []T, of func(T) U) []U {
 	}
 	return made
 }
-
-func (s scale) digits(x float64) digits { return digits(x / s.per) }
-
-// bound is one of the bounds of a point. What is unknown is not as narrow as can be.
-func (s scale) bound(x Point, bound float64) digits {
-	if !x.bounded() {
-		return digits(math.NaN())
-	}
-	return s.digits(bound)
-}
-
-func (x Point) bounded() bool { return x.Value.Confidence > 0 }

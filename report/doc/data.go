@@ -110,15 +110,11 @@ func (t Table) json(r Row) ([]byte, error) {
 		if col.For == People || cell.Empty() {
 			continue
 		}
-		name, err := json.Marshal(col.key())
+		member, err := json.Marshal(map[string]any{col.key(): cell.data(col.baseUnit())})
 		if err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(cell.data(col.baseUnit()))
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, slices.Concat(name, []byte(":"), value))
+		members = append(members, member[1:len(member)-1]) // without the braces: they are in order
 	}
 	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}")), nil
 }

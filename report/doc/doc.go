@@ -53,11 +53,7 @@ type Paragraph struct {
 
 // Say makes plain paragraphs of texts.
 func Say(texts ...string) []Paragraph {
-	var all []Paragraph
-	for _, text := range texts {
-		all = append(all, Paragraph{Text: text})
-	}
-	return all
+	return each(texts, func(text string) Paragraph { return Paragraph{Text: text} })
 }
 
 // A Tone is how much something stands out. Text needs colour to show it.

@@ -151,33 +151,27 @@ func (t Table) markdown(b *strings.Builder, title string) {
 }
 
 func (s sheet) markdown() []byte {
-	align := make(tw.Alignment, len(s.columns))
-	header := make([]string, len(s.columns))
-	for c, col := range s.columns {
-		header[c] = escape(col.header)
-		align[c] = tw.AlignRight
-		if col.Unit == "" {
-			align[c] = tw.AlignLeft
+	align := each(s.columns, func(c column) tw.Align {
+		if c.Unit == "" {
+			return tw.AlignLeft
 		}
-	}
+		return tw.AlignRight
+	})
 	var b bytes.Buffer
 	// Left alone, tablewriter rewrites headers, wraps cells, and lets the locale decide
 	// how wide ± is.
 	tab := tablewriter.NewTable(&b, tablewriter.WithRenderer(renderer.NewMarkdown()), tablewriter.WithAlignment(align), tablewriter.WithEastAsian(tw.Off),
 		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone))
-	tab.Header(header)
-	for r := range s.rows {
-		if heading := s.rows[r].Heading; heading != "" {
-			_ = tab.Append(append([]string{"*" + escape(heading) + "*"}, make([]string, len(s.columns)-1)...))
+	tab.Header(each(s.columns, func(c column) string { return escape(c.header) }))
+	for r, row := range s.rows {
+		if row.Heading != "" {
+			_ = tab.Append(append([]string{"*" + escape(row.Heading) + "*"}, make([]string, len(s.columns)-1)...))
 		}
-		row := make([]string, len(s.columns))
-		for c, col := range s.columns {
-			row[c] = escape(col.cells[r].text)
-			if tone := s.rows[r].Tone; c == 0 && row[c] != "" && (tone == Strong || tone == Good || tone == Bad) {
-				row[c] = "**" + row[c] + "**"
-			}
+		texts := each(s.columns, func(c column) string { return escape(c.cells[r].text) })
+		if texts[0] != "" && (row.Tone == Strong || row.Tone == Good || row.Tone == Bad) {
+			texts[0] = "**" + texts[0] + "**"
 		}
-		_ = tab.Append(row) // a slice of strings is always taken
+		_ = tab.Append(texts) // a slice of strings is always taken
 	}
 	_ = tab.Render() // a buffer takes everything
 	return b.Bytes()
@@ -190,16 +184,12 @@ func (s sheet) markdown() []byte {
 func (s sheet) chart(b *strings.Builder, c int, title string) {
 	var names, values []string
 	col := s.columns[c]
-	top := ""
 	for r, e := range col.cells {
 		if e.value <= 0 {
 			continue
 		}
 		text := scale{"", 1}.number(e.value)
 		names, values = append(names, label(s.columns[0].cells[r].text+" "+text)), append(values, text)
-		if e.value == col.most {
-			top = text
-		}
 	}
 	if len(names) < 2 {
 		return
@@ -208,7 +198,7 @@ func (s sheet) chart(b *strings.Builder, c int, title string) {
 		`"themeVariables": {"xyChart": {"plotColorPalette": "#4c78a8"}}}}%%`
 	height := strconv.Itoa(90 + 32*len(names))
 	fmt.Fprintf(b, "\n```mermaid\n%s\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n",
-		strings.Replace(look, "HEIGHT", height, 1), label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
+		strings.Replace(look, "HEIGHT", height, 1), label(title), strings.Join(names, ", "), label(col.Name), scale{"", 1}.number(col.most), strings.Join(values, ", "))
 }
 
 // label quotes a text for Mermaid, which knows no escapes inside quotes, and takes

@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 
@@ -119,9 +120,9 @@ func (c Column) headed(u scale, sure float64) string {
 	header := c.Name
 	switch {
 	case header == "":
-		header = u.name
-	case u.name != "":
-		header += ", " + u.name
+		header = u.Name
+	case u.Name != "":
+		header += ", " + u.Name
 	}
 	switch {
 	case sure == 0:
@@ -189,17 +190,10 @@ func (s sheet) least(widths []int, between int) (keys, all int) {
 // the keys and one other column are.
 func (s sheet) split(widths []int, between, limit int) []sheet {
 	keys, least := s.least(widths, between)
-	limit = max(limit, least)
-	best := s.cut(widths, keys, between, limit)
-	for len(best) > 1 && limit > least { // as many sheets of like widths, rather than wide ones and a narrow rest
-		limit--
-		next := s.cut(widths, keys, between, limit)
-		if len(next) != len(best) {
-			break
-		}
-		best = next
-	}
-	return best
+	cut := func(limit int) []sheet { return s.cut(widths, keys, between, limit) }
+	parts := len(cut(max(limit, least)))
+	// As many sheets as narrow as they can be, rather than wide ones and a narrow rest.
+	return cut(least + sort.Search(max(limit-least, 0), func(more int) bool { return len(cut(least+more)) <= parts }))
 }
 
 // cut fills one sheet after the other up to the limit. keys is how much the keys take of each.

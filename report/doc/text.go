@@ -25,7 +25,6 @@ const (
 	leastKey     = 12 // likewise, where keys are too
 	leastBar     = 6
 	mostBar      = 40
-	indented     = 40 // the width from which on sections are indented
 )
 
 // Text writes the document for a terminal.
@@ -61,7 +60,7 @@ func (t *textWriter) section(s Section) {
 		title += " (" + s.Name + ")"
 	}
 	t.paragraphs([]Paragraph{{title, Strong}})
-	if s.Title != "" && t.left >= indented {
+	if s.Title != "" {
 		t.indent, t.left = "  ", t.left-2
 		defer func() { t.indent, t.left = "", t.left+2 }()
 	}
