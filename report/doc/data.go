@@ -133,9 +133,6 @@ func (c Cell) data(unit string) any {
 	return number(c.Value.Center)
 }
 
-// csvValues are the columns behind the keys of a row.
-var csvValues = []string{"column", "unit", "median", "low", "high", "confidence", "blocks", "n", "text"}
-
 // CSV writes a line for each cell that is no key: the key of its table, a column for each
 // key of any table, the name of the cell's column, and its numbers
 // or its text. first are the keys that always have a column.
@@ -149,7 +146,8 @@ func (d Document) CSV(w io.Writer, first ...string) error {
 		}
 	}
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"table"}, keys, csvValues)) // errors are kept until Flush
+	values := []string{"column", "unit", "median", "low", "high", "confidence", "blocks", "n", "text"}
+	_ = out.Write(slices.Concat([]string{"table"}, keys, values)) // errors are kept until Flush
 	for _, t := range d.tables() {
 		for _, r := range t.Rows {
 			t.csv(out, keys, r)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -48,13 +49,14 @@ func escape(text string) string { return markup.Replace(Visible(text)) }
 // list, a heading or code of how it begins.
 func paragraph(text string) string {
 	text = strings.TrimLeft(text, " ")
-	number := len(text) - len(strings.TrimLeft(text, "0123456789"))
-	switch {
-	case strings.IndexAny(text, "-+=") == 0, number > 0 && strings.IndexAny(text[number:], ".)") == 0:
-		return text[:number] + `\` + escape(text[number:])
+	if at := listStart.FindStringIndex(text); at != nil {
+		return text[:at[1]-1] + `\` + escape(text[at[1]-1:])
 	}
 	return escape(text)
 }
+
+// listStart matches how an item of a list, or the line below a heading, begins.
+var listStart = regexp.MustCompile(`^([-+=]|[0-9]+[.)])`)
 
 var markup = strings.NewReplacer(
 	`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`,

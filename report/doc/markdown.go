@@ -133,8 +133,8 @@ func (t Table) markdown(b *strings.Builder, title string) {
 			s.chart(b, c, title)
 		}
 	}
-	parts := s.split(widths, margins, page)
-	if _, least := s.least(widths, margins); least > page { // some cell is wider than the page: nothing helps
+	parts, least := s.split(widths, margins, page)
+	if least > page { // some cell is wider than the page: nothing helps
 		parts = []sheet{s}
 	}
 	for _, part := range parts {

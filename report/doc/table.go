@@ -117,11 +117,8 @@ func (t Table) column(c int, written func(string) string) column {
 // headed is the name of the column with its unit, and with how sure its values are if they
 // are less so than others.
 func (c Column) headed(u scale, sure float64) string {
-	header := c.Name
-	switch {
-	case header == "":
-		header = u.Name
-	case u.Name != "":
+	header := cmp.Or(c.Name, u.Name)
+	if c.Name != "" && u.Name != "" {
 		header += ", " + u.Name
 	}
 	switch {
@@ -172,44 +169,36 @@ func (c column) aligned(row int) string {
 	return right(e.whole, c.whole) + e.part + padded(c.part-width(e.part)) + e.bounds + padded(c.bounds-width(e.bounds))
 }
 
-// least is how wide a sheet must be for the keys, and for them and any other column.
-func (s sheet) least(widths []int, between int) (keys, all int) {
-	keys = -between
+// split returns the sheets into which s must be split so that the widths of the
+// columns of each, with what lies between them, are at most limit. They are wider only if
+// the keys and one other column are: least is how wide a sheet must be for these.
+func (s sheet) split(widths []int, between, limit int) (parts []sheet, least int) {
+	keys := -between
 	for _, w := range widths[:s.keys] {
 		keys += w + between
 	}
-	all = keys
+	least = keys
 	for _, w := range widths[s.keys:] {
-		all = max(all, keys+between+w)
+		least = max(least, keys+between+w)
 	}
-	return keys, all
-}
-
-// split returns the sheets into which s must be split so that the widths of the
-// columns of each, with what lies between them, are at most limit. They are wider only if
-// the keys and one other column are.
-func (s sheet) split(widths []int, between, limit int) []sheet {
-	keys, least := s.least(widths, between)
-	cut := func(limit int) []sheet { return s.cut(widths, keys, between, limit) }
-	parts := len(cut(max(limit, least)))
-	// As many sheets as narrow as they can be, rather than wide ones and a narrow rest.
-	return cut(least + sort.Search(max(limit-least, 0), func(more int) bool { return len(cut(least+more)) <= parts }))
-}
-
-// cut fills one sheet after the other up to the limit. keys is how much the keys take of each.
-func (s sheet) cut(widths []int, keys, between, limit int) []sheet {
-	all := []sheet{{keys: s.keys, columns: slices.Clip(s.columns[:s.keys]), rows: s.rows}}
-	used := keys // of the last sheet
-	for c := s.keys; c < len(s.columns); c++ {
-		if used+between+widths[c] > limit {
-			all = append(all, sheet{keys: s.keys, columns: slices.Clip(s.columns[:s.keys]), rows: s.rows, follows: true})
-			used = keys
+	cut := func(limit int) []sheet { // fills one sheet after the other
+		all := []sheet{{keys: s.keys, columns: slices.Clip(s.columns[:s.keys]), rows: s.rows}}
+		used := keys // of the last sheet
+		for c := s.keys; c < len(s.columns); c++ {
+			if used+between+widths[c] > limit {
+				all = append(all, sheet{keys: s.keys, columns: slices.Clip(s.columns[:s.keys]), rows: s.rows, follows: true})
+				used = keys
+			}
+			last := &all[len(all)-1]
+			last.columns = append(last.columns, s.columns[c])
+			used += between + widths[c]
 		}
-		last := &all[len(all)-1]
-		last.columns = append(last.columns, s.columns[c])
-		used += between + widths[c]
+		return all
 	}
-	return all
+	fewest := len(cut(max(limit, least)))
+	// As many sheets as narrow as they can be, rather than wide ones and a narrow rest.
+	more := sort.Search(max(limit-least, 0), func(more int) bool { return len(cut(least+more)) <= fewest })
+	return cut(least + more), least
 }
 
 // width is how many columns of a terminal a text takes. What is ambiguous, such as

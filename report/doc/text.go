@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"cmp"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // TextOptions say what a terminal can do.
@@ -65,12 +65,10 @@ func (t *textWriter) section(s Section) {
 		defer func() { t.indent, t.left = "", t.left+2 }()
 	}
 	t.paragraphs(s.Lead)
-	above := len(s.Lead) > 0
-	for _, table := range s.shown() {
-		if above {
+	for i, table := range s.shown() {
+		if i > 0 || len(s.Lead) > 0 {
 			t.blank()
 		}
-		above = true
 		t.paragraphs(Say(table.Caption))
 		t.table(table)
 		t.paragraphs(Say(table.Notes...))
@@ -100,26 +98,17 @@ func (s Section) help() []Term {
 
 // written makes text of a terminal of anything.
 func (t *textWriter) written(text string) string {
-	text = Visible(text)
-	if t.Unicode {
+	if text = Visible(text); t.Unicode {
 		return text
 	}
-	var b strings.Builder
-	for _, r := range text {
-		switch ascii, ok := inASCII[r]; {
-		case ok:
-			b.WriteString(ascii)
-		case r < utf8.RuneSelf:
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
+	return foreign.ReplaceAllStringFunc(inASCII.Replace(text), func(sign string) string { return strings.Trim(strconv.QuoteToASCII(sign), `"`) })
 }
 
-// inASCII are the signs that this program uses itself.
-var inASCII = map[rune]string{'±': "+-", '×': "x", '÷': "/", 'µ': "u", '—': "-", '−': "-", '…': "...", '─': "-"}
+// inASCII has the signs that this program uses itself, foreign is any other that is not ASCII.
+var (
+	inASCII = strings.NewReplacer("±", "+-", "×", "x", "÷", "/", "µ", "u", "—", "-", "−", "-", "…", "...", "─", "-")
+	foreign = regexp.MustCompile(`[^\x00-\x7f]`)
+)
 
 func (t *textWriter) paragraphs(all []Paragraph) {
 	for _, p := range all {
@@ -182,7 +171,8 @@ func (t *textWriter) table(of Table) {
 		return
 	}
 	l := layout{broken: true, keys: true}
-	for _, part := range s.split(t.widths(s, l), between, t.left) {
+	parts, _ := s.split(t.widths(s, l), between, t.left)
+	for _, part := range parts {
 		if part.follows {
 			t.blank()
 		}
@@ -305,9 +295,5 @@ func (t *textWriter) bar(value, most float64, columns int) string {
 		return strings.Repeat("#", max(1, int(value/most*float64(columns)+0.5)))
 	}
 	eighths := max(1, int(value/most*float64(columns)*8+0.5))
-	text := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
-	}
-	return text
+	return strings.Repeat("█", eighths/8) + strings.TrimSpace(string([]rune(" ▏▎▍▌▋▊▉")[eighths%8]))
 }

@@ -50,14 +50,14 @@ func scaleOf(unit string, xs ...float64) scale {
 		i++
 	}
 	s := all[i]
-	switch {
-	case most == 0:
+	if most == 0 {
 		s = all[0]
-	case divided && s.Name == "":
-		s.Name = "per " + per
 	}
-	if divided && base != "1" {
+	switch {
+	case divided && base != "1":
 		s.Name += "/" + per
+	case divided && most > 0:
+		s.Name = "per " + per
 	}
 	return s
 }
@@ -121,12 +121,12 @@ func (s scale) parts(i stat.Interval, most int) (number, bounds string) {
 // unit is one of those of a [Column].
 func Quantity(unit string, x float64) string {
 	s := scaleOf(unit, x)
-	if n := math.Round(x); s.Name == "B" { // there is no part of a byte
-		return strconv.FormatFloat(n, 'f', -1, 64) + " B"
-	} else if unit == "iB" && n == x && math.Mod(x, s.Per) == 0 {
-		return s.fixed(x, 0) + " " + s.Name // as it was written
+	number := s.number(x)
+	// There is no part of a byte, and a size is as it was written.
+	if whole := math.Round(x); s.Name == "B" || unit == "iB" && whole == x && math.Mod(x, s.Per) == 0 {
+		number = s.fixed(whole, 0)
 	}
-	return strings.TrimSuffix(s.number(x)+" "+s.Name, " ")
+	return strings.TrimSuffix(number+" "+s.Name, " ")
 }
 
 // Bounded writes an estimate with its bounds, if it has any: 254 ms (251 to 258).
