@@ -112,8 +112,7 @@ func (p Plot) chart() chart {
 	}
 	c := chart{Kind: [...]string{"curves", "dots", "bars"}[p.Kind], Steps: p.Steps, Apart: p.Apart, At: p.At.scaled(ats), Value: p.Value.scaled(values)}
 	if p.Rule != nil {
-		x := c.Value.digits(*p.Rule)
-		c.Rule = &x
+		c.Rule = new(c.Value.digits(*p.Rule))
 	}
 	for _, m := range p.Marks {
 		c.Marks = append(c.Marks, chartMark{c.At.digits(m.At), c.Value.digits(m.Value), Visible(m.Text)})
@@ -129,35 +128,32 @@ func (p Plot) chart() chart {
 // series makes a series of the chart, and the rows that its points are the first ones in.
 func (c *chart) series(kind Kind, s Series) chartSeries {
 	made := chartSeries{Name: Visible(s.Name), Dim: s.Dim}
-	bounds, texts, samples := false, false, false
+	bounds := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Value.Confidence > 0 })
+	texts := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Text != "" })
+	samples := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Samples != nil })
 	for _, x := range s.Points {
+		made.Value = append(made.Value, c.Value.digits(x.Value.Center))
 		if kind == Curves {
 			made.At = append(made.At, c.At.digits(x.At))
 		} else {
 			made.Row = append(made.Row, c.row(Visible(x.Name)))
 		}
-		low, high := x.Value.Low, x.Value.High
-		if x.Value.Confidence == 0 { // unknown, and not as narrow as can be
-			low, high = math.NaN(), math.NaN()
+		if bounds {
+			low, high := x.Value.Low, x.Value.High
+			if x.Value.Confidence == 0 { // unknown, and not as narrow as can be
+				low, high = math.NaN(), math.NaN()
+			}
+			made.Low, made.High = append(made.Low, c.Value.digits(low)), append(made.High, c.Value.digits(high))
 		}
-		made.Value = append(made.Value, c.Value.digits(x.Value.Center))
-		made.Low, made.High = append(made.Low, c.Value.digits(low)), append(made.High, c.Value.digits(high))
-		made.Says = append(made.Says, c.Value.says(x.Value))
-		made.Text = append(made.Text, Visible(x.Text))
-		made.Samples = append(made.Samples, each(x.Samples, c.Value.digits))
-		bounds, texts, samples = bounds || x.Value.Confidence > 0, texts || x.Text != "", samples || x.Samples != nil
-	}
-	if !bounds {
-		made.Low, made.High = nil, nil
-	}
-	if !bounds && kind != Dots { // of many points: the script writes their numbers
-		made.Says = nil
-	}
-	if !texts {
-		made.Text = nil
-	}
-	if !samples {
-		made.Samples = nil
+		if bounds || kind == Dots { // of others are many points: the script writes their numbers
+			made.Says = append(made.Says, c.Value.says(x.Value))
+		}
+		if texts {
+			made.Text = append(made.Text, Visible(x.Text))
+		}
+		if samples {
+			made.Samples = append(made.Samples, each(x.Samples, c.Value.digits))
+		}
 	}
 	return made
 }

@@ -184,11 +184,8 @@ func (c Cell) csv() []string {
 
 // csvText is a cell in one column.
 func (c Cell) csvText() string {
-	switch {
-	case c.List != nil:
-		return Literal(strings.Join(c.List, ";"))
-	case c.Value != nil:
+	if c.Value != nil {
 		return number(c.Value.Center).String()
 	}
-	return Literal(c.Text)
+	return Literal(cmp.Or(c.Text, strings.Join(c.List, ";")))
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -35,16 +34,13 @@ func (d Document) Markdown(w io.Writer) error {
 	}
 	paragraphs(&b, d.Lead)
 	const reserve = 400 // for saying what is left out
-	n := utf8.RuneCountInString(b.String())
 	var left []string
 	for _, s := range d.Sections {
 		text := s.folded()
-		m := utf8.RuneCountInString(text)
-		if n+m > limit-reserve {
+		if utf8.RuneCountInString(b.String()+text) > limit-reserve {
 			left = append(left, s.Title)
 			continue
 		}
-		n += m
 		b.WriteString(text)
 	}
 	if len(left) > 0 {
@@ -194,11 +190,12 @@ func (s sheet) chart(b *strings.Builder, c int, title string) {
 	if len(names) < 2 {
 		return
 	}
-	const look = `%%{init: {"xyChart": {"width": 800, "height": HEIGHT, "yAxis": {"showLabel": false, "showTick": false}}, ` +
-		`"themeVariables": {"xyChart": {"plotColorPalette": "#4c78a8"}}}}%%`
-	height := strconv.Itoa(90 + 32*len(names))
-	fmt.Fprintf(b, "\n```mermaid\n%s\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n",
-		strings.Replace(look, "HEIGHT", height, 1), label(title), strings.Join(names, ", "), label(col.Name), scale{"", 1}.number(col.most), strings.Join(values, ", "))
+	const form = "\n```mermaid\n" +
+		`%%%%{init: {"xyChart": {"width": 800, "height": %d, "yAxis": {"showLabel": false, "showTick": false}}, ` +
+		`"themeVariables": {"xyChart": {"plotColorPalette": "#4c78a8"}}}}%%%%` +
+		"\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n"
+	top := scale{"", 1}.number(col.most)
+	fmt.Fprintf(b, form, 90+32*len(names), label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
 }
 
 // label quotes a text for Mermaid, which knows no escapes inside quotes, and takes

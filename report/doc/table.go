@@ -50,7 +50,7 @@ func (t Table) keys() int { return min(max(t.Keys, 1), len(t.Columns)) }
 func (t Table) sheet(written func(string) string) sheet {
 	s := sheet{rows: t.Rows}
 	for c, col := range t.Columns {
-		if col.For == Programs || !slices.ContainsFunc(t.Rows, func(r Row) bool { return c < len(r.Cells) && !r.Cells[c].Empty() }) {
+		if col.For == Programs || !slices.ContainsFunc(t.Rows, func(r Row) bool { return !t.cell(r, c).Empty() }) {
 			continue
 		}
 		s.columns = append(s.columns, t.column(c, written))
@@ -62,24 +62,25 @@ func (t Table) sheet(written func(string) string) sheet {
 	return s
 }
 
-// value returns the value that people see in column c of a row, or nil.
-func (t Table) value(r Row, c int) *stat.Interval {
+// cell returns what people see in column c of a row.
+func (t Table) cell(r Row, c int) Cell {
 	if c >= len(r.Cells) {
-		return nil
+		return Cell{}
 	}
-	value := r.Cells[c].Value
-	if t.Columns[c].Middle && value != nil {
-		return Number(value.Center).Value
+	cell := r.Cells[c]
+	if t.Columns[c].Middle && cell.Value != nil {
+		cell.Value = Number(cell.Value.Center).Value
 	}
-	return value
+	return cell
 }
 
 // column makes texts of column c.
 func (t Table) column(c int, written func(string) string) column {
+	cells := each(t.Rows, func(r Row) Cell { return t.cell(r, c) })
 	var values []float64 // with the larger of the bounds
 	sure, whole := 1.0, true
-	for _, r := range t.Rows {
-		i := t.value(r, c)
+	for _, cell := range cells {
+		i := cell.Value
 		if i == nil {
 			continue
 		}
@@ -101,13 +102,10 @@ func (t Table) column(c int, written func(string) string) column {
 			digits = 0
 		}
 	}
-	for _, r := range t.Rows {
-		e := entry{}
-		if c < len(r.Cells) {
-			e = r.Cells[c].entry(t.value(r, c), u, digits, written)
-			if r.Cells[c].Empty() && made.Unit != "" {
-				e.text = written(none)
-			}
+	for r, cell := range cells {
+		e := cell.entry(u, digits, written)
+		if cell.Empty() && made.Unit != "" && c < len(t.Rows[r].Cells) {
+			e.text = written(none)
 		}
 		made.add(e)
 	}
@@ -142,16 +140,16 @@ func (c *column) add(e entry) {
 	c.width = max(c.width, c.whole+c.part+c.bounds)
 }
 
-// entry makes texts of a cell, of which people see this value.
-func (c Cell) entry(value *stat.Interval, u scale, digits int, written func(string) string) entry {
-	if value == nil {
+// entry makes texts of a cell.
+func (c Cell) entry(u scale, digits int, written func(string) string) entry {
+	if c.Value == nil {
 		return entry{text: written(cmp.Or(c.Text, strings.Join(c.List, ", ")))}
 	}
-	number, bounds := u.parts(*value, digits)
+	number, bounds := u.parts(*c.Value, digits)
 	if c.Text != "" {
 		bounds += " " + c.Text
 	}
-	e := entry{whole: written(number), bounds: written(bounds), value: value.Center}
+	e := entry{whole: written(number), bounds: written(bounds), value: c.Value.Center}
 	if i := strings.IndexByte(e.whole, '.'); i >= 0 {
 		e.whole, e.part = e.whole[:i], e.whole[i:]
 	}

@@ -1,7 +1,6 @@
 package doc
 
 import (
-	"bufio"
 	"cmp"
 	"io"
 	"regexp"
@@ -29,10 +28,7 @@ const (
 
 // Text writes the document for a terminal.
 func (d Document) Text(w io.Writer, o TextOptions) error {
-	if o.Width == 0 {
-		o.Width = defaultWidth
-	}
-	t := &textWriter{out: bufio.NewWriter(w), TextOptions: o, left: max(o.Width, leastWidth)}
+	t := &textWriter{TextOptions: o, left: max(cmp.Or(o.Width, defaultWidth), leastWidth)}
 	t.paragraphs([]Paragraph{{d.Title, Strong}})
 	t.paragraphs(d.Lead)
 	for _, s := range d.Sections {
@@ -41,16 +37,16 @@ func (d Document) Text(w io.Writer, o TextOptions) error {
 			t.section(s)
 		}
 	}
-	return t.out.Flush()
+	_, err := io.WriteString(w, strings.TrimPrefix(t.out.String(), "\n"))
+	return err
 }
 
-// A textWriter writes lines. Errors are kept until the end.
+// A textWriter collects lines.
 type textWriter struct {
 	TextOptions
-	out    *bufio.Writer
+	out    strings.Builder
 	indent string
-	left   int  // columns behind the indent
-	begun  bool // something was written
+	left   int // columns behind the indent
 }
 
 func (t *textWriter) section(s Section) {
@@ -130,14 +126,9 @@ func (t *textWriter) line(text string, tone Tone) {
 		text = ansi[tone] + text + "\x1b[0m"
 	}
 	t.out.WriteString(text + "\n")
-	t.begun = true
 }
 
-func (t *textWriter) blank() {
-	if t.begun {
-		t.line("", Plain)
-	}
-}
+func (t *textWriter) blank() { t.line("", Plain) }
 
 // A layout is what is done so that a table fits.
 type layout struct {
