@@ -72,14 +72,13 @@ const manyUnits = 1e4
 
 // scaled chooses the unit of an axis, as tables do.
 func (a Axis) scaled(xs []float64) chartAxis {
-	c := chartAxis{Name: Visible(a.Name), Change: a.Change, scale: scaleOf(a.Unit, xs...), kept: a.Unit}
+	s := scaleOf(a.Unit, xs...)
+	c := chartAxis{Name: Visible(a.Name), Unit: s.Name, Change: a.Change, scale: s, kept: a.Unit}
 	c.Log = a.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !(x > 0) })
 	if all := scales[a.Unit]; c.Log && len(all) > 1 && slices.Max(xs)/slices.Min(xs) > manyUnits {
-		c.scale = all[len(all)-1]
+		c.scale, c.Unit = all[len(all)-1], ""
 		c.Units = each(all, func(u scale) scale { return scale{u.Name, math.Round(u.Per / c.scale.Per)} })
-		return c
 	}
-	c.Unit = c.scale.Name
 	return c
 }
 
@@ -114,9 +113,7 @@ func (p Plot) chart() chart {
 	if p.Rule != nil {
 		c.Rule = new(c.Value.digits(*p.Rule))
 	}
-	for _, m := range p.Marks {
-		c.Marks = append(c.Marks, chartMark{c.At.digits(m.At), c.Value.digits(m.Value), Visible(m.Text)})
-	}
+	c.Marks = each(p.Marks, func(m Mark) chartMark { return chartMark{c.At.digits(m.At), c.Value.digits(m.Value), Visible(m.Text)} })
 	for _, s := range p.Series {
 		if len(s.Points) > 0 {
 			c.Series = append(c.Series, c.series(p.Kind, s))
@@ -160,11 +157,10 @@ func (c *chart) series(kind Kind, s Series) chartSeries {
 
 // row returns where a row is, and adds it if there is none of that name.
 func (c *chart) row(name string) int {
-	if i := slices.Index(c.Rows, name); i >= 0 {
-		return i
+	if !slices.Contains(c.Rows, name) {
+		c.Rows = append(c.Rows, name)
 	}
-	c.Rows = append(c.Rows, name)
-	return len(c.Rows) - 1
+	return slices.Index(c.Rows, name)
 }
 
 // each makes something of each of all.

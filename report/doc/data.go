@@ -18,11 +18,9 @@ import (
 // are s, B, B/s, bit/s and 1, or one of them per round or GB.
 
 // tables are those for programs.
-func (d Document) tables() (all []Table) {
-	for _, s := range d.Sections {
-		all = append(all, slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return t.Key == "" })...)
-	}
-	return all
+func (d Document) tables() []Table {
+	all := slices.Concat(each(d.Sections, func(s Section) []Table { return s.Tables })...)
+	return slices.DeleteFunc(all, func(t Table) bool { return t.Key == "" })
 }
 
 // A number is one that programs read, or what is unknown, which is not a number.

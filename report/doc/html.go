@@ -184,11 +184,9 @@ func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
 		}
 		row.Cells = append(row.Cells, cell)
 	}
-	if row.Note != "" {
-		for n := len(row.Cells); n > 1 && row.Cells[n-1].Text == ""; n-- {
-			row.Cells = row.Cells[:n-1]
-			row.Span++
-		}
+	for n := len(row.Cells); row.Note != "" && n > 1 && row.Cells[n-1].Text == ""; n-- {
+		row.Cells = row.Cells[:n-1]
+		row.Span++
 	}
 	return row
 }

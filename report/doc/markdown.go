@@ -61,19 +61,18 @@ func clipped(text string, n int) string {
 func (s Section) folded() string {
 	var b strings.Builder
 	s.Plots = nil // the tables have their numbers
+	end := ""
 	switch {
 	case s.Empty():
+		return ""
 	case s.Folded:
 		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n", paragraph(s.Title))
-		s.body(&b)
-		b.WriteString("\n</details>\n")
-	default:
-		if s.Title != "" {
-			fmt.Fprintf(&b, "\n### %s\n", paragraph(s.Title))
-		}
-		s.body(&b)
+		end = "\n</details>\n"
+	case s.Title != "":
+		fmt.Fprintf(&b, "\n### %s\n", paragraph(s.Title))
 	}
-	return b.String()
+	s.body(&b)
+	return b.String() + end
 }
 
 // Markdown writes the section without its title.

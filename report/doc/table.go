@@ -268,9 +268,8 @@ func wrap(text string, limit int) []string {
 // fitting is how many bytes of a word that is too long are in a line of that many columns:
 // one sign at least.
 func fitting(word string, columns int) int {
-	used := 0
 	for i, r := range word {
-		if used += width(string(r)); i > 0 && used > columns {
+		if columns -= width(string(r)); i > 0 && columns < 0 {
 			return i
 		}
 	}

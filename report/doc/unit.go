@@ -43,16 +43,13 @@ func scaleOf(unit string, xs ...float64) scale {
 		}
 	}
 	i := 0
-	for i < len(all)-1 && most < all[i].Per*(1-1e-9) {
+	for most > 0 && i < len(all)-1 && most < all[i].Per*(1-1e-9) {
 		i++
 	}
 	if i < len(all)-1 && least < all[i].Per/10 && most < all[i+1].Per*1e4 {
 		i++
 	}
 	s := all[i]
-	if most == 0 {
-		s = all[0]
-	}
 	switch {
 	case divided && base != "1":
 		s.Name += "/" + per
