@@ -109,7 +109,8 @@ func (p Plot) chart() chart {
 			}
 		}
 	}
-	c := chart{Kind: [...]string{"curves", "dots", "bars"}[p.Kind], Steps: p.Steps, Apart: p.Apart, At: p.At.scaled(ats), Value: p.Value.scaled(values)}
+	c := chart{Kind: [...]string{"curves", "dots", "bars"}[p.Kind], Steps: p.Steps, Apart: p.Apart}
+	c.At, c.Value = p.At.scaled(ats), p.Value.scaled(values)
 	if p.Rule != nil {
 		c.Rule = new(c.Value.digits(*p.Rule))
 	}

@@ -163,8 +163,7 @@ func (t Table) html(section string, help []Term) htmlTable {
 // html makes row r. The keys that a row leaves blank at its beginning are those of
 // the row above: it has them all the same, for who sorts the table or hears it.
 func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
-	row := htmlRow{Row: s.rows[r]}
-	repeats := true
+	row, repeats := htmlRow{Row: s.rows[r]}, true
 	for c, col := range s.columns {
 		e := col.cells[r]
 		cell := htmlCell{Class: columns[c].Class, Text: e.text}

@@ -97,7 +97,7 @@ func (t *textWriter) written(text string) string {
 	if text = Visible(text); t.Unicode {
 		return text
 	}
-	return foreign.ReplaceAllStringFunc(inASCII.Replace(text), func(sign string) string { return strings.Trim(strconv.QuoteToASCII(sign), `"`) })
+	return foreign.ReplaceAllStringFunc(inASCII.Replace(text), func(s string) string { return strings.Trim(strconv.QuoteToASCII(s), `"`) })
 }
 
 // inASCII has the signs that this program uses itself, foreign is any other that is not ASCII.
