@@ -45,10 +45,10 @@ const drawAll = `(() => {
 	document.querySelectorAll("details").forEach((d) => (d.open = true))
 	dispatchEvent(new Event("beforeprint"))
 	const charts = JSON.parse(document.getElementById("plots")?.textContent ?? "[]"), count = (f, what) => f.querySelectorAll(what).length
-	return [...document.querySelectorAll("figure.plot")].map((f) => ({
+	return [...document.querySelectorAll("figure.plot")].map((f, k) => ({
 		Caption: f.querySelector("figcaption").textContent, Pictures: count(f, "svg.chart"), Labelled: count(f, "svg.chart[role=img][aria-label]"),
 		Dots: count(f, ".values circle"), Bars: count(f, ".values rect"), Intervals: count(f, ".intervals line"), Marks: count(f, ".marks path"), Curves: count(f, ".curves path"),
-		Logarithmic: [charts[f.dataset.plot].at, charts[f.dataset.plot].value].filter((axis) => axis.log).length,
+		Logarithmic: [charts[k].at, charts[k].value].filter((axis) => axis.log).length,
 		SaidSo: [...(f.querySelector("svg.chart")?.querySelectorAll("[aria-label$='axis label']") ?? [])].filter((e) => e.textContent.endsWith("logarithmic")).length,
 		Samples: count(f, ".samples circle"), Styles: count(f, "style"), Numbers: count(f, "a.numbers"),
 		Outside: [...f.querySelectorAll(".values circle, .values rect, text")].filter((e) => {

@@ -209,7 +209,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	colours := browser.Eval[[]string](p, `["rows", "curves"].flatMap((kind) => JSON.parse(document.getElementById("plots").textContent).flatMap((c, k) => {
-		const figure = document.querySelector("figure.plot[data-plot='" + k + "']")
+		const figure = document.querySelectorAll("figure.plot")[k]
 		const marks = [...figure.querySelectorAll(kind === "rows" ? ".values circle" : ".curves path")]
 		return (c.kind === "dots") === (kind === "rows") && c.kind !== "bars" ? c.series.map((s, i) => s.name + " " + (marks[i].closest("g").getAttribute("stroke") ?? marks[i].getAttribute("fill"))) : []
 	}))`)
@@ -218,7 +218,7 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("colours of three transports: %q", all)
 	}
 	// A distribution goes up where a round is: each piece of its curve is level or upright.
-	if n := browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).reduce((n, c, k) => n + (c.steps ? [...document.querySelectorAll("figure.plot[data-plot='" + k + "'] .curves path")]
+	if n := browser.Eval[int](p, `JSON.parse(document.getElementById("plots").textContent).reduce((n, c, k) => n + (c.steps ? [...document.querySelectorAll("figure.plot")[k].querySelectorAll(".curves path")]
 		.filter((e) => d3.pairs(e.getAttribute("d").slice(1).split("L").map((at) => at.split(","))).some(([a, b]) => a[0] !== b[0] && a[1] !== b[1])).length : 0), 0)`); n > 0 {
 		t.Errorf("%d distributions have slopes", n)
 	}

@@ -19,8 +19,14 @@ func groupTitle(g metrics.Group) string {
 	return strings.Join(append([]string{t, load(g)}, g.Headings()...), ", ")
 }
 
-// rateText writes the rate of a link, in bit/s.
-func rateText(bits float64) string { return doc.Axis{Unit: "bit/s"}.Tick(bits) }
+// rateText writes the rate of a link, in bit/s, without zeros that say nothing.
+func rateText(bits float64) string {
+	number, unit, _ := strings.Cut(doc.Quantity("bit/s", bits), " ")
+	if strings.Contains(number, ".") {
+		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
+	}
+	return number + " " + unit
+}
 
 // plainVariant names the transport of a cell without its codec, and without what its
 // link or workers on other hosts imply.

@@ -25,16 +25,13 @@ type chart struct {
 // A chartAxis has one unit, or several if its numbers are too far apart for one:
 // then they are in the smallest, and Units has all, the largest first.
 type chartAxis struct {
-	Name   string      `json:"name"`
-	Unit   string      `json:"unit,omitempty"`
-	Units  []chartUnit `json:"units,omitempty"`
-	Log    bool        `json:"log,omitempty"`
-	Change bool        `json:"change,omitempty"`
-}
-
-type chartUnit struct {
-	Name string  `json:"name"`
-	Per  float64 `json:"per"`
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit,omitempty"`
+	Units  []scale `json:"units,omitempty"`
+	Log    bool    `json:"log,omitempty"`
+	Change bool    `json:"change,omitempty"`
+	scale  scale   // of its numbers
+	kept   string  // the unit that they are kept in
 }
 
 // A chartSeries has an entry a point in each of its columns, or none in those that no
@@ -73,31 +70,30 @@ func (d digits) MarshalJSON() ([]byte, error) {
 // units.
 const manyUnits = 1e4
 
-// scaled chooses the unit of an axis, as tables do. A scale without a name stands
-// for all units of the axis.
-func (a Axis) scaled(xs []float64) (chartAxis, scale) {
-	c, s := chartAxis{Name: Visible(a.Name), Log: a.Log, Change: a.Change}, scaleOf(a.Unit, xs...)
-	c.Log = c.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !(x > 0) })
+// scaled chooses the unit of an axis, as tables do.
+func (a Axis) scaled(xs []float64) chartAxis {
+	s := scaleOf(a.Unit, xs...)
+	c := chartAxis{Name: Visible(a.Name), Unit: s.Name, Change: a.Change, scale: s, kept: a.Unit}
+	c.Log = a.Log && len(xs) > 0 && !slices.ContainsFunc(xs, func(x float64) bool { return !(x > 0) })
 	if all := scales[a.Unit]; c.Log && len(all) > 1 && slices.Max(xs)/slices.Min(xs) > manyUnits {
-		s = all[len(all)-1]
-		for _, u := range all {
-			c.Units = append(c.Units, chartUnit{u.name, math.Round(u.per / s.per)})
-		}
-		return c, s
+		c.scale, c.Unit = all[len(all)-1], ""
+		c.Units = each(all, func(u scale) scale { return scale{u.Name, math.Round(u.Per / c.scale.Per)} })
 	}
-	c.Unit = s.name
-	return c, s
+	return c
 }
 
+// digits is a number in the unit of the axis.
+func (a chartAxis) digits(x float64) digits { return digits(x / a.scale.Per) }
+
 // says writes a value as the axis shows it, with its bounds.
-func (a chartAxis) says(unit string, s scale, i stat.Interval) string {
+func (a chartAxis) says(i stat.Interval) string {
 	switch {
 	case a.Units != nil:
-		return Bounded(unit, i)
+		return Bounded(a.kept, i)
 	case a.Change:
-		return bounded(i, " "+s.name, Signed)
+		return bounded(i, " "+a.Unit, Signed)
 	}
-	return s.bounded(i)
+	return a.scale.bounded(i)
 }
 
 // chart makes the chart of a plot.
@@ -114,63 +110,65 @@ func (p Plot) chart() chart {
 		}
 	}
 	c := chart{Kind: [...]string{"curves", "dots", "bars"}[p.Kind], Steps: p.Steps, Apart: p.Apart}
-	var at, value scale
-	c.At, at = p.At.scaled(ats)
-	c.Value, value = p.Value.scaled(values)
+	c.At, c.Value = p.At.scaled(ats), p.Value.scaled(values)
 	if p.Rule != nil {
-		x := digits(*p.Rule / value.per)
-		c.Rule = &x
+		c.Rule = new(c.Value.digits(*p.Rule))
 	}
-	for _, m := range p.Marks {
-		c.Marks = append(c.Marks, chartMark{digits(m.At / at.per), digits(m.Value / value.per), Visible(m.Text)})
-	}
-	rows := map[string]int{}
+	c.Marks = each(p.Marks, func(m Mark) chartMark { return chartMark{c.At.digits(m.At), c.Value.digits(m.Value), Visible(m.Text)} })
 	for _, s := range p.Series {
-		if len(s.Points) == 0 {
-			continue
+		if len(s.Points) > 0 {
+			c.Series = append(c.Series, c.series(p.Kind, s))
 		}
-		made := chartSeries{Name: Visible(s.Name), Dim: s.Dim}
-		bounds, texts, samples := false, false, false
-		for _, x := range s.Points {
-			v := x.Value
-			if p.Kind == Curves {
-				made.At = append(made.At, digits(x.At/at.per))
-			} else {
-				row, ok := rows[x.Name]
-				if !ok {
-					row = len(c.Rows)
-					rows[x.Name], c.Rows = row, append(c.Rows, Visible(x.Name))
-				}
-				made.Row = append(made.Row, row)
-			}
-			made.Value = append(made.Value, digits(v.Center/value.per))
-			low, high := v.Low/value.per, v.High/value.per
-			if v.Confidence == 0 { // unknown, and not as narrow as can be
-				low, high = math.NaN(), math.NaN()
-			}
-			made.Low, made.High = append(made.Low, digits(low)), append(made.High, digits(high))
-			made.Says = append(made.Says, c.Value.says(p.Value.Unit, value, v))
-			made.Text = append(made.Text, Visible(x.Text))
-			var of []digits
-			for _, y := range x.Samples {
-				of = append(of, digits(y/value.per))
-			}
-			made.Samples = append(made.Samples, of)
-			bounds, texts, samples = bounds || v.Confidence > 0, texts || x.Text != "", samples || of != nil
-		}
-		if !bounds {
-			made.Low, made.High = nil, nil
-			if p.Kind != Dots { // of many points: the script writes their numbers
-				made.Says = nil
-			}
-		}
-		if !texts {
-			made.Text = nil
-		}
-		if !samples {
-			made.Samples = nil
-		}
-		c.Series = append(c.Series, made)
 	}
 	return c
+}
+
+// series makes a series of the chart, and the rows that its points are the first ones in.
+func (c *chart) series(kind Kind, s Series) chartSeries {
+	made := chartSeries{Name: Visible(s.Name), Dim: s.Dim}
+	bounds := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Value.Confidence > 0 })
+	texts := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Text != "" })
+	samples := slices.ContainsFunc(s.Points, func(x Point) bool { return x.Samples != nil })
+	for _, x := range s.Points {
+		made.Value = append(made.Value, c.Value.digits(x.Value.Center))
+		if kind == Curves {
+			made.At = append(made.At, c.At.digits(x.At))
+		} else {
+			made.Row = append(made.Row, c.row(Visible(x.Name)))
+		}
+		if bounds {
+			low, high := x.Value.Low, x.Value.High
+			if x.Value.Confidence == 0 { // unknown, and not as narrow as can be
+				low, high = math.NaN(), math.NaN()
+			}
+			made.Low, made.High = append(made.Low, c.Value.digits(low)), append(made.High, c.Value.digits(high))
+		}
+		if bounds || kind == Dots { // of others are many points: the script writes their numbers
+			made.Says = append(made.Says, c.Value.says(x.Value))
+		}
+		if texts {
+			made.Text = append(made.Text, Visible(x.Text))
+		}
+		if samples {
+			made.Samples = append(made.Samples, each(x.Samples, c.Value.digits))
+		}
+	}
+	return made
+}
+
+// row returns where a row is, and adds it if there is none of that name.
+func (c *chart) row(name string) int {
+	if !slices.Contains(c.Rows, name) {
+		c.Rows = append(c.Rows, name)
+	}
+	return slices.Index(c.Rows, name)
+}
+
+// each makes something of each of all.
+func each[T, U any](all []T, of func(T) U) []U {
+	var made []U
+	for _, x := range all {
+		made = append(made, of(x))
+	}
+	return made
 }

@@ -2,6 +2,7 @@ package doc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -16,54 +17,74 @@ import (
 // JSON, and a line for each of its columns in CSV. Nothing is rounded or scaled: units
 // are s, B, B/s, bit/s and 1, or one of them per round or GB.
 
-// An object is one of JSON, whose members are in order.
-type object []member
-
-type member struct {
-	name  string
-	value any
-}
-
-// MarshalJSON writes the members in order.
-func (o object) MarshalJSON() ([]byte, error) {
-	var all [][]byte
-	for _, m := range o {
-		name, err := json.Marshal(m.name)
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(m.value)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, slices.Concat(name, []byte(":"), value))
-	}
-	return slices.Concat([]byte("{"), bytes.Join(all, []byte(",")), []byte("}")), nil
-}
-
 // tables are those for programs.
-func (d Document) tables() (all []Table) {
-	for _, s := range d.Sections {
-		all = append(all, slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return t.Key == "" })...)
-	}
-	return all
+func (d Document) tables() []Table {
+	all := slices.Concat(each(d.Sections, func(s Section) []Table { return s.Tables })...)
+	return slices.DeleteFunc(all, func(t Table) bool { return t.Key == "" })
 }
+
+// A number is one that programs read, or what is unknown, which is not a number.
+type number float64
+
+func (n number) unknown() bool { return math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) }
+
+// MarshalJSON writes null for what JSON cannot hold.
+func (n number) MarshalJSON() ([]byte, error) {
+	if n.unknown() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// String leaves out the digits that arithmetic made.
+func (n number) String() string {
+	if n.unknown() {
+		return ""
+	}
+	return strconv.FormatFloat(float64(n), 'g', 12, 64)
+}
+
+// An estimate is what programs read of a value with its interval.
+type estimate struct {
+	Unit       string `json:"unit"`
+	Median     number `json:"median"`
+	Low        number `json:"low"`
+	High       number `json:"high"`
+	Confidence number `json:"confidence"`
+	Blocks     int    `json:"blocks"`
+	N          int    `json:"n"`
+}
+
+// estimate returns the value of a cell, and whether anything was measured for it.
+func (c Cell) estimate(unit string) (e estimate, measured bool) {
+	i := *c.Value
+	e = estimate{unit, number(i.Center), number(i.Low), number(i.High), number(i.Confidence), i.Blocks, i.N}
+	if i.Confidence == 0 {
+		e.Low, e.High = number(math.NaN()), number(math.NaN())
+	}
+	return e, i.Confidence != 0 || i.Blocks != 0 || i.N != 0
+}
+
+// baseUnits are the units in which programs get what is kept in another for readers.
+var baseUnits = map[string]string{"%": "1", "iB": "B"}
+
+func (c Column) baseUnit() string { return cmp.Or(baseUnits[c.Unit], c.Unit) }
 
 // JSON writes the members of head, a struct that has some, and then the rows of all
 // tables, a line each: those of one key are one list. A list without rows is there if its
 // key is one of always.
 func (d Document) JSON(w io.Writer, head any, always ...string) error {
-	lists, keys := map[string][][]byte{}, always
+	lists, keys := map[string][][]byte{}, slices.Clone(always)
 	for _, t := range d.tables() {
 		for _, r := range t.Rows {
-			row, err := json.Marshal(t.object(r))
+			row, err := t.json(r)
 			if err != nil {
 				return err
 			}
 			lists[t.Key] = append(lists[t.Key], row)
 		}
 		if !slices.Contains(keys, t.Key) && len(t.Rows) > 0 {
-			keys = append(slices.Clip(keys), t.Key)
+			keys = append(keys, t.Key)
 		}
 	}
 	first, err := json.MarshalIndent(head, "", "\t")
@@ -79,15 +100,21 @@ func (d Document) JSON(w io.Writer, head any, always ...string) error {
 	return err
 }
 
-// object is a row. What it does not have is absent.
-func (t Table) object(r Row) object {
-	var o object
-	for c, col := range t.Columns[:min(len(t.Columns), len(r.Cells))] {
-		if cell := r.Cells[c]; col.For != People && !cell.Empty() {
-			o = append(o, member{col.key(), cell.data(baseUnit(col.Unit))})
+// json is a row as an object. What it does not have is absent.
+func (t Table) json(r Row) ([]byte, error) {
+	var members [][]byte
+	for c, cell := range r.Cells {
+		col := t.Columns[c]
+		if col.For == People || cell.Empty() {
+			continue
 		}
+		member, err := json.Marshal(map[string]any{col.key(): cell.data(col.baseUnit())})
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, member[1:len(member)-1]) // without the braces: they are in order
 	}
-	return o
+	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}")), nil
 }
 
 // data is what JSON holds of a cell.
@@ -97,61 +124,28 @@ func (c Cell) data(unit string) any {
 		return c.List
 	case c.Value == nil:
 		return c.Text
-	case c.plain():
-		return finite(c.Value.Center)
 	}
-	i := *c.Value
-	o := object{{"unit", unit}, {"median", finite(i.Center)}, {"low", nil}, {"high", nil}, {"confidence", i.Confidence}, {"blocks", i.Blocks}, {"n", i.N}}
-	if i.Confidence > 0 {
-		o[2].value, o[3].value = finite(i.Low), finite(i.High)
+	if e, measured := c.estimate(unit); measured {
+		return e
 	}
-	return o
+	return number(c.Value.Center)
 }
-
-// plain reports whether a cell holds a number that nothing was measured for.
-func (c Cell) plain() bool { return c.Value.Confidence == 0 && c.Value.Blocks == 0 && c.Value.N == 0 }
-
-// finite returns nil for what JSON cannot hold.
-func finite(x float64) any {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return x
-}
-
-// baseUnit is the unit in which programs get what is kept in another for readers.
-func baseUnit(unit string) string {
-	switch unit {
-	case "%":
-		return "1"
-	case "iB":
-		return "B"
-	}
-	return unit
-}
-
-// csvValues are the columns behind the keys of a row.
-var csvValues = []string{"column", "unit", "median", "low", "high", "confidence", "blocks", "n", "text"}
 
 // CSV writes a line for each cell that is no key: the key of its table, a column for each
 // key of any table, the name of the cell's column, and its numbers
 // or its text. first are the keys that always have a column.
 func (d Document) CSV(w io.Writer, first ...string) error {
 	keys := slices.Clone(first)
-	add := func(key string) {
-		if !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
 	for _, t := range d.tables() {
-		for _, col := range t.Columns[:min(max(t.Keys, 1), len(t.Columns))] {
-			if col.For != People {
-				add(col.key())
+		for _, col := range t.Columns[:t.keys()] {
+			if col.For != People && !slices.Contains(keys, col.key()) {
+				keys = append(keys, col.key())
 			}
 		}
 	}
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"table"}, keys, csvValues)) // errors are kept until Flush
+	values := []string{"column", "unit", "median", "low", "high", "confidence", "blocks", "n", "text"}
+	_ = out.Write(slices.Concat([]string{"table"}, keys, values)) // errors are kept until Flush
 	for _, t := range d.tables() {
 		for _, r := range t.Rows {
 			t.csv(out, keys, r)
@@ -163,49 +157,33 @@ func (d Document) CSV(w io.Writer, first ...string) error {
 
 func (t Table) csv(out *csv.Writer, keys []string, r Row) {
 	of := make([]string, len(keys))
-	cells := t.Columns[:min(len(t.Columns), len(r.Cells))]
-	for c, col := range cells[:min(max(t.Keys, 1), len(cells))] {
-		if col.For != People {
-			of[slices.Index(keys, col.key())] = r.Cells[c].csvText()
-		}
-	}
-	for c, col := range cells {
-		if cell := r.Cells[c]; c >= max(t.Keys, 1) && col.For != People && !cell.Empty() {
-			_ = out.Write(slices.Concat([]string{t.Key}, of, []string{col.key(), Literal(baseUnit(col.Unit))}, cell.csvNumbers()))
+	for c, cell := range r.Cells {
+		switch col := t.Columns[c]; {
+		case col.For == People || cell.Empty():
+		case c < t.keys():
+			of[slices.Index(keys, col.key())] = cell.csvText()
+		default:
+			_ = out.Write(slices.Concat([]string{t.Key}, of, []string{col.key(), Literal(col.baseUnit())}, cell.csv()))
 		}
 	}
 }
 
-// csvNumbers are the numbers of a cell, or its text.
-func (c Cell) csvNumbers() []string {
+// csv are the numbers of a cell, or its text.
+func (c Cell) csv() []string {
 	if c.Value == nil {
 		return []string{"", "", "", "", "", "", c.csvText()}
 	}
-	i, low, high := *c.Value, "", ""
-	if c.plain() {
-		return []string{csvNumber(i.Center), "", "", "", "", "", ""}
+	e, measured := c.estimate("")
+	if !measured {
+		return []string{e.Median.String(), "", "", "", "", "", ""}
 	}
-	if i.Confidence > 0 {
-		low, high = csvNumber(i.Low), csvNumber(i.High)
-	}
-	return []string{csvNumber(i.Center), low, high, csvNumber(i.Confidence), strconv.Itoa(i.Blocks), strconv.Itoa(i.N), ""}
+	return []string{e.Median.String(), e.Low.String(), e.High.String(), e.Confidence.String(), strconv.Itoa(e.Blocks), strconv.Itoa(e.N), ""}
 }
 
 // csvText is a cell in one column.
 func (c Cell) csvText() string {
-	switch {
-	case c.List != nil:
-		return Literal(strings.Join(c.List, ";"))
-	case c.Value != nil:
-		return csvNumber(c.Value.Center)
+	if c.Value != nil {
+		return number(c.Value.Center).String()
 	}
-	return Literal(c.Text)
-}
-
-// csvNumber leaves out the digits that arithmetic made.
-func csvNumber(x float64) string {
-	if finite(x) == nil {
-		return ""
-	}
-	return strconv.FormatFloat(x, 'g', 12, 64)
+	return Literal(cmp.Or(c.Text, strings.Join(c.List, ";")))
 }

@@ -9,6 +9,7 @@ package doc
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"ipcbench/bench/stat"
@@ -39,14 +40,9 @@ type Section struct {
 // Empty reports whether people see nothing of the section but a title.
 func (s Section) Empty() bool { return len(s.Lead)+len(s.Plots)+len(s.shown())+len(s.Tail) == 0 }
 
-// shown are the tables that people see, without the columns that they do not see.
-func (s Section) shown() (all []Table) {
-	for _, t := range s.Tables {
-		if t.For != Programs {
-			all = append(all, t)
-		}
-	}
-	return all
+// shown are the tables that people see.
+func (s Section) shown() []Table {
+	return slices.DeleteFunc(slices.Clone(s.Tables), func(t Table) bool { return t.For == Programs })
 }
 
 // A Paragraph is text that is broken into lines as they fit.
@@ -57,11 +53,7 @@ type Paragraph struct {
 
 // Say makes plain paragraphs of texts.
 func Say(texts ...string) []Paragraph {
-	var all []Paragraph
-	for _, text := range texts {
-		all = append(all, Paragraph{Text: text})
-	}
-	return all
+	return each(texts, func(text string) Paragraph { return Paragraph{Text: text} })
 }
 
 // A Tone is how much something stands out. Text needs colour to show it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -48,13 +49,14 @@ func escape(text string) string { return markup.Replace(Visible(text)) }
 // list, a heading or code of how it begins.
 func paragraph(text string) string {
 	text = strings.TrimLeft(text, " ")
-	number := len(text) - len(strings.TrimLeft(text, "0123456789"))
-	switch {
-	case strings.IndexAny(text, "-+=") == 0, number > 0 && strings.IndexAny(text[number:], ".)") == 0:
-		return text[:number] + `\` + escape(text[number:])
+	if at := listStart.FindStringIndex(text); at != nil {
+		return text[:at[1]-1] + `\` + escape(text[at[1]-1:])
 	}
 	return escape(text)
 }
+
+// listStart matches how an item of a list, or the line below a heading, begins.
+var listStart = regexp.MustCompile(`^([-+=]|[0-9]+[.)])`)
 
 var markup = strings.NewReplacer(
 	`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "~", `\~`,
@@ -74,23 +76,17 @@ func Literal(text string) string {
 // EscapedJSON returns JSON in which what does not show is written as escapes: it
 // can stand in strings only.
 func EscapedJSON(data []byte) []byte {
-	var out []byte
-	done := 0 // of data, that out holds
-	for i := 0; i < len(data); {
-		r, n := rune(data[i]), 1
-		if r >= utf8.RuneSelf {
-			r, n = utf8.DecodeRune(data[i:])
+	out := make([]byte, 0, len(data))
+	for i, r := range string(data) {
+		if legible.Rune(r) && !bytes.HasPrefix(data[i:], []byte("##[")) || r <= ' ' {
+			out = utf8.AppendRune(out, r)
+			continue
 		}
-		if r > ' ' && !legible.Rune(r) || bytes.HasPrefix(data[i:], []byte("##[")) {
-			out = append(out, data[done:i]...)
-			for _, unit := range utf16.Encode([]rune{r}) {
-				out = fmt.Appendf(out, `\u%04x`, unit)
-			}
-			done = i + n
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
 		}
-		i += n
 	}
-	return append(out, data[done:]...)
+	return out
 }
 
 // WriteJSON writes v as JSON, indented by indent.

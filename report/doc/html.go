@@ -9,7 +9,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"io/fs"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,113 +23,49 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
+// The template reads documents as they are: visible is what it writes of their texts.
 var pageTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.ParseFS(pageFiles, "page/page.html"))
+	functions := template.FuncMap{
+		"visible": Visible, "say": func(texts []string) []Paragraph { return Say(texts...) }, "tone": func(t Tone) string { return htmlTones[t] },
+		"help": Section.help, "shown": Section.shown, "table": Table.html,
+	}
+	return template.Must(template.New("page.html").Funcs(functions).ParseFS(pageFiles, "page/page.html"))
 })
+
+var htmlTones = map[Tone]string{Strong: "strong", Good: "good", Bad: "bad", Dim: "dim"}
 
 // HTML writes the document as one page that needs nothing else. Its policy lets no
 // request leave, and no script run but those that are embedded here.
 func (d Document) HTML(w io.Writer) error {
-	p := d.page()
-	p.add("page/page.css", "page/page.js")
+	p := &htmlPage{Document: d}
+	p.add("page.css", "page.js")
+	for _, s := range d.Sections {
+		p.Plots = append(p.Plots, each(s.Plots, Plot.chart)...)
+	}
 	if len(p.Plots) > 0 {
-		vendor, err := fs.Glob(pageFiles, "page/vendor/*")
-		if err != nil {
-			return err
-		}
-		p.add(vendor...)
-		p.add("page/charts.css", "page/charts.js")
+		p.add("vendor/d3.LICENSE", "vendor/d3.min.js", "vendor/plot.LICENSE", "vendor/plot.umd.min.js", "charts.css", "charts.js")
 	}
 	var b bytes.Buffer
 	if err := pageTemplate().Execute(&b, p); err != nil {
 		return err
 	}
-	_, err := w.Write(b.Bytes())
+	_, err := b.WriteTo(w)
 	return err
 }
 
 // A htmlPage is what page.html is filled with.
 type htmlPage struct {
-	Title    string
-	Lead     []htmlText
-	Sections []htmlSection
-	Terms    []htmlHelp
-	Plots    []chart
+	Document
+	Plots    []chart // of all sections, in the order of the page's figures
 	Styles   []template.CSS
 	Scripts  []template.JS
 	Licences []string
 }
 
-type htmlSection struct {
-	ID, Title  string
-	Folded     bool
-	Lead, Tail []htmlText
-	Plots      []htmlPlot
-	Tables     []htmlTable
-	Help       []htmlHelp
-}
-
-// A htmlPlot is a figure, which the page's script draws the plot At of the page in.
-type htmlPlot struct {
-	At      int
-	Caption string
-	Notes   []htmlText
-}
-
-// A htmlText is a text in some tone.
-type htmlText struct{ Tone, Text string }
-
-// htmlHelp is what a column or a term means. Terms have no ID.
-type htmlHelp struct{ ID, Name, Text string }
-
-// A htmlTable has a part for each of the rules that divide it.
-type htmlTable struct {
-	Caption string
-	Long    bool
-	Columns []htmlColumn
-	Parts   []htmlPart
-	Notes   []htmlText
-}
-
-// A htmlPart is rows, and what they are.
-type htmlPart struct {
-	Heading string
-	Rows    []htmlRow
-}
-
-type htmlColumn struct {
-	Name, Class  string
-	ID           string // of its help
-	part, bounds room
-}
-
-// A htmlRow has a note in place of its last cells, or, where it has them all, in
-// a row of its own below.
-type htmlRow struct {
-	Tone  string
-	Cells []htmlCell
-	Note  string
-	Span  int // of the note; 0 if it has a row of its own
-}
-
-// A htmlCell is a text, with parts that only make room and are not seen, so that the
-// points of a column stand below each other in any font whose digits have one width.
-type htmlCell struct {
-	Key   bool
-	Class string
-	Text  string
-	Room  string // behind the text
-	More  string
-	End   string // room behind all
-	Bar   string // how long it is, in percent
-}
-
-var htmlTones = map[Tone]string{Strong: "strong", Good: "good", Bad: "bad", Dim: "dim"}
-
 // add adds files: styles, scripts and licences.
 func (p *htmlPage) add(names ...string) {
 	for _, name := range names {
-		data, err := pageFiles.ReadFile(name)
+		data, err := pageFiles.ReadFile("page/" + name)
 		if err != nil {
 			panic(err) // it is no file of this package
 		}
@@ -146,72 +83,62 @@ func (p *htmlPage) add(names ...string) {
 // Policy is the page's content security policy. A style in an attribute has no hash:
 // scripts set them on elements, which is allowed.
 func (p *htmlPage) Policy() string {
-	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; style-src"
-	for _, s := range p.Styles {
-		policy += hash(string(s))
-	}
-	policy += "; script-src"
-	for _, s := range p.Scripts {
-		policy += hash(string(s))
-	}
-	return policy
+	return "default-src 'none'; base-uri 'none'; form-action 'none'; style-src" + hashes(p.Styles) + "; script-src" + hashes(p.Scripts)
 }
 
-func hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+func hashes[T ~string](all []T) (sources string) {
+	for _, text := range all {
+		sum := sha256.Sum256([]byte(text))
+		sources += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return sources
 }
 
-// page makes the page without its styles and scripts.
-func (d Document) page() *htmlPage {
-	p := &htmlPage{Title: Visible(cmp.Or(d.Title, "Report"))}
-	for _, t := range d.Terms {
-		p.Terms = append(p.Terms, htmlHelp{Name: Visible(t.Word), Text: Visible(t.Means)})
-	}
-	p.Lead = htmlTexts(d.Lead)
-	for i, s := range d.Sections {
-		if !s.Empty() {
-			p.Sections = append(p.Sections, p.section(fmt.Sprintf("s%d", i+1), s))
-		}
-	}
-	return p
+// A htmlTable is a table, with its columns and rows as the page shows them.
+type htmlTable struct {
+	Table
+	Long bool
+	Head []htmlColumn
+	Body []htmlRow
 }
 
-func htmlTexts(all []Paragraph) (made []htmlText) {
-	for _, t := range all {
-		if t.Text != "" {
-			made = append(made, htmlText{htmlTones[t.Tone], Visible(t.Text)})
-		}
-	}
-	return made
+type htmlColumn struct {
+	Name, Class  string
+	ID           string // of its help
+	part, bounds string // room for all of them
 }
 
-func (p *htmlPage) section(id string, s Section) htmlSection {
-	made := htmlSection{ID: id, Title: Visible(s.Title), Folded: s.Folded && s.Title != "", Lead: htmlTexts(s.Lead)}
-	for _, plot := range s.Plots {
-		made.Plots = append(made.Plots, htmlPlot{len(p.Plots), Visible(plot.Caption), htmlTexts(Say(plot.Notes...))})
-		p.Plots = append(p.Plots, plot.chart())
-	}
-	ids := map[string]string{}
-	for i, h := range s.help() {
-		ids[h[0]] = fmt.Sprintf("%s-%d", id, i+1)
-		made.Help = append(made.Help, htmlHelp{ids[h[0]], Visible(h[0]), Visible(h[1])})
-	}
-	for _, t := range s.shown() {
-		made.Tables = append(made.Tables, t.html(ids))
-	}
-	made.Tail = htmlTexts(s.Tail)
-	return made
+// A htmlRow has a note in place of its last cells, or, where it has them all, in
+// a row of its own below.
+type htmlRow struct {
+	Row
+	Cells []htmlCell
+	Span  int // of the note; 0 if it has a row of its own
+}
+
+// A htmlCell is a text, with parts that only make room and are not seen, so that the
+// points of a column stand below each other in any font whose digits have one width.
+type htmlCell struct {
+	Class string
+	Text  string
+	Room  string // behind the text
+	More  string
+	End   string // room behind all
+	Bar   string // how long it is, in percent
 }
 
 // longTable is from how many rows on a table scrolls below its header.
 const longTable = 40
 
-func (t Table) html(help map[string]string) htmlTable {
+// html makes the table of a section, with the help of its columns.
+func (t Table) html(section string, help []Term) htmlTable {
 	s := t.sheet(Visible)
-	made := htmlTable{Caption: Visible(t.Caption), Long: len(s.rows) > longTable}
+	made := htmlTable{Table: t, Long: len(t.Rows) > longTable}
 	for _, col := range s.columns {
-		h := htmlColumn{Name: col.header, ID: help[cmp.Or(col.Name, col.header)]}
+		h := htmlColumn{Name: col.header}
+		if i := slices.IndexFunc(help, func(h Term) bool { return h.Word == cmp.Or(col.Name, col.header) }); i >= 0 {
+			h.ID = fmt.Sprintf("%s-%d", section, i)
+		}
 		switch {
 		case col.Unit == "" && col.Wrap:
 			h.Class = "words wrap"
@@ -221,33 +148,25 @@ func (t Table) html(help map[string]string) htmlTable {
 			h.Class = "bar"
 		}
 		for _, e := range col.cells {
-			h.part, h.bounds = h.part.with(e.part), h.bounds.with(e.bounds)
+			h.part += beyond(h.part, e.part)
+			h.bounds += beyond(h.bounds, e.bounds)
 		}
-		made.Columns = append(made.Columns, h)
+		made.Head = append(made.Head, h)
 	}
 	again := make([]string, s.keys) // what blank keys repeat
-	for r, row := range s.rows {
-		if r == 0 || row.Rule {
-			made.Parts = append(made.Parts, htmlPart{Heading: Visible(row.Heading)})
-		}
-		part := &made.Parts[len(made.Parts)-1]
-		part.Rows = append(part.Rows, s.html(r, again, made.Columns))
+	for r := range t.Rows {
+		made.Body = append(made.Body, s.html(r, again, made.Head))
 	}
-	made.Notes = htmlTexts(Say(t.Notes...))
 	return made
 }
 
 // html makes row r. The keys that a row leaves blank at its beginning are those of
 // the row above: it has them all the same, for who sorts the table or hears it.
 func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
-	row := htmlRow{Tone: htmlTones[s.rows[r].Tone], Note: Visible(s.rows[r].Note)}
-	repeats := true
+	row, repeats := htmlRow{Row: s.rows[r]}, true
 	for c, col := range s.columns {
 		e := col.cells[r]
-		cell := htmlCell{Class: columns[c].Class, Text: e.text, Key: c == 0}
-		if cell.Key && cell.Class == "words" {
-			cell.Class = "" // as all of the first column are
-		}
+		cell := htmlCell{Class: columns[c].Class, Text: e.text}
 		if c < s.keys {
 			if repeats = repeats && e.text == ""; repeats && again[c] != "" {
 				cell.Text, cell.Class = again[c], "words again"
@@ -257,49 +176,28 @@ func (s sheet) html(r int, again []string, columns []htmlColumn) htmlRow {
 		}
 		if e.whole != "" {
 			cell.Text, cell.More = e.whole+e.part, e.bounds
-			cell.Room, cell.End = columns[c].part.beside(e.part), columns[c].bounds.beside(e.bounds)
+			cell.Room, cell.End = beyond(e.part, columns[c].part), beyond(e.bounds, columns[c].bounds)
 		}
 		if col.Bar && col.most > 0 {
 			cell.Bar = strconv.FormatFloat(100*max(e.value, 0)/col.most, 'f', 1, 64)
 		}
 		row.Cells = append(row.Cells, cell)
 	}
-	if row.Note != "" {
-		for n := len(row.Cells); n > 1 && row.Cells[n-1].Text == ""; n-- {
-			row.Cells = row.Cells[:n-1]
-			row.Span++
-		}
+	for n := len(row.Cells); row.Note != "" && n > 1 && row.Cells[n-1].Text == ""; n-- {
+		row.Cells = row.Cells[:n-1]
+		row.Span++
 	}
 	return row
 }
 
-// A room has signs enough for each text of a column, all digits as zeros. A text and
-// the signs that it does not have itself are as wide as any other text with the same.
-type room string
+var digit = regexp.MustCompile(`[0-9]`)
 
-// with returns r with room for one more text.
-func (r room) with(text string) room { return r + room(room(text).beside(string(r))) }
-
-// beside returns the signs of r that text does not have.
-func (r room) beside(text string) string {
-	var left strings.Builder
-	has := map[rune]int{}
-	for _, sign := range text {
-		has[zero(sign)]++
+// beyond returns the signs of text that room does not have, all digits as zeros. room
+// and these signs are as wide as text and those that it does not have itself.
+func beyond(room, text string) string {
+	text = digit.ReplaceAllString(text, "0")
+	for _, sign := range digit.ReplaceAllString(room, "0") {
+		text = strings.Replace(text, string(sign), "", 1)
 	}
-	for _, sign := range r {
-		if sign = zero(sign); has[sign] > 0 {
-			has[sign]--
-		} else {
-			left.WriteRune(sign)
-		}
-	}
-	return left.String()
-}
-
-func zero(sign rune) rune {
-	if sign >= '0' && sign <= '9' {
-		return '0'
-	}
-	return sign
+	return text
 }

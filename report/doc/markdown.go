@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -35,16 +34,13 @@ func (d Document) Markdown(w io.Writer) error {
 	}
 	paragraphs(&b, d.Lead)
 	const reserve = 400 // for saying what is left out
-	n := utf8.RuneCountInString(b.String())
 	var left []string
 	for _, s := range d.Sections {
 		text := s.folded()
-		m := utf8.RuneCountInString(text)
-		if n+m > limit-reserve {
+		if utf8.RuneCountInString(b.String()+text) > limit-reserve {
 			left = append(left, s.Title)
 			continue
 		}
-		n += m
 		b.WriteString(text)
 	}
 	if len(left) > 0 {
@@ -65,19 +61,18 @@ func clipped(text string, n int) string {
 func (s Section) folded() string {
 	var b strings.Builder
 	s.Plots = nil // the tables have their numbers
+	end := ""
 	switch {
 	case s.Empty():
+		return ""
 	case s.Folded:
 		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n", paragraph(s.Title))
-		s.body(&b)
-		b.WriteString("\n</details>\n")
-	default:
-		if s.Title != "" {
-			fmt.Fprintf(&b, "\n### %s\n", paragraph(s.Title))
-		}
-		s.body(&b)
+		end = "\n</details>\n"
+	case s.Title != "":
+		fmt.Fprintf(&b, "\n### %s\n", paragraph(s.Title))
 	}
-	return b.String()
+	s.body(&b)
+	return b.String() + end
 }
 
 // Markdown writes the section without its title.
@@ -98,7 +93,7 @@ func (s Section) body(b *strings.Builder) {
 	if help := s.help(); len(help) > 0 {
 		b.WriteByte('\n')
 		for _, h := range help {
-			fmt.Fprintf(b, "- **%s**: %s\n", escape(h[0]), escape(h[1]))
+			fmt.Fprintf(b, "- **%s**: %s\n", escape(h.Word), escape(h.Means))
 		}
 	}
 	paragraphs(b, s.Tail)
@@ -124,19 +119,17 @@ func (t Table) markdown(b *strings.Builder, title string) {
 	s := t.sheet(Visible)
 	widths := make([]int, len(s.columns))
 	for c, col := range s.columns {
-		widths[c] = col.width()
+		widths[c] = col.width
 		if col.Wrap {
 			widths[c] = min(widths[c], narrowest)
 		}
-		for _, word := range words(col.header) { // a browser breaks headers
-			widths[c] = max(widths[c], width(word))
-		}
+		widths[c] = max(widths[c], widest(words(col.header))) // a browser breaks headers
 		if col.Bar {
 			s.chart(b, c, title)
 		}
 	}
-	parts := s.split(widths, margins, page)
-	if parts == nil { // some cell is wider than the page: nothing helps
+	parts, least := s.split(widths, margins, page)
+	if least > page { // some cell is wider than the page: nothing helps
 		parts = []sheet{s}
 	}
 	for _, part := range parts {
@@ -153,33 +146,27 @@ func (t Table) markdown(b *strings.Builder, title string) {
 }
 
 func (s sheet) markdown() []byte {
-	align := make(tw.Alignment, len(s.columns))
-	header := make([]string, len(s.columns))
-	for c, col := range s.columns {
-		header[c] = escape(col.header)
-		align[c] = tw.AlignRight
-		if col.Unit == "" {
-			align[c] = tw.AlignLeft
+	align := each(s.columns, func(c column) tw.Align {
+		if c.Unit == "" {
+			return tw.AlignLeft
 		}
-	}
+		return tw.AlignRight
+	})
 	var b bytes.Buffer
 	// Left alone, tablewriter rewrites headers, wraps cells, and lets the locale decide
 	// how wide ± is.
 	tab := tablewriter.NewTable(&b, tablewriter.WithRenderer(renderer.NewMarkdown()), tablewriter.WithAlignment(align), tablewriter.WithEastAsian(tw.Off),
 		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAutoWrap(tw.WrapNone), tablewriter.WithRowAutoWrap(tw.WrapNone))
-	tab.Header(header)
-	for r := range s.rows {
-		if heading := s.rows[r].Heading; heading != "" {
-			_ = tab.Append(append([]string{"*" + escape(heading) + "*"}, make([]string, len(s.columns)-1)...))
+	tab.Header(each(s.columns, func(c column) string { return escape(c.header) }))
+	for r, row := range s.rows {
+		if row.Heading != "" {
+			_ = tab.Append(append([]string{"*" + escape(row.Heading) + "*"}, make([]string, len(s.columns)-1)...))
 		}
-		row := make([]string, len(s.columns))
-		for c, col := range s.columns {
-			row[c] = escape(col.cells[r].text)
-			if tone := s.rows[r].Tone; c == 0 && row[c] != "" && (tone == Strong || tone == Good || tone == Bad) {
-				row[c] = "**" + row[c] + "**"
-			}
+		texts := each(s.columns, func(c column) string { return escape(c.cells[r].text) })
+		if texts[0] != "" && (row.Tone == Strong || row.Tone == Good || row.Tone == Bad) {
+			texts[0] = "**" + texts[0] + "**"
 		}
-		_ = tab.Append(row) // a slice of strings is always taken
+		_ = tab.Append(texts) // a slice of strings is always taken
 	}
 	_ = tab.Render() // a buffer takes everything
 	return b.Bytes()
@@ -192,25 +179,22 @@ func (s sheet) markdown() []byte {
 func (s sheet) chart(b *strings.Builder, c int, title string) {
 	var names, values []string
 	col := s.columns[c]
-	top := ""
 	for r, e := range col.cells {
 		if e.value <= 0 {
 			continue
 		}
 		text := scale{"", 1}.number(e.value)
 		names, values = append(names, label(s.columns[0].cells[r].text+" "+text)), append(values, text)
-		if e.value == col.most {
-			top = text
-		}
 	}
 	if len(names) < 2 {
 		return
 	}
-	const look = `%%{init: {"xyChart": {"width": 800, "height": HEIGHT, "yAxis": {"showLabel": false, "showTick": false}}, ` +
-		`"themeVariables": {"xyChart": {"plotColorPalette": "#4c78a8"}}}}%%`
-	height := strconv.Itoa(90 + 32*len(names))
-	fmt.Fprintf(b, "\n```mermaid\n%s\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n",
-		strings.Replace(look, "HEIGHT", height, 1), label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
+	const form = "\n```mermaid\n" +
+		`%%%%{init: {"xyChart": {"width": 800, "height": %d, "yAxis": {"showLabel": false, "showTick": false}}, ` +
+		`"themeVariables": {"xyChart": {"plotColorPalette": "#4c78a8"}}}}%%%%` +
+		"\nxychart-beta horizontal\n    title %s\n    x-axis [%s]\n    y-axis %s 0 --> %s\n    bar [%s]\n```\n"
+	top := scale{"", 1}.number(col.most)
+	fmt.Fprintf(b, form, 90+32*len(names), label(title), strings.Join(names, ", "), label(col.Name), top, strings.Join(values, ", "))
 }
 
 // label quotes a text for Mermaid, which knows no escapes inside quotes, and takes

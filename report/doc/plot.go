@@ -1,10 +1,6 @@
 package doc
 
-import (
-	"strings"
-
-	"ipcbench/bench/stat"
-)
+import "ipcbench/bench/stat"
 
 // A Plot is a picture of numbers. Only [Document.HTML] draws plots: the other formats
 // leave them to tables and their bars.
@@ -37,15 +33,6 @@ type Axis struct {
 	Unit   string
 	Log    bool
 	Change bool // numbers above 0 have a sign, too
-}
-
-// Tick writes a number of an axis, without zeros that say nothing.
-func (a Axis) Tick(x float64) string {
-	number, unit, _ := strings.Cut(Quantity(a.Unit, x), " ")
-	if strings.Contains(number, ".") {
-		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
-	}
-	return strings.TrimSpace(number + " " + unit)
 }
 
 // A Series is the points of one colour: the same one in all curves and dots of a

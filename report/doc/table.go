@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 
@@ -19,6 +20,7 @@ type sheet struct {
 	keys    int
 	columns []column
 	rows    []Row
+	follows bool // another one with the same rows, which has their notes
 }
 
 // A column is the texts of one column. Those of numbers are in three parts, so that
@@ -27,6 +29,7 @@ type column struct {
 	Column
 	header string
 	cells  []entry
+	width  int // of the widest cell
 	whole  int // width of the longest part before the point
 	part   int // and behind it
 	bounds int // and of the longest bounds
@@ -37,19 +40,22 @@ type column struct {
 type entry struct {
 	text                string  // all of it
 	whole, part, bounds string  // of a number
-	value               float64 // of a number in a column with bars, else 0
+	value               float64 // of a number
 }
+
+// keys is how many of the columns are keys.
+func (t Table) keys() int { return min(max(t.Keys, 1), len(t.Columns)) }
 
 // sheet makes texts of the table, with written applied to each.
 func (t Table) sheet(written func(string) string) sheet {
-	s := sheet{keys: max(t.Keys, 1), rows: t.Rows}
+	s := sheet{rows: t.Rows}
 	for c, col := range t.Columns {
-		made, empty := t.column(c, col, written)
-		switch {
-		case !empty:
-			s.columns = append(s.columns, made)
-		case c < max(t.Keys, 1):
-			s.keys--
+		if col.For == Programs || !slices.ContainsFunc(t.Rows, func(r Row) bool { return !t.cell(r, c).Empty() }) {
+			continue
+		}
+		s.columns = append(s.columns, t.column(c, written))
+		if c < t.keys() {
+			s.keys++
 		}
 	}
 	s.keys = min(max(s.keys, 1), len(s.columns))
@@ -68,82 +74,73 @@ func (t Table) cell(r Row, c int) Cell {
 	return cell
 }
 
-// numbers returns those of column c, with the larger of their bounds.
-func (t Table) numbers(c int) (all []float64) {
-	for _, r := range t.Rows {
-		i := t.cell(r, c).Value
+// column makes texts of column c.
+func (t Table) column(c int, written func(string) string) column {
+	cells := each(t.Rows, func(r Row) Cell { return t.cell(r, c) })
+	var values []float64 // with the larger of the bounds
+	sure, whole := 1.0, true
+	for _, cell := range cells {
+		i := cell.Value
 		if i == nil {
 			continue
 		}
-		if all = append(all, i.Center); i.Confidence > 0 {
-			all = append(all, max(math.Abs(i.Low), math.Abs(i.High)))
-		}
-	}
-	return all
-}
-
-// column makes texts of column c, and reports whether it holds anything.
-func (t Table) column(c int, col Column, written func(string) string) (made column, empty bool) {
-	if col.For == Programs {
-		return made, true
-	}
-	values := t.numbers(c)
-	least, whole := 1.0, true
-	for _, r := range t.Rows {
-		i := t.cell(r, c).Value
-		if i == nil {
-			continue
+		if values = append(values, i.Center); i.Confidence > 0 {
+			values = append(values, max(math.Abs(i.Low), math.Abs(i.High)))
 		}
 		whole = whole && i.Center == math.Trunc(i.Center) && i.Confidence == 0
 		if i.Blocks > 0 && (i.Confidence > 0 || i.Blocks == 1) {
-			least = min(least, i.Confidence)
+			sure = min(sure, i.Confidence)
 		}
 	}
-	u := scaleOf(col.Unit, values...)
-	made = column{Column: col, header: col.Name}
-	switch {
-	case col.Name == "":
-		made.header = u.name
-	case u.name != "":
-		made.header += ", " + u.name
-	}
-	switch {
-	case least == 0:
-		made.header += " (no interval)"
-	case least < stat.Confidence:
-		made.header += " (" + Percent(least) + " sure)"
-	}
-	made.header = written(made.header)
+	u := scaleOf(t.Columns[c].Unit, values...)
+	made := column{Column: t.Columns[c]}
+	made.header = written(made.headed(u, sure))
 	digits := 9 // after the point, at most
-	if strings.HasPrefix(col.Unit, "1") && len(values) > 0 {
+	if strings.HasPrefix(made.Unit, "1") && len(values) > 0 {
 		digits = u.decimals(slices.Max(values)) + 2 // there is no smaller unit for what is much smaller
 		if whole {
 			digits = 0
 		}
 	}
-	empty = true
-	for _, r := range t.Rows {
-		e := entry{}
-		if c < len(r.Cells) {
-			cell := t.cell(r, c)
-			empty = empty && cell.Empty()
-			e = cell.entry(u, digits, written)
-			if cell.Empty() && col.Unit != "" {
-				e.text = written(none)
-			}
-			if col.Bar && cell.Value != nil {
-				e.value = cell.Value.Center
-				made.most = max(made.most, e.value)
-			}
+	for r, cell := range cells {
+		e := cell.entry(u, digits, written)
+		if cell.Empty() && made.Unit != "" && c < len(t.Rows[r].Cells) {
+			e.text = written(none)
 		}
-		made.cells = append(made.cells, e)
-		if e.whole != "" {
-			made.whole, made.part, made.bounds = max(made.whole, width(e.whole)), max(made.part, width(e.part)), max(made.bounds, width(e.bounds))
-		}
+		made.add(e)
 	}
-	return made, empty
+	return made
 }
 
+// headed is the name of the column with its unit, and with how sure its values are if they
+// are less so than others.
+func (c Column) headed(u scale, sure float64) string {
+	header := cmp.Or(c.Name, u.Name)
+	if c.Name != "" && u.Name != "" {
+		header += ", " + u.Name
+	}
+	switch {
+	case sure == 0:
+		header += " (no interval)"
+	case sure < stat.Confidence:
+		header += " (" + Percent(sure) + " sure)"
+	}
+	return header
+}
+
+// add adds a cell.
+func (c *column) add(e entry) {
+	c.cells = append(c.cells, e)
+	c.most = max(c.most, e.value)
+	if e.whole == "" {
+		c.width = max(c.width, width(e.text))
+		return
+	}
+	c.whole, c.part, c.bounds = max(c.whole, width(e.whole)), max(c.part, width(e.part)), max(c.bounds, width(e.bounds))
+	c.width = max(c.width, c.whole+c.part+c.bounds)
+}
+
+// entry makes texts of a cell.
 func (c Cell) entry(u scale, digits int, written func(string) string) entry {
 	if c.Value == nil {
 		return entry{text: written(cmp.Or(c.Text, strings.Join(c.List, ", ")))}
@@ -152,7 +149,7 @@ func (c Cell) entry(u scale, digits int, written func(string) string) entry {
 	if c.Text != "" {
 		bounds += " " + c.Text
 	}
-	e := entry{whole: written(number), bounds: written(bounds)}
+	e := entry{whole: written(number), bounds: written(bounds), value: c.Value.Center}
 	if i := strings.IndexByte(e.whole, '.'); i >= 0 {
 		e.whole, e.part = e.whole[:i], e.whole[i:]
 	}
@@ -167,59 +164,39 @@ func (c column) aligned(row int) string {
 	if e.whole == "" {
 		return e.text
 	}
-	return padded(c.whole-width(e.whole)) + e.whole + e.part + padded(c.part-width(e.part)) + e.bounds + padded(c.bounds-width(e.bounds))
-}
-
-// width is that of the widest cell.
-func (c column) width() int {
-	w := c.whole + c.part + c.bounds
-	for _, e := range c.cells {
-		if e.whole == "" {
-			w = max(w, width(e.text))
-		}
-	}
-	return w
+	return right(e.whole, c.whole) + e.part + padded(c.part-width(e.part)) + e.bounds + padded(c.bounds-width(e.bounds))
 }
 
 // split returns the sheets into which s must be split so that the widths of the
-// columns of each, with what lies between them, are at most limit. It returns none
-// if the keys and some other column are too wide already.
-func (s sheet) split(widths []int, between, limit int) []sheet {
-	best := s.cut(widths, between, limit)
-	for n := len(best); n > 1; { // as many sheets of like widths, rather than wide ones and a narrow rest
-		limit--
-		next := s.cut(widths, between, limit)
-		if len(next) != n {
-			break
-		}
-		best = next
-	}
-	return best
-}
-
-// cut fills one sheet after the other up to the limit.
-func (s sheet) cut(widths []int, between, limit int) []sheet {
-	keys := 0
+// columns of each, with what lies between them, are at most limit. They are wider only if
+// the keys and one other column are: least is how wide a sheet must be for these.
+func (s sheet) split(widths []int, between, limit int) (parts []sheet, least int) {
+	keys := -between
 	for _, w := range widths[:s.keys] {
 		keys += w + between
 	}
-	if s.keys == len(s.columns) && keys-between <= limit {
-		return []sheet{s}
+	least = keys
+	for _, w := range widths[s.keys:] {
+		least = max(least, keys+between+w)
 	}
-	var all []sheet
-	used := limit + 1 // of the last sheet: there is none yet
-	for c := s.keys; c < len(s.columns); c++ {
-		if used+between+widths[c] > limit {
-			all = append(all, sheet{keys: s.keys, columns: slices.Clone(s.columns[:s.keys]), rows: s.rows})
-			if used = keys - between; used+between+widths[c] > limit {
-				return nil
+	cut := func(limit int) []sheet { // fills one sheet after the other
+		all := []sheet{{keys: s.keys, columns: slices.Clip(s.columns[:s.keys]), rows: s.rows}}
+		used := keys // of the last sheet
+		for c := s.keys; c < len(s.columns); c++ {
+			if used+between+widths[c] > limit {
+				all = append(all, sheet{keys: s.keys, columns: slices.Clip(s.columns[:s.keys]), rows: s.rows, follows: true})
+				used = keys
 			}
+			last := &all[len(all)-1]
+			last.columns = append(last.columns, s.columns[c])
+			used += between + widths[c]
 		}
-		last := &all[len(all)-1]
-		last.columns = append(last.columns, s.columns[c])
-		used += between + widths[c]
+		return all
 	}
-	return all
+	fewest := len(cut(max(limit, least)))
+	// As many sheets as narrow as they can be, rather than wide ones and a narrow rest.
+	more := sort.Search(max(limit-least, 0), func(more int) bool { return len(cut(least+more)) <= fewest })
+	return cut(least + more), least
 }
 
 // width is how many columns of a terminal a text takes. What is ambiguous, such as
@@ -232,6 +209,17 @@ func width(text string) int {
 }
 
 func padded(n int) string { return strings.Repeat(" ", max(n, 0)) }
+
+// right returns a text at the right of so many columns.
+func right(text string, columns int) string { return padded(columns-width(text)) + text }
+
+// widest is the width of the widest text.
+func widest(texts []string) (w int) {
+	for _, text := range texts {
+		w = max(w, width(text))
+	}
+	return w
+}
 
 // unitWord matches what stays with the number before it.
 var unitWord = regexp.MustCompile(`^([kMG]?(B|bit)(/s)?|[mµn]?s|%)[^\pL]*$`)
@@ -263,19 +251,9 @@ func wrap(text string, limit int) []string {
 			lines = append(lines, line)
 		}
 		for width(word) > limit {
-			end, used, colon := 0, 0, 0
-			for i, r := range word {
-				w := width(string(r))
-				if r == ':' && i > 0 {
-					colon = i
-				}
-				if i > 0 && used+w > limit {
-					break
-				}
-				end, used = i+len(string(r)), used+w
-			}
-			if colon > 0 {
-				end = colon
+			end := fitting(word, limit)
+			if colon := strings.LastIndexByte(word[1:min(end+1, len(word))], ':'); colon >= 0 {
+				end = colon + 1
 			}
 			lines, word = append(lines, word[:end]), Visible(word[end:]) // a line begins here
 		}
@@ -285,4 +263,15 @@ func wrap(text string, limit int) []string {
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// fitting is how many bytes of a word that is too long are in a line of that many columns:
+// one sign at least.
+func fitting(word string, columns int) int {
+	for i, r := range word {
+		if columns -= width(string(r)); i > 0 && columns < 0 {
+			return i
+		}
+	}
+	return len(word)
 }

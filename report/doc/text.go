@@ -1,9 +1,10 @@
 package doc
 
 import (
-	"bufio"
 	"cmp"
 	"io"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,15 +24,11 @@ const (
 	leastKey     = 12 // likewise, where keys are too
 	leastBar     = 6
 	mostBar      = 40
-	indented     = 40 // the width from which on sections are indented
 )
 
 // Text writes the document for a terminal.
 func (d Document) Text(w io.Writer, o TextOptions) error {
-	if o.Width == 0 {
-		o.Width = defaultWidth
-	}
-	t := &textWriter{out: bufio.NewWriter(w), TextOptions: o, left: max(o.Width, leastWidth)}
+	t := &textWriter{TextOptions: o, left: max(cmp.Or(o.Width, defaultWidth), leastWidth)}
 	t.paragraphs([]Paragraph{{d.Title, Strong}})
 	t.paragraphs(d.Lead)
 	for _, s := range d.Sections {
@@ -40,16 +37,16 @@ func (d Document) Text(w io.Writer, o TextOptions) error {
 			t.section(s)
 		}
 	}
-	return t.out.Flush()
+	_, err := io.WriteString(w, strings.TrimPrefix(t.out.String(), "\n"))
+	return err
 }
 
-// A textWriter writes lines. Errors are kept until the end.
+// A textWriter collects lines.
 type textWriter struct {
 	TextOptions
-	out    *bufio.Writer
+	out    strings.Builder
 	indent string
-	left   int  // columns behind the indent
-	begun  bool // something was written
+	left   int // columns behind the indent
 }
 
 func (t *textWriter) section(s Section) {
@@ -59,17 +56,15 @@ func (t *textWriter) section(s Section) {
 		title += " (" + s.Name + ")"
 	}
 	t.paragraphs([]Paragraph{{title, Strong}})
-	if s.Title != "" && t.left >= indented {
+	if s.Title != "" {
 		t.indent, t.left = "  ", t.left-2
 		defer func() { t.indent, t.left = "", t.left+2 }()
 	}
 	t.paragraphs(s.Lead)
-	above := len(s.Lead) > 0
-	for _, table := range s.shown() {
-		if above {
+	for i, table := range s.shown() {
+		if i > 0 || len(s.Lead) > 0 {
 			t.blank()
 		}
-		above = true
 		t.paragraphs(Say(table.Caption))
 		t.table(table)
 		t.paragraphs(Say(table.Notes...))
@@ -77,24 +72,20 @@ func (t *textWriter) section(s Section) {
 	if help := s.help(); len(s.shown()) > 0 && len(help)+len(s.Tail) > 0 {
 		t.blank()
 		for _, h := range help {
-			t.paragraphs(Say(h[0] + ": " + h[1]))
+			t.paragraphs(Say(h.Word + ": " + h.Means))
 		}
 	}
 	t.paragraphs(s.Tail)
 }
 
-// help returns names and definitions of the columns that the tables show, each
-// once.
-func (s Section) help() [][2]string {
-	var all [][2]string
-	seen := map[string]bool{}
+// help is what the columns mean that the tables show, each once.
+func (s Section) help() []Term {
+	var all []Term
 	for _, t := range s.shown() {
-		for c, col := range t.Columns {
-			made, empty := t.column(c, col, Visible)
-			name := cmp.Or(col.Name, made.header)
-			if !empty && col.Help != "" && !seen[name] {
-				seen[name] = true
-				all = append(all, [2]string{name, col.Help})
+		for _, col := range t.sheet(Visible).columns {
+			name := cmp.Or(col.Name, col.header)
+			if col.Help != "" && !slices.ContainsFunc(all, func(h Term) bool { return h.Word == name }) {
+				all = append(all, Term{name, col.Help})
 			}
 		}
 	}
@@ -103,27 +94,17 @@ func (s Section) help() [][2]string {
 
 // written makes text of a terminal of anything.
 func (t *textWriter) written(text string) string {
-	text = Visible(text)
-	if t.Unicode {
+	if text = Visible(text); t.Unicode {
 		return text
 	}
-	var b strings.Builder
-	for _, r := range text {
-		if ascii, ok := inASCII[r]; ok {
-			b.WriteString(ascii)
-			continue
-		}
-		q := strconv.QuoteRuneToASCII(r)
-		if r < 0x80 {
-			q = " " + string(r) + " "
-		}
-		b.WriteString(q[1 : len(q)-1])
-	}
-	return b.String()
+	return foreign.ReplaceAllStringFunc(inASCII.Replace(text), func(s string) string { return strings.Trim(strconv.QuoteToASCII(s), `"`) })
 }
 
-// inASCII are the signs that this program uses itself.
-var inASCII = map[rune]string{'±': "+-", '×': "x", '÷': "/", 'µ': "u", '—': "-", '−': "-", '…': "..."}
+// inASCII has the signs that this program uses itself, foreign is any other that is not ASCII.
+var (
+	inASCII = strings.NewReplacer("±", "+-", "×", "x", "÷", "/", "µ", "u", "—", "-", "−", "-", "…", "...", "─", "-")
+	foreign = regexp.MustCompile(`[^\x00-\x7f]`)
+)
 
 func (t *textWriter) paragraphs(all []Paragraph) {
 	for _, p := range all {
@@ -145,13 +126,15 @@ func (t *textWriter) line(text string, tone Tone) {
 		text = ansi[tone] + text + "\x1b[0m"
 	}
 	t.out.WriteString(text + "\n")
-	t.begun = true
 }
 
-func (t *textWriter) blank() {
-	if t.begun {
-		t.line("", Plain)
-	}
+func (t *textWriter) blank() { t.line("", Plain) }
+
+// A layout is what is done so that a table fits.
+type layout struct {
+	bar    int  // the width of bars; 0 leaves them out
+	broken bool // headers, and words that may be, are broken into lines
+	keys   bool // keys are too
 }
 
 // table writes a table: as it is if it fits; else with headers and words in several
@@ -162,88 +145,66 @@ func (t *textWriter) table(of Table) {
 	if len(s.columns) == 0 {
 		return
 	}
-	for _, try := range []struct {
-		bar     int
-		headers bool // may be broken into lines
-	}{{leastBar, false}, {leastBar, true}, {0, true}} {
-		widths, sum := t.widths(s, try.headers, false, try.bar), -between
+	for _, l := range []layout{{bar: leastBar}, {bar: leastBar, broken: true}, {broken: true}} {
+		widths := t.widths(s, l)
+		left := t.left + between
 		for _, w := range widths {
-			sum += w + between
+			left -= w + between
 		}
-		if sum <= t.left {
-			bar := try.bar
-			if bar > 0 {
-				bar = min(bar+t.left-sum, mostBar)
-				widths = t.widths(s, try.headers, false, bar)
-			}
-			t.grid(s, widths, bar)
-			return
+		if left < 0 {
+			continue
 		}
+		if l.bar > 0 {
+			l.bar = min(l.bar+left, mostBar)
+			widths = t.widths(s, l)
+		}
+		t.grid(s, widths, l.bar)
+		return
 	}
-	widths := t.widths(s, true, true, 0)
-	parts := s.split(widths, between, t.left)
-	for limit := t.left; parts == nil; limit++ {
-		parts = s.split(widths, between, limit)
-	}
-	for i, part := range parts {
-		if i > 0 {
+	l := layout{broken: true, keys: true}
+	parts, _ := s.split(t.widths(s, l), between, t.left)
+	for _, part := range parts {
+		if part.follows {
 			t.blank()
-			part.rows = withoutNotes(part.rows)
 		}
-		t.grid(part, t.widths(part, true, true, 0), 0)
+		t.grid(part, t.widths(part, l), 0)
 	}
 }
 
-func withoutNotes(rows []Row) []Row {
-	rows = append([]Row{}, rows...)
-	for i := range rows {
-		rows[i].Note = ""
-	}
-	return rows
-}
-
-// widths returns those of the columns. Where headers may be broken, columns of words
-// that may be too, and keys if they may, share what the others leave.
-func (t *textWriter) widths(s sheet, headers, keys bool, bar int) []int {
-	widths := make([]int, len(s.columns))
+// widths returns those of the columns. Those that are broken into lines share what the
+// others leave.
+func (t *textWriter) widths(s sheet, l layout) []int {
+	widths, least := make([]int, len(s.columns)), make([]int, len(s.columns))
 	rest, wraps := t.left+between, 0
-	least := func(c int) int {
-		if c < s.keys {
-			return leastKey
-		}
-		return leastWrap
-	}
-	wrapped := func(c int) bool {
-		col := s.columns[c]
-		return headers && (col.Wrap || keys && c < s.keys && col.Unit == "") && widths[c] > least(c)
-	}
 	for c, col := range s.columns {
-		w := col.width()
-		if col.Bar && bar > 0 {
-			w += between + bar
+		widths[c] = col.width
+		if col.Bar && l.bar > 0 {
+			widths[c] += between + l.bar
 		}
-		if headers {
-			for _, word := range words(col.header) {
-				w = max(w, width(word))
-			}
-		} else {
-			w = max(w, width(col.header))
+		header := []string{col.header}
+		if l.broken {
+			header = words(col.header)
 		}
-		widths[c] = w
-		if wrapped(c) {
+		widths[c] = max(widths[c], widest(header))
+		least[c] = widths[c]
+		switch {
+		case l.broken && c < s.keys && (col.Wrap || l.keys && col.Unit == ""):
+			least[c] = leastKey
+		case l.broken && col.Wrap:
+			least[c] = leastWrap
+		}
+		if widths[c] > least[c] {
 			wraps++
 		} else {
-			rest -= w + between
+			rest -= widths[c] + between
 		}
 	}
 	for c, col := range s.columns {
-		if wrapped(c) {
-			most := min(widths[c], max(least(c), rest/wraps-between))
+		if widths[c] > least[c] {
+			most := min(widths[c], max(least[c], rest/wraps-between))
 			widths[c] = min(width(col.header), most)
 			for _, e := range col.cells {
-				for _, line := range wrap(e.text, most) {
-					widths[c] = max(widths[c], width(line))
-				}
+				widths[c] = max(widths[c], widest(wrap(e.text, most)))
 			}
 		}
 	}
@@ -252,35 +213,36 @@ func (t *textWriter) widths(s sheet, headers, keys bool, bar int) []int {
 
 // grid writes a table of these widths.
 func (t *textWriter) grid(s sheet, widths []int, bar int) {
-	header := make([]string, len(s.columns))
+	texts := make([]string, len(s.columns))
 	for c, col := range s.columns {
-		header[c] = col.header
+		texts[c] = col.header
 		if col.Bar && bar > 0 { // above the numbers
-			header[c] = padded(col.width()-width(col.header)) + col.header
+			texts[c] = right(col.header, col.width)
 		}
 	}
-	wide := t.row(s, widths, bar, header, "", Dim)
+	wide := t.row(s, widths, bar, texts, "", Dim)
 	for r, row := range s.rows {
-		texts := make([]string, len(s.columns))
 		for c, col := range s.columns {
 			texts[c] = col.aligned(r)
 			if col.Bar && bar > 0 {
-				texts[c] = padded(col.width()-width(texts[c])) + texts[c] + padded(between) + t.bar(col.cells[r].value, col.most, bar)
+				texts[c] = right(texts[c], col.width) + padded(between) + t.bar(col.cells[r].value, col.most, bar)
 			}
 		}
-		t.rule(row, wide)
+		if row.Rule {
+			t.rule(row.Heading, wide)
+		}
+		if s.follows {
+			row.Note = ""
+		}
 		t.row(s, widths, bar, texts, t.written(row.Note), row.Tone)
 	}
 }
 
-// rule writes the line above a row that is set apart, with its heading on it.
-func (t *textWriter) rule(row Row, wide int) {
-	if !row.Rule {
-		return
-	}
-	dash, heading := t.sign("─", "-"), ""
-	if row.Heading != "" {
-		heading = wrap(dash+dash+" "+t.written(row.Heading), t.left)[0] + " "
+// rule writes a line with a heading on it.
+func (t *textWriter) rule(heading string, wide int) {
+	dash := t.written("─")
+	if heading != "" {
+		heading = wrap(dash+dash+" "+t.written(heading), t.left)[0] + " "
 	}
 	t.line(heading+strings.Repeat(dash, max(0, wide-width(heading))), Dim)
 }
@@ -288,29 +250,24 @@ func (t *textWriter) rule(row Row, wide int) {
 // row writes a row of a grid, in several lines if its words take them, with a note
 // behind or below it. It returns how wide a full row is.
 func (t *textWriter) row(s sheet, widths []int, bar int, texts []string, note string, tone Tone) (wide int) {
-	cells := make([][]string, len(texts))
-	n := 0
+	var lines []string
 	for c, text := range texts {
-		cells[c] = []string{text}
+		cell := []string{text}
 		if width(text) > widths[c] {
-			cells[c] = wrap(text, widths[c])
+			cell = wrap(text, widths[c])
 		}
-		n = max(n, len(cells[c]))
+		for k, text := range cell {
+			if k == len(lines) {
+				lines = append(lines, "")
+			}
+			if col := s.columns[c]; col.Unit != "" && !(col.Bar && bar > 0) {
+				text = right(text, widths[c])
+			}
+			lines[k] += padded(wide-width(lines[k])) + text
+		}
+		wide += widths[c] + between
 	}
-	for k := range n {
-		line := ""
-		wide = 0
-		for c, col := range s.columns {
-			text := ""
-			if k < len(cells[c]) {
-				text = cells[c][k]
-			}
-			if col.Unit != "" && !(col.Bar && bar > 0) {
-				text = padded(widths[c]-width(text)) + text
-			}
-			line += padded(wide-width(line)) + text
-			wide += widths[c] + between
-		}
+	for k, line := range lines {
 		if line = strings.TrimRight(line, " "); k == 0 && note != "" && width(line)+between+width(note) <= t.left {
 			line, note = line+padded(between)+note, ""
 		}
@@ -318,13 +275,6 @@ func (t *textWriter) row(s sheet, widths []int, bar int, texts []string, note st
 	}
 	t.paragraphs([]Paragraph{{note, tone}})
 	return wide - between
-}
-
-func (t *textWriter) sign(unicode, ascii string) string {
-	if t.Unicode {
-		return unicode
-	}
-	return ascii
 }
 
 // bar draws value as a bar. The longest, that of most, takes all of the columns.
@@ -336,9 +286,5 @@ func (t *textWriter) bar(value, most float64, columns int) string {
 		return strings.Repeat("#", max(1, int(value/most*float64(columns)+0.5)))
 	}
 	eighths := max(1, int(value/most*float64(columns)*8+0.5))
-	text := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
-	}
-	return text
+	return strings.Repeat("█", eighths/8) + strings.TrimSpace(string([]rune(" ▏▎▍▌▋▊▉")[eighths%8]))
 }

@@ -11,8 +11,8 @@ import (
 
 // A scale is a unit for readers of what is kept in seconds, bytes or as a number.
 type scale struct {
-	name string
-	per  float64 // of the unit in which values are kept
+	Name string  `json:"name"`
+	Per  float64 `json:"per"` // of the unit in which values are kept
 }
 
 // scales are the units for readers, the largest first.
@@ -43,30 +43,27 @@ func scaleOf(unit string, xs ...float64) scale {
 		}
 	}
 	i := 0
-	for i < len(all)-1 && most < all[i].per*(1-1e-9) {
+	for most > 0 && i < len(all)-1 && most < all[i].Per*(1-1e-9) {
 		i++
 	}
-	if i < len(all)-1 && least < all[i].per/10 && most < all[i+1].per*1e4 {
+	if i < len(all)-1 && least < all[i].Per/10 && most < all[i+1].Per*1e4 {
 		i++
 	}
 	s := all[i]
 	switch {
-	case most == 0:
-		s = all[0]
-	case divided && s.name == "":
-		s.name = "per " + per
-	}
-	if divided && base != "1" {
-		s.name += "/" + per
+	case divided && base != "1":
+		s.Name += "/" + per
+	case divided && most > 0:
+		s.Name = "per " + per
 	}
 	return s
 }
 
 // decimals returns how many digits after the point show x with three that count.
 func (s scale) decimals(x float64) int {
-	x = math.Abs(x / s.per)
+	x = math.Abs(x / s.Per)
 	digits := 3
-	if s.name == "%" { // which nobody knows that well
+	if s.Name == "%" { // which nobody knows that well
 		digits = 2
 	}
 	if x == 0 || math.IsInf(x, 0) {
@@ -85,8 +82,8 @@ func (s scale) number(x float64) string { return s.fixed(x, s.decimals(x)) }
 // fixed writes x with d digits after the point, and never as minus zero. A share
 // that is less than all is never rounded to 100 %.
 func (s scale) fixed(x float64, d int) string {
-	x /= s.per
-	if s.name == "%" && x < 100 && x >= 99.5 {
+	x /= s.Per
+	if s.Name == "%" && x < 100 && x >= 99.5 {
 		x, d = math.Floor(x*10)/10, 1
 	}
 	text := strconv.FormatFloat(math.Abs(x), 'f', d, 64)
@@ -111,8 +108,8 @@ func (s scale) parts(i stat.Interval, most int) (number, bounds string) {
 	case i.Relative() > lopsided:
 		bounds = " (" + s.number(i.Low) + " to " + s.number(i.High) + ")"
 	default:
-		step := math.Pow10(-d) * s.per
-		bounds = " ± " + scale{"", s.per}.fixed(math.Ceil(i.Half()/step*(1-1e-9))*step, d)
+		step := math.Pow10(-d) * s.Per
+		bounds = " ± " + scale{"", s.Per}.fixed(math.Ceil(i.Half()/step*(1-1e-9))*step, d)
 	}
 	return number, bounds
 }
@@ -121,12 +118,12 @@ func (s scale) parts(i stat.Interval, most int) (number, bounds string) {
 // unit is one of those of a [Column].
 func Quantity(unit string, x float64) string {
 	s := scaleOf(unit, x)
-	if n := math.Round(x); s.name == "B" { // there is no part of a byte
-		return strconv.FormatFloat(n, 'f', -1, 64) + " B"
-	} else if unit == "iB" && n == x && math.Mod(x, s.per) == 0 {
-		return s.fixed(x, 0) + " " + s.name // as it was written
+	number := s.number(x)
+	// There is no part of a byte, and a size is as it was written.
+	if whole := math.Round(x); s.Name == "B" || unit == "iB" && whole == x && math.Mod(x, s.Per) == 0 {
+		number = s.fixed(whole, 0)
 	}
-	return strings.TrimSuffix(s.number(x)+" "+s.name, " ")
+	return strings.TrimSuffix(number+" "+s.Name, " ")
 }
 
 // Bounded writes an estimate with its bounds, if it has any: 254 ms (251 to 258).
@@ -136,7 +133,7 @@ func Bounded(unit string, i stat.Interval) string {
 
 // bounded writes a value in the unit of the scale, with its bounds.
 func (s scale) bounded(i stat.Interval) string {
-	return bounded(i, strings.TrimSuffix(" "+s.name, " "), s.number)
+	return bounded(i, strings.TrimSuffix(" "+s.Name, " "), s.number)
 }
 
 // bounded writes the center with its unit, and the bounds without.

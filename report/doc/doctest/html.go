@@ -16,7 +16,7 @@ const (
 	elements = "html head meta title style body a header h1 h2 button nav ul li main noscript p section details summary div " +
 		"figure figcaption dl dt dd pre table thead tbody tr th td i svg rect script"
 	attributes = "lang charset http-equiv content name class href type id hidden aria-label aria-describedby aria-hidden tabindex " +
-		"colspan width data-plot"
+		"colspan width"
 )
 
 // actsInPage says what in a page of HTML could act. Scripts may only be those of which

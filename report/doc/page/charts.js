@@ -244,8 +244,8 @@
   };
 
   // A figure draws itself again when its width changes or a series is hidden.
-  const figures = [...document.querySelectorAll("figure.plot[data-plot]")].map((figure) => {
-    const c = charts[figure.dataset.plot], canvas = figure.querySelector(".canvas"), hidden = new Set();
+  const figures = [...document.querySelectorAll("figure.plot")].map((figure, k) => {
+    const c = charts[k], canvas = figure.querySelector(".canvas"), hidden = new Set();
     const label = figure.querySelector("figcaption")?.textContent.trim() || c.value.name;
     let drawn = 0;
     const holder = (name) => {
@@ -276,7 +276,7 @@
     const tables = [...(figure.closest("section")?.querySelectorAll("figure.table") ?? [])];
     const table = tables.find((t) => label.endsWith(t.querySelector("figcaption")?.textContent.trim().split(":")[0])) ?? tables[0];
     if (table) {
-      table.id ||= "table-" + figure.dataset.plot;
+      table.id ||= "table-" + k;
       figure.append(Object.assign(make("a", "numbers", "To its table"), { href: "#" + table.id }));
     }
     canvas.replaceChildren(...(legend.children.length ? [legend] : []), panels);
