@@ -78,7 +78,6 @@ func (a *app) compare(f compareFlags, files []string) error {
 			return usagef("--fail-above %s: want less than %s, by which the canary was slowed down", f.failAbove, percent(r.Canary.Slowdown))
 		}
 	}
-	o := report.ComparisonOptions{Details: f.details, Text: a.terminal()}
 	if f.gate { // before anything is printed: its refusals are about the question
 		decision, err := c.Gate(float64(f.failAbove))
 		if err != nil {
@@ -88,34 +87,34 @@ func (a *app) compare(f compareFlags, files []string) error {
 			}
 			return err
 		}
-		o.Gate = &decision
+		c.Decision = &decision
 		for _, r := range results {
 			if r != nil && r.Canary != nil {
 				trial, err := c.Canary(r, float64(f.failAbove))
 				if err != nil {
 					return err
 				}
-				if o.Gate.Trial = &trial; !trial.Works() {
+				if c.Decision.Trial = &trial; !trial.Works {
 					break
 				}
 			}
 		}
 	}
-	if err := report.WriteComparison(a.out, f.format, c, o); err != nil || !f.gate {
+	if err := report.WriteComparison(a.out, f.format, c, report.ComparisonOptions{Details: f.details, Text: a.terminal()}); err != nil || !f.gate {
 		return err
 	}
-	return a.decide(o.Gate, f.failAbove)
+	return a.decide(c.Decision, f.failAbove)
 }
 
 // decide says what the gate has found, and fails if it has to.
 func (a *app) decide(gate *report.Gate, above percent) error {
 	if gate.Trial != nil {
-		if err := report.TrialError(*gate.Trial); err != nil {
-			return err
+		if !gate.Trial.Works {
+			return gate.Trial.Broken
 		}
 		fmt.Fprintf(a.err, "gate: works: it passes a copy of %s, and fails one that was slowed down by %s\n", doc.Visible(gate.Trial.Cell), percent(gate.Trial.Slowdown))
 	}
-	for _, reason := range gate.Reasons() {
+	for _, reason := range gate.Reasons {
 		fmt.Fprintf(a.err, "gate: %s\n", reason)
 	}
 	if gate.Failed {

@@ -185,7 +185,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 // asked returns a view of the cells that are chosen, or a claim.
 func asked(r *metrics.Result, name string, words []string) (doc.Section, error) {
 	if name == claimView {
-		return claim(r, words)
+		return claimSection(r, words)
 	}
 	if err := r.Narrow(words); err != nil {
 		return doc.Section{}, err
