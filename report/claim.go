@@ -43,11 +43,8 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 		return nil, err
 	}
 	if n := len(left.Cells); n != 1 {
-		var names []string
-		for _, c := range left.Cells {
-			names = append(names, c.Name())
-		}
-		return nil, fmt.Errorf("%q: %d cells are left, want one: %s", strings.Join(filters, " "), n, strings.Join(clip(names, 6), "; "))
+		names := clip(each(left.Cells, (*metrics.Cell).Name), 6)
+		return nil, fmt.Errorf("%q: %d cells are left, want one: %s", strings.Join(filters, " "), n, strings.Join(names, "; "))
 	}
 	return left.Cells[0], nil
 }
@@ -97,7 +94,8 @@ func (c *claim) of(r *metrics.Result, choices []string) (made side, err error) {
 		made.value, made.even = stat.Of(blocks), len(medians) > 0 && slices.Min(medians) == slices.Max(medians) // as counts may be
 	}
 	if c.whole != nil && made.value.High > 1 {
-		return made, fmt.Errorf("%s of %s is more than 1: %s is added up over workers or requests, and no part of %s", c.name, made.cell.Name(), c.metric.Name, c.whole.Name)
+		return made, fmt.Errorf("%s of %s is more than 1: %s is added up over workers or requests, and no part of %s",
+			c.name, made.cell.Name(), c.metric.Name, c.whole.Name)
 	}
 	return made, upholds(made.cell, c.name, made.value)
 }
@@ -125,7 +123,8 @@ func (c *claim) compare(r *metrics.Result, choices, against []string) error {
 	const alpha = 1 - stat.Confidence
 	a, b := c.own.cell.Medians(c.name), other.cell.Medians(c.name)
 	c.shown = stat.Test(a, b) <= alpha && c.ratio.Excludes(1)
-	c.detectable = max(stat.Detectable(a, b, alpha), c.ratio.High, 1/c.ratio.Low) // of counts, most blocks are equal, and the test alone would tell a trifle
+	// Of counts, most blocks are equal, and the test alone would tell a trifle.
+	c.detectable = max(stat.Detectable(a, b, alpha), c.ratio.High, 1/c.ratio.Low)
 	return nil
 }
 
@@ -224,14 +223,16 @@ func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 // sentence says how much it is, or how it compares.
 func (c *claim) sentence() string {
 	const kind = "95 % interval "
-	n, unit, own := nounOf(c.metric), strings.TrimSuffix(c.metric.Unit, "/round"), c.own
+	verb, noun := nounOf(c.metric)
+	unit, own := strings.TrimSuffix(c.metric.Unit, "/round"), c.own
 	if c.other == nil { // the transport alone sets the cell apart
 		share := ""
 		if c.whole != nil {
-			unit, share = "%", " of "+nounOf(*c.whole).text
+			_, whole := nounOf(*c.whole)
+			unit, share = "%", " of "+whole
 		}
-		return fmt.Sprintf("With %s, %s %s %s%s%s, %s.", own.cell.Uncoded(), n.text, n.verb, own.amount(unit, kind), share,
-			namingOf([]*metrics.Cell{own.cell}, "transport").caption("", own.cell), doc.Plural(own.value.Blocks, "block"))
+		return fmt.Sprintf("With %s, %s %s %s%s%s, %s.", own.cell.Uncoded(), noun, verb, own.amount(unit, kind), share,
+			said("", namingOf([]*metrics.Cell{own.cell}, "transport").common, own.cell), doc.Plural(own.value.Blocks, "block"))
 	}
 	other := *c.other
 	of := namingOf([]*metrics.Cell{own.cell, other.cell})
@@ -239,15 +240,15 @@ func (c *claim) sentence() string {
 	if len(have) == 0 { // in what no axis tells
 		have, lack = []string{own.cell.Name()}, []string{other.cell.Name()}
 	}
-	behind := of.caption("", own.cell) + ", " + doc.Plural(own.value.Blocks, "block") + " each"
+	behind := said("", of.common, own.cell) + ", " + doc.Plural(own.value.Blocks, "block") + " each"
 	if a, b := own.value.Blocks, other.value.Blocks; a != b {
-		behind = of.caption("", own.cell) + fmt.Sprintf(", %d and %d blocks", a, b)
+		behind = said("", of.common, own.cell) + fmt.Sprintf(", %d and %d blocks", a, b)
 	}
-	exact, text := own.even && other.even, doc.List(have)+", "+n.text+" "
+	exact, text := own.even && other.even, doc.List(have)+", "+noun+" "
 	if exact && own.value.Center == other.value.Center {
-		return "With " + text + n.same + " with " + doc.List(lack) + ": " + own.amount(unit, "") + behind + "."
+		return "With " + text + verbs[verb].same + " with " + doc.List(lack) + ": " + own.amount(unit, "") + behind + "."
 	}
-	text += fmt.Sprintf(n.times, doc.Quantity("1", c.ratio.Center)) + " with " + doc.List(lack)
+	text += fmt.Sprintf(verbs[verb].times, doc.Quantity("1", c.ratio.Center)) + " with " + doc.List(lack)
 	if !exact {
 		text += fmt.Sprintf(" (%s%s to %s)", kind, doc.Quantity("1", c.ratio.Low), doc.Quantity("1", c.ratio.High))
 	}
@@ -293,14 +294,9 @@ func namingOf(cells []*metrics.Cell, but ...string) (n naming) {
 	return n
 }
 
-// name writes first and what sets a cell apart.
-func (n naming) name(first string, c *metrics.Cell) string {
-	return strings.Join(append([]string{first}, phrases(n.apart, c)...), ", ")
-}
-
-// caption writes first and what a cell has in common with the others.
-func (n naming) caption(first string, c *metrics.Cell) string {
-	return strings.Join(append([]string{first}, phrases(n.common, c)...), ", ")
+// said writes first, and then what a cell is on axes.
+func said(first string, of []metrics.Axis, c *metrics.Cell) string {
+	return strings.Join(append([]string{first}, phrases(of, c)...), ", ")
 }
 
 // phrases say what a cell is on axes.
@@ -329,54 +325,53 @@ func phrase(a metrics.Axis, c *metrics.Cell) string {
 	}
 }
 
-// A noun is how a metric stands in a sentence.
-type noun struct {
-	text        string
-	verb        string // before an amount
-	times, same string // before the word with: as often as %s says, or equal
+// verbs compare: as often as %s says, or equal. The word with follows.
+var verbs = map[string]struct{ times, same string }{
+	"takes": {"takes %s times as long as", "takes as long as"},
+	"is":    {"is %s times what it is", "is the same as"},
+	"are":   {"are %s times what they are", "are the same as"},
 }
 
-func takes(text string) noun {
-	return noun{text, "takes", "takes %s times as long as", "takes as long as"}
-}
-func is(text string) noun { return noun{text, "is", "is %s times what it is", "is the same as"} }
-func are(text string) noun {
-	return noun{text, "are", "are %s times what they are", "are the same as"}
-}
-
-// nounOf returns that of any metric. Units a round are as the noun says, and need not be
-// said again.
-func nounOf(m metrics.Metric) noun {
-	if n, ok := map[string]noun{
-		"round": takes("a round"), "cold_round": takes("the first round of a session"), "spawn": takes("starting the workers"),
-		"transfer": takes("a client's transfer"), "rtt": takes("a client's round trip"), "train": takes("a client's training"),
-		"reconstruct": takes("putting a client's update together"), "restart": is("the share of a round in which its workers start and end"),
-		"down": takes("a client's way down"), "uplink": takes("a client's way up"), "up": takes("a client's way up with its training"),
-		"cpu_per_round": is("the CPU time of a round"), "cpu_server": is("the server's CPU time of a round"), "cpu_per_gb": is("the CPU time of what is delivered"),
-		"rpcs": are("requests of a round"), "rpcs_tensors": are("requests of a round that bring tensors"), "connections": are("connections that a round opens"), "connecting": takes("waiting for connections in a round, added up over workers,"), "handshaking": takes("waiting for handshakes in a round, added up over workers,"),
-		"in_service": is("the mean number of requests in service"), "in_service_most": is("the highest number of requests in service at once"),
-		"queued_share": is("the share of requests that wait for a thread of the server"), "phase.queue": takes("waiting for threads of the server in a round, added up over requests,"),
-		"queue_wait": takes("waiting for a processor in a round, added up over threads,"), "attested": is("the share of tensors that went the transport's own way"),
-		"cache_growth": is("the growth of the workers' caches in a round"), "communication": is("the share of a client's round trip that is not training"),
-		"overhead": is("the overhead of a round"), "peak_rss": is("the peak memory of all processes"), "peak_rss_server": is("the server's peak memory"), "peak_rss_workers": is("the largest worker's peak memory"),
-	}[m.Name]; ok {
-		return n
+// nounOf returns how any metric stands in a sentence, and the verb before an amount of it.
+// Units a round are as the noun says, and need not be said again.
+func nounOf(m metrics.Metric) (verb, text string) {
+	if known := map[string]string{
+		"round": "takes a round", "cold_round": "takes the first round of a session", "spawn": "takes starting the workers",
+		"transfer": "takes a client's transfer", "rtt": "takes a client's round trip", "train": "takes a client's training",
+		"reconstruct": "takes putting a client's update together", "restart": "is the share of a round in which its workers start and end",
+		"down": "takes a client's way down", "uplink": "takes a client's way up", "up": "takes a client's way up with its training",
+		"cpu_per_round": "is the CPU time of a round", "cpu_server": "is the server's CPU time of a round",
+		"cpu_per_gb": "is the CPU time of what is delivered", "rpcs": "are requests of a round",
+		"rpcs_tensors": "are requests of a round that bring tensors", "connections": "are connections that a round opens",
+		"connecting": "takes waiting for connections in a round, added up over workers,",
+		"handshaking": "takes waiting for handshakes in a round, added up over workers,",
+		"in_service": "is the mean number of requests in service",
+		"in_service_most": "is the highest number of requests in service at once",
+		"queued_share": "is the share of requests that wait for a thread of the server",
+		"phase.queue": "takes waiting for threads of the server in a round, added up over requests,",
+		"queue_wait": "takes waiting for a processor in a round, added up over threads,",
+		"attested": "is the share of tensors that went the transport's own way",
+		"cache_growth": "is the growth of the workers' caches in a round",
+		"communication": "is the share of a client's round trip that is not training", "overhead": "is the overhead of a round",
+		"peak_rss": "is the peak memory of all processes", "peak_rss_server": "is the server's peak memory",
+		"peak_rss_workers": "is the largest worker's peak memory",
+	}[m.Name]; known != "" {
+		verb, text, _ = strings.Cut(known, " ")
+		return verb, text
 	}
-	text, perRound := strings.ReplaceAll(m.Name, "_", " "), strings.HasSuffix(m.Unit, "/round")
-	if name, ok := strings.CutPrefix(m.Name, "phase."); ok {
-		text = "phase " + name
+	verb, text = "is", strings.ReplaceAll(m.Name, "_", " ")
+	if strings.HasSuffix(m.Name, "s") {
+		verb = "are"
 	}
+	unit, perRound := strings.CutSuffix(m.Unit, "/round")
 	if perRound {
 		text += " of a round"
 	}
-	if strings.HasPrefix(m.Name, "phase.") {
-		text += ", added up over all processes,"
+	if unit == "s" {
+		verb = "takes"
 	}
-	switch {
-	case m.Unit == "s" || m.Unit == "s/round":
-		return takes(text)
-	case strings.HasSuffix(m.Name, "s"):
-		return are(text)
+	if phase, ok := strings.CutPrefix(text, "phase."); ok {
+		text = "phase " + phase + ", added up over all processes,"
 	}
-	return is(text)
+	return verb, text
 }

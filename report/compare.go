@@ -194,7 +194,8 @@ func (c *Comparison) environments(base, head machine.Environment, of string) {
 // against each other. The server's stands in the environment.
 func (c *Comparison) runs(base, head *result.Result) {
 	c.environments(base.Environment, head.Environment, "")
-	c.note("hosts", hostNames(base.Hosts), hostNames(head.Hosts))
+	name := func(h result.Host) string { return h.Name }
+	c.note("hosts", strings.Join(each(base.Hosts, name), " "), strings.Join(each(head.Hosts, name), " "))
 	for _, x := range base.Hosts {
 		i := slices.IndexFunc(head.Hosts, func(y result.Host) bool { return y.Name == x.Name })
 		if i < 0 || x.Server {
@@ -206,14 +207,6 @@ func (c *Comparison) runs(base, head *result.Result) {
 	c.differ(planFacts(base.Plan), planFacts(head.Plan))
 }
 
-func hostNames(hosts []result.Host) string {
-	var all []string
-	for _, h := range hosts {
-		all = append(all, h.Name)
-	}
-	return strings.Join(all, " ")
-}
-
 // planFacts are the settings of a plan that change what a cell measures.
 func planFacts(p result.Plan) []fact {
 	return []fact{{"seed", p.Seed}, {"pinning", p.Pin}, {"warm-up rounds", p.Warmup}, {"warm-up time", p.WarmTime},
@@ -223,24 +216,25 @@ func planFacts(p result.Plan) []fact {
 // cellFacts are what a cell's name does not tell: defaults may have changed between two
 // builds (guard 17).
 func cellFacts(c *metrics.Cell) []fact {
-	return []fact{{"tensors", c.Model.Tensors}, {"bytes", c.Model.Bytes}, {"tensors of an update", c.UpTensors}, {"bytes of an update", c.UpBytes},
-		{"setting", c.Settings}, {"hosts", c.Hosts}, {"place", c.Place}, {"depth", c.Depth}, {"lanes per process", c.PerProcess},
-		{"launcher", c.Launcher}, {"peer", c.Peer}, {"not proved", cmp.Or(c.Unproved, "no")}, {"software", c.Software}, {"file system", c.FileSystem}}
+	return []fact{{"tensors", c.Model.Tensors}, {"bytes", c.Model.Bytes}, {"tensors of an update", c.UpTensors},
+		{"bytes of an update", c.UpBytes},
+		{"setting", c.Settings}, {"hosts", c.Hosts}, {"place", c.Place}, {"depth", c.Depth},
+		{"lanes per process", c.PerProcess}, {"launcher", c.Launcher}, {"peer", c.Peer}, {"not proved", cmp.Or(c.Unproved, "no")},
+		{"software", c.Software}, {"file system", c.FileSystem}}
 }
 
 // sampledMetrics returns the metrics of these names: round alone if there is
 // none.
-func sampledMetrics(names []string) ([]metrics.Metric, error) {
+func sampledMetrics(names []string) (made []metrics.Metric, err error) {
 	if len(names) == 0 {
 		names = []string{"round"}
 	}
-	made := make([]metrics.Metric, len(names))
-	for i, name := range names {
+	for _, name := range names {
 		m, ok := metrics.MetricNamed(name)
 		if !ok || !m.Sampled() {
 			return nil, fmt.Errorf("metric %q cannot be compared: want one that blocks measure, such as round or cpu_per_gb", name)
 		}
-		made[i] = m
+		made = append(made, m)
 	}
 	return made, nil
 }
@@ -260,8 +254,10 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 		delete(byID, b.ID())
 		c.differ(cellFacts(b), cellFacts(h), b.ID())
 		for _, m := range wanted {
-			if ratio := h.Ratio(m.Name, b); ratio.Known() && b.Unproved == "" && h.Unproved == "" { // else one of them lacks it or its proof, or it is a count of nothing
-				c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio, blocks: [2][]float64{b.Medians(m.Name), h.Medians(m.Name)}})
+			// Without a ratio, one of them lacks the metric, or it is a count of nothing.
+			if ratio := h.Ratio(m.Name, b); ratio.Known() && b.Unproved == "" && h.Unproved == "" {
+				c.Rows = append(c.Rows, Row{Cell: h, Metric: m, Base: b.Of(m.Name), Head: h.Of(m.Name), Ratio: ratio,
+					blocks: [2][]float64{b.Medians(m.Name), h.Medians(m.Name)}})
 			}
 		}
 	}
@@ -274,10 +270,7 @@ func (c *Comparison) pair(before, after []*metrics.Cell, wanted []metrics.Metric
 
 // judge tests all rows at once, and draws the verdict.
 func (c *Comparison) judge() {
-	var ps []float64
-	for _, r := range c.Rows {
-		ps = append(ps, stat.Test(r.blocks[0], r.blocks[1]))
-	}
+	ps := each(c.Rows, func(r Row) float64 { return stat.Test(r.blocks[0], r.blocks[1]) })
 	for i, p := range stat.Holm(ps) {
 		r := &c.Rows[i]
 		r.P, r.Significant = p, p <= c.Alpha
@@ -285,8 +278,9 @@ func (c *Comparison) judge() {
 		r.Detectable = stat.Detectable(r.blocks[0], r.blocks[1], c.Alpha/float64(len(ps)))
 	}
 	v := &c.Verdict
-	v.Worse, v.Better, v.Text = len(c.Worse()), len(c.Better()), comparisonSentence(c)
+	v.Worse, v.Better = len(c.Worse()), len(c.Better())
 	v.NotShown = len(c.Rows) - v.Worse - v.Better
+	v.Text = comparisonSentence(c)
 }
 
 // Worse returns the rows that are significantly worse in the head, the largest
@@ -311,10 +305,7 @@ func (c *Comparison) neededBlocks() int { return stat.Needed(c.Alpha / float64(l
 // detectable returns the median of the ratios that the rows would have shown:
 // infinite if half of them would have shown none. There must be a row.
 func (c *Comparison) detectable() float64 {
-	var all []float64
-	for _, r := range c.Rows {
-		all = append(all, r.Detectable)
-	}
+	all := each(c.Rows, func(r Row) float64 { return r.Detectable })
 	slices.Sort(all)
 	return all[len(all)/2]
 }

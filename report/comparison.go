@@ -110,14 +110,15 @@ func changeSection(c *Comparison) doc.Section {
 	}
 	for _, same := range byMetric(rows) {
 		unit := same[0].Metric.Unit
-		t := doc.Table{Caption: of.title(same[0]), Columns: []doc.Column{{Name: "cell"}, {Name: "base", Unit: unit}, {Name: "head", Unit: unit},
-			{Name: "change, %", Help: changeHelp(c)}, {Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"}}}
+		t := doc.Table{Caption: of.title(same[0]), Columns: []doc.Column{{Name: "cell"}, {Name: "base", Unit: unit},
+			{Name: "head", Unit: unit}, {Name: "change, %", Help: changeHelp(c)},
+			{Name: "would show", Unit: "%", Help: "the smallest change that four of five such runs would have found"}}}
 		for _, r := range same {
 			change, tone := r.verdict(), map[string]doc.Tone{"worse": doc.Bad, "better": doc.Good}[r.verdict()]
 			if r.Significant {
 				change = signedChange(r.Ratio)
 			}
-			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(of.name(r.Cell.Label(), r.Cell)),
+			t.Rows = append(t.Rows, doc.Row{Tone: tone, Cells: []doc.Cell{doc.Words(said(r.Cell.Label(), of.apart, r.Cell)),
 				doc.Number(r.Base.Center), doc.Number(r.Head.Center), doc.Words(change), finite(r.Detectable - 1)}})
 		}
 		s.Tables = append(s.Tables, t)
@@ -130,7 +131,8 @@ func (c *Comparison) tables() (all []doc.Table) {
 	keys := axes("build")
 	for _, same := range byMetric(c.Rows) {
 		of, unit := c.naming(), same[0].Metric.Unit
-		t := doc.Table{Key: "changes", Help: "a metric of a cell that both have", Caption: of.title(same[0]), Keys: len(keys) + 2, Columns: append(axisColumns(keys),
+		t := doc.Table{Key: "changes", Help: "a metric of a cell that both have", Caption: of.title(same[0]), Keys: len(keys) + 2}
+		t.Columns = append(axisColumns(keys),
 			doc.Column{Name: "metric", For: doc.Programs}, doc.Column{Name: "cell", For: doc.People},
 			doc.Column{Name: "better", For: doc.Programs, Help: "lower, higher, or absent where neither is"},
 			doc.Column{Name: "verdict", For: doc.Programs, Help: "worse, better, or none shown"},
@@ -140,15 +142,16 @@ func (c *Comparison) tables() (all []doc.Table) {
 			doc.Column{Name: "p", For: doc.Programs, Unit: "1", Help: "the probability of such a difference by chance, corrected for the number of rows"},
 			doc.Column{Name: "would_show", For: doc.Programs, Unit: "1", Help: "the smallest ratio that four of five such runs would have found"},
 			doc.Column{Name: "blocks", For: doc.People, Help: "those of base and of head"},
-			doc.Column{Name: "gate", For: doc.Programs, Help: "failed, where it did"})}
+			doc.Column{Name: "gate", For: doc.Programs, Help: "failed, where it did"})
 		for _, r := range same {
 			gate := ""
 			if c.Decision != nil && r.worseBy(c.Decision.FailAbove) {
 				gate = "failed"
 			}
-			t.Add(append(axisCells(keys, r.Cell), doc.Words(r.Metric.Name), doc.Words(of.name(r.Cell.Label(), r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
-				doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Estimate(r.Ratio), doc.Words(pText(r.P)), doc.Number(r.P),
-				finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate))...)
+			t.Add(append(axisCells(keys, r.Cell),
+				doc.Words(r.Metric.Name), doc.Words(said(r.Cell.Label(), of.apart, r.Cell)), doc.Words(r.Metric.Better), doc.Words(r.verdict()),
+				doc.Estimate(r.Base), doc.Estimate(r.Head), doc.Words(signedChange(r.Ratio)), doc.Estimate(r.Ratio),
+				doc.Words(pText(r.P)), doc.Number(r.P), finite(r.Detectable), doc.Words(fmt.Sprintf("%d + %d", r.Base.Blocks, r.Head.Blocks)), doc.Words(gate))...)
 		}
 		all = append(all, t)
 	}
@@ -172,7 +175,8 @@ func differenceTable(c *Comparison) doc.Table {
 // detailSection has all rows with all that is known of them, and in what else the
 // two differ.
 func detailSection(c *Comparison) doc.Section {
-	s := doc.Section{Name: "details", Title: "All cells, and what else differs", Folded: true, Tables: filled(nil, append([]doc.Table{differenceTable(c)}, c.tables()...)...)}
+	s := doc.Section{Name: "details", Title: "All cells, and what else differs", Folded: true}
+	s.Tables = append(filled(nil, differenceTable(c)), c.tables()...)
 	for i, cells := range [][]string{c.OnlyBase, c.OnlyHead} {
 		if len(cells) > 0 {
 			s.Lead = append(s.Lead, doc.Say("Only in "+[]string{"base", "head"}[i]+": "+doc.List(clip(cells, 20))+".")...)
@@ -183,11 +187,7 @@ func detailSection(c *Comparison) doc.Section {
 
 // naming tells the cells of all rows apart.
 func (c *Comparison) naming() naming {
-	var cells []*metrics.Cell
-	for _, r := range c.Rows {
-		cells = append(cells, r.Cell)
-	}
-	return namingOf(cells, told...)
+	return namingOf(each(c.Rows, func(r Row) *metrics.Cell { return r.Cell }), told...)
 }
 
 // title says what all rows of a metric have in common.
@@ -196,7 +196,7 @@ func (n naming) title(r Row) string {
 	if what == "round" {
 		what = "A round's median time"
 	}
-	return n.caption(what, r.Cell)
+	return said(what, n.common, r.Cell)
 }
 
 // signedChange writes a ratio as a change in a column of percent.
@@ -232,25 +232,18 @@ func warnings(c *Comparison) []string {
 		all = append(all, "The two were not measured in turn: what else the machine did meanwhile looks like a change.")
 	}
 	if len(c.Differences) > 0 {
-		var texts []string
-		for _, d := range c.Differences {
-			texts = append(texts, fmt.Sprintf("%s (%s, then %s)", d.What, d.Base, d.Head))
-		}
+		texts := each(c.Differences, func(d Difference) string { return fmt.Sprintf("%s (%s, then %s)", d.What, d.Base, d.Head) })
 		all = append(all, "These differ too, and may explain a change: "+doc.List(clip(texts, 4))+".")
 	}
 	if n := len(c.OnlyBase) + len(c.OnlyHead); n > 0 {
 		all = append(all, fmt.Sprintf("%s in one of the two only: %s.", doc.Plural(n, "cell"), doc.List(clip(slices.Concat(c.OnlyBase, c.OnlyHead), 4))))
 	}
-	var findings []string
-	for _, f := range c.Findings {
-		findings = append(findings, FindingLine(f))
-	}
-	return append(all, clip(findings, 6)...)
+	return append(all, clip(each(c.Findings, FindingLine), 6)...)
 }
 
 // rowName says whose row it is.
 func rowName(r Row) string {
-	n := namingOf([]*metrics.Cell{r.Cell}, told...).caption(r.Cell.Label(), r.Cell)
+	n := said(r.Cell.Label(), namingOf([]*metrics.Cell{r.Cell}, told...).common, r.Cell)
 	if r.Metric.Name != "round" {
 		n += ", " + r.Metric.Name
 	}
@@ -275,35 +268,40 @@ func comparisonSentence(c *Comparison) string {
 	if n == 0 {
 		return "Nothing can be compared: the two have no cell in common."
 	}
-	what, worse, better := "cell", "slower", "faster"
+	what, kinds := "cell", [2]string{"slower", "faster"}
 	if slices.ContainsFunc(c.Rows, func(r Row) bool { return r.Metric.Name != "round" }) {
-		what, worse, better = "comparison", "worse", "better"
+		what, kinds = "comparison", [2]string{"worse", "better"}
 	}
 	var parts []string
-	for _, k := range []struct {
-		word string
-		rows []Row
-	}{{worse, c.Worse()}, {better, c.Better()}} {
-		if len(k.rows) == 0 {
+	for i, rows := range [][]Row{c.Worse(), c.Better()} {
+		if len(rows) == 0 {
 			continue
 		}
-		r, most := k.rows[0], ":"
-		if len(k.rows) > 1 {
+		r, most := rows[0], ":"
+		if len(rows) > 1 {
 			most = ", most of all"
 		}
-		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(k.rows), k.word, most, r.Cell.Label(), strings.Join(append([]string{r.Cell.Model.Label()}, r.Cell.Group().Headings()...), ", "), doc.Change(r.Ratio)))
+		work := strings.Join(append([]string{r.Cell.Model.Label()}, r.Cell.Group().Headings()...), ", ")
+		parts = append(parts, fmt.Sprintf("%d %s%s %s with %s, %s", len(rows), kinds[i], most, r.Cell.Label(), work, doc.Change(r.Ratio)))
 	}
-	none := n - len(c.Worse()) - len(c.Better())
 	switch {
 	case len(parts) == 0 && math.IsInf(c.detectable(), 1):
 		return fmt.Sprintf("No difference shown, and there are too few blocks to show one: to compare %s takes %s of each.",
 			doc.Plural(n, what), doc.Plural(c.neededBlocks(), "block"))
 	case len(parts) == 0:
 		return fmt.Sprintf("No difference shown in %s; half of them would have shown a change of %s.", doc.Plural(n, what), doc.Percent(c.detectable()-1))
-	case none > 0:
-		parts = append(parts, fmt.Sprintf("no difference shown in %d", none))
+	case c.Verdict.NotShown > 0:
+		parts = append(parts, fmt.Sprintf("no difference shown in %d", c.Verdict.NotShown))
 	}
 	return fmt.Sprintf("Of %s: %s.", doc.Plural(n, what), strings.Join(parts, "; "))
+}
+
+// each returns what of makes of each item.
+func each[T, U any](items []T, of func(T) U) (all []U) {
+	for _, x := range items {
+		all = append(all, of(x))
+	}
+	return all
 }
 
 // clip cuts a list that nobody would read to its end.

@@ -38,28 +38,19 @@ func (c *Comparison) Gate(failAbove float64) (Gate, error) {
 			g.failures = append(g.failures, FindingLine(f))
 		}
 	}
-	var blind []string
-	for _, r := range c.Rows {
-		if r.Detectable > 1+failAbove && !r.Significant {
-			blind = append(blind, rowName(r))
-		}
-	}
+	blind := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return r.Detectable <= 1+failAbove || r.Significant })
 	if len(blind) > 0 {
-		g.limits = append(g.limits, fmt.Sprintf("a change of %s in %d of %d: %s", doc.Percent(failAbove), len(blind), len(c.Rows), strings.Join(clip(blind, 5), "; ")))
+		g.limits = append(g.limits, fmt.Sprintf("could not see a change of %s in %d of %d: %s",
+			doc.Percent(failAbove), len(blind), len(c.Rows), strings.Join(clip(each(blind, rowName), 5), "; ")))
 	}
 	for _, id := range c.OnlyBase {
-		g.limits = append(g.limits, id+", which is not measured any more")
+		g.limits = append(g.limits, "could not see "+id+", which is not measured any more")
 	}
 	if !c.canary {
-		g.limits = append(g.limits, "whether it works, as no canary was measured (run --canary)")
+		g.limits = append(g.limits, "could not see whether it works, as no canary was measured (run --canary)")
 	}
 	g.Failed = len(g.failures) > 0
-	for _, failure := range g.failures {
-		g.Reasons = append(g.Reasons, doc.Visible(failure))
-	}
-	for _, limit := range g.limits {
-		g.Reasons = append(g.Reasons, doc.Visible("could not see "+limit))
-	}
+	g.Reasons = append(g.Reasons, each(slices.Concat(g.failures, g.limits), doc.Visible)...)
 	return g, nil
 }
 
@@ -143,7 +134,7 @@ func (g Gate) paragraphs() []doc.Paragraph {
 	}
 	all := []doc.Paragraph{p}
 	for _, limit := range clip(g.limits, 5) {
-		all = append(all, doc.Say("The gate could not see "+limit+".")...)
+		all = append(all, doc.Say("The gate "+limit+".")...)
 	}
 	return all
 }
