@@ -16,12 +16,11 @@ import (
 
 // compareFlags are what `ipcbench compare` was asked for.
 type compareFlags struct {
+	report.CompareOptions
+	report.ComparisonOptions
 	failAbove percent
 	gate      bool // failAbove was given
-	separate  bool
-	metrics   []string
 	format    string
-	details   bool
 }
 
 func (a *app) compareCommand() *cobra.Command {
@@ -45,12 +44,12 @@ func (a *app) compareCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.Var(&f.failAbove, "fail-above", "exit with 3 if a cell is significantly slower by more than this `SHARE`, such as 5%")
 	fs.Lookup("fail-above").DefValue = "" // without it there is no gate, and not one at 0 %
-	fs.BoolVar(&f.separate, "allow-separate", false, "let the gate judge two runs that were not measured in turn")
-	fs.StringSliceVar(&f.metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, from ipcbench list metrics; not those of a whole run, such as percentiles")
+	fs.BoolVar(&f.Separate, "allow-separate", false, "let the gate judge two runs that were not measured in turn")
+	fs.StringSliceVar(&f.Metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, from ipcbench list metrics; not those of a whole run, such as percentiles")
 	fs.StringVar(&f.format, "format", "text", "print as `FORMAT`: "+strings.Join(report.ComparisonFormats(), "|"))
 	offer(fs, "metric", metricWords)
 	offer(fs, "format", report.ComparisonFormats)
-	fs.BoolVar(&f.details, "details", false, "with --format text: print intervals, p and blocks of every cell too")
+	fs.BoolVar(&f.Details, "details", false, "with --format text: print intervals, p and blocks of every cell too")
 	return cmd
 }
 
@@ -69,53 +68,52 @@ func (a *app) compare(f compareFlags, files []string) error {
 		}
 		results[i] = r
 	}
-	c, err := report.Compare(results[0], results[1], report.CompareOptions{Metrics: f.metrics, Separate: f.separate})
+	c, err := report.Compare(results[0], results[1], f.CompareOptions)
 	if err != nil {
 		return usageError{err}
 	}
-	for _, r := range results {
-		if f.gate && r != nil && r.Canary != nil && percent(r.Canary.Slowdown) <= f.failAbove {
-			return usagef("--fail-above %s: want less than %s, by which the canary was slowed down", f.failAbove, percent(r.Canary.Slowdown))
-		}
-	}
-	o := report.ComparisonOptions{Details: f.details, Text: a.terminal()}
 	if f.gate { // before anything is printed: its refusals are about the question
 		decision, err := c.Gate(float64(f.failAbove))
 		if err != nil {
 			err = usagef("gate: %w", err)
-			if !c.Interleaved && !f.separate {
+			if !c.Interleaved && !f.Separate {
 				err = hinted{err, "compare --allow-separate judges separate runs all the same"}
 			}
 			return err
 		}
-		o.Gate = &decision
+		c.Decision = &decision
 		for _, r := range results {
-			if r != nil && r.Canary != nil {
-				trial, err := c.Canary(r, float64(f.failAbove))
-				if err != nil {
-					return err
-				}
-				if o.Gate.Trial = &trial; !trial.Works() {
-					break
-				}
+			if r == nil || r.Canary == nil {
+				continue
+			}
+			if slow := percent(r.Canary.Slowdown); slow <= f.failAbove {
+				return usagef("--fail-above %s: want less than %s, by which the canary was slowed down", f.failAbove, slow)
+			}
+			trial, err := c.Canary(r, float64(f.failAbove))
+			if err != nil {
+				return err
+			}
+			if c.Decision.Trial = &trial; !trial.Works {
+				break
 			}
 		}
 	}
-	if err := report.WriteComparison(a.out, f.format, c, o); err != nil || !f.gate {
+	f.Text = a.terminal()
+	if err := report.WriteComparison(a.out, f.format, c, f.ComparisonOptions); err != nil || !f.gate {
 		return err
 	}
-	return a.decide(o.Gate, f.failAbove)
+	return a.decide(c.Decision, f.failAbove)
 }
 
 // decide says what the gate has found, and fails if it has to.
 func (a *app) decide(gate *report.Gate, above percent) error {
 	if gate.Trial != nil {
-		if err := report.TrialError(*gate.Trial); err != nil {
-			return err
+		if !gate.Trial.Works {
+			return gate.Trial.Broken
 		}
 		fmt.Fprintf(a.err, "gate: works: it passes a copy of %s, and fails one that was slowed down by %s\n", doc.Visible(gate.Trial.Cell), percent(gate.Trial.Slowdown))
 	}
-	for _, reason := range gate.Reasons() {
+	for _, reason := range gate.Reasons {
 		fmt.Fprintf(a.err, "gate: %s\n", reason)
 	}
 	if gate.Failed {

@@ -34,7 +34,7 @@ func answerTables(t *testing.T) string {
 	for _, r := range []*result.Result{benchtest.Synthetic(6, 10), benchtest.Linked(threeLinks), benchtest.Encrypted(encrypted), benchtest.Python(), benchtest.Fleet(), rich()} {
 		documents = append(documents, data(metrics.New(r)))
 	}
-	documents = append(documents, comparisonData(compare(t, benchtest.Interleaved(2), nil, CompareOptions{}), nil))
+	documents = append(documents, compare(t, benchtest.Interleaved(2), nil, CompareOptions{}).data())
 	for _, d := range documents {
 		for _, s := range d.Sections {
 			for _, table := range s.Tables {

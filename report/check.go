@@ -162,7 +162,7 @@ func render(dir, spec string, results map[string]*result.Result) (string, error)
 	v := metrics.New(r)
 	var s doc.Section
 	if words[1] == claimView {
-		s, err = claim(v, words[2:])
+		s, err = claimSection(v, words[2:])
 	} else if err = v.Narrow(words[2:]); err == nil {
 		s = view(v, words[1])
 	}

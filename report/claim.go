@@ -13,21 +13,25 @@ import (
 	"ipcbench/report/metrics"
 )
 
-// A Claim is what one number of a cell is, or how it compares with that of another cell.
+// A claim is what one number of a cell is, or how it compares with that of another cell.
 // All of its intervals are of 95 %.
-type Claim struct {
-	Metric metrics.Metric
-	Whole  *metrics.Metric // of which the metric is a share; nil if of none
-	Cell   *metrics.Cell
-	Value  stat.Interval // the metric of the cell, or the share
-	Even   bool          // it is the same in all blocks
+type claim struct {
+	name   string // METRIC or METRIC/METRIC2
+	metric metrics.Metric
+	whole  *metrics.Metric // of which the metric is a share; nil if of none
+	own    side
+	other  *side // nil if there is none; then neither are the others
 
-	Against    *metrics.Cell // nil if there is none; then neither are the others
-	Other      stat.Interval
-	OtherEven  bool
-	Ratio      stat.Interval // of the metric of Cell to that of Against
-	Shown      bool          // they differ by the rule of [metrics.Decide]: the Mann-Whitney test, and the interval of the ratio agrees
-	Detectable float64       // a ratio that these blocks would have shown, and no smaller than what its interval leaves open
+	ratio      stat.Interval // of the metric of own to that of other
+	shown      bool          // they differ by the rule of [metrics.Decide]: the Mann-Whitney test, and the interval of the ratio agrees
+	detectable float64       // a ratio that these blocks would have shown, and no smaller than what its interval leaves open
+}
+
+// A side is what is claimed of one cell.
+type side struct {
+	cell  *metrics.Cell
+	value stat.Interval // the metric of the cell, or the share
+	even  bool          // it is the same in all blocks
 }
 
 // pick returns the one cell that passes all filters, which are those of
@@ -39,96 +43,90 @@ func pick(r *metrics.Result, filters []string) (*metrics.Cell, error) {
 		return nil, err
 	}
 	if n := len(left.Cells); n != 1 {
-		const named = 6
-		var names []string
-		for _, c := range left.Cells[:min(n, named)] {
-			names = append(names, c.Name())
-		}
-		if n > named {
-			names = append(names, fmt.Sprintf("%d more", n-named))
-		}
+		names := clip(each(left.Cells, (*metrics.Cell).Name), 6)
 		return nil, fmt.Errorf("%q: %d cells are left, want one: %s", strings.Join(filters, " "), n, strings.Join(names, "; "))
 	}
 	return left.Cells[0], nil
 }
 
-// newClaim returns what a metric of the one cell of choices is, as a share if metric is
+// newClaim returns what a metric of the one cell of choices is, as a share if name is
 // METRIC/METRIC2. Choices of against replace those with the same key, and so choose the
 // cell that is compared with the first. There is no claim without an interval of 95 %,
 // or about what is not proved or was interrupted.
-func newClaim(r *metrics.Result, metric string, choices, against []string) (*Claim, error) {
-	part, whole, isShare := strings.Cut(metric, "/")
-	c := &Claim{}
-	var err error
-	if c.Metric, err = claimable(part); err != nil {
-		return nil, err
-	}
-	if c.Cell, err = pick(r, choices); err != nil {
-		return nil, err
-	}
-	c.Value = c.Cell.Of(part)
-	if c.Metric.Sampled() {
-		c.Even = equal(c.Cell.Medians(part))
+func newClaim(r *metrics.Result, name string, choices, against []string) (c claim, err error) {
+	part, whole, isShare := strings.Cut(name, "/")
+	c.name = name
+	if c.metric, err = claimable(part); err != nil {
+		return c, err
 	}
 	if isShare {
 		of, err := claimable(whole)
 		switch {
 		case err != nil:
-			return nil, err
-		case !c.Metric.Sampled() || !of.Sampled():
-			return nil, fmt.Errorf("%s: want a share of two metrics that blocks measure", metric)
-		case strings.TrimSuffix(c.Metric.Unit, "/round") != strings.TrimSuffix(of.Unit, "/round"):
-			return nil, fmt.Errorf("%s: a share of %s (%s) in %s (%s): want one unit", metric, part, c.Metric.Unit, whole, of.Unit)
+			return c, err
+		case !c.metric.Sampled() || !of.Sampled():
+			return c, fmt.Errorf("%s: want a share of two metrics that blocks measure", name)
+		case strings.TrimSuffix(c.metric.Unit, "/round") != strings.TrimSuffix(of.Unit, "/round"):
+			return c, fmt.Errorf("%s: a share of %s (%s) in %s (%s): want one unit", name, part, c.metric.Unit, whole, of.Unit)
 		case len(against) > 0:
-			return nil, fmt.Errorf("%s: a share is of one cell, so it has no against", metric)
+			return c, fmt.Errorf("%s: a share is of one cell, so it has no against", name)
 		}
-		shares := shares(c.Cell, part, whole)
-		c.Whole, c.Value, c.Even = &of, stat.Of(shares), equal(stat.Medians(shares))
-		if c.Value.High > 1 {
-			return nil, fmt.Errorf("%s of %s is more than 1: %s is added up over workers or requests, and no part of %s", metric, c.Cell.Name(), part, whole)
-		}
+		c.whole = &of
 	}
-	if err := upholds(c.Cell, metric, c.Value); err != nil || len(against) == 0 {
+	if c.own, err = c.of(r, choices); err != nil || len(against) == 0 {
 		return c, err
 	}
 	return c, c.compare(r, choices, against)
 }
 
+// of returns what is claimed of the one cell of choices.
+func (c *claim) of(r *metrics.Result, choices []string) (made side, err error) {
+	if made.cell, err = pick(r, choices); err != nil {
+		return made, err
+	}
+	made.value = made.cell.Of(c.metric.Name)
+	if c.metric.Sampled() {
+		blocks := made.cell.Samples(c.metric.Name)
+		if c.whole != nil {
+			blocks = shares(blocks, made.cell.Samples(c.whole.Name))
+		}
+		medians := stat.Medians(blocks)
+		made.value, made.even = stat.Of(blocks), len(medians) > 0 && slices.Min(medians) == slices.Max(medians) // as counts may be
+	}
+	if c.whole != nil && made.value.High > 1 {
+		return made, fmt.Errorf("%s of %s is more than 1: %s is added up over workers or requests, and no part of %s",
+			c.name, made.cell.Name(), c.metric.Name, c.whole.Name)
+	}
+	return made, upholds(made.cell, c.name, made.value)
+}
+
 // compare adds the cell that is compared with the first.
-func (c *Claim) compare(r *metrics.Result, choices, against []string) error {
-	name := c.Metric.Name
-	if !c.Metric.Sampled() {
-		return fmt.Errorf("metric %q cannot be compared: want one that blocks measure, such as round", name)
+func (c *claim) compare(r *metrics.Result, choices, against []string) error {
+	if !c.metric.Sampled() {
+		return fmt.Errorf("metric %q cannot be compared: want one that blocks measure, such as round", c.name)
 	}
 	all := slices.DeleteFunc(slices.Clone(choices), func(choice string) bool {
 		key, _, _ := strings.Cut(choice, "=")
 		return slices.ContainsFunc(against, func(other string) bool { return strings.HasPrefix(other, key+"=") })
 	})
-	var err error
-	if c.Against, err = pick(r, append(all, against...)); err != nil {
+	other, err := c.of(r, append(all, against...))
+	switch {
+	case err != nil:
 		return fmt.Errorf("against: %w", err)
-	}
-	if c.Against == c.Cell {
+	case other.cell == c.own.cell:
 		return errors.New("against: that is the same cell")
 	}
-	c.Other = c.Against.Of(name)
-	if err := upholds(c.Against, name, c.Other); err != nil {
-		return err
-	}
-	a, b := c.Cell.Medians(name), c.Against.Medians(name)
-	c.OtherEven = equal(b)
-	c.Ratio = c.Cell.Ratio(name, c.Against)
-	if !c.Ratio.Known() {
-		return fmt.Errorf("%s is not above zero in all blocks, so there is no ratio: claim each cell by itself", name)
+	c.other, c.ratio = &other, c.own.cell.Ratio(c.name, other.cell)
+	if !c.ratio.Known() {
+		return fmt.Errorf("%s is not above zero in all blocks, so there is no ratio: claim each cell by itself", c.name)
 	}
 	const alpha = 1 - stat.Confidence
-	c.Shown = stat.Test(a, b) <= alpha && c.Ratio.Excludes(1)
-	c.Detectable = max(stat.Detectable(a, b, alpha), c.Ratio.High, 1/c.Ratio.Low) // of counts, most blocks are equal, and the test alone would tell a trifle
+	a, b := c.own.cell.Medians(c.name), other.cell.Medians(c.name)
+	c.shown = stat.Test(a, b) <= alpha && c.ratio.Excludes(1)
+	// Of counts, most blocks are equal, and the test alone would tell a trifle.
+	c.detectable = max(stat.Detectable(a, b, alpha), c.ratio.High, 1/c.ratio.Low)
 	return nil
 }
-
-// equal reports whether all are the same, as counts may be.
-func equal(xs []float64) bool { return len(xs) > 0 && slices.Min(xs) == slices.Max(xs) }
 
 // claimable returns the metric of a name that a user wrote.
 func claimable(name string) (metrics.Metric, error) {
@@ -139,7 +137,7 @@ func claimable(name string) (metrics.Metric, error) {
 	return m, nil
 }
 
-// upholds returns an error if nothing may be claimed from an estimate of the cell.
+// upholds returns an error if nothing may be side from an estimate of the cell.
 func upholds(c *metrics.Cell, metric string, i stat.Interval) error {
 	switch {
 	case c.Unproved != "":
@@ -158,11 +156,9 @@ func upholds(c *metrics.Cell, metric string, i stat.Interval) error {
 	return fmt.Errorf("no 95 %% interval of %s: %d blocks, want %d (%s)", metric, i.Blocks, stat.Blocks, c.Name())
 }
 
-// shares returns one sampled metric as a share of another, by block. It is the mean of
-// the one over the mean of the other: where both are of whole rounds, that is the ratio of
-// their sums.
-func shares(c *metrics.Cell, part, whole string) (shares [][]float64) {
-	parts, wholes := c.Samples(part), c.Samples(whole)
+// shares returns parts as shares of wholes, by block: the mean of the one over the mean of
+// the other. Where both are of whole rounds, that is the ratio of their sums.
+func shares(parts, wholes [][]float64) (shares [][]float64) {
 	for i := range parts {
 		if len(parts[i]) == 0 || len(wholes[i]) == 0 {
 			continue
@@ -187,9 +183,9 @@ func mean(xs []float64) float64 {
 // claimView is the name of the view that a marker alone can ask for.
 const claimView = "claim"
 
-// claim is one sentence about a result, which can be quoted as it is. Its words are
+// claimSection is one sentence about a result, which can be quoted as it is. Its words are
 // METRIC[/METRIC2] CHOICE… [against CHOICE…].
-func claim(r *metrics.Result, words []string) (doc.Section, error) {
+func claimSection(r *metrics.Result, words []string) (doc.Section, error) {
 	at := slices.Index(words, "against")
 	choices, against := words, []string(nil)
 	if at >= 0 {
@@ -202,16 +198,17 @@ func claim(r *metrics.Result, words []string) (doc.Section, error) {
 	if err != nil {
 		return doc.Section{}, err
 	}
+	cells := []*metrics.Cell{c.own.cell}
+	if c.other != nil {
+		cells = append(cells, c.other.cell)
+	}
 	for _, f := range Findings(r) { // what cannot be is no claim
-		if f.Severity == Error && (f.Measured == nil || f.Measured == c.Cell || f.Measured == c.Against) {
+		if f.Severity == Error && (f.Measured == nil || slices.Contains(cells, f.Measured)) {
 			return doc.Section{}, errors.New(FindingLine(f))
 		}
 	}
-	s := doc.Section{Lead: []doc.Paragraph{{Text: claimSentence(c), Tone: doc.Strong}}}
-	for _, of := range []*metrics.Cell{c.Cell, c.Against} {
-		if of == nil {
-			continue
-		}
+	s := doc.Section{Lead: []doc.Paragraph{{Text: c.sentence(), Tone: doc.Strong}}}
+	for _, of := range cells {
 		found := of.Marks()
 		found.Outliers = 0 // which a median bears, and its interval shows
 		for _, m := range marks {
@@ -223,162 +220,162 @@ func claim(r *metrics.Result, words []string) (doc.Section, error) {
 	return s, nil
 }
 
-// claimSentence says how much it is, or how it compares.
-func claimSentence(c *Claim) string {
-	own, other, common := apart(c.Cell, c.Against)
-	n, unit, kind := nounOf(c.Metric), strings.TrimSuffix(c.Metric.Unit, "/round"), "95 % interval "
-	text := "with " + doc.List(own) + ", " + n.text + " "
-	if c.Against == nil {
-		blocks := ", " + common + ", " + doc.Plural(c.Value.Blocks, "block") + "."
-		if c.Whole != nil {
-			return capital(text + n.verb + " " + amount("%", c.Value, c.Even, kind) + " of " + nounOf(*c.Whole).text + blocks)
+// sentence says how much it is, or how it compares.
+func (c *claim) sentence() string {
+	const kind = "95 % interval "
+	verb, noun := nounOf(c.metric)
+	unit, own := strings.TrimSuffix(c.metric.Unit, "/round"), c.own
+	if c.other == nil { // the transport alone sets the cell apart
+		share := ""
+		if c.whole != nil {
+			_, whole := nounOf(*c.whole)
+			unit, share = "%", " of "+whole
 		}
-		return capital(text + n.verb + " " + amount(unit, c.Value, c.Even, kind) + blocks)
+		return fmt.Sprintf("With %s, %s %s %s%s%s, %s.", own.cell.Uncoded(), noun, verb, own.amount(unit, kind), share,
+			said("", namingOf([]*metrics.Cell{own.cell}, "transport").common, own.cell), doc.Plural(own.value.Blocks, "block"))
 	}
-	blocks := ", " + common + ", " + doc.Plural(c.Value.Blocks, "block") + " each"
-	if a, b := c.Value.Blocks, c.Other.Blocks; a != b {
-		blocks = fmt.Sprintf(", %s, %d and %d blocks", common, a, b)
+	other := *c.other
+	of := namingOf([]*metrics.Cell{own.cell, other.cell})
+	have, lack := phrases(of.apart, own.cell), phrases(of.apart, other.cell)
+	if len(have) == 0 { // in what no axis tells
+		have, lack = []string{own.cell.Name()}, []string{other.cell.Name()}
 	}
-	with, exact := " with "+doc.List(other), c.Even && c.OtherEven
-	if exact && c.Value.Center == c.Other.Center {
-		return capital(text + n.same + with + ": " + amount(unit, c.Value, c.Even, "") + blocks + ".")
+	behind := said("", of.common, own.cell) + ", " + doc.Plural(own.value.Blocks, "block") + " each"
+	if a, b := own.value.Blocks, other.value.Blocks; a != b {
+		behind = said("", of.common, own.cell) + fmt.Sprintf(", %d and %d blocks", a, b)
 	}
-	text += fmt.Sprintf(n.times, doc.Quantity("1", c.Ratio.Center)) + with
+	exact, text := own.even && other.even, doc.List(have)+", "+noun+" "
+	if exact && own.value.Center == other.value.Center {
+		return "With " + text + verbs[verb].same + " with " + doc.List(lack) + ": " + own.amount(unit, "") + behind + "."
+	}
+	text += fmt.Sprintf(verbs[verb].times, doc.Quantity("1", c.ratio.Center)) + " with " + doc.List(lack)
 	if !exact {
-		text += " (" + kind + doc.Quantity("1", c.Ratio.Low) + " to " + doc.Quantity("1", c.Ratio.High) + ")"
+		text += fmt.Sprintf(" (%s%s to %s)", kind, doc.Quantity("1", c.ratio.Low), doc.Quantity("1", c.ratio.High))
 	}
-	text += ": " + amount(unit, c.Value, c.Even, "") + " against " + amount(unit, c.Other, c.OtherEven, "") + blocks
-	if c.Shown {
-		return capital(text) + "."
+	text += ": " + own.amount(unit, "") + " against " + other.amount(unit, "") + behind
+	if c.shown {
+		return "With " + text + "."
 	}
-	return "Too close to call: " + text + "; a difference of " + doc.Percent(c.Detectable-1) + " would have shown."
+	return "Too close to call: with " + text + "; a difference of " + doc.Percent(c.detectable-1) + " would have shown."
 }
 
 // amount writes an estimate; what its bounds are stands before them. What is the same in
 // all blocks has none.
-func amount(unit string, i stat.Interval, even bool, kind string) string {
-	switch {
-	case even && i.Center == 0:
+func (c side) amount(unit, kind string) string {
+	switch x := c.value.Center; {
+	case c.even && x == 0:
 		return "exactly 0"
-	case !even:
-		return strings.Replace(doc.Bounded(unit, i), "(", "("+kind, 1)
-	case unit == "1" && i.Center == math.Round(i.Center):
-		return "exactly " + strconv.FormatFloat(i.Center, 'f', -1, 64)
+	case !c.even:
+		return strings.Replace(doc.Bounded(unit, c.value), "(", "("+kind, 1)
+	case unit == "1" && x == math.Round(x):
+		return "exactly " + strconv.FormatFloat(x, 'f', -1, 64)
+	default:
+		return doc.Quantity(unit, x) + " in every block"
 	}
-	return doc.Quantity(unit, i.Center) + " in every block"
 }
 
-func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+// A naming has the axes on which cells differ, and those on which they are alike and not
+// as usual.
+type naming struct{ apart, common []metrics.Axis }
 
-// apart says what one cell has and the other has not, behind the word with, and what both
-// have in common and does not go without saying. A cell alone is set apart by its transport.
-func apart(c, other *metrics.Cell) (own, others []string, common string) {
-	var same []string
-	for _, a := range metrics.Axes() {
-		x, y := phrase(a, c), ""
-		if other != nil {
-			y = phrase(a, other)
-		}
-		switch {
-		case other != nil && x != y:
-			own, others = appendWords(own, x), appendWords(others, y)
-		case other == nil && a.Name == "transport":
-			own = append(own, x)
-		case a.Of(c) != a.Usual:
-			same = append(same, x)
+// told are the axes that a cell's label tells, and the build.
+var told = []string{"transport", "codec", "language", "build"}
+
+// namingOf tells cells apart on all axes but some.
+func namingOf(cells []*metrics.Cell, but ...string) (n naming) {
+	for _, a := range axes(but...) {
+		switch first := cells[0]; {
+		case slices.ContainsFunc(cells, func(c *metrics.Cell) bool { return phrase(a, c) != phrase(a, first) }):
+			n.apart = append(n.apart, a)
+		case a.Of(first) != a.Usual:
+			n.common = append(n.common, a)
 		}
 	}
-	if other != nil && len(own) == 0 { // in what no axis tells
-		own, others = []string{c.Name()}, []string{other.Name()}
-	}
-	return own, others, strings.Join(same, ", ")
+	return n
 }
 
-// appendWords appends text, if there is any.
-func appendWords(all []string, text string) []string {
-	if text == "" {
-		return all
+// said writes first, and then what a cell is on axes.
+func said(first string, of []metrics.Axis, c *metrics.Cell) string {
+	return strings.Join(append([]string{first}, phrases(of, c)...), ", ")
+}
+
+// phrases say what a cell is on axes.
+func phrases(of []metrics.Axis, c *metrics.Cell) (all []string) {
+	for _, a := range of {
+		if text := phrase(a, c); text != "" {
+			all = append(all, text)
+		}
 	}
-	return append(all, text)
+	return all
 }
 
 // phrase says what a cell is on an axis; nothing where it is not on it.
 func phrase(a metrics.Axis, c *metrics.Cell) string {
-	value := a.Of(c)
-	switch {
+	switch value := a.Of(c); {
 	case a.Name == "language" && c.Peer != "": // its name says all that is known
 		return ""
-	case a.Dim != nil:
-		return a.Dim.Heading(c.Setup)
 	case a.Name == "transport":
 		return c.Uncoded()
-	case a.Name == "codec" && !c.Encoded():
-		return "no codec"
-	case a.Name == "up" && value == a.Usual:
-		return "updates like the model"
-	case a.Name == "up":
-		return "updates " + value
-	case a.Name == "workers":
-		return doc.Plural(c.Workers, "worker")
-	case a.Name == "clients":
-		return doc.Plural(c.Clients, "client")
-	case a.Name == "build":
-		return "build " + value
+	case a.Name == "workers" && c.Workers == 1 || a.Name == "clients" && c.Clients == 1:
+		return "1 " + strings.TrimSuffix(a.Name, "s")
+	case a.Else != "" && value == a.Usual:
+		return a.Else
+	default:
+		return strings.Replace(a.Words, "%s", value, 1)
 	}
-	return value
 }
 
-// A noun is how a metric stands in a sentence.
-type noun struct {
-	text        string
-	verb        string // before an amount
-	times, same string // before the word with: as often as %s says, or equal
+// verbs compare: as often as %s says, or equal. The word with follows.
+var verbs = map[string]struct{ times, same string }{
+	"takes": {"takes %s times as long as", "takes as long as"},
+	"is":    {"is %s times what it is", "is the same as"},
+	"are":   {"are %s times what they are", "are the same as"},
 }
 
-func takes(text string) noun {
-	return noun{text, "takes", "takes %s times as long as", "takes as long as"}
-}
-func is(text string) noun { return noun{text, "is", "is %s times what it is", "is the same as"} }
-func are(text string) noun {
-	return noun{text, "are", "are %s times what they are", "are the same as"}
-}
-
-// nounOf returns that of any metric. Units a round are as the noun says, and need not be
-// said again.
-func nounOf(m metrics.Metric) noun {
-	if n, ok := map[string]noun{
-		"round": takes("a round"), "cold_round": takes("the first round of a session"), "spawn": takes("starting the workers"),
-		"transfer": takes("a client's transfer"), "rtt": takes("a client's round trip"), "train": takes("a client's training"),
-		"reconstruct": takes("putting a client's update together"), "restart": is("the share of a round in which its workers start and end"),
-		"down": takes("a client's way down"), "uplink": takes("a client's way up"), "up": takes("a client's way up with its training"),
-		"cpu_per_round": is("the CPU time of a round"), "cpu_server": is("the server's CPU time of a round"), "cpu_per_gb": is("the CPU time of what is delivered"),
-		"rpcs": are("requests of a round"), "rpcs_tensors": are("requests of a round that bring tensors"), "connections": are("connections that a round opens"), "connecting": takes("waiting for connections in a round, added up over workers,"), "handshaking": takes("waiting for handshakes in a round, added up over workers,"),
-		"in_service": is("the mean number of requests in service"), "in_service_most": is("the highest number of requests in service at once"),
-		"queued_share": is("the share of requests that wait for a thread of the server"), "phase.queue": takes("waiting for threads of the server in a round, added up over requests,"),
-		"queue_wait": takes("waiting for a processor in a round, added up over threads,"), "attested": is("the share of tensors that went the transport's own way"),
-		"cache_growth": is("the growth of the workers' caches in a round"), "communication": is("the share of a client's round trip that is not training"),
-		"queued": takes("waiting of one client's requests for threads of the server"), "cold_work": takes("a cold round without starting the workers"),
-		"speedup_round": is("the speed-up of a round"), "speedup_transfer": is("the speed-up of a client's transfer"),
-		"moving_share": is("the share of a round that moving tensors takes"), "start_ratio": is("the ratio of starting the workers to a cold round"),
-		"overhead": is("the overhead of a round"), "peak_rss": is("the peak memory of all processes"), "peak_rss_server": is("the server's peak memory"), "peak_rss_workers": is("the largest worker's peak memory"),
-	}[m.Name]; ok {
-		return n
+// nounOf returns how any metric stands in a sentence, and the verb before an amount of it.
+// Units a round are as the noun says, and need not be said again.
+func nounOf(m metrics.Metric) (verb, text string) {
+	if known := map[string]string{
+		"round": "takes a round", "cold_round": "takes the first round of a session", "spawn": "takes starting the workers",
+		"transfer": "takes a client's transfer", "rtt": "takes a client's round trip", "train": "takes a client's training",
+		"reconstruct": "takes putting a client's update together", "restart": "is the share of a round in which its workers start and end",
+		"down": "takes a client's way down", "uplink": "takes a client's way up", "up": "takes a client's way up with its training",
+		"cpu_per_round": "is the CPU time of a round", "cpu_server": "is the server's CPU time of a round",
+		"cpu_per_gb": "is the CPU time of what is delivered", "rpcs": "are requests of a round",
+		"rpcs_tensors": "are requests of a round that bring tensors", "connections": "are connections that a round opens",
+		"connecting":      "takes waiting for connections in a round, added up over workers,",
+		"handshaking":     "takes waiting for handshakes in a round, added up over workers,",
+		"in_service":      "is the mean number of requests in service",
+		"in_service_most": "is the highest number of requests in service at once",
+		"queued_share":    "is the share of requests that wait for a thread of the server",
+		"phase.queue":     "takes waiting for threads of the server in a round, added up over requests,",
+		"queue_wait":      "takes waiting for a processor in a round, added up over threads,",
+		"attested":        "is the share of tensors that went the transport's own way",
+		"cache_growth":    "is the growth of the workers' caches in a round",
+		"communication":   "is the share of a client's round trip that is not training", "overhead": "is the overhead of a round",
+		"peak_rss": "is the peak memory of all processes", "peak_rss_server": "is the server's peak memory",
+		"peak_rss_workers": "is the largest worker's peak memory",
+		"queued":           "takes waiting of one client's requests for threads of the server", "cold_work": "takes a cold round without starting the workers",
+		"speedup_round": "is the speed-up of a round", "speedup_transfer": "is the speed-up of a client's transfer",
+		"moving_share": "is the share of a round that moving tensors takes",
+		"start_ratio":  "is the ratio of starting the workers to a cold round",
+	}[m.Name]; known != "" {
+		verb, text, _ = strings.Cut(known, " ")
+		return verb, text
 	}
-	text, perRound := strings.ReplaceAll(m.Name, "_", " "), strings.HasSuffix(m.Unit, "/round")
-	if name, ok := strings.CutPrefix(m.Name, "phase."); ok {
-		text = "phase " + name
+	verb, text = "is", strings.ReplaceAll(m.Name, "_", " ")
+	if strings.HasSuffix(m.Name, "s") {
+		verb = "are"
 	}
+	unit, perRound := strings.CutSuffix(m.Unit, "/round")
 	if perRound {
 		text += " of a round"
 	}
-	if strings.HasPrefix(m.Name, "phase.") {
-		text += ", added up over all processes,"
+	if unit == "s" {
+		verb = "takes"
 	}
-	switch {
-	case m.Unit == "s" || m.Unit == "s/round":
-		return takes(text)
-	case strings.HasSuffix(m.Name, "s"):
-		return are(text)
+	if phase, ok := strings.CutPrefix(text, "phase."); ok {
+		text = "phase " + phase + ", added up over all processes,"
 	}
-	return is(text)
+	return verb, text
 }

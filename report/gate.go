@@ -13,71 +13,73 @@ import (
 
 // A Gate is the decision whether a comparison fails.
 type Gate struct {
-	FailAbove  float64   // a share: 0.05 fails what is more than 5 % worse
-	Rows       int       // that were judged
-	Failed     bool      // there is a regression or an error
-	Worse      []Row     // significantly, and by more than FailAbove: the largest change first
-	Errors     []Finding // bugs in the measurement
-	Blind      []Row     // they would not have shown a change of FailAbove
-	Unmeasured []string  // cells of the base that the head lacks
-	Trial      *Trial    // of a canary; nil without one
-	Tried      bool      // a canary was measured, so that the gate can be tried
+	FailAbove float64  `json:"fail_above"`       // a share: 0.05 fails what is more than 5 % worse
+	Failed    bool     `json:"failed"`           // there is a regression or an error
+	Reasons   []string `json:"reasons"`          // why it failed, and what it could not see: a line each, in which nothing acts on a terminal
+	Trial     *Trial   `json:"canary,omitempty"` // of a canary; nil without one
+
+	failures, limits []string // the reasons as they are, the largest regression first
 }
 
 // Gate decides whether to fail, for a significant regression by more than
 // failAbove, 0.05 being 5 %. An error means that there is nothing to judge by.
 func (c *Comparison) Gate(failAbove float64) (Gate, error) {
-	g := Gate{FailAbove: failAbove, Rows: len(c.Rows), Unmeasured: c.OnlyBase, Tried: c.canary}
-	if !c.Interleaved && !c.separate {
-		return g, errors.New("the two runs were not interleaved, so that a drift of the machine looks like a change: " +
-			"measure both with run --against, or ask for separate runs to be judged")
-	}
-	if c.rules[0] != c.rules[1] {
-		return g, fmt.Errorf("the two were measured by different rules, versions %d and %d: their numbers cannot be compared", c.rules[0], c.rules[1])
-	}
-	if len(c.Rows) == 0 {
-		return g, errors.New("the two have no cell in common")
-	}
-	if !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }) {
-		cells := "cells"
-		if len(c.Rows) == 1 {
-			cells = "cell"
-		}
-		return g, fmt.Errorf("there are too few blocks for any change to show, so that the gate could not fail: comparing %d %s takes %d blocks of each",
-			len(c.Rows), cells, c.NeededBlocks())
+	g := Gate{FailAbove: failAbove, Reasons: []string{}}
+	if err := c.judgeable(); err != nil {
+		return g, err
 	}
 	for _, r := range c.Worse() {
-		if r.Worse() > 1+failAbove {
-			g.Worse = append(g.Worse, r)
+		if r.worseBy(failAbove) {
+			g.failures = append(g.failures, fmt.Sprintf("%s: %s, p %s", rowName(r), doc.Change(r.Ratio), pText(r.P)))
 		}
 	}
 	for _, f := range c.Findings {
 		if f.Severity == Error {
-			g.Errors = append(g.Errors, f)
+			g.failures = append(g.failures, FindingLine(f))
 		}
 	}
-	for _, r := range c.Rows {
-		if r.Detectable > 1+failAbove && !r.Significant {
-			g.Blind = append(g.Blind, r)
-		}
+	blind := slices.DeleteFunc(slices.Clone(c.Rows), func(r Row) bool { return r.Detectable <= 1+failAbove || r.Significant })
+	if len(blind) > 0 {
+		g.limits = append(g.limits, fmt.Sprintf("could not see a change of %s in %d of %d: %s",
+			doc.Percent(failAbove), len(blind), len(c.Rows), strings.Join(clip(each(blind, rowName), 5), "; ")))
 	}
-	g.Failed = len(g.Worse)+len(g.Errors) > 0
+	for _, id := range c.OnlyBase {
+		g.limits = append(g.limits, "could not see "+id+", which is not measured any more")
+	}
+	if !c.canary {
+		g.limits = append(g.limits, "could not see whether it works, as no canary was measured (run --canary)")
+	}
+	g.Failed = len(g.failures) > 0
+	g.Reasons = append(g.Reasons, each(slices.Concat(g.failures, g.limits), doc.Visible)...)
 	return g, nil
+}
+
+// judgeable returns an error if a gate has nothing to judge by.
+func (c *Comparison) judgeable() error {
+	switch {
+	case !c.Interleaved && !c.separate:
+		return errors.New("the two runs were not interleaved, so that a drift of the machine looks like a change: " +
+			"measure both with run --against, or ask for separate runs to be judged")
+	case c.rules[0] != c.rules[1]:
+		return fmt.Errorf("the two were measured by different rules, versions %d and %d: their numbers cannot be compared", c.rules[0], c.rules[1])
+	case len(c.Rows) == 0:
+		return errors.New("the two have no cell in common")
+	case !slices.ContainsFunc(c.Rows, func(r Row) bool { return !math.IsInf(r.Detectable, 1) }):
+		return fmt.Errorf("there are too few blocks for any change to show, so that the gate could not fail: comparing %s takes %d blocks of each",
+			doc.Plural(len(c.Rows), "cell"), c.neededBlocks())
+	}
+	return nil
 }
 
 // A Trial is what a gate made of the two copies of a cell that a canary measures:
 // one that is the same again, which must pass, and one that was slowed down, which
 // must fail.
 type Trial struct {
-	Cell       string      // the ID of that cell
-	Slowdown   float64     // of the slow copy, a share
-	Same, Slow *Comparison // with the original
-	SameGate   Gate
-	SlowGate   Gate
+	Cell     string  `json:"-"`        // the ID of that cell
+	Slowdown float64 `json:"slowdown"` // of the slow copy, a share
+	Works    bool    `json:"works"`    // the gate passed the copy that is the same and failed the slow one
+	Broken   error   `json:"-"`        // in which way the gate is broken; nil if it works
 }
-
-// Works reports whether the gate passed what is the same and failed what is slow.
-func (t Trial) Works() bool { return !t.SameGate.Failed && t.SlowGate.Failed }
 
 // Canary tries the gate of c on the canary that was measured with it. Each copy is
 // judged as one row among as many as c has. An error means that the gate could not
@@ -91,95 +93,48 @@ func (c *Comparison) Canary(r *result.Result, failAbove float64) (Trial, error) 
 		return Trial{}, fmt.Errorf("canary: a slowdown of %.4g %% is not above the %.4g %% at which the gate fails", 100*r.Canary.Slowdown, 100*failAbove)
 	}
 	t := Trial{Cell: r.Canary.Slow.ID(), Slowdown: r.Canary.Slowdown}
-	o := CompareOptions{Alpha: c.Alpha / float64(max(1, len(c.Rows)))}
-	try := func(pair *result.Result) (*Comparison, Gate, error) {
-		d, err := Compare(pair, nil, o)
-		if err != nil {
-			return nil, Gate{}, err
-		}
-		d.canary = true // it is being tried
-		g, err := d.Gate(failAbove)
-		return d, g, err
-	}
-	if t.Same, t.SameGate, err = try(same); err != nil {
+	failed, why, err := c.try(same, failAbove)
+	if err != nil {
 		return t, err
 	}
-	t.Slow, t.SlowGate, err = try(slow)
+	if failed {
+		t.Broken = fmt.Errorf("gate is broken: it fails for a cell that is the same again: %s", why)
+	}
+	failed, why, err = c.try(slow, failAbove)
+	if !failed && t.Broken == nil {
+		t.Broken = fmt.Errorf("gate is broken: it passes a slowdown of %s: %s", doc.Percent(t.Slowdown), why)
+	}
+	t.Works = t.Broken == nil
 	return t, err
+}
+
+// try reports whether the gate fails a pair of a canary, and why or why not.
+func (c *Comparison) try(pair *result.Result, failAbove float64) (failed bool, why string, err error) {
+	d, err := Compare(pair, nil, CompareOptions{Alpha: c.Alpha / float64(max(1, len(c.Rows)))})
+	if err != nil {
+		return false, "", err
+	}
+	d.canary = true // it is being tried
+	g, err := d.Gate(failAbove)
+	return g.Failed, strings.Join(append([]string{strings.TrimSuffix(d.Verdict.Text, ".")}, g.Reasons...), "; "), err
 }
 
 // paragraphs say what the gate decided and why, and what it could not see.
 func (g Gate) paragraphs() []doc.Paragraph {
 	p := doc.Paragraph{Text: "Gate at " + doc.Percent(g.FailAbove) + ": passed. Nothing is shown to be worse by more.", Tone: doc.Good}
 	if g.Failed {
-		p = doc.Paragraph{Text: "Gate at " + doc.Percent(g.FailAbove) + ": failed. " + strings.Join(clip(g.failures(), 5), "; ") + ".", Tone: doc.Bad}
+		p = doc.Paragraph{Text: "Gate at " + doc.Percent(g.FailAbove) + ": failed. " + strings.Join(clip(g.failures, 5), "; ") + ".", Tone: doc.Bad}
 	}
 	switch {
 	case g.Trial == nil:
-	case TrialError(*g.Trial) != nil:
-		p.Text, p.Tone = p.Text+" But the "+TrialError(*g.Trial).Error()+".", doc.Bad
+	case !g.Trial.Works:
+		p.Text, p.Tone = p.Text+" But the "+g.Trial.Broken.Error()+".", doc.Bad
 	default:
 		p.Text += fmt.Sprintf(" The gate works: it passed a copy of %s, and failed one that was slowed down by %s.", g.Trial.Cell, doc.Percent(g.Trial.Slowdown))
 	}
 	all := []doc.Paragraph{p}
-	for _, limit := range clip(g.limits(), 5) {
-		all = append(all, doc.Say("The gate could not see "+limit+".")...)
+	for _, limit := range clip(g.limits, 5) {
+		all = append(all, doc.Say("The gate "+limit+".")...)
 	}
 	return all
-}
-
-// Reasons say why the gate failed, and what it could not see: a line each, in
-// which nothing acts on a terminal.
-func (g Gate) Reasons() []string {
-	all := g.failures()
-	for _, limit := range g.limits() {
-		all = append(all, "could not see "+limit)
-	}
-	for i := range all {
-		all[i] = doc.Visible(all[i])
-	}
-	return all
-}
-
-func (g Gate) failures() []string {
-	var all []string
-	for _, r := range g.Worse {
-		all = append(all, fmt.Sprintf("%s: %s, p %s", rowName(r), doc.Change(r.Ratio), pText(r.P)))
-	}
-	for _, f := range g.Errors {
-		all = append(all, FindingLine(f))
-	}
-	return all
-}
-
-func (g Gate) limits() []string {
-	var all []string
-	if len(g.Blind) > 0 {
-		var names []string
-		for _, r := range g.Blind {
-			names = append(names, rowName(r))
-		}
-		all = append(all, fmt.Sprintf("a change of %s in %d of %d: %s", doc.Percent(g.FailAbove), len(names), g.Rows, strings.Join(clip(names, 5), "; ")))
-	}
-	for _, id := range g.Unmeasured {
-		all = append(all, id+", which is not measured any more")
-	}
-	if !g.Tried {
-		all = append(all, "whether it works, as no canary was measured (run --canary)")
-	}
-	return all
-}
-
-// TrialError says in which way a gate that was tried is broken, or returns nil.
-func TrialError(t Trial) error {
-	why := func(c *Comparison, g Gate) string {
-		return strings.Join(append([]string{strings.TrimSuffix(comparisonSentence(c), ".")}, g.Reasons()...), "; ")
-	}
-	switch {
-	case t.SameGate.Failed:
-		return fmt.Errorf("gate is broken: it fails for a cell that is the same again: %s", why(t.Same, t.SameGate))
-	case !t.SlowGate.Failed:
-		return fmt.Errorf("gate is broken: it passes a slowdown of %s: %s", doc.Percent(t.Slowdown), why(t.Slow, t.SlowGate))
-	}
-	return nil
 }

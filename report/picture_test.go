@@ -134,7 +134,7 @@ func TestPlots(t *testing.T) {
 	}
 	c := compare(t, benchtest.Interleaved(2), nil, CompareOptions{})
 	shown := 0
-	made := changePlots(c.Rows, c.Rows)
+	made := changePlots(c.naming(), c.Rows)
 	for i, row := range c.Rows {
 		base, head := made[0].Series[0].Points[i].Value, made[0].Series[1].Points[i].Value
 		k := 1

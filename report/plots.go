@@ -143,18 +143,19 @@ func spreadPlots(r *metrics.Result, groups [][]*metrics.Cell) []doc.Plot {
 	return all
 }
 
-// changePlots are, for each metric of rows, which are some of all, base and head side
-// by side, and by how much they differ.
-func changePlots(all, rows []Row) []doc.Plot {
+// changePlots are, for each metric of rows, base and head side by side, and by how much
+// they differ.
+func changePlots(of naming, rows []Row) []doc.Plot {
 	var made []doc.Plot
-	of := cellNames(all)
-	for _, same := range metrics.GroupBy(rows, func(r Row) string { return r.Metric.Name }) {
+	for _, same := range byMetric(rows) {
 		m, none := same[0].Metric, 0.0
-		both := doc.Plot{Caption: of.caption(same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit}, Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
-		change := doc.Plot{Caption: of.join("Change of "+m.Name, same[0], false), Kind: doc.Dots, Value: doc.Axis{Name: "head against base", Unit: "%", Change: true}, Rule: &none, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
+		both := doc.Plot{Caption: of.title(same[0]), Kind: doc.Dots, Value: doc.Axis{Name: m.Name, Unit: m.Unit},
+			Series: []doc.Series{{Name: "base", Dim: true}, {Name: "head"}}}
+		change := doc.Plot{Caption: said("Change of "+m.Name, of.common, same[0].Cell), Kind: doc.Dots, Rule: &none,
+			Value: doc.Axis{Name: "head against base", Unit: "%", Change: true}, Series: []doc.Series{{Name: "shown"}, {Name: "none shown", Dim: true}}}
 		var values []float64
 		for _, r := range same {
-			name := of.join(r.Cell.Variant, r, true)
+			name := said(r.Cell.Variant, of.apart, r.Cell)
 			values = append(values, r.Base.Center, r.Head.Center)
 			for i, x := range []stat.Interval{r.Base, r.Head} {
 				both.Series[i].Points = append(both.Series[i].Points, doc.Point{Name: name, Value: x})

@@ -14,23 +14,24 @@ import (
 type Axis struct {
 	Name  string
 	Usual string // the value that goes without saying; empty if none does
+	Words string // what a cell is; %s is the value
+	Else  string // what the usual cell is; by default Words with the usual value
 	Of    func(c *Cell) string
-	Dim   *result.Dim // the dimension of a setup; nil of others
 }
 
 // Axes returns all dimensions, in the order in which a sentence names them.
 func Axes() []Axis {
 	all := []Axis{
-		{"transport", "", func(c *Cell) string { return c.Variant }, nil},
-		{"codec", NoCodec, (*Cell).Codec, nil},
-		{"model", "", func(c *Cell) string { return c.Model.Name }, nil},
-		{"up", "model", func(c *Cell) string { return cmp.Or(c.Model.Up, "model") }, nil},
-		{"workers", "", func(c *Cell) string { return strconv.Itoa(c.Workers) }, nil},
-		{"clients", "", func(c *Cell) string { return strconv.Itoa(c.Clients) }, nil},
-		{"build", "", func(c *Cell) string { return c.Build }, nil},
+		{"transport", "", "%s", "", func(c *Cell) string { return c.Variant }},
+		{"codec", NoCodec, "%s", "no codec", (*Cell).Codec},
+		{"model", "", "%s", "", func(c *Cell) string { return c.Model.Name }},
+		{"up", "model", "updates %s", "updates like the model", func(c *Cell) string { return cmp.Or(c.Model.Up, "model") }},
+		{"workers", "", "%s workers", "", func(c *Cell) string { return strconv.Itoa(c.Workers) }},
+		{"clients", "", "%s clients", "", func(c *Cell) string { return strconv.Itoa(c.Clients) }},
+		{"build", "", "build %s", "", func(c *Cell) string { return c.Build }},
 	}
 	for _, d := range result.Dims {
-		all = append(all, Axis{d.Key, d.Usual, func(c *Cell) string { return cmp.Or(d.Of(c.Setup), d.Usual) }, &d})
+		all = append(all, Axis{d.Key, d.Usual, d.Words, d.Else, func(c *Cell) string { return cmp.Or(d.Of(c.Setup), d.Usual) }})
 	}
 	return all
 }
