@@ -51,13 +51,8 @@ func (r *run) slow(c *cell) time.Duration {
 	if c.canary != canarySlow {
 		return 0
 	}
-	of := r.reference()
-	var blocks [][]float64
-	for _, b := range of.result.Blocks {
-		blocks = append(blocks, seconds(b.Round))
-	}
 	inTurn := (c.Clients + c.Workers - 1) / c.Workers
-	return time.Duration(r.Canary * stat.Median(stat.Medians(blocks)) / float64(inTurn) * float64(time.Second))
+	return time.Duration(r.Canary * stat.Median(stat.Medians(r.reference().rounds())) / float64(inTurn) * float64(time.Second))
 }
 
 // canaries returns the canary of the result; nil if the run has none or was

@@ -44,13 +44,13 @@ func (h *host) launcher(s Spec, cpus ...[]int) trainer.Launcher {
 func (h *host) run(ctx, quit context.Context, s *blockRun) error {
 	s.network = h.network
 	if !h.plan.Pin || s.cell.inside() { // the control has one process, which needs the processors of all
-		err := s.run(ctx, quit, h.launcher(s.cell), limitsOf(s.plan))
+		err := s.run(ctx, quit, h.launcher(s.cell))
 		h.hosts.name(s.cell, s.block)
 		return err
 	}
 	p := place(h.cpus, s.cell.processes())
 	return p.pinned(func() error {
-		if err := s.run(ctx, quit, h.launcher(s.cell, p.workers...), limitsOf(s.plan)); err != nil || len(s.windows) == 0 {
+		if err := s.run(ctx, quit, h.launcher(s.cell, p.workers...)); err != nil || len(s.windows) == 0 {
 			return err
 		}
 		return p.verify(s.block)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,9 +82,6 @@ func digest(path string) (string, error) {
 func (s side) alike(ctx context.Context, first machine.Environment) error {
 	for i, file := range s.files[1:] {
 		a, err := exchange.First(ctx, build(file), firstOrder(nil), patience)
-		if err == nil && a.Environment == nil {
-			err = errors.New("its answer says nothing of the build")
-		}
 		if err == nil {
 			err = sameBuild(*a.Environment, first, s.name(0))
 		}

@@ -179,15 +179,9 @@ func (p *Peer) program(dir string) (exchange.Program, error) {
 // askPeers asks each peer which of its cells it can run, and returns all cells but those
 // that it cannot.
 func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
-	asked := map[*Peer][]Spec{}
-	for _, s := range r.Cells {
-		if p := s.peer(); p != nil {
-			asked[p] = append(asked[p], s)
-		}
-	}
 	var fit []Spec
 	var unfit error
-	refused := map[*Peer][]string{}
+	refused := map[*Peer][]string{} // by its cells that are still to come
 	for _, s := range r.Cells {
 		p := s.peer()
 		if p == nil {
@@ -195,7 +189,7 @@ func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
 			continue
 		}
 		if _, known := refused[p]; !known {
-			a, err := r.askPeer(ctx, p, asked[p])
+			a, err := r.askPeer(ctx, p)
 			if err != nil {
 				return nil, err
 			}
@@ -218,16 +212,14 @@ func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
 	return fit, nil
 }
 
-// askPeer asks a peer which of those cells it can run, and what it runs on.
-func (r *run) askPeer(ctx context.Context, p *Peer, specs []Spec) (*exchange.Answer, error) {
+// askPeer asks a peer which of its cells it can run, and what it runs on.
+func (r *run) askPeer(ctx context.Context, p *Peer) (*exchange.Answer, error) {
 	of, err := p.program(r.Python.Dir)
 	if err != nil {
 		return nil, err
 	}
-	a, err := exchange.First(ctx, of, firstOrder(specs), max(r.Plan.RoundLimit, peerAnswers))
-	if err == nil && len(a.Refused) != len(specs) {
-		err = fmt.Errorf("%s: its answer: refused: %d entries, want one for each of %d cells", of, len(a.Refused), len(specs))
-	}
+	own := slices.DeleteFunc(slices.Clone(r.Cells), func(s Spec) bool { return s.peer() != p })
+	a, err := exchange.First(ctx, of, firstOrder(own), max(r.Plan.RoundLimit, peerAnswers))
 	if err != nil && p.find == nil {
 		err = fmt.Errorf("--peer %s: %w", p.name, err)
 	}

@@ -34,21 +34,15 @@ type Spec struct {
 	Setup
 }
 
-func (s Spec) String() string {
-	return s.named().ID()
-}
+func (s Spec) String() string { return s.Cell().ID() }
 
 // Cell returns the result's entry for s before anything is measured: all that names it,
 // and what it is asked to be.
 func (s Spec) Cell() Cell {
-	c := s.named()
-	c.Settings, c.PerProcess, c.Depth = s.Variant.Settings, s.PerProcess, s.Depth
-	return c
-}
-
-// named returns a cell with all that names it.
-func (s Spec) named() Cell {
-	c := Cell{Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Model: s.moved(), Workers: s.Workers, Clients: s.Clients, Setup: s.Setup}
+	c := Cell{
+		Transport: s.Variant.Transport.Name(), Variant: s.Variant.String(), Settings: s.Variant.Settings, Model: s.moved(),
+		Workers: s.Workers, Clients: s.Clients, PerProcess: s.PerProcess, Depth: s.Depth, Setup: s.Setup,
+	}
 	c.Respawn = s.respawns()
 	return c
 }
@@ -167,10 +161,10 @@ func (u *Unfit) Unwrap() error { return u.Err }
 
 // Skipped returns the result's entry for the cell, which was left out.
 func (u *Unfit) Skipped() Skipped {
-	c := u.Spec.named()
+	c := u.Spec.Cell()
 	return Skipped{
-		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients, PerProcess: u.Spec.PerProcess, Depth: u.Spec.Depth,
-		Setup: c.Setup, Why: u.Err.Error(),
+		Transport: c.Transport, Variant: c.Variant, Model: c.Model.Name, Up: c.Model.Up, Workers: c.Workers, Clients: c.Clients,
+		PerProcess: c.PerProcess, Depth: c.Depth, Setup: c.Setup, Why: u.Err.Error(),
 	}
 }
 
@@ -191,13 +185,6 @@ func (s Spec) control(inproc transports.Variant) Spec {
 	s.PerProcess = s.Workers
 	s.Setup = s.Only(result.Binds)
 	return s
-}
-
-// newCell returns the result's entry for s.
-func (s Spec) newCell(l trainer.Launcher) Cell {
-	c := s.Cell()
-	c.Launcher = l.Name()
-	return c
 }
 
 // longest is the longest duration of a plan: results hold no longer one.

@@ -128,21 +128,14 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 
 // profileBlock runs one block of c with profiles.
 func (r *run) profileBlock(ctx, quit context.Context, c *cell, kinds []string) (Block, trainer.Report, error) {
-	what := r.label(c) + ", profile " + strings.Join(kinds, ", ")
-	b := Block{Index: len(c.result.Blocks), Position: r.done, At: time.Since(r.started), SpanCost: spanCost(), Profiled: true}
-	s := &blockRun{cell: c.Spec, plan: c.Spec.planned(r.Plan), chain: c.chain, block: &b}
-	s.profiling = &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}
-	s.onRound = func() { r.progress(what) }
-	r.progress(what)
-	count, err := onLink(c.Spec, func() error { return r.here.run(ctx, quit, s) })
-	b.Link = count
-	if err == nil {
-		err = r.compare(ctx, c, s)
-	}
+	s := &blockRun{profiling: &trainer.Profiling{Transport: c.result.Variant, Model: c.result.Model.Label(), Kinds: kinds}}
+	b, err := r.next(c, func(b *Block) error {
+		b.Profiled, s.block = true, b
+		return r.serve(ctx, quit, c, s, r.label(c)+", profile "+strings.Join(kinds, ", "))
+	})
 	if err != nil {
-		return b, trainer.Report{}, fmt.Errorf("block %d: %w", b.Index, err)
+		return b, trainer.Report{}, err
 	}
-	r.done++
 	if !slices.ContainsFunc(c.result.Blocks, func(b Block) bool { return b.Timeline != nil }) && len(b.Round) > 0 {
 		b.Timeline = timeline(s.report, s.windows)
 		b.DropTwoClocks()

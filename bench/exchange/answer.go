@@ -49,11 +49,12 @@ const longestCall = 24 * time.Hour
 // the terminal.
 func ParseAnswer(text []byte) (*Answer, error) {
 	a := new(Answer)
-	err := decode(text, a, func() { result.MakePrintable(a) })
+	err := decode(text, a)
+	result.MakePrintable(a)
 	if err == nil && a.Error != "" {
 		return nil, errors.New(a.Error)
 	}
-	if err = cmp.Or(err, a.validate()); err != nil {
+	if err = cmp.Or(err, result.Check(a), a.validate()); err != nil {
 		return nil, fmt.Errorf("its answer: %w", err)
 	}
 	return a, nil

@@ -218,8 +218,8 @@ func TestBadFile(t *testing.T) {
 		{"a key to be obeyed", replace(`"up_ns"`, `"\u001b[2J": 1, "\u001b[2J"`), `cells[0].blocks[0]: unknown field "\x1b[2J"`},
 		{"no cells but one", `{"schema": 4, "cells": 5}`, "cells: holds a JSON number where []result.Cell belongs"},
 		{"a cell that is none", replace(`"cells": [`, `"cells": [7, `), "cells[0]: holds a JSON number where result.Cell belongs"},
-		{"version of a kind", replace(`"schema": 4`, `"schema": "2"`), `schema: "2": no version of a result`},
-		{"version zero", replace(`"schema": 4`, `"schema": 0`), "schema: 0: no version of a result"},
+		{"version of a kind", replace(`"schema": 4`, `"schema": "2"`), "schema: holds a JSON string where int belongs"},
+		{"version zero", replace(`"schema": 4`, `"schema": 0`), "schema: missing"},
 		{"long", replace(`"run"`, `"`+strings.Repeat("x", maxText+1)+`"`), "command[1]: 65537 bytes long, and at most 65536"},
 		{"a host twice", replace(`"elapsed_ns"`, `"hosts": [{"name": "a"}, {"name": "a"}], "elapsed_ns"`), `hosts[1].name: "a" stands there twice`},
 		{"a host without a name", replace(`"elapsed_ns"`, `"hosts": [{"name": ""}], "elapsed_ns"`), "hosts[0].name: empty"},
@@ -288,7 +288,7 @@ func TestSameCellTwice(t *testing.T) {
 	}
 }
 
-func decodeAll(text []byte) (*Result, error) { return decode(text, strings.NewReader("")) }
+func decodeAll(text []byte) (*Result, error) { return decode(bytes.NewReader(text)) }
 
 // FuzzDecode: no bytes make a reader panic, and what it accepts is written and
 // read again unchanged.

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -33,14 +32,11 @@ func placeOf(p jsontext.Pointer) string {
 	return place.String()
 }
 
-// Located says what is wrong with a text that begins with head, and where, without a word
-// about Go.
-func Located(head []byte, err error) error {
+// Located says what is wrong with a text that was read, and where, without a word about Go.
+func Located(err error) error {
 	var syntax *jsontext.SyntacticError
 	var wrong *json.SemanticError
 	switch {
-	case len(bytes.TrimSpace(head)) == 0:
-		return errors.New("empty file: not a result of ipcbench")
 	case errors.As(err, &syntax):
 		return atPlace(syntax)
 	case !errors.As(err, &wrong):
