@@ -172,9 +172,9 @@ func (h *Hosts) ends(s Spec) (names []string) {
 }
 
 // far returns the host of that name, to measure what is between it and this one.
-func (r *run) far(name string) floors.Far {
+func (r *run) far(name string) *floors.Far {
 	i := slices.IndexFunc(r.here.hosts.all, func(s seat) bool { return s.name == name })
-	return floors.Far{
+	return &floors.Far{
 		Listen: func(ctx context.Context) (net.Listener, error) {
 			return r.Ports.Listen(ctx, r.Listen.Addr().String())
 		},

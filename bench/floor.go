@@ -88,11 +88,10 @@ func (r *run) floor(ctx context.Context, f *Floor) error {
 		}
 		p.Gap = time.Duration(f.Gap)
 	}
-	measure := floors.Measure
 	if f.Host != "" {
-		measure = r.far(f.Host).Measure
+		p.Far = r.far(f.Host)
 	}
-	series, err := measure(ctx, f.Name, p)
+	series, err := floors.Measure(ctx, f.Name, p)
 	if err != nil {
 		return err
 	}
