@@ -75,12 +75,7 @@ func (f *Floor) second(ctx context.Context, o Order) error {
 		return err
 	}
 	defer link.Close()
-	page, err := sharedPage()
-	if err != nil {
-		return err
-	}
-	defer page.Close()
-	c, err := startChild(ctx, order{Floor: f.Name, Role: 1}, []*os.File{link, page})
+	c, err := startChild(ctx, order{Floor: f.Name, Role: 1}, []*os.File{link})
 	if err == nil {
 		_ = conn.Close() // it is the child's
 		_ = link.Close()

@@ -24,9 +24,8 @@ type role func(*peer) ([]Series, error)
 // A peer is what a process of a measurement is given.
 type peer struct {
 	Params
-	link        // to the other process, if there is one
-	page []byte // of memory shared with it
-	far  bool   // that process is on another host
+	link      // to the other process, if there is one
+	far  bool // that process is on another host
 }
 
 // An order says what a process has to do. It comes on stdin.
@@ -98,33 +97,25 @@ func MaybePeer() {
 
 // obey does what the order says.
 func obey(o order) ([]Series, error) {
-	for _, f := range All() {
-		if f.Name != o.Floor || o.Role < 0 || o.Role >= len(f.roles) {
-			continue
-		}
-		series, err := f.play(o)
-		if !errors.Is(err, errGone) {
-			return series, err
-		}
-		if o.Role > 0 {
-			return nil, nil // the first process has what it wanted
-		}
-		// The other process failed. Why, is for that one to say, or for its exit
-		// status; whoever started both learns of it and ends this one.
-		select {}
+	f, err := named(o.Floor)
+	if err != nil || o.Role < 0 || o.Role >= len(f.roles) {
+		return nil, fmt.Errorf("no role %d of floor %q", o.Role, o.Floor)
 	}
-	return nil, fmt.Errorf("no role %d of floor %q", o.Role, o.Floor)
+	series, err := f.play(o)
+	switch {
+	case !errors.Is(err, errGone):
+		return series, err
+	case o.Role > 0:
+		return nil, nil // the first process has what it wanted
+	}
+	// The other process failed. Why, is for that one to say, or for its exit
+	// status; whoever started both learns of it and ends this one.
+	select {}
 }
 
 // play does what a role of the floor does.
 func (f *Floor) play(o order) ([]Series, error) {
 	p := &peer{Params: o.Params, link: socket(linkFD), far: o.Far}
-	if len(f.roles) > 1 {
-		var err error
-		if p.page, err = unix.Mmap(pageFD, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-			return nil, fmt.Errorf("map shared page: %w", err)
-		}
-	}
 	if f.TLS {
 		var err error
 		if p.link, err = secure(linkFD, o.Role > 0); err != nil {
