@@ -62,9 +62,6 @@ type Options struct {
 // the result so far is returned with the error. Profiles come last: without them,
 // the result is complete.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := cmp.Or(CheckPlan(o.Plan), capture.Check(o.Profiling.Kinds...)); err != nil {
-		return nil, err
-	}
 	r, err := newRun(ctx, o)
 	if err != nil {
 		return nil, err
@@ -126,12 +123,16 @@ type cell struct {
 	Spec
 	files  []string // of the layouts of its build, whose processes run its blocks in turn; nil if it has no build
 	canary canaryKind
+	copyOf *cell // of a canary
 	chain  *chain
 	result Cell
 	spent  time.Duration // of its time
 }
 
 func newRun(ctx context.Context, o Options) (*run, error) {
+	if err := cmp.Or(CheckPlan(o.Plan), capture.Check(o.Profiling.Kinds...)); err != nil {
+		return nil, err
+	}
 	// Whoever repeats a run gets another order, so that what a block does to the next
 	// one averages out. The number fits into a float: many readers of JSON have no other.
 	o.Plan.OrderSeed = cmp.Or(o.Plan.OrderSeed, 1+uint64(rand.Uint32()))
@@ -297,10 +298,6 @@ func (r *run) peers(c *cell) []*cell {
 // enough returns why c may stop, or nothing if it needs more blocks. All its peers
 // share one budget of time, and one with slow rounds takes more of it.
 func (r *run) enough(c *cell, peers []*cell) string {
-	var spent time.Duration
-	for _, d := range peers {
-		spent += d.spent
-	}
 	n := len(c.result.Blocks)
 	switch {
 	case n < r.Plan.Blocks:
@@ -314,10 +311,19 @@ func (r *run) enough(c *cell, peers []*cell) string {
 		return "blocks"
 	case r.precise(c):
 		return "precision"
-	case spent >= time.Duration(len(peers))*r.Plan.Time:
+	case r.unspent(peers) <= 0:
 		return "time"
 	}
 	return ""
+}
+
+// unspent returns what is left of the time of cells that share it.
+func (r *run) unspent(peers []*cell) time.Duration {
+	left := time.Duration(len(peers)) * r.Plan.Time
+	for _, d := range peers {
+		left -= d.spent
+	}
+	return left
 }
 
 // precise reports whether the interval of the cell's median round is as narrow

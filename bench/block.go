@@ -12,7 +12,6 @@ import (
 
 	"ipcbench/bench/exchange"
 	"ipcbench/bench/stat"
-	"ipcbench/internal/agent"
 	"ipcbench/internal/crash"
 	"ipcbench/phase"
 	"ipcbench/phase/usage"
@@ -30,11 +29,10 @@ const proofEvery = 8
 type blockRun struct {
 	cell    Spec
 	plan    Plan
-	chain   *chain        // nil if another build asks for the block, and compares, or there is none: see sent
-	slow    time.Duration // CPU time that every training burns besides: a canary
-	network network
-	config  trainer.Config
-	hosts   []remote         // of its processes, by number; beyond the end is this one
+	chain   *chain           // nil if another build asks for the block, and compares, or there is none: see sent
+	slow    time.Duration    // CPU time that every training burns besides: a canary
+	config  trainer.Config   // before the start, where the server listens over TCP, and to whom
+	hosts   []seat           // of its processes, by number, of a run with agents
 	session *trainer.Session // nil between rounds that have their own
 	fresh   *fresh           // nil if one session serves all rounds
 	roster  []trainer.Client // nil for the usual ones
@@ -66,21 +64,12 @@ type window struct {
 
 func (w window) took() time.Duration { return time.Duration(w.end - w.start) }
 
-// limits say when a block has enough timed rounds.
-type limits struct {
-	rounds int           // 0: by time
-	least  int           // timed rounds, however long they take
-	time   time.Duration // of timed rounds
-	warm   time.Duration // of rounds before them
-}
-
 // A prover checks an update that a client has sent in a round.
 type prover func(c trainer.Client, update *tensor.Package) error
 
 // run runs one session of fresh processes. ctx ends it at once; quit asks it to
 // end after the round in hand.
 func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher) error {
-	s.hosts = remotes(agent.Hosts(l))
 	if err := s.start(ctx, l); err != nil {
 		return err
 	}
@@ -103,7 +92,7 @@ func (s *blockRun) start(ctx context.Context, l trainer.Launcher) error {
 		Workers: s.cell.Workers, PerProcess: s.cell.PerProcess, Clients: s.cell.Clients, Depth: s.cell.Depth,
 		Func: fn, FuncConfig: config, Foreign: s.cell.Train != "", Launcher: l, Samples: s.samples(), Pings: emptyCalls,
 		Profiling: s.profiling, RoundLimit: s.plan.RoundLimit,
-		Host: cmp.Or(s.cell.host(), s.network.host), Ports: s.network.ports, Insecure: s.network.insecure, Files: s.network.files,
+		Host: cmp.Or(s.cell.host(), s.config.Host), Ports: s.config.Ports, Insecure: s.config.Insecure, Files: s.config.Files,
 	}
 	if s.roster == nil {
 		s.roster = trainer.Roster(s.cell.Clients)
@@ -165,7 +154,7 @@ func (s *blockRun) finish(err error) error {
 // rounds runs the rounds of a block.
 func (s *blockRun) rounds(ctx, quit context.Context) error {
 	system, systemErr := usage.ReadSystem()
-	lim := limitsOf(s.plan)
+	plan := ofBlock(s.plan)
 	first, err := s.in(ctx, trainer.Cold, 0, nil) // its costs are its own
 	if err != nil {
 		return err
@@ -180,7 +169,7 @@ func (s *blockRun) rounds(ctx, quit context.Context) error {
 	// matter of time: cnn's rounds get faster for some 40 ms, and those of 66 MB do
 	// not after the first two.
 	warm := first.took() + second.took()
-	for n := 0; quit.Err() == nil && (n < s.plan.Warmup || warm < lim.warm && n < exchange.MostWarm); n++ {
+	for n := 0; quit.Err() == nil && (n < plan.Warmup || warm < plan.WarmTime && n < exchange.MostWarm); n++ {
 		round++
 		w, err := s.in(ctx, trainer.Outside, round, nil)
 		if err != nil {
@@ -189,7 +178,7 @@ func (s *blockRun) rounds(ctx, quit context.Context) error {
 		warm += w.took()
 	}
 	var spent time.Duration
-	for quit.Err() == nil && !s.enough(lim, spent) {
+	for quit.Err() == nil && !s.enough(plan, spent) {
 		round++
 		if s.proves(round) {
 			if _, err := s.proved(ctx, round); err != nil {
@@ -229,15 +218,15 @@ func (s *blockRun) proves(round int) bool {
 
 // enough reports whether the block has all timed rounds that it needs, or all
 // that the recorders have room for.
-func (s *blockRun) enough(lim limits, spent time.Duration) bool {
+func (s *blockRun) enough(plan Plan, spent time.Duration) bool {
 	n := len(s.windows)
 	switch {
 	case n > 0 && s.session != nil && s.session.Full(): // another round may find no room in the recorders
 		return true
-	case lim.rounds > 0:
-		return n >= lim.rounds
+	case plan.Rounds > 0:
+		return n >= plan.Rounds
 	}
-	return n >= lim.least && spent >= lim.time || n >= exchange.MostTimed && s.profiling == nil
+	return n >= plan.Least && spent >= plan.Time || n >= exchange.MostTimed && s.profiling == nil
 }
 
 // samples returns for how many spans a process needs room: what the plan says,
@@ -320,7 +309,7 @@ func (s *blockRun) compare(ctx context.Context) error {
 	if len(s.block.Round) == 0 || s.cell.Train != "" {
 		return nil
 	}
-	if err := s.chain.extend(ctx, len(s.hashes), limitsOf(s.plan).warm, s.onChain); err != nil {
+	if err := s.chain.extend(ctx, len(s.hashes), ofBlock(s.plan).WarmTime, s.onChain); err != nil {
 		return fmt.Errorf("compare with the reference chain: %w", err)
 	}
 	if err := s.chain.compare(ctx, s.hashes, s.running, s.cell.Variant); err != nil {

@@ -26,8 +26,7 @@ func (h *Hosts) folder(s Spec) error {
 	if dir == "" || h.fleet == nil {
 		return nil
 	}
-	hosts, _ := h.used(s)
-	for _, host := range hosts {
+	for _, host := range h.used(s) {
 		key := dir + " " + host.name
 		if _, asked := h.sees[key]; !asked && host.agent != nil {
 			h.sees[key] = shared(dir, host.agent)
@@ -109,32 +108,6 @@ func (h *Hosts) arrives(ctx context.Context, a *agent.Agent, at net.Addr, arrive
 	return fmt.Errorf("agent %s: dialled %v and has reached somebody else than this host", a.Name(), at)
 }
 
-// A remote is what a block knows of the host of a process. The zero remote is the server's.
-type remote struct {
-	name       string
-	otherClock bool // it is not the server's
-}
-
-// remotes returns the host of each process that agents start; nil is the server's.
-func remotes(agents []*agent.Agent) []remote {
-	own := machine.OwnClock()
-	all := make([]remote, len(agents))
-	for n, a := range agents {
-		if a != nil {
-			all[n] = remote{a.Name(), !a.Self().Clock.Same(own)}
-		}
-	}
-	return all
-}
-
-// hostOf returns the host of a process.
-func (s *blockRun) hostOf(process int) (r remote) {
-	if process < len(s.hosts) {
-		r = s.hosts[process]
-	}
-	return r
-}
-
 // results are what a result says of the fleet.
 func (h *Hosts) results(server machine.Environment) []Host {
 	if h == nil {
@@ -159,8 +132,7 @@ func (h *Hosts) results(server machine.Environment) []Host {
 // ends returns the hosts between which and the server's the bytes of s go: "" is the
 // server's own.
 func (h *Hosts) ends(s Spec) (names []string) {
-	hosts, _ := h.used(s)
-	for _, host := range hosts {
+	for _, host := range h.used(s) {
 		if host.name != ServerHost {
 			names = append(names, host.name)
 		}

@@ -99,12 +99,9 @@ func (r *run) ahead(c *cell) int {
 		return max(0, r.cycle+1-had)
 	}
 	peers := r.peers(c)
-	var spent time.Duration
-	for _, d := range peers {
-		spent += d.spent
-	}
-	unspent := max(0, time.Duration(len(peers))*r.Plan.Time-spent)
-	return max(int(unspent*time.Duration(had)/spent), r.cycle+1-had)
+	unspent := r.unspent(peers)
+	spent := time.Duration(len(peers))*r.Plan.Time - unspent
+	return max(int(max(0, unspent)*time.Duration(had)/spent), r.cycle+1-had)
 }
 
 // cost returns what s takes, by what it has taken, or else by its guess, scaled by

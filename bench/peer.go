@@ -33,9 +33,6 @@ type Peer struct {
 	find func() (python.Interpreter, error)
 }
 
-// maxPeer is the length of the longest command, in bytes.
-const maxPeer = 4096
-
 var peerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
 // NewPeer returns the peer of that name which a command runs: words with spaces
@@ -45,11 +42,8 @@ func NewPeer(name, command string) (*Peer, error) {
 	if !peerName.MatchString(name) {
 		return nil, fmt.Errorf("%q: want a name of a-z, 0-9 and -", name)
 	}
-	if len(command) > maxPeer {
-		return nil, fmt.Errorf("%s: a command of %d bytes: want at most %d", name, len(command), maxPeer)
-	}
 	if err := result.CheckText(command); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: its command: %w", name, err)
 	}
 	words, err := shellquote.Split(command)
 	if err != nil {

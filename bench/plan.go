@@ -102,12 +102,15 @@ func DefaultPlan(mode string) (Plan, error) {
 // mode, unless the user asks for another number.
 const InterleavedBlocks = 10
 
-// limitsOf returns what one of the plan's blocks aims for.
-func limitsOf(p Plan) limits {
+// ofBlock returns the plan of one of the plan's blocks.
+func ofBlock(p Plan) Plan {
 	if p.Rounds > 0 {
-		return limits{rounds: (p.Rounds + p.Blocks - 1) / p.Blocks}
+		p.Rounds, p.Least, p.Time, p.WarmTime = (p.Rounds+p.Blocks-1)/p.Blocks, 0, 0, 0
+	} else {
+		p.Least, p.Time = leastOf(p), p.Time/time.Duration(p.Blocks)
 	}
-	return limits{least: leastOf(p), time: p.Time / time.Duration(p.Blocks), warm: p.WarmTime}
+	p.Blocks = 1
+	return p
 }
 
 // leastOf returns how many timed rounds a block has at least, however long they take.

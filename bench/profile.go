@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,18 +35,17 @@ const (
 // groups returns the kinds that are taken in the same blocks, group by group.
 func (p Profiling) groups() [][]string {
 	var groups [][]string
-	at := map[string]int{}
+	var last string // kinds of a group follow each other
 	for _, k := range capture.Kinds() {
-		if !slices.Contains(p.Kinds, k.Name) {
+		switch n := len(groups); {
+		case !slices.Contains(p.Kinds, k.Name):
 			continue
+		case k.Group == last:
+			groups[n-1] = append(groups[n-1], k.Name)
+		default:
+			groups = append(groups, []string{k.Name})
 		}
-		i, ok := at[k.Group]
-		if !ok {
-			i = len(groups)
-			at[k.Group] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], k.Name)
+		last = k.Group
 	}
 	return groups
 }
@@ -182,17 +182,12 @@ func (r *run) writeProfile(c *cell, p *Profile, parts []profile.Part) error {
 // summaryFunctions of each phase stand in a result; its files hold all.
 const summaryFunctions = 5
 
+// notInNames are the characters of a cell's name that no name of a file has.
+var notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+
 // profileName returns the start of the names of the cell's files.
 func (r *run) profileName(c *cell) string {
-	clean := func(text string) string {
-		return strings.Map(func(r rune) rune {
-			switch {
-			case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
-				return r
-			}
-			return '-'
-		}, text)
-	}
+	clean := func(text string) string { return notInNames.ReplaceAllString(text, "-") }
 	own := clean(c.result.ID())
 	if i := slices.Index(r.cells, c); slices.ContainsFunc(r.cells[:i], func(d *cell) bool { return clean(d.result.ID()) == own }) {
 		return fmt.Sprintf("%s.%d", own, i) // two names that differ in what was cleaned away

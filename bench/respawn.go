@@ -109,14 +109,10 @@ func chargeEnds(processes []trainer.Totals, w trainer.Window, whole usage.Usage)
 	if len(processes) == 0 {
 		return
 	}
-	rest := whole.Kernel()
 	for _, t := range processes {
-		u := t.Usage[w]
-		for i, n := range u.Kernel() {
-			*rest[i] -= *n
-		}
+		whole = whole.Since(t.Usage[w])
 	}
-	first := processes[0].Usage[w]
+	first, rest := processes[0].Usage[w], whole.Kernel()
 	for i, n := range first.Kernel() {
 		*n += max(0, *rest[i]) // the split of CPU time is sampled, and may shift
 	}

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -64,14 +65,7 @@ func atPlace(e *jsontext.SyntacticError) error {
 	case errors.Is(e.Err, jsontext.ErrDuplicateName):
 		return fmt.Errorf("%s: stands twice", place)
 	case errors.Is(e.Err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("truncated: ends after %d bytes within %s", e.ByteOffset, orResult(place))
+		return fmt.Errorf("truncated: ends after %d bytes within %s", e.ByteOffset, cmp.Or(place, "the text"))
 	}
-	return fmt.Errorf("%s: not JSON at byte %d: %w", orResult(place), e.ByteOffset, e.Err)
-}
-
-func orResult(place string) string {
-	if place == "" {
-		return "the text"
-	}
-	return place
+	return fmt.Errorf("%s: not JSON at byte %d: %w", cmp.Or(place, "the text"), e.ByteOffset, e.Err)
 }

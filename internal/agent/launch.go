@@ -17,12 +17,6 @@ func (f *Fleet) Launcher(hosts []*Agent) trainer.Launcher { return launcher(host
 
 type launcher []*Agent
 
-// Hosts returns on whose host l puts each process of a session; none if l is of no fleet.
-func Hosts(l trainer.Launcher) []*Agent {
-	hosts, _ := l.(launcher)
-	return hosts
-}
-
 func (launcher) Name() string { return "agents" }
 
 func (l launcher) Launch(n int) (trainer.Process, error) {
