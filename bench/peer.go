@@ -175,30 +175,21 @@ func (p *Peer) program(dir string) (exchange.Program, error) {
 func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
 	var fit []Spec
 	var unfit error
-	refused := map[*Peer][]string{} // by its cells that are still to come
+	refused := map[string]string{} // why, by cell
 	for _, s := range r.Cells {
 		p := s.peer()
-		if p == nil {
-			fit = append(fit, s)
-			continue
-		}
-		if _, known := refused[p]; !known {
-			a, err := r.askPeer(ctx, p)
-			if err != nil {
+		if _, asked := r.software[p]; p != nil && !asked {
+			if err := r.askPeer(ctx, p, refused); err != nil {
 				return nil, err
 			}
-			refused[p] = a.Refused
-			r.software[p] = a.Software
 		}
-		why := refused[p][0]
-		refused[p] = refused[p][1:]
-		if why == "" {
-			fit = append(fit, s)
+		if why := refused[s.String()]; why != "" {
+			u := &Unfit{s, errors.New(why)}
+			unfit = errors.Join(unfit, u)
+			r.result.Skipped = append(r.result.Skipped, u.Skipped())
 			continue
 		}
-		u := &Unfit{s, errors.New(why)}
-		unfit = errors.Join(unfit, u)
-		r.result.Skipped = append(r.result.Skipped, u.Skipped())
+		fit = append(fit, s)
 	}
 	if len(fit) == 0 {
 		return nil, unfit
@@ -206,16 +197,24 @@ func (r *run) askPeers(ctx context.Context) ([]Spec, error) {
 	return fit, nil
 }
 
-// askPeer asks a peer which of its cells it can run, and what it runs on.
-func (r *run) askPeer(ctx context.Context, p *Peer) (*exchange.Answer, error) {
+// askPeer asks a peer which of its cells it can run, and what it runs on. It adds to refused
+// why it cannot run a cell.
+func (r *run) askPeer(ctx context.Context, p *Peer, refused map[string]string) error {
 	of, err := p.program(r.Python.Dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	own := slices.DeleteFunc(slices.Clone(r.Cells), func(s Spec) bool { return s.peer() != p })
 	a, err := exchange.First(ctx, of, firstOrder(own), max(r.Plan.RoundLimit, peerAnswers))
-	if err != nil && p.find == nil {
-		err = fmt.Errorf("--peer %s: %w", p.name, err)
+	switch {
+	case err != nil && p.find == nil:
+		return fmt.Errorf("--peer %s: %w", p.name, err)
+	case err != nil:
+		return err
 	}
-	return a, err
+	for i, s := range own {
+		refused[s.String()] = a.Refused[i]
+	}
+	r.software[p] = a.Software
+	return nil
 }

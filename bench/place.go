@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -169,10 +170,8 @@ func (h *Hosts) Check(s Spec, p Plan) error {
 	if err := s.checkData(p); err != nil {
 		return err
 	}
-	for _, check := range []func(Spec) error{h.reach, h.room, h.folder} {
-		if err := check(s); err != nil {
-			return &Unfit{s, err}
-		}
+	if err := cmp.Or(h.reach(s), h.room(s), h.folder(s)); err != nil {
+		return &Unfit{s, err}
 	}
 	return nil
 }

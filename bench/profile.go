@@ -91,12 +91,11 @@ func rank(kind string) int {
 
 // profileCell takes one group of profiles of c and writes their files.
 func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) error {
-	first := len(c.result.Blocks)
+	p := Profile{First: len(c.result.Blocks)}
 	var parts []profile.Part
-	var blocks, rounds int
 	var spent time.Duration
 	enough := min(profiledTime, r.Plan.Time)
-	for blocks < mostProfiled && (blocks < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
+	for p.Blocks < mostProfiled && (p.Blocks < fewestProfiled || spent < enough && r.Plan.Rounds == 0) {
 		b, report, err := r.profileBlock(ctx, quit, c, kinds)
 		if err != nil {
 			return fmt.Errorf("%s: profile %s: %w", c, strings.Join(kinds, ", "), err)
@@ -105,7 +104,7 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 			return nil // interrupted
 		}
 		c.result.Blocks = append(c.result.Blocks, b)
-		blocks, rounds = blocks+1, rounds+len(b.Round)
+		p.Blocks, p.Rounds = p.Blocks+1, p.Rounds+len(b.Round)
 		spent += b.RoundTime()
 		parts = append(parts, profile.Part{Process: phase.ServerProcess, Pieces: report.Server.Profiles})
 		for i, w := range report.Processes {
@@ -116,12 +115,12 @@ func (r *run) profileCell(ctx, quit context.Context, c *cell, kinds []string) er
 		}
 	}
 	for _, kind := range kinds {
-		p := Profile{Kind: kind, First: first, Blocks: blocks, Rounds: rounds}
-		err := r.writeProfile(c, &p, parts)
-		if err != nil {
+		of := p
+		of.Kind = kind
+		if err := r.writeProfile(c, &of, parts); err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}
-		c.result.Profiles = append(c.result.Profiles, p)
+		c.result.Profiles = append(c.result.Profiles, of)
 	}
 	return nil
 }

@@ -198,11 +198,9 @@ const levelOfBlocks = 5
 // each object.
 func layOut(w *bufio.Writer, text jsontext.Value, level int) error {
 	opening := text[0]
-	flat := opening != '[' && opening != '{' || len(text) == len("{}")
-	if opening == '[' || opening == '{' && level >= levelOfBlocks {
-		flat = flat || !bytes.ContainsAny(text[1:], "[{")
-	}
-	if flat {
+	list, object := opening == '[', opening == '{'
+	oneLine := list || level >= levelOfBlocks // unless something is in it
+	if !list && !object || len(text) == len("{}") || oneLine && !bytes.ContainsAny(text[1:], "[{") {
 		_, err := w.Write(text)
 		return err
 	}
@@ -217,7 +215,7 @@ func layOut(w *bufio.Writer, text jsontext.Value, level int) error {
 			w.WriteByte(',')
 		}
 		line(level + 1)
-		if opening == '{' {
+		if object {
 			key, err := d.ReadValue()
 			if err != nil {
 				return err
