@@ -153,7 +153,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	}
 	r.result.Hosts = hosts.results(r.result.Environment)
 	for _, s := range specs {
-		if err := hosts.Check(s, o.Plan); err != nil {
+		if err := hosts.Check(s); err != nil {
 			return nil, err
 		}
 	}
@@ -251,19 +251,13 @@ func withControls(cells []Spec, inproc transports.Variant) []Spec {
 // fileSystem returns what lies under the directory in which a variant writes
 // files, if it has such a setting.
 func fileSystem(v transports.Variant) string {
-	for _, s := range v.Transport.Settings() {
-		if s.Kind != driver.Path {
-			continue
-		}
-		dir := v.Settings[s.Name]
-		if dir == "" {
-			dir = os.TempDir()
-		}
-		if name, err := machine.FileSystem(dir); err == nil {
-			return name
-		}
+	all := v.Transport.Settings()
+	i := slices.IndexFunc(all, func(s driver.Setting) bool { return s.Kind == driver.Path })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	name, _ := machine.FileSystem(cmp.Or(v.Settings[all[i].Name], os.TempDir())) // empty if nobody knows
+	return name
 }
 
 // finished reports whether c needs no more blocks, and notes why. Cells that do

@@ -51,7 +51,7 @@ type blockRun struct {
 	onChain func(round int) // while the reference chain is made longer
 
 	profiling *trainer.Profiling // nil unless the block is profiled
-	report    trainer.Report     // of a profiled block
+	report    trainer.Report     // of all rounds, at the end
 	software  map[string]string  // of workers in Python
 	stalePeak bool               // of this process: what ran before may have been larger
 }
@@ -134,21 +134,20 @@ func (s *blockRun) function() (name string, config []byte, err error) {
 // finish stops everything and, unless err says that the rounds have failed,
 // fills the block.
 func (s *blockRun) finish(err error) error {
-	if s.fresh != nil {
-		if err != nil || len(s.windows) == 0 {
-			return err
-		}
-		s.block.Spawn = time.Duration(stat.Median(seconds(s.fresh.spawns)) * float64(time.Second))
-		return s.account(s.fresh.report)
+	if s.fresh == nil {
+		var closeErr error
+		s.report, closeErr = s.session.Close()
+		err = errors.Join(err, closeErr)
 	}
-	report, closeErr := s.session.Close()
-	if err = errors.Join(err, closeErr); err != nil {
+	switch {
+	case err != nil:
 		return err
+	case s.fresh != nil && len(s.windows) == 0:
+		return nil
+	case s.fresh != nil:
+		s.block.Spawn = time.Duration(stat.Median(seconds(s.fresh.spawns)) * float64(time.Second))
 	}
-	if s.profiling != nil {
-		s.report = report
-	}
-	return s.account(report)
+	return s.account(s.report)
 }
 
 // rounds runs the rounds of a block.

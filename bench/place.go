@@ -163,11 +163,11 @@ func (h *Hosts) launcher(s Spec) trainer.Launcher {
 }
 
 // Check reports why s cannot be measured on these hosts, as [Spec.Check] does for one.
-func (h *Hosts) Check(s Spec, p Plan) error {
+func (h *Hosts) Check(s Spec) error {
 	if h == nil || s.inside() {
-		return s.Check(p)
+		return s.Check()
 	}
-	if err := s.checkData(p); err != nil {
+	if err := s.checkData(); err != nil {
 		return err
 	}
 	if err := cmp.Or(h.reach(s), h.room(s), h.folder(s)); err != nil {

@@ -122,8 +122,8 @@ const samplesPerJob = 16
 
 // Check reports what makes the cell impossible on this machine: a setting that
 // the transport cannot carry, or more memory than there is.
-func (s Spec) Check(p Plan) error {
-	if err := s.checkData(p); err != nil {
+func (s Spec) Check() error {
+	if err := s.checkData(); err != nil {
 		return err
 	}
 	need := s.memory()
@@ -135,11 +135,11 @@ func (s Spec) Check(p Plan) error {
 }
 
 // checkData reports what is wrong with the cell wherever its workers are.
-func (s Spec) checkData(p Plan) error {
+func (s Spec) checkData() error {
 	if err := cmp.Or(s.validate(), s.checkLink()); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.checkPeer(), s.checkNested(), s.checkLanguage(p)); err != nil {
+	if err := cmp.Or(s.checkPeer(), s.checkNested(), s.checkLanguage()); err != nil {
 		return &Unfit{s, err}
 	}
 	if c := s.Variant.Codec(); c.Base() && s.Workers > s.Clients {

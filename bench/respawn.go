@@ -20,7 +20,6 @@ func (s Spec) respawns() bool { return s.Respawn && !s.inside() }
 // rounds.
 type fresh struct {
 	spare  *tensor.Package // where the next model is folded; the server's own memory, as the current one is
-	report trainer.Report  // of the rounds so far
 	spawns []int64         // of the timed rounds, ns
 }
 
@@ -85,7 +84,7 @@ func (s *blockRun) respawned(ctx context.Context, n int, timed bool, prove prove
 		return w, err
 	}
 	chargeEnds(report.Processes, s.open, dead.Since(children))
-	s.fresh.add(report)
+	s.add(report)
 	return w, nil
 }
 
@@ -121,13 +120,13 @@ func chargeEnds(processes []trainer.Totals, w trainer.Window, whole usage.Usage)
 
 // add adds the report of another round's processes to those that had the same place
 // before them.
-func (f *fresh) add(r trainer.Report) {
-	for len(f.report.Processes) < len(r.Processes) {
-		f.report.Processes = append(f.report.Processes, trainer.Totals{})
+func (s *blockRun) add(r trainer.Report) {
+	for len(s.report.Processes) < len(r.Processes) {
+		s.report.Processes = append(s.report.Processes, trainer.Totals{})
 	}
-	addTotals(&f.report.Server, r.Server)
+	addTotals(&s.report.Server, r.Server)
 	for i, t := range r.Processes {
-		addTotals(&f.report.Processes[i], t)
+		addTotals(&s.report.Processes[i], t)
 	}
 }
 

@@ -338,7 +338,7 @@ func fitting(cells []bench.Spec, whole bool, o bench.Options) (fit []bench.Spec,
 	}
 	alone := !slices.ContainsFunc(cells, func(c bench.Spec) bool { return c.Variant.String() != cells[0].Variant.String() })
 	for _, c := range cells {
-		e := hosts.Check(c, o.Plan)
+		e := hosts.Check(c)
 		var unfit *bench.Unfit
 		switch {
 		case e == nil:

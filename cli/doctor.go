@@ -59,13 +59,9 @@ func (a *app) doctor(f cellFlags, given map[string]bool, format string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := bench.DefaultPlan(bench.Default)
-	if err != nil {
-		return err
-	}
 	for _, c := range cells {
 		unfit := (*bench.Unfit)(nil)
-		if err := c.Check(plan); err != nil && !errors.As(err, &unfit) { // what is unfit is what the checks tell
+		if err := c.Check(); err != nil && !errors.As(err, &unfit) { // what is unfit is what the checks tell
 			return usageError{err}
 		}
 	}
