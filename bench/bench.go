@@ -88,12 +88,12 @@ func (r *run) all(ctx context.Context) (*Result, error) {
 	partial := ""
 	switch {
 	case ctx.Err() != nil:
-		partial = result.Printable(oneLine(fmt.Sprint(context.Cause(ctx))))
+		partial = fmt.Sprint(context.Cause(ctx))
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) {
 			err = nil // what was broken off has not failed
 		}
 	case err != nil:
-		partial = result.Printable(oneLine(err.Error()))
+		partial = err.Error()
 	}
 	return r.sofar(partial), err
 }

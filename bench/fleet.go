@@ -87,25 +87,21 @@ func (h *Hosts) Dial(ctx context.Context, o Options) error {
 	var dialling sync.WaitGroup
 	for i, a := range h.fleet.Agents() {
 		dialling.Go(func() {
-			if errs[i] = a.Dials(ctx, l.Addr().String()); errs[i] == nil {
-				errs[i] = h.arrives(ctx, a, l.Addr(), arrived)
+			if errs[i] = a.Dials(ctx, l.Addr().String()); errs[i] != nil {
+				return
 			}
+			select {
+			case <-arrived:
+				return
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+			// The address may mean another host over there.
+			errs[i] = fmt.Errorf("agent %s: dialled %v and has reached somebody else than this host", a.Name(), l.Addr())
 		})
 	}
 	dialling.Wait()
 	return errors.Join(errs...)
-}
-
-// arrives reports an agent that has connected, and not to this host: an address may mean
-// another one over there.
-func (h *Hosts) arrives(ctx context.Context, a *agent.Agent, at net.Addr, arrived <-chan struct{}) error {
-	select {
-	case <-arrived:
-		return nil
-	case <-time.After(time.Second):
-	case <-ctx.Done():
-	}
-	return fmt.Errorf("agent %s: dialled %v and has reached somebody else than this host", a.Name(), at)
 }
 
 // results are what a result says of the fleet.

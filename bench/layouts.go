@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,11 +62,17 @@ func (s side) layouts() ([]Layout, error) {
 
 // digest returns the SHA-256 of a file.
 func digest(path string) (string, error) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return "", cmp.Or(err, fmt.Errorf("%s: no regular file", path))
 	}
-	text, err := os.ReadFile(path)
-	return fmt.Sprintf("%x", sha256.Sum256(text)), err
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return fmt.Sprintf("%x", h.Sum(nil)), err
 }
 
 // alike asks all files but the first one which build they are: that of the first.

@@ -81,7 +81,7 @@ func TestLayoutsOfOneBuild(t *testing.T) {
 		"this program":        {[]string{exe}, []string{again}, "--layouts " + again + ": the same bytes as this program"},
 		"an empty entry":      {[]string{exe, ""}, nil, "--against: an entry of the list is empty"},
 		"an empty layout":     {[]string{exe}, []string{""}, "--layouts: an entry of the list is empty"},
-		"none":                {[]string{exe}, []string{"./none"}, "--layouts: stat ./none: no such file"},
+		"none":                {[]string{exe}, []string{"./none"}, "--layouts: open ./none: no such file"},
 		"a folder":            {[]string{t.TempDir()}, nil, "no regular file"},
 		"no build":            {[]string{exe}, []string{"/bin/true"}, "--layouts /bin/true: "},
 		"says nothing":        {[]string{exe}, []string{silent}, "--layouts " + silent + ": its answer says nothing of the build"},

@@ -143,10 +143,7 @@ func (h *Hosts) at(s Spec) (on, place string) {
 
 // lie says where the processes of s are, for whoever reads what would be measured.
 func (h *Hosts) lie(s Spec) string {
-	if h == nil || s.inside() {
-		return ""
-	}
-	if h.fleet == nil && h.place.Fill {
+	if h != nil && h.fleet == nil && h.place.Fill && !s.inside() {
 		return "as many on each host as it has processors"
 	}
 	on, _ := h.at(s)

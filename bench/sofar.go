@@ -27,7 +27,7 @@ func (r *run) save() {
 // it.
 func (r *run) sofar(partial string) *Result {
 	all := *r.result
-	all.Partial = partial
+	all.Partial = result.Printable(oneLine(partial))
 	all.Elapsed = time.Since(r.started)
 	for _, c := range r.cells {
 		if len(c.result.Blocks) > 0 && c.canary == "" {
