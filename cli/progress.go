@@ -124,8 +124,9 @@ func cut(text string, columns int) string {
 func (p *progress) line() string {
 	s := p.state
 	seconds := func(d time.Duration) string { return d.Round(time.Second).String() }
-	if all := s.Elapsed + s.Left; all > 0 {
-		p.percent = max(p.percent, min(99, int(100*s.Elapsed/all)))
+	measured := s.Elapsed - s.Prepared // a share of the whole would not begin at 0
+	if all := measured + s.Left; all > 0 {
+		p.percent = max(p.percent, min(99, int(100*measured/all)))
 	}
 	parts := []string{fmt.Sprintf("%4s  %2d %%", seconds(s.Elapsed), p.percent)}
 	if s.Left > 0 {
