@@ -19,7 +19,6 @@ import (
 	"ipcbench/tensor/models"
 	"ipcbench/trainer"
 	"ipcbench/transports"
-	"ipcbench/transports/driver"
 )
 
 // cellFlags say what to measure.
@@ -36,7 +35,6 @@ type cellFlags struct {
 	questions               string
 	languages, peers        []string
 	train                   string
-	tls                     string // of all transports that have it and whose text names none; empty leaves them as they are
 	trainMS                 int
 	respawn, nested         bool
 
@@ -257,76 +255,6 @@ func once(known map[string]*models.Model, of string, m *models.Model) *models.Mo
 // answerOfSync is what clients answer to a server that changes the model itself, unless
 // --up says what.
 const answerOfSync = "uniform:64KiB/1"
-
-// variants returns those that texts name, without those that stand there with a
-// minus; all, if there is nothing else. They have those of the settings that they know
-// and their texts do not name.
-func (a *app) variants(texts []string, settings driver.Settings, known []driver.Transport) ([]transports.Variant, error) {
-	without := slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return !strings.HasPrefix(t, "-") })
-	variants, err := a.named(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return strings.HasPrefix(t, "-") }), settings, known)
-	if err != nil {
-		return nil, err
-	}
-	for _, text := range without {
-		v, err := parse(text[1:], known)
-		if err != nil {
-			return nil, err
-		}
-		v = with(v, text, settings)
-		n := len(variants)
-		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
-			return w.String() == v.String() || text[1:] == w.Transport.Name() // with all settings
-		})
-		if len(variants) == n {
-			return nil, usagef("--transport %s: nothing to leave out: %s is not in the list", text, text[1:])
-		}
-	}
-	if len(variants) == 0 {
-		return nil, usagef("--transport %s: every transport is left out: want at least one", strings.Join(texts, ","))
-	}
-	return variants, nil
-}
-
-func parse(text string, known []driver.Transport) (transports.Variant, error) {
-	v, err := transports.Parse(text, known)
-	if err != nil {
-		return v, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
-	}
-	return v, nil
-}
-
-func (a *app) named(texts []string, settings driver.Settings, known []driver.Transport) ([]transports.Variant, error) {
-	if len(texts) == 0 {
-		texts = []string{"all"}
-	}
-	var variants []transports.Variant
-	seen := map[string]bool{}
-	add := func(v transports.Variant, text string) {
-		v = with(v, text, settings)
-		if !seen[v.String()] {
-			seen[v.String()] = true
-			variants = append(variants, v)
-		}
-	}
-	for _, text := range texts {
-		if text == "all" {
-			for _, t := range a.host.Transports {
-				v, err := transports.NewVariant(t, nil)
-				if err != nil {
-					return nil, err
-				}
-				add(v, "")
-			}
-			continue
-		}
-		v, err := parse(text, known)
-		if err != nil {
-			return nil, err
-		}
-		add(v, text)
-	}
-	return variants, nil
-}
 
 // fitting returns the cells that can be measured here, or on the hosts of the run's
 // agents, and the others. One that was named alone has to fit, and at least one of

@@ -181,6 +181,11 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // A try is a fault that one run has.
 type try struct {
 	fault

@@ -27,7 +27,7 @@ type job struct {
 	format   report.Format
 	asked    []bench.Spec // before those are left out that cannot be measured
 	o        bench.Options
-	out      *resultFile
+	out      string // path of the result
 	progress *progress
 	forget   func() // removes what workers in Python run
 }
@@ -45,8 +45,8 @@ func (j *job) check(cmd *cobra.Command, plan *bench.Plan) (err error) {
 	if err := cmp.Or(f.complete(cmd), j.single(), f.choose(cmd, plan)); err != nil {
 		return err
 	}
-	if f.gather.agents < 0 {
-		return usagef("--agents must be at least 1, not %d", f.gather.agents)
+	if f.gather.Agents < 0 {
+		return usagef("--agents must be at least 1, not %d", f.gather.Agents)
 	}
 	f.gather.crew(&f.cellFlags, cmd.Flags().Changed)
 	if err := cmp.Or(conflicts(has, nil), j.readable(f.printing.format)); err != nil {
@@ -87,7 +87,7 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.Remove(j.o.Profiling.Dir) // if nothing was profiled: a folder that is not empty stays
-	if j.f.gather.agents > 0 {
+	if j.f.gather.Agents > 0 {
 		whole := ctx
 		if j.o.Fleet, err = j.gather(ctx, j.f, j.o.Listen); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (j *job) plan(ctx context.Context) (err error) {
 		return err
 	}
 	o.Cells, o.Host, o.Command = j.asked, j.host, f.settings.command(os.Args[1:])
-	o.Ports, o.Agents, o.Place, o.Hurried, o.Insecure = f.gather.ports.Ports, f.gather.agents, f.gather.place.Place, j.rank != nil, f.insecure
+	o.Ports, o.Agents, o.Place, o.Hurried, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Place, j.rank != nil, f.insecure
 	o.Against, o.Layouts, o.Canary, o.Profiling = f.against, f.layouts, float64(f.canary), bench.Profiling{Kinds: f.profile}
 	if o.Cells, o.Skipped, err = fitting(j.asked, f.parts != nil, *o); err != nil {
 		return usageError{err}
@@ -152,7 +152,7 @@ func (j *job) files() (err error) {
 		if f.html, err = writable("--html", f.html); err != nil {
 			return err
 		}
-		if same(f.html, j.out.path) {
+		if same(f.html, j.out) {
 			return hinted{usagef("--html %s: the result goes there", f.html), "choose another file with --html"}
 		}
 	}
@@ -177,7 +177,7 @@ func (j *job) measure(ctx context.Context) (*bench.Result, error) {
 	if j.progress = newProgress(j.app.err, j.f.quiet); j.progress != nil {
 		j.o.Progress = j.progress.show
 	}
-	j.o.Save = j.out.keep
+	j.o.Save = func(r *bench.Result) error { return r.WriteFile(j.out) }
 	return bench.Run(ctx, j.o)
 }
 
@@ -186,14 +186,14 @@ func (j *job) measure(ctx context.Context) (*bench.Result, error) {
 func (j *job) present(ctx context.Context, r *bench.Result, runErr error) error {
 	if len(r.Cells) > 0 {
 		j.progress.step("writing the result")
-		err := j.out.keep(r)
+		err := r.WriteFile(j.out)
 		j.progress.step("making the report")
 		var text bytes.Buffer
-		formatErr := j.format.Write(&text, r, report.Options{Views: j.f.views, File: j.out.path, Call: called(os.Args[0]), Text: j.terminal()})
+		formatErr := j.format.Write(&text, r, report.Options{Views: j.f.views, File: j.out, Call: called(os.Args[0]), Text: j.terminal()})
 		j.progress.clear()
 		j.forget() // whoever reads the answer may be gone, which ends this process
 		if err == nil && !j.f.quiet {
-			fmt.Fprintf(j.app.err, "ipcbench: wrote %s\n", j.out.path)
+			fmt.Fprintf(j.app.err, "ipcbench: wrote %s\n", j.out)
 		}
 		_, writeErr := j.app.out.Write(text.Bytes())
 		runErr = errors.Join(runErr, err, formatErr, writeErr, j.page(r), plausible(r))

@@ -74,10 +74,7 @@ var secured = driver.Settings{"network": "tcp", "tls": "mutual"}
 // settings are those that the flags give to all transports which have them and whose
 // text names none.
 func (f *cellFlags) settings() driver.Settings {
-	switch {
-	case f.tls != "":
-		return driver.Settings{"tls": f.tls}
-	case f.listen == "":
+	if f.listen == "" {
 		return nil
 	}
 	return secured

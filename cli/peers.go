@@ -40,8 +40,9 @@ func (f *cellFlags) ofUsers(taken []driver.Transport) (all []driver.Transport, e
 }
 
 // rivals returns the variants that the flags ask for: ours, reference rows, which are not
-// part of all, and the peers of users, which need not be named.
-func (a *app) rivals(f *cellFlags) ([]transports.Variant, error) {
+// part of all, and the peers of users, which need not be named. Those that stand in the
+// list with a minus are left out of it; a list of nothing else is of all.
+func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 	known := slices.Clone(a.host.Transports)
 	for _, p := range a.rows {
 		known = append(known, p)
@@ -50,15 +51,57 @@ func (a *app) rivals(f *cellFlags) ([]transports.Variant, error) {
 	if err != nil {
 		return nil, err
 	}
-	variants, err := a.variants(f.transports, f.settings(), append(known, peers...))
-	if err != nil {
-		return nil, err
+	parse := func(text string) (transports.Variant, error) {
+		v, err := transports.Parse(text, append(known, peers...))
+		if err != nil {
+			return v, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
+		}
+		return with(v, text, f.settings()), nil
+	}
+	less := func(text string) bool { return strings.HasPrefix(text, "-") }
+	texts := slices.DeleteFunc(slices.Clone(f.transports), less)
+	if len(texts) == 0 {
+		texts = []string{"all"}
+	}
+	for _, text := range texts {
+		names := []string{text}
+		if text == "all" {
+			names = each(a.host.Transports, driver.Transport.Name)
+		}
+		for _, name := range names {
+			v, err := parse(name)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.ContainsFunc(variants, func(w transports.Variant) bool { return w.String() == v.String() }) {
+				variants = append(variants, v)
+			}
+		}
+	}
+	for _, text := range f.transports {
+		if !less(text) {
+			continue
+		}
+		v, err := parse(text[1:])
+		if err != nil {
+			return nil, err
+		}
+		n := len(variants)
+		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
+			return w.String() == v.String() || text[1:] == w.Transport.Name() // with all settings
+		})
+		if len(variants) == n {
+			return nil, usagef("--transport %s: nothing to leave out: %s is not in the list", text, text[1:])
+		}
+	}
+	if len(variants) == 0 {
+		return nil, usagef("--transport %s: every transport is left out: want at least one", strings.Join(f.transports, ","))
 	}
 	for _, p := range peers {
 		if slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Transport == p }) {
 			continue
 		}
-		v, err := transports.NewVariant(p, nil)
+		v, err := parse(p.Name())
 		if err != nil {
 			return nil, err
 		}

@@ -26,15 +26,11 @@ func isResult(path string) (bool, error) {
 	return bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")), nil
 }
 
-// profileFolder makes the folder for the profiles of the result out, before
-// anything is measured.
-func profileFolder(out *resultFile) (string, error) {
-	err := os.Mkdir(out.profiles(), 0o755)
-	for out.stem != "" && errors.Is(err, fs.ErrExist) { // another run was faster
-		out.next()
-		err = os.Mkdir(out.profiles(), 0o755)
-	}
-	dir := out.profiles()
+// profileFolder makes the folder for the profiles of the result at path, before anything
+// is measured.
+func profileFolder(path string) (string, error) {
+	dir := result.Stem(path) + ".profiles"
+	err := os.Mkdir(dir, 0o755)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		var try *os.File
 		if try, err = os.CreateTemp(dir, "try"); err == nil {

@@ -145,8 +145,8 @@ func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
 	if err := r.meet(); err != nil {
 		return err
 	}
-	f.gather.agents, f.gather.token = r.Size-1, r.token
-	f.gather.announce, f.gather.joined = r.announce, r.joined
+	f.gather.Agents, f.gather.Token = r.Size-1, r.token
+	f.gather.Announce, f.gather.all = r.announce, r.joined
 	r.asked = f
 	err := r.listen(f)
 	if err == nil && given("agents") {
@@ -314,7 +314,7 @@ func (r *rank) end(err error) error {
 	if f := r.asked; err != nil && f != nil && !r.announced && !errors.As(err, new(interrupted)) {
 		ctx, stop := untilSignal(context.Background())
 		defer stop()
-		f.gather.wait, f.gather.joined = min(f.gather.wait, dismissal), nil
+		f.gather.Wait, f.gather.all = min(f.gather.Wait, dismissal), nil
 		if at, e := f.listens(); e == nil {
 			if fleet, e := r.app.gather(ctx, f, at); e == nil {
 				_ = fleet.Close(r.app.code(err)) // who does not hear it, has gone
