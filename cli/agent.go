@@ -117,8 +117,9 @@ func (a *app) serve(ctx context.Context, l agent.Line, o agent.Options) error {
 	}
 	joined := false
 	o.Joined = func() {
-		joined = true
-		fmt.Fprintf(a.err, "joined the run at %s; Ctrl-C ends it\n", l.Addr)
+		if joined = true; a.rank == nil { // an engine's ranks end together
+			fmt.Fprintf(a.err, "joined the run at %s; Ctrl-C ends it\n", l.Addr)
+		}
 	}
 	code, err := agent.Join(ctx, l, o)
 	switch {

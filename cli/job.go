@@ -34,7 +34,7 @@ type job struct {
 
 // check settles what was asked for, and reports mistakes in it. It goes where the links of
 // the run are, if it has any.
-func (j *job) check(cmd *cobra.Command, plan *bench.Plan) (err error) {
+func (j *job) check(cmd *cobra.Command) (err error) {
 	f := j.f
 	if j.rank != nil { // first, so that an error ends all ranks
 		if err := j.rank.enlist(f, cmd.Flags().Changed); err != nil {
@@ -42,7 +42,7 @@ func (j *job) check(cmd *cobra.Command, plan *bench.Plan) (err error) {
 		}
 	}
 	has := given(cmd.Flags()) // before choose settles the mode
-	if err := cmp.Or(f.complete(cmd), j.single(), f.choose(cmd, plan)); err != nil {
+	if err := cmp.Or(f.complete(cmd), j.single(), j.choose(cmd)); err != nil {
 		return err
 	}
 	if f.gather.Agents < 0 {
@@ -61,13 +61,12 @@ func (j *job) check(cmd *cobra.Command, plan *bench.Plan) (err error) {
 	if err := conflicts(has, j.asked); err != nil {
 		return err
 	}
-	if err := bench.CheckPlan(*plan); err != nil {
+	if err := bench.CheckPlan(j.o.Plan); err != nil {
 		return usageError{err}
 	}
-	if err := capture.Check(f.profile...); err != nil {
+	if err := capture.Check(j.o.Profiling.Kinds...); err != nil {
 		return usagef("--profile: %w", err)
 	}
-	j.o.Plan = *plan
 	if f.dry {
 		return nil
 	}
@@ -120,7 +119,6 @@ func (j *job) plan(ctx context.Context) (err error) {
 	}
 	o.Cells, o.Host, o.Command = j.asked, j.host, f.settings.command(os.Args[1:])
 	o.Ports, o.Agents, o.Place, o.Hurried, o.Insecure = f.gather.ports.Ports, f.gather.Agents, f.gather.place.Place, j.rank != nil, f.insecure
-	o.Against, o.Layouts, o.Canary, o.Profiling = f.against, f.layouts, float64(f.canary), bench.Profiling{Kinds: f.profile}
 	if o.Cells, o.Skipped, err = fitting(j.asked, f.parts != nil, *o); err != nil {
 		return usageError{err}
 	}
@@ -132,8 +130,8 @@ func (j *job) plan(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := privateFolder(); err != nil {
-		return err
+	if err := scratch.Try(os.TempDir()); err != nil { // where sessions make their directories
+		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
 	}
 	j.forget, err = unpack(ctx, o, f.dry)
 	return err
@@ -156,7 +154,7 @@ func (j *job) files() (err error) {
 			return hinted{usagef("--html %s: the result goes there", f.html), "choose another file with --html"}
 		}
 	}
-	if len(f.profile) > 0 {
+	if len(j.o.Profiling.Kinds) > 0 {
 		j.o.Profiling.Dir, err = profileFolder(j.out)
 	}
 	return err
@@ -230,14 +228,6 @@ func (j *job) page(r *bench.Result) error {
 	}
 	if !f.quiet {
 		fmt.Fprintf(j.app.err, "ipcbench: wrote %s\n", f.html)
-	}
-	return nil
-}
-
-// privateFolder tries whether sessions can make their directories.
-func privateFolder() error {
-	if err := scratch.Try(os.TempDir()); err != nil {
-		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}
 	}
 	return nil
 }

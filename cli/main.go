@@ -158,19 +158,25 @@ func (a *app) rootCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		hint := cmd.CommandPath() + " --help lists the flags"
+		name, names := "", []string(nil)
 		if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
-			var names []string
+			name = unknown.GetSpecifiedName()
 			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-			if n := near.Name(unknown.GetSpecifiedName(), names); n != "" {
-				hint = "did you mean --" + n + "?"
-			}
 		}
-		return hinted{usageError{err}, hint}
+		return hinted{usageError{err}, meant("--", name, names, cmd.CommandPath()+" --help lists the flags")}
 	})
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	root.AddCommand(a.runCommand(), a.listCommand(), a.reportCommand(), a.compareCommand(), a.pprofCommand(), a.doctorCommand(), a.cleanCommand(), a.agentCommand(), a.blockCommand(), a.worldCommand())
 	return root
+}
+
+// meant is the hint for a name that is none of names: the one that it nearly is, behind
+// what stands before names, or otherwise.
+func meant(before, name string, names []string, otherwise string) string {
+	if n := near.Name(name, names); n != "" {
+		return "did you mean " + before + n + "?"
+	}
+	return otherwise
 }
 
 // noArgs refuses arguments, which are most often flags without their dashes.

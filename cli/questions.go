@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
-	"ipcbench/internal/near"
 	"ipcbench/report/doc"
 	"ipcbench/tensor/models"
 )
@@ -96,11 +95,7 @@ func (f *cellFlags) complete(cmd *cobra.Command) error {
 	}
 	found, names := named(f.questions)
 	if len(found) == 0 {
-		hint := "ipcbench list questions"
-		if n := near.Name(f.questions, names); n != "" {
-			hint = "did you mean " + n + "?"
-		}
-		return hinted{usagef("--questions %q: want a project, or PROJECT/PART", f.questions), hint}
+		return hinted{usagef("--questions %q: want a project, or PROJECT/PART", f.questions), meant("", f.questions, names, "ipcbench list questions")}
 	}
 	var links []string
 	for _, q := range found {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ipcbench/internal/near"
 	"ipcbench/report/doc"
 )
 
@@ -114,11 +113,7 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 		case f != nil && noted(f, ownLine) && !slices.Contains(known, e.key):
 			return usagef("--config %s: %s: stands only on the command line", e.place, e.key)
 		case !slices.Contains(known, e.key):
-			err, hint := usagef("--config %s: %s: no such setting", e.place, e.key), "ipcbench run --dry-run prints all"
-			if n := near.Name(e.key, known); n != "" {
-				hint = "did you mean " + n + "?"
-			}
-			return hinted{err, hint}
+			return hinted{usagef("--config %s: %s: no such setting", e.place, e.key), meant("", e.key, known, "ipcbench run --dry-run prints all")}
 		case f == nil || noted(f, ownLine): // another command's
 			continue
 		case noted(f, harmful) && !s.trusted:
@@ -137,11 +132,9 @@ func (s *settings) settle(a *app, root *cobra.Command) error {
 // given returns the flags that have a value, and those that such a flag replaces.
 func (s *settings) given() map[string]bool {
 	all := map[string]bool{}
-	s.flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
-			all[f.Name] = true
-		}
-		if f.Changed && f.Value.String() != "false" {
+	s.flags.Visit(func(f *pflag.Flag) {
+		all[f.Name] = true
+		if f.Value.String() != "false" {
 			for _, other := range f.Annotations[insteadOf] {
 				all[other] = true
 			}

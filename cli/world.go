@@ -101,6 +101,7 @@ func (r *rank) agent(run *cobra.Command) {
 	run.FParseErrWhitelist.UnknownFlags = true
 	run.Args, run.PreRunE = cobra.ArbitraryArgs, nil
 	run.RunE = func(cmd *cobra.Command, _ []string) error {
+		r.app.rank = r
 		dry, _ := cmd.Flags().GetBool("dry-run") // it has that flag
 		if dry {
 			return nil
@@ -275,11 +276,7 @@ func (r *rank) joined(fleet *agent.Fleet) {
 // serve is what an agent does.
 func (r *rank) serve(ctx context.Context, wait time.Duration) error {
 	deadline := time.Now().Add(wait)
-	dirs, err := allowed(r.dirs)
-	if err == nil {
-		err = r.meet()
-	}
-	if err != nil {
+	if err := r.meet(); err != nil {
 		return err
 	}
 	line := agent.Line{Addr: r.addr, Token: r.token}
@@ -294,15 +291,11 @@ func (r *rank) serve(ctx context.Context, wait time.Duration) error {
 			return fmt.Errorf("--rendezvous: %w", err)
 		}
 	}
-	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: dirs, Wait: time.Until(deadline)}
+	o := agent.Options{Name: r.host, Rank: r.Rank, Dirs: r.dirs, Wait: time.Until(deadline)}
 	if !r.Alone() {
 		o.Name = fmt.Sprintf("%s.%d", r.host, r.Rank)
 	}
-	code, err := agent.Join(ctx, line, o)
-	if err == nil && code != 0 {
-		err = codeError{errors.New("the run has failed"), code}
-	}
-	return err
+	return r.app.serve(ctx, line, o)
 }
 
 // dismissal is how long a rank 0 that fails before the others have joined waits for
