@@ -77,7 +77,8 @@ type limits struct {
 // run runs one session of fresh processes. ctx ends it at once; quit asks it to
 // end after the round in hand.
 func (s *blockRun) run(ctx, quit context.Context, l trainer.Launcher, lim limits) error {
-	s.hosts = remotes(agent.Hosts(l))
+	hosts, _ := l.(agent.Launcher)
+	s.hosts = remotes(hosts)
 	if err := s.start(ctx, l); err != nil {
 		return err
 	}

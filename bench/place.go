@@ -160,7 +160,7 @@ func (h *Hosts) launcher(s Spec) trainer.Launcher {
 	for _, s := range h.of(s) {
 		agents = append(agents, s.agent)
 	}
-	return h.fleet.Launcher(agents)
+	return agent.Launcher(agents)
 }
 
 // name notes in a block on which hosts its processes were.
