@@ -49,7 +49,7 @@ func (a *app) agentCommand() *cobra.Command {
 
 func addDirs(fs *pflag.FlagSet, dirs *[]string) {
 	fs.StringArrayVar(dirs, "allow-dir", nil, "let the run keep files below `DIR`, as storage:dir=DIR asks for")
-	note(fs, "allow-dir", harmful, "lets another host write files")
+	note(fs, harmful, "lets another host write files", "allow-dir")
 }
 
 // allowed returns the folders that --allow-dir names as servers name them: absolute.

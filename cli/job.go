@@ -49,10 +49,10 @@ func (j *job) check(cmd *cobra.Command) (err error) {
 		return usagef("--agents must be at least 1, not %d", f.gather.Agents)
 	}
 	f.gather.crew(&f.cellFlags, cmd.Flags().Changed)
-	if err := cmp.Or(conflicts(has, nil), j.readable(f.printing.format)); err != nil {
+	if err := conflicts(has, nil); err != nil {
 		return err
 	}
-	if j.format, err = f.printing.check(); err != nil {
+	if j.format, err = j.app.format(f.printing); err != nil {
 		return err
 	}
 	if j.asked, err = j.cells(f.cellFlags); err != nil {
@@ -125,10 +125,8 @@ func (j *job) plan(ctx context.Context) (err error) {
 	if o.Files, err = f.tls.files(o.Cells); err != nil {
 		return err
 	}
-	if bench.HasPython(o.Cells) {
-		if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
-			return err
-		}
+	if o.Python.Interpreter, err = f.findPython(ctx, o.Cells); err != nil {
+		return err
 	}
 	if err := scratch.Try(os.TempDir()); err != nil { // where sessions make their directories
 		return hinted{usageError{err}, "set TMPDIR to a directory that can be written to, with a short name"}

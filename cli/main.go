@@ -118,10 +118,10 @@ func (a *app) code(err error) int {
 		return exitPipe
 	case err == nil:
 		return 0
-	case errors.As(err, &code):
-		return code.code
 	case errors.As(err, &signal):
 		return 128 + int(signal.signal)
+	case errors.As(err, &code):
+		return code.code
 	case errors.As(err, new(usageError)):
 		return exitUsage
 	}

@@ -7,7 +7,6 @@ import (
 
 	"ipcbench/bench"
 	"ipcbench/python"
-	"ipcbench/report/doc"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
@@ -58,6 +57,13 @@ func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 		}
 		return with(v, text, f.settings()), nil
 	}
+	add := func(text string) error {
+		v, err := parse(text)
+		if err == nil && !slices.ContainsFunc(variants, func(w transports.Variant) bool { return w.String() == v.String() }) {
+			variants = append(variants, v)
+		}
+		return err
+	}
 	less := func(text string) bool { return strings.HasPrefix(text, "-") }
 	texts := slices.DeleteFunc(slices.Clone(f.transports), less)
 	if len(texts) == 0 {
@@ -69,19 +75,12 @@ func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 			names = each(a.host.Transports, driver.Transport.Name)
 		}
 		for _, name := range names {
-			v, err := parse(name)
-			if err != nil {
+			if err := add(name); err != nil {
 				return nil, err
-			}
-			if !slices.ContainsFunc(variants, func(w transports.Variant) bool { return w.String() == v.String() }) {
-				variants = append(variants, v)
 			}
 		}
 	}
-	for _, text := range f.transports {
-		if !less(text) {
-			continue
-		}
+	for _, text := range slices.DeleteFunc(slices.Clone(f.transports), func(t string) bool { return !less(t) }) {
 		v, err := parse(text[1:])
 		if err != nil {
 			return nil, err
@@ -98,21 +97,18 @@ func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 		return nil, usagef("--transport %s: every transport is left out: want at least one", strings.Join(f.transports, ","))
 	}
 	for _, p := range peers {
-		if slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Transport == p }) {
-			continue
+		if !slices.ContainsFunc(variants, func(v transports.Variant) bool { return v.Transport == p }) {
+			if err := add(p.Name()); err != nil {
+				return nil, err
+			}
 		}
-		v, err := parse(p.Name())
-		if err != nil {
-			return nil, err
-		}
-		variants = append(variants, v)
 	}
 	return variants, nil
 }
 
-// listPeers says of each reference row whether it can run here, and what it lacks.
-func (a *app) listPeers() error {
-	lines := make([][]string, len(a.rows))
+// peerRows say of each reference row whether it can run here, and what it lacks.
+func (a *app) peerRows() [][]string {
+	rows := make([][]string, len(a.rows))
 	var all sync.WaitGroup
 	for i, p := range a.rows {
 		all.Go(func() {
@@ -121,10 +117,9 @@ func (a *app) listPeers() error {
 			if err != nil {
 				here = err.Error()
 			}
-			lines[i] = []string{p.Name(), p.Help(), here}
+			rows[i] = []string{p.Name(), p.Help(), here}
 		})
 	}
 	all.Wait()
-	return a.list("Names for --transport, not part of all. With --peer, any program can be one.",
-		[]doc.Column{{Name: "peer"}, {Name: "what it does", Wrap: true}, {Name: "here", Wrap: true}}, lines)
+	return rows
 }

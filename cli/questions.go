@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"embed"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -10,15 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"ipcbench/bench"
-	"ipcbench/report/doc"
 	"ipcbench/tensor/models"
 )
-
-// Each file has the questions about what a project claims. Behind each line --- is one
-// of them: a comment, NAME: QUESTION, and a file of settings that says what to measure.
-//
-//go:embed questions
-var questionFiles embed.FS
 
 // A question is answered by the cells that settings ask for.
 type question struct {
@@ -29,18 +22,10 @@ type question struct {
 // questions returns those about all projects. A test reads all files, so an error in
 // one of them is a mistake in the program.
 func questions() (all []question) {
-	files, err := questionFiles.ReadDir("questions")
-	if err != nil {
-		panic(err)
-	}
-	for _, f := range files {
-		file, err := questionFiles.ReadFile(path.Join("questions", f.Name()))
-		if err != nil {
-			panic(err)
-		}
-		project := strings.TrimSuffix(f.Name(), ".yaml")
-		for _, text := range strings.Split(string(file), "---\n")[1:] {
-			var q question
+	files, _ := fs.Glob(texts, "questions/*.yaml") // the pattern is well-formed
+	for _, file := range files {
+		project := strings.TrimSuffix(path.Base(file), ".yaml")
+		for _, text := range strings.Split(readText(file), "---\n")[1:] {
 			var about []string
 			for line := range strings.Lines(text) {
 				if comment, ok := strings.CutPrefix(line, "#"); ok {
@@ -48,11 +33,11 @@ func questions() (all []question) {
 				}
 			}
 			name, asked, _ := strings.Cut(strings.Join(about, " "), ": ")
-			q.name, q.text = project+"/"+name, asked
-			if q.settings, err = parseConfig(q.name, []byte(text)); err != nil {
+			settings, err := parseConfig(project+"/"+name, []byte(text))
+			if err != nil {
 				panic(err)
 			}
-			all = append(all, q)
+			all = append(all, question{project + "/" + name, asked, settings})
 		}
 	}
 	return all
@@ -168,9 +153,4 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 		}
 	}
 	return all, nil
-}
-
-func (a *app) listQuestions() error {
-	rows := each(questions(), func(q question) []string { return []string{q.name, q.text} })
-	return a.list("For --questions. A project without what follows the slash stands for all of its questions.", []doc.Column{{Name: "question"}, {Name: "what is asked", Wrap: true}}, rows)
 }

@@ -70,14 +70,13 @@ func (a *app) runCommand() *cobra.Command {
 	fs.DurationVar(&plan.RoundLimit, "round-limit", 0, "end the run after this `TIME` in which a round waits and nothing moves (default 1m, or 100 times the slowest round)")
 	fs.Uint64Var(&plan.Seed, "seed", plan.Seed, "`NUMBER` from which data are made")
 	fs.Uint64Var(&plan.OrderSeed, "order-seed", 0, "`NUMBER` from which the order of blocks is made (default one that is drawn for each run)")
-	note(fs, "quick", insteadOf, "thorough")
-	note(fs, "thorough", insteadOf, "quick")
-	note(fs, "rounds", insteadOf, "time")
-	note(fs, "time", insteadOf, "rounds")
-	note(fs, "against", harmful, "runs a program")
-	note(fs, "layouts", harmful, "runs a program")
-	note(fs, "out", harmful, "replaces a file") // by a text that a shell may be made to read
-	note(fs, "html", harmful, "replaces a file")
+	note(fs, insteadOf, "thorough", "quick")
+	note(fs, insteadOf, "quick", "thorough")
+	note(fs, insteadOf, "time", "rounds")
+	note(fs, insteadOf, "rounds", "time")
+	note(fs, harmful, "runs a program", "against", "layouts")
+	note(fs, harmful, "replaces a file", "out", "html") // by a text that a shell may be made to read
+	note(fs, ownLine, "", "dry-run")
 	f.settings = a.configurable(cmd)
 	return cmd
 }

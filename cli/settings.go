@@ -43,10 +43,12 @@ const (
 	testPrefix = envPrefix + "TEST_" // of our tests
 )
 
-// note adds an annotation to a flag.
-func note(fs *pflag.FlagSet, flag, annotation string, values ...string) {
-	if err := fs.SetAnnotation(flag, annotation, values); err != nil {
-		panic(err) // no such flag
+// note adds an annotation to flags.
+func note(fs *pflag.FlagSet, annotation, value string, flags ...string) {
+	for _, flag := range flags {
+		if err := fs.SetAnnotation(flag, annotation, []string{value}); err != nil {
+			panic(err) // no such flag
+		}
 	}
 }
 
@@ -66,11 +68,7 @@ func (a *app) configurable(cmd *cobra.Command) *settings {
 	if err := cmd.MarkFlagFilename("config", "yaml", "yml"); err != nil {
 		panic(err) // no such flag
 	}
-	for _, name := range []string{"config", "allow-commands", "dry-run"} {
-		if fs.Lookup(name) != nil {
-			note(fs, name, ownLine)
-		}
-	}
+	note(fs, ownLine, "", "config", "allow-commands")
 	run := cmd.RunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error { return s.settle(a, cmd.Root()) }
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.placed(run(cmd, args)) }

@@ -108,8 +108,8 @@ func (r *rank) agent(run *cobra.Command) {
 		}
 		wait, _ := cmd.Flags().GetDuration("join-timeout") // and this one
 		err := interruptible(func(ctx context.Context) error { return r.serve(ctx, wait) })
-		if why := (codeError{}); errors.As(err, &why) { // rank 0 says why, or a signal came to all
-			err = codeError{errors.New(""), why.code}
+		if errors.As(err, new(codeError)) || errors.As(err, new(interrupted)) { // rank 0 says why, or a signal came to all
+			err = codeError{errors.New(""), r.app.code(err)}
 		} else if err != nil {
 			err = codeError{fmt.Errorf("rank %d on %s: %v", r.Rank, r.host, err), r.app.code(err)} // hints are left to rank 0
 		}
@@ -216,12 +216,10 @@ func (r *rank) listen(f *runFlags) error {
 	if r.OneHost() {
 		f.listen = cmp.Or(f.listen, "127.0.0.1")
 	}
-	f.listen = cmp.Or(f.listen, ownAddress(r.First, outer))
-	switch {
-	case f.listen != "":
-	case len(only) == 1:
+	if f.listen = cmp.Or(f.listen, ownAddress(r.First, outer)); f.listen == "" && len(only) == 1 {
 		f.listen = only[0]
-	default:
+	}
+	if f.listen == "" {
 		return hinted{usagef("--listen is missing: %s, the host of rank 0, has not one address, and others have to reach it", r.host),
 			"behind run, --listen " + strings.Join(append(outer, "127.0.0.1"), ", or ")}
 	}
