@@ -11,9 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +21,6 @@ import (
 	"ipcbench/bench"
 	"ipcbench/internal/agent"
 	"ipcbench/report/doc"
-	"ipcbench/transports/driver"
 )
 
 func (a *app) agentCommand() *cobra.Command {
@@ -67,12 +64,10 @@ func allowed(dirs []string) (all []string, err error) {
 	return all, nil
 }
 
-// joinTimeout is how long agents and their server wait for each other by default: engines
-// start processes at different times, and people copy join lines.
-const joinTimeout = 2 * time.Minute
-
+// addWait adds how long agents and their server wait for each other: engines start
+// processes at different times, and people copy join lines.
 func addWait(fs *pflag.FlagSet, wait *time.Duration) {
-	fs.DurationVar(wait, "join-timeout", joinTimeout, "agents and their server wait for each other for this `TIME`")
+	fs.DurationVar(wait, "join-timeout", 2*time.Minute, "agents and their server wait for each other for this `TIME`")
 }
 
 func (a *app) agent(ctx context.Context, text string, o agent.Options, stdin *os.File) error {
@@ -140,7 +135,6 @@ type gathering struct {
 	agent.Config
 	ports portRange
 	place placeList
-	all   func(*agent.Fleet) // is told once all of a world are there
 }
 
 func (g *gathering) add(fs *pflag.FlagSet) {
@@ -197,9 +191,6 @@ func (a *app) gather(ctx context.Context, f *runFlags, at netip.AddrPort) (*agen
 	if err != nil {
 		return nil, errors.Join(err, fleet.Close(a.code(err)))
 	}
-	if g.all != nil {
-		g.all(fleet)
-	}
 	return fleet, nil
 }
 
@@ -218,57 +209,4 @@ func placed(ctx context.Context, o *bench.Options, asked []bench.Spec, whole boo
 			"listen at an address that they reach, and let TCP to its ports through, or to those of --data-ports"}
 	}
 	return cmp.Or(context.Cause(ctx), err)
-}
-
-// placeList is the value of --place.
-type placeList struct {
-	bench.Place
-	given []string
-}
-
-func (p *placeList) Type() string   { return "LIST" }
-func (p *placeList) String() string { return strings.Join(p.given, ",") }
-
-// Set implements pflag.Value.
-func (p *placeList) Set(text string) error {
-	*p = placeList{given: strings.Split(text, ",")}
-	for i, word := range p.given {
-		switch {
-		case word != "server" && word != "fill" && word != "spread":
-			return fmt.Errorf("%q: want server, fill or spread", word)
-		case slices.Contains(p.given[:i], word):
-			return fmt.Errorf("%s stands there twice", word)
-		}
-	}
-	p.Server, p.Fill = slices.Contains(p.given, "server"), slices.Contains(p.given, "fill")
-	if p.Fill && slices.Contains(p.given, "spread") {
-		return errors.New("fill and spread are given: want one of them")
-	}
-	return nil
-}
-
-// portRange is the value of a flag that names ports: 7000-7010, or 7000.
-type portRange struct{ driver.Ports }
-
-func (p *portRange) String() string {
-	if p.Last == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d-%d", p.First, p.Last)
-}
-
-func (p *portRange) Type() string { return "FIRST-LAST" }
-
-func (p *portRange) Set(text string) error {
-	first, last, several := strings.Cut(text, "-")
-	if !several {
-		last = first
-	}
-	a, errA := strconv.ParseUint(first, 10, 16)
-	b, errB := strconv.ParseUint(last, 10, 16)
-	if errA != nil || errB != nil || a == 0 || b < a {
-		return errors.New("want two ports from 1 to 65535 with a - between them, the lower one first")
-	}
-	p.Ports = driver.Ports{First: uint16(a), Last: uint16(b)}
-	return nil
 }

@@ -49,9 +49,6 @@ func (j *job) check(cmd *cobra.Command) (err error) {
 		return usagef("--agents must be at least 1, not %d", f.gather.Agents)
 	}
 	f.gather.crew(&f.cellFlags, cmd.Flags().Changed)
-	if err := conflicts(has, nil); err != nil {
-		return err
-	}
 	if j.format, err = j.app.format(f.printing); err != nil {
 		return err
 	}
@@ -92,6 +89,9 @@ func (j *job) run(ctx context.Context) (err error) {
 			return err
 		}
 		defer func() { err = j.dismiss(whole, err) }()
+		if j.rank != nil {
+			j.rank.joined(j.o.Fleet)
+		}
 		var cancel context.CancelFunc
 		ctx, cancel = j.o.Fleet.Context(ctx)
 		defer cancel()

@@ -22,6 +22,7 @@ import (
 	"ipcbench/internal/machine"
 	"ipcbench/internal/near"
 	"ipcbench/internal/reexec"
+	"ipcbench/python"
 	"ipcbench/report/doc"
 	"ipcbench/trainer"
 	"ipcbench/transports/driver"
@@ -49,12 +50,12 @@ type app struct {
 	out  *sink     // results
 	err  io.Writer // everything else
 	host trainer.Host
-	rows []*bench.Peer
-	rank *rank // of a world, in which this process is one
+	rows []*bench.Peer // the reference rows
+	rank *rank         // of a world, in which this process is one
 }
 
 func newApp(out, err io.Writer, all []driver.Transport) *app {
-	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: rows()}
+	return &app{out: &sink{Writer: out}, err: err, host: trainer.Host{Transports: all, Funcs: bench.Funcs()}, rows: each(python.Rows(), bench.NewRow)}
 }
 
 // Exit codes, besides 0, and 128 + n for signal n.
@@ -149,13 +150,8 @@ func (a *app) rootCommand() *cobra.Command {
 		Version:       machine.Read().Commit,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return hinted{usagef("unknown command %q", args[0]), "ipcbench --help lists the commands"}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		Args:          refuse("unknown command %q", "ipcbench --help lists the commands"),
+		RunE:          func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		name, names := "", []string(nil)
@@ -179,10 +175,17 @@ func meant(before, name string, names []string, otherwise string) string {
 	return otherwise
 }
 
+// refuse refuses arguments: what says of the first one what is wrong.
+func refuse(what, hint string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return hinted{usagef(what, args[0]), hint}
+		}
+		return nil
+	}
+}
+
 // noArgs refuses arguments, which are most often flags without their dashes.
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return hinted{usagef("%s takes no argument %q", cmd.CommandPath(), args[0]), cmd.CommandPath() + " --help lists the flags"}
-	}
-	return nil
+	return refuse(cmd.CommandPath()+" takes no argument %q", cmd.CommandPath()+" --help lists the flags")(cmd, args)
 }

@@ -53,15 +53,10 @@ func writable(flag, path string) (string, error) {
 	return path, nil
 }
 
-// same reports whether two paths lead to one file, which need not exist yet.
+// same reports whether two paths lead to one file, which need not exist yet, in folders
+// that do.
 func same(a, b string) bool {
-	place := func(path string) string {
-		path, _ = filepath.Abs(path) // fails only in a folder that is gone, where nothing can be written
-		dir, base := filepath.Split(path)
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = real
-		}
-		return filepath.Join(dir, base)
-	}
-	return place(a) == place(b)
+	folderA, errA := os.Stat(filepath.Dir(a))
+	folderB, errB := os.Stat(filepath.Dir(b))
+	return errA == nil && errB == nil && os.SameFile(folderA, folderB) && filepath.Base(a) == filepath.Base(b)
 }

@@ -6,18 +6,9 @@ import (
 	"sync"
 
 	"ipcbench/bench"
-	"ipcbench/python"
 	"ipcbench/transports"
 	"ipcbench/transports/driver"
 )
-
-// rows returns the reference rows.
-func rows() (all []*bench.Peer) {
-	for _, r := range python.Rows() {
-		all = append(all, bench.NewRow(r))
-	}
-	return all
-}
 
 // ofUsers returns the peers that --peer asks for.
 func (f *cellFlags) ofUsers(taken []driver.Transport) (all []driver.Transport, err error) {
@@ -42,20 +33,22 @@ func (f *cellFlags) ofUsers(taken []driver.Transport) (all []driver.Transport, e
 // part of all, and the peers of users, which need not be named. Those that stand in the
 // list with a minus are left out of it; a list of nothing else is of all.
 func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
-	known := slices.Clone(a.host.Transports)
-	for _, p := range a.rows {
-		known = append(known, p)
-	}
+	known := slices.Concat(a.host.Transports, each(a.rows, func(p *bench.Peer) driver.Transport { return p }))
 	peers, err := f.ofUsers(known)
 	if err != nil {
 		return nil, err
 	}
+	known = append(known, peers...)
+	settings := driver.Settings{} // of those that have them and whose text names none
+	if f.listen != "" {
+		settings = secured
+	}
 	parse := func(text string) (transports.Variant, error) {
-		v, err := transports.Parse(text, append(known, peers...))
+		v, err := transports.Parse(text, known)
 		if err != nil {
 			return v, hinted{usagef("--transport: %w", err), "ipcbench list transports"}
 		}
-		return with(v, text, f.settings()), nil
+		return with(v, text, settings), nil
 	}
 	add := func(text string) error {
 		v, err := parse(text)
@@ -64,33 +57,38 @@ func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 		}
 		return err
 	}
-	less := func(text string) bool { return strings.HasPrefix(text, "-") }
-	texts := slices.DeleteFunc(slices.Clone(f.transports), less)
+	ours := each(a.host.Transports, driver.Transport.Name)
+	var texts, without []string
+	for _, text := range f.transports {
+		rest, less := strings.CutPrefix(text, "-")
+		switch {
+		case less:
+			without = append(without, rest)
+		case text == "all":
+			texts = append(texts, ours...)
+		default:
+			texts = append(texts, text)
+		}
+	}
 	if len(texts) == 0 {
-		texts = []string{"all"}
+		texts = ours
 	}
 	for _, text := range texts {
-		names := []string{text}
-		if text == "all" {
-			names = each(a.host.Transports, driver.Transport.Name)
-		}
-		for _, name := range names {
-			if err := add(name); err != nil {
-				return nil, err
-			}
+		if err := add(text); err != nil {
+			return nil, err
 		}
 	}
-	for _, text := range slices.DeleteFunc(slices.Clone(f.transports), func(t string) bool { return !less(t) }) {
-		v, err := parse(text[1:])
+	for _, text := range without {
+		v, err := parse(text)
 		if err != nil {
 			return nil, err
 		}
 		n := len(variants)
 		variants = slices.DeleteFunc(variants, func(w transports.Variant) bool {
-			return w.String() == v.String() || text[1:] == w.Transport.Name() // with all settings
+			return w.String() == v.String() || text == w.Transport.Name() // with all settings
 		})
 		if len(variants) == n {
-			return nil, usagef("--transport %s: nothing to leave out: %s is not in the list", text, text[1:])
+			return nil, usagef("--transport -%s: nothing to leave out: %[1]s is not in the list", text)
 		}
 	}
 	if len(variants) == 0 {

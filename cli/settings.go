@@ -75,21 +75,16 @@ func (a *app) configurable(cmd *cobra.Command) *settings {
 	return s
 }
 
-// keys returns what may stand in a file: the flags of all configurable commands, so
-// that one file serves them all.
+// keys returns what may stand in a file: the flags of run, which has all that others have,
+// so that one file serves them all.
 func keys(root *cobra.Command) (names []string) {
-	for _, c := range root.Commands() {
-		if c.Flags().Lookup("config") == nil {
-			continue
+	run, _, _ := root.Find([]string{"run"}) // it is there
+	run.Flags().VisitAll(func(f *pflag.Flag) {
+		if !noted(f, ownLine) && f.Name != "help" {
+			names = append(names, f.Name)
 		}
-		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if !noted(f, ownLine) && f.Name != "help" {
-				names = append(names, f.Name)
-			}
-		})
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	})
+	return names
 }
 
 // settle gives flags the values that the file has for them.
@@ -182,17 +177,12 @@ func (s *settings) command(args []string) []string {
 	all := append([]string{"ipcbench"}, args...) // not by what path it was called
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		if _, ok := s.origins[f.Name]; ok {
-			all = append(all, "--"+f.Name+"="+text(f))
+			text := f.Value.String()
+			if _, list := f.Value.(pflag.SliceValue); list {
+				text = text[1 : len(text)-1] // pflag puts brackets round lists
+			}
+			all = append(all, "--"+f.Name+"="+text)
 		}
 	})
 	return all
-}
-
-// text returns a flag's value as the command line takes it.
-func text(f *pflag.Flag) string {
-	text := f.Value.String()
-	if _, list := f.Value.(pflag.SliceValue); list {
-		text = text[1 : len(text)-1] // pflag puts brackets round lists
-	}
-	return text
 }

@@ -26,13 +26,8 @@ func (a *app) worldCommand() *cobra.Command {
 		ValidArgs: []string{"run"},
 		Short:     "Run over the hosts on which mpirun, srun or Kubernetes starts this",
 		Long:      help("world"),
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return hinted{usagef("world: want run, and not %q", args[0]), "ipcbench world run FLAGS, with the flags of ipcbench run"}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return cmd.Help() },
+		Args:      refuse("world: want run, and not %q", "ipcbench world run FLAGS, with the flags of ipcbench run"),
+		RunE:      func(cmd *cobra.Command, args []string) error { return cmd.Help() },
 	}
 	fs := cmd.PersistentFlags()
 	fs.SortFlags = false
@@ -52,9 +47,8 @@ type rank struct {
 	token      string
 	host       string
 
-	asked     *runFlags    // of rank 0, once it knows where to listen
-	announced bool         // the others may join it
-	remove    func() error // the file in which the ranks meet
+	asked  *runFlags    // of rank 0, while no other one may join it
+	remove func() error // the file in which the ranks meet
 }
 
 // command returns the run of a world: rank 0 does it, and the others are its agents.
@@ -68,9 +62,7 @@ func (r *rank) command() *cobra.Command {
 		run.Args = func(*cobra.Command, []string) error { return outside(err) }
 		return run
 	}
-	name, _ := os.Hostname() // the name is checked where it is used
-	name, _, _ = strings.Cut(name, ".")
-	r.World, r.host = w, cmp.Or(w.Host, name)
+	r.World, r.host = w, cmp.Or(w.Host, agent.HostName())
 	run.Args = func(cmd *cobra.Command, args []string) error {
 		r.app.rank = r
 		return noArgs(cmd, args)
@@ -147,7 +139,7 @@ func (r *rank) enlist(f *runFlags, given func(flag string) bool) error {
 		return err
 	}
 	f.gather.Agents, f.gather.Token = r.Size-1, r.token
-	f.gather.Announce, f.gather.all = r.announce, r.joined
+	f.gather.Announce = r.announce
 	r.asked = f
 	err := r.listen(f)
 	if err == nil && given("agents") {
@@ -248,7 +240,7 @@ func ownAddress(host string, addresses []string) string {
 
 // announce tells the other ranks how to join.
 func (r *rank) announce(l agent.Line) error {
-	r.announced = true
+	r.asked = nil
 	if r.file == "" { // they know
 		return nil
 	}
@@ -302,10 +294,10 @@ const dismissal = 3 * time.Second
 
 // end is how rank 0 ends: no rank goes on without it.
 func (r *rank) end(err error) error {
-	if f := r.asked; err != nil && f != nil && !r.announced && !errors.As(err, new(interrupted)) {
+	if f := r.asked; err != nil && f != nil && !errors.As(err, new(interrupted)) {
 		ctx, stop := untilSignal(context.Background())
 		defer stop()
-		f.gather.Wait, f.gather.all = min(f.gather.Wait, dismissal), nil
+		f.gather.Wait = min(f.gather.Wait, dismissal)
 		if at, e := f.listens(); e == nil {
 			if fleet, e := r.app.gather(ctx, f, at); e == nil {
 				_ = fleet.Close(r.app.code(err)) // who does not hear it, has gone

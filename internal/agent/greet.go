@@ -180,11 +180,11 @@ func (g greeting) check() error {
 // ownSelf returns what this process says.
 func ownSelf(rank int) Self {
 	memory, source := machine.MemoryLimit()
-	return Self{Host: hostName(), Rank: rank, Environment: machine.Read(), Memory: memory, MemorySource: source, Clock: machine.OwnClock()}
+	return Self{Host: HostName(), Rank: rank, Environment: machine.Read(), Memory: memory, MemorySource: source, Clock: machine.OwnClock()}
 }
 
-// hostName returns the first label of this host's name, if it can stand in a list.
-func hostName() string {
+// HostName returns the first label of this host's name, if it can stand in a list.
+func HostName() string {
 	name, _ := os.Hostname() // a host without a name is one
 	if name, _, _ = strings.Cut(name, "."); CheckName(name) != nil {
 		return "host"
