@@ -168,8 +168,8 @@ func kindNames() []string {
 // is measured.
 func profileFolder(path string) (string, error) {
 	dir := result.Stem(path) + ".profiles"
-	err := os.MkdirAll(dir, 0o755)
-	if err == nil {
+	err := os.Mkdir(dir, 0o755)
+	if err == nil || errors.Is(err, fs.ErrExist) {
 		err = result.TryWrite(filepath.Join(dir, "try"))
 	}
 	if err != nil {
