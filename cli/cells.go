@@ -100,14 +100,8 @@ type making func(c bench.Spec, entry string) ([]bench.Spec, error)
 // matrix returns all combinations of what the flags list. Models of one name are one, in
 // all matrices that know them: cells of one model are compared.
 func (a *app) matrix(f cellFlags, known map[string]*models.Model) ([]bench.Spec, error) {
-	if err := cmp.Or(filled("--transport", f.transports), f.functionOf()); err != nil {
-		return nil, err
-	}
 	variants, err := a.rivals(&f)
-	if err == nil {
-		err = f.listening(variants)
-	}
-	if err != nil {
+	if err := cmp.Or(err, f.functionOf()); err != nil {
 		return nil, err
 	}
 	named := map[string]transports.Variant{}

@@ -220,8 +220,7 @@ func (j *job) page(r *bench.Result) error {
 		return nil
 	}
 	html, _ := report.FormatNamed("html") // there is one
-	err := result.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) })
-	if err != nil {
+	if err := result.ReplaceFile(f.html, func(w io.Writer) error { return html.Write(w, r, report.Options{}) }); err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
 	if !f.quiet {

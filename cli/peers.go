@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func (f *cellFlags) ofUsers(taken []driver.Transport) (all []driver.Transport, e
 func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 	known := slices.Concat(a.host.Transports, each(a.rows, func(p *bench.Peer) driver.Transport { return p }))
 	peers, err := f.ofUsers(known)
-	if err != nil {
+	if err := cmp.Or(filled("--transport", f.transports), err); err != nil {
 		return nil, err
 	}
 	known = append(known, peers...)
@@ -101,7 +102,7 @@ func (a *app) rivals(f *cellFlags) (variants []transports.Variant, err error) {
 			}
 		}
 	}
-	return variants, nil
+	return variants, f.listening(variants)
 }
 
 // peerRows say of each reference row whether it can run here, and what it lacks.

@@ -130,8 +130,7 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 		model, up        *models.Model
 		workers, clients int
 	}
-	type shape struct{ perProcess, depth int }
-	shapes := map[work]shape{}
+	last := map[work]bench.Spec{}
 	known := map[string]*models.Model{}
 	seen := map[string]bool{}
 	for _, of := range parts {
@@ -140,12 +139,13 @@ func (a *app) cells(f cellFlags) ([]bench.Spec, error) {
 			return nil, err
 		}
 		for _, c := range cells {
-			w, as := work{c.Model, c.Up, c.Workers, c.Clients}, shape{min(c.PerProcess, c.Workers), c.Depth}
-			if other, ok := shapes[w]; ok && other != as {
+			w := work{c.Model, c.Up, c.Workers, c.Clients}
+			other, ok := last[w]
+			if here, there := min(c.PerProcess, c.Workers), min(other.PerProcess, c.Workers); ok && (here != there || c.Depth != other.Depth) {
 				return nil, usagef("--questions %s: %s would have %d and %d workers in a process, at depth %d and %d, in parts that are compared: give --lanes-per-process and --depth",
-					f.questions, c, other.perProcess, as.perProcess, other.depth, as.depth)
+					f.questions, c, there, here, other.Depth, c.Depth)
 			}
-			shapes[w] = as
+			last[w] = c
 			if !seen[c.String()] {
 				seen[c.String()] = true
 				all = append(all, c)

@@ -35,15 +35,17 @@ type (
 // when it returns.
 type handler func(s *service, conn net.Conn, body json.RawMessage) error
 
-// handlers has all that a server may ask an agent for.
-var handlers = map[string]handler{
-	"start":   of((*service).start),
-	"control": of((*service).control),
-	"dial":    of((*service).dial),
-	"folder":  of((*service).folder),
-	"floor":   of((*service).floor),
-	"watch":   (*service).watch,
-	"end":     of((*service).end),
+// handlers returns all that a server may ask an agent for.
+func handlers() map[string]handler {
+	return map[string]handler{
+		"start":   of((*service).start),
+		"control": of((*service).control),
+		"dial":    of((*service).dial),
+		"folder":  of((*service).folder),
+		"floor":   of((*service).floor),
+		"watch":   (*service).watch,
+		"end":     of((*service).end),
+	}
 }
 
 // of returns the handler of requests whose body is a T.
@@ -103,7 +105,7 @@ func (s *service) answer(conn net.Conn) {
 	r := request{Body: &body}
 	err := bounded(conn, greetTime, func() error { return readFrame(conn, &r) })
 	if err == nil {
-		if h := handlers[r.Kind]; h == nil {
+		if h := handlers()[r.Kind]; h == nil {
 			err = fmt.Errorf("%.40q is nothing that an agent does", r.Kind)
 		} else {
 			err = h(s, conn, body)
