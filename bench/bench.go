@@ -144,7 +144,7 @@ func newRun(ctx context.Context, o Options) (*run, error) {
 	}
 	r.result.Plan.Interleaved = len(o.Against) > 0
 	r.result.Started = r.started.UTC()
-	r.result.Environment.Link = environment(links(o.Cells))
+	r.result.Environment.Link = environment(Links(o.Cells))
 	r.result.Environment.Listen = o.listen()
 	specs := withControls(o.Cells, o.Control)
 	hosts, err := o.Hosts()

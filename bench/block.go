@@ -266,12 +266,16 @@ func (s *blockRun) in(ctx context.Context, w trainer.Window, n int, prove prover
 	if err != nil {
 		return took, err
 	}
-	s.hashes = append(s.hashes, exchange.Hash(s.model.Hash()))
+	s.check()
 	if s.onRound != nil {
 		s.onRound()
 	}
 	return took, nil
 }
+
+// check hashes the model that a round has made. Profiles know it by its name: it is
+// between rounds.
+func (s *blockRun) check() { s.hashes = append(s.hashes, exchange.Hash(s.model.Hash())) }
 
 // leave ends a round that is measured: what the server does until the next one is no part
 // of either. Workers are idle meanwhile, unless they wait by spinning, which would be

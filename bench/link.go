@@ -26,8 +26,8 @@ func (s Spec) host() string {
 	return link.Address
 }
 
-// links returns those of the cells, each once.
-func links(cells []Spec) (all []link.Rate) {
+// Links returns the rates of the links that cells are on, each once.
+func Links(cells []Spec) (all []link.Rate) {
 	for _, s := range cells {
 		if s.linked() && !slices.Contains(all, s.Link) {
 			all = append(all, s.Link)

@@ -156,7 +156,7 @@ func (h *Hosts) launcher(s Spec) trainer.Launcher {
 	for _, s := range h.of(s) {
 		agents = append(agents, s.agent)
 	}
-	return h.fleet.Launcher(agents)
+	return agent.Launcher(agents)
 }
 
 // Check reports why s cannot be measured on these hosts, as [Spec.Check] does for one.

@@ -17,10 +17,9 @@ import (
 
 // compareFlags are what `ipcbench compare` was asked for.
 type compareFlags struct {
+	analysis.CompareOptions
 	failAbove percent
 	gate      bool // failAbove was given
-	separate  bool
-	metrics   []string
 	format    string
 	details   bool
 }
@@ -46,8 +45,8 @@ func (a *app) compareCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.Var(&f.failAbove, "fail-above", "exit with 3 if a cell is significantly slower by more than this `SHARE`, such as 5%")
 	fs.Lookup("fail-above").DefValue = "" // without it there is no gate, and not one at 0 %
-	fs.BoolVar(&f.separate, "allow-separate", false, "let the gate judge two runs that were not measured in turn")
-	fs.StringSliceVar(&f.metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, from ipcbench list metrics; not those of a whole run, such as percentiles")
+	fs.BoolVar(&f.Separate, "allow-separate", false, "let the gate judge two runs that were not measured in turn")
+	fs.StringSliceVar(&f.Metrics, "metric", []string{"round"}, "`LIST` of metrics to compare, from ipcbench list metrics; not those of a whole run, such as percentiles")
 	fs.StringVar(&f.format, "format", "text", "print as `FORMAT`: "+strings.Join(report.ComparisonFormats(), "|"))
 	offer(fs, "metric", metricWords)
 	offer(fs, "format", report.ComparisonFormats)
@@ -70,7 +69,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 		}
 		results[i] = r
 	}
-	c, err := analysis.Compare(results[0], results[1], analysis.CompareOptions{Metrics: f.metrics, Separate: f.separate})
+	c, err := analysis.Compare(results[0], results[1], f.CompareOptions)
 	if err != nil {
 		return usageError{err}
 	}
@@ -84,7 +83,7 @@ func (a *app) compare(f compareFlags, files []string) error {
 		decision, err := c.Gate(float64(f.failAbove))
 		if err != nil {
 			err = usagef("gate: %w", err)
-			if !c.Interleaved && !f.separate {
+			if !c.Interleaved && !f.Separate {
 				err = hinted{err, "compare --allow-separate judges separate runs all the same"}
 			}
 			return err
